@@ -1,0 +1,1 @@
+//! Network functions that run on the NIC's queues.

@@ -1,0 +1,1 @@
+//! One face for everything measured: soft, linux, dpdk.

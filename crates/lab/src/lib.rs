@@ -1,0 +1,1 @@
+//! Experiments, searches, statistics and findings.

@@ -1,0 +1,1 @@
+//! The software NIC: frame pool, rings, RSS, rule groups, actions, counters.

@@ -1,0 +1,2 @@
+//! The command line of niclab; the only crate that prints.
+fn main() {}

@@ -1,0 +1,1 @@
+//! Wire formats: parse, build, checksums; flow sets; pcap traces.

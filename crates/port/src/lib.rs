@@ -1,0 +1,1 @@
+//! Packets in and out of the NIC: the memory wire.

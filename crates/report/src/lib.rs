@@ -1,0 +1,1 @@
+//! Result documents to one self-contained HTML file.
