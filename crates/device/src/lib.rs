@@ -1,1 +1,13 @@
 //! One face for everything measured: soft, linux, dpdk.
+//!
+//! A [`Testbed`] carries out what an experiment declares: a [`Setup`], then a [`Load`] under a
+//! [`Plan`], and returns one [`Observation`]. All four cross process borders as JSON, because a
+//! testbed may live in another process or on another host.
+
+pub mod face;
+pub mod observation;
+
+pub use face::{About, DeviceError, Fact, Function, Place, Placement, Plan, RuleBlock, Setup,
+    SetupReport, Testbed};
+pub use niclab_load::{Arrivals, Latency, Load, Rate};
+pub use observation::{Honesty, Observation, PortCounters, QueueCounters, Slice, Stalls};

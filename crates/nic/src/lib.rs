@@ -1,1 +1,3 @@
 //! The software NIC: frame pool, rings, RSS, rule groups, actions, counters.
+
+pub mod rule;

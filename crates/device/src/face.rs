@@ -1,0 +1,209 @@
+//! What an experiment can ask of a device, and how it is refused.
+
+use std::time::Duration;
+
+use niclab_load::Load;
+use niclab_nic::rule::Action;
+use niclab_packet::flow::FlowSpec;
+use serde::{Deserialize, Serialize};
+
+use crate::observation::Observation;
+
+/// A device under test with its generator and its sink.
+pub trait Testbed {
+    /// What it is and what it can do.
+    fn about(&self) -> &About;
+
+    /// Brings the device into the state that `setup` describes, whatever state it was in.
+    ///
+    /// Refused rules are data and stand in the report; an error means that nothing can be measured.
+    fn setup(&mut self, setup: &Setup) -> Result<SetupReport, DeviceError>;
+
+    /// Offers `load` while the control side carries out `plan`, and says what was seen.
+    fn run(&mut self, load: &Load, plan: &Plan) -> Result<Observation, DeviceError>;
+}
+
+/// What a device is.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct About {
+    /// As it was asked for: `soft`, `linux:veth`, `dpdk:--vdev=net_ring0`.
+    pub name: String,
+    /// Driver, firmware, queues, speed, …: name and value in reading order.
+    pub facts: Vec<Fact>,
+    /// What stands along the packets' way, from the generator to the sink.
+    pub places: Vec<Place>,
+    /// Capabilities it lacks, by the names that [`DeviceError::NotSupported`] uses.
+    pub not_supported: Vec<String>,
+}
+
+/// One thing a device says about itself.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Fact {
+    /// Such as `driver`.
+    pub name: String,
+    /// Such as `veth`.
+    pub value: String,
+}
+
+/// A station of the packets' way, for the drawing of the testbed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Place {
+    /// `generator`, `wire`, `device`, `function` or `sink`.
+    pub role: String,
+    /// What stands there.
+    pub label: String,
+    /// The core it has, where it runs on one.
+    pub core: Option<u32>,
+}
+
+/// The state of a device before the load starts.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Setup {
+    /// Rules, installed in this order.
+    pub rules: Vec<RuleBlock>,
+    /// Receive queues; RSS spreads over them.
+    pub queues: u16,
+    /// What is done with the packets that reach a queue.
+    pub function: Function,
+    /// Where the device's own work runs (soft device only; others ignore it).
+    pub placement: Placement,
+    /// Longest frame that will be offered, bytes with FCS.
+    pub frame_len_max: u16,
+}
+
+/// Many rules of one kind, declared by what generates them.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RuleBlock {
+    /// One rule for every frame: `eth / end`.
+    Any {
+        /// Group it stands in.
+        group: u32,
+        /// Priority, 0 is highest.
+        priority: u32,
+        /// What it does.
+        actions: Vec<Action>,
+    },
+    /// `count` rules, one for each flow `first .. first + count` of `flows`: both addresses, the
+    /// protocol and both ports exact.
+    FiveTuples {
+        /// Group they stand in.
+        group: u32,
+        /// Priority, 0 is highest.
+        priority: u32,
+        /// The flows; its `count` must reach `first + count`.
+        flows: FlowSpec,
+        /// First flow.
+        first: u32,
+        /// Number of rules.
+        count: u32,
+        /// What each of them does.
+        actions: Vec<Action>,
+    },
+}
+
+/// A network function on the device's queues.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Function {
+    /// Swap the MAC addresses and send the frame back out of the port it came from.
+    #[default]
+    Forward,
+}
+
+/// Where the software NIC runs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Placement {
+    /// On the core that polls the queue.
+    #[default]
+    Inline,
+    /// On a core of its own.
+    Engine,
+}
+
+/// What the control side does while the load runs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Plan {
+    /// Nothing.
+    #[default]
+    Rest,
+}
+
+/// What [`Testbed::setup`] did.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct SetupReport {
+    /// Rules that are in effect.
+    pub rules_installed: u64,
+    /// Rules that the device refused.
+    pub rules_refused: u64,
+    /// What it said of the first of them.
+    pub refusal: Option<String>,
+    /// Time spent in rule operations.
+    pub install: Duration,
+    /// Memory the rules take, bytes; `None` where the device does not tell.
+    pub rule_bytes: Option<u64>,
+}
+
+/// Why a device could not do what it was asked.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum DeviceError {
+    /// A result: the experiment goes on without it.
+    #[error("not supported: {capability}")]
+    NotSupported {
+        /// `rules`, `latency`, `counters`, `queues`, …
+        capability: String,
+    },
+    /// The text that names the device cannot be read.
+    #[error("device `{text}`: {reason}")]
+    BadName {
+        /// What was given.
+        text: String,
+        /// What is wrong with it and what would be right.
+        reason: String,
+    },
+    /// There is no such thing here.
+    #[error("{what} not found: {remedy}")]
+    Absent {
+        /// The interface, library or program.
+        what: String,
+        /// What to do.
+        remedy: String,
+    },
+    /// The user may not do this.
+    #[error("{what} needs more rights: {remedy}")]
+    Rights {
+        /// What was refused.
+        what: String,
+        /// What to do.
+        remedy: String,
+    },
+    /// The machine is too small.
+    #[error("{device} needs {needed} cores, this process may use {available}: {remedy}")]
+    Cores {
+        /// The device.
+        device: String,
+        /// How many it needs.
+        needed: u32,
+        /// How many there are.
+        available: u32,
+        /// What to do.
+        remedy: String,
+    },
+    /// The load cannot be generated as declared.
+    #[error("load: {reason}")]
+    BadLoad {
+        /// The field and what would be right.
+        reason: String,
+    },
+    /// The device stopped working.
+    #[error("{device} failed: {reason}")]
+    Broken {
+        /// The device.
+        device: String,
+        /// What was seen.
+        reason: String,
+    },
+}

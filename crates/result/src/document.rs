@@ -1,0 +1,341 @@
+//! The documents of one run, exactly as they are stored.
+//!
+//! `samples.jsonl` holds one [`Sample`] a line, in the order of measurement. `summary.json` holds
+//! one [`Summary`], computed from the samples by `lab` and only drawn by `report`: whoever distrusts
+//! it can compute it again from the samples.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+/// Version of every document of this crate; a reader refuses a newer one.
+pub const SCHEMA: u32 = 1;
+
+/// A number with its unit: `pps`, `ns`, `B`, `Gbps` (L1 or L2 is said by the metric's name),
+/// `rules`, `1` for ratios.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Quantity {
+    /// The number; never NaN or infinite.
+    pub value: f64,
+    /// Its unit.
+    pub unit: String,
+}
+
+/// One coordinate of a point: a number or a word.
+#[derive(Clone, Debug, PartialEq, PartialOrd, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum Coordinate {
+    /// A number, such as a count of rules.
+    Number(f64),
+    /// A word, such as the name of a load.
+    Word(String),
+}
+
+/// A point of a sweep: the name of each axis and where on it.
+pub type Point = BTreeMap<String, Coordinate>;
+
+/// What became of one trial.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", tag = "outcome")]
+pub enum Outcome {
+    /// The trial ran; its metrics stand in the sample.
+    Measured,
+    /// The device cannot do this: a result, not a failure.
+    NotSupported {
+        /// What it lacks, such as `rules`.
+        capability: String,
+    },
+    /// The device refused part of the set-up (a full table, say); metrics may still stand beside it.
+    Refused {
+        /// What it said.
+        reason: String,
+    },
+    /// The trial could not be carried out.
+    Failed {
+        /// Why, with the remedy.
+        reason: String,
+    },
+}
+
+/// What a reader must know before he trusts a measured point (design, "Measuring honestly").
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Mark {
+    /// More than one mode stands in the repeats.
+    Bimodal,
+    /// A stall longer than the ring covers fell into the trial.
+    Disturbed,
+    /// Later repeats differ systematically from earlier ones.
+    Drift,
+    /// Fewer repeats than an interval needs.
+    FewSamples,
+    /// The generator, not the device, set this figure.
+    GeneratorLimited,
+    /// The counters of generator, device and sink do not balance.
+    Unbalanced,
+}
+
+/// One measurement: one line of `samples.jsonl`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Sample {
+    /// [`SCHEMA`].
+    pub schema: u32,
+    /// Position in the order of measurement, from 0.
+    pub order: u64,
+    /// Start of the trial, nanoseconds since the Unix epoch.
+    pub time_unix_ns: u64,
+    /// Name of the experiment.
+    pub experiment: String,
+    /// The device as it was asked for: `soft`, `linux:veth`, `dpdk:--vdev=net_ring0`.
+    pub device: String,
+    /// Where in the sweep.
+    pub point: Point,
+    /// Which trial of the point: `saturate`, `latency`, `capacity`, as the experiment names it.
+    pub trial: String,
+    /// Repeat, from 0.
+    pub repeat: u32,
+    /// What became of it.
+    #[serde(flatten)]
+    pub outcome: Outcome,
+    /// What was measured, by name; the unit stands last in the name too.
+    #[serde(default)]
+    pub metrics: BTreeMap<String, Quantity>,
+    /// Warnings that belong to the figures.
+    #[serde(default)]
+    pub marks: Vec<Mark>,
+    /// Counters of generator, device and sink, per queue, as the device reported them.
+    #[serde(default)]
+    pub counters: serde_json::Value,
+    /// The honesty record of the generator, as the device reported it.
+    #[serde(default)]
+    pub honesty: serde_json::Value,
+    /// Counts in slices of equal length, for series over time.
+    #[serde(default)]
+    pub slices: serde_json::Value,
+    /// Tag of this sample's latency histogram in `latency.hlog`, where there is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub latency_tag: Option<String>,
+}
+
+/// Everything the report shows, computed from the samples.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Summary {
+    /// [`SCHEMA`].
+    pub schema: u32,
+    /// Name and version of the program that computed it.
+    pub program: String,
+    /// Start of the run, RFC 3339, UTC.
+    pub started: String,
+    /// Length of the run, seconds.
+    pub duration_s: f64,
+    /// `true` where the run was cut short: the summary shows what was finished.
+    pub partial: bool,
+    /// What the data say, most important first.
+    pub findings: Vec<Finding>,
+    /// The experiments, in the order of the run.
+    pub experiments: Vec<ExperimentSummary>,
+    /// The devices, as they described themselves.
+    pub devices: Vec<DeviceSummary>,
+    /// Warnings about the data as a whole: noise, drift, limits of the generator.
+    pub warnings: Vec<String>,
+}
+
+/// A sentence that the data support.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Finding {
+    /// Stable name, such as `soft-knee-group0`.
+    pub id: String,
+    /// The sentence, its number included.
+    pub sentence: String,
+    /// The number by itself.
+    pub value: Quantity,
+    /// Ends of its 95 % confidence interval, in the unit of `value`.
+    pub interval: Option<(f64, f64)>,
+    /// What it means for somebody who builds on the device.
+    pub implication: String,
+    /// The figure that shows it.
+    pub figure: Option<String>,
+    /// Device the sentence is about.
+    pub device: String,
+}
+
+/// One experiment of a run.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct ExperimentSummary {
+    /// Its name, such as `occupancy`.
+    pub name: String,
+    /// One sentence: the question it asks.
+    pub question: String,
+    /// What stands where during the measurement.
+    pub testbeds: Vec<TestbedSummary>,
+    /// Its figures, in reading order.
+    pub figures: Vec<Figure>,
+    /// Its tables, in reading order.
+    pub tables: Vec<Table>,
+}
+
+/// What stands where while a device is measured: enough to draw it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct TestbedSummary {
+    /// The device.
+    pub device: String,
+    /// Boxes from left to right along the packets' way: generator, wire, device, function, …
+    pub boxes: Vec<TestbedBox>,
+    /// One line under the drawing.
+    pub caption: String,
+}
+
+/// A box of the testbed's drawing.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct TestbedBox {
+    /// What it is: `generator`, `wire`, `device`, `function`, `sink`.
+    pub role: String,
+    /// What stands in it.
+    pub label: String,
+    /// The core it runs on, where it runs on one.
+    pub core: Option<u32>,
+}
+
+/// A figure, ready to be drawn: no reader of it computes anything.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Figure {
+    /// Stable name, unique in the run: `occupancy-throughput-group0-64`.
+    pub id: String,
+    /// Heading.
+    pub title: String,
+    /// One or two sentences under the heading.
+    pub caption: String,
+    /// Horizontal axis.
+    pub x: Axis,
+    /// Vertical axis.
+    pub y: Axis,
+    /// What is drawn.
+    pub series: Vec<Series>,
+    /// Where the data have a knee: drawn as a band.
+    #[serde(default)]
+    pub knees: Vec<Knee>,
+}
+
+/// An axis.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Axis {
+    /// What it shows, such as `rules in group 0`.
+    pub label: String,
+    /// Unit after scaling for display, such as `Mpps`; empty for counts.
+    pub unit: String,
+    /// How it is divided.
+    pub scale: Scale,
+}
+
+/// How an axis is divided.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Scale {
+    /// Equal steps.
+    Linear,
+    /// Equal ratios.
+    Log,
+    /// Equal ratios, with a place for zero.
+    Symlog,
+    /// Words in the order of first appearance.
+    Ordinal,
+}
+
+/// How a series is drawn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Shape {
+    /// Points joined by a line, with error bars.
+    Line,
+    /// Box from p25 to p75, whiskers p1 to p99, stroke at p50.
+    Box,
+    /// A cumulative distribution.
+    Cdf,
+}
+
+/// One curve.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Series {
+    /// Name in the legend.
+    pub name: String,
+    /// Device measured, or the published card.
+    pub device: String,
+    /// `true` for figures taken from a publication; drawn apart from ours.
+    pub published: bool,
+    /// How it is drawn.
+    pub shape: Shape,
+    /// Its points, by ascending x.
+    pub points: Vec<Mean>,
+}
+
+/// One point of a curve: the median of its repeats and where they lie.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Mean {
+    /// Place on the horizontal axis (number axes).
+    pub x: f64,
+    /// Place on an ordinal axis; empty elsewhere.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub x_word: String,
+    /// Median, in the unit of the axis.
+    pub y: f64,
+    /// Lower end of the error bar: 95 % interval of the median, or p1 where published.
+    pub low: Option<f64>,
+    /// Upper end of the error bar.
+    pub high: Option<f64>,
+    /// p1, p25, p75, p99 for boxes, in this order.
+    pub quartiles: Option<[f64; 4]>,
+    /// Number of repeats behind it.
+    pub repeats: u32,
+    /// Warnings.
+    #[serde(default)]
+    pub marks: Vec<Mark>,
+}
+
+/// A place where a curve breaks, found by bisection.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Knee {
+    /// Device it was found on.
+    pub device: String,
+    /// Middle of the bracket, on the horizontal axis.
+    pub x: f64,
+    /// Half the width of the bracket.
+    pub width: f64,
+    /// What breaks there: `refused`, `throughput below 80 %`.
+    pub label: String,
+}
+
+/// A table, its cells already worded.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Table {
+    /// Stable name.
+    pub id: String,
+    /// Heading.
+    pub title: String,
+    /// Heads of the columns.
+    pub columns: Vec<String>,
+    /// Rows of as many cells as there are columns.
+    pub rows: Vec<Vec<String>>,
+}
+
+/// A device as it described itself.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct DeviceSummary {
+    /// As it was asked for.
+    pub device: String,
+    /// Name and value, in reading order: driver, firmware, queues, placement, …
+    pub facts: Vec<(String, String)>,
+    /// What it was asked for and cannot do.
+    pub not_supported: Vec<String>,
+}
+
+/// The machine a run was made on: `environment.json`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Environment {
+    /// [`SCHEMA`].
+    pub schema: u32,
+    /// Name and value, in reading order, such as `cpu`, `microcode`, `kernel`, `kernel command line`,
+    /// `governor`, `steal`.
+    pub facts: Vec<(String, String)>,
+    /// What may disturb a measurement here, as `niclab doctor` words it.
+    pub noise: Vec<String>,
+}
