@@ -1,0 +1,661 @@
+//! The rules: what each forbids, what to do instead, and samples that break and keep it.
+//!
+//! A rule that cannot fail is caught here too: every one must find its bad samples.
+
+use std::path::Path;
+
+use crate::source::{File, Line, contains_token, declares_function, file, item_end, words};
+
+/// A line that breaks a rule.
+#[derive(Debug)]
+pub struct Offence {
+    pub path: String,
+    pub line: usize,
+    pub text: String,
+}
+
+/// Path and text of a file made up for a test.
+type Sample = (&'static str, &'static str);
+
+pub struct Rule {
+    pub name: &'static str,
+    /// What to do instead.
+    pub remedy: &'static str,
+    pub find: fn(&[File]) -> Vec<Offence>,
+    pub bad: &'static [Sample],
+    pub good: &'static [Sample],
+}
+
+const COLUMNS_MAX: usize = 100;
+const FUNCTION_LINES_MAX: usize = 70;
+
+pub const RULES: &[Rule] = &[
+    Rule {
+        name: "columns",
+        remedy: "break the line: 100 columns",
+        find: long_lines,
+        bad: &[("crates/nic/src/a.rs", LONG_LINE)],
+        good: &[("crates/nic/src/a.rs", "// a short line\n")],
+    },
+    Rule {
+        name: "function-length",
+        remedy: "split the function: 70 lines",
+        find: long_functions,
+        bad: &[("crates/nic/src/a.rs", LONG_FUNCTION)],
+        good: &[(
+            "crates/nic/src/a.rs",
+            "fn f(x: fn(u8) -> u8) {\n}\ntrait T { fn g(&self); }\n",
+        )],
+    },
+    Rule {
+        name: "module-line",
+        remedy: "open the file with `//!` and one plain sentence that says what it is",
+        find: missing_module_line,
+        bad: &[("crates/nic/src/a.rs", "use std::fmt;\n")],
+        good: &[("crates/nic/src/a.rs", "//! Rings of descriptors.\n")],
+    },
+    Rule {
+        name: "readme",
+        remedy: "add a README.md that says what the directory holds",
+        find: missing_readme,
+        bad: &[("crates/nic/Cargo.toml", ""), ("reference/x/a.csv", "")],
+        good: &[("crates/nic/Cargo.toml", ""), ("crates/nic/README.md", "")],
+    },
+    Rule {
+        name: "forbid-unsafe",
+        remedy: "put #![forbid(unsafe_code)] into lib.rs, or name the crate's module in UNSAFE",
+        find: missing_forbid_unsafe,
+        bad: &[("crates/lab/src/lib.rs", "//! Experiments.\n")],
+        good: &[(
+            "crates/lab/src/lib.rs",
+            "//! Experiments.\n#![forbid(unsafe_code)]\n",
+        )],
+    },
+    Rule {
+        name: "unsafe-module",
+        remedy: "keep unsafe code in the modules that UNSAFE names",
+        find: stray_unsafe,
+        bad: &[("crates/lab/src/a.rs", "fn f() { unsafe { g() } }\n")],
+        good: &[(
+            "crates/lab/src/a.rs",
+            "// unsafe\n#![forbid(unsafe_code)]\nf(\"unsafe\");\n",
+        )],
+    },
+    Rule {
+        name: "banned",
+        remedy: "see BANNED for what to write instead",
+        find: banned_code,
+        bad: &[("crates/lab/src/a.rs", "fn f() { g().unwrap() }\n")],
+        good: &[(
+            "crates/lab/src/a.rs",
+            "// g().unwrap()\n#[cfg(test)]\nmod tests {\n    fn f() { g().unwrap() }\n}\n",
+        )],
+    },
+    Rule {
+        name: "type-name",
+        remedy: "name the type by a noun of the domain: no Manager, Helper, Util",
+        find: vague_type_names,
+        bad: &[
+            ("crates/nic/src/a.rs", "struct RingManager {\n"),
+            ("crates/nic/src/util.rs", ""),
+        ],
+        good: &[(
+            "crates/nic/src/a.rs",
+            "pub struct Ring {\n// a RingManager\n",
+        )],
+    },
+    Rule {
+        name: "wording",
+        remedy: "see WORDING for the plain word",
+        find: bad_wording,
+        bad: &[
+            ("README.md", "It leverages rings.\n"),
+            ("docs/a.md", "a Blazing speed\n"),
+        ],
+        good: &[("README.md", "It uses rings.\n")],
+    },
+    Rule {
+        name: "dependencies",
+        remedy: "the map in ARCHITECTURE.md says which crate may know which: see MAY_KNOW",
+        find: forbidden_dependencies,
+        bad: &[(
+            "crates/nic/Cargo.toml",
+            "[dependencies]\nniclab-lab.workspace = true\n",
+        )],
+        good: &[(
+            "crates/nic/Cargo.toml",
+            "[dependencies]\nniclab-table.workspace = true\n[dev-dependencies]\nniclab-lab = {}\n",
+        )],
+    },
+    Rule {
+        name: "confined",
+        remedy: "only the crates that CONFINED names may depend on this",
+        find: strayed_dependencies,
+        bad: &[(
+            "crates/nic/Cargo.toml",
+            "[dependencies]\ntokio = { workspace = true }\n",
+        )],
+        good: &[(
+            "crates/device/Cargo.toml",
+            "[dependencies]\ntokio.workspace = true\n",
+        )],
+    },
+    Rule {
+        name: "versions",
+        remedy: "pin the version in the root Cargo.toml and write `name.workspace = true` here",
+        find: local_versions,
+        bad: &[(
+            "crates/nic/Cargo.toml",
+            "[dev-dependencies]\nproptest = \"1\"\n",
+        )],
+        good: &[(
+            "crates/nic/Cargo.toml",
+            "[dev-dependencies]\nproptest.workspace = true\n",
+        )],
+    },
+];
+
+/// Where unsafe code may stand, and what for.
+pub const UNSAFE: &[(&str, &str)] = &[];
+
+/// Where a banned word counts.
+#[derive(Clone, Copy, PartialEq)]
+enum Scope {
+    /// Every line of code, tests too.
+    Code,
+    /// Code that is shipped: not tests, benches, examples or build scripts.
+    Shipped,
+    /// Shipped code outside the command line, the only crate that prints.
+    Library,
+    /// Shipped code of one crate.
+    Crate(&'static str),
+}
+
+/// What is not written, where, and what is written instead.
+const BANNED: &[(&str, Scope, &str)] = &[
+    ("todo!", Scope::Code, "the code, or an issue"),
+    (
+        "unimplemented!",
+        Scope::Code,
+        "the code, or an error that names the missing capability",
+    ),
+    ("dbg!", Scope::Code, "nothing"),
+    (
+        "static mut ",
+        Scope::Code,
+        "an atomic, or a value that is passed on",
+    ),
+    (
+        "#[ignore]",
+        Scope::Code,
+        "#[ignore = \"reason\"]: a skipped test says why",
+    ),
+    ("fn get_", Scope::Code, "the bare noun"),
+    (
+        ".unwrap()",
+        Scope::Shipped,
+        "`?`, a match, or an error of the crate",
+    ),
+    (
+        ".expect(",
+        Scope::Shipped,
+        "`?`, or an entry of EXCEPTIONS that states the invariant",
+    ),
+    (
+        "Box<dyn Error",
+        Scope::Shipped,
+        "the crate's own error enum",
+    ),
+    (
+        "Box<dyn std::error::Error",
+        Scope::Shipped,
+        "the crate's own error enum",
+    ),
+    (
+        "println!",
+        Scope::Library,
+        "a value: only the command line prints",
+    ),
+    (
+        "print!",
+        Scope::Library,
+        "a value: only the command line prints",
+    ),
+    (
+        "Instant::now",
+        Scope::Crate("lab"),
+        "the observation's time: lab reads no clock",
+    ),
+    (
+        "SystemTime::now",
+        Scope::Crate("lab"),
+        "the observation's time: lab reads no clock",
+    ),
+    (
+        "thread::sleep",
+        Scope::Crate("lab"),
+        "a plan: lab never sleeps",
+    ),
+];
+
+/// Words of prose and their plain equivalents.
+const WORDING: &[(&str, &str)] = &[
+    ("blacklist", "deny list"),
+    ("blazing", "a figure and the command that gives it"),
+    ("cutting-edge", "what it does"),
+    ("leverag", "use"),
+    ("seamless", "what happens"),
+    ("state-of-the-art", "the peer and the figure"),
+    ("utilis", "use"),
+    ("utiliz", "use"),
+    ("whitelist", "allow list"),
+    ("world-class", "a figure and the command that gives it"),
+];
+
+/// Crate, and the crates of this workspace it may depend on (tests may use any).
+pub const MAY_KNOW: &[(&str, &[&str])] = &[
+    ("packet", &[]),
+    ("table", &[]),
+    ("result", &[]),
+    ("nic", &["packet", "table"]),
+    ("port", &["nic", "packet"]),
+    ("load", &["packet"]),
+    ("apps", &["nic", "packet"]),
+    ("device", &["apps", "load", "nic", "packet", "port"]),
+    ("lab", &["device", "load", "packet", "result"]),
+    ("report", &["result"]),
+    (
+        "niclab",
+        &["device", "lab", "load", "nic", "packet", "report", "result"],
+    ),
+];
+
+/// Outside crates that only some of ours may depend on, and why.
+const CONFINED: &[(&str, &[&str], &str)] = &[
+    (
+        "anyhow",
+        &["niclab"],
+        "libraries have error enums that carry data",
+    ),
+    ("clap", &["niclab"], "only the command line reads arguments"),
+    ("comfy-table", &["niclab"], "only the command line prints"),
+    ("futures", &[], "the packet path knows no async runtime"),
+    ("indicatif", &["niclab"], "only the command line prints"),
+    (
+        "rtnetlink",
+        &["device", "niclab"],
+        "needs tokio: control plane only",
+    ),
+    (
+        "tokio",
+        &["device", "niclab"],
+        "the packet path knows no async runtime",
+    ),
+];
+
+// ---- the rules --------------------------------------------------------------------------------
+
+fn long_lines(files: &[File]) -> Vec<Offence> {
+    let too_long =
+        |line: &Line| line.raw.chars().count() > COLUMNS_MAX && !line.raw.contains("https://");
+    offences(rust(files), |_, line| too_long(line))
+}
+
+fn long_functions(files: &[File]) -> Vec<Offence> {
+    let mut found = Vec::new();
+    for file in rust(files) {
+        for (start, line) in file.lines.iter().enumerate() {
+            if !declares_function(&line.code) {
+                continue;
+            }
+            let lines_count = item_end(&file.lines, start) - start + 1;
+            if lines_count > FUNCTION_LINES_MAX {
+                let text = format!("{} lines: {}", lines_count, file.lines[start].raw.trim());
+                found.push(Offence {
+                    path: file.path.clone(),
+                    line: start + 1,
+                    text,
+                });
+            }
+        }
+    }
+    found
+}
+
+fn missing_module_line(files: &[File]) -> Vec<Offence> {
+    rust(files)
+        .filter(|f| !f.lines.first().is_some_and(|l| l.raw.starts_with("//! ")))
+        .map(|f| whole_file(&f.path))
+        .collect()
+}
+
+fn missing_readme(files: &[File]) -> Vec<Offence> {
+    let mut homes: Vec<String> = files
+        .iter()
+        .filter_map(|f| {
+            let mut parts = f.path.split('/');
+            let (top, name, rest) = (parts.next()?, parts.next()?, parts.next());
+            let listed = ["crates", "reference"].contains(&top) && rest.is_some();
+            listed.then(|| format!("{top}/{name}/README.md"))
+        })
+        .collect();
+    homes.sort();
+    homes.dedup();
+    homes.retain(|home| !files.iter().any(|f| f.path == *home));
+    homes.iter().map(|home| whole_file(home)).collect()
+}
+
+fn missing_forbid_unsafe(files: &[File]) -> Vec<Offence> {
+    files
+        .iter()
+        .filter(|f| f.path.ends_with("/src/lib.rs") || f.path.ends_with("/src/main.rs"))
+        .filter(|f| {
+            let home = f.path.rsplit_once("/src/").map_or("", |(home, _)| home);
+            let named = UNSAFE
+                .iter()
+                .any(|(path, _)| path.starts_with(&format!("{home}/")));
+            !named
+                && !f
+                    .lines
+                    .iter()
+                    .any(|l| l.code.contains("#![forbid(unsafe_code"))
+        })
+        .map(|f| whole_file(&f.path))
+        .collect()
+}
+
+fn stray_unsafe(files: &[File]) -> Vec<Offence> {
+    offences(rust(files), |file, line| {
+        let named = UNSAFE.iter().any(|(path, _)| *path == file.path);
+        !named && words(&line.code).any(|word| word == "unsafe")
+    })
+}
+
+fn banned_code(files: &[File]) -> Vec<Offence> {
+    let mut found = Vec::new();
+    for (text, scope, instead) in BANNED {
+        let hits = offences(rust(files), |file, line| {
+            in_scope(*scope, file, line) && contains_token(&line.code, text)
+        });
+        found.extend(hits.into_iter().map(|o| o.with_remedy(instead)));
+    }
+    found
+}
+
+fn vague_type_names(files: &[File]) -> Vec<Offence> {
+    const VAGUE: [&str; 3] = ["Manager", "Helper", "Util"];
+    const FILES: [&str; 6] = ["common", "helper", "helpers", "misc", "util", "utils"];
+    let mut found = offences(rust(files), |_, line| {
+        let mut before = "";
+        words(&line.code).any(|word| {
+            let declares = ["struct", "enum", "trait", "type", "union"].contains(&before);
+            before = word;
+            declares && VAGUE.iter().any(|v| word.contains(v))
+        })
+    });
+    let stem = |f: &File| {
+        Path::new(&f.path)
+            .file_stem()
+            .map(|s| s.to_string_lossy().into_owned())
+    };
+    let vague = |f: &&File| stem(f).is_some_and(|s| FILES.contains(&s.as_str()));
+    found.extend(rust(files).filter(vague).map(|f| whole_file(&f.path)));
+    found
+}
+
+fn bad_wording(files: &[File]) -> Vec<Offence> {
+    let prose = || {
+        let own = |f: &&File| f.path.ends_with(".md") || f.path.ends_with(".rs");
+        files
+            .iter()
+            .filter(own)
+            .filter(|f| !f.path.starts_with("reference/") && !is_this(f))
+    };
+    let mut found = Vec::new();
+    for (word, instead) in WORDING {
+        let hits = offences(prose(), |_, line| line.raw.to_lowercase().contains(word));
+        found.extend(hits.into_iter().map(|o| o.with_remedy(instead)));
+    }
+    found
+}
+
+fn forbidden_dependencies(files: &[File]) -> Vec<Offence> {
+    let mut found = Vec::new();
+    for (home, line, _, name) in dependencies(files).filter(|d| d.2 == "dependencies") {
+        let Some(other) = name.strip_prefix("niclab-") else {
+            continue;
+        };
+        let known = MAY_KNOW.iter().find(|(crate_name, _)| *crate_name == home);
+        if !known.is_some_and(|(_, others)| others.contains(&other)) {
+            found.push(manifest_offence(
+                home,
+                line,
+                format!("{home} must not know {other}"),
+            ));
+        }
+    }
+    found
+}
+
+fn strayed_dependencies(files: &[File]) -> Vec<Offence> {
+    let mut found = Vec::new();
+    for (home, line, _, name) in dependencies(files).filter(|d| d.2 != "dev-dependencies") {
+        if let Some((_, homes, why)) = CONFINED.iter().find(|(confined, ..)| *confined == name)
+            && !homes.contains(&home)
+        {
+            found.push(manifest_offence(
+                home,
+                line,
+                format!("{home} on {name}: {why}"),
+            ));
+        }
+    }
+    found
+}
+
+fn local_versions(files: &[File]) -> Vec<Offence> {
+    let mut found = Vec::new();
+    for file in files {
+        let home = file
+            .path
+            .strip_prefix("crates/")
+            .and_then(|p| p.strip_suffix("/Cargo.toml"));
+        let Some(home) = home else { continue };
+        for (line, _, text) in manifest_entries(file) {
+            let workspace = text.replace(' ', "").contains("workspace=true");
+            if !workspace {
+                found.push(manifest_offence(home, line, text.to_owned()));
+            }
+        }
+    }
+    found
+}
+
+// ---- what they share ---------------------------------------------------------------------
+
+fn rust(files: &[File]) -> impl Iterator<Item = &File> {
+    files.iter().filter(|f| f.path.ends_with(".rs"))
+}
+
+fn is_this(file: &File) -> bool {
+    file.path.starts_with("crates/niclab/tests/tidy/")
+}
+
+fn offences<'a>(
+    files: impl Iterator<Item = &'a File>,
+    offends: impl Fn(&File, &Line) -> bool,
+) -> Vec<Offence> {
+    let mut found = Vec::new();
+    for file in files {
+        for (index, line) in file
+            .lines
+            .iter()
+            .enumerate()
+            .filter(|(_, l)| offends(file, l))
+        {
+            let text = line.raw.trim().to_owned();
+            found.push(Offence {
+                path: file.path.clone(),
+                line: index + 1,
+                text,
+            });
+        }
+    }
+    found
+}
+
+fn whole_file(path: &str) -> Offence {
+    Offence {
+        path: path.to_owned(),
+        line: 1,
+        text: String::new(),
+    }
+}
+
+fn manifest_offence(home: &str, line: usize, text: String) -> Offence {
+    Offence {
+        path: format!("crates/{home}/Cargo.toml"),
+        line,
+        text,
+    }
+}
+
+impl Offence {
+    fn with_remedy(self, instead: &str) -> Offence {
+        Offence {
+            text: format!("{} (write instead: {instead})", self.text),
+            ..self
+        }
+    }
+}
+
+fn in_scope(scope: Scope, file: &File, line: &Line) -> bool {
+    let shipped = !line.test && !is_beside_the_product(&file.path);
+    match scope {
+        Scope::Code => !is_this(file),
+        Scope::Shipped => shipped,
+        Scope::Library => shipped && !file.path.starts_with("crates/niclab/"),
+        Scope::Crate(name) => shipped && file.path.starts_with(&format!("crates/{name}/")),
+    }
+}
+
+/// Benches, examples, build scripts and whole files of tests.
+fn is_beside_the_product(path: &str) -> bool {
+    let beside = ["tests", "benches", "examples", "build.rs", "tests.rs"];
+    path.split('/').any(|part| beside.contains(&part))
+}
+
+/// Entries of the dependency sections of a manifest: line, section, text.
+fn manifest_entries(file: &File) -> impl Iterator<Item = (usize, &str, &str)> {
+    let mut section = "";
+    file.lines
+        .iter()
+        .enumerate()
+        .filter_map(move |(index, line)| {
+            let text = line.raw.trim();
+            if let Some(head) = text.strip_prefix('[') {
+                section = head.trim_end_matches(']');
+            }
+            let listed = section.ends_with("dependencies") && !text.starts_with(['[', '#']);
+            (listed && !text.is_empty()).then_some((index + 1, section, text))
+        })
+}
+
+/// Dependencies of our crates: crate, line of its manifest, section, name of the dependency.
+fn dependencies(files: &[File]) -> impl Iterator<Item = (&str, usize, &str, &str)> {
+    let manifests = files.iter().filter_map(|f| {
+        let home = f
+            .path
+            .strip_prefix("crates/")?
+            .strip_suffix("/Cargo.toml")?;
+        Some((home, f))
+    });
+    manifests.flat_map(|(home, file)| {
+        manifest_entries(file).map(move |(line, section, text)| {
+            let name = text.split(['.', '=', ' ']).next().unwrap_or(text);
+            (home, line, section, name)
+        })
+    })
+}
+
+// ---- tests ------------------------------------------------------------------------------------
+
+#[test]
+fn every_rule_can_fail() {
+    for rule in RULES {
+        for &(path, text) in rule.bad {
+            assert!(
+                !(rule.find)(&[file(path, text)]).is_empty(),
+                "{}: {path} passes",
+                rule.name
+            );
+        }
+        let good: Vec<File> = rule
+            .good
+            .iter()
+            .map(|&(path, text)| file(path, text))
+            .collect();
+        let found = (rule.find)(&good);
+        assert!(
+            found.is_empty(),
+            "{}: good sample fails: {found:?}",
+            rule.name
+        );
+    }
+}
+
+#[test]
+fn every_banned_word_is_found_in_its_scope_and_not_outside() {
+    for (text, scope, _) in BANNED {
+        let home = if let Scope::Crate(name) = scope {
+            name
+        } else {
+            "nic"
+        };
+        let line = format!("fn f() {{ {text} }}\n");
+        let count = |path: &str, line: &str| banned_code(&[file(path, line)]).len();
+        assert!(
+            count(&format!("crates/{home}/src/a.rs"), &line) > 0,
+            "{text} passes"
+        );
+        assert_eq!(
+            count(&format!("crates/{home}/src/a.rs"), &format!("// {line}")),
+            0,
+            "{text}"
+        );
+        let in_tests = count(&format!("crates/{home}/tests/a.rs"), &line);
+        assert_eq!(in_tests > 0, *scope == Scope::Code, "{text} in tests");
+    }
+    assert_eq!(
+        banned_code(&[file("crates/niclab/src/a.rs", "println!()")]).len(),
+        0
+    );
+    assert_eq!(
+        banned_code(&[file("crates/nic/src/a.rs", "eprintln!()")]).len(),
+        1
+    );
+    assert_eq!(
+        banned_code(&[file("crates/nic/src/a.rs", "blueprint!()")]).len(),
+        0
+    );
+}
+
+#[test]
+fn every_word_of_the_wording_list_is_found() {
+    for (word, _) in WORDING {
+        let text = format!("It {} it\n", word.to_uppercase());
+        assert_eq!(bad_wording(&[file("docs/a.md", &text)]).len(), 1, "{word}");
+    }
+}
+
+const LONG_LINE: &str = concat!(
+    "// 1234567890 1234567890 1234567890 1234567890 1234567890 ",
+    "1234567890 1234567890 1234567890 1234567890\n",
+);
+
+const LONG_FUNCTION: &str = concat!(
+    "fn f() {\n",
+    "\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n",
+    "\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n",
+    "}\n",
+);

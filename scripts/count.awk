@@ -1,0 +1,33 @@
+# Adds up what test binaries report on standard output: `N passed, N failed, N skipped`.
+#
+# Reads the output of `cargo test -- --show-output`. A test that cannot run here prints
+# `SKIP <test name>: <reason>` and returns: it counts as skipped and not as passed, once, however
+# often it says so. Ignored tests count as skipped. A binary that ends without a result (killed,
+# aborted) counts as one failure.
+
+/^running [0-9]+ tests?$/ {
+    failed += unfinished
+    unfinished = 1
+    block = ""
+}
+
+/^successes:$/ { block = "successes" }
+/^failures:$/ { block = "failures" }
+/^---- .* stdout ----$/ { said = 0 }
+
+/^SKIP / {
+    if (block == "successes" && !said) { skipped++; passed--; said = 1 }
+    if (block == "") skipped++
+}
+
+/^test result: / {
+    for (i = 1; i < NF; i++) {
+        if ($(i + 1) == "passed;") passed += $i
+        if ($(i + 1) == "failed;") failed += $i
+        if ($(i + 1) == "ignored;") skipped += $i
+    }
+    unfinished = 0
+    block = ""
+}
+
+END { printf "%d passed, %d failed, %d skipped\n", passed, failed + unfinished, skipped }

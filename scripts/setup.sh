@@ -1,0 +1,89 @@
+# shellcheck shell=bash
+# What ./run and ./test have in common: the system packages and the build. Sourced, at the root.
+
+target=${CARGO_TARGET_DIR:-target}
+
+say() { printf 'niclab: %s\n' "$*" >&2; }
+
+have() { command -v "$1" >/dev/null 2>&1; }
+
+compiles_c() { printf 'int main(void) { return 0; }\n' | cc -x c -o /dev/null - 2>/dev/null; }
+
+have_dpdk() { have pkg-config && pkg-config --exists libdpdk; }
+
+have_chromium() { have chromium || have chromium-browser || have google-chrome; }
+
+on_debian() { grep -qx 'ID=debian' /etc/os-release 2>/dev/null; }
+
+# Rust itself is not installed for you: rustup asks questions that are yours to answer.
+need_rust() {
+    # shellcheck disable=SC1091
+    if ! have cargo && [ -f "$HOME/.cargo/env" ]; then . "$HOME/.cargo/env"; fi
+    if ! have cargo; then
+        say "Rust is missing. Install it from https://rustup.rs and start again:"
+        say "  curl --proto '=https' --tlsv1.2 -sSf https://sh.rustup.rs | sh"
+        exit 2
+    fi
+    local needed found
+    needed=$(sed -n 's/^rust-version = "\(.*\)"/\1/p' Cargo.toml)
+    found=$(rustc --version | cut -d' ' -f2)
+    if [ "$(printf '%s\n' "$needed" "$found" | sort -V | head -n 1)" != "$needed" ]; then
+        say "Rust $found is too old, $needed is needed: rustup update stable"
+        exit 2
+    fi
+}
+
+# install_packages LEVEL PURPOSE PACKAGE...: installs, or says the command to type. Returns 1 where
+# a package is still missing and LEVEL is `optional`; exits with 2 where it is `required`.
+install_packages() {
+    local level=$1 purpose=$2 root=()
+    shift 2
+    local command=(apt-get install -y --no-install-recommends "$@")
+    [ $# -gt 0 ] || return 0
+    say "missing for $purpose: $*"
+    if [ "$(id -u)" != 0 ]; then root=(sudo); fi
+    if have apt-get && { [ "$(id -u)" = 0 ] || sudo -n true 2>/dev/null; }; then
+        say "installing them: ${root[*]:+sudo }${command[*]}"
+        "${root[@]}" apt-get update -qq >&2 || say "apt-get update failed; going on"
+        "${root[@]}" env DEBIAN_FRONTEND=noninteractive "${command[@]}" -qq >&2 && return 0
+        say "the installation failed"
+    elif have apt-get; then
+        say "no right to install packages here; type: sudo ${command[*]}"
+    else
+        say "no apt-get here; install these packages of Debian by your system's own means"
+    fi
+    if [ "$level" = required ]; then exit 2; fi
+    say "going on without $purpose"
+    return 1
+}
+
+# Without these nothing is built: the linker, and npm for the report's charts.
+need_build_packages() {
+    local packages=()
+    compiles_c || packages+=(gcc libc6-dev)
+    have pkg-config || packages+=(pkg-config)
+    have node || packages+=(nodejs)
+    have npm || packages+=(npm ca-certificates)
+    install_packages required "the build" "${packages[@]}"
+}
+
+# Debian's libdpdk-dev brings the drivers net_null, net_ring and net_pcap with it.
+want_dpdk() { have_dpdk || install_packages optional "the DPDK device" libdpdk-dev; }
+
+# On Ubuntu the package is a snap, which containers and CI machines cannot run.
+want_chromium() {
+    if have_chromium || ! on_debian; then return 0; fi
+    install_packages optional "the tests of the report in a browser" chromium
+}
+
+# The device process for DPDK: a program of its own, for it links what most machines lack.
+build_dpdk() {
+    [ -f dpdk/helper/Cargo.toml ] && have_dpdk || return 0
+    cargo build --release --manifest-path dpdk/helper/Cargo.toml --target-dir "$target/dpdk"
+    local profile
+    for profile in release debug; do
+        mkdir -p "$target/$profile"
+        # A copy, and only of a newer one: a process may be running from the old.
+        cp --update --remove-destination "$target/dpdk/release/niclab-dpdk" "$target/$profile/"
+    done
+}
