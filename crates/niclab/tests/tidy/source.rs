@@ -215,7 +215,7 @@ fn code_is_told_from_comments_and_literals() {
         ("f(\"{ \\\" {\", x)", "f(        , x)"),
         ("r#\"{\"{\"# r#type", "         r#type"),
         ("'{' '\\'' &'a T", "         &'a T"),
-        ("b\"{\" br\"{\"", "b    b    "),
+        ("b\"{\" br\"{\"", "b"),
     ];
     for (text, expected) in cases {
         assert_eq!(code_of(text).trim_end(), expected.trim_end(), "{text}");
