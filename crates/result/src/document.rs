@@ -5,6 +5,7 @@
 //! it can compute it again from the samples.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
@@ -29,6 +30,15 @@ pub enum Coordinate {
     Number(f64),
     /// A word, such as the name of a load.
     Word(String),
+}
+
+impl fmt::Display for Coordinate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Coordinate::Number(number) => number.fmt(f),
+            Coordinate::Word(word) => word.fmt(f),
+        }
+    }
 }
 
 /// A point of a sweep: the name of each axis and where on it.
@@ -75,6 +85,20 @@ pub enum Mark {
     Unbalanced,
 }
 
+/// The mark as documents spell it, such as `generator-limited`.
+impl fmt::Display for Mark {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Mark::Bimodal => "bimodal",
+            Mark::Disturbed => "disturbed",
+            Mark::Drift => "drift",
+            Mark::FewSamples => "few-samples",
+            Mark::GeneratorLimited => "generator-limited",
+            Mark::Unbalanced => "unbalanced",
+        })
+    }
+}
+
 /// One measurement: one line of `samples.jsonl`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Sample {
@@ -103,6 +127,9 @@ pub struct Sample {
     /// Warnings that belong to the figures.
     #[serde(default)]
     pub marks: Vec<Mark>,
+    /// The load exactly as it was offered, rates resolved.
+    #[serde(default, skip_serializing_if = "serde_json::Value::is_null")]
+    pub load: serde_json::Value,
     /// Counters of generator, device and sink, per queue, as the device reported them.
     #[serde(default)]
     pub counters: serde_json::Value,

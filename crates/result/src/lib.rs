@@ -3,8 +3,45 @@
 //! `lab` writes them, `report` and the command line read them, and neither needs the other. This
 //! crate knows how a document looks and how it reaches the disk; it knows no device, runs nothing
 //! and computes no statistics.
+//!
+//! ```
+//! use niclab_result::{Directory, Stored};
+//!
+//! let parent = tempfile::tempdir()?;
+//! let path = parent.path().join("first");
+//! let mut directory = Directory::create(&path)?;
+//! directory.write_run("schema = 1\nprogram = \"niclab 0.1.0\"\n")?;
+//! drop(directory);
+//!
+//! let stored = Stored::open(&path)?;
+//! assert!(stored.samples.is_empty());
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 #![forbid(unsafe_code)]
 
+pub mod csv;
+pub mod directory;
 pub mod document;
+pub mod error;
+pub mod latency;
+pub mod stored;
 
+pub use csv::write_csv;
+pub use directory::Directory;
 pub use document::*;
+pub use error::ResultError;
+pub use latency::Latencies;
+pub use stored::Stored;
+
+/// One [`Sample`] a line, in the order of measurement.
+pub const SAMPLES: &str = "samples.jsonl";
+/// The latency histograms of the samples, an HdrHistogram V2 interval log.
+pub const LATENCY: &str = "latency.hlog";
+/// The run as it was resolved.
+pub const RUN: &str = "run.toml";
+/// One [`Environment`].
+pub const ENVIRONMENT: &str = "environment.json";
+/// One [`Summary`].
+pub const SUMMARY: &str = "summary.json";
+/// The report.
+pub const REPORT: &str = "report.html";

@@ -1,0 +1,109 @@
+//! Why a result directory cannot be written or read, with the remedy.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// Why a result directory cannot be written or read.
+#[derive(Debug, thiserror::Error)]
+pub enum ResultError {
+    /// The directory a run was to make is there already.
+    #[error(
+        "{} exists already: choose another directory with -o, or go on with it: --resume {}",
+        path.display(), path.display()
+    )]
+    Exists {
+        /// The directory.
+        path: PathBuf,
+    },
+    /// The place may not be written to.
+    #[error("{} is read-only for this user: choose a writable directory with -o", path.display())]
+    ReadOnly {
+        /// What could not be made or opened.
+        path: PathBuf,
+    },
+    /// There is no such directory.
+    #[error("{} does not exist: give the directory that a run printed as its result", path.display())]
+    Absent {
+        /// The directory.
+        path: PathBuf,
+    },
+    /// The directory was not written by a run.
+    #[error(
+        "{} is not a result directory (it has no {missing}): give the directory that a run \
+         printed as its result",
+        path.display()
+    )]
+    NotResult {
+        /// The directory.
+        path: PathBuf,
+        /// The document that is missing.
+        missing: &'static str,
+    },
+    /// Another run writes into the directory.
+    #[error(
+        "another run is writing into {}: wait until it ends, or stop it, or choose another \
+         directory with -o",
+        path.display()
+    )]
+    Busy {
+        /// The directory.
+        path: PathBuf,
+    },
+    /// The documents are of a later version of niclab.
+    #[error(
+        "{} has schema {found}, this program reads up to {known}: use {program}",
+        path.display(), known = crate::SCHEMA
+    )]
+    Newer {
+        /// The document.
+        path: PathBuf,
+        /// Its schema.
+        found: u32,
+        /// What wrote it, where it says so.
+        program: String,
+    },
+    /// A document is not what a run writes.
+    #[error("{}, line {line}: {reason}; restore the file or remove the line", path.display())]
+    Damaged {
+        /// The document.
+        path: PathBuf,
+        /// The line, from 1.
+        line: usize,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// The disk is full.
+    #[error(
+        "no space left for {}: free some and go on with --resume; every finished measurement is \
+         kept",
+        path.display()
+    )]
+    Full {
+        /// What could not be written.
+        path: PathBuf,
+    },
+    /// Any other failure of the disk.
+    #[error("{}: {source}; check the disk, then go on with --resume", path.display())]
+    Disk {
+        /// What could not be read or written.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+}
+
+impl ResultError {
+    /// The error that the system's answer for `path` means.
+    pub(crate) fn of(path: &Path, source: io::Error) -> ResultError {
+        let path = path.to_path_buf();
+        match source.kind() {
+            io::ErrorKind::AlreadyExists => ResultError::Exists { path },
+            io::ErrorKind::NotFound => ResultError::Absent { path },
+            io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
+                ResultError::ReadOnly { path }
+            }
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => ResultError::Full { path },
+            _ => ResultError::Disk { path, source },
+        }
+    }
+}
