@@ -44,9 +44,14 @@ install_packages() {
     if [ "$(id -u)" != 0 ]; then root=(sudo); fi
     if have apt-get && { [ "$(id -u)" = 0 ] || sudo -n true 2>/dev/null; }; then
         say "installing them: ${root[*]:+sudo }${command[*]}"
-        "${root[@]}" apt-get update -qq >&2 || say "apt-get update failed; going on"
-        "${root[@]}" env DEBIAN_FRONTEND=noninteractive "${command[@]}" -qq >&2 && return 0
-        say "the installation failed"
+        local log=$target/packages.log
+        mkdir -p "$target"
+        {
+            "${root[@]}" apt-get update -qq || echo "apt-get update failed"
+            "${root[@]}" env DEBIAN_FRONTEND=noninteractive "${command[@]}" -qq
+        } >"$log" 2>&1 </dev/null && return 0
+        say "the installation failed; the end of $log:"
+        tail -n 10 "$log" >&2
     elif have apt-get; then
         say "no right to install packages here; type: sudo ${command[*]}"
     else

@@ -542,7 +542,7 @@ fn in_scope(scope: Scope, file: &File, line: &Line) -> bool {
 /// Benches, examples, build scripts and whole files of tests.
 fn is_beside_the_product(path: &str) -> bool {
     let beside = ["tests", "benches", "examples", "build.rs", "tests.rs"];
-    path.split('/').any(|part| beside.contains(&part))
+    path.split('/').any(|part| beside.contains(&part) || part.ends_with("_tests.rs"))
 }
 
 /// Entries of the dependency sections of a manifest: line, section, text.
