@@ -1,1 +1,25 @@
 //! Match engines: exact match with bulk look-up, incremental growth and lock-free readers.
+#![doc = include_str!("../README.md")]
+#![deny(unsafe_code)]
+
+mod array;
+mod domain;
+mod error;
+mod exact;
+mod hash;
+mod limbo;
+mod limits;
+mod memory;
+mod prefetch;
+mod reader;
+mod shared;
+mod sync;
+mod tags;
+
+pub use domain::{Domain, Participant, Stamp};
+pub use error::{CreateError, InsertError};
+pub use exact::{Config, Exact};
+pub use hash::pack_key;
+pub use limits::{BURST_MAX, CAPACITY_LIMIT, KEY_WORDS_MAX};
+pub use memory::Pages;
+pub use reader::Reader;

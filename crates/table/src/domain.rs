@@ -1,0 +1,217 @@
+//! Grace periods by quiescent states: when is memory that readers may have seen free again?
+//!
+//! Each polling thread owns one [`Participant`] and calls [`Participant::quiescent`] once per
+//! burst, between two look-ups: one load and one store to a cache line of its own. A writer
+//! takes a stamp after it has unlinked something and asks now and then how far the readers have
+//! come; it never waits, because a caller that reads and writes on one core would wait for
+//! itself.
+//!
+//! # Why a stamp that has passed is safe
+//!
+//! Let a writer unlink X, then advance the epoch to `s` (a read-modify-write, AcqRel), then find
+//! that every participant is offline or has `seen >= s`.
+//!
+//! - *A participant with `seen >= s`* read, in `quiescent`, an epoch at or after the writer's
+//!   advance in that variable's order (Acquire; later advances continue the release sequence),
+//!   so every later look-up of its thread sees X unlinked. Every earlier look-up is sequenced
+//!   before its `seen` store (Release), which the writer read (Acquire): what the writer does
+//!   next to X happens after them.
+//! - *A participant that is offline* stored `OFFLINE` (Release) after its last look-up. If it
+//!   comes online at the same time, both sides have a SeqCst fence between their store and their
+//!   loads: the participant stores `seen`, fences, then looks up; the writer unlinks, fences,
+//!   then reads `seen`. Whichever fence is first in the single order, either the writer sees
+//!   that the participant is online, or the participant sees X unlinked.
+//! - *A participant that registers* does what one coming online does, under the lock that the
+//!   writer takes to read the list; if the writer finds the lock taken it has learnt nothing.
+
+use std::sync::{Arc, PoisonError};
+
+use crossbeam_utils::CachePadded;
+
+use crate::sync::{AcqRel, Acquire, AtomicU64, Mutex, Relaxed, Release, SeqCst, fence};
+
+/// `seen` of a participant that holds nothing.
+const OFFLINE: u64 = u64::MAX;
+
+/// A set of reading threads and the writers whose memory they look at. Clones are the same set.
+#[derive(Debug, Clone)]
+pub struct Domain {
+    registry: Arc<Registry>,
+}
+
+#[derive(Debug)]
+struct Registry {
+    epoch: CachePadded<AtomicU64>,
+    seen: Mutex<Vec<Arc<Seen>>>,
+}
+
+type Seen = CachePadded<AtomicU64>;
+
+/// A moment in a [`Domain`]: what was unlinked before it is free once it has passed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Stamp(u64);
+
+impl Stamp {
+    /// Before every other stamp.
+    pub const FIRST: Self = Self(0);
+}
+
+impl Domain {
+    /// A domain without participants.
+    #[must_use]
+    pub fn new() -> Self {
+        let registry = Registry {
+            epoch: CachePadded::new(AtomicU64::new(0)),
+            seen: Mutex::new(Vec::new()),
+        };
+        Self { registry: Arc::new(registry) }
+    }
+
+    /// Registers a reading thread; it is online. Locks; not for the packet path.
+    #[must_use]
+    pub fn reader_slot(&self) -> Participant {
+        let seen = Arc::new(CachePadded::new(AtomicU64::new(OFFLINE)));
+        let mut list = self.registry.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        list.push(Arc::clone(&seen));
+        let mut participant = Participant { domain: self.clone(), seen, online: false };
+        participant.online();
+        drop(list);
+        participant
+    }
+
+    /// A stamp for everything this thread has unlinked so far.
+    #[must_use]
+    pub fn stamp(&self) -> Stamp {
+        Stamp(self.registry.epoch.fetch_add(1, AcqRel) + 1)
+    }
+
+    /// The latest stamp that has passed, as far as can be learnt without waiting.
+    #[must_use]
+    pub fn passed(&self) -> Stamp {
+        let epoch = self.registry.epoch.load(Acquire);
+        fence(SeqCst);
+        let Ok(list) = self.registry.seen.try_lock() else {
+            return Stamp::FIRST;
+        };
+        // OFFLINE is the largest number: the minimum skips it by itself.
+        let slowest = list.iter().map(|seen| seen.load(Acquire)).min().unwrap_or(OFFLINE);
+        Stamp(slowest.min(epoch))
+    }
+
+    /// Whether both are the same set.
+    #[inline]
+    #[must_use]
+    pub fn same(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.registry, &other.registry)
+    }
+}
+
+impl Default for Domain {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// One reading thread's place in a [`Domain`].
+///
+/// Look-ups borrow it, quiescent states borrow it exclusively: that no look-up is under way at a
+/// quiescent state is checked by the compiler.
+#[derive(Debug)]
+pub struct Participant {
+    domain: Domain,
+    seen: Arc<Seen>,
+    online: bool,
+}
+
+impl Participant {
+    /// Says that this thread holds nothing it looked up. One load and one store; call it once
+    /// per burst. Does nothing while offline.
+    #[inline]
+    pub fn quiescent(&mut self) {
+        if self.online {
+            let epoch = self.domain.registry.epoch.load(Acquire);
+            self.seen.store(epoch, Release);
+        }
+    }
+
+    /// Leaves, so that no writer's memory waits for this thread; do so before blocking.
+    pub fn offline(&mut self) {
+        self.online = false;
+        self.seen.store(OFFLINE, Release);
+    }
+
+    /// Comes back; look-ups are allowed from here on.
+    pub fn online(&mut self) {
+        let epoch = self.domain.registry.epoch.load(Acquire);
+        self.seen.store(epoch, Relaxed);
+        fence(SeqCst);
+        self.online = true;
+    }
+
+    /// Whether look-ups are allowed.
+    #[must_use]
+    pub fn is_online(&self) -> bool {
+        self.online
+    }
+
+    /// Whether this participant protects what readers of `domain` see.
+    #[inline]
+    pub(crate) fn protects(&self, domain: &Domain) -> bool {
+        self.online & self.domain.same(domain)
+    }
+}
+
+impl Drop for Participant {
+    fn drop(&mut self) {
+        self.offline();
+        let registry = &self.domain.registry;
+        let mut list = registry.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        list.retain(|seen| !Arc::ptr_eq(seen, &self.seen));
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stamp_passes_when_every_participant_was_quiescent() {
+        let domain = Domain::new();
+        let (mut one, mut two) = (domain.reader_slot(), domain.reader_slot());
+        let stamp = domain.stamp();
+        assert!(domain.passed() < stamp);
+        one.quiescent();
+        assert!(domain.passed() < stamp);
+        two.quiescent();
+        assert_eq!(domain.passed(), stamp);
+    }
+
+    #[test]
+    fn nobody_waits_for_the_offline_and_the_gone() {
+        let domain = Domain::new();
+        let mut away = domain.reader_slot();
+        let gone = domain.reader_slot();
+        away.offline();
+        let stamp = domain.stamp();
+        assert!(domain.passed() < stamp);
+        drop(gone);
+        assert_eq!(domain.passed(), stamp);
+        away.quiescent();
+        assert_eq!(domain.passed(), stamp, "offline stays offline");
+        let later = domain.stamp();
+        away.online();
+        assert_eq!(domain.passed(), later, "it came online after the stamp");
+        let last = domain.stamp();
+        assert_eq!(domain.passed(), later);
+        assert!(domain.passed() < last);
+    }
+
+    #[test]
+    fn an_empty_domain_never_runs_ahead() {
+        let domain = Domain::new();
+        assert_eq!(domain.passed(), Stamp::FIRST);
+        let stamp = domain.stamp();
+        assert_eq!(domain.passed(), stamp);
+        assert!(domain.passed() < domain.stamp());
+    }
+}

@@ -1,0 +1,66 @@
+//! What can go wrong when a table is made or filled; nothing has changed when it does.
+
+use thiserror::Error;
+
+/// Why a table could not be made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum CreateError {
+    /// `capacity_max` is zero or above [`CAPACITY_LIMIT`](crate::CAPACITY_LIMIT).
+    #[error("capacity {capacity_max} is outside 1..={limit}; choose one inside")]
+    Capacity {
+        /// What was asked for.
+        capacity_max: usize,
+        /// The largest possible.
+        limit: usize,
+    },
+    /// The reserved memory could not be had.
+    #[error("no memory for {bytes} bytes; reserve less")]
+    OutOfMemory {
+        /// Size of the array that was asked for.
+        bytes: usize,
+    },
+    /// More is reserved than the table may ever hold.
+    #[error("reserve {reserve} is above capacity_max {capacity_max}; lower it")]
+    Reserve {
+        /// What was to be reserved.
+        reserve: usize,
+        /// The most the table may hold.
+        capacity_max: usize,
+    },
+}
+
+/// Why an entry was not inserted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum InsertError {
+    /// No free slot within reach of the key's home although the table is not full.
+    #[error(
+        "no free slot near this key ({len} entries, {waiting} destroyed slots still in their \
+         grace period); let the readers pass a quiescent state and try again"
+    )]
+    Crowded {
+        /// Live entries.
+        len: usize,
+        /// Destroyed slots that wait for readers.
+        waiting: usize,
+    },
+    /// The key is there already.
+    #[error("the key exists with value {value:#x}; update it instead")]
+    Duplicate {
+        /// The value it has.
+        value: u64,
+    },
+    /// The table holds as many entries as it may.
+    #[error("the table is full: {capacity_max} entries; remove some or make a larger table")]
+    Full {
+        /// The most the table may hold.
+        capacity_max: usize,
+    },
+    /// The table had to grow and the memory could not be had.
+    #[error("no memory for {bytes} bytes to grow into; the table is unchanged")]
+    OutOfMemory {
+        /// Size of the array that was asked for.
+        bytes: usize,
+    },
+}

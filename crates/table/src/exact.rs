@@ -1,0 +1,373 @@
+//! The writing end of an exact-match table: insert, remove, update, grow.
+//!
+//! One writer, which owns the table; what readers see while it works is argued in `shared`. An
+//! operation does a bounded amount of housekeeping: it moves at most one group of a growing
+//! table, frees at most two batches of destroyed slots and gives back at most one piece of a
+//! replaced array.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use crate::array::{Array, Position};
+use crate::domain::{Domain, Stamp};
+use crate::error::{CreateError, InsertError};
+use crate::hash::Hasher;
+use crate::limbo::Limbo;
+use crate::limits::{
+    CAPACITY_LIMIT, GROW_QUARTERS, MOVE_GROUPS, RELEASE_BYTES, RESERVE_PER_GROUP,
+};
+use crate::memory::{OutOfMemory, Pages};
+use crate::reader::Reader;
+use crate::shared::{Shared, View};
+use crate::sync::{Acquire, Relaxed, Release};
+
+/// What a table is made from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Config {
+    /// The most entries it may hold, 1 to [`CAPACITY_LIMIT`].
+    pub capacity_max: usize,
+    /// Pages for its larger arrays.
+    pub pages: Pages,
+    /// Entries to make room for now, at most `capacity_max`; the memory is touched at once. A
+    /// table grows from there in steps no insert notices.
+    pub reserve: usize,
+    /// Seed of its hash. Draw it at random where somebody hostile may choose keys.
+    pub seed: u64,
+}
+
+impl Config {
+    /// A table of up to `capacity_max` entries that starts small and grows.
+    #[must_use]
+    pub const fn growing(capacity_max: usize, seed: u64) -> Self {
+        Self { capacity_max, pages: Pages::Huge, reserve: 0, seed }
+    }
+
+    /// A table of up to `capacity_max` entries with room for all of them from the start.
+    #[must_use]
+    pub const fn reserved(capacity_max: usize, seed: u64) -> Self {
+        Self { capacity_max, pages: Pages::Huge, reserve: capacity_max, seed }
+    }
+}
+
+/// An exact-match table from keys of `W` words (1 to 8) to 64-bit values: the writing end.
+#[derive(Debug)]
+pub struct Exact<const W: usize> {
+    shared: Arc<Shared<W>>,
+    current: Arc<Array<W>>,
+    /// What `current` grows from.
+    predecessor: Option<Arc<Array<W>>>,
+    /// Replaced arrays that readers may still hold, oldest first.
+    retired: VecDeque<(Stamp, Arc<Array<W>>)>,
+    limbo: Limbo,
+    len: usize,
+    /// Used slots (live or in limbo) at which `current` is too full.
+    grow_at: usize,
+    config: Config,
+}
+
+impl<const W: usize> Exact<W> {
+    /// An empty table whose readers are participants of `domain`.
+    ///
+    /// # Errors
+    /// When the configuration contradicts itself or the reserved memory cannot be had.
+    pub fn new(config: Config, domain: &Domain) -> Result<Self, CreateError> {
+        let Config { capacity_max, pages, reserve, seed } = config;
+        if !(1..=CAPACITY_LIMIT).contains(&capacity_max) {
+            return Err(CreateError::Capacity { capacity_max, limit: CAPACITY_LIMIT });
+        }
+        if reserve > capacity_max {
+            return Err(CreateError::Reserve { reserve, capacity_max });
+        }
+        let array = Array::new(groups_for(reserve), pages)
+            .map_err(|OutOfMemory { bytes }| CreateError::OutOfMemory { bytes })?;
+        if reserve > 0 {
+            array.memory().populate();
+        }
+        let current = Arc::new(array);
+        Ok(Self {
+            shared: Arc::new(Shared::new(&current, Hasher::new(seed), domain.clone())),
+            grow_at: grow_at(current.groups()),
+            current,
+            predecessor: None,
+            retired: VecDeque::new(),
+            limbo: Limbo::default(),
+            len: 0,
+            config,
+        })
+    }
+
+    /// A reading end.
+    #[must_use]
+    pub fn reader(&self) -> Reader<W> {
+        Reader::new(&self.shared)
+    }
+
+    /// Adds an entry.
+    ///
+    /// # Errors
+    /// When the key exists, the table is full, no slot near the key's home is free, or the
+    /// memory to grow into cannot be had. The table is then as it was.
+    #[inline]
+    pub fn insert(&mut self, key: &[u64; W], value: u64) -> Result<(), InsertError> {
+        let hash = self.shared.hasher.hash(key);
+        if let Some((array, position)) = self.view().find(hash, key) {
+            return Err(InsertError::Duplicate { value: array.value(position) });
+        }
+        if self.len >= self.config.capacity_max {
+            return Err(InsertError::Full { capacity_max: self.config.capacity_max });
+        }
+        if self.is_busy() || self.len + self.limbo.len() >= self.grow_at {
+            self.make_room()?;
+        }
+        if !self.current.place(hash, key, value) {
+            self.place_crowded(hash, key, value)?;
+        }
+        self.len += 1;
+        Ok(())
+    }
+
+    /// Takes an entry out; its last value. Its slot is used again after a grace period.
+    #[inline]
+    pub fn remove(&mut self, key: &[u64; W]) -> Option<u64> {
+        let hash = self.shared.hasher.hash(key);
+        // The old copy first: see `shared`.
+        let old = self.predecessor.as_ref().and_then(|old| {
+            let position = old.find(hash, key)?;
+            Some(old.take(hash, position))
+        });
+        let new = self.current.find(hash, key).map(|position| self.take(hash, position));
+        let value = new.or(old)?;
+        self.len -= 1;
+        if self.is_busy() {
+            self.tend(MOVE_GROUPS);
+        }
+        Some(value)
+    }
+
+    /// Gives an entry another value, by one atomic store; the value it had.
+    #[inline]
+    pub fn update(&mut self, key: &[u64; W], value: u64) -> Option<u64> {
+        let hash = self.shared.hasher.hash(key);
+        // The new copy first: see `shared`.
+        let set = |array: &Array<W>| {
+            let position = array.find(hash, key)?;
+            let before = array.value(position);
+            array.set_value(position, value);
+            Some(before)
+        };
+        let new = set(&self.current);
+        let old = self.predecessor.as_ref().and_then(|old| set(old));
+        new.or(old)
+    }
+
+    /// The value of a key, for the writer, which needs no participant.
+    #[inline]
+    #[must_use]
+    pub fn get(&self, key: &[u64; W]) -> Option<u64> {
+        let (array, position) = self.view().find(self.shared.hasher.hash(key), key)?;
+        Some(array.value(position))
+    }
+
+    /// Live entries.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether there is no entry.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Entries the table takes as it is; it grows when more come.
+    #[must_use]
+    pub fn capacity(&self) -> usize {
+        self.grow_at.min(self.config.capacity_max)
+    }
+
+    /// Memory of the entries and tags, with arrays that still wait for readers.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        let retired = self.retired.iter().map(|(_, array)| array);
+        let arrays = retired.chain(&self.predecessor).chain([&self.current]);
+        arrays.map(|array| array.memory().bytes()).sum()
+    }
+
+    /// All entries, in no order.
+    pub fn iter(&self) -> impl Iterator<Item = ([u64; W], u64)> + '_ {
+        let new = entries(&self.current);
+        let old = self.predecessor.iter().flat_map(|old| entries(old));
+        let moved = |key: &[u64; W]| {
+            self.current.find(self.shared.hasher.hash(key), key).is_some()
+        };
+        new.chain(old.filter(move |(key, _)| !moved(key)))
+    }
+
+    /// Does housekeeping in idle time: moves up to `groups` groups of a growing table, frees
+    /// destroyed slots and replaced arrays. True when nothing is left to do; call it again, and
+    /// let the readers pass quiescent states, when it is false.
+    ///
+    /// Nobody has to call it, but a table that stopped growing half-way looks up in two places.
+    pub fn settle(&mut self, groups: usize) -> bool {
+        self.limbo.close(&self.shared.domain);
+        self.reclaim();
+        self.tend(groups);
+        !self.is_busy() && self.limbo.len() == 0
+    }
+
+    fn view(&self) -> View<'_, W> {
+        match &self.predecessor {
+            None => View::Settled(&self.current),
+            Some(old) => {
+                let moved = self.current.moved.load(Acquire);
+                View::Growing { old, new: &self.current, moved }
+            }
+        }
+    }
+
+    #[inline]
+    fn is_busy(&self) -> bool {
+        self.predecessor.is_some() || !self.retired.is_empty()
+    }
+
+    fn take(&mut self, hash: u64, position: Position) -> u64 {
+        let value = self.current.take(hash, position);
+        if self.limbo.push(position, &self.shared.domain) {
+            self.reclaim();
+        }
+        value
+    }
+
+    fn reclaim(&mut self) {
+        let current = &self.current;
+        self.limbo.reclaim(&self.shared.domain, |position| current.reuse(position));
+    }
+
+    /// Moves on with growth or begins it where the array is too full.
+    #[cold]
+    #[inline(never)]
+    fn make_room(&mut self) -> Result<(), InsertError> {
+        self.tend(MOVE_GROUPS);
+        let used = |table: &Self| table.len + table.limbo.len();
+        if self.predecessor.is_some() || used(self) < self.grow_at {
+            return Ok(());
+        }
+        self.reclaim();
+        if used(self) >= self.grow_at && self.current.groups() < self.groups_max() {
+            self.grow()?;
+        }
+        Ok(())
+    }
+
+    /// No empty slot on the key's way: frees what may be freed, or grows beyond the size for
+    /// `capacity_max`, but at most to twice that.
+    #[cold]
+    #[inline(never)]
+    fn place_crowded(&mut self, hash: u64, key: &[u64; W], value: u64) -> Result<(), InsertError> {
+        self.limbo.close(&self.shared.domain);
+        self.reclaim();
+        if self.current.place(hash, key, value) {
+            return Ok(());
+        }
+        if self.predecessor.is_none() && self.current.groups() < 2 * self.groups_max() {
+            self.grow()?;
+            if self.current.place(hash, key, value) {
+                return Ok(());
+            }
+        }
+        Err(InsertError::Crowded { len: self.len, waiting: self.limbo.len() })
+    }
+
+    fn groups_max(&self) -> usize {
+        groups_for(self.config.capacity_max)
+    }
+
+    /// Publishes an empty array, twice as large where `capacity_max` allows, to grow into.
+    fn grow(&mut self) -> Result<(), InsertError> {
+        let groups = self.current.groups();
+        let wanted = (2 * groups).min(self.groups_max()).max(groups + groups / 4 + 1);
+        let array = Array::new(wanted, self.config.pages)
+            .map_err(|OutOfMemory { bytes }| InsertError::OutOfMemory { bytes })?;
+        array.predecessor.store(Arc::as_ptr(&self.current).cast_mut(), Relaxed);
+        let array = Arc::new(array);
+        self.shared.publish(&array);
+        self.predecessor = Some(std::mem::replace(&mut self.current, array));
+        self.grow_at = grow_at(wanted);
+        // The old array takes no more entries, so its slots need not become usable.
+        self.limbo.clear();
+        Ok(())
+    }
+
+    /// Moves up to `groups` groups and gives one piece of a replaced array back.
+    fn tend(&mut self, groups: usize) {
+        if let Some(old) = self.predecessor.take() {
+            if self.move_groups(&old, groups) {
+                self.current.predecessor.store(std::ptr::null_mut(), Release);
+                self.retired.push_back((self.shared.domain.stamp(), old));
+            } else {
+                self.predecessor = Some(old);
+            }
+        }
+        self.release();
+    }
+
+    /// True when all groups of `old` have been moved.
+    fn move_groups(&self, old: &Array<W>, groups: usize) -> bool {
+        let moved = self.current.moved.load(Relaxed);
+        let end = old.groups().min(moved.saturating_add(groups));
+        for home in moved..end {
+            if !self.move_home(old, home) {
+                return false;
+            }
+            self.current.moved.store(home + 1, Release);
+        }
+        end == old.groups()
+    }
+
+    /// Copies the keys whose home in `old` is `home`. False when one found no room, which the
+    /// hash makes next to impossible; the home is then tried again later.
+    fn move_home(&self, old: &Array<W>, home: usize) -> bool {
+        let hasher = &self.shared.hasher;
+        old.reach(home).flat_map(|group| old.live(group)).all(|position| {
+            let key = old.key(position);
+            let hash = hasher.hash(&key);
+            old.home(hash) != home
+                || self.current.find(hash, &key).is_some()
+                || self.current.place(hash, &key, old.value(position))
+        })
+    }
+
+    /// Gives a piece of the oldest replaced array back once no reader can hold it.
+    fn release(&mut self) {
+        let Some((stamp, array)) = self.retired.front_mut() else { return };
+        if *stamp > self.shared.domain.passed() {
+            return;
+        }
+        let done = Arc::get_mut(array).is_none_or(|it| it.memory_mut().release(RELEASE_BYTES));
+        if done {
+            self.retired.pop_front();
+        }
+    }
+}
+
+impl<const W: usize> Drop for Exact<W> {
+    fn drop(&mut self) {
+        let retired = self.retired.drain(..).map(|(_, array)| array);
+        let rest = self.predecessor.take().into_iter().chain([Arc::clone(&self.current)]);
+        self.shared.keep(retired.chain(rest));
+    }
+}
+
+fn groups_for(entries: usize) -> usize {
+    entries.div_ceil(RESERVE_PER_GROUP).max(1)
+}
+
+fn grow_at(groups: usize) -> usize {
+    groups * GROW_QUARTERS / 4
+}
+
+fn entries<const W: usize>(array: &Array<W>) -> impl Iterator<Item = ([u64; W], u64)> + '_ {
+    let positions = (0..array.groups()).flat_map(|group| array.live(group));
+    positions.map(|position| (array.key(position), array.value(position)))
+}

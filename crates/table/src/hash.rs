@@ -1,0 +1,142 @@
+//! The seeded hash of a key: pairs of words multiplied to 128 bits and folded.
+//!
+//! It keeps two things apart: the high bits choose the home group, the low 16 bits are the tag.
+//! Each word meets a secret drawn from the seed, so who does not know the seed cannot aim keys
+//! at one group. It is no cryptographic hash.
+
+use crate::limits::KEY_WORDS_MAX;
+
+/// Hash function of a table, made from its seed.
+#[derive(Debug, Clone)]
+pub(crate) struct Hasher {
+    words: [u64; KEY_WORDS_MAX],
+    last: [u64; 2],
+}
+
+impl Hasher {
+    pub(crate) fn new(seed: u64) -> Self {
+        let mut state = seed;
+        let mut draw = || {
+            state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+            splitmix(state) | 1
+        };
+        Self { words: std::array::from_fn(|_| draw()), last: [draw(), draw()] }
+    }
+
+    /// The hash of `key`: one multiplication per pair of words and one more to finish.
+    #[inline(always)]
+    pub(crate) fn hash<const W: usize>(&self, key: &[u64; W]) -> u64 {
+        let mut folded = 0u64;
+        let mut word = 0;
+        while word < W {
+            let left = key[word] ^ self.words[word];
+            let right = match word + 1 < W {
+                true => key[word + 1] ^ self.words[word + 1],
+                false => self.last[1],
+            };
+            folded = folded.rotate_left(23) ^ fold(left, right);
+            word += 2;
+        }
+        fold(folded ^ self.last[0], self.last[1])
+    }
+}
+
+/// Both halves of the 128-bit product, xored.
+#[inline(always)]
+fn fold(left: u64, right: u64) -> u64 {
+    let product = u128::from(left) * u128::from(right);
+    (product as u64) ^ ((product >> 64) as u64)
+}
+
+/// The output function of splitmix64 (Steele, Lea and Flood, OOPSLA 2014).
+fn splitmix(state: u64) -> u64 {
+    let mixed = (state ^ (state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    mixed ^ (mixed >> 31)
+}
+
+/// Packs bytes into the words of a key, little end first, padded with zeros.
+///
+/// `None` when `bytes` are more than `8 * W`. Padding makes `[1]` and `[1, 0]` the same key, so
+/// one table takes keys of one length only.
+///
+/// ```
+/// assert_eq!(niclab_table::pack_key(&[1, 2, 0, 0, 0, 0, 0, 0, 3]), Some([0x201, 3]));
+/// assert_eq!(niclab_table::pack_key::<1>(&[0; 9]), None);
+/// ```
+#[inline]
+pub fn pack_key<const W: usize>(bytes: &[u8]) -> Option<[u64; W]> {
+    if bytes.len() > 8 * W {
+        return None;
+    }
+    let mut key = [0; W];
+    for (word, chunk) in key.iter_mut().zip(bytes.chunks(8)) {
+        let mut padded = [0; 8];
+        padded[..chunk.len()].copy_from_slice(chunk);
+        *word = u64::from_le_bytes(padded);
+    }
+    Some(key)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Chi-square of 2^16 structured keys over 256 bins stays within six deviations of its mean.
+    fn check_spread<const W: usize>(bin: impl Fn(u64) -> usize, make: impl Fn(u64) -> [u64; W]) {
+        let hasher = Hasher::new(7);
+        let mut bins = [0f64; 256];
+        for i in 0..1u64 << 16 {
+            bins[bin(hasher.hash(&make(i)))] += 1.0;
+        }
+        let chi: f64 = bins.iter().map(|n| (n - 256.0).powi(2) / 256.0).sum();
+        assert!((chi - 255.0).abs() < 6.0 * (2.0 * 255.0f64).sqrt(), "chi-square {chi}");
+    }
+
+    fn check_structures<const W: usize>() {
+        for shift in [0, 8, 24, 40, 48] {
+            for word in 0..W {
+                let make = |i: u64| {
+                    let mut key = [0; W];
+                    key[word] = i << shift;
+                    key
+                };
+                check_spread::<W>(|h| (h >> 56) as usize, make);
+                check_spread::<W>(|h| (h & 255) as usize, make);
+                check_spread::<W>(|h| (h >> 8 & 255) as usize, make);
+            }
+        }
+    }
+
+    #[test]
+    fn spreads_counters_in_any_word() {
+        check_structures::<1>();
+        check_structures::<2>();
+        check_structures::<3>();
+        check_structures::<5>();
+        check_structures::<8>();
+    }
+
+    #[test]
+    fn seed_changes_the_hash() {
+        assert_ne!(Hasher::new(1).hash(&[5, 6]), Hasher::new(2).hash(&[5, 6]));
+    }
+
+    #[test]
+    fn every_bit_of_the_key_counts() {
+        let hasher = Hasher::new(3);
+        let key = [0x0123_4567_89ab_cdef; 8];
+        for bit in 0..512 {
+            let mut other = key;
+            other[bit / 64] ^= 1 << (bit % 64);
+            assert_ne!(hasher.hash(&key), hasher.hash(&other), "bit {bit}");
+        }
+    }
+
+    #[test]
+    fn pack_pads_and_refuses() {
+        assert_eq!(pack_key(&[0xff; 4]), Some([0xffff_ffff]));
+        assert_eq!(pack_key(&[1; 13]), Some([0x0101_0101_0101_0101, 0x01_0101_0101]));
+        assert_eq!(pack_key::<2>(&[0; 17]), None);
+    }
+}

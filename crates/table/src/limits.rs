@@ -1,0 +1,42 @@
+//! Every limit of this crate, with its reason.
+
+/// Keys of one bulk look-up: one bit each in the returned mask.
+pub const BURST_MAX: usize = 64;
+
+/// Words of the longest key (64 bytes).
+pub const KEY_WORDS_MAX: usize = 8;
+
+/// Entries of the largest table: positions fit 32 bits with room for the load factor.
+pub const CAPACITY_LIMIT: usize = 1 << 31;
+
+/// Slots of a group: 15 tags of 16 bits and one 16-bit overflow count fill half a cache line.
+pub(crate) const SLOTS: usize = 15;
+
+/// Groups a look-up visits at most. At the growth threshold of 3/4 a run of 32 full groups has
+/// a probability below 1e-9 per group; a run of 8, the shape first tried, came every 1000 groups.
+pub(crate) const PROBE_GROUPS_MAX: usize = 32;
+
+/// Live entries per group above which a table grows: 11.25 of 15, as a fraction of quarters.
+pub(crate) const GROW_QUARTERS: usize = 45;
+
+/// Entries per group a reserved table is sized for: two thirds of the slots.
+pub(crate) const RESERVE_PER_GROUP: usize = 10;
+
+/// Destroyed slots that share one grace period, so that the epoch line changes seldom.
+pub(crate) const RETIRE_BATCH: usize = 32;
+
+/// Old groups moved by one insert while the table grows. Growth at least by a quarter leaves
+/// 2.8 inserts per old group before the new array is full, so one is enough.
+pub(crate) const MOVE_GROUPS: usize = 1;
+
+/// Bytes of an old array given back to the system by one operation.
+pub(crate) const RELEASE_BYTES: usize = 2 << 20;
+
+/// Arrays from this size on are mapped, on huge pages if asked; smaller ones come from the heap.
+pub(crate) const MAP_BYTES_MIN: usize = 1 << 20;
+
+const _: () = assert!(SLOTS * 16 + 16 == 256);
+const _: () = assert!(4 * RESERVE_PER_GROUP < GROW_QUARTERS && GROW_QUARTERS < 4 * SLOTS);
+const _: () = assert!(BURST_MAX == u64::BITS as usize);
+// The overflow count of a group counts keys that live in the next groups of a probe run.
+const _: () = assert!(PROBE_GROUPS_MAX * SLOTS < u16::MAX as usize);

@@ -1,0 +1,27 @@
+//! The prefetch instruction, where there is one.
+//!
+//! One of the modules that may use `unsafe`: an intrinsic that takes a raw pointer.
+
+#![allow(unsafe_code)]
+
+/// Asks for the cache line at `address`; any address will do.
+#[inline(always)]
+pub(crate) fn prefetch<T>(address: *const T) {
+    #[cfg(all(target_arch = "x86_64", not(any(loom, miri))))]
+    // SAFETY: a prefetch reads nothing the program can see and never faults; SSE is part of
+    // x86-64.
+    unsafe {
+        std::arch::x86_64::_mm_prefetch::<{ std::arch::x86_64::_MM_HINT_T0 }>(address.cast());
+    }
+    #[cfg(all(target_arch = "aarch64", not(any(loom, miri))))]
+    // SAFETY: a prefetch reads nothing the program can see and never faults.
+    unsafe {
+        std::arch::asm!(
+            "prfm pldl1keep, [{address}]",
+            address = in(reg) address,
+            options(nostack, preserves_flags, readonly)
+        );
+    }
+    #[cfg(any(loom, miri, not(any(target_arch = "x86_64", target_arch = "aarch64"))))]
+    let _ = address;
+}

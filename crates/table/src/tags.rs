@@ -1,0 +1,207 @@
+//! One group of tags: which of 15 slots may hold a key, read as four atomic words.
+//!
+//! A group is 16 lanes of 16 bits in four words: lanes 0 to 14 are the tags of its slots, lane
+//! 15 counts the keys whose home is this group or one before and that found it full (a look-up
+//! may stop where the count is zero). Words are written by the one writer with Release and read
+//! with Acquire. The compare exists as scalar arithmetic on words, and as SSE2 and NEON, which
+//! every x86-64 and aarch64 has, so nothing is chosen at run time; a test holds them equal.
+//!
+//! One of the modules that may use `unsafe`: vector instructions.
+
+#![allow(unsafe_code)]
+
+use crate::limits::SLOTS;
+use crate::sync::{Acquire, AtomicU64, Relaxed, Release};
+
+/// Words of a group.
+pub(crate) const LINE_WORDS: usize = 4;
+
+/// A group of tags. Half a cache line, and aligned so that it never spans two.
+pub(crate) type Line = [AtomicU64; LINE_WORDS];
+
+const _: () = assert!(cfg!(loom) || size_of::<Line>() == 32);
+
+/// A slot that was never used or may be used again.
+pub(crate) const EMPTY: u16 = 0;
+/// A slot whose entry was destroyed and that readers may still look at.
+pub(crate) const RETIRED: u16 = 1;
+/// The smallest tag of a live entry.
+pub(crate) const LIVE_MIN: u16 = 2;
+
+const OVERFLOW_LANE: usize = 15;
+const SLOT_MASK: u32 = (1 << SLOTS) - 1;
+
+/// The tag of a hash: its low 16 bits, moved out of the way of `EMPTY` and `RETIRED`.
+#[inline(always)]
+pub(crate) fn tag_of(hash: u64) -> u16 {
+    (hash as u16).max(LIVE_MIN)
+}
+
+/// One bit per slot whose tag is `tag`.
+#[inline(always)]
+pub(crate) fn matches(line: &Line, tag: u16) -> u32 {
+    #[cfg(all(target_arch = "x86_64", not(any(loom, miri))))]
+    return sse2::matches(line, tag);
+    #[cfg(all(target_arch = "aarch64", target_endian = "little", not(any(loom, miri))))]
+    return neon::matches(line, tag);
+    #[allow(unreachable_code)]
+    scalar(line, tag)
+}
+
+/// `matches` on words: a lane of `word ^ pattern` is zero exactly where the tags are equal.
+#[inline(always)]
+pub(crate) fn scalar(line: &Line, tag: u16) -> u32 {
+    const LOW: u64 = 0x7fff_7fff_7fff_7fff;
+    /// Moves bits 0, 16, 32 and 48 to bits 48 to 51 without a carry.
+    const GATHER: u64 = 1 << 48 | 1 << 33 | 1 << 18 | 1 << 3;
+    let pattern = u64::from(tag) * 0x0001_0001_0001_0001;
+    let mut mask = 0;
+    for (index, word) in line.iter().enumerate() {
+        let differ = word.load(Acquire) ^ pattern;
+        let zero = !(((differ & LOW) + LOW) | differ | LOW);
+        let nibble = ((zero >> 15).wrapping_mul(GATHER) >> 48) & 0xf;
+        mask |= (nibble as u32) << (4 * index);
+    }
+    mask & SLOT_MASK
+}
+
+/// Keys that passed this group because it was full.
+#[inline(always)]
+pub(crate) fn overflow(line: &Line) -> u16 {
+    lane(line, OVERFLOW_LANE)
+}
+
+/// The tag of `slot`.
+#[inline(always)]
+pub(crate) fn tag(line: &Line, slot: usize) -> u16 {
+    lane(line, slot)
+}
+
+/// Writes the tag of `slot`; everything written before is visible to whoever sees it.
+#[inline(always)]
+pub(crate) fn set_tag(line: &Line, slot: usize, tag: u16) {
+    set_lane(line, slot, tag);
+}
+
+/// Counts one more (or one less) key that passed this group.
+pub(crate) fn add_overflow(line: &Line, more: bool) {
+    let count = overflow(line);
+    set_lane(line, OVERFLOW_LANE, if more { count + 1 } else { count - 1 });
+}
+
+#[inline(always)]
+fn lane(line: &Line, lane: usize) -> u16 {
+    (line[lane / 4].load(Acquire) >> (lane % 4 * 16)) as u16
+}
+
+/// Only the one writer stores, so load and store need not be one operation.
+#[inline(always)]
+fn set_lane(line: &Line, lane: usize, value: u16) {
+    let (word, shift) = (&line[lane / 4], lane % 4 * 16);
+    let rest = word.load(Relaxed) & !(0xffff << shift);
+    word.store(rest | u64::from(value) << shift, Release);
+}
+
+#[cfg(all(target_arch = "x86_64", not(any(loom, miri))))]
+mod sse2 {
+    use std::arch::x86_64::{
+        _mm_cmpeq_epi16, _mm_movemask_epi8, _mm_packs_epi16, _mm_set_epi64x, _mm_set1_epi16,
+    };
+
+    use super::{Acquire, Line, SLOT_MASK};
+
+    #[inline(always)]
+    pub(super) fn matches(line: &Line, tag: u16) -> u32 {
+        let [a, b, c, d] = line.each_ref().map(|word| word.load(Acquire).cast_signed());
+        // SAFETY: SSE2 is part of x86-64.
+        unsafe {
+            let pattern = _mm_set1_epi16(tag.cast_signed());
+            let low = _mm_cmpeq_epi16(_mm_set_epi64x(b, a), pattern);
+            let high = _mm_cmpeq_epi16(_mm_set_epi64x(d, c), pattern);
+            _mm_movemask_epi8(_mm_packs_epi16(low, high)) as u32 & SLOT_MASK
+        }
+    }
+}
+
+#[cfg(all(target_arch = "aarch64", target_endian = "little", not(any(loom, miri))))]
+mod neon {
+    use std::arch::aarch64::{
+        vaddvq_u16, vandq_u16, vceqq_u16, vcombine_u64, vcreate_u64, vdupq_n_u16, vld1q_u16,
+        vreinterpretq_u16_u64,
+    };
+
+    use super::{Acquire, Line, SLOT_MASK};
+
+    const BITS: [u16; 8] = [1, 2, 4, 8, 16, 32, 64, 128];
+
+    #[inline(always)]
+    pub(super) fn matches(line: &Line, tag: u16) -> u32 {
+        let [a, b, c, d] = line.each_ref().map(|word| word.load(Acquire));
+        // SAFETY: NEON is part of aarch64; BITS has the eight lanes that are loaded.
+        unsafe {
+            let pattern = vdupq_n_u16(tag);
+            let bits = vld1q_u16(BITS.as_ptr());
+            let half = |low, high| {
+                let lanes = vreinterpretq_u16_u64(vcombine_u64(vcreate_u64(low), vcreate_u64(high)));
+                u32::from(vaddvq_u16(vandq_u16(vceqq_u16(lanes, pattern), bits)))
+            };
+            (half(a, b) | half(c, d) << 8) & SLOT_MASK
+        }
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn line_of(lanes: &[u16; 16]) -> Line {
+        let line = Line::default();
+        for (index, value) in lanes.iter().enumerate() {
+            set_lane(&line, index, *value);
+        }
+        line
+    }
+
+    fn check(lanes: &[u16; 16], tag: u16) {
+        let line = line_of(lanes);
+        let expected = (0..SLOTS).fold(0, |mask, i| mask | u32::from(lanes[i] == tag) << i);
+        assert_eq!(scalar(&line, tag), expected, "scalar {lanes:x?} {tag:x}");
+        assert_eq!(matches(&line, tag), expected, "vector {lanes:x?} {tag:x}");
+    }
+
+    proptest! {
+        #[test]
+        fn vector_equals_scalar(lanes: [u16; 16], tag: u16, pick in 0usize..16) {
+            check(&lanes, tag);
+            check(&lanes, lanes[pick]);
+        }
+
+        #[test]
+        fn vector_equals_scalar_near_borders(lanes in prop::array::uniform16(
+            prop::sample::select(vec![0u16, 1, 2, 0x7fff, 0x8000, 0x8001, 0xfffe, 0xffff])
+        ), pick in 0usize..16) {
+            check(&lanes, lanes[pick]);
+        }
+    }
+
+    #[test]
+    fn every_lane_stands_alone() {
+        for lane in 0..16 {
+            let mut lanes = [0xffff; 16];
+            lanes[lane] = 0x8000;
+            check(&lanes, 0x8000);
+            check(&lanes, 0xffff);
+        }
+    }
+
+    #[test]
+    fn overflow_counts_beside_the_tags() {
+        let line = line_of(&[5; 16]);
+        add_overflow(&line, true);
+        assert_eq!(overflow(&line), 6);
+        add_overflow(&line, false);
+        assert_eq!((overflow(&line), matches(&line, 5)), (5, 0x7fff));
+    }
+}
