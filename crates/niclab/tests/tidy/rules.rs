@@ -115,6 +115,20 @@ pub const RULES: &[Rule] = &[
         good: &[("README.md", "It uses rings.\n")],
     },
     Rule {
+        name: "links",
+        remedy: "correct the link, or add the file it points to",
+        find: dead_links,
+        bad: &[("docs/a.md", "See [b](b.md).\n")],
+        good: &[
+            (
+                "docs/a.md",
+                "[b](b.md#c) [d](../d.md) [e](https://e.org) [f](#f) [g](../docs/)\n",
+            ),
+            ("docs/b.md", ""),
+            ("d.md", ""),
+        ],
+    },
+    Rule {
         name: "dependencies",
         remedy: "the map in ARCHITECTURE.md says which crate may know which: see MAY_KNOW",
         find: forbidden_dependencies,
@@ -156,7 +170,38 @@ pub const RULES: &[Rule] = &[
 ];
 
 /// Where unsafe code may stand, and what for.
-pub const UNSAFE: &[(&str, &str)] = &[];
+pub const UNSAFE: &[(&str, &str)] = &[
+    (
+        "crates/device/src/linux/netns.rs",
+        "leaves the network namespace of the process",
+    ),
+    (
+        "crates/device/src/linux/ring.rs",
+        "rings shared with the kernel",
+    ),
+    ("crates/load/src/clock.rs", "reads the time-stamp counter"),
+    (
+        "crates/nic/src/memory.rs",
+        "frames in huge pages, reached by descriptor",
+    ),
+    (
+        "crates/table/src/array.rs",
+        "entries viewed as cache lines, unchecked in bulk look-up",
+    ),
+    (
+        "crates/table/src/memory.rs",
+        "entries in huge pages, shared with readers",
+    ),
+    ("crates/table/src/prefetch.rs", "the prefetch instruction"),
+    (
+        "crates/table/src/shared.rs",
+        "pointers published to readers",
+    ),
+    (
+        "crates/table/src/tags.rs",
+        "compares the tags of a bucket by SIMD",
+    ),
+];
 
 /// Where a banned word counts.
 #[derive(Clone, Copy, PartialEq)]
@@ -419,6 +464,45 @@ fn bad_wording(files: &[File]) -> Vec<Offence> {
     found
 }
 
+fn dead_links(files: &[File]) -> Vec<Offence> {
+    let exists = |path: &str| {
+        let directory = format!("{path}/");
+        files
+            .iter()
+            .any(|f| f.path == path || f.path.starts_with(&directory))
+    };
+    offences(
+        files.iter().filter(|f| f.path.ends_with(".md")),
+        |file, line| {
+            let home = file.path.rsplit_once('/').map_or("", |(home, _)| home);
+            link_targets(&line.raw).any(|target| !exists(&joined(home, target)))
+        },
+    )
+}
+
+/// Files a line of Markdown points to, by paths from its own directory.
+fn link_targets(line: &str) -> impl Iterator<Item = &str> {
+    line.split("](").skip(1).filter_map(|rest| {
+        let target = rest.split([')', '#']).next()?;
+        (!target.is_empty() && !target.contains("://")).then_some(target)
+    })
+}
+
+/// `target` as seen from the directory `home`, without `..`.
+fn joined(home: &str, target: &str) -> String {
+    let mut parts: Vec<&str> = home.split('/').filter(|part| !part.is_empty()).collect();
+    for part in target
+        .split('/')
+        .filter(|part| !part.is_empty() && *part != ".")
+    {
+        match part {
+            ".." => drop(parts.pop()),
+            part => parts.push(part),
+        }
+    }
+    parts.join("/")
+}
+
 fn forbidden_dependencies(files: &[File]) -> Vec<Offence> {
     let mut found = Vec::new();
     for (home, line, _, name) in dependencies(files).filter(|d| d.2 == "dependencies") {
@@ -542,7 +626,8 @@ fn in_scope(scope: Scope, file: &File, line: &Line) -> bool {
 /// Benches, examples, build scripts and whole files of tests.
 fn is_beside_the_product(path: &str) -> bool {
     let beside = ["tests", "benches", "examples", "build.rs", "tests.rs"];
-    path.split('/').any(|part| beside.contains(&part) || part.ends_with("_tests.rs"))
+    path.split('/')
+        .any(|part| beside.contains(&part) || part.ends_with("_tests.rs"))
 }
 
 /// Entries of the dependency sections of a manifest: line, section, text.

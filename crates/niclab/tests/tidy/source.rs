@@ -21,7 +21,7 @@ pub fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// The text files git tracks, and those it would if they were added.
+/// The files git tracks, and those it would if they were added.
 pub fn tree() -> Option<Vec<File>> {
     let listed = Command::new("git")
         .args([
@@ -36,11 +36,10 @@ pub fn tree() -> Option<Vec<File>> {
         .ok()
         .filter(|output| output.status.success())?;
     let listed = String::from_utf8(listed.stdout).expect("paths are UTF-8");
+    // A binary file has a path and no lines.
     let read = |path: &str| {
-        Some(file(
-            path,
-            &std::fs::read_to_string(root().join(path)).ok()?,
-        ))
+        let bytes = std::fs::read(root().join(path)).ok()?;
+        Some(file(path, &String::from_utf8(bytes).unwrap_or_default()))
     };
     Some(listed.split_terminator('\0').filter_map(read).collect())
 }
