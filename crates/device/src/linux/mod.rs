@@ -1,0 +1,350 @@
+//! `linux:…`: a network interface of this machine under test, driven through AF_PACKET.
+//!
+//! The tester has one interface, the function under test another; between them lies a cable, or the
+//! veth pair that niclab makes in two network namespaces of its own. Rules and more than one queue
+//! need a card's own interface and are "not supported" here. Interfaces given by name keep their
+//! settings; they must be up. Their sockets ask for promiscuous reception while they are open, and
+//! frames of others on the wire are forwarded, too: they show as an imbalance of the counters.
+
+mod forward;
+mod link;
+mod name;
+mod netns;
+mod ring;
+
+use std::fs;
+use std::io;
+
+use self::forward::Forward;
+use self::link::{Link, LinkCounters};
+use self::name::Ends;
+use self::netns::NetNs;
+use self::ring::{RX_SLOTS, RxRing, TX_SLOTS, TxRing};
+use crate::face::{About, DeviceError, Fact, Place, Plan, RuleBlock, Setup, SetupReport, Testbed};
+use crate::pair::{self, Cores};
+use crate::{Load, Observation};
+
+/// Ethernet header and frame check sequence, which the MTU leaves out, bytes.
+const HEADER_AND_FCS_LEN: u32 = 18;
+
+/// Frame check sequence, which AF_PACKET leaves out, bytes.
+const FCS_LEN: u16 = 4;
+
+/// MTU of the veth pair: frames of 9000 bytes pass.
+const VETH_MTU: u32 = 9000;
+
+/// Longest frame before the first setup says otherwise, bytes with FCS.
+const FRAME_LEN_DEFAULT: u16 = 1518;
+
+/// The remedy for missing rights.
+const RIGHTS: &str = "run it as root (sudo), or give the program the capabilities: \
+    setcap cap_net_raw,cap_net_admin,cap_sys_admin+ep";
+
+/// One end of the wire.
+struct End {
+    netns: NetNs,
+    link: Link,
+}
+
+/// Two interfaces, a generator and a sink on the one, the function under test on the other.
+struct LinuxBed {
+    about: About,
+    cores: Cores,
+    tester: End,
+    device: End,
+    frame_len_max: u16,
+    outlet: TxRing,
+    inlet: RxRing,
+    function: Forward,
+}
+
+/// Opens the interfaces that a name such as `linux:veth` or `linux:eth0,eth1` stands for.
+pub fn open(name: &str) -> Result<Box<dyn Testbed>, DeviceError> {
+    let ends = Ends::parse(name)?;
+    let cores = Cores::choose(name)?;
+    let (tester, device) = match &ends {
+        Ends::Veth => make_veth().map_err(|e| refused("making a veth pair", &e))?,
+        Ends::Named { tester, device } => (End::named(tester)?, End::named(device)?),
+    };
+    let rings = Rings::open(&tester, &device, FRAME_LEN_DEFAULT)?;
+    let about = about(name, &ends, cores, &tester, &device);
+    let Rings {
+        outlet,
+        inlet,
+        function,
+    } = rings;
+    let frame_len_max = FRAME_LEN_DEFAULT;
+    let bed = LinuxBed {
+        about,
+        cores,
+        tester,
+        device,
+        frame_len_max,
+        outlet,
+        inlet,
+        function,
+    };
+    Ok(Box::new(bed))
+}
+
+/// Makes the pair and switches it on.
+fn make_veth() -> io::Result<(End, End)> {
+    let (near, far) = ("niclab-a", "niclab-b");
+    let (near_ns, far_ns) = (NetNs::anonymous()?, NetNs::anonymous()?);
+    let far_fd = far_ns.fd().ok_or(io::ErrorKind::Unsupported)?;
+    near_ns.within(|| link::make_pair(near, far, far_fd, VETH_MTU))??;
+    far_ns.within(|| link::switch_on(far))??;
+    let look = |netns: NetNs, name: &str| -> io::Result<End> {
+        let link = netns
+            .within(|| link::look(name))??
+            .ok_or(io::ErrorKind::NotFound)?;
+        Ok(End { netns, link })
+    };
+    Ok((look(near_ns, near)?, look(far_ns, far)?))
+}
+
+impl End {
+    /// An interface of this process's namespace, as it is.
+    fn named(name: &str) -> Result<End, DeviceError> {
+        let link = link::look(name).map_err(|e| refused(&format!("looking up {name}"), &e))?;
+        let link = link.ok_or_else(|| DeviceError::Absent {
+            what: format!("interface {name}"),
+            remedy: "`ip link` lists those that are here; `linux:veth` needs none".into(),
+        })?;
+        if !link.up {
+            return Err(DeviceError::Broken {
+                device: format!("interface {name}"),
+                reason: format!(
+                    "it is down or has no carrier; `ip link set {name} up`, check the \
+                    cable"
+                ),
+            });
+        }
+        Ok(End {
+            netns: NetNs::current(),
+            link,
+        })
+    }
+
+    /// Carries out `work` in the end's namespace.
+    fn within<T: Send>(
+        &self,
+        what: &str,
+        work: impl FnOnce(&Link) -> io::Result<T> + Send,
+    ) -> Result<T, DeviceError> {
+        let done = self
+            .netns
+            .within(|| work(&self.link))
+            .and_then(|result| result);
+        done.map_err(|e| refused(&format!("{what} {}", self.link.name), &e))
+    }
+
+    /// The interface's counters now.
+    fn counters(&self) -> Result<LinkCounters, DeviceError> {
+        let link = self.within("reading the counters of", |link| link::look(&link.name))?;
+        let gone = || DeviceError::Broken {
+            device: format!("interface {}", self.link.name),
+            reason: "it is gone".into(),
+        };
+        link.map(|link| link.counters).ok_or_else(gone)
+    }
+}
+
+/// The rings of both ends.
+struct Rings {
+    outlet: TxRing,
+    inlet: RxRing,
+    function: Forward,
+}
+
+impl Rings {
+    fn open(tester: &End, device: &End, frame_len_max: u16) -> Result<Rings, DeviceError> {
+        let len = usize::from(frame_len_max.saturating_sub(FCS_LEN));
+        let open = |end: &End| {
+            end.within("opening AF_PACKET rings on", |link| {
+                Ok((RxRing::open(link, len)?, TxRing::open(link, len)?))
+            })
+        };
+        let (inlet, outlet) = open(tester)?;
+        let (rx, tx) = open(device)?;
+        Ok(Rings {
+            outlet,
+            inlet,
+            function: Forward { rx, tx },
+        })
+    }
+}
+
+impl Testbed for LinuxBed {
+    fn about(&self) -> &About {
+        &self.about
+    }
+
+    fn setup(&mut self, setup: &Setup) -> Result<SetupReport, DeviceError> {
+        let lacks = |capability: &str| DeviceError::NotSupported {
+            capability: capability.into(),
+        };
+        let empty = |block: &RuleBlock| matches!(block, RuleBlock::FiveTuples { count: 0, .. });
+        if !setup.rules.iter().all(empty) {
+            return Err(lacks("rules"));
+        }
+        if setup.queues > 1 {
+            return Err(lacks("queues"));
+        }
+        let mtu = self.tester.link.mtu.min(self.device.link.mtu);
+        if u32::from(setup.frame_len_max) > mtu + HEADER_AND_FCS_LEN {
+            let (longest, asked) = (mtu + HEADER_AND_FCS_LEN, setup.frame_len_max);
+            return Err(DeviceError::BadLoad {
+                reason: format!(
+                    "frames of {asked} bytes do not fit the MTU {mtu}; use at most \
+                    {longest}, or set a greater MTU on both interfaces"
+                ),
+            });
+        }
+        if setup.frame_len_max != self.frame_len_max {
+            let rings = Rings::open(&self.tester, &self.device, setup.frame_len_max)?;
+            (self.outlet, self.inlet, self.function) = (rings.outlet, rings.inlet, rings.function);
+            self.frame_len_max = setup.frame_len_max;
+        }
+        Ok(SetupReport::default())
+    }
+
+    fn run(&mut self, load: &Load, plan: &Plan) -> Result<Observation, DeviceError> {
+        let Plan::Rest = plan;
+        let drained = self.inlet.drain().and_then(|()| self.function.rx.drain());
+        drained.map_err(|e| refused("emptying the rings", &e))?;
+        let before = self.device.counters()?;
+        let lanes = (&mut self.outlet, &mut self.inlet);
+        let name = &self.about.name;
+        let mut observation = pair::run(
+            name,
+            load,
+            RX_SLOTS as u32,
+            self.cores,
+            lanes,
+            &mut self.function,
+        )?;
+        let counted = self.device.counters()?.since(&before);
+        let sink_missed = self
+            .inlet
+            .counters()
+            .map_err(|e| refused("reading the sink's counters", &e))?
+            .dropped;
+        account(&mut observation, counted, sink_missed);
+        Ok(observation)
+    }
+}
+
+/// Balances the counters, and holds those of the interface against those of the function.
+fn account(observation: &mut Observation, interface: LinkCounters, sink_missed: u64) {
+    let Some(device) = &mut observation.device else {
+        return;
+    };
+    observation.rx_missed += interface.rx_missed;
+    device.rx_missed += interface.rx_missed;
+    // The interface also counts what its socket had no room for; what the wire refused it does not.
+    let socket_missed = device.rx_missed - interface.rx_missed - observation.generator.rx_missed;
+    let (taken, sent) = device
+        .queues
+        .first()
+        .map_or((0, 0), |q| (q.rx_frames, q.tx_frames));
+    pair::balance(observation, sink_missed);
+    let pairs = [
+        ("received", interface.rx_frames, taken + socket_missed),
+        ("sent", interface.tx_frames, sent),
+    ];
+    for (what, by_interface, by_function) in pairs {
+        if by_interface != by_function {
+            observation.honesty.balanced = false;
+            observation.honesty.reasons.push(format!(
+                "the interface {what} {by_interface} frames, its socket {by_function}"
+            ));
+        }
+    }
+    if socket_missed > 0 {
+        let reason = format!(
+            "{socket_missed} frames were lost at the socket of the device's \
+            interface, {} in the interface",
+            interface.rx_missed
+        );
+        observation.honesty.reasons.push(reason);
+    }
+}
+
+/// What can be told of the two interfaces.
+fn about(name: &str, ends: &Ends, cores: Cores, tester: &End, device: &End) -> About {
+    let fact = |name: &str, value: String| Fact {
+        name: name.into(),
+        value,
+    };
+    let place = |role: &str, label: &str, core| Place {
+        role: role.into(),
+        label: label.into(),
+        core,
+    };
+    let wire = match ends {
+        Ends::Veth => "veth pair",
+        Ends::Named { .. } => "cable",
+    };
+    let (near, far) = (&tester.link, &device.link);
+    About {
+        name: name.into(),
+        facts: vec![
+            fact("interface under test", far.name.clone()),
+            fact("driver", driver(far)),
+            fact("interface of the tester", near.name.clone()),
+            fact("driver of the tester", driver(near)),
+            fact("MTU", far.mtu.min(near.mtu).to_string()),
+            fact(
+                "kernel",
+                fs::read_to_string("/proc/sys/kernel/osrelease")
+                    .map_or_else(|_| "unknown".into(), |release| release.trim().into()),
+            ),
+            fact(
+                "packet path",
+                "AF_PACKET, TPACKET_V2 rings, queueing disciplines bypassed".into(),
+            ),
+            fact("receive ring", format!("{RX_SLOTS} frames")),
+            fact("transmit ring", format!("{TX_SLOTS} frames")),
+            fact("queues", "1".into()),
+        ],
+        places: vec![
+            place("generator", &near.name, Some(cores.tester)),
+            place("wire", wire, None),
+            place("device", &far.name, None),
+            place("function", "forward", Some(cores.device)),
+            place("sink", &near.name, Some(cores.tester)),
+        ],
+        not_supported: vec!["rules".into(), "queues".into()],
+    }
+}
+
+/// The driver of an interface: the kind of a virtual one, else what the device tree says.
+fn driver(link: &Link) -> String {
+    let path = format!("/sys/class/net/{}/device/driver", link.name);
+    let of_device = || {
+        fs::read_link(path)
+            .ok()?
+            .file_name()?
+            .to_str()
+            .map(String::from)
+    };
+    link.kind
+        .clone()
+        .or_else(of_device)
+        .unwrap_or_else(|| "unknown".into())
+}
+
+/// What an error of the kernel means to the user.
+fn refused(what: &str, error: &io::Error) -> DeviceError {
+    match error.raw_os_error() {
+        Some(libc::EPERM | libc::EACCES) => DeviceError::Rights {
+            what: what.into(),
+            remedy: RIGHTS.into(),
+        },
+        _ => DeviceError::Broken {
+            device: "linux".into(),
+            reason: format!("{what}: {error}"),
+        },
+    }
+}
