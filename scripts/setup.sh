@@ -62,13 +62,16 @@ install_packages() {
     return 1
 }
 
-# Without these nothing is built: the linker, and npm for the report's charts.
+# Without these nothing is built: the linker, and npm for the report's charts (unless the variable
+# that crates/report reads says where their scripts already are).
 need_build_packages() {
     local packages=()
     compiles_c || packages+=(gcc libc6-dev)
     have pkg-config || packages+=(pkg-config)
-    have node || packages+=(nodejs)
-    have npm || packages+=(npm ca-certificates)
+    if [ -z "${NICLAB_REPORT_SCRIPTS:-}" ]; then
+        have node || packages+=(nodejs)
+        have npm || packages+=(npm ca-certificates)
+    fi
     install_packages required "the build" "${packages[@]}"
 }
 
