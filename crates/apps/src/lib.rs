@@ -1,1 +1,4 @@
-//! Network functions that run on the NIC's queues.
+//! Network functions that run on the NIC's queues. They see frames; they know no NIC and no wire.
+#![forbid(unsafe_code)]
+
+pub mod forward;

@@ -2,12 +2,10 @@
 
 use std::time::Duration;
 
-use niclab_load::Load;
+use niclab_load::{Load, Observation};
 use niclab_nic::rule::Action;
 use niclab_packet::flow::FlowSpec;
 use serde::{Deserialize, Serialize};
-
-use crate::observation::Observation;
 
 /// A device under test with its generator and its sink.
 pub trait Testbed {

@@ -5,9 +5,9 @@
 //! testbed may live in another process or on another host.
 
 pub mod face;
-pub mod observation;
 
 pub use face::{About, DeviceError, Fact, Function, Place, Placement, Plan, RuleBlock, Setup,
     SetupReport, Testbed};
-pub use niclab_load::{Arrivals, Latency, Load, Rate};
-pub use observation::{Honesty, Observation, PortCounters, QueueCounters, Slice, Stalls};
+pub use niclab_load::{
+    Arrivals, Honesty, Latency, Load, Observation, PortCounters, QueueCounters, Rate, Slice, Stalls,
+};

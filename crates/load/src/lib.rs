@@ -1,8 +1,23 @@
 //! Traffic sources and sinks with honest pacing.
-#![forbid(unsafe_code)]
+//!
+//! [`drive`] offers a [`Load`] to an [`Outlet`](lane::Outlet), takes what comes back from an
+//! [`Inlet`](lane::Inlet), and says in an [`Observation`] what became of every frame. It knows
+//! frames and time; it knows no device.
 
+pub mod clock;
+pub mod drive;
 pub mod histogram;
+pub mod lane;
+pub mod observation;
 pub mod spec;
+mod generator;
+mod sink;
+mod stall;
+mod stamp;
+mod tape;
 
+pub use drive::{LoadError, drive};
 pub use histogram::Latency;
+pub use observation::{Honesty, Observation, PortCounters, QueueCounters, Slice, Stalls};
 pub use spec::{Arrivals, Load, Rate};
+pub use stall::StallWatch;

@@ -1,7 +1,13 @@
 //! Rules: pattern, actions, priority, group; written as testpmd's users write them.
+//!
+//! A pattern matches fields exactly in this version: a field is named with its value or not at all.
+//! Naming an item (`udp`) matches the frames that have that header.
 
 use std::fmt;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::ops::Range;
 
+use niclab_packet::key::{Depth, Key, field};
 use serde::{Deserialize, Serialize};
 
 /// What a rule does with a packet that matches it. Actions act in list order.
@@ -26,5 +32,221 @@ impl fmt::Display for Action {
             Action::Jump(group) => write!(f, "jump group {group}"),
             Action::Queue(queue) => write!(f, "queue index {queue}"),
         }
+    }
+}
+
+/// A rule to be created.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Rule<'a> {
+    /// Group it stands in; 0 is the root.
+    pub group: u32,
+    /// Priority, 0 is highest; at most [`PRIORITY_MAX`](crate::limits::PRIORITY_MAX).
+    pub priority: u32,
+    /// Which packets it matches.
+    pub pattern: Pattern,
+    /// What it does with them; one of them is a fate.
+    pub actions: &'a [Action],
+}
+
+/// Which packets a rule matches: values of fields, and a mask that says which fields count.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Pattern {
+    value: Key,
+    mask: Key,
+}
+
+const ETHER_IPV4: [u8; 2] = [0x08, 0x00];
+const ETHER_IPV6: [u8; 2] = [0x86, 0xdd];
+const TCP: u8 = 6;
+const UDP: u8 = 17;
+
+impl Pattern {
+    /// Every Ethernet frame: `eth`.
+    pub fn any() -> Pattern {
+        Pattern::default()
+    }
+
+    /// Every IPv4 packet: `eth / ipv4`.
+    pub fn ipv4() -> Pattern {
+        Pattern::any().with(field::ETHER_TYPE, &ETHER_IPV4)
+    }
+
+    /// Every IPv6 packet: `eth / ipv6`.
+    pub fn ipv6() -> Pattern {
+        Pattern::any().with(field::ETHER_TYPE, &ETHER_IPV6)
+    }
+
+    /// With this destination MAC address.
+    pub fn eth_dst(self, address: [u8; 6]) -> Pattern {
+        self.with(field::ETH_DST, &address)
+    }
+
+    /// With this source MAC address.
+    pub fn eth_src(self, address: [u8; 6]) -> Pattern {
+        self.with(field::ETH_SRC, &address)
+    }
+
+    /// With this source address; the packet's version is the address's.
+    pub fn src(self, address: IpAddr) -> Pattern {
+        self.address(address, field::SRC_HEAD, field::SRC_TAIL)
+    }
+
+    /// With this destination address; the packet's version is the address's.
+    pub fn dst(self, address: IpAddr) -> Pattern {
+        self.address(address, field::DST_HEAD, field::DST_TAIL)
+    }
+
+    /// Every UDP datagram among these packets, first fragments included.
+    pub fn udp(self) -> Pattern {
+        self.transport(UDP)
+    }
+
+    /// Every TCP segment among these packets, first fragments included.
+    pub fn tcp(self) -> Pattern {
+        self.transport(TCP)
+    }
+
+    /// With this source port.
+    pub fn sport(self, port: u16) -> Pattern {
+        self.with(field::SPORT, &port.to_be_bytes())
+    }
+
+    /// With this destination port.
+    pub fn dport(self, port: u16) -> Pattern {
+        self.with(field::DPORT, &port.to_be_bytes())
+    }
+
+    /// The values of the fields; zero where the mask is.
+    pub fn value(&self) -> &Key {
+        &self.value
+    }
+
+    /// Which bits count.
+    pub fn mask(&self) -> &Key {
+        &self.mask
+    }
+
+    /// Whether a packet with this key matches.
+    pub fn matches(&self, key: &Key) -> bool {
+        let words = self.value.0.iter().zip(self.mask.0).zip(key.0);
+        words.into_iter().all(|((value, mask), word)| word & mask == *value)
+    }
+
+    fn transport(self, protocol: u8) -> Pattern {
+        self.with(field::PROTOCOL, &[protocol]).with(field::DEPTH, &[Depth::Transport as u8])
+    }
+
+    fn address(self, address: IpAddr, head: Range<usize>, tail: Range<usize>) -> Pattern {
+        match address {
+            IpAddr::V4(v4) => self.with(field::ETHER_TYPE, &ETHER_IPV4).with(head, &v4.octets()),
+            IpAddr::V6(v6) => {
+                let (first, rest) = (&v6.octets()[..4], &v6.octets()[4..]);
+                self.with(field::ETHER_TYPE, &ETHER_IPV6).with(head, first).with(tail, rest)
+            }
+        }
+    }
+
+    /// Matches a field exactly.
+    fn with(self, place: Range<usize>, bytes: &[u8]) -> Pattern {
+        let (mut value, mut mask) = (self.value.to_bytes(), self.mask.to_bytes());
+        value[place.clone()].copy_from_slice(bytes);
+        mask[place].fill(0xff);
+        Pattern { value: Key::from_bytes(&value), mask: Key::from_bytes(&mask) }
+    }
+}
+
+/// testpmd's pattern syntax: `eth / ipv4 src is 10.0.0.1 / udp dst is 53`.
+impl fmt::Display for Pattern {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (value, mask) = (self.value.to_bytes(), self.mask.to_bytes());
+        let get = |place: Range<usize>| (mask[place.start] != 0).then(|| &value[place]);
+        write!(f, "eth")?;
+        for (name, place) in [("dst", field::ETH_DST), ("src", field::ETH_SRC)] {
+            if let Some(mac) = get(place) {
+                let text: Vec<String> = mac.iter().map(|b| format!("{b:02x}")).collect();
+                write!(f, " {name} is {}", text.join(":"))?;
+            }
+        }
+        let ipv6 = get(field::ETHER_TYPE) == Some(&ETHER_IPV6);
+        if mask[field::ETHER_TYPE.start] != 0 {
+            write!(f, " / {}", if ipv6 { "ipv6" } else { "ipv4" })?;
+        }
+        let addresses = [
+            ("src", field::SRC_HEAD, field::SRC_TAIL),
+            ("dst", field::DST_HEAD, field::DST_TAIL),
+        ];
+        for (name, head, tail) in addresses {
+            if let Some(head) = get(head) {
+                write!(f, " {name} is {}", address(head, &value[tail], ipv6))?;
+            }
+        }
+        match get(field::PROTOCOL) {
+            Some(&[TCP]) => write!(f, " / tcp")?,
+            Some(_) => write!(f, " / udp")?,
+            None => {}
+        }
+        for (name, place) in [("src", field::SPORT), ("dst", field::DPORT)] {
+            if let Some(&[high, low]) = get(place) {
+                write!(f, " {name} is {}", u16::from_be_bytes([high, low]))?;
+            }
+        }
+        Ok(())
+    }
+}
+
+fn address(head: &[u8], tail: &[u8], ipv6: bool) -> IpAddr {
+    let mut octets = [0; 16];
+    octets[..4].copy_from_slice(head);
+    octets[4..].copy_from_slice(tail);
+    match ipv6 {
+        true => IpAddr::V6(Ipv6Addr::from(octets)),
+        false => IpAddr::V4(Ipv4Addr::new(octets[0], octets[1], octets[2], octets[3])),
+    }
+}
+
+/// testpmd's `flow create` without the port: what a user would type.
+impl fmt::Display for Rule<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "group {} priority {} ingress ", self.group, self.priority)?;
+        write!(f, "pattern {} / end actions ", self.pattern)?;
+        for action in self.actions {
+            write!(f, "{action} / ")?;
+        }
+        write!(f, "end")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_rule_reads_as_testpmds_users_write_it() {
+        let pattern = Pattern::any()
+            .src("10.0.0.1".parse().unwrap())
+            .dst("2.3.4.5".parse().unwrap())
+            .udp()
+            .sport(1024)
+            .dport(53);
+        let actions = [Action::Count, Action::Queue(3)];
+        let rule = Rule { group: 1, priority: 2, pattern, actions: &actions };
+        assert_eq!(
+            rule.to_string(),
+            "group 1 priority 2 ingress pattern eth / ipv4 src is 10.0.0.1 dst is 2.3.4.5 / \
+             udp src is 1024 dst is 53 / end actions count / queue index 3 / end"
+        );
+        let v6 = Pattern::any().src("2001:db8::1".parse().unwrap()).tcp();
+        assert_eq!(v6.to_string(), "eth / ipv6 src is 2001:db8::1 / tcp");
+        let mac = Pattern::any().eth_dst([2, 0, 0, 0, 0, 1]);
+        assert_eq!(mac.to_string(), "eth dst is 02:00:00:00:00:01");
+    }
+
+    #[test]
+    fn an_ipv4_five_tuple_takes_two_words_and_an_ipv6_one_five() {
+        let words = |p: Pattern| p.mask().0.iter().filter(|&&m| m != 0).count();
+        let (a, b) = ("10.0.0.1".parse().unwrap(), "10.0.0.2".parse().unwrap());
+        assert_eq!(words(Pattern::any().src(a).dst(b).udp().sport(1).dport(2)), 2);
+        let (a, b) = ("2001:db8::1".parse().unwrap(), "2001:db8::2".parse().unwrap());
+        assert_eq!(words(Pattern::any().src(a).dst(b).udp().sport(1).dport(2)), 5);
     }
 }

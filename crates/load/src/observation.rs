@@ -1,6 +1,6 @@
 //! What one load and one plan on one device showed.
 
-use niclab_load::Latency;
+use crate::Latency;
 use serde::{Deserialize, Serialize};
 
 /// What one load and one plan on one device showed.

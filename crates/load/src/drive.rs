@@ -1,0 +1,281 @@
+//! One trial: the load is offered, what comes back is taken, everything is accounted for.
+
+use niclab_packet::flow::{FlowError, FlowSet, IpVersion, Protocol};
+
+use crate::clock::Clock;
+use crate::generator::{Generator, Tally};
+use crate::lane::{Inlet, Outlet, Window};
+use crate::observation::{Honesty, Observation, PortCounters, Slice};
+use crate::sink::{Counted, Sink};
+use crate::spec::{Load, Rate};
+use crate::stall::StallWatch;
+use crate::tape::{FlowTape, Tape};
+
+/// Length of a slice of the time series, nanoseconds.
+pub const SLICE_NS: u64 = 10_000_000;
+
+/// Silence after which frames still missing at the end of a trial are lost, nanoseconds.
+const DRAIN_NS: u64 = 20_000_000;
+
+/// Share of the planned frames that a generator may leave unsent before its points are marked: the
+/// loss goal of the headline figure (PDR, 0.5 %).
+const UNSENT_MAX: f64 = 0.005;
+
+/// Highest rate a schedule can express, frames a second.
+const RATE_PPS_MAX: f64 = 1e9;
+
+/// Why a load cannot be generated.
+#[derive(Debug, thiserror::Error)]
+pub enum LoadError {
+    /// The flow set cannot be made.
+    #[error("flows: {0}")]
+    Flows(#[from] FlowError),
+    /// A frame has no room for headers and stamp.
+    #[error("sizes: a frame of {size} B has no room for its headers and a stamp; use at least {size_min} B")]
+    FrameTooSmall {
+        /// Asked for, with FCS.
+        size: u16,
+        /// Smallest possible with these headers, with FCS.
+        size_min: u16,
+    },
+    /// The rate is not a number of frames that can be sent.
+    #[error("rate: {pps} frames a second; use more than 0 and at most 1e9")]
+    Rate {
+        /// Asked for.
+        pps: f64,
+    },
+    /// Nothing would be measured.
+    #[error("duration_ns: 0; a trial needs a measured part")]
+    NoDuration,
+    /// The capture cannot be used.
+    #[error("trace {path}: {reason}")]
+    Trace {
+        /// Its path.
+        path: String,
+        /// What is wrong with it.
+        reason: String,
+    },
+}
+
+/// Offers `load` to `outlet` and takes what comes back from `inlet`, both on the calling thread.
+///
+/// `depth` is the number of frames the device's ring holds: how late a frame may leave and still
+/// have been offered in its slot. The device's own counters, its stalls and the balance are for the
+/// caller to add.
+pub fn drive(
+    load: &Load,
+    depth: u32,
+    outlet: &mut impl Outlet,
+    inlet: &mut impl Inlet,
+    window: &mut impl Window,
+) -> Result<Observation, LoadError> {
+    if let Rate::Pps(pps) = load.rate
+        && !(pps > 0.0 && pps <= RATE_PPS_MAX)
+    {
+        return Err(LoadError::Rate { pps });
+    }
+    if load.duration_ns == 0 {
+        return Err(LoadError::NoDuration);
+    }
+    let set = FlowSet::new(&load.flows)?;
+    let udp = load.flows.proto == Protocol::Udp;
+    match load.flows.version {
+        IpVersion::V4 => {
+            let tape = FlowTape::<12>::new(load, &set, false, udp)?;
+            Ok(Trial::new(load, depth, tape).run(outlet, inlet, window))
+        }
+        IpVersion::V6 => {
+            let tape = FlowTape::<36>::new(load, &set, true, udp)?;
+            Ok(Trial::new(load, depth, tape).run(outlet, inlet, window))
+        }
+    }
+}
+
+/// A trial under way. Times are nanoseconds from its start.
+struct Trial<T> {
+    counted: Counted,
+    generator: Generator<T>,
+    sink: Sink,
+    depth: u32,
+    total: Tally,
+    slices: Vec<Slice>,
+    stalls: StallWatch,
+    resolution_ns: u64,
+}
+
+impl<T: Tape> Trial<T> {
+    fn new(load: &Load, depth: u32, tape: T) -> Trial<T> {
+        let counted =
+            Counted { from_ns: load.warmup_ns, to_ns: load.warmup_ns + load.duration_ns };
+        let slice = |i| Slice { start_ns: i * SLICE_NS, ..Slice::default() };
+        Trial {
+            counted,
+            sink: Sink::new(tape.flows(), counted),
+            generator: Generator::new(load, tape, counted, depth),
+            depth,
+            total: Tally::default(),
+            slices: (0..load.duration_ns.div_ceil(SLICE_NS)).map(slice).collect(),
+            stalls: StallWatch::new(),
+            resolution_ns: 0,
+        }
+    }
+
+    fn run(
+        mut self,
+        outlet: &mut impl Outlet,
+        inlet: &mut impl Inlet,
+        window: &mut impl Window,
+    ) -> Observation {
+        let clock = Clock::new();
+        let start_ns = clock.now_ns();
+        let now = || clock.now_ns() - start_ns;
+        while now() < self.counted.from_ns {
+            self.turn(outlet, inlet, &now);
+        }
+        window.opened();
+        while now() < self.counted.to_ns {
+            self.turn(outlet, inlet, &now);
+        }
+        window.closed();
+        self.drain(outlet, inlet, &now);
+        let device_stalls = window.stalls();
+        let relative = device_stalls.iter().map(|&(s, len)| (s.saturating_sub(start_ns), len));
+        self.observation(relative.collect())
+    }
+
+    /// Frames that are due leave, frames that are there are taken.
+    #[inline]
+    fn turn(&mut self, outlet: &mut impl Outlet, inlet: &mut impl Inlet, now: &impl Fn() -> u64) {
+        let now_ns = now();
+        let gap_ns = self.stalls.turn(now_ns);
+        if self.counted.holds(now_ns) {
+            self.resolution_ns = self.resolution_ns.max(gap_ns);
+        }
+        let tally = self.generator.turn(outlet, now_ns);
+        let (arrived_ns, arrived) = self.take(inlet, now);
+        self.total.offered += tally.offered;
+        self.total.missed += tally.missed;
+        self.total.unsent += tally.unsent;
+        self.total.offered_bytes += tally.offered_bytes;
+        if let Some(slice) = slice_at(&mut self.slices, self.counted, now_ns) {
+            slice.offered += tally.offered;
+            slice.rx_missed += tally.missed;
+            slice.unsent += tally.unsent;
+        }
+        if let Some(slice) = slice_at(&mut self.slices, self.counted, arrived_ns) {
+            slice.received += arrived;
+        }
+    }
+
+    /// Takes what is there; returns when it was found and how many frames of it count.
+    #[inline]
+    fn take(&mut self, inlet: &mut impl Inlet, now: &impl Fn() -> u64) -> (u64, u64) {
+        let found = inlet.poll();
+        let now_ns = now();
+        let sink = &mut self.sink;
+        let counted = (0..found).filter(|&i| sink.take(inlet.frame(i), now_ns)).count();
+        inlet.release();
+        (now_ns, counted as u64)
+    }
+
+    /// Waits for the frames still under way: until all are back or none has come for a while. What
+    /// was due until the end and has not left yet leaves first.
+    fn drain(&mut self, outlet: &mut impl Outlet, inlet: &mut impl Inlet, now: &impl Fn() -> u64) {
+        self.turn(outlet, inlet, now);
+        let mut quiet_since_ns = now();
+        let sent = self.generator.counters.tx_frames - self.generator.missed_all;
+        while self.sink.counters.rx_frames < sent && now() - quiet_since_ns < DRAIN_NS {
+            let before = self.sink.counters.rx_frames;
+            self.take(inlet, now);
+            if self.sink.counters.rx_frames > before {
+                quiet_since_ns = now();
+            }
+        }
+    }
+
+    fn observation(mut self, device_stalls: Vec<(u64, u64)>) -> Observation {
+        let duration_ns = self.counted.to_ns - self.counted.from_ns;
+        let covered_ns = self.covered_ns(duration_ns);
+        for stalls in [self.stalls.kept(), &device_stalls] {
+            mark_disturbed(&mut self.slices, self.counted, stalls, covered_ns);
+        }
+        let (total, sink) = (self.total, self.sink);
+        let honesty = honesty(&self.generator, total, &self.stalls, self.resolution_ns);
+        Observation {
+            planned: total.offered + total.unsent,
+            offered: total.offered,
+            unsent: total.unsent,
+            received: sink.received,
+            offered_bytes: total.offered_bytes,
+            received_bytes: sink.received_bytes,
+            lost: total.offered.saturating_sub(sink.received),
+            rx_missed: total.missed,
+            reordered: sink.reordered,
+            duplicated: sink.duplicated,
+            damaged: sink.damaged,
+            duration_ns,
+            latency: Some(sink.latency),
+            service: Some(sink.service),
+            generator: PortCounters {
+                queues: vec![self.generator.counters],
+                rx_missed: self.generator.missed_all,
+                ..PortCounters::default()
+            },
+            device: None,
+            sink: PortCounters { queues: vec![sink.counters], ..PortCounters::default() },
+            slices: self.slices,
+            honesty,
+        }
+    }
+
+    /// How long a stall the ring covers: as long as it takes to fill it, or, under saturation, to
+    /// empty it.
+    fn covered_ns(&self, duration_ns: u64) -> u64 {
+        let emptied_ns = u64::from(self.depth) * duration_ns / self.sink.received.max(1);
+        self.generator.covered_ns().min(emptied_ns)
+    }
+}
+
+/// The slice that holds a time of the trial.
+#[inline]
+fn slice_at(slices: &mut [Slice], counted: Counted, now_ns: u64) -> Option<&mut Slice> {
+    let since_ns = now_ns.checked_sub(counted.from_ns)?;
+    slices.get_mut((since_ns / SLICE_NS) as usize)
+}
+
+/// Marks the slices into which a stall longer than `covered_ns` fell. Times are relative to the
+/// start of the trial.
+fn mark_disturbed(slices: &mut [Slice], counted: Counted, stalls: &[(u64, u64)], covered_ns: u64) {
+    for &(start_ns, length_ns) in stalls.iter().filter(|&&(_, length)| length > covered_ns) {
+        let end_ns = start_ns + length_ns;
+        let Some(end) = end_ns.checked_sub(counted.from_ns) else { continue };
+        let first = start_ns.saturating_sub(counted.from_ns) / SLICE_NS;
+        for slice in slices.iter_mut().skip(first as usize).take_while(|s| s.start_ns <= end) {
+            slice.disturbed = true;
+        }
+    }
+}
+
+fn honesty<T>(
+    generator: &Generator<T>,
+    total: Tally,
+    stalls: &StallWatch,
+    latency_resolution_ns: u64,
+) -> Honesty {
+    let planned = total.offered + total.unsent;
+    let unsent_ratio = total.unsent as f64 / planned.max(1) as f64;
+    let limited = unsent_ratio > UNSENT_MAX;
+    let reason = || format!("{:.2} % of the frames were not offered in time", unsent_ratio * 100.0);
+    Honesty {
+        achieved_ratio: 1.0 - unsent_ratio,
+        departure_error: Some(generator.departure_error.clone()),
+        deadlines_missed: generator.deadlines_missed,
+        latency_resolution_ns,
+        generator_stalls: stalls.sum(),
+        device_stalls: None,
+        device_idle_ratio: None,
+        balanced: false,
+        generator_limited: limited,
+        reasons: limited.then(reason).into_iter().collect(),
+    }
+}

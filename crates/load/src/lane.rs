@@ -1,0 +1,46 @@
+//! The two ends a generator and a sink work on: slots to fill, frames to read.
+//!
+//! A memory wire, the rings of AF_PACKET and a DPDK port all look like this. Frames are without FCS.
+
+/// Frames that one poll or one reservation handles at most.
+pub const BURST: usize = 64;
+
+/// Where a generator puts frames: a transmit ring whose free slots are filled in place.
+pub trait Outlet {
+    /// Frames that can be taken now, at most `want`; after it `slot(0..n)` may be filled.
+    fn reserve(&mut self, want: usize) -> usize;
+
+    /// The buffer of reserved slot `i`: at least the longest frame of the load.
+    fn slot(&mut self, i: usize) -> &mut [u8];
+
+    /// Sends the first `lens.len()` reserved slots with these lengths in bytes, in order; returns how
+    /// many left. What was reserved and did not leave is given back.
+    fn commit(&mut self, lens: &[u16]) -> usize;
+}
+
+/// Where a sink takes frames from.
+pub trait Inlet {
+    /// Looks for frames, at most [`BURST`]; after it `frame(0..n)` may be read.
+    fn poll(&mut self) -> usize;
+
+    /// Frame `i` of the last poll.
+    fn frame(&self, i: usize) -> &[u8];
+
+    /// Gives the polled frames back.
+    fn release(&mut self);
+}
+
+/// Told when the measured part of a load begins and ends, so that counters can be read there.
+pub trait Window {
+    /// The first counted frame is due.
+    fn opened(&mut self) {}
+    /// The last counted frame was due.
+    fn closed(&mut self) {}
+    /// Start and length of the stalls of the device's core, in nanoseconds of the process's clock;
+    /// asked for once, after the last frame is back.
+    fn stalls(&mut self) -> Vec<(u64, u64)> {
+        Vec::new()
+    }
+}
+
+impl Window for () {}

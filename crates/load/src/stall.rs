@@ -1,0 +1,71 @@
+//! Stalls: stretches of time in which a core did not run us.
+
+use crate::observation::Stalls;
+
+/// A gap between two turns of a polling loop that counts as a stall, nanoseconds.
+pub const STALL_NS: u64 = 10_000;
+
+/// Stalls that are kept one by one; further ones are only counted.
+const KEPT_MAX: usize = 16_384;
+
+/// Watches the turns of a polling loop. A turn that does its work takes a few microseconds; a longer
+/// gap means that the core ran something else.
+#[derive(Clone, Debug, Default)]
+pub struct StallWatch {
+    last_ns: Option<u64>,
+    sum: Stalls,
+    kept: Vec<(u64, u64)>,
+}
+
+impl StallWatch {
+    /// Starts with no stall; memory for the kept ones is taken here, not in the loop.
+    pub fn new() -> StallWatch {
+        StallWatch { last_ns: None, sum: Stalls::default(), kept: Vec::with_capacity(KEPT_MAX) }
+    }
+
+    /// Called once a turn with the time; returns the length of the gap since the last turn.
+    #[inline]
+    pub fn turn(&mut self, now_ns: u64) -> u64 {
+        let gap = now_ns.saturating_sub(self.last_ns.unwrap_or(now_ns));
+        self.last_ns = Some(now_ns);
+        if gap > STALL_NS {
+            self.stall(now_ns - gap, gap);
+        }
+        gap
+    }
+
+    #[cold]
+    fn stall(&mut self, start_ns: u64, length_ns: u64) {
+        self.sum.count += 1;
+        self.sum.total_ns += length_ns;
+        self.sum.longest_ns = self.sum.longest_ns.max(length_ns);
+        if self.kept.len() < KEPT_MAX {
+            self.kept.push((start_ns, length_ns));
+        }
+    }
+
+    /// Number, sum and longest.
+    pub fn sum(&self) -> Stalls {
+        self.sum
+    }
+
+    /// Start and length of each kept stall, in order of time, nanoseconds.
+    pub fn kept(&self) -> &[(u64, u64)] {
+        &self.kept
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_gaps_over_ten_microseconds_count() {
+        let mut watch = StallWatch::new();
+        for now in [5_000_000, 5_000_900, 5_010_900, 5_020_901, 5_520_901] {
+            watch.turn(now);
+        }
+        assert_eq!(watch.kept(), [(5_010_900, 10_001), (5_020_901, 500_000)]);
+        assert_eq!(watch.sum(), Stalls { count: 2, total_ns: 510_001, longest_ns: 500_000 });
+    }
+}

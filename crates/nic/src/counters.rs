@@ -1,0 +1,62 @@
+//! What rules have counted: one set of counters a worker, summed when somebody asks.
+
+use std::iter::Sum;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use serde::{Deserialize, Serialize};
+
+use crate::segments::Segments;
+
+/// Packets and bytes (with FCS).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Counts {
+    /// Packets.
+    pub packets: u64,
+    /// Bytes, with FCS.
+    pub bytes: u64,
+}
+
+impl Sum for Counts {
+    fn sum<I: Iterator<Item = Counts>>(all: I) -> Counts {
+        all.fold(Counts::default(), |a, b| Counts {
+            packets: a.packets + b.packets,
+            bytes: a.bytes + b.bytes,
+        })
+    }
+}
+
+/// One worker's counters, by rule. Only the worker adds; the control side zeroes a counter before
+/// its rule appears, when no worker can reach it.
+pub(crate) struct Counters(Segments<[AtomicU64; 2]>);
+
+impl Counters {
+    pub(crate) fn new() -> Counters {
+        Counters(Segments::new())
+    }
+
+    /// Makes room for a rule and sets its counters to zero. Control side only.
+    pub(crate) fn reach(&self, rule: u32) {
+        self.0.reach(rule).iter().for_each(|counter| counter.store(0, Ordering::Relaxed));
+    }
+
+    /// Adds a packet. Worker only: nobody else writes, so this needs no read-modify-write.
+    #[inline]
+    pub(crate) fn add(&self, rule: u32, bytes: u64) {
+        if let Some([packets, total]) = self.0.get(rule) {
+            packets.store(packets.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+            total.store(total.load(Ordering::Relaxed) + bytes, Ordering::Relaxed);
+        }
+    }
+
+    pub(crate) fn counts(&self, rule: u32) -> Counts {
+        let read = |c: &AtomicU64| c.load(Ordering::Relaxed);
+        self.0.get(rule).map_or(Counts::default(), |[packets, bytes]| Counts {
+            packets: read(packets),
+            bytes: read(bytes),
+        })
+    }
+
+    pub(crate) fn bytes(&self) -> usize {
+        self.0.bytes()
+    }
+}

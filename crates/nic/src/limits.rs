@@ -1,0 +1,34 @@
+//! Limits of the NIC, each with its reason.
+
+/// Frames that one turn handles at most: enough to hide memory latency, and a bit mask of one word
+/// tells which of them are meant.
+pub const BURST: usize = 64;
+
+/// Rules of group 0, as on the cards of the PAM'21 study.
+pub const ROOT_RULES_MAX: u32 = 65_536;
+
+/// Rules of all groups together: the rule's index has 32 bits in an action word, and 16 M of them
+/// take some 1.5 GB.
+pub const RULES_MAX: u32 = 16 << 20;
+
+/// Groups that rules or jumps may name; a group's place has 16 bits in an action word.
+pub const GROUPS_MAX: usize = 4_096;
+
+/// Priorities run from 0 (highest) to this: 16 bits beside the 48 bits of the creation number.
+pub const PRIORITY_MAX: u32 = 65_535;
+
+/// Actions of one rule.
+pub const ACTIONS_MAX: usize = 8;
+
+/// Masks of one group: every one is a look-up per packet at worst.
+pub const MASKS_MAX: usize = 64;
+
+/// Receive queues.
+pub const QUEUES_MAX: u16 = 256;
+
+/// Entries of the RSS indirection table (a power of two; 82599 has 128, ConnectX-5 up to 512).
+pub const INDIRECTION_LEN: usize = 512;
+
+const _: () = assert!(BURST == u64::BITS as usize, "a burst's mask is one word");
+const _: () = assert!(GROUPS_MAX <= 1 << 16);
+const _: () = assert!(INDIRECTION_LEN.is_power_of_two());

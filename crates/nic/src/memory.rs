@@ -1,0 +1,295 @@
+//! Frame memory: one region of fixed frames, and the descriptors that own them.
+//!
+//! A [`Desc`] is the only key to its frame: it can be neither copied nor made, only moved (through
+//! rings, between threads), so whoever holds it may read and write the frame, and nobody else can.
+//! That is the whole argument for the `unsafe` blocks below.
+//!
+//! A frame starts at one of eight offsets within its slot: were all frames at the start of a 2 KiB
+//! slot, their first lines would share two sets of a first-level cache.
+#![allow(unsafe_code)]
+
+use std::ptr::NonNull;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU16, Ordering};
+
+use rustix::mm::{Advice, MapFlags, ProtFlags};
+
+/// Slot length for frames up to 1518 bytes (and tags).
+const SLOT_SMALL: usize = 2_048;
+/// Slot length for frames up to 9000 bytes and more.
+const SLOT_LARGE: usize = 16_384;
+/// Bytes kept free before each frame, at least, for headers put in front.
+const HEADROOM: usize = 64;
+/// Offsets within a slot at which frames start, in cache lines.
+const COLOURS: usize = 8;
+/// A region's descriptors address 4 GiB at most.
+const REGION_LEN_MAX: usize = u32::MAX as usize;
+const HUGE_PAGE: usize = 2 << 20;
+
+const _: () = assert!(SLOT_SMALL - HEADROOM - (COLOURS - 1) * 64 >= 1_518);
+
+/// Why frame memory could not be had.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum MemoryError {
+    /// More than descriptors can address.
+    #[error("{frames} frames of {slot_len} B exceed 4 GiB; use fewer or shorter frames")]
+    TooLarge {
+        /// Asked for.
+        frames: usize,
+        /// Bytes of one slot.
+        slot_len: usize,
+    },
+    /// A frame does not fit a slot.
+    #[error("frames of {frame_len} B do not fit a slot; the longest is {frame_len_max} B")]
+    FrameTooLong {
+        /// Asked for, without FCS.
+        frame_len: usize,
+        /// Longest possible, without FCS.
+        frame_len_max: usize,
+    },
+    /// Every id a descriptor can name was given to a region before; they are not used again, so that
+    /// a descriptor left over from one region never opens another.
+    #[error("65,535 regions were made by this process; restart it")]
+    TooManyRegions,
+    /// The system has none.
+    #[error("no memory for {len} B of frames: {source}")]
+    System {
+        /// Bytes asked for.
+        len: usize,
+        /// What the system said.
+        source: rustix::io::Errno,
+    },
+}
+
+/// Fixed frames in one stretch of memory, in huge pages where the system gives them.
+#[derive(Debug)]
+pub struct Region {
+    base: NonNull<u8>,
+    len: usize,
+    slot_len: usize,
+    id: u16,
+}
+
+// SAFETY: the memory belongs to the region until it is dropped; who may touch which part of it is
+// decided by descriptors, which are moved, never shared for writing.
+unsafe impl Send for Region {}
+// SAFETY: as above; `&Region` gives access only through a descriptor.
+unsafe impl Sync for Region {}
+
+/// The frame at `address`, and the right to use it.
+#[derive(Debug)]
+pub struct Desc {
+    address: u32,
+    len: u16,
+    region: u16,
+    /// Receive queue it was steered to.
+    pub queue: u16,
+    /// RSS hash, where one was taken.
+    pub hash: u32,
+}
+
+const _: () = assert!(size_of::<Desc>() == 16, "four descriptors to a cache line");
+
+impl Desc {
+    /// Length of the frame in bytes, without FCS.
+    #[inline]
+    pub fn len(&self) -> u16 {
+        self.len
+    }
+
+    /// Whether the frame has no byte.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+}
+
+impl Region {
+    /// `frames` slots for frames of at most `frame_len` bytes without FCS, and a descriptor for each.
+    pub fn new(frames: usize, frame_len: usize) -> Result<(Arc<Region>, Vec<Desc>), MemoryError> {
+        static NEXT_ID: AtomicU16 = AtomicU16::new(0);
+        let reserved = HEADROOM + (COLOURS - 1) * 64;
+        let fits = |slot_len: &usize| frame_len + reserved <= *slot_len;
+        let slot_len = [SLOT_SMALL, SLOT_LARGE].into_iter().find(fits).ok_or(
+            MemoryError::FrameTooLong { frame_len, frame_len_max: SLOT_LARGE - reserved },
+        )?;
+        let len = frames * slot_len;
+        if len > REGION_LEN_MAX {
+            return Err(MemoryError::TooLarge { frames, slot_len });
+        }
+        let base = map(len)?;
+        let next = |id: u16| id.checked_add(1);
+        let id = NEXT_ID
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, next)
+            .map_err(|_| MemoryError::TooManyRegions)?;
+        let region = Arc::new(Region { base, len, slot_len, id });
+        let descs = (0..frames).map(|i| region.desc(i)).collect();
+        Ok((region, descs))
+    }
+
+    fn desc(&self, frame: usize) -> Desc {
+        let address = frame * self.slot_len + HEADROOM + frame % COLOURS * 64;
+        Desc { address: address as u32, len: 0, region: self.id, queue: 0, hash: 0 }
+    }
+
+    /// Longest frame a slot holds, bytes without FCS.
+    pub fn frame_len_max(&self) -> usize {
+        self.slot_len - HEADROOM - (COLOURS - 1) * 64
+    }
+
+    /// Pointer to the frame of a descriptor of this region.
+    #[inline]
+    fn at(&self, desc: &Desc) -> NonNull<u8> {
+        assert!(desc.region == self.id, "a descriptor of another region");
+        assert!((desc.address as usize) < self.len);
+        // SAFETY: the address lies inside the mapping, as was just checked.
+        unsafe { self.base.add(desc.address as usize) }
+    }
+
+    /// The bytes of a frame.
+    #[inline]
+    pub fn frame<'a>(&'a self, desc: &'a Desc) -> &'a [u8] {
+        // SAFETY: `at` checked that the slot is ours; `len` never exceeds `frame_len_max`; nobody
+        // writes while the only descriptor of the frame is borrowed.
+        unsafe { std::slice::from_raw_parts(self.at(desc).as_ptr(), usize::from(desc.len)) }
+    }
+
+    /// The bytes of a frame, to change.
+    #[inline]
+    pub fn frame_mut<'a>(&'a self, desc: &'a mut Desc) -> &'a mut [u8] {
+        // SAFETY: as in `frame`; the descriptor is borrowed for writing, so this is the only access.
+        unsafe { std::slice::from_raw_parts_mut(self.at(desc).as_ptr(), usize::from(desc.len)) }
+    }
+
+    /// All bytes a frame may grow to.
+    #[inline]
+    pub fn slot_mut<'a>(&'a self, desc: &'a mut Desc) -> &'a mut [u8] {
+        // SAFETY: as in `frame_mut`; a slot has `frame_len_max` bytes behind every start.
+        unsafe { std::slice::from_raw_parts_mut(self.at(desc).as_ptr(), self.frame_len_max()) }
+    }
+
+    /// Sets the length of a frame; longer than [`Region::frame_len_max`] is cut to it.
+    #[inline]
+    pub fn set_len(&self, desc: &mut Desc, len: u16) {
+        desc.len = len.min(self.frame_len_max() as u16);
+    }
+
+    /// Asks for the first line of a frame ahead of its use.
+    #[inline]
+    pub fn prefetch(&self, desc: &Desc) {
+        let line = self.base.as_ptr().wrapping_add(desc.address as usize);
+        #[cfg(target_arch = "x86_64")]
+        // SAFETY: a prefetch never faults, whatever the address.
+        unsafe {
+            use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+            _mm_prefetch::<_MM_HINT_T0>(line.cast());
+        }
+        #[cfg(target_arch = "aarch64")]
+        // SAFETY: a prefetch never faults, whatever the address.
+        unsafe {
+            std::arch::asm!("prfm pldl1keep, [{}]", in(reg) line, options(nostack, readonly));
+        }
+        #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+        let _ = line;
+    }
+}
+
+/// Anonymous memory, all of it present, aligned to huge pages by the kernel where it can.
+fn map(len: usize) -> Result<NonNull<u8>, MemoryError> {
+    let flags = MapFlags::PRIVATE;
+    let protection = ProtFlags::READ | ProtFlags::WRITE;
+    let failed = |source| MemoryError::System { len, source };
+    // SAFETY: a new private mapping at an address of the kernel's choice disturbs nothing.
+    let base = unsafe {
+        rustix::mm::mmap_anonymous(std::ptr::null_mut(), len.max(1), protection, flags)
+            .map_err(failed)?
+    };
+    if len >= HUGE_PAGE {
+        // SAFETY: advice on our own mapping; a refusal only costs speed.
+        let _ = unsafe { rustix::mm::madvise(base, len, Advice::LinuxHugepage) };
+    }
+    // SAFETY: the mapping is ours and `len` long; touching it now keeps faults off the packet path.
+    unsafe { std::ptr::write_bytes(base.cast::<u8>(), 0, len) };
+    NonNull::new(base.cast()).ok_or(MemoryError::System { len, source: rustix::io::Errno::NOMEM })
+}
+
+impl Drop for Region {
+    fn drop(&mut self) {
+        // SAFETY: the mapping was made by `map` with this length and is unmapped once; descriptors
+        // reach it only through the region, which is going.
+        let _ = unsafe { rustix::mm::munmap(self.base.as_ptr().cast(), self.len.max(1)) };
+    }
+}
+
+/// Free frames of one region, for one thread.
+#[derive(Debug)]
+pub struct Pool {
+    region: Arc<Region>,
+    free: Vec<Desc>,
+}
+
+impl Pool {
+    /// A pool of `frames` frames of at most `frame_len` bytes without FCS.
+    pub fn new(frames: usize, frame_len: usize) -> Result<Pool, MemoryError> {
+        let (region, free) = Region::new(frames, frame_len)?;
+        Ok(Pool { region, free })
+    }
+
+    /// The region of its frames.
+    pub fn region(&self) -> &Arc<Region> {
+        &self.region
+    }
+
+    /// Frames that can be taken.
+    #[inline]
+    pub fn available(&self) -> usize {
+        self.free.len()
+    }
+
+    /// Takes a frame: the one given back last, whose lines are most likely in the cache.
+    #[inline]
+    pub fn take(&mut self) -> Option<Desc> {
+        self.free.pop()
+    }
+
+    /// Gives a frame back.
+    #[inline]
+    pub fn give(&mut self, desc: Desc) {
+        self.free.push(desc);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn frames_do_not_overlap_and_start_on_different_lines() {
+        let (region, mut descs) = Region::new(64, 1_514).unwrap();
+        for (i, desc) in descs.iter_mut().enumerate() {
+            region.set_len(desc, 1_514);
+            region.frame_mut(desc).fill(i as u8);
+        }
+        for (i, desc) in descs.iter().enumerate() {
+            assert!(region.frame(desc).iter().all(|&b| b == i as u8), "frame {i}");
+        }
+        let lines: std::collections::HashSet<u32> =
+            descs.iter().map(|d| d.address / 64 % 32).collect();
+        assert_eq!(lines.len(), COLOURS);
+    }
+
+    #[test]
+    fn jumbo_frames_fit_and_longer_ones_are_refused() {
+        assert!(Region::new(2, 8_996).unwrap().0.frame_len_max() >= 8_996);
+        assert!(matches!(Region::new(2, 20_000), Err(MemoryError::FrameTooLong { .. })));
+        assert!(matches!(Region::new(1 << 20, 9_000), Err(MemoryError::TooLarge { .. })));
+    }
+
+    #[test]
+    #[should_panic(expected = "another region")]
+    fn a_descriptor_opens_only_its_own_region() {
+        let (_a, descs) = Region::new(1, 64).unwrap();
+        let (b, _) = Region::new(1, 64).unwrap();
+        b.frame(&descs[0]);
+    }
+}

@@ -1,0 +1,80 @@
+//! The action word: what a look-up returns, in one 64-bit value that is stored at once.
+//!
+//! | bits | content |
+//! |---|---|
+//! | 0..3 | fate: 1 queue, 2 drop, 3 jump; 0 is no word |
+//! | 3 | the rule counts |
+//! | 16..32 | queue, or place of the group to jump to |
+//! | 32..64 | index of the rule |
+
+/// What finally happens to a packet at one rule.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Fate {
+    Queue(u16),
+    Drop,
+    /// Place of the group, not its number.
+    Jump(u16),
+}
+
+/// An action word; zero is none.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Word(pub u64);
+
+const QUEUE: u64 = 1;
+const DROP: u64 = 2;
+const JUMP: u64 = 3;
+const COUNTS: u64 = 1 << 3;
+
+impl Word {
+    pub(crate) fn new(fate: Fate, counts: bool, rule: u32) -> Word {
+        let (op, argument) = match fate {
+            Fate::Queue(queue) => (QUEUE, queue),
+            Fate::Drop => (DROP, 0),
+            Fate::Jump(group) => (JUMP, group),
+        };
+        let counts = if counts { COUNTS } else { 0 };
+        Word(op | counts | u64::from(argument) << 16 | u64::from(rule) << 32)
+    }
+
+    #[inline]
+    pub(crate) fn fate(self) -> Fate {
+        let argument = (self.0 >> 16) as u16;
+        match self.0 & 7 {
+            QUEUE => Fate::Queue(argument),
+            JUMP => Fate::Jump(argument),
+            _ => Fate::Drop,
+        }
+    }
+
+    #[inline]
+    pub(crate) fn counts(self) -> bool {
+        self.0 & COUNTS != 0
+    }
+
+    #[inline]
+    pub(crate) fn rule(self) -> u32 {
+        (self.0 >> 32) as u32
+    }
+
+    #[inline]
+    pub(crate) fn is_some(self) -> bool {
+        self.0 != 0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_word_gives_back_what_it_was_made_of() {
+        for fate in [Fate::Queue(u16::MAX), Fate::Drop, Fate::Jump(0), Fate::Jump(4_095)] {
+            for (counts, rule) in [(false, 0), (true, u32::MAX)] {
+                let word = Word::new(fate, counts, rule);
+                assert!(word.is_some());
+                assert_eq!((word.fate(), word.counts(), word.rule()), (fate, counts, rule));
+            }
+        }
+        assert!(!Word::default().is_some());
+    }
+}

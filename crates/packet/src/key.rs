@@ -1,0 +1,266 @@
+//! The match key of a frame: its outer headers in one cache line, at fixed places.
+//!
+//! [`Key::parse`] is what a NIC does with every frame, so it is written for the common case and
+//! reads each header once. It never panics: of a truncated frame, what is there is filled in and
+//! the rest is zero; [`Key::depth`] says how far it came.
+//!
+//! | word | bytes 0..8 |
+//! |---|---|
+//! | 0 | destination MAC (6), outer VLAN TCI (2) |
+//! | 1 | source MAC (6), inner VLAN TCI (2) |
+//! | 2 | source address, first 4 bytes (4); destination address, first 4 bytes (4) |
+//! | 3 | source port (2), destination port (2), protocol (1), depth (1), ether type (2) |
+//! | 4 | source address, bytes 4..12 (IPv6) |
+//! | 5 | source address, bytes 12..16 (4); destination address, bytes 4..8 (4) |
+//! | 6 | destination address, bytes 8..16 |
+//! | 7 | DSCP and ECN (1), TTL or hop limit (1), TCP flags (1), VLAN tags (1), reserved (4) |
+//!
+//! An IPv4 5-tuple stands in two words, an IPv6 5-tuple in five.
+
+use std::ops::Range;
+
+/// Words of a key.
+pub const KEY_WORDS: usize = 8;
+
+/// A frame's outer headers, or a mask over them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[repr(C, align(64))]
+pub struct Key(pub [u64; KEY_WORDS]);
+
+/// How far a frame could be read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[repr(u8)]
+pub enum Depth {
+    /// Shorter than an Ethernet header.
+    Nothing = 0,
+    /// Ethernet and VLAN tags.
+    Ethernet = 1,
+    /// An IP header; no transport header, a later fragment, or one that is cut off.
+    Ip = 2,
+    /// A transport header with its ports.
+    Transport = 3,
+}
+
+/// Where a field stands in a key: bytes of the whole line.
+pub mod field {
+    use super::Range;
+
+    /// Destination MAC address.
+    pub const ETH_DST: Range<usize> = 0..6;
+    /// Outer VLAN tag control information.
+    pub const VLAN_OUTER: Range<usize> = 6..8;
+    /// Source MAC address.
+    pub const ETH_SRC: Range<usize> = 8..14;
+    /// Inner VLAN tag control information.
+    pub const VLAN_INNER: Range<usize> = 14..16;
+    /// IPv4 source address; first part of an IPv6 one.
+    pub const SRC_HEAD: Range<usize> = 16..20;
+    /// IPv4 destination address; first part of an IPv6 one.
+    pub const DST_HEAD: Range<usize> = 20..24;
+    /// Source port.
+    pub const SPORT: Range<usize> = 24..26;
+    /// Destination port.
+    pub const DPORT: Range<usize> = 26..28;
+    /// IP protocol, behind IPv6 extension headers.
+    pub const PROTOCOL: Range<usize> = 28..29;
+    /// [`super::Depth`].
+    pub const DEPTH: Range<usize> = 29..30;
+    /// Ether type behind the VLAN tags.
+    pub const ETHER_TYPE: Range<usize> = 30..32;
+    /// Rest of an IPv6 source address.
+    pub const SRC_TAIL: Range<usize> = 32..44;
+    /// Rest of an IPv6 destination address.
+    pub const DST_TAIL: Range<usize> = 44..56;
+    /// DSCP and ECN.
+    pub const TOS: Range<usize> = 56..57;
+    /// TTL or hop limit.
+    pub const TTL: Range<usize> = 57..58;
+    /// TCP flags.
+    pub const TCP_FLAGS: Range<usize> = 58..59;
+    /// Number of VLAN tags.
+    pub const VLANS: Range<usize> = 59..60;
+}
+
+const ETHER_IPV4: [u8; 2] = [0x08, 0x00];
+const ETHER_IPV6: [u8; 2] = [0x86, 0xdd];
+const ETHER_VLAN: [[u8; 2]; 2] = [[0x81, 0x00], [0x88, 0xa8]];
+const TCP: u8 = 6;
+const UDP: u8 = 17;
+const SCTP: u8 = 132;
+/// IPv6 extension headers that are walked over (RFC 8200 §4).
+const MORE_HEADERS: [u8; 4] = [0, 43, 44, 60];
+const FRAGMENT: u8 = 44;
+/// Extension headers that are walked at most; a longer chain has no ports.
+const EXTENSIONS_MAX: usize = 8;
+
+/// The line as bytes, while it is filled.
+type Line = [u8; KEY_WORDS * 8];
+
+impl Key {
+    /// The bytes of the line, in the order of the table above.
+    #[inline]
+    pub fn to_bytes(&self) -> Line {
+        let mut line = [0; KEY_WORDS * 8];
+        for (bytes, word) in line.chunks_exact_mut(8).zip(self.0) {
+            bytes.copy_from_slice(&word.to_le_bytes());
+        }
+        line
+    }
+
+    /// A key from the bytes of a line.
+    #[inline]
+    pub fn from_bytes(line: &Line) -> Key {
+        let mut words = [0; KEY_WORDS];
+        for (word, bytes) in words.iter_mut().zip(line.chunks_exact(8)) {
+            let mut eight = [0; 8];
+            eight.copy_from_slice(bytes);
+            *word = u64::from_le_bytes(eight);
+        }
+        Key(words)
+    }
+
+    /// How far the frame could be read.
+    pub fn depth(&self) -> Depth {
+        match self.to_bytes()[field::DEPTH.start] {
+            0 => Depth::Nothing,
+            1 => Depth::Ethernet,
+            2 => Depth::Ip,
+            _ => Depth::Transport,
+        }
+    }
+
+    /// Whether the frame carries IPv4 or IPv6.
+    pub fn is_ip(&self) -> bool {
+        self.depth() >= Depth::Ip
+    }
+
+    /// Reads the outer headers of a frame (no FCS).
+    #[inline]
+    pub fn parse(frame: &[u8]) -> Key {
+        // IPv4 without tags, options or fragments: one test per property, no walk.
+        match frame.first_chunk::<38>() {
+            Some(head) if head[12..14] == ETHER_IPV4 && head[14] == 0x45 => {
+                let whole = head[20] & 0x3f == 0 && head[21] == 0;
+                if !whole || !has_ports(head[23]) {
+                    return walk(frame);
+                }
+                let mut key = plain(head);
+                if head[23] == TCP {
+                    key.0[7] |= u64::from(frame.get(47).copied().unwrap_or_default()) << 16;
+                }
+                key
+            }
+            _ => walk(frame),
+        }
+    }
+}
+
+/// Whether the transport protocol starts with two ports.
+#[inline]
+fn has_ports(protocol: u8) -> bool {
+    matches!(protocol, UDP | TCP | SCTP)
+}
+
+/// The key of the first 38 bytes of an untagged IPv4 frame without options.
+#[inline]
+fn plain(head: &[u8; 38]) -> Key {
+    let two = |at: usize| u64::from(u16::from_le_bytes([head[at], head[at + 1]]));
+    let four = |at: usize| {
+        u64::from(u32::from_le_bytes([head[at], head[at + 1], head[at + 2], head[at + 3]]))
+    };
+    let [tos, ttl, protocol] = [head[15], head[22], head[23]].map(u64::from);
+    let ports = four(34) | protocol << 32 | (Depth::Transport as u64) << 40;
+    let addresses = four(26) | four(30) << 32;
+    let [dst, src] = [four(0) | two(4) << 32, four(6) | two(10) << 32];
+    Key([dst, src, addresses, ports | two(12) << 48, 0, 0, 0, tos | ttl << 8])
+}
+
+/// Any frame, header by header.
+#[inline(never)]
+fn walk(frame: &[u8]) -> Key {
+    let mut line = [0; KEY_WORDS * 8];
+    let Some((ethernet, mut rest)) = frame.split_first_chunk::<14>() else { return Key::default() };
+    line[field::ETH_DST].copy_from_slice(&ethernet[0..6]);
+    line[field::ETH_SRC].copy_from_slice(&ethernet[6..12]);
+    let mut ether_type = [ethernet[12], ethernet[13]];
+    line[field::DEPTH.start] = Depth::Ethernet as u8;
+    for place in [field::VLAN_OUTER, field::VLAN_INNER] {
+        if !ETHER_VLAN.contains(&ether_type) {
+            break;
+        }
+        let Some((tag, behind)) = rest.split_first_chunk::<4>() else { break };
+        line[place].copy_from_slice(&tag[0..2]);
+        line[field::VLANS.start] += 1;
+        ether_type = [tag[2], tag[3]];
+        rest = behind;
+    }
+    line[field::ETHER_TYPE].copy_from_slice(&ether_type);
+    match ether_type {
+        ETHER_IPV4 => walk_ipv4(&mut line, rest),
+        ETHER_IPV6 => walk_ipv6(&mut line, rest),
+        _ => {}
+    }
+    Key::from_bytes(&line)
+}
+
+fn walk_ipv4(line: &mut Line, packet: &[u8]) {
+    let Some(head) = packet.first_chunk::<20>() else { return };
+    let head_len = usize::from(head[0] & 0xf) * 4;
+    if head[0] >> 4 != 4 || head_len < 20 {
+        return;
+    }
+    line[field::DEPTH.start] = Depth::Ip as u8;
+    line[field::TOS.start] = head[1];
+    line[field::TTL.start] = head[8];
+    line[field::PROTOCOL.start] = head[9];
+    line[field::SRC_HEAD].copy_from_slice(&head[12..16]);
+    line[field::DST_HEAD].copy_from_slice(&head[16..20]);
+    let fragment_offset = u16::from_be_bytes([head[6] & 0x1f, head[7]]);
+    if fragment_offset == 0 {
+        walk_transport(line, head[9], packet.get(head_len..).unwrap_or_default());
+    }
+}
+
+fn walk_ipv6(line: &mut Line, packet: &[u8]) {
+    let Some((head, mut rest)) = packet.split_first_chunk::<40>() else { return };
+    if head[0] >> 4 != 6 {
+        return;
+    }
+    line[field::DEPTH.start] = Depth::Ip as u8;
+    line[field::TOS.start] = head[0] << 4 | head[1] >> 4;
+    line[field::TTL.start] = head[7];
+    line[field::SRC_HEAD].copy_from_slice(&head[8..12]);
+    line[field::SRC_TAIL].copy_from_slice(&head[12..24]);
+    line[field::DST_HEAD].copy_from_slice(&head[24..28]);
+    line[field::DST_TAIL].copy_from_slice(&head[28..40]);
+    let mut next = head[6];
+    for _ in 0..EXTENSIONS_MAX {
+        line[field::PROTOCOL.start] = next;
+        if !MORE_HEADERS.contains(&next) {
+            return walk_transport(line, next, rest);
+        }
+        let Some(extension) = rest.first_chunk::<8>() else { return };
+        let later_fragment = next == FRAGMENT && (extension[2] != 0 || extension[3] & 0xf8 != 0);
+        let len = if next == FRAGMENT { 8 } else { usize::from(extension[1]) * 8 + 8 };
+        next = extension[0];
+        if later_fragment {
+            line[field::PROTOCOL.start] = next;
+            return;
+        }
+        let Some(behind) = rest.get(len..) else { return };
+        rest = behind;
+    }
+}
+
+fn walk_transport(line: &mut Line, protocol: u8, segment: &[u8]) {
+    if !has_ports(protocol) {
+        return;
+    }
+    let Some(ports) = segment.first_chunk::<4>() else { return };
+    line[field::DEPTH.start] = Depth::Transport as u8;
+    line[field::SPORT].copy_from_slice(&ports[0..2]);
+    line[field::DPORT].copy_from_slice(&ports[2..4]);
+    if protocol == TCP {
+        line[field::TCP_FLAGS.start] = segment.get(13).copied().unwrap_or_default();
+    }
+}
