@@ -1,0 +1,434 @@
+//! What the page shows, gathered from the documents and worded for the templates.
+
+use std::collections::BTreeMap;
+
+use askama::Template;
+use niclab_result::{
+    DeviceSummary, Environment, ExperimentSummary, Figure, Finding, Mark, Scale, Series, Shape,
+    Summary,
+};
+use serde_json::{Value, json};
+
+use crate::drawing::{self, Drawing};
+use crate::theme::{self, Theme};
+use crate::{Options, ReportError, axis, scripts, spec, words};
+
+/// Places of marked points named one by one, at most.
+const PLACES_COUNT_MAX: usize = 8;
+
+/// The whole page.
+#[derive(Template)]
+#[template(path = "report.html")]
+struct Page<'a> {
+    title: &'a str,
+    lead: String,
+    partial: bool,
+    program: &'a str,
+    warnings: &'a [String],
+    findings: Vec<FindingView<'a>>,
+    experiments: Vec<ExperimentView<'a>>,
+    devices: &'a [DeviceSummary],
+    environment: &'a Environment,
+    honesty: Vec<MarkView>,
+    points_count: usize,
+    run_toml: &'a str,
+    command: &'a str,
+    drawings: String,
+    style: &'static str,
+    recorder: &'static str,
+    scripts: [&'static str; 4],
+    notice: &'static str,
+}
+
+/// A finding with its number apart.
+struct FindingView<'a> {
+    finding: &'a Finding,
+    number: String,
+    unit: String,
+    interval: Option<String>,
+    /// Anchor of the figure and its title, where the run has it.
+    figure: Option<(String, &'a str)>,
+}
+
+/// An experiment.
+struct ExperimentView<'a> {
+    anchor: String,
+    name: &'a str,
+    question: &'a str,
+    testbeds: Vec<Drawing>,
+    figures: Vec<FigureView<'a>>,
+    tables: Vec<TableView<'a>>,
+}
+
+/// A figure with everything that stands around it.
+struct FigureView<'a> {
+    figure: &'a Figure,
+    anchor: String,
+    /// Place among the specs of the page; `None` where there is nothing to draw.
+    plot: Option<usize>,
+    spoken: String,
+    key: Vec<KeyView>,
+    bars: &'static str,
+    marks: String,
+    knees: Vec<String>,
+    data: TableView<'a>,
+}
+
+/// A table; columns of numbers stand flush right.
+struct TableView<'a> {
+    title: &'a str,
+    columns: Vec<(String, &'static str)>,
+    rows: Vec<Vec<(String, &'static str)>>,
+}
+
+/// One series in the legend.
+struct KeyView {
+    name: String,
+    light: &'static str,
+    dark: &'static str,
+    symbol: &'static str,
+    published: bool,
+    /// Drawn as a box, as a bare line, or as a line with symbols.
+    shape: &'static str,
+    empty: bool,
+}
+
+/// A mark, what it means, and where it stands.
+struct MarkView {
+    name: &'static str,
+    meaning: &'static str,
+    count: usize,
+    places: Vec<PlaceView>,
+}
+
+/// The marked points of one series.
+struct PlaceView {
+    anchor: String,
+    figure: String,
+    series: String,
+    points: String,
+}
+
+/// Puts the page together.
+pub(crate) fn render(
+    summary: &Summary,
+    environment: &Environment,
+    run_toml: &str,
+    options: &Options,
+) -> Result<String, ReportError> {
+    let mut specs = Vec::new();
+    let experiments: Vec<_> = summary
+        .experiments
+        .iter()
+        .map(|of| experiment_view(of, &mut specs))
+        .collect();
+    let page = Page {
+        title: &options.title,
+        lead: lead(summary),
+        partial: summary.partial,
+        program: &summary.program,
+        warnings: &summary.warnings,
+        findings: summary
+            .findings
+            .iter()
+            .map(|of| finding_view(of, summary))
+            .collect(),
+        experiments,
+        devices: &summary.devices,
+        environment,
+        honesty: honesty(summary),
+        points_count: series(summary).map(|(_, _, of)| of.points.len()).sum(),
+        run_toml,
+        command: &options.command,
+        drawings: embedded(&json!({
+            "specs": specs,
+            "dark": theme::dark_colours(),
+            "config": {"light": theme::config(Theme::Light), "dark": theme::config(Theme::Dark)},
+        })),
+        style: scripts::STYLE,
+        recorder: scripts::RECORDER,
+        scripts: [
+            scripts::VEGA,
+            scripts::VEGA_LITE,
+            scripts::VEGA_EMBED,
+            scripts::DRAW,
+        ],
+        notice: scripts::NOTICE,
+    };
+    Ok(page.render()?)
+}
+
+/// JSON that may stand inside a script element: no `<` can end the element or open a comment.
+fn embedded(value: &Value) -> String {
+    value
+        .to_string()
+        .replace('<', "\\u003c")
+        .replace('>', "\\u003e")
+}
+
+/// Every series of a run with its figure's place.
+fn series(summary: &Summary) -> impl Iterator<Item = (&Figure, usize, &Series)> {
+    let figures = summary
+        .experiments
+        .iter()
+        .flat_map(|experiment| &experiment.figures);
+    figures.flat_map(|figure| {
+        figure
+            .series
+            .iter()
+            .enumerate()
+            .map(move |(index, series)| (figure, index, series))
+    })
+}
+
+/// What, when, how long, by what: one line.
+fn lead(summary: &Summary) -> String {
+    let experiments = words::count(summary.experiments.len(), "experiment");
+    let devices = words::count(summary.devices.len(), "device");
+    let started = summary
+        .started
+        .replacen('T', " ", 1)
+        .replacen('Z', " UTC", 1);
+    let length = words::duration(summary.duration_s);
+    format!(
+        "{experiments} on {devices} · started {started} · {length} · {}",
+        summary.program
+    )
+}
+
+fn finding_view<'a>(finding: &'a Finding, summary: &'a Summary) -> FindingView<'a> {
+    let (number, unit) = words::quantity(&finding.value);
+    let mut figures = summary
+        .experiments
+        .iter()
+        .flat_map(|experiment| &experiment.figures);
+    let shown = finding
+        .figure
+        .as_ref()
+        .and_then(|id| figures.find(|figure| figure.id == *id));
+    FindingView {
+        finding,
+        number,
+        unit,
+        interval: finding
+            .interval
+            .map(|ends| words::interval(&finding.value, ends)),
+        figure: shown.map(|figure| (words::anchor(&figure.id), figure.title.as_str())),
+    }
+}
+
+fn experiment_view<'a>(of: &'a ExperimentSummary, specs: &mut Vec<Value>) -> ExperimentView<'a> {
+    ExperimentView {
+        anchor: words::anchor(&of.name).replacen("fig-", "exp-", 1),
+        name: &of.name,
+        question: &of.question,
+        testbeds: of.testbeds.iter().map(drawing::drawing).collect(),
+        figures: of
+            .figures
+            .iter()
+            .map(|figure| figure_view(figure, specs))
+            .collect(),
+        tables: of
+            .tables
+            .iter()
+            .map(|table| table_view(&table.title, table.columns.clone(), table.rows.clone()))
+            .collect(),
+    }
+}
+
+fn figure_view<'a>(figure: &'a Figure, specs: &mut Vec<Value>) -> FigureView<'a> {
+    let drawn = figure.series.iter().any(|series| !series.points.is_empty());
+    let plot = drawn.then(|| {
+        specs.push(spec::vega_lite(figure));
+        specs.len() - 1
+    });
+    let mut marks: Vec<Mark> = points(figure)
+        .flat_map(|point| point.marks.clone())
+        .collect();
+    marks.sort();
+    marks.dedup();
+    FigureView {
+        figure,
+        anchor: words::anchor(&figure.id),
+        plot,
+        spoken: format!(
+            "{}: {} against {}, {}. The data are in the table below the figure.",
+            figure.title,
+            axis::title(&figure.y),
+            axis::title(&figure.x),
+            words::count(figure.series.len(), "series").replace("seriess", "series"),
+        ),
+        key: key(figure),
+        bars: bars(figure),
+        marks: if marks.is_empty() {
+            String::new()
+        } else {
+            spec::marks_words(&marks)
+        },
+        knees: figure
+            .knees
+            .iter()
+            .map(|knee| spec::knee_words(figure, knee))
+            .collect(),
+        data: data(figure),
+    }
+}
+
+fn table_view(title: &str, columns: Vec<String>, rows: Vec<Vec<String>>) -> TableView<'_> {
+    let class = |column: usize| {
+        let mut cells = rows.iter().filter_map(|row| row.get(column)).peekable();
+        let numbers = cells.peek().is_some() && cells.all(|cell| numeric(cell));
+        if numbers { "number" } else { "" }
+    };
+    let classes: Vec<_> = (0..columns.len()).map(class).collect();
+    let classed = |cells: Vec<String>| cells.into_iter().zip(classes.iter().copied()).collect();
+    TableView {
+        title,
+        columns: classed(columns),
+        rows: rows.into_iter().map(classed).collect(),
+    }
+}
+
+/// `true` where a cell starts like a number, or holds a dash for the lack of one.
+fn numeric(cell: &str) -> bool {
+    let cell = cell.trim_start_matches(['\u{2212}', '-', '+', '±', '\u{2013}']);
+    cell.is_empty() || cell.starts_with(|letter: char| letter.is_ascii_digit())
+}
+
+fn points(figure: &Figure) -> impl Iterator<Item = &niclab_result::Mean> {
+    figure.series.iter().flat_map(|series| &series.points)
+}
+
+/// The legend.
+fn key(figure: &Figure) -> Vec<KeyView> {
+    let styles = theme::styles(figure.series.iter().map(|series| series.published));
+    let names = spec::series_names(figure);
+    let entries = figure.series.iter().zip(styles).zip(names);
+    entries
+        .map(|((series, style), name)| KeyView {
+            name,
+            light: style.light,
+            dark: style.dark,
+            symbol: style.symbol,
+            published: series.published,
+            shape: match series.shape {
+                Shape::Box => "box",
+                _ if spec::crowded(series) => "bare",
+                _ => "line",
+            },
+            empty: series.points.is_empty(),
+        })
+        .collect()
+}
+
+/// What the bars or boxes of a figure span.
+fn bars(figure: &Figure) -> &'static str {
+    let has = |published: bool, of: fn(&Series) -> bool| {
+        figure
+            .series
+            .iter()
+            .any(|series| series.published == published && of(series))
+    };
+    if figure
+        .series
+        .iter()
+        .any(|series| series.shape == Shape::Box)
+    {
+        return "Boxes span p25 to p75 with a stroke at the median, whiskers p1 to p99.";
+    }
+    let barred = |series: &Series| series.points.iter().any(|point| point.low.is_some());
+    match (has(false, barred), has(true, barred)) {
+        (true, true) => {
+            "Bars are 95 % intervals of the median; those of published series span p1 to p99."
+        }
+        (true, false) => "Bars are 95 % intervals of the median.",
+        (false, true) => "Bars of published series span p1 to p99.",
+        (false, false) => "",
+    }
+}
+
+/// The table behind a figure.
+fn data(figure: &Figure) -> TableView<'_> {
+    let columns = [
+        "series".to_owned(),
+        axis::title(&figure.x),
+        axis::title(&figure.y),
+        "spread".to_owned(),
+        "repeats".to_owned(),
+        "marks".to_owned(),
+    ];
+    let names = spec::series_names(figure);
+    let rows = figure.series.iter().zip(&names).flat_map(|(series, name)| {
+        series.points.iter().map(move |point| {
+            vec![
+                name.clone(),
+                place(figure, point),
+                words::number(point.y),
+                spec::range_words(series, point),
+                point.repeats.to_string(),
+                spec::marks_words(&point.marks),
+            ]
+        })
+    });
+    table_view(&figure.title, columns.to_vec(), rows.collect())
+}
+
+/// Where a point stands on the horizontal axis, in words.
+fn place(figure: &Figure, point: &niclab_result::Mean) -> String {
+    match figure.x.scale {
+        Scale::Ordinal => point.x_word.clone(),
+        _ => words::number(point.x),
+    }
+}
+
+/// Every mark of the run: what it means, and where it stands.
+fn honesty(summary: &Summary) -> Vec<MarkView> {
+    let mut marks: BTreeMap<Mark, Vec<PlaceView>> = BTreeMap::new();
+    let mut counts: BTreeMap<Mark, usize> = BTreeMap::new();
+    for (figure, index, series) in series(summary) {
+        let mut here: BTreeMap<Mark, Vec<String>> = BTreeMap::new();
+        for point in &series.points {
+            for mark in &point.marks {
+                here.entry(*mark).or_default().push(place(figure, point));
+            }
+        }
+        for (mark, places) in here {
+            *counts.entry(mark).or_default() += places.len();
+            marks.entry(mark).or_default().push(PlaceView {
+                anchor: words::anchor(&figure.id),
+                figure: figure.title.clone(),
+                series: spec::series_names(figure)[index].clone(),
+                points: places_words(&places, series.points.len(), &figure.x.label),
+            });
+        }
+    }
+    let views = marks.into_iter().map(|(mark, places)| MarkView {
+        name: words::mark_name(mark),
+        meaning: words::mark_meaning(mark),
+        count: counts.get(&mark).copied().unwrap_or_default(),
+        places,
+    });
+    views.collect()
+}
+
+/// `2 of 14 points, at rules = 1,000; 2,000`.
+fn places_words(places: &[String], of: usize, label: &str) -> String {
+    if places.len() == of && of > 1 {
+        return format!("all {of} points");
+    }
+    let named = places
+        .iter()
+        .take(PLACES_COUNT_MAX)
+        .cloned()
+        .collect::<Vec<_>>()
+        .join("; ");
+    let rest = match places.len().saturating_sub(PLACES_COUNT_MAX) {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    format!(
+        "{} of {}, at {label} = {named}{rest}",
+        places.len(),
+        words::count(of, "point")
+    )
+}

@@ -1,0 +1,457 @@
+//! A figure as a Vega-Lite spec: plain JSON that any Vega-Lite renderer draws.
+//!
+//! One data set, one row per point; layers pick their rows by the columns `shape` and `glyph`.
+//! Nothing is computed here but where things stand on the paper.
+
+use niclab_result::{Figure, Knee, Mark, Mean, Scale, Series, Shape};
+use serde_json::{Map, Value, json};
+
+use crate::axis::{self, Direction};
+use crate::theme::{self, INK, PAPER, Style, Theme};
+use crate::words;
+
+/// Curves with more points than this are drawn without a symbol at each.
+const SYMBOLS_COUNT_MAX: usize = 60;
+/// Pixels from one series to the next where they stand side by side, at most.
+const SLOT_PX_MAX: usize = 15;
+/// Height of the plotting area.
+const HEIGHT_PX: u32 = 320;
+/// Width of an exported figure; a page fits it to the window.
+const WIDTH_PX: u32 = 720;
+
+/// The Vega-Lite (version 6) spec of a figure, in the colours of the light theme.
+///
+/// It is complete: title, legend and description are in it, so that it can be exported and drawn
+/// by itself. Values that JSON cannot hold (NaN, infinities) become `null` and are not drawn.
+#[must_use]
+pub fn vega_lite(figure: &Figure) -> Value {
+    let names = series_names(figure);
+    let styles = theme::styles(figure.series.iter().map(|series| series.published));
+    let encoding = encoding(figure, &names, &styles);
+    let mut layers = Vec::new();
+    if figure.x.scale != Scale::Ordinal && !figure.knees.is_empty() {
+        layers.extend(knee_layers(figure, &encoding["x"]));
+    }
+    layers.extend(line_layers(figure));
+    if figure
+        .series
+        .iter()
+        .any(|series| series.shape == Shape::Box)
+    {
+        layers.extend(box_layers(&encoding["color"]));
+    }
+    layers.extend(glyph_layers(&names, &styles));
+    layers.push(touch_layer(figure));
+    json!({
+        "$schema": "https://vega.github.io/schema/vega-lite/v6.json",
+        "description": format!("{}. {}", figure.title, figure.caption),
+        "title": {"text": figure.title, "anchor": "start", "offset": 18},
+        "width": WIDTH_PX,
+        "height": HEIGHT_PX,
+        "autosize": {"type": "fit-x", "contains": "padding"},
+        "padding": 6,
+        "params": [{"name": "slot", "expr": slot_width(figure)}],
+        "data": {"name": "points", "values": rows(figure, &names)},
+        "encoding": encoding,
+        "layer": layers,
+        "config": theme::config(Theme::Light),
+    })
+}
+
+/// Names as the legend shows them: published ones say so, and no two are the same.
+pub(crate) fn series_names(figure: &Figure) -> Vec<String> {
+    let mut names: Vec<String> = Vec::new();
+    for series in &figure.series {
+        let mut name = series.name.clone();
+        if series.published && !name.to_lowercase().contains("published") {
+            name.push_str(" (published)");
+        }
+        if names.contains(&name) {
+            name = format!("{name}, {}", series.device);
+        }
+        let stem = name.clone();
+        let mut copy = 2;
+        while names.contains(&name) {
+            name = format!("{stem} ({copy})");
+            copy += 1;
+        }
+        names.push(name);
+    }
+    names
+}
+
+/// A knee in words: whose, what, where.
+pub(crate) fn knee_words(figure: &Figure, knee: &Knee) -> String {
+    let unit = &figure.x.unit;
+    let place = format!(
+        "{} ± {} {unit}",
+        words::number(knee.x),
+        words::number(knee.width)
+    );
+    format!("{}: {} at {}", knee.device, knee.label, place.trim_end())
+}
+
+/// The ends of a point's error bar in words, with what they are.
+pub(crate) fn range_words(series: &Series, point: &Mean) -> String {
+    let (ends, what) = match (series.shape, point.quartiles) {
+        (Shape::Box, Some([p1, p25, p75, p99])) => {
+            let inner = format!("{} to {}", words::number(p25), words::number(p75));
+            return format!(
+                "{inner} (p25 to p75), {} to {} (p1 to p99)",
+                words::number(p1),
+                words::number(p99)
+            );
+        }
+        _ if series.published => ((point.low, point.high), "p1 to p99"),
+        _ => ((point.low, point.high), "95 % interval"),
+    };
+    match ends {
+        (Some(low), Some(high)) => {
+            format!("{} to {} ({what})", words::number(low), words::number(high))
+        }
+        _ => "\u{2013}".to_owned(),
+    }
+}
+
+/// Marks in words, a dash where there are none.
+pub(crate) fn marks_words(marks: &[Mark]) -> String {
+    match marks.is_empty() {
+        true => "\u{2013}".to_owned(),
+        false => marks
+            .iter()
+            .map(|mark| words::mark_name(*mark))
+            .collect::<Vec<_>>()
+            .join(", "),
+    }
+}
+
+/// Every value a figure draws on its vertical axis.
+fn heights(figure: &Figure) -> Vec<f64> {
+    let points = figure.series.iter().flat_map(|series| &series.points);
+    points
+        .flat_map(|point| {
+            let ends = [Some(point.y), point.low, point.high].into_iter().flatten();
+            ends.chain(point.quartiles.into_iter().flatten())
+        })
+        .collect()
+}
+
+/// Every value a figure draws on its horizontal axis, where that has numbers.
+fn places(figure: &Figure) -> Vec<f64> {
+    let points = figure
+        .series
+        .iter()
+        .flat_map(|series| series.points.iter().map(|point| point.x));
+    points
+        .chain(figure.knees.iter().map(|knee| knee.x))
+        .collect()
+}
+
+/// The distance between series that stand side by side, as an expression of the plot's width.
+fn slot_width(figure: &Figure) -> String {
+    let columns = match figure.x.scale {
+        Scale::Ordinal => {
+            let points = figure.series.iter().flat_map(|series| &series.points);
+            axis::words(points.map(|point| point.x_word.as_str())).len()
+        }
+        _ => figure
+            .series
+            .iter()
+            .map(|series| series.points.len())
+            .max()
+            .unwrap_or(0),
+    };
+    let places = (columns.max(1) + 1) * figure.series.len().max(1);
+    format!("clamp(width / {places}, 2.5, {SLOT_PX_MAX})")
+}
+
+/// `true` where the series of a figure stand side by side instead of on one another.
+fn beside(figure: &Figure, series: &Series) -> bool {
+    series.shape == Shape::Box || figure.x.scale == Scale::Ordinal
+}
+
+/// One row per point.
+fn rows(figure: &Figure, names: &[String]) -> Vec<Value> {
+    let middle = (figure.series.len() as f64 - 1.0) / 2.0;
+    let mut rows = Vec::new();
+    for (index, (series, name)) in figure.series.iter().zip(names).enumerate() {
+        let slot = if beside(figure, series) {
+            index as f64 - middle
+        } else {
+            0.0
+        };
+        for (at, point) in series.points.iter().enumerate() {
+            let mut row = row(figure, series, point);
+            row.insert("series".to_owned(), json!(name));
+            row.insert("at".to_owned(), json!(at));
+            row.insert("slot".to_owned(), json!(slot));
+            rows.push(Value::Object(row));
+        }
+    }
+    rows
+}
+
+/// A point's own columns.
+fn row(figure: &Figure, series: &Series, point: &Mean) -> Map<String, Value> {
+    let mut row = Map::new();
+    let mut put = |name: &str, value: Value| row.insert(name.to_owned(), value);
+    match figure.x.scale {
+        Scale::Ordinal => put("x", json!(point.x_word)),
+        _ => put("x", json!(point.x)),
+    };
+    put("y", json!(point.y));
+    let (low, high) = match point.quartiles {
+        Some([p1, p25, p75, p99]) if series.shape == Shape::Box => {
+            put("p25", json!(p25));
+            put("p75", json!(p75));
+            (Some(p1), Some(p99))
+        }
+        _ => (point.low, point.high),
+    };
+    if let (Some(low), Some(high)) = (low, high) {
+        put("low", json!(low));
+        put("high", json!(high));
+    }
+    put("range", json!(range_words(series, point)));
+    put("repeats", json!(point.repeats));
+    put("marks", json!(marks_words(&point.marks)));
+    put("shape", json!(shape_name(series.shape)));
+    put("published", json!(series.published));
+    put("glyph", json!(glyph(series, point)));
+    row
+}
+
+fn shape_name(shape: Shape) -> &'static str {
+    match shape {
+        Shape::Line => "line",
+        Shape::Box => "box",
+        Shape::Cdf => "cdf",
+    }
+}
+
+/// `true` where a curve is drawn without symbols.
+pub(crate) fn crowded(series: &Series) -> bool {
+    series.shape == Shape::Cdf || series.points.len() > SYMBOLS_COUNT_MAX
+}
+
+/// What stands at a point.
+fn glyph(series: &Series, point: &Mean) -> &'static str {
+    match () {
+        () if !point.marks.is_empty() => "triangle",
+        () if series.shape == Shape::Box && point.quartiles.is_some() => "none",
+        () if crowded(series) => "none",
+        () if series.published => "hollow",
+        () => "filled",
+    }
+}
+
+/// What all layers share: places, colours, symbols, tooltips.
+fn encoding(figure: &Figure, names: &[String], styles: &[Style]) -> Value {
+    let points = || figure.series.iter().flat_map(|series| &series.points);
+    let mut x = match figure.x.scale {
+        Scale::Ordinal => {
+            let seen = axis::words(points().map(|point| point.x_word.as_str()));
+            axis::ordinal(&figure.x, Direction::X, &seen)
+        }
+        _ => axis::numbers(&figure.x, Direction::X, &places(figure)),
+    };
+    x["field"] = json!("x");
+    let mut y = axis::numbers(&figure.y, Direction::Y, &heights(figure));
+    y["field"] = json!("y");
+    let hues: Vec<_> = styles.iter().map(|style| style.light).collect();
+    let legend = json!({"title": null, "orient": "top", "direction": "vertical", "columns": 2});
+    json!({
+        "x": x,
+        "y": y,
+        "color": {
+            "field": "series", "type": "nominal", "legend": legend,
+            "scale": {"domain": names, "range": hues},
+        },
+    })
+}
+
+/// What a reader sees who points at a point.
+fn tooltip(figure: &Figure) -> Value {
+    let x = match figure.x.scale {
+        Scale::Ordinal => json!({"field": "x", "type": "nominal"}),
+        _ => json!({"field": "x", "type": "quantitative", "format": ",.10~r"}),
+    };
+    let mut x = x;
+    x["title"] = json!(axis::title(&figure.x));
+    let boxes = figure
+        .series
+        .iter()
+        .any(|series| series.shape == Shape::Box);
+    let range = if boxes { "spread" } else { "interval" };
+    json!([
+        {"field": "series", "type": "nominal", "title": "series"},
+        x,
+        {"field": "y", "type": "quantitative", "format": ",.5~r", "title": axis::title(&figure.y)},
+        {"field": "range", "type": "nominal", "title": range},
+        {"field": "repeats", "type": "quantitative", "title": "repeats"},
+        {"field": "marks", "type": "nominal", "title": "marks"},
+    ])
+}
+
+/// Pixels by which a row stands beside its place.
+fn aside() -> Value {
+    json!({"expr": "datum.slot * slot"})
+}
+
+/// Rows for which `test` (an expression) holds.
+fn only(test: &str) -> Value {
+    json!([{"filter": test}])
+}
+
+/// A band, a line and a label for every knee, behind the curves.
+fn knee_layers(figure: &Figure, x: &Value) -> Vec<Value> {
+    let least = places(figure).into_iter().fold(f64::INFINITY, f64::min);
+    let values: Vec<_> = figure
+        .knees
+        .iter()
+        .enumerate()
+        .map(|(index, knee)| {
+            let from = if figure.x.scale == Scale::Linear {
+                knee.x - knee.width
+            } else {
+                // A logarithmic axis has no place for a band that reaches zero.
+                (knee.x - knee.width).max(least)
+            };
+            json!({
+                "knee": knee.x, "from": from, "to": knee.x + knee.width,
+                "label": knee_words(figure, knee), "level": index % 2,
+            })
+        })
+        .collect();
+    let place = |field: &str| {
+        let mut place = x.clone();
+        place["field"] = json!(field);
+        place
+    };
+    let layer = |mark: Value, encoding: Value| {
+        let data = json!({"name": "knees", "values": values});
+        json!({"data": data, "mark": mark, "encoding": encoding})
+    };
+    let top = json!({"value": 0});
+    let bottom = json!({"value": "height"});
+    let tip = json!({"field": "label", "type": "nominal", "title": "knee"});
+    let ink = json!({"value": INK.0});
+    vec![
+        layer(
+            json!({"type": "rect", "opacity": 0.16}),
+            json!({"x": place("from"), "x2": {"field": "to"}, "y": top, "y2": bottom,
+                   "color": ink, "tooltip": tip}),
+        ),
+        layer(
+            json!({"type": "rule", "strokeWidth": 1.2, "strokeDash": [2, 3]}),
+            json!({"x": place("knee"), "y": top, "y2": bottom, "color": ink, "tooltip": tip}),
+        ),
+        layer(
+            json!({"type": "text", "angle": 270, "align": "right", "baseline": "bottom",
+                   "dy": -4, "fontSize": 11.5, "limit": HEIGHT_PX}),
+            json!({"x": place("knee"), "y": {"value": 2}, "text": {"field": "label"},
+                   "color": ink}),
+        ),
+    ]
+}
+
+/// Error bars and curves.
+fn line_layers(figure: &Figure) -> Vec<Value> {
+    let dash = json!({
+        "field": "published", "type": "nominal", "legend": null,
+        "scale": {"domain": [false, true], "range": [[1, 0], [6, 4]]},
+    });
+    let ordinal = figure.x.scale == Scale::Ordinal;
+    vec![
+        json!({
+            "transform": only("datum.shape != 'box' && isValid(datum.low)"),
+            "mark": {"type": "rule", "strokeWidth": 1.4, "opacity": 0.75, "xOffset": aside()},
+            "encoding": {"y": {"field": "low"}, "y2": {"field": "high"}},
+        }),
+        json!({
+            "transform": only("datum.shape != 'box'"),
+            "mark": {"type": "line", "strokeWidth": 1.8, "strokeJoin": "round",
+                     "opacity": if ordinal { 0.35 } else { 1.0 }, "xOffset": aside()},
+            "encoding": {"order": {"field": "at"}, "strokeDash": dash},
+        }),
+    ]
+}
+
+/// Whiskers, boxes and the stroke of the median.
+fn box_layers(hue: &Value) -> Vec<Value> {
+    let whole = "datum.shape == 'box' && isValid(datum.p25)";
+    let width = json!({"expr": "slot * 0.72"});
+    let layer = |test: String, mark: Value, encoding: Value| {
+        let mut mark = mark;
+        mark["xOffset"] = aside();
+        json!({"transform": only(&test), "mark": mark, "encoding": encoding})
+    };
+    vec![
+        layer(
+            whole.to_owned(),
+            json!({"type": "rule", "strokeWidth": 1.2}),
+            json!({"y": {"field": "low"}, "y2": {"field": "high"}}),
+        ),
+        // Paper under the box hides the whisker; the fill over it is faint, so the median shows.
+        layer(
+            whole.to_owned(),
+            json!({"type": "bar", "size": width}),
+            json!({"y": {"field": "p25"}, "y2": {"field": "p75"}, "color": {"value": PAPER.0}}),
+        ),
+        layer(
+            whole.to_owned(),
+            json!({"type": "bar", "size": width,
+                   "fillOpacity": {"expr": "datum.published ? 0 : 0.3"}, "strokeWidth": 1.2,
+                   "strokeDash": {"expr": "datum.published ? [4, 3] : [1, 0]"}}),
+            json!({"y": {"field": "p25"}, "y2": {"field": "p75"}, "stroke": hue}),
+        ),
+        layer(
+            whole.to_owned(),
+            json!({"type": "tick", "thickness": 2.4, "size": width}),
+            json!({}),
+        ),
+    ]
+}
+
+/// Symbols: filled where measured, hollow where published, a hollow triangle where marked.
+fn glyph_layers(names: &[String], styles: &[Style]) -> Vec<Value> {
+    let symbols: Vec<_> = styles.iter().map(|style| style.symbol).collect();
+    let shape = json!({
+        "field": "series", "type": "nominal",
+        "scale": {"domain": names, "range": symbols},
+    });
+    let layer = |glyph: &str, mark: Value, encoding: Value| {
+        let mut mark = mark;
+        mark["type"] = json!("point");
+        mark["opacity"] = json!(1);
+        mark["xOffset"] = aside();
+        let test = format!("datum.glyph == '{glyph}'");
+        json!({"transform": only(&test), "mark": mark, "encoding": encoding})
+    };
+    vec![
+        layer(
+            "filled",
+            json!({"filled": true, "size": 52}),
+            json!({"shape": shape}),
+        ),
+        layer(
+            "hollow",
+            json!({"filled": false, "fill": PAPER.0, "size": 48, "strokeWidth": 1.5}),
+            json!({"shape": shape}),
+        ),
+        layer(
+            "triangle",
+            json!({"filled": false, "fill": PAPER.0, "size": 90, "strokeWidth": 1.8,
+                   "shape": "triangle-up"}),
+            json!({}),
+        ),
+    ]
+}
+
+/// Unseen discs large enough for a finger, which carry the tooltips.
+fn touch_layer(figure: &Figure) -> Value {
+    json!({
+        "mark": {"type": "point", "filled": true, "opacity": 0, "size": 260, "xOffset": aside()},
+        "encoding": {"color": {"value": "transparent"}, "tooltip": tooltip(figure)},
+    })
+}

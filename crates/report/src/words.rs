@@ -1,0 +1,225 @@
+//! Numbers, units, durations and marks in words a reader takes in at a glance.
+
+use niclab_result::{Mark, Quantity};
+
+/// A number with grouped thousands: integers exact, others to four significant digits.
+pub(crate) fn number(value: f64) -> String {
+    let size = value.abs();
+    if value == 0.0 {
+        return "0".to_owned();
+    }
+    if value.fract() == 0.0 && size < 1e15 {
+        return group(&format!("{value:.0}"));
+    }
+    if !(1e-4..1e15).contains(&size) {
+        return format!("{value:.3e}");
+    }
+    let decimals = (3 - size.log10().floor() as i32).max(0) as usize;
+    let text = format!("{value:.decimals$}");
+    match text.contains('.') {
+        true => group(text.trim_end_matches('0').trim_end_matches('.')),
+        false => group(&text),
+    }
+}
+
+/// Commas between the thousands of a plain decimal number.
+fn group(text: &str) -> String {
+    let (sign, text) = text
+        .strip_prefix('-')
+        .map_or(("", text), |rest| ("\u{2212}", rest));
+    let (whole, fraction) = text
+        .split_once('.')
+        .map_or((text, None), |(w, f)| (w, Some(f)));
+    let mut out = sign.to_owned();
+    for (place, digit) in whole.chars().enumerate() {
+        if place > 0 && (whole.len() - place).is_multiple_of(3) {
+            out.push(',');
+        }
+        out.push(digit);
+    }
+    if let Some(fraction) = fraction {
+        out.push('.');
+        out.push_str(fraction);
+    }
+    out
+}
+
+/// A divisor for display and the unit that goes with it: rates get SI prefixes, times shrink to
+/// the largest unit that leaves the number above one.
+fn scaled(value: f64, unit: &str) -> (f64, String) {
+    let size = value.abs();
+    if unit == "1" {
+        return (1.0, String::new());
+    }
+    if unit == "ns" {
+        let (divisor, unit) = match size {
+            s if s >= 1e9 => (1e9, "s"),
+            s if s >= 1e6 => (1e6, "ms"),
+            s if s >= 1e3 => (1e3, "µs"),
+            _ => (1.0, "ns"),
+        };
+        return (divisor, unit.to_owned());
+    }
+    let rate = unit.ends_with("ps") || unit.ends_with("/s");
+    let prefixed = unit.starts_with(['k', 'M', 'G']) && !unit.ends_with("/s");
+    if !rate || prefixed || size < 1e4 {
+        return (1.0, unit.to_owned());
+    }
+    let (divisor, prefix) = match size {
+        s if s >= 1e9 => (1e9, "G"),
+        s if s >= 1e6 => (1e6, "M"),
+        _ => (1e3, "k"),
+    };
+    let space = if unit.contains('/') { " " } else { "" };
+    (divisor, format!("{prefix}{space}{unit}"))
+}
+
+/// A quantity as number and unit, apart.
+pub(crate) fn quantity(of: &Quantity) -> (String, String) {
+    let (divisor, unit) = scaled(of.value, &of.unit);
+    (number(of.value / divisor), unit)
+}
+
+/// The interval around a quantity, in the unit that [`quantity`] chose.
+pub(crate) fn interval(of: &Quantity, ends: (f64, f64)) -> String {
+    let (divisor, unit) = scaled(of.value, &of.unit);
+    let text = format!(
+        "{} to {} {unit}",
+        number(ends.0 / divisor),
+        number(ends.1 / divisor)
+    );
+    text.trim_end().to_owned()
+}
+
+/// A length of time, to the second where it is long.
+pub(crate) fn duration(seconds: f64) -> String {
+    if seconds < 60.0 {
+        return format!("{} s", number((seconds * 10.0).round() / 10.0));
+    }
+    let whole = seconds.round() as u64;
+    let (hours, minutes, rest) = (whole / 3600, whole / 60 % 60, whole % 60);
+    match hours {
+        0 => format!("{minutes} min {rest} s"),
+        _ => format!("{hours} h {minutes} min"),
+    }
+}
+
+/// `1 figure`, `2 figures`.
+pub(crate) fn count(of: usize, singular: &str) -> String {
+    format!("{of} {singular}{}", if of == 1 { "" } else { "s" })
+}
+
+/// A mark's name, as the samples spell it.
+pub(crate) fn mark_name(mark: Mark) -> &'static str {
+    match mark {
+        Mark::Bimodal => "bimodal",
+        Mark::Disturbed => "disturbed",
+        Mark::Drift => "drift",
+        Mark::FewSamples => "few-samples",
+        Mark::GeneratorLimited => "generator-limited",
+        Mark::Unbalanced => "unbalanced",
+    }
+}
+
+/// What a mark means for somebody who reads the point.
+pub(crate) fn mark_meaning(mark: Mark) -> &'static str {
+    match mark {
+        Mark::Bimodal => {
+            "The repeats fall into more than one group; the median lies in one of them and does \
+             not speak for the others."
+        }
+        Mark::Disturbed => {
+            "The machine paused for longer than the receive ring covers during a trial; what was \
+             lost then may be the pause's doing, not the device's."
+        }
+        Mark::Drift => {
+            "Later repeats differ systematically from earlier ones, so something changed while \
+             the point was measured."
+        }
+        Mark::FewSamples => {
+            "There are fewer repeats than a 95 % interval needs; take the value as a hint."
+        }
+        Mark::GeneratorLimited => {
+            "The generator did not send what was planned, so the value is a floor for the device \
+             and not its limit."
+        }
+        Mark::Unbalanced => {
+            "The counters of generator, device and sink do not add up; some packets are not \
+             accounted for."
+        }
+    }
+}
+
+/// A name made fit for an `id` and a link: letters, digits, `-` and `.` stay, the rest is spelled
+/// by its code, so that two names never meet.
+pub(crate) fn anchor(name: &str) -> String {
+    let mut out = String::from("fig-");
+    for letter in name.chars() {
+        match letter {
+            'a'..='z' | 'A'..='Z' | '0'..='9' | '-' | '.' => out.push(letter),
+            other => out.push_str(&format!("_{:x}_", u32::from(other))),
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(value: f64, unit: &str, expected: (&str, &str)) {
+        let (number, unit) = quantity(&Quantity {
+            value,
+            unit: unit.to_owned(),
+        });
+        assert_eq!((number.as_str(), unit.as_str()), expected);
+    }
+
+    #[test]
+    fn numbers_are_grouped_and_rounded() {
+        let cases = [
+            (0.0, "0"),
+            (65_536.0, "65,536"),
+            (-1_234_567.0, "\u{2212}1,234,567"),
+            (12.345_678, "12.35"),
+            (0.021_1, "0.0211"),
+            (12_345.6, "12,346"),
+            (999.96, "1,000"),
+            (0.5, "0.5"),
+            (1e-7, "1.000e-7"),
+        ];
+        for (value, expected) in cases {
+            assert_eq!(number(value), expected);
+        }
+    }
+
+    #[test]
+    fn quantities_are_scaled_by_their_unit() {
+        check(12_400_000.0, "pps", ("12.4", "Mpps"));
+        check(850.0, "pps", ("850", "pps"));
+        check(620_000.0, "rules/s", ("620", "k rules/s"));
+        check(32_200.0, "ns", ("32.2", "µs"));
+        check(0.91, "1", ("0.91", ""));
+        check(98.9, "Gbps", ("98.9", "Gbps"));
+        check(65_536.0, "rules", ("65,536", "rules"));
+        let value = Quantity {
+            value: 1_500_000.0,
+            unit: "pps".to_owned(),
+        };
+        assert_eq!(interval(&value, (900_000.0, 2e6)), "0.9 to 2 Mpps");
+    }
+
+    #[test]
+    fn durations_are_short() {
+        assert_eq!(duration(4.25), "4.3 s");
+        assert_eq!(duration(725.0), "12 min 5 s");
+        assert_eq!(duration(7_384.0), "2 h 3 min");
+    }
+
+    #[test]
+    fn anchors_differ_where_names_differ() {
+        assert_eq!(anchor("knee-0.5"), "fig-knee-0.5");
+        assert_ne!(anchor("a b"), anchor("a_b"));
+        assert_eq!(anchor("\"><script>"), "fig-_22__3e__3c_script_3e_");
+    }
+}
