@@ -9,7 +9,7 @@ mod source;
 
 use std::process::Command;
 
-use rules::{MAY_KNOW, Offence, RULES, Rule, UNSAFE};
+use rules::{MAY_KNOW, Offence, RULES, Rule, UNSAFE, covers};
 use source::{root, tree};
 
 /// Offences that stay, and why. An entry that excuses nothing fails `no_exception_is_stale`.
@@ -21,7 +21,12 @@ struct Exception {
     reason: &'static str,
 }
 
-const EXCEPTIONS: &[Exception] = &[];
+const EXCEPTIONS: &[Exception] = &[Exception {
+    rule: "banned",
+    path: "crates/load/src/histogram.rs",
+    text: ".expect(\"1 ns to 60 s at three digits is a valid range\")",
+    reason: "the bounds are constants, and every test of the histogram passes them",
+}];
 
 fn excuses(exception: &Exception, rule: &Rule, offence: &Offence) -> bool {
     exception.rule == rule.name
@@ -89,8 +94,8 @@ fn no_exception_is_stale() {
         );
     }
     for (path, reason) in UNSAFE {
-        let file = files.iter().find(|f| f.path == *path);
-        let used = file.is_some_and(|f| f.lines.iter().any(|l| l.code.contains("unsafe")));
+        let mut named = files.iter().filter(|f| covers(path, &f.path));
+        let used = named.any(|f| f.lines.iter().any(|l| l.code.contains("unsafe")));
         assert!(
             used && !reason.is_empty(),
             "{path}: nothing unsafe there, or no reason"
