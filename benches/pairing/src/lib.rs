@@ -1,0 +1,198 @@
+//! Paired benchmarks: our code and a peer program in turn on one core.
+//!
+//! A figure is a ratio measured in pairs of slices, ours and the peer's one after the other, so
+//! that a noisy machine troubles both. Nothing is dropped: the median bears what outliers do.
+
+#![forbid(unsafe_code)]
+
+mod peer;
+mod statistics;
+
+use std::time::{Duration, Instant};
+
+pub use peer::Peer;
+pub use statistics::{Interval, median_interval};
+
+/// Fewest pairs that decide a bar.
+pub const PAIRS_MIN: usize = 30;
+
+/// Longest slice of a pair, in milliseconds.
+pub const SLICE_MS_MAX: u64 = 50;
+
+/// What one side did in a slice, or a peer answered.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Answer {
+    /// Operations done.
+    pub ops: u64,
+    /// Nanoseconds they took.
+    pub ns: u64,
+    /// What else the peer said, such as a checksum.
+    pub rest: Vec<u64>,
+}
+
+impl Answer {
+    /// Returns operations per second.
+    pub fn rate(&self) -> f64 {
+        self.ops as f64 * 1e9 / self.ns.max(1) as f64
+    }
+}
+
+/// Why a paired benchmark could not be run.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum PairingError {
+    /// The peer's answer is not `ops ns ...`, or it is an error.
+    #[error("peer {peer} answered {answer:?} to {command:?}")]
+    Answer {
+        /// The program.
+        peer: String,
+        /// What it was told.
+        command: String,
+        /// What it said.
+        answer: String,
+    },
+    /// Both sides must give the same results for their speeds to be compared.
+    #[error("peer {peer} computed {theirs:#018x} where we have {ours:#018x}: not the same work")]
+    Checksum {
+        /// The program.
+        peer: String,
+        /// Our checksum.
+        ours: u64,
+        /// The peer's checksum.
+        theirs: u64,
+    },
+    /// A pipe or a system call failed.
+    #[error("{what}: {source}")]
+    Io {
+        /// What was tried.
+        what: String,
+        /// Why it failed.
+        source: std::io::Error,
+    },
+}
+
+/// The paired slices of one comparison.
+#[derive(Clone, Debug, Default)]
+pub struct Pairs {
+    /// Our rate in each pair, operations per second.
+    pub ours: Vec<f64>,
+    /// The peer's rate in each pair.
+    pub theirs: Vec<f64>,
+}
+
+impl Pairs {
+    /// Returns our rate over the peer's in each pair.
+    pub fn ratios(&self) -> Vec<f64> {
+        self.ours
+            .iter()
+            .zip(&self.theirs)
+            .map(|(ours, theirs)| ours / theirs)
+            .collect()
+    }
+}
+
+/// Runs `count` pairs of slices, the side that begins swapped from pair to pair, after one of each
+/// that warms up and does not count.
+pub fn alternate(
+    count: usize,
+    mut ours: impl FnMut() -> Result<Answer, PairingError>,
+    mut theirs: impl FnMut() -> Result<Answer, PairingError>,
+) -> Result<Pairs, PairingError> {
+    ours()?;
+    theirs()?;
+    let mut pairs = Pairs::default();
+    for pair in 0..count {
+        let (our_slice, their_slice) = if pair % 2 == 0 {
+            let our_slice = ours()?;
+            (our_slice, theirs()?)
+        } else {
+            let their_slice = theirs()?;
+            (ours()?, their_slice)
+        };
+        pairs.ours.push(our_slice.rate());
+        pairs.theirs.push(their_slice.rate());
+    }
+    Ok(pairs)
+}
+
+/// Repeats `work`, which returns its operations, until `ms` milliseconds have passed. The clock is
+/// read once per call: let a call do some ten microseconds of work.
+pub fn slice(ms: u64, mut work: impl FnMut() -> u64) -> Answer {
+    let slice = Duration::from_millis(ms);
+    let mut ops = 0;
+    let start = Instant::now();
+    loop {
+        ops += work();
+        let elapsed = start.elapsed();
+        if elapsed >= slice {
+            return Answer {
+                ops,
+                ns: elapsed.as_nanos() as u64,
+                rest: Vec::new(),
+            };
+        }
+    }
+}
+
+/// Keeps this thread, and what it spawns from now on, on `core`.
+pub fn pin(core: usize) -> Result<(), PairingError> {
+    let mut cores = rustix::thread::CpuSet::new();
+    cores.set(core);
+    rustix::thread::sched_setaffinity(None, &cores).map_err(|error| PairingError::Io {
+        what: format!("pin to core {core}"),
+        source: error.into(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn answer(ops: u64) -> Result<Answer, PairingError> {
+        Ok(Answer {
+            ops,
+            ns: 1_000_000_000,
+            rest: Vec::new(),
+        })
+    }
+
+    #[test]
+    fn sides_take_turns_to_begin() {
+        let order = std::cell::RefCell::new(String::new());
+        let side = |name, ops| {
+            order.borrow_mut().push(name);
+            answer(ops)
+        };
+        let pairs = alternate(3, || side('o', 60), || side('p', 20)).unwrap();
+        assert_eq!(order.into_inner(), "opoppoop");
+        assert_eq!(pairs.ratios(), [3.0, 3.0, 3.0]);
+    }
+
+    #[test]
+    fn an_error_ends_the_comparison() {
+        let refuse = || -> Result<Answer, PairingError> {
+            Err(PairingError::Checksum {
+                peer: "p".into(),
+                ours: 1,
+                theirs: 2,
+            })
+        };
+        let error = alternate(3, || answer(1), refuse).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "peer p computed 0x0000000000000002 where we have 0x0000000000000001: \
+             not the same work"
+        );
+    }
+
+    #[test]
+    fn a_slice_lasts_as_long_as_asked() {
+        let mut calls = 0;
+        let answer = slice(5, || {
+            calls += 1;
+            7
+        });
+        assert!(answer.ns >= 5_000_000);
+        assert_eq!(answer.ops, 7 * calls);
+    }
+}
