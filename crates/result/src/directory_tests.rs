@@ -1,3 +1,5 @@
+//! Result directories are written, killed, torn, filled and read back.
+
 use std::io::Read;
 use std::process::{Command, Stdio};
 

@@ -1,0 +1,81 @@
+//! The experiments that are built in, and those that a user brings along.
+
+use std::fs;
+use std::path::Path;
+
+use crate::spec::{AXES, Spec, SpecError};
+
+/// Name and text of every built-in experiment.
+const EMBEDDED: [(&str, &str); 1] =
+    [("occupancy", include_str!("../../../experiments/occupancy.toml"))];
+
+/// Names of the experiments that a run without names measures.
+pub const DEFAULT: [&str; 1] = ["occupancy"];
+
+/// What `niclab list` says of an experiment.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Listing {
+    /// Its name.
+    pub name: String,
+    /// The question it asks.
+    pub question: String,
+    /// Its axes: name and meaning.
+    pub axes: Vec<(&'static str, &'static str)>,
+}
+
+/// The built-in experiments.
+pub fn list() -> Result<Vec<Listing>, SpecError> {
+    let listing = |(name, text): &(&str, &str)| {
+        let spec = Spec::parse(name, text)?;
+        Ok(Listing { name: spec.name, question: spec.question, axes: AXES.to_vec() })
+    };
+    EMBEDDED.iter().map(listing).collect()
+}
+
+/// The experiment called `name`, or the one in the file at the path `name`.
+pub fn spec(name: &str) -> Result<Spec, SpecError> {
+    if let Some((name, text)) = EMBEDDED.iter().find(|(known, _)| *known == name) {
+        return Spec::parse(name, text);
+    }
+    let path = Path::new(name);
+    if path.extension().is_none_or(|extension| extension != "toml") && !path.exists() {
+        let known = EMBEDDED.map(|(known, _)| known).join(", ");
+        return Err(SpecError::Unknown { name: name.to_string(), known });
+    }
+    let text = fs::read_to_string(path)
+        .map_err(|source| SpecError::Unreadable { path: path.to_path_buf(), source })?;
+    Spec::parse(name, &text)
+}
+
+/// The text of a built-in experiment, to copy and change.
+pub fn text(name: &str) -> Option<&'static str> {
+    EMBEDDED.iter().find(|(known, _)| *known == name).map(|(_, text)| *text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_embedded_experiment_is_legal_and_has_its_name() {
+        for (name, _) in EMBEDDED {
+            assert_eq!(spec(name).unwrap().name, name);
+        }
+        let names: Vec<String> = list().unwrap().into_iter().map(|l| l.name).collect();
+        assert_eq!(names, EMBEDDED.map(|(name, _)| name));
+        assert!(DEFAULT.iter().all(|name| text(name).is_some()));
+    }
+
+    #[test]
+    fn a_file_is_an_experiment_too_and_an_unknown_name_is_refused() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("mine.toml");
+        fs::write(&path, text("occupancy").unwrap().replace("\"occupancy\"\nkind", "\"mine\"\nkind"))
+            .unwrap();
+        assert_eq!(spec(&path.to_string_lossy()).unwrap().name, "mine");
+        let error = spec("ocupancy").unwrap_err().to_string();
+        assert!(error.contains("no experiment `ocupancy`: there are occupancy"), "{error}");
+        let error = spec("none.toml").unwrap_err();
+        assert!(matches!(error, SpecError::Unreadable { .. }), "{error}");
+    }
+}

@@ -1,0 +1,156 @@
+//! Knees: where a curve breaks, by bisection.
+//!
+//! A search knows nothing of devices: it asks whether a number of rules is still in front of the
+//! knee. Its answer is a bracket, the largest number seen in front and the smallest behind.
+
+use crate::spec::{KneeKind, KneeSpec};
+
+/// Most questions a search asks.
+const PROBES_MAX: u32 = 40;
+
+/// What a search found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Found {
+    /// Even the smallest number is behind the knee.
+    Below {
+        /// That number.
+        low: u32,
+    },
+    /// The knee lies above `low` and not above `high`.
+    Bracket {
+        /// Largest number in front of the knee.
+        low: u32,
+        /// Smallest number behind it.
+        high: u32,
+    },
+    /// Not even the largest number is behind a knee.
+    None {
+        /// That number.
+        high: u32,
+    },
+    /// The search could not be finished.
+    Stopped,
+}
+
+impl Found {
+    /// Middle and half width of the bracket.
+    pub fn middle_and_width(&self) -> Option<(f64, f64)> {
+        match self {
+            Found::Bracket { low, high } => {
+                let (low, high) = (f64::from(*low), f64::from(*high));
+                Some(((low + high) / 2.0, (high - low) / 2.0))
+            }
+            _ => None,
+        }
+    }
+}
+
+/// Bisects `low..=high` until the bracket is at most `width` of its middle, or two neighbours.
+///
+/// `is_in_front` says whether a number is in front of the knee; `None` ends the search. The middle
+/// is taken by ratio, so that a knee at a thousand of a million costs no more than one at half.
+pub fn bisect(
+    low: u32,
+    high: u32,
+    width: f64,
+    mut is_in_front: impl FnMut(u32) -> Option<bool>,
+) -> Found {
+    match is_in_front(high) {
+        None => return Found::Stopped,
+        Some(true) => return Found::None { high },
+        Some(false) => {}
+    }
+    match is_in_front(low) {
+        None => return Found::Stopped,
+        Some(false) => return Found::Below { low },
+        Some(true) => {}
+    }
+    let (mut front, mut behind) = (low, high);
+    while !is_narrow(front, behind, width) {
+        let middle = middle(front, behind);
+        match is_in_front(middle) {
+            None => return Found::Stopped,
+            Some(true) => front = middle,
+            Some(false) => behind = middle,
+        }
+    }
+    Found::Bracket { low: front, high: behind }
+}
+
+fn is_narrow(front: u32, behind: u32, width: f64) -> bool {
+    let gap = f64::from(behind - front);
+    gap <= 1.0 || gap <= width * (f64::from(front) + f64::from(behind)) / 2.0
+}
+
+/// By ratio while the bracket is wide, by difference when it is less than a factor of two.
+fn middle(front: u32, behind: u32) -> u32 {
+    let (low, high) = (f64::from(front.max(1)), f64::from(behind));
+    let middle = if high > 2.0 * low { (low * high).sqrt() } else { (low + high) / 2.0 };
+    (middle as u32).clamp(front + 1, behind - 1)
+}
+
+/// Most questions that a search for this knee asks.
+pub fn probes_max(spec: &KneeSpec) -> u32 {
+    let low = rules_min(spec);
+    let at_worst = |answer: bool| {
+        let mut asked = 0;
+        bisect(low, spec.rules_max.max(low + 1), spec.width, |rules| {
+            asked += 1;
+            Some(if rules == low || rules == spec.rules_max { rules == low } else { answer })
+        });
+        asked
+    };
+    // All answers alike reach the ends; any other row of answers is in between by construction.
+    at_worst(true).max(at_worst(false)).min(PROBES_MAX)
+}
+
+/// The smallest number of rules that a search asks for: the default rules.
+pub fn rules_min(spec: &KneeSpec) -> u32 {
+    spec.groups.max(1)
+}
+
+/// What breaks, in the words of a figure.
+pub fn label(spec: &KneeSpec) -> String {
+    match spec.kind {
+        KneeKind::Capacity => "refused".into(),
+        KneeKind::Throughput => format!("throughput below {:.0} %", spec.share * 100.0),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn search(knee: u32, high: u32, width: f64) -> (Found, u32) {
+        let mut asked = 0;
+        let found = bisect(1, high, width, |rules| {
+            asked += 1;
+            Some(rules <= knee)
+        });
+        (found, asked)
+    }
+
+    #[test]
+    fn a_bracket_holds_the_knee_wherever_it_is() {
+        for knee in [1, 2, 3, 17, 1_000, 55_705, 65_535] {
+            let (found, asked) = search(knee, 65_536, 0.0);
+            assert_eq!(found, Found::Bracket { low: knee, high: knee + 1 }, "exact");
+            assert!(asked <= 24, "{asked} questions for {knee}");
+            let (found, asked) = search(knee, 65_536, 0.05);
+            let Found::Bracket { low, high } = found else { panic!("{found:?}") };
+            assert!(low <= knee && knee < high, "{low}..{high} misses {knee}");
+            let (middle, width) = found.middle_and_width().unwrap();
+            assert!(width <= 0.025 * middle || high - low == 1, "{middle} +- {width}");
+            assert!(asked <= 13, "{asked} questions for {knee}");
+        }
+    }
+
+    #[test]
+    fn what_is_not_there_is_not_found() {
+        assert_eq!(search(65_536, 65_536, 0.05), (Found::None { high: 65_536 }, 1));
+        assert_eq!(search(0, 65_536, 0.05), (Found::Below { low: 1 }, 2));
+        assert_eq!(bisect(1, 100, 0.05, |_| None), Found::Stopped);
+        let stops = bisect(1, 100, 0.0, |rules| (rules == 100 || rules == 1).then_some(rules == 1));
+        assert_eq!(stops, Found::Stopped);
+    }
+}

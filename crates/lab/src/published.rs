@@ -1,0 +1,201 @@
+//! Published figures to draw beside ours: facts with their source, never mixed with measurements.
+//!
+//! Source: Katsikas et al., PAM 2021 (`reference/pam21/README.md` says how they were read).
+
+use std::str::FromStr;
+
+use niclab_result::{Mean, Series, Shape};
+use serde::{Deserialize, Serialize};
+
+/// A card whose figures are published.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Card {
+    /// BlueField (group 0 only).
+    Bf1,
+    /// ConnectX-4 (group 0 only).
+    Cx4,
+    /// ConnectX-5, the one that the paper prints.
+    #[default]
+    Cx5,
+    /// ConnectX-6.
+    Cx6,
+}
+
+/// `--card` names no card.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("no published card `{name}`: there are bf1, cx4, cx5, cx6")]
+pub struct UnknownCard {
+    /// What was typed.
+    pub name: String,
+}
+
+impl FromStr for Card {
+    type Err = UnknownCard;
+
+    fn from_str(name: &str) -> Result<Card, UnknownCard> {
+        match name {
+            "bf1" => Ok(Card::Bf1),
+            "cx4" => Ok(Card::Cx4),
+            "cx5" => Ok(Card::Cx5),
+            "cx6" => Ok(Card::Cx6),
+            _ => Err(UnknownCard { name: name.to_string() }),
+        }
+    }
+}
+
+impl Card {
+    /// What it is called in a legend.
+    pub fn label(self) -> &'static str {
+        match self {
+            Card::Bf1 => "BlueField (published)",
+            Card::Cx4 => "ConnectX-4 (published)",
+            Card::Cx5 => "ConnectX-5 (published)",
+            Card::Cx6 => "ConnectX-6 (published)",
+        }
+    }
+
+    /// The rows of `figure`; empty where the card has none.
+    fn rows(self, figure: Figure) -> &'static str {
+        macro_rules! csv {
+            ($name:literal) => {
+                include_str!(concat!("../../../reference/pam21/", $name, ".csv"))
+            };
+        }
+        match (figure, self) {
+            (Figure::ThroughputRoot, Card::Bf1) => csv!("fig2a_bf1"),
+            (Figure::ThroughputRoot, Card::Cx4) => csv!("fig2a_cx4"),
+            (Figure::ThroughputRoot, Card::Cx5) => csv!("fig2a_cx5"),
+            (Figure::ThroughputRoot, Card::Cx6) => csv!("fig2a_cx6"),
+            (Figure::ThroughputGroups, Card::Cx5) => csv!("fig2b_cx5"),
+            (Figure::ThroughputGroups, Card::Cx6) => csv!("fig2b_cx6"),
+            (Figure::LatencyRoot, Card::Bf1) => csv!("fig2c_bf1"),
+            (Figure::LatencyRoot, Card::Cx4) => csv!("fig2c_cx4"),
+            (Figure::LatencyRoot, Card::Cx5) => csv!("fig2c_cx5"),
+            (Figure::LatencyRoot, Card::Cx6) => csv!("fig2c_cx6"),
+            (Figure::LatencyGroups, Card::Cx5) => csv!("fig2d_cx5"),
+            (Figure::LatencyGroups, Card::Cx6) => csv!("fig2d_cx6"),
+            (Figure::ThroughputGroups | Figure::LatencyGroups, Card::Bf1 | Card::Cx4) => "",
+        }
+    }
+}
+
+/// A published figure.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Figure {
+    /// Figure 2a: throughput at 1500 B in Gbps over rules in group 0.
+    ThroughputRoot,
+    /// Figure 2b: throughput at 1500 B in Gbps over rules in non-root groups.
+    ThroughputGroups,
+    /// Figure 2c: latency in microseconds over rules in group 0.
+    LatencyRoot,
+    /// Figure 2d: latency in microseconds over rules in non-root groups.
+    LatencyGroups,
+}
+
+/// The published curves of `figure`, y multiplied by `scale`.
+pub fn series(figure: Figure, card: Card, scale: f64) -> Vec<Series> {
+    let mut series: Vec<Series> = Vec::new();
+    for row in card.rows(figure).lines().skip(1).filter_map(Row::parse) {
+        let name = format!("{}, {}", card.label(), row.series.replace("Table", "group"));
+        let at = series.iter().position(|s| s.name == name).unwrap_or_else(|| {
+            series.push(curve(name, card, figure));
+            series.len() - 1
+        });
+        place(&mut series[at].points, &row, scale);
+    }
+    for curve in &mut series {
+        curve.points.sort_by(|a, b| a.x.total_cmp(&b.x));
+    }
+    series
+}
+
+fn curve(name: String, card: Card, figure: Figure) -> Series {
+    let shape = match figure {
+        Figure::ThroughputRoot | Figure::ThroughputGroups => Shape::Line,
+        Figure::LatencyRoot | Figure::LatencyGroups => Shape::Box,
+    };
+    let device = card.label().to_string();
+    Series { name, device, published: true, shape, points: Vec::new() }
+}
+
+/// One number of a figure: `figure,nic,series,x,x_unit,y,y_unit,statistic`.
+struct Row<'a> {
+    series: &'a str,
+    x: f64,
+    y: f64,
+    statistic: &'a str,
+}
+
+impl Row<'_> {
+    fn parse(line: &str) -> Option<Row<'_>> {
+        let cells: Vec<&str> = line.split(',').collect();
+        let [_, _, series, x, _, y, _, statistic] = cells.as_slice() else { return None };
+        Some(Row { series, x: x.parse().ok()?, y: y.parse().ok()?, statistic })
+    }
+}
+
+fn place(points: &mut Vec<Mean>, row: &Row, scale: f64) {
+    let at = points.iter().position(|p| p.x == row.x).unwrap_or_else(|| {
+        // The paper gives 5 runs a point.
+        points.push(Mean { x: row.x, repeats: 5, ..Mean::default() });
+        points.len() - 1
+    });
+    let (point, y) = (&mut points[at], row.y * scale);
+    let mut quartile = |i: usize| point.quartiles.get_or_insert([0.0; 4])[i] = y;
+    match row.statistic {
+        "median" => point.y = y,
+        "p25" => quartile(1),
+        "p75" => quartile(2),
+        "p1" => {
+            quartile(0);
+            point.low = Some(y);
+        }
+        "p99" => {
+            quartile(3);
+            point.high = Some(y);
+        }
+        _ => {}
+    }
+}
+
+/// Removes the boxes of curves that have only the two ends of error bars.
+pub fn without_boxes(mut series: Vec<Series>) -> Vec<Series> {
+    let points = series.iter_mut().flat_map(|s| &mut s.points);
+    points.for_each(|point| point.quartiles = None);
+    series
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_figures_read_as_the_paper_prints_them() {
+        let root = series(Figure::ThroughputRoot, Card::Cx5, 1.0);
+        assert_eq!(root.len(), 1);
+        let (first, last) = (&root[0].points[0], root[0].points.last().unwrap());
+        assert_eq!((first.x, first.y, first.low, first.high), (
+            1_000.0, 98.86, Some(98.801), Some(99.005)
+        ));
+        assert_eq!(last.x, 65_536.0);
+        assert!(last.y < 0.03, "20 Mbps at the full table: {}", last.y);
+        let groups = series(Figure::ThroughputGroups, Card::Cx5, 1.0);
+        assert_eq!(groups.len(), 5);
+        let names: Vec<&str> = groups.iter().map(|s| s.name.as_str()).collect();
+        assert!(names.contains(&"ConnectX-5 (published), groups 1-16"), "{names:?}");
+        let latency = series(Figure::LatencyRoot, Card::Cx5, 1e3);
+        let full = latency[0].points.last().unwrap();
+        assert!((1.5e8..1.6e8).contains(&full.y), "156 ms in ns: {}", full.y);
+        let [p1, p25, p75, p99] = full.quartiles.unwrap();
+        assert!(p1 <= p25 && p25 <= full.y && full.y <= p75 && p75 <= p99);
+    }
+
+    #[test]
+    fn a_card_without_a_figure_has_no_curve_and_an_unknown_card_is_refused() {
+        assert!(series(Figure::ThroughputGroups, Card::Cx4, 1.0).is_empty());
+        assert_eq!("cx6".parse(), Ok(Card::Cx6));
+        let error = "cx9".parse::<Card>().unwrap_err().to_string();
+        assert!(error.contains("bf1, cx4, cx5, cx6"), "{error}");
+    }
+}

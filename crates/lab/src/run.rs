@@ -1,0 +1,459 @@
+//! What will run: everything explicit, in the order in which it will run, kept as `run.toml`.
+//!
+//! A [`Run`] that is read back measures the very same trials in the very same order; `--resume`
+//! leaves out those that are finished.
+
+use std::collections::BTreeMap;
+
+use niclab_device::{About, Arrivals, Load, Rate, Setup};
+use niclab_packet::size::FrameSizes;
+use niclab_result::{Coordinate, Point, SCHEMA};
+use rand::seq::SliceRandom;
+use rand::{RngExt, SeedableRng};
+use rand_xoshiro::Xoshiro256PlusPlus;
+use serde::{Deserialize, Serialize};
+
+use crate::estimate;
+use crate::occupancy::{self, Place};
+use crate::published::Card;
+use crate::spec::{Grid, GridName, KneeSpec, Overrides, Spec, SpecError, Sweep, TrialKind};
+
+/// Seed where none is given.
+const SEED_DEFAULT: u64 = 1;
+/// TOML has signed integers of 64 bits.
+const SEED_MASK: u64 = i64::MAX as u64;
+/// Flows where the axis has no meaning.
+const FLOWS_DEFAULT: u32 = 10_000;
+
+/// Everything that will be done.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Run {
+    /// [`SCHEMA`].
+    pub schema: u32,
+    /// Name and version of the program that resolved it.
+    pub program: String,
+    /// Seed of everything random.
+    pub seed: u64,
+    /// Whose published figures are drawn beside ours.
+    pub card: Card,
+    /// What is measured.
+    pub devices: Vec<RunDevice>,
+    /// The experiments, in their order.
+    pub experiments: Vec<ExperimentRun>,
+}
+
+/// A device of a run.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct RunDevice {
+    /// As it was asked for.
+    pub name: String,
+    /// Why it could not be opened; such a device has one failed sample and no other.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub absent: Option<String>,
+    /// What it said of itself.
+    pub about: About,
+}
+
+/// One experiment of a run.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ExperimentRun {
+    /// Its name.
+    pub name: String,
+    /// The question it asks.
+    pub question: String,
+    /// Which of its grids.
+    pub grid: GridName,
+    /// How often each trial is repeated.
+    pub repeats: u32,
+    /// How long it will take, seconds.
+    pub estimate_s: f64,
+    /// When it is cut short, seconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub budget_s: Option<u64>,
+    /// Each entry: repeat, device, then trials of one set-up; indices into the lists.
+    pub order: Vec<Visit>,
+    /// What is measured, where.
+    pub trials: Vec<Trial>,
+    /// What is searched when the order is done.
+    pub knees: Vec<Knee>,
+    /// What is offered; a trial may put its own rate in.
+    pub loads: Vec<Load>,
+    /// States of a device.
+    pub setups: Vec<Setup>,
+}
+
+/// One thing to measure.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Trial {
+    /// What is asked.
+    pub kind: TrialKind,
+    /// Index of the set-up.
+    pub setup: usize,
+    /// Index of the load.
+    pub load: usize,
+    /// Its rate.
+    pub rate: PlannedRate,
+    /// Where in the sweep.
+    pub point: Point,
+}
+
+/// A rate that may hang on another trial.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum PlannedRate {
+    /// As much as the device takes.
+    Saturate,
+    /// `share` of the median throughput that the `saturate` trial `of` has shown so far.
+    ShareOf {
+        /// Index of the trial.
+        of: usize,
+        /// The share, above 0.
+        share: f64,
+    },
+}
+
+/// A search for a knee.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Knee {
+    /// What is searched.
+    pub spec: KneeSpec,
+    /// Index of the load of its trials.
+    pub load: usize,
+    /// Where, with the number of rules left open.
+    pub place: Place,
+    /// Seed of its flows.
+    pub seed: u64,
+}
+
+/// Trials of one set-up, made one after the other on one device.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(from = "Vec<usize>", into = "Vec<usize>")]
+pub struct Visit {
+    /// Repeat, from 0.
+    pub repeat: usize,
+    /// Index of the device.
+    pub device: usize,
+    /// Indices of the trials.
+    pub trials: Vec<usize>,
+}
+
+impl From<Vec<usize>> for Visit {
+    fn from(numbers: Vec<usize>) -> Visit {
+        let number = |i: usize| numbers.get(i).copied().unwrap_or(0);
+        let trials = numbers.get(2..).unwrap_or_default().to_vec();
+        Visit { repeat: number(0), device: number(1), trials }
+    }
+}
+
+impl From<Visit> for Vec<usize> {
+    fn from(visit: Visit) -> Vec<usize> {
+        let head = [visit.repeat, visit.device];
+        head.into_iter().chain(visit.trials).collect()
+    }
+}
+
+/// What will be done, of what was typed. `program` is the name and version of the caller.
+pub fn resolve(
+    program: &str,
+    specs: &[Spec],
+    overrides: &Overrides,
+    devices: Vec<RunDevice>,
+) -> Result<Run, SpecError> {
+    if devices.is_empty() {
+        return Err(SpecError::NoDevice);
+    }
+    let seed = overrides.seed.unwrap_or(SEED_DEFAULT) & SEED_MASK;
+    let experiments = specs.iter().map(|spec| {
+        let grid = overrides.applied(spec.grid(overrides.grid))?;
+        let mut resolver = Resolver::new(spec, overrides, &grid, seed);
+        resolver.add_sweeps()?;
+        resolver.add_knees();
+        Ok(resolver.finish(&devices))
+    });
+    let experiments = experiments.collect::<Result<_, SpecError>>()?;
+    let program = program.to_string();
+    Ok(Run { schema: SCHEMA, program, seed, card: overrides.card, devices, experiments })
+}
+
+impl Run {
+    /// The text of `run.toml`.
+    pub fn to_toml(&self) -> Result<String, SpecError> {
+        toml::to_string(self).map_err(|e| SpecError::BadRun { reason: e.to_string() })
+    }
+
+    /// Reads `run.toml`; refuses that of a later version.
+    pub fn from_toml(text: &str) -> Result<Run, SpecError> {
+        let bad = |e: toml::de::Error| SpecError::BadRun { reason: e.to_string() };
+        let table: toml::Table = text.parse().map_err(bad)?;
+        let found = table.get("schema").and_then(toml::Value::as_integer).unwrap_or(0);
+        if found > i64::from(SCHEMA) {
+            let program = table.get("program").and_then(toml::Value::as_str);
+            let program = program.unwrap_or("a newer niclab").to_string();
+            return Err(SpecError::NewerRun { found: found as u32, program });
+        }
+        toml::from_str(text).map_err(bad)
+    }
+
+    /// How long it will take, seconds.
+    pub fn estimate_s(&self) -> f64 {
+        self.experiments.iter().map(|experiment| experiment.estimate_s).sum()
+    }
+}
+
+impl ExperimentRun {
+    /// The set-up of the trials of `visit`.
+    pub fn setup_of(&self, visit: &Visit) -> Option<&Setup> {
+        let trial = self.trials.get(*visit.trials.first()?)?;
+        self.setups.get(trial.setup)
+    }
+}
+
+/// Builds one experiment of a run.
+struct Resolver<'a> {
+    spec: &'a Spec,
+    overrides: &'a Overrides,
+    grid: &'a Grid,
+    seed: u64,
+    run: ExperimentRun,
+}
+
+impl<'a> Resolver<'a> {
+    fn new(spec: &'a Spec, overrides: &'a Overrides, grid: &'a Grid, seed: u64) -> Resolver<'a> {
+        let run = ExperimentRun {
+            name: spec.name.clone(),
+            question: spec.question.clone(),
+            grid: overrides.grid,
+            repeats: grid.repeats.max(1),
+            estimate_s: 0.0,
+            budget_s: grid.budget_s.filter(|_| overrides.repeats.is_none()),
+            order: Vec::new(),
+            trials: Vec::new(),
+            knees: Vec::new(),
+            loads: Vec::new(),
+            setups: Vec::new(),
+        };
+        Resolver { spec, overrides, grid, seed, run }
+    }
+
+    fn add_sweeps(&mut self) -> Result<(), SpecError> {
+        for sweep in &self.grid.sweep {
+            for place in places(&self.narrowed(sweep))? {
+                place.check()?;
+                for frame in self.frames(sweep) {
+                    self.add_trials(&place, &frame, &sweep.trials)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// A trace brings its own flows and frames: these axes have no meaning then.
+    fn narrowed(&self, sweep: &Sweep) -> Sweep {
+        let mut sweep = sweep.clone();
+        if self.overrides.trace.is_some() {
+            sweep.flows = crate::values::Values::number(FLOWS_DEFAULT.into());
+            sweep.match_percent = crate::values::Values::number(0);
+        }
+        sweep
+    }
+
+    fn frames(&self, sweep: &Sweep) -> Vec<Coordinate> {
+        match &self.overrides.trace {
+            Some(_) => vec![Coordinate::Word("trace".into())],
+            None => sweep.frame.0.clone(),
+        }
+    }
+
+    fn add_trials(
+        &mut self,
+        place: &Place,
+        frame: &Coordinate,
+        kinds: &[TrialKind],
+    ) -> Result<(), SpecError> {
+        let load = self.load(place, frame)?;
+        let mut point = place.point();
+        point.insert("frame".into(), frame.clone());
+        let setup = self.setup(place, frame);
+        let trial = |kind, rate| Trial { kind, setup, load, rate, point: point.clone() };
+        let of = self.trial(trial(TrialKind::Saturate, PlannedRate::Saturate));
+        for kind in kinds {
+            let share = match kind {
+                TrialKind::Saturate => continue,
+                TrialKind::Latency => self.spec.latency_share,
+                TrialKind::Light => self.spec.light_share,
+            };
+            self.trial(trial(*kind, PlannedRate::ShareOf { of, share }));
+        }
+        Ok(())
+    }
+
+    fn load(&mut self, place: &Place, frame: &Coordinate) -> Result<usize, SpecError> {
+        let trace = self.overrides.trace.as_ref().map(|trace| trace.path.clone());
+        let sizes = match trace {
+            Some(_) => FrameSizes::default(),
+            None => occupancy::frame(frame)?,
+        };
+        let load = Load {
+            flows: place.traffic(self.seed),
+            sizes,
+            rate: Rate::Saturate,
+            arrivals: Arrivals::Constant,
+            duration_ns: self.grid.duration_ms * 1_000_000,
+            warmup_ns: self.grid.warmup_ms * 1_000_000,
+            seed: self.seed,
+            trace,
+        };
+        Ok(index_of(&mut self.run.loads, load))
+    }
+
+    fn setup(&mut self, place: &Place, frame: &Coordinate) -> usize {
+        let longest = match (&self.overrides.trace, frame) {
+            (Some(trace), _) => trace.frame_len_max,
+            (None, Coordinate::Number(bytes)) => *bytes as u16,
+            (None, Coordinate::Word(_)) => FrameSizes::Imix.max(),
+        };
+        index_of(&mut self.run.setups, place.setup(self.seed, longest))
+    }
+
+    /// The index of this trial, which is added where it is new.
+    fn trial(&mut self, trial: Trial) -> usize {
+        let same = |t: &Trial| t.kind == trial.kind && t.point == trial.point;
+        match self.run.trials.iter().position(same) {
+            Some(at) => at,
+            None => {
+                self.run.trials.push(trial);
+                self.run.trials.len() - 1
+            }
+        }
+    }
+
+    fn add_knees(&mut self) {
+        for spec in &self.grid.knee {
+            let place = Place {
+                groups: spec.groups,
+                rules: 0,
+                match_percent: 0,
+                hits: Default::default(),
+                flows: FLOWS_DEFAULT,
+            };
+            let frame = Coordinate::Number(64.0);
+            // 64 bytes are a legal frame.
+            let Ok(load) = self.load(&place, &frame) else { continue };
+            let seed = self.seed;
+            self.run.knees.push(Knee { spec: spec.clone(), load, place, seed });
+        }
+    }
+
+    /// Puts the trials in order; takes repeats back, then time, until the estimate fits the budget.
+    fn finish(mut self, devices: &[RunDevice]) -> ExperimentRun {
+        loop {
+            self.run.order = order(&self.run, devices, self.seed);
+            self.run.estimate_s = estimate::seconds(&self.run, devices);
+            let fits = self.run.budget_s.is_none_or(|b| self.run.estimate_s <= b as f64);
+            if fits || !take_back(&mut self.run) {
+                return self.run;
+            }
+        }
+    }
+}
+
+/// Makes a run shorter: one repeat less, then half the duration; `false` at the end.
+fn take_back(run: &mut ExperimentRun) -> bool {
+    const DURATION_NS_MIN: u64 = 10_000_000;
+    if run.repeats > 1 {
+        run.repeats -= 1;
+        return true;
+    }
+    let long = |load: &&mut Load| load.duration_ns > DURATION_NS_MIN;
+    let mut taken = false;
+    for load in run.loads.iter_mut().filter(long) {
+        load.duration_ns /= 2;
+        taken = true;
+    }
+    taken
+}
+
+fn index_of<T: PartialEq>(list: &mut Vec<T>, item: T) -> usize {
+    match list.iter().position(|known| *known == item) {
+        Some(at) => at,
+        None => {
+            list.push(item);
+            list.len() - 1
+        }
+    }
+}
+
+/// All places of a sweep: the product of its axes.
+fn places(sweep: &Sweep) -> Result<Vec<Place>, SpecError> {
+    let numbers = |axis: &'static str, values: &crate::values::Values| {
+        values.0.iter().map(|value| number(axis, value)).collect::<Result<Vec<u32>, _>>()
+    };
+    let groups = numbers("groups", &sweep.groups)?;
+    let rules = numbers("rules", &sweep.rules)?;
+    let percents = numbers("match_percent", &sweep.match_percent)?;
+    let flows = numbers("flows", &sweep.flows)?;
+    let mut places = Vec::new();
+    for &groups in &groups {
+        for &rules in &rules {
+            for &match_percent in &percents {
+                let hits = sweep.hits;
+                let place = |flows: &u32| Place { groups, rules, match_percent, hits, flows: *flows };
+                places.extend(flows.iter().map(place));
+            }
+        }
+    }
+    Ok(places)
+}
+
+fn number(axis: &'static str, value: &Coordinate) -> Result<u32, SpecError> {
+    let refuse = |remedy: &str| SpecError::OutOfRange {
+        axis,
+        value: value.to_string(),
+        remedy: remedy.to_string(),
+    };
+    match value {
+        Coordinate::Number(number) if *number <= f64::from(u32::MAX) => Ok(*number as u32),
+        Coordinate::Number(_) => Err(refuse("at most 4294967295")),
+        Coordinate::Word(_) => Err(refuse("give numbers, such as 0,1k,64k")),
+    }
+}
+
+/// Every trial of every repeat, set-ups and devices in random order within a repeat.
+fn order(run: &ExperimentRun, devices: &[RunDevice], seed: u64) -> Vec<Visit> {
+    let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
+    let mut by_setup: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
+    for (at, trial) in run.trials.iter().enumerate() {
+        by_setup.entry(trial.setup).or_default().push(at);
+    }
+    let mut order = Vec::new();
+    for repeat in 0..run.repeats as usize {
+        let mut visits = Vec::new();
+        for (device, about) in devices.iter().enumerate() {
+            let able = by_setup.iter().filter(|(setup, _)| is_able(about, &run.setups[**setup]));
+            visits.extend(able.map(|(_, trials)| {
+                Visit { repeat, device, trials: shuffled(run, trials, &mut random) }
+            }));
+        }
+        visits.shuffle(&mut random);
+        order.extend(visits);
+    }
+    order
+}
+
+/// `false` where a device said beforehand that it cannot be brought into this state.
+pub(crate) fn is_able(device: &RunDevice, setup: &Setup) -> bool {
+    let lacks_rules = device.about.not_supported.iter().any(|lacking| lacking == "rules");
+    device.absent.is_none() && (setup.rules.is_empty() || !lacks_rules)
+}
+
+/// Trials in random order, but those whose rate hangs on others after them.
+fn shuffled(run: &ExperimentRun, trials: &[usize], random: &mut impl RngExt) -> Vec<usize> {
+    let mut trials = trials.to_vec();
+    trials.shuffle(random);
+    trials.sort_by_key(|&at| run.trials[at].rate != PlannedRate::Saturate);
+    trials
+}
+
+#[cfg(test)]
+#[path = "run_tests.rs"]
+mod tests;

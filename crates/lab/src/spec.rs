@@ -1,0 +1,436 @@
+//! What was typed: an experiment's file, and what the command line changes in it.
+//!
+//! Nothing here is resolved: a [`Spec`] is exactly what the file says, [`Overrides`] what the
+//! command line says. [`crate::run::resolve`] makes a [`crate::run::Run`] of both.
+
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+use crate::published::Card;
+use crate::values::{Values, ValuesError};
+
+/// An experiment as its file declares it.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Spec {
+    /// Its name, such as `occupancy`.
+    pub name: String,
+    /// What kind of experiment it is: which rooms of the lab it uses.
+    pub kind: Kind,
+    /// One sentence: the question it asks.
+    pub question: String,
+    /// Rate of the `latency` trial, as a share of the measured maximum of its point.
+    pub latency_share: f64,
+    /// Rate of the `light` trial, as a share of the measured maximum of its point.
+    pub light_share: f64,
+    /// What is measured where nothing else is asked for.
+    pub reduced: Grid,
+    /// What `--full` measures.
+    pub full: Grid,
+    /// What `--grid published` measures: the places of the published figures.
+    pub published: Grid,
+}
+
+/// The kinds of experiments there are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Kind {
+    /// Throughput and latency over the number of rules and groups.
+    Occupancy,
+}
+
+/// One set of places to measure, and how thoroughly.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Grid {
+    /// How often each trial is repeated.
+    pub repeats: u32,
+    /// Measured part of a trial.
+    pub duration_ms: u64,
+    /// Part before it, never counted.
+    pub warmup_ms: u64,
+    /// Longest time it may take in all; without it there is no limit.
+    pub budget_s: Option<u64>,
+    /// Where to measure: each sweep is a full product of its axes.
+    pub sweep: Vec<Sweep>,
+    /// Which knees to search.
+    #[serde(default)]
+    pub knee: Vec<KneeSpec>,
+}
+
+/// A product of axes.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Sweep {
+    /// Non-root groups the rules are spread over; 0 puts them into group 0.
+    pub groups: Values,
+    /// Rules in these groups, the default rule of each included.
+    pub rules: Values,
+    /// Share of the traffic that matches an installed rule other than the default.
+    #[serde(default = "zero")]
+    pub match_percent: Values,
+    /// Over what the matching traffic is uniform.
+    #[serde(default)]
+    pub hits: Hits,
+    /// Flows of the traffic.
+    #[serde(default = "flows_default")]
+    pub flows: Values,
+    /// Frame size in bytes with FCS, or `imix`.
+    #[serde(default = "frame_default")]
+    pub frame: Values,
+    /// Which trials are made at each point.
+    pub trials: Vec<TrialKind>,
+}
+
+fn zero() -> Values {
+    Values::number(0)
+}
+
+fn flows_default() -> Values {
+    Values::number(10_000)
+}
+
+fn frame_default() -> Values {
+    Values::number(64)
+}
+
+/// Over what matching traffic is uniform.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Hits {
+    /// The flows of the traffic: the first `match_percent` of them have rules, the other rules are
+    /// never hit.
+    #[default]
+    Flows,
+    /// The rules: the traffic has as many flows as it takes to hit every rule.
+    Rules,
+}
+
+/// What is asked of a point.
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+)]
+#[serde(rename_all = "snake_case")]
+pub enum TrialKind {
+    /// As much as the device takes: throughput, and the latency of a full ring.
+    Saturate,
+    /// Latency, open loop, at a share of the maximum.
+    Latency,
+    /// Latency of an almost idle device.
+    Light,
+}
+
+impl TrialKind {
+    /// Its name in samples.
+    pub fn name(self) -> &'static str {
+        match self {
+            TrialKind::Saturate => "saturate",
+            TrialKind::Latency => "latency",
+            TrialKind::Light => "light",
+        }
+    }
+}
+
+/// A knee to search.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct KneeSpec {
+    /// What breaks there.
+    pub kind: KneeKind,
+    /// Non-root groups; 0 is group 0.
+    pub groups: u32,
+    /// Greatest number of rules to try.
+    pub rules_max: u32,
+    /// Bracket at which the search ends, as a share of its middle.
+    pub width: f64,
+    /// Throughput below this share of the plateau is behind the knee.
+    #[serde(default = "share_default")]
+    pub share: f64,
+    /// Pairs of trials behind each decision; the median decides.
+    #[serde(default = "pairs_default")]
+    pub pairs: u32,
+}
+
+fn share_default() -> f64 {
+    0.8
+}
+
+fn pairs_default() -> u32 {
+    3
+}
+
+/// What breaks at a knee.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum KneeKind {
+    /// The device refuses rules.
+    Capacity,
+    /// Throughput falls below a share of the plateau.
+    Throughput,
+}
+
+/// What the command line changes.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Overrides {
+    /// `--set NAME=VALUES`, in the order given.
+    pub set: Vec<Assignment>,
+    /// `--repeats N`.
+    pub repeats: Option<u32>,
+    /// `--seed N`; 1 where it is not given.
+    pub seed: Option<u64>,
+    /// `--full`, `--grid published`.
+    pub grid: GridName,
+    /// `--trace FILE`: these frames in place of generated ones.
+    pub trace: Option<Trace>,
+    /// `--card NAME`: whose published figures are drawn beside ours.
+    pub card: Card,
+}
+
+/// A capture that is sent in place of generated frames.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Trace {
+    /// The file.
+    pub path: PathBuf,
+    /// Its longest frame, bytes with FCS.
+    pub frame_len_max: u16,
+}
+
+/// Which grid of an experiment.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum GridName {
+    /// The default: minutes.
+    #[default]
+    Reduced,
+    /// `--full`: an hour or so.
+    Full,
+    /// `--grid published`: as long as it takes.
+    Published,
+}
+
+/// One `--set NAME=VALUES`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Assignment {
+    /// Name of the axis.
+    pub name: String,
+    /// Its values.
+    pub values: Values,
+}
+
+impl std::str::FromStr for Assignment {
+    type Err = SpecError;
+
+    fn from_str(text: &str) -> Result<Assignment, SpecError> {
+        let (name, values) = text
+            .split_once('=')
+            .ok_or_else(|| SpecError::NoAssignment { text: text.to_string() })?;
+        let values = Values::parse(values)
+            .map_err(|source| SpecError::BadValues { name: name.to_string(), source })?;
+        Ok(Assignment { name: name.trim().to_string(), values })
+    }
+}
+
+/// Names that `--set` knows, and what each means.
+pub const AXES: [(&str, &str); 7] = [
+    ("groups", "non-root groups the rules are spread over; 0: all in group 0"),
+    ("rules", "rules in these groups, the default rule of each included"),
+    ("match_percent", "share of the traffic that matches an installed rule, percent"),
+    ("flows", "flows of the traffic"),
+    ("frame", "frame size in bytes with FCS, or imix"),
+    ("duration_ms", "measured part of a trial, one value"),
+    ("warmup_ms", "part before it that is never counted, one value"),
+];
+
+/// Why an experiment cannot be read or resolved.
+#[derive(Debug, thiserror::Error)]
+pub enum SpecError {
+    /// No experiment has this name, and no file either.
+    #[error("no experiment `{name}`: there are {known}; or give the path of a TOML file")]
+    Unknown {
+        /// What was asked for.
+        name: String,
+        /// The names there are.
+        known: String,
+    },
+    /// The file cannot be read.
+    #[error("{}: {source}; give the path of an experiment's TOML file", path.display())]
+    Unreadable {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        source: std::io::Error,
+    },
+    /// The file is not an experiment.
+    #[error("{origin}: {source}")]
+    Syntax {
+        /// The file or the name of the experiment.
+        origin: String,
+        /// Line, column and what may stand there.
+        source: Box<toml::de::Error>,
+    },
+    /// `--set` without `=`.
+    #[error("--set {text}: write NAME=VALUES, such as --set rules=0,1k,64k")]
+    NoAssignment {
+        /// What was typed.
+        text: String,
+    },
+    /// The values of an axis cannot be read.
+    #[error("--set {name}: {source}")]
+    BadValues {
+        /// The axis.
+        name: String,
+        /// What is wrong with them.
+        source: ValuesError,
+    },
+    /// `--set` of something that is no axis.
+    #[error("--set {name}: no such axis; there are {}", axis_names())]
+    UnknownAxis {
+        /// What was typed.
+        name: String,
+    },
+    /// A value outside the range of its axis.
+    #[error("{axis} = {value}: {remedy}")]
+    OutOfRange {
+        /// The axis.
+        axis: &'static str,
+        /// What was asked for.
+        value: String,
+        /// What would be right.
+        remedy: String,
+    },
+    /// A run without devices.
+    #[error("no device to measure: give one with --device soft")]
+    NoDevice,
+    /// `run.toml` cannot be written or read again.
+    #[error("run.toml: {reason}; start a new run with -o")]
+    BadRun {
+        /// What is wrong.
+        reason: String,
+    },
+    /// `run.toml` was written by a later version.
+    #[error("run.toml has schema {found}: use {program} or newer")]
+    NewerRun {
+        /// Its schema.
+        found: u32,
+        /// What wrote it.
+        program: String,
+    },
+}
+
+fn axis_names() -> String {
+    AXES.map(|(name, _)| name).join(", ")
+}
+
+impl Spec {
+    /// Reads the text of an experiment; `origin` names it in errors.
+    pub fn parse(origin: &str, text: &str) -> Result<Spec, SpecError> {
+        toml::from_str(text).map_err(|source| SpecError::Syntax {
+            origin: origin.to_string(),
+            source: Box::new(source),
+        })
+    }
+
+    /// The grid of this name.
+    pub fn grid(&self, name: GridName) -> &Grid {
+        match name {
+            GridName::Reduced => &self.reduced,
+            GridName::Full => &self.full,
+            GridName::Published => &self.published,
+        }
+    }
+}
+
+impl Overrides {
+    /// `grid` with what was set on the command line.
+    pub(crate) fn applied(&self, grid: &Grid) -> Result<Grid, SpecError> {
+        let mut grid = grid.clone();
+        for Assignment { name, values } in &self.set {
+            match name.as_str() {
+                "duration_ms" => grid.duration_ms = single("duration_ms", values)?,
+                "warmup_ms" => grid.warmup_ms = single("warmup_ms", values)?,
+                _ => set_axis(&mut grid, name, values)?,
+            }
+        }
+        if self.sets_place() {
+            grid.knee.clear();
+        }
+        grid.repeats = self.repeats.unwrap_or(grid.repeats);
+        Ok(grid)
+    }
+
+    /// `true` where the user chose the places to measure; he did not ask for knees elsewhere then.
+    fn sets_place(&self) -> bool {
+        self.set.iter().any(|set| matches!(set.name.as_str(), "groups" | "rules"))
+    }
+}
+
+fn set_axis(grid: &mut Grid, name: &str, values: &Values) -> Result<(), SpecError> {
+    for sweep in &mut grid.sweep {
+        let axis = match name {
+            "groups" => &mut sweep.groups,
+            "rules" => &mut sweep.rules,
+            "match_percent" => &mut sweep.match_percent,
+            "flows" => &mut sweep.flows,
+            "frame" => &mut sweep.frame,
+            _ => return Err(SpecError::UnknownAxis { name: name.to_string() }),
+        };
+        *axis = values.clone();
+    }
+    Ok(())
+}
+
+fn single(axis: &'static str, values: &Values) -> Result<u64, SpecError> {
+    match values.0.as_slice() {
+        [niclab_result::Coordinate::Number(number)] => Ok(*number as u64),
+        _ => Err(SpecError::OutOfRange {
+            axis,
+            value: values.to_string(),
+            remedy: "give one number".into(),
+        }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_assignment_is_read_or_refused_with_the_right_form() {
+        let set: Assignment = "rules=0,1k".parse().unwrap();
+        assert_eq!((set.name.as_str(), set.values.to_string().as_str()), ("rules", "0,1000"));
+        let error = "rules".parse::<Assignment>().unwrap_err().to_string();
+        assert!(error.contains("write NAME=VALUES"), "{error}");
+        let error = "rules=[9-1]".parse::<Assignment>().unwrap_err().to_string();
+        assert!(error.contains("--set rules: `[9-1]` is no range"), "{error}");
+    }
+
+    #[test]
+    fn an_unknown_field_is_refused_with_its_place_and_the_fields_there_are() {
+        let text = "name = \"x\"\nkind = \"occupancy\"\nquestoin = \"?\"\n";
+        let error = Spec::parse("my.toml", text).unwrap_err().to_string();
+        for part in ["my.toml", "line 3, column 1", "questoin", "`question`"] {
+            assert!(error.contains(part), "{part} is missing in: {error}");
+        }
+    }
+
+    #[test]
+    fn what_is_set_replaces_the_axis_and_an_unknown_axis_is_refused() {
+        let spec = crate::experiment::spec("occupancy").unwrap();
+        let set = |text: &str| Overrides {
+            set: vec![text.parse().unwrap()],
+            repeats: Some(2),
+            ..Default::default()
+        };
+        let grid = set("rules=7").applied(&spec.reduced).unwrap();
+        assert!(grid.sweep.iter().all(|sweep| sweep.rules == Values::number(7)));
+        assert_eq!((grid.repeats, grid.knee.len()), (2, 0));
+        let grid = set("flows=7").applied(&spec.reduced).unwrap();
+        assert_eq!(grid.knee, spec.reduced.knee);
+        assert_eq!(set("duration_ms=9").applied(&spec.reduced).unwrap().duration_ms, 9);
+        let error = set("rulez=7").applied(&spec.reduced).unwrap_err().to_string();
+        assert!(error.contains("groups, rules, match_percent"), "{error}");
+        let error = set("duration_ms=1,2").applied(&spec.reduced).unwrap_err().to_string();
+        assert!(error.contains("give one number"), "{error}");
+    }
+}

@@ -1,0 +1,142 @@
+//! Each statistic on distributions with known answers, seeded.
+
+use rand::{RngExt, SeedableRng};
+use rand_distr::{Distribution, Exp1, Normal};
+use rand_xoshiro::Xoshiro256PlusPlus;
+
+use super::*;
+
+fn random(seed: u64) -> Xoshiro256PlusPlus {
+    Xoshiro256PlusPlus::seed_from_u64(seed)
+}
+
+fn normal(mean: f64, deviation: f64, count: usize, seed: u64) -> Vec<f64> {
+    let normal = Normal::new(mean, deviation).unwrap();
+    normal.sample_iter(random(seed)).take(count).collect()
+}
+
+#[test]
+fn ranks_are_those_of_the_published_tables() {
+    // Conover, Practical Nonparametric Statistics, table of the binomial with p = 1/2.
+    let table = [(5, None), (6, Some(1)), (8, Some(1)), (9, Some(2)), (12, Some(3)), (20, Some(6))];
+    for (count, rank) in table {
+        assert_eq!(interval_rank(count), rank, "{count} values");
+    }
+    assert_eq!(interval_rank(30), Some(10));
+    assert_eq!(interval_rank(INTERVAL_REPEATS_MIN - 1), None);
+}
+
+#[test]
+fn a_median_has_its_interval_or_says_that_it_has_none() {
+    assert_eq!(estimate(&[]), None);
+    let few = estimate(&[3.0, 1.0, 2.0]).unwrap();
+    assert_eq!((few.median, few.low, few.high, few.ends), (2.0, 1.0, 3.0, Ends::Range));
+    assert_eq!(few.interval(), None);
+    let even = estimate(&[6.0, 1.0, 5.0, 2.0, 4.0, 3.0]).unwrap();
+    assert_eq!((even.median, even.interval()), (3.5, Some((1.0, 6.0))));
+    let nine: Vec<f64> = (1..=9).map(f64::from).collect();
+    assert_eq!(estimate(&nine).unwrap().interval(), Some((2.0, 8.0)));
+    assert_eq!(estimate(&nine).unwrap().scaled(2.0).interval(), Some((4.0, 16.0)));
+}
+
+#[test]
+fn the_interval_covers_the_true_median_as_often_as_it_says() {
+    // The exponential distribution: skewed, median ln 2.
+    let mut random = random(7);
+    for count in [6, 9, 15, 30] {
+        let covered = (0..4_000).filter(|_| {
+            let values: Vec<f64> = (0..count).map(|_| Exp1.sample(&mut random)).collect();
+            let estimate = estimate(&values).unwrap();
+            (estimate.low..=estimate.high).contains(&2f64.ln())
+        });
+        let share = covered.count() as f64 / 4_000.0;
+        assert!((0.94..0.99).contains(&share), "{count} values: {share}");
+    }
+}
+
+#[test]
+fn pairs_cancel_what_both_share() {
+    let mut random = random(3);
+    let machine: Vec<f64> = (0..30).map(|_| random.random_range(1.0..1.8)).collect();
+    let ours: Vec<f64> = machine.iter().map(|m| m * 3.0).collect();
+    let ratio = paired_ratio(&ours, &machine).unwrap();
+    assert!((ratio.median - 3.0).abs() < 1e-9 && (ratio.high - ratio.low) < 1e-9);
+    assert_eq!(paired_ratio(&[1.0, 2.0], &[0.0, 4.0]).unwrap().median, 0.5);
+    assert_eq!(paired_ratio(&[1.0], &[0.0]), None);
+}
+
+#[test]
+fn percentiles_come_from_merged_histograms() {
+    let (mut fast, mut slow) = (Latency::new(), Latency::new());
+    (0..900).for_each(|_| fast.record(100));
+    (0..100).for_each(|_| slow.record(10_000));
+    let all = merged([&fast, &slow]);
+    assert_eq!(all.0.len(), 1_000);
+    assert_eq!(all.0.value_at_quantile(0.5), 100);
+    assert_eq!(all.0.value_at_quantile(0.9), 100);
+    // An average of the two p99 would say 5050.
+    assert_eq!(all.0.value_at_quantile(0.99) / 10, 1_000);
+}
+
+#[test]
+fn histograms_of_other_bounds_merge_too() {
+    let mut wide = hdrhistogram_of(1, 3_600_000_000_000);
+    wide.record(3_000_000_000_000).unwrap();
+    let all = merged([&Latency(wide)]);
+    assert_eq!(all.0.len(), 1);
+    assert!(all.0.max() >= 60_000_000_000);
+}
+
+fn hdrhistogram_of(low: u64, high: u64) -> hdrhistogram::Histogram<u64> {
+    hdrhistogram::Histogram::new_with_bounds(low, high, 3).unwrap()
+}
+
+#[test]
+fn two_modes_are_seen_and_one_is_not_split() {
+    for count in [6, 8, 12, 30] {
+        let one_mode = (0..500).filter(|&seed| is_bimodal(&normal(100.0, 20.0, count, seed)));
+        let false_alarms = one_mode.count();
+        assert!(false_alarms <= 15, "{count} values: {false_alarms} of 500");
+        let mut random = random(count as u64);
+        let uniform = (0..500).filter(|_| {
+            let values: Vec<f64> = (0..count).map(|_| random.random_range(50.0..150.0)).collect();
+            is_bimodal(&values)
+        });
+        let false_alarms = uniform.count();
+        assert!(false_alarms <= 15, "{count} values: {false_alarms} of 500");
+        let found = (0..500).filter(|&seed| {
+            let mut values = normal(100.0, 2.0, count / 2, seed);
+            values.extend(normal(160.0, 2.0, count - count / 2, seed + 1_000));
+            is_bimodal(&values)
+        });
+        let found = found.count();
+        assert!(found >= 490, "{count} values: found {found} of 500");
+    }
+}
+
+#[test]
+fn a_gap_of_no_consequence_or_a_lone_value_is_no_mode() {
+    assert!(!is_bimodal(&[100.0, 100.1, 100.0, 103.0, 103.1, 103.0]));
+    assert!(is_bimodal(&[100.0, 100.1, 100.0, 113.0, 113.1, 113.0]));
+    assert!(!is_bimodal(&[100.0, 101.0, 102.0, 101.0, 100.0, 300.0]));
+    assert!(!is_bimodal(&[100.0, 100.0, 100.0, 200.0, 200.0]), "too few to tell");
+    assert!(!is_bimodal(&[5.0; 12]));
+}
+
+#[test]
+fn drift_is_seen_and_chance_is_not_blamed() {
+    assert!(drifts(&[1.0, 2.0, 3.0, 4.0, 5.0, 6.0]));
+    assert!(drifts(&[6.0, 5.0, 4.0, 3.0, 2.0, 1.0]));
+    assert!(!drifts(&[1.0, 2.0, 3.0, 4.0, 5.0]), "too few to tell");
+    assert!(!drifts(&[7.0; 10]));
+    assert!(!drifts(&[1.0, 2.0, 3.0, 4.0, 6.0, 5.0]), "one swap in six may be chance");
+    let chance = (0..2_000).filter(|&seed| drifts(&normal(100.0, 5.0, 12, seed))).count();
+    assert!((1..=40).contains(&chance), "{chance} of 2000 at 1 %");
+    let steady = (0..200).filter(|&seed| {
+        let noise = normal(0.0, 1.0, 20, seed);
+        let values: Vec<f64> = noise.iter().enumerate().map(|(i, n)| i as f64 * 0.3 + n).collect();
+        drifts(&values)
+    });
+    let steady = steady.count();
+    assert!(steady >= 180, "{steady} of 200");
+}
