@@ -166,20 +166,36 @@ fn has_ports(protocol: u8) -> bool {
 fn plain(head: &[u8; 38]) -> Key {
     let two = |at: usize| u64::from(u16::from_le_bytes([head[at], head[at + 1]]));
     let four = |at: usize| {
-        u64::from(u32::from_le_bytes([head[at], head[at + 1], head[at + 2], head[at + 3]]))
+        u64::from(u32::from_le_bytes([
+            head[at],
+            head[at + 1],
+            head[at + 2],
+            head[at + 3],
+        ]))
     };
     let [tos, ttl, protocol] = [head[15], head[22], head[23]].map(u64::from);
     let ports = four(34) | protocol << 32 | (Depth::Transport as u64) << 40;
     let addresses = four(26) | four(30) << 32;
     let [dst, src] = [four(0) | two(4) << 32, four(6) | two(10) << 32];
-    Key([dst, src, addresses, ports | two(12) << 48, 0, 0, 0, tos | ttl << 8])
+    Key([
+        dst,
+        src,
+        addresses,
+        ports | two(12) << 48,
+        0,
+        0,
+        0,
+        tos | ttl << 8,
+    ])
 }
 
 /// Any frame, header by header.
 #[inline(never)]
 fn walk(frame: &[u8]) -> Key {
     let mut line = [0; KEY_WORDS * 8];
-    let Some((ethernet, mut rest)) = frame.split_first_chunk::<14>() else { return Key::default() };
+    let Some((ethernet, mut rest)) = frame.split_first_chunk::<14>() else {
+        return Key::default();
+    };
     line[field::ETH_DST].copy_from_slice(&ethernet[0..6]);
     line[field::ETH_SRC].copy_from_slice(&ethernet[6..12]);
     let mut ether_type = [ethernet[12], ethernet[13]];
@@ -188,7 +204,9 @@ fn walk(frame: &[u8]) -> Key {
         if !ETHER_VLAN.contains(&ether_type) {
             break;
         }
-        let Some((tag, behind)) = rest.split_first_chunk::<4>() else { break };
+        let Some((tag, behind)) = rest.split_first_chunk::<4>() else {
+            break;
+        };
         line[place].copy_from_slice(&tag[0..2]);
         line[field::VLANS.start] += 1;
         ether_type = [tag[2], tag[3]];
@@ -204,7 +222,9 @@ fn walk(frame: &[u8]) -> Key {
 }
 
 fn walk_ipv4(line: &mut Line, packet: &[u8]) {
-    let Some(head) = packet.first_chunk::<20>() else { return };
+    let Some(head) = packet.first_chunk::<20>() else {
+        return;
+    };
     let head_len = usize::from(head[0] & 0xf) * 4;
     if head[0] >> 4 != 4 || head_len < 20 {
         return;
@@ -222,7 +242,9 @@ fn walk_ipv4(line: &mut Line, packet: &[u8]) {
 }
 
 fn walk_ipv6(line: &mut Line, packet: &[u8]) {
-    let Some((head, mut rest)) = packet.split_first_chunk::<40>() else { return };
+    let Some((head, mut rest)) = packet.split_first_chunk::<40>() else {
+        return;
+    };
     if head[0] >> 4 != 6 {
         return;
     }
@@ -239,15 +261,23 @@ fn walk_ipv6(line: &mut Line, packet: &[u8]) {
         if !MORE_HEADERS.contains(&next) {
             return walk_transport(line, next, rest);
         }
-        let Some(extension) = rest.first_chunk::<8>() else { return };
+        let Some(extension) = rest.first_chunk::<8>() else {
+            return;
+        };
         let later_fragment = next == FRAGMENT && (extension[2] != 0 || extension[3] & 0xf8 != 0);
-        let len = if next == FRAGMENT { 8 } else { usize::from(extension[1]) * 8 + 8 };
+        let len = if next == FRAGMENT {
+            8
+        } else {
+            usize::from(extension[1]) * 8 + 8
+        };
         next = extension[0];
         if later_fragment {
             line[field::PROTOCOL.start] = next;
             return;
         }
-        let Some(behind) = rest.get(len..) else { return };
+        let Some(behind) = rest.get(len..) else {
+            return;
+        };
         rest = behind;
     }
 }
@@ -256,7 +286,9 @@ fn walk_transport(line: &mut Line, protocol: u8, segment: &[u8]) {
     if !has_ports(protocol) {
         return;
     }
-    let Some(ports) = segment.first_chunk::<4>() else { return };
+    let Some(ports) = segment.first_chunk::<4>() else {
+        return;
+    };
     line[field::DEPTH.start] = Depth::Transport as u8;
     line[field::SPORT].copy_from_slice(&ports[0..2]);
     line[field::DPORT].copy_from_slice(&ports[2..4]);
