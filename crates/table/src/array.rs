@@ -1,42 +1,13 @@
-//! One array of groups: tags in front, entries behind, addressed by position.
-//!
-//! A hash has a home group; a key lives there or, while groups are full, in one of the next
-//! (`PROBE_GROUPS_MAX` at most, around the end). Every full group it passed counts it, so a
-//! look-up stops at the first group with neither its tag nor an overflow count. An entry is
-//! found at `15 * group + slot`: no index is stored, a look-up costs one line of tags and one
-//! line of entries. A stride keeps an entry within one line (two for 64-byte keys):
-//!
-//! | key words | stride | content |
-//! |---|---|---|
-//! | 1 | 16 bytes | key, value |
-//! | 2 | 32 bytes | key, value, spare word |
-//! | 3 | 32 bytes | key, value |
-//! | 4 to 7 | 64 bytes | key, value, spare words |
-//! | 8 | 128 bytes | key in one line, value in the next |
-//!
-//! Order of stores: key and value (Relaxed), then the tag (Release). Who sees the tag
-//! (Acquire) sees the entry, and a slot is written again only after a grace period.
-//!
-//! One of the modules that may use `unsafe`: unchecked indexing on the look-up path.
+//! One array of a table: its memory, and how far the move from its predecessor has come.
 
-#![allow(unsafe_code)]
-
-use crate::limits::{PROBE_GROUPS_MAX, SLOTS};
+use crate::grid::{GROUPS_LIMIT, Grid};
 use crate::memory::{Memory, OutOfMemory, Pages};
-use crate::prefetch::prefetch;
-use crate::sync::{Acquire, AtomicPtr, AtomicU64, AtomicUsize, Relaxed, Release};
-use crate::tags::{self, EMPTY, LINE_WORDS, LIVE_MIN, Line, RETIRED, tag_of};
-
-/// Where an entry lives: `15 * group + slot`.
-pub(crate) type Position = u32;
-
-/// The most groups an array can have: positions stay below `u32::MAX`.
-pub(crate) const GROUPS_LIMIT: usize = (u32::MAX as usize - 1) / SLOTS;
+use crate::sync::{AtomicPtr, AtomicUsize};
 
 /// A fixed number of groups with the entries of `W`-word keys.
 #[derive(Debug)]
 pub(crate) struct Array<const W: usize> {
-    memory: Memory,
+    pub(crate) memory: Memory,
     groups: usize,
     /// The array whose entries are being moved here; null when there is none.
     pub(crate) predecessor: AtomicPtr<Array<W>>,
@@ -45,236 +16,25 @@ pub(crate) struct Array<const W: usize> {
 }
 
 impl<const W: usize> Array<W> {
-    const STRIDE: usize = match W {
-        1 => 2,
-        2 | 3 => 4,
-        4..=7 => 8,
-        8 => 16,
-        _ => panic!("keys have 1 to 8 words"),
-    };
-
     pub(crate) fn new(groups: usize, pages: Pages) -> Result<Self, OutOfMemory> {
-        let too_large = OutOfMemory { bytes: usize::MAX };
         if groups == 0 || groups > GROUPS_LIMIT {
-            return Err(too_large);
+            return Err(OutOfMemory { bytes: usize::MAX });
         }
-        let words = Self::first_entry(groups) + groups * SLOTS * Self::STRIDE;
         Ok(Self {
-            memory: Memory::zeroed(words, pages)?,
+            memory: Memory::zeroed(Grid::<W>::words(groups), pages)?,
             groups,
             predecessor: AtomicPtr::new(std::ptr::null_mut()),
             moved: AtomicUsize::new(0),
         })
     }
 
-    /// Entries start on a line of their own.
-    fn first_entry(groups: usize) -> usize {
-        (groups * LINE_WORDS).next_multiple_of(16)
-    }
-
-    pub(crate) fn memory(&self) -> &Memory {
-        &self.memory
-    }
-
-    pub(crate) fn memory_mut(&mut self) -> &mut Memory {
-        &mut self.memory
-    }
-
     pub(crate) fn groups(&self) -> usize {
         self.groups
     }
 
-    /// The home group of a hash: its high bits, scaled, so that any number of groups will do.
+    /// What is in it.
     #[inline(always)]
-    pub(crate) fn home(&self, hash: u64) -> usize {
-        ((u128::from(hash) * self.groups as u128) >> 64) as usize
+    pub(crate) fn grid(&self) -> Grid<'_, W> {
+        Grid::new(&self.memory, self.groups)
     }
-
-    #[inline(always)]
-    fn next(&self, group: usize) -> usize {
-        if group + 1 == self.groups { 0 } else { group + 1 }
-    }
-
-    /// The tags of `group`, which is below `groups`: a home or the next of a group.
-    #[inline(always)]
-    pub(crate) fn line(&self, group: usize) -> &Line {
-        debug_assert!(group < self.groups);
-        let words = self.memory.words();
-        // SAFETY: homes and their successors are below `groups` (`home` scales a 64-bit hash by
-        // `groups / 2^64`), and the array has LINE_WORDS words for each group.
-        unsafe { &*words.as_ptr().add(group * LINE_WORDS).cast::<Line>() }
-    }
-
-    /// The words of the entry at `position`.
-    #[inline(always)]
-    fn entry(&self, position: Position) -> &[AtomicU64] {
-        debug_assert!((position as usize) < self.groups * SLOTS);
-        let words = self.memory.words();
-        let start = Self::first_entry(self.groups) + position as usize * Self::STRIDE;
-        // SAFETY: positions come from `position_of` with a group below `groups` and a slot
-        // below SLOTS; the memory has STRIDE words for each.
-        unsafe { words.get_unchecked(start..start + Self::STRIDE) }
-    }
-
-    #[inline(always)]
-    pub(crate) fn prefetch_line(&self, group: usize) {
-        prefetch(self.memory.words().as_ptr().wrapping_add(group * LINE_WORDS));
-    }
-
-    #[inline(always)]
-    pub(crate) fn prefetch_entry(&self, position: Position) {
-        let start = self.entry(position).as_ptr();
-        prefetch(start);
-        if Self::STRIDE > 8 {
-            prefetch(start.wrapping_add(8));
-        }
-    }
-
-    #[inline(always)]
-    pub(crate) fn holds(&self, position: Position, key: &[u64; W]) -> bool {
-        let entry = self.entry(position);
-        let differ = |word: usize| entry[word].load(Relaxed) ^ key[word];
-        (0..W).fold(0, |all, word| all | differ(word)) == 0
-    }
-
-    #[inline(always)]
-    pub(crate) fn value(&self, position: Position) -> u64 {
-        self.entry(position)[W].load(Acquire)
-    }
-
-    /// The one store by which an entry changes its value.
-    #[inline(always)]
-    pub(crate) fn set_value(&self, position: Position, value: u64) {
-        self.entry(position)[W].store(value, Release);
-    }
-
-    pub(crate) fn key(&self, position: Position) -> [u64; W] {
-        let entry = self.entry(position);
-        std::array::from_fn(|word| entry[word].load(Relaxed))
-    }
-
-    /// The first slot on the way from `home` whose tag fits, where the search may start from.
-    ///
-    /// `None` says that no key with this hash is here; a position must still be compared.
-    #[inline(always)]
-    pub(crate) fn candidate(&self, home: usize, tag: u16) -> Option<Position> {
-        let mut group = home;
-        for _ in 0..PROBE_GROUPS_MAX {
-            let line = self.line(group);
-            let mask = tags::matches(line, tag);
-            if mask != 0 {
-                return Some(position_of(group, mask.trailing_zeros() as usize));
-            }
-            if tags::overflow(line) == 0 {
-                return None;
-            }
-            group = self.next(group);
-        }
-        None
-    }
-
-    /// The position of `key`.
-    #[inline]
-    pub(crate) fn find(&self, hash: u64, key: &[u64; W]) -> Option<Position> {
-        let tag = tag_of(hash);
-        let mut group = self.home(hash);
-        for _ in 0..PROBE_GROUPS_MAX {
-            let line = self.line(group);
-            let mut mask = tags::matches(line, tag);
-            while mask != 0 {
-                let position = position_of(group, mask.trailing_zeros() as usize);
-                if self.holds(position, key) {
-                    return Some(position);
-                }
-                mask &= mask - 1;
-            }
-            if tags::overflow(line) == 0 {
-                return None;
-            }
-            group = self.next(group);
-        }
-        None
-    }
-
-    /// Writes a new entry into the first empty slot on its way; false when there is none.
-    ///
-    /// The key must not be here. For the writer only.
-    pub(crate) fn place(&self, hash: u64, key: &[u64; W], value: u64) -> bool {
-        let home = self.home(hash);
-        let mut group = home;
-        for _ in 0..PROBE_GROUPS_MAX.min(self.groups) {
-            let empty = tags::matches(self.line(group), EMPTY);
-            if empty != 0 {
-                let slot = empty.trailing_zeros() as usize;
-                self.count_passed(home, group, true);
-                self.write(position_of(group, slot), key, value);
-                tags::set_tag(self.line(group), slot, tag_of(hash));
-                return true;
-            }
-            group = self.next(group);
-        }
-        false
-    }
-
-    #[inline(always)]
-    fn write(&self, position: Position, key: &[u64; W], value: u64) {
-        let entry = self.entry(position);
-        for (word, content) in entry.iter().zip(key) {
-            word.store(*content, Relaxed);
-        }
-        entry[W].store(value, Relaxed);
-    }
-
-    /// Takes an entry out; its slot stays unusable until [`Array::reuse`]. For the writer only.
-    ///
-    /// The tag goes first: a look-up that still finds the counts merely looks further.
-    pub(crate) fn take(&self, hash: u64, position: Position) -> u64 {
-        let (group, slot) = place_of(position);
-        tags::set_tag(self.line(group), slot, RETIRED);
-        self.count_passed(self.home(hash), group, false);
-        self.value(position)
-    }
-
-    /// Makes the slot of a taken entry usable; its grace period is over. For the writer only.
-    pub(crate) fn reuse(&self, position: Position) {
-        let (group, slot) = place_of(position);
-        debug_assert_eq!(tags::tag(self.line(group), slot), RETIRED);
-        tags::set_tag(self.line(group), slot, EMPTY);
-    }
-
-    #[inline(always)]
-    fn count_passed(&self, home: usize, end: usize, more: bool) {
-        let mut group = home;
-        while group != end {
-            tags::add_overflow(self.line(group), more);
-            group = self.next(group);
-        }
-    }
-
-    /// Positions of live entries in one group.
-    pub(crate) fn live(&self, group: usize) -> impl Iterator<Item = Position> + '_ {
-        let line = self.line(group);
-        (0..SLOTS).filter(|slot| tags::tag(line, *slot) >= LIVE_MIN).map(move |slot| {
-            position_of(group, slot)
-        })
-    }
-
-    /// The groups that may hold keys of the home `group`: it and those its full ones point to.
-    pub(crate) fn reach(&self, group: usize) -> impl Iterator<Item = usize> + '_ {
-        let next = |group: &usize| {
-            (tags::overflow(self.line(*group)) != 0).then(|| self.next(*group))
-        };
-        let limit = PROBE_GROUPS_MAX.min(self.groups);
-        std::iter::successors(Some(group), next).take(limit)
-    }
-}
-
-#[inline(always)]
-fn position_of(group: usize, slot: usize) -> Position {
-    (group * SLOTS + slot) as Position
-}
-
-#[inline(always)]
-fn place_of(position: Position) -> (usize, usize) {
-    (position as usize / SLOTS, position as usize % SLOTS)
 }

@@ -8,9 +8,10 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use crate::array::{Array, Position};
+use crate::array::Array;
 use crate::domain::{Domain, Stamp};
 use crate::error::{CreateError, InsertError};
+use crate::grid::{Grid, Position};
 use crate::hash::Hasher;
 use crate::limbo::Limbo;
 use crate::limits::{
@@ -81,7 +82,7 @@ impl<const W: usize> Exact<W> {
         let array = Array::new(groups_for(reserve), pages)
             .map_err(|OutOfMemory { bytes }| CreateError::OutOfMemory { bytes })?;
         if reserve > 0 {
-            array.memory().populate();
+            array.memory.populate();
         }
         let current = Arc::new(array);
         Ok(Self {
@@ -110,8 +111,8 @@ impl<const W: usize> Exact<W> {
     #[inline]
     pub fn insert(&mut self, key: &[u64; W], value: u64) -> Result<(), InsertError> {
         let hash = self.shared.hasher.hash(key);
-        if let Some((array, position)) = self.view().find(hash, key) {
-            return Err(InsertError::Duplicate { value: array.value(position) });
+        if let Some((grid, position)) = self.view().find(hash, key) {
+            return Err(InsertError::Duplicate { value: grid.value(position) });
         }
         if self.len >= self.config.capacity_max {
             return Err(InsertError::Full { capacity_max: self.config.capacity_max });
@@ -119,7 +120,7 @@ impl<const W: usize> Exact<W> {
         if self.is_busy() || self.len + self.limbo.len() >= self.grow_at {
             self.make_room()?;
         }
-        if !self.current.place(hash, key, value) {
+        if !self.current.grid().place(hash, key, value) {
             self.place_crowded(hash, key, value)?;
         }
         self.len += 1;
@@ -132,10 +133,10 @@ impl<const W: usize> Exact<W> {
         let hash = self.shared.hasher.hash(key);
         // The old copy first: see `shared`.
         let old = self.predecessor.as_ref().and_then(|old| {
-            let position = old.find(hash, key)?;
-            Some(old.take(hash, position))
+            let position = old.grid().find(hash, key)?;
+            Some(old.grid().take(hash, position))
         });
-        let new = self.current.find(hash, key).map(|position| self.take(hash, position));
+        let new = self.current.grid().find(hash, key).map(|position| self.take(hash, position));
         let value = new.or(old)?;
         self.len -= 1;
         if self.is_busy() {
@@ -149,14 +150,14 @@ impl<const W: usize> Exact<W> {
     pub fn update(&mut self, key: &[u64; W], value: u64) -> Option<u64> {
         let hash = self.shared.hasher.hash(key);
         // The new copy first: see `shared`.
-        let set = |array: &Array<W>| {
-            let position = array.find(hash, key)?;
-            let before = array.value(position);
-            array.set_value(position, value);
+        let set = |grid: Grid<'_, W>| {
+            let position = grid.find(hash, key)?;
+            let before = grid.value(position);
+            grid.set_value(position, value);
             Some(before)
         };
-        let new = set(&self.current);
-        let old = self.predecessor.as_ref().and_then(|old| set(old));
+        let new = set(self.current.grid());
+        let old = self.predecessor.as_ref().and_then(|old| set(old.grid()));
         new.or(old)
     }
 
@@ -164,8 +165,8 @@ impl<const W: usize> Exact<W> {
     #[inline]
     #[must_use]
     pub fn get(&self, key: &[u64; W]) -> Option<u64> {
-        let (array, position) = self.view().find(self.shared.hasher.hash(key), key)?;
-        Some(array.value(position))
+        let (grid, position) = self.view().find(self.shared.hasher.hash(key), key)?;
+        Some(grid.value(position))
     }
 
     /// Live entries.
@@ -191,7 +192,7 @@ impl<const W: usize> Exact<W> {
     pub fn bytes(&self) -> usize {
         let retired = self.retired.iter().map(|(_, array)| array);
         let arrays = retired.chain(&self.predecessor).chain([&self.current]);
-        arrays.map(|array| array.memory().bytes()).sum()
+        arrays.map(|array| array.memory.bytes()).sum()
     }
 
     /// All entries, in no order.
@@ -199,7 +200,7 @@ impl<const W: usize> Exact<W> {
         let new = entries(&self.current);
         let old = self.predecessor.iter().flat_map(|old| entries(old));
         let moved = |key: &[u64; W]| {
-            self.current.find(self.shared.hasher.hash(key), key).is_some()
+            self.current.grid().find(self.shared.hasher.hash(key), key).is_some()
         };
         new.chain(old.filter(move |(key, _)| !moved(key)))
     }
@@ -218,10 +219,10 @@ impl<const W: usize> Exact<W> {
 
     fn view(&self) -> View<'_, W> {
         match &self.predecessor {
-            None => View::Settled(&self.current),
+            None => View::Settled(self.current.grid()),
             Some(old) => {
                 let moved = self.current.moved.load(Acquire);
-                View::Growing { old, new: &self.current, moved }
+                View::Growing { old: old.grid(), new: self.current.grid(), moved }
             }
         }
     }
@@ -232,7 +233,7 @@ impl<const W: usize> Exact<W> {
     }
 
     fn take(&mut self, hash: u64, position: Position) -> u64 {
-        let value = self.current.take(hash, position);
+        let value = self.current.grid().take(hash, position);
         if self.limbo.push(position, &self.shared.domain) {
             self.reclaim();
         }
@@ -240,7 +241,7 @@ impl<const W: usize> Exact<W> {
     }
 
     fn reclaim(&mut self) {
-        let current = &self.current;
+        let current = self.current.grid();
         self.limbo.reclaim(&self.shared.domain, |position| current.reuse(position));
     }
 
@@ -267,12 +268,12 @@ impl<const W: usize> Exact<W> {
     fn place_crowded(&mut self, hash: u64, key: &[u64; W], value: u64) -> Result<(), InsertError> {
         self.limbo.close(&self.shared.domain);
         self.reclaim();
-        if self.current.place(hash, key, value) {
+        if self.current.grid().place(hash, key, value) {
             return Ok(());
         }
         if self.predecessor.is_none() && self.current.groups() < 2 * self.groups_max() {
             self.grow()?;
-            if self.current.place(hash, key, value) {
+            if self.current.grid().place(hash, key, value) {
                 return Ok(());
             }
         }
@@ -317,7 +318,7 @@ impl<const W: usize> Exact<W> {
         let moved = self.current.moved.load(Relaxed);
         let end = old.groups().min(moved.saturating_add(groups));
         for home in moved..end {
-            if !self.move_home(old, home) {
+            if !self.move_home(old.grid(), home) {
                 return false;
             }
             self.current.moved.store(home + 1, Release);
@@ -327,14 +328,14 @@ impl<const W: usize> Exact<W> {
 
     /// Copies the keys whose home in `old` is `home`. False when one found no room, which the
     /// hash makes next to impossible; the home is then tried again later.
-    fn move_home(&self, old: &Array<W>, home: usize) -> bool {
+    fn move_home(&self, old: Grid<'_, W>, home: usize) -> bool {
         let hasher = &self.shared.hasher;
         old.reach(home).flat_map(|group| old.live(group)).all(|position| {
             let key = old.key(position);
             let hash = hasher.hash(&key);
             old.home(hash) != home
-                || self.current.find(hash, &key).is_some()
-                || self.current.place(hash, &key, old.value(position))
+                || self.current.grid().find(hash, &key).is_some()
+                || self.current.grid().place(hash, &key, old.value(position))
         })
     }
 
@@ -344,7 +345,7 @@ impl<const W: usize> Exact<W> {
         if *stamp > self.shared.domain.passed() {
             return;
         }
-        let done = Arc::get_mut(array).is_none_or(|it| it.memory_mut().release(RELEASE_BYTES));
+        let done = Arc::get_mut(array).is_none_or(|it| it.memory.release(RELEASE_BYTES));
         if done {
             self.retired.pop_front();
         }
@@ -368,6 +369,7 @@ fn grow_at(groups: usize) -> usize {
 }
 
 fn entries<const W: usize>(array: &Array<W>) -> impl Iterator<Item = ([u64; W], u64)> + '_ {
-    let positions = (0..array.groups()).flat_map(|group| array.live(group));
-    positions.map(|position| (array.key(position), array.value(position)))
+    let grid = array.grid();
+    let positions = (0..array.groups()).flat_map(move |group| grid.live(group));
+    positions.map(move |position| (grid.key(position), grid.value(position)))
 }

@@ -3,9 +3,11 @@
 #![deny(unsafe_code)]
 
 mod array;
+mod bulk;
 mod domain;
 mod error;
 mod exact;
+mod grid;
 mod hash;
 mod limbo;
 mod limits;

@@ -2,8 +2,8 @@
 
 use std::collections::VecDeque;
 
-use crate::array::Position;
 use crate::domain::{Domain, Stamp};
+use crate::grid::Position;
 use crate::limits::RETIRE_BATCH;
 
 /// Destroyed slots in order, stamped in batches.

@@ -34,8 +34,9 @@
 
 use std::sync::Arc;
 
-use crate::array::{Array, Position};
+use crate::array::Array;
 use crate::domain::{Domain, Participant};
+use crate::grid::{Grid, Position};
 use crate::hash::Hasher;
 use crate::sync::{Acquire, AtomicPtr, Mutex, Release};
 
@@ -53,8 +54,8 @@ pub(crate) struct Shared<const W: usize> {
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum View<'a, const W: usize> {
     /// Old home groups below `moved` are in `new`.
-    Growing { old: &'a Array<W>, new: &'a Array<W>, moved: usize },
-    Settled(&'a Array<W>),
+    Growing { old: Grid<'a, W>, new: Grid<'a, W>, moved: usize },
+    Settled(Grid<'a, W>),
 }
 
 impl<const W: usize> Shared<W> {
@@ -90,11 +91,11 @@ impl<const W: usize> Shared<W> {
         let new = unsafe { &*self.current.load(Acquire) };
         let predecessor = new.predecessor.load(Acquire);
         if predecessor.is_null() {
-            return View::Settled(new);
+            return View::Settled(new.grid());
         }
         // SAFETY: as above: a predecessor is retired only after this pointer was set to null.
         let old = unsafe { &*predecessor };
-        View::Growing { old, new, moved: new.moved.load(Acquire) }
+        View::Growing { old: old.grid(), new: new.grid(), moved: new.moved.load(Acquire) }
     }
 }
 
@@ -105,14 +106,24 @@ fn wrong_participant() -> ! {
 }
 
 impl<'a, const W: usize> View<'a, W> {
-    /// The array and position of a key, where `update` has to store first.
+    /// Where a key is; of two copies the one that is to be believed.
     #[inline(always)]
-    pub(crate) fn find(&self, hash: u64, key: &[u64; W]) -> Option<(&'a Array<W>, Position)> {
-        let settled = |array: &'a Array<W>| Some((array, array.find(hash, key)?));
+    pub(crate) fn find(&self, hash: u64, key: &[u64; W]) -> Option<(Grid<'a, W>, Position)> {
+        let settled = |grid: Grid<'a, W>| Some((grid, grid.find(hash, key)?));
         match *self {
-            Self::Settled(array) => settled(array),
+            Self::Settled(grid) => settled(grid),
             Self::Growing { old, new, moved } if old.home(hash) < moved => settled(new),
             Self::Growing { old, new, .. } => settled(old).or_else(|| settled(new)),
+        }
+    }
+
+    /// Where a look-up of `hash` begins.
+    #[inline(always)]
+    pub(crate) fn first(&self, hash: u64) -> Grid<'a, W> {
+        match *self {
+            Self::Settled(grid) => grid,
+            Self::Growing { old, new, moved } if old.home(hash) < moved => new,
+            Self::Growing { old, .. } => old,
         }
     }
 }

@@ -3,8 +3,9 @@
 //! A group is 16 lanes of 16 bits in four words: lanes 0 to 14 are the tags of its slots, lane
 //! 15 counts the keys whose home is this group or one before and that found it full (a look-up
 //! may stop where the count is zero). Words are written by the one writer with Release and read
-//! with Acquire. The compare exists as scalar arithmetic on words, and as SSE2 and NEON, which
-//! every x86-64 and aarch64 has, so nothing is chosen at run time; a test holds them equal.
+//! with Acquire. The compare exists as scalar arithmetic on words; as SSE2 and NEON, which every
+//! x86-64 and aarch64 has; and as AVX2, which bulk look-ups choose at run time. A test holds
+//! them equal.
 //!
 //! One of the modules that may use `unsafe`: vector instructions.
 
@@ -35,6 +36,30 @@ const SLOT_MASK: u32 = (1 << SLOTS) - 1;
 #[inline(always)]
 pub(crate) fn tag_of(hash: u64) -> u16 {
     (hash as u16).max(LIVE_MIN)
+}
+
+/// A way to compare the tags of a group with one tag.
+pub(crate) trait Compare: Copy {
+    /// Not zero where a slot has `tag`; `slot` says which.
+    fn matches(self, line: &Line, tag: u16) -> u32;
+    /// The first slot in a mask that is not zero.
+    fn slot(mask: u32) -> usize;
+}
+
+/// The way every machine of this architecture has.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Common;
+
+impl Compare for Common {
+    #[inline(always)]
+    fn matches(self, line: &Line, tag: u16) -> u32 {
+        matches(line, tag)
+    }
+
+    #[inline(always)]
+    fn slot(mask: u32) -> usize {
+        mask.trailing_zeros() as usize
+    }
 }
 
 /// One bit per slot whose tag is `tag`.
@@ -123,6 +148,62 @@ mod sse2 {
     }
 }
 
+#[cfg(all(target_arch = "x86_64", not(any(loom, miri))))]
+pub(crate) mod avx2 {
+    use std::arch::asm;
+    use std::arch::x86_64::{__m256i, _mm256_movemask_epi8, _mm256_set1_epi16};
+
+    use super::{Acquire, Compare, Line, SLOTS};
+    use crate::sync::fence;
+
+    /// Proof that this processor has AVX2.
+    #[derive(Debug, Clone, Copy)]
+    pub(crate) struct Avx2(());
+
+    impl Avx2 {
+        #[inline(always)]
+        pub(crate) fn detect() -> Option<Self> {
+            let found = is_x86_feature_detected!("avx2") && is_x86_feature_detected!("bmi2");
+            found.then_some(Self(()))
+        }
+    }
+
+    impl Compare for Avx2 {
+        #[inline(always)]
+        fn matches(self, line: &Line, tag: u16) -> u32 {
+            // SAFETY: `self` proves that the processor has AVX2.
+            unsafe { matches(line, tag) }
+        }
+
+        #[inline(always)]
+        fn slot(mask: u32) -> usize {
+            mask.trailing_zeros() as usize / 2
+        }
+    }
+
+    /// Two bits per slot.
+    #[target_feature(enable = "avx2")]
+    #[inline]
+    fn matches(line: &Line, tag: u16) -> u32 {
+        let pattern = _mm256_set1_epi16(tag.cast_signed());
+        let equal: __m256i;
+        // SAFETY: reads the 32 bytes of `line`. As an instruction rather than a plain load it
+        // may meet the writer's stores: it stands for four relaxed loads (x86 never tears an
+        // aligned word of eight bytes), which the fence makes acquiring.
+        unsafe {
+            asm!(
+                "vpcmpeqw {equal}, {pattern}, ymmword ptr [{line}]",
+                equal = lateout(ymm_reg) equal,
+                pattern = in(ymm_reg) pattern,
+                line = in(reg) line,
+                options(nostack, preserves_flags, readonly)
+            );
+        }
+        fence(Acquire);
+        _mm256_movemask_epi8(equal).cast_unsigned() & ((1 << (2 * SLOTS)) - 1)
+    }
+}
+
 #[cfg(all(target_arch = "aarch64", target_endian = "little", not(any(loom, miri))))]
 mod neon {
     use std::arch::aarch64::{
@@ -169,6 +250,12 @@ mod tests {
         let expected = (0..SLOTS).fold(0, |mask, i| mask | u32::from(lanes[i] == tag) << i);
         assert_eq!(scalar(&line, tag), expected, "scalar {lanes:x?} {tag:x}");
         assert_eq!(matches(&line, tag), expected, "vector {lanes:x?} {tag:x}");
+        #[cfg(all(target_arch = "x86_64", not(miri)))]
+        if let Some(wide) = avx2::Avx2::detect() {
+            let pairs = (0..SLOTS as u32).filter(|slot| expected >> slot & 1 == 1);
+            let expected = pairs.fold(0, |mask, slot| mask | 3 << (2 * slot));
+            assert_eq!(wide.matches(&line, tag), expected, "AVX2 {lanes:x?} {tag:x}");
+        }
     }
 
     proptest! {
