@@ -203,6 +203,7 @@ pub const UNSAFE: &[(&str, &str)] = &[
         "crates/table/src/tags.rs",
         "compares the tags of a bucket by SIMD",
     ),
+    ("dpdk/helper/src/shim.rs", "calls the C shim over libdpdk"),
 ];
 
 /// Where a banned word counts.
