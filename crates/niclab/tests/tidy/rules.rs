@@ -371,8 +371,12 @@ fn long_functions(files: &[File]) -> Vec<Offence> {
 }
 
 fn missing_module_line(files: &[File]) -> Vec<Offence> {
+    // A crate may show its README as its documentation.
+    let opens = |line: &Line| {
+        line.raw.starts_with("//! ") || line.raw.starts_with("#![doc = include_str!(")
+    };
     rust(files)
-        .filter(|f| !f.lines.first().is_some_and(|l| l.raw.starts_with("//! ")))
+        .filter(|f| !f.lines.first().is_some_and(opens))
         .map(|f| whole_file(&f.path))
         .collect()
 }
