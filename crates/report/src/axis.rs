@@ -6,13 +6,15 @@
 use niclab_result::{Axis, Scale};
 use serde_json::{Value, json};
 
-/// Labels past this many letters in total are turned, as a phone has no room for them.
-const LETTERS_LEVEL_MAX: usize = 34;
+/// Width of a plot on a phone.
+const PHONE_PX: usize = 300;
+/// Width of a letter of a label, with a little room.
+const LETTER_PX: usize = 7;
 /// Below this many decades a logarithmic axis also shows the steps 2 and 5.
 const DECADES_SPARSE: f64 = 2.5;
-/// Large numbers as 10k, 1M; small ones plain.
+/// Large numbers as 1k, 1M; small ones plain.
 const LABEL: &str =
-    "abs(datum.value) >= 1e4 ? format(datum.value, '~s') : format(datum.value, '~g')";
+    "abs(datum.value) >= 1e3 ? format(datum.value, '~s') : format(datum.value, '~g')";
 
 /// The two directions, which differ in their margins and titles.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -74,12 +76,17 @@ pub(crate) fn numbers(axis: &Axis, direction: Direction, values: &[f64]) -> Valu
     };
     match direction {
         Direction::X => {
-            scale["zero"] = json!(false);
+            if asked != Scale::Log {
+                scale["zero"] = json!(false);
+            }
             scale["nice"] = json!(false);
             scale["padding"] = json!(14);
         }
         Direction::Y if asked == Scale::Linear => scale["zero"] = json!(low >= 0.0),
-        Direction::Y => scale["padding"] = json!(8),
+        Direction::Y => {
+            scale["nice"] = json!(false);
+            scale["padding"] = json!(10);
+        }
     }
     let mut look = look(axis, direction);
     look["labelExpr"] = json!(LABEL);
@@ -92,11 +99,24 @@ pub(crate) fn numbers(axis: &Axis, direction: Direction, values: &[f64]) -> Valu
 
 /// The encoding of an axis of words.
 pub(crate) fn ordinal(axis: &Axis, direction: Direction, words: &[&str]) -> Value {
-    let letters: usize = words.iter().map(|word| word.chars().count()).sum();
+    let longest = |letters: &dyn Fn(&str) -> usize| words.iter().map(|word| letters(word)).max();
+    let whole = longest(&|word| word.chars().count()).unwrap_or(0);
+    let part = longest(&|word| word.split(' ').map(str::len).max().unwrap_or(0)).unwrap_or(0);
     let mut look = look(axis, direction);
     look["labelOverlap"] = json!(false);
     look["labelLimit"] = json!(150);
-    look["labelAngle"] = json!(if letters > LETTERS_LEVEL_MAX { -35 } else { 0 });
+    let needed = |letters: usize| (letters + 1) * LETTER_PX * words.len();
+    if needed(part) > PHONE_PX * 5 / 4 {
+        look["labelAngle"] = json!(-35);
+    } else {
+        // Level; one word to a line where the window is too narrow for the whole label.
+        look["labelAngle"] = json!(0);
+        let fold = format!(
+            "width < {} ? split(datum.label, ' ') : datum.label",
+            needed(whole)
+        );
+        look["labelExpr"] = json!(fold);
+    }
     json!({"type": "ordinal", "scale": {"domain": words}, "axis": look})
 }
 

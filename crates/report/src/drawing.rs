@@ -3,7 +3,7 @@
 use niclab_result::{TestbedBox, TestbedSummary};
 
 /// Letters of a label's line, at most.
-const LINE_LETTERS_MAX: usize = 21;
+const LINE_LETTERS_MAX: usize = 18;
 /// Lines of a label, at most.
 const LINES_MAX: usize = 3;
 /// Colours of cores repeat after this many (`style.css` has one class for each).
@@ -76,10 +76,10 @@ fn tile(of: &TestbedBox) -> Tile {
     }
 }
 
-/// A label in lines; what does not fit ends in an ellipsis.
+/// A label in lines (a no-break space does not break one); what does not fit ends in an ellipsis.
 fn wrap(label: &str) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
-    for word in label.split_whitespace() {
+    for word in label.split(' ').filter(|word| !word.is_empty()) {
         let room = lines.last().map_or(0, |line| {
             LINE_LETTERS_MAX.saturating_sub(line.chars().count() + 1)
         });

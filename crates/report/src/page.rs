@@ -30,7 +30,7 @@ struct Page<'a> {
     devices: &'a [DeviceSummary],
     environment: &'a Environment,
     honesty: Vec<MarkView>,
-    points_count: usize,
+    points_drawn: String,
     run_toml: &'a str,
     command: &'a str,
     drawings: String,
@@ -71,6 +71,7 @@ struct FigureView<'a> {
     bars: &'static str,
     marks: String,
     knees: Vec<String>,
+    rows: String,
     data: TableView<'a>,
 }
 
@@ -97,7 +98,7 @@ struct KeyView {
 struct MarkView {
     name: &'static str,
     meaning: &'static str,
-    count: usize,
+    count: String,
     places: Vec<PlaceView>,
 }
 
@@ -137,7 +138,10 @@ pub(crate) fn render(
         devices: &summary.devices,
         environment,
         honesty: honesty(summary),
-        points_count: series(summary).map(|(_, _, of)| of.points.len()).sum(),
+        points_drawn: words::count(
+            series(summary).map(|(_, _, of)| of.points.len()).sum(),
+            "drawn point",
+        ),
         run_toml,
         command: &options.command,
         drawings: embedded(&json!({
@@ -256,7 +260,7 @@ fn figure_view<'a>(figure: &'a Figure, specs: &mut Vec<Value>) -> FigureView<'a>
             figure.title,
             axis::title(&figure.y),
             axis::title(&figure.x),
-            words::count(figure.series.len(), "series").replace("seriess", "series"),
+            words::count(figure.series.len(), "curve"),
         ),
         key: key(figure),
         bars: bars(figure),
@@ -270,6 +274,7 @@ fn figure_view<'a>(figure: &'a Figure, specs: &mut Vec<Value>) -> FigureView<'a>
             .iter()
             .map(|knee| spec::knee_words(figure, knee))
             .collect(),
+        rows: words::count(points(figure).count(), "row"),
         data: data(figure),
     }
 }
@@ -405,7 +410,7 @@ fn honesty(summary: &Summary) -> Vec<MarkView> {
     let views = marks.into_iter().map(|(mark, places)| MarkView {
         name: words::mark_name(mark),
         meaning: words::mark_meaning(mark),
-        count: counts.get(&mark).copied().unwrap_or_default(),
+        count: words::count(counts.get(&mark).copied().unwrap_or_default(), "point"),
         places,
     });
     views.collect()

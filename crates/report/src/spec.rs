@@ -14,6 +14,8 @@ use crate::words;
 const SYMBOLS_COUNT_MAX: usize = 60;
 /// Pixels from one series to the next where they stand side by side, at most.
 const SLOT_PX_MAX: usize = 15;
+/// Height of a line of knee labels above the plot.
+const KNEE_LINE_PX: f64 = 16.0;
 /// Height of the plotting area.
 const HEIGHT_PX: u32 = 320;
 /// Width of an exported figure; a page fits it to the window.
@@ -40,7 +42,7 @@ pub fn vega_lite(figure: &Figure) -> Value {
     {
         layers.extend(box_layers(&encoding["color"]));
     }
-    layers.extend(glyph_layers(&names, &styles));
+    layers.extend(glyph_layers(figure, &names, &styles));
     layers.push(touch_layer(figure));
     json!({
         "$schema": "https://vega.github.io/schema/vega-lite/v6.json",
@@ -123,6 +125,22 @@ pub(crate) fn marks_words(marks: &[Mark]) -> String {
             .collect::<Vec<_>>()
             .join(", "),
     }
+}
+
+/// Every point of a figure with its series.
+fn all_points(figure: &Figure) -> impl Iterator<Item = (&Series, &Mean)> {
+    let series = figure.series.iter();
+    series.flat_map(|series| series.points.iter().map(move |point| (series, point)))
+}
+
+/// `true` where a point is drawn as a box.
+fn boxed(series: &Series, point: &Mean) -> bool {
+    series.shape == Shape::Box && point.quartiles.is_some()
+}
+
+/// `true` where a point is drawn with an error bar.
+fn barred(series: &Series, point: &Mean) -> bool {
+    series.shape != Shape::Box && point.low.is_some() && point.high.is_some()
 }
 
 /// Every value a figure draws on its vertical axis.
@@ -238,7 +256,7 @@ pub(crate) fn crowded(series: &Series) -> bool {
 fn glyph(series: &Series, point: &Mean) -> &'static str {
     match () {
         () if !point.marks.is_empty() => "triangle",
-        () if series.shape == Shape::Box && point.quartiles.is_some() => "none",
+        () if boxed(series, point) => "none",
         () if crowded(series) => "none",
         () if series.published => "hollow",
         () => "filled",
@@ -256,15 +274,21 @@ fn encoding(figure: &Figure, names: &[String], styles: &[Style]) -> Value {
         _ => axis::numbers(&figure.x, Direction::X, &places(figure)),
     };
     x["field"] = json!("x");
+    if x["type"] == "quantitative" && figure.series.iter().any(|series| beside(figure, series)) {
+        x["scale"]["padding"] = json!(14 + 10 * figure.series.len());
+    }
     let mut y = axis::numbers(&figure.y, Direction::Y, &heights(figure));
     y["field"] = json!("y");
+    if x["type"] == "quantitative" {
+        let lines = figure.knees.len() as f64;
+        y["axis"]["titleY"] = json!(-12.0 - KNEE_LINE_PX * lines);
+    }
     let hues: Vec<_> = styles.iter().map(|style| style.light).collect();
-    let legend = json!({"title": null, "orient": "top", "direction": "vertical", "columns": 2});
     json!({
         "x": x,
         "y": y,
         "color": {
-            "field": "series", "type": "nominal", "legend": legend,
+            "field": "series", "type": "nominal", "legend": legend(),
             "scale": {"domain": names, "range": hues},
         },
     })
@@ -319,7 +343,7 @@ fn knee_layers(figure: &Figure, x: &Value) -> Vec<Value> {
             };
             json!({
                 "knee": knee.x, "from": from, "to": knee.x + knee.width,
-                "label": knee_words(figure, knee), "level": index % 2,
+                "label": knee_words(figure, knee), "level": -5.0 - KNEE_LINE_PX * index as f64,
             })
         })
         .collect();
@@ -330,12 +354,19 @@ fn knee_layers(figure: &Figure, x: &Value) -> Vec<Value> {
     };
     let layer = |mark: Value, encoding: Value| {
         let data = json!({"name": "knees", "values": values});
-        json!({"data": data, "mark": mark, "encoding": encoding})
+        let name = format!("knee_{}", mark["type"].as_str().unwrap_or_default());
+        json!({"name": name, "data": data, "mark": mark, "encoding": encoding})
     };
     let top = json!({"value": 0});
     let bottom = json!({"value": "height"});
     let tip = json!({"field": "label", "type": "nominal", "title": "knee"});
     let ink = json!({"value": INK.0});
+    // Labels stand above the plot, one to a line, on the side of their knee that has more room.
+    let text = json!({
+        "type": "text", "baseline": "bottom", "fontSize": 11.5,
+        "align": {"expr": "scale('x', datum.knee) > width / 2 ? 'right' : 'left'"},
+        "limit": {"expr": "max(scale('x', datum.knee), width - scale('x', datum.knee))"},
+    });
     vec![
         layer(
             json!({"type": "rect", "opacity": 0.16}),
@@ -346,12 +377,10 @@ fn knee_layers(figure: &Figure, x: &Value) -> Vec<Value> {
             json!({"type": "rule", "strokeWidth": 1.2, "strokeDash": [2, 3]}),
             json!({"x": place("knee"), "y": top, "y2": bottom, "color": ink, "tooltip": tip}),
         ),
-        layer(
-            json!({"type": "text", "angle": 270, "align": "right", "baseline": "bottom",
-                   "dy": -4, "fontSize": 11.5, "limit": HEIGHT_PX}),
-            json!({"x": place("knee"), "y": {"value": 2}, "text": {"field": "label"},
-                   "color": ink}),
-        ),
+        layer(text, {
+            let y = json!({"field": "level", "type": "quantitative", "scale": null});
+            json!({"x": place("knee"), "y": y, "text": {"field": "label"}, "color": ink})
+        }),
     ]
 }
 
@@ -362,19 +391,23 @@ fn line_layers(figure: &Figure) -> Vec<Value> {
         "scale": {"domain": [false, true], "range": [[1, 0], [6, 4]]},
     });
     let ordinal = figure.x.scale == Scale::Ordinal;
-    vec![
-        json!({
+    let mut layers = Vec::new();
+    if all_points(figure).any(|(series, point)| barred(series, point)) {
+        layers.push(json!({
             "transform": only("datum.shape != 'box' && isValid(datum.low)"),
             "mark": {"type": "rule", "strokeWidth": 1.4, "opacity": 0.75, "xOffset": aside()},
             "encoding": {"y": {"field": "low"}, "y2": {"field": "high"}},
-        }),
-        json!({
+        }));
+    }
+    if all_points(figure).any(|(series, _)| series.shape != Shape::Box) {
+        layers.push(json!({
             "transform": only("datum.shape != 'box'"),
             "mark": {"type": "line", "strokeWidth": 1.8, "strokeJoin": "round",
                      "opacity": if ordinal { 0.35 } else { 1.0 }, "xOffset": aside()},
             "encoding": {"order": {"field": "at"}, "strokeDash": dash},
-        }),
-    ]
+        }));
+    }
+    layers
 }
 
 /// Whiskers, boxes and the stroke of the median.
@@ -389,7 +422,8 @@ fn box_layers(hue: &Value) -> Vec<Value> {
     vec![
         layer(
             whole.to_owned(),
-            json!({"type": "rule", "strokeWidth": 1.2}),
+            json!({"type": "rule", "strokeWidth": 1.2,
+                   "strokeDash": {"expr": "datum.published ? [3, 2] : [1, 0]"}}),
             json!({"y": {"field": "low"}, "y2": {"field": "high"}}),
         ),
         // Paper under the box hides the whisker; the fill over it is faint, so the median shows.
@@ -401,8 +435,7 @@ fn box_layers(hue: &Value) -> Vec<Value> {
         layer(
             whole.to_owned(),
             json!({"type": "bar", "size": width,
-                   "fillOpacity": {"expr": "datum.published ? 0 : 0.3"}, "strokeWidth": 1.2,
-                   "strokeDash": {"expr": "datum.published ? [4, 3] : [1, 0]"}}),
+                   "fillOpacity": {"expr": "datum.published ? 0 : 0.3"}, "strokeWidth": 1.2}),
             json!({"y": {"field": "p25"}, "y2": {"field": "p75"}, "stroke": hue}),
         ),
         layer(
@@ -414,38 +447,40 @@ fn box_layers(hue: &Value) -> Vec<Value> {
 }
 
 /// Symbols: filled where measured, hollow where published, a hollow triangle where marked.
-fn glyph_layers(names: &[String], styles: &[Style]) -> Vec<Value> {
+fn glyph_layers(figure: &Figure, names: &[String], styles: &[Style]) -> Vec<Value> {
     let symbols: Vec<_> = styles.iter().map(|style| style.symbol).collect();
     let shape = json!({
-        "field": "series", "type": "nominal",
+        "field": "series", "type": "nominal", "legend": legend(),
         "scale": {"domain": names, "range": symbols},
     });
-    let layer = |glyph: &str, mark: Value, encoding: Value| {
-        let mut mark = mark;
-        mark["type"] = json!("point");
-        mark["opacity"] = json!(1);
-        mark["xOffset"] = aside();
-        let test = format!("datum.glyph == '{glyph}'");
-        json!({"transform": only(&test), "mark": mark, "encoding": encoding})
-    };
-    vec![
-        layer(
-            "filled",
-            json!({"filled": true, "size": 52}),
-            json!({"shape": shape}),
-        ),
-        layer(
-            "hollow",
-            json!({"filled": false, "fill": PAPER.0, "size": 48, "strokeWidth": 1.5}),
-            json!({"shape": shape}),
-        ),
-        layer(
-            "triangle",
-            json!({"filled": false, "fill": PAPER.0, "size": 90, "strokeWidth": 1.8,
-                   "shape": "triangle-up"}),
-            json!({}),
-        ),
-    ]
+    let filled = json!({"filled": true, "size": 52});
+    let hollow = json!({"filled": false, "fill": PAPER.0, "size": 48, "strokeWidth": 1.5});
+    let triangle = json!({
+        "filled": false, "fill": PAPER.0, "size": 90, "strokeWidth": 1.8, "shape": "triangle-up",
+    });
+    let of_series = json!({"shape": shape});
+    let glyphs = [
+        ("filled", filled, &of_series),
+        ("hollow", hollow, &of_series),
+        ("triangle", triangle, &json!({})),
+    ];
+    let mut layers = Vec::new();
+    for (name, mut mark, encoding) in glyphs {
+        // A layer without rows would leave a scale without an extent.
+        if all_points(figure).any(|(series, point)| glyph(series, point) == name) {
+            mark["type"] = json!("point");
+            mark["opacity"] = json!(1);
+            mark["xOffset"] = aside();
+            let rows = only(&format!("datum.glyph == '{name}'"));
+            layers.push(json!({"transform": rows, "mark": mark, "encoding": encoding}));
+        }
+    }
+    layers
+}
+
+/// The legend of an exported figure.
+fn legend() -> Value {
+    json!({"title": null, "orient": "top", "direction": "vertical", "columns": 2})
 }
 
 /// Unseen discs large enough for a finger, which carry the tooltips.

@@ -106,7 +106,8 @@ pub(crate) fn duration(seconds: f64) -> String {
 
 /// `1 figure`, `2 figures`.
 pub(crate) fn count(of: usize, singular: &str) -> String {
-    format!("{of} {singular}{}", if of == 1 { "" } else { "s" })
+    let plural = if of == 1 { "" } else { "s" };
+    format!("{} {singular}{plural}", group(&of.to_string()))
 }
 
 /// A mark's name, as the samples spell it.

@@ -11,15 +11,20 @@
   // The spec of a plot in a theme, without what the page itself shows around it.
   function dressed(plot, name) {
     const text = JSON.stringify(specs[plot.dataset.plot]);
-    const spec = JSON.parse(text, (_, value) => (name === "dark" && dark[value]) || value);
+    const spec = JSON.parse(text, (key, value) => {
+      if (key === "legend") return null;
+      return (name === "dark" && typeof value === "string" && dark[value]) || value;
+    });
     delete spec.title;
     spec.width = "container";
-    spec.config = { ...config[name], legend: { disable: true } };
+    spec.config = config[name];
     return spec;
   }
 
+  // Marks of the data that can be seen; bands of knees and touch areas do not count.
   function count(plot) {
-    const marks = [...plot.querySelectorAll("g.role-mark:not(.mark-group) > *")];
+    const groups = "g.role-mark:not(.mark-group):not([class*=knee_]) > *";
+    const marks = [...plot.querySelectorAll(groups)];
     const seen = marks.filter((mark) => mark.getAttribute("opacity") !== "0" &&
       (mark.tagName !== "path" || mark.getAttribute("d")));
     report.marks[plot.dataset.plot] = seen.length;

@@ -246,7 +246,7 @@ fn soft_testbed() -> TestbedSummary {
     testbed(
         SOFT,
         &[
-            ("generator", "10,000 flows, 64 B, open loop", Some(0)),
+            ("generator", "10,000 flows, 64\u{a0}B, open loop", Some(0)),
             ("wire", "memory, 4,096 frames deep", None),
             ("device", "soft, inline", Some(1)),
             ("function", "forward", Some(1)),

@@ -1,0 +1,228 @@
+//! What the page says and in which order, and that texts from outside cannot break it.
+
+#[allow(dead_code)]
+mod sample;
+
+use niclab_report::{Options, ReportError, html};
+use niclab_result::{Environment, Figure, SCHEMA, Summary};
+
+const HOSTILE: &str = "</script><img src=x onerror=alert(1)> \"quoted\" & 'single'";
+
+fn page(summary: &Summary) -> String {
+    html(
+        summary,
+        &sample::environment(),
+        sample::RUN_TOML,
+        &Options::default(),
+    )
+    .unwrap()
+}
+
+/// The page without the scripts at its end, which hold markup of their own.
+fn markup(page: &str) -> &str {
+    page.split_once("id=\"drawings\"").unwrap().0
+}
+
+fn figure_mut(summary: &mut Summary) -> &mut Figure {
+    &mut summary.experiments[0].figures[0]
+}
+
+#[test]
+fn sections_stand_in_reading_order() {
+    let page = page(&sample::summary());
+    let expected = [
+        "<h1>niclab report</h1>",
+        "Partial run.",
+        "<h2 id=\"warnings\">",
+        "<h2 id=\"findings\">",
+        "95 % interval 8.53 to 8.84 Mpps",
+        "<h2 id=\"exp-occupancy\">",
+        "class=\"testbed\"",
+        "id=\"fig-occupancy-throughput-group0\"",
+        "Capacity by group",
+        "<h2 id=\"exp-update\">",
+        "<h2 id=\"devices\">",
+        "rule update in place, meter",
+        "<h2 id=\"environment\">",
+        "<h2 id=\"honesty\">",
+        "generator-limited",
+        "<h2 id=\"reproduce\">",
+        "niclab run run.toml",
+        "University of Washington",
+    ];
+    let mut rest = page.as_str();
+    for text in expected {
+        let place = rest
+            .find(text)
+            .unwrap_or_else(|| panic!("{text} is missing or too early"));
+        rest = &rest[place + text.len()..];
+    }
+}
+
+#[test]
+fn findings_link_to_figures_that_are_there() {
+    let page = page(&sample::summary());
+    let page = markup(&page);
+    let links = page.match_indices("href=\"#").map(|(at, found)| {
+        let target = &page[at + found.len()..];
+        &target[..target.find('"').unwrap()]
+    });
+    let links: Vec<_> = links.collect();
+    assert!(links.contains(&"fig-update-rate"));
+    for link in links {
+        assert!(
+            page.contains(&format!("id=\"{link}\"")),
+            "#{link} leads nowhere"
+        );
+    }
+}
+
+#[test]
+fn every_figure_has_its_data_behind_it() {
+    let summary = sample::summary();
+    let page = page(&summary);
+    let page = markup(&page);
+    let figures: Vec<_> = summary
+        .experiments
+        .iter()
+        .flat_map(|of| &of.figures)
+        .collect();
+    let drawn = figures
+        .iter()
+        .filter(|of| of.series.iter().any(|one| !one.points.is_empty()));
+    assert_eq!(page.matches("class=\"plot\"").count(), drawn.count());
+    assert_eq!(page.matches("class=\"nothing\"").count(), 1);
+    let points: usize = figures
+        .iter()
+        .flat_map(|of| &of.series)
+        .map(|series| series.points.len())
+        .sum();
+    let cells: usize = summary
+        .experiments
+        .iter()
+        .flat_map(|of| &of.tables)
+        .map(|table| table.rows.len())
+        .sum();
+    assert_eq!(page.matches("<tr><td").count(), points + cells);
+}
+
+#[test]
+fn a_whole_run_has_no_banner_and_a_clean_one_says_so() {
+    let mut summary = sample::summary();
+    summary.partial = false;
+    summary.warnings.clear();
+    for experiment in &mut summary.experiments {
+        for series in experiment
+            .figures
+            .iter_mut()
+            .flat_map(|figure| &mut figure.series)
+        {
+            series
+                .points
+                .iter_mut()
+                .for_each(|point| point.marks.clear());
+        }
+    }
+    let page = page(&summary);
+    assert!(!page.contains("Partial run."));
+    assert!(!page.contains("id=\"warnings\""));
+    assert!(page.contains("drawn points carries a mark."));
+}
+
+#[test]
+fn an_empty_summary_is_a_page() {
+    let page = html(
+        &Summary::default(),
+        &Environment::default(),
+        "",
+        &Options::default(),
+    );
+    assert!(page.unwrap().contains("support no finding"));
+}
+
+#[test]
+fn texts_from_outside_cannot_break_the_page() {
+    let mut summary = sample::summary();
+    let plain = page(&summary);
+    let hostile = HOSTILE.to_owned();
+    summary.program.clone_from(&hostile);
+    summary.warnings = vec![hostile.clone()];
+    summary.findings[0].sentence.clone_from(&hostile);
+    summary.experiments[0].name.clone_from(&hostile);
+    summary.experiments[0].testbeds[0].boxes[0]
+        .label
+        .clone_from(&hostile);
+    let figure = figure_mut(&mut summary);
+    figure.title.clone_from(&hostile);
+    figure.series[0].name.clone_from(&hostile);
+    figure.knees[0].label.clone_from(&hostile);
+    figure.x.label.clone_from(&hostile);
+    let environment = Environment {
+        facts: vec![(hostile.clone(), hostile.clone())],
+        ..sample::environment()
+    };
+    let options = Options {
+        title: hostile.clone(),
+        command: hostile.clone(),
+    };
+    let page = html(&summary, &environment, &hostile, &options).unwrap();
+    assert!(!markup(&page).contains("<img"));
+    assert!(!markup(&page).contains("onerror=\""));
+    for element in ["<script", "</script", "<!--"] {
+        let count = |text: &str| text.matches(element).count();
+        assert_eq!(count(&page), count(&plain), "{element}");
+    }
+    assert!(
+        page.contains("&#60;/script&#62;"),
+        "the text itself is still shown"
+    );
+}
+
+#[test]
+fn nothing_is_asked_from_elsewhere() {
+    let page = page(&sample::summary());
+    for attribute in ["src=\"", "@import", "url("] {
+        let style_and_markup = page.split("<script>").map(|part| {
+            part.split_once("</script>")
+                .map_or(part, |(_, markup)| markup)
+        });
+        let markup: String = style_and_markup.collect();
+        assert!(!markup.contains(attribute), "{attribute}");
+    }
+    assert!(page.contains("default-src 'none'"));
+}
+
+#[test]
+fn contradictions_are_refused() {
+    let refuse = |change: &dyn Fn(&mut Summary)| {
+        let mut summary = sample::summary();
+        change(&mut summary);
+        html(&summary, &sample::environment(), "", &Options::default()).unwrap_err()
+    };
+    let error = refuse(&|of| of.schema = SCHEMA + 1);
+    assert!(matches!(error, ReportError::NewerSchema { found } if found == SCHEMA + 1));
+    let error = refuse(&|of| of.experiments[1].figures[0].id = "latency-cdf".to_owned());
+    assert!(matches!(error, ReportError::DuplicateFigure { id } if id == "latency-cdf"));
+    let error = refuse(&|of| figure_mut(of).series[0].points[0].high = Some(f64::NAN));
+    assert!(
+        error
+            .to_string()
+            .starts_with("figure `occupancy-throughput-group0` holds")
+    );
+    let error = refuse(&|of| of.findings[0].interval = Some((0.0, f64::INFINITY)));
+    assert!(
+        error
+            .to_string()
+            .starts_with("finding `soft-full-root` holds")
+    );
+    let error = refuse(&|of| of.experiments[0].tables[0].rows[1].truncate(2));
+    assert!(matches!(
+        error,
+        ReportError::RaggedTable {
+            row: 1,
+            cells: 2,
+            columns: 5,
+            ..
+        }
+    ));
+}

@@ -1,0 +1,122 @@
+//! Specs as snapshots: a change of a figure's look shows in review.
+
+#[allow(dead_code)]
+mod sample;
+
+use niclab_report::{Theme, config, dark_colours, vega_lite};
+use niclab_result::{Figure, Scale, Shape};
+use serde_json::Value;
+
+fn figure(id: &str) -> Figure {
+    let figures = sample::summary()
+        .experiments
+        .into_iter()
+        .flat_map(|of| of.figures);
+    figures.into_iter().find(|figure| figure.id == id).unwrap()
+}
+
+/// A spec with only the first rows of each series, and without the theme, which has its own test.
+fn brief(id: &str) -> Value {
+    let mut figure = figure(id);
+    for series in &mut figure.series {
+        series.points.truncate(2);
+    }
+    let mut spec = vega_lite(&figure);
+    spec.as_object_mut().unwrap().remove("config");
+    spec
+}
+
+#[test]
+fn line_with_marks_and_knee() {
+    insta::assert_json_snapshot!(brief("occupancy-throughput-group0"));
+}
+
+#[test]
+fn boxes() {
+    insta::assert_json_snapshot!(brief("occupancy-latency-group0"));
+}
+
+#[test]
+fn cdf() {
+    insta::assert_json_snapshot!(brief("latency-cdf"));
+}
+
+#[test]
+fn words_and_boxes() {
+    insta::assert_json_snapshot!(brief("latency-application-boxes"));
+}
+
+#[test]
+fn themes() {
+    insta::assert_json_snapshot!([config(Theme::Light), config(Theme::Dark), dark_colours()]);
+}
+
+fn values(spec: &Value) -> &Vec<Value> {
+    spec["data"]["values"].as_array().unwrap()
+}
+
+#[test]
+fn each_point_is_one_row_with_its_glyph() {
+    let spec = vega_lite(&figure("occupancy-throughput-group0"));
+    let of = |series: &str| -> Vec<_> {
+        let rows = values(&spec).iter().filter(|row| row["series"] == series);
+        rows.map(|row| row["glyph"].as_str().unwrap()).collect()
+    };
+    assert_eq!(of("soft, inline"), ["filled"; 12]);
+    assert_eq!(of("ConnectX-5 (published)"), ["hollow"; 9]);
+    let ring = of("ring");
+    let marked: Vec<_> = (0..ring.len())
+        .filter(|at| ring[*at] == "triangle")
+        .collect();
+    assert_eq!(marked, [1, 4, 8]);
+}
+
+#[test]
+fn series_of_one_name_stay_apart() {
+    let mut figure = figure("occupancy-throughput-group0");
+    for series in &mut figure.series {
+        series.name = "same".to_owned();
+        series.device = "soft".to_owned();
+        series.published = false;
+    }
+    let spec = vega_lite(&figure);
+    let domain = spec["encoding"]["color"]["scale"]["domain"]
+        .as_array()
+        .unwrap();
+    assert_eq!(
+        domain,
+        &["same", "same, soft", "same, soft (2)", "same, soft (3)"]
+    );
+}
+
+#[test]
+fn a_colour_of_every_spec_has_a_dark_twin() {
+    let dark = dark_colours();
+    for experiment in sample::summary().experiments {
+        for figure in &experiment.figures {
+            let spec = vega_lite(figure);
+            let range = spec["encoding"]["color"]["scale"]["range"]
+                .as_array()
+                .unwrap();
+            for hue in range {
+                assert!(dark[hue.as_str().unwrap()].is_string(), "{hue}");
+            }
+        }
+    }
+}
+
+#[test]
+fn any_shape_on_any_scale_is_a_spec() {
+    for shape in [Shape::Line, Shape::Box, Shape::Cdf] {
+        for scale in [Scale::Linear, Scale::Log, Scale::Symlog, Scale::Ordinal] {
+            let mut figure = figure("occupancy-latency-group0");
+            figure.x.scale = scale;
+            figure
+                .series
+                .iter_mut()
+                .for_each(|series| series.shape = shape);
+            let points: usize = figure.series.iter().map(|series| series.points.len()).sum();
+            assert_eq!(values(&vega_lite(&figure)).len(), points);
+        }
+    }
+}
