@@ -1,4 +1,4 @@
-//! Bulk look-up: hash all, prefetch all tags, then choose candidates and compare them.
+//! Bulk look-up: prefetch all tags, then choose candidates and compare them chunk by chunk.
 //!
 //! The loops are free functions over slices. Each step visits the keys of a burst in order, so
 //! that of two equal keys the later one never sees an earlier state.
@@ -9,7 +9,6 @@
 #![allow(unsafe_code)]
 
 use crate::grid::{Grid, Position};
-use crate::hash::Hasher;
 use crate::limits::BURST_MAX;
 use crate::shared::View;
 use crate::tags::{Common, Compare, tag_of};
@@ -18,49 +17,33 @@ use crate::tags::{Common, Compare, tag_of};
 /// and 1 M entries: 302 and 104 M/s with 16, 300 and 140 with 32, 268 and 134 with 64.
 const CHUNK: usize = 32;
 
-/// What is looked up: at most `BURST_MAX` keys and, if `given`, as many hashes.
-#[derive(Clone, Copy)]
-pub(crate) struct Query<'a, const W: usize> {
-    pub(crate) given: Option<&'a [u64]>,
-    pub(crate) hasher: &'a Hasher,
-    pub(crate) keys: &'a [[u64; W]],
-}
-
-impl<const W: usize> Query<'_, W> {
-    /// The hashes; `room` takes those that have to be made.
-    #[inline(always)]
-    fn hashes<'a>(&'a self, room: &'a mut [u64; BURST_MAX]) -> &'a [u64] {
-        if let Some(given) = self.given {
-            return given;
-        }
-        for (hash, key) in room.iter_mut().zip(self.keys) {
-            *hash = self.hasher.hash(key);
-        }
-        &room[..self.keys.len()]
-    }
-}
-
-/// Looks up a query; `values` are as many as its keys.
+/// Looks up `keys` by `hashes`: as many, at most `BURST_MAX`, and no more than `values`.
 #[inline]
 pub(crate) fn bulk<const W: usize>(
     view: &View<'_, W>,
-    query: Query<'_, W>,
+    keys: &[[u64; W]],
+    hashes: &[u64],
     values: &mut [u64],
 ) -> u64 {
     match *view {
-        View::Settled(grid) => settled(grid, query, values),
-        View::Growing { .. } => growing(view, query, values),
+        View::Settled(grid) => settled(grid, keys, hashes, values),
+        View::Growing { .. } => growing(view, keys, hashes, values),
     }
 }
 
 #[inline]
-fn settled<const W: usize>(grid: Grid<'_, W>, query: Query<'_, W>, values: &mut [u64]) -> u64 {
+fn settled<const W: usize>(
+    grid: Grid<'_, W>,
+    keys: &[[u64; W]],
+    hashes: &[u64],
+    values: &mut [u64],
+) -> u64 {
     #[cfg(all(target_arch = "x86_64", not(any(loom, miri))))]
     if let Some(wide) = crate::tags::avx2::Avx2::detect() {
         // SAFETY: the processor was just found to have what the function is compiled for.
-        return unsafe { settled_avx2(wide, grid, query, values) };
+        return unsafe { settled_avx2(wide, grid, keys, hashes, values) };
     }
-    settled_by(Common, grid, query, values)
+    settled_by(Common, grid, keys, hashes, values)
 }
 
 #[cfg(all(target_arch = "x86_64", not(any(loom, miri))))]
@@ -68,27 +51,27 @@ fn settled<const W: usize>(grid: Grid<'_, W>, query: Query<'_, W>, values: &mut 
 fn settled_avx2<const W: usize>(
     wide: crate::tags::avx2::Avx2,
     grid: Grid<'_, W>,
-    query: Query<'_, W>,
+    keys: &[[u64; W]],
+    hashes: &[u64],
     values: &mut [u64],
 ) -> u64 {
-    settled_by(wide, grid, query, values)
+    settled_by(wide, grid, keys, hashes, values)
 }
 
 #[inline(always)]
 fn settled_by<C: Compare, const W: usize>(
     compare: C,
     grid: Grid<'_, W>,
-    query: Query<'_, W>,
+    keys: &[[u64; W]],
+    hashes: &[u64],
     values: &mut [u64],
 ) -> u64 {
-    let mut room = [0; BURST_MAX];
-    let hashes = query.hashes(&mut room);
     for hash in hashes {
         grid.prefetch_line(grid.home(*hash));
     }
     // One length for all, so that one bounds check covers an index.
-    let count = hashes.len();
-    let (keys, values) = (&query.keys[..count], &mut values[..count]);
+    let count = keys.len();
+    let (hashes, values) = (&hashes[..count], &mut values[..count]);
     let mut positions = [0; BURST_MAX];
     let (mut hits, mut waiting, mut start) = (0, 0, 0);
     while start < count {
@@ -157,9 +140,12 @@ fn second_look<const W: usize>(grid: Grid<'_, W>, hash: u64, key: &[u64; W]) -> 
 /// While a table grows: the tags and likely entries are prefetched, then each key is looked up
 /// by itself in the array or arrays that may hold it.
 #[inline(never)]
-fn growing<const W: usize>(view: &View<'_, W>, query: Query<'_, W>, values: &mut [u64]) -> u64 {
-    let mut room = [0; BURST_MAX];
-    let hashes = query.hashes(&mut room);
+fn growing<const W: usize>(
+    view: &View<'_, W>,
+    keys: &[[u64; W]],
+    hashes: &[u64],
+    values: &mut [u64],
+) -> u64 {
     for hash in hashes {
         let grid = view.first(*hash);
         grid.prefetch_line(grid.home(*hash));
@@ -171,7 +157,7 @@ fn growing<const W: usize>(view: &View<'_, W>, query: Query<'_, W>, values: &mut
         }
     }
     let mut hits = 0;
-    for (index, (hash, key)) in hashes.iter().zip(query.keys).enumerate() {
+    for (index, (hash, key)) in hashes.iter().zip(keys).enumerate() {
         if let Some((grid, position)) = view.find(*hash, key) {
             values[index] = grid.value(position);
             hits |= 1 << index;

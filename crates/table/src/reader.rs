@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::bulk::{Query, bulk};
+use crate::bulk::bulk;
 use crate::domain::Participant;
 use crate::limits::BURST_MAX;
 use crate::shared::Shared;
@@ -57,7 +57,12 @@ impl<const W: usize> Reader<W> {
         values: &mut [u64],
     ) -> u64 {
         assert!(keys.len() <= BURST_MAX && keys.len() <= values.len(), "burst too long");
-        self.bulk(participant, keys, None, values)
+        let view = self.shared.view(participant);
+        let mut hashes = [0; BURST_MAX];
+        for (hash, key) in hashes.iter_mut().zip(keys) {
+            *hash = self.hash(key);
+        }
+        bulk(&view, keys, &hashes[..keys.len()], values)
     }
 
     /// [`lookup_bulk`](Self::lookup_bulk) with hashes from [`hash`](Self::hash); a wrong hash
@@ -76,19 +81,6 @@ impl<const W: usize> Reader<W> {
     ) -> u64 {
         assert!(keys.len() <= BURST_MAX && keys.len() <= values.len(), "burst too long");
         assert_eq!(keys.len(), hashes.len(), "one hash for each key");
-        self.bulk(participant, keys, Some(hashes), values)
-    }
-
-    #[inline(always)]
-    fn bulk(
-        &self,
-        participant: &Participant,
-        keys: &[[u64; W]],
-        given: Option<&[u64]>,
-        values: &mut [u64],
-    ) -> u64 {
-        let query = Query { given, hasher: &self.shared.hasher, keys };
-        bulk(&self.shared.view(participant), query, &mut values[..keys.len()])
+        bulk(&self.shared.view(participant), keys, hashes, values)
     }
 }
-
