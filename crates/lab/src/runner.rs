@@ -1,0 +1,512 @@
+//! Carries a run out: brings devices into their states, offers loads, stores what was seen.
+//!
+//! The runner reads no clock and never sleeps: the time and the wish to stop come from its
+//! [`Host`]. What is finished is stored before the next trial begins; what a store holds already is
+//! not measured again. A device that breaks is recorded and left out, the others go on.
+
+mod search;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use niclab_device::{DeviceError, Latency, Load, Plan, Rate, Setup, SetupReport, Testbed};
+use niclab_result::{Directory, Outcome, Point, ResultError, SCHEMA, Sample};
+
+use crate::estimate;
+use crate::measure;
+use crate::run::{ExperimentRun, PlannedRate, Run, Trial, Visit, is_able};
+use crate::statistics;
+
+/// Name of the sample that says how the rules went in.
+pub const SETUP: &str = "setup";
+
+/// Where the runner gets the time from, and whom it tells.
+pub trait Host {
+    /// Nanoseconds since the Unix epoch.
+    fn time_unix_ns(&mut self) -> u64;
+    /// `true` when the user wants to stop: what is finished is kept.
+    fn is_stopped(&mut self) -> bool;
+    /// Something happened.
+    fn progress(&mut self, event: Event<'_>);
+}
+
+/// What a [`Host`] is told.
+#[derive(Debug)]
+pub enum Event<'a> {
+    /// An experiment begins.
+    Started {
+        /// Its name.
+        experiment: &'a str,
+        /// How long it will take, seconds.
+        estimate_s: f64,
+    },
+    /// A sample is stored.
+    Stored {
+        /// The sample.
+        sample: &'a Sample,
+        /// How much is done of what was estimated, 0 to 1.
+        done_ratio: f64,
+        /// How long it will still take, seconds, at the pace so far.
+        remaining_s: f64,
+    },
+    /// A device is left out from here on.
+    Dropped {
+        /// The device.
+        device: &'a str,
+        /// Why, with the remedy.
+        reason: &'a str,
+    },
+}
+
+/// Where samples go.
+pub trait Store {
+    /// Keeps a sample; it is safe when this returns.
+    fn append(&mut self, sample: &Sample, latency: Option<&Latency>) -> Result<(), ResultError>;
+}
+
+impl Store for Directory {
+    fn append(&mut self, sample: &Sample, latency: Option<&Latency>) -> Result<(), ResultError> {
+        Directory::append(self, sample, latency.map(|latency| &latency.0))
+    }
+}
+
+/// A device of the run with its testbed, in the order of [`Run::devices`].
+pub type Bed<'a> = Option<&'a mut dyn Testbed>;
+
+/// How a run ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ended {
+    /// Everything is measured.
+    Complete,
+    /// The budget was used up: later repeats are missing.
+    OutOfTime,
+    /// The user stopped it.
+    Stopped,
+}
+
+/// Carries out what is missing of `run`: everything but `done`, the samples of an earlier part.
+///
+/// `beds` are the testbeds in the order of `run.devices`; `None` for one that could not be opened.
+pub fn execute(
+    run: &Run,
+    beds: &mut [Bed<'_>],
+    done: &[Sample],
+    store: &mut dyn Store,
+    host: &mut dyn Host,
+) -> Result<Ended, ResultError> {
+    let mut ended = Ended::Complete;
+    let mut order = done.iter().map(|sample| sample.order + 1).max().unwrap_or(0);
+    for experiment in &run.experiments {
+        let mut runner = Runner::new(run, experiment, done, store, host, order);
+        runner.restore(done);
+        ended = runner.execute(beds)?;
+        order = runner.order;
+        if ended == Ended::Stopped {
+            break;
+        }
+    }
+    Ok(ended)
+}
+
+/// Tells one measurement from all others.
+type Key = (String, String, u32, String);
+
+fn key(device: &str, trial: &str, repeat: u32, point: &Point) -> Key {
+    // The words of a point are unique: its map is ordered.
+    let place = point.iter().map(|(axis, at)| format!("{axis}={at} ")).collect();
+    (device.to_string(), trial.to_string(), repeat, place)
+}
+
+/// What a device is known to be unable to do, or to be.
+#[derive(Default)]
+struct State {
+    /// Broken or absent: left out.
+    gone: bool,
+    /// The set-up it is in.
+    setup: Option<Setup>,
+    /// What it said of that set-up, as far as it bears on the samples.
+    refusal: Option<String>,
+    /// Trials it cannot make, such as `latency`.
+    unable: BTreeSet<String>,
+    /// It has no rules.
+    no_rules: bool,
+}
+
+struct Runner<'a> {
+    run: &'a Run,
+    experiment: &'a ExperimentRun,
+    store: &'a mut dyn Store,
+    host: &'a mut dyn Host,
+    states: Vec<State>,
+    /// Measured so far.
+    done: BTreeMap<Key, Sample>,
+    order: u64,
+    start_ns: u64,
+    /// Estimated seconds that are behind us, and those of them that were measured just now.
+    past_s: f64,
+    worked_s: f64,
+}
+
+/// What is to be measured, and where.
+struct Place<'a> {
+    device: usize,
+    trial: &'a str,
+    repeat: u32,
+    point: &'a Point,
+}
+
+impl<'a> Runner<'a> {
+    fn new(
+        run: &'a Run,
+        experiment: &'a ExperimentRun,
+        done: &[Sample],
+        store: &'a mut dyn Store,
+        host: &'a mut dyn Host,
+        order: u64,
+    ) -> Runner<'a> {
+        let start_ns = host.time_unix_ns();
+        let states = run.devices.iter().map(|_| State::default()).collect();
+        let finished = done.iter().filter(|sample| {
+            sample.experiment == experiment.name
+                && !matches!(sample.outcome, Outcome::Failed { .. })
+        });
+        let done = finished
+            .map(|s| (key(&s.device, &s.trial, s.repeat, &s.point), s.clone()))
+            .collect();
+        let (past_s, worked_s) = (0.0, 0.0);
+        Runner { run, experiment, store, host, states, done, order, start_ns, past_s, worked_s }
+    }
+
+    /// What earlier samples say of the devices.
+    fn restore(&mut self, done: &[Sample]) {
+        for sample in done.iter().filter(|s| s.experiment == self.experiment.name) {
+            let device = self.run.devices.iter().position(|d| d.name == sample.device);
+            if let (Some(device), Outcome::NotSupported { capability }) = (device, &sample.outcome) {
+                self.states[device].learn(&sample.trial, capability);
+            }
+        }
+    }
+
+    fn execute(&mut self, beds: &mut [Bed<'_>]) -> Result<Ended, ResultError> {
+        let estimate_s = self.experiment.estimate_s;
+        self.host.progress(Event::Started { experiment: &self.experiment.name, estimate_s });
+        self.record_absent(beds)?;
+        self.record_without_rules()?;
+        for visit in &self.experiment.order {
+            if let Some(ended) = self.end() {
+                return Ok(ended);
+            }
+            self.visit(beds, visit)?;
+        }
+        for at in 0..self.experiment.knees.len() {
+            for device in 0..self.run.devices.len() {
+                if let Some(ended) = self.end() {
+                    return Ok(ended);
+                }
+                if let Some(ended) = self.search(beds, at, device)? {
+                    return Ok(ended);
+                }
+            }
+        }
+        Ok(Ended::Complete)
+    }
+
+    /// Whether it is time to end, and how.
+    fn end(&mut self) -> Option<Ended> {
+        if self.host.is_stopped() {
+            return Some(Ended::Stopped);
+        }
+        let budget_s = self.experiment.budget_s? as f64;
+        (self.elapsed_s() > budget_s).then_some(Ended::OutOfTime)
+    }
+
+    fn elapsed_s(&mut self) -> f64 {
+        self.host.time_unix_ns().saturating_sub(self.start_ns) as f64 / 1e9
+    }
+
+    /// One failed sample for each device that could not be opened.
+    fn record_absent(&mut self, beds: &[Bed<'_>]) -> Result<(), ResultError> {
+        for (device, described) in self.run.devices.iter().enumerate() {
+            if beds.get(device).is_some_and(Option::is_some) {
+                continue;
+            }
+            let reason = described.absent.clone().unwrap_or_else(|| "it was not opened".into());
+            self.drop_device(device, reason, SETUP, 0, &Point::new())?;
+        }
+        Ok(())
+    }
+
+    /// One result for each device that said beforehand that it has no rules.
+    fn record_without_rules(&mut self) -> Result<(), ResultError> {
+        let experiment = self.experiment;
+        for (device, described) in self.run.devices.iter().enumerate() {
+            let cannot = |trial: &&Trial| !is_able(described, &experiment.setups[trial.setup]);
+            let Some(trial) = experiment.trials.iter().find(cannot) else { continue };
+            if self.states[device].gone || self.states[device].no_rules {
+                continue;
+            }
+            let point = setup_point(&trial.point);
+            let place = Place { device, trial: SETUP, repeat: 0, point: &point };
+            let error = DeviceError::NotSupported { capability: "rules".into() };
+            self.record_error(&place, error)?;
+        }
+        Ok(())
+    }
+
+    fn visit(&mut self, beds: &mut [Bed<'_>], visit: &Visit) -> Result<(), ResultError> {
+        let experiment = self.experiment;
+        let Some(setup) = experiment.setup_of(visit) else { return Ok(()) };
+        let estimate_s = estimate::setup_s(setup);
+        self.past_s += estimate_s;
+        let repeat = visit.repeat as u32;
+        let mut is_set_up = None;
+        for &at in &visit.trials {
+            let trial = &experiment.trials[at];
+            let place =
+                Place { device: visit.device, trial: trial.kind.name(), repeat, point: &trial.point };
+            let trial_s = estimate::trial_s(experiment, trial);
+            if self.is_done(&place) {
+                self.past_s += trial_s;
+                continue;
+            }
+            if is_set_up.is_none() {
+                self.worked_s += estimate_s;
+                let point = setup_point(&trial.point);
+                let place = Place { trial: SETUP, point: &point, ..place };
+                is_set_up = Some(self.set_up(beds, setup, &place)?);
+            }
+            self.past_s += trial_s;
+            self.worked_s += trial_s;
+            if self.host.is_stopped() {
+                break;
+            }
+            if is_set_up == Some(true) && !self.is_unable(&place) {
+                self.trial(beds, trial, &place)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn is_done(&self, place: &Place<'_>) -> bool {
+        let name = &self.run.devices[place.device].name;
+        self.done.contains_key(&key(name, place.trial, place.repeat, place.point))
+    }
+
+    fn is_unable(&self, place: &Place<'_>) -> bool {
+        let state = &self.states[place.device];
+        state.gone || state.unable.contains(place.trial)
+    }
+
+    /// Brings the device into the state; `false` where that is not to be had.
+    fn set_up(
+        &mut self,
+        beds: &mut [Bed<'_>],
+        setup: &Setup,
+        place: &Place<'_>,
+    ) -> Result<bool, ResultError> {
+        let state = &self.states[place.device];
+        if state.gone || (state.no_rules && !setup.rules.is_empty()) {
+            return Ok(false);
+        }
+        if state.setup.as_ref() == Some(setup) {
+            return Ok(true);
+        }
+        let Some(Some(bed)) = beds.get_mut(place.device) else { return Ok(false) };
+        self.states[place.device].setup = None;
+        match bed.setup(setup) {
+            Err(error) => self.record_error(place, error).map(|()| false),
+            Ok(report) => {
+                self.states[place.device].setup = Some(setup.clone());
+                self.states[place.device].refusal = refusal(&report);
+                if setup.rules.is_empty() || self.is_done(place) {
+                    return Ok(true);
+                }
+                let mut sample = self.sample(place, outcome(&refusal(&report)));
+                sample.metrics = measure::setup_metrics(&report);
+                self.keep(sample, None).map(|()| true)
+            }
+        }
+    }
+
+    /// Makes one trial of the sweep.
+    fn trial(
+        &mut self,
+        beds: &mut [Bed<'_>],
+        trial: &Trial,
+        place: &Place<'_>,
+    ) -> Result<(), ResultError> {
+        let mut load = self.experiment.loads[trial.load].clone();
+        load.rate = match trial.rate {
+            PlannedRate::Saturate => Rate::Saturate,
+            PlannedRate::ShareOf { of, share } => match self.maximum_pps(place.device, of) {
+                Some(maximum_pps) => Rate::Pps(maximum_pps * share),
+                None => {
+                    let reason = "the maximum of this point was not measured; its `saturate` \
+                                  trial says why"
+                        .to_string();
+                    let sample = self.sample(place, Outcome::Failed { reason });
+                    return self.keep(sample, None);
+                }
+            },
+        };
+        self.offer(beds, &load, place).map(drop)
+    }
+
+    /// Median throughput that trial `of` has shown so far, above 0.
+    fn maximum_pps(&self, device: usize, of: usize) -> Option<f64> {
+        let trial = &self.experiment.trials[of];
+        let name = &self.run.devices[device].name;
+        let repeats = 0..self.experiment.repeats;
+        let samples = repeats
+            .filter_map(|r| self.done.get(&key(name, trial.kind.name(), r, &trial.point)));
+        let values: Vec<f64> =
+            samples.filter_map(|s| s.metrics.get("throughput_pps")).map(|q| q.value).collect();
+        statistics::median(&values).filter(|maximum| *maximum > 0.0)
+    }
+
+    /// Offers a load and stores what was seen; the throughput, where it was measured.
+    fn offer(
+        &mut self,
+        beds: &mut [Bed<'_>],
+        load: &Load,
+        place: &Place<'_>,
+    ) -> Result<Option<f64>, ResultError> {
+        let Some(Some(bed)) = beds.get_mut(place.device) else { return Ok(None) };
+        let outcome = outcome(&self.states[place.device].refusal);
+        let mut sample = self.sample(place, outcome);
+        match bed.run(load, &Plan::Rest) {
+            Err(error) => self.record_error(place, error).map(|()| None),
+            Ok(observation) => {
+                sample.metrics = measure::metrics(&observation);
+                sample.marks = measure::marks(&observation);
+                sample.load = json(load);
+                sample.counters = serde_json::json!({
+                    "generator": json(&observation.generator),
+                    "device": json(&observation.device),
+                    "sink": json(&observation.sink),
+                });
+                sample.honesty = json(&observation.honesty);
+                sample.slices = json(&observation.slices);
+                let latency = observation.latency.as_ref().filter(|latency| !latency.0.is_empty());
+                sample.latency_tag = latency.map(|_| format!("s{}", sample.order));
+                let throughput_pps = sample.metrics.get("throughput_pps").map(|q| q.value);
+                self.keep(sample, latency).map(|()| throughput_pps)
+            }
+        }
+    }
+
+    /// Notes what a device cannot do, or that it is gone.
+    fn record_error(&mut self, place: &Place<'_>, error: DeviceError) -> Result<(), ResultError> {
+        match &error {
+            DeviceError::NotSupported { capability } => {
+                self.states[place.device].learn(place.trial, capability);
+                let capability = capability.clone();
+                let sample = self.sample(place, Outcome::NotSupported { capability });
+                self.keep(sample, None)
+            }
+            DeviceError::BadLoad { .. } => {
+                let sample = self.sample(place, Outcome::Failed { reason: error.to_string() });
+                self.keep(sample, None)
+            }
+            _ => {
+                let Place { device, trial, repeat, point } = place;
+                self.drop_device(*device, error.to_string(), trial, *repeat, point)
+            }
+        }
+    }
+
+    fn drop_device(
+        &mut self,
+        device: usize,
+        reason: String,
+        trial: &str,
+        repeat: u32,
+        point: &Point,
+    ) -> Result<(), ResultError> {
+        self.states[device].gone = true;
+        let place = Place { device, trial, repeat, point };
+        let sample = self.sample(&place, Outcome::Failed { reason: reason.clone() });
+        self.keep(sample, None)?;
+        let device = &self.run.devices[device].name;
+        self.host.progress(Event::Dropped { device, reason: &reason });
+        Ok(())
+    }
+
+    fn sample(&mut self, place: &Place<'_>, outcome: Outcome) -> Sample {
+        Sample {
+            schema: SCHEMA,
+            order: self.order,
+            time_unix_ns: self.host.time_unix_ns(),
+            experiment: self.experiment.name.clone(),
+            device: self.run.devices[place.device].name.clone(),
+            point: place.point.clone(),
+            trial: place.trial.to_string(),
+            repeat: place.repeat,
+            outcome,
+            metrics: Default::default(),
+            marks: Vec::new(),
+            load: serde_json::Value::Null,
+            counters: serde_json::Value::Null,
+            honesty: serde_json::Value::Null,
+            slices: serde_json::Value::Null,
+            latency_tag: None,
+        }
+    }
+
+    fn keep(&mut self, sample: Sample, latency: Option<&Latency>) -> Result<(), ResultError> {
+        self.store.append(&sample, latency)?;
+        self.order += 1;
+        let (done_ratio, remaining_s) = self.outlook();
+        self.host.progress(Event::Stored { sample: &sample, done_ratio, remaining_s });
+        self.done
+            .insert(key(&sample.device, &sample.trial, sample.repeat, &sample.point), sample);
+        Ok(())
+    }
+
+    /// Share done, and seconds still to come at the pace so far.
+    fn outlook(&mut self) -> (f64, f64) {
+        let estimate_s = self.experiment.estimate_s.max(f64::MIN_POSITIVE);
+        let done_ratio = (self.past_s / estimate_s).clamp(0.0, 1.0);
+        let pace = if self.worked_s > 0.0 { self.elapsed_s() / self.worked_s } else { 1.0 };
+        (done_ratio, (estimate_s - self.past_s).max(0.0) * pace)
+    }
+}
+
+impl State {
+    fn learn(&mut self, trial: &str, capability: &str) {
+        match (trial, capability) {
+            (_, "rules") => self.no_rules = true,
+            (SETUP, _) => {}
+            _ => {
+                self.unable.insert(trial.to_string());
+            }
+        }
+    }
+}
+
+/// The coordinates of a set-up: what the traffic is plays no part in it.
+fn setup_point(point: &Point) -> Point {
+    let of_setup = |axis: &str| !matches!(axis, "frame" | "flows");
+    point.iter().filter(|(axis, _)| of_setup(axis)).map(|(a, c)| (a.clone(), c.clone())).collect()
+}
+
+fn refusal(report: &SetupReport) -> Option<String> {
+    let refused = report.rules_refused;
+    let said = report.refusal.as_deref().unwrap_or("no reason given");
+    (refused > 0).then(|| format!("{refused} rules refused: {said}"))
+}
+
+fn outcome(refusal: &Option<String>) -> Outcome {
+    match refusal {
+        None => Outcome::Measured,
+        Some(reason) => Outcome::Refused { reason: reason.clone() },
+    }
+}
+
+/// A document of the device as it stands in a sample; one that is no JSON is left out.
+fn json<T: serde::Serialize>(document: &T) -> serde_json::Value {
+    serde_json::to_value(document).unwrap_or_default()
+}
+
+#[cfg(test)]
+#[path = "runner_tests.rs"]
+mod tests;

@@ -1,0 +1,183 @@
+//! Searches for knees on a device: each question is a set-up, and trials where throughput decides.
+
+use niclab_device::Rate;
+use niclab_result::{Coordinate, Outcome, Point, ResultError};
+
+use super::{Bed, Ended, Place, Runner};
+use crate::estimate;
+use crate::knee::{self, Found};
+use crate::run::Knee;
+use crate::spec::KneeKind;
+use crate::statistics;
+
+/// Name of the samples that ask whether the device takes a number of rules.
+pub const CAPACITY: &str = "capacity";
+/// Name of the samples at a number of rules whose throughput is judged.
+pub const PROBE: &str = "knee-probe";
+/// Name of the samples with the default rules only, made beside each probe.
+pub const PLATEAU: &str = "knee-plateau";
+
+impl Runner<'_> {
+    /// Searches knee `at` on `device`; the samples of its questions are its result. Says so where
+    /// it was cut short: after `--resume` it goes on, for its questions are stored.
+    pub(super) fn search(
+        &mut self,
+        beds: &mut [Bed<'_>],
+        at: usize,
+        device: usize,
+    ) -> Result<Option<Ended>, ResultError> {
+        let experiment = self.experiment;
+        let knee = &experiment.knees[at];
+        if self.states[device].gone || self.states[device].no_rules {
+            return Ok(None);
+        }
+        let mut failure = None;
+        let found = bracket(knee, |rules| {
+            let answer = match knee.spec.kind {
+                KneeKind::Capacity => self.takes(beds, knee, device, rules),
+                KneeKind::Throughput => self.is_fast(beds, knee, device, rules),
+            };
+            answer.unwrap_or_else(|error| {
+                failure = Some(error);
+                None
+            })
+        });
+        let estimate_s = estimate::knee_s(experiment, knee);
+        self.past_s += estimate_s;
+        self.worked_s += estimate_s;
+        match failure {
+            Some(error) => Err(error),
+            None if found == Found::Stopped => Ok(self.end()),
+            None => Ok(None),
+        }
+    }
+
+    /// `true` where the device takes all of `rules`.
+    fn takes(
+        &mut self,
+        beds: &mut [Bed<'_>],
+        knee: &Knee,
+        device: usize,
+        rules: u32,
+    ) -> Result<Option<bool>, ResultError> {
+        let point = capacity_point(knee, rules);
+        let place = Place { device, trial: CAPACITY, repeat: 0, point: &point };
+        if !self.is_done(&place) {
+            if self.end().is_some() {
+                return Ok(None);
+            }
+            // Asked anew even where the device is in that state already: the answer is the sample.
+            self.states[device].setup = None;
+            let setup = knee.place.with_rules(rules).setup(knee.seed, 64);
+            if !self.set_up(beds, &setup, &place)? {
+                return Ok(None);
+            }
+        }
+        let name = &self.run.devices[device].name;
+        let sample = self.done.get(&super::key(name, CAPACITY, 0, &point));
+        Ok(sample.and_then(|sample| is_taken(&sample.outcome)))
+    }
+
+    /// `true` where throughput at `rules` is at least the share of the plateau; the median of pairs
+    /// decides, each made of two trials one after the other.
+    fn is_fast(
+        &mut self,
+        beds: &mut [Bed<'_>],
+        knee: &Knee,
+        device: usize,
+        rules: u32,
+    ) -> Result<Option<bool>, ResultError> {
+        let low = knee::rules_min(&knee.spec);
+        if rules == low {
+            return Ok(Some(true));
+        }
+        let mut ratios = Vec::new();
+        for pair in 0..knee.spec.pairs.max(1) {
+            let point = self.knee_point(knee, rules);
+            // The plateau stands before the probe in even pairs and behind it in odd ones, so that
+            // drift favours neither.
+            let mut two = [(PLATEAU, low), (PROBE, rules)];
+            if pair % 2 == 1 {
+                two.reverse();
+            }
+            for (trial, installed) in two {
+                let place = Place { device, trial, repeat: pair, point: &point };
+                if !self.probe(beds, knee, &place, installed)? {
+                    return Ok(None);
+                }
+            }
+            let pps = |trial| self.throughput_pps(device, trial, pair, &point);
+            let (Some(probe), Some(plateau)) = (pps(PROBE), pps(PLATEAU)) else { return Ok(None) };
+            ratios.push((probe, plateau));
+        }
+        Ok(is_in_front(knee, ratios))
+    }
+
+    /// Measures one half of a pair where it is not there yet; `false` where that cannot be.
+    fn probe(
+        &mut self,
+        beds: &mut [Bed<'_>],
+        knee: &Knee,
+        place: &Place<'_>,
+        rules: u32,
+    ) -> Result<bool, ResultError> {
+        if self.is_done(place) {
+            return Ok(true);
+        }
+        if self.end().is_some() {
+            return Ok(false);
+        }
+        let at = knee.place.with_rules(rules);
+        let setup_point = super::setup_point(&at.point());
+        let set_up = Place { trial: super::SETUP, point: &setup_point, ..*place };
+        if !self.set_up(beds, &at.setup(knee.seed, 64), &set_up)? || self.end().is_some() {
+            return Ok(false);
+        }
+        let mut load = self.experiment.loads[knee.load].clone();
+        load.rate = Rate::Saturate;
+        Ok(self.offer(beds, &load, place)?.is_some())
+    }
+
+    fn throughput_pps(&self, device: usize, trial: &str, pair: u32, point: &Point) -> Option<f64> {
+        let name = &self.run.devices[device].name;
+        let sample = self.done.get(&super::key(name, trial, pair, point))?;
+        sample.metrics.get("throughput_pps").map(|quantity| quantity.value)
+    }
+
+    fn knee_point(&self, knee: &Knee, rules: u32) -> Point {
+        let mut point = knee.place.with_rules(rules).point();
+        let frame = match &self.experiment.loads[knee.load].trace {
+            Some(_) => Coordinate::Word("trace".into()),
+            None => Coordinate::Number(64.0),
+        };
+        point.insert("frame".into(), frame);
+        point
+    }
+}
+
+/// The bisection of a knee with the questions answered by `is_in_front`.
+pub(crate) fn bracket(knee: &Knee, is_in_front: impl FnMut(u32) -> Option<bool>) -> Found {
+    let low = knee::rules_min(&knee.spec);
+    knee::bisect(low, knee.spec.rules_max.max(low + 1), knee.spec.width, is_in_front)
+}
+
+/// What pairs of throughputs, at the probe and on the plateau, say; `None` where there are none.
+pub(crate) fn is_in_front(knee: &Knee, pairs: Vec<(f64, f64)>) -> Option<bool> {
+    let (probes, plateaus): (Vec<f64>, Vec<f64>) = pairs.into_iter().unzip();
+    let ratio = statistics::paired_ratio(&probes, &plateaus)?;
+    Some(ratio.median >= knee.spec.share)
+}
+
+/// Coordinates of a question for capacity: no traffic plays a part in it.
+pub(crate) fn capacity_point(knee: &Knee, rules: u32) -> Point {
+    super::setup_point(&knee.place.with_rules(rules).point())
+}
+
+/// Whether all rules were taken; `None` where that was not found out.
+pub(crate) fn is_taken(outcome: &Outcome) -> Option<bool> {
+    match outcome {
+        Outcome::Measured => Some(true),
+        Outcome::Refused { .. } => Some(false),
+        Outcome::NotSupported { .. } | Outcome::Failed { .. } => None,
+    }
+}

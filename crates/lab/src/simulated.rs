@@ -1,0 +1,256 @@
+//! A device in virtual time with a known answer to every question: what the tests measure.
+
+use std::cell::Cell;
+use std::rc::Rc;
+use std::time::Duration;
+
+use niclab_device::{
+    About, DeviceError, Honesty, Latency, Load, Observation, Place, Plan, Rate, RuleBlock, Setup,
+    SetupReport, Slice, Testbed,
+};
+use niclab_result::{ResultError, Sample};
+use rand::{RngExt, SeedableRng};
+use rand_xoshiro::Xoshiro256PlusPlus;
+
+use crate::run::RunDevice;
+use crate::runner::{Event, Host, Store};
+
+/// What the device is like.
+#[derive(Clone, Debug)]
+pub struct Nature {
+    pub name: &'static str,
+    pub not_supported: Vec<&'static str>,
+    /// Rules that group 0 takes.
+    pub capacity: u64,
+    /// Throughput in front of the knee.
+    pub plateau_pps: f64,
+    /// More rules than this in a group are behind the knee.
+    pub knee_rules: u64,
+    /// Throughput behind the knee, as a share of the plateau.
+    pub behind_share: f64,
+    /// What is left of the throughput with each further group.
+    pub group_share: f64,
+    /// What the generator can do.
+    pub generator_pps: f64,
+    /// Frames lost at any rate.
+    pub loss_ratio: f64,
+    /// Every trial differs by up to this share.
+    pub noise: f64,
+    /// Latency of an idle device.
+    pub latency_ns: u64,
+    /// Works for so many trials.
+    pub trials_max: u32,
+    /// Every so many-th trial meets a stall.
+    pub stall_every: u32,
+}
+
+impl Default for Nature {
+    fn default() -> Nature {
+        Nature {
+            name: "simulated",
+            not_supported: Vec::new(),
+            capacity: 65_536,
+            plateau_pps: 10e6,
+            knee_rules: 55_705,
+            behind_share: 0.1,
+            group_share: 0.9,
+            generator_pps: 40e6,
+            loss_ratio: 0.0,
+            noise: 0.02,
+            latency_ns: 2_000,
+            trials_max: u32::MAX,
+            stall_every: u32::MAX,
+        }
+    }
+}
+
+/// The device. Its clock is shared with its host.
+pub struct Simulated {
+    about: About,
+    pub nature: Nature,
+    pub setups: u32,
+    pub trials: u32,
+    groups: Vec<u64>,
+    clock_ns: Rc<Cell<u64>>,
+    random: Xoshiro256PlusPlus,
+}
+
+impl Simulated {
+    pub fn new(nature: Nature, clock_ns: Rc<Cell<u64>>) -> Simulated {
+        let not_supported = nature.not_supported.iter().map(|word| word.to_string()).collect();
+        let places = ["generator", "device", "sink"].map(|role| Place {
+            role: role.into(),
+            label: format!("simulated {role}"),
+            core: None,
+        });
+        let about =
+            About { name: nature.name.into(), facts: Vec::new(), places: places.into(), not_supported };
+        let random = Xoshiro256PlusPlus::seed_from_u64(nature.name.len() as u64);
+        Simulated { about, nature, setups: 0, trials: 0, groups: Vec::new(), clock_ns, random }
+    }
+
+    /// As a run describes it.
+    pub fn described(&self) -> RunDevice {
+        RunDevice { name: self.about.name.clone(), absent: None, about: self.about.clone() }
+    }
+
+    fn pass(&self, time: Duration) {
+        self.clock_ns.set(self.clock_ns.get() + time.as_nanos() as u64);
+    }
+
+    fn lacks(&self, capability: &str) -> bool {
+        self.nature.not_supported.contains(&capability)
+    }
+
+    /// What the device can do in its present state.
+    fn able_pps(&self) -> f64 {
+        let knee = self.groups.iter().any(|rules| *rules > self.nature.knee_rules);
+        let behind = if knee { self.nature.behind_share } else { 1.0 };
+        let chain = self.groups.len().saturating_sub(2) as i32;
+        self.nature.plateau_pps * behind * self.nature.group_share.powi(chain)
+    }
+}
+
+impl Testbed for Simulated {
+    fn about(&self) -> &About {
+        &self.about
+    }
+
+    fn setup(&mut self, setup: &Setup) -> Result<SetupReport, DeviceError> {
+        self.setups += 1;
+        if self.lacks("rules") && !setup.rules.is_empty() {
+            return Err(DeviceError::NotSupported { capability: "rules".into() });
+        }
+        self.groups.clear();
+        let mut report = SetupReport::default();
+        for block in &setup.rules {
+            let (group, count) = match block {
+                RuleBlock::Any { group, .. } => (*group as usize, 1),
+                RuleBlock::FiveTuples { group, count, .. } => (*group as usize, u64::from(*count)),
+            };
+            self.groups.resize(self.groups.len().max(group + 1), 0);
+            let room = if group == 0 { self.nature.capacity } else { u64::MAX };
+            let taken = count.min(room - self.groups[group]);
+            self.groups[group] += taken;
+            report.rules_installed += taken;
+            report.rules_refused += count - taken;
+        }
+        report.refusal = (report.rules_refused > 0).then(|| "group 0 is full".into());
+        report.install = Duration::from_nanos(500 * (report.rules_installed + report.rules_refused));
+        report.rule_bytes = Some(report.rules_installed * 128);
+        self.pass(report.install);
+        Ok(report)
+    }
+
+    fn run(&mut self, load: &Load, _: &Plan) -> Result<Observation, DeviceError> {
+        self.trials += 1;
+        if self.trials > self.nature.trials_max {
+            let device = self.about.name.clone();
+            return Err(DeviceError::Broken { device, reason: "it went away".into() });
+        }
+        if self.lacks("latency") && load.rate != Rate::Saturate {
+            return Err(DeviceError::NotSupported { capability: "latency".into() });
+        }
+        self.pass(Duration::from_nanos(load.duration_ns + load.warmup_ns));
+        let noise = 1.0 + self.random.random_range(-1.0..=1.0) * self.nature.noise;
+        // Ten gigabits a second, as a link would have it.
+        let link_pps = load.sizes.pps(10.0, niclab_packet::size::RateLevel::L1);
+        let able_pps = (self.able_pps() * noise).min(link_pps);
+        let planned_pps = match load.rate {
+            Rate::Saturate => able_pps.min(self.nature.generator_pps),
+            Rate::Pps(pps) => pps,
+        };
+        Ok(self.observe(load, planned_pps, able_pps))
+    }
+}
+
+impl Simulated {
+    fn observe(&mut self, load: &Load, planned_pps: f64, able_pps: f64) -> Observation {
+        let frames = |pps: f64| (pps * load.duration_ns as f64 / 1e9).round() as u64;
+        let planned = frames(planned_pps);
+        let offered = planned.min(frames(self.nature.generator_pps));
+        let received = (offered.min(frames(able_pps)) as f64 * (1.0 - self.nature.loss_ratio)) as u64;
+        let mut latency = Latency::new();
+        let queued = if planned_pps >= able_pps { 50 } else { 1 };
+        for step in 1..=1_000 {
+            latency.record((self.nature.latency_ns + step * 3) * queued);
+        }
+        let disturbed = self.trials % self.nature.stall_every == 0;
+        let size = load.sizes.mean();
+        Observation {
+            planned,
+            offered,
+            unsent: planned - offered,
+            received,
+            offered_bytes: (offered as f64 * size) as u64,
+            received_bytes: (received as f64 * size) as u64,
+            lost: offered - received,
+            rx_missed: offered - received,
+            duration_ns: load.duration_ns,
+            latency: (!self.lacks("latency")).then_some(latency),
+            slices: vec![Slice { offered, received, disturbed, ..Slice::default() }],
+            honesty: Honesty {
+                achieved_ratio: offered as f64 / planned.max(1) as f64,
+                balanced: true,
+                generator_limited: able_pps > self.nature.generator_pps,
+                ..Honesty::default()
+            },
+            ..Observation::default()
+        }
+    }
+}
+
+/// A host in virtual time that stops after some samples.
+pub struct VirtualHost {
+    pub clock_ns: Rc<Cell<u64>>,
+    pub samples_max: usize,
+    pub stored: usize,
+    pub dropped: Vec<String>,
+    pub done_ratio: f64,
+}
+
+impl VirtualHost {
+    pub fn new() -> VirtualHost {
+        let clock_ns = Rc::new(Cell::new(1_800_000_000_000_000_000));
+        VirtualHost { clock_ns, samples_max: usize::MAX, stored: 0, dropped: vec![], done_ratio: 0.0 }
+    }
+}
+
+impl Host for VirtualHost {
+    fn time_unix_ns(&mut self) -> u64 {
+        self.clock_ns.get()
+    }
+
+    fn is_stopped(&mut self) -> bool {
+        self.stored >= self.samples_max
+    }
+
+    fn progress(&mut self, event: Event<'_>) {
+        match event {
+            Event::Started { .. } => {}
+            Event::Stored { done_ratio, .. } => {
+                self.stored += 1;
+                assert!(done_ratio >= self.done_ratio, "progress never goes back");
+                self.done_ratio = done_ratio;
+            }
+            Event::Dropped { device, reason } => self.dropped.push(format!("{device}: {reason}")),
+        }
+    }
+}
+
+/// A store in memory.
+#[derive(Default)]
+pub struct Memory {
+    pub samples: Vec<Sample>,
+    pub latencies: niclab_result::Latencies,
+}
+
+impl Store for Memory {
+    fn append(&mut self, sample: &Sample, latency: Option<&Latency>) -> Result<(), ResultError> {
+        if let (Some(tag), Some(latency)) = (&sample.latency_tag, latency) {
+            self.latencies.insert(tag.clone(), latency.0.clone());
+        }
+        self.samples.push(sample.clone());
+        Ok(())
+    }
+}
