@@ -279,7 +279,7 @@ fn measure(kind: LayerKind, bytes: &[u8]) -> Result<Measure, ParseError> {
         LayerKind::Mpls => measure_mpls(bytes),
         LayerKind::Arp => {
             arp::Packet::new_checked(bytes)?;
-            Ok(Measure::new(arp::HEADER_LEN, Next::Payload).stating(arp::HEADER_LEN))
+            Ok(Measure::new(arp::HEADER_LEN, Next::Payload))
         }
         LayerKind::Ipv4 | LayerKind::Ipv6 => measure_ip(kind, bytes),
         LayerKind::Auth
@@ -295,16 +295,20 @@ fn measure(kind: LayerKind, bytes: &[u8]) -> Result<Measure, ParseError> {
     }
 }
 
-/// After the bottom of a label stack the first 4 bits tell IPv4 from IPv6 (RFC 4928 §3), unless
-/// the label itself does (RFC 3032 §2.1).
+/// What follows the bottom of a label stack is announced by two labels only (RFC 3032 §2.1).
+/// Otherwise the first 4 bits tell IPv4 from IPv6 (RFC 4928 §3), which is a guess: it counts if
+/// the header proves right.
 fn measure_mpls(bytes: &[u8]) -> Result<Measure, ParseError> {
     let entry = mpls::Entry::new_checked(bytes)?;
-    let first = entry.payload().first().map(|byte| byte >> 4);
-    let next = match (entry.is_bottom(), entry.label(), first) {
-        (false, _, _) => Next::Kind(LayerKind::Mpls),
-        (true, mpls::LABEL_IPV4, Some(_)) | (true, _, Some(4)) => Next::Kind(LayerKind::Ipv4),
-        (true, mpls::LABEL_IPV6, Some(_)) | (true, _, Some(6)) => Next::Kind(LayerKind::Ipv6),
-        _ => Next::Payload,
+    let inner = entry.payload();
+    let next = if !entry.is_bottom() {
+        Next::Kind(LayerKind::Mpls)
+    } else if entry.label() == mpls::LABEL_IPV4 || ipv4::Packet::new_checked(inner).is_ok() {
+        Next::Kind(LayerKind::Ipv4)
+    } else if entry.label() == mpls::LABEL_IPV6 || ipv6::Packet::new_checked(inner).is_ok() {
+        Next::Kind(LayerKind::Ipv6)
+    } else {
+        Next::Payload
     };
     Ok(Measure::new(mpls::HEADER_LEN, next))
 }

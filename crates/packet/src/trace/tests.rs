@@ -21,7 +21,7 @@ fn write(trace: &Trace, format: Format) -> Vec<u8> {
         writer.write(&record).unwrap();
     }
     assert_eq!(writer.records_count(), trace.len() as u64);
-    let offset = writer.offset;
+    let offset = writer.offset();
     let bytes = writer.finish().unwrap();
     assert_eq!(offset, bytes.len() as u64);
     bytes

@@ -149,6 +149,11 @@ impl<W: Write> Writer<W> {
         self.records_count
     }
 
+    /// Bytes written so far, the head of the file included.
+    pub fn offset(&self) -> u64 {
+        self.offset
+    }
+
     /// Flushes, and gives the writer below back.
     ///
     /// # Errors
