@@ -119,7 +119,10 @@ fn compare(options: &Options, row: &Comparison) -> Result<(), PairingError> {
     let mut peer = match Peer::spawn(&program, &[&core, row.variant]) {
         Ok(peer) => peer,
         Err(error) => {
-            println!("skipped {}: {error}", row.variant);
+            println!(
+                "skipped {}: {error} (make -C benches/peers builds it)",
+                row.variant
+            );
             return Ok(());
         }
     };

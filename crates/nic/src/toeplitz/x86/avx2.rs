@@ -1,18 +1,58 @@
-//! AVX2: 16 tuples at once by half-byte tables, two rows to a vector.
+//! AVX2: 16 tuples at once, two rows to a vector, products by GFNI or by half-byte tables.
 
 use std::arch::x86_64::*;
 
 use super::super::groups::by_groups;
-use super::super::tables::{LANES, Nibbles};
+use super::super::tables::{LANES, Matrices, Nibbles};
 use super::{BYTES_FROM_WORDS, COLUMN, WORDS_FROM_BYTES, column_of};
 
 /// Hashes `tuples` into `out`, which is as long.
 #[target_feature(enable = "avx2")]
 pub(super) fn hash_bulk<const N: usize>(nibbles: &[Nibbles], tuples: &[[u8; N]], out: &mut [u32]) {
     by_groups(tuples, out, |tuples, out| {
-        // SAFETY: `by_groups` promises what `hash_16` asks for.
-        unsafe { hash_16::<N>(nibbles, tuples, out) }
+        // SAFETY: `by_groups` promises what `nibbles_16` asks for.
+        unsafe { nibbles_16(nibbles, tuples, out) }
     });
+}
+
+/// Hashes `tuples` into `out`, which is as long.
+#[target_feature(enable = "avx2,gfni")]
+pub(super) fn hash_bulk_gfni<const N: usize>(
+    matrices: &[Matrices],
+    tuples: &[[u8; N]],
+    out: &mut [u32],
+) {
+    by_groups(tuples, out, |tuples, out| {
+        // SAFETY: `by_groups` promises what `gfni_16` asks for.
+        unsafe { gfni_16(matrices, tuples, out) }
+    });
+}
+
+/// Hashes 16 tuples with one matrix product per pair of rows and turn.
+///
+/// # Safety
+///
+/// `tuples` points to 16 tuples that may be read, `out` to room for 16 hashes.
+#[inline]
+#[target_feature(enable = "avx2,gfni")]
+unsafe fn gfni_16<const N: usize>(matrices: &[Matrices], tuples: *const [u8; N], out: *mut u32) {
+    let mut acc = [_mm256_setzero_si256(); LANES];
+    for (column, matrices) in matrices[..N / 4].chunks(COLUMN).enumerate() {
+        // SAFETY: as the caller promises.
+        let words = unsafe { [words::<N, 0>(tuples, column), words::<N, 8>(tuples, column)] };
+        for (at, Matrices(turns)) in (COLUMN - matrices.len()..).zip(matrices) {
+            let [first, second] = [words[0][at], words[1][at]];
+            for (half, rows) in words_to_rows(first, second).into_iter().enumerate() {
+                for (turn, matrix) in turns.iter().enumerate() {
+                    let product = _mm256_gf2p8affine_epi64_epi8::<0>(rows, load(matrix, half));
+                    let acc = &mut acc[row_pair(turn, half)];
+                    *acc = _mm256_xor_si256(*acc, product);
+                }
+            }
+        }
+    }
+    // SAFETY: as the caller promises.
+    unsafe { store_hashes(gather_lanes(acc), out) }
 }
 
 /// Hashes 16 tuples with two half-byte look-ups per pair of rows and turn.
@@ -22,7 +62,7 @@ pub(super) fn hash_bulk<const N: usize>(nibbles: &[Nibbles], tuples: &[[u8; N]],
 /// `tuples` points to 16 tuples that may be read, `out` to room for 16 hashes.
 #[inline]
 #[target_feature(enable = "avx2")]
-unsafe fn hash_16<const N: usize>(nibbles: &[Nibbles], tuples: *const [u8; N], out: *mut u32) {
+unsafe fn nibbles_16<const N: usize>(nibbles: &[Nibbles], tuples: *const [u8; N], out: *mut u32) {
     let mask = _mm256_set1_epi8(0x0f);
     let mut acc = [_mm256_setzero_si256(); LANES];
     for (column, nibbles) in nibbles[..N / 4].chunks(COLUMN).enumerate() {
@@ -36,8 +76,7 @@ unsafe fn hash_16<const N: usize>(nibbles: &[Nibbles], tuples: *const [u8; N], o
                 for turn in 0..LANES {
                     let low = _mm256_shuffle_epi8(load(&nibbles.low[turn], half), low);
                     let high = _mm256_shuffle_epi8(load(&nibbles.high[turn], half), high);
-                    // The rows of half 1 are lanes 2 and 3, which swap the roles of the pairs.
-                    let acc = &mut acc[turn ^ (2 * half)];
+                    let acc = &mut acc[row_pair(turn, half)];
                     *acc = _mm256_xor_si256(*acc, _mm256_xor_si256(low, high));
                 }
             }
@@ -45,6 +84,13 @@ unsafe fn hash_16<const N: usize>(nibbles: &[Nibbles], tuples: *const [u8; N], o
     }
     // SAFETY: as the caller promises.
     unsafe { store_hashes(gather_lanes(acc), out) }
+}
+
+/// Returns which of the sums a product belongs to: the rows of half 1 are lanes 2 and 3, for which
+/// the turns that make hash bytes 0 and 1 are those that make bytes 2 and 3 of lanes 0 and 1.
+#[inline(always)]
+fn row_pair(turn: usize, half: usize) -> usize {
+    turn ^ (2 * half)
 }
 
 /// Brings the turns together: hash bytes 0 and 1 of 16 tuples, and bytes 2 and 3.
@@ -126,10 +172,11 @@ fn words_to_rows(first: __m256i, second: __m256i) -> [__m256i; 2] {
     ]
 }
 
-/// Loads the half-byte tables of two lanes: 0 and 1, or 2 and 3.
+/// Loads the tables or matrices of two lanes: 0 and 1, or 2 and 3.
 #[inline]
 #[target_feature(enable = "avx2")]
-fn load(lanes: &[[u8; 16]; LANES], half: usize) -> __m256i {
+fn load<T>(lanes: &[T; LANES], half: usize) -> __m256i {
+    const { assert!(size_of::<T>() == 16) };
     let pair = &lanes[2 * half..][..2];
     // SAFETY: two lanes are 32 bytes, and the load asks for no alignment.
     unsafe { _mm256_loadu_si256(pair.as_ptr().cast()) }

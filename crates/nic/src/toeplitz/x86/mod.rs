@@ -8,6 +8,11 @@ use std::arch::x86_64::*;
 use super::HashPath;
 use super::tables::Tables;
 
+/// Returns whether the processor has AVX2 and GFNI.
+pub(super) fn has_avx2_gfni() -> bool {
+    std::is_x86_feature_detected!("avx2") && std::is_x86_feature_detected!("gfni")
+}
+
 /// Returns whether the processor has AVX-512 F and BW.
 pub(super) fn has_avx512() -> bool {
     std::is_x86_feature_detected!("avx512f") && std::is_x86_feature_detected!("avx512bw")
@@ -34,6 +39,8 @@ pub(super) fn hash_bulk<const N: usize>(
         HashPath::Avx512Gfni => unsafe { avx512::hash_bulk_gfni(&tables.matrices, tuples, out) },
         // SAFETY: the caller's path is available, so the processor has AVX-512 BW and F.
         HashPath::Avx512 => unsafe { avx512::hash_bulk_bw(&tables.nibbles, tuples, out) },
+        // SAFETY: the caller's path is available, so the processor has GFNI and AVX2.
+        HashPath::Avx2Gfni => unsafe { avx2::hash_bulk_gfni(&tables.matrices, tuples, out) },
         // SAFETY: the caller's path is available, so the processor has AVX2.
         _ => unsafe { avx2::hash_bulk(&tables.nibbles, tuples, out) },
     }
