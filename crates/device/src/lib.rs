@@ -4,7 +4,9 @@
 //! [`Plan`], and returns one [`Observation`]. All four cross process borders as JSON, because a
 //! testbed may live in another process or on another host.
 
+mod cores;
 pub mod face;
+pub mod soft;
 
 pub use face::{About, DeviceError, Fact, Function, Place, Placement, Plan, RuleBlock, Setup,
     SetupReport, Testbed};

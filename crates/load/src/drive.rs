@@ -1,6 +1,6 @@
 //! One trial: the load is offered, what comes back is taken, everything is accounted for.
 
-use niclab_packet::flow::{FlowError, FlowSet, IpVersion, Protocol};
+use niclab_packet::flow::{FlowError, FlowSet, IpVersion};
 
 use crate::clock::Clock;
 use crate::generator::{Generator, Tally};
@@ -37,6 +37,14 @@ pub enum LoadError {
         size: u16,
         /// Smallest possible with these headers, with FCS.
         size_min: u16,
+    },
+    /// A frame of this size cannot be built.
+    #[error("sizes: {size} B: {reason}")]
+    Size {
+        /// Asked for, with FCS.
+        size: u16,
+        /// What the builder said.
+        reason: String,
     },
     /// The rate is not a number of frames that can be sent.
     #[error("rate: {pps} frames a second; use more than 0 and at most 1e9")]
@@ -78,17 +86,14 @@ pub fn drive(
         return Err(LoadError::NoDuration);
     }
     let set = FlowSet::new(&load.flows)?;
-    let udp = load.flows.proto == Protocol::Udp;
-    match load.flows.version {
+    Ok(match load.flows.version {
         IpVersion::V4 => {
-            let tape = FlowTape::<12>::new(load, &set, false, udp)?;
-            Ok(Trial::new(load, depth, tape).run(outlet, inlet, window))
+            Trial::new(load, depth, FlowTape::<12>::new(load, &set)?).run(outlet, inlet, window)
         }
         IpVersion::V6 => {
-            let tape = FlowTape::<36>::new(load, &set, true, udp)?;
-            Ok(Trial::new(load, depth, tape).run(outlet, inlet, window))
+            Trial::new(load, depth, FlowTape::<36>::new(load, &set)?).run(outlet, inlet, window)
         }
-    }
+    })
 }
 
 /// A trial under way. Times are nanoseconds from its start.
@@ -101,6 +106,14 @@ struct Trial<T> {
     slices: Vec<Slice>,
     stalls: StallWatch,
     resolution_ns: u64,
+}
+
+/// What one poll of the sink brought.
+struct Taken {
+    at_ns: u64,
+    found: usize,
+    /// Of the found: those that count.
+    counted: u64,
 }
 
 impl<T: Tape> Trial<T> {
@@ -139,6 +152,7 @@ impl<T: Tape> Trial<T> {
         window.closed();
         self.drain(outlet, inlet, &now);
         let device_stalls = window.stalls();
+        while self.take(inlet, &now).found > 0 {}
         let relative = device_stalls.iter().map(|&(s, len)| (s.saturating_sub(start_ns), len));
         self.observation(relative.collect())
     }
@@ -152,7 +166,7 @@ impl<T: Tape> Trial<T> {
             self.resolution_ns = self.resolution_ns.max(gap_ns);
         }
         let tally = self.generator.turn(outlet, now_ns);
-        let (arrived_ns, arrived) = self.take(inlet, now);
+        let taken = self.take(inlet, now);
         self.total.offered += tally.offered;
         self.total.missed += tally.missed;
         self.total.unsent += tally.unsent;
@@ -162,20 +176,20 @@ impl<T: Tape> Trial<T> {
             slice.rx_missed += tally.missed;
             slice.unsent += tally.unsent;
         }
-        if let Some(slice) = slice_at(&mut self.slices, self.counted, arrived_ns) {
-            slice.received += arrived;
+        if let Some(slice) = slice_at(&mut self.slices, self.counted, taken.at_ns) {
+            slice.received += taken.counted;
         }
     }
 
-    /// Takes what is there; returns when it was found and how many frames of it count.
+    /// Takes what is there.
     #[inline]
-    fn take(&mut self, inlet: &mut impl Inlet, now: &impl Fn() -> u64) -> (u64, u64) {
+    fn take(&mut self, inlet: &mut impl Inlet, now: &impl Fn() -> u64) -> Taken {
         let found = inlet.poll();
-        let now_ns = now();
+        let at_ns = now();
         let sink = &mut self.sink;
-        let counted = (0..found).filter(|&i| sink.take(inlet.frame(i), now_ns)).count();
+        let counted = (0..found).filter(|&i| sink.take(inlet.frame(i), at_ns)).count() as u64;
         inlet.release();
-        (now_ns, counted as u64)
+        Taken { at_ns, found, counted }
     }
 
     /// Waits for the frames still under way: until all are back or none has come for a while. What

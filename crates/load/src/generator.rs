@@ -1,5 +1,6 @@
 //! The generator: which frames are due, which of them leave, which find no room.
 
+use niclab_packet::size::FCS_LEN;
 use rand_distr::{Distribution, Exp1};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::SeedableRng;
@@ -9,7 +10,7 @@ use crate::lane::{BURST, Outlet};
 use crate::observation::QueueCounters;
 use crate::sink::Counted;
 use crate::spec::{Arrivals, Load, Rate};
-use crate::tape::{FCS_LEN, Tape};
+use crate::tape::Tape;
 
 /// When frames are due: frame k at the sum of the first k gaps.
 pub struct Schedule {

@@ -36,8 +36,9 @@ pub trait Window {
     fn opened(&mut self) {}
     /// The last counted frame was due.
     fn closed(&mut self) {}
-    /// Start and length of the stalls of the device's core, in nanoseconds of the process's clock;
-    /// asked for once, after the last frame is back.
+    /// The last frame is back, or none has come for a while: the device may end its work, frames it
+    /// still has included. Start and length of the stalls of its core, in nanoseconds of the
+    /// process's clock.
     fn stalls(&mut self) -> Vec<(u64, u64)> {
         Vec::new()
     }

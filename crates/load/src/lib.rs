@@ -12,7 +12,7 @@ pub mod observation;
 pub mod spec;
 mod generator;
 mod sink;
-mod stall;
+pub mod stall;
 mod stamp;
 mod tape;
 

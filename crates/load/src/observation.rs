@@ -50,6 +50,46 @@ pub struct Observation {
     pub honesty: Honesty,
 }
 
+impl Observation {
+    /// Compares the counters of generator, device and sink, and notes the verdict: every frame that
+    /// was offered was received by the device or missed by it, everything it received it sent or
+    /// dropped for a stated reason, and what it sent arrived.
+    pub fn check_balance(&mut self) {
+        let [generator, sink] = [&self.generator, &self.sink].map(PortCounters::total);
+        let balanced = match &self.device {
+            None => generator.tx_frames == sink.rx_frames + self.generator.rx_missed,
+            Some(device) => {
+                let total = device.total();
+                let dropped = device.rule_drops + device.tx_dropped;
+                generator.tx_frames == total.rx_frames + device.rx_missed
+                    && total.rx_frames == total.tx_frames + dropped
+                    && total.tx_frames == sink.rx_frames
+                    && total.tx_bytes == sink.rx_bytes
+                    && (device.rx_missed > 0 || generator.tx_bytes == total.rx_bytes)
+            }
+        };
+        self.honesty.balanced = balanced;
+        if !balanced {
+            let device = self.device.as_ref().map(PortCounters::total);
+            self.honesty.reasons.push(format!(
+                "counters do not balance: generator {generator:?}, device {device:?}, sink {sink:?}"
+            ));
+        }
+    }
+}
+
+impl PortCounters {
+    /// The sum over all queues.
+    pub fn total(&self) -> QueueCounters {
+        self.queues.iter().fold(QueueCounters::default(), |a, b| QueueCounters {
+            rx_frames: a.rx_frames + b.rx_frames,
+            rx_bytes: a.rx_bytes + b.rx_bytes,
+            tx_frames: a.tx_frames + b.tx_frames,
+            tx_bytes: a.tx_bytes + b.tx_bytes,
+        })
+    }
+}
+
 /// Counters of one end of the wire.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PortCounters {

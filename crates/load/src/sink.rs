@@ -1,11 +1,11 @@
 //! The sink: what came back, in which order, how late, how whole.
 
-use niclab_packet::checksum;
+use niclab_packet::stack::walk;
 
 use crate::histogram::Latency;
 use crate::observation::QueueCounters;
 use crate::stamp::Stamp;
-use crate::tape::FCS_LEN;
+use niclab_packet::size::FCS_LEN;
 
 /// One frame in so many has its checksums verified.
 const VERIFY_EVERY: u64 = 64;
@@ -138,9 +138,9 @@ impl Sink {
     }
 }
 
-/// Whether the IPv4 header checksum and the UDP or TCP checksum of a frame hold.
+/// Whether every checksum of a frame holds.
 fn whole(frame: &[u8]) -> bool {
-    checksum::frame_is_whole(frame)
+    walk(frame).checksum_errors().is_empty()
 }
 
 #[cfg(test)]

@@ -1,19 +1,21 @@
 //! What is sent: generated flows or the records of a capture, one frame after another.
 
 use niclab_packet::checksum::{self, fold, sum};
-use niclab_packet::flow::{FiveTuple, FlowSet, Picker};
+use niclab_packet::flow::{FiveTuple, FlowSet, IpVersion, Picker, Transport};
+use niclab_packet::size::FCS_LEN;
+use niclab_packet::stack::{Layer, build_with_len};
+use niclab_packet::wire::{EtherType, MacAddress, ethernet, ipv4, ipv6, tcp, udp};
 
 use crate::drive::LoadError;
 use crate::spec::Load;
 use crate::stamp::{STAMP_LEN, Stamp};
 
-/// Bytes of the frame check sequence, which frames in memory do not have.
-pub const FCS_LEN: u16 = 4;
-
 /// Ethernet header, bytes.
 const ETHERNET_LEN: usize = 14;
-/// Where the MAC addresses of generated frames come from: locally administered (IEEE 802).
-const MACS: [u8; 12] = [0x02, 0, 0, 0, 0, 2, 0x02, 0, 0, 0, 0, 1];
+/// Where the header checksum of an untagged IPv4 frame stands.
+const IPV4_CHECKSUM_AT: usize = ETHERNET_LEN + 10;
+/// Destination and source of generated frames: locally administered addresses (IEEE 802).
+const MACS: [[u8; 6]; 2] = [[0x02, 0, 0, 0, 0, 2], [0x02, 0, 0, 0, 0, 1]];
 
 /// An endless sequence of frames.
 pub trait Tape {
@@ -51,7 +53,11 @@ impl Sizes {
     fn skip(&mut self, count: u64) -> u64 {
         let whole = count / self.pattern.len() as u64;
         let rest = count % self.pattern.len() as u64;
-        let rest_bytes: u64 = (0..rest).map(|_| u64::from(self.pattern[self.step()])).sum();
+        let mut rest_bytes = 0;
+        for _ in 0..rest {
+            let at = self.step();
+            rest_bytes += u64::from(self.pattern[at]);
+        }
         whole * self.pattern_bytes + rest_bytes
     }
 }
@@ -95,40 +101,34 @@ struct Template {
     udp: bool,
 }
 
-/// IP protocol numbers (IANA).
-const UDP: u8 = 17;
-const TCP: u8 = 6;
-
 impl Template {
     /// A frame of `size` bytes with FCS; addresses, ports, checksums and stamp are zero.
-    fn new(size: u16, ipv6: bool, udp: bool) -> Result<Template, LoadError> {
-        let (ip_len, transport_len) = (if ipv6 { 40 } else { 20 }, if udp { 8 } else { 20 });
-        let head_len = ETHERNET_LEN + ip_len + transport_len;
+    fn new(size: u16, version: IpVersion, transport: Transport) -> Result<Template, LoadError> {
+        let layers = headers(version, transport);
+        let head_len: usize = layers.iter().map(Layer::buffer_len).sum();
         let size_min = (head_len + STAMP_LEN) as u16 + FCS_LEN;
         if size < size_min {
             return Err(LoadError::FrameTooSmall { size, size_min });
         }
-        let mut bytes = vec![0; usize::from(size - FCS_LEN)];
-        bytes[..12].copy_from_slice(&MACS);
+        let mut bytes = build_with_len(&layers, size)
+            .map_err(|error| LoadError::Size { size, reason: error.to_string() })?;
+        let ip_len = layers[1].buffer_len();
         let transport_at = ETHERNET_LEN + ip_len;
-        let transport_bytes = (bytes.len() - transport_at) as u16;
-        let protocol = if udp { UDP } else { TCP };
-        ip_header(&mut bytes[12..transport_at], ipv6, protocol, transport_bytes);
-        let transport = &mut bytes[transport_at..];
-        if udp {
-            transport[4..6].copy_from_slice(&transport_bytes.to_be_bytes());
-        } else {
-            transport[12] = 5 << 4; // header of five words
-            transport[13] = 0x10; // ACK
-            transport[14..16].copy_from_slice(&u16::MAX.to_be_bytes()); // window
-        }
-        let pseudo = sum(&transport_bytes.to_be_bytes()) + sum(&[0, protocol]);
-        let transport_sum = fold(pseudo + sum(&bytes[transport_at..]));
+        let udp = transport == Transport::Udp;
+        let checksum_at = transport_at + if udp { 6 } else { 16 };
+        // A checksum field is the complement of the sum of what it covers.
+        let mut take = |at: usize| {
+            let field = u16::from_be_bytes([bytes[at], bytes[at + 1]]);
+            bytes[at..at + 2].fill(0);
+            !field
+        };
+        let transport_sum = take(checksum_at);
+        let v4 = version == IpVersion::V4;
         Ok(Template {
-            ip_sum: fold(sum(&bytes[ETHERNET_LEN..transport_at])),
+            ip_sum: if v4 { take(IPV4_CHECKSUM_AT) } else { 0 },
             transport_sum,
-            tuple_at: transport_at - if ipv6 { 32 } else { 8 },
-            checksum_at: transport_at + if udp { 6 } else { 16 },
+            tuple_at: transport_at - if v4 { 8 } else { 32 },
+            checksum_at,
             odd: (bytes.len() - STAMP_LEN - transport_at) % 2 == 1,
             udp,
             bytes,
@@ -136,29 +136,31 @@ impl Template {
     }
 }
 
-/// Ether type and the constant part of an IP header (RFC 791 §3.1, RFC 8200 §3).
-fn ip_header(bytes: &mut [u8], ipv6: bool, protocol: u8, payload_len: u16) {
-    if ipv6 {
-        bytes[..2].copy_from_slice(&[0x86, 0xdd]);
-        bytes[2] = 6 << 4;
-        bytes[6..8].copy_from_slice(&payload_len.to_be_bytes());
-        bytes[8] = protocol;
-        bytes[9] = 64; // hop limit
-    } else {
-        bytes[..2].copy_from_slice(&[0x08, 0x00]);
-        bytes[2] = 0x45; // version 4, five words
-        bytes[4..6].copy_from_slice(&(payload_len + 20).to_be_bytes());
-        bytes[8] = 0x40; // do not fragment
-        bytes[10] = 64; // time to live
-        bytes[11] = protocol;
-    }
+/// The headers of a generated frame, without addresses and ports.
+fn headers(version: IpVersion, transport: Transport) -> [Layer; 3] {
+    let [dst, src] = MACS.map(MacAddress);
+    let ethernet = ethernet::Repr { dst, src, ether_type: EtherType::IPV4 };
+    let protocol = transport.protocol();
+    let ip = match version {
+        IpVersion::V4 => Layer::Ipv4(ipv4::Repr { protocol, ..ipv4::Repr::default() }),
+        IpVersion::V6 => {
+            Layer::Ipv6(ipv6::Repr { next_header: protocol, ..ipv6::Repr::default() })
+        }
+    };
+    let segment = match transport {
+        Transport::Udp => Layer::Udp(udp::Repr::default()),
+        Transport::Tcp => {
+            Layer::Tcp(tcp::Repr { flags: tcp::Flags::ACK, window: u16::MAX, ..tcp::Repr::default() })
+        }
+    };
+    [Layer::Ethernet(ethernet), ip, segment]
 }
 
 impl<const N: usize> FlowTape<N> {
     /// A tape of the load's flows and sizes.
-    pub fn new(load: &Load, set: &FlowSet, ipv6: bool, udp: bool) -> Result<Self, LoadError> {
-        let pattern = load.sizes.pattern();
-        let template = |&size: &u16| Template::new(size, ipv6, udp);
+    pub fn new(load: &Load, set: &FlowSet) -> Result<Self, LoadError> {
+        let pattern = load.sizes.period().to_vec();
+        let template = |&size: &u16| Template::new(size, load.flows.version, load.flows.proto);
         let count = load.flows.count;
         Ok(FlowTape {
             templates: pattern.iter().map(template).collect::<Result<_, _>>()?,

@@ -446,6 +446,7 @@ impl Nic {
     ) -> Result<(), RuleError> {
         let key = self.mask(&record).shared.selector.compact(pattern.value());
         let number = self.groups[usize::from(record.group)].number;
+        self.counters.iter().for_each(|c| c.clear(index));
         if record.word.counts() {
             self.counters.iter().for_each(|c| c.reach(index));
         }

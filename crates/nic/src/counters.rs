@@ -34,9 +34,15 @@ impl Counters {
         Counters(Segments::new())
     }
 
-    /// Makes room for a rule and sets its counters to zero. Control side only.
+    /// Makes room for a rule, which may count from now on. Control side only.
     pub(crate) fn reach(&self, rule: u32) {
-        self.0.reach(rule).iter().for_each(|counter| counter.store(0, Ordering::Relaxed));
+        self.0.reach(rule);
+    }
+
+    /// Sets the counters of a rule to zero, where there is room for them. Control side only.
+    pub(crate) fn clear(&self, rule: u32) {
+        let counters = self.0.get(rule).into_iter().flatten();
+        counters.for_each(|counter| counter.store(0, Ordering::Relaxed));
     }
 
     /// Adds a packet. Worker only: nobody else writes, so this needs no read-modify-write.

@@ -1,0 +1,50 @@
+//! Cores: which this process may use, and staying on one.
+
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+
+use crate::face::DeviceError;
+
+/// The cores this process may use, ascending.
+pub fn allowed() -> Vec<u32> {
+    let set = sched_getaffinity(None).unwrap_or_else(|_| CpuSet::new());
+    (0..CpuSet::MAX_CPU).filter(|&cpu| set.is_set(cpu)).map(|cpu| cpu as u32).collect()
+}
+
+/// The first `needed` cores that may be used.
+pub fn take(device: &str, needed: u32) -> Result<Vec<u32>, DeviceError> {
+    let mut cores = allowed();
+    let available = cores.len() as u32;
+    if available < needed {
+        let remedy = "give the process more (taskset, container limits) or use a larger machine";
+        let (device, remedy) = (device.to_owned(), remedy.to_owned());
+        return Err(DeviceError::Cores { device, needed, available, remedy });
+    }
+    cores.truncate(needed as usize);
+    Ok(cores)
+}
+
+/// Keeps the calling thread on one core until dropped.
+#[derive(Debug)]
+pub struct Pinned(Option<CpuSet>);
+
+impl Pinned {
+    /// Moves the calling thread to `core`. Where that is not allowed it stays free, which costs
+    /// figures but no correctness: the stall watch shows it.
+    pub fn to(core: u32) -> Pinned {
+        let before = sched_getaffinity(None).ok();
+        let mut only = CpuSet::new();
+        only.set(core as usize);
+        match sched_setaffinity(None, &only) {
+            Ok(()) => Pinned(before),
+            Err(_) => Pinned(None),
+        }
+    }
+}
+
+impl Drop for Pinned {
+    fn drop(&mut self) {
+        if let Some(before) = &self.0 {
+            let _ = sched_setaffinity(None, before);
+        }
+    }
+}
