@@ -6,8 +6,8 @@
 use niclab_result::{Axis, Scale};
 use serde_json::{Value, json};
 
-/// Width of a plot on a phone.
-const PHONE_PX: usize = 300;
+/// Width of a plot on a phone. Angles are fixed by it, as a plot's layout does not follow them.
+const PHONE_PX: usize = 310;
 /// Width of a letter of a label, with a little room.
 const LETTER_PX: usize = 7;
 /// Below this many decades a logarithmic axis also shows the steps 2 and 5.
@@ -106,15 +106,13 @@ pub(crate) fn ordinal(axis: &Axis, direction: Direction, words: &[&str]) -> Valu
     look["labelOverlap"] = json!(false);
     look["labelLimit"] = json!(150);
     let needed = |letters: usize| (letters + 1) * LETTER_PX * words.len();
-    if needed(part) > PHONE_PX * 5 / 4 {
+    if needed(part) > PHONE_PX {
         look["labelAngle"] = json!(-35);
     } else {
-        // Level; one word to a line where the window is too narrow for the whole label.
+        // Level; one word to a line where the window is too narrow for whole labels.
+        let whole = needed(whole);
+        let fold = format!("width < {whole} ? split(datum.label, ' ') : datum.label");
         look["labelAngle"] = json!(0);
-        let fold = format!(
-            "width < {} ? split(datum.label, ' ') : datum.label",
-            needed(whole)
-        );
         look["labelExpr"] = json!(fold);
     }
     json!({"type": "ordinal", "scale": {"domain": words}, "axis": look})

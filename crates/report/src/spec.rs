@@ -288,33 +288,33 @@ fn encoding(figure: &Figure, names: &[String], styles: &[Style]) -> Value {
         "x": x,
         "y": y,
         "color": {
-            "field": "series", "type": "nominal", "legend": legend(),
+            "field": "series", "type": "nominal", "legend": legend(figure),
             "scale": {"domain": names, "range": hues},
         },
     })
 }
 
-/// What a reader sees who points at a point.
+/// What a reader sees who points at a point; lines that no point would fill are left out.
 fn tooltip(figure: &Figure) -> Value {
-    let x = match figure.x.scale {
-        Scale::Ordinal => json!({"field": "x", "type": "nominal"}),
-        _ => json!({"field": "x", "type": "quantitative", "format": ",.10~r"}),
-    };
-    let mut x = x;
-    x["title"] = json!(axis::title(&figure.x));
-    let boxes = figure
-        .series
-        .iter()
-        .any(|series| series.shape == Shape::Box);
-    let range = if boxes { "spread" } else { "interval" };
-    json!([
-        {"field": "series", "type": "nominal", "title": "series"},
-        x,
-        {"field": "y", "type": "quantitative", "format": ",.5~r", "title": axis::title(&figure.y)},
-        {"field": "range", "type": "nominal", "title": range},
-        {"field": "repeats", "type": "quantitative", "title": "repeats"},
-        {"field": "marks", "type": "nominal", "title": "marks"},
-    ])
+    let whole = places(figure).iter().all(|place| place.fract() == 0.0);
+    let digits = if whole { ",.10~r" } else { ",.5~r" };
+    let (x, y) = (axis::title(&figure.x), axis::title(&figure.y));
+    let mut lines = vec![json!({"field": "series", "type": "nominal", "title": "series"})];
+    lines.push(match figure.x.scale {
+        Scale::Ordinal => json!({"field": "x", "type": "nominal", "title": x}),
+        _ => json!({"field": "x", "type": "quantitative", "title": x, "format": digits}),
+    });
+    lines.push(json!({"field": "y", "type": "quantitative", "title": y, "format": ",.5~r"}));
+    let boxes = all_points(figure).any(|(series, point)| boxed(series, point));
+    if boxes || all_points(figure).any(|(series, point)| barred(series, point)) {
+        let title = if boxes { "spread" } else { "interval" };
+        lines.push(json!({"field": "range", "type": "nominal", "title": title}));
+    }
+    lines.push(json!({"field": "repeats", "type": "quantitative", "title": "repeats"}));
+    if all_points(figure).any(|(_, point)| !point.marks.is_empty()) {
+        lines.push(json!({"field": "marks", "type": "nominal", "title": "marks"}));
+    }
+    json!(lines)
 }
 
 /// Pixels by which a row stands beside its place.
@@ -440,7 +440,7 @@ fn box_layers(hue: &Value) -> Vec<Value> {
         ),
         layer(
             whole.to_owned(),
-            json!({"type": "tick", "thickness": 2.4, "size": width}),
+            json!({"type": "tick", "orient": "horizontal", "thickness": 2.4, "size": width}),
             json!({}),
         ),
     ]
@@ -450,7 +450,7 @@ fn box_layers(hue: &Value) -> Vec<Value> {
 fn glyph_layers(figure: &Figure, names: &[String], styles: &[Style]) -> Vec<Value> {
     let symbols: Vec<_> = styles.iter().map(|style| style.symbol).collect();
     let shape = json!({
-        "field": "series", "type": "nominal", "legend": legend(),
+        "field": "series", "type": "nominal", "legend": legend(figure),
         "scale": {"domain": names, "range": symbols},
     });
     let filled = json!({"filled": true, "size": 52});
@@ -478,9 +478,12 @@ fn glyph_layers(figure: &Figure, names: &[String], styles: &[Style]) -> Vec<Valu
     layers
 }
 
-/// The legend of an exported figure.
-fn legend() -> Value {
-    json!({"title": null, "orient": "top", "direction": "vertical", "columns": 2})
+/// The legend of an exported figure: above the title of the vertical axis and the knees.
+fn legend(figure: &Figure) -> Value {
+    json!({
+        "title": null, "orient": "top", "direction": "vertical", "columns": 2,
+        "symbolOpacity": 1, "offset": 30.0 + KNEE_LINE_PX * figure.knees.len() as f64,
+    })
 }
 
 /// Unseen discs large enough for a finger, which carry the tooltips.

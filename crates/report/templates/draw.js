@@ -30,9 +30,7 @@
     report.marks[plot.dataset.plot] = seen.length;
   }
 
-  async function draw(plot) {
-    if (drawn.get(plot) === theme) return;
-    drawn.set(plot, theme);
+  async function embed(plot, theme) {
     const options = { renderer: "svg", actions: false, tooltip: { theme } };
     try {
       plot.view?.finalize();
@@ -45,12 +43,23 @@
     }
   }
 
+  // Draws a plot in the current theme, once, after whatever is being drawn in its place.
+  function draw(plot) {
+    const last = drawn.get(plot);
+    if (last?.theme === theme) return last.done;
+    const wanted = theme;
+    const done = Promise.resolve(last?.done).then(() => embed(plot, wanted));
+    drawn.set(plot, { theme, done });
+    return done;
+  }
+
   const near = new IntersectionObserver((entries) => {
     for (const entry of entries) if (entry.isIntersecting) draw(entry.target);
   }, { rootMargin: "400px" });
 
   // The rest, one after the other, so that the page stays responsive.
-  const idle = window.requestIdleCallback || ((next) => setTimeout(next, 50));
+  const idle = (next) => window.requestIdleCallback
+    ? requestIdleCallback(next, { timeout: 200 }) : setTimeout(next, 50);
   async function drawRest() {
     for (const plot of plots) {
       if (asked.get("render") !== "all") await new Promise((next) => idle(next));
