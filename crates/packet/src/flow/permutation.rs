@@ -58,7 +58,7 @@ impl Permutation {
 
 /// `digit + hash` modulo `count`, the hash scaled down to `0..count` first.
 fn add_below(digit: u64, hash: u64, count: u64) -> u64 {
-    let scaled = (u128::from(hash) * u128::from(count) >> 64) as u64;
+    let scaled = ((u128::from(hash) * u128::from(count)) >> 64) as u64;
     let sum = digit + scaled; // both below 2^63
     if sum >= count { sum - count } else { sum }
 }

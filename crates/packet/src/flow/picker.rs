@@ -48,5 +48,5 @@ impl Picker {
 /// rejection step: with 64 random bits no number is favoured by more than one in 2^40.
 #[inline]
 fn uniform(rng: &mut Xoshiro256PlusPlus, count: u32) -> u32 {
-    (u128::from(rng.next_u64()) * u128::from(count) >> 64) as u32
+    ((u128::from(rng.next_u64()) * u128::from(count)) >> 64) as u32
 }

@@ -56,143 +56,113 @@ fn payload(len: u8) -> Layer {
     (0..len).collect::<Vec<u8>>().into()
 }
 
-/// One list of layers per kind of header and of tunnel.
-fn samples() -> Vec<Vec<Layer>> {
-    let syn = || -> Layer {
-        let options = OptionBytes::new(&[2, 4, 5, 0xb4, 1, 3, 3, 7]).unwrap();
-        tcp::Repr {
-            src_port: 1,
-            dst_port: 80,
-            flags: tcp::Flags::SYN,
-            options,
-            ..Default::default()
-        }
-        .into()
-    };
-    let tag = |tag_type, id| -> Layer {
-        vlan::Repr {
-            tag_type,
-            id,
-            ..Default::default()
-        }
-        .into()
-    };
-    let label = |label| -> Layer {
-        mpls::Repr {
-            label,
-            ..Default::default()
-        }
-        .into()
-    };
-    let extension = |kind| -> Layer {
-        ipv6_ext::Repr {
-            kind,
-            ..ipv6_ext::Repr::hop_by_hop()
-        }
-        .into()
-    };
-    let mut segments = vec![4, 1, 1, 0, 0, 0];
-    segments.extend([[0xa; 16], [0xb; 16]].concat());
-    let routing = ipv6_ext::Repr {
-        kind: ipv6_ext::Kind::Routing,
-        next_header: IpProtocol::TCP,
-        body: segments,
-    };
-    let ah: Layer = auth::Repr {
+fn syn() -> Layer {
+    let options = OptionBytes::new(&[2, 4, 5, 0xb4, 1, 3, 3, 7]).unwrap();
+    let flags = tcp::Flags::SYN;
+    tcp::Repr {
+        src_port: 1,
+        dst_port: 80,
+        flags,
+        options,
+        ..Default::default()
+    }
+    .into()
+}
+
+fn tag(tag_type: EtherType, id: u16) -> Layer {
+    vlan::Repr {
+        tag_type,
+        id,
+        ..Default::default()
+    }
+    .into()
+}
+
+fn label(label: u32) -> Layer {
+    mpls::Repr {
+        label,
+        ..Default::default()
+    }
+    .into()
+}
+
+fn ah() -> Layer {
+    auth::Repr {
         spi: 5,
         check_value: vec![7; 12],
         ..Default::default()
     }
-    .into();
-    let atomic: Layer = ipv6_fragment::Repr {
-        identification: 9,
-        ..Default::default()
+    .into()
+}
+
+fn options(kind: ipv6_ext::Kind) -> Layer {
+    ipv6_ext::Repr {
+        kind,
+        ..ipv6_ext::Repr::hop_by_hop()
     }
-    .into();
-    let tunnel_options = OptionBytes::new(&[1, 2, 3, 1, 9, 9, 9, 9]).unwrap();
-    let genev: Layer = geneve::Repr {
+    .into()
+}
+
+/// A segment routing header with two segments, one of them left.
+fn routing() -> Layer {
+    let mut body = vec![4, 1, 1, 0, 0, 0];
+    body.extend([[0xa; 16], [0xb; 16]].concat());
+    let next_header = IpProtocol::TCP;
+    ipv6_ext::Repr {
+        kind: ipv6_ext::Kind::Routing,
+        next_header,
+        body,
+    }
+    .into()
+}
+
+fn vni() -> Layer {
+    let options = OptionBytes::new(&[1, 2, 3, 1, 9, 9, 9, 9]).unwrap();
+    geneve::Repr {
         vni: 7,
-        options: tunnel_options,
+        options,
         ..Default::default()
     }
-    .into();
-    let gre_all = gre::Repr {
-        checksum_present: true,
-        key: Some(8),
-        sequence: Some(9),
-        ..Default::default()
-    };
-    let request = arp::Repr {
+    .into()
+}
+
+fn request() -> Layer {
+    arp::Repr {
         operation: arp::REQUEST,
         src_mac: MacAddress::local(1),
         src_ip: [10, 0, 0, 1].into(),
         dst_mac: MacAddress::default(),
         dst_ip: [10, 0, 0, 2].into(),
-    };
+    }
+    .into()
+}
+
+/// Lists of layers in which every kind of header and of tunnel occurs.
+#[rustfmt::skip]
+fn samples() -> Vec<Vec<Layer>> {
+    let ping: Layer = icmp::Repr::echo_request(1, 2).into();
+    let ping6: Layer = icmpv6::Repr::echo_request(1, 2).into();
+    let atomic: Layer = ipv6_fragment::Repr { identification: 9, ..Default::default() }.into();
+    let gre: Layer = gre::Repr::default().into();
+    let gre_all: Layer = gre::Repr {
+        checksum_present: true, key: Some(8), sequence: Some(9), ..Default::default()
+    }.into();
+    let vxlan: Layer = vxlan::Repr { vni: 5 }.into();
+    let (service, customer) = (tag(EtherType::VLAN_SERVICE, 100), tag(EtherType::VLAN, 7));
+    let (hop, end) = (options(ipv6_ext::Kind::HopByHop), options(ipv6_ext::Kind::Destination));
     vec![
-        vec![eth(), request.into(), payload(18)],
+        vec![eth(), request(), payload(18)],
         vec![eth(), ip4(), datagram(), payload(18)],
-        vec![
-            eth(),
-            tag(EtherType::VLAN_SERVICE, 100),
-            tag(EtherType::VLAN, 7),
-            ip6(),
-            syn(),
-        ],
-        vec![
-            eth(),
-            ip4(),
-            icmp::Repr::echo_request(1, 2).into(),
-            payload(9),
-        ],
-        vec![
-            eth(),
-            ip6(),
-            icmpv6::Repr::echo_request(1, 2).into(),
-            payload(9),
-        ],
+        vec![eth(), service, customer.clone(), ip6(), syn()],
+        vec![eth(), ip4(), ping, payload(9)],
+        vec![eth(), ip6(), ping6, payload(9)],
         vec![eth(), label(16), label(17), ip4(), syn(), payload(3)],
-        vec![
-            eth(),
-            ip6(),
-            extension(ipv6_ext::Kind::HopByHop),
-            routing.into(),
-            atomic,
-            ah.clone(),
-            extension(ipv6_ext::Kind::Destination),
-            syn(),
-            payload(5),
-        ],
-        vec![eth(), ip4(), ah, datagram(), payload(4)],
-        vec![
-            eth(),
-            ip4(),
-            datagram(),
-            vxlan::Repr { vni: 5 }.into(),
-            eth(),
-            ip6(),
-            syn(),
-        ],
-        vec![
-            eth(),
-            ip6(),
-            datagram(),
-            genev,
-            eth(),
-            tag(EtherType::VLAN, 1),
-            ip4(),
-            datagram(),
-        ],
-        vec![eth(), ip4(), gre_all.into(), ip6(), datagram(), payload(7)],
-        vec![
-            eth(),
-            ip4(),
-            gre::Repr::default().into(),
-            eth(),
-            ip4(),
-            datagram(),
-            payload(1),
-        ],
+        vec![eth(), ip6(), hop, routing(), atomic, ah(), end, syn(), payload(5)],
+        vec![eth(), ip4(), ah(), datagram(), payload(4)],
+        vec![eth(), ip4(), datagram(), vxlan, eth(), ip6(), syn()],
+        vec![eth(), ip6(), datagram(), vni(), eth(), customer, ip4(), datagram()],
+        vec![eth(), ip4(), gre_all, ip6(), datagram(), payload(7)],
+        vec![eth(), ip4(), gre, eth(), ip4(), datagram(), payload(1)],
         vec![eth(), ip4(), ip6(), ip4(), syn()],
         vec![eth(), ip4(), datagram(), label(3), ip6(), datagram()],
     ]
@@ -269,24 +239,26 @@ fn a_tunnel_is_shown_line_by_line() {
                54 UDP 1000 > 6081 length 70
                62 GENEVE vni 7 type 0x6558 option 0x0102:0x03 [09, 09, 09, 09]
                78 Ethernet 02:00:00:00:00:01 > 02:00:00:00:00:02 type 0x8100
-               92 VLAN 1 priority 0 type 0x0800
+               92 VLAN 7 priority 0 type 0x0800
                96 IPv4 10.0.0.1 > 10.0.0.2 protocol UDP ttl 64 length 28
               116 UDP 1000 > 2000 length 8
         "#]],
     );
+    let mut chain = samples[6].clone();
+    chain[7] = datagram();
     check(
-        &samples[6],
+        &chain,
         expect![[r#"
             frame
                 0 Ethernet 02:00:00:00:00:01 > 02:00:00:00:00:02 type 0x86dd
-               14 IPv6 fd00::1 > fd00::2 next 0 hops 64 label 0x0 length 121
+               14 IPv6 fd00::1 > fd00::2 next 0 hops 64 label 0x0 length 101
                54 IPv6 hop-by-hop options next 43 length 8
                62 IPv6 routing next 44 length 40
               102 IPv6 fragment 9@0 next 51
               110 AH spi 0x5 sequence 0 next 60 length 24
-              134 IPv6 destination options next TCP length 8
-              142 TCP 1 > 80 SYN seq 0 ack 0 window 0 MaxSegmentSize(1460) NoOperation WindowScale(7)
-              170 payload 5 bytes
+              134 IPv6 destination options next UDP length 8
+              142 UDP 1000 > 2000 length 13
+              150 payload 5 bytes
         "#]],
     );
 }
@@ -376,9 +348,15 @@ fn depth_is_bounded() {
     let end = |frame: Vec<u8>| walk(&frame).end();
     assert_eq!(end(tower(TUNNELS_MAX + 1, ip4())), End::Payload);
     assert_eq!(end(tower(TUNNELS_MAX + 2, ip4())), End::Limit);
-    let tag = || vlan::Repr::default().into();
-    assert_eq!(end(tower(LAYERS_MAX - 2, tag())), End::Payload);
-    assert_eq!(end(tower(LAYERS_MAX - 1, tag())), End::Limit);
+
+    assert_eq!(
+        end(tower(LAYERS_MAX - 2, tag(EtherType::VLAN, 1))),
+        End::Payload
+    );
+    assert_eq!(
+        end(tower(LAYERS_MAX - 1, tag(EtherType::VLAN, 1))),
+        End::Limit
+    );
     let chain = |count| {
         let mut layers = vec![eth(), ip6()];
         layers.extend(std::iter::repeat_n(

@@ -30,6 +30,8 @@ const PCAP_MAGICS: [[u8; 4]; 4] = [
 /// Reads the records of a pcap or pcapng file one by one.
 ///
 /// Of pcapng, packets of all three kinds of packet block are records; other blocks are skipped.
+/// An interface that states a time zone (`if_tzone`, which capture tools do not write) is taken for
+/// unreadable by the parser beneath.
 pub struct Reader<R: Read> {
     input: Input<R>,
     parser: Parser,
@@ -370,7 +372,7 @@ fn scale_ns(ticks: u64, resolution: u8) -> u64 {
         (0, _) => 10u128
             .checked_pow(exponent - 9)
             .map_or(0, |unit| ticks / unit),
-        (_, 0..=64) => ticks * 1_000_000_000 >> exponent,
+        (_, 0..=64) => (ticks * 1_000_000_000) >> exponent,
         (_, _) => 0,
     };
     ns.min(u64::MAX.into()) as u64

@@ -92,8 +92,7 @@ impl<T: AsRef<[u8]>> Message<T> {
         &self.as_bytes()[HEADER_LEN..]
     }
 
-    /// Whether the checksum is right. The view must end where
-    /// the message does.
+    /// Whether the checksum is right. The view must end where the message does.
     pub fn is_checksum_valid(&self) -> bool {
         checksum::is_valid(self.as_bytes())
     }
@@ -122,8 +121,7 @@ impl<T: AsRef<[u8]> + AsMut<[u8]>> Message<T> {
         &mut self.buffer.as_mut()[HEADER_LEN..]
     }
 
-    /// Computes the checksum. The view must end where
-    /// the message does.
+    /// Computes the checksum. The view must end where the message does.
     pub fn fill_checksum(&mut self) {
         self.set_checksum(0);
         let covered = checksum::sum(self.as_bytes());

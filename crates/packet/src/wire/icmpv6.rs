@@ -104,8 +104,8 @@ impl<T: AsRef<[u8]>> Message<T> {
         &self.as_bytes()[HEADER_LEN..]
     }
 
-    /// Whether the checksum is right; `pseudo` is the partial of the pseudo header. The view must end where
-    /// the message does.
+    /// Whether the checksum is right; `pseudo` is the partial of the pseudo header. The view must
+    /// end where the message does.
     pub fn is_checksum_valid(&self, pseudo: u64) -> bool {
         checksum::fold(pseudo + checksum::sum(self.as_bytes())) == 0xffff
     }
@@ -134,8 +134,8 @@ impl<T: AsRef<[u8]> + AsMut<[u8]>> Message<T> {
         &mut self.buffer.as_mut()[HEADER_LEN..]
     }
 
-    /// Computes the checksum; `pseudo` is the partial of the pseudo header. The view must end where
-    /// the message does.
+    /// Computes the checksum; `pseudo` is the partial of the pseudo header. The view must end
+    /// where the message does.
     pub fn fill_checksum(&mut self, pseudo: u64) {
         self.set_checksum(0);
         let covered = checksum::sum(self.as_bytes());
