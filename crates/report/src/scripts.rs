@@ -19,7 +19,7 @@ pub(crate) const DRAW: &str = include_str!("../templates/draw.js");
 mod tests {
     use super::*;
 
-    /// Packages of the lock that only Vega's command line and type checkers use; no bundle has them.
+    /// Packages of the lock that only Vega's command line and type checkers use.
     const NOT_BUNDLED: [&str; 20] = [
         "ansi-regex",
         "ansi-styles",

@@ -60,9 +60,11 @@ fn scaled(value: f64, unit: &str) -> (f64, String) {
         };
         return (divisor, unit.to_owned());
     }
-    let rate = unit.ends_with("ps") || unit.ends_with("/s");
-    let prefixed = unit.starts_with(['k', 'M', 'G']) && !unit.ends_with("/s");
-    if !rate || prefixed || size < 1e4 {
+    let prefixed = ["k ", "M ", "G "]
+        .iter()
+        .any(|prefix| unit.starts_with(prefix));
+    let rate = matches!(unit, "pps" | "bps") || (unit.ends_with("/s") && !prefixed);
+    if !rate || size < 1e4 {
         return (1.0, unit.to_owned());
     }
     let (divisor, prefix) = match size {

@@ -88,7 +88,7 @@
   // Paper is white: each figure gets a light copy of its own, drawn at once.
   function printCopies() {
     for (const plot of plots) {
-      const spec = { ...dressed(plot, "light"), width: 640 };
+      const spec = { ...dressed(plot, "light"), width: 640, height: 230 };
       const copy = document.createElement("div");
       copy.className = "print-copy";
       plot.after(copy);
