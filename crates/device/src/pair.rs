@@ -6,28 +6,36 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::thread::{self, Builder, ScopedJoinHandle};
+use std::time::Duration;
 
 use niclab_load::clock::Clock;
 use niclab_load::lane::{Inlet, Outlet, Window};
-use niclab_load::{Observation, PortCounters, QueueCounters, Stalls, drive};
-use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+use niclab_load::{Observation, PortCounters, QueueCounters, Rate, Stalls, drive};
+use serde::{Deserialize, Serialize};
 
 use crate::Load;
+use crate::cores::{self, Pinned};
 use crate::face::DeviceError;
 
 /// A gap between two turns that counts as a stall, nanoseconds, beside what the frames cost.
 const STALL_NS: u64 = 10_000;
 
+/// Frame check sequence, which frames here are without, bytes.
+const FCS_LEN: u64 = 4;
+
 /// Stalls that are kept one by one; further ones are only counted.
 const STALLS_KEPT_MAX: usize = 16_384;
+
+/// Share of polls without a frame under saturation above which the generator was the limit.
+const IDLE_RATIO_MAX: f64 = 0.02;
 
 /// Turns after the end in which the function may still find frames.
 const LAST_TURNS_MAX: usize = 256;
 
 /// The device's side of a trial: a function that takes frames and sends them back.
 pub trait Side: Send {
-    /// What one frame may cost in a turn before the turn looks like a stall, nanoseconds. Zero where
-    /// a full burst stays well below ten microseconds.
+    /// What one frame may cost in a turn before the turn looks like a stall, nanoseconds. Zero
+    /// where a full burst stays well below ten microseconds.
     const FRAME_NS: u64;
 
     /// Called first on the function's own thread.
@@ -50,7 +58,7 @@ pub struct Tally {
 }
 
 /// The cores of a trial.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Cores {
     /// Of generator and sink.
     pub tester: u32,
@@ -61,29 +69,12 @@ pub struct Cores {
 impl Cores {
     /// The first two cores this process may use.
     pub fn choose(device: &str) -> Result<Cores, DeviceError> {
-        let allowed = sched_getaffinity(None).unwrap_or_default();
-        let mut cores = (0..CpuSet::MAX_CPU).filter(|&core| allowed.is_set(core));
-        match (cores.next(), cores.next()) {
-            (Some(tester), Some(function)) => Ok(Cores {
-                tester: tester as u32,
-                device: function as u32,
-            }),
-            _ => Err(DeviceError::Cores {
-                device: device.into(),
-                needed: 2,
-                available: allowed.count(),
-                remedy: "run where two are free (nproc, taskset, the container's limits)".into(),
-            }),
-        }
+        let cores = cores::take(device, 2)?;
+        Ok(Cores {
+            tester: cores[0],
+            device: cores[1],
+        })
     }
-}
-
-/// Lets the calling thread run on this core alone. Where that is refused it runs where it may: the
-/// stalls that follow are seen and reported.
-pub fn pin(core: u32) {
-    let mut set = CpuSet::new();
-    set.set(core as usize);
-    let _ = sched_setaffinity(None, &set);
 }
 
 /// Offers `load` through `outlet` and `inlet` on one core while `side` works on the other.
@@ -107,21 +98,21 @@ pub fn run<S: Side>(
         let function = Builder::new()
             .name("function".into())
             .spawn_scoped(scope, || {
-                pin(cores.device);
+                let _pinned = Pinned::to(cores.device);
                 serve(side, &phase)
             })?;
         let _ends = StopOnDrop(&phase);
         let tester = Builder::new()
             .name("tester".into())
             .spawn_scoped(scope, || {
-                pin(cores.tester);
+                let _pinned = Pinned::to(cores.tester);
                 let mut edges = Edges {
                     phase: &phase,
                     function: Some(function),
                     seen: None,
                 };
                 edges.wait();
-                let driven = drive(load, depth, outlet, inlet, &mut edges);
+                let driven = drive(load, depth, outlet, &mut *inlet, &mut edges);
                 edges.stop();
                 (driven, edges.seen.take())
             })?;
@@ -137,6 +128,104 @@ pub fn run<S: Side>(
         reason: e.to_string(),
     })?;
     seen.enter(&mut observation);
+    count_late(&mut observation, inlet);
+    judge_idle(&mut observation, load);
+    Ok(observation)
+}
+
+/// A device that had time to spare under a saturating load was not what set the rate.
+fn judge_idle(observation: &mut Observation, load: &Load) {
+    let honesty = &mut observation.honesty;
+    let idle_ratio = honesty.device_idle_ratio.unwrap_or(0.0);
+    if load.rate == Rate::Saturate && idle_ratio > IDLE_RATIO_MAX {
+        honesty.generator_limited = true;
+        let share = idle_ratio * 100.0;
+        honesty.reasons.push(format!(
+            "{share:.1} % of the device's polls found nothing to do"
+        ));
+    }
+}
+
+/// Counts the frames that the function sent back when the trial had ended: the sink has them, but
+/// they stay lost.
+fn count_late(observation: &mut Observation, inlet: &mut impl Inlet) {
+    let Some(queue) = observation.sink.queues.first_mut() else {
+        return;
+    };
+    let before = queue.rx_frames;
+    for _ in 0..LAST_TURNS_MAX {
+        let found = inlet.poll();
+        queue.rx_frames += found as u64;
+        queue.rx_bytes += (0..found)
+            .map(|i| inlet.frame(i).len() as u64 + FCS_LEN)
+            .sum::<u64>();
+        inlet.release();
+        if found == 0 {
+            break;
+        }
+    }
+    let late = queue.rx_frames - before;
+    if late > 0 {
+        let reason = format!("{late} frames came back after the end of the trial: lost");
+        observation.honesty.reasons.push(reason);
+    }
+}
+
+/// Lets `side` work alone for as long as the load lasts: its frames come out of nothing.
+///
+/// `offered` are the frames it found and `received` those it sent on in the measured part; nothing
+/// is known of latency or order, and there is no generator to be held to anything.
+pub fn run_alone<S: Side>(
+    device: &str,
+    load: &Load,
+    core: u32,
+    side: &mut S,
+) -> Result<Observation, DeviceError> {
+    let broken = |reason: String| DeviceError::Broken {
+        device: device.into(),
+        reason,
+    };
+    let phase = Phase::default();
+    let seen = thread::scope(|scope| {
+        let function = Builder::new()
+            .name("function".into())
+            .spawn_scoped(scope, || {
+                let _pinned = Pinned::to(core);
+                serve(side, &phase)
+            })?;
+        let mut edges = Edges {
+            phase: &phase,
+            function: Some(function),
+            seen: None,
+        };
+        edges.wait();
+        thread::sleep(Duration::from_nanos(load.warmup_ns));
+        edges.opened();
+        thread::sleep(Duration::from_nanos(load.duration_ns));
+        edges.closed();
+        edges.stop();
+        Ok::<_, std::io::Error>(edges.seen.take())
+    });
+    let seen = seen.map_err(|e| broken(format!("no thread for it: {e}")))?;
+    let seen = seen.ok_or_else(|| broken("the function's thread panicked".into()))?;
+    let (Some(from), Some(to)) = (seen.opened, seen.closed) else {
+        return Err(broken("the function's thread got no time to run".into()));
+    };
+    let span = |count: fn(&Tally) -> u64| count(&to.tally) - count(&from.tally);
+    let offered = span(|tally| tally.queue.rx_frames);
+    let received = span(|tally| tally.queue.tx_frames);
+    let mut observation = Observation {
+        planned: offered,
+        offered,
+        received,
+        offered_bytes: span(|tally| tally.queue.rx_bytes),
+        received_bytes: span(|tally| tally.queue.tx_bytes),
+        lost: offered - received,
+        duration_ns: to.at_ns - from.at_ns,
+        ..Observation::default()
+    };
+    seen.enter(&mut observation);
+    observation.honesty.achieved_ratio = 1.0;
     Ok(observation)
 }
 
@@ -148,84 +237,58 @@ fn text_of(panic: &(dyn std::any::Any + Send)) -> &str {
 }
 
 /// Lays the counters of generator, device and sink side by side and says in the honesty record
-/// whether they agree. `sink_missed` frames reached the tester and found its ring full: the tester's
-/// fault, not the device's.
+/// whether they agree. `sink_missed` frames reached the tester and found its ring full: the
+/// tester's fault, not the device's.
 pub fn balance(observation: &mut Observation, sink_missed: u64) {
-    let Observation {
-        generator,
-        device: Some(device),
-        sink,
-        honesty,
-        ..
-    } = observation
-    else {
+    let Some(device) = &observation.device else {
         return;
     };
-    sink.rx_missed = sink_missed;
-    let [generated, received, returned, sunk] =
-        [&*generator, device, device, sink].map(|port| sum(&port.queues));
-    let left = generated.tx_frames - generator.rx_missed;
-    let mut differ = |what: &str, a: u64, b: u64| {
-        if a != b {
-            honesty.reasons.push(format!("{what}: {a} against {b}"));
-        }
-        a == b
-    };
-    let missed = device.rx_missed - generator.rx_missed.min(device.rx_missed);
-    let mut balanced = true;
-    balanced &= differ(
-        "frames left and frames at the device",
-        left,
-        received.rx_frames + missed,
-    );
-    let back = sunk.rx_frames + sink_missed;
-    balanced &= differ(
-        "frames sent back and frames at the sink",
-        returned.tx_frames,
-        back,
-    );
-    if generator.rx_missed + missed == 0 {
-        balanced &= differ(
-            "bytes sent and at the device",
-            generated.tx_bytes,
-            received.rx_bytes,
-        );
-    }
-    if sink_missed == 0 {
-        balanced &= differ(
-            "bytes sent back and at the sink",
-            returned.tx_bytes,
-            sunk.rx_bytes,
-        );
-    } else {
+    observation.sink.rx_missed = sink_missed;
+    let [generator, function, sink] =
+        [&observation.generator, device, &observation.sink].map(PortCounters::total);
+    let missed = device.rx_missed;
+    let taken = function.tx_frames + device.tx_dropped;
+    let back = sink.rx_frames + sink_missed;
+    // Of a frame that was missed the length is not known.
+    let whole = |bytes: (u64, u64), missed| if missed == 0 { bytes } else { (0, 0) };
+    let bytes_there = whole((generator.tx_bytes, function.rx_bytes), missed);
+    let bytes_back = whole((function.tx_bytes, sink.rx_bytes), sink_missed);
+    let pairs = [
+        (
+            "frames offered and at the device",
+            (generator.tx_frames, function.rx_frames + missed),
+        ),
+        (
+            "frames taken and sent back or dropped",
+            (function.rx_frames, taken),
+        ),
+        (
+            "frames sent back and at the sink",
+            (function.tx_frames, back),
+        ),
+        ("bytes offered and at the device", bytes_there),
+        ("bytes sent back and at the sink", bytes_back),
+    ];
+    let honesty = &mut observation.honesty;
+    honesty.balanced = pairs.iter().all(|(_, (a, b))| a == b);
+    let unequal = pairs.iter().filter(|(_, (a, b))| a != b);
+    let reason = |(what, (a, b)): &(&str, (u64, u64))| format!("{what}: {a} against {b}");
+    honesty.reasons.extend(unequal.map(reason));
+    if sink_missed > 0 {
         honesty.generator_limited = true;
-        honesty.reasons.push(format!(
-            "{sink_missed} frames came back and found the sink's ring full"
-        ));
+        let reason = format!("{sink_missed} frames came back and found the sink's ring full");
+        honesty.reasons.push(reason);
     }
-    honesty.balanced = balanced;
-}
-
-/// The sum over queues.
-fn sum(queues: &[QueueCounters]) -> QueueCounters {
-    queues
-        .iter()
-        .fold(QueueCounters::default(), |a, b| QueueCounters {
-            rx_frames: a.rx_frames + b.rx_frames,
-            rx_bytes: a.rx_bytes + b.rx_bytes,
-            tx_frames: a.tx_frames + b.tx_frames,
-            tx_bytes: a.tx_bytes + b.tx_bytes,
-        })
 }
 
 /// How far a trial has come.
 #[derive(Default)]
 struct Phase {
     ready: AtomicBool,
+    /// 0 while the warm-up lasts, then one of these.
     now: AtomicU8,
 }
 
-const WARMUP: u8 = 0;
 const MEASURED: u8 = 1;
 const DRAIN: u8 = 2;
 const END: u8 = 3;
@@ -298,13 +361,36 @@ struct Seen {
     gaps: Gaps,
     polls: u64,
     idle_polls: u64,
+    /// Counted when the measured part began and ended.
+    opened: Option<Mark>,
+    closed: Option<Mark>,
     /// Lost before the measured part.
     missed_before: u64,
     /// Lost from its beginning on.
     missed: u64,
 }
 
+/// What was counted at one moment.
+#[derive(Clone, Copy)]
+struct Mark {
+    at_ns: u64,
+    tally: Tally,
+}
+
 impl Seen {
+    fn new() -> Seen {
+        Seen {
+            tally: Tally::default(),
+            gaps: Gaps::new(),
+            polls: 0,
+            idle_polls: 0,
+            opened: None,
+            closed: None,
+            missed_before: 0,
+            missed: 0,
+        }
+    }
+
     /// Enters the device's part into an observation.
     fn enter(self, observation: &mut Observation) {
         let full = observation.generator.rx_missed;
@@ -326,26 +412,26 @@ impl Seen {
 fn serve(side: &mut impl Side, phase: &Phase) -> Seen {
     side.start();
     let clock = Clock::new();
-    let (tally, gaps) = (Tally::default(), Gaps::new());
-    let mut seen = Seen {
-        tally,
-        gaps,
-        polls: 0,
-        idle_polls: 0,
-        missed_before: 0,
-        missed: 0,
-    };
-    let mut last = WARMUP;
+    let mut seen = Seen::new();
     phase.ready.store(true, Ordering::Release);
     loop {
         let now = phase.now.load(Ordering::Acquire);
-        if now != last && last == WARMUP {
+        if now >= MEASURED && seen.opened.is_none() {
+            seen.opened = Some(Mark {
+                at_ns: clock.now_ns(),
+                tally: seen.tally,
+            });
             seen.missed_before = side.missed();
+        }
+        if now >= DRAIN && seen.closed.is_none() {
+            seen.closed = Some(Mark {
+                at_ns: clock.now_ns(),
+                tally: seen.tally,
+            });
         }
         if now == END {
             break;
         }
-        last = now;
         let frames = turn(side, &mut seen, &clock);
         if now == MEASURED {
             seen.polls += 1;
@@ -446,9 +532,9 @@ mod tests {
         assert_eq!(
             bad.honesty.reasons,
             [
-                "frames left and frames at the device: 100 against 99",
-                "frames sent back and frames at the sink: 99 against 98",
-                "bytes sent and at the device: 6400 against 6336",
+                "frames offered and at the device: 100 against 99",
+                "frames sent back and at the sink: 99 against 98",
+                "bytes offered and at the device: 6400 against 6336",
                 "bytes sent back and at the sink: 6336 against 6272",
             ]
         );

@@ -30,12 +30,12 @@ impl Side for Forward {
         }
         let room = self.tx.reserve(found);
         let mut lens = [0; BURST];
-        for i in 0..found {
+        for (i, len) in lens.iter_mut().enumerate().take(found) {
             let frame = self.rx.frame(i);
             tally.queue.rx_frames += 1;
             tally.queue.rx_bytes += frame.len() as u64 + FCS_LEN;
             if i < room {
-                lens[i] = swap_into(frame, self.tx.slot(i));
+                *len = swap_into(frame, self.tx.slot(i));
             }
         }
         self.rx.release();

@@ -11,6 +11,8 @@ mod link;
 mod name;
 mod netns;
 mod ring;
+#[cfg(test)]
+mod veth_tests;
 
 use std::fs;
 use std::io;

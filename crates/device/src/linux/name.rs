@@ -35,7 +35,8 @@ impl Ends {
         let names: Vec<&str> = rest.split(',').collect();
         let [tester, device] = names[..] else {
             return Err(bad(
-                "give `linux:veth`, or two interfaces: `linux:TESTER,DEVICE` (the second is measured)"
+                "give `linux:veth`, or two interfaces: `linux:TESTER,DEVICE` (the second is \
+                 measured)"
                     .into(),
             ));
         };

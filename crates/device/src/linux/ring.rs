@@ -1,9 +1,9 @@
-//! The rings of AF_PACKET (PACKET_MMAP, TPACKET_V2): frames shared with the kernel, no copy of ours.
+//! The rings of AF_PACKET (PACKET_MMAP, TPACKET_V2): frames in memory shared with the kernel.
 //!
 //! The only module here that touches memory the kernel writes too. Who owns a slot is told by the
-//! slot's status word, which is loaded with acquire and stored with release ordering; a slot's bytes
-//! are read or written only while the word says that it is ours (Documentation/networking/
-//! packet_mmap.rst).
+//! slot's status word, which is loaded with acquire and stored with release ordering; the bytes of a
+//! slot are read or written only while the word says that it is ours
+//! (Documentation/networking/packet_mmap.rst).
 #![allow(unsafe_code)]
 
 use std::ffi::c_int;
@@ -60,7 +60,7 @@ struct Ring {
 unsafe impl Send for Ring {}
 
 impl Ring {
-    /// A ring of `slots` slots for frames of up to `frame_len` bytes; `option` says which direction.
+    /// A ring of `slots` slots for frames of up to `frame_len` bytes; `option` says which way.
     fn open(socket: OwnedFd, option: c_int, slots: usize, frame_len: usize) -> io::Result<Ring> {
         let slot_len = (frame_len + SLOT_OVERHEAD).next_power_of_two();
         let block_len = BLOCK_LEN.max(slot_len);
@@ -99,8 +99,8 @@ impl Ring {
     #[inline]
     fn status(&self, ahead: usize) -> &AtomicU32 {
         const { assert!(offset_of!(libc::tpacket2_hdr, tp_status) == 0) };
-        // SAFETY: a slot starts with the word, is aligned to 16, and stays mapped as long as `self`;
-        // the kernel, too, reads and writes the word as a whole.
+        // SAFETY: a slot starts with the word, is aligned to 16, and stays mapped as long as
+        // `self`; the kernel, too, reads and writes the word as a whole.
         unsafe { self.slot(ahead).cast::<AtomicU32>().as_ref() }
     }
 }

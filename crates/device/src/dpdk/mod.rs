@@ -1,0 +1,442 @@
+//! `dpdk:ARGS`: ports of DPDK under test, driven by a process of their own.
+//!
+//! DPDK takes a process over: it reads arguments, pins threads, prints, and may abort. So it has
+//! one to itself, the program `niclab-dpdk`, which is built where libdpdk is installed; here it is
+//! started, asked, and ended. Whatever becomes of it is an error with a reason, never a hang.
+//!
+//! Which ports there are decides what can be measured:
+//!
+//! - `--vdev=net_ring0`: two ports whose queues are two crossed rings in memory, one the tester's,
+//!   one the device's: everything but rules;
+//! - two cards (`-a ADDRESS -a ADDRESS`), cabled: the first is the tester's, the second the device;
+//! - `--vdev=net_null0`: one port that makes frames out of nothing and drops what is sent: the
+//!   function's rate alone. `offered` are the frames the port made and `received` those it took
+//!   back; there is no latency, and no other rate than `saturate`.
+
+#[cfg(test)]
+mod process_tests;
+pub mod protocol;
+
+use std::collections::VecDeque;
+use std::env;
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use self::protocol::{Answer, Open, Request};
+use crate::face::{About, DeviceError, Plan, Setup, SetupReport, Testbed};
+use crate::pair::Cores;
+use crate::{Load, Observation};
+
+/// The program.
+const PROGRAM: &str = "niclab-dpdk";
+
+/// Names its path where it does not lie beside niclab.
+const PROGRAM_VARIABLE: &str = "NICLAB_DPDK";
+
+/// How long an answer may take beside the load itself. Cards take seconds to bring their link up.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// Lines of the program's messages that an error may quote.
+const QUOTED_LINES_MAX: usize = 6;
+
+/// Longest answer; a histogram is some tens of kilobytes.
+const ANSWER_LEN_MAX: u64 = 64 << 20;
+
+/// The ports, as seen from here: a process that is asked.
+struct DpdkBed {
+    about: About,
+    process: Process,
+}
+
+/// Opens the ports that a name such as `dpdk:--vdev=net_ring0` stands for.
+pub fn open(name: &str) -> Result<Box<dyn Testbed>, DeviceError> {
+    let arguments = arguments(name)?;
+    let cores = Cores::choose(name)?;
+    let process = Process::start(&program()?, name)?;
+    greet(
+        process,
+        Open {
+            name: name.into(),
+            arguments,
+            cores,
+        },
+    )
+}
+
+/// The same with another program in the place of `niclab-dpdk`.
+pub fn open_with(program: &Path, name: &str) -> Result<Box<dyn Testbed>, DeviceError> {
+    let open = Open {
+        name: name.into(),
+        arguments: arguments(name)?,
+        cores: Cores::choose(name)?,
+    };
+    greet(Process::start(program, name)?, open)
+}
+
+fn greet(mut process: Process, open: Open) -> Result<Box<dyn Testbed>, DeviceError> {
+    match process.ask(&Request::Open(open), ANSWER_TIMEOUT)? {
+        Answer::Opened(about) => Ok(Box::new(DpdkBed { about, process })),
+        other => Err(process.confused(&other)),
+    }
+}
+
+/// The arguments in a name, split at white space.
+fn arguments(name: &str) -> Result<Vec<String>, DeviceError> {
+    let bad = |reason: &str| DeviceError::BadName {
+        text: name.into(),
+        reason: reason.into(),
+    };
+    let rest = name
+        .strip_prefix("dpdk:")
+        .ok_or_else(|| bad("must start with `dpdk:`"))?;
+    let arguments: Vec<String> = rest.split_whitespace().map(String::from).collect();
+    if arguments.is_empty() {
+        return Err(bad(
+            "give DPDK's arguments, such as `dpdk:--vdev=net_ring0`, or two cards: \
+             `dpdk:-a 0000:01:00.0 -a 0000:01:00.1`",
+        ));
+    }
+    Ok(arguments)
+}
+
+/// Where the program lies: where the variable says, or beside this one.
+fn program() -> Result<PathBuf, DeviceError> {
+    let named = env::var_os(PROGRAM_VARIABLE).map(PathBuf::from);
+    let beside = env::current_exe().ok().and_then(|exe| {
+        let directory = exe.parent()?;
+        // Tests lie in a directory below.
+        let above = directory.parent().filter(|_| directory.ends_with("deps"));
+        let found = |d: &Path| Some(d.join(PROGRAM)).filter(|program| program.is_file());
+        found(directory).or_else(|| found(above?))
+    });
+    named.or(beside).ok_or_else(|| absent(PROGRAM.into()))
+}
+
+fn absent(what: String) -> DeviceError {
+    DeviceError::Absent {
+        what,
+        remedy: format!(
+            "install DPDK (apt-get install libdpdk-dev) and build with ./run, which puts {PROGRAM} \
+             beside niclab; or set {PROGRAM_VARIABLE} to its path"
+        ),
+    }
+}
+
+impl Testbed for DpdkBed {
+    fn about(&self) -> &About {
+        &self.about
+    }
+
+    fn setup(&mut self, setup: &Setup) -> Result<SetupReport, DeviceError> {
+        match self
+            .process
+            .ask(&Request::Setup(setup.clone()), ANSWER_TIMEOUT)?
+        {
+            Answer::Ready(report) => Ok(report),
+            other => Err(self.process.confused(&other)),
+        }
+    }
+
+    fn run(&mut self, load: &Load, plan: &Plan) -> Result<Observation, DeviceError> {
+        let offered = Duration::from_nanos(load.warmup_ns.saturating_add(load.duration_ns));
+        let request = Request::Run {
+            load: load.clone(),
+            plan: *plan,
+        };
+        match self
+            .process
+            .ask(&request, ANSWER_TIMEOUT.saturating_add(offered))?
+        {
+            Answer::Observed(observation) => Ok(*observation),
+            other => Err(self.process.confused(&other)),
+        }
+    }
+}
+
+/// The program while it runs; ended and reaped with this value.
+struct Process {
+    device: String,
+    child: Child,
+    input: Option<ChildStdin>,
+    answers: Receiver<io::Result<String>>,
+    messages: Arc<Mutex<VecDeque<String>>>,
+    readers: Vec<JoinHandle<()>>,
+}
+
+impl Process {
+    fn start(program: &Path, device: &str) -> Result<Process, DeviceError> {
+        let mut command = Command::new(program);
+        command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        // Ctrl-C is for niclab, which then ends the process in its own time.
+        command.process_group(0);
+        let mut child = command.spawn().map_err(|e| match e.kind() {
+            io::ErrorKind::NotFound => absent(program.display().to_string()),
+            _ => broken(device, format!("{}: {e}", program.display())),
+        })?;
+        let (sender, answers) = channel();
+        let messages = Arc::new(Mutex::new(VecDeque::new()));
+        let mut readers = Vec::new();
+        if let Some(output) = child.stdout.take() {
+            readers.push(thread::spawn(move || {
+                for answer in Answers(BufReader::new(output)) {
+                    if sender.send(answer).is_err() {
+                        break;
+                    }
+                }
+            }));
+        }
+        if let Some(errors) = child.stderr.take() {
+            let messages = Arc::clone(&messages);
+            readers.push(thread::spawn(move || {
+                keep_last(BufReader::new(errors), &messages)
+            }));
+        }
+        let (device, input) = (device.into(), child.stdin.take());
+        Ok(Process {
+            device,
+            child,
+            input,
+            answers,
+            messages,
+            readers,
+        })
+    }
+
+    /// Asks and waits for the answer; one that refuses is an error.
+    fn ask(&mut self, request: &Request, timeout: Duration) -> Result<Answer, DeviceError> {
+        let Some(input) = &mut self.input else {
+            return Err(broken(&self.device, format!("{PROGRAM} has ended before")));
+        };
+        let mut line = serde_json::to_string(request)
+            .map_err(|e| broken(&self.device, format!("the question cannot be written: {e}")))?;
+        line.push('\n');
+        // Where writing fails the process has ended, and its output says so next.
+        let _ = input.write_all(line.as_bytes());
+        match self.answers.recv_timeout(timeout) {
+            Ok(Ok(line)) => match serde_json::from_str(&line) {
+                Ok(Answer::Refused(error)) => Err(self.explained(error)),
+                Ok(answer) => Ok(answer),
+                Err(_) => Err(self.fail(format!("gave an unreadable answer: {}", excerpt(&line)))),
+            },
+            Ok(Err(e)) => Err(self.fail(format!("gave an unreadable answer: {e}"))),
+            Err(RecvTimeoutError::Timeout) => {
+                Err(self.fail(format!("gave no answer within {} s", timeout.as_secs())))
+            }
+            Err(RecvTimeoutError::Disconnected) => {
+                let ended = self.end();
+                Err(self.fail(format!("ended: {ended}")))
+            }
+        }
+    }
+
+    /// Adds what the program said to an error that is about starting it.
+    fn explained(&self, error: DeviceError) -> DeviceError {
+        match error {
+            DeviceError::BadName { text, reason } => DeviceError::BadName {
+                text,
+                reason: reason + &self.quoted(),
+            },
+            other => other,
+        }
+    }
+
+    /// Ends the process and says why.
+    fn fail(&mut self, what: String) -> DeviceError {
+        self.end();
+        broken(&self.device, format!("{PROGRAM} {what}{}", self.quoted()))
+    }
+
+    /// An answer to another question.
+    fn confused(&mut self, answer: &Answer) -> DeviceError {
+        let answer = serde_json::to_string(answer).unwrap_or_default();
+        self.fail(format!(
+            "gave the answer to another question: {}",
+            excerpt(&answer)
+        ))
+    }
+
+    /// The last lines the program said, for the end of a message.
+    fn quoted(&self) -> String {
+        // The pipe may hold lines that the reader has not seen yet; after the end it has.
+        let messages = self.messages.lock().unwrap_or_else(PoisonError::into_inner);
+        let lines: Vec<&str> = messages.iter().map(String::as_str).collect();
+        if lines.is_empty() {
+            String::new()
+        } else {
+            format!("; it said: {}", lines.join(" | "))
+        }
+    }
+
+    /// Ends and reaps the process; says how it ended.
+    fn end(&mut self) -> String {
+        self.input = None;
+        // It may be gone already, which is what is wanted.
+        let gone = matches!(self.child.try_wait(), Ok(Some(_))) || self.closed_its_output();
+        if !gone {
+            let _ = self.child.kill();
+        }
+        let status = self.child.wait();
+        for reader in self.readers.drain(..) {
+            // A reader that panicked has nothing more to say.
+            let _ = reader.join();
+        }
+        status.map_or_else(|e| e.to_string(), |status| status.to_string())
+    }
+
+    /// Whether the process ends on its own: its output is closed and it goes within a moment.
+    fn closed_its_output(&mut self) -> bool {
+        if !matches!(
+            self.answers.try_recv(),
+            Err(std::sync::mpsc::TryRecvError::Disconnected)
+        ) {
+            return false;
+        }
+        for _ in 0..100 {
+            if matches!(self.child.try_wait(), Ok(Some(_))) {
+                return true;
+            }
+            thread::sleep(Duration::from_millis(1));
+        }
+        false
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+/// The lines of the program's output, none longer than [`ANSWER_LEN_MAX`].
+struct Answers<R>(BufReader<R>);
+
+impl<R: Read> Iterator for Answers<R> {
+    type Item = io::Result<String>;
+
+    fn next(&mut self) -> Option<io::Result<String>> {
+        let mut line = String::new();
+        match (&mut self.0).take(ANSWER_LEN_MAX).read_line(&mut line) {
+            Ok(0) => None,
+            Ok(_) => Some(Ok(line)),
+            Err(e) => Some(Err(e)),
+        }
+    }
+}
+
+/// Keeps the last lines of the program's messages.
+fn keep_last(errors: impl BufRead, messages: &Mutex<VecDeque<String>>) {
+    for line in errors.split(b'\n').map_while(Result::ok) {
+        let line = String::from_utf8_lossy(&line).trim().to_owned();
+        let mut messages = messages.lock().unwrap_or_else(PoisonError::into_inner);
+        if messages.len() == QUOTED_LINES_MAX {
+            messages.pop_front();
+        }
+        if !line.is_empty() {
+            messages.push_back(excerpt(&line));
+        }
+    }
+}
+
+/// The start of a text.
+fn excerpt(text: &str) -> String {
+    let text = text.trim_end();
+    let mut short: String = text.chars().take(160).collect();
+    if short.len() < text.len() {
+        short.push('…');
+    }
+    short
+}
+
+fn broken(device: &str, reason: String) -> DeviceError {
+    DeviceError::Broken {
+        device: device.into(),
+        reason,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+
+    /// What comes of opening with a shell script in the program's place.
+    fn open_script(script: &str) -> String {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("niclab-dpdk");
+        fs::write(&path, format!("#!/bin/sh\n{script}\n")).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+        let opened = open_with(&path, "dpdk:--vdev=net_ring0");
+        opened
+            .map(|bed| bed.about().name.clone())
+            .unwrap_err()
+            .to_string()
+    }
+
+    #[test]
+    fn a_process_that_dies_says_how_and_what_it_said() {
+        assert_eq!(
+            open_script("echo EAL: no memory >&2; exit 3"),
+            "dpdk:--vdev=net_ring0 failed: niclab-dpdk ended: exit status: 3; it said: \
+             EAL: no memory"
+        );
+        assert_eq!(
+            open_script("kill -9 $$"),
+            "dpdk:--vdev=net_ring0 failed: niclab-dpdk ended: signal: 9 (SIGKILL)"
+        );
+    }
+
+    #[test]
+    fn garbage_and_answers_to_other_questions_end_the_process() {
+        assert_eq!(
+            open_script("echo EAL: Detected CPU lcores: 2; exec sleep 100"),
+            "dpdk:--vdev=net_ring0 failed: niclab-dpdk gave an unreadable answer: \
+             EAL: Detected CPU lcores: 2"
+        );
+        let ready = r#"{"ready":{"rules_installed":0,"rules_refused":0,"refusal":null,"#.to_owned()
+            + r#""install":{"secs":0,"nanos":0},"rule_bytes":null}}"#;
+        assert_eq!(
+            open_script(&format!("echo '{ready}'; exec sleep 100")),
+            "dpdk:--vdev=net_ring0 failed: niclab-dpdk gave the answer to another question: "
+                .to_owned()
+                + &ready
+        );
+    }
+
+    #[test]
+    fn a_missing_program_names_the_remedy() {
+        let error = open_with(Path::new("/nowhere/niclab-dpdk"), "dpdk:--vdev=net_ring0");
+        let Err(DeviceError::Absent { what, remedy }) = error.map(|bed| bed.about().clone()) else {
+            panic!("opened");
+        };
+        assert_eq!(what, "/nowhere/niclab-dpdk");
+        assert!(remedy.contains("apt-get install libdpdk-dev") && remedy.contains("./run"));
+    }
+
+    #[test]
+    fn a_name_without_arguments_is_refused() {
+        for name in ["dpdk:", "dpdk:  ", "dpdk"] {
+            let error = open(name).map(|bed| bed.about().clone());
+            assert!(
+                matches!(error, Err(DeviceError::BadName { .. })),
+                "{error:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_long_message_is_cut() {
+        assert_eq!(excerpt("short\n"), "short");
+        assert_eq!(excerpt(&"x".repeat(200)).chars().count(), 161);
+    }
+}

@@ -1,0 +1,239 @@
+//! End to end on a veth pair of niclab's own: needs root, else every test here is skipped.
+
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::process::{Command, Stdio};
+
+use crate::{
+    Arrivals, DeviceError, Function, Load, Observation, Placement, Plan, Rate, RuleBlock, Setup,
+    SetupReport, Testbed, linux,
+};
+use niclab_packet::flow::FlowSpec;
+use niclab_packet::size::FrameSizes;
+
+/// Says so and returns true where the caller cannot run.
+fn skipped(test: &str) -> bool {
+    let root = rustix::process::geteuid().is_root();
+    if !root {
+        println!("SKIP {test}: needs root");
+    }
+    !root
+}
+
+fn load(rate: Rate, size: u16) -> Load {
+    Load {
+        flows: FlowSpec {
+            count: 100,
+            ..FlowSpec::default()
+        },
+        sizes: FrameSizes::Fixed(size),
+        rate,
+        arrivals: Arrivals::Constant,
+        duration_ns: 200_000_000,
+        warmup_ns: 50_000_000,
+        seed: 7,
+        trace: None,
+    }
+}
+
+fn setup(frame_len_max: u16) -> Setup {
+    Setup {
+        rules: Vec::new(),
+        queues: 1,
+        function: Function::Forward,
+        placement: Placement::Inline,
+        frame_len_max,
+    }
+}
+
+fn run(bed: &mut dyn Testbed, load: &Load) -> Observation {
+    bed.run(load, &Plan::Rest).unwrap()
+}
+
+/// Every frame is somewhere.
+fn assert_accounted(observation: &Observation) {
+    let o = observation;
+    assert_eq!(o.planned, o.offered + o.unsent, "{o:?}");
+    assert_eq!(o.offered, o.received + o.lost, "{o:?}");
+    assert!(o.rx_missed <= o.lost, "{o:?}");
+    assert!(o.honesty.balanced, "{:?}", o.honesty.reasons);
+}
+
+#[test]
+fn a_gentle_load_comes_back_whole_and_the_counters_balance() {
+    if skipped("a_gentle_load_comes_back_whole_and_the_counters_balance") {
+        return;
+    }
+    let mut bed = linux::open("linux:veth").unwrap();
+    assert_eq!(bed.setup(&setup(1518)).unwrap(), SetupReport::default());
+    for size in [64, 1518] {
+        // A busy machine may take the core away for longer than a trial waits; not always.
+        let mut trials = (0..5).map(|_| run(&mut *bed, &load(Rate::Pps(2_000.0), size)));
+        let o = trials.find(|o| {
+            assert_accounted(o);
+            o.lost == 0
+        });
+        let o = o.expect("frames were lost in five trials");
+        assert_eq!((o.planned, o.duplicated, o.damaged), (400, 0, 0));
+        assert_eq!(o.received_bytes, u64::from(size) * o.received);
+        let device = o.device.as_ref().unwrap().queues[0];
+        assert_eq!(device.rx_frames, o.generator.queues[0].tx_frames);
+        assert_eq!(device.rx_bytes, o.generator.queues[0].tx_bytes);
+        assert_eq!(device.tx_frames, o.sink.queues[0].rx_frames);
+        let latency = &o.latency.as_ref().unwrap().0;
+        assert_eq!(latency.len(), o.received);
+        let p50 = latency.value_at_quantile(0.5);
+        assert!((1_000..100_000_000).contains(&p50), "p50 {p50} ns");
+        let idle = o.honesty.device_idle_ratio.unwrap();
+        assert!(
+            idle > 0.5,
+            "2000 frames a second leave the core idle, not {idle}"
+        );
+    }
+}
+
+#[test]
+fn jumbo_frames_pass_and_longer_ones_are_refused() {
+    if skipped("jumbo_frames_pass_and_longer_ones_are_refused") {
+        return;
+    }
+    let mut bed = linux::open("linux:veth").unwrap();
+    bed.setup(&setup(9000)).unwrap();
+    let o = run(&mut *bed, &load(Rate::Pps(2_000.0), 9000));
+    assert_accounted(&o);
+    assert_eq!(o.received_bytes, 9000 * o.received);
+    assert!(o.received > 0);
+    let error = bed.setup(&setup(9019)).unwrap_err();
+    assert!(matches!(error, DeviceError::BadLoad { .. }), "{error}");
+}
+
+#[test]
+fn an_overload_is_lost_at_the_device_and_counted_there() {
+    if skipped("an_overload_is_lost_at_the_device_and_counted_there") {
+        return;
+    }
+    let mut bed = linux::open("linux:veth").unwrap();
+    bed.setup(&setup(64)).unwrap();
+    let o = run(&mut *bed, &load(Rate::Saturate, 64));
+    assert_accounted(&o);
+    assert!(o.received > 0);
+    let kpps = o.received * 1_000_000 / o.duration_ns;
+    println!(
+        "saturated: {kpps} kpps back of {} offered, {} missed",
+        o.offered, o.rx_missed
+    );
+}
+
+#[test]
+fn rules_and_queues_are_not_supported_which_is_a_result() {
+    if skipped("rules_and_queues_are_not_supported_which_is_a_result") {
+        return;
+    }
+    let mut bed = linux::open("linux:veth").unwrap();
+    let lacks = |capability: &str| DeviceError::NotSupported {
+        capability: capability.into(),
+    };
+    let rule = RuleBlock::Any {
+        group: 0,
+        priority: 0,
+        actions: Vec::new(),
+    };
+    let with_rule = Setup {
+        rules: vec![rule],
+        ..setup(64)
+    };
+    assert_eq!(bed.setup(&with_rule), Err(lacks("rules")));
+    assert_eq!(
+        bed.setup(&Setup {
+            queues: 2,
+            ..setup(64)
+        }),
+        Err(lacks("queues"))
+    );
+    assert_eq!(bed.about().not_supported, ["rules", "queues"]);
+    // The testbed is as good as before.
+    bed.setup(&setup(64)).unwrap();
+    assert_accounted(&run(&mut *bed, &load(Rate::Pps(1_000.0), 64)));
+}
+
+#[test]
+fn interfaces_that_are_not_there_or_down_are_named() {
+    if skipped("interfaces_that_are_not_there_or_down_are_named") {
+        return;
+    }
+    let error = linux::open("linux:niclab-none,lo")
+        .map(|bed| bed.about().clone())
+        .unwrap_err();
+    let text = "interface niclab-none not found: `ip link` lists those that are here; \
+        `linux:veth` needs none";
+    assert_eq!(error.to_string(), text);
+}
+
+#[test]
+fn nothing_is_left_behind() {
+    if skipped("nothing_is_left_behind") {
+        return;
+    }
+    let held = namespaces(std::process::id());
+    let mut bed = linux::open("linux:veth").unwrap();
+    run(&mut *bed, &load(Rate::Pps(1_000.0), 64));
+    drop(bed);
+    // Other tests of this process hold namespaces of their own; ours are what came and stayed.
+    let stayed = namespaces(std::process::id());
+    println!("{} held before, {} after", held.len(), stayed.len());
+    assert!(!fs::exists("/sys/class/net/niclab-a").unwrap());
+    assert!(!fs::exists("/sys/class/net/niclab-b").unwrap());
+}
+
+#[test]
+fn kill_9_takes_the_namespaces_away() {
+    if skipped("kill_9_takes_the_namespaces_away") {
+        return;
+    }
+    let mut child = Command::new(std::env::current_exe().unwrap())
+        .args([
+            "--exact",
+            "linux::veth_tests::holds_a_testbed",
+            "--ignored",
+            "--nocapture",
+        ])
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    let ready = lines
+        .map_while(Result::ok)
+        .any(|line| line.ends_with("open"));
+    let held = namespaces(child.id());
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert!(ready);
+    assert_eq!(held.len(), 2);
+    for process in fs::read_dir("/proc").unwrap() {
+        let name = process.unwrap().file_name();
+        let Some(id) = name.to_str().and_then(|name| name.parse().ok()) else {
+            continue;
+        };
+        for namespace in namespaces(id) {
+            assert!(!held.contains(&namespace), "process {id} holds {namespace}");
+        }
+    }
+}
+
+#[test]
+#[ignore = "the other process of kill_9_takes_the_namespaces_away"]
+fn holds_a_testbed() {
+    let _bed = linux::open("linux:veth").unwrap();
+    println!("\nopen");
+    std::thread::sleep(std::time::Duration::from_secs(10));
+}
+
+/// The network namespaces that descriptors of a process hold.
+fn namespaces(process: u32) -> Vec<String> {
+    let Ok(entries) = fs::read_dir(format!("/proc/{process}/fd")) else {
+        return Vec::new();
+    };
+    let targets = entries.filter_map(|entry| fs::read_link(entry.ok()?.path()).ok());
+    let names = targets.filter_map(|target| target.to_str().map(String::from));
+    names.filter(|name| name.starts_with("net:[")).collect()
+}

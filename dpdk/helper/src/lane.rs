@@ -1,0 +1,163 @@
+//! The tester's two ends and the function under test, on queues of DPDK ports.
+
+use niclab_device::pair::{Side, Tally};
+use niclab_load::lane::{BURST, Inlet, Outlet};
+
+use crate::shim::{Burst, Pool, Ring, RxQueue, TxQueue, enter_thread};
+
+/// Length of the frame check sequence, which DPDK does not show, bytes.
+const FCS_LEN: u64 = 4;
+
+/// Bytes of the two MAC addresses.
+const ADDRESSES_LEN: usize = 12;
+
+/// The generator's end: fresh frames, filled in place.
+pub struct Out {
+    queue: TxQueue,
+    pool: Pool,
+    burst: Burst,
+    /// The ring behind the queue, where it is one: it tells exactly how much room there is.
+    ring: Option<Ring>,
+}
+
+impl Out {
+    /// An end that sends frames of `pool`.
+    pub fn new(queue: TxQueue, pool: Pool, ring: Option<Ring>) -> Out {
+        Out {
+            queue,
+            pool,
+            burst: Burst::new(),
+            ring,
+        }
+    }
+}
+
+impl Outlet for Out {
+    #[inline]
+    fn reserve(&mut self, want: usize) -> usize {
+        enter_thread();
+        let room = match &self.ring {
+            Some(ring) => ring.room(),
+            None if self.queue.has_room() => BURST,
+            None => 0,
+        };
+        let want = want.min(room);
+        if self.burst.len() < want {
+            self.burst.fill(&self.pool);
+        }
+        self.burst.len().min(want)
+    }
+
+    #[inline]
+    fn slot(&mut self, i: usize) -> &mut [u8] {
+        self.burst.room_mut(i, &self.pool)
+    }
+
+    #[inline]
+    fn commit(&mut self, lens: &[u16]) -> usize {
+        self.burst.set_lens(lens, &self.pool);
+        self.burst.send(&mut self.queue, lens.len())
+    }
+}
+
+/// The sink's end.
+pub struct In {
+    queue: RxQueue,
+    burst: Burst,
+}
+
+impl In {
+    /// An end that receives from `queue`.
+    pub fn new(queue: RxQueue) -> In {
+        In {
+            queue,
+            burst: Burst::new(),
+        }
+    }
+
+    /// The queue, for its counters.
+    pub fn queue(&self) -> &RxQueue {
+        &self.queue
+    }
+}
+
+impl Inlet for In {
+    #[inline]
+    fn poll(&mut self) -> usize {
+        self.burst.receive(&mut self.queue)
+    }
+
+    #[inline]
+    fn frame(&self, i: usize) -> &[u8] {
+        self.burst.frame(i)
+    }
+
+    #[inline]
+    fn release(&mut self) {
+        self.burst.give_back();
+    }
+}
+
+/// The forwarding function: swaps the MAC addresses and sends back, frames staying where they are.
+pub struct Forward {
+    rx: RxQueue,
+    tx: TxQueue,
+    burst: Burst,
+    /// What the port had missed when it was last asked.
+    missed: u64,
+}
+
+impl Forward {
+    /// The function on the queues of the port under test.
+    pub fn new(rx: RxQueue, tx: TxQueue) -> Forward {
+        Forward {
+            rx,
+            tx,
+            burst: Burst::new(),
+            missed: 0,
+        }
+    }
+}
+
+impl Side for Forward {
+    // A burst of 64 takes a microsecond or two.
+    const FRAME_NS: u64 = 0;
+
+    fn start(&mut self) {
+        enter_thread();
+        self.missed();
+    }
+
+    #[inline]
+    fn turn(&mut self, tally: &mut Tally) -> usize {
+        let found = self.burst.receive(&mut self.rx);
+        if found == 0 {
+            return 0;
+        }
+        let mut bytes = [0; BURST];
+        for (i, bytes) in bytes[..found].iter_mut().enumerate() {
+            let frame = self.burst.frame_mut(i);
+            *bytes = frame.len() as u64 + FCS_LEN;
+            if let Some(addresses) = frame.first_chunk_mut::<ADDRESSES_LEN>() {
+                addresses.rotate_left(ADDRESSES_LEN / 2);
+            }
+        }
+        let sent = self.burst.send(&mut self.tx, found);
+        self.burst.give_back();
+        tally.queue.rx_frames += found as u64;
+        tally.queue.rx_bytes += bytes[..found].iter().sum::<u64>();
+        tally.queue.tx_frames += sent as u64;
+        tally.queue.tx_bytes += bytes[..sent].iter().sum::<u64>();
+        tally.tx_dropped += (found - sent) as u64;
+        found
+    }
+
+    fn missed(&mut self) -> u64 {
+        // A driver without the counter misses nothing that it could tell.
+        let stats = self.rx.stats().unwrap_or_default();
+        let missed = stats.rx_missed + stats.rx_no_buffer;
+        let since = missed.saturating_sub(self.missed);
+        self.missed = missed;
+        since
+    }
+}
