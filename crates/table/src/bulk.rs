@@ -121,7 +121,9 @@ fn compare_all<const W: usize>(
         waiting &= waiting - 1;
         let (key, mut position) = (&keys[index], positions[index % BURST_MAX]);
         if !grid.holds(position, key) {
-            let Some(other) = second_look(grid, hashes[index], key) else { continue };
+            let Some(other) = second_look(grid, hashes[index], key) else {
+                continue;
+            };
             position = other;
         }
         values[index] = grid.value(position);

@@ -64,16 +64,26 @@ impl Domain {
             epoch: CachePadded::new(AtomicU64::new(0)),
             seen: Mutex::new(Vec::new()),
         };
-        Self { registry: Arc::new(registry) }
+        Self {
+            registry: Arc::new(registry),
+        }
     }
 
     /// Registers a reading thread; it is online. Locks; not for the packet path.
     #[must_use]
     pub fn reader_slot(&self) -> Participant {
         let seen = Arc::new(CachePadded::new(AtomicU64::new(OFFLINE)));
-        let mut list = self.registry.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut list = self
+            .registry
+            .seen
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
         list.push(Arc::clone(&seen));
-        let mut participant = Participant { domain: self.clone(), seen, online: false };
+        let mut participant = Participant {
+            domain: self.clone(),
+            seen,
+            online: false,
+        };
         participant.online();
         drop(list);
         participant
@@ -94,7 +104,11 @@ impl Domain {
             return Stamp::FIRST;
         };
         // OFFLINE is the largest number: the minimum skips it by itself.
-        let slowest = list.iter().map(|seen| seen.load(Acquire)).min().unwrap_or(OFFLINE);
+        let slowest = list
+            .iter()
+            .map(|seen| seen.load(Acquire))
+            .min()
+            .unwrap_or(OFFLINE);
         Stamp(slowest.min(epoch))
     }
 

@@ -14,9 +14,7 @@ use crate::error::{CreateError, InsertError};
 use crate::grid::{Grid, Position};
 use crate::hash::Hasher;
 use crate::limbo::Limbo;
-use crate::limits::{
-    CAPACITY_LIMIT, GROW_QUARTERS, MOVE_GROUPS, RELEASE_BYTES, RESERVE_PER_GROUP,
-};
+use crate::limits::{CAPACITY_LIMIT, GROW_QUARTERS, MOVE_GROUPS, RELEASE_BYTES, RESERVE_PER_GROUP};
 use crate::memory::{OutOfMemory, Pages};
 use crate::reader::Reader;
 use crate::shared::{Shared, View};
@@ -40,13 +38,23 @@ impl Config {
     /// A table of up to `capacity_max` entries that starts small and grows.
     #[must_use]
     pub const fn growing(capacity_max: usize, seed: u64) -> Self {
-        Self { capacity_max, pages: Pages::Huge, reserve: 0, seed }
+        Self {
+            capacity_max,
+            pages: Pages::Huge,
+            reserve: 0,
+            seed,
+        }
     }
 
     /// A table of up to `capacity_max` entries with room for all of them from the start.
     #[must_use]
     pub const fn reserved(capacity_max: usize, seed: u64) -> Self {
-        Self { capacity_max, pages: Pages::Huge, reserve: capacity_max, seed }
+        Self {
+            capacity_max,
+            pages: Pages::Huge,
+            reserve: capacity_max,
+            seed,
+        }
     }
 }
 
@@ -72,12 +80,23 @@ impl<const W: usize> Exact<W> {
     /// # Errors
     /// When the configuration contradicts itself or the reserved memory cannot be had.
     pub fn new(config: Config, domain: &Domain) -> Result<Self, CreateError> {
-        let Config { capacity_max, pages, reserve, seed } = config;
+        let Config {
+            capacity_max,
+            pages,
+            reserve,
+            seed,
+        } = config;
         if !(1..=CAPACITY_LIMIT).contains(&capacity_max) {
-            return Err(CreateError::Capacity { capacity_max, limit: CAPACITY_LIMIT });
+            return Err(CreateError::Capacity {
+                capacity_max,
+                limit: CAPACITY_LIMIT,
+            });
         }
         if reserve > capacity_max {
-            return Err(CreateError::Reserve { reserve, capacity_max });
+            return Err(CreateError::Reserve {
+                reserve,
+                capacity_max,
+            });
         }
         let array = Array::new(groups_for(reserve), pages)
             .map_err(|OutOfMemory { bytes }| CreateError::OutOfMemory { bytes })?;
@@ -112,10 +131,14 @@ impl<const W: usize> Exact<W> {
     pub fn insert(&mut self, key: &[u64; W], value: u64) -> Result<(), InsertError> {
         let hash = self.shared.hasher.hash(key);
         if let Some((grid, position)) = self.view().find(hash, key) {
-            return Err(InsertError::Duplicate { value: grid.value(position) });
+            return Err(InsertError::Duplicate {
+                value: grid.value(position),
+            });
         }
         if self.len >= self.config.capacity_max {
-            return Err(InsertError::Full { capacity_max: self.config.capacity_max });
+            return Err(InsertError::Full {
+                capacity_max: self.config.capacity_max,
+            });
         }
         if self.is_busy() || self.len + self.limbo.len() >= self.grow_at {
             self.make_room()?;
@@ -136,7 +159,11 @@ impl<const W: usize> Exact<W> {
             let position = old.grid().find(hash, key)?;
             Some(old.grid().take(hash, position))
         });
-        let new = self.current.grid().find(hash, key).map(|position| self.take(hash, position));
+        let new = self
+            .current
+            .grid()
+            .find(hash, key)
+            .map(|position| self.take(hash, position));
         let value = new.or(old)?;
         self.len -= 1;
         if self.is_busy() {
@@ -200,7 +227,10 @@ impl<const W: usize> Exact<W> {
         let new = entries(&self.current);
         let old = self.predecessor.iter().flat_map(|old| entries(old));
         let moved = |key: &[u64; W]| {
-            self.current.grid().find(self.shared.hasher.hash(key), key).is_some()
+            self.current
+                .grid()
+                .find(self.shared.hasher.hash(key), key)
+                .is_some()
         };
         new.chain(old.filter(move |(key, _)| !moved(key)))
     }
@@ -222,7 +252,11 @@ impl<const W: usize> Exact<W> {
             None => View::Settled(self.current.grid()),
             Some(old) => {
                 let moved = self.current.moved.load(Acquire);
-                View::Growing { old: old.grid(), new: self.current.grid(), moved }
+                View::Growing {
+                    old: old.grid(),
+                    new: self.current.grid(),
+                    moved,
+                }
             }
         }
     }
@@ -242,7 +276,8 @@ impl<const W: usize> Exact<W> {
 
     fn reclaim(&mut self) {
         let current = self.current.grid();
-        self.limbo.reclaim(&self.shared.domain, |position| current.reuse(position));
+        self.limbo
+            .reclaim(&self.shared.domain, |position| current.reuse(position));
     }
 
     /// Moves on with growth or begins it where the array is too full.
@@ -277,7 +312,10 @@ impl<const W: usize> Exact<W> {
                 return Ok(());
             }
         }
-        Err(InsertError::Crowded { len: self.len, waiting: self.limbo.len() })
+        Err(InsertError::Crowded {
+            len: self.len,
+            waiting: self.limbo.len(),
+        })
     }
 
     fn groups_max(&self) -> usize {
@@ -287,10 +325,14 @@ impl<const W: usize> Exact<W> {
     /// Publishes an empty array, twice as large where `capacity_max` allows, to grow into.
     fn grow(&mut self) -> Result<(), InsertError> {
         let groups = self.current.groups();
-        let wanted = (2 * groups).min(self.groups_max()).max(groups + groups / 4 + 1);
+        let wanted = (2 * groups)
+            .min(self.groups_max())
+            .max(groups + groups / 4 + 1);
         let array = Array::new(wanted, self.config.pages)
             .map_err(|OutOfMemory { bytes }| InsertError::OutOfMemory { bytes })?;
-        array.predecessor.store(Arc::as_ptr(&self.current).cast_mut(), Relaxed);
+        array
+            .predecessor
+            .store(Arc::as_ptr(&self.current).cast_mut(), Relaxed);
         let array = Arc::new(array);
         self.shared.publish(&array);
         self.predecessor = Some(std::mem::replace(&mut self.current, array));
@@ -304,7 +346,9 @@ impl<const W: usize> Exact<W> {
     fn tend(&mut self, groups: usize) {
         if let Some(old) = self.predecessor.take() {
             if self.move_groups(&old, groups) {
-                self.current.predecessor.store(std::ptr::null_mut(), Release);
+                self.current
+                    .predecessor
+                    .store(std::ptr::null_mut(), Release);
                 self.retired.push_back((self.shared.domain.stamp(), old));
             } else {
                 self.predecessor = Some(old);
@@ -330,18 +374,22 @@ impl<const W: usize> Exact<W> {
     /// hash makes next to impossible; the home is then tried again later.
     fn move_home(&self, old: Grid<'_, W>, home: usize) -> bool {
         let hasher = &self.shared.hasher;
-        old.reach(home).flat_map(|group| old.live(group)).all(|position| {
-            let key = old.key(position);
-            let hash = hasher.hash(&key);
-            old.home(hash) != home
-                || self.current.grid().find(hash, &key).is_some()
-                || self.current.grid().place(hash, &key, old.value(position))
-        })
+        old.reach(home)
+            .flat_map(|group| old.live(group))
+            .all(|position| {
+                let key = old.key(position);
+                let hash = hasher.hash(&key);
+                old.home(hash) != home
+                    || self.current.grid().find(hash, &key).is_some()
+                    || self.current.grid().place(hash, &key, old.value(position))
+            })
     }
 
     /// Gives a piece of the oldest replaced array back once no reader can hold it.
     fn release(&mut self) {
-        let Some((stamp, array)) = self.retired.front_mut() else { return };
+        let Some((stamp, array)) = self.retired.front_mut() else {
+            return;
+        };
         if *stamp > self.shared.domain.passed() {
             return;
         }
@@ -355,7 +403,11 @@ impl<const W: usize> Exact<W> {
 impl<const W: usize> Drop for Exact<W> {
     fn drop(&mut self) {
         let retired = self.retired.drain(..).map(|(_, array)| array);
-        let rest = self.predecessor.take().into_iter().chain([Arc::clone(&self.current)]);
+        let rest = self
+            .predecessor
+            .take()
+            .into_iter()
+            .chain([Arc::clone(&self.current)]);
         self.shared.keep(retired.chain(rest));
     }
 }

@@ -73,7 +73,12 @@ impl<'a, const W: usize> Grid<'a, W> {
         debug_assert_eq!(words.len(), Self::words(groups));
         let tags = words.as_ptr();
         let entries = tags.wrapping_add(Self::first_entry(groups));
-        Self { tags: tags.cast(), entries, groups, memory: PhantomData }
+        Self {
+            tags: tags.cast(),
+            entries,
+            groups,
+            memory: PhantomData,
+        }
     }
 
     /// The home group of a hash: its high bits, scaled, so that any number of groups will do.
@@ -84,7 +89,11 @@ impl<'a, const W: usize> Grid<'a, W> {
 
     #[inline(always)]
     fn next(&self, group: usize) -> usize {
-        if group + 1 == self.groups { 0 } else { group + 1 }
+        if group + 1 == self.groups {
+            0
+        } else {
+            group + 1
+        }
     }
 
     /// The tags of `group`, which is below `groups`: a home or the next of a group.
@@ -167,12 +176,7 @@ impl<'a, const W: usize> Grid<'a, W> {
     }
 
     #[inline(always)]
-    fn candidate_beyond<C: Compare>(
-        &self,
-        compare: C,
-        home: usize,
-        tag: u16,
-    ) -> Option<Position> {
+    fn candidate_beyond<C: Compare>(&self, compare: C, home: usize, tag: u16) -> Option<Position> {
         let mut group = home;
         for _ in 1..PROBE_GROUPS_MAX {
             group = self.next(group);
@@ -269,9 +273,9 @@ impl<'a, const W: usize> Grid<'a, W> {
     /// Positions of live entries in one group.
     pub(crate) fn live(self, group: usize) -> impl Iterator<Item = Position> + 'a {
         let line = self.line(group);
-        (0..SLOTS).filter(|slot| tags::tag(line, *slot) >= LIVE_MIN).map(move |slot| {
-            position_of(group, slot)
-        })
+        (0..SLOTS)
+            .filter(|slot| tags::tag(line, *slot) >= LIVE_MIN)
+            .map(move |slot| position_of(group, slot))
     }
 
     /// The groups that may hold keys of the home `group`: it and those its full ones point to.

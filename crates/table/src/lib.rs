@@ -1,4 +1,3 @@
-//! Match engines: exact match with bulk look-up, incremental growth and lock-free readers.
 #![doc = include_str!("../README.md")]
 #![deny(unsafe_code)]
 

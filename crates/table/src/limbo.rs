@@ -49,7 +49,9 @@ impl Limbo {
         let passed = domain.passed();
         let mut reused = 0;
         for _ in 0..2 {
-            let Some(&(stamp, count)) = self.batches.front() else { break };
+            let Some(&(stamp, count)) = self.batches.front() else {
+                break;
+            };
             if stamp > passed {
                 break;
             }

@@ -34,6 +34,7 @@ pub(crate) const MOVE_GROUPS: usize = 1;
 pub(crate) const RELEASE_BYTES: usize = 2 << 20;
 
 /// Arrays from this size on are mapped, on huge pages if asked; smaller ones come from the heap.
+#[cfg_attr(any(loom, miri), expect(dead_code, reason = "they use the heap alone"))]
 pub(crate) const MAP_BYTES_MIN: usize = 1 << 20;
 
 const _: () = assert!(SLOTS * 16 + 16 == 256);

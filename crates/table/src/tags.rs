@@ -67,7 +67,11 @@ impl Compare for Common {
 pub(crate) fn matches(line: &Line, tag: u16) -> u32 {
     #[cfg(all(target_arch = "x86_64", not(any(loom, miri))))]
     return sse2::matches(line, tag);
-    #[cfg(all(target_arch = "aarch64", target_endian = "little", not(any(loom, miri))))]
+    #[cfg(all(
+        target_arch = "aarch64",
+        target_endian = "little",
+        not(any(loom, miri))
+    ))]
     return neon::matches(line, tag);
     #[allow(unreachable_code)]
     scalar(line, tag)
@@ -111,7 +115,11 @@ pub(crate) fn set_tag(line: &Line, slot: usize, tag: u16) {
 /// Counts one more (or one less) key that passed this group.
 pub(crate) fn add_overflow(line: &Line, more: bool) {
     let count = overflow(line);
-    set_lane(line, OVERFLOW_LANE, if more { count + 1 } else { count - 1 });
+    set_lane(
+        line,
+        OVERFLOW_LANE,
+        if more { count + 1 } else { count - 1 },
+    );
 }
 
 #[inline(always)]
@@ -204,7 +212,11 @@ pub(crate) mod avx2 {
     }
 }
 
-#[cfg(all(target_arch = "aarch64", target_endian = "little", not(any(loom, miri))))]
+#[cfg(all(
+    target_arch = "aarch64",
+    target_endian = "little",
+    not(any(loom, miri))
+))]
 mod neon {
     use std::arch::aarch64::{
         vaddvq_u16, vandq_u16, vceqq_u16, vcombine_u64, vcreate_u64, vdupq_n_u16, vld1q_u16,
@@ -223,7 +235,8 @@ mod neon {
             let pattern = vdupq_n_u16(tag);
             let bits = vld1q_u16(BITS.as_ptr());
             let half = |low, high| {
-                let lanes = vreinterpretq_u16_u64(vcombine_u64(vcreate_u64(low), vcreate_u64(high)));
+                let lanes =
+                    vreinterpretq_u16_u64(vcombine_u64(vcreate_u64(low), vcreate_u64(high)));
                 u32::from(vaddvq_u16(vandq_u16(vceqq_u16(lanes, pattern), bits)))
             };
             (half(a, b) | half(c, d) << 8) & SLOT_MASK
@@ -254,7 +267,11 @@ mod tests {
         if let Some(wide) = avx2::Avx2::detect() {
             let pairs = (0..SLOTS as u32).filter(|slot| expected >> slot & 1 == 1);
             let expected = pairs.fold(0, |mask, slot| mask | 3 << (2 * slot));
-            assert_eq!(wide.matches(&line, tag), expected, "AVX2 {lanes:x?} {tag:x}");
+            assert_eq!(
+                wide.matches(&line, tag),
+                expected,
+                "AVX2 {lanes:x?} {tag:x}"
+            );
         }
     }
 

@@ -3,22 +3,69 @@
 //! ```text
 //! RUSTFLAGS="--cfg loom" cargo test -p niclab-table --release --test loom
 //! ```
+//!
+//! Writer and reader are both threads of their own: the model checker tries next to nothing
+//! when one of them is its main thread.
 #![cfg(loom)]
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use loom::model::Builder;
 use loom::thread;
-use niclab_table::{Config, Domain, Exact, Reader};
+use niclab_table::{Config, Domain, Exact, Participant, Reader};
 
 fn model(preemptions: usize, body: impl Fn() + Send + Sync + 'static) {
     let mut builder = Builder::new();
     builder.max_branches = 100_000;
     builder.preemption_bound = Some(preemptions);
-    builder.check(body);
+    let runs = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&runs);
+    builder.check(move || {
+        counted.fetch_add(1, Relaxed);
+        body();
+    });
+    let runs = runs.load(Relaxed);
+    assert!(
+        runs > 20,
+        "{runs} interleavings are too few to have tried anything"
+    );
 }
 
 /// Keys whose home is in the first half of a table.
 fn low_keys(reader: &Reader<1>) -> impl Iterator<Item = [u64; 1]> {
-    (1u64..).map(|word| [word]).filter(|key| reader.hash(key) >> 63 == 0)
+    (1u64..)
+        .map(|word| [word])
+        .filter(|key| reader.hash(key) >> 63 == 0)
+}
+
+/// Looks a key up twice, with a quiescent state between, on a thread of its own.
+fn twice(
+    reader: &Reader<1>,
+    mut participant: Participant,
+    key: [u64; 1],
+) -> thread::JoinHandle<(Option<u64>, Option<u64>)> {
+    let reader = reader.clone();
+    thread::spawn(move || {
+        let first = reader.lookup(&participant, &key);
+        participant.quiescent();
+        (first, reader.lookup(&participant, &key))
+    })
+}
+
+/// A table in the middle of growth, none of its two old homes moved, and a key of the first.
+fn growing(domain: &Domain) -> (Exact<1>, [u64; 1]) {
+    let config = Config {
+        reserve: 2,
+        ..Config::growing(100, 1)
+    };
+    let mut table = Exact::<1>::new(config, domain).unwrap();
+    let watched = low_keys(&table.reader()).next().unwrap();
+    table.insert(&watched, 1).unwrap();
+    for word in 1000..1004 {
+        table.insert(&[word], 9).unwrap();
+    }
+    (table, watched)
 }
 
 #[test]
@@ -31,10 +78,12 @@ fn an_inserted_entry_is_complete_and_stays() {
             table.insert(&[7], 70).unwrap();
             table
         });
-        let first = reader.lookup(&participant, &[7]);
-        let second = reader.lookup(&participant, &[7]);
-        assert!(matches!(first, None | Some(70)), "{first:?}");
-        assert!(second == Some(70) || first.is_none() && second.is_none(), "{first:?} {second:?}");
+        let seen = twice(&reader, participant, [7]);
+        let seen = seen.join().unwrap();
+        assert!(
+            matches!(seen, (None, None | Some(70)) | (Some(70), Some(70))),
+            "{seen:?} of a key that is inserted once"
+        );
         drop(writer.join().unwrap());
     });
 }
@@ -43,34 +92,31 @@ fn an_inserted_entry_is_complete_and_stays() {
 fn an_update_during_growth_never_goes_back() {
     model(2, || {
         let domain = Domain::new();
-        let config = Config { reserve: 2, ..Config::growing(100, 1) };
-        let mut table = Exact::<1>::new(config, &domain).unwrap();
-        let (reader, mut participant) = (table.reader(), domain.reader_slot());
-        let watched = low_keys(&reader).next().unwrap();
-        table.insert(&watched, 1).unwrap();
-        for word in 1000..1004 {
-            table.insert(&[word], 9).unwrap();
-        }
-        // Growth has begun: two old homes, none of them moved.
+        let (mut table, watched) = growing(&domain);
+        let (reader, participant) = (table.reader(), domain.reader_slot());
         let writer = thread::spawn(move || {
             table.settle(1);
             assert_eq!(table.update(&watched, 2), Some(1));
+            table.settle(1);
             table
         });
-        let first = reader.lookup(&participant, &watched).expect("a live key is never missed");
-        participant.quiescent();
-        let second = reader.lookup(&participant, &watched).expect("a live key is never missed");
+        let seen = twice(&reader, participant, watched);
+        let (Some(first), Some(second)) = seen.join().unwrap() else {
+            panic!("a live key is never missed")
+        };
         assert!(first <= second, "{second} was seen after {first}");
         let mut table = writer.join().unwrap();
-        assert_eq!(reader.lookup(&participant, &watched), Some(2));
-        participant.offline();
-        table.settle(10);
-        participant.online();
-        assert_eq!(reader.lookup(&participant, &watched), Some(2));
+        assert_eq!(table.get(&watched), Some(2));
+        assert!(table.settle(10) || table.settle(10));
+        assert_eq!(
+            table.reader().lookup(&domain.reader_slot(), &watched),
+            Some(2)
+        );
     });
 }
 
-/// A destroys, B takes the slot when it may: a reader of A sees A or nothing.
+/// One key is destroyed, another takes the slot when it may: a reader of the first sees it or
+/// nothing.
 fn reuse(reader_starts_offline: bool) {
     model(3, move || {
         let domain = Domain::new();
@@ -86,13 +132,19 @@ fn reuse(reader_starts_offline: bool) {
             table.insert(&[8], 80).unwrap();
             table
         });
-        if reader_starts_offline {
-            participant.online();
-        } else {
-            participant.quiescent();
-        }
-        let seen = reader.lookup(&participant, &[7]);
-        assert!(matches!(seen, None | Some(70)), "{seen:?} is the value of another key");
+        let seen = thread::spawn(move || {
+            if reader_starts_offline {
+                participant.online();
+            } else {
+                participant.quiescent();
+            }
+            reader.lookup(&participant, &[7])
+        });
+        let seen = seen.join().unwrap();
+        assert!(
+            matches!(seen, None | Some(70)),
+            "{seen:?} is the value of another key"
+        );
         drop(writer.join().unwrap());
     });
 }
@@ -111,21 +163,15 @@ fn a_slot_is_not_reused_under_a_reader_that_comes_online() {
 fn a_removed_key_is_gone_for_good() {
     model(2, || {
         let domain = Domain::new();
-        let config = Config { reserve: 2, ..Config::growing(100, 1) };
-        let mut table = Exact::<1>::new(config, &domain).unwrap();
+        let (mut table, watched) = growing(&domain);
         let (reader, participant) = (table.reader(), domain.reader_slot());
-        let watched = low_keys(&reader).next().unwrap();
-        table.insert(&watched, 1).unwrap();
-        for word in 1000..1004 {
-            table.insert(&[word], 9).unwrap();
-        }
         let writer = thread::spawn(move || {
             table.settle(1);
             assert_eq!(table.remove(&watched), Some(1));
             table
         });
-        let first = reader.lookup(&participant, &watched);
-        let second = reader.lookup(&participant, &watched);
+        let seen = twice(&reader, participant, watched);
+        let (first, second) = seen.join().unwrap();
         assert!(first.is_some() || second.is_none(), "it came back");
         drop(writer.join().unwrap());
     });
