@@ -4,12 +4,33 @@
 //! [`Plan`], and returns one [`Observation`]. All four cross process borders as JSON, because a
 //! testbed may live in another process or on another host.
 
-mod cores;
+pub mod cores;
+pub mod dpdk;
 pub mod face;
+pub mod linux;
+pub mod pair;
 pub mod soft;
 
 pub use face::{About, DeviceError, Fact, Function, Place, Placement, Plan, RuleBlock, Setup,
     SetupReport, Testbed};
+pub use niclab_nic::rule::Action;
 pub use niclab_load::{
     Arrivals, Honesty, Latency, Load, Observation, PortCounters, QueueCounters, Rate, Slice, Stalls,
 };
+
+/// Opens a device by its name: `soft`, `linux:…` or `dpdk:…`.
+///
+/// # Errors
+/// [`DeviceError::BadName`] for another name; whatever keeps the device from being used.
+pub fn open(name: &str) -> Result<Box<dyn Testbed>, DeviceError> {
+    match name.split_once(':').map_or(name, |(kind, _)| kind) {
+        "soft" if name == "soft" => Ok(Box::new(soft::Soft::open()?)),
+        "linux" => linux::open(name),
+        "dpdk" => dpdk::open(name),
+        _ => Err(DeviceError::BadName {
+            text: name.to_owned(),
+            reason: "there are soft, linux:veth, linux:IFACE,IFACE and dpdk:EAL-ARGUMENTS"
+                .to_owned(),
+        }),
+    }
+}

@@ -1,2 +1,47 @@
 //! The command line of niclab; the only crate that prints.
-fn main() {}
+//!
+//! Every command is a room of its own; `failure` says how each of them can end.
+#![forbid(unsafe_code)]
+
+mod arguments;
+mod devices;
+mod doctor;
+mod environment;
+mod export;
+mod failure;
+mod list;
+mod progress;
+mod report;
+mod run;
+mod show;
+mod texts;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use arguments::{Arguments, Command};
+use failure::Failure;
+
+fn main() -> ExitCode {
+    match command(Arguments::parse().command) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            eprintln!("niclab: {failure}");
+            failure.exit_code()
+        }
+    }
+}
+
+fn command(command: Command) -> Result<(), Failure> {
+    match command {
+        Command::Completions { shell } => texts::completions(shell),
+        Command::Doctor => doctor::run(),
+        Command::Export(arguments) => export::run(&arguments),
+        Command::List => list::run(),
+        Command::Man => texts::man(),
+        Command::Report { directory } => report::run(&directory),
+        Command::Run(arguments) => run::run(&arguments),
+        Command::Show { directory } => show::run(&directory),
+    }
+}

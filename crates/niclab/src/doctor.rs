@@ -1,0 +1,53 @@
+//! `niclab doctor`: looks for what would disturb a measurement.
+
+use std::io::{Write, stdout};
+use std::time::Duration;
+
+use niclab_device::cores::{Pinned, allowed};
+use niclab_load::clock::Clock;
+use niclab_load::{StallWatch, Stalls};
+
+use crate::environment;
+use crate::failure::Failure;
+
+/// How long each core is watched.
+const WATCH: Duration = Duration::from_millis(500);
+
+/// Prints the machine, its noise and the gaps of each core.
+pub fn run() -> Result<(), Failure> {
+    let mut out = stdout().lock();
+    let environment = environment::read();
+    for (name, value) in &environment.facts {
+        writeln!(out, "{name}: {value}")?;
+    }
+    for core in allowed() {
+        let stalls = watch(core);
+        let share = stalls.total_ns as f64 / WATCH.as_nanos() as f64 * 100.0;
+        let longest_us = stalls.longest_ns / 1_000;
+        writeln!(
+            out,
+            "core {core}: {} gaps over 10 us in {} ms, {share:.2} % of the time, longest {longest_us} us",
+            stalls.count,
+            WATCH.as_millis()
+        )?;
+    }
+    for noise in &environment.noise {
+        writeln!(out, "noise: {noise}")?;
+    }
+    Ok(())
+}
+
+/// The stalls of a core that does nothing but read the clock.
+fn watch(core: u32) -> Stalls {
+    let _pinned = Pinned::to(core);
+    let clock = Clock::new();
+    let mut stalls = StallWatch::new();
+    let end_ns = clock.now_ns() + WATCH.as_nanos() as u64;
+    loop {
+        let now_ns = clock.now_ns();
+        stalls.turn(now_ns);
+        if now_ns >= end_ns {
+            return stalls.sum();
+        }
+    }
+}

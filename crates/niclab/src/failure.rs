@@ -1,0 +1,68 @@
+//! How a command can fail: one exit code for each kind of trouble.
+//!
+//! | code | meaning |
+//! |---|---|
+//! | 0 | done |
+//! | 1 | something else went wrong |
+//! | 2 | the command line cannot be understood |
+//! | 3 | an experiment, a value or a trace cannot be used |
+//! | 4 | the result directory cannot be used |
+//! | 5 | no device could be opened |
+//! | 130 | stopped by Ctrl-C or a signal; what was measured is kept |
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use niclab_lab::spec::SpecError;
+use niclab_report::ReportError;
+use niclab_result::ResultError;
+
+/// Why a command ended without success.
+#[derive(Debug, thiserror::Error)]
+pub enum Failure {
+    /// A trace that cannot be read.
+    #[error("trace {}: {reason}", path.display())]
+    Trace {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong and what would be right.
+        reason: String,
+    },
+    /// None of the devices could be opened.
+    #[error("no device could be opened:\n  {}", reasons.join("\n  "))]
+    NoDevice {
+        /// What each of them said.
+        reasons: Vec<String>,
+    },
+    /// The terminal or the pipe is gone, or a file beside the result directory cannot be written.
+    #[error("{0}")]
+    Output(#[from] std::io::Error),
+    /// The report cannot be drawn.
+    #[error("report: {0}")]
+    Report(#[from] ReportError),
+    /// The result directory cannot be used.
+    #[error("{0}")]
+    Result(#[from] ResultError),
+    /// What was asked for makes no run.
+    #[error("{0}")]
+    Spec(#[from] SpecError),
+    /// The user stopped it.
+    #[error("stopped; go on with: niclab run --resume {}", directory.display())]
+    Stopped {
+        /// Where the finished measurements are.
+        directory: PathBuf,
+    },
+}
+
+impl Failure {
+    /// The exit code of the process.
+    pub fn exit_code(&self) -> ExitCode {
+        ExitCode::from(match self {
+            Failure::Output(_) | Failure::Report(_) => 1,
+            Failure::Trace { .. } | Failure::Spec(_) => 3,
+            Failure::Result(_) => 4,
+            Failure::NoDevice { .. } => 5,
+            Failure::Stopped { .. } => 130,
+        })
+    }
+}

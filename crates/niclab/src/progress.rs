@@ -1,0 +1,116 @@
+//! What a run shows while it is under way.
+
+use std::io::{IsTerminal, stderr};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use indicatif::{ProgressBar, ProgressStyle};
+use niclab_lab::run::Run;
+use niclab_lab::runner::{Event, Host};
+use niclab_result::{Outcome, Sample};
+
+/// Steps of the bar: a thousandth each.
+const STEPS: u64 = 1_000;
+
+/// The bar on a terminal, a line now and then elsewhere; and the run's clock and stop flag.
+pub struct Screen {
+    bar: ProgressBar,
+    stop: Arc<AtomicBool>,
+    /// Tenths of the run that were announced, where there is no terminal.
+    announced: u64,
+    terminal: bool,
+}
+
+impl Screen {
+    /// Says what will be done and how long it will take.
+    pub fn new(run: &Run, directory: &Path, stop: Arc<AtomicBool>) -> Screen {
+        let devices: Vec<&str> = run
+            .devices
+            .iter()
+            .filter(|device| device.absent.is_none())
+            .map(|device| device.name.as_str())
+            .collect();
+        let names: Vec<&str> = run.experiments.iter().map(|e| e.name.as_str()).collect();
+        let estimate = duration(run.estimate_s());
+        eprintln!("{} on {}: about {estimate}", names.join(", "), devices.join(", "));
+        eprintln!("results: {}", directory.display());
+        let terminal = stderr().is_terminal();
+        let bar = if terminal { ProgressBar::new(STEPS) } else { ProgressBar::hidden() };
+        if let Ok(style) = ProgressStyle::with_template("{bar:30} {percent:>3} %  {msg}") {
+            bar.set_style(style);
+        }
+        Screen { bar, stop, announced: 0, terminal }
+    }
+
+    /// Takes the bar away.
+    pub fn finish(&self) {
+        self.bar.finish_and_clear();
+    }
+
+    fn stored(&mut self, sample: &Sample, done_ratio: f64, remaining_s: f64) {
+        let left = duration(remaining_s);
+        self.bar.set_position((done_ratio * STEPS as f64) as u64);
+        self.bar.set_message(format!("{left} left  {} {}", sample.device, what(sample)));
+        let tenths = (done_ratio * 10.0) as u64;
+        if !self.terminal && tenths > self.announced {
+            self.announced = tenths;
+            eprintln!("{:>3} %  {left} left", tenths * 10);
+        }
+    }
+}
+
+/// A sample in a few words.
+fn what(sample: &Sample) -> String {
+    match (&sample.outcome, sample.metrics.get("throughput_pps")) {
+        (Outcome::Measured, Some(rate)) => format!("{} {:.2} Mpps", sample.trial, rate.value / 1e6),
+        (Outcome::NotSupported { capability }, _) => format!("not supported: {capability}"),
+        _ => sample.trial.clone(),
+    }
+}
+
+/// Minutes and seconds, or seconds.
+fn duration(seconds: f64) -> String {
+    let seconds = seconds.max(0.0).round() as u64;
+    match (seconds / 60, seconds % 60) {
+        (0, s) => format!("{s} s"),
+        (m, s) => format!("{m} min {s} s"),
+    }
+}
+
+impl Host for Screen {
+    fn time_unix_ns(&mut self) -> u64 {
+        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO);
+        since.as_nanos() as u64
+    }
+
+    fn is_stopped(&mut self) -> bool {
+        self.stop.load(Ordering::Relaxed)
+    }
+
+    fn progress(&mut self, event: Event<'_>) {
+        match event {
+            Event::Started { .. } => {}
+            Event::Stored { sample, done_ratio, remaining_s } => {
+                self.stored(sample, done_ratio, remaining_s);
+            }
+            Event::Dropped { device, reason } => {
+                self.bar.suspend(|| eprintln!("left out: {device}: {reason}"));
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::duration;
+
+    #[test]
+    fn durations_read_as_people_say_them() {
+        assert_eq!(duration(0.4), "0 s");
+        assert_eq!(duration(59.6), "1 min 0 s");
+        assert_eq!(duration(200.0), "3 min 20 s");
+        assert_eq!(duration(-1.0), "0 s");
+    }
+}

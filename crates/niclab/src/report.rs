@@ -1,0 +1,55 @@
+//! `niclab report`, and the end of every run: samples to summary to page.
+
+use std::io::{Write, stdout};
+use std::path::{Path, PathBuf};
+
+use niclab_lab::run::Run;
+use niclab_lab::summary::summarize;
+use niclab_report::Options;
+use niclab_result::{Directory, REPORT, Stored, Summary};
+
+use crate::failure::Failure;
+
+/// Writes the report of a finished or unfinished run anew.
+pub fn run(directory: &Path) -> Result<(), Failure> {
+    let summary = write(directory)?;
+    announce(&summary, directory)
+}
+
+/// Computes the summary of a result directory from its samples.
+pub fn summary(stored: &Stored) -> Result<(Summary, String), Failure> {
+    let toml = stored.run_toml()?;
+    let run = Run::from_toml(&toml)?;
+    Ok((summarize(&run, &stored.samples, &stored.latencies()?), toml))
+}
+
+/// Writes summary and page into a result directory.
+pub fn write(path: &Path) -> Result<Summary, Failure> {
+    let (directory, stored) = Directory::resume(path)?;
+    let (summary, toml) = summary(&stored)?;
+    let options = Options {
+        title: title(&summary),
+        command: format!("niclab run --resume {}", path.display()),
+    };
+    let page = niclab_report::html(&summary, &stored.environment()?, &toml, &options)?;
+    directory.write_summary(&summary)?;
+    directory.write_report(&page)?;
+    Ok(summary)
+}
+
+fn title(summary: &Summary) -> String {
+    let names: Vec<&str> = summary.experiments.iter().map(|e| e.name.as_str()).collect();
+    format!("niclab: {}", names.join(", "))
+}
+
+/// Prints what was found and where the report is.
+pub fn announce(summary: &Summary, directory: &Path) -> Result<(), Failure> {
+    let mut out = stdout().lock();
+    for finding in &summary.findings {
+        writeln!(out, "- {}", finding.sentence)?;
+    }
+    let report: PathBuf = directory.join(REPORT);
+    let report = report.canonicalize().unwrap_or(report);
+    writeln!(out, "report: {}", report.display())?;
+    Ok(())
+}
