@@ -425,3 +425,106 @@ fn entries<const W: usize>(array: &Array<W>) -> impl Iterator<Item = ([u64; W], 
     let positions = (0..array.groups()).flat_map(move |group| grid.live(group));
     positions.map(move |position| (grid.key(position), grid.value(position)))
 }
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use crate::memory::REFUSE;
+
+    fn growing() -> (Domain, Exact<2>) {
+        let domain = Domain::new();
+        let table = Exact::new(Config::growing(100_000, 1), &domain).unwrap();
+        (domain, table)
+    }
+
+    #[test]
+    fn growth_without_memory_changes_nothing() {
+        let (_, mut table) = growing();
+        let full = table.capacity() as u64;
+        for id in 0..full {
+            table.insert(&[id, 0], id).unwrap();
+        }
+        let bytes = table.bytes();
+        REFUSE.set(true);
+        let refused = table.insert(&[full, 0], full);
+        REFUSE.set(false);
+        assert!(
+            matches!(refused, Err(InsertError::OutOfMemory { .. })),
+            "{refused:?}"
+        );
+        assert_eq!((table.len() as u64, table.bytes()), (full, bytes));
+        assert!((0..full).all(|id| table.get(&[id, 0]) == Some(id)));
+        assert_eq!(table.get(&[full, 0]), None);
+        table.insert(&[full, 0], full).unwrap();
+        assert!((0..=full).all(|id| table.get(&[id, 0]) == Some(id)));
+    }
+
+    #[test]
+    fn what_contradicts_itself_is_refused() {
+        let new = |config| Exact::<2>::new(config, &Domain::new()).map(|_| ());
+        let config = Config::reserved(10, 1);
+        let limit = CAPACITY_LIMIT;
+        for capacity_max in [0, limit + 1] {
+            let error = new(Config {
+                capacity_max,
+                reserve: 0,
+                ..config
+            });
+            assert_eq!(
+                error,
+                Err(CreateError::Capacity {
+                    capacity_max,
+                    limit
+                })
+            );
+        }
+        let error = new(Config {
+            reserve: 11,
+            ..config
+        });
+        assert_eq!(
+            error,
+            Err(CreateError::Reserve {
+                reserve: 11,
+                capacity_max: 10
+            })
+        );
+        REFUSE.set(true);
+        let error = new(config);
+        REFUSE.set(false);
+        assert!(matches!(error, Err(CreateError::OutOfMemory { .. })));
+    }
+
+    #[test]
+    fn replaced_arrays_go_once_the_readers_have_passed() {
+        let (domain, mut table) = growing();
+        let mut participant = domain.reader_slot();
+        for id in 0..50_000 {
+            table.insert(&[id, 0], id).unwrap();
+        }
+        for _ in 0..10_000 {
+            table.settle(100);
+        }
+        assert!(!table.retired.is_empty(), "a reader may still look at them");
+        participant.quiescent();
+        assert!((0..1000).any(|_| table.settle(100)));
+        assert_eq!(table.bytes(), table.current.memory.bytes());
+    }
+
+    /// An insert moves one group at most, so no insert copies more than a group's reach.
+    #[test]
+    fn an_insert_moves_one_group_at_most() {
+        let (_, mut table) = growing();
+        let mut growths = 0;
+        for id in 0..50_000 {
+            let before = table.current.moved.load(Relaxed);
+            let was_growing = table.predecessor.is_some();
+            table.insert(&[id, 0], id).unwrap();
+            growths += u64::from(!was_growing && table.predecessor.is_some());
+            if was_growing {
+                assert!(table.current.moved.load(Relaxed) <= before + MOVE_GROUPS);
+            }
+        }
+        assert!(growths > 8, "{growths}");
+    }
+}

@@ -6,7 +6,8 @@
 //! that was asked for. *Filling* keys make the table grow again and again.
 #![cfg(not(loom))]
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use std::sync::atomic::{AtomicBool, AtomicU64};
 
 use niclab_table::{BURST_MAX, Config, Domain, Exact, Participant, Reader};
 use rand::{RngExt, SeedableRng};
@@ -187,4 +188,62 @@ fn a_full_table_whose_slots_are_reused() {
 #[test]
 fn a_full_table_of_long_keys_whose_slots_are_reused() {
     check::<8>(1, Config::reserved(700, 7));
+}
+
+const GROWN: u64 = 200_000;
+
+/// Looks up random keys among those whose insertion has been announced: all must be found.
+fn follow(reader: &Reader<2>, mut participant: Participant, announced: &AtomicU64) -> [u64; 2] {
+    let mut random = Xoshiro256PlusPlus::seed_from_u64(1);
+    let mut seen = vec![0; GROWN as usize];
+    let (mut missed, mut wrong) = (0, 0);
+    loop {
+        let count = announced.load(Acquire);
+        if count > GROWN {
+            return [missed, wrong];
+        }
+        let ids: [u64; BURST_MAX] = std::array::from_fn(|_| random.random_range(0..count));
+        let mut values = [0; BURST_MAX];
+        let hits = reader.lookup_bulk(&participant, &ids.map(key_of), &mut values);
+        missed += u64::from(hits.count_zeros());
+        for (id, value) in ids.iter().zip(values) {
+            let last = &mut seen[*id as usize];
+            match version_in(value, *id) {
+                Some(version) if version >= *last => *last = version,
+                _ => wrong += 1,
+            }
+        }
+        participant.quiescent();
+    }
+}
+
+/// Every key of a table that grows from nothing is found from the moment its insert returned.
+#[test]
+#[cfg_attr(miri, ignore = "slow")]
+fn no_key_is_missed_while_a_table_grows() {
+    for seed in 0..3 {
+        let domain = Domain::new();
+        let mut table = Exact::<2>::new(Config::growing(GROWN as usize, seed), &domain).unwrap();
+        let announced = AtomicU64::new(1);
+        table.insert(&key_of(0), value_of(0, 1)).unwrap();
+        let (reader, participant) = (table.reader(), domain.reader_slot());
+        let outcome = std::thread::scope(|scope| {
+            let reading = scope.spawn(|| follow(&reader, participant, &announced));
+            for id in 1..GROWN {
+                table.insert(&key_of(id), value_of(id, id)).unwrap();
+                announced.store(id + 1, Release);
+                let older = id / 2;
+                table
+                    .update(&key_of(older), value_of(older, id + GROWN))
+                    .unwrap();
+            }
+            announced.store(GROWN + 1, Release);
+            reading.join().unwrap()
+        });
+        assert_eq!(
+            outcome,
+            [0, 0],
+            "[keys missed, values of others or older ones]"
+        );
+    }
 }
