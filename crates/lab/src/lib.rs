@@ -1,8 +1,15 @@
 //! Experiments, searches, statistics and findings.
+//!
+//! What was typed ([`spec::Spec`], [`spec::Overrides`]) is resolved to what will run
+//! ([`run::Run`]); [`runner::execute`] carries it out on devices and stores a sample a trial;
+//! [`summary::summarize`] computes from the samples what the report shows. The lab knows devices
+//! only through the face in `device`, reads no clock, never sleeps and prints nothing.
 #![forbid(unsafe_code)]
 
+mod cells;
 pub mod estimate;
 pub mod experiment;
+mod findings;
 pub mod flows;
 pub mod knee;
 pub mod measure;
@@ -12,7 +19,9 @@ pub mod run;
 pub mod runner;
 pub mod spec;
 pub mod statistics;
+pub mod summary;
 pub mod values;
+mod words;
 
 #[cfg(test)]
 mod simulated;

@@ -12,8 +12,10 @@ use niclab_result::{ResultError, Sample};
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
-use crate::run::RunDevice;
-use crate::runner::{Event, Host, Store};
+use crate::experiment;
+use crate::run::{Run, RunDevice, resolve};
+use crate::runner::{Bed, Ended, Event, Host, Store, execute};
+use crate::spec::Overrides;
 
 /// What the device is like.
 #[derive(Clone, Debug)]
@@ -77,25 +79,46 @@ pub struct Simulated {
 
 impl Simulated {
     pub fn new(nature: Nature, clock_ns: Rc<Cell<u64>>) -> Simulated {
-        let not_supported = nature.not_supported.iter().map(|word| word.to_string()).collect();
+        let not_supported = nature
+            .not_supported
+            .iter()
+            .map(|word| word.to_string())
+            .collect();
         let places = ["generator", "device", "sink"].map(|role| Place {
             role: role.into(),
             label: format!("simulated {role}"),
             core: None,
         });
-        let about =
-            About { name: nature.name.into(), facts: Vec::new(), places: places.into(), not_supported };
+        let about = About {
+            name: nature.name.into(),
+            facts: Vec::new(),
+            places: places.into(),
+            not_supported,
+        };
         let random = Xoshiro256PlusPlus::seed_from_u64(nature.name.len() as u64);
-        Simulated { about, nature, setups: 0, trials: 0, groups: Vec::new(), clock_ns, random }
+        Simulated {
+            about,
+            nature,
+            setups: 0,
+            trials: 0,
+            groups: Vec::new(),
+            clock_ns,
+            random,
+        }
     }
 
     /// As a run describes it.
     pub fn described(&self) -> RunDevice {
-        RunDevice { name: self.about.name.clone(), absent: None, about: self.about.clone() }
+        RunDevice {
+            name: self.about.name.clone(),
+            absent: None,
+            about: self.about.clone(),
+        }
     }
 
     fn pass(&self, time: Duration) {
-        self.clock_ns.set(self.clock_ns.get() + time.as_nanos() as u64);
+        self.clock_ns
+            .set(self.clock_ns.get() + time.as_nanos() as u64);
     }
 
     fn lacks(&self, capability: &str) -> bool {
@@ -104,7 +127,10 @@ impl Simulated {
 
     /// What the device can do in its present state.
     fn able_pps(&self) -> f64 {
-        let knee = self.groups.iter().any(|rules| *rules > self.nature.knee_rules);
+        let knee = self
+            .groups
+            .iter()
+            .any(|rules| *rules > self.nature.knee_rules);
         let behind = if knee { self.nature.behind_share } else { 1.0 };
         let chain = self.groups.len().saturating_sub(2) as i32;
         self.nature.plateau_pps * behind * self.nature.group_share.powi(chain)
@@ -119,7 +145,9 @@ impl Testbed for Simulated {
     fn setup(&mut self, setup: &Setup) -> Result<SetupReport, DeviceError> {
         self.setups += 1;
         if self.lacks("rules") && !setup.rules.is_empty() {
-            return Err(DeviceError::NotSupported { capability: "rules".into() });
+            return Err(DeviceError::NotSupported {
+                capability: "rules".into(),
+            });
         }
         self.groups.clear();
         let mut report = SetupReport::default();
@@ -129,14 +157,19 @@ impl Testbed for Simulated {
                 RuleBlock::FiveTuples { group, count, .. } => (*group as usize, u64::from(*count)),
             };
             self.groups.resize(self.groups.len().max(group + 1), 0);
-            let room = if group == 0 { self.nature.capacity } else { u64::MAX };
+            let room = if group == 0 {
+                self.nature.capacity
+            } else {
+                u64::MAX
+            };
             let taken = count.min(room - self.groups[group]);
             self.groups[group] += taken;
             report.rules_installed += taken;
             report.rules_refused += count - taken;
         }
         report.refusal = (report.rules_refused > 0).then(|| "group 0 is full".into());
-        report.install = Duration::from_nanos(500 * (report.rules_installed + report.rules_refused));
+        report.install =
+            Duration::from_nanos(500 * (report.rules_installed + report.rules_refused));
         report.rule_bytes = Some(report.rules_installed * 128);
         self.pass(report.install);
         Ok(report)
@@ -146,10 +179,15 @@ impl Testbed for Simulated {
         self.trials += 1;
         if self.trials > self.nature.trials_max {
             let device = self.about.name.clone();
-            return Err(DeviceError::Broken { device, reason: "it went away".into() });
+            return Err(DeviceError::Broken {
+                device,
+                reason: "it went away".into(),
+            });
         }
         if self.lacks("latency") && load.rate != Rate::Saturate {
-            return Err(DeviceError::NotSupported { capability: "latency".into() });
+            return Err(DeviceError::NotSupported {
+                capability: "latency".into(),
+            });
         }
         self.pass(Duration::from_nanos(load.duration_ns + load.warmup_ns));
         let noise = 1.0 + self.random.random_range(-1.0..=1.0) * self.nature.noise;
@@ -169,13 +207,14 @@ impl Simulated {
         let frames = |pps: f64| (pps * load.duration_ns as f64 / 1e9).round() as u64;
         let planned = frames(planned_pps);
         let offered = planned.min(frames(self.nature.generator_pps));
-        let received = (offered.min(frames(able_pps)) as f64 * (1.0 - self.nature.loss_ratio)) as u64;
+        let received =
+            (offered.min(frames(able_pps)) as f64 * (1.0 - self.nature.loss_ratio)) as u64;
         let mut latency = Latency::new();
         let queued = if planned_pps >= able_pps { 50 } else { 1 };
         for step in 1..=1_000 {
             latency.record((self.nature.latency_ns + step * 3) * queued);
         }
-        let disturbed = self.trials % self.nature.stall_every == 0;
+        let disturbed = self.trials.is_multiple_of(self.nature.stall_every);
         let size = load.sizes.mean();
         Observation {
             planned,
@@ -188,7 +227,12 @@ impl Simulated {
             rx_missed: offered - received,
             duration_ns: load.duration_ns,
             latency: (!self.lacks("latency")).then_some(latency),
-            slices: vec![Slice { offered, received, disturbed, ..Slice::default() }],
+            slices: vec![Slice {
+                offered,
+                received,
+                disturbed,
+                ..Slice::default()
+            }],
             honesty: Honesty {
                 achieved_ratio: offered as f64 / planned.max(1) as f64,
                 balanced: true,
@@ -212,7 +256,13 @@ pub struct VirtualHost {
 impl VirtualHost {
     pub fn new() -> VirtualHost {
         let clock_ns = Rc::new(Cell::new(1_800_000_000_000_000_000));
-        VirtualHost { clock_ns, samples_max: usize::MAX, stored: 0, dropped: vec![], done_ratio: 0.0 }
+        VirtualHost {
+            clock_ns,
+            samples_max: usize::MAX,
+            stored: 0,
+            dropped: vec![],
+            done_ratio: 0.0,
+        }
     }
 }
 
@@ -252,5 +302,54 @@ impl Store for Memory {
         }
         self.samples.push(sample.clone());
         Ok(())
+    }
+}
+
+/// A run of the occupancy experiment on simulated devices.
+pub struct Bench {
+    pub run: Run,
+    pub devices: Vec<Simulated>,
+    pub host: VirtualHost,
+    pub store: Memory,
+}
+
+impl Bench {
+    pub fn new(natures: Vec<Nature>, set: &[&str], repeats: u32) -> Bench {
+        let host = VirtualHost::new();
+        let new = |nature| Simulated::new(nature, host.clock_ns.clone());
+        let devices: Vec<Simulated> = natures.into_iter().map(new).collect();
+        let described: Vec<RunDevice> = devices.iter().map(Simulated::described).collect();
+        let set = set.iter().map(|text| text.parse().unwrap()).collect();
+        let overrides = Overrides {
+            set,
+            repeats: Some(repeats),
+            ..Default::default()
+        };
+        let spec = experiment::spec("occupancy").unwrap();
+        let run = resolve("niclab 0.1.0", &[spec], &overrides, described).unwrap();
+        Bench {
+            run,
+            devices,
+            host,
+            store: Memory::default(),
+        }
+    }
+
+    pub fn execute(&mut self) -> Ended {
+        let mut beds: Vec<Bed<'_>> = self
+            .devices
+            .iter_mut()
+            .map(|bed| Some(bed as &mut dyn Testbed))
+            .collect();
+        let done = self.store.samples.clone();
+        execute(&self.run, &mut beds, &done, &mut self.store, &mut self.host).unwrap()
+    }
+
+    pub fn samples(&self, trial: &str) -> Vec<&Sample> {
+        self.store
+            .samples
+            .iter()
+            .filter(|sample| sample.trial == trial)
+            .collect()
     }
 }

@@ -1,0 +1,201 @@
+//! Samples gathered by what they measured: one cell holds the repeats of one trial at one point.
+
+use niclab_device::Latency;
+use niclab_result::{Coordinate, Latencies, Mark, Mean, Outcome, Point, Sample};
+
+use crate::statistics::{self, Ends, Estimate};
+
+/// The repeats of one trial at one point of one device, in the order of measurement.
+#[derive(Debug)]
+pub struct Cell<'a> {
+    /// Device.
+    pub device: &'a str,
+    /// Trial.
+    pub trial: &'a str,
+    /// Where in the sweep.
+    pub point: &'a Point,
+    /// The repeats.
+    pub samples: Vec<&'a Sample>,
+}
+
+/// All cells of an experiment.
+#[derive(Debug, Default)]
+pub struct Cells<'a> {
+    cells: Vec<Cell<'a>>,
+}
+
+impl<'a> Cells<'a> {
+    /// Gathers the samples of `experiment` that measured something.
+    pub fn new(experiment: &str, samples: &'a [Sample]) -> Cells<'a> {
+        let mut cells: Vec<Cell<'a>> = Vec::new();
+        let measured = samples
+            .iter()
+            .filter(|s| s.experiment == experiment && is_measured(s));
+        for sample in measured {
+            let same = |c: &Cell<'_>| {
+                c.device == sample.device && c.trial == sample.trial && *c.point == sample.point
+            };
+            match cells.iter_mut().find(|cell| same(cell)) {
+                Some(cell) => cell.samples.push(sample),
+                None => cells.push(Cell {
+                    device: &sample.device,
+                    trial: &sample.trial,
+                    point: &sample.point,
+                    samples: vec![sample],
+                }),
+            }
+        }
+        for cell in &mut cells {
+            cell.samples.sort_by_key(|sample| sample.order);
+        }
+        Cells { cells }
+    }
+
+    /// The cells of `trial` on `device`.
+    pub fn of(&self, device: &str, trial: &str) -> impl Iterator<Item = &Cell<'a>> {
+        self.cells
+            .iter()
+            .filter(move |cell| cell.device == device && cell.trial == trial)
+    }
+
+    /// All cells.
+    pub fn all(&self) -> &[Cell<'a>] {
+        &self.cells
+    }
+}
+
+/// `true` for a sample with figures, be it that some rules were refused.
+fn is_measured(sample: &Sample) -> bool {
+    matches!(sample.outcome, Outcome::Measured | Outcome::Refused { .. })
+}
+
+impl Cell<'_> {
+    /// The number at `axis`; `None` for a word, and where there is none.
+    pub fn number(&self, axis: &str) -> Option<f64> {
+        match self.point.get(axis)? {
+            Coordinate::Number(number) => Some(*number),
+            Coordinate::Word(_) => None,
+        }
+    }
+
+    /// The text at `axis`, a number as it is typed; empty where there is none.
+    pub fn word(&self, axis: &str) -> String {
+        self.point
+            .get(axis)
+            .map(Coordinate::to_string)
+            .unwrap_or_default()
+    }
+
+    /// `true` where the cell stands at all these numbers.
+    pub fn is_at(&self, place: &[(&str, f64)]) -> bool {
+        place
+            .iter()
+            .all(|(axis, number)| self.number(axis) == Some(*number))
+    }
+
+    /// The values of a metric, in the order of measurement.
+    pub fn values(&self, metric: &str) -> Vec<f64> {
+        let metrics = self
+            .samples
+            .iter()
+            .filter_map(|sample| sample.metrics.get(metric));
+        metrics.map(|quantity| quantity.value).collect()
+    }
+
+    /// Median of a metric and where it lies.
+    pub fn estimate(&self, metric: &str) -> Option<Estimate> {
+        statistics::estimate(&self.values(metric))
+    }
+
+    /// The warnings of the samples, and what the repeats of `metric` show.
+    pub fn marks(&self, metric: &str) -> Vec<Mark> {
+        let mut marks: Vec<Mark> = self
+            .samples
+            .iter()
+            .flat_map(|sample| sample.marks.iter().copied())
+            .collect();
+        let values = self.values(metric);
+        let shapes = [
+            (
+                Mark::FewSamples,
+                values.len() < statistics::INTERVAL_REPEATS_MIN,
+            ),
+            (Mark::Bimodal, statistics::is_bimodal(&values)),
+            (Mark::Drift, statistics::drifts(&values)),
+        ];
+        marks.extend(
+            shapes
+                .iter()
+                .filter(|(_, seen)| *seen)
+                .map(|(mark, _)| *mark),
+        );
+        marks.sort();
+        marks.dedup();
+        marks
+    }
+
+    /// `true` where any repeat shows the generator's limit.
+    pub fn is_generator_limited(&self) -> bool {
+        self.samples
+            .iter()
+            .any(|sample| sample.marks.contains(&Mark::GeneratorLimited))
+    }
+
+    /// A point of a curve: the median of `metric` times `scale`, at `x`.
+    pub fn mean(&self, metric: &str, scale: f64, x: f64) -> Option<Mean> {
+        let estimate = self.estimate(metric)?.scaled(scale);
+        Some(Mean {
+            x,
+            y: estimate.median,
+            low: Some(estimate.low),
+            high: Some(estimate.high),
+            repeats: estimate.repeats as u32,
+            marks: self.marks(metric),
+            ..Mean::default()
+        })
+    }
+
+    /// All latencies of the repeats in one histogram; `None` where there are none.
+    pub fn latency(&self, latencies: &Latencies) -> Option<Latency> {
+        let tags = self
+            .samples
+            .iter()
+            .filter_map(|sample| sample.latency_tag.as_ref());
+        let found: Vec<Latency> = tags
+            .filter_map(|tag| latencies.get(tag).cloned().map(Latency))
+            .collect();
+        (!found.is_empty()).then(|| statistics::merged(&found))
+    }
+
+    /// A box: quartiles of the merged latencies, the interval of the medians of the repeats.
+    pub fn latency_box(&self, latencies: &Latencies, scale: f64, x: f64) -> Option<Mean> {
+        let merged = self.latency(latencies)?;
+        let at = |quantile| merged.0.value_at_quantile(quantile) as f64 * scale;
+        let medians = self.estimate("latency_ns_p50")?.scaled(scale);
+        let interval = (medians.ends == Ends::Interval).then_some(medians);
+        Some(Mean {
+            x,
+            y: at(0.5),
+            low: interval.map(|i| i.low),
+            high: interval.map(|i| i.high),
+            quartiles: Some([at(0.01), at(0.25), at(0.75), at(0.99)]),
+            repeats: medians.repeats as u32,
+            marks: self.marks("latency_ns_p50"),
+            ..Mean::default()
+        })
+    }
+
+    /// `metric` here divided by `metric` in `base`, repeat by repeat.
+    pub fn ratio(&self, base: &Cell<'_>, metric: &str) -> Option<Estimate> {
+        let value = |sample: &Sample| sample.metrics.get(metric).map(|quantity| quantity.value);
+        let pairs = self.samples.iter().filter_map(|sample| {
+            let other = base
+                .samples
+                .iter()
+                .find(|other| other.repeat == sample.repeat)?;
+            Some((value(sample)?, value(other)?))
+        });
+        let (here, there): (Vec<f64>, Vec<f64>) = pairs.unzip();
+        statistics::paired_ratio(&here, &there)
+    }
+}

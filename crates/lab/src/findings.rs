@@ -1,0 +1,551 @@
+//! Sentences that the data support, each with its number, its interval and what follows from it.
+//!
+//! A finding that the data do not support does not appear. A figure that shows the generator's limit
+//! is never called the device's: the sentence says "at least", and no ratio is taken from it where
+//! the ratio could come out too good.
+
+use niclab_result::{Finding, Outcome, Quantity};
+
+use crate::cells::Cell;
+use crate::knee::Found;
+use crate::spec::KneeKind;
+use crate::statistics::Estimate;
+use crate::summary::Results;
+use crate::summary::figures::{flows_common, frame_words, knee_figure};
+use crate::words;
+
+/// A ratio whose interval lies within this distance of 1 shows that there is no cost worth naming.
+const NO_COST: f64 = 0.1;
+
+/// The findings of the occupancy experiment, device by device.
+pub(crate) fn findings(results: &Results<'_>) -> Vec<Finding> {
+    let about: [fn(&Subject<'_>) -> Option<Finding>; 11] = [
+        maximum,
+        usable_share,
+        capacity,
+        full_table,
+        chain,
+        latency_p50,
+        latency_p99,
+        rule_memory,
+        matching,
+        frame_size,
+        not_supported,
+    ];
+    let mut findings = Vec::new();
+    for device in results.devices() {
+        let subject = Subject {
+            results,
+            device,
+            flows: flows_common(results),
+        };
+        findings.extend(about.iter().filter_map(|find| find(&subject)));
+    }
+    findings
+}
+
+/// A device, and where its data are.
+struct Subject<'a> {
+    results: &'a Results<'a>,
+    device: &'a str,
+    flows: f64,
+}
+
+/// What a finding says.
+struct Said {
+    id: &'static str,
+    sentence: String,
+    value: f64,
+    unit: &'static str,
+    interval: Option<(f64, f64)>,
+    implication: String,
+    figure: Option<String>,
+}
+
+impl<'a> Subject<'a> {
+    fn finding(&self, said: Said) -> Finding {
+        Finding {
+            id: format!("{}-{}", self.device, said.id),
+            sentence: said.sentence,
+            value: Quantity {
+                value: said.value,
+                unit: said.unit.into(),
+            },
+            interval: said.interval,
+            implication: said.implication,
+            figure: said.figure,
+            device: self.device.to_string(),
+        }
+    }
+
+    /// Cells of the sweep over rules: the published case, small frames.
+    fn sweep(&self, trial: &'a str, groups: f64) -> Vec<&'a Cell<'a>> {
+        let place = [
+            ("groups", groups),
+            ("match_percent", 0.0),
+            ("flows", self.flows),
+        ];
+        let mut cells: Vec<&Cell<'_>> = self
+            .results
+            .cells
+            .of(self.device, trial)
+            .filter(|cell| cell.is_at(&place) && cell.word("frame") == self.frame())
+            .collect();
+        cells.sort_by(|a, b| f64::total_cmp(&rules(a), &rules(b)));
+        cells
+    }
+
+    /// 64 B where they were measured, else what was.
+    fn frame(&self) -> String {
+        let frames = self
+            .results
+            .experiment
+            .trials
+            .iter()
+            .filter_map(|t| t.point.get("frame"));
+        let mut frames: Vec<String> = frames.map(ToString::to_string).collect();
+        frames.sort_by_key(|frame| frame != "64");
+        frames.into_iter().next().unwrap_or_default()
+    }
+
+    /// The emptiest and the fullest cell of the sweep.
+    fn ends(&self, trial: &'a str, groups: f64) -> Option<(&'a Cell<'a>, &'a Cell<'a>)> {
+        let cells = self.sweep(trial, groups);
+        let (first, last) = (*cells.first()?, *cells.last()?);
+        (rules(last) > rules(first)).then_some((first, last))
+    }
+}
+
+fn rules(cell: &Cell<'_>) -> f64 {
+    cell.number("rules").unwrap_or(0.0)
+}
+
+fn rules_words(cell: &Cell<'_>) -> String {
+    match rules(cell) {
+        0.0 => "no rule".into(),
+        1.0 => "one rule".into(),
+        rules => format!("{} rules", words::whole(rules)),
+    }
+}
+
+/// What a ratio shows, as far as it shows anything.
+#[derive(Debug, PartialEq)]
+enum Verdict {
+    /// The interval lies close around 1.
+    NoCost,
+    /// The interval does not hold 1.
+    Differs,
+}
+
+fn verdict(ratio: &Estimate) -> Option<Verdict> {
+    if ratio.low > 1.0 - NO_COST && ratio.high < 1.0 + NO_COST {
+        return Some(Verdict::NoCost);
+    }
+    (ratio.high < 1.0 || ratio.low > 1.0).then_some(Verdict::Differs)
+}
+
+/// Throughput of the emptiest table.
+fn maximum(s: &Subject<'_>) -> Option<Finding> {
+    let cell = *s.sweep("saturate", 0.0).first()?;
+    let e = cell.estimate("throughput_pps")?;
+    let interval = words::interval(&e, words::pps);
+    let figure = figure_of(s, "throughput-group0");
+    let place = rules_words(cell);
+    let (verb, implication) = if cell.is_generator_limited() {
+        (
+            "forwards at least",
+            "The generator was the limit; the device can do more or as much.",
+        )
+    } else {
+        ("forwards", "This is what all shares below are shares of.")
+    };
+    Some(s.finding(Said {
+        id: "maximum",
+        sentence: format!(
+            "{} {verb} {} with {place} ({}; {interval}).",
+            s.device,
+            words::pps(e.median),
+            frame_words(&s.frame())
+        ),
+        value: e.median,
+        unit: "pps",
+        interval: e.interval(),
+        implication: implication.into(),
+        figure,
+    }))
+}
+
+fn figure_of(s: &Subject<'_>, name: &str) -> Option<String> {
+    Some(format!("occupancy-{name}-{}", s.frame()))
+}
+
+/// Throughput knee of group 0, as a share of what it holds.
+fn usable_share(s: &Subject<'_>) -> Option<Finding> {
+    let of = |kind| {
+        let mut knees = s
+            .results
+            .knees
+            .iter()
+            .filter(|knee| knee.device == s.device);
+        knees.find(|knee| knee.knee.spec.kind == kind && knee.knee.spec.groups == 0)
+    };
+    let knee = of(KneeKind::Throughput)?;
+    let share = words::percent(knee.knee.spec.share);
+    let figure = Some(knee_figure(KneeKind::Throughput, 0));
+    match knee.found {
+        Found::Bracket { .. } => {
+            let (x, width) = knee.found.middle_and_width()?;
+            let capacity = of(KneeKind::Capacity).and_then(|knee| match knee.found {
+                Found::Bracket { low, .. } => Some(f64::from(low)),
+                _ => None,
+            });
+            let usable = capacity.map_or(String::new(), |capacity| {
+                format!(
+                    ", {} of the {} it holds",
+                    words::percent(x / capacity),
+                    words::whole(capacity)
+                )
+            });
+            Some(s.finding(Said {
+                id: "knee-group0",
+                sentence: format!(
+                    "{} falls below {share} of its throughput at {} ± {} rules in group 0{usable}.",
+                    s.device,
+                    words::whole(x),
+                    words::significant(width)
+                ),
+                value: x,
+                unit: "rules",
+                interval: Some((x - width, x + width)),
+                implication:
+                    "Keep group 0 below this number, or move rules into other groups.".into(),
+                figure,
+            }))
+        }
+        // Where the generator was the limit a knee may hide behind it.
+        Found::None { high } if !knee.is_generator_limited => Some(s.finding(Said {
+            id: "knee-group0",
+            sentence: format!(
+                "{} keeps more than {share} of its throughput up to {} rules in group 0: no knee.",
+                s.device,
+                words::whole(high.into())
+            ),
+            value: high.into(),
+            unit: "rules",
+            interval: None,
+            implication: "All of group 0 may be used.".into(),
+            figure,
+        })),
+        _ => None,
+    }
+}
+
+/// How many rules group 0 takes.
+fn capacity(s: &Subject<'_>) -> Option<Finding> {
+    let knee = s.results.knees.iter().find(|knee| {
+        knee.device == s.device
+            && knee.knee.spec.kind == KneeKind::Capacity
+            && knee.knee.spec.groups == 0
+    })?;
+    let (low, interval, words) = match knee.found {
+        Found::Bracket { low, high } => {
+            let interval = (f64::from(low), f64::from(high - 1));
+            (
+                low,
+                Some(interval),
+                format!("takes {} rules", words::whole(low.into())),
+            )
+        }
+        Found::None { high } => (
+            high,
+            None,
+            format!("takes all {} rules asked for", words::whole(high.into())),
+        ),
+        Found::Below { .. } | Found::Stopped => return None,
+    };
+    Some(s.finding(Said {
+        id: "capacity-group0",
+        sentence: format!("Group 0 of {} {words}.", s.device),
+        value: low.into(),
+        unit: "rules",
+        interval,
+        implication: "A rule beyond it is refused: put the rest into non-root groups.".into(),
+        figure: Some(knee_figure(KneeKind::Capacity, 0)),
+    }))
+}
+
+/// A throughput as a share of another one; nothing where a limit of the generator could have made
+/// the share what it is.
+fn share(cell: &Cell<'_>, base: &Cell<'_>) -> Option<(Estimate, Verdict)> {
+    if cell.is_generator_limited() || base.is_generator_limited() {
+        return None;
+    }
+    let ratio = cell.ratio(base, "throughput_pps")?;
+    let verdict = verdict(&ratio)?;
+    Some((ratio, verdict))
+}
+
+/// A full group 0 against an empty one.
+fn full_table(s: &Subject<'_>) -> Option<Finding> {
+    let (empty, full) = s.ends("saturate", 0.0)?;
+    let figure = figure_of(s, "throughput-group0");
+    let place = rules_words(full);
+    if full.is_generator_limited() {
+        let e = full.estimate("throughput_pps")?;
+        return Some(s.finding(Said {
+            id: "full-group0",
+            sentence: format!(
+                "With {place} in group 0, {} forwards at least {} ({}): the generator was the limit.",
+                s.device,
+                words::pps(e.median),
+                words::interval(&e, words::pps)
+            ),
+            value: e.median,
+            unit: "pps",
+            interval: e.interval(),
+            implication: "What a full table costs cannot be told with this generator.".into(),
+            figure,
+        }));
+    }
+    let (ratio, verdict) = share(full, empty)?;
+    let implication = match verdict {
+        Verdict::NoCost => "The number of rules need not be spared.",
+        Verdict::Differs if ratio.median < 1.0 => {
+            "Each rule costs throughput: install what is used."
+        }
+        Verdict::Differs => "More rules are no loss here; look for what the empty table costs.",
+    };
+    Some(s.finding(Said {
+        id: "full-group0",
+        sentence: format!(
+            "With {place} in group 0, {} forwards {} of what it forwards with {} ({}).",
+            s.device,
+            words::percent(ratio.median),
+            rules_words(empty),
+            words::interval(&ratio, words::percent)
+        ),
+        value: ratio.median,
+        unit: "1",
+        interval: ratio.interval(),
+        implication: implication.into(),
+        figure,
+    }))
+}
+
+/// The longest chain of groups against one group, at the most rules that both have.
+fn chain(s: &Subject<'_>) -> Option<Finding> {
+    let one = s.sweep("saturate", 1.0);
+    let chained = s
+        .results
+        .cells
+        .of(s.device, "saturate")
+        .filter_map(|cell| cell.number("groups"));
+    let groups = chained
+        .filter(|groups| *groups > 1.0)
+        .max_by(f64::total_cmp)?;
+    let longest = s.sweep("saturate", groups);
+    let pair = longest.iter().rev().find_map(|cell| {
+        one.iter()
+            .find(|other| rules(other) == rules(cell))
+            .map(|other| (*cell, *other))
+    });
+    let (cell, base) = pair?;
+    let (ratio, verdict) = share(cell, base)?;
+    let implication = match verdict {
+        Verdict::NoCost => "Groups may be used to order rules: they cost nothing to speak of.",
+        Verdict::Differs if ratio.median < 1.0 => "Each jump costs: keep the chain short.",
+        Verdict::Differs => "Spreading the rules pays here.",
+    };
+    Some(s.finding(Said {
+        id: "chain",
+        sentence: format!(
+            "{} in {groups} chained groups leave {} {} of the throughput of one group ({}).",
+            capitalised(&rules_words(cell)),
+            s.device,
+            words::percent(ratio.median),
+            words::interval(&ratio, words::percent)
+        ),
+        value: ratio.median,
+        unit: "1",
+        interval: ratio.interval(),
+        implication: implication.into(),
+        figure: figure_of(s, "throughput-groups"),
+    }))
+}
+
+fn capitalised(text: &str) -> String {
+    let mut letters = text.chars();
+    letters.next().map_or(String::new(), |first| {
+        first.to_uppercase().chain(letters).collect()
+    })
+}
+
+fn latency_p50(s: &Subject<'_>) -> Option<Finding> {
+    latency(s, "latency_ns_p50", "latency-p50", "median latency")
+}
+
+fn latency_p99(s: &Subject<'_>) -> Option<Finding> {
+    latency(
+        s,
+        "latency_ns_p99",
+        "latency-p99",
+        "99th percentile of the latency",
+    )
+}
+
+/// Latency of the full group 0 against the empty one, each at 60 % of its own maximum.
+fn latency(s: &Subject<'_>, metric: &str, id: &'static str, words: &str) -> Option<Finding> {
+    let (empty, full) = s.ends("latency", 0.0)?;
+    if empty.is_generator_limited() || full.is_generator_limited() {
+        return None;
+    }
+    let ratio = full.ratio(empty, metric)?;
+    let verdict = verdict(&ratio)?;
+    let (here, there) = (full.estimate(metric)?, empty.estimate(metric)?);
+    let implication = match verdict {
+        Verdict::NoCost => "The number of rules does not show in the latency.",
+        Verdict::Differs if ratio.median > 1.0 => "Leave room for it in a latency budget.",
+        Verdict::Differs => "A full table is no slower here.",
+    };
+    Some(s.finding(Said {
+        id,
+        sentence: format!(
+            "At 60 % of the maximum, the {words} of {} is {} with {} in group 0 and {} with {} \
+             (ratio {}; {}).",
+            s.device,
+            words::time(here.median),
+            rules_words(full),
+            words::time(there.median),
+            rules_words(empty),
+            words::significant(ratio.median),
+            words::interval(&ratio, words::significant)
+        ),
+        value: here.median,
+        unit: "ns",
+        interval: here.interval(),
+        implication: implication.into(),
+        figure: Some("occupancy-latency-group0".into()),
+    }))
+}
+
+/// Memory of a rule in the fullest set-up.
+fn rule_memory(s: &Subject<'_>) -> Option<Finding> {
+    let setups = s.results.cells.of(s.device, crate::runner::SETUP);
+    let known = setups.filter(|cell| !cell.values("rule_bytes_per_rule").is_empty());
+    let cell = known.max_by(|a, b| f64::total_cmp(&rules(a), &rules(b)))?;
+    let e = cell.estimate("rule_bytes_per_rule")?;
+    Some(s.finding(Said {
+        id: "rule-memory",
+        sentence: format!(
+            "A five-tuple rule takes {} B of memory on {} ({} installed).",
+            words::significant(e.median),
+            s.device,
+            rules_words(cell)
+        ),
+        value: e.median,
+        unit: "B",
+        interval: e.interval(),
+        implication: "Where the tables outgrow the cache, look-ups wait for memory.".into(),
+        figure: None,
+    }))
+}
+
+/// All traffic on rules against all traffic on the default rule, in the fullest group 0.
+fn matching(s: &Subject<'_>) -> Option<Finding> {
+    let hit = s.results.cells.of(s.device, "saturate").filter(|cell| {
+        cell.is_at(&[("groups", 0.0), ("match_percent", 100.0)])
+            && cell.word("hits") == "rules"
+            && cell.word("frame") == s.frame()
+    });
+    let hit = hit.max_by(|a, b| f64::total_cmp(&rules(a), &rules(b)))?;
+    let missed = s.sweep("saturate", 0.0);
+    let missed = missed.iter().find(|cell| rules(cell) == rules(hit))?;
+    let (ratio, verdict) = share(hit, missed)?;
+    let implication = match verdict {
+        Verdict::NoCost => "The published case, all traffic on one default rule, is no easier.",
+        Verdict::Differs if ratio.median < 1.0 => {
+            "Figures with all traffic on one default rule flatter the table: size it by this one."
+        }
+        Verdict::Differs => "A miss costs more than a hit: let rules match most of the traffic.",
+    };
+    Some(s.finding(Said {
+        id: "matching",
+        sentence: format!(
+            "When the traffic hits all of {} in group 0 equally often, {} forwards {} of what it \
+             forwards when only the default rule matches ({}).",
+            rules_words(hit),
+            s.device,
+            words::percent(ratio.median),
+            words::interval(&ratio, words::percent)
+        ),
+        value: ratio.median,
+        unit: "1",
+        interval: ratio.interval(),
+        implication: implication.into(),
+        figure: Some("occupancy-throughput-match".into()),
+    }))
+}
+
+/// Large frames against small ones, frames a second.
+fn frame_size(s: &Subject<'_>) -> Option<Finding> {
+    let of = |frame: &str| {
+        let place = [("groups", 0.0), ("match_percent", 0.0), ("flows", s.flows)];
+        let cells = s.results.cells.of(s.device, "saturate");
+        let cells = cells.filter(|cell| cell.is_at(&place) && cell.word("frame") == frame);
+        cells.min_by(|a, b| f64::total_cmp(&rules(a), &rules(b)))
+    };
+    let (large, small) = (of("1500")?, of("64")?);
+    let (ratio, verdict) = share(large, small).filter(|_| rules(large) == rules(small))?;
+    let gbps = large.estimate("throughput_gbps_l2")?;
+    let implication = match verdict {
+        Verdict::NoCost => "The cost is by the frame: small frames are what to size for.",
+        Verdict::Differs => "Bytes cost too: measure with the sizes of your own traffic.",
+    };
+    Some(s.finding(Said {
+        id: "frame-size",
+        sentence: format!(
+            "Of 1500 B frames {} forwards {} as many as of 64 B frames ({}): {} Gbps (L2).",
+            s.device,
+            words::percent(ratio.median),
+            words::interval(&ratio, words::percent),
+            words::significant(gbps.median)
+        ),
+        value: ratio.median,
+        unit: "1",
+        interval: ratio.interval(),
+        implication: implication.into(),
+        figure: Some("occupancy-throughput-group0-1500".into()),
+    }))
+}
+
+/// What a device was asked for and cannot do.
+fn not_supported(s: &Subject<'_>) -> Option<Finding> {
+    let mut lacking: Vec<&str> = Vec::new();
+    for sample in s
+        .results
+        .samples
+        .iter()
+        .filter(|sample| sample.device == s.device)
+    {
+        if let Outcome::NotSupported { capability } = &sample.outcome {
+            lacking.push(capability);
+        }
+    }
+    lacking.sort_unstable();
+    lacking.dedup();
+    (!lacking.is_empty()).then(|| {
+        s.finding(Said {
+            id: "not-supported",
+            sentence: format!("{} does not support: {}.", s.device, lacking.join(", ")),
+            value: lacking.len() as f64,
+            unit: "capabilities",
+            interval: None,
+            implication: "What needs it was not measured on this device; the rest stands.".into(),
+            figure: None,
+        })
+    })
+}
+
+#[cfg(test)]
+#[path = "findings_tests.rs"]
+mod tests;

@@ -1,0 +1,234 @@
+//! Everything the report shows, computed from the samples: whoever distrusts it computes it again.
+
+pub(crate) mod figures;
+mod knees;
+mod tables;
+
+use niclab_result::{
+    DeviceSummary, ExperimentSummary, Latencies, Mark, Outcome, SCHEMA, Sample, Summary,
+    TestbedBox, TestbedSummary,
+};
+
+use crate::cells::Cells;
+use crate::findings;
+use crate::run::{ExperimentRun, Run, RunDevice};
+use crate::words;
+
+pub use knees::FoundKnee;
+
+/// What the data of an experiment come to, before it is worded or drawn.
+pub(crate) struct Results<'a> {
+    pub run: &'a Run,
+    pub experiment: &'a ExperimentRun,
+    pub cells: Cells<'a>,
+    pub knees: Vec<FoundKnee>,
+    pub latencies: &'a Latencies,
+    pub samples: &'a [Sample],
+}
+
+impl Results<'_> {
+    /// Names of the devices, in the order they were asked for.
+    pub fn devices(&self) -> impl Iterator<Item = &str> {
+        self.run.devices.iter().map(|device| device.name.as_str())
+    }
+}
+
+/// The summary of a run, finished or not.
+pub fn summarize(run: &Run, samples: &[Sample], latencies: &Latencies) -> Summary {
+    let mut summary = Summary {
+        schema: SCHEMA,
+        program: run.program.clone(),
+        devices: run
+            .devices
+            .iter()
+            .map(|device| describe(device, samples))
+            .collect(),
+        partial: run
+            .experiments
+            .iter()
+            .any(|experiment| is_partial(run, experiment, samples)),
+        ..Summary::default()
+    };
+    let times = || samples.iter().map(|sample| sample.time_unix_ns);
+    if let (Some(first), Some(last)) = (times().min(), times().max()) {
+        summary.started = words::time_of_day(first);
+        summary.duration_s = (last - first) as f64 / 1e9;
+    }
+    for experiment in &run.experiments {
+        let cells = Cells::new(&experiment.name, samples);
+        let knees = knees::found(run, experiment, &cells, samples);
+        let results = Results {
+            run,
+            experiment,
+            cells,
+            knees,
+            latencies,
+            samples,
+        };
+        summary.experiments.push(draw(&results));
+        summary.findings.extend(findings::findings(&results));
+        summary.warnings.extend(warnings(&results));
+    }
+    if summary.partial {
+        let text = "The run was cut short: what was finished is shown; go on with --resume.";
+        summary.warnings.insert(0, text.into());
+    }
+    summary
+}
+
+fn draw(results: &Results<'_>) -> ExperimentSummary {
+    let measured = |device: &&RunDevice| device.absent.is_none();
+    ExperimentSummary {
+        name: results.experiment.name.clone(),
+        question: results.experiment.question.clone(),
+        testbeds: results
+            .run
+            .devices
+            .iter()
+            .filter(measured)
+            .map(testbed)
+            .collect(),
+        figures: figures::figures(results),
+        tables: tables::tables(results),
+    }
+}
+
+fn testbed(device: &RunDevice) -> TestbedSummary {
+    let boxes = device.about.places.iter().map(|place| TestbedBox {
+        role: place.role.clone(),
+        label: place.label.clone(),
+        core: place.core,
+    });
+    let caption = "Frames go to queue 0 of the device; the function there swaps the MAC addresses \
+                   and sends them back."
+        .into();
+    TestbedSummary {
+        device: device.name.clone(),
+        boxes: boxes.collect(),
+        caption,
+    }
+}
+
+fn describe(device: &RunDevice, samples: &[Sample]) -> DeviceSummary {
+    let facts = device
+        .about
+        .facts
+        .iter()
+        .map(|fact| (fact.name.clone(), fact.value.clone()));
+    let mut not_supported = device.about.not_supported.clone();
+    for sample in samples.iter().filter(|sample| sample.device == device.name) {
+        if let Outcome::NotSupported { capability } = &sample.outcome {
+            not_supported.push(capability.clone());
+        }
+    }
+    not_supported.sort();
+    not_supported.dedup();
+    DeviceSummary {
+        device: device.name.clone(),
+        facts: facts.collect(),
+        not_supported,
+    }
+}
+
+/// `true` where a trial that nothing prevented is missing.
+fn is_partial(run: &Run, experiment: &ExperimentRun, samples: &[Sample]) -> bool {
+    let prevented = |device: &RunDevice| {
+        let of = samples.iter().filter(|s| s.device == device.name);
+        let mut of = of.filter(|s| s.experiment == experiment.name);
+        device.absent.is_some()
+            || of.any(|s| !matches!(s.outcome, Outcome::Measured | Outcome::Refused { .. }))
+    };
+    let free: Vec<bool> = run
+        .devices
+        .iter()
+        .map(|device| !prevented(device))
+        .collect();
+    let visits = experiment.order.iter().filter(|visit| free[visit.device]);
+    let planned: usize = visits.map(|visit| visit.trials.len()).sum();
+    let names: Vec<&str> = experiment
+        .trials
+        .iter()
+        .map(|trial| trial.kind.name())
+        .collect();
+    let is_free = |sample: &&Sample| {
+        run.devices
+            .iter()
+            .zip(&free)
+            .any(|(device, free)| *free && device.name == sample.device)
+    };
+    let of_sweep =
+        |s: &&Sample| s.experiment == experiment.name && names.contains(&s.trial.as_str());
+    samples.iter().filter(of_sweep).filter(is_free).count() < planned
+}
+
+/// What a reader must know of the data as a whole.
+fn warnings(results: &Results<'_>) -> Vec<String> {
+    let mut warnings = Vec::new();
+    for device in &results.run.devices {
+        let failed = results.samples.iter().filter(|s| s.device == device.name);
+        let reasons = failed.filter_map(|sample| match &sample.outcome {
+            Outcome::Failed { reason } => Some(reason.as_str()),
+            _ => None,
+        });
+        let mut reasons: Vec<&str> = reasons.collect();
+        reasons.dedup();
+        warnings.extend(
+            reasons
+                .iter()
+                .map(|reason| format!("{}: {reason}", device.name)),
+        );
+        warnings.extend(mark_warnings(results, &device.name));
+    }
+    warnings
+}
+
+/// One sentence a mark: how many points of the device carry it.
+fn mark_warnings(results: &Results<'_>, device: &str) -> Vec<String> {
+    let trials = ["saturate", "latency", "light"];
+    let of: Vec<Vec<Mark>> = trials
+        .iter()
+        .flat_map(|trial| results.cells.of(device, trial))
+        .map(|cell| cell.marks(main_metric(cell.trial)))
+        .collect();
+    let count = |mark| of.iter().filter(|marks| marks.contains(&mark)).count();
+    let sentences = [
+        (
+            Mark::GeneratorLimited,
+            "show the generator's limit: the device can do at least that",
+        ),
+        (
+            Mark::Disturbed,
+            "met stalls of the machine longer than the ring covers",
+        ),
+        (
+            Mark::Unbalanced,
+            "have counters that do not add up: do not trust them",
+        ),
+        (
+            Mark::FewSamples,
+            "have too few repeats for an interval: bars show smallest and largest",
+        ),
+        (
+            Mark::Bimodal,
+            "have repeats in two separate groups: the median stands for neither",
+        ),
+        (Mark::Drift, "rise or fall steadily over the run"),
+    ];
+    let seen = sentences.iter().map(|(mark, text)| (count(*mark), text));
+    seen.filter(|(count, _)| *count > 0)
+        .map(|(count, text)| format!("{device}: {count} of {} points {text}.", of.len()))
+        .collect()
+}
+
+/// The metric that a trial is made for.
+pub(crate) fn main_metric(trial: &str) -> &'static str {
+    if trial == "saturate" {
+        "throughput_pps"
+    } else {
+        "latency_ns_p50"
+    }
+}
+
+#[cfg(test)]
+#[path = "summary_tests.rs"]
+mod tests;

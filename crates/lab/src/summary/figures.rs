@@ -1,0 +1,506 @@
+//! The figures of the occupancy experiment: medians with their intervals, published curves beside.
+
+use niclab_device::Latency;
+use niclab_result::{Axis, Figure, Mean, Scale, Series, Shape};
+
+use super::Results;
+use crate::cells::Cell;
+use crate::published::{self, Card};
+use crate::spec::KneeKind;
+use crate::words;
+
+/// Points of a cumulative distribution.
+const CDF_POINTS: usize = 120;
+
+/// All figures, those without a measured point left out.
+pub(super) fn figures(results: &Results<'_>) -> Vec<Figure> {
+    let mut figures = Vec::new();
+    for frame in frames(results) {
+        figures.push(throughput_root(results, &frame));
+        figures.push(throughput_groups(results, &frame));
+    }
+    figures.push(throughput_chain(results));
+    figures.push(latency_root(results));
+    figures.push(latency_groups(results));
+    figures.push(latency_cdf(results));
+    figures.push(throughput_flows(results));
+    figures.push(throughput_match(results));
+    let is_measured = |figure: &Figure| {
+        figure
+            .series
+            .iter()
+            .any(|series| !series.published && !series.points.is_empty())
+    };
+    figures.retain(is_measured);
+    figures
+}
+
+/// Frame sizes that were measured, in the order of the sweep.
+pub(super) fn frames(results: &Results<'_>) -> Vec<String> {
+    let mut frames = Vec::new();
+    for trial in &results.experiment.trials {
+        let frame = trial
+            .point
+            .get("frame")
+            .map(ToString::to_string)
+            .unwrap_or_default();
+        if !frames.contains(&frame) {
+            frames.push(frame);
+        }
+    }
+    frames
+}
+
+/// Flows of the traffic where they are not swept: those of most points.
+pub(crate) fn flows_common(results: &Results<'_>) -> f64 {
+    let mut flows: Vec<f64> = results
+        .cells
+        .all()
+        .iter()
+        .filter(|cell| cell.trial == "saturate")
+        .filter_map(|cell| cell.number("flows"))
+        .collect();
+    flows.sort_by(f64::total_cmp);
+    let runs = flows.chunk_by(|a, b| a == b).map(|run| (run.len(), run[0]));
+    runs.max_by_key(|(count, _)| *count)
+        .map_or(0.0, |(_, flows)| flows)
+}
+
+fn axis(label: &str, unit: &str, scale: Scale) -> Axis {
+    Axis {
+        label: label.into(),
+        unit: unit.into(),
+        scale,
+    }
+}
+
+/// Frames a second for small frames; bits a second for 1500 B, as the publication has it.
+struct Unit {
+    metric: &'static str,
+    scale: f64,
+    axis: Axis,
+}
+
+fn unit(frame: &str) -> Unit {
+    if frame == "1500" {
+        let axis = axis("throughput, L2", "Gbps", Scale::Linear);
+        return Unit {
+            metric: "throughput_gbps_l2",
+            scale: 1.0,
+            axis,
+        };
+    }
+    let axis = axis("throughput", "Mpps", Scale::Linear);
+    Unit {
+        metric: "throughput_pps",
+        scale: 1e-6,
+        axis,
+    }
+}
+
+/// A frame size in words: `64 B frames`.
+pub(crate) fn frame_words(frame: &str) -> String {
+    match frame {
+        "imix" => "IMIX frames".into(),
+        "trace" => "the frames of the trace".into(),
+        bytes => format!("{bytes} B frames"),
+    }
+}
+
+/// A measured curve over `x`, its points by ascending x; `None` where it has none.
+fn curve<'a>(
+    name: String,
+    device: &str,
+    shape: Shape,
+    cells: impl Iterator<Item = &'a Cell<'a>>,
+    mean: impl Fn(&Cell<'_>) -> Option<Mean>,
+) -> Option<Series> {
+    let mut points: Vec<Mean> = cells.filter_map(mean).collect();
+    points.sort_by(|a, b| a.x.total_cmp(&b.x));
+    let device = device.to_string();
+    (!points.is_empty()).then_some(Series {
+        name,
+        device,
+        published: false,
+        shape,
+        points,
+    })
+}
+
+fn throughput_root(results: &Results<'_>, frame: &str) -> Figure {
+    let (unit, flows) = (unit(frame), flows_common(results));
+    let place = [("groups", 0.0), ("match_percent", 0.0), ("flows", flows)];
+    let mut series: Vec<Series> = results
+        .devices()
+        .filter_map(|device| {
+            let cells = results.cells.of(device, "saturate");
+            let cells = cells.filter(|c| c.is_at(&place) && c.word("frame") == frame);
+            curve(device.into(), device, Shape::Line, cells, |cell| {
+                cell.mean(unit.metric, unit.scale, cell.number("rules")?)
+            })
+        })
+        .collect();
+    let mut caption = format!(
+        "Saturating load of {}, {} flows that match only the default rule.",
+        frame_words(frame),
+        words::whole(flows)
+    );
+    if frame == "1500" {
+        let figure = published::Figure::ThroughputRoot;
+        series.extend(published::without_boxes(published::series(
+            figure,
+            results.run.card,
+            1.0,
+        )));
+        caption.push_str(PUBLISHED_GBPS);
+    }
+    let knees = results
+        .knees
+        .iter()
+        .filter(|k| k.knee.spec.groups == 0 && frame == "64");
+    Figure {
+        id: format!("occupancy-throughput-group0-{frame}"),
+        title: format!("Throughput over rules in group 0, {}", frame_words(frame)),
+        caption,
+        x: axis("rules in group 0", "", Scale::Linear),
+        y: unit.axis,
+        series,
+        knees: knees.filter_map(super::FoundKnee::drawn).collect(),
+    }
+}
+
+const PUBLISHED_GBPS: &str = " Published: a card on a 100 Gbps link, 1500 B frames, PAM 2021, \
+    median with p1 to p99; the paper does not say whether its Gbps are L1 or L2.";
+
+/// Numbers at `axis` among the cells of `trial`, ascending.
+fn numbers(results: &Results<'_>, trial: &str, axis: &str) -> Vec<f64> {
+    let of = results
+        .cells
+        .all()
+        .iter()
+        .filter(|cell| cell.trial == trial);
+    let mut numbers: Vec<f64> = of.filter_map(|cell| cell.number(axis)).collect();
+    numbers.sort_by(f64::total_cmp);
+    numbers.dedup();
+    numbers
+}
+
+fn throughput_groups(results: &Results<'_>, frame: &str) -> Figure {
+    let (unit, flows) = (unit(frame), flows_common(results));
+    let mut series = Vec::new();
+    for device in results.devices() {
+        for groups in numbers(results, "saturate", "groups")
+            .into_iter()
+            .filter(|g| *g > 0.0)
+        {
+            let place = [("groups", groups), ("match_percent", 0.0), ("flows", flows)];
+            let cells = results.cells.of(device, "saturate");
+            let cells = cells.filter(|c| c.is_at(&place) && c.word("frame") == frame);
+            let name = groups_name(device, groups);
+            series.extend(curve(name, device, Shape::Line, cells, |cell| {
+                cell.mean(unit.metric, unit.scale, cell.number("rules")?)
+            }));
+        }
+    }
+    let mut caption = format!(
+        "Saturating load of {} that pass all groups and match only the default rules; the rules \
+         are spread evenly over the groups.",
+        frame_words(frame)
+    );
+    if frame == "1500" {
+        let figure = published::Figure::ThroughputGroups;
+        series.extend(published::without_boxes(published::series(
+            figure,
+            results.run.card,
+            1.0,
+        )));
+        caption.push_str(PUBLISHED_GBPS);
+    }
+    let knees = results
+        .knees
+        .iter()
+        .filter(|k| k.knee.spec.groups > 0 && frame == "64");
+    Figure {
+        id: format!("occupancy-throughput-groups-{frame}"),
+        title: format!(
+            "Throughput over rules in non-root groups, {}",
+            frame_words(frame)
+        ),
+        caption,
+        x: axis("rules over all non-root groups", "", Scale::Symlog),
+        y: unit.axis,
+        series,
+        knees: knees.filter_map(super::FoundKnee::drawn).collect(),
+    }
+}
+
+fn groups_name(device: &str, groups: f64) -> String {
+    if groups == 1.0 {
+        return format!("{device}, group 1");
+    }
+    format!("{device}, groups 1-{groups}")
+}
+
+/// Throughput over the length of the chain, at the number of rules with most lengths measured.
+fn throughput_chain(results: &Results<'_>) -> Figure {
+    let flows = flows_common(results);
+    let is_at = |cell: &Cell<'_>, rules: f64| {
+        cell.is_at(&[("rules", rules), ("match_percent", 0.0), ("flows", flows)])
+            && cell.word("frame") == "64"
+            && cell.number("groups") > Some(0.0)
+    };
+    let lengths = |rules: &f64| {
+        let of = results
+            .cells
+            .all()
+            .iter()
+            .filter(|cell| cell.trial == "saturate");
+        of.filter(|cell| is_at(cell, *rules)).count()
+    };
+    let rules = numbers(results, "saturate", "rules")
+        .into_iter()
+        .max_by_key(lengths);
+    let rules = rules.unwrap_or(0.0);
+    let series = results.devices().filter_map(|device| {
+        let cells = results
+            .cells
+            .of(device, "saturate")
+            .filter(|cell| is_at(cell, rules));
+        curve(device.into(), device, Shape::Line, cells, |cell| {
+            cell.mean("throughput_pps", 1e-6, cell.number("groups")?)
+        })
+    });
+    Figure {
+        id: "occupancy-throughput-chain".into(),
+        title: "Throughput over the number of chained groups".into(),
+        caption: format!(
+            "{} rules in all, spread evenly; saturating load of 64 B frames that pass every group.",
+            words::whole(rules)
+        ),
+        x: axis("non-root groups", "", Scale::Log),
+        y: axis("throughput", "Mpps", Scale::Linear),
+        series: series.filter(|series| series.points.len() > 1).collect(),
+        knees: Vec::new(),
+    }
+}
+
+fn latency_root(results: &Results<'_>) -> Figure {
+    let flows = flows_common(results);
+    let place = [("groups", 0.0), ("match_percent", 0.0), ("flows", flows)];
+    let mut series = Vec::new();
+    for device in results.devices() {
+        for (trial, words) in [("latency", "60 % of the maximum"), ("light", "almost idle")] {
+            let cells = results.cells.of(device, trial);
+            let cells = cells.filter(|c| c.is_at(&place) && c.word("frame") == first(results));
+            let name = format!("{device}, {words}");
+            series.extend(curve(name, device, Shape::Box, cells, |cell| {
+                cell.latency_box(results.latencies, 1e-3, cell.number("rules")?)
+            }));
+        }
+    }
+    series.extend(published::series(
+        published::Figure::LatencyRoot,
+        results.run.card,
+        1.0,
+    ));
+    Figure {
+        id: "occupancy-latency-group0".into(),
+        title: "Latency over rules in group 0".into(),
+        caption: format!(
+            "From the planned departure to the sink, open loop; all repeats in one histogram.{}",
+            published_latency(results.run.card)
+        ),
+        x: axis("rules in group 0", "", Scale::Linear),
+        y: axis("latency", "us", Scale::Log),
+        series,
+        knees: Vec::new(),
+    }
+}
+
+/// The smallest frame size of the sweep stands first in its file.
+fn first(results: &Results<'_>) -> String {
+    frames(results).into_iter().next().unwrap_or_default()
+}
+
+fn published_latency(card: Card) -> String {
+    format!(
+        " {}: 5 Mpps of 1500 B frames on a 100 Gbps link, PAM 2021.",
+        card.label()
+    )
+}
+
+fn latency_groups(results: &Results<'_>) -> Figure {
+    let flows = flows_common(results);
+    let mut series = Vec::new();
+    for device in results.devices() {
+        for groups in [1.0, 16.0] {
+            let place = [("groups", groups), ("match_percent", 0.0), ("flows", flows)];
+            let cells = results.cells.of(device, "latency");
+            let cells = cells.filter(|c| c.is_at(&place) && c.word("frame") == first(results));
+            let name = groups_name(device, groups);
+            series.extend(curve(name, device, Shape::Box, cells, |cell| {
+                cell.latency_box(results.latencies, 1e-3, cell.number("rules")?)
+            }));
+        }
+    }
+    series.extend(published::series(
+        published::Figure::LatencyGroups,
+        results.run.card,
+        1.0,
+    ));
+    Figure {
+        id: "occupancy-latency-groups".into(),
+        title: "Latency over rules in non-root groups".into(),
+        caption: format!(
+            "From the planned departure to the sink, open loop at 60 % of the maximum of each \
+             point.{}",
+            published_latency(results.run.card)
+        ),
+        x: axis("rules over all non-root groups", "", Scale::Symlog),
+        y: axis("latency", "us", Scale::Log),
+        series,
+        knees: Vec::new(),
+    }
+}
+
+fn latency_cdf(results: &Results<'_>) -> Figure {
+    let place = [
+        ("groups", 0.0),
+        ("match_percent", 0.0),
+        ("flows", flows_common(results)),
+    ];
+    let mut series = Vec::new();
+    for device in results.devices() {
+        let cells = results.cells.of(device, "latency");
+        let mut cells: Vec<&Cell<'_>> = cells
+            .filter(|c| c.is_at(&place) && c.word("frame") == first(results))
+            .collect();
+        cells.sort_by(|a, b| f64::total_cmp(&rules(a), &rules(b)));
+        let ends = cells
+            .first()
+            .into_iter()
+            .chain(cells.last().filter(|_| cells.len() > 1));
+        for cell in ends {
+            let Some(latency) = cell.latency(results.latencies) else {
+                continue;
+            };
+            series.push(Series {
+                name: format!("{device}, {} rules", words::whole(rules(cell))),
+                device: device.into(),
+                published: false,
+                shape: Shape::Cdf,
+                points: distribution(&latency, cell.samples.len() as u32),
+            });
+        }
+    }
+    Figure {
+        id: "occupancy-latency-cdf".into(),
+        title: "Distribution of the latency, group 0 empty and full".into(),
+        caption: "Open loop at 60 % of the maximum of each point; all repeats together.".into(),
+        x: axis("latency", "us", Scale::Log),
+        y: axis("share of the frames", "", Scale::Linear),
+        series,
+        knees: Vec::new(),
+    }
+}
+
+fn rules(cell: &Cell<'_>) -> f64 {
+    cell.number("rules").unwrap_or(0.0)
+}
+
+/// Quantiles of a distribution, closer together towards its upper end.
+fn distribution(latency: &Latency, repeats: u32) -> Vec<Mean> {
+    let mut points: Vec<Mean> = Vec::new();
+    for step in 0..=CDF_POINTS {
+        let share = step as f64 / CDF_POINTS as f64;
+        let y = 1.0 - (1.0 - share).powi(2);
+        let x = latency.0.value_at_quantile(y) as f64 / 1e3;
+        // Of equal latencies the last stands for all: a distribution is a function of x.
+        points.pop_if(|last| last.x == x);
+        points.push(Mean {
+            x,
+            y,
+            repeats,
+            ..Mean::default()
+        });
+    }
+    points
+}
+
+fn throughput_flows(results: &Results<'_>) -> Figure {
+    let frame = first(results);
+    let mut series = Vec::new();
+    for device in results.devices() {
+        for rules in numbers(results, "saturate", "rules") {
+            let place = [("groups", 0.0), ("match_percent", 0.0), ("rules", rules)];
+            let cells = results.cells.of(device, "saturate");
+            let cells = cells.filter(|c| c.is_at(&place) && c.word("frame") == frame);
+            let name = format!("{device}, {} rules", words::whole(rules));
+            series.extend(curve(name, device, Shape::Line, cells, |cell| {
+                cell.mean("throughput_pps", 1e-6, cell.number("flows")?)
+            }));
+        }
+    }
+    series.retain(|series| series.points.len() > 1);
+    Figure {
+        id: "occupancy-throughput-flows".into(),
+        title: "Throughput over the number of flows".into(),
+        caption: format!(
+            "Saturating load of {}, rules in group 0.",
+            frame_words(&frame)
+        ),
+        x: axis("flows", "", Scale::Log),
+        y: axis("throughput", "Mpps", Scale::Linear),
+        series,
+        knees: Vec::new(),
+    }
+}
+
+/// Throughput over the share of the traffic that matches, hits uniform over all rules.
+fn throughput_match(results: &Results<'_>) -> Figure {
+    let flows = flows_common(results);
+    let mut series = Vec::new();
+    for device in results.devices() {
+        let of = |cell: &&Cell<'_>| {
+            let without = cell.is_at(&[("match_percent", 0.0), ("flows", flows)]);
+            cell.word("frame") == first(results) && (without || cell.word("hits") == "rules")
+        };
+        for groups in numbers(results, "saturate", "groups") {
+            for rules in numbers(results, "saturate", "rules") {
+                let place = [("groups", groups), ("rules", rules)];
+                let cells = results.cells.of(device, "saturate").filter(of);
+                let cells = cells.filter(|c| c.is_at(&place));
+                let group = if groups == 0.0 {
+                    "group 0".into()
+                } else {
+                    format!("{groups} groups")
+                };
+                let name = format!("{device}, {group}, {} rules", words::whole(rules));
+                series.extend(curve(name, device, Shape::Line, cells, |cell| {
+                    cell.mean("throughput_pps", 1e-6, cell.number("match_percent")?)
+                }));
+            }
+        }
+    }
+    series.retain(|series: &Series| series.points.len() > 1);
+    Figure {
+        id: "occupancy-throughput-match".into(),
+        title: "Throughput over the share of traffic that matches a rule".into(),
+        caption:
+            "Saturating load; the matching frames hit all rules equally often, the others only \
+                  the default rules. More rules hit means more flows sent."
+                .into(),
+        x: axis("traffic that matches a rule", "%", Scale::Linear),
+        y: axis("throughput", "Mpps", Scale::Linear),
+        series,
+        knees: Vec::new(),
+    }
+}
+
+/// The figure that shows a knee.
+pub(crate) fn knee_figure(kind: KneeKind, groups: u32) -> String {
+    match (kind, groups) {
+        (KneeKind::Capacity | KneeKind::Throughput, 0) => "occupancy-throughput-group0-64".into(),
+        _ => "occupancy-throughput-groups-64".into(),
+    }
+}

@@ -1,0 +1,244 @@
+//! Summaries of simulated runs: every figure has its curves, every number its place.
+
+use niclab_result::{Figure, Shape};
+
+use super::*;
+use crate::simulated::{Bench, Nature};
+
+fn bench(natures: Vec<Nature>, repeats: u32) -> (Bench, Summary) {
+    let mut bench = Bench::new(natures, &[], repeats);
+    bench.execute();
+    let summary = summarize(&bench.run, &bench.store.samples, &bench.store.latencies);
+    (bench, summary)
+}
+
+fn figure<'a>(summary: &'a Summary, id: &str) -> &'a Figure {
+    summary.experiments[0]
+        .figures
+        .iter()
+        .find(|figure| figure.id == id)
+        .unwrap()
+}
+
+#[test]
+fn every_figure_of_the_experiment_is_drawn_from_the_samples() {
+    let (_, summary) = bench(
+        vec![Nature {
+            noise: 0.0,
+            ..Nature::default()
+        }],
+        6,
+    );
+    let ids: Vec<&str> = summary.experiments[0]
+        .figures
+        .iter()
+        .map(|figure| figure.id.as_str())
+        .collect();
+    let expected = [
+        "occupancy-throughput-group0-64",
+        "occupancy-throughput-groups-64",
+        "occupancy-throughput-group0-1500",
+        "occupancy-throughput-groups-1500",
+        "occupancy-throughput-chain",
+        "occupancy-latency-group0",
+        "occupancy-latency-groups",
+        "occupancy-latency-cdf",
+        "occupancy-throughput-flows",
+        "occupancy-throughput-match",
+    ];
+    assert_eq!(ids, expected);
+    let root = figure(&summary, "occupancy-throughput-group0-64");
+    let curve: Vec<(f64, f64)> = root.series[0].points.iter().map(|p| (p.x, p.y)).collect();
+    let behind = [56_000.0, 60_000.0, 65_536.0].map(|rules| (rules, 1.0));
+    let front = [0.0, 1.0, 16_000.0, 32_000.0, 48_000.0].map(|rules| (rules, 10.0));
+    assert_eq!(curve, [&front[..], &behind[..]].concat());
+    assert_eq!(root.knees.len(), 2, "capacity and throughput");
+    let chain = figure(&summary, "occupancy-throughput-chain");
+    let curve = &chain.series[0].points;
+    assert_eq!(
+        curve.iter().map(|p| p.x).collect::<Vec<_>>(),
+        [1.0, 2.0, 4.0, 8.0, 16.0]
+    );
+    assert!((curve[4].y - 10.0 * 0.1 * 0.9f64.powi(15)).abs() < 0.3 || curve[4].y > 2.0);
+    let flows = figure(&summary, "occupancy-throughput-flows");
+    assert_eq!(flows.series.len(), 2);
+    assert_eq!(flows.series[0].points.len(), 5);
+    let matching = figure(&summary, "occupancy-throughput-match");
+    assert_eq!(matching.series.len(), 2);
+    assert_eq!(matching.series[0].points.len(), 3);
+}
+
+#[test]
+fn published_curves_stand_beside_ours_and_are_marked() {
+    let (_, summary) = bench(vec![Nature::default()], 1);
+    let root = figure(&summary, "occupancy-throughput-group0-1500");
+    assert_eq!((root.y.unit.as_str(), root.series.len()), ("Gbps", 2));
+    assert!(!root.series[0].published && root.series[1].published);
+    // 10 Gbps L1 at 1500 B: 9.87 Gbps L2.
+    assert!(
+        (root.series[0].points[0].y - 9.868).abs() < 0.01,
+        "{:?}",
+        root.series[0].points[0]
+    );
+    assert!((root.series[1].points[0].y - 98.86).abs() < 1e-9);
+    let latency = figure(&summary, "occupancy-latency-group0");
+    let published = latency.series.last().unwrap();
+    assert!(published.published && published.shape == Shape::Box);
+    assert!(
+        (published.points.last().unwrap().y / 156_000.0 - 1.0).abs() < 0.02,
+        "156 ms in us"
+    );
+    assert!(
+        !figure(&summary, "occupancy-throughput-group0-64")
+            .series
+            .iter()
+            .any(|s| s.published)
+    );
+}
+
+#[test]
+fn boxes_are_of_merged_histograms() {
+    let (_, summary) = bench(vec![Nature::default()], 6);
+    let latency = figure(&summary, "occupancy-latency-group0");
+    let [p1, p25, p75, p99] = latency.series[0].points[0].quartiles.unwrap();
+    let y = latency.series[0].points[0].y;
+    // The simulated latency is uniform from 2,003 to 5,000 ns.
+    for (found, expected) in [(p1, 2.03), (p25, 2.75), (y, 3.5), (p75, 4.25), (p99, 4.97)] {
+        assert!((found - expected).abs() < 0.01, "{found} for {expected}");
+    }
+    let cdf = figure(&summary, "occupancy-latency-cdf");
+    assert_eq!(cdf.series.len(), 2);
+    let points = &cdf.series[0].points;
+    assert!(
+        points
+            .windows(2)
+            .all(|w| w[0].x < w[1].x && w[0].y < w[1].y)
+    );
+    assert!((points.last().unwrap().y - 1.0).abs() < 1e-9);
+}
+
+#[test]
+fn error_bars_are_the_interval_of_the_repeats() {
+    let (bench, summary) = bench(
+        vec![Nature {
+            noise: 0.2,
+            ..Nature::default()
+        }],
+        6,
+    );
+    let point = &figure(&summary, "occupancy-throughput-group0-64").series[0].points[0];
+    let of = |s: &&Sample| {
+        let number = |axis: &str| s.point[axis].to_string();
+        s.trial == "saturate"
+            && (number("groups"), number("rules")) == ("0".into(), "0".into())
+            && (number("flows"), number("frame")) == ("10000".into(), "64".into())
+    };
+    let mut values: Vec<f64> = bench
+        .store
+        .samples
+        .iter()
+        .filter(of)
+        .map(|s| s.metrics["throughput_pps"].value)
+        .collect();
+    values.sort_by(f64::total_cmp);
+    assert_eq!(values.len(), 6);
+    assert!((point.low.unwrap() - values[0] / 1e6).abs() < 1e-9);
+    assert!((point.high.unwrap() - values[5] / 1e6).abs() < 1e-9);
+    assert!((point.y - (values[2] + values[3]) / 2e6).abs() < 1e-9);
+}
+
+#[test]
+fn a_run_cut_short_is_partial_and_says_so() {
+    let mut bench = Bench::new(vec![Nature::default()], &["frame=64"], 2);
+    bench.host.samples_max = 40;
+    bench.execute();
+    let summary = summarize(&bench.run, &bench.store.samples, &bench.store.latencies);
+    assert!(summary.partial);
+    assert!(summary.warnings[0].contains("--resume"));
+    let (_, whole) = self::bench(vec![Nature::default()], 1);
+    assert!(!whole.partial, "{:?}", whole.warnings);
+    let empty = summarize(&bench.run, &[], &Latencies::new());
+    assert!(empty.partial && empty.experiments[0].figures.is_empty());
+}
+
+#[test]
+fn warnings_count_the_marked_points() {
+    let natures = vec![
+        Nature {
+            name: "slow",
+            generator_pps: 5e6,
+            ..Nature::default()
+        },
+        Nature {
+            name: "frail",
+            trials_max: 5,
+            ..Nature::default()
+        },
+    ];
+    let (_, summary) = bench(natures, 3);
+    let has = |part: &str| {
+        summary
+            .warnings
+            .iter()
+            .any(|warning| warning.contains(part))
+    };
+    assert!(has("show the generator's limit"), "{:?}", summary.warnings);
+    assert!(has("have too few repeats"), "{:?}", summary.warnings);
+    assert!(
+        has("frail: frail failed: it went away"),
+        "{:?}",
+        summary.warnings
+    );
+    assert!(!summary.partial, "a device that broke is no run cut short");
+}
+
+#[test]
+fn tables_have_a_row_for_each_point() {
+    let (bench, summary) = bench(vec![Nature::default()], 1);
+    let table = |id: &str| {
+        summary.experiments[0]
+            .tables
+            .iter()
+            .find(|table| table.id == id)
+            .unwrap()
+    };
+    let trials = &bench.run.experiments[0].trials;
+    let saturate = trials
+        .iter()
+        .filter(|trial| trial.kind.name() == "saturate")
+        .count();
+    assert_eq!(table("occupancy-throughput").rows.len(), saturate);
+    assert_eq!(
+        table("occupancy-latency").rows.len(),
+        trials.len() - saturate
+    );
+    for table in &summary.experiments[0].tables {
+        assert!(
+            table
+                .rows
+                .iter()
+                .all(|row| row.len() == table.columns.len()),
+            "{}",
+            table.id
+        );
+    }
+    assert_eq!(table("occupancy-knees").rows[0][3], "65,536");
+}
+
+#[test]
+fn a_summary_survives_its_file() {
+    let (_, summary) = bench(vec![Nature::default()], 1);
+    let text = serde_json::to_string(&summary).unwrap();
+    assert_eq!(serde_json::from_str::<Summary>(&text).unwrap(), summary);
+    assert_eq!(summary.started, "2027-01-15T08:00:00Z");
+    assert!(summary.duration_s > 1.0);
+    let testbed = &summary.experiments[0].testbeds[0];
+    assert_eq!(
+        testbed
+            .boxes
+            .iter()
+            .map(|b| b.role.as_str())
+            .collect::<Vec<_>>(),
+        ["generator", "device", "sink"]
+    );
+}

@@ -1,0 +1,145 @@
+//! Numbers in prose: as many digits as they carry, thousands set apart.
+
+use crate::statistics::{Ends, Estimate};
+
+/// Three significant digits: `12.3`, `0.0123`, `1,230`.
+pub fn significant(value: f64) -> String {
+    // Rounded first: 9.9996 has its digits where 10.0 has them.
+    let rounded = format!("{value:.2e}").parse::<f64>().unwrap_or(value);
+    if rounded == 0.0 {
+        return "0".into();
+    }
+    let magnitude = rounded.abs().log10().floor() as i32;
+    let decimals = (2 - magnitude).clamp(0, 9) as usize;
+    grouped(&format!("{rounded:.decimals$}"))
+}
+
+/// A whole number with its thousands apart: `65,536`.
+pub fn whole(value: f64) -> String {
+    grouped(&format!("{value:.0}"))
+}
+
+/// Commas between the thousands.
+fn grouped(text: &str) -> String {
+    let (number, fraction) = text
+        .split_once('.')
+        .map_or((text, None), |(n, f)| (n, Some(f)));
+    let mut out = String::new();
+    let digits = number.trim_start_matches('-').len();
+    for (at, digit) in number.trim_start_matches('-').chars().enumerate() {
+        if at > 0 && (digits - at) % 3 == 0 {
+            out.push(',');
+        }
+        out.push(digit);
+    }
+    let sign = if number.starts_with('-') { "-" } else { "" };
+    match fraction {
+        Some(fraction) => format!("{sign}{out}.{fraction}"),
+        None => format!("{sign}{out}"),
+    }
+}
+
+/// Frames a second: `12.3 Mpps`, `830 kpps`.
+pub fn pps(value: f64) -> String {
+    if value >= 1e6 {
+        return format!("{} Mpps", significant(value / 1e6));
+    }
+    format!("{} kpps", significant(value / 1e3))
+}
+
+/// A time given in nanoseconds: `830 ns`, `12.3 us`, `4.56 ms`.
+pub fn time(ns: f64) -> String {
+    match ns {
+        ns if ns < 1e3 => format!("{} ns", significant(ns)),
+        ns if ns < 1e6 => format!("{} us", significant(ns / 1e3)),
+        ns => format!("{} ms", significant(ns / 1e6)),
+    }
+}
+
+/// A share of one in percent: `97.2 %`.
+pub fn percent(share: f64) -> String {
+    format!("{} %", significant(share * 100.0))
+}
+
+/// Where an estimate lies: `95 % interval 1.2 to 1.4`, or the range of its few repeats.
+pub fn interval(estimate: &Estimate, word: impl Fn(f64) -> String) -> String {
+    let (low, high) = (word(estimate.low), word(estimate.high));
+    match estimate.ends {
+        Ends::Interval => format!("95 % interval {low} to {high}"),
+        Ends::Range if estimate.repeats == 1 => "one repeat only".into(),
+        Ends::Range => format!("{} repeats only, {low} to {high}", estimate.repeats),
+    }
+}
+
+/// Nanoseconds since the Unix epoch as RFC 3339, UTC.
+pub fn time_of_day(unix_ns: u64) -> String {
+    let seconds = unix_ns / 1_000_000_000;
+    let (days, second) = (seconds / 86_400, seconds % 86_400);
+    let (year, month, day) = civil(days as i64);
+    let (hour, minute, second) = (second / 3_600, second / 60 % 60, second % 60);
+    format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}Z")
+}
+
+/// Year, month and day of a number of days since 1970-01-01 (Howard Hinnant, "chrono-compatible
+/// low-level date algorithms", civil_from_days).
+fn civil(days: i64) -> (i64, i64, i64) {
+    let days = days + 719_468;
+    let (era, day_of_era) = (days.div_euclid(146_097), days.rem_euclid(146_097));
+    let year_of_era =
+        (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let shifted = (5 * day_of_year + 2) / 153;
+    let day = day_of_year - (153 * shifted + 2) / 5 + 1;
+    let month = if shifted < 10 {
+        shifted + 3
+    } else {
+        shifted - 9
+    };
+    (year_of_era + era * 400 + i64::from(month <= 2), month, day)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_read_well() {
+        let cases = [
+            (0.0, "0"),
+            (0.012345, "0.0123"),
+            (9.9999, "10.0"),
+            (0.99999, "1.00"),
+            (12.345, "12.3"),
+            (123.45, "123"),
+            (12_345.0, "12,300"),
+            (1_234_567.0, "1,230,000"),
+            (-4_321.0, "-4,320"),
+        ];
+        for (value, text) in cases {
+            assert_eq!(significant(value), text);
+        }
+        assert_eq!(whole(65_536.0), "65,536");
+        assert_eq!(pps(12_345_678.0), "12.3 Mpps");
+        assert_eq!(pps(8_300.0), "8.30 kpps");
+        assert_eq!(
+            [time(830.0), time(12_340.0), time(4.56e6)],
+            ["830 ns", "12.3 us", "4.56 ms"]
+        );
+        assert_eq!(percent(0.972), "97.2 %");
+    }
+
+    #[test]
+    fn dates_are_those_of_the_calendar() {
+        assert_eq!(time_of_day(0), "1970-01-01T00:00:00Z");
+        assert_eq!(time_of_day(951_782_399_000_000_000), "2000-02-28T23:59:59Z");
+        assert_eq!(time_of_day(951_868_799_000_000_000), "2000-02-29T23:59:59Z");
+        assert_eq!(
+            time_of_day(1_795_224_896_123_456_789),
+            "2026-11-21T01:34:56Z"
+        );
+        assert_eq!(
+            time_of_day(1_735_689_599_000_000_000),
+            "2024-12-31T23:59:59Z"
+        );
+    }
+}
