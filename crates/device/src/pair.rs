@@ -281,6 +281,29 @@ pub fn balance(observation: &mut Observation, sink_missed: u64) {
     }
 }
 
+/// Refuses a load whose frames are longer than what was set up. Frames of a trace show their length
+/// only when they are read.
+pub fn check_sizes(load: &Load, frame_len_max: u16) -> Result<(), DeviceError> {
+    let longest = load.sizes.max();
+    if load.trace.is_none() && longest > frame_len_max {
+        let reason = format!("sizes: {longest} bytes, but set up for at most {frame_len_max}");
+        return Err(DeviceError::BadLoad { reason });
+    }
+    Ok(())
+}
+
+/// Where the generator's frames first meet an interface of the tester's own, those it refused are
+/// the generator's limit, not the device's.
+pub fn judge_refused(observation: &mut Observation) {
+    let refused = observation.generator.rx_missed;
+    if refused > 0 {
+        let honesty = &mut observation.honesty;
+        honesty.generator_limited = true;
+        let reason = format!("the tester's own interface refused {refused} frames");
+        honesty.reasons.push(reason);
+    }
+}
+
 /// How far a trial has come.
 #[derive(Default)]
 struct Phase {
@@ -493,8 +516,16 @@ impl Gaps {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
+    use std::sync::{Mutex, MutexGuard, PoisonError};
+
     use super::*;
+
+    /// A test that keeps two cores busy waits here until it is the only one.
+    pub(crate) fn alone() -> MutexGuard<'static, ()> {
+        static CORES: Mutex<()> = Mutex::new(());
+        CORES.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 
     fn counters(rx_frames: u64, tx_frames: u64) -> PortCounters {
         let (rx_bytes, tx_bytes) = (64 * rx_frames, 64 * tx_frames);

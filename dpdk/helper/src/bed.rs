@@ -180,6 +180,9 @@ impl DpdkBed {
             function,
         )?;
         pair::balance(&mut observation, missed(inlet.queue()) - sunk);
+        if self.wiring == Wiring::Cards {
+            pair::judge_refused(&mut observation);
+        }
         Ok(observation)
     }
 
@@ -242,6 +245,7 @@ impl Testbed for DpdkBed {
 
     fn run(&mut self, load: &Load, plan: &Plan) -> Result<Observation, DeviceError> {
         let Plan::Rest = plan;
+        pair::check_sizes(load, self.frame_len_max)?;
         let before = self
             .ports
             .device

@@ -4,10 +4,11 @@ use std::fs;
 use std::io::{BufRead, BufReader};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::MutexGuard;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use crate::pair::tests::alone;
 use crate::{
     Arrivals, DeviceError, Function, Load, Placement, Plan, Rate, RuleBlock, Setup, SetupReport,
     Testbed, dpdk,
@@ -15,12 +16,9 @@ use crate::{
 use niclab_packet::flow::FlowSpec;
 use niclab_packet::size::FrameSizes;
 
-/// Two busy cores a test: one at a time.
-static CORES: Mutex<()> = Mutex::new(());
-
 /// Opens ports for a test; says why not where niclab-dpdk was not built.
 fn open(test: &str, name: &str) -> Option<(Box<dyn Testbed>, MutexGuard<'static, ()>)> {
-    let alone = CORES.lock().unwrap_or_else(PoisonError::into_inner);
+    let alone = alone();
     match dpdk::open(name) {
         Err(DeviceError::Absent { .. }) => {
             println!("SKIP {test}: needs niclab-dpdk, which needs libdpdk");

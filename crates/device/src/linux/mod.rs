@@ -213,6 +213,7 @@ impl Testbed for LinuxBed {
 
     fn run(&mut self, load: &Load, plan: &Plan) -> Result<Observation, DeviceError> {
         let Plan::Rest = plan;
+        pair::check_sizes(load, self.frame_len_max)?;
         let drained = self.inlet.drain().and_then(|()| self.function.rx.drain());
         drained.map_err(|e| refused("emptying the rings", &e))?;
         let before = self.device.counters()?;
@@ -251,6 +252,7 @@ fn account(observation: &mut Observation, interface: LinkCounters, sink_missed: 
         .first()
         .map_or((0, 0), |q| (q.rx_frames, q.tx_frames));
     pair::balance(observation, sink_missed);
+    pair::judge_refused(observation);
     let pairs = [
         ("received", interface.rx_frames, taken + socket_missed),
         ("sent", interface.tx_frames, sent),

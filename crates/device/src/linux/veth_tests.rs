@@ -3,7 +3,9 @@
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
+use std::sync::MutexGuard;
 
+use crate::pair::tests::alone;
 use crate::{
     Arrivals, DeviceError, Function, Load, Observation, Placement, Plan, Rate, RuleBlock, Setup,
     SetupReport, Testbed, linux,
@@ -11,13 +13,13 @@ use crate::{
 use niclab_packet::flow::FlowSpec;
 use niclab_packet::size::FrameSizes;
 
-/// Says so and returns true where the caller cannot run.
-fn skipped(test: &str) -> bool {
-    let root = rustix::process::geteuid().is_root();
-    if !root {
+/// Waits until the cores are free; `None`, and says so, where the caller cannot run.
+fn cores(test: &str) -> Option<MutexGuard<'static, ()>> {
+    if !rustix::process::geteuid().is_root() {
         println!("SKIP {test}: needs root");
+        return None;
     }
-    !root
+    Some(alone())
 }
 
 fn load(rate: Rate, size: u16) -> Load {
@@ -61,9 +63,9 @@ fn assert_accounted(observation: &Observation) {
 
 #[test]
 fn a_gentle_load_comes_back_whole_and_the_counters_balance() {
-    if skipped("a_gentle_load_comes_back_whole_and_the_counters_balance") {
+    let Some(_alone) = cores("a_gentle_load_comes_back_whole_and_the_counters_balance") else {
         return;
-    }
+    };
     let mut bed = linux::open("linux:veth").unwrap();
     assert_eq!(bed.setup(&setup(1518)).unwrap(), SetupReport::default());
     for size in [64, 1518] {
@@ -94,24 +96,32 @@ fn a_gentle_load_comes_back_whole_and_the_counters_balance() {
 
 #[test]
 fn jumbo_frames_pass_and_longer_ones_are_refused() {
-    if skipped("jumbo_frames_pass_and_longer_ones_are_refused") {
+    let Some(_alone) = cores("jumbo_frames_pass_and_longer_ones_are_refused") else {
         return;
-    }
+    };
     let mut bed = linux::open("linux:veth").unwrap();
     bed.setup(&setup(9000)).unwrap();
     let o = run(&mut *bed, &load(Rate::Pps(2_000.0), 9000));
     assert_accounted(&o);
     assert_eq!(o.received_bytes, 9000 * o.received);
     assert!(o.received > 0);
+    bed.setup(&setup(1518)).unwrap();
+    let error = bed
+        .run(&load(Rate::Pps(2_000.0), 9000), &Plan::Rest)
+        .unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "load: sizes: 9000 bytes, but set up for at most 1518"
+    );
     let error = bed.setup(&setup(9019)).unwrap_err();
     assert!(matches!(error, DeviceError::BadLoad { .. }), "{error}");
 }
 
 #[test]
 fn an_overload_is_lost_at_the_device_and_counted_there() {
-    if skipped("an_overload_is_lost_at_the_device_and_counted_there") {
+    let Some(_alone) = cores("an_overload_is_lost_at_the_device_and_counted_there") else {
         return;
-    }
+    };
     let mut bed = linux::open("linux:veth").unwrap();
     bed.setup(&setup(64)).unwrap();
     let o = run(&mut *bed, &load(Rate::Saturate, 64));
@@ -126,9 +136,9 @@ fn an_overload_is_lost_at_the_device_and_counted_there() {
 
 #[test]
 fn rules_and_queues_are_not_supported_which_is_a_result() {
-    if skipped("rules_and_queues_are_not_supported_which_is_a_result") {
+    let Some(_alone) = cores("rules_and_queues_are_not_supported_which_is_a_result") else {
         return;
-    }
+    };
     let mut bed = linux::open("linux:veth").unwrap();
     let lacks = |capability: &str| DeviceError::NotSupported {
         capability: capability.into(),
@@ -158,9 +168,9 @@ fn rules_and_queues_are_not_supported_which_is_a_result() {
 
 #[test]
 fn interfaces_that_are_not_there_or_down_are_named() {
-    if skipped("interfaces_that_are_not_there_or_down_are_named") {
+    let Some(_alone) = cores("interfaces_that_are_not_there_or_down_are_named") else {
         return;
-    }
+    };
     let error = linux::open("linux:niclab-none,lo")
         .map(|bed| bed.about().clone())
         .unwrap_err();
@@ -171,25 +181,25 @@ fn interfaces_that_are_not_there_or_down_are_named() {
 
 #[test]
 fn nothing_is_left_behind() {
-    if skipped("nothing_is_left_behind") {
+    let Some(_alone) = cores("nothing_is_left_behind") else {
         return;
-    }
-    let held = namespaces(std::process::id());
+    };
+    let own = std::process::id();
+    let before = namespaces(own);
     let mut bed = linux::open("linux:veth").unwrap();
+    let mut held = namespaces(own);
+    held.retain(|namespace| !before.contains(namespace));
     run(&mut *bed, &load(Rate::Pps(1_000.0), 64));
+    assert_eq!(held.len(), 2);
     drop(bed);
-    // Other tests of this process hold namespaces of their own; ours are what came and stayed.
-    let stayed = namespaces(std::process::id());
-    println!("{} held before, {} after", held.len(), stayed.len());
-    assert!(!fs::exists("/sys/class/net/niclab-a").unwrap());
-    assert!(!fs::exists("/sys/class/net/niclab-b").unwrap());
+    assert_nobody_holds(&held);
 }
 
 #[test]
 fn kill_9_takes_the_namespaces_away() {
-    if skipped("kill_9_takes_the_namespaces_away") {
+    let Some(_alone) = cores("kill_9_takes_the_namespaces_away") else {
         return;
-    }
+    };
     let mut child = Command::new(std::env::current_exe().unwrap())
         .args([
             "--exact",
@@ -209,6 +219,11 @@ fn kill_9_takes_the_namespaces_away() {
     child.wait().unwrap();
     assert!(ready);
     assert_eq!(held.len(), 2);
+    assert_nobody_holds(&held);
+}
+
+/// A namespace that no process is in and none holds is gone, and its interfaces with it.
+fn assert_nobody_holds(held: &[String]) {
     for process in fs::read_dir("/proc").unwrap() {
         let name = process.unwrap().file_name();
         let Some(id) = name.to_str().and_then(|name| name.parse().ok()) else {
