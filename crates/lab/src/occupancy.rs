@@ -10,8 +10,7 @@
 //! Flows with rules stand first in the traffic's flow set; the rules that no packet is to hit come
 //! from a flow set of other addresses, so that the two can never overlap by chance.
 
-use niclab_device::{Function, Placement, RuleBlock, Setup};
-use niclab_nic::rule::Action;
+use niclab_device::{Action, Function, Placement, RuleBlock, Setup};
 use niclab_packet::flow::FlowSpec;
 use niclab_packet::limits::FLOWS_MAX;
 use niclab_packet::size::FrameSizes;
