@@ -26,7 +26,7 @@ const FCS_LEN: u64 = 4;
 /// Stalls that are kept one by one; further ones are only counted.
 const STALLS_KEPT_MAX: usize = 16_384;
 
-/// Share of polls without a frame under saturation above which the generator was the limit.
+/// Share of time without a frame under saturation above which the generator was the limit.
 const IDLE_RATIO_MAX: f64 = 0.02;
 
 /// Turns after the end in which the function may still find frames.
@@ -70,10 +70,7 @@ impl Cores {
     /// The first two cores this process may use.
     pub fn choose(device: &str) -> Result<Cores, DeviceError> {
         let cores = cores::take(device, 2)?;
-        Ok(Cores {
-            tester: cores[0],
-            device: cores[1],
-        })
+        Ok(Cores { tester: cores[0], device: cores[1] })
     }
 }
 
@@ -89,33 +86,22 @@ pub fn run<S: Side>(
     (outlet, inlet): (&mut (impl Outlet + Send), &mut (impl Inlet + Send)),
     side: &mut S,
 ) -> Result<Observation, DeviceError> {
-    let broken = |reason: String| DeviceError::Broken {
-        device: device.into(),
-        reason,
-    };
+    let broken = |reason: String| DeviceError::Broken { device: device.into(), reason };
     let phase = Phase::default();
     let outcome = thread::scope(|scope| {
-        let function = Builder::new()
-            .name("function".into())
-            .spawn_scoped(scope, || {
-                let _pinned = Pinned::to(cores.device);
-                serve(side, &phase)
-            })?;
+        let function = Builder::new().name("function".into()).spawn_scoped(scope, || {
+            let _pinned = Pinned::to(cores.device);
+            serve(side, &phase)
+        })?;
         let _ends = StopOnDrop(&phase);
-        let tester = Builder::new()
-            .name("tester".into())
-            .spawn_scoped(scope, || {
-                let _pinned = Pinned::to(cores.tester);
-                let mut edges = Edges {
-                    phase: &phase,
-                    function: Some(function),
-                    seen: None,
-                };
-                edges.wait();
-                let driven = drive(load, depth, outlet, &mut *inlet, &mut edges);
-                edges.stop();
-                (driven, edges.seen.take())
-            })?;
+        let tester = Builder::new().name("tester".into()).spawn_scoped(scope, || {
+            let _pinned = Pinned::to(cores.tester);
+            let mut edges = Edges { phase: &phase, function: Some(function), seen: None };
+            edges.wait();
+            let driven = drive(load, depth, outlet, &mut *inlet, &mut edges);
+            edges.stop();
+            (driven, edges.seen.take())
+        })?;
         Ok::<_, std::io::Error>(tester.join())
     });
     let (driven, seen) = match outcome {
@@ -124,9 +110,7 @@ pub fn run<S: Side>(
         Ok(Ok(outcome)) => outcome,
     };
     let seen = seen.ok_or_else(|| broken("the function's thread panicked".into()))?;
-    let mut observation = driven.map_err(|e| DeviceError::BadLoad {
-        reason: e.to_string(),
-    })?;
+    let mut observation = driven.map_err(|e| DeviceError::BadLoad { reason: e.to_string() })?;
     seen.enter(&mut observation);
     count_late(&mut observation, inlet);
     judge_idle(&mut observation, load);
@@ -140,9 +124,7 @@ fn judge_idle(observation: &mut Observation, load: &Load) {
     if load.rate == Rate::Saturate && idle_ratio > IDLE_RATIO_MAX {
         honesty.generator_limited = true;
         let share = idle_ratio * 100.0;
-        honesty.reasons.push(format!(
-            "{share:.1} % of the device's polls found nothing to do"
-        ));
+        honesty.reasons.push(format!("{share:.1} % of the time the device had nothing to do"));
     }
 }
 
@@ -156,9 +138,7 @@ fn count_late(observation: &mut Observation, inlet: &mut impl Inlet) {
     for _ in 0..LAST_TURNS_MAX {
         let found = inlet.poll();
         queue.rx_frames += found as u64;
-        queue.rx_bytes += (0..found)
-            .map(|i| inlet.frame(i).len() as u64 + FCS_LEN)
-            .sum::<u64>();
+        queue.rx_bytes += (0..found).map(|i| inlet.frame(i).len() as u64 + FCS_LEN).sum::<u64>();
         inlet.release();
         if found == 0 {
             break;
@@ -181,23 +161,14 @@ pub fn run_alone<S: Side>(
     core: u32,
     side: &mut S,
 ) -> Result<Observation, DeviceError> {
-    let broken = |reason: String| DeviceError::Broken {
-        device: device.into(),
-        reason,
-    };
+    let broken = |reason: String| DeviceError::Broken { device: device.into(), reason };
     let phase = Phase::default();
     let seen = thread::scope(|scope| {
-        let function = Builder::new()
-            .name("function".into())
-            .spawn_scoped(scope, || {
-                let _pinned = Pinned::to(core);
-                serve(side, &phase)
-            })?;
-        let mut edges = Edges {
-            phase: &phase,
-            function: Some(function),
-            seen: None,
-        };
+        let function = Builder::new().name("function".into()).spawn_scoped(scope, || {
+            let _pinned = Pinned::to(core);
+            serve(side, &phase)
+        })?;
+        let mut edges = Edges { phase: &phase, function: Some(function), seen: None };
         edges.wait();
         thread::sleep(Duration::from_nanos(load.warmup_ns));
         edges.opened();
@@ -232,8 +203,7 @@ pub fn run_alone<S: Side>(
 /// The message of a panic.
 fn text_of(panic: &(dyn std::any::Any + Send)) -> &str {
     let text = panic.downcast_ref::<String>().map(String::as_str);
-    text.or_else(|| panic.downcast_ref::<&str>().copied())
-        .unwrap_or("no message")
+    text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("no message")
 }
 
 /// Lays the counters of generator, device and sink side by side and says in the honesty record
@@ -254,18 +224,9 @@ pub fn balance(observation: &mut Observation, sink_missed: u64) {
     let bytes_there = whole((generator.tx_bytes, function.rx_bytes), missed);
     let bytes_back = whole((function.tx_bytes, sink.rx_bytes), sink_missed);
     let pairs = [
-        (
-            "frames offered and at the device",
-            (generator.tx_frames, function.rx_frames + missed),
-        ),
-        (
-            "frames taken and sent back or dropped",
-            (function.rx_frames, taken),
-        ),
-        (
-            "frames sent back and at the sink",
-            (function.tx_frames, back),
-        ),
+        ("frames offered and at the device", (generator.tx_frames, function.rx_frames + missed)),
+        ("frames taken and sent back or dropped", (function.rx_frames, taken)),
+        ("frames sent back and at the sink", (function.tx_frames, back)),
         ("bytes offered and at the device", bytes_there),
         ("bytes sent back and at the sink", bytes_back),
     ];
@@ -335,11 +296,7 @@ struct Edges<'scope, 'a> {
 impl Edges<'_, '_> {
     /// Waits until the function polls, or its thread has ended.
     fn wait(&self) {
-        let ended = || {
-            self.function
-                .as_ref()
-                .is_none_or(ScopedJoinHandle::is_finished)
-        };
+        let ended = || self.function.as_ref().is_none_or(ScopedJoinHandle::is_finished);
         while !self.phase.ready.load(Ordering::Acquire) && !ended() {
             thread::yield_now();
         }
@@ -371,10 +328,7 @@ impl Window for Edges<'_, '_> {
 
     fn stalls(&mut self) -> Vec<(u64, u64)> {
         self.stop();
-        self.seen
-            .as_ref()
-            .map(|seen| seen.gaps.kept.clone())
-            .unwrap_or_default()
+        self.seen.as_ref().map(|seen| seen.gaps.kept.clone()).unwrap_or_default()
     }
 }
 
@@ -382,8 +336,10 @@ impl Window for Edges<'_, '_> {
 struct Seen {
     tally: Tally,
     gaps: Gaps,
-    polls: u64,
-    idle_polls: u64,
+    /// Time of the measured part in turns that found frames and in turns that found none, stalls
+    /// apart.
+    busy_ns: u64,
+    idle_ns: u64,
     /// Counted when the measured part began and ended.
     opened: Option<Mark>,
     closed: Option<Mark>,
@@ -405,8 +361,8 @@ impl Seen {
         Seen {
             tally: Tally::default(),
             gaps: Gaps::new(),
-            polls: 0,
-            idle_polls: 0,
+            busy_ns: 0,
+            idle_ns: 0,
             opened: None,
             closed: None,
             missed_before: 0,
@@ -426,8 +382,8 @@ impl Seen {
         });
         let honesty = &mut observation.honesty;
         honesty.device_stalls = Some(self.gaps.sum);
-        honesty.device_idle_ratio =
-            (self.polls > 0).then(|| self.idle_polls as f64 / self.polls as f64);
+        let time_ns = self.busy_ns + self.idle_ns;
+        honesty.device_idle_ratio = (time_ns > 0).then(|| self.idle_ns as f64 / time_ns as f64);
     }
 }
 
@@ -440,29 +396,23 @@ fn serve(side: &mut impl Side, phase: &Phase) -> Seen {
     loop {
         let now = phase.now.load(Ordering::Acquire);
         if now >= MEASURED && seen.opened.is_none() {
-            seen.opened = Some(Mark {
-                at_ns: clock.now_ns(),
-                tally: seen.tally,
-            });
+            seen.opened = Some(Mark { at_ns: clock.now_ns(), tally: seen.tally });
             seen.missed_before = side.missed();
         }
         if now >= DRAIN && seen.closed.is_none() {
-            seen.closed = Some(Mark {
-                at_ns: clock.now_ns(),
-                tally: seen.tally,
-            });
+            seen.closed = Some(Mark { at_ns: clock.now_ns(), tally: seen.tally });
         }
         if now == END {
             break;
         }
-        let frames = turn(side, &mut seen, &clock);
+        let (frames, gap_ns) = turn(side, &mut seen, &clock);
         if now == MEASURED {
-            seen.polls += 1;
-            seen.idle_polls += u64::from(frames == 0);
+            let time_ns = if frames == 0 { &mut seen.idle_ns } else { &mut seen.busy_ns };
+            *time_ns += gap_ns;
         }
     }
     for _ in 0..LAST_TURNS_MAX {
-        if turn(side, &mut seen, &clock) == 0 {
+        if turn(side, &mut seen, &clock).0 == 0 {
             break;
         }
     }
@@ -470,11 +420,12 @@ fn serve(side: &mut impl Side, phase: &Phase) -> Seen {
     seen
 }
 
+/// One turn: how many frames it found, and how long it took, stalls apart.
 #[inline]
-fn turn<S: Side>(side: &mut S, seen: &mut Seen, clock: &Clock) -> usize {
+fn turn<S: Side>(side: &mut S, seen: &mut Seen, clock: &Clock) -> (usize, u64) {
     let frames = side.turn(&mut seen.tally);
-    seen.gaps.turn(clock.now_ns(), frames as u64 * S::FRAME_NS);
-    frames
+    let gap_ns = seen.gaps.turn(clock.now_ns(), frames as u64 * S::FRAME_NS);
+    (frames, gap_ns)
 }
 
 /// Watches for stalls in a loop whose turns have a price by the frame.
@@ -487,21 +438,20 @@ struct Gaps {
 impl Gaps {
     fn new() -> Gaps {
         let kept = Vec::with_capacity(STALLS_KEPT_MAX);
-        Gaps {
-            last_ns: None,
-            sum: Stalls::default(),
-            kept,
-        }
+        Gaps { last_ns: None, sum: Stalls::default(), kept }
     }
 
-    /// Called once a turn with the time and what the turn's frames may have cost.
+    /// Called once a turn with the time and what the turn's frames may have cost; returns the time
+    /// since the last turn, 0 where it was a stall.
     #[inline]
-    fn turn(&mut self, now_ns: u64, work_ns: u64) {
+    fn turn(&mut self, now_ns: u64, work_ns: u64) -> u64 {
         let gap_ns = now_ns.saturating_sub(self.last_ns.unwrap_or(now_ns));
         self.last_ns = Some(now_ns);
         if gap_ns > STALL_NS + work_ns {
             self.stall(now_ns - gap_ns, gap_ns);
+            return 0;
         }
+        gap_ns
     }
 
     #[cold]
@@ -529,16 +479,8 @@ pub(crate) mod tests {
 
     fn counters(rx_frames: u64, tx_frames: u64) -> PortCounters {
         let (rx_bytes, tx_bytes) = (64 * rx_frames, 64 * tx_frames);
-        let queue = QueueCounters {
-            rx_frames,
-            rx_bytes,
-            tx_frames,
-            tx_bytes,
-        };
-        PortCounters {
-            queues: vec![queue],
-            ..PortCounters::default()
-        }
+        let queue = QueueCounters { rx_frames, rx_bytes, tx_frames, tx_bytes };
+        PortCounters { queues: vec![queue], ..PortCounters::default() }
     }
 
     fn observation(left: u64, device: (u64, u64), sunk: u64) -> Observation {

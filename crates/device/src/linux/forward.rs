@@ -40,10 +40,7 @@ impl Side for Forward {
         }
         self.rx.release();
         let sent = self.tx.commit(&lens[..room]);
-        let bytes: u64 = lens[..sent]
-            .iter()
-            .map(|&len| u64::from(len) + FCS_LEN)
-            .sum();
+        let bytes: u64 = lens[..sent].iter().map(|&len| u64::from(len) + FCS_LEN).sum();
         tally.queue.tx_frames += sent as u64;
         tally.queue.tx_bytes += bytes;
         tally.tx_dropped += (found - sent) as u64;

@@ -112,10 +112,7 @@ fn kind(info: &LinkInfo) -> Option<String> {
 /// waits for [`switch_on`]; both with this MTU.
 pub fn make_pair(near: &str, far: &str, far_ns: BorrowedFd<'_>, mtu: u32) -> io::Result<()> {
     let pair = LinkVeth::new(near, far).mtu(mtu).build();
-    request(
-        RouteNetlinkMessage::NewLink(pair),
-        NLM_F_CREATE | NLM_F_EXCL,
-    )?;
+    request(RouteNetlinkMessage::NewLink(pair), NLM_F_CREATE | NLM_F_EXCL)?;
     let far = || LinkUnspec::new_with_name(far);
     request(RouteNetlinkMessage::SetLink(far().mtu(mtu).build()), 0)?;
     let moved = far().setns_by_fd(far_ns.as_raw_fd()).build();
@@ -147,9 +144,7 @@ fn request(payload: RouteNetlinkMessage, flags: u16) -> io::Result<Option<LinkMe
         NetlinkPayload::Error(error) if error.raw_code() == 0 => Ok(None),
         NetlinkPayload::Error(error) => Err(error.to_io()),
         NetlinkPayload::InnerMessage(RouteNetlinkMessage::NewLink(link)) => Ok(Some(link)),
-        other => Err(io::Error::other(format!(
-            "unexpected netlink answer {other:?}"
-        ))),
+        other => Err(io::Error::other(format!("unexpected netlink answer {other:?}"))),
     }
 }
 

@@ -21,7 +21,7 @@ use self::forward::Forward;
 use self::link::{Link, LinkCounters};
 use self::name::Ends;
 use self::netns::NetNs;
-use self::ring::{RX_SLOTS, RxRing, TX_SLOTS, TxRing};
+use self::ring::{RX_SLOTS, RxRing, SINK_SLOTS, TX_SLOTS, TxRing};
 use crate::face::{About, DeviceError, Fact, Place, Plan, RuleBlock, Setup, SetupReport, Testbed};
 use crate::pair::{self, Cores};
 use crate::{Load, Observation};
@@ -70,22 +70,9 @@ pub fn open(name: &str) -> Result<Box<dyn Testbed>, DeviceError> {
     };
     let rings = Rings::open(&tester, &device, FRAME_LEN_DEFAULT)?;
     let about = about(name, &ends, cores, &tester, &device);
-    let Rings {
-        outlet,
-        inlet,
-        function,
-    } = rings;
+    let Rings { outlet, inlet, function } = rings;
     let frame_len_max = FRAME_LEN_DEFAULT;
-    let bed = LinuxBed {
-        about,
-        cores,
-        tester,
-        device,
-        frame_len_max,
-        outlet,
-        inlet,
-        function,
-    };
+    let bed = LinuxBed { about, cores, tester, device, frame_len_max, outlet, inlet, function };
     Ok(Box::new(bed))
 }
 
@@ -97,9 +84,7 @@ fn make_veth() -> io::Result<(End, End)> {
     near_ns.within(|| link::make_pair(near, far, far_fd, VETH_MTU))??;
     far_ns.within(|| link::switch_on(far))??;
     let look = |netns: NetNs, name: &str| -> io::Result<End> {
-        let link = netns
-            .within(|| link::look(name))??
-            .ok_or(io::ErrorKind::NotFound)?;
+        let link = netns.within(|| link::look(name))??.ok_or(io::ErrorKind::NotFound)?;
         Ok(End { netns, link })
     };
     Ok((look(near_ns, near)?, look(far_ns, far)?))
@@ -122,10 +107,7 @@ impl End {
                 ),
             });
         }
-        Ok(End {
-            netns: NetNs::current(),
-            link,
-        })
+        Ok(End { netns: NetNs::current(), link })
     }
 
     /// Carries out `work` in the end's namespace.
@@ -134,10 +116,7 @@ impl End {
         what: &str,
         work: impl FnOnce(&Link) -> io::Result<T> + Send,
     ) -> Result<T, DeviceError> {
-        let done = self
-            .netns
-            .within(|| work(&self.link))
-            .and_then(|result| result);
+        let done = self.netns.within(|| work(&self.link)).and_then(|result| result);
         done.map_err(|e| refused(&format!("{what} {}", self.link.name), &e))
     }
 
@@ -162,18 +141,14 @@ struct Rings {
 impl Rings {
     fn open(tester: &End, device: &End, frame_len_max: u16) -> Result<Rings, DeviceError> {
         let len = usize::from(frame_len_max.saturating_sub(FCS_LEN));
-        let open = |end: &End| {
+        let open = |end: &End, slots: usize| {
             end.within("opening AF_PACKET rings on", |link| {
-                Ok((RxRing::open(link, len)?, TxRing::open(link, len)?))
+                Ok((RxRing::open(link, len, slots)?, TxRing::open(link, len)?))
             })
         };
-        let (inlet, outlet) = open(tester)?;
-        let (rx, tx) = open(device)?;
-        Ok(Rings {
-            outlet,
-            inlet,
-            function: Forward { rx, tx },
-        })
+        let (inlet, outlet) = open(tester, SINK_SLOTS)?;
+        let (rx, tx) = open(device, RX_SLOTS)?;
+        Ok(Rings { outlet, inlet, function: Forward { rx, tx } })
     }
 }
 
@@ -183,9 +158,7 @@ impl Testbed for LinuxBed {
     }
 
     fn setup(&mut self, setup: &Setup) -> Result<SetupReport, DeviceError> {
-        let lacks = |capability: &str| DeviceError::NotSupported {
-            capability: capability.into(),
-        };
+        let lacks = |capability: &str| DeviceError::NotSupported { capability: capability.into() };
         let empty = |block: &RuleBlock| matches!(block, RuleBlock::FiveTuples { count: 0, .. });
         if !setup.rules.iter().all(empty) {
             return Err(lacks("rules"));
@@ -218,21 +191,11 @@ impl Testbed for LinuxBed {
         drained.map_err(|e| refused("emptying the rings", &e))?;
         let before = self.device.counters()?;
         let lanes = (&mut self.outlet, &mut self.inlet);
-        let name = &self.about.name;
-        let mut observation = pair::run(
-            name,
-            load,
-            RX_SLOTS as u32,
-            self.cores,
-            lanes,
-            &mut self.function,
-        )?;
+        let (name, depth) = (&self.about.name, self.function.rx.slots() as u32);
+        let mut observation = pair::run(name, load, depth, self.cores, lanes, &mut self.function)?;
         let counted = self.device.counters()?.since(&before);
-        let sink_missed = self
-            .inlet
-            .counters()
-            .map_err(|e| refused("reading the sink's counters", &e))?
-            .dropped;
+        let sink_missed =
+            self.inlet.counters().map_err(|e| refused("reading the sink's counters", &e))?.dropped;
         account(&mut observation, counted, sink_missed);
         Ok(observation)
     }
@@ -247,10 +210,7 @@ fn account(observation: &mut Observation, interface: LinkCounters, sink_missed: 
     device.rx_missed += interface.rx_missed;
     // The interface also counts what its socket had no room for; what the wire refused it does not.
     let socket_missed = device.rx_missed - interface.rx_missed - observation.generator.rx_missed;
-    let (taken, sent) = device
-        .queues
-        .first()
-        .map_or((0, 0), |q| (q.rx_frames, q.tx_frames));
+    let (taken, sent) = device.queues.first().map_or((0, 0), |q| (q.rx_frames, q.tx_frames));
     pair::balance(observation, sink_missed);
     pair::judge_refused(observation);
     let pairs = [
@@ -277,15 +237,9 @@ fn account(observation: &mut Observation, interface: LinkCounters, sink_missed: 
 
 /// What can be told of the two interfaces.
 fn about(name: &str, ends: &Ends, cores: Cores, tester: &End, device: &End) -> About {
-    let fact = |name: &str, value: String| Fact {
-        name: name.into(),
-        value,
-    };
-    let place = |role: &str, label: &str, core| Place {
-        role: role.into(),
-        label: label.into(),
-        core,
-    };
+    let fact = |name: &str, value: String| Fact { name: name.into(), value };
+    let place =
+        |role: &str, label: &str, core| Place { role: role.into(), label: label.into(), core };
     let wire = match ends {
         Ends::Veth => "veth pair",
         Ends::Named { .. } => "cable",
@@ -308,7 +262,7 @@ fn about(name: &str, ends: &Ends, cores: Cores, tester: &End, device: &End) -> A
                 "packet path",
                 "AF_PACKET, TPACKET_V2 rings, queueing disciplines bypassed".into(),
             ),
-            fact("receive ring", format!("{RX_SLOTS} frames")),
+            fact("receive ring", format!("{RX_SLOTS} frames, fewer of long ones")),
             fact("transmit ring", format!("{TX_SLOTS} frames")),
             fact("queues", "1".into()),
         ],
@@ -326,29 +280,16 @@ fn about(name: &str, ends: &Ends, cores: Cores, tester: &End, device: &End) -> A
 /// The driver of an interface: the kind of a virtual one, else what the device tree says.
 fn driver(link: &Link) -> String {
     let path = format!("/sys/class/net/{}/device/driver", link.name);
-    let of_device = || {
-        fs::read_link(path)
-            .ok()?
-            .file_name()?
-            .to_str()
-            .map(String::from)
-    };
-    link.kind
-        .clone()
-        .or_else(of_device)
-        .unwrap_or_else(|| "unknown".into())
+    let of_device = || fs::read_link(path).ok()?.file_name()?.to_str().map(String::from);
+    link.kind.clone().or_else(of_device).unwrap_or_else(|| "unknown".into())
 }
 
 /// What an error of the kernel means to the user.
 fn refused(what: &str, error: &io::Error) -> DeviceError {
     match error.raw_os_error() {
-        Some(libc::EPERM | libc::EACCES) => DeviceError::Rights {
-            what: what.into(),
-            remedy: RIGHTS.into(),
-        },
-        _ => DeviceError::Broken {
-            device: "linux".into(),
-            reason: format!("{what}: {error}"),
-        },
+        Some(libc::EPERM | libc::EACCES) => {
+            DeviceError::Rights { what: what.into(), remedy: RIGHTS.into() }
+        }
+        _ => DeviceError::Broken { device: "linux".into(), reason: format!("{what}: {error}") },
     }
 }

@@ -22,13 +22,9 @@ pub enum Ends {
 impl Ends {
     /// Reads a name that starts with `linux:`.
     pub fn parse(text: &str) -> Result<Ends, DeviceError> {
-        let bad = |reason: String| DeviceError::BadName {
-            text: text.into(),
-            reason,
-        };
-        let rest = text
-            .strip_prefix("linux:")
-            .ok_or_else(|| bad("must start with `linux:`".into()))?;
+        let bad = |reason: String| DeviceError::BadName { text: text.into(), reason };
+        let rest =
+            text.strip_prefix("linux:").ok_or_else(|| bad("must start with `linux:`".into()))?;
         if rest == "veth" {
             return Ok(Ends::Veth);
         }
@@ -44,14 +40,9 @@ impl Ends {
             check(name).map_err(|reason| bad(format!("`{name}` {reason}")))?;
         }
         if tester == device {
-            return Err(bad(
-                "the tester and the device need an interface each".into()
-            ));
+            return Err(bad("the tester and the device need an interface each".into()));
         }
-        Ok(Ends::Named {
-            tester: tester.into(),
-            device: device.into(),
-        })
+        Ok(Ends::Named { tester: tester.into(), device: device.into() })
     }
 }
 
@@ -76,10 +67,7 @@ mod tests {
     #[test]
     fn a_pair_of_our_own_and_two_named_interfaces_are_read() {
         assert_eq!(Ends::parse("linux:veth").unwrap(), Ends::Veth);
-        let named = Ends::Named {
-            tester: "eth0".into(),
-            device: "enp1s0f0".into(),
-        };
+        let named = Ends::Named { tester: "eth0".into(), device: "enp1s0f0".into() };
         assert_eq!(Ends::parse("linux:eth0,enp1s0f0").unwrap(), named);
     }
 
@@ -108,16 +96,10 @@ mod tests {
                 bytes",
             ),
             ("linux:../x,b", "`../x` is no interface name"),
-            (
-                "linux:a,a",
-                "the tester and the device need an interface each",
-            ),
+            ("linux:a,a", "the tester and the device need an interface each"),
             ("veth", "must start with `linux:`"),
         ] {
-            let bad = DeviceError::BadName {
-                text: text.into(),
-                reason: reason.into(),
-            };
+            let bad = DeviceError::BadName { text: text.into(), reason: reason.into() };
             assert_eq!(Ends::parse(text), Err(bad));
         }
     }

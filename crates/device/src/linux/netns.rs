@@ -61,11 +61,7 @@ impl NetNs {
 /// Runs `work` on a thread of its own; a panic there is an error here.
 fn in_thread<T: Send>(work: impl FnOnce() -> T + Send) -> io::Result<T> {
     thread::scope(|scope| {
-        let worker = thread::Builder::new()
-            .name("netns".into())
-            .spawn_scoped(scope, work)?;
-        worker
-            .join()
-            .map_err(|_| io::Error::other("the namespace's thread panicked"))
+        let worker = thread::Builder::new().name("netns".into()).spawn_scoped(scope, work)?;
+        worker.join().map_err(|_| io::Error::other("the namespace's thread panicked"))
     })
 }

@@ -20,8 +20,16 @@ use rustix::net::{AddressFamily, SendFlags, SocketFlags, SocketType, send, socke
 
 use super::link::Link;
 
-/// Slots of a receive ring: 4 ms of a million frames a second, which outlasts most stalls.
+/// Slots of the device's receive ring: 4 ms of a million frames a second, which outlasts most
+/// stalls.
 pub const RX_SLOTS: usize = 4096;
+
+/// Slots of the sink's receive ring: what a generator catching up after a stall sends at once (at
+/// most what the device's ring holds) comes back before the sink is asked again.
+pub const SINK_SLOTS: usize = 4 * RX_SLOTS;
+
+/// Most memory of a ring, bytes; with long frames it has fewer slots.
+const RING_LEN_MAX: usize = 32 << 20;
 
 /// Slots of a transmit ring; a send is finished when its call returns, so that it never grows full.
 pub const TX_SLOTS: usize = 1024;
@@ -43,7 +51,7 @@ const TAG_AT: usize = 12;
 const TAG_LEN: usize = 4;
 
 const _: () = assert!(size_of::<libc::tpacket2_hdr>() == 32 && TX_FRAME_AT == 32);
-const _: () = assert!(TX_SLOTS >= BURST && RX_SLOTS >= BURST);
+const _: () = assert!(TX_SLOTS >= BURST && RING_LEN_MAX >> 17 >= BURST);
 
 /// A ring of slots in memory shared with the kernel, and the socket it belongs to.
 struct Ring {
@@ -60,9 +68,10 @@ struct Ring {
 unsafe impl Send for Ring {}
 
 impl Ring {
-    /// A ring of `slots` slots for frames of up to `frame_len` bytes; `option` says which way.
+    /// A ring of at most `slots` slots for frames of up to `frame_len` bytes; `option` says which way.
     fn open(socket: OwnedFd, option: c_int, slots: usize, frame_len: usize) -> io::Result<Ring> {
         let slot_len = (frame_len + SLOT_OVERHEAD).next_power_of_two();
+        let slots = slots.min(RING_LEN_MAX / slot_len);
         let block_len = BLOCK_LEN.max(slot_len);
         let request = libc::tpacket_req {
             tp_block_size: block_len as u32,
@@ -78,13 +87,7 @@ impl Ring {
         // SAFETY: the kernel chooses the address; nothing else is mapped there.
         let memory = unsafe { mmap(ptr::null_mut(), length, protection, flags, &socket, 0) }?;
         let memory = NonNull::new(memory.cast()).ok_or(io::ErrorKind::OutOfMemory)?;
-        Ok(Ring {
-            socket,
-            memory,
-            slots,
-            slot_len,
-            head: 0,
-        })
+        Ok(Ring { socket, memory, slots, slot_len, head: 0 })
     }
 
     /// The start of the slot `ahead` places after the head.
@@ -173,9 +176,7 @@ impl Outlet for TxRing {
         let _ = send(&self.ring.socket, &[], SendFlags::DONTWAIT);
         let left = self.taken(lens.len());
         for i in left..lens.len() {
-            self.ring
-                .status(i)
-                .store(libc::TP_STATUS_AVAILABLE, Ordering::Release);
+            self.ring.status(i).store(libc::TP_STATUS_AVAILABLE, Ordering::Release);
         }
         self.ring.head = (self.ring.head + left) % self.ring.slots;
         left
@@ -198,12 +199,12 @@ pub struct RxCounters {
 }
 
 impl RxRing {
-    /// Opens one for frames of up to `frame_len` bytes.
-    pub fn open(link: &Link, frame_len: usize) -> io::Result<RxRing> {
+    /// Opens one of at most `slots` slots for frames of up to `frame_len` bytes.
+    pub fn open(link: &Link, frame_len: usize, slots: usize) -> io::Result<RxRing> {
         let socket = packet_socket()?;
         set_option(socket.as_fd(), libc::PACKET_IGNORE_OUTGOING, &1)?;
         set_option(socket.as_fd(), libc::PACKET_RESERVE, &(TAG_LEN as c_int))?;
-        let ring = Ring::open(socket, libc::PACKET_RX_RING, RX_SLOTS, frame_len)?;
+        let ring = Ring::open(socket, libc::PACKET_RX_RING, slots, frame_len)?;
         bind(ring.socket.as_fd(), link, libc::ETH_P_ALL as u16)?;
         let all = libc::packet_mreq {
             mr_ifindex: link.index as c_int,
@@ -216,12 +217,14 @@ impl RxRing {
         Ok(RxRing { ring, polled: 0 })
     }
 
+    /// Frames it holds.
+    pub fn slots(&self) -> usize {
+        self.ring.slots
+    }
+
     /// What the socket counted since the last call.
     pub fn counters(&mut self) -> io::Result<RxCounters> {
-        let mut stats = libc::tpacket_stats {
-            tp_packets: 0,
-            tp_drops: 0,
-        };
+        let mut stats = libc::tpacket_stats { tp_packets: 0, tp_drops: 0 };
         let mut length = size_of::<libc::tpacket_stats>() as libc::socklen_t;
         let (socket, option) = (self.ring.socket.as_raw_fd(), libc::PACKET_STATISTICS);
         // SAFETY: both pointers are to locals that live through the call; the length is theirs.
@@ -232,16 +235,13 @@ impl RxRing {
         if result != 0 {
             return Err(io::Error::last_os_error());
         }
-        Ok(RxCounters {
-            frames: stats.tp_packets.into(),
-            dropped: stats.tp_drops.into(),
-        })
+        Ok(RxCounters { frames: stats.tp_packets.into(), dropped: stats.tp_drops.into() })
     }
 
     /// Throws away what has arrived so far and forgets what was counted.
     pub fn drain(&mut self) -> io::Result<()> {
         // Bounded, lest a flood from elsewhere hold us here.
-        for _ in 0..2 * RX_SLOTS / BURST {
+        for _ in 0..2 * self.ring.slots / BURST {
             if self.poll() == 0 {
                 break;
             }
@@ -279,11 +279,7 @@ impl RxRing {
             let header = slot.cast::<libc::tpacket2_hdr>().as_mut();
             bytes.copy_within(TAG_LEN..TAG_LEN + TAG_AT, 0);
             let known = header.tp_status & libc::TP_STATUS_VLAN_TPID_VALID != 0;
-            let tpid = if known {
-                header.tp_vlan_tpid
-            } else {
-                libc::ETH_P_8021Q as u16
-            };
+            let tpid = if known { header.tp_vlan_tpid } else { libc::ETH_P_8021Q as u16 };
             bytes[TAG_AT..TAG_AT + 2].copy_from_slice(&tpid.to_be_bytes());
             bytes[TAG_AT + 2..TAG_AT + 4].copy_from_slice(&header.tp_vlan_tci.to_be_bytes());
             header.tp_mac -= TAG_LEN as u16;
@@ -318,9 +314,7 @@ impl Inlet for RxRing {
 
     fn release(&mut self) {
         for i in 0..self.polled {
-            self.ring
-                .status(i)
-                .store(libc::TP_STATUS_KERNEL, Ordering::Release);
+            self.ring.status(i).store(libc::TP_STATUS_KERNEL, Ordering::Release);
         }
         self.ring.head = (self.ring.head + self.polled) % self.ring.slots;
         self.polled = 0;
@@ -330,12 +324,7 @@ impl Inlet for RxRing {
 /// A socket that receives nothing yet: it takes part when it is bound.
 fn packet_socket() -> io::Result<OwnedFd> {
     let flags = SocketFlags::CLOEXEC;
-    Ok(socket_with(
-        AddressFamily::PACKET,
-        SocketType::RAW,
-        flags,
-        None,
-    )?)
+    Ok(socket_with(AddressFamily::PACKET, SocketType::RAW, flags, None)?)
 }
 
 /// Binds a socket to an interface, for frames of `protocol` (0: none, it only sends).
@@ -352,11 +341,7 @@ fn bind(socket: BorrowedFd<'_>, link: &Link, protocol: u16) -> io::Result<()> {
     let length = size_of::<libc::sockaddr_ll>() as libc::socklen_t;
     // SAFETY: the address lives through the call and the length is its own.
     let result = unsafe { libc::bind(socket.as_raw_fd(), (&raw const address).cast(), length) };
-    if result == 0 {
-        Ok(())
-    } else {
-        Err(io::Error::last_os_error())
-    }
+    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
 /// Sets an option of the packet layer to a plain C value.
@@ -366,9 +351,5 @@ fn set_option<T: Copy>(socket: BorrowedFd<'_>, option: c_int, value: &T) -> io::
     // SAFETY: the value lives through the call and the length is its own; the kernel only reads it.
     let result =
         unsafe { libc::setsockopt(socket.as_raw_fd(), libc::SOL_PACKET, option, value, length) };
-    if result == 0 {
-        Ok(())
-    } else {
-        Err(io::Error::last_os_error())
-    }
+    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }

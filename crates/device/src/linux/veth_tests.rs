@@ -24,10 +24,7 @@ fn cores(test: &str) -> Option<MutexGuard<'static, ()>> {
 
 fn load(rate: Rate, size: u16) -> Load {
     Load {
-        flows: FlowSpec {
-            count: 100,
-            ..FlowSpec::default()
-        },
+        flows: FlowSpec { count: 100, ..FlowSpec::default() },
         sizes: FrameSizes::Fixed(size),
         rate,
         arrivals: Arrivals::Constant,
@@ -87,10 +84,7 @@ fn a_gentle_load_comes_back_whole_and_the_counters_balance() {
         let p50 = latency.value_at_quantile(0.5);
         assert!((1_000..100_000_000).contains(&p50), "p50 {p50} ns");
         let idle = o.honesty.device_idle_ratio.unwrap();
-        assert!(
-            idle > 0.5,
-            "2000 frames a second leave the core idle, not {idle}"
-        );
+        assert!(idle > 0.5, "2000 frames a second leave the core idle, not {idle}");
     }
 }
 
@@ -106,13 +100,8 @@ fn jumbo_frames_pass_and_longer_ones_are_refused() {
     assert_eq!(o.received_bytes, 9000 * o.received);
     assert!(o.received > 0);
     bed.setup(&setup(1518)).unwrap();
-    let error = bed
-        .run(&load(Rate::Pps(2_000.0), 9000), &Plan::Rest)
-        .unwrap_err();
-    assert_eq!(
-        error.to_string(),
-        "load: sizes: 9000 bytes, but set up for at most 1518"
-    );
+    let error = bed.run(&load(Rate::Pps(2_000.0), 9000), &Plan::Rest).unwrap_err();
+    assert_eq!(error.to_string(), "load: sizes: 9000 bytes, but set up for at most 1518");
     let error = bed.setup(&setup(9019)).unwrap_err();
     assert!(matches!(error, DeviceError::BadLoad { .. }), "{error}");
 }
@@ -128,10 +117,7 @@ fn an_overload_is_lost_at_the_device_and_counted_there() {
     assert_accounted(&o);
     assert!(o.received > 0);
     let kpps = o.received * 1_000_000 / o.duration_ns;
-    println!(
-        "saturated: {kpps} kpps back of {} offered, {} missed",
-        o.offered, o.rx_missed
-    );
+    println!("saturated: {kpps} kpps back of {} offered, {} missed", o.offered, o.rx_missed);
 }
 
 #[test]
@@ -140,26 +126,11 @@ fn rules_and_queues_are_not_supported_which_is_a_result() {
         return;
     };
     let mut bed = linux::open("linux:veth").unwrap();
-    let lacks = |capability: &str| DeviceError::NotSupported {
-        capability: capability.into(),
-    };
-    let rule = RuleBlock::Any {
-        group: 0,
-        priority: 0,
-        actions: Vec::new(),
-    };
-    let with_rule = Setup {
-        rules: vec![rule],
-        ..setup(64)
-    };
+    let lacks = |capability: &str| DeviceError::NotSupported { capability: capability.into() };
+    let rule = RuleBlock::Any { group: 0, priority: 0, actions: Vec::new() };
+    let with_rule = Setup { rules: vec![rule], ..setup(64) };
     assert_eq!(bed.setup(&with_rule), Err(lacks("rules")));
-    assert_eq!(
-        bed.setup(&Setup {
-            queues: 2,
-            ..setup(64)
-        }),
-        Err(lacks("queues"))
-    );
+    assert_eq!(bed.setup(&Setup { queues: 2, ..setup(64) }), Err(lacks("queues")));
     assert_eq!(bed.about().not_supported, ["rules", "queues"]);
     // The testbed is as good as before.
     bed.setup(&setup(64)).unwrap();
@@ -171,9 +142,7 @@ fn interfaces_that_are_not_there_or_down_are_named() {
     let Some(_alone) = cores("interfaces_that_are_not_there_or_down_are_named") else {
         return;
     };
-    let error = linux::open("linux:niclab-none,lo")
-        .map(|bed| bed.about().clone())
-        .unwrap_err();
+    let error = linux::open("linux:niclab-none,lo").map(|bed| bed.about().clone()).unwrap_err();
     let text = "interface niclab-none not found: `ip link` lists those that are here; \
         `linux:veth` needs none";
     assert_eq!(error.to_string(), text);
@@ -201,19 +170,12 @@ fn kill_9_takes_the_namespaces_away() {
         return;
     };
     let mut child = Command::new(std::env::current_exe().unwrap())
-        .args([
-            "--exact",
-            "linux::veth_tests::holds_a_testbed",
-            "--ignored",
-            "--nocapture",
-        ])
+        .args(["--exact", "linux::veth_tests::holds_a_testbed", "--ignored", "--nocapture"])
         .stdout(Stdio::piped())
         .spawn()
         .unwrap();
     let lines = BufReader::new(child.stdout.take().unwrap()).lines();
-    let ready = lines
-        .map_while(Result::ok)
-        .any(|line| line.ends_with("open"));
+    let ready = lines.map_while(Result::ok).any(|line| line.ends_with("open"));
     let held = namespaces(child.id());
     child.kill().unwrap();
     child.wait().unwrap();
