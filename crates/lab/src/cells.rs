@@ -28,9 +28,7 @@ impl<'a> Cells<'a> {
     /// Gathers the samples of `experiment` that measured something.
     pub fn new(experiment: &str, samples: &'a [Sample]) -> Cells<'a> {
         let mut cells: Vec<Cell<'a>> = Vec::new();
-        let measured = samples
-            .iter()
-            .filter(|s| s.experiment == experiment && is_measured(s));
+        let measured = samples.iter().filter(|s| s.experiment == experiment && is_measured(s));
         for sample in measured {
             let same = |c: &Cell<'_>| {
                 c.device == sample.device && c.trial == sample.trial && *c.point == sample.point
@@ -53,9 +51,7 @@ impl<'a> Cells<'a> {
 
     /// The cells of `trial` on `device`.
     pub fn of(&self, device: &str, trial: &str) -> impl Iterator<Item = &Cell<'a>> {
-        self.cells
-            .iter()
-            .filter(move |cell| cell.device == device && cell.trial == trial)
+        self.cells.iter().filter(move |cell| cell.device == device && cell.trial == trial)
     }
 
     /// All cells.
@@ -80,25 +76,17 @@ impl Cell<'_> {
 
     /// The text at `axis`, a number as it is typed; empty where there is none.
     pub fn word(&self, axis: &str) -> String {
-        self.point
-            .get(axis)
-            .map(Coordinate::to_string)
-            .unwrap_or_default()
+        self.point.get(axis).map(Coordinate::to_string).unwrap_or_default()
     }
 
     /// `true` where the cell stands at all these numbers.
     pub fn is_at(&self, place: &[(&str, f64)]) -> bool {
-        place
-            .iter()
-            .all(|(axis, number)| self.number(axis) == Some(*number))
+        place.iter().all(|(axis, number)| self.number(axis) == Some(*number))
     }
 
     /// The values of a metric, in the order of measurement.
     pub fn values(&self, metric: &str) -> Vec<f64> {
-        let metrics = self
-            .samples
-            .iter()
-            .filter_map(|sample| sample.metrics.get(metric));
+        let metrics = self.samples.iter().filter_map(|sample| sample.metrics.get(metric));
         metrics.map(|quantity| quantity.value).collect()
     }
 
@@ -109,26 +97,15 @@ impl Cell<'_> {
 
     /// The warnings of the samples, and what the repeats of `metric` show.
     pub fn marks(&self, metric: &str) -> Vec<Mark> {
-        let mut marks: Vec<Mark> = self
-            .samples
-            .iter()
-            .flat_map(|sample| sample.marks.iter().copied())
-            .collect();
+        let mut marks: Vec<Mark> =
+            self.samples.iter().flat_map(|sample| sample.marks.iter().copied()).collect();
         let values = self.values(metric);
         let shapes = [
-            (
-                Mark::FewSamples,
-                values.len() < statistics::INTERVAL_REPEATS_MIN,
-            ),
+            (Mark::FewSamples, values.len() < statistics::INTERVAL_REPEATS_MIN),
             (Mark::Bimodal, statistics::is_bimodal(&values)),
             (Mark::Drift, statistics::drifts(&values)),
         ];
-        marks.extend(
-            shapes
-                .iter()
-                .filter(|(_, seen)| *seen)
-                .map(|(mark, _)| *mark),
-        );
+        marks.extend(shapes.iter().filter(|(_, seen)| *seen).map(|(mark, _)| *mark));
         marks.sort();
         marks.dedup();
         marks
@@ -136,9 +113,7 @@ impl Cell<'_> {
 
     /// `true` where any repeat shows the generator's limit.
     pub fn is_generator_limited(&self) -> bool {
-        self.samples
-            .iter()
-            .any(|sample| sample.marks.contains(&Mark::GeneratorLimited))
+        self.samples.iter().any(|sample| sample.marks.contains(&Mark::GeneratorLimited))
     }
 
     /// A point of a curve: the median of `metric` times `scale`, at `x`.
@@ -157,13 +132,9 @@ impl Cell<'_> {
 
     /// All latencies of the repeats in one histogram; `None` where there are none.
     pub fn latency(&self, latencies: &Latencies) -> Option<Latency> {
-        let tags = self
-            .samples
-            .iter()
-            .filter_map(|sample| sample.latency_tag.as_ref());
-        let found: Vec<Latency> = tags
-            .filter_map(|tag| latencies.get(tag).cloned().map(Latency))
-            .collect();
+        let tags = self.samples.iter().filter_map(|sample| sample.latency_tag.as_ref());
+        let found: Vec<Latency> =
+            tags.filter_map(|tag| latencies.get(tag).cloned().map(Latency)).collect();
         (!found.is_empty()).then(|| statistics::merged(&found))
     }
 
@@ -189,10 +160,7 @@ impl Cell<'_> {
     pub fn ratio(&self, base: &Cell<'_>, metric: &str) -> Option<Estimate> {
         let value = |sample: &Sample| sample.metrics.get(metric).map(|quantity| quantity.value);
         let pairs = self.samples.iter().filter_map(|sample| {
-            let other = base
-                .samples
-                .iter()
-                .find(|other| other.repeat == sample.repeat)?;
+            let other = base.samples.iter().find(|other| other.repeat == sample.repeat)?;
             Some((value(sample)?, value(other)?))
         });
         let (here, there): (Vec<f64>, Vec<f64>) = pairs.unzip();

@@ -21,12 +21,7 @@ const FLOWS_PER_S: f64 = 5_000_000.0;
 pub fn seconds(run: &ExperimentRun, devices: &[RunDevice]) -> f64 {
     let visits = run.order.iter().map(|visit| {
         let setup = run.setup_of(visit).map_or(0.0, setup_s);
-        setup
-            + visit
-                .trials
-                .iter()
-                .map(|&at| trial_s(run, &run.trials[at]))
-                .sum::<f64>()
+        setup + visit.trials.iter().map(|&at| trial_s(run, &run.trials[at])).sum::<f64>()
     });
     let searches = devices.iter().flat_map(|device| {
         let able = |knee: &&Knee| is_able(device, &knee.place.with_rules(1).setup(knee.seed, 64));

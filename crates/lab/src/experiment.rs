@@ -6,10 +6,8 @@ use std::path::Path;
 use crate::spec::{AXES, Spec, SpecError};
 
 /// Name and text of every built-in experiment.
-const EMBEDDED: [(&str, &str); 1] = [(
-    "occupancy",
-    include_str!("../../../experiments/occupancy.toml"),
-)];
+const EMBEDDED: [(&str, &str); 1] =
+    [("occupancy", include_str!("../../../experiments/occupancy.toml"))];
 
 /// Names of the experiments that a run without names measures.
 pub const DEFAULT: [&str; 1] = ["occupancy"];
@@ -29,11 +27,7 @@ pub struct Listing {
 pub fn list() -> Result<Vec<Listing>, SpecError> {
     let listing = |(name, text): &(&str, &str)| {
         let spec = Spec::parse(name, text)?;
-        Ok(Listing {
-            name: spec.name,
-            question: spec.question,
-            axes: AXES.to_vec(),
-        })
+        Ok(Listing { name: spec.name, question: spec.question, axes: AXES.to_vec() })
     };
     EMBEDDED.iter().map(listing).collect()
 }
@@ -46,24 +40,16 @@ pub fn spec(name: &str) -> Result<Spec, SpecError> {
     let path = Path::new(name);
     if path.extension().is_none_or(|extension| extension != "toml") && !path.exists() {
         let known = EMBEDDED.map(|(known, _)| known).join(", ");
-        return Err(SpecError::Unknown {
-            name: name.to_string(),
-            known,
-        });
+        return Err(SpecError::Unknown { name: name.to_string(), known });
     }
-    let text = fs::read_to_string(path).map_err(|source| SpecError::Unreadable {
-        path: path.to_path_buf(),
-        source,
-    })?;
+    let text = fs::read_to_string(path)
+        .map_err(|source| SpecError::Unreadable { path: path.to_path_buf(), source })?;
     Spec::parse(name, &text)
 }
 
 /// The text of a built-in experiment, to copy and change.
 pub fn text(name: &str) -> Option<&'static str> {
-    EMBEDDED
-        .iter()
-        .find(|(known, _)| *known == name)
-        .map(|(_, text)| *text)
+    EMBEDDED.iter().find(|(known, _)| *known == name).map(|(_, text)| *text)
 }
 
 #[cfg(test)]
@@ -86,17 +72,12 @@ mod tests {
         let path = directory.path().join("mine.toml");
         fs::write(
             &path,
-            text("occupancy")
-                .unwrap()
-                .replace("\"occupancy\"\nkind", "\"mine\"\nkind"),
+            text("occupancy").unwrap().replace("\"occupancy\"\nkind", "\"mine\"\nkind"),
         )
         .unwrap();
         assert_eq!(spec(&path.to_string_lossy()).unwrap().name, "mine");
         let error = spec("ocupancy").unwrap_err().to_string();
-        assert!(
-            error.contains("no experiment `ocupancy`: there are occupancy"),
-            "{error}"
-        );
+        assert!(error.contains("no experiment `ocupancy`: there are occupancy"), "{error}");
         let error = spec("none.toml").unwrap_err();
         assert!(matches!(error, SpecError::Unreadable { .. }), "{error}");
     }

@@ -17,6 +17,9 @@ use crate::words;
 /// A ratio whose interval lies within this distance of 1 shows that there is no cost worth naming.
 const NO_COST: f64 = 0.1;
 
+/// Fewest repeats from which anything is concluded.
+const REPEATS_MIN: usize = 3;
+
 /// The findings of the occupancy experiment, device by device.
 pub(crate) fn findings(results: &Results<'_>) -> Vec<Finding> {
     let about: [fn(&Subject<'_>) -> Option<Finding>; 11] = [
@@ -34,11 +37,7 @@ pub(crate) fn findings(results: &Results<'_>) -> Vec<Finding> {
     ];
     let mut findings = Vec::new();
     for device in results.devices() {
-        let subject = Subject {
-            results,
-            device,
-            flows: flows_common(results),
-        };
+        let subject = Subject { results, device, flows: flows_common(results) };
         findings.extend(about.iter().filter_map(|find| find(&subject)));
     }
     findings
@@ -67,10 +66,7 @@ impl<'a> Subject<'a> {
         Finding {
             id: format!("{}-{}", self.device, said.id),
             sentence: said.sentence,
-            value: Quantity {
-                value: said.value,
-                unit: said.unit.into(),
-            },
+            value: Quantity { value: said.value, unit: said.unit.into() },
             interval: said.interval,
             implication: said.implication,
             figure: said.figure,
@@ -80,11 +76,7 @@ impl<'a> Subject<'a> {
 
     /// Cells of the sweep over rules: the published case, small frames.
     fn sweep(&self, trial: &'a str, groups: f64) -> Vec<&'a Cell<'a>> {
-        let place = [
-            ("groups", groups),
-            ("match_percent", 0.0),
-            ("flows", self.flows),
-        ];
+        let place = [("groups", groups), ("match_percent", 0.0), ("flows", self.flows)];
         let mut cells: Vec<&Cell<'_>> = self
             .results
             .cells
@@ -97,12 +89,7 @@ impl<'a> Subject<'a> {
 
     /// 64 B where they were measured, else what was.
     fn frame(&self) -> String {
-        let frames = self
-            .results
-            .experiment
-            .trials
-            .iter()
-            .filter_map(|t| t.point.get("frame"));
+        let frames = self.results.experiment.trials.iter().filter_map(|t| t.point.get("frame"));
         let mut frames: Vec<String> = frames.map(ToString::to_string).collect();
         frames.sort_by_key(|frame| frame != "64");
         frames.into_iter().next().unwrap_or_default()
@@ -138,6 +125,9 @@ enum Verdict {
 }
 
 fn verdict(ratio: &Estimate) -> Option<Verdict> {
+    if ratio.repeats < REPEATS_MIN {
+        return None;
+    }
     if ratio.low > 1.0 - NO_COST && ratio.high < 1.0 + NO_COST {
         return Some(Verdict::NoCost);
     }
@@ -152,10 +142,7 @@ fn maximum(s: &Subject<'_>) -> Option<Finding> {
     let figure = figure_of(s, "throughput-group0");
     let place = rules_words(cell);
     let (verb, implication) = if cell.is_generator_limited() {
-        (
-            "forwards at least",
-            "The generator was the limit; the device can do more or as much.",
-        )
+        ("forwards at least", "The generator was the limit; the device can do more or as much.")
     } else {
         ("forwards", "This is what all shares below are shares of.")
     };
@@ -182,11 +169,7 @@ fn figure_of(s: &Subject<'_>, name: &str) -> Option<String> {
 /// Throughput knee of group 0, as a share of what it holds.
 fn usable_share(s: &Subject<'_>) -> Option<Finding> {
     let of = |kind| {
-        let mut knees = s
-            .results
-            .knees
-            .iter()
-            .filter(|knee| knee.device == s.device);
+        let mut knees = s.results.knees.iter().filter(|knee| knee.device == s.device);
         knees.find(|knee| knee.knee.spec.kind == kind && knee.knee.spec.groups == 0)
     };
     let knee = of(KneeKind::Throughput)?;
@@ -250,17 +233,11 @@ fn capacity(s: &Subject<'_>) -> Option<Finding> {
     let (low, interval, words) = match knee.found {
         Found::Bracket { low, high } => {
             let interval = (f64::from(low), f64::from(high - 1));
-            (
-                low,
-                Some(interval),
-                format!("takes {} rules", words::whole(low.into())),
-            )
+            (low, Some(interval), format!("takes {} rules", words::whole(low.into())))
         }
-        Found::None { high } => (
-            high,
-            None,
-            format!("takes all {} rules asked for", words::whole(high.into())),
-        ),
+        Found::None { high } => {
+            (high, None, format!("takes all {} rules asked for", words::whole(high.into())))
+        }
         Found::Below { .. } | Found::Stopped => return None,
     };
     Some(s.finding(Said {
@@ -335,19 +312,11 @@ fn full_table(s: &Subject<'_>) -> Option<Finding> {
 /// The longest chain of groups against one group, at the most rules that both have.
 fn chain(s: &Subject<'_>) -> Option<Finding> {
     let one = s.sweep("saturate", 1.0);
-    let chained = s
-        .results
-        .cells
-        .of(s.device, "saturate")
-        .filter_map(|cell| cell.number("groups"));
-    let groups = chained
-        .filter(|groups| *groups > 1.0)
-        .max_by(f64::total_cmp)?;
+    let chained = s.results.cells.of(s.device, "saturate").filter_map(|cell| cell.number("groups"));
+    let groups = chained.filter(|groups| *groups > 1.0).max_by(f64::total_cmp)?;
     let longest = s.sweep("saturate", groups);
     let pair = longest.iter().rev().find_map(|cell| {
-        one.iter()
-            .find(|other| rules(other) == rules(cell))
-            .map(|other| (*cell, *other))
+        one.iter().find(|other| rules(other) == rules(cell)).map(|other| (*cell, *other))
     });
     let (cell, base) = pair?;
     let (ratio, verdict) = share(cell, base)?;
@@ -375,9 +344,7 @@ fn chain(s: &Subject<'_>) -> Option<Finding> {
 
 fn capitalised(text: &str) -> String {
     let mut letters = text.chars();
-    letters.next().map_or(String::new(), |first| {
-        first.to_uppercase().chain(letters).collect()
-    })
+    letters.next().map_or(String::new(), |first| first.to_uppercase().chain(letters).collect())
 }
 
 fn latency_p50(s: &Subject<'_>) -> Option<Finding> {
@@ -385,12 +352,7 @@ fn latency_p50(s: &Subject<'_>) -> Option<Finding> {
 }
 
 fn latency_p99(s: &Subject<'_>) -> Option<Finding> {
-    latency(
-        s,
-        "latency_ns_p99",
-        "latency-p99",
-        "99th percentile of the latency",
-    )
+    latency(s, "latency_ns_p99", "latency-p99", "99th percentile of the latency")
 }
 
 /// Latency of the full group 0 against the empty one, each at 60 % of its own maximum.
@@ -521,12 +483,7 @@ fn frame_size(s: &Subject<'_>) -> Option<Finding> {
 /// What a device was asked for and cannot do.
 fn not_supported(s: &Subject<'_>) -> Option<Finding> {
     let mut lacking: Vec<&str> = Vec::new();
-    for sample in s
-        .results
-        .samples
-        .iter()
-        .filter(|sample| sample.device == s.device)
-    {
+    for sample in s.results.samples.iter().filter(|sample| sample.device == s.device) {
         if let Outcome::NotSupported { capability } = &sample.outcome {
             lacking.push(capability);
         }

@@ -12,9 +12,7 @@ fn found(nature: Nature, repeats: u32) -> Vec<Finding> {
 }
 
 fn of<'a>(findings: &'a [Finding], id: &str) -> Option<&'a Finding> {
-    findings
-        .iter()
-        .find(|finding| finding.id == format!("simulated-{id}"))
+    findings.iter().find(|finding| finding.id == format!("simulated-{id}"))
 }
 
 fn sentence<'a>(findings: &'a [Finding], id: &str) -> &'a str {
@@ -24,143 +22,70 @@ fn sentence<'a>(findings: &'a [Finding], id: &str) -> &'a str {
 #[test]
 fn a_card_as_published_is_described_as_the_paper_does() {
     // Group 0 of 65,536 rules, knee at 85 % of it, a tenth of the throughput behind; 10 % a group.
-    let findings = found(
-        Nature {
-            noise: 0.01,
-            ..Nature::default()
-        },
-        6,
-    );
-    assert_eq!(
-        sentence(&findings, "capacity-group0"),
-        "Group 0 of simulated takes 65,536 rules."
-    );
+    let findings = found(Nature { noise: 0.01, ..Nature::default() }, 6);
+    assert_eq!(sentence(&findings, "capacity-group0"), "Group 0 of simulated takes 65,536 rules.");
     let knee = of(&findings, "knee-group0").unwrap();
     let (low, high) = knee.interval.unwrap();
     assert!(
         low <= 55_705.0 && 55_705.0 <= high && high - low <= 0.05 * knee.value.value,
         "{knee:?}"
     );
-    assert!(
-        knee.sentence
-            .contains("falls below 80.0 % of its throughput at 5"),
-        "{knee:?}"
-    );
-    assert!(
-        knee.sentence.contains("% of the 65,536 it holds"),
-        "{knee:?}"
-    );
+    assert!(knee.sentence.contains("falls below 80.0 % of its throughput at 5"), "{knee:?}");
+    assert!(knee.sentence.contains("% of the 65,536 it holds"), "{knee:?}");
     let full = of(&findings, "full-group0").unwrap();
     assert!((full.value.value - 0.1).abs() < 0.005, "{full:?}");
     let (low, high) = full.interval.unwrap();
     assert!(low <= 0.1 && 0.1 <= high && high - low < 0.01, "{full:?}");
-    assert!(
-        full.sentence
-            .starts_with("With 65,536 rules in group 0, simulated forwards 10.")
-    );
+    assert!(full.sentence.starts_with("With 65,536 rules in group 0, simulated forwards 10."));
     assert!(full.implication.contains("install what is used"));
     let maximum = of(&findings, "maximum").unwrap();
-    assert!(
-        (maximum.value.value / 10e6 - 1.0).abs() < 0.01,
-        "{maximum:?}"
-    );
-    assert!(
-        maximum.sentence.starts_with("simulated forwards "),
-        "{maximum:?}"
-    );
+    assert!((maximum.value.value / 10e6 - 1.0).abs() < 0.01, "{maximum:?}");
+    assert!(maximum.sentence.starts_with("simulated forwards "), "{maximum:?}");
 }
 
 #[test]
 fn the_cost_of_a_chain_is_that_of_its_jumps() {
-    let nature = Nature {
-        noise: 0.01,
-        knee_rules: u64::MAX,
-        ..Nature::default()
-    };
+    let nature = Nature { noise: 0.01, knee_rules: u64::MAX, ..Nature::default() };
     let findings = found(nature, 6);
     let chain = of(&findings, "chain").unwrap();
-    assert!(
-        (chain.value.value - 0.9f64.powi(15)).abs() < 0.01,
-        "{chain:?}"
-    );
-    assert!(
-        chain
-            .sentence
-            .contains("1,000,000 rules in 16 chained groups"),
-        "{chain:?}"
-    );
+    assert!((chain.value.value - 0.9f64.powi(15)).abs() < 0.01, "{chain:?}");
+    assert!(chain.sentence.contains("1,000,000 rules in 16 chained groups"), "{chain:?}");
     assert!(chain.implication.contains("keep the chain short"));
     let knee = sentence(&findings, "knee-group0");
-    assert!(
-        knee.ends_with("up to 65,536 rules in group 0: no knee."),
-        "{knee}"
-    );
+    assert!(knee.ends_with("up to 65,536 rules in group 0: no knee."), "{knee}");
     let full = of(&findings, "full-group0").unwrap();
     assert!(full.implication.contains("need not be spared"), "{full:?}");
     let memory = sentence(&findings, "rule-memory");
-    assert!(
-        memory.starts_with("A five-tuple rule takes 128 B of memory on simulated"),
-        "{memory}"
-    );
+    assert!(memory.starts_with("A five-tuple rule takes 128 B of memory on simulated"), "{memory}");
     let matching = of(&findings, "matching").unwrap();
     assert!((matching.value.value - 1.0).abs() < 0.02, "{matching:?}");
     let latency = of(&findings, "latency-p50").unwrap();
     assert!((latency.value.value - 3_500.0).abs() < 4.0, "{latency:?}");
-    assert!(
-        latency.sentence.contains("3.50 us with 65,536 rules"),
-        "{latency:?}"
-    );
+    assert!(latency.sentence.contains("3.50 us with 65,536 rules"), "{latency:?}");
 }
 
 #[test]
 fn a_limit_of_the_generator_is_never_called_the_devices() {
-    let findings = found(
-        Nature {
-            generator_pps: 5e6,
-            ..Nature::default()
-        },
-        6,
-    );
+    let findings = found(Nature { generator_pps: 5e6, ..Nature::default() }, 6);
     assert!(sentence(&findings, "maximum").contains("forwards at least 5.00 Mpps"));
     // Behind the knee the device itself is the limit, but the plateau is not known.
     for id in ["full-group0", "frame-size"] {
-        assert!(
-            of(&findings, id).is_none(),
-            "{id}: {}",
-            sentence(&findings, id)
-        );
+        assert!(of(&findings, id).is_none(), "{id}: {}", sentence(&findings, id));
     }
-    let strong = Nature {
-        generator_pps: 5e6,
-        knee_rules: u64::MAX,
-        ..Nature::default()
-    };
+    let strong = Nature { generator_pps: 5e6, knee_rules: u64::MAX, ..Nature::default() };
     let findings = found(strong, 6);
     assert!(sentence(&findings, "full-group0").contains("forwards at least 5.00 Mpps"));
     for id in ["knee-group0", "matching", "frame-size"] {
-        assert!(
-            of(&findings, id).is_none(),
-            "{id}: {}",
-            sentence(&findings, id)
-        );
+        assert!(of(&findings, id).is_none(), "{id}: {}", sentence(&findings, id));
     }
 }
 
 #[test]
 fn what_the_noise_hides_is_not_found() {
-    let noisy = Nature {
-        noise: 0.6,
-        knee_rules: u64::MAX,
-        group_share: 1.0,
-        ..Nature::default()
-    };
+    let noisy = Nature { noise: 0.6, knee_rules: u64::MAX, group_share: 1.0, ..Nature::default() };
     let findings = found(noisy, 6);
     for id in ["full-group0", "chain", "matching"] {
-        assert!(
-            of(&findings, id).is_none(),
-            "{id}: {}",
-            sentence(&findings, id)
-        );
+        assert!(of(&findings, id).is_none(), "{id}: {}", sentence(&findings, id));
     }
     assert!(of(&findings, "maximum").is_some());
 }
@@ -171,24 +96,17 @@ fn too_few_repeats_have_no_interval_and_say_so() {
     let full = of(&findings, "full-group0").unwrap();
     assert_eq!(full.interval, None);
     assert!(full.sentence.contains("3 repeats only"), "{full:?}");
+    let single = found(Nature::default(), 1);
+    assert!(of(&single, "full-group0").is_none(), "nothing is concluded from one repeat");
+    assert!(sentence(&single, "maximum").contains("one repeat only"));
 }
 
 #[test]
 fn a_device_without_rules_is_described_by_what_it_does() {
-    let nature = Nature {
-        not_supported: vec!["rules"],
-        ..Nature::default()
-    };
+    let nature = Nature { not_supported: vec!["rules"], ..Nature::default() };
     let findings = found(nature, 6);
     let ids: Vec<&str> = findings.iter().map(|finding| finding.id.as_str()).collect();
-    assert_eq!(
-        ids,
-        [
-            "simulated-maximum",
-            "simulated-frame-size",
-            "simulated-not-supported"
-        ]
-    );
+    assert_eq!(ids, ["simulated-maximum", "simulated-frame-size", "simulated-not-supported"]);
     assert_eq!(findings[2].sentence, "simulated does not support: rules.");
 }
 
@@ -197,15 +115,9 @@ fn every_figure_that_a_finding_names_is_there() {
     let mut bench = Bench::new(vec![Nature::default()], &[], 6);
     bench.execute();
     let summary = summarize(&bench.run, &bench.store.samples, &bench.store.latencies);
-    let figures: Vec<&str> = summary.experiments[0]
-        .figures
-        .iter()
-        .map(|figure| figure.id.as_str())
-        .collect();
-    let named = summary
-        .findings
-        .iter()
-        .filter_map(|finding| finding.figure.as_deref());
+    let figures: Vec<&str> =
+        summary.experiments[0].figures.iter().map(|figure| figure.id.as_str()).collect();
+    let named = summary.findings.iter().filter_map(|finding| finding.figure.as_deref());
     for figure in named {
         assert!(figures.contains(&figure), "{figure} is not in {figures:?}");
     }

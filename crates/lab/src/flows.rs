@@ -19,10 +19,5 @@ pub fn never_sent(count: u32, seed: u64) -> FlowSpec {
 fn from(network: u8, count: u32, seed: u64) -> FlowSpec {
     let network = IpAddr::V4(Ipv4Addr::new(network, 0, 0, 0));
     let src = Some(AddressRange::prefix(network, 8));
-    FlowSpec {
-        count: count.max(1),
-        src,
-        seed,
-        ..FlowSpec::default()
-    }
+    FlowSpec { count: count.max(1), src, seed, ..FlowSpec::default() }
 }

@@ -74,10 +74,7 @@ pub fn bisect(
             Some(false) => behind = middle,
         }
     }
-    Found::Bracket {
-        low: front,
-        high: behind,
-    }
+    Found::Bracket { low: front, high: behind }
 }
 
 fn is_narrow(front: u32, behind: u32, width: f64) -> bool {
@@ -88,11 +85,7 @@ fn is_narrow(front: u32, behind: u32, width: f64) -> bool {
 /// By ratio while the bracket is wide, by difference when it is less than a factor of two.
 fn middle(front: u32, behind: u32) -> u32 {
     let (low, high) = (f64::from(front.max(1)), f64::from(behind));
-    let middle = if high > 2.0 * low {
-        (low * high).sqrt()
-    } else {
-        (low + high) / 2.0
-    };
+    let middle = if high > 2.0 * low { (low * high).sqrt() } else { (low + high) / 2.0 };
     (middle as u32).clamp(front + 1, behind - 1)
 }
 
@@ -103,11 +96,7 @@ pub fn probes_max(spec: &KneeSpec) -> u32 {
         let mut asked = 0;
         bisect(low, spec.rules_max.max(low + 1), spec.width, |rules| {
             asked += 1;
-            Some(if rules == low || rules == spec.rules_max {
-                rules == low
-            } else {
-                answer
-            })
+            Some(if rules == low || rules == spec.rules_max { rules == low } else { answer })
         });
         asked
     };
@@ -145,40 +134,23 @@ mod tests {
     fn a_bracket_holds_the_knee_wherever_it_is() {
         for knee in [1, 2, 3, 17, 1_000, 55_705, 65_535] {
             let (found, asked) = search(knee, 65_536, 0.0);
-            assert_eq!(
-                found,
-                Found::Bracket {
-                    low: knee,
-                    high: knee + 1
-                },
-                "exact"
-            );
+            assert_eq!(found, Found::Bracket { low: knee, high: knee + 1 }, "exact");
             assert!(asked <= 24, "{asked} questions for {knee}");
             let (found, asked) = search(knee, 65_536, 0.05);
-            let Found::Bracket { low, high } = found else {
-                panic!("{found:?}")
-            };
+            let Found::Bracket { low, high } = found else { panic!("{found:?}") };
             assert!(low <= knee && knee < high, "{low}..{high} misses {knee}");
             let (middle, width) = found.middle_and_width().unwrap();
-            assert!(
-                width <= 0.025 * middle || high - low == 1,
-                "{middle} +- {width}"
-            );
+            assert!(width <= 0.025 * middle || high - low == 1, "{middle} +- {width}");
             assert!(asked <= 13, "{asked} questions for {knee}");
         }
     }
 
     #[test]
     fn what_is_not_there_is_not_found() {
-        assert_eq!(
-            search(65_536, 65_536, 0.05),
-            (Found::None { high: 65_536 }, 1)
-        );
+        assert_eq!(search(65_536, 65_536, 0.05), (Found::None { high: 65_536 }, 1));
         assert_eq!(search(0, 65_536, 0.05), (Found::Below { low: 1 }, 2));
         assert_eq!(bisect(1, 100, 0.05, |_| None), Found::Stopped);
-        let stops = bisect(1, 100, 0.0, |rules| {
-            (rules == 100 || rules == 1).then_some(rules == 1)
-        });
+        let stops = bisect(1, 100, 0.0, |rules| (rules == 100 || rules == 1).then_some(rules == 1));
         assert_eq!(stops, Found::Stopped);
     }
 }

@@ -10,14 +10,8 @@ use niclab_result::{Mark, Quantity};
 pub type Metrics = BTreeMap<String, Quantity>;
 
 /// Quantiles kept of every latency, by the end of their names.
-pub const QUANTILES: [(&str, f64); 6] = [
-    ("p1", 0.01),
-    ("p25", 0.25),
-    ("p50", 0.5),
-    ("p75", 0.75),
-    ("p99", 0.99),
-    ("p999", 0.999),
-];
+pub const QUANTILES: [(&str, f64); 6] =
+    [("p1", 0.01), ("p25", 0.25), ("p50", 0.5), ("p75", 0.75), ("p99", 0.99), ("p999", 0.999)];
 
 /// The metrics of a trial.
 ///
@@ -31,32 +25,12 @@ pub fn metrics(observation: &Observation) -> Metrics {
     put(&mut metrics, "received_frames", o.received as f64, "frames");
     put(&mut metrics, "lost_frames", o.lost as f64, "frames");
     put(&mut metrics, "unsent_frames", o.unsent as f64, "frames");
-    put(
-        &mut metrics,
-        "rx_missed_frames",
-        o.rx_missed as f64,
-        "frames",
-    );
-    put(
-        &mut metrics,
-        "reordered_frames",
-        o.reordered as f64,
-        "frames",
-    );
-    put(
-        &mut metrics,
-        "duplicated_frames",
-        o.duplicated as f64,
-        "frames",
-    );
+    put(&mut metrics, "rx_missed_frames", o.rx_missed as f64, "frames");
+    put(&mut metrics, "reordered_frames", o.reordered as f64, "frames");
+    put(&mut metrics, "duplicated_frames", o.duplicated as f64, "frames");
     put(&mut metrics, "damaged_frames", o.damaged as f64, "frames");
     put_ratio(&mut metrics, "loss_ratio", o.lost, o.offered);
-    put_ratio(
-        &mut metrics,
-        "undelivered_ratio",
-        o.planned.saturating_sub(o.received),
-        o.planned,
-    );
+    put_ratio(&mut metrics, "undelivered_ratio", o.planned.saturating_sub(o.received), o.planned);
     put_rates(&mut metrics, o);
     put_undisturbed(&mut metrics, o);
     put_latency(&mut metrics, "latency_ns", o.latency.as_ref());
@@ -67,28 +41,13 @@ pub fn metrics(observation: &Observation) -> Metrics {
 /// The metrics of bringing a device into its state.
 pub fn setup_metrics(report: &SetupReport) -> Metrics {
     let mut metrics = Metrics::new();
-    put(
-        &mut metrics,
-        "rules_installed",
-        report.rules_installed as f64,
-        "rules",
-    );
-    put(
-        &mut metrics,
-        "rules_refused",
-        report.rules_refused as f64,
-        "rules",
-    );
+    put(&mut metrics, "rules_installed", report.rules_installed as f64, "rules");
+    put(&mut metrics, "rules_refused", report.rules_refused as f64, "rules");
     // A refused rule takes its time too: it stands in numerator and denominator.
     let operations = report.rules_installed + report.rules_refused;
     let install_s = report.install.as_secs_f64();
     if install_s > 0.0 && operations > 0 {
-        put(
-            &mut metrics,
-            "install_rules_per_s",
-            operations as f64 / install_s,
-            "rules/s",
-        );
+        put(&mut metrics, "install_rules_per_s", operations as f64 / install_s, "rules/s");
     }
     if let Some(bytes) = report.rule_bytes.filter(|_| report.rules_installed > 0) {
         let each = bytes as f64 / report.rules_installed as f64;
@@ -118,13 +77,7 @@ pub fn marks(observation: &Observation) -> Vec<Mark> {
 /// A number that may be stored: never NaN or infinite.
 fn put(metrics: &mut Metrics, name: &str, value: f64, unit: &str) {
     if value.is_finite() {
-        metrics.insert(
-            name.to_string(),
-            Quantity {
-                value,
-                unit: unit.to_string(),
-            },
-        );
+        metrics.insert(name.to_string(), Quantity { value, unit: unit.to_string() });
     }
 }
 
@@ -142,18 +95,8 @@ fn put_rates(metrics: &mut Metrics, o: &Observation) {
     let overhead = u64::from(RateLevel::L1.overhead_len());
     let gbps = |bytes: u64| bytes as f64 * 8.0 / duration_s / 1e9;
     put(metrics, "offered_pps", o.offered as f64 / duration_s, "pps");
-    put(
-        metrics,
-        "throughput_pps",
-        o.received as f64 / duration_s,
-        "pps",
-    );
-    put(
-        metrics,
-        "throughput_gbps_l2",
-        gbps(o.received_bytes),
-        "Gbps",
-    );
+    put(metrics, "throughput_pps", o.received as f64 / duration_s, "pps");
+    put(metrics, "throughput_gbps_l2", gbps(o.received_bytes), "Gbps");
     let wire_bytes = o.received_bytes + o.received * overhead;
     put(metrics, "throughput_gbps_l1", gbps(wire_bytes), "Gbps");
 }
@@ -164,24 +107,14 @@ fn put_undisturbed(metrics: &mut Metrics, o: &Observation) {
         return;
     };
     let calm: Vec<&Slice> = o.slices.iter().filter(|slice| !slice.disturbed).collect();
-    put(
-        metrics,
-        "disturbed_slices",
-        (o.slices.len() - calm.len()) as f64,
-        "slices",
-    );
+    put(metrics, "disturbed_slices", (o.slices.len() - calm.len()) as f64, "slices");
     if calm.is_empty() {
         return;
     }
     let sum = |count: fn(&Slice) -> u64| calm.iter().map(|slice| count(slice)).sum::<u64>();
     let duration_s = slice_ns as f64 * calm.len() as f64 / 1e9;
     let received = sum(|slice| slice.received) as f64;
-    put(
-        metrics,
-        "throughput_undisturbed_pps",
-        received / duration_s,
-        "pps",
-    );
+    put(metrics, "throughput_undisturbed_pps", received / duration_s, "pps");
     let (missed, offered) = (sum(|slice| slice.rx_missed), sum(|slice| slice.offered));
     put_ratio(metrics, "rx_missed_undisturbed_ratio", missed, offered);
 }
@@ -190,10 +123,7 @@ fn slice_ns(slices: &[Slice]) -> Option<u64> {
     let [first, second, ..] = slices else {
         return None;
     };
-    second
-        .start_ns
-        .checked_sub(first.start_ns)
-        .filter(|length| *length > 0)
+    second.start_ns.checked_sub(first.start_ns).filter(|length| *length > 0)
 }
 
 fn put_latency(metrics: &mut Metrics, name: &str, latency: Option<&Latency>) {
@@ -205,12 +135,7 @@ fn put_latency(metrics: &mut Metrics, name: &str, latency: Option<&Latency>) {
         put(metrics, &format!("{name}_{end}"), value, "ns");
     }
     put(metrics, &format!("{name}_mean"), histogram.mean(), "ns");
-    put(
-        metrics,
-        &format!("{name}_max"),
-        histogram.max() as f64,
-        "ns",
-    );
+    put(metrics, &format!("{name}_max"), histogram.max() as f64, "ns");
 }
 
 #[cfg(test)]
@@ -236,10 +161,7 @@ mod tests {
             rx_missed: 80,
             duration_ns: 1_000_000,
             latency: Some(latency),
-            honesty: Honesty {
-                balanced: true,
-                ..Honesty::default()
-            },
+            honesty: Honesty { balanced: true, ..Honesty::default() },
             ..Observation::default()
         }
     }
@@ -268,23 +190,15 @@ mod tests {
     #[test]
     fn percentiles_are_those_of_the_histogram() {
         let metrics = metrics(&observation());
-        let expected = [
-            ("p1", 10.0),
-            ("p25", 250.0),
-            ("p50", 500.0),
-            ("p75", 750.0),
-            ("p99", 990.0),
-        ];
+        let expected =
+            [("p1", 10.0), ("p25", 250.0), ("p50", 500.0), ("p75", 750.0), ("p99", 990.0)];
         for (end, ns) in expected {
             assert_eq!(metrics[&format!("latency_ns_{end}")].value, ns, "{end}");
         }
         assert_eq!(metrics["latency_ns_p999"].value, 999.0);
         assert_eq!(metrics["latency_ns_max"].value, 1_000.0);
         assert_eq!(metrics["latency_ns_mean"].value, 500.5);
-        assert!(
-            !metrics.contains_key("service_ns_p50"),
-            "what was not measured is not there"
-        );
+        assert!(!metrics.contains_key("service_ns_p50"), "what was not measured is not there");
     }
 
     #[test]
@@ -297,15 +211,9 @@ mod tests {
             disturbed,
             ..Slice::default()
         };
-        let slices = vec![
-            slice(0, 100, 0, false),
-            slice(1_000, 20, 80, true),
-            slice(2_000, 98, 2, false),
-        ];
-        let observation = Observation {
-            slices,
-            ..observation()
-        };
+        let slices =
+            vec![slice(0, 100, 0, false), slice(1_000, 20, 80, true), slice(2_000, 98, 2, false)];
+        let observation = Observation { slices, ..observation() };
         let metrics = metrics(&observation);
         assert_eq!(metrics["throughput_undisturbed_pps"].value, 198.0 / 2e-6);
         assert_eq!(metrics["rx_missed_undisturbed_ratio"].value, 0.01);
@@ -316,19 +224,12 @@ mod tests {
     #[test]
     fn marks_follow_the_honesty_record_and_the_sums() {
         let check = |change: fn(&mut Observation), expected: &[Mark]| {
-            let mut calm = Observation {
-                unsent: 0,
-                planned: 990,
-                ..observation()
-            };
+            let mut calm = Observation { unsent: 0, planned: 990, ..observation() };
             change(&mut calm);
             assert_eq!(marks(&calm), expected);
         };
         check(|_| {}, &[]);
-        check(
-            |o| o.honesty.generator_limited = true,
-            &[Mark::GeneratorLimited],
-        );
+        check(|o| o.honesty.generator_limited = true, &[Mark::GeneratorLimited]);
         check(
             |o| {
                 o.unsent = 1;

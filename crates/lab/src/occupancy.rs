@@ -61,28 +61,16 @@ impl Place {
     /// Refuses what cannot be measured.
     pub fn check(&self) -> Result<(), SpecError> {
         let refuse = |axis, value: u64, remedy: String| {
-            Err(SpecError::OutOfRange {
-                axis,
-                value: value.to_string(),
-                remedy,
-            })
+            Err(SpecError::OutOfRange { axis, value: value.to_string(), remedy })
         };
         if self.groups > GROUPS_MAX {
-            return refuse(
-                "groups",
-                self.groups.into(),
-                format!("at most {GROUPS_MAX}"),
-            );
+            return refuse("groups", self.groups.into(), format!("at most {GROUPS_MAX}"));
         }
         if self.rules > RULES_MAX {
             return refuse("rules", self.rules.into(), format!("at most {RULES_MAX}"));
         }
         if self.match_percent > 100 {
-            return refuse(
-                "match_percent",
-                self.match_percent.into(),
-                "0 to 100".into(),
-            );
+            return refuse("match_percent", self.match_percent.into(), "0 to 100".into());
         }
         if self.flows == 0 || self.flows > FLOWS_MAX {
             return refuse("flows", self.flows.into(), format!("1 to {FLOWS_MAX}"));
@@ -117,29 +105,17 @@ impl Place {
     pub fn mix(&self) -> Mix {
         let rules = self.five_tuples();
         if rules == 0 || self.match_percent == 0 {
-            return Mix {
-                flows: self.flows,
-                rules_hit: 0,
-                rules_idle: rules,
-            };
+            return Mix { flows: self.flows, rules_hit: 0, rules_idle: rules };
         }
         let percent = u64::from(self.match_percent);
         let hit = (self.flows_wanted() * percent).div_ceil(100).max(1);
         if hit <= u64::from(rules) {
             let rules_hit = hit as u32;
             let flows = self.flows_wanted() as u32;
-            return Mix {
-                flows,
-                rules_hit,
-                rules_idle: rules - rules_hit,
-            };
+            return Mix { flows, rules_hit, rules_idle: rules - rules_hit };
         }
         let flows = (u64::from(rules) * 100 / percent) as u32;
-        Mix {
-            flows,
-            rules_hit: rules,
-            rules_idle: 0,
-        }
+        Mix { flows, rules_hit: rules, rules_idle: 0 }
     }
 
     /// The place with other rules.
@@ -156,21 +132,10 @@ impl Place {
         };
         number("groups", self.groups);
         number("rules", self.rules);
-        number(
-            "match_percent",
-            if mix.rules_hit == 0 {
-                0
-            } else {
-                self.match_percent
-            },
-        );
+        number("match_percent", if mix.rules_hit == 0 { 0 } else { self.match_percent });
         number("flows", mix.flows);
         if mix.rules_hit > 0 {
-            let hits = if self.hits == Hits::Rules {
-                "rules"
-            } else {
-                "flows"
-            };
+            let hits = if self.hits == Hits::Rules { "rules" } else { "flows" };
             point.insert("hits".into(), Coordinate::Word(hits.into()));
         }
         point
@@ -202,18 +167,11 @@ impl Place {
         let chain = self.groups.max(1);
         for place in 0..chain {
             let group = if self.groups == 0 { 0 } else { place + 1 };
-            let (sent, idle) = (
-                self.traffic(seed),
-                flows::never_sent(self.mix().rules_idle, seed),
-            );
+            let (sent, idle) = (self.traffic(seed), flows::never_sent(self.mix().rules_idle, seed));
             blocks.extend(share(sent, self.mix().rules_hit, place, chain, group));
             blocks.extend(share(idle, self.mix().rules_idle, place, chain, group));
             let last = place + 1 == chain;
-            let onward = if last {
-                Action::Queue(0)
-            } else {
-                Action::Jump(group + 1)
-            };
+            let onward = if last { Action::Queue(0) } else { Action::Jump(group + 1) };
             blocks.push(default_rule(group, onward));
         }
         blocks
@@ -221,11 +179,7 @@ impl Place {
 }
 
 fn default_rule(group: u32, action: Action) -> RuleBlock {
-    RuleBlock::Any {
-        group,
-        priority: PRIORITY_DEFAULT,
-        actions: vec![action],
-    }
+    RuleBlock::Any { group, priority: PRIORITY_DEFAULT, actions: vec![action] }
 }
 
 /// The part of `count` rules that stands in place `place` of a chain of `chain` groups.

@@ -39,9 +39,7 @@ impl FromStr for Card {
             "cx4" => Ok(Card::Cx4),
             "cx5" => Ok(Card::Cx5),
             "cx6" => Ok(Card::Cx6),
-            _ => Err(UnknownCard {
-                name: name.to_string(),
-            }),
+            _ => Err(UnknownCard { name: name.to_string() }),
         }
     }
 }
@@ -100,13 +98,10 @@ pub fn series(figure: Figure, card: Card, scale: f64) -> Vec<Series> {
     let mut series: Vec<Series> = Vec::new();
     for row in card.rows(figure).lines().skip(1).filter_map(Row::parse) {
         let name = format!("{}, {}", card.label(), row.series.replace("Table", "group"));
-        let at = series
-            .iter()
-            .position(|s| s.name == name)
-            .unwrap_or_else(|| {
-                series.push(curve(name, card, figure));
-                series.len() - 1
-            });
+        let at = series.iter().position(|s| s.name == name).unwrap_or_else(|| {
+            series.push(curve(name, card, figure));
+            series.len() - 1
+        });
         place(&mut series[at].points, &row, scale);
     }
     for curve in &mut series {
@@ -121,13 +116,7 @@ fn curve(name: String, card: Card, figure: Figure) -> Series {
         Figure::LatencyRoot | Figure::LatencyGroups => Shape::Box,
     };
     let device = card.label().to_string();
-    Series {
-        name,
-        device,
-        published: true,
-        shape,
-        points: Vec::new(),
-    }
+    Series { name, device, published: true, shape, points: Vec::new() }
 }
 
 /// One number of a figure: `figure,nic,series,x,x_unit,y,y_unit,statistic`.
@@ -144,23 +133,14 @@ impl Row<'_> {
         let [_, _, series, x, _, y, _, statistic] = cells.as_slice() else {
             return None;
         };
-        Some(Row {
-            series,
-            x: x.parse().ok()?,
-            y: y.parse().ok()?,
-            statistic,
-        })
+        Some(Row { series, x: x.parse().ok()?, y: y.parse().ok()?, statistic })
     }
 }
 
 fn place(points: &mut Vec<Mean>, row: &Row, scale: f64) {
     let at = points.iter().position(|p| p.x == row.x).unwrap_or_else(|| {
         // The paper gives 5 runs a point.
-        points.push(Mean {
-            x: row.x,
-            repeats: 5,
-            ..Mean::default()
-        });
+        points.push(Mean { x: row.x, repeats: 5, ..Mean::default() });
         points.len() - 1
     });
     let (point, y) = (&mut points[at], row.y * scale);
@@ -206,10 +186,7 @@ mod tests {
         let groups = series(Figure::ThroughputGroups, Card::Cx5, 1.0);
         assert_eq!(groups.len(), 5);
         let names: Vec<&str> = groups.iter().map(|s| s.name.as_str()).collect();
-        assert!(
-            names.contains(&"ConnectX-5 (published), groups 1-16"),
-            "{names:?}"
-        );
+        assert!(names.contains(&"ConnectX-5 (published), groups 1-16"), "{names:?}");
         let latency = series(Figure::LatencyRoot, Card::Cx5, 1e3);
         let full = latency[0].points.last().unwrap();
         assert!((1.5e8..1.6e8).contains(&full.y), "156 ms in ns: {}", full.y);

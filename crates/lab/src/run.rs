@@ -141,11 +141,7 @@ impl From<Vec<usize>> for Visit {
     fn from(numbers: Vec<usize>) -> Visit {
         let number = |i: usize| numbers.get(i).copied().unwrap_or(0);
         let trials = numbers.get(2..).unwrap_or_default().to_vec();
-        Visit {
-            repeat: number(0),
-            device: number(1),
-            trials,
-        }
+        Visit { repeat: number(0), device: number(1), trials }
     }
 }
 
@@ -176,51 +172,31 @@ pub fn resolve(
     });
     let experiments = experiments.collect::<Result<_, SpecError>>()?;
     let program = program.to_string();
-    Ok(Run {
-        schema: SCHEMA,
-        program,
-        seed,
-        card: overrides.card,
-        devices,
-        experiments,
-    })
+    Ok(Run { schema: SCHEMA, program, seed, card: overrides.card, devices, experiments })
 }
 
 impl Run {
     /// The text of `run.toml`.
     pub fn to_toml(&self) -> Result<String, SpecError> {
-        toml::to_string(self).map_err(|e| SpecError::BadRun {
-            reason: e.to_string(),
-        })
+        toml::to_string(self).map_err(|e| SpecError::BadRun { reason: e.to_string() })
     }
 
     /// Reads `run.toml`; refuses that of a later version.
     pub fn from_toml(text: &str) -> Result<Run, SpecError> {
-        let bad = |e: toml::de::Error| SpecError::BadRun {
-            reason: e.to_string(),
-        };
+        let bad = |e: toml::de::Error| SpecError::BadRun { reason: e.to_string() };
         let table: toml::Table = text.parse().map_err(bad)?;
-        let found = table
-            .get("schema")
-            .and_then(toml::Value::as_integer)
-            .unwrap_or(0);
+        let found = table.get("schema").and_then(toml::Value::as_integer).unwrap_or(0);
         if found > i64::from(SCHEMA) {
             let program = table.get("program").and_then(toml::Value::as_str);
             let program = program.unwrap_or("a newer niclab").to_string();
-            return Err(SpecError::NewerRun {
-                found: found as u32,
-                program,
-            });
+            return Err(SpecError::NewerRun { found: found as u32, program });
         }
         toml::from_str(text).map_err(bad)
     }
 
     /// How long it will take, seconds.
     pub fn estimate_s(&self) -> f64 {
-        self.experiments
-            .iter()
-            .map(|experiment| experiment.estimate_s)
-            .sum()
+        self.experiments.iter().map(|experiment| experiment.estimate_s).sum()
     }
 }
 
@@ -256,13 +232,7 @@ impl<'a> Resolver<'a> {
             loads: Vec::new(),
             setups: Vec::new(),
         };
-        Resolver {
-            spec,
-            overrides,
-            grid,
-            seed,
-            run,
-        }
+        Resolver { spec, overrides, grid, seed, run }
     }
 
     fn add_sweeps(&mut self) -> Result<(), SpecError> {
@@ -304,13 +274,7 @@ impl<'a> Resolver<'a> {
         let mut point = place.point();
         point.insert("frame".into(), frame.clone());
         let setup = self.setup(place, frame);
-        let trial = |kind, rate| Trial {
-            kind,
-            setup,
-            load,
-            rate,
-            point: point.clone(),
-        };
+        let trial = |kind, rate| Trial { kind, setup, load, rate, point: point.clone() };
         let of = self.trial(trial(TrialKind::Saturate, PlannedRate::Saturate));
         for kind in kinds {
             let share = match kind {
@@ -324,11 +288,7 @@ impl<'a> Resolver<'a> {
     }
 
     fn load(&mut self, place: &Place, frame: &Coordinate) -> Result<usize, SpecError> {
-        let trace = self
-            .overrides
-            .trace
-            .as_ref()
-            .map(|trace| trace.path.clone());
+        let trace = self.overrides.trace.as_ref().map(|trace| trace.path.clone());
         let sizes = match trace {
             Some(_) => FrameSizes::default(),
             None => occupancy::frame(frame)?,
@@ -382,12 +342,7 @@ impl<'a> Resolver<'a> {
                 continue;
             };
             let seed = self.seed;
-            self.run.knees.push(Knee {
-                spec: spec.clone(),
-                load,
-                place,
-                seed,
-            });
+            self.run.knees.push(Knee { spec: spec.clone(), load, place, seed });
         }
     }
 
@@ -396,10 +351,7 @@ impl<'a> Resolver<'a> {
         loop {
             self.run.order = order(&self.run, devices, self.seed);
             self.run.estimate_s = estimate::seconds(&self.run, devices);
-            let fits = self
-                .run
-                .budget_s
-                .is_none_or(|b| self.run.estimate_s <= b as f64);
+            let fits = self.run.budget_s.is_none_or(|b| self.run.estimate_s <= b as f64);
             if fits || !take_back(&mut self.run) {
                 return self.run;
             }
@@ -436,11 +388,7 @@ fn index_of<T: PartialEq>(list: &mut Vec<T>, item: T) -> usize {
 /// All places of a sweep: the product of its axes.
 fn places(sweep: &Sweep) -> Result<Vec<Place>, SpecError> {
     let numbers = |axis: &'static str, values: &crate::values::Values| {
-        values
-            .0
-            .iter()
-            .map(|value| number(axis, value))
-            .collect::<Result<Vec<u32>, _>>()
+        values.0.iter().map(|value| number(axis, value)).collect::<Result<Vec<u32>, _>>()
     };
     let groups = numbers("groups", &sweep.groups)?;
     let rules = numbers("rules", &sweep.rules)?;
@@ -451,13 +399,8 @@ fn places(sweep: &Sweep) -> Result<Vec<Place>, SpecError> {
         for &rules in &rules {
             for &match_percent in &percents {
                 let hits = sweep.hits;
-                let place = |flows: &u32| Place {
-                    groups,
-                    rules,
-                    match_percent,
-                    hits,
-                    flows: *flows,
-                };
+                let place =
+                    |flows: &u32| Place { groups, rules, match_percent, hits, flows: *flows };
                 places.extend(flows.iter().map(place));
             }
         }
@@ -489,9 +432,7 @@ fn order(run: &ExperimentRun, devices: &[RunDevice], seed: u64) -> Vec<Visit> {
     for repeat in 0..run.repeats as usize {
         let mut visits = Vec::new();
         for (device, about) in devices.iter().enumerate() {
-            let able = by_setup
-                .iter()
-                .filter(|(setup, _)| is_able(about, &run.setups[**setup]));
+            let able = by_setup.iter().filter(|(setup, _)| is_able(about, &run.setups[**setup]));
             visits.extend(able.map(|(_, trials)| Visit {
                 repeat,
                 device,
@@ -506,11 +447,7 @@ fn order(run: &ExperimentRun, devices: &[RunDevice], seed: u64) -> Vec<Visit> {
 
 /// `false` where a device said beforehand that it cannot be brought into this state.
 pub(crate) fn is_able(device: &RunDevice, setup: &Setup) -> bool {
-    let lacks_rules = device
-        .about
-        .not_supported
-        .iter()
-        .any(|lacking| lacking == "rules");
+    let lacks_rules = device.about.not_supported.iter().any(|lacking| lacking == "rules");
     device.absent.is_none() && (setup.rules.is_empty() || !lacks_rules)
 }
 

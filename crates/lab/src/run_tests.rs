@@ -8,24 +8,12 @@ use crate::spec::Trace;
 
 fn device(name: &str, not_supported: &[&str]) -> RunDevice {
     let lacks = not_supported.iter().map(|word| word.to_string()).collect();
-    let about = About {
-        name: name.into(),
-        not_supported: lacks,
-        ..About::default()
-    };
-    RunDevice {
-        name: name.into(),
-        absent: None,
-        about,
-    }
+    let about = About { name: name.into(), not_supported: lacks, ..About::default() };
+    RunDevice { name: name.into(), absent: None, about }
 }
 
 fn three() -> Vec<RunDevice> {
-    vec![
-        device("soft", &[]),
-        device("linux:veth", &["rules"]),
-        device("dpdk:x", &["rules"]),
-    ]
+    vec![device("soft", &[]), device("linux:veth", &["rules"]), device("dpdk:x", &["rules"])]
 }
 
 fn resolved(overrides: &Overrides, devices: Vec<RunDevice>) -> Run {
@@ -34,18 +22,12 @@ fn resolved(overrides: &Overrides, devices: Vec<RunDevice>) -> Run {
 }
 
 fn with(set: &[&str]) -> Overrides {
-    Overrides {
-        set: set.iter().map(|text| text.parse().unwrap()).collect(),
-        ..Default::default()
-    }
+    Overrides { set: set.iter().map(|text| text.parse().unwrap()).collect(), ..Default::default() }
 }
 
 #[test]
 fn a_run_read_back_is_the_same_run() {
-    let overrides = Overrides {
-        seed: Some(u64::MAX),
-        ..with(&["frame=64,imix"])
-    };
+    let overrides = Overrides { seed: Some(u64::MAX), ..with(&["frame=64,imix"]) };
     let mut run = resolved(&overrides, three());
     run.devices[2].absent = Some("no DPDK here".into());
     let text = run.to_toml().unwrap();
@@ -58,26 +40,15 @@ fn a_run_of_a_later_version_is_refused() {
     let mut run = resolved(&Overrides::default(), three());
     run.schema = 2;
     run.program = "niclab 3.0.0".into();
-    let error = Run::from_toml(&run.to_toml().unwrap())
-        .unwrap_err()
-        .to_string();
+    let error = Run::from_toml(&run.to_toml().unwrap()).unwrap_err().to_string();
     assert!(error.contains("use niclab 3.0.0"), "{error}");
-    assert!(matches!(
-        Run::from_toml("x = ").unwrap_err(),
-        SpecError::BadRun { .. }
-    ));
+    assert!(matches!(Run::from_toml("x = ").unwrap_err(), SpecError::BadRun { .. }));
 }
 
 #[test]
 fn the_seed_alone_decides_the_order() {
     let seeded = |seed| {
-        let run = resolved(
-            &Overrides {
-                seed: Some(seed),
-                ..Default::default()
-            },
-            three(),
-        );
+        let run = resolved(&Overrides { seed: Some(seed), ..Default::default() }, three());
         run.experiments[0].order.clone()
     };
     assert_eq!(seeded(5), seeded(5));
@@ -88,16 +59,10 @@ fn the_seed_alone_decides_the_order() {
 fn every_trial_stands_once_in_every_repeat_and_maxima_come_first() {
     let run = &resolved(&Overrides::default(), three()).experiments[0];
     for repeat in 0..run.repeats as usize {
-        let visits = run
-            .order
-            .iter()
-            .filter(|v| v.repeat == repeat && v.device == 0);
+        let visits = run.order.iter().filter(|v| v.repeat == repeat && v.device == 0);
         let trials: Vec<usize> = visits.flat_map(|v| v.trials.clone()).collect();
         assert_eq!(trials.len(), run.trials.len());
-        assert_eq!(
-            trials.iter().collect::<BTreeSet<_>>().len(),
-            run.trials.len()
-        );
+        assert_eq!(trials.iter().collect::<BTreeSet<_>>().len(), run.trials.len());
     }
     for visit in &run.order {
         for (place, &at) in visit.trials.iter().enumerate() {
@@ -106,20 +71,14 @@ fn every_trial_stands_once_in_every_repeat_and_maxima_come_first() {
                 "one set-up a visit"
             );
             if let PlannedRate::ShareOf { of, .. } = run.trials[at].rate {
-                assert!(
-                    visit.trials[..place].contains(&of),
-                    "the maximum comes first"
-                );
+                assert!(visit.trials[..place].contains(&of), "the maximum comes first");
                 assert_eq!(run.trials[of].kind, TrialKind::Saturate);
                 assert_eq!(run.trials[of].point, run.trials[at].point);
             }
         }
     }
     let repeats: Vec<usize> = run.order.iter().map(|v| v.repeat).collect();
-    assert!(
-        repeats.is_sorted(),
-        "one repeat is whole before the next begins"
-    );
+    assert!(repeats.is_sorted(), "one repeat is whole before the next begins");
 }
 
 #[test]
@@ -142,10 +101,7 @@ fn equal_set_ups_are_shared_and_equal_points_measured_once() {
     assert!(run.setups.len() <= 5, "{} set-ups", run.setups.len());
     let mut seen = BTreeSet::new();
     for trial in &run.trials {
-        assert!(
-            seen.insert(format!("{:?} {:?}", trial.kind, trial.point)),
-            "{trial:?} twice"
-        );
+        assert!(seen.insert(format!("{:?} {:?}", trial.kind, trial.point)), "{trial:?} twice");
     }
 }
 
@@ -154,60 +110,31 @@ fn the_default_run_fits_four_minutes_and_full_ninety() {
     let reduced = resolved(&Overrides::default(), three());
     assert!(reduced.estimate_s() < 200.0, "{} s", reduced.estimate_s());
     assert_eq!(reduced.experiments[0].repeats, 6, "enough for an interval");
-    let full = resolved(
-        &Overrides {
-            grid: GridName::Full,
-            ..Default::default()
-        },
-        three(),
-    );
+    let full = resolved(&Overrides { grid: GridName::Full, ..Default::default() }, three());
     assert!(full.estimate_s() < 5_400.0, "{} s", full.estimate_s());
     assert!(full.experiments[0].repeats >= 6);
-    assert!(
-        full.experiments[0]
-            .loads
-            .iter()
-            .all(|load| load.duration_ns == 200_000_000)
-    );
-    let published = Overrides {
-        grid: GridName::Published,
-        ..Default::default()
-    };
+    assert!(full.experiments[0].loads.iter().all(|load| load.duration_ns == 200_000_000));
+    let published = Overrides { grid: GridName::Published, ..Default::default() };
     let published = &resolved(&published, three()).experiments[0];
     assert_eq!(published.budget_s, None);
 }
 
 #[test]
 fn the_published_places_are_all_in_the_published_grid() {
-    let published = Overrides {
-        grid: GridName::Published,
-        ..Default::default()
-    };
+    let published = Overrides { grid: GridName::Published, ..Default::default() };
     let run = &resolved(&published, three()).experiments[0];
     let is_measured = |groups: f64, rules: f64| {
         let place = (Coordinate::Number(groups), Coordinate::Number(rules));
-        run.trials
-            .iter()
-            .any(|t| (&t.point["groups"], &t.point["rules"]) == (&place.0, &place.1))
+        run.trials.iter().any(|t| (&t.point["groups"], &t.point["rules"]) == (&place.0, &place.1))
     };
     use crate::published::{Figure, series};
     for curve in series(Figure::ThroughputRoot, Card::Cx5, 1.0) {
         assert!(curve.points.iter().all(|p| is_measured(0.0, p.x)));
     }
     for curve in series(Figure::ThroughputGroups, Card::Cx5, 1.0) {
-        let groups = curve
-            .name
-            .rsplit(['-', ' '])
-            .next()
-            .unwrap()
-            .parse()
-            .unwrap();
+        let groups = curve.name.rsplit(['-', ' ']).next().unwrap().parse().unwrap();
         let places = curve.points.iter().filter(|p| p.x > 0.0);
-        assert!(
-            places.clone().all(|p| is_measured(groups, p.x)),
-            "{}",
-            curve.name
-        );
+        assert!(places.clone().all(|p| is_measured(groups, p.x)), "{}", curve.name);
         assert!(places.count() > 10);
     }
 }
@@ -218,36 +145,18 @@ fn too_long_a_plan_is_cut_to_its_budget() {
     spec.reduced.budget_s = Some(40);
     let run = resolve("x", &[spec.clone()], &Overrides::default(), three()).unwrap();
     assert!(run.estimate_s() <= 40.0 && run.experiments[0].repeats < 6);
-    let asked = Overrides {
-        repeats: Some(20),
-        ..Default::default()
-    };
+    let asked = Overrides { repeats: Some(20), ..Default::default() };
     let run = resolve("x", &[spec], &asked, three()).unwrap();
-    assert_eq!(
-        (run.experiments[0].repeats, run.experiments[0].budget_s),
-        (20, None)
-    );
+    assert_eq!((run.experiments[0].repeats, run.experiments[0].budget_s), (20, None));
 }
 
 #[test]
 fn a_trace_brings_its_own_flows_and_frames() {
-    let trace = Trace {
-        path: "a.pcap".into(),
-        frame_len_max: 4_000,
-    };
-    let run = resolved(
-        &Overrides {
-            trace: Some(trace),
-            ..Default::default()
-        },
-        three(),
-    );
+    let trace = Trace { path: "a.pcap".into(), frame_len_max: 4_000 };
+    let run = resolved(&Overrides { trace: Some(trace), ..Default::default() }, three());
     let run = &run.experiments[0];
     assert_eq!(run.loads.len(), 1);
-    assert_eq!(
-        run.loads[0].trace.as_deref(),
-        Some(std::path::Path::new("a.pcap"))
-    );
+    assert_eq!(run.loads[0].trace.as_deref(), Some(std::path::Path::new("a.pcap")));
     assert!(run.setups.iter().all(|setup| setup.frame_len_max == 4_000));
     let word = Coordinate::Word("trace".into());
     assert!(run.trials.iter().all(|trial| trial.point["frame"] == word));
@@ -256,11 +165,8 @@ fn a_trace_brings_its_own_flows_and_frames() {
 #[test]
 fn values_out_of_range_are_refused_before_anything_runs() {
     let specs = [experiment::spec("occupancy").unwrap()];
-    let refused = |text: &str| {
-        resolve("x", &specs, &with(&[text]), three())
-            .unwrap_err()
-            .to_string()
-    };
+    let refused =
+        |text: &str| resolve("x", &specs, &with(&[text]), three()).unwrap_err().to_string();
     assert!(refused("frame=63").contains("64 to 9000"));
     assert!(refused("groups=many").contains("give numbers"));
     assert!(refused("match_percent=101").contains("0 to 100"));

@@ -94,11 +94,7 @@ pub fn execute(
     host: &mut dyn Host,
 ) -> Result<Ended, ResultError> {
     let mut ended = Ended::Complete;
-    let mut order = done
-        .iter()
-        .map(|sample| sample.order + 1)
-        .max()
-        .unwrap_or(0);
+    let mut order = done.iter().map(|sample| sample.order + 1).max().unwrap_or(0);
     for experiment in &run.experiments {
         let mut runner = Runner::new(run, experiment, done, store, host, order);
         runner.restore(done);
@@ -116,10 +112,7 @@ type Key = (String, String, u32, String);
 
 fn key(device: &str, trial: &str, repeat: u32, point: &Point) -> Key {
     // The words of a point are unique: its map is ordered.
-    let place = point
-        .iter()
-        .map(|(axis, at)| format!("{axis}={at} "))
-        .collect();
+    let place = point.iter().map(|(axis, at)| format!("{axis}={at} ")).collect();
     (device.to_string(), trial.to_string(), repeat, place)
 }
 
@@ -176,32 +169,16 @@ impl<'a> Runner<'a> {
             sample.experiment == experiment.name
                 && !matches!(sample.outcome, Outcome::Failed { .. })
         });
-        let done = finished
-            .map(|s| (key(&s.device, &s.trial, s.repeat, &s.point), s.clone()))
-            .collect();
+        let done =
+            finished.map(|s| (key(&s.device, &s.trial, s.repeat, &s.point), s.clone())).collect();
         let (past_s, worked_s) = (0.0, 0.0);
-        Runner {
-            run,
-            experiment,
-            store,
-            host,
-            states,
-            done,
-            order,
-            start_ns,
-            past_s,
-            worked_s,
-        }
+        Runner { run, experiment, store, host, states, done, order, start_ns, past_s, worked_s }
     }
 
     /// What earlier samples say of the devices.
     fn restore(&mut self, done: &[Sample]) {
         for sample in done.iter().filter(|s| s.experiment == self.experiment.name) {
-            let device = self
-                .run
-                .devices
-                .iter()
-                .position(|d| d.name == sample.device);
+            let device = self.run.devices.iter().position(|d| d.name == sample.device);
             if let (Some(device), Outcome::NotSupported { capability }) = (device, &sample.outcome)
             {
                 self.states[device].learn(&sample.trial, capability);
@@ -211,10 +188,7 @@ impl<'a> Runner<'a> {
 
     fn execute(&mut self, beds: &mut [Bed<'_>]) -> Result<Ended, ResultError> {
         let estimate_s = self.experiment.estimate_s;
-        self.host.progress(Event::Started {
-            experiment: &self.experiment.name,
-            estimate_s,
-        });
+        self.host.progress(Event::Started { experiment: &self.experiment.name, estimate_s });
         self.record_absent(beds)?;
         self.record_without_rules()?;
         for visit in &self.experiment.order {
@@ -255,10 +229,7 @@ impl<'a> Runner<'a> {
             if beds.get(device).is_some_and(Option::is_some) {
                 continue;
             }
-            let reason = described
-                .absent
-                .clone()
-                .unwrap_or_else(|| "it was not opened".into());
+            let reason = described.absent.clone().unwrap_or_else(|| "it was not opened".into());
             self.drop_device(device, reason, SETUP, 0, &Point::new())?;
         }
         Ok(())
@@ -276,15 +247,8 @@ impl<'a> Runner<'a> {
                 continue;
             }
             let point = setup_point(&trial.point);
-            let place = Place {
-                device,
-                trial: SETUP,
-                repeat: 0,
-                point: &point,
-            };
-            let error = DeviceError::NotSupported {
-                capability: "rules".into(),
-            };
+            let place = Place { device, trial: SETUP, repeat: 0, point: &point };
+            let error = DeviceError::NotSupported { capability: "rules".into() };
             self.record_error(&place, error)?;
         }
         Ok(())
@@ -315,11 +279,7 @@ impl<'a> Runner<'a> {
             if is_set_up.is_none() {
                 self.worked_s += estimate_s;
                 let point = setup_point(&trial.point);
-                let place = Place {
-                    trial: SETUP,
-                    point: &point,
-                    ..place
-                };
+                let place = Place { trial: SETUP, point: &point, ..place };
                 is_set_up = Some(self.set_up(beds, setup, &place)?);
             }
             self.past_s += trial_s;
@@ -336,8 +296,7 @@ impl<'a> Runner<'a> {
 
     fn is_done(&self, place: &Place<'_>) -> bool {
         let name = &self.run.devices[place.device].name;
-        self.done
-            .contains_key(&key(name, place.trial, place.repeat, place.point))
+        self.done.contains_key(&key(name, place.trial, place.repeat, place.point))
     }
 
     fn is_unable(&self, place: &Place<'_>) -> bool {
@@ -407,14 +366,10 @@ impl<'a> Runner<'a> {
         let trial = &self.experiment.trials[of];
         let name = &self.run.devices[device].name;
         let repeats = 0..self.experiment.repeats;
-        let samples = repeats.filter_map(|r| {
-            self.done
-                .get(&key(name, trial.kind.name(), r, &trial.point))
-        });
-        let values: Vec<f64> = samples
-            .filter_map(|s| s.metrics.get("throughput_pps"))
-            .map(|q| q.value)
-            .collect();
+        let samples =
+            repeats.filter_map(|r| self.done.get(&key(name, trial.kind.name(), r, &trial.point)));
+        let values: Vec<f64> =
+            samples.filter_map(|s| s.metrics.get("throughput_pps")).map(|q| q.value).collect();
         statistics::median(&values).filter(|maximum| *maximum > 0.0)
     }
 
@@ -443,10 +398,7 @@ impl<'a> Runner<'a> {
                 });
                 sample.honesty = json(&observation.honesty);
                 sample.slices = json(&observation.slices);
-                let latency = observation
-                    .latency
-                    .as_ref()
-                    .filter(|latency| !latency.0.is_empty());
+                let latency = observation.latency.as_ref().filter(|latency| !latency.0.is_empty());
                 sample.latency_tag = latency.map(|_| format!("s{}", sample.order));
                 let throughput_pps = sample.metrics.get("throughput_pps").map(|q| q.value);
                 self.keep(sample, latency).map(|()| throughput_pps)
@@ -464,21 +416,11 @@ impl<'a> Runner<'a> {
                 self.keep(sample, None)
             }
             DeviceError::BadLoad { .. } => {
-                let sample = self.sample(
-                    place,
-                    Outcome::Failed {
-                        reason: error.to_string(),
-                    },
-                );
+                let sample = self.sample(place, Outcome::Failed { reason: error.to_string() });
                 self.keep(sample, None)
             }
             _ => {
-                let Place {
-                    device,
-                    trial,
-                    repeat,
-                    point,
-                } = place;
+                let Place { device, trial, repeat, point } = place;
                 self.drop_device(*device, error.to_string(), trial, *repeat, point)
             }
         }
@@ -493,24 +435,11 @@ impl<'a> Runner<'a> {
         point: &Point,
     ) -> Result<(), ResultError> {
         self.states[device].gone = true;
-        let place = Place {
-            device,
-            trial,
-            repeat,
-            point,
-        };
-        let sample = self.sample(
-            &place,
-            Outcome::Failed {
-                reason: reason.clone(),
-            },
-        );
+        let place = Place { device, trial, repeat, point };
+        let sample = self.sample(&place, Outcome::Failed { reason: reason.clone() });
         self.keep(sample, None)?;
         let device = &self.run.devices[device].name;
-        self.host.progress(Event::Dropped {
-            device,
-            reason: &reason,
-        });
+        self.host.progress(Event::Dropped { device, reason: &reason });
         Ok(())
     }
 
@@ -539,15 +468,8 @@ impl<'a> Runner<'a> {
         self.store.append(&sample, latency)?;
         self.order += 1;
         let (done_ratio, remaining_s) = self.outlook();
-        self.host.progress(Event::Stored {
-            sample: &sample,
-            done_ratio,
-            remaining_s,
-        });
-        self.done.insert(
-            key(&sample.device, &sample.trial, sample.repeat, &sample.point),
-            sample,
-        );
+        self.host.progress(Event::Stored { sample: &sample, done_ratio, remaining_s });
+        self.done.insert(key(&sample.device, &sample.trial, sample.repeat, &sample.point), sample);
         Ok(())
     }
 
@@ -555,11 +477,7 @@ impl<'a> Runner<'a> {
     fn outlook(&mut self) -> (f64, f64) {
         let estimate_s = self.experiment.estimate_s.max(f64::MIN_POSITIVE);
         let done_ratio = (self.past_s / estimate_s).clamp(0.0, 1.0);
-        let pace = if self.worked_s > 0.0 {
-            self.elapsed_s() / self.worked_s
-        } else {
-            1.0
-        };
+        let pace = if self.worked_s > 0.0 { self.elapsed_s() / self.worked_s } else { 1.0 };
         (done_ratio, (estimate_s - self.past_s).max(0.0) * pace)
     }
 }
@@ -579,25 +497,19 @@ impl State {
 /// The coordinates of a set-up: what the traffic is plays no part in it.
 fn setup_point(point: &Point) -> Point {
     let of_setup = |axis: &str| !matches!(axis, "frame" | "flows");
-    point
-        .iter()
-        .filter(|(axis, _)| of_setup(axis))
-        .map(|(a, c)| (a.clone(), c.clone()))
-        .collect()
+    point.iter().filter(|(axis, _)| of_setup(axis)).map(|(a, c)| (a.clone(), c.clone())).collect()
 }
 
 fn refusal(report: &SetupReport) -> Option<String> {
-    let refused = report.rules_refused;
+    let (refused, asked) = (report.rules_refused, report.rules_refused + report.rules_installed);
     let said = report.refusal.as_deref().unwrap_or("no reason given");
-    (refused > 0).then(|| format!("{refused} rules refused: {said}"))
+    (refused > 0).then(|| format!("{refused} of {asked} rules refused: {said}"))
 }
 
 fn outcome(refusal: &Option<String>) -> Outcome {
     match refusal {
         None => Outcome::Measured,
-        Some(reason) => Outcome::Refused {
-            reason: reason.clone(),
-        },
+        Some(reason) => Outcome::Refused { reason: reason.clone() },
     }
 }
 

@@ -28,56 +28,24 @@ fn every_trial_is_measured_once_and_in_the_order_of_the_run() {
     let mut bench = Bench::new(vec![Nature::default()], &["groups=0,4", "rules=0,1k"], 3);
     assert_eq!(bench.execute(), Ended::Complete);
     let trials = bench.run.experiments[0].trials.len() * 3;
-    let measured = bench
-        .store
-        .samples
-        .iter()
-        .filter(|sample| sample.trial != SETUP);
+    let measured = bench.store.samples.iter().filter(|sample| sample.trial != SETUP);
     assert_eq!(measured.count(), trials);
-    let orders: Vec<u64> = bench
-        .store
-        .samples
-        .iter()
-        .map(|sample| sample.order)
-        .collect();
-    assert_eq!(
-        orders,
-        (0..bench.store.samples.len() as u64).collect::<Vec<_>>()
-    );
-    let times: Vec<u64> = bench
-        .store
-        .samples
-        .iter()
-        .map(|sample| sample.time_unix_ns)
-        .collect();
+    let orders: Vec<u64> = bench.store.samples.iter().map(|sample| sample.order).collect();
+    assert_eq!(orders, (0..bench.store.samples.len() as u64).collect::<Vec<_>>());
+    let times: Vec<u64> = bench.store.samples.iter().map(|sample| sample.time_unix_ns).collect();
     assert!(times.is_sorted());
-    assert!(
-        (bench.host.done_ratio - 1.0).abs() < 1e-9,
-        "{}",
-        bench.host.done_ratio
-    );
+    assert!((bench.host.done_ratio - 1.0).abs() < 1e-9, "{}", bench.host.done_ratio);
 }
 
 #[test]
 fn throughput_and_loss_are_those_of_the_device() {
-    let nature = Nature {
-        noise: 0.0,
-        loss_ratio: 0.01,
-        ..Nature::default()
-    };
+    let nature = Nature { noise: 0.0, loss_ratio: 0.01, ..Nature::default() };
     let mut bench = Bench::new(vec![nature], &["groups=0", "rules=1,65_536", "frame=64"], 1);
     bench.execute();
     for sample in bench.samples("saturate") {
-        let able_pps = if number(sample, "rules") > 55_705.0 {
-            1e6
-        } else {
-            10e6
-        };
+        let able_pps = if number(sample, "rules") > 55_705.0 { 1e6 } else { 10e6 };
         let throughput_pps = value(sample, "throughput_pps");
-        assert!(
-            (throughput_pps / able_pps - 0.99).abs() < 1e-3,
-            "{throughput_pps}"
-        );
+        assert!((throughput_pps / able_pps - 0.99).abs() < 1e-3, "{throughput_pps}");
         assert!((value(sample, "loss_ratio") - 0.01).abs() < 1e-4);
         assert_eq!(sample.marks, []);
     }
@@ -85,10 +53,7 @@ fn throughput_and_loss_are_those_of_the_device() {
 
 #[test]
 fn a_rate_that_hangs_on_the_maximum_is_resolved_and_stored() {
-    let nature = Nature {
-        noise: 0.0,
-        ..Nature::default()
-    };
+    let nature = Nature { noise: 0.0, ..Nature::default() };
     let mut bench = Bench::new(vec![nature], &["groups=0", "rules=1", "frame=64"], 2);
     bench.execute();
     for (trial, share) in [("latency", 0.6), ("light", 0.033333)] {
@@ -96,73 +61,42 @@ fn a_rate_that_hangs_on_the_maximum_is_resolved_and_stored() {
         assert_eq!(samples.len(), 2);
         for sample in samples {
             let load: Load = serde_json::from_value(sample.load.clone()).unwrap();
-            let Rate::Pps(pps) = load.rate else {
-                panic!("{trial} is open loop")
-            };
+            let Rate::Pps(pps) = load.rate else { panic!("{trial} is open loop") };
             assert!((pps / 10e6 - share).abs() < 1e-6, "{trial}: {pps}");
             let p50 = value(sample, "latency_ns_p50");
-            assert!(
-                (p50 - 3_500.0).abs() <= 3.5,
-                "idle, not queued, to three digits: {p50}"
-            );
+            assert!((p50 - 3_500.0).abs() <= 3.5, "idle, not queued, to three digits: {p50}");
         }
     }
-    assert!(
-        value(bench.samples("saturate")[0], "latency_ns_p50") > 100_000.0,
-        "a full ring"
-    );
+    assert!(value(bench.samples("saturate")[0], "latency_ns_p50") > 100_000.0, "a full ring");
 }
 
 #[test]
 fn a_generator_that_is_too_slow_is_marked() {
-    let nature = Nature {
-        generator_pps: 5e6,
-        stall_every: 2,
-        ..Nature::default()
-    };
+    let nature = Nature { generator_pps: 5e6, stall_every: 2, ..Nature::default() };
     let mut bench = Bench::new(vec![nature], &["groups=0", "rules=1", "frame=64"], 2);
     bench.execute();
     let marks = |sample: &&Sample| sample.marks.contains(&Mark::GeneratorLimited);
     assert!(bench.samples("saturate").iter().all(marks));
     let disturbed = |sample: &&Sample| sample.marks.contains(&Mark::Disturbed);
-    let measured = bench
-        .store
-        .samples
-        .iter()
-        .filter(|sample| sample.trial != SETUP);
+    let measured = bench.store.samples.iter().filter(|sample| sample.trial != SETUP);
     let measured: Vec<&Sample> = measured.collect();
-    assert_eq!(
-        measured.iter().copied().filter(|s| disturbed(s)).count(),
-        measured.len() / 2
-    );
+    assert_eq!(measured.iter().copied().filter(|s| disturbed(s)).count(), measured.len() / 2);
 }
 
 #[test]
 fn a_device_without_rules_says_so_once_and_the_rest_is_measured() {
     let natures = vec![
-        Nature {
-            name: "ruleless",
-            not_supported: vec!["rules"],
-            ..Nature::default()
-        },
+        Nature { name: "ruleless", not_supported: vec!["rules"], ..Nature::default() },
         Nature::default(),
     ];
     let mut bench = Bench::new(natures, &["groups=0", "rules=0,1,100", "frame=64"], 2);
     assert_eq!(bench.execute(), Ended::Complete);
-    let of: Vec<&Sample> = bench
-        .store
-        .samples
-        .iter()
-        .filter(|sample| sample.device == "ruleless")
-        .collect();
-    let refused: Vec<_> = of
-        .iter()
-        .filter(|s| matches!(s.outcome, Outcome::NotSupported { .. }))
-        .collect();
+    let of: Vec<&Sample> =
+        bench.store.samples.iter().filter(|sample| sample.device == "ruleless").collect();
+    let refused: Vec<_> =
+        of.iter().filter(|s| matches!(s.outcome, Outcome::NotSupported { .. })).collect();
     assert_eq!(refused.len(), 1);
-    let rules = Outcome::NotSupported {
-        capability: "rules".into(),
-    };
+    let rules = Outcome::NotSupported { capability: "rules".into() };
     assert_eq!(refused[0].outcome, rules);
     assert!(of.iter().filter(|s| s.outcome == Outcome::Measured).count() >= 6);
     assert_eq!(bench.devices[0].setups, 1, "it is not asked again");
@@ -170,81 +104,45 @@ fn a_device_without_rules_says_so_once_and_the_rest_is_measured() {
 
 #[test]
 fn a_device_that_finds_out_late_that_it_has_no_rules_is_not_asked_again() {
-    let natures = vec![Nature {
-        not_supported: vec!["rules"],
-        ..Nature::default()
-    }];
+    let natures = vec![Nature { not_supported: vec!["rules"], ..Nature::default() }];
     let mut bench = Bench::new(natures, &["groups=0,2", "rules=0,1,100", "frame=64"], 2);
     bench.run.devices[0].about.not_supported.clear();
     let specs = [experiment::spec("occupancy").unwrap()];
-    let overrides = Overrides {
-        repeats: Some(2),
-        ..Default::default()
-    };
+    let overrides = Overrides { repeats: Some(2), ..Default::default() };
     bench.run = resolve("x", &specs, &overrides, bench.run.devices.clone()).unwrap();
     assert_eq!(bench.execute(), Ended::Complete);
     let not_supported = |s: &&Sample| matches!(s.outcome, Outcome::NotSupported { .. });
     assert_eq!(bench.store.samples.iter().filter(not_supported).count(), 1);
-    assert!(
-        bench
-            .store
-            .samples
-            .iter()
-            .any(|s| s.outcome == Outcome::Measured)
-    );
+    assert!(bench.store.samples.iter().any(|s| s.outcome == Outcome::Measured));
 }
 
 #[test]
 fn a_device_without_latency_keeps_its_throughput() {
-    let natures = vec![Nature {
-        not_supported: vec!["latency"],
-        ..Nature::default()
-    }];
+    let natures = vec![Nature { not_supported: vec!["latency"], ..Nature::default() }];
     let mut bench = Bench::new(natures, &["groups=0", "rules=1,2", "frame=64"], 2);
     bench.execute();
     assert_eq!(bench.samples("latency").len(), 1);
     assert_eq!(bench.samples("light").len(), 1);
     // Three sweeps of group 0 ask for 2 rules counts at 10 k flows, one for five flow counts.
-    assert!(
-        bench
-            .samples("saturate")
-            .iter()
-            .all(|s| s.outcome == Outcome::Measured)
-    );
+    assert!(bench.samples("saturate").iter().all(|s| s.outcome == Outcome::Measured));
 }
 
 #[test]
 fn a_device_that_breaks_is_recorded_and_the_others_go_on() {
     let natures = vec![
-        Nature {
-            name: "frail",
-            trials_max: 3,
-            ..Nature::default()
-        },
-        Nature {
-            name: "sound",
-            ..Nature::default()
-        },
+        Nature { name: "frail", trials_max: 3, ..Nature::default() },
+        Nature { name: "sound", ..Nature::default() },
     ];
     let mut bench = Bench::new(natures, &["groups=0", "rules=0,1,100", "frame=64"], 2);
     assert_eq!(bench.execute(), Ended::Complete);
     let of = |name: &'static str| {
-        bench
-            .store
-            .samples
-            .iter()
-            .filter(move |s| s.device == name && s.trial != SETUP)
+        bench.store.samples.iter().filter(move |s| s.device == name && s.trial != SETUP)
     };
     let outcomes: Vec<&Outcome> = of("frail").map(|sample| &sample.outcome).collect();
     assert_eq!(outcomes.len(), 4);
-    let Outcome::Failed { reason } = outcomes[3] else {
-        panic!("{outcomes:?}")
-    };
+    let Outcome::Failed { reason } = outcomes[3] else { panic!("{outcomes:?}") };
     assert!(reason.contains("it went away"), "{reason}");
-    assert_eq!(
-        of("sound").count(),
-        bench.run.experiments[0].trials.len() * 2
-    );
+    assert_eq!(of("sound").count(), bench.run.experiments[0].trials.len() * 2);
     assert_eq!(bench.host.dropped, ["frail: frail failed: it went away"]);
 }
 
@@ -253,45 +151,26 @@ fn a_device_that_could_not_be_opened_is_a_failed_sample() {
     let mut bench = Bench::new(vec![Nature::default()], &["groups=0", "rules=0"], 1);
     bench.run.devices[0].absent = Some("DPDK not found: install libdpdk-dev".into());
     let done = Vec::new();
-    let ended = execute(
-        &bench.run,
-        &mut [None],
-        &done,
-        &mut bench.store,
-        &mut bench.host,
-    );
+    let ended = execute(&bench.run, &mut [None], &done, &mut bench.store, &mut bench.host);
     assert_eq!(ended.unwrap(), Ended::Complete);
     let reason = "DPDK not found: install libdpdk-dev".to_string();
-    let outcomes: Vec<_> = bench
-        .store
-        .samples
-        .iter()
-        .map(|s| s.outcome.clone())
-        .collect();
+    let outcomes: Vec<_> = bench.store.samples.iter().map(|s| s.outcome.clone()).collect();
     assert_eq!(outcomes, [Outcome::Failed { reason }]);
 }
 
 #[test]
 fn a_refused_rule_is_data_and_the_rest_is_measured() {
-    let nature = Nature {
-        capacity: 50,
-        ..Nature::default()
-    };
+    let nature = Nature { capacity: 50, ..Nature::default() };
     let mut bench = Bench::new(vec![nature], &["groups=0", "rules=100", "frame=64"], 1);
     bench.execute();
     let setups = bench.samples(SETUP);
     assert_eq!(
-        (
-            value(setups[0], "rules_installed"),
-            value(setups[0], "rules_refused")
-        ),
+        (value(setups[0], "rules_installed"), value(setups[0], "rules_refused")),
         (50.0, 50.0)
     );
     let trials = bench.samples("saturate");
-    let Outcome::Refused { reason } = &trials[0].outcome else {
-        panic!("{:?}", trials[0])
-    };
-    assert_eq!(reason, "50 rules refused: group 0 is full");
+    let Outcome::Refused { reason } = &trials[0].outcome else { panic!("{:?}", trials[0]) };
+    assert_eq!(reason, "50 of 100 rules refused: group 0 is full");
     assert!(value(trials[0], "throughput_pps") > 9e6);
 }
 
@@ -304,10 +183,7 @@ fn a_run_cut_anywhere_and_resumed_measures_the_same() {
         bench.store.samples
     };
     let keys = |samples: &[Sample]| {
-        samples
-            .iter()
-            .map(|s| key(&s.device, &s.trial, s.repeat, &s.point))
-            .collect::<Vec<_>>()
+        samples.iter().map(|s| key(&s.device, &s.trial, s.repeat, &s.point)).collect::<Vec<_>>()
     };
     for cut in [0, 1, 5, whole.len() / 2, whole.len() - 1] {
         let mut bench = Bench::new(vec![Nature::default()], &["frame=64"], 1);
@@ -330,19 +206,10 @@ fn a_run_cut_anywhere_and_resumed_measures_the_same() {
 
 #[test]
 fn what_failed_is_tried_again_on_resume() {
-    let frail = Nature {
-        trials_max: 2,
-        ..Nature::default()
-    };
+    let frail = Nature { trials_max: 2, ..Nature::default() };
     let mut bench = Bench::new(vec![frail], &["groups=0", "rules=0", "frame=64"], 1);
     bench.execute();
-    assert!(
-        bench
-            .store
-            .samples
-            .iter()
-            .any(|s| matches!(s.outcome, Outcome::Failed { .. }))
-    );
+    assert!(bench.store.samples.iter().any(|s| matches!(s.outcome, Outcome::Failed { .. })));
     bench.devices[0].nature.trials_max = u32::MAX;
     bench.host.done_ratio = 0.0;
     assert_eq!(bench.execute(), Ended::Complete);
@@ -361,17 +228,10 @@ fn a_budget_that_is_used_up_ends_the_run_after_whole_visits() {
     let mut bench = Bench::new(vec![Nature::default()], &["frame=64"], 4);
     bench.run.experiments[0].budget_s = Some(1);
     assert_eq!(bench.execute(), Ended::OutOfTime);
-    let visits: usize = bench.run.experiments[0]
-        .order
-        .iter()
-        .map(|v| v.trials.len())
-        .sum();
+    let visits: usize = bench.run.experiments[0].order.iter().map(|v| v.trials.len()).sum();
     assert!(bench.store.samples.len() < visits);
     let last = bench.store.samples.last().unwrap();
-    assert!(
-        last.time_unix_ns < 1_800_000_004_000_000_000,
-        "not much longer than asked"
-    );
+    assert!(last.time_unix_ns < 1_800_000_004_000_000_000, "not much longer than asked");
 }
 
 /// The default knees on a device of this nature: capacity, then throughput.
@@ -409,52 +269,23 @@ fn knees(nature: Nature) -> (Bench, Vec<Found>) {
 #[test]
 fn knees_are_found_where_they_are() {
     for (capacity, knee_rules) in [(65_536, 55_705), (65_536, 1_234), (60_000, 7)] {
-        let (bench, found) = knees(Nature {
-            capacity,
-            knee_rules,
-            ..Nature::default()
-        });
+        let (bench, found) = knees(Nature { capacity, knee_rules, ..Nature::default() });
         let capacity = capacity as u32;
-        assert_eq!(
-            found[0],
-            Found::Bracket {
-                low: capacity,
-                high: capacity + 1
-            }
-        );
-        let Found::Bracket { low, high } = found[1] else {
-            panic!("{found:?}")
-        };
-        assert!(
-            u64::from(low) <= knee_rules && knee_rules < u64::from(high),
-            "{low}..{high}"
-        );
+        assert_eq!(found[0], Found::Bracket { low: capacity, high: capacity + 1 });
+        let Found::Bracket { low, high } = found[1] else { panic!("{found:?}") };
+        assert!(u64::from(low) <= knee_rules && knee_rules < u64::from(high), "{low}..{high}");
         let (middle, width) = found[1].middle_and_width().unwrap();
-        assert!(
-            2.0 * width <= 0.05 * middle || high - low == 1,
-            "{middle} +- {width}"
-        );
-        assert!(
-            bench.devices[0].setups < 120,
-            "{} set-ups",
-            bench.devices[0].setups
-        );
+        assert!(2.0 * width <= 0.05 * middle || high - low == 1, "{middle} +- {width}");
+        assert!(bench.devices[0].setups < 120, "{} set-ups", bench.devices[0].setups);
     }
 }
 
 #[test]
 fn where_there_is_no_knee_none_is_found() {
-    let nature = Nature {
-        capacity: 10_000_000,
-        knee_rules: u64::MAX,
-        noise: 0.1,
-        ..Nature::default()
-    };
+    let nature =
+        Nature { capacity: 10_000_000, knee_rules: u64::MAX, noise: 0.1, ..Nature::default() };
     let (bench, found) = knees(nature);
-    assert_eq!(
-        found,
-        [Found::None { high: 131_072 }, Found::None { high: 65_536 }]
-    );
+    assert_eq!(found, [Found::None { high: 131_072 }, Found::None { high: 65_536 }]);
     assert!(bench.devices[0].setups < 10);
 }
 

@@ -79,11 +79,7 @@ pub struct Simulated {
 
 impl Simulated {
     pub fn new(nature: Nature, clock_ns: Rc<Cell<u64>>) -> Simulated {
-        let not_supported = nature
-            .not_supported
-            .iter()
-            .map(|word| word.to_string())
-            .collect();
+        let not_supported = nature.not_supported.iter().map(|word| word.to_string()).collect();
         let places = ["generator", "device", "sink"].map(|role| Place {
             role: role.into(),
             label: format!("simulated {role}"),
@@ -96,29 +92,16 @@ impl Simulated {
             not_supported,
         };
         let random = Xoshiro256PlusPlus::seed_from_u64(nature.name.len() as u64);
-        Simulated {
-            about,
-            nature,
-            setups: 0,
-            trials: 0,
-            groups: Vec::new(),
-            clock_ns,
-            random,
-        }
+        Simulated { about, nature, setups: 0, trials: 0, groups: Vec::new(), clock_ns, random }
     }
 
     /// As a run describes it.
     pub fn described(&self) -> RunDevice {
-        RunDevice {
-            name: self.about.name.clone(),
-            absent: None,
-            about: self.about.clone(),
-        }
+        RunDevice { name: self.about.name.clone(), absent: None, about: self.about.clone() }
     }
 
     fn pass(&self, time: Duration) {
-        self.clock_ns
-            .set(self.clock_ns.get() + time.as_nanos() as u64);
+        self.clock_ns.set(self.clock_ns.get() + time.as_nanos() as u64);
     }
 
     fn lacks(&self, capability: &str) -> bool {
@@ -127,10 +110,7 @@ impl Simulated {
 
     /// What the device can do in its present state.
     fn able_pps(&self) -> f64 {
-        let knee = self
-            .groups
-            .iter()
-            .any(|rules| *rules > self.nature.knee_rules);
+        let knee = self.groups.iter().any(|rules| *rules > self.nature.knee_rules);
         let behind = if knee { self.nature.behind_share } else { 1.0 };
         let chain = self.groups.len().saturating_sub(2) as i32;
         self.nature.plateau_pps * behind * self.nature.group_share.powi(chain)
@@ -145,9 +125,7 @@ impl Testbed for Simulated {
     fn setup(&mut self, setup: &Setup) -> Result<SetupReport, DeviceError> {
         self.setups += 1;
         if self.lacks("rules") && !setup.rules.is_empty() {
-            return Err(DeviceError::NotSupported {
-                capability: "rules".into(),
-            });
+            return Err(DeviceError::NotSupported { capability: "rules".into() });
         }
         self.groups.clear();
         let mut report = SetupReport::default();
@@ -157,11 +135,7 @@ impl Testbed for Simulated {
                 RuleBlock::FiveTuples { group, count, .. } => (*group as usize, u64::from(*count)),
             };
             self.groups.resize(self.groups.len().max(group + 1), 0);
-            let room = if group == 0 {
-                self.nature.capacity
-            } else {
-                u64::MAX
-            };
+            let room = if group == 0 { self.nature.capacity } else { u64::MAX };
             let taken = count.min(room - self.groups[group]);
             self.groups[group] += taken;
             report.rules_installed += taken;
@@ -179,15 +153,10 @@ impl Testbed for Simulated {
         self.trials += 1;
         if self.trials > self.nature.trials_max {
             let device = self.about.name.clone();
-            return Err(DeviceError::Broken {
-                device,
-                reason: "it went away".into(),
-            });
+            return Err(DeviceError::Broken { device, reason: "it went away".into() });
         }
         if self.lacks("latency") && load.rate != Rate::Saturate {
-            return Err(DeviceError::NotSupported {
-                capability: "latency".into(),
-            });
+            return Err(DeviceError::NotSupported { capability: "latency".into() });
         }
         self.pass(Duration::from_nanos(load.duration_ns + load.warmup_ns));
         let noise = 1.0 + self.random.random_range(-1.0..=1.0) * self.nature.noise;
@@ -227,12 +196,7 @@ impl Simulated {
             rx_missed: offered - received,
             duration_ns: load.duration_ns,
             latency: (!self.lacks("latency")).then_some(latency),
-            slices: vec![Slice {
-                offered,
-                received,
-                disturbed,
-                ..Slice::default()
-            }],
+            slices: vec![Slice { offered, received, disturbed, ..Slice::default() }],
             honesty: Honesty {
                 achieved_ratio: offered as f64 / planned.max(1) as f64,
                 balanced: true,
@@ -320,36 +284,20 @@ impl Bench {
         let devices: Vec<Simulated> = natures.into_iter().map(new).collect();
         let described: Vec<RunDevice> = devices.iter().map(Simulated::described).collect();
         let set = set.iter().map(|text| text.parse().unwrap()).collect();
-        let overrides = Overrides {
-            set,
-            repeats: Some(repeats),
-            ..Default::default()
-        };
+        let overrides = Overrides { set, repeats: Some(repeats), ..Default::default() };
         let spec = experiment::spec("occupancy").unwrap();
         let run = resolve("niclab 0.1.0", &[spec], &overrides, described).unwrap();
-        Bench {
-            run,
-            devices,
-            host,
-            store: Memory::default(),
-        }
+        Bench { run, devices, host, store: Memory::default() }
     }
 
     pub fn execute(&mut self) -> Ended {
-        let mut beds: Vec<Bed<'_>> = self
-            .devices
-            .iter_mut()
-            .map(|bed| Some(bed as &mut dyn Testbed))
-            .collect();
+        let mut beds: Vec<Bed<'_>> =
+            self.devices.iter_mut().map(|bed| Some(bed as &mut dyn Testbed)).collect();
         let done = self.store.samples.clone();
         execute(&self.run, &mut beds, &done, &mut self.store, &mut self.host).unwrap()
     }
 
     pub fn samples(&self, trial: &str) -> Vec<&Sample> {
-        self.store
-            .samples
-            .iter()
-            .filter(|sample| sample.trial == trial)
-            .collect()
+        self.store.samples.iter().filter(|sample| sample.trial == trial).collect()
     }
 }

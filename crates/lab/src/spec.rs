@@ -222,41 +222,22 @@ impl std::str::FromStr for Assignment {
     fn from_str(text: &str) -> Result<Assignment, SpecError> {
         let (name, values) = text
             .split_once('=')
-            .ok_or_else(|| SpecError::NoAssignment {
-                text: text.to_string(),
-            })?;
-        let values = Values::parse(values).map_err(|source| SpecError::BadValues {
-            name: name.to_string(),
-            source,
-        })?;
-        Ok(Assignment {
-            name: name.trim().to_string(),
-            values,
-        })
+            .ok_or_else(|| SpecError::NoAssignment { text: text.to_string() })?;
+        let values = Values::parse(values)
+            .map_err(|source| SpecError::BadValues { name: name.to_string(), source })?;
+        Ok(Assignment { name: name.trim().to_string(), values })
     }
 }
 
 /// Names that `--set` knows, and what each means.
 pub const AXES: [(&str, &str); 7] = [
-    (
-        "groups",
-        "non-root groups the rules are spread over; 0: all in group 0",
-    ),
-    (
-        "rules",
-        "rules in these groups, the default rule of each included",
-    ),
-    (
-        "match_percent",
-        "share of the traffic that matches an installed rule, percent",
-    ),
+    ("groups", "non-root groups the rules are spread over; 0: all in group 0"),
+    ("rules", "rules in these groups, the default rule of each included"),
+    ("match_percent", "share of the traffic that matches an installed rule, percent"),
     ("flows", "flows of the traffic"),
     ("frame", "frame size in bytes with FCS, or imix"),
     ("duration_ms", "measured part of a trial, one value"),
-    (
-        "warmup_ms",
-        "part before it that is never counted, one value",
-    ),
+    ("warmup_ms", "part before it that is never counted, one value"),
 ];
 
 /// Why an experiment cannot be read or resolved.
@@ -378,9 +359,7 @@ impl Overrides {
 
     /// `true` where the user chose the places to measure; he did not ask for knees elsewhere then.
     fn sets_place(&self) -> bool {
-        self.set
-            .iter()
-            .any(|set| matches!(set.name.as_str(), "groups" | "rules"))
+        self.set.iter().any(|set| matches!(set.name.as_str(), "groups" | "rules"))
     }
 }
 
@@ -393,9 +372,7 @@ fn set_axis(grid: &mut Grid, name: &str, values: &Values) -> Result<(), SpecErro
             "flows" => &mut sweep.flows,
             "frame" => &mut sweep.frame,
             _ => {
-                return Err(SpecError::UnknownAxis {
-                    name: name.to_string(),
-                });
+                return Err(SpecError::UnknownAxis { name: name.to_string() });
             }
         };
         *axis = values.clone();
@@ -421,17 +398,11 @@ mod tests {
     #[test]
     fn an_assignment_is_read_or_refused_with_the_right_form() {
         let set: Assignment = "rules=0,1k".parse().unwrap();
-        assert_eq!(
-            (set.name.as_str(), set.values.to_string().as_str()),
-            ("rules", "0,1000")
-        );
+        assert_eq!((set.name.as_str(), set.values.to_string().as_str()), ("rules", "0,1000"));
         let error = "rules".parse::<Assignment>().unwrap_err().to_string();
         assert!(error.contains("write NAME=VALUES"), "{error}");
         let error = "rules=[9-1]".parse::<Assignment>().unwrap_err().to_string();
-        assert!(
-            error.contains("--set rules: `[9-1]` is no range"),
-            "{error}"
-        );
+        assert!(error.contains("--set rules: `[9-1]` is no range"), "{error}");
     }
 
     #[test]
@@ -452,30 +423,14 @@ mod tests {
             ..Default::default()
         };
         let grid = set("rules=7").applied(&spec.reduced).unwrap();
-        assert!(
-            grid.sweep
-                .iter()
-                .all(|sweep| sweep.rules == Values::number(7))
-        );
+        assert!(grid.sweep.iter().all(|sweep| sweep.rules == Values::number(7)));
         assert_eq!((grid.repeats, grid.knee.len()), (2, 0));
         let grid = set("flows=7").applied(&spec.reduced).unwrap();
         assert_eq!(grid.knee, spec.reduced.knee);
-        assert_eq!(
-            set("duration_ms=9")
-                .applied(&spec.reduced)
-                .unwrap()
-                .duration_ms,
-            9
-        );
-        let error = set("rulez=7")
-            .applied(&spec.reduced)
-            .unwrap_err()
-            .to_string();
+        assert_eq!(set("duration_ms=9").applied(&spec.reduced).unwrap().duration_ms, 9);
+        let error = set("rulez=7").applied(&spec.reduced).unwrap_err().to_string();
         assert!(error.contains("groups, rules, match_percent"), "{error}");
-        let error = set("duration_ms=1,2")
-            .applied(&spec.reduced)
-            .unwrap_err()
-            .to_string();
+        let error = set("duration_ms=1,2").applied(&spec.reduced).unwrap_err().to_string();
         assert!(error.contains("give one number"), "{error}");
     }
 }

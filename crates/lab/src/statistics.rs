@@ -75,22 +75,10 @@ pub fn estimate(values: &[f64]) -> Option<Estimate> {
     let repeats = sorted.len();
     let median = median_of_sorted(&sorted);
     Some(match interval_rank(repeats) {
-        None => Estimate {
-            median,
-            low: first,
-            high: last,
-            repeats,
-            ends: Ends::Range,
-        },
+        None => Estimate { median, low: first, high: last, repeats, ends: Ends::Range },
         Some(rank) => {
             let (low, high) = (sorted[rank - 1], sorted[repeats - rank]);
-            Estimate {
-                median,
-                low,
-                high,
-                repeats,
-                ends: Ends::Interval,
-            }
+            Estimate { median, low, high, repeats, ends: Ends::Interval }
         }
     })
 }
@@ -104,10 +92,7 @@ pub fn median(values: &[f64]) -> Option<f64> {
 /// side by side differ by, whatever both did over time. Pairs without a positive denominator are
 /// no pairs.
 pub fn paired_ratio(numerators: &[f64], denominators: &[f64]) -> Option<Estimate> {
-    let pairs = numerators
-        .iter()
-        .zip(denominators)
-        .filter(|(_, d)| **d > 0.0);
+    let pairs = numerators.iter().zip(denominators).filter(|(_, d)| **d > 0.0);
     let ratios: Vec<f64> = pairs.map(|(n, d)| n / d).collect();
     estimate(&ratios)
 }
@@ -151,9 +136,7 @@ pub fn merged<'a>(latencies: impl IntoIterator<Item = &'a Latency>) -> Latency {
         // read from a file with other bounds is recorded value by value.
         if all.0.add(&latency.0).is_err() {
             for step in latency.0.iter_recorded() {
-                let value = step
-                    .value_iterated_to()
-                    .min(niclab_load::histogram::LATENCY_NS_MAX);
+                let value = step.value_iterated_to().min(niclab_load::histogram::LATENCY_NS_MAX);
                 all.0.saturating_record_n(value, step.count_at_value());
             }
         }
@@ -170,9 +153,8 @@ pub fn is_bimodal(values: &[f64]) -> bool {
     let sorted = sorted(values);
     let smallest = (sorted.len() / 5).max(2);
     let splits = smallest..=sorted.len() - smallest;
-    let best = splits
-        .map(|at| Split::new(&sorted, at))
-        .min_by(|a, b| a.within.total_cmp(&b.within));
+    let best =
+        splits.map(|at| Split::new(&sorted, at)).min_by(|a, b| a.within.total_cmp(&b.within));
     let Some(best) = best else { return false };
     let far = best.distance > MODE_DISTANCE_MIN * median_of_sorted(&sorted).abs();
     far && best.distance * 2f64.sqrt() > ASHMAN_D_MIN * best.spread
@@ -215,10 +197,7 @@ pub fn drifts(values: &[f64]) -> bool {
     }
     let mut score = 0.0;
     for (i, early) in values.iter().enumerate() {
-        score += values[i + 1..]
-            .iter()
-            .map(|late| direction(late - early))
-            .sum::<f64>();
+        score += values[i + 1..].iter().map(|late| direction(late - early)).sum::<f64>();
     }
     let variance = kendall_variance(values);
     variance > 0.0 && (score.abs() - 1.0) / variance.sqrt() > DRIFT_Z_MIN
@@ -226,21 +205,14 @@ pub fn drifts(values: &[f64]) -> bool {
 
 /// -1, 0 or 1.
 fn direction(difference: f64) -> f64 {
-    if difference == 0.0 {
-        0.0
-    } else {
-        difference.signum()
-    }
+    if difference == 0.0 { 0.0 } else { difference.signum() }
 }
 
 /// Variance of Kendall's score where there is no drift, less what ties take away.
 fn kendall_variance(values: &[f64]) -> f64 {
     let part = |n: usize| (n * (n - 1) * (2 * n + 5)) as f64 / 18.0;
     let sorted = sorted(values);
-    let ties: f64 = sorted
-        .chunk_by(|a, b| a == b)
-        .map(|tied| part(tied.len()))
-        .sum();
+    let ties: f64 = sorted.chunk_by(|a, b| a == b).map(|tied| part(tied.len())).sum();
     part(values.len()) - ties
 }
 

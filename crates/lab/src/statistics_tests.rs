@@ -18,14 +18,7 @@ fn normal(mean: f64, deviation: f64, count: usize, seed: u64) -> Vec<f64> {
 #[test]
 fn ranks_are_those_of_the_published_tables() {
     // Conover, Practical Nonparametric Statistics, table of the binomial with p = 1/2.
-    let table = [
-        (5, None),
-        (6, Some(1)),
-        (8, Some(1)),
-        (9, Some(2)),
-        (12, Some(3)),
-        (20, Some(6)),
-    ];
+    let table = [(5, None), (6, Some(1)), (8, Some(1)), (9, Some(2)), (12, Some(3)), (20, Some(6))];
     for (count, rank) in table {
         assert_eq!(interval_rank(count), rank, "{count} values");
     }
@@ -37,19 +30,13 @@ fn ranks_are_those_of_the_published_tables() {
 fn a_median_has_its_interval_or_says_that_it_has_none() {
     assert_eq!(estimate(&[]), None);
     let few = estimate(&[3.0, 1.0, 2.0]).unwrap();
-    assert_eq!(
-        (few.median, few.low, few.high, few.ends),
-        (2.0, 1.0, 3.0, Ends::Range)
-    );
+    assert_eq!((few.median, few.low, few.high, few.ends), (2.0, 1.0, 3.0, Ends::Range));
     assert_eq!(few.interval(), None);
     let even = estimate(&[6.0, 1.0, 5.0, 2.0, 4.0, 3.0]).unwrap();
     assert_eq!((even.median, even.interval()), (3.5, Some((1.0, 6.0))));
     let nine: Vec<f64> = (1..=9).map(f64::from).collect();
     assert_eq!(estimate(&nine).unwrap().interval(), Some((2.0, 8.0)));
-    assert_eq!(
-        estimate(&nine).unwrap().scaled(2.0).interval(),
-        Some((4.0, 16.0))
-    );
+    assert_eq!(estimate(&nine).unwrap().scaled(2.0).interval(), Some((4.0, 16.0)));
 }
 
 #[test]
@@ -112,9 +99,7 @@ fn two_modes_are_seen_and_one_is_not_split() {
         assert!(false_alarms <= 15, "{count} values: {false_alarms} of 500");
         let mut random = random(count as u64);
         let uniform = (0..500).filter(|_| {
-            let values: Vec<f64> = (0..count)
-                .map(|_| random.random_range(50.0..150.0))
-                .collect();
+            let values: Vec<f64> = (0..count).map(|_| random.random_range(50.0..150.0)).collect();
             is_bimodal(&values)
         });
         let false_alarms = uniform.count();
@@ -134,10 +119,7 @@ fn a_gap_of_no_consequence_or_a_lone_value_is_no_mode() {
     assert!(!is_bimodal(&[100.0, 100.1, 100.0, 103.0, 103.1, 103.0]));
     assert!(is_bimodal(&[100.0, 100.1, 100.0, 113.0, 113.1, 113.0]));
     assert!(!is_bimodal(&[100.0, 101.0, 102.0, 101.0, 100.0, 300.0]));
-    assert!(
-        !is_bimodal(&[100.0, 100.0, 100.0, 200.0, 200.0]),
-        "too few to tell"
-    );
+    assert!(!is_bimodal(&[100.0, 100.0, 100.0, 200.0, 200.0]), "too few to tell");
     assert!(!is_bimodal(&[5.0; 12]));
 }
 
@@ -147,21 +129,12 @@ fn drift_is_seen_and_chance_is_not_blamed() {
     assert!(drifts(&[6.0, 5.0, 4.0, 3.0, 2.0, 1.0]));
     assert!(!drifts(&[1.0, 2.0, 3.0, 4.0, 5.0]), "too few to tell");
     assert!(!drifts(&[7.0; 10]));
-    assert!(
-        !drifts(&[1.0, 2.0, 3.0, 4.0, 6.0, 5.0]),
-        "one swap in six may be chance"
-    );
-    let chance = (0..2_000)
-        .filter(|&seed| drifts(&normal(100.0, 5.0, 12, seed)))
-        .count();
+    assert!(!drifts(&[1.0, 2.0, 3.0, 4.0, 6.0, 5.0]), "one swap in six may be chance");
+    let chance = (0..2_000).filter(|&seed| drifts(&normal(100.0, 5.0, 12, seed))).count();
     assert!((1..=40).contains(&chance), "{chance} of 2000 at 1 %");
     let steady = (0..200).filter(|&seed| {
         let noise = normal(0.0, 1.0, 20, seed);
-        let values: Vec<f64> = noise
-            .iter()
-            .enumerate()
-            .map(|(i, n)| i as f64 * 0.3 + n)
-            .collect();
+        let values: Vec<f64> = noise.iter().enumerate().map(|(i, n)| i as f64 * 0.3 + n).collect();
         drifts(&values)
     });
     let steady = steady.count();

@@ -14,7 +14,7 @@ use crate::findings;
 use crate::run::{ExperimentRun, Run, RunDevice};
 use crate::words;
 
-pub use knees::FoundKnee;
+pub(crate) use knees::FoundKnee;
 
 /// What the data of an experiment come to, before it is worded or drawn.
 pub(crate) struct Results<'a> {
@@ -38,15 +38,8 @@ pub fn summarize(run: &Run, samples: &[Sample], latencies: &Latencies) -> Summar
     let mut summary = Summary {
         schema: SCHEMA,
         program: run.program.clone(),
-        devices: run
-            .devices
-            .iter()
-            .map(|device| describe(device, samples))
-            .collect(),
-        partial: run
-            .experiments
-            .iter()
-            .any(|experiment| is_partial(run, experiment, samples)),
+        devices: run.devices.iter().map(|device| describe(device, samples)).collect(),
+        partial: run.experiments.iter().any(|experiment| is_partial(run, experiment, samples)),
         ..Summary::default()
     };
     let times = || samples.iter().map(|sample| sample.time_unix_ns);
@@ -57,14 +50,7 @@ pub fn summarize(run: &Run, samples: &[Sample], latencies: &Latencies) -> Summar
     for experiment in &run.experiments {
         let cells = Cells::new(&experiment.name, samples);
         let knees = knees::found(run, experiment, &cells, samples);
-        let results = Results {
-            run,
-            experiment,
-            cells,
-            knees,
-            latencies,
-            samples,
-        };
+        let results = Results { run, experiment, cells, knees, latencies, samples };
         summary.experiments.push(draw(&results));
         summary.findings.extend(findings::findings(&results));
         summary.warnings.extend(warnings(&results));
@@ -81,13 +67,7 @@ fn draw(results: &Results<'_>) -> ExperimentSummary {
     ExperimentSummary {
         name: results.experiment.name.clone(),
         question: results.experiment.question.clone(),
-        testbeds: results
-            .run
-            .devices
-            .iter()
-            .filter(measured)
-            .map(testbed)
-            .collect(),
+        testbeds: results.run.devices.iter().filter(measured).map(testbed).collect(),
         figures: figures::figures(results),
         tables: tables::tables(results),
     }
@@ -102,19 +82,11 @@ fn testbed(device: &RunDevice) -> TestbedSummary {
     let caption = "Frames go to queue 0 of the device; the function there swaps the MAC addresses \
                    and sends them back."
         .into();
-    TestbedSummary {
-        device: device.name.clone(),
-        boxes: boxes.collect(),
-        caption,
-    }
+    TestbedSummary { device: device.name.clone(), boxes: boxes.collect(), caption }
 }
 
 fn describe(device: &RunDevice, samples: &[Sample]) -> DeviceSummary {
-    let facts = device
-        .about
-        .facts
-        .iter()
-        .map(|fact| (fact.name.clone(), fact.value.clone()));
+    let facts = device.about.facts.iter().map(|fact| (fact.name.clone(), fact.value.clone()));
     let mut not_supported = device.about.not_supported.clone();
     for sample in samples.iter().filter(|sample| sample.device == device.name) {
         if let Outcome::NotSupported { capability } = &sample.outcome {
@@ -123,11 +95,7 @@ fn describe(device: &RunDevice, samples: &[Sample]) -> DeviceSummary {
     }
     not_supported.sort();
     not_supported.dedup();
-    DeviceSummary {
-        device: device.name.clone(),
-        facts: facts.collect(),
-        not_supported,
-    }
+    DeviceSummary { device: device.name.clone(), facts: facts.collect(), not_supported }
 }
 
 /// `true` where a trial that nothing prevented is missing.
@@ -138,23 +106,12 @@ fn is_partial(run: &Run, experiment: &ExperimentRun, samples: &[Sample]) -> bool
         device.absent.is_some()
             || of.any(|s| !matches!(s.outcome, Outcome::Measured | Outcome::Refused { .. }))
     };
-    let free: Vec<bool> = run
-        .devices
-        .iter()
-        .map(|device| !prevented(device))
-        .collect();
+    let free: Vec<bool> = run.devices.iter().map(|device| !prevented(device)).collect();
     let visits = experiment.order.iter().filter(|visit| free[visit.device]);
     let planned: usize = visits.map(|visit| visit.trials.len()).sum();
-    let names: Vec<&str> = experiment
-        .trials
-        .iter()
-        .map(|trial| trial.kind.name())
-        .collect();
+    let names: Vec<&str> = experiment.trials.iter().map(|trial| trial.kind.name()).collect();
     let is_free = |sample: &&Sample| {
-        run.devices
-            .iter()
-            .zip(&free)
-            .any(|(device, free)| *free && device.name == sample.device)
+        run.devices.iter().zip(&free).any(|(device, free)| *free && device.name == sample.device)
     };
     let of_sweep =
         |s: &&Sample| s.experiment == experiment.name && names.contains(&s.trial.as_str());
@@ -172,11 +129,7 @@ fn warnings(results: &Results<'_>) -> Vec<String> {
         });
         let mut reasons: Vec<&str> = reasons.collect();
         reasons.dedup();
-        warnings.extend(
-            reasons
-                .iter()
-                .map(|reason| format!("{}: {reason}", device.name)),
-        );
+        warnings.extend(reasons.iter().map(|reason| format!("{}: {reason}", device.name)));
         warnings.extend(mark_warnings(results, &device.name));
     }
     warnings
@@ -192,26 +145,11 @@ fn mark_warnings(results: &Results<'_>, device: &str) -> Vec<String> {
         .collect();
     let count = |mark| of.iter().filter(|marks| marks.contains(&mark)).count();
     let sentences = [
-        (
-            Mark::GeneratorLimited,
-            "show the generator's limit: the device can do at least that",
-        ),
-        (
-            Mark::Disturbed,
-            "met stalls of the machine longer than the ring covers",
-        ),
-        (
-            Mark::Unbalanced,
-            "have counters that do not add up: do not trust them",
-        ),
-        (
-            Mark::FewSamples,
-            "have too few repeats for an interval: bars show smallest and largest",
-        ),
-        (
-            Mark::Bimodal,
-            "have repeats in two separate groups: the median stands for neither",
-        ),
+        (Mark::GeneratorLimited, "show the generator's limit: the device can do at least that"),
+        (Mark::Disturbed, "met stalls of the machine longer than the ring covers"),
+        (Mark::Unbalanced, "have counters that do not add up: do not trust them"),
+        (Mark::FewSamples, "have too few repeats for an interval: bars show smallest and largest"),
+        (Mark::Bimodal, "have repeats in two separate groups: the median stands for neither"),
         (Mark::Drift, "rise or fall steadily over the run"),
     ];
     let seen = sentences.iter().map(|(mark, text)| (count(*mark), text));
@@ -222,11 +160,7 @@ fn mark_warnings(results: &Results<'_>, device: &str) -> Vec<String> {
 
 /// The metric that a trial is made for.
 pub(crate) fn main_metric(trial: &str) -> &'static str {
-    if trial == "saturate" {
-        "throughput_pps"
-    } else {
-        "latency_ns_p50"
-    }
+    if trial == "saturate" { "throughput_pps" } else { "latency_ns_p50" }
 }
 
 #[cfg(test)]

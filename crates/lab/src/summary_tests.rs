@@ -13,27 +13,14 @@ fn bench(natures: Vec<Nature>, repeats: u32) -> (Bench, Summary) {
 }
 
 fn figure<'a>(summary: &'a Summary, id: &str) -> &'a Figure {
-    summary.experiments[0]
-        .figures
-        .iter()
-        .find(|figure| figure.id == id)
-        .unwrap()
+    summary.experiments[0].figures.iter().find(|figure| figure.id == id).unwrap()
 }
 
 #[test]
 fn every_figure_of_the_experiment_is_drawn_from_the_samples() {
-    let (_, summary) = bench(
-        vec![Nature {
-            noise: 0.0,
-            ..Nature::default()
-        }],
-        6,
-    );
-    let ids: Vec<&str> = summary.experiments[0]
-        .figures
-        .iter()
-        .map(|figure| figure.id.as_str())
-        .collect();
+    let (_, summary) = bench(vec![Nature { noise: 0.0, ..Nature::default() }], 6);
+    let ids: Vec<&str> =
+        summary.experiments[0].figures.iter().map(|figure| figure.id.as_str()).collect();
     let expected = [
         "occupancy-throughput-group0-64",
         "occupancy-throughput-groups-64",
@@ -55,10 +42,7 @@ fn every_figure_of_the_experiment_is_drawn_from_the_samples() {
     assert_eq!(root.knees.len(), 2, "capacity and throughput");
     let chain = figure(&summary, "occupancy-throughput-chain");
     let curve = &chain.series[0].points;
-    assert_eq!(
-        curve.iter().map(|p| p.x).collect::<Vec<_>>(),
-        [1.0, 2.0, 4.0, 8.0, 16.0]
-    );
+    assert_eq!(curve.iter().map(|p| p.x).collect::<Vec<_>>(), [1.0, 2.0, 4.0, 8.0, 16.0]);
     assert!((curve[4].y - 10.0 * 0.1 * 0.9f64.powi(15)).abs() < 0.3 || curve[4].y > 2.0);
     let flows = figure(&summary, "occupancy-throughput-flows");
     assert_eq!(flows.series.len(), 2);
@@ -75,25 +59,13 @@ fn published_curves_stand_beside_ours_and_are_marked() {
     assert_eq!((root.y.unit.as_str(), root.series.len()), ("Gbps", 2));
     assert!(!root.series[0].published && root.series[1].published);
     // 10 Gbps L1 at 1500 B: 9.87 Gbps L2.
-    assert!(
-        (root.series[0].points[0].y - 9.868).abs() < 0.01,
-        "{:?}",
-        root.series[0].points[0]
-    );
+    assert!((root.series[0].points[0].y - 9.868).abs() < 0.01, "{:?}", root.series[0].points[0]);
     assert!((root.series[1].points[0].y - 98.86).abs() < 1e-9);
     let latency = figure(&summary, "occupancy-latency-group0");
     let published = latency.series.last().unwrap();
     assert!(published.published && published.shape == Shape::Box);
-    assert!(
-        (published.points.last().unwrap().y / 156_000.0 - 1.0).abs() < 0.02,
-        "156 ms in us"
-    );
-    assert!(
-        !figure(&summary, "occupancy-throughput-group0-64")
-            .series
-            .iter()
-            .any(|s| s.published)
-    );
+    assert!((published.points.last().unwrap().y / 156_000.0 - 1.0).abs() < 0.02, "156 ms in us");
+    assert!(!figure(&summary, "occupancy-throughput-group0-64").series.iter().any(|s| s.published));
 }
 
 #[test]
@@ -109,23 +81,13 @@ fn boxes_are_of_merged_histograms() {
     let cdf = figure(&summary, "occupancy-latency-cdf");
     assert_eq!(cdf.series.len(), 2);
     let points = &cdf.series[0].points;
-    assert!(
-        points
-            .windows(2)
-            .all(|w| w[0].x < w[1].x && w[0].y < w[1].y)
-    );
+    assert!(points.windows(2).all(|w| w[0].x < w[1].x && w[0].y < w[1].y));
     assert!((points.last().unwrap().y - 1.0).abs() < 1e-9);
 }
 
 #[test]
 fn error_bars_are_the_interval_of_the_repeats() {
-    let (bench, summary) = bench(
-        vec![Nature {
-            noise: 0.2,
-            ..Nature::default()
-        }],
-        6,
-    );
+    let (bench, summary) = bench(vec![Nature { noise: 0.2, ..Nature::default() }], 6);
     let point = &figure(&summary, "occupancy-throughput-group0-64").series[0].points[0];
     let of = |s: &&Sample| {
         let number = |axis: &str| s.point[axis].to_string();
@@ -133,13 +95,8 @@ fn error_bars_are_the_interval_of_the_repeats() {
             && (number("groups"), number("rules")) == ("0".into(), "0".into())
             && (number("flows"), number("frame")) == ("10000".into(), "64".into())
     };
-    let mut values: Vec<f64> = bench
-        .store
-        .samples
-        .iter()
-        .filter(of)
-        .map(|s| s.metrics["throughput_pps"].value)
-        .collect();
+    let mut values: Vec<f64> =
+        bench.store.samples.iter().filter(of).map(|s| s.metrics["throughput_pps"].value).collect();
     values.sort_by(f64::total_cmp);
     assert_eq!(values.len(), 6);
     assert!((point.low.unwrap() - values[0] / 1e6).abs() < 1e-9);
@@ -164,63 +121,28 @@ fn a_run_cut_short_is_partial_and_says_so() {
 #[test]
 fn warnings_count_the_marked_points() {
     let natures = vec![
-        Nature {
-            name: "slow",
-            generator_pps: 5e6,
-            ..Nature::default()
-        },
-        Nature {
-            name: "frail",
-            trials_max: 5,
-            ..Nature::default()
-        },
+        Nature { name: "slow", generator_pps: 5e6, ..Nature::default() },
+        Nature { name: "frail", trials_max: 5, ..Nature::default() },
     ];
     let (_, summary) = bench(natures, 3);
-    let has = |part: &str| {
-        summary
-            .warnings
-            .iter()
-            .any(|warning| warning.contains(part))
-    };
+    let has = |part: &str| summary.warnings.iter().any(|warning| warning.contains(part));
     assert!(has("show the generator's limit"), "{:?}", summary.warnings);
     assert!(has("have too few repeats"), "{:?}", summary.warnings);
-    assert!(
-        has("frail: frail failed: it went away"),
-        "{:?}",
-        summary.warnings
-    );
+    assert!(has("frail: frail failed: it went away"), "{:?}", summary.warnings);
     assert!(!summary.partial, "a device that broke is no run cut short");
 }
 
 #[test]
 fn tables_have_a_row_for_each_point() {
     let (bench, summary) = bench(vec![Nature::default()], 1);
-    let table = |id: &str| {
-        summary.experiments[0]
-            .tables
-            .iter()
-            .find(|table| table.id == id)
-            .unwrap()
-    };
+    let table =
+        |id: &str| summary.experiments[0].tables.iter().find(|table| table.id == id).unwrap();
     let trials = &bench.run.experiments[0].trials;
-    let saturate = trials
-        .iter()
-        .filter(|trial| trial.kind.name() == "saturate")
-        .count();
+    let saturate = trials.iter().filter(|trial| trial.kind.name() == "saturate").count();
     assert_eq!(table("occupancy-throughput").rows.len(), saturate);
-    assert_eq!(
-        table("occupancy-latency").rows.len(),
-        trials.len() - saturate
-    );
+    assert_eq!(table("occupancy-latency").rows.len(), trials.len() - saturate);
     for table in &summary.experiments[0].tables {
-        assert!(
-            table
-                .rows
-                .iter()
-                .all(|row| row.len() == table.columns.len()),
-            "{}",
-            table.id
-        );
+        assert!(table.rows.iter().all(|row| row.len() == table.columns.len()), "{}", table.id);
     }
     assert_eq!(table("occupancy-knees").rows[0][3], "65,536");
 }
@@ -234,11 +156,7 @@ fn a_summary_survives_its_file() {
     assert!(summary.duration_s > 1.0);
     let testbed = &summary.experiments[0].testbeds[0];
     assert_eq!(
-        testbed
-            .boxes
-            .iter()
-            .map(|b| b.role.as_str())
-            .collect::<Vec<_>>(),
+        testbed.boxes.iter().map(|b| b.role.as_str()).collect::<Vec<_>>(),
         ["generator", "device", "sink"]
     );
 }

@@ -78,11 +78,7 @@ fn parse_range(item: &str, range: &str) -> Result<Vec<Coordinate>, ValuesError> 
     } else {
         let (low, rest) = range.split_once('-').ok_or_else(bad)?;
         let (high, step) = rest.split_once('#').unwrap_or((rest, "1"));
-        (
-            low,
-            high,
-            Step::Add(count(step).filter(|s| *s > 0).ok_or_else(bad)?),
-        )
+        (low, high, Step::Add(count(step).filter(|s| *s > 0).ok_or_else(bad)?))
     };
     let (low, high) = (count(low).ok_or_else(bad)?, count(high).ok_or_else(bad)?);
     if low > high || (step == Step::Double && low == 0) {
@@ -93,10 +89,7 @@ fn parse_range(item: &str, range: &str) -> Result<Vec<Coordinate>, ValuesError> 
         Step::Double => value.checked_mul(2),
     };
     let all = std::iter::successors(Some(low), next).take_while(|value| *value <= high);
-    let values: Vec<_> = all
-        .take(VALUES_MAX + 1)
-        .map(|v| Coordinate::Number(v as f64))
-        .collect();
+    let values: Vec<_> = all.take(VALUES_MAX + 1).map(|v| Coordinate::Number(v as f64)).collect();
     if values.len() > VALUES_MAX {
         return Err(ValuesError::TooMany { text: item.into() });
     }
@@ -127,11 +120,7 @@ pub fn count(text: &str) -> Option<u64> {
     if !digits.starts_with(|c: char| c.is_ascii_digit()) {
         return None;
     }
-    digits
-        .replace('_', "")
-        .parse::<u64>()
-        .ok()?
-        .checked_mul(factor)
+    digits.replace('_', "").parse::<u64>().ok()?.checked_mul(factor)
 }
 
 /// As typed: values between commas.
@@ -160,9 +149,7 @@ impl<'de> Visitor<'de> for Typed {
 
     fn visit_i64<E: de::Error>(self, number: i64) -> Result<Values, E> {
         let unsigned = u64::try_from(number);
-        unsigned
-            .map(Values::number)
-            .map_err(|_| E::custom("a value cannot be negative"))
+        unsigned.map(Values::number).map_err(|_| E::custom("a value cannot be negative"))
     }
 
     fn visit_str<E: de::Error>(self, text: &str) -> Result<Values, E> {
@@ -206,9 +193,7 @@ mod tests {
     fn what_is_no_value_is_refused_with_the_right_form() {
         check("", "a value is missing");
         check("1,,2", "a value is missing");
-        for bad in [
-            "[1-8", "[8-1]", "[1-8#0]", "[0*8]", "[a-b]", "[5]", "[1-8#x]",
-        ] {
+        for bad in ["[1-8", "[8-1]", "[1-8#0]", "[0*8]", "[a-b]", "[5]", "[1-8#x]"] {
             check(bad, &format!("`{bad}` is no range"));
         }
         check("[0-4M]", "`[0-4M]` has more than 10000 values");
@@ -226,11 +211,6 @@ mod tests {
         assert_eq!(read("a = 64").unwrap(), "64");
         assert_eq!(read("a = [64, \"imix,1k\"]").unwrap(), "64,imix,1000");
         assert!(read("a = -1").unwrap_err().to_string().contains("negative"));
-        assert!(
-            read("a = true")
-                .unwrap_err()
-                .to_string()
-                .contains("values such as")
-        );
+        assert!(read("a = true").unwrap_err().to_string().contains("values such as"));
     }
 }

@@ -21,9 +21,7 @@ pub fn whole(value: f64) -> String {
 
 /// Commas between the thousands.
 fn grouped(text: &str) -> String {
-    let (number, fraction) = text
-        .split_once('.')
-        .map_or((text, None), |(n, f)| (n, Some(f)));
+    let (number, fraction) = text.split_once('.').map_or((text, None), |(n, f)| (n, Some(f)));
     let mut out = String::new();
     let digits = number.trim_start_matches('-').len();
     for (at, digit) in number.trim_start_matches('-').chars().enumerate() {
@@ -90,11 +88,7 @@ fn civil(days: i64) -> (i64, i64, i64) {
     let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
     let shifted = (5 * day_of_year + 2) / 153;
     let day = day_of_year - (153 * shifted + 2) / 5 + 1;
-    let month = if shifted < 10 {
-        shifted + 3
-    } else {
-        shifted - 9
-    };
+    let month = if shifted < 10 { shifted + 3 } else { shifted - 9 };
     (year_of_era + era * 400 + i64::from(month <= 2), month, day)
 }
 
@@ -121,10 +115,7 @@ mod tests {
         assert_eq!(whole(65_536.0), "65,536");
         assert_eq!(pps(12_345_678.0), "12.3 Mpps");
         assert_eq!(pps(8_300.0), "8.30 kpps");
-        assert_eq!(
-            [time(830.0), time(12_340.0), time(4.56e6)],
-            ["830 ns", "12.3 us", "4.56 ms"]
-        );
+        assert_eq!([time(830.0), time(12_340.0), time(4.56e6)], ["830 ns", "12.3 us", "4.56 ms"]);
         assert_eq!(percent(0.972), "97.2 %");
     }
 
@@ -133,13 +124,7 @@ mod tests {
         assert_eq!(time_of_day(0), "1970-01-01T00:00:00Z");
         assert_eq!(time_of_day(951_782_399_000_000_000), "2000-02-28T23:59:59Z");
         assert_eq!(time_of_day(951_868_799_000_000_000), "2000-02-29T23:59:59Z");
-        assert_eq!(
-            time_of_day(1_795_224_896_123_456_789),
-            "2026-11-21T01:34:56Z"
-        );
-        assert_eq!(
-            time_of_day(1_735_689_599_000_000_000),
-            "2024-12-31T23:59:59Z"
-        );
+        assert_eq!(time_of_day(1_795_224_896_123_456_789), "2026-11-21T01:34:56Z");
+        assert_eq!(time_of_day(1_735_689_599_000_000_000), "2024-12-31T23:59:59Z");
     }
 }

@@ -61,12 +61,7 @@ impl Runner<'_> {
         rules: u32,
     ) -> Result<Option<bool>, ResultError> {
         let point = capacity_point(knee, rules);
-        let place = Place {
-            device,
-            trial: CAPACITY,
-            repeat: 0,
-            point: &point,
-        };
+        let place = Place { device, trial: CAPACITY, repeat: 0, point: &point };
         if !self.is_done(&place) {
             if self.end().is_some() {
                 return Ok(None);
@@ -106,12 +101,7 @@ impl Runner<'_> {
                 two.reverse();
             }
             for (trial, installed) in two {
-                let place = Place {
-                    device,
-                    trial,
-                    repeat: pair,
-                    point: &point,
-                };
+                let place = Place { device, trial, repeat: pair, point: &point };
                 if !self.probe(beds, knee, &place, installed)? {
                     return Ok(None);
                 }
@@ -141,11 +131,7 @@ impl Runner<'_> {
         }
         let at = knee.place.with_rules(rules);
         let setup_point = super::setup_point(&at.point());
-        let set_up = Place {
-            trial: super::SETUP,
-            point: &setup_point,
-            ..*place
-        };
+        let set_up = Place { trial: super::SETUP, point: &setup_point, ..*place };
         if !self.set_up(beds, &at.setup(knee.seed, 64), &set_up)? || self.end().is_some() {
             return Ok(false);
         }
@@ -157,10 +143,7 @@ impl Runner<'_> {
     fn throughput_pps(&self, device: usize, trial: &str, pair: u32, point: &Point) -> Option<f64> {
         let name = &self.run.devices[device].name;
         let sample = self.done.get(&super::key(name, trial, pair, point))?;
-        sample
-            .metrics
-            .get("throughput_pps")
-            .map(|quantity| quantity.value)
+        sample.metrics.get("throughput_pps").map(|quantity| quantity.value)
     }
 
     fn knee_point(&self, knee: &Knee, rules: u32) -> Point {
@@ -177,12 +160,7 @@ impl Runner<'_> {
 /// The bisection of a knee with the questions answered by `is_in_front`.
 pub(crate) fn bracket(knee: &Knee, is_in_front: impl FnMut(u32) -> Option<bool>) -> Found {
     let low = knee::rules_min(&knee.spec);
-    knee::bisect(
-        low,
-        knee.spec.rules_max.max(low + 1),
-        knee.spec.width,
-        is_in_front,
-    )
+    knee::bisect(low, knee.spec.rules_max.max(low + 1), knee.spec.width, is_in_front)
 }
 
 /// What pairs of throughputs, at the probe and on the plateau, say; `None` where there are none.

@@ -26,10 +26,7 @@ pub(super) fn figures(results: &Results<'_>) -> Vec<Figure> {
     figures.push(throughput_flows(results));
     figures.push(throughput_match(results));
     let is_measured = |figure: &Figure| {
-        figure
-            .series
-            .iter()
-            .any(|series| !series.published && !series.points.is_empty())
+        figure.series.iter().any(|series| !series.published && !series.points.is_empty())
     };
     figures.retain(is_measured);
     figures
@@ -39,11 +36,7 @@ pub(super) fn figures(results: &Results<'_>) -> Vec<Figure> {
 pub(super) fn frames(results: &Results<'_>) -> Vec<String> {
     let mut frames = Vec::new();
     for trial in &results.experiment.trials {
-        let frame = trial
-            .point
-            .get("frame")
-            .map(ToString::to_string)
-            .unwrap_or_default();
+        let frame = trial.point.get("frame").map(ToString::to_string).unwrap_or_default();
         if !frames.contains(&frame) {
             frames.push(frame);
         }
@@ -62,16 +55,11 @@ pub(crate) fn flows_common(results: &Results<'_>) -> f64 {
         .collect();
     flows.sort_by(f64::total_cmp);
     let runs = flows.chunk_by(|a, b| a == b).map(|run| (run.len(), run[0]));
-    runs.max_by_key(|(count, _)| *count)
-        .map_or(0.0, |(_, flows)| flows)
+    runs.max_by_key(|(count, _)| *count).map_or(0.0, |(_, flows)| flows)
 }
 
 fn axis(label: &str, unit: &str, scale: Scale) -> Axis {
-    Axis {
-        label: label.into(),
-        unit: unit.into(),
-        scale,
-    }
+    Axis { label: label.into(), unit: unit.into(), scale }
 }
 
 /// Frames a second for small frames; bits a second for 1500 B, as the publication has it.
@@ -84,18 +72,10 @@ struct Unit {
 fn unit(frame: &str) -> Unit {
     if frame == "1500" {
         let axis = axis("throughput, L2", "Gbps", Scale::Linear);
-        return Unit {
-            metric: "throughput_gbps_l2",
-            scale: 1.0,
-            axis,
-        };
+        return Unit { metric: "throughput_gbps_l2", scale: 1.0, axis };
     }
     let axis = axis("throughput", "Mpps", Scale::Linear);
-    Unit {
-        metric: "throughput_pps",
-        scale: 1e-6,
-        axis,
-    }
+    Unit { metric: "throughput_pps", scale: 1e-6, axis }
 }
 
 /// A frame size in words: `64 B frames`.
@@ -118,13 +98,7 @@ fn curve<'a>(
     let mut points: Vec<Mean> = cells.filter_map(mean).collect();
     points.sort_by(|a, b| a.x.total_cmp(&b.x));
     let device = device.to_string();
-    (!points.is_empty()).then_some(Series {
-        name,
-        device,
-        published: false,
-        shape,
-        points,
-    })
+    (!points.is_empty()).then_some(Series { name, device, published: false, shape, points })
 }
 
 fn throughput_root(results: &Results<'_>, frame: &str) -> Figure {
@@ -147,17 +121,10 @@ fn throughput_root(results: &Results<'_>, frame: &str) -> Figure {
     );
     if frame == "1500" {
         let figure = published::Figure::ThroughputRoot;
-        series.extend(published::without_boxes(published::series(
-            figure,
-            results.run.card,
-            1.0,
-        )));
+        series.extend(published::without_boxes(published::series(figure, results.run.card, 1.0)));
         caption.push_str(PUBLISHED_GBPS);
     }
-    let knees = results
-        .knees
-        .iter()
-        .filter(|k| k.knee.spec.groups == 0 && frame == "64");
+    let knees = results.knees.iter().filter(|k| k.knee.spec.groups == 0 && frame == "64");
     Figure {
         id: format!("occupancy-throughput-group0-{frame}"),
         title: format!("Throughput over rules in group 0, {}", frame_words(frame)),
@@ -174,11 +141,7 @@ const PUBLISHED_GBPS: &str = " Published: a card on a 100 Gbps link, 1500 B fram
 
 /// Numbers at `axis` among the cells of `trial`, ascending.
 fn numbers(results: &Results<'_>, trial: &str, axis: &str) -> Vec<f64> {
-    let of = results
-        .cells
-        .all()
-        .iter()
-        .filter(|cell| cell.trial == trial);
+    let of = results.cells.all().iter().filter(|cell| cell.trial == trial);
     let mut numbers: Vec<f64> = of.filter_map(|cell| cell.number(axis)).collect();
     numbers.sort_by(f64::total_cmp);
     numbers.dedup();
@@ -189,10 +152,7 @@ fn throughput_groups(results: &Results<'_>, frame: &str) -> Figure {
     let (unit, flows) = (unit(frame), flows_common(results));
     let mut series = Vec::new();
     for device in results.devices() {
-        for groups in numbers(results, "saturate", "groups")
-            .into_iter()
-            .filter(|g| *g > 0.0)
-        {
+        for groups in numbers(results, "saturate", "groups").into_iter().filter(|g| *g > 0.0) {
             let place = [("groups", groups), ("match_percent", 0.0), ("flows", flows)];
             let cells = results.cells.of(device, "saturate");
             let cells = cells.filter(|c| c.is_at(&place) && c.word("frame") == frame);
@@ -209,23 +169,13 @@ fn throughput_groups(results: &Results<'_>, frame: &str) -> Figure {
     );
     if frame == "1500" {
         let figure = published::Figure::ThroughputGroups;
-        series.extend(published::without_boxes(published::series(
-            figure,
-            results.run.card,
-            1.0,
-        )));
+        series.extend(published::without_boxes(published::series(figure, results.run.card, 1.0)));
         caption.push_str(PUBLISHED_GBPS);
     }
-    let knees = results
-        .knees
-        .iter()
-        .filter(|k| k.knee.spec.groups > 0 && frame == "64");
+    let knees = results.knees.iter().filter(|k| k.knee.spec.groups > 0 && frame == "64");
     Figure {
         id: format!("occupancy-throughput-groups-{frame}"),
-        title: format!(
-            "Throughput over rules in non-root groups, {}",
-            frame_words(frame)
-        ),
+        title: format!("Throughput over rules in non-root groups, {}", frame_words(frame)),
         caption,
         x: axis("rules over all non-root groups", "", Scale::Symlog),
         y: unit.axis,
@@ -250,22 +200,13 @@ fn throughput_chain(results: &Results<'_>) -> Figure {
             && cell.number("groups") > Some(0.0)
     };
     let lengths = |rules: &f64| {
-        let of = results
-            .cells
-            .all()
-            .iter()
-            .filter(|cell| cell.trial == "saturate");
+        let of = results.cells.all().iter().filter(|cell| cell.trial == "saturate");
         of.filter(|cell| is_at(cell, *rules)).count()
     };
-    let rules = numbers(results, "saturate", "rules")
-        .into_iter()
-        .max_by_key(lengths);
+    let rules = numbers(results, "saturate", "rules").into_iter().max_by_key(lengths);
     let rules = rules.unwrap_or(0.0);
     let series = results.devices().filter_map(|device| {
-        let cells = results
-            .cells
-            .of(device, "saturate")
-            .filter(|cell| is_at(cell, rules));
+        let cells = results.cells.of(device, "saturate").filter(|cell| is_at(cell, rules));
         curve(device.into(), device, Shape::Line, cells, |cell| {
             cell.mean("throughput_pps", 1e-6, cell.number("groups")?)
         })
@@ -298,11 +239,7 @@ fn latency_root(results: &Results<'_>) -> Figure {
             }));
         }
     }
-    series.extend(published::series(
-        published::Figure::LatencyRoot,
-        results.run.card,
-        1.0,
-    ));
+    series.extend(published::series(published::Figure::LatencyRoot, results.run.card, 1.0));
     Figure {
         id: "occupancy-latency-group0".into(),
         title: "Latency over rules in group 0".into(),
@@ -323,10 +260,7 @@ fn first(results: &Results<'_>) -> String {
 }
 
 fn published_latency(card: Card) -> String {
-    format!(
-        " {}: 5 Mpps of 1500 B frames on a 100 Gbps link, PAM 2021.",
-        card.label()
-    )
+    format!(" {}: 5 Mpps of 1500 B frames on a 100 Gbps link, PAM 2021.", card.label())
 }
 
 fn latency_groups(results: &Results<'_>) -> Figure {
@@ -343,11 +277,7 @@ fn latency_groups(results: &Results<'_>) -> Figure {
             }));
         }
     }
-    series.extend(published::series(
-        published::Figure::LatencyGroups,
-        results.run.card,
-        1.0,
-    ));
+    series.extend(published::series(published::Figure::LatencyGroups, results.run.card, 1.0));
     Figure {
         id: "occupancy-latency-groups".into(),
         title: "Latency over rules in non-root groups".into(),
@@ -364,22 +294,14 @@ fn latency_groups(results: &Results<'_>) -> Figure {
 }
 
 fn latency_cdf(results: &Results<'_>) -> Figure {
-    let place = [
-        ("groups", 0.0),
-        ("match_percent", 0.0),
-        ("flows", flows_common(results)),
-    ];
+    let place = [("groups", 0.0), ("match_percent", 0.0), ("flows", flows_common(results))];
     let mut series = Vec::new();
     for device in results.devices() {
         let cells = results.cells.of(device, "latency");
-        let mut cells: Vec<&Cell<'_>> = cells
-            .filter(|c| c.is_at(&place) && c.word("frame") == first(results))
-            .collect();
+        let mut cells: Vec<&Cell<'_>> =
+            cells.filter(|c| c.is_at(&place) && c.word("frame") == first(results)).collect();
         cells.sort_by(|a, b| f64::total_cmp(&rules(a), &rules(b)));
-        let ends = cells
-            .first()
-            .into_iter()
-            .chain(cells.last().filter(|_| cells.len() > 1));
+        let ends = cells.first().into_iter().chain(cells.last().filter(|_| cells.len() > 1));
         for cell in ends {
             let Some(latency) = cell.latency(results.latencies) else {
                 continue;
@@ -417,12 +339,7 @@ fn distribution(latency: &Latency, repeats: u32) -> Vec<Mean> {
         let x = latency.0.value_at_quantile(y) as f64 / 1e3;
         // Of equal latencies the last stands for all: a distribution is a function of x.
         points.pop_if(|last| last.x == x);
-        points.push(Mean {
-            x,
-            y,
-            repeats,
-            ..Mean::default()
-        });
+        points.push(Mean { x, y, repeats, ..Mean::default() });
     }
     points
 }
@@ -445,10 +362,7 @@ fn throughput_flows(results: &Results<'_>) -> Figure {
     Figure {
         id: "occupancy-throughput-flows".into(),
         title: "Throughput over the number of flows".into(),
-        caption: format!(
-            "Saturating load of {}, rules in group 0.",
-            frame_words(&frame)
-        ),
+        caption: format!("Saturating load of {}, rules in group 0.", frame_words(&frame)),
         x: axis("flows", "", Scale::Log),
         y: axis("throughput", "Mpps", Scale::Linear),
         series,
@@ -470,11 +384,8 @@ fn throughput_match(results: &Results<'_>) -> Figure {
                 let place = [("groups", groups), ("rules", rules)];
                 let cells = results.cells.of(device, "saturate").filter(of);
                 let cells = cells.filter(|c| c.is_at(&place));
-                let group = if groups == 0.0 {
-                    "group 0".into()
-                } else {
-                    format!("{groups} groups")
-                };
+                let group =
+                    if groups == 0.0 { "group 0".into() } else { format!("{groups} groups") };
                 let name = format!("{device}, {group}, {} rules", words::whole(rules));
                 series.extend(curve(name, device, Shape::Line, cells, |cell| {
                     cell.mean("throughput_pps", 1e-6, cell.number("match_percent")?)

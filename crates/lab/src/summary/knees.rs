@@ -10,7 +10,7 @@ use crate::spec::KneeKind;
 
 /// A knee of a device.
 #[derive(Clone, Debug)]
-pub struct FoundKnee {
+pub(crate) struct FoundKnee {
     /// Device.
     pub device: String,
     /// What was searched.
@@ -25,12 +25,7 @@ impl FoundKnee {
     /// As it is drawn; `None` where there is nothing to draw.
     pub fn drawn(&self) -> Option<Drawn> {
         let (x, width) = self.found.middle_and_width()?;
-        Some(Drawn {
-            device: self.device.clone(),
-            x,
-            width,
-            label: knee::label(&self.knee.spec),
-        })
+        Some(Drawn { device: self.device.clone(), x, width, label: knee::label(&self.knee.spec) })
     }
 }
 
@@ -55,12 +50,7 @@ pub(super) fn found(
             if found != Found::Stopped {
                 let is_generator_limited = is_limited(cells, &device.name, knee);
                 let (device, knee) = (device.name.clone(), knee.clone());
-                all.push(FoundKnee {
-                    device,
-                    knee,
-                    found,
-                    is_generator_limited,
-                });
+                all.push(FoundKnee { device, knee, found, is_generator_limited });
             }
         }
     }
@@ -69,9 +59,7 @@ pub(super) fn found(
 
 fn takes(samples: &[&Sample], knee: &Knee, rules: u32) -> Option<bool> {
     let point = crate::runner::search::capacity_point(knee, rules);
-    let sample = samples
-        .iter()
-        .find(|s| s.trial == CAPACITY && s.point == point)?;
+    let sample = samples.iter().find(|s| s.trial == CAPACITY && s.point == point)?;
     is_taken(&sample.outcome)
 }
 
@@ -79,24 +67,14 @@ fn is_fast(cells: &Cells<'_>, device: &str, knee: &Knee, rules: u32) -> Option<b
     if rules == knee::rules_min(&knee.spec) {
         return Some(true);
     }
-    let at = |trial| {
-        cells
-            .of(device, trial)
-            .find(|cell| is_of(cell, knee, rules))
-    };
+    let at = |trial| cells.of(device, trial).find(|cell| is_of(cell, knee, rules));
     let (probe, plateau) = (at(PROBE)?, at(PLATEAU)?);
-    let pairs = probe
-        .values("throughput_pps")
-        .into_iter()
-        .zip(plateau.values("throughput_pps"));
+    let pairs = probe.values("throughput_pps").into_iter().zip(plateau.values("throughput_pps"));
     is_in_front(knee, pairs.collect())
 }
 
 fn is_of(cell: &Cell<'_>, knee: &Knee, rules: u32) -> bool {
-    cell.is_at(&[
-        ("groups", f64::from(knee.spec.groups)),
-        ("rules", f64::from(rules)),
-    ])
+    cell.is_at(&[("groups", f64::from(knee.spec.groups)), ("rules", f64::from(rules))])
 }
 
 fn is_limited(cells: &Cells<'_>, device: &str, knee: &Knee) -> bool {

@@ -11,12 +11,7 @@ use crate::words;
 
 /// All tables, empty ones left out.
 pub(super) fn tables(results: &Results<'_>) -> Vec<Table> {
-    let mut tables = vec![
-        throughput(results),
-        latency(results),
-        rules(results),
-        knees(results),
-    ];
+    let mut tables = vec![throughput(results), latency(results), rules(results), knees(results)];
     tables.retain(|table| !table.rows.is_empty());
     tables
 }
@@ -24,21 +19,12 @@ pub(super) fn tables(results: &Results<'_>) -> Vec<Table> {
 fn table(id: &str, title: &str, columns: &[&str], mut rows: Vec<Vec<String>>) -> Table {
     rows.dedup();
     let columns = columns.iter().map(|column| column.to_string()).collect();
-    Table {
-        id: id.into(),
-        title: title.into(),
-        columns,
-        rows,
-    }
+    Table { id: id.into(), title: title.into(), columns, rows }
 }
 
 /// Cells in reading order: device, then place.
 fn ordered<'a>(results: &'a Results<'_>, trials: &[&str]) -> Vec<&'a Cell<'a>> {
-    let of = |device| {
-        trials
-            .iter()
-            .flat_map(move |trial| results.cells.of(device, trial))
-    };
+    let of = |device| trials.iter().flat_map(move |trial| results.cells.of(device, trial));
     let mut cells = Vec::new();
     for device in results.devices() {
         let mut here: Vec<&Cell<'_>> = of(device).collect();
@@ -46,11 +32,7 @@ fn ordered<'a>(results: &'a Results<'_>, trials: &[&str]) -> Vec<&'a Cell<'a>> {
             ["groups", "rules", "match_percent", "flows", "frame"]
                 .map(|axis| cell.number(axis).unwrap_or(f64::MAX))
         };
-        here.sort_by(|a, b| {
-            place(a)
-                .partial_cmp(&place(b))
-                .unwrap_or(std::cmp::Ordering::Equal)
-        });
+        here.sort_by(|a, b| place(a).partial_cmp(&place(b)).unwrap_or(std::cmp::Ordering::Equal));
         cells.extend(here);
     }
     cells
@@ -74,17 +56,12 @@ fn worded(estimate: Option<Estimate>, word: fn(f64) -> String) -> String {
 }
 
 fn median(cell: &Cell<'_>, metric: &str, word: fn(f64) -> String) -> String {
-    cell.estimate(metric)
-        .map_or("-".into(), |estimate| word(estimate.median))
+    cell.estimate(metric).map_or("-".into(), |estimate| word(estimate.median))
 }
 
 fn marks(cell: &Cell<'_>) -> String {
     let marks = cell.marks(super::main_metric(cell.trial));
-    marks
-        .iter()
-        .map(ToString::to_string)
-        .collect::<Vec<_>>()
-        .join(", ")
+    marks.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
 }
 
 const PLACE: [&str; 6] = ["device", "groups", "rules", "match %", "flows", "frame"];
@@ -112,51 +89,29 @@ fn throughput(results: &Results<'_>) -> Table {
         ],
     ];
     let title = "Saturating load: throughput, and latency of a full ring";
-    table(
-        "occupancy-throughput",
-        title,
-        &columns.concat(),
-        rows.collect(),
-    )
+    table("occupancy-throughput", title, &columns.concat(), rows.collect())
 }
 
 fn latency(results: &Results<'_>) -> Table {
-    let rows = ordered(results, &["latency", "light"])
-        .into_iter()
-        .map(|cell| {
-            let mut row = place(cell);
-            row.push(cell.trial.to_string());
-            row.push(median(cell, "offered_pps", words::pps));
-            row.push(worded(cell.estimate("latency_ns_p50"), words::time));
-            let ends = ["p1", "p25", "p75", "p99", "p999", "mean", "max"];
-            let of = |end| median(cell, &format!("latency_ns_{end}"), words::time);
-            row.extend(ends.map(of));
-            row.push(median(cell, "loss_ratio", words::percent));
-            row.push(marks(cell));
-            row
-        });
+    let rows = ordered(results, &["latency", "light"]).into_iter().map(|cell| {
+        let mut row = place(cell);
+        row.push(cell.trial.to_string());
+        row.push(median(cell, "offered_pps", words::pps));
+        row.push(worded(cell.estimate("latency_ns_p50"), words::time));
+        let ends = ["p1", "p25", "p75", "p99", "p999", "mean", "max"];
+        let of = |end| median(cell, &format!("latency_ns_{end}"), words::time);
+        row.extend(ends.map(of));
+        row.push(median(cell, "loss_ratio", words::percent));
+        row.push(marks(cell));
+        row
+    });
     let columns = [
         &PLACE[..],
-        &[
-            "trial",
-            "offered",
-            "p50 (interval)",
-            "p1",
-            "p25",
-            "p75",
-            "p99",
-            "p99.9",
-            "mean",
-        ],
+        &["trial", "offered", "p50 (interval)", "p1", "p25", "p75", "p99", "p99.9", "mean"],
         &["maximum", "loss", "marks"],
     ];
     let title = "Open loop: latency from the planned departure, medians of the repeats";
-    table(
-        "occupancy-latency",
-        title,
-        &columns.concat(),
-        rows.collect(),
-    )
+    table("occupancy-latency", title, &columns.concat(), rows.collect())
 }
 
 fn rules(results: &Results<'_>) -> Table {
@@ -183,12 +138,7 @@ fn rules(results: &Results<'_>) -> Table {
         "rules/s (interval)",
         "bytes per rule",
     ];
-    table(
-        "occupancy-rules",
-        "Rules: installation and memory",
-        &columns,
-        rows.collect(),
-    )
+    table("occupancy-rules", "Rules: installation and memory", &columns, rows.collect())
 }
 
 fn knees(results: &Results<'_>) -> Table {
@@ -204,11 +154,7 @@ fn knees(results: &Results<'_>) -> Table {
             Found::Below { low } => format!("below {}", words::whole(low.into())),
             Found::Stopped => "not finished".into(),
         };
-        let limited = if knee.is_generator_limited {
-            "generator-limited"
-        } else {
-            ""
-        };
+        let limited = if knee.is_generator_limited { "generator-limited" } else { "" };
         vec![
             knee.device.clone(),
             words::whole(knee.knee.spec.groups.into()),
@@ -218,10 +164,5 @@ fn knees(results: &Results<'_>) -> Table {
         ]
     });
     let columns = ["device", "groups", "knee", "rules", "marks"];
-    table(
-        "occupancy-knees",
-        "Knees, by bisection",
-        &columns,
-        rows.collect(),
-    )
+    table("occupancy-knees", "Knees, by bisection", &columns, rows.collect())
 }
