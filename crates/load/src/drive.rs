@@ -9,7 +9,7 @@ use crate::observation::{Honesty, Observation, PortCounters, Slice};
 use crate::sink::{Counted, Sink};
 use crate::spec::{Load, Rate};
 use crate::stall::StallWatch;
-use crate::tape::{FlowTape, Tape};
+use crate::tape::{FlowTape, Tape, TraceTape};
 
 /// Length of a slice of the time series, nanoseconds.
 pub const SLICE_NS: u64 = 10_000_000;
@@ -85,6 +85,10 @@ pub fn drive(
     if load.duration_ns == 0 {
         return Err(LoadError::NoDuration);
     }
+    if let Some(path) = &load.trace {
+        let tape = TraceTape::open(path)?;
+        return Ok(Trial::new(load, depth, tape).run(outlet, inlet, window));
+    }
     let set = FlowSet::new(&load.flows)?;
     Ok(match load.flows.version {
         IpVersion::V4 => {
@@ -153,6 +157,7 @@ impl<T: Tape> Trial<T> {
         self.drain(outlet, inlet, &now);
         let device_stalls = window.stalls();
         while self.take(inlet, &now).found > 0 {}
+        self.sink.flush();
         let relative = device_stalls.iter().map(|&(s, len)| (s.saturating_sub(start_ns), len));
         self.observation(relative.collect())
     }
@@ -186,8 +191,7 @@ impl<T: Tape> Trial<T> {
     fn take(&mut self, inlet: &mut impl Inlet, now: &impl Fn() -> u64) -> Taken {
         let found = inlet.poll();
         let at_ns = now();
-        let sink = &mut self.sink;
-        let counted = (0..found).filter(|&i| sink.take(inlet.frame(i), at_ns)).count() as u64;
+        let counted = if found > 0 { self.sink.take(inlet, found, at_ns) } else { 0 };
         inlet.release();
         Taken { at_ns, found, counted }
     }

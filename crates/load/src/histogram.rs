@@ -23,7 +23,15 @@ impl Latency {
 
     /// Counts one latency; longer than [`LATENCY_NS_MAX`] counts as that.
     pub fn record(&mut self, latency_ns: u64) {
-        self.0.saturating_record(latency_ns.max(1));
+        self.record_n(latency_ns, 1);
+    }
+
+    /// Counts the same latency `count` times.
+    #[inline]
+    pub fn record_n(&mut self, latency_ns: u64, count: u64) {
+        if count > 0 {
+            self.0.saturating_record_n(latency_ns.max(1), count);
+        }
     }
 }
 

@@ -3,6 +3,7 @@
 use niclab_packet::stack::walk;
 
 use crate::histogram::Latency;
+use crate::lane::{BURST, Inlet};
 use crate::observation::QueueCounters;
 use crate::stamp::Stamp;
 use niclab_packet::size::FCS_LEN;
@@ -49,6 +50,8 @@ pub struct Sink {
     pub latency: Latency,
     /// From the actual departure.
     pub service: Latency,
+    /// Latency and service time of the latest frame, and how often in a row they were seen.
+    last: ((u64, u64), u64),
 }
 
 /// The latest frames of one flow.
@@ -101,40 +104,92 @@ impl Sink {
             foreign: 0,
             latency: Latency::new(),
             service: Latency::new(),
+            last: ((0, 0), 0),
         }
     }
 
-    /// Takes a frame that was found at `now_ns` after the start of the trial; says whether it counts.
+    /// Takes the frames of a poll at `now_ns` after the start of the trial; says how many count.
+    ///
+    /// Step by step over the burst, so that the processor fetches many flows' records at once.
     #[inline]
-    pub fn take(&mut self, frame: &[u8], now_ns: u64) -> bool {
-        let stamp = match Stamp::of_frame(frame) {
-            Some(stamp) if (stamp.flow as usize) < self.orders.len() => stamp,
-            _ => {
-                self.foreign += 1;
-                return false;
+    pub fn take(&mut self, inlet: &impl Inlet, found: usize, now_ns: u64) -> u64 {
+        let mut arrivals = [Arrival::default(); BURST];
+        let mut ours = 0;
+        for i in 0..found.min(BURST) {
+            let frame = inlet.frame(i);
+            match Stamp::of_frame(frame).filter(|s| (s.flow as usize) < self.orders.len()) {
+                Some(stamp) => {
+                    let bytes = frame.len() as u64 + u64::from(FCS_LEN);
+                    arrivals[ours] = Arrival { stamp, bytes, place: Place::InOrder };
+                    ours += 1;
+                    self.count(frame, bytes);
+                }
+                None => self.foreign += 1,
             }
-        };
-        let bytes = frame.len() as u64 + u64::from(FCS_LEN);
+        }
+        let arrivals = &mut arrivals[..ours];
+        for Arrival { stamp, place, .. } in arrivals.iter_mut() {
+            *place = self.orders[stamp.flow as usize].note(stamp.sequence);
+        }
+        let before = self.received;
+        arrivals.iter().for_each(|arrival| self.judge(arrival, now_ns));
+        self.received - before
+    }
+
+    #[inline]
+    fn count(&mut self, frame: &[u8], bytes: u64) {
         self.counters.rx_frames += 1;
         self.counters.rx_bytes += bytes;
         if self.counters.rx_frames.is_multiple_of(VERIFY_EVERY) && !whole(frame) {
             self.damaged += 1;
         }
-        let place = self.orders[stamp.flow as usize].note(stamp.sequence);
-        if place == Place::Again {
+    }
+
+    #[inline]
+    fn judge(&mut self, arrival: &Arrival, now_ns: u64) {
+        let Arrival { stamp, bytes, place } = arrival;
+        if *place == Place::Again {
             self.duplicated += 1;
-            return false;
+            return;
         }
         if !self.counted.holds(stamp.planned_ns) {
-            return false;
+            return;
         }
         self.received += 1;
         self.received_bytes += bytes;
-        self.reordered += u64::from(place == Place::Late);
+        self.reordered += u64::from(*place == Place::Late);
         let latency_ns = now_ns.saturating_sub(stamp.planned_ns);
-        self.latency.record(latency_ns);
-        self.service.record(latency_ns.saturating_sub(stamp.late_ns));
-        true
+        let service_ns = latency_ns.saturating_sub(stamp.late_ns);
+        if (latency_ns, service_ns) != self.last.0 {
+            self.flush();
+            self.last = ((latency_ns, service_ns), 0);
+        }
+        self.last.1 += 1;
+    }
+
+    /// Enters the latest latency and service time into their histograms, as often as they were seen
+    /// in a row: frames of one burst often share them.
+    pub fn flush(&mut self) {
+        let ((latency_ns, service_ns), count) = self.last;
+        self.latency.record_n(latency_ns, count);
+        self.service.record_n(service_ns, count);
+        self.last.1 = 0;
+    }
+}
+
+/// A frame of ours that came back.
+#[derive(Clone, Copy)]
+struct Arrival {
+    stamp: Stamp,
+    /// With FCS.
+    bytes: u64,
+    place: Place,
+}
+
+impl Default for Arrival {
+    fn default() -> Arrival {
+        let stamp = Stamp { flow: 0, sequence: 0, planned_ns: 0, late_ns: 0 };
+        Arrival { stamp, bytes: 0, place: Place::InOrder }
     }
 }
 

@@ -37,14 +37,28 @@ impl Stamp {
     /// The bytes of the stamp.
     #[inline]
     pub fn to_bytes(self) -> [u8; STAMP_LEN] {
-        let late = (self.late_ns >> LATE_SHIFT).min(u64::from(u16::MAX));
-        let times = (self.planned_ns & 0xffff_ffff_ffff) | late << 48;
         let mut bytes = [0; STAMP_LEN];
         bytes[0..2].copy_from_slice(&SIGNATURE.to_le_bytes());
         bytes[2..6].copy_from_slice(&self.flow.to_le_bytes());
         bytes[6..10].copy_from_slice(&self.sequence.to_le_bytes());
-        bytes[10..18].copy_from_slice(&times.to_le_bytes());
+        bytes[10..18].copy_from_slice(&self.times().to_le_bytes());
         bytes
+    }
+
+    /// Partial one's complement sum of the bytes of a stamp, in the order of memory (RFC 1071 §2(B)):
+    /// the words of 32 and 64 bits stand for their halves.
+    #[inline]
+    pub fn sum(self) -> u64 {
+        let times = self.times();
+        let words = [u64::from(SIGNATURE.to_le()), u64::from(self.flow), u64::from(self.sequence)];
+        words.iter().sum::<u64>() + (times & 0xffff_ffff) + (times >> 32)
+    }
+
+    /// Planned departure and lateness in one word.
+    #[inline]
+    fn times(self) -> u64 {
+        let late = (self.late_ns >> LATE_SHIFT).min(u64::from(u16::MAX));
+        (self.planned_ns & 0xffff_ffff_ffff) | late << 48
     }
 
     /// Reads a stamp; `None` where the signature is another's.
@@ -69,6 +83,8 @@ impl Stamp {
 
 #[cfg(test)]
 mod tests {
+    use niclab_packet::checksum;
+
     use super::*;
 
     #[test]
@@ -80,6 +96,15 @@ mod tests {
         frame[42] ^= 1;
         assert_eq!(Stamp::of_frame(&frame), None);
         assert_eq!(Stamp::of_frame(&frame[..17]), None);
+    }
+
+    #[test]
+    fn the_sum_is_that_of_the_bytes() {
+        for planned_ns in [0, 1, 0x1234_5678_9abc, u64::MAX] {
+            let stamp = Stamp { flow: 0xfedc_ba98, sequence: 0x89ab_cdef, planned_ns, late_ns: 700 };
+            let sum = checksum::sum(&stamp.to_bytes());
+            assert_eq!(checksum::fold(stamp.sum()).to_be(), checksum::fold(sum));
+        }
     }
 
     #[test]

@@ -21,4 +21,4 @@ mod worker;
 
 pub use control::{Nic, NicConfig, NicError, RuleError, RuleId};
 pub use counters::Counts;
-pub use worker::{Verdict, Worker};
+pub use worker::Worker;

@@ -16,16 +16,6 @@ use crate::word::{Fate, Word};
 /// Bytes of the frame check sequence, which counters include and frames in memory do not have.
 const FCS_LEN: u64 = 4;
 
-/// What the NIC decided about a packet.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Verdict {
-    /// Deliver to this queue.
-    Queue(u16),
-    /// Discard: a rule said so.
-    #[default]
-    Drop,
-}
-
 /// The pipeline for one core. It reads what the control side shows and waits for nobody.
 pub struct Worker {
     board: Arc<Board>,
@@ -34,6 +24,23 @@ pub struct Worker {
     participant: Participant,
     counters: Arc<Counters>,
     keys: Box<[Key; BURST]>,
+}
+
+/// What the actions of a burst's rules led to.
+struct Acted {
+    /// Packets to discard.
+    dropped: u64,
+    /// Packets that go on in another group.
+    jumped: u64,
+    /// The place of that group where it is one for all of them.
+    together: Option<u16>,
+}
+
+/// The packets that wait for the same group as the first of them, and its place.
+fn next_group(waiting: u64, places: &[u16; BURST]) -> (u64, u16) {
+    let place = places.get(waiting.trailing_zeros() as usize).copied().unwrap_or(0);
+    let same = bits(waiting).filter(|&i| places[i] == place).fold(0, |mask, i| mask | 1 << i);
+    (same, place)
 }
 
 impl Worker {
@@ -49,19 +56,18 @@ impl Worker {
         }
     }
 
-    /// Decides about a burst of at most [`BURST`] frames of `region`; fills in their queue and hash.
+    /// Decides about a burst of at most [`BURST`] frames of `region`: fills in queue and hash of each,
+    /// and returns a mask of those to discard because a rule says so (bit i for `burst[i]`).
+    ///
     /// Memory of destroyed rules is reused only after a call of this on every online worker.
     #[inline]
-    pub fn classify(&mut self, region: &Region, burst: &mut [Desc], verdicts: &mut [Verdict]) {
+    pub fn classify(&mut self, region: &Region, burst: &mut [Desc]) -> u64 {
         self.participant.quiescent();
         self.refresh();
-        for desc in burst.iter() {
-            region.prefetch(desc);
-        }
         for (key, desc) in self.keys.iter_mut().zip(burst.iter()) {
             *key = Key::parse(region.frame(desc));
         }
-        self.match_groups(burst, verdicts);
+        self.match_groups(burst)
     }
 
     /// Says that this worker will not run for a while: what it held may be reused.
@@ -83,44 +89,66 @@ impl Worker {
         }
     }
 
-    /// From group to group, in ascending order of place within each jump, until every packet has its
-    /// fate.
+    /// From group to group until every packet has its fate; returns which are dropped.
     #[inline]
-    fn match_groups(&mut self, burst: &mut [Desc], verdicts: &mut [Verdict]) {
+    fn match_groups(&self, burst: &mut [Desc]) -> u64 {
         let count = burst.len();
-        let mut open = u64::MAX.checked_shr(64 - count as u32).unwrap_or(0);
-        let mut places = [0u16; BURST];
+        let all = u64::MAX.checked_shr(64 - count as u32).unwrap_or(0);
+        let (mut here, mut place, mut waiting, mut dropped) = (all, 0, 0, 0);
+        let mut places = [0; BURST];
         let mut words = [0; BURST];
-        while open != 0 {
-            let place = places[open.trailing_zeros() as usize];
-            let same = |&i: &usize| places[i] == place;
-            let here = bits(open).filter(same).fold(0, |mask, i| mask | 1 << i);
+        while here != 0 {
             let found = self.match_group(usize::from(place), count, here, &mut words);
-            for i in bits(here & !found) {
-                let (hash, queue) = self.board.rss.spread(&self.keys[i]);
-                (burst[i].hash, burst[i].queue) = (hash, queue);
-                verdicts[i] = Verdict::Queue(queue);
-            }
-            let mut jumped = 0;
-            for i in bits(found) {
-                let word = Word(words[i]);
-                if word.counts() {
-                    self.counters.add(word.rule(), u64::from(burst[i].len()) + FCS_LEN);
-                }
-                match word.fate() {
-                    Fate::Queue(queue) => {
-                        burst[i].queue = queue;
-                        verdicts[i] = Verdict::Queue(queue);
-                    }
-                    Fate::Drop => verdicts[i] = Verdict::Drop,
-                    Fate::Jump(to) => {
-                        places[i] = to;
-                        jumped |= 1 << i;
-                    }
-                }
-            }
-            open = open & !here | jumped;
+            self.spread(burst, here & !found);
+            let acted = self.act(burst, found, &words, &mut places);
+            dropped |= acted.dropped;
+            waiting |= acted.jumped;
+            (here, place) = match acted.together {
+                // All that wait go to the same group, as in a chain of groups.
+                Some(together) if waiting == acted.jumped => (waiting, together),
+                _ => next_group(waiting, &places),
+            };
+            waiting &= !here;
         }
+        dropped
+    }
+
+    /// Packets that no rule of a group matches: RSS gives them their queue.
+    #[inline]
+    fn spread(&self, burst: &mut [Desc], missed: u64) {
+        for i in bits(missed) {
+            let (hash, queue) = self.board.rss.spread(&self.keys[i]);
+            (burst[i].hash, burst[i].queue) = (hash, queue);
+        }
+    }
+
+    /// Carries out the actions of the rules that were found.
+    #[inline]
+    fn act(
+        &self,
+        burst: &mut [Desc],
+        found: u64,
+        words: &[u64; BURST],
+        places: &mut [u16; BURST],
+    ) -> Acted {
+        let mut acted = Acted { dropped: 0, jumped: 0, together: None };
+        for i in bits(found) {
+            let word = Word(words[i]);
+            if word.counts() {
+                self.counters.add(word.rule(), u64::from(burst[i].len()) + FCS_LEN);
+            }
+            match word.fate() {
+                Fate::Queue(queue) => burst[i].queue = queue,
+                Fate::Drop => acted.dropped |= 1 << i,
+                Fate::Jump(to) => {
+                    let first = acted.jumped == 0;
+                    places[i] = to;
+                    acted.jumped |= 1 << i;
+                    acted.together = acted.together.filter(|&t| t == to).or(first.then_some(to));
+                }
+            }
+        }
+        acted
     }
 
     /// Matches the packets in `wanted` against one group; returns which of them found a rule, the

@@ -6,11 +6,18 @@ use std::net::{IpAddr, Ipv4Addr};
 use niclab_nic::limits::BURST;
 use niclab_nic::memory::{Desc, Region};
 use niclab_nic::rule::{Action, Pattern, Rule};
-use niclab_nic::{Counts, Nic, NicConfig, RuleError, RuleId, Verdict, Worker};
+use niclab_nic::{Counts, Nic, NicConfig, RuleError, RuleId, Worker};
 use niclab_packet::key::Key;
 use proptest::prelude::*;
 
 const QUEUES: u16 = 4;
+
+/// What becomes of a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Verdict {
+    Queue(u16),
+    Drop,
+}
 
 /// A rule as the oracle keeps it.
 #[derive(Clone, Debug)]
@@ -187,9 +194,13 @@ impl Bench {
 
     fn burst(&mut self, frames: &[Vec<u8>]) {
         burst_of(&self.region, &mut self.descs, frames);
-        let mut verdicts = [Verdict::Drop; BURST];
         let burst = &mut self.descs[..frames.len()];
-        self.worker.classify(&self.region, burst, &mut verdicts);
+        let dropped = self.worker.classify(&self.region, burst);
+        let verdict = |(i, desc): (usize, &Desc)| match dropped >> i & 1 {
+            1 => Verdict::Drop,
+            _ => Verdict::Queue(desc.queue),
+        };
+        let verdicts: Vec<Verdict> = burst.iter().enumerate().map(verdict).collect();
         for (i, frame) in frames.iter().enumerate() {
             match self.oracle.decide(frame) {
                 Some(verdict) => assert_eq!(verdicts[i], verdict, "frame {i}: {frame:?}"),
@@ -203,9 +214,8 @@ impl Bench {
         let mut nic = Nic::new(&NicConfig { queues: QUEUES, ..NicConfig::default() }).unwrap();
         let (region, mut descs) = Region::new(1, 100).unwrap();
         burst_of(&region, &mut descs, &[frame.to_vec()]);
-        let mut verdict = [Verdict::Drop];
-        nic.worker().classify(&region, &mut descs, &mut verdict);
-        verdict[0]
+        assert_eq!(nic.worker().classify(&region, &mut descs), 0);
+        Verdict::Queue(descs[0].queue)
     }
 }
 

@@ -69,6 +69,12 @@ impl Far {
         into.extend((0..room).map_while(|_| self.pool.take()));
     }
 
+    /// Gives back a frame that was reserved and is not sent.
+    #[inline]
+    pub fn give_back(&mut self, desc: Option<Desc>) {
+        desc.into_iter().for_each(|desc| self.pool.give(desc));
+    }
+
     /// Sends filled frames, for which there is room since they were reserved.
     #[inline]
     pub fn send(&mut self, burst: &mut Burst) -> usize {

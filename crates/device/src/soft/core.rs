@@ -9,8 +9,7 @@ use niclab_load::clock::Clock;
 use niclab_load::lane::Window;
 use niclab_load::stall::STALL_NS;
 use niclab_load::{PortCounters, QueueCounters, StallWatch};
-use niclab_nic::limits::BURST;
-use niclab_nic::{Verdict, Worker};
+use niclab_nic::Worker;
 use niclab_packet::size::FCS_LEN;
 use niclab_port::wire::{Burst, Near};
 
@@ -110,8 +109,7 @@ fn forward(mut worker: Worker, mut near: Near, queues: u16, pulse: &Pulse) -> Do
         queues: vec![QueueCounters::default(); usize::from(queues)],
         ..PortCounters::default()
     };
-    let (mut burst, mut out, mut dropped) = (Burst::new(), Burst::new(), Burst::new());
-    let mut verdicts = [Verdict::Drop; BURST];
+    let (mut burst, mut out) = (Burst::new(), Burst::new());
     let (mut found, mut idle_ns) = (0, 0);
     let region = Arc::clone(near.region());
     worker.online();
@@ -125,6 +123,7 @@ fn forward(mut worker: Worker, mut near: Near, queues: u16, pulse: &Pulse) -> Do
         }
         pulse.now_ns.store(now_ns, Ordering::Relaxed);
         near.receive(&mut burst);
+        burst.iter().for_each(|desc| region.prefetch(desc));
         found = burst.len();
         if found == 0 {
             if stop {
@@ -133,30 +132,37 @@ fn forward(mut worker: Worker, mut near: Near, queues: u16, pulse: &Pulse) -> Do
             std::hint::spin_loop();
             continue;
         }
-        worker.classify(&region, &mut burst, &mut verdicts);
-        for (mut desc, verdict) in burst.drain(..).zip(verdicts) {
+        let dropped = worker.classify(&region, &mut burst);
+        for desc in &mut burst {
             let bytes = u64::from(desc.len() + FCS_LEN);
             let queue = &mut counters.queues[usize::from(desc.queue)];
             queue.rx_frames += 1;
             queue.rx_bytes += bytes;
-            match verdict {
-                Verdict::Queue(_) => {
-                    queue.tx_frames += 1;
-                    queue.tx_bytes += bytes;
-                    swap_macs(region.frame_mut(&mut desc));
-                    out.push(desc);
-                }
-                Verdict::Drop => {
-                    counters.rule_drops += 1;
-                    dropped.push(desc);
-                }
-            }
+            swap_macs(region.frame_mut(desc));
         }
-        near.send(&mut out);
-        if !dropped.is_empty() {
-            near.discard(&mut dropped);
+        if dropped != 0 {
+            take_out(&mut burst, dropped, &mut out);
+            counters.rule_drops += out.len() as u64;
+            near.discard(&mut out);
         }
+        for desc in &burst {
+            let queue = &mut counters.queues[usize::from(desc.queue)];
+            queue.tx_frames += 1;
+            queue.tx_bytes += u64::from(desc.len() + FCS_LEN);
+        }
+        near.send(&mut burst);
     }
     worker.offline();
     Done { worker, counters, stalls }
+}
+
+/// Moves the frames of a mask from one burst to another; the order of the rest stays.
+#[cold]
+fn take_out(burst: &mut Burst, mask: u64, out: &mut Burst) {
+    for (i, desc) in std::mem::take(burst).into_iter().enumerate() {
+        match mask >> i & 1 {
+            1 => out.push(desc),
+            _ => burst.push(desc),
+        }
+    }
 }

@@ -52,9 +52,10 @@ impl Outlet for Out {
             self.region.set_len(desc, len);
         }
         let mut far = self.far.borrow_mut();
-        // What was reserved beyond the frames to send goes back first: it lies at the end.
-        let mut spare: Burst = self.burst.drain(lens.len()..).collect();
-        far.release(&mut spare);
+        // What was reserved beyond the frames to send goes back: it lies at the end.
+        while self.burst.len() > lens.len() {
+            far.give_back(self.burst.pop());
+        }
         far.send(&mut self.burst)
     }
 }
