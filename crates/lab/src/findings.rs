@@ -1,8 +1,8 @@
 //! Sentences that the data support, each with its number, its interval and what follows from it.
 //!
-//! A finding that the data do not support does not appear. A figure that shows the generator's limit
-//! is never called the device's: the sentence says "at least", and no ratio is taken from it where
-//! the ratio could come out too good.
+//! A finding that the data do not support does not appear. A figure that shows the generator's
+//! limit is never called the device's: the sentence says "at least", and no ratio is taken from it,
+//! for it could come out too good.
 
 use niclab_result::{Finding, Outcome, Quantity};
 
@@ -272,7 +272,8 @@ fn full_table(s: &Subject<'_>) -> Option<Finding> {
         return Some(s.finding(Said {
             id: "full-group0",
             sentence: format!(
-                "With {place} in group 0, {} forwards at least {} ({}): the generator was the limit.",
+                "With {place} in group 0, {} forwards at least {} ({}): the generator was the \
+                 limit.",
                 s.device,
                 words::pps(e.median),
                 words::interval(&e, words::pps)

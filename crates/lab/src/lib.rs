@@ -24,4 +24,5 @@ pub mod values;
 mod words;
 
 #[cfg(test)]
+#[path = "simulated_tests.rs"]
 mod simulated;

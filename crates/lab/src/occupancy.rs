@@ -5,7 +5,9 @@
 //! | groups | what is installed |
 //! |---|---|
 //! | 0 | group 0: five-tuples at priority 0, `any -> queue 0` at priority 1; no rule at all for 0 |
-//! | n | group 0: `any -> jump 1`; group i: its share of the five-tuples, `any -> jump i+1`; the last `any -> queue 0` |
+//! | n | group 0: `any -> jump 1`; group i: its share of the five-tuples, `any -> jump i+1` |
+//!
+//! The last group of a chain holds `any -> queue 0`.
 //!
 //! Flows with rules stand first in the traffic's flow set; the rules that no packet is to hit come
 //! from a flow set of other addresses, so that the two can never overlap by chance.

@@ -1,4 +1,4 @@
-//! The values of one axis of a sweep, as they are typed: `0,1k,64k`, `[1-8]`, `[0-100#5]`, `[1*16]`.
+//! The values of one axis of a sweep, as they are typed: `0,1k,64k`, `[1-8]`, `[1*16]`.
 //!
 //! | text | values |
 //! |---|---|

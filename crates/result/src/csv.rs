@@ -41,10 +41,7 @@ struct Columns {
 }
 
 fn columns(directory: &Path) -> Result<Columns, ResultError> {
-    let mut columns = Columns {
-        axes: BTreeSet::new(),
-        metrics: BTreeSet::new(),
-    };
+    let mut columns = Columns { axes: BTreeSet::new(), metrics: BTreeSet::new() };
     for sample in samples(directory)? {
         let sample = sample?;
         columns.axes.extend(sample.point.into_keys());
@@ -83,20 +80,8 @@ fn cells(sample: &Sample, columns: &Columns) -> Vec<String> {
         reason.to_string(),
         marks.join(" "),
     ];
-    let axis = |name| {
-        sample
-            .point
-            .get(name)
-            .map(Coordinate::to_string)
-            .unwrap_or_default()
-    };
-    let metric = |name| {
-        sample
-            .metrics
-            .get(name)
-            .map(|q| q.value.to_string())
-            .unwrap_or_default()
-    };
+    let axis = |name| sample.point.get(name).map(Coordinate::to_string).unwrap_or_default();
+    let metric = |name| sample.metrics.get(name).map(|q| q.value.to_string()).unwrap_or_default();
     cells.extend(columns.axes.iter().map(axis));
     cells.extend(columns.metrics.iter().map(metric));
     cells
@@ -128,24 +113,15 @@ mod tests {
         let mut directory = Directory::create(&path).unwrap();
         directory.write_run("schema = 1\n").unwrap();
         let mut first = sample(0);
-        first
-            .point
-            .insert("rules".into(), Coordinate::Number(65_536.0));
-        let quantity = Quantity {
-            value: 2.5,
-            unit: "pps".into(),
-        };
+        first.point.insert("rules".into(), Coordinate::Number(65_536.0));
+        let quantity = Quantity { value: 2.5, unit: "pps".into() };
         first.metrics.insert("throughput_pps".into(), quantity);
         first.marks = vec![Mark::Disturbed, Mark::GeneratorLimited];
         directory.append(&first, None).unwrap();
         let mut second = sample(1);
         second.device = "dpdk:--vdev=net_ring0,x=\"1\"".into();
-        second
-            .point
-            .insert("frame".into(), Coordinate::Word("imix".into()));
-        second.outcome = Outcome::NotSupported {
-            capability: "rules".into(),
-        };
+        second.point.insert("frame".into(), Coordinate::Word("imix".into()));
+        second.outcome = Outcome::NotSupported { capability: "rules".into() };
         directory.append(&second, None).unwrap();
         let mut out = Vec::new();
         write_csv(&path, &mut out).unwrap();

@@ -71,12 +71,9 @@ impl Directory {
     ) -> Result<(), ResultError> {
         if let (Some(histogram), Some(tag)) = (histogram, &sample.latency_tag) {
             let start = Duration::from_nanos(sample.time_unix_ns);
-            let line =
-                latency::line(tag, start, histogram).map_err(|reason| ResultError::Damaged {
-                    path: self.latency.path.clone(),
-                    line: 0,
-                    reason,
-                })?;
+            let line = latency::line(tag, start, histogram).map_err(|reason| {
+                ResultError::Damaged { path: self.latency.path.clone(), line: 0, reason }
+            })?;
             self.latency.append(&line)?;
         }
         let mut line = to_json(&self.samples.path, sample, serde_json::to_string)?;
@@ -113,19 +110,13 @@ impl Directory {
         match samples.file.try_lock() {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => {
-                return Err(ResultError::Busy {
-                    path: path.to_path_buf(),
-                });
+                return Err(ResultError::Busy { path: path.to_path_buf() });
             }
             Err(TryLockError::Error(source)) => return Err(ResultError::of(path, source)),
         }
         let latency = Log::open(path.join(LATENCY))?;
         sync_directory(path)?;
-        Ok(Directory {
-            path: path.to_path_buf(),
-            samples,
-            latency,
-        })
+        Ok(Directory { path: path.to_path_buf(), samples, latency })
     }
 }
 
@@ -141,19 +132,13 @@ impl Log {
     fn open(path: PathBuf) -> Result<Log, ResultError> {
         let file = OpenOptions::new().append(true).create(true).open(&path);
         let file = file.map_err(|e| ResultError::of(&path, e))?;
-        let len = file
-            .metadata()
-            .map_err(|e| ResultError::of(&path, e))?
-            .len();
+        let len = file.metadata().map_err(|e| ResultError::of(&path, e))?.len();
         Ok(Log { path, file, len })
     }
 
     /// Writes `line` and waits until it is on the disk; takes a part of it back on failure.
     fn append(&mut self, line: &[u8]) -> Result<(), ResultError> {
-        let written = self
-            .file
-            .write_all(line)
-            .and_then(|()| self.file.sync_data());
+        let written = self.file.write_all(line).and_then(|()| self.file.sync_data());
         if let Err(source) = written {
             // Best effort: where even this fails, the torn line is cut off on resume.
             let _ = self.file.set_len(self.len);

@@ -17,9 +17,7 @@ fn histogram(ns: u64) -> Histogram<u64> {
 fn append(directory: &mut Directory, order: u64) {
     let mut sample = sample(order);
     sample.latency_tag = Some(format!("s{order}"));
-    directory
-        .append(&sample, Some(&histogram(order + 1)))
-        .unwrap();
+    directory.append(&sample, Some(&histogram(order + 1))).unwrap();
 }
 
 /// A directory with `count` samples.
@@ -35,17 +33,9 @@ fn what_is_written_is_read_back() {
     let parent = tempfile::tempdir().unwrap();
     let path = parent.path().join("a/b");
     let directory = filled(&path, 3);
-    let environment = Environment {
-        schema: 1,
-        noise: vec!["steal".into()],
-        ..Default::default()
-    };
+    let environment = Environment { schema: 1, noise: vec!["steal".into()], ..Default::default() };
     directory.write_environment(&environment).unwrap();
-    let summary = Summary {
-        schema: 1,
-        program: "niclab".into(),
-        ..Default::default()
-    };
+    let summary = Summary { schema: 1, program: "niclab".into(), ..Default::default() };
     directory.write_summary(&summary).unwrap();
     directory.write_report("<html>").unwrap();
     let stored = Stored::open(&path).unwrap();
@@ -58,9 +48,7 @@ fn what_is_written_is_read_back() {
     assert_eq!(latencies.keys().collect::<Vec<_>>(), ["s0", "s1", "s2"]);
     assert_eq!(latencies["s2"], histogram(3));
     let names = fs::read_dir(&path).unwrap().map(|e| e.unwrap().file_name());
-    let hidden = names
-        .filter(|n| n.to_string_lossy().starts_with('.'))
-        .count();
+    let hidden = names.filter(|n| n.to_string_lossy().starts_with('.')).count();
     assert_eq!(hidden, 0, "nothing is left behind");
 }
 
@@ -80,10 +68,7 @@ fn a_read_only_parent_is_an_error_of_its_own() {
     // sysfs refuses directories even to root.
     let error = Directory::create(Path::new("/sys/niclab")).unwrap_err();
     assert!(matches!(error, ResultError::ReadOnly { .. }), "{error}");
-    let other = ResultError::of(
-        Path::new("x"),
-        std::io::ErrorKind::ReadOnlyFilesystem.into(),
-    );
+    let other = ResultError::of(Path::new("x"), std::io::ErrorKind::ReadOnlyFilesystem.into());
     assert!(matches!(other, ResultError::ReadOnly { .. }));
 }
 
@@ -93,26 +78,10 @@ fn an_absent_or_foreign_directory_is_refused() {
     let absent = Stored::open(&parent.path().join("none")).unwrap_err();
     assert!(matches!(absent, ResultError::Absent { .. }), "{absent}");
     let foreign = Stored::open(parent.path()).unwrap_err();
-    assert!(
-        matches!(
-            foreign,
-            ResultError::NotResult {
-                missing: "run.toml",
-                ..
-            }
-        ),
-        "{foreign}"
-    );
+    assert!(matches!(foreign, ResultError::NotResult { missing: "run.toml", .. }), "{foreign}");
     let resumed = Directory::resume(parent.path()).unwrap_err();
-    assert!(
-        matches!(resumed, ResultError::NotResult { .. }),
-        "{resumed}"
-    );
-    assert_eq!(
-        fs::read_dir(parent.path()).unwrap().count(),
-        0,
-        "nothing was made"
-    );
+    assert!(matches!(resumed, ResultError::NotResult { .. }), "{resumed}");
+    assert_eq!(fs::read_dir(parent.path()).unwrap().count(), 0, "nothing was made");
 }
 
 #[test]
@@ -141,11 +110,7 @@ fn a_line_torn_anywhere_is_dropped_and_the_run_goes_on() {
         let whole = if cut == samples.len() { 3 } else { 2 };
         let stored = Stored::open(&path).unwrap();
         assert_eq!(stored.samples.len(), whole, "cut at {cut}");
-        assert_eq!(
-            stored.torn,
-            cut != last && cut != samples.len(),
-            "cut at {cut}"
-        );
+        assert_eq!(stored.torn, cut != last && cut != samples.len(), "cut at {cut}");
         let (mut directory, _) = Directory::resume(&path).unwrap();
         append(&mut directory, 7);
         let stored = Stored::open(&path).unwrap();
@@ -161,16 +126,9 @@ fn damage_in_the_middle_is_named_with_its_line() {
     let path = parent.path().join("run");
     drop(filled(&path, 2));
     let text = fs::read_to_string(path.join(SAMPLES)).unwrap();
-    fs::write(
-        path.join(SAMPLES),
-        format!("{text}{{\"schema\":1}}\n{text}"),
-    )
-    .unwrap();
+    fs::write(path.join(SAMPLES), format!("{text}{{\"schema\":1}}\n{text}")).unwrap();
     let error = Stored::open(&path).unwrap_err();
-    assert!(
-        matches!(error, ResultError::Damaged { line: 3, .. }),
-        "{error}"
-    );
+    assert!(matches!(error, ResultError::Damaged { line: 3, .. }), "{error}");
 }
 
 #[test]
@@ -181,17 +139,10 @@ fn a_newer_schema_is_refused_with_the_program_it_needs() {
     let mut newer = sample(1);
     newer.schema = 2;
     directory.append(&newer, None).unwrap();
-    directory
-        .write_run("schema = 1\nprogram = \"niclab 0.9.0\"\n")
-        .unwrap();
+    directory.write_run("schema = 1\nprogram = \"niclab 0.9.0\"\n").unwrap();
     let error = Stored::open(&path).unwrap_err();
-    assert!(
-        matches!(error, ResultError::Newer { found: 2, .. }),
-        "{error}"
-    );
-    directory
-        .write_run("schema = 2\nprogram = \"niclab 0.9.0\"\n")
-        .unwrap();
+    assert!(matches!(error, ResultError::Newer { found: 2, .. }), "{error}");
+    directory.write_run("schema = 2\nprogram = \"niclab 0.9.0\"\n").unwrap();
     let error = Directory::resume(&path).unwrap_err().to_string();
     assert!(error.contains("use niclab 0.9.0 or newer"), "{error}");
 }
@@ -206,10 +157,7 @@ fn a_full_disk_is_named_and_loses_nothing() {
         OpenOptions::new().write(true).open("/dev/full").unwrap(),
     );
     let error = directory.append(&sample(2), None).unwrap_err();
-    assert!(
-        matches!(&error, ResultError::Full { path } if path.ends_with(SAMPLES)),
-        "{error}"
-    );
+    assert!(matches!(&error, ResultError::Full { path } if path.ends_with(SAMPLES)), "{error}");
     directory.samples.file = samples;
     append(&mut directory, 2);
     assert_eq!(Stored::open(&path).unwrap().samples.len(), 3);
@@ -234,12 +182,7 @@ fn a_killed_writer_loses_nothing_finished() {
     let parent = tempfile::tempdir().unwrap();
     let path = parent.path().join("run");
     let mut writer = Command::new(std::env::current_exe().unwrap())
-        .args([
-            "--ignored",
-            "--exact",
-            "--nocapture",
-            "directory::tests::write_until_killed",
-        ])
+        .args(["--ignored", "--exact", "--nocapture", "directory::tests::write_until_killed"])
         .env("NICLAB_TEST_DIRECTORY", &path)
         .stdout(Stdio::piped())
         .spawn()
@@ -256,23 +199,10 @@ fn a_killed_writer_loses_nothing_finished() {
     out.read_to_string(&mut text).unwrap();
     let said = text.lines().filter(|l| l.starts_with("wrote")).count();
     let (mut directory, stored) = Directory::resume(&path).unwrap();
-    assert!(
-        stored.samples.len() + 1 >= said && said > 20,
-        "{} of {said}",
-        stored.samples.len()
-    );
+    assert!(stored.samples.len() + 1 >= said && said > 20, "{} of {said}", stored.samples.len());
     let next = stored.samples.len() as u64;
     append(&mut directory, next);
     let stored = Stored::open(&path).unwrap();
-    assert!(
-        stored
-            .samples
-            .iter()
-            .enumerate()
-            .all(|(i, s)| s.order == i as u64)
-    );
-    assert_eq!(
-        stored.latencies().unwrap()[&format!("s{next}")],
-        histogram(next + 1)
-    );
+    assert!(stored.samples.iter().enumerate().all(|(i, s)| s.order == i as u64));
+    assert_eq!(stored.latencies().unwrap()[&format!("s{next}")], histogram(next + 1));
 }

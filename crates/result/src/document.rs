@@ -1,8 +1,8 @@
 //! The documents of one run, exactly as they are stored.
 //!
 //! `samples.jsonl` holds one [`Sample`] a line, in the order of measurement. `summary.json` holds
-//! one [`Summary`], computed from the samples by `lab` and only drawn by `report`: whoever distrusts
-//! it can compute it again from the samples.
+//! one [`Summary`], computed from the samples by `lab` and only drawn by `report`: whoever
+//! distrusts it can compute it again from the samples.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -55,7 +55,8 @@ pub enum Outcome {
         /// What it lacks, such as `rules`.
         capability: String,
     },
-    /// The device refused part of the set-up (a full table, say); metrics may still stand beside it.
+    /// The device refused part of the set-up (a full table, say); metrics may still stand beside
+    /// it.
     Refused {
         /// What it said.
         reason: String,
@@ -360,8 +361,8 @@ pub struct DeviceSummary {
 pub struct Environment {
     /// [`SCHEMA`].
     pub schema: u32,
-    /// Name and value, in reading order, such as `cpu`, `microcode`, `kernel`, `kernel command line`,
-    /// `governor`, `steal`.
+    /// Name and value, in reading order, such as `cpu`, `microcode`, `kernel`,
+    /// `kernel command line`, `governor`, `steal`.
     pub facts: Vec<(String, String)>,
     /// What may disturb a measurement here, as `niclab doctor` words it.
     pub noise: Vec<String>,

@@ -22,7 +22,10 @@ pub enum ResultError {
         path: PathBuf,
     },
     /// There is no such directory.
-    #[error("{} does not exist: give the directory that a run printed as its result", path.display())]
+    #[error(
+        "{} does not exist: give the directory that a run printed as its result",
+        path.display()
+    )]
     Absent {
         /// The directory.
         path: PathBuf,

@@ -136,12 +136,7 @@ mod tests {
 
     #[test]
     fn rfc_4648_vectors() {
-        for (text, bytes) in [
-            ("", ""),
-            ("Zg==", "f"),
-            ("Zm8=", "fo"),
-            ("Zm9vYmFy", "foobar"),
-        ] {
+        for (text, bytes) in [("", ""), ("Zg==", "f"), ("Zm8=", "fo"), ("Zm9vYmFy", "foobar")] {
             assert_eq!(base64(text).unwrap(), bytes.as_bytes());
         }
         assert_eq!(base64("Zm9*"), None);
@@ -149,11 +144,7 @@ mod tests {
 
     #[test]
     fn damage_is_named() {
-        assert!(
-            entry(b"Tag=s1,0.0,0.0,0.0,AAAA\n")
-                .unwrap_err()
-                .contains("cannot be read")
-        );
+        assert!(entry(b"Tag=s1,0.0,0.0,0.0,AAAA\n").unwrap_err().contains("cannot be read"));
         assert!(entry(b"nonsense\n").unwrap_err().contains("not a line"));
     }
 }

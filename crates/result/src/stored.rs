@@ -29,17 +29,11 @@ impl Stored {
     /// Reads the samples of `path`; refuses a directory of a later version.
     pub fn open(path: &Path) -> Result<Stored, ResultError> {
         if !path.is_dir() {
-            return Err(ResultError::Absent {
-                path: path.to_path_buf(),
-            });
+            return Err(ResultError::Absent { path: path.to_path_buf() });
         }
         check_run(path)?;
-        let mut stored = Stored {
-            path: path.to_path_buf(),
-            samples: Vec::new(),
-            torn: false,
-            samples_len: 0,
-        };
+        let mut stored =
+            Stored { path: path.to_path_buf(), samples: Vec::new(), torn: false, samples_len: 0 };
         for line in Lines::open(path)? {
             match line? {
                 Line::Whole(sample, len) => {
@@ -77,23 +71,15 @@ impl Stored {
 fn check_run(directory: &Path) -> Result<(), ResultError> {
     let path = directory.join(RUN);
     if !path.is_file() {
-        return Err(ResultError::NotResult {
-            path: directory.to_path_buf(),
-            missing: RUN,
-        });
+        return Err(ResultError::NotResult { path: directory.to_path_buf(), missing: RUN });
     }
     let text = read_text(&path)?;
-    let run: toml::Table = text
-        .parse()
-        .map_err(|e: toml::de::Error| ResultError::Damaged {
-            path: path.clone(),
-            line: line_of(&text, e.span().map_or(0, |s| s.start)),
-            reason: e.message().to_string(),
-        })?;
-    let found = run
-        .get("schema")
-        .and_then(toml::Value::as_integer)
-        .unwrap_or(0);
+    let run: toml::Table = text.parse().map_err(|e: toml::de::Error| ResultError::Damaged {
+        path: path.clone(),
+        line: line_of(&text, e.span().map_or(0, |s| s.start)),
+        reason: e.message().to_string(),
+    })?;
+    let found = run.get("schema").and_then(toml::Value::as_integer).unwrap_or(0);
     check_schema(&path, u32::try_from(found).unwrap_or(u32::MAX))
 }
 
@@ -108,11 +94,7 @@ fn check_schema(path: &Path, found: u32) -> Result<(), ResultError> {
     }
     let program = path.parent().and_then(program_of);
     let program = program.unwrap_or_else(|| "a newer niclab".into());
-    Err(ResultError::Newer {
-        path: path.to_path_buf(),
-        found,
-        program,
-    })
+    Err(ResultError::Newer { path: path.to_path_buf(), found, program })
 }
 
 /// The program that wrote `directory`, as its run says.
@@ -168,17 +150,10 @@ impl Lines {
         let path = directory.join(SAMPLES);
         if !path.is_file() {
             let path = directory.to_path_buf();
-            return Err(ResultError::NotResult {
-                path,
-                missing: SAMPLES,
-            });
+            return Err(ResultError::NotResult { path, missing: SAMPLES });
         }
         let file = File::open(&path).map_err(|e| ResultError::of(&path, e))?;
-        Ok(Lines {
-            path,
-            reader: BufReader::new(file),
-            number: 0,
-        })
+        Ok(Lines { path, reader: BufReader::new(file), number: 0 })
     }
 }
 
