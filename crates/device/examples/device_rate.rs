@@ -6,9 +6,7 @@ use niclab_packet::flow::FlowSpec;
 use niclab_packet::size::FrameSizes;
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let name = std::env::args()
-        .nth(1)
-        .unwrap_or_else(|| "linux:veth".to_owned());
+    let name = std::env::args().nth(1).unwrap_or_else(|| "linux:veth".to_owned());
     let mut bed = niclab_device::open(&name)?;
     let places = bed.about().places.iter().map(|place| place.label.as_str());
     println!("{name}: {}", places.collect::<Vec<_>>().join(" > "));
@@ -26,10 +24,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             frame_len_max: size,
         })?;
         let load = Load {
-            flows: FlowSpec {
-                count: 10_000,
-                ..FlowSpec::default()
-            },
+            flows: FlowSpec { count: 10_000, ..FlowSpec::default() },
             sizes: FrameSizes::Fixed(size),
             rate,
             arrivals: Arrivals::Constant,
@@ -52,13 +47,7 @@ fn tell(size: u16, rate: Rate, seen: &Observation) {
     println!("  {size} B {rate:?}: {mpps:.3} Mpps, lost {lost} of {offered}, missed {missed}");
     let h = &seen.honesty;
     let idle = h.device_idle_ratio.unwrap_or(0.0);
-    println!(
-        "    {:?}, idle {idle:.3}, balanced {}",
-        seen.latency, h.balanced
-    );
-    println!(
-        "    stalls {:?} and {:?}",
-        h.generator_stalls, h.device_stalls
-    );
+    println!("    {:?}, idle {idle:.3}, balanced {}", seen.latency, h.balanced);
+    println!("    stalls {:?} and {:?}", h.generator_stalls, h.device_stalls);
     println!("    {:?}", h.reasons);
 }

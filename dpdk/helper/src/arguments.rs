@@ -54,10 +54,7 @@ impl Arguments {
     /// and no cards are touched beside virtual ones, unless the arguments say so.
     pub fn complete(given: &[String], cores: Cores) -> Result<Arguments, String> {
         let given = joined(given);
-        let vdevs: Vec<&str> = given
-            .iter()
-            .filter_map(|a| a.strip_prefix("--vdev="))
-            .collect();
+        let vdevs: Vec<&str> = given.iter().filter_map(|a| a.strip_prefix("--vdev=")).collect();
         let wiring = wiring(&vdevs)?;
         let names = |known: &[&str]| given.iter().any(|argument| is_one_of(argument, known));
         let mut list = vec!["niclab-dpdk".to_owned()];
@@ -116,13 +113,11 @@ fn wiring(vdevs: &[&str]) -> Result<Wiring, String> {
 
 /// Whether an argument is one of these options, its value attached or not.
 fn is_one_of(argument: &str, known: &[&str]) -> bool {
-    known
-        .iter()
-        .any(|&option| match argument.strip_prefix(option) {
-            None => false,
-            Some(rest) if option.starts_with("--") => rest.is_empty() || rest.starts_with('='),
-            Some(_) => !argument.starts_with("--"),
-        })
+    known.iter().any(|&option| match argument.strip_prefix(option) {
+        None => false,
+        Some(rest) if option.starts_with("--") => rest.is_empty() || rest.starts_with('='),
+        Some(_) => !argument.starts_with("--"),
+    })
 }
 
 #[cfg(test)]
@@ -131,13 +126,7 @@ mod tests {
 
     fn complete(given: &str) -> Result<(Wiring, String), String> {
         let given: Vec<String> = given.split_whitespace().map(String::from).collect();
-        let arguments = Arguments::complete(
-            &given,
-            Cores {
-                tester: 0,
-                device: 1,
-            },
-        )?;
+        let arguments = Arguments::complete(&given, Cores { tester: 0, device: 1 })?;
         Ok((arguments.wiring, arguments.list[1..].join(" ")))
     }
 
@@ -150,10 +139,7 @@ mod tests {
         assert_eq!(complete("--vdev net_ring0").as_ref(), Ok(&rings));
         let null = |vdev| (Wiring::Null, format!("{DEFAULTS} --no-pci --vdev={vdev}"));
         assert_eq!(complete("--vdev=net_null0"), Ok(null("net_null0,size=60")));
-        assert_eq!(
-            complete("--vdev=net_null0,size=1514"),
-            Ok(null("net_null0,size=1514"))
-        );
+        assert_eq!(complete("--vdev=net_null0,size=1514"), Ok(null("net_null0,size=1514")));
     }
 
     #[test]
@@ -166,10 +152,7 @@ mod tests {
             ))
         );
         let own_memory = "-l 0,1 --no-huge --no-shconf --no-telemetry --no-pci -m 64".to_owned();
-        assert_eq!(
-            complete("-m 64 --vdev=net_ring0"),
-            Ok((Wiring::Rings, own_memory))
-        );
+        assert_eq!(complete("-m 64 --vdev=net_ring0"), Ok((Wiring::Rings, own_memory)));
     }
 
     #[test]

@@ -72,10 +72,7 @@ struct Lanes {
 impl DpdkBed {
     /// Starts DPDK and finds or makes the ports.
     pub fn open(open: &Open) -> Result<DpdkBed, DeviceError> {
-        let bad = |reason: String| DeviceError::BadName {
-            text: open.name.clone(),
-            reason,
-        };
+        let bad = |reason: String| DeviceError::BadName { text: open.name.clone(), reason };
         let arguments = Arguments::complete(&open.arguments, open.cores).map_err(bad)?;
         let dpdk = Dpdk::start(&arguments.list).map_err(|refusal| bad(refusal.0))?;
         let ports = Ports::find(&dpdk, arguments.wiring, open)?;
@@ -90,19 +87,14 @@ impl DpdkBed {
             lanes: None,
             frame_len_max: 0,
         };
-        bed.start(FRAME_LEN_DEFAULT)
-            .map_err(|refusal| broken(open, refusal))?;
+        bed.start(FRAME_LEN_DEFAULT).map_err(|refusal| broken(open, refusal))?;
         Ok(bed)
     }
 
     /// Starts the ports for frames of up to this length, with FCS.
     fn start(&mut self, frame_len_max: u16) -> Result<(), Refusal> {
         let pool = self.pool(frame_len_max)?;
-        let slots = if self.wiring == Wiring::Rings {
-            RING_SLOTS
-        } else {
-            CARD_SLOTS
-        };
+        let slots = if self.wiring == Wiring::Rings { RING_SLOTS } else { CARD_SLOTS };
         self.lanes = None;
         let start = |port: &mut Port| {
             let mtu = u32::from(frame_len_max - HEADER_AND_FCS_LEN).max(1500);
@@ -129,9 +121,7 @@ impl DpdkBed {
         let fits = |room: &(u16, &CStr)| room.0 >= frame_len_max;
         let at = FRAME_ROOMS.iter().position(fits).ok_or_else(|| {
             let longest = FRAME_ROOMS[FRAME_ROOMS.len() - 1].0;
-            Refusal(format!(
-                "frames of {frame_len_max} bytes: at most {longest}"
-            ))
+            Refusal(format!("frames of {frame_len_max} bytes: at most {longest}"))
         })?;
         if let Some(pool) = self.pools[at] {
             return Ok(pool);
@@ -143,19 +133,13 @@ impl DpdkBed {
     }
 
     fn broken(&self, refusal: Refusal) -> DeviceError {
-        DeviceError::Broken {
-            device: self.about.name.clone(),
-            reason: refusal.0,
-        }
+        DeviceError::Broken { device: self.about.name.clone(), reason: refusal.0 }
     }
 
     /// A trial between two ports.
     fn run_pair(&mut self, load: &Load) -> Result<Observation, DeviceError> {
         let name = self.about.name.clone();
-        let gone = || DeviceError::Broken {
-            device: name.clone(),
-            reason: "not set up".into(),
-        };
+        let gone = || DeviceError::Broken { device: name.clone(), reason: "not set up".into() };
         let lanes = self.lanes.as_mut().ok_or_else(gone)?;
         let (outlet, inlet) = lanes.tester.as_mut().ok_or_else(gone)?;
         // What an earlier trial left behind.
@@ -171,14 +155,8 @@ impl DpdkBed {
         };
         let sunk = missed(inlet.queue());
         let (cores, function) = (self.cores, &mut lanes.function);
-        let mut observation = pair::run(
-            &name,
-            load,
-            u32::from(depth),
-            cores,
-            (&mut *outlet, &mut *inlet),
-            function,
-        )?;
+        let mut observation =
+            pair::run(&name, load, u32::from(depth), cores, (&mut *outlet, &mut *inlet), function)?;
         pair::balance(&mut observation, missed(inlet.queue()) - sunk);
         if self.wiring == Wiring::Cards {
             pair::judge_refused(&mut observation);
@@ -188,30 +166,17 @@ impl DpdkBed {
 
     /// The function alone, on a port that makes its own frames.
     fn run_alone(&mut self, load: &Load) -> Result<Observation, DeviceError> {
-        let lacks = |capability: &str| DeviceError::NotSupported {
-            capability: capability.into(),
-        };
+        let lacks = |capability: &str| DeviceError::NotSupported { capability: capability.into() };
         if load.rate != Rate::Saturate {
             return Err(lacks("rate"));
         }
         let name = self.about.name.clone();
-        let gone = || DeviceError::Broken {
-            device: name.clone(),
-            reason: "not set up".into(),
-        };
+        let gone = || DeviceError::Broken { device: name.clone(), reason: "not set up".into() };
         let lanes = self.lanes.as_mut().ok_or_else(gone)?;
         let core = self.cores.device;
         let mut observation = pair::run_alone(&name, load, core, &mut lanes.function)?;
-        let made = observation
-            .offered_bytes
-            .checked_div(observation.offered)
-            .unwrap_or(0);
-        if load
-            .sizes
-            .period()
-            .iter()
-            .any(|&size| u64::from(size) != made)
-        {
+        let made = observation.offered_bytes.checked_div(observation.offered).unwrap_or(0);
+        if load.sizes.period().iter().any(|&size| u64::from(size) != made) {
             return Err(lacks("frame_size"));
         }
         observation.honesty.balanced = true;
@@ -225,9 +190,7 @@ impl Testbed for DpdkBed {
     }
 
     fn setup(&mut self, setup: &Setup) -> Result<SetupReport, DeviceError> {
-        let lacks = |capability: &str| DeviceError::NotSupported {
-            capability: capability.into(),
-        };
+        let lacks = |capability: &str| DeviceError::NotSupported { capability: capability.into() };
         let empty = |block: &RuleBlock| matches!(block, RuleBlock::FiveTuples { count: 0, .. });
         if !setup.rules.iter().all(empty) {
             return Err(lacks("rules"));
@@ -237,8 +200,7 @@ impl Testbed for DpdkBed {
         }
         let frame_len_max = setup.frame_len_max.max(FRAME_LEN_DEFAULT);
         if frame_len_max != self.frame_len_max {
-            self.start(frame_len_max)
-                .map_err(|refusal| self.broken(refusal))?;
+            self.start(frame_len_max).map_err(|refusal| self.broken(refusal))?;
         }
         Ok(SetupReport::default())
     }
@@ -246,20 +208,12 @@ impl Testbed for DpdkBed {
     fn run(&mut self, load: &Load, plan: &Plan) -> Result<Observation, DeviceError> {
         let Plan::Rest = plan;
         pair::check_sizes(load, self.frame_len_max)?;
-        let before = self
-            .ports
-            .device
-            .stats()
-            .map_err(|refusal| self.broken(refusal))?;
+        let before = self.ports.device.stats().map_err(|refusal| self.broken(refusal))?;
         let mut observation = match self.wiring {
             Wiring::Null => self.run_alone(load)?,
             Wiring::Rings | Wiring::Cards => self.run_pair(load)?,
         };
-        let after = self
-            .ports
-            .device
-            .stats()
-            .map_err(|refusal| self.broken(refusal))?;
+        let after = self.ports.device.stats().map_err(|refusal| self.broken(refusal))?;
         hold_against_port(&mut observation, &before, &after);
         Ok(observation)
     }
@@ -271,21 +225,13 @@ impl Ports {
             return Ports::of_rings(dpdk).map_err(|refusal| broken(open, refusal));
         }
         let mut ports = dpdk.ports().into_iter();
-        let bad = |reason: &str| DeviceError::BadName {
-            text: open.name.clone(),
-            reason: reason.into(),
-        };
+        let bad =
+            |reason: &str| DeviceError::BadName { text: open.name.clone(), reason: reason.into() };
         match (wiring, ports.next(), ports.next()) {
-            (Wiring::Null, Some(device), _) => Ok(Ports {
-                tester: None,
-                device,
-                ring: None,
-            }),
-            (_, Some(tester), Some(device)) => Ok(Ports {
-                tester: Some(tester),
-                device,
-                ring: None,
-            }),
+            (Wiring::Null, Some(device), _) => Ok(Ports { tester: None, device, ring: None }),
+            (_, Some(tester), Some(device)) => {
+                Ok(Ports { tester: Some(tester), device, ring: None })
+            }
             (_, Some(_), None) => Err(bad("one port; it takes two, the tester's and the device's")),
             (_, None, _) => Err(bad(
                 "no port; bind two cards to a driver that DPDK can use (dpdk-devbind.py), or try \
@@ -300,11 +246,7 @@ impl Ports {
         let back = dpdk.ring(c"niclab-back", RING_SLOTS.into())?;
         let tester = dpdk.ring_port(c"tester", &back, &there)?;
         let device = dpdk.ring_port(c"device", &there, &back)?;
-        Ok(Ports {
-            tester: Some(tester),
-            device,
-            ring: Some(there),
-        })
+        Ok(Ports { tester: Some(tester), device, ring: Some(there) })
     }
 
     fn wait_for_links(&self) -> Result<(), Refusal> {
@@ -328,18 +270,10 @@ fn missed(queue: &RxQueue) -> u64 {
 
 /// Holds the port's own counters against the function's.
 fn hold_against_port(observation: &mut Observation, before: &Stats, after: &Stats) {
-    let queue = observation
-        .device
-        .iter()
-        .flat_map(|device| &device.queues)
-        .next();
+    let queue = observation.device.iter().flat_map(|device| &device.queues).next();
     let Some(&queue) = queue else { return };
     let pairs = [
-        (
-            "received",
-            after.rx_frames - before.rx_frames,
-            queue.rx_frames,
-        ),
+        ("received", after.rx_frames - before.rx_frames, queue.rx_frames),
         ("sent", after.tx_frames - before.tx_frames, queue.tx_frames),
     ];
     for (what, by_port, by_function) in pairs {
@@ -352,28 +286,19 @@ fn hold_against_port(observation: &mut Observation, before: &Stats, after: &Stat
 }
 
 fn broken(open: &Open, refusal: Refusal) -> DeviceError {
-    DeviceError::Broken {
-        device: open.name.clone(),
-        reason: refusal.0,
-    }
+    DeviceError::Broken { device: open.name.clone(), reason: refusal.0 }
 }
 
 /// What can be told of the ports.
 fn about(open: &Open, dpdk: &Dpdk, arguments: &Arguments, ports: &Ports) -> Result<About, Refusal> {
-    let fact = |name: &str, value: String| Fact {
-        name: name.into(),
-        value,
-    };
+    let fact = |name: &str, value: String| Fact { name: name.into(), value };
     let device = ports.device.info()?;
     let mut facts = vec![
         fact("DPDK", dpdk.version()),
         fact("arguments", arguments.list[1..].join(" ")),
         fact("port under test", device.name.clone()),
         fact("driver", device.driver.clone()),
-        fact(
-            "queues it could have",
-            format!("{} / {}", device.queues_max.0, device.queues_max.1),
-        ),
+        fact("queues it could have", format!("{} / {}", device.queues_max.0, device.queues_max.1)),
     ];
     if device.speed_mbps > 0 && arguments.wiring == Wiring::Cards {
         facts.push(fact("speed", format!("{} Mbit/s", device.speed_mbps)));
@@ -408,11 +333,8 @@ fn places(
     tester: Option<&PortInfo>,
     device: &PortInfo,
 ) -> Vec<Place> {
-    let place = |role: &str, label: &str, core| Place {
-        role: role.into(),
-        label: label.into(),
-        core,
-    };
+    let place =
+        |role: &str, label: &str, core| Place { role: role.into(), label: label.into(), core };
     let function = place("function", "forward", Some(cores.device));
     let device = place("device", &device.name, None);
     let Some(tester) = tester else {

@@ -23,12 +23,7 @@ pub struct Out {
 impl Out {
     /// An end that sends frames of `pool`.
     pub fn new(queue: TxQueue, pool: Pool, ring: Option<Ring>) -> Out {
-        Out {
-            queue,
-            pool,
-            burst: Burst::new(),
-            ring,
-        }
+        Out { queue, pool, burst: Burst::new(), ring }
     }
 }
 
@@ -69,10 +64,7 @@ pub struct In {
 impl In {
     /// An end that receives from `queue`.
     pub fn new(queue: RxQueue) -> In {
-        In {
-            queue,
-            burst: Burst::new(),
-        }
+        In { queue, burst: Burst::new() }
     }
 
     /// The queue, for its counters.
@@ -110,12 +102,7 @@ pub struct Forward {
 impl Forward {
     /// The function on the queues of the port under test.
     pub fn new(rx: RxQueue, tx: TxQueue) -> Forward {
-        Forward {
-            rx,
-            tx,
-            burst: Burst::new(),
-            missed: 0,
-        }
+        Forward { rx, tx, burst: Burst::new(), missed: 0 }
     }
 }
 

@@ -71,11 +71,7 @@ fn answer(bed: &mut Option<DpdkBed>, request: Request) -> Result<Answer, DeviceE
             let opened = bed.insert(DpdkBed::open(&open)?);
             Ok(Answer::Opened(opened.about().clone()))
         }
-        Request::Setup(setup) => bed
-            .as_mut()
-            .ok_or_else(early)?
-            .setup(&setup)
-            .map(Answer::Ready),
+        Request::Setup(setup) => bed.as_mut().ok_or_else(early)?.setup(&setup).map(Answer::Ready),
         Request::Run { load, plan } => {
             let observation = bed.as_mut().ok_or_else(early)?.run(&load, &plan)?;
             Ok(Answer::Observed(Box::new(observation)))

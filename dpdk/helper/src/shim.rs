@@ -99,9 +99,7 @@ pub struct Refusal(pub String);
 impl Refusal {
     fn of(what: &str, error: c_int) -> Refusal {
         // SAFETY: the text is a thread's own buffer of DPDK's, read before the next call.
-        let text = unsafe { CStr::from_ptr(nl_error(error)) }
-            .to_string_lossy()
-            .into_owned();
+        let text = unsafe { CStr::from_ptr(nl_error(error)) }.to_string_lossy().into_owned();
         Refusal(format!("{what}: {text}"))
     }
 
@@ -114,11 +112,7 @@ impl Refusal {
 
 /// A negative errno as an error.
 fn check(what: &str, result: c_int) -> Result<(), Refusal> {
-    if result < 0 {
-        Err(Refusal::of(what, result))
-    } else {
-        Ok(())
-    }
+    if result < 0 { Err(Refusal::of(what, result)) } else { Ok(()) }
 }
 
 /// DPDK, started. There is one for a process, and what it makes lives as long as the process.
@@ -127,10 +121,8 @@ pub struct Dpdk(());
 impl Dpdk {
     /// Starts it; it pins the calling thread to its first core.
     pub fn start(arguments: &[String]) -> Result<Dpdk, Refusal> {
-        let owned: Result<Vec<CString>, _> = arguments
-            .iter()
-            .map(|argument| CString::new(argument.as_str()))
-            .collect();
+        let owned: Result<Vec<CString>, _> =
+            arguments.iter().map(|argument| CString::new(argument.as_str())).collect();
         let owned = owned.map_err(|e| Refusal(format!("argument: {e}")))?;
         let mut argv: Vec<*mut c_char> = owned.into_iter().map(CString::into_raw).collect();
         let argc = argv.len() as c_int;
@@ -145,9 +137,7 @@ impl Dpdk {
     /// The version, such as `DPDK 22.11.11`.
     pub fn version(&self) -> String {
         // SAFETY: a static C string.
-        unsafe { CStr::from_ptr(nl_version()) }
-            .to_string_lossy()
-            .into_owned()
+        unsafe { CStr::from_ptr(nl_version()) }.to_string_lossy().into_owned()
     }
 
     /// The ports that are there.
@@ -155,10 +145,7 @@ impl Dpdk {
         let mut ids = [0; 32];
         // SAFETY: the shim writes at most as many as it is told there is room for.
         let count = unsafe { nl_ports(ids.as_mut_ptr(), ids.len() as u16) };
-        ids[..usize::from(count)]
-            .iter()
-            .map(|&id| Port::new(id))
-            .collect()
+        ids[..usize::from(count)].iter().map(|&id| Port::new(id)).collect()
     }
 
     /// A ring of `slots` places.
@@ -172,9 +159,7 @@ impl Dpdk {
     pub fn ring_port(&self, name: &CStr, rx: &Ring, tx: &Ring) -> Result<Port, Refusal> {
         // SAFETY: rings are never freed; DPDK copies the name.
         let port = unsafe { nl_ring_port(name.as_ptr(), rx.0.as_ptr(), tx.0.as_ptr()) };
-        u16::try_from(port)
-            .map(Port::new)
-            .map_err(|_| Refusal::last("making a port of rings"))
+        u16::try_from(port).map(Port::new).map_err(|_| Refusal::last("making a port of rings"))
     }
 
     /// A pool of `frames` frames of `data_len` bytes.
@@ -236,10 +221,7 @@ pub struct Port {
 
 impl Port {
     fn new(id: u16) -> Port {
-        Port {
-            id,
-            queues: Arc::new(()),
-        }
+        Port { id, queues: Arc::new(()) }
     }
 
     /// What it says about itself.
@@ -267,19 +249,12 @@ impl Port {
         slots: u16,
         mtu: u32,
     ) -> Result<(RxQueue, TxQueue), Refusal> {
-        assert_eq!(
-            Arc::strong_count(&self.queues),
-            1,
-            "the port's queues are in use"
-        );
+        assert_eq!(Arc::strong_count(&self.queues), 1, "the port's queues are in use");
         // SAFETY: nobody uses the port's queues, see above; the pool is never freed.
         unsafe {
             // A port that is not running yet has nothing to stop.
             nl_port_stop(self.id);
-            check(
-                "setting a port up",
-                nl_port_configure(self.id, pool.pool.as_ptr(), slots, mtu),
-            )?;
+            check("setting a port up", nl_port_configure(self.id, pool.pool.as_ptr(), slots, mtu))?;
             check("starting a port", nl_port_start(self.id))?;
         }
         let queues = || Arc::clone(&self.queues);
@@ -307,19 +282,13 @@ impl Port {
 fn port_stats(port: u16) -> Result<Stats, Refusal> {
     let mut stats = Stats::default();
     // SAFETY: the port exists as long as the process, the structure through the call.
-    check("reading a port's counters", unsafe {
-        nl_port_stats(port, &raw mut stats)
-    })?;
+    check("reading a port's counters", unsafe { nl_port_stats(port, &raw mut stats) })?;
     Ok(stats)
 }
 
 /// The text of a C array that ends with a zero.
 fn text(bytes: &[c_char]) -> String {
-    let bytes: Vec<u8> = bytes
-        .iter()
-        .map(|&b| b as u8)
-        .take_while(|&b| b != 0)
-        .collect();
+    let bytes: Vec<u8> = bytes.iter().map(|&b| b as u8).take_while(|&b| b != 0).collect();
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
@@ -360,12 +329,7 @@ impl Burst {
     /// No frames yet.
     pub fn new() -> Burst {
         let (frames, data) = ([ptr::null_mut(); BURST], [ptr::null_mut(); BURST]);
-        Burst {
-            frames,
-            data,
-            lens: [0; BURST],
-            count: 0,
-        }
+        Burst { frames, data, lens: [0; BURST], count: 0 }
     }
 
     /// How many frames are in it.
@@ -404,10 +368,7 @@ impl Burst {
     fn find_data(&mut self, from: usize) {
         let count = (self.count - from) as u16;
         let frames = self.frames[from..].as_mut_ptr();
-        let (data, lens) = (
-            self.data[from..].as_mut_ptr(),
-            self.lens[from..].as_mut_ptr(),
-        );
+        let (data, lens) = (self.data[from..].as_mut_ptr(), self.lens[from..].as_mut_ptr());
         // SAFETY: frames from..count are ours, and all three arrays are BURST long.
         unsafe { nl_data(frames, data, lens, count) }
     }

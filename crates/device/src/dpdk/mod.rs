@@ -59,23 +59,12 @@ pub fn open(name: &str) -> Result<Box<dyn Testbed>, DeviceError> {
     let arguments = arguments(name)?;
     let cores = Cores::choose(name)?;
     let process = Process::start(&program()?, name)?;
-    greet(
-        process,
-        Open {
-            name: name.into(),
-            arguments,
-            cores,
-        },
-    )
+    greet(process, Open { name: name.into(), arguments, cores })
 }
 
 /// The same with another program in the place of `niclab-dpdk`.
 pub fn open_with(program: &Path, name: &str) -> Result<Box<dyn Testbed>, DeviceError> {
-    let open = Open {
-        name: name.into(),
-        arguments: arguments(name)?,
-        cores: Cores::choose(name)?,
-    };
+    let open = Open { name: name.into(), arguments: arguments(name)?, cores: Cores::choose(name)? };
     greet(Process::start(program, name)?, open)
 }
 
@@ -88,19 +77,12 @@ fn greet(mut process: Process, open: Open) -> Result<Box<dyn Testbed>, DeviceErr
 
 /// The arguments in a name, split at white space.
 fn arguments(name: &str) -> Result<Vec<String>, DeviceError> {
-    let bad = |reason: &str| DeviceError::BadName {
-        text: name.into(),
-        reason: reason.into(),
-    };
-    let rest = name
-        .strip_prefix("dpdk:")
-        .ok_or_else(|| bad("must start with `dpdk:`"))?;
+    let bad = |reason: &str| DeviceError::BadName { text: name.into(), reason: reason.into() };
+    let rest = name.strip_prefix("dpdk:").ok_or_else(|| bad("must start with `dpdk:`"))?;
     let arguments: Vec<String> = rest.split_whitespace().map(String::from).collect();
     if arguments.is_empty() {
-        return Err(bad(
-            "give DPDK's arguments, such as `dpdk:--vdev=net_ring0`, or two cards: \
-             `dpdk:-a 0000:01:00.0 -a 0000:01:00.1`",
-        ));
+        return Err(bad("give DPDK's arguments, such as `dpdk:--vdev=net_ring0`, or two cards: \
+             `dpdk:-a 0000:01:00.0 -a 0000:01:00.1`"));
     }
     Ok(arguments)
 }
@@ -134,10 +116,7 @@ impl Testbed for DpdkBed {
     }
 
     fn setup(&mut self, setup: &Setup) -> Result<SetupReport, DeviceError> {
-        match self
-            .process
-            .ask(&Request::Setup(setup.clone()), ANSWER_TIMEOUT)?
-        {
+        match self.process.ask(&Request::Setup(setup.clone()), ANSWER_TIMEOUT)? {
             Answer::Ready(report) => Ok(report),
             other => Err(self.process.confused(&other)),
         }
@@ -145,14 +124,8 @@ impl Testbed for DpdkBed {
 
     fn run(&mut self, load: &Load, plan: &Plan) -> Result<Observation, DeviceError> {
         let offered = Duration::from_nanos(load.warmup_ns.saturating_add(load.duration_ns));
-        let request = Request::Run {
-            load: load.clone(),
-            plan: *plan,
-        };
-        match self
-            .process
-            .ask(&request, ANSWER_TIMEOUT.saturating_add(offered))?
-        {
+        let request = Request::Run { load: load.clone(), plan: *plan };
+        match self.process.ask(&request, ANSWER_TIMEOUT.saturating_add(offered))? {
             Answer::Observed(observation) => Ok(*observation),
             other => Err(self.process.confused(&other)),
         }
@@ -172,10 +145,7 @@ struct Process {
 impl Process {
     fn start(program: &Path, device: &str) -> Result<Process, DeviceError> {
         let mut command = Command::new(program);
-        command
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped());
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         // Ctrl-C is for niclab, which then ends the process in its own time.
         command.process_group(0);
         let mut child = command.spawn().map_err(|e| match e.kind() {
@@ -196,19 +166,10 @@ impl Process {
         }
         if let Some(errors) = child.stderr.take() {
             let messages = Arc::clone(&messages);
-            readers.push(thread::spawn(move || {
-                keep_last(BufReader::new(errors), &messages)
-            }));
+            readers.push(thread::spawn(move || keep_last(BufReader::new(errors), &messages)));
         }
         let (device, input) = (device.into(), child.stdin.take());
-        Ok(Process {
-            device,
-            child,
-            input,
-            answers,
-            messages,
-            readers,
-        })
+        Ok(Process { device, child, input, answers, messages, readers })
     }
 
     /// Asks and waits for the answer; one that refuses is an error.
@@ -241,10 +202,9 @@ impl Process {
     /// Adds what the program said to an error that is about starting it.
     fn explained(&self, error: DeviceError) -> DeviceError {
         match error {
-            DeviceError::BadName { text, reason } => DeviceError::BadName {
-                text,
-                reason: reason + &self.quoted(),
-            },
+            DeviceError::BadName { text, reason } => {
+                DeviceError::BadName { text, reason: reason + &self.quoted() }
+            }
             other => other,
         }
     }
@@ -258,10 +218,7 @@ impl Process {
     /// An answer to another question.
     fn confused(&mut self, answer: &Answer) -> DeviceError {
         let answer = serde_json::to_string(answer).unwrap_or_default();
-        self.fail(format!(
-            "gave the answer to another question: {}",
-            excerpt(&answer)
-        ))
+        self.fail(format!("gave the answer to another question: {}", excerpt(&answer)))
     }
 
     /// The last lines the program said, for the end of a message.
@@ -269,11 +226,7 @@ impl Process {
         // The pipe may hold lines that the reader has not seen yet; after the end it has.
         let messages = self.messages.lock().unwrap_or_else(PoisonError::into_inner);
         let lines: Vec<&str> = messages.iter().map(String::as_str).collect();
-        if lines.is_empty() {
-            String::new()
-        } else {
-            format!("; it said: {}", lines.join(" | "))
-        }
+        if lines.is_empty() { String::new() } else { format!("; it said: {}", lines.join(" | ")) }
     }
 
     /// Ends and reaps the process; says how it ended.
@@ -294,10 +247,7 @@ impl Process {
 
     /// Whether the process ends on its own: its output is closed and it goes within a moment.
     fn closed_its_output(&mut self) -> bool {
-        if !matches!(
-            self.answers.try_recv(),
-            Err(std::sync::mpsc::TryRecvError::Disconnected)
-        ) {
+        if !matches!(self.answers.try_recv(), Err(std::sync::mpsc::TryRecvError::Disconnected)) {
             return false;
         }
         for _ in 0..100 {
@@ -357,10 +307,7 @@ fn excerpt(text: &str) -> String {
 }
 
 fn broken(device: &str, reason: String) -> DeviceError {
-    DeviceError::Broken {
-        device: device.into(),
-        reason,
-    }
+    DeviceError::Broken { device: device.into(), reason }
 }
 
 #[cfg(test)]
@@ -377,10 +324,7 @@ mod tests {
         fs::write(&path, format!("#!/bin/sh\n{script}\n")).unwrap();
         fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
         let opened = open_with(&path, "dpdk:--vdev=net_ring0");
-        opened
-            .map(|bed| bed.about().name.clone())
-            .unwrap_err()
-            .to_string()
+        opened.map(|bed| bed.about().name.clone()).unwrap_err().to_string()
     }
 
     #[test]
@@ -427,10 +371,7 @@ mod tests {
     fn a_name_without_arguments_is_refused() {
         for name in ["dpdk:", "dpdk:  ", "dpdk"] {
             let error = open(name).map(|bed| bed.about().clone());
-            assert!(
-                matches!(error, Err(DeviceError::BadName { .. })),
-                "{error:?}"
-            );
+            assert!(matches!(error, Err(DeviceError::BadName { .. })), "{error:?}");
         }
     }
 

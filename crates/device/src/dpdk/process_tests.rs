@@ -30,10 +30,7 @@ fn open(test: &str, name: &str) -> Option<(Box<dyn Testbed>, MutexGuard<'static,
 
 fn load(rate: Rate, size: u16) -> Load {
     Load {
-        flows: FlowSpec {
-            count: 100,
-            ..FlowSpec::default()
-        },
+        flows: FlowSpec { count: 100, ..FlowSpec::default() },
         sizes: FrameSizes::Fixed(size),
         rate,
         arrivals: Arrivals::Constant,
@@ -70,10 +67,7 @@ fn crossed_rings_account_for_every_frame() {
         let o = bed.run(&load(rate, size), &Plan::Rest).unwrap();
         let mpps = o.received as f64 * 1e3 / o.duration_ns as f64;
         let p50 = o.latency.as_ref().unwrap().0.value_at_quantile(0.5);
-        println!(
-            "{rate:?} {size} B: {mpps:.2} Mpps back, {} lost, p50 {p50} ns",
-            o.lost
-        );
+        println!("{rate:?} {size} B: {mpps:.2} Mpps back, {} lost, p50 {p50} ns", o.lost);
         assert_eq!(o.planned, o.offered + o.unsent, "{o:?}");
         assert_eq!(o.offered, o.received + o.lost, "{o:?}");
         assert!(o.honesty.balanced, "{:?}", o.honesty.reasons);
@@ -100,9 +94,7 @@ fn net_null_has_a_rate_and_no_latency() {
     assert_eq!((o.latency, o.service), (None, None));
     assert_eq!((o.offered, o.received), (o.planned, o.offered - o.lost));
     assert!(o.honesty.balanced, "{:?}", o.honesty.reasons);
-    let lacks = |capability: &str| DeviceError::NotSupported {
-        capability: capability.into(),
-    };
+    let lacks = |capability: &str| DeviceError::NotSupported { capability: capability.into() };
     let paced = bed.run(&load(Rate::Pps(1000.0), 64), &Plan::Rest);
     assert_eq!(paced.map(|o| o.received), Err(lacks("rate")));
     let long = bed.run(&load(Rate::Saturate, 1518), &Plan::Rest);
@@ -115,32 +107,12 @@ fn rules_and_queues_are_not_supported_which_is_a_result() {
     let Some((mut bed, _alone)) = open(test, "dpdk:--vdev=net_ring0") else {
         return;
     };
-    let lacks = |capability: &str| DeviceError::NotSupported {
-        capability: capability.into(),
-    };
-    let rule = RuleBlock::Any {
-        group: 0,
-        priority: 0,
-        actions: Vec::new(),
-    };
-    let with_rule = Setup {
-        rules: vec![rule],
-        ..setup(64)
-    };
+    let lacks = |capability: &str| DeviceError::NotSupported { capability: capability.into() };
+    let rule = RuleBlock::Any { group: 0, priority: 0, actions: Vec::new() };
+    let with_rule = Setup { rules: vec![rule], ..setup(64) };
     assert_eq!(bed.setup(&with_rule), Err(lacks("rules")));
-    assert_eq!(
-        bed.setup(&Setup {
-            queues: 2,
-            ..setup(64)
-        }),
-        Err(lacks("queues"))
-    );
-    let rules = bed
-        .about()
-        .facts
-        .iter()
-        .find(|fact| fact.name == "flow rules")
-        .unwrap();
+    assert_eq!(bed.setup(&Setup { queues: 2, ..setup(64) }), Err(lacks("queues")));
+    let rules = bed.about().facts.iter().find(|fact| fact.name == "flow rules").unwrap();
     assert_eq!(rules.value, "rule: Function not implemented");
 }
 
@@ -153,10 +125,7 @@ fn arguments_that_dpdk_refuses_are_a_bad_name() {
     drop(bed);
     for (name, said) in [
         ("dpdk:--no-such-option", "unrecognized option"),
-        (
-            "dpdk:--vdev=net_null0 --vdev=net_ring0",
-            "give either net_ring0",
-        ),
+        ("dpdk:--vdev=net_null0 --vdev=net_ring0", "give either net_ring0"),
         ("dpdk:--no-pci", "no port; bind two cards"),
     ] {
         let error = dpdk::open(name).map(|bed| bed.about().clone()).unwrap_err();
@@ -177,25 +146,16 @@ fn a_process_killed_in_the_middle_is_broken_and_reaped() {
         let process = rustix::process::Pid::from_raw(helper as i32).unwrap();
         rustix::process::kill_process(process, rustix::process::Signal::KILL).unwrap();
     });
-    let long = Load {
-        duration_ns: 5_000_000_000,
-        ..load(Rate::Pps(1000.0), 64)
-    };
+    let long = Load { duration_ns: 5_000_000_000, ..load(Rate::Pps(1000.0), 64) };
     let started = Instant::now();
     let error = bed.run(&long, &Plan::Rest).map(|o| o.received).unwrap_err();
     killer.join().unwrap();
     let text = "dpdk:--vdev=net_ring0 failed: niclab-dpdk ended: signal: 9 (SIGKILL)";
     assert!(error.to_string().starts_with(text), "{error}");
     assert!(started.elapsed() < Duration::from_secs(4));
-    assert!(
-        !fs::exists(format!("/proc/{helper}")).unwrap(),
-        "not reaped"
-    );
+    assert!(!fs::exists(format!("/proc/{helper}")).unwrap(), "not reaped");
     let error = bed.run(&long, &Plan::Rest).map(|o| o.received).unwrap_err();
-    assert!(
-        error.to_string().ends_with("niclab-dpdk has ended before"),
-        "{error}"
-    );
+    assert!(error.to_string().ends_with("niclab-dpdk has ended before"), "{error}");
 }
 
 #[test]
@@ -206,19 +166,12 @@ fn kill_9_of_the_asker_ends_the_process() {
     };
     drop(bed);
     let mut asker = Command::new(std::env::current_exe().unwrap())
-        .args([
-            "--exact",
-            "dpdk::process_tests::holds_a_testbed",
-            "--ignored",
-            "--nocapture",
-        ])
+        .args(["--exact", "dpdk::process_tests::holds_a_testbed", "--ignored", "--nocapture"])
         .stdout(Stdio::piped())
         .spawn()
         .unwrap();
     let lines = BufReader::new(asker.stdout.take().unwrap()).lines();
-    let ready = lines
-        .map_while(Result::ok)
-        .any(|line| line.ends_with("open"));
+    let ready = lines.map_while(Result::ok).any(|line| line.ends_with("open"));
     let helper = helper_of(asker.id());
     asker.kill().unwrap();
     asker.wait().unwrap();
@@ -237,10 +190,7 @@ fn kill_9_of_the_asker_ends_the_process() {
 fn holds_a_testbed() {
     let mut bed = dpdk::open("dpdk:--vdev=net_ring0").unwrap();
     println!("\nopen");
-    let long = Load {
-        duration_ns: 10_000_000_000,
-        ..load(Rate::Pps(1000.0), 64)
-    };
+    let long = Load { duration_ns: 10_000_000_000, ..load(Rate::Pps(1000.0), 64) };
     bed.run(&long, &Plan::Rest).unwrap();
 }
 
@@ -251,9 +201,7 @@ fn helper_of(parent: u32) -> Option<u32> {
         threads.filter_map(|thread| fs::read_to_string(thread.ok()?.path().join("children")).ok());
     let ids: Vec<u32> = children
         .flat_map(|list| {
-            list.split_whitespace()
-                .filter_map(|id| id.parse().ok())
-                .collect::<Vec<_>>()
+            list.split_whitespace().filter_map(|id| id.parse().ok()).collect::<Vec<_>>()
         })
         .collect();
     let is_helper = |id: &u32| {

@@ -1,8 +1,8 @@
 //! The rings of AF_PACKET (PACKET_MMAP, TPACKET_V2): frames in memory shared with the kernel.
 //!
 //! The only module here that touches memory the kernel writes too. Who owns a slot is told by the
-//! slot's status word, which is loaded with acquire and stored with release ordering; the bytes of a
-//! slot are read or written only while the word says that it is ours
+//! slot's status word, which is loaded with acquire and stored with release ordering; the bytes of
+//! a slot are read or written only while the word says that it is ours
 //! (Documentation/networking/packet_mmap.rst).
 #![allow(unsafe_code)]
 
@@ -68,7 +68,8 @@ struct Ring {
 unsafe impl Send for Ring {}
 
 impl Ring {
-    /// A ring of at most `slots` slots for frames of up to `frame_len` bytes; `option` says which way.
+    /// A ring of at most `slots` slots for frames of up to `frame_len` bytes; `option` says which
+    /// way.
     fn open(socket: OwnedFd, option: c_int, slots: usize, frame_len: usize) -> io::Result<Ring> {
         let slot_len = (frame_len + SLOT_OVERHEAD).next_power_of_two();
         let slots = slots.min(RING_LEN_MAX / slot_len);
