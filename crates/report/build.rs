@@ -54,9 +54,7 @@ fn copy(given: &Path, out: &Path) -> Result<(), String> {
 /// Installs what the lock names, once per lock, and keeps the three files.
 fn fetch(out: &Path) -> Result<(), String> {
     let lock = fs::read("scripts/package-lock.json").map_err(|error| error.to_string())?;
-    let present = SCRIPTS
-        .iter()
-        .all(|script| out.join(file_name(script)).is_file());
+    let present = SCRIPTS.iter().all(|script| out.join(file_name(script)).is_file());
     if present && fs::read(stamp(out)).is_ok_and(|fetched| fetched == lock) {
         return Ok(());
     }
@@ -66,27 +64,15 @@ fn fetch(out: &Path) -> Result<(), String> {
         place(&Path::new("scripts").join(name), &folder.join(name))?;
     }
     let npm = Command::new("npm")
-        .args([
-            "ci",
-            "--ignore-scripts",
-            "--no-audit",
-            "--no-fund",
-            "--loglevel=error",
-        ])
+        .args(["ci", "--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error"])
         .current_dir(&folder)
         .output()
         .map_err(|error| format!("npm could not be started: {error}"))?;
     if !npm.status.success() {
-        return Err(format!(
-            "npm ci failed: {}",
-            String::from_utf8_lossy(&npm.stderr)
-        ));
+        return Err(format!("npm ci failed: {}", String::from_utf8_lossy(&npm.stderr)));
     }
     for script in SCRIPTS {
-        place(
-            &folder.join("node_modules").join(script),
-            &out.join(file_name(script)),
-        )?;
+        place(&folder.join("node_modules").join(script), &out.join(file_name(script)))?;
     }
     let _ = fs::remove_dir_all(&folder);
     fs::write(stamp(out), lock).map_err(|error| error.to_string())
@@ -95,10 +81,7 @@ fn fetch(out: &Path) -> Result<(), String> {
 /// Copies a text without its last line's `sourceMappingURL`, which names a file left behind.
 fn place(from: &Path, to: &Path) -> Result<(), String> {
     let text = fs::read_to_string(from).map_err(|error| format!("{}: {error}", from.display()))?;
-    let text = text
-        .split("//# sourceMappingURL=")
-        .next()
-        .unwrap_or_default();
+    let text = text.split("//# sourceMappingURL=").next().unwrap_or_default();
     fs::write(to, text).map_err(|error| format!("{}: {error}", to.display()))
 }
 

@@ -83,11 +83,7 @@ pub struct Pairs {
 impl Pairs {
     /// Returns our rate over the peer's in each pair.
     pub fn ratios(&self) -> Vec<f64> {
-        self.ours
-            .iter()
-            .zip(&self.theirs)
-            .map(|(ours, theirs)| ours / theirs)
-            .collect()
+        self.ours.iter().zip(&self.theirs).map(|(ours, theirs)| ours / theirs).collect()
     }
 }
 
@@ -125,11 +121,7 @@ pub fn slice(ms: u64, mut work: impl FnMut() -> u64) -> Answer {
         ops += work();
         let elapsed = start.elapsed();
         if elapsed >= slice {
-            return Answer {
-                ops,
-                ns: elapsed.as_nanos() as u64,
-                rest: Vec::new(),
-            };
+            return Answer { ops, ns: elapsed.as_nanos() as u64, rest: Vec::new() };
         }
     }
 }
@@ -149,11 +141,7 @@ mod tests {
     use super::*;
 
     fn answer(ops: u64) -> Result<Answer, PairingError> {
-        Ok(Answer {
-            ops,
-            ns: 1_000_000_000,
-            rest: Vec::new(),
-        })
+        Ok(Answer { ops, ns: 1_000_000_000, rest: Vec::new() })
     }
 
     #[test]
@@ -171,11 +159,7 @@ mod tests {
     #[test]
     fn an_error_ends_the_comparison() {
         let refuse = || -> Result<Answer, PairingError> {
-            Err(PairingError::Checksum {
-                peer: "p".into(),
-                ours: 1,
-                theirs: 2,
-            })
+            Err(PairingError::Checksum { peer: "p".into(), ours: 1, theirs: 2 })
         };
         let error = alternate(3, || answer(1), refuse).unwrap_err();
         assert_eq!(

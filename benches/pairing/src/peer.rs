@@ -24,10 +24,7 @@ impl Peer {
     pub fn spawn(program: &Path, arguments: &[&str]) -> Result<Self, PairingError> {
         let stem = program.file_stem().unwrap_or(program.as_os_str());
         let name = [&[&*stem.to_string_lossy()], arguments].concat().join(" ");
-        let fail = |source| PairingError::Io {
-            what: format!("start {name}"),
-            source,
-        };
+        let fail = |source| PairingError::Io { what: format!("start {name}"), source };
         let mut child = Command::new(program)
             .args(arguments)
             .stdin(Stdio::piped())
@@ -38,13 +35,7 @@ impl Peer {
             return Err(fail(std::io::ErrorKind::BrokenPipe.into()));
         };
         let answers = BufReader::new(answers);
-        let mut peer = Self {
-            name,
-            greeting: String::new(),
-            child,
-            commands,
-            answers,
-        };
+        let mut peer = Self { name, greeting: String::new(), child, commands, answers };
         let greeting = peer.line()?;
         peer.greeting = peer.ok("its start", greeting)?;
         Ok(peer)
@@ -73,23 +64,18 @@ impl Peer {
     }
 
     fn send(&mut self, command: &str) -> Result<String, PairingError> {
-        writeln!(self.commands, "{command}")
-            .and_then(|()| self.commands.flush())
-            .map_err(|source| PairingError::Io {
-                what: format!("tell {} {command:?}", self.name),
-                source,
-            })?;
+        writeln!(self.commands, "{command}").and_then(|()| self.commands.flush()).map_err(
+            |source| PairingError::Io { what: format!("tell {} {command:?}", self.name), source },
+        )?;
         self.line()
     }
 
     fn line(&mut self) -> Result<String, PairingError> {
         let mut line = String::new();
-        self.answers
-            .read_line(&mut line)
-            .map_err(|source| PairingError::Io {
-                what: format!("read from {}", self.name),
-                source,
-            })?;
+        self.answers.read_line(&mut line).map_err(|source| PairingError::Io {
+            what: format!("read from {}", self.name),
+            source,
+        })?;
         Ok(line.trim_end().to_owned())
     }
 
@@ -101,11 +87,7 @@ impl Peer {
     }
 
     fn refusal(&self, command: &str, answer: String) -> PairingError {
-        PairingError::Answer {
-            peer: self.name.clone(),
-            command: command.to_owned(),
-            answer,
-        }
+        PairingError::Answer { peer: self.name.clone(), command: command.to_owned(), answer }
     }
 }
 
@@ -120,16 +102,9 @@ impl Drop for Peer {
 
 /// Returns the figures of an answer, `None` where it has none.
 fn parse(line: &str) -> Option<Answer> {
-    let numbers: Option<Vec<u64>> = line
-        .split_whitespace()
-        .map(|word| word.parse().ok())
-        .collect();
+    let numbers: Option<Vec<u64>> = line.split_whitespace().map(|word| word.parse().ok()).collect();
     match numbers?.as_slice() {
-        [ops, ns, rest @ ..] => Some(Answer {
-            ops: *ops,
-            ns: *ns,
-            rest: rest.to_vec(),
-        }),
+        [ops, ns, rest @ ..] => Some(Answer { ops: *ops, ns: *ns, rest: rest.to_vec() }),
         _ => None,
     }
 }
@@ -149,14 +124,7 @@ mod tests {
         let mut peer = shell(ECHO).unwrap();
         assert_eq!(peer.greeting(), "echo 1");
         let answer = peer.ask("x 5 20 7").unwrap();
-        assert_eq!(
-            answer,
-            Answer {
-                ops: 5,
-                ns: 20,
-                rest: vec![7]
-            }
-        );
+        assert_eq!(answer, Answer { ops: 5, ns: 20, rest: vec![7] });
         assert_eq!(answer.rate(), 2.5e8);
         assert_eq!(peer.tell("x ok done").unwrap(), "done");
     }

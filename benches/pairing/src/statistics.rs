@@ -23,11 +23,7 @@ pub fn median_interval(samples: &[f64]) -> Option<Interval> {
     let count = sorted.len();
     let below = ranks_below(count).checked_sub(1)?;
     let middle = (sorted[(count - 1) / 2] + sorted[count / 2]) / 2.0;
-    Some(Interval {
-        low: sorted[below],
-        median: middle,
-        high: sorted[count - 1 - below],
-    })
+    Some(Interval { low: sorted[below], median: middle, high: sorted[count - 1 - below] })
 }
 
 /// Returns the greatest `k` for which fewer than `k` of `count` fair coins fall heads with a
@@ -53,15 +49,7 @@ mod tests {
     /// Ranks from published tables of the sign test (two-sided, 5 %).
     #[test]
     fn ranks() {
-        for (count, rank) in [
-            (5, 0),
-            (6, 1),
-            (9, 2),
-            (12, 3),
-            (30, 10),
-            (31, 10),
-            (100, 40),
-        ] {
+        for (count, rank) in [(5, 0), (6, 1), (9, 2), (12, 3), (30, 10), (31, 10), (100, 40)] {
             assert_eq!(ranks_below(count), rank, "{count} samples");
         }
     }
@@ -69,11 +57,7 @@ mod tests {
     #[test]
     fn intervals() {
         let samples: Vec<f64> = (1..=30).rev().map(f64::from).collect();
-        let expected = Interval {
-            low: 10.0,
-            median: 15.5,
-            high: 21.0,
-        };
+        let expected = Interval { low: 10.0, median: 15.5, high: 21.0 };
         assert_eq!(median_interval(&samples), Some(expected));
         assert_eq!(median_interval(&samples[..5]), None);
         assert_eq!(median_interval(&[]), None);
@@ -84,11 +68,7 @@ mod tests {
     fn one_outlier_moves_no_bound_far() {
         let mut samples = vec![2.0; 30];
         samples[7] = 1e9;
-        let expected = Interval {
-            low: 2.0,
-            median: 2.0,
-            high: 2.0,
-        };
+        let expected = Interval { low: 2.0, median: 2.0, high: 2.0 };
         assert_eq!(median_interval(&samples), Some(expected));
     }
 }

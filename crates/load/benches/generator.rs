@@ -113,7 +113,11 @@ fn main() -> Result<(), Box<dyn Error>> {
     let mpps = |rates: &[f64]| median_interval(rates).map_or(0.0, |i| i.median / 1e6);
     println!(
         "generator: ours {:.1} Mpps, testpmd flowgen {:.1} Mpps, ratio {:.2} [{:.2}, {:.2}], goal {GOAL}",
-        mpps(&pairs.ours), mpps(&pairs.theirs), ratio.median, ratio.low, ratio.high
+        mpps(&pairs.ours),
+        mpps(&pairs.theirs),
+        ratio.median,
+        ratio.low,
+        ratio.high
     );
     Ok(())
 }

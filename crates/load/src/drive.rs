@@ -31,7 +31,9 @@ pub enum LoadError {
     #[error("flows: {0}")]
     Flows(#[from] FlowError),
     /// A frame has no room for headers and stamp.
-    #[error("sizes: a frame of {size} B has no room for its headers and a stamp; use at least {size_min} B")]
+    #[error(
+        "sizes: a frame of {size} B has no room for its headers and a stamp; use at least {size_min} B"
+    )]
     FrameTooSmall {
         /// Asked for, with FCS.
         size: u16,
@@ -122,8 +124,7 @@ struct Taken {
 
 impl<T: Tape> Trial<T> {
     fn new(load: &Load, depth: u32, tape: T) -> Trial<T> {
-        let counted =
-            Counted { from_ns: load.warmup_ns, to_ns: load.warmup_ns + load.duration_ns };
+        let counted = Counted { from_ns: load.warmup_ns, to_ns: load.warmup_ns + load.duration_ns };
         let slice = |i| Slice { start_ns: i * SLICE_NS, ..Slice::default() };
         Trial {
             counted,

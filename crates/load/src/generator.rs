@@ -149,7 +149,8 @@ impl<T: Tape> Generator<T> {
         }
         let (bytes, refused) = self.commit(outlet, room);
         if self.counted.holds(now_ns) {
-            tally = Tally { offered: room as u64, missed: refused, unsent: 0, offered_bytes: bytes };
+            tally =
+                Tally { offered: room as u64, missed: refused, unsent: 0, offered_bytes: bytes };
         }
         tally
     }

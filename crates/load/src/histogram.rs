@@ -67,7 +67,10 @@ impl<'de> Deserialize<'de> for Latency {
         let digits = |i: usize| hex.get(i..i + 2).and_then(|d| u8::from_str_radix(d, 16).ok());
         let bytes: Option<Vec<u8>> = (0..hex.len()).step_by(2).map(digits).collect();
         let bytes = bytes.ok_or_else(|| D::Error::custom("histogram is not hexadecimal"))?;
-        Deserializer::new().deserialize(&mut bytes.as_slice()).map(Latency).map_err(D::Error::custom)
+        Deserializer::new()
+            .deserialize(&mut bytes.as_slice())
+            .map(Latency)
+            .map_err(D::Error::custom)
     }
 }
 

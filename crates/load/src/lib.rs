@@ -6,12 +6,12 @@
 
 pub mod clock;
 pub mod drive;
+mod generator;
 pub mod histogram;
 pub mod lane;
 pub mod observation;
-pub mod spec;
-mod generator;
 mod sink;
+pub mod spec;
 pub mod stall;
 mod stamp;
 mod tape;

@@ -101,7 +101,8 @@ mod tests {
     #[test]
     fn the_sum_is_that_of_the_bytes() {
         for planned_ns in [0, 1, 0x1234_5678_9abc, u64::MAX] {
-            let stamp = Stamp { flow: 0xfedc_ba98, sequence: 0x89ab_cdef, planned_ns, late_ns: 700 };
+            let stamp =
+                Stamp { flow: 0xfedc_ba98, sequence: 0x89ab_cdef, planned_ns, late_ns: 700 };
             let sum = checksum::sum(&stamp.to_bytes());
             assert_eq!(checksum::fold(stamp.sum()).to_be(), checksum::fold(sum));
         }

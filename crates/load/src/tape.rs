@@ -179,15 +179,15 @@ fn headers(version: IpVersion, transport: Transport) -> [Layer; 3] {
     let protocol = transport.protocol();
     let ip = match version {
         IpVersion::V4 => Layer::Ipv4(ipv4::Repr { protocol, ..ipv4::Repr::default() }),
-        IpVersion::V6 => {
-            Layer::Ipv6(ipv6::Repr { next_header: protocol, ..ipv6::Repr::default() })
-        }
+        IpVersion::V6 => Layer::Ipv6(ipv6::Repr { next_header: protocol, ..ipv6::Repr::default() }),
     };
     let segment = match transport {
         Transport::Udp => Layer::Udp(udp::Repr::default()),
-        Transport::Tcp => {
-            Layer::Tcp(tcp::Repr { flags: tcp::Flags::ACK, window: u16::MAX, ..tcp::Repr::default() })
-        }
+        Transport::Tcp => Layer::Tcp(tcp::Repr {
+            flags: tcp::Flags::ACK,
+            window: u16::MAX,
+            ..tcp::Repr::default()
+        }),
     };
     [Layer::Ethernet(ethernet), ip, segment]
 }

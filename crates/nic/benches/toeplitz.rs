@@ -47,11 +47,7 @@ struct Work {
 impl Work {
     fn new(path: HashPath, count: usize) -> Option<Self> {
         let toeplitz = Toeplitz::with_path(&MICROSOFT_KEY, path).ok()?;
-        Some(Self {
-            toeplitz,
-            tuples: (0..count).map(tuple).collect(),
-            hashes: vec![0; count],
-        })
+        Some(Self { toeplitz, tuples: (0..count).map(tuple).collect(), hashes: vec![0; count] })
     }
 
     /// Hashes all tuples often enough for the clock, and returns how many hashes that made.
@@ -60,8 +56,7 @@ impl Work {
         for _ in 0..passes {
             let bursts = self.tuples.chunks(BURST).zip(self.hashes.chunks_mut(BURST));
             for (tuples, hashes) in bursts {
-                self.toeplitz
-                    .hash_bulk(black_box(tuples), black_box(hashes));
+                self.toeplitz.hash_bulk(black_box(tuples), black_box(hashes));
             }
         }
         (passes * self.tuples.len()) as u64
@@ -69,11 +64,9 @@ impl Work {
 
     /// FNV-1a over the hashes as 64-bit units, as the peer has it.
     fn checksum(&self) -> u64 {
-        self.hashes
-            .iter()
-            .fold(0xcbf2_9ce4_8422_2325, |sum: u64, &hash| {
-                (sum ^ u64::from(hash)).wrapping_mul(0x0100_0000_01b3)
-            })
+        self.hashes.iter().fold(0xcbf2_9ce4_8422_2325, |sum: u64, &hash| {
+            (sum ^ u64::from(hash)).wrapping_mul(0x0100_0000_01b3)
+        })
     }
 }
 
@@ -98,11 +91,7 @@ fn tuple(index: usize) -> [u8; 12] {
 /// predictor learn the peer's loop over their bits.
 fn comparisons() -> Vec<Comparison> {
     let best = HashPath::best();
-    let row = |path, variant, tuples_count| Comparison {
-        path,
-        variant,
-        tuples_count,
-    };
+    let row = |path, variant, tuples_count| Comparison { path, variant, tuples_count };
     let mut rows: Vec<Comparison> = HashPath::ALL.map(|path| row(path, "be", 65_536)).into();
     rows.extend(["generic", "gfni"].map(|variant| row(best, variant, 65_536)));
     rows.extend(["be", "gfni"].map(|variant| row(best, variant, 1024)));
@@ -119,10 +108,7 @@ fn compare(options: &Options, row: &Comparison) -> Result<(), PairingError> {
     let mut peer = match Peer::spawn(&program, &[&core, row.variant]) {
         Ok(peer) => peer,
         Err(error) => {
-            println!(
-                "skipped {}: {error} (make -C benches/peers builds it)",
-                row.variant
-            );
+            println!("skipped {}: {error} (make -C benches/peers builds it)", row.variant);
             return Ok(());
         }
     };
@@ -154,11 +140,7 @@ fn check(command: &str, ours: u64, peer: &mut Peer) -> Result<Answer, PairingErr
 fn print_row(row: &Comparison, pairs: &niclab_pairing::Pairs) {
     let median = |rates: &[f64]| median_interval(rates).map_or(f64::NAN, |i| i.median / 1e6);
     let Some(ratio) = median_interval(&pairs.ratios()) else {
-        println!(
-            "{:<13} {:<8} too few pairs for an interval",
-            row.path.to_string(),
-            row.variant
-        );
+        println!("{:<13} {:<8} too few pairs for an interval", row.path.to_string(), row.variant);
         return;
     };
     let is_bar = row.path == HashPath::best() && row.variant == "be";
@@ -183,12 +165,7 @@ fn print_row(row: &Comparison, pairs: &niclab_pairing::Pairs) {
 /// Reads the options; without `--bench` (as under `cargo test`) a few short pairs will do.
 fn options() -> Result<Options, String> {
     let peers = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/peers");
-    let mut options = Options {
-        core: 1,
-        pairs: 6,
-        peers,
-        slice_ms: 1,
-    };
+    let mut options = Options { core: 1, pairs: 6, peers, slice_ms: 1 };
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     if arguments.iter().any(|argument| argument == "--bench") {
         (options.pairs, options.slice_ms) = (PAIRS_MIN + 1, 20);
@@ -196,20 +173,14 @@ fn options() -> Result<Options, String> {
     let mut rest = arguments.iter().filter(|argument| *argument != "--bench");
     while let Some(name) = rest.next() {
         let value = rest.next().ok_or_else(|| format!("{name} needs a value"))?;
-        let number = || {
-            value
-                .parse::<u64>()
-                .map_err(|_| format!("{name}: not a number: {value}"))
-        };
+        let number = || value.parse::<u64>().map_err(|_| format!("{name}: not a number: {value}"));
         match name.as_str() {
             "--core" => options.core = number()? as usize,
             "--ms" => options.slice_ms = number()?.clamp(1, SLICE_MS_MAX),
             "--pairs" => options.pairs = number()? as usize,
             "--peers" => options.peers = value.into(),
             _ => {
-                return Err(format!(
-                    "unknown option {name}: --core, --ms, --pairs, --peers"
-                ));
+                return Err(format!("unknown option {name}: --core, --ms, --pairs, --peers"));
             }
         }
     }
@@ -219,10 +190,7 @@ fn options() -> Result<Options, String> {
 fn run() -> Result<(), String> {
     let options = options()?;
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    let options = Options {
-        core: options.core.min(cores - 1),
-        ..options
-    };
+    let options = Options { core: options.core.min(cores - 1), ..options };
     pin(options.core).map_err(|error| error.to_string())?;
     println!(
         "Toeplitz, 12-byte tuples, core {}, {} pairs of {} ms; M hashes/s, ratio [95 % interval]",

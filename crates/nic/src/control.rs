@@ -19,8 +19,8 @@ use crate::limits::{
 use crate::rss::Rss;
 use crate::rule::{Action, Pattern, Rule};
 use crate::segments::Segments;
-use crate::toeplitz::{MICROSOFT_KEY, ToeplitzError};
 use crate::tables::{CompactKey, Selector, Shared, Table};
+use crate::toeplitz::{MICROSOFT_KEY, ToeplitzError};
 use crate::word::{Fate, Word};
 use crate::worker::Worker;
 

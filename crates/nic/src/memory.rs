@@ -110,9 +110,10 @@ impl Region {
         static NEXT_ID: AtomicU16 = AtomicU16::new(0);
         let reserved = HEADROOM + (COLOURS - 1) * 64;
         let fits = |slot_len: &usize| frame_len + reserved <= *slot_len;
-        let slot_len = [SLOT_SMALL, SLOT_LARGE].into_iter().find(fits).ok_or(
-            MemoryError::FrameTooLong { frame_len, frame_len_max: SLOT_LARGE - reserved },
-        )?;
+        let slot_len = [SLOT_SMALL, SLOT_LARGE]
+            .into_iter()
+            .find(fits)
+            .ok_or(MemoryError::FrameTooLong { frame_len, frame_len_max: SLOT_LARGE - reserved })?;
         let len = frames * slot_len;
         if len > REGION_LEN_MAX {
             return Err(MemoryError::TooLarge { frames, slot_len });

@@ -171,10 +171,8 @@ impl fmt::Display for Pattern {
         if mask[field::ETHER_TYPE.start] != 0 {
             write!(f, " / {}", if ipv6 { "ipv6" } else { "ipv4" })?;
         }
-        let addresses = [
-            ("src", field::SRC_HEAD, field::SRC_TAIL),
-            ("dst", field::DST_HEAD, field::DST_TAIL),
-        ];
+        let addresses =
+            [("src", field::SRC_HEAD, field::SRC_TAIL), ("dst", field::DST_HEAD, field::DST_TAIL)];
         for (name, head, tail) in addresses {
             if let Some(head) = get(head) {
                 write!(f, " {name} is {}", address(head, &value[tail], ipv6))?;

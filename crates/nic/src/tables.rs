@@ -52,14 +52,38 @@ impl Selector {
 macro_rules! each_width {
     ($self:expr, $enum:ident, $table:ident, $W:ident => $body:expr) => {
         match $self {
-            $enum::W1($table) => { const $W: usize = 1; $body }
-            $enum::W2($table) => { const $W: usize = 2; $body }
-            $enum::W3($table) => { const $W: usize = 3; $body }
-            $enum::W4($table) => { const $W: usize = 4; $body }
-            $enum::W5($table) => { const $W: usize = 5; $body }
-            $enum::W6($table) => { const $W: usize = 6; $body }
-            $enum::W7($table) => { const $W: usize = 7; $body }
-            $enum::W8($table) => { const $W: usize = 8; $body }
+            $enum::W1($table) => {
+                const $W: usize = 1;
+                $body
+            }
+            $enum::W2($table) => {
+                const $W: usize = 2;
+                $body
+            }
+            $enum::W3($table) => {
+                const $W: usize = 3;
+                $body
+            }
+            $enum::W4($table) => {
+                const $W: usize = 4;
+                $body
+            }
+            $enum::W5($table) => {
+                const $W: usize = 5;
+                $body
+            }
+            $enum::W6($table) => {
+                const $W: usize = 6;
+                $body
+            }
+            $enum::W7($table) => {
+                const $W: usize = 7;
+                $body
+            }
+            $enum::W8($table) => {
+                const $W: usize = 8;
+                $body
+            }
         }
     };
 }

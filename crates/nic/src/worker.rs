@@ -183,13 +183,7 @@ impl Worker {
     }
 
     #[inline]
-    fn look_up(
-        &self,
-        table: &Shared,
-        count: usize,
-        wanted: u64,
-        values: &mut [u64; BURST],
-    ) -> u64 {
+    fn look_up(&self, table: &Shared, count: usize, wanted: u64, values: &mut [u64; BURST]) -> u64 {
         match &table.view {
             Some(view) => {
                 let keys = &self.keys[..count];

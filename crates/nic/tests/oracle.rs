@@ -162,7 +162,8 @@ impl Bench {
             Step::Create { group, priority, pattern, actions } => {
                 let (group, priority, pattern) = (*group, *priority, *pattern);
                 let known = &mut self.oracle.0;
-                let same = |r: &Known| (r.group, r.priority, r.pattern) == (group, priority, pattern);
+                let same =
+                    |r: &Known| (r.group, r.priority, r.pattern) == (group, priority, pattern);
                 let duplicate = known.iter().any(same);
                 match self.nic.create(&Rule { group, priority, pattern, actions }) {
                     Ok(id) => {
@@ -242,14 +243,18 @@ proptest! {
 fn what_cannot_be_is_refused_and_changes_nothing() {
     let mut nic = Nic::new(&NicConfig { queues: QUEUES, ..NicConfig::default() }).unwrap();
     let queue = [Action::Queue(0)];
-    let rule = |group, priority, actions| Rule { group, priority, pattern: Pattern::any(), actions };
+    let rule =
+        |group, priority, actions| Rule { group, priority, pattern: Pattern::any(), actions };
     let mut refused = |rule: &Rule<'_>| nic.create(rule).unwrap_err();
     let (queues, too_many) = (QUEUES, [Action::Count; 9]);
     assert_eq!(refused(&rule(0, 0, &[])), RuleError::FateMissing);
     assert_eq!(refused(&rule(0, 0, &[Action::Count])), RuleError::FateMissing);
     assert_eq!(refused(&rule(0, 65_536, &queue)), RuleError::Priority { priority: 65_536 });
     assert_eq!(refused(&rule(2, 0, &[Action::Jump(2)])), RuleError::JumpBack { from: 2, to: 2 });
-    assert_eq!(refused(&rule(0, 0, &[Action::Queue(4)])), RuleError::QueueUnknown { queue: 4, queues });
+    assert_eq!(
+        refused(&rule(0, 0, &[Action::Queue(4)])),
+        RuleError::QueueUnknown { queue: 4, queues }
+    );
     assert_eq!(refused(&rule(0, 0, &too_many)), RuleError::ActionsTooMany { count: 9 });
     let two = [Action::Drop, Action::Queue(1)];
     let (first, second) = (two[0], two[1]);
@@ -262,7 +267,7 @@ fn the_root_group_holds_65_536_rules_and_refuses_the_next() {
     let mut nic = Nic::new(&NicConfig::default()).unwrap();
     let actions = [Action::Queue(0)];
     let mut ids = HashMap::new();
-    let mut create = |nic: &mut Nic, group, n: u32| {
+    let create = |nic: &mut Nic, group, n: u32| {
         let pattern = Pattern::any().src(IpAddr::V4(Ipv4Addr::from(n)));
         nic.create(&Rule { group, priority: 0, pattern, actions: &actions })
     };

@@ -170,11 +170,7 @@ pub(crate) fn check_fits(
     available_len: usize,
 ) -> Result<(), ParseError> {
     if available_len < needed_len {
-        return Err(ParseError::Truncated {
-            layer,
-            needed_len,
-            available_len,
-        });
+        return Err(ParseError::Truncated { layer, needed_len, available_len });
     }
     Ok(())
 }

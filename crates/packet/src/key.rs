@@ -166,27 +166,13 @@ fn has_ports(protocol: u8) -> bool {
 fn plain(head: &[u8; 38]) -> Key {
     let two = |at: usize| u64::from(u16::from_le_bytes([head[at], head[at + 1]]));
     let four = |at: usize| {
-        u64::from(u32::from_le_bytes([
-            head[at],
-            head[at + 1],
-            head[at + 2],
-            head[at + 3],
-        ]))
+        u64::from(u32::from_le_bytes([head[at], head[at + 1], head[at + 2], head[at + 3]]))
     };
     let [tos, ttl, protocol] = [head[15], head[22], head[23]].map(u64::from);
     let ports = four(34) | protocol << 32 | (Depth::Transport as u64) << 40;
     let addresses = four(26) | four(30) << 32;
     let [dst, src] = [four(0) | two(4) << 32, four(6) | two(10) << 32];
-    Key([
-        dst,
-        src,
-        addresses,
-        ports | two(12) << 48,
-        0,
-        0,
-        0,
-        tos | ttl << 8,
-    ])
+    Key([dst, src, addresses, ports | two(12) << 48, 0, 0, 0, tos | ttl << 8])
 }
 
 /// Any frame, header by header.
@@ -265,11 +251,7 @@ fn walk_ipv6(line: &mut Line, packet: &[u8]) {
             return;
         };
         let later_fragment = next == FRAGMENT && (extension[2] != 0 || extension[3] & 0xf8 != 0);
-        let len = if next == FRAGMENT {
-            8
-        } else {
-            usize::from(extension[1]) * 8 + 8
-        };
+        let len = if next == FRAGMENT { 8 } else { usize::from(extension[1]) * 8 + 8 };
         next = extension[0];
         if later_fragment {
             line[field::PROTOCOL.start] = next;

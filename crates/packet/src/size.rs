@@ -111,10 +111,7 @@ mod tests {
         // The figure everyone knows: 14.88 Mpps of 64-byte frames; 812,743 pps of 1518.
         let pps = FrameSizes::Fixed(64).pps(10.0, RateLevel::L1);
         assert_eq!(pps.round(), 14_880_952.0);
-        assert_eq!(
-            FrameSizes::Fixed(1518).pps(10.0, RateLevel::L1).round(),
-            812_744.0
-        );
+        assert_eq!(FrameSizes::Fixed(1518).pps(10.0, RateLevel::L1).round(), 812_744.0);
         assert_eq!(RateLevel::L2.bits(64), 512);
         assert_eq!(RateLevel::L1.bits(64), 672);
     }

@@ -12,11 +12,7 @@ pub(crate) fn every_truncation<R>(
     for len in 0..=bytes.len() {
         match parse(&bytes[..len]) {
             Ok(_) => assert!(len >= header_len, "{len} bytes were accepted"),
-            Err(ParseError::Truncated {
-                needed_len,
-                available_len,
-                ..
-            }) => {
+            Err(ParseError::Truncated { needed_len, available_len, .. }) => {
                 assert!(len < header_len, "{len} bytes were refused");
                 assert_eq!(available_len, len);
                 assert!(needed_len > len && needed_len <= header_len);

@@ -9,10 +9,8 @@ use niclab_report::Options;
 
 fn main() -> Result<(), Box<dyn Error>> {
     let path = std::env::args().nth(1).ok_or("usage: sample_report PATH")?;
-    let options = Options {
-        title: "Sample report (synthetic numbers)".to_owned(),
-        ..Options::default()
-    };
+    let options =
+        Options { title: "Sample report (synthetic numbers)".to_owned(), ..Options::default() };
     let (summary, environment) = (sample::summary(), sample::environment());
     let page = niclab_report::html(&summary, &environment, sample::RUN_TOML, &options)?;
     std::fs::write(&path, page)?;

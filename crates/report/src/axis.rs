@@ -49,11 +49,8 @@ pub(crate) fn title(axis: &Axis) -> String {
 pub(crate) fn numbers(axis: &Axis, direction: Direction, values: &[f64]) -> Value {
     let low = values.iter().copied().fold(f64::INFINITY, f64::min);
     let high = values.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-    let smallest = values
-        .iter()
-        .map(|v| v.abs())
-        .filter(|v| *v > 0.0)
-        .fold(f64::INFINITY, f64::min);
+    let smallest =
+        values.iter().map(|v| v.abs()).filter(|v| *v > 0.0).fold(f64::INFINITY, f64::min);
     // A logarithm has no place for zero; an axis that takes it in keeps the point in sight.
     let asked = match axis.scale {
         Scale::Log if low <= 0.0 => Scale::Symlog,
@@ -62,15 +59,8 @@ pub(crate) fn numbers(axis: &Axis, direction: Direction, values: &[f64]) -> Valu
     let (mut scale, ticks) = match asked {
         Scale::Log => (json!({"type": "log"}), ratio_ticks(low, high)),
         Scale::Symlog => {
-            let constant = if smallest.is_finite() {
-                decade(smallest)
-            } else {
-                1.0
-            };
-            (
-                json!({"type": "symlog", "constant": constant}),
-                symlog_ticks(constant, low, high),
-            )
+            let constant = if smallest.is_finite() { decade(smallest) } else { 1.0 };
+            (json!({"type": "symlog", "constant": constant}), symlog_ticks(constant, low, high))
         }
         Scale::Linear | Scale::Ordinal => (json!({"type": "linear"}), Vec::new()),
     };
@@ -139,11 +129,8 @@ fn ratio_ticks(low: f64, high: f64) -> Vec<f64> {
     if !(low > 0.0 && high.is_finite()) {
         return Vec::new();
     }
-    let steps: &[f64] = if (high / low).log10() < DECADES_SPARSE {
-        &[1.0, 2.0, 5.0]
-    } else {
-        &[1.0]
-    };
+    let steps: &[f64] =
+        if (high / low).log10() < DECADES_SPARSE { &[1.0, 2.0, 5.0] } else { &[1.0] };
     let first = low.log10().floor() as i32;
     let last = high.log10().ceil() as i32;
     (first..=last)
@@ -154,21 +141,13 @@ fn ratio_ticks(low: f64, high: f64) -> Vec<f64> {
 
 /// `step` times ten to the `power`, without the noise of a product of fractions.
 fn round(step: f64, power: i32) -> f64 {
-    if power < 0 {
-        step / 10_f64.powi(-power)
-    } else {
-        step * 10_f64.powi(power)
-    }
+    if power < 0 { step / 10_f64.powi(-power) } else { step * 10_f64.powi(power) }
 }
 
 /// Zero and the powers of ten on both sides of it.
 fn symlog_ticks(constant: f64, low: f64, high: f64) -> Vec<f64> {
     let side = |end: f64| {
-        if end > 0.0 {
-            ratio_ticks(constant, end)
-        } else {
-            Vec::new()
-        }
+        if end > 0.0 { ratio_ticks(constant, end) } else { Vec::new() }
     };
     let mut ticks: Vec<f64> = side(-low).into_iter().rev().map(|tick| -tick).collect();
     ticks.push(0.0);
@@ -184,20 +163,13 @@ mod tests {
     fn ticks_are_round_and_few() {
         assert_eq!(ratio_ticks(0.021, 98.9), [0.1, 1.0, 10.0, 100.0]);
         assert_eq!(ratio_ticks(3.0, 40.0), [2.0, 5.0, 10.0, 20.0, 50.0]);
-        assert_eq!(
-            symlog_ticks(1.0, 0.0, 500.0),
-            [0.0, 1.0, 10.0, 100.0, 1000.0]
-        );
+        assert_eq!(symlog_ticks(1.0, 0.0, 500.0), [0.0, 1.0, 10.0, 100.0, 1000.0]);
         assert!(ratio_ticks(0.0, 10.0).is_empty());
     }
 
     #[test]
     fn a_logarithm_with_zero_becomes_symlog() {
-        let axis = Axis {
-            label: "rules".into(),
-            unit: String::new(),
-            scale: Scale::Log,
-        };
+        let axis = Axis { label: "rules".into(), unit: String::new(), scale: Scale::Log };
         let encoding = numbers(&axis, Direction::X, &[0.0, 10.0, 1e6]);
         assert_eq!(encoding["scale"]["type"], "symlog");
         assert_eq!(encoding["scale"]["constant"], 10.0);
@@ -205,11 +177,7 @@ mod tests {
 
     #[test]
     fn an_axis_without_values_has_a_scale() {
-        let axis = Axis {
-            label: "t".into(),
-            unit: "s".into(),
-            scale: Scale::Log,
-        };
+        let axis = Axis { label: "t".into(), unit: "s".into(), scale: Scale::Log };
         assert_eq!(numbers(&axis, Direction::Y, &[])["scale"]["type"], "log");
     }
 }

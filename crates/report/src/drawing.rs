@@ -47,9 +47,7 @@ pub(crate) fn drawing(testbed: &TestbedSummary) -> Drawing {
 }
 
 fn spoken(of: &TestbedBox) -> String {
-    let place = of
-        .core
-        .map_or_else(String::new, |core| format!(" on core {core}"));
+    let place = of.core.map_or_else(String::new, |core| format!(" on core {core}"));
     format!("{} ({}){place}", of.role, of.label)
 }
 
@@ -59,14 +57,8 @@ fn tile(of: &TestbedBox) -> Tile {
     let first = 62 - 8 * (lines.len() as u32).saturating_sub(1);
     Tile {
         role: of.role.clone(),
-        lines: lines
-            .into_iter()
-            .zip(0..)
-            .map(|(line, at)| (first + 16 * at, line))
-            .collect(),
-        core: of
-            .core
-            .map(|core| (format!("core {core}"), core % CORE_COLOURS)),
+        lines: lines.into_iter().zip(0..).map(|(line, at)| (first + 16 * at, line)).collect(),
+        core: of.core.map(|core| (format!("core {core}"), core % CORE_COLOURS)),
         class: match of.role.as_str() {
             "wire" => "wire",
             "device" => "device",
@@ -80,9 +72,9 @@ fn tile(of: &TestbedBox) -> Tile {
 fn wrap(label: &str) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     for word in label.split(' ').filter(|word| !word.is_empty()) {
-        let room = lines.last().map_or(0, |line| {
-            LINE_LETTERS_MAX.saturating_sub(line.chars().count() + 1)
-        });
+        let room = lines
+            .last()
+            .map_or(0, |line| LINE_LETTERS_MAX.saturating_sub(line.chars().count() + 1));
         match lines.last_mut() {
             Some(line) if word.chars().count() <= room => {
                 line.push(' ');
@@ -110,46 +102,25 @@ mod tests {
     #[test]
     fn labels_wrap_and_are_cut_late() {
         assert_eq!(wrap("generator"), ["generator"]);
-        assert_eq!(
-            wrap("memory wire, 4096 frames deep"),
-            ["memory wire, 4096", "frames deep"]
-        );
+        assert_eq!(wrap("memory wire, 4096 frames deep"), ["memory wire, 4096", "frames deep"]);
         assert!(wrap("").is_empty());
         let long = wrap(
             "one-word-that-is-longer-than-any-line-here two three four five six seven \
                          eight nine ten eleven twelve thirteen fourteen",
         );
         assert_eq!(long.len(), LINES_MAX);
-        assert!(
-            long.iter()
-                .all(|line| line.chars().count() <= LINE_LETTERS_MAX)
-        );
+        assert!(long.iter().all(|line| line.chars().count() <= LINE_LETTERS_MAX));
         assert!(long[2].ends_with('…'));
     }
 
     #[test]
     fn the_way_is_spoken() {
         let boxes = vec![
-            TestbedBox {
-                role: "generator".into(),
-                label: "64 B".into(),
-                core: Some(1),
-            },
-            TestbedBox {
-                role: "wire".into(),
-                label: "memory".into(),
-                core: None,
-            },
+            TestbedBox { role: "generator".into(), label: "64 B".into(), core: Some(1) },
+            TestbedBox { role: "wire".into(), label: "memory".into(), core: None },
         ];
-        let testbed = TestbedSummary {
-            device: "soft".into(),
-            boxes,
-            caption: String::new(),
-        };
+        let testbed = TestbedSummary { device: "soft".into(), boxes, caption: String::new() };
         let spoken = drawing(&testbed).spoken;
-        assert_eq!(
-            spoken,
-            "Testbed of soft: generator (64 B) on core 1, then wire (memory)."
-        );
+        assert_eq!(spoken, "Testbed of soft: generator (64 B) on core 1, then wire (memory).");
     }
 }

@@ -36,10 +36,7 @@ pub struct Options {
 
 impl Default for Options {
     fn default() -> Self {
-        Self {
-            title: "niclab report".to_owned(),
-            command: "niclab run run.toml".to_owned(),
-        }
+        Self { title: "niclab report".to_owned(), command: "niclab run run.toml".to_owned() }
     }
 }
 
@@ -103,43 +100,30 @@ pub fn html(
 /// Refuses what cannot be shown truthfully.
 fn check(summary: &Summary) -> Result<(), ReportError> {
     if summary.schema > SCHEMA {
-        return Err(ReportError::NewerSchema {
-            found: summary.schema,
-        });
+        return Err(ReportError::NewerSchema { found: summary.schema });
     }
     for finding in &summary.findings {
         let Quantity { value, .. } = finding.value;
         let (low, high) = finding.interval.unwrap_or((value, value));
         if ![value, low, high].iter().all(|number| number.is_finite()) {
-            return Err(ReportError::NotFinite {
-                place: format!("finding `{}`", finding.id),
-            });
+            return Err(ReportError::NotFinite { place: format!("finding `{}`", finding.id) });
         }
     }
     let mut seen = BTreeSet::new();
     for experiment in &summary.experiments {
         for figure in &experiment.figures {
             if !seen.insert(&figure.id) {
-                return Err(ReportError::DuplicateFigure {
-                    id: figure.id.clone(),
-                });
+                return Err(ReportError::DuplicateFigure { id: figure.id.clone() });
             }
             if !finite(figure) {
-                return Err(ReportError::NotFinite {
-                    place: format!("figure `{}`", figure.id),
-                });
+                return Err(ReportError::NotFinite { place: format!("figure `{}`", figure.id) });
             }
         }
         for table in &experiment.tables {
             for (row, cells) in table.rows.iter().enumerate() {
                 let (id, cells, columns) = (table.id.clone(), cells.len(), table.columns.len());
                 if cells != columns {
-                    return Err(ReportError::RaggedTable {
-                        id,
-                        row,
-                        cells,
-                        columns,
-                    });
+                    return Err(ReportError::RaggedTable { id, row, cells, columns });
                 }
             }
         }
@@ -152,8 +136,7 @@ fn finite(figure: &Figure) -> bool {
     let points = figure.series.iter().flat_map(|series| &series.points);
     let mut numbers = points.flat_map(|point| {
         let ends = [point.low, point.high].into_iter().flatten();
-        ends.chain(point.quartiles.into_iter().flatten())
-            .chain([point.x, point.y])
+        ends.chain(point.quartiles.into_iter().flatten()).chain([point.x, point.y])
     });
     let mut knees = figure.knees.iter().flat_map(|knee| [knee.x, knee.width]);
     numbers.all(f64::is_finite) && knees.all(f64::is_finite)

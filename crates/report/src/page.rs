@@ -118,22 +118,15 @@ pub(crate) fn render(
     options: &Options,
 ) -> Result<String, ReportError> {
     let mut specs = Vec::new();
-    let experiments: Vec<_> = summary
-        .experiments
-        .iter()
-        .map(|of| experiment_view(of, &mut specs))
-        .collect();
+    let experiments: Vec<_> =
+        summary.experiments.iter().map(|of| experiment_view(of, &mut specs)).collect();
     let page = Page {
         title: &options.title,
         lead: lead(summary),
         partial: summary.partial,
         program: &summary.program,
         warnings: &summary.warnings,
-        findings: summary
-            .findings
-            .iter()
-            .map(|of| finding_view(of, summary))
-            .collect(),
+        findings: summary.findings.iter().map(|of| finding_view(of, summary)).collect(),
         experiments,
         devices: &summary.devices,
         environment,
@@ -151,12 +144,7 @@ pub(crate) fn render(
         })),
         style: scripts::STYLE,
         recorder: scripts::RECORDER,
-        scripts: [
-            scripts::VEGA,
-            scripts::VEGA_LITE,
-            scripts::VEGA_EMBED,
-            scripts::DRAW,
-        ],
+        scripts: [scripts::VEGA, scripts::VEGA_LITE, scripts::VEGA_EMBED, scripts::DRAW],
         notice: scripts::NOTICE,
     };
     Ok(page.render()?)
@@ -164,24 +152,14 @@ pub(crate) fn render(
 
 /// JSON that may stand inside a script element: no `<` can end the element or open a comment.
 fn embedded(value: &Value) -> String {
-    value
-        .to_string()
-        .replace('<', "\\u003c")
-        .replace('>', "\\u003e")
+    value.to_string().replace('<', "\\u003c").replace('>', "\\u003e")
 }
 
 /// Every series of a run with its figure's place.
 fn series(summary: &Summary) -> impl Iterator<Item = (&Figure, usize, &Series)> {
-    let figures = summary
-        .experiments
-        .iter()
-        .flat_map(|experiment| &experiment.figures);
+    let figures = summary.experiments.iter().flat_map(|experiment| &experiment.figures);
     figures.flat_map(|figure| {
-        figure
-            .series
-            .iter()
-            .enumerate()
-            .map(move |(index, series)| (figure, index, series))
+        figure.series.iter().enumerate().map(move |(index, series)| (figure, index, series))
     })
 }
 
@@ -189,34 +167,20 @@ fn series(summary: &Summary) -> impl Iterator<Item = (&Figure, usize, &Series)> 
 fn lead(summary: &Summary) -> String {
     let experiments = words::count(summary.experiments.len(), "experiment");
     let devices = words::count(summary.devices.len(), "device");
-    let started = summary
-        .started
-        .replacen('T', " ", 1)
-        .replacen('Z', " UTC", 1);
+    let started = summary.started.replacen('T', " ", 1).replacen('Z', " UTC", 1);
     let length = words::duration(summary.duration_s);
-    format!(
-        "{experiments} on {devices} · started {started} · {length} · {}",
-        summary.program
-    )
+    format!("{experiments} on {devices} · started {started} · {length} · {}", summary.program)
 }
 
 fn finding_view<'a>(finding: &'a Finding, summary: &'a Summary) -> FindingView<'a> {
     let (number, unit) = words::quantity(&finding.value);
-    let mut figures = summary
-        .experiments
-        .iter()
-        .flat_map(|experiment| &experiment.figures);
-    let shown = finding
-        .figure
-        .as_ref()
-        .and_then(|id| figures.find(|figure| figure.id == *id));
+    let mut figures = summary.experiments.iter().flat_map(|experiment| &experiment.figures);
+    let shown = finding.figure.as_ref().and_then(|id| figures.find(|figure| figure.id == *id));
     FindingView {
         finding,
         number,
         unit,
-        interval: finding
-            .interval
-            .map(|ends| words::interval(&finding.value, ends)),
+        interval: finding.interval.map(|ends| words::interval(&finding.value, ends)),
         figure: shown.map(|figure| (words::anchor(&figure.id), figure.title.as_str())),
     }
 }
@@ -227,11 +191,7 @@ fn experiment_view<'a>(of: &'a ExperimentSummary, specs: &mut Vec<Value>) -> Exp
         name: &of.name,
         question: &of.question,
         testbeds: of.testbeds.iter().map(drawing::drawing).collect(),
-        figures: of
-            .figures
-            .iter()
-            .map(|figure| figure_view(figure, specs))
-            .collect(),
+        figures: of.figures.iter().map(|figure| figure_view(figure, specs)).collect(),
         tables: of
             .tables
             .iter()
@@ -246,9 +206,7 @@ fn figure_view<'a>(figure: &'a Figure, specs: &mut Vec<Value>) -> FigureView<'a>
         specs.push(spec::vega_lite(figure));
         specs.len() - 1
     });
-    let mut marks: Vec<Mark> = points(figure)
-        .flat_map(|point| point.marks.clone())
-        .collect();
+    let mut marks: Vec<Mark> = points(figure).flat_map(|point| point.marks.clone()).collect();
     marks.sort();
     marks.dedup();
     FigureView {
@@ -264,16 +222,8 @@ fn figure_view<'a>(figure: &'a Figure, specs: &mut Vec<Value>) -> FigureView<'a>
         ),
         key: key(figure),
         bars: bars(figure),
-        marks: if marks.is_empty() {
-            String::new()
-        } else {
-            spec::marks_words(&marks)
-        },
-        knees: figure
-            .knees
-            .iter()
-            .map(|knee| spec::knee_words(figure, knee))
-            .collect(),
+        marks: if marks.is_empty() { String::new() } else { spec::marks_words(&marks) },
+        knees: figure.knees.iter().map(|knee| spec::knee_words(figure, knee)).collect(),
         rows: words::count(points(figure).count(), "row"),
         data: data(figure),
     }
@@ -287,11 +237,7 @@ fn table_view(title: &str, columns: Vec<String>, rows: Vec<Vec<String>>) -> Tabl
     };
     let classes: Vec<_> = (0..columns.len()).map(class).collect();
     let classed = |cells: Vec<String>| cells.into_iter().zip(classes.iter().copied()).collect();
-    TableView {
-        title,
-        columns: classed(columns),
-        rows: rows.into_iter().map(classed).collect(),
-    }
+    TableView { title, columns: classed(columns), rows: rows.into_iter().map(classed).collect() }
 }
 
 /// `true` where a cell starts like a number, or holds a dash for the lack of one.
@@ -329,16 +275,9 @@ fn key(figure: &Figure) -> Vec<KeyView> {
 /// What the bars or boxes of a figure span.
 fn bars(figure: &Figure) -> &'static str {
     let has = |published: bool, of: fn(&Series) -> bool| {
-        figure
-            .series
-            .iter()
-            .any(|series| series.published == published && of(series))
+        figure.series.iter().any(|series| series.published == published && of(series))
     };
-    if figure
-        .series
-        .iter()
-        .any(|series| series.shape == Shape::Box)
-    {
+    if figure.series.iter().any(|series| series.shape == Shape::Box) {
         return "Boxes span p25 to p75 with a stroke at the median, whiskers p1 to p99.";
     }
     let barred = |series: &Series| series.points.iter().any(|point| point.low.is_some());
@@ -421,19 +360,10 @@ fn places_words(places: &[String], of: usize, label: &str) -> String {
     if places.len() == of && of > 1 {
         return format!("all {of} points");
     }
-    let named = places
-        .iter()
-        .take(PLACES_COUNT_MAX)
-        .cloned()
-        .collect::<Vec<_>>()
-        .join("; ");
+    let named = places.iter().take(PLACES_COUNT_MAX).cloned().collect::<Vec<_>>().join("; ");
     let rest = match places.len().saturating_sub(PLACES_COUNT_MAX) {
         0 => String::new(),
         more => format!(" and {more} more"),
     };
-    format!(
-        "{} of {}, at {label} = {named}{rest}",
-        places.len(),
-        words::count(of, "point")
-    )
+    format!("{} of {}, at {label} = {named}{rest}", places.len(), words::count(of, "point"))
 }

@@ -60,10 +60,7 @@ mod tests {
     #[test]
     fn the_lock_names_no_registry() {
         let lock = include_str!("../scripts/package-lock.json");
-        assert!(
-            !lock.contains("\"resolved\""),
-            "run npm with scripts/.npmrc in force"
-        );
+        assert!(!lock.contains("\"resolved\""), "run npm with scripts/.npmrc in force");
     }
 
     #[test]

@@ -35,11 +35,7 @@ pub fn vega_lite(figure: &Figure) -> Value {
         layers.extend(knee_layers(figure, &encoding["x"]));
     }
     layers.extend(line_layers(figure));
-    if figure
-        .series
-        .iter()
-        .any(|series| series.shape == Shape::Box)
-    {
+    if figure.series.iter().any(|series| series.shape == Shape::Box) {
         layers.extend(box_layers(&encoding["color"]));
     }
     layers.extend(glyph_layers(figure, &names, &styles));
@@ -85,11 +81,7 @@ pub(crate) fn series_names(figure: &Figure) -> Vec<String> {
 /// A knee in words: whose, what, where.
 pub(crate) fn knee_words(figure: &Figure, knee: &Knee) -> String {
     let unit = &figure.x.unit;
-    let place = format!(
-        "{} ± {} {unit}",
-        words::number(knee.x),
-        words::number(knee.width)
-    );
+    let place = format!("{} ± {} {unit}", words::number(knee.x), words::number(knee.width));
     format!("{}: {} at {}", knee.device, knee.label, place.trim_end())
 }
 
@@ -119,11 +111,7 @@ pub(crate) fn range_words(series: &Series, point: &Mean) -> String {
 pub(crate) fn marks_words(marks: &[Mark]) -> String {
     match marks.is_empty() {
         true => "\u{2013}".to_owned(),
-        false => marks
-            .iter()
-            .map(|mark| words::mark_name(*mark))
-            .collect::<Vec<_>>()
-            .join(", "),
+        false => marks.iter().map(|mark| words::mark_name(*mark)).collect::<Vec<_>>().join(", "),
     }
 }
 
@@ -156,13 +144,8 @@ fn heights(figure: &Figure) -> Vec<f64> {
 
 /// Every value a figure draws on its horizontal axis, where that has numbers.
 fn places(figure: &Figure) -> Vec<f64> {
-    let points = figure
-        .series
-        .iter()
-        .flat_map(|series| series.points.iter().map(|point| point.x));
-    points
-        .chain(figure.knees.iter().map(|knee| knee.x))
-        .collect()
+    let points = figure.series.iter().flat_map(|series| series.points.iter().map(|point| point.x));
+    points.chain(figure.knees.iter().map(|knee| knee.x)).collect()
 }
 
 /// The distance between series that stand side by side, as an expression of the plot's width.
@@ -172,12 +155,7 @@ fn slot_width(figure: &Figure) -> String {
             let points = figure.series.iter().flat_map(|series| &series.points);
             axis::words(points.map(|point| point.x_word.as_str())).len()
         }
-        _ => figure
-            .series
-            .iter()
-            .map(|series| series.points.len())
-            .max()
-            .unwrap_or(0),
+        _ => figure.series.iter().map(|series| series.points.len()).max().unwrap_or(0),
     };
     let places = (columns.max(1) + 1) * figure.series.len().max(1);
     format!("clamp(width / {places}, 2.5, {SLOT_PX_MAX})")
@@ -193,11 +171,7 @@ fn rows(figure: &Figure, names: &[String]) -> Vec<Value> {
     let middle = (figure.series.len() as f64 - 1.0) / 2.0;
     let mut rows = Vec::new();
     for (index, (series, name)) in figure.series.iter().zip(names).enumerate() {
-        let slot = if beside(figure, series) {
-            index as f64 - middle
-        } else {
-            0.0
-        };
+        let slot = if beside(figure, series) { index as f64 - middle } else { 0.0 };
         for (at, point) in series.points.iter().enumerate() {
             let mut row = row(figure, series, point);
             row.insert("series".to_owned(), json!(name));

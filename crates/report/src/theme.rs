@@ -64,11 +64,7 @@ pub(crate) fn styles(published: impl Iterator<Item = bool>) -> Vec<Style> {
             let (light, dark) = hues[place % hues.len()];
             // After one round of hues the symbols are shifted, so that pairs do not repeat soon.
             let symbol = SYMBOLS[(place + place / hues.len()) % SYMBOLS.len()];
-            Style {
-                light,
-                dark,
-                symbol,
-            }
+            Style { light, dark, symbol }
         })
         .collect()
 }
@@ -77,11 +73,7 @@ pub(crate) fn styles(published: impl Iterator<Item = bool>) -> Vec<Style> {
 #[must_use]
 pub fn dark_colours() -> Value {
     let pairs = MEASURED.iter().chain(&PUBLISHED).chain([&PAPER, &INK]);
-    Value::Object(
-        pairs
-            .map(|(light, dark)| ((*light).to_owned(), json!(dark)))
-            .collect(),
-    )
+    Value::Object(pairs.map(|(light, dark)| ((*light).to_owned(), json!(dark))).collect())
 }
 
 /// The Vega-Lite `config` of a theme: type, grid, axes and background.

@@ -24,12 +24,8 @@ pub(crate) fn number(value: f64) -> String {
 
 /// Commas between the thousands of a plain decimal number.
 fn group(text: &str) -> String {
-    let (sign, text) = text
-        .strip_prefix('-')
-        .map_or(("", text), |rest| ("\u{2212}", rest));
-    let (whole, fraction) = text
-        .split_once('.')
-        .map_or((text, None), |(w, f)| (w, Some(f)));
+    let (sign, text) = text.strip_prefix('-').map_or(("", text), |rest| ("\u{2212}", rest));
+    let (whole, fraction) = text.split_once('.').map_or((text, None), |(w, f)| (w, Some(f)));
     let mut out = sign.to_owned();
     for (place, digit) in whole.chars().enumerate() {
         if place > 0 && (whole.len() - place).is_multiple_of(3) {
@@ -60,9 +56,7 @@ fn scaled(value: f64, unit: &str) -> (f64, String) {
         };
         return (divisor, unit.to_owned());
     }
-    let prefixed = ["k ", "M ", "G "]
-        .iter()
-        .any(|prefix| unit.starts_with(prefix));
+    let prefixed = ["k ", "M ", "G "].iter().any(|prefix| unit.starts_with(prefix));
     let rate = matches!(unit, "pps" | "bps") || (unit.ends_with("/s") && !prefixed);
     if !rate || size < 1e4 {
         return (1.0, unit.to_owned());
@@ -85,11 +79,7 @@ pub(crate) fn quantity(of: &Quantity) -> (String, String) {
 /// The interval around a quantity, in the unit that [`quantity`] chose.
 pub(crate) fn interval(of: &Quantity, ends: (f64, f64)) -> String {
     let (divisor, unit) = scaled(of.value, &of.unit);
-    let text = format!(
-        "{} to {} {unit}",
-        number(ends.0 / divisor),
-        number(ends.1 / divisor)
-    );
+    let text = format!("{} to {} {unit}", number(ends.0 / divisor), number(ends.1 / divisor));
     text.trim_end().to_owned()
 }
 
@@ -171,10 +161,7 @@ mod tests {
     use super::*;
 
     fn check(value: f64, unit: &str, expected: (&str, &str)) {
-        let (number, unit) = quantity(&Quantity {
-            value,
-            unit: unit.to_owned(),
-        });
+        let (number, unit) = quantity(&Quantity { value, unit: unit.to_owned() });
         assert_eq!((number.as_str(), unit.as_str()), expected);
     }
 
@@ -205,10 +192,7 @@ mod tests {
         check(0.91, "1", ("0.91", ""));
         check(98.9, "Gbps", ("98.9", "Gbps"));
         check(65_536.0, "rules", ("65,536", "rules"));
-        let value = Quantity {
-            value: 1_500_000.0,
-            unit: "pps".to_owned(),
-        };
+        let value = Quantity { value: 1_500_000.0, unit: "pps".to_owned() };
         assert_eq!(interval(&value, (900_000.0, 2e6)), "0.9 to 2 Mpps");
     }
 

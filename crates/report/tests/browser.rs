@@ -24,10 +24,7 @@ const FLAGS: [&str; 9] = [
 ];
 
 fn chromium(test: &str) -> bool {
-    let found = Command::new("chromium")
-        .arg("--version")
-        .stdout(Stdio::null())
-        .status();
+    let found = Command::new("chromium").arg("--version").stdout(Stdio::null()).status();
     let found = found.is_ok_and(|status| status.success());
     if !found {
         println!("SKIP {test}: chromium not found");
@@ -37,13 +34,7 @@ fn chromium(test: &str) -> bool {
 
 fn page() -> String {
     let (summary, environment) = (sample::summary(), sample::environment());
-    html(
-        &summary,
-        &environment,
-        sample::RUN_TOML,
-        &Options::default(),
-    )
-    .unwrap()
+    html(&summary, &environment, sample::RUN_TOML, &Options::default()).unwrap()
 }
 
 /// Loads a page and gives what it wrote down about itself.
@@ -53,23 +44,15 @@ fn load(page: &str, query: &str) -> Result<Value, String> {
     std::fs::write(&path, page).unwrap();
     let output = Command::new("chromium")
         .args(FLAGS)
-        .arg(format!(
-            "--user-data-dir={}",
-            folder.path().join("profile").display()
-        ))
+        .arg(format!("--user-data-dir={}", folder.path().join("profile").display()))
         .arg("--dump-dom")
         .arg(format!("file://{}?{query}", path.display()))
         .output()
         .unwrap();
     let dom = String::from_utf8_lossy(&output.stdout);
-    let (_, rest) = dom
-        .split_once("data-report=\"")
-        .ok_or("the page wrote nothing down")?;
+    let (_, rest) = dom.split_once("data-report=\"").ok_or("the page wrote nothing down")?;
     let (text, _) = rest.split_once('"').ok_or("the attribute does not end")?;
-    let text = text
-        .replace("&quot;", "\"")
-        .replace("&lt;", "<")
-        .replace("&gt;", ">");
+    let text = text.replace("&quot;", "\"").replace("&lt;", "<").replace("&gt;", ">");
     serde_json::from_str(&text.replace("&amp;", "&")).map_err(|error| error.to_string())
 }
 
@@ -81,13 +64,7 @@ fn faults(page: &str, query: &str, plots: usize) -> Vec<String> {
     };
     let mut faults = Vec::new();
     for kind in ["errors", "requests"] {
-        faults.extend(
-            report[kind]
-                .as_array()
-                .unwrap()
-                .iter()
-                .map(|of| format!("{kind}: {of}")),
-        );
+        faults.extend(report[kind].as_array().unwrap().iter().map(|of| format!("{kind}: {of}")));
     }
     let marks = report["marks"].as_object().unwrap();
     if marks.len() != plots {
@@ -126,55 +103,29 @@ fn check_broken(test: &str, from: &str, to: &str, fault: &str) {
     let page = page();
     assert!(page.contains(from));
     let found = faults(&page.replacen(from, to, 1), "render=all", PLOTS);
-    assert!(
-        found.iter().any(|text| text.contains(fault)),
-        "{fault} not among {found:?}"
-    );
+    assert!(found.iter().any(|text| text.contains(fault)), "{fault} not among {found:?}");
 }
 
 #[test]
 fn an_image_from_elsewhere_is_noticed() {
     let to = "<main><img src=\"http://192.0.2.1/pixel.png\" alt=\"\">";
-    check_broken(
-        "an_image_from_elsewhere_is_noticed",
-        "<main>",
-        to,
-        "192.0.2.1",
-    );
+    check_broken("an_image_from_elsewhere_is_noticed", "<main>", to, "192.0.2.1");
 }
 
 #[test]
 fn a_script_error_is_noticed() {
     let to = "<main><script>nowhere();</script>";
-    check_broken(
-        "a_script_error_is_noticed",
-        "<main>",
-        to,
-        "nowhere is not defined",
-    );
+    check_broken("a_script_error_is_noticed", "<main>", to, "nowhere is not defined");
 }
 
 #[test]
 fn a_broken_spec_is_noticed() {
     let (from, to) = ("\"type\":\"rule\"", "\"type\":\"ruler\"");
-    check_broken(
-        "a_broken_spec_is_noticed",
-        from,
-        to,
-        "figure 0 has no marks",
-    );
+    check_broken("a_broken_spec_is_noticed", from, to, "figure 0 has no marks");
 }
 
 #[test]
 fn a_figure_without_rows_is_noticed() {
-    let (from, to) = (
-        "\"name\":\"points\",\"values\":[",
-        "\"name\":\"points\",\"none\":[",
-    );
-    check_broken(
-        "a_figure_without_rows_is_noticed",
-        from,
-        to,
-        "figure 0 has no marks",
-    );
+    let (from, to) = ("\"name\":\"points\",\"values\":[", "\"name\":\"points\",\"none\":[");
+    check_broken("a_figure_without_rows_is_noticed", from, to, "figure 0 has no marks");
 }

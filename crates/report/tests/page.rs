@@ -9,13 +9,7 @@ use niclab_result::{Environment, Figure, SCHEMA, Summary};
 const HOSTILE: &str = "</script><img src=x onerror=alert(1)> \"quoted\" & 'single'";
 
 fn page(summary: &Summary) -> String {
-    html(
-        summary,
-        &sample::environment(),
-        sample::RUN_TOML,
-        &Options::default(),
-    )
-    .unwrap()
+    html(summary, &sample::environment(), sample::RUN_TOML, &Options::default()).unwrap()
 }
 
 /// The page without the scripts at its end, which hold markup of their own.
@@ -52,9 +46,7 @@ fn sections_stand_in_reading_order() {
     ];
     let mut rest = page.as_str();
     for text in expected {
-        let place = rest
-            .find(text)
-            .unwrap_or_else(|| panic!("{text} is missing or too early"));
+        let place = rest.find(text).unwrap_or_else(|| panic!("{text} is missing or too early"));
         rest = &rest[place + text.len()..];
     }
 }
@@ -70,10 +62,7 @@ fn findings_link_to_figures_that_are_there() {
     let links: Vec<_> = links.collect();
     assert!(links.contains(&"fig-update-rate"));
     for link in links {
-        assert!(
-            page.contains(&format!("id=\"{link}\"")),
-            "#{link} leads nowhere"
-        );
+        assert!(page.contains(&format!("id=\"{link}\"")), "#{link} leads nowhere");
     }
 }
 
@@ -82,27 +71,14 @@ fn every_figure_has_its_data_behind_it() {
     let summary = sample::summary();
     let page = page(&summary);
     let page = markup(&page);
-    let figures: Vec<_> = summary
-        .experiments
-        .iter()
-        .flat_map(|of| &of.figures)
-        .collect();
-    let drawn = figures
-        .iter()
-        .filter(|of| of.series.iter().any(|one| !one.points.is_empty()));
+    let figures: Vec<_> = summary.experiments.iter().flat_map(|of| &of.figures).collect();
+    let drawn = figures.iter().filter(|of| of.series.iter().any(|one| !one.points.is_empty()));
     assert_eq!(page.matches("class=\"plot\"").count(), drawn.count());
     assert_eq!(page.matches("class=\"nothing\"").count(), 1);
-    let points: usize = figures
-        .iter()
-        .flat_map(|of| &of.series)
-        .map(|series| series.points.len())
-        .sum();
-    let cells: usize = summary
-        .experiments
-        .iter()
-        .flat_map(|of| &of.tables)
-        .map(|table| table.rows.len())
-        .sum();
+    let points: usize =
+        figures.iter().flat_map(|of| &of.series).map(|series| series.points.len()).sum();
+    let cells: usize =
+        summary.experiments.iter().flat_map(|of| &of.tables).map(|table| table.rows.len()).sum();
     assert_eq!(page.matches("<tr><td").count(), points + cells);
 }
 
@@ -112,15 +88,8 @@ fn a_whole_run_has_no_banner_and_a_clean_one_says_so() {
     summary.partial = false;
     summary.warnings.clear();
     for experiment in &mut summary.experiments {
-        for series in experiment
-            .figures
-            .iter_mut()
-            .flat_map(|figure| &mut figure.series)
-        {
-            series
-                .points
-                .iter_mut()
-                .for_each(|point| point.marks.clear());
+        for series in experiment.figures.iter_mut().flat_map(|figure| &mut figure.series) {
+            series.points.iter_mut().for_each(|point| point.marks.clear());
         }
     }
     let page = page(&summary);
@@ -131,12 +100,7 @@ fn a_whole_run_has_no_banner_and_a_clean_one_says_so() {
 
 #[test]
 fn an_empty_summary_is_a_page() {
-    let page = html(
-        &Summary::default(),
-        &Environment::default(),
-        "",
-        &Options::default(),
-    );
+    let page = html(&Summary::default(), &Environment::default(), "", &Options::default());
     assert!(page.unwrap().contains("support no finding"));
 }
 
@@ -149,22 +113,15 @@ fn texts_from_outside_cannot_break_the_page() {
     summary.warnings = vec![hostile.clone()];
     summary.findings[0].sentence.clone_from(&hostile);
     summary.experiments[0].name.clone_from(&hostile);
-    summary.experiments[0].testbeds[0].boxes[0]
-        .label
-        .clone_from(&hostile);
+    summary.experiments[0].testbeds[0].boxes[0].label.clone_from(&hostile);
     let figure = figure_mut(&mut summary);
     figure.title.clone_from(&hostile);
     figure.series[0].name.clone_from(&hostile);
     figure.knees[0].label.clone_from(&hostile);
     figure.x.label.clone_from(&hostile);
-    let environment = Environment {
-        facts: vec![(hostile.clone(), hostile.clone())],
-        ..sample::environment()
-    };
-    let options = Options {
-        title: hostile.clone(),
-        command: hostile.clone(),
-    };
+    let environment =
+        Environment { facts: vec![(hostile.clone(), hostile.clone())], ..sample::environment() };
+    let options = Options { title: hostile.clone(), command: hostile.clone() };
     let page = html(&summary, &environment, &hostile, &options).unwrap();
     assert!(!markup(&page).contains("<img"));
     assert!(!markup(&page).contains("onerror=\""));
@@ -172,20 +129,16 @@ fn texts_from_outside_cannot_break_the_page() {
         let count = |text: &str| text.matches(element).count();
         assert_eq!(count(&page), count(&plain), "{element}");
     }
-    assert!(
-        page.contains("&#60;/script&#62;"),
-        "the text itself is still shown"
-    );
+    assert!(page.contains("&#60;/script&#62;"), "the text itself is still shown");
 }
 
 #[test]
 fn nothing_is_asked_from_elsewhere() {
     let page = page(&sample::summary());
     for attribute in ["src=\"", "@import", "url("] {
-        let style_and_markup = page.split("<script>").map(|part| {
-            part.split_once("</script>")
-                .map_or(part, |(_, markup)| markup)
-        });
+        let style_and_markup = page
+            .split("<script>")
+            .map(|part| part.split_once("</script>").map_or(part, |(_, markup)| markup));
         let markup: String = style_and_markup.collect();
         assert!(!markup.contains(attribute), "{attribute}");
     }
@@ -204,25 +157,9 @@ fn contradictions_are_refused() {
     let error = refuse(&|of| of.experiments[1].figures[0].id = "latency-cdf".to_owned());
     assert!(matches!(error, ReportError::DuplicateFigure { id } if id == "latency-cdf"));
     let error = refuse(&|of| figure_mut(of).series[0].points[0].high = Some(f64::NAN));
-    assert!(
-        error
-            .to_string()
-            .starts_with("figure `occupancy-throughput-group0` holds")
-    );
+    assert!(error.to_string().starts_with("figure `occupancy-throughput-group0` holds"));
     let error = refuse(&|of| of.findings[0].interval = Some((0.0, f64::INFINITY)));
-    assert!(
-        error
-            .to_string()
-            .starts_with("finding `soft-full-root` holds")
-    );
+    assert!(error.to_string().starts_with("finding `soft-full-root` holds"));
     let error = refuse(&|of| of.experiments[0].tables[0].rows[1].truncate(2));
-    assert!(matches!(
-        error,
-        ReportError::RaggedTable {
-            row: 1,
-            cells: 2,
-            columns: 5,
-            ..
-        }
-    ));
+    assert!(matches!(error, ReportError::RaggedTable { row: 1, cells: 2, columns: 5, .. }));
 }

@@ -8,10 +8,7 @@ use niclab_result::{Figure, Scale, Shape};
 use serde_json::Value;
 
 fn figure(id: &str) -> Figure {
-    let figures = sample::summary()
-        .experiments
-        .into_iter()
-        .flat_map(|of| of.figures);
+    let figures = sample::summary().experiments.into_iter().flat_map(|of| of.figures);
     figures.into_iter().find(|figure| figure.id == id).unwrap()
 }
 
@@ -65,9 +62,7 @@ fn each_point_is_one_row_with_its_glyph() {
     assert_eq!(of("soft, inline"), ["filled"; 12]);
     assert_eq!(of("ConnectX-5 (published)"), ["hollow"; 9]);
     let ring = of("ring");
-    let marked: Vec<_> = (0..ring.len())
-        .filter(|at| ring[*at] == "triangle")
-        .collect();
+    let marked: Vec<_> = (0..ring.len()).filter(|at| ring[*at] == "triangle").collect();
     assert_eq!(marked, [1, 4, 8]);
 }
 
@@ -80,13 +75,8 @@ fn series_of_one_name_stay_apart() {
         series.published = false;
     }
     let spec = vega_lite(&figure);
-    let domain = spec["encoding"]["color"]["scale"]["domain"]
-        .as_array()
-        .unwrap();
-    assert_eq!(
-        domain,
-        &["same", "same, soft", "same, soft (2)", "same, soft (3)"]
-    );
+    let domain = spec["encoding"]["color"]["scale"]["domain"].as_array().unwrap();
+    assert_eq!(domain, &["same", "same, soft", "same, soft (2)", "same, soft (3)"]);
 }
 
 #[test]
@@ -95,9 +85,7 @@ fn a_colour_of_every_spec_has_a_dark_twin() {
     for experiment in sample::summary().experiments {
         for figure in &experiment.figures {
             let spec = vega_lite(figure);
-            let range = spec["encoding"]["color"]["scale"]["range"]
-                .as_array()
-                .unwrap();
+            let range = spec["encoding"]["color"]["scale"]["range"].as_array().unwrap();
             for hue in range {
                 assert!(dark[hue.as_str().unwrap()].is_string(), "{hue}");
             }
@@ -111,10 +99,7 @@ fn any_shape_on_any_scale_is_a_spec() {
         for scale in [Scale::Linear, Scale::Log, Scale::Symlog, Scale::Ordinal] {
             let mut figure = figure("occupancy-latency-group0");
             figure.x.scale = scale;
-            figure
-                .series
-                .iter_mut()
-                .for_each(|series| series.shape = shape);
+            figure.series.iter_mut().for_each(|series| series.shape = shape);
             let points: usize = figure.series.iter().map(|series| series.points.len()).sum();
             assert_eq!(values(&vega_lite(&figure)).len(), points);
         }

@@ -60,30 +60,18 @@ impl Domain {
     /// A domain without participants.
     #[must_use]
     pub fn new() -> Self {
-        let registry = Registry {
-            epoch: CachePadded::new(AtomicU64::new(0)),
-            seen: Mutex::new(Vec::new()),
-        };
-        Self {
-            registry: Arc::new(registry),
-        }
+        let registry =
+            Registry { epoch: CachePadded::new(AtomicU64::new(0)), seen: Mutex::new(Vec::new()) };
+        Self { registry: Arc::new(registry) }
     }
 
     /// Registers a reading thread; it is online. Locks; not for the packet path.
     #[must_use]
     pub fn reader_slot(&self) -> Participant {
         let seen = Arc::new(CachePadded::new(AtomicU64::new(OFFLINE)));
-        let mut list = self
-            .registry
-            .seen
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let mut list = self.registry.seen.lock().unwrap_or_else(PoisonError::into_inner);
         list.push(Arc::clone(&seen));
-        let mut participant = Participant {
-            domain: self.clone(),
-            seen,
-            online: false,
-        };
+        let mut participant = Participant { domain: self.clone(), seen, online: false };
         participant.online();
         drop(list);
         participant
@@ -104,11 +92,7 @@ impl Domain {
             return Stamp::FIRST;
         };
         // OFFLINE is the largest number: the minimum skips it by itself.
-        let slowest = list
-            .iter()
-            .map(|seen| seen.load(Acquire))
-            .min()
-            .unwrap_or(OFFLINE);
+        let slowest = list.iter().map(|seen| seen.load(Acquire)).min().unwrap_or(OFFLINE);
         Stamp(slowest.min(epoch))
     }
 

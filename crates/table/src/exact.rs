@@ -38,23 +38,13 @@ impl Config {
     /// A table of up to `capacity_max` entries that starts small and grows.
     #[must_use]
     pub const fn growing(capacity_max: usize, seed: u64) -> Self {
-        Self {
-            capacity_max,
-            pages: Pages::Huge,
-            reserve: 0,
-            seed,
-        }
+        Self { capacity_max, pages: Pages::Huge, reserve: 0, seed }
     }
 
     /// A table of up to `capacity_max` entries with room for all of them from the start.
     #[must_use]
     pub const fn reserved(capacity_max: usize, seed: u64) -> Self {
-        Self {
-            capacity_max,
-            pages: Pages::Huge,
-            reserve: capacity_max,
-            seed,
-        }
+        Self { capacity_max, pages: Pages::Huge, reserve: capacity_max, seed }
     }
 }
 
@@ -80,23 +70,12 @@ impl<const W: usize> Exact<W> {
     /// # Errors
     /// When the configuration contradicts itself or the reserved memory cannot be had.
     pub fn new(config: Config, domain: &Domain) -> Result<Self, CreateError> {
-        let Config {
-            capacity_max,
-            pages,
-            reserve,
-            seed,
-        } = config;
+        let Config { capacity_max, pages, reserve, seed } = config;
         if !(1..=CAPACITY_LIMIT).contains(&capacity_max) {
-            return Err(CreateError::Capacity {
-                capacity_max,
-                limit: CAPACITY_LIMIT,
-            });
+            return Err(CreateError::Capacity { capacity_max, limit: CAPACITY_LIMIT });
         }
         if reserve > capacity_max {
-            return Err(CreateError::Reserve {
-                reserve,
-                capacity_max,
-            });
+            return Err(CreateError::Reserve { reserve, capacity_max });
         }
         let array = Array::new(groups_for(reserve), pages)
             .map_err(|OutOfMemory { bytes }| CreateError::OutOfMemory { bytes })?;
@@ -131,14 +110,10 @@ impl<const W: usize> Exact<W> {
     pub fn insert(&mut self, key: &[u64; W], value: u64) -> Result<(), InsertError> {
         let hash = self.shared.hasher.hash(key);
         if let Some((grid, position)) = self.view().find(hash, key) {
-            return Err(InsertError::Duplicate {
-                value: grid.value(position),
-            });
+            return Err(InsertError::Duplicate { value: grid.value(position) });
         }
         if self.len >= self.config.capacity_max {
-            return Err(InsertError::Full {
-                capacity_max: self.config.capacity_max,
-            });
+            return Err(InsertError::Full { capacity_max: self.config.capacity_max });
         }
         if self.is_busy() || self.len + self.limbo.len() >= self.grow_at {
             self.make_room()?;
@@ -159,11 +134,7 @@ impl<const W: usize> Exact<W> {
             let position = old.grid().find(hash, key)?;
             Some(old.grid().take(hash, position))
         });
-        let new = self
-            .current
-            .grid()
-            .find(hash, key)
-            .map(|position| self.take(hash, position));
+        let new = self.current.grid().find(hash, key).map(|position| self.take(hash, position));
         let value = new.or(old)?;
         self.len -= 1;
         if self.is_busy() {
@@ -226,12 +197,8 @@ impl<const W: usize> Exact<W> {
     pub fn iter(&self) -> impl Iterator<Item = ([u64; W], u64)> + '_ {
         let new = entries(&self.current);
         let old = self.predecessor.iter().flat_map(|old| entries(old));
-        let moved = |key: &[u64; W]| {
-            self.current
-                .grid()
-                .find(self.shared.hasher.hash(key), key)
-                .is_some()
-        };
+        let moved =
+            |key: &[u64; W]| self.current.grid().find(self.shared.hasher.hash(key), key).is_some();
         new.chain(old.filter(move |(key, _)| !moved(key)))
     }
 
@@ -252,11 +219,7 @@ impl<const W: usize> Exact<W> {
             None => View::Settled(self.current.grid()),
             Some(old) => {
                 let moved = self.current.moved.load(Acquire);
-                View::Growing {
-                    old: old.grid(),
-                    new: self.current.grid(),
-                    moved,
-                }
+                View::Growing { old: old.grid(), new: self.current.grid(), moved }
             }
         }
     }
@@ -276,8 +239,7 @@ impl<const W: usize> Exact<W> {
 
     fn reclaim(&mut self) {
         let current = self.current.grid();
-        self.limbo
-            .reclaim(&self.shared.domain, |position| current.reuse(position));
+        self.limbo.reclaim(&self.shared.domain, |position| current.reuse(position));
     }
 
     /// Moves on with growth or begins it where the array is too full.
@@ -312,10 +274,7 @@ impl<const W: usize> Exact<W> {
                 return Ok(());
             }
         }
-        Err(InsertError::Crowded {
-            len: self.len,
-            waiting: self.limbo.len(),
-        })
+        Err(InsertError::Crowded { len: self.len, waiting: self.limbo.len() })
     }
 
     fn groups_max(&self) -> usize {
@@ -325,14 +284,10 @@ impl<const W: usize> Exact<W> {
     /// Publishes an empty array, twice as large where `capacity_max` allows, to grow into.
     fn grow(&mut self) -> Result<(), InsertError> {
         let groups = self.current.groups();
-        let wanted = (2 * groups)
-            .min(self.groups_max())
-            .max(groups + groups / 4 + 1);
+        let wanted = (2 * groups).min(self.groups_max()).max(groups + groups / 4 + 1);
         let array = Array::new(wanted, self.config.pages)
             .map_err(|OutOfMemory { bytes }| InsertError::OutOfMemory { bytes })?;
-        array
-            .predecessor
-            .store(Arc::as_ptr(&self.current).cast_mut(), Relaxed);
+        array.predecessor.store(Arc::as_ptr(&self.current).cast_mut(), Relaxed);
         let array = Arc::new(array);
         self.shared.publish(&array);
         self.predecessor = Some(std::mem::replace(&mut self.current, array));
@@ -346,9 +301,7 @@ impl<const W: usize> Exact<W> {
     fn tend(&mut self, groups: usize) {
         if let Some(old) = self.predecessor.take() {
             if self.move_groups(&old, groups) {
-                self.current
-                    .predecessor
-                    .store(std::ptr::null_mut(), Release);
+                self.current.predecessor.store(std::ptr::null_mut(), Release);
                 self.retired.push_back((self.shared.domain.stamp(), old));
             } else {
                 self.predecessor = Some(old);
@@ -374,15 +327,13 @@ impl<const W: usize> Exact<W> {
     /// hash makes next to impossible; the home is then tried again later.
     fn move_home(&self, old: Grid<'_, W>, home: usize) -> bool {
         let hasher = &self.shared.hasher;
-        old.reach(home)
-            .flat_map(|group| old.live(group))
-            .all(|position| {
-                let key = old.key(position);
-                let hash = hasher.hash(&key);
-                old.home(hash) != home
-                    || self.current.grid().find(hash, &key).is_some()
-                    || self.current.grid().place(hash, &key, old.value(position))
-            })
+        old.reach(home).flat_map(|group| old.live(group)).all(|position| {
+            let key = old.key(position);
+            let hash = hasher.hash(&key);
+            old.home(hash) != home
+                || self.current.grid().find(hash, &key).is_some()
+                || self.current.grid().place(hash, &key, old.value(position))
+        })
     }
 
     /// Gives a piece of the oldest replaced array back once no reader can hold it.
@@ -403,11 +354,7 @@ impl<const W: usize> Exact<W> {
 impl<const W: usize> Drop for Exact<W> {
     fn drop(&mut self) {
         let retired = self.retired.drain(..).map(|(_, array)| array);
-        let rest = self
-            .predecessor
-            .take()
-            .into_iter()
-            .chain([Arc::clone(&self.current)]);
+        let rest = self.predecessor.take().into_iter().chain([Arc::clone(&self.current)]);
         self.shared.keep(retired.chain(rest));
     }
 }
@@ -448,10 +395,7 @@ mod tests {
         REFUSE.set(true);
         let refused = table.insert(&[full, 0], full);
         REFUSE.set(false);
-        assert!(
-            matches!(refused, Err(InsertError::OutOfMemory { .. })),
-            "{refused:?}"
-        );
+        assert!(matches!(refused, Err(InsertError::OutOfMemory { .. })), "{refused:?}");
         assert_eq!((table.len() as u64, table.bytes()), (full, bytes));
         assert!((0..full).all(|id| table.get(&[id, 0]) == Some(id)));
         assert_eq!(table.get(&[full, 0]), None);
@@ -465,30 +409,11 @@ mod tests {
         let config = Config::reserved(10, 1);
         let limit = CAPACITY_LIMIT;
         for capacity_max in [0, limit + 1] {
-            let error = new(Config {
-                capacity_max,
-                reserve: 0,
-                ..config
-            });
-            assert_eq!(
-                error,
-                Err(CreateError::Capacity {
-                    capacity_max,
-                    limit
-                })
-            );
+            let error = new(Config { capacity_max, reserve: 0, ..config });
+            assert_eq!(error, Err(CreateError::Capacity { capacity_max, limit }));
         }
-        let error = new(Config {
-            reserve: 11,
-            ..config
-        });
-        assert_eq!(
-            error,
-            Err(CreateError::Reserve {
-                reserve: 11,
-                capacity_max: 10
-            })
-        );
+        let error = new(Config { reserve: 11, ..config });
+        assert_eq!(error, Err(CreateError::Reserve { reserve: 11, capacity_max: 10 }));
         REFUSE.set(true);
         let error = new(config);
         REFUSE.set(false);

@@ -73,12 +73,7 @@ impl<'a, const W: usize> Grid<'a, W> {
         debug_assert_eq!(words.len(), Self::words(groups));
         let tags = words.as_ptr();
         let entries = tags.wrapping_add(Self::first_entry(groups));
-        Self {
-            tags: tags.cast(),
-            entries,
-            groups,
-            memory: PhantomData,
-        }
+        Self { tags: tags.cast(), entries, groups, memory: PhantomData }
     }
 
     /// The home group of a hash: its high bits, scaled, so that any number of groups will do.
@@ -89,11 +84,7 @@ impl<'a, const W: usize> Grid<'a, W> {
 
     #[inline(always)]
     fn next(&self, group: usize) -> usize {
-        if group + 1 == self.groups {
-            0
-        } else {
-            group + 1
-        }
+        if group + 1 == self.groups { 0 } else { group + 1 }
     }
 
     /// The tags of `group`, which is below `groups`: a home or the next of a group.

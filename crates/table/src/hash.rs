@@ -20,10 +20,7 @@ impl Hasher {
             state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
             splitmix(state) | 1
         };
-        Self {
-            words: std::array::from_fn(|_| draw()),
-            last: [draw(), draw()],
-        }
+        Self { words: std::array::from_fn(|_| draw()), last: [draw(), draw()] }
     }
 
     /// The hash of `key`: one multiplication per pair of words and one more to finish.
@@ -93,10 +90,7 @@ mod tests {
             bins[bin(hasher.hash(&make(i)))] += 1.0;
         }
         let chi: f64 = bins.iter().map(|n| (n - 256.0).powi(2) / 256.0).sum();
-        assert!(
-            (chi - 255.0).abs() < 6.0 * (2.0 * 255.0f64).sqrt(),
-            "chi-square {chi}"
-        );
+        assert!((chi - 255.0).abs() < 6.0 * (2.0 * 255.0f64).sqrt(), "chi-square {chi}");
     }
 
     fn check_structures<const W: usize>() {
@@ -142,10 +136,7 @@ mod tests {
     #[test]
     fn pack_pads_and_refuses() {
         assert_eq!(pack_key(&[0xff; 4]), Some([0xffff_ffff]));
-        assert_eq!(
-            pack_key(&[1; 13]),
-            Some([0x0101_0101_0101_0101, 0x01_0101_0101])
-        );
+        assert_eq!(pack_key(&[1; 13]), Some([0x0101_0101_0101_0101, 0x01_0101_0101]));
         assert_eq!(pack_key::<2>(&[0; 17]), None);
     }
 }

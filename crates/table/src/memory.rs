@@ -67,9 +67,7 @@ mod native {
 
     impl Memory {
         pub(crate) fn zeroed(words: usize, pages: Pages) -> Result<Self, OutOfMemory> {
-            let bytes = words
-                .checked_mul(8)
-                .filter(|bytes| *bytes <= isize::MAX as usize / 2);
+            let bytes = words.checked_mul(8).filter(|bytes| *bytes <= isize::MAX as usize / 2);
             let bytes = bytes.ok_or(OutOfMemory { bytes: usize::MAX })?;
             let mapped = bytes >= MAP_BYTES_MIN && cfg!(target_os = "linux");
             let start = match (refused(), mapped) {
@@ -78,11 +76,7 @@ mod native {
                 (false, false) => heap(bytes),
             };
             let start = start.ok_or(OutOfMemory { bytes })?;
-            Ok(Self {
-                start,
-                bytes,
-                mapped,
-            })
+            Ok(Self { start, bytes, mapped })
         }
 
         pub(crate) fn bytes(&self) -> usize {
@@ -145,10 +139,7 @@ mod native {
         use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
 
         const HUGE: usize = 2 << 20;
-        let flags = (
-            ProtFlags::READ | ProtFlags::WRITE,
-            MapFlags::PRIVATE | MapFlags::NORESERVE,
-        );
+        let flags = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE | MapFlags::NORESERVE);
         let padded = bytes.checked_add(HUGE)?;
         // SAFETY: a new anonymous mapping at an address of the system's choice harms nobody.
         let raw = unsafe { mmap_anonymous(std::ptr::null_mut(), padded, flags.0, flags.1) };
@@ -209,13 +200,9 @@ mod plain {
     impl Memory {
         pub(crate) fn zeroed(words: usize, _: Pages) -> Result<Self, OutOfMemory> {
             if refused() || words > 1 << 28 {
-                return Err(OutOfMemory {
-                    bytes: words.saturating_mul(8),
-                });
+                return Err(OutOfMemory { bytes: words.saturating_mul(8) });
             }
-            Ok(Self {
-                words: (0..words).map(|_| AtomicU64::new(0)).collect(),
-            })
+            Ok(Self { words: (0..words).map(|_| AtomicU64::new(0)).collect() })
         }
 
         pub(crate) fn bytes(&self) -> usize {
@@ -270,9 +257,6 @@ mod tests {
         while !memory.release(2 << 20) {
             pieces += 1;
         }
-        assert!(
-            cfg!(miri) || cfg!(not(target_os = "linux")) || pieces == 2,
-            "{pieces}"
-        );
+        assert!(cfg!(miri) || cfg!(not(target_os = "linux")) || pieces == 2, "{pieces}");
     }
 }

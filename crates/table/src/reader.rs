@@ -19,17 +19,13 @@ pub struct Reader<const W: usize> {
 
 impl<const W: usize> Clone for Reader<W> {
     fn clone(&self) -> Self {
-        Self {
-            shared: Arc::clone(&self.shared),
-        }
+        Self { shared: Arc::clone(&self.shared) }
     }
 }
 
 impl<const W: usize> Reader<W> {
     pub(crate) fn new(shared: &Arc<Shared<W>>) -> Self {
-        Self {
-            shared: Arc::clone(shared),
-        }
+        Self { shared: Arc::clone(shared) }
     }
 
     /// The hash of `key`, for the look-ups that take it.
@@ -60,10 +56,7 @@ impl<const W: usize> Reader<W> {
         keys: &[[u64; W]],
         values: &mut [u64],
     ) -> u64 {
-        assert!(
-            keys.len() <= BURST_MAX && keys.len() <= values.len(),
-            "burst too long"
-        );
+        assert!(keys.len() <= BURST_MAX && keys.len() <= values.len(), "burst too long");
         let view = self.shared.view(participant);
         let mut hashes = [0; BURST_MAX];
         for (hash, key) in hashes.iter_mut().zip(keys) {
@@ -86,10 +79,7 @@ impl<const W: usize> Reader<W> {
         hashes: &[u64],
         values: &mut [u64],
     ) -> u64 {
-        assert!(
-            keys.len() <= BURST_MAX && keys.len() <= values.len(),
-            "burst too long"
-        );
+        assert!(keys.len() <= BURST_MAX && keys.len() <= values.len(), "burst too long");
         assert_eq!(keys.len(), hashes.len(), "one hash for each key");
         bulk(&self.shared.view(participant), keys, hashes, values)
     }

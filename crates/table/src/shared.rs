@@ -65,12 +65,7 @@ pub(crate) enum View<'a, const W: usize> {
 impl<const W: usize> Shared<W> {
     pub(crate) fn new(array: &Arc<Array<W>>, hasher: Hasher, domain: Domain) -> Self {
         let current = AtomicPtr::new(Arc::as_ptr(array).cast_mut());
-        Self {
-            current,
-            hasher,
-            domain,
-            kept: Mutex::new(Vec::new()),
-        }
+        Self { current, hasher, domain, kept: Mutex::new(Vec::new()) }
     }
 
     /// Makes `array` current. The writer keeps it, and what it replaces, alive: until the grace
@@ -81,10 +76,7 @@ impl<const W: usize> Shared<W> {
 
     /// Keeps arrays until the last reader is gone.
     pub(crate) fn keep(&self, arrays: impl Iterator<Item = Arc<Array<W>>>) {
-        let mut kept = self
-            .kept
-            .lock()
-            .unwrap_or_else(std::sync::PoisonError::into_inner);
+        let mut kept = self.kept.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         kept.extend(arrays);
     }
 
@@ -107,11 +99,7 @@ impl<const W: usize> Shared<W> {
         }
         // SAFETY: as above: a predecessor is retired only after this pointer was set to null.
         let old = unsafe { &*predecessor };
-        View::Growing {
-            old: old.grid(),
-            new: new.grid(),
-            moved: new.moved.load(Acquire),
-        }
+        View::Growing { old: old.grid(), new: new.grid(), moved: new.moved.load(Acquire) }
     }
 }
 

@@ -67,11 +67,7 @@ impl Compare for Common {
 pub(crate) fn matches(line: &Line, tag: u16) -> u32 {
     #[cfg(all(target_arch = "x86_64", not(any(loom, miri))))]
     return sse2::matches(line, tag);
-    #[cfg(all(
-        target_arch = "aarch64",
-        target_endian = "little",
-        not(any(loom, miri))
-    ))]
+    #[cfg(all(target_arch = "aarch64", target_endian = "little", not(any(loom, miri))))]
     return neon::matches(line, tag);
     #[allow(unreachable_code)]
     scalar(line, tag)
@@ -115,11 +111,7 @@ pub(crate) fn set_tag(line: &Line, slot: usize, tag: u16) {
 /// Counts one more (or one less) key that passed this group.
 pub(crate) fn add_overflow(line: &Line, more: bool) {
     let count = overflow(line);
-    set_lane(
-        line,
-        OVERFLOW_LANE,
-        if more { count + 1 } else { count - 1 },
-    );
+    set_lane(line, OVERFLOW_LANE, if more { count + 1 } else { count - 1 });
 }
 
 #[inline(always)]
@@ -212,11 +204,7 @@ pub(crate) mod avx2 {
     }
 }
 
-#[cfg(all(
-    target_arch = "aarch64",
-    target_endian = "little",
-    not(any(loom, miri))
-))]
+#[cfg(all(target_arch = "aarch64", target_endian = "little", not(any(loom, miri))))]
 mod neon {
     use std::arch::aarch64::{
         vaddvq_u16, vandq_u16, vceqq_u16, vcombine_u64, vcreate_u64, vdupq_n_u16, vld1q_u16,
@@ -267,11 +255,7 @@ mod tests {
         if let Some(wide) = avx2::Avx2::detect() {
             let pairs = (0..SLOTS as u32).filter(|slot| expected >> slot & 1 == 1);
             let expected = pairs.fold(0, |mask, slot| mask | 3 << (2 * slot));
-            assert_eq!(
-                wide.matches(&line, tag),
-                expected,
-                "AVX2 {lanes:x?} {tag:x}"
-            );
+            assert_eq!(wide.matches(&line, tag), expected, "AVX2 {lanes:x?} {tag:x}");
         }
     }
 

@@ -26,17 +26,12 @@ fn model(preemptions: usize, body: impl Fn() + Send + Sync + 'static) {
         body();
     });
     let runs = runs.load(Relaxed);
-    assert!(
-        runs > 20,
-        "{runs} interleavings are too few to have tried anything"
-    );
+    assert!(runs > 20, "{runs} interleavings are too few to have tried anything");
 }
 
 /// Keys whose home is in the first half of a table.
 fn low_keys(reader: &Reader<1>) -> impl Iterator<Item = [u64; 1]> {
-    (1u64..)
-        .map(|word| [word])
-        .filter(|key| reader.hash(key) >> 63 == 0)
+    (1u64..).map(|word| [word]).filter(|key| reader.hash(key) >> 63 == 0)
 }
 
 /// Looks a key up twice, with a quiescent state between, on a thread of its own.
@@ -55,10 +50,7 @@ fn twice(
 
 /// A table in the middle of growth, none of its two old homes moved, and a key of the first.
 fn growing(domain: &Domain) -> (Exact<1>, [u64; 1]) {
-    let config = Config {
-        reserve: 2,
-        ..Config::growing(100, 1)
-    };
+    let config = Config { reserve: 2, ..Config::growing(100, 1) };
     let mut table = Exact::<1>::new(config, domain).unwrap();
     let watched = low_keys(&table.reader()).next().unwrap();
     table.insert(&watched, 1).unwrap();
@@ -108,10 +100,7 @@ fn an_update_during_growth_never_goes_back() {
         let mut table = writer.join().unwrap();
         assert_eq!(table.get(&watched), Some(2));
         assert!(table.settle(10) || table.settle(10));
-        assert_eq!(
-            table.reader().lookup(&domain.reader_slot(), &watched),
-            Some(2)
-        );
+        assert_eq!(table.reader().lookup(&domain.reader_slot(), &watched), Some(2));
     });
 }
 
@@ -141,10 +130,7 @@ fn reuse(reader_starts_offline: bool) {
             reader.lookup(&participant, &[7])
         });
         let seen = seen.join().unwrap();
-        assert!(
-            matches!(seen, None | Some(70)),
-            "{seen:?} is the value of another key"
-        );
+        assert!(matches!(seen, None | Some(70)), "{seen:?} is the value of another key");
         drop(writer.join().unwrap());
     });
 }

@@ -46,30 +46,19 @@ struct Pair<const W: usize> {
 impl<const W: usize> Pair<W> {
     fn new(capacity_max: usize, reserve: usize) -> Self {
         let domain = Domain::new();
-        let config = Config {
-            capacity_max,
-            pages: Pages::Huge,
-            reserve,
-            seed: 11,
-        };
+        let config = Config { capacity_max, pages: Pages::Huge, reserve, seed: 11 };
         let table = Exact::new(config, &domain).unwrap();
         let reader = table.reader();
         let participant = domain.reader_slot();
-        Self {
-            table,
-            reader,
-            participant,
-            model: HashMap::new(),
-            capacity_max,
-        }
+        Self { table, reader, participant, model: HashMap::new(), capacity_max }
     }
 
     fn insert(&mut self, key: [u64; W], value: u64) {
         let expected = match self.model.get(&key) {
             Some(&value) => Err(InsertError::Duplicate { value }),
-            None if self.model.len() == self.capacity_max => Err(InsertError::Full {
-                capacity_max: self.capacity_max,
-            }),
+            None if self.model.len() == self.capacity_max => {
+                Err(InsertError::Full { capacity_max: self.capacity_max })
+            }
             None => Ok(()),
         };
         let got = self.table.insert(&key, value);
@@ -97,10 +86,7 @@ impl<const W: usize> Pair<W> {
             }
             Step::Update(id, value) => {
                 let key = key_of(*id);
-                let expected = self
-                    .model
-                    .get_mut(&key)
-                    .map(|it| std::mem::replace(it, *value));
+                let expected = self.model.get_mut(&key).map(|it| std::mem::replace(it, *value));
                 assert_eq!(self.table.update(&key, *value), expected);
             }
         }
@@ -111,37 +97,23 @@ impl<const W: usize> Pair<W> {
         let keys: Vec<[u64; W]> = ids.iter().map(|id| key_of(*id)).collect();
         let hashes: Vec<u64> = keys.iter().map(|key| self.reader.hash(key)).collect();
         let (mut values, mut again) = ([77; 64], [77; 64]);
-        let hits = self
-            .reader
-            .lookup_bulk(&self.participant, &keys, &mut values);
-        let same = self
-            .reader
-            .lookup_bulk_hashed(&self.participant, &keys, &hashes, &mut again);
+        let hits = self.reader.lookup_bulk(&self.participant, &keys, &mut values);
+        let same = self.reader.lookup_bulk_hashed(&self.participant, &keys, &hashes, &mut again);
         assert_eq!((hits, values), (same, again));
         for (index, key) in keys.iter().enumerate() {
             let hit = (hits >> index & 1 == 1).then_some(values[index]);
             assert_eq!(hit, self.model.get(key).copied());
             assert_eq!(hit, self.reader.lookup(&self.participant, key));
             assert_eq!(hit, self.table.get(key));
-            assert!(
-                hit.is_some() || values[index] == 77,
-                "a miss leaves its value alone"
-            );
+            assert!(hit.is_some() || values[index] == 77, "a miss leaves its value alone");
         }
-        assert!(
-            ids.len() == 64 || hits >> ids.len() == 0,
-            "no hit beyond the burst"
-        );
+        assert!(ids.len() == 64 || hits >> ids.len() == 0, "no hit beyond the burst");
     }
 
     fn check_all(&self, keys: u16) {
         let listed: HashMap<_, _> = self.table.iter().collect();
         assert_eq!(listed, self.model);
-        assert_eq!(
-            self.table.iter().count(),
-            self.model.len(),
-            "nothing is listed twice"
-        );
+        assert_eq!(self.table.iter().count(), self.model.len(), "nothing is listed twice");
         for chunk in (0..keys).collect::<Vec<_>>().chunks(64) {
             self.check_bulk(chunk);
         }
@@ -192,12 +164,7 @@ proptest! {
 /// Fills a table to its last entry, empties it and fills it again with other keys.
 fn check_fill<const W: usize>(capacity_max: usize, reserve: usize) {
     let domain = Domain::new();
-    let config = Config {
-        capacity_max,
-        pages: Pages::Small,
-        reserve,
-        seed: 5,
-    };
+    let config = Config { capacity_max, pages: Pages::Small, reserve, seed: 5 };
     let mut table = Exact::<W>::new(config, &domain).unwrap();
     let key = |id: usize| {
         let mut key = [9; W];
@@ -209,10 +176,7 @@ fn check_fill<const W: usize>(capacity_max: usize, reserve: usize) {
         for id in ids.clone() {
             table.insert(&key(id), id as u64).unwrap();
         }
-        assert_eq!(
-            table.insert(&key(usize::MAX), 0),
-            Err(InsertError::Full { capacity_max })
-        );
+        assert_eq!(table.insert(&key(usize::MAX), 0), Err(InsertError::Full { capacity_max }));
         for id in ids {
             assert_eq!(table.get(&key(id)), Some(id as u64));
             assert_eq!(table.remove(&key(id)), Some(id as u64));
@@ -262,10 +226,7 @@ fn readers_that_never_pass_cost_room_but_never_an_entry() {
             Err(error) => panic!("{error}"),
         }
         id += 1;
-        assert!(
-            id < 100_000,
-            "slots are reused while a reader may look at them"
-        );
+        assert!(id < 100_000, "slots are reused while a reader may look at them");
     };
     assert!(waiting >= 50);
     participant.quiescent();

@@ -18,10 +18,7 @@ const COMING: u64 = 400;
 const ROUNDS: u64 = if cfg!(miri) { 2 } else { 150 };
 
 fn key_of<const W: usize>(id: u64) -> [u64; W] {
-    std::array::from_fn(|word| {
-        id.wrapping_mul(0x9e37_79b9_7f4a_7c15)
-            .rotate_left(word as u32)
-    })
+    std::array::from_fn(|word| id.wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(word as u32))
 }
 
 /// 24 bits of the key, 40 of the version, mixed so that halves of two values never fit.
@@ -60,9 +57,7 @@ fn read<const W: usize>(
     let mut burst = 0u64;
     while !done.load(Relaxed) {
         let size = random.random_range(1..=BURST_MAX);
-        let ids: Vec<u64> = (0..size)
-            .map(|_| random.random_range(0..STEADY + COMING))
-            .collect();
+        let ids: Vec<u64> = (0..size).map(|_| random.random_range(0..STEADY + COMING)).collect();
         let keys: Vec<[u64; W]> = ids.iter().map(|id| key_of(*id)).collect();
         let mut values = [0; BURST_MAX];
         let hits = reader.lookup_bulk(participant, &keys, &mut values);
@@ -100,11 +95,7 @@ fn write<const W: usize>(table: &mut Exact<W>, seed: u64) {
         for step in 0..3000u64 {
             version += 1;
             let steady = random.random_range(0..STEADY);
-            assert!(
-                table
-                    .update(&key_of(steady), value_of(steady, version))
-                    .is_some()
-            );
+            assert!(table.update(&key_of(steady), value_of(steady, version)).is_some());
             let id = STEADY + random.random_range(0..COMING);
             if table.remove(&key_of(id)).is_none() {
                 // Crowded is legal while readers hold destroyed slots back.
@@ -139,18 +130,10 @@ fn check<const W: usize>(readers: u64, config: Config) {
         write(&mut table, 99);
         done.store(true, Relaxed);
     });
-    let Tally {
-        back,
-        hits,
-        misplaced,
-        missed,
-    } = tally;
+    let Tally { back, hits, misplaced, missed } = tally;
     assert!(hits.into_inner() > 0, "readers never ran");
     let seen = [back, misplaced, missed].map(AtomicU64::into_inner);
-    assert_eq!(
-        seen, [0; 3],
-        "[versions that went back, values of other keys, steady keys missed]"
-    );
+    assert_eq!(seen, [0; 3], "[versions that went back, values of other keys, steady keys missed]");
     while !table.settle(64) {}
 }
 
@@ -233,17 +216,11 @@ fn no_key_is_missed_while_a_table_grows() {
                 table.insert(&key_of(id), value_of(id, id)).unwrap();
                 announced.store(id + 1, Release);
                 let older = id / 2;
-                table
-                    .update(&key_of(older), value_of(older, id + GROWN))
-                    .unwrap();
+                table.update(&key_of(older), value_of(older, id + GROWN)).unwrap();
             }
             announced.store(GROWN + 1, Release);
             reading.join().unwrap()
         });
-        assert_eq!(
-            outcome,
-            [0, 0],
-            "[keys missed, values of others or older ones]"
-        );
+        assert_eq!(outcome, [0, 0], "[keys missed, values of others or older ones]");
     }
 }

@@ -108,21 +108,12 @@ pub enum HashPath {
 
 impl HashPath {
     /// Every path, fastest first.
-    pub const ALL: [Self; 6] = [
-        Self::Avx512Gfni,
-        Self::Avx512,
-        Self::Avx2Gfni,
-        Self::Avx2,
-        Self::Neon,
-        Self::Scalar,
-    ];
+    pub const ALL: [Self; 6] =
+        [Self::Avx512Gfni, Self::Avx512, Self::Avx2Gfni, Self::Avx2, Self::Neon, Self::Scalar];
 
     /// Returns the fastest path this processor can run.
     pub fn best() -> Self {
-        Self::ALL
-            .into_iter()
-            .find(|path| path.is_available())
-            .unwrap_or(Self::Scalar)
+        Self::ALL.into_iter().find(|path| path.is_available()).unwrap_or(Self::Scalar)
     }
 
     /// Returns whether this processor can run the path.
@@ -183,11 +174,7 @@ impl Toeplitz {
         if !path.is_available() {
             return Err(ToeplitzError::PathUnavailable { path });
         }
-        Ok(Self {
-            key: key.into(),
-            path,
-            tables: Tables::new(key),
-        })
+        Ok(Self { key: key.into(), path, tables: Tables::new(key) })
     }
 
     /// Returns the key this was made from.
@@ -225,10 +212,7 @@ impl Toeplitz {
     /// If `out` is not as long as `tuples`, or `N` is greater than [`Self::input_len_max`].
     pub fn hash_bulk<const N: usize>(&self, tuples: &[[u8; N]], out: &mut [u32]) {
         assert_eq!(tuples.len(), out.len(), "one hash per tuple");
-        assert!(
-            N <= self.input_len_max(),
-            "the key does not reach {N} bytes"
-        );
+        assert!(N <= self.input_len_max(), "the key does not reach {N} bytes");
         if tuples.len() < BULK_COUNT_MIN || N < 8 || !N.is_multiple_of(4) {
             return scalar::hash_bulk(&self.tables.bytes, tuples, out);
         }

@@ -3,10 +3,7 @@
 /// Hashes `input` with the tables of its positions; both have the same length.
 #[inline]
 pub(super) fn hash(tables: &[[u32; 256]], input: &[u8]) -> u32 {
-    tables
-        .iter()
-        .zip(input)
-        .fold(0, |acc, (table, &byte)| acc ^ table[usize::from(byte)])
+    tables.iter().zip(input).fold(0, |acc, (table, &byte)| acc ^ table[usize::from(byte)])
 }
 
 /// Hashes `tuples` into `out`, which is as long.

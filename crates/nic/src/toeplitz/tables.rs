@@ -18,10 +18,7 @@ pub(super) struct Tables {
     #[cfg_attr(not(target_arch = "x86_64"), allow(dead_code))]
     pub(super) matrices: Box<[Matrices]>,
     /// Per input word.
-    #[cfg_attr(
-        not(any(target_arch = "x86_64", target_arch = "aarch64")),
-        allow(dead_code)
-    )]
+    #[cfg_attr(not(any(target_arch = "x86_64", target_arch = "aarch64")), allow(dead_code))]
     pub(super) nibbles: Box<[Nibbles]>,
 }
 
@@ -109,8 +106,5 @@ fn nibbles(key: &[u8], word: usize) -> Nibbles {
     let vectors = |shift: u32| {
         std::array::from_fn(|turn| std::array::from_fn(|lane| table(turn, lane, shift)))
     };
-    Nibbles {
-        low: vectors(0),
-        high: vectors(4),
-    }
+    Nibbles { low: vectors(0), high: vectors(4) }
 }

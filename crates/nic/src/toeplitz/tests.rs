@@ -34,9 +34,7 @@ fn address(text: &str) -> Vec<u8> {
 fn definition(key: &[u8], input: &[u8]) -> u32 {
     let bit = |bytes: &[u8], at: usize| bytes[at / 8] >> (7 - at % 8) & 1;
     let window = |at: usize| (at..at + 32).fold(0, |acc, at| acc << 1 | u32::from(bit(key, at)));
-    (0..8 * input.len())
-        .filter(|&at| bit(input, at) == 1)
-        .fold(0, |acc, at| acc ^ window(at))
+    (0..8 * input.len()).filter(|&at| bit(input, at) == 1).fold(0, |acc, at| acc ^ window(at))
 }
 
 fn available() -> impl Iterator<Item = HashPath> {
@@ -104,28 +102,16 @@ fn key_lengths() {
     for len in [0, 4, 39, 129] {
         let error = Toeplitz::new(&vec![1; len]).unwrap_err();
         assert_eq!(error, ToeplitzError::KeyLength { len });
-        assert!(
-            error
-                .to_string()
-                .contains(&format!("{len} bytes cannot be used")),
-            "{error}"
-        );
+        assert!(error.to_string().contains(&format!("{len} bytes cannot be used")), "{error}");
     }
     for len in [40, 41, 52, 128] {
-        assert_eq!(
-            Toeplitz::new(&vec![1; len]).unwrap().input_len_max(),
-            len - 4
-        );
+        assert_eq!(Toeplitz::new(&vec![1; len]).unwrap().input_len_max(), len - 4);
     }
 }
 
 #[test]
 fn a_path_of_another_processor_is_refused() {
-    let foreign = if cfg!(target_arch = "aarch64") {
-        HashPath::Avx2
-    } else {
-        HashPath::Neon
-    };
+    let foreign = if cfg!(target_arch = "aarch64") { HashPath::Avx2 } else { HashPath::Neon };
     let error = Toeplitz::with_path(&MICROSOFT_KEY, foreign).unwrap_err();
     assert_eq!(error, ToeplitzError::PathUnavailable { path: foreign });
     assert!(HashPath::best().is_available());
@@ -134,17 +120,13 @@ fn a_path_of_another_processor_is_refused() {
 #[test]
 #[should_panic(expected = "one hash per tuple")]
 fn hashes_and_tuples_must_match() {
-    Toeplitz::new(&MICROSOFT_KEY)
-        .unwrap()
-        .hash_bulk(&[[0; 12]; 16], &mut [0; 17]);
+    Toeplitz::new(&MICROSOFT_KEY).unwrap().hash_bulk(&[[0; 12]; 16], &mut [0; 17]);
 }
 
 #[test]
 #[should_panic(expected = "the key does not reach 40 bytes")]
 fn tuples_past_the_key_are_refused() {
-    Toeplitz::new(&MICROSOFT_KEY)
-        .unwrap()
-        .hash_bulk(&[[0; 40]; 16], &mut [0; 16]);
+    Toeplitz::new(&MICROSOFT_KEY).unwrap().hash_bulk(&[[0; 40]; 16], &mut [0; 16]);
 }
 
 /// Holds every path to the definition for `count` tuples of `N` bytes, cut from `bytes` so that

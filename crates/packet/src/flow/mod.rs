@@ -206,13 +206,7 @@ impl FlowSet {
     /// # Errors
     /// [`FlowError`], which names the field and the remedy.
     pub fn new(spec: &FlowSpec) -> Result<Self, FlowError> {
-        let FlowSpec {
-            count,
-            proto,
-            sport,
-            dport,
-            ..
-        } = *spec;
+        let FlowSpec { count, proto, sport, dport, .. } = *spec;
         if count == 0 || count > FLOWS_MAX {
             return Err(FlowError::Count { count });
         }
@@ -233,16 +227,7 @@ impl FlowSet {
             Popularity::Zipf { exponent } => return Err(FlowError::Exponent { exponent }),
         };
         let permutation = Permutation::new(space, spec.seed);
-        Ok(Self {
-            count,
-            proto,
-            src,
-            dst,
-            sport,
-            dport,
-            permutation,
-            zipf,
-        })
+        Ok(Self { count, proto, src, dst, sport, dport, permutation, zipf })
     }
 
     /// Number of flows.
@@ -295,16 +280,8 @@ fn check_version(
 ) -> Result<(), FlowError> {
     match (range.is_v4(), version) {
         (true, IpVersion::V4) | (false, IpVersion::V6) => Ok(()),
-        (_, IpVersion::V4) => Err(FlowError::Version {
-            field,
-            range,
-            version: "v4",
-        }),
-        (_, IpVersion::V6) => Err(FlowError::Version {
-            field,
-            range,
-            version: "v6",
-        }),
+        (_, IpVersion::V4) => Err(FlowError::Version { field, range, version: "v4" }),
+        (_, IpVersion::V6) => Err(FlowError::Version { field, range, version: "v6" }),
     }
 }
 

@@ -28,12 +28,7 @@ impl Permutation {
             state = state.wrapping_add(0x9e37_79b9_7f4a_7c15); // SplitMix64
             mix(state)
         });
-        Self {
-            space,
-            high_count,
-            low_count,
-            keys,
-        }
+        Self { space, high_count, low_count, keys }
     }
 
     /// The image of `index`, which must be below the space.
@@ -99,10 +94,7 @@ mod tests {
             buckets[(permutation.apply(index) >> 16) as usize] += 1;
         }
         // Mean 256, standard deviation 16: six of them.
-        assert!(
-            buckets.iter().all(|n| (160..352).contains(n)),
-            "{buckets:?}"
-        );
+        assert!(buckets.iter().all(|n| (160..352).contains(n)), "{buckets:?}");
     }
 
     #[test]

@@ -15,18 +15,11 @@ pub struct Picker {
 
 impl Picker {
     pub(super) fn new(count: u32, zipf: Option<Zipf>, seed: u64) -> Self {
-        Self {
-            rng: Xoshiro256PlusPlus::seed_from_u64(seed),
-            count,
-            zipf,
-        }
+        Self { rng: Xoshiro256PlusPlus::seed_from_u64(seed), count, zipf }
     }
 
     /// The next flow number, below the set's count.
-    #[allow(
-        clippy::should_implement_trait,
-        reason = "endless: no Option to unwrap per packet"
-    )]
+    #[allow(clippy::should_implement_trait, reason = "endless: no Option to unwrap per packet")]
     #[inline]
     pub fn next(&mut self) -> u32 {
         match &self.zipf {

@@ -71,16 +71,9 @@ impl AddressRange {
     pub fn prefix(address: IpAddr, len: u8) -> Self {
         let (bits, width) = to_bits(address);
         let host = width.saturating_sub(len.into());
-        let mask = if host == 128 {
-            u128::MAX
-        } else {
-            (1 << host) - 1
-        };
+        let mask = if host == 128 { u128::MAX } else { (1 << host) - 1 };
         let of = |bits| from_bits(bits, address.is_ipv4());
-        Self {
-            first: of(bits & !mask),
-            last: of(bits | mask),
-        }
+        Self { first: of(bits & !mask), last: of(bits | mask) }
     }
 
     /// First address.
@@ -138,11 +131,7 @@ fn to_bits(address: IpAddr) -> (u128, u32) {
 }
 
 fn from_bits(bits: u128, v4: bool) -> IpAddr {
-    if v4 {
-        IpAddr::V4((bits as u32).into())
-    } else {
-        IpAddr::V6(Ipv6Addr::from_bits(bits))
-    }
+    if v4 { IpAddr::V4((bits as u32).into()) } else { IpAddr::V6(Ipv6Addr::from_bits(bits)) }
 }
 
 /// The shortest text that reads back the same: one address, a prefix, or two ends.
@@ -170,10 +159,7 @@ impl FromStr for AddressRange {
             return Self::new(address(first)?, address(last)?);
         }
         let Some((first, len)) = text.split_once('/') else {
-            return address(text).map(|only| Self {
-                first: only,
-                last: only,
-            });
+            return address(text).map(|only| Self { first: only, last: only });
         };
         let first = address(first)?;
         let len: u8 = len.trim().parse().map_err(|_| error())?;
@@ -183,10 +169,7 @@ impl FromStr for AddressRange {
         let range = Self::prefix(first, len);
         if range.first != first {
             let prefix = range.to_string();
-            return Err(RangeError::HostBits {
-                text: text.into(),
-                prefix,
-            });
+            return Err(RangeError::HostBits { text: text.into(), prefix });
         }
         Ok(range)
     }
@@ -216,10 +199,7 @@ pub struct PortRange {
 
 impl PortRange {
     /// 1024 to 65535.
-    pub const UNPRIVILEGED: Self = Self {
-        first: 1024,
-        last: 65_535,
-    };
+    pub const UNPRIVILEGED: Self = Self { first: 1024, last: 65_535 };
 
     /// Ports from `first` to `last`, both included.
     ///
@@ -227,9 +207,7 @@ impl PortRange {
     /// First after last.
     pub fn new(first: u16, last: u16) -> Result<Self, RangeError> {
         if first > last {
-            return Err(RangeError::Order {
-                text: format!("{first}-{last}"),
-            });
+            return Err(RangeError::Order { text: format!("{first}-{last}") });
         }
         Ok(Self { first, last })
     }
@@ -269,9 +247,7 @@ impl FromStr for PortRange {
 
     fn from_str(text: &str) -> Result<Self, RangeError> {
         let port = |part: &str| {
-            part.trim()
-                .parse::<u16>()
-                .map_err(|_| RangeError::Port { text: text.into() })
+            part.trim().parse::<u16>().map_err(|_| RangeError::Port { text: text.into() })
         };
         let (first, last) = text.split_once('-').unwrap_or((text, text));
         Self::new(port(first)?, port(last)?)
@@ -342,10 +318,7 @@ mod tests {
             assert!(text.parse::<AddressRange>().is_err(), "{text}");
         }
         assert_eq!(
-            "10.0.0.1/8"
-                .parse::<AddressRange>()
-                .unwrap_err()
-                .to_string(),
+            "10.0.0.1/8".parse::<AddressRange>().unwrap_err().to_string(),
             "`10.0.0.1/8` has bits beyond its prefix: write 10.0.0.0/8 or a range"
         );
         for text in ["", "x", "65536", "9-1", "1-2-3"] {
@@ -355,23 +328,13 @@ mod tests {
 
     #[test]
     fn wide_ranges_are_used_to_both_ends() {
-        for text in [
-            "::/0",
-            "fd00::/8",
-            "2001:2::/48",
-            "::/80",
-            "::/81",
-            "::-8000:0:0:1::",
-        ] {
+        for text in ["::/0", "fd00::/8", "2001:2::/48", "::/80", "::/81", "::-8000:0:0:1::"] {
             let range: AddressRange = text.parse().unwrap();
             let slots = range.slots();
             let mut seen = HashSet::new();
             for n in [0, 1, 2, slots / 2, slots - 2, slots - 1] {
                 let address = range.nth(n);
-                assert!(
-                    range.first() <= address && address <= range.last(),
-                    "{text} {n}"
-                );
+                assert!(range.first() <= address && address <= range.last(), "{text} {n}");
                 assert!(seen.insert(address));
             }
             // The last slot lies in the last hundredth of a range made of blocks of equal length.

@@ -21,28 +21,21 @@ fn distinct(set: &FlowSet) -> usize {
 #[test]
 fn a_million_tuples_are_distinct() {
     for version in ["v4", "v6"] {
-        let set = set(&format!(
-            "count = 1000000\nversion = \"{version}\"\nseed = 3"
-        ));
+        let set = set(&format!("count = 1000000\nversion = \"{version}\"\nseed = 3"));
         assert_eq!(distinct(&set), 1_000_000);
     }
 }
 
 #[test]
 fn a_full_space_is_used_up() {
-    let set = set(
-        "count = 1048576\nsrc = \"10.0.0.0/24\"\ndst = \"10.1.0.0-10.1.0.63\"\n\
-         sport = \"1000-1063\"\ndport = 80",
-    );
+    let set = set("count = 1048576\nsrc = \"10.0.0.0/24\"\ndst = \"10.1.0.0-10.1.0.63\"\n\
+         sport = \"1000-1063\"\ndport = 80");
     assert_eq!(distinct(&set), 1 << 20);
 }
 
 #[test]
 fn tuples_stay_when_the_count_grows() {
-    let (few, many) = (
-        set("count = 100\nseed = 9"),
-        set("count = 16777216\nseed = 9"),
-    );
+    let (few, many) = (set("count = 100\nseed = 9"), set("count = 16777216\nseed = 9"));
     assert!(few.tuples().eq(many.tuples().take(100)));
     let other = set("count = 100\nseed = 10");
     assert!(few.tuples().zip(other.tuples()).all(|(a, b)| a != b));
@@ -53,12 +46,7 @@ fn tuples_are_the_same_for_ever() {
     let show = |text| {
         set(text)
             .tuples()
-            .map(|t| {
-                format!(
-                    "{:?} {}:{} > {}:{}\n",
-                    t.proto, t.src, t.sport, t.dst, t.dport
-                )
-            })
+            .map(|t| format!("{:?} {}:{} > {}:{}\n", t.proto, t.src, t.sport, t.dst, t.dport))
             .collect::<String>()
     };
     expect![[r#"
@@ -74,9 +62,7 @@ fn tuples_are_the_same_for_ever() {
         Tcp fd9b:fce8:ba14:21c3:f02:2ea6:5491:73de:29367 > 2001:2:0:8542:fc75:b533:45e2:1941:63317
         Tcp fd26:becb:5724:ff24:d167:59a5:1ccc:f0fb:38540 > 2001:2:0:4590:e21c:a2e1:74f4:10be:7407
     "#]]
-    .assert_eq(&show(
-        "count = 4\nversion = \"v6\"\nproto = \"tcp\"\nseed = 1",
-    ));
+    .assert_eq(&show("count = 4\nversion = \"v6\"\nproto = \"tcp\"\nseed = 1"));
 }
 
 #[test]
@@ -87,9 +73,7 @@ fn every_byte_of_the_tuples_varies() {
     for tuple in set.tuples() {
         let pairs = [(tuple.src, first.src), (tuple.dst, first.dst)];
         for (seen, (a, b)) in bits.iter_mut().zip(pairs) {
-            let (IpAddr::V6(a), IpAddr::V6(b)) = (a, b) else {
-                panic!("not IPv6")
-            };
+            let (IpAddr::V6(a), IpAddr::V6(b)) = (a, b) else { panic!("not IPv6") };
             *seen |= a.to_bits() ^ b.to_bits();
         }
     }
@@ -103,19 +87,13 @@ fn errors_name_the_field_and_the_remedy() {
         assert_eq!(FlowSet::new(&spec(text)).unwrap_err().to_string(), expected);
     };
     check("count = 0", "count = 0: must be 1 to 16777216");
-    check(
-        "count = 16777217",
-        "count = 16777217: must be 1 to 16777216",
-    );
+    check("count = 16777217", "count = 16777217: must be 1 to 16777216");
     check(
         "count = 5\nsrc = \"10.0.0.1\"\ndst = \"10.0.0.2\"\nsport = \"1-2\"\ndport = \"1-2\"",
         "count = 5: src, dst, sport and dport together hold only 4 tuples; \
          widen one of them or ask for fewer flows",
     );
-    check(
-        "src = \"fd00::/8\"",
-        "src = \"fd00::/8\": not IPv4; change it or `version`",
-    );
+    check("src = \"fd00::/8\"", "src = \"fd00::/8\": not IPv4; change it or `version`");
     check(
         "version = \"v6\"\ndst = \"10.0.0.1\"",
         "dst = \"10.0.0.1\": not IPv6; change it or `version`",
@@ -160,10 +138,7 @@ fn uniform_picks_are_uniform() {
     for _ in 0..1_000_000 {
         seen[picker.next() as usize] += 1;
     }
-    let statistic: f64 = seen
-        .iter()
-        .map(|n| (f64::from(*n) - 1000.0).powi(2) / 1000.0)
-        .sum();
+    let statistic: f64 = seen.iter().map(|n| (f64::from(*n) - 1000.0).powi(2) / 1000.0).sum();
     assert!((800.0..1200.0).contains(&statistic), "{statistic}"); // 999 ± 45
 }
 

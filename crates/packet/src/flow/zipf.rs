@@ -49,26 +49,14 @@ impl Zipf {
     /// `count` of at least 1; `exponent` above 0, up to [`EXPONENT_MAX`].
     pub(super) fn new(count: u32, exponent: f64) -> Self {
         let head_count = count.min(HEAD_MAX);
-        let mut weights: Vec<f64> = (1..=head_count)
-            .map(|k| weight(k.into(), exponent))
-            .collect();
+        let mut weights: Vec<f64> = (1..=head_count).map(|k| weight(k.into(), exponent)).collect();
         let tail = (count > head_count).then(|| {
-            weights.push(weight_sum(
-                f64::from(head_count) + 1.0,
-                count.into(),
-                exponent,
-            ));
+            weights.push(weight_sum(f64::from(head_count) + 1.0, count.into(), exponent));
             Tail::new(f64::from(head_count) + 1.0, count.into(), exponent)
         });
         let total = weights.iter().rev().sum(); // smallest first: less is rounded away
         let columns = alias_columns(&weights, total).into();
-        Self {
-            exponent,
-            total,
-            head_count,
-            columns,
-            tail,
-        }
+        Self { exponent, total, head_count, columns, tail }
     }
 
     /// Share of the draws that take `rank`.
@@ -95,21 +83,14 @@ impl Zipf {
 fn alias_columns(weights: &[f64], total: f64) -> Vec<Column> {
     let scale = weights.len() as f64 / total;
     let mut shares: Vec<f64> = weights.iter().map(|weight| weight * scale).collect();
-    let mut columns: Vec<Column> = (0..weights.len() as u32)
-        .map(|alias| Column {
-            threshold: u32::MAX,
-            alias,
-        })
-        .collect();
+    let mut columns: Vec<Column> =
+        (0..weights.len() as u32).map(|alias| Column { threshold: u32::MAX, alias }).collect();
     let (mut small, mut large): (Vec<usize>, Vec<usize>) =
         (0..weights.len()).partition(|i| shares[*i] < 1.0);
     while let (Some(&lesser), Some(&greater)) = (small.last(), large.last()) {
         small.pop();
         let threshold = (shares[lesser] * 4_294_967_296.0) as u32;
-        columns[lesser] = Column {
-            threshold,
-            alias: greater as u32,
-        };
+        columns[lesser] = Column { threshold, alias: greater as u32 };
         shares[greater] -= 1.0 - shares[lesser];
         if shares[greater] < 1.0 {
             large.pop();
@@ -134,9 +115,7 @@ impl Tail {
         loop {
             let uniform = (rng.next_u64() >> 11) as f64 / (1u64 << 53) as f64;
             let at = self.integral_high + uniform * (self.integral_low - self.integral_high);
-            let rank = integral_inverse(at, exponent)
-                .round()
-                .clamp(self.first, self.last);
+            let rank = integral_inverse(at, exponent).round().clamp(self.first, self.last);
             if at >= integral(rank + 0.5, exponent) - weight(rank, exponent) {
                 return rank as u32 - 1;
             }
@@ -163,21 +142,13 @@ fn weight_sum(first: f64, last: f64, exponent: f64) -> f64 {
 fn integral(x: f64, exponent: f64) -> f64 {
     let ln = x.ln();
     let t = (1.0 - exponent) * ln;
-    if t.abs() < 1e-12 {
-        ln
-    } else {
-        t.exp_m1() / t * ln
-    }
+    if t.abs() < 1e-12 { ln } else { t.exp_m1() / t * ln }
 }
 
 /// The `x` to which [`integral`] is `value`.
 fn integral_inverse(value: f64, exponent: f64) -> f64 {
     let t = (value * (1.0 - exponent)).max(-1.0); // rounding may go below
-    let ln = if t.abs() < 1e-12 {
-        value
-    } else {
-        t.ln_1p() / t * value
-    };
+    let ln = if t.abs() < 1e-12 { value } else { t.ln_1p() / t * value };
     ln.exp()
 }
 
@@ -203,13 +174,8 @@ mod tests {
             expected[bucket(rank)] += zipf.share(rank) * f64::from(DRAWS);
         }
         assert!((expected.iter().sum::<f64>() / f64::from(DRAWS) - 1.0).abs() < 1e-9);
-        let pairs = seen
-            .iter()
-            .zip(expected)
-            .filter(|(_, expected)| *expected > 5.0);
-        let terms: Vec<f64> = pairs
-            .map(|(n, e)| (f64::from(*n) - e).powi(2) / e)
-            .collect();
+        let pairs = seen.iter().zip(expected).filter(|(_, expected)| *expected > 5.0);
+        let terms: Vec<f64> = pairs.map(|(n, e)| (f64::from(*n) - e).powi(2) / e).collect();
         (terms.iter().sum(), terms.len())
     }
 
@@ -219,10 +185,7 @@ mod tests {
             for exponent in [0.1, 0.9, 1.0, 1.1, 2.0] {
                 let (statistic, buckets) = chi_square(count, exponent);
                 // One in 100,000 for 20 degrees of freedom is 62.
-                assert!(
-                    statistic < 62.0,
-                    "{count} {exponent}: {statistic} in {buckets}"
-                );
+                assert!(statistic < 62.0, "{count} {exponent}: {statistic} in {buckets}");
             }
         }
     }
@@ -253,10 +216,7 @@ mod tests {
     #[test]
     fn sums_are_exact() {
         for exponent in [0.1, 1.0, 3.0] {
-            let direct: f64 = (65_537..=100_000u32)
-                .rev()
-                .map(|k| weight(k.into(), exponent))
-                .sum();
+            let direct: f64 = (65_537..=100_000u32).rev().map(|k| weight(k.into(), exponent)).sum();
             let formula = weight_sum(65_537.0, 100_000.0, exponent);
             assert!(
                 (formula - direct).abs() < 1e-14 * direct.max(1.0),
@@ -268,12 +228,9 @@ mod tests {
     #[test]
     fn ranks_stay_in_bounds() {
         let mut rng = Xoshiro256PlusPlus::seed_from_u64(1);
-        for (count, exponent) in [
-            (1, 0.5),
-            (2, EXPONENT_MAX),
-            (70_000, EXPONENT_MAX),
-            (70_000, 1e-9),
-        ] {
+        for (count, exponent) in
+            [(1, 0.5), (2, EXPONENT_MAX), (70_000, EXPONENT_MAX), (70_000, 1e-9)]
+        {
             let zipf = Zipf::new(count, exponent);
             assert!((0..100_000).all(|_| zipf.draw(&mut rng) < count));
         }

@@ -27,11 +27,7 @@ pub fn build(layers: &[Layer]) -> Result<Vec<u8>, BuildError> {
     let mut frame = vec![0; spans.last().map_or(0, |span| span.end)];
     for (index, span) in spans.iter().enumerate() {
         let announced = announce(layers[index].clone(), layers.get(index + 1));
-        emit(
-            &announced,
-            &mut frame[span.start..span.end],
-            span.header_len,
-        );
+        emit(&announced, &mut frame[span.start..span.end], span.header_len);
     }
     // Innermost first: an outer UDP or GRE checksum covers the inner ones.
     for index in (0..layers.len()).rev() {
@@ -75,11 +71,7 @@ fn check_order(layers: &[Layer]) -> Result<(), BuildError> {
         }
         if !can_carry(&pair[0], &pair[1], v6) {
             let (outer, inner) = (pair[0].kind(), pair[1].kind());
-            return Err(BuildError::Order {
-                index: index + 1,
-                outer,
-                inner,
-            });
+            return Err(BuildError::Order { index: index + 1, outer, inner });
         }
     }
     Ok(())
@@ -189,19 +181,9 @@ fn plan(layers: &[Layer]) -> Result<Vec<Span>, BuildError> {
             _ => (0, 0),
         };
         if len > len_max {
-            return Err(BuildError::TooLong {
-                index,
-                layer: kind,
-                len,
-                len_max,
-            });
+            return Err(BuildError::TooLong { index, layer: kind, len, len_max });
         }
-        spans.push(Span {
-            kind,
-            start,
-            header_len,
-            end,
-        });
+        spans.push(Span { kind, start, header_len, end });
         start += header_len;
     }
     Ok(spans)

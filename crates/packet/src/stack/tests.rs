@@ -15,41 +15,21 @@ use crate::wire::{
 
 fn eth() -> Layer {
     let (dst, src) = (MacAddress::local(2), MacAddress::local(1));
-    ethernet::Repr {
-        dst,
-        src,
-        ..Default::default()
-    }
-    .into()
+    ethernet::Repr { dst, src, ..Default::default() }.into()
 }
 
 fn ip4() -> Layer {
     let (src, dst) = ([10, 0, 0, 1].into(), [10, 0, 0, 2].into());
-    ipv4::Repr {
-        src,
-        dst,
-        ..Default::default()
-    }
-    .into()
+    ipv4::Repr { src, dst, ..Default::default() }.into()
 }
 
 fn ip6() -> Layer {
     let address = |last| [0xfd00, 0, 0, 0, 0, 0, 0, last].into();
-    ipv6::Repr {
-        src: address(1),
-        dst: address(2),
-        ..Default::default()
-    }
-    .into()
+    ipv6::Repr { src: address(1), dst: address(2), ..Default::default() }.into()
 }
 
 fn datagram() -> Layer {
-    udp::Repr {
-        src_port: 1000,
-        dst_port: 2000,
-        ..Default::default()
-    }
-    .into()
+    udp::Repr { src_port: 1000, dst_port: 2000, ..Default::default() }.into()
 }
 
 fn payload(len: u8) -> Layer {
@@ -59,48 +39,23 @@ fn payload(len: u8) -> Layer {
 fn syn() -> Layer {
     let options = OptionBytes::new(&[2, 4, 5, 0xb4, 1, 3, 3, 7]).unwrap();
     let flags = tcp::Flags::SYN;
-    tcp::Repr {
-        src_port: 1,
-        dst_port: 80,
-        flags,
-        options,
-        ..Default::default()
-    }
-    .into()
+    tcp::Repr { src_port: 1, dst_port: 80, flags, options, ..Default::default() }.into()
 }
 
 fn tag(tag_type: EtherType, id: u16) -> Layer {
-    vlan::Repr {
-        tag_type,
-        id,
-        ..Default::default()
-    }
-    .into()
+    vlan::Repr { tag_type, id, ..Default::default() }.into()
 }
 
 fn label(label: u32) -> Layer {
-    mpls::Repr {
-        label,
-        ..Default::default()
-    }
-    .into()
+    mpls::Repr { label, ..Default::default() }.into()
 }
 
 fn ah() -> Layer {
-    auth::Repr {
-        spi: 5,
-        check_value: vec![7; 12],
-        ..Default::default()
-    }
-    .into()
+    auth::Repr { spi: 5, check_value: vec![7; 12], ..Default::default() }.into()
 }
 
 fn options(kind: ipv6_ext::Kind) -> Layer {
-    ipv6_ext::Repr {
-        kind,
-        ..ipv6_ext::Repr::hop_by_hop()
-    }
-    .into()
+    ipv6_ext::Repr { kind, ..ipv6_ext::Repr::hop_by_hop() }.into()
 }
 
 /// A segment routing header with two segments, one of them left.
@@ -108,22 +63,12 @@ fn routing() -> Layer {
     let mut body = vec![4, 1, 1, 0, 0, 0];
     body.extend([[0xa; 16], [0xb; 16]].concat());
     let next_header = IpProtocol::TCP;
-    ipv6_ext::Repr {
-        kind: ipv6_ext::Kind::Routing,
-        next_header,
-        body,
-    }
-    .into()
+    ipv6_ext::Repr { kind: ipv6_ext::Kind::Routing, next_header, body }.into()
 }
 
 fn vni() -> Layer {
     let options = OptionBytes::new(&[1, 2, 3, 1, 9, 9, 9, 9]).unwrap();
-    geneve::Repr {
-        vni: 7,
-        options,
-        ..Default::default()
-    }
-    .into()
+    geneve::Repr { vni: 7, options, ..Default::default() }.into()
 }
 
 fn request() -> Layer {
@@ -174,15 +119,8 @@ fn samples_round_trip_with_valid_checksums() {
         let frame = build(&layers).unwrap();
         let stack = walk(&frame);
         let kinds: Vec<_> = stack.spans().iter().map(|span| span.kind).collect();
-        assert!(
-            layers.iter().map(Layer::kind).eq(kinds.iter().copied()),
-            "{kinds:?}"
-        );
-        assert_eq!(
-            (stack.end(), stack.missing_len()),
-            (End::Payload, 0),
-            "{stack}"
-        );
+        assert!(layers.iter().map(Layer::kind).eq(kinds.iter().copied()), "{kinds:?}");
+        assert_eq!((stack.end(), stack.missing_len()), (End::Payload, 0), "{stack}");
         assert_eq!(stack.checksum_errors(), [], "{stack}");
         assert_eq!(build(&stack.to_layers()).unwrap(), frame);
     }
@@ -196,10 +134,7 @@ fn every_truncation_of_every_sample_is_walked() {
         for len in 0..frame.len() {
             let head = walk(&frame[..len]);
             // What the head of a frame shows is what the frame shows.
-            let headers = head
-                .spans()
-                .iter()
-                .filter(|span| span.kind != LayerKind::Payload);
+            let headers = head.spans().iter().filter(|span| span.kind != LayerKind::Payload);
             for (span, of_whole) in headers.zip(whole.spans()) {
                 assert_eq!(
                     (span.kind, span.start, span.header_len),
@@ -214,10 +149,7 @@ fn every_truncation_of_every_sample_is_walked() {
                 is_told || before_payload || head.spans().len() < whole.spans().len(),
                 "{head}"
             );
-            assert!(
-                head.checksum_errors().is_empty() || before_payload,
-                "{len} {head}"
-            );
+            assert!(head.checksum_errors().is_empty() || before_payload, "{len} {head}");
         }
     }
 }
@@ -306,33 +238,20 @@ fn every_wrong_bit_under_a_checksum_is_found() {
         wrong[bit / 8] ^= 1 << (bit % 8);
         let stack = walk(&wrong);
         let is_told = stack.missing_len() > 0 || matches!(stack.end(), End::Malformed(_));
-        assert!(
-            is_told || !stack.checksum_errors().is_empty(),
-            "{bit} {stack}"
-        );
+        assert!(is_told || !stack.checksum_errors().is_empty(), "{bit} {stack}");
     }
 }
 
 #[test]
 fn fragments_are_not_looked_into() {
-    let first = ipv4::Repr {
-        more_fragments: true,
-        dont_fragment: false,
-        ..Default::default()
-    };
-    let later = ipv4::Repr {
-        fragment_offset: 8,
-        ..first
-    };
+    let first = ipv4::Repr { more_fragments: true, dont_fragment: false, ..Default::default() };
+    let later = ipv4::Repr { fragment_offset: 8, ..first };
     for repr in [first, later] {
         let stack_frame = build(&[eth(), repr.into(), datagram(), payload(3)]).unwrap();
         let stack = walk(&stack_frame);
         assert_eq!((stack.end(), stack.spans().len()), (End::Fragment, 3));
     }
-    let fragment = ipv6_fragment::Repr {
-        more_fragments: true,
-        ..Default::default()
-    };
+    let fragment = ipv6_fragment::Repr { more_fragments: true, ..Default::default() };
     let frame = build(&[eth(), ip6(), fragment.into(), datagram()]).unwrap();
     assert_eq!(walk(&frame).end(), End::Fragment);
 }
@@ -349,20 +268,11 @@ fn depth_is_bounded() {
     assert_eq!(end(tower(TUNNELS_MAX + 1, ip4())), End::Payload);
     assert_eq!(end(tower(TUNNELS_MAX + 2, ip4())), End::Limit);
 
-    assert_eq!(
-        end(tower(LAYERS_MAX - 2, tag(EtherType::VLAN, 1))),
-        End::Payload
-    );
-    assert_eq!(
-        end(tower(LAYERS_MAX - 1, tag(EtherType::VLAN, 1))),
-        End::Limit
-    );
+    assert_eq!(end(tower(LAYERS_MAX - 2, tag(EtherType::VLAN, 1))), End::Payload);
+    assert_eq!(end(tower(LAYERS_MAX - 1, tag(EtherType::VLAN, 1))), End::Limit);
     let chain = |count| {
         let mut layers = vec![eth(), ip6()];
-        layers.extend(std::iter::repeat_n(
-            ipv6_ext::Repr::hop_by_hop().into(),
-            count,
-        ));
+        layers.extend(std::iter::repeat_n(ipv6_ext::Repr::hop_by_hop().into(), count));
         layers.push(datagram());
         build(&layers).unwrap()
     };
@@ -374,12 +284,7 @@ fn depth_is_bounded() {
 fn wrong_lists_are_refused() {
     let error = |layers: &[Layer]| build(layers).unwrap_err();
     assert_eq!(error(&[]), BuildError::Empty);
-    assert_eq!(
-        error(&[ip4()]),
-        BuildError::First {
-            found: LayerKind::Ipv4
-        }
-    );
+    assert_eq!(error(&[ip4()]), BuildError::First { found: LayerKind::Ipv4 });
     for (outer, inner) in [
         (eth(), eth()),
         (eth(), datagram()),
@@ -396,9 +301,7 @@ fn wrong_lists_are_refused() {
             LayerKind::Vxlan => vec![eth(), ip4(), datagram(), outer, inner],
             _ => vec![eth(), outer, inner],
         };
-        let BuildError::Order { outer, inner, .. } = error(&layers) else {
-            panic!("{kinds:?}")
-        };
+        let BuildError::Order { outer, inner, .. } = error(&layers) else { panic!("{kinds:?}") };
         assert_eq!((outer, inner), kinds);
     }
 }
@@ -409,23 +312,12 @@ fn lengths_are_checked() {
     assert_eq!(with(65_535 - 28).unwrap().len(), 65_549);
     assert_eq!(
         with(65_535 - 27).unwrap_err(),
-        BuildError::TooLong {
-            index: 1,
-            layer: LayerKind::Ipv4,
-            len: 65_536,
-            len_max: 65_535
-        }
+        BuildError::TooLong { index: 1, layer: LayerKind::Ipv4, len: 65_536, len_max: 65_535 }
     );
-    let long = ipv6_ext::Repr {
-        body: vec![0; 2047],
-        ..ipv6_ext::Repr::hop_by_hop()
-    };
+    let long = ipv6_ext::Repr { body: vec![0; 2047], ..ipv6_ext::Repr::hop_by_hop() };
     assert!(matches!(
         build(&[eth(), ip6(), long.into()]),
-        Err(BuildError::TooLong {
-            layer: LayerKind::Ipv6HopByHop,
-            ..
-        })
+        Err(BuildError::TooLong { layer: LayerKind::Ipv6HopByHop, .. })
     ));
     let layers = [eth(), ip4(), datagram()];
     for len in [64, 1518, 9000] {
@@ -433,13 +325,7 @@ fn lengths_are_checked() {
         assert_eq!(frame.len(), usize::from(len) - 4);
         assert_eq!(walk(&frame).checksum_errors(), []);
     }
-    assert_eq!(
-        build_with_len(&layers, 45),
-        Err(BuildError::TooShort {
-            len: 41,
-            needed_len: 42
-        })
-    );
+    assert_eq!(build_with_len(&layers, 45), Err(BuildError::TooShort { len: 41, needed_len: 42 }));
     assert_eq!(build_with_len(&layers, 46).unwrap().len(), 42);
 }
 
@@ -462,16 +348,10 @@ fn write_seeds() {
     let mut seeds: Vec<Vec<u8>> = trace.records().map(|record| record.data.to_vec()).collect();
     for format in formats {
         let mut writer = Writer::new(Vec::new(), format).unwrap();
-        trace
-            .records()
-            .for_each(|record| writer.write(&record).unwrap());
+        trace.records().for_each(|record| writer.write(&record).unwrap());
         let file = writer.finish().unwrap();
         let read = Trace::load(&file[..], TraceLimits::default()).unwrap();
-        assert!(
-            read.records()
-                .map(|r| r.data)
-                .eq(trace.records().map(|r| r.data))
-        );
+        assert!(read.records().map(|r| r.data).eq(trace.records().map(|r| r.data)));
         seeds.push(file);
     }
     if let Some(folder) = std::env::var_os("NICLAB_SEEDS") {

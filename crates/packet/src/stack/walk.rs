@@ -69,12 +69,7 @@ pub fn walk(frame: &[u8]) -> Stack<'_> {
         ip_v6: false,
         limit: frame.len(),
         tunnels: 0,
-        stack: Stack {
-            frame,
-            spans: Vec::with_capacity(8),
-            end: End::Payload,
-            missing_len: 0,
-        },
+        stack: Stack { frame, spans: Vec::with_capacity(8), end: End::Payload, missing_len: 0 },
     };
     walker.run();
     walker.stack
@@ -101,18 +96,11 @@ struct Measure {
 
 impl Measure {
     fn new(header_len: usize, next: Next) -> Self {
-        Self {
-            header_len,
-            stated_len: None,
-            next,
-        }
+        Self { header_len, stated_len: None, next }
     }
 
     fn stating(self, len: usize) -> Self {
-        Self {
-            stated_len: Some(len),
-            ..self
-        }
+        Self { stated_len: Some(len), ..self }
     }
 }
 
@@ -147,12 +135,7 @@ impl Walker<'_> {
         }
         let (start, end) = (self.at, self.limit);
         if start < end {
-            let span = Span {
-                kind: LayerKind::Payload,
-                start,
-                header_len: end - start,
-                end,
-            };
+            let span = Span { kind: LayerKind::Payload, start, header_len: end - start, end };
             self.stack.spans.push(span);
         }
     }
@@ -178,10 +161,7 @@ impl Walker<'_> {
     }
 
     fn is_after(&self, kind: LayerKind) -> bool {
-        self.stack
-            .spans
-            .last()
-            .is_some_and(|span| span.kind == kind)
+        self.stack.spans.last().is_some_and(|span| span.kind == kind)
     }
 
     /// Whether the layer to come stands directly in an IP packet.
@@ -199,12 +179,7 @@ impl Walker<'_> {
         self.stack.missing_len = self.stack.missing_len.max(missing_len);
         self.limit = self.limit.min(stated_end);
         let (header_len, end) = (measure.header_len, self.limit);
-        self.stack.spans.push(Span {
-            kind,
-            start,
-            header_len,
-            end,
-        });
+        self.stack.spans.push(Span { kind, start, header_len, end });
         self.at = start + header_len;
         match kind {
             LayerKind::Ipv4 => self.ip_v6 = false,
@@ -264,17 +239,11 @@ fn measure(kind: LayerKind, bytes: &[u8]) -> Result<Measure, ParseError> {
     match kind {
         LayerKind::Ethernet => {
             let view = ethernet::Frame::new_checked(bytes)?;
-            Ok(Measure::new(
-                ethernet::HEADER_LEN,
-                Next::EtherType(view.ether_type()),
-            ))
+            Ok(Measure::new(ethernet::HEADER_LEN, Next::EtherType(view.ether_type())))
         }
         LayerKind::Vlan => {
             let view = vlan::Tag::new_checked(bytes)?;
-            Ok(Measure::new(
-                vlan::HEADER_LEN,
-                Next::EtherType(view.ether_type()),
-            ))
+            Ok(Measure::new(vlan::HEADER_LEN, Next::EtherType(view.ether_type())))
         }
         LayerKind::Mpls => measure_mpls(bytes),
         LayerKind::Arp => {
@@ -320,11 +289,7 @@ fn measure_ip(kind: LayerKind, bytes: &[u8]) -> Result<Measure, ParseError> {
         return Ok(measure.stating(ipv6::HEADER_LEN + view.payload_len()));
     }
     let view = ipv4::Packet::new_checked(bytes)?;
-    let next = if view.is_fragment() {
-        Next::Fragment
-    } else {
-        Next::Ip(view.protocol())
-    };
+    let next = if view.is_fragment() { Next::Fragment } else { Next::Ip(view.protocol()) };
     Ok(Measure::new(view.header_len(), next).stating(view.total_len()))
 }
 
@@ -332,27 +297,17 @@ fn measure_extension(kind: LayerKind, bytes: &[u8]) -> Result<Measure, ParseErro
     match kind {
         LayerKind::Auth => {
             let view = auth::Header::new_checked(bytes)?;
-            Ok(Measure::new(
-                view.header_len(),
-                Next::Ip(view.next_header()),
-            ))
+            Ok(Measure::new(view.header_len(), Next::Ip(view.next_header())))
         }
         LayerKind::Ipv6Fragment => {
             let view = ipv6_fragment::Header::new_checked(bytes)?;
             let whole = Next::Ip(view.next_header());
-            let next = if view.is_fragment() {
-                Next::Fragment
-            } else {
-                whole
-            };
+            let next = if view.is_fragment() { Next::Fragment } else { whole };
             Ok(Measure::new(ipv6_fragment::HEADER_LEN, next))
         }
         _ => {
             let view = ipv6_ext::Header::new_checked(bytes).map_err(|error| named(kind, error))?;
-            Ok(Measure::new(
-                view.header_len(),
-                Next::Ip(view.next_header()),
-            ))
+            Ok(Measure::new(view.header_len(), Next::Ip(view.next_header())))
         }
     }
 }
@@ -360,15 +315,9 @@ fn measure_extension(kind: LayerKind, bytes: &[u8]) -> Result<Measure, ParseErro
 /// Three kinds share one view, which cannot know which of them it was.
 const fn named(layer: LayerKind, error: ParseError) -> ParseError {
     match error {
-        ParseError::Truncated {
-            needed_len,
-            available_len,
-            ..
-        } => ParseError::Truncated {
-            layer,
-            needed_len,
-            available_len,
-        },
+        ParseError::Truncated { needed_len, available_len, .. } => {
+            ParseError::Truncated { layer, needed_len, available_len }
+        }
         other => other,
     }
 }
@@ -385,17 +334,11 @@ fn measure_tunnel(kind: LayerKind, bytes: &[u8]) -> Result<Measure, ParseError> 
         }
         LayerKind::Gre => {
             let view = gre::Packet::new_checked(bytes)?;
-            Ok(Measure::new(
-                view.header_len(),
-                Next::Tunnel(view.protocol()),
-            ))
+            Ok(Measure::new(view.header_len(), Next::Tunnel(view.protocol())))
         }
         _ => {
             vxlan::Packet::new_checked(bytes)?;
-            Ok(Measure::new(
-                vxlan::HEADER_LEN,
-                Next::Kind(LayerKind::Ethernet),
-            ))
+            Ok(Measure::new(vxlan::HEADER_LEN, Next::Kind(LayerKind::Ethernet)))
         }
     }
 }
@@ -467,10 +410,7 @@ impl<'a> Stack<'a> {
 
     /// The layers as values, outermost first.
     pub fn to_layers(&self) -> Vec<Layer> {
-        self.spans
-            .iter()
-            .filter_map(|span| self.layer(span).ok())
-            .collect() // checked by walk
+        self.spans.iter().filter_map(|span| self.layer(span).ok()).collect() // checked by walk
     }
 
     fn layer(&self, span: &Span) -> Result<Layer, ParseError> {
@@ -507,10 +447,7 @@ impl<'a> Stack<'a> {
         let wrong = |index: &usize| self.is_checksum_valid(*index) == Some(false);
         let error = |index: usize| {
             let span = self.spans[index];
-            ChecksumError {
-                layer: span.kind,
-                start: span.start,
-            }
+            ChecksumError { layer: span.kind, start: span.start }
         };
         (0..self.spans.len()).filter(wrong).map(error).collect()
     }

@@ -100,10 +100,7 @@ pub struct TraceLimits {
 impl Default for TraceLimits {
     /// [`TRACE_LEN_MAX`] and [`TRACE_RECORDS_MAX`].
     fn default() -> Self {
-        Self {
-            len_max: TRACE_LEN_MAX,
-            records_max: TRACE_RECORDS_MAX,
-        }
+        Self { len_max: TRACE_LEN_MAX, records_max: TRACE_RECORDS_MAX }
     }
 }
 
@@ -137,10 +134,7 @@ pub struct Incomplete {
 impl Trace {
     /// An empty trace.
     pub const fn new() -> Self {
-        Self {
-            arena: Vec::new(),
-            entries: Vec::new(),
-        }
+        Self { arena: Vec::new(), entries: Vec::new() }
     }
 
     /// Reads all records of a file.
@@ -171,11 +165,7 @@ impl Trace {
                 None => return Ok(()),
                 Some(next) => self.push_within(next, limits),
             };
-            added.map_err(|kind| TraceError {
-                record,
-                offset,
-                kind,
-            })?;
+            added.map_err(|kind| TraceError { record, offset, kind })?;
         }
     }
 
@@ -184,20 +174,12 @@ impl Trace {
         record: Record<'_>,
         limits: TraceLimits,
     ) -> Result<(), TraceErrorKind> {
-        let TraceLimits {
-            len_max,
-            records_max,
-        } = limits;
+        let TraceLimits { len_max, records_max } = limits;
         if record.link_type != LINK_ETHERNET {
-            return Err(TraceErrorKind::LinkType {
-                link_type: record.link_type,
-            });
+            return Err(TraceErrorKind::LinkType { link_type: record.link_type });
         }
         if self.arena.len() + record.data.len() > len_max || self.len() >= records_max {
-            return Err(TraceErrorKind::Limit {
-                len_max,
-                records_max,
-            });
+            return Err(TraceErrorKind::Limit { len_max, records_max });
         }
         self.push(record.timestamp_ns, record.original_len, record.data);
         Ok(())
@@ -209,12 +191,7 @@ impl Trace {
         let original_len = original_len.max(captured_len);
         let start = self.arena.len();
         self.arena.extend_from_slice(data);
-        self.entries.push(Entry {
-            timestamp_ns,
-            start,
-            captured_len,
-            original_len,
-        });
+        self.entries.push(Entry { timestamp_ns, start, captured_len, original_len });
     }
 
     /// Number of frames.

@@ -112,9 +112,7 @@ impl<R: Read> Input<R> {
                 Err(PcapError::IncompleteBuffer) => {}
                 Err(PcapError::IoError(error)) => return Err(error.into()),
                 Err(error) => {
-                    return Err(TraceErrorKind::Invalid {
-                        reason: error.to_string(),
-                    });
+                    return Err(TraceErrorKind::Invalid { reason: error.to_string() });
                 }
             }
             let available_len = self.rest().len();
@@ -141,25 +139,10 @@ impl<R: Read> Reader<R> {
     /// # Errors
     /// Neither format; a file that ends in its head; a failing reader.
     pub fn new(reader: R) -> Result<Self, TraceError> {
-        let mut input = Input {
-            reader,
-            buffer: Vec::new(),
-            start: 0,
-            offset: 0,
-            ended: false,
-        };
+        let mut input = Input { reader, buffer: Vec::new(), start: 0, offset: 0, ended: false };
         match Self::open(&mut input) {
-            Ok(parser) => Ok(Self {
-                input,
-                parser,
-                records_count: 0,
-                failed: false,
-            }),
-            Err(kind) => Err(TraceError {
-                record: 0,
-                offset: 0,
-                kind,
-            }),
+            Ok(parser) => Ok(Self { input, parser, records_count: 0, failed: false }),
+            Err(kind) => Err(TraceError { record: 0, offset: 0, kind }),
         }
     }
 
@@ -205,29 +188,14 @@ impl<R: Read> Reader<R> {
             Ok(None) => Ok(None),
             Ok(Some(packet)) => {
                 self.records_count += 1;
-                let Packet {
-                    timestamp_ns,
-                    link_type,
-                    data_start,
-                    data_len,
-                    ..
-                } = packet;
+                let Packet { timestamp_ns, link_type, data_start, data_len, .. } = packet;
                 let data = &self.input.buffer[data_start..data_start + data_len];
                 let original_len = packet.original_len.max(data_len as u32);
-                Ok(Some(Record {
-                    timestamp_ns,
-                    original_len,
-                    link_type,
-                    data,
-                }))
+                Ok(Some(Record { timestamp_ns, original_len, link_type, data }))
             }
             Err(kind) => {
                 self.failed = true;
-                Err(TraceError {
-                    record: self.records_count,
-                    offset: self.offset(),
-                    kind,
-                })
+                Err(TraceError { record: self.records_count, offset: self.offset(), kind })
             }
         }
     }
@@ -245,10 +213,7 @@ impl<R: Read> Reader<R> {
             let start = self.input.start;
             self.input.consume(used);
             if let Step::Packet(packet) = step {
-                return Ok(Some(Packet {
-                    data_start: start + packet.data_start,
-                    ..packet
-                }));
+                return Ok(Some(Packet { data_start: start + packet.data_start, ..packet }));
             }
         }
     }
@@ -296,12 +261,7 @@ fn pcapng_step(parser: &mut PcapNgParser, bytes: &[u8]) -> Result<(usize, Step),
         Block::EnhancedPacket(block) => {
             // The crate takes ticks for nanoseconds, whatever the interface says.
             let ticks = block.timestamp.as_nanos() as u64;
-            (
-                block.interface_id,
-                ticks,
-                block.original_len,
-                borrowed(&block.data),
-            )
+            (block.interface_id, ticks, block.original_len, borrowed(&block.data))
         }
         Block::Packet(block) => {
             // Two words, high first; the crate reads them as one number in the file's order.
@@ -309,12 +269,7 @@ fn pcapng_step(parser: &mut PcapNgParser, bytes: &[u8]) -> Result<(usize, Step),
                 Endianness::Big => block.timestamp,
                 Endianness::Little => block.timestamp.rotate_left(32),
             };
-            (
-                block.interface_id.into(),
-                ticks,
-                block.original_len,
-                borrowed(&block.data),
-            )
+            (block.interface_id.into(), ticks, block.original_len, borrowed(&block.data))
         }
         Block::SimplePacket(block) => (0, 0, block.original_len, borrowed(&block.data)),
         _ => return Ok((rest.len(), Step::Other)),
@@ -369,9 +324,7 @@ fn scale_ns(ticks: u64, resolution: u8) -> u64 {
     let exponent = u32::from(resolution & 0x7f);
     let ns = match (resolution & 0x80, exponent) {
         (0, 0..=9) => ticks * 10u128.pow(9 - exponent),
-        (0, _) => 10u128
-            .checked_pow(exponent - 9)
-            .map_or(0, |unit| ticks / unit),
+        (0, _) => 10u128.checked_pow(exponent - 9).map_or(0, |unit| ticks / unit),
         (_, 0..=64) => (ticks * 1_000_000_000) >> exponent,
         (_, _) => 0,
     };

@@ -43,11 +43,7 @@ fn sample() -> Trace {
 #[test]
 fn every_format_round_trips() {
     for format in FORMATS {
-        assert_eq!(
-            load(&write(&sample(), format)).unwrap(),
-            sample(),
-            "{format:?}"
-        );
+        assert_eq!(load(&write(&sample(), format)).unwrap(), sample(), "{format:?}");
     }
 }
 
@@ -115,17 +111,11 @@ fn a_known_pcapng_file() {
     .concat();
     let trace = load(&bytes).unwrap();
     let high = |words: u64, low: u64| ((words << 32) + low) * 1000;
-    let seen: Vec<_> = trace
-        .records()
-        .map(|r| (r.timestamp_ns, r.original_len, r.data.to_vec()))
-        .collect();
+    let seen: Vec<_> =
+        trace.records().map(|r| (r.timestamp_ns, r.original_len, r.data.to_vec())).collect();
     assert_eq!(
         seen,
-        [
-            (high(5, 6), 1500, vec![7, 8, 9]),
-            (high(1, 2), 2, vec![5, 6]),
-            (0, 2, vec![3, 4]),
-        ]
+        [(high(5, 6), 1500, vec![7, 8, 9]), (high(1, 2), 2, vec![5, 6]), (0, 2, vec![3, 4]),]
     );
 }
 
@@ -184,10 +174,7 @@ fn errors_say_where() {
         load(b"GIF89a").unwrap_err().error.to_string(),
         "record 0 at byte 0: not a pcap or pcapng file (first bytes [47, 49, 46, 38])"
     );
-    assert!(matches!(
-        load(b"").unwrap_err().error.kind,
-        TraceErrorKind::Format { .. }
-    ));
+    assert!(matches!(load(b"").unwrap_err().error.kind, TraceErrorKind::Format { .. }));
 }
 
 #[test]
@@ -195,34 +182,20 @@ fn a_wrong_length_is_no_reason_to_read_for_ever() {
     let mut bytes = write(&sample(), FORMATS[3]);
     bytes[24 + 8..24 + 12].copy_from_slice(&u32::MAX.to_le_bytes());
     let endless = bytes.chain(std::io::repeat(0));
-    let error = Trace::load(endless, TraceLimits::default())
-        .unwrap_err()
-        .error;
-    assert!(
-        matches!(error.kind, TraceErrorKind::Invalid { .. }),
-        "{error}"
-    );
+    let error = Trace::load(endless, TraceLimits::default()).unwrap_err().error;
+    assert!(matches!(error.kind, TraceErrorKind::Invalid { .. }), "{error}");
 }
 
 #[test]
 fn limits_hold() {
     let bytes = write(&sample(), FORMATS[7]);
     for limits in [
-        TraceLimits {
-            len_max: 60 + 97,
-            records_max: 9,
-        },
-        TraceLimits {
-            len_max: 1000,
-            records_max: 2,
-        },
+        TraceLimits { len_max: 60 + 97, records_max: 9 },
+        TraceLimits { len_max: 1000, records_max: 2 },
     ] {
         let incomplete = Trace::load(&bytes[..], limits).unwrap_err();
         assert_eq!(incomplete.trace.len(), 2);
-        assert!(matches!(
-            incomplete.error.kind,
-            TraceErrorKind::Limit { .. }
-        ));
+        assert!(matches!(incomplete.error.kind, TraceErrorKind::Limit { .. }));
         assert_eq!(incomplete.error.record, 2);
     }
 }
@@ -234,10 +207,7 @@ fn other_link_types_are_told() {
     let mut reader = Reader::new(&bytes[..]).unwrap();
     assert_eq!(reader.next_record().unwrap().unwrap().link_type, 113);
     let error = load(&bytes).unwrap_err().error;
-    assert!(
-        matches!(error.kind, TraceErrorKind::LinkType { link_type: 113 }),
-        "{error}"
-    );
+    assert!(matches!(error.kind, TraceErrorKind::LinkType { link_type: 113 }), "{error}");
 }
 
 /// Gives one byte at a time, is interrupted before each, and fails at the end.
@@ -262,11 +232,7 @@ fn reluctant_readers_are_read() {
     let input = Reluctant(Cursor::new(bytes), false);
     let incomplete = Trace::load(input, TraceLimits::default()).unwrap_err();
     assert_eq!(incomplete.trace, sample());
-    assert!(
-        incomplete.error.to_string().ends_with("unplugged"),
-        "{}",
-        incomplete.error
-    );
+    assert!(incomplete.error.to_string().ends_with("unplugged"), "{}", incomplete.error);
 }
 
 #[test]
@@ -279,18 +245,10 @@ fn times_beyond_the_format_are_refused() {
         data: &data,
     };
     let mut pcap = Writer::new(Vec::new(), FORMATS[0]).unwrap();
-    assert!(
-        pcap.write(&record)
-            .unwrap_err()
-            .to_string()
-            .contains("after 2106")
-    );
+    assert!(pcap.write(&record).unwrap_err().to_string().contains("after 2106"));
     let mut pcapng = Writer::new(Vec::new(), FORMATS[7]).unwrap();
     pcapng.write(&record).unwrap();
-    let cooked = Record {
-        link_type: 113,
-        ..record
-    };
+    let cooked = Record { link_type: 113, ..record };
     assert!(pcapng.write(&cooked).is_err());
 }
 

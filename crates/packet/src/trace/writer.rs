@@ -76,22 +76,15 @@ impl<W: Write> Writer<W> {
     /// A failing `writer`.
     pub fn new(writer: W, format: Format) -> Result<Self, TraceError> {
         let (inner, resolution, offset) = match format {
-            Format::Pcap(endian, resolution) => (
-                Inner::Pcap(open_pcap(writer, endian, resolution)?),
-                resolution,
-                24,
-            ),
+            Format::Pcap(endian, resolution) => {
+                (Inner::Pcap(open_pcap(writer, endian, resolution)?), resolution, 24)
+            }
             Format::PcapNg(endian, resolution) => {
                 let (writer, len) = open_pcapng(writer, endian, resolution)?;
                 (Inner::PcapNg(writer), resolution, len)
             }
         };
-        Ok(Self {
-            inner,
-            resolution,
-            records_count: 0,
-            offset,
-        })
+        Ok(Self { inner, resolution, records_count: 0, offset })
     }
 
     /// Writes a record.
@@ -103,11 +96,7 @@ impl<W: Write> Writer<W> {
             LINK_ETHERNET => self.write_ethernet(record),
             link_type => Err(TraceErrorKind::LinkType { link_type }),
         };
-        let fail = |kind| TraceError {
-            record: self.records_count,
-            offset: self.offset,
-            kind,
-        };
+        let fail = |kind| TraceError { record: self.records_count, offset: self.offset, kind };
         let len = written.map_err(fail)?;
         self.offset += len as u64;
         self.records_count += 1;
@@ -166,11 +155,7 @@ impl<W: Write> Writer<W> {
         let (record, offset) = (self.records_count, self.offset);
         match writer.flush() {
             Ok(()) => Ok(writer),
-            Err(error) => Err(TraceError {
-                record,
-                offset,
-                kind: error.into(),
-            }),
+            Err(error) => Err(TraceError { record, offset, kind: error.into() }),
         }
     }
 }
@@ -230,16 +215,10 @@ fn seconds(seconds: u64) -> Result<u32, TraceErrorKind> {
 fn kind_of(error: PcapError) -> TraceErrorKind {
     match error {
         PcapError::IoError(error) => error.into(),
-        other => TraceErrorKind::Invalid {
-            reason: other.to_string(),
-        },
+        other => TraceErrorKind::Invalid { reason: other.to_string() },
     }
 }
 
 fn at_head(error: PcapError) -> TraceError {
-    TraceError {
-        record: 0,
-        offset: 0,
-        kind: kind_of(error),
-    }
+    TraceError { record: 0, offset: 0, kind: kind_of(error) }
 }

@@ -43,30 +43,15 @@ impl<T: AsRef<[u8]>> Packet<T> {
         let bytes = self.as_bytes();
         check_fits(LayerKind::Arp, HEADER_LEN, bytes.len())?;
         let checks = [
-            (
-                "hardware_type",
-                read_u16(bytes, field::HARDWARE_TYPE),
-                1,
-                "1 (Ethernet)",
-            ),
-            (
-                "protocol_type",
-                read_u16(bytes, field::PROTOCOL_TYPE),
-                0x800,
-                "0x800 (IPv4)",
-            ),
+            ("hardware_type", read_u16(bytes, field::HARDWARE_TYPE), 1, "1 (Ethernet)"),
+            ("protocol_type", read_u16(bytes, field::PROTOCOL_TYPE), 0x800, "0x800 (IPv4)"),
             ("hardware_len", bytes[field::HARDWARE_LEN].into(), 6, "6"),
             ("protocol_len", bytes[field::PROTOCOL_LEN].into(), 4, "4"),
         ];
         for (field, value, expected, allowed) in checks {
             if value != expected {
                 let value = value.into();
-                return Err(ParseError::Field {
-                    layer: LayerKind::Arp,
-                    field,
-                    value,
-                    allowed,
-                });
+                return Err(ParseError::Field { layer: LayerKind::Arp, field, value, allowed });
             }
         }
         Ok(())
@@ -180,10 +165,7 @@ impl<T: AsRef<[u8]>> fmt::Display for Packet<T> {
             REPLY => write!(f, "ARP reply")?,
             other => write!(f, "ARP operation {other}")?,
         }
-        let (src, dst) = (
-            (self.src_ip(), self.src_mac()),
-            (self.dst_ip(), self.dst_mac()),
-        );
+        let (src, dst) = ((self.src_ip(), self.src_mac()), (self.dst_ip(), self.dst_mac()));
         write!(f, " {} ({}) > {} ({})", src.0, src.1, dst.0, dst.1)
     }
 }

@@ -141,9 +141,7 @@ impl Repr {
         header.set_header_len(self.buffer_len());
         header.set_spi(self.spi);
         header.set_sequence(self.sequence);
-        let (used, padding) = header
-            .check_value_mut()
-            .split_at_mut(self.check_value.len());
+        let (used, padding) = header.check_value_mut().split_at_mut(self.check_value.len());
         used.copy_from_slice(&self.check_value);
         padding.fill(0);
     }
@@ -152,12 +150,7 @@ impl Repr {
 impl<T: AsRef<[u8]>> fmt::Display for Header<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "AH spi {:#x} sequence {}", self.spi(), self.sequence())?;
-        write!(
-            f,
-            " next {} length {}",
-            self.next_header(),
-            self.header_len()
-        )
+        write!(f, " next {} length {}", self.next_header(), self.header_len())
     }
 }
 
@@ -185,10 +178,7 @@ mod tests {
     fn test_deconstruct() {
         let header = Header::new_checked(BYTES).unwrap();
         assert_eq!(Repr::parse(&header), Ok(repr()));
-        assert_eq!(
-            header.to_string(),
-            "AH spi 0x8179b705 sequence 1 next TCP length 24"
-        );
+        assert_eq!(header.to_string(), "AH spi 0x8179b705 sequence 1 next TCP length 24");
     }
 
     #[test]
@@ -202,10 +192,7 @@ mod tests {
     fn test_short_length_refused() {
         let mut bytes = BYTES;
         bytes[1] = 0;
-        assert!(matches!(
-            Header::new_checked(bytes),
-            Err(ParseError::Field { .. })
-        ));
+        assert!(matches!(Header::new_checked(bytes), Err(ParseError::Field { .. })));
     }
 
     #[test]

@@ -92,11 +92,7 @@ impl Repr {
     /// Those of [`Frame::check_len`].
     pub fn parse<T: AsRef<[u8]>>(frame: &Frame<T>) -> Result<Self, ParseError> {
         frame.check_len()?;
-        Ok(Self {
-            dst: frame.dst(),
-            src: frame.src(),
-            ether_type: frame.ether_type(),
-        })
+        Ok(Self { dst: frame.dst(), src: frame.src(), ether_type: frame.ether_type() })
     }
 
     /// Length of the header in bytes.
@@ -114,13 +110,7 @@ impl Repr {
 
 impl<T: AsRef<[u8]>> fmt::Display for Frame<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "Ethernet {} > {} type {}",
-            self.src(),
-            self.dst(),
-            self.ether_type()
-        )
+        write!(f, "Ethernet {} > {} type {}", self.src(), self.dst(), self.ether_type())
     }
 }
 
@@ -136,11 +126,7 @@ mod tests {
     ];
 
     fn repr() -> Repr {
-        Repr {
-            dst: MacAddress::BROADCAST,
-            src: MacAddress::local(7),
-            ether_type: EtherType::IPV4,
-        }
+        Repr { dst: MacAddress::BROADCAST, src: MacAddress::local(7), ether_type: EtherType::IPV4 }
     }
 
     #[test]
@@ -148,10 +134,7 @@ mod tests {
         let frame = Frame::new_checked(BYTES).unwrap();
         assert_eq!(Repr::parse(&frame), Ok(repr()));
         assert_eq!(frame.payload(), [0xaa, 0xbb]);
-        assert_eq!(
-            frame.to_string(),
-            "Ethernet 02:00:00:00:00:07 > ff:ff:ff:ff:ff:ff type 0x0800"
-        );
+        assert_eq!(frame.to_string(), "Ethernet 02:00:00:00:00:07 > ff:ff:ff:ff:ff:ff type 0x0800");
     }
 
     #[test]

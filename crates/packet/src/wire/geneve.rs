@@ -86,9 +86,7 @@ impl<T: AsRef<[u8]>> Packet<T> {
 
     /// The options one by one; the first malformed one ends the walk.
     pub fn options(&self) -> Options<'_> {
-        Options {
-            rest: self.option_bytes(),
-        }
+        Options { rest: self.option_bytes() }
     }
 
     /// The bytes after header and options.
@@ -160,11 +158,7 @@ impl<'a> Iterator for Options<'a> {
         }
         self.rest = &rest[len..];
         let data = &rest[OPTION_HEADER_LEN..len];
-        Some(Ok(GeneveOption {
-            class: read_u16(rest, 0..2),
-            option_type: rest[2],
-            data,
-        }))
+        Some(Ok(GeneveOption { class: read_u16(rest, 0..2), option_type: rest[2], data }))
     }
 }
 
@@ -210,9 +204,7 @@ impl Repr {
         packet.set_flags(self.control, self.critical);
         packet.set_protocol(self.protocol);
         packet.set_vni(self.vni);
-        packet
-            .option_bytes_mut()
-            .copy_from_slice(self.options.as_slice());
+        packet.option_bytes_mut().copy_from_slice(self.options.as_slice());
     }
 }
 
@@ -221,11 +213,9 @@ impl<T: AsRef<[u8]>> fmt::Display for Packet<T> {
         write!(f, "GENEVE vni {} type {}", self.vni(), self.protocol())?;
         for option in self.options() {
             match option {
-                Ok(o) => write!(
-                    f,
-                    " option {:#06x}:{:#04x} {:02x?}",
-                    o.class, o.option_type, o.data
-                )?,
+                Ok(o) => {
+                    write!(f, " option {:#06x}:{:#04x} {:02x?}", o.class, o.option_type, o.data)?
+                }
                 Err(error) => write!(f, " ({error})")?,
             }
         }
@@ -278,11 +268,8 @@ mod tests {
     fn test_malformed_option_ends_the_walk() {
         let mut bytes = BYTES;
         bytes[11] = 0x1f;
-        let options: Vec<_> = Packet::new_checked(&bytes)
-            .unwrap()
-            .options()
-            .map(|o| o.is_ok())
-            .collect();
+        let options: Vec<_> =
+            Packet::new_checked(&bytes).unwrap().options().map(|o| o.is_ok()).collect();
         assert_eq!(options, [false]);
     }
 
@@ -290,10 +277,7 @@ mod tests {
     fn test_version_refused() {
         let mut bytes = BYTES;
         bytes[0] |= 0x40;
-        assert!(matches!(
-            Packet::new_checked(bytes),
-            Err(ParseError::Field { .. })
-        ));
+        assert!(matches!(Packet::new_checked(bytes), Err(ParseError::Field { .. })));
     }
 
     #[test]

@@ -44,20 +44,12 @@ impl<T: AsRef<[u8]>> Packet<T> {
     pub fn check_len(&self) -> Result<(), ParseError> {
         let available_len = self.as_bytes().len();
         check_fits(LayerKind::Gre, HEADER_LEN, available_len)?;
-        let checks = [
-            ("version", field::VERSION),
-            ("routing", field::ROUTING_PRESENT),
-        ];
+        let checks = [("version", field::VERSION), ("routing", field::ROUTING_PRESENT)];
         for (field, mask) in checks {
             let value = u32::from(self.flags() & mask);
             if value != 0 {
                 let layer = LayerKind::Gre;
-                return Err(ParseError::Field {
-                    layer,
-                    field,
-                    value,
-                    allowed: "0",
-                });
+                return Err(ParseError::Field { layer, field, value, allowed: "0" });
             }
         }
         check_fits(LayerKind::Gre, self.header_len(), available_len)
@@ -193,10 +185,7 @@ impl Repr {
             (self.key.is_some(), field::KEY_PRESENT),
             (self.sequence.is_some(), field::SEQUENCE_PRESENT),
         ];
-        pairs
-            .iter()
-            .filter(|(present, _)| *present)
-            .fold(0, |all, (_, flag)| all | flag)
+        pairs.iter().filter(|(present, _)| *present).fold(0, |all, (_, flag)| all | flag)
     }
 
     /// Length of the header with its optional fields in bytes.
@@ -258,10 +247,7 @@ mod tests {
         assert_eq!(Repr::parse(&packet), Ok(repr()));
         assert!(packet.is_checksum_valid());
         assert_eq!(packet.payload(), [0xaa, 0x00, 0x00, 0xff]);
-        assert_eq!(
-            packet.to_string(),
-            "GRE type 0x6558 key 0x12345678 sequence 7 checksum"
-        );
+        assert_eq!(packet.to_string(), "GRE type 0x6558 key 0x12345678 sequence 7 checksum");
     }
 
     #[test]
@@ -295,10 +281,7 @@ mod tests {
         for (at, bit) in [(0, 0x40), (1, 0x01)] {
             let mut bytes = BYTES;
             bytes[at] |= bit;
-            assert!(matches!(
-                Packet::new_checked(bytes),
-                Err(ParseError::Field { .. })
-            ));
+            assert!(matches!(Packet::new_checked(bytes), Err(ParseError::Field { .. })));
         }
     }
 

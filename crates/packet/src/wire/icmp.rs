@@ -144,11 +144,7 @@ impl Repr {
     /// An echo request.
     pub fn echo_request(identifier: u16, sequence: u16) -> Self {
         let rest = u32::from(identifier) << 16 | u32::from(sequence);
-        Self {
-            message_type: MessageType::ECHO_REQUEST,
-            code: 0,
-            rest,
-        }
+        Self { message_type: MessageType::ECHO_REQUEST, code: 0, rest }
     }
 
     /// Reads a header.
@@ -197,16 +193,10 @@ mod tests {
     #[test]
     fn test_deconstruct() {
         let message = Message::new_checked(BYTES).unwrap();
-        assert_eq!(
-            Repr::parse(&message),
-            Ok(Repr::echo_request(0x1234, 0xabcd))
-        );
+        assert_eq!(Repr::parse(&message), Ok(Repr::echo_request(0x1234, 0xabcd)));
         assert_eq!(message.payload(), [0xaa, 0x00, 0x00, 0xff]);
         assert!(message.is_checksum_valid());
-        assert_eq!(
-            message.to_string(),
-            "ICMP echo request code 0 rest 0x1234abcd"
-        );
+        assert_eq!(message.to_string(), "ICMP echo request code 0 rest 0x1234abcd");
     }
 
     #[test]

@@ -51,12 +51,7 @@ impl<T: AsRef<[u8]>> Packet<T> {
         check_fits(LayerKind::Ipv4, HEADER_LEN, available_len)?;
         let refuse = |field, value: usize, allowed| {
             let value = value as u32;
-            Err(ParseError::Field {
-                layer: LayerKind::Ipv4,
-                field,
-                value,
-                allowed,
-            })
+            Err(ParseError::Field { layer: LayerKind::Ipv4, field, value, allowed })
         };
         if self.version() != 4 {
             return refuse("version", self.version().into(), "4");
@@ -335,40 +330,23 @@ impl Repr {
         packet.set_dscp_and_ecn(self.dscp, self.ecn);
         packet.set_total_len((self.buffer_len() + payload_len) as u16);
         packet.set_identification(self.identification);
-        packet.set_fragment(
-            self.dont_fragment,
-            self.more_fragments,
-            self.fragment_offset,
-        );
+        packet.set_fragment(self.dont_fragment, self.more_fragments, self.fragment_offset);
         packet.set_ttl(self.ttl);
         packet.set_protocol(self.protocol);
         packet.set_src(self.src);
         packet.set_dst(self.dst);
-        packet
-            .options_mut()
-            .copy_from_slice(self.options.as_slice());
+        packet.options_mut().copy_from_slice(self.options.as_slice());
         packet.fill_checksum();
     }
 }
 
 impl<T: AsRef<[u8]>> fmt::Display for Packet<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "IPv4 {} > {} protocol {}",
-            self.src(),
-            self.dst(),
-            self.protocol()
-        )?;
+        write!(f, "IPv4 {} > {} protocol {}", self.src(), self.dst(), self.protocol())?;
         write!(f, " ttl {} length {}", self.ttl(), self.total_len())?;
         if self.is_fragment() {
             let more = if self.more_fragments() { "+" } else { "" };
-            write!(
-                f,
-                " fragment {}@{}{more}",
-                self.identification(),
-                self.fragment_offset()
-            )?;
+            write!(f, " fragment {}@{}{more}", self.identification(), self.fragment_offset())?;
         }
         if !self.options().is_empty() {
             write!(f, " options {:02x?}", self.options())?;

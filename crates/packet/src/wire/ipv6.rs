@@ -56,11 +56,7 @@ impl<T: AsRef<[u8]>> Packet<T> {
     /// Those of [`Packet::check_len`]; fewer bytes than the payload length says.
     pub fn check_whole(&self) -> Result<(), ParseError> {
         self.check_len()?;
-        check_fits(
-            LayerKind::Ipv6,
-            HEADER_LEN + self.payload_len(),
-            self.as_bytes().len(),
-        )
+        check_fits(LayerKind::Ipv6, HEADER_LEN + self.payload_len(), self.as_bytes().len())
     }
 
     fn first_word(&self) -> u32 {
@@ -227,19 +223,8 @@ impl Repr {
 
 impl<T: AsRef<[u8]>> fmt::Display for Packet<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "IPv6 {} > {} next {}",
-            self.src(),
-            self.dst(),
-            self.next_header()
-        )?;
-        write!(
-            f,
-            " hops {} label {:#x}",
-            self.hop_limit(),
-            self.flow_label()
-        )?;
+        write!(f, "IPv6 {} > {} next {}", self.src(), self.dst(), self.next_header())?;
+        write!(f, " hops {} label {:#x}", self.hop_limit(), self.flow_label())?;
         write!(f, " length {}", self.payload_len())
     }
 }
@@ -291,10 +276,7 @@ mod tests {
     fn test_version_refused() {
         let mut bytes = BYTES;
         bytes[0] = 0x4a;
-        assert!(matches!(
-            Packet::new_checked(bytes),
-            Err(ParseError::Field { value: 4, .. })
-        ));
+        assert!(matches!(Packet::new_checked(bytes), Err(ParseError::Field { value: 4, .. })));
     }
 
     #[test]

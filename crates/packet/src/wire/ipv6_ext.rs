@@ -136,11 +136,7 @@ pub struct Repr {
 impl Repr {
     /// Options for every hop: one PadN (RFC 8200 §4.2).
     pub fn hop_by_hop() -> Self {
-        Self {
-            kind: Kind::HopByHop,
-            next_header: IpProtocol::NONE,
-            body: vec![1, 4, 0, 0, 0, 0],
-        }
+        Self { kind: Kind::HopByHop, next_header: IpProtocol::NONE, body: vec![1, 4, 0, 0, 0, 0] }
     }
 
     /// Reads a header announced as `kind`.
@@ -149,18 +145,12 @@ impl Repr {
     /// Those of [`Header::check_len`].
     pub fn parse<T: AsRef<[u8]>>(header: &Header<T>, kind: Kind) -> Result<Self, ParseError> {
         header.check_len()?;
-        Ok(Self {
-            kind,
-            next_header: header.next_header(),
-            body: header.body().to_vec(),
-        })
+        Ok(Self { kind, next_header: header.next_header(), body: header.body().to_vec() })
     }
 
     /// Length of header and body in bytes.
     pub fn buffer_len(&self) -> usize {
-        (field::BODY + self.body.len())
-            .max(HEADER_LEN)
-            .next_multiple_of(HEADER_LEN)
+        (field::BODY + self.body.len()).max(HEADER_LEN).next_multiple_of(HEADER_LEN)
     }
 
     /// Writes header and body.
@@ -175,12 +165,7 @@ impl Repr {
 
 impl<T: AsRef<[u8]>> fmt::Display for Header<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "IPv6 extension next {} length {}",
-            self.next_header(),
-            self.header_len()
-        )
+        write!(f, "IPv6 extension next {} length {}", self.next_header(), self.header_len())
     }
 }
 
@@ -196,11 +181,7 @@ mod tests {
 
     fn repr() -> Repr {
         let body = BYTES[2..].to_vec();
-        Repr {
-            kind: Kind::HopByHop,
-            next_header: IpProtocol::UDP,
-            body,
-        }
+        Repr { kind: Kind::HopByHop, next_header: IpProtocol::UDP, body }
     }
 
     #[test]
@@ -219,11 +200,7 @@ mod tests {
 
     #[test]
     fn test_body_is_padded() {
-        let repr = Repr {
-            kind: Kind::Destination,
-            next_header: IpProtocol::TCP,
-            body: vec![9; 7],
-        };
+        let repr = Repr { kind: Kind::Destination, next_header: IpProtocol::TCP, body: vec![9; 7] };
         let mut bytes = [0x5a; 16];
         repr.emit(&mut Header::new_unchecked(&mut bytes[..]));
         assert_eq!(bytes, [6, 1, 9, 9, 9, 9, 9, 9, 9, 0, 0, 0, 0, 0, 0, 0]);

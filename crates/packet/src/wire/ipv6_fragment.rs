@@ -126,12 +126,7 @@ impl Repr {
 impl<T: AsRef<[u8]>> fmt::Display for Header<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let more = if self.more_fragments() { "+" } else { "" };
-        write!(
-            f,
-            "IPv6 fragment {}@{}{more}",
-            self.identification(),
-            self.offset()
-        )?;
+        write!(f, "IPv6 fragment {}@{}{more}", self.identification(), self.offset())?;
         write!(f, " next {}", self.next_header())
     }
 }
@@ -160,10 +155,7 @@ mod tests {
         let header = Header::new_checked(BYTES).unwrap();
         assert_eq!(Repr::parse(&header), Ok(repr()));
         assert!(header.is_fragment());
-        assert_eq!(
-            header.to_string(),
-            "IPv6 fragment 3735928559@1448+ next TCP"
-        );
+        assert_eq!(header.to_string(), "IPv6 fragment 3735928559@1448+ next TCP");
     }
 
     #[test]

@@ -111,12 +111,7 @@ pub struct Repr {
 
 impl Default for Repr {
     fn default() -> Self {
-        Self {
-            label: 0,
-            traffic_class: 0,
-            bottom: true,
-            ttl: 64,
-        }
+        Self { label: 0, traffic_class: 0, bottom: true, ttl: 64 }
     }
 }
 
@@ -151,18 +146,8 @@ impl Repr {
 
 impl<T: AsRef<[u8]>> fmt::Display for Entry<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "MPLS label {} class {}",
-            self.label(),
-            self.traffic_class()
-        )?;
-        write!(
-            f,
-            " ttl {}{}",
-            self.ttl(),
-            if self.is_bottom() { " bottom" } else { "" }
-        )
+        write!(f, "MPLS label {} class {}", self.label(), self.traffic_class())?;
+        write!(f, " ttl {}{}", self.ttl(), if self.is_bottom() { " bottom" } else { "" })
     }
 }
 
@@ -173,12 +158,7 @@ mod tests {
     const BYTES: [u8; 4] = [0x3e, 0x8a, 0x1b, 0x40]; // label 256161, class 5, bottom, ttl 64
 
     fn repr() -> Repr {
-        Repr {
-            label: 256_161,
-            traffic_class: 5,
-            bottom: true,
-            ttl: 64,
-        }
+        Repr { label: 256_161, traffic_class: 5, bottom: true, ttl: 64 }
     }
 
     #[test]

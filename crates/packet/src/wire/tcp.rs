@@ -73,11 +73,7 @@ impl fmt::Display for Flags {
         for (n, bit) in set.enumerate() {
             write!(f, "{}{}", if n == 0 { "" } else { "," }, NAMES[bit])?;
         }
-        if self.0 == 0 {
-            write!(f, "none")
-        } else {
-            Ok(())
-        }
+        if self.0 == 0 { write!(f, "none") } else { Ok(()) }
     }
 }
 
@@ -152,9 +148,7 @@ impl<T: AsRef<[u8]>> Segment<T> {
 
     /// The options one by one; the first malformed one ends the walk.
     pub fn options(&self) -> Options<'_> {
-        Options {
-            rest: self.option_bytes(),
-        }
+        Options { rest: self.option_bytes() }
     }
 
     /// The bytes after header and options.
@@ -187,11 +181,7 @@ impl<T: AsRef<[u8]> + AsMut<[u8]>> Segment<T> {
 
     /// Sets the acknowledgement number.
     pub fn set_acknowledgement(&mut self, acknowledgement: u32) {
-        write_u32(
-            self.buffer.as_mut(),
-            field::ACKNOWLEDGEMENT,
-            acknowledgement,
-        );
+        write_u32(self.buffer.as_mut(), field::ACKNOWLEDGEMENT, acknowledgement);
     }
 
     /// Sets the length of header and options in bytes, `20..=60`, and clears the reserved bits.
@@ -279,10 +269,9 @@ impl<'a> Options<'a> {
             (2, 2) => TcpOption::MaxSegmentSize(read_u16(data, 0..2)),
             (3, 1) => TcpOption::WindowScale(data[0]),
             (4, 0) => TcpOption::SackPermitted,
-            (8, 8) => TcpOption::Timestamps {
-                value: read_u32(data, 0..4),
-                echo: read_u32(data, 4..8),
-            },
+            (8, 8) => {
+                TcpOption::Timestamps { value: read_u32(data, 0..4), echo: read_u32(data, 4..8) }
+            }
             _ => TcpOption::Unknown { kind, data },
         }
     }
@@ -294,12 +283,7 @@ impl<'a> Options<'a> {
         if len < 2 {
             let (field, allowed) = ("option_len", "2 or more");
             let value = len as u32;
-            return Err(ParseError::Field {
-                layer: LayerKind::Tcp,
-                field,
-                value,
-                allowed,
-            });
+            return Err(ParseError::Field { layer: LayerKind::Tcp, field, value, allowed });
         }
         check_fits(LayerKind::Tcp, len, rest.len())?;
         self.rest = &rest[len..];
@@ -378,21 +362,13 @@ impl Repr {
         segment.set_window(self.window);
         segment.set_checksum(0);
         segment.set_urgent(self.urgent);
-        segment
-            .option_bytes_mut()
-            .copy_from_slice(self.options.as_slice());
+        segment.option_bytes_mut().copy_from_slice(self.options.as_slice());
     }
 }
 
 impl<T: AsRef<[u8]>> fmt::Display for Segment<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "TCP {} > {} {}",
-            self.src_port(),
-            self.dst_port(),
-            self.flags()
-        )?;
+        write!(f, "TCP {} > {} {}", self.src_port(), self.dst_port(), self.flags())?;
         write!(f, " seq {} ack {}", self.sequence(), self.acknowledgement())?;
         write!(f, " window {}", self.window())?;
         for option in self.options() {
@@ -454,10 +430,7 @@ mod tests {
                 TcpOption::NoOperation,
                 TcpOption::WindowScale(7),
                 TcpOption::SackPermitted,
-                TcpOption::Timestamps {
-                    value: 42,
-                    echo: 43
-                },
+                TcpOption::Timestamps { value: 42, echo: 43 },
             ]
         );
         assert_eq!(
@@ -483,11 +456,8 @@ mod tests {
         let check = |option_bytes: &[u8], count| {
             let mut bytes = BYTES;
             bytes[20..20 + option_bytes.len()].copy_from_slice(option_bytes);
-            let options: Vec<_> = Segment::new_checked(bytes)
-                .unwrap()
-                .options()
-                .map(|o| o.is_ok())
-                .collect();
+            let options: Vec<_> =
+                Segment::new_checked(bytes).unwrap().options().map(|o| o.is_ok()).collect();
             assert_eq!(options.len(), count, "{option_bytes:?}");
             assert!(!options[count - 1]);
         };
@@ -501,10 +471,7 @@ mod tests {
     fn test_header_len_refused() {
         let mut bytes = BYTES;
         bytes[12] = 0x40;
-        assert!(matches!(
-            Segment::new_checked(bytes),
-            Err(ParseError::Field { .. })
-        ));
+        assert!(matches!(Segment::new_checked(bytes), Err(ParseError::Field { .. })));
     }
 
     #[test]

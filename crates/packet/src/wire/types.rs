@@ -57,11 +57,7 @@ impl FromStr for MacAddress {
             let part = parts.next().filter(|p| p.len() <= 2).ok_or_else(error)?;
             *byte = u8::from_str_radix(part, 16).map_err(|_| error())?;
         }
-        if parts.next().is_some() {
-            Err(error())
-        } else {
-            Ok(Self(address))
-        }
+        if parts.next().is_some() { Err(error()) } else { Ok(Self(address)) }
     }
 }
 
@@ -167,10 +163,7 @@ pub struct OptionBytes<const N: usize> {
 
 impl<const N: usize> OptionBytes<N> {
     /// No options.
-    pub const EMPTY: Self = Self {
-        bytes: [0; N],
-        len: 0,
-    };
+    pub const EMPTY: Self = Self { bytes: [0; N], len: 0 };
 
     /// A copy of `bytes`, filled up with zeros (end of list) to a multiple of 4.
     ///
@@ -179,10 +172,7 @@ impl<const N: usize> OptionBytes<N> {
     pub fn new(bytes: &[u8]) -> Result<Self, OptionsTooLong> {
         let len = bytes.len().next_multiple_of(4);
         if len > N {
-            return Err(OptionsTooLong {
-                len: bytes.len(),
-                len_max: N,
-            });
+            return Err(OptionsTooLong { len: bytes.len(), len_max: N });
         }
         let mut area = Self::EMPTY;
         area.bytes[..bytes.len()].copy_from_slice(bytes);
@@ -240,14 +230,8 @@ mod tests {
 
     #[test]
     fn mac_text_refused() {
-        for text in [
-            "",
-            "02",
-            "02:00:01:02:03",
-            "02:00:01:02:03:04:05",
-            "002:0:0:0:0:0",
-            "g:::::",
-        ] {
+        for text in ["", "02", "02:00:01:02:03", "02:00:01:02:03:04:05", "002:0:0:0:0:0", "g:::::"]
+        {
             assert!(text.parse::<MacAddress>().is_err(), "{text}");
         }
     }
@@ -256,9 +240,6 @@ mod tests {
     fn options_are_padded_and_bounded() {
         let area = OptionBytes::<8>::new(&[1, 2, 3]).unwrap();
         assert_eq!(area.as_slice(), [1, 2, 3, 0]);
-        assert_eq!(
-            OptionBytes::<8>::new(&[0; 9]),
-            Err(OptionsTooLong { len: 9, len_max: 8 })
-        );
+        assert_eq!(OptionBytes::<8>::new(&[0; 9]), Err(OptionsTooLong { len: 9, len_max: 8 }));
     }
 }

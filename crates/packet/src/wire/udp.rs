@@ -154,11 +154,7 @@ impl Repr {
             _ => ChecksumMode::Computed,
         };
         let (src_port, dst_port) = (datagram.src_port(), datagram.dst_port());
-        Ok(Self {
-            src_port,
-            dst_port,
-            checksum,
-        })
+        Ok(Self { src_port, dst_port, checksum })
     }
 
     /// Length of the header in bytes.
@@ -181,13 +177,7 @@ impl Repr {
 
 impl<T: AsRef<[u8]>> fmt::Display for Datagram<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "UDP {} > {} length {}",
-            self.src_port(),
-            self.dst_port(),
-            self.length()
-        )
+        write!(f, "UDP {} > {} length {}", self.src_port(), self.dst_port(), self.length())
     }
 }
 
@@ -203,11 +193,7 @@ mod tests {
     ];
 
     fn repr() -> Repr {
-        Repr {
-            src_port: 48896,
-            dst_port: 53,
-            checksum: ChecksumMode::Computed,
-        }
+        Repr { src_port: 48896, dst_port: 53, checksum: ChecksumMode::Computed }
     }
 
     fn pseudo() -> u64 {
@@ -241,10 +227,7 @@ mod tests {
         Datagram::new_unchecked(&mut bytes[..]).set_checksum(0);
         let datagram = Datagram::new_checked(bytes).unwrap();
         assert!(datagram.is_checksum_valid(pseudo()));
-        assert_eq!(
-            Repr::parse(&datagram).unwrap().checksum,
-            ChecksumMode::Absent
-        );
+        assert_eq!(Repr::parse(&datagram).unwrap().checksum, ChecksumMode::Absent);
     }
 
     #[test]

@@ -178,10 +178,7 @@ mod tests {
     fn test_deconstruct() {
         let tag = Tag::new_checked(BYTES).unwrap();
         assert_eq!(Repr::parse(&tag, EtherType::VLAN_SERVICE), Ok(repr()));
-        assert_eq!(
-            tag.to_string(),
-            "VLAN 100 priority 5 drop-eligible type 0x86dd"
-        );
+        assert_eq!(tag.to_string(), "VLAN 100 priority 5 drop-eligible type 0x86dd");
     }
 
     #[test]

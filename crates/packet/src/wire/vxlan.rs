@@ -137,10 +137,7 @@ mod tests {
     fn test_invalid_identifier_refused() {
         let mut bytes = BYTES;
         bytes[0] = 0;
-        assert!(matches!(
-            Packet::new_checked(bytes),
-            Err(ParseError::Field { .. })
-        ));
+        assert!(matches!(Packet::new_checked(bytes), Err(ParseError::Field { .. })));
     }
 
     #[test]

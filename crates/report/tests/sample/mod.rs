@@ -47,10 +47,7 @@ pub fn summary() -> Summary {
 /// The machine of the run.
 pub fn environment() -> Environment {
     let facts = [
-        (
-            "cpu",
-            "Synthetic 2 x 2.0 GHz, 1 socket, 32 KiB L1d, 2 MiB L2, 33 MiB L3",
-        ),
+        ("cpu", "Synthetic 2 x 2.0 GHz, 1 socket, 32 KiB L1d, 2 MiB L2, 33 MiB L3"),
         ("microcode", "0x0"),
         ("kernel", "Linux 6.12.0-synthetic"),
         (
@@ -72,16 +69,11 @@ pub fn environment() -> Environment {
 }
 
 fn pairs(of: &[(&str, &str)]) -> Vec<(String, String)> {
-    of.iter()
-        .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
-        .collect()
+    of.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
 }
 
 fn quantity(value: f64, unit: &str) -> Quantity {
-    Quantity {
-        value,
-        unit: unit.to_owned(),
-    }
+    Quantity { value, unit: unit.to_owned() }
 }
 
 fn finding(
@@ -181,11 +173,7 @@ fn devices() -> Vec<DeviceSummary> {
 }
 
 fn axis(label: &str, unit: &str, scale: Scale) -> Axis {
-    Axis {
-        label: label.to_owned(),
-        unit: unit.to_owned(),
-        scale,
-    }
+    Axis { label: label.to_owned(), unit: unit.to_owned(), scale }
 }
 
 /// A number in -1..1 that looks random and is always the same.
@@ -208,13 +196,7 @@ fn point(x: f64, y: f64, spread: f64) -> Mean {
 
 fn series(name: &str, device: &str, shape: Shape, points: Vec<Mean>) -> Series {
     let published = device == CARD;
-    Series {
-        name: name.to_owned(),
-        device: device.to_owned(),
-        published,
-        shape,
-        points,
-    }
+    Series { name: name.to_owned(), device: device.to_owned(), published, shape, points }
 }
 
 fn figure(id: &str, title: &str, caption: &str, axes: (Axis, Axis), series: Vec<Series>) -> Figure {
@@ -276,12 +258,7 @@ fn occupancy() -> ExperimentSummary {
         name: "occupancy".to_owned(),
         question: "What does a filling flow table cost in throughput and latency?".to_owned(),
         testbeds: vec![soft_testbed(), ring],
-        figures: vec![
-            occupancy_throughput(),
-            occupancy_cliff(),
-            occupancy_latency(),
-            empty(),
-        ],
+        figures: vec![occupancy_throughput(), occupancy_cliff(), occupancy_latency(), empty()],
         tables: vec![Table {
             id: "occupancy-capacity".to_owned(),
             title: "Capacity by group, found by bisection".to_owned(),
@@ -291,13 +268,7 @@ fn occupancy() -> ExperimentSummary {
             rows: [
                 [SOFT, "0", "65,536", "0", "limit of the root group"],
                 [SOFT, "1", "4,194,304", "–", "not reached"],
-                [
-                    RING,
-                    "0",
-                    "52,300",
-                    "200",
-                    "refused: no space left in the table",
-                ],
+                [RING, "0", "52,300", "200", "refused: no space left in the table"],
             ]
             .map(|row| row.map(str::to_owned).to_vec())
             .to_vec(),
@@ -306,28 +277,18 @@ fn occupancy() -> ExperimentSummary {
 }
 
 fn occupancy_throughput() -> Figure {
-    let soft = RULES
-        .iter()
-        .map(|x| point(*x, 12.3 - 0.75 * x.log10(), 0.03))
-        .collect();
-    let mut ring: Vec<_> = RULES[..9]
-        .iter()
-        .map(|x| point(*x, 9.1 - 1.1 * x.log10(), 0.05))
-        .collect();
+    let soft = RULES.iter().map(|x| point(*x, 12.3 - 0.75 * x.log10(), 0.03)).collect();
+    let mut ring: Vec<_> =
+        RULES[..9].iter().map(|x| point(*x, 9.1 - 1.1 * x.log10(), 0.05)).collect();
     ring[1].marks = vec![Mark::GeneratorLimited];
     ring[4].marks = vec![Mark::Disturbed, Mark::Bimodal];
     ring[8].marks = vec![Mark::FewSamples];
-    let card = RULES[3..]
-        .iter()
-        .map(|x| point(*x, if *x < 56_000.0 { 8.2 } else { 0.9 }, 0.02));
+    let card = RULES[3..].iter().map(|x| point(*x, if *x < 56_000.0 { 8.2 } else { 0.9 }, 0.02));
     let mut figure = figure(
         "occupancy-throughput-group0",
         "Throughput against rules in group 0, 64 B",
         "Uniform hits over all rules, saturating load. Each point is the median of ten repeats.",
-        (
-            axis("rules in group 0", "", Scale::Log),
-            axis("throughput", "Mpps", Scale::Linear),
-        ),
+        (axis("rules in group 0", "", Scale::Log), axis("throughput", "Mpps", Scale::Linear)),
         vec![
             series("soft, inline", SOFT, Shape::Line, soft),
             series("ring", RING, Shape::Line, ring),
@@ -346,28 +307,15 @@ fn occupancy_throughput() -> Figure {
 
 fn occupancy_cliff() -> Figure {
     let cliff = |x: f64| {
-        if x < 56_000.0 {
-            98.9
-        } else {
-            0.84 - (x - 56_000.0) * 8.6e-5
-        }
+        if x < 56_000.0 { 98.9 } else { 0.84 - (x - 56_000.0) * 8.6e-5 }
     };
-    let card = RULES[3..]
-        .iter()
-        .map(|x| point(*x, cliff(*x), 0.02))
-        .collect();
-    let soft = RULES
-        .iter()
-        .map(|x| point(*x, 38.0 - 2.0 * x.log10(), 0.02))
-        .collect();
+    let card = RULES[3..].iter().map(|x| point(*x, cliff(*x), 0.02)).collect();
+    let soft = RULES.iter().map(|x| point(*x, 38.0 - 2.0 * x.log10(), 0.02)).collect();
     figure(
         "occupancy-cliff-group0",
         "The cliff: throughput against rules, 1500 B",
         "On a logarithmic axis the published card loses four orders of magnitude above 85 %.",
-        (
-            axis("rules in group 0", "", Scale::Linear),
-            axis("throughput, L1", "Gbps", Scale::Log),
-        ),
+        (axis("rules in group 0", "", Scale::Linear), axis("throughput, L1", "Gbps", Scale::Log)),
         vec![
             series("soft, inline", SOFT, Shape::Line, soft),
             series("ConnectX-5, Table 0", CARD, Shape::Line, card),
@@ -387,34 +335,18 @@ fn boxed(x: f64, median: f64, spread: f64) -> Mean {
 }
 
 fn occupancy_latency() -> Figure {
-    let mut soft: Vec<_> = RULES[3..]
-        .iter()
-        .map(|x| boxed(*x, 9.0 + x / 9_000.0, 0.5))
-        .collect();
+    let mut soft: Vec<_> = RULES[3..].iter().map(|x| boxed(*x, 9.0 + x / 9_000.0, 0.5)).collect();
     soft[2].marks = vec![Mark::Drift];
-    let ring = RULES[3..9]
-        .iter()
-        .map(|x| boxed(*x, 22.0 + x / 2_500.0, 0.9))
-        .collect();
+    let ring = RULES[3..9].iter().map(|x| boxed(*x, 22.0 + x / 2_500.0, 0.9)).collect();
     let late = |x: f64| {
-        if x < 56_000.0 {
-            32.0 + x / 1_000.0
-        } else {
-            3_900.0 + x
-        }
+        if x < 56_000.0 { 32.0 + x / 1_000.0 } else { 3_900.0 + x }
     };
-    let card = RULES[3..]
-        .iter()
-        .map(|x| boxed(*x, late(*x), 0.6))
-        .collect();
+    let card = RULES[3..].iter().map(|x| boxed(*x, late(*x), 0.6)).collect();
     figure(
         "occupancy-latency-group0",
         "Latency against rules in group 0",
         "From the planned departure of each packet, at 60 % of the capacity.",
-        (
-            axis("rules in group 0", "", Scale::Log),
-            axis("latency", "µs", Scale::Log),
-        ),
+        (axis("rules in group 0", "", Scale::Log), axis("latency", "µs", Scale::Log)),
         vec![
             series("soft, inline", SOFT, Shape::Box, soft),
             series("ring", RING, Shape::Box, ring),
@@ -428,29 +360,17 @@ fn empty() -> Figure {
         "occupancy-group1",
         "Throughput against rules in group 1",
         "The run ended before this sweep began.",
-        (
-            axis("rules in group 1", "", Scale::Log),
-            axis("throughput", "Mpps", Scale::Linear),
-        ),
+        (axis("rules in group 1", "", Scale::Log), axis("throughput", "Mpps", Scale::Linear)),
         vec![series("soft, inline", SOFT, Shape::Line, Vec::new())],
     )
 }
 
 fn update() -> ExperimentSummary {
     let rates = [0.0, 1e3, 1e4, 5e4, 1e5, 2e5, 5e5];
-    let mut same: Vec<_> = rates
-        .iter()
-        .map(|x| point(*x, 11.9 - x * 1.6e-6, 0.02))
-        .collect();
+    let mut same: Vec<_> = rates.iter().map(|x| point(*x, 11.9 - x * 1.6e-6, 0.02)).collect();
     same[6].marks = vec![Mark::Unbalanced];
-    let distinct = rates
-        .iter()
-        .map(|x| point(*x, 11.9 - x * 4e-7, 0.015))
-        .collect();
-    let card = rates
-        .iter()
-        .map(|x| point(*x, 8.2 / (1.0 + x / 9e3), 0.04))
-        .collect();
+    let distinct = rates.iter().map(|x| point(*x, 11.9 - x * 4e-7, 0.015)).collect();
+    let card = rates.iter().map(|x| point(*x, 8.2 / (1.0 + x / 9e3), 0.04)).collect();
     let axes = (
         axis("insertion rate", "rules/s", Scale::Symlog),
         axis("throughput", "Mpps", Scale::Linear),
@@ -483,26 +403,15 @@ fn batch() -> Figure {
             let dead = t > 2.0 && t < 2.0 + dead_s;
             Mean {
                 x: t,
-                y: if dead {
-                    0.0
-                } else {
-                    level * (1.0 + 0.02 * wobble(t + level))
-                },
+                y: if dead { 0.0 } else { level * (1.0 + 0.02 * wobble(t + level)) },
                 repeats: 1,
-                marks: if t > 4.475 && t < 4.525 {
-                    vec![Mark::Disturbed]
-                } else {
-                    Vec::new()
-                },
+                marks: if t > 4.475 && t < 4.525 { vec![Mark::Disturbed] } else { Vec::new() },
                 ..Mean::default()
             }
         };
         slots.map(value).collect()
     };
-    let axes = (
-        axis("time", "s", Scale::Linear),
-        axis("throughput", "Mpps", Scale::Linear),
-    );
+    let axes = (axis("time", "s", Scale::Linear), axis("throughput", "Mpps", Scale::Linear));
     figure(
         "update-batch",
         "A batch of 10,000 rules at two seconds",
@@ -520,23 +429,13 @@ fn latency() -> ExperimentSummary {
     let curve = |scale: f64, tail: f64| {
         let steps = (0..400).map(|step| f64::from(step) / 400.0);
         let quantile = |p: f64| scale * (1.0 + tail * -(1.0 - p).ln() / 4.0 + p * p);
-        steps
-            .map(|p| Mean {
-                x: quantile(p),
-                y: p,
-                repeats: 1,
-                ..Mean::default()
-            })
-            .collect()
+        steps.map(|p| Mean { x: quantile(p), y: p, repeats: 1, ..Mean::default() }).collect()
     };
     let cdf = figure(
         "latency-cdf",
         "Round-trip latency at 80 % of capacity",
         "Open loop, 64 B, from the planned departure; ten repeats merged.",
-        (
-            axis("latency", "µs", Scale::Log),
-            axis("share of packets", "", Scale::Linear),
-        ),
+        (axis("latency", "µs", Scale::Log), axis("share of packets", "", Scale::Linear)),
         vec![
             series("soft, burst 8", SOFT, Shape::Cdf, curve(4.0, 0.4)),
             series("soft, burst 32", SOFT, Shape::Cdf, curve(9.0, 0.9)),
@@ -552,13 +451,8 @@ fn latency() -> ExperimentSummary {
     }
 }
 
-const APPLICATIONS: [&str; 5] = [
-    "memcached get",
-    "memcached set",
-    "Redis get",
-    "Redis set",
-    "FaaS",
-];
+const APPLICATIONS: [&str; 5] =
+    ["memcached get", "memcached set", "Redis get", "Redis set", "FaaS"];
 
 fn worded(word: &str, mut point: Mean) -> Mean {
     point.x_word = word.to_owned();
@@ -569,18 +463,13 @@ fn worded(word: &str, mut point: Mean) -> Mean {
 fn applications() -> Figure {
     let line = |scale: f64| {
         let words = APPLICATIONS.iter().zip([1.0, 1.1, 1.6, 1.9, 4.2]);
-        words
-            .map(|(word, of)| worded(word, point(of, scale * of, 0.06)))
-            .collect()
+        words.map(|(word, of)| worded(word, point(of, scale * of, 0.06))).collect()
     };
     figure(
         "latency-applications",
         "Median round trip by application",
         "One outstanding request.",
-        (
-            axis("application", "", Scale::Ordinal),
-            axis("round trip", "µs", Scale::Linear),
-        ),
+        (axis("application", "", Scale::Ordinal), axis("round trip", "µs", Scale::Linear)),
         vec![
             series("soft", SOFT, Shape::Line, line(21.0)),
             series("ring", RING, Shape::Line, line(29.0)),
@@ -592,18 +481,13 @@ fn applications() -> Figure {
 fn application_boxes() -> Figure {
     let boxes = |scale: f64| {
         let words = APPLICATIONS.iter().zip([1.0, 1.1, 1.6, 1.9, 4.2]);
-        words
-            .map(|(word, of)| worded(word, boxed(0.0, scale * of, 0.5)))
-            .collect()
+        words.map(|(word, of)| worded(word, boxed(0.0, scale * of, 0.5))).collect()
     };
     figure(
         "latency-application-boxes",
         "Round trips by application, at 50 % load",
         "A hundred thousand requests each.",
-        (
-            axis("application", "", Scale::Ordinal),
-            axis("round trip", "µs", Scale::Log),
-        ),
+        (axis("application", "", Scale::Ordinal), axis("round trip", "µs", Scale::Log)),
         vec![
             series("soft", SOFT, Shape::Box, boxes(23.0)),
             series("ring", RING, Shape::Box, boxes(34.0)),

@@ -39,11 +39,7 @@ impl Default for Setup {
 impl Setup {
     /// Everything runs, nothing is to be believed.
     pub fn tiny() -> Self {
-        Self {
-            pairs: 1,
-            slice_ms: 1,
-            ..Self::default()
-        }
+        Self { pairs: 1, slice_ms: 1, ..Self::default() }
     }
 
     /// Pins this thread; a core that does not exist is left to the system.
@@ -53,12 +49,7 @@ impl Setup {
 
     fn config(&self, keys: u64, reserve: bool) -> Config {
         let reserve = if reserve { keys as usize } else { 0 };
-        Config {
-            capacity_max: keys as usize,
-            pages: self.pages,
-            reserve,
-            seed: 42,
-        }
+        Config { capacity_max: keys as usize, pages: self.pages, reserve, seed: 42 }
     }
 
     fn start_peer(&self) -> Result<Option<Peer>, String> {
@@ -98,9 +89,7 @@ pub fn all(setup: &Setup, sizes: &[u64]) -> Result<(), String> {
 fn filled<const W: usize>(config: Config, domain: &Domain, keys: u64) -> Exact<W> {
     let mut table = Exact::new(config, domain).expect("memory for the table");
     for index in 0..keys {
-        table
-            .insert(&keys::key(index), index + 1)
-            .expect("room for every key");
+        table.insert(&keys::key(index), index + 1).expect("room for every key");
     }
     while !table.settle(1 << 20) {}
     table
@@ -122,13 +111,7 @@ impl<const W: usize> Prober<W> {
         let probes = keys::probes(first, keys);
         let hashes =
             (mode == "hashed").then(|| probes.iter().map(|key| reader.hash(key)).collect());
-        Self {
-            reader,
-            participant: domain.reader_slot(),
-            probes,
-            hashes,
-            cursor: 0,
-        }
+        Self { reader, participant: domain.reader_slot(), probes, hashes, cursor: 0 }
     }
 
     /// Hits and the slice.
@@ -155,9 +138,7 @@ impl<const W: usize> Prober<W> {
         let (it, keys) = (&self.participant, &self.probes[burst.clone()]);
         let hits = match &self.hashes {
             None => self.reader.lookup_bulk(it, keys, values),
-            Some(hashes) => self
-                .reader
-                .lookup_bulk_hashed(it, keys, &hashes[burst], values),
+            Some(hashes) => self.reader.lookup_bulk_hashed(it, keys, &hashes[burst], values),
         };
         black_box(values);
         hits
@@ -179,10 +160,7 @@ pub fn lookup(setup: &Setup, keys: u64, mode: &str) -> Result<(), String> {
     let mut peer = setup.start_peer()?;
     if let Some(peer) = &mut peer {
         let entries = keys * setup.peer_spare as u64;
-        println!(
-            "# {}",
-            peer.ask(&format!("table {entries} {keys} {}", setup.peer_flags))?
-        );
+        println!("# {}", peer.ask(&format!("table {entries} {keys} {}", setup.peer_flags))?);
     }
     let letter = match mode {
         "hashed" => 'p',
@@ -203,9 +181,8 @@ fn report(
     mut ours: impl FnMut() -> Result<Slice, String>,
 ) -> Result<(), String> {
     let Some(mut peer) = peer else {
-        let rates: Result<Vec<f64>, String> = (0..setup.pairs + 1)
-            .map(|_| Ok(ours()?.rate_mops()))
-            .collect();
+        let rates: Result<Vec<f64>, String> =
+            (0..setup.pairs + 1).map(|_| Ok(ours()?.rate_mops())).collect();
         println!("{label}: {} M/s", show(median(rates?.split_off(1))));
         return Ok(());
     };
@@ -221,10 +198,7 @@ fn report(
 }
 
 fn show(median: Median) -> String {
-    format!(
-        "{:.2} [{:.2}, {:.2}]",
-        median.value, median.low, median.high
-    )
+    format!("{:.2} [{:.2}, {:.2}]", median.value, median.low, median.high)
 }
 
 /// Insertion of all keys into an empty table made for them.
@@ -266,23 +240,12 @@ fn insertion(setup: &Setup, keys: u64, reserve: bool, label: &str) -> Result<(),
             Exact::new(setup.config(keys, reserve), &domain).map_err(|error| error.to_string())?;
         let start = Instant::now();
         for (value, key) in list.iter().enumerate() {
-            table
-                .insert(key, value as u64)
-                .map_err(|error| error.to_string())?;
+            table.insert(key, value as u64).map_err(|error| error.to_string())?;
         }
-        Ok(Slice {
-            ops: keys,
-            ns: start.elapsed().as_nanos() as u64,
-        })
+        Ok(Slice { ops: keys, ns: start.elapsed().as_nanos() as u64 })
     };
     let command = format!("insert {keys} {}", setup.peer_flags);
-    report(
-        setup,
-        &format!("{label} {keys}"),
-        setup.start_peer()?,
-        &command,
-        ours,
-    )
+    report(setup, &format!("{label} {keys}"), setup.start_peer()?, &command, ours)
 }
 
 /// Bulk look-ups for every width of the key.
@@ -293,10 +256,7 @@ pub fn widths(setup: &Setup, keys: u64) -> Result<(), String> {
         let mut prober = Prober::new(&table, &domain, keys, "hit");
         let label = format!("lookup hit {keys}, {W} words");
         report(setup, &label, None, "", || Ok(prober.run(setup.slice_ms).1))?;
-        println!(
-            "{label}: {:.1} bytes per entry",
-            table.bytes() as f64 / keys as f64
-        );
+        println!("{label}: {:.1} bytes per entry", table.bytes() as f64 / keys as f64);
         Ok(())
     }
     width::<1>(setup, keys)?;
@@ -321,9 +281,7 @@ pub fn update(setup: &Setup, keys: u64) -> Result<(), String> {
     let mut table =
         Exact::<2>::new(setup.config(keys, true), &domain).map_err(|e| e.to_string())?;
     for index in 0..keys {
-        table
-            .insert(&keys::key(index), versioned(index, 0))
-            .map_err(|e| e.to_string())?;
+        table.insert(&keys::key(index), versioned(index, 0)).map_err(|e| e.to_string())?;
     }
     let (done, looked, wrong) = (AtomicBool::new(false), AtomicU64::new(0), AtomicU64::new(0));
     let (reader, participant) = (table.reader(), domain.reader_slot());
@@ -336,18 +294,14 @@ pub fn update(setup: &Setup, keys: u64) -> Result<(), String> {
         alternate(setup, &mut table, keys, &looked);
         done.store(true, Relaxed);
     });
-    println!(
-        "update {keys}: {} torn or stale values",
-        wrong.load(Relaxed)
-    );
+    println!("update {keys}: {} torn or stale values", wrong.load(Relaxed));
     Ok(())
 }
 
 /// Slices without and with updates in turn.
 fn alternate(setup: &Setup, table: &mut Exact<2>, keys: u64, looked: &AtomicU64) {
-    let list: Vec<(u64, [u64; 2])> = keys::indices(keys)
-        .map(|index| (index, keys::key(index)))
-        .collect();
+    let list: Vec<(u64, [u64; 2])> =
+        keys::indices(keys).map(|index| (index, keys::key(index))).collect();
     let (mut rates, mut kept, mut reads) = (Vec::new(), Vec::new(), Vec::new());
     let slice = Duration::from_millis(setup.slice_ms);
     let mut version = 1;
@@ -377,11 +331,7 @@ fn alternate(setup: &Setup, table: &mut Exact<2>, keys: u64, looked: &AtomicU64)
         kept.push(beside / alone);
     }
     println!("update {keys}: {} M/s", show(median(rates)));
-    println!(
-        "update {keys}: reader {} M/s, kept {}",
-        show(median(reads)),
-        show(median(kept))
-    );
+    println!("update {keys}: reader {} M/s, kept {}", show(median(reads)), show(median(kept)));
 }
 
 /// Looks up until `done`, and checks that values fit their keys and versions never go back.
@@ -397,11 +347,7 @@ fn watch(
     let indices: Vec<u32> = keys::indices(keys).map(|index| index as u32).collect();
     let mut seen = vec![0u32; keys as usize];
     let mut values = [0; BURST_MAX];
-    for (burst, indices) in probes
-        .chunks(BURST_MAX)
-        .zip(indices.chunks(BURST_MAX))
-        .cycle()
-    {
+    for (burst, indices) in probes.chunks(BURST_MAX).zip(indices.chunks(BURST_MAX)).cycle() {
         let hits = reader.lookup_bulk(&participant, burst, &mut values);
         let mut bad = u64::from(hits != u64::MAX);
         for (value, index) in values.iter().zip(indices) {

@@ -18,10 +18,7 @@ use cases::Setup;
 
 fn main() {
     paired::check();
-    let arguments: Vec<String> = std::env::args()
-        .skip(1)
-        .filter(|it| it != "--bench")
-        .collect();
+    let arguments: Vec<String> = std::env::args().skip(1).filter(|it| it != "--bench").collect();
     let outcome = match arguments.is_empty() {
         true => cases::all(&Setup::tiny(), &[1000]),
         false => run(&arguments),
@@ -56,9 +53,7 @@ fn run(arguments: &[String]) -> Result<(), String> {
         ["lookup", keys, mode] => cases::lookup(&setup, number(keys)?, mode),
         ["update", keys] => cases::update(&setup, number(keys)?),
         ["width", keys] => cases::widths(&setup, number(keys)?),
-        _ => Err(format!(
-            "unknown command {words:?}; see the top of benches/exact/main.rs"
-        )),
+        _ => Err(format!("unknown command {words:?}; see the top of benches/exact/main.rs")),
     }
 }
 

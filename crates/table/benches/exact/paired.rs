@@ -66,11 +66,7 @@ pub fn median(mut values: Vec<f64>) -> Median {
     let count = values.len();
     let outside = ranks_outside(count);
     let middle = (values[(count - 1) / 2] + values[count / 2]) / 2.0;
-    Median {
-        value: middle,
-        low: values[outside],
-        high: values[count - 1 - outside],
-    }
+    Median { value: middle, low: values[outside], high: values[count - 1 - outside] }
 }
 
 fn ranks_outside(count: usize) -> usize {

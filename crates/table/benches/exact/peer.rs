@@ -24,11 +24,7 @@ impl Peer {
         let (Some(input), Some(output)) = (child.stdin.take(), child.stdout.take()) else {
             return Err("no pipes to the peer".into());
         };
-        let mut peer = Self {
-            child,
-            input,
-            output: BufReader::new(output),
-        };
+        let mut peer = Self { child, input, output: BufReader::new(output) };
         let banner = peer.answer()?;
         println!("# peer: {banner}");
         Ok(peer)
@@ -52,9 +48,7 @@ impl Peer {
 
     fn answer(&mut self) -> Result<String, String> {
         let mut line = String::new();
-        self.output
-            .read_line(&mut line)
-            .map_err(|error| error.to_string())?;
+        self.output.read_line(&mut line).map_err(|error| error.to_string())?;
         match line.trim_end() {
             "" => Err("the peer is gone".into()),
             error if error.starts_with("error") => Err(error.into()),

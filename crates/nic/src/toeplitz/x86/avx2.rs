@@ -98,10 +98,7 @@ fn row_pair(turn: usize, half: usize) -> usize {
 #[target_feature(enable = "avx2")]
 fn gather_lanes(acc: [__m256i; LANES]) -> [__m256i; 2] {
     let swap = |rows| _mm256_permute2x128_si256::<0x01>(rows, rows);
-    [
-        _mm256_xor_si256(acc[0], swap(acc[1])),
-        _mm256_xor_si256(acc[2], swap(acc[3])),
-    ]
+    [_mm256_xor_si256(acc[0], swap(acc[1])), _mm256_xor_si256(acc[2], swap(acc[3]))]
 }
 
 /// Interleaves the hash bytes and stores 16 hashes.

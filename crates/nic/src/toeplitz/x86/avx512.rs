@@ -260,21 +260,13 @@ const ROWS: [u8; 64] = row_index(4, 0, 64);
 const ROWS_8: [[u8; 64]; 2] = [row_index(8, 0, 128), row_index(8, 4, 128)];
 
 /// The same for each word of 16 tuples of 12 bytes, from what [`blend_12`] returns.
-const ROWS_12: [[u8; 64]; 3] = [
-    row_index(12, 0, 64),
-    row_index(12, 4, 64),
-    row_index(12, 8, 64),
-];
+const ROWS_12: [[u8; 64]; 3] = [row_index(12, 0, 64), row_index(12, 4, 64), row_index(12, 8, 64)];
 
 /// Each word of 16 tuples of 8 bytes, from two vectors.
 const WORDS_8: [[u32; 16]; 2] = [word_index(2, 0, 32), word_index(2, 1, 32)];
 
 /// Each word of 16 tuples of 12 bytes, from what [`blend_12`] returns.
-const WORDS_12: [[u32; 16]; 3] = [
-    word_index(3, 0, 16),
-    word_index(3, 1, 16),
-    word_index(3, 2, 16),
-];
+const WORDS_12: [[u32; 16]; 3] = [word_index(3, 0, 16), word_index(3, 1, 16), word_index(3, 2, 16)];
 
 /// Hashes from their bytes: lane `j` has byte `j` of 16 hashes, the most significant first.
 const INTERLEAVE: [u8; 64] = {

@@ -25,10 +25,8 @@ fn ours(stack: &Stack<'_>) -> Outline {
         }
         in_ip |= is_ip;
         outline.push((kind, span.start));
-        let is_transport = matches!(
-            kind,
-            LayerKind::Tcp | LayerKind::Udp | LayerKind::Icmp | LayerKind::Icmpv6
-        );
+        let is_transport =
+            matches!(kind, LayerKind::Tcp | LayerKind::Udp | LayerKind::Icmp | LayerKind::Icmpv6);
         if is_transport {
             break;
         }
@@ -95,11 +93,7 @@ fn their_extension(extension: etherparse::Ipv6ExtensionSlice<'_>) -> (LayerKind,
 /// Whether etherparse also finds every checksum right, of the layers it knows.
 fn their_checksums_agree(packet: &SlicedPacket<'_>, stack: &Stack<'_>) {
     let ours = |kind| {
-        let index = stack
-            .spans()
-            .iter()
-            .position(|span| span.kind == kind)
-            .unwrap();
+        let index = stack.spans().iter().position(|span| span.kind == kind).unwrap();
         stack.is_checksum_valid(index)
     };
     if let Some(NetSlice::Ipv4(ip)) = &packet.net {
@@ -114,9 +108,8 @@ fn their_checksums_agree(packet: &SlicedPacket<'_>, stack: &Stack<'_>) {
         Some(NetSlice::Ipv6(ip)) => Err((ip.header().source(), ip.header().destination())),
         _ => return,
     };
-    let has_route = stack
-        .views()
-        .any(|v| matches!(v, View::Ipv6Extension(ipv6_ext::Kind::Routing, _)));
+    let has_route =
+        stack.views().any(|v| matches!(v, View::Ipv6Extension(ipv6_ext::Kind::Routing, _)));
     if has_route {
         return; // etherparse knows nothing of last segments
     }
@@ -130,24 +123,15 @@ fn their_checksums_agree(packet: &SlicedPacket<'_>, stack: &Stack<'_>) {
             assert_eq!(ours(LayerKind::Tcp), Some(expected == tcp.checksum()));
         }
         (Some(TransportSlice::Udp(udp)), Ok((src, dst))) if udp.checksum() != 0 => {
-            let expected = udp
-                .to_header()
-                .calc_checksum_ipv4_raw(src, dst, udp.payload())
-                .unwrap();
+            let expected = udp.to_header().calc_checksum_ipv4_raw(src, dst, udp.payload()).unwrap();
             assert_eq!(ours(LayerKind::Udp), Some(expected == udp.checksum()));
         }
         (Some(TransportSlice::Udp(udp)), Err((src, dst))) if udp.checksum() != 0 => {
-            let expected = udp
-                .to_header()
-                .calc_checksum_ipv6_raw(src, dst, udp.payload())
-                .unwrap();
+            let expected = udp.to_header().calc_checksum_ipv6_raw(src, dst, udp.payload()).unwrap();
             assert_eq!(ours(LayerKind::Udp), Some(expected == udp.checksum()));
         }
         (Some(TransportSlice::Icmpv6(icmp)), Err((src, dst))) => {
-            assert_eq!(
-                ours(LayerKind::Icmpv6),
-                Some(icmp.is_checksum_valid(src, dst))
-            );
+            assert_eq!(ours(LayerKind::Icmpv6), Some(icmp.is_checksum_valid(src, dst)));
         }
         _ => {}
     }
@@ -162,15 +146,8 @@ fn is_out_of_scope(stack: &Stack<'_>, packet: &SlicedPacket<'_>) -> bool {
     };
     let zero_udp = matches!(&packet.transport, Some(TransportSlice::Udp(u)) if u.length() == 0);
     // It reads at most three tags, and MACsec, which we do not.
-    let tags = stack
-        .spans()
-        .iter()
-        .filter(|span| span.kind == LayerKind::Vlan)
-        .count();
-    let macsec = packet
-        .link_exts
-        .iter()
-        .any(|e| matches!(e, LinkExtSlice::Macsec(_)));
+    let tags = stack.spans().iter().filter(|span| span.kind == LayerKind::Vlan).count();
+    let macsec = packet.link_exts.iter().any(|e| matches!(e, LinkExtSlice::Macsec(_)));
     stack.views().any(jumbo) || zero_udp || tags > 3 || macsec
 }
 
@@ -256,14 +233,8 @@ fn type_numbers_are_those_of_etherparse() {
     assert_eq!(EtherType::IPV6.0, TheirEtherType::IPV6.0);
     assert_eq!(EtherType::ARP.0, TheirEtherType::ARP.0);
     assert_eq!(EtherType::VLAN.0, TheirEtherType::VLAN_TAGGED_FRAME.0);
-    assert_eq!(
-        EtherType::VLAN_SERVICE.0,
-        TheirEtherType::PROVIDER_BRIDGING.0
-    );
-    assert_eq!(
-        EtherType::VLAN_OLD.0,
-        TheirEtherType::VLAN_DOUBLE_TAGGED_FRAME.0
-    );
+    assert_eq!(EtherType::VLAN_SERVICE.0, TheirEtherType::PROVIDER_BRIDGING.0);
+    assert_eq!(EtherType::VLAN_OLD.0, TheirEtherType::VLAN_DOUBLE_TAGGED_FRAME.0);
     for (ours, theirs) in [
         (IpProtocol::AUTH, IpNumber::AUTHENTICATION_HEADER),
         (IpProtocol::DESTINATION, IpNumber::IPV6_DESTINATION_OPTIONS),
