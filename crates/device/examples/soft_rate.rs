@@ -43,8 +43,15 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             let h = &seen.honesty;
             println!(
                 "  {size} B {rate:?}: {mpps:.2} Mpps, lost {} of {}, missed {}, {:?}, idle {:.3}, balanced {}, {:?} {:?} {:?}",
-                seen.lost, seen.offered, seen.rx_missed, seen.latency, h.device_idle_ratio.unwrap_or(0.0),
-                h.balanced, h.reasons, h.generator_stalls, h.device_stalls
+                seen.lost,
+                seen.offered,
+                seen.rx_missed,
+                seen.latency,
+                h.device_idle_ratio.unwrap_or(0.0),
+                h.balanced,
+                h.reasons,
+                h.generator_stalls,
+                h.device_stalls
             );
         }
     }

@@ -11,12 +11,14 @@ pub mod linux;
 pub mod pair;
 pub mod soft;
 
-pub use face::{About, DeviceError, Fact, Function, Place, Placement, Plan, RuleBlock, Setup,
-    SetupReport, Testbed};
-pub use niclab_nic::rule::Action;
+pub use face::{
+    About, DeviceError, Fact, Function, Place, Placement, Plan, RuleBlock, Setup, SetupReport,
+    Testbed,
+};
 pub use niclab_load::{
     Arrivals, Honesty, Latency, Load, Observation, PortCounters, QueueCounters, Rate, Slice, Stalls,
 };
+pub use niclab_nic::rule::Action;
 
 /// Opens a device by its name: `soft`, `linux:…` or `dpdk:…`.
 ///

@@ -7,6 +7,10 @@ pub const BURST: usize = 64;
 
 /// Where a generator puts frames: a transmit ring whose free slots are filled in place.
 pub trait Outlet {
+    /// What one frame may cost in a turn before the turn looks like a stall, nanoseconds. Zero where
+    /// a burst stays well below ten microseconds.
+    const FRAME_NS: u64 = 0;
+
     /// Frames that can be taken now, at most `want`; after it `slot(0..n)` may be filled.
     fn reserve(&mut self, want: usize) -> usize;
 

@@ -23,12 +23,13 @@ impl StallWatch {
         StallWatch { last_ns: None, sum: Stalls::default(), kept: Vec::with_capacity(KEPT_MAX) }
     }
 
-    /// Called once a turn with the time; returns the length of the gap since the last turn.
+    /// Called once a turn with the time and what the work of the turn may have cost beside; returns
+    /// the time since the last turn, nanoseconds.
     #[inline]
-    pub fn turn(&mut self, now_ns: u64) -> u64 {
+    pub fn turn(&mut self, now_ns: u64, work_ns: u64) -> u64 {
         let gap = now_ns.saturating_sub(self.last_ns.unwrap_or(now_ns));
         self.last_ns = Some(now_ns);
-        if gap > STALL_NS {
+        if gap > STALL_NS + work_ns {
             self.stall(now_ns - gap, gap);
         }
         gap
@@ -63,9 +64,18 @@ mod tests {
     fn only_gaps_over_ten_microseconds_count() {
         let mut watch = StallWatch::new();
         for now in [5_000_000, 5_000_900, 5_010_900, 5_020_901, 5_520_901] {
-            watch.turn(now);
+            watch.turn(now, 0);
         }
         assert_eq!(watch.kept(), [(5_010_900, 10_001), (5_020_901, 500_000)]);
         assert_eq!(watch.sum(), Stalls { count: 2, total_ns: 510_001, longest_ns: 500_000 });
+    }
+
+    #[test]
+    fn work_has_its_price() {
+        let mut watch = StallWatch::new();
+        for (now_ns, work_ns) in [(0, 0), (100_000, 90_000), (200_001, 90_000)] {
+            watch.turn(now_ns, work_ns);
+        }
+        assert_eq!(watch.kept(), [(100_000, 100_001)]);
     }
 }

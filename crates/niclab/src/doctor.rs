@@ -1,4 +1,4 @@
-//! `niclab doctor`: looks for what would disturb a measurement.
+//! `niclab doctor`: which devices can be opened, and what would disturb a measurement.
 
 use std::io::{Write, stdout};
 use std::time::Duration;
@@ -7,13 +7,14 @@ use niclab_device::cores::{Pinned, allowed};
 use niclab_load::clock::Clock;
 use niclab_load::{StallWatch, Stalls};
 
+use crate::devices;
 use crate::environment;
 use crate::failure::Failure;
 
 /// How long each core is watched.
 const WATCH: Duration = Duration::from_millis(500);
 
-/// Prints the machine, its noise and the gaps of each core.
+/// Prints the machine, the gaps of each core, its noise, and which devices can be opened.
 pub fn run() -> Result<(), Failure> {
     let mut out = stdout().lock();
     let environment = environment::read();
@@ -34,6 +35,15 @@ pub fn run() -> Result<(), Failure> {
     for noise in &environment.noise {
         writeln!(out, "noise: {noise}")?;
     }
+    if environment.noise.is_empty() {
+        writeln!(out, "noise: none was found beside the gaps")?;
+    }
+    for name in devices::DEFAULT {
+        match niclab_device::open(name) {
+            Ok(_) => writeln!(out, "device {name}: can be measured")?,
+            Err(error) => writeln!(out, "device {name}: not here: {error}")?,
+        }
+    }
     Ok(())
 }
 
@@ -45,7 +55,7 @@ fn watch(core: u32) -> Stalls {
     let end_ns = clock.now_ns() + WATCH.as_nanos() as u64;
     loop {
         let now_ns = clock.now_ns();
-        stalls.turn(now_ns);
+        stalls.turn(now_ns, 0);
         if now_ns >= end_ns {
             return stalls.sum();
         }

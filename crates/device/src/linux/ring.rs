@@ -143,6 +143,9 @@ impl TxRing {
 }
 
 impl Outlet for TxRing {
+    /// A veth pair carries a frame through to the other side within the send call.
+    const FRAME_NS: u64 = 4_000;
+
     fn reserve(&mut self, want: usize) -> usize {
         let owned = libc::TP_STATUS_SEND_REQUEST | libc::TP_STATUS_SENDING;
         let want = want.min(BURST);

@@ -116,7 +116,7 @@ fn forward(mut worker: Worker, mut near: Near, queues: u16, pulse: &Pulse) -> Do
     loop {
         let stop = pulse.stop.load(Ordering::Relaxed);
         let now_ns = clock.now_ns();
-        let turn_ns = stalls.turn(now_ns);
+        let turn_ns = stalls.turn(now_ns, 0);
         if found == 0 && turn_ns <= STALL_NS {
             idle_ns += turn_ns;
             pulse.idle_ns.store(idle_ns, Ordering::Relaxed);

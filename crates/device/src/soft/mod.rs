@@ -145,11 +145,7 @@ pub(crate) fn bad_load(error: LoadError) -> DeviceError {
 }
 
 /// Creates the rules of a block. The first refusal ends it: the rest counts as refused too.
-fn install(
-    nic: &mut Nic,
-    block: &RuleBlock,
-    report: &mut SetupReport,
-) -> Result<(), DeviceError> {
+fn install(nic: &mut Nic, block: &RuleBlock, report: &mut SetupReport) -> Result<(), DeviceError> {
     match block {
         RuleBlock::Any { group, priority, actions } => {
             let rule = (*group, *priority, actions.as_slice());
