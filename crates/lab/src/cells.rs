@@ -5,6 +5,9 @@ use niclab_result::{Coordinate, Latencies, Mark, Mean, Outcome, Point, Sample};
 
 use crate::statistics::{self, Ends, Estimate};
 
+/// How much a median may hang on repeats that show the generator's limit.
+const LIMIT_SHIFT_MAX: f64 = 0.05;
+
 /// The repeats of one trial at one point of one device, in the order of measurement.
 #[derive(Debug)]
 pub struct Cell<'a> {
@@ -100,7 +103,9 @@ impl Cell<'_> {
         let mut marks: Vec<Mark> =
             self.samples.iter().flat_map(|sample| sample.marks.iter().copied()).collect();
         let values = self.values(metric);
+        marks.retain(|mark| *mark != Mark::GeneratorLimited);
         let shapes = [
+            (Mark::GeneratorLimited, self.is_generator_limited()),
             (Mark::FewSamples, values.len() < statistics::INTERVAL_REPEATS_MIN),
             (Mark::Bimodal, statistics::is_bimodal(&values)),
             (Mark::Drift, statistics::drifts(&values)),
@@ -111,9 +116,31 @@ impl Cell<'_> {
         marks
     }
 
-    /// `true` where any repeat shows the generator's limit.
+    /// `true` where the generator may have set the median.
+    ///
+    /// A throughput that the generator limited is a lower bound: where the median would rise by
+    /// more than [`LIMIT_SHIFT_MAX`] were such repeats as high as could be, it shows the generator.
+    /// A latency at a rate that was not kept is no bound of anything: half of them are too many.
     pub fn is_generator_limited(&self) -> bool {
-        self.samples.iter().any(|sample| sample.marks.contains(&Mark::GeneratorLimited))
+        let is_limited = |s: &Sample| s.marks.contains(&Mark::GeneratorLimited);
+        if !self.is_throughput() {
+            let limited = self.samples.iter().filter(|s| is_limited(s)).count();
+            return limited > 0 && 2 * limited >= self.samples.len();
+        }
+        let metric = |s: &Sample| s.metrics.get("throughput_pps").map(|q| q.value);
+        let raised = self.samples.iter().filter_map(|sample| {
+            let value = metric(sample)?;
+            Some(if is_limited(sample) { f64::INFINITY } else { value })
+        });
+        let raised = statistics::median(&raised.collect::<Vec<f64>>());
+        let plain = statistics::median(&self.values("throughput_pps"));
+        let is_shifted = |(raised, plain)| raised > plain * (1.0 + LIMIT_SHIFT_MAX);
+        raised.zip(plain).is_some_and(is_shifted)
+    }
+
+    /// Made to measure throughput, not latency.
+    fn is_throughput(&self) -> bool {
+        !matches!(self.trial, "latency" | "light")
     }
 
     /// A point of a curve: the median of `metric` times `scale`, at `x`.
@@ -165,5 +192,48 @@ impl Cell<'_> {
         });
         let (here, there): (Vec<f64>, Vec<f64>) = pairs.unzip();
         statistics::paired_ratio(&here, &there)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use niclab_result::Quantity;
+
+    use super::*;
+    use crate::simulated::{Bench, Nature};
+
+    /// Whether a point is limited whose repeats have these throughputs, `true` where limited.
+    fn check(trial: &str, repeats: &[(f64, bool)], expected: bool) {
+        let mut bench = Bench::new(vec![Nature::default()], &["groups=0", "rules=0"], 1);
+        bench.execute();
+        let of = |(value, limited): &(f64, bool)| {
+            let mut sample = bench.store.samples[0].clone();
+            sample.trial = trial.into();
+            let quantity = Quantity { value: *value, unit: "pps".into() };
+            sample.metrics.insert("throughput_pps".into(), quantity);
+            sample.marks = if *limited { vec![Mark::GeneratorLimited] } else { Vec::new() };
+            sample
+        };
+        let samples: Vec<Sample> = repeats.iter().map(of).collect();
+        let cells = Cells::new("occupancy", &samples);
+        let cell = &cells.all()[0];
+        assert_eq!(cell.is_generator_limited(), expected, "{trial}: {repeats:?}");
+        let is_marked = cell.marks("throughput_pps").contains(&Mark::GeneratorLimited);
+        assert_eq!(is_marked, expected);
+    }
+
+    #[test]
+    fn a_median_that_hangs_on_the_generator_is_limited_and_no_other() {
+        let calm = [(10.0, false), (10.1, false), (10.2, false), (10.3, false), (10.2, false)];
+        let with = |more: &[(f64, bool)]| [&calm[..], more].concat();
+        check("saturate", &calm, false);
+        check("saturate", &with(&[(5.0, true)]), false);
+        check("saturate", &with(&[(10.3, true)]), false);
+        check("saturate", &with(&[(5.0, true); 4]), false);
+        check("saturate", &with(&[(5.0, true); 5]), true);
+        check("saturate", &[(10.0, true)], true);
+        check("saturate", &[(10.0, false), (20.0, false), (9.0, true)], true);
+        check("latency", &with(&[(5.0, true); 2]), false);
+        check("latency", &with(&[(5.0, true); 5]), true);
     }
 }
