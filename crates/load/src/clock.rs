@@ -1,8 +1,8 @@
 //! One clock for a whole trial: the time-stamp counter, scaled to nanoseconds.
 //!
-//! Reading the counter takes some 10 ns where the kernel's clock takes 25; a generator reads it once
-//! a burst. Where the counter is missing or does not run at one rate, the kernel's clock is read
-//! instead. All threads of a trial share one [`Clock`], so their times can be compared.
+//! Reading the counter takes some 10 ns where the kernel's clock takes 25; a generator reads it
+//! once a burst. Where the counter is missing or does not run at one rate, the kernel's clock is
+//! read instead. All threads of a trial share one [`Clock`], so their times can be compared.
 #![allow(unsafe_code)]
 
 use std::sync::OnceLock;

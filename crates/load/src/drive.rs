@@ -14,8 +14,8 @@ use crate::tape::{FlowTape, Tape, TraceTape};
 /// Length of a slice of the time series, nanoseconds.
 pub const SLICE_NS: u64 = 10_000_000;
 
-/// Silence after which frames still missing at the end of a trial are lost, nanoseconds. A core of a
-/// shared machine is away for 20 ms now and then.
+/// Silence after which frames still missing at the end of a trial are lost, nanoseconds. A core of
+/// a shared machine is away for 20 ms now and then.
 const DRAIN_NS: u64 = 50_000_000;
 
 /// Polls of the sink in one turn.

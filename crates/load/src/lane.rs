@@ -1,14 +1,15 @@
 //! The two ends a generator and a sink work on: slots to fill, frames to read.
 //!
-//! A memory wire, the rings of AF_PACKET and a DPDK port all look like this. Frames are without FCS.
+//! A memory wire, the rings of AF_PACKET and a DPDK port all look like this. Frames are without
+//! FCS.
 
 /// Frames that one poll or one reservation handles at most.
 pub const BURST: usize = 64;
 
 /// Where a generator puts frames: a transmit ring whose free slots are filled in place.
 pub trait Outlet {
-    /// What one frame may cost in a turn before the turn looks like a stall, nanoseconds. Zero where
-    /// a burst stays well below ten microseconds.
+    /// What one frame may cost in a turn before the turn looks like a stall, nanoseconds. Zero
+    /// where a burst stays well below ten microseconds.
     const FRAME_NS: u64 = 0;
 
     /// Frames that can be taken now, at most `want`; after it `slot(0..n)` may be filled.
@@ -17,8 +18,8 @@ pub trait Outlet {
     /// The buffer of reserved slot `i`: at least the longest frame of the load.
     fn slot(&mut self, i: usize) -> &mut [u8];
 
-    /// Sends the first `lens.len()` reserved slots with these lengths in bytes, in order; returns how
-    /// many left. What was reserved and did not leave is given back.
+    /// Sends the first `lens.len()` reserved slots with these lengths in bytes, in order; returns
+    /// how many left. What was reserved and did not leave is given back.
     fn commit(&mut self, lens: &[u16]) -> usize;
 }
 

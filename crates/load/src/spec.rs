@@ -35,8 +35,8 @@ pub struct Load {
 pub enum Rate {
     /// Open loop: a frame leaves at each of its planned times whatever the device does.
     Pps(f64),
-    /// As fast as the device takes them: a frame is offered whenever its ring has room. It shows the
-    /// device's capacity; loss and latency under it are those of a full ring.
+    /// As fast as the device takes them: a frame is offered whenever its ring has room. It shows
+    /// the device's capacity; loss and latency under it are those of a full ring.
     Saturate,
 }
 

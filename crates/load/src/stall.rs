@@ -8,8 +8,8 @@ pub const STALL_NS: u64 = 10_000;
 /// Stalls that are kept one by one; further ones are only counted.
 const KEPT_MAX: usize = 16_384;
 
-/// Watches the turns of a polling loop. A turn that does its work takes a few microseconds; a longer
-/// gap means that the core ran something else.
+/// Watches the turns of a polling loop. A turn that does its work takes a few microseconds; a
+/// longer gap means that the core ran something else.
 #[derive(Clone, Debug, Default)]
 pub struct StallWatch {
     last_ns: Option<u64>,

@@ -45,8 +45,8 @@ impl Stamp {
         bytes
     }
 
-    /// Partial one's complement sum of the bytes of a stamp, in the order of memory (RFC 1071 §2(B)):
-    /// the words of 32 and 64 bits stand for their halves.
+    /// Partial one's complement sum of the bytes of a stamp, in the order of memory (RFC 1071
+    /// §2(B)): the words of 32 and 64 bits stand for their halves.
     #[inline]
     pub fn sum(self) -> u64 {
         let times = self.times();

@@ -339,6 +339,15 @@ impl TraceTape {
     }
 }
 
+/// Reads a capture through: the longest frame that a load with it offers, bytes with FCS.
+///
+/// # Errors
+/// [`LoadError::Trace`]: unreadable, empty, cut short, a frame too long.
+pub fn trace_frame_len_max(path: &Path) -> Result<u16, LoadError> {
+    let tape = TraceTape::open(path)?;
+    Ok(tape.sizes.pattern.iter().copied().max().unwrap_or_default())
+}
+
 /// Length of a recorded frame with its stamp, without FCS.
 fn stamped_len(data: &[u8]) -> usize {
     (data.len() + STAMP_LEN).max(FRAME_LEN_MIN)

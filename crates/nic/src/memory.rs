@@ -47,8 +47,8 @@ pub enum MemoryError {
         /// Longest possible, without FCS.
         frame_len_max: usize,
     },
-    /// Every id a descriptor can name was given to a region before; they are not used again, so that
-    /// a descriptor left over from one region never opens another.
+    /// Every id a descriptor can name was given to a region before; they are not used again, so
+    /// that a descriptor left over from one region never opens another.
     #[error("65,535 regions were made by this process; restart it")]
     TooManyRegions,
     /// The system has none.
@@ -105,7 +105,8 @@ impl Desc {
 }
 
 impl Region {
-    /// `frames` slots for frames of at most `frame_len` bytes without FCS, and a descriptor for each.
+    /// `frames` slots for frames of at most `frame_len` bytes without FCS, and a descriptor for
+    /// each.
     pub fn new(frames: usize, frame_len: usize) -> Result<(Arc<Region>, Vec<Desc>), MemoryError> {
         static NEXT_ID: AtomicU16 = AtomicU16::new(0);
         let reserved = HEADROOM + (COLOURS - 1) * 64;
@@ -158,7 +159,8 @@ impl Region {
     /// The bytes of a frame, to change.
     #[inline]
     pub fn frame_mut<'a>(&'a self, desc: &'a mut Desc) -> &'a mut [u8] {
-        // SAFETY: as in `frame`; the descriptor is borrowed for writing, so this is the only access.
+        // SAFETY: as in `frame`; the descriptor is borrowed for writing, so this is the only
+        // access.
         unsafe { std::slice::from_raw_parts_mut(self.at(desc).as_ptr(), usize::from(desc.len)) }
     }
 
@@ -181,15 +183,16 @@ impl Region {
     pub fn prefetch(&self, desc: &Desc) {
         let line = self.base.as_ptr().wrapping_add(desc.address as usize);
         #[cfg(target_arch = "x86_64")]
-        // SAFETY: a prefetch never faults, whatever the address; processors without this one (before
-        // Broadwell) do nothing.
+        // SAFETY: a prefetch never faults, whatever the address; processors without this one
+        // (before Broadwell) do nothing.
         unsafe {
             std::arch::asm!("prefetchw [{}]", in(reg) line, options(nostack, preserves_flags));
         }
         #[cfg(target_arch = "aarch64")]
         // SAFETY: a prefetch never faults, whatever the address.
         unsafe {
-            std::arch::asm!("prfm pstl1keep, [{}]", in(reg) line, options(nostack, preserves_flags));
+            let line = line.cast_const();
+            std::arch::asm!("prfm pstl1keep, [{}]", in(reg) line, options(nostack));
         }
         #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
         let _ = line;

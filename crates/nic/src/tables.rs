@@ -185,7 +185,8 @@ impl View {
     }
 }
 
-/// [`View::look_up`] for one width: the wanted keys are packed, looked up at once, and spread again.
+/// [`View::look_up`] for one width: the wanted keys are packed, looked up at once, and spread
+/// again.
 #[inline]
 fn look_up<const W: usize>(
     reader: &Reader<W>,

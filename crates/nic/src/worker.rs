@@ -56,8 +56,8 @@ impl Worker {
         }
     }
 
-    /// Decides about a burst of at most [`BURST`] frames of `region`: fills in queue and hash of each,
-    /// and returns a mask of those to discard because a rule says so (bit i for `burst[i]`).
+    /// Decides about a burst of at most [`BURST`] frames of `region`: fills in queue and hash of
+    /// each, and returns a mask of those to discard because a rule says so (bit i for `burst[i]`).
     ///
     /// Memory of destroyed rules is reused only after a call of this on every online worker.
     #[inline]

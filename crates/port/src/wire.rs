@@ -1,9 +1,9 @@
 //! The memory wire: two ends, a ring of descriptors each way, one frame pool.
 //!
-//! The far end (generator and sink) owns the pool: it takes frames from it, sends them, and gets them
-//! back through the other ring. The near end (the NIC) owns no frame; what it drops goes back through
-//! a third ring. Each ring holds `depth` descriptors. A frame that finds the ring towards the NIC
-//! full is not sent: that is the device's loss, and the far end counts it (`rx_missed`).
+//! The far end (generator and sink) owns the pool: it takes frames from it, sends them, and gets
+//! them back through the other ring. The near end (the NIC) owns no frame; what it drops goes back
+//! through a third ring. Each ring holds `depth` descriptors. A frame that finds the ring towards
+//! the NIC full is not sent: that is the device's loss, and the far end counts it (`rx_missed`).
 //!
 //! Rings are single-producer single-consumer, so each end belongs to one thread.
 

@@ -1,3 +1,5 @@
+//! Tests of flow sets: distinct, stable, of the shape that was asked for.
+
 use std::collections::HashSet;
 
 use expect_test::expect;

@@ -1,3 +1,5 @@
+//! Tests of captures: round trips, damage, limits.
+
 use std::io::{Cursor, Error, ErrorKind};
 
 use proptest::prelude::*;
