@@ -9,7 +9,7 @@ use crate::observation::{Honesty, Observation, PortCounters, Slice};
 use crate::sink::{Counted, Sink};
 use crate::spec::{Load, Rate};
 use crate::stall::StallWatch;
-use crate::tape::{FlowTape, Tape, TraceTape};
+use crate::tape::{FlowTape, SmallestTape, Tape, TraceTape};
 
 /// Length of a slice of the time series, nanoseconds.
 pub const SLICE_NS: u64 = 10_000_000;
@@ -97,9 +97,12 @@ pub fn drive(
     }
     let set = FlowSet::new(&load.flows)?;
     Ok(match load.flows.version {
-        IpVersion::V4 => {
-            Trial::new(load, depth, FlowTape::<12>::new(load, &set)?).run(outlet, inlet, window)
-        }
+        IpVersion::V4 => match SmallestTape::new(load, &set)? {
+            Some(tape) => Trial::new(load, depth, tape).run(outlet, inlet, window),
+            None => {
+                Trial::new(load, depth, FlowTape::<12>::new(load, &set)?).run(outlet, inlet, window)
+            }
+        },
         IpVersion::V6 => {
             Trial::new(load, depth, FlowTape::<36>::new(load, &set)?).run(outlet, inlet, window)
         }

@@ -54,6 +54,14 @@ impl Stamp {
         words.iter().sum::<u64>() + (times & 0xffff_ffff) + (times >> 32)
     }
 
+    /// The stamp as it stands in a frame behind two other bytes: six bytes, eight, four.
+    #[inline]
+    pub fn words(self) -> [u64; 3] {
+        let times = self.times();
+        let first = u64::from(SIGNATURE) | u64::from(self.flow) << 16;
+        [first, u64::from(self.sequence) | times << 32, times >> 32]
+    }
+
     /// Planned departure and lateness in one word.
     #[inline]
     fn times(self) -> u64 {
