@@ -16,7 +16,9 @@
  *   huge                       asks for transparent huge pages under DPDK's memory; before "table"
  *   lookup BURST MODE MS       bulk look-ups of random keys for MS milliseconds; MODE: h (hash
  *                              inside), p (hashes computed before the clock starts), m (misses)
- *   insert KEYS FLAGS          creates a table for KEYS, times the insertion of all of them
+ *   fill ENTRIES KEYS FLAGS    prepares to add keys 0..KEYS to an empty table for ENTRIES
+ *   add COUNT                  times the insertion of the next COUNT of them; the first after the
+ *                              last key goes into a new table
  *   quit
  *
  * Run: rte_hash CORE -- pinned to that core by EAL; memory without huge pages needs no root.
@@ -177,29 +179,53 @@ static void command_lookup(uint32_t burst, char mode, uint64_t ms)
 		printf("%" PRIu64 " %" PRIu64 "\n", done, end - start);
 }
 
-static void command_insert(uint64_t keys, const char *flags)
-{
-	struct rte_hash *fresh = create(keys, flags);
-	struct key *list = malloc(keys * sizeof(*list));
-	uint64_t failed = 0;
+static struct fill {
+	struct rte_hash *table;
+	struct key *list;
+	uint64_t entries, keys, next;
+	char flags[16];
+} fill;
 
-	if (fresh == NULL || list == NULL) {
-		printf("error create: %s\n", rte_strerror(rte_errno));
-		free(list);
-		rte_hash_free(fresh);
+static void command_fill(uint64_t entries, uint64_t keys, const char *flags)
+{
+	rte_hash_free(fill.table);
+	free(fill.list);
+	fill = (struct fill){ .list = malloc(keys * sizeof(struct key)), .entries = entries };
+	if (fill.list == NULL || keys == 0) {
+		printf("error no memory for %" PRIu64 " keys\n", keys);
 		return;
 	}
+	fill.keys = keys;
+	snprintf(fill.flags, sizeof(fill.flags), "%s", flags);
 	for (uint64_t i = 0; i < keys; i++)
-		list[i] = key_of(i);
-	uint64_t start = now_ns();
+		fill.list[i] = key_of(i);
+	printf("ok\n");
+}
 
-	for (uint64_t i = 0; i < keys; i++)
-		failed += rte_hash_add_key_data(fresh, &list[i], (void *)(uintptr_t)(i + 1)) != 0;
-	uint64_t ns = now_ns() - start;
+static void command_add(uint64_t count)
+{
+	uint64_t refused = 0, start, ns, end;
 
-	printf("%" PRIu64 " %" PRIu64 "\n", keys - failed, ns);
-	rte_hash_free(fresh);
-	free(list);
+	if (fill.next == fill.keys || fill.table == NULL) {
+		rte_hash_free(fill.table);
+		fill.table = create(fill.entries, fill.flags);
+		fill.next = 0;
+	}
+	if (fill.table == NULL) {
+		printf("error create: %s\n", rte_strerror(rte_errno));
+		return;
+	}
+	end = RTE_MIN(fill.next + count, fill.keys);
+	start = now_ns();
+	for (uint64_t i = fill.next; i < end; i++)
+		refused += rte_hash_add_key_data(fill.table, &fill.list[i],
+						 (void *)(uintptr_t)(i + 1)) != 0;
+	ns = now_ns() - start;
+	if (refused)
+		printf("error %" PRIu64 " keys refused\n", refused);
+	else
+		printf("%" PRIu64 " %" PRIu64 "\n", end - fill.next, ns);
+	fill.next = end;
 }
 
 /*
@@ -242,8 +268,10 @@ static int serve(void)
 			command_table(a, b, flags);
 		else if (sscanf(line, "lookup %" SCNu64 " %c %" SCNu64, &a, &mode, &b) == 3)
 			command_lookup(a, mode, b);
-		else if (sscanf(line, "insert %" SCNu64 " %15s", &a, flags) == 2)
-			command_insert(a, flags);
+		else if (sscanf(line, "fill %" SCNu64 " %" SCNu64 " %15s", &a, &b, flags) == 3)
+			command_fill(a, b, flags);
+		else if (sscanf(line, "add %" SCNu64, &a) == 1)
+			command_add(a);
 		else if (strcmp(line, "huge\n") == 0)
 			command_huge();
 		else if (strcmp(line, "quit\n") == 0)

@@ -89,11 +89,11 @@ impl Pairs {
 
 /// Runs `count` pairs of slices, the side that begins swapped from pair to pair, after one of each
 /// that warms up and does not count.
-pub fn alternate(
+pub fn alternate<E>(
     count: usize,
-    mut ours: impl FnMut() -> Result<Answer, PairingError>,
-    mut theirs: impl FnMut() -> Result<Answer, PairingError>,
-) -> Result<Pairs, PairingError> {
+    mut ours: impl FnMut() -> Result<Answer, E>,
+    mut theirs: impl FnMut() -> Result<Answer, E>,
+) -> Result<Pairs, E> {
     ours()?;
     theirs()?;
     let mut pairs = Pairs::default();
@@ -140,7 +140,7 @@ pub fn pin(core: usize) -> Result<(), PairingError> {
 mod tests {
     use super::*;
 
-    fn answer(ops: u64) -> Result<Answer, PairingError> {
+    fn answer<E>(ops: u64) -> Result<Answer, E> {
         Ok(Answer { ops, ns: 1_000_000_000, rest: Vec::new() })
     }
 
@@ -151,7 +151,8 @@ mod tests {
             order.borrow_mut().push(name);
             answer(ops)
         };
-        let pairs = alternate(3, || side('o', 60), || side('p', 20)).unwrap();
+        let pairs: Result<Pairs, PairingError> = alternate(3, || side('o', 60), || side('p', 20));
+        let pairs = pairs.unwrap();
         assert_eq!(order.into_inner(), "opoppoop");
         assert_eq!(pairs.ratios(), [3.0, 3.0, 3.0]);
     }

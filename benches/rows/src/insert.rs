@@ -1,0 +1,144 @@
+//! New keys into the table and new rules through the rule interface, against `rte_hash`.
+//!
+//! A whole fill takes longer than a slice may, so both sides fill in parts: each pair has the
+//! same part of the same keys, and after the last one both begin anew.
+
+use std::net::Ipv4Addr;
+use std::time::Instant;
+
+use niclab_nic::rule::{Action, Pattern, Rule};
+use niclab_nic::{Nic, NicConfig};
+use niclab_pairing::{Answer, Pairs, alternate};
+use niclab_table::{Domain, Exact, Pages};
+
+use crate::exact::{config, start};
+use crate::{Bench, BenchError, keys};
+
+/// Parts of a fill. `rte_hash` takes some 150 ms for a million keys.
+const PARTS: u64 = 16;
+
+/// How our table begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Room {
+    /// Empty; it grows.
+    Growing,
+    /// With room for all keys, as the peer's.
+    Reserved,
+}
+
+/// The row of the table alone: `count` keys into an empty table.
+pub fn keys(bench: &Bench, count: u64, room: Room) -> Result<Pairs, BenchError> {
+    let mut fill = KeyFill::new(count, room);
+    compare(bench, count, move |part| fill.add(part))
+}
+
+/// The row of rules: `count` exact 5-tuples of one mask into a group that is not the root.
+pub fn rules(bench: &Bench, count: u64) -> Result<Pairs, BenchError> {
+    let mut fill = RuleFill { nic: new_nic()?, patterns: Vec::new() };
+    compare(bench, count, move |part| fill.add(part))
+}
+
+/// What one side adds in a pair.
+struct Part {
+    keys: std::ops::Range<u64>,
+    /// Into an empty table.
+    first: bool,
+}
+
+fn compare(
+    bench: &Bench,
+    count: u64,
+    mut add: impl FnMut(Part) -> Result<Answer, BenchError>,
+) -> Result<Pairs, BenchError> {
+    let mut peer = start(bench, Pages::Huge)?;
+    let length = count.div_ceil(PARTS);
+    peer.tell(&format!("fill {} {count} d", 2 * count))?;
+    let mut parts = (0..PARTS).cycle().map(|part| Part {
+        keys: part * length..((part + 1) * length).min(count),
+        first: part == 0,
+    });
+    // Every part counts as often as any other.
+    let pairs = bench.pairs.next_multiple_of(PARTS as usize);
+    let mut ours = || match parts.next() {
+        Some(part) => add(part),
+        None => Ok(Answer { ops: 0, ns: 1, rest: Vec::new() }),
+    };
+    alternate(pairs, &mut ours, || Ok(peer.ask(&format!("add {length}"))?))
+}
+
+/// Keys, and the table they go into.
+struct KeyFill {
+    list: Vec<[u64; 2]>,
+    room: Room,
+    domain: Domain,
+    table: Option<Exact<2>>,
+}
+
+impl KeyFill {
+    fn new(count: u64, room: Room) -> KeyFill {
+        let list = (0..count).map(keys::key).collect();
+        KeyFill { list, room, domain: Domain::new(), table: None }
+    }
+
+    fn add(&mut self, part: Part) -> Result<Answer, BenchError> {
+        if part.first {
+            self.table = None;
+        }
+        let table = match &mut self.table {
+            Some(table) => table,
+            none => {
+                let config =
+                    config(self.list.len() as u64, Pages::Huge, self.room == Room::Reserved);
+                none.insert(Exact::new(config, &self.domain)?)
+            }
+        };
+        let start = Instant::now();
+        for index in part.keys.clone() {
+            table.insert(&self.list[index as usize], index + 1)?;
+        }
+        Ok(answer(&part, start))
+    }
+}
+
+/// A card, and the patterns of the part that is added.
+struct RuleFill {
+    nic: Nic,
+    patterns: Vec<Pattern>,
+}
+
+impl RuleFill {
+    fn add(&mut self, part: Part) -> Result<Answer, BenchError> {
+        if part.first {
+            self.nic = new_nic()?;
+        }
+        self.patterns.clear();
+        self.patterns.extend(part.keys.clone().map(pattern));
+        let start = Instant::now();
+        for &pattern in &self.patterns {
+            let rule = Rule { group: 1, priority: 0, pattern, actions: &[Action::Queue(0)] };
+            self.nic.create(&rule)?;
+        }
+        Ok(answer(&part, start))
+    }
+}
+
+fn new_nic() -> Result<Nic, BenchError> {
+    Ok(Nic::new(&NicConfig { seed: 42, ..NicConfig::default() })?)
+}
+
+fn answer(part: &Part, start: Instant) -> Answer {
+    let ops = part.keys.end - part.keys.start;
+    Answer { ops, ns: start.elapsed().as_nanos() as u64, rest: Vec::new() }
+}
+
+/// The 5-tuple of key `index`: UDP, addresses and ports from its 13 bytes.
+fn pattern(index: u64) -> Pattern {
+    let [addresses, ports] = keys::key::<2>(index);
+    let address = |bits: u64| Ipv4Addr::from_bits(bits as u32).into();
+    Pattern::any()
+        .src(address(addresses))
+        .dst(address(addresses >> 32))
+        .udp()
+        .sport(ports as u16)
+        .dport((ports >> 16) as u16)
+}

@@ -1,0 +1,74 @@
+//! Verdicts, and rows driven with a peer that is a shell script.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+
+use super::*;
+use crate::exact::{Probe, Prober, Setup};
+
+fn figures(ratios: &[f64]) -> Figures {
+    let theirs = vec![10.0; ratios.len()];
+    let ours = ratios.iter().map(|ratio| ratio * 10.0).collect();
+    Figures::new(&Pairs { ours, theirs }).unwrap()
+}
+
+#[test]
+fn a_row_is_met_where_the_whole_interval_and_the_rate_reach_the_goal() {
+    let goal = Goal { ratio: 3.0, floor: 20.0 };
+    assert_eq!(figures(&[3.0; 30]).verdict(&goal), Verdict::Met);
+    assert_eq!(figures(&[3.0; 29]).verdict(&goal), Verdict::Undecided);
+    assert_eq!(figures(&[3.0; 30]).verdict(&Goal { floor: 31.0, ..goal }), Verdict::Missed);
+    let spread: Vec<f64> = (0..30).map(|i| 2.9 + 0.01 * f64::from(i)).collect();
+    assert!(figures(&spread).ratio.median > 3.0);
+    assert_eq!(figures(&spread).verdict(&goal), Verdict::Missed);
+}
+
+/// A bench whose peers say ten operations in a microsecond to whatever they are asked.
+fn bench(directory: &Path) -> Bench {
+    let script = "#!/bin/sh\necho ok\nwhile read -r command rest; do\n\
+        case $command in table|fill|huge) echo ok ;; *) echo 10 1000 ;; esac\ndone\n";
+    for peer in ["rte_hash", "flowgen"] {
+        let path = directory.join(peer);
+        fs::write(&path, script).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+    }
+    Bench { core: 0, pairs: 6, peers: directory.to_owned(), slice_ms: 1 }
+}
+
+#[test]
+fn each_row_gives_its_pairs() {
+    let directory = tempfile::tempdir().unwrap();
+    let bench = bench(directory.path());
+    let check = |pairs: Result<Pairs, BenchError>, count| {
+        let pairs = pairs.unwrap();
+        assert_eq!(pairs.theirs, vec![1e7; count]);
+        assert!(pairs.ours.len() == count && pairs.ours.iter().all(|&rate| rate > 0.0));
+    };
+    check(exact::hits(&bench, 1_000), 6);
+    check(insert::keys(&bench, 1_000, Room::Growing), 16);
+    check(insert::keys(&bench, 1_000, Room::Reserved), 16);
+    check(insert::rules(&bench, 1_000), 16);
+    check(generator::saturated(&bench, 100), 6);
+}
+
+#[test]
+fn a_row_without_its_peer_says_how_to_build_it() {
+    let directory = tempfile::tempdir().unwrap();
+    let bench = Bench { peers: directory.path().to_owned(), ..Bench::default() };
+    for row in ROWS {
+        let error = row.measure(&bench).unwrap_err().to_string();
+        assert!(error.ends_with(" is not built: run benches/peers/build"), "{error}");
+    }
+}
+
+#[test]
+fn probes_hit_and_miss() {
+    for probe in [Probe::Hit, Probe::Hashed, Probe::Miss] {
+        let setup = Setup { probe, ..Setup::hits(1_000) };
+        assert!(Prober::<2>::new(&setup).unwrap().run(1).is_ok());
+    }
+    let answer = Answer { ops: 5, ns: 1, rest: Vec::new() };
+    let error = expect_hits(4, 5, answer).unwrap_err().to_string();
+    assert_eq!(error, "4 hits in 5 look-ups, 5 expected");
+}
