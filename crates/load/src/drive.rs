@@ -1,6 +1,7 @@
 //! One trial: the load is offered, what comes back is taken, everything is accounted for.
 
 use niclab_packet::flow::{FlowError, FlowSet, IpVersion};
+use niclab_packet::size::FCS_LEN;
 
 use crate::clock::Clock;
 use crate::generator::{Generator, Tally};
@@ -12,7 +13,7 @@ use crate::stall::StallWatch;
 use crate::tape::{FlowTape, SmallestTape, Tape, TraceTape};
 
 /// Length of a slice of the time series, nanoseconds.
-pub const SLICE_NS: u64 = 10_000_000;
+pub const SLICE_NS: u64 = 1_000_000;
 
 /// Silence after which frames still missing at the end of a trial are lost, nanoseconds. A core of
 /// a shared machine is away for 20 ms now and then.
@@ -51,6 +52,14 @@ pub enum LoadError {
         size: u16,
         /// What the builder said.
         reason: String,
+    },
+    /// A frame is longer than the device was set up for.
+    #[error("sizes: frames of {size} B, but set up for at most {size_max} B")]
+    FrameTooLong {
+        /// Longest asked for, with FCS.
+        size: u16,
+        /// Longest possible, with FCS.
+        size_max: u16,
     },
     /// The rate is not a number of frames that can be sent.
     #[error("rate: {pps} frames a second; use more than 0 and at most 1e9")]
@@ -91,9 +100,14 @@ pub fn drive(
     if load.duration_ns == 0 {
         return Err(LoadError::NoDuration);
     }
+    let size_max = outlet.frame_len_max().saturating_add(FCS_LEN);
     if let Some(path) = &load.trace {
-        let tape = TraceTape::open(path)?;
+        let tape = TraceTape::open(path, size_max)?;
         return Ok(Trial::new(load, depth, tape).run(outlet, inlet, window));
+    }
+    let size = load.sizes.max();
+    if size > size_max {
+        return Err(LoadError::FrameTooLong { size, size_max });
     }
     let set = FlowSet::new(&load.flows)?;
     Ok(match load.flows.version {
@@ -149,13 +163,9 @@ impl<T: Tape> Trial<T> {
         let clock = Clock::new();
         let start_ns = clock.now_ns();
         let now = || clock.now_ns() - start_ns;
-        while now() < self.counted.from_ns {
-            self.turn(outlet, inlet, &now);
-        }
+        self.turns_until(self.counted.from_ns, outlet, inlet, &now);
         window.opened();
-        while now() < self.counted.to_ns {
-            self.turn(outlet, inlet, &now);
-        }
+        self.turns_until(self.counted.to_ns, outlet, inlet, &now);
         window.closed();
         self.drain(outlet, inlet, &now);
         let device_stalls = window.stalls();
@@ -165,10 +175,30 @@ impl<T: Tape> Trial<T> {
         self.observation(relative.collect())
     }
 
+    /// Turn after turn; the clock is read once in each.
+    fn turns_until(
+        &mut self,
+        end_ns: u64,
+        outlet: &mut impl Outlet,
+        inlet: &mut impl Inlet,
+        now: &impl Fn() -> u64,
+    ) {
+        let mut now_ns = now();
+        while now_ns < end_ns {
+            self.turn(now_ns, outlet, inlet, now);
+            now_ns = now();
+        }
+    }
+
     /// Frames that are due leave, frames that are there are taken.
     #[inline]
-    fn turn<O: Outlet>(&mut self, outlet: &mut O, inlet: &mut impl Inlet, now: &impl Fn() -> u64) {
-        let now_ns = now();
+    fn turn<O: Outlet>(
+        &mut self,
+        now_ns: u64,
+        outlet: &mut O,
+        inlet: &mut impl Inlet,
+        now: &impl Fn() -> u64,
+    ) {
         let gap_ns = self.stalls.turn(now_ns, self.work_ns);
         if self.counted.holds(now_ns) {
             self.resolution_ns = self.resolution_ns.max(gap_ns);
@@ -211,7 +241,7 @@ impl<T: Tape> Trial<T> {
     /// Waits for the frames still under way: until all are back or none has come for a while. What
     /// was due until the end and has not left yet leaves first.
     fn drain(&mut self, outlet: &mut impl Outlet, inlet: &mut impl Inlet, now: &impl Fn() -> u64) {
-        self.turn(outlet, inlet, now);
+        self.turn(now(), outlet, inlet, now);
         let mut quiet_since_ns = now();
         let sent = self.generator.counters.tx_frames - self.generator.missed_all;
         while self.sink.counters.rx_frames < sent && now() - quiet_since_ns < DRAIN_NS {

@@ -15,7 +15,13 @@ pub trait Outlet {
     /// Frames that can be taken now, at most `want`; after it `slot(0..n)` may be filled.
     fn reserve(&mut self, want: usize) -> usize;
 
-    /// The buffer of reserved slot `i`: at least the longest frame of the load.
+    /// Longest frame a slot takes, bytes without FCS: a load with longer ones is refused.
+    fn frame_len_max(&self) -> u16 {
+        u16::MAX
+    }
+
+    /// The buffer of reserved slot `i`: at least [`Outlet::frame_len_max`] bytes, or as many as the
+    /// longest frame of the load.
     fn slot(&mut self, i: usize) -> &mut [u8];
 
     /// Sends the first `lens.len()` reserved slots with these lengths in bytes, in order; returns

@@ -45,12 +45,20 @@ impl StallWatch {
         }
     }
 
+    /// Adds the stalls of another core that worked at the same task.
+    pub fn merge(&mut self, other: &StallWatch) {
+        self.sum.count += other.sum.count;
+        self.sum.total_ns += other.sum.total_ns;
+        self.sum.longest_ns = self.sum.longest_ns.max(other.sum.longest_ns);
+        self.kept.extend_from_slice(&other.kept);
+    }
+
     /// Number, sum and longest.
     pub fn sum(&self) -> Stalls {
         self.sum
     }
 
-    /// Start and length of each kept stall, in order of time, nanoseconds.
+    /// Start and length of each kept stall, in each core's order of time, nanoseconds.
     pub fn kept(&self) -> &[(u64, u64)] {
         &self.kept
     }
@@ -68,6 +76,19 @@ mod tests {
         }
         assert_eq!(watch.kept(), [(5_010_900, 10_001), (5_020_901, 500_000)]);
         assert_eq!(watch.sum(), Stalls { count: 2, total_ns: 510_001, longest_ns: 500_000 });
+    }
+
+    #[test]
+    fn the_stalls_of_two_cores_add_up() {
+        let mut watches = [StallWatch::new(), StallWatch::new()];
+        for (watch, now_ns) in watches.iter_mut().zip([20_000, 30_000]) {
+            watch.turn(0, 0);
+            watch.turn(now_ns, 0);
+        }
+        let [mut one, other] = watches;
+        one.merge(&other);
+        assert_eq!(one.kept(), [(0, 20_000), (0, 30_000)]);
+        assert_eq!(one.sum(), Stalls { count: 2, total_ns: 50_000, longest_ns: 30_000 });
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::io::BufReader;
 use std::path::Path;
 
 use niclab_packet::size::FCS_LEN;
-use niclab_packet::trace::{Trace, TraceLimits};
+use niclab_packet::trace::{Record, Trace, TraceLimits};
 
 use super::{Sizes, Tape};
 use crate::drive::LoadError;
@@ -27,8 +27,8 @@ pub struct TraceTape {
 const FRAME_LEN_MIN: usize = 60;
 
 impl TraceTape {
-    /// Reads a capture.
-    pub fn open(path: &Path) -> Result<TraceTape, LoadError> {
+    /// Reads a capture. No frame with its stamp may be longer than `size_max` bytes with FCS.
+    pub fn open(path: &Path, size_max: u16) -> Result<TraceTape, LoadError> {
         let bad = |reason: String| LoadError::Trace { path: path.display().to_string(), reason };
         let file = File::open(path).map_err(|error| bad(error.to_string()))?;
         let trace = Trace::load(BufReader::new(file), TraceLimits::default())
@@ -36,10 +36,13 @@ impl TraceTape {
         if trace.is_empty() {
             return Err(bad("it has no frame; give another".to_owned()));
         }
-        let lens = trace.records().map(|record| u16::try_from(stamped_len(record.data)));
-        let with_fcs = |len: u16| len.checked_add(FCS_LEN);
-        let sizes: Option<Vec<u16>> = lens.map(|len| with_fcs(len.ok()?)).collect();
-        let sizes = sizes.ok_or_else(|| bad("a frame is longer than 65 kB".to_owned()))?;
+        let size_of = |(i, record): (usize, Record<'_>)| {
+            let size = stamped_len(record.data) + usize::from(FCS_LEN);
+            let fits = u16::try_from(size).ok().filter(|&size| size <= size_max);
+            let reason = || format!("record {i}: {size} B with stamp and FCS exceed {size_max} B");
+            fits.ok_or_else(|| bad(reason()))
+        };
+        let sizes = trace.records().enumerate().map(size_of).collect::<Result<_, _>>()?;
         Ok(TraceTape { trace, sizes: Sizes::new(sizes), round: 0 })
     }
 }
@@ -49,7 +52,7 @@ impl TraceTape {
 /// # Errors
 /// [`LoadError::Trace`]: unreadable, empty, cut short, a frame too long.
 pub fn trace_frame_len_max(path: &Path) -> Result<u16, LoadError> {
-    let tape = TraceTape::open(path)?;
+    let tape = TraceTape::open(path, u16::MAX)?;
     Ok(tape.sizes.pattern.iter().copied().max().unwrap_or_default())
 }
 
