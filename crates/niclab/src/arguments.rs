@@ -2,16 +2,41 @@
 
 use std::path::PathBuf;
 
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
+use niclab_lab::published::Card;
 
 /// Tells the truth about a network card, and gives you one you can program.
 #[derive(Debug, Parser)]
-#[command(name = "niclab", version, max_term_width = 100)]
+#[command(name = "niclab", version, max_term_width = 100, after_long_help = EXIT_CODES)]
 pub struct Arguments {
     #[command(subcommand)]
     pub command: Command,
 }
+
+/// What `failure` gives, for those who never read it.
+const EXIT_CODES: &str = "\
+Exit codes:
+  0    done
+  1    something else went wrong, such as a full disk behind the output
+  2    the command line cannot be understood
+  3    an experiment, a value or a trace cannot be used
+  4    the result directory cannot be used
+  5    a device is unknown, or none could be opened
+  130  stopped by Ctrl-C or a signal; what was measured is kept";
+
+const RUN_EXAMPLES: &str = "\
+Examples:
+  niclab run
+      the default experiments on every default device this machine has, in minutes
+  niclab run occupancy --device soft --set rules=0,1k,64k --repeats 3 -o first
+      one device, three places, into the directory `first`
+  niclab run --resume first
+      what is missing there after Ctrl-C or a crash
+
+Ctrl-C ends the run after the trial that is under way and writes the report of what was measured;
+a second Ctrl-C ends it at once. Either way nothing that was finished is lost.";
 
 /// The commands.
 #[derive(Debug, Subcommand)]
@@ -21,24 +46,28 @@ pub enum Command {
         /// Which shell
         shell: Shell,
     },
-    /// Look for what would disturb a measurement on this machine
+    /// Say which devices can be measured here, and what on this machine would disturb it
     Doctor,
     /// Write the samples of a run in another format
     Export(ExportArguments),
     /// List the experiments, their axes and the devices
-    List,
-    /// Print the manual page
+    List {
+        /// Print the TOML of this experiment instead, to copy and change
+        experiment: Option<String>,
+    },
+    /// Print the manual page, for `niclab man | man -l -`
     Man,
     /// Write report.html of a run anew, from its samples
     Report {
-        /// Result directory
+        /// Result directory, as `niclab run` printed it
         directory: PathBuf,
     },
-    /// Measure: all default experiments on three devices, or those that are named
+    /// Measure devices, and write a result directory with a report
+    #[command(after_long_help = RUN_EXAMPLES)]
     Run(RunArguments),
     /// Print the findings and figures of a run as tables
     Show {
-        /// Result directory
+        /// Result directory, as `niclab run` printed it
         directory: PathBuf,
     },
 }
@@ -46,7 +75,7 @@ pub enum Command {
 /// What `niclab export` takes.
 #[derive(Args, Debug)]
 pub struct ExportArguments {
-    /// Result directory
+    /// Result directory, as `niclab run` printed it
     pub directory: PathBuf,
     /// Comma-separated values, one line a sample, to standard output
     #[arg(long, required = true)]
@@ -61,7 +90,7 @@ pub struct RunArguments {
     pub experiments: Vec<String>,
 
     /// Device: soft, linux:veth, linux:IFACE,IFACE or dpdk:EAL-ARGUMENTS; may be given again
-    /// [default: soft, linux:veth and dpdk:--vdev=net_ring0]
+    /// [default: soft, linux:veth and dpdk:--vdev=net_ring0, as far as they are here]
     #[arg(long, value_name = "DEVICE")]
     pub device: Vec<String>,
 
@@ -69,7 +98,7 @@ pub struct RunArguments {
     #[arg(short, long, value_name = "DIR")]
     pub output: Option<PathBuf>,
 
-    /// The full grid; prints how long it will take
+    /// The full grid, as --grid full; prints how long it will take
     #[arg(long, conflicts_with = "grid")]
     pub full: bool,
 
@@ -77,11 +106,14 @@ pub struct RunArguments {
     #[arg(long, value_enum)]
     pub grid: Option<Grid>,
 
-    /// Values of an axis in place of the experiment's: 1,4,16 or [1*16] or [0-100#10]
+    /// Values of an axis in place of the experiment's; may be given again
+    ///
+    /// Values stand between commas: 0,1k,4M. Ranges stand in brackets: [1-4] is 1,2,3,4;
+    /// [0-100#50] is 0,50,100; [1*8] is 1,2,4,8. `niclab list` shows the axes.
     #[arg(long, value_name = "NAME=VALUES")]
     pub set: Vec<String>,
 
-    /// How often each trial is repeated
+    /// How often each trial is repeated [default: as the experiment says]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub repeats: Option<u32>,
 
@@ -89,9 +121,10 @@ pub struct RunArguments {
     #[arg(long, value_name = "N")]
     pub seed: Option<u64>,
 
-    /// Go on with a run that was cut short
+    /// Go on with a run that was cut short: measure what is missing in its result directory
     #[arg(long, value_name = "DIR", conflicts_with_all = [
-        "experiments", "device", "output", "full", "grid", "set", "repeats", "seed", "trace", "card",
+        "experiments", "device", "output", "full", "grid", "set", "repeats", "seed", "trace",
+        "card",
     ])]
     pub resume: Option<PathBuf>,
 
@@ -99,9 +132,14 @@ pub struct RunArguments {
     #[arg(long, value_name = "FILE")]
     pub trace: Option<PathBuf>,
 
-    /// Whose published figures are drawn beside the measured ones: cx4, cx5, cx6 or bf1
-    #[arg(long, value_name = "CARD", default_value = "cx5")]
-    pub card: String,
+    /// Whose published figures are drawn beside the measured ones
+    #[arg(long, value_name = "CARD", default_value = "cx5", value_parser = cards())]
+    pub card: Card,
+}
+
+/// The names of published cards; `Card` has the last word.
+fn cards() -> impl TypedValueParser<Value = Card> {
+    PossibleValuesParser::new(["bf1", "cx4", "cx5", "cx6"]).try_map(|name| name.parse::<Card>())
 }
 
 /// The grids of an experiment.
@@ -114,3 +152,7 @@ pub enum Grid {
     /// The published places, as long as it takes; resumable
     Published,
 }
+
+#[cfg(test)]
+#[path = "arguments_tests.rs"]
+mod tests;

@@ -1,42 +1,54 @@
 //! Opening devices by name.
 
-use niclab_device::{About, Testbed};
+use niclab_device::{About, DeviceError, Testbed};
 use niclab_lab::run::RunDevice;
 
 use crate::failure::Failure;
+use crate::progress::say;
 
 /// What a run without `--device` measures: our NIC and two devices that are not ours.
 pub const DEFAULT: [&str; 3] = ["soft", "linux:veth", "dpdk:--vdev=net_ring0"];
+
+/// Refuses a list that names a device twice: their samples could not be told apart.
+pub fn check(names: &[String]) -> Result<(), Failure> {
+    let twice = |at: &usize| names[..*at].contains(&names[*at]);
+    match (0..names.len()).find(twice) {
+        Some(at) => Err(Failure::Twice { name: names[at].clone() }),
+        None => Ok(()),
+    }
+}
 
 /// A device of the run: what is known of it, and its testbed where it could be opened.
 pub type Opened = (RunDevice, Option<Box<dyn Testbed>>);
 
 /// Opens each device; one that cannot be opened is left out with a word on the screen, as long as
-/// another can.
+/// another can. A name that is no device's is a slip of the keyboard: nothing is opened then.
 pub fn open(names: &[String]) -> Result<Vec<Opened>, Failure> {
-    let opened: Vec<Opened> = names.iter().map(|name| open_one(name)).collect();
+    let opened = names.iter().map(|name| open_one(name));
+    let opened: Vec<Opened> = opened.collect::<Result<_, _>>()?;
     if opened.iter().all(|(_, bed)| bed.is_none()) {
         let reasons = opened.into_iter().filter_map(|(device, _)| device.absent).collect();
         return Err(Failure::NoDevice { reasons });
     }
     for (device, _) in &opened {
         if let Some(reason) = &device.absent {
-            eprintln!("left out: {}: {reason}", device.name);
+            say(&format!("left out: {}: {reason}", device.name));
         }
     }
     Ok(opened)
 }
 
-fn open_one(name: &str) -> Opened {
+fn open_one(name: &str) -> Result<Opened, Failure> {
     let name = name.to_owned();
     match niclab_device::open(&name) {
         Ok(bed) => {
             let about = bed.about().clone();
-            (RunDevice { name, absent: None, about }, Some(bed))
+            Ok((RunDevice { name, absent: None, about }, Some(bed)))
         }
+        Err(error @ DeviceError::BadName { .. }) => Err(Failure::UnknownDevice(error)),
         Err(error) => {
             let about = About { name: name.clone(), ..About::default() };
-            (RunDevice { name, absent: Some(error.to_string()), about }, None)
+            Ok((RunDevice { name, absent: Some(error.to_string()), about }, None))
         }
     }
 }

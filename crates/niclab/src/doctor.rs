@@ -27,7 +27,8 @@ pub fn run() -> Result<(), Failure> {
         let longest_us = stalls.longest_ns / 1_000;
         writeln!(
             out,
-            "core {core}: {} gaps over 10 us in {} ms, {share:.2} % of the time, longest {longest_us} us",
+            "core {core}: {} gaps over 10 us in {} ms, {share:.2} % of the time, the longest \
+             {longest_us} us",
             stalls.count,
             WATCH.as_millis()
         )?;

@@ -18,7 +18,8 @@ fn text(path: &str) -> Option<String> {
 /// The value of a line `name : value` of a file of such lines.
 fn line(path: &str, name: &str) -> Option<String> {
     let text = fs::read_to_string(path).ok()?;
-    let of = |line: &str| line.split_once(':').map(|(n, v)| (n.trim().to_owned(), v.trim().to_owned()));
+    let of =
+        |line: &str| line.split_once(':').map(|(n, v)| (n.trim().to_owned(), v.trim().to_owned()));
     text.lines().filter_map(of).find(|(n, _)| n == name).map(|(_, value)| value)
 }
 

@@ -1,16 +1,51 @@
 //! `niclab export`: samples in other formats.
 
-use std::io::{BufWriter, Write, stdout};
+use std::io::{self, BufWriter, Write, stdout};
 
-use niclab_result::write_csv;
+use niclab_result::{ResultError, write_csv};
 
 use crate::arguments::ExportArguments;
 use crate::failure::Failure;
 
 /// Writes one line a sample to standard output.
 pub fn run(arguments: &ExportArguments) -> Result<(), Failure> {
-    let mut out = BufWriter::new(stdout().lock());
-    write_csv(&arguments.directory, &mut out)?;
-    out.flush()?;
-    Ok(())
+    let path = &arguments.directory;
+    if !path.exists() {
+        return Err(Failure::Result(ResultError::Absent { path: path.clone() }));
+    }
+    let mut out = Watched { inner: BufWriter::new(stdout().lock()), failed: None };
+    let written = write_csv(path, &mut out);
+    match out.failed {
+        // Not the directory's fault: it is the output that ended.
+        Some(error) => Err(Failure::Output(error)),
+        None => Ok(written?),
+    }
+}
+
+/// An output that keeps the reason why it failed.
+struct Watched<W> {
+    inner: W,
+    failed: Option<io::Error>,
+}
+
+impl<W> Watched<W> {
+    fn keep<T>(&mut self, done: io::Result<T>) -> io::Result<T> {
+        done.map_err(|error| {
+            let kind = error.kind();
+            self.failed = Some(error);
+            kind.into()
+        })
+    }
+}
+
+impl<W: Write> Write for Watched<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let done = self.inner.write(bytes);
+        self.keep(done)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        let done = self.inner.flush();
+        self.keep(done)
+    }
 }

@@ -7,19 +7,33 @@
 //! | 2 | the command line cannot be understood |
 //! | 3 | an experiment, a value or a trace cannot be used |
 //! | 4 | the result directory cannot be used |
-//! | 5 | no device could be opened |
+//! | 5 | a device is unknown, or none could be opened |
 //! | 130 | stopped by Ctrl-C or a signal; what was measured is kept |
 
+use std::io::ErrorKind;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+use niclab_device::DeviceError;
 use niclab_lab::spec::SpecError;
 use niclab_report::ReportError;
 use niclab_result::ResultError;
 
+/// Exit code of a run that was stopped: 128 and SIGINT, as shells count.
+pub const STOPPED: i32 = 130;
+
 /// Why a command ended without success.
 #[derive(Debug, thiserror::Error)]
 pub enum Failure {
+    /// A device or an experiment is named twice.
+    #[error("{name} is named twice: name each device and each experiment once")]
+    Twice {
+        /// The device or experiment.
+        name: String,
+    },
+    /// A name that is no device's.
+    #[error("{0}")]
+    UnknownDevice(DeviceError),
     /// A trace that cannot be read.
     #[error("trace {}: {reason}", path.display())]
     Trace {
@@ -34,8 +48,8 @@ pub enum Failure {
         /// What each of them said.
         reasons: Vec<String>,
     },
-    /// The terminal or the pipe is gone, or a file beside the result directory cannot be written.
-    #[error("{0}")]
+    /// The terminal or the pipe is gone, or what is behind it is full.
+    #[error("output: {0}")]
     Output(#[from] std::io::Error),
     /// The report cannot be drawn.
     #[error("report: {0}")]
@@ -55,14 +69,19 @@ pub enum Failure {
 }
 
 impl Failure {
+    /// `true` where whoever read the output has enough of it, such as `head`: no failure at all.
+    pub fn is_closed_pipe(&self) -> bool {
+        matches!(self, Failure::Output(error) if error.kind() == ErrorKind::BrokenPipe)
+    }
+
     /// The exit code of the process.
     pub fn exit_code(&self) -> ExitCode {
         ExitCode::from(match self {
             Failure::Output(_) | Failure::Report(_) => 1,
-            Failure::Trace { .. } | Failure::Spec(_) => 3,
+            Failure::Spec(_) | Failure::Trace { .. } | Failure::Twice { .. } => 3,
             Failure::Result(_) => 4,
-            Failure::NoDevice { .. } => 5,
-            Failure::Stopped { .. } => 130,
+            Failure::NoDevice { .. } | Failure::UnknownDevice(_) => 5,
+            Failure::Stopped { .. } => STOPPED as u8,
         })
     }
 }

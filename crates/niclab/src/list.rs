@@ -3,6 +3,7 @@
 use std::io::{Write, stdout};
 
 use niclab_lab::experiment;
+use niclab_lab::spec::SpecError;
 
 use crate::devices;
 use crate::failure::Failure;
@@ -16,13 +17,30 @@ pub fn run() -> Result<(), Failure> {
         let default = if default { " (default)" } else { "" };
         writeln!(out, "  {}{default}: {}", listing.name, listing.question)?;
         for (axis, meaning) in &listing.axes {
-            writeln!(out, "    --set {axis}=...  {meaning}")?;
+            writeln!(out, "    --set {:<18}{meaning}", format!("{axis}=..."))?;
         }
     }
-    writeln!(out, "\nDevices (--device NAME); without the option: {}", devices::DEFAULT.join(", "))?;
+    writeln!(
+        out,
+        "\nDevices (--device NAME); without the option: {}",
+        devices::DEFAULT.join(", ")
+    )?;
     for (name, meaning) in DEVICES {
         writeln!(out, "  {name}  {meaning}")?;
     }
+    writeln!(out, "\nniclab doctor says which of the default devices can be opened here;")?;
+    writeln!(out, "niclab list NAME prints an experiment's TOML, to copy, change and run.")?;
+    Ok(())
+}
+
+/// Prints the TOML of a built-in experiment.
+pub fn toml(name: &str) -> Result<(), Failure> {
+    let Some(text) = experiment::text(name) else {
+        let known: Vec<String> = experiment::list()?.into_iter().map(|l| l.name).collect();
+        let (name, known) = (name.to_owned(), known.join(", "));
+        return Err(Failure::Spec(SpecError::Unknown { name, known }));
+    };
+    stdout().lock().write_all(text.as_bytes())?;
     Ok(())
 }
 

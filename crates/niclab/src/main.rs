@@ -14,6 +14,7 @@ mod progress;
 mod report;
 mod run;
 mod show;
+mod tables;
 mod texts;
 
 use std::process::ExitCode;
@@ -26,8 +27,9 @@ use failure::Failure;
 fn main() -> ExitCode {
     match command(Arguments::parse().command) {
         Ok(()) => ExitCode::SUCCESS,
+        Err(failure) if failure.is_closed_pipe() => ExitCode::SUCCESS,
         Err(failure) => {
-            eprintln!("niclab: {failure}");
+            progress::say(format!("niclab: {failure}").trim_end());
             failure.exit_code()
         }
     }
@@ -38,7 +40,8 @@ fn command(command: Command) -> Result<(), Failure> {
         Command::Completions { shell } => texts::completions(shell),
         Command::Doctor => doctor::run(),
         Command::Export(arguments) => export::run(&arguments),
-        Command::List => list::run(),
+        Command::List { experiment: None } => list::run(),
+        Command::List { experiment: Some(name) } => list::toml(&name),
         Command::Man => texts::man(),
         Command::Report { directory } => report::run(&directory),
         Command::Run(arguments) => run::run(&arguments),

@@ -1,6 +1,6 @@
 //! What a run shows while it is under way.
 
-use std::io::{IsTerminal, stderr};
+use std::io::{IsTerminal, Write, stderr};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -10,6 +10,11 @@ use indicatif::{ProgressBar, ProgressStyle};
 use niclab_lab::run::Run;
 use niclab_lab::runner::{Event, Host};
 use niclab_result::{Outcome, Sample};
+
+/// Says a line on standard error. A reader that went away must not end a measurement.
+pub fn say(line: &str) {
+    let _ = writeln!(stderr(), "{line}");
+}
 
 /// Steps of the bar: a thousandth each.
 const STEPS: u64 = 1_000;
@@ -24,8 +29,8 @@ pub struct Screen {
 }
 
 impl Screen {
-    /// Says what will be done and how long it will take.
-    pub fn new(run: &Run, directory: &Path, stop: Arc<AtomicBool>) -> Screen {
+    /// Says what will be done and how long it will take; `done` samples are there already.
+    pub fn new(run: &Run, directory: &Path, done: usize, stop: Arc<AtomicBool>) -> Screen {
         let devices: Vec<&str> = run
             .devices
             .iter()
@@ -34,11 +39,15 @@ impl Screen {
             .collect();
         let names: Vec<&str> = run.experiments.iter().map(|e| e.name.as_str()).collect();
         let estimate = duration(run.estimate_s());
-        eprintln!("{} on {}: about {estimate}", names.join(", "), devices.join(", "));
-        eprintln!("results: {}", directory.display());
+        let estimate = match done {
+            0 => format!("about {estimate}"),
+            _ => format!("about {estimate} in all, {done} samples are there"),
+        };
+        say(&format!("{} on {}: {estimate}", names.join(", "), devices.join(", ")));
+        say(&format!("results: {}", directory.display()));
         let terminal = stderr().is_terminal();
         let bar = if terminal { ProgressBar::new(STEPS) } else { ProgressBar::hidden() };
-        if let Ok(style) = ProgressStyle::with_template("{bar:30} {percent:>3} %  {msg}") {
+        if let Ok(style) = ProgressStyle::with_template("{bar:30} {percent:>3} %  {wide_msg}") {
             bar.set_style(style);
         }
         Screen { bar, stop, announced: 0, terminal }
@@ -56,7 +65,7 @@ impl Screen {
         let tenths = (done_ratio * 10.0) as u64;
         if !self.terminal && tenths > self.announced {
             self.announced = tenths;
-            eprintln!("{:>3} %  {left} left", tenths * 10);
+            say(&format!("{:>3} %  {left} left", tenths * 10));
         }
     }
 }
@@ -64,6 +73,9 @@ impl Screen {
 /// A sample in a few words.
 fn what(sample: &Sample) -> String {
     match (&sample.outcome, sample.metrics.get("throughput_pps")) {
+        (Outcome::Measured, Some(rate)) if rate.value < 1e6 => {
+            format!("{} {:.0} kpps", sample.trial, rate.value / 1e3)
+        }
         (Outcome::Measured, Some(rate)) => format!("{} {:.2} Mpps", sample.trial, rate.value / 1e6),
         (Outcome::NotSupported { capability }, _) => format!("not supported: {capability}"),
         _ => sample.trial.clone(),
@@ -75,6 +87,7 @@ fn duration(seconds: f64) -> String {
     let seconds = seconds.max(0.0).round() as u64;
     match (seconds / 60, seconds % 60) {
         (0, s) => format!("{s} s"),
+        (m, _) if m >= 60 => format!("{} h {} min", m / 60, m % 60),
         (m, s) => format!("{m} min {s} s"),
     }
 }
@@ -96,7 +109,7 @@ impl Host for Screen {
                 self.stored(sample, done_ratio, remaining_s);
             }
             Event::Dropped { device, reason } => {
-                self.bar.suspend(|| eprintln!("left out: {device}: {reason}"));
+                self.bar.suspend(|| say(&format!("left out: {device}: {reason}")));
             }
         }
     }
@@ -111,6 +124,7 @@ mod tests {
         assert_eq!(duration(0.4), "0 s");
         assert_eq!(duration(59.6), "1 min 0 s");
         assert_eq!(duration(200.0), "3 min 20 s");
+        assert_eq!(duration(5_400.0), "1 h 30 min");
         assert_eq!(duration(-1.0), "0 s");
     }
 }

@@ -9,6 +9,7 @@ use niclab_report::Options;
 use niclab_result::{Directory, REPORT, Stored, Summary};
 
 use crate::failure::Failure;
+use crate::tables;
 
 /// Writes the report of a finished or unfinished run anew.
 pub fn run(directory: &Path) -> Result<(), Failure> {
@@ -42,11 +43,15 @@ fn title(summary: &Summary) -> String {
     format!("niclab: {}", names.join(", "))
 }
 
-/// Prints what was found and where the report is.
+/// Prints what was found, what is wrong with the data, and where the report is.
 pub fn announce(summary: &Summary, directory: &Path) -> Result<(), Failure> {
     let mut out = stdout().lock();
+    let width = tables::width();
+    for warning in &summary.warnings {
+        writeln!(out, "{}", tables::wrapped(&format!("warning: {warning}"), width))?;
+    }
     for finding in &summary.findings {
-        writeln!(out, "- {}", finding.sentence)?;
+        writeln!(out, "{}", tables::wrapped(&format!("- {}", finding.sentence), width))?;
     }
     let report: PathBuf = directory.join(REPORT);
     let report = report.canonicalize().unwrap_or(report);

@@ -1,21 +1,25 @@
 //! `niclab run`: open the devices, resolve what was typed, measure, report.
 
+use std::fs::File;
+use std::io::{BufReader, Error};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use niclab_device::Testbed;
+use niclab_device::{About, Testbed};
 use niclab_lab::experiment;
 use niclab_lab::run::{Run, RunDevice, resolve};
 use niclab_lab::runner::{Bed, Ended, execute};
 use niclab_lab::spec::{Assignment, GridName, Overrides, Spec, Trace};
 use niclab_packet::size::FCS_LEN;
-use niclab_packet::trace::{self, TraceLimits};
-use niclab_result::{Directory, Sample};
+use niclab_packet::trace::{self, Incomplete, TraceErrorKind, TraceLimits};
+use niclab_result::{Directory, ResultError, Sample};
+use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::flag;
 
 use crate::arguments::{Grid, RunArguments};
-use crate::failure::Failure;
-use crate::progress::Screen;
+use crate::failure::{Failure, STOPPED};
+use crate::progress::{Screen, say};
 use crate::{devices, environment, report};
 
 /// Name and version of the program, as results carry it.
@@ -23,15 +27,12 @@ pub const PROGRAM: &str = concat!("niclab ", env!("CARGO_PKG_VERSION"));
 
 /// Runs what was asked for, or goes on with a run that was cut short.
 pub fn run(arguments: &RunArguments) -> Result<(), Failure> {
-    let stop = Arc::new(AtomicBool::new(false));
-    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
-        signal_hook::flag::register(signal, Arc::clone(&stop))?;
-    }
+    let stop = stop_flag()?;
     let (run, mut beds, mut directory, done) = match &arguments.resume {
         Some(path) => resumed(path)?,
         None => started(arguments)?,
     };
-    let mut screen = Screen::new(&run, directory.path(), stop);
+    let mut screen = Screen::new(&run, directory.path(), done.len(), stop);
     let mut borrowed: Vec<Bed<'_>> = beds.iter_mut().map(|bed| bed_of(bed)).collect();
     let ended = execute(&run, &mut borrowed, &done, &mut directory, &mut screen);
     screen.finish();
@@ -42,10 +43,30 @@ pub fn run(arguments: &RunArguments) -> Result<(), Failure> {
     drop(directory);
     let ended = ended?;
     let written = report::write(&path)?;
-    if ended == Ended::Stopped {
-        return Err(Failure::Stopped { directory: path });
+    report::announce(&written, &path)?;
+    match ended {
+        Ended::Complete => {}
+        Ended::OutOfTime => say(&format!(
+            "the time for this experiment is used up: the last repeats are missing; go on with: \
+             niclab run --resume {}",
+            path.display()
+        )),
+        Ended::Stopped => return Err(Failure::Stopped { directory: path }),
     }
-    report::announce(&written, &path)
+    Ok(())
+}
+
+/// A flag that Ctrl-C and SIGTERM raise; a second one ends the process at once.
+///
+/// SIGHUP is left alone: under nohup it is ignored, and the samples are safe in any case.
+fn stop_flag() -> Result<Arc<AtomicBool>, Failure> {
+    let stop = Arc::new(AtomicBool::new(false));
+    for signal in [SIGINT, SIGTERM] {
+        // In this order: the first signal finds the flag down and raises it.
+        flag::register_conditional_shutdown(signal, STOPPED, Arc::clone(&stop))?;
+        flag::register(signal, Arc::clone(&stop))?;
+    }
+    Ok(stop)
 }
 
 fn bed_of(bed: &mut Option<Box<dyn Testbed>>) -> Bed<'_> {
@@ -62,22 +83,37 @@ type Prepared = (Run, Vec<Option<Box<dyn Testbed>>>, Directory, Vec<Sample>);
 fn started(arguments: &RunArguments) -> Result<Prepared, Failure> {
     // Everything that can be refused without touching the machine comes first.
     let specs = specs(&arguments.experiments)?;
+    let path = output(arguments);
+    if path.exists() {
+        return Err(Failure::Result(ResultError::Exists { path }));
+    }
     let overrides = overrides(arguments)?;
     let names = match arguments.device.is_empty() {
         true => devices::DEFAULT.map(str::to_owned).to_vec(),
         false => arguments.device.clone(),
     };
+    devices::check(&names)?;
+    resolve(PROGRAM, &specs, &overrides, names.iter().map(|name| unopened(name)).collect())?;
     let (described, beds): (Vec<RunDevice>, Vec<_>) = devices::open(&names)?.into_iter().unzip();
     let run = resolve(PROGRAM, &specs, &overrides, described)?;
-    let directory = Directory::create(&output(arguments)?)?;
+    let directory = Directory::create(&path)?;
     directory.write_run(&run.to_toml()?)?;
     directory.write_environment(&environment::read())?;
     Ok((run, beds, directory, Vec::new()))
 }
 
+/// A device before it is opened: enough to see whether the rest of the run makes sense.
+fn unopened(name: &str) -> RunDevice {
+    RunDevice { name: name.to_owned(), absent: None, about: About::default() }
+}
+
 fn resumed(path: &Path) -> Result<Prepared, Failure> {
     let (directory, stored) = Directory::resume(path)?;
     let run = Run::from_toml(&stored.run_toml()?)?;
+    let traces = run.experiments.iter().flat_map(|experiment| &experiment.loads);
+    if let Some(path) = traces.filter_map(|load| load.trace.as_deref()).next() {
+        trace(path)?;
+    }
     let names: Vec<String> = run.devices.iter().map(|device| device.name.clone()).collect();
     let (_, beds): (Vec<RunDevice>, Vec<_>) = devices::open(&names)?.into_iter().unzip();
     Ok((run, beds, directory, stored.samples))
@@ -86,7 +122,13 @@ fn resumed(path: &Path) -> Result<Prepared, Failure> {
 fn specs(names: &[String]) -> Result<Vec<Spec>, Failure> {
     let default = || experiment::DEFAULT.map(str::to_owned).to_vec();
     let names = if names.is_empty() { default() } else { names.to_vec() };
-    Ok(names.iter().map(|name| experiment::spec(name)).collect::<Result<_, _>>()?)
+    let specs: Vec<Spec> =
+        names.iter().map(|name| experiment::spec(name)).collect::<Result<_, _>>()?;
+    let twice = |at: &usize| specs[..*at].iter().any(|spec| spec.name == specs[*at].name);
+    match (0..specs.len()).find(twice) {
+        Some(at) => Err(Failure::Twice { name: specs[at].name.clone() }),
+        None => Ok(specs),
+    }
 }
 
 fn overrides(arguments: &RunArguments) -> Result<Overrides, Failure> {
@@ -102,36 +144,45 @@ fn overrides(arguments: &RunArguments) -> Result<Overrides, Failure> {
         seed: arguments.seed,
         grid,
         trace: arguments.trace.as_deref().map(trace).transpose()?,
-        card: arguments.card.parse().map_err(card)?,
+        card: arguments.card,
     })
-}
-
-fn card(error: niclab_lab::published::UnknownCard) -> niclab_lab::spec::SpecError {
-    niclab_lab::spec::SpecError::OutOfRange {
-        axis: "--card",
-        value: String::new(),
-        remedy: error.to_string(),
-    }
 }
 
 /// Looks a capture through before anything is measured with it.
 fn trace(path: &Path) -> Result<Trace, Failure> {
     let bad = |reason: String| Failure::Trace { path: path.to_path_buf(), reason };
-    let file = std::fs::File::open(path).map_err(|error| bad(error.to_string()))?;
-    let trace = trace::Trace::load(std::io::BufReader::new(file), TraceLimits::default())
-        .map_err(|incomplete| bad(incomplete.to_string()))?;
+    let unreadable = |error: Error| bad(format!("{error}; give a pcap or pcapng file"));
+    let file = File::open(path).map_err(unreadable)?;
+    if file.metadata().map_err(unreadable)?.len() == 0 {
+        return Err(bad("the file is empty; give a pcap or pcapng file".to_owned()));
+    }
+    let trace = trace::Trace::load(BufReader::new(file), TraceLimits::default())
+        .map_err(|incomplete| bad(incomplete_text(&incomplete)))?;
     let longest = trace.records().map(|record| record.data.len()).max();
     let longest = longest.ok_or_else(|| bad("it has no frame; give another".to_owned()))?;
-    let frame_len_max = u16::try_from(longest + usize::from(FCS_LEN))
-        .map_err(|_| bad(format!("a frame of {longest} B; the longest that can be sent is 65 kB")))?;
-    Ok(Trace { path: path.to_path_buf(), frame_len_max })
+    let frame_len_max = u16::try_from(longest + usize::from(FCS_LEN)).map_err(|_| {
+        bad(format!("a frame of {longest} B; the longest that can be sent is 65 kB"))
+    })?;
+    // As `run --resume` from another directory will look for it.
+    let path = path.canonicalize().map_err(unreadable)?;
+    Ok(Trace { path, frame_len_max })
+}
+
+/// Why a capture cannot be used. A damaged one is refused, not sent in part.
+fn incomplete_text(incomplete: &Incomplete) -> String {
+    match &incomplete.error.kind {
+        kind @ (TraceErrorKind::Format { .. } | TraceErrorKind::Io(_)) => {
+            format!("{kind}; give a pcap or pcapng file")
+        }
+        TraceErrorKind::Truncated { .. } => {
+            format!("{incomplete}; repair the file, for instance with `editcap`, or give another")
+        }
+        _ => incomplete.to_string(),
+    }
 }
 
 /// Where the results go: as asked for, or a new directory named after the time.
-fn output(arguments: &RunArguments) -> Result<PathBuf, Failure> {
-    if let Some(path) = &arguments.output {
-        return Ok(path.clone());
-    }
-    let now = jiff::Zoned::now().strftime("%Y-%m-%d-%H%M%S").to_string();
-    Ok(Path::new("results").join(now))
+fn output(arguments: &RunArguments) -> PathBuf {
+    let now = || jiff::Zoned::now().strftime("%Y-%m-%d-%H%M%S").to_string();
+    arguments.output.clone().unwrap_or_else(|| Path::new("results").join(now()))
 }

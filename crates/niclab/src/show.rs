@@ -3,50 +3,68 @@
 use std::io::{Write, stdout};
 use std::path::Path;
 
-use comfy_table::{ContentArrangement, Table, presets};
 use niclab_result::{Figure, Mean, Stored, Summary};
 
 use crate::failure::Failure;
 use crate::report;
+use crate::tables::{self, Grid, wrapped};
 
 /// Prints findings, figures as tables, and tables.
 pub fn run(directory: &Path) -> Result<(), Failure> {
     let (summary, _) = report::summary(&Stored::open(directory)?)?;
     let mut out = stdout().lock();
-    head(&summary, &mut out)?;
+    let width = tables::width();
+    head(&summary, width, &mut out)?;
     for experiment in &summary.experiments {
-        writeln!(out, "\n{}: {}", experiment.name, experiment.question)?;
+        let question = format!("{}: {}", experiment.name, experiment.question);
+        writeln!(out, "\n{}", wrapped(&question, width))?;
         for figure in &experiment.figures {
-            writeln!(out, "\n{}\n{}", figure.title, of_figure(figure))?;
+            writeln!(out, "\n{}", figure.title)?;
+            of_figure(figure).print(width, &mut out)?;
             for knee in &figure.knees {
-                let (x, width) = (number(knee.x), number(knee.width));
-                writeln!(out, "knee on {}: {} at {x} ± {width}", knee.device, knee.label)?;
+                let x = number(knee.x);
+                let or = if knee.width > 0.0 {
+                    format!(" ± {}", number(knee.width))
+                } else {
+                    "".into()
+                };
+                writeln!(out, "knee on {}: {} at {x}{or}", knee.device, knee.label)?;
             }
         }
         for table in &experiment.tables {
-            let rows = table.rows.iter().cloned();
-            writeln!(out, "\n{}\n{}", table.title, plain(table.columns.clone(), rows))?;
+            writeln!(out, "\n{}", table.title)?;
+            let (columns, rows) = (table.columns.clone(), table.rows.clone());
+            Grid { columns, rows }.folded(width, &mut out)?.print(width, &mut out)?;
         }
     }
     Ok(())
 }
 
-fn head(summary: &Summary, out: &mut impl Write) -> Result<(), Failure> {
+fn head(summary: &Summary, width: usize, out: &mut impl Write) -> Result<(), Failure> {
     writeln!(out, "{}, started {}, {:.0} s", summary.program, summary.started, summary.duration_s)?;
     if summary.partial {
         writeln!(out, "This run was cut short: what was finished is shown.")?;
     }
     for warning in &summary.warnings {
-        writeln!(out, "warning: {warning}")?;
+        writeln!(out, "{}", wrapped(&format!("warning: {warning}"), width))?;
+    }
+    for device in summary.devices.iter().filter(|device| !device.not_supported.is_empty()) {
+        writeln!(out, "{}: not supported: {}", device.device, device.not_supported.join(", "))?;
     }
     for finding in &summary.findings {
-        writeln!(out, "- {} {}", finding.sentence, finding.implication)?;
+        let text = format!("- {} {}", finding.sentence, finding.implication);
+        writeln!(out, "{}", wrapped(&text, width))?;
+    }
+    let figures = summary.experiments.iter().flat_map(|experiment| &experiment.figures);
+    let mut points = figures.flat_map(|f| &f.series).flat_map(|series| &series.points);
+    if points.any(|point| !point.marks.is_empty()) {
+        writeln!(out, "! after a value: a point with a warning; the tables say which.")?;
     }
     Ok(())
 }
 
 /// One row a point, one column a series.
-fn of_figure(figure: &Figure) -> Table {
+fn of_figure(figure: &Figure) -> Grid {
     let unit = |unit: &str| if unit.is_empty() { String::new() } else { format!(" ({unit})") };
     let mut columns = vec![format!("{}{}", figure.x.label, unit(&figure.x.unit))];
     let y_unit = unit(&figure.y.unit);
@@ -64,7 +82,8 @@ fn of_figure(figure: &Figure) -> Table {
         let head = if place.x_word.is_empty() { number(place.x) } else { place.x_word.clone() };
         std::iter::once(head).chain(cells).collect()
     });
-    plain(columns, rows)
+    let rows = rows.collect();
+    Grid { columns, rows }
 }
 
 fn same_place(a: &Mean, b: &Mean) -> bool {
@@ -74,7 +93,7 @@ fn same_place(a: &Mean, b: &Mean) -> bool {
 /// A value with the ends of its interval and a sign where it is marked.
 fn value(point: &Mean) -> String {
     let interval = match (point.low, point.high) {
-        (Some(low), Some(high)) => format!(" [{}, {}]", number(low), number(high)),
+        (Some(low), Some(high)) if low < high => format!(" [{}, {}]", number(low), number(high)),
         _ => String::new(),
     };
     let mark = if point.marks.is_empty() { "" } else { " !" };
@@ -99,15 +118,6 @@ fn number(value: f64) -> String {
         v if v >= 0.01 => format!("{value:.2}"),
         _ => format!("{value:.2e}"),
     }
-}
-
-fn plain(columns: Vec<String>, rows: impl Iterator<Item = Vec<String>>) -> Table {
-    let mut table = Table::new();
-    table.load_style(presets::UTF8_HORIZONTAL_ONLY);
-    table.set_content_arrangement(ContentArrangement::Dynamic);
-    table.set_header(columns);
-    table.add_rows(rows);
-    table
 }
 
 #[cfg(test)]

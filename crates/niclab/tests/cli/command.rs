@@ -1,0 +1,185 @@
+//! Starting the command and waiting for it, never for ever.
+
+use std::fs::{self, File};
+use std::io::{Read, Seek};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+use tempfile::TempDir;
+
+/// Far more than any of these commands takes, on any machine.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// A run of about a second: the soft device, with no rule and with a few.
+pub const QUICK: [&str; 11] = [
+    "run",
+    "--device",
+    "soft",
+    "--set",
+    "rules=0,16",
+    "--set",
+    "duration_ms=5",
+    "--set",
+    "warmup_ms=1",
+    "--repeats",
+    "1",
+];
+
+/// How a command ended and what it said.
+#[derive(Debug)]
+pub struct Ended {
+    /// `None` where a signal killed it.
+    pub code: Option<i32>,
+    pub out: String,
+    pub err: String,
+}
+
+impl Ended {
+    /// The exit code is `code`, and standard error has all the phrases.
+    #[track_caller]
+    pub fn with(&self, code: i32, phrases: &[&str]) {
+        assert_eq!(self.code, Some(code), "{self:?}");
+        for phrase in phrases {
+            assert!(self.err.contains(phrase), "`{phrase}` is missing in: {self:?}");
+        }
+        assert!(!self.err.contains("panicked"), "{self:?}");
+    }
+}
+
+/// A command under way.
+pub struct Running {
+    child: Child,
+    out: File,
+    err: File,
+}
+
+/// `niclab` with these arguments, not started yet; where it writes is for the caller to say.
+pub fn niclab<S: AsRef<std::ffi::OsStr>>(arguments: &[S]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_niclab"));
+    command.args(arguments).env_remove("COLUMNS");
+    command
+}
+
+/// Starts a command that writes into files, so that it never waits for its reader.
+pub fn start(mut command: Command) -> Running {
+    let (out, err) = (tempfile::tempfile().unwrap(), tempfile::tempfile().unwrap());
+    command.stdout(out.try_clone().unwrap()).stderr(err.try_clone().unwrap());
+    let child = command.spawn().unwrap();
+    Running { child, out, err }
+}
+
+/// Runs a command to its end.
+pub fn run(command: Command) -> Ended {
+    start(command).end()
+}
+
+/// Runs `niclab` with these arguments to its end.
+pub fn call<S: AsRef<std::ffi::OsStr>>(arguments: &[S]) -> Ended {
+    run(niclab(arguments))
+}
+
+/// A quick run into `directory`, with more arguments.
+pub fn quick(directory: &Path, more: &[&str]) -> Command {
+    let mut command = niclab(&QUICK);
+    command.args(more).arg("-o").arg(directory);
+    command
+}
+
+impl Running {
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    pub fn signal(&self, signal: Signal) {
+        kill_process(Pid::from_child(&self.child), signal).unwrap();
+    }
+
+    /// Waits until `so` holds; `false` where the command ended before.
+    pub fn wait_until(&mut self, so: impl Fn() -> bool) -> bool {
+        let start = Instant::now();
+        while !so() {
+            if self.child.try_wait().unwrap().is_some() {
+                return so();
+            }
+            assert!(start.elapsed() < PATIENCE, "waited {PATIENCE:?} in vain");
+            sleep(Duration::from_millis(2));
+        }
+        true
+    }
+
+    pub fn end(mut self) -> Ended {
+        let start = Instant::now();
+        let status = loop {
+            if let Some(status) = self.child.try_wait().unwrap() {
+                break status;
+            }
+            if start.elapsed() > PATIENCE {
+                self.child.kill().unwrap();
+                panic!("it did not end within {PATIENCE:?}: {}", text(&mut self.err));
+            }
+            sleep(Duration::from_millis(2));
+        };
+        let (out, err) = (text(&mut self.out), text(&mut self.err));
+        Ended { code: status.code(), out, err }
+    }
+}
+
+/// A test that fails must not leave a measurement behind.
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn text(file: &mut File) -> String {
+    let mut bytes = Vec::new();
+    file.rewind().unwrap();
+    file.read_to_end(&mut bytes).unwrap();
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+/// The right to measure: one test at a time.
+pub fn cores() -> MutexGuard<'static, ()> {
+    static CORES: Mutex<()> = Mutex::new(());
+    CORES.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A directory for one test.
+pub fn scratch() -> TempDir {
+    tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap()
+}
+
+/// A finished quick run that all tests share and none changes, and how it ended.
+pub fn shared() -> &'static (PathBuf, Ended) {
+    static SHARED: OnceLock<(PathBuf, Ended)> = OnceLock::new();
+    SHARED.get_or_init(|| {
+        let _cores = cores();
+        let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join("shared run");
+        let _ = fs::remove_dir_all(&path);
+        let ended = run(quick(&path, &[]));
+        (path, ended)
+    })
+}
+
+/// A copy of the shared run that a test may spoil.
+pub fn copied() -> (TempDir, PathBuf) {
+    let scratch = scratch();
+    let path = scratch.path().join("run");
+    fs::create_dir(&path).unwrap();
+    for entry in fs::read_dir(&shared().0).unwrap().flatten() {
+        fs::copy(entry.path(), path.join(entry.file_name())).unwrap();
+    }
+    (scratch, path)
+}
+
+/// Whole lines of `samples.jsonl`, as JSON.
+pub fn samples(directory: &Path) -> Vec<serde_json::Value> {
+    let text = fs::read_to_string(directory.join("samples.jsonl")).unwrap_or_default();
+    let whole = text.split_inclusive('\n').filter(|line| line.ends_with('\n'));
+    whole.map(|line| serde_json::from_str(line).unwrap()).collect()
+}

@@ -1,0 +1,100 @@
+//! Result directories that cannot be used, or were spoilt.
+
+use std::fs;
+use std::path::Path;
+
+use crate::command::{call, copied, quick, run, samples, scratch, shared};
+
+/// `show`, `report` and `run --resume` of a directory, and its export.
+fn readers(path: &Path) -> [Vec<&str>; 4] {
+    let path = path.to_str().unwrap();
+    [
+        vec!["show", path],
+        vec!["report", path],
+        vec!["run", "--resume", path],
+        vec!["export", path, "--csv"],
+    ]
+}
+
+#[test]
+fn a_directory_that_exists_is_left_as_it_is() {
+    let (path, _) = shared();
+    let before = fs::read(path.join("run.toml")).unwrap();
+    run(quick(path, &[])).with(4, &["exists already", "choose another directory", "--resume"]);
+    assert_eq!(fs::read(path.join("run.toml")).unwrap(), before);
+    let empty = scratch();
+    run(quick(empty.path(), &[])).with(4, &["exists already"]);
+    assert_eq!(fs::read_dir(empty.path()).unwrap().count(), 0);
+}
+
+#[test]
+fn a_place_that_is_read_only_is_named() {
+    // Not even root may make a directory here.
+    let path = Path::new("/sys/niclab/run");
+    if !Path::new("/sys").is_dir() {
+        println!("SKIP a_place_that_is_read_only_is_named: there is no /sys");
+        return;
+    }
+    run(quick(path, &[])).with(4, &["/sys/niclab", "read-only", "choose a writable directory"]);
+}
+
+#[test]
+fn what_is_no_result_directory_is_told_apart_from_what_is_not_there() {
+    let scratch = scratch();
+    for arguments in readers(scratch.path()) {
+        call(&arguments).with(4, &["is not a result directory"]);
+    }
+    for arguments in readers(&scratch.path().join("none")) {
+        call(&arguments).with(4, &["none does not exist"]);
+    }
+    assert_eq!(fs::read_dir(scratch.path()).unwrap().count(), 0);
+}
+
+#[test]
+fn a_directory_of_a_newer_schema_is_refused_and_kept() {
+    let (_scratch, path) = copied();
+    for name in ["run.toml", "samples.jsonl"] {
+        let text = fs::read_to_string(path.join(name)).unwrap();
+        let newer = text.replace("schema = 1\n", "schema = 999\n");
+        let newer = newer.replace("{\"schema\":1,", "{\"schema\":999,");
+        assert_ne!(text, newer, "{name} has no schema 1");
+        fs::write(path.join(name), newer).unwrap();
+    }
+    let before = fs::read(path.join("samples.jsonl")).unwrap();
+    for arguments in readers(&path) {
+        call(&arguments).with(4, &["schema 999", "reads up to 1", "or newer"]);
+    }
+    assert_eq!(fs::read(path.join("samples.jsonl")).unwrap(), before);
+}
+
+#[test]
+fn a_damaged_line_is_named_and_a_damaged_run_too() {
+    let (_scratch, path) = copied();
+    let text = fs::read_to_string(path.join("samples.jsonl")).unwrap();
+    let mut lines: Vec<&str> = text.lines().collect();
+    lines[1] = "{\"schema\":1,\"order\":}";
+    fs::write(path.join("samples.jsonl"), lines.join("\n") + "\n").unwrap();
+    for arguments in readers(&path) {
+        call(&arguments).with(4, &["samples.jsonl, line 2"]);
+    }
+    fs::write(path.join("run.toml"), "schema = 1\nseed = = 1\n").unwrap();
+    for arguments in &readers(&path)[..3] {
+        call(arguments).with(4, &["run.toml, line 2"]);
+    }
+}
+
+#[test]
+fn a_torn_last_line_is_left_out_by_every_reader() {
+    let (_scratch, path) = copied();
+    let whole = samples(&path).len();
+    let log = path.join("samples.jsonl");
+    let text = fs::read_to_string(&log).unwrap();
+    fs::write(&log, text.trim_end().strip_suffix('}').unwrap()).unwrap();
+    let [show, report, _, export] = readers(&path);
+    let exported = call(&export);
+    exported.with(0, &[]);
+    assert_eq!(exported.out.lines().count(), whole);
+    call(&show).with(0, &[]);
+    call(&report).with(0, &[]);
+    assert_eq!(samples(&path).len(), whole - 1);
+}

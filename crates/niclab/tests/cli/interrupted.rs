@@ -1,0 +1,237 @@
+//! Runs that are stopped, killed or disturbed by another: nothing finished is lost, nothing is
+//! left behind.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+use std::sync::OnceLock;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use rustix::process::Signal;
+
+use crate::command::{Running, call, cores, niclab, run, samples, scratch, start};
+
+/// Samples that a run has written before it is interrupted.
+const BEFORE: usize = 4;
+
+/// A run of some two seconds in many trials.
+fn many(directory: &Path) -> Command {
+    let mut command = niclab(&["run", "--device", "soft", "--repeats", "2"]);
+    for set in ["groups=0", "rules=0,16", "frame=64", "duration_ms=20", "warmup_ms=1"] {
+        command.args(["--set", set]);
+    }
+    command.arg("-o").arg(directory);
+    command
+}
+
+/// What tells one measurement from all others.
+type Key = (String, String, u64, String);
+
+/// The measurements of a run; how often rules went in hangs on where it was interrupted.
+fn keys(directory: &Path) -> Vec<Key> {
+    let word = |value: &serde_json::Value| value.as_str().unwrap().to_owned();
+    samples(directory)
+        .iter()
+        .filter(|sample| sample["trial"] != "setup" && sample["outcome"] == "measured")
+        .map(|s| {
+            let repeat = s["repeat"].as_u64().unwrap();
+            (word(&s["device"]), word(&s["trial"]), repeat, s["point"].to_string())
+        })
+        .collect()
+}
+
+/// The measurements of a run that nobody interrupts.
+fn uninterrupted() -> &'static BTreeSet<Key> {
+    static KEYS: OnceLock<BTreeSet<Key>> = OnceLock::new();
+    KEYS.get_or_init(|| {
+        let scratch = scratch();
+        let path = scratch.path().join("run");
+        run(many(&path)).with(0, &[]);
+        keys(&path).into_iter().collect()
+    })
+}
+
+/// Starts a run and waits until it has measured something, but by far not all.
+fn begun(command: Command, directory: &Path) -> Running {
+    let mut running = start(command);
+    let log = directory.join("samples.jsonl");
+    let lines = || fs::read(&log).is_ok_and(|b| b.split(|b| *b == b'\n').count() > BEFORE);
+    assert!(running.wait_until(lines), "it ended before: {:?}", running.end());
+    running
+}
+
+/// Goes on with an interrupted run: what was there stays, what was missing is measured, once.
+fn resume_completes(path: &Path) {
+    let before = fs::read(path.join("samples.jsonl")).unwrap();
+    let whole = before.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
+    let measured = keys(path).len();
+    assert!(measured < uninterrupted().len(), "it was not interrupted");
+    let ended = call(&["run", "--resume", path.to_str().unwrap()]);
+    ended.with(0, &["samples are there"]);
+    assert!(ended.out.contains("report: "), "{ended:?}");
+    let after = fs::read(path.join("samples.jsonl")).unwrap();
+    assert!(after.starts_with(&before[..whole]), "a finished measurement was lost");
+    let keys = keys(path);
+    let set: BTreeSet<Key> = keys.iter().cloned().collect();
+    assert_eq!(keys.len(), set.len(), "a measurement was made twice");
+    assert_eq!(&set, uninterrupted());
+    let orders: Vec<u64> = samples(path).iter().map(|s| s["order"].as_u64().unwrap()).collect();
+    assert!(orders.windows(2).all(|pair| pair[0] < pair[1]), "{orders:?}");
+}
+
+#[test]
+fn ctrl_c_keeps_what_was_measured_and_writes_the_report() {
+    let _cores = cores();
+    let scratch = scratch();
+    let path = scratch.path().join("run");
+    let running = begun(many(&path), &path);
+    running.signal(Signal::INT);
+    let ended = running.end();
+    ended.with(130, &["stopped; go on with: niclab run --resume"]);
+    assert!(samples(&path).len() >= BEFORE);
+    assert!(path.join("report.html").is_file(), "{ended:?}");
+    let show = call(&["show", path.to_str().unwrap()]);
+    show.with(0, &[]);
+    assert!(show.out.contains("This run was cut short"), "{show:?}");
+    resume_completes(&path);
+}
+
+#[test]
+fn sigterm_is_ctrl_c() {
+    let _cores = cores();
+    let scratch = scratch();
+    let path = scratch.path().join("run");
+    let running = begun(many(&path), &path);
+    running.signal(Signal::TERM);
+    running.end().with(130, &["--resume"]);
+    assert!(path.join("report.html").is_file());
+}
+
+#[test]
+fn a_second_ctrl_c_ends_a_long_trial_at_once() {
+    let _cores = cores();
+    let scratch = scratch();
+    let path = scratch.path().join("run");
+    let mut command = niclab(&["run", "--device", "soft", "--repeats", "1", "-o"]);
+    command.arg(&path).args(["--set", "duration_ms=60000", "--set", "rules=0"]);
+    let mut running = start(command);
+    assert!(running.wait_until(|| path.join("environment.json").exists()));
+    sleep(Duration::from_millis(200));
+    running.signal(Signal::INT);
+    sleep(Duration::from_millis(200));
+    let second = Instant::now();
+    running.signal(Signal::INT);
+    running.end().with(130, &[]);
+    assert!(second.elapsed() < Duration::from_secs(5), "{:?}", second.elapsed());
+    call(&["show", path.to_str().unwrap()]).with(0, &[]);
+}
+
+#[test]
+fn a_killed_run_goes_on_where_it_was() {
+    let _cores = cores();
+    let scratch = scratch();
+    let path = scratch.path().join("run");
+    let running = begun(many(&path), &path);
+    running.signal(Signal::KILL);
+    assert_eq!(running.end().code, None);
+    // What a kill in the middle of writing leaves.
+    let log = path.join("samples.jsonl");
+    let mut torn = fs::read(&log).unwrap();
+    torn.extend_from_slice(b"{\"schema\":1,\"order\":99,\"time_un");
+    fs::write(&log, torn).unwrap();
+    fs::write(path.join(".summary.json.part"), "{").unwrap();
+    call(&["show", path.to_str().unwrap()]).with(0, &[]);
+    resume_completes(&path);
+    assert!(!path.join(".summary.json.part").exists());
+    assert!(!fs::read_to_string(&log).unwrap().contains("\"time_un{"), "the torn line is there");
+}
+
+#[test]
+fn two_runs_do_not_write_into_one_directory() {
+    let _cores = cores();
+    let scratch = scratch();
+    let path = scratch.path().join("run");
+    let text = path.to_str().unwrap();
+    let running = begun(many(&path), &path);
+    let busy = ["another run is writing into", "wait until it ends"];
+    call(&["run", "--resume", text]).with(4, &busy);
+    call(&["report", text]).with(4, &busy);
+    call(&["show", text]).with(0, &[]);
+    running.signal(Signal::INT);
+    running.end().with(130, &[]);
+    call(&["report", text]).with(0, &[]);
+}
+
+/// Number, parent and start of the process or thread whose status this is; `None` for a zombie.
+fn process(stat: &str) -> Option<(u32, u32, String)> {
+    let (head, rest) = stat.rsplit_once(") ")?;
+    let fields: Vec<&str> = rest.split(' ').collect();
+    let id = head.split(' ').next()?.parse().ok()?;
+    (fields[0] != "Z").then(|| (id, fields[1].parse().unwrap(), fields[19].to_owned()))
+}
+
+/// The process `id` and all that it started, each with the time of its start.
+fn family(id: u32) -> BTreeSet<(u32, String)> {
+    let stats = fs::read_dir("/proc").unwrap().flatten();
+    let texts = stats.filter_map(|entry| fs::read_to_string(entry.path().join("stat")).ok());
+    let all: Vec<(u32, u32, String)> = texts.filter_map(|text| process(&text)).collect();
+    let mut family = BTreeSet::from([id]);
+    while let Some((child, ..)) =
+        all.iter().find(|(child, parent, _)| family.contains(parent) && !family.contains(child))
+    {
+        family.insert(*child);
+    }
+    let of_family = all.into_iter().filter(|(id, ..)| family.contains(id));
+    of_family.map(|(id, _, start)| (id, start)).collect()
+}
+
+/// Those of a family that are still there.
+fn survivors(family: &BTreeSet<(u32, String)>) -> Vec<u32> {
+    let is_there = |(id, start): &&(u32, String)| {
+        let stat = fs::read_to_string(format!("/proc/{id}/stat"));
+        stat.is_ok_and(|stat| process(&stat).is_some_and(|(_, _, now)| now == *start))
+    };
+    family.iter().filter(is_there).map(|(id, _)| *id).collect()
+}
+
+/// The interfaces of this network namespace.
+fn interfaces() -> BTreeSet<String> {
+    let entries = fs::read_dir("/sys/class/net").unwrap().flatten();
+    entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect()
+}
+
+/// Kills a run on `device` in the middle: no process and no interface outlives it.
+fn leaves_nothing(device: &str) {
+    let name = format!("a_killed_run_on_{device}_leaves_nothing");
+    if let Err(error) = niclab_device::open(device) {
+        println!("SKIP {name}: {error}");
+        return;
+    }
+    let scratch = scratch();
+    let path = scratch.path().join("run");
+    let before = interfaces();
+    let mut command = niclab(&["run", "--device", device, "--repeats", "1", "-o"]);
+    command.arg(&path);
+    let running = begun(command, &path);
+    let family = family(running.pid());
+    let processes = if device.starts_with("dpdk") { 2 } else { 1 };
+    assert!(family.len() >= processes, "{device}: {family:?} while it ran");
+    running.signal(Signal::KILL);
+    assert_eq!(running.end().code, None);
+    let start = Instant::now();
+    while !survivors(&family).is_empty() || interfaces() != before {
+        let left = (survivors(&family), interfaces());
+        assert!(start.elapsed() < Duration::from_secs(10), "{name}: left behind: {left:?}");
+        sleep(Duration::from_millis(10));
+    }
+}
+
+#[test]
+fn a_killed_run_leaves_no_process_and_no_interface() {
+    let _cores = cores();
+    for device in ["soft", "linux:veth", "dpdk:--vdev=net_ring0"] {
+        leaves_nothing(device);
+    }
+}

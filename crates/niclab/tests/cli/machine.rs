@@ -1,0 +1,46 @@
+//! Machines that are too small, and users who may not.
+
+use std::process::Command;
+
+use niclab_device::cores::allowed;
+
+use crate::command::{QUICK, niclab, run, scratch};
+
+/// `niclab` started by another program, or `None` where that cannot be done here.
+fn through(program: &str, arguments: &[&str]) -> Option<Command> {
+    let start = || {
+        let mut command = Command::new(program);
+        command.args(arguments).arg(env!("CARGO_BIN_EXE_niclab"));
+        command
+    };
+    let works = start().arg("--version").output().is_ok_and(|output| output.status.success());
+    works.then(start)
+}
+
+#[test]
+fn one_core_is_too_few() {
+    let scratch = scratch();
+    let core = allowed()[0].to_string();
+    let Some(mut command) = through("taskset", &["-c", &core]) else {
+        println!("SKIP one_core_is_too_few: taskset is missing");
+        return;
+    };
+    command.args(QUICK).arg("-o").arg(scratch.path().join("run"));
+    run(command).with(5, &["soft needs 2 cores", "this process may use 1", "taskset"]);
+    assert!(!scratch.path().join("run").exists());
+}
+
+#[test]
+fn a_veth_pair_needs_rights() {
+    let scratch = scratch();
+    let is_root = rustix::process::geteuid().is_root();
+    let nobody = ["--reuid", "65534", "--regid", "65534", "--clear-groups"];
+    let command = if is_root { through("setpriv", &nobody) } else { Some(niclab::<&str>(&[])) };
+    let Some(mut command) = command else {
+        println!("SKIP a_veth_pair_needs_rights: setpriv cannot start niclab as another user");
+        return;
+    };
+    command.args(["run", "--device", "linux:veth", "-o"]).arg(scratch.path().join("run"));
+    run(command).with(5, &["needs more rights", "run it as root", "setcap"]);
+    assert!(!scratch.path().join("run").exists());
+}

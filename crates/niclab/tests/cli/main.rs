@@ -1,0 +1,13 @@
+//! The built command, as a user meets it: what it prints, how it ends, what it leaves behind.
+//!
+//! Every test starts the program that was built. Those that measure hold `command::cores()`: two
+//! measurements at a time would take each other's cores away.
+#![forbid(unsafe_code)]
+
+mod command;
+mod directories;
+mod interrupted;
+mod machine;
+mod measured;
+mod refused;
+mod words;

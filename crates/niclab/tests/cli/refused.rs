@@ -1,0 +1,143 @@
+//! What cannot be measured is refused before anything is made, with a word on what would be right.
+
+use std::fs;
+use std::path::Path;
+
+use crate::command::{call, cores, niclab, quick, run, samples, scratch};
+
+/// Runs `niclab run` with these arguments: the code, the phrases, and no result directory.
+#[track_caller]
+fn refused(arguments: &[&str], code: i32, phrases: &[&str]) {
+    let scratch = scratch();
+    let mut command = niclab(&["run"]);
+    command.args(arguments).current_dir(scratch.path());
+    let ended = run(command);
+    ended.with(code, phrases);
+    assert_eq!(ended.out, "", "{arguments:?}");
+    let left = fs::read_dir(scratch.path()).unwrap().count();
+    assert_eq!(left, 0, "{arguments:?} left something behind");
+}
+
+#[test]
+fn an_unknown_experiment_names_those_there_are() {
+    refused(&["ocupancy"], 3, &["no experiment `ocupancy`", "occupancy", "TOML file"]);
+    refused(&["none.toml"], 3, &["none.toml", "No such file"]);
+    refused(&["occupancy", "occupancy"], 3, &["occupancy is named twice"]);
+    call(&["list", "nonsense"]).with(3, &["no experiment `nonsense`"]);
+}
+
+#[test]
+fn an_unknown_device_names_the_kinds_there_are() {
+    let kinds = ["soft", "linux:veth", "linux:IFACE,IFACE", "dpdk:EAL-ARGUMENTS"];
+    refused(&["--device", "sfot"], 5, &[&["device `sfot`"], &kinds[..]].concat());
+    refused(&["--device", "soft", "--device", "sfot"], 5, &["device `sfot`"]);
+    refused(&["--device", "linux:eth0"], 5, &["linux:TESTER,DEVICE"]);
+    refused(&["--device", "linux:none0,none1"], 5, &["none0 not found", "ip link"]);
+    refused(&["--device", "soft", "--device", "soft"], 3, &["soft is named twice"]);
+}
+
+#[test]
+fn an_unknown_field_is_shown_in_its_line_with_what_may_stand_there() {
+    let scratch = scratch();
+    let text = call(&["list", "occupancy"]).out;
+    let path = scratch.path().join("mine.toml");
+    let refuse = |from: &str, to: &str, phrases: &[&str]| {
+        let at = text.find(from).unwrap();
+        fs::write(&path, text.replacen(from, to, 1)).unwrap();
+        let line = format!("line {}", text[..at].lines().count() + 1);
+        let phrases = [&["mine.toml", line.as_str()], phrases].concat();
+        refused(&[path.to_str().unwrap()], 3, &phrases);
+    };
+    refuse("repeats =", "repaets =", &["column 1", "repaets", "expected one of `repeats`"]);
+    refuse("repeats = 6", "repeats = \"six\"", &["invalid type", "\"six\""]);
+    refuse("kind = \"occupancy\"", "kind = \"ocupancy\"", &["`ocupancy`", "expected `occupancy`"]);
+}
+
+#[test]
+fn an_axis_or_a_value_that_makes_no_sense_is_refused_with_what_does() {
+    let set = |text: &str, phrases: &[&str]| {
+        refused(&["--device", "soft", "--set", text], 3, phrases);
+    };
+    set("rulez=1", &["--set rulez", "no such axis", "groups, rules, match_percent"]);
+    set("rules", &["write NAME=VALUES"]);
+    set("rules=", &["a value is missing"]);
+    set("rules=many", &["rules = many", "give numbers"]);
+    set("rules=[9-1]", &["`[9-1]` is no range"]);
+    set("rules=[0-100000]", &["more than 10000 values"]);
+    set("frame=10", &["frame = 10", "64 to 9000"]);
+    set("match_percent=101", &["match_percent = 101", "0 to 100"]);
+    set("flows=0", &["flows = 0"]);
+    set("duration_ms=1,2", &["duration_ms = 1,2", "give one number"]);
+}
+
+#[test]
+fn options_that_cannot_be_understood_end_with_code_2() {
+    refused(&["--card", "cx9"], 2, &["'cx9' for '--card", "bf1, cx4, cx5, cx6"]);
+    refused(&["--grid", "huge"], 2, &["'huge' for '--grid", "reduced, full, published"]);
+    refused(&["--repeats", "0"], 2, &["'0' for '--repeats"]);
+    refused(&["--seed", "abc"], 2, &["'abc' for '--seed"]);
+    refused(&["--full", "--grid", "full"], 2, &["cannot be used with"]);
+    refused(&["--resume", "x", "--full"], 2, &["cannot be used with"]);
+    call(&["mesure"]).with(2, &["unrecognized subcommand 'mesure'"]);
+    call::<&str>(&[]).with(2, &["Usage: niclab <COMMAND>"]);
+    call(&["export", "x"]).with(2, &["--csv"]);
+}
+
+/// A capture of `frames` frames of 60 bytes (64 with FCS): IPv4 and UDP, or what is cut of it.
+fn capture(frames: u8, link_type: u32) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    for word in [0xa1b2_c3d4, 0x0004_0002, 0, 0, 65_535, link_type] {
+        bytes.extend_from_slice(&u32::to_le_bytes(word));
+    }
+    for frame in 0..frames {
+        for word in [1, u32::from(frame), 60, 60] {
+            bytes.extend_from_slice(&u32::to_le_bytes(word));
+        }
+        bytes.extend_from_slice(&[2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2, 8, 0]);
+        bytes.extend_from_slice(&[0x45, 0, 0, 46, 0, 0, 0, 0, 64, 17, 0, 0]);
+        bytes.extend_from_slice(&[10, 0, 0, frame, 10, 1, 0, 1, 4, 0, 8, 0, 0, 26, 0, 0]);
+        bytes.extend_from_slice(&[0; 18]);
+    }
+    bytes
+}
+
+#[test]
+fn a_trace_that_cannot_be_read_whole_is_refused() {
+    let scratch = scratch();
+    let refuse = |bytes: &[u8], phrases: &[&str]| {
+        let path = scratch.path().join("trace.pcap");
+        fs::write(&path, bytes).unwrap();
+        let arguments = ["--device", "soft", "--trace", path.to_str().unwrap()];
+        refused(&arguments, 3, &[&["trace.pcap"], phrases].concat());
+    };
+    let whole = capture(3, 1);
+    refuse(&[], &["the file is empty"]);
+    refuse(b"this is a letter, not a capture", &["not a pcap or pcapng file"]);
+    refuse(&whole[..20], &["trace.pcap"]);
+    refuse(&whole[..24], &["no frame"]);
+    refuse(&whole[..whole.len() - 5], &["ends within", "record 2", "2 records before it"]);
+    refuse(&capture(3, 101), &["link type 101 is not Ethernet"]);
+    let place = scratch.path().to_str().unwrap();
+    refused(&["--device", "soft", "--trace", place], 3, &["Is a directory", "give a pcap"]);
+    refused(&["--device", "soft", "--trace", "/no.pcap"], 3, &["No such file", "give a pcap"]);
+}
+
+#[test]
+fn a_trace_is_measured_and_found_again_from_another_directory() {
+    let _cores = cores();
+    let scratch = scratch();
+    fs::write(scratch.path().join("trace.pcap"), capture(3, 1)).unwrap();
+    let mut command = quick(Path::new("run"), &["--set", "groups=0", "--trace", "trace.pcap"]);
+    command.current_dir(scratch.path());
+    run(command).with(0, &[]);
+    let directory = scratch.path().join("run");
+    let measured = samples(&directory);
+    let offered =
+        |sample: &serde_json::Value| sample["metrics"]["offered_frames"]["value"].as_f64();
+    assert!(measured.iter().filter_map(offered).any(|frames| frames > 0.0), "nothing was sent");
+    assert!(measured.iter().any(|sample| sample["point"]["frame"] == "trace"), "another load ran");
+    let resume = || call(&["run", "--resume", directory.to_str().unwrap()]);
+    resume().with(0, &[]);
+    fs::remove_file(scratch.path().join("trace.pcap")).unwrap();
+    resume().with(3, &["trace.pcap", "No such file"]);
+}
