@@ -42,6 +42,11 @@ impl Default for Bench {
 }
 
 impl Bench {
+    /// Keeps this thread on the core of this bench.
+    pub fn pin(&self) -> Result<(), BenchError> {
+        Ok(niclab_pairing::pin(self.core)?)
+    }
+
     /// Starts a peer on the core of this bench.
     pub fn peer(&self, program: &'static str, arguments: &[&str]) -> Result<Peer, BenchError> {
         let path = self.peers.join(program);
@@ -180,7 +185,7 @@ pub struct Row {
 }
 
 impl Row {
-    /// Measures this row on the thread's core; see [`niclab_pairing::pin`].
+    /// Measures this row on the core this thread is kept on; see [`Bench::pin`].
     pub fn measure(&self, bench: &Bench) -> Result<Pairs, BenchError> {
         (self.measure)(bench)
     }
@@ -190,28 +195,28 @@ impl Row {
 pub const ROWS: &[Row] = &[
     Row {
         subject: Subject::Exact,
-        what: "exact match, 64 k entries, bulk",
-        peer: "rte_hash lookup_bulk",
+        what: "exact match, 64 k entries",
+        peer: "rte_hash bulk",
         goal: Goal { ratio: 3.0, floor: 60e6 },
         measure: |bench| exact::hits(bench, 65_536),
     },
     Row {
         subject: Subject::Exact,
-        what: "exact match, 1 M entries, bulk",
-        peer: "rte_hash lookup_bulk",
+        what: "exact match, 1 M entries",
+        peer: "rte_hash bulk",
         goal: Goal { ratio: 3.0, floor: 30e6 },
         measure: |bench| exact::hits(bench, 1_000_000),
     },
     Row {
         subject: Subject::Insert,
-        what: "insert, 1 M keys, table alone",
+        what: "insert, 1 M keys",
         peer: "rte_hash add",
         goal: Goal { ratio: 2.0, floor: 0.0 },
         measure: |bench| insert::keys(bench, 1_000_000, Room::Reserved),
     },
     Row {
         subject: Subject::Insert,
-        what: "insert, 1 M rules, rule interface",
+        what: "insert, 1 M rules",
         peer: "rte_hash add",
         goal: Goal { ratio: 2.0, floor: 5e6 },
         measure: |bench| insert::rules(bench, 1_000_000),

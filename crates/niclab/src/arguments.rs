@@ -41,6 +41,8 @@ a second Ctrl-C ends it at once. Either way nothing that was finished is lost.";
 /// The commands.
 #[derive(Debug, Subcommand)]
 pub enum Command {
+    /// Measure how fast the software card is here, beside the peers of benches/peers
+    Bench(BenchArguments),
     /// Print the completions of a shell
     Completions {
         /// Which shell
@@ -70,6 +72,36 @@ pub enum Command {
         /// Result directory, as `niclab run` printed it
         directory: PathBuf,
     },
+}
+
+/// What `niclab bench` takes.
+#[derive(Args, Debug)]
+pub struct BenchArguments {
+    /// What to measure [default: all]
+    #[arg(value_enum, value_name = "WHAT")]
+    pub subjects: Vec<BenchSubject>,
+    /// Pairs of slices, ours and the peer's; fewer than 30 decide nothing [default: 31]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    pub pairs: Option<u32>,
+    /// Where benches/peers/build put the peers
+    #[arg(long, value_name = "DIR", default_value = "target/peers")]
+    pub peers: PathBuf,
+    /// The core that both take in turn [default: 1, if there is one]
+    #[arg(long, value_name = "N")]
+    pub core: Option<usize>,
+}
+
+/// What can be measured.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub enum BenchSubject {
+    /// Look-ups in the exact-match table
+    Exact,
+    /// Generated packets
+    Generator,
+    /// New keys and new rules
+    Insert,
+    /// Receive-side scaling hashes
+    Rss,
 }
 
 /// What `niclab export` takes.

@@ -14,6 +14,7 @@ use std::io::ErrorKind;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+use niclab_bench::BenchError;
 use niclab_device::DeviceError;
 use niclab_lab::spec::SpecError;
 use niclab_report::ReportError;
@@ -25,6 +26,9 @@ pub const STOPPED: i32 = 130;
 /// Why a command ended without success.
 #[derive(Debug, thiserror::Error)]
 pub enum Failure {
+    /// A row of the bar could not be measured.
+    #[error("{0}")]
+    Bench(#[from] BenchError),
     /// A device or an experiment is named twice.
     #[error("{name} is named twice: name each device and each experiment once")]
     Twice {
@@ -77,7 +81,7 @@ impl Failure {
     /// The exit code of the process.
     pub fn exit_code(&self) -> ExitCode {
         ExitCode::from(match self {
-            Failure::Output(_) | Failure::Report(_) => 1,
+            Failure::Bench(_) | Failure::Output(_) | Failure::Report(_) => 1,
             Failure::Spec(_) | Failure::Trace { .. } | Failure::Twice { .. } => 3,
             Failure::Result(_) => 4,
             Failure::NoDevice { .. } | Failure::UnknownDevice(_) => 5,

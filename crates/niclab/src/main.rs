@@ -4,6 +4,7 @@
 #![forbid(unsafe_code)]
 
 mod arguments;
+mod bench;
 mod devices;
 mod doctor;
 mod environment;
@@ -37,6 +38,7 @@ fn main() -> ExitCode {
 
 fn command(command: Command) -> Result<(), Failure> {
     match command {
+        Command::Bench(arguments) => bench::run(&arguments),
         Command::Completions { shell } => texts::completions(shell),
         Command::Doctor => doctor::run(),
         Command::Export(arguments) => export::run(&arguments),

@@ -314,7 +314,7 @@ pub const MAY_KNOW: &[(&str, &[&str])] = &[
     ("report", &["result"]),
     (
         "niclab",
-        &["device", "lab", "load", "nic", "packet", "report", "result"],
+        &["bench", "device", "lab", "load", "nic", "packet", "report", "result"],
     ),
 ];
 
