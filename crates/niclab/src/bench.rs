@@ -75,9 +75,8 @@ fn decided(row: &Row, figures: Option<Figures>, out: &mut impl Write) -> io::Res
 
 fn line(out: &mut impl Write, cells: [&str; 7]) -> io::Result<()> {
     let [what, ours, peer, theirs, ratio, goal, verdict] = cells;
-    let text = format!(
-        "{what:<27} {ours:>6}  {peer:<15} {theirs:>6}  {ratio:<18} {goal:<11}  {verdict}"
-    );
+    let text =
+        format!("{what:<27} {ours:>6}  {peer:<15} {theirs:>6}  {ratio:<18} {goal:<11}  {verdict}");
     writeln!(out, "{}", text.trim_end())
 }
 
