@@ -27,7 +27,7 @@ struct Counter {
 }
 
 impl Clock {
-    /// The process's clock; the first call takes [`CALIBRATION`].
+    /// The process's clock; the first call takes 20 ms.
     pub fn new() -> Clock {
         static CLOCK: OnceLock<Clock> = OnceLock::new();
         *CLOCK.get_or_init(Clock::calibrate)

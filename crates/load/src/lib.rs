@@ -1,8 +1,5 @@
-//! Traffic sources and sinks with honest pacing.
-//!
-//! [`drive`] offers a [`Load`] to an [`Outlet`](lane::Outlet), takes what comes back from an
-//! [`Inlet`](lane::Inlet), and says in an [`Observation`] what became of every frame. It knows
-//! frames and time; it knows no device.
+#![doc = include_str!("../README.md")]
+#![deny(unsafe_code)]
 
 pub mod clock;
 pub mod drive;

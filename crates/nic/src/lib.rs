@@ -1,9 +1,4 @@
-//! The software NIC: frame pool, RSS, rule groups, actions, counters.
-//!
-//! [`Nic`] is the control side: it creates, changes and destroys rules. A [`Worker`] is the
-//! pipeline of one core: it takes a burst of frames and says for each where it goes. They share
-//! memory, and neither waits for the other. What a rule means is said in [`rule`]; where frames
-//! live, in [`memory`]. The NIC knows no wire, no device and no experiment.
+#![doc = include_str!("../README.md")]
 #![deny(unsafe_code)]
 
 mod control;
