@@ -31,6 +31,9 @@ const char *nl_version(void)
 
 int nl_thread_enter(void)
 {
+	/* The thread that started DPDK has a number; another would be taken from it again. */
+	if (rte_lcore_id() != LCORE_ID_ANY)
+		return -EEXIST;
 	return rte_thread_register() < 0 ? -rte_errno : 0;
 }
 

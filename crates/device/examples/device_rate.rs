@@ -1,53 +1,82 @@
-//! What a device forwards on this machine, rules apart:
-//! `cargo run --release --example device_rate -- linux:veth`.
+//! What a device forwards on this machine, with so many rules:
+//! `cargo run --release --example device_rate -- soft 0 1000 65535`, `… -- linux:veth`.
+//!
+//! Beside the mean of a trial stands its best slice of 10 ms: what the device does while the machine
+//! is left alone.
 
-use niclab_device::{Arrivals, Function, Load, Observation, Placement, Plan, Rate, Setup};
+use std::error::Error;
+
+use niclab_device::{
+    Action, Arrivals, Function, Load, Observation, Placement, Plan, Rate, RuleBlock, Setup, Testbed,
+};
+use niclab_load::drive::SLICE_NS;
 use niclab_packet::flow::FlowSpec;
 use niclab_packet::size::FrameSizes;
 
-fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let name = std::env::args().nth(1).unwrap_or_else(|| "linux:veth".to_owned());
+/// Longest frame, bytes with FCS.
+const FRAME_LEN_MAX: u16 = 1_518;
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let mut arguments = std::env::args().skip(1);
+    let name = arguments.next().unwrap_or_else(|| "soft".to_owned());
+    let counts: Vec<u32> = arguments.map(|count| count.parse()).collect::<Result<_, _>>()?;
     let mut bed = niclab_device::open(&name)?;
     let places = bed.about().places.iter().map(|place| place.label.as_str());
     println!("{name}: {}", places.collect::<Vec<_>>().join(" > "));
-    for (size, rate) in [
-        (64, Rate::Saturate),
-        (1518, Rate::Saturate),
-        (64, Rate::Pps(200e3)),
-        (64, Rate::Pps(20e3)),
-    ] {
-        bed.setup(&Setup {
-            rules: Vec::new(),
-            queues: 1,
-            function: Function::Forward,
-            placement: Placement::Inline,
-            frame_len_max: size,
-        })?;
+    for &count in if counts.is_empty() { &[0] } else { counts.as_slice() } {
+        let report = bed.setup(&setup(count))?;
+        println!("  {count} rules: {report:?}");
+        measure(&mut *bed, if name == "soft" { 10e6 } else { 20e3 });
+    }
+    Ok(())
+}
+
+/// `count` rules that no frame meets, and one for all frames behind them.
+fn setup(count: u32) -> Setup {
+    let to_queue = vec![Action::Queue(0)];
+    let any = RuleBlock::Any { group: 0, priority: 1, actions: to_queue.clone() };
+    let flows = FlowSpec { count: count.max(1), seed: 9, ..FlowSpec::default() };
+    let tuples =
+        RuleBlock::FiveTuples { group: 0, priority: 0, flows, first: 0, count, actions: to_queue };
+    Setup {
+        rules: if count == 0 { Vec::new() } else { vec![any, tuples] },
+        queues: 1,
+        function: Function::Forward,
+        placement: Placement::Inline,
+        frame_len_max: FRAME_LEN_MAX,
+    }
+}
+
+fn measure(bed: &mut dyn Testbed, pps: f64) {
+    for (size, rate) in
+        [(64, Rate::Saturate), (FRAME_LEN_MAX, Rate::Saturate), (64, Rate::Pps(pps))]
+    {
         let load = Load {
             flows: FlowSpec { count: 10_000, ..FlowSpec::default() },
             sizes: FrameSizes::Fixed(size),
             rate,
             arrivals: Arrivals::Constant,
-            duration_ns: 500_000_000,
+            duration_ns: 300_000_000,
             warmup_ns: 50_000_000,
             seed: 1,
             trace: None,
         };
         match bed.run(&load, &Plan::Rest) {
             Ok(seen) => tell(size, rate, &seen),
-            Err(error) => println!("  {size} B {rate:?}: {error}"),
+            Err(error) => println!("    {size} B {rate:?}: {error}"),
         }
     }
-    Ok(())
 }
 
 fn tell(size: u16, rate: Rate, seen: &Observation) {
-    let mpps = seen.received as f64 / seen.duration_ns as f64 * 1e3;
+    let mpps = |frames, span_ns| frames as f64 / span_ns as f64 * 1e3;
+    let best = seen.slices.iter().map(|slice| slice.received).max().unwrap_or(0);
+    let (mean, best) = (mpps(seen.received, seen.duration_ns), mpps(best, SLICE_NS));
     let (lost, offered, missed) = (seen.lost, seen.offered, seen.rx_missed);
-    println!("  {size} B {rate:?}: {mpps:.3} Mpps, lost {lost} of {offered}, missed {missed}");
+    println!("    {size} B {rate:?}: {mean:.3} Mpps, best slice {best:.3}");
+    println!("      lost {lost} of {offered}, missed {missed}, {:?}", seen.latency);
     let h = &seen.honesty;
     let idle = h.device_idle_ratio.unwrap_or(0.0);
-    println!("    {:?}, idle {idle:.3}, balanced {}", seen.latency, h.balanced);
-    println!("    stalls {:?} and {:?}", h.generator_stalls, h.device_stalls);
-    println!("    {:?}", h.reasons);
+    println!("      idle {idle:.3}, balanced {}, {:?}", h.balanced, h.reasons);
+    println!("      stalls {:?} and {:?}", h.generator_stalls, h.device_stalls);
 }

@@ -1,6 +1,7 @@
 //! Cores: which this process may use, and staying on one.
 
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+use serde::{Deserialize, Serialize};
 
 use crate::face::DeviceError;
 
@@ -21,6 +22,23 @@ pub fn take(device: &str, needed: u32) -> Result<Vec<u32>, DeviceError> {
     }
     cores.truncate(needed as usize);
     Ok(cores)
+}
+
+/// The cores of a trial on two.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Cores {
+    /// Of generator and sink.
+    pub tester: u32,
+    /// Of the function.
+    pub device: u32,
+}
+
+impl Cores {
+    /// The first two cores this process may use.
+    pub fn choose(device: &str) -> Result<Cores, DeviceError> {
+        let cores = take(device, 2)?;
+        Ok(Cores { tester: cores[0], device: cores[1] })
+    }
 }
 
 /// Keeps the calling thread on one core until dropped.

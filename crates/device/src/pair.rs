@@ -1,120 +1,198 @@
-//! A trial on two cores: generator and sink on one, the network function under test on the other.
+//! A trial on cores of their own: generator and sink on the caller's, the device's stages on others.
 //!
-//! What stands between them (rings of the kernel, queues of a card) is the testbed's; here the two
-//! threads are started, pinned, told when the measured part begins and ends, and their counters are
-//! laid side by side.
+//! What stands between them (a memory wire, rings of the kernel, queues of a card) is the testbed's;
+//! here threads are started, pinned, told when the measured part begins and ends, and their counters
+//! are laid side by side.
 
-use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
-use std::thread::{self, Builder, ScopedJoinHandle};
+use std::any::Any;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
+use std::thread::{self, Builder, Scope, ScopedJoinHandle};
 use std::time::Duration;
 
 use niclab_load::clock::Clock;
 use niclab_load::lane::{Inlet, Outlet, Window};
-use niclab_load::{Observation, PortCounters, QueueCounters, Rate, Stalls, drive};
-use serde::{Deserialize, Serialize};
+use niclab_load::stall::STALL_NS;
+use niclab_load::{Observation, PortCounters, QueueCounters, Rate, StallWatch, drive};
+use niclab_packet::size::FCS_LEN;
 
 use crate::Load;
-use crate::cores::{self, Pinned};
+use crate::cores::Pinned;
 use crate::face::DeviceError;
-
-/// A gap between two turns that counts as a stall, nanoseconds, beside what the frames cost.
-const STALL_NS: u64 = 10_000;
-
-/// Frame check sequence, which frames here are without, bytes.
-const FCS_LEN: u64 = 4;
-
-/// Stalls that are kept one by one; further ones are only counted.
-const STALLS_KEPT_MAX: usize = 16_384;
 
 /// Share of time without a frame under saturation above which the generator was the limit.
 const IDLE_RATIO_MAX: f64 = 0.02;
 
-/// Turns after the end in which the function may still find frames.
+/// Turns after the end in which a stage may still find frames.
 const LAST_TURNS_MAX: usize = 256;
 
-/// The device's side of a trial: a function that takes frames and sends them back.
+/// The device's side of a trial, or a stage of it: takes frames and passes them on.
 pub trait Side: Send {
     /// What one frame may cost in a turn before the turn looks like a stall, nanoseconds. Zero
     /// where a full burst stays well below ten microseconds.
     const FRAME_NS: u64;
 
-    /// Called first on the function's own thread.
+    /// Its receive queues: as many as the counters it is given have.
+    fn queues(&self) -> u16 {
+        1
+    }
+
+    /// Called first on the stage's own thread.
     fn start(&mut self) {}
 
-    /// Takes what is there, at most a burst, and sends it back; returns how many frames it found.
-    fn turn(&mut self, tally: &mut Tally) -> usize;
+    /// Takes what is there, at most a burst, and passes it on; returns how many frames it found.
+    fn turn(&mut self, counters: &mut PortCounters) -> usize;
 
-    /// Frames that were lost before the function saw them, since the last call.
-    fn missed(&mut self) -> u64;
-}
+    /// Called when nothing more is offered: takes what is still under way.
+    fn last(&mut self, counters: &mut PortCounters) {
+        for _ in 0..LAST_TURNS_MAX {
+            if self.turn(counters) == 0 {
+                break;
+            }
+        }
+    }
 
-/// What a function counts.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Tally {
-    /// Frames taken and sent back.
-    pub queue: QueueCounters,
-    /// Frames that could not be sent back for lack of room.
-    pub tx_dropped: u64,
-}
-
-/// The cores of a trial.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Cores {
-    /// Of generator and sink.
-    pub tester: u32,
-    /// Of the function.
-    pub device: u32,
-}
-
-impl Cores {
-    /// The first two cores this process may use.
-    pub fn choose(device: &str) -> Result<Cores, DeviceError> {
-        let cores = cores::take(device, 2)?;
-        Ok(Cores { tester: cores[0], device: cores[1] })
+    /// Frames that were lost before the stage saw them, since the last call.
+    fn missed(&mut self) -> u64 {
+        0
     }
 }
 
-/// Offers `load` through `outlet` and `inlet` on one core while `side` works on the other.
-///
-/// `depth` is the number of frames the device's ring holds. The observation comes back with the
-/// device's counters, stalls and idle share, but not yet balanced: see [`balance`].
-pub fn run<S: Side>(
-    device: &str,
-    load: &Load,
-    depth: u32,
-    cores: Cores,
-    (outlet, inlet): (&mut (impl Outlet + Send), &mut (impl Inlet + Send)),
-    side: &mut S,
-) -> Result<Observation, DeviceError> {
-    let broken = |reason: String| DeviceError::Broken { device: device.into(), reason };
-    let phase = Phase::default();
-    let outcome = thread::scope(|scope| {
-        let function = Builder::new().name("function".into()).spawn_scoped(scope, || {
-            let _pinned = Pinned::to(cores.device);
-            serve(side, &phase)
-        })?;
-        let _ends = StopOnDrop(&phase);
-        let tester = Builder::new().name("tester".into()).spawn_scoped(scope, || {
-            let _pinned = Pinned::to(cores.tester);
-            let mut edges = Edges { phase: &phase, function: Some(function), seen: None };
+impl<S: Side> Side for &mut S {
+    const FRAME_NS: u64 = S::FRAME_NS;
+
+    fn queues(&self) -> u16 {
+        (**self).queues()
+    }
+
+    fn start(&mut self) {
+        (**self).start();
+    }
+
+    #[inline]
+    fn turn(&mut self, counters: &mut PortCounters) -> usize {
+        (**self).turn(counters)
+    }
+
+    fn last(&mut self, counters: &mut PortCounters) {
+        (**self).last(counters);
+    }
+
+    fn missed(&mut self) -> u64 {
+        (**self).missed()
+    }
+}
+
+/// A part of the device with a thread of its own.
+pub struct Stage<'a> {
+    name: &'static str,
+    core: Option<u32>,
+    work: Box<dyn FnOnce(&Phase) -> Seen + Send + 'a>,
+}
+
+impl<'a> Stage<'a> {
+    /// Lets `side` work on `core`, or wherever there is room. It is dropped when its work is over.
+    pub fn new(name: &'static str, core: Option<u32>, side: impl Side + 'a) -> Stage<'a> {
+        Stage { name, core, work: Box::new(move |phase| serve(side, phase)) }
+    }
+}
+
+/// What is tried, and where.
+pub struct Trial<'a> {
+    /// The device's name.
+    pub device: &'a str,
+    /// What is offered to it.
+    pub load: &'a Load,
+    /// Frames that its ring holds.
+    pub depth: u32,
+    /// The core of generator and sink; none: wherever there is room.
+    pub core: Option<u32>,
+}
+
+impl Trial<'_> {
+    /// Offers the load through `outlet` and `inlet` on the calling thread while the stages work on
+    /// theirs.
+    ///
+    /// The observation comes back with the device's counters, stalls and idle share, but not yet
+    /// balanced: see [`Observation::balance`].
+    pub fn run(
+        &self,
+        (outlet, inlet): (&mut impl Outlet, &mut impl Inlet),
+        stages: Vec<Stage<'_>>,
+    ) -> Result<Observation, DeviceError> {
+        let phase = Phase::default();
+        let outcome = thread::scope(|scope| {
+            let _end = EndOnDrop(&phase);
+            let mut edges = Edges::start(scope, &phase, stages)?;
+            let _pinned = self.core.map(Pinned::to);
             edges.wait();
-            let driven = drive(load, depth, outlet, &mut *inlet, &mut edges);
+            let driven = catch_unwind(AssertUnwindSafe(|| {
+                drive(self.load, self.depth, outlet, &mut *inlet, &mut edges)
+            }));
             edges.stop();
-            (driven, edges.seen.take())
-        })?;
-        Ok::<_, std::io::Error>(tester.join())
-    });
-    let (driven, seen) = match outcome {
-        Err(e) => return Err(broken(format!("no thread for it: {e}"))),
-        Ok(Err(panic)) => return Err(broken(format!("the tester panicked: {}", text_of(&*panic)))),
-        Ok(Ok(outcome)) => outcome,
-    };
-    let seen = seen.ok_or_else(|| broken("the function's thread panicked".into()))?;
-    let mut observation = driven.map_err(|e| DeviceError::BadLoad { reason: e.to_string() })?;
-    seen.enter(&mut observation);
-    count_late(&mut observation, inlet);
-    judge_idle(&mut observation, load);
-    Ok(observation)
+            Ok((driven, edges.seen))
+        });
+        let (driven, seen) = outcome.map_err(|error| self.no_thread(&error))?;
+        let driven = driven
+            .map_err(|panic| self.broken(format!("the tester panicked: {}", text_of(&*panic))))?;
+        let seen = seen.ok_or_else(|| self.stopped())?;
+        let mut observation = driven.map_err(|e| DeviceError::BadLoad { reason: e.to_string() })?;
+        seen.enter(&mut observation);
+        count_late(&mut observation, inlet);
+        judge_idle(&mut observation, self.load);
+        Ok(observation)
+    }
+
+    /// Lets `stage` work alone for as long as the load lasts: its frames come out of nothing.
+    ///
+    /// `offered` are the frames it found and `received` those it sent on in the measured part;
+    /// nothing is known of latency or order, and there is no generator to be held to anything.
+    pub fn run_alone(&self, stage: Stage<'_>) -> Result<Observation, DeviceError> {
+        let phase = Phase::default();
+        let seen = thread::scope(|scope| {
+            let _end = EndOnDrop(&phase);
+            let mut edges = Edges::start(scope, &phase, vec![stage])?;
+            edges.wait();
+            thread::sleep(Duration::from_nanos(self.load.warmup_ns));
+            edges.opened();
+            thread::sleep(Duration::from_nanos(self.load.duration_ns));
+            edges.closed();
+            edges.stop();
+            Ok(edges.seen)
+        });
+        let seen = seen.map_err(|error| self.no_thread(&error))?.ok_or_else(|| self.stopped())?;
+        let (Some(from), Some(to)) = (seen.opened, seen.closed) else {
+            return Err(self.broken("its thread got no time to run".into()));
+        };
+        let span = |count: fn(&QueueCounters) -> u64| count(&to.total) - count(&from.total);
+        let offered = span(|total| total.rx_frames);
+        let received = span(|total| total.tx_frames);
+        let mut observation = Observation {
+            planned: offered,
+            offered,
+            received,
+            offered_bytes: span(|total| total.rx_bytes),
+            received_bytes: span(|total| total.tx_bytes),
+            lost: offered - received,
+            duration_ns: to.at_ns - from.at_ns,
+            ..Observation::default()
+        };
+        seen.enter(&mut observation);
+        observation.honesty.achieved_ratio = 1.0;
+        Ok(observation)
+    }
+
+    fn broken(&self, reason: String) -> DeviceError {
+        DeviceError::Broken { device: self.device.to_owned(), reason }
+    }
+
+    fn no_thread(&self, error: &std::io::Error) -> DeviceError {
+        self.broken(format!("no thread for it: {error}"))
+    }
+
+    fn stopped(&self) -> DeviceError {
+        self.broken("a thread of the device panicked".to_owned())
+    }
 }
 
 /// A device that had time to spare under a saturating load was not what set the rate.
@@ -138,7 +216,8 @@ fn count_late(observation: &mut Observation, inlet: &mut impl Inlet) {
     for _ in 0..LAST_TURNS_MAX {
         let found = inlet.poll();
         queue.rx_frames += found as u64;
-        queue.rx_bytes += (0..found).map(|i| inlet.frame(i).len() as u64 + FCS_LEN).sum::<u64>();
+        queue.rx_bytes +=
+            (0..found).map(|i| inlet.frame(i).len() as u64 + u64::from(FCS_LEN)).sum::<u64>();
         inlet.release();
         if found == 0 {
             break;
@@ -151,106 +230,10 @@ fn count_late(observation: &mut Observation, inlet: &mut impl Inlet) {
     }
 }
 
-/// Lets `side` work alone for as long as the load lasts: its frames come out of nothing.
-///
-/// `offered` are the frames it found and `received` those it sent on in the measured part; nothing
-/// is known of latency or order, and there is no generator to be held to anything.
-pub fn run_alone<S: Side>(
-    device: &str,
-    load: &Load,
-    core: u32,
-    side: &mut S,
-) -> Result<Observation, DeviceError> {
-    let broken = |reason: String| DeviceError::Broken { device: device.into(), reason };
-    let phase = Phase::default();
-    let seen = thread::scope(|scope| {
-        let function = Builder::new().name("function".into()).spawn_scoped(scope, || {
-            let _pinned = Pinned::to(core);
-            serve(side, &phase)
-        })?;
-        let mut edges = Edges { phase: &phase, function: Some(function), seen: None };
-        edges.wait();
-        thread::sleep(Duration::from_nanos(load.warmup_ns));
-        edges.opened();
-        thread::sleep(Duration::from_nanos(load.duration_ns));
-        edges.closed();
-        edges.stop();
-        Ok::<_, std::io::Error>(edges.seen.take())
-    });
-    let seen = seen.map_err(|e| broken(format!("no thread for it: {e}")))?;
-    let seen = seen.ok_or_else(|| broken("the function's thread panicked".into()))?;
-    let (Some(from), Some(to)) = (seen.opened, seen.closed) else {
-        return Err(broken("the function's thread got no time to run".into()));
-    };
-    let span = |count: fn(&Tally) -> u64| count(&to.tally) - count(&from.tally);
-    let offered = span(|tally| tally.queue.rx_frames);
-    let received = span(|tally| tally.queue.tx_frames);
-    let mut observation = Observation {
-        planned: offered,
-        offered,
-        received,
-        offered_bytes: span(|tally| tally.queue.rx_bytes),
-        received_bytes: span(|tally| tally.queue.tx_bytes),
-        lost: offered - received,
-        duration_ns: to.at_ns - from.at_ns,
-        ..Observation::default()
-    };
-    seen.enter(&mut observation);
-    observation.honesty.achieved_ratio = 1.0;
-    Ok(observation)
-}
-
 /// The message of a panic.
-fn text_of(panic: &(dyn std::any::Any + Send)) -> &str {
+fn text_of(panic: &(dyn Any + Send)) -> &str {
     let text = panic.downcast_ref::<String>().map(String::as_str);
     text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("no message")
-}
-
-/// Lays the counters of generator, device and sink side by side and says in the honesty record
-/// whether they agree. `sink_missed` frames reached the tester and found its ring full: the
-/// tester's fault, not the device's.
-pub fn balance(observation: &mut Observation, sink_missed: u64) {
-    let Some(device) = &observation.device else {
-        return;
-    };
-    observation.sink.rx_missed = sink_missed;
-    let [generator, function, sink] =
-        [&observation.generator, device, &observation.sink].map(PortCounters::total);
-    let missed = device.rx_missed;
-    let taken = function.tx_frames + device.tx_dropped;
-    let back = sink.rx_frames + sink_missed;
-    // Of a frame that was missed the length is not known.
-    let whole = |bytes: (u64, u64), missed| if missed == 0 { bytes } else { (0, 0) };
-    let bytes_there = whole((generator.tx_bytes, function.rx_bytes), missed);
-    let bytes_back = whole((function.tx_bytes, sink.rx_bytes), sink_missed);
-    let pairs = [
-        ("frames offered and at the device", (generator.tx_frames, function.rx_frames + missed)),
-        ("frames taken and sent back or dropped", (function.rx_frames, taken)),
-        ("frames sent back and at the sink", (function.tx_frames, back)),
-        ("bytes offered and at the device", bytes_there),
-        ("bytes sent back and at the sink", bytes_back),
-    ];
-    let honesty = &mut observation.honesty;
-    honesty.balanced = pairs.iter().all(|(_, (a, b))| a == b);
-    let unequal = pairs.iter().filter(|(_, (a, b))| a != b);
-    let reason = |(what, (a, b)): &(&str, (u64, u64))| format!("{what}: {a} against {b}");
-    honesty.reasons.extend(unequal.map(reason));
-    if sink_missed > 0 {
-        honesty.generator_limited = true;
-        let reason = format!("{sink_missed} frames came back and found the sink's ring full");
-        honesty.reasons.push(reason);
-    }
-}
-
-/// Refuses a load whose frames are longer than what was set up. Frames of a trace show their length
-/// only when they are read.
-pub fn check_sizes(load: &Load, frame_len_max: u16) -> Result<(), DeviceError> {
-    let longest = load.sizes.max();
-    if load.trace.is_none() && longest > frame_len_max {
-        let reason = format!("sizes: {longest} bytes, but set up for at most {frame_len_max}");
-        return Err(DeviceError::BadLoad { reason });
-    }
-    Ok(())
 }
 
 /// Where the generator's frames first meet an interface of the tester's own, those it refused are
@@ -268,7 +251,8 @@ pub fn judge_refused(observation: &mut Observation) {
 /// How far a trial has come.
 #[derive(Default)]
 struct Phase {
-    ready: AtomicBool,
+    /// Stages that poll.
+    ready: AtomicUsize,
     /// 0 while the warm-up lasts, then one of these.
     now: AtomicU8,
 }
@@ -277,47 +261,60 @@ const MEASURED: u8 = 1;
 const DRAIN: u8 = 2;
 const END: u8 = 3;
 
-/// Ends the function's thread on every way out.
-struct StopOnDrop<'a>(&'a Phase);
+/// Ends the stages' threads on every way out.
+struct EndOnDrop<'a>(&'a Phase);
 
-impl Drop for StopOnDrop<'_> {
+impl Drop for EndOnDrop<'_> {
     fn drop(&mut self) {
         self.0.now.store(END, Ordering::Release);
     }
 }
 
-/// The tester's hold on the function's thread.
-struct Edges<'scope, 'a> {
-    phase: &'a Phase,
-    function: Option<ScopedJoinHandle<'scope, Seen>>,
+/// The tester's hold on the stages' threads.
+struct Edges<'scope> {
+    phase: &'scope Phase,
+    stages: Vec<ScopedJoinHandle<'scope, Seen>>,
+    /// What all of them saw, when they have ended.
     seen: Option<Seen>,
 }
 
-impl Edges<'_, '_> {
-    /// Waits until the function polls, or its thread has ended.
+impl<'scope> Edges<'scope> {
+    fn start(
+        scope: &'scope Scope<'scope, '_>,
+        phase: &'scope Phase,
+        stages: Vec<Stage<'scope>>,
+    ) -> std::io::Result<Edges<'scope>> {
+        let spawn = |Stage { name, core, work }: Stage<'scope>| {
+            Builder::new().name(name.to_owned()).spawn_scoped(scope, move || {
+                let _pinned = core.map(Pinned::to);
+                work(phase)
+            })
+        };
+        let stages = stages.into_iter().map(spawn).collect::<Result<_, _>>()?;
+        Ok(Edges { phase, stages, seen: None })
+    }
+
+    /// Waits until all stages poll, or one has ended.
     fn wait(&self) {
-        let ended = || self.function.as_ref().is_none_or(ScopedJoinHandle::is_finished);
-        while !self.phase.ready.load(Ordering::Acquire) && !ended() {
+        let ready = || self.phase.ready.load(Ordering::Acquire) == self.stages.len();
+        while !ready() && !self.stages.iter().any(ScopedJoinHandle::is_finished) {
             thread::yield_now();
         }
     }
 
-    /// Ends the function's thread and takes what it saw.
+    /// Ends the threads and takes what they saw.
     fn stop(&mut self) {
         self.phase.now.store(END, Ordering::Release);
-        if let Some(function) = self.function.take() {
-            self.seen = function.join().ok();
+        if self.stages.is_empty() {
+            return;
         }
+        let seen: Vec<_> = self.stages.drain(..).map(ScopedJoinHandle::join).collect();
+        let seen: Result<Vec<Seen>, _> = seen.into_iter().collect();
+        self.seen = seen.ok().and_then(|seen| seen.into_iter().reduce(Seen::merge));
     }
 }
 
-impl Drop for Edges<'_, '_> {
-    fn drop(&mut self) {
-        self.stop();
-    }
-}
-
-impl Window for Edges<'_, '_> {
+impl Window for Edges<'_> {
     fn opened(&mut self) {
         self.phase.now.store(MEASURED, Ordering::Release);
     }
@@ -328,14 +325,14 @@ impl Window for Edges<'_, '_> {
 
     fn stalls(&mut self) -> Vec<(u64, u64)> {
         self.stop();
-        self.seen.as_ref().map(|seen| seen.gaps.kept.clone()).unwrap_or_default()
+        self.seen.as_ref().map(|seen| seen.stalls.kept().to_vec()).unwrap_or_default()
     }
 }
 
-/// What the function's thread saw.
+/// What a stage saw, or all of them.
 struct Seen {
-    tally: Tally,
-    gaps: Gaps,
+    counters: PortCounters,
+    stalls: StallWatch,
     /// Time of the measured part in turns that found frames and in turns that found none, stalls
     /// apart.
     busy_ns: u64,
@@ -353,14 +350,16 @@ struct Seen {
 #[derive(Clone, Copy)]
 struct Mark {
     at_ns: u64,
-    tally: Tally,
+    total: QueueCounters,
 }
 
 impl Seen {
-    fn new() -> Seen {
+    /// Nothing yet; the memory it takes is taken here, not in the loop.
+    fn new(queues: u16) -> Seen {
+        let queues = vec![QueueCounters::default(); usize::from(queues)];
         Seen {
-            tally: Tally::default(),
-            gaps: Gaps::new(),
+            counters: PortCounters { queues, ..PortCounters::default() },
+            stalls: StallWatch::new(),
             busy_ns: 0,
             idle_ns: 0,
             opened: None,
@@ -370,104 +369,76 @@ impl Seen {
         }
     }
 
+    /// Two stages of one device. It is as idle as the busier of them.
+    fn merge(mut self, other: Seen) -> Seen {
+        self.counters.add(&other.counters);
+        self.stalls.merge(&other.stalls);
+        if other.idle_ratio() < self.idle_ratio() {
+            (self.busy_ns, self.idle_ns) = (other.busy_ns, other.idle_ns);
+        }
+        self.missed_before += other.missed_before;
+        self.missed += other.missed;
+        self
+    }
+
+    fn idle_ratio(&self) -> Option<f64> {
+        let time_ns = self.busy_ns + self.idle_ns;
+        (time_ns > 0).then(|| self.idle_ns as f64 / time_ns as f64)
+    }
+
+    fn mark(&self, at_ns: u64) -> Option<Mark> {
+        Some(Mark { at_ns, total: self.counters.total() })
+    }
+
     /// Enters the device's part into an observation.
     fn enter(self, observation: &mut Observation) {
-        let full = observation.generator.rx_missed;
-        observation.rx_missed += self.missed;
-        observation.device = Some(PortCounters {
-            queues: vec![self.tally.queue],
-            rule_drops: 0,
-            rx_missed: full + self.missed_before + self.missed,
-            tx_dropped: self.tally.tx_dropped,
-        });
         let honesty = &mut observation.honesty;
-        honesty.device_stalls = Some(self.gaps.sum);
-        let time_ns = self.busy_ns + self.idle_ns;
-        honesty.device_idle_ratio = (time_ns > 0).then(|| self.idle_ns as f64 / time_ns as f64);
+        honesty.device_stalls = Some(self.stalls.sum());
+        honesty.device_idle_ratio = self.idle_ratio();
+        let rx_missed = observation.generator.rx_missed + self.missed_before + self.missed;
+        observation.rx_missed += self.missed;
+        observation.device = Some(PortCounters { rx_missed, ..self.counters });
     }
 }
 
-/// The function's thread: polls until the trial is over.
-fn serve(side: &mut impl Side, phase: &Phase) -> Seen {
+/// A stage's thread: polls until the trial is over.
+fn serve<S: Side>(mut side: S, phase: &Phase) -> Seen {
     side.start();
     let clock = Clock::new();
-    let mut seen = Seen::new();
-    phase.ready.store(true, Ordering::Release);
+    let mut seen = Seen::new(side.queues());
+    phase.ready.fetch_add(1, Ordering::Release);
     loop {
         let now = phase.now.load(Ordering::Acquire);
         if now >= MEASURED && seen.opened.is_none() {
-            seen.opened = Some(Mark { at_ns: clock.now_ns(), tally: seen.tally });
+            seen.opened = seen.mark(clock.now_ns());
             seen.missed_before = side.missed();
         }
         if now >= DRAIN && seen.closed.is_none() {
-            seen.closed = Some(Mark { at_ns: clock.now_ns(), tally: seen.tally });
+            seen.closed = seen.mark(clock.now_ns());
         }
         if now == END {
             break;
         }
-        let (frames, gap_ns) = turn(side, &mut seen, &clock);
-        if now == MEASURED {
+        let frames = side.turn(&mut seen.counters);
+        let work_ns = frames as u64 * S::FRAME_NS;
+        let turn_ns = seen.stalls.turn(clock.now_ns(), work_ns);
+        if now == MEASURED && turn_ns <= STALL_NS + work_ns {
             let time_ns = if frames == 0 { &mut seen.idle_ns } else { &mut seen.busy_ns };
-            *time_ns += gap_ns;
+            *time_ns += turn_ns;
         }
     }
-    for _ in 0..LAST_TURNS_MAX {
-        if turn(side, &mut seen, &clock).0 == 0 {
-            break;
-        }
-    }
+    side.last(&mut seen.counters);
     seen.missed = side.missed();
     seen
-}
-
-/// One turn: how many frames it found, and how long it took, stalls apart.
-#[inline]
-fn turn<S: Side>(side: &mut S, seen: &mut Seen, clock: &Clock) -> (usize, u64) {
-    let frames = side.turn(&mut seen.tally);
-    let gap_ns = seen.gaps.turn(clock.now_ns(), frames as u64 * S::FRAME_NS);
-    (frames, gap_ns)
-}
-
-/// Watches for stalls in a loop whose turns have a price by the frame.
-struct Gaps {
-    last_ns: Option<u64>,
-    sum: Stalls,
-    kept: Vec<(u64, u64)>,
-}
-
-impl Gaps {
-    fn new() -> Gaps {
-        let kept = Vec::with_capacity(STALLS_KEPT_MAX);
-        Gaps { last_ns: None, sum: Stalls::default(), kept }
-    }
-
-    /// Called once a turn with the time and what the turn's frames may have cost; returns the time
-    /// since the last turn, 0 where it was a stall.
-    #[inline]
-    fn turn(&mut self, now_ns: u64, work_ns: u64) -> u64 {
-        let gap_ns = now_ns.saturating_sub(self.last_ns.unwrap_or(now_ns));
-        self.last_ns = Some(now_ns);
-        if gap_ns > STALL_NS + work_ns {
-            self.stall(now_ns - gap_ns, gap_ns);
-            return 0;
-        }
-        gap_ns
-    }
-
-    #[cold]
-    fn stall(&mut self, start_ns: u64, length_ns: u64) {
-        self.sum.count += 1;
-        self.sum.total_ns += length_ns;
-        self.sum.longest_ns = self.sum.longest_ns.max(length_ns);
-        if self.kept.len() < STALLS_KEPT_MAX {
-            self.kept.push((start_ns, length_ns));
-        }
-    }
 }
 
 #[cfg(test)]
 pub(crate) mod tests {
     use std::sync::{Mutex, MutexGuard, PoisonError};
+
+    use niclab_load::Arrivals;
+    use niclab_packet::flow::FlowSpec;
+    use niclab_packet::size::FrameSizes;
 
     use super::*;
 
@@ -477,61 +448,81 @@ pub(crate) mod tests {
         CORES.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn counters(rx_frames: u64, tx_frames: u64) -> PortCounters {
-        let (rx_bytes, tx_bytes) = (64 * rx_frames, 64 * tx_frames);
-        let queue = QueueCounters { rx_frames, rx_bytes, tx_frames, tx_bytes };
-        PortCounters { queues: vec![queue], ..PortCounters::default() }
-    }
+    /// Lanes without a wire, which may fail.
+    struct Lanes(bool);
 
-    fn observation(left: u64, device: (u64, u64), sunk: u64) -> Observation {
-        Observation {
-            generator: counters(0, left),
-            device: Some(counters(device.0, device.1)),
-            sink: counters(sunk, 0),
-            ..Observation::default()
+    impl Outlet for Lanes {
+        fn reserve(&mut self, _: usize) -> usize {
+            assert!(!self.0, "the wire broke");
+            0
+        }
+
+        fn slot(&mut self, _: usize) -> &mut [u8] {
+            &mut []
+        }
+
+        fn commit(&mut self, _: &[u16]) -> usize {
+            0
         }
     }
 
-    #[test]
-    fn equal_counters_balance_and_each_difference_is_named() {
-        let mut good = observation(100, (100, 100), 100);
-        balance(&mut good, 0);
-        assert!(good.honesty.balanced);
-        assert_eq!(good.honesty.reasons, Vec::<String>::new());
-
-        let mut bad = observation(100, (99, 99), 98);
-        balance(&mut bad, 0);
-        assert!(!bad.honesty.balanced);
-        assert_eq!(
-            bad.honesty.reasons,
-            [
-                "frames offered and at the device: 100 against 99",
-                "frames sent back and at the sink: 99 against 98",
-                "bytes offered and at the device: 6400 against 6336",
-                "bytes sent back and at the sink: 6336 against 6272",
-            ]
-        );
-    }
-
-    #[test]
-    fn frames_missed_by_the_device_balance_and_frames_missed_by_the_sink_are_the_testers() {
-        let mut observation = observation(100, (90, 90), 85);
-        if let Some(device) = &mut observation.device {
-            device.rx_missed = 10;
+    impl Inlet for Lanes {
+        fn poll(&mut self) -> usize {
+            0
         }
-        balance(&mut observation, 5);
-        assert!(observation.honesty.balanced && observation.honesty.generator_limited);
-        let reason = "5 frames came back and found the sink's ring full";
-        assert_eq!(observation.honesty.reasons, [reason]);
+
+        fn frame(&self, _: usize) -> &[u8] {
+            &[]
+        }
+
+        fn release(&mut self) {}
+    }
+
+    /// Finds nothing, or fails.
+    struct Idle(bool);
+
+    impl Side for Idle {
+        const FRAME_NS: u64 = 0;
+
+        fn turn(&mut self, _: &mut PortCounters) -> usize {
+            assert!(!self.0, "the device broke");
+            0
+        }
+    }
+
+    fn outcome(wire_breaks: bool, device_breaks: [bool; 2]) -> Result<Observation, DeviceError> {
+        let load = Load {
+            flows: FlowSpec::default(),
+            sizes: FrameSizes::Fixed(64),
+            rate: Rate::Saturate,
+            arrivals: Arrivals::Constant,
+            duration_ns: 1_000_000,
+            warmup_ns: 0,
+            seed: 1,
+            trace: None,
+        };
+        let trial = Trial { device: "mock", load: &load, depth: 64, core: None };
+        let stages = device_breaks.map(|breaks| Stage::new("stage", None, Idle(breaks)));
+        trial.run((&mut Lanes(wire_breaks), &mut Lanes(false)), stages.into())
     }
 
     #[test]
-    fn frames_have_a_price_in_the_stall_watch() {
-        let mut gaps = Gaps::new();
-        gaps.turn(0, 0);
-        gaps.turn(100_000, 90_000);
-        assert_eq!(gaps.kept, []);
-        gaps.turn(200_001, 90_000);
-        assert_eq!(gaps.kept, [(100_000, 100_001)]);
+    fn a_panic_of_either_side_ends_the_trial_with_an_error() {
+        assert!(outcome(false, [false, false]).is_ok());
+        let reason = |outcome: Result<_, _>| match outcome {
+            Err(DeviceError::Broken { reason, .. }) => reason,
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(reason(outcome(true, [false; 2])), "the tester panicked: the wire broke");
+        let stopped = "a thread of the device panicked";
+        assert_eq!(reason(outcome(false, [true, false])), stopped);
+        assert_eq!(reason(outcome(false, [false, true])), stopped);
+    }
+
+    #[test]
+    fn a_device_is_as_idle_as_its_busier_stage() {
+        let stage = |busy_ns, idle_ns| Seen { busy_ns, idle_ns, ..Seen::new(2) };
+        assert_eq!(stage(10, 90).merge(stage(75, 25)).idle_ratio(), Some(0.25));
+        assert_eq!(stage(75, 25).merge(stage(10, 90)).idle_ratio(), Some(0.25));
     }
 }

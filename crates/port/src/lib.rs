@@ -1,4 +1,5 @@
-//! Packets in and out of the NIC: the memory wire.
+//! Packets in and out of the NIC: the memory wire, and the queues behind a NIC.
 #![forbid(unsafe_code)]
 
+pub mod queues;
 pub mod wire;

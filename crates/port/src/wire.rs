@@ -36,12 +36,12 @@ pub struct Near {
 }
 
 /// A wire whose rings hold `depth` frames each (at least one burst), for frames of at most
-/// `frame_len` bytes without FCS.
-pub fn wire(depth: usize, frame_len: usize) -> Result<(Far, Near), MemoryError> {
+/// `frame_len` bytes without FCS. `behind` more frames may be under way behind the near end.
+pub fn wire(depth: usize, behind: usize, frame_len: usize) -> Result<(Far, Near), MemoryError> {
     let depth = depth.max(BURST);
     // Enough for three full rings and a burst in hand at either end, so that no ring ever finds the
     // pool empty and the return rings can take whatever is under way.
-    let frames = 3 * depth + 2 * BURST;
+    let frames = 3 * depth + 2 * BURST + behind;
     let pool = Pool::new(frames, frame_len)?;
     let (out, rx) = RingBuffer::new(depth);
     let (tx, back) = RingBuffer::new(frames);
@@ -110,6 +110,11 @@ impl Near {
         &self.region
     }
 
+    /// Frames of the wire's pool: no more can ever be under way.
+    pub fn frames(&self) -> usize {
+        self.tx.buffer().capacity()
+    }
+
     /// Takes a burst that has arrived.
     #[inline]
     pub fn receive(&mut self, into: &mut Burst) {
@@ -131,7 +136,7 @@ impl Near {
 
 /// Moves what fits from the front of a burst into a ring; how many.
 #[inline]
-fn push(ring: &mut Producer<Desc>, burst: &mut Burst) -> usize {
+pub(crate) fn push(ring: &mut Producer<Desc>, burst: &mut Burst) -> usize {
     let count = ring.slots().min(burst.len());
     match ring.write_chunk_uninit(count) {
         Ok(chunk) => chunk.fill_from_iter(burst.drain(..count)),
@@ -141,7 +146,7 @@ fn push(ring: &mut Producer<Desc>, burst: &mut Burst) -> usize {
 
 /// Moves what is there from a ring to the end of a burst, as far as it has room.
 #[inline]
-fn pull(ring: &mut Consumer<Desc>, burst: &mut Burst) {
+pub(crate) fn pull(ring: &mut Consumer<Desc>, burst: &mut Burst) {
     let count = ring.slots().min(burst.remaining_capacity());
     if let Ok(chunk) = ring.read_chunk(count) {
         burst.extend(chunk);
@@ -160,7 +165,7 @@ mod tests {
 
     #[test]
     fn frames_go_there_and_back_and_none_is_lost() {
-        let (mut far, mut near) = wire(128, 60).unwrap();
+        let (mut far, mut near) = wire(128, 0, 60).unwrap();
         let all = far.available();
         for round in 0..1_000_u32 {
             let mut burst = reserved(&mut far, 64);
@@ -189,7 +194,7 @@ mod tests {
 
     #[test]
     fn a_full_ring_takes_no_more_until_the_nic_polls() {
-        let (mut far, mut near) = wire(100, 60).unwrap();
+        let (mut far, mut near) = wire(100, 0, 60).unwrap();
         let mut burst = reserved(&mut far, 64);
         far.send(&mut burst);
         let mut burst = reserved(&mut far, 64);

@@ -1,6 +1,6 @@
 //! What DPDK is started with: the arguments that were given, and what they leave open.
 
-use niclab_device::pair::Cores;
+use niclab_device::cores::Cores;
 
 /// How the ports stand to each other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

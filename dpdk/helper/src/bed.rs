@@ -4,8 +4,9 @@ use std::ffi::CStr;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use niclab_device::cores::Cores;
 use niclab_device::dpdk::protocol::Open;
-use niclab_device::pair::{self, Cores};
+use niclab_device::pair::{Stage, Trial, judge_refused};
 use niclab_device::{
     About, DeviceError, Fact, Load, Observation, Place, Plan, Rate, RuleBlock, Setup, SetupReport,
     Testbed,
@@ -107,7 +108,7 @@ impl DpdkBed {
             None => None,
             Some(port) => {
                 let (rx, tx) = start(port)?;
-                Some((Out::new(tx, pool, ring), In::new(rx)))
+                Some((Out::new(tx, pool, ring, frame_len_max - FCS_LEN), In::new(rx)))
             }
         };
         self.ports.wait_for_links()?;
@@ -154,12 +155,13 @@ impl DpdkBed {
             _ => CARD_SLOTS,
         };
         let sunk = missed(inlet.queue());
-        let (cores, function) = (self.cores, &mut lanes.function);
-        let mut observation =
-            pair::run(&name, load, u32::from(depth), cores, (&mut *outlet, &mut *inlet), function)?;
-        pair::balance(&mut observation, missed(inlet.queue()) - sunk);
+        let core = Some(self.cores.tester);
+        let trial = Trial { device: &name, load, depth: u32::from(depth), core };
+        let function = Stage::new("function", Some(self.cores.device), &mut lanes.function);
+        let mut observation = trial.run((&mut *outlet, &mut *inlet), vec![function])?;
+        observation.balance(missed(inlet.queue()) - sunk);
         if self.wiring == Wiring::Cards {
-            pair::judge_refused(&mut observation);
+            judge_refused(&mut observation);
         }
         Ok(observation)
     }
@@ -173,8 +175,10 @@ impl DpdkBed {
         let name = self.about.name.clone();
         let gone = || DeviceError::Broken { device: name.clone(), reason: "not set up".into() };
         let lanes = self.lanes.as_mut().ok_or_else(gone)?;
-        let core = self.cores.device;
-        let mut observation = pair::run_alone(&name, load, core, &mut lanes.function)?;
+        // A ring's depth and a tester's core mean nothing here: there is no tester.
+        let trial = Trial { device: &name, load, depth: 0, core: None };
+        let function = Stage::new("function", Some(self.cores.device), &mut lanes.function);
+        let mut observation = trial.run_alone(function)?;
         let made = observation.offered_bytes.checked_div(observation.offered).unwrap_or(0);
         if load.sizes.period().iter().any(|&size| u64::from(size) != made) {
             return Err(lacks("frame_size"));
@@ -207,7 +211,6 @@ impl Testbed for DpdkBed {
 
     fn run(&mut self, load: &Load, plan: &Plan) -> Result<Observation, DeviceError> {
         let Plan::Rest = plan;
-        pair::check_sizes(load, self.frame_len_max)?;
         let before = self.ports.device.stats().map_err(|refusal| self.broken(refusal))?;
         let mut observation = match self.wiring {
             Wiring::Null => self.run_alone(load)?,

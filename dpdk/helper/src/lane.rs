@@ -1,6 +1,7 @@
 //! The tester's two ends and the function under test, on queues of DPDK ports.
 
-use niclab_device::pair::{Side, Tally};
+use niclab_device::PortCounters;
+use niclab_device::pair::Side;
 use niclab_load::lane::{BURST, Inlet, Outlet};
 
 use crate::shim::{Burst, Pool, Ring, RxQueue, TxQueue, enter_thread};
@@ -18,16 +19,22 @@ pub struct Out {
     burst: Burst,
     /// The ring behind the queue, where it is one: it tells exactly how much room there is.
     ring: Option<Ring>,
+    /// Longest frame, bytes without FCS.
+    frame_len_max: u16,
 }
 
 impl Out {
-    /// An end that sends frames of `pool`.
-    pub fn new(queue: TxQueue, pool: Pool, ring: Option<Ring>) -> Out {
-        Out { queue, pool, burst: Burst::new(), ring }
+    /// An end that sends frames of `pool`, of at most so many bytes without FCS.
+    pub fn new(queue: TxQueue, pool: Pool, ring: Option<Ring>, frame_len_max: u16) -> Out {
+        Out { queue, pool, burst: Burst::new(), ring, frame_len_max }
     }
 }
 
 impl Outlet for Out {
+    fn frame_len_max(&self) -> u16 {
+        self.frame_len_max
+    }
+
     #[inline]
     fn reserve(&mut self, want: usize) -> usize {
         enter_thread();
@@ -116,7 +123,7 @@ impl Side for Forward {
     }
 
     #[inline]
-    fn turn(&mut self, tally: &mut Tally) -> usize {
+    fn turn(&mut self, counters: &mut PortCounters) -> usize {
         let found = self.burst.receive(&mut self.rx);
         if found == 0 {
             return 0;
@@ -131,11 +138,12 @@ impl Side for Forward {
         }
         let sent = self.burst.send(&mut self.tx, found);
         self.burst.give_back();
-        tally.queue.rx_frames += found as u64;
-        tally.queue.rx_bytes += bytes[..found].iter().sum::<u64>();
-        tally.queue.tx_frames += sent as u64;
-        tally.queue.tx_bytes += bytes[..sent].iter().sum::<u64>();
-        tally.tx_dropped += (found - sent) as u64;
+        let queue = &mut counters.queues[0];
+        queue.rx_frames += found as u64;
+        queue.rx_bytes += bytes[..found].iter().sum::<u64>();
+        queue.tx_frames += sent as u64;
+        queue.tx_bytes += bytes[..sent].iter().sum::<u64>();
+        counters.tx_dropped += (found - sent) as u64;
         found
     }
 

@@ -438,25 +438,32 @@ impl Drop for Burst {
     }
 }
 
-/// Gives the calling thread a core number of DPDK's, until it ends. Without it every frame is taken
-/// from the shared pool and not from a cache. Cheap when it was done before.
+/// Gives the calling thread a core number of DPDK's, until it ends, unless it has one. Without it
+/// every frame is taken from the shared pool and not from a cache. Cheap when it was done before.
 #[inline]
 pub fn enter_thread() {
-    struct Entered(Cell<bool>);
+    #[derive(Clone, Copy, PartialEq, Eq)]
+    enum Number {
+        NotAsked,
+        Ours,
+        NotOurs,
+    }
+    struct Entered(Cell<Number>);
     impl Drop for Entered {
         fn drop(&mut self) {
-            if self.0.get() {
+            if self.0.get() == Number::Ours {
                 // SAFETY: this thread entered and uses DPDK no more.
                 unsafe { nl_thread_leave() }
             }
         }
     }
-    thread_local!(static ENTERED: Entered = const { Entered(Cell::new(false)) });
+    thread_local!(static ENTERED: Entered = const { Entered(Cell::new(Number::NotAsked)) });
     ENTERED.with(|entered| {
-        if !entered.0.get() {
+        if entered.0.get() == Number::NotAsked {
             // SAFETY: DPDK is started, for frames and queues exist only then. Where no number is
             // free the thread works without.
-            entered.0.set(unsafe { nl_thread_enter() } == 0);
+            let ours = unsafe { nl_thread_enter() } == 0;
+            entered.0.set(if ours { Number::Ours } else { Number::NotOurs });
         }
     });
 }

@@ -29,8 +29,8 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use self::protocol::{Answer, Open, Request};
+use crate::cores::Cores;
 use crate::face::{About, DeviceError, Plan, Setup, SetupReport, Testbed};
-use crate::pair::Cores;
 use crate::{Load, Observation};
 
 /// The program.

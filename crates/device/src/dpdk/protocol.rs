@@ -5,8 +5,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::cores::Cores;
 use crate::face::{About, DeviceError, Plan, Setup, SetupReport};
-use crate::pair::Cores;
 use crate::{Load, Observation};
 
 /// A question.

@@ -1,15 +1,12 @@
 //! The forwarding function on an interface: swap the MAC addresses, send back.
 
+use niclab_apps::forward::swap_macs;
+use niclab_load::PortCounters;
 use niclab_load::lane::{BURST, Inlet, Outlet};
+use niclab_packet::size::FCS_LEN;
 
 use super::ring::{RxRing, TxRing};
-use crate::pair::{Side, Tally};
-
-/// Length of the frame check sequence, which the rings do not show, bytes.
-const FCS_LEN: u64 = 4;
-
-/// Bytes of the two MAC addresses.
-const ADDRESSES_LEN: usize = 12;
+use crate::pair::Side;
 
 /// The function, on the rings of the interface under test.
 pub struct Forward {
@@ -23,27 +20,28 @@ impl Side for Forward {
     // One frame through `send` and the receiver's soft interrupt takes 1 to 2 us here.
     const FRAME_NS: u64 = 3_000;
 
-    fn turn(&mut self, tally: &mut Tally) -> usize {
+    fn turn(&mut self, counters: &mut PortCounters) -> usize {
         let found = self.rx.poll();
         if found == 0 {
             return 0;
         }
         let room = self.tx.reserve(found);
         let mut lens = [0; BURST];
+        let queue = &mut counters.queues[0];
         for (i, len) in lens.iter_mut().enumerate().take(found) {
             let frame = self.rx.frame(i);
-            tally.queue.rx_frames += 1;
-            tally.queue.rx_bytes += frame.len() as u64 + FCS_LEN;
+            queue.rx_frames += 1;
+            queue.rx_bytes += frame.len() as u64 + u64::from(FCS_LEN);
             if i < room {
                 *len = swap_into(frame, self.tx.slot(i));
             }
         }
         self.rx.release();
         let sent = self.tx.commit(&lens[..room]);
-        let bytes: u64 = lens[..sent].iter().map(|&len| u64::from(len) + FCS_LEN).sum();
-        tally.queue.tx_frames += sent as u64;
-        tally.queue.tx_bytes += bytes;
-        tally.tx_dropped += (found - sent) as u64;
+        let bytes: u64 = lens[..sent].iter().map(|&len| u64::from(len + FCS_LEN)).sum();
+        queue.tx_frames += sent as u64;
+        queue.tx_bytes += bytes;
+        counters.tx_dropped += (found - sent) as u64;
         found
     }
 
@@ -58,9 +56,7 @@ fn swap_into(frame: &[u8], slot: &mut [u8]) -> u16 {
     let len = frame.len().min(slot.len());
     let slot = &mut slot[..len];
     slot.copy_from_slice(&frame[..len]);
-    if let Some(addresses) = slot.first_chunk_mut::<ADDRESSES_LEN>() {
-        addresses.rotate_left(ADDRESSES_LEN / 2);
-    }
+    swap_macs(slot);
     len as u16
 }
 

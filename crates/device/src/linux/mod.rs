@@ -17,20 +17,20 @@ mod veth_tests;
 use std::fs;
 use std::io;
 
+use niclab_packet::size::FCS_LEN;
+
 use self::forward::Forward;
 use self::link::{Link, LinkCounters};
 use self::name::Ends;
 use self::netns::NetNs;
 use self::ring::{RX_SLOTS, RxRing, SINK_SLOTS, TX_SLOTS, TxRing};
+use crate::cores::Cores;
 use crate::face::{About, DeviceError, Fact, Place, Plan, RuleBlock, Setup, SetupReport, Testbed};
-use crate::pair::{self, Cores};
+use crate::pair::{Stage, Trial, judge_refused};
 use crate::{Load, Observation};
 
 /// Ethernet header and frame check sequence, which the MTU leaves out, bytes.
 const HEADER_AND_FCS_LEN: u32 = 18;
-
-/// Frame check sequence, which AF_PACKET leaves out, bytes.
-const FCS_LEN: u16 = 4;
 
 /// MTU of the veth pair: frames of 9000 bytes pass.
 const VETH_MTU: u32 = 9000;
@@ -186,13 +186,15 @@ impl Testbed for LinuxBed {
 
     fn run(&mut self, load: &Load, plan: &Plan) -> Result<Observation, DeviceError> {
         let Plan::Rest = plan;
-        pair::check_sizes(load, self.frame_len_max)?;
         let drained = self.inlet.drain().and_then(|()| self.function.rx.drain());
         drained.map_err(|e| refused("emptying the rings", &e))?;
         let before = self.device.counters()?;
         let lanes = (&mut self.outlet, &mut self.inlet);
-        let (name, depth) = (&self.about.name, self.function.rx.slots() as u32);
-        let mut observation = pair::run(name, load, depth, self.cores, lanes, &mut self.function)?;
+        let depth = self.function.rx.slots() as u32;
+        let core = Some(self.cores.tester);
+        let trial = Trial { device: &self.about.name, load, depth, core };
+        let function = Stage::new("function", Some(self.cores.device), &mut self.function);
+        let mut observation = trial.run(lanes, vec![function])?;
         let counted = self.device.counters()?.since(&before);
         let sink_missed =
             self.inlet.counters().map_err(|e| refused("reading the sink's counters", &e))?.dropped;
@@ -211,8 +213,8 @@ fn account(observation: &mut Observation, interface: LinkCounters, sink_missed: 
     // The interface also counts what its socket had no room for; what the wire refused it does not.
     let socket_missed = device.rx_missed - interface.rx_missed - observation.generator.rx_missed;
     let (taken, sent) = device.queues.first().map_or((0, 0), |q| (q.rx_frames, q.tx_frames));
-    pair::balance(observation, sink_missed);
-    pair::judge_refused(observation);
+    observation.balance(sink_missed);
+    judge_refused(observation);
     let pairs = [
         ("received", interface.rx_frames, taken + socket_missed),
         ("sent", interface.tx_frames, sent),

@@ -120,6 +120,8 @@ impl Drop for Ring {
 /// A transmit ring on an interface.
 pub struct TxRing {
     ring: Ring,
+    /// Longest frame it was opened for.
+    frame_len: usize,
     reserved: usize,
 }
 
@@ -130,7 +132,7 @@ impl TxRing {
         set_option(socket.as_fd(), libc::PACKET_QDISC_BYPASS, &1)?;
         let ring = Ring::open(socket, libc::PACKET_TX_RING, TX_SLOTS, frame_len)?;
         bind(ring.socket.as_fd(), link, 0)?;
-        Ok(TxRing { ring, reserved: 0 })
+        Ok(TxRing { ring, frame_len, reserved: 0 })
     }
 
     /// How many of the `count` slots from the head on the kernel took over.
@@ -145,6 +147,10 @@ impl TxRing {
 impl Outlet for TxRing {
     /// A veth pair carries a frame through to the other side within the send call.
     const FRAME_NS: u64 = 4_000;
+
+    fn frame_len_max(&self) -> u16 {
+        self.frame_len.try_into().unwrap_or(u16::MAX)
+    }
 
     fn reserve(&mut self, want: usize) -> usize {
         let owned = libc::TP_STATUS_SEND_REQUEST | libc::TP_STATUS_SENDING;

@@ -16,6 +16,7 @@ pub(super) struct Out {
     far: SharedFar,
     region: Arc<Region>,
     burst: Burst,
+    frame_len_max: u16,
 }
 
 /// From the NIC.
@@ -25,15 +26,19 @@ pub(super) struct In {
     burst: Burst,
 }
 
-/// The two lanes of a far end.
-pub(super) fn lanes(far: Far) -> (Out, In) {
+/// The two lanes of a far end, for frames of at most so many bytes without FCS.
+pub(super) fn lanes(far: Far, frame_len_max: u16) -> (Out, In) {
     let region = Arc::clone(far.region());
     let far = Rc::new(RefCell::new(far));
-    let out = Out { far: Rc::clone(&far), region: Arc::clone(&region), burst: Burst::new() };
-    (out, In { far, region, burst: Burst::new() })
+    let back = In { far: Rc::clone(&far), region: Arc::clone(&region), burst: Burst::new() };
+    (Out { far, region, burst: Burst::new(), frame_len_max }, back)
 }
 
 impl Outlet for Out {
+    fn frame_len_max(&self) -> u16 {
+        self.frame_len_max
+    }
+
     #[inline]
     fn reserve(&mut self, want: usize) -> usize {
         let missing = want.min(BURST).saturating_sub(self.burst.len());

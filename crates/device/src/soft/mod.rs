@@ -1,77 +1,125 @@
 //! `soft`: the software NIC under a memory wire.
 //!
-//! The calling thread generates and counts; the NIC and the network function have a core of their
-//! own (placement `inline`: the core that polls the queue runs the pipeline).
+//! The calling thread generates and counts. With placement `inline` the NIC and the network function
+//! share a core of their own (the core that polls the queue runs the pipeline); with `engine` each
+//! has one, and queues lie between them.
 
-mod core;
+#[cfg(test)]
+mod engine_tests;
 mod lanes;
+mod stages;
 
+use std::sync::Arc;
 use std::time::Instant;
 
-use niclab_load::{Load, LoadError, Observation, PortCounters, Rate, drive};
+use niclab_load::{Load, LoadError, Observation};
+use niclab_nic::limits::BURST;
 use niclab_nic::rule::{Action, Pattern, Rule};
 use niclab_nic::{Nic, NicConfig, RuleError, Worker};
 use niclab_packet::flow::{FiveTuple, FlowSet, Transport};
 use niclab_packet::size::FCS_LEN;
+use niclab_port::queues::queues;
 use niclab_port::wire::wire;
 
 use crate::cores;
 use crate::face::{
     About, DeviceError, Fact, Place, Placement, Plan, RuleBlock, Setup, SetupReport, Testbed,
 };
-use core::Core;
+use crate::pair::{Stage, Trial};
 use lanes::lanes;
+use stages::{Engine, Function, Inline};
 
 /// Frames each ring of the wire holds, as a usual receive ring.
 const WIRE_DEPTH: u32 = 1_024;
 
-/// Share of time without work under saturation above which the generator, not the device, was the limit.
-const IDLE_RATIO_MAX: f64 = 0.02;
+/// Frames the ring of a queue holds where the NIC has a core of its own: as the wire, but less where
+/// many queues would take up the memory.
+const QUEUE_DEPTH_MAX: usize = 1_024;
+
+/// Frames that all queues hold together, unless a burst for each takes more.
+const QUEUES_DEPTH_MAX: usize = 8_192;
 
 /// The software NIC with its generator and sink.
 pub struct Soft {
     about: About,
-    /// The generator's and sink's core, the device's core.
-    cores: [u32; 2],
+    /// Threads keep to cores of their own. Without it figures mean nothing, but frames are counted
+    /// as ever.
+    pinned: bool,
     state: Option<State>,
+}
+
+/// Where the threads of a trial run; none: wherever there is room.
+#[derive(Clone, Copy, Default)]
+struct Seats {
+    tester: Option<u32>,
+    function: Option<u32>,
+    /// The NIC's own, with placement `engine`.
+    engine: Option<u32>,
+}
+
+impl Seats {
+    /// The first cores this process may use, as many as a placement takes.
+    fn choose(placement: Placement) -> Result<Seats, DeviceError> {
+        let engine = placement == Placement::Engine;
+        let (name, needed) = if engine { ("soft, placement engine,", 3) } else { ("soft", 2) };
+        let cores = cores::take(name, needed)?;
+        let seat = |i: usize| cores.get(i).copied();
+        Ok(Seats { tester: seat(0), function: seat(1), engine: seat(2) })
+    }
 }
 
 /// What a set-up made.
 struct State {
     nic: Nic,
     worker: Worker,
-    frame_len: usize,
+    placement: Placement,
+    seats: Seats,
+    /// Longest frame, without FCS.
+    frame_len_max: u16,
 }
 
 impl Soft {
     /// A NIC without rules on the first two cores this process may use.
     pub fn open() -> Result<Soft, DeviceError> {
-        let cores = cores::take("soft", 2)?;
-        let cores = [cores[0], cores[1]];
-        Ok(Soft { about: about(cores), cores, state: None })
+        let about = about(Placement::Inline, Seats::choose(Placement::Inline)?);
+        Ok(Soft { about, pinned: true, state: None })
     }
 }
 
-fn about(cores: [u32; 2]) -> About {
+fn about(placement: Placement, seats: Seats) -> About {
     let fact = |name: &str, value: String| Fact { name: name.to_owned(), value };
-    let place = |role: &str, label: String, core| Place { role: role.to_owned(), label, core };
+    let place = |role: &str, label: &str, core| Place {
+        role: role.to_owned(),
+        label: label.to_owned(),
+        core,
+    };
     let wire = format!("memory wire, {WIRE_DEPTH} descriptors");
+    let (device, core, placed) = match placement {
+        Placement::Inline => (
+            "software NIC, inline",
+            seats.function,
+            "inline: the core that polls the queue runs the NIC",
+        ),
+        Placement::Engine => {
+            ("software NIC, engine", seats.engine, "engine: the NIC has a core of its own")
+        }
+    };
     About {
         name: "soft".to_owned(),
         facts: vec![
             fact("driver", format!("niclab {}", env!("CARGO_PKG_VERSION"))),
-            fact("placement", "inline: the core that polls the queue runs the NIC".to_owned()),
+            fact("placement", placed.to_owned()),
             fact("rules of group 0", niclab_nic::limits::ROOT_RULES_MAX.to_string()),
             fact("rules in all", niclab_nic::limits::RULES_MAX.to_string()),
             fact("clock", niclab_load::clock::Clock::new().source().to_owned()),
         ],
         places: vec![
-            place("generator", "generator".to_owned(), Some(cores[0])),
-            place("wire", wire.clone(), None),
-            place("device", "software NIC, inline".to_owned(), Some(cores[1])),
-            place("function", "forward: swap MACs, send back".to_owned(), Some(cores[1])),
-            place("wire", wire, None),
-            place("sink", "sink".to_owned(), Some(cores[0])),
+            place("generator", "generator", seats.tester),
+            place("wire", &wire, None),
+            place("device", device, core),
+            place("function", "forward: swap MACs, send back", seats.function),
+            place("wire", &wire, None),
+            place("sink", "sink", seats.tester),
         ],
         not_supported: Vec::new(),
     }
@@ -83,9 +131,8 @@ impl Testbed for Soft {
     }
 
     fn setup(&mut self, setup: &Setup) -> Result<SetupReport, DeviceError> {
-        if setup.placement == Placement::Engine {
-            return Err(DeviceError::NotSupported { capability: "placement engine".to_owned() });
-        }
+        let placement = setup.placement;
+        let seats = if self.pinned { Seats::choose(placement)? } else { Seats::default() };
         self.state = None;
         let config = NicConfig { queues: setup.queues, ..NicConfig::default() };
         let mut nic = Nic::new(&config).map_err(broken)?;
@@ -97,41 +144,56 @@ impl Testbed for Soft {
         report.rules_installed = u64::from(nic.len());
         report.rule_bytes = Some((nic.rule_bytes() - before) as u64);
         let worker = nic.worker();
-        let frame_len = usize::from(setup.frame_len_max - FCS_LEN);
-        self.state = Some(State { nic, worker, frame_len });
+        let frame_len_max = setup.frame_len_max.saturating_sub(FCS_LEN);
+        self.about = about(placement, seats);
+        self.state = Some(State { nic, worker, placement, seats, frame_len_max });
         Ok(report)
     }
 
     fn run(&mut self, load: &Load, plan: &Plan) -> Result<Observation, DeviceError> {
         let Plan::Rest = plan;
-        let State { nic, worker, frame_len } =
-            self.state.take().ok_or_else(|| broken("run before set-up"))?;
-        let (far, near) = wire(WIRE_DEPTH as usize, frame_len).map_err(broken)?;
-        let (mut out, mut back) = lanes(far);
-        let _pinned = cores::Pinned::to(self.cores[0]);
-        let mut core = Core::start(worker, near, nic.queues(), self.cores[1]);
-        let driven = drive(load, WIRE_DEPTH, &mut out, &mut back, &mut core);
-        let idle_ratio = core.idle_ratio;
-        let done = core.finish().ok_or_else(|| broken("the device's core stopped"))?;
-        self.state = Some(State { nic, worker: done.worker, frame_len });
-        let mut observation = driven.map_err(bad_load)?;
-        let rx_missed = observation.generator.rx_missed;
-        observation.device = Some(PortCounters { rx_missed, ..done.counters });
-        observation.honesty.device_stalls = Some(done.stalls.sum());
-        judge(&mut observation, load, idle_ratio);
+        let state = self.state.as_mut().ok_or_else(|| broken("run before set-up"))?;
+        let mut observation = match state.placement {
+            Placement::Inline => state.run_inline(load),
+            Placement::Engine => state.run_engine(load),
+        }?;
+        observation.balance(0);
         Ok(observation)
     }
 }
 
-/// Adds what only the device's side can tell: how idle it was, whether the counters balance.
-fn judge(observation: &mut Observation, load: &Load, idle_ratio: f64) {
-    observation.check_balance();
-    let honesty = &mut observation.honesty;
-    honesty.device_idle_ratio = Some(idle_ratio);
-    if load.rate == Rate::Saturate && idle_ratio > IDLE_RATIO_MAX {
-        honesty.generator_limited = true;
-        let share = idle_ratio * 100.0;
-        honesty.reasons.push(format!("{share:.1} % of the time the device had nothing to do"));
+impl State {
+    fn trial<'a>(&self, load: &'a Load) -> Trial<'a> {
+        Trial { device: "soft", load, depth: WIRE_DEPTH, core: self.seats.tester }
+    }
+
+    fn run_inline(&mut self, load: &Load) -> Result<Observation, DeviceError> {
+        let frame_len = usize::from(self.frame_len_max);
+        let (far, near) = wire(WIRE_DEPTH as usize, 0, frame_len).map_err(broken)?;
+        let (mut out, mut back) = lanes(far, self.frame_len_max);
+        let trial = self.trial(load);
+        let inline = Inline(stages::Nic::new(&mut self.worker, near, self.nic.queues()));
+        let stage = Stage::new("function", self.seats.function, inline);
+        trial.run((&mut out, &mut back), vec![stage])
+    }
+
+    fn run_engine(&mut self, load: &Load) -> Result<Observation, DeviceError> {
+        let count = self.nic.queues();
+        let depth = (QUEUES_DEPTH_MAX / usize::from(count)).clamp(BURST, QUEUE_DEPTH_MAX);
+        // All queues full, the transmit ring as full as one of them, a burst in each hand.
+        let behind = (usize::from(count) + 1) * depth + 2 * BURST;
+        let frame_len = usize::from(self.frame_len_max);
+        let (far, near) = wire(WIRE_DEPTH as usize, behind, frame_len).map_err(broken)?;
+        let (mut out, mut back) = lanes(far, self.frame_len_max);
+        let (nic_side, function_side) = queues(count, depth, near.frames());
+        let trial = self.trial(load);
+        let function = Function::new(Arc::clone(near.region()), function_side, count);
+        let engine = Engine::new(stages::Nic::new(&mut self.worker, near, count), nic_side);
+        let stages = vec![
+            Stage::new("engine", self.seats.engine, engine),
+            Stage::new("function", self.seats.function, function),
+        ];
+        trial.run((&mut out, &mut back), stages)
     }
 }
 

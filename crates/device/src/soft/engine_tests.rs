@@ -1,0 +1,120 @@
+//! The NIC on a core of its own: every frame is accounted for, whichever thread held it.
+//!
+//! Threads run wherever there is room, so that two cores are enough.
+
+use super::*;
+use crate::pair::tests::alone;
+use crate::{Arrivals, Function as Work, Rate};
+use niclab_load::PortCounters;
+use niclab_packet::flow::FlowSpec;
+use niclab_packet::size::FrameSizes;
+
+fn soft(queues: u16, rules: Vec<RuleBlock>) -> Soft {
+    let about = about(Placement::Engine, Seats::default());
+    let mut soft = Soft { about, pinned: false, state: None };
+    let setup = Setup {
+        rules,
+        queues,
+        function: Work::Forward,
+        placement: Placement::Engine,
+        frame_len_max: 1_518,
+    };
+    soft.setup(&setup).unwrap();
+    soft
+}
+
+fn load(rate: Rate) -> Load {
+    Load {
+        flows: FlowSpec { count: 500, ..FlowSpec::default() },
+        sizes: FrameSizes::Imix,
+        rate,
+        arrivals: Arrivals::Poisson,
+        duration_ns: 100_000_000,
+        warmup_ns: 10_000_000,
+        seed: 3,
+        trace: None,
+    }
+}
+
+fn run(soft: &mut Soft, load: &Load) -> (Observation, PortCounters) {
+    let seen = soft.run(load, &Plan::Rest).unwrap();
+    assert_eq!(seen.planned, seen.offered + seen.unsent);
+    assert_eq!(seen.offered, seen.received + seen.lost);
+    assert!(seen.honesty.balanced, "{:?}", seen.honesty.reasons);
+    assert_eq!((seen.damaged, seen.duplicated, seen.reordered), (0, 0, 0));
+    assert!(seen.honesty.device_idle_ratio.is_some() && seen.honesty.device_stalls.is_some());
+    let device = seen.device.clone().unwrap();
+    let at_queues: u64 = device.queues.iter().map(|queue| queue.rx_missed).sum();
+    assert_eq!(device.rx_missed, seen.generator.rx_missed + at_queues);
+    (seen, device)
+}
+
+#[test]
+fn every_queue_gets_frames_and_gives_them_back_in_order() {
+    let _alone = alone();
+    for count in [1, 2, 7, 256] {
+        let mut soft = soft(count, vec![]);
+        for _ in 0..2 {
+            let (seen, device) = run(&mut soft, &load(Rate::Pps(100_000.0)));
+            assert!(seen.received > 0);
+            assert_eq!(device.queues.len(), usize::from(count));
+            assert!(device.queues.iter().all(|queue| queue.rx_frames > 0), "{device:?}");
+            assert!(device.queues.iter().all(|q| q.rx_frames == q.tx_frames), "{device:?}");
+        }
+    }
+}
+
+#[test]
+fn rules_drop_on_the_nics_core() {
+    let _alone = alone();
+    let flows = FlowSpec { count: 500, ..FlowSpec::default() };
+    let drop = RuleBlock::FiveTuples {
+        group: 0,
+        priority: 0,
+        flows,
+        first: 0,
+        count: 100,
+        actions: vec![Action::Drop],
+    };
+    let to_second = RuleBlock::Any { group: 0, priority: 9, actions: vec![Action::Queue(1)] };
+    let mut soft = soft(2, vec![drop, to_second]);
+    let (_, device) = run(&mut soft, &load(Rate::Pps(50_000.0)));
+    let share = device.rule_drops as f64 / device.total().rx_frames as f64;
+    assert!((0.15..0.25).contains(&share), "{share} dropped");
+    assert_eq!(device.queues[0].tx_frames, 0);
+}
+
+#[test]
+fn more_than_the_queues_hold_is_missed_and_counted_there() {
+    let _alone = alone();
+    let load = Load { sizes: FrameSizes::Fixed(64), ..load(Rate::Saturate) };
+    for count in [1, 3] {
+        let (seen, device) = run(&mut soft(count, vec![]), &load);
+        assert!(seen.received > 0 && seen.rx_missed <= device.rx_missed, "{seen:?}");
+    }
+}
+
+#[test]
+fn too_few_cores_are_refused_and_enough_are_named() {
+    let _alone = alone();
+    let Ok(mut soft) = Soft::open() else { return println!("SKIP too_few_cores: one core") };
+    let setup = Setup {
+        rules: vec![],
+        queues: 1,
+        function: Work::Forward,
+        placement: Placement::Engine,
+        frame_len_max: 64,
+    };
+    let cores = cores::allowed();
+    match soft.setup(&setup) {
+        Err(DeviceError::Cores { needed: 3, available, remedy, .. }) => {
+            assert_eq!(available as usize, cores.len());
+            assert!(cores.len() < 3 && !remedy.is_empty());
+        }
+        Err(error) => panic!("{error}"),
+        Ok(_) => {
+            let device = soft.about().places.iter().find(|place| place.role == "device");
+            assert_eq!(device.and_then(|place| place.core), cores.get(2).copied());
+        }
+    }
+}

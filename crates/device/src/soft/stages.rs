@@ -1,0 +1,251 @@
+//! The device's stages: the NIC inline with the network function, or each on a core of its own.
+
+use std::sync::Arc;
+
+use niclab_apps::forward::swap_macs;
+use niclab_load::PortCounters;
+use niclab_nic::Worker;
+use niclab_nic::memory::Region;
+use niclab_packet::size::FCS_LEN;
+use niclab_port::queues::{FunctionSide, NicSide};
+use niclab_port::wire::{Burst, Near};
+
+use crate::pair::Side;
+
+/// The NIC's end of the wire with what decides about its frames.
+pub(super) struct Nic<'a> {
+    worker: &'a mut Worker,
+    near: Near,
+    queues: u16,
+    burst: Burst,
+    out: Burst,
+}
+
+impl<'a> Nic<'a> {
+    pub(super) fn new(worker: &'a mut Worker, near: Near, queues: u16) -> Nic<'a> {
+        Nic { worker, near, queues, burst: Burst::new(), out: Burst::new() }
+    }
+
+    /// Takes a burst from the wire and decides about it; how many frames it had, and which of them
+    /// are to be discarded.
+    #[inline]
+    fn classify(&mut self) -> (usize, u64) {
+        self.near.receive(&mut self.burst);
+        let region = self.near.region();
+        self.burst.iter().for_each(|desc| region.prefetch(desc));
+        let found = self.burst.len();
+        let dropped = if found == 0 { 0 } else { self.worker.classify(region, &mut self.burst) };
+        (found, dropped)
+    }
+
+    /// Gives the frames of a mask back, as a rule said; the order of the rest stays.
+    #[cold]
+    fn discard(&mut self, mask: u64, counters: &mut PortCounters) {
+        for (i, desc) in std::mem::take(&mut self.burst).into_iter().enumerate() {
+            match mask >> i & 1 {
+                1 => self.out.push(desc),
+                _ => self.burst.push(desc),
+            }
+        }
+        counters.rule_drops += self.out.len() as u64;
+        self.near.discard(&mut self.out);
+    }
+}
+
+impl Drop for Nic<'_> {
+    fn drop(&mut self) {
+        self.worker.offline();
+    }
+}
+
+/// Swaps the addresses of a burst's frames and counts them as received.
+#[inline]
+fn swap(region: &Region, burst: &mut Burst, counters: &mut PortCounters) {
+    let queues = counters.queues.as_mut_slice();
+    for desc in burst {
+        let queue = &mut queues[usize::from(desc.queue)];
+        queue.rx_frames += 1;
+        queue.rx_bytes += u64::from(desc.len() + FCS_LEN);
+        swap_macs(region.frame_mut(desc));
+    }
+}
+
+/// Counts the frames of a burst as sent.
+#[inline]
+fn count_sent(burst: &Burst, counters: &mut PortCounters) {
+    let queues = counters.queues.as_mut_slice();
+    for desc in burst {
+        let queue = &mut queues[usize::from(desc.queue)];
+        queue.tx_frames += 1;
+        queue.tx_bytes += u64::from(desc.len() + FCS_LEN);
+    }
+}
+
+/// Placement `inline`: burst in, decide, swap, burst out.
+pub(super) struct Inline<'a>(pub Nic<'a>);
+
+impl Side for Inline<'_> {
+    // A burst of 64 takes a microsecond or two.
+    const FRAME_NS: u64 = 0;
+
+    fn queues(&self) -> u16 {
+        self.0.queues
+    }
+
+    fn start(&mut self) {
+        self.0.worker.online();
+    }
+
+    #[inline]
+    fn turn(&mut self, counters: &mut PortCounters) -> usize {
+        let nic = &mut self.0;
+        let (found, dropped) = nic.classify();
+        if found == 0 {
+            std::hint::spin_loop();
+            return 0;
+        }
+        swap(nic.near.region(), &mut nic.burst, counters);
+        if dropped != 0 {
+            nic.discard(dropped, counters);
+        }
+        count_sent(&nic.burst, counters);
+        nic.near.send(&mut nic.burst);
+        found
+    }
+}
+
+/// Placement `engine`, the NIC's core: from the wire to the queues, from the function to the wire.
+pub(super) struct Engine<'a> {
+    nic: Nic<'a>,
+    side: NicSide,
+    /// Frames that found the ring of their queue full, since the last call.
+    missed: u64,
+}
+
+impl<'a> Engine<'a> {
+    pub(super) fn new(nic: Nic<'a>, side: NicSide) -> Engine<'a> {
+        Engine { nic, side, missed: 0 }
+    }
+
+    /// A burst from the wire; how many frames it had. What the queues take the function counts.
+    #[inline]
+    fn receive(&mut self, counters: &mut PortCounters) -> usize {
+        let nic = &mut self.nic;
+        let (found, dropped) = nic.classify();
+        if dropped != 0 {
+            let queues = counters.queues.as_mut_slice();
+            for (_, desc) in nic.burst.iter().enumerate().filter(|(i, _)| dropped >> i & 1 == 1) {
+                let queue = &mut queues[usize::from(desc.queue)];
+                queue.rx_frames += 1;
+                queue.rx_bytes += u64::from(desc.len() + FCS_LEN);
+            }
+            nic.discard(dropped, counters);
+        }
+        self.side.deliver(&mut nic.burst, &mut nic.out);
+        if !nic.out.is_empty() {
+            self.miss(counters);
+        }
+        found
+    }
+
+    /// Counts what the queues refused, and gives it back.
+    #[cold]
+    fn miss(&mut self, counters: &mut PortCounters) {
+        for desc in &self.nic.out {
+            counters.queues[usize::from(desc.queue)].rx_missed += 1;
+        }
+        self.missed += self.nic.out.len() as u64;
+        self.nic.near.discard(&mut self.nic.out);
+    }
+
+    /// A burst to the wire; how many frames it had.
+    #[inline]
+    fn transmit(&mut self) -> usize {
+        self.side.collect(&mut self.nic.out);
+        self.nic.near.send(&mut self.nic.out)
+    }
+}
+
+impl Side for Engine<'_> {
+    // As inline.
+    const FRAME_NS: u64 = 0;
+
+    fn queues(&self) -> u16 {
+        self.nic.queues
+    }
+
+    fn start(&mut self) {
+        self.nic.worker.online();
+    }
+
+    #[inline]
+    fn turn(&mut self, counters: &mut PortCounters) -> usize {
+        let moved = self.receive(counters) + self.transmit();
+        if moved == 0 {
+            std::hint::spin_loop();
+        }
+        moved
+    }
+
+    fn last(&mut self, counters: &mut PortCounters) {
+        while self.receive(counters) > 0 {}
+        self.side.close();
+        loop {
+            let last = self.side.is_last();
+            if self.transmit() == 0 && last {
+                break;
+            }
+        }
+    }
+
+    fn missed(&mut self) -> u64 {
+        std::mem::take(&mut self.missed)
+    }
+}
+
+/// Placement `engine`, the function's core: from the queues, swap, to the transmit ring.
+pub(super) struct Function {
+    region: Arc<Region>,
+    side: FunctionSide,
+    queues: u16,
+    burst: Burst,
+}
+
+impl Function {
+    pub(super) fn new(region: Arc<Region>, side: FunctionSide, queues: u16) -> Function {
+        Function { region, side, queues, burst: Burst::new() }
+    }
+}
+
+impl Side for Function {
+    // As inline.
+    const FRAME_NS: u64 = 0;
+
+    fn queues(&self) -> u16 {
+        self.queues
+    }
+
+    #[inline]
+    fn turn(&mut self, counters: &mut PortCounters) -> usize {
+        self.side.receive(&mut self.burst);
+        let found = self.burst.len();
+        if found == 0 {
+            std::hint::spin_loop();
+            return 0;
+        }
+        self.burst.iter().for_each(|desc| self.region.prefetch(desc));
+        swap(&self.region, &mut self.burst, counters);
+        count_sent(&self.burst, counters);
+        self.side.send(&mut self.burst);
+        found
+    }
+
+    fn last(&mut self, counters: &mut PortCounters) {
+        loop {
+            let last = self.side.is_last();
+            if self.turn(counters) == 0 && last {
+                break;
+            }
+        }
+    }
+}
