@@ -7,9 +7,6 @@ use clap::{CommandFactory, Parser};
 
 use super::Arguments;
 
-/// Commands that documents may name before they are there, and why. Empty it when they are.
-const ANNOUNCED: [(&str, &str); 1] = [("bench", "comes with the rows in benches/")];
-
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
@@ -86,7 +83,6 @@ fn every_command_that_a_document_names_exists() {
         name.starts_with(['-', '[', '…'])
             || name.chars().all(|c| c.is_ascii_uppercase())
             || command.find_subcommand(name).is_some()
-            || ANNOUNCED.iter().any(|(announced, _)| *announced == name)
     };
     let (mut named, mut wrong) = (0, Vec::new());
     for path in paths {
