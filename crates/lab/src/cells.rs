@@ -3,9 +3,10 @@
 use niclab_device::Latency;
 use niclab_result::{Coordinate, Latencies, Mark, Mean, Outcome, Point, Sample};
 
+use crate::measure::DEVICE_TIME;
 use crate::statistics::{self, Ends, Estimate};
 
-/// How much a median may hang on repeats that show the generator's limit.
+/// How much a median may hang on repeats that show the generator's limit, or stalls.
 const LIMIT_SHIFT_MAX: f64 = 0.05;
 
 /// The repeats of one trial at one point of one device, in the order of measurement.
@@ -103,9 +104,13 @@ impl Cell<'_> {
         let mut marks: Vec<Mark> =
             self.samples.iter().flat_map(|sample| sample.marks.iter().copied()).collect();
         let values = self.values(metric);
-        marks.retain(|mark| *mark != Mark::GeneratorLimited);
+        marks.retain(|mark| !matches!(mark, Mark::Disturbed | Mark::GeneratorLimited));
+        // The time of the device does not hang on the generator, and is not taken from trials of
+        // stalls.
+        let of_load = metric != DEVICE_TIME;
         let shapes = [
-            (Mark::GeneratorLimited, self.is_generator_limited()),
+            (Mark::Disturbed, of_load && self.hangs_on(Mark::Disturbed)),
+            (Mark::GeneratorLimited, of_load && self.is_generator_limited()),
             (Mark::FewSamples, values.len() < statistics::INTERVAL_REPEATS_MIN),
             (Mark::Bimodal, statistics::is_bimodal(&values)),
             (Mark::Drift, statistics::drifts(&values)),
@@ -117,12 +122,17 @@ impl Cell<'_> {
     }
 
     /// `true` where the generator may have set the median.
-    ///
-    /// A throughput that the generator limited is a lower bound: where the median would rise by
-    /// more than [`LIMIT_SHIFT_MAX`] were such repeats as high as could be, it shows the generator.
-    /// A latency at a rate that was not kept is no bound of anything: half of them are too many.
     pub fn is_generator_limited(&self) -> bool {
-        let is_limited = |s: &Sample| s.marks.contains(&Mark::GeneratorLimited);
+        self.hangs_on(Mark::GeneratorLimited)
+    }
+
+    /// `true` where repeats with this mark may have set the median.
+    ///
+    /// A throughput that generator or stalls limited is a lower bound: where the median would rise
+    /// by more than [`LIMIT_SHIFT_MAX`] were such repeats as high as could be, it hangs on them.
+    /// A latency at a rate that was not kept is no bound of anything: half of them are too many.
+    fn hangs_on(&self, mark: Mark) -> bool {
+        let is_limited = |s: &Sample| s.marks.contains(&mark);
         if !self.is_throughput() {
             let limited = self.samples.iter().filter(|s| is_limited(s)).count();
             return limited > 0 && 2 * limited >= self.samples.len();
@@ -204,6 +214,11 @@ mod tests {
 
     /// Whether a point is limited whose repeats have these throughputs, `true` where limited.
     fn check(trial: &str, repeats: &[(f64, bool)], expected: bool) {
+        check_mark(Mark::GeneratorLimited, trial, repeats, expected);
+        check_mark(Mark::Disturbed, trial, repeats, expected);
+    }
+
+    fn check_mark(mark: Mark, trial: &str, repeats: &[(f64, bool)], expected: bool) {
         let mut bench = Bench::new(vec![Nature::default()], &["groups=0", "rules=0"], 1);
         bench.execute();
         let of = |(value, limited): &(f64, bool)| {
@@ -211,15 +226,15 @@ mod tests {
             sample.trial = trial.into();
             let quantity = Quantity { value: *value, unit: "pps".into() };
             sample.metrics.insert("throughput_pps".into(), quantity);
-            sample.marks = if *limited { vec![Mark::GeneratorLimited] } else { Vec::new() };
+            sample.marks = if *limited { vec![mark] } else { Vec::new() };
             sample
         };
         let samples: Vec<Sample> = repeats.iter().map(of).collect();
         let cells = Cells::new("occupancy", &samples);
         let cell = &cells.all()[0];
-        assert_eq!(cell.is_generator_limited(), expected, "{trial}: {repeats:?}");
-        let is_marked = cell.marks("throughput_pps").contains(&Mark::GeneratorLimited);
-        assert_eq!(is_marked, expected);
+        let is_marked = cell.marks("throughput_pps").contains(&mark);
+        assert_eq!(is_marked, expected, "{mark}, {trial}: {repeats:?}");
+        assert!(!cell.marks(DEVICE_TIME).contains(&mark), "{mark}: the device's own time");
     }
 
     #[test]

@@ -2,12 +2,14 @@
 //!
 //! A finding that the data do not support does not appear. A figure that shows the generator's
 //! limit is never called the device's: the sentence says "at least", and no ratio is taken from it,
-//! for it could come out too good.
+//! for it could come out too good. There the time that the device's core was busy tells what a
+//! frame costs, where the device tells it.
 
-use niclab_result::{Finding, Outcome, Quantity};
+use niclab_result::{Finding, Quantity};
 
 use crate::cells::Cell;
 use crate::knee::Found;
+use crate::measure::DEVICE_TIME;
 use crate::spec::KneeKind;
 use crate::statistics::Estimate;
 use crate::summary::Results;
@@ -22,7 +24,7 @@ const REPEATS_MIN: usize = 3;
 
 /// The findings of the occupancy experiment, device by device.
 pub(crate) fn findings(results: &Results<'_>) -> Vec<Finding> {
-    let about: [fn(&Subject<'_>) -> Option<Finding>; 11] = [
+    let about: [fn(&Subject<'_>) -> Option<Finding>; 10] = [
         maximum,
         usable_share,
         capacity,
@@ -33,7 +35,6 @@ pub(crate) fn findings(results: &Results<'_>) -> Vec<Finding> {
         rule_memory,
         matching,
         frame_size,
-        not_supported,
     ];
     let mut findings = Vec::new();
     for device in results.devices() {
@@ -67,7 +68,8 @@ impl<'a> Subject<'a> {
             id: format!("{}-{}", self.device, said.id),
             sentence: said.sentence,
             value: Quantity { value: said.value, unit: said.unit.into() },
-            interval: said.interval,
+            // What has no width is known exactly.
+            interval: said.interval.filter(|(low, high)| low < high),
             implication: said.implication,
             figure: said.figure,
             device: self.device.to_string(),
@@ -138,7 +140,6 @@ fn verdict(ratio: &Estimate) -> Option<Verdict> {
 fn maximum(s: &Subject<'_>) -> Option<Finding> {
     let cell = *s.sweep("saturate", 0.0).first()?;
     let e = cell.estimate("throughput_pps")?;
-    let interval = words::interval(&e, words::pps);
     let figure = figure_of(s, "throughput-group0");
     let place = rules_words(cell);
     let (verb, implication) = if cell.is_generator_limited() {
@@ -149,10 +150,11 @@ fn maximum(s: &Subject<'_>) -> Option<Finding> {
     Some(s.finding(Said {
         id: "maximum",
         sentence: format!(
-            "{} {verb} {} with {place} ({}; {interval}).",
+            "{} {verb} {} in {} with {place}{}.",
             s.device,
             words::pps(e.median),
-            frame_words(&s.frame())
+            frame_words(&s.frame()),
+            words::few(&e)
         ),
         value: e.median,
         unit: "pps",
@@ -199,7 +201,8 @@ fn usable_share(s: &Subject<'_>) -> Option<Finding> {
                 ),
                 value: x,
                 unit: "rules",
-                interval: Some((x - width, x + width)),
+                // The width of a bisection is no interval of confidence: it stands in the sentence.
+                interval: None,
                 implication:
                     "Keep group 0 below this number, or move rules into other groups.".into(),
                 figure,
@@ -230,13 +233,16 @@ fn capacity(s: &Subject<'_>) -> Option<Finding> {
             && knee.knee.spec.kind == KneeKind::Capacity
             && knee.knee.spec.groups == 0
     })?;
-    let (low, interval, words) = match knee.found {
+    let (low, words) = match knee.found {
+        Found::Bracket { low, high } if high - low == 1 => {
+            (low, format!("takes {} rules", words::whole(low.into())))
+        }
         Found::Bracket { low, high } => {
-            let interval = (f64::from(low), f64::from(high - 1));
-            (low, Some(interval), format!("takes {} rules", words::whole(low.into())))
+            let (low_words, high_words) = (words::whole(low.into()), words::whole(high.into()));
+            (low, format!("takes {low_words} rules and refuses {high_words}"))
         }
         Found::None { high } => {
-            (high, None, format!("takes all {} rules asked for", words::whole(high.into())))
+            (high, format!("takes all {} rules asked for", words::whole(high.into())))
         }
         Found::Below { .. } | Found::Stopped => return None,
     };
@@ -245,7 +251,7 @@ fn capacity(s: &Subject<'_>) -> Option<Finding> {
         sentence: format!("Group 0 of {} {words}.", s.device),
         value: low.into(),
         unit: "rules",
-        interval,
+        interval: None,
         implication: "A rule beyond it is refused: put the rest into non-root groups.".into(),
         figure: Some(knee_figure(KneeKind::Capacity, 0)),
     }))
@@ -262,21 +268,84 @@ fn share(cell: &Cell<'_>, base: &Cell<'_>) -> Option<(Estimate, Verdict)> {
     Some((ratio, verdict))
 }
 
+/// What a frame costs the device's core, against another place.
+struct Cost {
+    here: f64,
+    there: f64,
+    /// In percent of the other.
+    more: Estimate,
+}
+
+impl Cost {
+    /// `None` where the throughput itself tells, and where the time shows nothing.
+    fn of(cell: &Cell<'_>, base: &Cell<'_>) -> Option<Cost> {
+        if !cell.is_generator_limited() && !base.is_generator_limited() {
+            return None;
+        }
+        let ratio = cell.ratio(base, DEVICE_TIME)?;
+        verdict(&ratio)?;
+        let percent = |ratio: f64| (ratio - 1.0) * 100.0;
+        Some(Cost {
+            here: cell.estimate(DEVICE_TIME)?.median,
+            there: base.estimate(DEVICE_TIME)?.median,
+            more: Estimate {
+                median: percent(ratio.median),
+                low: percent(ratio.low),
+                high: percent(ratio.high),
+                ..ratio
+            },
+        })
+    }
+
+    /// `(+6.1 %)`, and how few repeats it is from.
+    fn change(&self) -> String {
+        format!("({}){}", words::change(self.more.median), words::few(&self.more))
+    }
+
+    fn said(&self, id: &'static str, sentence: String, figure: Option<String>) -> Said {
+        Said {
+            id,
+            sentence,
+            value: self.more.median,
+            unit: "%",
+            interval: self.more.interval(),
+            implication: format!(
+                "One core can forward at least {} there, against {}; bursts that are only partly \
+                 filled cost more a frame than full ones.",
+                words::pps(1e9 / self.here),
+                words::pps(1e9 / self.there)
+            ),
+            figure,
+        }
+    }
+}
+
 /// A full group 0 against an empty one.
 fn full_table(s: &Subject<'_>) -> Option<Finding> {
     let (empty, full) = s.ends("saturate", 0.0)?;
     let figure = figure_of(s, "throughput-group0");
     let place = rules_words(full);
+    if let Some(cost) = Cost::of(full, empty) {
+        let sentence = format!(
+            "{} spends {} of its core a frame with {} and {} with {place} in group 0 {}.",
+            s.device,
+            words::time(cost.there),
+            rules_words(empty),
+            words::time(cost.here),
+            cost.change()
+        );
+        let figure = Some("occupancy-device-time-group0".into());
+        return Some(s.finding(cost.said("device-time-group0", sentence, figure)));
+    }
     if full.is_generator_limited() {
         let e = full.estimate("throughput_pps")?;
         return Some(s.finding(Said {
             id: "full-group0",
             sentence: format!(
-                "With {place} in group 0, {} forwards at least {} ({}): the generator was the \
-                 limit.",
+                "With {place} in group 0, {} forwards at least {}{}: the generator was the limit.",
                 s.device,
                 words::pps(e.median),
-                words::interval(&e, words::pps)
+                words::few(&e)
             ),
             value: e.median,
             unit: "pps",
@@ -296,11 +365,11 @@ fn full_table(s: &Subject<'_>) -> Option<Finding> {
     Some(s.finding(Said {
         id: "full-group0",
         sentence: format!(
-            "With {place} in group 0, {} forwards {} of what it forwards with {} ({}).",
+            "With {place} in group 0, {} forwards {} of what it forwards with {}{}.",
             s.device,
             words::percent(ratio.median),
             rules_words(empty),
-            words::interval(&ratio, words::percent)
+            words::few(&ratio)
         ),
         value: ratio.median,
         unit: "1",
@@ -320,6 +389,19 @@ fn chain(s: &Subject<'_>) -> Option<Finding> {
         one.iter().find(|other| rules(other) == rules(cell)).map(|other| (*cell, *other))
     });
     let (cell, base) = pair?;
+    if let Some(cost) = Cost::of(cell, base) {
+        let sentence = format!(
+            "{} spends {} of its core a frame with {} in group 1 and {} with as many in {groups} \
+             chained groups {}.",
+            s.device,
+            words::time(cost.there),
+            rules_words(cell),
+            words::time(cost.here),
+            cost.change()
+        );
+        let figure = Some("occupancy-device-time-groups".into());
+        return Some(s.finding(cost.said("device-time-chain", sentence, figure)));
+    }
     let (ratio, verdict) = share(cell, base)?;
     let implication = match verdict {
         Verdict::NoCost => "Groups may be used to order rules: they cost nothing to speak of.",
@@ -329,11 +411,11 @@ fn chain(s: &Subject<'_>) -> Option<Finding> {
     Some(s.finding(Said {
         id: "chain",
         sentence: format!(
-            "{} in {groups} chained groups leave {} {} of the throughput of one group ({}).",
+            "{} in {groups} chained groups leave {} {} of the throughput of one group{}.",
             capitalised(&rules_words(cell)),
             s.device,
             words::percent(ratio.median),
-            words::interval(&ratio, words::percent)
+            words::few(&ratio)
         ),
         value: ratio.median,
         unit: "1",
@@ -373,15 +455,13 @@ fn latency(s: &Subject<'_>, metric: &str, id: &'static str, words: &str) -> Opti
     Some(s.finding(Said {
         id,
         sentence: format!(
-            "At 60 % of the maximum, the {words} of {} is {} with {} in group 0 and {} with {} \
-             (ratio {}; {}).",
+            "At 60 % of the maximum, the {words} of {} is {} with {} in group 0 and {} with {}{}.",
             s.device,
             words::time(here.median),
             rules_words(full),
             words::time(there.median),
             rules_words(empty),
-            words::significant(ratio.median),
-            words::interval(&ratio, words::significant)
+            words::few(&ratio)
         ),
         value: here.median,
         unit: "ns",
@@ -423,6 +503,18 @@ fn matching(s: &Subject<'_>) -> Option<Finding> {
     let hit = hit.max_by(|a, b| f64::total_cmp(&rules(a), &rules(b)))?;
     let missed = s.sweep("saturate", 0.0);
     let missed = missed.iter().find(|cell| rules(cell) == rules(hit))?;
+    if let Some(cost) = Cost::of(hit, missed) {
+        let sentence = format!(
+            "{} spends {} of its core a frame when only the default rule matches and {} when the \
+             traffic hits all of {} in group 0 equally often {}.",
+            s.device,
+            words::time(cost.there),
+            words::time(cost.here),
+            rules_words(hit),
+            cost.change()
+        );
+        return Some(s.finding(cost.said("device-time-matching", sentence, None)));
+    }
     let (ratio, verdict) = share(hit, missed)?;
     let implication = match verdict {
         Verdict::NoCost => "The published case, all traffic on one default rule, is no easier.",
@@ -435,11 +527,11 @@ fn matching(s: &Subject<'_>) -> Option<Finding> {
         id: "matching",
         sentence: format!(
             "When the traffic hits all of {} in group 0 equally often, {} forwards {} of what it \
-             forwards when only the default rule matches ({}).",
+             forwards when only the default rule matches{}.",
             rules_words(hit),
             s.device,
             words::percent(ratio.median),
-            words::interval(&ratio, words::percent)
+            words::few(&ratio)
         ),
         value: ratio.median,
         unit: "1",
@@ -467,11 +559,11 @@ fn frame_size(s: &Subject<'_>) -> Option<Finding> {
     Some(s.finding(Said {
         id: "frame-size",
         sentence: format!(
-            "Of 1500 B frames {} forwards {} as many as of 64 B frames ({}): {} Gbps (L2).",
+            "Of 1500 B frames {} forwards {} as many as of 64 B frames: {} Gbps (L2){}.",
             s.device,
             words::percent(ratio.median),
-            words::interval(&ratio, words::percent),
-            words::significant(gbps.median)
+            words::significant(gbps.median),
+            words::few(&ratio)
         ),
         value: ratio.median,
         unit: "1",
@@ -479,29 +571,6 @@ fn frame_size(s: &Subject<'_>) -> Option<Finding> {
         implication: implication.into(),
         figure: Some("occupancy-throughput-group0-1500".into()),
     }))
-}
-
-/// What a device was asked for and cannot do.
-fn not_supported(s: &Subject<'_>) -> Option<Finding> {
-    let mut lacking: Vec<&str> = Vec::new();
-    for sample in s.results.samples.iter().filter(|sample| sample.device == s.device) {
-        if let Outcome::NotSupported { capability } = &sample.outcome {
-            lacking.push(capability);
-        }
-    }
-    lacking.sort_unstable();
-    lacking.dedup();
-    (!lacking.is_empty()).then(|| {
-        s.finding(Said {
-            id: "not-supported",
-            sentence: format!("{} does not support: {}.", s.device, lacking.join(", ")),
-            value: lacking.len() as f64,
-            unit: "capabilities",
-            interval: None,
-            implication: "What needs it was not measured on this device; the rest stands.".into(),
-            figure: None,
-        })
-    })
 }
 
 #[cfg(test)]

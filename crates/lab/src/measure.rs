@@ -5,6 +5,13 @@ use std::collections::BTreeMap;
 use niclab_device::{Latency, Observation, SetupReport, Slice};
 use niclab_packet::size::RateLevel;
 use niclab_result::{Mark, Quantity};
+use serde_json::{Value, json};
+
+/// What a frame costs the device's core: measured where the device tells how idle it was.
+pub const DEVICE_TIME: &str = "device_ns_per_frame";
+
+/// Least share of the slices that must be calm for a throughput to be taken from them.
+const CALM_SHARE_MIN: f64 = 0.2;
 
 /// Metrics by name; the unit stands last in each name too.
 pub type Metrics = BTreeMap<String, Quantity>;
@@ -14,6 +21,9 @@ pub const QUANTILES: [(&str, f64); 6] =
     [("p1", 0.01), ("p25", 0.25), ("p50", 0.5), ("p75", 0.75), ("p99", 0.99), ("p999", 0.999)];
 
 /// The metrics of a trial.
+///
+/// `throughput_pps` is that of the calm slices, where there are enough of them;
+/// `throughput_all_pps` is of the whole trial, the machine's stalls included.
 ///
 /// `loss_ratio` is what the device lost of what it was offered. `undelivered_ratio` also counts
 /// what was due and never sent, as a search must (RFC 9971): it is never smaller.
@@ -32,7 +42,8 @@ pub fn metrics(observation: &Observation) -> Metrics {
     put_ratio(&mut metrics, "loss_ratio", o.lost, o.offered);
     put_ratio(&mut metrics, "undelivered_ratio", o.planned.saturating_sub(o.received), o.planned);
     put_rates(&mut metrics, o);
-    put_undisturbed(&mut metrics, o);
+    put_slices(&mut metrics, o);
+    put_device_time(&mut metrics, o);
     put_latency(&mut metrics, "latency_ns", o.latency.as_ref());
     put_latency(&mut metrics, "service_ns", o.service.as_ref());
     metrics
@@ -61,7 +72,7 @@ pub fn setup_metrics(report: &SetupReport) -> Metrics {
 pub fn marks(observation: &Observation) -> Vec<Mark> {
     let o = observation;
     let mut marks = Vec::new();
-    if o.slices.iter().any(|slice| slice.disturbed) {
+    if !o.slices.is_empty() && Calm::of(o).is_none() {
         marks.push(Mark::Disturbed);
     }
     if o.honesty.generator_limited || o.unsent > 0 {
@@ -92,38 +103,105 @@ fn put_rates(metrics: &mut Metrics, o: &Observation) {
         return;
     }
     let duration_s = o.duration_ns as f64 / 1e9;
-    let overhead = u64::from(RateLevel::L1.overhead_len());
-    let gbps = |bytes: u64| bytes as f64 * 8.0 / duration_s / 1e9;
+    let all_pps = o.received as f64 / duration_s;
+    let pps = Calm::of(o).map_or(all_pps, |calm| calm.throughput_pps());
+    // How long frames are does not hang on stalls: bytes go by frames.
+    let frame_len = o.received_bytes as f64 / o.received.max(1) as f64;
+    let gbps = |frame_len: f64| pps * frame_len * 8.0 / 1e9;
     put(metrics, "offered_pps", o.offered as f64 / duration_s, "pps");
-    put(metrics, "throughput_pps", o.received as f64 / duration_s, "pps");
-    put(metrics, "throughput_gbps_l2", gbps(o.received_bytes), "Gbps");
-    let wire_bytes = o.received_bytes + o.received * overhead;
-    put(metrics, "throughput_gbps_l1", gbps(wire_bytes), "Gbps");
+    put(metrics, "throughput_pps", pps, "pps");
+    put(metrics, "throughput_all_pps", all_pps, "pps");
+    put(metrics, "throughput_gbps_l2", gbps(frame_len), "Gbps");
+    let overhead = f64::from(RateLevel::L1.overhead_len());
+    put(metrics, "throughput_gbps_l1", gbps(frame_len + overhead), "Gbps");
 }
 
-/// What the slices without a stall show: stalls are of the machine, not of the device.
-fn put_undisturbed(metrics: &mut Metrics, o: &Observation) {
-    let Some(slice_ns) = slice_ns(&o.slices) else {
-        return;
-    };
-    let calm: Vec<&Slice> = o.slices.iter().filter(|slice| !slice.disturbed).collect();
-    put(metrics, "disturbed_slices", (o.slices.len() - calm.len()) as f64, "slices");
-    if calm.is_empty() {
-        return;
+/// What stalls did: they are of the machine, not of the device.
+fn put_slices(metrics: &mut Metrics, o: &Observation) {
+    let disturbed = o.slices.iter().filter(|slice| slice.disturbed).count();
+    put_ratio(metrics, "disturbed_ratio", disturbed as u64, o.slices.len() as u64);
+    if let Some(calm) = Calm::of(o) {
+        put_ratio(metrics, "rx_missed_undisturbed_ratio", calm.rx_missed, calm.offered);
     }
-    let sum = |count: fn(&Slice) -> u64| calm.iter().map(|slice| count(slice)).sum::<u64>();
-    let duration_s = slice_ns as f64 * calm.len() as f64 / 1e9;
-    let received = sum(|slice| slice.received) as f64;
-    put(metrics, "throughput_undisturbed_pps", received / duration_s, "pps");
-    let (missed, offered) = (sum(|slice| slice.rx_missed), sum(|slice| slice.offered));
-    put_ratio(metrics, "rx_missed_undisturbed_ratio", missed, offered);
 }
 
-fn slice_ns(slices: &[Slice]) -> Option<u64> {
-    let [first, second, ..] = slices else {
-        return None;
+/// Time in which the device's core had something to do, a frame. A core that was taken away looks
+/// busy: a trial of stalls tells nothing.
+fn put_device_time(metrics: &mut Metrics, o: &Observation) {
+    let Some(idle_ratio) = o.honesty.device_idle_ratio.filter(|_| o.received > 0) else {
+        return;
     };
-    second.start_ns.checked_sub(first.start_ns).filter(|length| *length > 0)
+    if o.slices.is_empty() || Calm::of(o).is_some() {
+        let busy_ns = (1.0 - idle_ratio) * o.duration_ns as f64;
+        put(metrics, DEVICE_TIME, busy_ns / o.received as f64, "ns");
+    }
+}
+
+/// The slices of a trial that show the device alone: those without a stall, but for the one right
+/// behind a stall, which sees the backlog, and the first ones, in which frames of the warm-up still
+/// come back.
+struct Calm {
+    time_ns: u64,
+    offered: u64,
+    received: u64,
+    rx_missed: u64,
+}
+
+impl Calm {
+    /// `None` where they are less than a fifth of all slices.
+    fn of(o: &Observation) -> Option<Calm> {
+        let slice_ns = slice_ns(o)?;
+        let under_way_ns = o.latency.as_ref().map_or(0, |Latency(l)| l.value_at_quantile(0.75));
+        let is_calm = |at: usize| {
+            let is_behind = at > 0 && o.slices[at - 1].disturbed;
+            !o.slices[at].disturbed && !is_behind && o.slices[at].start_ns >= under_way_ns
+        };
+        let mut calm = Calm { time_ns: 0, offered: 0, received: 0, rx_missed: 0 };
+        let mut count = 0;
+        for (_, slice) in o.slices.iter().enumerate().filter(|(at, _)| is_calm(*at)) {
+            count += 1;
+            // The last slice may be shorter.
+            calm.time_ns += slice_ns.min(o.duration_ns.saturating_sub(slice.start_ns));
+            calm.offered += slice.offered;
+            calm.received += slice.received;
+            calm.rx_missed += slice.rx_missed;
+        }
+        let is_enough = f64::from(count) >= CALM_SHARE_MIN * o.slices.len() as f64;
+        (is_enough && calm.time_ns > 0).then_some(calm)
+    }
+
+    fn throughput_pps(&self) -> f64 {
+        self.received as f64 / (self.time_ns as f64 / 1e9)
+    }
+}
+
+/// The counts over time as a sample keeps them: one list a count, the disturbed slices by their
+/// place. `null` where the device counted none.
+pub fn slices(observation: &Observation) -> Value {
+    let slices = &observation.slices;
+    let Some(slice_ns) = slice_ns(observation) else {
+        return Value::Null;
+    };
+    let of = |count: fn(&Slice) -> u64| slices.iter().map(count).collect::<Vec<u64>>();
+    let disturbed = slices.iter().enumerate().filter(|(_, slice)| slice.disturbed);
+    json!({
+        "slice_ns": slice_ns,
+        "offered": of(|slice| slice.offered),
+        "received": of(|slice| slice.received),
+        "rx_missed": of(|slice| slice.rx_missed),
+        "unsent": of(|slice| slice.unsent),
+        "disturbed": disturbed.map(|(at, _)| at).collect::<Vec<usize>>(),
+    })
+}
+
+/// Length of a slice; `None` where there are none.
+fn slice_ns(o: &Observation) -> Option<u64> {
+    let length_ns = match o.slices.as_slice() {
+        [] => return None,
+        [_] => o.duration_ns,
+        [first, second, ..] => second.start_ns.saturating_sub(first.start_ns),
+    };
+    (length_ns > 0).then_some(length_ns)
 }
 
 fn put_latency(metrics: &mut Metrics, name: &str, latency: Option<&Latency>) {
@@ -201,24 +279,83 @@ mod tests {
         assert!(!metrics.contains_key("service_ns_p50"), "what was not measured is not there");
     }
 
-    #[test]
-    fn undisturbed_figures_leave_stalled_slices_out() {
-        let slice = |start_ns, received, rx_missed, disturbed| Slice {
-            start_ns,
+    /// A trial of slices of 1 us that received so many frames each; `-` marks a disturbed one.
+    fn sliced(received: &[i64]) -> Observation {
+        let slice = |(at, count): (usize, &i64)| Slice {
+            start_ns: at as u64 * 1_000,
             offered: 100,
-            received,
-            rx_missed,
-            disturbed,
-            ..Slice::default()
+            received: count.unsigned_abs(),
+            rx_missed: 100 - count.unsigned_abs().min(100),
+            unsent: 0,
+            disturbed: *count < 0,
         };
-        let slices =
-            vec![slice(0, 100, 0, false), slice(1_000, 20, 80, true), slice(2_000, 98, 2, false)];
-        let observation = Observation { slices, ..observation() };
+        let slices: Vec<Slice> = received.iter().enumerate().map(slice).collect();
+        let duration_ns = slices.len() as u64 * 1_000;
+        Observation { slices, duration_ns, latency: None, ..observation() }
+    }
+
+    #[test]
+    fn the_throughput_is_that_of_slices_without_a_stall_or_its_backlog() {
+        let observation = sliced(&[100, -20, 180, 98, 100]);
         let metrics = metrics(&observation);
-        assert_eq!(metrics["throughput_undisturbed_pps"].value, 198.0 / 2e-6);
-        assert_eq!(metrics["rx_missed_undisturbed_ratio"].value, 0.01);
-        assert_eq!(metrics["disturbed_slices"].value, 1.0);
-        assert!(marks(&observation).contains(&Mark::Disturbed));
+        let value = |name: &str| metrics[name].value;
+        assert!((value("throughput_pps") - 298.0 / 3e-6).abs() < 1e-3);
+        assert!((value("throughput_all_pps") - 900.0 / 5e-6).abs() < 1e-3);
+        assert!((value("throughput_gbps_l2") - 298.0 * 64.0 * 8.0 / 3_000.0).abs() < 1e-9);
+        assert_eq!(value("rx_missed_undisturbed_ratio"), 2.0 / 300.0);
+        assert_eq!(value("disturbed_ratio"), 0.2);
+        assert!(!marks(&observation).contains(&Mark::Disturbed));
+    }
+
+    #[test]
+    fn fewer_than_a_fifth_of_calm_slices_are_too_few() {
+        let check = |received: &[i64], expected_pps: f64, is_marked: bool| {
+            let observation = sliced(received);
+            let throughput_pps = metrics(&observation)["throughput_pps"].value;
+            assert!((throughput_pps / expected_pps - 1.0).abs() < 1e-9, "{throughput_pps}");
+            assert_eq!(marks(&observation).contains(&Mark::Disturbed), is_marked);
+        };
+        check(&[100, -20, -20, -20, -20], 100.0 / 1e-6, false);
+        check(&[100, -20, -20, -20, -20, -20], 900.0 / 6e-6, true);
+        check(&[-20, 180, -20, 180, -20], 900.0 / 5e-6, true);
+    }
+
+    #[test]
+    fn slices_in_which_the_warm_up_still_comes_back_are_left_out() {
+        let mut latency = Latency::new();
+        (0..100).for_each(|_| latency.record(1_500));
+        let observation =
+            Observation { latency: Some(latency), ..sliced(&[0, 50, 100, 100, 100, 50]) };
+        let cut_short = Observation { duration_ns: 5_500, ..observation };
+        let throughput_pps = metrics(&cut_short)["throughput_pps"].value;
+        assert!((throughput_pps / (350.0 / 3.5e-6) - 1.0).abs() < 1e-9, "{throughput_pps}");
+    }
+
+    #[test]
+    fn slices_are_kept_as_lists_of_equal_length() {
+        let expected = json!({
+            "slice_ns": 1_000,
+            "offered": [100, 100, 100],
+            "received": [100, 20, 98],
+            "rx_missed": [0, 80, 2],
+            "unsent": [0, 0, 0],
+            "disturbed": [1],
+        });
+        assert_eq!(slices(&sliced(&[100, -20, 98])), expected);
+        assert_eq!(slices(&Observation::default()), Value::Null);
+    }
+
+    #[test]
+    fn the_time_of_the_device_is_that_in_which_it_was_not_idle() {
+        let idle = |idle_ratio, calm: &[i64]| {
+            let mut observation = sliced(calm);
+            observation.honesty.device_idle_ratio = idle_ratio;
+            metrics(&observation).get(DEVICE_TIME).map(|quantity| quantity.value)
+        };
+        // 900 frames in 3 us, a quarter of them idle.
+        assert_eq!(idle(Some(0.25), &[100, 100, 100]), Some(2.5));
+        assert_eq!(idle(None, &[100, 100, 100]), None);
+        assert_eq!(idle(Some(0.25), &[-100, -100, -100]), None, "a stall is no work");
     }
 
     #[test]

@@ -397,7 +397,7 @@ impl<'a> Runner<'a> {
                     "sink": json(&observation.sink),
                 });
                 sample.honesty = json(&observation.honesty);
-                sample.slices = json(&observation.slices);
+                sample.slices = measure::slices(&observation);
                 let latency = observation.latency.as_ref().filter(|latency| !latency.0.is_empty());
                 sample.latency_tag = latency.map(|_| format!("s{}", sample.order));
                 let throughput_pps = sample.metrics.get("throughput_pps").map(|q| q.value);

@@ -83,6 +83,32 @@ fn a_generator_that_is_too_slow_is_marked() {
     assert_eq!(measured.iter().copied().filter(|s| disturbed(s)).count(), measured.len() / 2);
 }
 
+/// Stalls that begin in `stall_share` of the steps: what is shown, and what stands beside it.
+fn check_stalls(stall_share: f64) {
+    let nature = Nature { noise: 0.0, knee_rules: u64::MAX, stall_share, ..Nature::default() };
+    let mut bench = Bench::new(vec![nature], &["groups=0", "rules=0,1,100", "frame=64"], 6);
+    bench.execute();
+    for (trial, true_pps) in [("saturate", 10e6), ("latency", 6e6)] {
+        let samples = bench.samples(trial);
+        assert!(samples.len() >= 18);
+        let all = |sample: &&Sample| value(sample, "throughput_all_pps") / true_pps;
+        let lowest = samples.iter().map(all).fold(1.0, f64::min);
+        assert!(lowest < 0.98, "{stall_share} {trial}: {lowest} of the truth with all slices");
+        for sample in samples {
+            let shown = value(sample, "throughput_pps") / true_pps;
+            assert!((shown - 1.0).abs() < 0.01, "{stall_share} {trial}: {shown} of the truth");
+            assert!(!sample.marks.contains(&Mark::Disturbed));
+            assert!(value(sample, "disturbed_ratio") < 0.8);
+        }
+    }
+}
+
+#[test]
+fn stalls_of_the_machine_do_not_show_in_the_throughput() {
+    check_stalls(0.000_5);
+    check_stalls(0.001_5);
+}
+
 #[test]
 fn a_device_without_rules_says_so_once_and_the_rest_is_measured() {
     let natures = vec![

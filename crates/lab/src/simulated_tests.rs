@@ -17,6 +17,9 @@ use crate::run::{Run, RunDevice, resolve};
 use crate::runner::{Bed, Ended, Event, Host, Store, execute};
 use crate::spec::Overrides;
 
+/// Length of a slice.
+const SLICE_NS: u64 = 1_000_000;
+
 /// What the device is like.
 #[derive(Clone, Debug)]
 pub struct Nature {
@@ -42,8 +45,12 @@ pub struct Nature {
     pub latency_ns: u64,
     /// Works for so many trials.
     pub trials_max: u32,
-    /// Every so many-th trial meets a stall.
+    /// Every so many-th trial is one long stall.
     pub stall_every: u32,
+    /// Stalls of the sink begin in this share of the steps of a trial.
+    pub stall_share: f64,
+    /// It tells how idle its core was.
+    pub tells_idle: bool,
 }
 
 impl Default for Nature {
@@ -62,6 +69,8 @@ impl Default for Nature {
             latency_ns: 2_000,
             trials_max: u32::MAX,
             stall_every: u32::MAX,
+            stall_share: 0.0,
+            tells_idle: false,
         }
     }
 }
@@ -176,14 +185,21 @@ impl Simulated {
         let frames = |pps: f64| (pps * load.duration_ns as f64 / 1e9).round() as u64;
         let planned = frames(planned_pps);
         let offered = planned.min(frames(self.nature.generator_pps));
-        let received =
+        let mut received =
             (offered.min(frames(able_pps)) as f64 * (1.0 - self.nature.loss_ratio)) as u64;
         let mut latency = Latency::new();
         let queued = if planned_pps >= able_pps { 50 } else { 1 };
         for step in 1..=1_000 {
             latency.record((self.nature.latency_ns + step * 3) * queued);
         }
-        let disturbed = self.trials.is_multiple_of(self.nature.stall_every);
+        let mut slices = Vec::new();
+        if self.trials.is_multiple_of(self.nature.stall_every) {
+            slices.push(Slice { offered, received, disturbed: true, ..Slice::default() });
+        } else if self.nature.stall_share > 0.0 {
+            let under_way_ns = self.nature.latency_ns * queued;
+            slices = self.slices(load.duration_ns, planned_pps.min(able_pps), under_way_ns);
+            received = slices.iter().map(|slice| slice.received).sum();
+        }
         let size = load.sizes.mean();
         Observation {
             planned,
@@ -196,15 +212,52 @@ impl Simulated {
             rx_missed: offered - received,
             duration_ns: load.duration_ns,
             latency: (!self.lacks("latency")).then_some(latency),
-            slices: vec![Slice { offered, received, disturbed, ..Slice::default() }],
+            slices,
             honesty: Honesty {
                 achieved_ratio: offered as f64 / planned.max(1) as f64,
                 balanced: true,
                 generator_limited: able_pps > self.nature.generator_pps,
+                device_idle_ratio: self
+                    .nature
+                    .tells_idle
+                    .then(|| 1.0 - received as f64 / frames(able_pps) as f64),
                 ..Honesty::default()
             },
             ..Observation::default()
         }
+    }
+}
+
+impl Simulated {
+    /// What a sink sees that stalls now and then. Meanwhile frames wait, as many as its ring holds,
+    /// and are taken beside the others when the stall is over; the rest is lost. Frames of the
+    /// warm-up come first, and are not counted.
+    fn slices(&mut self, duration_ns: u64, pps: f64, under_way_ns: u64) -> Vec<Slice> {
+        const STEP_NS: u64 = 10_000;
+        const STEPS: u64 = SLICE_NS / STEP_NS;
+        const RING: f64 = 4_096.0;
+        let frames = pps * STEP_NS as f64 / 1e9;
+        let new = |at| Slice { start_ns: at * SLICE_NS, ..Slice::default() };
+        let mut slices: Vec<Slice> = (0..duration_ns.div_ceil(SLICE_NS)).map(new).collect();
+        let (mut stalled, mut waiting, mut seen) = (0, 0.0f64, 0.0);
+        for step in under_way_ns / STEP_NS..duration_ns / STEP_NS {
+            if stalled == 0 && self.random.random_bool(self.nature.stall_share) {
+                stalled = self.random.random_range(8..150);
+            }
+            let slice = &mut slices[(step / STEPS) as usize];
+            if stalled > 0 {
+                stalled -= 1;
+                slice.disturbed = true;
+                waiting = (waiting + frames).min(RING);
+                continue;
+            }
+            let taken = waiting.min(RING / 40.0);
+            waiting -= taken;
+            let before = seen as u64;
+            seen += frames + taken;
+            slice.received += seen as u64 - before;
+        }
+        slices
     }
 }
 

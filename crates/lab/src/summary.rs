@@ -118,44 +118,73 @@ fn is_partial(run: &Run, experiment: &ExperimentRun, samples: &[Sample]) -> bool
     samples.iter().filter(of_sweep).filter(is_free).count() < planned
 }
 
-/// What a reader must know of the data as a whole.
+/// What a reader must know of the data as a whole: at most one line a device and kind.
 fn warnings(results: &Results<'_>) -> Vec<String> {
     let mut warnings = Vec::new();
     for device in &results.run.devices {
-        let failed = results.samples.iter().filter(|s| s.device == device.name);
-        let reasons = failed.filter_map(|sample| match &sample.outcome {
-            Outcome::Failed { reason } => Some(reason.as_str()),
-            _ => None,
-        });
-        let mut reasons: Vec<&str> = reasons.collect();
-        reasons.dedup();
-        warnings.extend(reasons.iter().map(|reason| format!("{}: {reason}", device.name)));
+        warnings.extend(failure_warning(results, &device.name));
         warnings.extend(mark_warnings(results, &device.name));
     }
     warnings
 }
 
-/// One sentence a mark: how many points of the device carry it.
+fn failure_warning(results: &Results<'_>, device: &str) -> Option<String> {
+    let failed = results.samples.iter().filter(|s| s.device == device);
+    let reasons = failed.filter_map(|sample| match &sample.outcome {
+        Outcome::Failed { reason } => Some(reason.as_str()),
+        _ => None,
+    });
+    let mut reasons: Vec<&str> = reasons.collect();
+    let first = *reasons.first()?;
+    reasons.sort_unstable();
+    reasons.dedup();
+    Some(match reasons.len() - 1 {
+        0 => format!("{device}: {first}"),
+        others => format!("{device}: {first} (and {others} other reasons: see its samples)"),
+    })
+}
+
+/// How many points of the device carry a mark, and which of their figures not to trust.
 fn mark_warnings(results: &Results<'_>, device: &str) -> Vec<String> {
-    let trials = ["saturate", "latency", "light"];
-    let of: Vec<Vec<Mark>> = trials
-        .iter()
-        .flat_map(|trial| results.cells.of(device, trial))
-        .map(|cell| cell.marks(main_metric(cell.trial)))
-        .collect();
-    let count = |mark| of.iter().filter(|marks| marks.contains(&mark)).count();
+    let of = |trials: &[&str]| -> Vec<Vec<Mark>> {
+        let cells = trials.iter().flat_map(|trial| results.cells.of(device, trial));
+        cells.map(|cell| cell.marks(main_metric(cell.trial))).collect()
+    };
+    let kinds = [("throughput", of(&["saturate"])), ("latency", of(&["latency", "light"]))];
     let sentences = [
-        (Mark::GeneratorLimited, "show the generator's limit: the device can do at least that"),
-        (Mark::Disturbed, "met stalls of the machine longer than the ring covers"),
-        (Mark::Unbalanced, "have counters that do not add up: do not trust them"),
-        (Mark::FewSamples, "have too few repeats for an interval: bars show smallest and largest"),
-        (Mark::Bimodal, "have repeats in two separate groups: the median stands for neither"),
-        (Mark::Drift, "rise or fall steadily over the run"),
+        (
+            Mark::GeneratorLimited,
+            "show the generator's limit: read their throughput as \"at least\", and do not \
+             trust their latency",
+        ),
+        (
+            Mark::Disturbed,
+            "had stalls of the machine in more than four fifths of their slices: do not trust \
+             their throughput, loss and tails of latency; measure them again on a calmer machine",
+        ),
+        (Mark::Unbalanced, "have counters that do not add up: do not trust any of their figures"),
+        (
+            Mark::FewSamples,
+            "have fewer repeats than an interval needs: their bars are the smallest and the \
+             largest value",
+        ),
+        (
+            Mark::Bimodal,
+            "have repeats in two separate groups: do not trust their median, look at the repeats",
+        ),
+        (Mark::Drift, "rise or fall steadily over the run: do not compare them with other runs"),
     ];
-    let seen = sentences.iter().map(|(mark, text)| (count(*mark), text));
-    seen.filter(|(count, _)| *count > 0)
-        .map(|(count, text)| format!("{device}: {count} of {} points {text}.", of.len()))
-        .collect()
+    let worded = |(mark, text): &(Mark, &str)| {
+        let counts: Vec<String> = kinds
+            .iter()
+            .filter_map(|(kind, of)| {
+                let count = of.iter().filter(|marks| marks.contains(mark)).count();
+                (count > 0).then(|| format!("{count} of {} {kind} points", of.len()))
+            })
+            .collect();
+        (!counts.is_empty()).then(|| format!("{device}: {} {text}.", counts.join(" and ")))
+    };
+    sentences.iter().filter_map(worded).collect()
 }
 
 /// The metric that a trial is made for.

@@ -126,10 +126,42 @@ fn warnings_count_the_marked_points() {
     ];
     let (_, summary) = bench(natures, 3);
     let has = |part: &str| summary.warnings.iter().any(|warning| warning.contains(part));
-    assert!(has("show the generator's limit"), "{:?}", summary.warnings);
-    assert!(has("have too few repeats"), "{:?}", summary.warnings);
+    assert!(has("points show the generator's limit: read"), "{:?}", summary.warnings);
+    assert!(has("have fewer repeats than an interval needs"), "{:?}", summary.warnings);
     assert!(has("frail: frail failed: it went away"), "{:?}", summary.warnings);
     assert!(!summary.partial, "a device that broke is no run cut short");
+    let of = |part: &str| summary.warnings.iter().filter(|w| w.contains(part)).count();
+    for part in ["slow: ", "frail: "] {
+        assert!(of(part) <= 3, "{:?}", summary.warnings);
+    }
+    assert_eq!(of("frail failed"), 1, "{:?}", summary.warnings);
+}
+
+#[test]
+fn the_time_of_the_device_is_drawn_where_the_device_tells_it() {
+    let nature = Nature { generator_pps: 0.8e6, tells_idle: true, ..Nature::default() };
+    let silent = Nature { name: "silent", tells_idle: false, ..nature.clone() };
+    let (_, summary) = bench(vec![nature, silent.clone()], 3);
+    let root = figure(&summary, "occupancy-device-time-group0");
+    assert_eq!((root.series.len(), root.y.unit.as_str()), (1, "ns"));
+    for (at, expected_ns) in [(0, 100.0), (7, 1_000.0)] {
+        let point = &root.series[0].points[at];
+        assert!((point.y / expected_ns - 1.0).abs() < 0.03, "{point:?}");
+        assert!(!point.marks.contains(&Mark::GeneratorLimited), "it is the device's own");
+    }
+    let groups = figure(&summary, "occupancy-device-time-groups");
+    assert_eq!(groups.series.len(), 5);
+    let (_, summary) = bench(vec![silent], 1);
+    let mut ids = summary.experiments[0].figures.iter().map(|figure| &figure.id);
+    assert!(!ids.any(|id| id.contains("device-time")));
+}
+
+#[test]
+fn what_a_device_cannot_do_stands_with_the_device() {
+    let nature = Nature { not_supported: vec!["rules"], ..Nature::default() };
+    let (_, summary) = bench(vec![nature], 1);
+    assert_eq!(summary.devices[0].not_supported, ["rules"]);
+    assert!(summary.warnings.iter().all(|warning| !warning.contains("rules")));
 }
 
 #[test]

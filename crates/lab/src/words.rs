@@ -59,13 +59,19 @@ pub fn percent(share: f64) -> String {
     format!("{} %", significant(share * 100.0))
 }
 
-/// Where an estimate lies: `95 % interval 1.2 to 1.4`, or the range of its few repeats.
-pub fn interval(estimate: &Estimate, word: impl Fn(f64) -> String) -> String {
-    let (low, high) = (word(estimate.low), word(estimate.high));
+/// A number with its sign, in percent: `+6.1 %`.
+pub fn change(percent: f64) -> String {
+    let sign = if percent < 0.0 { "" } else { "+" };
+    format!("{sign}{} %", significant(percent))
+}
+
+/// What a sentence must say of an estimate that has no interval: ` (3 repeats only)`. The interval
+/// itself stands beside the sentence.
+pub fn few(estimate: &Estimate) -> String {
     match estimate.ends {
-        Ends::Interval => format!("95 % interval {low} to {high}"),
-        Ends::Range if estimate.repeats == 1 => "one repeat only".into(),
-        Ends::Range => format!("{} repeats only, {low} to {high}", estimate.repeats),
+        Ends::Interval => String::new(),
+        Ends::Range if estimate.repeats == 1 => " (one repeat only)".into(),
+        Ends::Range => format!(" ({} repeats only)", estimate.repeats),
     }
 }
 
@@ -117,6 +123,7 @@ mod tests {
         assert_eq!(pps(8_300.0), "8.30 kpps");
         assert_eq!([time(830.0), time(12_340.0), time(4.56e6)], ["830 ns", "12.3 us", "4.56 ms"]);
         assert_eq!(percent(0.972), "97.2 %");
+        assert_eq!([change(6.123), change(-2.5), change(0.0)], ["+6.12 %", "-2.50 %", "+0 %"]);
     }
 
     #[test]

@@ -74,7 +74,7 @@ pub enum Outcome {
 pub enum Mark {
     /// More than one mode stands in the repeats.
     Bimodal,
-    /// A stall longer than the ring covers fell into the trial.
+    /// Stalls longer than the ring covers left less than a fifth of the trial calm.
     Disturbed,
     /// Later repeats differ systematically from earlier ones.
     Drift,
@@ -137,7 +137,9 @@ pub struct Sample {
     /// The honesty record of the generator, as the device reported it.
     #[serde(default)]
     pub honesty: serde_json::Value,
-    /// Counts in slices of equal length, for series over time.
+    /// Counts in slices of equal length, for series over time: `slice_ns`, one list each of
+    /// `offered`, `received`, `rx_missed` and `unsent`, and in `disturbed` the places of the slices
+    /// into which a stall longer than the ring covers fell.
     #[serde(default)]
     pub slices: serde_json::Value,
     /// Tag of this sample's latency histogram in `latency.hlog`, where there is one.

@@ -5,6 +5,7 @@ use niclab_result::{Axis, Figure, Mean, Scale, Series, Shape};
 
 use super::Results;
 use crate::cells::Cell;
+use crate::measure::DEVICE_TIME;
 use crate::published::{self, Card};
 use crate::spec::KneeKind;
 use crate::words;
@@ -20,6 +21,8 @@ pub(super) fn figures(results: &Results<'_>) -> Vec<Figure> {
         figures.push(throughput_groups(results, &frame));
     }
     figures.push(throughput_chain(results));
+    figures.push(device_time_root(results));
+    figures.push(device_time_groups(results));
     figures.push(latency_root(results));
     figures.push(latency_groups(results));
     figures.push(latency_cdf(results));
@@ -115,7 +118,7 @@ fn throughput_root(results: &Results<'_>, frame: &str) -> Figure {
         })
         .collect();
     let mut caption = format!(
-        "Saturating load of {}, {} flows that match only the default rule.",
+        "Saturating load of {}, {} flows that match only the default rule. {CALM}",
         frame_words(frame),
         words::whole(flows)
     );
@@ -135,6 +138,10 @@ fn throughput_root(results: &Results<'_>, frame: &str) -> Figure {
         knees: knees.filter_map(super::FoundKnee::drawn).collect(),
     }
 }
+
+/// Which part of a trial a throughput is of.
+const CALM: &str = "Shown is the throughput of the slices (1 ms) without a stall of the machine; \
+    points with fewer than a fifth of them show all slices and are marked disturbed.";
 
 const PUBLISHED_GBPS: &str = " Published: a card on a 100 Gbps link, 1500 B frames, PAM 2021, \
     median with p1 to p99; the paper does not say whether its Gbps are L1 or L2.";
@@ -164,7 +171,7 @@ fn throughput_groups(results: &Results<'_>, frame: &str) -> Figure {
     }
     let mut caption = format!(
         "Saturating load of {} that pass all groups and match only the default rules; the rules \
-         are spread evenly over the groups.",
+         are spread evenly over the groups. {CALM}",
         frame_words(frame)
     );
     if frame == "1500" {
@@ -215,12 +222,71 @@ fn throughput_chain(results: &Results<'_>) -> Figure {
         id: "occupancy-throughput-chain".into(),
         title: "Throughput over the number of chained groups".into(),
         caption: format!(
-            "{} rules in all, spread evenly; saturating load of 64 B frames that pass every group.",
+            "{} rules in all, spread evenly; saturating load of 64 B frames that pass every group. \
+             {CALM}",
             words::whole(rules)
         ),
         x: axis("non-root groups", "", Scale::Log),
         y: axis("throughput", "Mpps", Scale::Linear),
         series: series.filter(|series| series.points.len() > 1).collect(),
+        knees: Vec::new(),
+    }
+}
+
+/// What a figure of the device's own time shows.
+fn device_time_caption(frame: &str) -> String {
+    format!(
+        "Time in which the device's core was not idle, by the frames that came back; saturating \
+         load of {} that match only default rules. It does not hang on how fast the generator is; \
+         while the core is partly idle its bursts are not full, and the time is an upper bound of \
+         the cost at saturation.",
+        frame_words(frame)
+    )
+}
+
+/// Where throughput shows the generator, this shows the device.
+fn device_time_root(results: &Results<'_>) -> Figure {
+    let (frame, flows) = (first(results), flows_common(results));
+    let place = [("groups", 0.0), ("match_percent", 0.0), ("flows", flows)];
+    let series = results.devices().filter_map(|device| {
+        let cells = results.cells.of(device, "saturate");
+        let cells = cells.filter(|c| c.is_at(&place) && c.word("frame") == frame);
+        curve(device.into(), device, Shape::Line, cells, |cell| {
+            cell.mean(DEVICE_TIME, 1.0, cell.number("rules")?)
+        })
+    });
+    Figure {
+        id: "occupancy-device-time-group0".into(),
+        title: "Device time per frame over rules in group 0".into(),
+        caption: device_time_caption(&frame),
+        x: axis("rules in group 0", "", Scale::Linear),
+        y: axis("device time per frame", "ns", Scale::Linear),
+        series: series.collect(),
+        knees: Vec::new(),
+    }
+}
+
+fn device_time_groups(results: &Results<'_>) -> Figure {
+    let (frame, flows) = (first(results), flows_common(results));
+    let mut series = Vec::new();
+    for device in results.devices() {
+        for groups in numbers(results, "saturate", "groups").into_iter().filter(|g| *g > 0.0) {
+            let place = [("groups", groups), ("match_percent", 0.0), ("flows", flows)];
+            let cells = results.cells.of(device, "saturate");
+            let cells = cells.filter(|c| c.is_at(&place) && c.word("frame") == frame);
+            let name = groups_name(device, groups);
+            series.extend(curve(name, device, Shape::Line, cells, |cell| {
+                cell.mean(DEVICE_TIME, 1.0, cell.number("rules")?)
+            }));
+        }
+    }
+    Figure {
+        id: "occupancy-device-time-groups".into(),
+        title: "Device time per frame over rules in non-root groups".into(),
+        caption: device_time_caption(&frame),
+        x: axis("rules over all non-root groups", "", Scale::Symlog),
+        y: axis("device time per frame", "ns", Scale::Linear),
+        series,
         knees: Vec::new(),
     }
 }
@@ -362,7 +428,7 @@ fn throughput_flows(results: &Results<'_>) -> Figure {
     Figure {
         id: "occupancy-throughput-flows".into(),
         title: "Throughput over the number of flows".into(),
-        caption: format!("Saturating load of {}, rules in group 0.", frame_words(&frame)),
+        caption: format!("Saturating load of {}, rules in group 0. {CALM}", frame_words(&frame)),
         x: axis("flows", "", Scale::Log),
         y: axis("throughput", "Mpps", Scale::Linear),
         series,
@@ -397,10 +463,10 @@ fn throughput_match(results: &Results<'_>) -> Figure {
     Figure {
         id: "occupancy-throughput-match".into(),
         title: "Throughput over the share of traffic that matches a rule".into(),
-        caption:
+        caption: format!(
             "Saturating load; the matching frames hit all rules equally often, the others only \
-                  the default rules. More rules hit means more flows sent."
-                .into(),
+             the default rules. More rules hit means more flows sent. {CALM}"
+        ),
         x: axis("traffic that matches a rule", "%", Scale::Linear),
         y: axis("throughput", "Mpps", Scale::Linear),
         series,

@@ -71,6 +71,9 @@ fn throughput(results: &Results<'_>) -> Table {
         let mut row = place(cell);
         row.push(worded(cell.estimate("throughput_pps"), words::pps));
         row.push(median(cell, "throughput_gbps_l1", words::significant));
+        row.push(median(cell, "throughput_all_pps", words::pps));
+        row.push(median(cell, "disturbed_ratio", words::percent));
+        row.push(median(cell, crate::measure::DEVICE_TIME, words::time));
         row.push(median(cell, "loss_ratio", words::percent));
         row.push(median(cell, "latency_ns_p50", words::time));
         row.push(median(cell, "latency_ns_p99", words::time));
@@ -82,13 +85,16 @@ fn throughput(results: &Results<'_>) -> Table {
         &[
             "throughput (interval)",
             "Gbps L1",
+            "stalls included",
+            "slices with stalls",
+            "device time a frame",
             "loss",
             "p50 at full load",
             "p99 at full load",
             "marks",
         ],
     ];
-    let title = "Saturating load: throughput, and latency of a full ring";
+    let title = "Saturating load: throughput without stalls, and latency of a full ring";
     table("occupancy-throughput", title, &columns.concat(), rows.collect())
 }
 
