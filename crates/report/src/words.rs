@@ -122,8 +122,8 @@ pub(crate) fn mark_meaning(mark: Mark) -> &'static str {
              not speak for the others."
         }
         Mark::Disturbed => {
-            "The machine paused for longer than the receive ring covers during a trial; what was \
-             lost then may be the pause's doing, not the device's."
+            "In more than four fifths of a trial's slices the machine paused for longer than the \
+             receive ring covers; throughput and loss may be the pauses' doing, not the device's."
         }
         Mark::Drift => {
             "Later repeats differ systematically from earlier ones, so something changed while \
