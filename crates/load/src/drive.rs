@@ -143,7 +143,7 @@ impl<T: Tape> Trial<T> {
         let slice = |i| Slice { start_ns: i * SLICE_NS, ..Slice::default() };
         Trial {
             counted,
-            sink: Sink::new(tape.flows(), counted),
+            sink: Sink::new(tape.flows(), tape.has_checksums(), counted),
             generator: Generator::new(load, tape, counted, depth),
             depth,
             total: Tally::default(),

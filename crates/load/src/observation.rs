@@ -70,7 +70,10 @@ impl Observation {
         let bytes_there = whole((generator.tx_bytes, function.rx_bytes), missed);
         let bytes_back = whole((function.tx_bytes, sink.rx_bytes), sink_missed);
         let pairs = [
-            ("frames offered and at the device", (generator.tx_frames, function.rx_frames + missed)),
+            (
+                "frames offered and at the device",
+                (generator.tx_frames, function.rx_frames + missed),
+            ),
             ("frames taken and sent back or dropped", (function.rx_frames, left)),
             ("frames sent back and at the sink", (function.tx_frames, back)),
             ("bytes offered and at the device", bytes_there),

@@ -17,6 +17,12 @@ pub trait Tape {
     /// Passes over `count` frames; returns their bytes, with FCS.
     fn skip(&mut self, count: u64) -> u64;
 
+    /// Whether the checksums of its frames are right: those of a capture need not be (a card may
+    /// have filled them in after they were recorded).
+    fn has_checksums(&self) -> bool {
+        true
+    }
+
     /// Number of flows a stamp can name.
     fn flows(&self) -> u32;
 }

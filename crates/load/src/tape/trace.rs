@@ -83,6 +83,10 @@ impl Tape for TraceTape {
         self.sizes.skip(count)
     }
 
+    fn has_checksums(&self) -> bool {
+        false
+    }
+
     fn flows(&self) -> u32 {
         self.sizes.pattern.len() as u32
     }
