@@ -195,13 +195,18 @@ impl Cell<'_> {
 
     /// `metric` here divided by `metric` in `base`, repeat by repeat.
     pub fn ratio(&self, base: &Cell<'_>, metric: &str) -> Option<Estimate> {
+        let (here, there) = self.paired(base, metric);
+        statistics::paired_ratio(&here, &there)
+    }
+
+    /// `metric` here and in `base`, of the repeats that have it in both.
+    pub fn paired(&self, base: &Cell<'_>, metric: &str) -> (Vec<f64>, Vec<f64>) {
         let value = |sample: &Sample| sample.metrics.get(metric).map(|quantity| quantity.value);
         let pairs = self.samples.iter().filter_map(|sample| {
             let other = base.samples.iter().find(|other| other.repeat == sample.repeat)?;
             Some((value(sample)?, value(other)?))
         });
-        let (here, there): (Vec<f64>, Vec<f64>) = pairs.unzip();
-        statistics::paired_ratio(&here, &there)
+        pairs.unzip()
     }
 }
 

@@ -11,7 +11,7 @@ use crate::cells::Cell;
 use crate::knee::Found;
 use crate::measure::DEVICE_TIME;
 use crate::spec::KneeKind;
-use crate::statistics::Estimate;
+use crate::statistics::{self, Estimate};
 use crate::summary::Results;
 use crate::summary::figures::{flows_common, frame_words, knee_figure};
 use crate::words;
@@ -284,10 +284,12 @@ impl Cost {
         }
         let ratio = cell.ratio(base, DEVICE_TIME)?;
         verdict(&ratio)?;
+        // Of the same repeats as the ratio: both times and their change agree.
+        let (here, there) = cell.paired(base, DEVICE_TIME);
         let percent = |ratio: f64| (ratio - 1.0) * 100.0;
         Some(Cost {
-            here: cell.estimate(DEVICE_TIME)?.median,
-            there: base.estimate(DEVICE_TIME)?.median,
+            here: statistics::median(&here)?,
+            there: statistics::median(&there)?,
             more: Estimate {
                 median: percent(ratio.median),
                 low: percent(ratio.low),
@@ -310,10 +312,10 @@ impl Cost {
             unit: "%",
             interval: self.more.interval(),
             implication: format!(
-                "One core can forward at least {} there, against {}; bursts that are only partly \
-                 filled cost more a frame than full ones.",
-                words::pps(1e9 / self.here),
-                words::pps(1e9 / self.there)
+                "By that, one core can forward {} in the first case and {} in the second, or more: \
+                 the bursts of a core that is partly idle are not full, and cost more a frame.",
+                words::pps(1e9 / self.there),
+                words::pps(1e9 / self.here)
             ),
             figure,
         }

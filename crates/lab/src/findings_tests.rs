@@ -127,7 +127,7 @@ fn behind_a_slow_generator_the_time_of_the_core_tells_what_a_frame_costs() {
     let findings = found(slow.clone(), 6);
     let parts = ["ns of its core a frame with no rule and ", "with 65,536 rules in group 0 (+"];
     check_cost(&findings, "device-time-group0", 900.0, parts);
-    let parts = ["in 16 chained groups (+", "One core can forward at least 2.0"];
+    let parts = ["in 16 chained groups (+", "in the first case and 2.0"];
     let chain = 100.0 * (0.9f64.powi(-15) - 1.0);
     let even = Nature { knee_rules: u64::MAX, ..slow.clone() };
     check_cost(&found(even, 6), "device-time-chain", chain, parts);
