@@ -396,7 +396,8 @@ impl Seen {
         honesty.device_stalls = Some(self.stalls.sum());
         honesty.device_idle_ratio = self.idle_ratio();
         let rx_missed = observation.generator.rx_missed + self.missed_before + self.missed;
-        observation.rx_missed += self.missed;
+        // Those of the warm-up's last frames may fall behind its end: never more than were lost.
+        observation.rx_missed = (observation.rx_missed + self.missed).min(observation.lost);
         observation.device = Some(PortCounters { rx_missed, ..self.counters });
     }
 }

@@ -1,5 +1,8 @@
 //! The software NIC end to end: every frame is accounted for.
 
+use std::fs;
+use std::net::Ipv4Addr;
+use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use niclab_device::soft::Soft;
@@ -10,6 +13,9 @@ use niclab_device::{
 use niclab_nic::rule::Action;
 use niclab_packet::flow::{FlowSpec, IpVersion, Transport};
 use niclab_packet::size::FrameSizes;
+use niclab_packet::stack::{Layer, build};
+use niclab_packet::trace::{Endian, Format, LINK_ETHERNET, Record, Resolution, Writer};
+use niclab_packet::wire::{MacAddress, arp, ethernet, ipv4, ipv6, tcp, udp, vlan};
 
 /// One trial at a time: all of them want the same two cores.
 static CORES: Mutex<()> = Mutex::new(());
@@ -132,6 +138,100 @@ fn a_full_root_group_is_data_and_other_bad_input_an_error() {
     ] {
         assert!(matches!(soft.run(&bad, &Plan::Rest), Err(DeviceError::BadLoad { .. })), "{bad:?}");
     }
-    let engine = Setup { placement: Placement::Engine, ..setup(vec![]) };
-    assert!(matches!(soft.setup(&engine), Err(DeviceError::NotSupported { .. })));
+    let long = Load { sizes: FrameSizes::Fixed(9_001), ..load(Rate::Saturate) };
+    assert_eq!(
+        soft.run(&long, &Plan::Rest).unwrap_err().to_string(),
+        "load: sizes: frames of 9001 B, but set up for at most 9000 B"
+    );
+}
+
+/// A frame of each kind: UDP, TCP, ARP, with a VLAN tag, over IPv6, a fragment.
+fn frames() -> Vec<Vec<u8>> {
+    let ethernet = Layer::Ethernet(ethernet::Repr::default());
+    let ipv4 = || ipv4::Repr {
+        src: Ipv4Addr::new(10, 0, 0, 1),
+        dst: Ipv4Addr::new(10, 0, 0, 2),
+        ..ipv4::Repr::default()
+    };
+    let udp = || Layer::Udp(udp::Repr::default());
+    let payload = |len| Layer::Payload(vec![0xab; len]);
+    let request = arp::Repr {
+        operation: arp::REQUEST,
+        src_mac: MacAddress([2, 0, 0, 0, 0, 1]),
+        src_ip: Ipv4Addr::new(10, 0, 0, 1),
+        dst_mac: MacAddress([0; 6]),
+        dst_ip: Ipv4Addr::new(10, 0, 0, 2),
+    };
+    let fragment = ipv4::Repr { fragment_offset: 1_480, ..ipv4() };
+    let tag = vlan::Repr { id: 7, ..vlan::Repr::default() };
+    let stacks = [
+        vec![Layer::Ipv4(ipv4()), udp(), payload(100)],
+        vec![Layer::Ipv4(ipv4()), Layer::Tcp(tcp::Repr::default()), payload(1_000)],
+        vec![Layer::Arp(request)],
+        vec![Layer::Vlan(tag), Layer::Ipv4(ipv4()), udp(), payload(33)],
+        vec![Layer::Ipv6(ipv6::Repr::default()), udp(), payload(64)],
+        vec![Layer::Ipv4(fragment), payload(200)],
+    ];
+    let whole = |layers: Vec<Layer>| [vec![ethernet.clone()], layers].concat();
+    stacks.into_iter().map(|layers| build(&whole(layers)).unwrap()).collect()
+}
+
+/// Those frames as a capture.
+fn capture() -> Vec<u8> {
+    let format = Format::Pcap(Endian::Little, Resolution::Nano);
+    let mut writer = Writer::new(Vec::new(), format).unwrap();
+    for data in &frames() {
+        let (timestamp_ns, original_len) = (0, data.len() as u32);
+        let record = Record { timestamp_ns, original_len, link_type: LINK_ETHERNET, data };
+        writer.write(&record).unwrap();
+    }
+    writer.finish().unwrap()
+}
+
+fn trace_load(path: &Path, rate: Rate) -> Load {
+    Load { trace: Some(path.to_owned()), ..load(rate) }
+}
+
+#[test]
+fn the_frames_of_a_capture_come_back_whole() {
+    let Some((mut soft, _turn)) = soft("the_frames_of_a_capture") else { return };
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("kinds.pcap");
+    fs::write(&path, capture()).unwrap();
+    for rate in [Rate::Pps(30_000.0), Rate::Saturate] {
+        let seen = run(&mut soft, vec![], &trace_load(&path, rate));
+        assert!(seen.received > frames().len() as u64, "{seen:?}");
+        assert_eq!(seen.lost, seen.rx_missed);
+    }
+}
+
+#[test]
+fn a_capture_that_cannot_be_offered_is_refused_with_the_record() {
+    let Some((mut soft, _turn)) = soft("a_capture_that_cannot_be_offered") else { return };
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("kinds.pcap");
+    // The second frame is the longest: 14 + 20 + 20 + 1000 bytes, a stamp of 18, FCS.
+    let size = frames()[1].len() as u16 + 18 + 4;
+    let mut refusal = |bytes: &[u8], frame_len_max| {
+        fs::write(&path, bytes).unwrap();
+        soft.setup(&Setup { frame_len_max, ..setup(vec![]) }).unwrap();
+        match soft.run(&trace_load(&path, Rate::Saturate), &Plan::Rest) {
+            Ok(_) => String::new(),
+            Err(DeviceError::BadLoad { reason }) => reason,
+            Err(error) => panic!("{error}"),
+        }
+    };
+    let whole = capture();
+    assert_eq!(refusal(&whole, size), "");
+    let reason = refusal(&whole, size - 1);
+    let want = format!("record 1: {size} B with stamp and FCS exceed {} B", size - 1);
+    assert!(reason.ends_with(&want), "{reason}");
+    let reason = refusal(&whole[..whole.len() - 1], size);
+    assert!(reason.contains("record 5 at byte") && reason.contains("ends within"), "{reason}");
+    let reason = refusal(b"no capture at all", size);
+    assert!(reason.contains("record 0 at byte 0: not a pcap"), "{reason}");
+    assert!(refusal(&whole[..24], size).contains("no frame"));
+    fs::remove_file(&path).unwrap();
+    let missing = trace_load(&path, Rate::Saturate);
+    assert!(matches!(soft.run(&missing, &Plan::Rest), Err(DeviceError::BadLoad { .. })));
 }

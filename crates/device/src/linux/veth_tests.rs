@@ -101,7 +101,7 @@ fn jumbo_frames_pass_and_longer_ones_are_refused() {
     assert!(o.received > 0);
     bed.setup(&setup(1518)).unwrap();
     let error = bed.run(&load(Rate::Pps(2_000.0), 9000), &Plan::Rest).unwrap_err();
-    assert_eq!(error.to_string(), "load: sizes: 9000 bytes, but set up for at most 1518");
+    assert_eq!(error.to_string(), "load: sizes: frames of 9000 B, but set up for at most 1518 B");
     let error = bed.setup(&setup(9019)).unwrap_err();
     assert!(matches!(error, DeviceError::BadLoad { .. }), "{error}");
 }

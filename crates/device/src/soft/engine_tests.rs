@@ -52,14 +52,16 @@ fn run(soft: &mut Soft, load: &Load) -> (Observation, PortCounters) {
 #[test]
 fn every_queue_gets_frames_and_gives_them_back_in_order() {
     let _alone = alone();
-    for count in [1, 2, 7, 256] {
+    // 500 flows leave some of 256 queues empty.
+    for (count, used_min) in [(1, 1), (2, 2), (7, 7), (256, 192)] {
         let mut soft = soft(count, vec![]);
         for _ in 0..2 {
             let (seen, device) = run(&mut soft, &load(Rate::Pps(100_000.0)));
             assert!(seen.received > 0);
             assert_eq!(device.queues.len(), usize::from(count));
-            assert!(device.queues.iter().all(|queue| queue.rx_frames > 0), "{device:?}");
-            assert!(device.queues.iter().all(|q| q.rx_frames == q.tx_frames), "{device:?}");
+            let used = device.queues.iter().filter(|queue| queue.rx_frames > 0).count();
+            assert!(used >= used_min, "{used} of {count} queues used");
+            assert!(device.queues.iter().all(|queue| queue.rx_frames == queue.tx_frames));
         }
     }
 }
