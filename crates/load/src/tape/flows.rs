@@ -47,7 +47,7 @@ impl<H: Copy + Default> Flows<H> {
 
     /// Picks the flows of the next frames and fetches what belongs to them. One after the other each
     /// would be waited for; with the sink doing likewise this took 64 B frames of 10 k flows from 27
-    /// to 51 Mpps through generator, software NIC and sink (`soft_rate`, Zen 5).
+    /// to 51 Mpps through generator, software NIC and sink (`device_rate`, Zen 5).
     fn stage(&mut self) {
         let mut flows = [0; STAGED];
         self.picker.fill(&mut flows);
