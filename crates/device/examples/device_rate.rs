@@ -1,8 +1,8 @@
 //! What a device forwards on this machine, with so many rules:
 //! `cargo run --release --example device_rate -- soft 0 1000 65535`, `… -- linux:veth`.
 //!
-//! Beside the mean of a trial stands its best slice of 10 ms: what the device does while the machine
-//! is left alone.
+//! Beside the mean of a trial stands its best slice: what the device does while the
+//! machine is left alone.
 
 use std::error::Error;
 

@@ -1,8 +1,9 @@
-//! A trial on cores of their own: generator and sink on the caller's, the device's stages on others.
+//! A trial on cores of their own: generator and sink on the caller's, the device's stages on
+//! others.
 //!
-//! What stands between them (a memory wire, rings of the kernel, queues of a card) is the testbed's;
-//! here threads are started, pinned, told when the measured part begins and ends, and their counters
-//! are laid side by side.
+//! What stands between them (a memory wire, rings of the kernel, queues of a card) is the
+//! testbed's; here threads are started, pinned, told when the measured part begins and ends, and
+//! their counters are laid side by side.
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};

@@ -36,9 +36,7 @@ pub enum LoadError {
     #[error("flows: {0}")]
     Flows(#[from] FlowError),
     /// A frame has no room for headers and stamp.
-    #[error(
-        "sizes: a frame of {size} B has no room for its headers and a stamp; use at least {size_min} B"
-    )]
+    #[error("sizes: {size} B has no room for headers and a stamp; use at least {size_min} B")]
     FrameTooSmall {
         /// Asked for, with FCS.
         size: u16,

@@ -1,8 +1,8 @@
 //! `soft`: the software NIC under a memory wire.
 //!
-//! The calling thread generates and counts. With placement `inline` the NIC and the network function
-//! share a core of their own (the core that polls the queue runs the pipeline); with `engine` each
-//! has one, and queues lie between them.
+//! The calling thread generates and counts. With placement `inline` the NIC and the network
+//! function share a core of their own (the core that polls the queue runs the pipeline); with
+//! `engine` each has one, and queues lie between them.
 
 #[cfg(test)]
 mod engine_tests;
@@ -32,8 +32,8 @@ use stages::{Engine, Function, Inline};
 /// Frames each ring of the wire holds, as a usual receive ring.
 const WIRE_DEPTH: u32 = 1_024;
 
-/// Frames the ring of a queue holds where the NIC has a core of its own: as the wire, but less where
-/// many queues would take up the memory.
+/// Frames the ring of a queue holds where the NIC has a core of its own: as the wire, but less
+/// where many queues would take up the memory.
 const QUEUE_DEPTH_MAX: usize = 1_024;
 
 /// Frames that all queues hold together, unless a burst for each takes more.

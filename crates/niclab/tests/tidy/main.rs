@@ -40,32 +40,17 @@ fn the_tree_keeps_the_rules() {
         println!("SKIP the_tree_keeps_the_rules: not a git working tree, or git is missing");
         return;
     };
-    assert!(
-        files.len() > 10,
-        "only {} files found: the rules were not tested",
-        files.len()
-    );
+    assert!(files.len() > 10, "only {} files found: the rules were not tested", files.len());
     let mut failures = Vec::new();
     for rule in RULES {
         for offence in (rule.find)(&files) {
-            if !EXCEPTIONS
-                .iter()
-                .any(|exception| excuses(exception, rule, &offence))
-            {
+            if !EXCEPTIONS.iter().any(|exception| excuses(exception, rule, &offence)) {
                 let Offence { path, line, text } = offence;
-                failures.push(format!(
-                    "{path}:{line}: {}: {text}\n    {}",
-                    rule.name, rule.remedy
-                ));
+                failures.push(format!("{path}:{line}: {}: {text}\n    {}", rule.name, rule.remedy));
             }
         }
     }
-    assert!(
-        failures.is_empty(),
-        "{} offences:\n{}",
-        failures.len(),
-        failures.join("\n")
-    );
+    assert!(failures.is_empty(), "{} offences:\n{}", failures.len(), failures.join("\n"));
 }
 
 #[test]
@@ -75,31 +60,15 @@ fn no_exception_is_stale() {
         return;
     };
     for exception in EXCEPTIONS {
-        assert!(
-            !exception.reason.is_empty(),
-            "{} has no reason",
-            exception.path
-        );
-        let rule = RULES
-            .iter()
-            .find(|rule| rule.name == exception.rule)
-            .expect("names a rule");
-        let used = (rule.find)(&files)
-            .iter()
-            .any(|offence| excuses(exception, rule, offence));
-        assert!(
-            used,
-            "{}: excuses no {}: {}",
-            exception.path, exception.rule, exception.text
-        );
+        assert!(!exception.reason.is_empty(), "{} has no reason", exception.path);
+        let rule = RULES.iter().find(|rule| rule.name == exception.rule).expect("names a rule");
+        let used = (rule.find)(&files).iter().any(|offence| excuses(exception, rule, offence));
+        assert!(used, "{}: excuses no {}: {}", exception.path, exception.rule, exception.text);
     }
     for (path, reason) in UNSAFE {
         let mut named = files.iter().filter(|f| covers(path, &f.path));
         let used = named.any(|f| f.lines.iter().any(|l| l.code.contains("unsafe")));
-        assert!(
-            used && !reason.is_empty(),
-            "{path}: nothing unsafe there, or no reason"
-        );
+        assert!(used && !reason.is_empty(), "{path}: nothing unsafe there, or no reason");
     }
 }
 
@@ -110,15 +79,9 @@ fn every_crate_stands_on_the_map() {
         return;
     };
     for file in &files {
-        let home = file
-            .path
-            .strip_prefix("crates/")
-            .and_then(|p| p.strip_suffix("/Cargo.toml"));
+        let home = file.path.strip_prefix("crates/").and_then(|p| p.strip_suffix("/Cargo.toml"));
         if let Some(home) = home {
-            assert!(
-                MAY_KNOW.iter().any(|(name, _)| *name == home),
-                "{home} is not in MAY_KNOW"
-            );
+            assert!(MAY_KNOW.iter().any(|(name, _)| *name == home), "{home} is not in MAY_KNOW");
         }
     }
 }
@@ -128,18 +91,8 @@ fn every_crate_stands_on_the_map() {
 fn the_test_runner_counts_right() {
     let log = root().join("scripts/testdata/cargo-test.log");
     let mut count = Command::new("awk");
-    count
-        .arg("-f")
-        .arg(root().join("scripts/count.awk"))
-        .arg(log);
+    count.arg("-f").arg(root().join("scripts/count.awk")).arg(log);
     let output = count.output().expect("awk is part of every Debian");
-    assert!(
-        output.status.success(),
-        "{}",
-        String::from_utf8_lossy(&output.stderr)
-    );
-    assert_eq!(
-        String::from_utf8_lossy(&output.stdout),
-        "6 passed, 2 failed, 3 skipped\n"
-    );
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "6 passed, 2 failed, 3 skipped\n");
 }

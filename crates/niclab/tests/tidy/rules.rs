@@ -42,10 +42,7 @@ pub const RULES: &[Rule] = &[
         remedy: "split the function: 70 lines",
         find: long_functions,
         bad: &[("crates/nic/src/a.rs", LONG_FUNCTION)],
-        good: &[(
-            "crates/nic/src/a.rs",
-            "fn f(x: fn(u8) -> u8) {\n}\ntrait T { fn g(&self); }\n",
-        )],
+        good: &[("crates/nic/src/a.rs", "fn f(x: fn(u8) -> u8) {\n}\ntrait T { fn g(&self); }\n")],
     },
     Rule {
         name: "module-line",
@@ -66,20 +63,14 @@ pub const RULES: &[Rule] = &[
         remedy: "put #![forbid(unsafe_code)] into lib.rs, or name the crate's module in UNSAFE",
         find: missing_forbid_unsafe,
         bad: &[("crates/lab/src/lib.rs", "//! Experiments.\n")],
-        good: &[(
-            "crates/lab/src/lib.rs",
-            "//! Experiments.\n#![forbid(unsafe_code)]\n",
-        )],
+        good: &[("crates/lab/src/lib.rs", "//! Experiments.\n#![forbid(unsafe_code)]\n")],
     },
     Rule {
         name: "unsafe-module",
         remedy: "keep unsafe code in the modules that UNSAFE names",
         find: stray_unsafe,
         bad: &[("crates/lab/src/a.rs", "fn f() { unsafe { g() } }\n")],
-        good: &[(
-            "crates/lab/src/a.rs",
-            "// unsafe\n#![forbid(unsafe_code)]\nf(\"unsafe\");\n",
-        )],
+        good: &[("crates/lab/src/a.rs", "// unsafe\n#![forbid(unsafe_code)]\nf(\"unsafe\");\n")],
     },
     Rule {
         name: "banned",
@@ -95,23 +86,14 @@ pub const RULES: &[Rule] = &[
         name: "type-name",
         remedy: "name the type by a noun of the domain: no Manager, Helper, Util",
         find: vague_type_names,
-        bad: &[
-            ("crates/nic/src/a.rs", "struct RingManager {\n"),
-            ("crates/nic/src/util.rs", ""),
-        ],
-        good: &[(
-            "crates/nic/src/a.rs",
-            "pub struct Ring {\n// a RingManager\n",
-        )],
+        bad: &[("crates/nic/src/a.rs", "struct RingManager {\n"), ("crates/nic/src/util.rs", "")],
+        good: &[("crates/nic/src/a.rs", "pub struct Ring {\n// a RingManager\n")],
     },
     Rule {
         name: "wording",
         remedy: "see WORDING for the plain word",
         find: bad_wording,
-        bad: &[
-            ("README.md", "It leverages rings.\n"),
-            ("docs/a.md", "a Blazing speed\n"),
-        ],
+        bad: &[("README.md", "It leverages rings.\n"), ("docs/a.md", "a Blazing speed\n")],
         good: &[("README.md", "It uses rings.\n")],
     },
     Rule {
@@ -120,10 +102,7 @@ pub const RULES: &[Rule] = &[
         find: dead_links,
         bad: &[("docs/a.md", "See [b](b.md).\n")],
         good: &[
-            (
-                "docs/a.md",
-                "[b](b.md#c) [d](../d.md) [e](https://e.org) [f](#f) [g](../docs/)\n",
-            ),
+            ("docs/a.md", "[b](b.md#c) [d](../d.md) [e](https://e.org) [f](#f) [g](../docs/)\n"),
             ("docs/b.md", ""),
             ("d.md", ""),
         ],
@@ -132,10 +111,7 @@ pub const RULES: &[Rule] = &[
         name: "dependencies",
         remedy: "the map in ARCHITECTURE.md says which crate may know which: see MAY_KNOW",
         find: forbidden_dependencies,
-        bad: &[(
-            "crates/nic/Cargo.toml",
-            "[dependencies]\nniclab-lab.workspace = true\n",
-        )],
+        bad: &[("crates/nic/Cargo.toml", "[dependencies]\nniclab-lab.workspace = true\n")],
         good: &[(
             "crates/nic/Cargo.toml",
             "[dependencies]\nniclab-table.workspace = true\n[dev-dependencies]\nniclab-lab = {}\n",
@@ -145,64 +121,31 @@ pub const RULES: &[Rule] = &[
         name: "confined",
         remedy: "only the crates that CONFINED names may depend on this",
         find: strayed_dependencies,
-        bad: &[(
-            "crates/nic/Cargo.toml",
-            "[dependencies]\ntokio = { workspace = true }\n",
-        )],
-        good: &[(
-            "crates/device/Cargo.toml",
-            "[dependencies]\ntokio.workspace = true\n",
-        )],
+        bad: &[("crates/nic/Cargo.toml", "[dependencies]\ntokio = { workspace = true }\n")],
+        good: &[("crates/device/Cargo.toml", "[dependencies]\ntokio.workspace = true\n")],
     },
     Rule {
         name: "versions",
         remedy: "pin the version in the root Cargo.toml and write `name.workspace = true` here",
         find: local_versions,
-        bad: &[(
-            "crates/nic/Cargo.toml",
-            "[dev-dependencies]\nproptest = \"1\"\n",
-        )],
-        good: &[(
-            "crates/nic/Cargo.toml",
-            "[dev-dependencies]\nproptest.workspace = true\n",
-        )],
+        bad: &[("crates/nic/Cargo.toml", "[dev-dependencies]\nproptest = \"1\"\n")],
+        good: &[("crates/nic/Cargo.toml", "[dev-dependencies]\nproptest.workspace = true\n")],
     },
 ];
 
 /// Where unsafe code may stand, and what for; a path that ends in `/` stands for all below it.
 pub const UNSAFE: &[(&str, &str)] = &[
-    (
-        "crates/device/src/linux/netns.rs",
-        "leaves the network namespace of the process",
-    ),
-    (
-        "crates/device/src/linux/ring.rs",
-        "rings shared with the kernel",
-    ),
+    ("crates/device/src/linux/netns.rs", "leaves the network namespace of the process"),
+    ("crates/device/src/linux/ring.rs", "rings shared with the kernel"),
     ("crates/load/src/clock.rs", "reads the time-stamp counter"),
-    (
-        "crates/nic/src/memory.rs",
-        "frames in huge pages, reached by descriptor",
-    ),
-    (
-        "crates/nic/src/toeplitz/",
-        "hashes 16 tuples at a time by SIMD",
-    ),
+    ("crates/nic/src/memory.rs", "frames in huge pages, reached by descriptor"),
+    ("crates/nic/src/toeplitz/", "hashes 16 tuples at a time by SIMD"),
     ("crates/table/src/bulk.rs", "calls the path the CPU has"),
     ("crates/table/src/grid.rs", "entries viewed as cache lines"),
-    (
-        "crates/table/src/memory.rs",
-        "entries in huge pages, shared with readers",
-    ),
+    ("crates/table/src/memory.rs", "entries in huge pages, shared with readers"),
     ("crates/table/src/prefetch.rs", "the prefetch instruction"),
-    (
-        "crates/table/src/shared.rs",
-        "pointers published to readers",
-    ),
-    (
-        "crates/table/src/tags.rs",
-        "compares the tags of a bucket by SIMD",
-    ),
+    ("crates/table/src/shared.rs", "pointers published to readers"),
+    ("crates/table/src/tags.rs", "compares the tags of a bucket by SIMD"),
     ("dpdk/helper/src/shim.rs", "calls the C shim over libdpdk"),
 ];
 
@@ -222,68 +165,20 @@ enum Scope {
 /// What is not written, where, and what is written instead.
 const BANNED: &[(&str, Scope, &str)] = &[
     ("todo!", Scope::Code, "the code, or an issue"),
-    (
-        "unimplemented!",
-        Scope::Code,
-        "the code, or an error that names the missing capability",
-    ),
+    ("unimplemented!", Scope::Code, "the code, or an error that names the missing capability"),
     ("dbg!", Scope::Code, "nothing"),
-    (
-        "static mut ",
-        Scope::Code,
-        "an atomic, or a value that is passed on",
-    ),
-    (
-        "#[ignore]",
-        Scope::Code,
-        "#[ignore = \"reason\"]: a skipped test says why",
-    ),
+    ("static mut ", Scope::Code, "an atomic, or a value that is passed on"),
+    ("#[ignore]", Scope::Code, "#[ignore = \"reason\"]: a skipped test says why"),
     ("fn get_", Scope::Code, "the bare noun"),
-    (
-        ".unwrap()",
-        Scope::Shipped,
-        "`?`, a match, or an error of the crate",
-    ),
-    (
-        ".expect(",
-        Scope::Shipped,
-        "`?`, or an entry of EXCEPTIONS that states the invariant",
-    ),
-    (
-        "Box<dyn Error",
-        Scope::Shipped,
-        "the crate's own error enum",
-    ),
-    (
-        "Box<dyn std::error::Error",
-        Scope::Shipped,
-        "the crate's own error enum",
-    ),
-    (
-        "println!",
-        Scope::Library,
-        "a value: only the command line prints",
-    ),
-    (
-        "print!",
-        Scope::Library,
-        "a value: only the command line prints",
-    ),
-    (
-        "Instant::now",
-        Scope::Crate("lab"),
-        "the observation's time: lab reads no clock",
-    ),
-    (
-        "SystemTime::now",
-        Scope::Crate("lab"),
-        "the observation's time: lab reads no clock",
-    ),
-    (
-        "thread::sleep",
-        Scope::Crate("lab"),
-        "a plan: lab never sleeps",
-    ),
+    (".unwrap()", Scope::Shipped, "`?`, a match, or an error of the crate"),
+    (".expect(", Scope::Shipped, "`?`, or an entry of EXCEPTIONS that states the invariant"),
+    ("Box<dyn Error", Scope::Shipped, "the crate's own error enum"),
+    ("Box<dyn std::error::Error", Scope::Shipped, "the crate's own error enum"),
+    ("println!", Scope::Library, "a value: only the command line prints"),
+    ("print!", Scope::Library, "a value: only the command line prints"),
+    ("Instant::now", Scope::Crate("lab"), "the observation's time: lab reads no clock"),
+    ("SystemTime::now", Scope::Crate("lab"), "the observation's time: lab reads no clock"),
+    ("thread::sleep", Scope::Crate("lab"), "a plan: lab never sleeps"),
 ];
 
 /// Words of prose and their plain equivalents.
@@ -312,33 +207,18 @@ pub const MAY_KNOW: &[(&str, &[&str])] = &[
     ("device", &["apps", "load", "nic", "packet", "port"]),
     ("lab", &["device", "load", "packet", "result"]),
     ("report", &["result"]),
-    (
-        "niclab",
-        &["bench", "device", "lab", "load", "nic", "packet", "report", "result"],
-    ),
+    ("niclab", &["bench", "device", "lab", "load", "nic", "packet", "report", "result"]),
 ];
 
 /// Outside crates that only some of ours may depend on, and why.
 const CONFINED: &[(&str, &[&str], &str)] = &[
-    (
-        "anyhow",
-        &["niclab"],
-        "libraries have error enums that carry data",
-    ),
+    ("anyhow", &["niclab"], "libraries have error enums that carry data"),
     ("clap", &["niclab"], "only the command line reads arguments"),
     ("comfy-table", &["niclab"], "only the command line prints"),
     ("futures", &[], "the packet path knows no async runtime"),
     ("indicatif", &["niclab"], "only the command line prints"),
-    (
-        "rtnetlink",
-        &["device", "niclab"],
-        "needs tokio: control plane only",
-    ),
-    (
-        "tokio",
-        &["device", "niclab"],
-        "the packet path knows no async runtime",
-    ),
+    ("rtnetlink", &["device", "niclab"], "needs tokio: control plane only"),
+    ("tokio", &["device", "niclab"], "the packet path knows no async runtime"),
 ];
 
 // ---- the rules --------------------------------------------------------------------------------
@@ -359,11 +239,7 @@ fn long_functions(files: &[File]) -> Vec<Offence> {
             let lines_count = item_end(&file.lines, start) - start + 1;
             if lines_count > FUNCTION_LINES_MAX {
                 let text = format!("{} lines: {}", lines_count, file.lines[start].raw.trim());
-                found.push(Offence {
-                    path: file.path.clone(),
-                    line: start + 1,
-                    text,
-                });
+                found.push(Offence { path: file.path.clone(), line: start + 1, text });
             }
         }
     }
@@ -403,14 +279,8 @@ fn missing_forbid_unsafe(files: &[File]) -> Vec<Offence> {
         .filter(|f| f.path.ends_with("/src/lib.rs") || f.path.ends_with("/src/main.rs"))
         .filter(|f| {
             let home = f.path.rsplit_once("/src/").map_or("", |(home, _)| home);
-            let named = UNSAFE
-                .iter()
-                .any(|(path, _)| path.starts_with(&format!("{home}/")));
-            !named
-                && !f
-                    .lines
-                    .iter()
-                    .any(|l| l.code.contains("#![forbid(unsafe_code"))
+            let named = UNSAFE.iter().any(|(path, _)| path.starts_with(&format!("{home}/")));
+            !named && !f.lines.iter().any(|l| l.code.contains("#![forbid(unsafe_code"))
         })
         .map(|f| whole_file(&f.path))
         .collect()
@@ -450,11 +320,7 @@ fn vague_type_names(files: &[File]) -> Vec<Offence> {
             declares && VAGUE.iter().any(|v| word.contains(v))
         })
     });
-    let stem = |f: &File| {
-        Path::new(&f.path)
-            .file_stem()
-            .map(|s| s.to_string_lossy().into_owned())
-    };
+    let stem = |f: &File| Path::new(&f.path).file_stem().map(|s| s.to_string_lossy().into_owned());
     let vague = |f: &&File| stem(f).is_some_and(|s| FILES.contains(&s.as_str()));
     found.extend(rust(files).filter(vague).map(|f| whole_file(&f.path)));
     found
@@ -463,10 +329,7 @@ fn vague_type_names(files: &[File]) -> Vec<Offence> {
 fn bad_wording(files: &[File]) -> Vec<Offence> {
     let prose = || {
         let own = |f: &&File| f.path.ends_with(".md") || f.path.ends_with(".rs");
-        files
-            .iter()
-            .filter(own)
-            .filter(|f| !f.path.starts_with("reference/") && !is_this(f))
+        files.iter().filter(own).filter(|f| !f.path.starts_with("reference/") && !is_this(f))
     };
     let mut found = Vec::new();
     for (word, instead) in WORDING {
@@ -479,17 +342,12 @@ fn bad_wording(files: &[File]) -> Vec<Offence> {
 fn dead_links(files: &[File]) -> Vec<Offence> {
     let exists = |path: &str| {
         let directory = format!("{path}/");
-        files
-            .iter()
-            .any(|f| f.path == path || f.path.starts_with(&directory))
+        files.iter().any(|f| f.path == path || f.path.starts_with(&directory))
     };
-    offences(
-        files.iter().filter(|f| f.path.ends_with(".md")),
-        |file, line| {
-            let home = file.path.rsplit_once('/').map_or("", |(home, _)| home);
-            link_targets(&line.raw).any(|target| !exists(&joined(home, target)))
-        },
-    )
+    offences(files.iter().filter(|f| f.path.ends_with(".md")), |file, line| {
+        let home = file.path.rsplit_once('/').map_or("", |(home, _)| home);
+        link_targets(&line.raw).any(|target| !exists(&joined(home, target)))
+    })
 }
 
 /// Files a line of Markdown points to, by paths from its own directory.
@@ -503,10 +361,7 @@ fn link_targets(line: &str) -> impl Iterator<Item = &str> {
 /// `target` as seen from the directory `home`, without `..`.
 fn joined(home: &str, target: &str) -> String {
     let mut parts: Vec<&str> = home.split('/').filter(|part| !part.is_empty()).collect();
-    for part in target
-        .split('/')
-        .filter(|part| !part.is_empty() && *part != ".")
-    {
+    for part in target.split('/').filter(|part| !part.is_empty() && *part != ".") {
         match part {
             ".." => drop(parts.pop()),
             part => parts.push(part),
@@ -523,11 +378,7 @@ fn forbidden_dependencies(files: &[File]) -> Vec<Offence> {
         };
         let known = MAY_KNOW.iter().find(|(crate_name, _)| *crate_name == home);
         if !known.is_some_and(|(_, others)| others.contains(&other)) {
-            found.push(manifest_offence(
-                home,
-                line,
-                format!("{home} must not know {other}"),
-            ));
+            found.push(manifest_offence(home, line, format!("{home} must not know {other}")));
         }
     }
     found
@@ -539,11 +390,7 @@ fn strayed_dependencies(files: &[File]) -> Vec<Offence> {
         if let Some((_, homes, why)) = CONFINED.iter().find(|(confined, ..)| *confined == name)
             && !homes.contains(&home)
         {
-            found.push(manifest_offence(
-                home,
-                line,
-                format!("{home} on {name}: {why}"),
-            ));
+            found.push(manifest_offence(home, line, format!("{home} on {name}: {why}")));
         }
     }
     found
@@ -552,10 +399,7 @@ fn strayed_dependencies(files: &[File]) -> Vec<Offence> {
 fn local_versions(files: &[File]) -> Vec<Offence> {
     let mut found = Vec::new();
     for file in files {
-        let home = file
-            .path
-            .strip_prefix("crates/")
-            .and_then(|p| p.strip_suffix("/Cargo.toml"));
+        let home = file.path.strip_prefix("crates/").and_then(|p| p.strip_suffix("/Cargo.toml"));
         let Some(home) = home else { continue };
         for (line, _, text) in manifest_entries(file) {
             let workspace = text.replace(' ', "").contains("workspace=true");
@@ -583,45 +427,25 @@ fn offences<'a>(
 ) -> Vec<Offence> {
     let mut found = Vec::new();
     for file in files {
-        for (index, line) in file
-            .lines
-            .iter()
-            .enumerate()
-            .filter(|(_, l)| offends(file, l))
-        {
+        for (index, line) in file.lines.iter().enumerate().filter(|(_, l)| offends(file, l)) {
             let text = line.raw.trim().to_owned();
-            found.push(Offence {
-                path: file.path.clone(),
-                line: index + 1,
-                text,
-            });
+            found.push(Offence { path: file.path.clone(), line: index + 1, text });
         }
     }
     found
 }
 
 fn whole_file(path: &str) -> Offence {
-    Offence {
-        path: path.to_owned(),
-        line: 1,
-        text: String::new(),
-    }
+    Offence { path: path.to_owned(), line: 1, text: String::new() }
 }
 
 fn manifest_offence(home: &str, line: usize, text: String) -> Offence {
-    Offence {
-        path: format!("crates/{home}/Cargo.toml"),
-        line,
-        text,
-    }
+    Offence { path: format!("crates/{home}/Cargo.toml"), line, text }
 }
 
 impl Offence {
     fn with_remedy(self, instead: &str) -> Offence {
-        Offence {
-            text: format!("{} (write instead: {instead})", self.text),
-            ..self
-        }
+        Offence { text: format!("{} (write instead: {instead})", self.text), ..self }
     }
 }
 
@@ -638,33 +462,26 @@ fn in_scope(scope: Scope, file: &File, line: &Line) -> bool {
 /// Benches, examples, build scripts and whole files of tests.
 fn is_beside_the_product(path: &str) -> bool {
     let beside = ["tests", "benches", "examples", "build.rs", "tests.rs"];
-    path.split('/')
-        .any(|part| beside.contains(&part) || part.ends_with("_tests.rs"))
+    path.split('/').any(|part| beside.contains(&part) || part.ends_with("_tests.rs"))
 }
 
 /// Entries of the dependency sections of a manifest: line, section, text.
 fn manifest_entries(file: &File) -> impl Iterator<Item = (usize, &str, &str)> {
     let mut section = "";
-    file.lines
-        .iter()
-        .enumerate()
-        .filter_map(move |(index, line)| {
-            let text = line.raw.trim();
-            if let Some(head) = text.strip_prefix('[') {
-                section = head.trim_end_matches(']');
-            }
-            let listed = section.ends_with("dependencies") && !text.starts_with(['[', '#']);
-            (listed && !text.is_empty()).then_some((index + 1, section, text))
-        })
+    file.lines.iter().enumerate().filter_map(move |(index, line)| {
+        let text = line.raw.trim();
+        if let Some(head) = text.strip_prefix('[') {
+            section = head.trim_end_matches(']');
+        }
+        let listed = section.ends_with("dependencies") && !text.starts_with(['[', '#']);
+        (listed && !text.is_empty()).then_some((index + 1, section, text))
+    })
 }
 
 /// Dependencies of our crates: crate, line of its manifest, section, name of the dependency.
 fn dependencies(files: &[File]) -> impl Iterator<Item = (&str, usize, &str, &str)> {
     let manifests = files.iter().filter_map(|f| {
-        let home = f
-            .path
-            .strip_prefix("crates/")?
-            .strip_suffix("/Cargo.toml")?;
+        let home = f.path.strip_prefix("crates/")?.strip_suffix("/Cargo.toml")?;
         Some((home, f))
     });
     manifests.flat_map(|(home, file)| {
@@ -681,60 +498,28 @@ fn dependencies(files: &[File]) -> impl Iterator<Item = (&str, usize, &str, &str
 fn every_rule_can_fail() {
     for rule in RULES {
         for &(path, text) in rule.bad {
-            assert!(
-                !(rule.find)(&[file(path, text)]).is_empty(),
-                "{}: {path} passes",
-                rule.name
-            );
+            assert!(!(rule.find)(&[file(path, text)]).is_empty(), "{}: {path} passes", rule.name);
         }
-        let good: Vec<File> = rule
-            .good
-            .iter()
-            .map(|&(path, text)| file(path, text))
-            .collect();
+        let good: Vec<File> = rule.good.iter().map(|&(path, text)| file(path, text)).collect();
         let found = (rule.find)(&good);
-        assert!(
-            found.is_empty(),
-            "{}: good sample fails: {found:?}",
-            rule.name
-        );
+        assert!(found.is_empty(), "{}: good sample fails: {found:?}", rule.name);
     }
 }
 
 #[test]
 fn every_banned_word_is_found_in_its_scope_and_not_outside() {
     for (text, scope, _) in BANNED {
-        let home = if let Scope::Crate(name) = scope {
-            name
-        } else {
-            "nic"
-        };
+        let home = if let Scope::Crate(name) = scope { name } else { "nic" };
         let line = format!("fn f() {{ {text} }}\n");
         let count = |path: &str, line: &str| banned_code(&[file(path, line)]).len();
-        assert!(
-            count(&format!("crates/{home}/src/a.rs"), &line) > 0,
-            "{text} passes"
-        );
-        assert_eq!(
-            count(&format!("crates/{home}/src/a.rs"), &format!("// {line}")),
-            0,
-            "{text}"
-        );
+        assert!(count(&format!("crates/{home}/src/a.rs"), &line) > 0, "{text} passes");
+        assert_eq!(count(&format!("crates/{home}/src/a.rs"), &format!("// {line}")), 0, "{text}");
         let in_tests = count(&format!("crates/{home}/tests/a.rs"), &line);
         assert_eq!(in_tests > 0, *scope == Scope::Code, "{text} in tests");
     }
-    assert_eq!(
-        banned_code(&[file("crates/niclab/src/a.rs", "println!()")]).len(),
-        0
-    );
-    assert_eq!(
-        banned_code(&[file("crates/nic/src/a.rs", "eprintln!()")]).len(),
-        1
-    );
-    assert_eq!(
-        banned_code(&[file("crates/nic/src/a.rs", "blueprint!()")]).len(),
-        0
-    );
+    assert_eq!(banned_code(&[file("crates/niclab/src/a.rs", "println!()")]).len(), 0);
+    assert_eq!(banned_code(&[file("crates/nic/src/a.rs", "eprintln!()")]).len(), 1);
+    assert_eq!(banned_code(&[file("crates/nic/src/a.rs", "blueprint!()")]).len(), 0);
 }
 
 #[test]

@@ -24,13 +24,7 @@ pub fn root() -> PathBuf {
 /// The files git tracks, and those it would if they were added.
 pub fn tree() -> Option<Vec<File>> {
     let listed = Command::new("git")
-        .args([
-            "ls-files",
-            "-z",
-            "--cached",
-            "--others",
-            "--exclude-standard",
-        ])
+        .args(["ls-files", "-z", "--cached", "--others", "--exclude-standard"])
         .current_dir(root())
         .output()
         .ok()
@@ -45,24 +39,12 @@ pub fn tree() -> Option<Vec<File>> {
 }
 
 pub fn file(path: &str, text: &str) -> File {
-    let code = if path.ends_with(".rs") {
-        code_of(text)
-    } else {
-        text.to_owned()
-    };
+    let code = if path.ends_with(".rs") { code_of(text) } else { text.to_owned() };
     let pairs = text.lines().zip(code.lines());
-    let mut lines: Vec<Line> = pairs
-        .map(|(raw, code)| Line {
-            raw: raw.into(),
-            code: code.into(),
-            test: false,
-        })
-        .collect();
+    let mut lines: Vec<Line> =
+        pairs.map(|(raw, code)| Line { raw: raw.into(), code: code.into(), test: false }).collect();
     mark_tests(&mut lines);
-    File {
-        path: path.to_owned(),
-        lines,
-    }
+    File { path: path.to_owned(), lines }
 }
 
 /// Marks what follows `#[cfg(test)]` and `#[test]`, to the end of the item.
@@ -72,9 +54,7 @@ fn mark_tests(lines: &mut [Line]) {
         let attribute = ["#[cfg(test)]", "#[cfg(all(test", "#[test]"];
         if attribute.iter().any(|a| code.contains(a)) {
             let end = item_end(lines, start);
-            lines[start..=end]
-                .iter_mut()
-                .for_each(|line| line.test = true);
+            lines[start..=end].iter_mut().for_each(|line| line.test = true);
         }
     }
 }
@@ -91,11 +71,7 @@ fn code_of(text: &str) -> String {
             at += 1;
             continue;
         }
-        code.extend(
-            source[at..end]
-                .iter()
-                .map(|&c| if c == '\n' { '\n' } else { ' ' }),
-        );
+        code.extend(source[at..end].iter().map(|&c| if c == '\n' { '\n' } else { ' ' }));
         at = end;
     }
     code
@@ -141,10 +117,7 @@ fn block_comment_end(source: &[char], start: usize) -> usize {
 
 /// End of `r"…"` or `r#"…"#`; the `r` itself of a raw identifier such as `r#type`.
 fn raw_string_end(source: &[char], start: usize) -> usize {
-    let hashes = source[start + 1..]
-        .iter()
-        .take_while(|&&c| c == '#')
-        .count();
+    let hashes = source[start + 1..].iter().take_while(|&&c| c == '#').count();
     let open = start + 1 + hashes;
     if source.get(open) != Some(&'"') {
         return start;
@@ -172,8 +145,7 @@ pub fn contains_token(code: &str, text: &str) -> bool {
 }
 
 pub fn words(code: &str) -> impl Iterator<Item = &str> {
-    code.split(|c: char| !c.is_alphanumeric() && c != '_')
-        .filter(|word| !word.is_empty())
+    code.split(|c: char| !c.is_alphanumeric() && c != '_').filter(|word| !word.is_empty())
 }
 
 pub fn declares_function(code: &str) -> bool {
@@ -224,13 +196,6 @@ fn code_is_told_from_comments_and_literals() {
 #[test]
 fn a_test_module_ends_where_its_braces_close() {
     let text = "fn a() {}\n#[cfg(test)]\nmod t {\n fn b() {}\n}\nfn c() {}\n#[test]\nfn d() {\n}\n";
-    let marks: Vec<bool> = file("a.rs", text)
-        .lines
-        .iter()
-        .map(|line| line.test)
-        .collect();
-    assert_eq!(
-        marks,
-        [false, true, true, true, true, false, true, true, true]
-    );
+    let marks: Vec<bool> = file("a.rs", text).lines.iter().map(|line| line.test).collect();
+    assert_eq!(marks, [false, true, true, true, true, false, true, true, true]);
 }
