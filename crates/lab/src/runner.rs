@@ -19,6 +19,10 @@ use crate::statistics;
 /// Name of the sample that says how the rules went in.
 pub const SETUP: &str = "setup";
 
+/// What is said of a trial in which no frame was due.
+const NOTHING_DUE: &str = "no frame was due in the measured part: the machine took the \
+    generator's core away for all of it; measure longer with --set duration_ms=50";
+
 /// Where the runner gets the time from, and whom it tells.
 pub trait Host {
     /// Nanoseconds since the Unix epoch.
@@ -387,6 +391,11 @@ impl<'a> Runner<'a> {
         let mut sample = self.sample(place, outcome);
         match bed.run(load, &Plan::Rest) {
             Err(error) => self.record_error(place, error).map(|()| None),
+            Ok(observation) if observation.planned == 0 => {
+                sample.outcome = Outcome::Failed { reason: NOTHING_DUE.to_string() };
+                sample.load = json(load);
+                self.keep(sample, None).map(|()| None)
+            }
             Ok(observation) => {
                 sample.metrics = measure::metrics(&observation);
                 sample.marks = measure::marks(&observation);

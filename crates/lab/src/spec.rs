@@ -168,6 +168,22 @@ pub enum KneeKind {
     Throughput,
 }
 
+/// Longest measured part of a trial, milliseconds: what a stamp in a frame can say is far more, what
+/// anybody waits for is less.
+const DURATION_MS_MAX: u64 = 600_000;
+
+fn in_range(
+    axis: &'static str,
+    value: u64,
+    range: std::ops::RangeInclusive<u64>,
+) -> Result<(), SpecError> {
+    if range.contains(&value) {
+        return Ok(());
+    }
+    let remedy = format!("use {} to {} milliseconds", range.start(), range.end());
+    Err(SpecError::OutOfRange { axis, value: value.to_string(), remedy })
+}
+
 /// What the command line changes.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Overrides {
@@ -350,6 +366,8 @@ impl Overrides {
                 _ => set_axis(&mut grid, name, values)?,
             }
         }
+        in_range("duration_ms", grid.duration_ms, 1..=DURATION_MS_MAX)?;
+        in_range("warmup_ms", grid.warmup_ms, 0..=DURATION_MS_MAX)?;
         if self.sets_place() {
             grid.knee.clear();
         }
@@ -430,6 +448,10 @@ mod tests {
         assert_eq!(set("duration_ms=9").applied(&spec.reduced).unwrap().duration_ms, 9);
         let error = set("rulez=7").applied(&spec.reduced).unwrap_err().to_string();
         assert!(error.contains("groups, rules, match_percent"), "{error}");
+        for bad in ["duration_ms=0", "duration_ms=99999999999999", "warmup_ms=600001"] {
+            let error = set(bad).applied(&spec.reduced).unwrap_err().to_string();
+            assert!(error.contains("milliseconds"), "{error}");
+        }
         let error = set("duration_ms=1,2").applied(&spec.reduced).unwrap_err().to_string();
         assert!(error.contains("give one number"), "{error}");
     }

@@ -337,3 +337,121 @@ fn honesty<T>(
         reasons: limited.then(reason).into_iter().collect(),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::cell::RefCell;
+    use std::rc::Rc;
+
+    use niclab_packet::flow::FlowSpec;
+    use niclab_packet::size::FrameSizes;
+
+    use super::*;
+    use crate::spec::Arrivals;
+
+    /// A device whose ring has room for `room` frames at a time, and which keeps every
+    /// `keeps_each`-th frame for itself.
+    struct Loop {
+        room: usize,
+        keeps_each: usize,
+        count: usize,
+        back: Vec<[u8; 64]>,
+    }
+
+    /// One lane of a loop, with the frames in hand.
+    #[derive(Clone)]
+    struct End {
+        ring: Rc<RefCell<Loop>>,
+        frames: Vec<[u8; 64]>,
+    }
+
+    impl Outlet for End {
+        fn reserve(&mut self, want: usize) -> usize {
+            let room = self.ring.borrow().room.min(want).min(BURST);
+            self.frames.resize(room, [0; 64]);
+            room
+        }
+
+        fn slot(&mut self, i: usize) -> &mut [u8] {
+            &mut self.frames[i]
+        }
+
+        fn commit(&mut self, lens: &[u16]) -> usize {
+            let mut ring = self.ring.borrow_mut();
+            for frame in &self.frames[..lens.len()] {
+                ring.count += 1;
+                if !ring.count.is_multiple_of(ring.keeps_each) {
+                    ring.back.push(*frame);
+                }
+            }
+            lens.len()
+        }
+    }
+
+    impl Inlet for End {
+        fn poll(&mut self) -> usize {
+            let mut ring = self.ring.borrow_mut();
+            let count = ring.back.len().min(BURST);
+            self.frames = ring.back.drain(..count).collect();
+            count
+        }
+
+        fn frame(&self, i: usize) -> &[u8] {
+            &self.frames[i][..60]
+        }
+
+        fn release(&mut self) {}
+    }
+
+    /// 5 ms of 100 k frames a second.
+    fn trial(room: usize, keeps_each: usize, rate: Rate) -> Observation {
+        let ring = Rc::new(RefCell::new(Loop { room, keeps_each, count: 0, back: Vec::new() }));
+        let mut outlet = End { ring, frames: Vec::new() };
+        let mut inlet = outlet.clone();
+        let load = Load {
+            flows: FlowSpec { count: 10, ..FlowSpec::default() },
+            sizes: FrameSizes::Fixed(64),
+            rate,
+            arrivals: Arrivals::Constant,
+            duration_ns: 5_000_000,
+            warmup_ns: 1_000_000,
+            seed: 1,
+            trace: None,
+        };
+        let seen = drive(&load, 1 << 20, &mut outlet, &mut inlet, &mut ()).unwrap();
+        assert_eq!(seen.planned, seen.offered + seen.unsent);
+        assert_eq!(seen.offered, seen.received + seen.lost);
+        seen
+    }
+
+    #[test]
+    fn every_frame_that_was_due_is_accounted_for() {
+        let seen = trial(64, usize::MAX, Rate::Pps(100_000.0));
+        assert_eq!((seen.planned, seen.unsent, seen.lost), (500, 0, 0));
+        let slices: u64 = seen.slices.iter().map(|slice| slice.offered).sum();
+        assert!(slices <= 500 && seen.slices.len() == 5);
+    }
+
+    #[test]
+    fn frames_that_find_the_ring_full_are_the_devices_loss() {
+        let seen = trial(0, 1, Rate::Pps(100_000.0));
+        assert_eq!((seen.planned, seen.unsent), (500, 0));
+        assert_eq!((seen.rx_missed, seen.lost, seen.received), (500, 500, 0));
+        assert_eq!(seen.offered_bytes, 500 * 64);
+    }
+
+    #[test]
+    fn frames_that_vanish_behind_the_ring_are_lost_but_not_missed() {
+        let seen = trial(64, 10, Rate::Pps(100_000.0));
+        assert_eq!((seen.planned, seen.rx_missed), (500, 0));
+        assert!((45..=55).contains(&seen.lost), "{} of 500 lost, a tenth expected", seen.lost);
+    }
+
+    #[test]
+    fn saturation_plans_what_it_sends() {
+        let seen = trial(64, usize::MAX, Rate::Saturate);
+        assert_eq!((seen.unsent, seen.lost), (0, 0));
+        let nothing = trial(0, 1, Rate::Saturate);
+        assert_eq!((nothing.planned, nothing.lost), (0, 0));
+    }
+}

@@ -141,7 +141,7 @@ pub struct RunArguments {
     /// Values of an axis in place of the experiment's; may be given again
     ///
     /// Values stand between commas: 0,1k,4M. Ranges stand in brackets: [1-4] is 1,2,3,4;
-    /// [0-100#50] is 0,50,100; [1*8] is 1,2,4,8. `niclab list` shows the axes.
+    /// `[0-100#50]` is 0,50,100; `[1*8]` is 1,2,4,8. `niclab list` shows the axes.
     #[arg(long, value_name = "NAME=VALUES")]
     pub set: Vec<String>,
 

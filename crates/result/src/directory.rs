@@ -5,7 +5,7 @@
 //! run out; the system drops it with the process, however that ends.
 
 use std::fs::{self, File, OpenOptions, TryLockError};
-use std::io::Write;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -33,7 +33,11 @@ impl Directory {
         if let Some(parent) = path.parent().filter(|p| !p.as_os_str().is_empty()) {
             fs::create_dir_all(parent).map_err(|e| ResultError::of(parent, e))?;
         }
-        fs::create_dir(path).map_err(|e| ResultError::of(path, e))?;
+        fs::create_dir(path).map_err(|e| match e.kind() {
+            // Some places take no new directory and call it missing (/proc).
+            io::ErrorKind::NotFound => ResultError::ReadOnly { path: path.to_path_buf() },
+            _ => ResultError::of(path, e),
+        })?;
         let mut directory = Directory::lock(path)?;
         directory.latency.append(latency::HEADER.as_bytes())?;
         Ok(directory)

@@ -30,6 +30,12 @@ pub enum ResultError {
         /// The directory.
         path: PathBuf,
     },
+    /// A file where a directory is needed.
+    #[error("{} is a file, or lies below one: give a directory", path.display())]
+    NotDirectory {
+        /// The path.
+        path: PathBuf,
+    },
     /// The directory was not written by a run.
     #[error(
         "{} is not a result directory (it has no {missing}): give the directory that a run \
@@ -102,6 +108,7 @@ impl ResultError {
         match source.kind() {
             io::ErrorKind::AlreadyExists => ResultError::Exists { path },
             io::ErrorKind::NotFound => ResultError::Absent { path },
+            io::ErrorKind::NotADirectory => ResultError::NotDirectory { path },
             io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
                 ResultError::ReadOnly { path }
             }

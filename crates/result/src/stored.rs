@@ -28,6 +28,9 @@ pub struct Stored {
 impl Stored {
     /// Reads the samples of `path`; refuses a directory of a later version.
     pub fn open(path: &Path) -> Result<Stored, ResultError> {
+        if path.exists() && !path.is_dir() {
+            return Err(ResultError::NotDirectory { path: path.to_path_buf() });
+        }
         if !path.is_dir() {
             return Err(ResultError::Absent { path: path.to_path_buf() });
         }
@@ -171,7 +174,7 @@ impl Iterator for Lines {
             return Some(Ok(Line::Torn));
         }
         let text = String::from_utf8_lossy(&bytes);
-        let sample = parse(&self.path, &text, self.number);
+        let sample = parse(&self.path, text.trim_end(), self.number);
         Some(sample.map(|sample| Line::Whole(Box::new(sample), bytes.len())))
     }
 }
