@@ -396,6 +396,7 @@ impl Seen {
         let honesty = &mut observation.honesty;
         honesty.device_stalls = Some(self.stalls.sum());
         honesty.device_idle_ratio = self.idle_ratio();
+        honesty.device_busy_ns = self.idle_ratio().map(|_| self.busy_ns);
         let rx_missed = observation.generator.rx_missed + self.missed_before + self.missed;
         // Those of the warm-up's last frames may fall behind its end: never more than were lost.
         observation.rx_missed = (observation.rx_missed + self.missed).min(observation.lost);

@@ -127,15 +127,14 @@ fn put_slices(metrics: &mut Metrics, o: &Observation) {
     }
 }
 
-/// Time in which the device's core had something to do, a frame. A core that was taken away looks
-/// busy: a trial of stalls tells nothing.
+/// Time in which the device's core had something to do, a frame; its stalls do not count. A trial
+/// of nothing but stalls tells nothing.
 fn put_device_time(metrics: &mut Metrics, o: &Observation) {
-    let Some(idle_ratio) = o.honesty.device_idle_ratio.filter(|_| o.received > 0) else {
+    let Some(busy_ns) = o.honesty.device_busy_ns.filter(|_| o.received > 0) else {
         return;
     };
     if o.slices.is_empty() || Calm::of(o).is_some() {
-        let busy_ns = (1.0 - idle_ratio) * o.duration_ns as f64;
-        put(metrics, DEVICE_TIME, busy_ns / o.received as f64, "ns");
+        put(metrics, DEVICE_TIME, busy_ns as f64 / o.received as f64, "ns");
     }
 }
 
@@ -348,16 +347,16 @@ mod tests {
     }
 
     #[test]
-    fn the_time_of_the_device_is_that_in_which_it_was_not_idle() {
-        let idle = |idle_ratio, calm: &[i64]| {
+    fn the_time_of_the_device_is_that_in_which_it_was_busy() {
+        let busy = |busy_ns, calm: &[i64]| {
             let mut observation = sliced(calm);
-            observation.honesty.device_idle_ratio = idle_ratio;
+            observation.honesty.device_busy_ns = busy_ns;
             metrics(&observation).get(DEVICE_TIME).map(|quantity| quantity.value)
         };
-        // 900 frames in 3 us, a quarter of them idle.
-        assert_eq!(idle(Some(0.25), &[100, 100, 100]), Some(2.5));
-        assert_eq!(idle(None, &[100, 100, 100]), None);
-        assert_eq!(idle(Some(0.25), &[-100, -100, -100]), None, "a stall is no work");
+        // 900 frames in 2250 ns of work.
+        assert_eq!(busy(Some(2_250), &[100, 100, 100]), Some(2.5));
+        assert_eq!(busy(None, &[100, 100, 100]), None);
+        assert_eq!(busy(Some(2_250), &[-100, -100, -100]), None, "a stall is no work");
     }
 
     #[test]

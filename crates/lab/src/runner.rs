@@ -76,8 +76,8 @@ impl Store for Directory {
 /// A device of the run with its testbed, in the order of [`Run::devices`].
 pub type Bed<'a> = Option<&'a mut dyn Testbed>;
 
-/// How a run ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// How a run ended, the best first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Ended {
     /// Everything is measured.
     Complete,
@@ -102,9 +102,10 @@ pub fn execute(
     for experiment in &run.experiments {
         let mut runner = Runner::new(run, experiment, done, store, host, order);
         runner.restore(done);
-        ended = runner.execute(beds)?;
+        let this = runner.execute(beds)?;
         order = runner.order;
-        if ended == Ended::Stopped {
+        ended = ended.max(this);
+        if this == Ended::Stopped {
             break;
         }
     }

@@ -217,6 +217,10 @@ impl Simulated {
                 achieved_ratio: offered as f64 / planned.max(1) as f64,
                 balanced: true,
                 generator_limited: able_pps > self.nature.generator_pps,
+                device_busy_ns: self
+                    .nature
+                    .tells_idle
+                    .then(|| (received as f64 * 1e9 / able_pps) as u64),
                 device_idle_ratio: self
                     .nature
                     .tells_idle

@@ -168,8 +168,8 @@ pub enum KneeKind {
     Throughput,
 }
 
-/// Longest measured part of a trial, milliseconds: what a stamp in a frame can say is far more, what
-/// anybody waits for is less.
+/// Longest measured part of a trial, milliseconds: what a stamp in a frame can say is far more,
+/// what anybody waits for is less.
 const DURATION_MS_MAX: u64 = 600_000;
 
 fn in_range(

@@ -1,8 +1,9 @@
 //! One clock for a whole trial: the time-stamp counter, scaled to nanoseconds.
 //!
 //! Reading the counter takes some 10 ns where the kernel's clock takes 25; a generator reads it
-//! once a burst. Where the counter is missing or does not run at one rate, the kernel's clock is
-//! read instead. All threads of a trial share one [`Clock`], so their times can be compared.
+//! once a burst. Where a processor has no counter that user space may read, the kernel's clock is
+//! read instead; that of x86-64 runs at one rate on all cores since 2008. All threads of a trial
+//! share one [`Clock`], so their times can be compared.
 #![allow(unsafe_code)]
 
 use std::sync::OnceLock;
@@ -11,6 +12,9 @@ use std::time::{Duration, Instant};
 /// How long the counter is compared with the kernel's clock; 50 ns of reading error over it is
 /// 2.5 parts in a million.
 const CALIBRATION: Duration = Duration::from_millis(20);
+
+/// Readings of both clocks of which the tightest is taken.
+const READINGS: usize = 32;
 
 /// Nanoseconds since the first clock of this process.
 #[derive(Clone, Copy, Debug)]
@@ -34,18 +38,15 @@ impl Clock {
     }
 
     fn calibrate() -> Clock {
-        let origin = Instant::now();
-        let Some(origin_ticks) = ticks() else { return Clock { origin, counter: None } };
-        std::thread::sleep(CALIBRATION);
-        let (end, end_ticks) = (Instant::now(), ticks().unwrap_or(origin_ticks));
-        let ns = end.duration_since(origin).as_nanos();
-        let counter = match end_ticks.checked_sub(origin_ticks) {
-            None | Some(0) => None,
-            Some(span) => {
-                let scale = ((ns << 32) / u128::from(span)) as u64;
-                Some(Counter { origin_ticks, scale })
-            }
+        let Some((origin, origin_ticks)) = both() else {
+            return Clock { origin: Instant::now(), counter: None };
         };
+        std::thread::sleep(CALIBRATION);
+        let counter = both().and_then(|(end, end_ticks)| {
+            let ns = end.duration_since(origin).as_nanos();
+            let span = end_ticks.checked_sub(origin_ticks).filter(|&span| span > 0)?;
+            Some(Counter { origin_ticks, scale: ((ns << 32) / u128::from(span)) as u64 })
+        });
         Clock { origin, counter }
     }
 
@@ -71,6 +72,20 @@ impl Default for Clock {
     fn default() -> Clock {
         Clock::new()
     }
+}
+
+/// Both clocks at one moment: the reading of several that took the shortest time, so that a stall
+/// between the two does not count.
+fn both() -> Option<(Instant, u64)> {
+    let reading = || {
+        let before = ticks()?;
+        let now = Instant::now();
+        let after = ticks()?;
+        Some((after.saturating_sub(before), now, before))
+    };
+    let shortest = (0..READINGS).filter_map(|_| reading()).min_by_key(|(took, ..)| *took)?;
+    let (took, now, before) = shortest;
+    Some((now, before + took / 2))
 }
 
 /// The raw counter, where the processor has one that runs at one rate on all cores.

@@ -332,6 +332,7 @@ fn honesty<T>(
         generator_stalls: stalls.sum(),
         device_stalls: None,
         device_idle_ratio: None,
+        device_busy_ns: None,
         balanced: false,
         generator_limited: limited,
         reasons: limited.then(reason).into_iter().collect(),

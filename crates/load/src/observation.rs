@@ -180,9 +180,13 @@ pub struct Honesty {
     pub generator_stalls: Stalls,
     /// Stalls of the device's core; `None` where nobody watches it.
     pub device_stalls: Option<Stalls>,
-    /// Share of the device's polls that found nothing to do, 0 to 1; under a saturating load more
-    /// than a trace of it means that the generator was the limit.
+    /// Share of its time, stalls apart, in which the device's core had nothing to do, 0 to 1; under
+    /// a saturating load more than a trace of it means that the generator was the limit.
     pub device_idle_ratio: Option<f64>,
+    /// Time of the measured part in which the device's core had frames to work on, stalls apart,
+    /// nanoseconds.
+    #[serde(default)]
+    pub device_busy_ns: Option<u64>,
     /// Generator, device and sink counted the same frames and bytes.
     pub balanced: bool,
     /// The generator, not the device, set the figures of this observation.

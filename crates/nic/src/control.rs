@@ -5,12 +5,12 @@
 //! rule's order is stored, then the entry is published. So a worker that finds the entry also finds
 //! its order, and never stops looking too early.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use arc_swap::ArcSwap;
-use niclab_table::{Config, CreateError, Domain, InsertError};
+use niclab_table::{Config, CreateError, Domain, InsertError, Stamp};
 
 use crate::counters::{Counters, Counts};
 use crate::limits::{
@@ -164,7 +164,9 @@ pub struct Nic {
     /// Place of a group by its number.
     places: HashMap<u32, u16>,
     records: Vec<Record>,
-    free: Vec<u32>,
+    /// Indices of destroyed rules, oldest first. One is used again when every worker has passed a
+    /// burst since: until then a packet may be on its way with the old rule's word in hand.
+    free: VecDeque<(Stamp, u32)>,
     created: u64,
     live: u32,
     counters: Vec<Arc<Counters>>,
@@ -223,7 +225,7 @@ impl Nic {
             groups: Vec::new(),
             places: HashMap::new(),
             records: Vec::new(),
-            free: Vec::new(),
+            free: VecDeque::new(),
             created: 0,
             live: 0,
             counters: Vec::new(),
@@ -264,7 +266,8 @@ impl Nic {
         let masks = self.groups.iter().flat_map(|group| &group.masks);
         let tables: usize = masks.map(Mask::bytes).sum();
         let counters: usize = self.counters.iter().map(|c| c.bytes()).sum();
-        let records = self.records.capacity() * size_of::<Record>() + self.free.capacity() * 4;
+        let records = self.records.capacity() * size_of::<Record>()
+            + self.free.capacity() * size_of::<(Stamp, u32)>();
         tables + counters + records + self.board.orders.bytes()
     }
 
@@ -275,13 +278,15 @@ impl Nic {
         self.check_room(&self.groups[usize::from(group)])?;
         let fate = self.resolve(fate)?;
         let mask = self.mask_place(group, rule)?;
-        let index = self.free.pop().unwrap_or(self.records.len() as u32);
+        let (index, freed) = self.index();
         let order = u64::from(rule.priority) << 48 | (self.created & ((1 << 48) - 1));
         let word = Word::new(fate, counts, index);
         let generation = self.records.get(index as usize).map_or(0, |r| r.generation);
         let record = Record { word, order, generation, group, mask, key: 0, next: None };
         if let Err(error) = self.enter(index, record, &rule.pattern, rule.priority) {
-            self.free.push(index);
+            if let Some(freed) = freed {
+                self.free.push_front((freed, index));
+            }
             return Err(error);
         }
         self.created += 1;
@@ -317,7 +322,7 @@ impl Nic {
         }
         let generation = record.generation.wrapping_add(1);
         self.records[id.index as usize] = Record { generation, ..Record::default() };
-        self.free.push(id.index);
+        self.free.push_back((self.board.domain.stamp(), id.index));
         self.live -= 1;
         self.groups[usize::from(record.group)].rules -= 1;
         Ok(())
@@ -328,6 +333,16 @@ impl Nic {
     pub fn query(&self, id: RuleId) -> Result<Counts, RuleError> {
         self.record(id)?;
         Ok(self.counters.iter().map(|c| c.counts(id.index)).sum())
+    }
+
+    /// The index of a new rule, with the stamp it was freed at: the oldest freed one that no worker
+    /// can reach any more, else one that was never used.
+    fn index(&mut self) -> (u32, Option<Stamp>) {
+        let passed = self.board.domain.passed();
+        match self.free.pop_front_if(|(freed, _)| *freed <= passed) {
+            Some((freed, index)) => (index, Some(freed)),
+            None => (self.records.len() as u32, None),
+        }
     }
 
     fn record(&self, id: RuleId) -> Result<Record, RuleError> {

@@ -119,11 +119,11 @@ impl Region {
         if len > REGION_LEN_MAX {
             return Err(MemoryError::TooLarge { frames, slot_len });
         }
-        let base = map(len)?;
         let next = |id: u16| id.checked_add(1);
         let id = NEXT_ID
             .fetch_update(Ordering::Relaxed, Ordering::Relaxed, next)
             .map_err(|_| MemoryError::TooManyRegions)?;
+        let base = map(len)?;
         let region = Arc::new(Region { base, len, slot_len, id });
         let descs = (0..frames).map(|i| region.desc(i)).collect();
         Ok((region, descs))
@@ -174,6 +174,7 @@ impl Region {
     /// Sets the length of a frame; longer than [`Region::frame_len_max`] is cut to it.
     #[inline]
     pub fn set_len(&self, desc: &mut Desc, len: u16) {
+        assert!(desc.region == self.id, "a descriptor of another region");
         desc.len = len.min(self.frame_len_max() as u16);
     }
 
@@ -296,5 +297,13 @@ mod tests {
         let (_a, descs) = Region::new(1, 64).unwrap();
         let (b, _) = Region::new(1, 64).unwrap();
         b.frame(&descs[0]);
+    }
+
+    #[test]
+    #[should_panic(expected = "another region")]
+    fn a_region_sets_lengths_of_its_own_frames_only() {
+        let (jumbo, _) = Region::new(1, 9_000).unwrap();
+        let (_small, mut descs) = Region::new(1, 64).unwrap();
+        jumbo.set_len(&mut descs[0], 9_000);
     }
 }

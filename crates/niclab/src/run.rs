@@ -11,7 +11,6 @@ use niclab_lab::experiment;
 use niclab_lab::run::{Run, RunDevice, resolve};
 use niclab_lab::runner::{Bed, Ended, execute};
 use niclab_lab::spec::{Assignment, GridName, Overrides, Spec, Trace};
-use niclab_packet::size::FCS_LEN;
 use niclab_packet::trace::{self, Incomplete, TraceErrorKind, TraceLimits};
 use niclab_result::{Directory, ResultError, Sample};
 use signal_hook::consts::{SIGINT, SIGTERM};
@@ -158,11 +157,11 @@ fn trace(path: &Path) -> Result<Trace, Failure> {
     }
     let trace = trace::Trace::load(BufReader::new(file), TraceLimits::default())
         .map_err(|incomplete| bad(incomplete_text(&incomplete)))?;
-    let longest = trace.records().map(|record| record.data.len()).max();
-    let longest = longest.ok_or_else(|| bad("it has no frame; give another".to_owned()))?;
-    let frame_len_max = u16::try_from(longest + usize::from(FCS_LEN)).map_err(|_| {
-        bad(format!("a frame of {longest} B; the longest that can be sent is 65 kB"))
-    })?;
+    if trace.is_empty() {
+        return Err(bad("it has no frame; give another".to_owned()));
+    }
+    let frame_len_max =
+        niclab_load::trace_frame_len_max(path).map_err(|error| bad(error.to_string()))?;
     // As `run --resume` from another directory will look for it.
     let path = path.canonicalize().map_err(unreadable)?;
     Ok(Trace { path, frame_len_max })

@@ -47,8 +47,11 @@ impl Directory {
     ///
     /// A torn last line, as a killed run leaves it, is cut off.
     pub fn resume(path: &Path) -> Result<(Directory, Stored), ResultError> {
-        let stored = Stored::open(path)?;
+        // Looked at before the lock, which makes files that are missing, and read behind it:
+        // another run may have ended in between.
+        Stored::open(path)?;
         let mut directory = Directory::lock(path)?;
+        let stored = Stored::open(path)?;
         directory.samples.cut(stored.samples_len)?;
         let whole = latency::whole_len(&directory.latency.path)?;
         directory.latency.cut(whole)?;

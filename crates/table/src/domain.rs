@@ -28,7 +28,7 @@ use std::sync::{Arc, PoisonError};
 
 use crossbeam_utils::CachePadded;
 
-use crate::sync::{AcqRel, Acquire, AtomicU64, Mutex, Relaxed, Release, SeqCst, fence};
+use crate::sync::{AcqRel, Acquire, AtomicU64, Mutex, Release, SeqCst, fence};
 
 /// `seen` of a participant that holds nothing.
 const OFFLINE: u64 = u64::MAX;
@@ -141,7 +141,9 @@ impl Participant {
     /// Comes back; look-ups are allowed from here on.
     pub fn online(&mut self) {
         let epoch = self.domain.registry.epoch.load(Acquire);
-        self.seen.store(epoch, Relaxed);
+        // Release: look-ups made before, by a thread that was online or has just been offline,
+        // happen before whatever the writer does when it sees this.
+        self.seen.store(epoch, Release);
         fence(SeqCst);
         self.online = true;
     }

@@ -208,7 +208,9 @@ fn account(observation: &mut Observation, interface: LinkCounters, sink_missed: 
     let Some(device) = &mut observation.device else {
         return;
     };
-    observation.rx_missed += interface.rx_missed;
+    // Of the whole trial: those of the warm-up are no loss of the measured part.
+    let rx_missed = observation.rx_missed + interface.rx_missed;
+    observation.rx_missed = rx_missed.min(observation.lost);
     device.rx_missed += interface.rx_missed;
     // The interface also counts what its socket had no room for; what the wire refused it does not.
     let socket_missed = device.rx_missed - interface.rx_missed - observation.generator.rx_missed;
