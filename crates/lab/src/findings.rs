@@ -191,10 +191,13 @@ fn usable_share(s: &Subject<'_>) -> Option<Finding> {
                     words::whole(capacity)
                 )
             });
+            // Where the generator set the plateau, the device's own is higher and its knee earlier.
+            let bound = if knee.is_generator_limited { "at most " } else { "" };
             Some(s.finding(Said {
                 id: "knee-group0",
                 sentence: format!(
-                    "{} falls below {share} of its throughput at {} ± {} rules in group 0{usable}.",
+                    "{} falls below {share} of its throughput at {bound}{} ± {} rules in group \
+                     0{usable}.",
                     s.device,
                     words::whole(x),
                     words::significant(width)
@@ -299,9 +302,12 @@ impl Cost {
         })
     }
 
-    /// `(+6.1 %)`, and how few repeats it is from.
+    /// `(+6.1 % in the median pair)`, and how few repeats it is from. Pairs stand side by side in
+    /// time, so their median differs from the ratio of the two times in the sentence where the
+    /// machine's speed changed between repeats.
     fn change(&self) -> String {
-        format!("({}){}", words::change(self.more.median), words::few(&self.more))
+        let change = words::change(self.more.median);
+        format!("({change} in the median pair){}", words::few(&self.more))
     }
 
     fn said(&self, id: &'static str, sentence: String, figure: Option<String>) -> Said {
