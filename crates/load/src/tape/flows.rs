@@ -35,7 +35,7 @@ impl<H: Copy + Default> Flows<H> {
     }
 
     /// The flow of the next frame.
-    #[inline]
+    #[inline(always)]
     pub(super) fn next(&mut self) -> &Next<H> {
         if self.at == STAGED {
             self.stage();

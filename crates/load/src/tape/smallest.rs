@@ -81,7 +81,9 @@ fn word(frame: &[u8], i: usize) -> u64 {
 }
 
 impl Tape for SmallestTape {
-    #[inline]
+    // Left to itself the compiler calls it in larger programs (`niclab bench generator`: 162 Mpps,
+    // inlined 209).
+    #[inline(always)]
     fn write(&mut self, slot: &mut [u8], planned_ns: u64, late_ns: u64) -> u16 {
         let next = self.flows.next();
         let (flow, sequence) = (next.flow, next.sequence);
