@@ -85,14 +85,12 @@ static void pass_generic(struct tuples *t)
 		t->hashes[i] = rte_softrss(t->host[i], TUPLE_WORDS, key);
 }
 
+#ifdef RTE_THASH_GFNI_DEFINED
 static void pass_gfni(struct tuples *t)
 {
-#ifdef RTE_THASH_GFNI_DEFINED
 	rte_thash_gfni_bulk(matrices, TUPLE_LEN, t->pointers, t->hashes, t->count);
-#else
-	(void)t;
-#endif
 }
+#endif
 
 /* Makes room for COUNT tuples and draws them; returns whether there is room. */
 static int draw(struct tuples *t, uint32_t count)
