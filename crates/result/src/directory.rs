@@ -67,15 +67,21 @@ impl Directory {
         &self.path
     }
 
-    /// Appends one sample and its latency histogram; both are on the disk when this returns.
+    /// Appends one sample and its latency histogram; both are synced when this returns `Ok`.
     ///
     /// The histogram goes first, under the sample's `latency_tag`: a sample that is there has its
-    /// histogram. On failure neither file has changed.
+    /// histogram. On failure both files are cut back to what they held. A disk so broken that it
+    /// refuses even that keeps what it took: [`Directory::resume`] cuts off a torn line, a whole
+    /// sample counts as finished, and a histogram without a sample gives way to the next one of its
+    /// tag.
     pub fn append(
         &mut self,
         sample: &Sample,
         histogram: Option<&Histogram<u64>>,
     ) -> Result<(), ResultError> {
+        let mut line = to_json(&self.samples.path, sample, serde_json::to_string)?;
+        line.push('\n');
+        let latency_len = self.latency.len;
         if let (Some(histogram), Some(tag)) = (histogram, &sample.latency_tag) {
             let start = Duration::from_nanos(sample.time_unix_ns);
             let line = latency::line(tag, start, histogram).map_err(|reason| {
@@ -83,9 +89,12 @@ impl Directory {
             })?;
             self.latency.append(&line)?;
         }
-        let mut line = to_json(&self.samples.path, sample, serde_json::to_string)?;
-        line.push('\n');
-        self.samples.append(line.as_bytes())
+        let appended = self.samples.append(line.as_bytes());
+        if appended.is_err() {
+            // Best effort: a histogram without its sample does no harm.
+            let _ = self.latency.cut(latency_len);
+        }
+        appended
     }
 
     /// Writes the resolved run.
@@ -147,7 +156,7 @@ impl Log {
     fn append(&mut self, line: &[u8]) -> Result<(), ResultError> {
         let written = self.file.write_all(line).and_then(|()| self.file.sync_data());
         if let Err(source) = written {
-            // Best effort: where even this fails, the torn line is cut off on resume.
+            // Best effort: what is left where even this fails stands with `Directory::append`.
             let _ = self.file.set_len(self.len);
             return Err(ResultError::of(&self.path, source));
         }

@@ -156,8 +156,13 @@ fn a_full_disk_is_named_and_loses_nothing() {
         &mut directory.samples.file,
         OpenOptions::new().write(true).open("/dev/full").unwrap(),
     );
-    let error = directory.append(&sample(2), None).unwrap_err();
+    let files = || [SAMPLES, LATENCY].map(|name| fs::read(path.join(name)).unwrap());
+    let before = files();
+    let mut third = sample(2);
+    third.latency_tag = Some("s2".into());
+    let error = directory.append(&third, Some(&histogram(3))).unwrap_err();
     assert!(matches!(&error, ResultError::Full { path } if path.ends_with(SAMPLES)), "{error}");
+    assert!(files() == before, "a histogram without its sample was left behind");
     directory.samples.file = samples;
     append(&mut directory, 2);
     assert_eq!(Stored::open(&path).unwrap().samples.len(), 3);
