@@ -1,27 +1,26 @@
 //! The control side: rules are created, changed and destroyed here, one thread at a time.
 //!
 //! Workers see a rule through one table entry, which appears and disappears at once. What a packet
-//! can find is decided in this order: the order's range of the mask's table is widened, then the
-//! rule's order is stored, then the entry is published. So a worker that finds the entry also finds
-//! its order, and never stops looking too early.
+//! can find is decided in this order: the order's range of the mask's table is widened, the rule's
+//! order is stored, the groups are published, and then the entry. So a worker that finds the entry
+//! also finds its order and the group it leads to, and never stops looking too early.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use arc_swap::ArcSwap;
-use niclab_table::{Config, CreateError, Domain, InsertError, Stamp};
+use niclab_table::{Domain, Stamp};
 
 use crate::counters::{Counters, Counts};
-use crate::limits::{
-    ACTIONS_MAX, GROUPS_MAX, MASKS_MAX, PRIORITY_MAX, QUEUES_MAX, ROOT_RULES_MAX, RULES_MAX,
-};
+use crate::groups::{Groups, Lists, Seat};
+use crate::limits::{ACTIONS_MAX, GROUPS_MAX, MASKS_MAX, PRIORITY_MAX, QUEUES_MAX, RULES_MAX};
 use crate::rss::Rss;
 use crate::rule::{Action, Pattern, Rule};
 use crate::segments::Segments;
-use crate::tables::{CompactKey, Selector, Shared, Table};
+use crate::tables::{CompactKey, Selector};
 use crate::toeplitz::{MICROSOFT_KEY, ToeplitzError};
-use crate::word::{Fate, Word};
+use crate::word::Word;
 use crate::worker::Worker;
 
 /// What a NIC is made of.
@@ -78,7 +77,7 @@ pub enum RuleError {
         rules_max: u32,
     },
     /// There are too many groups.
-    #[error("more than {GROUPS_MAX} groups; use fewer")]
+    #[error("more than {GROUPS_MAX} groups; use fewer, and let every worker run")]
     GroupsTooMany,
     /// A jump that could go round for ever.
     #[error("jump from group {from} to group {to}; a jump goes to a greater group")]
@@ -107,7 +106,7 @@ pub enum RuleError {
         priority: u32,
     },
     /// The NIC holds as many rules as it can.
-    #[error("the NIC holds {RULES_MAX} rules, its limit; destroy some")]
+    #[error("the NIC holds {RULES_MAX} rules; destroy some, and let every worker run")]
     RulesTooMany,
     /// There is no such queue.
     #[error("queue {queue}; this NIC has queues 0 to {}", queues - 1)]
@@ -145,9 +144,8 @@ pub struct RuleId {
 
 /// What workers share with the control side.
 pub(crate) struct Board {
-    /// Groups by place; each has its tables, best first.
-    pub(crate) groups: ArcSwap<Vec<Vec<Arc<Shared>>>>,
-    /// Raised with each new `groups`.
+    pub(crate) groups: ArcSwap<Lists>,
+    /// Raised after each change of `groups`.
     pub(crate) version: AtomicU64,
     /// Order of each rule: priority in the upper 16 bits, number of its creation in the lower 48.
     pub(crate) orders: Segments<AtomicU64>,
@@ -158,11 +156,8 @@ pub(crate) struct Board {
 /// The control side of a software NIC.
 pub struct Nic {
     queues: u16,
-    seed: u64,
     board: Arc<Board>,
-    groups: Vec<Group>,
-    /// Place of a group by its number.
-    places: HashMap<u32, u16>,
+    groups: Groups,
     records: Vec<Record>,
     /// Indices of destroyed rules, oldest first. One is used again when every worker has passed a
     /// burst since: until then a packet may be on its way with the old rule's word in hand.
@@ -172,37 +167,31 @@ pub struct Nic {
     counters: Vec<Arc<Counters>>,
 }
 
-struct Group {
-    number: u32,
-    rules: u32,
-    masks: Vec<Mask>,
-}
-
-/// The rules of one mask in one group.
-struct Mask {
-    /// `None` for the empty mask.
-    table: Option<Table>,
-    shared: Arc<Shared>,
-    /// Keys of its rules, `words` each; a record knows its place.
-    keys: Vec<u64>,
-    keys_free: Vec<u32>,
-}
-
 /// One rule, live or not.
 #[derive(Clone, Copy, Default)]
 struct Record {
     word: Word,
     order: u64,
     generation: u32,
-    /// Place of its group; the mask within it; the key within that.
-    group: u16,
-    mask: u16,
+    seat: Seat,
+    /// Place of its key within the mask.
     key: u32,
     /// The next rule of the same key, by order.
     next: Option<u32>,
 }
 
-const TABLE_CAPACITY_MAX: usize = RULES_MAX as usize;
+/// Where a new rule belongs among those of its key.
+struct Spot {
+    selector: Selector,
+    key: CompactKey,
+    /// Where the rules of its mask stand, if there are any.
+    seat: Option<Seat>,
+    /// The rule in effect for the key.
+    head: Option<u32>,
+    /// The last rule that is better, and the first that is worse.
+    before: Option<u32>,
+    after: Option<u32>,
+}
 
 impl Nic {
     /// A NIC without rules: RSS spreads all packets over the queues.
@@ -212,27 +201,23 @@ impl Nic {
             return Err(NicError::Queues { queues });
         }
         let board = Board {
-            groups: ArcSwap::from_pointee(Vec::new()),
+            groups: ArcSwap::from_pointee(Lists::new()),
             version: AtomicU64::new(0),
             orders: Segments::new(),
             rss: Rss::new(&config.rss_key, queues)?,
             domain: Domain::new(),
         };
-        let mut nic = Nic {
+        let board = Arc::new(board);
+        Ok(Nic {
             queues,
-            seed: config.seed,
-            board: Arc::new(board),
-            groups: Vec::new(),
-            places: HashMap::new(),
+            groups: Groups::new(Arc::clone(&board), config.seed),
+            board,
             records: Vec::new(),
             free: VecDeque::new(),
             created: 0,
             live: 0,
             counters: Vec::new(),
-        };
-        nic.add_group(0);
-        nic.publish();
-        Ok(nic)
+        })
     }
 
     /// A worker: the pipeline for one core.
@@ -262,28 +247,30 @@ impl Nic {
     }
 
     /// Memory that rules take, bytes: tables, orders, counters and the control side's records.
+    /// Tables of masks that have no rule any more count until no worker holds them; they are given
+    /// back by the next operation.
     pub fn rule_bytes(&self) -> usize {
-        let masks = self.groups.iter().flat_map(|group| &group.masks);
-        let tables: usize = masks.map(Mask::bytes).sum();
         let counters: usize = self.counters.iter().map(|c| c.bytes()).sum();
         let records = self.records.capacity() * size_of::<Record>()
             + self.free.capacity() * size_of::<(Stamp, u32)>();
-        tables + counters + records + self.board.orders.bytes()
+        self.groups.bytes() + counters + records + self.board.orders.bytes()
     }
 
     /// Creates a rule; packets meet it from now on.
     pub fn create(&mut self, rule: &Rule<'_>) -> Result<RuleId, RuleError> {
         let (fate, counts) = self.check(rule)?;
-        let group = self.group_place(rule.group)?;
-        self.check_room(&self.groups[usize::from(group)])?;
-        let fate = self.resolve(fate)?;
-        let mask = self.mask_place(group, rule)?;
-        let (index, freed) = self.index();
         let order = u64::from(rule.priority) << 48 | (self.created & ((1 << 48) - 1));
-        let word = Word::new(fate, counts, index);
+        let spot = self.spot(rule, order)?;
+        self.groups.check_room(rule, fate, spot.seat.is_some())?;
+        let (index, freed) = self.index()?;
+        // Only memory can be missing from here on.
         let generation = self.records.get(index as usize).map_or(0, |r| r.generation);
-        let record = Record { word, order, generation, group, mask, key: 0, next: None };
-        if let Err(error) = self.enter(index, record, &rule.pattern, rule.priority) {
+        let entered = self.groups.enter(rule.group, spot.selector, spot.seat).and_then(|seat| {
+            let word = Word::new(self.groups.aim(fate), counts, index);
+            let record = Record { word, order, generation, seat, key: 0, next: spot.after };
+            self.put(index, record, &spot).inspect_err(|_| self.give_up(&record))
+        });
+        if let Err(error) = entered {
             if let Some(freed) = freed {
                 self.free.push_front((freed, index));
             }
@@ -291,17 +278,17 @@ impl Nic {
         }
         self.created += 1;
         self.live += 1;
-        self.groups[usize::from(group)].rules += 1;
         Ok(RuleId { index, generation })
     }
 
     /// Gives a rule other actions; packets meet the old ones or the new ones, never neither.
     pub fn update(&mut self, id: RuleId, actions: &[Action]) -> Result<(), RuleError> {
         let old = self.record(id)?;
-        let group = self.groups[usize::from(old.group)].number;
+        let group = self.groups.number(old.seat.group);
         let rule = Rule { group, priority: 0, pattern: Pattern::any(), actions };
         let (fate, counts) = self.check(&rule)?;
-        let word = Word::new(self.resolve(fate)?, counts, id.index);
+        self.groups.check_places(0, fate)?;
+        let word = Word::new(self.groups.aim(fate), counts, id.index);
         if counts {
             self.counters.iter().for_each(|c| c.reach(id.index));
         }
@@ -309,6 +296,8 @@ impl Nic {
         if self.head(&old) == Some(id.index) {
             self.show(&old, id.index);
         }
+        self.groups.release(old.word.fate());
+        self.groups.publish();
         Ok(())
     }
 
@@ -318,13 +307,13 @@ impl Nic {
         match (self.before(&record, id.index), record.next) {
             (Some(before), next) => self.records[before as usize].next = next,
             (None, Some(next)) => self.show(&record, next),
-            (None, None) => self.mask(&record).forget(record.key),
+            (None, None) => self.groups.mask(record.seat).forget(record.key),
         }
         let generation = record.generation.wrapping_add(1);
         self.records[id.index as usize] = Record { generation, ..Record::default() };
         self.free.push_back((self.board.domain.stamp(), id.index));
         self.live -= 1;
-        self.groups[usize::from(record.group)].rules -= 1;
+        self.give_up(&record);
         Ok(())
     }
 
@@ -337,11 +326,12 @@ impl Nic {
 
     /// The index of a new rule, with the stamp it was freed at: the oldest freed one that no worker
     /// can reach any more, else one that was never used.
-    fn index(&mut self) -> (u32, Option<Stamp>) {
+    fn index(&mut self) -> Result<(u32, Option<Stamp>), RuleError> {
         let passed = self.board.domain.passed();
         match self.free.pop_front_if(|(freed, _)| *freed <= passed) {
-            Some((freed, index)) => (index, Some(freed)),
-            None => (self.records.len() as u32, None),
+            Some((freed, index)) => Ok((index, Some(freed))),
+            None if self.records.len() >= RULES_MAX as usize => Err(RuleError::RulesTooMany),
+            None => Ok((self.records.len() as u32, None)),
         }
     }
 
@@ -351,8 +341,11 @@ impl Nic {
         record.filter(live).copied().ok_or(RuleError::Unknown(id))
     }
 
-    fn mask(&mut self, record: &Record) -> &mut Mask {
-        &mut self.groups[usize::from(record.group)].masks[usize::from(record.mask)]
+    /// Lets groups and mask go that only this rule needed.
+    fn give_up(&mut self, record: &Record) {
+        self.groups.leave(record.seat);
+        self.groups.release(record.word.fate());
+        self.groups.publish();
     }
 
     /// What can be refused by looking at the rule alone; its fate, and whether it counts.
@@ -383,122 +376,52 @@ impl Nic {
         Ok((fate, rule.actions.contains(&Action::Count)))
     }
 
-    fn check_room(&self, group: &Group) -> Result<(), RuleError> {
-        if group.number == 0 && group.rules >= ROOT_RULES_MAX {
-            return Err(RuleError::GroupFull { group: 0, rules_max: ROOT_RULES_MAX });
-        }
-        if self.live >= RULES_MAX {
-            return Err(RuleError::RulesTooMany);
-        }
-        Ok(())
-    }
-
-    /// A fate in the words' terms; makes the group that a jump names.
-    fn resolve(&mut self, fate: Action) -> Result<Fate, RuleError> {
-        Ok(match fate {
-            Action::Queue(queue) => Fate::Queue(queue),
-            Action::Jump(group) => Fate::Jump(self.group_place(group)?),
-            Action::Drop | Action::Count => Fate::Drop,
-        })
-    }
-
-    fn group_place(&mut self, number: u32) -> Result<u16, RuleError> {
-        if let Some(&place) = self.places.get(&number) {
-            return Ok(place);
-        }
-        if self.groups.len() >= GROUPS_MAX {
-            return Err(RuleError::GroupsTooMany);
-        }
-        let place = self.add_group(number);
-        self.publish();
-        Ok(place)
-    }
-
-    fn add_group(&mut self, number: u32) -> u16 {
-        let place = self.groups.len() as u16;
-        self.places.insert(number, place);
-        self.groups.push(Group { number, rules: 0, masks: Vec::new() });
-        place
-    }
-
-    /// The mask of a rule in its group; made where there is none yet.
-    fn mask_place(&mut self, group: u16, rule: &Rule<'_>) -> Result<u16, RuleError> {
+    /// Where a rule of this order belongs, unless it is there already.
+    fn spot(&mut self, rule: &Rule<'_>, order: u64) -> Result<Spot, RuleError> {
         let selector = Selector::new(rule.pattern.mask());
-        let (seed, domain) = (self.seed, self.board.domain.clone());
-        let group = &mut self.groups[usize::from(group)];
-        let known = group.masks.iter().position(|m| m.shared.selector == selector);
-        if let Some(place) = known {
-            return Ok(place as u16);
+        let key = selector.compact(rule.pattern.value());
+        let seat = self.groups.find(rule.group, &selector);
+        let head = seat.and_then(|seat| self.groups.mask(seat).head(&key));
+        let (mut before, mut after) = (None, head);
+        while let Some(at) = after.filter(|&at| self.records[at as usize].order < order) {
+            if self.records[at as usize].order >> 48 == u64::from(rule.priority) {
+                return Err(RuleError::Duplicate { group: rule.group, priority: rule.priority });
+            }
+            (before, after) = (Some(at), self.records[at as usize].next);
         }
-        if group.masks.len() >= MASKS_MAX {
-            return Err(RuleError::MasksTooMany { group: rule.group });
-        }
-        group.masks.push(Mask::new(selector, seed, &domain)?);
-        let place = group.masks.len() as u16 - 1;
-        self.publish();
-        Ok(place)
-    }
-
-    /// Shows workers the groups as they are, each with its best table first.
-    fn publish(&self) {
-        let tables = |group: &Group| {
-            let mut tables: Vec<Arc<Shared>> =
-                group.masks.iter().map(|m| Arc::clone(&m.shared)).collect();
-            tables.sort_by_key(|t| t.best());
-            tables
-        };
-        self.board.groups.store(Arc::new(self.groups.iter().map(tables).collect()));
-        self.board.version.fetch_add(1, Ordering::Release);
+        Ok(Spot { selector, key, seat, head, before, after })
     }
 
     /// Puts a rule into effect behind the better rules of its key.
-    fn enter(
-        &mut self,
-        index: u32,
-        mut record: Record,
-        pattern: &Pattern,
-        priority: u32,
-    ) -> Result<(), RuleError> {
-        let key = self.mask(&record).shared.selector.compact(pattern.value());
-        let number = self.groups[usize::from(record.group)].number;
+    fn put(&mut self, index: u32, mut record: Record, spot: &Spot) -> Result<(), RuleError> {
         self.counters.iter().for_each(|c| c.clear(index));
         if record.word.counts() {
             self.counters.iter().for_each(|c| c.reach(index));
         }
-        let best_changes = record.order < self.mask(&record).shared.best();
-        self.mask(&record).shared.admit(record.order);
-        self.board.orders.reach(index).store(record.order, Ordering::Release);
-        let head = self.mask(&record).head(&key);
-        let (mut before, mut after) = (None, head);
-        while let Some(at) = after.filter(|&at| self.records[at as usize].order < record.order) {
-            if self.records[at as usize].order >> 48 == u64::from(priority) {
-                return Err(RuleError::Duplicate { group: number, priority });
-            }
-            (before, after) = (Some(at), self.records[at as usize].next);
+        if self.groups.mask(record.seat).shared.admit(record.order) {
+            self.groups.reorder(record.seat);
         }
-        record.next = after;
-        record.key = match head {
+        self.board.orders.reach(index).store(record.order, Ordering::Release);
+        self.groups.publish();
+        record.key = match spot.head {
             Some(head) => self.records[head as usize].key,
-            None => self.mask(&record).remember(&key, record.word)?,
+            None => self.groups.mask(record.seat).remember(&spot.key, record.word)?,
         };
         match self.records.get_mut(index as usize) {
             Some(place) => *place = record,
             None => self.records.push(record),
         }
-        match (before, head) {
+        match (spot.before, spot.head) {
             (Some(before), _) => self.records[before as usize].next = Some(index),
             (None, Some(_)) => self.show(&record, index),
             (None, None) => {}
-        }
-        if best_changes {
-            self.publish();
         }
         Ok(())
     }
 
     /// The rule in effect for the key of a record.
     fn head(&mut self, record: &Record) -> Option<u32> {
-        let mask = self.mask(record);
+        let mask = self.groups.mask(record.seat);
         let key = mask.key(record.key);
         mask.head(&key)
     }
@@ -515,76 +438,8 @@ impl Nic {
     /// Puts the rule `index` into effect for the key of `record`, in place of the one that was.
     fn show(&mut self, record: &Record, index: u32) {
         let word = self.records[index as usize].word;
-        self.mask(record).show(record.key, word);
-    }
-}
-
-impl Mask {
-    fn new(selector: Selector, seed: u64, domain: &Domain) -> Result<Mask, RuleError> {
-        let config = Config::growing(TABLE_CAPACITY_MAX, seed);
-        let memory = |error: CreateError| RuleError::Memory { reason: error.to_string() };
-        let table = match selector.words() {
-            0 => None,
-            words => Some(Table::new(words, config, domain).map_err(memory)?),
-        };
-        let view = table.as_ref().map(Table::view);
-        let shared = Arc::new(Shared::new(selector, view));
-        Ok(Mask { table, shared, keys: Vec::new(), keys_free: Vec::new() })
-    }
-
-    fn bytes(&self) -> usize {
-        let table = self.table.as_ref().map_or(0, Table::bytes);
-        table + self.keys.capacity() * 8 + self.keys_free.capacity() * 4
-    }
-
-    /// The key kept at a place.
-    fn key(&self, place: u32) -> CompactKey {
-        let words = self.shared.selector.words();
-        self.keys[place as usize * words..][..words].iter().copied().collect()
-    }
-
-    /// The rule in effect for a key.
-    fn head(&self, key: &[u64]) -> Option<u32> {
-        let word = match &self.table {
-            Some(table) => Word(table.get(key)?),
-            None => Word(self.shared.any.load(Ordering::Relaxed)),
-        };
-        word.is_some().then(|| word.rule())
-    }
-
-    /// Keeps a new key and puts its first rule into effect; where the key is kept.
-    fn remember(&mut self, key: &[u64], word: Word) -> Result<u32, RuleError> {
-        let words = self.shared.selector.words();
-        match &mut self.table {
-            Some(table) => table
-                .insert(key, word.0)
-                .map_err(|error: InsertError| RuleError::Memory { reason: error.to_string() })?,
-            None => self.shared.any.store(word.0, Ordering::Release),
-        }
-        if let Some(place) = self.keys_free.pop() {
-            self.keys[place as usize * words..][..words].copy_from_slice(key);
-            return Ok(place);
-        }
-        self.keys.extend_from_slice(key);
-        Ok((self.keys.len() / words.max(1)) as u32 - u32::from(words > 0))
-    }
-
-    /// Takes the last rule of a key out of effect and forgets the key.
-    fn forget(&mut self, place: u32) {
-        let key = self.key(place);
-        match &mut self.table {
-            Some(table) => table.remove(&key),
-            None => self.shared.any.store(0, Ordering::Release),
-        }
-        self.keys_free.push(place);
-    }
-
-    /// Puts another rule into effect for a kept key, by one store.
-    fn show(&mut self, place: u32, word: Word) {
-        let key = self.key(place);
-        match &mut self.table {
-            Some(table) => table.update(&key, word.0),
-            None => self.shared.any.store(word.0, Ordering::Release),
-        }
+        // The word may lead to a group that workers have not been shown.
+        self.groups.publish();
+        self.groups.mask(record.seat).show(record.key, word);
     }
 }

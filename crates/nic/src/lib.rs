@@ -3,7 +3,9 @@
 
 mod control;
 mod counters;
+mod groups;
 pub mod limits;
+mod mask;
 pub mod memory;
 mod rss;
 pub mod rule;

@@ -12,7 +12,7 @@ use crate::limits::BURST;
 pub(crate) type CompactKey = ArrayVec<u64, KEY_WORDS>;
 
 /// Which words of a key a mask picks, and which bits of them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Selector {
     len: u8,
     places: [u8; KEY_WORDS],
@@ -245,16 +245,23 @@ pub(crate) struct Shared {
     worst: AtomicU64,
 }
 
+impl Default for Shared {
+    fn default() -> Shared {
+        Shared::new(Selector::default(), None)
+    }
+}
+
 impl Shared {
     pub(crate) fn new(selector: Selector, view: Option<View>) -> Shared {
         let (best, worst) = (AtomicU64::new(u64::MAX), AtomicU64::new(0));
         Shared { selector, view, any: AtomicU64::new(0), best, worst }
     }
 
-    /// Widens the range of orders; to be called before the rule can be found.
-    pub(crate) fn admit(&self, order: u64) {
-        self.best.fetch_min(order, Ordering::Release);
+    /// Widens the range of orders; to be called before the rule can be found. Returns whether the
+    /// best order is another now.
+    pub(crate) fn admit(&self, order: u64) -> bool {
         self.worst.fetch_max(order, Ordering::Release);
+        self.best.fetch_min(order, Ordering::Release) > order
     }
 
     #[inline]

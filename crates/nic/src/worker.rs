@@ -8,6 +8,7 @@ use niclab_table::Participant;
 
 use crate::control::Board;
 use crate::counters::Counters;
+use crate::groups::Lists;
 use crate::limits::BURST;
 use crate::memory::{Desc, Region};
 use crate::tables::{Shared, bits};
@@ -16,11 +17,14 @@ use crate::word::{Fate, Word};
 /// Bytes of the frame check sequence, which counters include and frames in memory do not have.
 const FCS_LEN: u64 = 4;
 
+/// Before the first list of groups was published.
+const NO_VERSION: u64 = 0;
+
 /// The pipeline for one core. It reads what the control side shows and waits for nobody.
 pub struct Worker {
     board: Arc<Board>,
     version: u64,
-    groups: Arc<Vec<Vec<Arc<Shared>>>>,
+    groups: Arc<Lists>,
     participant: Participant,
     counters: Arc<Counters>,
     keys: Box<[Key; BURST]>,
@@ -45,10 +49,9 @@ fn next_group(waiting: u64, places: &[u16; BURST]) -> (u64, u16) {
 
 impl Worker {
     pub(crate) fn new(board: Arc<Board>, counters: Arc<Counters>) -> Worker {
-        let version = board.version.load(Ordering::Acquire);
         Worker {
-            version,
-            groups: board.groups.load_full(),
+            version: NO_VERSION,
+            groups: Arc::default(),
             participant: board.domain.reader_slot(),
             counters,
             keys: Box::new([Key::default(); BURST]),
@@ -73,6 +76,7 @@ impl Worker {
     /// Says that this worker will not run for a while: what it held may be reused.
     pub fn offline(&mut self) {
         self.participant.offline();
+        (self.version, self.groups) = (NO_VERSION, Arc::default());
     }
 
     /// Takes up work again after [`Worker::offline`].
