@@ -1,4 +1,20 @@
 //! The pipeline of one core: parse, rule groups, actions, RSS; a burst at a time.
+//!
+//! # Why a worker knows every group it is led to
+//!
+//! A worker holds a list of the groups, taken when the burst began, while rules change. Were that
+//! list all it had, a rule updated during the burst could lead to a group that is newer, and the
+//! packet would miss. So:
+//!
+//! - The control side publishes the list that has a group with its tables (`groups`, then
+//!   `version`, Release) before it stores a word that leads there (Release).
+//! - The worker reads a word (Acquire), and only then, before it looks into the group that the word
+//!   leads to, `version` (Acquire) and, where it differs, `groups`. Whoever has read the word sees
+//!   everything published before it: the list is at least as new as the word.
+//! - A list so new that the group is gone again has nothing at its place. The group went because
+//!   nothing led to it any more and it had no rule: a miss is what it would have answered.
+//! - At that place there is no other group: a place is used again only after a grace period, and
+//!   this burst is not over.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -65,12 +81,18 @@ impl Worker {
     /// Memory of destroyed rules is reused only after a call of this on every online worker.
     #[inline]
     pub fn classify(&mut self, region: &Region, burst: &mut [Desc]) -> u64 {
+        self.begin(region, burst);
+        self.match_groups(burst)
+    }
+
+    /// Lets go of the last burst, takes the newest groups and reads the headers of this one.
+    #[inline]
+    fn begin(&mut self, region: &Region, burst: &[Desc]) {
         self.participant.quiescent();
         self.refresh();
-        for (key, desc) in self.keys.iter_mut().zip(burst.iter()) {
+        for (key, desc) in self.keys.iter_mut().zip(burst) {
             *key = Key::parse(region.frame(desc));
         }
-        self.match_groups(burst)
     }
 
     /// Says that this worker will not run for a while: what it held may be reused.
@@ -84,6 +106,7 @@ impl Worker {
         self.participant.online();
     }
 
+    /// Takes the newest groups; to be called after the word was read that leads to one of them.
     #[inline]
     fn refresh(&mut self) {
         let version = self.board.version.load(Ordering::Acquire);
@@ -95,7 +118,7 @@ impl Worker {
 
     /// From group to group until every packet has its fate; returns which are dropped.
     #[inline]
-    fn match_groups(&self, burst: &mut [Desc]) -> u64 {
+    fn match_groups(&mut self, burst: &mut [Desc]) -> u64 {
         let count = burst.len();
         let all = u64::MAX.checked_shr(64 - count as u32).unwrap_or(0);
         let (mut here, mut place, mut waiting, mut dropped) = (all, 0, 0, 0);
@@ -113,6 +136,9 @@ impl Worker {
                 _ => next_group(waiting, &places),
             };
             waiting &= !here;
+            if here != 0 {
+                self.refresh();
+            }
         }
         dropped
     }
@@ -220,5 +246,37 @@ impl Worker {
         }
         let last = |&i: &usize| self.order(words[i]) <= rest_best;
         bits(found).filter(last).fold(0, |mask, i| mask | 1 << i)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::memory::Region;
+    use crate::rule::{Action, Pattern, Rule};
+    use crate::{Nic, NicConfig};
+
+    #[test]
+    fn a_group_made_during_a_burst_is_known_to_whoever_is_led_there() {
+        let mut nic = Nic::new(&NicConfig { queues: 4, ..NicConfig::default() }).unwrap();
+        let mut worker = nic.worker();
+        let (region, mut burst) = Region::new(1, 100).unwrap();
+        region.set_len(&mut burst[0], 60);
+        let create = |nic: &mut Nic, group, priority, pattern, action| {
+            nic.create(&Rule { group, priority, pattern, actions: &[action] }).unwrap()
+        };
+        let (one, other) = (Pattern::any().eth_dst([0; 6]), Pattern::any().eth_src([0; 6]));
+        let rule = create(&mut nic, 0, 0, Pattern::any(), Action::Queue(1));
+        worker.begin(&region, &burst);
+        create(&mut nic, 1, 1, one, Action::Queue(2));
+        nic.update(rule, &[Action::Jump(1)]).unwrap();
+        assert_eq!(worker.match_groups(&mut burst), 0);
+        assert_eq!(burst[0].queue, 2, "the group is newer than the burst");
+
+        nic.update(rule, &[Action::Queue(1)]).unwrap();
+        worker.begin(&region, &burst);
+        create(&mut nic, 1, 0, other, Action::Queue(3));
+        nic.update(rule, &[Action::Jump(1)]).unwrap();
+        assert_eq!(worker.match_groups(&mut burst), 0);
+        assert_eq!(burst[0].queue, 3, "a table of the group is newer than the burst");
     }
 }
