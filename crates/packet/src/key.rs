@@ -13,7 +13,7 @@
 //! | 4 | source address, bytes 4..12 (IPv6) |
 //! | 5 | source address, bytes 12..16 (4); destination address, bytes 4..8 (4) |
 //! | 6 | destination address, bytes 8..16 |
-//! | 7 | DSCP and ECN (1), TTL or hop limit (1), TCP flags (1), VLAN tags (1), reserved (4) |
+//! | 7 | DSCP and ECN (1), TTL or hop limit (1), TCP flags (1), VLAN tags (1), fragment (1) |
 //!
 //! An IPv4 5-tuple stands in two words, an IPv6 5-tuple in five.
 
@@ -79,6 +79,8 @@ pub mod field {
     pub const TCP_FLAGS: Range<usize> = 58..59;
     /// Number of VLAN tags.
     pub const VLANS: Range<usize> = 59..60;
+    /// 1 for a fragment of a larger packet, the first of them included.
+    pub const FRAGMENT: Range<usize> = 60..61;
 }
 
 const ETHER_IPV4: [u8; 2] = [0x08, 0x00];
@@ -222,6 +224,8 @@ fn walk_ipv4(line: &mut Line, packet: &[u8]) {
     line[field::SRC_HEAD].copy_from_slice(&head[12..16]);
     line[field::DST_HEAD].copy_from_slice(&head[16..20]);
     let fragment_offset = u16::from_be_bytes([head[6] & 0x1f, head[7]]);
+    let more_fragments = head[6] & 0x20 != 0;
+    line[field::FRAGMENT.start] = u8::from(fragment_offset != 0 || more_fragments);
     if fragment_offset == 0 {
         walk_transport(line, head[9], packet.get(head_len..).unwrap_or_default());
     }
@@ -251,6 +255,9 @@ fn walk_ipv6(line: &mut Line, packet: &[u8]) {
             return;
         };
         let later_fragment = next == FRAGMENT && (extension[2] != 0 || extension[3] & 0xf8 != 0);
+        // Offset 0 and no more to come is a whole packet (RFC 6946).
+        let more_fragments = next == FRAGMENT && extension[3] & 1 != 0;
+        line[field::FRAGMENT.start] |= u8::from(later_fragment || more_fragments);
         let len = if next == FRAGMENT { 8 } else { usize::from(extension[1]) * 8 + 8 };
         next = extension[0];
         if later_fragment {
