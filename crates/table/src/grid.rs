@@ -56,6 +56,9 @@ impl<'a, const W: usize> Grid<'a, W> {
         _ => panic!("keys have 1 to 8 words"),
     };
 
+    /// Bytes from an entry to the next.
+    const ENTRY_BYTES: usize = Self::STRIDE * size_of::<u64>();
+
     /// Words of memory for `groups` groups.
     pub(crate) fn words(groups: usize) -> usize {
         Self::first_entry(groups) + groups * SLOTS * Self::STRIDE
@@ -96,16 +99,18 @@ impl<'a, const W: usize> Grid<'a, W> {
         unsafe { &*self.tags.add(group) }
     }
 
-    /// The words of the entry at `position`.
+    /// The entry at `position`.
     #[inline(always)]
-    fn entry(&self, position: Position) -> &'a [AtomicU64] {
+    pub(crate) fn entry(&self, position: Position) -> Entry<'a, W> {
         debug_assert!((position as usize) < self.groups * SLOTS);
-        // SAFETY: positions come from `position_of` with a group below `groups` and a slot
-        // below SLOTS; the memory, borrowed for 'a, has STRIDE words for each.
-        unsafe {
-            let start = self.entries.add(position as usize * Self::STRIDE);
-            std::slice::from_raw_parts(start, Self::STRIDE)
-        }
+        self.entry_at(position as usize * Self::ENTRY_BYTES)
+    }
+
+    /// The entry that starts `offset` bytes behind the first.
+    #[inline(always)]
+    fn entry_at(&self, offset: usize) -> Entry<'a, W> {
+        debug_assert!(offset < self.groups * SLOTS * Self::ENTRY_BYTES);
+        Entry { words: self.entries.wrapping_byte_add(offset), memory: PhantomData }
     }
 
     #[inline(always)]
@@ -114,51 +119,35 @@ impl<'a, const W: usize> Grid<'a, W> {
     }
 
     #[inline(always)]
-    pub(crate) fn prefetch_entry(&self, position: Position) {
-        let start = self.entries.wrapping_add(position as usize * Self::STRIDE);
-        prefetch(start);
-        if Self::STRIDE > 8 {
-            prefetch(start.wrapping_add(8));
-        }
-    }
-
-    #[inline(always)]
-    pub(crate) fn holds(&self, position: Position, key: &[u64; W]) -> bool {
-        let entry = self.entry(position);
-        let differ = |word: usize| entry[word].load(Relaxed) ^ key[word];
-        (0..W).fold(0, |all, word| all | differ(word)) == 0
-    }
-
-    #[inline(always)]
     pub(crate) fn value(&self, position: Position) -> u64 {
-        self.entry(position)[W].load(Acquire)
+        self.entry(position).value()
     }
 
     /// The one store by which an entry changes its value.
     #[inline(always)]
     pub(crate) fn set_value(&self, position: Position, value: u64) {
-        self.entry(position)[W].store(value, Release);
+        self.entry(position).words()[W].store(value, Release);
     }
 
     pub(crate) fn key(&self, position: Position) -> [u64; W] {
-        let entry = self.entry(position);
+        let entry = self.entry(position).words();
         std::array::from_fn(|word| entry[word].load(Relaxed))
     }
 
-    /// The first slot on the way from `home` whose tag fits.
+    /// The first entry on the way from `home` whose tag fits.
     ///
-    /// `None` says that no key with this hash is here; a position must still be compared.
+    /// `None` says that no key with this hash is here; an entry must still be compared.
     #[inline(always)]
     pub(crate) fn candidate<C: Compare>(
         &self,
         compare: C,
         home: usize,
         tag: u16,
-    ) -> Option<Position> {
+    ) -> Option<Entry<'a, W>> {
         let line = self.line(home);
         let mask = compare.matches(line, tag);
         if mask != 0 {
-            return Some(position_of(home, C::slot(mask)));
+            return Some(self.likely::<C>(home, mask));
         }
         match tags::overflow(line) {
             0 => None,
@@ -167,20 +156,31 @@ impl<'a, const W: usize> Grid<'a, W> {
     }
 
     #[inline(always)]
-    fn candidate_beyond<C: Compare>(&self, compare: C, home: usize, tag: u16) -> Option<Position> {
+    fn candidate_beyond<C: Compare>(
+        &self,
+        compare: C,
+        home: usize,
+        tag: u16,
+    ) -> Option<Entry<'a, W>> {
         let mut group = home;
         for _ in 1..PROBE_GROUPS_MAX {
             group = self.next(group);
             let line = self.line(group);
             let mask = compare.matches(line, tag);
             if mask != 0 {
-                return Some(position_of(group, C::slot(mask)));
+                return Some(self.likely::<C>(group, mask));
             }
             if tags::overflow(line) == 0 {
                 return None;
             }
         }
         None
+    }
+
+    /// The entry of the first slot in a mask of `group`.
+    #[inline(always)]
+    fn likely<C: Compare>(&self, group: usize, mask: u32) -> Entry<'a, W> {
+        self.entry_at(group * (SLOTS * Self::ENTRY_BYTES) + C::scaled_slot(mask, Self::ENTRY_BYTES))
     }
 
     /// The position of `key`.
@@ -193,7 +193,7 @@ impl<'a, const W: usize> Grid<'a, W> {
             let mut mask = tags::matches(line, tag);
             while mask != 0 {
                 let position = position_of(group, mask.trailing_zeros() as usize);
-                if self.holds(position, key) {
+                if self.entry(position).holds(key) {
                     return Some(position);
                 }
                 mask &= mask - 1;
@@ -228,7 +228,7 @@ impl<'a, const W: usize> Grid<'a, W> {
 
     #[inline(always)]
     fn write(&self, position: Position, key: &[u64; W], value: u64) {
-        let entry = self.entry(position);
+        let entry = self.entry(position).words();
         for (word, content) in entry.iter().zip(key) {
             word.store(*content, Relaxed);
         }
@@ -276,6 +276,43 @@ impl<'a, const W: usize> Grid<'a, W> {
         };
         let limit = PROBE_GROUPS_MAX.min(self.groups);
         std::iter::successors(Some(group), next).take(limit)
+    }
+}
+
+/// An entry of a grid: one register.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Entry<'a, const W: usize> {
+    words: *const AtomicU64,
+    memory: PhantomData<&'a Memory>,
+}
+
+impl<'a, const W: usize> Entry<'a, W> {
+    /// Its words: key, value, spare.
+    #[inline(always)]
+    fn words(self) -> &'a [AtomicU64] {
+        // SAFETY: entries come from `entry_at` with the offset of a group below `groups` and a
+        // slot below SLOTS; the memory, borrowed for 'a, has STRIDE words for each.
+        unsafe { std::slice::from_raw_parts(self.words, Grid::<W>::STRIDE) }
+    }
+
+    #[inline(always)]
+    pub(crate) fn prefetch(self) {
+        prefetch(self.words);
+        if Grid::<W>::STRIDE > 8 {
+            prefetch(self.words.wrapping_add(8));
+        }
+    }
+
+    #[inline(always)]
+    pub(crate) fn holds(self, key: &[u64; W]) -> bool {
+        let words = self.words();
+        let differ = |word: usize| words[word].load(Relaxed) ^ key[word];
+        (0..W).fold(0, |all, word| all | differ(word)) == 0
+    }
+
+    #[inline(always)]
+    pub(crate) fn value(self) -> u64 {
+        self.words()[W].load(Acquire)
     }
 }
 

@@ -1,10 +1,12 @@
 //! The seeded hash of a key: pairs of words multiplied to 128 bits and folded.
 //!
-//! It keeps two things apart: the high bits choose the home group, the low 16 bits are the tag.
+//! It keeps two things apart: the high bits choose the home group, the low 16 bits are the tag,
+//! of which the highest is always set.
 //! Each word meets a secret drawn from the seed, so who does not know the seed cannot aim keys
 //! at one group. It is no cryptographic hash.
 
 use crate::limits::KEY_WORDS_MAX;
+use crate::tags::LIVE_MIN;
 
 /// Hash function of a table, made from its seed.
 #[derive(Debug, Clone)]
@@ -37,8 +39,14 @@ impl Hasher {
             folded = folded.rotate_left(23) ^ fold(left, right);
             word += 2;
         }
-        fold(folded ^ self.last[0], self.last[1])
+        live(fold(folded ^ self.last[0], self.last[1]))
     }
+}
+
+/// `hash` with the bit that every tag has.
+#[inline(always)]
+pub(crate) fn live(hash: u64) -> u64 {
+    hash | u64::from(LIVE_MIN)
 }
 
 /// Both halves of the 128-bit product, xored.
@@ -103,7 +111,7 @@ mod tests {
                 };
                 check_spread::<W>(|h| (h >> 56) as usize, make);
                 check_spread::<W>(|h| (h & 255) as usize, make);
-                check_spread::<W>(|h| (h >> 8 & 255) as usize, make);
+                check_spread::<W>(|h| (h >> 7 & 255) as usize, make);
             }
         }
     }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use crate::bulk::bulk;
 use crate::domain::Participant;
+use crate::hash::live;
 use crate::limits::BURST_MAX;
 use crate::shared::Shared;
 
@@ -57,12 +58,7 @@ impl<const W: usize> Reader<W> {
         values: &mut [u64],
     ) -> u64 {
         assert!(keys.len() <= BURST_MAX && keys.len() <= values.len(), "burst too long");
-        let view = self.shared.view(participant);
-        let mut hashes = [0; BURST_MAX];
-        for (hash, key) in hashes.iter_mut().zip(keys) {
-            *hash = self.hash(key);
-        }
-        bulk(&view, keys, &hashes[..keys.len()], values)
+        bulk(&self.shared.view(participant), keys, |_, key| self.hash(key), values)
     }
 
     /// [`lookup_bulk`](Self::lookup_bulk) with hashes from [`hash`](Self::hash); a wrong hash
@@ -81,6 +77,6 @@ impl<const W: usize> Reader<W> {
     ) -> u64 {
         assert!(keys.len() <= BURST_MAX && keys.len() <= values.len(), "burst too long");
         assert_eq!(keys.len(), hashes.len(), "one hash for each key");
-        bulk(&self.shared.view(participant), keys, hashes, values)
+        bulk(&self.shared.view(participant), keys, |index, _| live(hashes[index]), values)
     }
 }

@@ -26,24 +26,25 @@ const _: () = assert!(cfg!(loom) || size_of::<Line>() == 32);
 pub(crate) const EMPTY: u16 = 0;
 /// A slot whose entry was destroyed and that readers may still look at.
 pub(crate) const RETIRED: u16 = 1;
-/// The smallest tag of a live entry.
-pub(crate) const LIVE_MIN: u16 = 2;
+/// The smallest tag of a live entry. Overflow counts stay below it, so no lane but a slot's is
+/// ever taken for one.
+pub(crate) const LIVE_MIN: u16 = 0x8000;
 
 const OVERFLOW_LANE: usize = 15;
 const SLOT_MASK: u32 = (1 << SLOTS) - 1;
 
-/// The tag of a hash: its low 16 bits, moved out of the way of `EMPTY` and `RETIRED`.
+/// The tag of a hash: its low 16 bits. Every hash has the bit `LIVE_MIN`.
 #[inline(always)]
 pub(crate) fn tag_of(hash: u64) -> u16 {
-    (hash as u16).max(LIVE_MIN)
+    hash as u16
 }
 
 /// A way to compare the tags of a group with one tag.
 pub(crate) trait Compare: Copy {
-    /// Not zero where a slot has `tag`; `slot` says which.
+    /// Not zero where a slot has `tag`, that of a hash; `scaled_slot` says which.
     fn matches(self, line: &Line, tag: u16) -> u32;
-    /// The first slot in a mask that is not zero.
-    fn slot(mask: u32) -> usize;
+    /// The first slot in a mask that is not zero, times `unit`, which is even.
+    fn scaled_slot(mask: u32, unit: usize) -> usize;
 }
 
 /// The way every machine of this architecture has.
@@ -57,8 +58,8 @@ impl Compare for Common {
     }
 
     #[inline(always)]
-    fn slot(mask: u32) -> usize {
-        mask.trailing_zeros() as usize
+    fn scaled_slot(mask: u32, unit: usize) -> usize {
+        mask.trailing_zeros() as usize * unit
     }
 }
 
@@ -153,7 +154,7 @@ pub(crate) mod avx2 {
     use std::arch::asm;
     use std::arch::x86_64::{__m256i, _mm256_movemask_epi8, _mm256_set1_epi16};
 
-    use super::{Acquire, Compare, Line, SLOTS};
+    use super::{Acquire, Compare, Line};
     use crate::sync::fence;
 
     /// Proof that this processor has AVX2.
@@ -176,12 +177,12 @@ pub(crate) mod avx2 {
         }
 
         #[inline(always)]
-        fn slot(mask: u32) -> usize {
-            mask.trailing_zeros() as usize / 2
+        fn scaled_slot(mask: u32, unit: usize) -> usize {
+            mask.trailing_zeros() as usize * (unit / 2)
         }
     }
 
-    /// Two bits per slot.
+    /// Two bits per slot; the overflow count is no tag of a hash.
     #[target_feature(enable = "avx2")]
     #[inline]
     fn matches(line: &Line, tag: u16) -> u32 {
@@ -200,7 +201,7 @@ pub(crate) mod avx2 {
             );
         }
         fence(Acquire);
-        _mm256_movemask_epi8(equal).cast_unsigned() & ((1 << (2 * SLOTS)) - 1)
+        _mm256_movemask_epi8(equal).cast_unsigned()
     }
 }
 
@@ -252,7 +253,7 @@ mod tests {
         assert_eq!(scalar(&line, tag), expected, "scalar {lanes:x?} {tag:x}");
         assert_eq!(matches(&line, tag), expected, "vector {lanes:x?} {tag:x}");
         #[cfg(all(target_arch = "x86_64", not(miri)))]
-        if let Some(wide) = avx2::Avx2::detect() {
+        if let Some(wide) = avx2::Avx2::detect().filter(|_| tag != lanes[OVERFLOW_LANE]) {
             let pairs = (0..SLOTS as u32).filter(|slot| expected >> slot & 1 == 1);
             let expected = pairs.fold(0, |mask, slot| mask | 3 << (2 * slot));
             assert_eq!(wide.matches(&line, tag), expected, "AVX2 {lanes:x?} {tag:x}");

@@ -250,3 +250,17 @@ fn a_stranger_may_not_look_up() {
     let table = Exact::<1>::new(Config::growing(1, 1), &Domain::new()).unwrap();
     let _ = table.reader().lookup(&Domain::new().reader_slot(), &[1]);
 }
+
+/// Hash 0 has the tag of an empty slot, whose entry is all zero: the key [0, 0].
+#[test]
+fn a_wrong_hash_is_a_miss() {
+    let domain = Domain::new();
+    let mut table = Exact::<2>::new(Config::reserved(50, 1), &domain).unwrap();
+    table.insert(&[1, 0], 7).unwrap();
+    let (reader, participant) = (table.reader(), domain.reader_slot());
+    for hash in [0, 1, 0xffff, u64::MAX] {
+        let mut values = [9];
+        let found = reader.lookup_bulk_hashed(&participant, &[[0, 0]], &[hash], &mut values);
+        assert_eq!((found, values), (0, [9]), "hash {hash:#x}");
+    }
+}
