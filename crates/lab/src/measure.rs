@@ -27,6 +27,11 @@ pub const QUANTILES: [(&str, f64); 6] =
 ///
 /// `loss_ratio` is what the device lost of what it was offered. `undelivered_ratio` also counts
 /// what was due and never sent, as a search must (RFC 9971): it is never smaller.
+///
+/// `checked_damaged_frames` are those of the `checked_frames` whose checksums were wrong: a sample
+/// of what came back is checked, and where nothing was there is no such figure. All counts are of
+/// the measured part but `foreign_frames`, frames at the sink without a stamp of ours, which are of
+/// the whole trial.
 pub fn metrics(observation: &Observation) -> Metrics {
     let mut metrics = Metrics::new();
     let o = observation;
@@ -38,7 +43,11 @@ pub fn metrics(observation: &Observation) -> Metrics {
     put(&mut metrics, "rx_missed_frames", o.rx_missed as f64, "frames");
     put(&mut metrics, "reordered_frames", o.reordered as f64, "frames");
     put(&mut metrics, "duplicated_frames", o.duplicated as f64, "frames");
-    put(&mut metrics, "damaged_frames", o.damaged as f64, "frames");
+    put(&mut metrics, "foreign_frames", o.foreign as f64, "frames");
+    put(&mut metrics, "checked_frames", o.checked as f64, "frames");
+    if o.checked > 0 {
+        put(&mut metrics, "checked_damaged_frames", o.damaged as f64, "frames");
+    }
     put_ratio(&mut metrics, "loss_ratio", o.lost, o.offered);
     put_ratio(&mut metrics, "undelivered_ratio", o.planned.saturating_sub(o.received), o.planned);
     put_rates(&mut metrics, o);
@@ -253,6 +262,19 @@ mod tests {
         assert_eq!(value("undelivered_ratio"), 0.1);
         assert_eq!(value("unsent_frames"), 10.0);
         assert_eq!(value("rx_missed_frames"), 80.0);
+    }
+
+    #[test]
+    fn damage_is_said_of_checked_frames_alone() {
+        let of = |checked, damaged| {
+            let observation = Observation { checked, damaged, foreign: 7, ..observation() };
+            let metrics = metrics(&observation);
+            assert_eq!(metrics["foreign_frames"].value, 7.0);
+            let damaged = metrics.get("checked_damaged_frames").map(|quantity| quantity.value);
+            (metrics["checked_frames"].value, damaged)
+        };
+        assert_eq!(of(14, 2), (14.0, Some(2.0)));
+        assert_eq!(of(0, 0), (0.0, None), "nothing was looked at, so nothing was found whole");
     }
 
     #[test]

@@ -6,7 +6,8 @@ use serde::{Deserialize, Serialize};
 /// What one load and one plan on one device showed.
 ///
 /// Frames are counted from the first that was due after the warm-up to the last that was due within
-/// the duration; a frame still under way at the end is waited for. Balance:
+/// the duration, but for [`foreign`](Observation::foreign) ones and the counters of the three ends,
+/// which are of the whole trial; a frame still under way at the end is waited for. Balance:
 /// `planned = offered + unsent`, `offered = received + lost`, `rx_missed` is part of `lost`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Observation {
@@ -30,8 +31,16 @@ pub struct Observation {
     pub reordered: u64,
     /// Frames that came back twice.
     pub duplicated: u64,
-    /// Frames that came back damaged (signature or checksum).
+    /// Frames that came back and had their checksums looked at: a sample of them, second copies
+    /// included. 0 where frames left with checksums that need not be right, such as a capture's.
+    #[serde(default)]
+    pub checked: u64,
+    /// Of the checked: those with a wrong checksum.
     pub damaged: u64,
+    /// Frames at the sink that bear no stamp of ours: others', or ours with the stamp destroyed.
+    /// Of the whole trial, warm-up included: when they were due is not known.
+    #[serde(default)]
+    pub foreign: u64,
     /// Length of the measured part, nanoseconds.
     pub duration_ns: u64,
     /// From the planned departure to the sink.

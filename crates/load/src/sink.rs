@@ -41,11 +41,14 @@ pub struct Sink {
     pub received_bytes: u64,
     /// Counted frames behind a later one of their flow.
     pub reordered: u64,
-    /// Frames seen twice.
+    /// Counted frames seen twice.
     pub duplicated: u64,
-    /// Frames whose checksum was wrong.
+    /// Counted frames whose checksums were looked at, second copies included.
+    pub checked: u64,
+    /// Of the checked: those with a wrong checksum.
     pub damaged: u64,
-    /// Frames that are not ours.
+    /// Frames of the whole trial, warm-up included, that bear no stamp of ours: when they were due
+    /// is not known.
     pub foreign: u64,
     /// From the planned departure.
     pub latency: Latency,
@@ -102,6 +105,7 @@ impl Sink {
             received_bytes: 0,
             reordered: 0,
             duplicated: 0,
+            checked: 0,
             damaged: 0,
             foreign: 0,
             latency: Latency::new(),
@@ -124,7 +128,7 @@ impl Sink {
                     let bytes = frame.len() as u64 + u64::from(FCS_LEN);
                     arrivals[ours] = Arrival { stamp, bytes, place: Place::InOrder };
                     ours += 1;
-                    self.count(frame, bytes);
+                    self.count(frame, bytes, stamp.planned_ns);
                 }
                 None => self.foreign += 1,
             }
@@ -139,23 +143,24 @@ impl Sink {
     }
 
     #[inline]
-    fn count(&mut self, frame: &[u8], bytes: u64) {
+    fn count(&mut self, frame: &[u8], bytes: u64, planned_ns: u64) {
         self.counters.rx_frames += 1;
         self.counters.rx_bytes += bytes;
         let looked_at = self.verifies && self.counters.rx_frames.is_multiple_of(VERIFY_EVERY);
-        if looked_at && !whole(frame) {
-            self.damaged += 1;
+        if looked_at && self.counted.holds(planned_ns) {
+            self.checked += 1;
+            self.damaged += u64::from(!whole(frame));
         }
     }
 
     #[inline]
     fn judge(&mut self, arrival: &Arrival, now_ns: u64) {
         let Arrival { stamp, bytes, place } = arrival;
-        if *place == Place::Again {
-            self.duplicated += 1;
+        if !self.counted.holds(stamp.planned_ns) {
             return;
         }
-        if !self.counted.holds(stamp.planned_ns) {
+        if *place == Place::Again {
+            self.duplicated += 1;
             return;
         }
         self.received += 1;
@@ -203,7 +208,68 @@ fn whole(frame: &[u8]) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use niclab_packet::flow::{FlowSet, FlowSpec};
+    use niclab_packet::size::FrameSizes;
+
     use super::*;
+    use crate::spec::{Arrivals, Load, Rate};
+    use crate::tape::{FlowTape, Tape};
+
+    /// A burst that lies there.
+    struct Polled(Vec<Vec<u8>>);
+
+    impl Inlet for Polled {
+        fn poll(&mut self) -> usize {
+            self.0.len()
+        }
+
+        fn frame(&self, i: usize) -> &[u8] {
+            &self.0[i]
+        }
+
+        fn release(&mut self) {}
+    }
+
+    /// Frames 0 to 639, frame k due at k ns, with a bit of the destination address changed.
+    fn damaged_bursts() -> Vec<Polled> {
+        let load = Load {
+            flows: FlowSpec { count: 100, ..FlowSpec::default() },
+            sizes: FrameSizes::Fixed(128),
+            rate: Rate::Saturate,
+            arrivals: Arrivals::Constant,
+            duration_ns: 1,
+            warmup_ns: 0,
+            seed: 1,
+            trace: None,
+        };
+        let set = FlowSet::new(&load.flows).unwrap();
+        let mut tape = FlowTape::<12>::new(&load, &set).unwrap();
+        let mut frame = |k: usize| {
+            let mut slot = vec![0; 128];
+            let len = tape.write(&mut slot, k as u64, 0);
+            slot.truncate(len.into());
+            slot[30] ^= 1;
+            slot
+        };
+        let burst = |b| Polled((0..BURST).map(|i| frame(b * BURST + i)).collect());
+        (0..10).map(burst).collect()
+    }
+
+    #[test]
+    fn what_is_wrong_with_frames_is_counted_in_the_measured_part_alone() {
+        let mut sink = Sink::new(100, true, Counted { from_ns: 320, to_ns: 640 });
+        for burst in &damaged_bursts() {
+            for _copy in 0..2 {
+                sink.take(burst, BURST, 1_000);
+            }
+        }
+        let foreign = Polled(vec![vec![0; 60]]);
+        sink.take(&foreign, 1, 1_000);
+        assert_eq!((sink.counters.rx_frames, sink.received), (1_280, 320));
+        assert_eq!(sink.duplicated, 320, "the copies of the warm-up do not count");
+        // Bursts 5 to 9, both copies, one frame each.
+        assert_eq!((sink.checked, sink.damaged, sink.foreign), (10, 10, 1));
+    }
 
     fn places(sequences: &[u32]) -> Vec<Place> {
         let mut order = Order::default();
