@@ -10,10 +10,10 @@ use niclab_result::{Finding, Quantity};
 use crate::cells::Cell;
 use crate::knee::Found;
 use crate::measure::DEVICE_TIME;
-use crate::spec::KneeKind;
+use crate::spec::{KneeKind, TrialKind};
 use crate::statistics::{self, Estimate};
 use crate::summary::Results;
-use crate::summary::figures::{flows_common, frame_words, knee_figure};
+use crate::summary::figures::{flows_common, frame_words, knee_figure, rate_words};
 use crate::words;
 
 /// A ratio whose interval lies within this distance of 1 shows that there is no cost worth naming.
@@ -446,7 +446,7 @@ fn latency_p99(s: &Subject<'_>) -> Option<Finding> {
     latency(s, "latency_ns_p99", "latency-p99", "99th percentile of the latency")
 }
 
-/// Latency of the full group 0 against the empty one, each at 60 % of its own maximum.
+/// Latency of the full group 0 against the empty one, each at the same share of its own maximum.
 fn latency(s: &Subject<'_>, metric: &str, id: &'static str, words: &str) -> Option<Finding> {
     let (empty, full) = s.ends("latency", 0.0)?;
     if empty.is_generator_limited() || full.is_generator_limited() {
@@ -463,7 +463,8 @@ fn latency(s: &Subject<'_>, metric: &str, id: &'static str, words: &str) -> Opti
     Some(s.finding(Said {
         id,
         sentence: format!(
-            "At 60 % of the maximum, the {words} of {} is {} with {} in group 0 and {} with {}{}.",
+            "At {}, the {words} of {} is {} with {} in group 0 and {} with {}{}.",
+            rate_words(s.results, TrialKind::Latency),
             s.device,
             words::time(here.median),
             rules_words(full),

@@ -201,6 +201,15 @@ impl Run {
 }
 
 impl ExperimentRun {
+    /// Rate of the trials of this kind, as a share of the maximum of their point, 0 to 1; `None`
+    /// where there are none, and for those that have no rate.
+    pub fn share(&self, kind: TrialKind) -> Option<f64> {
+        self.trials.iter().filter(|trial| trial.kind == kind).find_map(|trial| match trial.rate {
+            PlannedRate::ShareOf { share, .. } => Some(share),
+            PlannedRate::Saturate => None,
+        })
+    }
+
     /// The set-up of the trials of `visit`.
     pub fn setup_of(&self, visit: &Visit) -> Option<&Setup> {
         let trial = self.trials.get(*visit.trials.first()?)?;

@@ -4,6 +4,7 @@ use niclab_result::{Figure, Shape};
 
 use super::*;
 use crate::simulated::{Bench, Nature};
+use crate::spec::Overrides;
 
 fn bench(natures: Vec<Nature>, repeats: u32) -> (Bench, Summary) {
     let mut bench = Bench::new(natures, &[], repeats);
@@ -83,6 +84,28 @@ fn boxes_are_of_merged_histograms() {
     let points = &cdf.series[0].points;
     assert!(points.windows(2).all(|w| w[0].x < w[1].x && w[0].y < w[1].y));
     assert!((points.last().unwrap().y - 1.0).abs() < 1e-9);
+}
+
+#[test]
+fn the_words_of_a_rate_are_those_of_the_experiment() {
+    let mut spec = crate::experiment::spec("occupancy").unwrap();
+    (spec.latency_share, spec.light_share) = (0.45, 0.125);
+    let mut bench = Bench::new(vec![Nature::default()], &[], 3);
+    let devices = bench.run.devices.clone();
+    let overrides = Overrides { repeats: Some(3), ..Default::default() };
+    bench.run = crate::run::resolve("x", &[spec], &overrides, devices).unwrap();
+    bench.execute();
+    let summary = summarize(&bench.run, &bench.store.samples, &bench.store.latencies);
+    let root = figure(&summary, "occupancy-latency-group0");
+    assert_eq!(root.series[0].name, "simulated, 45 % of the maximum");
+    assert_eq!(root.series[1].name, "simulated, 12.5 % of the maximum");
+    for id in ["occupancy-latency-groups", "occupancy-latency-cdf"] {
+        let caption = &figure(&summary, id).caption;
+        assert!(caption.contains("at 45 % of the maximum of each point"), "{caption}");
+    }
+    let of = |id: &str| summary.findings.iter().find(|finding| finding.id == id).unwrap();
+    let sentence = &of("simulated-latency-p50").sentence;
+    assert!(sentence.starts_with("At 45 % of the maximum, the median latency"), "{sentence}");
 }
 
 #[test]

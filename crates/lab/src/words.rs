@@ -59,6 +59,13 @@ pub fn percent(share: f64) -> String {
     format!("{} %", significant(share * 100.0))
 }
 
+/// A rate that was asked for as a share of one: `60 % of the maximum`, with no more digits than it
+/// has, three at most.
+pub fn of_maximum(share: f64) -> String {
+    let rounded = format!("{:.2e}", share * 100.0).parse::<f64>().unwrap_or(share * 100.0);
+    format!("{rounded} % of the maximum")
+}
+
 /// A number with its sign, in percent: `+6.1 %`.
 pub fn change(percent: f64) -> String {
     let sign = if percent < 0.0 { "" } else { "+" };
@@ -123,6 +130,9 @@ mod tests {
         assert_eq!(pps(8_300.0), "8.30 kpps");
         assert_eq!([time(830.0), time(12_340.0), time(4.56e6)], ["830 ns", "12.3 us", "4.56 ms"]);
         assert_eq!(percent(0.972), "97.2 %");
+        let rates = [0.6, 1.0 / 30.0, 0.005, 1.0].map(of_maximum);
+        let expected = ["60", "3.33", "0.5", "100"].map(|n| format!("{n} % of the maximum"));
+        assert_eq!(rates, expected);
         assert_eq!([change(6.123), change(-2.5), change(0.0)], ["+6.12 %", "-2.50 %", "+0 %"]);
     }
 

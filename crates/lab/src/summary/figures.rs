@@ -7,7 +7,7 @@ use super::Results;
 use crate::cells::Cell;
 use crate::measure::DEVICE_TIME;
 use crate::published::{self, Card};
-use crate::spec::KneeKind;
+use crate::spec::{KneeKind, TrialKind};
 use crate::words;
 
 /// Points of a cumulative distribution.
@@ -296,10 +296,10 @@ fn latency_root(results: &Results<'_>) -> Figure {
     let place = [("groups", 0.0), ("match_percent", 0.0), ("flows", flows)];
     let mut series = Vec::new();
     for device in results.devices() {
-        for (trial, words) in [("latency", "60 % of the maximum"), ("light", "almost idle")] {
-            let cells = results.cells.of(device, trial);
+        for kind in [TrialKind::Latency, TrialKind::Light] {
+            let cells = results.cells.of(device, kind.name());
             let cells = cells.filter(|c| c.is_at(&place) && c.word("frame") == first(results));
-            let name = format!("{device}, {words}");
+            let name = format!("{device}, {}", rate_words(results, kind));
             series.extend(curve(name, device, Shape::Box, cells, |cell| {
                 cell.latency_box(results.latencies, 1e-3, cell.number("rules")?)
             }));
@@ -325,6 +325,12 @@ fn first(results: &Results<'_>) -> String {
     frames(results).into_iter().next().unwrap_or_default()
 }
 
+/// The rate of the trials of this kind: `60 % of the maximum`.
+pub(crate) fn rate_words(results: &Results<'_>, kind: TrialKind) -> String {
+    // Without such trials nothing is drawn of them.
+    results.experiment.share(kind).map_or_else(String::new, words::of_maximum)
+}
+
 fn published_latency(card: Card) -> String {
     format!(" {}: 5 Mpps of 1500 B frames on a 100 Gbps link, PAM 2021.", card.label())
 }
@@ -348,8 +354,8 @@ fn latency_groups(results: &Results<'_>) -> Figure {
         id: "occupancy-latency-groups".into(),
         title: "Latency over rules in non-root groups".into(),
         caption: format!(
-            "From the planned departure to the sink, open loop at 60 % of the maximum of each \
-             point.{}",
+            "From the planned departure to the sink, open loop at {} of each point.{}",
+            rate_words(results, TrialKind::Latency),
             published_latency(results.run.card)
         ),
         x: axis("rules over all non-root groups", "", Scale::Symlog),
@@ -384,7 +390,10 @@ fn latency_cdf(results: &Results<'_>) -> Figure {
     Figure {
         id: "occupancy-latency-cdf".into(),
         title: "Distribution of the latency, group 0 empty and full".into(),
-        caption: "Open loop at 60 % of the maximum of each point; all repeats together.".into(),
+        caption: format!(
+            "Open loop at {} of each point; all repeats together.",
+            rate_words(results, TrialKind::Latency)
+        ),
         x: axis("latency", "us", Scale::Log),
         y: axis("share of the frames", "", Scale::Linear),
         series,
