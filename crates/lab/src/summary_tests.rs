@@ -109,6 +109,28 @@ fn the_words_of_a_rate_are_those_of_the_experiment() {
 }
 
 #[test]
+fn what_a_testbed_does_with_a_frame_is_what_its_device_says() {
+    let natures = ["one", "two", "mute"].map(|name| Nature { name, ..Nature::default() });
+    let mut bench = Bench::new(natures.into(), &["groups=0", "rules=0"], 1);
+    let said = [&["swap MACs"][..], &["drop all", "count them"], &[]];
+    for (device, labels) in bench.run.devices.iter_mut().zip(said) {
+        device.about.places.extend(labels.iter().map(|label| niclab_device::Place {
+            role: "function".into(),
+            label: label.to_string(),
+            core: None,
+        }));
+    }
+    let summary = summarize(&bench.run, &[], &Latencies::new());
+    let captions = summary.experiments[0].testbeds.iter().map(|testbed| testbed.caption.as_str());
+    let expected = [
+        "What is done with a frame there: swap MACs.",
+        "What is done with a frame there: drop all, then count them.",
+        "",
+    ];
+    assert!(captions.eq(expected), "{:?}", summary.experiments[0].testbeds);
+}
+
+#[test]
 fn error_bars_are_the_interval_of_the_repeats() {
     let (bench, summary) = bench(vec![Nature { noise: 0.2, ..Nature::default() }], 6);
     let point = &figure(&summary, "occupancy-throughput-group0-64").series[0].points[0];

@@ -211,7 +211,7 @@ pub struct TestbedSummary {
     pub device: String,
     /// Boxes from left to right along the packets' way: generator, wire, device, function, …
     pub boxes: Vec<TestbedBox>,
-    /// One line under the drawing.
+    /// One line under the drawing: what the device says it does with a frame; may be empty.
     pub caption: String,
 }
 
