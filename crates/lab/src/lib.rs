@@ -12,6 +12,7 @@ pub mod experiment;
 mod findings;
 pub mod flows;
 pub mod knee;
+mod known;
 pub mod measure;
 pub mod occupancy;
 pub mod published;

@@ -47,7 +47,8 @@ pub struct Run {
 pub struct RunDevice {
     /// As it was asked for.
     pub name: String,
-    /// Why it could not be opened; such a device has one failed sample and no other.
+    /// Why it could not be opened; such a device has one failed sample and no other, until it joins
+    /// a part that is resumed ([`Run::rejoin`]).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub absent: Option<String>,
     /// What it said of itself.
@@ -192,6 +193,24 @@ impl Run {
             return Err(SpecError::NewerRun { found: found as u32, program });
         }
         toml::from_str(text).map_err(bad)
+    }
+
+    /// Takes in the devices that were absent when the run was resolved and are there now: they are
+    /// measured whole. `opened` describes the run's devices, in their order, as they are now.
+    /// `true` where there was one; the order of all trials is drawn anew then.
+    pub fn rejoin(&mut self, opened: &[RunDevice]) -> bool {
+        let mut has_joined = false;
+        for (device, now) in self.devices.iter_mut().zip(opened) {
+            if device.absent.is_some() && now.absent.is_none() {
+                *device = now.clone();
+                has_joined = true;
+            }
+        }
+        for experiment in self.experiments.iter_mut().filter(|_| has_joined) {
+            experiment.order = order(experiment, &self.devices, self.seed);
+            experiment.estimate_s = estimate::seconds(experiment, &self.devices);
+        }
+        has_joined
     }
 
     /// How long it will take, seconds.
@@ -456,8 +475,12 @@ fn order(run: &ExperimentRun, devices: &[RunDevice], seed: u64) -> Vec<Visit> {
 
 /// `false` where a device said beforehand that it cannot be brought into this state.
 pub(crate) fn is_able(device: &RunDevice, setup: &Setup) -> bool {
-    let lacks_rules = device.about.not_supported.iter().any(|lacking| lacking == "rules");
-    device.absent.is_none() && (setup.rules.is_empty() || !lacks_rules)
+    device.absent.is_none() && (setup.rules.is_empty() || !lacks_rules(device))
+}
+
+/// `true` where a device said beforehand that it has no rules.
+pub(crate) fn lacks_rules(device: &RunDevice) -> bool {
+    device.about.not_supported.iter().any(|lacking| lacking == "rules")
 }
 
 /// Trials in random order, but those whose rate hangs on others after them.

@@ -6,12 +6,11 @@
 
 pub(crate) mod search;
 
-use std::collections::{BTreeMap, BTreeSet};
-
 use niclab_device::{DeviceError, Latency, Load, Plan, Rate, Setup, SetupReport, Testbed};
 use niclab_result::{Directory, Outcome, Point, ResultError, SCHEMA, Sample};
 
 use crate::estimate;
+use crate::known::Known;
 use crate::measure;
 use crate::run::{ExperimentRun, PlannedRate, Run, Trial, Visit, is_able};
 use crate::statistics;
@@ -101,7 +100,6 @@ pub fn execute(
     let mut order = done.iter().map(|sample| sample.order + 1).max().unwrap_or(0);
     for experiment in &run.experiments {
         let mut runner = Runner::new(run, experiment, done, store, host, order);
-        runner.restore(done);
         let this = runner.execute(beds)?;
         order = runner.order;
         ended = ended.max(this);
@@ -112,28 +110,17 @@ pub fn execute(
     Ok(ended)
 }
 
-/// Tells one measurement from all others.
-type Key = (String, String, u32, String);
-
-fn key(device: &str, trial: &str, repeat: u32, point: &Point) -> Key {
-    // The words of a point are unique: its map is ordered.
-    let place = point.iter().map(|(axis, at)| format!("{axis}={at} ")).collect();
-    (device.to_string(), trial.to_string(), repeat, place)
-}
-
-/// What a device is known to be unable to do, or to be.
-#[derive(Default)]
-struct State {
-    /// Broken or absent: left out.
-    gone: bool,
+/// A device as the runner has it.
+struct State<'a> {
+    /// What its samples say, those of this part and those of earlier ones that did not fail: what
+    /// failed then is tried again.
+    known: Known<'a>,
+    /// Its samples end with the word that it is gone.
+    is_told: bool,
     /// The set-up it is in.
     setup: Option<Setup>,
     /// What it said of that set-up, as far as it bears on the samples.
     refusal: Option<String>,
-    /// Trials it cannot make, such as `latency`.
-    unable: BTreeSet<String>,
-    /// It has no rules.
-    no_rules: bool,
 }
 
 struct Runner<'a> {
@@ -141,9 +128,7 @@ struct Runner<'a> {
     experiment: &'a ExperimentRun,
     store: &'a mut dyn Store,
     host: &'a mut dyn Host,
-    states: Vec<State>,
-    /// Measured so far.
-    done: BTreeMap<Key, Sample>,
+    states: Vec<State<'a>>,
     order: u64,
     start_ns: u64,
     /// Estimated seconds that are behind us, and those of them that were measured just now.
@@ -169,26 +154,17 @@ impl<'a> Runner<'a> {
         order: u64,
     ) -> Runner<'a> {
         let start_ns = host.time_unix_ns();
-        let states = run.devices.iter().map(|_| State::default()).collect();
-        let finished = done.iter().filter(|sample| {
-            sample.experiment == experiment.name
-                && !matches!(sample.outcome, Outcome::Failed { .. })
-        });
-        let done =
-            finished.map(|s| (key(&s.device, &s.trial, s.repeat, &s.point), s.clone())).collect();
-        let (past_s, worked_s) = (0.0, 0.0);
-        Runner { run, experiment, store, host, states, done, order, start_ns, past_s, worked_s }
-    }
-
-    /// What earlier samples say of the devices.
-    fn restore(&mut self, done: &[Sample]) {
-        for sample in done.iter().filter(|s| s.experiment == self.experiment.name) {
-            let device = self.run.devices.iter().position(|d| d.name == sample.device);
-            if let (Some(device), Outcome::NotSupported { capability }) = (device, &sample.outcome)
-            {
-                self.states[device].learn(&sample.trial, capability);
+        let states = run.devices.iter().map(|device| {
+            let whole = done.iter().filter(|s| !matches!(s.outcome, Outcome::Failed { .. }));
+            State {
+                known: Known::of(experiment, device, whole),
+                is_told: Known::of(experiment, device, done).gone,
+                setup: None,
+                refusal: None,
             }
-        }
+        });
+        let (states, past_s, worked_s) = (states.collect(), 0.0, 0.0);
+        Runner { run, experiment, store, host, states, order, start_ns, past_s, worked_s }
     }
 
     fn execute(&mut self, beds: &mut [Bed<'_>]) -> Result<Ended, ResultError> {
@@ -228,10 +204,14 @@ impl<'a> Runner<'a> {
         self.host.time_unix_ns().saturating_sub(self.start_ns) as f64 / 1e9
     }
 
-    /// One failed sample for each device that could not be opened.
+    /// One failed sample for each device that could not be opened, if none says so yet.
     fn record_absent(&mut self, beds: &[Bed<'_>]) -> Result<(), ResultError> {
         for (device, described) in self.run.devices.iter().enumerate() {
             if beds.get(device).is_some_and(Option::is_some) {
+                continue;
+            }
+            if self.states[device].is_told {
+                self.states[device].known.gone = true;
                 continue;
             }
             let reason = described.absent.clone().unwrap_or_else(|| "it was not opened".into());
@@ -248,11 +228,11 @@ impl<'a> Runner<'a> {
             let Some(trial) = experiment.trials.iter().find(cannot) else {
                 continue;
             };
-            if self.states[device].gone || self.states[device].no_rules {
-                continue;
-            }
             let point = setup_point(&trial.point);
             let place = Place { device, trial: SETUP, repeat: 0, point: &point };
+            if self.states[device].known.gone || self.is_done(&place) {
+                continue;
+            }
             let error = DeviceError::NotSupported { capability: "rules".into() };
             self.record_error(&place, error)?;
         }
@@ -281,18 +261,24 @@ impl<'a> Runner<'a> {
                 self.past_s += trial_s;
                 continue;
             }
+            if !self.states[visit.device].known.is_able(trial) {
+                self.past_s += trial_s;
+                continue;
+            }
             if is_set_up.is_none() {
                 self.worked_s += estimate_s;
                 let point = setup_point(&trial.point);
-                let place = Place { trial: SETUP, point: &point, ..place };
-                is_set_up = Some(self.set_up(beds, setup, &place)?);
+                let at = Place { trial: SETUP, point: &point, ..place };
+                // Where it fails the frame size may be why: the whole point is named.
+                let failed = Place { trial: SETUP, ..place };
+                is_set_up = Some(self.set_up(beds, setup, &at, &failed)?);
             }
             self.past_s += trial_s;
             self.worked_s += trial_s;
             if self.host.is_stopped() {
                 break;
             }
-            if is_set_up == Some(true) && !self.is_unable(&place) {
+            if is_set_up == Some(true) {
                 self.trial(beds, trial, &place)?;
             }
         }
@@ -300,24 +286,21 @@ impl<'a> Runner<'a> {
     }
 
     fn is_done(&self, place: &Place<'_>) -> bool {
-        let name = &self.run.devices[place.device].name;
-        self.done.contains_key(&key(name, place.trial, place.repeat, place.point))
+        let known = &self.states[place.device].known;
+        known.seen(place.trial, place.repeat, place.point).is_some()
     }
 
-    fn is_unable(&self, place: &Place<'_>) -> bool {
-        let state = &self.states[place.device];
-        state.gone || state.unable.contains(place.trial)
-    }
-
-    /// Brings the device into the state; `false` where that is not to be had.
+    /// Brings the device into the state; `false` where that is not to be had. What came of it is
+    /// stored at `place`, why it could not be at `failed`.
     fn set_up(
         &mut self,
         beds: &mut [Bed<'_>],
         setup: &Setup,
         place: &Place<'_>,
+        failed: &Place<'_>,
     ) -> Result<bool, ResultError> {
         let state = &self.states[place.device];
-        if state.gone || (state.no_rules && !setup.rules.is_empty()) {
+        if state.known.gone || (state.known.no_rules && !setup.rules.is_empty()) {
             return Ok(false);
         }
         if state.setup.as_ref() == Some(setup) {
@@ -328,7 +311,7 @@ impl<'a> Runner<'a> {
         };
         self.states[place.device].setup = None;
         match bed.setup(setup) {
-            Err(error) => self.record_error(place, error).map(|()| false),
+            Err(error) => self.record_error(failed, error).map(|()| false),
             Ok(report) => {
                 self.states[place.device].setup = Some(setup.clone());
                 self.states[place.device].refusal = refusal(&report);
@@ -337,7 +320,7 @@ impl<'a> Runner<'a> {
                 }
                 let mut sample = self.sample(place, outcome(&refusal(&report)));
                 sample.metrics = measure::setup_metrics(&report);
-                self.keep(sample, None).map(|()| true)
+                self.keep(place.device, sample, None).map(|()| true)
             }
         }
     }
@@ -358,8 +341,8 @@ impl<'a> Runner<'a> {
                     let reason = "the maximum of this point was not measured; its `saturate` \
                                   trial says why"
                         .to_string();
-                    let sample = self.sample(place, Outcome::Failed { reason });
-                    return self.keep(sample, None);
+                    let sample = self.sample(place, failed(reason));
+                    return self.keep(place.device, sample, None);
                 }
             },
         };
@@ -369,12 +352,10 @@ impl<'a> Runner<'a> {
     /// Median throughput that trial `of` has shown so far, above 0.
     fn maximum_pps(&self, device: usize, of: usize) -> Option<f64> {
         let trial = &self.experiment.trials[of];
-        let name = &self.run.devices[device].name;
+        let known = &self.states[device].known;
         let repeats = 0..self.experiment.repeats;
-        let samples =
-            repeats.filter_map(|r| self.done.get(&key(name, trial.kind.name(), r, &trial.point)));
-        let values: Vec<f64> =
-            samples.filter_map(|s| s.metrics.get("throughput_pps")).map(|q| q.value).collect();
+        let seen = repeats.filter_map(|r| known.seen(trial.kind.name(), r, &trial.point));
+        let values: Vec<f64> = seen.filter_map(|seen| seen.throughput_pps).collect();
         statistics::median(&values).filter(|maximum| *maximum > 0.0)
     }
 
@@ -393,9 +374,9 @@ impl<'a> Runner<'a> {
         match bed.run(load, &Plan::Rest) {
             Err(error) => self.record_error(place, error).map(|()| None),
             Ok(observation) if observation.planned == 0 => {
-                sample.outcome = Outcome::Failed { reason: NOTHING_DUE.to_string() };
+                sample.outcome = failed(NOTHING_DUE.to_string());
                 sample.load = json(load);
-                self.keep(sample, None).map(|()| None)
+                self.keep(place.device, sample, None).map(|()| None)
             }
             Ok(observation) => {
                 sample.metrics = measure::metrics(&observation);
@@ -411,29 +392,23 @@ impl<'a> Runner<'a> {
                 let latency = observation.latency.as_ref().filter(|latency| !latency.0.is_empty());
                 sample.latency_tag = latency.map(|_| format!("s{}", sample.order));
                 let throughput_pps = sample.metrics.get("throughput_pps").map(|q| q.value);
-                self.keep(sample, latency).map(|()| throughput_pps)
+                self.keep(place.device, sample, latency).map(|()| throughput_pps)
             }
         }
     }
 
     /// Notes what a device cannot do, or that it is gone.
     fn record_error(&mut self, place: &Place<'_>, error: DeviceError) -> Result<(), ResultError> {
-        match &error {
-            DeviceError::NotSupported { capability } => {
-                self.states[place.device].learn(place.trial, capability);
-                let capability = capability.clone();
-                let sample = self.sample(place, Outcome::NotSupported { capability });
-                self.keep(sample, None)
-            }
-            DeviceError::BadLoad { .. } => {
-                let sample = self.sample(place, Outcome::Failed { reason: error.to_string() });
-                self.keep(sample, None)
-            }
+        let outcome = match error {
+            DeviceError::NotSupported { capability } => Outcome::NotSupported { capability },
+            DeviceError::BadLoad { .. } => failed(error.to_string()),
             _ => {
                 let Place { device, trial, repeat, point } = place;
-                self.drop_device(*device, error.to_string(), trial, *repeat, point)
+                return self.drop_device(*device, error.to_string(), trial, *repeat, point);
             }
-        }
+        };
+        let sample = self.sample(place, outcome);
+        self.keep(place.device, sample, None)
     }
 
     fn drop_device(
@@ -444,10 +419,10 @@ impl<'a> Runner<'a> {
         repeat: u32,
         point: &Point,
     ) -> Result<(), ResultError> {
-        self.states[device].gone = true;
         let place = Place { device, trial, repeat, point };
-        let sample = self.sample(&place, Outcome::Failed { reason: reason.clone() });
-        self.keep(sample, None)?;
+        let outcome = Outcome::Failed { reason: reason.clone(), dropped: true };
+        let sample = self.sample(&place, outcome);
+        self.keep(device, sample, None)?;
         let device = &self.run.devices[device].name;
         self.host.progress(Event::Dropped { device, reason: &reason });
         Ok(())
@@ -474,12 +449,17 @@ impl<'a> Runner<'a> {
         }
     }
 
-    fn keep(&mut self, sample: Sample, latency: Option<&Latency>) -> Result<(), ResultError> {
+    fn keep(
+        &mut self,
+        device: usize,
+        sample: Sample,
+        latency: Option<&Latency>,
+    ) -> Result<(), ResultError> {
         self.store.append(&sample, latency)?;
         self.order += 1;
         let (done_ratio, remaining_s) = self.outlook();
         self.host.progress(Event::Stored { sample: &sample, done_ratio, remaining_s });
-        self.done.insert(key(&sample.device, &sample.trial, sample.repeat, &sample.point), sample);
+        self.states[device].known.learn(&sample);
         Ok(())
     }
 
@@ -489,18 +469,6 @@ impl<'a> Runner<'a> {
         let done_ratio = (self.past_s / estimate_s).clamp(0.0, 1.0);
         let pace = if self.worked_s > 0.0 { self.elapsed_s() / self.worked_s } else { 1.0 };
         (done_ratio, (estimate_s - self.past_s).max(0.0) * pace)
-    }
-}
-
-impl State {
-    fn learn(&mut self, trial: &str, capability: &str) {
-        match (trial, capability) {
-            (_, "rules") => self.no_rules = true,
-            (SETUP, _) => {}
-            _ => {
-                self.unable.insert(trial.to_string());
-            }
-        }
     }
 }
 
@@ -521,6 +489,11 @@ fn outcome(refusal: &Option<String>) -> Outcome {
         None => Outcome::Measured,
         Some(reason) => Outcome::Refused { reason: reason.clone() },
     }
+}
+
+/// A trial failed, and the device goes on.
+fn failed(reason: String) -> Outcome {
+    Outcome::Failed { reason, dropped: false }
 }
 
 /// A document of the device as it stands in a sample; one that is no JSON is left out.

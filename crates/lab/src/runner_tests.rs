@@ -23,6 +23,11 @@ fn number(sample: &Sample, axis: &str) -> f64 {
     }
 }
 
+/// What tells a measurement from all others.
+fn key(sample: &Sample) -> String {
+    format!("{} {} {} {:?}", sample.device, sample.trial, sample.repeat, sample.point)
+}
+
 #[test]
 fn every_trial_is_measured_once_and_in_the_order_of_the_run() {
     let mut bench = Bench::new(vec![Nature::default()], &["groups=0,4", "rules=0,1k"], 3);
@@ -166,22 +171,122 @@ fn a_device_that_breaks_is_recorded_and_the_others_go_on() {
     };
     let outcomes: Vec<&Outcome> = of("frail").map(|sample| &sample.outcome).collect();
     assert_eq!(outcomes.len(), 4);
-    let Outcome::Failed { reason } = outcomes[3] else { panic!("{outcomes:?}") };
+    let Outcome::Failed { reason, dropped: true } = outcomes[3] else { panic!("{outcomes:?}") };
     assert!(reason.contains("it went away"), "{reason}");
     assert_eq!(of("sound").count(), bench.run.experiments[0].trials.len() * 2);
     assert_eq!(bench.host.dropped, ["frail: frail failed: it went away"]);
 }
 
 #[test]
-fn a_device_that_could_not_be_opened_is_a_failed_sample() {
-    let mut bench = Bench::new(vec![Nature::default()], &["groups=0", "rules=0"], 1);
-    bench.run.devices[0].absent = Some("DPDK not found: install libdpdk-dev".into());
-    let done = Vec::new();
-    let ended = execute(&bench.run, &mut [None], &done, &mut bench.store, &mut bench.host);
-    assert_eq!(ended.unwrap(), Ended::Complete);
+fn a_frame_size_that_is_not_supported_bars_no_other() {
+    let nature = Nature { not_supported: vec!["frame_size"], ..Nature::default() };
+    let mut bench = Bench::new(vec![nature], &["groups=0", "rules=0,1", "frame=64,1500"], 2);
+    assert_eq!(bench.execute(), Ended::Complete);
+    let of = |trial: &str, frame: f64, measured: bool| {
+        let samples = bench.samples(trial);
+        let of = samples.iter().filter(|s| number(s, "frame") == frame);
+        of.filter(|s| (s.outcome == Outcome::Measured) == measured).count()
+    };
+    for trial in ["saturate", "latency", "light"] {
+        let is_planned =
+            |t: &&Trial| t.kind.name() == trial && t.point["frame"] == Coordinate::Number(64.0);
+        let planned = bench.run.experiments[0].trials.iter().filter(is_planned).count();
+        assert_eq!((of(trial, 64.0, true), of(trial, 64.0, false)), (2 * planned, 0), "{trial}");
+        assert_eq!(of(trial, 1_500.0, true), 0, "{trial}");
+    }
+    assert_eq!(of("saturate", 1_500.0, false), 1, "it is asked once");
+    assert_eq!(of("latency", 1_500.0, false), 0, "a share of a maximum that is not to be had");
+}
+
+#[test]
+fn a_set_up_that_cannot_be_had_bars_its_own_trials_alone() {
+    let nature = Nature { frame_len_max: 1_518, ..Nature::default() };
+    let mut bench = Bench::new(vec![nature], &["groups=0", "rules=0", "frame=64,9000"], 3);
+    assert_eq!(bench.execute(), Ended::Complete);
+    let failed: Vec<&Sample> = bench
+        .store
+        .samples
+        .iter()
+        .filter(|sample| matches!(sample.outcome, Outcome::Failed { dropped: false, .. }))
+        .collect();
+    assert!(failed.iter().all(|s| s.trial == SETUP && number(s, "frame") == 9_000.0));
+    let long = |trial: &&Trial| trial.point["frame"] == Coordinate::Number(9_000.0);
+    let trials = &bench.run.experiments[0].trials;
+    let setups: BTreeSet<usize> = trials.iter().filter(long).map(|trial| trial.setup).collect();
+    assert_eq!(failed.len(), setups.len(), "each is tried once");
+    let short = trials.iter().filter(|trial| !long(trial)).count();
+    let measured = |s: &&Sample| s.trial != SETUP && s.outcome == Outcome::Measured;
+    assert_eq!(bench.store.samples.iter().filter(measured).count(), 3 * short);
+}
+
+/// Two devices, of which the second was not there when the run was resolved and measured.
+fn absent_at_first() -> Bench {
+    let natures = vec![Nature::default(), Nature { name: "late", ..Nature::default() }];
+    let mut bench = Bench::new(natures, &["frame=64"], 1);
+    bench.run.devices[1].absent = Some("DPDK not found: install libdpdk-dev".into());
+    let specs = [experiment::spec("occupancy").unwrap()];
+    let overrides = Overrides { repeats: Some(1), ..Default::default() };
+    bench.run = resolve("x", &specs, &overrides, bench.run.devices.clone()).unwrap();
+    assert_eq!(bench.execute_without(1), Ended::Complete);
+    bench.host.done_ratio = 0.0;
+    bench
+}
+
+#[test]
+fn a_device_that_is_absent_is_one_failed_sample_however_often_the_run_is_resumed() {
+    let mut bench = absent_at_first();
     let reason = "DPDK not found: install libdpdk-dev".to_string();
-    let outcomes: Vec<_> = bench.store.samples.iter().map(|s| s.outcome.clone()).collect();
-    assert_eq!(outcomes, [Outcome::Failed { reason }]);
+    let expected = [Outcome::Failed { reason, dropped: true }];
+    let outcomes = |bench: &Bench| -> Vec<Outcome> {
+        let of = bench.store.samples.iter().filter(|s| s.device == "late");
+        of.map(|s| s.outcome.clone()).collect()
+    };
+    assert_eq!(outcomes(&bench), expected);
+    let stored = bench.store.samples.len();
+    for _resumed in 0..2 {
+        let opened = bench.run.devices.clone();
+        assert!(!bench.run.rejoin(&opened));
+        assert_eq!(bench.execute_without(1), Ended::Complete);
+        bench.host.done_ratio = 0.0;
+    }
+    assert_eq!((outcomes(&bench).as_slice(), bench.store.samples.len()), (&expected[..], stored));
+}
+
+#[test]
+fn a_device_that_was_absent_and_is_there_now_is_measured_whole() {
+    let mut bench = absent_at_first();
+    let before = bench.store.samples.clone();
+    let opened: Vec<_> = bench.devices.iter().map(|device| device.described()).collect();
+    assert!(bench.run.rejoin(&opened));
+    assert_eq!(bench.execute(), Ended::Complete);
+    assert_eq!(bench.store.samples[..before.len()], before[..]);
+    let added = &bench.store.samples[before.len()..];
+    assert!(added.iter().all(|sample| sample.device == "late"), "the other one had everything");
+    let trial = |trial: &Trial| {
+        added.iter().filter(|s| s.trial == trial.kind.name() && s.point == trial.point).count()
+    };
+    assert!(bench.run.experiments[0].trials.iter().all(|t| trial(t) == 1));
+    let known = Known::of(&bench.run.experiments[0], &bench.run.devices[1], added);
+    let knees = &bench.run.experiments[0].knees;
+    assert!(!knees.is_empty() && knees.iter().all(|knee| !search::is_missing(&known, knee)));
+}
+
+#[test]
+fn a_device_that_goes_and_comes_back_says_so_once_and_is_measured_to_the_end() {
+    let mut bench = Bench::new(vec![Nature::default()], &["groups=0", "rules=0,1"], 1);
+    bench.host.samples_max = 4;
+    assert_eq!(bench.execute(), Ended::Stopped);
+    bench.host.samples_max = usize::MAX;
+    for _resumed in 0..2 {
+        bench.host.done_ratio = 0.0;
+        assert_eq!(bench.execute_without(0), Ended::Complete);
+        assert_eq!(bench.store.samples.len(), 5);
+    }
+    bench.host.done_ratio = 0.0;
+    assert_eq!(bench.execute(), Ended::Complete);
+    let measured = bench.store.samples.iter().filter(|s| s.outcome == Outcome::Measured);
+    let measured = measured.filter(|s| s.trial != SETUP).count();
+    assert_eq!(measured, bench.run.experiments[0].trials.len());
 }
 
 #[test]
@@ -208,9 +313,7 @@ fn a_run_cut_anywhere_and_resumed_measures_the_same() {
         assert_eq!(bench.execute(), Ended::Complete);
         bench.store.samples
     };
-    let keys = |samples: &[Sample]| {
-        samples.iter().map(|s| key(&s.device, &s.trial, s.repeat, &s.point)).collect::<Vec<_>>()
-    };
+    let keys = |samples: &[Sample]| samples.iter().map(key).collect::<Vec<_>>();
     for cut in [0, 1, 5, whole.len() / 2, whole.len() - 1] {
         let mut bench = Bench::new(vec![Nature::default()], &["frame=64"], 1);
         bench.run.experiments[0].order.truncate(6);
@@ -239,13 +342,8 @@ fn what_failed_is_tried_again_on_resume() {
     bench.devices[0].nature.trials_max = u32::MAX;
     bench.host.done_ratio = 0.0;
     assert_eq!(bench.execute(), Ended::Complete);
-    let measured: BTreeSet<Key> = bench
-        .store
-        .samples
-        .iter()
-        .filter(|s| s.outcome == Outcome::Measured)
-        .map(|s| key(&s.device, &s.trial, s.repeat, &s.point))
-        .collect();
+    let measured: BTreeSet<String> =
+        bench.store.samples.iter().filter(|s| s.outcome == Outcome::Measured).map(key).collect();
     assert_eq!(measured.len(), bench.run.experiments[0].trials.len());
 }
 

@@ -8,6 +8,7 @@ use niclab_device::{
     About, DeviceError, Honesty, Latency, Load, Observation, Place, Plan, Rate, RuleBlock, Setup,
     SetupReport, Slice, Testbed,
 };
+use niclab_packet::size::FrameSizes;
 use niclab_result::{ResultError, Sample};
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -43,6 +44,8 @@ pub struct Nature {
     pub noise: f64,
     /// Latency of an idle device.
     pub latency_ns: u64,
+    /// Longest frame it can be set up for, bytes with FCS.
+    pub frame_len_max: u16,
     /// Works for so many trials.
     pub trials_max: u32,
     /// Every so many-th trial is one long stall.
@@ -67,6 +70,7 @@ impl Default for Nature {
             loss_ratio: 0.0,
             noise: 0.02,
             latency_ns: 2_000,
+            frame_len_max: u16::MAX,
             trials_max: u32::MAX,
             stall_every: u32::MAX,
             stall_share: 0.0,
@@ -136,6 +140,9 @@ impl Testbed for Simulated {
         if self.lacks("rules") && !setup.rules.is_empty() {
             return Err(DeviceError::NotSupported { capability: "rules".into() });
         }
+        if setup.frame_len_max > self.nature.frame_len_max {
+            return Err(DeviceError::BadLoad { reason: "the frames are too long".into() });
+        }
         self.groups.clear();
         let mut report = SetupReport::default();
         for block in &setup.rules {
@@ -166,6 +173,9 @@ impl Testbed for Simulated {
         }
         if self.lacks("latency") && load.rate != Rate::Saturate {
             return Err(DeviceError::NotSupported { capability: "latency".into() });
+        }
+        if self.lacks("frame_size") && load.sizes != FrameSizes::Fixed(64) {
+            return Err(DeviceError::NotSupported { capability: "frame_size".into() });
         }
         self.pass(Duration::from_nanos(load.duration_ns + load.warmup_ns));
         let noise = 1.0 + self.random.random_range(-1.0..=1.0) * self.nature.noise;
@@ -350,6 +360,15 @@ impl Bench {
     pub fn execute(&mut self) -> Ended {
         let mut beds: Vec<Bed<'_>> =
             self.devices.iter_mut().map(|bed| Some(bed as &mut dyn Testbed)).collect();
+        let done = self.store.samples.clone();
+        execute(&self.run, &mut beds, &done, &mut self.store, &mut self.host).unwrap()
+    }
+
+    /// As [`Bench::execute`], with this device away.
+    pub fn execute_without(&mut self, device: usize) -> Ended {
+        let beds = self.devices.iter_mut().map(|bed| Some(bed as &mut dyn Testbed));
+        let mut beds: Vec<Bed<'_>> = beds.collect();
+        beds[device] = None;
         let done = self.store.samples.clone();
         execute(&self.run, &mut beds, &done, &mut self.store, &mut self.host).unwrap()
     }

@@ -11,7 +11,9 @@ use niclab_result::{
 
 use crate::cells::Cells;
 use crate::findings;
-use crate::run::{ExperimentRun, Run, RunDevice};
+use crate::known::Known;
+use crate::run::{ExperimentRun, Run, RunDevice, Visit};
+use crate::runner::{SETUP, search};
 use crate::words;
 
 pub(crate) use knees::FoundKnee;
@@ -109,24 +111,19 @@ fn describe(device: &RunDevice, samples: &[Sample]) -> DeviceSummary {
     DeviceSummary { device: device.name.clone(), facts: facts.collect(), not_supported }
 }
 
-/// `true` where a trial that nothing prevented is missing.
+/// `true` where a planned trial or a knee that nothing prevented is missing.
 fn is_partial(run: &Run, experiment: &ExperimentRun, samples: &[Sample]) -> bool {
-    let prevented = |device: &RunDevice| {
-        let of = samples.iter().filter(|s| s.device == device.name);
-        let mut of = of.filter(|s| s.experiment == experiment.name);
-        device.absent.is_some()
-            || of.any(|s| !matches!(s.outcome, Outcome::Measured | Outcome::Refused { .. }))
+    let lacks_something = |(at, device): (usize, &RunDevice)| {
+        let known = Known::of(experiment, device, samples);
+        let trial = |visit: &Visit, at: usize| {
+            known.is_missing(&experiment.trials[at], visit.repeat as u32)
+        };
+        let mut visits = experiment.order.iter().filter(|visit| visit.device == at);
+        visits.any(|visit| visit.trials.iter().any(|&at| trial(visit, at)))
+            || experiment.knees.iter().any(|knee| search::is_missing(&known, knee))
     };
-    let free: Vec<bool> = run.devices.iter().map(|device| !prevented(device)).collect();
-    let visits = experiment.order.iter().filter(|visit| free[visit.device]);
-    let planned: usize = visits.map(|visit| visit.trials.len()).sum();
-    let names: Vec<&str> = experiment.trials.iter().map(|trial| trial.kind.name()).collect();
-    let is_free = |sample: &&Sample| {
-        run.devices.iter().zip(&free).any(|(device, free)| *free && device.name == sample.device)
-    };
-    let of_sweep =
-        |s: &&Sample| s.experiment == experiment.name && names.contains(&s.trial.as_str());
-    samples.iter().filter(of_sweep).filter(is_free).count() < planned
+    let present = run.devices.iter().enumerate().filter(|(_, device)| device.absent.is_none());
+    present.into_iter().any(lacks_something)
 }
 
 /// What a reader must know of the data as a whole: at most one line a device and kind.
@@ -140,9 +137,12 @@ fn warnings(results: &Results<'_>) -> Vec<String> {
 }
 
 fn failure_warning(results: &Results<'_>, device: &str) -> Option<String> {
-    let failed = results.samples.iter().filter(|s| s.device == device);
-    let reasons = failed.filter_map(|sample| match &sample.outcome {
-        Outcome::Failed { reason } => Some(reason.as_str()),
+    let reasons = results.samples.iter().enumerate().filter_map(|(at, s)| match &s.outcome {
+        Outcome::Failed { reason, .. }
+            if s.device == device && !is_made_good(s, &results.samples[at..]) =>
+        {
+            Some(reason.as_str())
+        }
         _ => None,
     });
     let mut reasons: Vec<&str> = reasons.collect();
@@ -153,6 +153,22 @@ fn failure_warning(results: &Results<'_>, device: &str) -> Option<String> {
         0 => format!("{device}: {first}"),
         others => format!("{device}: {first} (and {others} other reasons: see its samples)"),
     })
+}
+
+/// `true` where one of the `later` samples shows that a resumed run made what had failed: a device
+/// that had gone works again, a trial was measured.
+fn is_made_good(failed: &Sample, later: &[Sample]) -> bool {
+    let has_gone = matches!(failed.outcome, Outcome::Failed { dropped: true, .. });
+    // A set-up shows in its trials.
+    let is_same = |s: &Sample| {
+        let is_trial = (&s.trial, s.repeat) == (&failed.trial, failed.repeat);
+        s.point == failed.point && (is_trial || failed.trial == SETUP)
+    };
+    later
+        .iter()
+        .filter(|s| (&s.device, &s.experiment) == (&failed.device, &failed.experiment))
+        .filter(|s| !matches!(s.outcome, Outcome::Failed { .. }))
+        .any(|s| has_gone || is_same(s))
 }
 
 /// How many points of the device carry a mark, and which of their figures not to trust.

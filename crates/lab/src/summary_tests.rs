@@ -163,6 +163,81 @@ fn a_run_cut_short_is_partial_and_says_so() {
     assert!(empty.partial && empty.experiments[0].figures.is_empty());
 }
 
+/// Whether a run is partial that has these samples.
+fn partial(bench: &Bench, samples: &[Sample]) -> bool {
+    is_partial(&bench.run, &bench.run.experiments[0], samples)
+}
+
+#[test]
+fn a_run_is_partial_where_one_sample_is_missing_that_nothing_prevents() {
+    let natures = vec![
+        Nature { name: "ruleless", not_supported: vec!["rules"], ..Nature::default() },
+        Nature { name: "small", not_supported: vec!["frame_size", "latency"], ..Nature::default() },
+        Nature { name: "short", frame_len_max: 1_518, ..Nature::default() },
+        Nature::default(),
+    ];
+    let mut bench = Bench::new(natures, &["rules=0,100", "frame=64,1500,9000"], 2);
+    bench.execute();
+    let whole = &bench.store.samples;
+    assert!(!partial(&bench, whole));
+    let is_trial = |s: &Sample| ["saturate", "latency", "light"].contains(&s.trial.as_str());
+    let mut prevented = 0;
+    for (at, sample) in whole.iter().enumerate().filter(|(_, s)| is_trial(s)) {
+        let mut rest = whole.clone();
+        rest.remove(at);
+        assert!(partial(&bench, &rest), "{sample:?}");
+        prevented += u32::from(sample.outcome != Outcome::Measured);
+    }
+    assert!(prevented > 0);
+}
+
+#[test]
+fn a_run_is_partial_where_a_knee_was_not_searched_to_its_end() {
+    let (bench, summary) = bench(vec![Nature::default()], 1);
+    assert!(!summary.partial);
+    let whole = &bench.store.samples;
+    let trials: Vec<&str> = whole.iter().map(|s| s.trial.as_str()).collect();
+    let first = trials.iter().position(|trial| *trial == "capacity").unwrap();
+    for end in first..whole.len() {
+        // The last sample of a search is a trial: a set-up before it decides nothing.
+        assert!(partial(&bench, &whole[..end]), "{end} of {}", whole.len());
+    }
+    let (ruleless, _) =
+        self::bench(vec![Nature { not_supported: vec!["rules"], ..Nature::default() }], 1);
+    assert!(!partial(&ruleless, &ruleless.store.samples), "it has no knees");
+}
+
+#[test]
+fn a_knee_that_a_failed_sample_prevents_is_not_missing() {
+    let (bench, _) = bench(vec![Nature::default()], 1);
+    let mut samples = bench.store.samples.clone();
+    let at = samples.iter().position(|sample| sample.trial == "knee-probe").unwrap();
+    samples.truncate(at + 1);
+    assert!(partial(&bench, &samples));
+    samples[at].outcome = Outcome::Failed { reason: "too long".into(), dropped: false };
+    assert!(!partial(&bench, &samples));
+}
+
+#[test]
+fn what_a_resumed_run_made_good_is_no_warning_any_more() {
+    let mut bench =
+        Bench::new(vec![Nature { trials_max: 5, ..Nature::default() }], &["groups=0"], 1);
+    bench.execute();
+    let has_warning = |bench: &Bench| {
+        let summary = summarize(&bench.run, &bench.store.samples, &bench.store.latencies);
+        assert!(!summary.partial, "a device that broke, or a whole run");
+        summary.warnings.iter().any(|warning| warning.contains("it went away"))
+    };
+    assert!(has_warning(&bench));
+    let broken = bench.store.samples.len();
+    bench.devices[0].nature.trials_max = u32::MAX;
+    bench.host.done_ratio = 0.0;
+    bench.execute();
+    assert!(!has_warning(&bench));
+    let begun = &bench.store.samples[..=broken];
+    assert!(partial(&bench, begun), "it works again, and was stopped");
+}
+
 #[test]
 fn warnings_count_the_marked_points() {
     let natures = vec![

@@ -108,13 +108,16 @@ fn unopened(name: &str) -> RunDevice {
 
 fn resumed(path: &Path) -> Result<Prepared, Failure> {
     let (directory, stored) = Directory::resume(path)?;
-    let run = Run::from_toml(&stored.run_toml()?)?;
+    let mut run = Run::from_toml(&stored.run_toml()?)?;
     let traces = run.experiments.iter().flat_map(|experiment| &experiment.loads);
     if let Some(path) = traces.filter_map(|load| load.trace.as_deref()).next() {
         trace(path)?;
     }
     let names: Vec<String> = run.devices.iter().map(|device| device.name.clone()).collect();
-    let (_, beds): (Vec<RunDevice>, Vec<_>) = devices::open(&names)?.into_iter().unzip();
+    let (opened, beds): (Vec<RunDevice>, Vec<_>) = devices::open(&names)?.into_iter().unzip();
+    if run.rejoin(&opened) {
+        directory.write_run(&run.to_toml()?)?;
+    }
     Ok((run, beds, directory, stored.samples))
 }
 

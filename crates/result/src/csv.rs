@@ -66,7 +66,7 @@ fn cells(sample: &Sample, columns: &Columns) -> Vec<String> {
         Outcome::Measured => ("measured", ""),
         Outcome::NotSupported { capability } => ("not_supported", capability.as_str()),
         Outcome::Refused { reason } => ("refused", reason.as_str()),
-        Outcome::Failed { reason } => ("failed", reason.as_str()),
+        Outcome::Failed { reason, .. } => ("failed", reason.as_str()),
     };
     let marks: Vec<String> = sample.marks.iter().map(|mark| mark.to_string()).collect();
     let mut cells = vec![

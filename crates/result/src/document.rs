@@ -65,6 +65,9 @@ pub enum Outcome {
     Failed {
         /// Why, with the remedy.
         reason: String,
+        /// The device is absent or broke: nothing more was asked of it from here on.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        dropped: bool,
     },
 }
 

@@ -6,7 +6,8 @@ use niclab_result::{Coordinate, Outcome, Point, ResultError};
 use super::{Bed, Ended, Place, Runner};
 use crate::estimate;
 use crate::knee::{self, Found};
-use crate::run::Knee;
+use crate::known::Known;
+use crate::run::{ExperimentRun, Knee};
 use crate::spec::KneeKind;
 use crate::statistics;
 
@@ -28,7 +29,8 @@ impl Runner<'_> {
     ) -> Result<Option<Ended>, ResultError> {
         let experiment = self.experiment;
         let knee = &experiment.knees[at];
-        if self.states[device].gone || self.states[device].no_rules {
+        let known = &self.states[device].known;
+        if known.gone || known.no_rules {
             return Ok(None);
         }
         let mut failure = None;
@@ -69,13 +71,11 @@ impl Runner<'_> {
             // Asked anew even where the device is in that state already: the answer is the sample.
             self.states[device].setup = None;
             let setup = knee.place.with_rules(rules).setup(knee.seed, 64);
-            if !self.set_up(beds, &setup, &place)? {
+            if !self.set_up(beds, &setup, &place, &place)? {
                 return Ok(None);
             }
         }
-        let name = &self.run.devices[device].name;
-        let sample = self.done.get(&super::key(name, CAPACITY, 0, &point));
-        Ok(sample.and_then(|sample| is_taken(&sample.outcome)))
+        Ok(answer(&self.states[device].known, knee, rules))
     }
 
     /// `true` where throughput at `rules` is at least the share of the plateau; the median of pairs
@@ -88,12 +88,10 @@ impl Runner<'_> {
         rules: u32,
     ) -> Result<Option<bool>, ResultError> {
         let low = knee::rules_min(&knee.spec);
-        if rules == low {
-            return Ok(Some(true));
-        }
-        let mut ratios = Vec::new();
-        for pair in 0..knee.spec.pairs.max(1) {
-            let point = self.knee_point(knee, rules);
+        // What stands on the plateau need not be asked.
+        let pairs = if rules == low { 0 } else { knee.spec.pairs.max(1) };
+        let point = knee_point(self.experiment, knee, rules);
+        for pair in 0..pairs {
             // The plateau stands before the probe in even pairs and behind it in odd ones, so that
             // drift favours neither.
             let mut two = [(PLATEAU, low), (PROBE, rules)];
@@ -106,13 +104,8 @@ impl Runner<'_> {
                     return Ok(None);
                 }
             }
-            let pps = |trial| self.throughput_pps(device, trial, pair, &point);
-            let (Some(probe), Some(plateau)) = (pps(PROBE), pps(PLATEAU)) else {
-                return Ok(None);
-            };
-            ratios.push((probe, plateau));
         }
-        Ok(is_in_front(knee, ratios))
+        Ok(answer(&self.states[device].known, knee, rules))
     }
 
     /// Measures one half of a pair where it is not there yet; `false` where that cannot be.
@@ -132,29 +125,72 @@ impl Runner<'_> {
         let at = knee.place.with_rules(rules);
         let setup_point = super::setup_point(&at.point());
         let set_up = Place { trial: super::SETUP, point: &setup_point, ..*place };
-        if !self.set_up(beds, &at.setup(knee.seed, 64), &set_up)? || self.end().is_some() {
+        if !self.set_up(beds, &at.setup(knee.seed, 64), &set_up, place)? || self.end().is_some() {
             return Ok(false);
         }
         let mut load = self.experiment.loads[knee.load].clone();
         load.rate = Rate::Saturate;
         Ok(self.offer(beds, &load, place)?.is_some())
     }
+}
 
-    fn throughput_pps(&self, device: usize, trial: &str, pair: u32, point: &Point) -> Option<f64> {
-        let name = &self.run.devices[device].name;
-        let sample = self.done.get(&super::key(name, trial, pair, point))?;
-        sample.metrics.get("throughput_pps").map(|quantity| quantity.value)
+/// What the samples answer: `true` where so many rules are in front of the knee; `None` where they
+/// do not say.
+pub(crate) fn answer(known: &Known<'_>, knee: &Knee, rules: u32) -> Option<bool> {
+    match knee.spec.kind {
+        KneeKind::Capacity => {
+            is_taken(&known.seen(CAPACITY, 0, &capacity_point(knee, rules))?.outcome)
+        }
+        KneeKind::Throughput if rules == knee::rules_min(&knee.spec) => Some(true),
+        KneeKind::Throughput => {
+            let point = knee_point(known.experiment, knee, rules);
+            let pps = |trial, pair| known.seen(trial, pair, &point)?.throughput_pps;
+            let pairs =
+                (0..knee.spec.pairs.max(1)).map(|n| Some((pps(PROBE, n)?, pps(PLATEAU, n)?)));
+            is_in_front(knee, pairs.collect::<Option<_>>()?)
+        }
     }
+}
 
-    fn knee_point(&self, knee: &Knee, rules: u32) -> Point {
-        let mut point = knee.place.with_rules(rules).point();
-        let frame = match &self.experiment.loads[knee.load].trace {
-            Some(_) => Coordinate::Word("trace".into()),
-            None => Coordinate::Number(64.0),
-        };
-        point.insert("frame".into(), frame);
-        point
-    }
+/// `true` where the device could have the knee and its search has not come to an end.
+pub(crate) fn is_missing(known: &Known<'_>, knee: &Knee) -> bool {
+    let mut is_open = false;
+    let found = bracket(knee, |rules| {
+        let answer = answer(known, knee, rules);
+        is_open = answer.is_none() && is_open_at(known, knee, rules);
+        answer
+    });
+    !known.gone && !known.no_rules && found == Found::Stopped && is_open
+}
+
+/// `true` where a sample that the answer at so many rules hangs on is missing, and none says why it
+/// cannot be had.
+fn is_open_at(known: &Known<'_>, knee: &Knee, rules: u32) -> bool {
+    let outcomes: Vec<Option<&Outcome>> = match knee.spec.kind {
+        KneeKind::Capacity => {
+            let seen = known.seen(CAPACITY, 0, &capacity_point(knee, rules));
+            vec![seen.map(|seen| &seen.outcome)]
+        }
+        KneeKind::Throughput => {
+            let point = knee_point(known.experiment, knee, rules);
+            let pairs = (0..knee.spec.pairs.max(1)).flat_map(|n| [(PROBE, n), (PLATEAU, n)]);
+            let seen = pairs.map(|(trial, n)| known.seen(trial, n, &point));
+            seen.map(|seen| seen.map(|seen| &seen.outcome)).collect()
+        }
+    };
+    let is_refused = |outcome: &&Outcome| is_taken(outcome).is_none();
+    outcomes.contains(&None) && !outcomes.iter().flatten().any(is_refused)
+}
+
+/// Coordinates of the probes at so many rules.
+fn knee_point(experiment: &ExperimentRun, knee: &Knee, rules: u32) -> Point {
+    let mut point = knee.place.with_rules(rules).point();
+    let frame = match &experiment.loads[knee.load].trace {
+        Some(_) => Coordinate::Word("trace".into()),
+        None => Coordinate::Number(64.0),
+    };
+    point.insert("frame".into(), frame);
+    point
 }
 
 /// The bisection of a knee with the questions answered by `is_in_front`.

@@ -2,10 +2,11 @@
 
 use niclab_result::{Knee as Drawn, Sample};
 
-use crate::cells::{Cell, Cells};
+use crate::cells::Cells;
 use crate::knee::{self, Found};
+use crate::known::Known;
 use crate::run::{ExperimentRun, Knee, Run};
-use crate::runner::search::{CAPACITY, PLATEAU, PROBE, bracket, is_in_front, is_taken};
+use crate::runner::search::{PLATEAU, PROBE, answer, bracket};
 use crate::spec::KneeKind;
 
 /// A knee of a device.
@@ -38,15 +39,9 @@ pub(super) fn found(
 ) -> Vec<FoundKnee> {
     let mut all = Vec::new();
     for device in &run.devices {
+        let known = Known::of(experiment, device, samples);
         for knee in &experiment.knees {
-            let of: Vec<&Sample> = samples
-                .iter()
-                .filter(|s| s.experiment == experiment.name && s.device == device.name)
-                .collect();
-            let found = bracket(knee, |rules| match knee.spec.kind {
-                KneeKind::Capacity => takes(&of, knee, rules),
-                KneeKind::Throughput => is_fast(cells, &device.name, knee, rules),
-            });
+            let found = bracket(knee, |rules| answer(&known, knee, rules));
             if found != Found::Stopped {
                 let is_generator_limited = is_limited(cells, &device.name, knee);
                 let (device, knee) = (device.name.clone(), knee.clone());
@@ -55,26 +50,6 @@ pub(super) fn found(
         }
     }
     all
-}
-
-fn takes(samples: &[&Sample], knee: &Knee, rules: u32) -> Option<bool> {
-    let point = crate::runner::search::capacity_point(knee, rules);
-    let sample = samples.iter().find(|s| s.trial == CAPACITY && s.point == point)?;
-    is_taken(&sample.outcome)
-}
-
-fn is_fast(cells: &Cells<'_>, device: &str, knee: &Knee, rules: u32) -> Option<bool> {
-    if rules == knee::rules_min(&knee.spec) {
-        return Some(true);
-    }
-    let at = |trial| cells.of(device, trial).find(|cell| is_of(cell, knee, rules));
-    let (probe, plateau) = (at(PROBE)?, at(PLATEAU)?);
-    let pairs = probe.values("throughput_pps").into_iter().zip(plateau.values("throughput_pps"));
-    is_in_front(knee, pairs.collect())
-}
-
-fn is_of(cell: &Cell<'_>, knee: &Knee, rules: u32) -> bool {
-    cell.is_at(&[("groups", f64::from(knee.spec.groups)), ("rules", f64::from(rules))])
 }
 
 fn is_limited(cells: &Cells<'_>, device: &str, knee: &Knee) -> bool {

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 
-use crate::command::{Running, call, cores, niclab, run, samples, scratch, start};
+use crate::command::{Running, call, cores, niclab, quick, run, samples, scratch, start};
 
 /// Samples that a run has written before it is interrupted.
 const BEFORE: usize = 4;
@@ -150,6 +150,22 @@ fn a_killed_run_goes_on_where_it_was() {
     resume_completes(&path);
     assert!(!path.join(".summary.json.part").exists());
     assert!(!fs::read_to_string(&log).unwrap().contains("\"time_un{"), "the torn line is there");
+}
+
+#[test]
+fn a_device_that_stays_away_is_one_failed_sample_however_often_the_run_is_resumed() {
+    let _cores = cores();
+    let scratch = scratch();
+    let path = scratch.path().join("run");
+    let away = "linux:none0,none1";
+    run(quick(&path, &["--set", "groups=0", "--device", away])).with(0, &["left out", away]);
+    for _resumed in 0..2 {
+        call(&["run", "--resume", path.to_str().unwrap()]).with(0, &["samples are there"]);
+    }
+    let samples = samples(&path);
+    let of: Vec<_> = samples.iter().filter(|sample| sample["device"] == away).collect();
+    assert_eq!(of.len(), 1, "{of:?}");
+    assert_eq!((&of[0]["outcome"], &of[0]["dropped"]), (&"failed".into(), &true.into()));
 }
 
 #[test]

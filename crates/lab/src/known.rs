@@ -1,0 +1,136 @@
+//! What the samples of a device say: which measurements it has, and which it cannot make.
+//!
+//! The runner asks before each trial, the summary when it looks for what is missing: both go by the
+//! same answers.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use niclab_result::{Outcome, Point, Sample};
+
+use crate::run::{ExperimentRun, PlannedRate, RunDevice, Trial, lacks_rules};
+use crate::runner::SETUP;
+
+/// What is kept of a sample.
+#[derive(Clone, Debug)]
+pub(crate) struct Seen {
+    /// What became of it.
+    pub outcome: Outcome,
+    /// Where it was measured.
+    pub throughput_pps: Option<f64>,
+}
+
+/// Tells one measurement of a device from its others: trial, repeat, and the words of the point,
+/// which are unique, for its map is ordered.
+type Key = (String, u32, String);
+
+fn key(trial: &str, repeat: u32, point: &Point) -> Key {
+    let place = point.iter().map(|(axis, at)| format!("{axis}={at} ")).collect();
+    (trial.to_string(), repeat, place)
+}
+
+/// One device in one experiment.
+pub(crate) struct Known<'a> {
+    /// The experiment.
+    pub experiment: &'a ExperimentRun,
+    /// It was absent or broke, and has done nothing since.
+    pub gone: bool,
+    /// It has no rules.
+    pub no_rules: bool,
+    /// Its latest sample of each measurement, but those with which it went away.
+    seen: BTreeMap<Key, Seen>,
+    /// Set-ups it could not be brought into.
+    setups: BTreeSet<usize>,
+    /// Trials it cannot make, such as `latency`: at one frame size or, without one, at all.
+    trials: BTreeSet<(String, Option<String>)>,
+}
+
+impl<'a> Known<'a> {
+    /// What those of `samples` say that are of this device and experiment, the earliest first.
+    pub fn of<'s>(
+        experiment: &'a ExperimentRun,
+        device: &RunDevice,
+        samples: impl IntoIterator<Item = &'s Sample>,
+    ) -> Known<'a> {
+        let mut known = Known {
+            experiment,
+            gone: false,
+            no_rules: lacks_rules(device),
+            seen: BTreeMap::new(),
+            setups: BTreeSet::new(),
+            trials: BTreeSet::new(),
+        };
+        let is_of = |s: &&Sample| s.device == device.name && s.experiment == experiment.name;
+        samples.into_iter().filter(is_of).for_each(|sample| known.learn(sample));
+        known
+    }
+
+    /// Takes in one more sample of the device.
+    pub fn learn(&mut self, sample: &Sample) {
+        self.gone = matches!(sample.outcome, Outcome::Failed { dropped: true, .. });
+        if self.gone {
+            return;
+        }
+        match &sample.outcome {
+            Outcome::NotSupported { capability } => self.learn_lack(sample, capability),
+            Outcome::Failed { .. } if sample.trial == SETUP => self.bar_setup(&sample.point),
+            Outcome::Failed { .. } => {}
+            Outcome::Measured | Outcome::Refused { .. } if self.setups.is_empty() => {}
+            Outcome::Measured | Outcome::Refused { .. } => {
+                let setup = self.setup_at(&sample.point);
+                setup.map(|setup| self.setups.remove(&setup));
+            }
+        }
+        let throughput_pps = sample.metrics.get("throughput_pps").map(|quantity| quantity.value);
+        let seen = Seen { outcome: sample.outcome.clone(), throughput_pps };
+        self.seen.insert(key(&sample.trial, sample.repeat, &sample.point), seen);
+    }
+
+    /// A capability bars no more than what it was asked for.
+    fn learn_lack(&mut self, sample: &Sample, capability: &str) {
+        let frame = || sample.point.get("frame").map(ToString::to_string);
+        match (sample.trial.as_str(), capability) {
+            (_, "rules") => self.no_rules = true,
+            (SETUP, _) => self.bar_setup(&sample.point),
+            (trial, "frame_size") => drop(self.trials.insert((trial.into(), frame()))),
+            (trial, _) => drop(self.trials.insert((trial.into(), None))),
+        }
+    }
+
+    fn bar_setup(&mut self, point: &Point) {
+        self.setups.extend(self.setup_at(point));
+    }
+
+    /// The set-up of the trials at this point.
+    fn setup_at(&self, point: &Point) -> Option<usize> {
+        self.experiment.trials.iter().find(|trial| trial.point == *point).map(|trial| trial.setup)
+    }
+
+    /// The latest sample of a measurement.
+    pub fn seen(&self, trial: &str, repeat: u32, point: &Point) -> Option<&Seen> {
+        self.seen.get(&key(trial, repeat, point))
+    }
+
+    /// `false` where something is known that prevents the trial, or the one its rate hangs on.
+    pub fn is_able(&self, trial: &Trial) -> bool {
+        let base = match trial.rate {
+            PlannedRate::Saturate => None,
+            PlannedRate::ShareOf { of, .. } => self.experiment.trials.get(of),
+        };
+        !self.gone && !self.is_barred(trial) && !base.is_some_and(|base| self.is_barred(base))
+    }
+
+    fn is_barred(&self, trial: &Trial) -> bool {
+        let frame = trial.point.get("frame").map(ToString::to_string);
+        let lacks = |frame| self.trials.contains(&(trial.kind.name().to_string(), frame));
+        let has_rules = !self.experiment.setups[trial.setup].rules.is_empty();
+        self.no_rules && has_rules
+            || self.setups.contains(&trial.setup)
+            || lacks(None)
+            || lacks(frame)
+    }
+
+    /// `true` where a planned trial has no sample, and nothing prevents it.
+    pub fn is_missing(&self, trial: &Trial, repeat: u32) -> bool {
+        self.seen(trial.kind.name(), repeat, &trial.point).is_none() && self.is_able(trial)
+    }
+}
