@@ -91,7 +91,7 @@ impl Worker {
         self.participant.quiescent();
         self.refresh();
         for (key, desc) in self.keys.iter_mut().zip(burst) {
-            *key = Key::parse(region.frame(desc));
+            key.read(region.frame(desc));
         }
     }
 

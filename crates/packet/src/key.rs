@@ -139,20 +139,28 @@ impl Key {
     /// Reads the outer headers of a frame (no FCS).
     #[inline]
     pub fn parse(frame: &[u8]) -> Key {
+        let mut key = Key::default();
+        key.read(frame);
+        key
+    }
+
+    /// [`Key::parse`] in place. A key that is built elsewhere and copied is read back before its
+    /// words have reached the cache, and the processor waits: 6 of 15 ns a packet in the pipeline.
+    #[inline]
+    pub fn read(&mut self, frame: &[u8]) {
         // IPv4 without tags, options or fragments: one test per property, no walk.
         match frame.first_chunk::<38>() {
             Some(head) if head[12..14] == ETHER_IPV4 && head[14] == 0x45 => {
                 let whole = head[20] & 0x3f == 0 && head[21] == 0;
                 if !whole || !has_ports(head[23]) {
-                    return walk(frame);
+                    return walk(frame, self);
                 }
-                let mut key = plain(head);
+                self.0 = plain(head);
                 if head[23] == TCP {
-                    key.0[7] |= u64::from(frame.get(47).copied().unwrap_or_default()) << 16;
+                    self.0[7] |= u64::from(frame.get(47).copied().unwrap_or_default()) << 16;
                 }
-                key
             }
-            _ => walk(frame),
+            _ => walk(frame, self),
         }
     }
 }
@@ -163,9 +171,9 @@ fn has_ports(protocol: u8) -> bool {
     matches!(protocol, UDP | TCP | SCTP)
 }
 
-/// The key of the first 38 bytes of an untagged IPv4 frame without options.
+/// The words of the first 38 bytes of an untagged IPv4 frame without options.
 #[inline]
-fn plain(head: &[u8; 38]) -> Key {
+fn plain(head: &[u8; 38]) -> [u64; KEY_WORDS] {
     let two = |at: usize| u64::from(u16::from_le_bytes([head[at], head[at + 1]]));
     let four = |at: usize| {
         u64::from(u32::from_le_bytes([head[at], head[at + 1], head[at + 2], head[at + 3]]))
@@ -174,15 +182,20 @@ fn plain(head: &[u8; 38]) -> Key {
     let ports = four(34) | protocol << 32 | (Depth::Transport as u64) << 40;
     let addresses = four(26) | four(30) << 32;
     let [dst, src] = [four(0) | two(4) << 32, four(6) | two(10) << 32];
-    Key([dst, src, addresses, ports | two(12) << 48, 0, 0, 0, tos | ttl << 8])
+    [dst, src, addresses, ports | two(12) << 48, 0, 0, 0, tos | ttl << 8]
 }
 
 /// Any frame, header by header.
 #[inline(never)]
-fn walk(frame: &[u8]) -> Key {
+fn walk(frame: &[u8], key: &mut Key) {
     let mut line = [0; KEY_WORDS * 8];
+    walk_ethernet(&mut line, frame);
+    *key = Key::from_bytes(&line);
+}
+
+fn walk_ethernet(line: &mut Line, frame: &[u8]) {
     let Some((ethernet, mut rest)) = frame.split_first_chunk::<14>() else {
-        return Key::default();
+        return;
     };
     line[field::ETH_DST].copy_from_slice(&ethernet[0..6]);
     line[field::ETH_SRC].copy_from_slice(&ethernet[6..12]);
@@ -202,11 +215,10 @@ fn walk(frame: &[u8]) -> Key {
     }
     line[field::ETHER_TYPE].copy_from_slice(&ether_type);
     match ether_type {
-        ETHER_IPV4 => walk_ipv4(&mut line, rest),
-        ETHER_IPV6 => walk_ipv6(&mut line, rest),
+        ETHER_IPV4 => walk_ipv4(line, rest),
+        ETHER_IPV6 => walk_ipv6(line, rest),
         _ => {}
     }
-    Key::from_bytes(&line)
 }
 
 fn walk_ipv4(line: &mut Line, packet: &[u8]) {
