@@ -71,6 +71,9 @@ pub struct ExperimentRun {
     /// When it is cut short, seconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub budget_s: Option<u64>,
+    /// What was taken back of the grid to fit its budget, and whether that did, in words.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub taken_back: Vec<String>,
     /// Each entry: repeat, device, then trials of one set-up; indices into the lists.
     pub order: Vec<Visit>,
     /// What is measured, where.
@@ -254,6 +257,7 @@ impl<'a> Resolver<'a> {
             repeats: grid.repeats.max(1),
             estimate_s: 0.0,
             budget_s: grid.budget_s.filter(|_| overrides.repeats.is_none()),
+            taken_back: Vec::new(),
             order: Vec::new(),
             trials: Vec::new(),
             knees: Vec::new(),
@@ -374,23 +378,30 @@ impl<'a> Resolver<'a> {
         }
     }
 
-    /// Puts the trials in order; takes repeats back, then time, until the estimate fits the budget.
+    /// Puts the trials in order; where they do not fit the budget, takes repeats back down to the
+    /// floor of the grid, then time, and says so. What does not fit even then is not cut short at
+    /// the budget, but where the estimate ends.
     fn finish(mut self, devices: &[RunDevice]) -> ExperimentRun {
+        let planned = self.run.clone();
         loop {
             self.run.order = order(&self.run, devices, self.seed);
             self.run.estimate_s = estimate::seconds(&self.run, devices);
             let fits = self.run.budget_s.is_none_or(|b| self.run.estimate_s <= b as f64);
-            if fits || !take_back(&mut self.run) {
-                return self.run;
+            if fits || !take_back(&mut self.run, self.grid.repeats_min) {
+                break;
             }
         }
+        self.run.taken_back = taken_back(&planned, &self.run);
+        let estimate_s = self.run.estimate_s.ceil() as u64;
+        self.run.budget_s = self.run.budget_s.map(|budget_s| budget_s.max(estimate_s));
+        self.run
     }
 }
 
 /// Makes a run shorter: one repeat less, then half the duration; `false` at the end.
-fn take_back(run: &mut ExperimentRun) -> bool {
+fn take_back(run: &mut ExperimentRun, repeats_min: u32) -> bool {
     const DURATION_NS_MIN: u64 = 10_000_000;
-    if run.repeats > 1 {
+    if run.repeats > repeats_min.max(1) {
         run.repeats -= 1;
         return true;
     }
@@ -401,6 +412,32 @@ fn take_back(run: &mut ExperimentRun) -> bool {
         taken = true;
     }
     taken
+}
+
+/// What `run` has less than was `planned`, in words.
+fn taken_back(planned: &ExperimentRun, run: &ExperimentRun) -> Vec<String> {
+    let Some(budget_s) = run.budget_s else {
+        return Vec::new();
+    };
+    let mut words = Vec::new();
+    if run.repeats < planned.repeats {
+        words.push(format!(
+            "{} of {} repeats, to fit the budget of {budget_s} s",
+            run.repeats, planned.repeats
+        ));
+    }
+    // All loads of a grid are equally long.
+    let duration_ms =
+        |run: &ExperimentRun| run.loads.first().map(|load| load.duration_ns as f64 / 1e6);
+    let durations = duration_ms(planned).zip(duration_ms(run)).filter(|(before, now)| now < before);
+    if let Some((before, now)) = durations {
+        words.push(format!("{now} of {before} ms a trial, to fit the budget of {budget_s} s"));
+    }
+    if run.estimate_s > budget_s as f64 {
+        let estimate_s = run.estimate_s.ceil();
+        words.push(format!("will take {estimate_s} s, longer than its budget of {budget_s} s"));
+    }
+    words
 }
 
 fn index_of<T: PartialEq>(list: &mut Vec<T>, item: T) -> usize {

@@ -143,11 +143,42 @@ fn the_published_places_are_all_in_the_published_grid() {
 fn too_long_a_plan_is_cut_to_its_budget() {
     let mut spec = experiment::spec("occupancy").unwrap();
     spec.reduced.budget_s = Some(40);
+    spec.reduced.repeats_min = 1;
     let run = resolve("x", &[spec.clone()], &Overrides::default(), three()).unwrap();
-    assert!(run.estimate_s() <= 40.0 && run.experiments[0].repeats < 6);
+    let repeats = run.experiments[0].repeats;
+    assert!(run.estimate_s() <= 40.0 && repeats < 6);
+    let said = [format!("{repeats} of 6 repeats, to fit the budget of 40 s")];
+    assert_eq!(run.experiments[0].taken_back, said);
+    assert_eq!(Run::from_toml(&run.to_toml().unwrap()).unwrap(), run);
     let asked = Overrides { repeats: Some(20), ..Default::default() };
     let run = resolve("x", &[spec], &asked, three()).unwrap();
     assert_eq!((run.experiments[0].repeats, run.experiments[0].budget_s), (20, None));
+    assert!(run.experiments[0].taken_back.is_empty());
+}
+
+#[test]
+fn repeats_are_kept_to_their_floor_and_what_does_not_fit_then_says_so() {
+    let full = Overrides { grid: GridName::Full, ..Default::default() };
+    let mut spec = experiment::spec("occupancy").unwrap();
+    let mut with = |budget_s| {
+        spec.full.budget_s = Some(budget_s);
+        resolve("x", &[spec.clone()], &full, three()).unwrap().experiments.remove(0)
+    };
+    // Five of six repeats would do for five sixths.
+    let budget_s = with(1_000_000).estimate_s as u64 * 3 / 5;
+    let halved = with(budget_s);
+    assert_eq!(halved.repeats, 5, "the floor of --full");
+    let repeats = |budget_s| format!("5 of 6 repeats, to fit the budget of {budget_s} s");
+    let duration_ms = halved.loads[0].duration_ns as f64 / 1e6;
+    let expected = format!("{duration_ms} of 200 ms a trial, to fit the budget of {budget_s} s");
+    assert!((10.0..200.0).contains(&duration_ms), "{duration_ms}");
+    assert_eq!(halved.taken_back, [repeats(budget_s), expected]);
+    assert!(halved.estimate_s <= budget_s as f64 && halved.budget_s == Some(budget_s));
+    let long = with(60);
+    let estimate_s = long.estimate_s.ceil() as u64;
+    assert_eq!((long.repeats, long.budget_s), (5, Some(estimate_s)), "it goes on to its end");
+    let expected = format!("will take {estimate_s} s, longer than its budget of 60 s");
+    assert_eq!((&long.taken_back[0], &long.taken_back[2]), (&repeats(60), &expected));
 }
 
 #[test]

@@ -46,11 +46,15 @@ pub enum Kind {
 pub struct Grid {
     /// How often each trial is repeated.
     pub repeats: u32,
+    /// Fewest repeats that are left where more do not fit the budget, at least 1.
+    #[serde(default = "repeats_min_default")]
+    pub repeats_min: u32,
     /// Measured part of a trial.
     pub duration_ms: u64,
     /// Part before it, never counted.
     pub warmup_ms: u64,
-    /// Longest time it may take in all; without it there is no limit.
+    /// Longest time it should take in all, seconds: repeats are taken back down to `repeats_min`,
+    /// then durations halved, until it fits. Without it there is no limit.
     pub budget_s: Option<u64>,
     /// Where to measure: each sweep is a full product of its axes.
     pub sweep: Vec<Sweep>,
@@ -81,6 +85,10 @@ pub struct Sweep {
     pub frame: Values,
     /// Which trials are made at each point.
     pub trials: Vec<TrialKind>,
+}
+
+fn repeats_min_default() -> u32 {
+    1
 }
 
 fn zero() -> Values {

@@ -126,9 +126,13 @@ fn is_partial(run: &Run, experiment: &ExperimentRun, samples: &[Sample]) -> bool
     present.into_iter().any(lacks_something)
 }
 
-/// What a reader must know of the data as a whole: at most one line a device and kind.
+/// What a reader must know of the data as a whole: what was taken back of the plan, then at most
+/// one line a device and kind.
 fn warnings(results: &Results<'_>) -> Vec<String> {
-    let mut warnings = Vec::new();
+    let experiment = &results.experiment;
+    let taken_back = experiment.taken_back.iter();
+    let mut warnings: Vec<String> =
+        taken_back.map(|words| format!("{}: {words}.", experiment.name)).collect();
     for device in &results.run.devices {
         warnings.extend(failure_warning(results, &device.name));
         warnings.extend(mark_warnings(results, &device.name));

@@ -239,6 +239,16 @@ fn what_a_resumed_run_made_good_is_no_warning_any_more() {
 }
 
 #[test]
+fn what_was_taken_back_to_fit_the_budget_is_a_warning() {
+    let mut bench = Bench::new(vec![Nature::default()], &["groups=0"], 1);
+    bench.run.experiments[0].taken_back = vec!["3 of 6 repeats, to fit the budget of 200 s".into()];
+    bench.execute();
+    let summary = summarize(&bench.run, &bench.store.samples, &bench.store.latencies);
+    let expected = "occupancy: 3 of 6 repeats, to fit the budget of 200 s.";
+    assert_eq!(summary.warnings[0], expected);
+}
+
+#[test]
 fn warnings_count_the_marked_points() {
     let natures = vec![
         Nature { name: "slow", generator_pps: 5e6, ..Nature::default() },

@@ -44,6 +44,10 @@ impl Screen {
             _ => format!("about {estimate} in all, {done} samples are there"),
         };
         say(&format!("{} on {}: {estimate}", names.join(", "), devices.join(", ")));
+        for experiment in &run.experiments {
+            let taken_back = experiment.taken_back.iter();
+            taken_back.for_each(|words| say(&format!("{}: {words}", experiment.name)));
+        }
         say(&format!("results: {}", directory.display()));
         let terminal = stderr().is_terminal();
         let bar = if terminal { ProgressBar::new(STEPS) } else { ProgressBar::hidden() };
