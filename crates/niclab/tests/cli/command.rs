@@ -154,6 +154,27 @@ pub fn scratch() -> TempDir {
     tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap()
 }
 
+/// A capture of `frames` frames of `len` bytes without FCS, at least 42: IPv4 and UDP.
+pub fn capture(frames: u8, len: u16, link_type: u32) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    for word in [0xa1b2_c3d4, 0x0004_0002, 0, 0, 65_535, link_type] {
+        bytes.extend_from_slice(&u32::to_le_bytes(word));
+    }
+    for frame in 0..frames {
+        for word in [1, u32::from(frame), len.into(), len.into()] {
+            bytes.extend_from_slice(&u32::to_le_bytes(word));
+        }
+        let [ip_len, udp_len] = [len - 14, len - 34].map(u16::to_be_bytes);
+        bytes.extend_from_slice(&[2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2, 8, 0, 0x45, 0]);
+        bytes.extend_from_slice(&ip_len);
+        bytes.extend_from_slice(&[0, 0, 0, 0, 64, 17, 0, 0, 10, 0, 0, frame, 10, 1, 0, 1]);
+        bytes.extend_from_slice(&[4, 0, 8, 0]);
+        bytes.extend_from_slice(&udp_len);
+        bytes.resize(bytes.len() + 2 + usize::from(len) - 42, 0);
+    }
+    bytes
+}
+
 /// A finished quick run that all tests share and none changes, and how it ended.
 pub fn shared() -> &'static (PathBuf, Ended) {
     static SHARED: OnceLock<(PathBuf, Ended)> = OnceLock::new();

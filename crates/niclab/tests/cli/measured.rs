@@ -5,7 +5,7 @@ use std::fs;
 use niclab_result::{Environment, Sample, Summary};
 use serde_json::Value;
 
-use crate::command::{call, cores, niclab, quick, run, samples, scratch, shared};
+use crate::command::{call, capture, cores, niclab, quick, run, samples, scratch, shared};
 
 #[test]
 fn a_run_writes_every_document_and_says_where_the_report_is() {
@@ -75,6 +75,38 @@ fn every_sample_is_whole_and_its_counters_balance() {
     assert!(loads >= 20, "only {loads} loads were offered");
     let seen = |trial: &str| typed.iter().any(|sample| sample.trial == trial);
     assert!(["setup", "saturate", "latency", "light"].map(seen) == [true; 4]);
+}
+
+#[test]
+fn full_size_frames_of_a_trace_are_measured_and_come_back_as_long_as_they_were() {
+    let _cores = cores();
+    let scratch = scratch();
+    let (path, trace) = (scratch.path().join("run"), scratch.path().join("full.pcap"));
+    fs::write(&trace, capture(32, 1_514, 1)).unwrap();
+    // Longer and more often than a quick run: on a busy machine a trial may show nothing.
+    let mut command = niclab(&["run", "--device", "soft", "--repeats", "3"]);
+    for set in ["groups=0", "rules=0", "duration_ms=50"] {
+        command.args(["--set", set]);
+    }
+    command.arg("--trace").arg(&trace).arg("-o").arg(&path);
+    run(command).with(0, &[]);
+    let samples = samples(&path);
+    let is_saturated = |s: &&Value| s["trial"] == "saturate" && s["outcome"] == "measured";
+    let measured: Vec<&Value> = samples.iter().filter(is_saturated).collect();
+    assert!(!measured.is_empty(), "{samples:?}");
+    for sample in &measured {
+        let metric = |name: &str| sample["metrics"][name]["value"].as_f64();
+        let of = |name: &str| metric(name).unwrap();
+        // Checksums of a capture need not be right: stamps and lengths show what was damaged.
+        assert_eq!((metric("checked_damaged_frames"), of("checked_frames")), (None, 0.0));
+        assert_eq!((of("foreign_frames"), of("duplicated_frames")), (0.0, 0.0), "{sample}");
+        assert!(!sample["marks"].as_array().unwrap().contains(&"unbalanced".into()), "{sample}");
+        let frame_len = of("throughput_gbps_l2") * 1e9 / 8.0 / of("throughput_pps");
+        // With the stamp behind it and FCS.
+        assert!(of("received_frames") == 0.0 || (frame_len - 1_536.0).abs() < 1e-6, "{sample}");
+    }
+    let throughput = |sample: &&&Value| sample["metrics"]["throughput_pps"]["value"].as_f64();
+    assert!(measured.iter().any(|sample| throughput(&sample) > Some(0.0)), "{measured:?}");
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use crate::command::{call, cores, niclab, quick, run, samples, scratch};
+use crate::command::{call, capture, cores, niclab, quick, run, samples, scratch};
 
 /// Runs `niclab run` with these arguments: the code, the phrases, and no result directory.
 #[track_caller]
@@ -83,24 +83,6 @@ fn options_that_cannot_be_understood_end_with_code_2() {
     call(&["export", "x"]).with(2, &["--csv"]);
 }
 
-/// A capture of `frames` frames of 60 bytes (64 with FCS): IPv4 and UDP, or what is cut of it.
-fn capture(frames: u8, link_type: u32) -> Vec<u8> {
-    let mut bytes = Vec::new();
-    for word in [0xa1b2_c3d4, 0x0004_0002, 0, 0, 65_535, link_type] {
-        bytes.extend_from_slice(&u32::to_le_bytes(word));
-    }
-    for frame in 0..frames {
-        for word in [1, u32::from(frame), 60, 60] {
-            bytes.extend_from_slice(&u32::to_le_bytes(word));
-        }
-        bytes.extend_from_slice(&[2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2, 8, 0]);
-        bytes.extend_from_slice(&[0x45, 0, 0, 46, 0, 0, 0, 0, 64, 17, 0, 0]);
-        bytes.extend_from_slice(&[10, 0, 0, frame, 10, 1, 0, 1, 4, 0, 8, 0, 0, 26, 0, 0]);
-        bytes.extend_from_slice(&[0; 18]);
-    }
-    bytes
-}
-
 #[test]
 fn a_trace_that_cannot_be_read_whole_is_refused() {
     let scratch = scratch();
@@ -110,13 +92,13 @@ fn a_trace_that_cannot_be_read_whole_is_refused() {
         let arguments = ["--device", "soft", "--trace", path.to_str().unwrap()];
         refused(&arguments, 3, &[&["trace.pcap"], phrases].concat());
     };
-    let whole = capture(3, 1);
+    let whole = capture(3, 60, 1);
     refuse(&[], &["the file is empty"]);
     refuse(b"this is a letter, not a capture", &["not a pcap or pcapng file"]);
     refuse(&whole[..20], &["trace.pcap"]);
     refuse(&whole[..24], &["no frame"]);
     refuse(&whole[..whole.len() - 5], &["ends within", "record 2", "2 records before it"]);
-    refuse(&capture(3, 101), &["link type 101 is not Ethernet"]);
+    refuse(&capture(3, 60, 101), &["link type 101 is not Ethernet"]);
     let place = scratch.path().to_str().unwrap();
     refused(&["--device", "soft", "--trace", place], 3, &["Is a directory", "give a pcap"]);
     refused(&["--device", "soft", "--trace", "/no.pcap"], 3, &["No such file", "give a pcap"]);
@@ -126,7 +108,7 @@ fn a_trace_that_cannot_be_read_whole_is_refused() {
 fn a_trace_is_measured_and_found_again_from_another_directory() {
     let _cores = cores();
     let scratch = scratch();
-    fs::write(scratch.path().join("trace.pcap"), capture(3, 1)).unwrap();
+    fs::write(scratch.path().join("trace.pcap"), capture(3, 60, 1)).unwrap();
     let mut command = quick(Path::new("run"), &["--set", "groups=0", "--trace", "trace.pcap"]);
     command.current_dir(scratch.path());
     run(command).with(0, &[]);
