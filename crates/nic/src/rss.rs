@@ -15,11 +15,16 @@
 
 use niclab_packet::key::{Key, field};
 
-use crate::limits::INDIRECTION_LEN;
+use crate::limits::{BURST, INDIRECTION_LEN};
+use crate::memory::Desc;
+use crate::tables::bits;
 use crate::toeplitz::{IPV4_4_TUPLE_LEN, IPV6_4_TUPLE_LEN, Toeplitz, ToeplitzError};
 
 const TCP: u8 = 6;
 const UDP: u8 = 17;
+
+/// Packets of a burst from which on they are hashed at once.
+const BULK_COUNT_MIN: usize = 16;
 
 /// The hash and the table that turns it into a queue.
 pub(crate) struct Rss {
@@ -38,13 +43,62 @@ impl Rss {
         Ok(Rss { toeplitz, indirection })
     }
 
-    /// Hash and queue of a packet.
-    pub(crate) fn spread(&self, key: &Key) -> (u32, u16) {
-        let hash = match is_ipv6(key) {
-            true => self.toeplitz.hash(&ipv6_tuple(key)),
-            false => self.toeplitz.hash(&ipv4_tuple(key)),
-        };
-        (hash, self.indirection[hash as usize % INDIRECTION_LEN])
+    /// Gives those packets of a burst whose bit is set in `wanted` their hash and queue; `keys` is
+    /// indexed as the burst is.
+    #[inline]
+    pub(crate) fn spread(&self, keys: &[Key; BURST], wanted: u64, burst: &mut [Desc]) {
+        let read = keys.iter().take(burst.len()).enumerate();
+        let ipv6 = read.fold(0, |mask, (i, key)| mask | u64::from(is_ipv6(key)) << i);
+        self.spread_tuples(keys, wanted & !ipv6, ipv4_tuple, burst);
+        self.spread_tuples(keys, wanted & ipv6, ipv6_tuple, burst);
+    }
+
+    /// [`Rss::spread`] for packets whose hash is taken over as many bytes: all at once where they
+    /// are most of a long burst.
+    #[inline]
+    fn spread_tuples<const N: usize>(
+        &self,
+        keys: &[Key; BURST],
+        wanted: u64,
+        tuple: impl Fn(&Key) -> [u8; N],
+        burst: &mut [Desc],
+    ) {
+        let count = wanted.count_ones() as usize;
+        if count >= BULK_COUNT_MIN && 4 * count >= 3 * burst.len() {
+            return self.spread_bulk(keys, wanted, tuple, burst);
+        }
+        for i in bits(wanted) {
+            self.steer(&mut burst[i], self.toeplitz.hash(&tuple(&keys[i])));
+        }
+    }
+
+    /// [`Rss::spread_tuples`] all at once. The whole burst is hashed as it stands: to pick what is
+    /// wanted costs more than to hash the rest.
+    #[inline(never)]
+    fn spread_bulk<const N: usize>(
+        &self,
+        keys: &[Key; BURST],
+        wanted: u64,
+        tuple: impl Fn(&Key) -> [u8; N],
+        burst: &mut [Desc],
+    ) {
+        let (mut tuples, mut hashes) = ([[0; N]; BURST], [0; BURST]);
+        let keys = &keys[..burst.len()];
+        for (into, key) in tuples.iter_mut().zip(keys) {
+            *into = tuple(key);
+        }
+        self.toeplitz.hash_bulk(&tuples[..keys.len()], &mut hashes[..keys.len()]);
+        for (i, (desc, hash)) in burst.iter_mut().zip(hashes).enumerate() {
+            if wanted >> i & 1 == 1 {
+                self.steer(desc, hash);
+            }
+        }
+    }
+
+    #[inline]
+    fn steer(&self, desc: &mut Desc, hash: u32) {
+        desc.hash = hash;
+        desc.queue = self.indirection[hash as usize % INDIRECTION_LEN];
     }
 }
 
@@ -62,12 +116,14 @@ fn ipv4_tuple(key: &Key) -> [u8; IPV4_4_TUPLE_LEN] {
 
 /// What the hash of an IPv6 packet is taken over; all zero if its header is cut off.
 fn ipv6_tuple(key: &Key) -> [u8; IPV6_4_TUPLE_LEN] {
-    let line = key.to_bytes();
+    let [addresses, src, both, dst] = [2, 4, 5, 6].map(|word| key.0[word].to_le_bytes());
     let mut tuple = [0; IPV6_4_TUPLE_LEN];
-    tuple[..4].copy_from_slice(&line[field::SRC_HEAD]);
-    tuple[4..16].copy_from_slice(&line[field::SRC_TAIL]);
-    tuple[16..20].copy_from_slice(&line[field::DST_HEAD]);
-    tuple[20..32].copy_from_slice(&line[field::DST_TAIL]);
+    tuple[..4].copy_from_slice(&addresses[..4]);
+    tuple[4..12].copy_from_slice(&src);
+    tuple[12..16].copy_from_slice(&both[..4]);
+    tuple[16..20].copy_from_slice(&addresses[4..]);
+    tuple[20..24].copy_from_slice(&both[4..]);
+    tuple[24..32].copy_from_slice(&dst);
     tuple[32..].copy_from_slice(&ports(key));
     tuple
 }
@@ -82,4 +138,5 @@ fn ports(key: &Key) -> [u8; 4] {
 const _: () = assert!(field::SRC_HEAD.start == 16 && field::DST_HEAD.end == 24, "word 2");
 const _: () = assert!(field::SPORT.start == 24 && field::DPORT.end == 28, "word 3");
 const _: () = assert!(field::PROTOCOL.start == 28 && field::ETHER_TYPE.start == 30, "word 3");
+const _: () = assert!(field::SRC_TAIL.start == 32 && field::DST_TAIL.start == 44, "words 4 to 6");
 const _: () = assert!(field::FRAGMENT.start == 60, "word 7");

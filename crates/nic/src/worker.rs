@@ -126,7 +126,7 @@ impl Worker {
         let mut words = [0; BURST];
         while here != 0 {
             let found = self.match_group(usize::from(place), count, here, &mut words);
-            self.spread(burst, here & !found);
+            self.board.rss.spread(&self.keys, here & !found, burst);
             let acted = self.act(burst, found, &words, &mut places);
             dropped |= acted.dropped;
             waiting |= acted.jumped;
@@ -141,15 +141,6 @@ impl Worker {
             }
         }
         dropped
-    }
-
-    /// Packets that no rule of a group matches: RSS gives them their queue.
-    #[inline]
-    fn spread(&self, burst: &mut [Desc], missed: u64) {
-        for i in bits(missed) {
-            let (hash, queue) = self.board.rss.spread(&self.keys[i]);
-            (burst[i].hash, burst[i].queue) = (hash, queue);
-        }
     }
 
     /// Carries out the actions of the rules that were found.
