@@ -127,6 +127,9 @@ pub struct Knee {
     pub place: Place,
     /// Seed of its flows.
     pub seed: u64,
+    /// Longest frame of its load, bytes with FCS.
+    #[serde(default)]
+    pub frame_len_max: u16,
 }
 
 /// Trials of one set-up, made one after the other on one device.
@@ -339,12 +342,17 @@ impl<'a> Resolver<'a> {
     }
 
     fn setup(&mut self, place: &Place, frame: &Coordinate) -> usize {
-        let longest = match (&self.overrides.trace, frame) {
+        let setup = place.setup(self.seed, self.frame_len_max(frame));
+        index_of(&mut self.run.setups, setup)
+    }
+
+    /// Longest frame of a load, bytes with FCS.
+    fn frame_len_max(&self, frame: &Coordinate) -> u16 {
+        match (&self.overrides.trace, frame) {
             (Some(trace), _) => trace.frame_len_max,
             (None, Coordinate::Number(bytes)) => *bytes as u16,
             (None, Coordinate::Word(_)) => FrameSizes::Imix.max(),
-        };
-        index_of(&mut self.run.setups, place.setup(self.seed, longest))
+        }
     }
 
     /// The index of this trial, which is added where it is new.
@@ -373,8 +381,8 @@ impl<'a> Resolver<'a> {
             let Ok(load) = self.load(&place, &frame) else {
                 continue;
             };
-            let seed = self.seed;
-            self.run.knees.push(Knee { spec: spec.clone(), load, place, seed });
+            let (seed, frame_len_max) = (self.seed, self.frame_len_max(&frame));
+            self.run.knees.push(Knee { spec: spec.clone(), load, place, seed, frame_len_max });
         }
     }
 

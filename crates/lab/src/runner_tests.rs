@@ -10,7 +10,7 @@ use crate::knee::Found;
 use crate::run::resolve;
 use crate::runner::search::{CAPACITY, PLATEAU, PROBE, bracket, is_taken};
 use crate::simulated::{Bench, Nature};
-use crate::spec::{KneeKind, Overrides};
+use crate::spec::{KneeKind, Overrides, Trace};
 
 fn value(sample: &Sample, metric: &str) -> f64 {
     sample.metrics[metric].value
@@ -402,6 +402,19 @@ fn knees_are_found_where_they_are() {
         assert!(2.0 * width <= 0.05 * middle || high - low == 1, "{middle} +- {width}");
         assert!(bench.devices[0].setups < 120, "{} set-ups", bench.devices[0].setups);
     }
+}
+
+#[test]
+fn knees_of_a_trace_are_searched_in_set_ups_that_take_its_frames() {
+    let mut bench = Bench::new(vec![Nature::default()], &[], 1);
+    let specs = [experiment::spec("occupancy").unwrap()];
+    let trace = Some(Trace { path: "a.pcap".into(), frame_len_max: 4_000 });
+    let overrides = Overrides { trace, repeats: Some(1), ..Default::default() };
+    bench.run = resolve("x", &specs, &overrides, bench.run.devices.clone()).unwrap();
+    bench.run.experiments[0].order.clear();
+    assert_eq!(bench.execute(), Ended::Complete);
+    assert!(!bench.samples(PROBE).is_empty() && !bench.samples(CAPACITY).is_empty());
+    assert_eq!(bench.devices[0].frame_len_max, 4_000);
 }
 
 #[test]

@@ -85,6 +85,8 @@ pub struct Simulated {
     pub nature: Nature,
     pub setups: u32,
     pub trials: u32,
+    /// Shortest of the longest frames it was set up for, bytes with FCS.
+    pub frame_len_max: u16,
     groups: Vec<u64>,
     clock_ns: Rc<Cell<u64>>,
     random: Xoshiro256PlusPlus,
@@ -105,7 +107,16 @@ impl Simulated {
             not_supported,
         };
         let random = Xoshiro256PlusPlus::seed_from_u64(nature.name.len() as u64);
-        Simulated { about, nature, setups: 0, trials: 0, groups: Vec::new(), clock_ns, random }
+        Simulated {
+            about,
+            nature,
+            setups: 0,
+            trials: 0,
+            frame_len_max: u16::MAX,
+            groups: Vec::new(),
+            clock_ns,
+            random,
+        }
     }
 
     /// As a run describes it.
@@ -137,6 +148,7 @@ impl Testbed for Simulated {
 
     fn setup(&mut self, setup: &Setup) -> Result<SetupReport, DeviceError> {
         self.setups += 1;
+        self.frame_len_max = self.frame_len_max.min(setup.frame_len_max);
         if self.lacks("rules") && !setup.rules.is_empty() {
             return Err(DeviceError::NotSupported { capability: "rules".into() });
         }

@@ -70,7 +70,7 @@ impl Runner<'_> {
             }
             // Asked anew even where the device is in that state already: the answer is the sample.
             self.states[device].setup = None;
-            let setup = knee.place.with_rules(rules).setup(knee.seed, 64);
+            let setup = knee.place.with_rules(rules).setup(knee.seed, knee.frame_len_max);
             if !self.set_up(beds, &setup, &place, &place)? {
                 return Ok(None);
             }
@@ -125,7 +125,8 @@ impl Runner<'_> {
         let at = knee.place.with_rules(rules);
         let setup_point = super::setup_point(&at.point());
         let set_up = Place { trial: super::SETUP, point: &setup_point, ..*place };
-        if !self.set_up(beds, &at.setup(knee.seed, 64), &set_up, place)? || self.end().is_some() {
+        let setup = at.setup(knee.seed, knee.frame_len_max);
+        if !self.set_up(beds, &setup, &set_up, place)? || self.end().is_some() {
             return Ok(false);
         }
         let mut load = self.experiment.loads[knee.load].clone();
