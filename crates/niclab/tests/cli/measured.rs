@@ -110,6 +110,25 @@ fn full_size_frames_of_a_trace_are_measured_and_come_back_as_long_as_they_were()
 }
 
 #[test]
+fn what_is_taken_back_to_fit_the_budget_is_said_on_the_terminal_and_in_the_summary() {
+    let _cores = cores();
+    let scratch = scratch();
+    let (path, mine) = (scratch.path().join("run"), scratch.path().join("mine.toml"));
+    let text = call(&["list", "occupancy"]).out;
+    fs::write(&mine, text.replacen("budget_s = 200", "budget_s = 1", 1)).unwrap();
+    let mut command = niclab(&["run", mine.to_str().unwrap(), "--device", "soft"]);
+    for set in ["groups=0", "rules=0", "frame=64", "duration_ms=5", "warmup_ms=1"] {
+        command.args(["--set", set]);
+    }
+    command.arg("-o").arg(&path);
+    let said = "occupancy: 3 of 6 repeats, to fit the budget of 1 s";
+    run(command).with(0, &[said, "occupancy: will take ", " s, longer than its budget of 1 s"]);
+    let text = fs::read_to_string(path.join("summary.json")).unwrap();
+    let summary: Summary = serde_json::from_str(&text).unwrap();
+    assert!(summary.warnings.contains(&format!("{said}.")), "{:?}", summary.warnings);
+}
+
+#[test]
 fn show_prints_every_figure_and_table_as_wide_as_it_may() {
     let (path, _) = shared();
     let text = fs::read_to_string(path.join("summary.json")).unwrap();
