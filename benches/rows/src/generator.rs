@@ -11,8 +11,9 @@ use niclab_pairing::{Answer, Pairs, alternate};
 
 use crate::{Bench, BenchError};
 
-/// Frames that go round, as in a card's transmit ring.
-const FRAMES: usize = 1_024;
+/// Frames that go round: a burst, as on the other side, where the null port frees what it is given at
+/// once and the pool hands out first what came back last.
+const FRAMES: usize = BURST;
 /// Bytes from one frame to the next.
 const SLOT: usize = 2_048 + 64;
 /// Unmeasured start of a slice, nanoseconds; the peer's does not count either.

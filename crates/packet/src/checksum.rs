@@ -29,11 +29,10 @@ pub fn sum(bytes: &[u8]) -> u64 {
 /// Folds a partial to 16 bits, carries added back in. Not complemented.
 #[inline]
 pub const fn fold(partial: u64) -> u16 {
-    let sum = (partial & 0xffff_ffff) + (partial >> 32);
-    let sum = (sum & 0xffff) + (sum >> 16);
-    let sum = (sum & 0xffff) + (sum >> 16);
-    let sum = (sum & 0xffff) + (sum >> 16);
-    sum as u16
+    // The upper half of a number plus itself turned by half its length is the sum of its halves with
+    // the carry added back in.
+    let upper = (partial.wrapping_add(partial.rotate_left(32)) >> 32) as u32;
+    (upper.wrapping_add(upper.rotate_left(16)) >> 16) as u16
 }
 
 /// The checksum field for data with this partial: its fold, complemented.

@@ -35,9 +35,9 @@ pub struct SmallestTape {
 #[derive(Clone, Copy, Default)]
 struct Pair {
     /// Header checksum, addresses, ports, UDP length.
-    words: [u64; 2],
+    words: [[u32; 2]; 2],
     /// Partial sum of all that the UDP checksum covers but the stamp.
-    sum: u64,
+    sum: u32,
 }
 
 impl SmallestTape {
@@ -58,8 +58,8 @@ impl SmallestTape {
         let pair = |tuple| {
             let head = Head::<12>::new(&tuple);
             finish(&mut frame[..LEN], &template, &head, none);
-            let sum = u64::from(template.transport_sum) + u64::from(head.tuple_sum);
-            Pair { words: [word(&frame, 3), word(&frame, 4)], sum }
+            let sum = u32::from(template.transport_sum) + u32::from(head.tuple_sum);
+            Pair { words: [3, 4].map(|i| halves(word(&frame, i))), sum }
         };
         let heads = set.tuples().map(pair).collect();
         let constant = std::array::from_fn(|i| word(&template.bytes, i));
@@ -73,6 +73,17 @@ fn put(line: &mut [u8; LINE], words: [u64; WORDS]) {
     for (bytes, word) in line.chunks_exact_mut(8).zip(words) {
         bytes.copy_from_slice(&word.to_le_bytes());
     }
+}
+
+/// The halves of a word, which are aligned as a sequence number is: a flow takes 24 bytes so.
+fn halves(word: u64) -> [u32; 2] {
+    [word as u32, (word >> 32) as u32]
+}
+
+/// The word of these halves.
+#[inline]
+fn whole([low, high]: [u32; 2]) -> u64 {
+    u64::from(low) | u64::from(high) << 32
 }
 
 /// Word `i` of a frame, in the order of memory.
@@ -89,10 +100,11 @@ impl Tape for SmallestTape {
         let next = self.flows.next();
         let (flow, sequence) = (next.flow, next.sequence);
         let stamp = Stamp { flow, sequence, planned_ns, late_ns };
-        let checksum = u64::from(checksum::finish_udp(next.head.sum + stamp.sum()).to_le());
+        let checksum =
+            u64::from(checksum::finish_udp(u64::from(next.head.sum) + stamp.sum()).to_le());
         let [first, second, third] = stamp.words();
         let [c0, c1, c2] = self.constant;
-        let [h0, h1] = next.head.words;
+        let [h0, h1] = next.head.words.map(whole);
         let words = [c0, c1, c2, h0, h1, checksum | first << 16, second, third];
         match slot.first_chunk_mut::<LINE>() {
             Some(line) => put(line, words),
