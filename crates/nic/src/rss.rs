@@ -1,7 +1,7 @@
 //! Receive side scaling: hash, indirection table, queue.
 //!
-//! The hash is Toeplitz's, over what Microsoft's "RSS Hashing Types" says of NDIS_HASH_TCP, _UDP and
-//! both _IPV4 and _IPV6 together:
+//! The hash is Toeplitz's, over what Microsoft says of the types NDIS_HASH_TCP, _UDP and both _IPV4
+//! and _IPV6 together ("RSS Hashing Types"):
 //! <https://learn.microsoft.com/windows-hardware/drivers/network/rss-hashing-types>
 //!
 //! - TCP and UDP: addresses and ports, behind IP options and IPv6 extension headers;
