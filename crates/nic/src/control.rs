@@ -261,7 +261,7 @@ impl Nic {
         let (fate, counts) = self.check(rule)?;
         let order = u64::from(rule.priority) << 48 | (self.created & ((1 << 48) - 1));
         let spot = self.spot(rule, order)?;
-        self.groups.check_room(rule, fate, spot.seat.is_some())?;
+        self.groups.check_room(rule, fate, spot.seat)?;
         let (index, freed) = self.index()?;
         // Only memory can be missing from here on.
         let generation = self.records.get(index as usize).map_or(0, |r| r.generation);

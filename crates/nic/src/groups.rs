@@ -114,21 +114,21 @@ impl Groups {
         Some(Seat { group, mask: mask as u16 })
     }
 
-    /// Whether a rule can be taken in; `known` says that its group and mask are there.
+    /// Whether a rule can be taken in; `known` is where it stands if its mask is there.
     pub(crate) fn check_room(
         &mut self,
         rule: &Rule<'_>,
         fate: Action,
-        known: bool,
+        known: Option<Seat>,
     ) -> Result<(), RuleError> {
-        let place = self.places.get(&rule.group).copied();
+        let place = known.map(|seat| seat.group).or_else(|| self.places.get(&rule.group).copied());
         let group = place.map(|place| &self.groups[usize::from(place)]);
         if place == Some(ROOT) && group.is_some_and(|root| root.rules >= ROOT_RULES_MAX) {
             return Err(RuleError::GroupFull { group: 0, rules_max: ROOT_RULES_MAX });
         }
         let full =
             |group: &Group| group.masks.iter().filter(|mask| mask.rules > 0).count() >= MASKS_MAX;
-        if !known && group.is_some_and(full) {
+        if known.is_none() && group.is_some_and(full) {
             return Err(RuleError::MasksTooMany { group: rule.group });
         }
         self.check_places(usize::from(place.is_none()), fate)
