@@ -11,8 +11,8 @@ use niclab_pairing::{Answer, Pairs, alternate};
 
 use crate::{Bench, BenchError};
 
-/// Frames that go round: a burst, as on the other side, where the null port frees what it is given at
-/// once and the pool hands out first what came back last.
+/// Frames that go round: a burst, as on the other side, where the null port frees what it is given
+/// at once and the pool hands out first what came back last.
 const FRAMES: usize = BURST;
 /// Bytes from one frame to the next.
 const SLOT: usize = 2_048 + 64;

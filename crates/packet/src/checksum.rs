@@ -29,8 +29,8 @@ pub fn sum(bytes: &[u8]) -> u64 {
 /// Folds a partial to 16 bits, carries added back in. Not complemented.
 #[inline]
 pub const fn fold(partial: u64) -> u16 {
-    // The upper half of a number plus itself turned by half its length is the sum of its halves with
-    // the carry added back in.
+    // The upper half of a number plus itself turned by half its length is the sum of its halves
+    // with the carry added back in.
     let upper = (partial.wrapping_add(partial.rotate_left(32)) >> 32) as u32;
     (upper.wrapping_add(upper.rotate_left(16)) >> 16) as u16
 }
