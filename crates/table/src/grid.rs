@@ -209,6 +209,7 @@ impl<'a, const W: usize> Grid<'a, W> {
     /// Writes a new entry into the first empty slot on its way; false when there is none.
     ///
     /// The key must not be here. For the writer only.
+    #[inline(always)]
     pub(crate) fn place(&self, hash: u64, key: &[u64; W], value: u64) -> bool {
         let home = self.home(hash);
         let mut group = home;
