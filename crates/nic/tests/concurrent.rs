@@ -380,7 +380,8 @@ fn every_answer_held_during_its_call_and_counters_add_up() {
         check_answers(flow, &calls);
         check_counts(&control, flow, &calls);
     }
-    // More than the operation under way when the call began: the threads did run side by side.
+    // More than the operation under way when the call began: the threads did run side by side, even
+    // where other programs keep both cores busy (10 of 183,000 calls with three builds beside it).
     let met = calls.iter().filter(|call| call.until > call.from + 1).count();
-    assert!(met > 10, "only {met} of {} calls met changes", calls.len());
+    assert!(met > 0, "none of {} calls met changes", calls.len());
 }

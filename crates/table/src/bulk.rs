@@ -81,26 +81,34 @@ fn settled_by<C: Compare, const W: usize>(
     let count = keys.len().min(BURST_MAX);
     let (keys, values) = (&keys[..count], &mut values[..count]);
     let likely = [grid.entry(0); BURST_MAX];
-    let mut burst = Burst { grid, keys, hashes: [0; BURST_MAX], values, likely };
+    let hashes = [0; BURST_MAX];
+    let mut burst = Burst { grid, keys, hashes, values, likely, doubtful: false };
     let chunk = |at: usize| (at * CHUNK).min(count)..((at + 1) * CHUNK).min(count);
-    let mut missed = 0;
+    let (mut found, mut absent) = (0, 0);
     // A chunk is hashed while the one before is chosen and the one before that is compared.
     for step in 0..count.div_ceil(CHUNK) + 2 {
         burst.hash(&hash_of, chunk(step));
+        let absent_before = absent;
         if step >= 1 {
-            missed |= burst.choose(compare, chunk(step - 1));
+            absent = burst.choose(compare, chunk(step - 1));
         }
         if step >= 2 {
-            missed |= burst.compare(chunk(step - 2), missed);
+            found |= burst.compare(chunk(step - 2), absent_before);
         }
     }
-    !missed & all(count)
+    found
 }
 
 /// A bit for each of `count` keys, at most `BURST_MAX`.
 #[inline(always)]
 fn all(count: usize) -> u64 {
     u64::MAX.checked_shr((BURST_MAX - count) as u32).unwrap_or(0)
+}
+
+/// A bit for each key of a range.
+#[inline(always)]
+fn bits(range: Range<usize>) -> u64 {
+    all(range.end) & !all(range.start)
 }
 
 /// A burst on its way.
@@ -111,6 +119,8 @@ struct Burst<'a, 'g, const W: usize> {
     values: &'a mut [u64],
     /// The likely entry of each key.
     likely: [Entry<'g, W>; BURST_MAX],
+    /// A likely entry was that of another key: what was chosen since is not to be used.
+    doubtful: bool,
 }
 
 impl<const W: usize> Burst<'_, '_, W> {
@@ -143,39 +153,45 @@ impl<const W: usize> Burst<'_, '_, W> {
     }
 
     /// Compares the likely entries of a range of keys, those in `absent` left out; a bit for
-    /// each key that is not there.
+    /// each key that is there.
     #[inline(always)]
     fn compare(&mut self, range: Range<usize>, absent: u64) -> u64 {
-        let mut missed = 0;
-        for index in range {
+        if self.doubtful {
+            return self.search(range);
+        }
+        for index in range.clone() {
             if absent != 0 && absent >> index & 1 == 1 {
                 continue;
             }
-            let (key, mut entry) = (&self.keys[index], self.likely[index % BURST_MAX]);
+            let (key, entry) = (&self.keys[index], self.likely[index % BURST_MAX]);
             if !entry.holds(key) {
-                match second_look(self.grid, self.hashes[index % BURST_MAX], key) {
-                    Some(other) => entry = other,
-                    None => {
-                        missed |= 1 << index;
-                        continue;
-                    }
-                }
+                self.doubtful = true;
+                return bits(range.start..index) & !absent | self.search(index..range.end);
             }
             self.values[index] = entry.value();
         }
-        missed
+        bits(range) & !absent
     }
-}
 
-/// One slot in 32,768 has the tag of another key.
-#[cold]
-#[inline(never)]
-fn second_look<'g, const W: usize>(
-    grid: Grid<'g, W>,
-    hash: u64,
-    key: &[u64; W],
-) -> Option<Entry<'g, W>> {
-    grid.find(hash, key).map(|position| grid.entry(position))
+    /// Looks up a range of keys one by one; a bit for each that is there.
+    ///
+    /// One slot in 32,768 has the tag of another key, and then the key is looked for anew. All
+    /// keys behind it are then too: one of them may be the same key, and its likely entry was chosen
+    /// before, when the key was elsewhere or not there.
+    #[cold]
+    #[inline(never)]
+    fn search(&mut self, range: Range<usize>) -> u64 {
+        let mut found = 0;
+        for index in range {
+            if let Some(position) =
+                self.grid.find(self.hashes[index % BURST_MAX], &self.keys[index])
+            {
+                self.values[index] = self.grid.value(position);
+                found |= 1 << index;
+            }
+        }
+        found
+    }
 }
 
 /// While a table grows: the tags and likely entries are prefetched, then each key is looked up
@@ -206,4 +222,47 @@ fn growing<const W: usize>(
         }
     }
     hits
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use crate::array::Array;
+    use crate::hash::Hasher;
+    use crate::memory::Pages;
+
+    /// Two keys of one tag; in a table of one group they share the home as well.
+    fn twins(hasher: &Hasher) -> [[u64; 1]; 2] {
+        let mut seen = std::collections::HashMap::new();
+        let pair = (0u64..).find_map(|key| {
+            let other = seen.insert(tag_of(hasher.hash(&[key])), key)?;
+            Some([[other], [key]])
+        });
+        pair.unwrap_or_default()
+    }
+
+    #[test]
+    fn of_two_equal_keys_the_later_never_sees_an_earlier_state() {
+        let (hasher, array) = (Hasher::new(1), Array::<1>::new(1, Pages::Small).unwrap());
+        let [other, key] = twins(&hasher);
+        let (grid, keys) = (array.grid(), [key, key]);
+        let place = |key, value| assert!(grid.place(hasher.hash(key), key, value));
+        let take = |key: &[u64; 1]| {
+            let hash = hasher.hash(key);
+            grid.take(hash, grid.find(hash, key).unwrap());
+        };
+        place(&other, 1);
+        place(&key, 2);
+        let mut values = [0; 2];
+        let likely = [grid.entry(0); BURST_MAX];
+        let hashes = [0; BURST_MAX];
+        let mut burst =
+            Burst { grid, keys: &keys, hashes, values: &mut values, likely, doubtful: false };
+        burst.hash(|_, key| hasher.hash(key), 0..2);
+        assert_eq!(burst.choose(Common, 0..1), 0, "the other's entry, whose tag is the same");
+        take(&other);
+        assert_eq!(burst.choose(Common, 1..2), 0, "the key's own");
+        take(&key);
+        assert_eq!(burst.compare(0..2, 0), 0, "the first is gone, so the second is");
+    }
 }

@@ -143,7 +143,8 @@ impl<const W: usize> Exact<W> {
         Some(value)
     }
 
-    /// Gives an entry another value, by one atomic store; the value it had.
+    /// Gives an entry another value; the value it had. One atomic store; while the table grows two,
+    /// between which two threads may differ.
     #[inline]
     pub fn update(&mut self, key: &[u64; W], value: u64) -> Option<u64> {
         let hash = self.shared.hasher.hash(key);

@@ -292,7 +292,8 @@ impl<'a, const W: usize> Entry<'a, W> {
     #[inline(always)]
     fn words(self) -> &'a [AtomicU64] {
         // SAFETY: entries come from `entry_at` with the offset of a group below `groups` and a
-        // slot below SLOTS; the memory, borrowed for 'a, has STRIDE words for each.
+        // slot below SLOTS (the lane behind the last slot is a count below LIVE_MIN, see `limits`,
+        // which no tag equals); the memory, borrowed for 'a, has STRIDE words for each.
         unsafe { std::slice::from_raw_parts(self.words, Grid::<W>::STRIDE) }
     }
 
