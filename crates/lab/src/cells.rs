@@ -9,6 +9,10 @@ use crate::statistics::{self, Ends, Estimate};
 /// How much a median may hang on repeats that show the generator's limit, or stalls.
 const LIMIT_SHIFT_MAX: f64 = 0.05;
 
+/// Longest stalls of the device's core, by the time it was seen to work, with which that time is
+/// trusted: a frame's time is at most a fifth too short.
+const STALLED_RATIO_MAX: f64 = 0.25;
+
 /// The repeats of one trial at one point of one device, in the order of measurement.
 #[derive(Debug)]
 pub struct Cell<'a> {
@@ -69,6 +73,18 @@ fn is_measured(sample: &Sample) -> bool {
     matches!(sample.outcome, Outcome::Measured | Outcome::Refused { .. })
 }
 
+/// A metric of a sample. The device's time is none where its core was watched to work little and to
+/// stall much: turns that take longer than a stall is long are taken for stalls, and what was seen
+/// of the work is too little.
+fn value(sample: &Sample, metric: &str) -> Option<f64> {
+    let of = |pointer| sample.honesty.pointer(pointer).and_then(serde_json::Value::as_f64);
+    let (busy_ns, stalled_ns) = (of("/device_busy_ns"), of("/device_stalls/total_ns"));
+    let is_unseen =
+        busy_ns.zip(stalled_ns).is_some_and(|(busy, stalled)| stalled > busy * STALLED_RATIO_MAX);
+    let quantity = sample.metrics.get(metric).filter(|_| metric != DEVICE_TIME || !is_unseen);
+    quantity.map(|quantity| quantity.value)
+}
+
 impl Cell<'_> {
     /// The number at `axis`; `None` for a word, and where there is none.
     pub fn number(&self, axis: &str) -> Option<f64> {
@@ -90,8 +106,7 @@ impl Cell<'_> {
 
     /// The values of a metric, in the order of measurement.
     pub fn values(&self, metric: &str) -> Vec<f64> {
-        let metrics = self.samples.iter().filter_map(|sample| sample.metrics.get(metric));
-        metrics.map(|quantity| quantity.value).collect()
+        self.samples.iter().filter_map(|sample| value(sample, metric)).collect()
     }
 
     /// Median of a metric and where it lies.
@@ -201,10 +216,9 @@ impl Cell<'_> {
 
     /// `metric` here and in `base`, of the repeats that have it in both.
     pub fn paired(&self, base: &Cell<'_>, metric: &str) -> (Vec<f64>, Vec<f64>) {
-        let value = |sample: &Sample| sample.metrics.get(metric).map(|quantity| quantity.value);
         let pairs = self.samples.iter().filter_map(|sample| {
             let other = base.samples.iter().find(|other| other.repeat == sample.repeat)?;
-            Some((value(sample)?, value(other)?))
+            Some((value(sample, metric)?, value(other, metric)?))
         });
         pairs.unzip()
     }
@@ -240,6 +254,25 @@ mod tests {
         let is_marked = cell.marks("throughput_pps").contains(&mark);
         assert_eq!(is_marked, expected, "{mark}, {trial}: {repeats:?}");
         assert!(!cell.marks(DEVICE_TIME).contains(&mark), "{mark}: the device's own time");
+    }
+
+    #[test]
+    fn work_that_was_taken_for_stalls_tells_no_time_of_the_device() {
+        let nature = Nature { tells_idle: true, ..Nature::default() };
+        let mut bench = Bench::new(vec![nature], &["groups=0", "rules=0"], 1);
+        bench.execute();
+        let mut check = |busy_ns: u64, stalled_ns: u64, tells: bool| {
+            let sample = bench.store.samples.iter_mut().find(|s| s.trial == "saturate").unwrap();
+            sample.honesty["device_busy_ns"] = busy_ns.into();
+            sample.honesty["device_stalls"] = serde_json::json!({ "total_ns": stalled_ns });
+            let told = value(sample, DEVICE_TIME).is_some();
+            assert_eq!(told, tells, "{busy_ns} ns of work, {stalled_ns} ns of stalls");
+            assert!(value(sample, "throughput_pps").is_some(), "it is of the device alone");
+        };
+        check(190_000_000, 0, true);
+        check(190_000_000, 19_000_000, true);
+        check(170_000_000, 50_000_000, false);
+        check(0, 220_000_000, false);
     }
 
     #[test]

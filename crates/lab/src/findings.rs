@@ -19,16 +19,23 @@ use crate::words;
 /// A ratio whose interval lies within this distance of 1 shows that there is no cost worth naming.
 const NO_COST: f64 = 0.1;
 
+/// A ratio of times from here on is told as a factor, below as a percentage.
+const FACTOR_MIN: f64 = 2.0;
+
+/// What follows where an interval includes no difference.
+const MORE_REPEATS: &str = " Whether there is a difference takes more repeats or a calmer machine.";
+
 /// Fewest repeats from which anything is concluded.
 const REPEATS_MIN: usize = 3;
 
 /// The findings of the occupancy experiment, device by device.
 pub(crate) fn findings(results: &Results<'_>) -> Vec<Finding> {
-    let about: [fn(&Subject<'_>) -> Option<Finding>; 10] = [
+    let about: [fn(&Subject<'_>) -> Option<Finding>; 11] = [
         maximum,
         usable_share,
         capacity,
         full_table,
+        full_group,
         chain,
         latency_p50,
         latency_p99,
@@ -273,59 +280,87 @@ fn share(cell: &Cell<'_>, base: &Cell<'_>) -> Option<(Estimate, Verdict)> {
 
 /// What a frame costs the device's core, against another place.
 struct Cost {
-    here: f64,
-    there: f64,
-    /// In percent of the other.
-    more: Estimate,
+    here_ns: f64,
+    /// By the time at the other place, pair by pair.
+    ratio: Estimate,
 }
 
 impl Cost {
-    /// `None` where the throughput itself tells, and where the time shows nothing.
+    /// `None` where the throughput itself tells, and where there is too little of the time.
     fn of(cell: &Cell<'_>, base: &Cell<'_>) -> Option<Cost> {
         if !cell.is_generator_limited() && !base.is_generator_limited() {
             return None;
         }
         let ratio = cell.ratio(base, DEVICE_TIME)?;
-        verdict(&ratio)?;
-        // Of the same repeats as the ratio: both times and their change agree.
-        let (here, there) = cell.paired(base, DEVICE_TIME);
-        let percent = |ratio: f64| (ratio - 1.0) * 100.0;
-        Some(Cost {
-            here: statistics::median(&here)?,
-            there: statistics::median(&there)?,
-            more: Estimate {
-                median: percent(ratio.median),
-                low: percent(ratio.low),
-                high: percent(ratio.high),
-                ..ratio
-            },
+        if ratio.repeats < REPEATS_MIN {
+            return None;
+        }
+        // Of the same repeats as the ratio.
+        let (here, _) = cell.paired(base, DEVICE_TIME);
+        Some(Cost { here_ns: statistics::median(&here)?, ratio })
+    }
+
+    /// The interval holds a ratio of 1.
+    fn is_undecided(&self) -> bool {
+        self.ratio.low <= 1.0 && self.ratio.high >= 1.0
+    }
+
+    /// As a factor where that reads better than a percentage.
+    fn is_factor(&self) -> bool {
+        self.ratio.median >= FACTOR_MIN
+    }
+
+    /// The time and its change against `base`. Pairs stand side by side in time, so the median of
+    /// their changes differs from the change of the medians where the machine's speed changed.
+    fn finding(&self, s: &Subject<'_>, about: &CostOf<'_>) -> Finding {
+        let (sign, change) = (self.percent() < 0.0, words::significant(self.percent().abs()));
+        let change = match (self.is_factor(), sign) {
+            (true, _) => format!("{} times as much as", words::significant(self.ratio.median)),
+            (false, false) => format!("{change} % more than"),
+            (false, true) => format!("{change} % less than"),
+        };
+        let (undecided, more) = match self.is_undecided() {
+            true => ("; the interval includes no difference", MORE_REPEATS),
+            false => ("", ""),
+        };
+        let frames = frame_words(&s.frame()).replace("frames", "frame");
+        let scaled = |ratio: f64| if self.is_factor() { ratio } else { (ratio - 1.0) * 100.0 };
+        s.finding(Said {
+            id: about.id,
+            sentence: format!(
+                "{}, {} spends {} of its core on a {frames}, {change} {} (median of pairs){}\
+                 {undecided}.",
+                about.place,
+                s.device,
+                words::time(self.here_ns),
+                about.base,
+                words::few(&self.ratio)
+            ),
+            value: scaled(self.ratio.median),
+            unit: if self.is_factor() { "1" } else { "%" },
+            interval: self.ratio.interval().map(|(low, high)| (scaled(low), scaled(high))),
+            implication: format!(
+                "A core of it would carry about {}, or more: the bursts of a core that is \
+                 partly idle are not full, and cost more a frame.{more}",
+                words::pps(1e9 / self.here_ns)
+            ),
+            figure: about.figure.map(Into::into),
         })
     }
 
-    /// `(+6.1 % in the median pair)`, and how few repeats it is from. Pairs stand side by side in
-    /// time, so their median differs from the ratio of the two times in the sentence where the
-    /// machine's speed changed between repeats.
-    fn change(&self) -> String {
-        let change = words::change(self.more.median);
-        format!("({change} in the median pair){}", words::few(&self.more))
+    fn percent(&self) -> f64 {
+        (self.ratio.median - 1.0) * 100.0
     }
+}
 
-    fn said(&self, id: &'static str, sentence: String, figure: Option<String>) -> Said {
-        Said {
-            id,
-            sentence,
-            value: self.more.median,
-            unit: "%",
-            interval: self.more.interval(),
-            implication: format!(
-                "By that, one core can forward {} in the first case and {} in the second, or more: \
-                 the bursts of a core that is partly idle are not full, and cost more a frame.",
-                words::pps(1e9 / self.there),
-                words::pps(1e9 / self.here)
-            ),
-            figure,
-        }
-    }
+/// What a [`Cost`] is of.
+struct CostOf<'a> {
+    id: &'static str,
+    /// Where, such as `With 65,536 rules in group 0`.
+    place: String,
+    /// Against what, such as `with no rule`.
+    base: &'a str,
+    figure: Option<&'static str>,
 }
 
 /// A full group 0 against an empty one.
@@ -334,16 +369,13 @@ fn full_table(s: &Subject<'_>) -> Option<Finding> {
     let figure = figure_of(s, "throughput-group0");
     let place = rules_words(full);
     if let Some(cost) = Cost::of(full, empty) {
-        let sentence = format!(
-            "{} spends {} of its core a frame with {} and {} with {place} in group 0 {}.",
-            s.device,
-            words::time(cost.there),
-            rules_words(empty),
-            words::time(cost.here),
-            cost.change()
-        );
-        let figure = Some("occupancy-device-time-group0".into());
-        return Some(s.finding(cost.said("device-time-group0", sentence, figure)));
+        let about = CostOf {
+            id: "device-time-group0",
+            place: format!("With {place} in group 0"),
+            base: &format!("with {}", rules_words(empty)),
+            figure: Some("occupancy-device-time-group0"),
+        };
+        return Some(cost.finding(s, &about));
     }
     if full.is_generator_limited() {
         let e = full.estimate("throughput_pps")?;
@@ -387,6 +419,24 @@ fn full_table(s: &Subject<'_>) -> Option<Finding> {
     }))
 }
 
+/// The fullest group 1 against the emptiest, where only the time of the core tells.
+fn full_group(s: &Subject<'_>) -> Option<Finding> {
+    let (empty, full) = s.ends("saturate", 1.0)?;
+    let cost = Cost::of(full, empty)?;
+    // Its default rule is always there.
+    let base = match rules(empty) {
+        ..=1.0 => "with its default rule alone".into(),
+        _ => format!("with {}", rules_words(empty)),
+    };
+    let about = CostOf {
+        id: "device-time-group1",
+        place: format!("With {} in group 1", rules_words(full)),
+        base: &base,
+        figure: Some("occupancy-device-time-groups"),
+    };
+    Some(cost.finding(s, &about))
+}
+
 /// The longest chain of groups against one group, at the most rules that both have.
 fn chain(s: &Subject<'_>) -> Option<Finding> {
     let one = s.sweep("saturate", 1.0);
@@ -398,17 +448,16 @@ fn chain(s: &Subject<'_>) -> Option<Finding> {
     });
     let (cell, base) = pair?;
     if let Some(cost) = Cost::of(cell, base) {
-        let sentence = format!(
-            "{} spends {} of its core a frame with {} in group 1 and {} with as many in {groups} \
-             chained groups {}.",
-            s.device,
-            words::time(cost.there),
-            rules_words(cell),
-            words::time(cost.here),
-            cost.change()
-        );
-        let figure = Some("occupancy-device-time-groups".into());
-        return Some(s.finding(cost.said("device-time-chain", sentence, figure)));
+        let about = CostOf {
+            id: "device-time-chain",
+            place: format!("With {} in {groups} chained groups", rules_words(cell)),
+            base: "with as many in group 1",
+            figure: Some("occupancy-device-time-groups"),
+        };
+        return Some(cost.finding(s, &about));
+    }
+    if base.is_generator_limited() && !cell.is_generator_limited() {
+        return chain_at_most(s, groups, cell, base);
     }
     let (ratio, verdict) = share(cell, base)?;
     let implication = match verdict {
@@ -429,6 +478,38 @@ fn chain(s: &Subject<'_>) -> Option<Finding> {
         unit: "1",
         interval: ratio.interval(),
         implication: implication.into(),
+        figure: figure_of(s, "throughput-groups"),
+    }))
+}
+
+/// The chain at its limit, one group at the generator's: one group can do more, so that the share
+/// is an upper bound.
+fn chain_at_most(
+    s: &Subject<'_>,
+    groups: f64,
+    cell: &Cell<'_>,
+    base: &Cell<'_>,
+) -> Option<Finding> {
+    let ratio = cell.ratio(base, "throughput_pps")?;
+    if ratio.repeats < REPEATS_MIN || ratio.high >= 1.0 {
+        return None;
+    }
+    let here = cell.estimate("throughput_pps")?;
+    Some(s.finding(Said {
+        id: "chain",
+        sentence: format!(
+            "With {} in {groups} chained groups, {} forwards {}, at most {} of what it forwards \
+             with as many in group 1{}: there the generator was the limit.",
+            rules_words(cell),
+            s.device,
+            words::pps(here.median),
+            words::percent(ratio.median),
+            words::few(&ratio)
+        ),
+        value: ratio.median,
+        unit: "1",
+        interval: ratio.interval(),
+        implication: "Each jump costs: keep the chain short.".into(),
         figure: figure_of(s, "throughput-groups"),
     }))
 }
@@ -513,16 +594,14 @@ fn matching(s: &Subject<'_>) -> Option<Finding> {
     let missed = s.sweep("saturate", 0.0);
     let missed = missed.iter().find(|cell| rules(cell) == rules(hit))?;
     if let Some(cost) = Cost::of(hit, missed) {
-        let sentence = format!(
-            "{} spends {} of its core a frame when only the default rule matches and {} when the \
-             traffic hits all of {} in group 0 equally often {}.",
-            s.device,
-            words::time(cost.there),
-            words::time(cost.here),
-            rules_words(hit),
-            cost.change()
-        );
-        return Some(s.finding(cost.said("device-time-matching", sentence, None)));
+        let place = format!("When the traffic hits all of {} in group 0", rules_words(hit));
+        let about = CostOf {
+            id: "device-time-matching",
+            place: place + " equally often",
+            base: "when only the default rule matches",
+            figure: None,
+        };
+        return (!cost.is_undecided()).then(|| cost.finding(s, &about));
     }
     let (ratio, verdict) = share(hit, missed)?;
     let implication = match verdict {

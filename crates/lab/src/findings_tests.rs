@@ -108,11 +108,11 @@ fn a_device_without_rules_is_described_by_what_it_does() {
     assert_eq!(ids, ["simulated-maximum", "simulated-frame-size"]);
 }
 
-/// A finding of `percent` more, as near as the noise allows, that says all `parts`.
-fn check_cost(findings: &[Finding], id: &str, percent: f64, parts: [&str; 2]) {
+/// A finding of such a value and unit, as near as the noise allows, that says all `parts`.
+fn check_cost(findings: &[Finding], id: &str, (value, unit): (f64, &str), parts: [&str; 2]) {
     let cost = of(findings, id).unwrap();
-    assert!((cost.value.value - percent).abs() < 0.01 * (100.0 + percent), "{cost:?}");
-    assert_eq!(cost.value.unit, "%");
+    assert!((cost.value.value - value).abs() < 0.02 * value.abs().max(100.0), "{cost:?}");
+    assert_eq!(cost.value.unit, unit, "{cost:?}");
     let (low, high) = cost.interval.unwrap();
     assert!(low <= cost.value.value && cost.value.value <= high, "{cost:?}");
     for part in parts {
@@ -122,20 +122,50 @@ fn check_cost(findings: &[Finding], id: &str, percent: f64, parts: [&str; 2]) {
 
 #[test]
 fn behind_a_slow_generator_the_time_of_the_core_tells_what_a_frame_costs() {
-    // 10 Mpps are 100 ns a frame, and 5 Mpps half of the core's time.
+    // 10 Mpps are 100 ns a frame in front of the knee.
     let slow = Nature { generator_pps: 0.8e6, noise: 0.005, tells_idle: true, ..Nature::default() };
     let findings = found(slow.clone(), 6);
-    let parts = ["ns of its core a frame with no rule and ", "with 65,536 rules in group 0 (+"];
-    check_cost(&findings, "device-time-group0", 900.0, parts);
-    let parts = ["in 16 chained groups (+", "in the first case and 2.0"];
-    let chain = 100.0 * (0.9f64.powi(-15) - 1.0);
+    let times = " times as much as with no rule (median of pairs).";
+    check_cost(&findings, "device-time-group0", (10.0, "1"), ["With 65,536 rules in g", times]);
+    let parts = ["With 1,000,000 rules in group 1", " times as much as with 16 rules (median"];
+    check_cost(&findings, "device-time-group1", (10.0, "1"), parts);
     let even = Nature { knee_rules: u64::MAX, ..slow.clone() };
-    check_cost(&found(even, 6), "device-time-chain", chain, parts);
+    let parts = ["in 16 chained groups, simulated spends 4", "would carry about 2.0"];
+    check_cost(&found(even, 6), "device-time-chain", (0.9f64.powi(-15), "1"), parts);
     assert!(of(&findings, "full-group0").is_none(), "the same is not said twice");
     let silent = found(Nature { tells_idle: false, ..slow }, 6);
     assert!(!silent.iter().any(|finding| finding.id.contains("device-time")));
     let fast = found(Nature { tells_idle: true, ..Nature::default() }, 6);
     assert!(!fast.iter().any(|finding| finding.id.contains("device-time")), "throughput tells");
+}
+
+#[test]
+fn a_cost_that_may_be_none_is_said_to_be_undecided() {
+    let nature = Nature {
+        generator_pps: 0.8e6,
+        knee_rules: u64::MAX,
+        noise: 0.1,
+        tells_idle: true,
+        ..Nature::default()
+    };
+    let findings = found(nature.clone(), 6);
+    let parts = ["ns of its core on a 64 B frame, ", "the interval includes no difference."];
+    check_cost(&findings, "device-time-group0", (0.0, "%"), parts);
+    let implication = &of(&findings, "device-time-group0").unwrap().implication;
+    assert!(implication.contains("takes more repeats or a calmer machine"), "{implication}");
+    assert!(of(&findings, "device-time-matching").is_none(), "nothing is to be said of it");
+    let few = found(Nature { noise: 0.0, ..nature }, 3);
+    let sentence = sentence(&few, "device-time-group0");
+    assert!(sentence.contains("(3 repeats only)"), "{sentence}");
+}
+
+#[test]
+fn a_chain_at_its_limit_has_at_most_its_share_of_what_the_generator_sends() {
+    let nature = Nature { generator_pps: 5e6, knee_rules: u64::MAX, ..Nature::default() };
+    let findings = found(nature, 6);
+    let chain = of(&findings, "chain").unwrap();
+    assert!((chain.value.value - 2.0 * 0.9f64.powi(15)).abs() < 0.02, "{chain:?}");
+    assert!(chain.sentence.contains("Mpps, at most 4"), "{chain:?}");
 }
 
 #[test]

@@ -66,10 +66,12 @@ pub fn of_maximum(share: f64) -> String {
     format!("{rounded} % of the maximum")
 }
 
-/// A number with its sign, in percent: `+6.1 %`.
-pub fn change(percent: f64) -> String {
-    let sign = if percent < 0.0 { "" } else { "+" };
-    format!("{sign}{} %", significant(percent))
+/// The groups that rules are spread over: `group 0`, `group 1`, `groups 1-16`.
+pub fn groups(groups: f64) -> String {
+    if groups <= 1.0 {
+        return format!("group {groups}");
+    }
+    format!("groups 1-{groups}")
 }
 
 /// What a sentence must say of an estimate that has no interval: ` (3 repeats only)`. The interval
@@ -133,7 +135,7 @@ mod tests {
         let rates = [0.6, 1.0 / 30.0, 0.005, 1.0].map(of_maximum);
         let expected = ["60", "3.33", "0.5", "100"].map(|n| format!("{n} % of the maximum"));
         assert_eq!(rates, expected);
-        assert_eq!([change(6.123), change(-2.5), change(0.0)], ["+6.12 %", "-2.50 %", "+0 %"]);
+        assert_eq!([0.0, 1.0, 16.0].map(groups), ["group 0", "group 1", "groups 1-16"]);
     }
 
     #[test]

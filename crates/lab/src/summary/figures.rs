@@ -192,10 +192,7 @@ fn throughput_groups(results: &Results<'_>, frame: &str) -> Figure {
 }
 
 fn groups_name(device: &str, groups: f64) -> String {
-    if groups == 1.0 {
-        return format!("{device}, group 1");
-    }
-    format!("{device}, groups 1-{groups}")
+    format!("{device}, {}", words::groups(groups))
 }
 
 /// Throughput over the length of the chain, at the number of rules with most lengths measured.
@@ -239,7 +236,8 @@ fn device_time_caption(frame: &str) -> String {
         "Time in which the device's core was not idle, by the frames that came back; saturating \
          load of {} that match only default rules. It does not hang on how fast the generator is; \
          while the core is partly idle its bursts are not full, and the time is an upper bound of \
-         the cost at saturation.",
+         the cost at saturation. Repeats in which the core stalled for more than a quarter of that \
+         time are left out: turns that take long are taken for stalls.",
         frame_words(frame)
     )
 }
@@ -261,7 +259,8 @@ fn device_time_root(results: &Results<'_>) -> Figure {
         caption: device_time_caption(&frame),
         x: axis("rules in group 0", "", Scale::Linear),
         y: axis("device time per frame", "ns", Scale::Linear),
-        series: series.collect(),
+        // A device without rules has one point, which may lie far off the curves of the others.
+        series: series.filter(|series| series.points.len() > 1).collect(),
         knees: Vec::new(),
     }
 }
