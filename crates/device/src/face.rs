@@ -109,6 +109,15 @@ pub enum Function {
     Forward,
 }
 
+impl Function {
+    /// What it does with a frame, in the words of its box in a testbed's drawing.
+    pub fn label(self) -> &'static str {
+        match self {
+            Function::Forward => "forward: swap MACs, send back",
+        }
+    }
+}
+
 /// Where the software NIC runs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

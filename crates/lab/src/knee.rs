@@ -104,16 +104,25 @@ pub fn probes_max(spec: &KneeSpec) -> u32 {
     at_worst(true).max(at_worst(false)).min(PROBES_MAX)
 }
 
-/// The smallest number of rules that a search asks for: the default rules.
+/// The smallest number of rules that a search asks for: the default rules, where not more.
 pub fn rules_min(spec: &KneeSpec) -> u32 {
+    spec.rules_min.max(rules_default(spec))
+}
+
+fn rules_default(spec: &KneeSpec) -> u32 {
     spec.groups.max(1)
 }
 
-/// What breaks, in the words of a figure.
+/// What breaks: `refused`, `throughput below 80 %`.
+///
+/// Where the plateau has default rules only the knee may be the cost of a first table in each
+/// group, not of the number of rules: the words say so.
 pub fn label(spec: &KneeSpec) -> String {
+    let has_tables = rules_min(spec) > rules_default(spec);
+    let of = if has_tables { "" } else { " of that with default rules only" };
     match spec.kind {
         KneeKind::Capacity => "refused".into(),
-        KneeKind::Throughput => format!("throughput below {:.0} %", spec.share * 100.0),
+        KneeKind::Throughput => format!("throughput below {:.0} %{of}", spec.share * 100.0),
     }
 }
 
@@ -143,6 +152,24 @@ mod tests {
             assert!(width <= 0.025 * middle || high - low == 1, "{middle} +- {width}");
             assert!(asked <= 13, "{asked} questions for {knee}");
         }
+    }
+
+    #[test]
+    fn a_plateau_without_tables_is_said() {
+        let spec = |rules_min| KneeSpec {
+            kind: KneeKind::Throughput,
+            groups: 16,
+            rules_max: 100,
+            rules_min,
+            width: 0.0,
+            share: 0.8,
+            pairs: 3,
+        };
+        let of = |rules| (rules_min(&spec(rules)), label(&spec(rules)));
+        assert_eq!(of(32), (32, "throughput below 80 %".into()));
+        let said = "throughput below 80 % of that with default rules only".to_string();
+        assert_eq!(of(0), (16, said.clone()));
+        assert_eq!(of(16), (16, said));
     }
 
     #[test]

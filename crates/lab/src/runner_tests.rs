@@ -378,7 +378,7 @@ fn knees(nature: Nature) -> (Bench, Vec<Found>) {
                         .collect::<Vec<_>>()
                 };
                 match rules {
-                    1 => Some(true),
+                    2 => Some(true),
                     _ => {
                         search::is_in_front(knee, of(PROBE).into_iter().zip(of(PLATEAU)).collect())
                     }

@@ -148,6 +148,12 @@ pub struct KneeSpec {
     pub groups: u32,
     /// Greatest number of rules to try.
     pub rules_max: u32,
+    /// Smallest number of rules to try, and what the plateau of a throughput is measured with;
+    /// at least the default rule of each group, which is meant where nothing is said. A group of
+    /// no other rule is no table to search: with twice as many each group has one, and the knee is
+    /// where tables get slow, not where the first one comes.
+    #[serde(default)]
+    pub rules_min: u32,
     /// Bracket at which the search ends, as a share of its middle.
     pub width: f64,
     /// Throughput below this share of the plateau is behind the knee.

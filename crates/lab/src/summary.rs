@@ -81,21 +81,7 @@ fn testbed(device: &RunDevice) -> TestbedSummary {
         label: place.label.clone(),
         core: place.core,
     });
-    TestbedSummary {
-        device: device.name.clone(),
-        boxes: boxes.collect(),
-        caption: function_caption(device),
-    }
-}
-
-/// What is done with a frame, as the device says it; empty where it does not.
-fn function_caption(device: &RunDevice) -> String {
-    let functions = device.about.places.iter().filter(|place| place.role == "function");
-    let labels: Vec<&str> = functions.map(|place| place.label.as_str()).collect();
-    if labels.is_empty() {
-        return String::new();
-    }
-    format!("What is done with a frame there: {}.", labels.join(", then "))
+    TestbedSummary { device: device.name.clone(), boxes: boxes.collect() }
 }
 
 fn describe(device: &RunDevice, samples: &[Sample]) -> DeviceSummary {

@@ -40,7 +40,8 @@ fn every_figure_of_the_experiment_is_drawn_from_the_samples() {
     let behind = [56_000.0, 60_000.0, 65_536.0].map(|rules| (rules, 1.0));
     let front = [0.0, 1.0, 16_000.0, 32_000.0, 48_000.0].map(|rules| (rules, 10.0));
     assert_eq!(curve, [&front[..], &behind[..]].concat());
-    assert_eq!(root.knees.len(), 2, "capacity and throughput");
+    let knees: Vec<&str> = root.knees.iter().map(|knee| knee.label.as_str()).collect();
+    assert_eq!(knees, ["group 0: refused", "group 0: throughput below 80 %"]);
     let chain = figure(&summary, "occupancy-throughput-chain");
     let curve = &chain.series[0].points;
     assert_eq!(curve.iter().map(|p| p.x).collect::<Vec<_>>(), [1.0, 2.0, 4.0, 8.0, 16.0]);
@@ -109,25 +110,36 @@ fn the_words_of_a_rate_are_those_of_the_experiment() {
 }
 
 #[test]
-fn what_a_testbed_does_with_a_frame_is_what_its_device_says() {
-    let natures = ["one", "two", "mute"].map(|name| Nature { name, ..Nature::default() });
-    let mut bench = Bench::new(natures.into(), &["groups=0", "rules=0"], 1);
-    let said = [&["swap MACs"][..], &["drop all", "count them"], &[]];
-    for (device, labels) in bench.run.devices.iter_mut().zip(said) {
-        device.about.places.extend(labels.iter().map(|label| niclab_device::Place {
-            role: "function".into(),
-            label: label.to_string(),
-            core: None,
-        }));
-    }
+fn a_devices_time_is_drawn_over_rules_where_it_has_rules() {
+    let told = Nature { tells_idle: true, ..Nature::default() };
+    let bare = Nature { name: "bare", not_supported: vec!["rules"], ..told.clone() };
+    let (_, summary) = bench(vec![told, bare], 3);
+    let root = figure(&summary, "occupancy-device-time-group0");
+    let names: Vec<&str> = root.series.iter().map(|series| series.name.as_str()).collect();
+    assert_eq!(names, ["simulated"], "a lone point is no curve");
+    let groups = figure(&summary, "occupancy-device-time-groups");
+    assert_eq!(groups.series[0].name, "simulated, group 1");
+}
+
+#[test]
+fn a_testbed_is_drawn_as_its_device_says_it_stands() {
+    let mut bench = Bench::new(vec![Nature::default()], &["groups=0", "rules=0"], 1);
+    bench.run.devices[0].about.places.push(niclab_device::Place {
+        role: "function".into(),
+        label: "swap MACs".into(),
+        core: Some(1),
+    });
     let summary = summarize(&bench.run, &[], &Latencies::new());
-    let captions = summary.experiments[0].testbeds.iter().map(|testbed| testbed.caption.as_str());
+    let boxes = &summary.experiments[0].testbeds[0].boxes;
+    let drawn: Vec<(&str, &str, Option<u32>)> =
+        boxes.iter().map(|b| (b.role.as_str(), b.label.as_str(), b.core)).collect();
     let expected = [
-        "What is done with a frame there: swap MACs.",
-        "What is done with a frame there: drop all, then count them.",
-        "",
+        ("generator", "simulated generator", None),
+        ("device", "simulated device", None),
+        ("sink", "simulated sink", None),
+        ("function", "swap MACs", Some(1)),
     ];
-    assert!(captions.eq(expected), "{:?}", summary.experiments[0].testbeds);
+    assert_eq!(drawn, expected);
 }
 
 #[test]

@@ -28,7 +28,7 @@ pub fn run(directory: &Path) -> Result<(), Failure> {
                 } else {
                     "".into()
                 };
-                writeln!(out, "knee on {}: {} at {x}{or}", knee.device, knee.label)?;
+                writeln!(out, "knee on {}, {} at {x}{or}", knee.device, knee.label)?;
             }
         }
         for table in &experiment.tables {

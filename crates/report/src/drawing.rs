@@ -17,8 +17,6 @@ pub(crate) struct Drawing {
     pub device: String,
     /// Boxes from left to right.
     pub tiles: Vec<Tile>,
-    /// One line under the drawing.
-    pub caption: String,
 }
 
 /// A box as the template draws it.
@@ -42,7 +40,6 @@ pub(crate) fn drawing(testbed: &TestbedSummary) -> Drawing {
         spoken: format!("Testbed of {}: {}.", testbed.device, way.join(", then ")),
         device: testbed.device.clone(),
         tiles: testbed.boxes.iter().map(tile).collect(),
-        caption: testbed.caption.clone(),
     }
 }
 
@@ -119,7 +116,7 @@ mod tests {
             TestbedBox { role: "generator".into(), label: "64 B".into(), core: Some(1) },
             TestbedBox { role: "wire".into(), label: "memory".into(), core: None },
         ];
-        let testbed = TestbedSummary { device: "soft".into(), boxes, caption: String::new() };
+        let testbed = TestbedSummary { device: "soft".into(), boxes };
         let spoken = drawing(&testbed).spoken;
         assert_eq!(spoken, "Testbed of soft: generator (64 B) on core 1, then wire (memory).");
     }

@@ -82,7 +82,7 @@ pub(crate) fn series_names(figure: &Figure) -> Vec<String> {
 pub(crate) fn knee_words(figure: &Figure, knee: &Knee) -> String {
     let unit = &figure.x.unit;
     let place = format!("{} ± {} {unit}", words::number(knee.x), words::number(knee.width));
-    format!("{}: {} at {}", knee.device, knee.label, place.trim_end())
+    format!("{}, {} at {}", knee.device, knee.label, place.trim_end())
 }
 
 /// The ends of a point's error bar in words, with what they are.

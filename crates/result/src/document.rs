@@ -214,8 +214,6 @@ pub struct TestbedSummary {
     pub device: String,
     /// Boxes from left to right along the packets' way: generator, wire, device, function, …
     pub boxes: Vec<TestbedBox>,
-    /// One line under the drawing: what the device says it does with a frame; may be empty.
-    pub caption: String,
 }
 
 /// A box of the testbed's drawing.
@@ -333,7 +331,7 @@ pub struct Knee {
     pub x: f64,
     /// Half the width of the bracket.
     pub width: f64,
-    /// What breaks there: `refused`, `throughput below 80 %`.
+    /// In which groups, and what breaks there: `groups 1-16: throughput below 80 %`.
     pub label: String,
 }
 

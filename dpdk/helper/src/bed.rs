@@ -8,8 +8,8 @@ use niclab_device::cores::Cores;
 use niclab_device::dpdk::protocol::Open;
 use niclab_device::pair::{Stage, Trial, judge_refused};
 use niclab_device::{
-    About, DeviceError, Fact, Load, Observation, Place, Plan, Rate, RuleBlock, Setup, SetupReport,
-    Testbed,
+    About, DeviceError, Fact, Function, Load, Observation, Place, Plan, Rate, RuleBlock, Setup,
+    SetupReport, Testbed,
 };
 use niclab_load::lane::{BURST, Inlet};
 
@@ -338,7 +338,7 @@ fn places(
 ) -> Vec<Place> {
     let place =
         |role: &str, label: &str, core| Place { role: role.into(), label: label.into(), core };
-    let function = place("function", "forward", Some(cores.device));
+    let function = place("function", Function::Forward.label(), Some(cores.device));
     let device = place("device", &device.name, None);
     let Some(tester) = tester else {
         return vec![device, function];

@@ -25,7 +25,9 @@ use self::name::Ends;
 use self::netns::NetNs;
 use self::ring::{RX_SLOTS, RxRing, SINK_SLOTS, TX_SLOTS, TxRing};
 use crate::cores::Cores;
-use crate::face::{About, DeviceError, Fact, Place, Plan, RuleBlock, Setup, SetupReport, Testbed};
+use crate::face::{
+    About, DeviceError, Fact, Function, Place, Plan, RuleBlock, Setup, SetupReport, Testbed,
+};
 use crate::pair::{Stage, Trial, judge_refused};
 use crate::{Load, Observation};
 
@@ -274,7 +276,7 @@ fn about(name: &str, ends: &Ends, cores: Cores, tester: &End, device: &End) -> A
             place("generator", &near.name, Some(cores.tester)),
             place("wire", wire, None),
             place("device", &far.name, None),
-            place("function", "forward", Some(cores.device)),
+            place("function", Function::Forward.label(), Some(cores.device)),
             place("sink", &near.name, Some(cores.tester)),
         ],
         not_supported: vec!["rules".into(), "queues".into()],

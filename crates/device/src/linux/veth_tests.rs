@@ -132,6 +132,8 @@ fn rules_and_queues_are_not_supported_which_is_a_result() {
     assert_eq!(bed.setup(&with_rule), Err(lacks("rules")));
     assert_eq!(bed.setup(&Setup { queues: 2, ..setup(64) }), Err(lacks("queues")));
     assert_eq!(bed.about().not_supported, ["rules", "queues"]);
+    let function = bed.about().places.iter().find(|place| place.role == "function");
+    assert_eq!(function.map(|place| place.label.as_str()), Some(Function::Forward.label()));
     // The testbed is as good as before.
     bed.setup(&setup(64)).unwrap();
     assert_accounted(&run(&mut *bed, &load(Rate::Pps(1_000.0), 64)));

@@ -23,7 +23,7 @@ use niclab_port::wire::wire;
 
 use crate::cores;
 use crate::face::{
-    About, DeviceError, Fact, Place, Placement, Plan, RuleBlock, Setup, SetupReport, Testbed,
+    self, About, DeviceError, Fact, Place, Placement, Plan, RuleBlock, Setup, SetupReport, Testbed,
 };
 use crate::pair::{Stage, Trial};
 use lanes::lanes;
@@ -117,7 +117,7 @@ fn about(placement: Placement, seats: Seats) -> About {
             place("generator", "generator", seats.tester),
             place("wire", &wire, None),
             place("device", device, core),
-            place("function", "forward: swap MACs, send back", seats.function),
+            place("function", face::Function::Forward.label(), seats.function),
             place("wire", &wire, None),
             place("sink", "sink", seats.tester),
         ],

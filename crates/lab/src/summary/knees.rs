@@ -8,6 +8,7 @@ use crate::known::Known;
 use crate::run::{ExperimentRun, Knee, Run};
 use crate::runner::search::{PLATEAU, PROBE, answer, bracket};
 use crate::spec::KneeKind;
+use crate::words;
 
 /// A knee of a device.
 #[derive(Clone, Debug)]
@@ -26,7 +27,9 @@ impl FoundKnee {
     /// As it is drawn; `None` where there is nothing to draw.
     pub fn drawn(&self) -> Option<Drawn> {
         let (x, width) = self.found.middle_and_width()?;
-        Some(Drawn { device: self.device.clone(), x, width, label: knee::label(&self.knee.spec) })
+        let spec = &self.knee.spec;
+        let label = format!("{}: {}", words::groups(spec.groups.into()), knee::label(spec));
+        Some(Drawn { device: self.device.clone(), x, width, label })
     }
 }
 

@@ -211,17 +211,13 @@ fn figure(id: &str, title: &str, caption: &str, axes: (Axis, Axis), series: Vec<
     }
 }
 
-fn testbed(device: &str, boxes: &[(&str, &str, Option<u32>)], caption: &str) -> TestbedSummary {
+fn testbed(device: &str, boxes: &[(&str, &str, Option<u32>)]) -> TestbedSummary {
     let boxes = boxes.iter().map(|(role, label, core)| TestbedBox {
         role: (*role).to_owned(),
         label: (*label).to_owned(),
         core: *core,
     });
-    TestbedSummary {
-        device: device.to_owned(),
-        boxes: boxes.collect(),
-        caption: caption.to_owned(),
-    }
+    TestbedSummary { device: device.to_owned(), boxes: boxes.collect() }
 }
 
 fn soft_testbed() -> TestbedSummary {
@@ -231,11 +227,10 @@ fn soft_testbed() -> TestbedSummary {
             ("generator", "10,000 flows, 64\u{a0}B, open loop", Some(0)),
             ("wire", "memory, 4,096 frames deep", None),
             ("device", "soft, inline", Some(1)),
-            ("function", "forward", Some(1)),
+            ("function", "forward: swap MACs, send back", Some(1)),
             ("wire", "memory, 4,096 frames deep", None),
             ("sink", "sequence and planned time", Some(0)),
         ],
-        "Generator and sink share core 0; the device under test has core 1 to itself.",
     )
 }
 
@@ -252,7 +247,6 @@ fn occupancy() -> ExperimentSummary {
             ("device", "net_ring with the flow shim of the lab", Some(1)),
             ("sink", "counts only", Some(0)),
         ],
-        "The ring has no wire between generator and device.",
     );
     ExperimentSummary {
         name: "occupancy".to_owned(),
@@ -300,7 +294,7 @@ fn occupancy_throughput() -> Figure {
         device: "ring".to_owned(),
         x: 52_300.0,
         width: 6_000.0,
-        label: "refused".to_owned(),
+        label: "group 0: refused".to_owned(),
     }];
     figure
 }
