@@ -7,7 +7,8 @@
 //!
 //! - *A list, and the tables in it*, by a worker that has not yet taken the newer list. Both are
 //!   counted references. The control side keeps its own until it is the last, so that no worker
-//!   ever frees memory; it keeps no more than the lists that workers hold.
+//!   frees memory while the control side lives, but for the empty list it began with; it keeps no
+//!   more than the lists that workers hold.
 //! - *The place of a group*, by a packet whose jump has been read and not yet followed. A place is
 //!   given to another group only after a grace period that began when no word led there any more
 //!   and no shown list had anything there.
@@ -205,15 +206,18 @@ impl Groups {
         }
     }
 
-    /// Says that the order of a group's tables may have changed.
+    /// Says that the order of a group's tables may have changed; one alone has none.
     pub(crate) fn reorder(&mut self, seat: Seat) {
-        self.changed.push(seat.group);
+        let masks = &self.groups[usize::from(seat.group)].masks;
+        if masks.iter().filter(|mask| mask.rules > 0).nth(1).is_some() {
+            self.changed.push(seat.group);
+        }
     }
 
     /// Shows workers the groups as they are, and gives back what none of them holds.
     ///
     /// To be called before the word of a rule is stored, so that whoever reads a word also finds
-    /// all that was there when it was stored (see `worker`); and at the end of every operation.
+    /// all that was there when it was stored (see `worker`); and at the end of an operation that takes something away.
     pub(crate) fn publish(&mut self) {
         if !self.changed.is_empty() {
             self.lists.resize(self.groups.len(), Arc::default());
