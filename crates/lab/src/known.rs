@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use niclab_result::{Outcome, Point, Sample};
+use niclab_result::{Mark, Outcome, Point, Sample};
 
 use crate::run::{ExperimentRun, PlannedRate, RunDevice, Trial, lacks_rules};
 use crate::runner::SETUP;
@@ -17,6 +17,8 @@ pub(crate) struct Seen {
     pub outcome: Outcome,
     /// Where it was measured.
     pub throughput_pps: Option<f64>,
+    /// Stalls of the machine stand in it.
+    pub disturbed: bool,
 }
 
 /// Tells one measurement of a device from its others: trial, repeat, and the words of the point,
@@ -81,7 +83,8 @@ impl<'a> Known<'a> {
             }
         }
         let throughput_pps = sample.metrics.get("throughput_pps").map(|quantity| quantity.value);
-        let seen = Seen { outcome: sample.outcome.clone(), throughput_pps };
+        let disturbed = sample.marks.contains(&Mark::Disturbed);
+        let seen = Seen { outcome: sample.outcome.clone(), throughput_pps, disturbed };
         self.seen.insert(key(&sample.trial, sample.repeat, &sample.point), seen);
     }
 

@@ -139,7 +139,7 @@ fn put_slices(metrics: &mut Metrics, o: &Observation) {
 /// Time in which the device's core had something to do, a frame; its stalls do not count. A trial
 /// of nothing but stalls tells nothing.
 fn put_device_time(metrics: &mut Metrics, o: &Observation) {
-    let Some(busy_ns) = o.honesty.device_busy_ns.filter(|_| o.received > 0) else {
+    let Some(busy_ns) = o.honesty.device_busy_ns.filter(|busy| *busy > 0 && o.received > 0) else {
         return;
     };
     if o.slices.is_empty() || Calm::of(o).is_some() {
@@ -158,7 +158,8 @@ struct Calm {
 }
 
 impl Calm {
-    /// `None` where they are less than a fifth of all slices.
+    /// `None` where they are less than a fifth of all slices, or where all frames that came back did
+    /// so in others.
     fn of(o: &Observation) -> Option<Calm> {
         let slice_ns = slice_ns(o)?;
         let under_way_ns = o.latency.as_ref().map_or(0, |Latency(l)| l.value_at_quantile(0.75));
@@ -177,7 +178,8 @@ impl Calm {
             calm.rx_missed += slice.rx_missed;
         }
         let is_enough = f64::from(count) >= CALM_SHARE_MIN * o.slices.len() as f64;
-        (is_enough && calm.time_ns > 0).then_some(calm)
+        let shows = calm.received > 0 || o.received == 0;
+        (is_enough && shows && calm.time_ns > 0).then_some(calm)
     }
 
     fn throughput_pps(&self) -> f64 {
@@ -341,6 +343,16 @@ mod tests {
         check(&[100, -20, -20, -20, -20], 100.0 / 1e-6, false);
         check(&[100, -20, -20, -20, -20, -20], 900.0 / 6e-6, true);
         check(&[-20, 180, -20, 180, -20], 900.0 / 5e-6, true);
+    }
+
+    #[test]
+    fn slices_without_a_frame_are_not_calm_where_others_have_some() {
+        let observation = sliced(&[0, 0, 0, -200, 0]);
+        assert_eq!(metrics(&observation)["throughput_pps"].value, 900.0 / 5e-6);
+        assert!(marks(&observation).contains(&Mark::Disturbed));
+        let nothing = Observation { received: 0, ..sliced(&[0, 0, 0]) };
+        assert_eq!(metrics(&nothing)["throughput_pps"].value, 0.0);
+        assert!(!marks(&nothing).contains(&Mark::Disturbed), "the device lost all");
     }
 
     #[test]

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use super::*;
 use crate::experiment;
 use crate::spec::Trace;
+use crate::statistics::INTERVAL_REPEATS_MIN;
 
 fn device(name: &str, not_supported: &[&str]) -> RunDevice {
     let lacks = not_supported.iter().map(|word| word.to_string()).collect();
@@ -160,6 +161,8 @@ fn too_long_a_plan_is_cut_to_its_budget() {
 fn repeats_are_kept_to_their_floor_and_what_does_not_fit_then_says_so() {
     let full = Overrides { grid: GridName::Full, ..Default::default() };
     let mut spec = experiment::spec("occupancy").unwrap();
+    assert!(spec.full.repeats_min as usize >= INTERVAL_REPEATS_MIN, "--full keeps its intervals");
+    spec.full.repeats_min = 5;
     let mut with = |budget_s| {
         spec.full.budget_s = Some(budget_s);
         resolve("x", &[spec.clone()], &full, three()).unwrap().experiments.remove(0)
@@ -167,7 +170,7 @@ fn repeats_are_kept_to_their_floor_and_what_does_not_fit_then_says_so() {
     // Five of six repeats would do for five sixths.
     let budget_s = with(1_000_000).estimate_s as u64 * 3 / 5;
     let halved = with(budget_s);
-    assert_eq!(halved.repeats, 5, "the floor of --full");
+    assert_eq!(halved.repeats, 5, "the floor");
     let repeats = |budget_s| format!("5 of 6 repeats, to fit the budget of {budget_s} s");
     let duration_ms = halved.loads[0].duration_ns as f64 / 1e6;
     let expected = format!("{duration_ms} of 200 ms a trial, to fit the budget of {budget_s} s");

@@ -10,7 +10,7 @@ use niclab_device::{DeviceError, Latency, Load, Plan, Rate, Setup, SetupReport, 
 use niclab_result::{Directory, Outcome, Point, ResultError, SCHEMA, Sample};
 
 use crate::estimate;
-use crate::known::Known;
+use crate::known::{Known, Seen};
 use crate::measure;
 use crate::run::{ExperimentRun, PlannedRate, Run, Trial, Visit, is_able};
 use crate::statistics;
@@ -338,8 +338,8 @@ impl<'a> Runner<'a> {
             PlannedRate::ShareOf { of, share } => match self.maximum_pps(place.device, of) {
                 Some(maximum_pps) => Rate::Pps(maximum_pps * share),
                 None => {
-                    let reason = "the maximum of this point was not measured; its `saturate` \
-                                  trial says why"
+                    let reason = "no frame came back in the `saturate` trials of this point, \
+                                  or there is none: no rate to take a share of"
                         .to_string();
                     let sample = self.sample(place, failed(reason));
                     return self.keep(place.device, sample, None);
@@ -349,13 +349,17 @@ impl<'a> Runner<'a> {
         self.offer(beds, &load, place).map(drop)
     }
 
-    /// Median throughput that trial `of` has shown so far, above 0.
+    /// Median throughput that trial `of` has shown so far, above 0; of its undisturbed repeats
+    /// where there is one.
     fn maximum_pps(&self, device: usize, of: usize) -> Option<f64> {
         let trial = &self.experiment.trials[of];
         let known = &self.states[device].known;
         let repeats = 0..self.experiment.repeats;
         let seen = repeats.filter_map(|r| known.seen(trial.kind.name(), r, &trial.point));
-        let values: Vec<f64> = seen.filter_map(|seen| seen.throughput_pps).collect();
+        let seen: Vec<&Seen> = seen.collect();
+        let calm = seen.iter().any(|seen| !seen.disturbed);
+        let kept = seen.iter().filter(|seen| !(calm && seen.disturbed));
+        let values: Vec<f64> = kept.filter_map(|seen| seen.throughput_pps).collect();
         statistics::median(&values).filter(|maximum| *maximum > 0.0)
     }
 

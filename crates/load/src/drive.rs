@@ -253,7 +253,7 @@ impl<T: Tape> Trial<T> {
 
     fn observation(mut self, device_stalls: Vec<(u64, u64)>) -> Observation {
         let duration_ns = self.counted.to_ns - self.counted.from_ns;
-        let covered_ns = self.covered_ns(duration_ns);
+        let covered_ns = covered_ns(self.depth, self.generator.covered_ns(), &self.slices);
         for stalls in [self.stalls.kept(), &device_stalls] {
             mark_disturbed(&mut self.slices, self.counted, stalls, covered_ns);
         }
@@ -287,13 +287,15 @@ impl<T: Tape> Trial<T> {
             honesty,
         }
     }
+}
 
-    /// How long a stall the ring covers: as long as it takes to fill it, or, under saturation, to
-    /// empty it.
-    fn covered_ns(&self, duration_ns: u64) -> u64 {
-        let emptied_ns = u64::from(self.depth) * duration_ns / self.sink.received.max(1);
-        self.generator.covered_ns().min(emptied_ns)
-    }
+/// How long a stall does no harm: as long as it takes to fill the ring (`filled_ns`) or, at the pace
+/// of the best slice, to empty it, and half a slice at most. (The pace of the whole trial is no
+/// measure: the longer the machine was away, the lower it is, and the more a ring seems to cover.)
+fn covered_ns(depth: u32, filled_ns: u64, slices: &[Slice]) -> u64 {
+    let best = slices.iter().map(|slice| slice.received).max().unwrap_or(0);
+    let emptied_ns = u64::from(depth) * SLICE_NS / best.max(1);
+    filled_ns.min(emptied_ns).min(SLICE_NS / 2)
 }
 
 /// The slice that holds a time of the trial.
@@ -456,5 +458,20 @@ mod tests {
         assert_eq!((seen.unsent, seen.lost), (0, 0));
         let nothing = trial(0, 1, Rate::Saturate);
         assert_eq!((nothing.planned, nothing.lost), (0, 0));
+    }
+
+    #[test]
+    fn a_ring_covers_no_more_where_the_machine_was_away_for_longer() {
+        let slices = |received: &[u64]| -> Vec<Slice> {
+            received.iter().map(|&received| Slice { received, ..Slice::default() }).collect()
+        };
+        let calm = covered_ns(1_024, u64::MAX, &slices(&[30_000; 50]));
+        assert_eq!(calm, 34_133);
+        let mut away = [0; 50];
+        away[7] = 30_000;
+        assert_eq!(covered_ns(1_024, u64::MAX, &slices(&away)), calm);
+        assert_eq!(covered_ns(1_024, 20_000, &slices(&away)), 20_000, "filled before");
+        assert_eq!(covered_ns(1_024, u64::MAX, &slices(&[20; 50])), SLICE_NS / 2);
+        assert_eq!(covered_ns(1_024, u64::MAX, &[]), SLICE_NS / 2);
     }
 }

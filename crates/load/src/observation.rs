@@ -170,7 +170,7 @@ pub struct Slice {
     pub rx_missed: u64,
     /// Frames that were due in it and not offered.
     pub unsent: u64,
-    /// A stall longer than the ring covers fell into it.
+    /// A stall longer than the ring covers, or than half a slice, fell into it.
     pub disturbed: bool,
 }
 

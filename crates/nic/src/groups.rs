@@ -217,7 +217,8 @@ impl Groups {
     /// Shows workers the groups as they are, and gives back what none of them holds.
     ///
     /// To be called before the word of a rule is stored, so that whoever reads a word also finds
-    /// all that was there when it was stored (see `worker`); and at the end of an operation that takes something away.
+    /// all that was there when it was stored (see `worker`); and at the end of an operation that
+    /// takes something away.
     pub(crate) fn publish(&mut self) {
         if !self.changed.is_empty() {
             self.lists.resize(self.groups.len(), Arc::default());

@@ -30,7 +30,7 @@ const RUN_EXAMPLES: &str = "\
 Examples:
   niclab run
       the default experiments on every default device this machine has, in minutes
-  niclab run occupancy --device soft --set rules=0,1k,64k --repeats 3 -o first
+  niclab run occupancy --device soft --set groups=0 --set rules=0,1k,64k -o first
       one device, three places, into the directory `first`
   niclab run --resume first
       what is missing there after Ctrl-C or a crash
@@ -141,11 +141,13 @@ pub struct RunArguments {
     /// Values of an axis in place of the experiment's; may be given again
     ///
     /// Values stand between commas: 0,1k,4M. Ranges stand in brackets: [1-4] is 1,2,3,4;
-    /// `[0-100#50]` is 0,50,100; `[1*8]` is 1,2,4,8. `niclab list` shows the axes.
+    /// `[0-100#50]` is 0,50,100; `[1*8]` is 1,2,4,8. `niclab list` shows the axes. The values
+    /// replace the axis in every sweep of the grid.
     #[arg(long, value_name = "NAME=VALUES")]
     pub set: Vec<String>,
 
-    /// How often each trial is repeated [default: as the experiment says]
+    /// How often each trial is repeated; from 6 on a point has a 95 % interval [default: as the
+    /// experiment says]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub repeats: Option<u32>,
 

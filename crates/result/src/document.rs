@@ -77,7 +77,8 @@ pub enum Outcome {
 pub enum Mark {
     /// More than one mode stands in the repeats.
     Bimodal,
-    /// Stalls longer than the ring covers left less than a fifth of the trial calm.
+    /// Stalls longer than the ring covers, or than half a slice, left less than a fifth of the trial
+    /// calm, or nothing came back in the rest.
     Disturbed,
     /// Later repeats differ systematically from earlier ones.
     Drift,
@@ -142,7 +143,7 @@ pub struct Sample {
     pub honesty: serde_json::Value,
     /// Counts in slices of equal length, for series over time: `slice_ns`, one list each of
     /// `offered`, `received`, `rx_missed` and `unsent`, and in `disturbed` the places of the slices
-    /// into which a stall longer than the ring covers fell.
+    /// into which a stall longer than the ring covers, or than half a slice, fell.
     #[serde(default)]
     pub slices: serde_json::Value,
     /// Tag of this sample's latency histogram in `latency.hlog`, where there is one.

@@ -176,8 +176,8 @@ impl<const W: usize> Burst<'_, '_, W> {
     /// Looks up a range of keys one by one; a bit for each that is there.
     ///
     /// One slot in 32,768 has the tag of another key, and then the key is looked for anew. All
-    /// keys behind it are then too: one of them may be the same key, and its likely entry was chosen
-    /// before, when the key was elsewhere or not there.
+    /// keys behind it are then too: one of them may be the same key, and its likely entry was
+    /// chosen before, when the key was elsewhere or not there.
     #[cold]
     #[inline(never)]
     fn search(&mut self, range: Range<usize>) -> u64 {

@@ -40,6 +40,6 @@ pub(crate) const MAP_BYTES_MIN: usize = 1 << 20;
 const _: () = assert!(SLOTS * 16 + 16 == 256);
 const _: () = assert!(4 * RESERVE_PER_GROUP < GROW_QUARTERS && GROW_QUARTERS < 4 * SLOTS);
 const _: () = assert!(BURST_MAX == u64::BITS as usize);
-// The overflow count of a group counts keys that live in the next groups of a probe run. It is never
-// taken for a tag: a slot beyond the last of a grid would be read.
+// The overflow count of a group counts keys that live in the next groups of a probe run. It is
+// never taken for a tag: a slot beyond the last of a grid would be read.
 const _: () = assert!(PROBE_GROUPS_MAX * SLOTS < crate::tags::LIVE_MIN as usize);
