@@ -158,8 +158,8 @@ struct Calm {
 }
 
 impl Calm {
-    /// `None` where they are less than a fifth of all slices, or where all frames that came back did
-    /// so in others.
+    /// `None` where they are less than a fifth of all slices, or where all frames that came back
+    /// did so in others.
     fn of(o: &Observation) -> Option<Calm> {
         let slice_ns = slice_ns(o)?;
         let under_way_ns = o.latency.as_ref().map_or(0, |Latency(l)| l.value_at_quantile(0.75));

@@ -289,9 +289,10 @@ impl<T: Tape> Trial<T> {
     }
 }
 
-/// How long a stall does no harm: as long as it takes to fill the ring (`filled_ns`) or, at the pace
-/// of the best slice, to empty it, and half a slice at most. (The pace of the whole trial is no
-/// measure: the longer the machine was away, the lower it is, and the more a ring seems to cover.)
+/// How long a stall does no harm: as long as it takes to fill the ring (`filled_ns`) or, at the
+/// pace of the best slice, to empty it, and half a slice at most. (The pace of the whole trial is
+/// no measure: the longer the machine was away, the lower it is, and the more a ring seems to
+/// cover.)
 fn covered_ns(depth: u32, filled_ns: u64, slices: &[Slice]) -> u64 {
     let best = slices.iter().map(|slice| slice.received).max().unwrap_or(0);
     let emptied_ns = u64::from(depth) * SLICE_NS / best.max(1);

@@ -123,7 +123,8 @@ pub(crate) fn mark_meaning(mark: Mark) -> &'static str {
         }
         Mark::Disturbed => {
             "In more than four fifths of a trial's slices the machine paused for longer than the \
-             receive ring covers or than half a slice; throughput and loss may be the pauses' doing, not the device's."
+             receive ring covers or than half a slice; throughput and loss may be the pauses' \
+             doing, not the device's."
         }
         Mark::Drift => {
             "Later repeats differ systematically from earlier ones, so something changed while \

@@ -77,8 +77,8 @@ pub enum Outcome {
 pub enum Mark {
     /// More than one mode stands in the repeats.
     Bimodal,
-    /// Stalls longer than the ring covers, or than half a slice, left less than a fifth of the trial
-    /// calm, or nothing came back in the rest.
+    /// Stalls longer than the ring covers, or than half a slice, left less than a fifth of the
+    /// trial calm, or nothing came back in the rest.
     Disturbed,
     /// Later repeats differ systematically from earlier ones.
     Drift,
