@@ -77,7 +77,7 @@ pub mod field {
     pub const TTL: Range<usize> = 57..58;
     /// TCP flags.
     pub const TCP_FLAGS: Range<usize> = 58..59;
-    /// Number of VLAN tags.
+    /// VLAN tags, a bit each from the lowest: 0, 1 or 3. So one bit of a mask asks for a tag.
     pub const VLANS: Range<usize> = 59..60;
     /// 1 for a fragment of a larger packet, the first of them included.
     pub const FRAGMENT: Range<usize> = 60..61;
@@ -209,7 +209,7 @@ fn walk_ethernet(line: &mut Line, frame: &[u8]) {
             break;
         };
         line[place].copy_from_slice(&tag[0..2]);
-        line[field::VLANS.start] += 1;
+        line[field::VLANS.start] = line[field::VLANS.start] << 1 | 1;
         ether_type = [tag[2], tag[3]];
         rest = behind;
     }
