@@ -1,7 +1,12 @@
 //! Rules: pattern, actions, priority, group; written as testpmd's users write them.
 //!
-//! A pattern matches fields exactly in this version: a field is named with its value or not at all.
-//! Naming an item (`udp`) matches the frames that have that header.
+//! [`text`] reads and prints them, [`item`] is what a pattern is written in, and [`compile`] makes
+//! of it the [`Pattern`] that packets are compared with. Naming an item (`udp`) matches the frames
+//! that have that header.
+
+pub mod compile;
+pub mod item;
+pub mod text;
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -61,6 +66,13 @@ const TCP: u8 = 6;
 const UDP: u8 = 17;
 
 impl Pattern {
+    /// The frames whose keys have these values in the bits of the mask.
+    pub fn masked(value: &Key, mask: &Key) -> Pattern {
+        let mut value = *value;
+        value.0.iter_mut().zip(mask.0).for_each(|(word, mask)| *word &= mask);
+        Pattern { value, mask: *mask }
+    }
+
     /// Every Ethernet frame: `eth`.
     pub fn any() -> Pattern {
         Pattern::default()
@@ -155,7 +167,8 @@ impl Pattern {
     }
 }
 
-/// testpmd's pattern syntax: `eth / ipv4 src is 10.0.0.1 / udp dst is 53`.
+/// testpmd's pattern syntax, `eth / ipv4 src is 10.0.0.1 / udp dst is 53`, for what the functions
+/// above can make. A pattern that was compiled from items is printed by its items.
 impl fmt::Display for Pattern {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (value, mask) = (self.value.to_bytes(), self.mask.to_bytes());

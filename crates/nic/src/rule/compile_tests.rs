@@ -1,0 +1,206 @@
+//! Patterns of rules as text against frames that are built.
+
+use niclab_packet::key::Key;
+use niclab_packet::stack::{Layer, build};
+use niclab_packet::wire::{EtherType, MacAddress, ethernet, icmp, ipv4, ipv6, tcp, udp, vlan};
+
+use super::super::Pattern;
+use super::super::text::{Command, Parser, TextError};
+
+fn compile(pattern: &str) -> Result<Pattern, TextError> {
+    let line = format!("flow create 0 ingress pattern {pattern} / end actions drop / end");
+    let mut parser = Parser::default();
+    let parsed = parser.parse(1, &line)?;
+    match parsed.command {
+        Command::Create { rule, .. } => parsed.pattern(&rule),
+        other => panic!("{other}"),
+    }
+}
+
+fn matches(pattern: &str, frame: &[u8]) -> bool {
+    compile(pattern).unwrap_or_else(|error| panic!("{error}")).matches(&Key::parse(frame))
+}
+
+fn eth() -> Layer {
+    let repr = ethernet::Repr {
+        dst: MacAddress([2, 0, 0, 0, 0, 1]),
+        src: MacAddress([2, 0, 0, 0, 0, 2]),
+        ..Default::default()
+    };
+    repr.into()
+}
+
+fn tag(id: u16, priority: u8, drop_eligible: bool) -> Layer {
+    vlan::Repr { tag_type: EtherType::VLAN, id, priority, drop_eligible, ..Default::default() }
+        .into()
+}
+
+fn ip4() -> Layer {
+    let [src, dst] = ["10.1.2.3", "192.168.0.9"].map(|text| text.parse().unwrap());
+    ipv4::Repr { src, dst, ttl: 64, dscp: 46, ecn: 1, ..Default::default() }.into()
+}
+
+fn ip6() -> Layer {
+    let [src, dst] = ["2001:db8::1:2", "2001:db8:5::9"].map(|text| text.parse().unwrap());
+    let repr = ipv6::Repr { src, dst, hop_limit: 63, traffic_class: 0xb9, ..Default::default() };
+    repr.into()
+}
+
+fn datagram() -> Layer {
+    udp::Repr { src_port: 1024, dst_port: 53, ..Default::default() }.into()
+}
+
+fn segment() -> Layer {
+    let flags = tcp::Flags(0x12);
+    tcp::Repr { src_port: 443, dst_port: 50_000, flags, ..Default::default() }.into()
+}
+
+fn frame(layers: &[Layer]) -> Vec<u8> {
+    build(layers).unwrap()
+}
+
+/// Each field: the item that matches the frame, and the same with another value, which does not.
+#[test]
+fn every_field_matches_its_value_and_no_other() {
+    let v4 = frame(&[eth(), ip4(), datagram()]);
+    let v6 = frame(&[eth(), ip6(), segment()]);
+    let tagged = frame(&[eth(), tag(100, 5, true), ip4(), datagram()]);
+    let double = frame(&[eth(), tag(100, 5, true), tag(7, 0, false), ip6(), segment()]);
+    let table: &[(&[u8], &str, &str)] = &[
+        (&v4, "eth dst is 02:00:00:00:00:01", "eth dst is 02:00:00:00:00:02"),
+        (&v4, "eth src is 2:0:0:0:0:2", "eth src is 02:00:00:00:00:03"),
+        (&v4, "eth type is 0x0800", "eth type is 0x86dd"),
+        (&v4, "eth type spec 0x0801 type mask 0xff00", "eth type spec 0x86ff type mask 0xff00"),
+        (&v4, "eth has_vlan is 0", "eth has_vlan is 1"),
+        (&tagged, "eth has_vlan is 1", "eth has_vlan is 0"),
+        (&double, "eth has_vlan is 1 / ipv6", "eth has_vlan is 0 / ipv6"),
+        (&tagged, "vlan vid is 100", "vlan vid is 101"),
+        (&tagged, "vlan pcp is 5", "vlan pcp is 4"),
+        (&tagged, "vlan dei is 1", "vlan dei is 0"),
+        (&tagged, "vlan tci is 0xb064", "vlan tci is 0x0064"),
+        (&tagged, "vlan tci spec 0xb064", "vlan tci spec 0xb065"),
+        (&tagged, "vlan vid spec 96 vid prefix 9", "vlan vid spec 32 vid prefix 9"),
+        (&tagged, "vlan inner_type is 0x0800", "vlan inner_type is 0x86dd"),
+        (&tagged, "vlan has_more_vlan is 0", "vlan has_more_vlan is 1"),
+        (&double, "vlan has_more_vlan is 1", "vlan has_more_vlan is 0"),
+        (&double, "eth / vlan vid is 100 / vlan vid is 7", "eth / vlan / vlan vid is 100"),
+        (&double, "vlan / vlan inner_type is 0x86dd", "vlan / vlan inner_type is 0x0800"),
+        (&v4, "ipv4 src is 10.1.2.3", "ipv4 src is 10.1.2.4"),
+        (&v4, "ipv4 dst is 192.168.0.9", "ipv4 dst is 10.1.2.3"),
+        (&v4, "ipv4 src spec 10.1.9.9 src prefix 16", "ipv4 src spec 10.2.2.3 src prefix 16"),
+        (
+            &v4,
+            "ipv4 dst spec 192.0.0.9 dst mask 255.0.0.255",
+            "ipv4 dst spec 192.168.0.8 dst mask 255.0.0.255",
+        ),
+        (&v4, "ipv4 src spec 10.1.2.3 dst spec 192.168.0.9", "ipv4 src spec 10.1.2.3"),
+        (&v4, "ipv4 tos is 0xb9", "ipv4 tos is 0xb8"),
+        (&v4, "ipv4 ttl is 64", "ipv4 ttl is 63"),
+        (&v4, "ipv4 proto is 17", "ipv4 proto is 6"),
+        (&v4, "ipv4 src is 10.1.2.3 src last 0", "ipv4 src is 10.1.2.4 src last 10.1.2.4"),
+        (&v6, "ipv6 src is 2001:db8::1:2", "ipv6 src is 2001:db8::1:3"),
+        (&v6, "ipv6 dst is 2001:db8:5::9", "ipv6 dst is 2001:db8:6::9"),
+        (
+            &v6,
+            "ipv6 dst spec 2001:db8:5:: dst prefix 48",
+            "ipv6 dst spec 2001:db8:4:: dst prefix 48",
+        ),
+        (&v6, "ipv6 tc is 0xb9", "ipv6 tc is 0xb8"),
+        (&v6, "ipv6 hop is 63", "ipv6 hop is 64"),
+        (&v6, "ipv6 proto is 6", "ipv6 proto is 17"),
+        (&v4, "eth / ipv4 / udp src is 1024", "eth / ipv4 / udp src is 1025"),
+        (&v4, "eth / ipv4 / udp dst is 53", "eth / ipv4 / udp dst is 54"),
+        (&v4, "eth / ipv4 / udp", "eth / ipv4 / tcp"),
+        (&v4, "eth / ipv4", "eth / ipv6"),
+        (&tagged, "eth / ipv4 / udp dst is 53", "eth / vlan / vlan / ipv4 / udp dst is 53"),
+        (&double, "eth / vlan / ipv6 / tcp", "eth / vlan / ipv4 / tcp"),
+        (&v6, "ipv6 / tcp src is 443", "ipv6 / tcp src is 444"),
+        (&v6, "ipv6 / tcp dst is 50000", "ipv6 / tcp dst is 50001"),
+        (&v6, "ipv6 / tcp dst spec 49152 dst prefix 4", "ipv6 / tcp dst spec 0 dst prefix 4"),
+        (&v6, "ipv6 / tcp flags is 0x12", "ipv6 / tcp flags is 0x02"),
+        (&v6, "ipv6 / tcp flags spec 2 flags mask 2", "ipv6 / tcp flags spec 0 flags mask 2"),
+    ];
+    for (frame, yes, no) in table {
+        assert!(matches(yes, frame), "{yes}");
+        assert!(!matches(no, frame), "{no}");
+    }
+}
+
+#[test]
+fn an_untagged_type_is_not_the_one_behind_a_tag() {
+    let tagged = frame(&[eth(), tag(1, 0, false), ip4(), datagram()]);
+    assert!(!matches("eth type is 0x0800", &tagged));
+    assert!(matches("eth", &tagged) && matches("eth / ipv4", &tagged));
+    assert!(!matches("eth / vlan / ipv4", &frame(&[eth(), ip4(), datagram()])));
+}
+
+#[test]
+fn icmp_is_a_protocol_of_its_version() {
+    let ping = frame(&[eth(), ip4(), icmp::Repr::default().into()]);
+    assert!(matches("ipv4 / icmp", &ping) && !matches("ipv6 / icmp6", &ping));
+    assert!(!matches("ipv4 / icmp", &frame(&[eth(), ip4(), datagram()])));
+}
+
+/// What the functions of `Pattern` make, its text makes too.
+#[test]
+fn a_pattern_is_that_of_its_text() {
+    let [a, b] = ["10.0.0.1", "10.0.0.2"].map(|text| text.parse().unwrap());
+    let [c, d] = ["2001:db8::1", "::2"].map(|text| text.parse().unwrap());
+    let patterns = [
+        Pattern::any(),
+        Pattern::ipv4(),
+        Pattern::ipv6(),
+        Pattern::any().eth_dst([2, 0, 0, 0, 0, 1]).eth_src([2; 6]),
+        Pattern::any().src(a).dst(b).udp().sport(1).dport(2),
+        Pattern::any().src(c).dst(d).tcp().sport(1).dport(2),
+    ];
+    for pattern in patterns {
+        assert_eq!(compile(&pattern.to_string()), Ok(pattern), "{pattern}");
+    }
+}
+
+#[test]
+fn what_makes_no_pattern_is_said() {
+    let table = [
+        ("eth / udp", "udp stands behind eth; put ipv4 or ipv6 between"),
+        ("udp dst is 53", "udp stands first; put ipv4 or ipv6 before it"),
+        ("ipv4 / vlan", "vlan stands behind ipv4; it belongs behind eth or vlan"),
+        ("ipv4 / eth", "eth stands behind ipv4; it belongs first"),
+        ("eth / eth", "eth stands behind eth; it belongs first"),
+        ("ipv4 / ipv6", "ipv6 stands behind ipv4; it belongs behind eth or vlan"),
+        ("ipv6 / icmp", "icmp stands behind ipv6; it belongs behind ipv4"),
+        ("vxlan", "vxlan stands first; it belongs behind udp"),
+        ("eth type is 0x0800 / ipv6", "the type before ipv6 is 0x0800; that of ipv6 is 0x86dd"),
+        ("ipv4 proto is 6 / udp", "the proto before udp is 6; that of udp is 17"),
+        (
+            "eth type is 0x0800 / vlan",
+            "eth type 0x0800 stands before vlan: use 0x8100, or leave it out",
+        ),
+        ("eth has_vlan is 0 / vlan", "vlan stands behind a header that is to have no tag"),
+        (
+            "eth type is 0x0800 has_vlan is 1",
+            "eth has_vlan contradicts eth's type, which is no tag's",
+        ),
+        ("eth type is 0x8100", "not supported: eth type"),
+        ("eth type is 0x8100 / vlan", "not supported: eth type"),
+        ("vlan / vlan / vlan", "not supported: a third vlan"),
+        ("vlan / vlan has_more_vlan is 0", "not supported: vlan has_more_vlan"),
+        ("ipv4 / icmp type is 8", "not supported: icmp type"),
+        ("ipv6 / icmp6 code is 1", "not supported: icmp6 code"),
+        ("ipv4 fragment_offset is 0", "not supported: ipv4 fragment_offset"),
+        ("ipv4 version_ihl is 0x45", "not supported: ipv4 version_ihl"),
+        ("ipv4 packet_id is 1", "not supported: ipv4 packet_id"),
+        ("ipv6 flow is 1", "not supported: ipv6 flow"),
+        ("ipv6 has_frag_ext is 1", "not supported: ipv6 has_frag_ext"),
+        ("ipv4 / gre", "not supported: gre"),
+        ("ipv4 / udp / vxlan vni is 1", "not supported: vxlan"),
+        ("eth / mpls label is 3", "not supported: mpls"),
+        ("ipv4 src is 10.0.0.1 src last 10.0.0.9", "not supported: ipv4 src last"),
+    ];
+    for (pattern, said) in table {
+        let error = compile(pattern).map(|_| ()).unwrap_err();
+        assert_eq!(error.problem().to_string(), said, "{pattern}");
+    }
+    let error = compile("eth / udp").unwrap_err();
+    assert_eq!((error.line(), error.column()), (1, 37), "{error}");
+}

@@ -1,0 +1,394 @@
+//! Items of a pattern: one header each, with its spec, last and mask as `rte_flow` has them.
+//!
+//! A header is kept as its bytes on the wire, so that an item needs no type of its own and a field
+//! is a run of bits. Names of items and fields are those of testpmd of DPDK 22.11
+//! (`app/test-pmd/cmdline_flow.c`); default masks are those of its `rte_flow.h`.
+
+use std::fmt;
+
+/// A header that a pattern may name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Item {
+    /// Ethernet.
+    Eth,
+    /// A VLAN tag (802.1Q, 802.1ad).
+    Vlan,
+    /// IPv4 without its options.
+    Ipv4,
+    /// IPv6 without its extension headers.
+    Ipv6,
+    /// ICMP.
+    Icmp,
+    /// ICMPv6.
+    Icmp6,
+    /// TCP.
+    Tcp,
+    /// UDP.
+    Udp,
+    /// GRE, its first four bytes.
+    Gre,
+    /// The key behind a GRE header.
+    GreKey,
+    /// VXLAN.
+    Vxlan,
+    /// GENEVE without its options.
+    Geneve,
+    /// One MPLS label.
+    Mpls,
+}
+
+/// Bytes of an [`Image`]: the longest header is IPv6 with 40, and one byte of flags follows it.
+pub const IMAGE_LEN: usize = 48;
+
+/// A header as it is on the wire, from its first byte, the rest zero; flags that are no bytes of
+/// the header (`eth has_vlan`, `vlan has_more_vlan`, `ipv6 has_frag_ext`) stand as bit 0 of the
+/// byte right behind it.
+pub type Image = [u8; IMAGE_LEN];
+
+/// How a field is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum FieldKind {
+    /// `10.0.0.1`, or a number.
+    Ipv4,
+    /// `2001:db8::1`.
+    Ipv6,
+    /// `02:00:00:00:00:01`.
+    Mac,
+    /// Decimal, or hexadecimal with `0x`.
+    Number,
+}
+
+/// A field of a header: a run of bits in an [`Image`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Field {
+    /// As testpmd calls it.
+    pub name: &'static str,
+    /// How its values are written.
+    pub kind: FieldKind,
+    /// First bit, counted from the most significant one of the first byte.
+    pub bit_offset: usize,
+    /// Length, 1 to 128 bits.
+    pub bits: usize,
+}
+
+/// One item of a pattern: `rte_flow`'s spec, last and mask.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct ItemMatch {
+    /// The header.
+    pub item: Item,
+    /// Its values; bits outside the mask do not count.
+    pub spec: Image,
+    /// The greatest values, where any are given: a range from `spec` to here. A field of zeros has
+    /// no range. [`ItemMatch::has_range`] says where there is one.
+    pub last: Option<Image>,
+    /// Which bits count.
+    pub mask: Image,
+}
+
+impl ItemMatch {
+    /// Every header of this kind.
+    pub fn any(item: Item) -> ItemMatch {
+        ItemMatch { item, spec: [0; IMAGE_LEN], last: None, mask: [0; IMAGE_LEN] }
+    }
+
+    /// Whether a field is to lie in a range of more than one value.
+    pub fn has_range(&self, field: &Field) -> bool {
+        let mask = field.value(&self.mask);
+        let last = self.last.map_or(0, |last| field.value(&last)) & mask;
+        last != 0 && last != field.value(&self.spec) & mask
+    }
+}
+
+impl Field {
+    /// All bits of the field; the greatest value it can hold.
+    pub const fn ones(&self) -> u128 {
+        u128::MAX >> (128 - self.bits)
+    }
+
+    /// What stands in the field.
+    pub fn value(&self, image: &Image) -> u128 {
+        let end = self.bit_offset + self.bits;
+        let bytes = &image[self.bit_offset / 8..end.div_ceil(8)];
+        // At most 16 bytes: a field of 128 bits starts at a byte.
+        let value = bytes.iter().fold(0, |value: u128, &byte| value << 8 | u128::from(byte));
+        value >> (end.div_ceil(8) * 8 - end) & self.ones()
+    }
+
+    /// Puts a value into the field; bits that it has no room for are left out.
+    pub fn put(&self, image: &mut Image, value: u128) {
+        let end = self.bit_offset + self.bits;
+        let shift = end.div_ceil(8) * 8 - end;
+        let mut ones = self.ones() << shift;
+        let mut value = value << shift & ones;
+        for byte in image[self.bit_offset / 8..end.div_ceil(8)].iter_mut().rev() {
+            *byte = *byte & !(ones as u8) | value as u8;
+            (value, ones) = (value >> 8, ones >> 8);
+        }
+    }
+
+    /// Whether all its bits are set.
+    fn is_full(&self, image: &Image) -> bool {
+        self.value(image) == self.ones()
+    }
+
+    /// Whether it has bits of another field.
+    fn overlaps(&self, other: &Field) -> bool {
+        self.bit_offset < other.bit_offset + other.bits
+            && other.bit_offset < self.bit_offset + self.bits
+    }
+}
+
+const fn field(name: &'static str, kind: FieldKind, bit_offset: usize, bits: usize) -> Field {
+    Field { name, kind, bit_offset, bits }
+}
+
+const fn number(name: &'static str, bit_offset: usize, bits: usize) -> Field {
+    field(name, FieldKind::Number, bit_offset, bits)
+}
+
+/// Bit 0 of the byte behind a header.
+const fn flag(name: &'static str, header_len: usize) -> Field {
+    number(name, header_len * 8 + 7, 1)
+}
+
+const ETH: &[Field] = &[
+    field("dst", FieldKind::Mac, 0, 48),
+    field("src", FieldKind::Mac, 48, 48),
+    number("type", 96, 16),
+    flag("has_vlan", 14),
+];
+const VLAN: &[Field] = &[
+    number("tci", 0, 16),
+    number("pcp", 0, 3),
+    number("dei", 3, 1),
+    number("vid", 4, 12),
+    number("inner_type", 16, 16),
+    flag("has_more_vlan", 4),
+];
+const IPV4: &[Field] = &[
+    number("version_ihl", 0, 8),
+    number("tos", 8, 8),
+    number("packet_id", 32, 16),
+    number("fragment_offset", 48, 16),
+    number("ttl", 64, 8),
+    number("proto", 72, 8),
+    field("src", FieldKind::Ipv4, 96, 32),
+    field("dst", FieldKind::Ipv4, 128, 32),
+];
+const IPV6: &[Field] = &[
+    number("tc", 4, 8),
+    number("flow", 12, 20),
+    number("proto", 48, 8),
+    number("hop", 56, 8),
+    field("src", FieldKind::Ipv6, 64, 128),
+    field("dst", FieldKind::Ipv6, 192, 128),
+    flag("has_frag_ext", 40),
+];
+const ICMP: &[Field] =
+    &[number("type", 0, 8), number("code", 8, 8), number("ident", 32, 16), number("seq", 48, 16)];
+const ICMP6: &[Field] = &[number("type", 0, 8), number("code", 8, 8)];
+const TCP: &[Field] = &[number("src", 0, 16), number("dst", 16, 16), number("flags", 104, 8)];
+const UDP: &[Field] = &[number("src", 0, 16), number("dst", 16, 16)];
+const GRE: &[Field] = &[
+    number("protocol", 16, 16),
+    number("c_rsvd0_ver", 0, 16),
+    number("c_bit", 0, 1),
+    number("k_bit", 2, 1),
+    number("s_bit", 3, 1),
+];
+const GRE_KEY: &[Field] = &[number("value", 0, 32)];
+const VXLAN: &[Field] = &[number("vni", 32, 24), number("last_rsvd", 56, 8)];
+const GENEVE: &[Field] =
+    &[number("vni", 32, 24), number("protocol", 16, 16), number("optlen", 2, 6)];
+const MPLS: &[Field] = &[number("label", 0, 20), number("tc", 20, 3), number("s", 23, 1)];
+
+impl Item {
+    /// All of them.
+    pub const ALL: [Item; 13] = [
+        Item::Eth,
+        Item::Vlan,
+        Item::Ipv4,
+        Item::Ipv6,
+        Item::Icmp,
+        Item::Icmp6,
+        Item::Tcp,
+        Item::Udp,
+        Item::Gre,
+        Item::GreKey,
+        Item::Vxlan,
+        Item::Geneve,
+        Item::Mpls,
+    ];
+
+    /// As testpmd calls it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Item::Eth => "eth",
+            Item::Vlan => "vlan",
+            Item::Ipv4 => "ipv4",
+            Item::Ipv6 => "ipv6",
+            Item::Icmp => "icmp",
+            Item::Icmp6 => "icmp6",
+            Item::Tcp => "tcp",
+            Item::Udp => "udp",
+            Item::Gre => "gre",
+            Item::GreKey => "gre_key",
+            Item::Vxlan => "vxlan",
+            Item::Geneve => "geneve",
+            Item::Mpls => "mpls",
+        }
+    }
+
+    /// The item of this name.
+    pub fn from_name(name: &str) -> Option<Item> {
+        Item::ALL.into_iter().find(|item| item.name() == name)
+    }
+
+    /// Bytes of the header that an [`Image`] has.
+    pub fn header_len(self) -> usize {
+        match self {
+            Item::Eth => 14,
+            Item::Vlan | Item::Gre | Item::GreKey | Item::Icmp6 | Item::Mpls => 4,
+            Item::Ipv4 | Item::Tcp => 20,
+            Item::Ipv6 => 40,
+            Item::Icmp | Item::Udp | Item::Vxlan | Item::Geneve => 8,
+        }
+    }
+
+    /// Its fields, in testpmd's order. Some are parts of others (`vlan vid` of `vlan tci`).
+    pub fn fields(self) -> &'static [Field] {
+        match self {
+            Item::Eth => ETH,
+            Item::Vlan => VLAN,
+            Item::Ipv4 => IPV4,
+            Item::Ipv6 => IPV6,
+            Item::Icmp => ICMP,
+            Item::Icmp6 => ICMP6,
+            Item::Tcp => TCP,
+            Item::Udp => UDP,
+            Item::Gre => GRE,
+            Item::GreKey => GRE_KEY,
+            Item::Vxlan => VXLAN,
+            Item::Geneve => GENEVE,
+            Item::Mpls => MPLS,
+        }
+    }
+
+    /// The field of this name.
+    pub fn field(self, name: &str) -> Option<&'static Field> {
+        self.fields().iter().find(|field| field.name == name)
+    }
+
+    /// The mask of `rte_flow` where only a spec is given. It covers fields that were not named too:
+    /// `ipv4 src spec 10.0.0.1` alone asks for the destination 0.0.0.0.
+    pub fn default_mask(self) -> Image {
+        let names: &[&str] = match self {
+            Item::Eth | Item::Ipv4 | Item::Ipv6 | Item::Tcp | Item::Udp => &["src", "dst"],
+            Item::Vlan => &["vid"],
+            Item::Icmp | Item::Icmp6 => &["type", "code"],
+            Item::Gre => &["protocol"],
+            Item::GreKey => &["value"],
+            Item::Vxlan | Item::Geneve => &["vni"],
+            Item::Mpls => &["label"],
+        };
+        let mut mask = [0; IMAGE_LEN];
+        for field in self.fields().iter().filter(|field| names.contains(&field.name)) {
+            field.put(&mut mask, field.ones());
+        }
+        mask
+    }
+}
+
+/// testpmd's text, such as `ipv4 src is 10.0.0.1 ttl spec 64 ttl mask 0xf0`. What no field covers
+/// is left out.
+impl fmt::Display for ItemMatch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.item.name())?;
+        let fields = self.item.fields();
+        for field in fields {
+            // Either a field or its parts, whatever says it more shortly.
+            let covered = match fields.iter().find(|o| o.name != field.name && o.overlaps(field)) {
+                None => false,
+                Some(whole) if whole.bits > field.bits => !self.is_said_by_parts(whole),
+                Some(_) => self.is_said_by_parts(field),
+            };
+            if !covered {
+                self.write_field(f, field)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl ItemMatch {
+    /// Whether the parts of a field, each of them matched whole or not at all, say all that is to
+    /// be said about it, and the field itself is not matched whole.
+    fn is_said_by_parts(&self, whole: &Field) -> bool {
+        if whole.is_full(&self.mask) {
+            return false;
+        }
+        let mut rest = *self;
+        for part in self.item.fields() {
+            let said = part.is_full(&self.mask) || part.value(&self.mask) == 0;
+            if part.bits < whole.bits && part.overlaps(whole) && said {
+                part.put(&mut rest.mask, 0);
+                part.put(&mut rest.spec, 0);
+                rest.last.iter_mut().for_each(|last| part.put(last, 0));
+            }
+        }
+        let last = rest.last.map_or(0, |last| whole.value(&last));
+        whole.value(&rest.mask) | whole.value(&rest.spec) | last == 0
+    }
+
+    fn write_field(&self, f: &mut fmt::Formatter<'_>, field: &Field) -> fmt::Result {
+        let (spec, mask) = (field.value(&self.spec), field.value(&self.mask));
+        let last = self.last.map_or(0, |last| field.value(&last));
+        if spec | mask | last == 0 {
+            return Ok(());
+        }
+        let name = field.name;
+        let [is, mask_text] = [spec, mask].map(|value| Written(field, value));
+        let prefix = prefix_len(mask, field.bits).filter(|_| field.kind != FieldKind::Number);
+        match (mask == field.ones(), prefix) {
+            (true, _) => write!(f, " {name} is {is}")?,
+            (_, Some(len)) => write!(f, " {name} spec {is} {name} prefix {len}")?,
+            // testpmd reads a flag as 0 or 1 alone.
+            (_, None) if field.kind == FieldKind::Number && field.bits > 1 => {
+                write!(f, " {name} spec {is} {name} mask {mask:#x}")?;
+            }
+            (_, None) => write!(f, " {name} spec {is} {name} mask {mask_text}")?,
+        }
+        match last {
+            0 => Ok(()),
+            _ => write!(f, " {name} last {}", Written(field, last)),
+        }
+    }
+}
+
+/// Length of a mask of ones and then zeros; `None` for any other.
+fn prefix_len(mask: u128, bits: usize) -> Option<u32> {
+    let aligned = mask << (128 - bits);
+    let len = aligned.leading_ones();
+    (len > 0 && aligned.count_ones() == len).then_some(len)
+}
+
+/// A value as its field is written.
+struct Written<'a>(&'a Field, u128);
+
+impl fmt::Display for Written<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Written(field, value) = *self;
+        match field.kind {
+            FieldKind::Ipv4 => std::net::Ipv4Addr::from_bits(value as u32).fmt(f),
+            FieldKind::Ipv6 => std::net::Ipv6Addr::from_bits(value).fmt(f),
+            FieldKind::Number if field.name.ends_with("type") && field.bits == 16 => {
+                write!(f, "{value:#06x}")
+            }
+            FieldKind::Number => value.fmt(f),
+            FieldKind::Mac => {
+                let [.., a, b, c, d, e, g] = value.to_be_bytes();
+                write!(f, "{a:02x}:{b:02x}:{c:02x}:{d:02x}:{e:02x}:{g:02x}")
+            }
+        }
+    }
+}

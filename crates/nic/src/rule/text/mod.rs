@@ -1,0 +1,406 @@
+//! Rules as text: the `flow` command of testpmd (DPDK 22.11), one command a line.
+//!
+//! ```text
+//! flow create 0 group 1 ingress pattern eth / ipv4 src is 10.0.0.1 / end actions drop / end
+//! ```
+//!
+//! What is read here is testpmd's language, whatever of it this NIC can carry out: a text of this
+//! module is understood by testpmd too. Words are written out. [`Parser`] keeps its buffers, so that
+//! a line costs no allocation once it has seen a longer one.
+
+mod error;
+mod known;
+mod read;
+mod words;
+
+use std::fmt;
+
+pub use error::{Problem, ReadError, TextError};
+pub use read::{Commands, LINE_LEN_MAX};
+
+use super::compile::{self, CompileError};
+use super::item::{Item, ItemMatch};
+use super::{Action, Pattern};
+use words::Words;
+
+const COMMANDS: &[&str] = &["create", "destroy", "flush", "list", "query", "validate"];
+const ATTRIBUTES: &[&str] = &["group", "ingress", "pattern", "priority"];
+const ACTIONS: &[&str] = &["count", "drop", "end", "jump", "queue", "void"];
+const PARAMETERS: &[&str] = &["is", "last", "mask", "prefix", "spec"];
+
+/// A rule as it was written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FlowRule<'a> {
+    /// Group it stands in; 0 is the root.
+    pub group: u32,
+    /// Priority, 0 is highest. The NIC has fewer than the text can name.
+    pub priority: u32,
+    /// Headers, outermost first.
+    pub items: &'a [ItemMatch],
+    /// What it does with the packets it matches.
+    pub actions: &'a [Action],
+}
+
+/// A `flow` command.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Command<'a> {
+    /// Create a rule.
+    Create {
+        /// On this port.
+        port: u16,
+        /// The rule.
+        rule: FlowRule<'a>,
+    },
+    /// Destroy rules.
+    Destroy {
+        /// On this port.
+        port: u16,
+        /// Their numbers, one or more.
+        rules: &'a [u32],
+    },
+    /// Destroy all rules.
+    Flush {
+        /// On this port.
+        port: u16,
+    },
+    /// List the rules.
+    List {
+        /// Of this port.
+        port: u16,
+    },
+    /// Say what a rule has counted.
+    Query {
+        /// On this port.
+        port: u16,
+        /// Its number.
+        rule: u32,
+    },
+    /// Say whether a rule could be created.
+    Validate {
+        /// On this port.
+        port: u16,
+        /// The rule.
+        rule: FlowRule<'a>,
+    },
+}
+
+/// A command with the line it stands in.
+#[derive(Clone, Copy, Debug)]
+pub struct Parsed<'a> {
+    /// The command.
+    pub command: Command<'a>,
+    /// The line's number, from 1.
+    pub line: u64,
+    text: &'a str,
+    places: &'a [(usize, usize)],
+}
+
+impl Parsed<'_> {
+    /// The pattern that the items of a rule make.
+    ///
+    /// # Errors
+    /// Those of [`compile::pattern`], with the place of the item.
+    pub fn pattern(&self, rule: &FlowRule<'_>) -> Result<Pattern, TextError> {
+        compile::pattern(rule.items).map_err(|error| {
+            let place = self.places.get(error.index()).copied().unwrap_or_default();
+            let problem = match error {
+                CompileError::NotSupported { name, .. } => Problem::NotSupported { name },
+                other => Problem::Unfit { reason: other.to_string() },
+            };
+            TextError::new(self.line, self.text, place, problem)
+        })
+    }
+}
+
+/// Whether a line has no command: it is empty or a comment.
+pub fn is_blank(text: &str) -> bool {
+    text.trim_ascii_start().bytes().next().is_none_or(|byte| byte == b'#')
+}
+
+/// Reads commands, line by line.
+#[derive(Debug, Default)]
+pub struct Parser {
+    items: Vec<ItemMatch>,
+    /// Where each item stands in the line.
+    places: Vec<(usize, usize)>,
+    actions: Vec<Action>,
+    rules: Vec<u32>,
+}
+
+/// What was read, while the parser's buffers are written.
+enum Head {
+    Create { port: u16, group: u32, priority: u32, validate: bool },
+    Destroy { port: u16 },
+    Flush { port: u16 },
+    List { port: u16 },
+    Query { port: u16, rule: u32 },
+}
+
+impl Parser {
+    /// Reads one command. `line` is the number that errors name.
+    ///
+    /// # Errors
+    /// A text that is no command, with the place of the first word that cannot stand there; what
+    /// testpmd knows and this NIC does not; a value that does not fit its field.
+    pub fn parse<'a>(&'a mut self, line: u64, text: &'a str) -> Result<Parsed<'a>, TextError> {
+        let head = self.read(&mut Words::new(line, text))?;
+        let command = match head {
+            Head::Create { port, group, priority, validate } => {
+                let rule = FlowRule { group, priority, items: &self.items, actions: &self.actions };
+                match validate {
+                    true => Command::Validate { port, rule },
+                    false => Command::Create { port, rule },
+                }
+            }
+            Head::Destroy { port } => Command::Destroy { port, rules: &self.rules },
+            Head::Flush { port } => Command::Flush { port },
+            Head::List { port } => Command::List { port },
+            Head::Query { port, rule } => Command::Query { port, rule },
+        };
+        Ok(Parsed { command, line, text, places: &self.places })
+    }
+
+    fn read(&mut self, words: &mut Words<'_>) -> Result<Head, TextError> {
+        words.keyword("flow")?;
+        let command = words.next();
+        if known::COMMANDS.contains(&command) {
+            return Err(words.not_supported(format!("flow {command}")));
+        }
+        if !COMMANDS.contains(&command) {
+            return Err(words.unknown(COMMANDS, one_of(COMMANDS)));
+        }
+        let port = words.number_u16("port")?;
+        let head = match command {
+            "create" => return self.rule(words, port, false),
+            "validate" => return self.rule(words, port, true),
+            "destroy" => return self.destroy(words, port),
+            "query" => {
+                let rule = words.number_u32("rule")?;
+                query_action(words)?;
+                Head::Query { port, rule }
+            }
+            "flush" => Head::Flush { port },
+            _ => Head::List { port },
+        };
+        match words.next() {
+            "" => Ok(head),
+            "group" if command == "list" => Err(words.not_supported("list group")),
+            _ => Err(words.expected("the end of the line")),
+        }
+    }
+
+    fn destroy(&mut self, words: &mut Words<'_>, port: u16) -> Result<Head, TextError> {
+        self.rules.clear();
+        words.keyword("rule")?;
+        loop {
+            self.rules.push(words.number_u32("rule")?);
+            match words.next() {
+                "rule" => {}
+                "" => return Ok(Head::Destroy { port }),
+                _ => return Err(words.unknown(&["rule"], "`rule` or the end of the line".into())),
+            }
+        }
+    }
+
+    fn rule(
+        &mut self,
+        words: &mut Words<'_>,
+        port: u16,
+        validate: bool,
+    ) -> Result<Head, TextError> {
+        let (mut group, mut priority, mut ingress) = (0, 0, false);
+        loop {
+            match words.next() {
+                "group" => group = words.number_u32("group")?,
+                "priority" => priority = words.number_u32("priority")?,
+                "ingress" => ingress = true,
+                "pattern" if ingress => break,
+                "pattern" => {
+                    let reason = "no direction: write `ingress` before `pattern`".to_owned();
+                    return Err(words.error(Problem::Unfit { reason }));
+                }
+                word if known::ATTRIBUTES.contains(&word) => {
+                    return Err(words.not_supported(word));
+                }
+                _ => return Err(words.unknown(ATTRIBUTES, one_of(ATTRIBUTES))),
+            }
+        }
+        self.pattern(words)?;
+        words.keyword("actions")?;
+        self.actions(words)?;
+        words.end()?;
+        Ok(Head::Create { port, group, priority, validate })
+    }
+
+    fn pattern(&mut self, words: &mut Words<'_>) -> Result<(), TextError> {
+        self.items.clear();
+        self.places.clear();
+        loop {
+            let word = words.next();
+            match Item::from_name(word) {
+                Some(item) => {
+                    self.places.push(words.place());
+                    self.items.push(read_item(words, item)?);
+                }
+                None if word == "end" => return Ok(()),
+                None if word == "void" => words.keyword("/")?,
+                None if known::ITEMS.contains(&word) => return Err(words.not_supported(word)),
+                None => {
+                    let mut names = Item::ALL.map(Item::name).to_vec();
+                    names.extend(["void", "end"]);
+                    return Err(words.unknown(&names, one_of(&names)));
+                }
+            }
+        }
+    }
+
+    fn actions(&mut self, words: &mut Words<'_>) -> Result<(), TextError> {
+        self.actions.clear();
+        loop {
+            match words.next() {
+                "end" => return Ok(()),
+                "void" => words.keyword("/")?,
+                "drop" => {
+                    words.keyword("/")?;
+                    self.actions.push(Action::Drop);
+                }
+                "count" => {
+                    match words.next() {
+                        "/" => {}
+                        "identifier" => return Err(words.not_supported("count identifier")),
+                        _ => return Err(words.expected("`/`")),
+                    }
+                    self.actions.push(Action::Count);
+                }
+                "jump" => {
+                    let group = parameter(words, "group", u32::MAX.into())?;
+                    self.actions.push(Action::Jump(group as u32));
+                }
+                "queue" => {
+                    let queue = parameter(words, "index", u16::MAX.into())?;
+                    self.actions.push(Action::Queue(queue as u16));
+                }
+                word if known::ACTIONS.contains(&word) => return Err(words.not_supported(word)),
+                _ => return Err(words.unknown(ACTIONS, one_of(ACTIONS))),
+            }
+        }
+    }
+}
+
+fn query_action(words: &mut Words<'_>) -> Result<(), TextError> {
+    match words.next() {
+        "count" => Ok(()),
+        word if known::ACTIONS.contains(&word) || ACTIONS.contains(&word) => {
+            Err(words.not_supported(format!("query {word}")))
+        }
+        _ => Err(words.unknown(&["count"], "`count`".to_owned())),
+    }
+}
+
+/// The one parameter of an action, up to the `/`; the last one counts, and 0 where none is given.
+fn parameter(words: &mut Words<'_>, name: &'static str, max: u128) -> Result<u128, TextError> {
+    let mut value = 0;
+    loop {
+        match words.next() {
+            "/" => return Ok(value),
+            word if word == name => value = words.number(name, max)?,
+            _ => return Err(words.unknown(&[name], format!("`{name}` or `/`"))),
+        }
+    }
+}
+
+/// The fields of an item, up to the `/`.
+fn read_item(words: &mut Words<'_>, item: Item) -> Result<ItemMatch, TextError> {
+    let place = words.place();
+    let mut read = ItemMatch::any(item);
+    let mut last = read.spec;
+    let (mut has_spec, mut has_last, mut has_mask) = (false, false, false);
+    loop {
+        let word = words.next();
+        if word == "/" {
+            break;
+        }
+        let Some(field) = item.field(word) else {
+            let names: Vec<_> = item.fields().iter().map(|field| field.name).collect();
+            let expected = format!("a field of {} ({}) or `/`", item.name(), names.join(", "));
+            return Err(words.unknown(&names, expected));
+        };
+        match words.next() {
+            "is" => {
+                field.put(&mut read.spec, words.value(field)?);
+                field.put(&mut read.mask, field.ones());
+                (has_spec, has_mask) = (true, true);
+            }
+            "spec" => {
+                field.put(&mut read.spec, words.value(field)?);
+                has_spec = true;
+            }
+            "last" => {
+                field.put(&mut last, words.value(field)?);
+                has_last = true;
+            }
+            "mask" => {
+                field.put(&mut read.mask, words.value(field)?);
+                has_mask = true;
+            }
+            "prefix" => {
+                field.put(&mut read.mask, words.prefix(field)?);
+                has_mask = true;
+            }
+            _ => return Err(words.unknown(PARAMETERS, one_of(PARAMETERS))),
+        }
+    }
+    if (has_mask || has_last) && !has_spec {
+        let what = if has_mask { "mask" } else { "last" };
+        let reason = format!("{} has a {what} and no value: add `is` or `spec`", item.name());
+        return Err(TextError::new(words.line, words.text, place, Problem::Unfit { reason }));
+    }
+    if has_spec && !has_mask {
+        read.mask = item.default_mask();
+    }
+    read.last = (last != ItemMatch::any(item).spec).then_some(last);
+    Ok(read)
+}
+
+fn one_of(words: &[&str]) -> String {
+    let quoted: Vec<String> = words.iter().map(|word| format!("`{word}`")).collect();
+    match quoted.split_last() {
+        Some((last, [])) => last.clone(),
+        Some((last, rest)) => format!("{} or {last}", rest.join(", ")),
+        None => String::new(),
+    }
+}
+
+/// What follows the port in `flow create`.
+impl fmt::Display for FlowRule<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "group {} priority {} ingress pattern ", self.group, self.priority)?;
+        for item in self.items {
+            write!(f, "{item} / ")?;
+        }
+        f.write_str("end actions ")?;
+        for action in self.actions {
+            write!(f, "{action} / ")?;
+        }
+        f.write_str("end")
+    }
+}
+
+impl fmt::Display for Command<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Command::Create { port, rule } => write!(f, "flow create {port} {rule}"),
+            Command::Destroy { port, rules } => {
+                write!(f, "flow destroy {port}")?;
+                rules.iter().try_for_each(|rule| write!(f, " rule {rule}"))
+            }
+            Command::Flush { port } => write!(f, "flow flush {port}"),
+            Command::List { port } => write!(f, "flow list {port}"),
+            Command::Query { port, rule } => write!(f, "flow query {port} {rule} count"),
+            Command::Validate { port, rule } => write!(f, "flow validate {port} {rule}"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,286 @@
+//! What is read, what is refused and how, and that what is printed reads back to the same.
+
+use proptest::prelude::*;
+
+use super::super::item::{Field, IMAGE_LEN, Image};
+use super::*;
+
+fn read(text: &str) -> String {
+    Parser::default().parse(1, text).map_or_else(|e| e.to_string(), |p| p.command.to_string())
+}
+
+#[test]
+fn commands_are_read_as_they_are_printed() {
+    for text in [
+        "flow create 0 group 1 priority 2 ingress pattern eth / end actions drop / end",
+        "flow validate 65535 group 0 priority 0 ingress pattern end actions end",
+        "flow create 0 group 0 priority 0 ingress pattern ipv4 src is 10.0.0.1 / tcp flags spec 2 \
+         flags mask 0x2 / end actions count / queue index 3 / end",
+        "flow create 0 group 0 priority 0 ingress pattern eth type is 0x0800 / end actions \
+         jump group 7 / end",
+        "flow create 0 group 0 priority 0 ingress pattern vlan pcp is 1 vid is 5 / ipv6 src spec \
+         2001:: src prefix 16 / end actions drop / end",
+        "flow destroy 3 rule 0 rule 4294967295",
+        "flow flush 1",
+        "flow list 2",
+        "flow query 0 5 count",
+    ] {
+        assert_eq!(read(text), text);
+    }
+}
+
+#[test]
+fn texts_that_say_the_same_read_the_same() {
+    let create = |rest: &str| read(&format!("flow create 0 {rest}"));
+    let table = [
+        (
+            "priority 9 group 8 group 1 priority 0x2 ingress pattern eth / void / end actions \
+             void / drop / end # why",
+            "group 1 priority 2 ingress pattern eth / end actions drop / end#",
+        ),
+        (
+            "ingress pattern ipv4 src spec 10.1.1.1 src mask 0xffffffff / end actions end",
+            "ingress pattern ipv4 src is 10.1.1.1 src last 0 / end actions end",
+        ),
+        (
+            "ingress pattern ipv4 src spec 10.1.1.1 src prefix 32 / end actions queue / end",
+            "\tingress pattern ipv4  src is 0x0A010101 / end actions queue index 4 index 0 / end\r\n",
+        ),
+        (
+            "ingress pattern vlan tci is 0x2005 / end actions end",
+            "ingress pattern vlan pcp is 1 dei is 0 vid is 5 / end actions end",
+        ),
+        (
+            "ingress pattern ipv4 src spec 1.2.3.4 / end actions end",
+            "ingress pattern ipv4 src is 1.2.3.4 dst is 0.0.0.0 / end actions end",
+        ),
+    ];
+    for (one, other) in table {
+        assert_eq!(create(one), create(other));
+        assert!(create(one).starts_with("flow create 0 group "), "{}", create(one));
+    }
+}
+
+/// Line, and what is said of it.
+pub(super) const REFUSED: &[(&str, &str)] = &[
+    (
+        "flow",
+        "expected `create`, `destroy`, `flush`, `list`, `query` or `validate`, found the end \
+              of the line",
+    ),
+    ("flow cre 0", "`cre` is short for `create`: write it out"),
+    ("flow isolate 0 1", "not supported: flow isolate"),
+    ("flow flush", "expected port: a number, decimal or 0x…, found the end of the line"),
+    ("flow flush x", "expected port: a number, decimal or 0x…, found `x`"),
+    ("flow flush 65536", "65536 is too great: port is 0 to 65535"),
+    ("flow flush 010", "a leading 0 makes `010` octal in testpmd: leave it out"),
+    ("flow flush -1", "port has no sign: write 0 to 65535"),
+    ("flow flush 0 1", "expected the end of the line, found `1`"),
+    ("flow list 0 group 1", "not supported: list group"),
+    ("flow destroy 0", "expected `rule`, found the end of the line"),
+    ("flow destroy 0 rule 1 2", "expected `rule` or the end of the line, found `2`"),
+    ("flow query 0 1 rss", "not supported: query rss"),
+    ("flow query 0 1", "expected `count`, found the end of the line"),
+    ("flow create 0 pattern end actions end", "no direction: write `ingress` before `pattern`"),
+    ("flow create 0 egress pattern end actions end", "not supported: egress"),
+    (
+        "flow create 0 ingress eth",
+        "expected `group`, `ingress`, `pattern` or `priority`, found \
+                                   `eth`",
+    ),
+    ("flow create 0 ingress pattern sctp / end actions end", "not supported: sctp"),
+    ("flow create 0 ingress pattern et / end actions end", "`et` is short for `eth`: write it out"),
+    (
+        "flow create 0 ingress pattern udp sport is 1 / end actions end",
+        "expected a field of udp (src, dst) or `/`, found `sport`",
+    ),
+    (
+        "flow create 0 ingress pattern udp src eq 1 / end actions end",
+        "expected `is`, `last`, `mask`, `prefix` or `spec`, found `eq`",
+    ),
+    (
+        "flow create 0 ingress pattern udp src is 65536 / end actions end",
+        "65536 is too great: src is 0 to 65535",
+    ),
+    (
+        "flow create 0 ingress pattern udp src spec 1 src mask 0x1ffff / end actions end",
+        "0x1ffff is too great: src is 0 to 65535",
+    ),
+    (
+        "flow create 0 ingress pattern vlan vid is 4096 / end actions end",
+        "4096 is too great: vid is 0 to 4095",
+    ),
+    (
+        "flow create 0 ingress pattern ipv4 src is 10.0.0.256 / end actions end",
+        "expected src: an IPv4 address, found `10.0.0.256`",
+    ),
+    (
+        "flow create 0 ingress pattern ipv4 src is 10.0.0.0 src prefix 33 / end actions end",
+        "33 is too great: prefix is 0 to 32",
+    ),
+    (
+        "flow create 0 ingress pattern ipv6 src is 10.0.0.1 / end actions end",
+        "expected src: an IPv6 address, found `10.0.0.1`",
+    ),
+    (
+        "flow create 0 ingress pattern eth src is 02:00:00:00:01 / end actions end",
+        "expected src: a MAC address, found `02:00:00:00:01`",
+    ),
+    (
+        "flow create 0 ingress pattern ipv4 src mask 255.0.0.0 / end actions end",
+        "ipv4 has a mask and no value: add `is` or `spec`",
+    ),
+    (
+        "flow create 0 ingress pattern ipv4 src last 1.2.3.4 / end actions end",
+        "ipv4 has a last and no value: add `is` or `spec`",
+    ),
+    ("flow create 0 ingress pattern eth / end", "expected `actions`, found the end of the line"),
+    (
+        "flow create 0 ingress pattern eth end actions end",
+        "expected a field of eth (dst, src, type, has_vlan) or `/`, found `end`",
+    ),
+    ("flow create 0 ingress pattern eth / end actions rss / end", "not supported: rss"),
+    ("flow create 0 ingress pattern eth / end actions drop end", "expected `/`, found `end`"),
+    (
+        "flow create 0 ingress pattern eth / end actions queue 3 / end",
+        "expected `index` or `/`, found `3`",
+    ),
+    (
+        "flow create 0 ingress pattern eth / end actions fly / end",
+        "expected `count`, `drop`, `end`, `jump`, `queue` or `void`, found `fly`",
+    ),
+    (
+        "flow create 0 ingress pattern eth / end actions count identifier 1 / end",
+        "not supported: count identifier",
+    ),
+    (
+        "flow create 0 ingress pattern eth / end actions drop / end end",
+        "expected the end of the line, found `end`",
+    ),
+];
+
+#[test]
+fn what_is_refused_is_said() {
+    for (text, said) in REFUSED {
+        let mut parser = Parser::default();
+        let error = parser.parse(1, text).map(|parsed| parsed.command).unwrap_err();
+        assert_eq!(error.problem().to_string(), *said, "{text}");
+    }
+}
+
+#[test]
+fn the_caret_stands_under_the_word() {
+    assert_eq!(
+        read("flow\tcreate 0 ingress pattern eth / ipv4 scr is 1.2.3.4 / end actions drop / end"),
+        "line 1, column 42: expected a field of ipv4 (version_ihl, tos, packet_id, \
+         fragment_offset, ttl, proto, src, dst) or `/`, found `scr`\n\
+         flow create 0 ingress pattern eth / ipv4 scr is 1.2.3.4 / end actions drop / end\n\
+         \x20                                        ^^^"
+    );
+    assert_eq!(
+        read("flow flush  "),
+        "line 1, column 12: expected port: a number, decimal or 0x…, found the end of the line\n\
+         flow flush\n\
+         \x20          ^"
+    );
+}
+
+#[test]
+fn a_file_is_read_line_by_line() {
+    let text = "# rules\n\n  flow flush 0\nflow flush x\n\t# more\nflow list 1".as_bytes();
+    let mut commands = Commands::new(text);
+    let mut said = Vec::new();
+    while let Some(next) = commands.next_command() {
+        said.push(match next {
+            Ok(parsed) => format!("{}: {}", parsed.line, parsed.command),
+            Err(error) => error.to_string().lines().next().unwrap_or_default().to_owned(),
+        });
+    }
+    let refused = "line 4, column 12: expected port: a number, decimal or 0x…, found `x`";
+    assert_eq!(said, ["3: flow flush 0", refused, "6: flow list 1"]);
+    let first =
+        |bytes: &[u8]| Commands::new(bytes).next_command().unwrap().unwrap_err().to_string();
+    assert_eq!(first(b"flow \xff"), "line 1: not UTF-8; a file of rules is plain text");
+    let long = vec![b'x'; LINE_LEN_MAX + 1];
+    assert_eq!(first(&long), "line 1: longer than 65536 bytes; write one command a line");
+}
+
+#[test]
+fn a_field_is_put_where_it_is_read() {
+    for field in Item::ALL.iter().flat_map(|item| item.fields()) {
+        let mut image = [0xa5; IMAGE_LEN];
+        let before = image;
+        for value in [field.ones(), 0, 1, field.value(&before)] {
+            field.put(&mut image, value);
+            assert_eq!(field.value(&image), value, "{field:?}");
+        }
+        assert_eq!(image, before, "{field:?}: neighbours changed");
+    }
+}
+
+/// An item with values in all its fields, some of them masked, some with a last value.
+fn item_match() -> impl Strategy<Value = ItemMatch> {
+    let image = || any::<[[u8; IMAGE_LEN / 2]; 2]>();
+    let masks = prop::collection::vec(0..4u8, 8);
+    (prop::sample::select(&Item::ALL[..]), image(), image(), masks).prop_map(
+        |(item, values, bits, masks)| {
+            let [values, bits]: [Image; 2] =
+                [values, bits].map(|halves| std::array::from_fn(|at| halves[at / 24][at % 24]));
+            let mut read = ItemMatch::any(item);
+            let mut last = read.spec;
+            for (field, how) in item.fields().iter().zip(masks) {
+                let mask = match how {
+                    0 => continue,
+                    1 => field.ones(),
+                    2 => {
+                        field.ones() & !(field.ones() >> (field.value(&bits) as usize % field.bits))
+                    }
+                    _ => field.value(&bits),
+                };
+                field.put(&mut read.mask, mask);
+                field.put(&mut read.spec, field.value(&values));
+                if field.value(&bits) % 3 == 0 {
+                    field.put(&mut last, field.value(&values) | mask);
+                }
+            }
+            read.last = (last != [0; IMAGE_LEN]).then_some(last);
+            read
+        },
+    )
+}
+
+proptest! {
+    #[test]
+    fn what_is_printed_reads_back_to_the_same(
+        items in prop::collection::vec(item_match(), 0..5),
+        (port, group, priority) in any::<(u16, u32, u32)>(),
+    ) {
+        let actions = [Action::Count, Action::Queue(port), Action::Jump(group), Action::Drop];
+        let rule = FlowRule { group, priority, items: &items, actions: &actions };
+        for command in [Command::Create { port, rule }, Command::Validate { port, rule }] {
+            let text = command.to_string();
+            let mut parser = Parser::default();
+            let parsed = parser.parse(1, &text);
+            prop_assert_eq!(parsed.map(|p| p.command), Ok(command), "{}", text);
+        }
+    }
+
+    #[test]
+    fn any_text_is_read_or_refused(text in "(flow|create|0|ingress|pattern|eth|/|end|[ -~é]|\\PC){0,30}") {
+        let mut parser = Parser::default();
+        if let Err(error) = parser.parse(1, &text) {
+            prop_assert!(error.column() <= text.chars().count() + 1);
+            prop_assert_eq!(error.to_string().lines().count(), 3);
+        }
+    }
+}
+
+/// The fields of an item do not reach behind its header and the byte of flags.
+#[test]
+fn fields_lie_within_the_header() {
+    for item in Item::ALL {
+        let len = item.header_len() * 8;
+        let inside = |f: &Field| f.bit_offset + f.bits <= len || f.bit_offset == len + 7;
+        assert!(item.fields().iter().all(inside), "{item:?}");
+    }
+}

@@ -1,0 +1,164 @@
+//! The words of a line, and the values among them.
+
+use std::net::{Ipv4Addr, Ipv6Addr};
+
+use super::error::{Problem, TextError};
+use crate::rule::item::{Field, FieldKind};
+
+/// A line that is read word by word; a `#` ends it.
+pub(super) struct Words<'t> {
+    pub(super) line: u64,
+    pub(super) text: &'t str,
+    /// Behind the word that was read last.
+    at: usize,
+    /// Where that word starts.
+    start: usize,
+}
+
+impl<'t> Words<'t> {
+    pub(super) fn new(line: u64, text: &'t str) -> Words<'t> {
+        Words { line, text, at: 0, start: 0 }
+    }
+
+    /// The next word; empty at the end of the line.
+    pub(super) fn next(&mut self) -> &'t str {
+        let bytes = self.text.as_bytes();
+        let mut start = self.at;
+        while bytes.get(start).is_some_and(u8::is_ascii_whitespace) {
+            start += 1;
+        }
+        let mut end = start;
+        while bytes.get(end).is_some_and(|byte| !byte.is_ascii_whitespace() && *byte != b'#') {
+            end += 1;
+        }
+        if start < end {
+            (self.start, self.at) = (start, end);
+        } else {
+            // The caret of a missing word stands one space behind the last.
+            let last = self.text[..self.at].trim_end().len();
+            self.start = start.min(last + usize::from(last > 0 && last < bytes.len()));
+            self.at = self.start;
+        }
+        &self.text[start..end]
+    }
+
+    /// Where the last word stands.
+    pub(super) fn place(&self) -> (usize, usize) {
+        (self.start, self.at)
+    }
+
+    pub(super) fn error(&self, problem: Problem) -> TextError {
+        TextError::new(self.line, self.text, self.place(), problem)
+    }
+
+    /// The last word is not what may stand here.
+    pub(super) fn expected(&self, expected: impl Into<String>) -> TextError {
+        let found = self.text[self.start..self.at].to_owned();
+        self.error(Problem::Expected { expected: expected.into(), found })
+    }
+
+    pub(super) fn not_supported(&self, name: impl Into<String>) -> TextError {
+        self.error(Problem::NotSupported { name: name.into() })
+    }
+
+    fn unfit(&self, reason: String) -> TextError {
+        self.error(Problem::Unfit { reason })
+    }
+
+    /// The last word is none of those that are meant: it is short for one, or unknown.
+    pub(super) fn unknown(&self, words: &[&'static str], expected: String) -> TextError {
+        let word = &self.text[self.start..self.at];
+        match words.iter().find(|full| !word.is_empty() && full.starts_with(word)) {
+            Some(full) => self.error(Problem::Abbreviated { word: word.to_owned(), full }),
+            None => self.expected(expected),
+        }
+    }
+
+    /// The next word, which has to be this one.
+    pub(super) fn keyword(&mut self, word: &'static str) -> Result<(), TextError> {
+        match self.next() == word {
+            true => Ok(()),
+            false => Err(self.unknown(&[word], format!("`{word}`"))),
+        }
+    }
+
+    /// The end of the command.
+    pub(super) fn end(&mut self) -> Result<(), TextError> {
+        match self.next() {
+            "" => Ok(()),
+            _ => Err(self.expected("the end of the line")),
+        }
+    }
+
+    /// The next word, a number from 0 to `max`.
+    pub(super) fn number(&mut self, what: &str, max: u128) -> Result<u128, TextError> {
+        let word = self.next();
+        self.number_of(word, what, max)
+    }
+
+    pub(super) fn number_u16(&mut self, what: &str) -> Result<u16, TextError> {
+        Ok(self.number(what, u16::MAX.into())? as u16)
+    }
+
+    pub(super) fn number_u32(&mut self, what: &str) -> Result<u32, TextError> {
+        Ok(self.number(what, u32::MAX.into())? as u32)
+    }
+
+    fn number_of(&self, word: &str, what: &str, max: u128) -> Result<u128, TextError> {
+        let hex = word.strip_prefix("0x").or_else(|| word.strip_prefix("0X"));
+        let (digits, radix) = hex.map_or((word, 10), |digits| (digits, 16));
+        if digits.is_empty() || !digits.bytes().all(|byte| (byte as char).is_digit(radix)) {
+            let signed = digits.starts_with(['+', '-']);
+            return Err(match signed {
+                true => self.unfit(format!("{what} has no sign: write 0 to {max}")),
+                false => self.expected(format!("{what}: a number, decimal or 0x…")),
+            });
+        }
+        if radix == 10 && digits.len() > 1 && digits.starts_with('0') {
+            let reason = format!("a leading 0 makes `{word}` octal in testpmd: leave it out");
+            return Err(self.unfit(reason));
+        }
+        let value = u128::from_str_radix(digits, radix).ok().filter(|value| *value <= max);
+        value.ok_or_else(|| self.unfit(format!("{word} is too great: {what} is 0 to {max}")))
+    }
+
+    /// The next word, a value of a field.
+    pub(super) fn value(&mut self, field: &Field) -> Result<u128, TextError> {
+        let word = self.next();
+        match field.kind {
+            FieldKind::Number => self.number_of(word, field.name, field.ones()),
+            FieldKind::Ipv4 => match word.parse::<Ipv4Addr>() {
+                Ok(address) => Ok(address.to_bits().into()),
+                Err(_) if word.bytes().all(|b| b.is_ascii_hexdigit() || b == b'x') => {
+                    self.number_of(word, field.name, field.ones())
+                }
+                Err(_) => Err(self.expected(format!("{}: an IPv4 address", field.name))),
+            },
+            FieldKind::Ipv6 => match word.parse::<Ipv6Addr>() {
+                Ok(address) => Ok(address.to_bits()),
+                Err(_) => Err(self.expected(format!("{}: an IPv6 address", field.name))),
+            },
+            FieldKind::Mac => {
+                mac(word).ok_or_else(|| self.expected(format!("{}: a MAC address", field.name)))
+            }
+        }
+    }
+
+    /// The next word, a number of leading ones, as a mask.
+    pub(super) fn prefix(&mut self, field: &Field) -> Result<u128, TextError> {
+        let len = self.number("prefix", field.bits as u128)? as usize;
+        Ok(field.ones() & !(field.ones().checked_shr(len as u32).unwrap_or(0)))
+    }
+}
+
+/// Six numbers of one or two hexadecimal digits.
+fn mac(word: &str) -> Option<u128> {
+    let mut value = 0;
+    let mut parts = word.split(':');
+    for _ in 0..6 {
+        let part = parts.next().filter(|part| (1..=2).contains(&part.len()))?;
+        let is_hex = part.bytes().all(|byte| byte.is_ascii_hexdigit());
+        value = value << 8 | u128::from(u8::from_str_radix(part, 16).ok().filter(|_| is_hex)?);
+    }
+    parts.next().is_none().then_some(value)
+}

@@ -1,0 +1,180 @@
+//! Rules as text, read by testpmd's own parser.
+//!
+//! testpmd says "Bad arguments" of a text that it cannot read; of one that it can, a null port says
+//! that it has no rules. Needs `dpdk-testpmd` (Debian: dpdk-dev); where it is missing or does not
+//! start, the tests say SKIP.
+
+use std::io::Write;
+use std::process::{Command, Stdio};
+
+use niclab_nic::rule::item::{IMAGE_LEN, Item, ItemMatch};
+use niclab_nic::rule::text::{FlowRule, Parser, Problem};
+use niclab_nic::rule::{Action, text};
+
+/// What testpmd starts with, as `benches/peers/flowgen.c` starts it.
+const ARGUMENTS: &[&str] = &[
+    "--no-huge",
+    "--no-pci",
+    "--no-shconf",
+    "-m",
+    "128",
+    "--no-telemetry",
+    "--log-level=error",
+    "--vdev=net_null0",
+    "--lcores=0@0,1@0",
+    "--main-lcore=0",
+    "--",
+    "-i",
+    "--nb-cores=1",
+    "--total-num-mbufs=2048",
+];
+
+/// Bytes of a line that testpmd reads at most.
+const LINE_LEN_MAX: usize = 500;
+
+/// Whether testpmd can read each of these lines.
+fn understood(lines: &[String]) -> Result<Vec<bool>, String> {
+    let mut testpmd = Command::new("dpdk-testpmd")
+        .args(ARGUMENTS)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .map_err(|error| format!("dpdk-testpmd does not start: {error}"))?;
+    let mut input = testpmd.stdin.take().ok_or("no standard input")?;
+    let mut text = lines.join("\n");
+    text.push_str("\nquit\n");
+    let writer = std::thread::spawn(move || input.write_all(text.as_bytes()));
+    let output = testpmd.wait_with_output().map_err(|error| error.to_string())?;
+    writer.join().map_err(|_| "the writer panicked")?.map_err(|error| error.to_string())?;
+    let output = String::from_utf8_lossy(&output.stdout);
+    // Each line is echoed behind a prompt, and its answer follows.
+    let answers: Vec<&str> = output.split("testpmd> ").skip(1).collect();
+    if answers.len() != lines.len() + 1 {
+        return Err(format!("{} lines, {} answers", lines.len(), answers.len()));
+    }
+    Ok(answers[..lines.len()].iter().map(|a| !a.contains("Bad arguments")).collect())
+}
+
+fn understood_or_skip(test: &str, lines: &[String]) -> Option<Vec<bool>> {
+    if let Err(error) = Command::new("dpdk-testpmd").arg("--version").output() {
+        println!("SKIP {test}: dpdk-testpmd: {error}");
+        return None;
+    }
+    match understood(lines) {
+        Ok(answers) => Some(answers),
+        Err(error) => panic!("{test}: {error}"),
+    }
+}
+
+/// Every field of every item, by each of the ways to match it.
+fn items() -> Vec<ItemMatch> {
+    let mut items: Vec<ItemMatch> = Item::ALL.into_iter().map(ItemMatch::any).collect();
+    for item in Item::ALL {
+        for (at, field) in item.fields().iter().enumerate() {
+            let values = [0, 1, 0x5a5a_5a5a_5a5a & field.ones(), field.ones()];
+            let masks = [field.ones(), field.ones() & !(field.ones() >> (at % 9)), 1, 0];
+            for (value, mask) in values.into_iter().flat_map(|v| masks.map(|mask| (v, mask))) {
+                let mut read = ItemMatch::any(item);
+                field.put(&mut read.spec, value);
+                field.put(&mut read.mask, mask);
+                let mut last = [0; IMAGE_LEN];
+                field.put(&mut last, value | mask);
+                read.last = (value == 1 && last != [0; IMAGE_LEN]).then_some(last);
+                items.push(read);
+            }
+        }
+    }
+    items
+}
+
+#[test]
+fn testpmd_reads_what_is_printed() {
+    let mut lines: Vec<String> =
+        ["flush 0", "list 0", "destroy 0 rule 7 rule 8", "query 0 7 count"]
+            .map(|command| format!("flow {command}"))
+            .to_vec();
+    let actions = [
+        Action::Count,
+        Action::Queue(u16::MAX),
+        Action::Queue(0),
+        Action::Jump(u32::MAX),
+        Action::Drop,
+    ];
+    for (at, items) in items().chunks(2).enumerate() {
+        let actions = &actions[..at % (actions.len() + 1)];
+        let rule = FlowRule { group: at as u32, priority: u32::MAX - at as u32, items, actions };
+        let command = match at % 2 {
+            0 => text::Command::Create { port: 0, rule },
+            _ => text::Command::Validate { port: 0, rule },
+        };
+        lines.push(command.to_string());
+    }
+    assert!(lines.iter().all(|line| line.len() < LINE_LEN_MAX));
+    let mut parser = Parser::default();
+    for line in &lines {
+        assert_eq!(parser.parse(1, line).map(|p| p.command.to_string()).as_ref(), Ok(line));
+    }
+    let Some(answers) = understood_or_skip("testpmd_reads_what_is_printed", &lines) else { return };
+    let refused: Vec<_> = lines.iter().zip(answers).filter(|(_, known)| !known).collect();
+    assert!(refused.is_empty(), "{} of {}: {refused:#?}", refused.len(), lines.len());
+}
+
+/// Lines of which words are left out, doubled, exchanged or replaced.
+fn damaged() -> Vec<String> {
+    let whole = [
+        "flow create 0 group 1 priority 2 ingress pattern eth src is 02:00:00:00:00:01 / vlan vid \
+         is 5 / ipv4 src spec 10.0.0.1 src prefix 24 dst is 10.0.0.2 / udp dst spec 53 dst mask \
+         0xff / end actions count / queue index 3 / end",
+        "flow validate 0 ingress pattern ipv6 src is 2001:db8::1 hop last 9 hop is 1 / tcp flags \
+         is 2 / end actions void / jump group 3 / drop / end # why",
+        "flow destroy 0 rule 1 rule 2",
+        "flow query 0 1 count",
+        "flow flush 0",
+        "flow list 0",
+    ];
+    let replacements = ["/", "end", "eth", "frob", "5x", "1.2.3.4", "70000000000"];
+    let mut lines = Vec::new();
+    for line in whole {
+        let words: Vec<&str> = line.split(' ').collect();
+        lines.push(words.join(" "));
+        // The first word is kept: testpmd has more commands than `flow`.
+        for at in 1..words.len() {
+            let mut change = |with: &[&str], skipped: usize| {
+                let changed = [&words[..at], with, &words[at + skipped..]].concat();
+                lines.push(changed.join(" "));
+            };
+            change(&[], 1);
+            change(&[words[at], words[at]], 1);
+            for with in replacements {
+                change(&[with], 1);
+            }
+            if at + 1 < words.len() {
+                change(&[words[at + 1], words[at]], 2);
+            }
+        }
+    }
+    lines
+}
+
+#[test]
+fn testpmd_refuses_what_is_refused_as_no_command() {
+    let lines = damaged();
+    let test = "testpmd_refuses_what_is_refused_as_no_command";
+    let Some(answers) = understood_or_skip(test, &lines) else { return };
+    let (mut refused, mut wrong) = (0, Vec::new());
+    let mut parser = Parser::default();
+    for (line, known) in lines.iter().zip(answers) {
+        let ours = parser.parse(1, line).map(|_| ());
+        let syntax =
+            matches!(ours.as_ref().map_err(|e| e.problem()), Err(Problem::Expected { .. }));
+        refused += u32::from(syntax);
+        match ours {
+            Ok(()) if !known => wrong.push(format!("read here and not there: {line}")),
+            Err(error) if syntax && known => wrong.push(format!("read there: {error}")),
+            _ => {}
+        }
+    }
+    assert!(refused > 400, "{refused} of {} lines", lines.len());
+    assert!(wrong.is_empty(), "{} of {}:\n{}", wrong.len(), lines.len(), wrong.join("\n"));
+}
