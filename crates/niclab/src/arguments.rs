@@ -21,7 +21,7 @@ Exit codes:
   0    done
   1    something else went wrong, such as a full disk behind the output
   2    the command line cannot be understood
-  3    an experiment, a value or a trace cannot be used
+  3    an experiment, a value, a trace or a file of rules cannot be used
   4    the result directory cannot be used
   5    a device is unknown, or none could be opened
   130  stopped by Ctrl-C or a signal; what was measured is kept";
@@ -64,6 +64,12 @@ pub enum Command {
         /// Result directory, as `niclab run` printed it
         directory: PathBuf,
     },
+    /// Read rules as text, as testpmd's `flow` commands write them
+    Rules {
+        /// What to do with them
+        #[command(subcommand)]
+        command: RulesCommand,
+    },
     /// Measure devices, and write a result directory with a report
     #[command(after_long_help = RUN_EXAMPLES)]
     Run(RunArguments),
@@ -71,6 +77,16 @@ pub enum Command {
     Show {
         /// Result directory, as `niclab run` printed it
         directory: PathBuf,
+    },
+}
+
+/// The commands of `niclab rules`.
+#[derive(Debug, Subcommand)]
+pub enum RulesCommand {
+    /// Say how many rules a file has, or where its first error is
+    Check {
+        /// One `flow` command a line
+        file: PathBuf,
     },
 }
 

@@ -5,7 +5,7 @@
 //! | 0 | done |
 //! | 1 | something else went wrong |
 //! | 2 | the command line cannot be understood |
-//! | 3 | an experiment, a value or a trace cannot be used |
+//! | 3 | an experiment, a value, a trace or a file of rules cannot be used |
 //! | 4 | the result directory cannot be used |
 //! | 5 | a device is unknown, or none could be opened |
 //! | 130 | stopped by Ctrl-C or a signal; what was measured is kept |
@@ -17,6 +17,7 @@ use std::process::ExitCode;
 use niclab_bench::BenchError;
 use niclab_device::DeviceError;
 use niclab_lab::spec::SpecError;
+use niclab_nic::rule::text::ReadError;
 use niclab_report::ReportError;
 use niclab_result::ResultError;
 
@@ -61,6 +62,14 @@ pub enum Failure {
     /// The result directory cannot be used.
     #[error("{0}")]
     Result(#[from] ResultError),
+    /// A file of rules that cannot be read.
+    #[error("{}: {error}", path.display())]
+    Rules {
+        /// The file.
+        path: PathBuf,
+        /// Where and what is wrong, and what was expected.
+        error: ReadError,
+    },
     /// What was asked for makes no run.
     #[error("{0}")]
     Spec(#[from] SpecError),
@@ -82,7 +91,10 @@ impl Failure {
     pub fn exit_code(&self) -> ExitCode {
         ExitCode::from(match self {
             Failure::Bench(_) | Failure::Output(_) | Failure::Report(_) => 1,
-            Failure::Spec(_) | Failure::Trace { .. } | Failure::Twice { .. } => 3,
+            Failure::Rules { .. }
+            | Failure::Spec(_)
+            | Failure::Trace { .. }
+            | Failure::Twice { .. } => 3,
             Failure::Result(_) => 4,
             Failure::NoDevice { .. } | Failure::UnknownDevice(_) => 5,
             Failure::Stopped { .. } => STOPPED as u8,

@@ -13,6 +13,7 @@ mod failure;
 mod list;
 mod progress;
 mod report;
+mod rules;
 mod run;
 mod show;
 mod tables;
@@ -22,7 +23,7 @@ use std::process::ExitCode;
 
 use clap::Parser;
 
-use arguments::{Arguments, Command};
+use arguments::{Arguments, Command, RulesCommand};
 use failure::Failure;
 
 fn main() -> ExitCode {
@@ -46,6 +47,7 @@ fn command(command: Command) -> Result<(), Failure> {
         Command::List { experiment: Some(name) } => list::toml(&name),
         Command::Man => texts::man(),
         Command::Report { directory } => report::run(&directory),
+        Command::Rules { command: RulesCommand::Check { file } } => rules::check(&file),
         Command::Run(arguments) => run::run(&arguments),
         Command::Show { directory } => show::run(&directory),
     }

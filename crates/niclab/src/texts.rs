@@ -36,7 +36,7 @@ pub fn man() -> Result<(), Failure> {
     Ok(stdout().lock().write_all(&page)?)
 }
 
-/// One command: its sections become parts of a section of its own.
+/// One command and those below it: its sections become parts of a section of its own.
 fn part(command: &clap::Command, page: &mut Vec<u8>) -> io::Result<()> {
     let man = clap_mangen::Man::new(command.clone().disable_help_flag(true));
     let mut sections = Vec::new();
@@ -46,7 +46,10 @@ fn part(command: &clap::Command, page: &mut Vec<u8>) -> io::Result<()> {
     if command.get_after_long_help().is_some() {
         man.render_extra_section(&mut sections)?;
     }
-    writeln!(page, ".SH \"NICLAB {}\"", command.get_name().to_uppercase())?;
+    let name = command.get_bin_name().unwrap_or(command.get_name());
+    writeln!(page, ".SH \"{}\"", name.to_uppercase())?;
     let sections = String::from_utf8_lossy(&sections).replace("\n.SH ", "\n.SS ");
-    page.write_all(sections.replace("\n.SS EXTRA", "\n.SS NOTES").as_bytes())
+    page.write_all(sections.replace("\n.SS EXTRA", "\n.SS NOTES").as_bytes())?;
+    let mut below = command.get_subcommands().filter(|sub| sub.get_name() != "help");
+    below.try_for_each(|sub| part(sub, page))
 }

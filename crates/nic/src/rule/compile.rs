@@ -9,7 +9,7 @@ use std::ops::Range;
 use niclab_packet::key::{Depth, Key, field as place};
 
 use super::Pattern;
-use super::item::{Field, FieldKind, Item, ItemMatch};
+use super::item::{Field, FieldKind, IMAGE_LEN, Item, ItemMatch};
 
 /// Why items make no pattern. The index is that of the item, from 0.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -90,8 +90,9 @@ pub fn pattern(items: &[ItemMatch]) -> Result<Pattern, CompileError> {
         let mut rest = *read;
         draft.index = index;
         draft.item(&mut rest, items.get(index + 1).map(|next| next.item))?;
-        if let Some(field) = read.item.fields().iter().find(|f| f.value(&rest.mask) != 0) {
-            return Err(draft.not_supported(read.item, field.name));
+        if rest.mask != [0; IMAGE_LEN] {
+            let left = read.item.fields().iter().find(|field| field.value(&rest.mask) != 0);
+            return Err(draft.not_supported(read.item, left.map_or("mask", |field| field.name)));
         }
     }
     Ok(Pattern::masked(&Key::from_bytes(&draft.value), &Key::from_bytes(&draft.mask)))
@@ -172,7 +173,11 @@ impl Draft {
         for (bit_offset, bytes) in places {
             for (at, byte) in bytes.clone().enumerate() {
                 let bits = Field { bit_offset: bit_offset + at * 8, ..BYTE };
-                let (value, mask) = (bits.value(&read.spec) as u8, bits.value(&read.mask) as u8);
+                let mask = bits.value(&read.mask) as u8;
+                if mask == 0 {
+                    continue;
+                }
+                let value = bits.value(&read.spec) as u8;
                 self.set(byte, value, mask, || format!("{name} contradicts what stands before"))?;
                 bits.put(&mut read.mask, 0);
             }
@@ -292,6 +297,9 @@ impl Draft {
 const BYTE: Field = Field { name: "", kind: FieldKind::Number, bit_offset: 0, bits: 8 };
 
 fn check_ranges(index: usize, read: &ItemMatch) -> Result<(), CompileError> {
+    if read.last.is_none() {
+        return Ok(());
+    }
     match read.item.fields().iter().find(|field| read.has_range(field)) {
         None => Ok(()),
         Some(field) => {

@@ -93,8 +93,9 @@ impl ItemMatch {
 
     /// Whether a field is to lie in a range of more than one value.
     pub fn has_range(&self, field: &Field) -> bool {
+        let Some(last) = &self.last else { return false };
         let mask = field.value(&self.mask);
-        let last = self.last.map_or(0, |last| field.value(&last)) & mask;
+        let last = field.value(last) & mask;
         last != 0 && last != field.value(&self.spec) & mask
     }
 }

@@ -125,3 +125,23 @@ fn a_trace_is_measured_and_found_again_from_another_directory() {
     fs::remove_file(scratch.path().join("trace.pcap")).unwrap();
     resume().with(3, &["trace.pcap", "No such file"]);
 }
+
+#[test]
+fn a_file_of_rules_is_counted_or_shown_where_it_is_wrong() {
+    let scratch = scratch();
+    let path = scratch.path().join("my.flow");
+    let check = |text: &str| {
+        fs::write(&path, text).unwrap();
+        call(&["rules", "check", path.to_str().unwrap()])
+    };
+    let good =
+        "# one\nflow create 0 ingress pattern ipv4 / end actions drop / end\n\nflow flush 0\n";
+    let ended = check(good);
+    ended.with(0, &[]);
+    assert!(ended.out.ends_with("my.flow: 1 rule, 1 other command\n"), "{ended:?}");
+    check("flow create 0 ingress pattern eth / ip / end actions drop / end\n")
+        .with(3, &["my.flow: line 1, column 37: `ip` is short for `ipv4`", "\n          ", "^^"]);
+    check("\nflow create 0 ingress pattern eth / udp / end actions drop / end\n")
+        .with(3, &["line 2, column 37: udp stands behind eth; put ipv4 or ipv6 between", "^^^"]);
+    call(&["rules", "check", "none.flow"]).with(3, &["none.flow", "No such file"]);
+}

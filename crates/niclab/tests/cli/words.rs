@@ -5,8 +5,8 @@ use std::process::{Command, Stdio};
 
 use crate::command::{call, cores, niclab, quick, run, scratch, shared};
 
-const COMMANDS: [&str; 9] =
-    ["bench", "completions", "doctor", "export", "list", "man", "report", "run", "show"];
+const COMMANDS: [&str; 10] =
+    ["bench", "completions", "doctor", "export", "list", "man", "report", "rules", "run", "show"];
 const OPTIONS: [&str; 10] = [
     "--device",
     "--output",

@@ -4,9 +4,9 @@
 //! flow create 0 group 1 ingress pattern eth / ipv4 src is 10.0.0.1 / end actions drop / end
 //! ```
 //!
-//! What is read here is testpmd's language, whatever of it this NIC can carry out: a text of this
-//! module is understood by testpmd too. Words are written out. [`Parser`] keeps its buffers, so that
-//! a line costs no allocation once it has seen a longer one.
+//! What is read here is testpmd's language, as far as this NIC can carry it out: what is printed
+//! here, testpmd reads. Words are written out. [`Parser`] keeps its buffers, so that a line costs
+//! no allocation once it has seen a longer one.
 
 mod error;
 mod known;

@@ -44,7 +44,8 @@ fn texts_that_say_the_same_read_the_same() {
         ),
         (
             "ingress pattern ipv4 src spec 10.1.1.1 src prefix 32 / end actions queue / end",
-            "\tingress pattern ipv4  src is 0x0A010101 / end actions queue index 4 index 0 / end\r\n",
+            "\tingress pattern ipv4  src is 0x0A010101 / end actions queue index 4 \
+             index 0 / end\r\n",
         ),
         (
             "ingress pattern vlan tci is 0x2005 / end actions end",
@@ -266,7 +267,9 @@ proptest! {
     }
 
     #[test]
-    fn any_text_is_read_or_refused(text in "(flow|create|0|ingress|pattern|eth|/|end|[ -~é]|\\PC){0,30}") {
+    fn any_text_is_read_or_refused(
+        text in "(flow|create|0|ingress|pattern|eth|/|end|[ -~é]|\\PC){0,30}",
+    ) {
         let mut parser = Parser::default();
         if let Err(error) = parser.parse(1, &text) {
             prop_assert!(error.column() <= text.chars().count() + 1);

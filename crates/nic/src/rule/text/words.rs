@@ -118,8 +118,14 @@ impl<'t> Words<'t> {
             let reason = format!("a leading 0 makes `{word}` octal in testpmd: leave it out");
             return Err(self.unfit(reason));
         }
-        let value = u128::from_str_radix(digits, radix).ok().filter(|value| *value <= max);
-        value.ok_or_else(|| self.unfit(format!("{word} is too great: {what} is 0 to {max}")))
+        // Short numbers are read in a register.
+        let value = match digits.len() {
+            ..=16 => u64::from_str_radix(digits, radix).ok().map(u128::from),
+            _ => u128::from_str_radix(digits, radix).ok(),
+        };
+        value
+            .filter(|value| *value <= max)
+            .ok_or_else(|| self.unfit(format!("{word} is too great: {what} is 0 to {max}")))
     }
 
     /// The next word, a value of a field.
