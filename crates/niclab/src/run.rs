@@ -84,7 +84,7 @@ fn started(arguments: &RunArguments) -> Result<Prepared, Failure> {
     let specs = specs(&arguments.experiments)?;
     let path = output(arguments);
     if path.exists() {
-        return Err(Failure::Result(ResultError::Exists { path }));
+        return Err(Failure::Result(ResultError::existing(&path)));
     }
     let overrides = overrides(arguments)?;
     let names = match arguments.device.is_empty() {

@@ -64,6 +64,22 @@ fn an_existing_directory_is_refused_and_untouched() {
 }
 
 #[test]
+fn what_is_no_result_directory_is_not_offered_to_be_gone_on_with() {
+    let parent = tempfile::tempdir().unwrap();
+    let [empty, foreign, file] = ["empty", "foreign", "file"].map(|name| parent.path().join(name));
+    fs::create_dir(&empty).unwrap();
+    fs::create_dir(&foreign).unwrap();
+    fs::write(foreign.join(RUN), RUN_TEXT).unwrap();
+    fs::write(&file, "").unwrap();
+    for path in [&empty, &foreign, &file, &file.join("below")] {
+        let error = Directory::create(path).unwrap_err();
+        let text = error.to_string();
+        assert!(matches!(error, ResultError::Occupied { .. }), "{text}");
+        assert!(text.contains("is not a result directory") && !text.contains("--resume"), "{text}");
+    }
+}
+
+#[test]
 fn a_read_only_parent_is_an_error_of_its_own() {
     // sysfs refuses directories even to root.
     let error = Directory::create(Path::new("/sys/niclab")).unwrap_err();

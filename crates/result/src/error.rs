@@ -3,16 +3,27 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use crate::{RUN, SAMPLES};
+
 /// Why a result directory cannot be written or read.
 #[derive(Debug, thiserror::Error)]
 pub enum ResultError {
-    /// The directory a run was to make is there already.
+    /// The directory a run was to make is there already, written by another run.
     #[error(
         "{} exists already: choose another directory with -o, or go on with it: --resume {}",
         path.display(), path.display()
     )]
     Exists {
         /// The directory.
+        path: PathBuf,
+    },
+    /// Something else stands where a run was to make its directory.
+    #[error(
+        "{} exists already and is not a result directory: choose another directory with -o",
+        path.display()
+    )]
+    Occupied {
+        /// What is there.
         path: PathBuf,
     },
     /// The place may not be written to.
@@ -102,11 +113,21 @@ pub enum ResultError {
 }
 
 impl ResultError {
+    /// Why no run can be written to `path`, where something is already: only a result directory
+    /// can be gone on with.
+    pub fn existing(path: &Path) -> ResultError {
+        let path = path.to_path_buf();
+        match [RUN, SAMPLES].iter().all(|name| path.join(name).is_file()) {
+            true => ResultError::Exists { path },
+            false => ResultError::Occupied { path },
+        }
+    }
+
     /// The error that the system's answer for `path` means.
     pub(crate) fn of(path: &Path, source: io::Error) -> ResultError {
         let path = path.to_path_buf();
         match source.kind() {
-            io::ErrorKind::AlreadyExists => ResultError::Exists { path },
+            io::ErrorKind::AlreadyExists => ResultError::existing(&path),
             io::ErrorKind::NotFound => ResultError::Absent { path },
             io::ErrorKind::NotADirectory => ResultError::NotDirectory { path },
             io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {

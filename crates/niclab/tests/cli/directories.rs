@@ -23,7 +23,9 @@ fn a_directory_that_exists_is_left_as_it_is() {
     run(quick(path, &[])).with(4, &["exists already", "choose another directory", "--resume"]);
     assert_eq!(fs::read(path.join("run.toml")).unwrap(), before);
     let empty = scratch();
-    run(quick(empty.path(), &[])).with(4, &["exists already"]);
+    let ended = run(quick(empty.path(), &[]));
+    ended.with(4, &["exists already and is not a result directory", "choose another directory"]);
+    assert!(!ended.err.contains("--resume"), "{ended:?}");
     assert_eq!(fs::read_dir(empty.path()).unwrap().count(), 0);
 }
 
