@@ -85,6 +85,10 @@ fn boxes_are_of_merged_histograms() {
     let points = &cdf.series[0].points;
     assert!(points.windows(2).all(|w| w[0].x < w[1].x && w[0].y < w[1].y));
     assert!((points.last().unwrap().y - 1.0).abs() < 1e-9);
+    for (share, expected) in [(0.5, 3.5), (0.9, 4.7), (0.99, 4.97), (0.999, 4.997), (1.0, 5.0)] {
+        let x = points.iter().find(|point| point.y >= share).unwrap().x;
+        assert!((x - expected).abs() < 0.01, "{x} for {expected}");
+    }
 }
 
 #[test]

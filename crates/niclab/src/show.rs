@@ -3,11 +3,15 @@
 use std::io::{Write, stdout};
 use std::path::Path;
 
-use niclab_result::{Figure, Mean, Stored, Summary};
+use niclab_result::{Figure, Mean, Shape, Stored, Summary};
 
 use crate::failure::Failure;
 use crate::report;
 use crate::tables::{self, Grid, wrapped};
+
+/// What is shown of a distribution, and the share of the frames that stays below each.
+const PERCENTILES: [(&str, f64); 5] =
+    [("p50", 0.5), ("p90", 0.9), ("p99", 0.99), ("p99.9", 0.999), ("max", 1.0)];
 
 /// Prints findings, figures as tables, and tables.
 pub fn run(directory: &Path) -> Result<(), Failure> {
@@ -20,7 +24,9 @@ pub fn run(directory: &Path) -> Result<(), Failure> {
         writeln!(out, "\n{}", wrapped(&question, width))?;
         for figure in &experiment.figures {
             writeln!(out, "\n{}", figure.title)?;
-            of_figure(figure).print(width, &mut out)?;
+            let is_distribution = figure.series.iter().all(|series| series.shape == Shape::Cdf);
+            let grid = if is_distribution { percentiles(figure) } else { curves(figure) };
+            grid.print(width, &mut out)?;
             for knee in &figure.knees {
                 let x = number(knee.x);
                 let or = if knee.width > 0.0 {
@@ -63,9 +69,26 @@ fn head(summary: &Summary, width: usize, out: &mut impl Write) -> Result<(), Fai
     Ok(())
 }
 
+/// A unit behind what it belongs to.
+fn unit(unit: &str) -> String {
+    if unit.is_empty() { String::new() } else { format!(" ({unit})") }
+}
+
+/// Distributions: one row a series, one column a percentile. A curve of some hundred points is for
+/// the report.
+fn percentiles(figure: &Figure) -> Grid {
+    let head = format!("{}{}", figure.x.label, unit(&figure.x.unit));
+    let columns = std::iter::once(head).chain(PERCENTILES.map(|(name, _)| name.to_owned()));
+    let rows = figure.series.iter().map(|series| {
+        let reached = |share: f64| series.points.iter().find(|point| point.y >= share);
+        let cell = |(_, share)| reached(share).map(|point| number(point.x)).unwrap_or_default();
+        std::iter::once(series.name.clone()).chain(PERCENTILES.map(cell)).collect()
+    });
+    Grid { columns: columns.collect(), rows: rows.collect() }
+}
+
 /// One row a point, one column a series.
-fn of_figure(figure: &Figure) -> Grid {
-    let unit = |unit: &str| if unit.is_empty() { String::new() } else { format!(" ({unit})") };
+fn curves(figure: &Figure) -> Grid {
     let mut columns = vec![format!("{}{}", figure.x.label, unit(&figure.x.unit))];
     let y_unit = unit(&figure.y.unit);
     columns.extend(figure.series.iter().map(|series| format!("{}{y_unit}", series.name)));
@@ -122,7 +145,47 @@ fn number(value: f64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::number;
+    use niclab_result::{Axis, Scale, Series};
+
+    use super::*;
+
+    /// A series of so many points, x of 1 to that number.
+    fn series(name: &str, count: u32) -> Series {
+        let point = |n| {
+            let (x, y) = (f64::from(n), f64::from(n) / f64::from(count));
+            Mean { x, y, ..Mean::default() }
+        };
+        Series {
+            name: name.into(),
+            device: "soft".into(),
+            published: false,
+            shape: Shape::Cdf,
+            points: (1..=count).map(point).collect(),
+        }
+    }
+
+    #[test]
+    fn a_distribution_is_a_row_of_percentiles() {
+        let axis = |label: &str, unit: &str| Axis {
+            label: label.into(),
+            unit: unit.into(),
+            scale: Scale::Linear,
+        };
+        let figure = Figure {
+            id: "cdf".into(),
+            title: String::new(),
+            caption: String::new(),
+            x: axis("latency", "us"),
+            y: axis("share of the frames", ""),
+            series: vec![series("empty", 10_000), series("full", 10), series("none", 0)],
+            knees: Vec::new(),
+        };
+        let grid = percentiles(&figure);
+        assert_eq!(grid.columns, ["latency (us)", "p50", "p90", "p99", "p99.9", "max"]);
+        assert_eq!(grid.rows[0], ["empty", "5,000", "9,000", "9,900", "9,990", "10,000"]);
+        assert_eq!(grid.rows[1], ["full", "5", "9", "10", "10", "10"]);
+        assert_eq!(grid.rows[2], ["none", "", "", "", "", ""]);
+    }
 
     #[test]
     fn numbers_keep_three_digits_and_part_their_thousands() {

@@ -13,6 +13,9 @@ use crate::words;
 /// Points of a cumulative distribution.
 const CDF_POINTS: usize = 120;
 
+/// Shares that have a point of their own in a cumulative distribution: a reader looks for them.
+const CDF_SHARES: [f64; 4] = [0.5, 0.9, 0.99, 0.999];
+
 /// All figures, those without a measured point left out.
 pub(super) fn figures(results: &Results<'_>) -> Vec<Figure> {
     let mut figures = Vec::new();
@@ -406,10 +409,12 @@ fn rules(cell: &Cell<'_>) -> f64 {
 
 /// Quantiles of a distribution, closer together towards its upper end.
 fn distribution(latency: &Latency, repeats: u32) -> Vec<Mean> {
+    let left_out = |step| 1.0 - step as f64 / CDF_POINTS as f64;
+    let mut shares: Vec<f64> = (0..=CDF_POINTS).map(|step| 1.0 - left_out(step).powi(2)).collect();
+    shares.extend(CDF_SHARES);
+    shares.sort_by(f64::total_cmp);
     let mut points: Vec<Mean> = Vec::new();
-    for step in 0..=CDF_POINTS {
-        let share = step as f64 / CDF_POINTS as f64;
-        let y = 1.0 - (1.0 - share).powi(2);
+    for y in shares {
         let x = latency.0.value_at_quantile(y) as f64 / 1e3;
         // Of equal latencies the last stands for all: a distribution is a function of x.
         points.pop_if(|last| last.x == x);

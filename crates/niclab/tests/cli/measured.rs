@@ -149,6 +149,11 @@ fn show_prints_every_figure_and_table_as_wide_as_it_may() {
             assert!(line.chars().count() <= width, "wider than {width}: {line}");
         }
         assert!(ended.out.matches("════").count() >= 5, "{}", ended.out);
+        let distribution = "Distribution of the latency, group 0 empty and full";
+        let mut below = ended.out.lines().skip_while(|line| *line != distribution);
+        let head = below.nth(2).unwrap();
+        assert!(head.contains("p50") && head.contains("p99.9"), "not percentiles: {head}");
+        assert!(below.take_while(|line| !line.is_empty()).count() < 10, "{}", ended.out);
     }
 }
 
