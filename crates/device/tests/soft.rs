@@ -63,6 +63,8 @@ fn run(soft: &mut Soft, rules: Vec<RuleBlock>, load: &Load) -> Observation {
     assert_eq!(seen.offered, seen.received + seen.lost);
     assert!(seen.honesty.balanced, "{:?}", seen.honesty.reasons);
     assert_eq!((seen.damaged, seen.duplicated, seen.reordered), (0, 0, 0));
+    // A capture's checksums need not be right, so nobody looks at them.
+    assert_eq!(seen.checked > 0, load.trace.is_none(), "{} looked at", seen.checked);
     let samples = seen.latency.as_ref().map(|latency| latency.0.len());
     assert_eq!(samples, Some(seen.received));
     seen

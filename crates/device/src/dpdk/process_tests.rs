@@ -72,6 +72,7 @@ fn crossed_rings_account_for_every_frame() {
         assert_eq!(o.offered, o.received + o.lost, "{o:?}");
         assert!(o.honesty.balanced, "{:?}", o.honesty.reasons);
         assert_eq!((o.duplicated, o.damaged), (0, 0));
+        assert!(o.checked > 0, "no checksum was looked at: {o:?}");
         assert_eq!(o.received_bytes, u64::from(size) * o.received);
         assert_eq!(o.latency.as_ref().unwrap().0.len(), o.received);
         assert!(o.received > 0 && p50 > 0);

@@ -74,6 +74,7 @@ fn a_gentle_load_comes_back_whole_and_the_counters_balance() {
         });
         let o = o.expect("frames were lost in five trials");
         assert_eq!((o.planned, o.duplicated, o.damaged), (400, 0, 0));
+        assert!(o.checked > 0, "no checksum was looked at: {o:?}");
         assert_eq!(o.received_bytes, u64::from(size) * o.received);
         let device = o.device.as_ref().unwrap().queues[0];
         assert_eq!(device.rx_frames, o.generator.queues[0].tx_frames);

@@ -42,6 +42,7 @@ fn run(soft: &mut Soft, load: &Load) -> (Observation, PortCounters) {
     assert_eq!(seen.offered, seen.received + seen.lost);
     assert!(seen.honesty.balanced, "{:?}", seen.honesty.reasons);
     assert_eq!((seen.damaged, seen.duplicated, seen.reordered), (0, 0, 0));
+    assert!(seen.checked > 0, "no checksum was looked at: {seen:?}");
     assert!(seen.honesty.device_idle_ratio.is_some() && seen.honesty.device_stalls.is_some());
     let device = seen.device.clone().unwrap();
     let at_queues: u64 = device.queues.iter().map(|queue| queue.rx_missed).sum();
