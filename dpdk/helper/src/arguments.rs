@@ -1,6 +1,7 @@
 //! What DPDK is started with: the arguments that were given, and what they leave open.
 
 use niclab_device::cores::Cores;
+use niclab_device::dpdk::protocol::names_memory;
 
 /// How the ports stand to each other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,27 +32,13 @@ const NULL_SIZE: &str = "60";
 /// Arguments that say where the program runs.
 const CORES: &[&str] = &["-l", "-c", "-s", "-S", "--lcores"];
 
-/// Arguments that say which memory it takes.
-const PAGES: &[&str] = &[
-    "--no-huge",
-    "--in-memory",
-    "--no-shconf",
-    "--huge-dir",
-    "--huge-unlink",
-    "--socket-mem",
-    "--socket-limit",
-    "--legacy-mem",
-    "--single-file-segments",
-    "--file-prefix",
-];
-
 /// Arguments that name cards.
 const CARDS: &[&str] = &["-a", "--allow", "-b", "--block"];
 
 impl Arguments {
-    /// Completes what was given. No file is shared or stays behind (DPDK makes its run-time
-    /// directory, which stays empty), no huge pages are needed
-    /// and no cards are touched beside virtual ones, unless the arguments say so.
+    /// Completes what was given. No file is shared or stays behind (niclab takes DPDK's run-time
+    /// directory away, which is empty then), no huge pages are needed and no cards are touched
+    /// beside virtual ones, unless the arguments say so.
     pub fn complete(given: &[String], cores: Cores) -> Result<Arguments, String> {
         let given = joined(given);
         let vdevs: Vec<&str> = given.iter().filter_map(|a| a.strip_prefix("--vdev=")).collect();
@@ -62,10 +49,10 @@ impl Arguments {
         if !names(CORES) {
             add(&["-l", &format!("{},{}", cores.tester, cores.device)]);
         }
-        if !names(PAGES) {
+        if !names_memory(&given) {
             add(&["--no-huge", "--no-shconf"]);
         }
-        if !names(PAGES) && !names(&["-m"]) {
+        if !names_memory(&given) && !names(&["-m"]) {
             add(&["-m", MEMORY_MIB]);
         }
         if !names(&["--telemetry", "--no-telemetry"]) {

@@ -16,6 +16,7 @@
 #[cfg(test)]
 mod process_tests;
 pub mod protocol;
+mod runtime;
 
 use std::collections::VecDeque;
 use std::env;
@@ -29,6 +30,7 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use self::protocol::{Answer, Open, Request};
+use self::runtime::RuntimeDirectory;
 use crate::cores::Cores;
 use crate::face::{About, DeviceError, Plan, Setup, SetupReport, Testbed};
 use crate::{Load, Observation};
@@ -56,21 +58,25 @@ struct DpdkBed {
 
 /// Opens the ports that a name such as `dpdk:--vdev=net_ring0` stands for.
 pub fn open(name: &str) -> Result<Box<dyn Testbed>, DeviceError> {
-    let arguments = arguments(name)?;
-    let cores = Cores::choose(name)?;
-    let process = Process::start(&program()?, name)?;
-    greet(process, Open { name: name.into(), arguments, cores })
+    let open = Open { name: name.into(), arguments: arguments(name)?, cores: Cores::choose(name)? };
+    greet(&program()?, open)
 }
 
 /// The same with another program in the place of `niclab-dpdk`.
 pub fn open_with(program: &Path, name: &str) -> Result<Box<dyn Testbed>, DeviceError> {
     let open = Open { name: name.into(), arguments: arguments(name)?, cores: Cores::choose(name)? };
-    greet(Process::start(program, name)?, open)
+    greet(program, open)
 }
 
-fn greet(mut process: Process, open: Open) -> Result<Box<dyn Testbed>, DeviceError> {
+fn greet(program: &Path, open: Open) -> Result<Box<dyn Testbed>, DeviceError> {
+    let mut process = Process::start(program, &open)?;
     match process.ask(&Request::Open(open), ANSWER_TIMEOUT)? {
-        Answer::Opened(about) => Ok(Box::new(DpdkBed { about, process })),
+        Answer::Opened(about) => {
+            // DPDK looks for it while it starts and keeps nothing there. Gone now, it is gone even
+            // if this process is killed.
+            process.runtime = None;
+            Ok(Box::new(DpdkBed { about, process }))
+        }
         other => Err(process.confused(&other)),
     }
 }
@@ -140,11 +146,17 @@ struct Process {
     answers: Receiver<io::Result<String>>,
     messages: Arc<Mutex<VecDeque<String>>>,
     readers: Vec<JoinHandle<()>>,
+    /// DPDK's, while it starts.
+    runtime: Option<RuntimeDirectory>,
 }
 
 impl Process {
-    fn start(program: &Path, device: &str) -> Result<Process, DeviceError> {
+    fn start(program: &Path, open: &Open) -> Result<Process, DeviceError> {
+        let device = open.name.as_str();
+        let runtime = runtime::private(&open.arguments)
+            .map_err(|e| broken(device, format!("{}: {e}", env::temp_dir().display())))?;
         let mut command = Command::new(program);
+        command.envs(runtime.iter().map(|runtime| (runtime::VARIABLE, runtime.path())));
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         // Ctrl-C is for niclab, which then ends the process in its own time.
         command.process_group(0);
@@ -169,7 +181,7 @@ impl Process {
             readers.push(thread::spawn(move || keep_last(BufReader::new(errors), &messages)));
         }
         let (device, input) = (device.into(), child.stdin.take());
-        Ok(Process { device, child, input, answers, messages, readers })
+        Ok(Process { device, child, input, answers, messages, readers, runtime })
     }
 
     /// Asks and waits for the answer; one that refuses is an error.
@@ -355,6 +367,15 @@ mod tests {
                 .to_owned()
                 + &ready
         );
+    }
+
+    #[test]
+    fn the_run_time_directory_is_private_and_gone_after() {
+        let error = open_script(
+            "mkdir -p ${RUNTIME_DIRECTORY:?}/dpdk/rte; echo $RUNTIME_DIRECTORY >&2; exit 3",
+        );
+        let path = Path::new(error.rsplit(' ').next().unwrap());
+        assert!(path.starts_with(env::temp_dir()) && !path.exists(), "{error}");
     }
 
     #[test]

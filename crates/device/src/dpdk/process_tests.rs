@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::io::{BufRead, BufReader};
+use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::sync::MutexGuard;
@@ -79,6 +80,29 @@ fn crossed_rings_account_for_every_frame() {
         let lost_on_the_way_back = o.device.as_ref().unwrap().tx_dropped;
         assert!(o.lost <= o.rx_missed + lost_on_the_way_back, "{o:?}");
     }
+}
+
+#[test]
+fn the_run_time_directory_is_where_dpdk_is_told_and_ours_is_gone_while_it_runs() {
+    let test = "the_run_time_directory_is_where_dpdk_is_told_and_ours_is_gone_while_it_runs";
+    let name = "dpdk:--vdev=net_ring0";
+    let Some((bed, _alone)) = open(test, name) else {
+        return;
+    };
+    let helper = helper_of(std::process::id()).unwrap();
+    let environment = fs::read_to_string(format!("/proc/{helper}/environ")).unwrap();
+    let told = environment.split('\0').find_map(|set| set.strip_prefix("RUNTIME_DIRECTORY="));
+    assert!(!fs::exists(told.unwrap()).unwrap(), "{told:?} is still there");
+    drop(bed);
+    let elsewhere = tempfile::tempdir().unwrap();
+    let script = elsewhere.path().join("niclab-dpdk");
+    let (place, program) = (elsewhere.path().display(), dpdk::program().unwrap());
+    let program = program.display();
+    let text = format!("#!/bin/sh\nRUNTIME_DIRECTORY='{place}' exec '{program}'\n");
+    fs::write(&script, text).unwrap();
+    fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).unwrap();
+    drop(dpdk::open_with(&script, name).unwrap());
+    assert!(elsewhere.path().join("dpdk/rte").is_dir());
 }
 
 #[test]

@@ -37,6 +37,26 @@ pub struct Open {
     pub cores: Cores,
 }
 
+/// Arguments that say which memory DPDK takes, and which files stand for it.
+const MEMORY: &[&str] = &[
+    "--no-huge",
+    "--in-memory",
+    "--no-shconf",
+    "--huge-dir",
+    "--huge-unlink",
+    "--socket-mem",
+    "--socket-limit",
+    "--legacy-mem",
+    "--single-file-segments",
+    "--file-prefix",
+];
+
+/// Whether arguments say which memory DPDK takes; where none does it shares no file with anybody.
+pub fn names_memory(arguments: &[String]) -> bool {
+    let mut names = arguments.iter().filter_map(|argument| argument.split('=').next());
+    names.any(|name| MEMORY.contains(&name))
+}
+
 /// An answer.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
