@@ -2,11 +2,11 @@
 
 use std::hint::black_box;
 
-use niclab_pairing::{Answer, Pairs, Peer, alternate, slice};
+use niclab_pairing::{Answer, Peer, slice};
 use niclab_table::{BURST_MAX, Config, Domain, Exact, Pages, Participant, Reader};
 
 use crate::keys::{self, PROBES};
-use crate::{Bench, BenchError, expect_hits};
+use crate::{Bench, BenchError, Measured, expect_hits};
 
 /// What is looked up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,12 +70,13 @@ pub(crate) fn start(bench: &Bench, pages: Pages) -> Result<Peer, BenchError> {
 }
 
 /// The row: hits in tables of `keys` entries.
-pub fn hits(bench: &Bench, keys: u64) -> Result<Pairs, BenchError> {
+pub fn hits(bench: &Bench, keys: u64) -> Result<Measured, BenchError> {
     let setup = Setup::hits(keys);
-    let mut peer = setup.peer(bench)?;
+    let peer = setup.peer(bench);
     let mut prober = Prober::<2>::new(&setup)?;
     let command = setup.command(bench);
-    alternate(bench.pairs, || prober.run(bench.slice_ms), || Ok(peer.ask(&command)?))
+    let theirs = |peer: &mut Peer| Ok(peer.ask(&command)?);
+    bench.compare(bench.pairs, peer, || prober.run(bench.slice_ms), theirs)
 }
 
 /// How our table for `keys` entries is made; without a reserve it starts empty and grows.

@@ -7,9 +7,9 @@ use niclab_load::lane::{BURST, Inlet, Outlet};
 use niclab_load::{Arrivals, Load, Rate, drive};
 use niclab_packet::flow::FlowSpec;
 use niclab_packet::size::FrameSizes;
-use niclab_pairing::{Answer, Pairs, alternate};
+use niclab_pairing::Answer;
 
-use crate::{Bench, BenchError};
+use crate::{Bench, BenchError, Measured};
 
 /// Frames that go round: a burst, as on the other side, where the null port frees what it is given
 /// at once and the pool hands out first what came back last.
@@ -20,9 +20,9 @@ const SLOT: usize = 2_048 + 64;
 const WARMUP_NS: u64 = 2_000_000;
 
 /// The row: as fast as it goes, `flows` flows in turn.
-pub fn saturated(bench: &Bench, flows: u32) -> Result<Pairs, BenchError> {
+pub fn saturated(bench: &Bench, flows: u32) -> Result<Measured, BenchError> {
     let control = if bench.core == 0 { "1" } else { "0" };
-    let mut peer = bench.peer("flowgen", &[control, &flows.to_string(), "64"])?;
+    let peer = bench.peer("flowgen", &[control, &flows.to_string(), "64"]);
     let command = format!("generate {}", bench.slice_ms);
     let mut null = Null { memory: vec![0; FRAMES * SLOT], at: 0 };
     let load = Load {
@@ -35,7 +35,8 @@ pub fn saturated(bench: &Bench, flows: u32) -> Result<Pairs, BenchError> {
         seed: 1,
         trace: None,
     };
-    alternate(bench.pairs, || generate(&load, &mut null), || Ok(peer.ask(&command)?))
+    let ours = || generate(&load, &mut null);
+    bench.compare(bench.pairs, peer, ours, |peer| Ok(peer.ask(&command)?))
 }
 
 fn generate(load: &Load, null: &mut Null) -> Result<Answer, BenchError> {

@@ -8,11 +8,11 @@ use std::time::Instant;
 
 use niclab_nic::rule::{Action, Pattern, Rule};
 use niclab_nic::{Nic, NicConfig};
-use niclab_pairing::{Answer, Pairs, alternate};
+use niclab_pairing::Answer;
 use niclab_table::{Domain, Exact, Pages};
 
 use crate::exact::{config, start};
-use crate::{Bench, BenchError, keys};
+use crate::{Bench, BenchError, Measured, keys};
 
 /// Parts of a fill. `rte_hash` takes some 150 ms for a million keys.
 const PARTS: u64 = 16;
@@ -27,13 +27,13 @@ pub enum Room {
 }
 
 /// The row of the table alone: `count` keys into an empty table.
-pub fn keys(bench: &Bench, count: u64, room: Room) -> Result<Pairs, BenchError> {
+pub fn keys(bench: &Bench, count: u64, room: Room) -> Result<Measured, BenchError> {
     let mut fill = KeyFill::new(count, room);
     compare(bench, count, move |part| fill.add(part))
 }
 
 /// The row of rules: `count` exact 5-tuples of one mask into a group that is not the root.
-pub fn rules(bench: &Bench, count: u64) -> Result<Pairs, BenchError> {
+pub fn rules(bench: &Bench, count: u64) -> Result<Measured, BenchError> {
     let mut fill = RuleFill { nic: new_nic()?, patterns: Vec::new() };
     compare(bench, count, move |part| fill.add(part))
 }
@@ -49,21 +49,23 @@ fn compare(
     bench: &Bench,
     count: u64,
     mut add: impl FnMut(Part) -> Result<Answer, BenchError>,
-) -> Result<Pairs, BenchError> {
-    let mut peer = start(bench, Pages::Huge)?;
+) -> Result<Measured, BenchError> {
     let length = count.div_ceil(PARTS);
-    peer.tell(&format!("fill {} {count} d", 2 * count))?;
+    let peer = start(bench, Pages::Huge).and_then(|mut peer| {
+        peer.tell(&format!("fill {} {count} d", 2 * count))?;
+        Ok(peer)
+    });
     let mut parts = (0..PARTS).cycle().map(|part| Part {
         keys: part * length..((part + 1) * length).min(count),
         first: part == 0,
     });
     // Every part counts as often as any other.
     let pairs = bench.pairs.next_multiple_of(PARTS as usize);
-    let mut ours = || match parts.next() {
+    let ours = || match parts.next() {
         Some(part) => add(part),
         None => Ok(Answer { ops: 0, ns: 1, rest: Vec::new() }),
     };
-    alternate(pairs, &mut ours, || Ok(peer.ask(&format!("add {length}"))?))
+    bench.compare(pairs, peer, ours, |peer| Ok(peer.ask(&format!("add {length}"))?))
 }
 
 /// Keys, and the table they go into.

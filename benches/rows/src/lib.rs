@@ -2,7 +2,8 @@
 //!
 //! A [`Row`] says what is measured, against which peer, and the [`Goal`]. It is decided by pairs
 //! of slices in turn (`niclab-pairing`): met where the whole interval of the median ratio reaches
-//! the goal and our median rate reaches the floor. This crate prints nothing.
+//! the goal and our median rate reaches the floor. Where the peer is not built our rate is measured
+//! alone, and nothing is decided. This crate prints nothing.
 #![forbid(unsafe_code)]
 
 pub mod exact;
@@ -16,7 +17,9 @@ use std::path::PathBuf;
 use niclab_load::LoadError;
 use niclab_nic::toeplitz::ToeplitzError;
 use niclab_nic::{NicError, RuleError};
-use niclab_pairing::{Answer, Interval, PAIRS_MIN, PairingError, Pairs, Peer, median_interval};
+use niclab_pairing::{
+    Answer, Interval, PAIRS_MIN, PairingError, Pairs, Peer, alternate, median_interval,
+};
 use niclab_table::{CreateError, InsertError};
 
 use crate::insert::Room;
@@ -56,6 +59,52 @@ impl Bench {
         let core = self.core.to_string();
         Ok(Peer::spawn(&path, &[&[core.as_str()], arguments].concat())?)
     }
+
+    /// Measures `count` pairs of slices, or as many of ours alone where the peer is not built.
+    fn compare(
+        &self,
+        count: usize,
+        peer: Result<Peer, BenchError>,
+        ours: impl FnMut() -> Result<Answer, BenchError>,
+        mut theirs: impl FnMut(&mut Peer) -> Result<Answer, BenchError>,
+    ) -> Result<Measured, BenchError> {
+        match peer {
+            Ok(mut peer) => alternate(count, ours, || theirs(&mut peer)).map(Measured::Paired),
+            Err(missing @ BenchError::NotBuilt { .. }) => {
+                Ok(Measured::Alone { ours: alone(count, ours)?, missing })
+            }
+            Err(error) => Err(error),
+        }
+    }
+}
+
+/// Runs `count` slices of ours, after one that warms up and does not count; gives their rates,
+/// operations per second.
+pub fn alone(
+    count: usize,
+    mut ours: impl FnMut() -> Result<Answer, BenchError>,
+) -> Result<Vec<f64>, BenchError> {
+    ours()?;
+    (0..count).map(|_| Ok(ours()?.rate())).collect()
+}
+
+/// Returns the median of rates, `None` for fewer than have an interval.
+pub fn median(rates: &[f64]) -> Option<f64> {
+    Some(median_interval(rates)?.median)
+}
+
+/// The slices of a row.
+#[derive(Debug)]
+pub enum Measured {
+    /// Our rates, operations per second: there is no peer.
+    Alone {
+        /// One rate a slice.
+        ours: Vec<f64>,
+        /// Why there is no peer.
+        missing: BenchError,
+    },
+    /// Ours and the peer's.
+    Paired(Pairs),
 }
 
 /// Why a row was not measured.
@@ -82,7 +131,7 @@ pub enum BenchError {
     #[error(transparent)]
     Nic(#[from] NicError),
     /// There is nothing to compare with.
-    #[error("{program} is not built: run benches/peers/build")]
+    #[error("{program} is not built; build with benches/peers/build")]
     NotBuilt {
         /// The peer.
         program: &'static str,
@@ -138,8 +187,8 @@ impl Figures {
     /// Returns the medians of `pairs`, `None` for fewer than have an interval.
     pub fn new(pairs: &Pairs) -> Option<Figures> {
         Some(Figures {
-            ours: median_interval(&pairs.ours)?.median,
-            theirs: median_interval(&pairs.theirs)?.median,
+            ours: median(&pairs.ours)?,
+            theirs: median(&pairs.theirs)?,
             ratio: median_interval(&pairs.ratios())?,
             pairs: pairs.ours.len(),
         })
@@ -181,12 +230,12 @@ pub struct Row {
     pub peer: &'static str,
     /// What would be good enough.
     pub goal: Goal,
-    measure: fn(&Bench) -> Result<Pairs, BenchError>,
+    measure: fn(&Bench) -> Result<Measured, BenchError>,
 }
 
 impl Row {
     /// Measures this row on the core this thread is kept on; see [`Bench::pin`].
-    pub fn measure(&self, bench: &Bench) -> Result<Pairs, BenchError> {
+    pub fn measure(&self, bench: &Bench) -> Result<Measured, BenchError> {
         (self.measure)(bench)
     }
 }

@@ -6,10 +6,10 @@
 use std::hint::black_box;
 
 use niclab_nic::toeplitz::{HashPath, MICROSOFT_KEY, Toeplitz};
-use niclab_pairing::{Answer, PairingError, Pairs, Peer, alternate, slice};
+use niclab_pairing::{Answer, PairingError, Peer, slice};
 
 use crate::keys::mix;
-use crate::{Bench, BenchError};
+use crate::{Bench, BenchError, Measured};
 
 /// Tuples per call of ours.
 const BURST: usize = 64;
@@ -21,7 +21,7 @@ const CLOCK_STRIDE: usize = 65_536;
 const TUPLES: usize = 65_536;
 
 /// The row: our best path against the documented fast one.
-pub fn best(bench: &Bench) -> Result<Pairs, BenchError> {
+pub fn best(bench: &Bench) -> Result<Measured, BenchError> {
     compare(bench, HashPath::best(), "be", TUPLES)
 }
 
@@ -31,17 +31,14 @@ pub fn compare(
     path: HashPath,
     variant: &str,
     count: usize,
-) -> Result<Pairs, BenchError> {
-    let mut peer = bench.peer("softrss", &[variant])?;
+) -> Result<Measured, BenchError> {
+    let peer = bench.peer("softrss", &[variant]);
     let mut work = Work::new(path, count)?;
     let command = format!("hash {count} {}", bench.slice_ms);
     work.run();
-    let ours = work.checksum();
-    alternate(
-        bench.pairs,
-        || Ok(slice(bench.slice_ms, || work.run())),
-        || Ok(check(&command, ours, &mut peer)?),
-    )
+    let checksum = work.checksum();
+    let ours = || Ok(slice(bench.slice_ms, || work.run()));
+    bench.compare(bench.pairs, peer, ours, |peer| Ok(check(&command, checksum, peer)?))
 }
 
 /// Tuples and room for their hashes.

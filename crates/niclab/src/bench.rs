@@ -2,7 +2,10 @@
 
 use std::io::{self, Write, stdout};
 
-use niclab_bench::{Bench, BenchError, Figures, Goal, ROWS, Row, Subject, Verdict};
+use niclab_bench::{
+    Bench, BenchError, Figures, Goal, Measured, ROWS, Row, Subject, Verdict, median,
+};
+use niclab_device::cores::allowed;
 
 use crate::arguments::{BenchArguments, BenchSubject};
 use crate::failure::Failure;
@@ -10,9 +13,8 @@ use crate::failure::Failure;
 /// Measures the rows that were asked for and prints each as soon as it is decided.
 pub fn run(arguments: &BenchArguments) -> Result<(), Failure> {
     let defaults = Bench::default();
-    let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let bench = Bench {
-        core: arguments.core.unwrap_or(defaults.core.min(cores - 1)),
+        core: core(arguments.core, &allowed())?,
         pairs: arguments.pairs.map_or(defaults.pairs, |pairs| pairs as usize),
         peers: arguments.peers.clone(),
         ..defaults
@@ -21,6 +23,17 @@ pub fn run(arguments: &BenchArguments) -> Result<(), Failure> {
     let asked: Vec<Subject> = arguments.subjects.iter().map(|&subject| subject.into()).collect();
     let rows = ROWS.iter().filter(|row| asked.is_empty() || asked.contains(&row.subject));
     print(&bench, rows, &mut stdout().lock())
+}
+
+/// The core that was asked for, else the second of those `there`, or the only one.
+fn core(asked: Option<usize>, there: &[u32]) -> Result<usize, Failure> {
+    let default = there.get(1).or(there.first()).map_or(0, |&core| core as usize);
+    match asked {
+        Some(core) if !there.iter().any(|&one| one as usize == core) => {
+            Err(Failure::Core { core, there: there.to_vec() })
+        }
+        asked => Ok(asked.unwrap_or(default)),
+    }
 }
 
 fn print<'a>(
@@ -35,25 +48,22 @@ fn print<'a>(
         bench.pairs, bench.slice_ms, bench.core
     )?;
     line(out, ["what", "ours", "peer", "", "ratio", "goal", "verdict"])?;
-    let (mut measured, mut missing) = (false, None);
     for row in rows {
-        match row.measure(bench) {
-            Ok(pairs) => {
-                decided(row, Figures::new(&pairs), out)?;
-                measured = true;
-            }
-            Err(error @ BenchError::NotBuilt { .. }) => {
-                writeln!(out, "SKIP {}: {error}", row.what)?;
-                missing = Some(error);
-            }
-            Err(error) => return Err(error.into()),
+        match row.measure(bench)? {
+            Measured::Alone { ours, missing } => alone(row, &ours, &missing, out)?,
+            Measured::Paired(pairs) => decided(row, Figures::new(&pairs), out)?,
         }
         out.flush()?;
     }
-    match missing {
-        Some(error) if !measured => Err(error.into()),
-        _ => Ok(()),
-    }
+    Ok(())
+}
+
+/// Without a peer there is a rate, and nothing to decide.
+fn alone(row: &Row, ours: &[f64], missing: &BenchError, out: &mut impl Write) -> io::Result<()> {
+    let Some(ours) = median(ours) else {
+        return writeln!(out, "{:<27} too few slices; no peer: {missing}", row.what);
+    };
+    writeln!(out, "{:<27} {:>6}  no peer: {missing}", row.what, number(ours / 1e6))
 }
 
 fn decided(row: &Row, figures: Option<Figures>, out: &mut impl Write) -> io::Result<()> {
@@ -135,14 +145,36 @@ mod tests {
     }
 
     #[test]
-    fn rows_without_peers_are_skipped_and_nothing_measured_is_a_failure() {
-        let bench = Bench { peers: "no/such/directory".into(), ..Bench::default() };
+    fn a_row_without_its_peer_has_our_figure_and_the_reason() {
+        let peers = "no/such/directory".into();
+        let bench = Bench { core: 0, pairs: 6, peers, slice_ms: 1 };
+        let rows = || ROWS.iter().filter(|row| row.subject == Subject::Rss);
         let mut out = Vec::new();
-        let failure = print(&bench, ROWS.iter(), &mut out).unwrap_err();
-        assert!(failure.to_string().ends_with("is not built: run benches/peers/build"));
+        print(&bench, rows(), &mut out).unwrap();
         let text = String::from_utf8(out).unwrap();
-        assert_eq!(text.lines().filter(|line| line.starts_with("SKIP ")).count(), ROWS.len());
-        let line = "SKIP RSS hash, 12-byte tuples: softrss is not built: run benches/peers/build\n";
-        assert!(text.contains(line), "{text}");
+        let line = text.lines().last().unwrap();
+        let said = line.strip_prefix("RSS hash, 12-byte tuples").unwrap().trim_start();
+        let (ours, peer) = said.split_once("  ").unwrap();
+        assert!(ours.parse::<f64>().unwrap() > 0.0, "{text}");
+        assert_eq!(peer, "no peer: softrss is not built; build with benches/peers/build");
+        assert!(line.chars().count() <= 100, "{line}");
+        let mut out = Vec::new();
+        print(&Bench { pairs: 5, ..bench }, rows(), &mut out).unwrap();
+        let text = String::from_utf8(out).unwrap();
+        let end =
+            " too few slices; no peer: softrss is not built; build with benches/peers/build\n";
+        assert!(text.ends_with(end), "{text}");
+    }
+
+    #[test]
+    fn the_core_is_one_of_those_there() {
+        let ok = |asked, there: &[u32]| core(asked, there).unwrap();
+        assert_eq!((ok(None, &[0, 1, 2]), ok(None, &[3]), ok(None, &[4, 7])), (1, 3, 7));
+        assert_eq!((ok(Some(0), &[0, 1]), ok(Some(7), &[4, 7])), (0, 7));
+        let said = |asked, there: &[u32]| core(Some(asked), there).unwrap_err().to_string();
+        assert_eq!(
+            said(99, &[0, 1]),
+            "--core 99: choose one of the cores this process may use: 0, 1"
+        );
     }
 }

@@ -30,6 +30,14 @@ pub enum Failure {
     /// A row of the bar could not be measured.
     #[error("{0}")]
     Bench(#[from] BenchError),
+    /// A core that is not there, or that this process may not use.
+    #[error("--core {core}: choose one of the cores this process may use: {}", listed(there))]
+    Core {
+        /// What was asked for.
+        core: usize,
+        /// What may be used.
+        there: Vec<u32>,
+    },
     /// A device or an experiment is named twice.
     #[error("{name} is named twice: name each device and each experiment once")]
     Twice {
@@ -81,6 +89,11 @@ pub enum Failure {
     },
 }
 
+/// Numbers between commas.
+fn listed(cores: &[u32]) -> String {
+    cores.iter().map(u32::to_string).collect::<Vec<_>>().join(", ")
+}
+
 impl Failure {
     /// `true` where whoever read the output has enough of it, such as `head`: no failure at all.
     pub fn is_closed_pipe(&self) -> bool {
@@ -91,6 +104,7 @@ impl Failure {
     pub fn exit_code(&self) -> ExitCode {
         ExitCode::from(match self {
             Failure::Bench(_) | Failure::Output(_) | Failure::Report(_) => 1,
+            Failure::Core { .. } => 2,
             Failure::Rules { .. }
             | Failure::Spec(_)
             | Failure::Trace { .. }

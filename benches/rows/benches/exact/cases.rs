@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use niclab_bench::exact::{Probe, Prober, Setup, config};
 use niclab_bench::insert::{self, Room};
-use niclab_bench::{Bench, BenchError, Figures, keys};
+use niclab_bench::{Bench, BenchError, Figures, Measured, keys};
 use niclab_pairing::{Interval, Pairs, alternate, median_interval, pin};
 use niclab_table::{BURST_MAX, Domain, Exact, Pages, Participant, Reader};
 
@@ -67,13 +67,13 @@ pub fn lookup(options: &Options, keys: u64, probe: Probe) -> Outcome {
 }
 
 fn alone<const W: usize>(bench: &Bench, label: &str, prober: &mut Prober<W>) -> Outcome {
-    let mut rates = Vec::new();
-    prober.run(bench.slice_ms)?;
-    for _ in 0..bench.pairs {
-        rates.push(prober.run(bench.slice_ms)?.rate() / 1e6);
-    }
-    println!("{label}: {} M/s", show(median_interval(&rates)));
+    rates(label, &niclab_bench::alone(bench.pairs, || prober.run(bench.slice_ms))?);
     Ok(())
+}
+
+fn rates(label: &str, ours: &[f64]) {
+    let millions: Vec<f64> = ours.iter().map(|rate| rate / 1e6).collect();
+    println!("{label}: {} M/s", show(median_interval(&millions)));
 }
 
 fn report(label: &str, pairs: &Pairs) {
@@ -100,10 +100,12 @@ fn show(interval: Option<Interval>) -> String {
 pub fn insertion(options: &Options, keys: u64) -> Outcome {
     for room in [Room::Reserved, Room::Growing] {
         let label = format!("insert {room:?} {keys}");
-        match insert::keys(&options.bench, keys, room) {
-            Ok(pairs) => report(&label, &pairs),
-            Err(error @ BenchError::NotBuilt { .. }) => println!("SKIP {label}: {error}"),
-            Err(error) => return Err(error.into()),
+        match insert::keys(&options.bench, keys, room)? {
+            Measured::Paired(pairs) => report(&label, &pairs),
+            Measured::Alone { ours, missing } => {
+                println!("SKIP peer of {label}: {missing}");
+                rates(&label, &ours);
+            }
         }
     }
     Ok(())

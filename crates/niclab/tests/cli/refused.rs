@@ -3,6 +3,8 @@
 use std::fs;
 use std::path::Path;
 
+use niclab_device::cores::allowed;
+
 use crate::command::{call, capture, cores, niclab, quick, run, samples, scratch};
 
 /// Runs `niclab run` with these arguments: the code, the phrases, and no result directory.
@@ -81,6 +83,15 @@ fn options_that_cannot_be_understood_end_with_code_2() {
     call(&["mesure"]).with(2, &["unrecognized subcommand 'mesure'"]);
     call::<&str>(&[]).with(2, &["Usage: niclab <COMMAND>"]);
     call(&["export", "x"]).with(2, &["--csv"]);
+}
+
+#[test]
+fn a_core_that_is_not_there_is_refused_with_those_that_are() {
+    let there: Vec<String> = allowed().iter().map(u32::to_string).collect();
+    let said = format!("choose one of the cores this process may use: {}", there.join(", "));
+    for core in ["1024", "18446744073709551615"] {
+        call(&["bench", "--core", core]).with(2, &[&format!("--core {core}: {said}")]);
+    }
 }
 
 #[test]
