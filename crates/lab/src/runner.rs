@@ -72,8 +72,8 @@ impl Store for Directory {
     }
 }
 
-/// A device of the run with its testbed, in the order of [`Run::devices`].
-pub type Bed<'a> = Option<&'a mut dyn Testbed>;
+/// A device of the run with its testbed, in the order of [`Run::devices`]; or why it is not there.
+pub type Bed<'a> = Result<&'a mut dyn Testbed, String>;
 
 /// How a run ended, the best first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -88,7 +88,7 @@ pub enum Ended {
 
 /// Carries out what is missing of `run`: everything but `done`, the samples of an earlier part.
 ///
-/// `beds` are the testbeds in the order of `run.devices`; `None` for one that could not be opened.
+/// `beds` are the testbeds in the order of `run.devices`.
 pub fn execute(
     run: &Run,
     beds: &mut [Bed<'_>],
@@ -206,16 +206,15 @@ impl<'a> Runner<'a> {
 
     /// One failed sample for each device that could not be opened, if none says so yet.
     fn record_absent(&mut self, beds: &[Bed<'_>]) -> Result<(), ResultError> {
-        for (device, described) in self.run.devices.iter().enumerate() {
-            if beds.get(device).is_some_and(Option::is_some) {
+        for (device, bed) in beds.iter().enumerate() {
+            let Err(reason) = bed else {
                 continue;
-            }
+            };
             if self.states[device].is_told {
                 self.states[device].known.gone = true;
                 continue;
             }
-            let reason = described.absent.clone().unwrap_or_else(|| "it was not opened".into());
-            self.drop_device(device, reason, SETUP, 0, &Point::new())?;
+            self.drop_device(device, reason.clone(), SETUP, 0, &Point::new())?;
         }
         Ok(())
     }
@@ -306,7 +305,7 @@ impl<'a> Runner<'a> {
         if state.setup.as_ref() == Some(setup) {
             return Ok(true);
         }
-        let Some(Some(bed)) = beds.get_mut(place.device) else {
+        let Some(Ok(bed)) = beds.get_mut(place.device) else {
             return Ok(false);
         };
         self.states[place.device].setup = None;
@@ -370,7 +369,7 @@ impl<'a> Runner<'a> {
         load: &Load,
         place: &Place<'_>,
     ) -> Result<Option<f64>, ResultError> {
-        let Some(Some(bed)) = beds.get_mut(place.device) else {
+        let Some(Ok(bed)) = beds.get_mut(place.device) else {
             return Ok(None);
         };
         let outcome = outcome(&self.states[place.device].refusal);

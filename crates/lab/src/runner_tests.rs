@@ -9,7 +9,7 @@ use crate::experiment;
 use crate::knee::Found;
 use crate::run::resolve;
 use crate::runner::search::{CAPACITY, PLATEAU, PROBE, bracket, is_taken};
-use crate::simulated::{Bench, Nature};
+use crate::simulated::{ABSENT, Bench, Nature};
 use crate::spec::{KneeKind, Overrides, Trace};
 
 fn value(sample: &Sample, metric: &str) -> f64 {
@@ -223,7 +223,7 @@ fn a_set_up_that_cannot_be_had_bars_its_own_trials_alone() {
 fn absent_at_first() -> Bench {
     let natures = vec![Nature::default(), Nature { name: "late", ..Nature::default() }];
     let mut bench = Bench::new(natures, &["frame=64"], 1);
-    bench.run.devices[1].absent = Some("DPDK not found: install libdpdk-dev".into());
+    bench.run.devices[1].absent = Some(ABSENT.into());
     let specs = [experiment::spec("occupancy").unwrap()];
     let overrides = Overrides { repeats: Some(1), ..Default::default() };
     bench.run = resolve("x", &specs, &overrides, bench.run.devices.clone()).unwrap();
@@ -235,8 +235,7 @@ fn absent_at_first() -> Bench {
 #[test]
 fn a_device_that_is_absent_is_one_failed_sample_however_often_the_run_is_resumed() {
     let mut bench = absent_at_first();
-    let reason = "DPDK not found: install libdpdk-dev".to_string();
-    let expected = [Outcome::Failed { reason, dropped: true }];
+    let expected = [Outcome::Failed { reason: ABSENT.into(), dropped: true }];
     let outcomes = |bench: &Bench| -> Vec<Outcome> {
         let of = bench.store.samples.iter().filter(|s| s.device == "late");
         of.map(|s| s.outcome.clone()).collect()
@@ -281,6 +280,8 @@ fn a_device_that_goes_and_comes_back_says_so_once_and_is_measured_to_the_end() {
         bench.host.done_ratio = 0.0;
         assert_eq!(bench.execute_without(0), Ended::Complete);
         assert_eq!(bench.store.samples.len(), 5);
+        let gone = Outcome::Failed { reason: ABSENT.into(), dropped: true };
+        assert_eq!(bench.store.samples[4].outcome, gone, "with its reason");
     }
     bench.host.done_ratio = 0.0;
     assert_eq!(bench.execute(), Ended::Complete);

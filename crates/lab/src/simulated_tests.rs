@@ -18,6 +18,9 @@ use crate::run::{Run, RunDevice, resolve};
 use crate::runner::{Bed, Ended, Event, Host, Store, execute};
 use crate::spec::Overrides;
 
+/// Why a device is not there.
+pub const ABSENT: &str = "DPDK not found: install libdpdk-dev";
+
 /// Length of a slice.
 const SLICE_NS: u64 = 1_000_000;
 
@@ -371,16 +374,16 @@ impl Bench {
 
     pub fn execute(&mut self) -> Ended {
         let mut beds: Vec<Bed<'_>> =
-            self.devices.iter_mut().map(|bed| Some(bed as &mut dyn Testbed)).collect();
+            self.devices.iter_mut().map(|bed| Ok(bed as &mut dyn Testbed)).collect();
         let done = self.store.samples.clone();
         execute(&self.run, &mut beds, &done, &mut self.store, &mut self.host).unwrap()
     }
 
     /// As [`Bench::execute`], with this device away.
     pub fn execute_without(&mut self, device: usize) -> Ended {
-        let beds = self.devices.iter_mut().map(|bed| Some(bed as &mut dyn Testbed));
+        let beds = self.devices.iter_mut().map(|bed| Ok(bed as &mut dyn Testbed));
         let mut beds: Vec<Bed<'_>> = beds.collect();
-        beds[device] = None;
+        beds[device] = Err(ABSENT.into());
         let done = self.store.samples.clone();
         execute(&self.run, &mut beds, &done, &mut self.store, &mut self.host).unwrap()
     }

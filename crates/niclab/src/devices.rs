@@ -18,20 +18,23 @@ pub fn check(names: &[String]) -> Result<(), Failure> {
     }
 }
 
-/// A device of the run: what is known of it, and its testbed where it could be opened.
-pub type Opened = (RunDevice, Option<Box<dyn Testbed>>);
+/// A testbed, or why it could not be opened.
+pub type OpenBed = Result<Box<dyn Testbed>, String>;
+
+/// A device of the run: what is known of it, and its testbed.
+pub type Opened = (RunDevice, OpenBed);
 
 /// Opens each device; one that cannot be opened is left out with a word on the screen, as long as
 /// another can. A name that is no device's is a slip of the keyboard: nothing is opened then.
 pub fn open(names: &[String]) -> Result<Vec<Opened>, Failure> {
     let opened = names.iter().map(|name| open_one(name));
     let opened: Vec<Opened> = opened.collect::<Result<_, _>>()?;
-    if opened.iter().all(|(_, bed)| bed.is_none()) {
-        let reasons = opened.into_iter().filter_map(|(device, _)| device.absent).collect();
+    if opened.iter().all(|(_, bed)| bed.is_err()) {
+        let reasons = opened.into_iter().filter_map(|(_, bed)| bed.err()).collect();
         return Err(Failure::NoDevice { reasons });
     }
-    for (device, _) in &opened {
-        if let Some(reason) = &device.absent {
+    for (device, bed) in &opened {
+        if let Err(reason) = bed {
             say(&format!("left out: {}: {reason}", device.name));
         }
     }
@@ -43,12 +46,13 @@ fn open_one(name: &str) -> Result<Opened, Failure> {
     match niclab_device::open(&name) {
         Ok(bed) => {
             let about = bed.about().clone();
-            Ok((RunDevice { name, absent: None, about }, Some(bed)))
+            Ok((RunDevice { name, absent: None, about }, Ok(bed)))
         }
         Err(error @ DeviceError::BadName { .. }) => Err(Failure::UnknownDevice(error)),
         Err(error) => {
             let about = About { name: name.clone(), ..About::default() };
-            Ok((RunDevice { name, absent: Some(error.to_string()), about }, None))
+            let reason = error.to_string();
+            Ok((RunDevice { name, absent: Some(reason.clone()), about }, Err(reason)))
         }
     }
 }

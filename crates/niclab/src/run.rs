@@ -19,7 +19,8 @@ use signal_hook::flag;
 use crate::arguments::{Grid, RunArguments};
 use crate::failure::{Failure, STOPPED};
 use crate::progress::{Screen, say};
-use crate::{devices, environment, report};
+use crate::devices::{self, OpenBed};
+use crate::{environment, report};
 
 /// Name and version of the program, as results carry it.
 pub const PROGRAM: &str = concat!("niclab ", env!("CARGO_PKG_VERSION"));
@@ -68,16 +69,16 @@ fn stop_flag() -> Result<Arc<AtomicBool>, Failure> {
     Ok(stop)
 }
 
-fn bed_of(bed: &mut Option<Box<dyn Testbed>>) -> Bed<'_> {
+fn bed_of(bed: &mut OpenBed) -> Bed<'_> {
     match bed {
-        Some(bed) => Some(bed.as_mut()),
-        None => None,
+        Ok(bed) => Ok(bed.as_mut()),
+        Err(reason) => Err(reason.clone()),
     }
 }
 
 /// A run with what it needs: testbeds in the order of its devices, the directory it writes to, the
 /// samples it has.
-type Prepared = (Run, Vec<Option<Box<dyn Testbed>>>, Directory, Vec<Sample>);
+type Prepared = (Run, Vec<OpenBed>, Directory, Vec<Sample>);
 
 fn started(arguments: &RunArguments) -> Result<Prepared, Failure> {
     // Everything that can be refused without touching the machine comes first.
