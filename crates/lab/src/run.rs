@@ -68,10 +68,10 @@ pub struct ExperimentRun {
     pub repeats: u32,
     /// How long it will take, seconds.
     pub estimate_s: f64,
-    /// When it is cut short, seconds.
+    /// How long it should take at most, seconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub budget_s: Option<u64>,
-    /// What was taken back of the grid to fit its budget, and whether that did, in words.
+    /// What was taken back of the grid to fit its budget, in words.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub taken_back: Vec<String>,
     /// Each entry: repeat, device, then trials of one set-up; indices into the lists.
@@ -226,6 +226,22 @@ impl Run {
 }
 
 impl ExperimentRun {
+    /// When it is cut short, seconds: at its budget. What does not fit that whatever was taken back
+    /// is cut where its estimate ends.
+    pub fn end_s(&self) -> Option<f64> {
+        self.budget_s.map(|budget_s| (budget_s as f64).max(self.estimate_s.ceil()))
+    }
+
+    /// What was taken back of the grid to fit its budget, and whether that did, in words.
+    pub fn budget_words(&self) -> Vec<String> {
+        let mut words = self.taken_back.clone();
+        if let Some(budget_s) = self.budget_s.filter(|b| self.estimate_s > *b as f64) {
+            let estimate_s = self.estimate_s.ceil();
+            words.push(format!("will take {estimate_s} s, longer than its budget of {budget_s} s"));
+        }
+        words
+    }
+
     /// Rate of the trials of this kind, as a share of the maximum of their point, 0 to 1; `None`
     /// where there are none, and for those that have no rate.
     pub fn share(&self, kind: TrialKind) -> Option<f64> {
@@ -387,8 +403,7 @@ impl<'a> Resolver<'a> {
     }
 
     /// Puts the trials in order; where they do not fit the budget, takes repeats back down to the
-    /// floor of the grid, then time, and says so. What does not fit even then is not cut short at
-    /// the budget, but where the estimate ends.
+    /// floor of the grid, then time, and says so.
     fn finish(mut self, devices: &[RunDevice]) -> ExperimentRun {
         let planned = self.run.clone();
         loop {
@@ -400,8 +415,6 @@ impl<'a> Resolver<'a> {
             }
         }
         self.run.taken_back = taken_back(&planned, &self.run);
-        let estimate_s = self.run.estimate_s.ceil() as u64;
-        self.run.budget_s = self.run.budget_s.map(|budget_s| budget_s.max(estimate_s));
         self.run
     }
 }
@@ -440,10 +453,6 @@ fn taken_back(planned: &ExperimentRun, run: &ExperimentRun) -> Vec<String> {
     let durations = duration_ms(planned).zip(duration_ms(run)).filter(|(before, now)| now < before);
     if let Some((before, now)) = durations {
         words.push(format!("{now} of {before} ms a trial, to fit the budget of {budget_s} s"));
-    }
-    if run.estimate_s > budget_s as f64 {
-        let estimate_s = run.estimate_s.ceil();
-        words.push(format!("will take {estimate_s} s, longer than its budget of {budget_s} s"));
     }
     words
 }

@@ -179,9 +179,34 @@ fn repeats_are_kept_to_their_floor_and_what_does_not_fit_then_says_so() {
     assert!(halved.estimate_s <= budget_s as f64 && halved.budget_s == Some(budget_s));
     let long = with(60);
     let estimate_s = long.estimate_s.ceil() as u64;
-    assert_eq!((long.repeats, long.budget_s), (5, Some(estimate_s)), "it goes on to its end");
+    assert_eq!((long.repeats, long.end_s()), (5, Some(estimate_s as f64)), "it goes on to its end");
     let expected = format!("will take {estimate_s} s, longer than its budget of 60 s");
-    assert_eq!((&long.taken_back[0], &long.taken_back[2]), (&repeats(60), &expected));
+    let said = long.budget_words();
+    assert_eq!((&said[0], &said[2]), (&repeats(60), &expected));
+}
+
+#[test]
+fn a_device_that_joins_late_takes_its_time_and_the_budget_says_so() {
+    let mut spec = experiment::spec("occupancy").unwrap();
+    spec.reduced.repeats_min = spec.reduced.repeats;
+    let mut devices = three();
+    devices.truncate(2);
+    devices[1] = RunDevice { absent: Some("no such device".into()), ..device("second", &[]) };
+    let mut resolved = |budget_s| {
+        spec.reduced.budget_s = Some(budget_s);
+        resolve("x", &[spec.clone()], &Overrides::default(), devices.clone()).unwrap()
+    };
+    let alone_s = resolved(1_000_000).estimate_s();
+    let mut run = resolved(alone_s as u64 + 10);
+    let before = &run.experiments[0];
+    assert_eq!((before.budget_words(), before.end_s()), (vec![], Some((alone_s as u64 + 10) as f64)));
+    assert!(run.rejoin(&[device("soft", &[]), device("second", &[])]));
+    let joined = &run.experiments[0];
+    assert!((joined.estimate_s / alone_s - 2.0).abs() < 0.01, "{}", joined.estimate_s);
+    assert_eq!(joined.end_s(), Some(joined.estimate_s.ceil()), "it goes on to its end");
+    let (estimate_s, budget_s) = (joined.estimate_s.ceil(), alone_s as u64 + 10);
+    let said = format!("will take {estimate_s} s, longer than its budget of {budget_s} s");
+    assert_eq!(joined.budget_words(), [said]);
 }
 
 #[test]

@@ -196,8 +196,8 @@ impl<'a> Runner<'a> {
         if self.host.is_stopped() {
             return Some(Ended::Stopped);
         }
-        let budget_s = self.experiment.budget_s? as f64;
-        (self.elapsed_s() > budget_s).then_some(Ended::OutOfTime)
+        let end_s = self.experiment.end_s()?;
+        (self.elapsed_s() > end_s).then_some(Ended::OutOfTime)
     }
 
     fn elapsed_s(&mut self) -> f64 {

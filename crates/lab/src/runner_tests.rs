@@ -352,6 +352,7 @@ fn what_failed_is_tried_again_on_resume() {
 fn a_budget_that_is_used_up_ends_the_run_after_whole_visits() {
     let mut bench = Bench::new(vec![Nature::default()], &["frame=64"], 4);
     bench.run.experiments[0].budget_s = Some(1);
+    bench.run.experiments[0].estimate_s = 1.0;
     assert_eq!(bench.execute(), Ended::OutOfTime);
     let visits: usize = bench.run.experiments[0].order.iter().map(|v| v.trials.len()).sum();
     assert!(bench.store.samples.len() < visits);

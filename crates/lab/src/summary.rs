@@ -116,9 +116,9 @@ fn is_partial(run: &Run, experiment: &ExperimentRun, samples: &[Sample]) -> bool
 /// one line a device and kind.
 fn warnings(results: &Results<'_>) -> Vec<String> {
     let experiment = &results.experiment;
-    let taken_back = experiment.taken_back.iter();
+    let budget = experiment.budget_words().into_iter();
     let mut warnings: Vec<String> =
-        taken_back.map(|words| format!("{}: {words}.", experiment.name)).collect();
+        budget.map(|words| format!("{}: {words}.", experiment.name)).collect();
     for device in &results.run.devices {
         warnings.extend(failure_warning(results, &device.name));
         warnings.extend(mark_warnings(results, &device.name));

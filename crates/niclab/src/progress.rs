@@ -45,8 +45,8 @@ impl Screen {
         };
         say(&format!("{} on {}: {estimate}", names.join(", "), devices.join(", ")));
         for experiment in &run.experiments {
-            let taken_back = experiment.taken_back.iter();
-            taken_back.for_each(|words| say(&format!("{}: {words}", experiment.name)));
+            let budget = experiment.budget_words().into_iter();
+            budget.for_each(|words| say(&format!("{}: {words}", experiment.name)));
         }
         say(&format!("results: {}", directory.display()));
         let terminal = stderr().is_terminal();
