@@ -40,6 +40,8 @@ pub(crate) struct Known<'a> {
     pub no_rules: bool,
     /// Its latest sample of each measurement, but those with which it went away.
     seen: BTreeMap<Key, Seen>,
+    /// The rate at which a trial was first measured, in place of a repeat 0.
+    rates: BTreeMap<Key, f64>,
     /// Set-ups it could not be brought into.
     setups: BTreeSet<usize>,
     /// Trials it cannot make, such as `latency`: at one frame size or, without one, at all.
@@ -58,6 +60,7 @@ impl<'a> Known<'a> {
             gone: false,
             no_rules: lacks_rules(device),
             seen: BTreeMap::new(),
+            rates: BTreeMap::new(),
             setups: BTreeSet::new(),
             trials: BTreeSet::new(),
         };
@@ -83,6 +86,10 @@ impl<'a> Known<'a> {
             }
         }
         let throughput_pps = sample.metrics.get("throughput_pps").map(|quantity| quantity.value);
+        let rate_pps = sample.load.pointer("/rate/pps").and_then(serde_json::Value::as_f64);
+        if let Some(rate_pps) = rate_pps.filter(|_| throughput_pps.is_some()) {
+            self.rates.entry(key(&sample.trial, 0, &sample.point)).or_insert(rate_pps);
+        }
         let disturbed = sample.marks.contains(&Mark::Disturbed);
         let seen = Seen { outcome: sample.outcome.clone(), throughput_pps, disturbed };
         self.seen.insert(key(&sample.trial, sample.repeat, &sample.point), seen);
@@ -111,6 +118,11 @@ impl<'a> Known<'a> {
     /// The latest sample of a measurement.
     pub fn seen(&self, trial: &str, repeat: u32, point: &Point) -> Option<&Seen> {
         self.seen.get(&key(trial, repeat, point))
+    }
+
+    /// The rate at which a trial was first measured, where it has one: that of all its repeats.
+    pub fn rate_pps(&self, trial: &Trial) -> Option<f64> {
+        self.rates.get(&key(trial.kind.name(), 0, &trial.point)).copied()
     }
 
     /// `false` where something is known that prevents the trial, or the one its rate hangs on.

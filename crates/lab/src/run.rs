@@ -107,7 +107,8 @@ pub struct Trial {
 pub enum PlannedRate {
     /// As much as the device takes.
     Saturate,
-    /// `share` of the median throughput that the `saturate` trial `of` has shown so far.
+    /// `share` of the median throughput that the `saturate` trial `of` has shown when this trial is
+    /// first measured; its other repeats keep that rate.
     ShareOf {
         /// Index of the trial.
         of: usize,

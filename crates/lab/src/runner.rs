@@ -332,20 +332,27 @@ impl<'a> Runner<'a> {
         place: &Place<'_>,
     ) -> Result<(), ResultError> {
         let mut load = self.experiment.loads[trial.load].clone();
-        load.rate = match trial.rate {
-            PlannedRate::Saturate => Rate::Saturate,
-            PlannedRate::ShareOf { of, share } => match self.maximum_pps(place.device, of) {
-                Some(maximum_pps) => Rate::Pps(maximum_pps * share),
-                None => {
-                    let reason = "no frame came back in the `saturate` trials of this point, \
-                                  or there is none: no rate to take a share of"
-                        .to_string();
-                    let sample = self.sample(place, failed(reason));
-                    return self.keep(place.device, sample, None);
-                }
-            },
-        };
+        match self.rate(place.device, trial) {
+            Some(rate) => load.rate = rate,
+            None => {
+                let reason = "no frame came back in the `saturate` trials of this point, \
+                              or there is none: no rate to take a share of"
+                    .to_string();
+                let sample = self.sample(place, failed(reason));
+                return self.keep(place.device, sample, None);
+            }
+        }
         self.offer(beds, &load, place).map(drop)
+    }
+
+    /// The rate of a trial; `None` where the maximum is not known that it is a share of. All its
+    /// repeats have one, so that they are repeats of one thing: the first that is measured sets it.
+    fn rate(&self, device: usize, trial: &Trial) -> Option<Rate> {
+        let PlannedRate::ShareOf { of, share } = trial.rate else {
+            return Some(Rate::Saturate);
+        };
+        let first_pps = self.states[device].known.rate_pps(trial);
+        first_pps.or_else(|| Some(self.maximum_pps(device, of)? * share)).map(Rate::Pps)
     }
 
     /// Median throughput that trial `of` has shown so far, above 0; of its undisturbed repeats

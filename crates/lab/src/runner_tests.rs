@@ -1,6 +1,6 @@
 //! Runs on simulated devices, whose every answer is known.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use niclab_result::{Coordinate, Mark};
 
@@ -73,6 +73,30 @@ fn a_rate_that_hangs_on_the_maximum_is_resolved_and_stored() {
         }
     }
     assert!(value(bench.samples("saturate")[0], "latency_ns_p50") > 100_000.0, "a full ring");
+}
+
+#[test]
+fn all_repeats_of_a_point_have_the_rate_of_the_first_on_resume_too() {
+    let nature = Nature { noise: 0.5, ..Nature::default() };
+    let mut bench = Bench::new(vec![nature], &["groups=0", "rules=1", "frame=64"], 4);
+    // The second repeat begins in the resumed part.
+    bench.host.samples_max = bench.run.experiments[0].trials.len() + 1;
+    assert_eq!(bench.execute(), Ended::Stopped);
+    bench.host.samples_max = usize::MAX;
+    bench.host.done_ratio = 0.0;
+    assert_eq!(bench.execute(), Ended::Complete);
+    let mut rates: BTreeMap<String, Vec<u64>> = BTreeMap::new();
+    for sample in bench.samples("latency").into_iter().chain(bench.samples("light")) {
+        let load: Load = serde_json::from_value(sample.load.clone()).unwrap();
+        let Rate::Pps(pps) = load.rate else { panic!("{} is open loop", sample.trial) };
+        let place = format!("{} {:?}", sample.trial, sample.point);
+        rates.entry(place).or_default().push(pps.to_bits());
+    }
+    assert!(rates.len() >= 2);
+    for (place, of) in rates {
+        assert_eq!(of.len(), 4, "{place}");
+        assert!(of.iter().all(|rate| *rate == of[0]), "{place}: {of:?}");
+    }
 }
 
 #[test]

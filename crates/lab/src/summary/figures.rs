@@ -142,6 +142,9 @@ fn throughput_root(results: &Results<'_>, frame: &str) -> Figure {
     }
 }
 
+/// Which maximum the rate of a latency is a share of.
+const SAME_RATE: &str = "The maximum is that of a point's first repeat; the others keep its rate.";
+
 /// Which part of a trial a throughput is of.
 const CALM: &str = "Shown is the throughput of the slices (1 ms) without a stall of the machine; \
     points with fewer than a fifth of them show all slices and are marked disturbed.";
@@ -312,7 +315,8 @@ fn latency_root(results: &Results<'_>) -> Figure {
         id: "occupancy-latency-group0".into(),
         title: "Latency over rules in group 0".into(),
         caption: format!(
-            "From the planned departure to the sink, open loop; all repeats in one histogram.{}",
+            "From the planned departure to the sink, open loop; all repeats in one histogram. \
+             {SAME_RATE}{}",
             published_latency(results.run.card)
         ),
         x: axis("rules in group 0", "", Scale::Linear),
@@ -356,7 +360,7 @@ fn latency_groups(results: &Results<'_>) -> Figure {
         id: "occupancy-latency-groups".into(),
         title: "Latency over rules in non-root groups".into(),
         caption: format!(
-            "From the planned departure to the sink, open loop at {} of each point.{}",
+            "From the planned departure to the sink, open loop at {} of each point. {SAME_RATE}{}",
             rate_words(results, TrialKind::Latency),
             published_latency(results.run.card)
         ),
@@ -393,7 +397,7 @@ fn latency_cdf(results: &Results<'_>) -> Figure {
         id: "occupancy-latency-cdf".into(),
         title: "Distribution of the latency, group 0 empty and full".into(),
         caption: format!(
-            "Open loop at {} of each point; all repeats together.",
+            "Open loop at {} of each point; all repeats together. {SAME_RATE}",
             rate_words(results, TrialKind::Latency)
         ),
         x: axis("latency", "us", Scale::Log),
