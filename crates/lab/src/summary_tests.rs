@@ -326,6 +326,33 @@ fn tables_have_a_row_for_each_point() {
 }
 
 #[test]
+fn the_latency_of_a_full_ring_is_told_of_full_rings_alone() {
+    // Of the repeats 0 to 5 these first ones show the generator; the median of repeat n is n us.
+    let told = |limited: u32| {
+        let nature = Nature { noise: 0.0, ..Nature::default() };
+        let mut bench = Bench::new(vec![nature], &["groups=0", "rules=0", "frame=64"], 6);
+        bench.execute();
+        for sample in bench.store.samples.iter_mut().filter(|s| s.trial == "saturate") {
+            sample.metrics.get_mut("latency_ns_p50").unwrap().value =
+                f64::from(sample.repeat) * 1e3;
+            sample.metrics.get_mut("latency_ns_p99").unwrap().value =
+                f64::from(sample.repeat) * 2e3;
+            if sample.repeat < limited {
+                sample.marks.push(Mark::GeneratorLimited);
+            }
+        }
+        let summary = summarize(&bench.run, &bench.store.samples, &bench.store.latencies);
+        let tables = &summary.experiments[0].tables;
+        let table = tables.iter().find(|table| table.id == "occupancy-throughput").unwrap();
+        let at = |name: &str| table.columns.iter().position(|column| column == name).unwrap();
+        ["p50 at full load", "p99 at full load"].map(|end| table.rows[0][at(end)].clone())
+    };
+    assert_eq!(told(0), ["2.50 us", "5.00 us"]);
+    assert_eq!(told(2), ["3.50 us", "7.00 us"], "of the others");
+    assert_eq!(told(4), ["-", "-"], "the others are too few");
+}
+
+#[test]
 fn a_summary_survives_its_file() {
     let (_, summary) = bench(vec![Nature::default()], 1);
     let text = serde_json::to_string(&summary).unwrap();

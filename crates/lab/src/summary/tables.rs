@@ -1,12 +1,12 @@
 //! The tables of the occupancy experiment, their cells worded.
 
-use niclab_result::Table;
+use niclab_result::{Mark, Table};
 
 use super::Results;
 use crate::cells::Cell;
 use crate::knee::{self, Found};
 use crate::runner::SETUP;
-use crate::statistics::Estimate;
+use crate::statistics::{self, Estimate};
 use crate::words;
 
 /// All tables, empty ones left out.
@@ -59,6 +59,15 @@ fn median(cell: &Cell<'_>, metric: &str, word: fn(f64) -> String) -> String {
     cell.estimate(metric).map_or("-".into(), |estimate| word(estimate.median))
 }
 
+/// Median of a latency at full load, of the repeats in which the ring was full: not of those that
+/// show the generator's limit, and of none where the point does.
+fn full_ring(cell: &Cell<'_>, metric: &str) -> String {
+    let full = cell.samples.iter().filter(|s| !s.marks.contains(&Mark::GeneratorLimited));
+    let of: Vec<f64> = full.filter_map(|s| Some(s.metrics.get(metric)?.value)).collect();
+    let known = statistics::median(&of).filter(|_| !cell.is_generator_limited());
+    known.map_or("-".into(), words::time)
+}
+
 fn marks(cell: &Cell<'_>) -> String {
     let marks = cell.marks(super::main_metric(cell.trial));
     marks.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
@@ -75,8 +84,8 @@ fn throughput(results: &Results<'_>) -> Table {
         row.push(median(cell, "disturbed_ratio", words::percent));
         row.push(median(cell, crate::measure::DEVICE_TIME, words::time));
         row.push(median(cell, "loss_ratio", words::percent));
-        row.push(median(cell, "latency_ns_p50", words::time));
-        row.push(median(cell, "latency_ns_p99", words::time));
+        row.push(full_ring(cell, "latency_ns_p50"));
+        row.push(full_ring(cell, "latency_ns_p99"));
         row.push(marks(cell));
         row
     });
@@ -94,7 +103,8 @@ fn throughput(results: &Results<'_>) -> Table {
             "marks",
         ],
     ];
-    let title = "Saturating load: throughput without stalls, and latency of a full ring";
+    let title = "Saturating load: throughput without stalls, and latency of a full ring (none where \
+                 the generator was the limit: the ring was not full)";
     table("occupancy-throughput", title, &columns.concat(), rows.collect())
 }
 
