@@ -171,11 +171,13 @@ impl Cell<'_> {
     /// A point of a curve: the median of `metric` times `scale`, at `x`.
     pub fn mean(&self, metric: &str, scale: f64, x: f64) -> Option<Mean> {
         let estimate = self.estimate(metric)?.scaled(scale);
+        // One repeat lies nowhere but at its value.
+        let ends = Some(estimate).filter(|estimate| estimate.repeats > 1);
         Some(Mean {
             x,
             y: estimate.median,
-            low: Some(estimate.low),
-            high: Some(estimate.high),
+            low: ends.map(|estimate| estimate.low),
+            high: ends.map(|estimate| estimate.high),
             repeats: estimate.repeats as u32,
             marks: self.marks(metric),
             ..Mean::default()

@@ -163,6 +163,9 @@ fn error_bars_are_the_interval_of_the_repeats() {
     assert!((point.low.unwrap() - values[0] / 1e6).abs() < 1e-9);
     assert!((point.high.unwrap() - values[5] / 1e6).abs() < 1e-9);
     assert!((point.y - (values[2] + values[3]) / 2e6).abs() < 1e-9);
+    let (_, once) = self::bench(vec![Nature::default()], 1);
+    let point = &figure(&once, "occupancy-throughput-group0-64").series[0].points[0];
+    assert_eq!((point.low, point.high), (None, None), "one repeat has no bar");
 }
 
 #[test]
@@ -177,6 +180,20 @@ fn a_run_cut_short_is_partial_and_says_so() {
     assert!(!whole.partial, "{:?}", whole.warnings);
     let empty = summarize(&bench.run, &[], &Latencies::new());
     assert!(empty.partial && empty.experiments[0].figures.is_empty());
+}
+
+#[test]
+fn too_few_repeats_have_no_interval_in_the_tables() {
+    let throughput = |repeats| {
+        let (_, summary) = bench(vec![Nature { noise: 0.1, ..Nature::default() }], repeats);
+        let table = &summary.experiments[0].tables[0];
+        assert_eq!(table.columns[6], "throughput (interval)");
+        table.rows[0][6].clone()
+    };
+    assert!(!throughput(1).contains('('), "{}", throughput(1));
+    let (five, six) = (throughput(5), throughput(6));
+    assert!(five.contains(" (all in ") && !six.contains("all in"), "{five}; {six}");
+    assert!(six.contains(" ("), "{six}");
 }
 
 /// Whether a run is partial that has these samples.

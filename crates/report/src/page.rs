@@ -68,7 +68,7 @@ struct FigureView<'a> {
     plot: Option<usize>,
     spoken: String,
     key: Vec<KeyView>,
-    bars: &'static str,
+    bars: String,
     marks: String,
     knees: Vec<String>,
     rows: String,
@@ -273,22 +273,36 @@ fn key(figure: &Figure) -> Vec<KeyView> {
 }
 
 /// What the bars or boxes of a figure span.
-fn bars(figure: &Figure) -> &'static str {
+fn bars(figure: &Figure) -> String {
     let has = |published: bool, of: fn(&Series) -> bool| {
         figure.series.iter().any(|series| series.published == published && of(series))
     };
     if figure.series.iter().any(|series| series.shape == Shape::Box) {
-        return "Boxes span p25 to p75 with a stroke at the median, whiskers p1 to p99.";
+        return "Boxes span p25 to p75 with a stroke at the median, whiskers p1 to p99.".into();
     }
     let barred = |series: &Series| series.points.iter().any(|point| point.low.is_some());
-    match (has(false, barred), has(true, barred)) {
+    let barred_as = |is_few: bool| {
+        let points = figure.series.iter().filter(|series| !series.published);
+        let mut barred = points.flat_map(|s| &s.points).filter(|point| point.low.is_some());
+        barred.any(|point| spec::is_range(point) == is_few)
+    };
+    let ours = match (barred_as(false), barred_as(true)) {
         (true, true) => {
-            "Bars are 95 % intervals of the median; those of published series span p1 to p99."
+            "Bars are 95 % intervals of the median; of points with too few repeats for one, the \
+             smallest and the largest value."
         }
         (true, false) => "Bars are 95 % intervals of the median.",
-        (false, true) => "Bars of published series span p1 to p99.",
+        (false, true) => {
+            "Bars are the smallest and the largest value: there are too few repeats for a 95 % \
+             interval of the median."
+        }
         (false, false) => "",
-    }
+    };
+    let published = match has(true, barred) {
+        true => "Bars of published series span p1 to p99.",
+        false => "",
+    };
+    [ours, published].join(" ").trim().to_owned()
 }
 
 /// The table behind a figure.

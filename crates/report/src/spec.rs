@@ -97,6 +97,7 @@ pub(crate) fn range_words(series: &Series, point: &Mean) -> String {
             );
         }
         _ if series.published => ((point.low, point.high), "p1 to p99"),
+        _ if is_range(point) => ((point.low, point.high), "smallest to largest"),
         _ => ((point.low, point.high), "95 % interval"),
     };
     match ends {
@@ -105,6 +106,11 @@ pub(crate) fn range_words(series: &Series, point: &Mean) -> String {
         }
         _ => "\u{2013}".to_owned(),
     }
+}
+
+/// `true` where a point has too few repeats for an interval: its bar is the range of all of them.
+pub(crate) fn is_range(point: &Mean) -> bool {
+    point.marks.contains(&Mark::FewSamples)
 }
 
 /// Marks in words, a dash where there are none.
@@ -281,7 +287,8 @@ fn tooltip(figure: &Figure) -> Value {
     lines.push(json!({"field": "y", "type": "quantitative", "title": y, "format": ",.5~r"}));
     let boxes = all_points(figure).any(|(series, point)| boxed(series, point));
     if boxes || all_points(figure).any(|(series, point)| barred(series, point)) {
-        let title = if boxes { "spread" } else { "interval" };
+        let few = all_points(figure).any(|(series, p)| barred(series, p) && is_range(p));
+        let title = if boxes || few { "spread" } else { "interval" };
         lines.push(json!({"field": "range", "type": "nominal", "title": title}));
     }
     lines.push(json!({"field": "repeats", "type": "quantitative", "title": "repeats"}));

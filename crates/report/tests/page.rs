@@ -4,7 +4,7 @@
 mod sample;
 
 use niclab_report::{Options, ReportError, html};
-use niclab_result::{Environment, Figure, SCHEMA, Summary};
+use niclab_result::{Environment, Figure, Mark, SCHEMA, Summary};
 
 const HOSTILE: &str = "</script><img src=x onerror=alert(1)> \"quoted\" & 'single'";
 
@@ -96,6 +96,36 @@ fn a_whole_run_has_no_banner_and_a_clean_one_says_so() {
     assert!(!page.contains("Partial run."));
     assert!(!page.contains("id=\"warnings\""));
     assert!(page.contains("drawn points carries a mark."));
+}
+
+#[test]
+fn bars_are_called_what_they_are() {
+    let captions = |is_few: fn(usize) -> bool| {
+        let mut summary = sample::summary();
+        let ours = |series: &&mut niclab_result::Series| !series.published;
+        for series in figure_mut(&mut summary).series.iter_mut().filter(ours) {
+            for (at, point) in series.points.iter_mut().enumerate() {
+                point.marks = if is_few(at) { vec![Mark::FewSamples] } else { Vec::new() };
+            }
+        }
+        let page = page(&summary);
+        let start = page.find("id=\"fig-occupancy-throughput-group0\"").unwrap();
+        let figure = &page[start..start + page[start..].find("</figure>").unwrap()];
+        let (_, caption) = figure.split_once("class=\"bars\">").unwrap();
+        let caption = caption.split_once('<').unwrap().0.to_owned();
+        let words = ["(95 % interval)", "(smallest to largest)"];
+        (caption, words.map(|words| figure.contains(words)))
+    };
+    let (interval, seen) = captions(|_| false);
+    assert!(interval.starts_with("Bars are 95 % intervals of the median."), "{interval}");
+    assert_eq!(seen, [true, false]);
+    let (range, seen) = captions(|_| true);
+    assert!(range.starts_with("Bars are the smallest and the largest value: "), "{range}");
+    assert_eq!(seen, [false, true]);
+    let (both, seen) = captions(|at| at == 0);
+    let expected = "intervals of the median; of points with too few repeats for one, the smallest";
+    assert!(both.contains(expected), "{both}");
+    assert_eq!(seen, [true, true]);
 }
 
 #[test]

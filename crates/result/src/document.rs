@@ -310,7 +310,8 @@ pub struct Mean {
     pub x_word: String,
     /// Median, in the unit of the axis.
     pub y: f64,
-    /// Lower end of the error bar: 95 % interval of the median, or p1 where published.
+    /// Lower end of the error bar: 95 % interval of the median, p1 where published, or the smallest
+    /// value where the point is marked [`Mark::FewSamples`].
     pub low: Option<f64>,
     /// Upper end of the error bar.
     pub high: Option<f64>,

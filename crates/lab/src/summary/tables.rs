@@ -6,7 +6,7 @@ use super::Results;
 use crate::cells::Cell;
 use crate::knee::{self, Found};
 use crate::runner::SETUP;
-use crate::statistics::{self, Estimate};
+use crate::statistics::{self, Ends, Estimate};
 use crate::words;
 
 /// All tables, empty ones left out.
@@ -50,9 +50,15 @@ fn place(cell: &Cell<'_>) -> Vec<String> {
     ]
 }
 
+/// A median and where it lies, which is no interval where there are too few repeats for one.
 fn worded(estimate: Option<Estimate>, word: fn(f64) -> String) -> String {
     let Some(e) = estimate else { return "-".into() };
-    format!("{} ({} to {})", word(e.median), word(e.low), word(e.high))
+    let (median, low, high) = (word(e.median), word(e.low), word(e.high));
+    match e.ends {
+        Ends::Interval => format!("{median} ({low} to {high})"),
+        Ends::Range if e.repeats == 1 => median,
+        Ends::Range => format!("{median} (all in {low} to {high})"),
+    }
 }
 
 fn median(cell: &Cell<'_>, metric: &str, word: fn(f64) -> String) -> String {
@@ -103,8 +109,7 @@ fn throughput(results: &Results<'_>) -> Table {
             "marks",
         ],
     ];
-    let title = "Saturating load: throughput without stalls, and latency of a full ring (none where \
-                 the generator was the limit: the ring was not full)";
+    let title = "Saturating load: throughput without stalls, and latency where the ring was full";
     table("occupancy-throughput", title, &columns.concat(), rows.collect())
 }
 
