@@ -82,6 +82,8 @@ pub enum Ended {
     Complete,
     /// The budget was used up: later repeats are missing.
     OutOfTime,
+    /// It came to its end, and no device has measured anything, in this part or in an earlier one.
+    Nothing,
     /// The user stopped it.
     Stopped,
 }
@@ -97,17 +99,25 @@ pub fn execute(
     host: &mut dyn Host,
 ) -> Result<Ended, ResultError> {
     let mut ended = Ended::Complete;
+    let mut has_measured = done.iter().any(measures);
     let mut order = done.iter().map(|sample| sample.order + 1).max().unwrap_or(0);
     for experiment in &run.experiments {
         let mut runner = Runner::new(run, experiment, done, store, host, order);
         let this = runner.execute(beds)?;
         order = runner.order;
+        has_measured |= runner.has_measured;
         ended = ended.max(this);
         if this == Ended::Stopped {
             break;
         }
     }
-    Ok(ended)
+    Ok(if has_measured { ended } else { ended.max(Ended::Nothing) })
+}
+
+/// `true` for a sample that answers what an experiment asks; rules that went in are no answer yet.
+fn measures(sample: &Sample) -> bool {
+    let has_figures = matches!(sample.outcome, Outcome::Measured | Outcome::Refused { .. });
+    has_figures && sample.trial != SETUP
 }
 
 /// A device as the runner has it.
@@ -130,6 +140,7 @@ struct Runner<'a> {
     host: &'a mut dyn Host,
     states: Vec<State<'a>>,
     order: u64,
+    has_measured: bool,
     start_ns: u64,
     /// Estimated seconds that are behind us, and those of them that were measured just now.
     past_s: f64,
@@ -163,8 +174,18 @@ impl<'a> Runner<'a> {
                 refusal: None,
             }
         });
-        let (states, past_s, worked_s) = (states.collect(), 0.0, 0.0);
-        Runner { run, experiment, store, host, states, order, start_ns, past_s, worked_s }
+        Runner {
+            run,
+            experiment,
+            states: states.collect(),
+            store,
+            host,
+            order,
+            has_measured: false,
+            start_ns,
+            past_s: 0.0,
+            worked_s: 0.0,
+        }
     }
 
     fn execute(&mut self, beds: &mut [Bed<'_>]) -> Result<Ended, ResultError> {
@@ -467,6 +488,7 @@ impl<'a> Runner<'a> {
     ) -> Result<(), ResultError> {
         self.store.append(&sample, latency)?;
         self.order += 1;
+        self.has_measured |= measures(&sample);
         let (done_ratio, remaining_s) = self.outlook();
         self.host.progress(Event::Stored { sample: &sample, done_ratio, remaining_s });
         self.states[device].known.learn(&sample);

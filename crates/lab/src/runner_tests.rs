@@ -202,6 +202,27 @@ fn a_device_that_breaks_is_recorded_and_the_others_go_on() {
 }
 
 #[test]
+fn a_run_that_measured_nothing_says_so_and_one_device_that_did_is_enough() {
+    let set = ["groups=1", "rules=16", "frame=64"];
+    let lacks = |what| Nature { not_supported: vec![what], ..Nature::default() };
+    let broken = Nature { name: "broken", trials_max: 0, ..Nature::default() };
+    for nature in [lacks("rules"), broken.clone()] {
+        let mut bench = Bench::new(vec![nature], &set, 2);
+        for _resumed in 0..2 {
+            assert_eq!(bench.execute(), Ended::Nothing);
+            bench.host.done_ratio = 0.0;
+        }
+    }
+    let mut bench = Bench::new(vec![broken, Nature::default()], &set, 1);
+    assert_eq!(bench.execute(), Ended::Complete);
+    bench.host.done_ratio = 0.0;
+    assert_eq!(bench.execute_without(1), Ended::Complete, "it was measured before");
+    let mut bench = Bench::new(vec![Nature::default()], &set, 2);
+    bench.host.samples_max = 0;
+    assert_eq!(bench.execute(), Ended::Stopped);
+}
+
+#[test]
 fn a_frame_size_that_is_not_supported_bars_no_other() {
     let nature = Nature { not_supported: vec!["frame_size"], ..Nature::default() };
     let mut bench = Bench::new(vec![nature], &["groups=0", "rules=0,1", "frame=64,1500"], 2);

@@ -24,6 +24,7 @@ Exit codes:
   3    an experiment, a value, a trace or a file of rules cannot be used
   4    the result directory cannot be used
   5    a device is unknown, or none could be opened
+  6    a run came to its end and has measured nothing
   130  stopped by Ctrl-C or a signal; what was measured is kept";
 
 const RUN_EXAMPLES: &str = "\

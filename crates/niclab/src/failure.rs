@@ -8,6 +8,7 @@
 //! | 3 | an experiment, a value, a trace or a file of rules cannot be used |
 //! | 4 | the result directory cannot be used |
 //! | 5 | a device is unknown, or none could be opened |
+//! | 6 | a run came to its end and has measured nothing |
 //! | 130 | stopped by Ctrl-C or a signal; what was measured is kept |
 
 use std::io::ErrorKind;
@@ -61,6 +62,17 @@ pub enum Failure {
         /// What each of them said.
         reasons: Vec<String>,
     },
+    /// A run came to its end, and no device could do what was asked.
+    #[error(
+        "nothing was measured; `niclab show {}` says what was tried{}", directory.display(),
+        reasons.iter().map(|reason| format!("\n  {reason}")).collect::<String>()
+    )]
+    Nothing {
+        /// Where it is written down.
+        directory: PathBuf,
+        /// What devices lack.
+        reasons: Vec<String>,
+    },
     /// The terminal or the pipe is gone, or what is behind it is full.
     #[error("output: {0}")]
     Output(#[from] std::io::Error),
@@ -111,6 +123,7 @@ impl Failure {
             | Failure::Twice { .. } => 3,
             Failure::Result(_) => 4,
             Failure::NoDevice { .. } | Failure::UnknownDevice(_) => 5,
+            Failure::Nothing { .. } => 6,
             Failure::Stopped { .. } => STOPPED as u8,
         })
     }

@@ -6,13 +6,13 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use niclab_device::{About, Testbed};
+use niclab_device::About;
 use niclab_lab::experiment;
 use niclab_lab::run::{Run, RunDevice, resolve};
 use niclab_lab::runner::{Bed, Ended, execute};
 use niclab_lab::spec::{Assignment, GridName, Overrides, Spec, Trace};
 use niclab_packet::trace::{self, Incomplete, TraceErrorKind, TraceLimits};
-use niclab_result::{Directory, ResultError, Sample};
+use niclab_result::{Directory, ResultError, Sample, Summary};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::flag;
 
@@ -51,9 +51,18 @@ pub fn run(arguments: &RunArguments) -> Result<(), Failure> {
              niclab run --resume {}",
             path.display()
         )),
+        Ended::Nothing => return Err(nothing(&written, path)),
         Ended::Stopped => return Err(Failure::Stopped { directory: path }),
     }
     Ok(())
+}
+
+/// Why nothing was measured, as far as the devices said it; what failed is a warning already.
+fn nothing(summary: &Summary, directory: PathBuf) -> Failure {
+    let lacking = summary.devices.iter().filter(|device| !device.not_supported.is_empty());
+    let reasons =
+        lacking.map(|of| format!("{}: not supported: {}", of.device, of.not_supported.join(", ")));
+    Failure::Nothing { directory, reasons: reasons.collect() }
 }
 
 /// A flag that Ctrl-C and SIGTERM raise; a second one ends the process at once.

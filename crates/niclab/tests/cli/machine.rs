@@ -4,7 +4,7 @@ use std::process::Command;
 
 use niclab_device::cores::allowed;
 
-use crate::command::{QUICK, niclab, run, scratch};
+use crate::command::{QUICK, cores, niclab, run, scratch};
 
 /// `niclab` started by another program, or `None` where that cannot be done here.
 fn through(program: &str, arguments: &[&str]) -> Option<Command> {
@@ -28,6 +28,23 @@ fn one_core_is_too_few() {
     command.args(QUICK).arg("-o").arg(scratch.path().join("run"));
     run(command).with(5, &["soft needs 2 cores", "this process may use 1", "taskset"]);
     assert!(!scratch.path().join("run").exists());
+}
+
+#[test]
+fn a_run_of_rules_on_a_device_without_any_measures_nothing_and_fails() {
+    let name = "a_run_of_rules_on_a_device_without_any_measures_nothing_and_fails";
+    if let Err(error) = niclab_device::open("linux:veth") {
+        println!("SKIP {name}: {error}");
+        return;
+    }
+    let _cores = cores();
+    let scratch = scratch();
+    let path = scratch.path().join("run");
+    let mut command = niclab(&["run", "--device", "linux:veth", "--repeats", "1", "-o"]);
+    command.arg(&path).args(["--set", "groups=1", "--set", "rules=16"]);
+    let said = ["nothing was measured", "niclab show", "linux:veth: not supported: ", "rules"];
+    run(command).with(6, &said);
+    assert!(path.join("report.html").is_file());
 }
 
 #[test]
