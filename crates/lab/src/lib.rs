@@ -13,6 +13,7 @@ mod findings;
 pub mod flows;
 pub mod knee;
 mod known;
+pub mod left;
 pub mod measure;
 pub mod occupancy;
 pub mod published;

@@ -8,6 +8,7 @@ use std::sync::atomic::AtomicBool;
 
 use niclab_device::About;
 use niclab_lab::experiment;
+use niclab_lab::left::{Left, left};
 use niclab_lab::run::{Run, RunDevice, resolve};
 use niclab_lab::runner::{Bed, Ended, execute};
 use niclab_lab::spec::{Assignment, GridName, Overrides, Spec, Trace};
@@ -32,8 +33,11 @@ pub fn run(arguments: &RunArguments) -> Result<(), Failure> {
         Some(path) => resumed(path)?,
         None => started(arguments)?,
     };
+    let mut borrowed: Vec<Bed<'_>> = beds.iter_mut().map(bed_of).collect();
     let mut screen = Screen::new(&run, directory.path(), done.len(), stop);
-    let mut borrowed: Vec<Bed<'_>> = beds.iter_mut().map(|bed| bed_of(bed)).collect();
+    if arguments.resume.is_some() {
+        say(&left_words(left(&run, &borrowed, &done)));
+    }
     let ended = execute(&run, &mut borrowed, &done, &mut directory, &mut screen);
     screen.finish();
     // Devices close before the report: what they made on this machine is gone even if that fails.
@@ -55,6 +59,24 @@ pub fn run(arguments: &RunArguments) -> Result<(), Failure> {
         Ended::Stopped => return Err(Failure::Stopped { directory: path }),
     }
     Ok(())
+}
+
+/// What a run that goes on will measure.
+fn left_words(left: Left) -> String {
+    if left.is_nothing() {
+        return "nothing is left to measure".into();
+    }
+    let failed = match left.failed {
+        0 => String::new(),
+        failed => format!(", {failed} of which failed before"),
+    };
+    let searches = match left.searches {
+        0 => String::new(),
+        1 => ", and 1 search for a knee".into(),
+        searches => format!(", and {searches} searches for a knee"),
+    };
+    let s = if left.trials == 1 { "" } else { "s" };
+    format!("left to measure: {} trial{s}{failed}{searches}", left.trials)
 }
 
 /// Why nothing was measured, as far as the devices said it; what failed is a warning already.
@@ -197,4 +219,20 @@ fn incomplete_text(incomplete: &Incomplete) -> String {
 fn output(arguments: &RunArguments) -> PathBuf {
     let now = || jiff::Zoned::now().strftime("%Y-%m-%d-%H%M%S").to_string();
     arguments.output.clone().unwrap_or_else(|| Path::new("results").join(now()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_left_reads_well() {
+        let words = |trials, failed, searches| left_words(Left { trials, failed, searches });
+        assert_eq!(words(0, 0, 0), "nothing is left to measure");
+        assert_eq!(words(1, 0, 0), "left to measure: 1 trial");
+        let expected = "left to measure: 12 trials, 3 of which failed before";
+        assert_eq!(words(12, 3, 0), expected);
+        let expected = "left to measure: 0 trials, and 2 searches for a knee";
+        assert_eq!(words(0, 0, 2), expected);
+    }
 }

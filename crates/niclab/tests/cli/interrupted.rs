@@ -73,7 +73,7 @@ fn resume_completes(path: &Path) {
     let begun = keys(path, false).len();
     assert!(begun < uninterrupted().len(), "it was not interrupted");
     let ended = call(&["run", "--resume", path.to_str().unwrap()]);
-    ended.with(0, &["samples are there"]);
+    ended.with(0, &["samples are there", "left to measure: "]);
     assert!(ended.out.contains("report: "), "{ended:?}");
     let after = fs::read(path.join("samples.jsonl")).unwrap();
     assert!(after.starts_with(&before[..whole]), "a finished measurement was lost");

@@ -132,7 +132,7 @@ fn a_trace_is_measured_and_found_again_from_another_directory() {
     assert!(measured.iter().filter_map(sent).any(|frames| frames > 0), "nothing was sent");
     assert!(measured.iter().any(|sample| sample["point"]["frame"] == "trace"), "another load ran");
     let resume = || call(&["run", "--resume", directory.to_str().unwrap()]);
-    resume().with(0, &[]);
+    resume().with(0, &["left to measure"]);
     fs::remove_file(scratch.path().join("trace.pcap")).unwrap();
     resume().with(3, &["trace.pcap", "No such file"]);
 }

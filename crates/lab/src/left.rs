@@ -1,0 +1,112 @@
+//! What is left to measure of a run that goes on: what is missing, and what failed before.
+
+use niclab_result::{Outcome, Sample};
+
+use crate::known::Known;
+use crate::run::{ExperimentRun, Run, RunDevice, Trial};
+use crate::runner::{Bed, search};
+
+/// What a run that goes on will measure, as far as its samples tell.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Left {
+    /// Trials that have not been made, those that failed among them.
+    pub trials: usize,
+    /// Trials that were made and failed.
+    pub failed: usize,
+    /// Searches that have not come to their end.
+    pub searches: usize,
+}
+
+impl Left {
+    /// Nothing at all.
+    pub fn is_nothing(&self) -> bool {
+        (self.trials, self.searches) == (0, 0)
+    }
+}
+
+/// What is left of `run`, whose devices are `beds` now and whose samples are `done`.
+pub fn left(run: &Run, beds: &[Bed<'_>], done: &[Sample]) -> Left {
+    let mut left = Left::default();
+    for experiment in &run.experiments {
+        let present = run.devices.iter().zip(beds).enumerate().filter(|(_, (_, bed))| bed.is_ok());
+        for (at, (device, _)) in present {
+            add(&mut left, experiment, (at, device), done);
+        }
+    }
+    left
+}
+
+/// As the runner does: what failed is as good as missing.
+fn add(left: &mut Left, experiment: &ExperimentRun, of: (usize, &RunDevice), done: &[Sample]) {
+    let (at, device) = of;
+    let all = Known::of(experiment, device, done);
+    let whole = done.iter().filter(|s| !matches!(s.outcome, Outcome::Failed { .. }));
+    let whole = Known::of(experiment, device, whole);
+    let has_failed = |trial: &Trial, repeat| {
+        let seen = all.seen(trial.kind.name(), repeat, &trial.point);
+        seen.is_some_and(|seen| matches!(seen.outcome, Outcome::Failed { .. }))
+    };
+    for visit in experiment.order.iter().filter(|visit| visit.device == at) {
+        let repeat = visit.repeat as u32;
+        let trials = visit.trials.iter().map(|&trial| &experiment.trials[trial]);
+        for trial in trials.filter(|trial| whole.is_missing(trial, repeat)) {
+            left.trials += 1;
+            left.failed += usize::from(has_failed(trial, repeat));
+        }
+    }
+    let open = experiment.knees.iter().filter(|knee| search::is_missing(&whole, knee));
+    left.searches += open.count();
+}
+
+#[cfg(test)]
+mod tests {
+    use niclab_device::Testbed;
+
+    use super::*;
+    use crate::runner::Ended;
+    use crate::simulated::{ABSENT, Bench, Nature};
+
+    /// What is left with the device there, and with it away.
+    fn found(bench: &mut Bench) -> (Left, Left) {
+        let (run, done) = (bench.run.clone(), bench.store.samples.clone());
+        let beds: Vec<Bed<'_>> =
+            bench.devices.iter_mut().map(|bed| Ok(bed as &mut dyn Testbed)).collect();
+        (left(&run, &beds, &done), left(&run, &[Err(ABSENT.into())], &done))
+    }
+
+    /// Measures on until nothing is left, and counts what that took.
+    fn check(bench: &mut Bench, failed: usize, searches: usize) {
+        let (left, away) = found(bench);
+        assert_eq!((left.failed, left.searches), (failed, searches));
+        assert!(away.is_nothing(), "{away:?}");
+        let before = bench.store.samples.len();
+        bench.host.done_ratio = 0.0;
+        assert_eq!(bench.execute(), Ended::Complete);
+        let is_trial = |s: &&Sample| ["saturate", "latency", "light"].contains(&s.trial.as_str());
+        let made = bench.store.samples[before..].iter().filter(is_trial).count();
+        assert_eq!(made, left.trials);
+        assert!(found(bench).0.is_nothing());
+    }
+
+    #[test]
+    fn what_is_left_is_what_a_resumed_run_makes() {
+        let mut bench = Bench::new(vec![Nature::default()], &["frame=64"], 1);
+        bench.host.samples_max = 12;
+        assert_eq!(bench.execute(), Ended::Stopped);
+        bench.host.samples_max = usize::MAX;
+        let knees = bench.run.experiments[0].knees.len();
+        check(&mut bench, 0, knees);
+        check(&mut bench, 0, 0);
+    }
+
+    #[test]
+    fn what_failed_before_is_measured_again_and_counted_apart() {
+        let mut bench = Bench::new(vec![Nature::default()], &["groups=0", "rules=0,1"], 2);
+        assert_eq!(bench.execute(), Ended::Complete);
+        let saturated = |s: &&mut Sample| s.trial == "saturate";
+        for sample in bench.store.samples.iter_mut().filter(saturated).take(3) {
+            sample.outcome = Outcome::Failed { reason: "no frame was due".into(), dropped: false };
+        }
+        check(&mut bench, 3, 0);
+    }
+}
