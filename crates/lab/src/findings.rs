@@ -13,7 +13,7 @@ use crate::measure::DEVICE_TIME;
 use crate::spec::{KneeKind, TrialKind};
 use crate::statistics::{self, Estimate};
 use crate::summary::Results;
-use crate::summary::figures::{flows_common, frame_words, knee_figure, rate_words};
+use crate::summary::figures::{a_frame, flows_common, frame_words, knee_figure, rate_words};
 use crate::words;
 
 /// A ratio whose interval lies within this distance of 1 shows that there is no cost worth naming.
@@ -183,7 +183,7 @@ fn usable_share(s: &Subject<'_>) -> Option<Finding> {
     };
     let knee = of(KneeKind::Throughput)?;
     let share = words::percent(knee.knee.spec.share);
-    let figure = Some(knee_figure(KneeKind::Throughput, 0));
+    let figure = Some(knee_figure(knee));
     match knee.found {
         Found::Bracket { .. } => {
             let (x, width) = knee.found.middle_and_width()?;
@@ -263,7 +263,7 @@ fn capacity(s: &Subject<'_>) -> Option<Finding> {
         unit: "rules",
         interval: None,
         implication: "A rule beyond it is refused: put the rest into non-root groups.".into(),
-        figure: Some(knee_figure(KneeKind::Capacity, 0)),
+        figure: Some(knee_figure(knee)),
     }))
 }
 
@@ -323,16 +323,15 @@ impl Cost {
             true => ("; the interval includes no difference", MORE_REPEATS),
             false => ("", ""),
         };
-        let frames = frame_words(&s.frame()).replace("frames", "frame");
         let scaled = |ratio: f64| if self.is_factor() { ratio } else { (ratio - 1.0) * 100.0 };
         s.finding(Said {
             id: about.id,
             sentence: format!(
-                "{}, {} spends {} of its core on a {frames}, {change} {} (median of pairs){}\
-                 {undecided}.",
+                "{}, {} spends {} of its core on {}, {change} {} (median of pairs){}{undecided}.",
                 about.place,
                 s.device,
                 words::time(self.here_ns),
+                a_frame(&s.frame()),
                 about.base,
                 words::few(&self.ratio)
             ),

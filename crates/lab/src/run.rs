@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 
 use niclab_device::{About, Arrivals, Load, Rate, Setup};
+use niclab_packet::flow::FlowSpec;
 use niclab_packet::size::FrameSizes;
 use niclab_result::{Coordinate, Point, SCHEMA};
 use rand::seq::SliceRandom;
@@ -16,13 +17,13 @@ use serde::{Deserialize, Serialize};
 use crate::estimate;
 use crate::occupancy::{self, Place};
 use crate::published::Card;
-use crate::spec::{Grid, GridName, KneeSpec, Overrides, Spec, SpecError, Sweep, TrialKind};
+use crate::spec::{Grid, GridName, KneeSpec, Overrides, Spec, SpecError, Sweep, Trace, TrialKind};
 
 /// Seed where none is given.
 const SEED_DEFAULT: u64 = 1;
 /// TOML has signed integers of 64 bits.
 const SEED_MASK: u64 = i64::MAX as u64;
-/// Flows where the axis has no meaning.
+/// Flows of the trials of a knee.
 const FLOWS_DEFAULT: u32 = 10_000;
 
 /// Everything that will be done.
@@ -36,6 +37,9 @@ pub struct Run {
     pub seed: u64,
     /// Whose published figures are drawn beside ours.
     pub card: Card,
+    /// The capture that is sent in place of generated frames.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trace: Option<Trace>,
     /// What is measured.
     pub devices: Vec<RunDevice>,
     /// The experiments, in their order.
@@ -180,7 +184,8 @@ pub fn resolve(
     });
     let experiments = experiments.collect::<Result<_, SpecError>>()?;
     let program = program.to_string();
-    Ok(Run { schema: SCHEMA, program, seed, card: overrides.card, devices, experiments })
+    let (card, trace) = (overrides.card, overrides.trace.clone());
+    Ok(Run { schema: SCHEMA, program, seed, card, trace, devices, experiments })
 }
 
 impl Run {
@@ -302,8 +307,8 @@ impl<'a> Resolver<'a> {
     /// A trace brings its own flows and frames: these axes have no meaning then.
     fn narrowed(&self, sweep: &Sweep) -> Sweep {
         let mut sweep = sweep.clone();
-        if self.overrides.trace.is_some() {
-            sweep.flows = crate::values::Values::number(FLOWS_DEFAULT.into());
+        if let Some(trace) = &self.overrides.trace {
+            sweep.flows = crate::values::Values::number(trace.frames.flows.into());
             sweep.match_percent = crate::values::Values::number(0);
         }
         sweep
@@ -341,12 +346,12 @@ impl<'a> Resolver<'a> {
 
     fn load(&mut self, place: &Place, frame: &Coordinate) -> Result<usize, SpecError> {
         let trace = self.overrides.trace.as_ref().map(|trace| trace.path.clone());
-        let sizes = match trace {
-            Some(_) => FrameSizes::default(),
-            None => occupancy::frame(frame)?,
+        let (flows, sizes) = match trace {
+            Some(_) => (FlowSpec::default(), FrameSizes::default()),
+            None => (place.traffic(self.seed), occupancy::frame(frame)?),
         };
         let load = Load {
-            flows: place.traffic(self.seed),
+            flows,
             sizes,
             rate: Rate::Saturate,
             arrivals: Arrivals::Constant,
@@ -366,7 +371,7 @@ impl<'a> Resolver<'a> {
     /// Longest frame of a load, bytes with FCS.
     fn frame_len_max(&self, frame: &Coordinate) -> u16 {
         match (&self.overrides.trace, frame) {
-            (Some(trace), _) => trace.frame_len_max,
+            (Some(trace), _) => trace.frames.frame_len_max,
             (None, Coordinate::Number(bytes)) => *bytes as u16,
             (None, Coordinate::Word(_)) => FrameSizes::Imix.max(),
         }
@@ -385,13 +390,15 @@ impl<'a> Resolver<'a> {
     }
 
     fn add_knees(&mut self) {
+        let of_trace = self.overrides.trace.as_ref().map(|trace| trace.frames.flows);
+        let flows = of_trace.unwrap_or(FLOWS_DEFAULT);
         for spec in &self.grid.knee {
             let place = Place {
                 groups: spec.groups,
                 rules: 0,
                 match_percent: 0,
                 hits: Default::default(),
-                flows: FLOWS_DEFAULT,
+                flows,
             };
             let frame = Coordinate::Number(64.0);
             // 64 bytes are a legal frame.

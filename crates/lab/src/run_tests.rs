@@ -2,9 +2,10 @@
 
 use std::collections::BTreeSet;
 
+use niclab_load::TraceFrames;
+
 use super::*;
 use crate::experiment;
-use crate::spec::Trace;
 use crate::statistics::INTERVAL_REPEATS_MIN;
 
 fn device(name: &str, not_supported: &[&str]) -> RunDevice {
@@ -199,7 +200,10 @@ fn a_device_that_joins_late_takes_its_time_and_the_budget_says_so() {
     let alone_s = resolved(1_000_000).estimate_s();
     let mut run = resolved(alone_s as u64 + 10);
     let before = &run.experiments[0];
-    assert_eq!((before.budget_words(), before.end_s()), (vec![], Some((alone_s as u64 + 10) as f64)));
+    assert_eq!(
+        (before.budget_words(), before.end_s()),
+        (vec![], Some((alone_s as u64 + 10) as f64))
+    );
     assert!(run.rejoin(&[device("soft", &[]), device("second", &[])]));
     let joined = &run.experiments[0];
     assert!((joined.estimate_s / alone_s - 2.0).abs() < 0.01, "{}", joined.estimate_s);
@@ -211,14 +215,30 @@ fn a_device_that_joins_late_takes_its_time_and_the_budget_says_so() {
 
 #[test]
 fn a_trace_brings_its_own_flows_and_frames() {
-    let trace = Trace { path: "a.pcap".into(), frame_len_max: 4_000 };
-    let run = resolved(&Overrides { trace: Some(trace), ..Default::default() }, three());
+    let frames = TraceFrames { frames: 9, flows: 3, frame_len_max: 4_000, ..Default::default() };
+    let trace = Some(Trace { path: "a.pcap".into(), frames });
+    let run = resolved(&Overrides { trace: trace.clone(), ..Default::default() }, three());
+    assert_eq!(run.trace, trace);
+    let text = run.to_toml().unwrap();
+    assert_eq!(Run::from_toml(&text).unwrap(), run);
+    for never_sent in ["count = 10000", "fixed = 64"] {
+        let rules = text.find("[[experiments.setups").unwrap();
+        assert!(!text[..rules].contains(never_sent), "{never_sent}: {}", &text[..rules]);
+    }
     let run = &run.experiments[0];
     assert_eq!(run.loads.len(), 1);
     assert_eq!(run.loads[0].trace.as_deref(), Some(std::path::Path::new("a.pcap")));
     assert!(run.setups.iter().all(|setup| setup.frame_len_max == 4_000));
     let word = Coordinate::Word("trace".into());
     assert!(run.trials.iter().all(|trial| trial.point["frame"] == word));
+    let flows = Coordinate::Number(3.0);
+    assert!(run.trials.iter().all(|trial| trial.point["flows"] == flows));
+    for set in ["flows=1", "frame=64", "match_percent=50"] {
+        let overrides = Overrides { trace: trace.clone(), ..with(&[set]) };
+        let specs = [experiment::spec("occupancy").unwrap()];
+        let error = resolve("x", &specs, &overrides, three()).unwrap_err();
+        assert!(matches!(error, SpecError::OfTrace { .. }), "{error}");
+    }
 }
 
 #[test]

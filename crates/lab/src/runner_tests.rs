@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use niclab_load::TraceFrames;
 use niclab_result::{Coordinate, Mark};
 
 use super::*;
@@ -455,13 +456,15 @@ fn knees_are_found_where_they_are() {
 fn knees_of_a_trace_are_searched_in_set_ups_that_take_its_frames() {
     let mut bench = Bench::new(vec![Nature::default()], &[], 1);
     let specs = [experiment::spec("occupancy").unwrap()];
-    let trace = Some(Trace { path: "a.pcap".into(), frame_len_max: 4_000 });
+    let frames = TraceFrames { frames: 9, flows: 3, frame_len_max: 4_000, ..Default::default() };
+    let trace = Some(Trace { path: "a.pcap".into(), frames });
     let overrides = Overrides { trace, repeats: Some(1), ..Default::default() };
     bench.run = resolve("x", &specs, &overrides, bench.run.devices.clone()).unwrap();
     bench.run.experiments[0].order.clear();
     assert_eq!(bench.execute(), Ended::Complete);
     assert!(!bench.samples(PROBE).is_empty() && !bench.samples(CAPACITY).is_empty());
     assert_eq!(bench.devices[0].frame_len_max, 4_000);
+    assert!(bench.samples(PROBE).iter().all(|sample| number(sample, "flows") == 3.0));
 }
 
 #[test]

@@ -5,6 +5,7 @@
 
 use std::path::PathBuf;
 
+use niclab_load::TraceFrames;
 use serde::{Deserialize, Serialize};
 
 use crate::published::Card;
@@ -216,12 +217,13 @@ pub struct Overrides {
 }
 
 /// A capture that is sent in place of generated frames.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Trace {
     /// The file.
     pub path: PathBuf,
-    /// Its longest frame, bytes with FCS.
-    pub frame_len_max: u16,
+    /// What is sent of it.
+    #[serde(flatten)]
+    pub frames: TraceFrames,
 }
 
 /// Which grid of an experiment.
@@ -317,6 +319,12 @@ pub enum SpecError {
         /// What was typed.
         name: String,
     },
+    /// `--set` of something that a trace brings.
+    #[error("--set {name}: the frames of --trace bring their own {name}; leave out one of the two")]
+    OfTrace {
+        /// The axis.
+        name: String,
+    },
     /// A value outside the range of its axis.
     #[error("{axis} = {value}: {remedy}")]
     OutOfRange {
@@ -375,6 +383,9 @@ impl Overrides {
         let mut grid = grid.clone();
         for Assignment { name, values } in &self.set {
             match name.as_str() {
+                "match_percent" | "flows" | "frame" if self.trace.is_some() => {
+                    return Err(SpecError::OfTrace { name: name.clone() });
+                }
                 "duration_ms" => grid.duration_ms = single("duration_ms", values)?,
                 "warmup_ms" => grid.warmup_ms = single("warmup_ms", values)?,
                 _ => set_axis(&mut grid, name, values)?,

@@ -4,6 +4,7 @@ pub(crate) mod figures;
 mod knees;
 mod tables;
 
+use niclab_load::TraceFrames;
 use niclab_result::{
     DeviceSummary, ExperimentSummary, Latencies, Mark, Outcome, SCHEMA, Sample, Summary,
     TestbedBox, TestbedSummary,
@@ -14,6 +15,7 @@ use crate::findings;
 use crate::known::Known;
 use crate::run::{ExperimentRun, Run, RunDevice, Visit};
 use crate::runner::{SETUP, search};
+use crate::spec::Trace;
 use crate::words;
 
 pub(crate) use knees::FoundKnee;
@@ -49,6 +51,7 @@ pub fn summarize(run: &Run, samples: &[Sample], latencies: &Latencies) -> Summar
         summary.started = words::time_of_day(first);
         summary.duration_s = (last - first) as f64 / 1e9;
     }
+    summary.warnings.extend(run.trace.iter().flat_map(trace_warnings));
     for experiment in &run.experiments {
         let cells = Cells::new(&experiment.name, samples);
         let knees = knees::found(run, experiment, &cells, samples);
@@ -124,6 +127,26 @@ fn warnings(results: &Results<'_>) -> Vec<String> {
         warnings.extend(mark_warnings(results, &device.name));
     }
     warnings
+}
+
+/// Frames that are not sent as they once were.
+fn trace_warnings(trace: &Trace) -> Vec<String> {
+    let whole = |count: u32| words::whole(count.into());
+    let path = trace.path.display();
+    let TraceFrames { frames, frames_cut, frames_padded, .. } = trace.frames;
+    let cut = format!(
+        "{path}: {} of {} frames are cut, shorter in the file than they were: they are sent as \
+         short as that; capture whole frames, for instance with `tcpdump -s 0`.",
+        whole(frames_cut),
+        whole(frames)
+    );
+    let padded = format!(
+        "{path}: {} of {} frames are too short for Ethernet: they are sent filled up with zeros.",
+        whole(frames_padded),
+        whole(frames)
+    );
+    let said = [(frames_cut, cut), (frames_padded, padded)];
+    said.into_iter().filter(|(count, _)| *count > 0).map(|(_, words)| words).collect()
 }
 
 fn failure_warning(results: &Results<'_>, device: &str) -> Option<String> {

@@ -272,6 +272,43 @@ fn what_a_resumed_run_made_good_is_no_warning_any_more() {
 }
 
 #[test]
+fn a_run_of_a_trace_tells_of_the_trace_and_not_of_64_bytes() {
+    let mut bench = Bench::new(vec![Nature { tells_idle: true, ..Nature::default() }], &[], 3);
+    let frames =
+        TraceFrames { frames: 9_000, flows: 3, frame_len_max: 1_540, ..Default::default() };
+    let trace = |frames| Some(Trace { path: "a.pcap".into(), frames });
+    let devices = bench.run.devices.clone();
+    let overrides =
+        Overrides { trace: trace(frames.clone()), repeats: Some(3), ..Default::default() };
+    let specs = [crate::experiment::spec("occupancy").unwrap()];
+    bench.run = crate::run::resolve("x", &specs, &overrides, devices).unwrap();
+    bench.execute();
+    let summary = summarize(&bench.run, &bench.store.samples, &bench.store.latencies);
+    let root = figure(&summary, "occupancy-throughput-group0-trace");
+    assert_eq!(root.knees.len(), 2, "they were searched with the trace");
+    assert!(root.caption.contains("frames of the trace, 3 flows"), "{}", root.caption);
+    assert!(figure(&summary, "occupancy-throughput-chain").caption.contains("of the trace that"));
+    let ids: Vec<&String> = summary.experiments[0].figures.iter().map(|f| &f.id).collect();
+    let mut shown = summary.findings.iter().filter_map(|finding| finding.figure.as_ref());
+    assert!(shown.all(|figure| ids.contains(&figure)), "{ids:?}");
+    let mut ours = summary.clone();
+    for figure in &mut ours.experiments[0].figures {
+        figure.series.retain(|series| !series.published);
+    }
+    let text = serde_json::to_string(&ours).unwrap();
+    assert!(!text.contains("64 B") && !text.contains("10,000 flows"), "{text}");
+    let row = &ours.experiments[0].tables[0].rows[0];
+    assert_eq!((row[4].as_str(), row[5].as_str()), ("3", "trace"));
+    let told = |s: &Summary| s.warnings.iter().any(|warning| warning.contains("a.pcap"));
+    assert!(!told(&summary), "{:?}", summary.warnings);
+    bench.run.trace = trace(TraceFrames { frames_cut: 1_000, frames_padded: 2, ..frames });
+    let summary = summarize(&bench.run, &bench.store.samples, &bench.store.latencies);
+    let has = |part: &str| summary.warnings.iter().any(|warning| warning.contains(part));
+    assert!(has("a.pcap: 1,000 of 9,000 frames are cut"), "{:?}", summary.warnings);
+    assert!(has("a.pcap: 2 of 9,000 frames are too short"), "{:?}", summary.warnings);
+}
+
+#[test]
 fn what_was_taken_back_to_fit_the_budget_is_a_warning() {
     let mut bench = Bench::new(vec![Nature::default()], &["groups=0"], 1);
     bench.run.experiments[0].taken_back = vec!["3 of 6 repeats, to fit the budget of 200 s".into()];

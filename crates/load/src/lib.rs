@@ -18,4 +18,4 @@ pub use histogram::Latency;
 pub use observation::{Honesty, Observation, PortCounters, QueueCounters, Slice, Stalls};
 pub use spec::{Arrivals, Load, Rate};
 pub use stall::StallWatch;
-pub use tape::trace_frame_len_max;
+pub use tape::TraceFrames;

@@ -7,12 +7,14 @@ use niclab_packet::size::FrameSizes;
 use serde::{Deserialize, Serialize};
 
 /// Offered traffic: everything a testbed needs to generate it, and nothing about the device.
+///
+/// Written down, a load with a trace has no `flows` and `sizes`: what was never sent is not told.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(into = "Written", try_from = "Written")]
 pub struct Load {
-    /// Who talks to whom.
+    /// Who talks to whom; a trace brings its own.
     pub flows: FlowSpec,
-    /// Frame sizes in bytes, with FCS.
+    /// Frame sizes in bytes, with FCS; a trace brings its own.
     pub sizes: FrameSizes,
     /// How many frames a second.
     pub rate: Rate,
@@ -25,9 +27,64 @@ pub struct Load {
     /// Seed of everything random in the load: which flow comes next, Poisson gaps.
     pub seed: u64,
     /// Frames of this capture, in its order and over again, in place of generated ones.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trace: Option<PathBuf>,
 }
+
+/// A [`Load`] as it is written down.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Written {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    flows: Option<FlowSpec>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    sizes: Option<FrameSizes>,
+    rate: Rate,
+    arrivals: Arrivals,
+    duration_ns: u64,
+    warmup_ns: u64,
+    seed: u64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    trace: Option<PathBuf>,
+}
+
+impl From<Load> for Written {
+    fn from(load: Load) -> Written {
+        let is_generated = load.trace.is_none();
+        Written {
+            flows: is_generated.then_some(load.flows),
+            sizes: is_generated.then_some(load.sizes),
+            rate: load.rate,
+            arrivals: load.arrivals,
+            duration_ns: load.duration_ns,
+            warmup_ns: load.warmup_ns,
+            seed: load.seed,
+            trace: load.trace,
+        }
+    }
+}
+
+impl TryFrom<Written> for Load {
+    type Error = &'static str;
+
+    fn try_from(written: Written) -> Result<Load, &'static str> {
+        let has_trace = written.trace.is_some();
+        Ok(Load {
+            flows: written.flows.or_else(|| has_trace.then(FlowSpec::default)).ok_or(NO_FRAMES)?,
+            sizes: written
+                .sizes
+                .or_else(|| has_trace.then(FrameSizes::default))
+                .ok_or(NO_FRAMES)?,
+            rate: written.rate,
+            arrivals: written.arrivals,
+            duration_ns: written.duration_ns,
+            warmup_ns: written.warmup_ns,
+            seed: written.seed,
+            trace: written.trace,
+        })
+    }
+}
+
+const NO_FRAMES: &str = "a load has `flows` and `sizes`, or a `trace`";
 
 /// How many frames a second are offered.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -49,4 +106,43 @@ pub enum Arrivals {
     Constant,
     /// Gaps are exponential with mean 1 / rate.
     Poisson,
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, from_value, json, to_value};
+
+    use super::*;
+
+    #[test]
+    fn a_load_with_a_trace_tells_no_flows_and_sizes() {
+        let generated = Load {
+            flows: FlowSpec { count: 7, ..FlowSpec::default() },
+            sizes: FrameSizes::Imix,
+            rate: Rate::Saturate,
+            arrivals: Arrivals::Poisson,
+            duration_ns: 1,
+            warmup_ns: 2,
+            seed: 3,
+            trace: None,
+        };
+        let text = to_value(&generated).unwrap();
+        assert_eq!(text["flows"]["count"], 7);
+        assert_eq!(from_value::<Load>(text).unwrap(), generated);
+        let traced = Load { trace: Some("a.pcap".into()), ..generated };
+        let text = to_value(&traced).unwrap();
+        let words = ["flows", "sizes", "trace"].map(|name| text.get(name).cloned());
+        assert_eq!(words, [None, None, Some(json!("a.pcap"))]);
+        let read: Load = from_value(text).unwrap();
+        assert_eq!((&read.trace, read.seed), (&traced.trace, 3));
+        let without = |name: &str| {
+            let mut text = to_value(Load { trace: None, ..traced.clone() }).unwrap();
+            text.as_object_mut().and_then(|fields| fields.remove(name)).unwrap();
+            from_value::<Load>(text).unwrap_err().to_string()
+        };
+        for name in ["flows", "sizes"] {
+            assert!(without(name).contains("or a `trace`"), "{}", without(name));
+        }
+        assert!(from_value::<Load>(Value::Null).is_err());
+    }
 }

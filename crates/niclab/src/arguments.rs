@@ -180,6 +180,9 @@ pub struct RunArguments {
     pub resume: Option<PathBuf>,
 
     /// Send the frames of this capture (pcap or pcapng) in place of generated ones
+    ///
+    /// It brings its own flows and frame sizes, and none of its frames is to match a rule: not with
+    /// --set of flows, frame or match_percent. Each frame grows by a stamp of 18 bytes at its end.
     #[arg(long, value_name = "FILE")]
     pub trace: Option<PathBuf>,
 

@@ -116,7 +116,8 @@ impl Failure {
     pub fn exit_code(&self) -> ExitCode {
         ExitCode::from(match self {
             Failure::Bench(_) | Failure::Output(_) | Failure::Report(_) => 1,
-            Failure::Core { .. } => 2,
+            // Options that exclude each other, or a core that is not there.
+            Failure::Core { .. } | Failure::Spec(SpecError::OfTrace { .. }) => 2,
             Failure::Rules { .. }
             | Failure::Spec(_)
             | Failure::Trace { .. }

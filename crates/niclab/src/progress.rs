@@ -9,6 +9,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use indicatif::{ProgressBar, ProgressStyle};
 use niclab_lab::run::Run;
 use niclab_lab::runner::{Event, Host};
+use niclab_lab::spec::Trace;
+use niclab_load::TraceFrames;
 use niclab_result::{Outcome, Sample};
 
 /// Says a line on standard error. A reader that went away must not end a measurement.
@@ -44,6 +46,7 @@ impl Screen {
             _ => format!("about {estimate} in all, {done} samples are there"),
         };
         say(&format!("{} on {}: {estimate}", names.join(", "), devices.join(", ")));
+        run.trace.iter().for_each(|trace| say(&trace_words(trace)));
         for experiment in &run.experiments {
             let budget = experiment.budget_words().into_iter();
             budget.for_each(|words| say(&format!("{}: {words}", experiment.name)));
@@ -72,6 +75,16 @@ impl Screen {
             say(&format!("{:>3} %  {left} left", tenths * 10));
         }
     }
+}
+
+/// What is sent of a capture.
+fn trace_words(Trace { path, frames }: &Trace) -> String {
+    let TraceFrames { frames, flows, frame_len_min, frame_len_max, .. } = frames;
+    format!(
+        "trace: {}: {frames} frames of {frame_len_min} to {frame_len_max} B with stamp and FCS, \
+         flows: {flows}",
+        path.display()
+    )
 }
 
 /// A sample in a few words.

@@ -12,15 +12,16 @@ use niclab_lab::left::{Left, left};
 use niclab_lab::run::{Run, RunDevice, resolve};
 use niclab_lab::runner::{Bed, Ended, execute};
 use niclab_lab::spec::{Assignment, GridName, Overrides, Spec, Trace};
+use niclab_load::TraceFrames;
 use niclab_packet::trace::{self, Incomplete, TraceErrorKind, TraceLimits};
 use niclab_result::{Directory, ResultError, Sample, Summary};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::flag;
 
 use crate::arguments::{Grid, RunArguments};
+use crate::devices::{self, OpenBed};
 use crate::failure::{Failure, STOPPED};
 use crate::progress::{Screen, say};
-use crate::devices::{self, OpenBed};
 use crate::{environment, report};
 
 /// Name and version of the program, as results carry it.
@@ -195,11 +196,17 @@ fn trace(path: &Path) -> Result<Trace, Failure> {
     if trace.is_empty() {
         return Err(bad("it has no frame; give another".to_owned()));
     }
-    let frame_len_max =
-        niclab_load::trace_frame_len_max(path).map_err(|error| bad(error.to_string()))?;
+    let frames = TraceFrames::of(path).map_err(|error| bad(error.to_string()))?;
+    if frames.frames_cut == frames.frames {
+        return Err(bad(format!(
+            "all {} frames are cut, shorter in the file than they were; capture whole frames, for \
+             instance with `tcpdump -s 0`, or give another",
+            frames.frames
+        )));
+    }
     // As `run --resume` from another directory will look for it.
     let path = path.canonicalize().map_err(unreadable)?;
-    Ok(Trace { path, frame_len_max })
+    Ok(Trace { path, frames })
 }
 
 /// Why a capture cannot be used. A damaged one is refused, not sent in part.

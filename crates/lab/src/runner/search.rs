@@ -186,12 +186,16 @@ fn is_open_at(known: &Known<'_>, knee: &Knee, rules: u32) -> bool {
 /// Coordinates of the probes at so many rules.
 fn knee_point(experiment: &ExperimentRun, knee: &Knee, rules: u32) -> Point {
     let mut point = knee.place.with_rules(rules).point();
-    let frame = match &experiment.loads[knee.load].trace {
+    point.insert("frame".into(), knee_frame(experiment, knee));
+    point
+}
+
+/// The frames of a knee's trials, as a coordinate.
+pub(crate) fn knee_frame(experiment: &ExperimentRun, knee: &Knee) -> Coordinate {
+    match &experiment.loads[knee.load].trace {
         Some(_) => Coordinate::Word("trace".into()),
         None => Coordinate::Number(64.0),
-    };
-    point.insert("frame".into(), frame);
-    point
+    }
 }
 
 /// The bisection of a knee with the questions answered by `is_in_front`.

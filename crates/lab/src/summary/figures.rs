@@ -3,11 +3,11 @@
 use niclab_device::Latency;
 use niclab_result::{Axis, Figure, Mean, Scale, Series, Shape};
 
-use super::Results;
+use super::{FoundKnee, Results};
 use crate::cells::Cell;
 use crate::measure::DEVICE_TIME;
 use crate::published::{self, Card};
-use crate::spec::{KneeKind, TrialKind};
+use crate::spec::TrialKind;
 use crate::words;
 
 /// Points of a cumulative distribution.
@@ -93,6 +93,15 @@ pub(crate) fn frame_words(frame: &str) -> String {
     }
 }
 
+/// One frame of a size in words: `a 64 B frame`.
+pub(crate) fn a_frame(frame: &str) -> String {
+    match frame {
+        "imix" => "an IMIX frame".into(),
+        "trace" => "a frame of the trace".into(),
+        bytes => format!("a {bytes} B frame"),
+    }
+}
+
 /// A measured curve over `x`, its points by ascending x; `None` where it has none.
 fn curve<'a>(
     name: String,
@@ -130,7 +139,7 @@ fn throughput_root(results: &Results<'_>, frame: &str) -> Figure {
         series.extend(published::without_boxes(published::series(figure, results.run.card, 1.0)));
         caption.push_str(PUBLISHED_GBPS);
     }
-    let knees = results.knees.iter().filter(|k| k.knee.spec.groups == 0 && frame == "64");
+    let knees = results.knees.iter().filter(|k| k.knee.spec.groups == 0 && k.frame == frame);
     Figure {
         id: format!("occupancy-throughput-group0-{frame}"),
         title: format!("Throughput over rules in group 0, {}", frame_words(frame)),
@@ -138,7 +147,7 @@ fn throughput_root(results: &Results<'_>, frame: &str) -> Figure {
         x: axis("rules in group 0", "", Scale::Linear),
         y: unit.axis,
         series,
-        knees: knees.filter_map(super::FoundKnee::drawn).collect(),
+        knees: knees.filter_map(FoundKnee::drawn).collect(),
     }
 }
 
@@ -185,7 +194,7 @@ fn throughput_groups(results: &Results<'_>, frame: &str) -> Figure {
         series.extend(published::without_boxes(published::series(figure, results.run.card, 1.0)));
         caption.push_str(PUBLISHED_GBPS);
     }
-    let knees = results.knees.iter().filter(|k| k.knee.spec.groups > 0 && frame == "64");
+    let knees = results.knees.iter().filter(|k| k.knee.spec.groups > 0 && k.frame == frame);
     Figure {
         id: format!("occupancy-throughput-groups-{frame}"),
         title: format!("Throughput over rules in non-root groups, {}", frame_words(frame)),
@@ -193,7 +202,7 @@ fn throughput_groups(results: &Results<'_>, frame: &str) -> Figure {
         x: axis("rules over all non-root groups", "", Scale::Symlog),
         y: unit.axis,
         series,
-        knees: knees.filter_map(super::FoundKnee::drawn).collect(),
+        knees: knees.filter_map(FoundKnee::drawn).collect(),
     }
 }
 
@@ -203,10 +212,10 @@ fn groups_name(device: &str, groups: f64) -> String {
 
 /// Throughput over the length of the chain, at the number of rules with most lengths measured.
 fn throughput_chain(results: &Results<'_>) -> Figure {
-    let flows = flows_common(results);
+    let (frame, flows) = (first(results), flows_common(results));
     let is_at = |cell: &Cell<'_>, rules: f64| {
         cell.is_at(&[("rules", rules), ("match_percent", 0.0), ("flows", flows)])
-            && cell.word("frame") == "64"
+            && cell.word("frame") == frame
             && cell.number("groups") > Some(0.0)
     };
     let lengths = |rules: &f64| {
@@ -225,9 +234,9 @@ fn throughput_chain(results: &Results<'_>) -> Figure {
         id: "occupancy-throughput-chain".into(),
         title: "Throughput over the number of chained groups".into(),
         caption: format!(
-            "{} rules in all, spread evenly; saturating load of 64 B frames that pass every group. \
-             {CALM}",
-            words::whole(rules)
+            "{} rules in all, spread evenly; saturating load of {} that pass every group. {CALM}",
+            words::whole(rules),
+            frame_words(&frame)
         ),
         x: axis("non-root groups", "", Scale::Log),
         y: axis("throughput", "Mpps", Scale::Linear),
@@ -492,9 +501,7 @@ fn throughput_match(results: &Results<'_>) -> Figure {
 }
 
 /// The figure that shows a knee.
-pub(crate) fn knee_figure(kind: KneeKind, groups: u32) -> String {
-    match (kind, groups) {
-        (KneeKind::Capacity | KneeKind::Throughput, 0) => "occupancy-throughput-group0-64".into(),
-        _ => "occupancy-throughput-groups-64".into(),
-    }
+pub(crate) fn knee_figure(knee: &FoundKnee) -> String {
+    let groups = if knee.knee.spec.groups == 0 { "group0" } else { "groups" };
+    format!("occupancy-throughput-{groups}-{}", knee.frame)
 }

@@ -6,7 +6,7 @@ use crate::cells::Cells;
 use crate::knee::{self, Found};
 use crate::known::Known;
 use crate::run::{ExperimentRun, Knee, Run};
-use crate::runner::search::{PLATEAU, PROBE, answer, bracket};
+use crate::runner::search::{PLATEAU, PROBE, answer, bracket, knee_frame};
 use crate::spec::KneeKind;
 use crate::words;
 
@@ -17,6 +17,8 @@ pub(crate) struct FoundKnee {
     pub device: String,
     /// What was searched.
     pub knee: Knee,
+    /// The frames of its trials.
+    pub frame: String,
     /// What was found.
     pub found: Found,
     /// The generator may have hidden it: some of its trials show the generator's limit.
@@ -47,8 +49,9 @@ pub(super) fn found(
             let found = bracket(knee, |rules| answer(&known, knee, rules));
             if found != Found::Stopped {
                 let is_generator_limited = is_limited(cells, &device.name, knee);
+                let frame = knee_frame(experiment, knee).to_string();
                 let (device, knee) = (device.name.clone(), knee.clone());
-                all.push(FoundKnee { device, knee, found, is_generator_limited });
+                all.push(FoundKnee { device, knee, frame, found, is_generator_limited });
             }
         }
     }

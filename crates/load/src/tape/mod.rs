@@ -7,7 +7,7 @@ mod trace;
 
 pub use generated::FlowTape;
 pub use smallest::SmallestTape;
-pub use trace::{TraceTape, trace_frame_len_max};
+pub use trace::{TraceFrames, TraceTape};
 
 /// An endless sequence of frames.
 pub trait Tape {

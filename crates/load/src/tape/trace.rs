@@ -1,11 +1,15 @@
 //! The records of a capture as a load.
 
+use std::collections::HashSet;
 use std::fs::File;
 use std::io::BufReader;
 use std::path::Path;
 
+use niclab_packet::key::Key;
+use niclab_packet::key::field::{DPORT, DST_HEAD, DST_TAIL, PROTOCOL, SPORT, SRC_HEAD, SRC_TAIL};
 use niclab_packet::size::FCS_LEN;
 use niclab_packet::trace::{Record, Trace, TraceLimits};
+use serde::{Deserialize, Serialize};
 
 use super::{Sizes, Tape};
 use crate::drive::LoadError;
@@ -47,13 +51,55 @@ impl TraceTape {
     }
 }
 
-/// Reads a capture through: the longest frame that a load with it offers, bytes with FCS.
-///
-/// # Errors
-/// [`LoadError::Trace`]: unreadable, empty, cut short, a frame too long.
-pub fn trace_frame_len_max(path: &Path) -> Result<u16, LoadError> {
-    let tape = TraceTape::open(path, u16::MAX)?;
-    Ok(tape.sizes.pattern.iter().copied().max().unwrap_or_default())
+/// What a load with a capture offers, over and over. Lengths are bytes as sent: with stamp and FCS.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TraceFrames {
+    /// Frames.
+    pub frames: u32,
+    /// Frames of which the file holds the first part only: they are sent as short as that.
+    pub frames_cut: u32,
+    /// Frames too short for Ethernet even with their stamp: they are filled up with zeros.
+    pub frames_padded: u32,
+    /// Flows: different addresses, protocols and ports; those without an IP header are one.
+    pub flows: u32,
+    /// Shortest frame.
+    pub frame_len_min: u16,
+    /// Longest frame.
+    pub frame_len_max: u16,
+    /// All frames together.
+    pub bytes: u64,
+}
+
+impl TraceFrames {
+    /// Reads a capture through.
+    ///
+    /// # Errors
+    /// [`LoadError::Trace`]: unreadable, empty, cut short, a frame too long.
+    pub fn of(path: &Path) -> Result<TraceFrames, LoadError> {
+        let tape = TraceTape::open(path, u16::MAX)?;
+        let count = |is: fn(&Record<'_>) -> bool| tape.trace.records().filter(is).count() as u32;
+        let lens = || tape.sizes.pattern.iter().copied();
+        let flows: HashSet<_> = tape.trace.records().map(|record| flow(record.data)).collect();
+        Ok(TraceFrames {
+            frames: tape.flows(),
+            frames_cut: count(|record| (record.data.len() as u64) < record.original_len.into()),
+            frames_padded: count(|record| record.data.len() + STAMP_LEN < FRAME_LEN_MIN),
+            flows: flows.len() as u32,
+            frame_len_min: lens().min().unwrap_or_default(),
+            frame_len_max: lens().max().unwrap_or_default(),
+            bytes: tape.sizes.pattern_bytes,
+        })
+    }
+}
+
+/// What tells the flow of a frame from others: addresses, ports, protocol.
+fn flow(data: &[u8]) -> [u8; 37] {
+    let line = Key::parse(data).to_bytes();
+    let parts = [SRC_HEAD, DST_HEAD, SPORT, DPORT, PROTOCOL, SRC_TAIL, DST_TAIL];
+    let mut flow = [0; 37];
+    let bytes = parts.into_iter().flat_map(|part| &line[part]);
+    flow.iter_mut().zip(bytes).for_each(|(to, from)| *to = *from);
+    flow
 }
 
 /// Length of a recorded frame with its stamp, without FCS.
@@ -89,5 +135,60 @@ impl Tape for TraceTape {
 
     fn flows(&self) -> u32 {
         self.sizes.pattern.len() as u32
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use niclab_packet::flow::{FlowSet, FlowSpec};
+    use niclab_packet::trace::{Endian, Format, LINK_ETHERNET, Resolution, Writer};
+
+    use super::*;
+
+    /// A UDP frame of flow `flow`, of so many bytes without FCS, at least 42.
+    fn frame(flow: u32, len: usize) -> Vec<u8> {
+        let set = FlowSet::new(&FlowSpec { count: 4, ..FlowSpec::default() }).unwrap();
+        let tuple = set.tuple(flow);
+        let [src, dst] = [tuple.src, tuple.dst].map(|address| match address {
+            std::net::IpAddr::V4(address) => address.octets(),
+            std::net::IpAddr::V6(_) => panic!("IPv4 is the default"),
+        });
+        let mut frame = vec![2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2, 8, 0, 0x45, 0];
+        frame.extend(((len - 14) as u16).to_be_bytes());
+        frame.extend([0, 0, 0, 0, 64, 17, 0, 0]);
+        frame.extend([src, dst].concat());
+        frame.extend([tuple.sport, tuple.dport].map(u16::to_be_bytes).concat());
+        frame.resize(len, 0);
+        frame
+    }
+
+    #[test]
+    fn what_a_trace_offers_is_counted() {
+        let path = std::env::temp_dir().join(format!("niclab-trace-{}.pcap", std::process::id()));
+        let file = File::create(&path).unwrap();
+        let format = Format::Pcap(Endian::Little, Resolution::Nano);
+        let mut writer = Writer::new(file, format).unwrap();
+        // Flow, bytes in the file, bytes on the wire.
+        for (flow, len, original_len) in [(0, 42, 42), (1, 100, 100), (0, 60, 1_514), (2, 50, 50)] {
+            let data = &frame(flow, len)[..];
+            let record = Record { timestamp_ns: 0, original_len, link_type: LINK_ETHERNET, data };
+            writer.write(&record).unwrap();
+        }
+        let data = &[0xff; 41][..];
+        let record = Record { timestamp_ns: 0, original_len: 41, link_type: LINK_ETHERNET, data };
+        writer.write(&record).unwrap();
+        writer.finish().unwrap();
+        let found = TraceFrames::of(&path).unwrap();
+        std::fs::remove_file(&path).unwrap();
+        let expected = TraceFrames {
+            frames: 5,
+            frames_cut: 1,
+            frames_padded: 1,
+            flows: 4,
+            frame_len_min: 64,
+            frame_len_max: 122,
+            bytes: 64 + 122 + 82 + 72 + 64,
+        };
+        assert_eq!(found, expected);
     }
 }

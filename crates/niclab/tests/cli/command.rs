@@ -175,6 +175,22 @@ pub fn capture(frames: u8, len: u16, link_type: u32) -> Vec<u8> {
     bytes
 }
 
+/// The same capture with only the first 46 bytes of its frames from the `first` on.
+pub fn cut(frames: u8, len: u16, first: u8) -> Vec<u8> {
+    const CUT: u16 = 46;
+    let whole = capture(frames, len, 1);
+    let (head, records) = whole.split_at(24);
+    let mut bytes = head.to_vec();
+    for (at, record) in records.chunks(16 + usize::from(len)).enumerate() {
+        let is_cut = at >= usize::from(first);
+        let captured_len = if is_cut { CUT } else { len };
+        bytes.extend_from_slice(&record[..8]);
+        bytes.extend_from_slice(&u32::from(captured_len).to_le_bytes());
+        bytes.extend_from_slice(&record[12..16 + usize::from(captured_len)]);
+    }
+    bytes
+}
+
 /// A finished quick run that all tests share and none changes, and how it ended.
 pub fn shared() -> &'static (PathBuf, Ended) {
     static SHARED: OnceLock<(PathBuf, Ended)> = OnceLock::new();

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use niclab_device::cores::allowed;
 
-use crate::command::{call, capture, cores, niclab, quick, run, samples, scratch};
+use crate::command::{call, capture, cores, cut, niclab, quick, run, samples, scratch};
 
 /// Runs `niclab run` with these arguments: the code, the phrases, and no result directory.
 #[track_caller]
@@ -110,19 +110,35 @@ fn a_trace_that_cannot_be_read_whole_is_refused() {
     refuse(&whole[..24], &["no frame"]);
     refuse(&whole[..whole.len() - 5], &["ends within", "record 2", "2 records before it"]);
     refuse(&capture(3, 60, 101), &["link type 101 is not Ethernet"]);
+    refuse(&cut(3, 100, 0), &["all 3 frames are cut", "tcpdump -s 0"]);
     let place = scratch.path().to_str().unwrap();
     refused(&["--device", "soft", "--trace", place], 3, &["Is a directory", "give a pcap"]);
     refused(&["--device", "soft", "--trace", "/no.pcap"], 3, &["No such file", "give a pcap"]);
 }
 
 #[test]
+fn what_a_trace_brings_cannot_be_set_beside_it() {
+    let scratch = scratch();
+    let path = scratch.path().join("trace.pcap");
+    fs::write(&path, capture(3, 60, 1)).unwrap();
+    for (axis, value) in [("flows", "5"), ("frame", "1500"), ("match_percent", "50")] {
+        let set = format!("{axis}={value}");
+        let arguments = ["--device", "soft", "--trace", path.to_str().unwrap(), "--set", &set];
+        let said = format!("--set {axis}: the frames of --trace bring their own {axis}");
+        refused(&arguments, 2, &[&said, "leave out one of the two"]);
+    }
+}
+
+#[test]
 fn a_trace_is_measured_and_found_again_from_another_directory() {
     let _cores = cores();
     let scratch = scratch();
-    fs::write(scratch.path().join("trace.pcap"), capture(3, 60, 1)).unwrap();
+    fs::write(scratch.path().join("trace.pcap"), cut(3, 60, 2)).unwrap();
     let mut command = quick(Path::new("run"), &["--set", "groups=0", "--trace", "trace.pcap"]);
     command.current_dir(scratch.path());
-    run(command).with(0, &[]);
+    let ended = run(command);
+    ended.with(0, &["trace.pcap: 3 frames of 68 to 82 B with stamp and FCS, flows: 3"]);
+    assert!(ended.out.replace("\n ", "").contains("1 of 3 frames are cut"), "{ended:?}");
     let directory = scratch.path().join("run");
     let measured = samples(&directory);
     // Warm-up included: on a busy machine the measured part may have none.
@@ -131,6 +147,11 @@ fn a_trace_is_measured_and_found_again_from_another_directory() {
     };
     assert!(measured.iter().filter_map(sent).any(|frames| frames > 0), "nothing was sent");
     assert!(measured.iter().any(|sample| sample["point"]["frame"] == "trace"), "another load ran");
+    assert!(measured.iter().all(|sample| sample["load"].get("sizes").is_none()), "{measured:?}");
+    let text = fs::read_to_string(directory.join("run.toml")).unwrap();
+    for part in ["frames = 3", "frames_cut = 1", "flows = 3", "frame_len_max = 82"] {
+        assert!(text.contains(part), "{part} is missing: {text}");
+    }
     let resume = || call(&["run", "--resume", directory.to_str().unwrap()]);
     resume().with(0, &["left to measure"]);
     fs::remove_file(scratch.path().join("trace.pcap")).unwrap();
