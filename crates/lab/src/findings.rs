@@ -8,12 +8,12 @@
 use niclab_result::{Finding, Quantity};
 
 use crate::cells::Cell;
-use crate::knee::Found;
+use crate::knee::{self, Found};
 use crate::measure::DEVICE_TIME;
 use crate::spec::{KneeKind, TrialKind};
 use crate::statistics::{self, Estimate};
-use crate::summary::Results;
 use crate::summary::figures::{a_frame, flows_common, frame_words, knee_figure, rate_words};
+use crate::summary::{FoundKnee, Results};
 use crate::words;
 
 /// A ratio whose interval lies within this distance of 1 shows that there is no cost worth naming.
@@ -30,9 +30,10 @@ const REPEATS_MIN: usize = 3;
 
 /// The findings of the occupancy experiment, device by device.
 pub(crate) fn findings(results: &Results<'_>) -> Vec<Finding> {
-    let about: [fn(&Subject<'_>) -> Option<Finding>; 11] = [
+    let about: [fn(&Subject<'_>) -> Option<Finding>; 12] = [
         maximum,
         usable_share,
+        usable_share_hit,
         capacity,
         full_table,
         full_group,
@@ -175,22 +176,27 @@ fn figure_of(s: &Subject<'_>, name: &str) -> Option<String> {
     Some(format!("occupancy-{name}-{}", s.frame()))
 }
 
+/// The knee of group 0 of this kind, searched with traffic of misses or of hits.
+fn knee_group0<'a>(s: &Subject<'a>, kind: KneeKind, is_of_misses: bool) -> Option<&'a FoundKnee> {
+    s.results.knees.iter().filter(|knee| knee.device == s.device).find(|knee| {
+        let spec = &knee.knee.spec;
+        spec.kind == kind && spec.groups == 0 && knee.is_of_misses() == is_of_misses
+    })
+}
+
 /// Throughput knee of group 0, as a share of what it holds.
 fn usable_share(s: &Subject<'_>) -> Option<Finding> {
-    let of = |kind| {
-        let mut knees = s.results.knees.iter().filter(|knee| knee.device == s.device);
-        knees.find(|knee| knee.knee.spec.kind == kind && knee.knee.spec.groups == 0)
-    };
-    let knee = of(KneeKind::Throughput)?;
+    let knee = knee_group0(s, KneeKind::Throughput, true)?;
     let share = words::percent(knee.knee.spec.share);
     let figure = Some(knee_figure(knee));
     match knee.found {
         Found::Bracket { .. } => {
             let (x, width) = knee.found.middle_and_width()?;
-            let capacity = of(KneeKind::Capacity).and_then(|knee| match knee.found {
-                Found::Bracket { low, .. } => Some(f64::from(low)),
-                _ => None,
-            });
+            let capacity =
+                knee_group0(s, KneeKind::Capacity, true).and_then(|knee| match knee.found {
+                    Found::Bracket { low, .. } => Some(f64::from(low)),
+                    _ => None,
+                });
             let usable = capacity.map_or(String::new(), |capacity| {
                 format!(
                     ", {} of the {} it holds",
@@ -236,13 +242,47 @@ fn usable_share(s: &Subject<'_>) -> Option<Finding> {
     }
 }
 
+/// Throughput knee of group 0 whose rules the traffic hits, against the fewest rules of its search.
+fn usable_share_hit(s: &Subject<'_>) -> Option<Finding> {
+    let knee = knee_group0(s, KneeKind::Throughput, false)?;
+    let (spec, limited) = (&knee.knee.spec, knee.is_generator_limited);
+    let (share, plateau) = (words::percent(spec.share), knee::rules_min(spec));
+    let of = format!("{share} of its throughput at {} rules", words::whole(plateau.into()));
+    let (said, value, implication) = match knee.found {
+        Found::Bracket { .. } => {
+            let (x, width) = knee.found.middle_and_width()?;
+            let bound = if limited { "at most " } else { "" };
+            let place = format!("{} ± {}", words::whole(x), words::significant(width));
+            let said = format!("falls below {of} at {bound}{place} rules in group 0");
+            (
+                said,
+                x,
+                "Traffic that hits more rules than this is slower: keep fewer of them in use.",
+            )
+        }
+        // Where the generator was the limit a knee may hide behind it.
+        Found::None { high } if !limited => {
+            let high_words = words::whole(high.into());
+            let said = format!("keeps more than {of} up to {high_words} rules in group 0: no knee");
+            (said, high.into(), "All rules of group 0 may be in use.")
+        }
+        _ => return None,
+    };
+    let percent = spec.match_percent;
+    Some(s.finding(Said {
+        id: "knee-group0-hits",
+        sentence: format!("With {percent} % of the traffic on rules, {} {said}.", s.device),
+        value,
+        unit: "rules",
+        interval: None,
+        implication: implication.into(),
+        figure: None,
+    }))
+}
+
 /// How many rules group 0 takes.
 fn capacity(s: &Subject<'_>) -> Option<Finding> {
-    let knee = s.results.knees.iter().find(|knee| {
-        knee.device == s.device
-            && knee.knee.spec.kind == KneeKind::Capacity
-            && knee.knee.spec.groups == 0
-    })?;
+    let knee = knee_group0(s, KneeKind::Capacity, true)?;
     let (low, words) = match knee.found {
         Found::Bracket { low, high } if high - low == 1 => {
             (low, format!("takes {} rules", words::whole(low.into())))

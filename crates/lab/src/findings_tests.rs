@@ -1,7 +1,9 @@
 //! Findings on devices whose truth is known: what appears, what it says, and what must not appear.
 
 use super::*;
+use crate::run::resolve;
 use crate::simulated::{Bench, Nature};
+use crate::spec::Overrides;
 use crate::summary::summarize;
 
 /// The findings of the default experiment on one simulated device.
@@ -40,6 +42,39 @@ fn a_card_as_published_is_described_as_the_paper_does() {
     let maximum = of(&findings, "maximum").unwrap();
     assert!((maximum.value.value / 10e6 - 1.0).abs() < 0.01, "{maximum:?}");
     assert!(maximum.sentence.starts_with("simulated forwards "), "{maximum:?}");
+}
+
+#[test]
+fn a_knee_of_hits_has_a_sentence_of_its_own_and_stands_in_no_figure_of_misses() {
+    let found = |knee_rules, generator_pps| {
+        let nature = Nature { knee_rules, generator_pps, noise: 0.01, ..Nature::default() };
+        let mut bench = Bench::new(vec![nature], &[], 3);
+        let mut spec = crate::experiment::spec("occupancy").unwrap();
+        spec.reduced.knee = spec.full.knee.clone();
+        spec.reduced.knee.retain(|knee| knee.groups == 0);
+        let overrides = Overrides { repeats: Some(3), ..Default::default() };
+        bench.run = resolve("x", &[spec], &overrides, bench.run.devices.clone()).unwrap();
+        bench.execute();
+        summarize(&bench.run, &bench.store.samples, &bench.store.latencies)
+    };
+    let summary = found(30_000, 40e6);
+    let hits = of(&summary.findings, "knee-group0-hits").unwrap();
+    assert!((hits.value.value / 30_000.0 - 1.0).abs() < 0.03, "{hits:?}");
+    let start = "With 100 % of the traffic on rules, simulated falls below 80.0 % of its \
+                 throughput at 6,554 rules at ";
+    assert!(hits.sentence.starts_with(start), "{hits:?}");
+    let misses = of(&summary.findings, "knee-group0").unwrap();
+    assert!(!misses.sentence.contains("on rules"), "{misses:?}");
+    let figures = &summary.experiments[0].figures;
+    let root = figures.iter().find(|f| f.id == "occupancy-throughput-group0-64").unwrap();
+    assert_eq!(root.knees.len(), 2, "capacity and throughput of misses: {:?}", root.knees);
+    let knees = summary.experiments[0].tables.last().unwrap();
+    assert!(knees.rows.iter().any(|row| row[2].ends_with("100 % of the traffic on rules")));
+    let summary = found(u64::MAX, 40e6);
+    let said = sentence(&summary.findings, "knee-group0-hits");
+    assert!(said.ends_with("at 6,554 rules up to 65,536 rules in group 0: no knee."), "{said}");
+    let limited = found(u64::MAX, 5e6);
+    assert_eq!(sentence(&limited.findings, "knee-group0-hits"), "(none)");
 }
 
 #[test]

@@ -116,13 +116,20 @@ fn rules_default(spec: &KneeSpec) -> u32 {
 /// What breaks: `refused`, `throughput below 80 %`.
 ///
 /// Where the plateau has default rules only the knee may be the cost of a first table in each
-/// group, not of the number of rules: the words say so.
+/// group, not of the number of rules: the words say so. They also say what part of the traffic hits
+/// rules, where any does.
 pub fn label(spec: &KneeSpec) -> String {
     let has_tables = rules_min(spec) > rules_default(spec);
     let of = if has_tables { "" } else { " of that with default rules only" };
     match spec.kind {
         KneeKind::Capacity => "refused".into(),
-        KneeKind::Throughput => format!("throughput below {:.0} %{of}", spec.share * 100.0),
+        KneeKind::Throughput => {
+            let hits = match spec.match_percent {
+                0 => String::new(),
+                percent => format!(", {percent} % of the traffic on rules"),
+            };
+            format!("throughput below {:.0} %{of}{hits}", spec.share * 100.0)
+        }
     }
 }
 
@@ -162,10 +169,13 @@ mod tests {
             rules_max: 100,
             rules_min,
             width: 0.0,
+            match_percent: 0,
             share: 0.8,
             pairs: 3,
         };
         let of = |rules| (rules_min(&spec(rules)), label(&spec(rules)));
+        let hits = KneeSpec { match_percent: 100, ..spec(32) };
+        assert_eq!(label(&hits), "throughput below 80 %, 100 % of the traffic on rules");
         assert_eq!(of(32), (32, "throughput below 80 %".into()));
         let said = "throughput below 80 % of that with default rules only".to_string();
         assert_eq!(of(0), (16, said.clone()));

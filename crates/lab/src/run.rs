@@ -17,7 +17,9 @@ use serde::{Deserialize, Serialize};
 use crate::estimate;
 use crate::occupancy::{self, Place};
 use crate::published::Card;
-use crate::spec::{Grid, GridName, KneeSpec, Overrides, Spec, SpecError, Sweep, Trace, TrialKind};
+use crate::spec::{
+    Grid, GridName, Hits, KneeSpec, Overrides, Spec, SpecError, Sweep, Trace, TrialKind,
+};
 
 /// Seed where none is given.
 const SEED_DEFAULT: u64 = 1;
@@ -126,7 +128,7 @@ pub enum PlannedRate {
 pub struct Knee {
     /// What is searched.
     pub spec: KneeSpec,
-    /// Index of the load of its trials.
+    /// Index of the load of its trials; where they hit rules, that of the largest number of these.
     pub load: usize,
     /// Where, with the number of rules left open.
     pub place: Place,
@@ -179,7 +181,7 @@ pub fn resolve(
         let grid = overrides.applied(spec.grid(overrides.grid))?;
         let mut resolver = Resolver::new(spec, overrides, &grid, seed);
         resolver.add_sweeps()?;
-        resolver.add_knees();
+        resolver.add_knees()?;
         Ok(resolver.finish(&devices))
     });
     let experiments = experiments.collect::<Result<_, SpecError>>()?;
@@ -389,25 +391,27 @@ impl<'a> Resolver<'a> {
         }
     }
 
-    fn add_knees(&mut self) {
+    fn add_knees(&mut self) -> Result<(), SpecError> {
         let of_trace = self.overrides.trace.as_ref().map(|trace| trace.frames.flows);
         let flows = of_trace.unwrap_or(FLOWS_DEFAULT);
-        for spec in &self.grid.knee {
+        // The frames of a trace are no hits.
+        let can_hit = of_trace.is_none();
+        for spec in self.grid.knee.iter().filter(|spec| can_hit || spec.match_percent == 0) {
             let place = Place {
                 groups: spec.groups,
                 rules: 0,
-                match_percent: 0,
-                hits: Default::default(),
+                match_percent: spec.match_percent,
+                hits: if spec.match_percent > 0 { Hits::Rules } else { Hits::Flows },
                 flows,
             };
             let frame = Coordinate::Number(64.0);
-            // 64 bytes are a legal frame.
-            let Ok(load) = self.load(&place, &frame) else {
-                continue;
-            };
+            let longest = place.with_rules(spec.rules_max);
+            longest.check()?;
+            let load = self.load(&longest, &frame)?;
             let (seed, frame_len_max) = (self.seed, self.frame_len_max(&frame));
             self.run.knees.push(Knee { spec: spec.clone(), load, place, seed, frame_len_max });
         }
+        Ok(())
     }
 
     /// Puts the trials in order; where they do not fit the budget, takes repeats back down to the

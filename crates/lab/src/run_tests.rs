@@ -231,6 +231,9 @@ fn a_trace_brings_its_own_flows_and_frames() {
     assert!(run.setups.iter().all(|setup| setup.frame_len_max == 4_000));
     let word = Coordinate::Word("trace".into());
     assert!(run.trials.iter().all(|trial| trial.point["frame"] == word));
+    let full = Overrides { trace: trace.clone(), grid: GridName::Full, ..Default::default() };
+    let knees = resolved(&full, three()).experiments.remove(0).knees;
+    assert!(!knees.is_empty() && knees.iter().all(|knee| knee.spec.match_percent == 0));
     let flows = Coordinate::Number(3.0);
     assert!(run.trials.iter().all(|trial| trial.point["flows"] == flows));
     for set in ["flows=1", "frame=64", "match_percent=50"] {

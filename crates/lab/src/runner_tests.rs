@@ -468,6 +468,29 @@ fn knees_of_a_trace_are_searched_in_set_ups_that_take_its_frames() {
 }
 
 #[test]
+fn the_traffic_of_a_knee_of_hits_has_a_flow_for_each_rule() {
+    let mut bench = Bench::new(vec![Nature::default()], &[], 1);
+    let mut spec = experiment::spec("occupancy").unwrap();
+    spec.reduced.knee = spec.full.knee.clone();
+    spec.reduced.knee.retain(|knee| knee.match_percent > 0);
+    let overrides = Overrides { repeats: Some(1), ..Default::default() };
+    bench.run = resolve("x", &[spec.clone()], &overrides, bench.run.devices.clone()).unwrap();
+    bench.run.experiments[0].order.clear();
+    assert_eq!(bench.execute(), Ended::Complete);
+    let flows = |sample: &Sample| sample.load["flows"]["count"].as_u64().unwrap() as f64;
+    assert!(bench.samples(PROBE).len() > 10);
+    for sample in bench.samples(PROBE) {
+        assert_eq!((number(sample, "match_percent"), number(sample, "frame")), (100.0, 64.0));
+        assert_eq!(flows(sample), number(sample, "rules") - 1.0, "less the default rule");
+    }
+    let low = spec.reduced.knee[0].rules_min;
+    assert!(bench.samples(PLATEAU).iter().all(|sample| flows(sample) == f64::from(low - 1)));
+    spec.reduced.knee[0].match_percent = 101;
+    let refused = resolve("x", &[spec], &overrides, bench.run.devices.clone()).unwrap_err();
+    assert!(refused.to_string().contains("match_percent = 101: 0 to 100"), "{refused}");
+}
+
+#[test]
 fn where_there_is_no_knee_none_is_found() {
     let nature =
         Nature { capacity: 10_000_000, knee_rules: u64::MAX, noise: 0.1, ..Nature::default() };

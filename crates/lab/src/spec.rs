@@ -157,6 +157,11 @@ pub struct KneeSpec {
     pub rules_min: u32,
     /// Bracket at which the search ends, as a share of its middle.
     pub width: f64,
+    /// Share of the traffic that matches a rule other than the default, equally often each: 0 to
+    /// 100, of a throughput alone. The traffic has as many flows as it takes, so that plateau and
+    /// probe differ in these too: `rules_min` says from where on that is to count.
+    #[serde(default)]
+    pub match_percent: u32,
     /// Throughput below this share of the plateau is behind the knee.
     #[serde(default = "share_default")]
     pub share: f64,

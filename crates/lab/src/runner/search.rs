@@ -131,6 +131,10 @@ impl Runner<'_> {
         }
         let mut load = self.experiment.loads[knee.load].clone();
         load.rate = Rate::Saturate;
+        // Fewer rules to hit are fewer flows.
+        if load.trace.is_none() {
+            load.flows = at.traffic(knee.seed);
+        }
         Ok(self.offer(beds, &load, place)?.is_some())
     }
 }

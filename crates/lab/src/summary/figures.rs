@@ -139,7 +139,8 @@ fn throughput_root(results: &Results<'_>, frame: &str) -> Figure {
         series.extend(published::without_boxes(published::series(figure, results.run.card, 1.0)));
         caption.push_str(PUBLISHED_GBPS);
     }
-    let knees = results.knees.iter().filter(|k| k.knee.spec.groups == 0 && k.frame == frame);
+    let knees = results.knees.iter().filter(|k| k.is_of_misses() && k.frame == frame);
+    let knees = knees.filter(|k| k.knee.spec.groups == 0);
     Figure {
         id: format!("occupancy-throughput-group0-{frame}"),
         title: format!("Throughput over rules in group 0, {}", frame_words(frame)),
@@ -194,7 +195,8 @@ fn throughput_groups(results: &Results<'_>, frame: &str) -> Figure {
         series.extend(published::without_boxes(published::series(figure, results.run.card, 1.0)));
         caption.push_str(PUBLISHED_GBPS);
     }
-    let knees = results.knees.iter().filter(|k| k.knee.spec.groups > 0 && k.frame == frame);
+    let knees = results.knees.iter().filter(|k| k.is_of_misses() && k.frame == frame);
+    let knees = knees.filter(|k| k.knee.spec.groups > 0);
     Figure {
         id: format!("occupancy-throughput-groups-{frame}"),
         title: format!("Throughput over rules in non-root groups, {}", frame_words(frame)),

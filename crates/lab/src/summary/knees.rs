@@ -26,6 +26,11 @@ pub(crate) struct FoundKnee {
 }
 
 impl FoundKnee {
+    /// `true` where it belongs into the figures of traffic that hits no rule.
+    pub fn is_of_misses(&self) -> bool {
+        self.knee.spec.match_percent == 0
+    }
+
     /// As it is drawn; `None` where there is nothing to draw.
     pub fn drawn(&self) -> Option<Drawn> {
         let (x, width) = self.found.middle_and_width()?;
@@ -59,8 +64,11 @@ pub(super) fn found(
 }
 
 fn is_limited(cells: &Cells<'_>, device: &str, knee: &Knee) -> bool {
-    let groups = [("groups", f64::from(knee.spec.groups))];
+    let place = [
+        ("groups", f64::from(knee.spec.groups)),
+        ("match_percent", f64::from(knee.spec.match_percent)),
+    ];
     let mut of = cells.of(device, PROBE).chain(cells.of(device, PLATEAU));
     knee.spec.kind == KneeKind::Throughput
-        && of.any(|cell| cell.is_at(&groups) && cell.is_generator_limited())
+        && of.any(|cell| cell.is_at(&place) && cell.is_generator_limited())
 }
