@@ -172,6 +172,9 @@ impl DpdkBed {
         if load.rate != Rate::Saturate {
             return Err(lacks("rate"));
         }
+        if load.trace.is_some() {
+            return Err(lacks("trace"));
+        }
         let name = self.about.name.clone();
         let gone = || DeviceError::Broken { device: name.clone(), reason: "not set up".into() };
         let lanes = self.lanes.as_mut().ok_or_else(gone)?;

@@ -124,6 +124,9 @@ fn net_null_has_a_rate_and_no_latency() {
     assert_eq!(paced.map(|o| o.received), Err(lacks("rate")));
     let long = bed.run(&load(Rate::Saturate, 1518), &Plan::Rest);
     assert_eq!(long.map(|o| o.received), Err(lacks("frame_size")));
+    let traced = Load { trace: Some("a.pcap".into()), ..load(Rate::Saturate, 64) };
+    let traced = bed.run(&traced, &Plan::Rest);
+    assert_eq!(traced.map(|o| o.received), Err(lacks("trace")), "it makes frames of its own");
 }
 
 #[test]
