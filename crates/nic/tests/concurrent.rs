@@ -8,6 +8,9 @@
 //! worker reads what is done before a call and what is begun after it: its answers must be those of
 //! the states between. That can be asked because at any time one word decides about a flow in each
 //! group: the rules of a flow have one key, or there is one of them.
+//!
+//! Between the operations hundreds of rules that match no frame come and go, in waves. They have
+//! the masks of the flows' rules, so that the tables that the worker looks into grow while it does.
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
@@ -27,7 +30,14 @@ const FRAMES: usize = 3;
 const BURST: usize = FLOWS * FRAMES;
 /// Queues of one flow; the first flow's first is 1.
 const QUEUES: u16 = 20;
-const _: () = assert!(FLOWS as u16 * QUEUES < QUEUES_MAX);
+/// Where the rules of a wave send what they match; no flow's queue.
+const FILLED: u16 = QUEUES_MAX - 1;
+const _: () = assert!(FLOWS as u16 * QUEUES < FILLED);
+/// Rules of a wave, and how many of them come or go after each operation: a table takes 11 rules
+/// before it grows, and each of four masks has a quarter of these.
+const WAVE: usize = 600;
+const WAVE_STEP: usize = 8;
+const _: () = assert!(WAVE.is_multiple_of(WAVE_STEP));
 /// The answer to a frame that no rule matches.
 const MISS: u16 = 0;
 /// The answer to a frame that a rule drops.
@@ -80,6 +90,8 @@ struct Flow {
     rules: Vec<Live>,
     /// The rule that jumps.
     jump: Option<RuleId>,
+    /// The group it jumps to.
+    group: u32,
     /// A rule in a group that no jump leads to any more, and the calls ended when the jump moved.
     left: Option<(RuleId, u64)>,
     /// Operations that changed the answer, and the new one.
@@ -100,6 +112,7 @@ impl Flow {
             sport: 0,
             rules: Vec::new(),
             jump: None,
+            group: 0,
             left: None,
             history: vec![(0, MISS)],
             counted: 0,
@@ -161,9 +174,49 @@ struct Control {
     random: u64,
     groups: u32,
     destroyed: Option<RuleId>,
+    wave: Wave,
+}
+
+/// Rules that match no frame; they come one by one, and then they go.
+#[derive(Default)]
+struct Wave {
+    group: u32,
+    rules: Vec<RuleId>,
+    falling: bool,
+    /// Waves that came and went.
+    ended: u64,
 }
 
 impl Control {
+    /// Lets the wave rise or fall by a few rules; where there is none, the next one rises, in the
+    /// root or in the group that a flow jumps to just now.
+    fn fill(&mut self, flows: &[Flow]) {
+        if self.wave.rules.is_empty() {
+            let group = flows[self.random(FLOWS as u64) as usize].group;
+            self.wave = Wave { group, ended: self.wave.ended, ..Wave::default() };
+        }
+        for _ in 0..WAVE_STEP {
+            if !self.wave.falling {
+                let number = self.wave.rules.len();
+                let pattern = filler(number);
+                let (group, priority) = (self.wave.group, self.random(3) as u32);
+                let actions = &[Action::Count, Action::Queue(FILLED)];
+                let rule = Rule { group, priority, pattern, actions };
+                self.wave.rules.push(self.nic.create(&rule).unwrap());
+            } else {
+                let at = self.random(self.wave.rules.len() as u64) as usize;
+                let id = self.wave.rules.swap_remove(at);
+                assert_eq!(self.nic.query(id), Ok(Counts::default()), "it matches no frame");
+                self.nic.destroy(id).unwrap();
+            }
+        }
+        match self.wave.rules.len() {
+            WAVE => self.wave.falling = true,
+            0 => self.wave.ended += 1,
+            _ => {}
+        }
+    }
+
     fn random(&mut self, below: u64) -> u64 {
         self.random = self.random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
         (self.random >> 33) % below
@@ -253,6 +306,7 @@ impl Control {
             let (answer, actions) = flow.next_answer();
             Live { id: self.create(flow, self.groups, 0, &actions), priority: 0, answer }
         });
+        flow.group = self.groups;
         let jump = [Action::Count, Action::Jump(self.groups)];
         match flow.jump {
             Some(outer) => self.nic.update(outer, &jump).unwrap(),
@@ -261,6 +315,20 @@ impl Control {
         let old = flow.rules.pop();
         flow.rules.extend(live);
         flow.left = old.map(|old| (old.id, self.stage.calls.load(SeqCst)));
+    }
+}
+
+/// A pattern that matches no flow, with one of the masks of [`Flow::pattern`].
+fn filler(number: usize) -> Pattern {
+    let [high, low] = (number as u16).to_be_bytes();
+    let src = IpAddr::V4(Ipv4Addr::new(10, 2, high, low));
+    let dst = IpAddr::V4(Ipv4Addr::new(10, 3, high, low));
+    let port = FLOWS as u16 + number as u16;
+    match number % 4 {
+        0 => Pattern::any().src(src).dst(dst).udp().sport(port).dport(port),
+        1 => Pattern::any().src(src),
+        2 => Pattern::any().dst(dst).udp(),
+        _ => Pattern::ipv4().udp().dport(port),
     }
 }
 
@@ -357,8 +425,14 @@ fn every_answer_held_during_its_call_and_counters_add_up() {
     }
     let stage = Arc::new(Stage::default());
     let nic = Nic::new(&config).unwrap();
-    let mut control =
-        Control { nic, stage: Arc::clone(&stage), random: 7, groups: 0, destroyed: None };
+    let mut control = Control {
+        nic,
+        stage: Arc::clone(&stage),
+        random: 7,
+        groups: 0,
+        destroyed: None,
+        wave: Wave::default(),
+    };
     for flow in flows.iter_mut().filter(|flow| flow.kind == Kind::Jumping) {
         control.move_jump(flow);
         flow.history = vec![(0, flow.answer())];
@@ -371,6 +445,7 @@ fn every_answer_held_during_its_call_and_counters_add_up() {
             for _ in 0..64 {
                 let flow = control.random(FLOWS as u64) as usize;
                 control.operate(&mut flows[flow]);
+                control.fill(&flows);
             }
         }
         stage.stop.store(true, SeqCst);
@@ -380,6 +455,7 @@ fn every_answer_held_during_its_call_and_counters_add_up() {
         check_answers(flow, &calls);
         check_counts(&control, flow, &calls);
     }
+    assert!(control.wave.ended > 0, "no table was filled");
     // More than the operation under way when the call began: the threads did run side by side, even
     // where other programs keep both cores busy (10 of 183,000 calls with three builds beside it).
     let met = calls.iter().filter(|call| call.until > call.from + 1).count();
