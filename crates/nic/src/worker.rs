@@ -79,6 +79,9 @@ impl Worker {
     /// each, and returns a mask of those to discard because a rule says so (bit i for `burst[i]`).
     ///
     /// Memory of destroyed rules is reused only after a call of this on every online worker.
+    ///
+    /// # Panics
+    /// If this worker is offline: what it would read may be another rule's by now.
     #[inline]
     pub fn classify(&mut self, region: &Region, burst: &mut [Desc]) -> u64 {
         self.begin(region, burst);
@@ -88,6 +91,8 @@ impl Worker {
     /// Lets go of the last burst, takes the newest groups and reads the headers of this one.
     #[inline]
     fn begin(&mut self, region: &Region, burst: &[Desc]) {
+        // A group without rules, or with the empty mask alone, asks no table, which would refuse.
+        assert!(self.participant.is_online(), "an offline worker classifies; call `online` first");
         self.participant.quiescent();
         self.refresh();
         for (key, desc) in self.keys.iter_mut().zip(burst) {
@@ -95,7 +100,8 @@ impl Worker {
         }
     }
 
-    /// Says that this worker will not run for a while: what it held may be reused.
+    /// Says that this worker will not run for a while: what it held may be reused. Until
+    /// [`Worker::online`] it decides about no frame.
     pub fn offline(&mut self) {
         self.participant.offline();
         (self.version, self.groups) = (NO_VERSION, Arc::default());

@@ -173,3 +173,13 @@ fn an_offline_worker_holds_nothing() {
     bench.worker.online();
     assert_eq!(bench.queue(), 2);
 }
+
+#[test]
+#[should_panic(expected = "offline worker")]
+fn an_offline_worker_decides_about_no_frame_though_it_would_ask_no_table() {
+    let mut bench = Bench::new();
+    let rule = Rule { group: 0, priority: 0, pattern: Pattern::any(), actions: &[Action::Drop] };
+    bench.nic.create(&rule).unwrap();
+    bench.worker.offline();
+    bench.queue();
+}
