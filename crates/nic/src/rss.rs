@@ -15,16 +15,13 @@
 
 use niclab_packet::key::{Key, field};
 
-use crate::limits::{BURST, INDIRECTION_LEN};
+use crate::limits::{BURST, INDIRECTION_LEN, SPREAD_BULK_MIN};
 use crate::memory::Desc;
 use crate::tables::bits;
 use crate::toeplitz::{IPV4_4_TUPLE_LEN, IPV6_4_TUPLE_LEN, Toeplitz, ToeplitzError};
 
 const TCP: u8 = 6;
 const UDP: u8 = 17;
-
-/// Packets of a burst from which on they are hashed at once.
-const BULK_COUNT_MIN: usize = 16;
 
 /// The hash and the table that turns it into a queue.
 pub(crate) struct Rss {
@@ -64,7 +61,7 @@ impl Rss {
         burst: &mut [Desc],
     ) {
         let count = wanted.count_ones() as usize;
-        if count >= BULK_COUNT_MIN && 4 * count >= 3 * burst.len() {
+        if count >= SPREAD_BULK_MIN && 4 * count >= 3 * burst.len() {
             return self.spread_bulk(keys, wanted, tuple, burst);
         }
         for i in bits(wanted) {

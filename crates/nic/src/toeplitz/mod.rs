@@ -26,6 +26,7 @@ mod tests;
 #[cfg(target_arch = "x86_64")]
 mod x86;
 
+use crate::limits::HASH_BULK_MIN;
 use tables::Tables;
 
 /// The key of Microsoft's RSS verification suite, the default of most drivers.
@@ -59,10 +60,6 @@ pub const IPV6_2_TUPLE_LEN: usize = 32;
 
 /// Bytes of an IPv6 address pair with ports.
 pub const IPV6_4_TUPLE_LEN: usize = 36;
-
-/// Fewest tuples that are worth a vector path: below, the padded copy it works on costs more.
-/// Measured break-even of GFNI and scalar on Zen 5: 8 tuples of 12 bytes, 6 of 36 bytes.
-const BULK_COUNT_MIN: usize = 7;
 
 const _: () = assert!(IPV6_4_TUPLE_LEN + 4 <= KEY_LEN_MIN);
 const _: () = assert!(KEY_LEN_MIN <= KEY_LEN_MAX);
@@ -213,7 +210,7 @@ impl Toeplitz {
     pub fn hash_bulk<const N: usize>(&self, tuples: &[[u8; N]], out: &mut [u32]) {
         assert_eq!(tuples.len(), out.len(), "one hash per tuple");
         assert!(N <= self.input_len_max(), "the key does not reach {N} bytes");
-        if tuples.len() < BULK_COUNT_MIN || N < 8 || !N.is_multiple_of(4) {
+        if tuples.len() < HASH_BULK_MIN || N < 8 || !N.is_multiple_of(4) {
             return scalar::hash_bulk(&self.tables.bytes, tuples, out);
         }
         match self.path {
