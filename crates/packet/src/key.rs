@@ -27,18 +27,29 @@ pub const KEY_WORDS: usize = 8;
 #[repr(C, align(64))]
 pub struct Key(pub [u64; KEY_WORDS]);
 
-/// How far a frame could be read.
+/// How far a frame could be read: a bit for each header that is there, the lowest for Ethernet. So
+/// one bit of a mask asks for a header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum Depth {
     /// Shorter than an Ethernet header.
-    Nothing = 0,
-    /// Ethernet and VLAN tags.
-    Ethernet = 1,
+    Nothing = 0b0000,
+    /// Ethernet and VLAN tags; no IP header, or one that is cut off or of another version than the
+    /// type says.
+    Ethernet = 0b0001,
     /// An IP header; no transport header, a later fragment, or one that is cut off.
-    Ip = 2,
-    /// A transport header with its ports.
-    Transport = 3,
+    Ip = 0b0011,
+    /// A transport header: its first four bytes, the ports or ICMP's type, code and checksum.
+    Transport = 0b0111,
+    /// A TCP header up to its flags.
+    TcpFlags = 0b1111,
+}
+
+impl Depth {
+    /// The bit of the header that makes it this deep.
+    pub const fn bit(self) -> u8 {
+        self as u8 & !(self as u8 >> 1)
+    }
 }
 
 /// Where a field stands in a key: bytes of the whole line.
@@ -89,6 +100,8 @@ const ETHER_VLAN: [[u8; 2]; 2] = [[0x81, 0x00], [0x88, 0xa8]];
 const TCP: u8 = 6;
 const UDP: u8 = 17;
 const SCTP: u8 = 132;
+const ICMP: u8 = 1;
+const ICMPV6: u8 = 58;
 /// IPv6 extension headers that are walked over (RFC 8200 §4).
 const MORE_HEADERS: [u8; 4] = [0, 43, 44, 60];
 const FRAGMENT: u8 = 44;
@@ -124,10 +137,11 @@ impl Key {
     /// How far the frame could be read.
     pub fn depth(&self) -> Depth {
         match self.to_bytes()[field::DEPTH.start] {
-            0 => Depth::Nothing,
-            1 => Depth::Ethernet,
-            2 => Depth::Ip,
-            _ => Depth::Transport,
+            0b0000 => Depth::Nothing,
+            0b0001 => Depth::Ethernet,
+            0b0011 => Depth::Ip,
+            0b0111 => Depth::Transport,
+            _ => Depth::TcpFlags,
         }
     }
 
@@ -156,8 +170,9 @@ impl Key {
                     return walk(frame, self);
                 }
                 self.0 = plain(head);
-                if head[23] == TCP {
-                    self.0[7] |= u64::from(frame.get(47).copied().unwrap_or_default()) << 16;
+                if let (TCP, Some(flags)) = (head[23], frame.get(47)) {
+                    self.0[3] |= u64::from(Depth::TcpFlags.bit()) << 40;
+                    self.0[7] |= u64::from(*flags) << 16;
                 }
             }
             _ => walk(frame, self),
@@ -239,7 +254,8 @@ fn walk_ipv4(line: &mut Line, packet: &[u8]) {
     let more_fragments = head[6] & 0x20 != 0;
     line[field::FRAGMENT.start] = u8::from(fragment_offset != 0 || more_fragments);
     if fragment_offset == 0 {
-        walk_transport(line, head[9], packet.get(head_len..).unwrap_or_default());
+        let segment = packet.get(head_len..).unwrap_or_default();
+        walk_transport(line, head[9], ICMP, segment);
     }
 }
 
@@ -261,7 +277,7 @@ fn walk_ipv6(line: &mut Line, packet: &[u8]) {
     for _ in 0..EXTENSIONS_MAX {
         line[field::PROTOCOL.start] = next;
         if !MORE_HEADERS.contains(&next) {
-            return walk_transport(line, next, rest);
+            break;
         }
         let Some(extension) = rest.first_chunk::<8>() else {
             return;
@@ -281,19 +297,94 @@ fn walk_ipv6(line: &mut Line, packet: &[u8]) {
         };
         rest = behind;
     }
+    line[field::PROTOCOL.start] = next;
+    walk_transport(line, next, ICMPV6, rest);
 }
 
-fn walk_transport(line: &mut Line, protocol: u8, segment: &[u8]) {
-    if !has_ports(protocol) {
-        return;
-    }
-    let Some(ports) = segment.first_chunk::<4>() else {
+/// `icmp` is the protocol number of ICMP in this version of IP.
+fn walk_transport(line: &mut Line, protocol: u8, icmp: u8, segment: &[u8]) {
+    let Some(first) = segment.first_chunk::<4>() else {
         return;
     };
+    if !has_ports(protocol) {
+        if protocol == icmp {
+            line[field::DEPTH.start] = Depth::Transport as u8;
+        }
+        return;
+    }
     line[field::DEPTH.start] = Depth::Transport as u8;
-    line[field::SPORT].copy_from_slice(&ports[0..2]);
-    line[field::DPORT].copy_from_slice(&ports[2..4]);
-    if protocol == TCP {
-        line[field::TCP_FLAGS.start] = segment.get(13).copied().unwrap_or_default();
+    line[field::SPORT].copy_from_slice(&first[0..2]);
+    line[field::DPORT].copy_from_slice(&first[2..4]);
+    if let (TCP, Some(flags)) = (protocol, segment.get(13)) {
+        line[field::DEPTH.start] = Depth::TcpFlags as u8;
+        line[field::TCP_FLAGS.start] = *flags;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::stack::{Layer, build};
+    use crate::wire::{ethernet, icmp, icmpv6, ipv4, ipv6, ipv6_ext, tcp, udp, vlan};
+
+    fn eth() -> Layer {
+        ethernet::Repr::default().into()
+    }
+
+    fn ip4() -> Layer {
+        ipv4::Repr::default().into()
+    }
+
+    fn ip6() -> Layer {
+        ipv6::Repr::default().into()
+    }
+
+    /// Each number is the length from which on the frame is one header deeper.
+    #[test]
+    fn a_frame_is_as_deep_as_its_headers_are_whole() {
+        let [segment, tag] = [tcp::Repr::default().into(), vlan::Repr::default().into()];
+        let [datagram, ping] = [udp::Repr::default().into(), icmp::Repr::default().into()];
+        let table: [(&[Layer], &[usize]); 5] = [
+            (&[eth(), ip4(), segment], &[14, 34, 38, 48]),
+            (&[eth(), ip4(), datagram], &[14, 34, 38]),
+            (&[eth(), ip4(), ping], &[14, 34, 38]),
+            (&[eth(), tag, ip6(), icmpv6::Repr::default().into()], &[14, 58, 62]),
+            (&[eth(), ip6(), tcp::Repr::default().into()], &[14, 54, 58, 68]),
+        ];
+        let depths =
+            [Depth::Nothing, Depth::Ethernet, Depth::Ip, Depth::Transport, Depth::TcpFlags];
+        for (layers, lengths) in table {
+            let frame = build(layers).unwrap();
+            for len in 0..=frame.len() {
+                let depth = depths[lengths.iter().filter(|from| len >= **from).count()];
+                assert_eq!(Key::parse(&frame[..len]).depth(), depth, "{layers:?}, {len} bytes");
+            }
+        }
+    }
+
+    #[test]
+    fn an_ip_header_of_another_version_or_too_short_is_none() {
+        for (ip, first) in [(ip4(), 0x65), (ip4(), 0x44), (ip6(), 0x45)] {
+            let mut frame = build(&[eth(), ip]).unwrap();
+            assert_eq!(Key::parse(&frame).depth(), Depth::Ip);
+            frame[14] = first;
+            assert_eq!(Key::parse(&frame).depth(), Depth::Ethernet, "{first:#x}");
+        }
+    }
+
+    #[test]
+    fn eight_extension_headers_are_walked() {
+        let options = || {
+            let kind = ipv6_ext::Kind::Destination;
+            Layer::from(ipv6_ext::Repr { kind, ..ipv6_ext::Repr::hop_by_hop() })
+        };
+        for (count, depth, protocol) in [(8, Depth::Transport, UDP), (9, Depth::Ip, 60)] {
+            let mut layers = vec![eth(), ip6()];
+            layers.extend((0..count).map(|_| options()));
+            layers.push(udp::Repr::default().into());
+            let key = Key::parse(&build(&layers).unwrap());
+            assert_eq!(key.depth(), depth, "{count} extension headers");
+            assert_eq!(key.to_bytes()[field::PROTOCOL], [protocol]);
+        }
     }
 }

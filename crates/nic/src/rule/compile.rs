@@ -2,7 +2,8 @@
 //!
 //! Items not named are passed over: a VLAN tag that no item names does not keep `eth / ipv4` from
 //! matching. A field means its own header: `eth type is 0x0800` is the type behind the addresses,
-//! which a tagged frame has elsewhere. `ipv6 proto` is the protocol behind extension headers.
+//! which a tagged frame has elsewhere. `ipv6 proto` is the protocol behind extension headers. An
+//! item is matched by frames that have its header, and a field by those that have its bytes.
 
 use std::ops::Range;
 
@@ -77,7 +78,8 @@ const UDP: &[(usize, Range<usize>)] = &[(0, place::SPORT), (16, place::DPORT)];
 const TCP: &[(usize, Range<usize>)] =
     &[(0, place::SPORT), (16, place::DPORT), (104, place::TCP_FLAGS)];
 
-/// The pattern of these items, outermost first. No item, or `eth` alone, is every frame.
+/// The pattern of these items, outermost first. No item, or `eth` alone, is every frame, even one
+/// too short for Ethernet.
 ///
 /// # Errors
 /// Items in an order that no frame has; values that no frame has at once; a field that the key has
@@ -118,6 +120,9 @@ impl Draft {
     fn item(&mut self, read: &mut ItemMatch, next: Option<Item>) -> Result<(), CompileError> {
         match read.item {
             Item::Eth => {
+                if read.mask != [0; IMAGE_LEN] {
+                    self.reaches(Depth::Ethernet);
+                }
                 self.fields(read, ETH)?;
                 self.ether_type(read, "type", next)?;
                 self.more_tags(read, "has_vlan")
@@ -138,22 +143,25 @@ impl Draft {
             }
             Item::Ipv4 => {
                 self.type_is(read.item, 0x0800)?;
+                self.reaches(Depth::Ip);
                 self.fields(read, IPV4)
             }
             Item::Ipv6 => {
                 self.type_is(read.item, 0x86dd)?;
+                self.reaches(Depth::Ip);
                 self.fields(read, IPV6)
             }
-            Item::Icmp => self.protocol_is(read.item, 1),
-            Item::Icmp6 => self.protocol_is(read.item, 58),
+            Item::Icmp => self.transport(read.item, 1),
+            Item::Icmp6 => self.transport(read.item, 58),
             Item::Tcp => {
-                self.protocol_is(read.item, 6)?;
-                self.transport();
+                self.transport(read.item, 6)?;
+                if FLAGS.value(&read.mask) != 0 {
+                    self.reaches(Depth::TcpFlags);
+                }
                 self.fields(read, TCP)
             }
             Item::Udp => {
-                self.protocol_is(read.item, 17)?;
-                self.transport();
+                self.transport(read.item, 17)?;
                 self.fields(read, UDP)
             }
             Item::Gre | Item::GreKey | Item::Vxlan | Item::Geneve | Item::Mpls => {
@@ -257,7 +265,9 @@ impl Draft {
         Ok(())
     }
 
-    fn protocol_is(&mut self, item: Item, protocol: u8) -> Result<(), CompileError> {
+    /// A transport header, which a cut-off packet or a later fragment does not have.
+    fn transport(&mut self, item: Item, protocol: u8) -> Result<(), CompileError> {
+        self.reaches(Depth::Transport);
         let before = self.value[place::PROTOCOL.start];
         self.set(place::PROTOCOL.start, protocol, 0xff, || {
             let name = item.name();
@@ -265,10 +275,10 @@ impl Draft {
         })
     }
 
-    /// The header is whole up to its ports.
-    fn transport(&mut self) {
-        self.value[place::DEPTH.start] = Depth::Transport as u8;
-        self.mask[place::DEPTH.start] = 0xff;
+    /// Asks for a header, for what a frame lacks is zero in its key, and zeros may be asked for.
+    fn reaches(&mut self, depth: Depth) {
+        self.value[place::DEPTH.start] |= depth.bit();
+        self.mask[place::DEPTH.start] |= depth.bit();
     }
 
     /// Asks for bits of a byte of the key.
@@ -294,6 +304,8 @@ impl Draft {
     }
 }
 
+/// The flags of a TCP header.
+const FLAGS: Field = Field { bit_offset: 104, ..BYTE };
 const BYTE: Field = Field { name: "", kind: FieldKind::Number, bit_offset: 0, bits: 8 };
 
 fn check_ranges(index: usize, read: &ItemMatch) -> Result<(), CompileError> {

@@ -134,6 +134,39 @@ fn an_untagged_type_is_not_the_one_behind_a_tag() {
     assert!(!matches("eth / vlan / ipv4", &frame(&[eth(), ip4(), datagram()])));
 }
 
+/// What zeros in a field match shows whether the header must be there.
+#[test]
+fn a_header_that_is_cut_off_is_not_there() {
+    let none = [0; 13];
+    assert!(matches("eth", &none) && matches("void", &none));
+    for pattern in ["eth dst is 0:0:0:0:0:0", "eth type is 0", "eth has_vlan is 0"] {
+        assert!(!matches(pattern, &none), "{pattern}");
+    }
+    let ping = frame(&[eth(), ip4(), icmp::Repr::default().into()]);
+    let table: &[(&[u8], &str, usize)] = &[
+        (&frame(&[eth(), tag(0, 0, false)]), "vlan", 18),
+        (&frame(&[eth(), ip4(), datagram()]), "ipv4", 34),
+        (&frame(&[eth(), ip6(), segment()]), "ipv6", 54),
+        (&frame(&[eth(), ip4(), datagram()]), "ipv4 / udp", 38),
+        (&frame(&[eth(), ip6(), segment()]), "ipv6 / tcp", 58),
+        (&frame(&[eth(), ip4(), tcp::Repr::default().into()]), "ipv4 / tcp flags is 0", 48),
+        (&ping, "ipv4 / icmp", 38),
+    ];
+    for (frame, pattern, len) in table {
+        for cut in 0..=frame.len() {
+            assert_eq!(matches(pattern, &frame[..cut]), cut >= *len, "{pattern}: {cut} bytes");
+        }
+    }
+}
+
+#[test]
+fn a_later_fragment_has_no_transport_header() {
+    let mut ping = frame(&[eth(), ip4(), icmp::Repr::default().into()]);
+    assert!(matches("ipv4 proto is 1", &ping) && matches("ipv4 / icmp", &ping));
+    ping[21] = 1;
+    assert!(matches("ipv4 proto is 1", &ping) && !matches("ipv4 / icmp", &ping));
+}
+
 #[test]
 fn icmp_is_a_protocol_of_its_version() {
     let ping = frame(&[eth(), ip4(), icmp::Repr::default().into()]);

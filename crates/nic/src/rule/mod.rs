@@ -80,22 +80,22 @@ impl Pattern {
 
     /// Every IPv4 packet: `eth / ipv4`.
     pub fn ipv4() -> Pattern {
-        Pattern::any().with(field::ETHER_TYPE, &ETHER_IPV4)
+        Pattern::any().ip(&ETHER_IPV4)
     }
 
     /// Every IPv6 packet: `eth / ipv6`.
     pub fn ipv6() -> Pattern {
-        Pattern::any().with(field::ETHER_TYPE, &ETHER_IPV6)
+        Pattern::any().ip(&ETHER_IPV6)
     }
 
     /// With this destination MAC address.
     pub fn eth_dst(self, address: [u8; 6]) -> Pattern {
-        self.with(field::ETH_DST, &address)
+        self.with(field::ETH_DST, &address).reaches(Depth::Ethernet)
     }
 
     /// With this source MAC address.
     pub fn eth_src(self, address: [u8; 6]) -> Pattern {
-        self.with(field::ETH_SRC, &address)
+        self.with(field::ETH_SRC, &address).reaches(Depth::Ethernet)
     }
 
     /// With this source address; the packet's version is the address's.
@@ -145,15 +145,30 @@ impl Pattern {
     }
 
     fn transport(self, protocol: u8) -> Pattern {
-        self.with(field::PROTOCOL, &[protocol]).with(field::DEPTH, &[Depth::Transport as u8])
+        self.with(field::PROTOCOL, &[protocol]).reaches(Depth::Transport)
+    }
+
+    fn ip(self, ether_type: &[u8; 2]) -> Pattern {
+        self.with(field::ETHER_TYPE, ether_type).reaches(Depth::Ip)
+    }
+
+    /// Asks for a header: what a frame lacks is zero in its key, and zeros may be asked for.
+    fn reaches(mut self, depth: Depth) -> Pattern {
+        let mut bit = [0; 64];
+        bit[field::DEPTH.start] = depth.bit();
+        for (at, word) in Key::from_bytes(&bit).0.into_iter().enumerate() {
+            self.value.0[at] |= word;
+            self.mask.0[at] |= word;
+        }
+        self
     }
 
     fn address(self, address: IpAddr, head: Range<usize>, tail: Range<usize>) -> Pattern {
         match address {
-            IpAddr::V4(v4) => self.with(field::ETHER_TYPE, &ETHER_IPV4).with(head, &v4.octets()),
+            IpAddr::V4(v4) => self.ip(&ETHER_IPV4).with(head, &v4.octets()),
             IpAddr::V6(v6) => {
                 let (first, rest) = (&v6.octets()[..4], &v6.octets()[4..]);
-                self.with(field::ETHER_TYPE, &ETHER_IPV6).with(head, first).with(tail, rest)
+                self.ip(&ETHER_IPV6).with(head, first).with(tail, rest)
             }
         }
     }
