@@ -3,6 +3,7 @@
 
 mod control;
 mod counters;
+pub mod definition;
 mod groups;
 pub mod limits;
 mod mask;

@@ -1,0 +1,234 @@
+//! The NIC against the definition of its rules: every packet, and every count.
+//!
+//! Random rules are compiled and created, changed and destroyed; random bursts, of built frames and
+//! of damaged ones, go through the NIC and frame by frame through the definition. Values are drawn
+//! from small sets, zeros among them, so that rules overlap and frames meet them; how often they do
+//! is asserted.
+
+mod frames;
+mod rules;
+
+use std::cell::Cell;
+
+use niclab_nic::definition::{DefinedRule, Definition, Verdict};
+use niclab_nic::limits::BURST;
+use niclab_nic::memory::{Desc, Region};
+use niclab_nic::rule::compile::pattern;
+use niclab_nic::rule::item::{IMAGE_LEN, Item, ItemMatch};
+use niclab_nic::rule::{Action, Rule};
+use niclab_nic::{Counts, Nic, NicConfig, RuleError, RuleId, Worker};
+use proptest::prelude::*;
+use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
+
+const QUEUES: u16 = 4;
+/// Groups that rules stand in; jumps lead there and to two more.
+const GROUPS: u32 = 4;
+
+/// What a generated step does.
+#[derive(Clone, Debug)]
+enum Step {
+    Create(Written),
+    Destroy(prop::sample::Index),
+    Update(prop::sample::Index, Vec<Action>),
+    Burst(Vec<Vec<u8>>),
+}
+
+/// A rule as it is written.
+#[derive(Clone, Debug)]
+struct Written {
+    group: u32,
+    priority: u32,
+    items: Vec<ItemMatch>,
+    actions: Vec<Action>,
+}
+
+fn actions(group: u32) -> impl Strategy<Value = Vec<Action>> {
+    let fate = prop_oneof![
+        3 => (0..QUEUES).prop_map(Action::Queue),
+        1 => Just(Action::Drop),
+        3 => (group + 1..=group + 2).prop_map(Action::Jump),
+    ];
+    let places = (any::<prop::sample::Index>(), any::<prop::sample::Index>());
+    (fate, 0..3usize, places).prop_map(|(fate, counts, (first, second))| {
+        let mut actions = vec![fate];
+        for place in [first, second].into_iter().take(counts) {
+            actions.insert(place.index(actions.len() + 1), Action::Count);
+        }
+        actions
+    })
+}
+
+fn written() -> impl Strategy<Value = Written> {
+    // Most in the root, where all frames come by.
+    let group = prop_oneof![3 => Just(0), 2 => 1..GROUPS];
+    (group, 0..3u32, rules::items()).prop_flat_map(|(group, priority, items)| {
+        actions(group).prop_map(move |actions| {
+            let items = items.clone();
+            Written { group, priority, items, actions }
+        })
+    })
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let index = any::<prop::sample::Index>;
+    prop_oneof![
+        8 => written().prop_map(Step::Create),
+        2 => index().prop_map(Step::Destroy),
+        2 => (index(), actions(GROUPS)).prop_map(|(at, actions)| Step::Update(at, actions)),
+        2 => prop::collection::vec(frames::frame(), 1..=BURST).prop_map(Step::Burst),
+    ]
+}
+
+/// How often it happened, over all cases.
+#[derive(Default)]
+struct Met {
+    created: Cell<u32>,
+    refused: Cell<u32>,
+    dropped: Cell<u32>,
+    queued: Cell<u32>,
+    missed: Cell<u32>,
+}
+
+fn raise(cell: &Cell<u32>) {
+    cell.set(cell.get() + 1);
+}
+
+/// The NIC and the definition side by side.
+struct Bench<'a> {
+    nic: Nic,
+    worker: Worker,
+    /// A NIC without rules: what RSS does.
+    rss: Worker,
+    definition: Definition,
+    /// The NIC's name of each rule of the definition.
+    ids: Vec<RuleId>,
+    region: std::sync::Arc<Region>,
+    descs: Vec<Desc>,
+    met: &'a Met,
+}
+
+impl Bench<'_> {
+    fn new(met: &Met) -> Bench<'_> {
+        let config = NicConfig { queues: QUEUES, ..NicConfig::default() };
+        let mut nic = Nic::new(&config).unwrap();
+        let (worker, rss) = (nic.worker(), Nic::new(&config).unwrap().worker());
+        let (region, descs) = Region::new(BURST, frames::LEN_MAX).unwrap();
+        let definition = Definition::default();
+        Bench { nic, worker, rss, definition, ids: Vec::new(), region, descs, met }
+    }
+
+    fn take(&mut self, step: &Step) {
+        let count = self.ids.len();
+        match step {
+            Step::Create(written) => self.create(written),
+            Step::Destroy(index) if count > 0 => {
+                let at = index.index(count);
+                let (id, rule) = (self.ids.remove(at), self.definition.rules.remove(at));
+                assert_eq!(self.nic.query(id), Ok(rule.counts));
+                self.nic.destroy(id).unwrap();
+                assert_eq!(self.nic.destroy(id), Err(RuleError::Unknown(id)));
+            }
+            Step::Update(index, actions) if count > 0 => {
+                let at = index.index(count);
+                self.nic.update(self.ids[at], actions).unwrap();
+                self.definition.rules[at].actions = actions.clone();
+            }
+            Step::Burst(frames) => self.burst(frames),
+            Step::Destroy(_) | Step::Update(..) => {}
+        }
+    }
+
+    /// Creates a rule on both sides, where it can be compiled and there is no other like it.
+    fn create(&mut self, written: &Written) {
+        let Written { group, priority, items, actions } = written.clone();
+        let Ok(pattern) = pattern(&items) else { return raise(&self.met.refused) };
+        let same = |rule: &&DefinedRule| (rule.group, rule.priority) == (group, priority);
+        let mut alike = self.definition.rules.iter().filter(same);
+        match self.nic.create(&Rule { group, priority, pattern, actions: &actions }) {
+            Ok(id) => {
+                assert!(alike.all(|rule| plain(&rule.items) != plain(&items)), "{items:?} twice");
+                let counts = Counts::default();
+                let rule = DefinedRule { group, priority, items, actions, counts };
+                self.definition.rules.push(rule);
+                self.ids.push(id);
+                raise(&self.met.created);
+            }
+            Err(error) => {
+                assert_eq!(error, RuleError::Duplicate { group, priority });
+                assert!(alike.any(|rule| self::pattern(&rule.items).as_ref() == Ok(&pattern)));
+            }
+        }
+    }
+
+    fn burst(&mut self, frames: &[Vec<u8>]) {
+        let met = self.met;
+        let hashed = self.queues(frames, |bench| &mut bench.rss);
+        let found = self.queues(frames, |bench| &mut bench.worker);
+        for (i, frame) in frames.iter().enumerate() {
+            let (expected, happened) = match self.definition.decide(frame) {
+                Verdict::Drop => (None, &met.dropped),
+                Verdict::Queue(queue) => (Some(queue), &met.queued),
+                Verdict::Rss => (hashed[i], &met.missed),
+            };
+            raise(happened);
+            assert_eq!(found[i], expected, "{frame:02x?}\nof {:#?}", self.definition.rules);
+        }
+    }
+
+    /// The queue of each frame, as a worker says; `None` where a rule drops it.
+    fn queues(
+        &mut self,
+        frames: &[Vec<u8>],
+        worker: impl Fn(&mut Self) -> &mut Worker,
+    ) -> Vec<Option<u16>> {
+        let (region, mut descs) = (self.region.clone(), std::mem::take(&mut self.descs));
+        for (desc, frame) in descs.iter_mut().zip(frames) {
+            region.slot_mut(desc)[..frame.len()].copy_from_slice(frame);
+            region.set_len(desc, frame.len() as u16);
+            desc.queue = u16::MAX;
+        }
+        let dropped = worker(self).classify(&region, &mut descs[..frames.len()]);
+        let queue = |(i, desc): (usize, &Desc)| (dropped >> i & 1 == 0).then_some(desc.queue);
+        let queues = descs[..frames.len()].iter().enumerate().map(queue).collect();
+        self.descs = descs;
+        queues
+    }
+}
+
+/// What counts of items: without the values that no mask asks for, and without an `eth` that says
+/// nothing.
+fn plain(items: &[ItemMatch]) -> Vec<ItemMatch> {
+    let masked = |item: &ItemMatch| {
+        let spec = std::array::from_fn(|at| item.spec[at] & item.mask[at]);
+        ItemMatch { spec, last: None, ..*item }
+    };
+    let says = |item: &ItemMatch| item.item != Item::Eth || item.mask != [0; IMAGE_LEN];
+    items.iter().map(masked).filter(says).collect()
+}
+
+#[test]
+fn every_packet_meets_the_rules_that_the_definition_finds() {
+    let cases = std::env::var("PROPTEST_CASES").ok().and_then(|n| n.parse().ok()).unwrap_or(400);
+    let config = Config { cases, failure_persistence: None, ..Config::default() };
+    let rng = TestRng::deterministic_rng(RngAlgorithm::ChaCha);
+    let met = Met::default();
+    TestRunner::new_with_rng(config, rng)
+        .run(&prop::collection::vec(step(), 1..80), |steps| {
+            let mut bench = Bench::new(&met);
+            steps.iter().for_each(|step| bench.take(step));
+            prop_assert_eq!(bench.nic.len() as usize, bench.ids.len());
+            for (id, rule) in bench.ids.iter().zip(&bench.definition.rules) {
+                prop_assert_eq!(bench.nic.query(*id), Ok(rule.counts));
+            }
+            Ok(())
+        })
+        .unwrap_or_else(|error| panic!("{error}"));
+    let Met { created, refused, dropped, queued, missed } = &met;
+    let [created, refused, dropped, queued, missed] =
+        [created, refused, dropped, queued, missed].map(Cell::get);
+    let text = format!("{created} rules created, {refused} refused; {dropped} {queued} {missed}");
+    println!("{text}");
+    let frames = dropped + queued + missed;
+    assert!(refused < created, "{text}");
+    assert!(dropped > frames / 20 && queued > frames / 10 && missed > frames / 10, "{text}");
+}
