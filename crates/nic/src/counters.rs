@@ -3,9 +3,10 @@
 use std::iter::Sum;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use niclab_table::Segments;
 use serde::{Deserialize, Serialize};
 
-use crate::segments::Segments;
+use crate::limits::RULES_MAX;
 
 /// Packets and bytes (with FCS).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -31,7 +32,7 @@ pub(crate) struct Counters(Segments<[AtomicU64; 2]>);
 
 impl Counters {
     pub(crate) fn new() -> Counters {
-        Counters(Segments::new())
+        Counters(Segments::new(RULES_MAX))
     }
 
     /// Makes room for a rule, which may count from now on. Control side only.

@@ -19,7 +19,8 @@ use std::sync::atomic::Ordering;
 
 use niclab_table::Stamp;
 
-use crate::control::{Board, RuleError};
+use crate::control::Board;
+use crate::error::RuleError;
 use crate::limits::{GROUPS_MAX, MASKS_MAX, ROOT_RULES_MAX};
 use crate::mask::Mask;
 use crate::rule::{Action, Rule};
@@ -66,7 +67,10 @@ pub(crate) struct Groups {
 #[derive(Default)]
 struct Group {
     number: u32,
+    /// Rules, those included that a burst under way may still meet.
     rules: u32,
+    /// Those of them that are to leave.
+    leaving: u32,
     /// Rules that jump here.
     jumps: u32,
     /// By place; one that is free has no rule.
@@ -115,17 +119,19 @@ impl Groups {
         Some(Seat { group, mask: mask as u16 })
     }
 
-    /// Whether a rule can be taken in; `known` is where it stands if its mask is there.
+    /// Whether a rule can be taken in; `known` is where it stands if its mask is there. In an open
+    /// transaction the root may have too many for a while: see [`Groups::check_root`].
     pub(crate) fn check_room(
         &mut self,
         rule: &Rule<'_>,
         fate: Action,
         known: Option<Seat>,
+        open: bool,
     ) -> Result<(), RuleError> {
         let place = known.map(|seat| seat.group).or_else(|| self.places.get(&rule.group).copied());
         let group = place.map(|place| &self.groups[usize::from(place)]);
-        if place == Some(ROOT) && group.is_some_and(|root| root.rules >= ROOT_RULES_MAX) {
-            return Err(RuleError::GroupFull { group: 0, rules_max: ROOT_RULES_MAX });
+        if place == Some(ROOT) && !open {
+            self.check_limit(ROOT_RULES_MAX - 1)?;
         }
         let full =
             |group: &Group| group.masks.iter().filter(|mask| mask.rules > 0).count() >= MASKS_MAX;
@@ -133,6 +139,19 @@ impl Groups {
             return Err(RuleError::MasksTooMany { group: rule.group });
         }
         self.check_places(usize::from(place.is_none()), fate)
+    }
+
+    /// Whether the root group's rules are as many as it takes.
+    pub(crate) fn check_root(&self) -> Result<(), RuleError> {
+        self.check_limit(ROOT_RULES_MAX)
+    }
+
+    fn check_limit(&self, rules: u32) -> Result<(), RuleError> {
+        let root = &self.groups[usize::from(ROOT)];
+        match root.rules - root.leaving > rules {
+            true => Err(RuleError::GroupFull { group: 0, rules_max: ROOT_RULES_MAX }),
+            false => Ok(()),
+        }
     }
 
     /// Whether there are places for `new` groups, and for the one a fate leads to.
@@ -172,9 +191,20 @@ impl Groups {
         Ok(seat)
     }
 
-    /// Lets a rule go that no packet can meet any more.
+    /// Says that a rule is to leave: it is not among those that live.
+    pub(crate) fn retire(&mut self, seat: Seat) {
+        self.groups[usize::from(seat.group)].leaving += 1;
+    }
+
+    /// Says that a rule that was to leave stays.
+    pub(crate) fn revive(&mut self, seat: Seat) {
+        self.groups[usize::from(seat.group)].leaving -= 1;
+    }
+
+    /// Lets a rule go that was to leave, when no packet can meet it any more.
     pub(crate) fn leave(&mut self, seat: Seat) {
-        self.groups[usize::from(seat.group)].rules -= 1;
+        let group = &mut self.groups[usize::from(seat.group)];
+        (group.rules, group.leaving) = (group.rules - 1, group.leaving - 1);
         let mask = self.mask(seat);
         mask.rules -= 1;
         if mask.rules == 0 {

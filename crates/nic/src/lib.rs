@@ -1,22 +1,27 @@
 #![doc = include_str!("../README.md")]
 #![deny(unsafe_code)]
 
+mod chain;
 mod control;
 mod counters;
 pub mod definition;
+mod error;
 mod groups;
 pub mod limits;
 mod mask;
 pub mod memory;
 mod rss;
 pub mod rule;
-mod segments;
+mod settle;
 mod tables;
 #[allow(unsafe_code)]
 pub mod toeplitz;
+mod transaction;
 mod word;
 mod worker;
 
-pub use control::{Nic, NicConfig, NicError, RuleError, RuleId};
+pub use control::{Nic, NicConfig, RuleId};
 pub use counters::Counts;
+pub use error::{NicError, RuleError};
+pub use transaction::Transaction;
 pub use worker::Worker;

@@ -14,7 +14,7 @@ pub const RULES_MAX: u32 = 16 << 20;
 /// Groups that rules or jumps may name; a group's place has 16 bits in an action word.
 pub const GROUPS_MAX: usize = 4_096;
 
-/// Priorities run from 0 (highest) to this: 16 bits beside the 48 bits of the creation number.
+/// Priorities run from 0 (highest) to this: 16 bits beside the 47 bits of the creation number.
 pub const PRIORITY_MAX: u32 = 65_535;
 
 /// Actions of one rule.
@@ -22,6 +22,14 @@ pub const ACTIONS_MAX: usize = 8;
 
 /// Masks of one group: every one is a look-up per packet at worst.
 pub const MASKS_MAX: usize = 64;
+
+/// Steps that one operation takes of what transactions put off: more than one operation adds, so
+/// that it comes to an end.
+pub(crate) const SETTLE_STEPS: usize = 4;
+
+/// Values that one operation of a transaction changes at most: the words of two keys, and an order;
+/// taking it back adds none.
+pub(crate) const OPERATION_CELLS: usize = 3;
 
 /// Receive queues.
 pub const QUEUES_MAX: u16 = 256;

@@ -1,14 +1,16 @@
 //! The rules of one mask in one group: the table that workers look into, and the keys in it.
+//!
+//! The word of a key is what workers find: that of the rule in effect, or a reference to what a
+//! transaction made of it (`niclab_table::Versions`).
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use niclab_table::{Config, CreateError, Domain, InsertError};
 
-use crate::control::RuleError;
+use crate::error::RuleError;
 use crate::limits::RULES_MAX;
 use crate::tables::{CompactKey, Selector, Shared, Table};
-use crate::word::Word;
 
 const TABLE_CAPACITY_MAX: usize = RULES_MAX as usize;
 
@@ -21,7 +23,7 @@ pub(crate) struct Mask {
     /// Keys of its rules, `words` each; a record knows its place.
     keys: Vec<u64>,
     keys_free: Vec<u32>,
-    /// Live rules.
+    /// Rules, those included that a burst under way may still meet.
     pub(crate) rules: u32,
 }
 
@@ -44,28 +46,32 @@ impl Mask {
     }
 
     /// The key kept at a place.
-    pub(crate) fn key(&self, place: u32) -> CompactKey {
+    fn key(&self, place: u32) -> CompactKey {
         let words = self.shared.selector.words();
         self.keys[place as usize * words..][..words].iter().copied().collect()
     }
 
-    /// The rule in effect for a key.
-    pub(crate) fn head(&self, key: &[u64]) -> Option<u32> {
-        let word = match &self.table {
-            Some(table) => Word(table.get(key)?),
-            None => Word(self.shared.any.load(Ordering::Relaxed)),
-        };
-        word.is_some().then(|| word.rule())
+    /// The word of a key; zero where it is not kept.
+    pub(crate) fn word(&self, key: &[u64]) -> u64 {
+        match &self.table {
+            Some(table) => table.get(key).unwrap_or(0),
+            None => self.shared.any.load(Ordering::Relaxed),
+        }
     }
 
-    /// Keeps a new key and puts its first rule into effect; where the key is kept.
-    pub(crate) fn remember(&mut self, key: &[u64], word: Word) -> Result<u32, RuleError> {
+    /// The word of the key kept at a place.
+    pub(crate) fn word_at(&self, place: u32) -> u64 {
+        self.word(&self.key(place))
+    }
+
+    /// Keeps a new key, with its word; where it is kept.
+    pub(crate) fn keep(&mut self, key: &[u64], word: u64) -> Result<u32, RuleError> {
         let words = self.shared.selector.words();
         match &mut self.table {
             Some(table) => table
-                .insert(key, word.0)
+                .insert(key, word)
                 .map_err(|error: InsertError| RuleError::Memory { reason: error.to_string() })?,
-            None => self.shared.any.store(word.0, Ordering::Release),
+            None => self.shared.any.store(word, Ordering::Release),
         }
         if let Some(place) = self.keys_free.pop() {
             self.keys[place as usize * words..][..words].copy_from_slice(key);
@@ -75,22 +81,30 @@ impl Mask {
         Ok((self.keys.len() / words.max(1)) as u32 - u32::from(words > 0))
     }
 
-    /// Takes the last rule of a key out of effect and forgets the key.
-    pub(crate) fn forget(&mut self, place: u32) {
+    /// Gives a kept key the word that `next` makes of the one it has, by one store; `None` leaves
+    /// it. Zero takes the key out.
+    #[inline]
+    pub(crate) fn change(&mut self, place: u32, next: impl FnOnce(u64) -> Option<u64>) {
         let key = self.key(place);
+        let mut gone = false;
+        let next = |word| {
+            let next = next(word);
+            gone = next == Some(0);
+            next.filter(|&next| next != 0)
+        };
         match &mut self.table {
-            Some(table) => table.remove(&key),
-            None => self.shared.any.store(0, Ordering::Release),
-        }
-        self.keys_free.push(place);
-    }
-
-    /// Puts another rule into effect for a kept key, by one store.
-    pub(crate) fn show(&mut self, place: u32, word: Word) {
-        let key = self.key(place);
-        match &mut self.table {
-            Some(table) => table.update(&key, word.0),
-            None => self.shared.any.store(word.0, Ordering::Release),
+            Some(table) => table.update_with(&key, next),
+            None => {
+                let next = next(self.shared.any.load(Ordering::Relaxed));
+                next.inspect(|&next| self.shared.any.store(next, Ordering::Release))
+            }
+        };
+        if gone {
+            match &mut self.table {
+                Some(table) => table.remove(&key),
+                None => self.shared.any.store(0, Ordering::Release),
+            }
+            self.keys_free.push(place);
         }
     }
 }

@@ -155,8 +155,13 @@ impl Table {
         each_width!(self, Table, t, W => t.get(&words::<W>(key)))
     }
 
-    pub(crate) fn update(&mut self, key: &[u64], value: u64) {
-        each_width!(self, Table, t, W => { t.update(&words::<W>(key), value); })
+    #[inline]
+    pub(crate) fn update_with(
+        &mut self,
+        key: &[u64],
+        next: impl FnOnce(u64) -> Option<u64>,
+    ) -> Option<u64> {
+        each_width!(self, Table, t, W => t.update_with(&words::<W>(key), next))
     }
 
     pub(crate) fn remove(&mut self, key: &[u64]) {

@@ -5,7 +5,8 @@
 //! | 0..3 | fate: 1 queue, 2 drop, 3 jump; 0 is no word |
 //! | 3 | the rule counts |
 //! | 16..32 | queue, or place of the group to jump to |
-//! | 32..64 | index of the rule |
+//! | 32..63 | index of the rule |
+//! | 63 | never set: it marks a reference (`niclab_table::Versions`) |
 
 /// What finally happens to a packet at one rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -20,7 +20,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use niclab_packet::key::Key;
-use niclab_table::Participant;
+use niclab_table::{Generation, Participant, is_reference};
 
 use crate::control::Board;
 use crate::counters::Counters;
@@ -42,6 +42,8 @@ pub struct Worker {
     version: u64,
     groups: Arc<Lists>,
     participant: Participant,
+    /// Transactions that this burst knows.
+    generation: Generation,
     counters: Arc<Counters>,
     keys: Box<[Key; BURST]>,
 }
@@ -69,6 +71,7 @@ impl Worker {
             version: NO_VERSION,
             groups: Arc::default(),
             participant: board.domain.reader_slot(),
+            generation: Generation::default(),
             counters,
             keys: Box::new([Key::default(); BURST]),
             board,
@@ -90,10 +93,12 @@ impl Worker {
 
     /// Lets go of the last burst, takes the newest groups and reads the headers of this one.
     #[inline]
-    fn begin(&mut self, region: &Region, burst: &[Desc]) {
+    pub(crate) fn begin(&mut self, region: &Region, burst: &[Desc]) {
         // A group without rules, or with the empty mask alone, asks no table, which would refuse.
         assert!(self.participant.is_online(), "an offline worker classifies; call `online` first");
         self.participant.quiescent();
+        // Groups and tables that a transaction made are there before its generation.
+        self.generation = self.board.versions.generation();
         self.refresh();
         for (key, desc) in self.keys.iter_mut().zip(burst) {
             key.read(region.frame(desc));
@@ -124,7 +129,7 @@ impl Worker {
 
     /// From group to group until every packet has its fate; returns which are dropped.
     #[inline]
-    fn match_groups(&mut self, burst: &mut [Desc]) -> u64 {
+    pub(crate) fn match_groups(&mut self, burst: &mut [Desc]) -> u64 {
         let count = burst.len();
         let all = u64::MAX.checked_shr(64 - count as u32).unwrap_or(0);
         let (mut here, mut place, mut waiting, mut dropped) = (all, 0, 0, 0);
@@ -196,6 +201,7 @@ impl Worker {
             }
             let mut values = [0; BURST];
             let hits = self.look_up(table, count, open, &mut values);
+            let hits = self.resolve(hits, &mut values);
             let beaten = bits(hits & found).filter(|&i| !self.better(values[i], words[i]));
             let better = hits & !beaten.fold(0, |mask, i| mask | 1 << i);
             for i in bits(better) {
@@ -207,6 +213,26 @@ impl Worker {
             open &= !self.settled(found & open, words, worst, rest_best);
         }
         found
+    }
+
+    /// Replaces references by the words they stand for in this burst; which hits are left.
+    #[inline]
+    fn resolve(&self, hits: u64, values: &mut [u64; BURST]) -> u64 {
+        match is_reference(values.iter().fold(0, |all, value| all | value)) {
+            true => self.resolve_each(hits, values),
+            false => hits,
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn resolve_each(&self, hits: u64, values: &mut [u64; BURST]) -> u64 {
+        let mut left = hits;
+        for i in bits(hits) {
+            values[i] = self.board.versions.at(values[i], self.generation);
+            left &= !(u64::from(values[i] == 0) << i);
+        }
+        left
     }
 
     #[inline]
@@ -227,7 +253,8 @@ impl Worker {
     /// Order of the rule behind a word.
     fn order(&self, word: u64) -> u64 {
         let order = self.board.orders.get(Word(word).rule());
-        order.map_or(u64::MAX, |order| order.load(Ordering::Acquire))
+        let order = order.map_or(u64::MAX >> 1, |order| order.load(Ordering::Acquire));
+        self.board.versions.at(order, self.generation)
     }
 
     fn better(&self, word: u64, than: u64) -> bool {

@@ -48,7 +48,7 @@ struct Registry {
 type Seen = CachePadded<AtomicU64>;
 
 /// A moment in a [`Domain`]: what was unlinked before it is free once it has passed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Stamp(u64);
 
 impl Stamp {

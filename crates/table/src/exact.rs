@@ -147,17 +147,35 @@ impl<const W: usize> Exact<W> {
     /// between which two threads may differ.
     #[inline]
     pub fn update(&mut self, key: &[u64; W], value: u64) -> Option<u64> {
+        self.update_with(key, |_| Some(value))
+    }
+
+    /// [`update`](Self::update) to what `next` makes of the value; `None` leaves the entry alone.
+    #[inline]
+    pub fn update_with(
+        &mut self,
+        key: &[u64; W],
+        next: impl FnOnce(u64) -> Option<u64>,
+    ) -> Option<u64> {
         let hash = self.shared.hasher.hash(key);
-        // The new copy first: see `shared`.
-        let set = |grid: Grid<'_, W>| {
-            let position = grid.find(hash, key)?;
-            let before = grid.value(position);
-            grid.set_value(position, value);
-            Some(before)
+        let old = self.predecessor.as_ref().map(|old| old.grid());
+        let find = |grid: Grid<'_, W>| grid.find(hash, key);
+        let at = (find(self.current.grid()), old.and_then(find));
+        let before = match at {
+            (Some(new), _) => self.current.grid().value(new),
+            (None, Some(position)) => old?.value(position),
+            (None, None) => return None,
         };
-        let new = set(self.current.grid());
-        let old = self.predecessor.as_ref().and_then(|old| set(old.grid()));
-        new.or(old)
+        if let Some(value) = next(before) {
+            // The new copy first: see `shared`.
+            if let Some(position) = at.0 {
+                self.current.grid().set_value(position, value);
+            }
+            if let (Some(grid), Some(position)) = (old, at.1) {
+                grid.set_value(position, value);
+            }
+        }
+        Some(before)
     }
 
     /// The value of a key, for the writer, which needs no participant.

@@ -13,9 +13,11 @@ mod limits;
 mod memory;
 mod prefetch;
 mod reader;
+mod segments;
 mod shared;
 mod sync;
 mod tags;
+mod versions;
 
 pub use domain::{Domain, Participant, Stamp};
 pub use error::{CreateError, InsertError};
@@ -24,3 +26,5 @@ pub use hash::pack_key;
 pub use limits::{BURST_MAX, CAPACITY_LIMIT, KEY_WORDS_MAX};
 pub use memory::Pages;
 pub use reader::Reader;
+pub use segments::Segments;
+pub use versions::{CellId, Changes, Generation, Placed, Versions, is_reference};

@@ -30,6 +30,9 @@ pub(crate) const RETIRE_BATCH: usize = 32;
 /// 2.8 inserts per old group before the new array is full, so one is enough.
 pub(crate) const MOVE_GROUPS: usize = 1;
 
+/// Places that transactions may have changed and that are not folded yet: 400 MB of cells.
+pub(crate) const CELLS_MAX: u32 = if cfg!(loom) { 8 } else { 16 << 20 };
+
 /// Bytes of an old array given back to the system by one operation.
 pub(crate) const RELEASE_BYTES: usize = 2 << 20;
 

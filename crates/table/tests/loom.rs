@@ -9,11 +9,15 @@
 #![cfg(loom)]
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{
+    AtomicUsize,
+    Ordering::{Acquire, Relaxed, Release},
+};
 
 use loom::model::Builder;
+use loom::sync::atomic::AtomicU64;
 use loom::thread;
-use niclab_table::{Config, Domain, Exact, Participant, Reader};
+use niclab_table::{Changes, Config, Domain, Exact, Participant, Placed, Reader};
 
 fn model(preemptions: usize, body: impl Fn() + Send + Sync + 'static) {
     let mut builder = Builder::new();
@@ -160,5 +164,63 @@ fn a_removed_key_is_gone_for_good() {
         let (first, second) = seen.join().unwrap();
         assert!(first.is_some() || second.is_none(), "it came back");
         drop(writer.join().unwrap());
+    });
+}
+
+/// Two places with the value of each state.
+type Places = Arc<[AtomicU64; 2]>;
+
+/// Brings both places to a value in one transaction, then folds and releases what may be.
+fn bring(changes: &mut Changes, domain: &Domain, places: &Places, value: u64) {
+    changes.open();
+    let mut cells = Vec::new();
+    for place in places.iter() {
+        let word = match changes.place(place.load(Relaxed), value) {
+            Placed::Cell(id, word) => {
+                cells.push(id);
+                word
+            }
+            other => panic!("{other:?}"),
+        };
+        place.store(word, Release);
+    }
+    let stamp = changes.commit();
+    if domain.passed() >= stamp {
+        for (place, id) in places.iter().zip(cells) {
+            if let Some(word) = changes.fold(place.load(Relaxed), id) {
+                place.store(word, Release);
+            }
+            changes.release(id);
+        }
+    }
+}
+
+#[test]
+fn a_transaction_is_seen_whole_or_not_at_all() {
+    model(3, || {
+        let domain = Domain::new();
+        let mut changes = Changes::new(&domain);
+        let places: Places = Arc::new([AtomicU64::new(1), AtomicU64::new(1)]);
+        let (versions, mut participant) = (changes.versions(), domain.reader_slot());
+        // Cells exist before there are threads: how they are made is not modelled.
+        bring(&mut changes, &domain, &places, 2);
+        let seen = Arc::clone(&places);
+        let writer = thread::spawn(move || {
+            bring(&mut changes, &domain, &places, 3);
+            bring(&mut changes, &domain, &places, 4);
+        });
+        let reader = thread::spawn(move || {
+            let mut last = 2;
+            for _ in 0..2 {
+                participant.quiescent();
+                let generation = versions.generation();
+                let [one, other] = [0, 1].map(|at| versions.at(seen[at].load(Acquire), generation));
+                assert_eq!(one, other, "half of a transaction");
+                assert!((last..=4).contains(&one), "{one} after {last}");
+                last = one;
+            }
+        });
+        reader.join().unwrap();
+        writer.join().unwrap();
     });
 }

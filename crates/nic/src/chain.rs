@@ -1,0 +1,218 @@
+//! The rules of one key: a chain by order, of which workers see the first.
+//!
+//! The chain is the control side's, in its newest state: that of the open transaction, if there is
+//! one. What workers see of it is the word of the key, which every function here keeps up.
+
+use std::sync::atomic::Ordering;
+
+use niclab_table::{CellId, Placed};
+
+use crate::control::{Nic, Record};
+use crate::error::RuleError;
+use crate::groups::Seat;
+use crate::rule::Rule;
+use crate::settle::Owner;
+use crate::tables::{CompactKey, Selector};
+use crate::word::Word;
+
+/// Bits of an order below the priority: the number of the rule's creation.
+const CREATED_BITS: u32 = 47;
+
+/// Where a rule stands among those that match a packet; the lowest is in effect. The highest bit is
+/// not set: it marks a reference (`niclab_table::Versions`).
+pub(crate) fn order_of(priority: u32, created: u64) -> u64 {
+    u64::from(priority) << CREATED_BITS | (created & ((1 << CREATED_BITS) - 1))
+}
+
+/// The priority in an order.
+fn priority_of(order: u64) -> u32 {
+    (order >> CREATED_BITS) as u32
+}
+
+/// Where a new rule belongs among those of its key.
+pub(crate) struct Spot {
+    pub(crate) selector: Selector,
+    key: CompactKey,
+    /// Where the rules of its mask stand, if there are any.
+    pub(crate) seat: Option<Seat>,
+    /// Where the mask keeps the key, if it does.
+    kept: Option<u32>,
+    chain: Place,
+}
+
+/// A place in a chain.
+#[derive(Clone, Copy, Default)]
+struct Place {
+    /// The last rule that is better, and the first that is worse.
+    before: Option<u32>,
+    after: Option<u32>,
+}
+
+impl Nic {
+    /// Where a rule of this order belongs, unless it is there already.
+    pub(crate) fn spot(&mut self, rule: &Rule<'_>, order: u64) -> Result<Spot, RuleError> {
+        let selector = Selector::new(rule.pattern.mask());
+        let key = selector.compact(rule.pattern.value());
+        let seat = self.groups.find(rule.group, &selector);
+        let word = seat.map_or(0, |seat| self.groups.mask(seat).word(&key));
+        let head = self.head_of(word);
+        let chain = self.place(head, order);
+        let same = |at: u32| priority_of(self.records[at as usize].order) == rule.priority;
+        // Of one priority there is one rule: the last that is better or the first that is worse.
+        if chain.before.is_some_and(same) || chain.after.is_some_and(same) {
+            return Err(RuleError::Duplicate { group: rule.group, priority: rule.priority });
+        }
+        let of_cell = || match self.settle.owner(self.changes.cell(word)?) {
+            Owner::Key(_, key) => Some(key),
+            Owner::Order(_) => None,
+        };
+        let kept = head.map(|head| self.records[head as usize].key).or_else(of_cell);
+        Ok(Spot { selector, key, seat, kept, chain })
+    }
+
+    /// Puts a rule into its chain. `record` has its seat. When this fails nothing was changed.
+    pub(crate) fn link(
+        &mut self,
+        index: u32,
+        record: Record,
+        spot: &Spot,
+    ) -> Result<(), RuleError> {
+        let key = match spot.kept {
+            Some(key) => key,
+            None => {
+                let (word, cell) = match self.changes.place(0, record.word.0) {
+                    Placed::Cell(id, word) => (word, Some(id)),
+                    Placed::Word(word) => (word, None),
+                    Placed::Kept => (0, None),
+                };
+                let key = self.groups.mask(record.seat).keep(&spot.key, word);
+                if let Some(id) = cell {
+                    match &key {
+                        Ok(key) => self.settle.own(id, Owner::Key(record.seat, *key)),
+                        Err(_) => self.changes.release(id),
+                    }
+                }
+                key?
+            }
+        };
+        self.insert(index, Record { key, ..record }, spot.chain);
+        Ok(())
+    }
+
+    /// Puts a rule that was in a chain back into it, as `record` says.
+    pub(crate) fn relink(&mut self, index: u32, record: Record) {
+        let word = self.groups.mask(record.seat).word_at(record.key);
+        let place = self.place(self.head_of(word), record.order);
+        self.insert(index, record, place);
+    }
+
+    /// Takes a rule out of its chain; the next one, or none, is in effect where it was.
+    pub(crate) fn unlink(&mut self, index: u32, record: &Record) {
+        match self.better(index, record) {
+            Some(before) => self.records[before as usize].next = record.next,
+            None => self.show(record, record.next),
+        }
+    }
+
+    /// Gives the chain of a rule another word if the rule is in effect.
+    #[inline]
+    pub(crate) fn show_if_first(&mut self, index: u32, record: &Record, word: Word) {
+        let first = |newest: u64| newest != 0 && Word(newest).rule() == index;
+        self.set_word(record.seat, record.key, word.0, first);
+    }
+
+    fn insert(&mut self, index: u32, record: Record, place: Place) {
+        let record = Record { next: place.after, ..record };
+        match self.records.get_mut(index as usize) {
+            Some(slot) => *slot = record,
+            None => self.records.push(record),
+        }
+        match place.before {
+            Some(before) => self.records[before as usize].next = Some(index),
+            None => self.show(&record, Some(index)),
+        }
+    }
+
+    /// The place of an order in the chain that starts with `head`.
+    fn place(&self, head: Option<u32>, order: u64) -> Place {
+        let (mut before, mut after) = (None, head);
+        while let Some(at) = after.filter(|&at| self.records[at as usize].order < order) {
+            (before, after) = (Some(at), self.records[at as usize].next);
+        }
+        Place { before, after }
+    }
+
+    /// The rule in effect where workers find this word.
+    fn head_of(&self, word: u64) -> Option<u32> {
+        let newest = Word(self.changes.newest(word));
+        newest.is_some().then(|| newest.rule())
+    }
+
+    /// The rule of the same key just before `index`; `None` where `index` is in effect.
+    fn better(&mut self, index: u32, record: &Record) -> Option<u32> {
+        let word = self.groups.mask(record.seat).word_at(record.key);
+        let mut at = self.head_of(word).filter(|&head| head != index)?;
+        while let Some(next) = self.records[at as usize].next.filter(|&next| next != index) {
+            at = next;
+        }
+        Some(at)
+    }
+
+    /// Puts another rule, or none, into effect for the key of `record`.
+    fn show(&mut self, record: &Record, index: Option<u32>) {
+        let word = index.map_or(0, |index| self.records[index as usize].word.0);
+        self.set_word(record.seat, record.key, word, |_| true);
+    }
+
+    /// Gives a kept key another word where `wanted` says so of the newest one.
+    #[inline]
+    fn set_word(&mut self, seat: Seat, key: u32, word: u64, wanted: impl FnOnce(u64) -> bool) {
+        // The word may lead to a group that workers have not been shown.
+        self.groups.publish();
+        let changes = &mut self.changes;
+        let mut made: Option<CellId> = None;
+        self.groups.mask(seat).change(key, |current| {
+            if !wanted(changes.newest(current)) {
+                return None;
+            }
+            match changes.place(current, word) {
+                Placed::Word(word) => Some(word),
+                Placed::Kept => None,
+                Placed::Cell(id, word) => {
+                    made = Some(id);
+                    Some(word)
+                }
+            }
+        });
+        if let Some(id) = made {
+            self.settle.own(id, Owner::Key(seat, key));
+        }
+    }
+
+    /// The newest order stored for an index.
+    pub(crate) fn order(&self, index: u32) -> u64 {
+        self.changes.newest(self.board.orders.reach(index).load(Ordering::Relaxed))
+    }
+
+    /// Gives a rule another order; at once if no packet can meet the index yet.
+    pub(crate) fn set_order(&mut self, index: u32, order: u64) {
+        let slot = self.board.orders.reach(index);
+        let current = slot.load(Ordering::Relaxed);
+        if self.changes.newest(current) == order {
+            return;
+        }
+        let lives = self.records.get(index as usize).is_some_and(|record| record.word.is_some());
+        let placed = match lives {
+            true => self.changes.place(current, order),
+            false => Placed::Word(order),
+        };
+        match placed {
+            Placed::Kept => {}
+            Placed::Word(word) => slot.store(word, Ordering::Release),
+            Placed::Cell(id, word) => {
+                slot.store(word, Ordering::Release);
+                self.settle.own(id, Owner::Order(index));
+            }
+        }
+    }
+}

@@ -1,0 +1,104 @@
+//! Why the NIC refuses.
+
+use crate::control::RuleId;
+use crate::limits::{ACTIONS_MAX, GROUPS_MAX, MASKS_MAX, PRIORITY_MAX, QUEUES_MAX, RULES_MAX};
+use crate::rule::Action;
+use crate::toeplitz::ToeplitzError;
+
+/// Why a rule operation was refused. Nothing that a packet can meet was changed.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum RuleError {
+    /// A rule may do only so much.
+    #[error("{count} actions; a rule has at most {ACTIONS_MAX}")]
+    ActionsTooMany {
+        /// Given.
+        count: usize,
+    },
+    /// An action that only one of may stand in a rule stands twice.
+    #[error("two fates: `{first}` and `{second}`; a packet has one")]
+    FatesTwo {
+        /// The first.
+        first: Action,
+        /// The other.
+        second: Action,
+    },
+    /// Same group, priority and pattern.
+    #[error("group {group} has this pattern with priority {priority} already; update that rule")]
+    Duplicate {
+        /// Its group.
+        group: u32,
+        /// Its priority.
+        priority: u32,
+    },
+    /// The packet would have no end.
+    #[error("no fate among the actions; add queue, drop or jump")]
+    FateMissing,
+    /// The group is full.
+    #[error("group {group} is full: {rules_max} rules; destroy some or use another group")]
+    GroupFull {
+        /// The group.
+        group: u32,
+        /// Its limit.
+        rules_max: u32,
+    },
+    /// There are too many groups.
+    #[error("more than {GROUPS_MAX} groups; use fewer, and let every worker run")]
+    GroupsTooMany,
+    /// A jump that could go round for ever.
+    #[error("jump from group {from} to group {to}; a jump goes to a greater group")]
+    JumpBack {
+        /// Where the rule stands.
+        from: u32,
+        /// Where it would jump to.
+        to: u32,
+    },
+    /// There are too many masks in the group.
+    #[error("group {group} has {MASKS_MAX} masks; use fewer combinations of fields")]
+    MasksTooMany {
+        /// The group.
+        group: u32,
+    },
+    /// Memory is short.
+    #[error("no memory for the rule: {reason}")]
+    Memory {
+        /// What the table said.
+        reason: String,
+    },
+    /// Outside the range.
+    #[error("priority {priority}; use 0 (highest) to {PRIORITY_MAX}")]
+    Priority {
+        /// Given.
+        priority: u32,
+    },
+    /// The NIC holds as many rules as it can.
+    #[error("the NIC holds {RULES_MAX} rules; destroy some, and let every worker run")]
+    RulesTooMany,
+    /// There is no such queue.
+    #[error("queue {queue}; this NIC has queues 0 to {}", queues - 1)]
+    QueueUnknown {
+        /// Given.
+        queue: u16,
+        /// How many there are.
+        queues: u16,
+    },
+    /// Too many changes are under way.
+    #[error("the transaction changes too many rules; commit smaller ones, and let workers run")]
+    TransactionFull,
+    /// It was destroyed, or never created.
+    #[error("no rule {0:?}; it was destroyed")]
+    Unknown(RuleId),
+}
+
+/// Why a NIC could not be made.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NicError {
+    /// Number of queues out of range.
+    #[error("{queues} queues; use 1 to {QUEUES_MAX}")]
+    Queues {
+        /// Asked for.
+        queues: u16,
+    },
+    /// The key cannot be used.
+    #[error(transparent)]
+    Rss(#[from] ToeplitzError),
+}

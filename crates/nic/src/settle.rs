@@ -1,0 +1,184 @@
+//! What is done after a transaction: once every worker knows it, references to its cells are
+//! replaced by the values that hold, and what it took away goes.
+//!
+//! Operations do a bounded amount of it each, [`Nic::settle`] as much as it is asked for.
+
+use std::collections::VecDeque;
+use std::sync::atomic::Ordering;
+
+use niclab_table::{CellId, Stamp};
+
+use crate::control::{Nic, Record};
+use crate::groups::Seat;
+use crate::limits::SETTLE_STEPS;
+use crate::word::Fate;
+
+/// The place that refers to a cell.
+#[derive(Clone, Copy)]
+pub(crate) enum Owner {
+    /// A key, by the place where its mask keeps it.
+    Key(Seat, u32),
+    /// The order of a rule.
+    Order(u32),
+}
+
+/// What a rule gives up when no packet can meet it any more.
+#[derive(Clone, Copy)]
+pub(crate) struct Leftover {
+    pub(crate) fate: Fate,
+    /// Its place in a group, unless it stays there.
+    pub(crate) seat: Option<Seat>,
+    /// Its index, unless it lives.
+    pub(crate) index: Option<u32>,
+}
+
+/// What has to wait for a stamp, cells first.
+struct Batch {
+    stamp: Stamp,
+    cells: std::vec::IntoIter<CellId>,
+    leftovers: std::vec::IntoIter<Leftover>,
+}
+
+/// What is put off.
+#[derive(Default)]
+pub(crate) struct Settle {
+    /// Oldest first.
+    batches: VecDeque<Batch>,
+    /// By cell.
+    owners: Vec<Option<Owner>>,
+    /// Cells of the open transaction, oldest first.
+    open: Vec<CellId>,
+    /// The latest stamp known to have passed.
+    passed: Stamp,
+}
+
+impl Settle {
+    /// Remembers who refers to a new cell of the open transaction.
+    pub(crate) fn own(&mut self, id: CellId, owner: Owner) {
+        if self.owners.len() <= id.index() {
+            self.owners.resize(id.index() + 1, None);
+        }
+        self.owners[id.index()] = Some(owner);
+        self.open.push(id);
+    }
+
+    /// Who refers to a cell.
+    pub(crate) fn owner(&self, id: CellId) -> Owner {
+        self.owners.get(id.index()).copied().flatten().unwrap_or(Owner::Order(u32::MAX))
+    }
+
+    pub(crate) fn bytes(&self) -> usize {
+        let waiting = |batch: &Batch| {
+            size_of_val(batch.cells.as_slice()) + size_of_val(batch.leftovers.as_slice())
+        };
+        self.owners.capacity() * size_of::<Option<Owner>>()
+            + self.batches.iter().map(waiting).sum::<usize>()
+    }
+}
+
+impl Nic {
+    /// Does up to `steps` steps of what transactions put off until every worker has run a burst
+    /// since (or is offline). Returns whether nothing is left; a packet then costs what it did
+    /// before. Never waits; nobody has to call it, for each operation does a few steps as well.
+    pub fn settle(&mut self, steps: usize) -> bool {
+        if self.changes.is_open() || self.settle.batches.is_empty() {
+            return self.settle.batches.is_empty();
+        }
+        self.settle.passed = self.board.domain.passed();
+        for _ in 0..steps {
+            let Some(batch) = self.settle.batches.front_mut() else {
+                break;
+            };
+            if batch.stamp > self.settle.passed {
+                break;
+            }
+            if let Some(id) = batch.cells.next() {
+                self.fold(id);
+            } else if let Some(leftover) = batch.leftovers.next() {
+                self.give_up(leftover);
+            } else {
+                self.settle.batches.pop_front();
+            }
+        }
+        self.settle.batches.is_empty()
+    }
+
+    /// The few steps of one operation.
+    #[inline]
+    pub(crate) fn tend(&mut self) {
+        if !self.settle.batches.is_empty() {
+            self.settle(SETTLE_STEPS);
+        }
+    }
+
+    /// Gives up what a rule had, behind everything that was put off before.
+    pub(crate) fn discard(&mut self, leftover: Leftover) {
+        match self.settle.batches.back() {
+            None => self.give_up(leftover),
+            Some(last) => {
+                let stamp = last.stamp;
+                self.put_off(stamp, Vec::new(), vec![leftover]);
+            }
+        }
+    }
+
+    /// Puts the open transaction's cells and leftovers off until `stamp` has passed.
+    pub(crate) fn put_off_open(&mut self, stamp: Stamp, leftovers: Vec<Leftover>) {
+        let cells = std::mem::take(&mut self.settle.open);
+        if !cells.is_empty() || !leftovers.is_empty() {
+            self.put_off(stamp, cells, leftovers);
+        }
+    }
+
+    /// Makes every place that the open transaction changed hold what it held before.
+    pub(crate) fn restore_open(&mut self) {
+        for id in std::mem::take(&mut self.settle.open) {
+            let before = self.changes.before(id);
+            match self.settle.owner(id) {
+                Owner::Key(seat, key) => self.groups.mask(seat).change(key, |_| Some(before)),
+                Owner::Order(rule) => {
+                    self.board.orders.reach(rule).store(before, Ordering::Release);
+                }
+            }
+            self.changes.release(id);
+        }
+    }
+
+    fn put_off(&mut self, stamp: Stamp, cells: Vec<CellId>, leftovers: Vec<Leftover>) {
+        let (cells, leftovers) = (cells.into_iter(), leftovers.into_iter());
+        self.settle.batches.push_back(Batch { stamp, cells, leftovers });
+    }
+
+    fn fold(&mut self, id: CellId) {
+        let changes = &mut self.changes;
+        match self.settle.owner(id) {
+            Owner::Key(seat, key) => {
+                self.groups.mask(seat).change(key, |current| changes.fold(current, id));
+            }
+            Owner::Order(rule) => {
+                let slot = self.board.orders.reach(rule);
+                if let Some(order) = changes.fold(slot.load(Ordering::Relaxed), id) {
+                    slot.store(order, Ordering::Release);
+                }
+            }
+        }
+        self.changes.release(id);
+    }
+
+    /// Lets go of what a rule had: its index when every worker has passed a burst from now.
+    pub(crate) fn give_up(&mut self, leftover: Leftover) {
+        if let Some(seat) = leftover.seat {
+            self.groups.leave(seat);
+        }
+        self.groups.release(leftover.fate);
+        self.groups.publish();
+        if let Some(index) = leftover.index {
+            self.free.push_back((self.board.domain.stamp(), index));
+        }
+    }
+}
+
+/// What a rule with this record leaves when it is no more.
+pub(crate) fn all_of(index: u32, record: &Record) -> Leftover {
+    Leftover { fate: record.word.fate(), seat: Some(record.seat), index: Some(index) }
+}

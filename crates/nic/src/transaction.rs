@@ -1,0 +1,207 @@
+//! Transactions: any number of operations that packets see at one instant.
+//!
+//! Within a transaction every operation works on the newest state, so that a later one may undo
+//! what an earlier one did; workers see none of it before [`Transaction::commit`], which is one
+//! store. An operation that is refused changes nothing, and the transaction can go on without it or
+//! be dropped, which takes all of it back.
+
+use crate::control::{Nic, Record, RuleId};
+use crate::error::RuleError;
+use crate::rule::{Action, Rule};
+use crate::settle::{Leftover, all_of};
+use crate::word::Word;
+
+/// A step of the open transaction, for taking it back.
+pub(crate) enum Logged {
+    /// A rule was put into its chain; `fresh` if it was created, else it came from another chain.
+    Linked { index: u32, fresh: bool },
+    /// A rule was taken out of its chain; `gone` if it was destroyed.
+    Unlinked { index: u32, old: Record, gone: bool },
+    /// A rule got another word.
+    Updated { index: u32, old: Word },
+}
+
+/// What the open transaction did so far.
+#[derive(Default)]
+pub(crate) struct Log {
+    steps: Vec<Logged>,
+    /// Of operations that were taken back.
+    leftovers: Vec<Leftover>,
+}
+
+/// Operations that become visible at once; see [`Nic::transaction`].
+///
+/// Dropping it takes everything back. The root group's limit counts the rules that live after the
+/// commit, so that creates may come before the destroys that make room for them.
+pub struct Transaction<'a> {
+    nic: &'a mut Nic,
+}
+
+impl Transaction<'_> {
+    /// [`Nic::create`], from the commit on.
+    ///
+    /// # Errors
+    /// As [`Nic::create`]; the transaction is then as it was before this call.
+    pub fn create(&mut self, rule: &Rule<'_>) -> Result<RuleId, RuleError> {
+        self.nic.create(rule)
+    }
+
+    /// [`Nic::update`], from the commit on.
+    ///
+    /// # Errors
+    /// As [`Nic::update`]; the transaction is then as it was before this call.
+    pub fn update(&mut self, id: RuleId, actions: &[Action]) -> Result<(), RuleError> {
+        self.nic.update(id, actions)
+    }
+
+    /// [`Nic::modify`], from the commit on.
+    ///
+    /// # Errors
+    /// As [`Nic::modify`]; the transaction is then as it was before this call.
+    pub fn modify(&mut self, id: RuleId, rule: &Rule<'_>) -> Result<(), RuleError> {
+        self.nic.modify(id, rule)
+    }
+
+    /// [`Nic::destroy`], from the commit on.
+    ///
+    /// # Errors
+    /// As [`Nic::destroy`]; the transaction is then as it was before this call.
+    pub fn destroy(&mut self, id: RuleId) -> Result<(), RuleError> {
+        self.nic.destroy(id)
+    }
+
+    /// Makes all operations visible at one instant: a burst sees all of them or none.
+    ///
+    /// # Errors
+    /// [`RuleError::GroupFull`] if the root group would have more rules than it takes. Everything
+    /// is then taken back.
+    pub fn commit(self) -> Result<(), RuleError> {
+        self.nic.groups.check_root()?;
+        self.nic.commit();
+        Ok(())
+    }
+}
+
+impl Drop for Transaction<'_> {
+    fn drop(&mut self) {
+        if self.nic.changes.is_open() {
+            self.nic.roll_back();
+        }
+    }
+}
+
+impl Nic {
+    /// Begins a transaction.
+    pub fn transaction(&mut self) -> Transaction<'_> {
+        if self.changes.is_open() {
+            // One that was leaked.
+            self.roll_back();
+        }
+        self.changes.open();
+        Transaction { nic: self }
+    }
+
+    /// Gives a rule another pattern, priority, group and actions at one instant: no packet meets
+    /// neither or both. It keeps its id, what it has counted, and its place among rules of its
+    /// priority. By itself it is a transaction of one.
+    ///
+    /// # Errors
+    /// As [`Nic::create`] and [`Nic::update`]; nothing is then changed.
+    pub fn modify(&mut self, id: RuleId, rule: &Rule<'_>) -> Result<(), RuleError> {
+        if self.changes.is_open() {
+            return self.modify_open(id, rule);
+        }
+        let mut transaction = self.transaction();
+        transaction.modify(id, rule)?;
+        transaction.commit()
+    }
+
+    fn modify_open(&mut self, id: RuleId, rule: &Rule<'_>) -> Result<(), RuleError> {
+        let old = self.record(id)?;
+        let checked = self.check(rule)?;
+        self.check_cells()?;
+        let start = self.log.steps.len();
+        self.unlink(id.index(), &old);
+        self.groups.retire(old.seat);
+        self.note(Logged::Unlinked { index: id.index(), old, gone: false });
+        let moved = self.enter(id.index(), rule, checked, &old);
+        match moved {
+            Ok(()) => self.note(Logged::Linked { index: id.index(), fresh: false }),
+            Err(_) => self.take_back(start),
+        }
+        moved
+    }
+
+    /// Logs a step of the open transaction; of a single operation, lets go of what it leaves.
+    pub(crate) fn note(&mut self, step: Logged) {
+        if self.changes.is_open() {
+            self.log.steps.push(step);
+        } else if let Some(leftover) = left_by(&step) {
+            self.discard(leftover);
+        }
+    }
+
+    fn commit(&mut self) {
+        let stamp = self.changes.commit();
+        let Log { steps, leftovers } = std::mem::take(&mut self.log);
+        let leftovers = steps.iter().filter_map(left_by).chain(leftovers).collect();
+        self.put_off_open(stamp, leftovers);
+        self.tend();
+    }
+
+    fn roll_back(&mut self) {
+        self.take_back(0);
+        self.restore_open();
+        self.changes.abort();
+        for leftover in std::mem::take(&mut self.log).leftovers {
+            self.discard(leftover);
+        }
+    }
+
+    /// Takes the steps of the open transaction from `start` on back, the last first.
+    fn take_back(&mut self, start: usize) {
+        for step in self.log.steps.split_off(start).into_iter().rev() {
+            match step {
+                Logged::Linked { index, fresh } => {
+                    let record = self.records[index as usize];
+                    self.unlink(index, &record);
+                    self.groups.retire(record.seat);
+                    if fresh {
+                        self.bury(index);
+                    }
+                    let whole = all_of(index, &record);
+                    let index = whole.index.filter(|_| fresh);
+                    self.log.leftovers.push(Leftover { index, ..whole });
+                }
+                Logged::Unlinked { index, old, gone } => {
+                    self.groups.revive(old.seat);
+                    self.relink(index, old);
+                    self.live += u32::from(gone);
+                }
+                Logged::Updated { index, old } => {
+                    let record = self.records[index as usize];
+                    let (fate, seat) = (record.word.fate(), None);
+                    self.records[index as usize].word = old;
+                    self.show_if_first(index, &record, old);
+                    self.log.leftovers.push(Leftover { fate, seat, index: None });
+                }
+            }
+        }
+    }
+}
+
+/// What is left of a rule as it was before a step, once the step holds.
+fn left_by(step: &Logged) -> Option<Leftover> {
+    match step {
+        Logged::Linked { .. } => None,
+        Logged::Unlinked { index, old, gone } => {
+            let whole = all_of(*index, old);
+            Some(Leftover { index: whole.index.filter(|_| *gone), ..whole })
+        }
+        Logged::Updated { old, .. } => Some(Leftover { fate: old.fate(), seat: None, index: None }),
+    }
+}
+
+#[cfg(test)]
+#[path = "transaction_tests.rs"]
+mod tests;

@@ -1,0 +1,355 @@
+//! Random operations, single and in transactions, committed and taken back, against a plain list of
+//! rules; with one worker in the middle of a burst at each commit.
+
+use niclab_packet::key::Key;
+use proptest::prelude::*;
+
+use super::*;
+use crate::limits::ROOT_RULES_MAX;
+use crate::memory::{Desc, Region};
+use crate::rule::Pattern;
+use crate::{NicConfig, Worker};
+
+const QUEUES: u16 = 32;
+/// Where no rule decides: the flows' frames are not IP, so RSS gives the queue of hash 0.
+const MISS: u16 = 0;
+const DROP: u16 = u16::MAX;
+/// Frames: one for each pair of addresses.
+const ADDRESSES: u8 = 3;
+const FRAMES: usize = ADDRESSES as usize * ADDRESSES as usize;
+
+/// A rule of the plain list.
+#[derive(Clone, Debug)]
+struct Plain {
+    id: RuleId,
+    group: u32,
+    priority: u32,
+    created: usize,
+    pattern: Pattern,
+    action: Action,
+}
+
+fn mac(last: u8) -> [u8; 6] {
+    [2, 0, 0, 0, 0, last]
+}
+
+fn pattern(kind: u8, one: u8, other: u8) -> Pattern {
+    match kind % 4 {
+        0 => Pattern::any(),
+        1 => Pattern::any().eth_dst(mac(one)),
+        2 => Pattern::any().eth_src(mac(other)),
+        _ => Pattern::any().eth_dst(mac(one)).eth_src(mac(other)),
+    }
+}
+
+/// What the plain list says of a frame.
+fn answer(rules: &[Plain], key: &Key) -> u16 {
+    let mut group = 0;
+    loop {
+        let here = rules.iter().filter(|rule| rule.group == group && rule.pattern.matches(key));
+        match here.min_by_key(|rule| (rule.priority, rule.created)).map(|rule| rule.action) {
+            None => return MISS,
+            Some(Action::Queue(queue)) => return queue,
+            Some(Action::Jump(to)) => group = to,
+            Some(Action::Drop | Action::Count) => return DROP,
+        }
+    }
+}
+
+/// An operation, drawn from five numbers.
+#[derive(Clone, Debug)]
+struct Op {
+    kind: u8,
+    rule: usize,
+    group: u32,
+    priority: u32,
+    pattern: (u8, u8, u8),
+    action: u8,
+}
+
+impl Op {
+    fn action(&self, group: u32) -> Action {
+        match self.action {
+            0 => Action::Drop,
+            1 | 2 => Action::Jump(group + 1 + u32::from(self.action & 1)),
+            queue => Action::Queue(u16::from(queue)),
+        }
+    }
+
+    fn pattern(&self) -> Pattern {
+        let (kind, one, other) = self.pattern;
+        pattern(kind, one, other)
+    }
+}
+
+fn ops(count: impl Into<prop::collection::SizeRange>) -> impl Strategy<Value = Vec<Op>> {
+    let pattern = (0..4u8, 0..ADDRESSES, 0..ADDRESSES);
+    let op = (0..8u8, any::<usize>(), 0..3u32, 0..3u32, pattern, 0..QUEUES as u8);
+    let op = op.prop_map(|(kind, rule, group, priority, pattern, action)| Op {
+        kind,
+        rule,
+        group,
+        priority,
+        pattern,
+        action,
+    });
+    prop::collection::vec(op, count)
+}
+
+/// How operations are carried out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum How {
+    Singly,
+    Committed,
+    Dropped,
+}
+
+/// What is the same for a NIC and a transaction of it.
+trait Rules {
+    fn create(&mut self, rule: &Rule<'_>) -> Result<RuleId, RuleError>;
+    fn update(&mut self, id: RuleId, actions: &[Action]) -> Result<(), RuleError>;
+    fn modify(&mut self, id: RuleId, rule: &Rule<'_>) -> Result<(), RuleError>;
+    fn destroy(&mut self, id: RuleId) -> Result<(), RuleError>;
+}
+
+macro_rules! rules {
+    ($($of:ty),*) => {$(
+        impl Rules for $of {
+            fn create(&mut self, rule: &Rule<'_>) -> Result<RuleId, RuleError> {
+                <$of>::create(self, rule)
+            }
+            fn update(&mut self, id: RuleId, actions: &[Action]) -> Result<(), RuleError> {
+                <$of>::update(self, id, actions)
+            }
+            fn modify(&mut self, id: RuleId, rule: &Rule<'_>) -> Result<(), RuleError> {
+                <$of>::modify(self, id, rule)
+            }
+            fn destroy(&mut self, id: RuleId) -> Result<(), RuleError> {
+                <$of>::destroy(self, id)
+            }
+        }
+    )*};
+}
+rules!(Nic, Transaction<'_>);
+
+/// Carries an operation out on both; what one refuses the other must.
+fn apply(op: &Op, rules: &mut dyn Rules, plain: &mut Vec<Plain>, created: &mut usize) {
+    let at = (!plain.is_empty()).then(|| op.rule % plain.len());
+    let (group, priority, pattern) = (op.group, op.priority, op.pattern());
+    let taken = |plain: &[Plain], but: Option<usize>| {
+        let same = |rule: &Plain| {
+            rule.group == group && rule.priority == priority && rule.pattern == pattern
+        };
+        plain.iter().enumerate().any(|(i, rule)| Some(i) != but && same(rule))
+    };
+    let actions = [op.action(group)];
+    let rule = Rule { group, priority, pattern, actions: &actions };
+    match (op.kind, at) {
+        (0..=2, _) | (_, None) => {
+            let id = rules.create(&rule);
+            assert_eq!(id.is_err(), taken(plain, None), "{id:?}");
+            *created += 1;
+            let action = actions[0];
+            let new =
+                id.ok().map(|id| Plain { id, group, priority, created: *created, pattern, action });
+            plain.extend(new);
+        }
+        (3, Some(at)) => {
+            let action = op.action(plain[at].group);
+            rules.update(plain[at].id, &[action]).unwrap();
+            plain[at].action = action;
+        }
+        (4 | 5, Some(at)) => {
+            let done = rules.modify(plain[at].id, &rule);
+            assert_eq!(done.is_err(), taken(plain, Some(at)), "{done:?}");
+            if done.is_ok() {
+                let (id, created) = (plain[at].id, plain[at].created);
+                plain[at] = Plain { id, group, priority, created, pattern, action: actions[0] };
+            }
+        }
+        (_, Some(at)) => {
+            let gone = plain.swap_remove(at).id;
+            rules.destroy(gone).unwrap();
+            assert_eq!(rules.destroy(gone), Err(RuleError::Unknown(gone)));
+        }
+    }
+}
+
+/// A NIC, two workers, and one frame of each flow.
+struct Bench {
+    nic: Nic,
+    /// One that runs a burst whenever asked, and one that has begun a burst before each commit.
+    workers: [Worker; 2],
+    region: std::sync::Arc<Region>,
+    descs: Vec<Desc>,
+    keys: Vec<Key>,
+}
+
+impl Bench {
+    fn new() -> Bench {
+        let mut nic = Nic::new(&NicConfig { queues: QUEUES, ..NicConfig::default() }).unwrap();
+        let workers = [nic.worker(), nic.worker()];
+        let (region, mut descs) = Region::new(FRAMES, 100).unwrap();
+        let mut keys = Vec::new();
+        for (i, desc) in descs.iter_mut().enumerate() {
+            let frame = &mut region.slot_mut(desc)[..60];
+            frame.fill(0);
+            frame[..6].copy_from_slice(&mac(i as u8 % ADDRESSES));
+            frame[6..12].copy_from_slice(&mac(i as u8 / ADDRESSES));
+            keys.push(Key::parse(frame));
+            region.set_len(desc, 60);
+        }
+        Bench { nic, workers, region, descs, keys }
+    }
+
+    fn begin(&mut self, worker: usize) {
+        self.workers[worker].begin(&self.region, &self.descs);
+    }
+
+    fn end(&mut self, worker: usize) -> Vec<u16> {
+        let dropped = self.workers[worker].match_groups(&mut self.descs);
+        let queue =
+            |(i, desc): (usize, &Desc)| if dropped >> i & 1 == 1 { DROP } else { desc.queue };
+        self.descs.iter().enumerate().map(queue).collect()
+    }
+
+    fn expected(&self, rules: &[Plain]) -> Vec<u16> {
+        self.keys.iter().map(|key| answer(rules, key)).collect()
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 1_000, ..ProptestConfig::default() })]
+
+    #[test]
+    fn a_burst_sees_all_of_a_transaction_or_nothing(
+        rounds in prop::collection::vec(
+            (ops(1..8), prop::sample::select(vec![How::Singly, How::Committed, How::Dropped]),
+             0..12usize, any::<bool>()),
+            1..12,
+        ),
+    ) {
+        let mut bench = Bench::new();
+        let (mut plain, mut created) = (Vec::new(), 0);
+        for (ops, how, steps, passes) in rounds {
+            let before = plain.clone();
+            bench.begin(1);
+            match how {
+                How::Singly => {
+                    for op in &ops {
+                        apply(op, &mut bench.nic, &mut plain, &mut created);
+                    }
+                }
+                How::Committed | How::Dropped => {
+                    let mut transaction = bench.nic.transaction();
+                    for op in &ops {
+                        apply(op, &mut transaction, &mut plain, &mut created);
+                    }
+                    match how {
+                        How::Committed => transaction.commit().unwrap(),
+                        _ => {
+                            drop(transaction);
+                            plain.clone_from(&before);
+                        }
+                    }
+                    let seen = bench.end(1);
+                    prop_assert_eq!(seen, bench.expected(&before), "in the middle of a burst");
+                }
+            }
+            prop_assert_eq!(bench.nic.len() as usize, plain.len());
+            bench.nic.settle(steps);
+            bench.begin(0);
+            let seen = bench.end(0);
+            prop_assert_eq!(seen, bench.expected(&plain), "a new burst");
+            if passes {
+                bench.begin(1);
+                bench.nic.settle(steps);
+                let seen = bench.end(1);
+                prop_assert_eq!(seen, bench.expected(&plain), "another worker");
+            }
+        }
+        bench.begin(0);
+        bench.begin(1);
+        prop_assert!(bench.nic.settle(usize::MAX));
+        let seen = bench.end(1);
+        prop_assert_eq!(seen, bench.expected(&plain), "settled");
+        for rule in plain.drain(..) {
+            bench.nic.destroy(rule.id).unwrap();
+        }
+        prop_assert!(bench.nic.is_empty());
+    }
+}
+
+#[test]
+fn a_full_root_takes_a_transaction_that_leaves_no_more() {
+    let mut nic = Nic::new(&NicConfig::default()).unwrap();
+    let rule = |n: u32| {
+        let [_, a, b, c] = n.to_be_bytes();
+        Pattern::any().eth_dst([2, 0, 0, a, b, c])
+    };
+    let create = |nic: &mut dyn Rules, n| {
+        let actions = &[Action::Queue(0)];
+        nic.create(&Rule { group: 0, priority: 0, pattern: rule(n), actions })
+    };
+    let ids: Vec<RuleId> = (0..ROOT_RULES_MAX).map(|n| create(&mut nic, n).unwrap()).collect();
+    let full = RuleError::GroupFull { group: 0, rules_max: ROOT_RULES_MAX };
+    assert_eq!(create(&mut nic, ROOT_RULES_MAX), Err(full.clone()));
+
+    let mut swap = nic.transaction();
+    create(&mut swap, ROOT_RULES_MAX).unwrap();
+    swap.destroy(ids[0]).unwrap();
+    swap.commit().unwrap();
+
+    let mut more = nic.transaction();
+    more.destroy(ids[1]).unwrap();
+    create(&mut more, 0).unwrap();
+    create(&mut more, 1).unwrap();
+    assert_eq!(more.commit(), Err(full));
+    assert_eq!(nic.len(), ROOT_RULES_MAX);
+    nic.update(ids[1], &[Action::Drop]).unwrap();
+}
+
+#[test]
+fn a_modified_rule_keeps_its_id_its_counts_and_its_place_among_equals() {
+    let mut bench = Bench::new();
+    let both = [Action::Count, Action::Queue(1)];
+    let rule = Rule { group: 0, priority: 1, pattern: Pattern::any(), actions: &both };
+    let id = bench.nic.create(&rule).unwrap();
+    let other = Rule { pattern: pattern(1, 0, 0), actions: &[Action::Queue(2)], ..rule };
+    bench.nic.create(&other).unwrap();
+    bench.begin(0);
+    assert_eq!(bench.end(0), [1; FRAMES], "of equal priority the first created");
+    bench.nic.modify(id, &Rule { priority: 2, ..rule }).unwrap();
+    bench.begin(0);
+    assert_eq!(bench.end(0)[..4], [2, 1, 1, 2]);
+    bench.nic.modify(id, &rule).unwrap();
+    bench.begin(0);
+    assert_eq!(bench.end(0), [1; FRAMES], "created first it still is");
+    let counted = FRAMES + FRAMES * 2 / 3 + FRAMES;
+    assert_eq!(bench.nic.query(id).unwrap().packets, counted as u64);
+}
+
+/// A single operation on what a transaction has just changed holds for those who see the commit.
+#[test]
+fn a_burst_that_began_before_a_commit_sees_nothing_of_what_was_built_on_it() {
+    let mut bench = Bench::new();
+    let rule = |to| [Action::Queue(to)];
+    let pattern = Pattern::any();
+    let id = bench.nic.create(&Rule { group: 0, priority: 0, pattern, actions: &rule(1) }).unwrap();
+    bench.begin(1);
+    let mut transaction = bench.nic.transaction();
+    transaction.update(id, &rule(2)).unwrap();
+    let new = transaction.create(&Rule { group: 0, priority: 1, pattern, actions: &rule(4) });
+    transaction.commit().unwrap();
+    bench.nic.update(id, &rule(3)).unwrap();
+    assert_eq!(bench.end(1), [1; FRAMES], "updated in the transaction, and since");
+    bench.nic.destroy(id).unwrap();
+    bench.nic.destroy(new.unwrap()).unwrap();
+    assert_eq!(bench.end(1), [1; FRAMES], "destroyed since");
+    bench.begin(1);
+    assert_eq!(bench.end(1), [MISS; FRAMES]);
+    bench.begin(0);
+    assert!(bench.nic.settle(100));
+    bench.begin(1);
+    assert_eq!(bench.end(1), [MISS; FRAMES]);
+}
