@@ -90,7 +90,7 @@ impl Control {
     /// Goes to the next state; some transactions are dropped half-way and done again.
     fn step(&mut self) {
         let next = self.state + 1;
-        if next % 7 == 0 {
+        if next.is_multiple_of(7) {
             let mut dropped = self.nic.transaction();
             for id in &self.direct[..FLOWS / 4] {
                 dropped.update(*id, &[Action::Drop]).unwrap();
