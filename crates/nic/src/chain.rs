@@ -29,15 +29,11 @@ fn priority_of(order: u64) -> u32 {
     (order >> CREATED_BITS) as u32
 }
 
-/// Where a new rule belongs among those of its key.
-pub(crate) struct Spot {
+/// The key of a rule, and where the rules of its mask stand, if there are any.
+pub(crate) struct Target {
     pub(crate) selector: Selector,
     key: CompactKey,
-    /// Where the rules of its mask stand, if there are any.
     pub(crate) seat: Option<Seat>,
-    /// Where the mask keeps the key, if it does.
-    kept: Option<u32>,
-    chain: Place,
 }
 
 /// A place in a chain.
@@ -49,53 +45,83 @@ struct Place {
 }
 
 impl Nic {
-    /// Where a rule of this order belongs, unless it is there already.
-    pub(crate) fn spot(&mut self, rule: &Rule<'_>, order: u64) -> Result<Spot, RuleError> {
+    /// The key of a rule, and its mask.
+    pub(crate) fn target(&mut self, rule: &Rule<'_>) -> Target {
         let selector = Selector::new(rule.pattern.mask());
         let key = selector.compact(rule.pattern.value());
         let seat = self.groups.find(rule.group, &selector);
-        let word = seat.map_or(0, |seat| self.groups.mask(seat).word(&key));
-        let head = self.head_of(word);
-        let chain = self.place(head, order);
-        let same = |at: u32| priority_of(self.records[at as usize].order) == rule.priority;
-        // Of one priority there is one rule: the last that is better or the first that is worse.
-        if chain.before.is_some_and(same) || chain.after.is_some_and(same) {
-            return Err(RuleError::Duplicate { group: rule.group, priority: rule.priority });
-        }
-        let of_cell = || match self.settle.owner(self.changes.cell(word)?) {
-            Owner::Key(_, key) => Some(key),
-            Owner::Order(_) => None,
-        };
-        let kept = head.map(|head| self.records[head as usize].key).or_else(of_cell);
-        Ok(Spot { selector, key, seat, kept, chain })
+        Target { selector, key, seat }
     }
 
-    /// Puts a rule into its chain. `record` has its seat. When this fails nothing was changed.
+    /// Puts a rule into the chain of its key. `record` has its seat. When this fails nothing was
+    /// changed.
     pub(crate) fn link(
         &mut self,
         index: u32,
         record: Record,
-        spot: &Spot,
+        target: &Target,
     ) -> Result<(), RuleError> {
-        let key = match spot.kept {
-            Some(key) => key,
-            None => {
-                let (word, cell) = match self.changes.place(0, record.word.0) {
-                    Placed::Cell(id, word) => (word, Some(id)),
-                    Placed::Word(word) => (word, None),
-                    Placed::Kept => (0, None),
-                };
-                let key = self.groups.mask(record.seat).keep(&spot.key, word);
-                if let Some(id) = cell {
-                    match &key {
-                        Ok(key) => self.settle.own(id, Owner::Key(record.seat, *key)),
-                        Err(_) => self.changes.release(id),
-                    }
-                }
-                key?
-            }
+        let (word, cell) = match self.changes.place(0, record.word.0) {
+            Placed::Cell(id, word) => (word, Some(id)),
+            Placed::Word(word) => (word, None),
+            Placed::Kept => (0, None),
         };
-        self.insert(index, Record { key, ..record }, spot.chain);
+        // Most keys are new, and then this is the only look into the table.
+        match self.groups.mask(record.seat).keep(&target.key, word) {
+            Ok(Some(key)) => {
+                if let Some(id) = cell {
+                    self.settle.own(id, Owner::Key(record.seat, key));
+                }
+                self.keep_record(index, Record { key, ..record });
+                Ok(())
+            }
+            other => {
+                if let Some(id) = cell {
+                    self.changes.release(id);
+                }
+                other?;
+                self.link_known(index, record, &target.key)
+            }
+        }
+    }
+
+    /// Whether the chain of a key has room for a rule of this order.
+    pub(crate) fn check_chain(
+        &mut self,
+        order: u64,
+        group: u32,
+        target: &Target,
+    ) -> Result<(), RuleError> {
+        let word = target.seat.map_or(0, |seat| self.groups.mask(seat).word(&target.key));
+        self.place_new(self.head_of(word), order, group).map(|_| ())
+    }
+
+    /// The place of a new rule of `group` in a chain; of one priority there is one rule.
+    fn place_new(&self, head: Option<u32>, order: u64, group: u32) -> Result<Place, RuleError> {
+        let place = self.place(head, order);
+        let priority = priority_of(order);
+        let same = |at: u32| priority_of(self.records[at as usize].order) == priority;
+        // Such a rule is the last that is better or the first that is worse.
+        if place.before.is_some_and(same) || place.after.is_some_and(same) {
+            return Err(RuleError::Duplicate { group, priority });
+        }
+        Ok(place)
+    }
+
+    /// [`Nic::link`] for a key that its mask keeps already.
+    fn link_known(&mut self, index: u32, record: Record, key: &[u64]) -> Result<(), RuleError> {
+        let word = self.groups.mask(record.seat).word(key);
+        let head = self.head_of(word);
+        let group = self.groups.number(record.seat.group);
+        let place = self.place_new(head, record.order, group)?;
+        let key = match (head, self.changes.cell(word)) {
+            (Some(head), _) => self.records[head as usize].key,
+            (None, cell) => match cell.map(|id| self.settle.owner(id)) {
+                Some(Owner::Key(_, key)) => key,
+                Some(Owner::Order(_)) | None => unreachable!("a kept key has a rule or a cell"),
+            },
+        };
+        self.insert(index, Record { key, ..record }, place);
         Ok(())
     }
 
@@ -123,13 +149,17 @@ impl Nic {
 
     fn insert(&mut self, index: u32, record: Record, place: Place) {
         let record = Record { next: place.after, ..record };
-        match self.records.get_mut(index as usize) {
-            Some(slot) => *slot = record,
-            None => self.records.push(record),
-        }
+        self.keep_record(index, record);
         match place.before {
             Some(before) => self.records[before as usize].next = Some(index),
             None => self.show(&record, Some(index)),
+        }
+    }
+
+    fn keep_record(&mut self, index: u32, record: Record) {
+        match self.records.get_mut(index as usize) {
+            Some(slot) => *slot = record,
+            None => self.records.push(record),
         }
     }
 

@@ -13,7 +13,7 @@ use std::sync::atomic::AtomicU64;
 use arc_swap::ArcSwap;
 use niclab_table::{Changes, Domain, Segments, Stamp, Versions};
 
-use crate::chain::{Spot, order_of};
+use crate::chain::{Target, order_of};
 use crate::counters::{Counters, Counts};
 use crate::error::{NicError, RuleError};
 use crate::groups::{Groups, Lists, Seat};
@@ -72,6 +72,8 @@ pub struct Nic {
     /// Indices of destroyed rules, oldest first. One is used again when every worker has passed a
     /// burst since: until then a packet may be on its way with the old rule's word in hand.
     pub(crate) free: VecDeque<(Stamp, u32)>,
+    /// The latest stamp known to have passed.
+    passed: Stamp,
     created: u64,
     pub(crate) live: u32,
     counters: Vec<Arc<Counters>>,
@@ -124,6 +126,7 @@ impl Nic {
             board,
             records: Vec::new(),
             free: VecDeque::new(),
+            passed: Stamp::FIRST,
             created: 0,
             live: 0,
             counters: Vec::new(),
@@ -234,8 +237,10 @@ impl Nic {
     /// The index of a new rule, with the stamp it was freed at: the oldest freed one that no worker
     /// can reach any more, else one that was never used.
     fn index(&mut self) -> Result<(u32, Option<Stamp>), RuleError> {
-        let passed = self.board.domain.passed();
-        match self.free.pop_front_if(|(freed, _)| *freed <= passed) {
+        if self.free.front().is_some_and(|(freed, _)| *freed > self.passed) {
+            self.passed = self.board.domain.passed();
+        }
+        match self.free.pop_front_if(|(freed, _)| *freed <= self.passed) {
             Some((freed, index)) => Ok((index, Some(freed))),
             None if self.records.len() >= RULES_MAX as usize => Err(RuleError::RulesTooMany),
             None => Ok((self.records.len() as u32, None)),
@@ -302,21 +307,24 @@ impl Nic {
         from: &Record,
     ) -> Result<(), RuleError> {
         let order = order_of(rule.priority, from.order);
-        let spot = self.spot(rule, order)?;
-        self.groups.check_room(rule, fate, spot.seat, self.changes.is_open())?;
-        // Only memory can be missing from here on.
-        let seat = self.groups.enter(rule.group, spot.selector, spot.seat)?;
+        let target = self.target(rule);
+        if matches!(fate, Action::Jump(_)) {
+            // A group that is made for a refused rule cannot be used again at once.
+            self.check_chain(order, rule.group, &target)?;
+        }
+        self.groups.check_room(rule, fate, target.seat, self.changes.is_open())?;
+        let seat = self.groups.enter(rule.group, target.selector, target.seat)?;
         let word = Word::new(self.groups.aim(fate), counts, index);
         let generation = from.generation;
         let record = Record { word, order, generation, seat, ..Record::default() };
-        self.put(index, record, &spot).inspect_err(|_| {
+        self.put(index, record, &target).inspect_err(|_| {
             self.groups.retire(seat);
             self.discard(Leftover { index: None, ..all_of(index, &record) });
         })
     }
 
     /// Puts a rule into effect behind the better rules of its key.
-    fn put(&mut self, index: u32, record: Record, spot: &Spot) -> Result<(), RuleError> {
+    fn put(&mut self, index: u32, record: Record, target: &Target) -> Result<(), RuleError> {
         if record.word.counts() {
             self.counters.iter().for_each(|c| c.reach(index));
         }
@@ -326,6 +334,6 @@ impl Nic {
         let former = self.order(index);
         self.set_order(index, record.order);
         self.groups.publish();
-        self.link(index, record, spot).inspect_err(|_| self.set_order(index, former))
+        self.link(index, record, target).inspect_err(|_| self.set_order(index, former))
     }
 }

@@ -62,6 +62,8 @@ pub(crate) struct Groups {
     old: Vec<Arc<Lists>>,
     /// Masks without rules that such lists name.
     gone: Vec<Mask>,
+    /// What was found last: most rules that follow each other have one mask.
+    last: Seat,
 }
 
 #[derive(Default)]
@@ -92,6 +94,7 @@ impl Groups {
             vacated: Vec::new(),
             old: Vec::new(),
             gone: Vec::new(),
+            last: Seat::default(),
         }
     }
 
@@ -112,11 +115,17 @@ impl Groups {
     }
 
     /// Where rules of a group with such a mask stand, if there is one.
-    pub(crate) fn find(&self, number: u32, selector: &Selector) -> Option<Seat> {
-        let group = *self.places.get(&number)?;
+    pub(crate) fn find(&mut self, number: u32, selector: &Selector) -> Option<Seat> {
         let wanted = |mask: &Mask| mask.rules > 0 && mask.shared.selector == *selector;
+        let last = &self.groups[usize::from(self.last.group)];
+        if last.number == number && last.masks.get(usize::from(self.last.mask)).is_some_and(wanted)
+        {
+            return Some(self.last);
+        }
+        let group = *self.places.get(&number)?;
         let mask = self.groups[usize::from(group)].masks.iter().position(wanted)?;
-        Some(Seat { group, mask: mask as u16 })
+        self.last = Seat { group, mask: mask as u16 };
+        Some(self.last)
     }
 
     /// Whether a rule can be taken in; `known` is where it stands if its mask is there. In an open

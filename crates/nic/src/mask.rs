@@ -64,21 +64,25 @@ impl Mask {
         self.word(&self.key(place))
     }
 
-    /// Keeps a new key, with its word; where it is kept.
-    pub(crate) fn keep(&mut self, key: &[u64], word: u64) -> Result<u32, RuleError> {
+    /// Keeps a new key, with its word; where it is kept. `None` if it was kept before: nothing is
+    /// then changed.
+    pub(crate) fn keep(&mut self, key: &[u64], word: u64) -> Result<Option<u32>, RuleError> {
         let words = self.shared.selector.words();
         match &mut self.table {
-            Some(table) => table
-                .insert(key, word)
-                .map_err(|error: InsertError| RuleError::Memory { reason: error.to_string() })?,
+            Some(table) => match table.insert(key, word) {
+                Ok(()) => {}
+                Err(InsertError::Duplicate { .. }) => return Ok(None),
+                Err(error) => return Err(RuleError::Memory { reason: error.to_string() }),
+            },
+            None if self.shared.any.load(Ordering::Relaxed) != 0 => return Ok(None),
             None => self.shared.any.store(word, Ordering::Release),
         }
         if let Some(place) = self.keys_free.pop() {
             self.keys[place as usize * words..][..words].copy_from_slice(key);
-            return Ok(place);
+            return Ok(Some(place));
         }
         self.keys.extend_from_slice(key);
-        Ok((self.keys.len() / words.max(1)) as u32 - u32::from(words > 0))
+        Ok(Some((self.keys.len() / words.max(1)) as u32 - u32::from(words > 0)))
     }
 
     /// Gives a kept key the word that `next` makes of the one it has, by one store; `None` leaves

@@ -5,12 +5,14 @@
 
 use std::collections::VecDeque;
 use std::sync::atomic::Ordering;
+use std::vec::IntoIter;
 
 use niclab_table::{CellId, Stamp};
 
 use crate::control::{Nic, Record};
 use crate::groups::Seat;
 use crate::limits::SETTLE_STEPS;
+use crate::transaction::{Log, Logged, left_by};
 use crate::word::Fate;
 
 /// The place that refers to a cell.
@@ -32,11 +34,12 @@ pub(crate) struct Leftover {
     pub(crate) index: Option<u32>,
 }
 
-/// What has to wait for a stamp, cells first.
+/// What has to wait for a stamp, cells first. Nothing is copied when a transaction commits.
 struct Batch {
     stamp: Stamp,
-    cells: std::vec::IntoIter<CellId>,
-    leftovers: std::vec::IntoIter<Leftover>,
+    cells: IntoIter<CellId>,
+    steps: IntoIter<Logged>,
+    leftovers: IntoIter<Leftover>,
 }
 
 /// What is put off.
@@ -69,7 +72,9 @@ impl Settle {
 
     pub(crate) fn bytes(&self) -> usize {
         let waiting = |batch: &Batch| {
-            size_of_val(batch.cells.as_slice()) + size_of_val(batch.leftovers.as_slice())
+            size_of_val(batch.cells.as_slice())
+                + size_of_val(batch.steps.as_slice())
+                + size_of_val(batch.leftovers.as_slice())
         };
         self.owners.capacity() * size_of::<Option<Owner>>()
             + self.batches.iter().map(waiting).sum::<usize>()
@@ -94,6 +99,8 @@ impl Nic {
             }
             if let Some(id) = batch.cells.next() {
                 self.fold(id);
+            } else if let Some(step) = batch.steps.next() {
+                left_by(&step).into_iter().for_each(|leftover| self.give_up(leftover));
             } else if let Some(leftover) = batch.leftovers.next() {
                 self.give_up(leftover);
             } else {
@@ -117,17 +124,17 @@ impl Nic {
             None => self.give_up(leftover),
             Some(last) => {
                 let stamp = last.stamp;
-                self.put_off(stamp, Vec::new(), vec![leftover]);
+                let log = Log { steps: Vec::new(), leftovers: vec![leftover] };
+                self.put_off(stamp, Vec::new(), log);
             }
         }
     }
 
-    /// Puts the open transaction's cells and leftovers off until `stamp` has passed.
-    pub(crate) fn put_off_open(&mut self, stamp: Stamp, leftovers: Vec<Leftover>) {
+    /// Puts the cells of a transaction that was just committed, and what its log leaves, off until
+    /// `stamp` has passed.
+    pub(crate) fn put_off_open(&mut self, stamp: Stamp, log: Log) {
         let cells = std::mem::take(&mut self.settle.open);
-        if !cells.is_empty() || !leftovers.is_empty() {
-            self.put_off(stamp, cells, leftovers);
-        }
+        self.put_off(stamp, cells, log);
     }
 
     /// Makes every place that the open transaction changed hold what it held before.
@@ -144,9 +151,10 @@ impl Nic {
         }
     }
 
-    fn put_off(&mut self, stamp: Stamp, cells: Vec<CellId>, leftovers: Vec<Leftover>) {
-        let (cells, leftovers) = (cells.into_iter(), leftovers.into_iter());
-        self.settle.batches.push_back(Batch { stamp, cells, leftovers });
+    fn put_off(&mut self, stamp: Stamp, cells: Vec<CellId>, log: Log) {
+        let (cells, steps) = (cells.into_iter(), log.steps.into_iter());
+        let leftovers = log.leftovers.into_iter();
+        self.settle.batches.push_back(Batch { stamp, cells, steps, leftovers });
     }
 
     fn fold(&mut self, id: CellId) {

@@ -264,9 +264,17 @@ impl Shared {
 
     /// Widens the range of orders; to be called before the rule can be found. Returns whether the
     /// best order is another now.
+    ///
+    /// For the control side, which alone writes them.
     pub(crate) fn admit(&self, order: u64) -> bool {
-        self.worst.fetch_max(order, Ordering::Release);
-        self.best.fetch_min(order, Ordering::Release) > order
+        if self.worst.load(Ordering::Relaxed) < order {
+            self.worst.store(order, Ordering::Release);
+        }
+        let better = self.best.load(Ordering::Relaxed) > order;
+        if better {
+            self.best.store(order, Ordering::Release);
+        }
+        better
     }
 
     #[inline]

@@ -9,7 +9,7 @@ use crate::control::{Nic, Record, RuleId};
 use crate::error::RuleError;
 use crate::rule::{Action, Rule};
 use crate::settle::{Leftover, all_of};
-use crate::word::Word;
+use crate::word::{Fate, Word};
 
 /// A step of the open transaction, for taking it back.
 pub(crate) enum Logged {
@@ -24,9 +24,9 @@ pub(crate) enum Logged {
 /// What the open transaction did so far.
 #[derive(Default)]
 pub(crate) struct Log {
-    steps: Vec<Logged>,
+    pub(crate) steps: Vec<Logged>,
     /// Of operations that were taken back.
-    leftovers: Vec<Leftover>,
+    pub(crate) leftovers: Vec<Leftover>,
 }
 
 /// Operations that become visible at once; see [`Nic::transaction`].
@@ -143,9 +143,8 @@ impl Nic {
 
     fn commit(&mut self) {
         let stamp = self.changes.commit();
-        let Log { steps, leftovers } = std::mem::take(&mut self.log);
-        let leftovers = steps.iter().filter_map(left_by).chain(leftovers).collect();
-        self.put_off_open(stamp, leftovers);
+        let log = std::mem::take(&mut self.log);
+        self.put_off_open(stamp, log);
         self.tend();
     }
 
@@ -191,14 +190,17 @@ impl Nic {
 }
 
 /// What is left of a rule as it was before a step, once the step holds.
-fn left_by(step: &Logged) -> Option<Leftover> {
+pub(crate) fn left_by(step: &Logged) -> Option<Leftover> {
     match step {
         Logged::Linked { .. } => None,
         Logged::Unlinked { index, old, gone } => {
             let whole = all_of(*index, old);
             Some(Leftover { index: whole.index.filter(|_| *gone), ..whole })
         }
-        Logged::Updated { old, .. } => Some(Leftover { fate: old.fate(), seat: None, index: None }),
+        Logged::Updated { old, .. } => match old.fate() {
+            fate @ Fate::Jump(_) => Some(Leftover { fate, seat: None, index: None }),
+            Fate::Queue(_) | Fate::Drop => None,
+        },
     }
 }
 
