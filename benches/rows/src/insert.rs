@@ -7,7 +7,7 @@ use std::net::Ipv4Addr;
 use std::time::Instant;
 
 use niclab_nic::rule::{Action, Pattern, Rule};
-use niclab_nic::{Nic, NicConfig};
+use niclab_nic::{Nic, NicConfig, Operation};
 use niclab_pairing::Answer;
 use niclab_table::{Domain, Exact, Pages};
 
@@ -32,9 +32,10 @@ pub fn keys(bench: &Bench, count: u64, room: Room) -> Result<Measured, BenchErro
     compare(bench, count, move |part| fill.add(part))
 }
 
-/// The row of rules: `count` exact 5-tuples of one mask into a group that is not the root.
+/// The row of rules: `count` exact 5-tuples of one mask, in bulk, into a group that is not the
+/// root.
 pub fn rules(bench: &Bench, count: u64) -> Result<Measured, BenchError> {
-    let mut fill = RuleFill { nic: new_nic()?, patterns: Vec::new() };
+    let mut fill = RuleFill { nic: new_nic()?, operations: Vec::new() };
     compare(bench, count, move |part| fill.add(part))
 }
 
@@ -102,10 +103,10 @@ impl KeyFill {
     }
 }
 
-/// A card, and the patterns of the part that is added.
+/// A card, and the operations of the part that is added.
 struct RuleFill {
     nic: Nic,
-    patterns: Vec<Pattern>,
+    operations: Vec<Operation<'static>>,
 }
 
 impl RuleFill {
@@ -113,14 +114,21 @@ impl RuleFill {
         if part.first {
             self.nic = new_nic()?;
         }
-        self.patterns.clear();
-        self.patterns.extend(part.keys.clone().map(pattern));
+        self.operations.clear();
+        self.operations.extend(part.keys.clone().map(|index| {
+            let pattern = pattern(index);
+            Operation::Create(Rule { group: 1, priority: 0, pattern, actions: &[Action::Queue(0)] })
+        }));
         let start = Instant::now();
-        for &pattern in &self.patterns {
-            let rule = Rule { group: 1, priority: 0, pattern, actions: &[Action::Queue(0)] };
-            self.nic.create(&rule)?;
-        }
-        Ok(answer(&part, start))
+        let mut refused = Ok(());
+        self.nic.run(&self.operations, |result| {
+            if let Err(error) = result {
+                refused = Err(error);
+            }
+        });
+        let answer = answer(&part, start);
+        refused?;
+        Ok(answer)
     }
 }
 

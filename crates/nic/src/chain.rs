@@ -32,7 +32,7 @@ fn priority_of(order: u64) -> u32 {
 /// The key of a rule, and where the rules of its mask stand, if there are any.
 pub(crate) struct Target {
     pub(crate) selector: Selector,
-    key: CompactKey,
+    pub(crate) key: CompactKey,
     pub(crate) seat: Option<Seat>,
 }
 

@@ -114,6 +114,11 @@ impl Groups {
         &mut self.groups[usize::from(seat.group)].masks[usize::from(seat.mask)]
     }
 
+    /// What is at a place where a mask was, if anything is.
+    pub(crate) fn mask_at(&self, seat: Seat) -> Option<&Mask> {
+        self.groups.get(usize::from(seat.group))?.masks.get(usize::from(seat.mask))
+    }
+
     /// Where rules of a group with such a mask stand, if there is one.
     pub(crate) fn find(&mut self, number: u32, selector: &Selector) -> Option<Seat> {
         let wanted = |mask: &Mask| mask.rules > 0 && mask.shared.selector == *selector;

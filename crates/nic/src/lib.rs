@@ -1,6 +1,7 @@
 #![doc = include_str!("../README.md")]
 #![deny(unsafe_code)]
 
+mod batch;
 mod chain;
 mod control;
 mod counters;
@@ -20,6 +21,7 @@ mod transaction;
 mod word;
 mod worker;
 
+pub use batch::Operation;
 pub use control::{Nic, NicConfig, RuleId};
 pub use counters::Counts;
 pub use error::{NicError, RuleError};

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use niclab_table::{Config, CreateError, Domain, InsertError};
+use niclab_table::{Config, CreateError, Domain, InsertError, prefetch};
 
 use crate::error::RuleError;
 use crate::limits::RULES_MAX;
@@ -45,8 +45,26 @@ impl Mask {
         table + self.keys.capacity() * 8 + self.keys_free.capacity() * 4
     }
 
+    /// Asks for the key kept at a place.
+    pub(crate) fn prefetch_key(&self, place: u32) {
+        let words = self.shared.selector.words();
+        self.keys.get(place as usize * words).into_iter().for_each(prefetch);
+    }
+
+    /// Asks for the memory that an operation on a key looks at first.
+    pub(crate) fn prefetch_tags(&self, key: &[u64]) {
+        self.table.iter().for_each(|table| table.prefetch_tags(key));
+    }
+
+    /// Asks for what it looks at then; to be called when that has come. The key may be that of
+    /// another mask, which had this one's place.
+    pub(crate) fn prefetch_entry(&self, key: &[u64]) {
+        let own = key.len() == self.shared.selector.words();
+        self.table.iter().filter(|_| own).for_each(|table| table.prefetch_entry(key));
+    }
+
     /// The key kept at a place.
-    fn key(&self, place: u32) -> CompactKey {
+    pub(crate) fn key(&self, place: u32) -> CompactKey {
         let words = self.shared.selector.words();
         self.keys[place as usize * words..][..words].iter().copied().collect()
     }

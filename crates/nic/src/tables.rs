@@ -164,6 +164,14 @@ impl Table {
         each_width!(self, Table, t, W => t.update_with(&words::<W>(key), next))
     }
 
+    pub(crate) fn prefetch_tags(&self, key: &[u64]) {
+        each_width!(self, Table, t, W => t.prefetch_tags(&words::<W>(key)));
+    }
+
+    pub(crate) fn prefetch_entry(&self, key: &[u64]) {
+        each_width!(self, Table, t, W => t.prefetch_entry(&words::<W>(key)));
+    }
+
     pub(crate) fn remove(&mut self, key: &[u64]) {
         each_width!(self, Table, t, W => { t.remove(&words::<W>(key)); })
     }

@@ -178,6 +178,28 @@ impl<const W: usize> Exact<W> {
         Some(before)
     }
 
+    /// Asks for the memory that an operation on `key` will look at first. Call
+    /// [`prefetch_entry`](Self::prefetch_entry) when it has come, and then the operation.
+    #[inline]
+    pub fn prefetch_tags(&self, key: &[u64; W]) {
+        let hash = self.shared.hasher.hash(key);
+        for grid in self.grids() {
+            grid.prefetch_line(grid.home(hash));
+        }
+    }
+
+    /// Asks for the entry that an operation on `key` will most likely look at.
+    #[inline]
+    pub fn prefetch_entry(&self, key: &[u64; W]) {
+        let hash = self.shared.hasher.hash(key);
+        self.grids().for_each(|grid| grid.prefetch_entry(hash));
+    }
+
+    fn grids(&self) -> impl Iterator<Item = Grid<'_, W>> {
+        let old = self.predecessor.as_ref().map(|old| old.grid());
+        old.into_iter().chain([self.current.grid()])
+    }
+
     /// The value of a key, for the writer, which needs no participant.
     #[inline]
     #[must_use]

@@ -25,7 +25,7 @@ use std::marker::PhantomData;
 
 use crate::limits::{PROBE_GROUPS_MAX, SLOTS};
 use crate::memory::Memory;
-use crate::prefetch::prefetch;
+use crate::prefetch::prefetch_at;
 use crate::sync::{Acquire, AtomicU64, Relaxed, Release};
 use crate::tags::{self, Compare, EMPTY, LINE_WORDS, LIVE_MIN, Line, RETIRED, tag_of};
 
@@ -115,7 +115,19 @@ impl<'a, const W: usize> Grid<'a, W> {
 
     #[inline(always)]
     pub(crate) fn prefetch_line(&self, group: usize) {
-        prefetch(self.tags.wrapping_add(group));
+        prefetch_at(self.tags.wrapping_add(group));
+    }
+
+    /// Prefetches the entry that an operation on a key of this hash will most likely look at: the
+    /// first whose tag fits, else the one it would be placed at.
+    pub(crate) fn prefetch_entry(&self, hash: u64) {
+        let home = self.home(hash);
+        let line = self.line(home);
+        let fits = tags::matches(line, tag_of(hash));
+        let slots = if fits == 0 { tags::matches(line, EMPTY) } else { fits };
+        if slots != 0 {
+            self.entry(position_of(home, slots.trailing_zeros() as usize)).prefetch();
+        }
     }
 
     #[inline(always)]
@@ -299,9 +311,9 @@ impl<'a, const W: usize> Entry<'a, W> {
 
     #[inline(always)]
     pub(crate) fn prefetch(self) {
-        prefetch(self.words);
+        prefetch_at(self.words);
         if Grid::<W>::STRIDE > 8 {
-            prefetch(self.words.wrapping_add(8));
+            prefetch_at(self.words.wrapping_add(8));
         }
     }
 

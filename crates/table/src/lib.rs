@@ -25,6 +25,7 @@ pub use exact::{Config, Exact};
 pub use hash::pack_key;
 pub use limits::{BURST_MAX, CAPACITY_LIMIT, KEY_WORDS_MAX};
 pub use memory::Pages;
+pub use prefetch::prefetch;
 pub use reader::Reader;
 pub use segments::Segments;
 pub use versions::{CellId, Changes, Generation, Placed, Versions, is_reference};

@@ -4,9 +4,15 @@
 
 #![allow(unsafe_code)]
 
+/// Asks for the cache line in which `place` begins.
+#[inline(always)]
+pub fn prefetch<T>(place: &T) {
+    prefetch_at(place);
+}
+
 /// Asks for the cache line at `address`; any address will do.
 #[inline(always)]
-pub(crate) fn prefetch<T>(address: *const T) {
+pub(crate) fn prefetch_at<T>(address: *const T) {
     #[cfg(all(target_arch = "x86_64", not(any(loom, miri))))]
     // SAFETY: a prefetch reads nothing the program can see and never faults; SSE is part of
     // x86-64.
