@@ -30,6 +30,35 @@ pub enum CreateError {
     },
 }
 
+/// Why a pruning filter was not made or not changed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum FilterError {
+    /// The memory could not be had.
+    #[error("no memory for {bytes} bytes; set less aside: lower rules_max or tables_max")]
+    OutOfMemory {
+        /// Size of what was asked for.
+        bytes: usize,
+    },
+    /// A rule's table has a number that the filter has no room for.
+    #[error("table {table} is not below {tables_max}; make a filter with more tables")]
+    Table {
+        /// Its number.
+        table: usize,
+        /// Tables are numbered below this.
+        tables_max: usize,
+    },
+    /// There are no fields, or `tables_max` is zero or above
+    /// [`TABLES_LIMIT`](crate::TABLES_LIMIT).
+    #[error("{tables_max} tables are outside 1..={limit}, or there is no field; choose others")]
+    Tables {
+        /// What was asked for.
+        tables_max: usize,
+        /// The most possible.
+        limit: usize,
+    },
+}
+
 /// Why an entry was not inserted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[non_exhaustive]

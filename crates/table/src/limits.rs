@@ -40,6 +40,32 @@ pub(crate) const RELEASE_BYTES: usize = 2 << 20;
 #[cfg_attr(any(loom, miri), expect(dead_code, reason = "they use the heap alone"))]
 pub(crate) const MAP_BYTES_MIN: usize = 1 << 20;
 
+/// Tables of a pruning filter: a set of them is at most two cache lines.
+pub const TABLES_LIMIT: usize = 1024;
+
+/// Sets of tables in a pruning filter: their numbers fit 16 bits. ClassBench's sets need hundreds.
+/// (A model under loom can follow only so many atomics.)
+pub(crate) const SETS_MAX: usize = match (cfg!(loom), cfg!(miri)) {
+    (true, _) => 12,
+    (false, true) => 1 << 10,
+    (false, false) => 1 << 16,
+};
+
+/// Slots of a pruning filter's tree that one added rule visits at most in a field: those of the
+/// longest span in an otherwise empty 32-bit field.
+pub const ADD_VISITS_MAX: usize = 1 << 16;
+
+/// Bits that choose a slot of a fan, and those that are left then.
+pub(crate) const FAN_BITS: u32 = 8;
+
+/// Words of a pruning filter's tree set aside for each rule and field: two copies of a cache line,
+/// and its share of a fan and of lists, which take the place of 16 ranges and more.
+pub(crate) const RULE_TREE_WORDS: usize = if cfg!(loom) { 8 } else { 64 };
+
+/// Words set aside for a 16-bit field at most: for each of its 256 blocks a list, and all the nodes
+/// that came before it when its values came one by one.
+pub(crate) const SIXTEEN_TREE_WORDS: usize = 256 * 192;
+
 const _: () = assert!(SLOTS * 16 + 16 == 256);
 const _: () = assert!(4 * RESERVE_PER_GROUP < GROW_QUARTERS && GROW_QUARTERS < 4 * SLOTS);
 const _: () = assert!(BURST_MAX == u64::BITS as usize);

@@ -17,7 +17,10 @@ use std::sync::atomic::{
 use loom::model::Builder;
 use loom::sync::atomic::AtomicU64;
 use loom::thread;
-use niclab_table::{Changes, Config, Domain, Exact, Participant, Placed, Reader};
+use niclab_table::{
+    Bits, Changes, Config, Domain, Exact, Filter, FilterConfig, Pages, Participant, Placed, Reader,
+    Sets, Span,
+};
 
 fn model(preemptions: usize, body: impl Fn() + Send + Sync + 'static) {
     let mut builder = Builder::new();
@@ -223,4 +226,57 @@ fn a_transaction_is_seen_whole_or_not_at_all() {
         reader.join().unwrap();
         writer.join().unwrap();
     });
+}
+
+/// Rules come into one block of values, in `spans`' order: whoever knows that the addition of one
+/// has returned finds its table for a value inside it.
+fn prune(preemptions: usize, spans: &'static [Span], value: u32) {
+    model(preemptions, move || {
+        let fields = [Bits::Eight];
+        let config = FilterConfig { fields, tables_max: 8, rules_max: 4, pages: Pages::Small };
+        let mut filter = Filter::<1>::new(config).unwrap();
+        let (reader, announced) =
+            (filter.reader(), Arc::new(loom::sync::atomic::AtomicUsize::new(0)));
+        let seen = Arc::clone(&announced);
+        let writer = thread::spawn(move || {
+            for (table, span) in spans.iter().enumerate() {
+                filter.add(table, &[*span]).unwrap();
+                announced.store(table + 1, Release);
+            }
+            assert_eq!(filter.widened_count(), 0);
+        });
+        let reader = thread::spawn(move || {
+            let known = seen.load(Acquire);
+            let mut sets = [Sets::default()];
+            reader.find(&[[value]], &mut sets);
+            let found = reader.word(&sets[0], 0);
+            let holds = |table: &usize| (spans[*table].low..=spans[*table].high).contains(&value);
+            let truth = (0..spans.len()).filter(holds);
+            let expected = truth.clone().filter(|table| *table < known);
+            let bits = |tables: &mut dyn Iterator<Item = usize>| tables.fold(0, |b, t| b | 1 << t);
+            let (expected, all) = (bits(&mut expected.into_iter()), bits(&mut truth.into_iter()));
+            assert_eq!(expected & !found, 0, "{found:#b} of the first {known}");
+            assert_eq!(found & !all, 0, "{found:#b} has a table that no rule gives");
+        });
+        reader.join().unwrap();
+        writer.join().unwrap();
+    });
+}
+
+#[test]
+fn a_rule_that_splits_a_block_is_never_missed() {
+    const SPANS: &[Span] = &[Span { low: 3, high: 9 }, Span { low: 5, high: 7 }, Span::one(6)];
+    prune(3, SPANS, 6);
+}
+
+#[test]
+fn a_rule_whose_ranges_are_there_is_never_missed() {
+    const SPANS: &[Span] = &[Span { low: 3, high: 9 }, Span { low: 0, high: 9 }, Span::ALL];
+    prune(3, SPANS, 6);
+}
+
+#[test]
+fn a_set_is_complete_before_its_number_is_seen() {
+    const SPANS: &[Span] = &[Span { low: 0, high: 63 }, Span { low: 0, high: 63 }];
+    prune(3, SPANS, 6);
 }

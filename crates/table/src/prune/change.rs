@@ -1,0 +1,375 @@
+//! One change of a field: the values of a span get tables. For the one writer.
+
+use std::collections::HashMap;
+
+use super::tree::{self, Entry, Kind, RANGES_MAX, low_bits};
+use super::{Shared, Span};
+use crate::limits::{FAN_BITS, SETS_MAX};
+use crate::sync::Relaxed;
+
+/// The writer's view of the sets: which there are, and whose.
+#[derive(Debug)]
+pub(super) struct SetWriter {
+    /// Field, then the bitmap without the tables that are everywhere in the field: its set.
+    known: HashMap<Box<[u64]>, u16>,
+    fields: Vec<FieldSets>,
+    /// Sets that have a number.
+    count: usize,
+    count_max: usize,
+    key: Vec<u64>,
+}
+
+#[derive(Debug)]
+struct FieldSets {
+    /// Numbers of its sets.
+    sets: Vec<u16>,
+    /// Tables that are in all of them.
+    everywhere: Vec<u64>,
+}
+
+impl SetWriter {
+    /// Each field starts with the empty set, which has the field's number.
+    pub(super) fn new(fields_count: usize, set_words: usize) -> Self {
+        let field = |number| FieldSets { sets: vec![number], everywhere: vec![0; set_words] };
+        let fields: Vec<_> = (0..fields_count as u16).map(field).collect();
+        let key = |field: usize| -> Box<[u64]> {
+            std::iter::once(field as u64).chain(std::iter::repeat_n(0, set_words)).collect()
+        };
+        let known = (0..fields_count).map(|field| (key(field), field as u16)).collect();
+        Self { known, fields, count: fields_count, count_max: SETS_MAX, key: Vec::new() }
+    }
+
+    pub(super) fn count(&self) -> usize {
+        self.count
+    }
+
+    #[cfg(all(test, not(loom)))]
+    pub(super) fn limit(&mut self, count_max: usize) {
+        self.count_max = count_max;
+    }
+
+    /// Puts tables into every set of a field.
+    pub(super) fn add_everywhere<const F: usize>(
+        &mut self,
+        shared: &Shared<F>,
+        field: usize,
+        tables: &[u64],
+    ) {
+        for set in &self.fields[field].sets {
+            widen(shared, *set, tables);
+        }
+        for (word, tables) in self.fields[field].everywhere.iter_mut().zip(tables) {
+            *word |= tables;
+        }
+    }
+
+    /// The set with the tables of `set` and these; `None` if it is new and no number is left.
+    fn union<const F: usize>(
+        &mut self,
+        shared: &Shared<F>,
+        field: usize,
+        set: u16,
+        tables: &[u64],
+    ) -> Option<u16> {
+        let (words, at) = (shared.sets.words(), shared.set_at(set));
+        let everywhere = &self.fields[field].everywhere;
+        self.key.clear();
+        self.key.push(field as u64);
+        let mut missing = 0;
+        for (word, tables) in tables.iter().enumerate() {
+            let old = words[at + word].load(Relaxed);
+            missing |= tables & !old;
+            self.key.push((old | tables) & !everywhere[word]);
+        }
+        if missing == 0 {
+            return Some(set);
+        }
+        if let Some(known) = self.known.get(self.key.as_slice()) {
+            return Some(*known);
+        }
+        let number = u16::try_from(self.count).ok().filter(|_| self.count < self.count_max)?;
+        let at = shared.set_at(number);
+        for (word, tables) in self.key[1..].iter().enumerate() {
+            words[at + word].store(tables | everywhere[word], Relaxed);
+        }
+        self.count += 1;
+        self.known.insert(self.key.as_slice().into(), number);
+        self.fields[field].sets.push(number);
+        Some(number)
+    }
+}
+
+/// Sets bits of a set where it is.
+fn widen<const F: usize>(shared: &Shared<F>, set: u16, tables: &[u64]) {
+    let at = shared.set_at(set);
+    for (word, tables) in shared.sets.words()[at..].iter().zip(tables) {
+        let old = word.load(Relaxed);
+        if tables & !old != 0 {
+            word.store(old | tables, Relaxed);
+        }
+    }
+}
+
+/// Values up to `end`, from the end of the range before on, with their set.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Range {
+    end: u32,
+    set: u16,
+}
+
+/// A change under way.
+pub(super) struct Change<'a, const F: usize> {
+    pub(super) shared: &'a Shared<F>,
+    pub(super) sets: &'a mut SetWriter,
+    /// The first word of the tree that no node has.
+    pub(super) free: &'a mut usize,
+    pub(super) field: usize,
+    /// What the values get, a bit for each table.
+    pub(super) tables: &'a [u64],
+    /// Slots and places of lists that may still be visited.
+    pub(super) visits: usize,
+    /// Whether there was more to visit.
+    pub(super) cut: bool,
+    /// Sets met before, with what they grow to.
+    pub(super) grown: HashMap<u16, u16>,
+    /// The last of them: neighbours are often alike.
+    pub(super) last: Option<(u16, u16)>,
+    /// Whether no value beyond the span got any of the tables.
+    pub(super) exact: bool,
+}
+
+impl<const F: usize> Change<'_, F> {
+    /// Gives the tables to all values of a span that lies within the field.
+    pub(super) fn cover(mut self, span: Span) -> bool {
+        let shape = self.shared.shapes[self.field];
+        let (first, last) = (shape.slot(span.low), shape.slot(span.high));
+        for at in first..=last {
+            let low = if at == first { shape.rest(span.low) } else { 0 };
+            let high = if at == last { shape.rest(span.high) } else { low_bits(shape.block_bits) };
+            self.cover_block(at, shape.block_bits, low, high);
+        }
+        if self.cut {
+            self.exact = false;
+            self.sets.add_everywhere(self.shared, self.field, self.tables);
+        }
+        self.exact
+    }
+
+    /// Gives the tables to the values from `low` to `high` of the block that the slot `at` speaks
+    /// for, unless too much has been visited.
+    fn cover_block(&mut self, at: usize, block_bits: u32, low: u32, high: u32) {
+        let tree = self.shared.tree.words();
+        let entry = tree::slot(tree, at);
+        let visits = if entry.kind() == Kind::List { (high - low + 1) as usize } else { 1 };
+        match self.visits.checked_sub(visits) {
+            Some(left) => self.visits = left,
+            None => (self.visits, self.cut) = (0, true),
+        }
+        if self.cut {
+            return;
+        }
+        let whole = low == 0 && high == low_bits(block_bits);
+        match entry.kind() {
+            Kind::Set if whole => {
+                let grown = self.grow(entry.set());
+                if grown != entry.set() {
+                    tree::set_slot(tree, at, Entry::of_set(grown));
+                }
+            }
+            Kind::Ranges(room) if whole => self.cover_quarters(4 * entry.word() + room, room),
+            Kind::Fan => {
+                let (first, last) = (low >> FAN_BITS, high >> FAN_BITS);
+                for child in first..=last {
+                    let low = if child == first { low & low_bits(FAN_BITS) } else { 0 };
+                    let high = if child == last { high } else { u32::MAX } & low_bits(FAN_BITS);
+                    self.cover_block(2 * entry.word() + child as usize, FAN_BITS, low, high);
+                }
+            }
+            Kind::List => {
+                let first = 4 * entry.word() + low as usize;
+                self.cover_quarters(first, (high - low + 1) as usize);
+            }
+            Kind::Set | Kind::Ranges(_) => self.cover_ranges(at, block_bits, low, high),
+        }
+    }
+
+    /// Gives the tables to sets that stand in a row.
+    fn cover_quarters(&mut self, first: usize, count: usize) {
+        let tree = self.shared.tree.words();
+        for at in first..first + count {
+            let set = tree::quarter(tree, at);
+            let grown = self.grow(set);
+            if grown != set {
+                tree::set_quarter(tree, at, grown);
+            }
+        }
+    }
+
+    fn cover_ranges(&mut self, at: usize, block_bits: u32, low: u32, high: u32) {
+        let tree = self.shared.tree.words();
+        let entry = tree::slot(tree, at);
+        let old = self.ranges(entry, block_bits);
+        let mut new = self.split(&old, low, high);
+        if new == old {
+            return;
+        }
+        if let (Kind::Ranges(room), true) = (entry.kind(), new.len() == old.len()) {
+            for (index, range) in new.iter().enumerate() {
+                tree::set_quarter(tree, 4 * entry.word() + room + index, range.set);
+            }
+            return;
+        }
+        merge(&mut new);
+        match self.entry(&new, block_bits) {
+            Some(entry) => tree::set_slot(tree, at, entry),
+            None => self.widen_ranges(&old, low, high),
+        }
+    }
+
+    /// The ranges of a block.
+    fn ranges(&self, entry: Entry, block_bits: u32) -> Vec<Range> {
+        let last = low_bits(block_bits);
+        let Kind::Ranges(room) = entry.kind() else {
+            return vec![Range { end: last, set: entry.set() }];
+        };
+        let (tree, at) = (self.shared.tree.words(), 4 * entry.word());
+        let range = |index| Range {
+            end: u32::from(tree::quarter(tree, at + index)).min(last),
+            set: tree::quarter(tree, at + room + index),
+        };
+        let mut ranges: Vec<Range> = (0..room).map(range).collect();
+        let count = ranges.iter().take_while(|range| range.end < last).count() + 1;
+        ranges.truncate(count);
+        ranges
+    }
+
+    /// The ranges after the change.
+    fn split(&mut self, old: &[Range], low: u32, high: u32) -> Vec<Range> {
+        let mut new = Vec::with_capacity(old.len() + 2);
+        let mut start = 0;
+        for range in old {
+            let Range { end, set } = *range;
+            let (from, to) = (start.max(low), end.min(high));
+            let grown = if from <= to { self.grow(set) } else { set };
+            if grown == set {
+                new.push(*range);
+            } else {
+                let before = (start < from).then(|| Range { end: from - 1, set });
+                let after = (to < end).then_some(*range);
+                new.extend(before.into_iter().chain([Range { end: to, set: grown }]).chain(after));
+            }
+            start = end + 1;
+        }
+        new
+    }
+
+    /// What holds the ranges of a block; new nodes are complete when this returns. `None` if there
+    /// is no room for them.
+    fn entry(&mut self, ranges: &[Range], block_bits: u32) -> Option<Entry> {
+        match ranges {
+            [range] => Some(Entry::of_set(range.set)),
+            _ if ranges.len() <= RANGES_MAX => self.ranges_node(ranges),
+            _ if block_bits > FAN_BITS => self.fan(ranges),
+            _ => self.list(ranges),
+        }
+    }
+
+    fn ranges_node(&mut self, ranges: &[Range]) -> Option<Entry> {
+        let kind = Kind::of_ranges(ranges.len());
+        let node = self.node(kind)?;
+        let (tree, at, room) = (self.shared.tree.words(), 4 * node.word(), 2 * kind.words());
+        let last = ranges.len() - 1;
+        for index in 0..room {
+            let Range { end, set } = ranges[index.min(last)];
+            let end = if index < last { end as u16 } else { u16::MAX };
+            tree::set_quarter(tree, at + index, end);
+            tree::set_quarter(tree, at + room + index, set);
+        }
+        Some(node)
+    }
+
+    fn fan(&mut self, ranges: &[Range]) -> Option<Entry> {
+        let node = self.node(Kind::Fan)?;
+        let tree = self.shared.tree.words();
+        let mut rest = ranges;
+        for child in 0..1 << FAN_BITS {
+            let (start, last) = (child << FAN_BITS, child << FAN_BITS | low_bits(FAN_BITS));
+            let within = rest.iter().take_while(|range| range.end < last).count();
+            let mut inner = rest[..=within].to_vec();
+            for range in &mut inner {
+                range.end = range.end.min(last) - start;
+            }
+            rest = &rest[within + usize::from(rest[within].end == last)..];
+            let entry = self.entry(&inner, FAN_BITS)?;
+            tree::set_slot(tree, 2 * node.word() + child as usize, entry);
+        }
+        Some(node)
+    }
+
+    fn list(&mut self, ranges: &[Range]) -> Option<Entry> {
+        let node = self.node(Kind::List)?;
+        let mut start = 0;
+        for range in ranges {
+            for value in start..=range.end {
+                let at = 4 * node.word() + value as usize;
+                tree::set_quarter(self.shared.tree.words(), at, range.set);
+            }
+            start = range.end + 1;
+        }
+        Some(node)
+    }
+
+    /// Memory for a node: within one line, or from the start of one on.
+    fn node(&mut self, kind: Kind) -> Option<Entry> {
+        let word = self.free.next_multiple_of(kind.words().min(8));
+        let end = word + kind.words();
+        let entry = Entry::of_node(kind, word).filter(|_| end <= self.shared.tree.words().len())?;
+        *self.free = end;
+        Some(entry)
+    }
+
+    /// What a set becomes. Where no number is left it grows where it is, for other values too.
+    fn grow(&mut self, set: u16) -> u16 {
+        if let Some((last, grown)) = self.last
+            && last == set
+        {
+            return grown;
+        }
+        if let Some(grown) = self.grown.get(&set) {
+            self.last = Some((set, *grown));
+            return *grown;
+        }
+        let union = self.sets.union(self.shared, self.field, set, self.tables);
+        let grown = union.unwrap_or_else(|| {
+            self.exact = false;
+            widen(self.shared, set, self.tables);
+            set
+        });
+        self.grown.insert(set, grown);
+        self.last = Some((set, grown));
+        grown
+    }
+
+    /// Without room for a node, the sets of the span's values grow where they are.
+    fn widen_ranges(&mut self, ranges: &[Range], low: u32, high: u32) {
+        self.exact = false;
+        let mut start = 0;
+        for range in ranges {
+            if start <= high && range.end >= low {
+                widen(self.shared, range.set, self.tables);
+            }
+            start = range.end + 1;
+        }
+    }
+}
+
+/// Joins neighbours with the same set.
+fn merge(ranges: &mut Vec<Range>) {
+    ranges.dedup_by(|next, range| {
+        let same = next.set == range.set;
+        if same {
+            range.end = next.end;
+        }
+        same
+    });
+}

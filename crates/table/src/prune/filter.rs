@@ -1,0 +1,251 @@
+//! The filter as its writer sees it: made from rules, grown by rules.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+use super::change::{Change, SetWriter};
+use super::reader::FilterReader;
+use super::tree::{Entry, Shape, set_slot};
+use super::{Bits, Shared, Span};
+use crate::error::FilterError;
+use crate::limits::{ADD_VISITS_MAX, RULE_TREE_WORDS, SETS_MAX, SIXTEEN_TREE_WORDS, TABLES_LIMIT};
+use crate::memory::{Memory, Pages};
+
+/// What a filter is for.
+#[derive(Debug, Clone, Copy)]
+pub struct FilterConfig<const F: usize> {
+    /// The fields of packets and rules.
+    pub fields: [Bits; F],
+    /// Tables are numbered below this.
+    pub tables_max: usize,
+    /// How many rules memory is set aside for; it is touched when it is needed.
+    pub rules_max: usize,
+    /// Which pages to ask for.
+    pub pages: Pages,
+}
+
+/// A rule, for the filter: its table, and the values that it matches in each field.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FilterRule<const F: usize> {
+    /// Number of its table.
+    pub table: usize,
+    /// One for each field.
+    pub spans: [Span; F],
+}
+
+/// A pruning filter, for the one that writes; see [`FilterReader`] for the packets' side.
+#[derive(Debug)]
+pub struct Filter<const F: usize> {
+    shared: Arc<Shared<F>>,
+    sets: SetWriter,
+    tables_max: usize,
+    /// The first word of the tree that no node has.
+    free: usize,
+    /// What is in the filter, but for spans of all values.
+    held: HashSet<(u16, u16, Span)>,
+    /// Changes that had to give tables to more values than they were told to.
+    widened: usize,
+}
+
+impl<const F: usize> Filter<F> {
+    /// An empty filter: no packet has a candidate.
+    ///
+    /// # Errors
+    /// If `tables_max` is zero or above [`TABLES_LIMIT`], or there is no memory.
+    pub fn new(config: FilterConfig<F>) -> Result<Self, FilterError> {
+        let FilterConfig { fields, tables_max, rules_max, pages } = config;
+        if F == 0 || tables_max == 0 || tables_max > TABLES_LIMIT {
+            return Err(FilterError::Tables { tables_max, limit: TABLES_LIMIT });
+        }
+        let mut slots = 0;
+        let shapes = fields.map(|bits| {
+            let shape = Shape::new(bits, slots);
+            slots += shape.root_slots();
+            shape
+        });
+        let (set_words, free) = (tables_max.div_ceil(64), slots.div_ceil(2));
+        let set_shift = set_words.next_power_of_two().trailing_zeros();
+        let node_words = fields.map(|bits| node_words(bits, rules_max)).iter().sum::<usize>();
+        let memory = |words| {
+            Memory::zeroed(words, pages)
+                .map_err(|refused| FilterError::OutOfMemory { bytes: refused.bytes })
+        };
+        let tree = memory(free.saturating_add(node_words))?;
+        let sets = memory(SETS_MAX << set_shift)?;
+        let shared = Shared { tree, sets, shapes, set_words, set_shift };
+        for (field, shape) in shapes.iter().enumerate().skip(1) {
+            for at in shape.root..shape.root + shape.root_slots() {
+                set_slot(shared.tree.words(), at, Entry::of_set(field as u16));
+            }
+        }
+        let sets = SetWriter::new(F, set_words);
+        let (shared, held) = (Arc::new(shared), HashSet::new());
+        Ok(Self { shared, sets, tables_max, free, held, widened: 0 })
+    }
+
+    /// The filter of these rules: as exact as a filter by fields can be, and smaller than one to
+    /// which they were added one by one.
+    ///
+    /// # Errors
+    /// As [`Filter::new`] and [`Filter::add`].
+    pub fn build(
+        config: FilterConfig<F>,
+        rules: impl IntoIterator<Item = FilterRule<F>>,
+    ) -> Result<Self, FilterError> {
+        let mut filter = Self::new(config)?;
+        let mut tables = [const { Vec::new() }; F];
+        for FilterRule { table, spans } in rules {
+            filter.check(table)?;
+            for (field, span) in spans.into_iter().enumerate() {
+                if let Some(span) = filter.missing(field, span, table) {
+                    tables[field].push((span, table));
+                }
+            }
+        }
+        for (field, mut tables) in tables.into_iter().enumerate() {
+            // Wide spans first: what is inside of them is split later, and then once.
+            tables.sort_unstable_by_key(|(span, _)| (u64::MAX - span.values_count(), *span));
+            for same in tables.chunk_by(|one, other| one.0 == other.0) {
+                let tables = filter.bitmap(same.iter().map(|(_, table)| *table));
+                filter.cover(field, same[0].0, &tables, usize::MAX);
+            }
+        }
+        Ok(filter)
+    }
+
+    /// Adds a rule: from now on its table is among the candidates of every packet inside it.
+    ///
+    /// Costs nothing when the table has rules with the same spans. A span of all values costs a
+    /// store for each set of its field; another one a visit to each slot under it, of which a
+    /// 32-bit field has one for each 2^16 values and more where longer prefixes are. After
+    /// [`ADD_VISITS_MAX`](crate::ADD_VISITS_MAX) visits the table becomes a candidate for every
+    /// value of the field instead.
+    ///
+    /// # Errors
+    /// If `table` is not below `tables_max`.
+    pub fn add(&mut self, table: usize, spans: &[Span; F]) -> Result<(), FilterError> {
+        self.check(table)?;
+        for (field, span) in spans.iter().enumerate() {
+            if let Some(span) = self.missing(field, *span, table) {
+                let tables = self.bitmap(std::iter::once(table));
+                self.cover(field, span, &tables, ADD_VISITS_MAX);
+            }
+        }
+        Ok(())
+    }
+
+    /// A reader.
+    #[must_use]
+    pub fn reader(&self) -> FilterReader<F> {
+        FilterReader::new(Arc::clone(&self.shared))
+    }
+
+    /// How often a table had to be given to more values than its rule has: because there was no
+    /// room, or an addition would have been too long. Zero says that the filter is exact for all
+    /// rules that were ever added; building it anew makes it so.
+    #[must_use]
+    pub fn widened_count(&self) -> usize {
+        self.widened
+    }
+
+    /// Sets of tables there are.
+    #[must_use]
+    pub fn sets_count(&self) -> usize {
+        self.sets.count()
+    }
+
+    /// Memory that readers use, bytes.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        8 * (self.free + (self.sets.count() << self.shared.set_shift))
+    }
+
+    fn check(&self, table: usize) -> Result<(), FilterError> {
+        let tables_max = self.tables_max;
+        (table < tables_max).then_some(()).ok_or(FilterError::Table { table, tables_max })
+    }
+
+    /// The span as values of the field can lie in it, unless the table has it already.
+    fn missing(&mut self, field: usize, span: Span, table: usize) -> Option<Span> {
+        let span = span.within(self.shared.shapes[field].bits)?;
+        self.held.insert((field as u16, table as u16, span)).then_some(span)
+    }
+
+    fn bitmap(&self, tables: impl Iterator<Item = usize>) -> Vec<u64> {
+        let mut bitmap = vec![0; self.shared.set_words];
+        for table in tables {
+            bitmap[table / 64] |= 1 << (table % 64);
+        }
+        bitmap
+    }
+
+    fn cover(&mut self, field: usize, span: Span, tables: &[u64], visits: usize) {
+        let Self { shared, sets, free, .. } = self;
+        let all = Span::ALL.within(shared.shapes[field].bits);
+        if Some(span) == all {
+            sets.add_everywhere(shared, field, tables);
+            return;
+        }
+        let (cut, grown, last, exact) = (false, HashMap::new(), None, true);
+        let change = Change { shared, sets, free, field, tables, visits, cut, grown, last, exact };
+        self.widened += usize::from(!change.cover(span));
+    }
+}
+
+/// Words set aside for the nodes of a field.
+fn node_words(bits: Bits, rules_max: usize) -> usize {
+    let words = rules_max.saturating_mul(RULE_TREE_WORDS);
+    match bits {
+        // It has no nodes; but in a model under loom, whose root is smaller.
+        Bits::Eight => {
+            if cfg!(loom) {
+                words
+            } else {
+                0
+            }
+        }
+        Bits::Sixteen => words.min(SIXTEEN_TREE_WORDS),
+        // Entries have no name for more.
+        Bits::ThirtyTwo => words.min(1 << 30),
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use crate::prune::Sets;
+
+    fn filter() -> Filter<1> {
+        let fields = [Bits::ThirtyTwo];
+        let config = FilterConfig { fields, tables_max: 8, rules_max: 8, pages: Pages::Small };
+        Filter::new(config).unwrap()
+    }
+
+    fn tables(filter: &Filter<1>, value: u32) -> u64 {
+        let mut sets = [Sets::default()];
+        filter.reader().find(&[[value]], &mut sets);
+        filter.reader().word(&sets[0], 0)
+    }
+
+    #[test]
+    fn without_numbers_sets_grow_where_they_are() {
+        let mut filter = filter();
+        filter.sets.limit(2);
+        filter.add(0, &[Span { low: 10, high: 20 }]).unwrap();
+        assert_eq!((tables(&filter, 15), filter.widened_count()), (0b1, 0));
+        filter.add(1, &[Span { low: 15, high: 25 }]).unwrap();
+        assert_eq!(filter.widened_count(), 1);
+        assert_eq!([10, 15, 25].map(|value| tables(&filter, value)), [0b11, 0b11, 0b10]);
+        assert_eq!(filter.sets_count(), 2);
+    }
+
+    #[test]
+    fn sets_that_were_seen_before_take_no_number() {
+        let mut filter = filter();
+        for start in (0..1000).step_by(100) {
+            filter.add(0, &[Span { low: start, high: start + 50 }]).unwrap();
+            filter.add(1, &[Span { low: start + 30, high: start + 70 }]).unwrap();
+        }
+        assert_eq!(filter.sets_count(), 4, "none, one, the other, both");
+    }
+}
