@@ -33,7 +33,7 @@ fn bench(directory: &Path) -> Bench {
         fs::write(&path, script).unwrap();
         fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
     }
-    Bench { core: 0, pairs: 6, peers: directory.to_owned(), slice_ms: 1 }
+    Bench { core: 0, pairs: 6, peers: directory.to_owned(), slice_ms: 20 }
 }
 
 #[test]
@@ -55,7 +55,7 @@ fn each_row_gives_its_pairs() {
 #[test]
 fn a_row_without_its_peer_gives_our_rate_and_says_how_to_build_the_peer() {
     let directory = tempfile::tempdir().unwrap();
-    let bench = Bench { core: 0, pairs: 6, peers: directory.path().to_owned(), slice_ms: 1 };
+    let bench = Bench { core: 0, pairs: 6, peers: directory.path().to_owned(), slice_ms: 20 };
     let check = |measured: Result<Measured, BenchError>, count, peer: &str| {
         let Ok(Measured::Alone { ours, missing }) = measured else { panic!("{measured:?}") };
         // A busy machine may take the core away for the whole of a generator's slice.
