@@ -77,7 +77,7 @@ impl Nic {
             }
             other => {
                 if let Some(id) = cell {
-                    self.changes.release(id);
+                    self.changes.cancel(id);
                 }
                 other?;
                 self.link_known(index, record, &target.key)

@@ -23,9 +23,10 @@ pub const ACTIONS_MAX: usize = 8;
 /// Masks of one group: every one is a look-up per packet at worst.
 pub const MASKS_MAX: usize = 64;
 
-/// Steps that one operation takes of what transactions put off: more than one operation adds, so
-/// that it comes to an end.
-pub(crate) const SETTLE_STEPS: usize = 4;
+/// Steps that one operation, or commit, takes of what transactions put off: more than one adds, so
+/// that nothing piles up. To modify a rule adds most: three cells, two steps of the log, and its
+/// batch.
+pub(crate) const SETTLE_STEPS: usize = 8;
 
 /// Values that one operation of a transaction changes at most: the words of two keys, and an order;
 /// taking it back adds none.

@@ -129,6 +129,7 @@ impl Nic {
             Ok(()) => self.note(Logged::Linked { index: id.index(), fresh: false }),
             Err(_) => self.take_back(start),
         }
+        self.tend();
         moved
     }
 

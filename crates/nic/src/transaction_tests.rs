@@ -353,3 +353,70 @@ fn a_burst_that_began_before_a_commit_sees_nothing_of_what_was_built_on_it() {
     bench.begin(1);
     assert_eq!(bench.end(1), [MISS; FRAMES]);
 }
+
+/// A rule of group 0 for every frame.
+fn every(priority: u32, actions: &[Action]) -> Rule<'_> {
+    Rule { group: 0, priority, pattern: Pattern::any(), actions }
+}
+
+/// Cells and logs of committed transactions go while others come.
+#[test]
+fn transactions_one_after_the_other_pile_nothing_up() {
+    let mut bench = Bench::new();
+    let actions = [Action::Queue(1)];
+    let ids: Vec<RuleId> =
+        (0..20).map(|n| bench.nic.create(&every(n, &actions)).unwrap()).collect();
+    let mut most = 0;
+    for round in 0..200 {
+        let first = 20 + 20 * (round % 2);
+        for (n, id) in (0..).zip(&ids) {
+            bench.nic.modify(*id, &every(first + n, &actions)).unwrap();
+            bench.begin(0);
+            bench.begin(1);
+        }
+        let mut transaction = bench.nic.transaction();
+        for (n, id) in (0..).zip(&ids) {
+            transaction.modify(*id, &every(60 + n, &actions)).unwrap();
+        }
+        transaction.commit().unwrap();
+        bench.begin(0);
+        bench.begin(1);
+        match round < 20 {
+            true => most = most.max(bench.nic.rule_bytes()),
+            false => assert!(bench.nic.rule_bytes() <= most, "round {round}: something piles up"),
+        }
+    }
+}
+
+/// What an open transaction builds on may be settled meanwhile, and its cells used again.
+#[test]
+fn an_older_transaction_is_settled_under_an_open_one() {
+    let [one, two, three, other] = [1, 2, 3, 9].map(|queue| [Action::Queue(queue)]);
+    for committed in [true, false] {
+        let mut bench = Bench::new();
+        let id = bench.nic.create(&every(0, &one)).unwrap();
+        let mut older = bench.nic.transaction();
+        older.update(id, &two).unwrap();
+        older.commit().unwrap();
+        let mut open = bench.nic.transaction();
+        open.update(id, &three).unwrap();
+        let pass = |workers: &mut [Worker; 2]| {
+            workers.iter_mut().for_each(|worker| worker.begin(&bench.region, &bench.descs));
+        };
+        pass(&mut bench.workers);
+        assert!(open.nic.settle(usize::MAX));
+        pass(&mut bench.workers);
+        for priority in 1..9 {
+            open.create(&Rule { pattern: pattern(3, 0, 0), ..every(priority, &other) }).unwrap();
+            open.create(&Rule { pattern: pattern(1, 0, 0), ..every(priority, &other) }).unwrap();
+        }
+        bench.workers[1].match_groups(&mut bench.descs);
+        assert_eq!(bench.descs[0].queue, 2, "the older transaction holds");
+        match committed {
+            true => open.commit().unwrap(),
+            false => drop(open),
+        }
+        bench.begin(0);
+        assert_eq!(bench.end(0), [if committed { 3 } else { 2 }; FRAMES]);
+    }
+}

@@ -240,15 +240,26 @@ impl Changes {
         self.versions.cell(id).before.load(Relaxed)
     }
 
-    /// Lets a cell go, the stamp of whose commit has passed: the word that its place, which holds
-    /// `current`, is to hold. `None` where a newer cell has taken the place: it is committed, so
-    /// that nobody who takes its `before` is left when this cell is used again.
-    ///
-    /// Not while a transaction is open.
+    /// Lets the oldest cell of a place go, the stamp of whose commit has passed: the word that the
+    /// place, which holds `current`, is to hold. `None` where a newer cell has taken the place. If
+    /// that one is committed, nobody who takes its `before` is left when this cell is used again;
+    /// if its transaction is open, its `before` becomes the value.
     #[must_use]
     pub fn fold(&self, current: u64, id: CellId) -> Option<u64> {
-        debug_assert!(self.open.is_none());
-        (current == id.reference()).then(|| self.newest(current))
+        let value = self.newest(id.reference());
+        if current == id.reference() {
+            return Some(value);
+        }
+        let newer = self.versions.cell(cell_of(current)?);
+        if newer.before.load(Relaxed) == id.reference() {
+            newer.before.store(value, Release);
+        }
+        None
+    }
+
+    /// Takes a cell back that no place ever referred to.
+    pub fn cancel(&mut self, id: CellId) {
+        self.free.push_front((Stamp::FIRST, id));
     }
 
     /// Says that no place refers to a cell any more.
@@ -263,6 +274,9 @@ impl Changes {
     }
 
     fn take(&mut self) -> CellId {
+        if self.free.front().is_some_and(|(stamp, _)| *stamp > self.passed) {
+            self.passed = self.domain.passed();
+        }
         if let Some((_, id)) = self.free.pop_front_if(|(stamp, _)| *stamp <= self.passed) {
             return id;
         }
