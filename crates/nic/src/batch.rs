@@ -68,7 +68,7 @@ impl Nic {
         }
         let step = |distance: usize| (at + distance).checked_sub(RECORD);
         if let Some((seat, key)) = step(KEY).and_then(|at| self.kept_of(operations.get(at)?)) {
-            self.groups.mask(seat).prefetch_key(key);
+            self.groups.mask(seat).mask.prefetch_key(key);
         }
         if let Some(at) = step(TAGS).filter(|&at| at < operations.len()) {
             let place = self.key_of(&operations[at]);
@@ -79,8 +79,10 @@ impl Nic {
         }
         let at = step(ENTRY).filter(|&at| at < operations.len());
         if let Some((seat, key)) = at.and_then(|at| ahead[at % TAGS].take()) {
-            let mask = self.groups.mask_at(seat);
-            mask.into_iter().for_each(|mask| mask.prefetch_entry(&key));
+            // Another mask may have come to the place since.
+            if self.groups.fits(seat, key.len()) {
+                self.groups.mask(seat).prefetch_entry(&key);
+            }
         }
     }
 
@@ -102,7 +104,7 @@ impl Nic {
             return Some((seat?, key));
         }
         let (seat, key) = self.kept_of(operation)?;
-        Some((seat, self.groups.mask(seat).key(key)))
+        Some((seat, self.groups.mask(seat).mask.key(key)))
     }
 }
 

@@ -12,7 +12,8 @@ use crate::error::RuleError;
 use crate::groups::Seat;
 use crate::rule::Rule;
 use crate::settle::Owner;
-use crate::tables::{CompactKey, Selector};
+use crate::tables::CompactKey;
+use crate::tuple::Shape;
 use crate::word::Word;
 
 /// Bits of an order below the priority: the number of the rule's creation.
@@ -31,7 +32,7 @@ fn priority_of(order: u64) -> u32 {
 
 /// The key of a rule, and where the rules of its mask stand, if there are any.
 pub(crate) struct Target {
-    pub(crate) selector: Selector,
+    pub(crate) shape: Shape,
     pub(crate) key: CompactKey,
     pub(crate) seat: Option<Seat>,
 }
@@ -47,10 +48,10 @@ struct Place {
 impl Nic {
     /// The key of a rule, and its mask.
     pub(crate) fn target(&mut self, rule: &Rule<'_>) -> Target {
-        let selector = Selector::new(rule.pattern.mask());
-        let key = selector.compact(rule.pattern.value());
-        let seat = self.groups.find(rule.group, &selector);
-        Target { selector, key, seat }
+        let shape = Shape::of(&rule.pattern);
+        let key = shape.selector.compact(rule.pattern.value());
+        let seat = self.groups.find(rule.group, &shape);
+        Target { shape, key, seat }
     }
 
     /// Puts a rule into the chain of its key. `record` has its seat. When this fails nothing was

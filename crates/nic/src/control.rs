@@ -2,8 +2,8 @@
 //!
 //! Workers see a rule through one table entry, which appears and disappears at once, or through a
 //! reference that many entries have to the same instant (`transaction`). What a packet can find is
-//! decided in this order: the order's range of the mask's table is widened, the rule's order is
-//! stored, the groups are published, and then the entry. So a worker that finds the entry also
+//! decided in this order: the orders of its mask are widened and the group's filter grown, the rule's
+//! order is stored, the groups are published, and then the entry. So a worker that finds the entry also
 //! finds its order and the group it leads to, and never stops looking too early.
 
 use std::collections::VecDeque;
@@ -313,7 +313,7 @@ impl Nic {
             self.check_chain(order, rule.group, &target)?;
         }
         self.groups.check_room(rule, fate, target.seat, self.changes.is_open())?;
-        let seat = self.groups.enter(rule.group, target.selector, target.seat)?;
+        let seat = self.groups.enter(rule.group, target.shape, target.seat)?;
         let word = Word::new(self.groups.aim(fate), counts, index);
         let generation = from.generation;
         let record = Record { word, order, generation, seat, ..Record::default() };
@@ -328,9 +328,7 @@ impl Nic {
         if record.word.counts() {
             self.counters.iter().for_each(|c| c.reach(index));
         }
-        if self.groups.mask(record.seat).shared.admit(record.order) {
-            self.groups.reorder(record.seat);
-        }
+        self.groups.admit(record.seat, &target.key, record.order);
         let former = self.order(index);
         self.set_order(index, record.order);
         self.groups.publish();

@@ -18,8 +18,8 @@
 //!    `eth` item without fields, like a pattern without items, matches every frame.
 //! 5. *Fields* are bits of the named header, all of which lie in the frame. `eth has_vlan` and
 //!    `vlan has_more_vlan` say whether a tag follows. `ipv6 proto` is the number of the header
-//!    behind the last extension header that was read. A `last` that makes a range is not defined
-//!    yet: no such rule is created.
+//!    behind the last extension header that was read. A field with a `last` lies between spec and
+//!    last, both included, the mask put on all three.
 //! 6. *Rules.* A frame begins in group 0. Of the group's rules that match it the one of the lowest
 //!    priority number acts, of equal ones the one that was created first. In a group without such a
 //!    rule, whichever it is, RSS decides.
@@ -140,11 +140,22 @@ impl Header {
         Header { item, image, known }
     }
 
-    /// Whether every bit that counts is in the frame, and is that of the spec.
+    /// Whether every bit that counts is in the frame, and is that of the spec or makes a value of
+    /// the range.
     fn fits(&self, item: &ItemMatch) -> bool {
-        let differs =
-            |at: usize| (self.image[at] ^ item.spec[at] | !self.known[at]) & item.mask[at];
-        (0..IMAGE_LEN).all(|at| differs(at) == 0)
+        let mut exact = item.mask;
+        for field in item.item.fields().iter().filter(|field| item.has_range(field)) {
+            let under_mask = |image: &Image| field.value(image) & field.value(&item.mask);
+            let last = item.last.as_ref().map_or(0, under_mask);
+            let value = under_mask(&self.image);
+            if value < under_mask(&item.spec) || value > last {
+                return false;
+            }
+            field.put(&mut exact, 0);
+        }
+        let unknown = |at: usize| !self.known[at] & item.mask[at];
+        let differs = |at: usize| (self.image[at] ^ item.spec[at]) & exact[at];
+        (0..IMAGE_LEN).all(|at| unknown(at) | differs(at) == 0)
     }
 }
 

@@ -1,7 +1,8 @@
-//! Groups and their masks: made for the first rule that needs them, gone with the last.
+//! Groups, their masks and tables: made for the first rule that needs them, gone with the last.
 //!
 //! Workers see all groups as one list, which is never changed, only replaced. A group is needed
-//! while it has a rule or a rule jumps to it, a mask while it has a rule; the root stays.
+//! while it has a rule or a rule jumps to it, a mask while it has a rule, the table of a width of
+//! key while a mask of that width has one; the root stays.
 //!
 //! What is gone may still be in use by a burst under way:
 //!
@@ -12,23 +13,43 @@
 //! - *The place of a group*, by a packet whose jump has been read and not yet followed. A place is
 //!   given to another group only after a grace period that began when no word led there any more
 //!   and no shown list had anything there.
+//! - *The number of a mask*, by whoever looks up a key that ends with it. It is given to another
+//!   mask only after a grace period that began when no list named it any more.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use niclab_table::Stamp;
+use niclab_table::{Config, CreateError, Stamp};
 
 use crate::control::Board;
 use crate::error::RuleError;
-use crate::limits::{GROUPS_MAX, MASKS_MAX, ROOT_RULES_MAX};
-use crate::mask::Mask;
+use crate::limits::{GROUPS_MAX, MASKS_MAX, ROOT_RULES_MAX, RULES_MAX};
+use crate::mask::{Mask, Seated};
+use crate::pruner::{Pruned, Pruner};
 use crate::rule::{Action, Rule};
-use crate::tables::{Selector, Shared};
+use crate::tables::{ByWidth, Table, View};
+use crate::tuple::{Shape, Tuple};
 use crate::word::Fate;
 
-/// The tables of each group, by the group's place, best first. A place beyond the end has none.
-pub(crate) type Lists = Vec<Arc<[Arc<Shared>]>>;
+/// What workers see of each group, by the group's place. A place beyond the end has none.
+pub(crate) type Lists = Vec<Arc<Listed>>;
+
+/// What workers see of a group.
+#[derive(Debug, Default)]
+pub(crate) struct Listed {
+    /// Tuples that are probed one after the other, best first.
+    pub(crate) tuples: Vec<Arc<Tuple>>,
+    /// The tables of all tuples.
+    pub(crate) tables: ByWidth<Option<View>>,
+    /// All other tuples.
+    pub(crate) pruned: Option<Arc<Pruned>>,
+}
+
+const TABLE_CAPACITY_MAX: usize = RULES_MAX as usize;
+
+/// Numbers of masks: those of masks that are gone wait until every worker has run.
+const NUMBERS_MAX: usize = 1 << 15;
 
 /// The place of the root, which is never given up.
 const ROOT: u16 = 0;
@@ -58,10 +79,14 @@ pub(crate) struct Groups {
     changed: Vec<u16>,
     /// Groups gone since the last call of `publish`.
     vacated: Vec<u16>,
-    /// Replaced lists that workers hold.
-    old: Vec<Arc<Lists>>,
-    /// Masks without rules that such lists name.
-    gone: Vec<Mask>,
+    /// Masks gone since then.
+    left: Vec<Seat>,
+    /// Replaced lists that workers hold, with their number.
+    old: Vec<(u64, Arc<Lists>)>,
+    /// Number of the list that is shown.
+    shown: u64,
+    /// Tables that are needed no more, and the number of the first list without them.
+    gone: Vec<(u64, Table)>,
     /// What was found last: most rules that follow each other have one mask.
     last: Seat,
 }
@@ -75,8 +100,18 @@ struct Group {
     leaving: u32,
     /// Rules that jump here.
     jumps: u32,
-    /// By place; one that is free has no rule.
+    /// By number; one that is free has no rule.
     masks: Vec<Mask>,
+    /// Masks with rules.
+    live: usize,
+    /// Their numbers.
+    by_shape: HashMap<Shape, u16>,
+    /// Numbers of masks that are gone, oldest first.
+    free: VecDeque<(Stamp, u16)>,
+    tables: ByWidth<Option<Table>>,
+    /// Masks with rules, by the table they need.
+    uses: ByWidth<usize>,
+    pruner: Pruner,
 }
 
 impl Groups {
@@ -92,7 +127,9 @@ impl Groups {
             lists: Lists::new(),
             changed: Vec::new(),
             vacated: Vec::new(),
+            left: Vec::new(),
             old: Vec::new(),
+            shown: 0,
             gone: Vec::new(),
             last: Seat::default(),
         }
@@ -100,8 +137,8 @@ impl Groups {
 
     /// Memory of the tables, those included that only workers still hold; bytes.
     pub(crate) fn bytes(&self) -> usize {
-        let live = self.groups.iter().flat_map(|group| &group.masks);
-        live.chain(&self.gone).map(Mask::bytes).sum()
+        let gone: usize = self.gone.iter().map(|(_, table)| table.bytes()).sum();
+        gone + self.groups.iter().map(Group::bytes).sum::<usize>()
     }
 
     /// The number of the group at a place.
@@ -109,27 +146,32 @@ impl Groups {
         self.groups[usize::from(place)].number
     }
 
-    /// The mask of a rule.
-    pub(crate) fn mask(&mut self, seat: Seat) -> &mut Mask {
-        &mut self.groups[usize::from(seat.group)].masks[usize::from(seat.mask)]
+    /// The mask of a rule, with its table.
+    pub(crate) fn mask(&mut self, seat: Seat) -> Seated<'_> {
+        let group = &mut self.groups[usize::from(seat.group)];
+        let mask = &mut group.masks[usize::from(seat.mask)];
+        let width = mask.tuple.shape.selector.width();
+        Seated { mask, table: width.and_then(|width| group.tables[width].as_mut()) }
     }
 
-    /// What is at a place where a mask was, if anything is.
-    pub(crate) fn mask_at(&self, seat: Seat) -> Option<&Mask> {
-        self.groups.get(usize::from(seat.group))?.masks.get(usize::from(seat.mask))
+    /// Whether a mask stands there, and has keys of so many words.
+    pub(crate) fn fits(&self, seat: Seat, words: usize) -> bool {
+        let group = self.groups.get(usize::from(seat.group));
+        let mask = group.and_then(|group| group.masks.get(usize::from(seat.mask)));
+        mask.is_some_and(|mask| mask.tuple.shape.selector.words() == words)
     }
 
-    /// Where rules of a group with such a mask stand, if there is one.
-    pub(crate) fn find(&mut self, number: u32, selector: &Selector) -> Option<Seat> {
-        let wanted = |mask: &Mask| mask.rules > 0 && mask.shared.selector == *selector;
+    /// Where rules of a group with such a shape stand, if there is one.
+    pub(crate) fn find(&mut self, number: u32, shape: &Shape) -> Option<Seat> {
         let last = &self.groups[usize::from(self.last.group)];
+        let wanted = |mask: &Mask| mask.rules > 0 && mask.tuple.shape == *shape;
         if last.number == number && last.masks.get(usize::from(self.last.mask)).is_some_and(wanted)
         {
             return Some(self.last);
         }
         let group = *self.places.get(&number)?;
-        let mask = self.groups[usize::from(group)].masks.iter().position(wanted)?;
-        self.last = Seat { group, mask: mask as u16 };
+        let mask = *self.groups[usize::from(group)].by_shape.get(shape)?;
+        self.last = Seat { group, mask };
         Some(self.last)
     }
 
@@ -147,8 +189,10 @@ impl Groups {
         if place == Some(ROOT) && !open {
             self.check_limit(ROOT_RULES_MAX - 1)?;
         }
-        let full =
-            |group: &Group| group.masks.iter().filter(|mask| mask.rules > 0).count() >= MASKS_MAX;
+        let full = |group: &Group| {
+            let numbers = group.masks.len() < NUMBERS_MAX || !group.free.is_empty();
+            group.live >= MASKS_MAX || !numbers
+        };
         if known.is_none() && group.is_some_and(full) {
             return Err(RuleError::MasksTooMany { group: rule.group });
         }
@@ -188,21 +232,71 @@ impl Groups {
     pub(crate) fn enter(
         &mut self,
         number: u32,
-        selector: Selector,
+        shape: Shape,
         known: Option<Seat>,
     ) -> Result<Seat, RuleError> {
         let seat = match known {
             Some(seat) => seat,
             None => {
-                let mask = Mask::new(selector, self.seed, &self.board.domain)?;
+                let table = self.table_for(number, &shape)?;
                 let group = self.hold(number);
                 self.changed.push(group);
-                Seat { group, mask: self.groups[usize::from(group)].seat(mask) }
+                self.passed = self.passed.max(self.board.domain.passed());
+                let passed = self.passed;
+                Seat { group, mask: self.groups[usize::from(group)].seat(shape, table, passed) }
             }
         };
-        self.groups[usize::from(seat.group)].rules += 1;
-        self.mask(seat).rules += 1;
+        let group = &mut self.groups[usize::from(seat.group)];
+        group.rules += 1;
+        group.masks[usize::from(seat.mask)].rules += 1;
         Ok(seat)
+    }
+
+    /// The table that rules of a shape need and their group does not have.
+    fn table_for(&self, number: u32, shape: &Shape) -> Result<Option<Table>, RuleError> {
+        let group = self.places.get(&number).map(|&place| &self.groups[usize::from(place)]);
+        let has = |width: usize| group.is_some_and(|group| group.tables[width].is_some());
+        let Some(width) = shape.selector.width().filter(|&width| !has(width)) else {
+            return Ok(None);
+        };
+        let config = Config::growing(TABLE_CAPACITY_MAX, self.seed);
+        let memory = |error: CreateError| RuleError::Memory { reason: error.to_string() };
+        Table::new(width, config, &self.board.domain).map(Some).map_err(memory)
+    }
+
+    /// Makes ready for a rule that took its seat, before a packet can find it: for its key, and its
+    /// order.
+    pub(crate) fn admit(&mut self, seat: Seat, key: &[u64], order: u64) {
+        let group = &mut self.groups[usize::from(seat.group)];
+        let mask = &group.masks[usize::from(seat.mask)];
+        let better = mask.tuple.admit(order);
+        let moved = group.pruner.admit(mask, key, order);
+        // One alone has no order, and those with a slot are in that of their slots.
+        let listed = || !group.pruner.has(seat.mask) && group.live > 1;
+        if moved || better && listed() {
+            self.changed.push(seat.group);
+        }
+        if group.pruner.tend(&group.masks, group.live) {
+            self.changed.push(seat.group);
+        }
+    }
+
+    /// Takes the making of filters up to `steps` steps further; whether none is being made.
+    pub(crate) fn settle(&mut self, steps: usize) -> bool {
+        let mut busy = false;
+        for (place, group) in self.groups.iter_mut().enumerate() {
+            for _ in 0..steps {
+                if !group.pruner.is_busy() {
+                    break;
+                }
+                if group.pruner.tend(&group.masks, group.live) {
+                    self.changed.push(place as u16);
+                }
+            }
+            busy |= group.pruner.is_busy();
+        }
+        self.publish();
+        !busy
     }
 
     /// Says that a rule is to leave: it is not among those that live.
@@ -219,12 +313,13 @@ impl Groups {
     pub(crate) fn leave(&mut self, seat: Seat) {
         let group = &mut self.groups[usize::from(seat.group)];
         (group.rules, group.leaving) = (group.rules - 1, group.leaving - 1);
-        let mask = self.mask(seat);
+        let mask = &mut group.masks[usize::from(seat.mask)];
         mask.rules -= 1;
         if mask.rules == 0 {
-            let mask = std::mem::take(mask);
-            self.gone.push(mask);
+            let table = group.vacate(seat.mask);
+            self.gone.extend(table.map(|table| (self.shown + 1, table)));
             self.changed.push(seat.group);
+            self.left.push(seat);
         }
         self.sweep(seat.group);
     }
@@ -250,14 +345,6 @@ impl Groups {
         }
     }
 
-    /// Says that the order of a group's tables may have changed; one alone has none.
-    pub(crate) fn reorder(&mut self, seat: Seat) {
-        let masks = &self.groups[usize::from(seat.group)].masks;
-        if masks.iter().filter(|mask| mask.rules > 0).nth(1).is_some() {
-            self.changed.push(seat.group);
-        }
-    }
-
     /// Shows workers the groups as they are, and gives back what none of them holds.
     ///
     /// To be called before the word of a rule is stored, so that whoever reads a word also finds
@@ -269,17 +356,28 @@ impl Groups {
             for place in self.changed.drain(..).map(usize::from) {
                 self.lists[place] = self.groups[place].list();
             }
-            self.old.push(self.board.groups.swap(Arc::new(self.lists.clone())));
+            let old = self.board.groups.swap(Arc::new(self.lists.clone()));
+            self.old.push((self.shown, old));
+            self.shown += 1;
             self.board.version.fetch_add(1, Ordering::Release);
+        }
+        if !self.left.is_empty() {
+            let stamp = self.board.domain.stamp();
+            for seat in self.left.drain(..) {
+                // A group that is gone as well has taken the numbers of its masks with it.
+                if let Some(group) = self.groups.get_mut(usize::from(seat.group)) {
+                    group.give_back(seat.mask, stamp);
+                }
+            }
         }
         if !self.vacated.is_empty() {
             let stamp = self.board.domain.stamp();
             self.free.extend(self.vacated.drain(..).map(|place| (stamp, place)));
         }
-        let held = self.old.len();
-        self.old.retain(|list| Arc::strong_count(list) > 1);
-        if self.old.len() < held {
-            self.gone.retain(|mask| Arc::strong_count(&mask.shared) > 1);
+        if !self.old.is_empty() {
+            self.old.retain(|(_, list)| Arc::strong_count(list) > 1);
+            let oldest = self.old.first().map_or(self.shown, |(number, _)| *number);
+            self.gone.retain(|(without, _)| *without > oldest);
         }
     }
 
@@ -314,25 +412,57 @@ impl Groups {
 }
 
 impl Group {
-    /// Gives a mask a place.
-    fn seat(&mut self, mask: Mask) -> u16 {
-        match self.masks.iter().position(|mask| mask.rules == 0) {
-            Some(place) => {
-                self.masks[place] = mask;
-                place as u16
-            }
-            None => {
-                self.masks.push(mask);
-                self.masks.len() as u16 - 1
-            }
+    fn bytes(&self) -> usize {
+        let tables = self.tables.iter().flatten().map(Table::bytes).sum::<usize>();
+        tables + self.masks.iter().map(Mask::bytes).sum::<usize>() + self.pruner.bytes()
+    }
+
+    /// Gives a mask a number that no worker can have in mind.
+    fn seat(&mut self, shape: Shape, table: Option<Table>, passed: Stamp) -> u16 {
+        let free = self.free.pop_front_if(|(freed, _)| *freed <= passed);
+        let number = free.map_or(self.masks.len() as u16, |(_, number)| number);
+        let mask = Mask::new(shape, number);
+        match self.masks.get_mut(usize::from(number)) {
+            Some(place) => *place = mask,
+            None => self.masks.push(mask),
+        }
+        if let Some(width) = shape.selector.width() {
+            self.uses[width] += 1;
+            self.tables[width] = table.or(self.tables[width].take());
+        }
+        self.by_shape.insert(shape, number);
+        self.live += 1;
+        number
+    }
+
+    /// Takes out a mask without rules; the table that nothing needs any more.
+    fn vacate(&mut self, number: u16) -> Option<Table> {
+        let mask = std::mem::take(&mut self.masks[usize::from(number)]);
+        self.by_shape.remove(&mask.tuple.shape);
+        self.live -= 1;
+        match self.live {
+            0 => self.pruner = Pruner::default(),
+            _ => self.pruner.retire(number),
+        }
+        let width = mask.tuple.shape.selector.width()?;
+        self.uses[width] -= 1;
+        if self.uses[width] == 0 { self.tables[width].take() } else { None }
+    }
+
+    /// Lets a number be used again once `stamp` has passed.
+    fn give_back(&mut self, number: u16, stamp: Stamp) {
+        if usize::from(number) < self.masks.len() {
+            self.free.push_back((stamp, number));
         }
     }
 
-    /// The tables of its masks, best first.
-    fn list(&self) -> Arc<[Arc<Shared>]> {
+    /// What workers are to see of it.
+    fn list(&self) -> Arc<Listed> {
         let live = self.masks.iter().filter(|mask| mask.rules > 0);
-        let mut tables: Vec<Arc<Shared>> = live.map(|mask| Arc::clone(&mask.shared)).collect();
-        tables.sort_by_key(|table| table.best());
-        tables.into()
+        let anyway = live.filter(|mask| !self.pruner.has(mask.tuple.number));
+        let mut tuples: Vec<Arc<Tuple>> = anyway.map(|mask| Arc::clone(&mask.tuple)).collect();
+        tuples.sort_by_key(|tuple| tuple.best());
+        let tables = self.tables.each_ref().map(|table| table.as_ref().map(Table::view));
+        Arc::new(Listed { tuples, tables, pruned: self.pruner.pruned() })
     }
 }

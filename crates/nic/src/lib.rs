@@ -10,7 +10,9 @@ mod error;
 mod groups;
 pub mod limits;
 mod mask;
+mod matching;
 pub mod memory;
+mod pruner;
 mod rss;
 pub mod rule;
 mod settle;
@@ -18,6 +20,7 @@ mod tables;
 #[allow(unsafe_code)]
 pub mod toeplitz;
 mod transaction;
+mod tuple;
 mod word;
 mod worker;
 

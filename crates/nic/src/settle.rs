@@ -82,10 +82,16 @@ impl Settle {
 }
 
 impl Nic {
-    /// Does up to `steps` steps of what transactions put off until every worker has run a burst
-    /// since (or is offline). Returns whether nothing is left; a packet then costs what it did
-    /// before. Never waits; nobody has to call it, for each operation does a few steps as well.
+    /// Does up to `steps` steps of what is put off: of what transactions leave to be done when every
+    /// worker has run a burst since (or is offline), and of the filters of groups with many masks.
+    /// Returns whether nothing is left; a packet then costs what it is to cost. Never waits; nobody
+    /// has to call it, for each operation does a few steps as well.
     pub fn settle(&mut self, steps: usize) -> bool {
+        let pruned = self.groups.settle(steps);
+        self.settle_batches(steps) && pruned
+    }
+
+    fn settle_batches(&mut self, steps: usize) -> bool {
         if self.settle.batches.is_empty() {
             return true;
         }
@@ -114,7 +120,7 @@ impl Nic {
     #[inline]
     pub(crate) fn tend(&mut self) {
         if !self.settle.batches.is_empty() {
-            self.settle(SETTLE_STEPS);
+            self.settle_batches(SETTLE_STEPS);
         }
     }
 

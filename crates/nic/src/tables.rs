@@ -1,6 +1,8 @@
-//! One exact-match table per mask, whatever the number of words the mask picks.
-
-use std::sync::atomic::{AtomicU64, Ordering};
+//! Exact-match tables of a group: one for each width of key, shared by all its masks.
+//!
+//! A key is the words that a mask picks, masked, and last the number of the mask. So packets that
+//! are to be looked up under different masks go into one bulk look-up, and a mask of few rules costs
+//! no table of its own.
 
 use arrayvec::ArrayVec;
 use niclab_packet::key::{KEY_WORDS, Key};
@@ -10,6 +12,12 @@ use crate::limits::BURST;
 
 /// The picked words of a key, as many as the mask picks.
 pub(crate) type CompactKey = ArrayVec<u64, KEY_WORDS>;
+
+/// Words that the keys of each table have at most: IPv4's 5-tuple takes two, IPv6's five.
+const WIDTHS: [usize; 3] = [2, 5, KEY_WORDS];
+
+/// Something for each width of key.
+pub(crate) type ByWidth<T> = [T; WIDTHS.len()];
 
 /// Which words of a key a mask picks, and which bits of them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -35,10 +43,19 @@ impl Selector {
         usize::from(self.len)
     }
 
-    /// The picked words of a key, masked.
+    /// Which table the keys are in; `None` for the empty mask, which has no key.
     #[inline]
-    fn pick<const W: usize>(&self, key: &Key) -> [u64; W] {
-        std::array::from_fn(|i| key.0[usize::from(self.places[i] & 7)] & self.masks[i])
+    pub(crate) fn width(&self) -> Option<usize> {
+        let fits = || WIDTHS.iter().position(|&words| self.words() <= words);
+        if self.len == 0 { None } else { fits() }
+    }
+
+    /// The picked words of a key, masked; zeros behind them.
+    #[inline]
+    fn pick<const N: usize>(&self, key: &Key) -> [u64; N] {
+        std::array::from_fn(|i| {
+            key.0[usize::from(self.places[i % KEY_WORDS] & 7)] & self.masks[i % KEY_WORDS]
+        })
     }
 
     /// The picked words one after the other.
@@ -46,156 +63,159 @@ impl Selector {
         let picked: [u64; KEY_WORDS] = self.pick(key);
         picked.into_iter().take(self.words()).collect()
     }
+
+    /// What the picked words of a key were, and which bits of them count, at their places.
+    pub(crate) fn spread(&self, key: &[u64]) -> (Key, Key) {
+        let (mut value, mut mask) = (Key::default(), Key::default());
+        let picked = self.places.iter().zip(&self.masks).zip(key);
+        for ((&place, &bits), &word) in picked.take(self.words()) {
+            (value.0[usize::from(place)], mask.0[usize::from(place)]) = (word, bits);
+        }
+        (value, mask)
+    }
 }
 
-/// Calls `$body` with the table of whatever width, `$W` bound to it.
+/// Calls `$body` with the table of whatever width.
 macro_rules! each_width {
-    ($self:expr, $enum:ident, $table:ident, $W:ident => $body:expr) => {
+    ($self:expr, $enum:ident, $table:ident => $body:expr) => {
         match $self {
-            $enum::W1($table) => {
-                const $W: usize = 1;
-                $body
-            }
-            $enum::W2($table) => {
-                const $W: usize = 2;
-                $body
-            }
-            $enum::W3($table) => {
-                const $W: usize = 3;
-                $body
-            }
-            $enum::W4($table) => {
-                const $W: usize = 4;
-                $body
-            }
-            $enum::W5($table) => {
-                const $W: usize = 5;
-                $body
-            }
-            $enum::W6($table) => {
-                const $W: usize = 6;
-                $body
-            }
-            $enum::W7($table) => {
-                const $W: usize = 7;
-                $body
-            }
-            $enum::W8($table) => {
-                const $W: usize = 8;
-                $body
-            }
+            $enum::Two($table) => $body,
+            $enum::Five($table) => $body,
+            $enum::Eight($table) => $body,
         }
     };
 }
 
-/// The writing end of a table of some width.
+/// The writing end of a table of some width; one word more than the masks pick.
 #[derive(Debug)]
 pub(crate) enum Table {
-    W1(Exact<1>),
-    W2(Exact<2>),
-    W3(Exact<3>),
-    W4(Exact<4>),
-    W5(Exact<5>),
-    W6(Exact<6>),
-    W7(Exact<7>),
-    W8(Exact<8>),
+    Two(Exact<3>),
+    Five(Exact<6>),
+    Eight(Exact<9>),
 }
 
 /// The reading end of a table of some width.
 #[derive(Clone, Debug)]
 pub(crate) enum View {
-    W1(Reader<1>),
-    W2(Reader<2>),
-    W3(Reader<3>),
-    W4(Reader<4>),
-    W5(Reader<5>),
-    W6(Reader<6>),
-    W7(Reader<7>),
-    W8(Reader<8>),
+    Two(Reader<3>),
+    Five(Reader<6>),
+    Eight(Reader<9>),
 }
 
-/// The first `W` words of a compact key, which has at least as many.
-fn words<const W: usize>(key: &[u64]) -> [u64; W] {
-    std::array::from_fn(|i| key[i])
+/// A key of the table: the picked words, zeros, and the number of the mask.
+#[inline]
+fn whole<const W: usize>(key: &[u64], number: u16) -> [u64; W] {
+    let mut whole = [0; W];
+    let picked = key.len().min(W - 1);
+    whole[..picked].copy_from_slice(&key[..picked]);
+    whole[W - 1] = u64::from(number);
+    whole
 }
 
 impl Table {
-    /// A table for keys of 1 to 8 words.
-    pub(crate) fn new(words: usize, config: Config, domain: &Domain) -> Result<Table, CreateError> {
-        Ok(match words {
-            1 => Table::W1(Exact::new(config, domain)?),
-            2 => Table::W2(Exact::new(config, domain)?),
-            3 => Table::W3(Exact::new(config, domain)?),
-            4 => Table::W4(Exact::new(config, domain)?),
-            5 => Table::W5(Exact::new(config, domain)?),
-            6 => Table::W6(Exact::new(config, domain)?),
-            7 => Table::W7(Exact::new(config, domain)?),
-            _ => Table::W8(Exact::new(config, domain)?),
+    /// A table for the masks of a width.
+    pub(crate) fn new(width: usize, config: Config, domain: &Domain) -> Result<Table, CreateError> {
+        Ok(match width {
+            0 => Table::Two(Exact::new(config, domain)?),
+            1 => Table::Five(Exact::new(config, domain)?),
+            _ => Table::Eight(Exact::new(config, domain)?),
         })
     }
 
     pub(crate) fn view(&self) -> View {
         match self {
-            Table::W1(t) => View::W1(t.reader()),
-            Table::W2(t) => View::W2(t.reader()),
-            Table::W3(t) => View::W3(t.reader()),
-            Table::W4(t) => View::W4(t.reader()),
-            Table::W5(t) => View::W5(t.reader()),
-            Table::W6(t) => View::W6(t.reader()),
-            Table::W7(t) => View::W7(t.reader()),
-            Table::W8(t) => View::W8(t.reader()),
+            Table::Two(t) => View::Two(t.reader()),
+            Table::Five(t) => View::Five(t.reader()),
+            Table::Eight(t) => View::Eight(t.reader()),
         }
     }
 
-    pub(crate) fn insert(&mut self, key: &[u64], value: u64) -> Result<(), InsertError> {
-        each_width!(self, Table, t, W => t.insert(&words::<W>(key), value))
+    pub(crate) fn insert(
+        &mut self,
+        key: &[u64],
+        number: u16,
+        value: u64,
+    ) -> Result<(), InsertError> {
+        each_width!(self, Table, t => t.insert(&whole(key, number), value))
     }
 
-    pub(crate) fn get(&self, key: &[u64]) -> Option<u64> {
-        each_width!(self, Table, t, W => t.get(&words::<W>(key)))
+    pub(crate) fn get(&self, key: &[u64], number: u16) -> Option<u64> {
+        each_width!(self, Table, t => t.get(&whole(key, number)))
     }
 
     #[inline]
     pub(crate) fn update_with(
         &mut self,
         key: &[u64],
+        number: u16,
         next: impl FnOnce(u64) -> Option<u64>,
     ) -> Option<u64> {
-        each_width!(self, Table, t, W => t.update_with(&words::<W>(key), next))
+        each_width!(self, Table, t => t.update_with(&whole(key, number), next))
     }
 
-    pub(crate) fn prefetch_tags(&self, key: &[u64]) {
-        each_width!(self, Table, t, W => t.prefetch_tags(&words::<W>(key)));
+    pub(crate) fn prefetch_tags(&self, key: &[u64], number: u16) {
+        each_width!(self, Table, t => t.prefetch_tags(&whole(key, number)));
     }
 
-    pub(crate) fn prefetch_entry(&self, key: &[u64]) {
-        each_width!(self, Table, t, W => t.prefetch_entry(&words::<W>(key)));
+    pub(crate) fn prefetch_entry(&self, key: &[u64], number: u16) {
+        each_width!(self, Table, t => t.prefetch_entry(&whole(key, number)));
     }
 
-    pub(crate) fn remove(&mut self, key: &[u64]) {
-        each_width!(self, Table, t, W => { t.remove(&words::<W>(key)); })
+    pub(crate) fn remove(&mut self, key: &[u64], number: u16) {
+        each_width!(self, Table, t => { t.remove(&whole(key, number)); })
     }
 
     pub(crate) fn bytes(&self) -> usize {
-        each_width!(self, Table, t, W => { const { assert!(W <= KEY_WORDS) }; t.bytes() })
+        each_width!(self, Table, t => t.bytes())
     }
 }
 
+/// A packet to be looked up under a mask.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Pick<'a> {
+    /// Its place in the burst.
+    pub(crate) packet: u8,
+    /// What its look-up is remembered by.
+    pub(crate) run: u8,
+    pub(crate) selector: &'a Selector,
+    pub(crate) number: u16,
+}
+
 impl View {
-    /// Looks up those packets of a burst whose bit is set in `wanted`; `values` is indexed as the
-    /// burst is. Returns which of them were found.
+    /// Looks up those packets of a burst whose bit is set in `wanted` under one mask; `values` is
+    /// indexed as the burst is. Returns which of them were found.
     #[inline]
     pub(crate) fn look_up(
         &self,
         participant: &Participant,
-        selector: &Selector,
+        (selector, number): (&Selector, u16),
         keys: &[Key],
         wanted: u64,
         values: &mut [u64; BURST],
     ) -> u64 {
-        each_width!(self, View, t, W =>
-            look_up::<W>(t, participant, selector, keys, wanted, values))
+        each_width!(self, View, t => look_up(t, participant, (selector, number), keys, wanted, values))
     }
+
+    /// Looks up packets, each under the mask that was picked for it; `values` is indexed as the
+    /// picks are. Returns which of them were found.
+    #[inline]
+    pub(crate) fn look_up_picks(
+        &self,
+        participant: &Participant,
+        keys: &[Key; BURST],
+        picks: &[Pick<'_>],
+        values: &mut [u64; BURST],
+    ) -> u64 {
+        each_width!(self, View, t => look_up_picks(t, participant, keys, picks, values))
+    }
+}
+
+/// The key of a packet under a mask.
+#[inline]
+fn key_of<const W: usize>(selector: &Selector, number: u16, key: &Key) -> [u64; W] {
+    let mut picked: [u64; W] = selector.pick(key);
+    picked[W - 1] = u64::from(number);
+    picked
 }
 
 /// [`View::look_up`] for one width: the wanted keys are packed, looked up at once, and spread
@@ -204,7 +224,7 @@ impl View {
 fn look_up<const W: usize>(
     reader: &Reader<W>,
     participant: &Participant,
-    selector: &Selector,
+    (selector, number): (&Selector, u16),
     keys: &[Key],
     wanted: u64,
     values: &mut [u64; BURST],
@@ -213,13 +233,13 @@ fn look_up<const W: usize>(
     let all = wanted.count_ones() as usize == keys.len();
     if all {
         for (packed, key) in packed.iter_mut().zip(keys) {
-            *packed = selector.pick(key);
+            *packed = key_of(selector, number, key);
         }
         return reader.lookup_bulk(participant, &packed[..keys.len()], values);
     }
     let (mut places, mut count) = ([0u8; BURST], 0);
     for i in bits(wanted) {
-        packed[count] = selector.pick(&keys[i]);
+        packed[count] = key_of(selector, number, &keys[i]);
         places[count] = i as u8;
         count += 1;
     }
@@ -234,6 +254,22 @@ fn look_up<const W: usize>(
     found
 }
 
+/// [`View::look_up_picks`] for one width.
+#[inline]
+fn look_up_picks<const W: usize>(
+    reader: &Reader<W>,
+    participant: &Participant,
+    keys: &[Key; BURST],
+    picks: &[Pick<'_>],
+    values: &mut [u64; BURST],
+) -> u64 {
+    let mut packed = [[0; W]; BURST];
+    for (packed, pick) in packed.iter_mut().zip(picks) {
+        *packed = key_of(pick.selector, pick.number, &keys[usize::from(pick.packet) % BURST]);
+    }
+    reader.lookup_bulk(participant, &packed[..picks.len().min(BURST)], values)
+}
+
 /// The places of the set bits, ascending.
 #[inline]
 pub(crate) fn bits(mut mask: u64) -> impl Iterator<Item = usize> {
@@ -242,56 +278,4 @@ pub(crate) fn bits(mut mask: u64) -> impl Iterator<Item = usize> {
         mask &= mask.wrapping_sub(1);
         (place < 64).then_some(place)
     })
-}
-
-/// What workers see of the table of one mask in one group.
-#[derive(Debug)]
-pub(crate) struct Shared {
-    pub(crate) selector: Selector,
-    /// `None` for the empty mask, which has no key to look up.
-    pub(crate) view: Option<View>,
-    /// The word of the only rule an empty mask can have in effect.
-    pub(crate) any: AtomicU64,
-    /// Best order among its rules, or better: lowered before a rule appears, never raised.
-    best: AtomicU64,
-    /// Worst order among its rules, or worse: raised before a rule appears, never lowered.
-    worst: AtomicU64,
-}
-
-impl Default for Shared {
-    fn default() -> Shared {
-        Shared::new(Selector::default(), None)
-    }
-}
-
-impl Shared {
-    pub(crate) fn new(selector: Selector, view: Option<View>) -> Shared {
-        let (best, worst) = (AtomicU64::new(u64::MAX), AtomicU64::new(0));
-        Shared { selector, view, any: AtomicU64::new(0), best, worst }
-    }
-
-    /// Widens the range of orders; to be called before the rule can be found. Returns whether the
-    /// best order is another now.
-    ///
-    /// For the control side, which alone writes them.
-    pub(crate) fn admit(&self, order: u64) -> bool {
-        if self.worst.load(Ordering::Relaxed) < order {
-            self.worst.store(order, Ordering::Release);
-        }
-        let better = self.best.load(Ordering::Relaxed) > order;
-        if better {
-            self.best.store(order, Ordering::Release);
-        }
-        better
-    }
-
-    #[inline]
-    pub(crate) fn best(&self) -> u64 {
-        self.best.load(Ordering::Acquire)
-    }
-
-    #[inline]
-    pub(crate) fn worst(&self) -> u64 {
-        self.worst.load(Ordering::Acquire)
-    }
 }

@@ -20,14 +20,14 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use niclab_packet::key::Key;
-use niclab_table::{Generation, Participant, is_reference};
+use niclab_table::{Generation, Participant};
 
 use crate::control::Board;
 use crate::counters::Counters;
 use crate::groups::Lists;
 use crate::limits::BURST;
 use crate::memory::{Desc, Region};
-use crate::tables::{Shared, bits};
+use crate::tables::bits;
 use crate::word::{Fate, Word};
 
 /// Bytes of the frame check sequence, which counters include and frames in memory do not have.
@@ -38,14 +38,14 @@ const NO_VERSION: u64 = 0;
 
 /// The pipeline for one core. It reads what the control side shows and waits for nobody.
 pub struct Worker {
-    board: Arc<Board>,
+    pub(crate) board: Arc<Board>,
     version: u64,
-    groups: Arc<Lists>,
-    participant: Participant,
+    pub(crate) groups: Arc<Lists>,
+    pub(crate) participant: Participant,
     /// Transactions that this burst knows.
-    generation: Generation,
+    pub(crate) generation: Generation,
     counters: Arc<Counters>,
-    keys: Box<[Key; BURST]>,
+    pub(crate) keys: Box<[Key; BURST]>,
 }
 
 /// What the actions of a burst's rules led to.
@@ -181,95 +181,6 @@ impl Worker {
             }
         }
         acted
-    }
-
-    /// Matches the packets in `wanted` against one group; returns which of them found a rule, the
-    /// word of the best one in `words`.
-    #[inline]
-    fn match_group(
-        &self,
-        place: usize,
-        count: usize,
-        wanted: u64,
-        words: &mut [u64; BURST],
-    ) -> u64 {
-        let tables = self.groups.get(place).map_or(&[][..], |group| group);
-        let (mut found, mut open, mut worst) = (0, wanted, 0);
-        for (at, table) in tables.iter().enumerate() {
-            if open == 0 {
-                break;
-            }
-            let mut values = [0; BURST];
-            let hits = self.look_up(table, count, open, &mut values);
-            let hits = self.resolve(hits, &mut values);
-            let beaten = bits(hits & found).filter(|&i| !self.better(values[i], words[i]));
-            let better = hits & !beaten.fold(0, |mask, i| mask | 1 << i);
-            for i in bits(better) {
-                words[i] = values[i];
-            }
-            found |= hits;
-            let rest_best = tables[at + 1..].iter().map(|t| t.best()).min().unwrap_or(u64::MAX);
-            worst = worst.max(table.worst());
-            open &= !self.settled(found & open, words, worst, rest_best);
-        }
-        found
-    }
-
-    /// Replaces references by the words they stand for in this burst; which hits are left.
-    #[inline]
-    fn resolve(&self, hits: u64, values: &mut [u64; BURST]) -> u64 {
-        match is_reference(values.iter().fold(0, |all, value| all | value)) {
-            true => self.resolve_each(hits, values),
-            false => hits,
-        }
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn resolve_each(&self, hits: u64, values: &mut [u64; BURST]) -> u64 {
-        let mut left = hits;
-        for i in bits(hits) {
-            values[i] = self.board.versions.at(values[i], self.generation);
-            left &= !(u64::from(values[i] == 0) << i);
-        }
-        left
-    }
-
-    #[inline]
-    fn look_up(&self, table: &Shared, count: usize, wanted: u64, values: &mut [u64; BURST]) -> u64 {
-        match &table.view {
-            Some(view) => {
-                let keys = &self.keys[..count];
-                view.look_up(&self.participant, &table.selector, keys, wanted, values)
-            }
-            None => {
-                let word = table.any.load(Ordering::Acquire);
-                values.fill(word);
-                if word == 0 { 0 } else { wanted }
-            }
-        }
-    }
-
-    /// Order of the rule behind a word.
-    fn order(&self, word: u64) -> u64 {
-        let order = self.board.orders.get(Word(word).rule());
-        let order = order.map_or(u64::MAX >> 1, |order| order.load(Ordering::Acquire));
-        self.board.versions.at(order, self.generation)
-    }
-
-    fn better(&self, word: u64, than: u64) -> bool {
-        self.order(word) < self.order(than)
-    }
-
-    /// Which packets have a rule that no later table can beat; `worst` is the worst order among the
-    /// tables so far, `rest_best` the best among those to come.
-    #[inline]
-    fn settled(&self, found: u64, words: &[u64; BURST], worst: u64, rest_best: u64) -> u64 {
-        if worst <= rest_best {
-            return found;
-        }
-        let last = |&i: &usize| self.order(words[i]) <= rest_best;
-        bits(found).filter(last).fold(0, |mask, i| mask | 1 << i)
     }
 }
 

@@ -4,6 +4,7 @@ use niclab_nic::limits::{GROUPS_MAX, MASKS_MAX};
 use niclab_nic::memory::{Desc, Region};
 use niclab_nic::rule::{Action, Pattern, Rule};
 use niclab_nic::{Nic, NicConfig, RuleError, RuleId, Worker};
+use niclab_packet::key::Key;
 
 const MAC: [u8; 6] = [2, 0, 0, 0, 0, 1];
 
@@ -21,6 +22,11 @@ fn pattern(n: usize) -> Pattern {
     ];
     let chosen = parts.iter().enumerate().filter(|(at, _)| n >> at & 1 == 1);
     chosen.fold(Pattern::ipv4(), |pattern, (_, part)| part(pattern, zero))
+}
+
+/// Pattern number `n` of any number with as many masks, which that frame matches too.
+fn masked(n: usize) -> Pattern {
+    Pattern::masked(&Key::default(), &Key([0, n as u64, 0, 0, 0, 0, 0, 0]))
 }
 
 /// A NIC with a worker and one frame.
@@ -45,8 +51,16 @@ impl Bench {
     }
 
     fn create(&mut self, group: u32, n: usize, action: Action) -> Result<RuleId, RuleError> {
-        let rule = Rule { group, priority: 0, pattern: pattern(n), actions: &[action] };
-        self.nic.create(&rule)
+        self.create_as(group, pattern(n), action)
+    }
+
+    fn create_as(
+        &mut self,
+        group: u32,
+        pattern: Pattern,
+        action: Action,
+    ) -> Result<RuleId, RuleError> {
+        self.nic.create(&Rule { group, priority: 0, pattern, actions: &[action] })
     }
 
     /// Where the frame goes now.
@@ -78,12 +92,33 @@ fn many_masks_may_come_and_go_while_few_live() {
 fn the_most_masks_fit_and_one_gone_makes_room_for_another() {
     let mut bench = Bench::new();
     let ids: Vec<RuleId> =
-        (0..MASKS_MAX).map(|n| bench.create(0, n, Action::Queue(0)).unwrap()).collect();
+        (0..MASKS_MAX).map(|n| bench.create_as(0, masked(n), Action::Queue(0)).unwrap()).collect();
     let full = Err(RuleError::MasksTooMany { group: 0 });
-    assert_eq!(bench.create(0, MASKS_MAX, Action::Queue(0)), full);
+    assert_eq!(bench.create_as(0, masked(MASKS_MAX), Action::Queue(0)), full);
     bench.nic.destroy(ids[5]).unwrap();
-    bench.create(0, MASKS_MAX, Action::Queue(0)).unwrap();
-    assert_eq!(bench.create(0, 5, Action::Queue(0)), full);
+    bench.create_as(0, masked(MASKS_MAX), Action::Queue(0)).unwrap();
+    assert_eq!(bench.create_as(0, masked(5), Action::Queue(0)), full);
+}
+
+/// The number of a mask that is gone is the last word of another's keys, and the first words of
+/// both may be alike.
+#[test]
+fn a_mask_that_is_gone_finds_nothing_of_the_one_that_has_its_number() {
+    let mut bench = Bench::new();
+    let rss = bench.queue();
+    let other = Action::Queue((rss + 1) % 8);
+    // Enough masks for a filter, whose rules the frame does not match.
+    for n in 1..100 {
+        let pattern = Pattern::masked(&Key([0, u64::MAX, 0, 0, 0, 0, 0, 0]), masked(n).mask());
+        bench.create_as(0, pattern, Action::Drop).unwrap();
+    }
+    let by_destination = bench.create_as(0, Pattern::any().eth_dst(MAC), other).unwrap();
+    assert!(bench.nic.settle(10_000));
+    assert_eq!(bench.queue(), (rss + 1) % 8);
+    bench.nic.destroy(by_destination).unwrap();
+    assert_eq!(bench.queue(), rss);
+    bench.create_as(0, Pattern::any().eth_src(MAC), other).unwrap();
+    assert_eq!(bench.queue(), rss);
 }
 
 #[test]
@@ -128,11 +163,11 @@ fn a_refused_rule_leaves_no_group_and_no_mask() {
         assert_eq!(bench.create(0, 0, Action::Jump(group)), duplicate);
     }
     for n in 1..MASKS_MAX {
-        bench.create(0, n, Action::Drop).unwrap();
+        bench.create_as(0, masked(n), Action::Drop).unwrap();
     }
     let full = Err(RuleError::MasksTooMany { group: 0 });
     for group in 1..=2 * GROUPS_MAX as u32 {
-        assert_eq!(bench.create(0, MASKS_MAX, Action::Jump(group)), full);
+        assert_eq!(bench.create_as(0, masked(MASKS_MAX), Action::Jump(group)), full);
     }
     // All places but the root's are free: this many groups fit and no more.
     for group in 1..GROUPS_MAX as u32 {

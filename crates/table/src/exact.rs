@@ -48,7 +48,7 @@ impl Config {
     }
 }
 
-/// An exact-match table from keys of `W` words (1 to 8) to 64-bit values: the writing end.
+/// An exact-match table from keys of `W` words (1 to 17) to 64-bit values: the writing end.
 #[derive(Debug)]
 pub struct Exact<const W: usize> {
     shared: Arc<Shared<W>>,

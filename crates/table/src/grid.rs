@@ -12,7 +12,8 @@
 //! | 2 | 32 bytes | key, value, spare word |
 //! | 3 | 32 bytes | key, value |
 //! | 4 to 7 | 64 bytes | key, value, spare words |
-//! | 8 | 128 bytes | key in one line, value in the next |
+//! | 8 to 15 | 128 bytes | key, value, spare words |
+//! | 16, 17 | 192 bytes | key, value, spare words |
 //!
 //! Order of stores: key and value (Relaxed), then the tag (Release). Who sees the tag
 //! (Acquire) sees the entry, and a slot is written again only after a grace period.
@@ -52,8 +53,9 @@ impl<'a, const W: usize> Grid<'a, W> {
         1 => 2,
         2 | 3 => 4,
         4..=7 => 8,
-        8 => 16,
-        _ => panic!("keys have 1 to 8 words"),
+        8..=15 => 16,
+        16 | 17 => 24,
+        _ => panic!("keys have 1 to 17 words"),
     };
 
     /// Bytes from an entry to the next.

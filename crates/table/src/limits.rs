@@ -3,8 +3,8 @@
 /// Keys of one bulk look-up: one bit each in the returned mask.
 pub const BURST_MAX: usize = 64;
 
-/// Words of the longest key (64 bytes).
-pub const KEY_WORDS_MAX: usize = 8;
+/// Words of the longest key: two headers of eight, and what a user of the table adds.
+pub const KEY_WORDS_MAX: usize = 17;
 
 /// Entries of the largest table: positions fit 32 bits with room for the load factor.
 pub const CAPACITY_LIMIT: usize = 1 << 31;
@@ -40,8 +40,8 @@ pub(crate) const RELEASE_BYTES: usize = 2 << 20;
 #[cfg_attr(any(loom, miri), expect(dead_code, reason = "they use the heap alone"))]
 pub(crate) const MAP_BYTES_MIN: usize = 1 << 20;
 
-/// Tables of a pruning filter: a set of them is at most two cache lines.
-pub const TABLES_LIMIT: usize = 1024;
+/// Tables of a pruning filter: a set of them is at most four cache lines.
+pub const TABLES_LIMIT: usize = 2048;
 
 /// Sets of tables in a pruning filter: their numbers fit 16 bits. ClassBench's sets need hundreds.
 /// (A model under loom can follow only so many atomics.)

@@ -5,7 +5,7 @@
 //! which a tagged frame has elsewhere. `ipv6 proto` is the protocol behind extension headers. An
 //! item is matched by frames that have its header, and a field by those that have its bytes.
 
-use std::ops::Range;
+use std::ops::{Range, RangeInclusive};
 
 use niclab_packet::key::{Depth, Key, field as place};
 
@@ -83,13 +83,13 @@ const TCP: &[(usize, Range<usize>)] =
 ///
 /// # Errors
 /// Items in an order that no frame has; values that no frame has at once; a field that the key has
-/// no place for, and `last` where it makes a range.
+/// no place for, and `last` where it makes a range of anything but a whole port.
 pub fn pattern(items: &[ItemMatch]) -> Result<Pattern, CompileError> {
     let mut draft = Draft::default();
     for (index, read) in items.iter().enumerate() {
         check_order(items, index)?;
-        check_ranges(index, read)?;
         let mut rest = *read;
+        draft.take_ranges(index, &mut rest)?;
         draft.index = index;
         draft.item(&mut rest, items.get(index + 1).map(|next| next.item))?;
         if rest.mask != [0; IMAGE_LEN] {
@@ -97,7 +97,10 @@ pub fn pattern(items: &[ItemMatch]) -> Result<Pattern, CompileError> {
             return Err(draft.not_supported(read.item, left.map_or("mask", |field| field.name)));
         }
     }
-    Ok(Pattern::masked(&Key::from_bytes(&draft.value), &Key::from_bytes(&draft.mask)))
+    let pattern = Pattern::masked(&Key::from_bytes(&draft.value), &Key::from_bytes(&draft.mask));
+    let [sport, dport] = draft.ranges;
+    let pattern = sport.into_iter().fold(pattern, Pattern::sport_range);
+    Ok(dport.into_iter().fold(pattern, Pattern::dport_range))
 }
 
 /// A pattern while its items are added.
@@ -107,11 +110,13 @@ struct Draft {
     tags: usize,
     value: [u8; 64],
     mask: [u8; 64],
+    /// Of source and destination port.
+    ranges: [Option<RangeInclusive<u16>>; 2],
 }
 
 impl Default for Draft {
     fn default() -> Draft {
-        Draft { index: 0, tags: 0, value: [0; 64], mask: [0; 64] }
+        Draft { index: 0, tags: 0, value: [0; 64], mask: [0; 64], ranges: [None, None] }
     }
 }
 
@@ -169,6 +174,34 @@ impl Draft {
                 Err(CompileError::NotSupported { index: self.index, name })
             }
         }
+    }
+
+    /// Takes the ranges out of an item: those of whole ports.
+    fn take_ranges(&mut self, index: usize, read: &mut ItemMatch) -> Result<(), CompileError> {
+        let item = read.item;
+        for field in item.fields() {
+            let Some(last) = read.last.as_ref().filter(|_| read.has_range(field)) else { continue };
+            let port = match field.name {
+                "src" => 0,
+                "dst" => 1,
+                _ => 2,
+            };
+            let whole = field.value(&read.mask) == field.ones();
+            let Some(range) = self.ranges.get_mut(port).filter(|_| whole && has_ports(item)) else {
+                let under = if has_ports(item) && port < 2 { " under a mask" } else { "" };
+                let name = format!("{} {} last{under}", item.name(), field.name);
+                return Err(CompileError::NotSupported { index, name });
+            };
+            let (first, last) = (field.value(&read.spec) as u16, field.value(last) as u16);
+            if last < first {
+                let (item, field) = (item.name(), field.name);
+                let reason = format!("{item} {field} last {last} is below {first}");
+                return Err(CompileError::Contradiction { index, reason });
+            }
+            *range = Some(first..=last);
+            field.put(&mut read.mask, 0);
+        }
+        Ok(())
     }
 
     /// Fields that the key has as they are on the wire.
@@ -308,17 +341,8 @@ impl Draft {
 const FLAGS: Field = Field { bit_offset: 104, ..BYTE };
 const BYTE: Field = Field { name: "", kind: FieldKind::Number, bit_offset: 0, bits: 8 };
 
-fn check_ranges(index: usize, read: &ItemMatch) -> Result<(), CompileError> {
-    if read.last.is_none() {
-        return Ok(());
-    }
-    match read.item.fields().iter().find(|field| read.has_range(field)) {
-        None => Ok(()),
-        Some(field) => {
-            let name = format!("{} {} last", read.item.name(), field.name);
-            Err(CompileError::NotSupported { index, name })
-        }
-    }
+fn has_ports(item: Item) -> bool {
+    matches!(item, Item::Tcp | Item::Udp)
 }
 
 /// Which headers an item may stand right behind.

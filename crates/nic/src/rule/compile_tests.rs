@@ -228,6 +228,11 @@ fn what_makes_no_pattern_is_said() {
         ("ipv4 / gre", "not supported: gre"),
         ("ipv4 / udp / vxlan vni is 1", "not supported: vxlan"),
         ("eth / mpls label is 3", "not supported: mpls"),
+        ("ipv4 / udp dst is 9 dst last 3", "udp dst last 3 is below 9"),
+        (
+            "ipv4 / udp dst spec 9 dst mask 0xff dst last 12",
+            "not supported: udp dst last under a mask",
+        ),
         ("ipv4 src is 10.0.0.1 src last 10.0.0.9", "not supported: ipv4 src last"),
     ];
     for (pattern, said) in table {

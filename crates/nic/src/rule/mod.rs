@@ -10,10 +10,12 @@ pub mod text;
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
-use std::ops::Range;
+use std::ops::{Range, RangeInclusive};
 
 use niclab_packet::key::{Depth, Key, field};
 use serde::{Deserialize, Serialize};
+
+use crate::tuple::{Ranges, values_of};
 
 /// What a rule does with a packet that matches it. Actions act in list order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -58,6 +60,8 @@ pub struct Rule<'a> {
 pub struct Pattern {
     value: Key,
     mask: Key,
+    /// Of ports, where bits alone do not say them.
+    ranges: Ranges,
 }
 
 const ETHER_IPV4: [u8; 2] = [0x08, 0x00];
@@ -70,7 +74,7 @@ impl Pattern {
     pub fn masked(value: &Key, mask: &Key) -> Pattern {
         let mut value = *value;
         value.0.iter_mut().zip(mask.0).for_each(|(word, mask)| *word &= mask);
-        Pattern { value, mask: *mask }
+        Pattern { value, mask: *mask, ranges: Ranges::default() }
     }
 
     /// Every Ethernet frame: `eth`.
@@ -128,6 +132,37 @@ impl Pattern {
         self.with(field::DPORT, &port.to_be_bytes())
     }
 
+    /// With a source port in this range, its ends included; the first is not above the last.
+    pub fn sport_range(self, range: RangeInclusive<u16>) -> Pattern {
+        self.port_range(0, field::SPORT, range)
+    }
+
+    /// With a destination port in this range, its ends included; the first is not above the last.
+    pub fn dport_range(self, range: RangeInclusive<u16>) -> Pattern {
+        self.port_range(1, field::DPORT, range)
+    }
+
+    /// The bits that all ports of the range have are matched as such, and a range that they say all
+    /// about is nothing else: so the same packets make the same pattern.
+    fn port_range(mut self, at: usize, place: Range<usize>, range: RangeInclusive<u16>) -> Pattern {
+        let (low, high) = range.into_inner();
+        let free = u16::MAX.checked_shr((low ^ high).leading_zeros()).unwrap_or(0);
+        let (value, mask) = ((low & !free).to_be_bytes(), (!free).to_be_bytes());
+        let (mut values, mut masks) = (self.value.to_bytes(), self.mask.to_bytes());
+        values[place.clone()].copy_from_slice(&value);
+        masks[place].copy_from_slice(&mask);
+        (self.value, self.mask) = (Key::from_bytes(&values), Key::from_bytes(&masks));
+        let whole = low & free == 0 && high & free == free;
+        let (low, high) = if whole { (0, u16::MAX) } else { (low, high) };
+        (self.ranges.low[at], self.ranges.high[at]) = (low, high);
+        self
+    }
+
+    /// The ranges of ports that are no bits.
+    pub(crate) fn ranges(&self) -> &Ranges {
+        &self.ranges
+    }
+
     /// The values of the fields; zero where the mask is.
     pub fn value(&self) -> &Key {
         &self.value
@@ -140,8 +175,9 @@ impl Pattern {
 
     /// Whether a packet with this key matches.
     pub fn matches(&self, key: &Key) -> bool {
-        let words = self.value.0.iter().zip(self.mask.0).zip(key.0);
-        words.into_iter().all(|((value, mask), word)| word & mask == *value)
+        let mut words = self.value.0.iter().zip(self.mask.0).zip(key.0);
+        words.all(|((value, mask), word)| word & mask == *value)
+            && self.ranges.hold(&values_of(key))
     }
 
     fn transport(self, protocol: u8) -> Pattern {
@@ -178,7 +214,7 @@ impl Pattern {
         let (mut value, mut mask) = (self.value.to_bytes(), self.mask.to_bytes());
         value[place.clone()].copy_from_slice(bytes);
         mask[place].fill(0xff);
-        Pattern { value: Key::from_bytes(&value), mask: Key::from_bytes(&mask) }
+        Pattern { value: Key::from_bytes(&value), mask: Key::from_bytes(&mask), ..self }
     }
 }
 

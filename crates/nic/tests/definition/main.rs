@@ -195,12 +195,16 @@ impl Bench<'_> {
     }
 }
 
-/// What counts of items: without the values that no mask asks for, and without an `eth` that says
-/// nothing.
+/// What counts of items: without the values that no mask asks for and ends that make no range, and
+/// without an `eth` that says nothing.
 fn plain(items: &[ItemMatch]) -> Vec<ItemMatch> {
     let masked = |item: &ItemMatch| {
         let spec = std::array::from_fn(|at| item.spec[at] & item.mask[at]);
-        ItemMatch { spec, last: None, ..*item }
+        let mut last = [0; IMAGE_LEN];
+        for field in item.item.fields().iter().filter(|field| item.has_range(field)) {
+            field.put(&mut last, item.last.as_ref().map_or(0, |last| field.value(last)));
+        }
+        ItemMatch { spec, last: (last != [0; IMAGE_LEN]).then_some(last), ..*item }
     };
     let says = |item: &ItemMatch| item.item != Item::Eth || item.mask != [0; IMAGE_LEN];
     items.iter().map(masked).filter(says).collect()

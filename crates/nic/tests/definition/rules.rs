@@ -1,6 +1,6 @@
 //! Random patterns: items in every order that headers have, with any fields under any masks.
 
-use niclab_nic::rule::item::{Field, FieldKind, IMAGE_LEN, Item, ItemMatch};
+use niclab_nic::rule::item::{Field, FieldKind, IMAGE_LEN, Image, Item, ItemMatch};
 use proptest::prelude::*;
 
 /// Items of a pattern, outermost first. Some cannot be compiled.
@@ -40,8 +40,12 @@ fn item(item: Item) -> impl Strategy<Value = ItemMatch> {
                 field.put(&mut written.spec, value);
                 field.put(&mut written.mask, mask);
             }
-            // `last` is allowed where it makes no range.
-            written.last = (has & 3 == 0).then_some(written.spec);
+            written.last = match has & 3 {
+                // One that makes no range.
+                0 => Some(written.spec),
+                1 => last(&written, &noise),
+                _ => None,
+            };
             if has & 4 == 0 {
                 let other = |at: usize| written.spec[at] | noise[at] & !written.mask[at];
                 written.spec = std::array::from_fn(other);
@@ -49,6 +53,19 @@ fn item(item: Item) -> impl Strategy<Value = ItemMatch> {
             written
         },
     )
+}
+
+/// The ends of ranges of those whole ports that the item asks for.
+fn last(item: &ItemMatch, noise: &Image) -> Option<Image> {
+    let mut last = [0; IMAGE_LEN];
+    let ports = matched(item.item).into_iter().filter(|field| field.bits == 16);
+    let whole = |field: &&Field| field.value(&item.mask) == field.ones();
+    for field in ports.filter(|_| matches!(item.item, Item::Tcp | Item::Udp)).filter(whole) {
+        let widths = [1, 3, 4, 53, 1_023, 3_000, 60_000, 0xffff];
+        let width = widths[usize::from(noise[field.bit_offset / 8]) % widths.len()];
+        field.put(&mut last, (field.value(&item.spec) + width).min(0xffff));
+    }
+    (last != [0; IMAGE_LEN]).then_some(last)
 }
 
 /// The fields that a pattern can match.

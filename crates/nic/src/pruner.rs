@@ -1,0 +1,302 @@
+//! Which tuples of a group can hold a rule for a packet: the group's filter, and what it needs to
+//! stay good while rules come and go.
+//!
+//! A group of few tuples probes them all, best first. One of many has a filter
+//! (`niclab_table::Filter`): each of its tuples has a *slot*, and a packet is looked up in the
+//! slots that the filter names, in their order, until no later one can hold a better rule.
+//!
+//! A filter is made beside the packets: it takes a few keys with each operation until it has all,
+//! and only then do workers see it. As it only grows, and as slots are in the order of priority only
+//! when it is begun, it is made anew when as many keys have come as there were.
+//!
+//! # Why no worker misses a rule
+//!
+//! - *A tuple is either in the list of those that are probed anyway, or it has a slot*, in every
+//!   [`Pruned`] that workers see with that list: a slot is given, the filter grown and the list
+//!   published before a rule's word is stored.
+//! - *A filter under way gets every new key too*, and the keys that were there when it was begun
+//!   before it is shown.
+//! - *`best` and `rest` are lowered before the word is stored*, and never raised while the tuple
+//!   lives, so no worker stops too early.
+//! - *The slot of a tuple that is gone* has no best order any more and is passed over; the tuple's
+//!   number is used again only after a grace period that began behind that store.
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
+
+use niclab_table::{Filter, FilterConfig, FilterReader, Pages, Span, TABLES_LIMIT};
+
+use crate::limits::{PRUNE_KEYS, PRUNE_TUPLES_MIN};
+use crate::mask::Mask;
+use crate::tuple::{FIELDS, Shape};
+
+const F: usize = FIELDS.len();
+
+/// Keys of rules that a new filter has room for, at least.
+const KEYS_MIN: usize = 1 << 15;
+
+/// A tuple without a slot.
+const NONE: u16 = u16::MAX;
+
+/// What workers see of a group's filter.
+#[derive(Debug)]
+pub(crate) struct Pruned {
+    pub(crate) reader: FilterReader<F>,
+    slots: Box<[OnceLock<Slot>]>,
+    /// Slots given away.
+    used: AtomicUsize,
+    /// Best order of each slot, or better.
+    best: Box<[AtomicU64]>,
+    /// Best order of each slot and those behind it, or better.
+    rest: Box<[AtomicU64]>,
+}
+
+/// A tuple as packets are looked up in it.
+#[derive(Debug)]
+#[repr(align(64))]
+pub(crate) struct Slot {
+    pub(crate) shape: Shape,
+    pub(crate) number: u16,
+}
+
+impl Pruned {
+    fn new(reader: FilterReader<F>) -> Pruned {
+        let orders = || (0..TABLES_LIMIT).map(|_| AtomicU64::new(u64::MAX)).collect();
+        let slots = (0..TABLES_LIMIT).map(|_| OnceLock::new()).collect();
+        Pruned { reader, slots, used: AtomicUsize::new(0), best: orders(), rest: orders() }
+    }
+
+    /// Words of a set of slots that can have any.
+    #[inline]
+    pub(crate) fn set_words(&self) -> usize {
+        self.used.load(Ordering::Acquire).div_ceil(64)
+    }
+
+    /// The tuple of a slot; none in one that is not yet given away.
+    #[inline]
+    pub(crate) fn slot(&self, slot: usize) -> Option<&Slot> {
+        self.slots.get(slot)?.get()
+    }
+
+    /// No rule of the slot is better.
+    #[inline]
+    pub(crate) fn best(&self, slot: usize) -> u64 {
+        self.best.get(slot).map_or(u64::MAX, |best| best.load(Ordering::Acquire))
+    }
+
+    /// No rule of this slot or of one behind it is better.
+    #[inline]
+    pub(crate) fn rest(&self, slot: usize) -> u64 {
+        self.rest.get(slot).map_or(u64::MAX, |rest| rest.load(Ordering::Acquire))
+    }
+
+    fn admit(&self, slot: usize, order: u64) {
+        if self.best[slot].load(Ordering::Relaxed) > order {
+            self.best[slot].store(order, Ordering::Release);
+        }
+        let worse = |rest: &&AtomicU64| rest.load(Ordering::Relaxed) > order;
+        let before = self.rest[..=slot].iter().rev();
+        before.take_while(worse).for_each(|rest| rest.store(order, Ordering::Release));
+    }
+}
+
+/// A filter, with the slots of tuples.
+struct Built {
+    filter: Filter<F>,
+    pruned: Arc<Pruned>,
+    /// Slot of each tuple, by its number.
+    slots: Vec<u16>,
+    /// Slots given away; none is used again.
+    used: usize,
+    /// Keys it took since it was begun, and how many there were then.
+    taken: usize,
+    begun_with: usize,
+}
+
+/// A filter that does not have all keys yet.
+struct Building {
+    built: Built,
+    /// Numbers of the tuples whose keys it still takes, and the place of the next one.
+    tuples: VecDeque<u16>,
+    at: u32,
+}
+
+/// The filter of one group, for the control side.
+#[derive(Default)]
+pub(crate) struct Pruner {
+    shown: Option<Built>,
+    next: Option<Building>,
+}
+
+impl Built {
+    /// An empty filter with slots for the tuples there are, best first. `None` without memory: the
+    /// group then goes on as it is.
+    fn begin(masks: &[Mask]) -> Option<Built> {
+        let keys: usize = masks.iter().map(|mask| mask.places() as usize).sum();
+        let config = FilterConfig {
+            fields: FIELDS,
+            tables_max: TABLES_LIMIT,
+            rules_max: KEYS_MIN.max(4 * keys),
+            pages: Pages::Huge,
+        };
+        let filter = Filter::new(config).ok()?;
+        let pruned = Arc::new(Pruned::new(filter.reader()));
+        let slots = vec![NONE; masks.len()];
+        let mut built = Built { filter, pruned, slots, used: 0, taken: 0, begun_with: keys };
+        let mut best_first: Vec<&Mask> = pruned_of(masks).collect();
+        best_first.sort_by_key(|mask| mask.tuple.best());
+        for mask in best_first {
+            built.admit(mask, mask.tuple.best());
+        }
+        Some(built)
+    }
+
+    /// The slot of a tuple, given to it if it has none; `None` if there is none left.
+    fn slot(&mut self, mask: &Mask) -> Option<usize> {
+        let number = usize::from(mask.tuple.number);
+        if self.slots.len() <= number {
+            self.slots.resize(number + 1, NONE);
+        }
+        if self.slots[number] == NONE {
+            let slot = self.pruned.slots.get(self.used)?;
+            let (shape, number) = (mask.tuple.shape, mask.tuple.number);
+            // Empty: slots are given away once.
+            let _ = slot.set(Slot { shape, number });
+            self.slots[usize::from(number)] = self.used as u16;
+            self.used += 1;
+            self.pruned.used.store(self.used, Ordering::Release);
+        }
+        Some(usize::from(self.slots[number]))
+    }
+
+    fn has(&self, number: u16) -> bool {
+        self.slots.get(usize::from(number)).is_some_and(|&slot| slot != NONE)
+    }
+
+    fn admit(&mut self, mask: &Mask, order: u64) {
+        if let Some(slot) = self.slot(mask) {
+            self.pruned.admit(slot, order);
+        }
+    }
+
+    /// Lets the packets of a key find its tuple.
+    fn take(&mut self, mask: &Mask, key: &[u64]) {
+        if let Some(slot) = self.slot(mask) {
+            self.taken += 1;
+            let spans: [Span; F] = mask.tuple.shape.spans(key);
+            // It knows all slots that are given away.
+            let _ = self.filter.add(slot, &spans);
+        }
+    }
+
+    fn retire(&mut self, number: u16) {
+        if self.has(number) {
+            let slot = std::mem::replace(&mut self.slots[usize::from(number)], NONE);
+            self.pruned.best[usize::from(slot)].store(u64::MAX, Ordering::Release);
+        }
+    }
+
+    fn is_stale(&self, masks: &[Mask]) -> bool {
+        let without = || pruned_of(masks).any(|mask| !self.has(mask.tuple.number));
+        self.taken > 2 * self.begun_with + KEYS_MIN / 64 || self.used == TABLES_LIMIT && without()
+    }
+}
+
+/// The masks whose rules a filter has: all but the empty one and those without rules.
+fn pruned_of(masks: &[Mask]) -> impl Iterator<Item = &Mask> {
+    masks.iter().filter(|mask| mask.rules > 0 && mask.tuple.shape.selector.words() > 0)
+}
+
+impl Pruner {
+    /// What workers are to see.
+    pub(crate) fn pruned(&self) -> Option<Arc<Pruned>> {
+        self.shown.as_ref().map(|built| Arc::clone(&built.pruned))
+    }
+
+    /// Whether workers find a tuple by the filter.
+    pub(crate) fn has(&self, number: u16) -> bool {
+        self.shown.as_ref().is_some_and(|built| built.has(number))
+    }
+
+    /// Memory, bytes.
+    pub(crate) fn bytes(&self) -> usize {
+        let both = self.shown.iter().chain(self.next.as_ref().map(|next| &next.built));
+        both.map(|built| built.filter.bytes() + TABLES_LIMIT * size_of::<Slot>()).sum()
+    }
+
+    /// Makes ready for a rule with this key and order, before it can be found. True where the list
+    /// of tuples that are probed without the filter is another now.
+    pub(crate) fn admit(&mut self, mask: &Mask, key: &[u64], order: u64) -> bool {
+        if mask.tuple.shape.selector.words() == 0 {
+            return false;
+        }
+        if let Some(next) = &mut self.next {
+            next.built.admit(mask, order);
+            next.built.take(mask, key);
+        }
+        let Some(shown) = &mut self.shown else { return false };
+        let had = shown.has(mask.tuple.number);
+        shown.take(mask, key);
+        shown.admit(mask, order);
+        shown.has(mask.tuple.number) != had
+    }
+
+    /// Says that a tuple has no rule any more.
+    pub(crate) fn retire(&mut self, number: u16) {
+        self.shown.iter_mut().for_each(|built| built.retire(number));
+        if let Some(next) = &mut self.next {
+            next.built.retire(number);
+            if next.tuples.front() == Some(&number) {
+                next.at = 0;
+            }
+            next.tuples.retain(|tuple| *tuple != number);
+        }
+    }
+
+    /// Takes the making of a filter a few keys further; begins it where it is wanted. True where
+    /// workers are to see another one than before. `live` is the number of masks with rules.
+    #[inline]
+    pub(crate) fn tend(&mut self, masks: &[Mask], live: usize) -> bool {
+        match (&self.next, &self.shown) {
+            (Some(_), _) => self.build(masks),
+            (None, Some(shown)) => shown.is_stale(masks) && self.begin(masks),
+            (None, None) => live >= PRUNE_TUPLES_MIN && self.begin(masks),
+        }
+    }
+
+    /// Whether a filter is being made.
+    pub(crate) fn is_busy(&self) -> bool {
+        self.next.is_some()
+    }
+
+    #[cold]
+    fn begin(&mut self, masks: &[Mask]) -> bool {
+        let mut widest_first: Vec<&Mask> = pruned_of(masks).collect();
+        // Wide spans first: what is inside of them is split later, and then once.
+        widest_first.sort_by_key(|mask| mask.tuple.shape.width());
+        let tuples = widest_first.iter().map(|mask| mask.tuple.number).collect();
+        self.next = Built::begin(masks).map(|built| Building { built, tuples, at: 0 });
+        false
+    }
+
+    #[cold]
+    fn build(&mut self, masks: &[Mask]) -> bool {
+        let Some(next) = &mut self.next else { return false };
+        for _ in 0..PRUNE_KEYS {
+            let Some(&number) = next.tuples.front() else {
+                self.shown = self.next.take().map(|next| next.built);
+                return true;
+            };
+            let mask = &masks[usize::from(number)];
+            if next.at < mask.places() {
+                next.built.take(mask, mask.key_at(next.at));
+                next.at += 1;
+            } else {
+                next.tuples.pop_front();
+                next.at = 0;
+            }
+        }
+        false
+    }
+}

@@ -1,0 +1,153 @@
+//! What the rules of one mask have in common, as workers see it.
+//!
+//! A *tuple* (Srinivasan, Suri and Varghese, "Packet Classification using Tuple Space Search",
+//! SIGCOMM 1999) is the bits of the headers that rules look at and, beyond those, the ranges that
+//! their ports lie in. Rules of one tuple differ in the values of the bits alone: they are entries
+//! of an exact-match table.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use niclab_packet::key::{Key, field};
+use niclab_table::{Bits, Span};
+
+use crate::rule::Pattern;
+use crate::tables::Selector;
+
+/// Fields that the filter of a group knows: the first 32 bits of source and destination address,
+/// the ports, and the protocol.
+pub(crate) const FIELDS: [Bits; 5] =
+    [Bits::ThirtyTwo, Bits::ThirtyTwo, Bits::Sixteen, Bits::Sixteen, Bits::Eight];
+
+/// Values of [`FIELDS`].
+pub(crate) type Values = [u32; FIELDS.len()];
+
+/// The values of a packet.
+#[inline]
+pub(crate) fn values_of(key: &Key) -> Values {
+    let [addresses, ports] = [key.0[2], key.0[3]];
+    let port = |at: u32| u32::from((ports >> at) as u16).swap_bytes() >> 16;
+    let address = |at: u32| ((addresses >> at) as u32).swap_bytes();
+    [address(0), address(32), port(0), port(16), u32::from((ports >> 32) as u8)]
+}
+
+const _: () = assert!(field::SRC_HEAD.start == 16 && field::DST_HEAD.start == 20, "word 2");
+const _: () = assert!(field::SPORT.start == 24 && field::PROTOCOL.start == 28, "word 3");
+
+/// Ports that both lie in a range of their own, source and destination.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Ranges {
+    pub(crate) low: [u16; 2],
+    pub(crate) high: [u16; 2],
+}
+
+impl Default for Ranges {
+    /// All ports.
+    fn default() -> Ranges {
+        Ranges { low: [0; 2], high: [u16::MAX; 2] }
+    }
+}
+
+impl Ranges {
+    /// Whether packets of some ports lie outside.
+    #[inline]
+    pub(crate) fn limit(&self) -> bool {
+        *self != Ranges::default()
+    }
+
+    /// Whether the ports among a packet's values lie inside.
+    #[inline]
+    pub(crate) fn hold(&self, values: &Values) -> bool {
+        let holds = |at: usize, port: u32| {
+            u32::from(self.low[at]) <= port && port <= u32::from(self.high[at])
+        };
+        holds(0, values[2]) & holds(1, values[3])
+    }
+}
+
+/// The bits and ranges that make a tuple.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub(crate) struct Shape {
+    pub(crate) selector: Selector,
+    pub(crate) ranges: Ranges,
+}
+
+impl Shape {
+    pub(crate) fn of(pattern: &Pattern) -> Shape {
+        Shape { selector: Selector::new(pattern.mask()), ranges: *pattern.ranges() }
+    }
+
+    /// The values that a rule with this key matches in each field, or more.
+    pub(crate) fn spans(&self, key: &[u64]) -> [Span; FIELDS.len()] {
+        let (value, mask) = self.selector.spread(key);
+        let (values, masks) = (values_of(&value), values_of(&mask));
+        let mut spans = std::array::from_fn(|at| {
+            let unused = 32 - FIELDS[at].count();
+            let leading = (masks[at] << unused).leading_ones().min(FIELDS[at].count());
+            Span::prefix(FIELDS[at], values[at], leading)
+        });
+        for (span, at) in spans[2..4].iter_mut().zip(0..) {
+            let (low, high) = (u32::from(self.ranges.low[at]), u32::from(self.ranges.high[at]));
+            *span = Span { low: span.low.max(low), high: span.high.min(high) };
+        }
+        spans
+    }
+
+    /// How much of all values a rule leaves open, as a number that orders shapes: wide ones first.
+    pub(crate) fn width(&self) -> u32 {
+        let (_, mask) = self.selector.spread(&[u64::MAX; 8]);
+        let fixed = values_of(&mask).map(u32::count_ones);
+        fixed.iter().sum()
+    }
+}
+
+/// A tuple that is probed without a filter.
+#[derive(Debug)]
+pub(crate) struct Tuple {
+    pub(crate) shape: Shape,
+    /// What its keys have in their last word.
+    pub(crate) number: u16,
+    /// The word of the only rule an empty mask can have in effect.
+    pub(crate) any: AtomicU64,
+    /// Best order among its rules, or better: lowered before a rule appears, never raised.
+    best: AtomicU64,
+    /// Worst order among its rules, or worse: raised before a rule appears, never lowered.
+    worst: AtomicU64,
+}
+
+impl Default for Tuple {
+    fn default() -> Tuple {
+        Tuple::new(Shape::default(), 0)
+    }
+}
+
+impl Tuple {
+    pub(crate) fn new(shape: Shape, number: u16) -> Tuple {
+        let (best, worst) = (AtomicU64::new(u64::MAX), AtomicU64::new(0));
+        Tuple { shape, number, any: AtomicU64::new(0), best, worst }
+    }
+
+    /// Widens the range of orders; to be called before the rule can be found. Returns whether the
+    /// best order is another now.
+    ///
+    /// For the control side, which alone writes them.
+    pub(crate) fn admit(&self, order: u64) -> bool {
+        if self.worst.load(Ordering::Relaxed) < order {
+            self.worst.store(order, Ordering::Release);
+        }
+        let better = self.best.load(Ordering::Relaxed) > order;
+        if better {
+            self.best.store(order, Ordering::Release);
+        }
+        better
+    }
+
+    #[inline]
+    pub(crate) fn best(&self) -> u64 {
+        self.best.load(Ordering::Acquire)
+    }
+
+    #[inline]
+    pub(crate) fn worst(&self) -> u64 {
+        self.worst.load(Ordering::Acquire)
+    }
+}
