@@ -17,7 +17,14 @@
 //!
 //! An IPv4 5-tuple stands in two words, an IPv6 5-tuple in five.
 
+mod deep;
+mod walk;
+
 use std::ops::Range;
+
+use walk::{ETHER_IPV4, TCP, has_ports};
+
+pub use deep::{extra, read_deep};
 
 /// Words of a key.
 pub const KEY_WORDS: usize = 8;
@@ -28,7 +35,7 @@ pub const KEY_WORDS: usize = 8;
 pub struct Key(pub [u64; KEY_WORDS]);
 
 /// How far a frame could be read: a bit for each header that is there, the lowest for Ethernet. So
-/// one bit of a mask asks for a header.
+/// one bit of a mask asks for a header. (What is inside a tunnel may lack the lowest.)
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum Depth {
@@ -94,20 +101,6 @@ pub mod field {
     pub const FRAGMENT: Range<usize> = 60..61;
 }
 
-const ETHER_IPV4: [u8; 2] = [0x08, 0x00];
-const ETHER_IPV6: [u8; 2] = [0x86, 0xdd];
-const ETHER_VLAN: [[u8; 2]; 2] = [[0x81, 0x00], [0x88, 0xa8]];
-const TCP: u8 = 6;
-const UDP: u8 = 17;
-const SCTP: u8 = 132;
-const ICMP: u8 = 1;
-const ICMPV6: u8 = 58;
-/// IPv6 extension headers that are walked over (RFC 8200 §4).
-const MORE_HEADERS: [u8; 4] = [0, 43, 44, 60];
-const FRAGMENT: u8 = 44;
-/// Extension headers that are walked at most; a longer chain has no ports.
-const EXTENSIONS_MAX: usize = 8;
-
 /// The line as bytes, while it is filled.
 type Line = [u8; KEY_WORDS * 8];
 
@@ -136,11 +129,12 @@ impl Key {
 
     /// How far the frame could be read.
     pub fn depth(&self) -> Depth {
+        // The highest bit: what is inside a tunnel may begin with IP, and has no Ethernet then.
         match self.to_bytes()[field::DEPTH.start] {
             0b0000 => Depth::Nothing,
             0b0001 => Depth::Ethernet,
-            0b0011 => Depth::Ip,
-            0b0111 => Depth::Transport,
+            0b0010..=0b0011 => Depth::Ip,
+            0b0100..=0b0111 => Depth::Transport,
             _ => Depth::TcpFlags,
         }
     }
@@ -167,7 +161,7 @@ impl Key {
             Some(head) if head[12..14] == ETHER_IPV4 && head[14] == 0x45 => {
                 let whole = head[20] & 0x3f == 0 && head[21] == 0;
                 if !whole || !has_ports(head[23]) {
-                    return walk(frame, self);
+                    return walk::walk(frame, self);
                 }
                 self.0 = plain(head);
                 if let (TCP, Some(flags)) = (head[23], frame.get(47)) {
@@ -175,15 +169,9 @@ impl Key {
                     self.0[7] |= u64::from(*flags) << 16;
                 }
             }
-            _ => walk(frame, self),
+            _ => walk::walk(frame, self),
         }
     }
-}
-
-/// Whether the transport protocol starts with two ports.
-#[inline]
-fn has_ports(protocol: u8) -> bool {
-    matches!(protocol, UDP | TCP | SCTP)
 }
 
 /// The words of the first 38 bytes of an untagged IPv4 frame without options.
@@ -200,129 +188,9 @@ fn plain(head: &[u8; 38]) -> [u64; KEY_WORDS] {
     [dst, src, addresses, ports | two(12) << 48, 0, 0, 0, tos | ttl << 8]
 }
 
-/// Any frame, header by header.
-#[inline(never)]
-fn walk(frame: &[u8], key: &mut Key) {
-    let mut line = [0; KEY_WORDS * 8];
-    walk_ethernet(&mut line, frame);
-    *key = Key::from_bytes(&line);
-}
-
-fn walk_ethernet(line: &mut Line, frame: &[u8]) {
-    let Some((ethernet, mut rest)) = frame.split_first_chunk::<14>() else {
-        return;
-    };
-    line[field::ETH_DST].copy_from_slice(&ethernet[0..6]);
-    line[field::ETH_SRC].copy_from_slice(&ethernet[6..12]);
-    let mut ether_type = [ethernet[12], ethernet[13]];
-    line[field::DEPTH.start] = Depth::Ethernet as u8;
-    for place in [field::VLAN_OUTER, field::VLAN_INNER] {
-        if !ETHER_VLAN.contains(&ether_type) {
-            break;
-        }
-        let Some((tag, behind)) = rest.split_first_chunk::<4>() else {
-            break;
-        };
-        line[place].copy_from_slice(&tag[0..2]);
-        line[field::VLANS.start] = line[field::VLANS.start] << 1 | 1;
-        ether_type = [tag[2], tag[3]];
-        rest = behind;
-    }
-    line[field::ETHER_TYPE].copy_from_slice(&ether_type);
-    match ether_type {
-        ETHER_IPV4 => walk_ipv4(line, rest),
-        ETHER_IPV6 => walk_ipv6(line, rest),
-        _ => {}
-    }
-}
-
-fn walk_ipv4(line: &mut Line, packet: &[u8]) {
-    let Some(head) = packet.first_chunk::<20>() else {
-        return;
-    };
-    let head_len = usize::from(head[0] & 0xf) * 4;
-    if head[0] >> 4 != 4 || head_len < 20 {
-        return;
-    }
-    line[field::DEPTH.start] = Depth::Ip as u8;
-    line[field::TOS.start] = head[1];
-    line[field::TTL.start] = head[8];
-    line[field::PROTOCOL.start] = head[9];
-    line[field::SRC_HEAD].copy_from_slice(&head[12..16]);
-    line[field::DST_HEAD].copy_from_slice(&head[16..20]);
-    let fragment_offset = u16::from_be_bytes([head[6] & 0x1f, head[7]]);
-    let more_fragments = head[6] & 0x20 != 0;
-    line[field::FRAGMENT.start] = u8::from(fragment_offset != 0 || more_fragments);
-    if fragment_offset == 0 {
-        let segment = packet.get(head_len..).unwrap_or_default();
-        walk_transport(line, head[9], ICMP, segment);
-    }
-}
-
-fn walk_ipv6(line: &mut Line, packet: &[u8]) {
-    let Some((head, mut rest)) = packet.split_first_chunk::<40>() else {
-        return;
-    };
-    if head[0] >> 4 != 6 {
-        return;
-    }
-    line[field::DEPTH.start] = Depth::Ip as u8;
-    line[field::TOS.start] = head[0] << 4 | head[1] >> 4;
-    line[field::TTL.start] = head[7];
-    line[field::SRC_HEAD].copy_from_slice(&head[8..12]);
-    line[field::SRC_TAIL].copy_from_slice(&head[12..24]);
-    line[field::DST_HEAD].copy_from_slice(&head[24..28]);
-    line[field::DST_TAIL].copy_from_slice(&head[28..40]);
-    let mut next = head[6];
-    for _ in 0..EXTENSIONS_MAX {
-        line[field::PROTOCOL.start] = next;
-        if !MORE_HEADERS.contains(&next) {
-            break;
-        }
-        let Some(extension) = rest.first_chunk::<8>() else {
-            return;
-        };
-        let later_fragment = next == FRAGMENT && (extension[2] != 0 || extension[3] & 0xf8 != 0);
-        // Offset 0 and no more to come is a whole packet (RFC 6946).
-        let more_fragments = next == FRAGMENT && extension[3] & 1 != 0;
-        line[field::FRAGMENT.start] |= u8::from(later_fragment || more_fragments);
-        let len = if next == FRAGMENT { 8 } else { usize::from(extension[1]) * 8 + 8 };
-        next = extension[0];
-        if later_fragment {
-            line[field::PROTOCOL.start] = next;
-            return;
-        }
-        let Some(behind) = rest.get(len..) else {
-            return;
-        };
-        rest = behind;
-    }
-    line[field::PROTOCOL.start] = next;
-    walk_transport(line, next, ICMPV6, rest);
-}
-
-/// `icmp` is the protocol number of ICMP in this version of IP.
-fn walk_transport(line: &mut Line, protocol: u8, icmp: u8, segment: &[u8]) {
-    let Some(first) = segment.first_chunk::<4>() else {
-        return;
-    };
-    if !has_ports(protocol) {
-        if protocol == icmp {
-            line[field::DEPTH.start] = Depth::Transport as u8;
-        }
-        return;
-    }
-    line[field::DEPTH.start] = Depth::Transport as u8;
-    line[field::SPORT].copy_from_slice(&first[0..2]);
-    line[field::DPORT].copy_from_slice(&first[2..4]);
-    if let (TCP, Some(flags)) = (protocol, segment.get(13)) {
-        line[field::DEPTH.start] = Depth::TcpFlags as u8;
-        line[field::TCP_FLAGS.start] = *flags;
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use super::walk::UDP;
     use super::*;
     use crate::stack::{Layer, build};
     use crate::wire::{ethernet, icmp, icmpv6, ipv4, ipv6, ipv6_ext, tcp, udp, vlan};

@@ -1,0 +1,323 @@
+//! What the key of the outer headers has no place for: the headers inside a tunnel, and fields that
+//! few rules ask for.
+//!
+//! They are kept in two more lines of the size of a key, which are filled only when somebody asks
+//! for them: the *inner* line is a [`Key`] of what is inside the tunnel, the *extra* line has the
+//! places of [`extra`]. What a frame lacks is zero in both; bits say what is there.
+//!
+//! A tunnel is GRE (RFC 2784, 2890), VXLAN (RFC 7348) on UDP port 4789, GENEVE (RFC 8926) on UDP
+//! port 6081, a stack of MPLS labels (RFC 3032) behind Ethernet, GRE or on UDP port 6635 (RFC
+//! 7510), and IP in IP (RFC 2003, 2473, 4213). A tunnel inside a tunnel is not entered.
+
+use super::walk::{ETHER_IPV4, ETHER_IPV6, ICMP, ICMPV6, UDP, Walked, walk_ethernet, walk_packet};
+use super::{Depth, KEY_WORDS, Key, Line, field};
+
+/// Where a field stands in the extra line: bytes of the whole line.
+pub mod extra {
+    use std::ops::Range;
+
+    /// Metadata of the packet, which no frame brings along; big-endian.
+    pub const META: Range<usize> = 0..4;
+    /// Tags of the packet, which no frame brings along; four of four bytes, big-endian.
+    pub const TAGS: Range<usize> = 4..20;
+    /// The first entry of the stack of MPLS labels.
+    pub const MPLS: Range<usize> = 20..24;
+    /// VNI and the byte behind it of VXLAN or GENEVE; the key of GRE.
+    pub const TUNNEL_ID: Range<usize> = 24..28;
+    /// Which headers of a tunnel are there: a bit each of [`super::Tunnel`].
+    pub const TUNNELS: Range<usize> = 28..29;
+    /// The first byte of a GENEVE header: version and length of the options.
+    pub const GENEVE_FIRST: Range<usize> = 29..30;
+    /// Flags and version of GRE.
+    pub const GRE_FLAGS: Range<usize> = 32..34;
+    /// What GRE or GENEVE carries.
+    pub const TUNNEL_TYPE: Range<usize> = 34..36;
+    /// The type in the Ethernet header itself.
+    pub const ETH_TYPE: Range<usize> = 36..38;
+    /// The type in the outer VLAN tag.
+    pub const VLAN_TYPE: Range<usize> = 38..40;
+    /// [`super::level`] of the outer headers.
+    pub const OUTER: usize = 40;
+    /// [`super::level`] of those inside the tunnel.
+    pub const INNER: usize = 48;
+    /// Identifier and sequence number of ICMP, outer.
+    pub const OUTER_ECHO: usize = 56;
+    /// Identifier and sequence number of ICMP, inside the tunnel.
+    pub const INNER_ECHO: usize = 60;
+
+    /// IPv4: version and header length; from the level's first byte.
+    pub const VERSION_IHL: usize = 0;
+    /// IPv4: identification (2), then flags and fragment offset (2).
+    pub const PACKET_ID: usize = 1;
+    /// IPv6: flow label, in the lower 20 bits of three bytes.
+    pub const FLOW: usize = 0;
+    /// Bits that say what is there: the constants below.
+    pub const KNOWN: usize = 5;
+    /// ICMP or ICMPv6: type (1) and code (1).
+    pub const ICMP_TYPE: usize = 6;
+
+    /// ICMP is there up to its identifier.
+    pub const HAS_IDENT: u8 = 1;
+    /// ICMP is there up to its sequence number.
+    pub const HAS_SEQ: u8 = 2;
+    /// There is a fragment header of IPv6.
+    pub const HAS_FRAGMENT_HEADER: u8 = 4;
+
+    /// Bits of [`TUNNELS`].
+    pub const GRE: u8 = 1;
+    /// The key of GRE.
+    pub const GRE_KEY: u8 = 2;
+    /// VXLAN.
+    pub const VXLAN: u8 = 4;
+    /// GENEVE.
+    pub const GENEVE: u8 = 8;
+    /// One MPLS label or more.
+    pub const MPLS_LABEL: u8 = 16;
+}
+
+const ETHER_BRIDGED: [u8; 2] = [0x65, 0x58];
+const ETHER_MPLS: [[u8; 2]; 2] = [[0x88, 0x47], [0x88, 0x48]];
+const IPV4_IN_IP: u8 = 4;
+const IPV6_IN_IP: u8 = 41;
+const GRE: u8 = 47;
+const PORT_VXLAN: u16 = 4_789;
+const PORT_GENEVE: u16 = 6_081;
+const PORT_MPLS: u16 = 6_635;
+/// MPLS labels that are walked at most; of a longer stack it is not known what it carries.
+const LABELS_MAX: usize = 8;
+
+/// What a tunnel carries: its type, as Ethernet has it, and its bytes.
+type Carried<'f> = Option<([u8; 2], &'f [u8])>;
+
+/// Reads the headers inside a tunnel and the places of [`extra`] of a frame (no FCS). Metadata and
+/// tags in `beside` are left as they are.
+pub fn read_deep(frame: &[u8], inner: &mut Key, beside: &mut Key) {
+    let (mut outer, mut inside, mut line) = ([0; 64], [0; 64], [0; 64]);
+    let walked = ethernet(&mut outer, frame);
+    if outer[field::DEPTH.start] != 0 {
+        line[extra::ETH_TYPE].copy_from_slice(&frame[12..14]);
+    }
+    if outer[field::VLANS.start] != 0 {
+        line[extra::VLAN_TYPE].copy_from_slice(&frame[16..18]);
+    }
+    level(&outer, &walked, &mut line, extra::OUTER, extra::OUTER_ECHO);
+    if let Some((ether_type, bytes)) = tunnel(&outer, &walked, &mut line) {
+        let walked = match ether_type {
+            ETHER_BRIDGED => ethernet(&mut inside, bytes),
+            _ => walk_packet(&mut inside, ether_type, bytes),
+        };
+        level(&inside, &walked, &mut line, extra::INNER, extra::INNER_ECHO);
+    }
+    *inner = Key::from_bytes(&inside);
+    let marks = extra::META.start..extra::TAGS.end;
+    line[marks.clone()].copy_from_slice(&beside.to_bytes()[marks]);
+    *beside = Key::from_bytes(&line);
+}
+
+/// [`walk_ethernet`], once for outside and inside.
+#[inline(never)]
+fn ethernet<'f>(line: &mut Line, frame: &'f [u8]) -> Walked<'f> {
+    walk_ethernet(line, frame)
+}
+
+/// What a key has no place for, of the headers in `key`.
+fn level(key: &Line, walked: &Walked<'_>, line: &mut Line, at: usize, echo: usize) {
+    let has = |depth: Depth| key[field::DEPTH.start] & depth.bit() != 0;
+    if !has(Depth::Ip) {
+        return;
+    }
+    let (ip, place) = (walked.ip, &mut line[at..at + KEY_WORDS]);
+    let icmp = if key[field::ETHER_TYPE] == ETHER_IPV4 {
+        place[extra::VERSION_IHL] = ip[0];
+        place[extra::PACKET_ID..][..4].copy_from_slice(&ip[4..8]);
+        ICMP
+    } else {
+        place[extra::FLOW..][..3].copy_from_slice(&[ip[1] & 0xf, ip[2], ip[3]]);
+        ICMPV6
+    };
+    if walked.has_fragment_header {
+        place[extra::KNOWN] |= extra::HAS_FRAGMENT_HEADER;
+    }
+    let Some(message) = walked.rest.filter(|_| has(Depth::Transport)) else { return };
+    if key[field::PROTOCOL.start] != icmp {
+        return;
+    }
+    place[extra::ICMP_TYPE..][..2].copy_from_slice(&message[..2]);
+    for (end, bit) in [(6, extra::HAS_IDENT), (8, extra::HAS_SEQ)] {
+        if message.len() >= end {
+            place[extra::KNOWN] |= bit;
+        }
+    }
+    let echoed = message.get(4..6).into_iter().chain(message.get(6..8)).flatten();
+    line[echo..].iter_mut().zip(echoed).for_each(|(place, byte)| *place = *byte);
+}
+
+/// What the tunnel behind the outer headers carries, if there is one.
+fn tunnel<'f>(outer: &Line, walked: &Walked<'f>, line: &mut Line) -> Carried<'f> {
+    let rest = walked.rest?;
+    if outer[field::DEPTH.start] & Depth::Ip.bit() == 0 {
+        let ether_type = [outer[field::ETHER_TYPE.start], outer[field::ETHER_TYPE.start + 1]];
+        return if ETHER_MPLS.contains(&ether_type) { labels(rest, line) } else { None };
+    }
+    match outer[field::PROTOCOL.start] {
+        IPV4_IN_IP => Some((ETHER_IPV4, rest)),
+        IPV6_IN_IP => Some((ETHER_IPV6, rest)),
+        GRE => gre(rest, line),
+        UDP => {
+            let (udp, payload) = rest.split_first_chunk::<8>()?;
+            match u16::from_be_bytes([udp[2], udp[3]]) {
+                PORT_VXLAN => vxlan(payload, line),
+                PORT_GENEVE => geneve(payload, line),
+                PORT_MPLS => labels(payload, line),
+                _ => None,
+            }
+        }
+        _ => None,
+    }
+}
+
+/// Behind GRE; of version 0 without routing (RFC 1701), for of others it is not known where.
+fn gre<'f>(packet: &'f [u8], line: &mut Line) -> Carried<'f> {
+    let (head, mut rest) = packet.split_first_chunk::<4>()?;
+    line[extra::TUNNELS.start] |= extra::GRE;
+    line[extra::GRE_FLAGS].copy_from_slice(&head[..2]);
+    line[extra::TUNNEL_TYPE].copy_from_slice(&head[2..]);
+    let [has_checksum, has_routing, has_key, has_sequence] =
+        [0x80, 0x40, 0x20, 0x10].map(|bit| head[0] & bit != 0);
+    if has_routing || head[1] & 7 != 0 {
+        return None;
+    }
+    if has_checksum {
+        rest = rest.get(4..)?;
+    }
+    if has_key {
+        let (key, behind) = rest.split_first_chunk::<4>()?;
+        line[extra::TUNNELS.start] |= extra::GRE_KEY;
+        line[extra::TUNNEL_ID].copy_from_slice(key);
+        rest = behind;
+    }
+    if has_sequence {
+        rest = rest.get(4..)?;
+    }
+    match [head[2], head[3]] {
+        ether_type @ (ETHER_BRIDGED | ETHER_IPV4 | ETHER_IPV6) => Some((ether_type, rest)),
+        ether_type if ETHER_MPLS.contains(&ether_type) => labels(rest, line),
+        _ => None,
+    }
+}
+
+/// Behind VXLAN, which has the flag that its VNI is one.
+fn vxlan<'f>(packet: &'f [u8], line: &mut Line) -> Carried<'f> {
+    let (head, rest) = packet.split_first_chunk::<8>()?;
+    if head[0] & 0x08 == 0 {
+        return None;
+    }
+    line[extra::TUNNELS.start] |= extra::VXLAN;
+    line[extra::TUNNEL_ID].copy_from_slice(&head[4..]);
+    Some((ETHER_BRIDGED, rest))
+}
+
+/// Behind GENEVE of version 0.
+fn geneve<'f>(packet: &'f [u8], line: &mut Line) -> Carried<'f> {
+    let (head, rest) = packet.split_first_chunk::<8>()?;
+    if head[0] >> 6 != 0 {
+        return None;
+    }
+    line[extra::TUNNELS.start] |= extra::GENEVE;
+    line[extra::GENEVE_FIRST.start] = head[0];
+    line[extra::TUNNEL_TYPE].copy_from_slice(&head[2..4]);
+    line[extra::TUNNEL_ID].copy_from_slice(&head[4..]);
+    let rest = rest.get(usize::from(head[0] & 0x3f) * 4..)?;
+    match [head[2], head[3]] {
+        ether_type @ (ETHER_BRIDGED | ETHER_IPV4 | ETHER_IPV6) => Some((ether_type, rest)),
+        _ => None,
+    }
+}
+
+/// Behind a stack of MPLS labels, whose last does not say what follows: the version of an IP header
+/// does.
+fn labels<'f>(packet: &'f [u8], line: &mut Line) -> Carried<'f> {
+    let mut rest = packet;
+    for at in 0..LABELS_MAX {
+        let (label, behind) = rest.split_first_chunk::<4>()?;
+        if at == 0 {
+            line[extra::TUNNELS.start] |= extra::MPLS_LABEL;
+            line[extra::MPLS].copy_from_slice(label);
+        }
+        rest = behind;
+        if label[2] & 1 != 0 {
+            return match rest.first()? >> 4 {
+                4 => Some((ETHER_IPV4, rest)),
+                6 => Some((ETHER_IPV6, rest)),
+                _ => None,
+            };
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::stack::{Layer, build};
+    use crate::wire::{ethernet, gre, ipv4, udp, vxlan};
+
+    fn read(frame: &[u8]) -> (Key, Line) {
+        let (mut inner, mut beside) =
+            (Key([9; KEY_WORDS]), Key([0x0101_0101_0101_0101; KEY_WORDS]));
+        read_deep(frame, &mut inner, &mut beside);
+        (inner, beside.to_bytes())
+    }
+
+    /// A frame whose payload begins where the headers of a tunnel end.
+    fn with(tunnel: &[Layer], inside: &[u8]) -> Vec<u8> {
+        let head = [ethernet::Repr::default().into(), ipv4::Repr::default().into()];
+        let mut frame = build(&[&head, tunnel].concat()).unwrap();
+        frame.extend_from_slice(inside);
+        frame
+    }
+
+    /// Bytes of which some are those that headers begin with.
+    fn bytes() -> impl Strategy<Value = Vec<u8>> {
+        let likely =
+            prop::sample::select(vec![0, 4, 6, 8, 17, 41, 47, 0x45, 0x60, 0x81, 0x86, 0x88]);
+        prop::collection::vec(prop_oneof![1 => any::<u8>(), 2 => likely], 0..120)
+    }
+
+    proptest! {
+        #[test]
+        fn inside_a_tunnel_any_bytes_are_read_as_a_frame_of_their_own_is(bytes in bytes()) {
+            let udp = || udp::Repr { dst_port: PORT_VXLAN, ..Default::default() }.into();
+            let (inner, beside) = read(&with(&[udp(), vxlan::Repr { vni: 7 }.into()], &bytes));
+            prop_assert_eq!(inner, Key::parse(&bytes));
+            prop_assert_eq!(beside[extra::TUNNELS.start], extra::VXLAN);
+            prop_assert_eq!(&beside[extra::TUNNEL_ID], &[0, 0, 7, 0]);
+        }
+
+        #[test]
+        fn behind_gre_any_bytes_are_read_as_behind_ethernet(bytes in bytes(), v6 in any::<bool>()) {
+            let ether_type = if v6 { ETHER_IPV6 } else { ETHER_IPV4 };
+            let protocol = crate::wire::EtherType(u16::from_be_bytes(ether_type));
+            let gre = gre::Repr { protocol, checksum_present: true, key: None, sequence: Some(1) };
+            let (inner, _) = read(&with(&[gre.into()], &bytes));
+            let plain = [&[0; 12][..], &ether_type, &bytes].concat();
+            let mut expected = Key::parse(&plain).to_bytes();
+            expected[field::DEPTH.start] &= !Depth::Ethernet.bit();
+            prop_assert_eq!(inner, Key::from_bytes(&expected));
+        }
+
+        #[test]
+        fn metadata_and_tags_stay_and_the_rest_is_of_this_frame(bytes in bytes()) {
+            let (inner, beside) = read(&bytes);
+            prop_assert!(beside[..extra::TAGS.end].iter().all(|byte| *byte == 1));
+            let outer = Key::parse(&bytes).to_bytes();
+            let protocol = outer[field::PROTOCOL.start];
+            let in_ip = [IPV4_IN_IP, IPV6_IN_IP].contains(&protocol);
+            if beside[extra::TUNNELS.start] == 0 && !in_ip {
+                prop_assert_eq!(inner, Key::default());
+            }
+        }
+    }
+}
