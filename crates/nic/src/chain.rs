@@ -49,7 +49,7 @@ impl Nic {
     /// The key of a rule, and its mask.
     pub(crate) fn target(&mut self, rule: &Rule<'_>) -> Target {
         let shape = Shape::of(&rule.pattern);
-        let key = shape.selector.compact(rule.pattern.value());
+        let key = shape.selector.compact(&rule.pattern);
         let seat = self.groups.find(rule.group, &shape);
         Target { shape, key, seat }
     }

@@ -10,16 +10,27 @@
 //!    ICMPv6. At most two tags (types 0x8100 and 0x88a8) and eight IPv6 extension headers
 //!    (hop-by-hop, routing, fragment, destination) are read. An IPv4 or IPv6 header has the version
 //!    that its type says, and an IPv4 header says that it has 20 bytes or more.
+//!    Behind them one tunnel is read: GRE (4 bytes; its key 4 more), VXLAN (8, with the flag that
+//!    says it has a VNI) behind UDP to port 4789, GENEVE (8, version 0) behind UDP to port 6081, at
+//!    most eight MPLS labels (4 each) behind Ethernet, GRE or UDP to port 6635, or IP in IP; a UDP
+//!    header that a tunnel stands behind is whole (8 bytes). What a tunnel carries is read as
+//!    above, from Ethernet or from IP on, and a tunnel in it is not. Behind GRE that is not of
+//!    version 0 or has a route nothing is read; what labels carry is IPv4 or IPv6 if it begins as
+//!    one.
 //! 2. *Fragments.* Behind the IP header of a later fragment there is no header.
 //! 3. *Lengths* of packets that headers state are not looked at, nor are checksums: the bytes of
 //!    the frame count. But the length of a header says where the next one begins.
 //! 4. *Items* name headers in their order. What is not named is passed over: Ethernet, VLAN tags
-//!    behind those that are named, extension headers, and all that stands behind the last item. An
-//!    `eth` item without fields, like a pattern without items, matches every frame.
+//!    behind those that are named, extension headers, the key of GRE, MPLS labels behind the first,
+//!    and all that stands behind the last item. Nothing else is: `ipv4 / tcp` means the outer IPv4.
+//!    An `eth` item without fields that stands first, like a pattern without items, matches every
+//!    frame.
 //! 5. *Fields* are bits of the named header, all of which lie in the frame. `eth has_vlan` and
 //!    `vlan has_more_vlan` say whether a tag follows. `ipv6 proto` is the number of the header
-//!    behind the last extension header that was read. A field with a `last` lies between spec and
-//!    last, both included, the mask put on all three.
+//!    behind the last extension header that was read; `ipv6 has_frag_ext` says whether a fragment
+//!    header was. `meta data` and `tag data` are not in the frame: they are what the rules on its
+//!    way have set, and zero before. A field with a `last` lies between spec and last, both
+//!    included, the mask put on all three.
 //! 6. *Rules.* A frame begins in group 0. Of the group's rules that match it the one of the lowest
 //!    priority number acts, of equal ones the one that was created first. In a group without such a
 //!    rule, whichever it is, RSS decides.
@@ -39,10 +50,20 @@ const EXTENSIONS_MAX: usize = 8;
 const ETHER_IPV4: u16 = 0x0800;
 const ETHER_IPV6: u16 = 0x86dd;
 const ETHER_TAGS: [u16; 2] = [0x8100, 0x88a8];
+const ETHER_MPLS: [u16; 2] = [0x8847, 0x8848];
+/// Ethernet in a tunnel.
+const ETHER_BRIDGED: u16 = 0x6558;
 const ICMP: u8 = 1;
+const IPV4_IN_IP: u8 = 4;
 const TCP: u8 = 6;
 const UDP: u8 = 17;
+const IPV6_IN_IP: u8 = 41;
+const GRE: u8 = 47;
 const ICMP6: u8 = 58;
+const PORT_VXLAN: u16 = 4_789;
+const PORT_GENEVE: u16 = 6_081;
+const PORT_MPLS: u16 = 6_635;
+const LABELS_MAX: usize = 8;
 /// Hop-by-hop options, routing, fragment, destination options (RFC 8200, section 4).
 const EXTENSIONS: [u8; 4] = [0, 43, FRAGMENT, 60];
 const FRAGMENT: u8 = 44;
@@ -83,10 +104,10 @@ pub struct Definition {
 impl Definition {
     /// What becomes of a frame, which has no FCS. Rules on its way count it.
     pub fn decide(&mut self, frame: &[u8]) -> Verdict {
-        let headers = headers(frame);
+        let (headers, marks) = (headers(frame), Marks::default());
         let mut group = 0;
         loop {
-            let Some(rule) = self.rule_for(group, &headers) else { return Verdict::Rss };
+            let Some(rule) = self.rule_for(group, &headers, &marks) else { return Verdict::Rss };
             if rule.actions.contains(&Action::Count) {
                 rule.counts.packets += 1;
                 rule.counts.bytes += frame.len() as u64 + FCS_LEN;
@@ -100,23 +121,58 @@ impl Definition {
         }
     }
 
-    /// The rule of a group that acts on a frame with these headers.
-    fn rule_for(&mut self, group: u32, headers: &[Header]) -> Option<&mut DefinedRule> {
+    /// The rule of a group that acts on a frame with these headers and marks.
+    fn rule_for(
+        &mut self,
+        group: u32,
+        headers: &[Header],
+        marks: &Marks,
+    ) -> Option<&mut DefinedRule> {
         let of_group = self.rules.iter_mut().filter(|rule| rule.group == group);
-        let matching = of_group.filter(|rule| matches(&rule.items, headers));
+        let matching = of_group.filter(|rule| matches(&rule.items, headers, marks));
         // Of equal ones this is the first.
         matching.min_by_key(|rule| rule.priority)
     }
 }
 
-/// Whether a frame with these headers matches a pattern of these items.
-fn matches(items: &[ItemMatch], headers: &[Header]) -> bool {
-    let mut rest = headers.iter();
+/// What rules have said about a frame.
+#[derive(Default)]
+struct Marks {
+    meta: u32,
+    tags: [u32; TAGS],
+}
+
+/// Tags that a frame has.
+const TAGS: usize = 4;
+
+/// Whether a frame with these headers and marks matches a pattern of these items.
+fn matches(items: &[ItemMatch], headers: &[Header], marks: &Marks) -> bool {
+    let (mut rest, mut before) = (headers.iter(), None);
     items.iter().all(|item| {
         let is_bare_eth = item.item == Item::Eth && item.mask == [0; IMAGE_LEN];
-        let mut named = || rest.find(|header| header.item == item.item);
-        is_bare_eth || named().is_some_and(|header| header.fits(item))
+        match item.item {
+            Item::Meta | Item::Tag => return marks.fit(item),
+            Item::Eth if before.is_none() && is_bare_eth => return true,
+            _ => {}
+        }
+        let named = rest.find(|header| header.item == item.item || !header.passes(before));
+        before = Some(item.item);
+        named.is_some_and(|header| header.item == item.item && header.fits(item))
     })
+}
+
+impl Marks {
+    /// Whether the data that count are those of the spec.
+    fn fit(&self, item: &ItemMatch) -> bool {
+        let four = |image: &Image| [image[0], image[1], image[2], image[3]];
+        let [spec, mask] = [&item.spec, &item.mask].map(|image| u32::from_be_bytes(four(image)));
+        let data = match item.item {
+            // The byte behind the data is the index of the tag.
+            Item::Tag => self.tags.get(usize::from(item.spec[4])).copied().unwrap_or(0),
+            _ => self.meta,
+        };
+        (data ^ spec) & mask == 0
+    }
 }
 
 /// A header of a frame.
@@ -140,6 +196,15 @@ impl Header {
         Header { item, image, known }
     }
 
+    /// Whether this header need not be named between an item and the next.
+    fn passes(&self, before: Option<Item>) -> bool {
+        match self.item {
+            Item::Eth | Item::Vlan | Item::GreKey => true,
+            Item::Mpls => before == Some(Item::Mpls),
+            _ => false,
+        }
+    }
+
     /// Whether every bit that counts is in the frame, and is that of the spec or makes a value of
     /// the range.
     fn fits(&self, item: &ItemMatch) -> bool {
@@ -159,85 +224,206 @@ impl Header {
     }
 }
 
+/// What a header carries: the type of an Ethernet header or a tunnel, or the number of a protocol.
+#[derive(Clone, Copy)]
+enum Kind {
+    Type(u16),
+    Protocol(u8),
+}
+
+/// What was not read yet.
+type Rest<'f> = Option<(Kind, &'f [u8])>;
+
 /// The headers of a frame, outermost first.
 fn headers(frame: &[u8]) -> Vec<Header> {
     let mut headers = Vec::new();
+    let rest = read_ethernet(frame, &mut headers);
+    match read_tunnel(rest, &mut headers) {
+        Some((ETHER_BRIDGED, bytes)) => read_ethernet(bytes, &mut headers),
+        Some((ether_type, bytes)) => read_packet(ether_type, bytes, &mut headers),
+        None => None,
+    };
+    headers
+}
+
+fn read_ethernet<'f>(frame: &'f [u8], headers: &mut Vec<Header>) -> Rest<'f> {
     if frame.len() < 14 {
-        return headers;
+        return None;
     }
     headers.push(Header::new(Item::Eth, frame));
     let (mut ether_type, mut rest) = (be16(frame, 12), &frame[14..]);
-    for before in 0..TAGS_MAX {
+    for _ in 0..TAGS_MAX {
         if !ETHER_TAGS.contains(&ether_type) || rest.len() < 4 {
             break;
         }
         // The flag of the header before: `has_vlan` or `has_more_vlan`.
-        let flags_at = headers[before].item.header_len();
-        headers[before].image[flags_at] = 1;
+        if let Some(before) = headers.last_mut() {
+            before.image[before.item.header_len()] = 1;
+        }
         headers.push(Header::new(Item::Vlan, rest));
         (ether_type, rest) = (be16(rest, 2), &rest[4..]);
     }
-    match ether_type {
-        ETHER_IPV4 => read_ipv4(rest, &mut headers),
-        ETHER_IPV6 => read_ipv6(rest, &mut headers),
-        _ => {}
-    }
-    headers
+    read_packet(ether_type, rest, headers)
 }
 
-fn read_ipv4(packet: &[u8], headers: &mut Vec<Header>) {
+fn read_packet<'f>(ether_type: u16, packet: &'f [u8], headers: &mut Vec<Header>) -> Rest<'f> {
+    match ether_type {
+        ETHER_IPV4 => read_ipv4(packet, headers),
+        ETHER_IPV6 => read_ipv6(packet, headers),
+        _ => Some((Kind::Type(ether_type), packet)),
+    }
+}
+
+fn read_ipv4<'f>(packet: &'f [u8], headers: &mut Vec<Header>) -> Rest<'f> {
     if packet.len() < 20 || packet[0] >> 4 != 4 || packet[0] & 0xf < 5 {
-        return;
+        return None;
     }
     headers.push(Header::new(Item::Ipv4, packet));
     let header_len = usize::from(packet[0] & 0xf) * 4;
     let is_later_fragment = be16(packet, 6) & 0x1fff != 0;
     if is_later_fragment || packet.len() < header_len {
-        return;
+        return None;
     }
     let segment = &packet[header_len..];
     match packet[9] {
         ICMP => read_transport(Item::Icmp, segment, headers),
         protocol => read_ports(protocol, segment, headers),
     }
+    Some((Kind::Protocol(packet[9]), segment))
 }
 
-fn read_ipv6(packet: &[u8], headers: &mut Vec<Header>) {
+fn read_ipv6<'f>(packet: &'f [u8], headers: &mut Vec<Header>) -> Rest<'f> {
     if packet.len() < 40 || packet[0] >> 4 != 6 {
-        return;
+        return None;
     }
     let mut ipv6 = Header::new(Item::Ipv6, packet);
-    let (protocol, segment) = behind_extensions(packet[6], &packet[40..]);
-    ipv6.image[6] = protocol;
+    let behind = behind_extensions(packet[6], &packet[40..]);
+    ipv6.image[6] = behind.number;
+    ipv6.image[Item::Ipv6.header_len()] = u8::from(behind.is_fragment);
     headers.push(ipv6);
-    let Some(segment) = segment else { return };
-    match protocol {
+    let segment = behind.segment?;
+    match behind.number {
         ICMP6 => read_transport(Item::Icmp6, segment, headers),
         protocol => read_ports(protocol, segment, headers),
     }
+    Some((Kind::Protocol(behind.number), segment))
 }
 
-/// The number of the header behind the extension headers, and its bytes. A later fragment has none,
-/// and of an extension header that is cut off neither number nor bytes of the next are known.
-fn behind_extensions(first: u8, bytes: &[u8]) -> (u8, Option<&[u8]>) {
-    let (mut number, mut rest) = (first, bytes);
+/// The headers of a tunnel; the type of what it carries, and its bytes.
+fn read_tunnel<'f>(rest: Rest<'f>, headers: &mut Vec<Header>) -> Option<(u16, &'f [u8])> {
+    let (kind, bytes) = rest?;
+    match kind {
+        Kind::Type(ether_type) if ETHER_MPLS.contains(&ether_type) => read_labels(bytes, headers),
+        Kind::Protocol(IPV4_IN_IP) => Some((ETHER_IPV4, bytes)),
+        Kind::Protocol(IPV6_IN_IP) => Some((ETHER_IPV6, bytes)),
+        Kind::Protocol(GRE) => read_gre(bytes, headers),
+        Kind::Protocol(UDP) if bytes.len() >= 8 => match (be16(bytes, 2), &bytes[8..]) {
+            (PORT_VXLAN, packet) => read_vxlan(packet, headers),
+            (PORT_GENEVE, packet) => read_geneve(packet, headers),
+            (PORT_MPLS, packet) => read_labels(packet, headers),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+fn read_gre<'f>(packet: &'f [u8], headers: &mut Vec<Header>) -> Option<(u16, &'f [u8])> {
+    if packet.len() < 4 {
+        return None;
+    }
+    headers.push(Header::new(Item::Gre, packet));
+    let (flags, carried) = (be16(packet, 0), be16(packet, 2));
+    let (has_route, version) = (flags & 0x4000 != 0, flags & 7);
+    if has_route || version != 0 {
+        return None;
+    }
+    let mut at = 4;
+    // Checksum, key, sequence number: four bytes each, in this order.
+    for flag in [0x8000, 0x2000, 0x1000] {
+        if flags & flag == 0 {
+            continue;
+        }
+        let field = packet.get(at..at + 4)?;
+        if flag == 0x2000 {
+            headers.push(Header::new(Item::GreKey, field));
+        }
+        at += 4;
+    }
+    match carried {
+        ETHER_BRIDGED | ETHER_IPV4 | ETHER_IPV6 => Some((carried, &packet[at..])),
+        label if ETHER_MPLS.contains(&label) => read_labels(&packet[at..], headers),
+        _ => None,
+    }
+}
+
+fn read_vxlan<'f>(packet: &'f [u8], headers: &mut Vec<Header>) -> Option<(u16, &'f [u8])> {
+    let has_vni = packet.len() >= 8 && packet[0] & 0x08 != 0;
+    if !has_vni {
+        return None;
+    }
+    headers.push(Header::new(Item::Vxlan, packet));
+    Some((ETHER_BRIDGED, &packet[8..]))
+}
+
+fn read_geneve<'f>(packet: &'f [u8], headers: &mut Vec<Header>) -> Option<(u16, &'f [u8])> {
+    if packet.len() < 8 || packet[0] >> 6 != 0 {
+        return None;
+    }
+    headers.push(Header::new(Item::Geneve, packet));
+    let (options_len, carried) = (usize::from(packet[0] & 0x3f) * 4, be16(packet, 2));
+    let is_read = [ETHER_BRIDGED, ETHER_IPV4, ETHER_IPV6].contains(&carried);
+    packet.get(8 + options_len..).filter(|_| is_read).map(|bytes| (carried, bytes))
+}
+
+fn read_labels<'f>(packet: &'f [u8], headers: &mut Vec<Header>) -> Option<(u16, &'f [u8])> {
+    for at in 0..LABELS_MAX {
+        let entry = packet.get(at * 4..at * 4 + 4)?;
+        headers.push(Header::new(Item::Mpls, entry));
+        let is_last = entry[2] & 1 == 1;
+        if is_last {
+            let carried = &packet[at * 4 + 4..];
+            return match carried.first()? >> 4 {
+                4 => Some((ETHER_IPV4, carried)),
+                6 => Some((ETHER_IPV6, carried)),
+                _ => None,
+            };
+        }
+    }
+    None
+}
+
+/// What stands behind the extension headers of IPv6.
+struct Behind<'f> {
+    /// Its number.
+    number: u8,
+    /// Its bytes.
+    segment: Option<&'f [u8]>,
+    /// Whether one of the extension headers was a fragment's.
+    is_fragment: bool,
+}
+
+/// What is behind the extension headers. Behind a later fragment there is nothing, and of an
+/// extension header that is cut off neither number nor bytes of the next are known.
+fn behind_extensions(first: u8, bytes: &[u8]) -> Behind<'_> {
+    let (mut number, mut rest, mut is_fragment) = (first, bytes, false);
     for _ in 0..EXTENSIONS_MAX {
         if !EXTENSIONS.contains(&number) {
             break;
         }
         if rest.len() < 8 {
-            return (number, None);
+            return Behind { number, segment: None, is_fragment };
         }
+        is_fragment |= number == FRAGMENT;
         if number == FRAGMENT && be16(rest, 2) >> 3 != 0 {
-            return (rest[0], None);
+            return Behind { number: rest[0], segment: None, is_fragment };
         }
         let len = if number == FRAGMENT { 8 } else { 8 + 8 * usize::from(rest[1]) };
         if rest.len() < len {
-            return (number, None);
+            return Behind { number, segment: None, is_fragment };
         }
         (number, rest) = (rest[0], &rest[len..]);
     }
-    (number, Some(rest))
+    Behind { number, segment: Some(rest), is_fragment }
 }
 
 fn read_ports(protocol: u8, segment: &[u8], headers: &mut Vec<Header>) {

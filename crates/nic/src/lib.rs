@@ -9,6 +9,7 @@ pub mod definition;
 mod error;
 mod groups;
 pub mod limits;
+mod lines;
 mod mask;
 mod matching;
 pub mod memory;

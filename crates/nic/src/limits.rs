@@ -20,6 +20,10 @@ pub const PRIORITY_MAX: u32 = 65_535;
 /// Actions of one rule.
 pub const ACTIONS_MAX: usize = 8;
 
+/// Words of a packet's lines (8 bytes each) that one pattern may look at: an IPv6 5-tuple takes
+/// five, one inside a tunnel with its VNI seven.
+pub const PATTERN_WORDS_MAX: usize = 8;
+
 /// Masks of one group, each combination with ranges of ports counted: what its filter has bits for.
 /// ClassBench's sets of 10,000 rules have up to 1,055.
 pub const MASKS_MAX: usize = 2_048;

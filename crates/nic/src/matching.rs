@@ -8,15 +8,17 @@
 use std::sync::atomic::Ordering;
 
 use arrayvec::ArrayVec;
-use niclab_table::{Sets, is_reference, prefetch};
+use niclab_table::{Generation, Participant, Sets, is_reference, prefetch};
 
+use crate::control::Board;
 use crate::groups::Listed;
 use crate::limits::BURST;
+use crate::lines::Lines;
+use crate::memory::{Desc, Region};
 use crate::pruner::{Pruned, Slot};
 use crate::tables::{ByWidth, Pick, bits};
 use crate::tuple::{FIELDS, Shape, Tuple, Values, values_of};
 use crate::word::Word;
-use crate::worker::Worker;
 
 /// What was found for the packets of a burst.
 pub(crate) struct Found<'a> {
@@ -52,7 +54,6 @@ impl Run {
 
 /// A burst on that way.
 struct Course<'a> {
-    worker: &'a Worker,
     pruned: &'a Pruned,
     /// Words of sets that have slots in them.
     set_words: usize,
@@ -70,13 +71,13 @@ type Picks<'a> = ArrayVec<Pick<'a>, BURST>;
 impl<'a> Course<'a> {
     /// The packets in `open`, with what has been found of them.
     #[inline]
-    fn begin(worker: &'a Worker, pruned: &'a Pruned, open: u64, found: &Found<'_>) -> Course<'a> {
+    fn begin(lines: &Lines, pruned: &'a Pruned, open: u64, found: &Found<'_>) -> Course<'a> {
         let (values, sets) = ([Values::default(); BURST], [Sets::default(); BURST]);
         let (set_words, runs) = (pruned.set_words(), [Run::default(); BURST]);
-        let mut course = Course { worker, pruned, set_words, values, sets, runs, count: 0 };
+        let mut course = Course { pruned, set_words, values, sets, runs, count: 0 };
         for i in bits(open) {
             let at = course.count % BURST;
-            course.values[at] = values_of(&worker.keys[i]);
+            course.values[at] = values_of(&lines.outer()[i]);
             let stale = found.mask >> i & 1 == 1;
             course.runs[at] = Run { packet: i as u8, stale, order: u64::MAX, ..Run::default() };
             course.count += 1;
@@ -91,12 +92,12 @@ impl<'a> Course<'a> {
 
     /// The next slot that may have a better rule than was found for a run.
     #[inline]
-    fn next(&mut self, at: usize, words: &[u64; BURST]) -> Option<&'a Slot> {
+    fn next(&mut self, at: usize, order_of: impl Fn(u8) -> u64) -> Option<&'a Slot> {
         let (pruned, run) = (self.pruned, &mut self.runs[at]);
         loop {
             let slot = run.first(self.set_words)?;
             if run.stale {
-                run.order = self.worker.order(words[usize::from(run.packet) % BURST]);
+                run.order = order_of(run.packet);
                 run.stale = false;
             }
             if pruned.rest(slot) >= run.order {
@@ -122,11 +123,11 @@ impl<'a> Course<'a> {
 
     /// One more probe for each run that is not at its end.
     #[inline]
-    fn pick(&mut self, words: &[u64; BURST]) -> ByWidth<Picks<'a>> {
+    fn pick(&mut self, order_of: impl Fn(u8) -> u64) -> ByWidth<Picks<'a>> {
         let mut picks: ByWidth<Picks<'a>> = Default::default();
         let mut left = 0;
         for at in 0..self.count.min(BURST) {
-            let Some(slot) = self.next(at, words) else { continue };
+            let Some(slot) = self.next(at, &order_of) else { continue };
             let (selector, packet) = (&slot.shape.selector, self.runs[at].packet);
             let picks = &mut picks[selector.width().unwrap_or(0)];
             picks.push(Pick { packet, run: left as u8, selector, number: slot.number });
@@ -140,20 +141,28 @@ impl<'a> Course<'a> {
     }
 }
 
-impl Worker {
+/// A worker's burst, for one group.
+pub(crate) struct Matcher<'a> {
+    pub(crate) board: &'a Board,
+    pub(crate) participant: &'a Participant,
+    pub(crate) generation: Generation,
+    pub(crate) lines: &'a mut Lines,
+    pub(crate) region: &'a Region,
+    pub(crate) burst: &'a [Desc],
+}
+
+impl Matcher<'_> {
     /// Matches the packets in `wanted` against one group; returns which of them found a rule, the
     /// word of the best one in `words`.
     #[inline]
     pub(crate) fn match_group(
-        &self,
-        place: usize,
-        count: usize,
+        &mut self,
+        group: &Listed,
         wanted: u64,
         words: &mut [u64; BURST],
     ) -> u64 {
-        let Some(group) = self.groups.get(place) else { return 0 };
         let mut found = Found { mask: 0, words };
-        let open = self.probe_all(group, count, wanted, &mut found);
+        let open = self.probe_all(group, wanted, &mut found);
         if let (Some(pruned), true) = (&group.pruned, open != 0) {
             self.probe_pruned(group, pruned, open, &mut found);
         }
@@ -162,7 +171,7 @@ impl Worker {
 
     /// Probes the tuples of the list; which packets may still find a better rule by the filter.
     #[inline]
-    fn probe_all(&self, group: &Listed, count: usize, wanted: u64, found: &mut Found<'_>) -> u64 {
+    fn probe_all(&mut self, group: &Listed, wanted: u64, found: &mut Found<'_>) -> u64 {
         let beyond = group.pruned.as_ref().map_or(u64::MAX, |pruned| pruned.rest(0));
         let (mut open, mut worst) = (wanted, 0);
         for (at, tuple) in group.tuples.iter().enumerate() {
@@ -170,7 +179,7 @@ impl Worker {
                 break;
             }
             let mut values = [0; BURST];
-            let hits = self.look_up(group, tuple, count, open, &mut values);
+            let hits = self.look_up(group, tuple, open, &mut values);
             let hits = self.resolve(hits, &mut values);
             let beaten =
                 bits(hits & found.mask).filter(|&i| !self.better(values[i], found.words[i]));
@@ -189,14 +198,20 @@ impl Worker {
 
     /// Probes the tuples that the filter names.
     #[inline(never)]
-    fn probe_pruned(&self, group: &Listed, pruned: &Pruned, open: u64, found: &mut Found<'_>) {
-        let mut course = Course::begin(self, pruned, open, found);
+    fn probe_pruned(&mut self, group: &Listed, pruned: &Pruned, open: u64, found: &mut Found<'_>) {
+        let mut course = Course::begin(self.lines, pruned, open, found);
         while course.count > 0 {
-            let by_width = course.pick(found.words);
+            let by_width =
+                course.pick(|packet| self.order(found.words[usize::from(packet) % BURST]));
             for (picks, table) in by_width.iter().zip(&group.tables) {
                 let Some(view) = table.as_ref().filter(|_| !picks.is_empty()) else { continue };
+                let deep = picks.iter().filter(|pick| pick.selector.is_deep());
+                let deep = deep.fold(0, |mask, pick| mask | 1 << pick.packet);
+                if deep != 0 {
+                    self.lines.deepen(self.region, self.burst, deep);
+                }
                 let mut values = [0; BURST];
-                let hits = view.look_up_picks(&self.participant, &self.keys, picks, &mut values);
+                let hits = view.look_up_picks(self.participant, self.lines, picks, &mut values);
                 let hits = self.resolve(hits, &mut values);
                 for at in bits(hits) {
                     let packet = usize::from(picks[at].packet) % BURST;
@@ -239,10 +254,9 @@ impl Worker {
 
     #[inline]
     fn look_up(
-        &self,
+        &mut self,
         group: &Listed,
         tuple: &Tuple,
-        count: usize,
         wanted: u64,
         values: &mut [u64; BURST],
     ) -> u64 {
@@ -252,14 +266,17 @@ impl Worker {
             values.fill(word);
             return if word == 0 { 0 } else { wanted };
         };
-        let inside = |&i: &usize| ranges.hold(&values_of(&self.keys[i]));
+        let inside = |&i: &usize| ranges.hold(&values_of(&self.lines.outer()[i]));
         let wanted = match ranges.limit() {
             true => bits(wanted).filter(inside).fold(0, |mask, i| mask | 1 << i),
             false => wanted,
         };
         let Some(view) = &group.tables[width] else { return 0 };
-        let (keys, under) = (&self.keys[..count], (selector, tuple.number));
-        view.look_up(&self.participant, under, keys, wanted, values)
+        if selector.is_deep() {
+            self.lines.deepen(self.region, self.burst, wanted);
+        }
+        let (under, wanted) = ((selector, tuple.number), (wanted, self.burst.len()));
+        view.look_up(self.participant, under, self.lines, wanted, values)
     }
 
     /// Order of the rule behind a word.

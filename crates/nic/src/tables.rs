@@ -8,32 +8,46 @@ use arrayvec::ArrayVec;
 use niclab_packet::key::{KEY_WORDS, Key};
 use niclab_table::{Config, CreateError, Domain, Exact, InsertError, Participant, Reader};
 
-use crate::limits::BURST;
+use crate::limits::{BURST, PATTERN_WORDS_MAX};
+use crate::lines::Lines;
+use crate::rule::Pattern;
 
 /// The picked words of a key, as many as the mask picks.
-pub(crate) type CompactKey = ArrayVec<u64, KEY_WORDS>;
+pub(crate) type CompactKey = ArrayVec<u64, PATTERN_WORDS_MAX>;
 
 /// Words that the keys of each table have at most: IPv4's 5-tuple takes two, IPv6's five.
-const WIDTHS: [usize; 3] = [2, 5, KEY_WORDS];
+const WIDTHS: [usize; 3] = [2, 5, PATTERN_WORDS_MAX];
 
 /// Something for each width of key.
 pub(crate) type ByWidth<T> = [T; WIDTHS.len()];
 
-/// Which words of a key a mask picks, and which bits of them.
+/// Which words of a packet's lines a mask picks, and which bits of them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Selector {
     len: u8,
-    places: [u8; KEY_WORDS],
-    masks: [u64; KEY_WORDS],
+    /// Ascending, by place among the words of all lines.
+    places: [u8; PATTERN_WORDS_MAX],
+    masks: [u64; PATTERN_WORDS_MAX],
 }
 
 impl Selector {
-    pub(crate) fn new(mask: &Key) -> Selector {
-        let mut selector = Selector { len: 0, places: [0; KEY_WORDS], masks: [0; KEY_WORDS] };
-        for (place, &bits) in mask.0.iter().enumerate().filter(|(_, bits)| **bits != 0) {
-            selector.places[usize::from(selector.len)] = place as u8;
-            selector.masks[usize::from(selector.len)] = bits;
-            selector.len += 1;
+    /// The words that a pattern looks at; those beyond [`PATTERN_WORDS_MAX`], of which there are
+    /// none in a pattern that was compiled, are left out.
+    pub(crate) fn new(pattern: &Pattern) -> Selector {
+        let mut selector = Selector::default();
+        let mut add = |line: usize, mask: &[u64; KEY_WORDS]| {
+            for (at, &bits) in mask.iter().enumerate().filter(|(_, bits)| **bits != 0) {
+                let len = usize::from(selector.len);
+                if len < PATTERN_WORDS_MAX {
+                    selector.places[len] = (line * KEY_WORDS + at) as u8;
+                    selector.masks[len] = bits;
+                    selector.len += 1;
+                }
+            }
+        };
+        add(0, &pattern.mask().0);
+        for (at, line) in pattern.deep_lines().iter().enumerate() {
+            add(1 + at, &line.mask.0);
         }
         selector
     }
@@ -50,25 +64,33 @@ impl Selector {
         if self.len == 0 { None } else { fits() }
     }
 
-    /// The picked words of a key, masked; zeros behind them.
+    /// Whether it picks words that are not in the outer line.
     #[inline]
-    fn pick<const N: usize>(&self, key: &Key) -> [u64; N] {
-        std::array::from_fn(|i| {
-            key.0[usize::from(self.places[i % KEY_WORDS] & 7)] & self.masks[i % KEY_WORDS]
+    pub(crate) fn is_deep(&self) -> bool {
+        self.len > 0 && usize::from(self.places[usize::from(self.len) - 1]) >= KEY_WORDS
+    }
+
+    /// The picked words of a packet, masked; zeros behind them.
+    #[inline]
+    fn pick<const W: usize>(&self, lines: &Lines, i: usize) -> [u64; W] {
+        std::array::from_fn(|at| {
+            let at = at % PATTERN_WORDS_MAX;
+            lines.word(i, self.places[at]) & self.masks[at]
         })
     }
 
-    /// The picked words one after the other.
-    pub(crate) fn compact(&self, key: &Key) -> CompactKey {
-        let picked: [u64; KEY_WORDS] = self.pick(key);
-        picked.into_iter().take(self.words()).collect()
+    /// The picked words of a pattern's values one after the other.
+    pub(crate) fn compact(&self, pattern: &Pattern) -> CompactKey {
+        let places = self.places.iter().zip(&self.masks).take(self.words());
+        places.map(|(&place, mask)| pattern.value_word(place) & mask).collect()
     }
 
-    /// What the picked words of a key were, and which bits of them count, at their places.
+    /// What the picked words of a key were in the outer line, and which bits of them count.
     pub(crate) fn spread(&self, key: &[u64]) -> (Key, Key) {
         let (mut value, mut mask) = (Key::default(), Key::default());
         let picked = self.places.iter().zip(&self.masks).zip(key);
-        for ((&place, &bits), &word) in picked.take(self.words()) {
+        let outer = |&((&place, _), _): &((&u8, _), _)| usize::from(place) < KEY_WORDS;
+        for ((&place, &bits), &word) in picked.take(self.words()).filter(outer) {
             (value.0[usize::from(place)], mask.0[usize::from(place)]) = (word, bits);
         }
         (value, mask)
@@ -188,12 +210,12 @@ impl View {
     pub(crate) fn look_up(
         &self,
         participant: &Participant,
-        (selector, number): (&Selector, u16),
-        keys: &[Key],
-        wanted: u64,
+        under: (&Selector, u16),
+        lines: &Lines,
+        (wanted, count): (u64, usize),
         values: &mut [u64; BURST],
     ) -> u64 {
-        each_width!(self, View, t => look_up(t, participant, (selector, number), keys, wanted, values))
+        each_width!(self, View, t => look_up(t, participant, under, lines, (wanted, count), values))
     }
 
     /// Looks up packets, each under the mask that was picked for it; `values` is indexed as the
@@ -202,18 +224,18 @@ impl View {
     pub(crate) fn look_up_picks(
         &self,
         participant: &Participant,
-        keys: &[Key; BURST],
+        lines: &Lines,
         picks: &[Pick<'_>],
         values: &mut [u64; BURST],
     ) -> u64 {
-        each_width!(self, View, t => look_up_picks(t, participant, keys, picks, values))
+        each_width!(self, View, t => look_up_picks(t, participant, lines, picks, values))
     }
 }
 
 /// The key of a packet under a mask.
 #[inline]
-fn key_of<const W: usize>(selector: &Selector, number: u16, key: &Key) -> [u64; W] {
-    let mut picked: [u64; W] = selector.pick(key);
+fn key_of<const W: usize>(selector: &Selector, number: u16, lines: &Lines, i: usize) -> [u64; W] {
+    let mut picked: [u64; W] = selector.pick(lines, i);
     picked[W - 1] = u64::from(number);
     picked
 }
@@ -225,21 +247,21 @@ fn look_up<const W: usize>(
     reader: &Reader<W>,
     participant: &Participant,
     (selector, number): (&Selector, u16),
-    keys: &[Key],
-    wanted: u64,
+    lines: &Lines,
+    (wanted, count): (u64, usize),
     values: &mut [u64; BURST],
 ) -> u64 {
     let mut packed = [[0; W]; BURST];
-    let all = wanted.count_ones() as usize == keys.len();
+    let all = wanted.count_ones() as usize == count;
     if all {
-        for (packed, key) in packed.iter_mut().zip(keys) {
-            *packed = key_of(selector, number, key);
+        for (i, packed) in packed.iter_mut().enumerate().take(count) {
+            *packed = key_of(selector, number, lines, i);
         }
-        return reader.lookup_bulk(participant, &packed[..keys.len()], values);
+        return reader.lookup_bulk(participant, &packed[..count], values);
     }
     let (mut places, mut count) = ([0u8; BURST], 0);
     for i in bits(wanted) {
-        packed[count] = key_of(selector, number, &keys[i]);
+        packed[count] = key_of(selector, number, lines, i);
         places[count] = i as u8;
         count += 1;
     }
@@ -259,13 +281,13 @@ fn look_up<const W: usize>(
 fn look_up_picks<const W: usize>(
     reader: &Reader<W>,
     participant: &Participant,
-    keys: &[Key; BURST],
+    lines: &Lines,
     picks: &[Pick<'_>],
     values: &mut [u64; BURST],
 ) -> u64 {
     let mut packed = [[0; W]; BURST];
     for (packed, pick) in packed.iter_mut().zip(picks) {
-        *packed = key_of(pick.selector, pick.number, &keys[usize::from(pick.packet) % BURST]);
+        *packed = key_of(pick.selector, pick.number, lines, usize::from(pick.packet) % BURST);
     }
     reader.lookup_bulk(participant, &packed[..picks.len().min(BURST)], values)
 }

@@ -73,7 +73,7 @@ pub(crate) struct Shape {
 
 impl Shape {
     pub(crate) fn of(pattern: &Pattern) -> Shape {
-        Shape { selector: Selector::new(pattern.mask()), ranges: *pattern.ranges() }
+        Shape { selector: Selector::new(pattern), ranges: *pattern.ranges() }
     }
 
     /// The values that a rule with this key matches in each field, or more.

@@ -19,13 +19,14 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use niclab_packet::key::Key;
 use niclab_table::{Generation, Participant};
 
 use crate::control::Board;
 use crate::counters::Counters;
 use crate::groups::Lists;
 use crate::limits::BURST;
+use crate::lines::Lines;
+use crate::matching::Matcher;
 use crate::memory::{Desc, Region};
 use crate::tables::bits;
 use crate::word::{Fate, Word};
@@ -38,14 +39,14 @@ const NO_VERSION: u64 = 0;
 
 /// The pipeline for one core. It reads what the control side shows and waits for nobody.
 pub struct Worker {
-    pub(crate) board: Arc<Board>,
+    board: Arc<Board>,
     version: u64,
-    pub(crate) groups: Arc<Lists>,
-    pub(crate) participant: Participant,
+    groups: Arc<Lists>,
+    participant: Participant,
     /// Transactions that this burst knows.
-    pub(crate) generation: Generation,
+    generation: Generation,
     counters: Arc<Counters>,
-    pub(crate) keys: Box<[Key; BURST]>,
+    lines: Box<Lines>,
 }
 
 /// What the actions of a burst's rules led to.
@@ -73,7 +74,7 @@ impl Worker {
             participant: board.domain.reader_slot(),
             generation: Generation::default(),
             counters,
-            keys: Box::new([Key::default(); BURST]),
+            lines: Box::new(Lines::new()),
             board,
         }
     }
@@ -88,7 +89,7 @@ impl Worker {
     #[inline]
     pub fn classify(&mut self, region: &Region, burst: &mut [Desc]) -> u64 {
         self.begin(region, burst);
-        self.match_groups(burst)
+        self.match_groups(region, burst)
     }
 
     /// Lets go of the last burst, takes the newest groups and reads the headers of this one.
@@ -100,9 +101,7 @@ impl Worker {
         // Groups and tables that a transaction made are there before its generation.
         self.generation = self.board.versions.generation();
         self.refresh();
-        for (key, desc) in self.keys.iter_mut().zip(burst) {
-            key.read(region.frame(desc));
-        }
+        self.lines.read(region, burst);
     }
 
     /// Says that this worker will not run for a while: what it held may be reused. Until
@@ -129,15 +128,27 @@ impl Worker {
 
     /// From group to group until every packet has its fate; returns which are dropped.
     #[inline]
-    pub(crate) fn match_groups(&mut self, burst: &mut [Desc]) -> u64 {
-        let count = burst.len();
-        let all = u64::MAX.checked_shr(64 - count as u32).unwrap_or(0);
+    pub(crate) fn match_groups(&mut self, region: &Region, burst: &mut [Desc]) -> u64 {
+        let all = u64::MAX.checked_shr(64 - burst.len() as u32).unwrap_or(0);
         let (mut here, mut place, mut waiting, mut dropped) = (all, 0, 0, 0);
         let mut places = [0; BURST];
         let mut words = [0; BURST];
         while here != 0 {
-            let found = self.match_group(usize::from(place), count, here, &mut words);
-            self.board.rss.spread(&self.keys, here & !found, burst);
+            let found = match self.groups.get(usize::from(place)) {
+                None => 0,
+                Some(group) => {
+                    let mut matcher = Matcher {
+                        board: &self.board,
+                        participant: &self.participant,
+                        generation: self.generation,
+                        lines: &mut self.lines,
+                        region,
+                        burst,
+                    };
+                    matcher.match_group(group, here, &mut words)
+                }
+            };
+            self.board.rss.spread(self.lines.outer(), here & !found, burst);
             let acted = self.act(burst, found, &words, &mut places);
             dropped |= acted.dropped;
             waiting |= acted.jumped;
@@ -186,7 +197,11 @@ impl Worker {
 
 #[cfg(test)]
 mod tests {
+    use niclab_packet::stack::build;
+    use niclab_packet::wire::{ethernet, ipv4, udp, vxlan};
+
     use crate::memory::Region;
+    use crate::rule::text::{Command, Parser};
     use crate::rule::{Action, Pattern, Rule};
     use crate::{Nic, NicConfig};
 
@@ -204,14 +219,76 @@ mod tests {
         worker.begin(&region, &burst);
         create(&mut nic, 1, 1, one, Action::Queue(2));
         nic.update(rule, &[Action::Jump(1)]).unwrap();
-        assert_eq!(worker.match_groups(&mut burst), 0);
+        assert_eq!(worker.match_groups(&region, &mut burst), 0);
         assert_eq!(burst[0].queue, 2, "the group is newer than the burst");
 
         nic.update(rule, &[Action::Queue(1)]).unwrap();
         worker.begin(&region, &burst);
         create(&mut nic, 1, 0, other, Action::Queue(3));
         nic.update(rule, &[Action::Jump(1)]).unwrap();
-        assert_eq!(worker.match_groups(&mut burst), 0);
+        assert_eq!(worker.match_groups(&region, &mut burst), 0);
         assert_eq!(burst[0].queue, 3, "a table of the group is newer than the burst");
+    }
+
+    /// The pattern of a rule's text.
+    fn pattern(text: &str) -> Pattern {
+        let line = format!("flow create 0 ingress pattern {text} / end actions drop / end");
+        let mut parser = Parser::default();
+        let parsed = parser.parse(1, &line).unwrap();
+        let Command::Create { rule, .. } = parsed.command else { panic!("{line}") };
+        parsed.pattern(&rule).unwrap()
+    }
+
+    /// The first rule that needs more than the outer headers comes when the burst has begun.
+    #[test]
+    fn a_rule_made_during_a_burst_finds_the_lines_it_needs() {
+        let mut nic = Nic::new(&NicConfig { queues: 4, ..NicConfig::default() }).unwrap();
+        let mut worker = nic.worker();
+        let (region, mut burst) = Region::new(2, 200).unwrap();
+        for (vni, desc) in burst.iter_mut().enumerate() {
+            let frame = build(&[
+                ethernet::Repr::default().into(),
+                ipv4::Repr::default().into(),
+                udp::Repr::default().into(),
+                vxlan::Repr { vni: vni as u32 }.into(),
+                ethernet::Repr::default().into(),
+                ipv4::Repr { ttl: 9, ..Default::default() }.into(),
+            ])
+            .unwrap();
+            region.slot_mut(desc)[..frame.len()].copy_from_slice(&frame);
+            region.set_len(desc, frame.len() as u16);
+        }
+        let create = |nic: &mut Nic, group, text, action| {
+            let pattern = pattern(text);
+            nic.create(&Rule { group, priority: 0, pattern, actions: &[action] }).unwrap()
+        };
+        let rule = create(&mut nic, 0, "eth", Action::Queue(1));
+        worker.begin(&region, &burst);
+        let text = "ipv4 / udp / vxlan vni is 1 / eth / ipv4 ttl is 9";
+        create(&mut nic, 1, text, Action::Queue(3));
+        create(&mut nic, 1, "ipv4 / udp / vxlan / ipv4 ttl is 9", Action::Queue(2));
+        nic.update(rule, &[Action::Jump(1)]).unwrap();
+        assert_eq!(worker.match_groups(&region, &mut burst), 0);
+        assert_eq!([burst[0].queue, burst[1].queue], [2, 3]);
+    }
+
+    #[test]
+    fn metadata_and_tags_of_a_packet_are_matched() {
+        let mut nic = Nic::new(&NicConfig { queues: 4, ..NicConfig::default() }).unwrap();
+        let mut worker = nic.worker();
+        let (region, mut burst) = Region::new(3, 100).unwrap();
+        for (queue, text) in [
+            (1, "meta data is 0 / tag data is 0 index is 2"),
+            (2, "meta data spec 0x100 data mask 0xff00"),
+            (3, "eth / tag data spec 7 data mask 3 index is 2"),
+        ] {
+            let (pattern, actions) = (pattern(text), [Action::Queue(queue)]);
+            nic.create(&Rule { group: 0, priority: 0, pattern, actions: &actions }).unwrap();
+        }
+        worker.begin(&region, &burst);
+        worker.lines.set_meta(1, 0x1ff, u32::MAX);
+        worker.lines.set_tag(2, 2, 0xb, u32::MAX);
+        assert_eq!(worker.match_groups(&region, &mut burst), 0);
+        assert_eq!(burst.iter().map(|desc| desc.queue).collect::<Vec<_>>(), [1, 2, 3]);
     }
 }

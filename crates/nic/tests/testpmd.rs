@@ -7,7 +7,7 @@
 use std::io::Write;
 use std::process::{Command, Stdio};
 
-use niclab_nic::rule::item::{IMAGE_LEN, Item, ItemMatch};
+use niclab_nic::rule::item::{FieldKind, IMAGE_LEN, Item, ItemMatch};
 use niclab_nic::rule::text::{FlowRule, Parser, Problem};
 use niclab_nic::rule::{Action, text};
 
@@ -75,12 +75,16 @@ fn items() -> Vec<ItemMatch> {
             let values = [0, 1, 0x5a5a_5a5a_5a5a & field.ones(), field.ones()];
             let masks = [field.ones(), field.ones() & !(field.ones() >> (at % 9)), 1, 0];
             for (value, mask) in values.into_iter().flat_map(|v| masks.map(|mask| (v, mask))) {
+                if field.kind == FieldKind::Index && mask != field.ones() {
+                    continue;
+                }
                 let mut read = ItemMatch::any(item);
                 field.put(&mut read.spec, value);
                 field.put(&mut read.mask, mask);
                 let mut last = [0; IMAGE_LEN];
                 field.put(&mut last, value | mask);
-                read.last = (value == 1 && last != [0; IMAGE_LEN]).then_some(last);
+                let has_last = value == 1 && field.kind != FieldKind::Index;
+                read.last = (has_last && last != [0; IMAGE_LEN]).then_some(last);
                 items.push(read);
             }
         }
@@ -128,6 +132,8 @@ fn damaged() -> Vec<String> {
          0xff / end actions count / queue index 3 / end",
         "flow validate 0 ingress pattern ipv6 src is 2001:db8::1 hop last 9 hop is 1 / tcp flags \
          is 2 / end actions void / jump group 3 / drop / end # why",
+        "flow create 0 ingress pattern eth / ipv4 / udp / vxlan vni is 5 / eth / ipv4 / tcp dst is \
+         80 / meta data is 7 / tag data spec 1 data mask 1 index is 2 / end actions drop / end",
         "flow destroy 0 rule 1 rule 2",
         "flow query 0 1 count",
         "flow flush 0",

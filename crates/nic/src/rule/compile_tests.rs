@@ -1,8 +1,10 @@
 //! Patterns of rules as text against frames that are built.
 
-use niclab_packet::key::Key;
 use niclab_packet::stack::{Layer, build};
-use niclab_packet::wire::{EtherType, MacAddress, ethernet, icmp, ipv4, ipv6, tcp, udp, vlan};
+use niclab_packet::wire::{
+    EtherType, MacAddress, OptionBytes, ethernet, geneve, gre, icmp, icmpv6, ipv4, ipv6,
+    ipv6_fragment, mpls, tcp, udp, vlan, vxlan,
+};
 
 use super::super::Pattern;
 use super::super::text::{Command, Parser, TextError};
@@ -18,7 +20,7 @@ fn compile(pattern: &str) -> Result<Pattern, TextError> {
 }
 
 fn matches(pattern: &str, frame: &[u8]) -> bool {
-    compile(pattern).unwrap_or_else(|error| panic!("{error}")).matches(&Key::parse(frame))
+    compile(pattern).unwrap_or_else(|error| panic!("{error}")).matches(frame)
 }
 
 fn eth() -> Layer {
@@ -126,6 +128,154 @@ fn every_field_matches_its_value_and_no_other() {
     }
 }
 
+/// Fields that only the extra line has, outside and inside of tunnels.
+#[test]
+fn every_field_beside_the_key_matches_its_value_and_no_other() {
+    let plain = || ipv4::Repr { identification: 9, dont_fragment: true, ..Default::default() };
+    let ping = || Layer::from(icmp::Repr::echo_request(7, 3));
+    let v4 = frame(&[eth(), plain().into(), ping()]);
+    let label = ipv6::Repr { flow_label: 0x12345, ..Default::default() };
+    let fragment = ipv6_fragment::Repr { identification: 1, ..Default::default() };
+    let v6 =
+        frame(&[eth(), label.into(), fragment.into(), icmpv6::Repr::echo_request(7, 3).into()]);
+    let service = vlan::Repr { tag_type: EtherType::VLAN_SERVICE, ..Default::default() };
+    let double = frame(&[eth(), service.into(), tag(7, 0, false), ip4(), datagram()]);
+    let inside = frame(&[
+        eth(),
+        ip4(),
+        datagram(),
+        vxlan::Repr { vni: 5 }.into(),
+        eth(),
+        tag(7, 0, false),
+        plain().into(),
+        ping(),
+    ]);
+    let table: &[(&[u8], &str, &str)] = &[
+        (&v4, "ipv4 version_ihl is 0x45", "ipv4 version_ihl is 0x46"),
+        (&v4, "ipv4 packet_id is 9", "ipv4 packet_id is 8"),
+        (&v4, "ipv4 fragment_offset is 0x4000", "ipv4 fragment_offset is 0"),
+        (&v4, "ipv4 / icmp type is 8", "ipv4 / icmp type is 0"),
+        (&v4, "ipv4 / icmp code is 0", "ipv4 / icmp code is 1"),
+        (&v4, "ipv4 / icmp ident is 7", "ipv4 / icmp ident is 0"),
+        (&v4, "ipv4 / icmp seq is 3", "ipv4 / icmp seq is 7"),
+        (&v6, "ipv6 flow is 0x12345", "ipv6 flow is 0x2345"),
+        (&v6, "ipv6 has_frag_ext is 1", "ipv6 has_frag_ext is 0"),
+        (&v6, "ipv6 / icmp6 type is 128", "ipv6 / icmp6 type is 129"),
+        (&double, "eth type is 0x88a8", "eth type is 0x8100"),
+        (
+            &double,
+            "eth type is 0x88a8 / vlan inner_type is 0x8100 / ipv4",
+            "vlan inner_type is 0x88a8",
+        ),
+        (&double, "eth type spec 0x8000 type mask 0xf000", "eth type spec 0x8100 type mask 0xff00"),
+        (&inside, "ipv4 / udp / vxlan / eth / vlan vid is 7", "ipv4 / udp / vxlan / eth / ipv6"),
+        (
+            &inside,
+            "ipv4 / udp / vxlan vni is 5 / ipv4 packet_id is 9 / icmp ident is 7",
+            "ipv4 / udp / vxlan vni is 5 / ipv4 packet_id is 9 / icmp ident is 3",
+        ),
+    ];
+    for (frame, yes, no) in table {
+        assert!(matches(yes, frame), "{yes}");
+        assert!(!matches(no, frame), "{no}");
+    }
+}
+
+#[test]
+fn every_tunnel_is_known_by_its_fields_and_what_is_inside() {
+    let protocol = EtherType::IPV4;
+    let gre = |key| gre::Repr { protocol, checksum_present: true, key, sequence: None }.into();
+    let label = |label| mpls::Repr { label, traffic_class: 3, ..Default::default() }.into();
+    let options = OptionBytes::new(&[0; 8]).unwrap();
+    let geneve = geneve::Repr { vni: 5, protocol, control: false, critical: false, options };
+    let geneve = || geneve.into();
+    let table: &[(&[Layer], &str, &str)] = &[
+        (
+            &[eth(), ip4(), gre(Some(9)), ip6(), segment()],
+            "ipv4 / gre k_bit is 1 s_bit is 0 / gre_key value is 9 / ipv6 hop is 63 / tcp",
+            "ipv4 / gre / gre_key value is 9 / eth / ipv6",
+        ),
+        (
+            &[eth(), ip6(), gre(None), eth(), ip4(), datagram()],
+            "ipv6 / gre protocol is 0x6558 / eth src is 2:0:0:0:0:2 / ipv4 / udp dst is 53",
+            "ipv6 / gre / gre_key",
+        ),
+        (
+            &[eth(), ip4(), gre(None), ip4(), datagram()],
+            "ipv4 / gre c_rsvd0_ver is 0x8000 c_bit is 1 / ipv4 ttl is 64",
+            "ipv4 / ipv4",
+        ),
+        (
+            &[eth(), ip4(), datagram(), geneve(), ip4(), datagram()],
+            "ipv4 / udp / geneve vni is 5 protocol is 0x0800 optlen is 2 / ipv4 / udp src is 1024",
+            "ipv4 / udp / geneve optlen is 1",
+        ),
+        (
+            &[eth(), ip4(), datagram(), geneve(), eth(), ip6(), segment()],
+            "ipv4 / udp dst is 6081 / geneve / ipv6 / tcp",
+            "ipv4 / udp / vxlan",
+        ),
+        (
+            &[eth(), label(5), label(6), ip4(), datagram()],
+            "eth / mpls label is 5 tc is 3 s is 0 / ipv4 src is 10.1.2.3",
+            "eth / ipv4",
+        ),
+        (
+            &[eth(), tag(7, 0, false), label(5), ip6(), segment()],
+            "vlan vid is 7 / mpls s is 1 / ipv6 / tcp src is 443",
+            "mpls label is 6",
+        ),
+        (&[eth(), ip4(), datagram(), label(5), ip4()], "ipv4 / udp / mpls / ipv4", "eth / mpls"),
+        (
+            &[eth(), ip4(), gre(None), label(5), ip4()],
+            "ipv4 / gre / mpls / ipv4",
+            "ipv4 / gre / ipv4",
+        ),
+        (
+            &[eth(), ip6(), ip4(), datagram()],
+            "ipv6 hop is 63 / ipv4 dst is 192.168.0.9 / udp dst is 53",
+            "ipv6 / ipv6",
+        ),
+    ];
+    for (layers, yes, no) in table {
+        let frame = frame(layers);
+        assert!(matches(yes, &frame), "{yes}");
+        assert!(!matches(no, &frame), "{no}");
+    }
+}
+
+/// What zeros in a field match shows whether the header must be there.
+#[test]
+fn a_tunnel_that_is_cut_off_is_not_there() {
+    let inner = || [eth(), ip4()];
+    let with = |tunnel: &[Layer]| frame(&[&[eth(), ip4()], tunnel, &inner()[..]].concat());
+    let vxlan = with(&[datagram(), vxlan::Repr { vni: 0 }.into()]);
+    let gre = gre::Repr {
+        protocol: EtherType::IPV4,
+        checksum_present: false,
+        key: Some(0),
+        sequence: None,
+    };
+    let gre = with(&[gre.into()]);
+    let ping = frame(&[eth(), ip4(), icmp::Repr::echo_request(0, 0).into()]);
+    let table: &[(&[u8], &str, usize)] = &[
+        (&vxlan, "ipv4 / udp / vxlan", 50),
+        (&vxlan, "ipv4 / udp / vxlan vni is 0 / eth", 64),
+        (&vxlan, "ipv4 / udp / vxlan / ipv4 packet_id is 0", 84),
+        (&gre, "ipv4 / gre", 38),
+        (&gre, "ipv4 / gre / gre_key value is 0", 42),
+        (&gre, "ipv4 / gre / eth has_vlan is 0", 56),
+        (&ping, "ipv4 / icmp code is 0", 38),
+        (&ping, "ipv4 / icmp ident is 0", 40),
+        (&ping, "ipv4 / icmp seq is 0", 42),
+    ];
+    for (frame, pattern, len) in table {
+        for cut in 0..=frame.len() {
+            assert_eq!(matches(pattern, &frame[..cut]), cut >= *len, "{pattern}: {cut} bytes");
+        }
+    }
+}
+
 #[test]
 fn an_untagged_type_is_not_the_one_behind_a_tag() {
     let tagged = frame(&[eth(), tag(1, 0, false), ip4(), datagram()]);
@@ -198,9 +348,47 @@ fn what_makes_no_pattern_is_said() {
         ("eth / udp", "udp stands behind eth; put ipv4 or ipv6 between"),
         ("udp dst is 53", "udp stands first; put ipv4 or ipv6 before it"),
         ("ipv4 / vlan", "vlan stands behind ipv4; it belongs behind eth or vlan"),
-        ("ipv4 / eth", "eth stands behind ipv4; it belongs first"),
-        ("eth / eth", "eth stands behind eth; it belongs first"),
-        ("ipv4 / ipv6", "ipv6 stands behind ipv4; it belongs behind eth or vlan"),
+        (
+            "ipv4 / eth",
+            "eth stands behind ipv4; it belongs first, or behind gre, gre_key, vxlan or geneve",
+        ),
+        (
+            "eth / eth",
+            "eth stands behind eth; it belongs first, or behind gre, gre_key, vxlan or geneve",
+        ),
+        (
+            "ipv4 / tcp / ipv6",
+            "ipv6 stands behind tcp; it belongs behind eth, vlan, ipv4, ipv6, gre, \
+          gre_key, vxlan, geneve or mpls",
+        ),
+        ("ipv4 proto is 6 / ipv6", "the proto before ipv6 is 6; that of ipv6 is 41"),
+        ("ipv4 / ipv4 / ipv4", "not supported: ipv4 behind a tunnel in a tunnel"),
+        ("ipv4 / ipv4 / gre", "not supported: gre inside a tunnel"),
+        ("ipv4 / gre / eth / mpls", "not supported: mpls inside a tunnel"),
+        ("ipv4 / gre protocol is 0x86dd / ipv4", "ipv4 cannot stand behind this protocol of gre"),
+        ("ipv4 / gre protocol is 0x0800 / mpls", "mpls cannot stand behind this protocol of gre"),
+        (
+            "ipv4 / udp / geneve protocol is 0x0800 / eth",
+            "eth cannot stand behind this protocol of geneve",
+        ),
+        ("ipv4 / gre k_bit is 0 / gre_key", "gre_key stands behind a gre that is to have no key"),
+        ("ipv4 / udp dst is 53 / vxlan", "the udp dst before vxlan is not 4789, which vxlan has"),
+        ("ipv4 / udp dst is 1 / mpls", "the udp dst before mpls is not 6635, which mpls has"),
+        ("eth type is 0x0800 / mpls", "the type before mpls is none of mpls: use 0x8847"),
+        (
+            "eth / mpls / mpls",
+            "mpls stands behind mpls; it belongs behind eth, vlan, udp, gre or \
+          gre_key",
+        ),
+        ("ipv4 / udp / vxlan / eth type is 0x8100", "not supported: eth type"),
+        ("meta data is 1 / meta data is 2", "meta contradicts what stands before"),
+        ("tag data spec 1 data mask 1", "not supported: tag without an index: add `index is`"),
+        ("tag data is 1 index is 4", "not supported: tag index 4; 0 to 3"),
+        (
+            "eth src is 2:0:0:0:0:2 dst is 2:0:0:0:0:1 / ipv6 src is ::1 dst is ::2 / udp src is 1 \
+             / vxlan / eth / ipv4 src is 1.2.3.4 ttl is 64",
+            "fields of 11 words of 8 bytes are matched, and 8 can be: name fewer fields",
+        ),
         ("ipv6 / icmp", "icmp stands behind ipv6; it belongs behind ipv4"),
         ("vxlan", "vxlan stands first; it belongs behind udp"),
         ("eth type is 0x0800 / ipv6", "the type before ipv6 is 0x0800; that of ipv6 is 0x86dd"),
@@ -214,24 +402,16 @@ fn what_makes_no_pattern_is_said() {
             "eth type is 0x0800 has_vlan is 1",
             "eth has_vlan contradicts eth's type, which is no tag's",
         ),
-        ("eth type is 0x8100", "not supported: eth type"),
-        ("eth type is 0x8100 / vlan", "not supported: eth type"),
         ("vlan / vlan / vlan", "not supported: a third vlan"),
         ("vlan / vlan has_more_vlan is 0", "not supported: vlan has_more_vlan"),
-        ("ipv4 / icmp type is 8", "not supported: icmp type"),
-        ("ipv6 / icmp6 code is 1", "not supported: icmp6 code"),
-        ("ipv4 fragment_offset is 0", "not supported: ipv4 fragment_offset"),
-        ("ipv4 version_ihl is 0x45", "not supported: ipv4 version_ihl"),
-        ("ipv4 packet_id is 1", "not supported: ipv4 packet_id"),
-        ("ipv6 flow is 1", "not supported: ipv6 flow"),
-        ("ipv6 has_frag_ext is 1", "not supported: ipv6 has_frag_ext"),
-        ("ipv4 / gre", "not supported: gre"),
-        ("ipv4 / udp / vxlan vni is 1", "not supported: vxlan"),
-        ("eth / mpls label is 3", "not supported: mpls"),
         ("ipv4 / udp dst is 9 dst last 3", "udp dst last 3 is below 9"),
         (
             "ipv4 / udp dst spec 9 dst mask 0xff dst last 12",
             "not supported: udp dst last under a mask",
+        ),
+        (
+            "ipv4 / udp / vxlan / eth / ipv4 / tcp src is 1 src last 3",
+            "not supported: tcp src last inside a tunnel",
         ),
         ("ipv4 src is 10.0.0.1 src last 10.0.0.9", "not supported: ipv4 src last"),
     ];

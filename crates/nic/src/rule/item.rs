@@ -1,4 +1,4 @@
-//! Items of a pattern: one header each, with its spec, last and mask as `rte_flow` has them.
+//! Items of a pattern: mostly one header each, with its spec, last and mask as `rte_flow` has them.
 //!
 //! A header is kept as its bytes on the wire, so that an item needs no type of its own and a field
 //! is a run of bits. Names of items and fields are those of testpmd of DPDK 22.11
@@ -35,6 +35,10 @@ pub enum Item {
     Geneve,
     /// One MPLS label.
     Mpls,
+    /// Metadata that rules give to a packet. No header.
+    Meta,
+    /// A tag that rules give to a packet. No header.
+    Tag,
 }
 
 /// Bytes of an [`Image`]: the longest header is IPv6 with 40, and one byte of flags follows it.
@@ -56,6 +60,8 @@ pub enum FieldKind {
     Mac,
     /// Decimal, or hexadecimal with `0x`.
     Number,
+    /// A number that testpmd takes behind `is` alone.
+    Index,
 }
 
 /// A field of a header: a run of bits in an [`Image`].
@@ -201,11 +207,13 @@ const GRE_KEY: &[Field] = &[number("value", 0, 32)];
 const VXLAN: &[Field] = &[number("vni", 32, 24), number("last_rsvd", 56, 8)];
 const GENEVE: &[Field] =
     &[number("vni", 32, 24), number("protocol", 16, 16), number("optlen", 2, 6)];
+const META: &[Field] = &[number("data", 0, 32)];
+const TAG: &[Field] = &[number("data", 0, 32), field("index", FieldKind::Index, 32, 8)];
 const MPLS: &[Field] = &[number("label", 0, 20), number("tc", 20, 3), number("s", 23, 1)];
 
 impl Item {
     /// All of them.
-    pub const ALL: [Item; 13] = [
+    pub const ALL: [Item; 15] = [
         Item::Eth,
         Item::Vlan,
         Item::Ipv4,
@@ -219,6 +227,8 @@ impl Item {
         Item::Vxlan,
         Item::Geneve,
         Item::Mpls,
+        Item::Meta,
+        Item::Tag,
     ];
 
     /// As testpmd calls it.
@@ -237,6 +247,8 @@ impl Item {
             Item::Vxlan => "vxlan",
             Item::Geneve => "geneve",
             Item::Mpls => "mpls",
+            Item::Meta => "meta",
+            Item::Tag => "tag",
         }
     }
 
@@ -245,11 +257,17 @@ impl Item {
         Item::ALL.into_iter().find(|item| item.name() == name)
     }
 
+    /// Whether it is a header of the frame; else it is what rules have said about the packet.
+    pub fn is_header(self) -> bool {
+        !matches!(self, Item::Meta | Item::Tag)
+    }
+
     /// Bytes of the header that an [`Image`] has.
     pub fn header_len(self) -> usize {
         match self {
             Item::Eth => 14,
-            Item::Vlan | Item::Gre | Item::GreKey | Item::Icmp6 | Item::Mpls => 4,
+            Item::Vlan | Item::Gre | Item::GreKey | Item::Icmp6 | Item::Mpls | Item::Meta => 4,
+            Item::Tag => 5,
             Item::Ipv4 | Item::Tcp => 20,
             Item::Ipv6 => 40,
             Item::Icmp | Item::Udp | Item::Vxlan | Item::Geneve => 8,
@@ -272,6 +290,8 @@ impl Item {
             Item::Vxlan => VXLAN,
             Item::Geneve => GENEVE,
             Item::Mpls => MPLS,
+            Item::Meta => META,
+            Item::Tag => TAG,
         }
     }
 
@@ -291,6 +311,8 @@ impl Item {
             Item::GreKey => &["value"],
             Item::Vxlan | Item::Geneve => &["vni"],
             Item::Mpls => &["label"],
+            Item::Meta => &["data"],
+            Item::Tag => &["data", "index"],
         };
         let mut mask = [0; IMAGE_LEN];
         for field in self.fields().iter().filter(|field| names.contains(&field.name)) {
@@ -350,7 +372,7 @@ impl ItemMatch {
         let name = field.name;
         let [is, mask_text] = [spec, mask].map(|value| Written(field, value));
         let prefix = prefix_len(mask, field.bits).filter(|_| field.kind != FieldKind::Number);
-        match (mask == field.ones(), prefix) {
+        match (mask == field.ones() || field.kind == FieldKind::Index, prefix) {
             (true, _) => write!(f, " {name} is {is}")?,
             (_, Some(len)) => write!(f, " {name} spec {is} {name} prefix {len}")?,
             // testpmd reads a flag as 0 or 1 alone.
@@ -385,7 +407,7 @@ impl fmt::Display for Written<'_> {
             FieldKind::Number if field.name.ends_with("type") && field.bits == 16 => {
                 write!(f, "{value:#06x}")
             }
-            FieldKind::Number => value.fmt(f),
+            FieldKind::Number | FieldKind::Index => value.fmt(f),
             FieldKind::Mac => {
                 let [.., a, b, c, d, e, g] = value.to_be_bytes();
                 write!(f, "{a:02x}:{b:02x}:{c:02x}:{d:02x}:{e:02x}:{g:02x}")

@@ -12,7 +12,7 @@ use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::ops::{Range, RangeInclusive};
 
-use niclab_packet::key::{Depth, Key, field};
+use niclab_packet::key::{Depth, KEY_WORDS, Key, field, read_deep};
 use serde::{Deserialize, Serialize};
 
 use crate::tuple::{Ranges, values_of};
@@ -58,11 +58,26 @@ pub struct Rule<'a> {
 /// Which packets a rule matches: values of fields, and a mask that says which fields count.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Pattern {
-    value: Key,
-    mask: Key,
-    /// Of ports, where bits alone do not say them.
+    outer: Masked,
+    /// `None` for a pattern of outer headers alone, as most are: it costs no more to create.
+    deep: Option<[Masked; LINES - 1]>,
+    /// Of the outer ports, where bits alone do not say them.
     ranges: Ranges,
 }
+
+/// Values of one line of a packet, and which bits of them count; zero where the mask is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub(crate) struct Masked {
+    pub(crate) value: Key,
+    pub(crate) mask: Key,
+}
+
+/// Lines that packets are matched by: the key of the outer headers, the key of those inside a
+/// tunnel, and what neither has a place for (`niclab_packet::key::extra`).
+pub(crate) const LINES: usize = 3;
+pub(crate) const OUTER: usize = 0;
+pub(crate) const INNER: usize = 1;
+pub(crate) const EXTRA: usize = 2;
 
 const ETHER_IPV4: [u8; 2] = [0x08, 0x00];
 const ETHER_IPV6: [u8; 2] = [0x86, 0xdd];
@@ -72,9 +87,13 @@ const UDP: u8 = 17;
 impl Pattern {
     /// The frames whose keys have these values in the bits of the mask.
     pub fn masked(value: &Key, mask: &Key) -> Pattern {
-        let mut value = *value;
-        value.0.iter_mut().zip(mask.0).for_each(|(word, mask)| *word &= mask);
-        Pattern { value, mask: *mask, ranges: Ranges::default() }
+        Pattern { outer: Masked::new(value, mask), ..Pattern::default() }
+    }
+
+    /// The packets whose lines have these values in the bits of the masks.
+    fn of_lines(outer: Masked, deep: [Masked; LINES - 1]) -> Pattern {
+        let is_deep = deep.iter().any(|line| line.mask != Key::default());
+        Pattern { outer, deep: is_deep.then_some(deep), ..Pattern::default() }
     }
 
     /// Every Ethernet frame: `eth`.
@@ -148,10 +167,10 @@ impl Pattern {
         let (low, high) = range.into_inner();
         let free = u16::MAX.checked_shr((low ^ high).leading_zeros()).unwrap_or(0);
         let (value, mask) = ((low & !free).to_be_bytes(), (!free).to_be_bytes());
-        let (mut values, mut masks) = (self.value.to_bytes(), self.mask.to_bytes());
+        let (mut values, mut masks) = (self.value().to_bytes(), self.mask().to_bytes());
         values[place.clone()].copy_from_slice(&value);
         masks[place].copy_from_slice(&mask);
-        (self.value, self.mask) = (Key::from_bytes(&values), Key::from_bytes(&masks));
+        self.outer = Masked { value: Key::from_bytes(&values), mask: Key::from_bytes(&masks) };
         let whole = low & free == 0 && high & free == free;
         let (low, high) = if whole { (0, u16::MAX) } else { (low, high) };
         (self.ranges.low[at], self.ranges.high[at]) = (low, high);
@@ -163,21 +182,46 @@ impl Pattern {
         &self.ranges
     }
 
-    /// The values of the fields; zero where the mask is.
+    /// The values of the outer headers' fields; zero where the mask is.
     pub fn value(&self) -> &Key {
-        &self.value
+        &self.outer.value
     }
 
-    /// Which bits count.
+    /// Which bits of the outer headers count.
     pub fn mask(&self) -> &Key {
-        &self.mask
+        &self.outer.mask
     }
 
-    /// Whether a packet with this key matches.
-    pub fn matches(&self, key: &Key) -> bool {
-        let mut words = self.value.0.iter().zip(self.mask.0).zip(key.0);
-        words.all(|((value, mask), word)| word & mask == *value)
-            && self.ranges.hold(&values_of(key))
+    /// The lines beside that of the outer headers: inner and extra, or none.
+    pub(crate) fn deep_lines(&self) -> &[Masked] {
+        self.deep.as_ref().map_or(&[], |lines| &lines[..])
+    }
+
+    /// Words of all lines in which bits count.
+    pub(crate) fn words(&self) -> usize {
+        let masks = [&self.outer].into_iter().chain(self.deep_lines()).flat_map(|line| line.mask.0);
+        masks.filter(|&mask| mask != 0).count()
+    }
+
+    /// A word of the values, by its place among the words of all lines.
+    pub(crate) fn value_word(&self, place: u8) -> u64 {
+        let (line, at) = (usize::from(place) / KEY_WORDS, usize::from(place) % KEY_WORDS);
+        match line.checked_sub(1) {
+            None => self.outer.value.0[at],
+            Some(deep) => self.deep_lines().get(deep).map_or(0, |line| line.value.0[at]),
+        }
+    }
+
+    /// Whether a frame (no FCS) without metadata and tags matches.
+    pub fn matches(&self, frame: &[u8]) -> bool {
+        let (mut inner, mut extra) = (Key::default(), Key::default());
+        if self.deep.is_some() {
+            read_deep(frame, &mut inner, &mut extra);
+        }
+        let (outer, deep) = (Key::parse(frame), self.deep_lines().iter().zip([inner, extra]));
+        self.outer.matches(&outer)
+            && self.ranges.hold(&values_of(&outer))
+            && deep.into_iter().all(|(line, key)| line.matches(&key))
     }
 
     fn transport(self, protocol: u8) -> Pattern {
@@ -193,8 +237,8 @@ impl Pattern {
         let mut bit = [0; 64];
         bit[field::DEPTH.start] = depth.bit();
         for (at, word) in Key::from_bytes(&bit).0.into_iter().enumerate() {
-            self.value.0[at] |= word;
-            self.mask.0[at] |= word;
+            self.outer.value.0[at] |= word;
+            self.outer.mask.0[at] |= word;
         }
         self
     }
@@ -211,10 +255,24 @@ impl Pattern {
 
     /// Matches a field exactly.
     fn with(self, place: Range<usize>, bytes: &[u8]) -> Pattern {
-        let (mut value, mut mask) = (self.value.to_bytes(), self.mask.to_bytes());
+        let (mut value, mut mask) = (self.value().to_bytes(), self.mask().to_bytes());
         value[place.clone()].copy_from_slice(bytes);
         mask[place].fill(0xff);
-        Pattern { value: Key::from_bytes(&value), mask: Key::from_bytes(&mask), ..self }
+        let outer = Masked { value: Key::from_bytes(&value), mask: Key::from_bytes(&mask) };
+        Pattern { outer, ..self }
+    }
+}
+
+impl Masked {
+    fn new(value: &Key, mask: &Key) -> Masked {
+        let mut value = *value;
+        value.0.iter_mut().zip(mask.0).for_each(|(word, mask)| *word &= mask);
+        Masked { value, mask: *mask }
+    }
+
+    fn matches(&self, line: &Key) -> bool {
+        let words = self.value.0.iter().zip(self.mask.0).zip(line.0);
+        words.into_iter().all(|((value, mask), word)| word & mask == *value)
     }
 }
 
@@ -222,7 +280,7 @@ impl Pattern {
 /// above can make. A pattern that was compiled from items is printed by its items.
 impl fmt::Display for Pattern {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (value, mask) = (self.value.to_bytes(), self.mask.to_bytes());
+        let (value, mask) = (self.value().to_bytes(), self.mask().to_bytes());
         let get = |place: Range<usize>| (mask[place.start] != 0).then(|| &value[place]);
         write!(f, "eth")?;
         for (name, place) in [("dst", field::ETH_DST), ("src", field::ETH_SRC)] {

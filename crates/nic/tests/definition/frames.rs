@@ -1,23 +1,25 @@
-//! Random frames: stacks of headers, some of their bytes changed, some of them cut off.
+//! Random frames: stacks of headers, tunnels among them, some of their bytes changed, some of them
+//! cut off.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 use niclab_packet::stack::{Layer, build};
 use niclab_packet::wire::{
-    EtherType, IpProtocol, MacAddress, OptionBytes, ethernet, icmp, icmpv6, ipv4, ipv6, ipv6_ext,
-    ipv6_fragment, tcp, udp, vlan,
+    EtherType, IpProtocol, MacAddress, OptionBytes, ethernet, geneve, gre, icmp, icmpv6, ipv4,
+    ipv6, ipv6_ext, ipv6_fragment, mpls, tcp, udp, vlan, vxlan,
 };
 use proptest::prelude::*;
 use proptest::sample::select;
 
 /// Longest frame, without FCS.
-pub const LEN_MAX: usize = 600;
+pub const LEN_MAX: usize = 900;
 
 /// A frame without FCS.
 pub fn frame() -> impl Strategy<Value = Vec<u8>> {
-    let changes = prop::collection::vec((0..90usize, any::<u8>()), 1..4);
-    let cut = any::<prop::sample::Index>();
-    (stack(), 0..4u8, changes, cut).prop_map(|(layers, damage, changes, cut)| {
+    let at = prop_oneof![2 => 0..90usize, 1 => 0..LEN_MAX];
+    let changes = prop::collection::vec((at, any::<u8>()), 1..4);
+    let cut = (any::<prop::sample::Index>(), select(vec![100, 250, LEN_MAX]));
+    (stack(), 0..4u8, changes, cut).prop_map(|(layers, damage, changes, (cut, within))| {
         let mut frame = build(&layers).unwrap();
         if damage & 1 == 1 {
             for (at, byte) in changes {
@@ -26,21 +28,111 @@ pub fn frame() -> impl Strategy<Value = Vec<u8>> {
             }
         }
         if damage == 2 {
-            frame.truncate(cut.index(frame.len().min(100)));
+            frame.truncate(cut.index(frame.len().min(within)));
         }
         frame
     })
 }
 
-fn stack() -> impl Strategy<Value = Vec<Layer>> {
+/// Layers, outermost first.
+type Stack = BoxedStrategy<Vec<Layer>>;
+
+/// Layers one behind the other.
+fn chain(one: impl Strategy<Value = Vec<Layer>> + 'static, other: Stack) -> Stack {
+    (one, other).prop_map(|(one, other)| [one, other].concat()).boxed()
+}
+
+fn stack() -> Stack {
+    let carried = prop_oneof![1 => transport(), 1 => tunnel(transport())].boxed();
+    ethernet(prop_oneof![
+        1 => payload().boxed(),
+        10 => ip(carried),
+        1 => chain(labels(), ip(transport())),
+    ])
+}
+
+fn ethernet(inside: impl Strategy<Value = Vec<Layer>> + 'static) -> Stack {
     let tags = prop_oneof![3 => Just(0), 2 => Just(1), 1 => Just(2), 1 => Just(3)];
     let tags = tags.prop_flat_map(|count| prop::collection::vec(tag(), count));
-    let inside =
-        prop_oneof![1 => payload().boxed(), 5 => over_ipv4().boxed(), 5 => over_ipv6().boxed()];
-    let types = select(vec![0, 0x0800, 0x86dd, 0x0806, 0x8100]).prop_map(EtherType);
-    (mac(), mac(), types, tags, inside).prop_map(|(dst, src, ether_type, tags, inside)| {
+    let types = select(vec![0, 0x0800, 0x86dd, 0x0806, 0x8100, 0x8847]).prop_map(EtherType);
+    let layers = (mac(), mac(), types, tags, inside);
+    let layers = layers.prop_map(|(dst, src, ether_type, tags, inside)| {
         let eth = ethernet::Repr { dst, src, ether_type };
         std::iter::once(eth.into()).chain(tags).chain(inside).collect()
+    });
+    layers.boxed()
+}
+
+fn ip(inside: Stack) -> Stack {
+    prop_oneof![1 => over_ipv4(inside.clone()), 1 => over_ipv6(inside)].boxed()
+}
+
+/// What IP carries: a tunnel, and IP or Ethernet in it.
+fn tunnel(transport: Stack) -> Stack {
+    let packet = prop_oneof![6 => ip(transport), 1 => payload().prop_map(from_payload)].boxed();
+    let bridged = ethernet(packet.clone());
+    let any = prop_oneof![1 => packet.clone(), 1 => bridged.clone()].boxed();
+    // A tunnel in a tunnel, which is not entered.
+    let bridged = prop_oneof![
+        5 => bridged,
+        1 => chain(datagram(), chain(vxlan(), ethernet(packet.clone()))).prop_map(in_ethernet),
+    ];
+    prop_oneof![
+        2 => packet.clone(),
+        3 => chain(gre(), any.clone()),
+        1 => chain(gre(), chain(labels(), packet.clone())),
+        3 => chain(datagram(), chain(vxlan(), bridged.boxed())),
+        3 => chain(datagram(), chain(geneve(), any)),
+        1 => chain(datagram(), chain(labels(), packet)),
+    ]
+    .boxed()
+}
+
+/// A payload where an IP header should be: one, with the payload behind it.
+fn from_payload(payload: Vec<Layer>) -> Vec<Layer> {
+    [vec![ipv4::Repr { protocol: IpProtocol(4), ..Default::default() }.into()], payload].concat()
+}
+
+fn in_ethernet(datagram: Vec<Layer>) -> Vec<Layer> {
+    let head = vec![ethernet::Repr::default().into(), ipv4::Repr::default().into()];
+    [head, datagram].concat()
+}
+
+fn vni() -> impl Strategy<Value = u32> {
+    select(vec![0, 5, 0xff_ffff])
+}
+
+fn vxlan() -> impl Strategy<Value = Vec<Layer>> {
+    vni().prop_map(|vni| vec![vxlan::Repr { vni }.into()])
+}
+
+fn geneve() -> impl Strategy<Value = Vec<Layer>> {
+    (vni(), select(vec![0usize, 4, 8])).prop_map(|(vni, options_len)| {
+        let options = OptionBytes::new(&vec![0; options_len]).unwrap();
+        let protocol = EtherType::IPV4;
+        vec![geneve::Repr { vni, protocol, control: false, critical: false, options }.into()]
+    })
+}
+
+fn gre() -> impl Strategy<Value = Vec<Layer>> {
+    let key = prop::option::of(select(vec![0, 5, u32::MAX]));
+    (any::<bool>(), key, prop::option::of(Just(0))).prop_map(|(checksum_present, key, sequence)| {
+        vec![gre::Repr { protocol: EtherType::IPV4, checksum_present, key, sequence }.into()]
+    })
+}
+
+fn labels() -> impl Strategy<Value = Vec<Layer>> {
+    let label = (select(vec![0, 5, 0xf_ffff]), 0..2u8);
+    let label = label.prop_map(|(label, traffic_class)| {
+        mpls::Repr { label, traffic_class, bottom: true, ttl: 64 }.into()
+    });
+    let count = prop_oneof![3 => Just(1), 2 => Just(2), 1 => 8..10usize];
+    count.prop_flat_map(move |count| prop::collection::vec(label.clone(), count))
+}
+
+fn datagram() -> impl Strategy<Value = Vec<Layer>> {
+    (port(), port()).prop_map(|(src_port, dst_port)| {
+        vec![udp::Repr { src_port, dst_port, ..Default::default() }.into()]
     })
 }
 
@@ -61,28 +153,39 @@ fn payload() -> impl Strategy<Value = Vec<Layer>> {
 }
 
 fn port() -> impl Strategy<Value = u16> {
-    select(vec![0, 53, 1_024])
+    select(vec![0, 53, 1_024, 4_789, 6_081, 6_635])
 }
 
 /// What an IP header carries, if it is more than some bytes.
-fn transport(icmp: Layer) -> impl Strategy<Value = Vec<Layer>> {
+fn transport() -> Stack {
     let flags = select(vec![0, 2, 0x12]).prop_map(tcp::Flags);
     let segment = (port(), port(), flags).prop_map(|(src_port, dst_port, flags)| {
         vec![tcp::Repr { src_port, dst_port, flags, ..Default::default() }.into()]
     });
-    let datagram = (port(), port()).prop_map(|(src_port, dst_port)| {
-        vec![udp::Repr { src_port, dst_port, ..Default::default() }.into()]
-    });
     prop_oneof![
         3 => segment,
-        3 => datagram,
-        1 => Just(vec![icmp]),
+        3 => datagram(),
+        2 => message(),
         1 => payload(),
     ]
+    .boxed()
+}
+
+/// ICMP or ICMPv6, behind either IP.
+fn message() -> impl Strategy<Value = Vec<Layer>> {
+    let fields = (select(vec![0, 8, 128]), select(vec![0, 1]), select(vec![0, 1, 0x1_0000]));
+    (any::<bool>(), fields).prop_map(|(is_v4, (number, code, rest))| match is_v4 {
+        true => {
+            vec![icmp::Repr { message_type: icmp::MessageType(number), code, rest }.into()]
+        }
+        false => {
+            vec![icmpv6::Repr { message_type: icmpv6::MessageType(number), code, rest }.into()]
+        }
+    })
 }
 
 fn protocol() -> impl Strategy<Value = IpProtocol> {
-    select(vec![0, 1, 6, 17, 44, 58, 60, 132]).prop_map(IpProtocol)
+    select(vec![0, 1, 4, 6, 17, 41, 44, 47, 58, 60, 132]).prop_map(IpProtocol)
 }
 
 fn fragment() -> impl Strategy<Value = (u16, bool)> {
@@ -90,12 +193,13 @@ fn fragment() -> impl Strategy<Value = (u16, bool)> {
     prop_oneof![4 => Just((0, false)), 1 => Just((0, true)), 1 => later]
 }
 
-fn over_ipv4() -> impl Strategy<Value = Vec<Layer>> {
+fn over_ipv4(inside: Stack) -> Stack {
     let host = || (0..3u8).prop_map(|b| Ipv4Addr::new(10 * u8::from(b > 0), 0, 0, b));
     let options = prop_oneof![3 => Just(0), 1 => select(vec![4usize, 20, 40])];
-    let rest = (protocol(), select(vec![0, 64]), select(vec![0, 1, 46]), fragment(), options);
-    (host(), host(), rest, transport(icmp::Repr::default().into())).prop_map(
-        |(src, dst, (protocol, ttl, dscp, fragment, options_len), inside)| {
+    let numbers = (select(vec![0, 64]), select(vec![0, 1, 46]), select(vec![0, 1]));
+    let rest = (protocol(), numbers, fragment(), options);
+    let layers = (host(), host(), rest, inside).prop_map(
+        |(src, dst, (protocol, (ttl, dscp, identification), fragment, options_len), inside)| {
             let (fragment_offset, more_fragments) = fragment;
             let options = OptionBytes::new(&vec![1; options_len]).unwrap();
             let ip = ipv4::Repr {
@@ -105,6 +209,7 @@ fn over_ipv4() -> impl Strategy<Value = Vec<Layer>> {
                 ttl,
                 dscp,
                 ecn: dscp & 1,
+                identification,
                 fragment_offset,
                 more_fragments,
                 options,
@@ -112,23 +217,26 @@ fn over_ipv4() -> impl Strategy<Value = Vec<Layer>> {
             };
             std::iter::once(ip.into()).chain(inside).collect()
         },
-    )
+    );
+    layers.boxed()
 }
 
-fn over_ipv6() -> impl Strategy<Value = Vec<Layer>> {
+fn over_ipv6(inside: Stack) -> Stack {
     let host = || {
         let address = |b: u16| Ipv6Addr::new(0x2001 * b.min(1), 0xdb8 * b.min(1), 0, 0, 0, 0, 0, b);
         (0..3u16).prop_map(address)
     };
     let count = prop_oneof![4 => Just(0), 2 => 1..4usize, 2 => 7..10usize];
     let extensions = count.prop_flat_map(|count| prop::collection::vec(extension(), count));
-    let rest = (protocol(), select(vec![0, 64]), select(vec![0, 4, 0xb9]));
-    (host(), host(), rest, extensions, transport(icmpv6::Repr::default().into())).prop_map(
-        |(src, dst, (next_header, hop_limit, traffic_class), extensions, inside)| {
-            let ip = ipv6::Repr { src, dst, next_header, hop_limit, traffic_class, flow_label: 0 };
+    let flow_label = select(vec![0, 1, 0xf_ffff]);
+    let rest = (protocol(), select(vec![0, 64]), select(vec![0, 4, 0xb9]), flow_label);
+    let layers = (host(), host(), rest, extensions, inside).prop_map(
+        |(src, dst, (next_header, hop_limit, traffic_class, flow_label), extensions, inside)| {
+            let ip = ipv6::Repr { src, dst, next_header, hop_limit, traffic_class, flow_label };
             std::iter::once(ip.into()).chain(extensions).chain(inside).collect()
         },
-    )
+    );
+    layers.boxed()
 }
 
 fn extension() -> impl Strategy<Value = Layer> {

@@ -1,34 +1,153 @@
 //! Random patterns: items in every order that headers have, with any fields under any masks.
 
 use niclab_nic::rule::item::{Field, FieldKind, IMAGE_LEN, Image, Item, ItemMatch};
+use niclab_packet::LayerKind;
+use niclab_packet::stack::walk;
 use proptest::prelude::*;
+
+/// Names of items, outermost first.
+type Names = BoxedStrategy<Vec<Item>>;
+
+/// Names one behind the other.
+fn chain(one: impl Strategy<Value = Vec<Item>> + 'static, other: Names) -> Names {
+    (one, other).prop_map(|(one, other)| [one, other].concat()).boxed()
+}
+
+fn one_of(names: &[&[Item]]) -> Names {
+    prop::sample::select(names.iter().map(|names| names.to_vec()).collect::<Vec<_>>()).boxed()
+}
 
 /// Items of a pattern, outermost first. Some cannot be compiled.
 pub fn items() -> impl Strategy<Value = Vec<ItemMatch>> {
-    let transport = |ip: Item, icmp: Item| {
-        let above = prop_oneof![
-            Just(None),
-            prop::sample::select(vec![icmp, Item::Tcp, Item::Udp]).prop_map(Some),
-        ];
-        above.prop_map(move |above| [Some(ip), above])
-    };
-    let ip = prop_oneof![
-        1 => Just([None, None]),
-        4 => transport(Item::Ipv4, Item::Icmp),
-        4 => transport(Item::Ipv6, Item::Icmp6),
+    let names = prop_oneof![
+        5 => chain(link(), network()),
+        4 => chain(link(), tunnel()),
     ];
-    let tags = prop_oneof![4 => Just(0), 2 => Just(1), 1 => Just(2), 0 => Just(3)];
-    (any::<bool>(), tags, ip).prop_flat_map(|(eth, tags, ip)| {
-        let outer = eth.then_some(Item::Eth).into_iter();
-        let names = outer.chain(std::iter::repeat_n(Item::Vlan, tags));
-        names.chain(ip.into_iter().flatten()).map(item).collect::<Vec<_>>()
+    let marks = prop_oneof![
+        9 => Just(vec![]),
+        1 => prop::collection::vec(prop::sample::select(vec![Item::Meta, Item::Tag]), 1..3),
+    ];
+    (marks, names, any::<prop::sample::Index>()).prop_flat_map(|(marks, mut names, at)| {
+        let at = at.index(names.len() + 1);
+        names.splice(at..at, marks);
+        names.into_iter().map(item).collect::<Vec<_>>()
     })
+}
+
+/// Items of a pattern that the frame matches most likely: its first headers, of which some values
+/// count.
+pub fn items_like(frame: &[u8]) -> impl Strategy<Value = Vec<ItemMatch>> + use<> {
+    let mut headers = Vec::new();
+    for span in walk(frame).spans() {
+        let bytes = &frame[span.start..span.start + span.header_len];
+        let Some(item) = item_of(span.kind) else { continue };
+        headers.push((item, bytes.to_vec()));
+        let key = 4 + 4 * usize::from(bytes[0] >> 7);
+        if item == Item::Gre && bytes[0] & 0x20 != 0 {
+            headers.push((Item::GreKey, bytes[key..].to_vec()));
+        }
+    }
+    (0..=headers.len()).prop_flat_map(move |count| {
+        let named = headers[..count].iter().cloned();
+        let items: Vec<_> = named.map(|(item, bytes)| (item_like(item, bytes), 0..4u8)).collect();
+        items.prop_map(|items| {
+            // What may be passed over is left out now and then.
+            let passed = |item: Item| matches!(item, Item::Eth | Item::Vlan | Item::GreKey);
+            let kept = items.into_iter().filter(|(item, keep)| *keep > 0 || !passed(item.item));
+            kept.map(|(item, _)| item).collect()
+        })
+    })
+}
+
+fn item_of(kind: LayerKind) -> Option<Item> {
+    Some(match kind {
+        LayerKind::Ethernet => Item::Eth,
+        LayerKind::Geneve => Item::Geneve,
+        LayerKind::Gre => Item::Gre,
+        LayerKind::Icmp => Item::Icmp,
+        LayerKind::Icmpv6 => Item::Icmp6,
+        LayerKind::Ipv4 => Item::Ipv4,
+        LayerKind::Ipv6 => Item::Ipv6,
+        LayerKind::Mpls => Item::Mpls,
+        LayerKind::Tcp => Item::Tcp,
+        LayerKind::Udp => Item::Udp,
+        LayerKind::Vlan => Item::Vlan,
+        LayerKind::Vxlan => Item::Vxlan,
+        _ => return None,
+    })
+}
+
+/// An item that asks for some of these bytes.
+fn item_like(item: Item, bytes: Vec<u8>) -> impl Strategy<Value = ItemMatch> {
+    let some = prop::sample::subsequence(all(item), 0..=item.fields().len().min(2));
+    let fields = prop_oneof![3 => Just(vec![]), 2 => some];
+    fields.prop_map(move |fields| {
+        let mut written = ItemMatch::any(item);
+        let len = bytes.len().min(item.header_len());
+        written.spec[..len].copy_from_slice(&bytes[..len]);
+        fields.iter().for_each(|field| field.put(&mut written.mask, field.ones()));
+        written
+    })
+}
+
+/// Ethernet and its tags.
+fn link() -> Names {
+    let tags = prop_oneof![4 => Just(0), 2 => Just(1), 1 => Just(2), 0 => Just(3)];
+    let names = (any::<bool>(), tags).prop_map(|(eth, tags)| {
+        let outer = eth.then_some(Item::Eth).into_iter();
+        outer.chain(std::iter::repeat_n(Item::Vlan, tags)).collect()
+    });
+    names.boxed()
+}
+
+/// IP and what it carries.
+fn network() -> Names {
+    use Item::{Icmp, Icmp6, Ipv4, Ipv6, Tcp, Udp};
+    prop_oneof![
+        1 => Just(vec![]),
+        4 => one_of(&[&[Ipv4], &[Ipv4, Icmp], &[Ipv4, Tcp], &[Ipv4, Udp]]),
+        4 => one_of(&[&[Ipv6], &[Ipv6, Icmp6], &[Ipv6, Tcp], &[Ipv6, Udp]]),
+    ]
+    .boxed()
+}
+
+/// IP, a tunnel and what is in it.
+fn tunnel() -> Names {
+    use Item::{Eth, Geneve, Gre, GreKey, Ipv4, Ipv6, Mpls, Udp, Vxlan};
+    let tunnels = one_of(&[
+        &[],
+        &[Gre],
+        &[Gre],
+        &[Gre, GreKey],
+        &[Gre, Mpls],
+        &[Gre, GreKey, Mpls],
+        &[Udp, Vxlan],
+        &[Udp, Vxlan],
+        &[Udp, Geneve],
+        &[Udp, Geneve],
+        &[Udp, Mpls],
+    ]);
+    let inside = prop_oneof![3 => network(), 2 => chain(behind_eth(), network())].boxed();
+    let over_ip = chain(one_of(&[&[Ipv4], &[Ipv6]]), chain(tunnels, inside));
+    let labels = chain(Just(vec![Mpls]), network());
+    let nested = Just(vec![Ipv4, Udp, Vxlan, Eth, Ipv4, Gre]);
+    prop_oneof![10 => over_ip, 1 => labels, 1 => nested].boxed()
+}
+
+/// Ethernet and its tags inside a tunnel.
+fn behind_eth() -> Names {
+    one_of(&[
+        &[Item::Eth],
+        &[Item::Eth],
+        &[Item::Eth, Item::Vlan],
+        &[Item::Eth, Item::Vlan, Item::Vlan],
+    ])
 }
 
 /// An item with a few fields; what the mask leaves out is any value.
 fn item(item: Item) -> impl Strategy<Value = ItemMatch> {
-    let fields = prop::sample::subsequence(matched(item), 0..=matched(item).len().min(2));
-    let fields = prop_oneof![1 => Just(Vec::new()), 1 => fields];
+    let fields = prop::sample::subsequence(all(item), 0..=item.fields().len().min(2));
+    let fields = prop_oneof![7 => Just(Vec::new()), 2 => fields];
     let values = fields.prop_flat_map(|fields| {
         let each = |field: &'static Field| (Just(field), value(field), mask(field));
         fields.into_iter().map(each).collect::<Vec<_>>()
@@ -58,7 +177,7 @@ fn item(item: Item) -> impl Strategy<Value = ItemMatch> {
 /// The ends of ranges of those whole ports that the item asks for.
 fn last(item: &ItemMatch, noise: &Image) -> Option<Image> {
     let mut last = [0; IMAGE_LEN];
-    let ports = matched(item.item).into_iter().filter(|field| field.bits == 16);
+    let ports = all(item.item).into_iter().filter(|field| field.bits == 16);
     let whole = |field: &&Field| field.value(&item.mask) == field.ones();
     for field in ports.filter(|_| matches!(item.item, Item::Tcp | Item::Udp)).filter(whole) {
         let widths = [1, 3, 4, 53, 1_023, 3_000, 60_000, 0xffff];
@@ -68,12 +187,8 @@ fn last(item: &ItemMatch, noise: &Image) -> Option<Image> {
     (last != [0; IMAGE_LEN]).then_some(last)
 }
 
-/// The fields that a pattern can match.
-fn matched(item: Item) -> Vec<&'static Field> {
-    let not = ["version_ihl", "packet_id", "fragment_offset", "flow", "has_frag_ext"];
-    let can =
-        |field: &&Field| !matches!(item, Item::Icmp | Item::Icmp6) && !not.contains(&field.name);
-    item.fields().iter().filter(can).collect()
+fn all(item: Item) -> Vec<&'static Field> {
+    item.fields().iter().collect()
 }
 
 /// A value that frames have, as often as not.
@@ -82,9 +197,18 @@ fn value(field: &Field) -> impl Strategy<Value = u128> + use<> {
         (FieldKind::Mac, _) => &[0, 0x0200_0000_0001, 0x0200_0000_0002],
         (FieldKind::Ipv4, _) => &[0, 0x0a00_0001, 0x0a00_0002],
         (FieldKind::Ipv6, _) => &[0, 0x2001_0db8 << 96 | 1, 0x2001_0db8 << 96 | 2],
-        (_, "type" | "inner_type") => &[0, 0x0800, 0x86dd, 0x0806],
-        (_, "proto") => &[0, 1, 6, 17, 44, 58, 60, 132],
-        (_, "src" | "dst") => &[0, 53, 1_024],
+        (_, "type") if field.bits == 8 => &[0, 8, 128],
+        (_, "type" | "inner_type") => &[0, 0x0800, 0x86dd, 0x0806, 0x8100, 0x88a8, 0x8847],
+        (_, "protocol") => &[0, 0x0800, 0x86dd, 0x6558, 0x8847],
+        (_, "proto") => &[0, 1, 4, 6, 17, 41, 44, 47, 58, 60, 132],
+        (_, "src" | "dst") => &[0, 53, 1_024, 4_789, 6_081, 6_635],
+        (_, "vni" | "value" | "label") => &[0, 5, 0xff_ffff],
+        (_, "version_ihl") => &[0x45, 0x46],
+        (_, "fragment_offset") => &[0, 1, 0x2000],
+        (_, "flow") => &[0, 1, 0xf_ffff],
+        (_, "c_rsvd0_ver") => &[0, 0x2000, 0x8000, 0xb000],
+        (_, "data") => &[0, 0, 0, 1],
+        (_, "index") => &[0, 1, 2, 3],
         (_, "tos" | "tc") => &[0, 4, 0xb9],
         (_, "ttl" | "hop") => &[0, 64],
         (_, "flags") => &[0, 2, 0x12],

@@ -51,7 +51,6 @@ pub(super) const ITEMS: &[&str] = &[
     "l2tpv2",
     "l2tpv3oip",
     "mark",
-    "meta",
     "meter",
     "nvgre",
     "pfcp",
@@ -64,7 +63,6 @@ pub(super) const ITEMS: &[&str] = &[
     "raw",
     "represented_port",
     "sctp",
-    "tag",
     "vxlan-gpe",
 ];
 

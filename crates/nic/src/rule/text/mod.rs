@@ -19,7 +19,7 @@ pub use error::{Problem, ReadError, TextError};
 pub use read::{Commands, LINE_LEN_MAX};
 
 use super::compile::{self, CompileError};
-use super::item::{Item, ItemMatch};
+use super::item::{FieldKind, Item, ItemMatch};
 use super::{Action, Pattern};
 use words::Words;
 
@@ -325,7 +325,14 @@ fn read_item(words: &mut Words<'_>, item: Item) -> Result<ItemMatch, TextError> 
             let expected = format!("a field of {} ({}) or `/`", item.name(), names.join(", "));
             return Err(words.unknown(&names, expected));
         };
+        let parameters = match field.kind {
+            FieldKind::Index => &PARAMETERS[..1],
+            _ => PARAMETERS,
+        };
         match words.next() {
+            word if !parameters.contains(&word) => {
+                return Err(words.unknown(parameters, one_of(parameters)));
+            }
             "is" => {
                 field.put(&mut read.spec, words.value(field)?);
                 field.put(&mut read.mask, field.ones());
@@ -343,11 +350,10 @@ fn read_item(words: &mut Words<'_>, item: Item) -> Result<ItemMatch, TextError> 
                 field.put(&mut read.mask, words.value(field)?);
                 has_mask = true;
             }
-            "prefix" => {
+            _ => {
                 field.put(&mut read.mask, words.prefix(field)?);
                 has_mask = true;
             }
-            _ => return Err(words.unknown(PARAMETERS, one_of(PARAMETERS))),
         }
     }
     if (has_mask || has_last) && !has_spec {

@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 
-use super::super::item::{Field, IMAGE_LEN, Image};
+use super::super::item::{Field, FieldKind, IMAGE_LEN, Image};
 use super::*;
 
 fn read(text: &str) -> String {
@@ -232,6 +232,7 @@ fn item_match() -> impl Strategy<Value = ItemMatch> {
             for (field, how) in item.fields().iter().zip(masks) {
                 let mask = match how {
                     0 => continue,
+                    _ if field.kind == FieldKind::Index => field.ones(),
                     1 => field.ones(),
                     2 => {
                         field.ones() & !(field.ones() >> (field.value(&bits) as usize % field.bits))
@@ -240,7 +241,7 @@ fn item_match() -> impl Strategy<Value = ItemMatch> {
                 };
                 field.put(&mut read.mask, mask);
                 field.put(&mut read.spec, field.value(&values));
-                if field.value(&bits) % 3 == 0 {
+                if field.value(&bits) % 3 == 0 && field.kind != FieldKind::Index {
                     field.put(&mut last, field.value(&values) | mask);
                 }
             }

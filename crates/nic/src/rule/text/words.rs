@@ -132,7 +132,7 @@ impl<'t> Words<'t> {
     pub(super) fn value(&mut self, field: &Field) -> Result<u128, TextError> {
         let word = self.next();
         match field.kind {
-            FieldKind::Number => self.number_of(word, field.name, field.ones()),
+            FieldKind::Number | FieldKind::Index => self.number_of(word, field.name, field.ones()),
             FieldKind::Ipv4 => match word.parse::<Ipv4Addr>() {
                 Ok(address) => Ok(address.to_bits().into()),
                 Err(_) if word.bytes().all(|b| b.is_ascii_hexdigit() || b == b'x') => {

@@ -1,0 +1,68 @@
+//! Which items may follow each other.
+
+use super::CompileError;
+use crate::rule::item::{Item, ItemMatch};
+
+/// Which headers an item may stand right behind.
+fn behind(item: Item) -> &'static [Item] {
+    use Item::{Eth, Geneve, Gre, GreKey, Ipv4, Ipv6, Mpls, Udp, Vlan, Vxlan};
+    match item {
+        Eth => &[Gre, GreKey, Vxlan, Geneve],
+        Vlan => &[Eth, Vlan],
+        Ipv4 | Ipv6 => &[Eth, Vlan, Ipv4, Ipv6, Gre, GreKey, Vxlan, Geneve, Mpls],
+        Item::Icmp => &[Ipv4],
+        Item::Icmp6 => &[Ipv6],
+        Item::Tcp | Udp | Gre => &[Ipv4, Ipv6],
+        GreKey => &[Gre],
+        Vxlan | Geneve => &[Udp],
+        Mpls => &[Eth, Vlan, Udp, Gre, GreKey],
+        Item::Meta | Item::Tag => &[],
+    }
+}
+
+/// The header named last before an item.
+pub(super) fn header_before(items: &[ItemMatch], index: usize) -> Option<Item> {
+    items[..index].iter().rev().map(|read| read.item).find(|item| item.is_header())
+}
+
+/// The header named next after an item.
+pub(super) fn header_after(items: &[ItemMatch], index: usize) -> Option<Item> {
+    items[index + 1..].iter().map(|read| read.item).find(|item| item.is_header())
+}
+
+/// Whether an item may stand where it stands. What is no header may stand anywhere.
+pub(super) fn check(items: &[ItemMatch], index: usize) -> Result<(), CompileError> {
+    let (item, name) = (items[index].item, items[index].item.name());
+    let before = header_before(items, index);
+    // An `eth` that says nothing may be left out.
+    let outer = before.unwrap_or(Item::Eth);
+    let is_first = item == Item::Eth && before.is_none();
+    if !item.is_header() || is_first || behind(item).contains(&outer) {
+        return Ok(());
+    }
+    let stands = match before {
+        Some(before) => format!("{name} stands behind {}", before.name()),
+        None => format!("{name} stands first"),
+    };
+    let is_ip = |item: Item| matches!(item, Item::Ipv4 | Item::Ipv6);
+    // IP in IP would do, and is hardly what was meant.
+    let fits = |bridge: Item| behind(bridge).contains(&outer) && !(is_ip(bridge) && is_ip(outer));
+    let bridges: Vec<Item> =
+        behind(item).iter().copied().filter(|&bridge| bridge != item && fits(bridge)).collect();
+    let remedy = match (item, &bridges[..], before) {
+        (Item::Eth, ..) => format!("it belongs first, or behind {}", names(behind(item))),
+        (_, [], _) => format!("it belongs behind {}", names(behind(item))),
+        (_, bridges, Some(_)) => format!("put {} between", names(bridges)),
+        (_, bridges, None) => format!("put {} before it", names(bridges)),
+    };
+    Err(CompileError::Order { index, reason: format!("{stands}; {remedy}") })
+}
+
+fn names(items: &[Item]) -> String {
+    let names: Vec<&str> = items.iter().map(|item| item.name()).collect();
+    match names.split_last() {
+        Some((last, [])) => (*last).to_owned(),
+        Some((last, rest)) => format!("{} or {last}", rest.join(", ")),
+        None => String::new(),
+    }
+}
