@@ -1,8 +1,9 @@
 //! Operations in bulk: what later ones will look at is fetched while earlier ones are carried out.
 //!
-//! A single operation on a large NIC mostly waits for memory: for the rule's record, its key, the
-//! tags of the key's home and the entry, each of which says where the next one is. Here the
-//! operations ahead are each some steps further on that way, so that their waits overlap.
+//! A single operation on a large NIC mostly waits for memory: for the rule's record and its entry,
+//! or for its key, the tags of the key's home and the entry, each of which says where the next one
+//! is. Here the operations ahead are each some steps further on that way, so that their waits
+//! overlap.
 
 use niclab_table::prefetch;
 
@@ -10,6 +11,7 @@ use crate::chain::Target;
 use crate::control::{Nic, Record, RuleId};
 use crate::error::RuleError;
 use crate::groups::Seat;
+use crate::mask::Kept;
 use crate::rule::{Action, Rule};
 use crate::tables::CompactKey;
 
@@ -67,8 +69,10 @@ impl Nic {
             prefetch(record);
         }
         let step = |distance: usize| (at + distance).checked_sub(RECORD);
-        if let Some((seat, key)) = step(KEY).and_then(|at| self.kept_of(operations.get(at)?)) {
-            self.groups.mask(seat).mask.prefetch_key(key);
+        if let Some((seat, kept)) = step(KEY).and_then(|at| self.kept_of(operations.get(at)?)) {
+            let mask = self.groups.mask(seat);
+            mask.prefetch_kept(kept);
+            mask.mask.prefetch_key(kept.place);
         }
         if let Some(at) = step(TAGS).filter(|&at| at < operations.len()) {
             let place = self.key_of(&operations[at]);
@@ -91,20 +95,22 @@ impl Nic {
         self.records.get(operation.rule()?.index() as usize)
     }
 
-    /// Where the key of an operation's rule is kept.
-    fn kept_of(&self, operation: &Operation<'_>) -> Option<(Seat, u32)> {
+    /// How the key of an operation's rule is kept.
+    fn kept_of(&self, operation: &Operation<'_>) -> Option<(Seat, Kept)> {
         let record = self.record(operation.rule()?).ok()?;
-        Some((record.seat, record.key))
+        Some((record.seat, record.kept))
     }
 
-    /// The key that an operation will look for.
+    /// The key that an operation will look for; none where it knows the entry.
     fn key_of(&mut self, operation: &Operation<'_>) -> Ahead {
         if let Operation::Create(rule) = operation {
             let Target { seat, key, .. } = self.target(rule);
             return Some((seat?, key));
         }
-        let (seat, key) = self.kept_of(operation)?;
-        Some((seat, self.groups.mask(seat).mask.key(key)))
+        let (seat, kept) = self.kept_of(operation)?;
+        let mask = self.groups.mask(seat);
+        let known = matches!(operation, Operation::Update(..)) && mask.knows(kept);
+        (!known).then(|| (seat, mask.mask.key(kept.place)))
     }
 }
 

@@ -10,6 +10,7 @@ use niclab_table::{CellId, Placed};
 use crate::control::{Nic, Record};
 use crate::error::RuleError;
 use crate::groups::Seat;
+use crate::mask::Kept;
 use crate::rule::Rule;
 use crate::settle::Owner;
 use crate::tables::CompactKey;
@@ -69,11 +70,11 @@ impl Nic {
         };
         // Most keys are new, and then this is the only look into the table.
         match self.groups.mask(record.seat).keep(&target.key, word) {
-            Ok(Some(key)) => {
+            Ok(Some(kept)) => {
                 if let Some(id) = cell {
-                    self.settle.own(id, Owner::Key(record.seat, key));
+                    self.settle.own(id, Owner::Key(record.seat, kept));
                 }
-                self.keep_record(index, Record { key, ..record });
+                self.keep_record(index, Record { kept, ..record });
                 Ok(())
             }
             other => {
@@ -115,20 +116,20 @@ impl Nic {
         let head = self.head_of(word);
         let group = self.groups.number(record.seat.group);
         let place = self.place_new(head, record.order, group)?;
-        let key = match (head, self.changes.cell(word)) {
-            (Some(head), _) => self.records[head as usize].key,
+        let kept = match (head, self.changes.cell(word)) {
+            (Some(head), _) => self.records[head as usize].kept,
             (None, cell) => match cell.map(|id| self.settle.owner(id)) {
-                Some(Owner::Key(_, key)) => key,
+                Some(Owner::Key(_, kept)) => kept,
                 Some(Owner::Order(_)) | None => unreachable!("a kept key has a rule or a cell"),
             },
         };
-        self.insert(index, Record { key, ..record }, place);
+        self.insert(index, Record { kept, ..record }, place);
         Ok(())
     }
 
     /// Puts a rule that was in a chain back into it, as `record` says.
     pub(crate) fn relink(&mut self, index: u32, record: Record) {
-        let word = self.groups.mask(record.seat).word_at(record.key);
+        let word = self.groups.mask(record.seat).word_at(record.kept);
         let place = self.place(self.head_of(word), record.order);
         self.insert(index, record, place);
     }
@@ -145,7 +146,12 @@ impl Nic {
     #[inline]
     pub(crate) fn show_if_first(&mut self, index: u32, record: &Record, word: Word) {
         let first = |newest: u64| newest != 0 && Word(newest).rule() == index;
-        self.set_word(record.seat, record.key, word.0, first);
+        let (mask, mut kept) = (self.groups.mask(record.seat), record.kept);
+        if !mask.knows(kept) {
+            kept = mask.seen(kept);
+            self.records[index as usize].kept = kept;
+        }
+        self.set_word(record.seat, kept, word.0, first);
     }
 
     fn insert(&mut self, index: u32, record: Record, place: Place) {
@@ -181,7 +187,7 @@ impl Nic {
 
     /// The rule of the same key just before `index`; `None` where `index` is in effect.
     fn better(&mut self, index: u32, record: &Record) -> Option<u32> {
-        let word = self.groups.mask(record.seat).word_at(record.key);
+        let word = self.groups.mask(record.seat).word_at(record.kept);
         let mut at = self.head_of(word).filter(|&head| head != index)?;
         while let Some(next) = self.records[at as usize].next.filter(|&next| next != index) {
             at = next;
@@ -192,17 +198,17 @@ impl Nic {
     /// Puts another rule, or none, into effect for the key of `record`.
     fn show(&mut self, record: &Record, index: Option<u32>) {
         let word = index.map_or(0, |index| self.records[index as usize].word.0);
-        self.set_word(record.seat, record.key, word, |_| true);
+        self.set_word(record.seat, record.kept, word, |_| true);
     }
 
     /// Gives a kept key another word where `wanted` says so of the newest one.
     #[inline]
-    fn set_word(&mut self, seat: Seat, key: u32, word: u64, wanted: impl FnOnce(u64) -> bool) {
+    fn set_word(&mut self, seat: Seat, kept: Kept, word: u64, wanted: impl FnOnce(u64) -> bool) {
         // The word may lead to a group that workers have not been shown.
         self.groups.publish();
         let changes = &mut self.changes;
         let mut made: Option<CellId> = None;
-        self.groups.mask(seat).change(key, |current| {
+        self.groups.mask(seat).change(kept, |current| {
             if !wanted(changes.newest(current)) {
                 return None;
             }
@@ -216,7 +222,7 @@ impl Nic {
             }
         });
         if let Some(id) = made {
-            self.settle.own(id, Owner::Key(seat, key));
+            self.settle.own(id, Owner::Key(seat, kept));
         }
     }
 

@@ -2,9 +2,9 @@
 //!
 //! Workers see a rule through one table entry, which appears and disappears at once, or through a
 //! reference that many entries have to the same instant (`transaction`). What a packet can find is
-//! decided in this order: the orders of its mask are widened and the group's filter grown, the rule's
-//! order is stored, the groups are published, and then the entry. So a worker that finds the entry also
-//! finds its order and the group it leads to, and never stops looking too early.
+//! decided in this order: the orders of the rule's mask are widened and the group's filter grown,
+//! the rule's order is stored, the groups are published, and then the entry. So a worker that finds
+//! the entry also finds its order and the group it leads to, and never stops looking too early.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -18,6 +18,7 @@ use crate::counters::{Counters, Counts};
 use crate::error::{NicError, RuleError};
 use crate::groups::{Groups, Lists, Seat};
 use crate::limits::{ACTIONS_MAX, OPERATION_CELLS, PRIORITY_MAX, QUEUES_MAX, RULES_MAX};
+use crate::mask::Kept;
 use crate::rss::Rss;
 use crate::rule::{Action, Pattern, Rule};
 use crate::settle::{Leftover, Settle, all_of};
@@ -89,8 +90,8 @@ pub(crate) struct Record {
     pub(crate) order: u64,
     pub(crate) generation: u32,
     pub(crate) seat: Seat,
-    /// Place of its key within the mask.
-    pub(crate) key: u32,
+    /// Its key.
+    pub(crate) kept: Kept,
     /// The next rule of the same key, by order.
     pub(crate) next: Option<u32>,
 }

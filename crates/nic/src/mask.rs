@@ -6,7 +6,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use niclab_table::{InsertError, prefetch};
+use niclab_table::{InsertError, Spot, prefetch};
 
 use crate::error::RuleError;
 use crate::tables::{CompactKey, Table};
@@ -21,6 +21,15 @@ pub(crate) struct Mask {
     keys_free: Vec<u32>,
     /// Rules, those included that a burst under way may still meet.
     pub(crate) rules: u32,
+}
+
+/// A key that a mask keeps.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Kept {
+    /// Its place among the mask's keys.
+    pub(crate) place: u32,
+    /// Its entry, where it was last seen.
+    pub(crate) spot: Spot,
 }
 
 /// A mask with the table of its keys.
@@ -85,57 +94,90 @@ impl Seated<'_> {
         }
     }
 
-    /// The word of the key kept at a place.
-    pub(crate) fn word_at(&self, place: u32) -> u64 {
-        self.word(self.mask.key_at(place))
+    /// The word of a kept key.
+    #[inline]
+    pub(crate) fn word_at(&self, kept: Kept) -> u64 {
+        let known = self.table.as_ref().and_then(|table| table.at(kept.spot));
+        known.unwrap_or_else(|| self.word(self.mask.key_at(kept.place)))
+    }
+
+    /// Whether the entry of a kept key is where it was last seen.
+    #[inline]
+    pub(crate) fn knows(&self, kept: Kept) -> bool {
+        self.table.as_ref().is_none_or(|table| table.knows(kept.spot))
+    }
+
+    /// Asks for the entry of a kept key, if it is where it was last seen.
+    pub(crate) fn prefetch_kept(&self, kept: Kept) {
+        self.table.iter().for_each(|table| table.prefetch_at(kept.spot));
+    }
+
+    /// A kept key, its entry seen anew.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn seen(&self, kept: Kept) -> Kept {
+        let key = self.mask.key_at(kept.place);
+        let spot = self.table.as_ref().and_then(|t| t.spot_of(key, self.mask.tuple.number));
+        Kept { spot: spot.unwrap_or_default(), ..kept }
     }
 
     /// Keeps a new key, with its word; where it is kept. `None` if it was kept before: nothing is
     /// then changed.
-    pub(crate) fn keep(&mut self, key: &[u64], word: u64) -> Result<Option<u32>, RuleError> {
+    pub(crate) fn keep(&mut self, key: &[u64], word: u64) -> Result<Option<Kept>, RuleError> {
         let (words, mask) = (self.mask.words(), &mut *self.mask);
         let any = &mask.tuple.any;
-        match &mut self.table {
+        let spot = match &mut self.table {
             Some(table) => match table.insert(key, mask.tuple.number, word) {
-                Ok(()) => {}
+                Ok(spot) => spot,
                 Err(InsertError::Duplicate { .. }) => return Ok(None),
                 Err(error) => return Err(RuleError::Memory { reason: error.to_string() }),
             },
             None if any.load(Ordering::Relaxed) != 0 => return Ok(None),
-            None => any.store(word, Ordering::Release),
-        }
+            None => {
+                any.store(word, Ordering::Release);
+                Spot::default()
+            }
+        };
         if let Some(place) = mask.keys_free.pop() {
             mask.keys[place as usize * words..][..words].copy_from_slice(key);
-            return Ok(Some(place));
+            return Ok(Some(Kept { place, spot }));
         }
         mask.keys.extend_from_slice(key);
-        Ok(Some((mask.keys.len() / words.max(1)) as u32 - u32::from(words > 0)))
+        let place = (mask.keys.len() / words.max(1)) as u32 - u32::from(words > 0);
+        Ok(Some(Kept { place, spot }))
     }
 
     /// Gives a kept key the word that `next` makes of the one it has, by one store; `None` leaves
     /// it. Zero takes the key out.
     #[inline]
-    pub(crate) fn change(&mut self, place: u32, next: impl FnOnce(u64) -> Option<u64>) {
-        let (key, tuple) = (self.mask.key(place), &self.mask.tuple);
-        let mut gone = false;
-        let next = |word| {
-            let next = next(word);
-            gone = next == Some(0);
-            next.filter(|&next| next != 0)
-        };
-        match &mut self.table {
-            Some(table) => table.update_with(&key, tuple.number, next),
-            None => {
-                let next = next(tuple.any.load(Ordering::Relaxed));
-                next.inspect(|&next| tuple.any.store(next, Ordering::Release))
-            }
-        };
-        if gone {
-            match &mut self.table {
-                Some(table) => table.remove(&key, tuple.number),
-                None => tuple.any.store(0, Ordering::Release),
-            }
-            self.mask.keys_free.push(place);
+    pub(crate) fn change(&mut self, kept: Kept, next: impl FnOnce(u64) -> Option<u64>) {
+        let word = self.word_at(kept);
+        match next(word) {
+            None => {}
+            Some(0) => self.take_out(kept),
+            Some(word) => self.store(kept, word),
         }
+    }
+
+    #[inline]
+    fn store(&mut self, kept: Kept, word: u64) {
+        let tuple = &self.mask.tuple;
+        match &mut self.table {
+            Some(table) => {
+                if !table.set_at(kept.spot, word) {
+                    table.update(self.mask.key_at(kept.place), tuple.number, word);
+                }
+            }
+            None => tuple.any.store(word, Ordering::Release),
+        }
+    }
+
+    fn take_out(&mut self, kept: Kept) {
+        let tuple = &self.mask.tuple;
+        match &mut self.table {
+            Some(table) => table.remove(self.mask.key_at(kept.place), tuple.number),
+            None => tuple.any.store(0, Ordering::Release),
+        }
+        self.mask.keys_free.push(kept.place);
     }
 }

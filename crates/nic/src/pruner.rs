@@ -6,8 +6,8 @@
 //! slots that the filter names, in their order, until no later one can hold a better rule.
 //!
 //! A filter is made beside the packets: it takes a few keys with each operation until it has all,
-//! and only then do workers see it. As it only grows, and as slots are in the order of priority only
-//! when it is begun, it is made anew when as many keys have come as there were.
+//! and only then do workers see it. As it only grows, and as slots are in the order of priority
+//! only when it is begun, it is made anew when as many keys have come as there were.
 //!
 //! # Why no worker misses a rule
 //!

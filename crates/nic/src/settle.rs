@@ -12,14 +12,15 @@ use niclab_table::{CellId, Stamp};
 use crate::control::{Nic, Record};
 use crate::groups::Seat;
 use crate::limits::SETTLE_STEPS;
+use crate::mask::Kept;
 use crate::transaction::{Log, Logged, left_by};
 use crate::word::Fate;
 
 /// The place that refers to a cell.
 #[derive(Clone, Copy)]
 pub(crate) enum Owner {
-    /// A key, by the place where its mask keeps it.
-    Key(Seat, u32),
+    /// A key, as its mask keeps it.
+    Key(Seat, Kept),
     /// The order of a rule.
     Order(u32),
 }
@@ -82,10 +83,10 @@ impl Settle {
 }
 
 impl Nic {
-    /// Does up to `steps` steps of what is put off: of what transactions leave to be done when every
-    /// worker has run a burst since (or is offline), and of the filters of groups with many masks.
-    /// Returns whether nothing is left; a packet then costs what it is to cost. Never waits; nobody
-    /// has to call it, for each operation does a few steps as well.
+    /// Does up to `steps` steps of what is put off: of what transactions leave to be done when
+    /// every worker has run a burst since (or is offline), and of the filters of groups with many
+    /// masks. Returns whether nothing is left; a packet then costs what it is to cost. Never waits;
+    /// nobody has to call it, for each operation does a few steps as well.
     pub fn settle(&mut self, steps: usize) -> bool {
         let pruned = self.groups.settle(steps);
         self.settle_batches(steps) && pruned

@@ -1,12 +1,12 @@
 //! Exact-match tables of a group: one for each width of key, shared by all its masks.
 //!
 //! A key is the words that a mask picks, masked, and last the number of the mask. So packets that
-//! are to be looked up under different masks go into one bulk look-up, and a mask of few rules costs
-//! no table of its own.
+//! are to be looked up under different masks go into one bulk look-up, and a mask of few rules
+//! costs no table of its own.
 
 use arrayvec::ArrayVec;
 use niclab_packet::key::{KEY_WORDS, Key};
-use niclab_table::{Config, CreateError, Domain, Exact, InsertError, Participant, Reader};
+use niclab_table::{Config, CreateError, Domain, Exact, InsertError, Participant, Reader, Spot};
 
 use crate::limits::{BURST, PATTERN_WORDS_MAX};
 use crate::lines::Lines;
@@ -157,7 +157,7 @@ impl Table {
         key: &[u64],
         number: u16,
         value: u64,
-    ) -> Result<(), InsertError> {
+    ) -> Result<Spot, InsertError> {
         each_width!(self, Table, t => t.insert(&whole(key, number), value))
     }
 
@@ -165,14 +165,34 @@ impl Table {
         each_width!(self, Table, t => t.get(&whole(key, number)))
     }
 
+    pub(crate) fn update(&mut self, key: &[u64], number: u16, value: u64) {
+        each_width!(self, Table, t => { t.update(&whole(key, number), value); })
+    }
+
+    /// See [`Exact::at`].
     #[inline]
-    pub(crate) fn update_with(
-        &mut self,
-        key: &[u64],
-        number: u16,
-        next: impl FnOnce(u64) -> Option<u64>,
-    ) -> Option<u64> {
-        each_width!(self, Table, t => t.update_with(&whole(key, number), next))
+    pub(crate) fn at(&self, spot: Spot) -> Option<u64> {
+        each_width!(self, Table, t => t.at(spot))
+    }
+
+    /// See [`Exact::set_at`].
+    #[inline]
+    pub(crate) fn set_at(&mut self, spot: Spot, value: u64) -> bool {
+        each_width!(self, Table, t => t.set_at(spot, value))
+    }
+
+    /// See [`Exact::knows`].
+    #[inline]
+    pub(crate) fn knows(&self, spot: Spot) -> bool {
+        each_width!(self, Table, t => t.knows(spot))
+    }
+
+    pub(crate) fn spot_of(&self, key: &[u64], number: u16) -> Option<Spot> {
+        each_width!(self, Table, t => t.spot_of(&whole(key, number)))
+    }
+
+    pub(crate) fn prefetch_at(&self, spot: Spot) {
+        each_width!(self, Table, t => t.prefetch_at(spot));
     }
 
     pub(crate) fn prefetch_tags(&self, key: &[u64], number: u16) {

@@ -246,7 +246,7 @@ mod tests {
         let (hasher, array) = (Hasher::new(1), Array::<1>::new(1, Pages::Small).unwrap());
         let [other, key] = twins(&hasher);
         let (grid, keys) = (array.grid(), [key, key]);
-        let place = |key, value| assert!(grid.place(hasher.hash(key), key, value));
+        let place = |key, value| assert!(grid.place(hasher.hash(key), key, value).is_some());
         let take = |key: &[u64; 1]| {
             let hash = hasher.hash(key);
             grid.take(hash, grid.find(hash, key).unwrap());

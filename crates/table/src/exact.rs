@@ -14,7 +14,9 @@ use crate::error::{CreateError, InsertError};
 use crate::grid::{Grid, Position};
 use crate::hash::Hasher;
 use crate::limbo::Limbo;
-use crate::limits::{CAPACITY_LIMIT, GROW_QUARTERS, MOVE_GROUPS, RELEASE_BYTES, RESERVE_PER_GROUP};
+use crate::limits::{
+    CAPACITY_LIMIT, GROW_QUARTERS, MOVE_GROUPS, RELEASE_BYTES, RESERVE_PER_GROUP, SLOTS,
+};
 use crate::memory::{OutOfMemory, Pages};
 use crate::reader::Reader;
 use crate::shared::{Shared, View};
@@ -48,11 +50,24 @@ impl Config {
     }
 }
 
+/// Where an entry is in a table: what its writer may remember of it, to come back without a search.
+///
+/// Entries do not move but when the table grows. A spot is that of an entry as long as the entry
+/// lives; [`Exact::knows`] says whether the table has grown since.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Spot {
+    /// Number of the array, from 1 on; 0 is none.
+    array: u32,
+    position: Position,
+}
+
 /// An exact-match table from keys of `W` words (1 to 17) to 64-bit values: the writing end.
 #[derive(Debug)]
 pub struct Exact<const W: usize> {
     shared: Arc<Shared<W>>,
     current: Arc<Array<W>>,
+    /// Its number, from 1 on.
+    number: u32,
     /// What `current` grows from.
     predecessor: Option<Arc<Array<W>>>,
     /// Replaced arrays that readers may still hold, oldest first.
@@ -87,6 +102,7 @@ impl<const W: usize> Exact<W> {
             shared: Arc::new(Shared::new(&current, Hasher::new(seed), domain.clone())),
             grow_at: grow_at(current.groups()),
             current,
+            number: 1,
             predecessor: None,
             retired: VecDeque::new(),
             limbo: Limbo::default(),
@@ -101,13 +117,13 @@ impl<const W: usize> Exact<W> {
         Reader::new(&self.shared)
     }
 
-    /// Adds an entry.
+    /// Adds an entry; where it is.
     ///
     /// # Errors
     /// When the key exists, the table is full, no slot near the key's home is free, or the
     /// memory to grow into cannot be had. The table is then as it was.
     #[inline]
-    pub fn insert(&mut self, key: &[u64; W], value: u64) -> Result<(), InsertError> {
+    pub fn insert(&mut self, key: &[u64; W], value: u64) -> Result<Spot, InsertError> {
         let hash = self.shared.hasher.hash(key);
         if let Some((grid, position)) = self.view().find(hash, key) {
             return Err(InsertError::Duplicate { value: grid.value(position) });
@@ -118,11 +134,59 @@ impl<const W: usize> Exact<W> {
         if self.is_busy() || self.len + self.limbo.len() >= self.grow_at {
             self.make_room()?;
         }
-        if !self.current.grid().place(hash, key, value) {
-            self.place_crowded(hash, key, value)?;
-        }
+        let position = match self.current.grid().place(hash, key, value) {
+            Some(position) => position,
+            None => self.place_crowded(hash, key, value)?,
+        };
         self.len += 1;
-        Ok(())
+        Ok(self.spot(position))
+    }
+
+    /// Where a key is, for the writer.
+    #[must_use]
+    pub fn spot_of(&self, key: &[u64; W]) -> Option<Spot> {
+        let position = self.current.grid().find(self.shared.hasher.hash(key), key)?;
+        Some(self.spot(position))
+    }
+
+    /// Whether entries are still where their spots say; if the table has grown since, or grows, the
+    /// key is to be looked for.
+    #[inline]
+    #[must_use]
+    pub fn knows(&self, spot: Spot) -> bool {
+        // A spot of another table may lie beyond the end.
+        let inside = (spot.position as usize) < self.current.groups() * SLOTS;
+        spot.array == self.number && self.predecessor.is_none() && inside
+    }
+
+    /// The value of the entry at a spot, which lives; `None` where the table does not know it.
+    #[inline]
+    #[must_use]
+    pub fn at(&self, spot: Spot) -> Option<u64> {
+        self.knows(spot).then(|| self.current.grid().value(spot.position))
+    }
+
+    /// Gives the entry at a spot, which lives, another value by one store. False where the table
+    /// does not know the spot.
+    #[inline]
+    pub fn set_at(&mut self, spot: Spot, value: u64) -> bool {
+        let knows = self.knows(spot);
+        if knows {
+            self.current.grid().set_value(spot.position, value);
+        }
+        knows
+    }
+
+    /// Asks for the entry at a spot.
+    #[inline]
+    pub fn prefetch_at(&self, spot: Spot) {
+        if self.knows(spot) {
+            self.current.grid().entry(spot.position).prefetch();
+        }
+    }
+
+    fn spot(&self, position: Position) -> Spot {
+        Spot { array: self.number, position }
     }
 
     /// Takes an entry out; its last value. Its slot is used again after a grace period.
@@ -147,16 +211,6 @@ impl<const W: usize> Exact<W> {
     /// between which two threads may differ.
     #[inline]
     pub fn update(&mut self, key: &[u64; W], value: u64) -> Option<u64> {
-        self.update_with(key, |_| Some(value))
-    }
-
-    /// [`update`](Self::update) to what `next` makes of the value; `None` leaves the entry alone.
-    #[inline]
-    pub fn update_with(
-        &mut self,
-        key: &[u64; W],
-        next: impl FnOnce(u64) -> Option<u64>,
-    ) -> Option<u64> {
         let hash = self.shared.hasher.hash(key);
         let old = self.predecessor.as_ref().map(|old| old.grid());
         let find = |grid: Grid<'_, W>| grid.find(hash, key);
@@ -166,14 +220,12 @@ impl<const W: usize> Exact<W> {
             (None, Some(position)) => old?.value(position),
             (None, None) => return None,
         };
-        if let Some(value) = next(before) {
-            // The new copy first: see `shared`.
-            if let Some(position) = at.0 {
-                self.current.grid().set_value(position, value);
-            }
-            if let (Some(grid), Some(position)) = (old, at.1) {
-                grid.set_value(position, value);
-            }
+        // The new copy first: see `shared`.
+        if let Some(position) = at.0 {
+            self.current.grid().set_value(position, value);
+        }
+        if let (Some(grid), Some(position)) = (old, at.1) {
+            grid.set_value(position, value);
         }
         Some(before)
     }
@@ -303,16 +355,21 @@ impl<const W: usize> Exact<W> {
     /// `capacity_max`, but at most to twice that.
     #[cold]
     #[inline(never)]
-    fn place_crowded(&mut self, hash: u64, key: &[u64; W], value: u64) -> Result<(), InsertError> {
+    fn place_crowded(
+        &mut self,
+        hash: u64,
+        key: &[u64; W],
+        value: u64,
+    ) -> Result<Position, InsertError> {
         self.limbo.close(&self.shared.domain);
         self.reclaim();
-        if self.current.grid().place(hash, key, value) {
-            return Ok(());
+        if let Some(position) = self.current.grid().place(hash, key, value) {
+            return Ok(position);
         }
         if self.predecessor.is_none() && self.current.groups() < 2 * self.groups_max() {
             self.grow()?;
-            if self.current.grid().place(hash, key, value) {
-                return Ok(());
+            if let Some(position) = self.current.grid().place(hash, key, value) {
+                return Ok(position);
             }
         }
         Err(InsertError::Crowded { len: self.len, waiting: self.limbo.len() })
@@ -332,6 +389,7 @@ impl<const W: usize> Exact<W> {
         let array = Arc::new(array);
         self.shared.publish(&array);
         self.predecessor = Some(std::mem::replace(&mut self.current, array));
+        self.number += 1;
         self.grow_at = grow_at(wanted);
         // The old array takes no more entries, so its slots need not become usable.
         self.limbo.clear();
@@ -373,7 +431,7 @@ impl<const W: usize> Exact<W> {
             let hash = hasher.hash(&key);
             old.home(hash) != home
                 || self.current.grid().find(hash, &key).is_some()
-                || self.current.grid().place(hash, &key, old.value(position))
+                || self.current.grid().place(hash, &key, old.value(position)).is_some()
         })
     }
 

@@ -224,7 +224,7 @@ impl<'a, const W: usize> Grid<'a, W> {
     ///
     /// The key must not be here. For the writer only.
     #[inline(always)]
-    pub(crate) fn place(&self, hash: u64, key: &[u64; W], value: u64) -> bool {
+    pub(crate) fn place(&self, hash: u64, key: &[u64; W], value: u64) -> Option<Position> {
         let home = self.home(hash);
         let mut group = home;
         for _ in 0..PROBE_GROUPS_MAX.min(self.groups) {
@@ -234,11 +234,11 @@ impl<'a, const W: usize> Grid<'a, W> {
                 self.count_passed(home, group, true);
                 self.write(position_of(group, slot), key, value);
                 tags::set_tag(self.line(group), slot, tag_of(hash));
-                return true;
+                return Some(position_of(group, slot));
             }
             group = self.next(group);
         }
-        false
+        None
     }
 
     #[inline(always)]

@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 
-use niclab_table::{Config, Domain, Exact, InsertError, Pages, Participant, Reader};
+use niclab_table::{Config, Domain, Exact, InsertError, Pages, Participant, Reader, Spot};
 use proptest::prelude::*;
 
 #[derive(Debug, Clone)]
@@ -40,6 +40,8 @@ struct Pair<const W: usize> {
     reader: Reader<W>,
     participant: Participant,
     model: HashMap<[u64; W], u64>,
+    /// Where entries were when they were inserted or last looked for.
+    spots: HashMap<[u64; W], Spot>,
     capacity_max: usize,
 }
 
@@ -50,7 +52,8 @@ impl<const W: usize> Pair<W> {
         let table = Exact::new(config, &domain).unwrap();
         let reader = table.reader();
         let participant = domain.reader_slot();
-        Self { table, reader, participant, model: HashMap::new(), capacity_max }
+        let (model, spots) = (HashMap::new(), HashMap::new());
+        Self { table, reader, participant, model, spots, capacity_max }
     }
 
     fn insert(&mut self, key: [u64; W], value: u64) {
@@ -66,9 +69,27 @@ impl<const W: usize> Pair<W> {
         if matches!(got, Err(InsertError::Crowded { waiting, .. }) if waiting > 0) {
             return;
         }
-        assert_eq!(got, expected);
-        if got.is_ok() {
+        assert_eq!(got.map(|_| ()), expected);
+        if let Ok(spot) = got {
             self.model.insert(key, value);
+            self.spots.insert(key, spot);
+        }
+    }
+
+    /// By the spot where the table knows it, else by the key.
+    fn update(&mut self, key: &[u64; W], value: u64) {
+        let before = self.model.get(key).copied();
+        let spot = self.spots.get(key).copied().filter(|_| before.is_some());
+        let known = spot.filter(|spot| self.table.knows(*spot));
+        assert_eq!(known.and_then(|spot| self.table.at(spot)), known.and(before));
+        if known.is_some_and(|spot| self.table.set_at(spot, value)) {
+            self.model.insert(*key, value);
+            return;
+        }
+        assert_eq!(self.table.update(key, value), before);
+        if before.is_some() {
+            self.model.insert(*key, value);
+            self.spots.extend(self.table.spot_of(key).map(|spot| (*key, spot)));
         }
     }
 
@@ -84,11 +105,7 @@ impl<const W: usize> Pair<W> {
             Step::Settle(groups) => {
                 self.table.settle(*groups);
             }
-            Step::Update(id, value) => {
-                let key = key_of(*id);
-                let expected = self.model.get_mut(&key).map(|it| std::mem::replace(it, *value));
-                assert_eq!(self.table.update(&key, *value), expected);
-            }
+            Step::Update(id, value) => self.update(&key_of(*id), *value),
         }
         assert_eq!(self.table.len(), self.model.len());
     }
@@ -221,7 +238,7 @@ fn readers_that_never_pass_cost_room_but_never_an_entry() {
     let mut id = 0;
     let waiting = loop {
         match table.insert(&[id], id) {
-            Ok(()) => assert_eq!(table.remove(&[id]), Some(id)),
+            Ok(_) => assert_eq!(table.remove(&[id]), Some(id)),
             Err(InsertError::Crowded { len: 0, waiting }) => break waiting,
             Err(error) => panic!("{error}"),
         }
