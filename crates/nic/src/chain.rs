@@ -120,7 +120,9 @@ impl Nic {
             (Some(head), _) => self.records[head as usize].kept,
             (None, cell) => match cell.map(|id| self.settle.owner(id)) {
                 Some(Owner::Key(_, kept)) => kept,
-                Some(Owner::Order(_)) | None => unreachable!("a kept key has a rule or a cell"),
+                Some(Owner::Order(_) | Owner::Misses) | None => {
+                    unreachable!("a kept key has a rule or a cell")
+                }
             },
         };
         self.insert(index, Record { kept, ..record }, place);

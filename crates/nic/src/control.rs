@@ -8,10 +8,10 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use arc_swap::ArcSwap;
-use niclab_table::{Changes, Domain, Segments, Stamp, Versions};
+use niclab_table::{Changes, Domain, Placed, Segments, Stamp, Versions};
 
 use crate::chain::{Target, order_of};
 use crate::counters::{Counters, Counts};
@@ -21,7 +21,7 @@ use crate::limits::{ACTIONS_MAX, OPERATION_CELLS, PRIORITY_MAX, QUEUES_MAX, RULE
 use crate::mask::Kept;
 use crate::rss::Rss;
 use crate::rule::{Action, Pattern, Rule};
-use crate::settle::{Leftover, Settle, all_of};
+use crate::settle::{Leftover, Owner, Settle, all_of};
 use crate::toeplitz::MICROSOFT_KEY;
 use crate::transaction::{Log, Logged};
 use crate::word::Word;
@@ -61,8 +61,14 @@ pub(crate) struct Board {
     /// What references in words and orders stand for.
     pub(crate) versions: Arc<Versions>,
     pub(crate) rss: Rss,
+    /// What becomes of packets that no rule matches: [`MISSES_SPREAD`] or [`MISSES_DROPPED`], or a
+    /// reference to what it was and will be.
+    pub(crate) misses: AtomicU64,
     pub(crate) domain: Domain,
 }
+
+pub(crate) const MISSES_SPREAD: u64 = 0;
+pub(crate) const MISSES_DROPPED: u64 = 1;
 
 /// The control side of a software NIC.
 pub struct Nic {
@@ -118,6 +124,7 @@ impl Nic {
             orders: Segments::new(RULES_MAX),
             versions: changes.versions(),
             rss: Rss::new(&config.rss_key, queues)?,
+            misses: AtomicU64::new(MISSES_SPREAD),
             domain,
         };
         let board = Arc::new(board);
@@ -226,6 +233,37 @@ impl Nic {
         self.note(Logged::Unlinked { index: id.index, old, gone: true });
         self.tend();
         Ok(())
+    }
+
+    /// Says what becomes of packets that no rule matches: if `on` they are dropped, else RSS spreads
+    /// them (`rte_flow_isolate`).
+    ///
+    /// # Errors
+    /// [`RuleError::TransactionFull`].
+    pub fn isolate(&mut self, on: bool) -> Result<(), RuleError> {
+        self.check_cells()?;
+        let old = self.changes.newest(self.board.misses.load(Ordering::Relaxed));
+        self.set_misses(if on { MISSES_DROPPED } else { MISSES_SPREAD });
+        self.note(Logged::Isolated { old });
+        self.tend();
+        Ok(())
+    }
+
+    /// Whether packets that no rule matches are dropped.
+    pub fn is_isolated(&self) -> bool {
+        self.changes.newest(self.board.misses.load(Ordering::Relaxed)) == MISSES_DROPPED
+    }
+
+    pub(crate) fn set_misses(&mut self, misses: u64) {
+        let slot = &self.board.misses;
+        match self.changes.place(slot.load(Ordering::Relaxed), misses) {
+            Placed::Kept => {}
+            Placed::Word(word) => slot.store(word, Ordering::Release),
+            Placed::Cell(id, word) => {
+                slot.store(word, Ordering::Release);
+                self.settle.own(id, Owner::Misses);
+            }
+        }
     }
 
     /// What a counting rule has counted on all workers since it was created. Exact once the workers

@@ -33,7 +33,7 @@
 //!    included, the mask put on all three.
 //! 6. *Rules.* A frame begins in group 0. Of the group's rules that match it the one of the lowest
 //!    priority number acts, of equal ones the one that was created first. In a group without such a
-//!    rule, whichever it is, RSS decides.
+//!    rule, whichever it is, RSS decides; where the port is isolated the frame is dropped instead.
 //! 7. *Actions* of that rule are all carried out. `count` counts the frame with its 4 bytes of FCS,
 //!    once, wherever it stands. `queue` and `drop` decide, `jump` goes on in another group; a rule
 //!    has one of the three.
@@ -99,6 +99,8 @@ pub struct DefinedRule {
 pub struct Definition {
     /// The rules, oldest first: to create one is to push it, to destroy one to remove it.
     pub rules: Vec<DefinedRule>,
+    /// Frames that no rule decides about are dropped.
+    pub isolated: bool,
 }
 
 impl Definition {
@@ -107,7 +109,8 @@ impl Definition {
         let (headers, marks) = (headers(frame), Marks::default());
         let mut group = 0;
         loop {
-            let Some(rule) = self.rule_for(group, &headers, &marks) else { return Verdict::Rss };
+            let missed = if self.isolated { Verdict::Drop } else { Verdict::Rss };
+            let Some(rule) = self.rule_for(group, &headers, &marks) else { return missed };
             if rule.actions.contains(&Action::Count) {
                 rule.counts.packets += 1;
                 rule.counts.bytes += frame.len() as u64 + FCS_LEN;

@@ -21,6 +21,8 @@ use crate::word::Fate;
 pub(crate) enum Owner {
     /// A key, as its mask keeps it.
     Key(Seat, Kept),
+    /// What becomes of packets that no rule matches.
+    Misses,
     /// The order of a rule.
     Order(u32),
 }
@@ -150,6 +152,7 @@ impl Nic {
             let before = self.changes.before(id);
             match self.settle.owner(id) {
                 Owner::Key(seat, key) => self.groups.mask(seat).change(key, |_| Some(before)),
+                Owner::Misses => self.board.misses.store(before, Ordering::Release),
                 Owner::Order(rule) => {
                     self.board.orders.reach(rule).store(before, Ordering::Release);
                 }
@@ -169,6 +172,12 @@ impl Nic {
         match self.settle.owner(id) {
             Owner::Key(seat, key) => {
                 self.groups.mask(seat).change(key, |current| changes.fold(current, id));
+            }
+            Owner::Misses => {
+                let slot = &self.board.misses;
+                if let Some(misses) = changes.fold(slot.load(Ordering::Relaxed), id) {
+                    slot.store(misses, Ordering::Release);
+                }
             }
             Owner::Order(rule) => {
                 let slot = self.board.orders.reach(rule);

@@ -6,6 +6,7 @@
 //! be dropped, which takes all of it back.
 
 use crate::control::{Nic, Record, RuleId};
+use crate::counters::Counts;
 use crate::error::RuleError;
 use crate::rule::{Action, Rule};
 use crate::settle::{Leftover, all_of};
@@ -17,6 +18,8 @@ pub(crate) enum Logged {
     Linked { index: u32, fresh: bool },
     /// A rule was taken out of its chain; `gone` if it was destroyed.
     Unlinked { index: u32, old: Record, gone: bool },
+    /// Packets that no rule matches met another end.
+    Isolated { old: u64 },
     /// A rule got another word.
     Updated { index: u32, old: Word },
 }
@@ -68,6 +71,42 @@ impl Transaction<'_> {
     /// As [`Nic::destroy`]; the transaction is then as it was before this call.
     pub fn destroy(&mut self, id: RuleId) -> Result<(), RuleError> {
         self.nic.destroy(id)
+    }
+
+    /// [`Nic::isolate`], from the commit on.
+    ///
+    /// # Errors
+    /// As [`Nic::isolate`].
+    pub fn isolate(&mut self, on: bool) -> Result<(), RuleError> {
+        self.nic.isolate(on)
+    }
+
+    /// Says whether [`Transaction::create`] would create this rule, and group 0 have room for it.
+    ///
+    /// # Errors
+    /// As [`Nic::create`].
+    pub fn validate(&mut self, rule: &Rule<'_>) -> Result<(), RuleError> {
+        let start = self.nic.log.steps.len();
+        self.nic.create(rule)?;
+        let fits = self.check();
+        self.nic.take_back(start);
+        fits
+    }
+
+    /// Whether it could be committed as it is.
+    ///
+    /// # Errors
+    /// As [`Transaction::commit`].
+    pub fn check(&self) -> Result<(), RuleError> {
+        self.nic.groups.check_root()
+    }
+
+    /// [`Nic::query`], without what the transaction has changed.
+    ///
+    /// # Errors
+    /// As [`Nic::query`].
+    pub fn query(&self, id: RuleId) -> Result<Counts, RuleError> {
+        self.nic.query(id)
     }
 
     /// Makes all operations visible at one instant: a burst sees all of them or none.
@@ -178,6 +217,7 @@ impl Nic {
                     self.relink(index, old);
                     self.live += u32::from(gone);
                 }
+                Logged::Isolated { old } => self.set_misses(old),
                 Logged::Updated { index, old } => {
                     let record = self.records[index as usize];
                     let (fate, seat) = (record.word.fate(), None);
@@ -193,7 +233,7 @@ impl Nic {
 /// What is left of a rule as it was before a step, once the step holds.
 pub(crate) fn left_by(step: &Logged) -> Option<Leftover> {
     match step {
-        Logged::Linked { .. } => None,
+        Logged::Linked { .. } | Logged::Isolated { .. } => None,
         Logged::Unlinked { index, old, gone } => {
             let whole = all_of(*index, old);
             Some(Leftover { index: whole.index.filter(|_| *gone), ..whole })

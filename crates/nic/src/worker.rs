@@ -21,7 +21,7 @@ use std::sync::atomic::Ordering;
 
 use niclab_table::{Generation, Participant};
 
-use crate::control::Board;
+use crate::control::{Board, MISSES_DROPPED};
 use crate::counters::Counters;
 use crate::groups::Lists;
 use crate::limits::BURST;
@@ -45,6 +45,8 @@ pub struct Worker {
     participant: Participant,
     /// Transactions that this burst knows.
     generation: Generation,
+    /// Packets that no rule matches are dropped in this burst.
+    isolated: bool,
     counters: Arc<Counters>,
     lines: Box<Lines>,
 }
@@ -73,6 +75,7 @@ impl Worker {
             groups: Arc::default(),
             participant: board.domain.reader_slot(),
             generation: Generation::default(),
+            isolated: false,
             counters,
             lines: Box::new(Lines::new()),
             board,
@@ -100,6 +103,8 @@ impl Worker {
         self.participant.quiescent();
         // Groups and tables that a transaction made are there before its generation.
         self.generation = self.board.versions.generation();
+        let misses = self.board.misses.load(Ordering::Acquire);
+        self.isolated = self.board.versions.at(misses, self.generation) == MISSES_DROPPED;
         self.refresh();
         self.lines.read(region, burst);
     }
@@ -148,7 +153,10 @@ impl Worker {
                     matcher.match_group(group, here, &mut words)
                 }
             };
-            self.board.rss.spread(self.lines.outer(), here & !found, burst);
+            match self.isolated {
+                true => dropped |= here & !found,
+                false => self.board.rss.spread(self.lines.outer(), here & !found, burst),
+            }
             let acted = self.act(burst, found, &words, &mut places);
             dropped |= acted.dropped;
             waiting |= acted.jumped;

@@ -31,6 +31,7 @@ enum Step {
     Destroy(prop::sample::Index),
     Update(prop::sample::Index, Vec<Action>),
     Burst(Vec<Vec<u8>>),
+    Isolate(bool),
 }
 
 /// A rule as it is written.
@@ -88,6 +89,7 @@ fn step(pool: &[Vec<u8>]) -> impl Strategy<Value = Step> + use<> {
         2 => index().prop_map(Step::Destroy),
         2 => (index(), actions(GROUPS)).prop_map(|(at, actions)| Step::Update(at, actions)),
         2 => prop::collection::vec(frame, 1..=BURST).prop_map(Step::Burst),
+        1 => prop::bool::weighted(0.2).prop_map(Step::Isolate),
     ]
 }
 
@@ -148,6 +150,10 @@ impl Bench<'_> {
                 self.definition.rules[at].actions = actions.clone();
             }
             Step::Burst(frames) => self.burst(frames),
+            Step::Isolate(on) => {
+                self.nic.isolate(*on).unwrap();
+                self.definition.isolated = *on;
+            }
             Step::Destroy(_) | Step::Update(..) => {}
         }
     }

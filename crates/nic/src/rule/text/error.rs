@@ -75,6 +75,11 @@ impl TextError {
         TextError(Box::new(Place { line, column, width, text, problem }))
     }
 
+    /// A problem with a text as a whole, which ends in this line.
+    pub(crate) fn whole(line: u64, reason: String) -> Self {
+        TextError::new(line, "", (0, 0), Problem::Unfit { reason })
+    }
+
     /// The line's number, from 1.
     pub fn line(&self) -> u64 {
         self.0.line

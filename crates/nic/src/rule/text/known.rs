@@ -9,7 +9,6 @@ pub(super) const COMMANDS: &[&str] = &[
     "flex_item",
     "indirect_action",
     "info",
-    "isolate",
     "pattern_template",
     "pull",
     "push",

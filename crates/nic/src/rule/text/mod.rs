@@ -23,9 +23,23 @@ use super::item::{FieldKind, Item, ItemMatch};
 use super::{Action, Pattern};
 use words::Words;
 
-const COMMANDS: &[&str] = &["create", "destroy", "flush", "list", "query", "validate"];
+const COMMANDS: &[&str] =
+    &["create", "destroy", "flush", "isolate", "list", "query", "update", "validate"];
 const ATTRIBUTES: &[&str] = &["group", "ingress", "pattern", "priority"];
 const ACTIONS: &[&str] = &["count", "drop", "end", "jump", "queue", "void"];
+/// How testpmd's users write yes and no.
+const BOOLEANS: &[(&str, bool)] = &[
+    ("0", false),
+    ("1", true),
+    ("false", false),
+    ("true", true),
+    ("no", false),
+    ("yes", true),
+    ("N", false),
+    ("Y", true),
+    ("off", false),
+    ("on", true),
+];
 const PARAMETERS: &[&str] = &["is", "last", "mask", "prefix", "spec"];
 
 /// A rule as it was written.
@@ -63,6 +77,13 @@ pub enum Command<'a> {
         /// On this port.
         port: u16,
     },
+    /// Say what becomes of packets that no rule matches.
+    Isolate {
+        /// On this port.
+        port: u16,
+        /// They are dropped; else RSS spreads them.
+        on: bool,
+    },
     /// List the rules.
     List {
         /// Of this port.
@@ -74,6 +95,15 @@ pub enum Command<'a> {
         port: u16,
         /// Its number.
         rule: u32,
+    },
+    /// Give a rule other actions.
+    Update {
+        /// On this port.
+        port: u16,
+        /// Its number.
+        rule: u32,
+        /// What it does from now on.
+        actions: &'a [Action],
     },
     /// Say whether a rule could be created.
     Validate {
@@ -92,7 +122,60 @@ pub struct Parsed<'a> {
     /// The line's number, from 1.
     pub line: u64,
     text: &'a str,
-    places: &'a [(usize, usize)],
+    marks: &'a Marks,
+}
+
+/// First and last byte of a word, the last not included.
+type Place = (usize, usize);
+
+/// Where the words of a command stand that are refused only by whoever carries it out.
+#[derive(Debug, Default)]
+struct Marks {
+    command: Place,
+    port: Place,
+    group: Place,
+    priority: Place,
+    items: Vec<Place>,
+    actions: Vec<Place>,
+    /// The `end` of the actions.
+    end: Place,
+    /// Numbers of rules.
+    rules: Vec<Place>,
+}
+
+/// A word of a command.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Spot {
+    /// `create`, `update`, ….
+    Command,
+    /// The number of the port.
+    Port,
+    /// The number of the group; the command where it is left out.
+    Group,
+    /// The priority; the command where it is left out.
+    Priority,
+    /// An action, from 0.
+    Action(usize),
+    /// The end of the actions.
+    End,
+    /// The number of a rule, from 0.
+    Rule(usize),
+}
+
+impl Command<'_> {
+    /// The port it is for.
+    pub fn port(&self) -> u16 {
+        match *self {
+            Command::Create { port, .. }
+            | Command::Destroy { port, .. }
+            | Command::Flush { port }
+            | Command::Isolate { port, .. }
+            | Command::List { port }
+            | Command::Query { port, .. }
+            | Command::Update { port, .. }
+            | Command::Validate { port, .. } => port,
+        }
+    }
 }
 
 impl Parsed<'_> {
@@ -102,13 +185,29 @@ impl Parsed<'_> {
     /// Those of [`compile::pattern`], with the place of the item.
     pub fn pattern(&self, rule: &FlowRule<'_>) -> Result<Pattern, TextError> {
         compile::pattern(rule.items).map_err(|error| {
-            let place = self.places.get(error.index()).copied().unwrap_or_default();
+            let place = self.marks.items.get(error.index()).copied().unwrap_or_default();
             let problem = match error {
                 CompileError::NotSupported { name, .. } => Problem::NotSupported { name },
                 other => Problem::Unfit { reason: other.to_string() },
             };
             TextError::new(self.line, self.text, place, problem)
         })
+    }
+
+    /// Why the command cannot be carried out, with the place of the word at fault.
+    pub(crate) fn refusal(&self, spot: Spot, reason: String) -> TextError {
+        let marks = self.marks;
+        let place = match spot {
+            Spot::Command => None,
+            Spot::Port => Some(marks.port),
+            Spot::Group => Some(marks.group),
+            Spot::Priority => Some(marks.priority),
+            Spot::Action(at) => marks.actions.get(at).copied(),
+            Spot::End => Some(marks.end),
+            Spot::Rule(at) => marks.rules.get(at).copied(),
+        };
+        let place = place.unwrap_or(marks.command);
+        TextError::new(self.line, self.text, place, Problem::Unfit { reason })
     }
 }
 
@@ -121,10 +220,9 @@ pub fn is_blank(text: &str) -> bool {
 #[derive(Debug, Default)]
 pub struct Parser {
     items: Vec<ItemMatch>,
-    /// Where each item stands in the line.
-    places: Vec<(usize, usize)>,
     actions: Vec<Action>,
     rules: Vec<u32>,
+    marks: Marks,
 }
 
 /// What was read, while the parser's buffers are written.
@@ -132,8 +230,10 @@ enum Head {
     Create { port: u16, group: u32, priority: u32, validate: bool },
     Destroy { port: u16 },
     Flush { port: u16 },
+    Isolate { port: u16, on: bool },
     List { port: u16 },
     Query { port: u16, rule: u32 },
+    Update { port: u16, rule: u32 },
 }
 
 impl Parser {
@@ -154,10 +254,12 @@ impl Parser {
             }
             Head::Destroy { port } => Command::Destroy { port, rules: &self.rules },
             Head::Flush { port } => Command::Flush { port },
+            Head::Isolate { port, on } => Command::Isolate { port, on },
             Head::List { port } => Command::List { port },
             Head::Query { port, rule } => Command::Query { port, rule },
+            Head::Update { port, rule } => Command::Update { port, rule, actions: &self.actions },
         };
-        Ok(Parsed { command, line, text, places: &self.places })
+        Ok(Parsed { command, line, text, marks: &self.marks })
     }
 
     fn read(&mut self, words: &mut Words<'_>) -> Result<Head, TextError> {
@@ -169,13 +271,17 @@ impl Parser {
         if !COMMANDS.contains(&command) {
             return Err(words.unknown(COMMANDS, one_of(COMMANDS)));
         }
+        self.mark(words.place());
         let port = words.number_u16("port")?;
+        self.marks.port = words.place();
         let head = match command {
             "create" => return self.rule(words, port, false),
             "validate" => return self.rule(words, port, true),
             "destroy" => return self.destroy(words, port),
+            "update" => return self.update(words, port),
+            "isolate" => Head::Isolate { port, on: boolean(words)? },
             "query" => {
-                let rule = words.number_u32("rule")?;
+                let rule = self.rule_number(words)?;
                 query_action(words)?;
                 Head::Query { port, rule }
             }
@@ -189,11 +295,38 @@ impl Parser {
         }
     }
 
+    /// Forgets the places of the last command; those of this one are where it stands.
+    fn mark(&mut self, command: Place) {
+        let marks = &mut self.marks;
+        (marks.command, marks.group, marks.priority) = (command, command, command);
+        marks.items.clear();
+        marks.actions.clear();
+        marks.rules.clear();
+    }
+
+    fn rule_number(&mut self, words: &mut Words<'_>) -> Result<u32, TextError> {
+        let rule = words.number_u32("rule")?;
+        self.marks.rules.push(words.place());
+        Ok(rule)
+    }
+
+    fn update(&mut self, words: &mut Words<'_>, port: u16) -> Result<Head, TextError> {
+        let rule = self.rule_number(words)?;
+        words.keyword("actions")?;
+        self.actions(words)?;
+        match words.next() {
+            "" => Ok(Head::Update { port, rule }),
+            "user_id" => Err(words.not_supported("update user_id")),
+            _ => Err(words.expected("the end of the line")),
+        }
+    }
+
     fn destroy(&mut self, words: &mut Words<'_>, port: u16) -> Result<Head, TextError> {
         self.rules.clear();
         words.keyword("rule")?;
         loop {
-            self.rules.push(words.number_u32("rule")?);
+            let rule = self.rule_number(words)?;
+            self.rules.push(rule);
             match words.next() {
                 "rule" => {}
                 "" => return Ok(Head::Destroy { port }),
@@ -211,8 +344,14 @@ impl Parser {
         let (mut group, mut priority, mut ingress) = (0, 0, false);
         loop {
             match words.next() {
-                "group" => group = words.number_u32("group")?,
-                "priority" => priority = words.number_u32("priority")?,
+                "group" => {
+                    group = words.number_u32("group")?;
+                    self.marks.group = words.place();
+                }
+                "priority" => {
+                    priority = words.number_u32("priority")?;
+                    self.marks.priority = words.place();
+                }
                 "ingress" => ingress = true,
                 "pattern" if ingress => break,
                 "pattern" => {
@@ -234,12 +373,11 @@ impl Parser {
 
     fn pattern(&mut self, words: &mut Words<'_>) -> Result<(), TextError> {
         self.items.clear();
-        self.places.clear();
         loop {
             let word = words.next();
             match Item::from_name(word) {
                 Some(item) => {
-                    self.places.push(words.place());
+                    self.marks.items.push(words.place());
                     self.items.push(read_item(words, item)?);
                 }
                 None if word == "end" => return Ok(()),
@@ -256,9 +394,17 @@ impl Parser {
 
     fn actions(&mut self, words: &mut Words<'_>) -> Result<(), TextError> {
         self.actions.clear();
+        let mut place = words.place();
         loop {
-            match words.next() {
-                "end" => return Ok(()),
+            let word = words.next();
+            // What the word before has added stands where that word does.
+            self.marks.actions.resize(self.actions.len(), place);
+            place = words.place();
+            match word {
+                "end" => {
+                    self.marks.end = place;
+                    return Ok(());
+                }
                 "void" => words.keyword("/")?,
                 "drop" => {
                     words.keyword("/")?;
@@ -285,6 +431,12 @@ impl Parser {
             }
         }
     }
+}
+
+fn boolean(words: &mut Words<'_>) -> Result<bool, TextError> {
+    let word = words.next();
+    let known = BOOLEANS.iter().find(|(name, _)| *name == word);
+    known.map(|(_, on)| *on).ok_or_else(|| words.expected("`0` or `1`"))
 }
 
 fn query_action(words: &mut Words<'_>) -> Result<(), TextError> {
@@ -401,8 +553,14 @@ impl fmt::Display for Command<'_> {
                 rules.iter().try_for_each(|rule| write!(f, " rule {rule}"))
             }
             Command::Flush { port } => write!(f, "flow flush {port}"),
+            Command::Isolate { port, on } => write!(f, "flow isolate {port} {}", u8::from(*on)),
             Command::List { port } => write!(f, "flow list {port}"),
             Command::Query { port, rule } => write!(f, "flow query {port} {rule} count"),
+            Command::Update { port, rule, actions } => {
+                write!(f, "flow update {port} {rule} actions ")?;
+                actions.iter().try_for_each(|action| write!(f, "{action} / "))?;
+                f.write_str("end")
+            }
             Command::Validate { port, rule } => write!(f, "flow validate {port} {rule}"),
         }
     }

@@ -22,8 +22,10 @@ fn commands_are_read_as_they_are_printed() {
          2001:: src prefix 16 / end actions drop / end",
         "flow destroy 3 rule 0 rule 4294967295",
         "flow flush 1",
+        "flow isolate 0 1",
         "flow list 2",
         "flow query 0 5 count",
+        "flow update 0 5 actions count / queue index 3 / end",
     ] {
         assert_eq!(read(text), text);
     }
@@ -66,11 +68,13 @@ fn texts_that_say_the_same_read_the_same() {
 pub(super) const REFUSED: &[(&str, &str)] = &[
     (
         "flow",
-        "expected `create`, `destroy`, `flush`, `list`, `query` or `validate`, found the end \
+        "expected `create`, `destroy`, `flush`, `isolate`, `list`, `query`, `update` or \
+         `validate`, found the end \
               of the line",
     ),
     ("flow cre 0", "`cre` is short for `create`: write it out"),
-    ("flow isolate 0 1", "not supported: flow isolate"),
+    ("flow isolate 0 2", "expected `0` or `1`, found `2`"),
+    ("flow update 0 1 actions drop / end user_id", "not supported: update user_id"),
     ("flow flush", "expected port: a number, decimal or 0x…, found the end of the line"),
     ("flow flush x", "expected port: a number, decimal or 0x…, found `x`"),
     ("flow flush 65536", "65536 is too great: port is 0 to 65535"),

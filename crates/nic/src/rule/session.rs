@@ -1,0 +1,407 @@
+//! A session: the `flow` commands of testpmd, carried out on a [`Nic`].
+//!
+//! Rules have the numbers that testpmd would give them: that of a new rule is one more than that of
+//! the newest rule there is, and 0 where there is none. A text is applied whole or not at all: it is
+//! read to its end first, and then carried out as one transaction, which packets meet at one
+//! instant.
+
+use std::collections::HashMap;
+use std::fmt::Write;
+use std::io::BufRead;
+
+use super::text::{Command, Commands, FlowRule, Parsed, ReadError, Spot, TextError};
+use super::{Action, Rule};
+use crate::control::{Nic, RuleId};
+use crate::counters::Counts;
+use crate::error::RuleError;
+use crate::transaction::Transaction;
+
+/// What a command did. Counts are those from before the text that the command stands in.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Record {
+    /// `query`: what a rule has counted.
+    Counted {
+        /// Its number.
+        rule: u32,
+        /// Frames, and bytes with FCS.
+        counts: Counts,
+    },
+    /// A rule was created.
+    Created {
+        /// Its number.
+        rule: u32,
+    },
+    /// A rule was destroyed.
+    Destroyed {
+        /// Its number.
+        rule: u32,
+    },
+    /// All rules were destroyed.
+    Flushed {
+        /// How many there were.
+        rules_count: u32,
+    },
+    /// What becomes of packets that no rule matches was decided.
+    Isolated {
+        /// They are dropped.
+        on: bool,
+    },
+    /// The rules there are, in the order of group, priority and number.
+    Listed(Vec<Listed>),
+    /// A rule got other actions.
+    Updated {
+        /// Its number.
+        rule: u32,
+    },
+    /// A rule could be created.
+    Validated,
+}
+
+/// A rule in a list.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Listed {
+    /// Its number.
+    pub rule: u32,
+    /// Its group.
+    pub group: u32,
+    /// Its priority.
+    pub priority: u32,
+    /// Names of its items and actions, such as `ETH IPV4 => COUNT QUEUE`.
+    pub shape: String,
+}
+
+/// The rules of one port that text has created, and their numbers.
+#[derive(Debug, Default)]
+pub struct Session {
+    port: u16,
+    /// By number; the last one is there.
+    rules: Vec<Option<Entry>>,
+    live: u32,
+    shapes: Shapes,
+    /// What numbers named before the text under way, latest last.
+    undo: Vec<(u32, Option<Entry>)>,
+}
+
+/// A rule that lives.
+#[derive(Clone, Copy, Debug)]
+struct Entry {
+    id: RuleId,
+    group: u32,
+    priority: u32,
+    shape: u32,
+    counts: bool,
+}
+
+/// Texts of shapes, each once: a million rules have a few.
+#[derive(Debug, Default)]
+struct Shapes {
+    texts: Vec<String>,
+    places: HashMap<String, u32>,
+    buffer: String,
+}
+
+/// A refusal: the word at fault, and why.
+type Refused = (Spot, String);
+
+impl Session {
+    /// A session for the port of this number; without rules, whatever the NIC has.
+    pub fn new(port: u16) -> Session {
+        Session { port, ..Session::default() }
+    }
+
+    /// How many rules text has created and not destroyed.
+    pub fn len(&self) -> u32 {
+        self.live
+    }
+
+    /// Whether there is no such rule.
+    pub fn is_empty(&self) -> bool {
+        self.live == 0
+    }
+
+    /// The NIC's name of a rule.
+    pub fn id(&self, rule: u32) -> Option<RuleId> {
+        self.entry(rule).map(|entry| entry.id)
+    }
+
+    /// Carries out all commands of a text, which becomes visible to packets at one instant.
+    ///
+    /// # Errors
+    /// What cannot be read, and what the NIC refuses, with its place. Nothing of the text is
+    /// applied then.
+    pub fn apply(
+        &mut self,
+        nic: &mut Nic,
+        mut reader: impl BufRead,
+    ) -> Result<Vec<Record>, ReadError> {
+        let mut text = Vec::new();
+        reader.read_to_end(&mut text)?;
+        check(&text)?;
+        let mut transaction = nic.transaction();
+        let applied = self.apply_text(&mut transaction, &text).and_then(|records| {
+            // Cannot fail: the root was looked at after the last command that adds to it.
+            transaction.commit().map(|()| records).map_err(|error| past_end(&text, &error))
+        });
+        match &applied {
+            Ok(_) => self.undo = Vec::new(),
+            Err(_) => self.take_back(),
+        }
+        applied
+    }
+
+    fn apply_text(
+        &mut self,
+        transaction: &mut Transaction<'_>,
+        text: &[u8],
+    ) -> Result<Vec<Record>, ReadError> {
+        let mut commands = Commands::new(text);
+        let mut records = Vec::new();
+        // The rule that was one too many for the root, while there is one.
+        let mut too_many = None;
+        while let Some(next) = commands.next_command() {
+            let parsed = next?;
+            let error = |(spot, reason)| parsed.refusal(spot, reason);
+            self.command(transaction, &parsed, &mut records).map_err(error)?;
+            match transaction.check() {
+                Ok(()) => too_many = None,
+                Err(full) if too_many.is_none() => {
+                    too_many = Some(parsed.refusal(Spot::Group, full.to_string()));
+                }
+                Err(_) => {}
+            }
+        }
+        match too_many {
+            Some(error) => Err(error.into()),
+            None => Ok(records),
+        }
+    }
+
+    fn command(
+        &mut self,
+        transaction: &mut Transaction<'_>,
+        parsed: &Parsed<'_>,
+        records: &mut Vec<Record>,
+    ) -> Result<(), Refused> {
+        let port = parsed.command.port();
+        if port != self.port {
+            return Err((Spot::Port, format!("no port {port}: this is port {}", self.port)));
+        }
+        match parsed.command {
+            Command::Create { rule, .. } => {
+                records.push(Record::Created { rule: self.create(transaction, parsed, &rule)? });
+            }
+            Command::Validate { rule, .. } => {
+                let rule = compiled(parsed, &rule)?;
+                transaction.validate(&rule).map_err(|error| refused(&error, rule.actions))?;
+                records.push(Record::Validated);
+            }
+            Command::Destroy { rules, .. } => {
+                for (at, &rule) in rules.iter().enumerate() {
+                    self.destroy(transaction, rule, Spot::Rule(at))?;
+                    records.push(Record::Destroyed { rule });
+                }
+            }
+            Command::Flush { .. } => {
+                let rules_count = self.live;
+                for rule in (0..self.rules.len() as u32).rev() {
+                    if self.entry(rule).is_some() {
+                        self.destroy(transaction, rule, Spot::Command)?;
+                    }
+                }
+                records.push(Record::Flushed { rules_count });
+            }
+            Command::Update { rule, actions, .. } => {
+                self.update(transaction, rule, actions)?;
+                records.push(Record::Updated { rule });
+            }
+            Command::Query { rule, .. } => records.push(self.query(transaction, rule)?),
+            Command::List { .. } => records.push(Record::Listed(self.list())),
+            Command::Isolate { on, .. } => {
+                transaction.isolate(on).map_err(|error| refused(&error, &[]))?;
+                records.push(Record::Isolated { on });
+            }
+        }
+        Ok(())
+    }
+
+    fn create(
+        &mut self,
+        transaction: &mut Transaction<'_>,
+        parsed: &Parsed<'_>,
+        written: &FlowRule<'_>,
+    ) -> Result<u32, Refused> {
+        let rule = compiled(parsed, written)?;
+        let id = transaction.create(&rule).map_err(|error| refused(&error, rule.actions))?;
+        let number = self.rules.len() as u32;
+        let items = written.items.iter().map(|item| item.item.name());
+        let shape = self.shapes.place(items, rule.actions);
+        let counts = rule.actions.contains(&Action::Count);
+        let Rule { group, priority, .. } = rule;
+        self.set(number, Some(Entry { id, group, priority, shape, counts }));
+        Ok(number)
+    }
+
+    fn destroy(
+        &mut self,
+        transaction: &mut Transaction<'_>,
+        rule: u32,
+        spot: Spot,
+    ) -> Result<(), Refused> {
+        let entry = self.known(rule, spot)?;
+        transaction.destroy(entry.id).map_err(|error| (spot, error.to_string()))?;
+        self.set(rule, None);
+        Ok(())
+    }
+
+    fn update(
+        &mut self,
+        transaction: &mut Transaction<'_>,
+        rule: u32,
+        actions: &[Action],
+    ) -> Result<(), Refused> {
+        let entry = self.known(rule, Spot::Rule(0))?;
+        transaction.update(entry.id, actions).map_err(|error| refused(&error, actions))?;
+        let items = self.shapes.items(entry.shape);
+        let items: Vec<String> = items.split_whitespace().map(str::to_owned).collect();
+        let shape = self.shapes.place(items.iter().map(String::as_str), actions);
+        let counts = actions.contains(&Action::Count);
+        self.set(rule, Some(Entry { shape, counts, ..entry }));
+        Ok(())
+    }
+
+    fn query(&self, transaction: &Transaction<'_>, rule: u32) -> Result<Record, Refused> {
+        let entry = self.known(rule, Spot::Rule(0))?;
+        if !entry.counts {
+            let reason = format!("rule {rule} has no `count` among its actions");
+            return Err((Spot::Rule(0), reason));
+        }
+        let counts = transaction.query(entry.id).map_err(|error| refused(&error, &[]))?;
+        Ok(Record::Counted { rule, counts })
+    }
+
+    fn list(&self) -> Vec<Listed> {
+        let mut listed: Vec<Listed> = Vec::with_capacity(self.live as usize);
+        for (number, entry) in self.rules.iter().enumerate() {
+            let Some(Entry { group, priority, shape, .. }) = *entry else { continue };
+            let shape = self.shapes.texts[shape as usize].clone();
+            listed.push(Listed { rule: number as u32, group, priority, shape });
+        }
+        listed.sort_by_key(|rule| (rule.group, rule.priority));
+        listed
+    }
+
+    fn entry(&self, rule: u32) -> Option<Entry> {
+        self.rules.get(rule as usize).copied().flatten()
+    }
+
+    fn known(&self, rule: u32, spot: Spot) -> Result<Entry, Refused> {
+        let unknown = || match self.rules.len() {
+            0 => format!("no rule {rule}: port {} has none", self.port),
+            len => format!("no rule {rule} on port {}: the newest is {}", self.port, len - 1),
+        };
+        self.entry(rule).ok_or_else(|| (spot, unknown()))
+    }
+
+    /// Says what a number names, and remembers what it named before.
+    fn set(&mut self, rule: u32, entry: Option<Entry>) {
+        let before = self.put(rule, entry);
+        self.undo.push((rule, before));
+    }
+
+    fn put(&mut self, rule: u32, entry: Option<Entry>) -> Option<Entry> {
+        let at = rule as usize;
+        if self.rules.len() <= at {
+            self.rules.resize(at + 1, None);
+        }
+        let before = std::mem::replace(&mut self.rules[at], entry);
+        self.live = self.live + u32::from(entry.is_some()) - u32::from(before.is_some());
+        while self.rules.pop_if(|last| last.is_none()).is_some() {}
+        before
+    }
+
+    fn take_back(&mut self) {
+        for (rule, before) in std::mem::take(&mut self.undo).into_iter().rev() {
+            self.put(rule, before);
+        }
+    }
+}
+
+impl Shapes {
+    /// The place of the shape of a rule with these items, whose names may be in any case.
+    fn place<'a>(&mut self, items: impl Iterator<Item = &'a str>, actions: &[Action]) -> u32 {
+        self.buffer.clear();
+        for item in items {
+            self.buffer.push_str(item);
+            self.buffer.push(' ');
+        }
+        self.buffer.push_str("=>");
+        for action in actions {
+            let start = self.buffer.len() + 1;
+            // Writing to a string cannot fail.
+            let _ = write!(self.buffer, " {action}");
+            let name = self.buffer[start..].split(' ').next().map_or(0, str::len);
+            self.buffer.truncate(start + name);
+        }
+        self.buffer.make_ascii_uppercase();
+        if let Some(&place) = self.places.get(&self.buffer) {
+            return place;
+        }
+        let place = self.texts.len() as u32;
+        self.texts.push(self.buffer.clone());
+        self.places.insert(self.buffer.clone(), place);
+        place
+    }
+
+    /// The items of a shape.
+    fn items(&self, place: u32) -> &str {
+        self.texts[place as usize].split_once("=>").map_or("", |(items, _)| items)
+    }
+}
+
+/// Reads a text to its end.
+fn check(text: &[u8]) -> Result<(), ReadError> {
+    let mut commands = Commands::new(text);
+    while let Some(next) = commands.next_command() {
+        let parsed = next?;
+        if let Command::Create { rule, .. } | Command::Validate { rule, .. } = parsed.command {
+            parsed.pattern(&rule)?;
+        }
+    }
+    Ok(())
+}
+
+/// The rule of a line that was checked.
+fn compiled<'a>(parsed: &Parsed<'_>, rule: &FlowRule<'a>) -> Result<Rule<'a>, Refused> {
+    let pattern =
+        parsed.pattern(rule).map_err(|error| (Spot::Command, error.problem().to_string()))?;
+    let FlowRule { group, priority, actions, .. } = *rule;
+    Ok(Rule { group, priority, pattern, actions })
+}
+
+/// The word that the NIC refuses a command for.
+fn refused(error: &RuleError, actions: &[Action]) -> Refused {
+    let action = |wanted: &Action| {
+        let at = actions.iter().rposition(|action| action == wanted);
+        at.map_or(Spot::Command, Spot::Action)
+    };
+    let spot = match error {
+        RuleError::FatesTwo { second, .. } => action(second),
+        RuleError::JumpBack { to, .. } => action(&Action::Jump(*to)),
+        RuleError::QueueUnknown { queue, .. } => action(&Action::Queue(*queue)),
+        RuleError::FateMissing => Spot::End,
+        RuleError::Priority { .. } => Spot::Priority,
+        RuleError::GroupFull { .. } | RuleError::MasksTooMany { .. } => Spot::Group,
+        _ => Spot::Command,
+    };
+    (spot, error.to_string())
+}
+
+/// A refusal of the text as a whole.
+fn past_end(text: &[u8], error: &RuleError) -> ReadError {
+    let line = text.iter().filter(|&&byte| byte == b'\n').count() as u64 + 1;
+    TextError::whole(line, error.to_string()).into()
+}
+
+#[cfg(test)]
+#[path = "session_tests.rs"]
+mod tests;

@@ -1,0 +1,220 @@
+//! Texts, what they do, what is refused and where, and that nothing of a refused one is applied.
+
+use super::*;
+use crate::NicConfig;
+use crate::limits::ROOT_RULES_MAX;
+use crate::memory::Region;
+use crate::worker::Worker;
+
+struct Bench {
+    nic: Nic,
+    worker: Worker,
+    session: Session,
+}
+
+impl Bench {
+    fn new() -> Bench {
+        let mut nic = Nic::new(&NicConfig { queues: 4, ..NicConfig::default() }).unwrap();
+        Bench { worker: nic.worker(), nic, session: Session::new(0) }
+    }
+
+    fn apply(&mut self, text: &str) -> Result<Vec<Record>, String> {
+        self.session.apply(&mut self.nic, text.as_bytes()).map_err(|error| error.to_string())
+    }
+
+    /// Queue of a UDP datagram to this port; `None` if it is dropped.
+    fn queue(&mut self, dport: u16) -> Option<u16> {
+        let mut frame = vec![0; 60];
+        frame[12..14].copy_from_slice(&[8, 0]);
+        frame[14] = 0x45;
+        frame[23] = 17;
+        frame[36..38].copy_from_slice(&dport.to_be_bytes());
+        let (region, mut descs) = Region::new(1, 100).unwrap();
+        region.slot_mut(&mut descs[0])[..60].copy_from_slice(&frame);
+        region.set_len(&mut descs[0], 60);
+        descs[0].queue = u16::MAX;
+        let dropped = self.worker.classify(&region, &mut descs);
+        (dropped == 0).then_some(descs[0].queue)
+    }
+}
+
+/// `flow create 0`, to this port with these actions.
+fn create(port: u16, actions: &str) -> String {
+    format!(
+        "flow create 0 ingress pattern ipv4 / udp dst is {port} / end actions {actions} / end\n"
+    )
+}
+
+/// The first line of what is said, of a text that is refused.
+fn said(bench: &mut Bench, text: &str) -> String {
+    bench.apply(text).unwrap_err().lines().next().unwrap_or_default().to_owned()
+}
+
+const UDP: &str = "udp / end actions drop / end\n";
+
+#[test]
+fn a_new_rule_has_the_number_behind_that_of_the_newest_as_in_testpmd() {
+    let mut bench = Bench::new();
+    let text: String = (0..3).map(|port| create(port, "drop")).collect();
+    let created = [0, 1, 2].map(|rule| Record::Created { rule });
+    assert_eq!(bench.apply(&text).unwrap(), created);
+    let destroyed = [Record::Destroyed { rule: 2 }, Record::Destroyed { rule: 0 }];
+    assert_eq!(bench.apply("flow destroy 0 rule 2 rule 0").unwrap(), destroyed);
+    let created = [Record::Created { rule: 2 }];
+    assert_eq!(bench.apply(&create(9, "drop")).unwrap(), created, "1 is the newest");
+    let all = [Record::Flushed { rules_count: 2 }, Record::Created { rule: 0 }];
+    assert_eq!(bench.apply(&format!("flow flush 0\n{}", create(9, "drop"))).unwrap(), all);
+    assert_eq!((bench.session.len(), bench.nic.len()), (1, 1));
+}
+
+#[test]
+fn every_command_does_what_it_says() {
+    let mut bench = Bench::new();
+    bench.apply(&create(53, "count / queue index 2")).unwrap();
+    assert_eq!(bench.queue(53), Some(2));
+    let counts = Counts { packets: 1, bytes: 64 };
+    let counted = [Record::Counted { rule: 0, counts }];
+    assert_eq!(bench.apply("flow query 0 0 count").unwrap(), counted);
+    let updated = [Record::Updated { rule: 0 }];
+    assert_eq!(bench.apply("flow update 0 0 actions queue index 3 / end").unwrap(), updated);
+    assert_eq!(bench.queue(53), Some(3));
+    let line = create(54, "drop").replace("create", "validate");
+    assert_eq!(bench.apply(&line).unwrap(), [Record::Validated]);
+    let rss = bench.queue(54);
+    assert_eq!((rss.is_some(), bench.nic.len()), (true, 1), "RSS, and no new rule");
+    bench.apply(&create(1, "drop").replace("ingress", "group 3 priority 7 ingress")).unwrap();
+    let listed = [
+        Listed { rule: 0, group: 0, priority: 0, shape: "IPV4 UDP => QUEUE".into() },
+        Listed { rule: 1, group: 3, priority: 7, shape: "IPV4 UDP => DROP".into() },
+    ];
+    assert_eq!(bench.apply("flow list 0").unwrap(), [Record::Listed(listed.to_vec())]);
+    assert_eq!(bench.apply("flow isolate 0 1").unwrap(), [Record::Isolated { on: true }]);
+    assert_eq!((bench.queue(53), bench.queue(54)), (Some(3), None));
+    assert!(bench.nic.is_isolated());
+    bench.apply("flow isolate 0 0").unwrap();
+    assert_eq!(bench.queue(54), rss);
+    assert!(!bench.nic.is_isolated());
+}
+
+#[test]
+fn a_refused_text_leaves_everything_as_it_was() {
+    let mut bench = Bench::new();
+    let rss = bench.queue(3);
+    bench.apply(&(create(1, "queue index 1") + &create(2, "queue index 2"))).unwrap();
+    for last in ["flow destroy 0 rule 9\n", "flow fly 0\n", "flow list 1\n"] {
+        let text = create(3, "drop")
+            + "flow destroy 0 rule 0\nflow update 0 1 actions drop / end\nflow isolate 0 1\n"
+            + last;
+        bench.apply(&text).unwrap_err();
+        let queues = [1, 2, 3].map(|port| bench.queue(port));
+        assert_eq!(queues, [Some(1), Some(2), rss], "{last}");
+        assert_eq!((bench.session.len(), bench.nic.len()), (2, 2), "{last}");
+        assert!(!bench.nic.is_isolated());
+    }
+    let text =
+        format!("flow flush 0\n{}flow create 1 ingress pattern ipv4 / {UDP}", create(7, "drop"));
+    bench.apply(&text).unwrap_err();
+    let listed = bench.apply("flow list 0").unwrap();
+    let Record::Listed(rules) = &listed[0] else { panic!("{listed:?}") };
+    let shapes: Vec<_> = rules.iter().map(|rule| (rule.rule, rule.shape.as_str())).collect();
+    assert_eq!(shapes, [(0, "IPV4 UDP => QUEUE"), (1, "IPV4 UDP => QUEUE")]);
+    assert_eq!(bench.apply(&create(8, "drop")).unwrap(), [Record::Created { rule: 2 }]);
+}
+
+#[test]
+fn a_text_becomes_visible_at_one_instant() {
+    let mut bench = Bench::new();
+    let mut transaction = bench.nic.transaction();
+    let records = bench.session.apply_text(&mut transaction, b"flow isolate 0 1").unwrap();
+    assert_eq!(records, [Record::Isolated { on: true }]);
+    let old = |bench: &mut Bench| bench.worker.begin(&Region::new(1, 64).unwrap().0, &[]);
+    transaction.commit().unwrap();
+    old(&mut bench);
+    assert_eq!(bench.queue(1), None);
+    while !bench.nic.settle(64) {
+        old(&mut bench);
+    }
+    assert_eq!(bench.queue(1), None, "settled");
+    let mut transaction = bench.nic.transaction();
+    transaction.isolate(false).unwrap();
+    drop(transaction);
+    assert_eq!(bench.queue(1), None, "taken back");
+}
+
+/// What is refused when it is carried out: line, column, and why.
+const REFUSED: &[(&str, &str)] = &[
+    (
+        "flow create 0 ingress pattern ipv4 / udp dst is 1 / end actions drop / end",
+        "line 2, column 6: group 0 has this pattern with priority 0 already; update that rule",
+    ),
+    (
+        "flow create 0 ingress pattern eth / end actions count / end",
+        "line 2, column 57: no fate among the actions; add queue, drop or jump",
+    ),
+    (
+        "flow create 0 group 2 ingress pattern eth / end actions count / jump group 2 / end",
+        "line 2, column 65: jump from group 2 to group 2; a jump goes to a greater group",
+    ),
+    (
+        "flow validate 0 ingress pattern eth / end actions queue index 4 / end",
+        "line 2, column 51: queue 4; this NIC has queues 0 to 3",
+    ),
+    (
+        "flow update 0 0 actions drop / queue index 1 / end",
+        "line 2, column 32: two fates: `drop` and `queue index 1`; a packet has one",
+    ),
+    (
+        "flow create 0 priority 65536 ingress pattern eth / end actions drop / end",
+        "line 2, column 24: priority 65536; use 0 (highest) to 65535",
+    ),
+    ("flow destroy 0 rule 0 rule 0", "line 2, column 28: no rule 0: port 0 has none"),
+    (
+        "flow update 0 7 actions drop / end",
+        "line 2, column 15: no rule 7 on port 0: the newest is 0",
+    ),
+    ("flow query 0 0 count", "line 2, column 14: rule 0 has no `count` among its actions"),
+    ("flow flush 3", "line 2, column 12: no port 3: this is port 0"),
+    (
+        "flow create 0 ingress pattern ipv4 / tcp / udp / end actions drop / end",
+        "line 2, column 44: udp stands behind tcp; it belongs behind ipv4 or ipv6",
+    ),
+    (
+        "flow create 0 ingress pattern eth type is 0x0806 / ipv4 / end actions drop / end",
+        "line 2, column 52: the type before ipv4 is 0x0806; that of ipv4 is 0x0800",
+    ),
+    (
+        "flow create 0 ingress pattern ipv4 / udp src spec 1 src mask 0x1ffff / end actions drop / end",
+        "line 2, column 62: 0x1ffff is too great: src is 0 to 65535",
+    ),
+];
+
+#[test]
+fn what_the_nic_refuses_is_said_with_its_place_and_nothing_is_applied() {
+    for (line, expected) in REFUSED {
+        let mut bench = Bench::new();
+        let text = create(1, "drop") + line;
+        assert_eq!(said(&mut bench, &text), *expected, "{line}");
+        assert!(bench.nic.is_empty() && bench.session.is_empty(), "{line}");
+    }
+}
+
+#[test]
+fn the_rule_that_is_one_too_many_for_the_root_is_named() {
+    let mut bench = Bench::new();
+    let rule = |at: u32| {
+        let address = std::net::Ipv4Addr::from_bits(at);
+        format!("flow create 0 group 0 ingress pattern ipv4 src is {address} / {UDP}")
+    };
+    let full: String = (0..ROOT_RULES_MAX).map(&rule).collect();
+    let text = format!("{full}{}{}", rule(1 << 30), rule(1 << 31));
+    let expected =
+        "line 65537, column 21: group 0 is full: 65536 rules; destroy some or use another group";
+    assert_eq!(said(&mut bench, &text), expected);
+    assert!(bench.nic.is_empty());
+    // What is destroyed later in the same text makes room.
+    let text = format!("{full}{}flow destroy 0 rule 7\n", rule(1 << 30));
+    bench.apply(&text).unwrap();
+    assert_eq!(bench.nic.len(), ROOT_RULES_MAX);
+    let line = rule(1 << 31).replace("create", "validate");
+    assert!(said(&mut bench, &line).contains("group 0 is full"), "{}", said(&mut bench, &line));
+}
