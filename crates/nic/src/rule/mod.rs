@@ -6,6 +6,7 @@
 
 pub mod compile;
 pub mod item;
+pub mod overlap;
 pub mod session;
 pub mod text;
 

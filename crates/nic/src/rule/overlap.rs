@@ -1,0 +1,390 @@
+//! Which rules of a text stand in each other's way: those that never act, and those that take
+//! packets from another one with other actions.
+//!
+//! A rule is *shadowed* where one better rule of its group (of better priority, or of the same and
+//! created earlier) matches all its packets. That several rules together do is not found. It is
+//! *overlapped* where a better rule of its group, which does something else, matches some of them.
+//!
+//! Rules are kept by their mask. A rule can be covered only by one whose mask has no bit that its
+//! own lacks, and shares packets only with rules whose values agree with its in the bits that both
+//! masks have; either is found by a look-up in a hash map per mask, not per rule. Ranges of ports
+//! are compared where a look-up finds a rule; a rule with another range is never said to cover or to
+//! overlap one, but may be covered.
+
+use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hasher};
+
+use niclab_packet::key::{Key, field as place};
+
+use super::Action;
+use super::compile::pattern;
+use super::item::{Item, ItemMatch};
+use super::text::{Command, FlowRule};
+
+/// Look-ups and comparisons that one survey makes at most: some seconds.
+const STEPS_MAX: u64 = 100_000_000;
+
+/// The rules of a text, as its commands create, change and destroy them.
+#[derive(Debug, Default)]
+pub struct Survey {
+    /// By number, as in a session; the last one is there.
+    rules: Vec<Option<Seen>>,
+    masks: Vec<Mask>,
+    mask_places: HashMap<(u32, [u64; 8]), u32>,
+    /// The mask found last: rules that follow each other often have one.
+    mask_last: u32,
+    actions: HashMap<Vec<Action>, u32>,
+}
+
+/// A rule and one that is better.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Pair {
+    /// Line of the rule that is shadowed or overlapped.
+    pub line: u64,
+    /// Line of the better one.
+    pub by: u64,
+}
+
+/// What a survey found.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Report {
+    /// Shadowed rules, each with the best rule that covers it; by line.
+    pub shadowed: Vec<Pair>,
+    /// Overlapped rules that are not shadowed, each with the best rule that has other actions and
+    /// shares packets with it; by line.
+    pub overlapped: Vec<Pair>,
+    /// Whether all rules were compared: there is a limit to the work.
+    pub complete: bool,
+}
+
+#[derive(Clone, Debug)]
+struct Seen {
+    line: u64,
+    /// Lower is better.
+    order: (u32, u64),
+    mask: u32,
+    actions: u32,
+    value: [u64; 8],
+    ranges: [Option<Range>; 2],
+    /// It has a range that is not one of ports: it covers nothing, and overlap is not known.
+    vague: bool,
+}
+
+/// Values of a port, both included.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Range {
+    first: u16,
+    last: u16,
+}
+
+#[derive(Debug)]
+struct Mask {
+    group: u32,
+    bits: [u64; 8],
+    /// Which bits of a port count.
+    ports: [u16; 2],
+}
+
+/// Values come mixed already.
+#[derive(Default)]
+struct Mixed(u64);
+
+impl Hasher for Mixed {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        bytes.iter().for_each(|&byte| self.write_u64(u64::from(byte)));
+    }
+
+    fn write_u64(&mut self, value: u64) {
+        self.0 = self.0.rotate_left(8) ^ value;
+    }
+}
+
+type Map<V> = HashMap<u64, V, BuildHasherDefault<Mixed>>;
+
+/// Rules of one mask by their masked values, best first within each; by place in the list.
+type Index = Map<Vec<u32>>;
+
+impl Survey {
+    /// Takes in what a command does to the rules; it stands in this line. What no session would
+    /// carry out is passed over.
+    pub fn add(&mut self, line: u64, command: &Command<'_>) {
+        match *command {
+            Command::Create { rule, .. } => {
+                let seen = self.seen(line, &rule);
+                self.rules.push(seen);
+            }
+            Command::Update { rule, actions, .. } => {
+                let actions = self.class(actions);
+                let seen = self.rules.get_mut(rule as usize).and_then(Option::as_mut);
+                seen.into_iter().for_each(|seen| seen.actions = actions);
+            }
+            Command::Destroy { rules, .. } => {
+                for &rule in rules {
+                    self.rules.get_mut(rule as usize).into_iter().for_each(|rule| *rule = None);
+                }
+                while self.rules.pop_if(|last| last.is_none()).is_some() {}
+            }
+            Command::Flush { .. } => self.rules.clear(),
+            Command::Isolate { .. }
+            | Command::List { .. }
+            | Command::Query { .. }
+            | Command::Validate { .. } => {}
+        }
+    }
+
+    /// Compares the rules there are.
+    pub fn report(&self) -> Report {
+        let mut rules: Vec<&Seen> = self.rules.iter().flatten().collect();
+        rules.sort_unstable_by_key(|rule| rule.order);
+        let mut by_mask: Vec<Vec<u32>> = vec![Vec::new(); self.masks.len()];
+        for (at, rule) in rules.iter().enumerate() {
+            by_mask[rule.mask as usize].push(at as u32);
+        }
+        let mut work = Work { masks: &self.masks, rules, by_mask, steps: 0 };
+        let covering = work.covering();
+        let sharing = work.sharing(&covering);
+        let pairs = |found: Vec<Option<u32>>| {
+            let pair = |(at, by): (usize, Option<u32>)| {
+                let line = |at: usize| work.rules[at].line;
+                Some(Pair { line: line(at), by: line(by? as usize) })
+            };
+            let mut pairs: Vec<Pair> = found.into_iter().enumerate().filter_map(pair).collect();
+            pairs.sort_unstable_by_key(|pair| pair.line);
+            pairs
+        };
+        Report {
+            shadowed: pairs(covering),
+            overlapped: pairs(sharing),
+            complete: work.steps < STEPS_MAX,
+        }
+    }
+
+    /// A rule as it is compared; `None` for one that no frame matches.
+    fn seen(&mut self, line: u64, rule: &FlowRule<'_>) -> Option<Seen> {
+        let mut items = rule.items.to_vec();
+        let (ranges, vague) = take_ranges(&mut items);
+        let pattern = pattern(&items).ok()?;
+        let mask = self.mask(rule.group, pattern.mask());
+        let actions = self.class(rule.actions);
+        let order = (rule.priority, line);
+        Some(Seen { line, order, mask, actions, value: pattern.value().0, ranges, vague })
+    }
+
+    fn mask(&mut self, group: u32, mask: &Key) -> u32 {
+        let last = self.masks.get(self.mask_last as usize);
+        if last.is_some_and(|last| last.group == group && last.bits == mask.0) {
+            return self.mask_last;
+        }
+        let next = self.masks.len() as u32;
+        self.mask_last = *self.mask_places.entry((group, mask.0)).or_insert(next);
+        if self.mask_last == next {
+            self.masks.push(Mask { group, bits: mask.0, ports: ports(mask) });
+        }
+        self.mask_last
+    }
+
+    fn class(&mut self, actions: &[Action]) -> u32 {
+        if let Some(&class) = self.actions.get(actions) {
+            return class;
+        }
+        let class = self.actions.len() as u32;
+        self.actions.insert(actions.to_vec(), class);
+        class
+    }
+}
+
+/// Rules being compared.
+struct Work<'a> {
+    masks: &'a [Mask],
+    /// Best first, whatever their group.
+    rules: Vec<&'a Seen>,
+    by_mask: Vec<Vec<u32>>,
+    steps: u64,
+}
+
+impl Work<'_> {
+    /// Of each rule, the best one that covers it.
+    fn covering(&mut self) -> Vec<Option<u32>> {
+        let mut found: Vec<Option<u32>> = vec![None; self.rules.len()];
+        for wide in 0..self.masks.len() {
+            let mask = &self.masks[wide];
+            let within = |other: &Mask| {
+                let mut bits = mask.bits.iter().zip(&other.bits);
+                other.group == mask.group && bits.all(|(wide, bits)| wide & !bits == 0)
+            };
+            let narrow: Vec<usize> =
+                (0..self.masks.len()).filter(|&at| within(&self.masks[at])).collect();
+            self.steps += self.masks.len() as u64 / 8;
+            let index = self.index(wide, &mask.bits);
+            for at in narrow.into_iter().flat_map(|narrow| &self.by_mask[narrow]) {
+                self.steps += 1;
+                let rule = self.rules[*at as usize];
+                let Some(bucket) = index.get(&mixed(&rule.value, &mask.bits)) else { continue };
+                let best = found[*at as usize].unwrap_or(*at);
+                for by in bucket.iter().take_while(|by| **by < best) {
+                    self.steps += 1;
+                    if self.covers(self.rules[*by as usize], rule) {
+                        found[*at as usize] = Some(*by);
+                        break;
+                    }
+                }
+                if self.steps >= STEPS_MAX {
+                    return found;
+                }
+            }
+        }
+        found
+    }
+
+    /// Of each rule that is not covered, the best one that has other actions and shares packets.
+    fn sharing(&mut self, covering: &[Option<u32>]) -> Vec<Option<u32>> {
+        let mut found: Vec<Option<u32>> = vec![None; self.rules.len()];
+        for (one, other) in self.mask_pairs() {
+            let mut both = self.masks[one].bits;
+            both.iter_mut().zip(&self.masks[other].bits).for_each(|(bits, more)| *bits &= more);
+            let index = self.index(one, &both);
+            for at in &self.by_mask[other] {
+                self.steps += 1;
+                let rule = self.rules[*at as usize];
+                if covering[*at as usize].is_some() || rule.vague {
+                    continue;
+                }
+                let Some(bucket) = index.get(&mixed(&rule.value, &both)) else { continue };
+                let best = found[*at as usize].unwrap_or(*at);
+                for by in bucket.iter().take_while(|by| **by < best) {
+                    self.steps += 1;
+                    let better = self.rules[*by as usize];
+                    if better.actions != rule.actions && self.shares(better, rule, &both) {
+                        found[*at as usize] = Some(*by);
+                        break;
+                    }
+                    if self.steps >= STEPS_MAX {
+                        return found;
+                    }
+                }
+            }
+            if self.steps >= STEPS_MAX {
+                return found;
+            }
+        }
+        found
+    }
+
+    /// Masks whose rules may share packets and do different things, both ways round.
+    fn mask_pairs(&self) -> Vec<(usize, usize)> {
+        let class = |at: usize| {
+            let mut classes = self.by_mask[at].iter().map(|at| self.rules[*at as usize].actions);
+            let first = classes.next()?;
+            classes.all(|class| class == first).then_some(first)
+        };
+        let classes: Vec<Option<u32>> = (0..self.masks.len()).map(class).collect();
+        let masks = 0..self.masks.len();
+        let pairs = masks.clone().flat_map(|one| masks.clone().map(move |other| (one, other)));
+        let differ = |&(one, other): &(usize, usize)| {
+            self.masks[one].group == self.masks[other].group
+                && (classes[one].is_none() || classes[one] != classes[other])
+        };
+        pairs.filter(differ).collect()
+    }
+
+    fn index(&mut self, mask: usize, bits: &[u64; 8]) -> Index {
+        let rules = &self.by_mask[mask];
+        self.steps += rules.len() as u64;
+        let mut index = Index::with_capacity_and_hasher(rules.len(), BuildHasherDefault::default());
+        for at in rules {
+            index.entry(mixed(&self.rules[*at as usize].value, bits)).or_default().push(*at);
+        }
+        index
+    }
+
+    /// Whether all packets of a rule are the better one's, whose mask is within the rule's.
+    fn covers(&self, better: &Seen, rule: &Seen) -> bool {
+        let ports = self.masks[rule.mask as usize].ports;
+        let inside = (0..2).all(|at| match better.ranges[at] {
+            None => true,
+            Some(wide) => {
+                let own = rule.range(at, ports[at]);
+                wide.first <= own.first && own.last <= wide.last
+            }
+        });
+        !better.vague && inside && agree(better, rule, &self.masks[better.mask as usize].bits)
+    }
+
+    /// Whether there are packets of both; `both` are the bits that both masks have.
+    fn shares(&self, better: &Seen, rule: &Seen, both: &[u64; 8]) -> bool {
+        let ports = [better, rule].map(|rule| self.masks[rule.mask as usize].ports);
+        let meet = (0..2).all(|at| {
+            let (one, other) = (better.range(at, ports[0][at]), rule.range(at, ports[1][at]));
+            let ranged = better.ranges[at].is_some() || rule.ranges[at].is_some();
+            !ranged || one.first <= other.last && other.first <= one.last
+        });
+        !better.vague && meet && agree(better, rule, both)
+    }
+}
+
+impl Seen {
+    /// The values that a port may have, of which these bits count; with a mask that is no prefix,
+    /// more than those.
+    fn range(&self, at: usize, mask: u16) -> Range {
+        let first = port(&self.value, at);
+        self.ranges[at].unwrap_or(Range { first, last: first | !mask })
+    }
+}
+
+fn agree(one: &Seen, other: &Seen, bits: &[u64; 8]) -> bool {
+    let mut words = one.value.iter().zip(&other.value).zip(bits);
+    words.all(|((one, other), bits)| (one ^ other) & bits == 0)
+}
+
+/// A hash of the masked value.
+fn mixed(value: &[u64; 8], bits: &[u64; 8]) -> u64 {
+    value.iter().zip(bits).fold(0, |hash: u64, (value, bits)| {
+        let product = u128::from(hash ^ value & bits ^ 0x9e37_79b9_7f4a_7c15)
+            * u128::from(0xd6e8_feb8_6659_fd93_u64);
+        product as u64 ^ (product >> 64) as u64
+    })
+}
+
+/// The source port, or the destination port.
+fn port(words: &[u64; 8], at: usize) -> u16 {
+    let bytes = Key(*words).to_bytes();
+    let place = [place::SPORT, place::DPORT][at].clone();
+    u16::from_be_bytes([bytes[place.start], bytes[place.start + 1]])
+}
+
+fn ports(mask: &Key) -> [u16; 2] {
+    [port(&mask.0, 0), port(&mask.0, 1)]
+}
+
+/// Takes the ranges out of items: those of ports, and whether there is another.
+fn take_ranges(items: &mut [ItemMatch]) -> ([Option<Range>; 2], bool) {
+    let (mut ranges, mut vague) = ([None; 2], false);
+    for item in items {
+        let of_ports = matches!(item.item, Item::Tcp | Item::Udp);
+        for field in item.item.fields().iter().filter(|field| item.has_range(field)) {
+            let last = item.last.map_or(0, |last| field.value(&last));
+            let [spec, mask] = [&item.spec, &item.mask].map(|image| field.value(image));
+            match ["src", "dst"].iter().position(|name| of_ports && *name == field.name) {
+                Some(at) if mask == field.ones() => {
+                    ranges[at] = Some(Range { first: spec as u16, last: last as u16 });
+                }
+                _ => vague = true,
+            }
+        }
+        let ranged: Vec<_> = item.item.fields().iter().filter(|it| item.has_range(it)).collect();
+        for field in ranged {
+            field.put(&mut item.mask, 0);
+            field.put(&mut item.spec, 0);
+        }
+        item.last = None;
+    }
+    (ranges, vague)
+}
+
+#[cfg(test)]
+#[path = "overlap_tests.rs"]
+mod tests;

@@ -1,0 +1,189 @@
+//! Known answers, and a comparison with a scan of all pairs.
+
+use proptest::prelude::*;
+
+use super::super::text::Parser;
+use super::*;
+
+fn survey(lines: &[String]) -> Survey {
+    let mut survey = Survey::default();
+    for (at, line) in lines.iter().enumerate() {
+        let mut parser = Parser::default();
+        survey.add(at as u64 + 1, &parser.parse(1, line).unwrap().command);
+    }
+    survey
+}
+
+/// The lines of a rule and a better one that cover and that overlap, of rules that are written as
+/// attributes, pattern and actions.
+fn pairs(rules: &[(&str, &str, &str)]) -> (Vec<(u64, u64)>, Vec<(u64, u64)>) {
+    let line = |(attributes, pattern, actions): &(&str, &str, &str)| {
+        format!(
+            "flow create 0 {attributes} ingress pattern {pattern} / end actions {actions} / end"
+        )
+    };
+    let report = survey(&rules.iter().map(line).collect::<Vec<_>>()).report();
+    assert!(report.complete);
+    let plain = |pairs: &[Pair]| pairs.iter().map(|pair| (pair.line, pair.by)).collect();
+    (plain(&report.shadowed), plain(&report.overlapped))
+}
+
+#[test]
+fn a_rule_is_shadowed_by_a_better_one_that_covers_it() {
+    let narrow = "ipv4 src is 10.0.0.1 / udp dst is 53";
+    let wide = "ipv4 src spec 10.0.0.0 src prefix 8";
+    let (shadowed, _) = pairs(&[("", wide, "drop"), ("", narrow, "drop")]);
+    assert_eq!(shadowed, [(2, 1)], "created earlier");
+    let (shadowed, _) = pairs(&[("", narrow, "drop"), ("", wide, "drop")]);
+    assert_eq!(shadowed, [], "created later");
+    let (shadowed, _) = pairs(&[("priority 1", narrow, "drop"), ("", wide, "drop")]);
+    assert_eq!(shadowed, [(1, 2)], "of better priority");
+    let (shadowed, _) = pairs(&[("group 1", wide, "drop"), ("", narrow, "drop")]);
+    assert_eq!(shadowed, [], "of another group");
+    let (shadowed, _) = pairs(&[("", narrow, "drop"), ("priority 1", narrow, "queue")]);
+    assert_eq!(shadowed, [(2, 1)], "the same pattern");
+}
+
+#[test]
+fn a_rule_is_overlapped_by_a_better_one_with_other_actions() {
+    let (src, dst) = ("ipv4 src is 10.0.0.1", "ipv4 dst is 10.0.0.1");
+    assert_eq!(pairs(&[("", src, "drop"), ("", dst, "queue")]).1, [(2, 1)]);
+    assert_eq!(pairs(&[("", src, "drop"), ("", dst, "drop")]).1, [], "the same actions");
+    assert_eq!(pairs(&[("", src, "drop"), ("group 1", dst, "queue")]).1, []);
+    let other = "ipv4 src is 10.0.0.2 dst is 10.0.0.1";
+    assert_eq!(pairs(&[("", src, "drop"), ("", other, "queue")]).1, [], "no packet of both");
+    let shadowed = "ipv4 src is 10.0.0.1 / tcp";
+    assert_eq!(pairs(&[("", src, "drop"), ("", shadowed, "queue")]).1, [], "shadowed");
+}
+
+#[test]
+fn ranges_of_ports_are_compared() {
+    let ports = |first, last| format!("ipv4 / udp dst is {first} dst last {last}");
+    let all = ["", "drop"];
+    let [wide, narrow, beside, cut] = [ports(10, 20), ports(12, 20), ports(21, 30), ports(20, 25)];
+    let pair = |one: &str, other: &str| {
+        let found = pairs(&[("", one, all[1]), ("", other, "queue")]);
+        (found.0.len(), found.1.len())
+    };
+    assert_eq!(pair(&wide, &narrow), (1, 0));
+    assert_eq!(pair(&narrow, &wide), (0, 1));
+    assert_eq!(pair(&wide, &beside), (0, 0));
+    assert_eq!(pair(&wide, &cut), (0, 1));
+    assert_eq!(pair(&wide, "ipv4 / udp dst is 15"), (1, 0));
+    assert_eq!(pair(&wide, "ipv4 / udp dst is 21"), (0, 0));
+    assert_eq!(pair("ipv4 / udp dst is 15", &wide), (0, 1));
+    assert_eq!(pair(&wide, "ipv4 / udp dst spec 16 dst mask 0xfffc"), (1, 0), "16 to 19");
+    assert_eq!(pair(&wide, "ipv4 / udp dst spec 16 dst mask 0xfff8"), (0, 1), "16 to 23");
+    assert_eq!(pair(&wide, "ipv4 / tcp dst is 15"), (0, 0));
+}
+
+#[test]
+fn rules_that_are_destroyed_or_changed_count_as_they_are_in_the_end() {
+    let create = |pattern: &str, action: &str| {
+        format!("flow create 0 ingress pattern {pattern} / end actions {action} / end")
+    };
+    let (src, dst) = ("ipv4 src is 10.0.0.1", "ipv4 dst is 10.0.0.1");
+    let mut lines = vec![create(src, "drop"), create(dst, "queue")];
+    lines.push("flow destroy 0 rule 0".into());
+    assert_eq!(survey(&lines).report().overlapped, []);
+    lines[2] = "flow update 0 1 actions drop / end".into();
+    assert_eq!(survey(&lines).report().overlapped, []);
+    lines[2] = "flow flush 0".into();
+    assert_eq!(survey(&lines).report(), Report { complete: true, ..Report::default() });
+}
+
+/// A pattern over few values, so that many meet.
+fn written() -> impl Strategy<Value = (u32, u32, String, u16)> {
+    let address = |name: &'static str| {
+        prop_oneof![
+            Just(String::new()),
+            (0..4u8).prop_map(move |low| format!(" {name} is 10.0.0.{low}")),
+            (0..2u8).prop_map(move |half| {
+                format!(" {name} spec 10.0.0.{} {name} prefix 31", half * 2)
+            }),
+        ]
+    };
+    let port = |name: &'static str| {
+        prop_oneof![
+            Just(String::new()),
+            (0..4u16).prop_map(move |port| format!(" {name} is {port}")),
+            (0..3u16, 1..3u16).prop_map(move |(first, more)| {
+                format!(" {name} is {first} {name} last {}", first + more)
+            }),
+        ]
+    };
+    let transport = prop_oneof![
+        Just(String::new()),
+        (prop::bool::ANY, port("src"), port("dst")).prop_map(|(tcp, src, dst)| {
+            format!(" / {}{src}{dst}", if tcp { "tcp" } else { "udp" })
+        }),
+    ];
+    let pattern = (address("src"), address("dst"), transport)
+        .prop_map(|(src, dst, transport)| format!("ipv4{src}{dst}{transport}"));
+    (0..2u32, 0..3u32, pattern, 0..2u16)
+}
+
+/// The packets over those few values, by number, that a pattern matches.
+fn packets(pattern: &str) -> Vec<usize> {
+    let mut parser = Parser::default();
+    let line = format!("flow create 0 ingress pattern {pattern} / end actions drop / end");
+    let parsed = parser.parse(1, &line).unwrap();
+    let Command::Create { rule, .. } = parsed.command else { unreachable!() };
+    let fits = |value: usize, item: &ItemMatch, name: &str| {
+        let field = item.item.field(name).unwrap();
+        let value = if field.bits == 32 { 0x0a00_0000 | value as u128 } else { value as u128 };
+        let [spec, mask] = [&item.spec, &item.mask].map(|image| field.value(image));
+        match item.has_range(field) {
+            true => (spec..=field.value(&item.last.unwrap())).contains(&value),
+            false => value & mask == spec & mask,
+        }
+    };
+    // Two bits of each address, three of each port, and the protocol: tcp, udp, or another.
+    (0..4 * 4 * 8 * 8 * 3)
+        .filter(|number| {
+            let (src, dst) = (number % 4, number / 4 % 4);
+            let (sport, dport) = (number / 16 % 8, number / 128 % 8);
+            rule.items.iter().all(|item| match item.item {
+                Item::Ipv4 => fits(src, item, "src") && fits(dst, item, "dst"),
+                of => {
+                    let protocol = [Item::Tcp, Item::Udp, Item::Icmp][number / 1_024];
+                    of == protocol && fits(sport, item, "src") && fits(dport, item, "dst")
+                }
+            })
+        })
+        .collect()
+}
+
+proptest! {
+    #[test]
+    fn what_is_found_is_what_a_scan_of_all_packets_finds(
+        rules in prop::collection::vec(written(), 1..20),
+    ) {
+        let line = |(group, priority, pattern, queue): &(u32, u32, String, u16)| {
+            format!(
+                "flow create 0 group {group} priority {priority} ingress pattern {pattern} / end \
+                 actions queue index {queue} / end"
+            )
+        };
+        let report = survey(&rules.iter().map(line).collect::<Vec<_>>()).report();
+        let sets: Vec<Vec<usize>> = rules.iter().map(|rule| packets(&rule.2)).collect();
+        let key = |at: usize| (rules[at].1, at);
+        let (mut shadowed, mut overlapped) = (Vec::new(), Vec::new());
+        for at in 0..rules.len() {
+            let mut better: Vec<usize> = (0..rules.len())
+                .filter(|&by| rules[by].0 == rules[at].0 && key(by) < key(at))
+                .collect();
+            better.sort_by_key(|&by| key(by));
+            let covers = |by: &&usize| sets[at].iter().all(|it| sets[**by].contains(it));
+            let shares = |by: &&usize| {
+                rules[**by].3 != rules[at].3 && sets[at].iter().any(|it| sets[**by].contains(it))
+            };
+            let pair = |by: &usize| Pair { line: at as u64 + 1, by: *by as u64 + 1 };
+            match better.iter().find(covers) {
+                Some(by) => shadowed.push(pair(by)),
+                None => overlapped.extend(better.iter().find(shares).map(pair)),
+            }
+        }
+        prop_assert_eq!(report, Report { shadowed, overlapped, complete: true });
+    }
+}
