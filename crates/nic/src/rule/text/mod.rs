@@ -8,6 +8,7 @@
 //! here, testpmd reads. Words are written out. [`Parser`] keeps its buffers, so that a line costs
 //! no allocation once it has seen a longer one.
 
+pub mod convert;
 mod error;
 mod known;
 mod read;

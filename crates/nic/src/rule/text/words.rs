@@ -158,7 +158,7 @@ impl<'t> Words<'t> {
 }
 
 /// Six numbers of one or two hexadecimal digits.
-fn mac(word: &str) -> Option<u128> {
+pub(super) fn mac(word: &str) -> Option<u128> {
     let mut value = 0;
     let mut parts = word.split(':');
     for _ in 0..6 {

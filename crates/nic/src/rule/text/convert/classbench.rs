@@ -1,0 +1,105 @@
+//! ClassBench filter sets: one rule a line, best first.
+//!
+//! `@SRC/LEN DST/LEN FIRST : LAST FIRST : LAST PROTOCOL/MASK FLAGS/MASK`, the last of which may be
+//! missing. The flags are 16 bits of the transport header, as they lie in memory: the flags of TCP
+//! in the high byte (0x1000 is ACK), or type and code of ICMP.
+
+use super::{Items, Rules, Tokens, transport};
+use crate::rule::item::Item;
+use crate::rule::text::error::TextError;
+
+pub(super) fn convert(text: &str, rules: &mut Rules<'_>) -> Result<(), TextError> {
+    let mut priority = 0;
+    for (line, text) in (1..).zip(text.lines()) {
+        let mut words = Tokens::new();
+        words.add(line, text);
+        if words.is_at_end() {
+            continue;
+        }
+        let items = rule(&mut words)?;
+        rules.rule((0, words.priority(priority)?), &items, "queue index 0");
+        priority += 1;
+    }
+    Ok(())
+}
+
+fn rule(words: &mut Tokens<'_>) -> Result<Items, TextError> {
+    let mut items = Items::default();
+    items.item(Item::Ipv4, 0);
+    match words.tokens.first_mut() {
+        Some(first) if first.word.starts_with('@') => {
+            first.word = &first.word[1..];
+            first.place.0 += 1;
+        }
+        _ => {
+            words.next();
+            return Err(words.expected("`@` and a source prefix"));
+        }
+    }
+    for name in ["src", "dst"] {
+        let (value, mask) = words.prefix(Item::Ipv4, name)?;
+        items.set(Item::Ipv4, name, value, mask);
+    }
+    let ports = [range(words, "source port")?, range(words, "destination port")?];
+    let (protocol, mask) = masked(words, "protocol", 0xff)?;
+    let asks_ports = ports.iter().any(|ports| *ports != (0, u16::MAX));
+    let of = match mask {
+        0 if asks_ports => {
+            let reason = "ports of any protocol: write a rule for each protocol";
+            return Err(words.unfit(reason));
+        }
+        0 => None,
+        0xff => Some(protocol),
+        _ => return Err(words.not_supported("a part of the protocol")),
+    };
+    let header = of.and_then(transport);
+    if asks_ports {
+        let header = header.filter(|header| matches!(header, Item::Tcp | Item::Udp));
+        let header = header.ok_or_else(|| words.not_supported("ports of this protocol"))?;
+        for (name, (first, last)) in ["src", "dst"].into_iter().zip(ports) {
+            items.range(header, name, first, last);
+        }
+    }
+    let flags = if words.is_at_end() { (0, 0) } else { masked(words, "flags", 0xffff)? };
+    match (header, flags) {
+        (_, (_, 0)) => {}
+        (Some(Item::Tcp), (value, mask)) if mask & 0xff == 0 => {
+            items.set(Item::Tcp, "flags", value >> 8, mask >> 8);
+        }
+        (Some(Item::Icmp), (value, mask)) => {
+            items.set(Item::Icmp, "type", value >> 8, mask >> 8);
+            items.set(Item::Icmp, "code", value & 0xff, mask & 0xff);
+        }
+        _ => return Err(words.not_supported("these flags of this protocol")),
+    }
+    // The protocol is that of all fragments, its header that of the first.
+    if let (Some(protocol), 1) = (of, items.0.len()) {
+        items.is(Item::Ipv4, "proto", protocol);
+    }
+    match words.next() {
+        "" => Ok(items),
+        _ => Err(words.expected("the end of the line")),
+    }
+}
+
+/// `FIRST : LAST`.
+fn range(words: &mut Tokens<'_>, what: &str) -> Result<(u16, u16), TextError> {
+    let first = words.number(what, u16::MAX.into())? as u16;
+    if words.next() != ":" {
+        return Err(words.expected("`:`"));
+    }
+    let last = words.number(what, u16::MAX.into())? as u16;
+    match first <= last {
+        true => Ok((first, last)),
+        false => Err(words.unfit(format!("{what}s end at {last}, before {first}"))),
+    }
+}
+
+/// `VALUE/MASK`.
+fn masked(words: &mut Tokens<'_>, what: &str, max: u128) -> Result<(u128, u128), TextError> {
+    let word = words.next();
+    let Some((value, mask)) = word.split_once('/') else {
+        return Err(words.expected(format!("{what}: VALUE/MASK")));
+    };
+    Ok((words.number_of(value, 10, what, max)?, words.number_of(mask, 10, what, max)?))
+}

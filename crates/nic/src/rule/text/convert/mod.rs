@@ -1,0 +1,291 @@
+//! Rules as others write them, to `flow create` lines.
+//!
+//! Each rule becomes one line that matches the same packets and does the same with them. What has
+//! no equivalent and changes neither becomes a comment; what would change either is refused with
+//! its place, so nothing is ever dropped silently.
+
+mod classbench;
+mod ethtool;
+mod tc;
+
+use std::fmt::{Display, Write};
+use std::net::{Ipv4Addr, Ipv6Addr};
+use std::str::FromStr;
+
+use super::error::{Problem, TextError};
+use crate::limits::PRIORITY_MAX;
+use crate::rule::item::{Item, ItemMatch};
+
+/// How rules are written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Format {
+    /// ClassBench filter sets: `@10.0.0.0/8 0.0.0.0/0 0 : 65535 53 : 53 0x11/0xFF`, best first.
+    /// They have no actions: all become `queue index 0`.
+    ClassBench,
+    /// `ethtool -N eth0 flow-type tcp4 …`.
+    Ethtool,
+    /// `tc filter add … flower …`, and what `tc filter show` prints.
+    Tc,
+}
+
+/// Converts a text; the result ends with a line feed unless it is empty.
+///
+/// # Errors
+/// The first rule that is wrong or has no equivalent, with its place.
+pub fn convert(format: Format, text: &str) -> Result<String, TextError> {
+    let mut out = String::new();
+    let mut rules = Rules { out: &mut out };
+    match format {
+        Format::ClassBench => classbench::convert(text, &mut rules)?,
+        Format::Ethtool => ethtool::convert(text, &mut rules)?,
+        Format::Tc => tc::convert(text, &mut rules)?,
+    }
+    Ok(out)
+}
+
+/// What has been converted.
+struct Rules<'o> {
+    out: &'o mut String,
+}
+
+impl Rules<'_> {
+    /// Says what of the rule that follows has no equivalent.
+    fn comment(&mut self, line: u64, what: impl Display) {
+        // Writing to a string cannot fail.
+        let _ = writeln!(self.out, "# line {line}: {what}");
+    }
+
+    fn rule(&mut self, (group, priority): (u32, u32), items: &Items, action: &str) {
+        let _ =
+            write!(self.out, "flow create 0 group {group} priority {priority} ingress pattern ");
+        for item in &items.0 {
+            let _ = write!(self.out, "{item} / ");
+        }
+        let _ = writeln!(self.out, "end actions {action} / end");
+    }
+}
+
+/// The items of a rule while it is read, outermost first.
+#[derive(Debug, Default)]
+struct Items(Vec<ItemMatch>);
+
+/// Where items stand among each other. `place` tells the first tag from the second.
+fn rank(item: Item) -> u8 {
+    match item {
+        Item::Eth => 0,
+        Item::Vlan => 1,
+        Item::Ipv4 | Item::Ipv6 => 2,
+        _ => 3,
+    }
+}
+
+impl Items {
+    /// The item of this kind, `place` of them before it; added where it is not there.
+    fn item(&mut self, item: Item, place: usize) -> &mut ItemMatch {
+        while self.0.iter().filter(|have| have.item == item).count() <= place {
+            let at = self.0.iter().take_while(|have| rank(have.item) <= rank(item)).count();
+            self.0.insert(at, ItemMatch::any(item));
+        }
+        let at = self.0.iter().enumerate().filter(|(_, have)| have.item == item).nth(place);
+        let at = at.map_or(0, |(at, _)| at);
+        &mut self.0[at]
+    }
+
+    /// Asks for bits of a field. A mask without bits asks for the header alone.
+    fn set(&mut self, item: Item, name: &str, value: u128, mask: u128) {
+        self.set_at((item, 0), name, value, mask);
+    }
+
+    fn set_at(&mut self, (item, place): (Item, usize), name: &str, value: u128, mask: u128) {
+        let image = self.item(item, place);
+        if let Some(field) = item.field(name) {
+            field.put(&mut image.spec, value & mask);
+            field.put(&mut image.mask, mask);
+        }
+    }
+
+    /// Asks for a field's exact value.
+    fn is(&mut self, item: Item, name: &str, value: u128) {
+        let ones = item.field(name).map_or(0, |field| field.ones());
+        self.set(item, name, value, ones);
+    }
+
+    /// Asks for a port in a range; the whole range asks for nothing.
+    fn range(&mut self, item: Item, name: &str, first: u16, last: u16) {
+        let Some(field) = item.field(name) else { return };
+        let image = self.item(item, 0);
+        if (first, last) == (0, u16::MAX) {
+            return;
+        }
+        field.put(&mut image.spec, first.into());
+        field.put(&mut image.mask, field.ones());
+        if first != last {
+            let end = image.last.get_or_insert(ItemMatch::any(item).spec);
+            field.put(end, last.into());
+        }
+    }
+}
+
+/// A word, and where it stands.
+#[derive(Clone, Copy, Debug)]
+struct Token<'t> {
+    word: &'t str,
+    line: u64,
+    /// The whole line.
+    text: &'t str,
+    place: (usize, usize),
+}
+
+/// The words of a rule, which may have several lines.
+#[derive(Debug)]
+struct Tokens<'t> {
+    tokens: Vec<Token<'t>>,
+    at: usize,
+}
+
+impl<'t> Tokens<'t> {
+    fn new() -> Tokens<'t> {
+        Tokens { tokens: Vec::new(), at: 0 }
+    }
+
+    /// Adds the words of a line, up to a `#`.
+    fn add(&mut self, line: u64, text: &'t str) {
+        let mut at = 0;
+        for word in text.split_ascii_whitespace() {
+            // Each word is found behind the one before it.
+            let start = at + text[at..].find(word).unwrap_or(0);
+            at = start + word.len();
+            if word.starts_with('#') {
+                break;
+            }
+            self.tokens.push(Token { word, line, text, place: (start, at) });
+        }
+    }
+
+    /// The next word; empty at the end.
+    fn next(&mut self) -> &'t str {
+        let word = self.peek();
+        self.at += 1;
+        word
+    }
+
+    fn peek(&self) -> &'t str {
+        self.tokens.get(self.at).map_or("", |token| token.word)
+    }
+
+    fn is_at_end(&self) -> bool {
+        self.at >= self.tokens.len()
+    }
+
+    /// The line of the rule's first word.
+    fn line(&self) -> u64 {
+        self.tokens.first().map_or(0, |token| token.line)
+    }
+
+    /// A problem with the word that was read last.
+    fn error(&self, problem: Problem) -> TextError {
+        let last = self.at.checked_sub(1).and_then(|at| self.tokens.get(at));
+        match (last, self.tokens.last()) {
+            (Some(token), _) => TextError::new(token.line, token.text, token.place, problem),
+            (None, Some(token)) => {
+                let end = token.place.1;
+                TextError::new(token.line, token.text, (end, end), problem)
+            }
+            (None, None) => TextError::new(0, "", (0, 0), problem),
+        }
+    }
+
+    fn expected(&self, expected: impl Into<String>) -> TextError {
+        let last = self.at.checked_sub(1).and_then(|at| self.tokens.get(at));
+        let found = last.map_or("", |token| token.word).to_owned();
+        self.error(Problem::Expected { expected: expected.into(), found })
+    }
+
+    fn not_supported(&self, name: impl Into<String>) -> TextError {
+        self.error(Problem::NotSupported { name: name.into() })
+    }
+
+    fn unfit(&self, reason: impl Into<String>) -> TextError {
+        self.error(Problem::Unfit { reason: reason.into() })
+    }
+
+    /// The next word, a number up to `max`, decimal or with `0x`.
+    fn number(&mut self, what: &str, max: u128) -> Result<u128, TextError> {
+        let word = self.next();
+        self.number_of(word, 10, what, max)
+    }
+
+    /// A number that is written to this base, or with `0x`, in the word that was read last.
+    fn number_of(&self, text: &str, base: u32, what: &str, max: u128) -> Result<u128, TextError> {
+        let hex = text.strip_prefix("0x").or_else(|| text.strip_prefix("0X"));
+        let (digits, base) = hex.map_or((text, base), |digits| (digits, 16));
+        let digit = |byte: u8| char::from(byte).is_digit(base);
+        let plain = !digits.is_empty() && digits.bytes().all(digit);
+        let number = plain.then(|| u128::from_str_radix(digits, base).ok()).flatten();
+        let number = number.filter(|number| *number <= max);
+        number.ok_or_else(|| self.expected(format!("{what}: a number from 0 to {max}")))
+    }
+
+    /// An address in the word that was read last, or a part of it.
+    fn address<T: FromStr>(&self, text: &str, what: &str) -> Result<T, TextError> {
+        text.parse().map_err(|_| self.expected(format!("{what}: an address")))
+    }
+
+    /// An address of the IP version, with its bits.
+    fn ip(&self, ip: Item, text: &str, what: &str) -> Result<u128, TextError> {
+        match ip {
+            Item::Ipv6 => Ok(self.address::<Ipv6Addr>(text, what)?.to_bits()),
+            _ => Ok(self.address::<Ipv4Addr>(text, what)?.to_bits().into()),
+        }
+    }
+
+    /// The next word, an address with or without a length behind a slash: value and mask.
+    fn prefix(&mut self, ip: Item, what: &str) -> Result<(u128, u128), TextError> {
+        let word = self.next();
+        let (address, len) = word.split_once('/').map_or((word, None), |(a, l)| (a, Some(l)));
+        let bits = if ip == Item::Ipv6 { 128 } else { 32 };
+        let value = self.ip(ip, address, what)?;
+        let len = match len {
+            None => bits,
+            Some(len) => self.number_of(len, 10, &format!("{what}: length"), bits.into())? as u32,
+        };
+        Ok((value, ones(bits) & !ones(bits).checked_shr(len).unwrap_or(0)))
+    }
+
+    /// The next word, a MAC address.
+    fn mac(&mut self, what: &str) -> Result<u128, TextError> {
+        let word = self.next();
+        self.mac_of(word, what)
+    }
+
+    fn mac_of(&self, text: &str, what: &str) -> Result<u128, TextError> {
+        super::words::mac(text).ok_or_else(|| self.expected(format!("{what}: a MAC address")))
+    }
+
+    /// A priority, which the card has fewer of than may be written.
+    fn priority(&self, priority: u64) -> Result<u32, TextError> {
+        let fits = u32::try_from(priority).ok().filter(|it| *it <= PRIORITY_MAX);
+        fits.ok_or_else(|| {
+            self.unfit(format!("priority {priority}; rules have 0 to {PRIORITY_MAX}"))
+        })
+    }
+}
+
+/// So many ones, up to 128.
+fn ones(bits: u32) -> u128 {
+    u128::MAX.checked_shr(128 - bits).unwrap_or(0)
+}
+
+/// The header of an IP protocol, where it is one that items name, and the IP version that has it.
+fn transport(protocol: u128) -> Option<Item> {
+    match protocol {
+        1 => Some(Item::Icmp),
+        6 => Some(Item::Tcp),
+        17 => Some(Item::Udp),
+        58 => Some(Item::Icmp6),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests;
