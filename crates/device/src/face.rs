@@ -1,5 +1,6 @@
 //! What an experiment can ask of a device, and how it is refused.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use niclab_load::{Load, Observation};
@@ -81,6 +82,13 @@ pub enum RuleBlock {
         priority: u32,
         /// What it does.
         actions: Vec<Action>,
+    },
+    /// The rules of a file of `flow` commands, applied whole or not at all.
+    File {
+        /// The file.
+        path: PathBuf,
+        /// Rules that it creates.
+        rules_count: u32,
     },
     /// `count` rules, one for each flow `first .. first + count` of `flows`: both addresses, the
     /// protocol and both ports exact.

@@ -39,6 +39,7 @@ pub fn setup_s(setup: &Setup) -> f64 {
 pub fn rules_count(setup: &Setup) -> u64 {
     let count = |block: &RuleBlock| match block {
         RuleBlock::Any { .. } => 1,
+        RuleBlock::File { rules_count, .. } => u64::from(*rules_count),
         RuleBlock::FiveTuples { count, .. } => u64::from(*count),
     };
     setup.rules.iter().map(count).sum()

@@ -602,6 +602,10 @@ fn latency(s: &Subject<'_>, metric: &str, id: &'static str, words: &str) -> Opti
 
 /// Memory of a rule in the fullest set-up.
 fn rule_memory(s: &Subject<'_>) -> Option<Finding> {
+    if s.results.run.rules.is_some() {
+        // What a file's rules take is no figure of one kind of rule.
+        return None;
+    }
     let setups = s.results.cells.of(s.device, crate::runner::SETUP);
     let known = setups.filter(|cell| !cell.values("rule_bytes_per_rule").is_empty());
     let cell = known.max_by(|a, b| f64::total_cmp(&rules(a), &rules(b)))?;

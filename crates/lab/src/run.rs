@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use niclab_device::{About, Arrivals, Load, Rate, Setup};
+use niclab_device::{About, Arrivals, Load, Rate, RuleBlock, Setup};
 use niclab_packet::flow::FlowSpec;
 use niclab_packet::size::FrameSizes;
 use niclab_result::{Coordinate, Point, SCHEMA};
@@ -18,7 +18,7 @@ use crate::estimate;
 use crate::occupancy::{self, Place};
 use crate::published::Card;
 use crate::spec::{
-    Grid, GridName, Hits, KneeSpec, Overrides, Spec, SpecError, Sweep, Trace, TrialKind,
+    Grid, GridName, Hits, KneeSpec, Overrides, RulesFile, Spec, SpecError, Sweep, Trace, TrialKind,
 };
 
 /// Seed where none is given.
@@ -42,6 +42,9 @@ pub struct Run {
     /// The capture that is sent in place of generated frames.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trace: Option<Trace>,
+    /// The file whose rules are installed in place of generated ones.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rules: Option<RulesFile>,
     /// What is measured.
     pub devices: Vec<RunDevice>,
     /// The experiments, in their order.
@@ -187,7 +190,8 @@ pub fn resolve(
     let experiments = experiments.collect::<Result<_, SpecError>>()?;
     let program = program.to_string();
     let (card, trace) = (overrides.card, overrides.trace.clone());
-    Ok(Run { schema: SCHEMA, program, seed, card, trace, devices, experiments })
+    let rules = overrides.rules.clone();
+    Ok(Run { schema: SCHEMA, program, seed, card, trace, rules, devices, experiments })
 }
 
 impl Run {
@@ -306,11 +310,17 @@ impl<'a> Resolver<'a> {
         Ok(())
     }
 
-    /// A trace brings its own flows and frames: these axes have no meaning then.
+    /// A trace brings its own flows and frames, a file of rules its own groups and rules: these
+    /// axes have no meaning then. Which traffic a file's rules match is not known.
     fn narrowed(&self, sweep: &Sweep) -> Sweep {
         let mut sweep = sweep.clone();
         if let Some(trace) = &self.overrides.trace {
             sweep.flows = crate::values::Values::number(trace.frames.flows.into());
+            sweep.match_percent = crate::values::Values::number(0);
+        }
+        if let Some(rules) = &self.overrides.rules {
+            sweep.groups = crate::values::Values::number(0);
+            sweep.rules = crate::values::Values::number(rules.rules_count.into());
             sweep.match_percent = crate::values::Values::number(0);
         }
         sweep
@@ -366,7 +376,10 @@ impl<'a> Resolver<'a> {
     }
 
     fn setup(&mut self, place: &Place, frame: &Coordinate) -> usize {
-        let setup = place.setup(self.seed, self.frame_len_max(frame));
+        let mut setup = place.setup(self.seed, self.frame_len_max(frame));
+        if let Some(RulesFile { path, rules_count, queues }) = self.overrides.rules.clone() {
+            (setup.rules, setup.queues) = (vec![RuleBlock::File { path, rules_count }], queues);
+        }
         index_of(&mut self.run.setups, setup)
     }
 

@@ -163,6 +163,7 @@ impl Testbed for Simulated {
         for block in &setup.rules {
             let (group, count) = match block {
                 RuleBlock::Any { group, .. } => (*group as usize, 1),
+                RuleBlock::File { rules_count, .. } => (0, u64::from(*rules_count)),
                 RuleBlock::FiveTuples { group, count, .. } => (*group as usize, u64::from(*count)),
             };
             self.groups.resize(self.groups.len().max(group + 1), 0);

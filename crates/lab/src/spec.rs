@@ -217,6 +217,8 @@ pub struct Overrides {
     pub grid: GridName,
     /// `--trace FILE`: these frames in place of generated ones.
     pub trace: Option<Trace>,
+    /// `--rules FILE`: these rules in place of generated ones.
+    pub rules: Option<RulesFile>,
     /// `--card NAME`: whose published figures are drawn beside ours.
     pub card: Card,
 }
@@ -229,6 +231,17 @@ pub struct Trace {
     /// What is sent of it.
     #[serde(flatten)]
     pub frames: TraceFrames,
+}
+
+/// A file of `flow` commands whose rules are installed in place of generated ones.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RulesFile {
+    /// The file.
+    pub path: PathBuf,
+    /// Rules that it creates.
+    pub rules_count: u32,
+    /// Queues that its rules name, all below this number.
+    pub queues: u16,
 }
 
 /// Which grid of an experiment.
@@ -324,6 +337,14 @@ pub enum SpecError {
         /// What was typed.
         name: String,
     },
+    /// `--set` of something that a file of rules brings.
+    #[error(
+        "--set {name}: the rules of --rules stand where the file says; leave out one of the two"
+    )]
+    OfRules {
+        /// The axis.
+        name: String,
+    },
     /// `--set` of something that a trace brings.
     #[error("--set {name}: the frames of --trace bring their own {name}; leave out one of the two")]
     OfTrace {
@@ -391,6 +412,9 @@ impl Overrides {
                 "match_percent" | "flows" | "frame" if self.trace.is_some() => {
                     return Err(SpecError::OfTrace { name: name.clone() });
                 }
+                "groups" | "rules" | "match_percent" if self.rules.is_some() => {
+                    return Err(SpecError::OfRules { name: name.clone() });
+                }
                 "duration_ms" => grid.duration_ms = single("duration_ms", values)?,
                 "warmup_ms" => grid.warmup_ms = single("warmup_ms", values)?,
                 _ => set_axis(&mut grid, name, values)?,
@@ -398,7 +422,7 @@ impl Overrides {
         }
         in_range("duration_ms", grid.duration_ms, 1..=DURATION_MS_MAX)?;
         in_range("warmup_ms", grid.warmup_ms, 0..=DURATION_MS_MAX)?;
-        if self.sets_place() {
+        if self.sets_place() || self.rules.is_some() {
             grid.knee.clear();
         }
         grid.repeats = self.repeats.unwrap_or(grid.repeats);

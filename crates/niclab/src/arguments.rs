@@ -84,11 +84,36 @@ pub enum Command {
 /// The commands of `niclab rules`.
 #[derive(Debug, Subcommand)]
 pub enum RulesCommand {
-    /// Say how many rules a file has, or where its first error is
+    /// Carry files out on a card of their own, and say which rules never act or meet others
+    ///
+    /// The first error ends it, with its line and column. Nothing is kept.
     Check {
         /// One `flow` command a line
+        #[arg(required = true, value_name = "FILE")]
+        files: Vec<PathBuf>,
+    },
+    /// Write rules of others as `flow create` lines, to standard output
+    ///
+    /// What has no equivalent and changes nothing becomes a comment; the first rule whose meaning
+    /// would change ends it, with its line and column, and nothing is written.
+    Convert {
+        /// How they are written
+        #[arg(value_enum, value_name = "FROM")]
+        from: RulesFormat,
+        /// One rule a line; what `tc filter show` prints has several
         file: PathBuf,
     },
+}
+
+/// How rules are written elsewhere.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub enum RulesFormat {
+    /// Filter sets of ClassBench
+    Classbench,
+    /// `ethtool -N` commands
+    Ethtool,
+    /// `tc filter add … flower` commands, or what `tc filter show` prints
+    Tc,
 }
 
 /// What `niclab bench` takes.
@@ -175,7 +200,7 @@ pub struct RunArguments {
     /// Go on with a run that was cut short: measure what is missing in its result directory
     #[arg(long, value_name = "DIR", conflicts_with_all = [
         "experiments", "device", "output", "full", "grid", "set", "repeats", "seed", "trace",
-        "card",
+        "rules", "card",
     ])]
     pub resume: Option<PathBuf>,
 
@@ -185,6 +210,14 @@ pub struct RunArguments {
     /// --set of flows, frame or match_percent. Each frame grows by a stamp of 18 bytes at its end.
     #[arg(long, value_name = "FILE")]
     pub trace: Option<PathBuf>,
+
+    /// Measure with the rules of this file (`niclab rules check` says whether it can be used) in
+    /// place of generated ones
+    ///
+    /// The traffic stays the experiment's: not with --set of groups, rules or match_percent. The
+    /// card has as many queues as the file names.
+    #[arg(long, value_name = "FILE")]
+    pub rules: Option<PathBuf>,
 
     /// Whose published figures are drawn beside the measured ones
     #[arg(long, value_name = "CARD", default_value = "cx5", value_parser = cards())]

@@ -90,6 +90,12 @@ pub enum Failure {
         /// Where and what is wrong, and what was expected.
         error: ReadError,
     },
+    /// The rules that a run began with are others now.
+    #[error("{}: other rules than when the run began; put them back, or begin anew", path.display())]
+    RulesChanged {
+        /// The file.
+        path: PathBuf,
+    },
     /// What was asked for makes no run.
     #[error("{0}")]
     Spec(#[from] SpecError),
@@ -117,8 +123,10 @@ impl Failure {
         ExitCode::from(match self {
             Failure::Bench(_) | Failure::Output(_) | Failure::Report(_) => 1,
             // Options that exclude each other, or a core that is not there.
-            Failure::Core { .. } | Failure::Spec(SpecError::OfTrace { .. }) => 2,
+            Failure::Core { .. }
+            | Failure::Spec(SpecError::OfTrace { .. } | SpecError::OfRules { .. }) => 2,
             Failure::Rules { .. }
+            | Failure::RulesChanged { .. }
             | Failure::Spec(_)
             | Failure::Trace { .. }
             | Failure::Twice { .. } => 3,

@@ -47,7 +47,10 @@ fn command(command: Command) -> Result<(), Failure> {
         Command::List { experiment: Some(name) } => list::toml(&name),
         Command::Man => texts::man(),
         Command::Report { directory } => report::run(&directory),
-        Command::Rules { command: RulesCommand::Check { file } } => rules::check(&file),
+        Command::Rules { command: RulesCommand::Check { files } } => rules::check(&files),
+        Command::Rules { command: RulesCommand::Convert { from, file } } => {
+            rules::convert(from, &file)
+        }
         Command::Run(arguments) => run::run(&arguments),
         Command::Show { directory } => show::run(&directory),
     }

@@ -9,7 +9,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use indicatif::{ProgressBar, ProgressStyle};
 use niclab_lab::run::Run;
 use niclab_lab::runner::{Event, Host};
-use niclab_lab::spec::Trace;
+use niclab_lab::spec::{RulesFile, Trace};
 use niclab_load::TraceFrames;
 use niclab_result::{Outcome, Sample};
 
@@ -47,6 +47,9 @@ impl Screen {
         };
         say(&format!("{} on {}: {estimate}", names.join(", "), devices.join(", ")));
         run.trace.iter().for_each(|trace| say(&trace_words(trace)));
+        if let Some(RulesFile { path, rules_count, queues }) = &run.rules {
+            say(&format!("rules: {}: {rules_count} rules, {queues} queues", path.display()));
+        }
         for experiment in &run.experiments {
             let budget = experiment.budget_words().into_iter();
             budget.for_each(|words| say(&format!("{}: {words}", experiment.name)));

@@ -22,7 +22,7 @@ use crate::arguments::{Grid, RunArguments};
 use crate::devices::{self, OpenBed};
 use crate::failure::{Failure, STOPPED};
 use crate::progress::{Screen, say};
-use crate::{environment, report};
+use crate::{environment, report, rules};
 
 /// Name and version of the program, as results carry it.
 pub const PROGRAM: &str = concat!("niclab ", env!("CARGO_PKG_VERSION"));
@@ -146,6 +146,12 @@ fn resumed(path: &Path) -> Result<Prepared, Failure> {
     if let Some(path) = traces.filter_map(|load| load.trace.as_deref()).next() {
         trace(path)?;
     }
+    if let Some(before) = &run.rules {
+        let now = rules::file(&before.path)?;
+        if now != *before {
+            return Err(Failure::RulesChanged { path: now.path });
+        }
+    }
     let names: Vec<String> = run.devices.iter().map(|device| device.name.clone()).collect();
     let (opened, beds): (Vec<RunDevice>, Vec<_>) = devices::open(&names)?.into_iter().unzip();
     if run.rejoin(&opened) {
@@ -179,6 +185,7 @@ fn overrides(arguments: &RunArguments) -> Result<Overrides, Failure> {
         seed: arguments.seed,
         grid,
         trace: arguments.trace.as_deref().map(trace).transpose()?,
+        rules: arguments.rules.as_deref().map(rules::file).transpose()?,
         card: arguments.card,
     })
 }

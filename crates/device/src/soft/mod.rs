@@ -9,11 +9,15 @@ mod engine_tests;
 mod lanes;
 mod stages;
 
+use std::fs::File;
+use std::io::BufReader;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
 
 use niclab_load::{Load, LoadError, Observation};
 use niclab_nic::limits::BURST;
+use niclab_nic::rule::session::Session;
 use niclab_nic::rule::{Action, Pattern, Rule};
 use niclab_nic::{Nic, NicConfig, RuleError, Worker};
 use niclab_packet::flow::{FiveTuple, FlowSet, Transport};
@@ -38,6 +42,9 @@ const QUEUE_DEPTH_MAX: usize = 1_024;
 
 /// Frames that all queues hold together, unless a burst for each takes more.
 const QUEUES_DEPTH_MAX: usize = 8_192;
+
+/// Steps of a transaction that are settled at a time.
+const SETTLE_STEPS: usize = 1 << 16;
 
 /// The software NIC with its generator and sink.
 pub struct Soft {
@@ -213,12 +220,38 @@ fn install(nic: &mut Nic, block: &RuleBlock, report: &mut SetupReport) -> Result
             let rule = (*group, *priority, actions.as_slice());
             create(nic, rule, std::iter::once(Pattern::any()), report);
         }
+        RuleBlock::File { path, rules_count } => apply(nic, path, *rules_count, report)?,
         RuleBlock::FiveTuples { group, priority, flows, first, count, actions } => {
             let set = FlowSet::new(flows).map_err(|error| bad_load(error.into()))?;
             let patterns = (*first..first + count).map(|flow| five_tuple(&set.tuple(flow)));
             create(nic, (*group, *priority, actions.as_slice()), patterns, report);
         }
     }
+    Ok(())
+}
+
+/// Applies a file of rules: all of it, or nothing, which is then refused as a whole. Reading it is
+/// timed as well.
+fn apply(
+    nic: &mut Nic,
+    path: &Path,
+    rules_count: u32,
+    report: &mut SetupReport,
+) -> Result<(), DeviceError> {
+    let absent = |error: std::io::Error| DeviceError::Absent {
+        what: path.display().to_string(),
+        remedy: format!("{error}; the rules of the experiment stand there"),
+    };
+    let file = File::open(path).map_err(absent)?;
+    let start = Instant::now();
+    let applied = Session::new(0).apply(nic, BufReader::new(file));
+    report.install += start.elapsed();
+    if let Err(error) = applied {
+        report.rules_refused += u64::from(rules_count);
+        report.refusal.get_or_insert_with(|| format!("{}: {error}", path.display()));
+    }
+    // Packets meet no transaction that is still to be settled: there is no worker yet.
+    while !nic.settle(SETTLE_STEPS) {}
     Ok(())
 }
 

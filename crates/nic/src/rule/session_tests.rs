@@ -22,20 +22,24 @@ impl Bench {
         self.session.apply(&mut self.nic, text.as_bytes()).map_err(|error| error.to_string())
     }
 
-    /// Queue of a UDP datagram to this port; `None` if it is dropped.
     fn queue(&mut self, dport: u16) -> Option<u16> {
-        let mut frame = vec![0; 60];
-        frame[12..14].copy_from_slice(&[8, 0]);
-        frame[14] = 0x45;
-        frame[23] = 17;
-        frame[36..38].copy_from_slice(&dport.to_be_bytes());
-        let (region, mut descs) = Region::new(1, 100).unwrap();
-        region.slot_mut(&mut descs[0])[..60].copy_from_slice(&frame);
-        region.set_len(&mut descs[0], 60);
-        descs[0].queue = u16::MAX;
-        let dropped = self.worker.classify(&region, &mut descs);
-        (dropped == 0).then_some(descs[0].queue)
+        queue(&mut self.worker, dport)
     }
+}
+
+/// Queue of a UDP datagram to this port; `None` if it is dropped.
+fn queue(worker: &mut Worker, dport: u16) -> Option<u16> {
+    let mut frame = vec![0; 60];
+    frame[12..14].copy_from_slice(&[8, 0]);
+    frame[14] = 0x45;
+    frame[23] = 17;
+    frame[36..38].copy_from_slice(&dport.to_be_bytes());
+    let (region, mut descs) = Region::new(1, 100).unwrap();
+    region.slot_mut(&mut descs[0])[..60].copy_from_slice(&frame);
+    region.set_len(&mut descs[0], 60);
+    descs[0].queue = u16::MAX;
+    let dropped = worker.classify(&region, &mut descs);
+    (dropped == 0).then_some(descs[0].queue)
 }
 
 /// `flow create 0`, to this port with these actions.
@@ -124,21 +128,25 @@ fn a_refused_text_leaves_everything_as_it_was() {
 #[test]
 fn a_text_becomes_visible_at_one_instant() {
     let mut bench = Bench::new();
-    let mut transaction = bench.nic.transaction();
-    let records = bench.session.apply_text(&mut transaction, b"flow isolate 0 1").unwrap();
-    assert_eq!(records, [Record::Isolated { on: true }]);
-    let old = |bench: &mut Bench| bench.worker.begin(&Region::new(1, 64).unwrap().0, &[]);
+    bench.apply(&create(1, "queue index 1")).unwrap();
+    let Bench { nic, worker, session } = &mut bench;
+    let before = [1, 2, 3].map(|port| queue(worker, port));
+    let text = create(2, "queue index 3") + "flow destroy 0 rule 0\nflow isolate 0 1\n";
+    let mut transaction = nic.transaction();
+    let records = session.apply_text(&mut transaction, text.as_bytes()).unwrap();
+    assert_eq!(records.len(), 3);
+    assert_eq!([1, 2, 3].map(|port| queue(worker, port)), before, "not committed");
     transaction.commit().unwrap();
-    old(&mut bench);
-    assert_eq!(bench.queue(1), None);
-    while !bench.nic.settle(64) {
-        old(&mut bench);
+    let after = [None, Some(3), None];
+    assert_eq!([1, 2, 3].map(|port| queue(worker, port)), after);
+    while !nic.settle(64) {
+        queue(worker, 1);
     }
-    assert_eq!(bench.queue(1), None, "settled");
-    let mut transaction = bench.nic.transaction();
+    assert_eq!([1, 2, 3].map(|port| queue(worker, port)), after, "settled");
+    let mut transaction = nic.transaction();
     transaction.isolate(false).unwrap();
     drop(transaction);
-    assert_eq!(bench.queue(1), None, "taken back");
+    assert_eq!(queue(worker, 1), None, "taken back");
 }
 
 /// What is refused when it is carried out: line, column, and why.

@@ -10,4 +10,6 @@ mod interrupted;
 mod machine;
 mod measured;
 mod refused;
+mod rules;
+mod tutorial;
 mod words;

@@ -170,7 +170,10 @@ fn a_file_of_rules_is_counted_or_shown_where_it_is_wrong() {
         "# one\nflow create 0 ingress pattern ipv4 / end actions drop / end\n\nflow flush 0\n";
     let ended = check(good);
     ended.with(0, &[]);
-    assert!(ended.out.ends_with("my.flow: 1 rule, 1 other command\n"), "{ended:?}");
+    assert!(
+        ended.out.ends_with("my.flow: 1 rule, 1 other command\n  flushed 1 rule\n"),
+        "{ended:?}"
+    );
     check("flow create 0 ingress pattern eth / ip / end actions drop / end\n")
         .with(3, &["my.flow: line 1, column 37: `ip` is short for `ipv4`", "\n          ", "^^"]);
     check("\nflow create 0 ingress pattern eth / udp / end actions drop / end\n")

@@ -7,7 +7,7 @@ use crate::command::{call, cores, niclab, quick, run, scratch, shared};
 
 const COMMANDS: [&str; 10] =
     ["bench", "completions", "doctor", "export", "list", "man", "report", "rules", "run", "show"];
-const OPTIONS: [&str; 10] = [
+const OPTIONS: [&str; 11] = [
     "--device",
     "--output",
     "--full",
@@ -17,6 +17,7 @@ const OPTIONS: [&str; 10] = [
     "--seed",
     "--resume",
     "--trace",
+    "--rules",
     "--card",
 ];
 

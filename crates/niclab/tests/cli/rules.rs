@@ -1,0 +1,143 @@
+//! Files of rules: checked, converted, measured with.
+
+use std::fs;
+
+use serde_json::Value;
+
+use crate::command::{Ended, call, cores, niclab, run, samples, scratch};
+
+/// The second rule is shadowed by the first, and overlapped by nothing.
+const RULES: &str = "\
+flow create 0 ingress pattern ipv4 / udp / end actions count / queue index 1 / end
+flow create 0 priority 1 ingress pattern ipv4 src is 1.2.3.4 / udp / end actions drop / end
+flow create 0 priority 1 ingress pattern ipv4 / tcp / end actions drop / end
+";
+
+#[test]
+fn several_files_are_checked_each_on_a_card_of_its_own() {
+    let scratch = scratch();
+    let [one, other] = ["one.flow", "other.flow"].map(|name| scratch.path().join(name));
+    fs::write(&one, RULES).unwrap();
+    fs::write(&other, "flow validate 0 ingress pattern eth / end actions drop / end\n").unwrap();
+    let check = || call(&["rules".as_ref(), "check".as_ref(), one.as_os_str(), other.as_os_str()]);
+    let ended = check();
+    ended.with(0, &[]);
+    let expected = format!(
+        "{}: 3 rules\n  1 rule is shadowed:\n    line 2 never acts, for the better rule of line 1\n\
+         {}: 1 rule\n",
+        one.display(),
+        other.display()
+    );
+    assert_eq!(ended.out, expected);
+    fs::write(&other, "flow destroy 0 rule 0\n").unwrap();
+    check().with(3, &["other.flow: line 1, column 21: no rule 0: port 0 has none", "^"]);
+}
+
+#[test]
+fn rules_of_others_are_converted_or_shown_where_they_cannot_be() {
+    let scratch = scratch();
+    let convert = |format: &str, text: &str| {
+        let path = scratch.path().join(format);
+        fs::write(&path, text).unwrap();
+        call(&["rules".as_ref(), "convert".as_ref(), format.as_ref(), path.as_os_str()])
+    };
+    let classbench = "@10.0.0.0/8\t0.0.0.0/0\t0 : 65535\t53 : 53\t0x11/0xFF\t0x0000/0x0000\t\n";
+    let tc = "tc filter add dev eth0 ingress protocol ip prio 5 flower ip_proto tcp action drop";
+    let ethtool = "ethtool -N eth0 flow-type udp4 dst-port 53 action 2";
+    let table = [
+        (
+            "classbench",
+            classbench,
+            "flow create 0 group 0 priority 0 ingress pattern ipv4 src spec 10.0.0.0 src prefix 8 \
+             / udp dst is 53 / end actions queue index 0 / end\n",
+        ),
+        (
+            "tc",
+            tc,
+            "flow create 0 group 0 priority 5 ingress pattern eth type is 0x0800 / ipv4 proto is 6 \
+             / end actions drop / end\n",
+        ),
+        (
+            "ethtool",
+            ethtool,
+            "flow create 0 group 0 priority 0 ingress pattern ipv4 / udp dst is 53 / end actions \
+             queue index 2 / end\n",
+        ),
+    ];
+    for (format, text, expected) in table {
+        let ended = convert(format, text);
+        ended.with(0, &[]);
+        assert_eq!(ended.out, expected);
+        let path = scratch.path().join("converted.flow");
+        fs::write(&path, ended.out).unwrap();
+        call(&["rules".as_ref(), "check".as_ref(), path.as_os_str()]).with(0, &[]);
+    }
+    let ended = convert("ethtool", &format!("{ethtool}\nethtool -N eth0 flow-type ah4 action 1"));
+    ended.with(3, &["ethtool: line 2, column 27: not supported: flow-type ah4", "^^^"]);
+    assert_eq!(ended.out, "", "nothing is written");
+    convert("p4", "").with(2, &["p4", "classbench"]);
+}
+
+/// A run of a moment with a file of rules.
+fn measured(rules: &str, more: &[&str]) -> (Ended, Vec<Value>) {
+    let _cores = cores();
+    let scratch = scratch();
+    let (file, path) = (scratch.path().join("my.flow"), scratch.path().join("run"));
+    fs::write(&file, rules).unwrap();
+    // Longer and more often than a quick run: on a busy machine a trial may show nothing.
+    let mut command = niclab(&["run", "occupancy", "--repeats", "3", "--set", "duration_ms=50"]);
+    command.args(["--set", "frame=64"]).args(more).arg("--rules").arg(&file).arg("-o").arg(&path);
+    let ended = run(command);
+    let samples = samples(&path);
+    if ended.code == Some(0) {
+        fs::write(&file, "flow flush 0\n").unwrap();
+        let resumed = call(&["run".as_ref(), "--resume".as_ref(), path.as_os_str()]);
+        resumed.with(3, &["my.flow: other rules than when the run began"]);
+    }
+    (ended, samples)
+}
+
+#[test]
+fn a_run_installs_the_rules_of_a_file_and_its_packets_meet_them() {
+    // Generated traffic comes from odd and from even addresses of 10.0.0.0/8.
+    let rules = "flow create 0 ingress pattern ipv4 src spec 0.0.0.1 src mask 0.0.0.1 / udp / end \
+                 actions drop / end\n\
+                 flow create 0 ingress pattern ipv4 / tcp / end actions queue index 2 / end\n";
+    let (ended, samples) = measured(rules, &["--device", "soft"]);
+    ended.with(0, &["my.flow: 2 rules, 3 queues"]);
+    let is = |trial: &'static str| samples.iter().filter(move |sample| sample["trial"] == trial);
+    let setups: Vec<_> = is("setup").collect();
+    assert!(!setups.is_empty());
+    for setup in setups {
+        let installed = setup["metrics"]["rules_installed"]["value"].as_f64();
+        assert_eq!(installed, Some(2.0), "{setup}");
+    }
+    let mut met = 0;
+    for sample in is("saturate").filter(|sample| sample["outcome"] == "measured") {
+        let device = &sample["counters"]["device"];
+        assert_eq!(device["queues"].as_array().map(Vec::len), Some(3), "{sample}");
+        let received = sample["metrics"]["received_frames"]["value"].as_f64();
+        met += u32::from(device["rule_drops"].as_u64() > Some(0) && received > Some(0.0));
+    }
+    assert!(met > 0, "no trial met the rules: {samples:?}");
+}
+
+#[test]
+fn a_file_that_cannot_be_used_and_axes_that_it_brings_are_refused() {
+    let (ended, samples) = measured("flow destroy 0 rule 1\n", &["--device", "soft"]);
+    ended.with(3, &["my.flow: line 1, column 21: no rule 1"]);
+    assert!(samples.is_empty());
+    let (ended, _) = measured(RULES, &["--device", "soft", "--set", "rules=5"]);
+    ended.with(2, &["--set rules: the rules of --rules stand where the file says"]);
+}
+
+#[test]
+fn a_device_without_rules_says_so_as_a_result() {
+    let name = "a_device_without_rules_says_so_as_a_result";
+    if let Err(error) = niclab_device::open("linux:veth") {
+        println!("SKIP {name}: {error}");
+        return;
+    }
+    let (ended, _) = measured(RULES, &["--device", "linux:veth"]);
+    ended.with(6, &["nothing was measured", "linux:veth: not supported: ", "rules"]);
+}
