@@ -235,8 +235,8 @@ impl Nic {
         Ok(())
     }
 
-    /// Says what becomes of packets that no rule matches: if `on` they are dropped, else RSS spreads
-    /// them (`rte_flow_isolate`).
+    /// Says what becomes of packets that no rule matches: if `on` they are dropped, else RSS
+    /// spreads them (`rte_flow_isolate`).
     ///
     /// # Errors
     /// [`RuleError::TransactionFull`].

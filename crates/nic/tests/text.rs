@@ -53,8 +53,9 @@ const FOREIGN: &[(Format, &str)] = &[
     ),
     (
         Format::Tc,
-        "filter protocol 802.1Q pref 11 flower chain 2 handle 0x7\n vlan_id 5\n vlan_ethtype ipv6\n \
-         src_ip 2001:db8::/32\n\taction order 1: gact action drop\n\t random type none pass val 0\n",
+        "filter protocol 802.1Q pref 11 flower chain 2 handle 0x7\n vlan_id 5\n \
+         vlan_ethtype ipv6\n src_ip 2001:db8::/32\n\taction order 1: gact action drop\n\t \
+         random type none pass val 0\n",
     ),
 ];
 

@@ -91,7 +91,7 @@ pub enum Failure {
         error: ReadError,
     },
     /// The rules that a run began with are others now.
-    #[error("{}: other rules than when the run began; put them back, or begin anew", path.display())]
+    #[error("{}: other rules than when the run began: put them back or begin anew", path.display())]
     RulesChanged {
         /// The file.
         path: PathBuf,

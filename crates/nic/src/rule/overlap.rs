@@ -8,8 +8,8 @@
 //! Rules are kept by their mask. A rule can be covered only by one whose mask has no bit that its
 //! own lacks, and shares packets only with rules whose values agree with its in the bits that both
 //! masks have; either is found by a look-up in a hash map per mask, not per rule. Ranges of ports
-//! are compared where a look-up finds a rule; a rule with another range is never said to cover or to
-//! overlap one, but may be covered.
+//! are compared where a look-up finds a rule; a rule with another range is never said to cover or
+//! to overlap one, but may be covered.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
@@ -103,10 +103,22 @@ impl Hasher for Mixed {
     }
 }
 
-type Map<V> = HashMap<u64, V, BuildHasherDefault<Mixed>>;
+/// Rules of one mask by the hashes of their masked values: by place in the list, best first.
+struct Index {
+    /// Hash and place, in this order.
+    entries: Vec<(u64, u32)>,
+    /// Where the entries of a hash start.
+    starts: HashMap<u64, u32, BuildHasherDefault<Mixed>>,
+}
 
-/// Rules of one mask by their masked values, best first within each; by place in the list.
-type Index = Map<Vec<u32>>;
+impl Index {
+    /// Rules that may have this value, best first.
+    fn bucket(&self, hash: u64) -> impl Iterator<Item = u32> {
+        let start = self.starts.get(&hash).map_or(self.entries.len(), |start| *start as usize);
+        let same = self.entries[start..].iter().take_while(move |entry| entry.0 == hash);
+        same.map(|entry| entry.1)
+    }
+}
 
 impl Survey {
     /// Takes in what a command does to the rules; it stands in this line. What no session would
@@ -223,12 +235,12 @@ impl Work<'_> {
             for at in narrow.into_iter().flat_map(|narrow| &self.by_mask[narrow]) {
                 self.steps += 1;
                 let rule = self.rules[*at as usize];
-                let Some(bucket) = index.get(&mixed(&rule.value, &mask.bits)) else { continue };
                 let best = found[*at as usize].unwrap_or(*at);
-                for by in bucket.iter().take_while(|by| **by < best) {
+                let bucket = index.bucket(mixed(&rule.value, &mask.bits));
+                for by in bucket.take_while(|by| *by < best) {
                     self.steps += 1;
-                    if self.covers(self.rules[*by as usize], rule) {
-                        found[*at as usize] = Some(*by);
+                    if self.covers(self.rules[by as usize], rule) {
+                        found[*at as usize] = Some(by);
                         break;
                     }
                 }
@@ -253,13 +265,12 @@ impl Work<'_> {
                 if covering[*at as usize].is_some() || rule.vague {
                     continue;
                 }
-                let Some(bucket) = index.get(&mixed(&rule.value, &both)) else { continue };
                 let best = found[*at as usize].unwrap_or(*at);
-                for by in bucket.iter().take_while(|by| **by < best) {
+                for by in index.bucket(mixed(&rule.value, &both)).take_while(|by| *by < best) {
                     self.steps += 1;
-                    let better = self.rules[*by as usize];
+                    let better = self.rules[by as usize];
                     if better.actions != rule.actions && self.shares(better, rule, &both) {
-                        found[*at as usize] = Some(*by);
+                        found[*at as usize] = Some(by);
                         break;
                     }
                     if self.steps >= STEPS_MAX {
@@ -283,7 +294,13 @@ impl Work<'_> {
         };
         let classes: Vec<Option<u32>> = (0..self.masks.len()).map(class).collect();
         let masks = 0..self.masks.len();
+        // Rules of one mask share packets where they are equal, which is covered, or by ranges.
+        let ranged = |at: usize| {
+            self.by_mask[at].iter().any(|at| self.rules[*at as usize].ranges != [None; 2])
+        };
+        let ranged: Vec<bool> = masks.clone().map(ranged).collect();
         let pairs = masks.clone().flat_map(|one| masks.clone().map(move |other| (one, other)));
+        let pairs = pairs.filter(|&(one, other)| one != other || ranged[one]);
         let differ = |&(one, other): &(usize, usize)| {
             self.masks[one].group == self.masks[other].group
                 && (classes[one].is_none() || classes[one] != classes[other])
@@ -294,11 +311,15 @@ impl Work<'_> {
     fn index(&mut self, mask: usize, bits: &[u64; 8]) -> Index {
         let rules = &self.by_mask[mask];
         self.steps += rules.len() as u64;
-        let mut index = Index::with_capacity_and_hasher(rules.len(), BuildHasherDefault::default());
-        for at in rules {
-            index.entry(mixed(&self.rules[*at as usize].value, bits)).or_default().push(*at);
+        let entry = |at: &u32| (mixed(&self.rules[*at as usize].value, bits), *at);
+        let mut entries: Vec<(u64, u32)> = rules.iter().map(entry).collect();
+        entries.sort_unstable();
+        let mut starts = HashMap::default();
+        starts.reserve(entries.len());
+        for (start, (hash, _)) in entries.iter().enumerate() {
+            starts.entry(*hash).or_insert(start as u32);
         }
-        index
+        Index { entries, starts }
     }
 
     /// Whether all packets of a rule are the better one's, whose mask is within the rule's.

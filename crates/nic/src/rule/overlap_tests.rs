@@ -14,9 +14,12 @@ fn survey(lines: &[String]) -> Survey {
     survey
 }
 
+/// Lines of rules, each with that of a better one.
+type Lines = Vec<(u64, u64)>;
+
 /// The lines of a rule and a better one that cover and that overlap, of rules that are written as
 /// attributes, pattern and actions.
-fn pairs(rules: &[(&str, &str, &str)]) -> (Vec<(u64, u64)>, Vec<(u64, u64)>) {
+fn pairs(rules: &[(&str, &str, &str)]) -> (Lines, Lines) {
     let line = |(attributes, pattern, actions): &(&str, &str, &str)| {
         format!(
             "flow create 0 {attributes} ingress pattern {pattern} / end actions {actions} / end"

@@ -1,8 +1,8 @@
 //! A session: the `flow` commands of testpmd, carried out on a [`Nic`].
 //!
 //! Rules have the numbers that testpmd would give them: that of a new rule is one more than that of
-//! the newest rule there is, and 0 where there is none. A text is applied whole or not at all: it is
-//! read to its end first, and then carried out as one transaction, which packets meet at one
+//! the newest rule there is, and 0 where there is none. A text is applied whole or not at all: it
+//! is read to its end first, and then carried out as one transaction, which packets meet at one
 //! instant.
 
 use std::collections::HashMap;

@@ -110,10 +110,9 @@ fn rule(words: &mut Tokens<'_>, device: &mut Option<String>) -> Result<Read, Tex
         }
     }
     // Of all fragments, where no field asks for the header.
-    if let (Some(ip), Some(protocol)) = (ip, protocol) {
-        if !items.0.iter().any(|item| Some(item.item) == header) {
-            items.is(ip, "proto", protocol);
-        }
+    let named = items.0.iter().any(|item| Some(item.item) == header);
+    if let (Some(ip), Some(protocol), false) = (ip, protocol, named) {
+        items.is(ip, "proto", protocol);
     }
     let missing = || words.unfit("no action: add `action N`, or `action -1` to drop");
     Ok((items, action.ok_or_else(missing)?, place))

@@ -1,8 +1,8 @@
 //! `tc filter add … flower …` as tc-flower(8) has it, and what `tc filter show` prints.
 //!
-//! A chain is a group, and the lowest `prio` acts first, as here. A filter without one gets what the
-//! kernel would give it: one below the lowest of its chain, 49152 at first. `protocol ip` is the
-//! type behind the addresses, so it matches no tagged frame; `eth type` says so.
+//! A chain is a group, and the lowest `prio` acts first, as here. A filter without one gets what
+//! the kernel would give it: one below the lowest of its chain, 49152 at first. `protocol ip` is
+//! the type behind the addresses, so it matches no tagged frame; `eth type` says so.
 
 use std::collections::HashMap;
 

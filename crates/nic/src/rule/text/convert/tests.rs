@@ -109,8 +109,8 @@ fn ethtool_rules_are_converted() {
         &[
             (
                 "ethtool -N eth0 flow-type tcp4 src-ip 10.0.0.0 m 0.0.255.255 dst-port 80 action 3",
-                "ipv4 src spec 10.0.0.0 src prefix 16 / tcp dst is 80 / end actions queue index 3 / \
-                 end",
+                "ipv4 src spec 10.0.0.0 src prefix 16 / tcp dst is 80 / end actions \
+                 queue index 3 / end",
             ),
             (
                 "ethtool -U eth0 flow-type udp4 dst-port 0x1200 m 0xff action -1 loc 7",
