@@ -14,12 +14,13 @@
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 
-use niclab_packet::key::{Key, field as place};
+use niclab_packet::key::{KEY_WORDS, Key, field as place};
 
 use super::Action;
 use super::compile::pattern;
 use super::item::{Item, ItemMatch};
 use super::text::{Command, FlowRule};
+use super::{LINES, Pattern};
 
 /// Look-ups and comparisons that one survey makes at most: some seconds.
 const STEPS_MAX: u64 = 100_000_000;
@@ -30,7 +31,7 @@ pub struct Survey {
     /// By number, as in a session; the last one is there.
     rules: Vec<Option<Seen>>,
     masks: Vec<Mask>,
-    mask_places: HashMap<(u32, [u64; 8]), u32>,
+    mask_places: HashMap<(u32, Bits), u32>,
     /// The mask found last: rules that follow each other often have one.
     mask_last: u32,
     actions: HashMap<Vec<Action>, u32>,
@@ -64,10 +65,53 @@ struct Seen {
     order: (u32, u64),
     mask: u32,
     actions: u32,
-    value: [u64; 8],
+    value: Value,
     ranges: [Option<Range>; 2],
     /// It has a range that is not one of ports: it covers nothing, and overlap is not known.
     vague: bool,
+}
+
+/// Words of all lines of a packet.
+type Bits = [u64; KEY_WORDS * LINES];
+
+/// What a pattern's words are.
+#[derive(Clone, Debug)]
+struct Value {
+    outer: [u64; KEY_WORDS],
+    /// The other lines, where bits of them count.
+    deep: Option<Box<[u64; KEY_WORDS * (LINES - 1)]>>,
+}
+
+impl Value {
+    fn of(pattern: &Pattern) -> Value {
+        let mut deep = [0; KEY_WORDS * (LINES - 1)];
+        let lines = pattern.deep_lines();
+        for (words, line) in deep.chunks_mut(KEY_WORDS).zip(lines) {
+            words.copy_from_slice(&line.value.0);
+        }
+        let deep = (!lines.is_empty()).then(|| Box::new(deep));
+        Value { outer: pattern.value().0, deep }
+    }
+
+    /// The words in which some of these bits count.
+    fn under<'a>(&'a self, bits: &'a Bits) -> impl Iterator<Item = u64> + 'a {
+        let (outer, deep) = bits.split_at(KEY_WORDS);
+        let words = self.outer.iter().zip(outer).map(|(word, bits)| word & bits);
+        let counts = deep.iter().any(|bits| *bits != 0);
+        let more = deep.iter().enumerate().take(if counts { deep.len() } else { 0 });
+        words.chain(more.map(|(at, bits)| self.deep.as_ref().map_or(0, |deep| deep[at] & bits)))
+    }
+}
+
+/// Which bits of a pattern count.
+fn bits_of(pattern: &Pattern) -> Bits {
+    let mut bits = [0; KEY_WORDS * LINES];
+    let lines = pattern.deep_lines().iter().map(|line| &line.mask);
+    let lines = [pattern.mask()].into_iter().chain(lines);
+    for (words, line) in bits.chunks_mut(KEY_WORDS).zip(lines) {
+        words.copy_from_slice(&line.0);
+    }
+    bits
 }
 
 /// Values of a port, both included.
@@ -80,8 +124,8 @@ struct Range {
 #[derive(Debug)]
 struct Mask {
     group: u32,
-    bits: [u64; 8],
-    /// Which bits of a port count.
+    bits: Bits,
+    /// Which bits of an outer port count.
     ports: [u16; 2],
 }
 
@@ -180,21 +224,21 @@ impl Survey {
         let mut items = rule.items.to_vec();
         let (ranges, vague) = take_ranges(&mut items);
         let pattern = pattern(&items).ok()?;
-        let mask = self.mask(rule.group, pattern.mask());
+        let mask = self.mask(rule.group, bits_of(&pattern));
         let actions = self.class(rule.actions);
         let order = (rule.priority, line);
-        Some(Seen { line, order, mask, actions, value: pattern.value().0, ranges, vague })
+        Some(Seen { line, order, mask, actions, value: Value::of(&pattern), ranges, vague })
     }
 
-    fn mask(&mut self, group: u32, mask: &Key) -> u32 {
+    fn mask(&mut self, group: u32, bits: Bits) -> u32 {
         let last = self.masks.get(self.mask_last as usize);
-        if last.is_some_and(|last| last.group == group && last.bits == mask.0) {
+        if last.is_some_and(|last| last.group == group && last.bits == bits) {
             return self.mask_last;
         }
         let next = self.masks.len() as u32;
-        self.mask_last = *self.mask_places.entry((group, mask.0)).or_insert(next);
+        self.mask_last = *self.mask_places.entry((group, bits)).or_insert(next);
         if self.mask_last == next {
-            self.masks.push(Mask { group, bits: mask.0, ports: ports(mask) });
+            self.masks.push(Mask { group, bits, ports: [port(&bits, 0), port(&bits, 1)] });
         }
         self.mask_last
     }
@@ -308,7 +352,7 @@ impl Work<'_> {
         pairs.filter(differ).collect()
     }
 
-    fn index(&mut self, mask: usize, bits: &[u64; 8]) -> Index {
+    fn index(&mut self, mask: usize, bits: &Bits) -> Index {
         let rules = &self.by_mask[mask];
         self.steps += rules.len() as u64;
         let entry = |at: &u32| (mixed(&self.rules[*at as usize].value, bits), *at);
@@ -336,7 +380,7 @@ impl Work<'_> {
     }
 
     /// Whether there are packets of both; `both` are the bits that both masks have.
-    fn shares(&self, better: &Seen, rule: &Seen, both: &[u64; 8]) -> bool {
+    fn shares(&self, better: &Seen, rule: &Seen, both: &Bits) -> bool {
         let ports = [better, rule].map(|rule| self.masks[rule.mask as usize].ports);
         let meet = (0..2).all(|at| {
             let (one, other) = (better.range(at, ports[0][at]), rule.range(at, ports[1][at]));
@@ -351,41 +395,37 @@ impl Seen {
     /// The values that a port may have, of which these bits count; with a mask that is no prefix,
     /// more than those.
     fn range(&self, at: usize, mask: u16) -> Range {
-        let first = port(&self.value, at);
+        let first = port(&self.value.outer, at);
         self.ranges[at].unwrap_or(Range { first, last: first | !mask })
     }
 }
 
-fn agree(one: &Seen, other: &Seen, bits: &[u64; 8]) -> bool {
-    let mut words = one.value.iter().zip(&other.value).zip(bits);
-    words.all(|((one, other), bits)| (one ^ other) & bits == 0)
+fn agree(one: &Seen, other: &Seen, bits: &Bits) -> bool {
+    one.value.under(bits).eq(other.value.under(bits))
 }
 
 /// A hash of the masked value.
-fn mixed(value: &[u64; 8], bits: &[u64; 8]) -> u64 {
-    value.iter().zip(bits).fold(0, |hash: u64, (value, bits)| {
-        let product = u128::from(hash ^ value & bits ^ 0x9e37_79b9_7f4a_7c15)
-            * u128::from(0xd6e8_feb8_6659_fd93_u64);
+fn mixed(value: &Value, bits: &Bits) -> u64 {
+    value.under(bits).fold(0, |hash: u64, word| {
+        let product =
+            u128::from(hash ^ word ^ 0x9e37_79b9_7f4a_7c15) * u128::from(0xd6e8_feb8_6659_fd93_u64);
         product as u64 ^ (product >> 64) as u64
     })
 }
 
-/// The source port, or the destination port.
-fn port(words: &[u64; 8], at: usize) -> u16 {
-    let bytes = Key(*words).to_bytes();
-    let place = [place::SPORT, place::DPORT][at].clone();
+/// The source port, or the destination port, of the outer headers.
+fn port(outer: &[u64], at: usize) -> u16 {
+    let mut key = Key::default();
+    key.0.copy_from_slice(&outer[..KEY_WORDS]);
+    let (bytes, place) = (key.to_bytes(), [place::SPORT, place::DPORT][at].clone());
     u16::from_be_bytes([bytes[place.start], bytes[place.start + 1]])
-}
-
-fn ports(mask: &Key) -> [u16; 2] {
-    [port(&mask.0, 0), port(&mask.0, 1)]
 }
 
 /// Takes the ranges out of items: those of ports, and whether there is another.
 fn take_ranges(items: &mut [ItemMatch]) -> ([Option<Range>; 2], bool) {
-    let (mut ranges, mut vague) = ([None; 2], false);
+    let (mut ranges, mut vague, mut inside) = ([None; 2], false, false);
     for item in items {
-        let of_ports = matches!(item.item, Item::Tcp | Item::Udp);
+        let of_ports = !inside && matches!(item.item, Item::Tcp | Item::Udp);
         for field in item.item.fields().iter().filter(|field| item.has_range(field)) {
             let last = item.last.map_or(0, |last| field.value(&last));
             let [spec, mask] = [&item.spec, &item.mask].map(|image| field.value(image));
@@ -402,6 +442,8 @@ fn take_ranges(items: &mut [ItemMatch]) -> ([Option<Range>; 2], bool) {
             field.put(&mut item.spec, 0);
         }
         item.last = None;
+        // Behind a tunnel's header stand those inside it.
+        inside |= !matches!(item.item, Item::Eth | Item::Vlan | Item::Ipv4 | Item::Ipv6);
     }
     (ranges, vague)
 }

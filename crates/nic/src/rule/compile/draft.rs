@@ -517,6 +517,9 @@ impl Draft {
         };
         let masked =
             |at: usize| Masked { value: line(&self.value, at), mask: line(&self.mask, at) };
-        Pattern::of_lines(masked(OUTER), [masked(INNER), masked(EXTRA)])
+        let pattern = Pattern::of_lines(masked(OUTER), [masked(INNER), masked(EXTRA)]);
+        let [sport, dport] = self.ranges.clone();
+        let pattern = sport.into_iter().fold(pattern, Pattern::sport_range);
+        dport.into_iter().fold(pattern, Pattern::dport_range)
     }
 }

@@ -320,8 +320,11 @@ fn a_converted_pattern_is_compiled_as_its_rule_says() {
     let Command::Create { rule, .. } = parsed.command else { panic!("{out}") };
     let found = pattern(rule.items).unwrap();
     let matches = |src: [u8; 4], port: u16| {
-        let datagram = crate::rule::Pattern::any().src(src.into()).udp().dport(port);
-        found.matches(datagram.value())
+        let mut datagram = [0; 60];
+        (datagram[12], datagram[14], datagram[23]) = (8, 0x45, 17);
+        datagram[26..30].copy_from_slice(&src);
+        datagram[36..38].copy_from_slice(&port.to_be_bytes());
+        found.matches(&datagram)
     };
     assert!(matches([10, 9, 8, 7], 53));
     assert!(!matches([11, 0, 0, 0], 53) && !matches([10, 0, 0, 0], 54));
