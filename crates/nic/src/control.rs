@@ -17,14 +17,17 @@ use crate::chain::{Target, order_of};
 use crate::counters::{Counters, Counts};
 use crate::error::{NicError, RuleError};
 use crate::groups::{Groups, Lists, Seat};
-use crate::limits::{ACTIONS_MAX, OPERATION_CELLS, PRIORITY_MAX, QUEUES_MAX, RULES_MAX};
+use crate::limits::{
+    ACTIONS_MAX, OPERATION_CELLS, PRIORITY_MAX, PROGRAMS_MAX, QUEUES_MAX, RULES_MAX,
+};
 use crate::mask::Kept;
+use crate::program::{Programs, Shelf, write_steps};
 use crate::rss::Rss;
 use crate::rule::{Action, Pattern, Rule};
 use crate::settle::{Leftover, Owner, Settle, all_of};
 use crate::toeplitz::MICROSOFT_KEY;
 use crate::transaction::{Log, Logged};
-use crate::word::Word;
+use crate::word::{Decision, Fate, Word};
 use crate::worker::Worker;
 
 /// What a NIC is made of.
@@ -60,6 +63,7 @@ pub(crate) struct Board {
     pub(crate) orders: Segments<AtomicU64>,
     /// What references in words and orders stand for.
     pub(crate) versions: Arc<Versions>,
+    pub(crate) programs: Programs,
     pub(crate) rss: Rss,
     /// What becomes of packets that no rule matches: [`MISSES_SPREAD`] or [`MISSES_DROPPED`], or a
     /// reference to what it was and will be.
@@ -84,9 +88,20 @@ pub struct Nic {
     created: u64,
     pub(crate) live: u32,
     counters: Vec<Arc<Counters>>,
+    /// Where programs are put.
+    pub(crate) shelf: Shelf,
+    /// The steps of the rule that was checked last.
+    steps: Vec<u64>,
     pub(crate) changes: Changes,
     pub(crate) log: Log,
     pub(crate) settle: Settle,
+}
+
+/// What a rule's actions say, apart from its steps.
+#[derive(Clone, Copy)]
+pub(crate) struct Checked {
+    pub(crate) decision: Decision,
+    pub(crate) counts: bool,
 }
 
 /// One rule, live or not.
@@ -123,6 +138,7 @@ impl Nic {
             version: AtomicU64::new(0),
             orders: Segments::new(RULES_MAX),
             versions: changes.versions(),
+            programs: Programs::new(),
             rss: Rss::new(&config.rss_key, queues)?,
             misses: AtomicU64::new(MISSES_SPREAD),
             domain,
@@ -138,6 +154,8 @@ impl Nic {
             created: 0,
             live: 0,
             counters: Vec::new(),
+            shelf: Shelf::default(),
+            steps: Vec::new(),
             changes,
             log: Log::default(),
             settle: Settle::default(),
@@ -170,8 +188,8 @@ impl Nic {
         self.live == 0
     }
 
-    /// Memory that rules take, bytes: tables, orders, counters, the control side's records, and
-    /// what transactions have not settled.
+    /// Memory that rules take, bytes: tables, orders, counters, programs, the control side's
+    /// records, and what transactions have not settled.
     /// Tables of masks that have no rule any more count until no worker holds them; they are given
     /// back by the next operation.
     pub fn rule_bytes(&self) -> usize {
@@ -179,7 +197,8 @@ impl Nic {
         let records = self.records.capacity() * size_of::<Record>()
             + self.free.capacity() * size_of::<(Stamp, u32)>();
         let versions = self.changes.bytes() + self.settle.bytes();
-        self.groups.bytes() + counters + records + self.board.orders.bytes() + versions
+        let programs = self.board.programs.bytes() + self.shelf.bytes();
+        self.groups.bytes() + counters + records + self.board.orders.bytes() + versions + programs
     }
 
     /// Creates a rule; packets meet it from now on.
@@ -209,11 +228,11 @@ impl Nic {
         let old = self.record(id)?;
         let group = self.groups.number(old.seat.group);
         let rule = Rule { group, priority: 0, pattern: Pattern::any(), actions };
-        let (fate, counts) = self.check(&rule)?;
-        self.groups.check_places(0, fate)?;
+        let checked = self.check(&rule)?;
+        self.groups.check_places(0, checked.decision)?;
         self.check_cells()?;
-        let word = Word::new(self.groups.aim(fate), counts, id.index);
-        if counts {
+        let word = self.make_word(id.index, checked);
+        if checked.counts {
             self.counters.iter().for_each(|c| c.reach(id.index));
         }
         self.records[id.index as usize].word = word;
@@ -273,6 +292,11 @@ impl Nic {
         Ok(self.counters.iter().map(|c| c.counts(id.index)).sum())
     }
 
+    /// Packets that were dropped because a header put in front of them found no room in their slot.
+    pub fn unfit(&self) -> u64 {
+        self.counters.iter().map(|c| c.unfit()).sum()
+    }
+
     /// The index of a new rule, with the stamp it was freed at: the oldest freed one that no worker
     /// can reach any more, else one that was never used.
     fn index(&mut self) -> Result<(u32, Option<Stamp>), RuleError> {
@@ -308,8 +332,9 @@ impl Nic {
         }
     }
 
-    /// What can be refused by looking at the rule alone; its fate, and whether it counts.
-    pub(crate) fn check(&self, rule: &Rule<'_>) -> Result<(Action, bool), RuleError> {
+    /// What can be refused by looking at the rule alone, and whether its program has room. Its
+    /// steps are kept for [`Nic::make_word`].
+    pub(crate) fn check(&mut self, rule: &Rule<'_>) -> Result<Checked, RuleError> {
         if rule.priority > PRIORITY_MAX {
             return Err(RuleError::Priority { priority: rule.priority });
         }
@@ -317,23 +342,45 @@ impl Nic {
             return Err(RuleError::ActionsTooMany { count: rule.actions.len() });
         }
         let mut fate = None;
-        for &action in rule.actions {
-            match action {
-                Action::Count => continue,
+        for action in rule.actions {
+            let decision = match *action {
                 Action::Queue(queue) if queue >= self.queues => {
                     return Err(RuleError::QueueUnknown { queue, queues: self.queues });
                 }
                 Action::Jump(to) if to <= rule.group => {
                     return Err(RuleError::JumpBack { from: rule.group, to });
                 }
-                Action::Queue(_) | Action::Drop | Action::Jump(_) => {}
-            }
-            if let Some(first) = fate.replace(action) {
-                return Err(RuleError::FatesTwo { first, second: action });
+                Action::Queue(queue) => Decision::Queue(queue),
+                Action::Drop => Decision::Drop,
+                Action::Jump(group) => Decision::Jump(group),
+                _ => match action.problem() {
+                    None => continue,
+                    Some(reason) => {
+                        return Err(RuleError::ActionUnfit { action: action.clone(), reason });
+                    }
+                },
+            };
+            if let Some((first, _)) = fate.replace((action, decision)) {
+                let (first, second) = (first.clone(), action.clone());
+                return Err(RuleError::FatesTwo { first, second });
             }
         }
-        let fate = fate.ok_or(RuleError::FateMissing)?;
-        Ok((fate, rule.actions.contains(&Action::Count)))
+        let (_, decision) = fate.ok_or(RuleError::FateMissing)?;
+        write_steps(rule.actions, &mut self.steps);
+        if !self.steps.is_empty() && !self.shelf.has_room(&self.steps, &self.board.domain) {
+            let reason = format!("{PROGRAMS_MAX} units of programs are in use");
+            return Err(RuleError::Memory { reason });
+        }
+        Ok(Checked { decision, counts: rule.actions.contains(&Action::Count) })
+    }
+
+    /// The word of the rule that was checked last.
+    fn make_word(&mut self, index: u32, checked: Checked) -> Word {
+        let mut fate = self.groups.aim(checked.decision);
+        if !self.steps.is_empty() {
+            fate = Fate::Program(self.shelf.put(&self.board.programs, fate, &self.steps));
+        }
+        Word::new(fate, checked.counts, index)
     }
 
     /// Puts a rule where its group, pattern and priority say. `from` has its generation and the
@@ -342,18 +389,18 @@ impl Nic {
         &mut self,
         index: u32,
         rule: &Rule<'_>,
-        (fate, counts): (Action, bool),
+        checked: Checked,
         from: &Record,
     ) -> Result<(), RuleError> {
         let order = order_of(rule.priority, from.order);
         let target = self.target(rule);
-        if matches!(fate, Action::Jump(_)) {
+        if matches!(checked.decision, Decision::Jump(_)) {
             // A group that is made for a refused rule cannot be used again at once.
             self.check_chain(order, rule.group, &target)?;
         }
-        self.groups.check_room(rule, fate, target.seat, self.changes.is_open())?;
+        self.groups.check_room(rule, checked.decision, target.seat, self.changes.is_open())?;
         let seat = self.groups.enter(rule.group, target.shape, target.seat)?;
-        let word = Word::new(self.groups.aim(fate), counts, index);
+        let word = self.make_word(index, checked);
         let generation = from.generation;
         let record = Record { word, order, generation, seat, ..Record::default() };
         self.put(index, record, &target).inspect_err(|_| {

@@ -28,42 +28,55 @@ impl Sum for Counts {
 
 /// One worker's counters, by rule. Only the worker adds; the control side zeroes a counter before
 /// its rule appears, when no worker can reach it.
-pub(crate) struct Counters(Segments<[AtomicU64; 2]>);
+pub(crate) struct Counters {
+    rules: Segments<[AtomicU64; 2]>,
+    /// Packets dropped for want of room in front of them.
+    unfit: AtomicU64,
+}
 
 impl Counters {
     pub(crate) fn new() -> Counters {
-        Counters(Segments::new(RULES_MAX))
+        Counters { rules: Segments::new(RULES_MAX), unfit: AtomicU64::new(0) }
     }
 
     /// Makes room for a rule, which may count from now on. Control side only.
     pub(crate) fn reach(&self, rule: u32) {
-        self.0.reach(rule);
+        self.rules.reach(rule);
     }
 
     /// Sets the counters of a rule to zero, where there is room for them. Control side only.
     pub(crate) fn clear(&self, rule: u32) {
-        let counters = self.0.get(rule).into_iter().flatten();
+        let counters = self.rules.get(rule).into_iter().flatten();
         counters.for_each(|counter| counter.store(0, Ordering::Relaxed));
     }
 
     /// Adds a packet. Worker only: nobody else writes, so this needs no read-modify-write.
     #[inline]
     pub(crate) fn add(&self, rule: u32, bytes: u64) {
-        if let Some([packets, total]) = self.0.get(rule) {
+        if let Some([packets, total]) = self.rules.get(rule) {
             packets.store(packets.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
             total.store(total.load(Ordering::Relaxed) + bytes, Ordering::Relaxed);
         }
     }
 
+    /// Counts a packet that had no room for a header. Worker only, as [`Counters::add`].
+    pub(crate) fn add_unfit(&self) {
+        self.unfit.store(self.unfit.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn unfit(&self) -> u64 {
+        self.unfit.load(Ordering::Relaxed)
+    }
+
     pub(crate) fn counts(&self, rule: u32) -> Counts {
         let read = |c: &AtomicU64| c.load(Ordering::Relaxed);
-        self.0.get(rule).map_or(Counts::default(), |[packets, bytes]| Counts {
+        self.rules.get(rule).map_or(Counts::default(), |[packets, bytes]| Counts {
             packets: read(packets),
             bytes: read(bytes),
         })
     }
 
     pub(crate) fn bytes(&self) -> usize {
-        self.0.bytes()
+        self.rules.bytes()
     }
 }

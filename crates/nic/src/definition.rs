@@ -34,13 +34,32 @@
 //! 6. *Rules.* A frame begins in group 0. Of the group's rules that match it the one of the lowest
 //!    priority number acts, of equal ones the one that was created first. In a group without such a
 //!    rule, whichever it is, RSS decides; where the port is isolated the frame is dropped instead.
-//! 7. *Actions* of that rule are all carried out. `count` counts the frame with its 4 bytes of FCS,
-//!    once, wherever it stands. `queue` and `drop` decide, `jump` goes on in another group; a rule
-//!    has one of the three.
+//! 7. *Actions* of that rule are all carried out, in the order of the list, whatever its fate:
+//!    `queue` and `drop` decide, `jump` goes on in another group, wherever they stand; a rule has
+//!    one of the three. `count` counts the frame as it came to the rule, with its 4 bytes of FCS,
+//!    once, wherever it stands.
+//!    An action on a header that the frame lacks does nothing.
+//! 8. *Fields* that are set, `dec_ttl` too, are those of the outermost header that has them; TTL 0
+//!    stays 0. The checksums of IPv4, TCP, UDP and ICMPv6 that cover the field change with it (see
+//!    `actions.rs`). A UDP checksum of 0 is none and stays.
+//! 9. *Tags.* `of_push_vlan` puts a tag behind the addresses, with the TCI of the outermost tag, or
+//!    0; `of_pop_vlan` takes the outermost tag away.
+//! 10. *Tunnels.* `vxlan_decap` takes away what is up to and with the VXLAN header behind UDP to
+//!     port 4789, whose flag I is set; `nvgre_decap` what is up to and with a GRE header that has a
+//!     key alone and the type 0x6558; neither of a fragment, or where less than 14 bytes would be
+//!     left. `raw_decap` takes bytes away where more are left. `raw_encap` puts bytes in front; in
+//!     the outermost IP header among them lengths and checksum are filled in, in a UDP header
+//!     behind it the length.
+//! 11. *Marks.* `flag` flags the frame; `mark` does, and gives it a number in place of the one that
+//!     it had.
+
+mod actions;
 
 use crate::Counts;
 use crate::rule::Action;
 use crate::rule::item::{IMAGE_LEN, Image, Item, ItemMatch};
+
+pub use actions::Packet;
 
 const FCS_LEN: u64 = 4;
 
@@ -104,22 +123,29 @@ pub struct Definition {
 }
 
 impl Definition {
-    /// What becomes of a frame, which has no FCS. Rules on its way count it.
-    pub fn decide(&mut self, frame: &[u8]) -> Verdict {
-        let (headers, marks) = (headers(frame), Marks::default());
+    /// What becomes of a packet, whose frame has no FCS. Rules on its way count it.
+    pub fn decide(&mut self, packet: &mut Packet) -> Verdict {
+        let marks = Marks::default();
         let mut group = 0;
         loop {
+            let headers = headers(&packet.frame);
             let missed = if self.isolated { Verdict::Drop } else { Verdict::Rss };
             let Some(rule) = self.rule_for(group, &headers, &marks) else { return missed };
             if rule.actions.contains(&Action::Count) {
                 rule.counts.packets += 1;
-                rule.counts.bytes += frame.len() as u64 + FCS_LEN;
+                rule.counts.bytes += packet.frame.len() as u64 + FCS_LEN;
             }
-            match rule.actions.iter().find(|action| **action != Action::Count) {
-                Some(Action::Queue(queue)) => return Verdict::Queue(*queue),
-                Some(Action::Drop) => return Verdict::Drop,
-                Some(Action::Jump(to)) => group = *to,
-                Some(Action::Count) | None => return Verdict::Rss,
+            let mut verdict = None;
+            for action in &rule.actions {
+                match action {
+                    Action::Queue(queue) => verdict = Some(Verdict::Queue(*queue)),
+                    Action::Drop => verdict = Some(Verdict::Drop),
+                    Action::Jump(to) => group = *to,
+                    action => packet.meet(action),
+                }
+            }
+            if let Some(verdict) = verdict {
+                return verdict;
             }
         }
     }

@@ -30,6 +30,14 @@ pub enum RuleError {
         /// Its priority.
         priority: u32,
     },
+    /// An action's value makes no sense.
+    #[error("`{action}`: {reason}")]
+    ActionUnfit {
+        /// The action.
+        action: Action,
+        /// What would do.
+        reason: &'static str,
+    },
     /// The packet would have no end.
     #[error("no fate among the actions; add queue, drop or jump")]
     FateMissing,

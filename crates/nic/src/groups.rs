@@ -27,10 +27,10 @@ use crate::error::RuleError;
 use crate::limits::{GROUPS_MAX, MASKS_MAX, ROOT_RULES_MAX, RULES_MAX};
 use crate::mask::{Mask, Seated};
 use crate::pruner::{Pruned, Pruner};
-use crate::rule::{Action, Rule};
+use crate::rule::Rule;
 use crate::tables::{ByWidth, Table, View};
 use crate::tuple::{Shape, Tuple};
-use crate::word::Fate;
+use crate::word::{Decision, Fate};
 
 /// What workers see of each group, by the group's place. A place beyond the end has none.
 pub(crate) type Lists = Vec<Arc<Listed>>;
@@ -180,7 +180,7 @@ impl Groups {
     pub(crate) fn check_room(
         &mut self,
         rule: &Rule<'_>,
-        fate: Action,
+        fate: Decision,
         known: Option<Seat>,
         open: bool,
     ) -> Result<(), RuleError> {
@@ -213,8 +213,8 @@ impl Groups {
     }
 
     /// Whether there are places for `new` groups, and for the one a fate leads to.
-    pub(crate) fn check_places(&mut self, new: usize, fate: Action) -> Result<(), RuleError> {
-        let target = matches!(fate, Action::Jump(to) if !self.places.contains_key(&to));
+    pub(crate) fn check_places(&mut self, new: usize, fate: Decision) -> Result<(), RuleError> {
+        let target = matches!(fate, Decision::Jump(to) if !self.places.contains_key(&to));
         let new = new + usize::from(target);
         if new == 0 {
             return Ok(());
@@ -325,15 +325,15 @@ impl Groups {
     }
 
     /// A fate in the words' terms; makes the group that a jump names, for which there is room.
-    pub(crate) fn aim(&mut self, fate: Action) -> Fate {
+    pub(crate) fn aim(&mut self, fate: Decision) -> Fate {
         match fate {
-            Action::Queue(queue) => Fate::Queue(queue),
-            Action::Jump(group) => {
+            Decision::Queue(queue) => Fate::Queue(queue),
+            Decision::Jump(group) => {
                 let place = self.hold(group);
                 self.groups[usize::from(place)].jumps += 1;
                 Fate::Jump(place)
             }
-            Action::Drop | Action::Count => Fate::Drop,
+            Decision::Drop => Fate::Drop,
         }
     }
 

@@ -18,7 +18,19 @@ pub const GROUPS_MAX: usize = 4_096;
 pub const PRIORITY_MAX: u32 = 65_535;
 
 /// Actions of one rule.
-pub const ACTIONS_MAX: usize = 8;
+pub const ACTIONS_MAX: usize = 16;
+
+/// Bytes that one action puts in front of a packet or takes away there: 74 are VXLAN over IPv6 with
+/// a VLAN tag, and 54 more are for options.
+pub const ENCAP_LEN_MAX: usize = 128;
+
+/// Programs of rules, in units of [`PROGRAM_UNIT`] words: their number has 24 bits in an action
+/// word. All of them take 512 MB.
+pub const PROGRAMS_MAX: u32 = 1 << 24;
+
+/// Words that a program takes at least, and of which it takes a power of two: a fate and three
+/// short steps.
+pub(crate) const PROGRAM_UNIT: u32 = 4;
 
 /// Words of a packet's lines (8 bytes each) that one pattern may look at: an IPv6 5-tuple takes
 /// five, one inside a tunnel with its VNI seven.
@@ -60,4 +72,5 @@ const _: () = assert!(HASH_BULK_MIN <= SPREAD_BULK_MIN, "at once is by vectors")
 const _: () = assert!(BURST == u64::BITS as usize, "a burst's mask is one word");
 const _: () = assert!(GROUPS_MAX <= 1 << 16);
 const _: () = assert!(MASKS_MAX <= niclab_table::TABLES_LIMIT);
+const _: () = assert!(PROGRAMS_MAX <= 1 << 24 && RULES_MAX < 1 << 31, "bits of a word");
 const _: () = assert!(INDIRECTION_LEN.is_power_of_two());

@@ -54,7 +54,6 @@ impl Lines {
 
     /// Reads the outer headers of a packet again, whose bytes were changed. The other lines follow
     /// when they are asked for; metadata and tags stay.
-    #[cfg_attr(not(test), expect(dead_code, reason = "for actions that change packets"))]
     pub(crate) fn reread(&mut self, i: usize, frame: &[u8]) {
         self.deep &= !(1 << i);
         self.keys[OUTER][i].read(frame);

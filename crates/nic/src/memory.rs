@@ -18,14 +18,18 @@ use rustix::mm::{Advice, MapFlags, ProtFlags};
 const SLOT_SMALL: usize = 2_048;
 /// Slot length for frames up to 9000 bytes and more.
 const SLOT_LARGE: usize = 16_384;
-/// Bytes kept free before each frame, at least, for headers put in front.
+/// Bytes kept free before each frame, at least, for headers put in front and the mark.
 const HEADROOM: usize = 64;
+/// Bytes at the start of a slot that say more of its frame than the descriptor: the mark.
+const NOTE: usize = 8;
 /// Offsets within a slot at which frames start, in cache lines.
 const COLOURS: usize = 8;
 /// A region's descriptors address 4 GiB at most.
 const REGION_LEN_MAX: usize = u32::MAX as usize;
 const HUGE_PAGE: usize = 2 << 20;
 
+const _: () = assert!(NOTE < HEADROOM && SLOT_SMALL.is_power_of_two());
+const _: () = assert!(SLOT_LARGE.is_power_of_two());
 const _: () = assert!(SLOT_SMALL - HEADROOM - (COLOURS - 1) * 64 >= 1_518);
 
 /// Why frame memory could not be had.
@@ -82,11 +86,18 @@ pub struct Desc {
     address: u32,
     len: u16,
     region: u16,
+    /// What rules say of the packet: [`FLAGGED`], [`MARKED`].
+    said: u16,
     /// Receive queue it was steered to.
     pub queue: u16,
     /// RSS hash, where one was taken.
     pub hash: u32,
 }
+
+/// A rule picked the packet out.
+const FLAGGED: u16 = 1;
+/// A number was attached to it, which stands in its slot.
+const MARKED: u16 = 2;
 
 const _: () = assert!(size_of::<Desc>() == 16, "four descriptors to a cache line");
 
@@ -101,6 +112,24 @@ impl Desc {
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.len == 0
+    }
+
+    /// Whether a rule flagged or marked the packet.
+    #[inline]
+    pub fn is_flagged(&self) -> bool {
+        self.said & FLAGGED != 0
+    }
+
+    /// Says that a rule picked the packet out.
+    #[inline]
+    pub(crate) fn flag(&mut self) {
+        self.said |= FLAGGED;
+    }
+
+    /// Forgets what rules said of the packet that had this descriptor before.
+    #[inline]
+    pub(crate) fn forget(&mut self) {
+        self.said = 0;
     }
 }
 
@@ -131,7 +160,7 @@ impl Region {
 
     fn desc(&self, frame: usize) -> Desc {
         let address = frame * self.slot_len + HEADROOM + frame % COLOURS * 64;
-        Desc { address: address as u32, len: 0, region: self.id, queue: 0, hash: 0 }
+        Desc { address: address as u32, len: 0, region: self.id, said: 0, queue: 0, hash: 0 }
     }
 
     /// Longest frame a slot holds, bytes without FCS.
@@ -164,18 +193,93 @@ impl Region {
         unsafe { std::slice::from_raw_parts_mut(self.at(desc).as_ptr(), usize::from(desc.len)) }
     }
 
-    /// All bytes a frame may grow to.
+    /// All bytes that a new frame may have. It begins where frames of this slot do, wherever the
+    /// last one did.
     #[inline]
     pub fn slot_mut<'a>(&'a self, desc: &'a mut Desc) -> &'a mut [u8] {
-        // SAFETY: as in `frame_mut`; a slot has `frame_len_max` bytes behind every start.
+        desc.address = (desc.address as usize - self.offset(desc) + self.home(desc)) as u32;
+        // SAFETY: as in `frame_mut`; a slot has `frame_len_max` bytes behind its home.
         unsafe { std::slice::from_raw_parts_mut(self.at(desc).as_ptr(), self.frame_len_max()) }
     }
 
-    /// Sets the length of a frame; longer than [`Region::frame_len_max`] is cut to it.
+    /// Sets the length of a frame; longer than [`Region::frame_len_max`], or than what is left of
+    /// its slot, is cut to it.
     #[inline]
     pub fn set_len(&self, desc: &mut Desc, len: u16) {
         assert!(desc.region == self.id, "a descriptor of another region");
-        desc.len = len.min(self.frame_len_max() as u16);
+        let max = self.frame_len_max().min(self.slot_len - self.offset(desc));
+        desc.len = len.min(max as u16);
+    }
+
+    /// Makes a frame longer in front, where its slot has room for it; all its bytes, of which the
+    /// new ones are whatever was there. A frame that begins too early in its slot is moved.
+    #[inline]
+    pub(crate) fn grow_front<'a>(&'a self, desc: &'a mut Desc, len: usize) -> Option<&'a mut [u8]> {
+        let (offset, old_len) = (self.offset(desc), usize::from(desc.len));
+        if NOTE + len + old_len > self.slot_len {
+            return None;
+        }
+        let to = offset.checked_sub(len).filter(|&to| to >= NOTE).unwrap_or(NOTE);
+        let slot = self.at(desc).as_ptr().wrapping_sub(offset);
+        if to + len != offset {
+            // SAFETY: both stretches lie in the slot, which only the holder of the descriptor uses:
+            // the old one as `frame` says, the new one as was just checked.
+            unsafe { std::ptr::copy(slot.add(offset), slot.add(to + len), old_len) };
+        }
+        desc.address = (desc.address as usize - offset + to) as u32;
+        desc.len = (old_len + len) as u16;
+        Some(self.frame_mut(desc))
+    }
+
+    /// Takes the first bytes of a frame away, fewer than it has.
+    #[inline]
+    pub(crate) fn shrink_front(&self, desc: &mut Desc, len: usize) {
+        assert!(desc.region == self.id, "a descriptor of another region");
+        assert!(len < usize::from(desc.len), "a frame begins in its slot");
+        desc.address += len as u32;
+        desc.len -= len as u16;
+    }
+
+    /// Where a frame begins in its slot.
+    #[inline]
+    fn offset(&self, desc: &Desc) -> usize {
+        desc.address as usize & (self.slot_len - 1)
+    }
+
+    /// Where new frames begin in their slot.
+    #[inline]
+    fn home(&self, desc: &Desc) -> usize {
+        let slot = desc.address as usize >> self.slot_len.trailing_zeros();
+        HEADROOM + slot % COLOURS * 64
+    }
+
+    /// The number that a rule attached to a packet.
+    #[inline]
+    pub fn mark(&self, desc: &Desc) -> Option<u32> {
+        if desc.said & MARKED == 0 {
+            return None;
+        }
+        let note = self.note(desc);
+        // SAFETY: the note lies in the slot of the frame, in front of it, and is aligned; nobody
+        // writes while the frame's only descriptor is borrowed.
+        Some(unsafe { note.read() })
+    }
+
+    /// Attaches a number to a packet.
+    #[inline]
+    pub(crate) fn set_mark(&self, desc: &mut Desc, mark: u32) {
+        desc.said |= FLAGGED | MARKED;
+        let note = self.note(desc);
+        // SAFETY: as in `mark`; the descriptor is borrowed for writing.
+        unsafe { note.write(mark) };
+    }
+
+    /// Where the note of a frame is: at the start of its slot.
+    #[inline]
+    fn note(&self, desc: &Desc) -> NonNull<u32> {
+        let behind = self.offset(desc);
+        // SAFETY: `at` is inside the slot, which starts `behind` bytes before.
+        unsafe { self.at(desc).sub(behind).cast() }
     }
 
     /// Asks for the first line of a frame ahead of its use, for writing: whoever takes a frame from
@@ -282,6 +386,31 @@ mod tests {
         let lines: std::collections::HashSet<u32> =
             descs.iter().map(|d| d.address / 64 % 32).collect();
         assert_eq!(lines.len(), COLOURS);
+    }
+
+    #[test]
+    fn frames_grow_in_front_until_their_slot_is_full_and_keep_their_bytes() {
+        let (region, mut descs) = Region::new(9, 1_514).unwrap();
+        for (i, desc) in descs.iter_mut().enumerate() {
+            let home = desc.address;
+            region.slot_mut(desc)[..1_000].fill(i as u8);
+            region.set_len(desc, 1_000);
+            region.set_mark(desc, 77);
+            let mut grown = 0;
+            while let Some(frame) = region.grow_front(desc, 40) {
+                frame[..40].fill(0xff);
+                grown += 1;
+            }
+            assert_eq!(grown, (SLOT_SMALL - NOTE - 1_000) / 40);
+            let (front, rest) = region.frame(desc).split_at(grown * 40);
+            assert!(front.iter().all(|byte| *byte == 0xff));
+            assert_eq!(rest, [i as u8; 1_000], "frame {i}");
+            assert_eq!(region.mark(desc), Some(77));
+            region.shrink_front(desc, grown * 40 + 990);
+            assert_eq!(region.frame(desc), [i as u8; 10]);
+            assert_eq!(region.slot_mut(desc).len(), region.frame_len_max());
+            assert_eq!(desc.address, home, "a new frame begins where the first did");
+        }
     }
 
     #[test]

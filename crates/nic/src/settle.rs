@@ -189,12 +189,20 @@ impl Nic {
         self.changes.release(id);
     }
 
-    /// Lets go of what a rule had: its index when every worker has passed a burst from now.
+    /// Lets go of what a rule had: its index and program when every worker has passed a burst from
+    /// now.
     pub(crate) fn give_up(&mut self, leftover: Leftover) {
         if let Some(seat) = leftover.seat {
             self.groups.leave(seat);
         }
-        self.groups.release(leftover.fate);
+        let fate = match leftover.fate {
+            Fate::Program(number) => {
+                let stamp = self.board.domain.stamp();
+                self.shelf.give_back(&self.board.programs, number, stamp)
+            }
+            fate => fate,
+        };
+        self.groups.release(fate);
         self.groups.publish();
         if let Some(index) = leftover.index {
             self.free.push_back((self.board.domain.stamp(), index));

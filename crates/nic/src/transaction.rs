@@ -239,7 +239,9 @@ pub(crate) fn left_by(step: &Logged) -> Option<Leftover> {
             Some(Leftover { index: whole.index.filter(|_| *gone), ..whole })
         }
         Logged::Updated { old, .. } => match old.fate() {
-            fate @ Fate::Jump(_) => Some(Leftover { fate, seat: None, index: None }),
+            fate @ (Fate::Jump(_) | Fate::Program(_)) => {
+                Some(Leftover { fate, seat: None, index: None })
+            }
             Fate::Queue(_) | Fate::Drop => None,
         },
     }

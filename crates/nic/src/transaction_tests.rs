@@ -25,7 +25,7 @@ struct Plain {
     priority: u32,
     created: usize,
     pattern: Pattern,
-    action: Action,
+    actions: Vec<Action>,
 }
 
 fn mac(last: u8) -> [u8; 6] {
@@ -45,12 +45,15 @@ fn pattern(kind: u8, one: u8, other: u8) -> Pattern {
 fn answer(rules: &[Plain], frame: &[u8]) -> u16 {
     let mut group = 0;
     loop {
-        let here = rules.iter().filter(|rule| rule.group == group && rule.pattern.matches(frame));
-        match here.min_by_key(|rule| (rule.priority, rule.created)).map(|rule| rule.action) {
-            None => return MISS,
-            Some(Action::Queue(queue)) => return queue,
-            Some(Action::Jump(to)) => group = to,
-            Some(Action::Drop | Action::Count) => return DROP,
+        let matching = |rule: &&Plain| rule.group == group && rule.pattern.matches(frame);
+        let here = rules.iter().filter(matching);
+        let Some(rule) = here.min_by_key(|rule| (rule.priority, rule.created)) else {
+            return MISS;
+        };
+        match rule.actions.last() {
+            Some(Action::Queue(queue)) => return *queue,
+            Some(Action::Jump(to)) => group = *to,
+            _ => return DROP,
         }
     }
 }
@@ -67,11 +70,14 @@ struct Op {
 }
 
 impl Op {
-    fn action(&self, group: u32) -> Action {
+    /// The fate is the last one. Packets for even queues get the queue as their mark.
+    fn actions(&self, group: u32) -> Vec<Action> {
         match self.action {
-            0 => Action::Drop,
-            1 | 2 => Action::Jump(group + 1 + u32::from(self.action & 1)),
-            queue => Action::Queue(u16::from(queue)),
+            0 => vec![Action::Flag, Action::Drop],
+            1 => vec![Action::Jump(group + 2)],
+            2 => vec![Action::Mark(7), Action::Flag, Action::Flag, Action::Jump(group + 1)],
+            queue if queue % 2 == 1 => vec![Action::Queue(u16::from(queue))],
+            queue => vec![Action::Mark(u32::from(queue)), Action::Queue(u16::from(queue))],
         }
     }
 
@@ -141,29 +147,34 @@ fn apply(op: &Op, rules: &mut dyn Rules, plain: &mut Vec<Plain>, created: &mut u
         };
         plain.iter().enumerate().any(|(i, rule)| Some(i) != but && same(rule))
     };
-    let actions = [op.action(group)];
+    let actions = op.actions(group);
     let rule = Rule { group, priority, pattern, actions: &actions };
     match (op.kind, at) {
         (0..=2, _) | (_, None) => {
             let id = rules.create(&rule);
             assert_eq!(id.is_err(), taken(plain, None), "{id:?}");
             *created += 1;
-            let action = actions[0];
-            let new =
-                id.ok().map(|id| Plain { id, group, priority, created: *created, pattern, action });
-            plain.extend(new);
+            let created = *created;
+            plain.extend(id.ok().map(|id| Plain {
+                id,
+                group,
+                priority,
+                created,
+                pattern,
+                actions,
+            }));
         }
         (3, Some(at)) => {
-            let action = op.action(plain[at].group);
-            rules.update(plain[at].id, &[action]).unwrap();
-            plain[at].action = action;
+            let actions = op.actions(plain[at].group);
+            rules.update(plain[at].id, &actions).unwrap();
+            plain[at].actions = actions;
         }
         (4 | 5, Some(at)) => {
             let done = rules.modify(plain[at].id, &rule);
             assert_eq!(done.is_err(), taken(plain, Some(at)), "{done:?}");
             if done.is_ok() {
                 let (id, created) = (plain[at].id, plain[at].created);
-                plain[at] = Plain { id, group, priority, created, pattern, action: actions[0] };
+                plain[at] = Plain { id, group, priority, created, pattern, actions };
             }
         }
         (_, Some(at)) => {
@@ -182,6 +193,8 @@ struct Bench {
     region: std::sync::Arc<Region>,
     descs: Vec<Desc>,
     frames: Vec<Vec<u8>>,
+    /// Whether packets for even queues have the queue as their mark.
+    marks: bool,
 }
 
 impl Bench {
@@ -198,7 +211,7 @@ impl Bench {
             frames.push(frame.to_vec());
             region.set_len(desc, 60);
         }
-        Bench { nic, workers, region, descs, frames }
+        Bench { nic, workers, region, descs, frames, marks: false }
     }
 
     fn begin(&mut self, worker: usize) {
@@ -207,8 +220,15 @@ impl Bench {
 
     fn end(&mut self, worker: usize) -> Vec<u16> {
         let dropped = self.workers[worker].match_groups(&self.region, &mut self.descs);
-        let queue =
-            |(i, desc): (usize, &Desc)| if dropped >> i & 1 == 1 { DROP } else { desc.queue };
+        let queue = |(i, desc): (usize, &Desc)| {
+            if dropped >> i & 1 == 1 {
+                return DROP;
+            }
+            if self.marks && desc.queue != MISS && desc.queue % 2 == 0 {
+                assert_eq!(self.region.mark(desc), Some(desc.queue.into()));
+            }
+            desc.queue
+        };
         self.descs.iter().enumerate().map(queue).collect()
     }
 
@@ -228,7 +248,7 @@ proptest! {
             1..12,
         ),
     ) {
-        let mut bench = Bench::new();
+        let mut bench = Bench { marks: true, ..Bench::new() };
         let (mut plain, mut created) = (Vec::new(), 0);
         for (ops, how, steps, passes) in rounds {
             let before = plain.clone();
@@ -276,6 +296,7 @@ proptest! {
             bench.nic.destroy(rule.id).unwrap();
         }
         prop_assert!(bench.nic.is_empty());
+        prop_assert_eq!(bench.nic.shelf.units_used(), 0, "programs of rules that are gone");
     }
 }
 

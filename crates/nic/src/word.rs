@@ -2,9 +2,10 @@
 //!
 //! | bits | content |
 //! |---|---|
-//! | 0..3 | fate: 1 queue, 2 drop, 3 jump; 0 is no word |
+//! | 0..3 | fate: 1 queue, 2 drop, 3 jump, 4 program; 0 is no word |
 //! | 3 | the rule counts |
-//! | 16..32 | queue, or place of the group to jump to |
+//! | 8..32 | number of the program (`program`) |
+//! | 16..32 | else queue, or place of the group to jump to |
 //! | 32..63 | index of the rule |
 //! | 63 | never set: it marks a reference (`niclab_table::Versions`) |
 
@@ -15,6 +16,17 @@ pub(crate) enum Fate {
     Drop,
     /// Place of the group, not its number.
     Jump(u16),
+    /// What this program says, below [`PROGRAMS_MAX`](crate::limits::PROGRAMS_MAX).
+    Program(u32),
+}
+
+/// A fate as rules name it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Decision {
+    Queue(u16),
+    Drop,
+    /// Number of the group.
+    Jump(u32),
 }
 
 /// An action word; zero is none.
@@ -24,17 +36,19 @@ pub(crate) struct Word(pub u64);
 const QUEUE: u64 = 1;
 const DROP: u64 = 2;
 const JUMP: u64 = 3;
+const PROGRAM: u64 = 4;
 const COUNTS: u64 = 1 << 3;
 
 impl Word {
     pub(crate) fn new(fate: Fate, counts: bool, rule: u32) -> Word {
         let (op, argument) = match fate {
-            Fate::Queue(queue) => (QUEUE, queue),
+            Fate::Queue(queue) => (QUEUE, u32::from(queue) << 16),
             Fate::Drop => (DROP, 0),
-            Fate::Jump(group) => (JUMP, group),
+            Fate::Jump(group) => (JUMP, u32::from(group) << 16),
+            Fate::Program(number) => (PROGRAM, number << 8),
         };
         let counts = if counts { COUNTS } else { 0 };
-        Word(op | counts | u64::from(argument) << 16 | u64::from(rule) << 32)
+        Word(op | counts | u64::from(argument) | u64::from(rule) << 32)
     }
 
     #[inline]
@@ -43,6 +57,7 @@ impl Word {
         match self.0 & 7 {
             QUEUE => Fate::Queue(argument),
             JUMP => Fate::Jump(argument),
+            PROGRAM => Fate::Program(self.0 as u32 >> 8),
             _ => Fate::Drop,
         }
     }
@@ -66,13 +81,16 @@ impl Word {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::limits::{PROGRAMS_MAX, RULES_MAX};
 
     #[test]
     fn a_word_gives_back_what_it_was_made_of() {
-        for fate in [Fate::Queue(u16::MAX), Fate::Drop, Fate::Jump(0), Fate::Jump(4_095)] {
-            for (counts, rule) in [(false, 0), (true, u32::MAX)] {
+        let last = Fate::Program(PROGRAMS_MAX - 1);
+        let plain = [Fate::Queue(u16::MAX), Fate::Drop, Fate::Jump(0), Fate::Jump(4_095)];
+        for fate in plain.into_iter().chain([Fate::Program(0), last]) {
+            for (counts, rule) in [(false, 0), (true, RULES_MAX - 1)] {
                 let word = Word::new(fate, counts, rule);
-                assert!(word.is_some());
+                assert!(word.is_some() && word.0 >> 63 == 0);
                 assert_eq!((word.fate(), word.counts(), word.rule()), (fate, counts, rule));
             }
         }

@@ -28,6 +28,7 @@ use crate::limits::BURST;
 use crate::lines::Lines;
 use crate::matching::Matcher;
 use crate::memory::{Desc, Region};
+use crate::perform::Subject;
 use crate::tables::bits;
 use crate::word::{Fate, Word};
 
@@ -83,7 +84,8 @@ impl Worker {
     }
 
     /// Decides about a burst of at most [`BURST`] frames of `region`: fills in queue and hash of
-    /// each, and returns a mask of those to discard because a rule says so (bit i for `burst[i]`).
+    /// each, flags and marks, and returns a mask of those to discard because a rule says so (bit i
+    /// for `burst[i]`).
     ///
     /// Memory of destroyed rules is reused only after a call of this on every online worker.
     ///
@@ -92,6 +94,7 @@ impl Worker {
     #[inline]
     pub fn classify(&mut self, region: &Region, burst: &mut [Desc]) -> u64 {
         self.begin(region, burst);
+        burst.iter_mut().for_each(Desc::forget);
         self.match_groups(region, burst)
     }
 
@@ -157,7 +160,7 @@ impl Worker {
                 true => dropped |= here & !found,
                 false => self.board.rss.spread(self.lines.outer(), here & !found, burst),
             }
-            let acted = self.act(burst, found, &words, &mut places);
+            let acted = self.act(region, burst, found, &words, &mut places);
             dropped |= acted.dropped;
             waiting |= acted.jumped;
             (here, place) = match acted.together {
@@ -176,7 +179,8 @@ impl Worker {
     /// Carries out the actions of the rules that were found.
     #[inline]
     fn act(
-        &self,
+        &mut self,
+        region: &Region,
         burst: &mut [Desc],
         found: u64,
         words: &[u64; BURST],
@@ -188,9 +192,13 @@ impl Worker {
             if word.counts() {
                 self.counters.add(word.rule(), u64::from(burst[i].len()) + FCS_LEN);
             }
-            match word.fate() {
+            let mut fate = word.fate();
+            if let Fate::Program(number) = fate {
+                fate = self.perform(number, region, &mut burst[i], i);
+            }
+            match fate {
                 Fate::Queue(queue) => burst[i].queue = queue,
-                Fate::Drop => acted.dropped |= 1 << i,
+                Fate::Drop | Fate::Program(_) => acted.dropped |= 1 << i,
                 Fate::Jump(to) => {
                     let first = acted.jumped == 0;
                     places[i] = to;
@@ -200,6 +208,24 @@ impl Worker {
             }
         }
         acted
+    }
+
+    /// Carries out a program on packet `i` of a burst; the fate it comes to.
+    #[inline(never)]
+    fn perform(&mut self, number: u32, region: &Region, desc: &mut Desc, i: usize) -> Fate {
+        let (fate, mut steps) = self.board.programs.read(number);
+        let mut subject = Subject::new(region, desc);
+        while let Some(step) = steps.next() {
+            if subject.meet(step, &mut steps).is_err() {
+                self.counters.add_unfit();
+                return Fate::Drop;
+            }
+        }
+        if subject.is_changed && matches!(fate, Fate::Jump(_)) {
+            // Later groups match the packet as it is now.
+            self.lines.reread(i, region.frame(desc));
+        }
+        fate
     }
 }
 

@@ -112,7 +112,7 @@ fn a_mask_that_is_gone_finds_nothing_of_the_one_that_has_its_number() {
         let pattern = Pattern::masked(&Key([0, u64::MAX, 0, 0, 0, 0, 0, 0]), masked(n).mask());
         bench.create_as(0, pattern, Action::Drop).unwrap();
     }
-    let by_destination = bench.create_as(0, Pattern::any().eth_dst(MAC), other).unwrap();
+    let by_destination = bench.create_as(0, Pattern::any().eth_dst(MAC), other.clone()).unwrap();
     assert!(bench.nic.settle(10_000));
     assert_eq!(bench.queue(), (rss + 1) % 8);
     bench.nic.destroy(by_destination).unwrap();

@@ -172,7 +172,8 @@ impl Bench {
         }
         assert_eq!(self.worker.classify(&self.region, &mut self.descs), 0);
         for (desc, packet) in self.descs.iter().zip(&packets) {
-            match self.definition.decide(&packet.frame()) {
+            match self.definition.decide(&mut niclab_nic::definition::Packet::new(&packet.frame()))
+            {
                 Verdict::Queue(queue) => {
                     self.hits += 1;
                     assert_eq!(desc.queue, queue, "{:x?} {:?}", packet.addresses, packet.ports);

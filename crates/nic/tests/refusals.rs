@@ -3,7 +3,8 @@
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv4Addr};
 
-use niclab_nic::rule::{Action, Pattern, Rule};
+use niclab_nic::limits::ACTIONS_MAX;
+use niclab_nic::rule::{Action, Pattern, Rule, Set};
 use niclab_nic::{Nic, NicConfig, RuleError};
 
 const QUEUES: u16 = 4;
@@ -15,7 +16,7 @@ fn what_cannot_be_is_refused_and_changes_nothing() {
     let rule =
         |group, priority, actions| Rule { group, priority, pattern: Pattern::any(), actions };
     let mut refused = |rule: &Rule<'_>| nic.create(rule).unwrap_err();
-    let (queues, too_many) = (QUEUES, [Action::Count; 9]);
+    let (queues, too_many) = (QUEUES, vec![Action::Count; ACTIONS_MAX + 1]);
     assert_eq!(refused(&rule(0, 0, &[])), RuleError::FateMissing);
     assert_eq!(refused(&rule(0, 0, &[Action::Count])), RuleError::FateMissing);
     assert_eq!(refused(&rule(0, 65_536, &queue)), RuleError::Priority { priority: 65_536 });
@@ -24,10 +25,29 @@ fn what_cannot_be_is_refused_and_changes_nothing() {
         refused(&rule(0, 0, &[Action::Queue(4)])),
         RuleError::QueueUnknown { queue: 4, queues }
     );
-    assert_eq!(refused(&rule(0, 0, &too_many)), RuleError::ActionsTooMany { count: 9 });
+    assert_eq!(
+        refused(&rule(0, 0, &too_many)),
+        RuleError::ActionsTooMany { count: ACTIONS_MAX + 1 }
+    );
+    for (action, reason) in [
+        (Action::PushVlan(0x0800), "a tag has type 0x8100 or 0x88a8"),
+        (Action::RawDecap(0), "1 to 128 bytes go"),
+        (Action::RawDecap(129), "1 to 128 bytes go"),
+        (Action::RawEncap(Box::default()), "1 to 128 bytes come"),
+        (Action::RawEncap(vec![0; 129].into()), "1 to 128 bytes come"),
+        (Action::Set(Set::Ipv4Dscp(64)), "a DSCP is 0 to 63"),
+        (Action::Set(Set::Ipv6Dscp(64)), "a DSCP is 0 to 63"),
+        (Action::Set(Set::VlanPcp(8)), "a priority is 0 to 7"),
+        (Action::Set(Set::VlanVid(4_096)), "an id is 0 to 4095"),
+    ] {
+        let unfit = RuleError::ActionUnfit { action: action.clone(), reason };
+        let pattern = Pattern::any();
+        let rule = Rule { group: 0, priority: 0, pattern, actions: &[action, Action::Drop] };
+        assert_eq!(refused(&rule), unfit);
+    }
     let two = [Action::Drop, Action::Queue(1)];
-    let (first, second) = (two[0], two[1]);
-    assert_eq!(refused(&rule(0, 0, &two)), RuleError::FatesTwo { first, second });
+    let fates = RuleError::FatesTwo { first: Action::Drop, second: Action::Queue(1) };
+    assert_eq!(refused(&rule(0, 0, &two)), fates);
     assert!(nic.is_empty());
 }
 

@@ -5,11 +5,12 @@
 //! start, the tests say SKIP.
 
 use std::io::Write;
+use std::net::{Ipv4Addr, Ipv6Addr};
 use std::process::{Command, Stdio};
 
 use niclab_nic::rule::item::{FieldKind, IMAGE_LEN, Item, ItemMatch};
 use niclab_nic::rule::text::{FlowRule, Parser, Problem};
-use niclab_nic::rule::{Action, text};
+use niclab_nic::rule::{Action, Set, text};
 
 /// What testpmd starts with, as `benches/peers/flowgen.c` starts it.
 const ARGUMENTS: &[&str] = &[
@@ -104,9 +105,30 @@ fn testpmd_reads_what_is_printed() {
         Action::Queue(0),
         Action::Jump(u32::MAX),
         Action::Drop,
+        Action::Flag,
+        Action::Mark(u32::MAX),
+        Action::DecTtl,
+        Action::NvgreDecap,
+        Action::VxlanDecap,
+        Action::PopVlan,
+        Action::PushVlan(0x8100),
+        Action::Set(Set::Ipv4Dscp(63)),
+        Action::Set(Set::Ipv4Dst(Ipv4Addr::BROADCAST)),
+        Action::Set(Set::Ipv4Src(Ipv4Addr::LOCALHOST)),
+        Action::Set(Set::Ipv6Dscp(63)),
+        Action::Set(Set::Ipv6Dst(Ipv6Addr::LOCALHOST)),
+        Action::Set(Set::Ipv6Src(Ipv6Addr::from_bits(0x2001_0db8 << 96 | 5))),
+        Action::Set(Set::MacDst([2, 0, 0, 0, 0, 0xff])),
+        Action::Set(Set::MacSrc([2, 0, 0, 0, 0, 0xfe])),
+        Action::Set(Set::TpDst(u16::MAX)),
+        Action::Set(Set::TpSrc(0)),
+        Action::Set(Set::Ttl(255)),
+        Action::Set(Set::VlanPcp(7)),
+        Action::Set(Set::VlanVid(4_095)),
     ];
     for (at, items) in items().chunks(2).enumerate() {
-        let actions = &actions[..at % (actions.len() + 1)];
+        let actions =
+            &[actions[at % actions.len()].clone(), actions[at / 3 % actions.len()].clone()];
         let rule = FlowRule { group: at as u32, priority: u32::MAX - at as u32, items, actions };
         let command = match at % 2 {
             0 => text::Command::Create { port: 0, rule },
@@ -134,6 +156,10 @@ fn damaged() -> Vec<String> {
          is 2 / end actions void / jump group 3 / drop / end # why",
         "flow create 0 ingress pattern eth / ipv4 / udp / vxlan vni is 5 / eth / ipv4 / tcp dst is \
          80 / meta data is 7 / tag data spec 1 data mask 1 index is 2 / end actions drop / end",
+        "flow create 0 ingress pattern end actions flag / mark id 7 / of_push_vlan ethertype \
+         0x8100 / set_mac_dst mac_addr 02:00:00:00:00:01 / dec_ttl / set_ttl ttl_value 3 / end",
+        "flow create 0 ingress pattern end actions set_ipv4_src ipv4_addr 1.2.3.4 / set_ipv6_dst \
+         ipv6_addr ::1 / set_tp_dst port 4 / set_ipv4_dscp dscp_value 9 / end",
         "flow destroy 0 rule 1 rule 2",
         "flow query 0 1 count",
         "flow flush 0",

@@ -76,9 +76,10 @@ impl Control {
         };
         let target = nic.create(&all).unwrap();
         let rules = |nic: &mut Nic, flows: std::ops::Range<usize>, action| -> Vec<RuleId> {
+            let actions = [action];
             let create = |flow| {
                 let pattern = pattern(flow, 0);
-                nic.create(&Rule { group: 0, priority: 0, pattern, actions: &[action] }).unwrap()
+                nic.create(&Rule { group: 0, priority: 0, pattern, actions: &actions }).unwrap()
             };
             flows.map(create).collect()
         };
@@ -101,12 +102,13 @@ impl Control {
         let [direct, led] = [Action::Queue(queue(next)), Action::Jump(group(next))];
         let flows = [(&mut self.direct, 0, direct), (&mut self.led, FLOWS / 2, led)];
         for (ids, first, action) in flows {
+            let actions = &[action];
             for (at, id) in ids.iter_mut().enumerate() {
                 let pattern = pattern(first + at, next / 4);
-                let rule = Rule { group: 0, priority: 0, pattern, actions: &[action] };
+                let rule = Rule { group: 0, priority: 0, pattern, actions };
                 match (next + at as u64) % 4 {
                     0 | 1 => transaction.modify(*id, &rule).unwrap(),
-                    2 => transaction.update(*id, &[action]).unwrap(),
+                    2 => transaction.update(*id, actions).unwrap(),
                     _ => {
                         transaction.destroy(*id).unwrap();
                         *id = transaction.create(&rule).unwrap();

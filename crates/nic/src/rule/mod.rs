@@ -4,6 +4,7 @@
 //! of it the [`Pattern`] that packets are compared with. Naming an item (`udp`) matches the frames
 //! that have that header.
 
+mod action;
 pub mod compile;
 pub mod item;
 pub mod overlap;
@@ -15,34 +16,10 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::ops::{Range, RangeInclusive};
 
 use niclab_packet::key::{Depth, KEY_WORDS, Key, field, read_deep};
-use serde::{Deserialize, Serialize};
 
 use crate::tuple::{Ranges, values_of};
 
-/// What a rule does with a packet that matches it. Actions act in list order.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Action {
-    /// Count packets and bytes.
-    Count,
-    /// Discard the packet (a fate).
-    Drop,
-    /// Go on in a greater group (a fate).
-    Jump(u32),
-    /// Deliver to this receive queue (a fate).
-    Queue(u16),
-}
-
-impl fmt::Display for Action {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Action::Count => write!(f, "count"),
-            Action::Drop => write!(f, "drop"),
-            Action::Jump(group) => write!(f, "jump group {group}"),
-            Action::Queue(queue) => write!(f, "queue index {queue}"),
-        }
-    }
-}
+pub use action::{Action, Set};
 
 /// A rule to be created.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -5,18 +5,20 @@
 //! from small sets, zeros among them, so that rules overlap and frames meet them; how often they do
 //! is asserted.
 
+mod actions;
 mod frames;
 mod rules;
 
 use std::cell::Cell;
 
-use niclab_nic::definition::{DefinedRule, Definition, Verdict};
+use niclab_nic::definition::{DefinedRule, Definition, Packet, Verdict};
 use niclab_nic::limits::BURST;
 use niclab_nic::memory::{Desc, Region};
 use niclab_nic::rule::compile::pattern;
 use niclab_nic::rule::item::{IMAGE_LEN, Item, ItemMatch};
-use niclab_nic::rule::{Action, Rule};
+use niclab_nic::rule::{Action, Pattern, Rule};
 use niclab_nic::{Counts, Nic, NicConfig, RuleError, RuleId, Worker};
+use niclab_packet::stack::walk;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 
@@ -43,18 +45,16 @@ struct Written {
     actions: Vec<Action>,
 }
 
-fn actions(group: u32) -> impl Strategy<Value = Vec<Action>> {
+fn all_actions(group: u32) -> impl Strategy<Value = Vec<Action>> {
     let fate = prop_oneof![
         3 => (0..QUEUES).prop_map(Action::Queue),
         1 => Just(Action::Drop),
         3 => (group + 1..=group + 2).prop_map(Action::Jump),
     ];
-    let places = (any::<prop::sample::Index>(), any::<prop::sample::Index>());
-    (fate, 0..3usize, places).prop_map(|(fate, counts, (first, second))| {
-        let mut actions = vec![fate];
-        for place in [first, second].into_iter().take(counts) {
-            actions.insert(place.index(actions.len() + 1), Action::Count);
-        }
+    let count = prop_oneof![3 => Just(0), 2 => 1..4usize, 1 => 4..8usize];
+    let others = count.prop_flat_map(|count| prop::collection::vec(actions::any(), count));
+    (fate, others, any::<prop::sample::Index>()).prop_map(|(fate, mut actions, place)| {
+        actions.insert(place.index(actions.len() + 1), fate);
         actions
     })
 }
@@ -66,7 +66,7 @@ fn written(pool: &[Vec<u8>]) -> impl Strategy<Value = Written> + use<> {
     let like = prop::sample::select(pool.to_vec()).prop_flat_map(|frame| rules::items_like(&frame));
     let items = prop_oneof![1 => rules::items().boxed(), 1 => like.boxed()];
     (group, 0..3u32, items).prop_flat_map(|(group, priority, items)| {
-        actions(group).prop_map(move |actions| {
+        all_actions(group).prop_map(move |actions| {
             let items = items.clone();
             Written { group, priority, items, actions }
         })
@@ -87,7 +87,7 @@ fn step(pool: &[Vec<u8>]) -> impl Strategy<Value = Step> + use<> {
     prop_oneof![
         8 => written(pool).prop_map(Step::Create),
         2 => index().prop_map(Step::Destroy),
-        2 => (index(), actions(GROUPS)).prop_map(|(at, actions)| Step::Update(at, actions)),
+        2 => (index(), all_actions(GROUPS)).prop_map(|(at, actions)| Step::Update(at, actions)),
         2 => prop::collection::vec(frame, 1..=BURST).prop_map(Step::Burst),
         1 => prop::bool::weighted(0.2).prop_map(Step::Isolate),
     ]
@@ -103,6 +103,10 @@ struct Met {
     missed: Cell<u32>,
     /// Packets that rules of a tunnel counted.
     inside: Cell<u64>,
+    marked: Cell<u32>,
+    changed: Cell<u32>,
+    /// Their checksums were right.
+    right: Cell<u32>,
 }
 
 fn raise(cell: &Cell<u32>) {
@@ -190,25 +194,48 @@ impl Bench<'_> {
 
     fn burst(&mut self, frames: &[Vec<u8>]) {
         let met = self.met;
-        let hashed = self.queues(frames, |bench| &mut bench.rss);
-        let found = self.queues(frames, |bench| &mut bench.worker);
-        for (i, frame) in frames.iter().enumerate() {
-            let (expected, happened) = match self.definition.decide(frame) {
+        let found = self.outcomes(frames, |bench| &mut bench.worker);
+        // With such actions anything can become a header.
+        let is_raw = |action: &Action| matches!(action, Action::RawEncap(_) | Action::RawDecap(_));
+        let raw = self.definition.rules.iter().any(|rule| rule.actions.iter().any(is_raw));
+        for (frame, found) in frames.iter().zip(found) {
+            let mut packet = Packet::new(frame);
+            let (expected, happened) = match self.definition.decide(&mut packet) {
                 Verdict::Drop => (None, &met.dropped),
                 Verdict::Queue(queue) => (Some(queue), &met.queued),
-                Verdict::Rss => (hashed[i], &met.missed),
+                Verdict::Rss => (self.hashed(&packet.frame), &met.missed),
             };
             raise(happened);
-            assert_eq!(found[i], expected, "{frame:02x?}\nof {:#?}", self.definition.rules);
+            if packet.mark.is_some() {
+                raise(&met.marked);
+            }
+            if packet.frame != *frame {
+                raise(&met.changed);
+            }
+            // What a cut-off header hides may come to light.
+            let whole = walk(frame).missing_len() == 0;
+            if !raw && whole && walk(frame).checksum_errors().is_empty() {
+                raise(&met.right);
+                assert!(walk(&packet.frame).checksum_errors().is_empty(), "{frame:02x?}");
+            }
+            let expected = expected.map(|queue| (queue, packet));
+            assert_eq!(found, expected, "{frame:02x?}\nof {:#?}", self.definition.rules);
         }
     }
 
-    /// The queue of each frame, as a worker says; `None` where a rule drops it.
-    fn queues(
+    /// The queue that RSS gives a frame.
+    fn hashed(&mut self, frame: &Vec<u8>) -> Option<u16> {
+        let outcomes = self.outcomes(std::slice::from_ref(frame), |bench| &mut bench.rss);
+        outcomes[0].as_ref().map(|(queue, _)| *queue)
+    }
+
+    /// The queue of each frame and what was made of it, as a worker says; `None` where a rule drops
+    /// it.
+    fn outcomes(
         &mut self,
         frames: &[Vec<u8>],
         worker: impl Fn(&mut Self) -> &mut Worker,
-    ) -> Vec<Option<u16>> {
+    ) -> Vec<Option<(u16, Packet)>> {
         let (region, mut descs) = (self.region.clone(), std::mem::take(&mut self.descs));
         for (desc, frame) in descs.iter_mut().zip(frames) {
             region.slot_mut(desc)[..frame.len()].copy_from_slice(frame);
@@ -216,10 +243,14 @@ impl Bench<'_> {
             desc.queue = u16::MAX;
         }
         let dropped = worker(self).classify(&region, &mut descs[..frames.len()]);
-        let queue = |(i, desc): (usize, &Desc)| (dropped >> i & 1 == 0).then_some(desc.queue);
-        let queues = descs[..frames.len()].iter().enumerate().map(queue).collect();
+        let outcome = |(i, desc): (usize, &Desc)| {
+            let (frame, mark) = (region.frame(desc).to_vec(), region.mark(desc));
+            let packet = Packet { frame, flagged: desc.is_flagged(), mark };
+            (dropped >> i & 1 == 0).then_some((desc.queue, packet))
+        };
+        let outcomes = descs[..frames.len()].iter().enumerate().map(outcome).collect();
         self.descs = descs;
-        queues
+        outcomes
     }
 }
 
@@ -256,16 +287,74 @@ fn every_packet_meets_the_rules_that_the_definition_finds() {
             Ok(())
         })
         .unwrap_or_else(|error| panic!("{error}"));
-    let Met { created, refused, dropped, queued, missed, inside } = &met;
-    let [created, refused, dropped, queued, missed] =
-        [created, refused, dropped, queued, missed].map(Cell::get);
+    let Met { created, refused, dropped, queued, missed, inside, marked, changed, right } = &met;
+    let [created, refused, dropped, queued, missed, marked, changed, right] =
+        [created, refused, dropped, queued, missed, marked, changed, right].map(Cell::get);
     let inside = inside.get();
     let text = format!(
-        "{created} rules created, {refused} refused; {dropped} {queued} {missed}; {inside} inside"
+        "{created} rules created, {refused} refused; {dropped} frames dropped, {queued} queued, \
+         {missed} missed, {marked} marked, {changed} changed, {right} right, {inside} inside"
     );
     println!("{text}");
     let frames = dropped + queued + missed;
     assert!(refused < created, "{text}");
     assert!(dropped > frames / 20 && queued > frames / 10 && missed > frames / 10, "{text}");
-    assert!(inside > u64::from(frames) / 200, "{text}");
+    assert!(inside > u64::from(frames) / 500, "{text}");
+    assert!(marked > frames / 20 && changed > frames / 10, "{text}");
+    assert!(right > frames / 10, "{text}");
+}
+
+/// The frames that a NIC with these rules, one a group, makes of frames; no frame may be dropped.
+fn rewritten(groups: &[Vec<Action>], frames: &[Vec<u8>]) -> Vec<Vec<u8>> {
+    let met = Met::default();
+    let mut bench = Bench::new(&met);
+    for (group, actions) in (0..).zip(groups) {
+        let rule = Rule { group, priority: 0, pattern: Pattern::any(), actions };
+        bench.nic.create(&rule).unwrap();
+    }
+    let outcomes = bench.outcomes(frames, |bench| &mut bench.worker);
+    outcomes.into_iter().map(|outcome| outcome.unwrap().1.frame).collect()
+}
+
+#[test]
+fn a_packet_that_leaves_a_tunnel_is_the_one_that_entered_it() {
+    // As many as there are starts of frames within slots, and more.
+    let inside: Vec<Vec<u8>> = (60..80u8).map(|len| (0..len).collect()).collect();
+    for which in 0..4 {
+        let headers = actions::tunnel_headers(which);
+        let leave = if which < 2 { Action::VxlanDecap } else { Action::NvgreDecap };
+        let other = if which < 2 { Action::NvgreDecap } else { Action::VxlanDecap };
+        let enter = Action::RawEncap(headers.clone().into());
+        let outer = rewritten(&[vec![enter.clone(), Action::Queue(0)]], &inside);
+        for (outer, inside) in outer.iter().zip(&inside) {
+            let stack = walk(outer);
+            assert_eq!((stack.missing_len(), stack.checksum_errors()), (0, vec![]), "{stack:?}");
+            assert_eq!(outer.len(), headers.len() + inside.len());
+            assert_eq!(outer[headers.len()..], inside[..]);
+        }
+        let jump = Action::Jump(1);
+        let both =
+            [vec![enter.clone(), jump], vec![other.clone(), leave.clone(), Action::Queue(0)]];
+        assert_eq!(rewritten(&both, &inside), inside, "in two groups");
+        let [one, two] = [enter.clone(), enter];
+        let twice = vec![one, two, leave.clone(), other, leave, Action::Queue(0)];
+        assert_eq!(rewritten(&[twice], &inside), inside, "a tunnel in a tunnel");
+    }
+}
+
+#[test]
+fn a_packet_without_room_for_a_header_is_dropped_and_counted_as_such() {
+    let met = Met::default();
+    let mut bench = Bench::new(&met);
+    let encap = vec![Action::RawEncap(vec![1; 128].into()); 14];
+    for (group, last) in [(0, Action::Jump(1)), (1, Action::Queue(2))] {
+        let actions = &[&encap[..], &[Action::Count, last]].concat();
+        let rule = Rule { group, priority: 0, pattern: Pattern::any(), actions };
+        bench.ids.push(bench.nic.create(&rule).unwrap());
+    }
+    let outcomes = bench.outcomes(&[vec![0; 60], vec![0; 600]], |bench| &mut bench.worker);
+    assert_eq!(outcomes, [None, None]);
+    assert_eq!(bench.nic.unfit(), 2);
+    let counts = bench.ids.iter().map(|id| bench.nic.query(*id).unwrap().packets);
+    assert_eq!(counts.collect::<Vec<_>>(), [2, 1], "the longer one fits no group's headers");
 }

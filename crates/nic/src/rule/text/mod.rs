@@ -8,6 +8,7 @@
 //! here, testpmd reads. Words are written out. [`Parser`] keeps its buffers, so that a line costs
 //! no allocation once it has seen a longer one.
 
+mod action;
 pub mod convert;
 mod error;
 mod known;
@@ -22,12 +23,12 @@ pub use read::{Commands, LINE_LEN_MAX};
 use super::compile::{self, CompileError};
 use super::item::{FieldKind, Item, ItemMatch};
 use super::{Action, Pattern};
+use action::read_actions;
 use words::Words;
 
 const COMMANDS: &[&str] =
     &["create", "destroy", "flush", "isolate", "list", "query", "update", "validate"];
 const ATTRIBUTES: &[&str] = &["group", "ingress", "pattern", "priority"];
-const ACTIONS: &[&str] = &["count", "drop", "end", "jump", "queue", "void"];
 /// How testpmd's users write yes and no.
 const BOOLEANS: &[(&str, bool)] = &[
     ("0", false),
@@ -395,42 +396,8 @@ impl Parser {
 
     fn actions(&mut self, words: &mut Words<'_>) -> Result<(), TextError> {
         self.actions.clear();
-        let mut place = words.place();
-        loop {
-            let word = words.next();
-            // What the word before has added stands where that word does.
-            self.marks.actions.resize(self.actions.len(), place);
-            place = words.place();
-            match word {
-                "end" => {
-                    self.marks.end = place;
-                    return Ok(());
-                }
-                "void" => words.keyword("/")?,
-                "drop" => {
-                    words.keyword("/")?;
-                    self.actions.push(Action::Drop);
-                }
-                "count" => {
-                    match words.next() {
-                        "/" => {}
-                        "identifier" => return Err(words.not_supported("count identifier")),
-                        _ => return Err(words.expected("`/`")),
-                    }
-                    self.actions.push(Action::Count);
-                }
-                "jump" => {
-                    let group = parameter(words, "group", u32::MAX.into())?;
-                    self.actions.push(Action::Jump(group as u32));
-                }
-                "queue" => {
-                    let queue = parameter(words, "index", u16::MAX.into())?;
-                    self.actions.push(Action::Queue(queue as u16));
-                }
-                word if known::ACTIONS.contains(&word) => return Err(words.not_supported(word)),
-                _ => return Err(words.unknown(ACTIONS, one_of(ACTIONS))),
-            }
-        }
+        self.marks.end = read_actions(words, &mut self.actions, &mut self.marks.actions)?;
+        Ok(())
     }
 }
 
@@ -443,22 +410,10 @@ fn boolean(words: &mut Words<'_>) -> Result<bool, TextError> {
 fn query_action(words: &mut Words<'_>) -> Result<(), TextError> {
     match words.next() {
         "count" => Ok(()),
-        word if known::ACTIONS.contains(&word) || ACTIONS.contains(&word) => {
+        word if known::ACTIONS.contains(&word) || action::NAMES.contains(&word) => {
             Err(words.not_supported(format!("query {word}")))
         }
         _ => Err(words.unknown(&["count"], "`count`".to_owned())),
-    }
-}
-
-/// The one parameter of an action, up to the `/`; the last one counts, and 0 where none is given.
-fn parameter(words: &mut Words<'_>, name: &'static str, max: u128) -> Result<u128, TextError> {
-    let mut value = 0;
-    loop {
-        match words.next() {
-            "/" => return Ok(value),
-            word if word == name => value = words.number(name, max)?,
-            _ => return Err(words.unknown(&[name], format!("`{name}` or `/`"))),
-        }
     }
 }
 

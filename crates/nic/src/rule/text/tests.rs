@@ -1,9 +1,12 @@
 //! What is read, what is refused and how, and that what is printed reads back to the same.
 
+use std::net::{Ipv4Addr, Ipv6Addr};
+
 use proptest::prelude::*;
 
 use super::super::item::{Field, FieldKind, IMAGE_LEN, Image};
 use super::*;
+use crate::rule::Set;
 
 fn read(text: &str) -> String {
     Parser::default().parse(1, text).map_or_else(|e| e.to_string(), |p| p.command.to_string())
@@ -152,8 +155,45 @@ pub(super) const REFUSED: &[(&str, &str)] = &[
     ),
     (
         "flow create 0 ingress pattern eth / end actions fly / end",
-        "expected `count`, `drop`, `end`, `jump`, `queue` or `void`, found `fly`",
+        "expected `count`, `dec_ttl`, `drop`, `end`, `flag`, `jump`, `mark`, `nvgre_decap`, \
+         `of_pop_vlan`, `of_push_vlan`, `of_set_vlan_pcp`, `of_set_vlan_vid`, `queue`, `set_ipv4_dscp`, \
+         `set_ipv4_dst`, `set_ipv4_src`, `set_ipv6_dscp`, `set_ipv6_dst`, `set_ipv6_src`, \
+         `set_mac_dst`, `set_mac_src`, `set_tp_dst`, `set_tp_src`, `set_ttl`, `void` or \
+         `vxlan_decap`, found `fly`",
     ),
+    (
+        "flow create 0 ingress pattern eth / end actions mark id 0x100000000 / end",
+        "0x100000000 is too great: id is 0 to 4294967295",
+    ),
+    (
+        "flow create 0 ingress pattern eth / end actions of_push_vlan / end",
+        "`of_push_vlan ethertype 0x0000`: a tag has type 0x8100 or 0x88a8",
+    ),
+    (
+        "flow create 0 ingress pattern eth / end actions of_set_vlan_vid vlan_vid 4096 / end",
+        "4096 is too great: vlan_vid is 0 to 4095",
+    ),
+    (
+        "flow create 0 ingress pattern eth / end actions set_ipv6_dscp dscp_value 64 / end",
+        "64 is too great: dscp_value is 0 to 63",
+    ),
+    (
+        "flow create 0 ingress pattern eth / end actions set_ipv4_src ipv4_addr ::1 / end",
+        "expected ipv4_addr: an IPv4 address, found `::1`",
+    ),
+    (
+        "flow create 0 ingress pattern eth / end actions set_mac_src addr 1 / end",
+        "expected `mac_addr` or `/`, found `addr`",
+    ),
+    (
+        "flow create 0 ingress pattern eth / end actions vxlan_encap / end",
+        "not supported: vxlan_encap",
+    ),
+    (
+        "flow create 0 ingress pattern eth / end actions port_id id 1 / end",
+        "not supported: port_id",
+    ),
+    ("flow create 0 ingress pattern eth / end actions flag on / end", "expected `/`, found `on`"),
     (
         "flow create 0 ingress pattern eth / end actions count identifier 1 / end",
         "not supported: count identifier",
@@ -261,7 +301,32 @@ proptest! {
         items in prop::collection::vec(item_match(), 0..5),
         (port, group, priority) in any::<(u16, u32, u32)>(),
     ) {
-        let actions = [Action::Count, Action::Queue(port), Action::Jump(group), Action::Drop];
+        let actions = [
+            Action::Count,
+            Action::Queue(port),
+            Action::Jump(group),
+            Action::Drop,
+            Action::Flag,
+            Action::Mark(group),
+            Action::DecTtl,
+            Action::NvgreDecap,
+            Action::VxlanDecap,
+            Action::PopVlan,
+            Action::PushVlan(0x88a8),
+            Action::Set(Set::Ipv4Dscp(priority as u8 % 64)),
+            Action::Set(Set::Ipv4Dst(Ipv4Addr::from_bits(group))),
+            Action::Set(Set::Ipv4Src(Ipv4Addr::from_bits(priority))),
+            Action::Set(Set::Ipv6Dscp(priority as u8 % 64)),
+            Action::Set(Set::Ipv6Dst(Ipv6Addr::from_bits(u128::from(group) << 64))),
+            Action::Set(Set::Ipv6Src(Ipv6Addr::from_bits(priority.into()))),
+            Action::Set(Set::MacDst([2, 0, 0, 0, port as u8, 0xff])),
+            Action::Set(Set::MacSrc([2, 0, 0, 0, port as u8, 0xfe])),
+            Action::Set(Set::TpDst(port)),
+            Action::Set(Set::TpSrc(port)),
+            Action::Set(Set::Ttl(port as u8)),
+            Action::Set(Set::VlanPcp(port as u8 % 8)),
+            Action::Set(Set::VlanVid(port % 4_096)),
+        ];
         let rule = FlowRule { group, priority, items: &items, actions: &actions };
         for command in [Command::Create { port, rule }, Command::Validate { port, rule }] {
             let text = command.to_string();

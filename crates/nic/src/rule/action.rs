@@ -1,0 +1,152 @@
+//! Actions: what a rule does with the packets that it matches.
+
+use std::fmt;
+use std::net::{Ipv4Addr, Ipv6Addr};
+
+use serde::{Deserialize, Serialize};
+
+use crate::limits::ENCAP_LEN_MAX;
+
+/// What a rule does with a packet that matches it. Actions act in list order, and the fate last,
+/// wherever it stands. What needs a header that the packet lacks does nothing.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Action {
+    /// Count packets and bytes, as they came to the rule.
+    Count,
+    /// Take one off the TTL or hop limit; 0 stays 0.
+    DecTtl,
+    /// Discard the packet (a fate).
+    Drop,
+    /// Say on delivery that a rule picked the packet out ([`Desc::is_flagged`]).
+    ///
+    /// [`Desc::is_flagged`]: crate::memory::Desc::is_flagged
+    Flag,
+    /// Go on in a greater group (a fate).
+    Jump(u32),
+    /// Flag the packet and deliver this number with it ([`Region::mark`]); the last one counts.
+    ///
+    /// [`Region::mark`]: crate::memory::Region::mark
+    Mark(u32),
+    /// Take the headers of an NVGRE tunnel away, from Ethernet to GRE (RFC 7637).
+    NvgreDecap,
+    /// Take the outermost VLAN tag away.
+    PopVlan,
+    /// Put a VLAN tag of this type, 0x8100 or 0x88a8, in front of the others. It has the TCI of the
+    /// outermost tag, or 0 (OpenFlow 1.3.5, section 5.12).
+    PushVlan(u16),
+    /// Deliver to this receive queue (a fate).
+    Queue(u16),
+    /// Take so many bytes away in front, where the packet has more.
+    RawDecap(u16),
+    /// Put these bytes in front, at most [`ENCAP_LEN_MAX`]. Of an IP header among them length and
+    /// checksum are filled in, and of a UDP header behind it the length.
+    ///
+    /// [`ENCAP_LEN_MAX`]: crate::limits::ENCAP_LEN_MAX
+    RawEncap(Box<[u8]>),
+    /// Set a field of a header; checksums of IPv4, TCP, UDP and ICMPv6 stay right.
+    Set(Set),
+    /// Take the headers of a VXLAN tunnel away, from Ethernet to VXLAN (RFC 7348).
+    VxlanDecap,
+}
+
+/// A header field, of the outermost header that has it, and the value to set.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Set {
+    /// DSCP, 0 to 63.
+    Ipv4Dscp(u8),
+    /// Destination address.
+    Ipv4Dst(Ipv4Addr),
+    /// Source address.
+    Ipv4Src(Ipv4Addr),
+    /// DSCP, 0 to 63.
+    Ipv6Dscp(u8),
+    /// Destination address.
+    Ipv6Dst(Ipv6Addr),
+    /// Source address.
+    Ipv6Src(Ipv6Addr),
+    /// Destination MAC address.
+    MacDst([u8; 6]),
+    /// Source MAC address.
+    MacSrc([u8; 6]),
+    /// Destination port of TCP or UDP.
+    TpDst(u16),
+    /// Source port of TCP or UDP.
+    TpSrc(u16),
+    /// TTL of IPv4, hop limit of IPv6.
+    Ttl(u8),
+    /// Priority in the outermost VLAN tag, 0 to 7.
+    VlanPcp(u8),
+    /// Id in the outermost VLAN tag, 0 to 4095.
+    VlanVid(u16),
+}
+
+impl Action {
+    /// What is wrong with its value, if anything is.
+    pub(crate) fn problem(&self) -> Option<&'static str> {
+        let fits = |len: usize| (1..=ENCAP_LEN_MAX).contains(&len);
+        match *self {
+            Action::RawDecap(len) if !fits(len.into()) => Some("1 to 128 bytes go"),
+            Action::RawEncap(ref bytes) if !fits(bytes.len()) => Some("1 to 128 bytes come"),
+            Action::PushVlan(tag) if ![0x8100, 0x88a8].contains(&tag) => {
+                Some("a tag has type 0x8100 or 0x88a8")
+            }
+            Action::Set(Set::Ipv4Dscp(64..) | Set::Ipv6Dscp(64..)) => Some("a DSCP is 0 to 63"),
+            Action::Set(Set::VlanPcp(8..)) => Some("a priority is 0 to 7"),
+            Action::Set(Set::VlanVid(4_096..)) => Some("an id is 0 to 4095"),
+            _ => None,
+        }
+    }
+}
+
+/// testpmd's words; what `raw_encap` and `raw_decap` are about it keeps elsewhere.
+impl fmt::Display for Action {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Action::Count => write!(f, "count"),
+            Action::DecTtl => write!(f, "dec_ttl"),
+            Action::Drop => write!(f, "drop"),
+            Action::Flag => write!(f, "flag"),
+            Action::Jump(group) => write!(f, "jump group {group}"),
+            Action::Mark(mark) => write!(f, "mark id {mark}"),
+            Action::NvgreDecap => write!(f, "nvgre_decap"),
+            Action::PopVlan => write!(f, "of_pop_vlan"),
+            Action::PushVlan(tag) => write!(f, "of_push_vlan ethertype {tag:#06x}"),
+            Action::Queue(queue) => write!(f, "queue index {queue}"),
+            Action::RawDecap(_) => write!(f, "raw_decap"),
+            Action::RawEncap(_) => write!(f, "raw_encap"),
+            Action::Set(set) => set.fmt(f),
+            Action::VxlanDecap => write!(f, "vxlan_decap"),
+        }
+    }
+}
+
+impl fmt::Display for Set {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Set::Ipv4Dscp(dscp) => write!(f, "set_ipv4_dscp dscp_value {dscp}"),
+            Set::Ipv4Dst(address) => write!(f, "set_ipv4_dst ipv4_addr {address}"),
+            Set::Ipv4Src(address) => write!(f, "set_ipv4_src ipv4_addr {address}"),
+            Set::Ipv6Dscp(dscp) => write!(f, "set_ipv6_dscp dscp_value {dscp}"),
+            Set::Ipv6Dst(address) => write!(f, "set_ipv6_dst ipv6_addr {address}"),
+            Set::Ipv6Src(address) => write!(f, "set_ipv6_src ipv6_addr {address}"),
+            Set::MacDst(address) => write!(f, "set_mac_dst mac_addr {}", Mac(address)),
+            Set::MacSrc(address) => write!(f, "set_mac_src mac_addr {}", Mac(address)),
+            Set::TpDst(port) => write!(f, "set_tp_dst port {port}"),
+            Set::TpSrc(port) => write!(f, "set_tp_src port {port}"),
+            Set::Ttl(ttl) => write!(f, "set_ttl ttl_value {ttl}"),
+            Set::VlanPcp(pcp) => write!(f, "of_set_vlan_pcp vlan_pcp {pcp}"),
+            Set::VlanVid(vid) => write!(f, "of_set_vlan_vid vlan_vid {vid}"),
+        }
+    }
+}
+
+struct Mac<'a>(&'a [u8; 6]);
+
+impl fmt::Display for Mac<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let [a, b, c, d, e, g] = self.0;
+        write!(f, "{a:02x}:{b:02x}:{c:02x}:{d:02x}:{e:02x}:{g:02x}")
+    }
+}

@@ -1,0 +1,173 @@
+//! The actions of a rule.
+
+use std::net::{Ipv4Addr, Ipv6Addr};
+
+use super::error::{Problem, TextError};
+use super::words::Words;
+use super::{known, one_of};
+use crate::rule::item::{Field, FieldKind};
+use crate::rule::{Action, Set};
+
+/// What is read here.
+pub(super) const NAMES: &[&str] = &[
+    "count",
+    "dec_ttl",
+    "drop",
+    "end",
+    "flag",
+    "jump",
+    "mark",
+    "nvgre_decap",
+    "of_pop_vlan",
+    "of_push_vlan",
+    "of_set_vlan_pcp",
+    "of_set_vlan_vid",
+    "queue",
+    "set_ipv4_dscp",
+    "set_ipv4_dst",
+    "set_ipv4_src",
+    "set_ipv6_dscp",
+    "set_ipv6_dst",
+    "set_ipv6_src",
+    "set_mac_dst",
+    "set_mac_src",
+    "set_tp_dst",
+    "set_tp_src",
+    "set_ttl",
+    "void",
+    "vxlan_decap",
+];
+
+/// Reads actions up to and with the `end`, whose place it gives; `places` are those of the actions.
+pub(super) fn read_actions(
+    words: &mut Words<'_>,
+    actions: &mut Vec<Action>,
+    places: &mut Vec<(usize, usize)>,
+) -> Result<(usize, usize), TextError> {
+    loop {
+        let word = words.next();
+        let place = words.place();
+        let action = match word {
+            "end" => return Ok(place),
+            "void" => {
+                words.keyword("/")?;
+                continue;
+            }
+            "count" => {
+                count(words)?;
+                Action::Count
+            }
+            "drop" => alone(words, Action::Drop)?,
+            "flag" => alone(words, Action::Flag)?,
+            "jump" => Action::Jump(number_u32(words, "group")?),
+            "mark" => Action::Mark(number_u32(words, "id")?),
+            "queue" => Action::Queue(number_u16(words, "index")?),
+            "dec_ttl" => alone(words, Action::DecTtl)?,
+            "nvgre_decap" => alone(words, Action::NvgreDecap)?,
+            "vxlan_decap" => alone(words, Action::VxlanDecap)?,
+            "of_pop_vlan" => alone(words, Action::PopVlan)?,
+            "of_push_vlan" => Action::PushVlan(number_u16(words, "ethertype")?),
+            word if known::ACTIONS.contains(&word) => return Err(words.not_supported(word)),
+            word => match read_set(words, word)? {
+                Some(set) => Action::Set(set),
+                None => return Err(words.unknown(NAMES, one_of(NAMES))),
+            },
+        };
+        if let Some(reason) = action.problem() {
+            let reason = format!("`{action}`: {reason}");
+            return Err(words.error(Problem::Unfit { reason }));
+        }
+        actions.push(action);
+        places.push(place);
+    }
+}
+
+/// An action that sets a field, if the word names one.
+fn read_set(words: &mut Words<'_>, word: &str) -> Result<Option<Set>, TextError> {
+    Ok(Some(match word {
+        "of_set_vlan_pcp" => Set::VlanPcp(number_u8(words, "vlan_pcp", 7)?),
+        "of_set_vlan_vid" => Set::VlanVid(number(words, "vlan_vid", 4_095)? as u16),
+        "set_ipv4_dscp" => Set::Ipv4Dscp(number_u8(words, "dscp_value", 63)?),
+        "set_ipv4_dst" => Set::Ipv4Dst(ipv4(words)?),
+        "set_ipv4_src" => Set::Ipv4Src(ipv4(words)?),
+        "set_ipv6_dscp" => Set::Ipv6Dscp(number_u8(words, "dscp_value", 63)?),
+        "set_ipv6_dst" => Set::Ipv6Dst(ipv6(words)?),
+        "set_ipv6_src" => Set::Ipv6Src(ipv6(words)?),
+        "set_mac_dst" => Set::MacDst(mac(words)?),
+        "set_mac_src" => Set::MacSrc(mac(words)?),
+        "set_tp_dst" => Set::TpDst(number_u16(words, "port")?),
+        "set_tp_src" => Set::TpSrc(number_u16(words, "port")?),
+        "set_ttl" => Set::Ttl(number_u8(words, "ttl_value", u8::MAX)?),
+        _ => return Ok(None),
+    }))
+}
+
+fn ipv4(words: &mut Words<'_>) -> Result<Ipv4Addr, TextError> {
+    let bits = address(words, "ipv4_addr", FieldKind::Ipv4, 32)?;
+    Ok(Ipv4Addr::from_bits(bits as u32))
+}
+
+fn ipv6(words: &mut Words<'_>) -> Result<Ipv6Addr, TextError> {
+    address(words, "ipv6_addr", FieldKind::Ipv6, 128).map(Ipv6Addr::from_bits)
+}
+
+fn mac(words: &mut Words<'_>) -> Result<[u8; 6], TextError> {
+    let bits = address(words, "mac_addr", FieldKind::Mac, 48)? as u64;
+    let [_, _, address @ ..] = bits.to_be_bytes();
+    Ok(address)
+}
+
+fn address(
+    words: &mut Words<'_>,
+    name: &'static str,
+    kind: FieldKind,
+    bits: usize,
+) -> Result<u128, TextError> {
+    let field = Field { name, bit_offset: 0, bits, kind };
+    parameter(words, name, |words| words.value(&field))
+}
+
+fn number_u8(words: &mut Words<'_>, name: &'static str, max: u8) -> Result<u8, TextError> {
+    Ok(number(words, name, max.into())? as u8)
+}
+
+/// An action without parameters.
+fn alone(words: &mut Words<'_>, action: Action) -> Result<Action, TextError> {
+    words.keyword("/").map(|()| action)
+}
+
+fn count(words: &mut Words<'_>) -> Result<(), TextError> {
+    match words.next() {
+        "/" => Ok(()),
+        "identifier" => Err(words.not_supported("count identifier")),
+        _ => Err(words.expected("`/`")),
+    }
+}
+
+fn number_u16(words: &mut Words<'_>, name: &'static str) -> Result<u16, TextError> {
+    Ok(number(words, name, u16::MAX.into())? as u16)
+}
+
+fn number_u32(words: &mut Words<'_>, name: &'static str) -> Result<u32, TextError> {
+    Ok(number(words, name, u32::MAX.into())? as u32)
+}
+
+fn number(words: &mut Words<'_>, name: &'static str, max: u128) -> Result<u128, TextError> {
+    parameter(words, name, |words| words.number(name, max))
+}
+
+/// The one parameter of an action, up to the `/`; the last one counts, and 0 where none is given.
+fn parameter<V: Default>(
+    words: &mut Words<'_>,
+    name: &'static str,
+    read: impl Fn(&mut Words<'_>) -> Result<V, TextError>,
+) -> Result<V, TextError> {
+    let mut value = V::default();
+    loop {
+        match words.next() {
+            "/" => return Ok(value),
+            word if word == name => value = read(words)?,
+            _ => return Err(words.unknown(&[name], format!("`{name}` or `/`"))),
+        }
+    }
+}
