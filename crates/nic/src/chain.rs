@@ -120,7 +120,7 @@ impl Nic {
             (Some(head), _) => self.records[head as usize].kept,
             (None, cell) => match cell.map(|id| self.settle.owner(id)) {
                 Some(Owner::Key(_, kept)) => kept,
-                Some(Owner::Order(_) | Owner::Misses) | None => {
+                Some(Owner::Order(_) | Owner::Misses | Owner::Rss) | None => {
                     unreachable!("a kept key has a rule or a cell")
                 }
             },

@@ -22,7 +22,8 @@ use crate::limits::{
 };
 use crate::mask::Kept;
 use crate::program::{Programs, Shelf, write_steps};
-use crate::rss::Rss;
+use crate::rss::contexts::{self, Contexts};
+use crate::rss::{Rss, evenly};
 use crate::rule::{Action, Pattern, Rule};
 use crate::settle::{Leftover, Owner, Settle, all_of};
 use crate::toeplitz::MICROSOFT_KEY;
@@ -57,14 +58,16 @@ pub struct RuleId {
 /// What workers share with the control side.
 pub(crate) struct Board {
     pub(crate) groups: ArcSwap<Lists>,
-    /// Raised after each change of `groups`.
+    /// Raised after each change of `groups` or `contexts`.
     pub(crate) version: AtomicU64,
     /// Order of each rule (`chain::order_of`), or a reference to what it was and will be.
     pub(crate) orders: Segments<AtomicU64>,
     /// What references in words and orders stand for.
     pub(crate) versions: Arc<Versions>,
     pub(crate) programs: Programs,
-    pub(crate) rss: Rss,
+    /// The port's RSS: number of a context, or a reference to what it was and will be.
+    pub(crate) rss: AtomicU64,
+    pub(crate) contexts: ArcSwap<contexts::List>,
     /// What becomes of packets that no rule matches: [`MISSES_SPREAD`] or [`MISSES_DROPPED`], or a
     /// reference to what it was and will be.
     pub(crate) misses: AtomicU64,
@@ -79,6 +82,7 @@ pub struct Nic {
     queues: u16,
     pub(crate) board: Arc<Board>,
     pub(crate) groups: Groups,
+    pub(crate) contexts: Contexts,
     pub(crate) records: Vec<Record>,
     /// Indices of destroyed rules, oldest first. One is used again when every worker has passed a
     /// burst since: until then a packet may be on its way with the old rule's word in hand.
@@ -92,6 +96,8 @@ pub struct Nic {
     pub(crate) shelf: Shelf,
     /// The steps of the rule that was checked last.
     steps: Vec<u64>,
+    /// How the rule that was checked last spreads its packets, if it does.
+    spread: Rss,
     pub(crate) changes: Changes,
     pub(crate) log: Log,
     pub(crate) settle: Settle,
@@ -139,13 +145,17 @@ impl Nic {
             orders: Segments::new(RULES_MAX),
             versions: changes.versions(),
             programs: Programs::new(),
-            rss: Rss::new(&config.rss_key, queues)?,
+            rss: AtomicU64::new(0),
+            contexts: ArcSwap::default(),
             misses: AtomicU64::new(MISSES_SPREAD),
             domain,
         };
         let board = Arc::new(board);
+        let (key, indirection) = (config.rss_key.clone(), evenly(0..queues));
+        let rss = Rss { key, indirection, ..Rss::default() };
         Ok(Nic {
             queues,
+            contexts: Contexts::new(Arc::clone(&board), rss)?,
             groups: Groups::new(Arc::clone(&board), config.seed),
             board,
             records: Vec::new(),
@@ -156,6 +166,7 @@ impl Nic {
             counters: Vec::new(),
             shelf: Shelf::default(),
             steps: Vec::new(),
+            spread: Rss::default(),
             changes,
             log: Log::default(),
             settle: Settle::default(),
@@ -188,8 +199,8 @@ impl Nic {
         self.live == 0
     }
 
-    /// Memory that rules take, bytes: tables, orders, counters, programs, the control side's
-    /// records, and what transactions have not settled.
+    /// Memory that rules take, bytes: tables, orders, counters, programs, states of RSS other than
+    /// the port's, the control side's records, and what transactions have not settled.
     /// Tables of masks that have no rule any more count until no worker holds them; they are given
     /// back by the next operation.
     pub fn rule_bytes(&self) -> usize {
@@ -198,7 +209,9 @@ impl Nic {
             + self.free.capacity() * size_of::<(Stamp, u32)>();
         let versions = self.changes.bytes() + self.settle.bytes();
         let programs = self.board.programs.bytes() + self.shelf.bytes();
-        self.groups.bytes() + counters + records + self.board.orders.bytes() + versions + programs
+        let contexts = self.contexts.bytes_but(self.rss_number());
+        let tables = self.groups.bytes() + self.board.orders.bytes();
+        tables + programs + contexts + counters + records + versions
     }
 
     /// Creates a rule; packets meet it from now on.
@@ -231,6 +244,7 @@ impl Nic {
         let checked = self.check(&rule)?;
         self.groups.check_places(0, checked.decision)?;
         self.check_cells()?;
+        let checked = self.hold_context(checked)?;
         let word = self.make_word(id.index, checked);
         if checked.counts {
             self.counters.iter().for_each(|c| c.reach(id.index));
@@ -353,6 +367,10 @@ impl Nic {
                 Action::Queue(queue) => Decision::Queue(queue),
                 Action::Drop => Decision::Drop,
                 Action::Jump(group) => Decision::Jump(group),
+                Action::Rss(ref spread) => {
+                    self.spread = self.rss_of(spread)?;
+                    Decision::Rss(0)
+                }
                 _ => match action.problem() {
                     None => continue,
                     Some(reason) => {
@@ -374,7 +392,18 @@ impl Nic {
         Ok(Checked { decision, counts: rule.actions.contains(&Action::Count) })
     }
 
-    /// The word of the rule that was checked last.
+    /// Holds the context of the rule that was checked last, if it has one.
+    fn hold_context(&mut self, checked: Checked) -> Result<Checked, RuleError> {
+        match checked.decision {
+            Decision::Rss(_) => {
+                let decision = Decision::Rss(self.contexts.hold(&self.spread)?);
+                Ok(Checked { decision, ..checked })
+            }
+            Decision::Drop | Decision::Jump(_) | Decision::Queue(_) => Ok(checked),
+        }
+    }
+
+    /// The word of the rule that was checked last, whose context is held.
     fn make_word(&mut self, index: u32, checked: Checked) -> Word {
         let mut fate = self.groups.aim(checked.decision);
         if !self.steps.is_empty() {
@@ -399,7 +428,13 @@ impl Nic {
             self.check_chain(order, rule.group, &target)?;
         }
         self.groups.check_room(rule, checked.decision, target.seat, self.changes.is_open())?;
-        let seat = self.groups.enter(rule.group, target.shape, target.seat)?;
+        let checked = self.hold_context(checked)?;
+        let entered = self.groups.enter(rule.group, target.shape, target.seat);
+        let seat = entered.inspect_err(|_| {
+            if let Decision::Rss(context) = checked.decision {
+                self.contexts.release(context);
+            }
+        })?;
         let word = self.make_word(index, checked);
         let generation = from.generation;
         let record = Record { word, order, generation, seat, ..Record::default() };

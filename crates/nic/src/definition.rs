@@ -33,12 +33,13 @@
 //!    included, the mask put on all three.
 //! 6. *Rules.* A frame begins in group 0. Of the group's rules that match it the one of the lowest
 //!    priority number acts, of equal ones the one that was created first. In a group without such a
-//!    rule, whichever it is, RSS decides; where the port is isolated the frame is dropped instead.
+//!    rule, whichever it is, the port's RSS decides (see the module `rss`); where the port is
+//!    isolated the frame is dropped instead.
 //! 7. *Actions* of that rule are all carried out, in the order of the list, whatever its fate:
-//!    `queue` and `drop` decide, `jump` goes on in another group, wherever they stand; a rule has
-//!    one of the three. `count` counts the frame as it came to the rule, with its 4 bytes of FCS,
-//!    once, wherever it stands.
-//!    An action on a header that the frame lacks does nothing.
+//!    `queue`, `drop` and `rss` decide, `jump` goes on in another group, wherever they stand; a
+//!    rule has one of the four, and the hash of `rss` is that of the packet as the actions left it.
+//!    `count` counts the frame as it came to the rule, with its 4 bytes of FCS, once, wherever it
+//!    stands. An action on a header that the frame lacks does nothing.
 //! 8. *Fields* that are set, `dec_ttl` too, are those of the outermost header that has them; TTL 0
 //!    stays 0. The checksums of IPv4, TCP, UDP and ICMPv6 that cover the field change with it (see
 //!    `actions.rs`). A UDP checksum of 0 is none and stays.
@@ -54,8 +55,10 @@
 //!     it had.
 
 mod actions;
+mod rss;
 
 use crate::Counts;
+use crate::rss::Rss;
 use crate::rule::Action;
 use crate::rule::item::{IMAGE_LEN, Image, Item, ItemMatch};
 
@@ -94,8 +97,13 @@ pub enum Verdict {
     Drop,
     /// A rule delivers it to this queue.
     Queue(u16),
-    /// No rule decides.
-    Rss,
+    /// RSS delivers it to a queue.
+    Spread {
+        /// What was hashed.
+        hash: u32,
+        /// The queue.
+        queue: u16,
+    },
 }
 
 /// A rule as it was written, with what it has counted.
@@ -109,6 +117,8 @@ pub struct DefinedRule {
     pub items: Vec<ItemMatch>,
     /// What it does; one of these is a fate, and a jump goes to a greater group.
     pub actions: Vec<Action>,
+    /// The port's RSS when the actions were written: what an `rss` action leaves out is so.
+    pub rss: Rss,
     /// Frames it has counted, and their bytes.
     pub counts: Counts,
 }
@@ -120,33 +130,42 @@ pub struct Definition {
     pub rules: Vec<DefinedRule>,
     /// Frames that no rule decides about are dropped.
     pub isolated: bool,
+    /// The port's RSS.
+    pub rss: Rss,
+    /// Receive queues.
+    pub queues: u16,
 }
 
 impl Definition {
     /// What becomes of a packet, whose frame has no FCS. Rules on its way count it.
     pub fn decide(&mut self, packet: &mut Packet) -> Verdict {
         let marks = Marks::default();
-        let mut group = 0;
-        loop {
-            let headers = headers(&packet.frame);
-            let missed = if self.isolated { Verdict::Drop } else { Verdict::Rss };
-            let Some(rule) = self.rule_for(group, &headers, &marks) else { return missed };
+        let (mut group, queues) = (0, self.queues);
+        while let Some(rule) = self.rule_for(group, &headers(&packet.frame), &marks) {
             if rule.actions.contains(&Action::Count) {
                 rule.counts.packets += 1;
                 rule.counts.bytes += packet.frame.len() as u64 + FCS_LEN;
             }
-            let mut verdict = None;
+            let (mut verdict, mut spread) = (None, None);
             for action in &rule.actions {
                 match action {
                     Action::Queue(queue) => verdict = Some(Verdict::Queue(*queue)),
                     Action::Drop => verdict = Some(Verdict::Drop),
                     Action::Jump(to) => group = *to,
+                    Action::Rss(action) => spread = Some(rss::of_rule(action, &rule.rss, queues)),
                     action => packet.meet(action),
                 }
+            }
+            if let Some(rss) = spread {
+                return rss::decide(&rss, &packet.frame);
             }
             if let Some(verdict) = verdict {
                 return verdict;
             }
+        }
+        match self.isolated {
+            true => Verdict::Drop,
+            false => rss::decide(&self.rss, &packet.frame),
         }
     }
 

@@ -1,7 +1,10 @@
 //! Why the NIC refuses.
 
 use crate::control::RuleId;
-use crate::limits::{ACTIONS_MAX, GROUPS_MAX, MASKS_MAX, PRIORITY_MAX, QUEUES_MAX, RULES_MAX};
+use crate::limits::{
+    ACTIONS_MAX, CONTEXTS_MAX, GROUPS_MAX, INDIRECTION_LEN, MASKS_MAX, PRIORITY_MAX, QUEUES_MAX,
+    RSS_QUEUES_MAX, RULES_MAX,
+};
 use crate::rule::Action;
 use crate::toeplitz::ToeplitzError;
 
@@ -14,6 +17,9 @@ pub enum RuleError {
         /// Given.
         count: usize,
     },
+    /// Too many states of RSS are in use.
+    #[error("more than {CONTEXTS_MAX} states of RSS; use fewer, and let every worker run")]
+    ContextsTooMany,
     /// An action that only one of may stand in a rule stands twice.
     #[error("two fates: `{first}` and `{second}`; a packet has one")]
     FatesTwo {
@@ -38,8 +44,14 @@ pub enum RuleError {
         /// What would do.
         reason: &'static str,
     },
+    /// There is no such entry in an indirection table.
+    #[error("entry {entry}; an indirection table has entries 0 to {}", INDIRECTION_LEN - 1)]
+    EntryUnknown {
+        /// Given.
+        entry: usize,
+    },
     /// The packet would have no end.
-    #[error("no fate among the actions; add queue, drop or jump")]
+    #[error("no fate among the actions; add queue, rss, drop or jump")]
     FateMissing,
     /// The group is full.
     #[error("group {group} is full: {rules_max} rules; destroy some or use another group")]
@@ -60,6 +72,9 @@ pub enum RuleError {
         /// Where it would jump to.
         to: u32,
     },
+    /// The RSS key cannot be used.
+    #[error(transparent)]
+    Key(#[from] ToeplitzError),
     /// There are too many masks in the group.
     #[error("group {group} has {MASKS_MAX} masks; use fewer combinations of fields")]
     MasksTooMany {
@@ -88,6 +103,12 @@ pub enum RuleError {
         queue: u16,
         /// How many there are.
         queues: u16,
+    },
+    /// An `rss` action names too many queues.
+    #[error("rss names {count} queues; it takes at most {RSS_QUEUES_MAX}")]
+    QueuesTooMany {
+        /// Given.
+        count: usize,
     },
     /// Too many changes are under way.
     #[error("the transaction changes too many rules; commit smaller ones, and let workers run")]

@@ -17,7 +17,7 @@ mod modify;
 mod perform;
 mod program;
 mod pruner;
-mod rss;
+pub mod rss;
 pub mod rule;
 mod settle;
 mod tables;

@@ -58,6 +58,13 @@ pub(crate) const OPERATION_CELLS: usize = 3;
 /// Receive queues.
 pub const QUEUES_MAX: u16 = 256;
 
+/// States of RSS that rules and the port use at once, those included that a burst under way may
+/// still meet: each takes 2 KiB, and 44 KiB more if it has a key of its own.
+pub const CONTEXTS_MAX: usize = 4_096;
+
+/// Queues that one `rss` action names, as in testpmd.
+pub const RSS_QUEUES_MAX: usize = 128;
+
 /// Entries of the RSS indirection table (a power of two; 82599 has 128, ConnectX-5 up to 512).
 pub const INDIRECTION_LEN: usize = 512;
 
@@ -65,7 +72,7 @@ pub const INDIRECTION_LEN: usize = 512;
 /// more. Measured break-even of GFNI and scalar on Zen 5: 8 tuples of 12 bytes, 6 of 36 bytes.
 pub(crate) const HASH_BULK_MIN: usize = 7;
 
-/// Fewest packets of a burst that are hashed at once, with those between them that need no hash.
+/// Fewest packets of a burst that are hashed at once.
 pub(crate) const SPREAD_BULK_MIN: usize = 16;
 
 const _: () = assert!(HASH_BULK_MIN <= SPREAD_BULK_MIN, "at once is by vectors");

@@ -176,7 +176,9 @@ pub(crate) fn write_steps(actions: &[Action], steps: &mut Vec<u64>) {
     steps.clear();
     for action in actions {
         let (op, argument) = match action {
-            Action::Count | Action::Drop | Action::Jump(_) | Action::Queue(_) => continue,
+            Action::Count | Action::Drop | Action::Jump(_) | Action::Queue(_) | Action::Rss(_) => {
+                continue;
+            }
             Action::DecTtl => (op::DEC_TTL, 0),
             Action::Flag => (op::FLAG, 0),
             Action::Mark(mark) => (op::MARK, u64::from(*mark)),

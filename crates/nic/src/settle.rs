@@ -25,9 +25,11 @@ pub(crate) enum Owner {
     Misses,
     /// The order of a rule.
     Order(u32),
+    /// The port's RSS.
+    Rss,
 }
 
-/// What a rule gives up when no packet can meet it any more.
+/// What a rule, or the port's RSS, gives up when no packet can meet it any more.
 #[derive(Clone, Copy)]
 pub(crate) struct Leftover {
     pub(crate) fate: Fate,
@@ -156,6 +158,7 @@ impl Nic {
                 Owner::Order(rule) => {
                     self.board.orders.reach(rule).store(before, Ordering::Release);
                 }
+                Owner::Rss => self.board.rss.store(before, Ordering::Release),
             }
             self.changes.release(id);
         }
@@ -185,6 +188,12 @@ impl Nic {
                     slot.store(order, Ordering::Release);
                 }
             }
+            Owner::Rss => {
+                let slot = &self.board.rss;
+                if let Some(number) = changes.fold(slot.load(Ordering::Relaxed), id) {
+                    slot.store(number, Ordering::Release);
+                }
+            }
         }
         self.changes.release(id);
     }
@@ -203,6 +212,9 @@ impl Nic {
             fate => fate,
         };
         self.groups.release(fate);
+        if let Fate::Rss(number) = fate {
+            self.contexts.release(number);
+        }
         self.groups.publish();
         if let Some(index) = leftover.index {
             self.free.push_back((self.board.domain.stamp(), index));

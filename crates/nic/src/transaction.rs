@@ -8,6 +8,7 @@
 use crate::control::{Nic, Record, RuleId};
 use crate::counters::Counts;
 use crate::error::RuleError;
+use crate::rss::Rss;
 use crate::rule::{Action, Rule};
 use crate::settle::{Leftover, all_of};
 use crate::word::{Fate, Word};
@@ -20,6 +21,8 @@ pub(crate) enum Logged {
     Unlinked { index: u32, old: Record, gone: bool },
     /// Packets that no rule matches met another end.
     Isolated { old: u64 },
+    /// The port's RSS is another than in the context of this number.
+    Spread { old: u16 },
     /// A rule got another word.
     Updated { index: u32, old: Word },
 }
@@ -79,6 +82,22 @@ impl Transaction<'_> {
     /// As [`Nic::isolate`].
     pub fn isolate(&mut self, on: bool) -> Result<(), RuleError> {
         self.nic.isolate(on)
+    }
+
+    /// [`Nic::set_rss`], from the commit on.
+    ///
+    /// # Errors
+    /// As [`Nic::set_rss`]; the transaction is then as it was before this call.
+    pub fn set_rss(&mut self, rss: &Rss) -> Result<(), RuleError> {
+        self.nic.set_rss(rss)
+    }
+
+    /// [`Nic::move_entries`], from the commit on.
+    ///
+    /// # Errors
+    /// As [`Nic::move_entries`]; the transaction is then as it was before this call.
+    pub fn move_entries(&mut self, entries: &[(usize, u16)]) -> Result<(), RuleError> {
+        self.nic.move_entries(entries)
     }
 
     /// Says whether [`Transaction::create`] would create this rule, and group 0 have room for it.
@@ -218,6 +237,10 @@ impl Nic {
                     self.live += u32::from(gone);
                 }
                 Logged::Isolated { old } => self.set_misses(old),
+                Logged::Spread { old } => {
+                    let leftover = self.restore_rss(old);
+                    self.log.leftovers.push(leftover);
+                }
                 Logged::Updated { index, old } => {
                     let record = self.records[index as usize];
                     let (fate, seat) = (record.word.fate(), None);
@@ -238,8 +261,9 @@ pub(crate) fn left_by(step: &Logged) -> Option<Leftover> {
             let whole = all_of(*index, old);
             Some(Leftover { index: whole.index.filter(|_| *gone), ..whole })
         }
+        Logged::Spread { old } => Some(Leftover { fate: Fate::Rss(*old), seat: None, index: None }),
         Logged::Updated { old, .. } => match old.fate() {
-            fate @ (Fate::Jump(_) | Fate::Program(_)) => {
+            fate @ (Fate::Jump(_) | Fate::Program(_) | Fate::Rss(_)) => {
                 Some(Leftover { fate, seat: None, index: None })
             }
             Fate::Queue(_) | Fate::Drop => None,

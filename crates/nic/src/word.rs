@@ -2,10 +2,10 @@
 //!
 //! | bits | content |
 //! |---|---|
-//! | 0..3 | fate: 1 queue, 2 drop, 3 jump, 4 program; 0 is no word |
+//! | 0..3 | fate: 1 queue, 2 drop, 3 jump, 4 program, 5 RSS; 0 is no word |
 //! | 3 | the rule counts |
 //! | 8..32 | number of the program (`program`) |
-//! | 16..32 | else queue, or place of the group to jump to |
+//! | 16..32 | else queue, place of the group to jump to, or number of the context (`rss`) |
 //! | 32..63 | index of the rule |
 //! | 63 | never set: it marks a reference (`niclab_table::Versions`) |
 
@@ -18,6 +18,8 @@ pub(crate) enum Fate {
     Jump(u16),
     /// What this program says, below [`PROGRAMS_MAX`](crate::limits::PROGRAMS_MAX).
     Program(u32),
+    /// Number of the context.
+    Rss(u16),
 }
 
 /// A fate as rules name it.
@@ -27,6 +29,8 @@ pub(crate) enum Decision {
     Drop,
     /// Number of the group.
     Jump(u32),
+    /// Number of the context, which is 0 until it is held.
+    Rss(u16),
 }
 
 /// An action word; zero is none.
@@ -37,6 +41,7 @@ const QUEUE: u64 = 1;
 const DROP: u64 = 2;
 const JUMP: u64 = 3;
 const PROGRAM: u64 = 4;
+const RSS: u64 = 5;
 const COUNTS: u64 = 1 << 3;
 
 impl Word {
@@ -46,6 +51,7 @@ impl Word {
             Fate::Drop => (DROP, 0),
             Fate::Jump(group) => (JUMP, u32::from(group) << 16),
             Fate::Program(number) => (PROGRAM, number << 8),
+            Fate::Rss(context) => (RSS, u32::from(context) << 16),
         };
         let counts = if counts { COUNTS } else { 0 };
         Word(op | counts | u64::from(argument) | u64::from(rule) << 32)
@@ -58,6 +64,7 @@ impl Word {
             QUEUE => Fate::Queue(argument),
             JUMP => Fate::Jump(argument),
             PROGRAM => Fate::Program(self.0 as u32 >> 8),
+            RSS => Fate::Rss(argument),
             _ => Fate::Drop,
         }
     }
@@ -87,7 +94,8 @@ mod tests {
     fn a_word_gives_back_what_it_was_made_of() {
         let last = Fate::Program(PROGRAMS_MAX - 1);
         let plain = [Fate::Queue(u16::MAX), Fate::Drop, Fate::Jump(0), Fate::Jump(4_095)];
-        for fate in plain.into_iter().chain([Fate::Program(0), last]) {
+        let others = [Fate::Program(0), last, Fate::Rss(1), Fate::Rss(u16::MAX)];
+        for fate in plain.into_iter().chain(others) {
             for (counts, rule) in [(false, 0), (true, RULES_MAX - 1)] {
                 let word = Word::new(fate, counts, rule);
                 assert!(word.is_some() && word.0 >> 63 == 0);

@@ -15,6 +15,10 @@
 //!   nothing led to it any more and it had no rule: a miss is what it would have answered.
 //! - At that place there is no other group: a place is used again only after a grace period, and
 //!   this burst is not over.
+//!
+//! The list of contexts (`rss::contexts`) is taken with that of the groups, after the word that
+//! names one: a rule's, or the port's, which is read once, when the burst begins. A context stays
+//! in the list for a grace period after the last word that named it.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -29,6 +33,7 @@ use crate::lines::Lines;
 use crate::matching::Matcher;
 use crate::memory::{Desc, Region};
 use crate::perform::Subject;
+use crate::rss::contexts::List;
 use crate::tables::bits;
 use crate::word::{Fate, Word};
 
@@ -43,6 +48,9 @@ pub struct Worker {
     board: Arc<Board>,
     version: u64,
     groups: Arc<Lists>,
+    contexts: Arc<List>,
+    /// Number of the context that spreads what no rule of this burst decides about.
+    rss: u16,
     participant: Participant,
     /// Transactions that this burst knows.
     generation: Generation,
@@ -60,9 +68,11 @@ struct Acted {
     jumped: u64,
     /// The place of that group where it is one for all of them.
     together: Option<u16>,
+    /// Packets that contexts of rules spread.
+    spread: u64,
 }
 
-/// The packets that wait for the same group as the first of them, and its place.
+/// The packets that wait for the same group, or context, as the first of them, and its place.
 fn next_group(waiting: u64, places: &[u16; BURST]) -> (u64, u16) {
     let place = places.get(waiting.trailing_zeros() as usize).copied().unwrap_or(0);
     let same = bits(waiting).filter(|&i| places[i] == place).fold(0, |mask, i| mask | 1 << i);
@@ -74,6 +84,8 @@ impl Worker {
         Worker {
             version: NO_VERSION,
             groups: Arc::default(),
+            contexts: Arc::default(),
+            rss: 0,
             participant: board.domain.reader_slot(),
             generation: Generation::default(),
             isolated: false,
@@ -108,6 +120,8 @@ impl Worker {
         self.generation = self.board.versions.generation();
         let misses = self.board.misses.load(Ordering::Acquire);
         self.isolated = self.board.versions.at(misses, self.generation) == MISSES_DROPPED;
+        let rss = self.board.rss.load(Ordering::Acquire);
+        self.rss = self.board.versions.at(rss, self.generation) as u16;
         self.refresh();
         self.lines.read(region, burst);
     }
@@ -116,7 +130,8 @@ impl Worker {
     /// [`Worker::online`] it decides about no frame.
     pub fn offline(&mut self) {
         self.participant.offline();
-        (self.version, self.groups) = (NO_VERSION, Arc::default());
+        self.version = NO_VERSION;
+        (self.groups, self.contexts) = (Arc::default(), Arc::default());
     }
 
     /// Takes up work again after [`Worker::offline`].
@@ -124,13 +139,15 @@ impl Worker {
         self.participant.online();
     }
 
-    /// Takes the newest groups; to be called after the word was read that leads to one of them.
+    /// Takes the newest groups and contexts; to be called after the word was read that leads to one
+    /// of them.
     #[inline]
     fn refresh(&mut self) {
         let version = self.board.version.load(Ordering::Acquire);
         if version != self.version {
             self.version = version;
             self.groups = self.board.groups.load_full();
+            self.contexts = self.board.contexts.load_full();
         }
     }
 
@@ -158,10 +175,13 @@ impl Worker {
             };
             match self.isolated {
                 true => dropped |= here & !found,
-                false => self.board.rss.spread(self.lines.outer(), here & !found, burst),
+                false => self.spread(self.rss, here & !found, burst),
             }
             let acted = self.act(region, burst, found, &words, &mut places);
             dropped |= acted.dropped;
+            if acted.spread != 0 {
+                self.spread_each(acted.spread, &places, burst);
+            }
             waiting |= acted.jumped;
             (here, place) = match acted.together {
                 // All that wait go to the same group, as in a chain of groups.
@@ -176,6 +196,25 @@ impl Worker {
         dropped
     }
 
+    /// Spreads packets by the contexts that their rules name, each context's at once.
+    fn spread_each(&mut self, mut wanted: u64, contexts: &[u16; BURST], burst: &mut [Desc]) {
+        self.refresh();
+        while wanted != 0 {
+            let (same, context) = next_group(wanted, contexts);
+            self.spread(context, same, burst);
+            wanted &= !same;
+        }
+    }
+
+    /// Spreads packets by the context of this number.
+    #[inline]
+    fn spread(&self, context: u16, wanted: u64, burst: &mut [Desc]) {
+        // A number that was read has its context: see `rss::contexts`.
+        if let (1.., Some(Some(context))) = (wanted, self.contexts.get(usize::from(context))) {
+            context.spread(self.lines.outer(), wanted, burst);
+        }
+    }
+
     /// Carries out the actions of the rules that were found.
     #[inline]
     fn act(
@@ -186,7 +225,7 @@ impl Worker {
         words: &[u64; BURST],
         places: &mut [u16; BURST],
     ) -> Acted {
-        let mut acted = Acted { dropped: 0, jumped: 0, together: None };
+        let mut acted = Acted { dropped: 0, jumped: 0, together: None, spread: 0 };
         for i in bits(found) {
             let word = Word(words[i]);
             if word.counts() {
@@ -205,6 +244,10 @@ impl Worker {
                     acted.jumped |= 1 << i;
                     acted.together = acted.together.filter(|&t| t == to).or(first.then_some(to));
                 }
+                Fate::Rss(context) => {
+                    places[i] = context;
+                    acted.spread |= 1 << i;
+                }
             }
         }
         acted
@@ -221,8 +264,8 @@ impl Worker {
                 return Fate::Drop;
             }
         }
-        if subject.is_changed && matches!(fate, Fate::Jump(_)) {
-            // Later groups match the packet as it is now.
+        if subject.is_changed && matches!(fate, Fate::Jump(_) | Fate::Rss(_)) {
+            // Later groups match the packet as it is now, and RSS hashes it so.
             self.lines.reread(i, region.frame(desc));
         }
         fate

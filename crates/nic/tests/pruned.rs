@@ -127,8 +127,9 @@ impl Bench {
         let mut nic = Nic::new(&config).unwrap();
         let worker = nic.worker();
         let (region, descs) = Region::new(BURST, 60).unwrap();
-        let (definition, ids) = (Definition::default(), Vec::new());
-        Bench { nic, worker, definition, ids, region, descs, hits: 0 }
+        let rss = nic.rss().clone();
+        let definition = Definition { rss, queues: QUEUES, ..Definition::default() };
+        Bench { nic, worker, definition, ids: Vec::new(), region, descs, hits: 0 }
     }
 
     fn change(&mut self, draw: &mut Draw, grows: bool) {
@@ -155,7 +156,8 @@ impl Bench {
             _ => {
                 if let Ok(id) = self.nic.create(&rule) {
                     let counts = Counts::default();
-                    let rule = DefinedRule { group, priority, items, actions, counts };
+                    let rss = self.definition.rss.clone();
+                    let rule = DefinedRule { group, priority, items, actions, rss, counts };
                     self.definition.rules.push(rule);
                     self.ids.push(id);
                 }
@@ -178,7 +180,10 @@ impl Bench {
                     self.hits += 1;
                     assert_eq!(desc.queue, queue, "{:x?} {:?}", packet.addresses, packet.ports);
                 }
-                other => assert_eq!(other, Verdict::Rss),
+                Verdict::Spread { hash, queue } => {
+                    assert_eq!((desc.hash, desc.queue), (hash, queue), "{:x?}", packet.ports);
+                }
+                Verdict::Drop => panic!("no rule drops"),
             }
         }
     }

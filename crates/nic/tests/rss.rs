@@ -1,4 +1,5 @@
-//! RSS from the frame to the hash: published answers, and what is hashed by addresses alone.
+//! RSS from the frame to the hash: published answers, what is hashed by addresses alone, hash types
+//! and the symmetric hash.
 //!
 //! Answers are those of Microsoft's "Verifying the RSS Hash Calculation", with its key:
 //! <https://learn.microsoft.com/windows-hardware/drivers/network/verifying-the-rss-hash-calculation>
@@ -7,7 +8,10 @@ use std::net::{IpAddr, SocketAddr};
 
 use niclab_nic::limits::BURST;
 use niclab_nic::memory::Region;
-use niclab_nic::{Nic, NicConfig};
+use niclab_nic::rss::{HashFunction, HashTypes, Rss, evenly};
+use niclab_nic::rule::Rule;
+use niclab_nic::rule::text::{Command, Parser, is_blank};
+use niclab_nic::{Nic, NicConfig, RuleError};
 
 /// Source, destination, hash of the addresses, hash with the ports.
 type Known = (&'static str, &'static str, u32, u32);
@@ -41,7 +45,19 @@ const QUEUES: u16 = 16;
 
 /// Hashes and queues of some frames, `burst` of them at a time.
 fn hashes(frames: &[Vec<u8>], burst: usize) -> Vec<(u32, u16)> {
+    hashes_by(&spread(HashFunction::Toeplitz, "ip tcp udp"), frames, burst)
+}
+
+/// A state with Microsoft's key and the queues in turn.
+fn spread(function: HashFunction, types: &str) -> Rss {
+    let types = HashTypes::try_from(types.to_owned()).unwrap();
+    Rss { function, types, indirection: evenly(0..QUEUES), ..Rss::default() }
+}
+
+/// [`hashes`], of a NIC in this state.
+fn hashes_by(rss: &Rss, frames: &[Vec<u8>], burst: usize) -> Vec<(u32, u16)> {
     let mut nic = Nic::new(&NicConfig { queues: QUEUES, ..NicConfig::default() }).unwrap();
+    nic.set_rss(rss).unwrap();
     let mut worker = nic.worker();
     let (region, mut descs) = Region::new(burst, 200).unwrap();
     let mut all = Vec::new();
@@ -170,4 +186,162 @@ fn all_fragments_of_a_datagram_reach_one_queue() {
         let queues = hashes(&fragments, BURST);
         assert!(queues.iter().all(|got| *got == queues[0]), "{queues:?}");
     }
+}
+
+/// Hashes of both directions of the published flows: of addresses and ports, and of addresses
+/// alone. Computed bit by bit with Microsoft's key over exclusive ors, each of them twice.
+#[rustfmt::skip]
+const SYMMETRIC: [(u32, u32); 8] = [
+    (0xac2b58ca, 0x887bd7bc), (0x231ac402, 0xb8a48b2d), (0xf4298103, 0x24308e2d),
+    (0x4e18ff80, 0x25ea1454), (0x053876b1, 0x9c8f3ac9), (0x5ae081f3, 0x93faa660),
+    (0x3d12f676, 0x36e6bcbb), (0xd36f3942, 0x66226820),
+];
+
+/// The published flows, each in both directions, and fragments of the same.
+fn flows() -> Vec<[Vec<u8>; 4]> {
+    let back = |known: &Known| (known.1, known.0, known.2, known.3);
+    let ipv4 = IPV4.iter().map(|known| {
+        let [whole, part] =
+            [0, 185].map(|field| [known, &back(known)].map(|k| ipv4(k, TCP, field, 0)));
+        [whole, part].concat()
+    });
+    let ipv6 = IPV6.iter().map(|known| {
+        let extensions = [vec![], vec![fragment(185, false)]];
+        let [whole, part] = extensions.map(|e| [known, &back(known)].map(|k| ipv6(k, TCP, &e)));
+        [whole, part].concat()
+    });
+    ipv4.chain(ipv6).map(|frames| frames.try_into().unwrap()).collect()
+}
+
+#[test]
+fn both_directions_of_a_flow_have_one_symmetric_hash() {
+    let frames: Vec<Vec<u8>> = flows().into_iter().flatten().collect();
+    for burst in [1, 32] {
+        let rss = spread(HashFunction::SymmetricToeplitz, "ip tcp udp");
+        let found = hashes_by(&rss, &frames, burst);
+        for (flow, (with_ports, alone)) in found.chunks(4).zip(SYMMETRIC) {
+            let hashes: Vec<u32> = flow.iter().map(|(hash, _)| *hash).collect();
+            assert_eq!(hashes, [with_ports, with_ports, alone, alone], "in bursts of {burst}");
+            assert_eq!(flow[0].1, flow[1].1, "queues");
+        }
+    }
+}
+
+/// What the first IPv4 and the first IPv6 flow have as hash, TCP whole and as a fragment.
+type Hashed = (&'static str, HashFunction, [u32; 2], [u32; 2]);
+
+/// Computed bit by bit with Microsoft's key, zeros where a field does not count.
+#[rustfmt::skip]
+const TYPES: [Hashed; 16] = [
+    ("none", HashFunction::Toeplitz, [0, 0], [0, 0]),
+    ("udp sctp ipv4-other ipv6-other", HashFunction::Toeplitz, [0, 0], [0, 0]),
+    ("l3-src-only l4-src-only", HashFunction::Toeplitz, [0, 0], [0, 0]),
+    ("tcp", HashFunction::Toeplitz, [0x51ccc178, 0], [0x40207d3d, 0]),
+    ("ipv4-tcp", HashFunction::Toeplitz, [0x51ccc178, 0], [0, 0]),
+    ("ipv6-tcp", HashFunction::Toeplitz, [0, 0], [0x40207d3d, 0]),
+    ("ipv4", HashFunction::Toeplitz, [0x323e8fc2, 0x323e8fc2], [0, 0]),
+    ("ipv6", HashFunction::Toeplitz, [0, 0], [0x2cc18cd5, 0x2cc18cd5]),
+    ("ipv4-frag", HashFunction::Toeplitz, [0, 0x323e8fc2], [0, 0]),
+    ("ipv6-frag", HashFunction::Toeplitz, [0, 0], [0, 0x2cc18cd5]),
+    ("tcp l3-src-only", HashFunction::Toeplitz, [0x6dbaf764, 0], [0xe4d0ad42, 0]),
+    ("tcp l4-dst-only", HashFunction::Toeplitz, [0x9090ebe4, 0], [0x3f1e3611, 0]),
+    ("tcp l3-src-only l3-dst-only", HashFunction::Toeplitz, [0x51ccc178, 0], [0x40207d3d, 0]),
+    ("tcp l4-src-only l4-dst-only", HashFunction::Toeplitz, [0x51ccc178, 0], [0x40207d3d, 0]),
+    ("tcp l3-src-only", HashFunction::SymmetricToeplitz, [0x8deba12b, 0], [0xfa33837f, 0]),
+    ("ip", HashFunction::SymmetricToeplitz, [0x887bd7bc, 0x887bd7bc], [0x93faa660, 0x93faa660]),
+];
+
+#[test]
+fn types_say_what_is_hashed() {
+    let flows = flows();
+    let frames: Vec<Vec<u8>> = flows.into_iter().flatten().collect();
+    for (types, function, ipv4, ipv6) in TYPES {
+        let found = hashes_by(&spread(function, types), &frames, BURST);
+        let hashes = |at: usize| [found[at].0, found[at + 2].0];
+        assert_eq!(hashes(0), ipv4, "{types}, {function:?}");
+        assert_eq!(hashes(4 * IPV4.len()), ipv6, "{types}, {function:?}");
+    }
+}
+
+#[test]
+fn states_that_cannot_be_are_refused_and_change_nothing() {
+    let mut nic = Nic::new(&NicConfig { queues: QUEUES, ..NicConfig::default() }).unwrap();
+    let before = nic.rss().clone();
+    let (queue, queues) = (QUEUES, QUEUES);
+    let unknown = Err(RuleError::QueueUnknown { queue, queues });
+    let indirection = evenly(0..=QUEUES);
+    assert_eq!(nic.set_rss(&Rss { indirection, ..before.clone() }), unknown);
+    assert_eq!(nic.move_entries(&[(0, 1), (511, QUEUES)]), unknown);
+    let error = nic.move_entries(&[(0, 1), (512, 0)]).unwrap_err();
+    assert_eq!(error, RuleError::EntryUnknown { entry: 512 });
+    assert_eq!(error.to_string(), "entry 512; an indirection table has entries 0 to 511");
+    let error = nic.set_rss(&Rss { key: vec![1; 39], ..before.clone() }).unwrap_err();
+    assert!(error.to_string().starts_with("an RSS key of 39 bytes cannot be used"), "{error}");
+    assert_eq!(*nic.rss(), before);
+    let mut transaction = nic.transaction();
+    transaction.move_entries(&[(3, 7)]).unwrap();
+    assert_eq!(transaction.move_entries(&[(3, QUEUES)]), unknown);
+    transaction.commit().unwrap();
+    assert_eq!((nic.rss().indirection[3], nic.rss().indirection[4]), (7, 4));
+}
+
+#[test]
+fn a_transaction_that_is_dropped_leaves_rss_as_it_was() {
+    let mut nic = Nic::new(&NicConfig { queues: QUEUES, ..NicConfig::default() }).unwrap();
+    let before = nic.rss().clone();
+    let mut transaction = nic.transaction();
+    transaction.move_entries(&[(0, 7)]).unwrap();
+    transaction.set_rss(&spread(HashFunction::SymmetricToeplitz, "ip")).unwrap();
+    drop(transaction);
+    assert_eq!(*nic.rss(), before);
+    nic.move_entries(&[(0, 7)]).unwrap();
+    assert_ne!(*nic.rss(), before);
+}
+
+#[test]
+fn queues_get_even_shares() {
+    for queues in [1, 3, 7, 16, 256] {
+        let table = evenly(2..2 + queues);
+        let shares: Vec<usize> =
+            (2..2 + queues).map(|q| table.iter().filter(|at| **at == q).count()).collect();
+        let (most, least) = (shares.iter().max().unwrap(), shares.iter().min().unwrap());
+        assert!(most - least <= 1, "{queues} queues: {shares:?}");
+        assert_eq!(shares.iter().sum::<usize>(), table.len());
+    }
+    assert_eq!(*evenly([]), [0; 512]);
+}
+
+/// What `docs/rules.md` says of rules that spread packets.
+#[test]
+fn the_rules_of_the_book_are_created_and_spread_as_it_says() {
+    let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/rules.md");
+    let book = std::fs::read_to_string(path).unwrap();
+    let section = book.split("\n## ").find(|section| section.starts_with("RSS\n")).unwrap();
+    let examples = section.split("```").nth(1).unwrap().strip_prefix("text\n").unwrap();
+    let mut nic = Nic::new(&NicConfig { queues: 8, ..NicConfig::default() }).unwrap();
+    let (mut parser, mut count) = (Parser::default(), 0);
+    for line in examples.lines().filter(|line| !is_blank(line)) {
+        let parsed = parser.parse(1, line).unwrap();
+        let Command::Create { rule, .. } = parsed.command else { panic!("{line}") };
+        let (group, priority, pattern) =
+            (rule.group, rule.priority, parsed.pattern(&rule).unwrap());
+        nic.create(&Rule { group, priority, pattern, actions: rule.actions }).unwrap();
+        count += 1;
+    }
+    assert_eq!(count, 4);
+    let mut worker = nic.worker();
+    let mut queue = |src: &'static str, dst: &'static str| {
+        let frame = ipv4(&(src, dst, 0, 0), UDP, 0, 0);
+        let (region, mut descs) = Region::new(1, 200).unwrap();
+        region.slot_mut(&mut descs[0])[..frame.len()].copy_from_slice(&frame);
+        region.set_len(&mut descs[0], frame.len() as u16);
+        assert_eq!(worker.classify(&region, &mut descs), 0);
+        descs[0].queue
+    };
+    let asked = queue("10.0.0.1:4000", "10.0.0.2:53");
+    assert_eq!(asked, queue("10.0.0.2:53", "10.0.0.1:4000"), "both directions");
+    assert!([2, 3].contains(&asked));
+    let sent = queue("10.0.0.1:4000", "10.0.0.2:80");
+    assert_eq!(sent, queue("10.0.0.1:4000", "10.7.7.7:99"), "one source");
+    assert!((4..8).contains(&sent));
 }

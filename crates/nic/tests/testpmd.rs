@@ -8,6 +8,7 @@ use std::io::Write;
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::process::{Command, Stdio};
 
+use niclab_nic::rss::{HashFunction, HashTypes, RssAction};
 use niclab_nic::rule::item::{FieldKind, IMAGE_LEN, Item, ItemMatch};
 use niclab_nic::rule::text::{FlowRule, Parser, Problem};
 use niclab_nic::rule::{Action, Set, text};
@@ -93,6 +94,22 @@ fn items() -> Vec<ItemMatch> {
     items
 }
 
+/// `rss` with each parameter, and each hash type.
+fn rss_actions() -> Vec<RssAction> {
+    let mut actions: Vec<RssAction> = HashTypes::NAMES
+        .map(|(_, types)| RssAction { types: Some(types), ..RssAction::default() })
+        .to_vec();
+    for function in [None, Some(HashFunction::Toeplitz), Some(HashFunction::SymmetricToeplitz)] {
+        for (queues, key_len) in [(0, 40), (1, 52), (30, 64)] {
+            let key = Some((0..key_len).map(|at: u8| at.wrapping_mul(37)).collect());
+            let queues = (0..queues).map(|queue| u16::MAX - queue).collect();
+            actions.push(RssAction { function, key, queues, types: None });
+        }
+    }
+    actions.push(RssAction::default());
+    actions
+}
+
 #[test]
 fn testpmd_reads_what_is_printed() {
     let mut lines: Vec<String> =
@@ -136,6 +153,11 @@ fn testpmd_reads_what_is_printed() {
         };
         lines.push(command.to_string());
     }
+    for action in rss_actions() {
+        let actions = &[Action::Rss(Box::new(action))];
+        let rule = FlowRule { group: 0, priority: 0, items: &[], actions };
+        lines.push(text::Command::Create { port: 0, rule }.to_string());
+    }
     assert!(lines.iter().all(|line| line.len() < LINE_LEN_MAX));
     let mut parser = Parser::default();
     for line in &lines {
@@ -160,6 +182,10 @@ fn damaged() -> Vec<String> {
          0x8100 / set_mac_dst mac_addr 02:00:00:00:00:01 / dec_ttl / set_ttl ttl_value 3 / end",
         "flow create 0 ingress pattern end actions set_ipv4_src ipv4_addr 1.2.3.4 / set_ipv6_dst \
          ipv6_addr ::1 / set_tp_dst port 4 / set_ipv4_dscp dscp_value 9 / end",
+        "flow create 0 ingress pattern eth / end actions rss queues 0 3 end types ipv4-udp \
+         l3-src-only end key \
+         00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff0011223344556677 \
+         key_len 40 func symmetric_toeplitz level 1 / end",
         "flow destroy 0 rule 1 rule 2",
         "flow query 0 1 count",
         "flow flush 0",

@@ -36,7 +36,7 @@ impl Packet {
     /// Carries out an action that is no fate and does not count.
     pub(super) fn meet(&mut self, action: &Action) {
         match action {
-            Action::Count | Action::Drop | Action::Jump(_) | Action::Queue(_) => {}
+            Action::Count | Action::Drop | Action::Jump(_) | Action::Queue(_) | Action::Rss(_) => {}
             Action::DecTtl => self.rewrite(|frame, places| {
                 let at = places.ttl();
                 at.into_iter().for_each(|at| frame[at] = frame[at].saturating_sub(1));

@@ -6,6 +6,7 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 use serde::{Deserialize, Serialize};
 
 use crate::limits::ENCAP_LEN_MAX;
+use crate::rss::RssAction;
 
 /// What a rule does with a packet that matches it. Actions act in list order, and the fate last,
 /// wherever it stands. What needs a header that the packet lacks does nothing.
@@ -44,6 +45,8 @@ pub enum Action {
     ///
     /// [`ENCAP_LEN_MAX`]: crate::limits::ENCAP_LEN_MAX
     RawEncap(Box<[u8]>),
+    /// Deliver to one of some queues, by a hash (a fate).
+    Rss(Box<RssAction>),
     /// Set a field of a header; checksums of IPv4, TCP, UDP and ICMPv6 stay right.
     Set(Set),
     /// Take the headers of a VXLAN tunnel away, from Ethernet to VXLAN (RFC 7348).
@@ -116,6 +119,7 @@ impl fmt::Display for Action {
             Action::Queue(queue) => write!(f, "queue index {queue}"),
             Action::RawDecap(_) => write!(f, "raw_decap"),
             Action::RawEncap(_) => write!(f, "raw_encap"),
+            Action::Rss(spread) => spread.fmt(f),
             Action::Set(set) => set.fmt(f),
             Action::VxlanDecap => write!(f, "vxlan_decap"),
         }

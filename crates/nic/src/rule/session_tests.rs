@@ -157,7 +157,7 @@ const REFUSED: &[(&str, &str)] = &[
     ),
     (
         "flow create 0 ingress pattern eth / end actions count / end",
-        "line 2, column 57: no fate among the actions; add queue, drop or jump",
+        "line 2, column 57: no fate among the actions; add queue, rss, drop or jump",
     ),
     (
         "flow create 0 group 2 ingress pattern eth / end actions count / jump group 2 / end",

@@ -189,6 +189,11 @@ impl Toeplitz {
         self.path
     }
 
+    /// Memory of the tables, bytes.
+    pub fn bytes(&self) -> usize {
+        self.key.len() + self.tables.bytes()
+    }
+
     /// Hashes one input in network byte order.
     ///
     /// # Panics

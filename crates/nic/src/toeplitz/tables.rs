@@ -52,6 +52,11 @@ impl Tables {
             nibbles: (0..words).map(|word| nibbles(key, word)).collect(),
         }
     }
+
+    /// Memory, bytes.
+    pub(super) fn bytes(&self) -> usize {
+        size_of_val(&*self.bytes) + size_of_val(&*self.matrices) + size_of_val(&*self.nibbles)
+    }
 }
 
 /// Returns the 8 key bits that start at `bit`; bits past the end are zero.

@@ -4,7 +4,7 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 
 use super::error::{Problem, TextError};
 use super::words::Words;
-use super::{known, one_of};
+use super::{known, one_of, rss};
 use crate::rule::item::{Field, FieldKind};
 use crate::rule::{Action, Set};
 
@@ -23,6 +23,7 @@ pub(super) const NAMES: &[&str] = &[
     "of_set_vlan_pcp",
     "of_set_vlan_vid",
     "queue",
+    "rss",
     "set_ipv4_dscp",
     "set_ipv4_dst",
     "set_ipv4_src",
@@ -62,6 +63,7 @@ pub(super) fn read_actions(
             "jump" => Action::Jump(number_u32(words, "group")?),
             "mark" => Action::Mark(number_u32(words, "id")?),
             "queue" => Action::Queue(number_u16(words, "index")?),
+            "rss" => Action::Rss(Box::new(rss::read_rss(words)?)),
             "dec_ttl" => alone(words, Action::DecTtl)?,
             "nvgre_decap" => alone(words, Action::NvgreDecap)?,
             "vxlan_decap" => alone(words, Action::VxlanDecap)?,

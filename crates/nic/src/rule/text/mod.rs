@@ -13,6 +13,7 @@ pub mod convert;
 mod error;
 mod known;
 mod read;
+mod rss;
 mod words;
 
 use std::fmt;

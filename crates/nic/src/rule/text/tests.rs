@@ -147,7 +147,30 @@ pub(super) const REFUSED: &[(&str, &str)] = &[
         "flow create 0 ingress pattern eth end actions end",
         "expected a field of eth (dst, src, type, has_vlan) or `/`, found `end`",
     ),
-    ("flow create 0 ingress pattern eth / end actions rss / end", "not supported: rss"),
+    (
+        "flow create 0 ingress pattern eth / end actions rss level 2 / end",
+        "not supported: rss level 2",
+    ),
+    (
+        "flow create 0 ingress pattern eth / end actions rss func simple_xor / end",
+        "not supported: rss func simple_xor",
+    ),
+    (
+        "flow create 0 ingress pattern eth / end actions rss types ip eth end / end",
+        "not supported: rss types eth",
+    ),
+    (
+        "flow create 0 ingress pattern eth / end actions rss queues end / end",
+        "rss has no queue: name some, or leave `queues` out for all",
+    ),
+    (
+        "flow create 0 ingress pattern eth / end actions rss key 6d5a / end",
+        "a key has 40 to 64 bytes of two hexadecimal digits each",
+    ),
+    (
+        "flow create 0 ingress pattern eth / end actions rss key_len 40 / end",
+        "key_len is 40; the key has 0 bytes",
+    ),
     ("flow create 0 ingress pattern eth / end actions drop end", "expected `/`, found `end`"),
     (
         "flow create 0 ingress pattern eth / end actions queue 3 / end",
@@ -156,7 +179,8 @@ pub(super) const REFUSED: &[(&str, &str)] = &[
     (
         "flow create 0 ingress pattern eth / end actions fly / end",
         "expected `count`, `dec_ttl`, `drop`, `end`, `flag`, `jump`, `mark`, `nvgre_decap`, \
-         `of_pop_vlan`, `of_push_vlan`, `of_set_vlan_pcp`, `of_set_vlan_vid`, `queue`, `set_ipv4_dscp`, \
+         `of_pop_vlan`, `of_push_vlan`, `of_set_vlan_pcp`, `of_set_vlan_vid`, `queue`, `rss`, \
+         `set_ipv4_dscp`, \
          `set_ipv4_dst`, `set_ipv4_src`, `set_ipv6_dscp`, `set_ipv6_dst`, `set_ipv6_src`, \
          `set_mac_dst`, `set_mac_src`, `set_tp_dst`, `set_tp_src`, `set_ttl`, `void` or \
          `vxlan_decap`, found `fly`",

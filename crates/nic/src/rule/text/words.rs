@@ -104,7 +104,8 @@ impl<'t> Words<'t> {
         Ok(self.number(what, u32::MAX.into())? as u32)
     }
 
-    fn number_of(&self, word: &str, what: &str, max: u128) -> Result<u128, TextError> {
+    /// A word that was read, as a number from 0 to `max`.
+    pub(super) fn number_of(&self, word: &str, what: &str, max: u128) -> Result<u128, TextError> {
         let hex = word.strip_prefix("0x").or_else(|| word.strip_prefix("0X"));
         let (digits, radix) = hex.map_or((word, 10), |digits| (digits, 16));
         if digits.is_empty() || !digits.bytes().all(|byte| (byte as char).is_digit(radix)) {

@@ -1,0 +1,411 @@
+//! The contexts of a NIC: made for the first that needs them, gone with the last.
+//!
+//! The port's RSS is a word on the board: the number of a context. It is versioned as rules are, so
+//! that a transaction that changes RSS and rules is seen whole or not at all.
+//!
+//! Contexts are never changed. Another key, another table, one other entry of a table: each is
+//! another context. What would be dear of it, the expanded key, is shared by all that have the key,
+//! so to move an entry is to copy a table of 1 KiB; entries that are stored one by one into a
+//! shared table would be seen in the middle of a burst, and before the transaction they belong to.
+//!
+//! Workers see all contexts as one list, as they see the groups (`groups`, `worker`). A context
+//! leaves the list when every worker has passed a burst since no word named it any more; its number
+//! is then free. So whoever holds a number finds its context in every list from then on.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use niclab_table::{Placed, Stamp};
+
+use super::context::Context;
+use super::{Indirection, Rss};
+use crate::control::{Board, Nic};
+use crate::error::RuleError;
+use crate::limits::CONTEXTS_MAX;
+use crate::settle::{Leftover, Owner};
+use crate::toeplitz::{Toeplitz, ToeplitzError};
+use crate::transaction::Logged;
+use crate::word::Fate;
+
+/// The contexts by their numbers. There is none of number 0.
+pub(crate) type List = Vec<Option<Arc<Context>>>;
+
+/// All contexts of a NIC.
+pub(crate) struct Contexts {
+    board: Arc<Board>,
+    /// By number.
+    slots: Vec<Slot>,
+    /// Numbers of those in use.
+    numbers: HashMap<Arc<Rss>, u16>,
+    /// Numbers that nothing names any more, oldest first.
+    leaving: VecDeque<(Stamp, u16)>,
+    free: Vec<u16>,
+    /// Whether workers are shown less or more than there is.
+    changed: bool,
+    /// Replaced lists that workers hold.
+    old: Vec<Arc<List>>,
+}
+
+#[derive(Default)]
+struct Slot {
+    rss: Arc<Rss>,
+    context: Option<Arc<Context>>,
+    /// Words that name it, those included that a burst under way may still meet.
+    uses: u32,
+}
+
+impl Contexts {
+    /// One, which is the port's.
+    pub(crate) fn new(board: Arc<Board>, rss: Rss) -> Result<Contexts, ToeplitzError> {
+        let toeplitz = Arc::new(Toeplitz::new(&rss.key)?);
+        let mut contexts = Contexts {
+            board,
+            slots: vec![Slot::default()],
+            numbers: HashMap::new(),
+            leaving: VecDeque::new(),
+            free: Vec::new(),
+            changed: false,
+            old: Vec::new(),
+        };
+        let number = contexts.add(&rss, toeplitz);
+        contexts.slots[usize::from(number)].uses = 1;
+        contexts.publish();
+        contexts.board.rss.store(number.into(), Ordering::Release);
+        Ok(contexts)
+    }
+
+    /// The state of RSS that a number names.
+    pub(crate) fn rss(&self, number: u16) -> &Arc<Rss> {
+        &self.slots[usize::from(number)].rss
+    }
+
+    /// The number of the context for a state, for one use more; workers know it from now on.
+    ///
+    /// # Errors
+    /// [`RuleError::ContextsTooMany`], [`RuleError::Key`]; nothing was then changed.
+    pub(crate) fn hold(&mut self, rss: &Rss) -> Result<u16, RuleError> {
+        self.reclaim();
+        let number = match self.numbers.get(rss) {
+            Some(&number) => number,
+            None => self.make(rss)?,
+        };
+        self.slots[usize::from(number)].uses += 1;
+        self.publish();
+        Ok(number)
+    }
+
+    /// Says that a word is gone that named this context.
+    pub(crate) fn release(&mut self, number: u16) {
+        let slot = &mut self.slots[usize::from(number)];
+        slot.uses -= 1;
+        if slot.uses == 0 {
+            self.numbers.remove(&slot.rss);
+            self.leaving.push_back((self.board.domain.stamp(), number));
+        }
+    }
+
+    /// Memory of all contexts but this, and of keys that it does not have; bytes.
+    pub(crate) fn bytes_but(&self, number: u16) -> usize {
+        let made = || self.slots.iter().filter_map(|slot| slot.context.as_ref());
+        let but = self.slots[usize::from(number)].context.as_ref();
+        let is_other =
+            |key: &&Arc<Toeplitz>| but.is_none_or(|context| !Arc::ptr_eq(context.toeplitz(), key));
+        let mut keys: Vec<_> = made().map(|context| context.toeplitz()).filter(is_other).collect();
+        keys.sort_by_key(|key| Arc::as_ptr(key));
+        keys.dedup_by_key(|key| Arc::as_ptr(key));
+        let one = size_of::<Context>() + size_of::<Rss>() + 2 * size_of::<Indirection>();
+        (made().count() - usize::from(but.is_some())) * one
+            + keys.iter().map(|key| key.bytes()).sum::<usize>()
+    }
+
+    fn make(&mut self, rss: &Rss) -> Result<u16, RuleError> {
+        if self.free.is_empty() && self.slots.len() > CONTEXTS_MAX {
+            return Err(RuleError::ContextsTooMany);
+        }
+        let made = self.slots.iter().filter_map(|slot| slot.context.as_ref());
+        let expanded = made.map(|context| context.toeplitz()).find(|it| it.key() == rss.key);
+        let toeplitz = match expanded {
+            Some(toeplitz) => Arc::clone(toeplitz),
+            None => Arc::new(Toeplitz::new(&rss.key)?),
+        };
+        Ok(self.add(rss, toeplitz))
+    }
+
+    /// Gives a context a number.
+    fn add(&mut self, rss: &Rss, toeplitz: Arc<Toeplitz>) -> u16 {
+        let context = Some(Arc::new(Context::new(rss, toeplitz)));
+        let rss = Arc::new(rss.clone());
+        let slot = Slot { rss: Arc::clone(&rss), context, uses: 0 };
+        let number = match self.free.pop() {
+            Some(number) => {
+                self.slots[usize::from(number)] = slot;
+                number
+            }
+            None => {
+                self.slots.push(slot);
+                self.slots.len() as u16 - 1
+            }
+        };
+        self.numbers.insert(rss, number);
+        self.changed = true;
+        number
+    }
+
+    /// Takes those from the list that no worker can reach any more.
+    fn reclaim(&mut self) {
+        if !self.leaving.is_empty() {
+            let passed = self.board.domain.passed();
+            while let Some((_, number)) = self.leaving.pop_front_if(|(stamp, _)| *stamp <= passed) {
+                self.slots[usize::from(number)] = Slot::default();
+                self.free.push(number);
+                self.changed = true;
+            }
+        }
+    }
+
+    /// Shows workers the contexts as they are, and gives back what none of them holds.
+    fn publish(&mut self) {
+        if std::mem::take(&mut self.changed) {
+            let list: List = self.slots.iter().map(|slot| slot.context.clone()).collect();
+            self.old.push(self.board.contexts.swap(Arc::new(list)));
+            self.board.version.fetch_add(1, Ordering::Release);
+        }
+        self.old.retain(|list| Arc::strong_count(list) > 1);
+    }
+}
+
+impl Nic {
+    /// How packets are spread that no rule decides about; in an open transaction, as it will be.
+    pub fn rss(&self) -> &Rss {
+        self.contexts.rss(self.rss_number())
+    }
+
+    /// Spreads packets that no rule decides about in another way: another key, hash, set of types,
+    /// indirection table, or all of them at one instant. Packets of a burst are spread by one
+    /// state; bursts that begin later, by the new one. Nothing is lost, and nothing waits.
+    ///
+    /// # Errors
+    /// [`RuleError::QueueUnknown`], [`RuleError::Key`], [`RuleError::ContextsTooMany`],
+    /// [`RuleError::TransactionFull`]; nothing is then changed.
+    pub fn set_rss(&mut self, rss: &Rss) -> Result<(), RuleError> {
+        let queues = self.queues();
+        if let Some(&queue) = rss.indirection.iter().find(|queue| **queue >= queues) {
+            return Err(RuleError::QueueUnknown { queue, queues });
+        }
+        self.check_cells()?;
+        let (old, number) = (self.rss_number(), self.contexts.hold(rss)?);
+        self.set_rss_number(number);
+        self.note(Logged::Spread { old });
+        self.tend();
+        Ok(())
+    }
+
+    /// [`Nic::set_rss`] with other queues for some entries of the indirection table: of two pairs
+    /// for one entry the last holds.
+    ///
+    /// # Errors
+    /// As [`Nic::set_rss`]; [`RuleError::EntryUnknown`] for one that the table does not have.
+    pub fn move_entries(&mut self, entries: &[(usize, u16)]) -> Result<(), RuleError> {
+        let mut rss = self.rss().clone();
+        for &(entry, queue) in entries {
+            match rss.indirection.get_mut(entry) {
+                Some(slot) => *slot = queue,
+                None => return Err(RuleError::EntryUnknown { entry }),
+            }
+        }
+        self.set_rss(&rss)
+    }
+
+    /// The number of the port's context.
+    pub(crate) fn rss_number(&self) -> u16 {
+        self.changes.newest(self.board.rss.load(Ordering::Relaxed)) as u16
+    }
+
+    /// Makes workers take another context for the port's from their next burst on, or with the open
+    /// transaction.
+    pub(crate) fn set_rss_number(&mut self, number: u16) {
+        let current = self.board.rss.load(Ordering::Relaxed);
+        match self.changes.place(current, number.into()) {
+            Placed::Kept => {}
+            Placed::Word(word) => self.board.rss.store(word, Ordering::Release),
+            Placed::Cell(id, word) => {
+                self.board.rss.store(word, Ordering::Release);
+                self.settle.own(id, Owner::Rss);
+            }
+        }
+    }
+
+    /// Takes back that the port's context is not `old` any more; returns what the new one leaves.
+    pub(crate) fn restore_rss(&mut self, old: u16) -> Leftover {
+        let fate = Fate::Rss(self.rss_number());
+        self.set_rss_number(old);
+        Leftover { fate, seat: None, index: None }
+    }
+}
+
+const _: () = assert!(CONTEXTS_MAX <= u16::MAX as usize, "a number has 16 bits in a word");
+
+#[cfg(test)]
+mod tests {
+    use crate::memory::{Desc, Region};
+    use crate::rss::{RssAction, evenly};
+    use crate::rule::{Action, Pattern, Rule};
+    use crate::{NicConfig, Worker};
+
+    use super::*;
+
+    fn nic() -> Nic {
+        Nic::new(&NicConfig { queues: 256, ..NicConfig::default() }).unwrap()
+    }
+
+    /// A frame that is not IP, so that it gets the queue of entry 0.
+    fn frame() -> (Arc<Region>, Vec<Desc>) {
+        let (region, mut burst) = Region::new(1, 100).unwrap();
+        region.set_len(&mut burst[0], 60);
+        (region, burst)
+    }
+
+    /// Ends a burst that has begun; the queue of its frame.
+    fn end(worker: &mut Worker, region: &Region, burst: &mut [Desc]) -> u16 {
+        assert_eq!(worker.match_groups(region, burst), 0);
+        burst[0].queue
+    }
+
+    #[test]
+    fn a_burst_is_spread_by_the_state_it_began_with() {
+        let mut nic = nic();
+        let mut worker = nic.worker();
+        let (region, mut burst) = frame();
+        nic.move_entries(&[(0, 1)]).unwrap();
+        worker.begin(&region, &burst);
+        let mut transaction = nic.transaction();
+        transaction.move_entries(&[(0, 2)]).unwrap();
+        transaction.commit().unwrap();
+        for round in 0..300 {
+            nic.set_rss(&Rss { indirection: evenly([round % 256]), ..Rss::default() }).unwrap();
+        }
+        assert_eq!(end(&mut worker, &region, &mut burst), 1);
+        worker.begin(&region, &burst);
+        assert_eq!(end(&mut worker, &region, &mut burst), 299 - 256);
+    }
+
+    #[test]
+    fn a_burst_takes_a_transaction_whole_or_not_at_all() {
+        let mut nic = nic();
+        let mut worker = nic.worker();
+        let (region, mut burst) = frame();
+        let mut transaction = nic.transaction();
+        transaction.move_entries(&[(0, 2)]).unwrap();
+        worker.begin(&region, &burst);
+        assert_eq!(end(&mut worker, &region, &mut burst), 0, "before the commit");
+        worker.begin(&region, &burst);
+        transaction.commit().unwrap();
+        assert_eq!(end(&mut worker, &region, &mut burst), 0, "at the commit");
+        worker.begin(&region, &burst);
+        assert_eq!(end(&mut worker, &region, &mut burst), 2, "from the commit on");
+        nic.move_entries(&[(0, 3)]).unwrap();
+        worker.begin(&region, &burst);
+        assert_eq!(
+            end(&mut worker, &region, &mut burst),
+            3,
+            "a single change, while the cell is there"
+        );
+        assert!(nic.settle(usize::MAX));
+        worker.begin(&region, &burst);
+        assert_eq!(end(&mut worker, &region, &mut burst), 3, "without the cell");
+    }
+
+    #[test]
+    fn contexts_that_nobody_uses_are_given_back_when_workers_have_run() {
+        let mut nic = nic();
+        let mut worker = nic.worker();
+        let (region, mut burst) = frame();
+        let mut next = 0_u16;
+        let mut change = |nic: &mut Nic| {
+            next += 1;
+            nic.move_entries(&[(0, next % 256), (1, next / 256)])
+        };
+        worker.begin(&region, &burst);
+        let refused = (0..2 * CONTEXTS_MAX).find(|_| change(&mut nic).is_err());
+        assert_eq!(refused, Some(CONTEXTS_MAX - 1), "one is in use, and one was at first");
+        let kept = nic.rss().clone();
+        assert_eq!(change(&mut nic), Err(RuleError::ContextsTooMany));
+        assert_eq!(*nic.rss(), kept);
+        end(&mut worker, &region, &mut burst);
+        worker.begin(&region, &burst);
+        change(&mut nic).unwrap();
+        assert_eq!(nic.contexts.free.len(), CONTEXTS_MAX - 2);
+        assert_eq!(nic.contexts.leaving.len(), 1);
+        assert_eq!(nic.contexts.slots.len(), CONTEXTS_MAX + 1);
+    }
+
+    fn rss_rule(queues: &[u16]) -> Action {
+        Action::Rss(Box::new(RssAction { queues: queues.to_vec(), ..RssAction::default() }))
+    }
+
+    fn rule(priority: u32, actions: &[Action]) -> Rule<'_> {
+        Rule { group: 0, priority, pattern: Pattern::any(), actions }
+    }
+
+    #[test]
+    fn rules_of_one_state_share_a_context_and_the_last_of_them_gives_it_back() {
+        let mut nic = nic();
+        let one = [rss_rule(&[1, 2])];
+        let same = [Action::Count, rss_rule(&[1, 2])];
+        let first = nic.create(&rule(0, &one)).unwrap();
+        let second = nic.create(&rule(1, &same)).unwrap();
+        let third = nic.create(&rule(2, &[Action::Mark(7), rss_rule(&[1, 2])])).unwrap();
+        assert_eq!(nic.contexts.numbers.len(), 2, "theirs and the port's");
+        nic.update(first, &[Action::Drop]).unwrap();
+        nic.destroy(second).unwrap();
+        assert_eq!(nic.contexts.numbers.len(), 2);
+        nic.modify(third, &rule(3, &[Action::Mark(7), rss_rule(&[2, 1])])).unwrap();
+        assert!(nic.settle(usize::MAX));
+        assert_eq!(nic.contexts.numbers.len(), 2, "another");
+        nic.destroy(third).unwrap();
+        assert_eq!(nic.contexts.numbers.len(), 1);
+    }
+
+    #[test]
+    fn a_dropped_transaction_and_a_refused_rule_leave_no_context() {
+        let mut nic = nic();
+        let id = nic.create(&rule(0, &[Action::Drop])).unwrap();
+        let mut transaction = nic.transaction();
+        transaction.update(id, &[rss_rule(&[1])]).unwrap();
+        transaction.create(&rule(1, &[rss_rule(&[2])])).unwrap();
+        transaction.update(id, &[rss_rule(&[3])]).unwrap();
+        let two = [rss_rule(&[4]), rss_rule(&[5])];
+        assert!(matches!(transaction.update(id, &two), Err(RuleError::FatesTwo { .. })));
+        drop(transaction);
+        assert!(nic.create(&rule(0, &[rss_rule(&[6])])).is_err(), "a duplicate");
+        let unknown = Err(RuleError::QueueUnknown { queue: 256, queues: 256 });
+        assert_eq!(nic.update(id, &[rss_rule(&[256])]), unknown);
+        let many = Err(RuleError::QueuesTooMany { count: 129 });
+        assert_eq!(nic.update(id, &[rss_rule(&[0; 129])]), many);
+        assert_eq!(nic.contexts.numbers.len(), 1);
+        let number = nic.rss_number();
+        assert_eq!(nic.contexts.slots[usize::from(number)].uses, 1);
+    }
+
+    /// A rule that spreads makes the worker take the newest contexts; a packet that goes on in
+    /// another group and finds no rule there is spread after that.
+    #[test]
+    fn contexts_taken_in_the_middle_of_a_burst_have_those_it_began_with() {
+        let mut nic = nic();
+        let mut worker = nic.worker();
+        let (region, mut burst) = Region::new(2, 100).unwrap();
+        burst.iter_mut().for_each(|desc| region.set_len(desc, 60));
+        region.slot_mut(&mut burst[0])[5] = 1;
+        let pattern = Pattern::any().eth_dst([0, 0, 0, 0, 0, 1]);
+        let actions = [rss_rule(&[9])];
+        nic.create(&Rule { group: 0, priority: 0, pattern, actions: &actions }).unwrap();
+        nic.create(&rule(1, &[Action::Jump(1)])).unwrap();
+        worker.begin(&region, &burst);
+        for queue in 1..20 {
+            nic.move_entries(&[(0, queue)]).unwrap();
+        }
+        assert_eq!(worker.match_groups(&region, &mut burst), 0);
+        assert_eq!([burst[0].queue, burst[1].queue], [9, 0]);
+    }
+}
