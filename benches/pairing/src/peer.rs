@@ -1,7 +1,8 @@
 //! A peer program on the other end of two pipes.
 //!
 //! The protocol: the peer says `ok ...` once it is ready; then one command per line is answered by
-//! one line, `ops ns ...` (unsigned integers), `ok ...` or `error ...`.
+//! one line, `ops ns ...` (unsigned integers), `ok ...` or `error ...`. A command may bring lines
+//! of data behind its own.
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
@@ -87,7 +88,9 @@ impl Peer {
     }
 
     fn refusal(&self, command: &str, answer: String) -> PairingError {
-        PairingError::Answer { peer: self.name.clone(), command: command.to_owned(), answer }
+        // A command may bring thousands of lines.
+        let command = command.lines().next().unwrap_or_default().to_owned();
+        PairingError::Answer { peer: self.name.clone(), command, answer }
     }
 }
 

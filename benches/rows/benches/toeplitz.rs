@@ -6,7 +6,7 @@
 use std::error::Error;
 use std::path::Path;
 
-use niclab_bench::{Bench, BenchError, Figures, Measured, rss};
+use niclab_bench::{Bench, BenchError, Figures, Measured, Slices, rss};
 use niclab_nic::toeplitz::HashPath;
 use niclab_pairing::{SLICE_MS_MAX, pin};
 
@@ -33,11 +33,12 @@ fn comparisons() -> Vec<Comparison> {
 fn compare(bench: &Bench, row: &Comparison) -> Result<(), BenchError> {
     let path = row.path.to_string();
     let pairs = match rss::compare(bench, row.path, row.variant, row.tuples_count) {
-        Ok(Measured::Paired(pairs)) => pairs,
-        Ok(Measured::Alone { missing, .. }) => {
+        Ok(Measured { slices: Slices::Paired(pairs), .. }) => pairs,
+        Ok(Measured { slices: Slices::Alone { missing, .. }, .. }) => {
             println!("SKIP {path} against {}: {missing}", row.variant);
             return Ok(());
         }
+        Ok(_) => return Ok(()),
         // Such as a variant that this processor has not.
         Err(BenchError::Pairing(error)) if row.variant == "gfni" => {
             println!("SKIP {path} against {}: {error}", row.variant);

@@ -12,6 +12,7 @@ use niclab_pairing::Answer;
 use niclab_table::{Domain, Exact, Pages};
 
 use crate::exact::{config, start};
+use crate::sets::Packet;
 use crate::{Bench, BenchError, Measured, keys};
 
 /// Parts of a fill. `rte_hash` takes some 150 ms for a million keys.
@@ -142,13 +143,15 @@ fn answer(part: &Part, start: Instant) -> Answer {
 }
 
 /// The 5-tuple of key `index`: UDP, addresses and ports from its 13 bytes.
-fn pattern(index: u64) -> Pattern {
+pub fn tuple(index: u64) -> Packet {
     let [addresses, ports] = keys::key::<2>(index);
-    let address = |bits: u64| Ipv4Addr::from_bits(bits as u32).into();
-    Pattern::any()
-        .src(address(addresses))
-        .dst(address(addresses >> 32))
-        .udp()
-        .sport(ports as u16)
-        .dport((ports >> 16) as u16)
+    let (sport, dport) = (ports as u16, (ports >> 16) as u16);
+    [addresses as u32, (addresses >> 32) as u32, sport.into(), dport.into(), 17]
+}
+
+/// What matches the tuple of key `index`.
+pub fn pattern(index: u64) -> Pattern {
+    let [src, dst, sport, dport, _] = tuple(index);
+    let address = |bits: u32| Ipv4Addr::from_bits(bits).into();
+    Pattern::any().src(address(src)).dst(address(dst)).udp().sport(sport as u16).dport(dport as u16)
 }

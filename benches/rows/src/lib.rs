@@ -2,27 +2,36 @@
 //!
 //! A [`Row`] says what is measured, against which peer, and the [`Goal`]. It is decided by pairs
 //! of slices in turn (`niclab-pairing`): met where the whole interval of the median ratio reaches
-//! the goal and our median rate reaches the floor. Where the peer is not built our rate is measured
-//! alone, and nothing is decided. This crate prints nothing.
+//! the goal and our median rate reaches the floor. The peer of some rows is the same code without
+//! what the row is about. Where the peer is not built our rate is measured alone, and nothing is
+//! decided; a row that has no peer is decided by its floor. This crate prints nothing.
 #![forbid(unsafe_code)]
 
+pub mod acl;
+pub mod beside;
 pub mod exact;
+pub mod frames;
 pub mod generator;
 pub mod insert;
 pub mod keys;
+pub mod pipeline;
+mod row;
 pub mod rss;
+pub mod sets;
+pub mod update;
 
 use std::path::PathBuf;
 
 use niclab_load::LoadError;
+use niclab_nic::memory::MemoryError;
 use niclab_nic::toeplitz::ToeplitzError;
 use niclab_nic::{NicError, RuleError};
-use niclab_pairing::{
-    Answer, Interval, PAIRS_MIN, PairingError, Pairs, Peer, alternate, median_interval,
-};
+use niclab_packet::BuildError;
+use niclab_pairing::{Answer, Interval, PAIRS_MIN, PairingError, Peer, alternate, median_interval};
 use niclab_table::{CreateError, InsertError};
 
-use crate::insert::Room;
+pub use niclab_pairing::Pairs;
+pub use row::{ACL_GOAL, Row, Subject, rows};
 
 /// How to measure.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -68,13 +77,13 @@ impl Bench {
         ours: impl FnMut() -> Result<Answer, BenchError>,
         mut theirs: impl FnMut(&mut Peer) -> Result<Answer, BenchError>,
     ) -> Result<Measured, BenchError> {
-        match peer {
-            Ok(mut peer) => alternate(count, ours, || theirs(&mut peer)).map(Measured::Paired),
+        Ok(Measured::of(match peer {
+            Ok(mut peer) => Slices::Paired(alternate(count, ours, || theirs(&mut peer))?),
             Err(missing @ BenchError::NotBuilt { .. }) => {
-                Ok(Measured::Alone { ours: alone(count, ours)?, missing })
+                Slices::Alone { ours: alone(count, ours)?, missing }
             }
-            Err(error) => Err(error),
-        }
+            Err(error) => return Err(error),
+        }))
     }
 }
 
@@ -93,24 +102,71 @@ pub fn median(rates: &[f64]) -> Option<f64> {
     Some(median_interval(rates)?.median)
 }
 
+/// What a row gave.
+#[derive(Debug)]
+pub struct Measured {
+    /// Its slices.
+    pub slices: Slices,
+    /// What else there is to say of them, a line each.
+    pub notes: Vec<String>,
+    /// Whether it missed its goal whatever the rates say; a note says why.
+    pub broken: bool,
+}
+
+impl Measured {
+    fn of(slices: Slices) -> Measured {
+        Measured { slices, notes: Vec::new(), broken: false }
+    }
+
+    fn with(mut self, note: String) -> Measured {
+        self.notes.push(note);
+        self
+    }
+}
+
 /// The slices of a row.
 #[derive(Debug)]
-pub enum Measured {
-    /// Our rates, operations per second: there is no peer.
+pub enum Slices {
+    /// Our rates, operations per second: the peer is not there.
     Alone {
         /// One rate a slice.
         ours: Vec<f64>,
         /// Why there is no peer.
         missing: BenchError,
     },
+    /// The card refuses what the row asks for; why.
+    NotSupported(String),
     /// Ours and the peer's.
     Paired(Pairs),
+    /// Our rates, operations per second, in a row without a peer.
+    Single(Vec<f64>),
 }
 
 /// Why a row was not measured.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum BenchError {
+    /// A set of rules cannot be read.
+    #[error("{}: {source}", path.display())]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        source: std::io::Error,
+    },
+    /// A frame could not be made.
+    #[error(transparent)]
+    Frame(#[from] BuildError),
+    /// A line that is no rule.
+    #[error("{}:{number}: no rule as ClassBench writes them: {text}", path.display())]
+    Line {
+        /// The file.
+        path: PathBuf,
+        /// From 1.
+        number: usize,
+        /// What stands there.
+        text: String,
+    },
     /// A load of ours was refused.
     #[error(transparent)]
     Load(#[from] LoadError),
@@ -127,6 +183,9 @@ pub enum BenchError {
     /// A rule was refused.
     #[error(transparent)]
     Insert(#[from] InsertError),
+    /// Frame memory could not be had.
+    #[error(transparent)]
+    Memory(#[from] MemoryError),
     /// A card could not be made.
     #[error(transparent)]
     Nic(#[from] NicError),
@@ -142,9 +201,27 @@ pub enum BenchError {
     /// A rule was refused.
     #[error(transparent)]
     Rule(#[from] RuleError),
+    /// Both sides found rules for a packet, and not the same.
+    #[error("packet {packet}: we found rule {ours}, the peer {theirs}: not the same work")]
+    Rules {
+        /// Which packet.
+        packet: usize,
+        /// Number of our rule, from 1.
+        ours: u32,
+        /// Number of the peer's, from 1; 0 for none.
+        theirs: u32,
+    },
     /// A table could not be made.
     #[error(transparent)]
     Table(#[from] CreateError),
+    /// A reader was shown what no rule ever said.
+    #[error("{torn} of {looked} look-ups gave what their rule never said")]
+    Torn {
+        /// So many look-ups.
+        torn: u64,
+        /// Of so many.
+        looked: u64,
+    },
     /// A hash could not be made.
     #[error(transparent)]
     Toeplitz(#[from] ToeplitzError),
@@ -153,7 +230,7 @@ pub enum BenchError {
 /// What would be good enough.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Goal {
-    /// Our rate over the peer's.
+    /// Our rate over the peer's; 0 where there is no such goal.
     pub ratio: f64,
     /// Our own rate, operations per second; 0 where there is no such goal.
     pub floor: f64,
@@ -196,95 +273,42 @@ impl Figures {
 
     /// Decides the row.
     pub fn verdict(&self, goal: &Goal) -> Verdict {
-        if self.pairs < PAIRS_MIN {
-            return Verdict::Undecided;
-        }
-        match self.ratio.low >= goal.ratio && self.ours >= goal.floor {
-            true => Verdict::Met,
-            false => Verdict::Missed,
+        Verdict::of(self.pairs, self.ratio.low >= goal.ratio && self.ours >= goal.floor)
+    }
+}
+
+impl Verdict {
+    /// Decides a row without a peer by the median of its rates.
+    pub fn single(rates: &[f64], goal: &Goal) -> Verdict {
+        Verdict::of(rates.len(), median(rates).is_some_and(|ours| ours >= goal.floor))
+    }
+
+    fn of(slices: usize, reached: bool) -> Verdict {
+        match (slices < PAIRS_MIN, reached) {
+            (true, _) => Verdict::Undecided,
+            (false, true) => Verdict::Met,
+            (false, false) => Verdict::Missed,
         }
     }
 }
 
-/// What can be asked for by name.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Subject {
-    /// Look-ups in the exact-match table.
-    Exact,
-    /// The generator.
-    Generator,
-    /// New keys and new rules.
-    Insert,
-    /// Receive-side scaling.
-    Rss,
+impl Goal {
+    /// Something to know and not to reach.
+    pub const NONE: Goal = Goal { ratio: 0.0, floor: 0.0 };
 }
 
-/// One row of the bar.
-#[derive(Clone, Copy, Debug)]
-pub struct Row {
-    /// What it belongs to.
-    pub subject: Subject,
-    /// What is done.
-    pub what: &'static str,
-    /// Who does the same.
-    pub peer: &'static str,
-    /// What would be good enough.
-    pub goal: Goal,
-    measure: fn(&Bench) -> Result<Measured, BenchError>,
+/// The geometric means over comparisons, pair by pair: as many pairs as the shortest has. `None`
+/// without a comparison.
+pub fn geomean(all: &[Pairs]) -> Option<Pairs> {
+    let count = all.iter().map(|pairs| pairs.ours.len()).min()?;
+    let mean = |rates: &dyn Fn(&Pairs) -> f64| {
+        (all.iter().map(|pairs| rates(pairs).ln()).sum::<f64>() / all.len() as f64).exp()
+    };
+    Some(Pairs {
+        ours: (0..count).map(|at| mean(&|pairs| pairs.ours[at])).collect(),
+        theirs: (0..count).map(|at| mean(&|pairs| pairs.theirs[at])).collect(),
+    })
 }
-
-impl Row {
-    /// Measures this row on the core this thread is kept on; see [`Bench::pin`].
-    pub fn measure(&self, bench: &Bench) -> Result<Measured, BenchError> {
-        (self.measure)(bench)
-    }
-}
-
-/// The rows, in the order of the bar.
-pub const ROWS: &[Row] = &[
-    Row {
-        subject: Subject::Exact,
-        what: "exact match, 64 k entries",
-        peer: "rte_hash bulk",
-        goal: Goal { ratio: 3.0, floor: 60e6 },
-        measure: |bench| exact::hits(bench, 65_536),
-    },
-    Row {
-        subject: Subject::Exact,
-        what: "exact match, 1 M entries",
-        peer: "rte_hash bulk",
-        goal: Goal { ratio: 3.0, floor: 30e6 },
-        measure: |bench| exact::hits(bench, 1_000_000),
-    },
-    Row {
-        subject: Subject::Insert,
-        what: "insert, 1 M keys",
-        peer: "rte_hash add",
-        goal: Goal { ratio: 2.0, floor: 0.0 },
-        measure: |bench| insert::keys(bench, 1_000_000, Room::Reserved),
-    },
-    Row {
-        subject: Subject::Insert,
-        what: "insert, 1 M rules",
-        peer: "rte_hash add",
-        goal: Goal { ratio: 2.0, floor: 5e6 },
-        measure: |bench| insert::rules(bench, 1_000_000),
-    },
-    Row {
-        subject: Subject::Rss,
-        what: "RSS hash, 12-byte tuples",
-        peer: "rte_softrss_be",
-        goal: Goal { ratio: 30.0, floor: 0.0 },
-        measure: rss::best,
-    },
-    Row {
-        subject: Subject::Generator,
-        what: "generator, 10 k flows, 64 B",
-        peer: "testpmd flowgen",
-        goal: Goal { ratio: 4.0, floor: 0.0 },
-        measure: |bench| generator::saturated(bench, 10_000),
-    },
-];
 
 /// Checks what our side did before it counts.
 fn expect_hits(hits: u64, expected: u64, answer: Answer) -> Result<Answer, BenchError> {

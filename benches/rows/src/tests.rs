@@ -6,6 +6,7 @@ use std::path::Path;
 
 use super::*;
 use crate::exact::{Probe, Prober, Setup};
+use crate::insert::Room;
 
 fn figures(ratios: &[f64]) -> Figures {
     let theirs = vec![10.0; ratios.len()];
@@ -41,7 +42,9 @@ fn each_row_gives_its_pairs() {
     let directory = tempfile::tempdir().unwrap();
     let bench = bench(directory.path());
     let check = |measured: Result<Measured, BenchError>, count| {
-        let Ok(Measured::Paired(pairs)) = measured else { panic!("{measured:?}") };
+        let Ok(Measured { slices: Slices::Paired(pairs), .. }) = measured else {
+            panic!("{measured:?}")
+        };
         assert_eq!(pairs.theirs, vec![1e7; count]);
         assert!(pairs.ours.len() == count && pairs.ours.iter().all(|&rate| rate > 0.0));
     };
@@ -57,7 +60,9 @@ fn a_row_without_its_peer_gives_our_rate_and_says_how_to_build_the_peer() {
     let directory = tempfile::tempdir().unwrap();
     let bench = Bench { core: 0, pairs: 6, peers: directory.path().to_owned(), slice_ms: 20 };
     let check = |measured: Result<Measured, BenchError>, count, peer: &str| {
-        let Ok(Measured::Alone { ours, missing }) = measured else { panic!("{measured:?}") };
+        let Ok(Measured { slices: Slices::Alone { ours, missing }, .. }) = measured else {
+            panic!("{measured:?}")
+        };
         // A busy machine may take the core away for the whole of a generator's slice.
         assert!(ours.len() == count && ours.iter().any(|&rate| rate > 0.0), "{peer}: {ours:?}");
         let expected = format!("{peer} is not built; build with benches/peers/build");

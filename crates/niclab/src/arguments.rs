@@ -122,6 +122,9 @@ pub struct BenchArguments {
     /// What to measure [default: all]
     #[arg(value_enum, value_name = "WHAT")]
     pub subjects: Vec<BenchSubject>,
+    /// Sets of rules for `acl`, as ClassBench writes them [default: generated ones]
+    #[arg(long, value_name = "FILE", num_args = 1..)]
+    pub rules: Vec<PathBuf>,
     /// Pairs of slices, ours and the peer's; fewer than 30 decide nothing [default: 31]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub pairs: Option<u32>,
@@ -136,14 +139,22 @@ pub struct BenchArguments {
 /// What can be measured.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 pub enum BenchSubject {
+    /// Ternary rules in the root group
+    Acl,
+    /// Forwarding while the same core changes rules
+    Beside,
     /// Look-ups in the exact-match table
     Exact,
     /// Generated packets
     Generator,
     /// New keys and new rules
     Insert,
+    /// All that happens to a packet
+    Pipeline,
     /// Receive-side scaling hashes
     Rss,
+    /// Rules that change beside a reader
+    Update,
 }
 
 /// What `niclab export` takes.

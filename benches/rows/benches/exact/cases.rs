@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use niclab_bench::exact::{Probe, Prober, Setup, config};
 use niclab_bench::insert::{self, Room};
-use niclab_bench::{Bench, BenchError, Figures, Measured, keys};
+use niclab_bench::{Bench, BenchError, Figures, Slices, keys};
 use niclab_pairing::{Interval, Pairs, alternate, median_interval, pin};
 use niclab_table::{BURST_MAX, Domain, Exact, Pages, Participant, Reader};
 
@@ -100,12 +100,13 @@ fn show(interval: Option<Interval>) -> String {
 pub fn insertion(options: &Options, keys: u64) -> Outcome {
     for room in [Room::Reserved, Room::Growing] {
         let label = format!("insert {room:?} {keys}");
-        match insert::keys(&options.bench, keys, room)? {
-            Measured::Paired(pairs) => report(&label, &pairs),
-            Measured::Alone { ours, missing } => {
+        match insert::keys(&options.bench, keys, room)?.slices {
+            Slices::Paired(pairs) => report(&label, &pairs),
+            Slices::Alone { ours, missing } => {
                 println!("SKIP peer of {label}: {missing}");
                 rates(&label, &ours);
             }
+            Slices::NotSupported(_) | Slices::Single(_) => {}
         }
     }
     Ok(())

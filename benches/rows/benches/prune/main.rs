@@ -4,15 +4,16 @@
 //! one, generated sets. A packet lies in a rule drawn uniformly. "probes" is what is left of
 //! "all", the tables that are probed without a filter, both in order and with an early end.
 
-mod rules;
+mod space;
 
 use std::hint::black_box;
 use std::path::PathBuf;
 use std::time::Instant;
 
+use niclab_bench::sets::{self, Draw, FIELDS, Packet, Rule};
 use niclab_table::{BURST_MAX, Filter, FilterConfig, FilterReader, Pages, Sets};
 
-use rules::{Draw, FIELDS, Packet, Rule, Space};
+use space::Space;
 
 const PACKETS: usize = 1 << 16;
 
@@ -28,12 +29,12 @@ fn main() -> Result<(), String> {
     let sizes: &[usize] = if timed { &[1000, 10_000, 65_536] } else { &[200] };
     if files.is_empty() {
         for count in sizes {
-            measure(&format!("generated {count}"), &rules::generate(*count), timed)?;
+            measure(&format!("generated {count}"), &sets::generate(*count), timed)?;
         }
     }
     for file in files {
         let name = file.file_stem().unwrap_or_default().to_string_lossy().into_owned();
-        measure(&name, &rules::read(&file)?, timed)?;
+        measure(&name, &sets::read(&file).map_err(|error| error.to_string())?, timed)?;
     }
     Ok(())
 }

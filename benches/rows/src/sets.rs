@@ -1,11 +1,11 @@
-//! Sets of ternary rules: read from ClassBench's files, or generated in their manner; and the
-//! tuple space that they make.
+//! Sets of ternary rules: read from ClassBench's files, or generated in their manner.
 
-use std::collections::HashMap;
 use std::path::Path;
 
-use niclab_bench::keys::mix;
-use niclab_table::{Bits, FilterRule, Span};
+use niclab_table::{Bits, Span};
+
+use crate::BenchError;
+use crate::keys::mix;
 
 /// Source, destination, their ports, protocol.
 pub const FIELDS: [Bits; 5] =
@@ -18,13 +18,16 @@ pub type Packet = [u32; 5];
 pub type Rule = [Span; 5];
 
 /// Random numbers from a counter.
+#[derive(Clone, Debug)]
 pub struct Draw(u64);
 
 impl Draw {
+    /// Numbers that follow from `seed`.
     pub fn new(seed: u64) -> Self {
         Self(mix(seed))
     }
 
+    /// A number below `end`.
     pub fn below(&mut self, end: u32) -> u32 {
         self.0 += 1;
         (((mix(self.0) >> 32) * u64::from(end)) >> 32) as u32
@@ -39,10 +42,16 @@ impl Draw {
 }
 
 /// Reads a file of ClassBench's; its last column, the flags of TCP, is left out.
-pub fn read(path: &Path) -> Result<Vec<Rule>, String> {
-    let text = std::fs::read_to_string(path).map_err(|e| format!("{}: {e}", path.display()))?;
-    let rule = |(number, line): (usize, &str)| {
-        parse(line).ok_or_else(|| format!("{}:{}: no rule: {line}", path.display(), number + 1))
+///
+/// # Errors
+/// [`BenchError::File`] where the file cannot be read, [`BenchError::Line`] at the first line that
+/// is no rule.
+pub fn read(path: &Path) -> Result<Vec<Rule>, BenchError> {
+    let file = |source| BenchError::File { path: path.to_owned(), source };
+    let text = std::fs::read_to_string(path).map_err(file)?;
+    let rule = |(index, line): (usize, &str)| {
+        let (path, text) = (path.to_owned(), line.to_owned());
+        parse(line).ok_or(BenchError::Line { path, number: index + 1, text })
     };
     text.lines().enumerate().map(rule).collect()
 }
@@ -110,73 +119,6 @@ pub fn generate(count: usize) -> Vec<Rule> {
 }
 
 /// Leading bits that all values of a span have in common, in a value of 32 bits.
-fn mask(rule: &Rule) -> [u32; 5] {
+pub fn mask(rule: &Rule) -> [u32; 5] {
     rule.map(|span| (span.low ^ span.high).leading_zeros())
-}
-
-fn masked(packet: &Packet, mask: &[u32; 5]) -> Packet {
-    std::array::from_fn(|field| match mask[field] {
-        0 => 0,
-        bits => packet[field] >> (32 - bits),
-    })
-}
-
-/// The tables of a set of rules, the one with the best rule first.
-pub struct Space {
-    tables: Vec<Table>,
-    /// For the filter, in the order of the rules.
-    pub rules: Vec<FilterRule<5>>,
-}
-
-struct Table {
-    mask: [u32; 5],
-    best: usize,
-    /// Rules by key, the best first.
-    rules: HashMap<Packet, Vec<usize>>,
-}
-
-impl Space {
-    pub fn new(rules: &[Rule]) -> Self {
-        let (mut tables, mut by_mask): (Vec<Table>, _) = (Vec::new(), HashMap::new());
-        let mut numbered = Vec::new();
-        for (priority, rule) in rules.iter().enumerate() {
-            let mask = mask(rule);
-            let number = *by_mask.entry(mask).or_insert_with(|| {
-                tables.push(Table { mask, best: priority, rules: HashMap::new() });
-                tables.len() - 1
-            });
-            let key = masked(&rule.map(|span| span.low), &mask);
-            tables[number].rules.entry(key).or_default().push(priority);
-            numbered.push(FilterRule { table: number, spans: *rule });
-        }
-        Self { tables, rules: numbered }
-    }
-
-    pub fn tables_count(&self) -> usize {
-        self.tables.len()
-    }
-
-    /// Probes tables in the order given until the best rule is known; how many, and which rule.
-    pub fn probe(
-        &self,
-        packet: &Packet,
-        order: impl Iterator<Item = usize>,
-    ) -> (usize, Option<usize>) {
-        let (mut probes, mut found) = (0, None);
-        for number in order {
-            let table = &self.tables[number];
-            if found.is_some_and(|found| found < table.best) {
-                break;
-            }
-            probes += 1;
-            let chain = table.rules.get(&masked(packet, &table.mask)).map_or(&[][..], |c| c);
-            let inside = |rule: &usize| {
-                let spans = self.rules[*rule].spans;
-                spans.iter().zip(packet).all(|(span, value)| (span.low..=span.high).contains(value))
-            };
-            let here = chain.iter().copied().find(inside);
-            found = found.into_iter().chain(here).min();
-        }
-        (probes, found)
-    }
 }

@@ -1,0 +1,204 @@
+//! The rows of the bar, in its order.
+
+use std::path::PathBuf;
+
+use crate::insert::Room;
+use crate::update::{self, Change};
+use crate::{
+    Bench, BenchError, Goal, Measured, acl, beside, exact, generator, insert, pipeline, rss, sets,
+};
+
+/// What can be asked for by name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Subject {
+    /// Ternary rules in the root group.
+    Acl,
+    /// Forwarding while the same core changes rules.
+    Beside,
+    /// Look-ups in the exact-match table.
+    Exact,
+    /// The generator.
+    Generator,
+    /// New keys and new rules.
+    Insert,
+    /// All that happens to a packet.
+    Pipeline,
+    /// Receive-side scaling.
+    Rss,
+    /// Rules that change beside a reader.
+    Update,
+}
+
+/// One row of the bar.
+pub struct Row {
+    /// What it belongs to.
+    pub subject: Subject,
+    /// What is done.
+    pub what: String,
+    /// Who does the same.
+    pub peer: &'static str,
+    /// What would be good enough.
+    pub goal: Goal,
+    measure: Box<Measure>,
+}
+
+type Measure = dyn Fn(&Bench) -> Result<Measured, BenchError>;
+
+impl Row {
+    /// Measures this row on the core this thread is kept on; see [`Bench::pin`].
+    pub fn measure(&self, bench: &Bench) -> Result<Measured, BenchError> {
+        (self.measure)(bench)
+    }
+}
+
+/// What the sets of the row `acl` are to reach in the geometric mean; each of them is to be no
+/// slower than the peer.
+pub const ACL_GOAL: Goal = Goal { ratio: 2.0, floor: 9e6 };
+
+/// Rules of the generated sets.
+const GENERATED: [usize; 3] = [1_000, 10_000, 65_536];
+
+/// The rows. Those of `acl` are made of ClassBench's files, or generated where none is given.
+pub fn rows(files: &[PathBuf]) -> Vec<Row> {
+    let mut rows = acl_rows(files);
+    rows.extend(others());
+    rows.extend(update_rows());
+    rows.extend(beside_rows());
+    rows.push(Row {
+        subject: Subject::Pipeline,
+        what: "pipeline, 64 B".to_owned(),
+        peer: "",
+        goal: Goal { ratio: 0.0, floor: 10e6 },
+        measure: Box::new(|bench| pipeline::forward(bench, 65_536)),
+    });
+    rows
+}
+
+fn acl_rows(files: &[PathBuf]) -> Vec<Row> {
+    let row = |name: String, measure: Box<Measure>| {
+        let goal = Goal { ratio: 1.0, floor: 0.0 };
+        Row { subject: Subject::Acl, what: format!("acl, {name}"), peer: "rte_acl", goal, measure }
+    };
+    if files.is_empty() {
+        let generated = |count: usize| -> Box<Measure> {
+            Box::new(move |bench| acl::classify(bench, &sets::generate(count), acl::PACKETS))
+        };
+        return GENERATED.map(|count| row(format!("generated {count}"), generated(count))).into();
+    }
+    let file = |path: &PathBuf| {
+        let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+        let path = path.clone();
+        row(name, Box::new(move |bench| acl::classify(bench, &sets::read(&path)?, acl::PACKETS)))
+    };
+    files.iter().map(file).collect()
+}
+
+fn others() -> Vec<Row> {
+    let row = |subject, what: &str, peer, ratio, floor, measure: Box<Measure>| Row {
+        subject,
+        what: what.to_owned(),
+        peer,
+        goal: Goal { ratio, floor },
+        measure,
+    };
+    vec![
+        row(
+            Subject::Exact,
+            "exact match, 64 k entries",
+            "rte_hash bulk",
+            3.0,
+            60e6,
+            Box::new(|bench| exact::hits(bench, 65_536)),
+        ),
+        row(
+            Subject::Exact,
+            "exact match, 1 M entries",
+            "rte_hash bulk",
+            3.0,
+            30e6,
+            Box::new(|bench| exact::hits(bench, 1_000_000)),
+        ),
+        row(
+            Subject::Insert,
+            "insert, 1 M keys",
+            "rte_hash add",
+            2.0,
+            0.0,
+            Box::new(|bench| insert::keys(bench, 1_000_000, Room::Reserved)),
+        ),
+        row(
+            Subject::Insert,
+            "insert, 1 M rules",
+            "rte_hash add",
+            2.0,
+            5e6,
+            Box::new(|bench| insert::rules(bench, 1_000_000)),
+        ),
+        row(
+            Subject::Rss,
+            "RSS hash, 12-byte tuples",
+            "rte_softrss_be",
+            30.0,
+            0.0,
+            Box::new(rss::best),
+        ),
+        row(
+            Subject::Generator,
+            "generator, 10 k flows, 64 B",
+            "testpmd flowgen",
+            4.0,
+            0.0,
+            Box::new(|bench| generator::saturated(bench, 10_000)),
+        ),
+    ]
+}
+
+/// Rules that are updated.
+const UPDATED: u32 = 65_536;
+
+fn update_rows() -> Vec<Row> {
+    let row = |what: &str, floor, change| Row {
+        subject: Subject::Update,
+        what: what.to_owned(),
+        peer: "",
+        goal: Goal { ratio: 0.0, floor },
+        measure: Box::new(move |bench| update::changes(bench, UPDATED, change)),
+    };
+    vec![
+        row("update, 64 k rules, bulk", 20e6, Change::Bulk),
+        row("update, single calls", 20e6, Change::Single),
+        row("update, transactions of 64", 0.0, Change::Transaction(64)),
+        row("update, transactions of 10 k", 0.0, Change::Transaction(10_000)),
+        row("destroy and create", 2e6, Change::Renew),
+        Row {
+            subject: Subject::Update,
+            what: "reader beside updates".to_owned(),
+            peer: "without",
+            goal: Goal { ratio: 0.95, floor: 0.0 },
+            measure: Box::new(|bench| update::reader(bench, UPDATED)),
+        },
+    ]
+}
+
+/// A run with a batch is to forward as much as one without; this allows for the noise of two runs
+/// at the same offered rate.
+const NO_WORSE: f64 = 0.99;
+
+fn beside_rows() -> Vec<Row> {
+    let row = |what: &str, ratio, measure: Box<Measure>| {
+        let (what, goal) = (what.to_owned(), Goal { ratio, floor: 0.0 });
+        Row { subject: Subject::Beside, what, peer: "without", goal, measure }
+    };
+    let batch = |group, count| -> Box<Measure> {
+        Box::new(move |bench| beside::batch(bench, beside::STANDING, group, count))
+    };
+    vec![
+        row(
+            "beside 500 k rules/s",
+            0.9,
+            Box::new(|bench| beside::insert(bench, beside::STANDING, 500e3)),
+        ),
+        row("batch, 10 k in group 0", NO_WORSE, batch(0, 10_000)),
+        row("batch, 100 k in group 1", NO_WORSE, batch(1, 100_000)),
+    ]
+}
