@@ -342,82 +342,78 @@ fn a_pattern_is_that_of_its_text() {
     }
 }
 
+/// Pattern, and what is said of it.
+const REFUSED: &[(&str, &str)] = &[
+    ("eth / udp", "udp stands behind eth; put ipv4 or ipv6 between"),
+    ("udp dst is 53", "udp stands first; put ipv4 or ipv6 before it"),
+    ("ipv4 / vlan", "vlan stands behind ipv4; it belongs behind eth or vlan"),
+    (
+        "ipv4 / eth",
+        "eth stands behind ipv4; it belongs first, or behind gre, gre_key, vxlan or geneve",
+    ),
+    (
+        "eth / eth",
+        "eth stands behind eth; it belongs first, or behind gre, gre_key, vxlan or geneve",
+    ),
+    (
+        "ipv4 / tcp / ipv6",
+        "ipv6 stands behind tcp; it belongs behind eth, vlan, ipv4, ipv6, gre, \
+          gre_key, vxlan, geneve or mpls",
+    ),
+    ("ipv4 proto is 6 / ipv6", "the proto before ipv6 is 6; that of ipv6 is 41"),
+    ("ipv4 / ipv4 / ipv4", "not supported: ipv4 behind a tunnel in a tunnel"),
+    ("ipv4 / ipv4 / gre", "not supported: gre inside a tunnel"),
+    ("ipv4 / gre / eth / mpls", "not supported: mpls inside a tunnel"),
+    ("ipv4 / gre protocol is 0x86dd / ipv4", "ipv4 cannot stand behind this protocol of gre"),
+    ("ipv4 / gre protocol is 0x0800 / mpls", "mpls cannot stand behind this protocol of gre"),
+    (
+        "ipv4 / udp / geneve protocol is 0x0800 / eth",
+        "eth cannot stand behind this protocol of geneve",
+    ),
+    ("ipv4 / gre k_bit is 0 / gre_key", "gre_key stands behind a gre that is to have no key"),
+    ("ipv4 / udp dst is 53 / vxlan", "the udp dst before vxlan is not 4789, which vxlan has"),
+    ("ipv4 / udp dst is 1 / mpls", "the udp dst before mpls is not 6635, which mpls has"),
+    ("eth type is 0x0800 / mpls", "the type before mpls is none of mpls: use 0x8847"),
+    (
+        "eth / mpls / mpls",
+        "mpls stands behind mpls; it belongs behind eth, vlan, udp, gre or \
+          gre_key",
+    ),
+    ("ipv4 / udp / vxlan / eth type is 0x8100", "not supported: eth type"),
+    ("meta data is 1 / meta data is 2", "meta contradicts what stands before"),
+    ("tag data spec 1 data mask 1", "not supported: tag without an index: add `index is`"),
+    ("tag data is 1 index is 4", "not supported: tag index 4; 0 to 3"),
+    (
+        "eth src is 2:0:0:0:0:2 dst is 2:0:0:0:0:1 / ipv6 src is ::1 dst is ::2 / udp src is 1 \
+             / vxlan / eth / ipv4 src is 1.2.3.4 ttl is 64",
+        "fields of 11 words of 8 bytes are matched, and 8 can be: name fewer fields",
+    ),
+    ("ipv6 / icmp", "icmp stands behind ipv6; it belongs behind ipv4"),
+    ("vxlan", "vxlan stands first; it belongs behind udp"),
+    ("eth type is 0x0800 / ipv6", "the type before ipv6 is 0x0800; that of ipv6 is 0x86dd"),
+    ("ipv4 proto is 6 / udp", "the proto before udp is 6; that of udp is 17"),
+    (
+        "eth type is 0x0800 / vlan",
+        "eth type 0x0800 stands before vlan: use 0x8100, or leave it out",
+    ),
+    ("eth has_vlan is 0 / vlan", "vlan stands behind a header that is to have no tag"),
+    ("eth type is 0x0800 has_vlan is 1", "eth has_vlan contradicts eth's type, which is no tag's"),
+    ("vlan / vlan / vlan", "not supported: a third vlan"),
+    ("vlan / vlan has_more_vlan is 0", "not supported: vlan has_more_vlan"),
+    ("ipv4 / udp dst is 9 dst last 3", "udp dst last 3 is below 9"),
+    ("ipv4 / udp dst spec 9 dst mask 0xff dst last 12", "not supported: udp dst last under a mask"),
+    (
+        "ipv4 / udp / vxlan / eth / ipv4 / tcp src is 1 src last 3",
+        "not supported: tcp src last inside a tunnel",
+    ),
+    ("ipv4 src is 10.0.0.1 src last 10.0.0.9", "not supported: ipv4 src last"),
+];
+
 #[test]
 fn what_makes_no_pattern_is_said() {
-    let table = [
-        ("eth / udp", "udp stands behind eth; put ipv4 or ipv6 between"),
-        ("udp dst is 53", "udp stands first; put ipv4 or ipv6 before it"),
-        ("ipv4 / vlan", "vlan stands behind ipv4; it belongs behind eth or vlan"),
-        (
-            "ipv4 / eth",
-            "eth stands behind ipv4; it belongs first, or behind gre, gre_key, vxlan or geneve",
-        ),
-        (
-            "eth / eth",
-            "eth stands behind eth; it belongs first, or behind gre, gre_key, vxlan or geneve",
-        ),
-        (
-            "ipv4 / tcp / ipv6",
-            "ipv6 stands behind tcp; it belongs behind eth, vlan, ipv4, ipv6, gre, \
-          gre_key, vxlan, geneve or mpls",
-        ),
-        ("ipv4 proto is 6 / ipv6", "the proto before ipv6 is 6; that of ipv6 is 41"),
-        ("ipv4 / ipv4 / ipv4", "not supported: ipv4 behind a tunnel in a tunnel"),
-        ("ipv4 / ipv4 / gre", "not supported: gre inside a tunnel"),
-        ("ipv4 / gre / eth / mpls", "not supported: mpls inside a tunnel"),
-        ("ipv4 / gre protocol is 0x86dd / ipv4", "ipv4 cannot stand behind this protocol of gre"),
-        ("ipv4 / gre protocol is 0x0800 / mpls", "mpls cannot stand behind this protocol of gre"),
-        (
-            "ipv4 / udp / geneve protocol is 0x0800 / eth",
-            "eth cannot stand behind this protocol of geneve",
-        ),
-        ("ipv4 / gre k_bit is 0 / gre_key", "gre_key stands behind a gre that is to have no key"),
-        ("ipv4 / udp dst is 53 / vxlan", "the udp dst before vxlan is not 4789, which vxlan has"),
-        ("ipv4 / udp dst is 1 / mpls", "the udp dst before mpls is not 6635, which mpls has"),
-        ("eth type is 0x0800 / mpls", "the type before mpls is none of mpls: use 0x8847"),
-        (
-            "eth / mpls / mpls",
-            "mpls stands behind mpls; it belongs behind eth, vlan, udp, gre or \
-          gre_key",
-        ),
-        ("ipv4 / udp / vxlan / eth type is 0x8100", "not supported: eth type"),
-        ("meta data is 1 / meta data is 2", "meta contradicts what stands before"),
-        ("tag data spec 1 data mask 1", "not supported: tag without an index: add `index is`"),
-        ("tag data is 1 index is 4", "not supported: tag index 4; 0 to 3"),
-        (
-            "eth src is 2:0:0:0:0:2 dst is 2:0:0:0:0:1 / ipv6 src is ::1 dst is ::2 / udp src is 1 \
-             / vxlan / eth / ipv4 src is 1.2.3.4 ttl is 64",
-            "fields of 11 words of 8 bytes are matched, and 8 can be: name fewer fields",
-        ),
-        ("ipv6 / icmp", "icmp stands behind ipv6; it belongs behind ipv4"),
-        ("vxlan", "vxlan stands first; it belongs behind udp"),
-        ("eth type is 0x0800 / ipv6", "the type before ipv6 is 0x0800; that of ipv6 is 0x86dd"),
-        ("ipv4 proto is 6 / udp", "the proto before udp is 6; that of udp is 17"),
-        (
-            "eth type is 0x0800 / vlan",
-            "eth type 0x0800 stands before vlan: use 0x8100, or leave it out",
-        ),
-        ("eth has_vlan is 0 / vlan", "vlan stands behind a header that is to have no tag"),
-        (
-            "eth type is 0x0800 has_vlan is 1",
-            "eth has_vlan contradicts eth's type, which is no tag's",
-        ),
-        ("vlan / vlan / vlan", "not supported: a third vlan"),
-        ("vlan / vlan has_more_vlan is 0", "not supported: vlan has_more_vlan"),
-        ("ipv4 / udp dst is 9 dst last 3", "udp dst last 3 is below 9"),
-        (
-            "ipv4 / udp dst spec 9 dst mask 0xff dst last 12",
-            "not supported: udp dst last under a mask",
-        ),
-        (
-            "ipv4 / udp / vxlan / eth / ipv4 / tcp src is 1 src last 3",
-            "not supported: tcp src last inside a tunnel",
-        ),
-        ("ipv4 src is 10.0.0.1 src last 10.0.0.9", "not supported: ipv4 src last"),
-    ];
-    for (pattern, said) in table {
+    for (pattern, said) in REFUSED {
         let error = compile(pattern).map(|_| ()).unwrap_err();
-        assert_eq!(error.problem().to_string(), said, "{pattern}");
+        assert_eq!(error.problem().to_string(), *said, "{pattern}");
     }
     let error = compile("eth / udp").unwrap_err();
     assert_eq!((error.line(), error.column()), (1, 37), "{error}");

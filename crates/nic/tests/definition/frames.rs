@@ -3,7 +3,7 @@
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-use niclab_packet::stack::{Layer, build};
+use niclab_packet::stack::{Layer, build, walk};
 use niclab_packet::wire::{
     EtherType, IpProtocol, MacAddress, OptionBytes, ethernet, geneve, gre, icmp, icmpv6, ipv4,
     ipv6, ipv6_ext, ipv6_fragment, mpls, tcp, udp, vlan, vxlan,
@@ -19,19 +19,33 @@ pub fn frame() -> impl Strategy<Value = Vec<u8>> {
     let at = prop_oneof![2 => 0..90usize, 1 => 0..LEN_MAX];
     let changes = prop::collection::vec((at, any::<u8>()), 1..4);
     let cut = (any::<prop::sample::Index>(), select(vec![100, 250, LEN_MAX]));
-    (stack(), 0..4u8, changes, cut).prop_map(|(layers, damage, changes, (cut, within))| {
+    let flip = (any::<prop::sample::Index>(), 0..32usize);
+    let damage = (changes, cut, flip);
+    (stack(), 0..5u8, damage).prop_map(|(layers, how, (changes, (cut, within), flip))| {
         let mut frame = build(&layers).unwrap();
-        if damage & 1 == 1 {
+        if how & 1 == 1 {
             for (at, byte) in changes {
                 let at = at % frame.len();
                 frame[at] = byte;
             }
         }
-        if damage == 2 {
+        if how == 4 {
+            flip_bit(&mut frame, flip);
+        }
+        if how == 2 {
             frame.truncate(cut.index(frame.len().min(within)));
         }
         frame
     })
+}
+
+/// Flips a bit of the first four bytes of a header: of flags, versions and types.
+fn flip_bit(frame: &mut [u8], (which, bit): (prop::sample::Index, usize)) {
+    let starts: Vec<usize> = walk(frame).spans().iter().map(|span| span.start).collect();
+    let at = starts[which.index(starts.len())] + bit / 8;
+    if let Some(byte) = frame.get_mut(at) {
+        *byte ^= 0x80 >> (bit % 8);
+    }
 }
 
 /// Layers, outermost first.
