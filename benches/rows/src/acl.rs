@@ -110,7 +110,8 @@ impl Root {
     fn new(rules: &[Rule], packets: &[Packet]) -> Result<Result<Root, String>, BenchError> {
         let patterns: Vec<Pattern> = rules.iter().map(pattern).collect();
         let actions = [Action::Queue(0)];
-        let create = |(priority, &pattern): (usize, &Pattern)| {
+        let create = |(priority, pattern): (usize, &Pattern)| {
+            let pattern = pattern.clone();
             let priority = priority as u32;
             Operation::Create(NicRule { group: 0, priority, pattern, actions: &actions })
         };

@@ -59,7 +59,7 @@ fn card(count: u64) -> Result<(Worker, Nic), BenchError> {
     for index in 0..count {
         let [src, dst, sport, dport, _] = tuple(index);
         let to = Pattern::any().dst(std::net::Ipv4Addr::from_bits(dst).into());
-        create(&mut nic, 1, to, &[Action::Jump(2)])?;
+        create(&mut nic, 1, to.clone(), &[Action::Jump(2)])?;
         let all = to
             .src(std::net::Ipv4Addr::from_bits(src).into())
             .udp()

@@ -22,7 +22,7 @@ const TAGS: usize = 12;
 const ENTRY: usize = 6;
 
 /// One operation on rules.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub enum Operation<'a> {
     /// [`Nic::create`].
     Create(Rule<'a>),

@@ -35,21 +35,24 @@ impl Selector {
     /// none in a pattern that was compiled, are left out.
     pub(crate) fn new(pattern: &Pattern) -> Selector {
         let mut selector = Selector::default();
-        let mut add = |line: usize, mask: &[u64; KEY_WORDS]| {
-            for (at, &bits) in mask.iter().enumerate().filter(|(_, bits)| **bits != 0) {
-                let len = usize::from(selector.len);
-                if len < PATTERN_WORDS_MAX {
-                    selector.places[len] = (line * KEY_WORDS + at) as u8;
-                    selector.masks[len] = bits;
-                    selector.len += 1;
-                }
-            }
-        };
-        add(0, &pattern.mask().0);
+        selector.add(0, &pattern.mask().0);
         for (at, line) in pattern.deep_lines().iter().enumerate() {
-            add(1 + at, &line.mask.0);
+            selector.add(1 + at, &line.mask.0);
         }
         selector
+    }
+
+    /// Picks the words of a line in which bits count.
+    #[inline]
+    fn add(&mut self, line: usize, mask: &[u64; KEY_WORDS]) {
+        for (at, &bits) in mask.iter().enumerate() {
+            let len = usize::from(self.len);
+            if bits != 0 && len < PATTERN_WORDS_MAX {
+                self.places[len] = (line * KEY_WORDS + at) as u8;
+                self.masks[len] = bits;
+                self.len += 1;
+            }
+        }
     }
 
     /// Words that are picked; the empty mask picks none and every packet matches it.

@@ -148,7 +148,7 @@ fn apply(op: &Op, rules: &mut dyn Rules, plain: &mut Vec<Plain>, created: &mut u
         plain.iter().enumerate().any(|(i, rule)| Some(i) != but && same(rule))
     };
     let actions = op.actions(group);
-    let rule = Rule { group, priority, pattern, actions: &actions };
+    let rule = Rule { group, priority, pattern: pattern.clone(), actions: &actions };
     match (op.kind, at) {
         (0..=2, _) | (_, None) => {
             let id = rules.create(&rule);
@@ -339,7 +339,7 @@ fn a_modified_rule_keeps_its_id_its_counts_and_its_place_among_equals() {
     bench.nic.create(&other).unwrap();
     bench.begin(0);
     assert_eq!(bench.end(0), [1; FRAMES], "of equal priority the first created");
-    bench.nic.modify(id, &Rule { priority: 2, ..rule }).unwrap();
+    bench.nic.modify(id, &Rule { priority: 2, ..rule.clone() }).unwrap();
     bench.begin(0);
     assert_eq!(bench.end(0)[..4], [2, 1, 1, 2]);
     bench.nic.modify(id, &rule).unwrap();
@@ -355,7 +355,8 @@ fn a_burst_that_began_before_a_commit_sees_nothing_of_what_was_built_on_it() {
     let mut bench = Bench::new();
     let rule = |to| [Action::Queue(to)];
     let pattern = Pattern::any();
-    let id = bench.nic.create(&Rule { group: 0, priority: 0, pattern, actions: &rule(1) }).unwrap();
+    let first = Rule { group: 0, priority: 0, pattern: pattern.clone(), actions: &rule(1) };
+    let id = bench.nic.create(&first).unwrap();
     bench.begin(1);
     let mut transaction = bench.nic.transaction();
     transaction.update(id, &rule(2)).unwrap();

@@ -279,8 +279,8 @@ fn create(
     while patterns.peek().is_some() {
         let chunk: Vec<Pattern> = patterns.by_ref().take(1_024).collect();
         let start = Instant::now();
-        let one = |&pattern: &Pattern| nic.create(&Rule { group, priority, pattern, actions });
-        let refused: Option<RuleError> = chunk.iter().map(one).find_map(|made| {
+        let one = |pattern: Pattern| nic.create(&Rule { group, priority, pattern, actions });
+        let refused: Option<RuleError> = chunk.into_iter().map(one).find_map(|made| {
             created += u64::from(made.is_ok());
             made.err()
         });

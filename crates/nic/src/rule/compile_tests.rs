@@ -338,7 +338,7 @@ fn a_pattern_is_that_of_its_text() {
         Pattern::any().src(c).dst(d).tcp().sport(1).dport(2),
     ];
     for pattern in patterns {
-        assert_eq!(compile(&pattern.to_string()), Ok(pattern), "{pattern}");
+        assert_eq!(compile(&pattern.to_string()), Ok(pattern.clone()), "{pattern}");
     }
 }
 

@@ -22,7 +22,7 @@ use crate::tuple::{Ranges, values_of};
 pub use action::{Action, Set};
 
 /// A rule to be created.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Rule<'a> {
     /// Group it stands in; 0 is the root.
     pub group: u32,
@@ -35,11 +35,11 @@ pub struct Rule<'a> {
 }
 
 /// Which packets a rule matches: values of fields, and a mask that says which fields count.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Pattern {
     outer: Masked,
     /// `None` for a pattern of outer headers alone, as most are: it costs no more to create.
-    deep: Option<[Masked; LINES - 1]>,
+    deep: Option<Box<[Masked; LINES - 1]>>,
     /// Of the outer ports, where bits alone do not say them.
     ranges: Ranges,
 }
@@ -72,7 +72,7 @@ impl Pattern {
     /// The packets whose lines have these values in the bits of the masks.
     fn of_lines(outer: Masked, deep: [Masked; LINES - 1]) -> Pattern {
         let is_deep = deep.iter().any(|line| line.mask != Key::default());
-        Pattern { outer, deep: is_deep.then_some(deep), ..Pattern::default() }
+        Pattern { outer, deep: is_deep.then(|| Box::new(deep)), ..Pattern::default() }
     }
 
     /// Every Ethernet frame: `eth`.

@@ -192,7 +192,8 @@ impl Bench<'_> {
         let Ok(pattern) = pattern(&items) else { return raise(&self.met.refused) };
         let same = |rule: &&DefinedRule| (rule.group, rule.priority) == (group, priority);
         let mut alike = self.definition.rules.iter().filter(same);
-        match self.nic.create(&Rule { group, priority, pattern, actions: &actions }) {
+        let rule = Rule { group, priority, pattern, actions: &actions };
+        match self.nic.create(&rule) {
             Ok(id) => {
                 assert!(alike.all(|rule| plain(&rule.items) != plain(&items)), "{items:?} twice");
                 let counts = Counts::default();
@@ -204,7 +205,8 @@ impl Bench<'_> {
             }
             Err(error) => {
                 assert_eq!(error, RuleError::Duplicate { group, priority });
-                assert!(alike.any(|rule| self::pattern(&rule.items).as_ref() == Ok(&pattern)));
+                let same = Ok(&rule.pattern);
+                assert!(alike.any(|rule| self::pattern(&rule.items).as_ref() == same));
             }
         }
     }
