@@ -52,7 +52,7 @@
 //!     the outermost IP header among them lengths and checksum are filled in, in a UDP header
 //!     behind it the length.
 //! 11. *Marks.* `flag` flags the frame; `mark` does, and gives it a number in place of the one that
-//!     it had.
+//!     it had. `set_meta` and `set_tag` set bits that later groups match and nobody else sees.
 
 mod actions;
 mod rss;
@@ -139,7 +139,7 @@ pub struct Definition {
 impl Definition {
     /// What becomes of a packet, whose frame has no FCS. Rules on its way count it.
     pub fn decide(&mut self, packet: &mut Packet) -> Verdict {
-        let marks = Marks::default();
+        let mut marks = Marks::default();
         let (mut group, queues) = (0, self.queues);
         while let Some(rule) = self.rule_for(group, &headers(&packet.frame), &marks) {
             if rule.actions.contains(&Action::Count) {
@@ -152,6 +152,10 @@ impl Definition {
                     Action::Queue(queue) => verdict = Some(Verdict::Queue(*queue)),
                     Action::Drop => verdict = Some(Verdict::Drop),
                     Action::Jump(to) => group = *to,
+                    Action::SetMeta { data, mask } => set_bits(&mut marks.meta, *data, *mask),
+                    Action::SetTag { index, data, mask } => {
+                        set_bits(&mut marks.tags[usize::from(*index)], *data, *mask);
+                    }
                     Action::Rss(action) => spread = Some(rss::of_rule(action, &rule.rss, queues)),
                     action => packet.meet(action),
                 }
@@ -188,6 +192,15 @@ impl Definition {
 struct Marks {
     meta: u32,
     tags: [u32; TAGS],
+}
+
+/// Those bits of a number that the mask has become those of the data.
+fn set_bits(number: &mut u32, data: u32, mask: u32) {
+    for bit in 0..32 {
+        if mask >> bit & 1 == 1 {
+            *number = *number - (*number >> bit & 1) * (1 << bit) + (data >> bit & 1) * (1 << bit);
+        }
+    }
 }
 
 /// Tags that a frame has.

@@ -78,13 +78,11 @@ impl Lines {
     }
 
     /// Gives a packet the bits of `value` that are set in `mask` as metadata.
-    #[cfg_attr(not(test), expect(dead_code, reason = "for the action of the same name"))]
     pub(crate) fn set_meta(&mut self, i: usize, value: u32, mask: u32) {
         self.set_mark(i, 0, value, mask);
     }
 
     /// Gives a packet the bits of `value` that are set in `mask` as tag `index`, one of [`TAGS`].
-    #[cfg_attr(not(test), expect(dead_code, reason = "for the action of the same name"))]
     pub(crate) fn set_tag(&mut self, i: usize, index: usize, value: u32, mask: u32) {
         self.set_mark(i, 1 + index % TAGS, value, mask);
     }

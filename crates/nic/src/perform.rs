@@ -1,5 +1,6 @@
 //! The steps of a program, carried out on a packet.
 
+use crate::lines::Lines;
 use crate::memory::{Desc, Region};
 use crate::modify::{self, Layout, Tunnel};
 use crate::program::{Step, Steps};
@@ -15,6 +16,9 @@ pub(crate) struct NoRoom;
 pub(crate) struct Subject<'a> {
     region: &'a Region,
     desc: &'a mut Desc,
+    /// The lines of its burst, and its place there.
+    lines: &'a mut Lines,
+    place: usize,
     /// Where its headers are, once somebody asked.
     layout: Option<Layout>,
     /// Whether its bytes may be others than when it came.
@@ -22,8 +26,13 @@ pub(crate) struct Subject<'a> {
 }
 
 impl Subject<'_> {
-    pub(crate) fn new<'a>(region: &'a Region, desc: &'a mut Desc) -> Subject<'a> {
-        Subject { region, desc, layout: None, is_changed: false }
+    pub(crate) fn new<'a>(
+        region: &'a Region,
+        desc: &'a mut Desc,
+        lines: &'a mut Lines,
+        place: usize,
+    ) -> Subject<'a> {
+        Subject { region, desc, lines, place, layout: None, is_changed: false }
     }
 
     /// Carries out a step, whose bytes are the next of the rest.
@@ -32,6 +41,10 @@ impl Subject<'_> {
         match step {
             Step::Flag => self.desc.flag(),
             Step::Mark(mark) => self.region.set_mark(self.desc, mark),
+            Step::SetMeta { data, mask } => self.lines.set_meta(self.place, data, mask),
+            Step::SetTag { index, data, mask } => {
+                self.lines.set_tag(self.place, index, data, mask);
+            }
             Step::DecTtl => self.change(modify::dec_ttl),
             Step::Set(set) => self.change(|frame, layout| modify::set(frame, layout, &set)),
             Step::PushVlan(tag) => return self.push_vlan(tag),

@@ -53,6 +53,10 @@ mod op {
     pub(super) const DECAP: u64 = 20;
     pub(super) const VXLAN_DECAP: u64 = 21;
     pub(super) const NVGRE_DECAP: u64 = 22;
+    /// Data and mask are in the word behind.
+    pub(super) const SET_META: u64 = 23;
+    /// The same, and the argument is the tag.
+    pub(super) const SET_TAG: u64 = 24;
 }
 
 /// One thing to do with a packet.
@@ -72,6 +76,17 @@ pub(crate) enum Step {
     PopVlan,
     PushVlan(u16),
     Set(Set),
+    /// Bits of the metadata.
+    SetMeta {
+        data: u32,
+        mask: u32,
+    },
+    /// Bits of a tag.
+    SetTag {
+        index: usize,
+        data: u32,
+        mask: u32,
+    },
 }
 
 /// All programs, for workers.
@@ -127,6 +142,14 @@ impl Iterator for Steps<'_> {
             op::DECAP => Step::Decap(argument as usize),
             op::VXLAN_DECAP => Step::Leave(Tunnel::Vxlan),
             op::NVGRE_DECAP => Step::Leave(Tunnel::Nvgre),
+            op::SET_META => {
+                let word = self.word();
+                Step::SetMeta { data: word as u32, mask: (word >> 32) as u32 }
+            }
+            op::SET_TAG => {
+                let (index, word) = (argument as usize, self.word());
+                Step::SetTag { index, data: word as u32, mask: (word >> 32) as u32 }
+            }
             _ => Step::Set(self.field(op, argument)?),
         })
     }
@@ -193,6 +216,15 @@ pub(crate) fn write_steps(actions: &[Action], steps: &mut Vec<u64>) {
             Action::PushVlan(tag) => (op::PUSH_VLAN, u64::from(*tag)),
             Action::Set(set) => {
                 write_field(set, steps);
+                continue;
+            }
+            Action::SetMeta { data, mask } => {
+                steps.extend([op::SET_META, u64::from(*data) | u64::from(*mask) << 32]);
+                continue;
+            }
+            Action::SetTag { index, data, mask } => {
+                steps.push(op::SET_TAG | u64::from(*index) << OP_BITS);
+                steps.push(u64::from(*data) | u64::from(*mask) << 32);
                 continue;
             }
         };

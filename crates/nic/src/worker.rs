@@ -257,7 +257,7 @@ impl Worker {
     #[inline(never)]
     fn perform(&mut self, number: u32, region: &Region, desc: &mut Desc, i: usize) -> Fate {
         let (fate, mut steps) = self.board.programs.read(number);
-        let mut subject = Subject::new(region, desc);
+        let mut subject = Subject::new(region, desc, &mut self.lines, i);
         while let Some(step) = steps.next() {
             if subject.meet(step, &mut steps).is_err() {
                 self.counters.add_unfit();

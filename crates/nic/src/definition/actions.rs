@@ -36,6 +36,8 @@ impl Packet {
     /// Carries out an action that is no fate and does not count.
     pub(super) fn meet(&mut self, action: &Action) {
         match action {
+            // What the packet itself does not carry is kept beside it.
+            Action::SetMeta { .. } | Action::SetTag { .. } => {}
             Action::Count | Action::Drop | Action::Jump(_) | Action::Queue(_) | Action::Rss(_) => {}
             Action::DecTtl => self.rewrite(|frame, places| {
                 let at = places.ttl();

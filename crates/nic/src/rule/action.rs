@@ -49,6 +49,22 @@ pub enum Action {
     Rss(Box<RssAction>),
     /// Set a field of a header; checksums of IPv4, TCP, UDP and ICMPv6 stay right.
     Set(Set),
+    /// Set those bits of the packet's metadata that `mask` has, for later groups; 0 at first.
+    SetMeta {
+        /// Values of the bits.
+        data: u32,
+        /// Which bits.
+        mask: u32,
+    },
+    /// Set those bits of one of the packet's four tags that `mask` has, for later groups.
+    SetTag {
+        /// Which tag, 0 to 3.
+        index: u8,
+        /// Values of the bits.
+        data: u32,
+        /// Which bits.
+        mask: u32,
+    },
     /// Take the headers of a VXLAN tunnel away, from Ethernet to VXLAN (RFC 7348).
     VxlanDecap,
 }
@@ -98,6 +114,7 @@ impl Action {
             Action::Set(Set::Ipv4Dscp(64..) | Set::Ipv6Dscp(64..)) => Some("a DSCP is 0 to 63"),
             Action::Set(Set::VlanPcp(8..)) => Some("a priority is 0 to 7"),
             Action::Set(Set::VlanVid(4_096..)) => Some("an id is 0 to 4095"),
+            Action::SetTag { index: 4.., .. } => Some("tags are 0 to 3"),
             _ => None,
         }
     }
@@ -121,6 +138,10 @@ impl fmt::Display for Action {
             Action::RawEncap(_) => write!(f, "raw_encap"),
             Action::Rss(spread) => spread.fmt(f),
             Action::Set(set) => set.fmt(f),
+            Action::SetMeta { data, mask } => write!(f, "set_meta data {data:#x} mask {mask:#x}"),
+            Action::SetTag { index, data, mask } => {
+                write!(f, "set_tag index {index} data {data:#x} mask {mask:#x}")
+            }
             Action::VxlanDecap => write!(f, "vxlan_decap"),
         }
     }

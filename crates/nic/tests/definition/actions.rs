@@ -23,7 +23,21 @@ pub fn any() -> impl Strategy<Value = Action> {
         2 => Just(Action::VxlanDecap),
         1 => Just(Action::NvgreDecap),
         9 => set().prop_map(Action::Set),
+        3 => notes(),
     ]
+}
+
+/// Any action that notes something beside the packet.
+pub fn notes() -> impl Strategy<Value = Action> {
+    prop_oneof![
+        1 => bits().prop_map(|(data, mask)| Action::SetMeta { data, mask }),
+        3 => (0..4u8, bits()).prop_map(|(index, (data, mask))| Action::SetTag { index, data, mask }),
+    ]
+}
+
+/// Data and mask.
+pub fn bits() -> impl Strategy<Value = (u32, u32)> {
+    (select(vec![0, 1, 2, u32::MAX]), select(vec![u32::MAX, u32::MAX, 1, 0xffff_0000]))
 }
 
 /// Headers of tunnels, whole, damaged and cut off.

@@ -324,6 +324,46 @@ fn every_packet_meets_the_rules_that_the_definition_finds() {
     assert!(right > frames / 10, "{text}");
 }
 
+/// What a rule of group 1 asks for: metadata, or a tag.
+fn note() -> impl Strategy<Value = Vec<ItemMatch>> {
+    (0..5u8, actions::bits()).prop_map(|(which, (data, mask))| {
+        let mut item = ItemMatch::any(if which == 0 { Item::Meta } else { Item::Tag });
+        let mut put = |name, data: u32, mask: u32| {
+            let field = item.item.field(name).unwrap();
+            field.put(&mut item.spec, data.into());
+            field.put(&mut item.mask, mask.into());
+        };
+        put("data", data & mask, mask);
+        if which > 0 {
+            put("index", u32::from(which) - 1, u32::from(u8::MAX));
+        }
+        vec![item]
+    })
+}
+
+#[test]
+fn what_rules_note_about_a_packet_is_matched_in_later_groups() {
+    let met = Met::default();
+    let notes = prop::collection::vec(actions::notes(), 0..6);
+    let rules = prop::collection::vec((note(), 0..3u32, 0..QUEUES), 1..12);
+    let rng = TestRng::deterministic_rng(RngAlgorithm::ChaCha);
+    let config = Config { cases: 300, failure_persistence: None, ..Config::default() };
+    TestRunner::new_with_rng(config, rng)
+        .run(&(notes, rules), |(mut actions, rules)| {
+            let mut bench = Bench::new(&met);
+            actions.push(Action::Jump(1));
+            bench.create(&Written { group: 0, priority: 0, items: Vec::new(), actions });
+            for (items, priority, queue) in rules {
+                let actions = vec![Action::Queue(queue)];
+                bench.create(&Written { group: 1, priority, items, actions });
+            }
+            bench.burst(&[vec![0; 60], vec![1; 60]]);
+            Ok(())
+        })
+        .unwrap_or_else(|error| panic!("{error}"));
+    assert!(met.queued.get() > 100 && met.missed.get() > 20, "{:?}", (met.queued, met.missed));
+}
+
 /// The frames that a NIC with these rules, one a group, makes of frames; no frame may be dropped.
 fn rewritten(groups: &[Vec<Action>], frames: &[Vec<u8>]) -> Vec<Vec<u8>> {
     let met = Met::default();

@@ -32,6 +32,8 @@ pub(super) const NAMES: &[&str] = &[
     "set_ipv6_src",
     "set_mac_dst",
     "set_mac_src",
+    "set_meta",
+    "set_tag",
     "set_tp_dst",
     "set_tp_src",
     "set_ttl",
@@ -68,6 +70,15 @@ pub(super) fn read_actions(
             "nvgre_decap" => alone(words, Action::NvgreDecap)?,
             "vxlan_decap" => alone(words, Action::VxlanDecap)?,
             "of_pop_vlan" => alone(words, Action::PopVlan)?,
+            "set_meta" => {
+                let [data, mask] = bits_of(words, ["data", "mask"])?;
+                Action::SetMeta { data, mask }
+            }
+            "set_tag" => {
+                let [data, mask, index] = bits_of(words, ["data", "mask", "index"])?;
+                let index = u8::try_from(index).unwrap_or(u8::MAX);
+                Action::SetTag { index, data, mask }
+            }
             "of_push_vlan" => Action::PushVlan(number_u16(words, "ethertype")?),
             word if known::ACTIONS.contains(&word) => return Err(words.not_supported(word)),
             word => match read_set(words, word)? {
@@ -131,6 +142,30 @@ fn address(
 
 fn number_u8(words: &mut Words<'_>, name: &'static str, max: u8) -> Result<u8, TextError> {
     Ok(number(words, name, max.into())? as u8)
+}
+
+/// The parameters of an action that sets bits, up to the `/`. testpmd takes a mask that is not given
+/// for zero, which sets nothing: it has to be written.
+fn bits_of<const N: usize>(
+    words: &mut Words<'_>,
+    names: [&'static str; N],
+) -> Result<[u32; N], TextError> {
+    let mut values = [None; N];
+    loop {
+        let word = words.next();
+        match names.iter().position(|name| *name == word) {
+            Some(at) => values[at] = Some(words.number(names[at], u32::MAX.into())? as u32),
+            None if word == "/" => break,
+            None => return Err(words.unknown(&names, format!("{} or `/`", one_of(&names)))),
+        }
+    }
+    match names.iter().position(|name| *name == "mask").filter(|at| values[*at].is_none()) {
+        Some(_) => {
+            let reason = "no mask: add `mask 0xffffffff` to set all bits".to_owned();
+            Err(words.error(Problem::Unfit { reason }))
+        }
+        None => Ok(values.map(Option::unwrap_or_default)),
+    }
 }
 
 /// An action without parameters.

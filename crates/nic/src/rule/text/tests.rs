@@ -182,7 +182,8 @@ pub(super) const REFUSED: &[(&str, &str)] = &[
          `of_pop_vlan`, `of_push_vlan`, `of_set_vlan_pcp`, `of_set_vlan_vid`, `queue`, `rss`, \
          `set_ipv4_dscp`, \
          `set_ipv4_dst`, `set_ipv4_src`, `set_ipv6_dscp`, `set_ipv6_dst`, `set_ipv6_src`, \
-         `set_mac_dst`, `set_mac_src`, `set_tp_dst`, `set_tp_src`, `set_ttl`, `void` or \
+         `set_mac_dst`, `set_mac_src`, `set_meta`, `set_tag`, `set_tp_dst`, `set_tp_src`, \
+         `set_ttl`, `void` or \
          `vxlan_decap`, found `fly`",
     ),
     (
@@ -204,6 +205,10 @@ pub(super) const REFUSED: &[(&str, &str)] = &[
     (
         "flow create 0 ingress pattern eth / end actions set_ipv4_src ipv4_addr ::1 / end",
         "expected ipv4_addr: an IPv4 address, found `::1`",
+    ),
+    (
+        "flow create 0 ingress pattern eth / end actions set_meta data 3 / end",
+        "no mask: add `mask 0xffffffff` to set all bits",
     ),
     (
         "flow create 0 ingress pattern eth / end actions set_mac_src addr 1 / end",
