@@ -180,8 +180,8 @@ fn damaged() -> Vec<String> {
          80 / meta data is 7 / tag data spec 1 data mask 1 index is 2 / end actions drop / end",
         "flow create 0 ingress pattern end actions flag / mark id 7 / of_push_vlan ethertype \
          0x8100 / set_mac_dst mac_addr 02:00:00:00:00:01 / dec_ttl / set_ttl ttl_value 3 / end",
-        "flow create 0 ingress pattern end actions set_meta data 0x7 mask 0xff / set_tag index 2 data \
-         9 mask 0xffffffff / jump group 1 / end",
+        "flow create 0 ingress pattern end actions set_meta data 0x7 mask 0xff / set_tag index 2 \
+         data 9 mask 0xffffffff / jump group 1 / end",
         "flow create 0 ingress pattern end actions set_ipv4_src ipv4_addr 1.2.3.4 / set_ipv6_dst \
          ipv6_addr ::1 / set_tp_dst port 4 / set_ipv4_dscp dscp_value 9 / end",
         "flow create 0 ingress pattern eth / end actions rss queues 0 3 end types ipv4-udp \

@@ -144,8 +144,8 @@ fn number_u8(words: &mut Words<'_>, name: &'static str, max: u8) -> Result<u8, T
     Ok(number(words, name, max.into())? as u8)
 }
 
-/// The parameters of an action that sets bits, up to the `/`. testpmd takes a mask that is not given
-/// for zero, which sets nothing: it has to be written.
+/// The parameters of an action that sets bits, up to the `/`. testpmd takes a mask that is not
+/// given for zero, which sets nothing: it has to be written.
 fn bits_of<const N: usize>(
     words: &mut Words<'_>,
     names: [&'static str; N],
