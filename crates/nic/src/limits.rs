@@ -24,8 +24,8 @@ pub const ACTIONS_MAX: usize = 16;
 /// a VLAN tag, and 54 more are for options.
 pub const ENCAP_LEN_MAX: usize = 128;
 
-/// Programs of rules, in units of [`PROGRAM_UNIT`] words: their number has 24 bits in an action
-/// word. All of them take 512 MB.
+/// Programs of rules, in units of four words: their number has 24 bits in an action word. All of
+/// them take 512 MB.
 pub const PROGRAMS_MAX: u32 = 1 << 24;
 
 /// Words that a program takes at least, and of which it takes a power of two: a fate and three

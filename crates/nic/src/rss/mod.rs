@@ -5,7 +5,7 @@
 //! of them count for which packets, [`HashTypes`] say. Its low bits pick an entry of the
 //! indirection table, which names the queue.
 //!
-//! A state of all that, a [`Context`](context::Context), is never changed, only replaced: workers
+//! A state of all that, a context, is never changed, only replaced: workers
 //! find it by its number, which is in their hands for a burst at most. `contexts` says when a
 //! number is given again.
 
