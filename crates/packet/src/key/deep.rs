@@ -24,7 +24,7 @@ pub mod extra {
     pub const MPLS: Range<usize> = 20..24;
     /// VNI and the byte behind it of VXLAN or GENEVE; the key of GRE.
     pub const TUNNEL_ID: Range<usize> = 24..28;
-    /// Which headers of a tunnel are there: a bit each of [`super::Tunnel`].
+    /// Which headers of a tunnel are there: a bit each, [`GRE`] and those behind it.
     pub const TUNNELS: Range<usize> = 28..29;
     /// The first byte of a GENEVE header: version and length of the options.
     pub const GENEVE_FIRST: Range<usize> = 29..30;
@@ -36,9 +36,9 @@ pub mod extra {
     pub const ETH_TYPE: Range<usize> = 36..38;
     /// The type in the outer VLAN tag.
     pub const VLAN_TYPE: Range<usize> = 38..40;
-    /// [`super::level`] of the outer headers.
+    /// Where the level of the outer headers starts: [`VERSION_IHL`] to [`ICMP_TYPE`].
     pub const OUTER: usize = 40;
-    /// [`super::level`] of those inside the tunnel.
+    /// Where that of those inside the tunnel starts.
     pub const INNER: usize = 48;
     /// Identifier and sequence number of ICMP, outer.
     pub const OUTER_ECHO: usize = 56;
