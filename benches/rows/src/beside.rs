@@ -50,8 +50,8 @@ pub fn insert(bench: &Bench, standing: u32, rate: f64) -> Result<Measured, Bench
     Ok(measured.with(format!("{:.0} k rules/s came, as many went", reached / 1e3)))
 }
 
-/// The row of batches: `count` rules into `group` as fast as [`OPERATIONS`] between two bursts
-/// allow, while packets come at half the rate that the core can take; a ring of [`DEPTH`]
+/// The row of batches: `count` rules into `group` as fast as 32 operations between two bursts
+/// allow, while packets come at half the rate that the core can take; a ring of 1,024
 /// descriptors keeps those that have to wait.
 pub fn batch(bench: &Bench, standing: u32, group: u32, count: u64) -> Result<Measured, BenchError> {
     let core = std::cell::RefCell::new(Core::new(standing)?);
