@@ -31,7 +31,8 @@ pub fn any() -> impl Strategy<Value = Action> {
 pub fn notes() -> impl Strategy<Value = Action> {
     prop_oneof![
         1 => bits().prop_map(|(data, mask)| Action::SetMeta { data, mask }),
-        3 => (0..4u8, bits()).prop_map(|(index, (data, mask))| Action::SetTag { index, data, mask }),
+        3 => (0..4u8, bits())
+            .prop_map(|(index, (data, mask))| Action::SetTag { index, data, mask }),
     ]
 }
 
