@@ -25,12 +25,13 @@
 //!    and all that stands behind the last item. Nothing else is: `ipv4 / tcp` means the outer IPv4.
 //!    An `eth` item without fields that stands first, like a pattern without items, matches every
 //!    frame.
-//! 5. *Fields* are bits of the named header, all of which lie in the frame. `eth has_vlan` and
-//!    `vlan has_more_vlan` say whether a tag follows. `ipv6 proto` is the number of the header
-//!    behind the last extension header that was read; `ipv6 has_frag_ext` says whether a fragment
-//!    header was. `meta data` and `tag data` are not in the frame: they are what the rules on its
-//!    way have set, and zero before. A field with a `last` lies between spec and last, both
-//!    included, the mask put on all three.
+//! 5. *Fields* are bits of the named header. All bits of a field that is asked for lie in the
+//!    frame, those too that the mask leaves out. `eth has_vlan` and `vlan has_more_vlan` say
+//!    whether a tag follows. `ipv6 proto` is the number of the header behind the last extension
+//!    header that was read; `ipv6 has_frag_ext` says whether a fragment header was. `meta data` and
+//!    `tag data` are not in the frame: they are what the rules on its way have set, and zero
+//!    before. A field with a `last` lies between spec and last, both included, the mask put on all
+//!    three.
 //! 6. *Rules.* A frame begins in group 0. Of the group's rules that match it the one of the lowest
 //!    priority number acts, of equal ones the one that was created first. In a group without such a
 //!    rule, whichever it is, the port's RSS decides (see the module `rss`); where the port is
@@ -279,9 +280,10 @@ impl Header {
             }
             field.put(&mut exact, 0);
         }
-        let unknown = |at: usize| !self.known[at] & item.mask[at];
+        let asked = item.item.fields().iter().filter(|field| field.value(&item.mask) != 0);
+        let mut known = asked.map(|field| field.value(&self.known) == field.ones());
         let differs = |at: usize| (self.image[at] ^ item.spec[at]) & exact[at];
-        (0..IMAGE_LEN).all(|at| unknown(at) | differs(at) == 0)
+        known.all(|known| known) && (0..IMAGE_LEN).all(|at| differs(at) == 0)
     }
 }
 
