@@ -11,7 +11,7 @@ mod frames;
 mod rules;
 mod spread;
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 
 use niclab_nic::definition::{DefinedRule, Definition, Packet, Verdict};
 use niclab_nic::limits::BURST;
@@ -136,12 +136,30 @@ struct Bench<'a> {
     met: &'a Met,
 }
 
+/// A region and its frames.
+type Frames = (std::sync::Arc<Region>, Vec<Desc>);
+
+thread_local! {
+    /// Frames of cases that are over: a process makes only so many regions, and cases are more.
+    static FREE: RefCell<Vec<Frames>> = const { RefCell::new(Vec::new()) };
+}
+
+impl Drop for Bench<'_> {
+    fn drop(&mut self) {
+        let descs = std::mem::take(&mut self.descs);
+        if descs.len() == BURST {
+            FREE.with_borrow_mut(|free| free.push((self.region.clone(), descs)));
+        }
+    }
+}
+
 impl Bench<'_> {
     fn new(met: &Met) -> Bench<'_> {
         let config = NicConfig { queues: QUEUES, ..NicConfig::default() };
         let mut nic = Nic::new(&config).unwrap();
         let worker = nic.worker();
-        let (region, descs) = Region::new(BURST, frames::LEN_MAX).unwrap();
+        let free = FREE.with_borrow_mut(Vec::pop);
+        let (region, descs) = free.unwrap_or_else(|| Region::new(BURST, frames::LEN_MAX).unwrap());
         let rss = nic.rss().clone();
         let definition = Definition { rss, queues: QUEUES, ..Definition::default() };
         Bench { nic, worker, definition, ids: Vec::new(), region, descs, met }
