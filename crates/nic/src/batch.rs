@@ -9,17 +9,14 @@ use niclab_table::prefetch;
 
 use crate::chain::Target;
 use crate::control::{Nic, Record, RuleId};
-use crate::error::RuleError;
+use crate::error::{Refused, RuleError};
 use crate::groups::Seat;
 use crate::mask::Kept;
 use crate::rule::{Action, Rule};
-use crate::tables::CompactKey;
 
-/// Operations ahead whose record is fetched, their key, their tags, and their entry.
-const RECORD: usize = 24;
-const KEY: usize = 18;
-const TAGS: usize = 12;
-const ENTRY: usize = 6;
+/// Operations ahead whose record is fetched, or their tags, and their entry.
+const FIRST: usize = 16;
+const THEN: usize = 8;
 
 /// One operation on rules.
 #[derive(Clone, Debug)]
@@ -34,9 +31,6 @@ pub enum Operation<'a> {
     Update(RuleId, &'a [Action]),
 }
 
-/// Where an operation ahead will look.
-type Ahead = Option<(Seat, CompactKey)>;
-
 impl Nic {
     /// Carries out operations one after the other, each by itself: what one of them is refused for
     /// keeps no other back. `done` is told of each, in order: the rule, or why not.
@@ -48,69 +42,94 @@ impl Nic {
         operations: &[Operation<'_>],
         mut done: impl FnMut(Result<RuleId, RuleError>),
     ) {
-        let mut ahead: [Ahead; TAGS] = std::array::from_fn(|_| None);
-        for at in 0..operations.len() + RECORD {
-            self.fetch(operations, at, &mut ahead);
-            let Some(operation) = at.checked_sub(RECORD).map(|at| &operations[at]) else {
-                continue;
-            };
-            done(match *operation {
-                Operation::Create(ref rule) => self.create(rule),
-                Operation::Destroy(id) => self.destroy(id).map(|()| id),
-                Operation::Modify(id, ref rule) => self.modify(id, rule).map(|()| id),
-                Operation::Update(id, actions) => self.update(id, actions).map(|()| id),
-            });
+        // Targets of the rules that are created `FIRST` ahead or less.
+        let mut targets: [Target; FIRST] = std::array::from_fn(|_| Target::default());
+        let mut creates = 0;
+        for at in 0..operations.len() + FIRST {
+            if let Some(now) = at.checked_sub(FIRST) {
+                let operation = &operations[now];
+                creates -= usize::from(operation.rule().is_none());
+                done(self.carry_out(operation, &targets[now % FIRST]).map_err(RuleError::from));
+            }
+            if let Some(operation) = operations.get(at) {
+                self.fetch_first(operation, &mut targets[at % FIRST], creates);
+                creates += usize::from(operation.rule().is_none());
+            }
+            let then = (at + THEN).checked_sub(FIRST).filter(|&at| at < operations.len());
+            if let Some(then) = then {
+                self.fetch_then(&operations[then], &targets[then % FIRST]);
+            }
         }
     }
 
-    /// Takes the operations ahead of `at - RECORD` a step further.
-    fn fetch(&mut self, operations: &[Operation<'_>], at: usize, ahead: &mut [Ahead; TAGS]) {
-        if let Some(record) = operations.get(at).and_then(|it| self.record_of(it)) {
-            prefetch(record);
-        }
-        let step = |distance: usize| (at + distance).checked_sub(RECORD);
-        if let Some((seat, kept)) = step(KEY).and_then(|at| self.kept_of(operations.get(at)?)) {
-            let mask = self.groups.mask(seat);
-            mask.prefetch_kept(kept);
-            mask.mask.prefetch_key(kept.place);
-        }
-        if let Some(at) = step(TAGS).filter(|&at| at < operations.len()) {
-            let place = self.key_of(&operations[at]);
-            if let Some((seat, key)) = &place {
-                self.groups.mask(*seat).prefetch_tags(key);
-            }
-            ahead[at % TAGS] = place;
-        }
-        let at = step(ENTRY).filter(|&at| at < operations.len());
-        if let Some((seat, key)) = at.and_then(|at| ahead[at % TAGS].take()) {
+    fn carry_out(&mut self, operation: &Operation<'_>, target: &Target) -> Result<RuleId, Refused> {
+        match *operation {
             // Another mask may have come to the place since.
-            if self.groups.fits(seat, key.len()) {
-                self.groups.mask(seat).prefetch_entry(&key);
+            Operation::Create(ref rule)
+                if target.seat.is_some_and(|seat| self.is_seat(seat, rule)) =>
+            {
+                self.create_at(rule, target)
+            }
+            Operation::Create(ref rule) => {
+                let target = self.target(rule);
+                self.create_at(rule, &target)
+            }
+            Operation::Destroy(id) => self.take_away(id).map(|()| id),
+            Operation::Modify(id, ref rule) => Ok(self.modify(id, rule).map(|()| id)?),
+            Operation::Update(id, actions) => self.update_actions(id, actions).map(|()| id),
+        }
+    }
+}
+
+impl Nic {
+    /// Asks for what an operation ahead looks at first: its record, or the tags of its key.
+    /// `creates` are between it and the one that is carried out now.
+    #[inline]
+    fn fetch_first(&mut self, operation: &Operation<'_>, target: &mut Target, creates: usize) {
+        match operation.rule() {
+            Some(id) => self.records.get(id.index() as usize).into_iter().for_each(prefetch),
+            None => {
+                let Operation::Create(rule) = operation else { return };
+                *target = self.target(rule);
+                self.prefetch_tags(target);
+                self.fetch_index(creates);
             }
         }
     }
 
-    /// The record of an operation's rule, which may be gone.
-    fn record_of(&self, operation: &Operation<'_>) -> Option<&Record> {
-        self.records.get(operation.rule()?.index() as usize)
-    }
-
-    /// How the key of an operation's rule is kept.
-    fn kept_of(&self, operation: &Operation<'_>) -> Option<(Seat, Kept)> {
-        let record = self.record(operation.rule()?).ok()?;
-        Some((record.seat, record.kept))
-    }
-
-    /// The key that an operation will look for; none where it knows the entry.
-    fn key_of(&mut self, operation: &Operation<'_>) -> Ahead {
-        if let Operation::Create(rule) = operation {
-            let Target { seat, key, .. } = self.target(rule);
-            return Some((seat?, key));
+    /// Asks for the record and the order of an index that will be used again soon.
+    #[inline]
+    fn fetch_index(&self, ahead: usize) {
+        if let Some(index) = self.freed.upcoming(ahead) {
+            self.records.get(index as usize).into_iter().for_each(prefetch);
+            self.board.orders.get(index).into_iter().for_each(prefetch);
         }
-        let (seat, kept) = self.kept_of(operation)?;
-        let mask = self.groups.mask(seat);
-        let known = matches!(operation, Operation::Update(..)) && mask.knows(kept);
-        (!known).then(|| (seat, mask.mask.key(kept.place)))
+    }
+
+    /// Asks for what it looks at then: its entry.
+    #[inline]
+    fn fetch_then(&mut self, operation: &Operation<'_>, target: &Target) {
+        match *operation {
+            Operation::Create(ref rule) => self.prefetch_entry(target, rule),
+            Operation::Update(id, _) => {
+                if let Some((seat, kept)) = self.kept_of(id) {
+                    self.groups.mask(seat).prefetch_kept(kept);
+                }
+            }
+            Operation::Destroy(id) | Operation::Modify(id, _) => {
+                if let Some((seat, kept)) = self.kept_of(id) {
+                    self.groups.mask(seat).prefetch_taking(kept);
+                }
+            }
+        }
+    }
+
+    /// How the key of a rule is kept.
+    #[inline]
+    fn kept_of(&self, id: RuleId) -> Option<(Seat, Kept)> {
+        let record: &Record = self.records.get(id.index() as usize)?;
+        (record.generation == id.generation() && record.word.is_some())
+            .then_some((record.seat, record.kept))
     }
 }
 

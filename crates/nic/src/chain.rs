@@ -8,13 +8,12 @@ use std::sync::atomic::Ordering;
 use niclab_table::{CellId, Placed};
 
 use crate::control::{Nic, Record};
-use crate::error::RuleError;
+use crate::error::{Refused, RuleError};
 use crate::groups::Seat;
 use crate::mask::Kept;
 use crate::rule::Rule;
 use crate::settle::Owner;
-use crate::tables::CompactKey;
-use crate::tuple::Shape;
+use crate::tables::{CompactKey, Selector};
 use crate::word::Word;
 
 /// Bits of an order below the priority: the number of the rule's creation.
@@ -32,9 +31,11 @@ fn priority_of(order: u64) -> u32 {
 }
 
 /// The key of a rule, and where the rules of its mask stand, if there are any.
+#[derive(Default)]
 pub(crate) struct Target {
-    pub(crate) shape: Shape,
     pub(crate) key: CompactKey,
+    /// By which its entry is made; 0 where the mask has no rules.
+    hash: u64,
     pub(crate) seat: Option<Seat>,
 }
 
@@ -47,12 +48,42 @@ struct Place {
 }
 
 impl Nic {
-    /// The key of a rule, and its mask.
+    /// The key of a rule, and where it is to stand.
+    #[inline]
     pub(crate) fn target(&mut self, rule: &Rule<'_>) -> Target {
-        let shape = Shape::of(&rule.pattern);
-        let key = shape.selector.compact(&rule.pattern);
-        let seat = self.groups.find(rule.group, &shape);
-        Target { shape, key, seat }
+        match self.groups.find(rule.group, &rule.pattern) {
+            Some(seat) => {
+                let key = self.groups.selector(seat).compact(&rule.pattern);
+                let hash = self.groups.mask(seat).hash(&key);
+                Target { key, hash, seat: Some(seat) }
+            }
+            None => {
+                let key = Selector::new(&rule.pattern).compact(&rule.pattern);
+                Target { key, ..Target::default() }
+            }
+        }
+    }
+
+    /// Asks for the memory that the making of a rule looks at first.
+    #[inline]
+    pub(crate) fn prefetch_tags(&mut self, target: &Target) {
+        if let Some(seat) = target.seat {
+            self.groups.mask(seat).prefetch_tags(target.hash);
+        }
+    }
+
+    /// Asks for what it looks at then; to be called when that has come. Another mask may have come
+    /// to the target's seat since.
+    #[inline]
+    pub(crate) fn prefetch_entry(&mut self, target: &Target, rule: &Rule<'_>) {
+        if let Some(seat) = target.seat.filter(|&seat| self.is_seat(seat, rule)) {
+            self.groups.mask(seat).prefetch_entry(target.hash);
+        }
+    }
+
+    #[inline]
+    pub(crate) fn is_seat(&self, seat: Seat, rule: &Rule<'_>) -> bool {
+        self.groups.is_seat(seat, rule.group, &rule.pattern)
     }
 
     /// Puts a rule into the chain of its key. `record` has its seat. When this fails nothing was
@@ -62,14 +93,17 @@ impl Nic {
         index: u32,
         record: Record,
         target: &Target,
-    ) -> Result<(), RuleError> {
+    ) -> Result<(), Refused> {
         let (word, cell) = match self.changes.place(0, record.word.0) {
             Placed::Cell(id, word) => (word, Some(id)),
             Placed::Word(word) => (word, None),
             Placed::Kept => (0, None),
         };
         // Most keys are new, and then this is the only look into the table.
-        match self.groups.mask(record.seat).keep(&target.key, word) {
+        let mut mask = self.groups.mask(record.seat);
+        // Of a mask that is new the hash was not known.
+        let hash = if target.seat.is_some() { target.hash } else { mask.hash(&target.key) };
+        match mask.keep((&target.key, hash), word) {
             Ok(Some(kept)) => {
                 if let Some(id) = cell {
                     self.settle.own(id, Owner::Key(record.seat, kept));
@@ -93,25 +127,25 @@ impl Nic {
         order: u64,
         group: u32,
         target: &Target,
-    ) -> Result<(), RuleError> {
+    ) -> Result<(), Refused> {
         let word = target.seat.map_or(0, |seat| self.groups.mask(seat).word(&target.key));
         self.place_new(self.head_of(word), order, group).map(|_| ())
     }
 
     /// The place of a new rule of `group` in a chain; of one priority there is one rule.
-    fn place_new(&self, head: Option<u32>, order: u64, group: u32) -> Result<Place, RuleError> {
+    fn place_new(&self, head: Option<u32>, order: u64, group: u32) -> Result<Place, Refused> {
         let place = self.place(head, order);
         let priority = priority_of(order);
         let same = |at: u32| priority_of(self.records[at as usize].order) == priority;
         // Such a rule is the last that is better or the first that is worse.
         if place.before.is_some_and(same) || place.after.is_some_and(same) {
-            return Err(RuleError::Duplicate { group, priority });
+            return Err(RuleError::Duplicate { group, priority }.into());
         }
         Ok(place)
     }
 
     /// [`Nic::link`] for a key that its mask keeps already.
-    fn link_known(&mut self, index: u32, record: Record, key: &[u64]) -> Result<(), RuleError> {
+    fn link_known(&mut self, index: u32, record: Record, key: &CompactKey) -> Result<(), Refused> {
         let word = self.groups.mask(record.seat).word(key);
         let head = self.head_of(word);
         let group = self.groups.number(record.seat.group);
@@ -228,17 +262,15 @@ impl Nic {
         }
     }
 
-    /// The newest order stored for an index.
-    pub(crate) fn order(&self, index: u32) -> u64 {
-        self.changes.newest(self.board.orders.reach(index).load(Ordering::Relaxed))
-    }
-
-    /// Gives a rule another order; at once if no packet can meet the index yet.
-    pub(crate) fn set_order(&mut self, index: u32, order: u64) {
+    /// Gives a rule another order; at once if no packet can meet the index yet. Returns the one it
+    /// had.
+    #[inline]
+    pub(crate) fn set_order(&mut self, index: u32, order: u64) -> u64 {
         let slot = self.board.orders.reach(index);
         let current = slot.load(Ordering::Relaxed);
-        if self.changes.newest(current) == order {
-            return;
+        let former = self.changes.newest(current);
+        if former == order {
+            return former;
         }
         let lives = self.records.get(index as usize).is_some_and(|record| record.word.is_some());
         let placed = match lives {
@@ -253,5 +285,6 @@ impl Nic {
                 self.settle.own(id, Owner::Order(index));
             }
         }
+        former
     }
 }

@@ -6,16 +6,16 @@
 //! the rule's order is stored, the groups are published, and then the entry. So a worker that finds
 //! the entry also finds its order and the group it leads to, and never stops looking too early.
 
-use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use arc_swap::ArcSwap;
-use niclab_table::{Changes, Domain, Placed, Segments, Stamp, Versions};
+use niclab_table::{Changes, Domain, Placed, Segments, Versions};
 
 use crate::chain::{Target, order_of};
 use crate::counters::{Counters, Counts};
-use crate::error::{NicError, RuleError};
+use crate::error::{NicError, Refused, RuleError};
+use crate::freed::Freed;
 use crate::groups::{Groups, Lists, Seat};
 use crate::limits::{
     ACTIONS_MAX, OPERATION_CELLS, PRIORITY_MAX, PROGRAMS_MAX, QUEUES_MAX, RULES_MAX,
@@ -84,11 +84,8 @@ pub struct Nic {
     pub(crate) groups: Groups,
     pub(crate) contexts: Contexts,
     pub(crate) records: Vec<Record>,
-    /// Indices of destroyed rules, oldest first. One is used again when every worker has passed a
-    /// burst since: until then a packet may be on its way with the old rule's word in hand.
-    pub(crate) free: VecDeque<(Stamp, u32)>,
-    /// The latest stamp known to have passed.
-    passed: Stamp,
+    /// Indices of destroyed rules.
+    pub(crate) freed: Freed,
     created: u64,
     pub(crate) live: u32,
     counters: Vec<Arc<Counters>>,
@@ -128,6 +125,11 @@ impl RuleId {
     pub(crate) fn index(self) -> u32 {
         self.index
     }
+
+    /// How many rules that place had before.
+    pub(crate) fn generation(self) -> u32 {
+        self.generation
+    }
 }
 
 impl Nic {
@@ -159,8 +161,7 @@ impl Nic {
             groups: Groups::new(Arc::clone(&board), config.seed),
             board,
             records: Vec::new(),
-            free: VecDeque::new(),
-            passed: Stamp::FIRST,
+            freed: Freed::default(),
             created: 0,
             live: 0,
             counters: Vec::new(),
@@ -205,8 +206,7 @@ impl Nic {
     /// back by the next operation.
     pub fn rule_bytes(&self) -> usize {
         let counters: usize = self.counters.iter().map(|c| c.bytes()).sum();
-        let records = self.records.capacity() * size_of::<Record>()
-            + self.free.capacity() * size_of::<(Stamp, u32)>();
+        let records = self.records.capacity() * size_of::<Record>() + self.freed.bytes();
         let versions = self.changes.bytes() + self.settle.bytes();
         let programs = self.board.programs.bytes() + self.shelf.bytes();
         let contexts = self.contexts.bytes_but(self.rss_number());
@@ -216,18 +216,28 @@ impl Nic {
 
     /// Creates a rule; packets meet it from now on.
     pub fn create(&mut self, rule: &Rule<'_>) -> Result<RuleId, RuleError> {
+        let target = self.target(rule);
+        self.create_at(rule, &target).map_err(RuleError::from)
+    }
+
+    /// [`Nic::create`] for a rule whose target is known.
+    #[inline]
+    pub(crate) fn create_at(
+        &mut self,
+        rule: &Rule<'_>,
+        target: &Target,
+    ) -> Result<RuleId, Refused> {
         let checked = self.check(rule)?;
         self.check_cells()?;
-        let (index, freed) = self.index()?;
-        let generation = self.records.get(index as usize).map_or(0, |r| r.generation);
+        let index = self.index()?;
+        let old = self.records.get(index as usize).map(|record| record.generation);
+        let generation = old.unwrap_or(0);
         let order = order_of(0, self.created);
         self.counters.iter().for_each(|c| c.clear(index));
         let new = Record { generation, order, ..Record::default() };
-        if let Err(error) = self.enter(index, rule, checked, &new) {
-            if let Some(freed) = freed {
-                self.free.push_front((freed, index));
-            }
-            return Err(error);
+        self.enter(index, rule, checked, target, &new)?;
+        if old.is_some() {
+            self.freed.take();
         }
         self.created += 1;
         self.live += 1;
@@ -238,6 +248,11 @@ impl Nic {
 
     /// Gives a rule other actions; packets meet the old ones or the new ones, never neither.
     pub fn update(&mut self, id: RuleId, actions: &[Action]) -> Result<(), RuleError> {
+        self.update_actions(id, actions).map_err(RuleError::from)
+    }
+
+    #[inline]
+    pub(crate) fn update_actions(&mut self, id: RuleId, actions: &[Action]) -> Result<(), Refused> {
         let old = self.record(id)?;
         let group = self.groups.number(old.seat.group);
         let rule = Rule { group, priority: 0, pattern: Pattern::any(), actions };
@@ -258,6 +273,11 @@ impl Nic {
 
     /// Destroys a rule; packets that come later do not meet it.
     pub fn destroy(&mut self, id: RuleId) -> Result<(), RuleError> {
+        self.take_away(id).map_err(RuleError::from)
+    }
+
+    #[inline]
+    pub(crate) fn take_away(&mut self, id: RuleId) -> Result<(), Refused> {
         let old = self.record(id)?;
         self.check_cells()?;
         self.unlink(id.index, &old);
@@ -311,23 +331,23 @@ impl Nic {
         self.counters.iter().map(|c| c.unfit()).sum()
     }
 
-    /// The index of a new rule, with the stamp it was freed at: the oldest freed one that no worker
-    /// can reach any more, else one that was never used.
-    fn index(&mut self) -> Result<(u32, Option<Stamp>), RuleError> {
-        if self.free.front().is_some_and(|(freed, _)| *freed > self.passed) {
-            self.passed = self.board.domain.passed();
-        }
-        match self.free.pop_front_if(|(freed, _)| *freed <= self.passed) {
-            Some((freed, index)) => Ok((index, Some(freed))),
-            None if self.records.len() >= RULES_MAX as usize => Err(RuleError::RulesTooMany),
-            None => Ok((self.records.len() as u32, None)),
+    /// The index of a new rule: the oldest freed one that no worker can reach any more, else one
+    /// that was never used.
+    #[inline]
+    fn index(&mut self) -> Result<u32, Refused> {
+        let domain = &self.board.domain;
+        match self.freed.oldest(domain) {
+            Some(index) => Ok(index),
+            None if self.records.len() < RULES_MAX as usize => Ok(self.records.len() as u32),
+            None => self.freed.any(domain).ok_or_else(|| RuleError::RulesTooMany.into()),
         }
     }
 
-    pub(crate) fn record(&self, id: RuleId) -> Result<Record, RuleError> {
+    #[inline]
+    pub(crate) fn record(&self, id: RuleId) -> Result<Record, Refused> {
         let record = self.records.get(id.index as usize);
         let live = |r: &&Record| r.generation == id.generation && r.word.is_some();
-        record.filter(live).copied().ok_or(RuleError::Unknown(id))
+        record.filter(live).copied().ok_or_else(|| RuleError::Unknown(id).into())
     }
 
     /// Says that a rule lives no more: its id names nothing from now on.
@@ -339,30 +359,31 @@ impl Nic {
     }
 
     /// Whether the open transaction can go on by an operation.
-    pub(crate) fn check_cells(&mut self) -> Result<(), RuleError> {
+    pub(crate) fn check_cells(&mut self) -> Result<(), Refused> {
         match self.changes.is_open() && !self.changes.has_room(OPERATION_CELLS) {
-            true => Err(RuleError::TransactionFull),
+            true => Err(RuleError::TransactionFull.into()),
             false => Ok(()),
         }
     }
 
     /// What can be refused by looking at the rule alone, and whether its program has room. Its
     /// steps are kept for [`Nic::make_word`].
-    pub(crate) fn check(&mut self, rule: &Rule<'_>) -> Result<Checked, RuleError> {
+    #[inline]
+    pub(crate) fn check(&mut self, rule: &Rule<'_>) -> Result<Checked, Refused> {
         if rule.priority > PRIORITY_MAX {
-            return Err(RuleError::Priority { priority: rule.priority });
+            return Err(RuleError::Priority { priority: rule.priority }.into());
         }
         if rule.actions.len() > ACTIONS_MAX {
-            return Err(RuleError::ActionsTooMany { count: rule.actions.len() });
+            return Err(RuleError::ActionsTooMany { count: rule.actions.len() }.into());
         }
         let mut fate = None;
         for action in rule.actions {
             let decision = match *action {
                 Action::Queue(queue) if queue >= self.queues => {
-                    return Err(RuleError::QueueUnknown { queue, queues: self.queues });
+                    return Err(RuleError::QueueUnknown { queue, queues: self.queues }.into());
                 }
                 Action::Jump(to) if to <= rule.group => {
-                    return Err(RuleError::JumpBack { from: rule.group, to });
+                    return Err(RuleError::JumpBack { from: rule.group, to }.into());
                 }
                 Action::Queue(queue) => Decision::Queue(queue),
                 Action::Drop => Decision::Drop,
@@ -374,26 +395,28 @@ impl Nic {
                 _ => match action.problem() {
                     None => continue,
                     Some(reason) => {
-                        return Err(RuleError::ActionUnfit { action: action.clone(), reason });
+                        return Err(
+                            RuleError::ActionUnfit { action: action.clone(), reason }.into()
+                        );
                     }
                 },
             };
             if let Some((first, _)) = fate.replace((action, decision)) {
                 let (first, second) = (first.clone(), action.clone());
-                return Err(RuleError::FatesTwo { first, second });
+                return Err(RuleError::FatesTwo { first, second }.into());
             }
         }
         let (_, decision) = fate.ok_or(RuleError::FateMissing)?;
         write_steps(rule.actions, &mut self.steps);
         if !self.steps.is_empty() && !self.shelf.has_room(&self.steps, &self.board.domain) {
             let reason = format!("{PROGRAMS_MAX} units of programs are in use");
-            return Err(RuleError::Memory { reason });
+            return Err(RuleError::Memory { reason }.into());
         }
         Ok(Checked { decision, counts: rule.actions.contains(&Action::Count) })
     }
 
     /// Holds the context of the rule that was checked last, if it has one.
-    fn hold_context(&mut self, checked: Checked) -> Result<Checked, RuleError> {
+    fn hold_context(&mut self, checked: Checked) -> Result<Checked, Refused> {
         match checked.decision {
             Decision::Rss(_) => {
                 let decision = Decision::Rss(self.contexts.hold(&self.spread)?);
@@ -419,17 +442,17 @@ impl Nic {
         index: u32,
         rule: &Rule<'_>,
         checked: Checked,
+        target: &Target,
         from: &Record,
-    ) -> Result<(), RuleError> {
+    ) -> Result<(), Refused> {
         let order = order_of(rule.priority, from.order);
-        let target = self.target(rule);
         if matches!(checked.decision, Decision::Jump(_)) {
             // A group that is made for a refused rule cannot be used again at once.
-            self.check_chain(order, rule.group, &target)?;
+            self.check_chain(order, rule.group, target)?;
         }
         self.groups.check_room(rule, checked.decision, target.seat, self.changes.is_open())?;
         let checked = self.hold_context(checked)?;
-        let entered = self.groups.enter(rule.group, target.shape, target.seat);
+        let entered = self.groups.enter(rule.group, &rule.pattern, target.seat);
         let seat = entered.inspect_err(|_| {
             if let Decision::Rss(context) = checked.decision {
                 self.contexts.release(context);
@@ -438,21 +461,22 @@ impl Nic {
         let word = self.make_word(index, checked);
         let generation = from.generation;
         let record = Record { word, order, generation, seat, ..Record::default() };
-        self.put(index, record, &target).inspect_err(|_| {
+        self.put(index, record, target).inspect_err(|_| {
             self.groups.retire(seat);
             self.discard(Leftover { index: None, ..all_of(index, &record) });
         })
     }
 
     /// Puts a rule into effect behind the better rules of its key.
-    fn put(&mut self, index: u32, record: Record, target: &Target) -> Result<(), RuleError> {
+    fn put(&mut self, index: u32, record: Record, target: &Target) -> Result<(), Refused> {
         if record.word.counts() {
             self.counters.iter().for_each(|c| c.reach(index));
         }
         self.groups.admit(record.seat, &target.key, record.order);
-        let former = self.order(index);
-        self.set_order(index, record.order);
+        let former = self.set_order(index, record.order);
         self.groups.publish();
-        self.link(index, record, target).inspect_err(|_| self.set_order(index, former))
+        self.link(index, record, target).inspect_err(|_| {
+            self.set_order(index, former);
+        })
     }
 }

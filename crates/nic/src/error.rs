@@ -8,6 +8,16 @@ use crate::limits::{
 use crate::rule::Action;
 use crate::toeplitz::ToeplitzError;
 
+/// A [`RuleError`] within the control side. In a box it is a word: as what it says, it went through
+/// memory at every step of an operation, refused or not, which was a tenth of the time.
+pub(crate) type Refused = Box<RuleError>;
+
+impl From<Refused> for RuleError {
+    fn from(refused: Refused) -> RuleError {
+        *refused
+    }
+}
+
 /// Why a rule operation was refused. Nothing that a packet can meet was changed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RuleError {

@@ -23,12 +23,12 @@ use std::sync::atomic::Ordering;
 use niclab_table::{Config, CreateError, Stamp};
 
 use crate::control::Board;
-use crate::error::RuleError;
+use crate::error::{Refused, RuleError};
 use crate::limits::{GROUPS_MAX, MASKS_MAX, ROOT_RULES_MAX, RULES_MAX};
 use crate::mask::{Mask, Seated};
 use crate::pruner::{Pruned, Pruner};
-use crate::rule::Rule;
-use crate::tables::{ByWidth, Table, View};
+use crate::rule::{Pattern, Rule};
+use crate::tables::{ByWidth, Selector, Table, View};
 use crate::tuple::{Shape, Tuple};
 use crate::word::{Decision, Fate};
 
@@ -50,6 +50,9 @@ const TABLE_CAPACITY_MAX: usize = RULES_MAX as usize;
 
 /// Numbers of masks: those of masks that are gone wait until every worker has run.
 const NUMBERS_MAX: usize = 1 << 15;
+
+/// Masks whose seats are remembered.
+const RECENT: usize = 64;
 
 /// The place of the root, which is never given up.
 const ROOT: u16 = 0;
@@ -87,8 +90,9 @@ pub(crate) struct Groups {
     shown: u64,
     /// Tables that are needed no more, and the number of the first list without them.
     gone: Vec<(u64, Table)>,
-    /// What was found last: most rules that follow each other have one mask.
-    last: Seat,
+    /// What was found lately, each at a place that follows from its mask: most rules that follow
+    /// each other have few masks.
+    recent: [Seat; RECENT],
 }
 
 #[derive(Default)]
@@ -131,7 +135,7 @@ impl Groups {
             old: Vec::new(),
             shown: 0,
             gone: Vec::new(),
-            last: Seat::default(),
+            recent: [Seat::default(); RECENT],
         }
     }
 
@@ -154,25 +158,33 @@ impl Groups {
         Seated { mask, table: width.and_then(|width| group.tables[width].as_mut()) }
     }
 
-    /// Whether a mask stands there, and has keys of so many words.
-    pub(crate) fn fits(&self, seat: Seat, words: usize) -> bool {
+    /// Whether rules of a group with such a pattern stand there; false if that is not seen at once.
+    #[inline]
+    pub(crate) fn is_seat(&self, seat: Seat, number: u32, pattern: &Pattern) -> bool {
         let group = self.groups.get(usize::from(seat.group));
+        let group = group.filter(|group| group.number == number && pattern.deep_lines().is_empty());
         let mask = group.and_then(|group| group.masks.get(usize::from(seat.mask)));
-        mask.is_some_and(|mask| mask.tuple.shape.selector.words() == words)
+        mask.is_some_and(|mask| mask.rules > 0 && mask.suits(pattern))
     }
 
-    /// Where rules of a group with such a shape stand, if there is one.
-    pub(crate) fn find(&mut self, number: u32, shape: &Shape) -> Option<Seat> {
-        let last = &self.groups[usize::from(self.last.group)];
-        let wanted = |mask: &Mask| mask.rules > 0 && mask.tuple.shape == *shape;
-        if last.number == number && last.masks.get(usize::from(self.last.mask)).is_some_and(wanted)
-        {
-            return Some(self.last);
+    /// Where rules of a group with such a pattern stand, if there are any.
+    #[inline]
+    pub(crate) fn find(&mut self, number: u32, pattern: &Pattern) -> Option<Seat> {
+        let place = recent_at(number, pattern);
+        let seat = self.recent[place];
+        if self.is_seat(seat, number, pattern) {
+            return Some(seat);
         }
         let group = *self.places.get(&number)?;
-        let mask = *self.groups[usize::from(group)].by_shape.get(shape)?;
-        self.last = Seat { group, mask };
-        Some(self.last)
+        let mask = *self.groups[usize::from(group)].by_shape.get(&Shape::of(pattern))?;
+        self.recent[place] = Seat { group, mask };
+        Some(Seat { group, mask })
+    }
+
+    /// Which words of patterns the rules of a mask pick.
+    pub(crate) fn selector(&self, seat: Seat) -> &Selector {
+        let group = &self.groups[usize::from(seat.group)];
+        &group.masks[usize::from(seat.mask)].tuple.shape.selector
     }
 
     /// Whether a rule can be taken in; `known` is where it stands if its mask is there. In an open
@@ -183,7 +195,7 @@ impl Groups {
         fate: Decision,
         known: Option<Seat>,
         open: bool,
-    ) -> Result<(), RuleError> {
+    ) -> Result<(), Refused> {
         let place = known.map(|seat| seat.group).or_else(|| self.places.get(&rule.group).copied());
         let group = place.map(|place| &self.groups[usize::from(place)]);
         if place == Some(ROOT) && !open {
@@ -194,26 +206,26 @@ impl Groups {
             group.live >= MASKS_MAX || !numbers
         };
         if known.is_none() && group.is_some_and(full) {
-            return Err(RuleError::MasksTooMany { group: rule.group });
+            return Err(RuleError::MasksTooMany { group: rule.group }.into());
         }
         self.check_places(usize::from(place.is_none()), fate)
     }
 
     /// Whether the root group's rules are as many as it takes.
-    pub(crate) fn check_root(&self) -> Result<(), RuleError> {
+    pub(crate) fn check_root(&self) -> Result<(), Refused> {
         self.check_limit(ROOT_RULES_MAX)
     }
 
-    fn check_limit(&self, rules: u32) -> Result<(), RuleError> {
+    fn check_limit(&self, rules: u32) -> Result<(), Refused> {
         let root = &self.groups[usize::from(ROOT)];
         match root.rules - root.leaving > rules {
-            true => Err(RuleError::GroupFull { group: 0, rules_max: ROOT_RULES_MAX }),
+            true => Err(RuleError::GroupFull { group: 0, rules_max: ROOT_RULES_MAX }.into()),
             false => Ok(()),
         }
     }
 
     /// Whether there are places for `new` groups, and for the one a fate leads to.
-    pub(crate) fn check_places(&mut self, new: usize, fate: Decision) -> Result<(), RuleError> {
+    pub(crate) fn check_places(&mut self, new: usize, fate: Decision) -> Result<(), Refused> {
         let target = matches!(fate, Decision::Jump(to) if !self.places.contains_key(&to));
         let new = new + usize::from(target);
         if new == 0 {
@@ -222,7 +234,7 @@ impl Groups {
         self.passed = self.passed.max(self.board.domain.passed());
         let reusable = self.free.iter().take(new).filter(|(freed, _)| *freed <= self.passed);
         if new > GROUPS_MAX - self.groups.len() + reusable.count() {
-            return Err(RuleError::GroupsTooMany);
+            return Err(RuleError::GroupsTooMany.into());
         }
         Ok(())
     }
@@ -232,12 +244,13 @@ impl Groups {
     pub(crate) fn enter(
         &mut self,
         number: u32,
-        shape: Shape,
+        pattern: &Pattern,
         known: Option<Seat>,
-    ) -> Result<Seat, RuleError> {
+    ) -> Result<Seat, Refused> {
         let seat = match known {
             Some(seat) => seat,
             None => {
+                let shape = Shape::of(pattern);
                 let table = self.table_for(number, &shape)?;
                 let group = self.hold(number);
                 self.changed.push(group);
@@ -253,14 +266,15 @@ impl Groups {
     }
 
     /// The table that rules of a shape need and their group does not have.
-    fn table_for(&self, number: u32, shape: &Shape) -> Result<Option<Table>, RuleError> {
+    fn table_for(&self, number: u32, shape: &Shape) -> Result<Option<Table>, Refused> {
         let group = self.places.get(&number).map(|&place| &self.groups[usize::from(place)]);
         let has = |width: usize| group.is_some_and(|group| group.tables[width].is_some());
         let Some(width) = shape.selector.width().filter(|&width| !has(width)) else {
             return Ok(None);
         };
         let config = Config::growing(TABLE_CAPACITY_MAX, self.seed);
-        let memory = |error: CreateError| RuleError::Memory { reason: error.to_string() };
+        let memory =
+            |error: CreateError| Refused::from(RuleError::Memory { reason: error.to_string() });
         Table::new(width, config, &self.board.domain).map(Some).map_err(memory)
     }
 
@@ -410,6 +424,14 @@ impl Groups {
             self.vacated.push(place);
         }
     }
+}
+
+/// The place of a mask among those that were found lately.
+#[inline]
+fn recent_at(number: u32, pattern: &Pattern) -> usize {
+    let words = pattern.mask().0.into_iter();
+    let sum = words.fold(u64::from(number), |sum, word| sum.rotate_left(7).wrapping_add(word));
+    (sum.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 58) as usize % RECENT
 }
 
 impl Group {

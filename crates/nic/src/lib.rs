@@ -7,6 +7,7 @@ mod control;
 mod counters;
 pub mod definition;
 mod error;
+mod freed;
 mod groups;
 pub mod limits;
 mod lines;

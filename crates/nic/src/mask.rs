@@ -6,9 +6,12 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use niclab_packet::key::Key;
 use niclab_table::{InsertError, Spot, prefetch};
 
-use crate::error::RuleError;
+use crate::error::{Refused, RuleError};
+use crate::limits::PATTERN_WORDS_MAX;
+use crate::rule::Pattern;
 use crate::tables::{CompactKey, Table};
 use crate::tuple::{Shape, Tuple};
 
@@ -16,6 +19,8 @@ use crate::tuple::{Shape, Tuple};
 #[derive(Default)]
 pub(crate) struct Mask {
     pub(crate) tuple: Arc<Tuple>,
+    /// Bits of the outer headers that it picks.
+    outer: Key,
     /// Keys of its rules, as many words each as it picks; a record knows its place.
     keys: Vec<u64>,
     keys_free: Vec<u32>,
@@ -42,7 +47,17 @@ pub(crate) struct Seated<'a> {
 impl Mask {
     pub(crate) fn new(shape: Shape, number: u16) -> Mask {
         let tuple = Arc::new(Tuple::new(shape, number));
-        Mask { tuple, keys: Vec::new(), keys_free: Vec::new(), rules: 0 }
+        let (_, outer) = shape.selector.spread(&[u64::MAX; PATTERN_WORDS_MAX]);
+        Mask { tuple, outer, keys: Vec::new(), keys_free: Vec::new(), rules: 0 }
+    }
+
+    /// Whether a pattern, which has no deep lines, has this shape. Makes no shape of it.
+    #[inline]
+    pub(crate) fn suits(&self, pattern: &Pattern) -> bool {
+        let shape = &self.tuple.shape;
+        self.outer == *pattern.mask()
+            && shape.ranges == *pattern.ranges()
+            && !shape.selector.is_deep()
     }
 
     /// Memory of its keys.
@@ -60,13 +75,8 @@ impl Mask {
     }
 
     /// The key kept at a place.
-    pub(crate) fn key(&self, place: u32) -> CompactKey {
-        self.key_at(place).iter().copied().collect()
-    }
-
-    /// [`Mask::key`] where it is.
-    pub(crate) fn key_at(&self, place: u32) -> &[u64] {
-        &self.keys[place as usize * self.words()..][..self.words()]
+    pub(crate) fn key_at(&self, place: u32) -> CompactKey {
+        CompactKey::new(&self.keys[place as usize * self.words()..][..self.words()])
     }
 
     /// Asks for the key kept at a place.
@@ -76,18 +86,26 @@ impl Mask {
 }
 
 impl Seated<'_> {
-    /// Asks for the memory that an operation on a key looks at first.
-    pub(crate) fn prefetch_tags(&self, key: &[u64]) {
-        self.table.iter().for_each(|table| table.prefetch_tags(key, self.mask.tuple.number));
+    /// The hash of a key, by which its entry is asked for and made.
+    #[inline]
+    pub(crate) fn hash(&self, key: &CompactKey) -> u64 {
+        self.table.as_ref().map_or(0, |table| table.hash(key, self.mask.tuple.number))
+    }
+
+    /// Asks for the memory that the making of a key with this hash looks at first.
+    #[inline]
+    pub(crate) fn prefetch_tags(&self, hash: u64) {
+        self.table.iter().for_each(|table| table.prefetch_tags(hash));
     }
 
     /// Asks for what it looks at then; to be called when that has come.
-    pub(crate) fn prefetch_entry(&self, key: &[u64]) {
-        self.table.iter().for_each(|table| table.prefetch_entry(key, self.mask.tuple.number));
+    #[inline]
+    pub(crate) fn prefetch_entry(&self, hash: u64) {
+        self.table.iter().for_each(|table| table.prefetch_entry(hash));
     }
 
     /// The word of a key; zero where it is not kept.
-    pub(crate) fn word(&self, key: &[u64]) -> u64 {
+    pub(crate) fn word(&self, key: &CompactKey) -> u64 {
         match &self.table {
             Some(table) => table.get(key, self.mask.tuple.number).unwrap_or(0),
             None => self.mask.tuple.any.load(Ordering::Relaxed),
@@ -98,7 +116,7 @@ impl Seated<'_> {
     #[inline]
     pub(crate) fn word_at(&self, kept: Kept) -> u64 {
         let known = self.table.as_ref().and_then(|table| table.at(kept.spot));
-        known.unwrap_or_else(|| self.word(self.mask.key_at(kept.place)))
+        known.unwrap_or_else(|| self.word(&self.mask.key_at(kept.place)))
     }
 
     /// Whether the entry of a kept key is where it was last seen.
@@ -112,25 +130,42 @@ impl Seated<'_> {
         self.table.iter().for_each(|table| table.prefetch_at(kept.spot));
     }
 
+    /// Asks for what the taking out of a kept key looks at: its entry and tag, or the key if its
+    /// entry is not where it was last seen.
+    pub(crate) fn prefetch_taking(&self, kept: Kept) {
+        match &self.table {
+            Some(table) if table.knows(kept.spot) => {
+                table.prefetch_at(kept.spot);
+                table.prefetch_tags_at(kept.spot);
+            }
+            _ => self.mask.prefetch_key(kept.place),
+        }
+    }
+
     /// A kept key, its entry seen anew.
     #[cold]
     #[inline(never)]
     pub(crate) fn seen(&self, kept: Kept) -> Kept {
-        let key = self.mask.key_at(kept.place);
+        let key = &self.mask.key_at(kept.place);
         let spot = self.table.as_ref().and_then(|t| t.spot_of(key, self.mask.tuple.number));
         Kept { spot: spot.unwrap_or_default(), ..kept }
     }
 
     /// Keeps a new key, with its word; where it is kept. `None` if it was kept before: nothing is
     /// then changed.
-    pub(crate) fn keep(&mut self, key: &[u64], word: u64) -> Result<Option<Kept>, RuleError> {
-        let (words, mask) = (self.mask.words(), &mut *self.mask);
+    #[inline]
+    pub(crate) fn keep(
+        &mut self,
+        (key, hash): (&CompactKey, u64),
+        word: u64,
+    ) -> Result<Option<Kept>, Refused> {
+        let (words, mask) = (key.len(), &mut *self.mask);
         let any = &mask.tuple.any;
         let spot = match &mut self.table {
-            Some(table) => match table.insert(key, mask.tuple.number, word) {
+            Some(table) => match table.insert((key, hash), mask.tuple.number, word) {
                 Ok(spot) => spot,
                 Err(InsertError::Duplicate { .. }) => return Ok(None),
-                Err(error) => return Err(RuleError::Memory { reason: error.to_string() }),
+                Err(error) => return Err(RuleError::Memory { reason: error.to_string() }.into()),
             },
             None if any.load(Ordering::Relaxed) != 0 => return Ok(None),
             None => {
@@ -165,7 +200,7 @@ impl Seated<'_> {
         match &mut self.table {
             Some(table) => {
                 if !table.set_at(kept.spot, word) {
-                    table.update(self.mask.key_at(kept.place), tuple.number, word);
+                    table.update(&self.mask.key_at(kept.place), tuple.number, word);
                 }
             }
             None => tuple.any.store(word, Ordering::Release),
@@ -175,7 +210,11 @@ impl Seated<'_> {
     fn take_out(&mut self, kept: Kept) {
         let tuple = &self.mask.tuple;
         match &mut self.table {
-            Some(table) => table.remove(self.mask.key_at(kept.place), tuple.number),
+            Some(table) => {
+                if !table.remove_at(kept.spot) {
+                    table.remove(&self.mask.key_at(kept.place), tuple.number);
+                }
+            }
             None => tuple.any.store(0, Ordering::Release),
         }
         self.mask.keys_free.push(kept.place);

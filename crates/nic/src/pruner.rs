@@ -290,7 +290,7 @@ impl Pruner {
             };
             let mask = &masks[usize::from(number)];
             if next.at < mask.places() {
-                next.built.take(mask, mask.key_at(next.at));
+                next.built.take(mask, &mask.key_at(next.at));
                 next.at += 1;
             } else {
                 next.tuples.pop_front();

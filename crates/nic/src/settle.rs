@@ -217,7 +217,7 @@ impl Nic {
         }
         self.groups.publish();
         if let Some(index) = leftover.index {
-            self.free.push_back((self.board.domain.stamp(), index));
+            self.freed.push(index, &self.board.domain);
         }
     }
 }

@@ -4,7 +4,8 @@
 //! are to be looked up under different masks go into one bulk look-up, and a mask of few rules
 //! costs no table of its own.
 
-use arrayvec::ArrayVec;
+use std::ops::Deref;
+
 use niclab_packet::key::{KEY_WORDS, Key};
 use niclab_table::{Config, CreateError, Domain, Exact, InsertError, Participant, Reader, Spot};
 
@@ -13,7 +14,30 @@ use crate::lines::Lines;
 use crate::rule::Pattern;
 
 /// The picked words of a key, as many as the mask picks.
-pub(crate) type CompactKey = ArrayVec<u64, PATTERN_WORDS_MAX>;
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct CompactKey {
+    /// Zero beyond `len`.
+    words: [u64; PATTERN_WORDS_MAX],
+    len: usize,
+}
+
+impl CompactKey {
+    /// A key of these words, at most [`PATTERN_WORDS_MAX`].
+    pub(crate) fn new(picked: &[u64]) -> CompactKey {
+        let mut key = CompactKey { len: picked.len(), ..CompactKey::default() };
+        key.words[..picked.len()].copy_from_slice(picked);
+        key
+    }
+}
+
+impl Deref for CompactKey {
+    type Target = [u64];
+
+    #[inline]
+    fn deref(&self) -> &[u64] {
+        &self.words[..self.len]
+    }
+}
 
 /// Words that the keys of each table have at most: IPv4's 5-tuple takes two, IPv6's five.
 const WIDTHS: [usize; 3] = [2, 5, PATTERN_WORDS_MAX];
@@ -92,9 +116,14 @@ impl Selector {
     }
 
     /// The picked words of a pattern's values one after the other.
+    #[inline]
     pub(crate) fn compact(&self, pattern: &Pattern) -> CompactKey {
+        let mut key = CompactKey { len: self.words(), ..CompactKey::default() };
         let places = self.places.iter().zip(&self.masks).take(self.words());
-        places.map(|(&place, mask)| pattern.value_word(place) & mask).collect()
+        for (word, (&place, mask)) in key.words.iter_mut().zip(places) {
+            *word = pattern.value_word(place) & mask;
+        }
+        key
     }
 
     /// What the picked words of a key were in the outer line, and which bits of them count.
@@ -138,12 +167,9 @@ pub(crate) enum View {
 
 /// A key of the table: the picked words, zeros, and the number of the mask.
 #[inline]
-fn whole<const W: usize>(key: &[u64], number: u16) -> [u64; W] {
-    let mut whole = [0; W];
-    let picked = key.len().min(W - 1);
-    whole[..picked].copy_from_slice(&key[..picked]);
-    whole[W - 1] = u64::from(number);
-    whole
+fn whole<const W: usize>(key: &CompactKey, number: u16) -> [u64; W] {
+    let last = |at: usize| at + 1 == W;
+    std::array::from_fn(|at| if last(at) { u64::from(number) } else { key.words[at] })
 }
 
 impl Table {
@@ -164,20 +190,28 @@ impl Table {
         }
     }
 
+    /// The hash of a key, for the functions that want it.
+    #[inline]
+    pub(crate) fn hash(&self, key: &CompactKey, number: u16) -> u64 {
+        each_width!(self, Table, t => t.hash(&whole(key, number)))
+    }
+
+    /// See [`Exact::insert_hashed`].
+    #[inline]
     pub(crate) fn insert(
         &mut self,
-        key: &[u64],
+        (key, hash): (&CompactKey, u64),
         number: u16,
         value: u64,
     ) -> Result<Spot, InsertError> {
-        each_width!(self, Table, t => t.insert(&whole(key, number), value))
+        each_width!(self, Table, t => t.insert_hashed(hash, &whole(key, number), value))
     }
 
-    pub(crate) fn get(&self, key: &[u64], number: u16) -> Option<u64> {
+    pub(crate) fn get(&self, key: &CompactKey, number: u16) -> Option<u64> {
         each_width!(self, Table, t => t.get(&whole(key, number)))
     }
 
-    pub(crate) fn update(&mut self, key: &[u64], number: u16, value: u64) {
+    pub(crate) fn update(&mut self, key: &CompactKey, number: u16, value: u64) {
         each_width!(self, Table, t => { t.update(&whole(key, number), value); })
     }
 
@@ -199,7 +233,7 @@ impl Table {
         each_width!(self, Table, t => t.knows(spot))
     }
 
-    pub(crate) fn spot_of(&self, key: &[u64], number: u16) -> Option<Spot> {
+    pub(crate) fn spot_of(&self, key: &CompactKey, number: u16) -> Option<Spot> {
         each_width!(self, Table, t => t.spot_of(&whole(key, number)))
     }
 
@@ -207,15 +241,27 @@ impl Table {
         each_width!(self, Table, t => t.prefetch_at(spot));
     }
 
-    pub(crate) fn prefetch_tags(&self, key: &[u64], number: u16) {
-        each_width!(self, Table, t => t.prefetch_tags(&whole(key, number)));
+    pub(crate) fn prefetch_tags_at(&self, spot: Spot) {
+        each_width!(self, Table, t => t.prefetch_tags_at(spot));
     }
 
-    pub(crate) fn prefetch_entry(&self, key: &[u64], number: u16) {
-        each_width!(self, Table, t => t.prefetch_entry(&whole(key, number)));
+    #[inline]
+    pub(crate) fn prefetch_tags(&self, hash: u64) {
+        each_width!(self, Table, t => t.prefetch_tags(hash));
     }
 
-    pub(crate) fn remove(&mut self, key: &[u64], number: u16) {
+    #[inline]
+    pub(crate) fn prefetch_entry(&self, hash: u64) {
+        each_width!(self, Table, t => t.prefetch_entry(hash));
+    }
+
+    /// See [`Exact::remove_at`]; whether the table knew the spot.
+    #[inline]
+    pub(crate) fn remove_at(&mut self, spot: Spot) -> bool {
+        each_width!(self, Table, t => t.remove_at(spot).is_some())
+    }
+
+    pub(crate) fn remove(&mut self, key: &CompactKey, number: u16) {
         each_width!(self, Table, t => { t.remove(&whole(key, number)); })
     }
 

@@ -7,7 +7,7 @@
 
 use crate::control::{Nic, Record, RuleId};
 use crate::counters::Counts;
-use crate::error::RuleError;
+use crate::error::{Refused, RuleError};
 use crate::rss::Rss;
 use crate::rule::{Action, Rule};
 use crate::settle::{Leftover, all_of};
@@ -117,7 +117,7 @@ impl Transaction<'_> {
     /// # Errors
     /// As [`Transaction::commit`].
     pub fn check(&self) -> Result<(), RuleError> {
-        self.nic.groups.check_root()
+        self.nic.groups.check_root().map_err(RuleError::from)
     }
 
     /// [`Nic::query`], without what the transaction has changed.
@@ -134,7 +134,7 @@ impl Transaction<'_> {
     /// [`RuleError::GroupFull`] if the root group would have more rules than it takes. Everything
     /// is then taken back.
     pub fn commit(self) -> Result<(), RuleError> {
-        self.nic.groups.check_root()?;
+        self.check()?;
         self.nic.commit();
         Ok(())
     }
@@ -167,14 +167,14 @@ impl Nic {
     /// As [`Nic::create`] and [`Nic::update`]; nothing is then changed.
     pub fn modify(&mut self, id: RuleId, rule: &Rule<'_>) -> Result<(), RuleError> {
         if self.changes.is_open() {
-            return self.modify_open(id, rule);
+            return self.modify_open(id, rule).map_err(RuleError::from);
         }
         let mut transaction = self.transaction();
         transaction.modify(id, rule)?;
         transaction.commit()
     }
 
-    fn modify_open(&mut self, id: RuleId, rule: &Rule<'_>) -> Result<(), RuleError> {
+    fn modify_open(&mut self, id: RuleId, rule: &Rule<'_>) -> Result<(), Refused> {
         let old = self.record(id)?;
         let checked = self.check(rule)?;
         self.check_cells()?;
@@ -182,7 +182,8 @@ impl Nic {
         self.unlink(id.index(), &old);
         self.groups.retire(old.seat);
         self.note(Logged::Unlinked { index: id.index(), old, gone: false });
-        let moved = self.enter(id.index(), rule, checked, &old);
+        let target = self.target(rule);
+        let moved = self.enter(id.index(), rule, checked, &target, &old);
         match moved {
             Ok(()) => self.note(Logged::Linked { index: id.index(), fresh: false }),
             Err(_) => self.take_back(start),

@@ -124,7 +124,28 @@ impl<const W: usize> Exact<W> {
     /// memory to grow into cannot be had. The table is then as it was.
     #[inline]
     pub fn insert(&mut self, key: &[u64; W], value: u64) -> Result<Spot, InsertError> {
-        let hash = self.shared.hasher.hash(key);
+        self.insert_hashed(self.hash(key), key, value)
+    }
+
+    /// The hash of a key: of one seed, the same in every table.
+    #[inline]
+    #[must_use]
+    pub fn hash(&self, key: &[u64; W]) -> u64 {
+        self.shared.hasher.hash(key)
+    }
+
+    /// [`insert`](Self::insert) for a key whose [`hash`](Self::hash) is known. With another hash the
+    /// entry will not be found.
+    ///
+    /// # Errors
+    /// As `insert`.
+    #[inline]
+    pub fn insert_hashed(
+        &mut self,
+        hash: u64,
+        key: &[u64; W],
+        value: u64,
+    ) -> Result<Spot, InsertError> {
         if let Some((grid, position)) = self.view().find(hash, key) {
             return Err(InsertError::Duplicate { value: grid.value(position) });
         }
@@ -177,11 +198,35 @@ impl<const W: usize> Exact<W> {
         knows
     }
 
+    /// Takes the entry at a spot, which lives, out; its last value. `None` where the table does not
+    /// know the spot. Its slot is used again after a grace period.
+    #[inline]
+    pub fn remove_at(&mut self, spot: Spot) -> Option<u64> {
+        if !self.knows(spot) {
+            return None;
+        }
+        let hash = self.shared.hasher.hash(&self.current.grid().key(spot.position));
+        let value = self.take(hash, spot.position);
+        self.len -= 1;
+        if self.is_busy() {
+            self.tend(MOVE_GROUPS);
+        }
+        Some(value)
+    }
+
     /// Asks for the entry at a spot.
     #[inline]
     pub fn prefetch_at(&self, spot: Spot) {
         if self.knows(spot) {
             self.current.grid().entry(spot.position).prefetch();
+        }
+    }
+
+    /// Asks for what [`remove_at`](Self::remove_at) looks at beside the entry.
+    #[inline]
+    pub fn prefetch_tags_at(&self, spot: Spot) {
+        if self.knows(spot) {
+            self.current.grid().prefetch_line(spot.position as usize / SLOTS);
         }
     }
 
@@ -230,26 +275,24 @@ impl<const W: usize> Exact<W> {
         Some(before)
     }
 
-    /// Asks for the memory that an operation on `key` will look at first. Call
+    /// Asks for the memory that an operation on a key of this hash will look at first. Call
     /// [`prefetch_entry`](Self::prefetch_entry) when it has come, and then the operation.
     #[inline]
-    pub fn prefetch_tags(&self, key: &[u64; W]) {
-        let hash = self.shared.hasher.hash(key);
-        for grid in self.grids() {
-            grid.prefetch_line(grid.home(hash));
+    pub fn prefetch_tags(&self, hash: u64) {
+        let ask = |grid: Grid<'_, W>| grid.prefetch_line(grid.home(hash));
+        ask(self.current.grid());
+        if let Some(old) = &self.predecessor {
+            ask(old.grid());
         }
     }
 
-    /// Asks for the entry that an operation on `key` will most likely look at.
+    /// Asks for the entry that an operation on a key of this hash will most likely look at.
     #[inline]
-    pub fn prefetch_entry(&self, key: &[u64; W]) {
-        let hash = self.shared.hasher.hash(key);
-        self.grids().for_each(|grid| grid.prefetch_entry(hash));
-    }
-
-    fn grids(&self) -> impl Iterator<Item = Grid<'_, W>> {
-        let old = self.predecessor.as_ref().map(|old| old.grid());
-        old.into_iter().chain([self.current.grid()])
+    pub fn prefetch_entry(&self, hash: u64) {
+        self.current.grid().prefetch_entry(hash);
+        if let Some(old) = &self.predecessor {
+            old.grid().prefetch_entry(hash);
+        }
     }
 
     /// The value of a key, for the writer, which needs no participant.

@@ -100,7 +100,11 @@ impl<const W: usize> Pair<W> {
             Step::Quiescent => self.participant.quiescent(),
             Step::Remove(id) => {
                 let key = key_of(*id);
-                assert_eq!(self.table.remove(&key), self.model.remove(&key));
+                let spot = self.spots.get(&key).filter(|_| self.model.contains_key(&key));
+                let known = spot.copied().filter(|spot| self.table.knows(*spot));
+                let removed = known.and_then(|spot| self.table.remove_at(spot));
+                let removed = removed.or_else(|| self.table.remove(&key));
+                assert_eq!(removed, self.model.remove(&key));
             }
             Step::Settle(groups) => {
                 self.table.settle(*groups);
