@@ -218,7 +218,7 @@ impl<const W: usize> Exact<W> {
     #[inline]
     pub fn prefetch_at(&self, spot: Spot) {
         if self.knows(spot) {
-            self.current.grid().entry(spot.position).prefetch();
+            self.current.grid().entry(spot.position).prefetch_to_write();
         }
     }
 
@@ -226,7 +226,7 @@ impl<const W: usize> Exact<W> {
     #[inline]
     pub fn prefetch_tags_at(&self, spot: Spot) {
         if self.knows(spot) {
-            self.current.grid().prefetch_line(spot.position as usize / SLOTS);
+            self.current.grid().prefetch_line_to_write(spot.position as usize / SLOTS);
         }
     }
 
@@ -279,7 +279,7 @@ impl<const W: usize> Exact<W> {
     /// [`prefetch_entry`](Self::prefetch_entry) when it has come, and then the operation.
     #[inline]
     pub fn prefetch_tags(&self, hash: u64) {
-        let ask = |grid: Grid<'_, W>| grid.prefetch_line(grid.home(hash));
+        let ask = |grid: Grid<'_, W>| grid.prefetch_line_to_write(grid.home(hash));
         ask(self.current.grid());
         if let Some(old) = &self.predecessor {
             ask(old.grid());

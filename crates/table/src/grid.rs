@@ -26,7 +26,7 @@ use std::marker::PhantomData;
 
 use crate::limits::{PROBE_GROUPS_MAX, SLOTS};
 use crate::memory::Memory;
-use crate::prefetch::prefetch_at;
+use crate::prefetch::{prefetch_at, prefetch_to_write};
 use crate::sync::{Acquire, AtomicU64, Relaxed, Release};
 use crate::tags::{self, Compare, EMPTY, LINE_WORDS, LIVE_MIN, Line, RETIRED, tag_of};
 
@@ -120,6 +120,12 @@ impl<'a, const W: usize> Grid<'a, W> {
         prefetch_at(self.tags.wrapping_add(group));
     }
 
+    /// [`Grid::prefetch_line`] for the writer.
+    #[inline(always)]
+    pub(crate) fn prefetch_line_to_write(&self, group: usize) {
+        prefetch_to_write(self.tags.wrapping_add(group));
+    }
+
     /// Prefetches the entry that an operation on a key of this hash will most likely look at: the
     /// first whose tag fits, else the one it would be placed at.
     pub(crate) fn prefetch_entry(&self, hash: u64) {
@@ -128,7 +134,7 @@ impl<'a, const W: usize> Grid<'a, W> {
         let fits = tags::matches(line, tag_of(hash));
         let slots = if fits == 0 { tags::matches(line, EMPTY) } else { fits };
         if slots != 0 {
-            self.entry(position_of(home, slots.trailing_zeros() as usize)).prefetch();
+            self.entry(position_of(home, slots.trailing_zeros() as usize)).prefetch_to_write();
         }
     }
 
@@ -316,6 +322,15 @@ impl<'a, const W: usize> Entry<'a, W> {
         prefetch_at(self.words);
         if Grid::<W>::STRIDE > 8 {
             prefetch_at(self.words.wrapping_add(8));
+        }
+    }
+
+    /// [`Entry::prefetch`] for the writer.
+    #[inline(always)]
+    pub(crate) fn prefetch_to_write(self) {
+        prefetch_to_write(self.words);
+        if Grid::<W>::STRIDE > 8 {
+            prefetch_to_write(self.words.wrapping_add(8));
         }
     }
 
