@@ -10,11 +10,11 @@ use std::time::Instant;
 use niclab_apps::forward::swap_macs;
 use niclab_nic::limits::BURST;
 use niclab_nic::rule::{Action, Pattern, Rule};
-use niclab_nic::{Nic, NicConfig, Operation, RuleError, RuleId, Worker};
+use niclab_nic::{Nic, NicConfig, Operation, RuleError, RuleId, TemplateTable, Worker};
 use niclab_pairing::{Answer, alternate};
 
 use crate::frames::Frames;
-use crate::insert::{pattern, tuple};
+use crate::insert::{self, line, pattern, tuple};
 use crate::keys::indices;
 use crate::{Bench, BenchError, Measured, Slices};
 
@@ -119,6 +119,8 @@ impl std::fmt::Display for Seen {
 /// A card, its packets, and the rules that come and go.
 struct Core {
     nic: Nic,
+    /// Of the groups 0 and 1.
+    tables: [TemplateTable; 2],
     worker: Worker,
     frames: Frames,
     passing: VecDeque<RuleId>,
@@ -136,7 +138,15 @@ impl Core {
         }
         let packets: Vec<_> = indices(standing.into()).take(PACKETS).map(tuple).collect();
         let (worker, frames) = (nic.worker(), Frames::new(&packets)?);
-        Ok(Core { nic, worker, frames, passing: VecDeque::new(), next: u64::from(standing) })
+        let tables = [insert::table(&mut nic, 0)?, insert::table(&mut nic, 1)?];
+        Ok(Core {
+            nic,
+            tables,
+            worker,
+            frames,
+            passing: VecDeque::new(),
+            next: u64::from(standing),
+        })
     }
 
     /// Creates the first rules that pass.
@@ -179,8 +189,9 @@ impl Core {
         let old = self.passing.drain(..count).map(Operation::Destroy);
         let next = self.next..self.next + count as u64;
         self.next = next.end;
-        let new = next.map(|index| Operation::Create(rule(1, index)));
-        let operations: Vec<Operation<'_>> = old.chain(new).collect();
+        let new = next.map(|index| self.tables[1].rule(&line(index), &[0]));
+        let new = new.map(|rule| rule.map(Operation::CreateIn));
+        let operations: Vec<Operation<'_>> = old.map(Ok).chain(new).collect::<Result<_, _>>()?;
         self.run(&operations)?;
         Ok(count as u64)
     }
@@ -189,7 +200,7 @@ impl Core {
     fn run(&mut self, operations: &[Operation<'_>]) -> Result<(), RuleError> {
         let (mut refused, mut kinds) = (Ok(()), operations.iter());
         self.nic.run(operations, |result| {
-            let creates = matches!(kinds.next(), Some(Operation::Create(_)));
+            let creates = matches!(kinds.next(), Some(Operation::CreateIn(_)));
             match result {
                 Ok(id) if creates => self.passing.push_back(id),
                 Ok(_) => {}
@@ -239,8 +250,9 @@ impl Core {
         let count = left.min(OPERATIONS as u64);
         let next = self.next..self.next + count;
         self.next = next.end;
-        let operations: Vec<Operation<'_>> =
-            next.map(|index| Operation::Create(rule(group, index))).collect();
+        let table = &self.tables[group as usize];
+        let rules = next.map(|index| table.rule(&line(index), &[0]).map(Operation::CreateIn));
+        let operations: Vec<Operation<'_>> = rules.collect::<Result<_, _>>()?;
         self.run(&operations)?;
         Ok(count)
     }

@@ -7,7 +7,8 @@ use std::net::Ipv4Addr;
 use std::time::Instant;
 
 use niclab_nic::rule::{Action, Pattern, Rule};
-use niclab_nic::{Nic, NicConfig, Operation};
+use niclab_nic::{Nic, NicConfig, Operation, RuleError, Template, TemplateAction, TemplateTable};
+use niclab_packet::key::Key;
 use niclab_pairing::Answer;
 use niclab_table::{Domain, Exact, Pages};
 
@@ -17,6 +18,8 @@ use crate::{Bench, BenchError, Measured, keys};
 
 /// Parts of a fill. `rte_hash` takes some 150 ms for a million keys.
 const PARTS: u64 = 16;
+/// Rules that are made of keys at a time.
+const BULK: usize = 256;
 
 /// How our table begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,10 +36,20 @@ pub fn keys(bench: &Bench, count: u64, room: Room) -> Result<Measured, BenchErro
     compare(bench, count, move |part| fill.add(part))
 }
 
-/// The row of rules: `count` exact 5-tuples of one mask, in bulk, into a group that is not the
+/// How rules come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Written {
+    /// Each with its pattern and actions.
+    Whole,
+    /// As values of a template table, which are made of keys within the measured time.
+    InTable,
+}
+
+/// The rows of rules: `count` exact 5-tuples of one mask, in bulk, into a group that is not the
 /// root.
-pub fn rules(bench: &Bench, count: u64) -> Result<Measured, BenchError> {
-    let mut fill = RuleFill { nic: new_nic()?, operations: Vec::new() };
+pub fn rules(bench: &Bench, count: u64, written: Written) -> Result<Measured, BenchError> {
+    let (nic, table) = new_nic()?;
+    let mut fill = RuleFill { nic, table, written, keys: Vec::new(), operations: Vec::new() };
     compare(bench, count, move |part| fill.add(part))
 }
 
@@ -104,37 +117,66 @@ impl KeyFill {
     }
 }
 
-/// A card, and the operations of the part that is added.
+/// A card, and the rules of the part that is added.
 struct RuleFill {
     nic: Nic,
+    table: TemplateTable,
+    written: Written,
+    keys: Vec<Key>,
     operations: Vec<Operation<'static>>,
 }
 
 impl RuleFill {
     fn add(&mut self, part: Part) -> Result<Answer, BenchError> {
         if part.first {
-            self.nic = new_nic()?;
+            (self.nic, self.table) = new_nic()?;
         }
         self.operations.clear();
-        self.operations.extend(part.keys.clone().map(|index| {
-            let pattern = pattern(index);
-            Operation::Create(Rule { group: 1, priority: 0, pattern, actions: &[Action::Queue(0)] })
-        }));
+        self.keys.clear();
+        let patterns = part.keys.clone().map(pattern);
+        match self.written {
+            Written::Whole => self.operations.extend(patterns.map(|pattern| {
+                let actions = &[Action::Queue(0)];
+                Operation::Create(Rule { group: 1, priority: 0, pattern, actions })
+            })),
+            Written::InTable => self.keys.extend(patterns.map(|pattern| *pattern.value())),
+        }
         let start = Instant::now();
-        let mut refused = Ok(());
-        self.nic.run(&self.operations, |result| {
-            if let Err(error) = result {
-                refused = Err(error);
+        let mut refused = run(&mut self.nic, &self.operations);
+        for keys in self.keys.chunks(BULK) {
+            self.operations.clear();
+            for key in keys {
+                self.operations.push(Operation::CreateIn(self.table.rule(key, &[0])?));
             }
-        });
+            refused = refused.and(run(&mut self.nic, &self.operations));
+        }
         let answer = answer(&part, start);
         refused?;
         Ok(answer)
     }
 }
 
-fn new_nic() -> Result<Nic, BenchError> {
-    Ok(Nic::new(&NicConfig { seed: 42, ..NicConfig::default() })?)
+fn run(nic: &mut Nic, operations: &[Operation<'_>]) -> Result<(), RuleError> {
+    let mut refused = Ok(());
+    nic.run(operations, |result| {
+        if let Err(error) = result {
+            refused = Err(error);
+        }
+    });
+    refused
+}
+
+/// A card with a table for the rules of the row.
+fn new_nic() -> Result<(Nic, TemplateTable), BenchError> {
+    let mut nic = Nic::new(&NicConfig { seed: 42, ..NicConfig::default() })?;
+    let table = table(&mut nic, 1)?;
+    Ok((nic, table))
+}
+
+/// A table for rules of 5-tuples that give their queue.
+pub(crate) fn table(nic: &mut Nic, group: u32) -> Result<TemplateTable, RuleError> {
+    let actions = &[TemplateAction::Queue];
+    nic.template_table(&Template { group, priority: 0, pattern: pattern(0), actions })
 }
 
 fn answer(part: &Part, start: Instant) -> Answer {
@@ -147,6 +189,11 @@ pub fn tuple(index: u64) -> Packet {
     let [addresses, ports] = keys::key::<2>(index);
     let (sport, dport) = (ports as u16, (ports >> 16) as u16);
     [addresses as u32, (addresses >> 32) as u32, sport.into(), dport.into(), 17]
+}
+
+/// The key that a packet with the tuple of key `index` has.
+pub fn line(index: u64) -> Key {
+    *pattern(index).value()
 }
 
 /// What matches the tuple of key `index`.

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use crate::insert::Room;
+use crate::insert::{Room, Written};
 use crate::update::{self, Change};
 use crate::{
     Bench, BenchError, Goal, Measured, acl, beside, exact, generator, insert, pipeline, rss, sets,
@@ -132,7 +132,15 @@ fn others() -> Vec<Row> {
             "rte_hash add",
             2.0,
             5e6,
-            Box::new(|bench| insert::rules(bench, 1_000_000)),
+            Box::new(|bench| insert::rules(bench, 1_000_000, Written::InTable)),
+        ),
+        row(
+            Subject::Insert,
+            "insert, written whole",
+            "rte_hash add",
+            0.0,
+            0.0,
+            Box::new(|bench| insert::rules(bench, 1_000_000, Written::Whole)),
         ),
         row(
             Subject::Rss,

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use super::*;
 use crate::exact::{Probe, Prober, Setup};
-use crate::insert::Room;
+use crate::insert::{Room, Written};
 
 fn figures(ratios: &[f64]) -> Figures {
     let theirs = vec![10.0; ratios.len()];
@@ -51,7 +51,8 @@ fn each_row_gives_its_pairs() {
     check(exact::hits(&bench, 1_000), 6);
     check(insert::keys(&bench, 1_000, Room::Growing), 16);
     check(insert::keys(&bench, 1_000, Room::Reserved), 16);
-    check(insert::rules(&bench, 1_000), 16);
+    check(insert::rules(&bench, 1_000, Written::InTable), 16);
+    check(insert::rules(&bench, 1_000, Written::Whole), 16);
     check(generator::saturated(&bench, 100), 6);
 }
 
@@ -70,7 +71,7 @@ fn a_row_without_its_peer_gives_our_rate_and_says_how_to_build_the_peer() {
     };
     check(exact::hits(&bench, 1_000), 6, "rte_hash");
     check(insert::keys(&bench, 1_000, Room::Reserved), 16, "rte_hash");
-    check(insert::rules(&bench, 1_000), 16, "rte_hash");
+    check(insert::rules(&bench, 1_000, Written::InTable), 16, "rte_hash");
     check(rss::best(&bench), 6, "softrss");
     check(generator::saturated(&bench, 100), 6, "flowgen");
 }

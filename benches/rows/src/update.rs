@@ -11,11 +11,11 @@ use std::time::{Duration, Instant};
 
 use niclab_nic::limits::BURST;
 use niclab_nic::rule::{Action, Rule};
-use niclab_nic::{Nic, NicConfig, Operation, RuleError, RuleId, Worker};
+use niclab_nic::{Nic, NicConfig, Operation, RuleError, RuleId, TemplateTable, Worker};
 use niclab_pairing::{Answer, Pairs, alternate, pin};
 
 use crate::frames::Frames;
-use crate::insert::{pattern, tuple};
+use crate::insert::{self, line, pattern, tuple};
 use crate::keys::{indices, mix};
 use crate::{Bench, BenchError, Figures, Measured, Slices};
 
@@ -127,6 +127,7 @@ struct Control {
     order: Vec<u32>,
     at: usize,
     actions: Vec<[Action; 1]>,
+    table: TemplateTable,
 }
 
 struct Live {
@@ -151,7 +152,8 @@ impl Control {
         let first = if change == Change::Renew { count / 2 } else { 0 };
         let order = indices(u64::from(count - first)).take(ORDER);
         let order = order.map(|index| first + index as u32).collect();
-        Ok(Control { nic, change, rules, order, at: 0, actions })
+        let table = insert::table(&mut nic, 0)?;
+        Ok(Control { nic, change, rules, order, at: 0, actions, table })
     }
 
     /// A reader of the first `count` rules, each as often as any other.
@@ -247,12 +249,11 @@ impl Control {
         numbers.dedup();
         let destroy = |&number: &u32| Operation::Destroy(self.rules[number as usize].id);
         let mut operations: Vec<Operation<'_>> = numbers.iter().map(destroy).collect();
-        operations.extend(numbers.iter().map(|&number| {
-            let checks = self.rules[number as usize].checks;
-            let actions = &self.actions[usize::from(queue(checks, 0))];
-            let pattern = pattern(number.into());
-            Operation::Create(Rule { group: 0, priority: 0, pattern, actions })
-        }));
+        for &number in &numbers {
+            let queue = queue(self.rules[number as usize].checks, 0);
+            let rule = self.table.rule(&line(number.into()), &[queue.into()])?;
+            operations.push(Operation::CreateIn(rule));
+        }
         let mut results = Vec::with_capacity(operations.len());
         self.nic.run(&operations, |result| results.push(result));
         let created = results.split_off(numbers.len());

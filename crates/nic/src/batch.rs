@@ -13,6 +13,7 @@ use crate::error::{Refused, RuleError};
 use crate::groups::Seat;
 use crate::mask::Kept;
 use crate::rule::{Action, Rule};
+use crate::template::{TemplateActions, TemplateRule};
 
 /// Operations ahead whose record is fetched, or their tags, and their entry.
 const FIRST: usize = 16;
@@ -23,12 +24,16 @@ const THEN: usize = 8;
 pub enum Operation<'a> {
     /// [`Nic::create`].
     Create(Rule<'a>),
+    /// [`Nic::create_in`].
+    CreateIn(TemplateRule),
     /// [`Nic::destroy`].
     Destroy(RuleId),
     /// [`Nic::modify`].
     Modify(RuleId, Rule<'a>),
     /// [`Nic::update`].
     Update(RuleId, &'a [Action]),
+    /// [`Nic::update_in`].
+    UpdateIn(RuleId, TemplateActions),
 }
 
 impl Nic {
@@ -68,15 +73,17 @@ impl Nic {
             Operation::Create(ref rule)
                 if target.seat.is_some_and(|seat| self.is_seat(seat, rule)) =>
             {
-                self.create_at(rule, target)
+                self.create_at(rule.wanted(), target)
             }
             Operation::Create(ref rule) => {
                 let target = self.target(rule);
-                self.create_at(rule, &target)
+                self.create_at(rule.wanted(), &target)
             }
+            Operation::CreateIn(ref rule) => self.create_filled(rule),
             Operation::Destroy(id) => self.take_away(id).map(|()| id),
             Operation::Modify(id, ref rule) => Ok(self.modify(id, rule).map(|()| id)?),
             Operation::Update(id, actions) => self.update_actions(id, actions).map(|()| id),
+            Operation::UpdateIn(id, ref actions) => self.update_filled(id, actions).map(|()| id),
         }
     }
 }
@@ -86,13 +93,23 @@ impl Nic {
     /// `creates` are between it and the one that is carried out now.
     #[inline]
     fn fetch_first(&mut self, operation: &Operation<'_>, target: &mut Target, creates: usize) {
-        match operation.rule() {
-            Some(id) => self.records.get(id.index() as usize).into_iter().for_each(prefetch),
-            None => {
-                let Operation::Create(rule) = operation else { return };
+        match operation {
+            Operation::Create(rule) => {
                 *target = self.target(rule);
                 self.prefetch_tags(target);
                 self.fetch_index(creates);
+            }
+            Operation::CreateIn(rule) => {
+                if self.has_template(rule.place) {
+                    self.prefetch_tags(&rule.target);
+                }
+                self.fetch_index(creates);
+            }
+            Operation::Destroy(id)
+            | Operation::Modify(id, _)
+            | Operation::Update(id, _)
+            | Operation::UpdateIn(id, _) => {
+                self.records.get(id.index() as usize).into_iter().for_each(prefetch);
             }
         }
     }
@@ -110,8 +127,18 @@ impl Nic {
     #[inline]
     fn fetch_then(&mut self, operation: &Operation<'_>, target: &Target) {
         match *operation {
-            Operation::Create(ref rule) => self.prefetch_entry(target, rule),
-            Operation::Update(id, _) => {
+            Operation::Create(ref rule) => {
+                // Another mask may have come to the seat since.
+                if target.seat.is_some_and(|seat| self.is_seat(seat, rule)) {
+                    self.prefetch_entry(target);
+                }
+            }
+            Operation::CreateIn(ref rule) => {
+                if self.has_template(rule.place) {
+                    self.prefetch_entry(&rule.target);
+                }
+            }
+            Operation::Update(id, _) | Operation::UpdateIn(id, _) => {
                 if let Some((seat, kept)) = self.kept_of(id) {
                     self.groups.mask(seat).prefetch_kept(kept);
                 }
@@ -137,10 +164,11 @@ impl Operation<'_> {
     /// The rule it changes.
     fn rule(&self) -> Option<RuleId> {
         match *self {
-            Operation::Create(_) => None,
-            Operation::Destroy(id) | Operation::Modify(id, _) | Operation::Update(id, _) => {
-                Some(id)
-            }
+            Operation::Create(_) | Operation::CreateIn(_) => None,
+            Operation::Destroy(id)
+            | Operation::Modify(id, _)
+            | Operation::Update(id, _)
+            | Operation::UpdateIn(id, _) => Some(id),
         }
     }
 }

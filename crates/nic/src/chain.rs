@@ -31,11 +31,11 @@ fn priority_of(order: u64) -> u32 {
 }
 
 /// The key of a rule, and where the rules of its mask stand, if there are any.
-#[derive(Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Target {
     pub(crate) key: CompactKey,
     /// By which its entry is made; 0 where the mask has no rules.
-    hash: u64,
+    pub(crate) hash: u64,
     pub(crate) seat: Option<Seat>,
 }
 
@@ -72,11 +72,10 @@ impl Nic {
         }
     }
 
-    /// Asks for what it looks at then; to be called when that has come. Another mask may have come
-    /// to the target's seat since.
+    /// Asks for what it looks at then; to be called when that has come.
     #[inline]
-    pub(crate) fn prefetch_entry(&mut self, target: &Target, rule: &Rule<'_>) {
-        if let Some(seat) = target.seat.filter(|&seat| self.is_seat(seat, rule)) {
+    pub(crate) fn prefetch_entry(&mut self, target: &Target) {
+        if let Some(seat) = target.seat {
             self.groups.mask(seat).prefetch_entry(target.hash);
         }
     }

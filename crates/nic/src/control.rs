@@ -7,7 +7,7 @@
 //! the entry also finds its order and the group it leads to, and never stops looking too early.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use arc_swap::ArcSwap;
 use niclab_table::{Changes, Domain, Placed, Segments, Versions};
@@ -22,10 +22,12 @@ use crate::limits::{
 };
 use crate::mask::Kept;
 use crate::program::{Programs, Shelf, write_steps};
+use crate::queue::Served;
 use crate::rss::contexts::{self, Contexts};
 use crate::rss::{Rss, evenly};
 use crate::rule::{Action, Pattern, Rule};
 use crate::settle::{Leftover, Owner, Settle, all_of};
+use crate::template;
 use crate::toeplitz::MICROSOFT_KEY;
 use crate::transaction::{Log, Logged};
 use crate::word::{Decision, Fate, Word};
@@ -77,6 +79,9 @@ pub(crate) struct Board {
 pub(crate) const MISSES_SPREAD: u64 = 0;
 pub(crate) const MISSES_DROPPED: u64 = 1;
 
+/// NICs made so far.
+static NICS: AtomicU32 = AtomicU32::new(0);
+
 /// The control side of a software NIC.
 pub struct Nic {
     queues: u16,
@@ -91,6 +96,12 @@ pub struct Nic {
     counters: Vec<Arc<Counters>>,
     /// Where programs are put.
     pub(crate) shelf: Shelf,
+    /// Template tables; the place of one that is gone stays empty.
+    pub(crate) templates: Vec<Option<Box<template::Table>>>,
+    /// Ends of operation queues.
+    pub(crate) served: Vec<Served>,
+    /// Tells this NIC's template tables from another's.
+    pub(crate) number: u32,
     /// The steps of the rule that was checked last.
     steps: Vec<u64>,
     /// How the rule that was checked last spreads its packets, if it does.
@@ -98,6 +109,24 @@ pub struct Nic {
     pub(crate) changes: Changes,
     pub(crate) log: Log,
     pub(crate) settle: Settle,
+}
+
+/// A rule to be.
+#[derive(Clone, Copy)]
+pub(crate) struct Wanted<'a> {
+    pub(crate) group: u32,
+    pub(crate) priority: u32,
+    /// Asked for where the rule's seat is not known.
+    pub(crate) pattern: &'a Pattern,
+    pub(crate) actions: &'a [Action],
+}
+
+impl Rule<'_> {
+    #[inline]
+    pub(crate) fn wanted(&self) -> Wanted<'_> {
+        let Rule { group, priority, ref pattern, actions } = *self;
+        Wanted { group, priority, pattern, actions }
+    }
 }
 
 /// What a rule's actions say, apart from its steps.
@@ -166,6 +195,9 @@ impl Nic {
             live: 0,
             counters: Vec::new(),
             shelf: Shelf::default(),
+            templates: Vec::new(),
+            served: Vec::new(),
+            number: NICS.fetch_add(1, Ordering::Relaxed),
             steps: Vec::new(),
             spread: Rss::default(),
             changes,
@@ -217,17 +249,28 @@ impl Nic {
     /// Creates a rule; packets meet it from now on.
     pub fn create(&mut self, rule: &Rule<'_>) -> Result<RuleId, RuleError> {
         let target = self.target(rule);
-        self.create_at(rule, &target).map_err(RuleError::from)
+        self.create_at(rule.wanted(), &target).map_err(RuleError::from)
     }
 
     /// [`Nic::create`] for a rule whose target is known.
     #[inline]
     pub(crate) fn create_at(
         &mut self,
-        rule: &Rule<'_>,
+        rule: Wanted<'_>,
         target: &Target,
     ) -> Result<RuleId, Refused> {
         let checked = self.check(rule)?;
+        self.create_checked(rule, target, checked)
+    }
+
+    /// [`Nic::create_at`] for a rule that was just checked.
+    #[inline]
+    pub(crate) fn create_checked(
+        &mut self,
+        rule: Wanted<'_>,
+        target: &Target,
+        checked: Checked,
+    ) -> Result<RuleId, Refused> {
         self.check_cells()?;
         let index = self.index()?;
         let old = self.records.get(index as usize).map(|record| record.generation);
@@ -255,8 +298,19 @@ impl Nic {
     pub(crate) fn update_actions(&mut self, id: RuleId, actions: &[Action]) -> Result<(), Refused> {
         let old = self.record(id)?;
         let group = self.groups.number(old.seat.group);
-        let rule = Rule { group, priority: 0, pattern: Pattern::any(), actions };
-        let checked = self.check(&rule)?;
+        let pattern = &Pattern::any();
+        let checked = self.check(Wanted { group, priority: 0, pattern, actions })?;
+        self.update_checked(id, &old, checked)
+    }
+
+    /// [`Nic::update_actions`] for actions that were just checked.
+    #[inline]
+    pub(crate) fn update_checked(
+        &mut self,
+        id: RuleId,
+        old: &Record,
+        checked: Checked,
+    ) -> Result<(), Refused> {
         self.groups.check_places(0, checked.decision)?;
         self.check_cells()?;
         let checked = self.hold_context(checked)?;
@@ -265,7 +319,7 @@ impl Nic {
             self.counters.iter().for_each(|c| c.reach(id.index));
         }
         self.records[id.index as usize].word = word;
-        self.show_if_first(id.index, &old, word);
+        self.show_if_first(id.index, old, word);
         self.note(Logged::Updated { index: id.index, old: old.word });
         self.tend();
         Ok(())
@@ -369,7 +423,7 @@ impl Nic {
     /// What can be refused by looking at the rule alone, and whether its program has room. Its
     /// steps are kept for [`Nic::make_word`].
     #[inline]
-    pub(crate) fn check(&mut self, rule: &Rule<'_>) -> Result<Checked, Refused> {
+    pub(crate) fn check(&mut self, rule: Wanted<'_>) -> Result<Checked, Refused> {
         if rule.priority > PRIORITY_MAX {
             return Err(RuleError::Priority { priority: rule.priority }.into());
         }
@@ -415,6 +469,12 @@ impl Nic {
         Ok(Checked { decision, counts: rule.actions.contains(&Action::Count) })
     }
 
+    /// What [`Nic::check`] does for actions without steps.
+    #[inline]
+    pub(crate) fn clear_steps(&mut self) {
+        self.steps.clear();
+    }
+
     /// Holds the context of the rule that was checked last, if it has one.
     fn hold_context(&mut self, checked: Checked) -> Result<Checked, Refused> {
         match checked.decision {
@@ -440,7 +500,7 @@ impl Nic {
     pub(crate) fn enter(
         &mut self,
         index: u32,
-        rule: &Rule<'_>,
+        rule: Wanted<'_>,
         checked: Checked,
         target: &Target,
         from: &Record,
@@ -450,9 +510,14 @@ impl Nic {
             // A group that is made for a refused rule cannot be used again at once.
             self.check_chain(order, rule.group, target)?;
         }
-        self.groups.check_room(rule, checked.decision, target.seat, self.changes.is_open())?;
+        self.groups.check_room(
+            rule.group,
+            checked.decision,
+            target.seat,
+            self.changes.is_open(),
+        )?;
         let checked = self.hold_context(checked)?;
-        let entered = self.groups.enter(rule.group, &rule.pattern, target.seat);
+        let entered = self.groups.enter(rule.group, rule.pattern, target.seat);
         let seat = entered.inspect_err(|_| {
             if let Decision::Rss(context) = checked.decision {
                 self.contexts.release(context);

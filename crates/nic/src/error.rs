@@ -3,7 +3,7 @@
 use crate::control::RuleId;
 use crate::limits::{
     ACTIONS_MAX, CONTEXTS_MAX, GROUPS_MAX, INDIRECTION_LEN, MASKS_MAX, PRIORITY_MAX, QUEUES_MAX,
-    RSS_QUEUES_MAX, RULES_MAX,
+    RSS_QUEUES_MAX, RULES_MAX, TEMPLATES_MAX,
 };
 use crate::rule::Action;
 use crate::toeplitz::ToeplitzError;
@@ -63,6 +63,14 @@ pub enum RuleError {
     /// The packet would have no end.
     #[error("no fate among the actions; add queue, rss, drop or jump")]
     FateMissing,
+    /// A rule of a template table gives as many numbers as actions vary in it.
+    #[error("{given} numbers; {wanted} actions of the template vary")]
+    GivenCount {
+        /// Given.
+        given: usize,
+        /// How many vary.
+        wanted: usize,
+    },
     /// The group is full.
     #[error("group {group} is full: {rules_max} rules; destroy some or use another group")]
     GroupFull {
@@ -106,6 +114,18 @@ pub enum RuleError {
     /// The NIC holds as many rules as it can.
     #[error("the NIC holds {RULES_MAX} rules; destroy some, and let every worker run")]
     RulesTooMany,
+    /// A template cannot be used.
+    #[error("template: {reason}")]
+    TemplateUnfit {
+        /// Why, and what would do.
+        reason: &'static str,
+    },
+    /// The template table is another NIC's, or was destroyed.
+    #[error("no such template table; make it on this NIC, and destroy it last")]
+    TemplateUnknown,
+    /// Too many template tables were made.
+    #[error("{TEMPLATES_MAX} template tables were made; keep one for the rules of a mask")]
+    TemplatesTooMany,
     /// There is no such queue.
     #[error("queue {queue}; this NIC has queues 0 to {}", queues - 1)]
     QueueUnknown {

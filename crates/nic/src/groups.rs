@@ -27,7 +27,7 @@ use crate::error::{Refused, RuleError};
 use crate::limits::{GROUPS_MAX, MASKS_MAX, ROOT_RULES_MAX, RULES_MAX};
 use crate::mask::{Mask, Seated};
 use crate::pruner::{Pruned, Pruner};
-use crate::rule::{Pattern, Rule};
+use crate::rule::Pattern;
 use crate::tables::{ByWidth, Selector, Table, View};
 use crate::tuple::{Shape, Tuple};
 use crate::word::{Decision, Fate};
@@ -102,7 +102,7 @@ struct Group {
     rules: u32,
     /// Those of them that are to leave.
     leaving: u32,
-    /// Rules that jump here.
+    /// Rules that jump here, and template tables.
     jumps: u32,
     /// By number; one that is free has no rule.
     masks: Vec<Mask>,
@@ -191,12 +191,12 @@ impl Groups {
     /// transaction the root may have too many for a while: see [`Groups::check_root`].
     pub(crate) fn check_room(
         &mut self,
-        rule: &Rule<'_>,
+        number: u32,
         fate: Decision,
         known: Option<Seat>,
         open: bool,
     ) -> Result<(), Refused> {
-        let place = known.map(|seat| seat.group).or_else(|| self.places.get(&rule.group).copied());
+        let place = known.map(|seat| seat.group).or_else(|| self.places.get(&number).copied());
         let group = place.map(|place| &self.groups[usize::from(place)]);
         if place == Some(ROOT) && !open {
             self.check_limit(ROOT_RULES_MAX - 1)?;
@@ -206,7 +206,7 @@ impl Groups {
             group.live >= MASKS_MAX || !numbers
         };
         if known.is_none() && group.is_some_and(full) {
-            return Err(RuleError::MasksTooMany { group: rule.group }.into());
+            return Err(RuleError::MasksTooMany { group: number }.into());
         }
         self.check_places(usize::from(place.is_none()), fate)
     }
@@ -249,20 +249,44 @@ impl Groups {
     ) -> Result<Seat, Refused> {
         let seat = match known {
             Some(seat) => seat,
-            None => {
-                let shape = Shape::of(pattern);
-                let table = self.table_for(number, &shape)?;
-                let group = self.hold(number);
-                self.changed.push(group);
-                self.passed = self.passed.max(self.board.domain.passed());
-                let passed = self.passed;
-                Seat { group, mask: self.groups[usize::from(group)].seat(shape, table, passed) }
-            }
+            None => self.make_seat(number, Shape::of(pattern))?,
         };
         let group = &mut self.groups[usize::from(seat.group)];
         group.rules += 1;
         group.masks[usize::from(seat.mask)].rules += 1;
         Ok(seat)
+    }
+
+    /// Keeps the group and the mask of rules that may come, as [`Groups::enter`] does.
+    pub(crate) fn pin(
+        &mut self,
+        number: u32,
+        pattern: &Pattern,
+        known: Option<Seat>,
+    ) -> Result<Seat, Refused> {
+        let seat = match known {
+            Some(seat) => seat,
+            None => self.make_seat(number, Shape::of(pattern))?,
+        };
+        let group = &mut self.groups[usize::from(seat.group)];
+        group.jumps += 1;
+        group.masks[usize::from(seat.mask)].rules += 1;
+        Ok(seat)
+    }
+
+    /// Lets go of what [`Groups::pin`] kept.
+    pub(crate) fn unpin(&mut self, seat: Seat) {
+        self.groups[usize::from(seat.group)].jumps -= 1;
+        self.forget_rule(seat);
+    }
+
+    fn make_seat(&mut self, number: u32, shape: Shape) -> Result<Seat, Refused> {
+        let table = self.table_for(number, &shape)?;
+        let group = self.hold(number);
+        self.changed.push(group);
+        self.passed = self.passed.max(self.board.domain.passed());
+        let passed = self.passed;
+        Ok(Seat { group, mask: self.groups[usize::from(group)].seat(shape, table, passed) })
     }
 
     /// The table that rules of a shape need and their group does not have.
@@ -327,6 +351,13 @@ impl Groups {
     pub(crate) fn leave(&mut self, seat: Seat) {
         let group = &mut self.groups[usize::from(seat.group)];
         (group.rules, group.leaving) = (group.rules - 1, group.leaving - 1);
+        self.forget_rule(seat);
+    }
+
+    /// Gives up the mask, and the group, that nothing needs any more.
+    #[inline]
+    fn forget_rule(&mut self, seat: Seat) {
+        let group = &mut self.groups[usize::from(seat.group)];
         let mask = &mut group.masks[usize::from(seat.mask)];
         mask.rules -= 1;
         if mask.rules == 0 {

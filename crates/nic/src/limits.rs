@@ -20,6 +20,12 @@ pub const PRIORITY_MAX: u32 = 65_535;
 /// Actions of one rule.
 pub const ACTIONS_MAX: usize = 16;
 
+/// Actions of a template table that vary from rule to rule.
+pub const GIVEN_MAX: usize = 4;
+
+/// Template tables that a NIC makes in its life.
+pub const TEMPLATES_MAX: usize = 65_536;
+
 /// Bytes that one action puts in front of a packet or takes away there: 74 are VXLAN over IPv6 with
 /// a VLAN tag, and 54 more are for options.
 pub const ENCAP_LEN_MAX: usize = 128;

@@ -24,7 +24,7 @@ pub(crate) struct Mask {
     /// Keys of its rules, as many words each as it picks; a record knows its place.
     keys: Vec<u64>,
     keys_free: Vec<u32>,
-    /// Rules, those included that a burst under way may still meet.
+    /// Rules, those included that a burst under way may still meet, and template tables.
     pub(crate) rules: u32,
 }
 

@@ -126,6 +126,12 @@ impl Selector {
         key
     }
 
+    /// The picked words of a packet's outer line, of which it picks alone.
+    #[inline]
+    pub(crate) fn pick_key(&self, line: &Key) -> CompactKey {
+        CompactKey { words: self.pick_outer(line), len: self.words() }
+    }
+
     /// What the picked words of a key were in the outer line, and which bits of them count.
     pub(crate) fn spread(&self, key: &[u64]) -> (Key, Key) {
         let (mut value, mut mask) = (Key::default(), Key::default());
@@ -282,6 +288,12 @@ pub(crate) struct Pick<'a> {
 }
 
 impl View {
+    /// The hash of a key: that of its table's writer.
+    #[inline]
+    pub(crate) fn hash(&self, key: &CompactKey, number: u16) -> u64 {
+        each_width!(self, View, t => t.hash(&whole(key, number)))
+    }
+
     /// Looks up those packets of a burst whose bit is set in `wanted` under one mask; `values` is
     /// indexed as the burst is. Returns which of them were found.
     #[inline]

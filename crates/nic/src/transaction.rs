@@ -11,6 +11,7 @@ use crate::error::{Refused, RuleError};
 use crate::rss::Rss;
 use crate::rule::{Action, Rule};
 use crate::settle::{Leftover, all_of};
+use crate::template::{TemplateActions, TemplateRule};
 use crate::word::{Fate, Word};
 
 /// A step of the open transaction, for taking it back.
@@ -50,6 +51,22 @@ impl Transaction<'_> {
     /// As [`Nic::create`]; the transaction is then as it was before this call.
     pub fn create(&mut self, rule: &Rule<'_>) -> Result<RuleId, RuleError> {
         self.nic.create(rule)
+    }
+
+    /// [`Nic::create_in`], from the commit on.
+    ///
+    /// # Errors
+    /// As [`Nic::create_in`]; the transaction is then as it was before this call.
+    pub fn create_in(&mut self, rule: &TemplateRule) -> Result<RuleId, RuleError> {
+        self.nic.create_in(rule)
+    }
+
+    /// [`Nic::update_in`], from the commit on.
+    ///
+    /// # Errors
+    /// As [`Nic::update_in`]; the transaction is then as it was before this call.
+    pub fn update_in(&mut self, id: RuleId, actions: &TemplateActions) -> Result<(), RuleError> {
+        self.nic.update_in(id, actions)
     }
 
     /// [`Nic::update`], from the commit on.
@@ -176,14 +193,14 @@ impl Nic {
 
     fn modify_open(&mut self, id: RuleId, rule: &Rule<'_>) -> Result<(), Refused> {
         let old = self.record(id)?;
-        let checked = self.check(rule)?;
+        let checked = self.check(rule.wanted())?;
         self.check_cells()?;
         let start = self.log.steps.len();
         self.unlink(id.index(), &old);
         self.groups.retire(old.seat);
         self.note(Logged::Unlinked { index: id.index(), old, gone: false });
         let target = self.target(rule);
-        let moved = self.enter(id.index(), rule, checked, &target, &old);
+        let moved = self.enter(id.index(), rule.wanted(), checked, &target, &old);
         match moved {
             Ok(()) => self.note(Logged::Linked { index: id.index(), fresh: false }),
             Err(_) => self.take_back(start),

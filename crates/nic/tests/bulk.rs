@@ -2,7 +2,9 @@
 
 use niclab_nic::memory::{Desc, Region};
 use niclab_nic::rule::{Action, Pattern, Rule};
-use niclab_nic::{Nic, NicConfig, Operation, RuleError, RuleId};
+use niclab_nic::{
+    Nic, NicConfig, Operation, RuleError, RuleId, Template, TemplateAction, TemplateTable,
+};
 use proptest::prelude::*;
 
 const QUEUES: u16 = 16;
@@ -29,7 +31,7 @@ type Drawn = (u8, usize, u32, u32, (u8, u8, u8), u16);
 
 fn drawn() -> impl Strategy<Value = Drawn> {
     let pattern = (0..5u8, 0..ADDRESSES, 0..ADDRESSES);
-    (0..8u8, any::<usize>(), 0..3u32, 0..3u32, pattern, 0..QUEUES)
+    (0..11u8, any::<usize>(), 0..3u32, 0..3u32, pattern, 0..QUEUES)
 }
 
 fn nic() -> Nic {
@@ -53,11 +55,36 @@ fn answers(nic: &mut Nic) -> Vec<(u16, bool)> {
     descs.iter().enumerate().map(answer).collect()
 }
 
+/// Tables for rules of one destination, and a queue each, in three groups.
+fn tables(nic: &mut Nic) -> Vec<TemplateTable> {
+    let actions = &[TemplateAction::Queue];
+    let table = |group| {
+        let pattern = pattern(1, 0, 0);
+        nic.template_table(&Template { group, priority: 1, pattern, actions }).unwrap()
+    };
+    (0..3).map(table).collect()
+}
+
+/// The operation in its numbers, for a NIC with these tables.
 fn operation<'a>(
-    &(kind, which, group, priority, (mask, one, other), _): &Drawn,
+    &(kind, which, group, priority, (mask, one, other), queue): &Drawn,
     ids: &[RuleId],
     actions: &'a [Action],
+    tables: &[TemplateTable],
 ) -> Operation<'a> {
+    let table = &tables[group as usize];
+    // The last queue is none of the NIC's.
+    let given = [u32::from(queue) + 1];
+    match kind {
+        8 | 9 => {
+            let key = *pattern(1, one, 0).value();
+            return Operation::CreateIn(table.rule(&key, &given).unwrap());
+        }
+        10 if !ids.is_empty() => {
+            return Operation::UpdateIn(ids[which % ids.len()], table.actions(&given).unwrap());
+        }
+        _ => {}
+    }
     let rule = Rule { group, priority, pattern: pattern(mask, one, other), actions };
     match (kind, ids.is_empty()) {
         (0..=3, _) | (_, true) => Operation::Create(rule),
@@ -70,9 +97,11 @@ fn operation<'a>(
 fn singly(nic: &mut Nic, operation: &Operation<'_>) -> Result<RuleId, RuleError> {
     match *operation {
         Operation::Create(ref rule) => nic.create(rule),
+        Operation::CreateIn(ref rule) => nic.create_in(rule),
         Operation::Destroy(id) => nic.destroy(id).map(|()| id),
         Operation::Modify(id, ref rule) => nic.modify(id, rule).map(|()| id),
         Operation::Update(id, actions) => nic.update(id, actions).map(|()| id),
+        Operation::UpdateIn(id, ref actions) => nic.update_in(id, actions).map(|()| id),
     }
 }
 
@@ -82,6 +111,7 @@ proptest! {
         rounds in prop::collection::vec(prop::collection::vec(drawn(), 0..120), 1..6),
     ) {
         let (mut bulk, mut single) = (nic(), nic());
+        let (bulk_tables, single_tables) = (tables(&mut bulk), tables(&mut single));
         // Ids of rules that are gone stay in the list.
         let mut ids = Vec::new();
         for drawn in &rounds {
@@ -91,13 +121,13 @@ proptest! {
                 queue => [Action::Queue(queue)],
             };
             let actions: Vec<[Action; 1]> = drawn.iter().map(act).collect();
-            let operations: Vec<Operation<'_>> = drawn
-                .iter()
-                .zip(&actions)
-                .map(|(drawn, actions)| operation(drawn, &ids, actions))
-                .collect();
+            let operations = |tables: &[TemplateTable]| -> Vec<Operation<'_>> {
+                let each = drawn.iter().zip(&actions);
+                each.map(|(drawn, actions)| operation(drawn, &ids, actions, tables)).collect()
+            };
             let mut seen = Vec::new();
-            bulk.run(&operations, |result| seen.push(result));
+            bulk.run(&operations(&bulk_tables), |result| seen.push(result));
+            let operations = operations(&single_tables);
             let expected: Vec<_> =
                 operations.iter().map(|operation| singly(&mut single, operation)).collect();
             prop_assert_eq!(&seen, &expected);

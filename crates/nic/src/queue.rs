@@ -1,0 +1,175 @@
+//! Operation queues: rules from several threads, each with a queue of its own.
+//!
+//! `rte_flow_async_*` of DPDK 22.03. A thread puts operations into its queue and goes on; the thread
+//! that has the NIC takes them out ([`Nic::serve`]), carries them out in bulk, and puts the results
+//! where the first thread finds them. Neither ever waits for the other, and no lock is taken: both
+//! ways are rings of one producer and one consumer. Operations of one queue are carried out in
+//! order; those of several queues in no order among each other.
+
+use rtrb::{Consumer, Producer, RingBuffer};
+
+use crate::batch::Operation;
+use crate::control::{Nic, RuleId};
+use crate::error::RuleError;
+
+/// Operations that are taken out of a queue at a time.
+const BULK: usize = 64;
+
+/// Why a queue takes no operation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum QueueError {
+    /// So many operations are under way as the queue has room for.
+    #[error("{size} operations are under way; pull their results")]
+    Full {
+        /// Its size.
+        size: usize,
+    },
+    /// There is no NIC any more.
+    #[error("the NIC of this queue is gone")]
+    Gone,
+}
+
+/// What became of an operation.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Done {
+    /// What it was put into the queue with.
+    pub user: u64,
+    /// The rule, or why not.
+    pub result: Result<RuleId, RuleError>,
+}
+
+/// An operation, and what its result is known by.
+type Asked = (Operation<'static>, u64);
+
+/// The end of an operation queue that puts operations in; see [`Nic::operation_queue`].
+#[derive(Debug)]
+pub struct OperationQueue {
+    size: usize,
+    /// Put in and not pushed.
+    waiting: Vec<Asked>,
+    asked: Producer<Asked>,
+    done: Consumer<Done>,
+    /// Operations whose results were not pulled.
+    under_way: usize,
+}
+
+/// The NIC's end.
+#[derive(Debug)]
+pub(crate) struct Served {
+    asked: Consumer<Asked>,
+    done: Producer<Done>,
+    /// What is carried out now.
+    operations: Vec<Operation<'static>>,
+    users: Vec<u64>,
+}
+
+impl OperationQueue {
+    /// Puts an operation in, for the next [`push`](Self::push). `user` comes back with its result.
+    ///
+    /// # Errors
+    /// [`QueueError`]; the operation is then not in the queue.
+    pub fn put(&mut self, operation: Operation<'static>, user: u64) -> Result<(), QueueError> {
+        if self.asked.is_abandoned() {
+            return Err(QueueError::Gone);
+        }
+        if self.under_way == self.size {
+            return Err(QueueError::Full { size: self.size });
+        }
+        self.waiting.push((operation, user));
+        self.under_way += 1;
+        Ok(())
+    }
+
+    /// Hands over all operations that were put in.
+    pub fn push(&mut self) {
+        // There is room: no more are under way than the ring takes.
+        for asked in self.waiting.drain(..) {
+            let _ = self.asked.push(asked);
+        }
+    }
+
+    /// The oldest result that is there.
+    pub fn pull(&mut self) -> Option<Done> {
+        let done = self.done.pop().ok()?;
+        self.under_way -= 1;
+        Some(done)
+    }
+
+    /// Operations whose results were not pulled, those not pushed included.
+    pub fn under_way(&self) -> usize {
+        self.under_way
+    }
+}
+
+impl Nic {
+    /// A queue for operations of another thread, or of this one, of which at most `size` are under
+    /// way at a time.
+    ///
+    /// ```
+    /// use niclab_nic::rule::{Action, Pattern, Rule};
+    /// use niclab_nic::{Nic, NicConfig, Operation};
+    ///
+    /// let mut nic = Nic::new(&NicConfig::default())?;
+    /// let mut queue = nic.operation_queue(64);
+    /// let control = std::thread::spawn(move || {
+    ///     let (pattern, actions) = (Pattern::ipv4().udp().dport(53), &[Action::Drop]);
+    ///     let rule = Rule { group: 0, priority: 0, pattern, actions };
+    ///     queue.put(Operation::Create(rule), 1)?;
+    ///     queue.push();
+    ///     loop {
+    ///         if let Some(done) = queue.pull() {
+    ///             assert_eq!((done.user, done.result.is_ok()), (1, true));
+    ///             return Ok::<(), niclab_nic::QueueError>(());
+    ///         }
+    ///     }
+    /// });
+    /// while nic.serve(32) == 0 {}
+    /// control.join().unwrap()?;
+    /// assert_eq!(nic.len(), 1);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn operation_queue(&mut self, size: usize) -> OperationQueue {
+        let (asked, ours) = RingBuffer::new(size);
+        let (results, done) = RingBuffer::new(size);
+        let (operations, users) = (Vec::with_capacity(BULK), Vec::with_capacity(BULK));
+        self.served.push(Served { asked: ours, done: results, operations, users });
+        OperationQueue { size, waiting: Vec::with_capacity(size), asked, done, under_way: 0 }
+    }
+
+    /// Carries out operations that were pushed, at most `most` of each queue; how many of all. A
+    /// queue that is gone, and empty, is given up.
+    pub fn serve(&mut self, most: usize) -> usize {
+        let mut served = std::mem::take(&mut self.served);
+        let count = served.iter_mut().map(|queue| self.serve_one(queue, most)).sum();
+        served.retain(|queue| !queue.asked.is_abandoned() || !queue.asked.is_empty());
+        self.served = served;
+        count
+    }
+
+    fn serve_one(&mut self, queue: &mut Served, most: usize) -> usize {
+        let Served { asked, done, operations, users } = queue;
+        let mut count = 0;
+        loop {
+            let wanted = BULK.min(most - count);
+            for (operation, user) in (0..wanted).map_while(|_| asked.pop().ok()) {
+                operations.push(operation);
+                users.push(user);
+            }
+            if operations.is_empty() {
+                return count;
+            }
+            count += operations.len();
+            let mut users = users.drain(..);
+            self.run(operations, |result| {
+                // There is room for the results of all operations under way.
+                let user = users.next().unwrap_or_default();
+                let _ = done.push(Done { user, result });
+            });
+            operations.clear();
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "queue_tests.rs"]
+mod tests;
