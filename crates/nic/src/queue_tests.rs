@@ -1,5 +1,4 @@
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 use niclab_packet::key::Key;
 
@@ -86,21 +85,14 @@ fn several_threads_have_a_queue_each() {
     const EACH: u64 = 20_000;
     let (mut nic, table) = nic();
     let threads = 3;
-    let left = AtomicUsize::new(threads);
     let queues: Vec<OperationQueue> = (0..threads).map(|_| nic.operation_queue(256)).collect();
     let lives = std::thread::scope(|scope| {
-        let handles: Vec<_> = (0..)
-            .zip(queues)
-            .map(|(thread, queue)| {
-                let (table, left) = (&table, &left);
-                scope.spawn(move || {
-                    let lives = control(queue, table, thread * EACH, EACH);
-                    left.fetch_sub(1, Ordering::Release);
-                    lives
-                })
-            })
-            .collect();
-        while left.load(Ordering::Acquire) > 0 {
+        let mut handles = Vec::new();
+        for (thread, queue) in (0..).zip(queues) {
+            let table = &table;
+            handles.push(scope.spawn(move || control(queue, table, thread * EACH, EACH)));
+        }
+        while !handles.iter().all(|handle| handle.is_finished()) {
             if nic.serve(64) == 0 {
                 std::thread::yield_now();
             }
