@@ -5,7 +5,7 @@
 
 use std::sync::atomic::Ordering;
 
-use niclab_table::{CellId, Placed};
+use niclab_table::Placed;
 
 use crate::control::{Nic, Record};
 use crate::error::{Refused, RuleError};
@@ -171,9 +171,10 @@ impl Nic {
 
     /// Takes a rule out of its chain; the next one, or none, is in effect where it was.
     pub(crate) fn unlink(&mut self, index: u32, record: &Record) {
-        match self.better(index, record) {
+        let current = self.groups.mask(record.seat).word_at(record.kept);
+        match self.better(index, current) {
             Some(before) => self.records[before as usize].next = record.next,
-            None => self.show(record, record.next),
+            None => self.show(record, record.next, current),
         }
     }
 
@@ -186,7 +187,10 @@ impl Nic {
             kept = mask.seen(kept);
             self.records[index as usize].kept = kept;
         }
-        self.set_word(record.seat, kept, word.0, first);
+        let current = self.groups.mask(record.seat).word_at(kept);
+        if first(self.changes.newest(current)) {
+            self.set_word(record.seat, kept, word.0, current);
+        }
     }
 
     fn insert(&mut self, index: u32, record: Record, place: Place) {
@@ -194,7 +198,10 @@ impl Nic {
         self.keep_record(index, record);
         match place.before {
             Some(before) => self.records[before as usize].next = Some(index),
-            None => self.show(&record, Some(index)),
+            None => {
+                let current = self.groups.mask(record.seat).word_at(record.kept);
+                self.show(&record, Some(index), current);
+            }
         }
     }
 
@@ -220,44 +227,36 @@ impl Nic {
         newest.is_some().then(|| newest.rule())
     }
 
-    /// The rule of the same key just before `index`; `None` where `index` is in effect.
-    fn better(&mut self, index: u32, record: &Record) -> Option<u32> {
-        let word = self.groups.mask(record.seat).word_at(record.kept);
-        let mut at = self.head_of(word).filter(|&head| head != index)?;
+    /// The rule just before `index` in the chain whose word is `current`; `None` where `index` is in
+    /// effect.
+    #[inline]
+    fn better(&mut self, index: u32, current: u64) -> Option<u32> {
+        let mut at = self.head_of(current).filter(|&head| head != index)?;
         while let Some(next) = self.records[at as usize].next.filter(|&next| next != index) {
             at = next;
         }
         Some(at)
     }
 
-    /// Puts another rule, or none, into effect for the key of `record`.
-    fn show(&mut self, record: &Record, index: Option<u32>) {
+    /// Puts another rule, or none, into effect for the key of `record`, whose word is `current`.
+    #[inline]
+    fn show(&mut self, record: &Record, index: Option<u32>, current: u64) {
         let word = index.map_or(0, |index| self.records[index as usize].word.0);
-        self.set_word(record.seat, record.kept, word, |_| true);
+        self.set_word(record.seat, record.kept, word, current);
     }
 
-    /// Gives a kept key another word where `wanted` says so of the newest one.
+    /// Gives a kept key, whose word is `current`, another word.
     #[inline]
-    fn set_word(&mut self, seat: Seat, kept: Kept, word: u64, wanted: impl FnOnce(u64) -> bool) {
+    fn set_word(&mut self, seat: Seat, kept: Kept, word: u64, current: u64) {
         // The word may lead to a group that workers have not been shown.
         self.groups.publish();
-        let changes = &mut self.changes;
-        let mut made: Option<CellId> = None;
-        self.groups.mask(seat).change(kept, |current| {
-            if !wanted(changes.newest(current)) {
-                return None;
+        match self.changes.place(current, word) {
+            Placed::Kept => {}
+            Placed::Word(word) => self.groups.mask(seat).put(kept, word),
+            Placed::Cell(id, word) => {
+                self.groups.mask(seat).put(kept, word);
+                self.settle.own(id, Owner::Key(seat, kept));
             }
-            match changes.place(current, word) {
-                Placed::Word(word) => Some(word),
-                Placed::Kept => None,
-                Placed::Cell(id, word) => {
-                    made = Some(id);
-                    Some(word)
-                }
-            }
-        });
-        if let Some(id) = made {
-            self.settle.own(id, Owner::Key(seat, kept));
         }
     }
 

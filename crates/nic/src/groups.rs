@@ -189,6 +189,7 @@ impl Groups {
 
     /// Whether a rule can be taken in; `known` is where it stands if its mask is there. In an open
     /// transaction the root may have too many for a while: see [`Groups::check_root`].
+    #[inline]
     pub(crate) fn check_room(
         &mut self,
         number: u32,
@@ -197,18 +198,27 @@ impl Groups {
         open: bool,
     ) -> Result<(), Refused> {
         let place = known.map(|seat| seat.group).or_else(|| self.places.get(&number).copied());
-        let group = place.map(|place| &self.groups[usize::from(place)]);
         if place == Some(ROOT) && !open {
             self.check_limit(ROOT_RULES_MAX - 1)?;
         }
-        let full = |group: &Group| {
-            let numbers = group.masks.len() < NUMBERS_MAX || !group.free.is_empty();
-            group.live >= MASKS_MAX || !numbers
-        };
-        if known.is_none() && group.is_some_and(full) {
-            return Err(RuleError::MasksTooMany { group: number }.into());
+        if known.is_none() {
+            self.check_masks(number, place)?;
+        } else if !matches!(fate, Decision::Jump(_)) {
+            return Ok(());
         }
         self.check_places(usize::from(place.is_none()), fate)
+    }
+
+    /// Whether a group has room for another mask.
+    fn check_masks(&self, number: u32, place: Option<u16>) -> Result<(), Refused> {
+        let Some(group) = place.map(|place| &self.groups[usize::from(place)]) else {
+            return Ok(());
+        };
+        let numbers = group.masks.len() < NUMBERS_MAX || !group.free.is_empty();
+        match group.live < MASKS_MAX && numbers {
+            true => Ok(()),
+            false => Err(RuleError::MasksTooMany { group: number }.into()),
+        }
     }
 
     /// Whether the root group's rules are as many as it takes.
@@ -241,6 +251,7 @@ impl Groups {
 
     /// Takes in a rule that there is room for: makes its group and mask where they are not there.
     /// `known` is where it stands if they are. When this fails nothing was made.
+    #[inline]
     pub(crate) fn enter(
         &mut self,
         number: u32,
@@ -280,6 +291,7 @@ impl Groups {
         self.forget_rule(seat);
     }
 
+    #[cold]
     fn make_seat(&mut self, number: u32, shape: Shape) -> Result<Seat, Refused> {
         let table = self.table_for(number, &shape)?;
         let group = self.hold(number);
@@ -304,10 +316,14 @@ impl Groups {
 
     /// Makes ready for a rule that took its seat, before a packet can find it: for its key, and its
     /// order.
+    #[inline]
     pub(crate) fn admit(&mut self, seat: Seat, key: &[u64], order: u64) {
         let group = &mut self.groups[usize::from(seat.group)];
         let mask = &group.masks[usize::from(seat.mask)];
         let better = mask.tuple.admit(order);
+        if group.live == 1 && group.pruner.is_away() {
+            return;
+        }
         let moved = group.pruner.admit(mask, key, order);
         // One alone has no order, and those with a slot are in that of their slots.
         let listed = || !group.pruner.has(seat.mask) && group.live > 1;
@@ -348,6 +364,7 @@ impl Groups {
     }
 
     /// Lets a rule go that was to leave, when no packet can meet it any more.
+    #[inline]
     pub(crate) fn leave(&mut self, seat: Seat) {
         let group = &mut self.groups[usize::from(seat.group)];
         (group.rules, group.leaving) = (group.rules - 1, group.leaving - 1);
@@ -396,7 +413,15 @@ impl Groups {
     /// To be called before the word of a rule is stored, so that whoever reads a word also finds
     /// all that was there when it was stored (see `worker`); and at the end of an operation that
     /// takes something away.
+    #[inline]
     pub(crate) fn publish(&mut self) {
+        let pending = [self.changed.len(), self.left.len(), self.vacated.len(), self.old.len()];
+        if pending.iter().sum::<usize>() > 0 {
+            self.publish_changes();
+        }
+    }
+
+    fn publish_changes(&mut self) {
         if !self.changed.is_empty() {
             self.lists.resize(self.groups.len(), Arc::default());
             for place in self.changed.drain(..).map(usize::from) {

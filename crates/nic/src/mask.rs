@@ -182,15 +182,19 @@ impl Seated<'_> {
         Ok(Some(Kept { place, spot }))
     }
 
-    /// Gives a kept key the word that `next` makes of the one it has, by one store; `None` leaves
-    /// it. Zero takes the key out.
-    #[inline]
+    /// Gives a kept key the word that `next` makes of the one it has; `None` leaves it.
     pub(crate) fn change(&mut self, kept: Kept, next: impl FnOnce(u64) -> Option<u64>) {
-        let word = self.word_at(kept);
-        match next(word) {
-            None => {}
-            Some(0) => self.take_out(kept),
-            Some(word) => self.store(kept, word),
+        if let Some(word) = next(self.word_at(kept)) {
+            self.put(kept, word);
+        }
+    }
+
+    /// Gives a kept key another word by one store. Zero takes the key out.
+    #[inline]
+    pub(crate) fn put(&mut self, kept: Kept, word: u64) {
+        match word {
+            0 => self.take_out(kept),
+            word => self.store(kept, word),
         }
     }
 

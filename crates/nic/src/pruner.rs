@@ -265,6 +265,12 @@ impl Pruner {
         }
     }
 
+    /// Whether there is no filter, nor one being made.
+    #[inline]
+    pub(crate) fn is_away(&self) -> bool {
+        self.shown.is_none() && self.next.is_none()
+    }
+
     /// Whether a filter is being made.
     pub(crate) fn is_busy(&self) -> bool {
         self.next.is_some()

@@ -130,6 +130,7 @@ impl Nic {
     }
 
     /// Gives up what a rule had, behind everything that was put off before.
+    #[inline]
     pub(crate) fn discard(&mut self, leftover: Leftover) {
         match self.settle.batches.back() {
             None => self.give_up(leftover),

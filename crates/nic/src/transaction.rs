@@ -210,6 +210,7 @@ impl Nic {
     }
 
     /// Logs a step of the open transaction; of a single operation, lets go of what it leaves.
+    #[inline]
     pub(crate) fn note(&mut self, step: Logged) {
         if self.changes.is_open() {
             self.log.steps.push(step);

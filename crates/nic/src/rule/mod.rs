@@ -84,61 +84,67 @@ impl Pattern {
     /// Every IPv4 packet: `eth / ipv4`.
     #[inline]
     pub fn ipv4() -> Pattern {
-        Pattern::any().ip(&ETHER_IPV4)
+        Pattern::any().and(|pattern| pattern.ip(&ETHER_IPV4))
     }
 
     /// Every IPv6 packet: `eth / ipv6`.
     #[inline]
     pub fn ipv6() -> Pattern {
-        Pattern::any().ip(&ETHER_IPV6)
+        Pattern::any().and(|pattern| pattern.ip(&ETHER_IPV6))
     }
 
     /// With this destination MAC address.
     #[inline]
     pub fn eth_dst(self, address: [u8; 6]) -> Pattern {
-        self.with(field::ETH_DST, &address).reaches(Depth::Ethernet)
+        self.and(|pattern| {
+            pattern.set(field::ETH_DST, &address);
+            pattern.reach(Depth::Ethernet);
+        })
     }
 
     /// With this source MAC address.
     #[inline]
     pub fn eth_src(self, address: [u8; 6]) -> Pattern {
-        self.with(field::ETH_SRC, &address).reaches(Depth::Ethernet)
+        self.and(|pattern| {
+            pattern.set(field::ETH_SRC, &address);
+            pattern.reach(Depth::Ethernet);
+        })
     }
 
     /// With this source address; the packet's version is the address's.
     #[inline]
     pub fn src(self, address: IpAddr) -> Pattern {
-        self.address(address, field::SRC_HEAD, field::SRC_TAIL)
+        self.and(|pattern| pattern.set_address(address, field::SRC_HEAD, field::SRC_TAIL))
     }
 
     /// With this destination address; the packet's version is the address's.
     #[inline]
     pub fn dst(self, address: IpAddr) -> Pattern {
-        self.address(address, field::DST_HEAD, field::DST_TAIL)
+        self.and(|pattern| pattern.set_address(address, field::DST_HEAD, field::DST_TAIL))
     }
 
     /// Every UDP datagram among these packets, first fragments included.
     #[inline]
     pub fn udp(self) -> Pattern {
-        self.transport(UDP)
+        self.and(|pattern| pattern.transport(UDP))
     }
 
     /// Every TCP segment among these packets, first fragments included.
     #[inline]
     pub fn tcp(self) -> Pattern {
-        self.transport(TCP)
+        self.and(|pattern| pattern.transport(TCP))
     }
 
     /// With this source port.
     #[inline]
     pub fn sport(self, port: u16) -> Pattern {
-        self.with(field::SPORT, &port.to_be_bytes())
+        self.and(|pattern| pattern.set(field::SPORT, &port.to_be_bytes()))
     }
 
     /// With this destination port.
     #[inline]
     pub fn dport(self, port: u16) -> Pattern {
-        self.with(field::DPORT, &port.to_be_bytes())
+        self.and(|pattern| pattern.set(field::DPORT, &port.to_be_bytes()))
     }
 
     /// With a source port in this range, its ends included; the first is not above the last.
@@ -215,31 +221,43 @@ impl Pattern {
     }
 
     #[inline]
-    fn transport(self, protocol: u8) -> Pattern {
-        self.with(field::PROTOCOL, &[protocol]).reaches(Depth::Transport)
-    }
-
-    #[inline]
-    fn ip(self, ether_type: &[u8; 2]) -> Pattern {
-        self.with(field::ETHER_TYPE, ether_type).reaches(Depth::Ip)
-    }
-
-    /// Asks for a header: what a frame lacks is zero in its key, and zeros may be asked for.
-    #[inline]
-    fn reaches(mut self, depth: Depth) -> Pattern {
-        let (word, shift) = (field::DEPTH.start / 8, 8 * (field::DEPTH.start % 8) as u32);
-        self.outer.value.0[word] |= u64::from(depth.bit()) << shift;
-        self.outer.mask.0[word] |= u64::from(depth.bit()) << shift;
+    fn and(mut self, change: impl FnOnce(&mut Pattern)) -> Pattern {
+        change(&mut self);
         self
     }
 
     #[inline]
-    fn address(self, address: IpAddr, head: Range<usize>, tail: Range<usize>) -> Pattern {
+    fn transport(&mut self, protocol: u8) {
+        self.set(field::PROTOCOL, &[protocol]);
+        self.reach(Depth::Transport);
+    }
+
+    #[inline]
+    fn ip(&mut self, ether_type: &[u8; 2]) {
+        self.set(field::ETHER_TYPE, ether_type);
+        self.reach(Depth::Ip);
+    }
+
+    /// Asks for a header: what a frame lacks is zero in its key, and zeros may be asked for.
+    #[inline]
+    fn reach(&mut self, depth: Depth) {
+        let (word, shift) = (field::DEPTH.start / 8, 8 * (field::DEPTH.start % 8) as u32);
+        self.outer.value.0[word] |= u64::from(depth.bit()) << shift;
+        self.outer.mask.0[word] |= u64::from(depth.bit()) << shift;
+    }
+
+    #[inline]
+    fn set_address(&mut self, address: IpAddr, head: Range<usize>, tail: Range<usize>) {
         match address {
-            IpAddr::V4(v4) => self.ip(&ETHER_IPV4).with(head, &v4.octets()),
+            IpAddr::V4(v4) => {
+                self.ip(&ETHER_IPV4);
+                self.set(head, &v4.octets());
+            }
             IpAddr::V6(v6) => {
                 let (first, rest) = (&v6.octets()[..4], &v6.octets()[4..]);
-                self.ip(&ETHER_IPV6).with(head, first).with(tail, rest)
+                self.ip(&ETHER_IPV6);
+                self.set(head, first);
+                self.set(tail, rest);
             }
         }
     }
@@ -247,14 +265,13 @@ impl Pattern {
     /// Matches a field exactly. In words, of which most fields touch one: by way of bytes it took
     /// longer than to create the rule.
     #[inline]
-    fn with(mut self, place: Range<usize>, bytes: &[u8]) -> Pattern {
+    fn set(&mut self, place: Range<usize>, bytes: &[u8]) {
         let Masked { value, mask } = &mut self.outer;
         for (at, &byte) in place.zip(bytes) {
             let (word, shift) = (at / 8, 8 * (at % 8) as u32);
             value.0[word] = value.0[word] & !(0xff << shift) | u64::from(byte) << shift;
             mask.0[word] |= 0xff << shift;
         }
-        self
     }
 }
 
