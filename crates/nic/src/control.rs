@@ -13,6 +13,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use arc_swap::ArcSwap;
 use niclab_table::{Changes, Domain, Placed, Segments, Stamp, Versions};
 
+use crate::age::Ages;
 use crate::chain::{Target, order_of};
 use crate::counters::{Counters, Counts};
 use crate::error::{NicError, RuleError};
@@ -65,6 +66,8 @@ pub(crate) struct Board {
     /// What references in words and orders stand for.
     pub(crate) versions: Arc<Versions>,
     pub(crate) programs: Programs,
+    /// When rules that age met packets.
+    pub(crate) ages: Ages,
     /// The port's RSS: number of a context, or a reference to what it was and will be.
     pub(crate) rss: AtomicU64,
     pub(crate) contexts: ArcSwap<contexts::List>,
@@ -95,7 +98,7 @@ pub struct Nic {
     /// Where programs are put.
     pub(crate) shelf: Shelf,
     /// The steps of the rule that was checked last.
-    steps: Vec<u64>,
+    pub(crate) steps: Vec<u64>,
     /// How the rule that was checked last spreads its packets, if it does.
     spread: Rss,
     pub(crate) changes: Changes,
@@ -123,6 +126,13 @@ pub(crate) struct Record {
     pub(crate) next: Option<u32>,
 }
 
+impl Record {
+    /// The id of the rule, whose record is at `index`.
+    pub(crate) fn id(&self, index: u32) -> RuleId {
+        RuleId { index, generation: self.generation }
+    }
+}
+
 impl RuleId {
     /// Place of the rule's record.
     pub(crate) fn index(self) -> u32 {
@@ -145,6 +155,7 @@ impl Nic {
             orders: Segments::new(RULES_MAX),
             versions: changes.versions(),
             programs: Programs::new(),
+            ages: Ages::new(),
             rss: AtomicU64::new(0),
             contexts: ArcSwap::default(),
             misses: AtomicU64::new(MISSES_SPREAD),
@@ -199,9 +210,9 @@ impl Nic {
         self.live == 0
     }
 
-    /// Memory that rules take, bytes: tables, orders, counters, programs, states of RSS other than
-    /// the port's, the control side's records, and what transactions have not settled.
-    /// Tables of masks that have no rule any more count until no worker holds them; they are given
+    /// Memory that rules take, bytes: tables, orders, counters, ages, programs, states of RSS other
+    /// than the port's, the control side's records, and what transactions have not settled. Tables
+    /// of masks that have no rule any more count until no worker holds them; they are given
     /// back by the next operation.
     pub fn rule_bytes(&self) -> usize {
         let counters: usize = self.counters.iter().map(|c| c.bytes()).sum();
@@ -211,7 +222,7 @@ impl Nic {
         let programs = self.board.programs.bytes() + self.shelf.bytes();
         let contexts = self.contexts.bytes_but(self.rss_number());
         let tables = self.groups.bytes() + self.board.orders.bytes();
-        tables + programs + contexts + counters + records + versions
+        tables + programs + self.board.ages.bytes() + contexts + counters + records + versions
     }
 
     /// Creates a rule; packets meet it from now on.
@@ -245,6 +256,7 @@ impl Nic {
         self.groups.check_places(0, checked.decision)?;
         self.check_cells()?;
         let checked = self.hold_context(checked)?;
+        self.begin_age(id.index, old.word);
         let word = self.make_word(id.index, checked);
         if checked.counts {
             self.counters.iter().for_each(|c| c.reach(id.index));
@@ -355,6 +367,10 @@ impl Nic {
         if rule.actions.len() > ACTIONS_MAX {
             return Err(RuleError::ActionsTooMany { count: rule.actions.len() });
         }
+        if let Some(action) = rule.actions.iter().filter(|a| matches!(a, Action::Age(_))).nth(1) {
+            let (action, reason) = (action.clone(), "a rule has one age");
+            return Err(RuleError::ActionUnfit { action, reason });
+        }
         let mut fate = None;
         for action in rule.actions {
             let decision = match *action {
@@ -435,6 +451,7 @@ impl Nic {
                 self.contexts.release(context);
             }
         })?;
+        self.begin_age(index, from.word);
         let word = self.make_word(index, checked);
         let generation = from.generation;
         let record = Record { word, order, generation, seat, ..Record::default() };

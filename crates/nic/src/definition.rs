@@ -54,6 +54,10 @@
 //!     behind it the length.
 //! 11. *Marks.* `flag` flags the frame; `mark` does, and gives it a number in place of the one that
 //!     it had. `set_meta` and `set_tag` set bits that later groups match and nobody else sees.
+//! 12. *Ages.* A rule with `age` is aged when it has met no frame for the time that the action
+//!     says, or longer; that is told and nothing else happens. A frame is met at the time that was
+//!     told last before it. The first of these times is that of the call that gave the rule an
+//!     `age`, which it had not before.
 
 mod actions;
 mod rss;
@@ -108,7 +112,7 @@ pub enum Verdict {
 }
 
 /// A rule as it was written, with what it has counted.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DefinedRule {
     /// Group it stands in.
     pub group: u32,
@@ -122,6 +126,33 @@ pub struct DefinedRule {
     pub rss: Rss,
     /// Frames it has counted, and their bytes.
     pub counts: Counts,
+    /// When it met its last frame, or was given an `age`.
+    pub met_ns: u64,
+}
+
+impl DefinedRule {
+    /// Gives it other actions at this time.
+    pub fn act(&mut self, actions: Vec<Action>, now_ns: u64) {
+        if timeout(&self.actions).is_none() {
+            self.met_ns = now_ns;
+        }
+        self.actions = actions;
+    }
+
+    /// How long it has met no frame, and whether it is aged; `None` if it has no `age`.
+    pub fn age(&self, now_ns: u64) -> Option<(u64, bool)> {
+        let timeout = timeout(&self.actions)?;
+        let idle_ns = now_ns - self.met_ns;
+        Some((idle_ns, idle_ns / 1_000_000_000 >= timeout))
+    }
+}
+
+/// The seconds of an `age`.
+fn timeout(actions: &[Action]) -> Option<u64> {
+    actions.iter().find_map(|action| match action {
+        Action::Age(timeout) => Some(u64::from(*timeout)),
+        _ => None,
+    })
 }
 
 /// What rules mean. Which rules are legal is not its matter: it is given those that were created.
@@ -135,14 +166,17 @@ pub struct Definition {
     pub rss: Rss,
     /// Receive queues.
     pub queues: u16,
+    /// The time that was told last.
+    pub now_ns: u64,
 }
 
 impl Definition {
     /// What becomes of a packet, whose frame has no FCS. Rules on its way count it.
     pub fn decide(&mut self, packet: &mut Packet) -> Verdict {
         let mut marks = Marks::default();
-        let (mut group, queues) = (0, self.queues);
+        let (mut group, queues, now_ns) = (0, self.queues, self.now_ns);
         while let Some(rule) = self.rule_for(group, &headers(&packet.frame), &marks) {
+            rule.met_ns = now_ns;
             if rule.actions.contains(&Action::Count) {
                 rule.counts.packets += 1;
                 rule.counts.bytes += packet.frame.len() as u64 + FCS_LEN;

@@ -1,6 +1,7 @@
 #![doc = include_str!("../README.md")]
 #![deny(unsafe_code)]
 
+mod age;
 mod batch;
 mod chain;
 mod control;
@@ -28,6 +29,7 @@ mod tuple;
 mod word;
 mod worker;
 
+pub use age::Age;
 pub use batch::Operation;
 pub use control::{Nic, NicConfig, RuleId};
 pub use counters::Counts;

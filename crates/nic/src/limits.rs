@@ -20,6 +20,9 @@ pub const PRIORITY_MAX: u32 = 65_535;
 /// Actions of one rule.
 pub const ACTIONS_MAX: usize = 16;
 
+/// Seconds after which a rule can be reported as aged: 24 bits, as in `rte_flow_action_age`.
+pub const AGE_TIMEOUT_MAX_S: u32 = (1 << 24) - 1;
+
 /// Bytes that one action puts in front of a packet or takes away there: 74 are VXLAN over IPv6 with
 /// a VLAN tag, and 54 more are for options.
 pub const ENCAP_LEN_MAX: usize = 128;

@@ -1,5 +1,6 @@
 //! The steps of a program, carried out on a packet.
 
+use crate::control::Board;
 use crate::lines::Lines;
 use crate::memory::{Desc, Region};
 use crate::modify::{self, Layout, Tunnel};
@@ -14,6 +15,9 @@ pub(crate) struct NoRoom;
 
 /// A packet to which steps are done.
 pub(crate) struct Subject<'a> {
+    board: &'a Board,
+    /// The rule whose steps they are.
+    rule: u32,
     region: &'a Region,
     desc: &'a mut Desc,
     /// The lines of its burst, and its place there.
@@ -27,18 +31,21 @@ pub(crate) struct Subject<'a> {
 
 impl Subject<'_> {
     pub(crate) fn new<'a>(
+        board: &'a Board,
+        rule: u32,
         region: &'a Region,
         desc: &'a mut Desc,
         lines: &'a mut Lines,
         place: usize,
     ) -> Subject<'a> {
-        Subject { region, desc, lines, place, layout: None, is_changed: false }
+        Subject { board, rule, region, desc, lines, place, layout: None, is_changed: false }
     }
 
     /// Carries out a step, whose bytes are the next of the rest.
     #[inline]
     pub(crate) fn meet(&mut self, step: Step, rest: &mut Steps<'_>) -> Result<(), NoRoom> {
         match step {
+            Step::Age(_) => self.board.ages.meet(self.rule),
             Step::Flag => self.desc.flag(),
             Step::Mark(mark) => self.region.set_mark(self.desc, mark),
             Step::SetMeta { data, mask } => self.lines.set_meta(self.place, data, mask),

@@ -5,6 +5,7 @@
 //! store. An operation that is refused changes nothing, and the transaction can go on without it or
 //! be dropped, which takes all of it back.
 
+use crate::age::Age;
 use crate::control::{Nic, Record, RuleId};
 use crate::counters::Counts;
 use crate::error::RuleError;
@@ -126,6 +127,14 @@ impl Transaction<'_> {
     /// As [`Nic::query`].
     pub fn query(&self, id: RuleId) -> Result<Counts, RuleError> {
         self.nic.query(id)
+    }
+
+    /// [`Nic::age`], of the rule as the transaction leaves it.
+    ///
+    /// # Errors
+    /// As [`Nic::age`].
+    pub fn age(&self, id: RuleId) -> Result<Option<Age>, RuleError> {
+        self.nic.age(id)
     }
 
     /// Makes all operations visible at one instant: a burst sees all of them or none.

@@ -233,7 +233,7 @@ impl Worker {
             }
             let mut fate = word.fate();
             if let Fate::Program(number) = fate {
-                fate = self.perform(number, region, &mut burst[i], i);
+                fate = self.perform(word.rule(), number, region, &mut burst[i], i);
             }
             match fate {
                 Fate::Queue(queue) => burst[i].queue = queue,
@@ -253,11 +253,18 @@ impl Worker {
         acted
     }
 
-    /// Carries out a program on packet `i` of a burst; the fate it comes to.
+    /// Carries out a program of a rule on packet `i` of a burst; the fate it comes to.
     #[inline(never)]
-    fn perform(&mut self, number: u32, region: &Region, desc: &mut Desc, i: usize) -> Fate {
+    fn perform(
+        &mut self,
+        rule: u32,
+        number: u32,
+        region: &Region,
+        desc: &mut Desc,
+        i: usize,
+    ) -> Fate {
         let (fate, mut steps) = self.board.programs.read(number);
-        let mut subject = Subject::new(region, desc, &mut self.lines, i);
+        let mut subject = Subject::new(&self.board, rule, region, desc, &mut self.lines, i);
         while let Some(step) = steps.next() {
             if subject.meet(step, &mut steps).is_err() {
                 self.counters.add_unfit();

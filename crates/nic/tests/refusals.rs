@@ -30,6 +30,8 @@ fn what_cannot_be_is_refused_and_changes_nothing() {
         RuleError::ActionsTooMany { count: ACTIONS_MAX + 1 }
     );
     for (action, reason) in [
+        (Action::Age(0), "a timeout is 1 to 16777215 seconds"),
+        (Action::Age(1 << 24), "a timeout is 1 to 16777215 seconds"),
         (Action::PushVlan(0x0800), "a tag has type 0x8100 or 0x88a8"),
         (Action::RawDecap(0), "1 to 128 bytes go"),
         (Action::RawDecap(129), "1 to 128 bytes go"),
@@ -48,6 +50,9 @@ fn what_cannot_be_is_refused_and_changes_nothing() {
     let two = [Action::Drop, Action::Queue(1)];
     let fates = RuleError::FatesTwo { first: Action::Drop, second: Action::Queue(1) };
     assert_eq!(refused(&rule(0, 0, &two)), fates);
+    let (action, reason) = (Action::Age(2), "a rule has one age");
+    let ages = [Action::Age(1), action.clone(), Action::Drop];
+    assert_eq!(refused(&rule(0, 0, &ages)), RuleError::ActionUnfit { action, reason });
     assert!(nic.is_empty());
 }
 

@@ -113,10 +113,12 @@ fn rss_actions() -> Vec<RssAction> {
 #[test]
 fn testpmd_reads_what_is_printed() {
     let mut lines: Vec<String> =
-        ["flush 0", "list 0", "destroy 0 rule 7 rule 8", "query 0 7 count"]
+        ["flush 0", "list 0", "destroy 0 rule 7 rule 8", "query 0 7 count", "query 0 7 age"]
             .map(|command| format!("flow {command}"))
             .to_vec();
     let actions = [
+        Action::Age(1),
+        Action::Age(0xff_ffff),
         Action::Count,
         Action::Queue(u16::MAX),
         Action::Queue(0),
@@ -190,6 +192,9 @@ fn damaged() -> Vec<String> {
          key_len 40 func symmetric_toeplitz level 1 / end",
         "flow destroy 0 rule 1 rule 2",
         "flow query 0 1 count",
+        "flow query 0 1 age",
+        "flow aged 0",
+        "flow aged 0 destroy",
         "flow flush 0",
         "flow list 0",
     ];

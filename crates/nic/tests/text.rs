@@ -33,6 +33,9 @@ const FLOWS: &[&str] = &[
     "flow update 0 0 actions count / drop / end",
     "flow query 0 0 count",
     "flow isolate 0 1",
+    "flow create 0 ingress pattern eth / end actions age timeout 3 / drop / end",
+    "flow query 0 0 age",
+    "flow aged 0 destroy",
     "flow flush 0",
     "flow list 0",
 ];
@@ -92,6 +95,8 @@ const WORDS: &[&str] = &[
     "jump",
     "void",
     "rss",
+    "age",
+    "timeout",
     "0",
     "1",
     "65535",

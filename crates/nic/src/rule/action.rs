@@ -5,7 +5,7 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 
 use serde::{Deserialize, Serialize};
 
-use crate::limits::ENCAP_LEN_MAX;
+use crate::limits::{AGE_TIMEOUT_MAX_S, ENCAP_LEN_MAX};
 use crate::rss::RssAction;
 
 /// What a rule does with a packet that matches it. Actions act in list order, and the fate last,
@@ -13,6 +13,11 @@ use crate::rss::RssAction;
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Action {
+    /// Report the rule as aged ([`Nic::aged`]) once so many seconds went by without a packet, 1 to
+    /// [`AGE_TIMEOUT_MAX_S`]; a rule has one of these. Nothing happens to the rule or its packets.
+    ///
+    /// [`Nic::aged`]: crate::Nic::aged
+    Age(u32),
     /// Count packets and bytes, as they came to the rule.
     Count,
     /// Take one off the TTL or hop limit; 0 stays 0.
@@ -106,6 +111,9 @@ impl Action {
     pub(crate) fn problem(&self) -> Option<&'static str> {
         let fits = |len: usize| (1..=ENCAP_LEN_MAX).contains(&len);
         match *self {
+            Action::Age(timeout) if !(1..=AGE_TIMEOUT_MAX_S).contains(&timeout) => {
+                Some("a timeout is 1 to 16777215 seconds")
+            }
             Action::RawDecap(len) if !fits(len.into()) => Some("1 to 128 bytes go"),
             Action::RawEncap(ref bytes) if !fits(bytes.len()) => Some("1 to 128 bytes come"),
             Action::PushVlan(tag) if ![0x8100, 0x88a8].contains(&tag) => {
@@ -124,6 +132,7 @@ impl Action {
 impl fmt::Display for Action {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            Action::Age(timeout) => write!(f, "age timeout {timeout}"),
             Action::Count => write!(f, "count"),
             Action::DecTtl => write!(f, "dec_ttl"),
             Action::Drop => write!(f, "drop"),

@@ -187,6 +187,7 @@ impl Survey {
             Command::Flush { .. } => self.rules.clear(),
             Command::Isolate { .. }
             | Command::List { .. }
+            | Command::Aged { .. }
             | Command::Query { .. }
             | Command::Validate { .. } => {}
         }

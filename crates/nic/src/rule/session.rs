@@ -9,8 +9,9 @@ use std::collections::HashMap;
 use std::fmt::Write;
 use std::io::BufRead;
 
-use super::text::{Command, Commands, FlowRule, Parsed, ReadError, Spot, TextError};
+use super::text::{Command, Commands, FlowRule, Parsed, Queried, ReadError, Spot, TextError};
 use super::{Action, Rule};
+use crate::age::Age;
 use crate::control::{Nic, RuleId};
 use crate::counters::Counts;
 use crate::error::RuleError;
@@ -19,7 +20,21 @@ use crate::transaction::Transaction;
 /// What a command did. Counts are those from before the text that the command stands in.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Record {
-    /// `query`: what a rule has counted.
+    /// `query … age`: since when a rule has met no packet.
+    Age {
+        /// Its number.
+        rule: u32,
+        /// Its age.
+        age: Age,
+    },
+    /// `aged`: rules that are aged, in the order of their numbers.
+    Aged {
+        /// Their numbers.
+        rules: Vec<u32>,
+        /// They were destroyed.
+        destroyed: bool,
+    },
+    /// `query … count`: what a rule has counted.
     Counted {
         /// Its number.
         rule: u32,
@@ -214,7 +229,8 @@ impl Session {
                 self.update(transaction, rule, actions)?;
                 records.push(Record::Updated { rule });
             }
-            Command::Query { rule, .. } => records.push(self.query(transaction, rule)?),
+            Command::Aged { destroy, .. } => records.push(self.aged(transaction, destroy)?),
+            Command::Query { rule, of, .. } => records.push(self.query(transaction, rule, of)?),
             Command::List { .. } => records.push(Record::Listed(self.list())),
             Command::Isolate { on, .. } => {
                 transaction.isolate(on).map_err(|error| refused(&error, &[]))?;
@@ -269,14 +285,45 @@ impl Session {
         Ok(())
     }
 
-    fn query(&self, transaction: &Transaction<'_>, rule: u32) -> Result<Record, Refused> {
+    fn query(
+        &self,
+        transaction: &Transaction<'_>,
+        rule: u32,
+        of: Queried,
+    ) -> Result<Record, Refused> {
         let entry = self.known(rule, Spot::Rule(0))?;
-        if !entry.counts {
-            let reason = format!("rule {rule} has no `count` among its actions");
-            return Err((Spot::Rule(0), reason));
+        let lacks = |name: &str| {
+            let reason = format!("rule {rule} has no `{name}` among its actions");
+            (Spot::Rule(0), reason)
+        };
+        match of {
+            Queried::Age => {
+                let age = transaction.age(entry.id).map_err(|error| refused(&error, &[]))?;
+                age.map(|age| Record::Age { rule, age }).ok_or_else(|| lacks("age"))
+            }
+            Queried::Count if !entry.counts => Err(lacks("count")),
+            Queried::Count => {
+                let counts = transaction.query(entry.id).map_err(|error| refused(&error, &[]))?;
+                Ok(Record::Counted { rule, counts })
+            }
         }
-        let counts = transaction.query(entry.id).map_err(|error| refused(&error, &[]))?;
-        Ok(Record::Counted { rule, counts })
+    }
+
+    fn aged(
+        &mut self,
+        transaction: &mut Transaction<'_>,
+        destroy: bool,
+    ) -> Result<Record, Refused> {
+        let mut rules = Vec::new();
+        for (rule, entry) in (0..).zip(&self.rules) {
+            let Some(entry) = entry else { continue };
+            let age = transaction.age(entry.id).map_err(|error| refused(&error, &[]))?;
+            rules.extend(age.filter(Age::is_aged).map(|_| rule));
+        }
+        if destroy {
+            rules.iter().try_for_each(|&rule| self.destroy(transaction, rule, Spot::Command))?;
+        }
+        Ok(Record::Aged { rules, destroyed: destroy })
     }
 
     fn list(&self) -> Vec<Listed> {

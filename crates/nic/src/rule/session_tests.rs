@@ -101,6 +101,28 @@ fn every_command_does_what_it_says() {
 }
 
 #[test]
+fn aged_rules_are_listed_and_destroyed_when_that_is_asked_for() {
+    let mut bench = Bench::new();
+    let text: String = (0..3).map(|port| create(port, "age timeout 5 / queue index 1")).collect();
+    bench.apply(&(text + &create(3, "drop"))).unwrap();
+    bench.nic.set_time_ns(3_000_000_000);
+    bench.queue(1);
+    bench.nic.set_time_ns(7_000_000_000);
+    let age = Age { idle_ns: 4_000_000_000, timeout_s: 5 };
+    assert_eq!(bench.apply("flow query 0 1 age").unwrap(), [Record::Age { rule: 1, age }]);
+    let aged = |destroyed| [Record::Aged { rules: vec![0, 2], destroyed }];
+    assert_eq!(bench.apply("flow aged 0").unwrap(), aged(false));
+    assert_eq!(bench.session.len(), 4, "they are told, and nothing else");
+    bench.apply("flow aged 0 destroy\nflow fly 0").unwrap_err();
+    assert_eq!(bench.session.len(), 4);
+    assert_eq!(bench.apply("flow aged 0 destroy").unwrap(), aged(true));
+    assert_eq!((bench.session.len(), bench.nic.len()), (2, 2));
+    assert_eq!(bench.apply("flow query 0 1 age").unwrap(), [Record::Age { rule: 1, age }]);
+    let problem = said(&mut bench, "flow query 0 3 age");
+    assert!(problem.contains("rule 3 has no `age` among its actions"), "{problem}");
+}
+
+#[test]
 fn a_refused_text_leaves_everything_as_it_was() {
     let mut bench = Bench::new();
     let rss = bench.queue(3);

@@ -13,6 +13,7 @@ pub fn any() -> impl Strategy<Value = Action> {
     let tag = select(vec![0x8100, 0x88a8]);
     prop_oneof![
         3 => Just(Action::Count),
+        3 => (1..4u32).prop_map(Action::Age),
         1 => Just(Action::Flag),
         2 => prop_oneof![0..3u32, Just(u32::MAX)].prop_map(Action::Mark),
         1 => Just(Action::DecTtl),

@@ -12,6 +12,7 @@ mod rules;
 mod spread;
 
 use std::cell::{Cell, RefCell};
+use std::collections::HashSet;
 
 use niclab_nic::definition::{DefinedRule, Definition, Packet, Verdict};
 use niclab_nic::limits::BURST;
@@ -20,7 +21,7 @@ use niclab_nic::rss::Rss;
 use niclab_nic::rule::compile::pattern;
 use niclab_nic::rule::item::{IMAGE_LEN, Item, ItemMatch};
 use niclab_nic::rule::{Action, Pattern, Rule};
-use niclab_nic::{Counts, Nic, NicConfig, RuleError, RuleId, Worker};
+use niclab_nic::{Nic, NicConfig, RuleError, RuleId, Worker};
 use niclab_packet::LayerKind;
 use niclab_packet::stack::{Span, walk};
 use proptest::prelude::*;
@@ -40,6 +41,8 @@ enum Step {
     Update(prop::sample::Index, Vec<Action>),
     Burst(Vec<Vec<u8>>),
     Isolate(bool),
+    /// So many seconds pass.
+    Pass(u64),
     Spread(Rss),
 }
 
@@ -62,6 +65,12 @@ fn all_actions(group: u32) -> impl Strategy<Value = Vec<Action>> {
     let count = prop_oneof![3 => Just(0), 2 => 1..4usize, 1 => 4..8usize];
     let others = count.prop_flat_map(|count| prop::collection::vec(actions::any(), count));
     (fate, others, any::<prop::sample::Index>()).prop_map(|(fate, mut actions, place)| {
+        // A rule has one age.
+        let mut ages = 0;
+        actions.retain(|action| {
+            ages += u32::from(matches!(action, Action::Age(_)));
+            ages < 2 || !matches!(action, Action::Age(_))
+        });
         actions.insert(place.index(actions.len() + 1), fate);
         actions
     })
@@ -98,6 +107,7 @@ fn step(pool: &[Vec<u8>]) -> impl Strategy<Value = Step> + use<> {
         2 => (index(), all_actions(GROUPS)).prop_map(|(at, actions)| Step::Update(at, actions)),
         2 => prop::collection::vec(frame, 1..=BURST).prop_map(Step::Burst),
         1 => prop::bool::weighted(0.2).prop_map(Step::Isolate),
+        2 => (0..3u64).prop_map(Step::Pass),
         1 => spread::rss().prop_map(Step::Spread),
     ]
 }
@@ -116,6 +126,9 @@ struct Met {
     changed: Cell<u32>,
     /// Their checksums were right.
     right: Cell<u32>,
+    /// Rules that were aged, and those that were not.
+    aged: Cell<u32>,
+    young: Cell<u32>,
     /// They have a hash.
     hashed: Cell<u32>,
 }
@@ -179,7 +192,8 @@ impl Bench<'_> {
             Step::Update(index, actions) if count > 0 => {
                 let at = index.index(count);
                 self.nic.update(self.ids[at], actions).unwrap();
-                self.definition.rules[at].actions = actions.clone();
+                let now_ns = self.definition.now_ns;
+                self.definition.rules[at].act(actions.clone(), now_ns);
                 self.definition.rules[at].rss = self.definition.rss.clone();
             }
             Step::Burst(frames) => self.burst(frames),
@@ -187,6 +201,7 @@ impl Bench<'_> {
                 self.nic.isolate(*on).unwrap();
                 self.definition.isolated = *on;
             }
+            Step::Pass(seconds) => self.pass(*seconds),
             Step::Spread(rss) => {
                 self.nic.set_rss(rss).unwrap();
                 assert_eq!(self.nic.rss(), rss);
@@ -196,8 +211,26 @@ impl Bench<'_> {
         }
     }
 
+    fn pass(&mut self, seconds: u64) {
+        self.definition.now_ns += seconds * 1_000_000_000;
+        self.nic.set_time_ns(self.definition.now_ns);
+        let rules = self.ids.iter().zip(&self.definition.rules);
+        let is_aged = |rule: &DefinedRule| rule.age(self.definition.now_ns).is_some_and(|a| a.1);
+        let aged: HashSet<RuleId> =
+            rules.filter(|(_, rule)| is_aged(rule)).map(|(id, _)| *id).collect();
+        let young = |rule: &&DefinedRule| {
+            rule.met_ns > 0 && rule.age(self.definition.now_ns).is_some_and(|age| !age.1)
+        };
+        let young = self.definition.rules.iter().filter(young).count();
+        self.met.young.set(self.met.young.get() + young as u32);
+        assert_eq!(self.nic.aged().into_iter().collect::<HashSet<_>>(), aged);
+        self.met.aged.set(self.met.aged.get() + aged.len() as u32);
+    }
+
     fn check_counts(&self, id: RuleId, rule: &DefinedRule) {
         assert_eq!(self.nic.query(id), Ok(rule.counts));
+        let age = self.nic.age(id).unwrap().map(|age| (age.idle_ns, age.is_aged()));
+        assert_eq!(age, rule.age(self.definition.now_ns));
         let tunnels = [Item::Gre, Item::Vxlan, Item::Geneve, Item::Mpls];
         if rule.items.iter().any(|item| tunnels.contains(&item.item)) {
             self.met.inside.set(self.met.inside.get() + rule.counts.packets);
@@ -214,10 +247,11 @@ impl Bench<'_> {
         match self.nic.create(&rule) {
             Ok(id) => {
                 assert!(alike.all(|rule| plain(&rule.items) != plain(&items)), "{items:?} twice");
-                let counts = Counts::default();
                 let rss = self.definition.rss.clone();
-                let rule = DefinedRule { group, priority, items, actions, rss, counts };
+                let rule = DefinedRule { group, priority, items, rss, ..DefinedRule::default() };
                 self.definition.rules.push(rule);
+                let last = self.definition.rules.last_mut();
+                last.unwrap().act(actions, self.definition.now_ns);
                 self.ids.push(id);
                 raise(&self.met.created);
             }
@@ -327,10 +361,11 @@ fn every_packet_meets_the_rules_that_the_definition_finds() {
     let [created, refused, dropped, queued, missed, marked, changed, right, hashed] =
         [created, refused, dropped, queued, missed, marked, changed, right, hashed].map(Cell::get);
     let inside = inside.get();
+    let [aged, young] = [&met.aged, &met.young].map(Cell::get);
     let text = format!(
         "{created} rules created, {refused} refused; {dropped} frames dropped, {queued} queued, \
          {missed} missed, {marked} marked, {changed} changed, {right} right, {hashed} hashed, \
-         {inside} inside"
+         {inside} inside; rules {aged} times aged, {young} young"
     );
     println!("{text}");
     let frames = dropped + queued + missed;
@@ -340,6 +375,7 @@ fn every_packet_meets_the_rules_that_the_definition_finds() {
     assert!(inside > u64::from(frames) / 2_500, "{text}");
     assert!(marked > frames / 20 && changed > frames / 10, "{text}");
     assert!(right > frames / 10, "{text}");
+    assert!(aged > created / 10 && young > created / 20, "{text}");
 }
 
 /// What a rule of group 1 asks for: metadata, or a tag.

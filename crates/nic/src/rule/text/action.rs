@@ -10,6 +10,7 @@ use crate::rule::{Action, Set};
 
 /// What is read here.
 pub(super) const NAMES: &[&str] = &[
+    "age",
     "count",
     "dec_ttl",
     "drop",
@@ -56,6 +57,7 @@ pub(super) fn read_actions(
                 words.keyword("/")?;
                 continue;
             }
+            "age" => Action::Age(number(words, "timeout", 0xff_ffff)? as u32),
             "count" => {
                 count(words)?;
                 Action::Count

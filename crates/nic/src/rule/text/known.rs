@@ -3,7 +3,6 @@
 /// Commands of `flow`.
 pub(super) const COMMANDS: &[&str] = &[
     "actions_template",
-    "aged",
     "configure",
     "dump",
     "flex_item",
@@ -67,7 +66,6 @@ pub(super) const ITEMS: &[&str] = &[
 
 /// Actions.
 pub(super) const ACTIONS: &[&str] = &[
-    "age",
     "age_update",
     "color",
     "conntrack",

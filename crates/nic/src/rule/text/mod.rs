@@ -28,7 +28,7 @@ use action::read_actions;
 use words::Words;
 
 const COMMANDS: &[&str] =
-    &["create", "destroy", "flush", "isolate", "list", "query", "update", "validate"];
+    &["aged", "create", "destroy", "flush", "isolate", "list", "query", "update", "validate"];
 const ATTRIBUTES: &[&str] = &["group", "ingress", "pattern", "priority"];
 /// How testpmd's users write yes and no.
 const BOOLEANS: &[(&str, bool)] = &[
@@ -61,6 +61,13 @@ pub struct FlowRule<'a> {
 /// A `flow` command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Command<'a> {
+    /// List the rules that are aged.
+    Aged {
+        /// Of this port.
+        port: u16,
+        /// They are destroyed then.
+        destroy: bool,
+    },
     /// Create a rule.
     Create {
         /// On this port.
@@ -92,12 +99,14 @@ pub enum Command<'a> {
         /// Of this port.
         port: u16,
     },
-    /// Say what a rule has counted.
+    /// Say what a rule has counted, or how old it is.
     Query {
         /// On this port.
         port: u16,
         /// Its number.
         rule: u32,
+        /// What of it.
+        of: Queried,
     },
     /// Give a rule other actions.
     Update {
@@ -115,6 +124,15 @@ pub enum Command<'a> {
         /// The rule.
         rule: FlowRule<'a>,
     },
+}
+
+/// What a rule can be asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Queried {
+    /// Since when it has met no packet.
+    Age,
+    /// What it has counted.
+    Count,
 }
 
 /// A command with the line it stands in.
@@ -169,7 +187,8 @@ impl Command<'_> {
     /// The port it is for.
     pub fn port(&self) -> u16 {
         match *self {
-            Command::Create { port, .. }
+            Command::Aged { port, .. }
+            | Command::Create { port, .. }
             | Command::Destroy { port, .. }
             | Command::Flush { port }
             | Command::Isolate { port, .. }
@@ -230,12 +249,13 @@ pub struct Parser {
 
 /// What was read, while the parser's buffers are written.
 enum Head {
+    Aged { port: u16, destroy: bool },
     Create { port: u16, group: u32, priority: u32, validate: bool },
     Destroy { port: u16 },
     Flush { port: u16 },
     Isolate { port: u16, on: bool },
     List { port: u16 },
-    Query { port: u16, rule: u32 },
+    Query { port: u16, rule: u32, of: Queried },
     Update { port: u16, rule: u32 },
 }
 
@@ -248,6 +268,7 @@ impl Parser {
     pub fn parse<'a>(&'a mut self, line: u64, text: &'a str) -> Result<Parsed<'a>, TextError> {
         let head = self.read(&mut Words::new(line, text))?;
         let command = match head {
+            Head::Aged { port, destroy } => Command::Aged { port, destroy },
             Head::Create { port, group, priority, validate } => {
                 let rule = FlowRule { group, priority, items: &self.items, actions: &self.actions };
                 match validate {
@@ -259,7 +280,7 @@ impl Parser {
             Head::Flush { port } => Command::Flush { port },
             Head::Isolate { port, on } => Command::Isolate { port, on },
             Head::List { port } => Command::List { port },
-            Head::Query { port, rule } => Command::Query { port, rule },
+            Head::Query { port, rule, of } => Command::Query { port, rule, of },
             Head::Update { port, rule } => Command::Update { port, rule, actions: &self.actions },
         };
         Ok(Parsed { command, line, text, marks: &self.marks })
@@ -278,6 +299,7 @@ impl Parser {
         let port = words.number_u16("port")?;
         self.marks.port = words.place();
         let head = match command {
+            "aged" => return aged(words, port),
             "create" => return self.rule(words, port, false),
             "validate" => return self.rule(words, port, true),
             "destroy" => return self.destroy(words, port),
@@ -285,8 +307,7 @@ impl Parser {
             "isolate" => Head::Isolate { port, on: boolean(words)? },
             "query" => {
                 let rule = self.rule_number(words)?;
-                query_action(words)?;
-                Head::Query { port, rule }
+                Head::Query { port, rule, of: query_action(words)? }
             }
             "flush" => Head::Flush { port },
             _ => Head::List { port },
@@ -408,13 +429,22 @@ fn boolean(words: &mut Words<'_>) -> Result<bool, TextError> {
     known.map(|(_, on)| *on).ok_or_else(|| words.expected("`0` or `1`"))
 }
 
-fn query_action(words: &mut Words<'_>) -> Result<(), TextError> {
+fn aged(words: &mut Words<'_>, port: u16) -> Result<Head, TextError> {
     match words.next() {
-        "count" => Ok(()),
+        "" => Ok(Head::Aged { port, destroy: false }),
+        "destroy" => words.end().map(|()| Head::Aged { port, destroy: true }),
+        _ => Err(words.unknown(&["destroy"], "`destroy` or the end of the line".into())),
+    }
+}
+
+fn query_action(words: &mut Words<'_>) -> Result<Queried, TextError> {
+    match words.next() {
+        "age" => Ok(Queried::Age),
+        "count" => Ok(Queried::Count),
         word if known::ACTIONS.contains(&word) || action::NAMES.contains(&word) => {
             Err(words.not_supported(format!("query {word}")))
         }
-        _ => Err(words.unknown(&["count"], "`count`".to_owned())),
+        _ => Err(words.unknown(&["age", "count"], "`age` or `count`".to_owned())),
     }
 }
 
@@ -504,6 +534,10 @@ impl fmt::Display for FlowRule<'_> {
 impl fmt::Display for Command<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            Command::Aged { port, destroy } => {
+                let destroy = if *destroy { " destroy" } else { "" };
+                write!(f, "flow aged {port}{destroy}")
+            }
             Command::Create { port, rule } => write!(f, "flow create {port} {rule}"),
             Command::Destroy { port, rules } => {
                 write!(f, "flow destroy {port}")?;
@@ -512,7 +546,13 @@ impl fmt::Display for Command<'_> {
             Command::Flush { port } => write!(f, "flow flush {port}"),
             Command::Isolate { port, on } => write!(f, "flow isolate {port} {}", u8::from(*on)),
             Command::List { port } => write!(f, "flow list {port}"),
-            Command::Query { port, rule } => write!(f, "flow query {port} {rule} count"),
+            Command::Query { port, rule, of } => {
+                let of = match of {
+                    Queried::Age => "age",
+                    Queried::Count => "count",
+                };
+                write!(f, "flow query {port} {rule} {of}")
+            }
             Command::Update { port, rule, actions } => {
                 write!(f, "flow update {port} {rule} actions ")?;
                 actions.iter().try_for_each(|action| write!(f, "{action} / "))?;

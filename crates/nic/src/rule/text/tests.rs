@@ -27,6 +27,9 @@ fn commands_are_read_as_they_are_printed() {
         "flow flush 1",
         "flow isolate 0 1",
         "flow list 2",
+        "flow aged 0",
+        "flow aged 0 destroy",
+        "flow query 0 5 age",
         "flow query 0 5 count",
         "flow update 0 5 actions count / queue index 3 / end",
     ] {
@@ -71,7 +74,7 @@ fn texts_that_say_the_same_read_the_same() {
 pub(super) const REFUSED: &[(&str, &str)] = &[
     (
         "flow",
-        "expected `create`, `destroy`, `flush`, `isolate`, `list`, `query`, `update` or \
+        "expected `aged`, `create`, `destroy`, `flush`, `isolate`, `list`, `query`, `update` or \
          `validate`, found the end \
               of the line",
     ),
@@ -88,7 +91,17 @@ pub(super) const REFUSED: &[(&str, &str)] = &[
     ("flow destroy 0", "expected `rule`, found the end of the line"),
     ("flow destroy 0 rule 1 2", "expected `rule` or the end of the line, found `2`"),
     ("flow query 0 1 rss", "not supported: query rss"),
-    ("flow query 0 1", "expected `count`, found the end of the line"),
+    ("flow query 0 1", "expected `age` or `count`, found the end of the line"),
+    ("flow aged 0 destr", "`destr` is short for `destroy`: write it out"),
+    ("flow aged 0 rule 1", "expected `destroy` or the end of the line, found `rule`"),
+    (
+        "flow create 0 ingress pattern eth / end actions age timeout 16777216 / end",
+        "16777216 is too great: timeout is 0 to 16777215",
+    ),
+    (
+        "flow create 0 ingress pattern eth / end actions age / end",
+        "`age timeout 0`: a timeout is 1 to 16777215 seconds",
+    ),
     ("flow create 0 pattern end actions end", "no direction: write `ingress` before `pattern`"),
     ("flow create 0 egress pattern end actions end", "not supported: egress"),
     (
@@ -178,7 +191,7 @@ pub(super) const REFUSED: &[(&str, &str)] = &[
     ),
     (
         "flow create 0 ingress pattern eth / end actions fly / end",
-        "expected `count`, `dec_ttl`, `drop`, `end`, `flag`, `jump`, `mark`, `nvgre_decap`, \
+        "expected `age`, `count`, `dec_ttl`, `drop`, `end`, `flag`, `jump`, `mark`, `nvgre_decap`, \
          `of_pop_vlan`, `of_push_vlan`, `of_set_vlan_pcp`, `of_set_vlan_vid`, `queue`, `rss`, \
          `set_ipv4_dscp`, \
          `set_ipv4_dst`, `set_ipv4_src`, `set_ipv6_dscp`, `set_ipv6_dst`, `set_ipv6_src`, \
