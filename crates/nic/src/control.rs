@@ -22,6 +22,7 @@ use crate::limits::{
     ACTIONS_MAX, OPERATION_CELLS, PRIORITY_MAX, PROGRAMS_MAX, QUEUES_MAX, RULES_MAX,
 };
 use crate::mask::Kept;
+use crate::meter::Meters;
 use crate::program::{Programs, Shelf, write_steps};
 use crate::rss::contexts::{self, Contexts};
 use crate::rss::{Rss, evenly};
@@ -74,6 +75,7 @@ pub(crate) struct Board {
     /// What becomes of packets that no rule matches: [`MISSES_SPREAD`] or [`MISSES_DROPPED`], or a
     /// reference to what it was and will be.
     pub(crate) misses: AtomicU64,
+    pub(crate) meters: Meters,
     pub(crate) domain: Domain,
 }
 
@@ -159,6 +161,7 @@ impl Nic {
             rss: AtomicU64::new(0),
             contexts: ArcSwap::default(),
             misses: AtomicU64::new(MISSES_SPREAD),
+            meters: Meters::new(),
             domain,
         };
         let board = Arc::new(board);
@@ -210,10 +213,10 @@ impl Nic {
         self.live == 0
     }
 
-    /// Memory that rules take, bytes: tables, orders, counters, ages, programs, states of RSS other
-    /// than the port's, the control side's records, and what transactions have not settled. Tables
-    /// of masks that have no rule any more count until no worker holds them; they are given
-    /// back by the next operation.
+    /// Memory that rules take, bytes: tables, orders, counters, ages, meters, programs, states of
+    /// RSS other than the port's, the control side's records, and what transactions have not
+    /// settled. Tables of masks that have no rule any more count until no worker holds them; they
+    /// are given back by the next operation.
     pub fn rule_bytes(&self) -> usize {
         let counters: usize = self.counters.iter().map(|c| c.bytes()).sum();
         let records = self.records.capacity() * size_of::<Record>()
@@ -222,7 +225,8 @@ impl Nic {
         let programs = self.board.programs.bytes() + self.shelf.bytes();
         let contexts = self.contexts.bytes_but(self.rss_number());
         let tables = self.groups.bytes() + self.board.orders.bytes();
-        tables + programs + self.board.ages.bytes() + contexts + counters + records + versions
+        let noted = self.board.ages.bytes() + self.board.meters.bytes();
+        tables + programs + noted + contexts + counters + records + versions
     }
 
     /// Creates a rule; packets meet it from now on.
@@ -379,6 +383,9 @@ impl Nic {
                 }
                 Action::Jump(to) if to <= rule.group => {
                     return Err(RuleError::JumpBack { from: rule.group, to });
+                }
+                Action::Meter(number) if !self.board.meters.has(number) => {
+                    return Err(RuleError::MeterUnknown { number });
                 }
                 Action::Queue(queue) => Decision::Queue(queue),
                 Action::Drop => Decision::Drop,

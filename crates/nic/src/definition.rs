@@ -58,9 +58,14 @@
 //!     says, or longer; that is told and nothing else happens. A frame is met at the time that was
 //!     told last before it. The first of these times is that of the call that gave the rule an
 //!     `age`, which it had not before.
+//! 13. *Meters.* `meter` drops the frame at once where it exceeds the meter (see the module
+//!     `meter`), by its length as the actions before left it; then no further action sees it.
 
 mod actions;
+mod meter;
 mod rss;
+
+use std::collections::BTreeMap;
 
 use crate::Counts;
 use crate::rss::Rss;
@@ -68,6 +73,7 @@ use crate::rule::Action;
 use crate::rule::item::{IMAGE_LEN, Image, Item, ItemMatch};
 
 pub use actions::Packet;
+pub use meter::{Colour, DefinedMeter};
 
 const FCS_LEN: u64 = 4;
 
@@ -100,6 +106,8 @@ const FRAGMENT: u8 = 44;
 pub enum Verdict {
     /// A rule discards it.
     Drop,
+    /// A meter discards it.
+    Exceed,
     /// A rule delivers it to this queue.
     Queue(u16),
     /// RSS delivers it to a queue.
@@ -168,6 +176,10 @@ pub struct Definition {
     pub queues: u16,
     /// The time that was told last.
     pub now_ns: u64,
+    /// Meters, by number.
+    pub meters: BTreeMap<u32, DefinedMeter>,
+    /// The time that was told last for meters.
+    pub metered_ns: u64,
 }
 
 impl Definition {
@@ -175,7 +187,8 @@ impl Definition {
     pub fn decide(&mut self, packet: &mut Packet) -> Verdict {
         let mut marks = Marks::default();
         let (mut group, queues, now_ns) = (0, self.queues, self.now_ns);
-        while let Some(rule) = self.rule_for(group, &headers(&packet.frame), &marks) {
+        let metered_ns = self.metered_ns;
+        while let Some(rule) = rule_for(&mut self.rules, group, &headers(&packet.frame), &marks) {
             rule.met_ns = now_ns;
             if rule.actions.contains(&Action::Count) {
                 rule.counts.packets += 1;
@@ -190,6 +203,14 @@ impl Definition {
                     Action::SetMeta { data, mask } => set_bits(&mut marks.meta, *data, *mask),
                     Action::SetTag { index, data, mask } => {
                         set_bits(&mut marks.tags[usize::from(*index)], *data, *mask);
+                    }
+                    Action::Meter(number) => {
+                        let bytes = packet.frame.len() as u64 + FCS_LEN;
+                        let meter = self.meters.get_mut(number);
+                        let colour = meter.map(|meter| meter.meet(bytes, metered_ns));
+                        if colour == Some(Colour::Red) {
+                            return Verdict::Exceed;
+                        }
                     }
                     Action::Rss(action) => spread = Some(rss::of_rule(action, &rule.rss, queues)),
                     action => packet.meet(action),
@@ -207,19 +228,19 @@ impl Definition {
             false => rss::decide(&self.rss, &packet.frame),
         }
     }
+}
 
-    /// The rule of a group that acts on a frame with these headers and marks.
-    fn rule_for(
-        &mut self,
-        group: u32,
-        headers: &[Header],
-        marks: &Marks,
-    ) -> Option<&mut DefinedRule> {
-        let of_group = self.rules.iter_mut().filter(|rule| rule.group == group);
-        let matching = of_group.filter(|rule| matches(&rule.items, headers, marks));
-        // Of equal ones this is the first.
-        matching.min_by_key(|rule| rule.priority)
-    }
+/// The rule of a group that acts on a frame with these headers and marks.
+fn rule_for<'r>(
+    rules: &'r mut [DefinedRule],
+    group: u32,
+    headers: &[Header],
+    marks: &Marks,
+) -> Option<&'r mut DefinedRule> {
+    let of_group = rules.iter_mut().filter(|rule| rule.group == group);
+    let matching = of_group.filter(|rule| matches(&rule.items, headers, marks));
+    // Of equal ones this is the first.
+    matching.min_by_key(|rule| rule.priority)
 }
 
 /// What rules have said about a frame.

@@ -81,6 +81,32 @@ pub enum RuleError {
         /// The group.
         group: u32,
     },
+    /// There is such a meter.
+    #[error("meter {number} exists; destroy it first, or use another number")]
+    MeterKnown {
+        /// Its number.
+        number: u32,
+    },
+    /// A meter cannot be so.
+    #[error("meter {number}: {reason}")]
+    MeterUnfit {
+        /// Its number.
+        number: u32,
+        /// What would do.
+        reason: &'static str,
+    },
+    /// There is no such meter.
+    #[error("no meter {number}; create it first")]
+    MeterUnknown {
+        /// Its number.
+        number: u32,
+    },
+    /// A rule names the meter.
+    #[error("meter {number} is used; destroy its rules first")]
+    MeterUsed {
+        /// Its number.
+        number: u32,
+    },
     /// Memory is short.
     #[error("no memory for the rule: {reason}")]
     Memory {

@@ -23,6 +23,13 @@ pub const ACTIONS_MAX: usize = 16;
 /// Seconds after which a rule can be reported as aged: 24 bits, as in `rte_flow_action_age`.
 pub const AGE_TIMEOUT_MAX_S: u32 = (1 << 24) - 1;
 
+/// Meters that rules may name: their numbers are below this.
+pub const METERS_MAX: u32 = 1 << 16;
+
+/// Bytes a second of a meter's rates, and bytes of its bursts, at most: above them sums of tokens
+/// would not fit 63 bits for sure.
+pub const METER_SIZE_MAX: u64 = 1 << 40;
+
 /// Bytes that one action puts in front of a packet or takes away there: 74 are VXLAN over IPv6 with
 /// a VLAN tag, and 54 more are for options.
 pub const ENCAP_LEN_MAX: usize = 128;

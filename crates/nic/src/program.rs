@@ -59,6 +59,7 @@ mod op {
     pub(super) const SET_TAG: u64 = 24;
     /// The argument is the timeout, seconds. It stands first, where the control side finds it.
     pub(super) const AGE: u64 = 25;
+    pub(super) const METER: u64 = 26;
 }
 
 /// One thing to do with a packet.
@@ -77,6 +78,8 @@ pub(crate) enum Step {
     Encap(usize),
     /// Take the headers of a tunnel away.
     Leave(Tunnel),
+    /// Drop the packet if it exceeds this meter.
+    Meter(u32),
     PopVlan,
     PushVlan(u16),
     Set(Set),
@@ -140,6 +143,7 @@ impl Iterator for Steps<'_> {
             op::AGE => Step::Age(argument as u32),
             op::FLAG => Step::Flag,
             op::MARK => Step::Mark(argument as u32),
+            op::METER => Step::Meter(argument as u32),
             op::DEC_TTL => Step::DecTtl,
             op::PUSH_VLAN => Step::PushVlan(argument as u16),
             op::POP_VLAN => Step::PopVlan,
@@ -223,6 +227,7 @@ pub(crate) fn write_steps(actions: &[Action], steps: &mut Vec<u64>) {
             Action::DecTtl => (op::DEC_TTL, 0),
             Action::Flag => (op::FLAG, 0),
             Action::Mark(mark) => (op::MARK, u64::from(*mark)),
+            Action::Meter(number) => (op::METER, u64::from(*number)),
             Action::NvgreDecap => (op::NVGRE_DECAP, 0),
             Action::VxlanDecap => (op::VXLAN_DECAP, 0),
             Action::RawDecap(len) => (op::DECAP, u64::from(*len)),

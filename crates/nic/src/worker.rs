@@ -26,19 +26,16 @@ use std::sync::atomic::Ordering;
 use niclab_table::{Generation, Participant};
 
 use crate::control::{Board, MISSES_DROPPED};
-use crate::counters::Counters;
+use crate::counters::{Counters, FCS_LEN};
 use crate::groups::Lists;
 use crate::limits::BURST;
 use crate::lines::Lines;
 use crate::matching::Matcher;
 use crate::memory::{Desc, Region};
-use crate::perform::Subject;
+use crate::perform::{Lost, Subject};
 use crate::rss::contexts::List;
 use crate::tables::bits;
 use crate::word::{Fate, Word};
-
-/// Bytes of the frame check sequence, which counters include and frames in memory do not have.
-const FCS_LEN: u64 = 4;
 
 /// Before the first list of groups was published.
 const NO_VERSION: u64 = 0;
@@ -56,6 +53,8 @@ pub struct Worker {
     generation: Generation,
     /// Packets that no rule matches are dropped in this burst.
     isolated: bool,
+    /// The time that meters see.
+    now_ns: u64,
     counters: Arc<Counters>,
     lines: Box<Lines>,
 }
@@ -89,6 +88,7 @@ impl Worker {
             participant: board.domain.reader_slot(),
             generation: Generation::default(),
             isolated: false,
+            now_ns: 0,
             counters,
             lines: Box::new(Lines::new()),
             board,
@@ -124,6 +124,13 @@ impl Worker {
         self.rss = self.board.versions.at(rss, self.generation) as u16;
         self.refresh();
         self.lines.read(region, burst);
+    }
+
+    /// Says what time it is for the bursts to come, nanoseconds from a moment that all workers
+    /// share: meters let packets through by this alone. To be called once a burst where rules have
+    /// meters; a time before the one that any worker was told last adds nothing to a meter.
+    pub fn set_time_ns(&mut self, now_ns: u64) {
+        self.now_ns = now_ns;
     }
 
     /// Says that this worker will not run for a while: what it held may be reused. Until
@@ -264,11 +271,16 @@ impl Worker {
         i: usize,
     ) -> Fate {
         let (fate, mut steps) = self.board.programs.read(number);
-        let mut subject = Subject::new(&self.board, rule, region, desc, &mut self.lines, i);
+        let mut subject =
+            Subject::new(&self.board, rule, self.now_ns, region, desc, &mut self.lines, i);
         while let Some(step) = steps.next() {
-            if subject.meet(step, &mut steps).is_err() {
-                self.counters.add_unfit();
-                return Fate::Drop;
+            match subject.meet(step, &mut steps) {
+                Ok(()) => {}
+                Err(Lost::Exceeds) => return Fate::Drop,
+                Err(Lost::NoRoom) => {
+                    self.counters.add_unfit();
+                    return Fate::Drop;
+                }
             }
         }
         if subject.is_changed && matches!(fate, Fate::Jump(_) | Fate::Rss(_)) {

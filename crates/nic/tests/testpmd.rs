@@ -126,6 +126,7 @@ fn testpmd_reads_what_is_printed() {
         Action::Drop,
         Action::Flag,
         Action::Mark(u32::MAX),
+        Action::Meter(u32::MAX),
         Action::DecTtl,
         Action::NvgreDecap,
         Action::VxlanDecap,

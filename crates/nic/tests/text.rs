@@ -33,7 +33,7 @@ const FLOWS: &[&str] = &[
     "flow update 0 0 actions count / drop / end",
     "flow query 0 0 count",
     "flow isolate 0 1",
-    "flow create 0 ingress pattern eth / end actions age timeout 3 / drop / end",
+    "flow create 0 ingress pattern eth / end actions age timeout 3 / meter mtr_id 0 / drop / end",
     "flow query 0 0 age",
     "flow aged 0 destroy",
     "flow flush 0",

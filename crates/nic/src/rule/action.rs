@@ -34,6 +34,11 @@ pub enum Action {
     ///
     /// [`Region::mark`]: crate::memory::Region::mark
     Mark(u32),
+    /// Drop the packet, at once, where it exceeds this meter ([`Nic::create_meter`]): bytes as
+    /// `count` counts them, of the packet as the actions before left it.
+    ///
+    /// [`Nic::create_meter`]: crate::Nic::create_meter
+    Meter(u32),
     /// Take the headers of an NVGRE tunnel away, from Ethernet to GRE (RFC 7637).
     NvgreDecap,
     /// Take the outermost VLAN tag away.
@@ -139,6 +144,7 @@ impl fmt::Display for Action {
             Action::Flag => write!(f, "flag"),
             Action::Jump(group) => write!(f, "jump group {group}"),
             Action::Mark(mark) => write!(f, "mark id {mark}"),
+            Action::Meter(number) => write!(f, "meter mtr_id {number}"),
             Action::NvgreDecap => write!(f, "nvgre_decap"),
             Action::PopVlan => write!(f, "of_pop_vlan"),
             Action::PushVlan(tag) => write!(f, "of_push_vlan ethertype {tag:#06x}"),

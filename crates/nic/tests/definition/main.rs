@@ -14,7 +14,7 @@ mod spread;
 use std::cell::{Cell, RefCell};
 use std::collections::HashSet;
 
-use niclab_nic::definition::{DefinedRule, Definition, Packet, Verdict};
+use niclab_nic::definition::{DefinedMeter, DefinedRule, Definition, Packet, Verdict};
 use niclab_nic::limits::BURST;
 use niclab_nic::memory::{Desc, Region};
 use niclab_nic::rss::Rss;
@@ -32,6 +32,13 @@ const QUEUES: u16 = 4;
 const GROUPS: u32 = 4;
 /// What a frame has that was not hashed.
 const NO_HASH: u32 = 0xdead_beef;
+
+/// How packets come to the card.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Order {
+    Bursts,
+    OneByOne,
+}
 
 /// What a generated step does.
 #[derive(Clone, Debug)]
@@ -55,7 +62,8 @@ struct Written {
     actions: Vec<Action>,
 }
 
-fn all_actions(group: u32) -> impl Strategy<Value = Vec<Action>> {
+/// Actions of a rule in a group, with meters or without.
+fn all_actions(group: u32, metered: bool) -> impl Strategy<Value = Vec<Action>> {
     let fate = prop_oneof![
         2 => (0..QUEUES).prop_map(Action::Queue),
         2 => spread::action().prop_map(|action| Action::Rss(Box::new(action))),
@@ -63,7 +71,11 @@ fn all_actions(group: u32) -> impl Strategy<Value = Vec<Action>> {
         3 => (group + 1..=group + 2).prop_map(Action::Jump),
     ];
     let count = prop_oneof![3 => Just(0), 2 => 1..4usize, 1 => 4..8usize];
-    let others = count.prop_flat_map(|count| prop::collection::vec(actions::any(), count));
+    let other = move || match metered {
+        true => actions::metered().boxed(),
+        false => actions::any().boxed(),
+    };
+    let others = count.prop_flat_map(move |count| prop::collection::vec(other(), count));
     (fate, others, any::<prop::sample::Index>()).prop_map(|(fate, mut actions, place)| {
         // A rule has one age.
         let mut ages = 0;
@@ -77,34 +89,36 @@ fn all_actions(group: u32) -> impl Strategy<Value = Vec<Action>> {
 }
 
 /// A rule, as often as not one that some frame of the pool is likely to match.
-fn written(pool: &[Vec<u8>]) -> impl Strategy<Value = Written> + use<> {
+fn written(pool: &[Vec<u8>], order: Order) -> impl Strategy<Value = Written> + use<> {
     // Most in the root, where all frames come by.
     let group = prop_oneof![3 => Just(0), 2 => 1..GROUPS];
     let like = prop::sample::select(pool.to_vec()).prop_flat_map(|frame| rules::items_like(&frame));
     let items = prop_oneof![1 => rules::items().boxed(), 1 => like.boxed()];
-    (group, 0..3u32, items).prop_flat_map(|(group, priority, items)| {
-        all_actions(group).prop_map(move |actions| {
+    (group, 0..3u32, items).prop_flat_map(move |(group, priority, items)| {
+        // In group 0 packets of a burst are met in their order, in later ones they need not be.
+        all_actions(group, group == 0 || order == Order::OneByOne).prop_map(move |actions| {
             let items = items.clone();
             Written { group, priority, items, actions }
         })
     })
 }
 
-fn steps() -> impl Strategy<Value = Vec<Step>> {
+fn steps(order: Order) -> impl Strategy<Value = Vec<Step>> {
     prop::collection::vec(frames::frame(), 8)
-        .prop_flat_map(|pool| prop::collection::vec(step(&pool), 1..80))
+        .prop_flat_map(move |pool| prop::collection::vec(step(&pool, order), 1..80))
 }
 
-fn step(pool: &[Vec<u8>]) -> impl Strategy<Value = Step> + use<> {
+fn step(pool: &[Vec<u8>], order: Order) -> impl Strategy<Value = Step> + use<> {
+    let updates = all_actions(GROUPS, order == Order::OneByOne);
     let index = any::<prop::sample::Index>;
     let frame = prop_oneof![
         1 => frames::frame().boxed(),
         1 => prop::sample::select(pool.to_vec()).boxed(),
     ];
     prop_oneof![
-        8 => written(pool).prop_map(Step::Create),
+        8 => written(pool, order).prop_map(Step::Create),
         2 => index().prop_map(Step::Destroy),
-        2 => (index(), all_actions(GROUPS)).prop_map(|(at, actions)| Step::Update(at, actions)),
+        2 => (index(), updates).prop_map(|(at, actions)| Step::Update(at, actions)),
         2 => prop::collection::vec(frame, 1..=BURST).prop_map(Step::Burst),
         1 => prop::bool::weighted(0.2).prop_map(Step::Isolate),
         2 => (0..3u64).prop_map(Step::Pass),
@@ -118,6 +132,8 @@ struct Met {
     created: Cell<u32>,
     refused: Cell<u32>,
     dropped: Cell<u32>,
+    /// By a meter.
+    exceeded: Cell<u32>,
     queued: Cell<u32>,
     missed: Cell<u32>,
     /// Packets that rules of a tunnel counted.
@@ -146,6 +162,7 @@ struct Bench<'a> {
     ids: Vec<RuleId>,
     region: std::sync::Arc<Region>,
     descs: Vec<Desc>,
+    order: Order,
     met: &'a Met,
 }
 
@@ -170,12 +187,17 @@ impl Bench<'_> {
     fn new(met: &Met) -> Bench<'_> {
         let config = NicConfig { queues: QUEUES, ..NicConfig::default() };
         let mut nic = Nic::new(&config).unwrap();
+        for (number, meter) in (0..).zip(&actions::METERS) {
+            nic.create_meter(number, meter).unwrap();
+        }
+        let meters = (0..).zip(actions::METERS.map(DefinedMeter::new)).collect();
         let worker = nic.worker();
         let free = FREE.with_borrow_mut(Vec::pop);
         let (region, descs) = free.unwrap_or_else(|| Region::new(BURST, frames::LEN_MAX).unwrap());
         let rss = nic.rss().clone();
-        let definition = Definition { rss, queues: QUEUES, ..Definition::default() };
-        Bench { nic, worker, definition, ids: Vec::new(), region, descs, met }
+        let (queues, order) = (QUEUES, Order::Bursts);
+        let definition = Definition { rss, queues, meters, ..Definition::default() };
+        Bench { nic, worker, definition, ids: Vec::new(), region, descs, order, met }
     }
 
     fn take(&mut self, step: &Step) {
@@ -196,7 +218,10 @@ impl Bench<'_> {
                 self.definition.rules[at].act(actions.clone(), now_ns);
                 self.definition.rules[at].rss = self.definition.rss.clone();
             }
-            Step::Burst(frames) => self.burst(frames),
+            Step::Burst(frames) => match self.order {
+                Order::Bursts => self.burst(frames),
+                Order::OneByOne => frames.chunks(1).for_each(|frames| self.burst(frames)),
+            },
             Step::Isolate(on) => {
                 self.nic.isolate(*on).unwrap();
                 self.definition.isolated = *on;
@@ -214,6 +239,9 @@ impl Bench<'_> {
     fn pass(&mut self, seconds: u64) {
         self.definition.now_ns += seconds * 1_000_000_000;
         self.nic.set_time_ns(self.definition.now_ns);
+        // Meters have a time of their own.
+        self.definition.metered_ns = self.definition.now_ns / 3;
+        self.worker.set_time_ns(self.definition.metered_ns);
         let rules = self.ids.iter().zip(&self.definition.rules);
         let is_aged = |rule: &DefinedRule| rule.age(self.definition.now_ns).is_some_and(|a| a.1);
         let aged: HashSet<RuleId> =
@@ -266,13 +294,18 @@ impl Bench<'_> {
     fn burst(&mut self, frames: &[Vec<u8>]) {
         let met = self.met;
         let found = self.outcomes(frames);
-        // With such actions anything can become a header.
-        let is_raw = |action: &Action| matches!(action, Action::RawEncap(_) | Action::RawDecap(_));
+        // With the first two anything can become a header, with the others what `walk` does not
+        // read behind many extension headers.
+        let is_raw = |action: &Action| {
+            use Action::{NvgreDecap, RawDecap, RawEncap, VxlanDecap};
+            matches!(action, RawEncap(_) | RawDecap(_) | VxlanDecap | NvgreDecap)
+        };
         let raw = self.definition.rules.iter().any(|rule| rule.actions.iter().any(is_raw));
         for (frame, found) in frames.iter().zip(found) {
             let mut packet = Packet::new(frame);
             let (expected, happened) = match self.definition.decide(&mut packet) {
                 Verdict::Drop => (None, &met.dropped),
+                Verdict::Exceed => (None, &met.exceeded),
                 Verdict::Queue(queue) => (Some((queue, NO_HASH)), &met.queued),
                 Verdict::Spread { hash, queue } => (Some((queue, hash)), &met.missed),
             };
@@ -346,7 +379,7 @@ fn every_packet_meets_the_rules_that_the_definition_finds() {
     let rng = TestRng::deterministic_rng(RngAlgorithm::ChaCha);
     let met = Met::default();
     TestRunner::new_with_rng(config, rng)
-        .run(&steps(), |steps| {
+        .run(&steps(Order::Bursts), |steps| {
             let mut bench = Bench::new(&met);
             steps.iter().for_each(|step| bench.take(step));
             prop_assert_eq!(bench.nic.len() as usize, bench.ids.len());
@@ -376,6 +409,23 @@ fn every_packet_meets_the_rules_that_the_definition_finds() {
     assert!(marked > frames / 20 && changed > frames / 10, "{text}");
     assert!(right > frames / 10, "{text}");
     assert!(aged > created / 10 && young > created / 20, "{text}");
+}
+
+#[test]
+fn meters_of_all_groups_meet_packets_that_come_one_by_one() {
+    let met = Met::default();
+    let rng = TestRng::deterministic_rng(RngAlgorithm::ChaCha);
+    let config = Config { cases: 500, failure_persistence: None, ..Config::default() };
+    TestRunner::new_with_rng(config, rng)
+        .run(&steps(Order::OneByOne), |steps| {
+            let mut bench = Bench::new(&met);
+            bench.order = Order::OneByOne;
+            steps.iter().for_each(|step| bench.take(step));
+            Ok(())
+        })
+        .unwrap_or_else(|error| panic!("{error}"));
+    let [exceeded, queued] = [&met.exceeded, &met.queued].map(Cell::get);
+    assert!(exceeded > 500 && queued > 1_000, "{exceeded} exceed a meter, {queued} queued");
 }
 
 /// What a rule of group 1 asks for: metadata, or a tag.

@@ -18,6 +18,7 @@ pub(super) const NAMES: &[&str] = &[
     "flag",
     "jump",
     "mark",
+    "meter",
     "nvgre_decap",
     "of_pop_vlan",
     "of_push_vlan",
@@ -66,6 +67,7 @@ pub(super) fn read_actions(
             "flag" => alone(words, Action::Flag)?,
             "jump" => Action::Jump(number_u32(words, "group")?),
             "mark" => Action::Mark(number_u32(words, "id")?),
+            "meter" => meter(words)?,
             "queue" => Action::Queue(number_u16(words, "index")?),
             "rss" => Action::Rss(Box::new(rss::read_rss(words)?)),
             "dec_ttl" => alone(words, Action::DecTtl)?,
@@ -180,6 +182,17 @@ fn count(words: &mut Words<'_>) -> Result<(), TextError> {
         "/" => Ok(()),
         "identifier" => Err(words.not_supported("count identifier")),
         _ => Err(words.expected("`/`")),
+    }
+}
+
+fn meter(words: &mut Words<'_>) -> Result<Action, TextError> {
+    let mut number = 0;
+    loop {
+        match words.next() {
+            "/" => return Ok(Action::Meter(number)),
+            "mtr_id" => number = words.number_u32("mtr_id")?,
+            _ => return Err(words.unknown(&["mtr_id"], "`mtr_id` or `/`".into())),
+        }
     }
 }
 

@@ -78,7 +78,6 @@ pub(super) const ACTIONS: &[&str] = &[
     "l2_decap",
     "l2_encap",
     "mac_swap",
-    "meter",
     "meter_mark",
     "modify_field",
     "mplsogre_decap",

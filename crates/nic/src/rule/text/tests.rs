@@ -92,6 +92,10 @@ pub(super) const REFUSED: &[(&str, &str)] = &[
     ("flow destroy 0 rule 1 2", "expected `rule` or the end of the line, found `2`"),
     ("flow query 0 1 rss", "not supported: query rss"),
     ("flow query 0 1", "expected `age` or `count`, found the end of the line"),
+    (
+        "flow create 0 ingress pattern eth / end actions meter id 1 / end",
+        "expected `mtr_id` or `/`, found `id`",
+    ),
     ("flow aged 0 destr", "`destr` is short for `destroy`: write it out"),
     ("flow aged 0 rule 1", "expected `destroy` or the end of the line, found `rule`"),
     (
@@ -191,7 +195,8 @@ pub(super) const REFUSED: &[(&str, &str)] = &[
     ),
     (
         "flow create 0 ingress pattern eth / end actions fly / end",
-        "expected `age`, `count`, `dec_ttl`, `drop`, `end`, `flag`, `jump`, `mark`, `nvgre_decap`, \
+        "expected `age`, `count`, `dec_ttl`, `drop`, `end`, `flag`, `jump`, `mark`, `meter`, \
+         `nvgre_decap`, \
          `of_pop_vlan`, `of_push_vlan`, `of_set_vlan_pcp`, `of_set_vlan_vid`, `queue`, `rss`, \
          `set_ipv4_dscp`, \
          `set_ipv4_dst`, `set_ipv4_src`, `set_ipv6_dscp`, `set_ipv6_dst`, `set_ipv6_src`, \
