@@ -231,7 +231,7 @@ pub(crate) fn write_steps(actions: &[Action], steps: &mut Vec<u64>) {
             Action::NvgreDecap => (op::NVGRE_DECAP, 0),
             Action::VxlanDecap => (op::VXLAN_DECAP, 0),
             Action::RawDecap(len) => (op::DECAP, u64::from(*len)),
-            Action::RawEncap(bytes) => {
+            Action::NvgreEncap(bytes) | Action::RawEncap(bytes) | Action::VxlanEncap(bytes) => {
                 write_bytes(bytes, steps);
                 continue;
             }

@@ -32,6 +32,14 @@ fn what_cannot_be_is_refused_and_changes_nothing() {
     for (action, reason) in [
         (Action::Age(0), "a timeout is 1 to 16777215 seconds"),
         (Action::Age(1 << 24), "a timeout is 1 to 16777215 seconds"),
+        (
+            Action::NvgreEncap(vec![0; 42].into()),
+            "headers of NVGRE come: Ethernet, IP, and GRE with a key alone",
+        ),
+        (
+            Action::VxlanEncap(vec![0; 50].into()),
+            "headers of VXLAN come: Ethernet, IP, UDP and VXLAN",
+        ),
         (Action::PushVlan(0x0800), "a tag has type 0x8100 or 0x88a8"),
         (Action::RawDecap(0), "1 to 128 bytes go"),
         (Action::RawDecap(129), "1 to 128 bytes go"),

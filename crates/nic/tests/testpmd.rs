@@ -110,6 +110,26 @@ fn rss_actions() -> Vec<RssAction> {
     actions
 }
 
+/// Headers for actions, and rules that use them.
+const SETS: &[&str] = &[
+    "set nvgre ip-version ipv4 tni 4 ip-src 127.0.0.1 ip-dst 128.0.0.1 eth-src 11:11:11:11:11:11 \
+         eth-dst 22:22:22:22:22:22",
+    "set nvgre-with-vlan ip-version ipv6 tni 16777215 ip-src ::1 ip-dst ::2222 vlan-tci 34 eth-src \
+         11:11:11:11:11:11 eth-dst 22:22:22:22:22:22",
+    "set vxlan ip-version ipv4 vni 4 udp-src 4 udp-dst 4 ip-src 127.0.0.1 ip-dst 128.0.0.1 eth-src \
+         11:11:11:11:11:11 eth-dst 22:22:22:22:22:22",
+    "set vxlan-with-vlan ip-version ipv4 vni 4 udp-src 4 udp-dst 65535 ip-src 127.0.0.1 ip-dst \
+         128.0.0.1 vlan-tci 65535 eth-src 11:11:11:11:11:11 eth-dst 22:22:22:22:22:22",
+    "set vxlan-tos-ttl ip-version ipv6 vni 16777215 udp-src 4 udp-dst 4789 ip-tos 255 ip-ttl 255 \
+         ip-src ::1 ip-dst ::2222 eth-src 11:11:11:11:11:11 eth-dst 22:22:22:22:22:22",
+    "set raw_encap 0 eth src is 02:00:00:00:00:01 / vlan vid is 5 / ipv4 ttl is 64 src is \
+         10.0.0.1 / udp dst is 4789 / vxlan vni is 5 / end_set",
+    "set raw_decap 0 eth / ipv6 / gre / gre_key / end_set",
+    "set raw_encap 2 eth / mpls label is 7 / tcp / geneve vni is 3 / end_set",
+    "flow create 0 group 0 priority 0 ingress pattern eth / end actions vxlan_encap / nvgre_encap \
+     / raw_encap / raw_decap / drop / end",
+];
+
 #[test]
 fn testpmd_reads_what_is_printed() {
     let mut lines: Vec<String> =
@@ -146,6 +166,7 @@ fn testpmd_reads_what_is_printed() {
         Action::Set(Set::VlanPcp(7)),
         Action::Set(Set::VlanVid(4_095)),
     ];
+    lines.extend(SETS.iter().map(|line| (*line).to_owned()));
     for (at, items) in items().chunks(2).enumerate() {
         let actions =
             &[actions[at % actions.len()].clone(), actions[at / 3 % actions.len()].clone()];

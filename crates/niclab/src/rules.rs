@@ -149,6 +149,7 @@ fn told(record: &Record) -> Option<String> {
         )),
         Record::Created { .. }
         | Record::Destroyed { .. }
+        | Record::Set
         | Record::Updated { .. }
         | Record::Validated => None,
     }

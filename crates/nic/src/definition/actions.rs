@@ -66,7 +66,9 @@ impl Packet {
                     self.frame.drain(..usize::from(*len));
                 }
             }
-            Action::RawEncap(bytes) => self.enclose(bytes),
+            Action::NvgreEncap(bytes) | Action::RawEncap(bytes) | Action::VxlanEncap(bytes) => {
+                self.enclose(bytes);
+            }
             Action::PopVlan => {
                 if has_tag(&self.frame) {
                     self.frame.drain(12..16);

@@ -6,6 +6,7 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 use serde::{Deserialize, Serialize};
 
 use crate::limits::{AGE_TIMEOUT_MAX_S, ENCAP_LEN_MAX};
+use crate::modify::{Tunnel, is_tunnel};
 use crate::rss::RssAction;
 
 /// What a rule does with a packet that matches it. Actions act in list order, and the fate last,
@@ -41,6 +42,9 @@ pub enum Action {
     Meter(u32),
     /// Take the headers of an NVGRE tunnel away, from Ethernet to GRE (RFC 7637).
     NvgreDecap,
+    /// Put the headers of an NVGRE tunnel in front, from Ethernet to GRE with a key, as
+    /// [`Action::RawEncap`] does.
+    NvgreEncap(Box<[u8]>),
     /// Take the outermost VLAN tag away.
     PopVlan,
     /// Put a VLAN tag of this type, 0x8100 or 0x88a8, in front of the others. It has the TCI of the
@@ -77,6 +81,9 @@ pub enum Action {
     },
     /// Take the headers of a VXLAN tunnel away, from Ethernet to VXLAN (RFC 7348).
     VxlanDecap,
+    /// Put the headers of a VXLAN tunnel in front, from Ethernet to VXLAN, as
+    /// [`Action::RawEncap`] does.
+    VxlanEncap(Box<[u8]>),
 }
 
 /// A header field, of the outermost header that has it, and the value to set.
@@ -121,6 +128,12 @@ impl Action {
             }
             Action::RawDecap(len) if !fits(len.into()) => Some("1 to 128 bytes go"),
             Action::RawEncap(ref bytes) if !fits(bytes.len()) => Some("1 to 128 bytes come"),
+            Action::NvgreEncap(ref bytes) if !is_tunnel(bytes, Tunnel::Nvgre) => {
+                Some("headers of NVGRE come: Ethernet, IP, and GRE with a key alone")
+            }
+            Action::VxlanEncap(ref bytes) if !is_tunnel(bytes, Tunnel::Vxlan) => {
+                Some("headers of VXLAN come: Ethernet, IP, UDP and VXLAN")
+            }
             Action::PushVlan(tag) if ![0x8100, 0x88a8].contains(&tag) => {
                 Some("a tag has type 0x8100 or 0x88a8")
             }
@@ -133,7 +146,7 @@ impl Action {
     }
 }
 
-/// testpmd's words; what `raw_encap` and `raw_decap` are about it keeps elsewhere.
+/// testpmd's words; the headers of tunnels and of raw actions it keeps elsewhere.
 impl fmt::Display for Action {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -146,6 +159,7 @@ impl fmt::Display for Action {
             Action::Mark(mark) => write!(f, "mark id {mark}"),
             Action::Meter(number) => write!(f, "meter mtr_id {number}"),
             Action::NvgreDecap => write!(f, "nvgre_decap"),
+            Action::NvgreEncap(_) => write!(f, "nvgre_encap"),
             Action::PopVlan => write!(f, "of_pop_vlan"),
             Action::PushVlan(tag) => write!(f, "of_push_vlan ethertype {tag:#06x}"),
             Action::Queue(queue) => write!(f, "queue index {queue}"),
@@ -158,6 +172,7 @@ impl fmt::Display for Action {
                 write!(f, "set_tag index {index} data {data:#x} mask {mask:#x}")
             }
             Action::VxlanDecap => write!(f, "vxlan_decap"),
+            Action::VxlanEncap(_) => write!(f, "vxlan_encap"),
         }
     }
 }

@@ -189,6 +189,7 @@ impl Survey {
             | Command::List { .. }
             | Command::Aged { .. }
             | Command::Query { .. }
+            | Command::Set { .. }
             | Command::Validate { .. } => {}
         }
     }

@@ -9,7 +9,7 @@ use std::collections::HashMap;
 use std::fmt::Write;
 use std::io::BufRead;
 
-use super::text::{Command, Commands, FlowRule, Parsed, Queried, ReadError, Spot, TextError};
+use super::text::{Command, Commands, FlowRule, Kept, Parsed, Queried, ReadError, Spot, TextError};
 use super::{Action, Rule};
 use crate::age::Age;
 use crate::control::{Nic, RuleId};
@@ -63,6 +63,8 @@ pub enum Record {
     },
     /// The rules there are, in the order of group, priority and number.
     Listed(Vec<Listed>),
+    /// Headers were set for actions to come.
+    Set,
     /// A rule got other actions.
     Updated {
         /// Its number.
@@ -95,6 +97,8 @@ pub struct Session {
     shapes: Shapes,
     /// What numbers named before the text under way, latest last.
     undo: Vec<(u32, Option<Entry>)>,
+    /// Headers that were set.
+    kept: Kept,
 }
 
 /// A rule that lives.
@@ -151,14 +155,14 @@ impl Session {
     ) -> Result<Vec<Record>, ReadError> {
         let mut text = Vec::new();
         reader.read_to_end(&mut text)?;
-        check(&text)?;
+        let kept = check(&text, self.kept.clone())?;
         let mut transaction = nic.transaction();
         let applied = self.apply_text(&mut transaction, &text).and_then(|records| {
             // Cannot fail: the root was looked at after the last command that adds to it.
             transaction.commit().map(|()| records).map_err(|error| past_end(&text, &error))
         });
         match &applied {
-            Ok(_) => self.undo = Vec::new(),
+            Ok(_) => (self.undo, self.kept) = (Vec::new(), kept),
             Err(_) => self.take_back(),
         }
         applied
@@ -169,7 +173,7 @@ impl Session {
         transaction: &mut Transaction<'_>,
         text: &[u8],
     ) -> Result<Vec<Record>, ReadError> {
-        let mut commands = Commands::new(text);
+        let mut commands = Commands::with(text, self.kept.clone());
         let mut records = Vec::new();
         // The rule that was one too many for the root, while there is one.
         let mut too_many = None;
@@ -198,7 +202,7 @@ impl Session {
         records: &mut Vec<Record>,
     ) -> Result<(), Refused> {
         let port = parsed.command.port();
-        if port != self.port {
+        if let Some(port) = port.filter(|port| *port != self.port) {
             return Err((Spot::Port, format!("no port {port}: this is port {}", self.port)));
         }
         match parsed.command {
@@ -225,6 +229,7 @@ impl Session {
                 }
                 records.push(Record::Flushed { rules_count });
             }
+            Command::Set { .. } => records.push(Record::Set),
             Command::Update { rule, actions, .. } => {
                 self.update(transaction, rule, actions)?;
                 records.push(Record::Updated { rule });
@@ -405,16 +410,16 @@ impl Shapes {
     }
 }
 
-/// Reads a text to its end.
-fn check(text: &[u8]) -> Result<(), ReadError> {
-    let mut commands = Commands::new(text);
+/// Reads a text to its end; the headers that are set then.
+fn check(text: &[u8], kept: Kept) -> Result<Kept, ReadError> {
+    let mut commands = Commands::with(text, kept);
     while let Some(next) = commands.next_command() {
         let parsed = next?;
         if let Command::Create { rule, .. } | Command::Validate { rule, .. } = parsed.command {
             parsed.pattern(&rule)?;
         }
     }
-    Ok(())
+    Ok(commands.into_kept())
 }
 
 /// The rule of a line that was checked.

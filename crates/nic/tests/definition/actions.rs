@@ -34,6 +34,8 @@ pub fn any() -> impl Strategy<Value = Action> {
         2 => Just(Action::PopVlan),
         1 => (1..=20u16).prop_map(Action::RawDecap),
         2 => headers().prop_map(Action::RawEncap),
+        1 => (0..2usize).prop_map(|which| Action::VxlanEncap(tunnel_headers(which).into())),
+        1 => (2..4usize).prop_map(|which| Action::NvgreEncap(tunnel_headers(which).into())),
         2 => Just(Action::VxlanDecap),
         1 => Just(Action::NvgreDecap),
         9 => set().prop_map(Action::Set),

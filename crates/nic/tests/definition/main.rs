@@ -488,7 +488,10 @@ fn a_packet_that_leaves_a_tunnel_is_the_one_that_entered_it() {
         let headers = actions::tunnel_headers(which);
         let leave = if which < 2 { Action::VxlanDecap } else { Action::NvgreDecap };
         let other = if which < 2 { Action::NvgreDecap } else { Action::VxlanDecap };
-        let enter = Action::RawEncap(headers.clone().into());
+        let enter = match which < 2 {
+            true => Action::VxlanEncap(headers.clone().into()),
+            false => Action::NvgreEncap(headers.clone().into()),
+        };
         let outer = rewritten(&[vec![enter.clone(), Action::Queue(0)]], &inside);
         for (outer, inside) in outer.iter().zip(&inside) {
             let stack = walk(outer);

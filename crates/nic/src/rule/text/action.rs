@@ -3,6 +3,7 @@
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 use super::error::{Problem, TextError};
+use super::headers::Kept;
 use super::words::Words;
 use super::{known, one_of, rss};
 use crate::rule::item::{Field, FieldKind};
@@ -20,11 +21,14 @@ pub(super) const NAMES: &[&str] = &[
     "mark",
     "meter",
     "nvgre_decap",
+    "nvgre_encap",
     "of_pop_vlan",
     "of_push_vlan",
     "of_set_vlan_pcp",
     "of_set_vlan_vid",
     "queue",
+    "raw_decap",
+    "raw_encap",
     "rss",
     "set_ipv4_dscp",
     "set_ipv4_dst",
@@ -41,11 +45,14 @@ pub(super) const NAMES: &[&str] = &[
     "set_ttl",
     "void",
     "vxlan_decap",
+    "vxlan_encap",
 ];
 
-/// Reads actions up to and with the `end`, whose place it gives; `places` are those of the actions.
+/// Reads actions up to and with the `end`, whose place it gives; `places` are those of the
+/// actions, and `kept` the headers that some of them need.
 pub(super) fn read_actions(
     words: &mut Words<'_>,
+    kept: &Kept,
     actions: &mut Vec<Action>,
     places: &mut Vec<(usize, usize)>,
 ) -> Result<(usize, usize), TextError> {
@@ -85,9 +92,10 @@ pub(super) fn read_actions(
             }
             "of_push_vlan" => Action::PushVlan(number_u16(words, "ethertype")?),
             word if known::ACTIONS.contains(&word) => return Err(words.not_supported(word)),
-            word => match read_set(words, word)? {
-                Some(set) => Action::Set(set),
-                None => return Err(words.unknown(NAMES, one_of(NAMES))),
+            word => match (kept.action(words, word)?, read_set(words, word)?) {
+                (Some(action), _) => action,
+                (None, Some(set)) => Action::Set(set),
+                (None, None) => return Err(words.unknown(NAMES, one_of(NAMES))),
             },
         };
         if let Some(reason) = action.problem() {

@@ -84,7 +84,6 @@ pub(super) const ACTIONS: &[&str] = &[
     "mplsogre_encap",
     "mplsoudp_decap",
     "mplsoudp_encap",
-    "nvgre_encap",
     "of_dec_nw_ttl",
     "of_pop_mpls",
     "of_push_mpls",
@@ -92,15 +91,12 @@ pub(super) const ACTIONS: &[&str] = &[
     "pf",
     "port_id",
     "port_representor",
-    "raw_decap",
-    "raw_encap",
     "represented_port",
     "sample",
     "send_to_kernel",
     "set_meta",
     "set_tag",
     "vf",
-    "vxlan_encap",
 ];
 
 /// Hash types of the action `rss`.

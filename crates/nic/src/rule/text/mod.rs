@@ -11,6 +11,7 @@
 mod action;
 pub mod convert;
 mod error;
+mod headers;
 mod known;
 mod read;
 mod rss;
@@ -19,12 +20,15 @@ mod words;
 use std::fmt;
 
 pub use error::{Problem, ReadError, TextError};
+pub use headers::{Addresses, Headers, Inside, Outer};
 pub use read::{Commands, LINE_LEN_MAX};
 
 use super::compile::{self, CompileError};
 use super::item::{FieldKind, Item, ItemMatch};
 use super::{Action, Pattern};
 use action::read_actions;
+use headers::Begun;
+pub(crate) use headers::Kept;
 use words::Words;
 
 const COMMANDS: &[&str] =
@@ -58,7 +62,7 @@ pub struct FlowRule<'a> {
     pub actions: &'a [Action],
 }
 
-/// A `flow` command.
+/// A `flow` command, or a `set` command of headers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Command<'a> {
     /// List the rules that are aged.
@@ -107,6 +111,11 @@ pub enum Command<'a> {
         rule: u32,
         /// What of it.
         of: Queried,
+    },
+    /// Keep headers for actions of later rules.
+    Set {
+        /// The headers.
+        headers: Headers<'a>,
     },
     /// Give a rule other actions.
     Update {
@@ -184,9 +193,10 @@ pub(crate) enum Spot {
 }
 
 impl Command<'_> {
-    /// The port it is for.
-    pub fn port(&self) -> u16 {
+    /// The port it is for; `set` is for all of them.
+    pub fn port(&self) -> Option<u16> {
         match *self {
+            Command::Set { .. } => None,
             Command::Aged { port, .. }
             | Command::Create { port, .. }
             | Command::Destroy { port, .. }
@@ -195,7 +205,7 @@ impl Command<'_> {
             | Command::List { port }
             | Command::Query { port, .. }
             | Command::Update { port, .. }
-            | Command::Validate { port, .. } => port,
+            | Command::Validate { port, .. } => Some(port),
         }
     }
 }
@@ -245,6 +255,7 @@ pub struct Parser {
     actions: Vec<Action>,
     rules: Vec<u32>,
     marks: Marks,
+    pub(crate) kept: Kept,
 }
 
 /// What was read, while the parser's buffers are written.
@@ -256,7 +267,14 @@ enum Head {
     Isolate { port: u16, on: bool },
     List { port: u16 },
     Query { port: u16, rule: u32, of: Queried },
+    Set(Set),
     Update { port: u16, rule: u32 },
+}
+
+/// What is kept, while the parser's buffers are written.
+enum Set {
+    Raw { encap: bool, index: u8 },
+    Tunnel(Outer),
 }
 
 impl Parser {
@@ -281,13 +299,37 @@ impl Parser {
             Head::Isolate { port, on } => Command::Isolate { port, on },
             Head::List { port } => Command::List { port },
             Head::Query { port, rule, of } => Command::Query { port, rule, of },
+            Head::Set(set) => Command::Set { headers: set.headers(&self.items) },
             Head::Update { port, rule } => Command::Update { port, rule, actions: &self.actions },
         };
         Ok(Parsed { command, line, text, marks: &self.marks })
     }
 
     fn read(&mut self, words: &mut Words<'_>) -> Result<Head, TextError> {
-        words.keyword("flow")?;
+        match words.next() {
+            "flow" => self.flow(words),
+            "set" => self.set(words).map(Head::Set),
+            _ => Err(words.unknown(&["flow", "set"], "`flow` or `set`".to_owned())),
+        }
+    }
+
+    fn set(&mut self, words: &mut Words<'_>) -> Result<Set, TextError> {
+        let begun = headers::begin(words)?;
+        self.mark(words.place());
+        let set = match begun {
+            Begun::Tunnel(outer) => Set::Tunnel(outer),
+            Begun::Raw { encap, index, first } => {
+                self.read_items(words, first.as_deref(), "end_set")?;
+                headers::check_raw(words, &self.items)?;
+                words.end()?;
+                Set::Raw { encap, index }
+            }
+        };
+        self.kept.keep(&set.headers(&self.items));
+        Ok(set)
+    }
+
+    fn flow(&mut self, words: &mut Words<'_>) -> Result<Head, TextError> {
         let command = words.next();
         if known::COMMANDS.contains(&command) {
             return Err(words.not_supported(format!("flow {command}")));
@@ -396,20 +438,30 @@ impl Parser {
     }
 
     fn pattern(&mut self, words: &mut Words<'_>) -> Result<(), TextError> {
+        self.read_items(words, None, "end")
+    }
+
+    /// Reads items up to this end; the first word may have been read.
+    fn read_items(
+        &mut self,
+        words: &mut Words<'_>,
+        mut first: Option<&str>,
+        end: &'static str,
+    ) -> Result<(), TextError> {
         self.items.clear();
         loop {
-            let word = words.next();
+            let word = first.take().unwrap_or_else(|| words.next());
             match Item::from_name(word) {
                 Some(item) => {
                     self.marks.items.push(words.place());
                     self.items.push(read_item(words, item)?);
                 }
-                None if word == "end" => return Ok(()),
+                None if word == end => return Ok(()),
                 None if word == "void" => words.keyword("/")?,
                 None if known::ITEMS.contains(&word) => return Err(words.not_supported(word)),
                 None => {
                     let mut names = Item::ALL.map(Item::name).to_vec();
-                    names.extend(["void", "end"]);
+                    names.extend(["void", end]);
                     return Err(words.unknown(&names, one_of(&names)));
                 }
             }
@@ -418,8 +470,19 @@ impl Parser {
 
     fn actions(&mut self, words: &mut Words<'_>) -> Result<(), TextError> {
         self.actions.clear();
-        self.marks.end = read_actions(words, &mut self.actions, &mut self.marks.actions)?;
+        self.marks.end =
+            read_actions(words, &self.kept, &mut self.actions, &mut self.marks.actions)?;
         Ok(())
+    }
+}
+
+impl Set {
+    fn headers<'a>(&self, items: &'a [ItemMatch]) -> Headers<'a> {
+        match *self {
+            Set::Raw { encap: false, index } => Headers::RawDecap { index, items },
+            Set::Raw { encap: true, index } => Headers::RawEncap { index, items },
+            Set::Tunnel(outer) => Headers::Tunnel(outer),
+        }
     }
 }
 
@@ -553,6 +616,7 @@ impl fmt::Display for Command<'_> {
                 };
                 write!(f, "flow query {port} {rule} {of}")
             }
+            Command::Set { headers } => headers.fmt(f),
             Command::Update { port, rule, actions } => {
                 write!(f, "flow update {port} {rule} actions ")?;
                 actions.iter().try_for_each(|action| write!(f, "{action} / "))?;
