@@ -19,7 +19,7 @@ use crate::counters::{Counters, Counts};
 use crate::error::{NicError, RuleError};
 use crate::groups::{Groups, Lists, Seat};
 use crate::limits::{
-    ACTIONS_MAX, OPERATION_CELLS, PRIORITY_MAX, PROGRAMS_MAX, QUEUES_MAX, RULES_MAX,
+    ACTIONS_MAX, OPERATION_CELLS, PORTS_MAX, PRIORITY_MAX, PROGRAMS_MAX, QUEUES_MAX, RULES_MAX,
 };
 use crate::mask::Kept;
 use crate::meter::Meters;
@@ -38,6 +38,9 @@ use crate::worker::Worker;
 pub struct NicConfig {
     /// Receive queues, 1 to [`QUEUES_MAX`].
     pub queues: u16,
+    /// Ethernet ports that rules can let packets leave by, 1 to [`PORTS_MAX`]; port 0 is the one
+    /// that they came by.
+    pub ports: u16,
     /// RSS key; see [`crate::toeplitz`].
     pub rss_key: Vec<u8>,
     /// Seed of the tables' hashes.
@@ -46,7 +49,7 @@ pub struct NicConfig {
 
 impl Default for NicConfig {
     fn default() -> NicConfig {
-        NicConfig { queues: 1, rss_key: MICROSOFT_KEY.to_vec(), seed: 0 }
+        NicConfig { queues: 1, ports: 1, rss_key: MICROSOFT_KEY.to_vec(), seed: 0 }
     }
 }
 
@@ -85,6 +88,7 @@ pub(crate) const MISSES_DROPPED: u64 = 1;
 /// The control side of a software NIC.
 pub struct Nic {
     queues: u16,
+    ports: u16,
     pub(crate) board: Arc<Board>,
     pub(crate) groups: Groups,
     pub(crate) contexts: Contexts,
@@ -149,6 +153,10 @@ impl Nic {
         if !(1..=QUEUES_MAX).contains(&queues) {
             return Err(NicError::Queues { queues });
         }
+        let ports = config.ports;
+        if !(1..=PORTS_MAX).contains(&ports) {
+            return Err(NicError::Ports { ports });
+        }
         let domain = Domain::new();
         let changes = Changes::new(&domain);
         let board = Board {
@@ -169,6 +177,7 @@ impl Nic {
         let rss = Rss { key, indirection, ..Rss::default() };
         Ok(Nic {
             queues,
+            ports,
             contexts: Contexts::new(Arc::clone(&board), rss)?,
             groups: Groups::new(Arc::clone(&board), config.seed),
             board,
@@ -387,6 +396,10 @@ impl Nic {
                 Action::Meter(number) if !self.board.meters.has(number) => {
                     return Err(RuleError::MeterUnknown { number });
                 }
+                Action::Port(port) if port >= self.ports => {
+                    return Err(RuleError::PortUnknown { port, ports: self.ports });
+                }
+                Action::Port(port) => Decision::Port(port),
                 Action::Queue(queue) => Decision::Queue(queue),
                 Action::Drop => Decision::Drop,
                 Action::Jump(group) => Decision::Jump(group),
@@ -422,7 +435,7 @@ impl Nic {
                 let decision = Decision::Rss(self.contexts.hold(&self.spread)?);
                 Ok(Checked { decision, ..checked })
             }
-            Decision::Drop | Decision::Jump(_) | Decision::Queue(_) => Ok(checked),
+            _ => Ok(checked),
         }
     }
 

@@ -37,10 +37,10 @@
 //!    rule, whichever it is, the port's RSS decides (see the module `rss`); where the port is
 //!    isolated the frame is dropped instead.
 //! 7. *Actions* of that rule are all carried out, in the order of the list, whatever its fate:
-//!    `queue`, `drop` and `rss` decide, `jump` goes on in another group, wherever they stand; a
-//!    rule has one of the four, and the hash of `rss` is that of the packet as the actions left it.
-//!    `count` counts the frame as it came to the rule, with its 4 bytes of FCS, once, wherever it
-//!    stands. An action on a header that the frame lacks does nothing.
+//!    `queue`, `drop`, `represented_port` and `rss` decide, `jump` goes on in another group,
+//!    wherever they stand; a rule has one of the five, and the hash of `rss` is that of the packet
+//!    as the actions left it. `count` counts the frame as it came to the rule, with its 4 bytes of
+//!    FCS, once, wherever it stands. An action on a header that the frame lacks does nothing.
 //! 8. *Fields* that are set, `dec_ttl` too, are those of the outermost header that has them; TTL 0
 //!    stays 0. The checksums of IPv4, TCP, UDP and ICMPv6 that cover the field change with it (see
 //!    `actions.rs`). A UDP checksum of 0 is none and stays.
@@ -108,6 +108,8 @@ pub enum Verdict {
     Drop,
     /// A meter discards it.
     Exceed,
+    /// A rule lets it leave by this port.
+    Port(u16),
     /// A rule delivers it to this queue.
     Queue(u16),
     /// RSS delivers it to a queue.
@@ -198,6 +200,7 @@ impl Definition {
             for action in &rule.actions {
                 match action {
                     Action::Queue(queue) => verdict = Some(Verdict::Queue(*queue)),
+                    Action::Port(port) => verdict = Some(Verdict::Port(*port)),
                     Action::Drop => verdict = Some(Verdict::Drop),
                     Action::Jump(to) => group = *to,
                     Action::SetMeta { data, mask } => set_bits(&mut marks.meta, *data, *mask),

@@ -2,8 +2,8 @@
 
 use crate::control::RuleId;
 use crate::limits::{
-    ACTIONS_MAX, CONTEXTS_MAX, GROUPS_MAX, INDIRECTION_LEN, MASKS_MAX, PRIORITY_MAX, QUEUES_MAX,
-    RSS_QUEUES_MAX, RULES_MAX,
+    ACTIONS_MAX, CONTEXTS_MAX, GROUPS_MAX, INDIRECTION_LEN, MASKS_MAX, PORTS_MAX, PRIORITY_MAX,
+    QUEUES_MAX, RSS_QUEUES_MAX, RULES_MAX,
 };
 use crate::rule::Action;
 use crate::toeplitz::ToeplitzError;
@@ -119,6 +119,14 @@ pub enum RuleError {
         /// Given.
         priority: u32,
     },
+    /// There is no such port.
+    #[error("port {port}; this NIC has ports 0 to {}", ports - 1)]
+    PortUnknown {
+        /// Given.
+        port: u16,
+        /// How many there are.
+        ports: u16,
+    },
     /// The NIC holds as many rules as it can.
     #[error("the NIC holds {RULES_MAX} rules; destroy some, and let every worker run")]
     RulesTooMany,
@@ -147,6 +155,12 @@ pub enum RuleError {
 /// Why a NIC could not be made.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NicError {
+    /// Number of Ethernet ports out of range.
+    #[error("{ports} Ethernet ports; use 1 to {PORTS_MAX}")]
+    Ports {
+        /// Asked for.
+        ports: u16,
+    },
     /// Number of queues out of range.
     #[error("{queues} queues; use 1 to {QUEUES_MAX}")]
     Queues {

@@ -68,6 +68,9 @@ pub(crate) const OPERATION_CELLS: usize = 3;
 /// Receive queues.
 pub const QUEUES_MAX: u16 = 256;
 
+/// Ethernet ports: a descriptor has 8 bits for one.
+pub const PORTS_MAX: u16 = 256;
+
 /// States of RSS that rules and the port use at once, those included that a burst under way may
 /// still meet: each takes 2 KiB, and 44 KiB more if it has a key of its own.
 pub const CONTEXTS_MAX: usize = 4_096;

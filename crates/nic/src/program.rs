@@ -221,6 +221,7 @@ pub(crate) fn write_steps(actions: &[Action], steps: &mut Vec<u64>) {
         let (op, argument) = match action {
             // It was written first.
             Action::Age(_) => continue,
+            Action::Port(_) => continue,
             Action::Count | Action::Drop | Action::Jump(_) | Action::Queue(_) | Action::Rss(_) => {
                 continue;
             }

@@ -275,7 +275,7 @@ pub(crate) fn left_by(step: &Logged) -> Option<Leftover> {
             fate @ (Fate::Jump(_) | Fate::Program(_) | Fate::Rss(_)) => {
                 Some(Leftover { fate, seat: None, index: None })
             }
-            Fate::Queue(_) | Fate::Drop => None,
+            Fate::Queue(_) | Fate::Drop | Fate::Port(_) => None,
         },
     }
 }

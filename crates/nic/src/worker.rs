@@ -61,7 +61,7 @@ pub struct Worker {
 
 /// What the actions of a burst's rules led to.
 struct Acted {
-    /// Packets to discard.
+    /// Packets that no queue gets: to discard, or to leave by a port.
     dropped: u64,
     /// Packets that go on in another group.
     jumped: u64,
@@ -96,8 +96,9 @@ impl Worker {
     }
 
     /// Decides about a burst of at most [`BURST`] frames of `region`: fills in queue and hash of
-    /// each, flags and marks, and returns a mask of those to discard because a rule says so (bit i
-    /// for `burst[i]`).
+    /// each, flags and marks, and returns a mask of those that no queue gets because a rule says so
+    /// (bit i for `burst[i]`): they are to be discarded, or sent by a port where [`Desc::port`]
+    /// says one.
     ///
     /// Memory of destroyed rules is reused only after a call of this on every online worker.
     ///
@@ -158,7 +159,7 @@ impl Worker {
         }
     }
 
-    /// From group to group until every packet has its fate; returns which are dropped.
+    /// From group to group until every packet has its fate; returns those that no queue gets.
     #[inline]
     pub(crate) fn match_groups(&mut self, region: &Region, burst: &mut [Desc]) -> u64 {
         let all = u64::MAX.checked_shr(64 - burst.len() as u32).unwrap_or(0);
@@ -245,6 +246,10 @@ impl Worker {
             match fate {
                 Fate::Queue(queue) => burst[i].queue = queue,
                 Fate::Drop | Fate::Program(_) => acted.dropped |= 1 << i,
+                Fate::Port(port) => {
+                    burst[i].leave_by(port);
+                    acted.dropped |= 1 << i;
+                }
                 Fate::Jump(to) => {
                     let first = acted.jumped == 0;
                     places[i] = to;

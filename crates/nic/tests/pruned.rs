@@ -189,7 +189,7 @@ impl Bench {
                 Verdict::Spread { hash, queue } => {
                     assert_eq!((desc.hash, desc.queue), (hash, queue), "{:x?}", packet.ports);
                 }
-                Verdict::Drop | Verdict::Exceed => panic!("no rule drops"),
+                Verdict::Drop | Verdict::Exceed | Verdict::Port(_) => panic!("no rule drops"),
             }
         }
     }

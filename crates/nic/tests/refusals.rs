@@ -5,7 +5,7 @@ use std::net::{IpAddr, Ipv4Addr};
 
 use niclab_nic::limits::ACTIONS_MAX;
 use niclab_nic::rule::{Action, Pattern, Rule, Set};
-use niclab_nic::{Meter, Nic, NicConfig, RuleError};
+use niclab_nic::{Meter, Nic, NicConfig, NicError, RuleError};
 
 const QUEUES: u16 = 4;
 
@@ -58,6 +58,12 @@ fn what_cannot_be_is_refused_and_changes_nothing() {
     let two = [Action::Drop, Action::Queue(1)];
     let fates = RuleError::FatesTwo { first: Action::Drop, second: Action::Queue(1) };
     assert_eq!(refused(&rule(0, 0, &two)), fates);
+    let unknown = RuleError::PortUnknown { port: 1, ports: 1 };
+    assert_eq!(refused(&rule(0, 0, &[Action::Port(1)])), unknown);
+    for ports in [0, 257] {
+        let error = Nic::new(&NicConfig { ports, ..NicConfig::default() }).err();
+        assert_eq!(error, Some(NicError::Ports { ports }));
+    }
     let unknown = RuleError::MeterUnknown { number: 7 };
     assert_eq!(refused(&rule(0, 0, &[Action::Meter(7), Action::Drop])), unknown);
     let (action, reason) = (Action::Age(2), "a rule has one age");

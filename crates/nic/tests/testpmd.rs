@@ -151,6 +151,7 @@ fn testpmd_reads_what_is_printed() {
         Action::NvgreDecap,
         Action::VxlanDecap,
         Action::PopVlan,
+        Action::Port(u16::MAX),
         Action::PushVlan(0x8100),
         Action::Set(Set::Ipv4Dscp(63)),
         Action::Set(Set::Ipv4Dst(Ipv4Addr::BROADCAST)),

@@ -35,6 +35,7 @@ const FLOWS: &[&str] = &[
     "flow isolate 0 1",
     "flow create 0 ingress pattern eth / end actions age timeout 3 / meter mtr_id 0 / drop / end",
     "flow query 0 0 age",
+    "flow create 0 ingress pattern eth / end actions port_id id 0 / end",
     "set vxlan ip-version ipv4 vni 4 udp-src 4 udp-dst 4 ip-src 127.0.0.1 ip-dst 128.0.0.1 eth-src \
      11:11:11:11:11:11 eth-dst 22:22:22:22:22:22",
     "set raw_encap 1 eth / vlan tci is 34 / ipv4 ttl is 3 / udp / vxlan vni is 4 / end_set",

@@ -39,6 +39,7 @@ impl Packet {
             // What the packet itself does not carry is kept beside it.
             Action::SetMeta { .. } | Action::SetTag { .. } => {}
             Action::Age(_) | Action::Meter(_) => {}
+            Action::Port(_) => {}
             Action::Count | Action::Drop | Action::Jump(_) | Action::Queue(_) | Action::Rss(_) => {}
             Action::DecTtl => self.rewrite(|frame, places| {
                 let at = places.ttl();

@@ -47,6 +47,8 @@ pub enum Action {
     NvgreEncap(Box<[u8]>),
     /// Take the outermost VLAN tag away.
     PopVlan,
+    /// Send it by this Ethernet port, not to a queue (a fate); 0 is the port that it came by.
+    Port(u16),
     /// Put a VLAN tag of this type, 0x8100 or 0x88a8, in front of the others. It has the TCI of the
     /// outermost tag, or 0 (OpenFlow 1.3.5, section 5.12).
     PushVlan(u16),
@@ -161,6 +163,7 @@ impl fmt::Display for Action {
             Action::NvgreDecap => write!(f, "nvgre_decap"),
             Action::NvgreEncap(_) => write!(f, "nvgre_encap"),
             Action::PopVlan => write!(f, "of_pop_vlan"),
+            Action::Port(port) => write!(f, "represented_port ethdev_port_id {port}"),
             Action::PushVlan(tag) => write!(f, "of_push_vlan ethertype {tag:#06x}"),
             Action::Queue(queue) => write!(f, "queue index {queue}"),
             Action::RawDecap(_) => write!(f, "raw_decap"),

@@ -438,6 +438,7 @@ fn refused(error: &RuleError, actions: &[Action]) -> Refused {
     };
     let spot = match error {
         RuleError::FatesTwo { second, .. } => action(second),
+        RuleError::PortUnknown { port, .. } => action(&Action::Port(*port)),
         RuleError::MeterUnknown { number } => action(&Action::Meter(*number)),
         RuleError::JumpBack { to, .. } => action(&Action::Jump(*to)),
         RuleError::QueueUnknown { queue, .. } => action(&Action::Queue(*queue)),

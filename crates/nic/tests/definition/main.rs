@@ -15,7 +15,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::HashSet;
 
 use niclab_nic::definition::{DefinedMeter, DefinedRule, Definition, Packet, Verdict};
-use niclab_nic::limits::BURST;
+use niclab_nic::limits::{BURST, PORTS_MAX};
 use niclab_nic::memory::{Desc, Region};
 use niclab_nic::rss::Rss;
 use niclab_nic::rule::compile::pattern;
@@ -28,10 +28,19 @@ use proptest::prelude::*;
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 
 const QUEUES: u16 = 4;
+/// Ethernet ports, as many as there can be.
+const PORTS: u16 = PORTS_MAX;
 /// Groups that rules stand in; jumps lead there and to two more.
 const GROUPS: u32 = 4;
 /// What a frame has that was not hashed.
 const NO_HASH: u32 = 0xdead_beef;
+
+/// Where a packet goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Way {
+    Port(u16),
+    Queue(u16),
+}
 
 /// How packets come to the card.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,6 +77,7 @@ fn all_actions(group: u32, metered: bool) -> impl Strategy<Value = Vec<Action>> 
         2 => (0..QUEUES).prop_map(Action::Queue),
         2 => spread::action().prop_map(|action| Action::Rss(Box::new(action))),
         1 => Just(Action::Drop),
+        1 => (0..PORTS).prop_map(Action::Port),
         3 => (group + 1..=group + 2).prop_map(Action::Jump),
     ];
     let count = prop_oneof![3 => Just(0), 2 => 1..4usize, 1 => 4..8usize];
@@ -135,6 +145,8 @@ struct Met {
     /// By a meter.
     exceeded: Cell<u32>,
     queued: Cell<u32>,
+    /// By a port.
+    sent: Cell<u32>,
     missed: Cell<u32>,
     /// Packets that rules of a tunnel counted.
     inside: Cell<u64>,
@@ -185,7 +197,7 @@ impl Drop for Bench<'_> {
 
 impl Bench<'_> {
     fn new(met: &Met) -> Bench<'_> {
-        let config = NicConfig { queues: QUEUES, ..NicConfig::default() };
+        let config = NicConfig { queues: QUEUES, ports: PORTS, ..NicConfig::default() };
         let mut nic = Nic::new(&config).unwrap();
         for (number, meter) in (0..).zip(&actions::METERS) {
             nic.create_meter(number, meter).unwrap();
@@ -306,8 +318,9 @@ impl Bench<'_> {
             let (expected, happened) = match self.definition.decide(&mut packet) {
                 Verdict::Drop => (None, &met.dropped),
                 Verdict::Exceed => (None, &met.exceeded),
-                Verdict::Queue(queue) => (Some((queue, NO_HASH)), &met.queued),
-                Verdict::Spread { hash, queue } => (Some((queue, hash)), &met.missed),
+                Verdict::Port(port) => (Some((Way::Port(port), NO_HASH)), &met.sent),
+                Verdict::Queue(queue) => (Some((Way::Queue(queue), NO_HASH)), &met.queued),
+                Verdict::Spread { hash, queue } => (Some((Way::Queue(queue), hash)), &met.missed),
             };
             raise(happened);
             if packet.mark.is_some() {
@@ -323,14 +336,14 @@ impl Bench<'_> {
             if expected.is_some_and(|(_, hash)| ![0, NO_HASH].contains(&hash)) {
                 raise(&met.hashed);
             }
-            let expected = expected.map(|(queue, hash)| (queue, hash, packet));
+            let expected = expected.map(|(way, hash)| (way, hash, packet));
             assert_eq!(found, expected, "{frame:02x?}\nby {:#?}", self.definition);
         }
     }
 
-    /// Queue and hash of each frame and what was made of it, as the worker says; `None` where a
+    /// The way and hash of each frame and what was made of it, as the worker says; `None` where a
     /// rule drops it.
-    fn outcomes(&mut self, frames: &[Vec<u8>]) -> Vec<Option<(u16, u32, Packet)>> {
+    fn outcomes(&mut self, frames: &[Vec<u8>]) -> Vec<Option<(Way, u32, Packet)>> {
         let (region, descs) = (&self.region, &mut self.descs[..frames.len()]);
         for (desc, frame) in descs.iter_mut().zip(frames) {
             region.slot_mut(desc)[..frame.len()].copy_from_slice(frame);
@@ -341,7 +354,14 @@ impl Bench<'_> {
         let outcome = |(i, desc): (usize, &Desc)| {
             let (frame, mark) = (region.frame(desc).to_vec(), region.mark(desc));
             let packet = Packet { frame, flagged: desc.is_flagged(), mark };
-            (dropped >> i & 1 == 0).then_some((desc.queue, desc.hash, packet))
+            let way = match (dropped >> i & 1 == 1, desc.port()) {
+                (true, port) => Way::Port(port?),
+                (false, port) => {
+                    assert_eq!(port, None, "a queue gets it");
+                    Way::Queue(desc.queue)
+                }
+            };
+            Some((way, desc.hash, packet))
         };
         descs.iter().enumerate().map(outcome).collect()
     }
@@ -401,12 +421,14 @@ fn every_packet_meets_the_rules_that_the_definition_finds() {
          {inside} inside; rules {aged} times aged, {young} young"
     );
     println!("{text}");
-    let frames = dropped + queued + missed;
+    let (sent, exceeded) = (met.sent.get(), met.exceeded.get());
+    let frames = dropped + queued + missed + sent + exceeded;
+    assert!(sent > frames / 40 && exceeded > 100, "{sent} and {exceeded} of {text}");
     assert!(refused < created, "{text}");
     assert!(hashed > missed / 3, "{text}");
     assert!(dropped > frames / 20 && queued > frames / 10 && missed > frames / 10, "{text}");
     assert!(inside > u64::from(frames) / 2_500, "{text}");
-    assert!(marked > frames / 20 && changed > frames / 10, "{text}");
+    assert!(marked > frames / 30 && changed > frames / 10, "{text}");
     assert!(right > frames / 10, "{text}");
     assert!(aged > created / 10 && young > created / 20, "{text}");
 }

@@ -26,9 +26,11 @@ pub(super) const NAMES: &[&str] = &[
     "of_push_vlan",
     "of_set_vlan_pcp",
     "of_set_vlan_vid",
+    "port_id",
     "queue",
     "raw_decap",
     "raw_encap",
+    "represented_port",
     "rss",
     "set_ipv4_dscp",
     "set_ipv4_dst",
@@ -75,6 +77,8 @@ pub(super) fn read_actions(
             "jump" => Action::Jump(number_u32(words, "group")?),
             "mark" => Action::Mark(number_u32(words, "id")?),
             "meter" => meter(words)?,
+            "port_id" => Action::Port(port_id(words)?),
+            "represented_port" => Action::Port(number_u16(words, "ethdev_port_id")?),
             "queue" => Action::Queue(number_u16(words, "index")?),
             "rss" => Action::Rss(Box::new(rss::read_rss(words)?)),
             "dec_ttl" => alone(words, Action::DecTtl)?,
@@ -190,6 +194,19 @@ fn count(words: &mut Words<'_>) -> Result<(), TextError> {
         "/" => Ok(()),
         "identifier" => Err(words.not_supported("count identifier")),
         _ => Err(words.expected("`/`")),
+    }
+}
+
+/// The older name of `represented_port`, up to the `/`.
+fn port_id(words: &mut Words<'_>) -> Result<u16, TextError> {
+    let mut port = 0;
+    loop {
+        match words.next() {
+            "/" => return Ok(port),
+            "id" => port = words.number_u16("id")?,
+            "original" => return Err(words.not_supported("port_id original")),
+            _ => return Err(words.unknown(&["id"], "`id` or `/`".into())),
+        }
     }
 }
 

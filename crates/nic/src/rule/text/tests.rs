@@ -147,6 +147,14 @@ pub(super) const REFUSED: &[(&str, &str)] = &[
         "flow create 0 ingress pattern eth / end actions raw_encap index 8 / end",
         "8 is too great: index is 0 to 7",
     ),
+    (
+        "flow create 0 ingress pattern eth / end actions port_id original 1 / end",
+        "not supported: port_id original",
+    ),
+    (
+        "flow create 0 ingress pattern eth / end actions represented_port id 1 / end",
+        "expected `ethdev_port_id` or `/`, found `id`",
+    ),
     ("flow aged 0 destr", "`destr` is short for `destroy`: write it out"),
     ("flow aged 0 rule 1", "expected `destroy` or the end of the line, found `rule`"),
     (
@@ -247,13 +255,12 @@ pub(super) const REFUSED: &[(&str, &str)] = &[
     (
         "flow create 0 ingress pattern eth / end actions fly / end",
         "expected `age`, `count`, `dec_ttl`, `drop`, `end`, `flag`, `jump`, `mark`, `meter`, \
-         `nvgre_decap`, `nvgre_encap`, \
-         `of_pop_vlan`, `of_push_vlan`, `of_set_vlan_pcp`, `of_set_vlan_vid`, `queue`, \
-         `raw_decap`, `raw_encap`, `rss`, `set_ipv4_dscp`, \
-         `set_ipv4_dst`, `set_ipv4_src`, `set_ipv6_dscp`, `set_ipv6_dst`, `set_ipv6_src`, \
-         `set_mac_dst`, `set_mac_src`, `set_meta`, `set_tag`, `set_tp_dst`, `set_tp_src`, \
-         `set_ttl`, `void`, \
-         `vxlan_decap` or `vxlan_encap`, found `fly`",
+         `nvgre_decap`, `nvgre_encap`, `of_pop_vlan`, `of_push_vlan`, `of_set_vlan_pcp`, \
+         `of_set_vlan_vid`, `port_id`, `queue`, `raw_decap`, `raw_encap`, `represented_port`, \
+         `rss`, `set_ipv4_dscp`, `set_ipv4_dst`, `set_ipv4_src`, `set_ipv6_dscp`, \
+         `set_ipv6_dst`, `set_ipv6_src`, `set_mac_dst`, `set_mac_src`, `set_meta`, `set_tag`, \
+         `set_tp_dst`, `set_tp_src`, `set_ttl`, `void`, `vxlan_decap` or \
+         `vxlan_encap`, found `fly`",
     ),
     (
         "flow create 0 ingress pattern eth / end actions mark id 0x100000000 / end",
@@ -284,10 +291,7 @@ pub(super) const REFUSED: &[(&str, &str)] = &[
         "expected `mac_addr` or `/`, found `addr`",
     ),
     ("flow create 0 ingress pattern eth / end actions mac_swap / end", "not supported: mac_swap"),
-    (
-        "flow create 0 ingress pattern eth / end actions port_id id 1 / end",
-        "not supported: port_id",
-    ),
+    ("flow create 0 ingress pattern eth / end actions vf id 1 / end", "not supported: vf"),
     ("flow create 0 ingress pattern eth / end actions flag on / end", "expected `/`, found `on`"),
     (
         "flow create 0 ingress pattern eth / end actions count identifier 1 / end",
