@@ -33,6 +33,8 @@ use crate::lines::Lines;
 use crate::matching::Matcher;
 use crate::memory::{Desc, Region};
 use crate::perform::{Lost, Subject};
+use crate::rss::RssLevel;
+use crate::rss::context::innermost;
 use crate::rss::contexts::List;
 use crate::tables::bits;
 use crate::word::{Fate, Word};
@@ -183,12 +185,12 @@ impl Worker {
             };
             match self.isolated {
                 true => dropped |= here & !found,
-                false => self.spread(self.rss, here & !found, burst),
+                false => self.spread(self.rss, here & !found, region, burst),
             }
             let acted = self.act(region, burst, found, &words, &mut places);
             dropped |= acted.dropped;
             if acted.spread != 0 {
-                self.spread_each(acted.spread, &places, burst);
+                self.spread_each(acted.spread, &places, region, burst);
             }
             waiting |= acted.jumped;
             (here, place) = match acted.together {
@@ -205,21 +207,34 @@ impl Worker {
     }
 
     /// Spreads packets by the contexts that their rules name, each context's at once.
-    fn spread_each(&mut self, mut wanted: u64, contexts: &[u16; BURST], burst: &mut [Desc]) {
+    fn spread_each(
+        &mut self,
+        mut wanted: u64,
+        contexts: &[u16; BURST],
+        region: &Region,
+        burst: &mut [Desc],
+    ) {
         self.refresh();
         while wanted != 0 {
             let (same, context) = next_group(wanted, contexts);
-            self.spread(context, same, burst);
+            self.spread(context, same, region, burst);
             wanted &= !same;
         }
     }
 
     /// Spreads packets by the context of this number.
     #[inline]
-    fn spread(&self, context: u16, wanted: u64, burst: &mut [Desc]) {
+    fn spread(&mut self, context: u16, wanted: u64, region: &Region, burst: &mut [Desc]) {
         // A number that was read has its context: see `rss::contexts`.
         if let (1.., Some(Some(context))) = (wanted, self.contexts.get(usize::from(context))) {
-            context.spread(self.lines.outer(), wanted, burst);
+            match context.level() {
+                RssLevel::Inner => {
+                    self.lines.deepen(region, burst, wanted);
+                    let keys = innermost(self.lines.outer(), self.lines.inner(), wanted);
+                    context.spread(&keys, wanted, burst);
+                }
+                RssLevel::Outermost => context.spread(self.lines.outer(), wanted, burst),
+            }
         }
     }
 

@@ -8,7 +8,7 @@ use std::io::Write;
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::process::{Command, Stdio};
 
-use niclab_nic::rss::{HashFunction, HashTypes, RssAction};
+use niclab_nic::rss::{HashFunction, HashTypes, RssAction, RssLevel};
 use niclab_nic::rule::item::{FieldKind, IMAGE_LEN, Item, ItemMatch};
 use niclab_nic::rule::text::{FlowRule, Parser, Problem};
 use niclab_nic::rule::{Action, Set, text};
@@ -102,8 +102,9 @@ fn rss_actions() -> Vec<RssAction> {
     for function in [None, Some(HashFunction::Toeplitz), Some(HashFunction::SymmetricToeplitz)] {
         for (queues, key_len) in [(0, 40), (1, 52), (30, 64)] {
             let key = Some((0..key_len).map(|at: u8| at.wrapping_mul(37)).collect());
-            let queues = (0..queues).map(|queue| u16::MAX - queue).collect();
-            actions.push(RssAction { function, key, queues, types: None });
+            let queues: Vec<u16> = (0..queues).map(|queue| u16::MAX - queue).collect();
+            let level = (queues.len() == 1).then_some(RssLevel::Inner);
+            actions.push(RssAction { function, key, level, queues, types: None });
         }
     }
     actions.push(RssAction::default());

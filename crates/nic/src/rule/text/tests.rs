@@ -224,8 +224,8 @@ pub(super) const REFUSED: &[(&str, &str)] = &[
         "expected a field of eth (dst, src, type, has_vlan) or `/`, found `end`",
     ),
     (
-        "flow create 0 ingress pattern eth / end actions rss level 2 / end",
-        "not supported: rss level 2",
+        "flow create 0 ingress pattern eth / end actions rss level 3 / end",
+        "not supported: rss level 3",
     ),
     (
         "flow create 0 ingress pattern eth / end actions rss func simple_xor / end",
