@@ -101,6 +101,19 @@ fn imix_and_jumbo_frames_keep_their_bytes() {
 }
 
 #[test]
+fn rules_send_what_they_name_back_by_the_port() {
+    let Some((mut soft, _turn)) = soft("rules_send_what_they_name_back") else { return };
+    let load = Load { sizes: FrameSizes::Fixed(64), ..load(Rate::Pps(50_000.0)) };
+    let back = tuples(&load.flows, 100, vec![Action::Port(0)]);
+    let any = RuleBlock::Any { group: 0, priority: 9, actions: vec![Action::Drop] };
+    let seen = run(&mut soft, vec![back, any], &load);
+    let device = seen.device.unwrap();
+    let share = seen.received as f64 / device.total().rx_frames as f64;
+    assert!((0.15..0.25).contains(&share), "{share} came back");
+    assert_eq!(device.rule_drops + device.queues[0].tx_frames, device.total().rx_frames);
+}
+
+#[test]
 fn rules_drop_what_they_name_and_nothing_else() {
     let Some((mut soft, _turn)) = soft("rules_drop_what_they_name") else { return };
     let load = Load { sizes: FrameSizes::Fixed(64), ..load(Rate::Pps(50_000.0)) };

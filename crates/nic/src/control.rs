@@ -12,15 +12,17 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use arc_swap::ArcSwap;
 use niclab_table::{Changes, Domain, Placed, Segments, Versions};
 
+use crate::age::Ages;
 use crate::chain::{Target, order_of};
 use crate::counters::{Counters, Counts};
 use crate::error::{NicError, Refused, RuleError};
 use crate::freed::Freed;
 use crate::groups::{Groups, Lists, Seat};
 use crate::limits::{
-    ACTIONS_MAX, OPERATION_CELLS, PRIORITY_MAX, PROGRAMS_MAX, QUEUES_MAX, RULES_MAX,
+    ACTIONS_MAX, OPERATION_CELLS, PORTS_MAX, PRIORITY_MAX, PROGRAMS_MAX, QUEUES_MAX, RULES_MAX,
 };
 use crate::mask::Kept;
+use crate::meter::Meters;
 use crate::program::{Programs, Shelf, write_steps};
 use crate::queue::Served;
 use crate::rss::contexts::{self, Contexts};
@@ -38,6 +40,9 @@ use crate::worker::Worker;
 pub struct NicConfig {
     /// Receive queues, 1 to [`QUEUES_MAX`].
     pub queues: u16,
+    /// Ethernet ports that rules can let packets leave by, 1 to [`PORTS_MAX`]; port 0 is the one
+    /// that they came by.
+    pub ports: u16,
     /// RSS key; see [`crate::toeplitz`].
     pub rss_key: Vec<u8>,
     /// Seed of the tables' hashes.
@@ -46,7 +51,7 @@ pub struct NicConfig {
 
 impl Default for NicConfig {
     fn default() -> NicConfig {
-        NicConfig { queues: 1, rss_key: MICROSOFT_KEY.to_vec(), seed: 0 }
+        NicConfig { queues: 1, ports: 1, rss_key: MICROSOFT_KEY.to_vec(), seed: 0 }
     }
 }
 
@@ -67,12 +72,15 @@ pub(crate) struct Board {
     /// What references in words and orders stand for.
     pub(crate) versions: Arc<Versions>,
     pub(crate) programs: Programs,
+    /// When rules that age met packets.
+    pub(crate) ages: Ages,
     /// The port's RSS: number of a context, or a reference to what it was and will be.
     pub(crate) rss: AtomicU64,
     pub(crate) contexts: ArcSwap<contexts::List>,
     /// What becomes of packets that no rule matches: [`MISSES_SPREAD`] or [`MISSES_DROPPED`], or a
     /// reference to what it was and will be.
     pub(crate) misses: AtomicU64,
+    pub(crate) meters: Meters,
     pub(crate) domain: Domain,
 }
 
@@ -85,6 +93,7 @@ static NICS: AtomicU32 = AtomicU32::new(0);
 /// The control side of a software NIC.
 pub struct Nic {
     queues: u16,
+    ports: u16,
     pub(crate) board: Arc<Board>,
     pub(crate) groups: Groups,
     pub(crate) contexts: Contexts,
@@ -103,7 +112,7 @@ pub struct Nic {
     /// Tells this NIC's template tables from another's.
     pub(crate) number: u32,
     /// The steps of the rule that was checked last.
-    steps: Vec<u64>,
+    pub(crate) steps: Vec<u64>,
     /// How the rule that was checked last spreads its packets, if it does.
     spread: Rss,
     pub(crate) changes: Changes,
@@ -149,6 +158,13 @@ pub(crate) struct Record {
     pub(crate) next: Option<u32>,
 }
 
+impl Record {
+    /// The id of the rule, whose record is at `index`.
+    pub(crate) fn id(&self, index: u32) -> RuleId {
+        RuleId { index, generation: self.generation }
+    }
+}
+
 impl RuleId {
     /// Place of the rule's record.
     pub(crate) fn index(self) -> u32 {
@@ -168,6 +184,10 @@ impl Nic {
         if !(1..=QUEUES_MAX).contains(&queues) {
             return Err(NicError::Queues { queues });
         }
+        let ports = config.ports;
+        if !(1..=PORTS_MAX).contains(&ports) {
+            return Err(NicError::Ports { ports });
+        }
         let domain = Domain::new();
         let changes = Changes::new(&domain);
         let board = Board {
@@ -176,9 +196,11 @@ impl Nic {
             orders: Segments::new(RULES_MAX),
             versions: changes.versions(),
             programs: Programs::new(),
+            ages: Ages::new(),
             rss: AtomicU64::new(0),
             contexts: ArcSwap::default(),
             misses: AtomicU64::new(MISSES_SPREAD),
+            meters: Meters::new(),
             domain,
         };
         let board = Arc::new(board);
@@ -186,6 +208,7 @@ impl Nic {
         let rss = Rss { key, indirection, ..Rss::default() };
         Ok(Nic {
             queues,
+            ports,
             contexts: Contexts::new(Arc::clone(&board), rss)?,
             groups: Groups::new(Arc::clone(&board), config.seed),
             board,
@@ -232,10 +255,10 @@ impl Nic {
         self.live == 0
     }
 
-    /// Memory that rules take, bytes: tables, orders, counters, programs, states of RSS other than
-    /// the port's, the control side's records, and what transactions have not settled.
-    /// Tables of masks that have no rule any more count until no worker holds them; they are given
-    /// back by the next operation.
+    /// Memory that rules take, bytes: tables, orders, counters, ages, meters, programs, states of
+    /// RSS other than the port's, the control side's records, and what transactions have not
+    /// settled. Tables of masks that have no rule any more count until no worker holds them; they
+    /// are given back by the next operation.
     pub fn rule_bytes(&self) -> usize {
         let counters: usize = self.counters.iter().map(|c| c.bytes()).sum();
         let records = self.records.capacity() * size_of::<Record>() + self.freed.bytes();
@@ -243,7 +266,8 @@ impl Nic {
         let programs = self.board.programs.bytes() + self.shelf.bytes();
         let contexts = self.contexts.bytes_but(self.rss_number());
         let tables = self.groups.bytes() + self.board.orders.bytes();
-        tables + programs + contexts + counters + records + versions
+        let noted = self.board.ages.bytes() + self.board.meters.bytes();
+        tables + programs + noted + contexts + counters + records + versions
     }
 
     /// Creates a rule; packets meet it from now on.
@@ -314,6 +338,7 @@ impl Nic {
         self.groups.check_places(0, checked.decision)?;
         self.check_cells()?;
         let checked = self.hold_context(checked)?;
+        self.begin_age(id.index, old.word);
         let word = self.make_word(id.index, checked);
         if checked.counts {
             self.counters.iter().for_each(|c| c.reach(id.index));
@@ -430,6 +455,10 @@ impl Nic {
         if rule.actions.len() > ACTIONS_MAX {
             return Err(RuleError::ActionsTooMany { count: rule.actions.len() }.into());
         }
+        if let Some(action) = rule.actions.iter().filter(|a| matches!(a, Action::Age(_))).nth(1) {
+            let (action, reason) = (action.clone(), "a rule has one age");
+            return Err(RuleError::ActionUnfit { action, reason }.into());
+        }
         let mut fate = None;
         for action in rule.actions {
             let decision = match *action {
@@ -439,6 +468,13 @@ impl Nic {
                 Action::Jump(to) if to <= rule.group => {
                     return Err(RuleError::JumpBack { from: rule.group, to }.into());
                 }
+                Action::Meter(number) if !self.board.meters.has(number) => {
+                    return Err(RuleError::MeterUnknown { number }.into());
+                }
+                Action::Port(port) if port >= self.ports => {
+                    return Err(RuleError::PortUnknown { port, ports: self.ports }.into());
+                }
+                Action::Port(port) => Decision::Port(port),
                 Action::Queue(queue) => Decision::Queue(queue),
                 Action::Drop => Decision::Drop,
                 Action::Jump(group) => Decision::Jump(group),
@@ -482,7 +518,7 @@ impl Nic {
                 let decision = Decision::Rss(self.contexts.hold(&self.spread)?);
                 Ok(Checked { decision, ..checked })
             }
-            Decision::Drop | Decision::Jump(_) | Decision::Queue(_) => Ok(checked),
+            _ => Ok(checked),
         }
     }
 
@@ -523,6 +559,7 @@ impl Nic {
                 self.contexts.release(context);
             }
         })?;
+        self.begin_age(index, from.word);
         let word = self.make_word(index, checked);
         let generation = from.generation;
         let record = Record { word, order, generation, seat, ..Record::default() };

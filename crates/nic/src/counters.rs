@@ -8,6 +8,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::limits::RULES_MAX;
 
+/// Bytes of the frame check sequence, which counters include and frames in memory do not have.
+pub(crate) const FCS_LEN: u64 = 4;
+
 /// Packets and bytes (with FCS).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Counts {

@@ -37,10 +37,10 @@
 //!    rule, whichever it is, the port's RSS decides (see the module `rss`); where the port is
 //!    isolated the frame is dropped instead.
 //! 7. *Actions* of that rule are all carried out, in the order of the list, whatever its fate:
-//!    `queue`, `drop` and `rss` decide, `jump` goes on in another group, wherever they stand; a
-//!    rule has one of the four, and the hash of `rss` is that of the packet as the actions left it.
-//!    `count` counts the frame as it came to the rule, with its 4 bytes of FCS, once, wherever it
-//!    stands. An action on a header that the frame lacks does nothing.
+//!    `queue`, `drop`, `represented_port` and `rss` decide, `jump` goes on in another group,
+//!    wherever they stand; a rule has one of the five, and the hash of `rss` is that of the packet
+//!    as the actions left it. `count` counts the frame as it came to the rule, with its 4 bytes of
+//!    FCS, once, wherever it stands. An action on a header that the frame lacks does nothing.
 //! 8. *Fields* that are set, `dec_ttl` too, are those of the outermost header that has them; TTL 0
 //!    stays 0. The checksums of IPv4, TCP, UDP and ICMPv6 that cover the field change with it (see
 //!    `actions.rs`). A UDP checksum of 0 is none and stays.
@@ -54,9 +54,18 @@
 //!     behind it the length.
 //! 11. *Marks.* `flag` flags the frame; `mark` does, and gives it a number in place of the one that
 //!     it had. `set_meta` and `set_tag` set bits that later groups match and nobody else sees.
+//! 12. *Ages.* A rule with `age` is aged when it has met no frame for the time that the action
+//!     says, or longer; that is told and nothing else happens. A frame is met at the time that was
+//!     told last before it. The first of these times is that of the call that gave the rule an
+//!     `age`, which it had not before.
+//! 13. *Meters.* `meter` drops the frame at once where it exceeds the meter (see the module
+//!     `meter`), by its length as the actions before left it; then no further action sees it.
 
 mod actions;
+mod meter;
 mod rss;
+
+use std::collections::BTreeMap;
 
 use crate::Counts;
 use crate::rss::Rss;
@@ -64,6 +73,7 @@ use crate::rule::Action;
 use crate::rule::item::{IMAGE_LEN, Image, Item, ItemMatch};
 
 pub use actions::Packet;
+pub use meter::{Colour, DefinedMeter};
 
 const FCS_LEN: u64 = 4;
 
@@ -96,6 +106,10 @@ const FRAGMENT: u8 = 44;
 pub enum Verdict {
     /// A rule discards it.
     Drop,
+    /// A meter discards it.
+    Exceed,
+    /// A rule lets it leave by this port.
+    Port(u16),
     /// A rule delivers it to this queue.
     Queue(u16),
     /// RSS delivers it to a queue.
@@ -108,7 +122,7 @@ pub enum Verdict {
 }
 
 /// A rule as it was written, with what it has counted.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DefinedRule {
     /// Group it stands in.
     pub group: u32,
@@ -122,6 +136,33 @@ pub struct DefinedRule {
     pub rss: Rss,
     /// Frames it has counted, and their bytes.
     pub counts: Counts,
+    /// When it met its last frame, or was given an `age`.
+    pub met_ns: u64,
+}
+
+impl DefinedRule {
+    /// Gives it other actions at this time.
+    pub fn act(&mut self, actions: Vec<Action>, now_ns: u64) {
+        if timeout(&self.actions).is_none() {
+            self.met_ns = now_ns;
+        }
+        self.actions = actions;
+    }
+
+    /// How long it has met no frame, and whether it is aged; `None` if it has no `age`.
+    pub fn age(&self, now_ns: u64) -> Option<(u64, bool)> {
+        let timeout = timeout(&self.actions)?;
+        let idle_ns = now_ns - self.met_ns;
+        Some((idle_ns, idle_ns / 1_000_000_000 >= timeout))
+    }
+}
+
+/// The seconds of an `age`.
+fn timeout(actions: &[Action]) -> Option<u64> {
+    actions.iter().find_map(|action| match action {
+        Action::Age(timeout) => Some(u64::from(*timeout)),
+        _ => None,
+    })
 }
 
 /// What rules mean. Which rules are legal is not its matter: it is given those that were created.
@@ -135,14 +176,22 @@ pub struct Definition {
     pub rss: Rss,
     /// Receive queues.
     pub queues: u16,
+    /// The time that was told last.
+    pub now_ns: u64,
+    /// Meters, by number.
+    pub meters: BTreeMap<u32, DefinedMeter>,
+    /// The time that was told last for meters.
+    pub metered_ns: u64,
 }
 
 impl Definition {
     /// What becomes of a packet, whose frame has no FCS. Rules on its way count it.
     pub fn decide(&mut self, packet: &mut Packet) -> Verdict {
         let mut marks = Marks::default();
-        let (mut group, queues) = (0, self.queues);
-        while let Some(rule) = self.rule_for(group, &headers(&packet.frame), &marks) {
+        let (mut group, queues, now_ns) = (0, self.queues, self.now_ns);
+        let metered_ns = self.metered_ns;
+        while let Some(rule) = rule_for(&mut self.rules, group, &headers(&packet.frame), &marks) {
+            rule.met_ns = now_ns;
             if rule.actions.contains(&Action::Count) {
                 rule.counts.packets += 1;
                 rule.counts.bytes += packet.frame.len() as u64 + FCS_LEN;
@@ -151,11 +200,20 @@ impl Definition {
             for action in &rule.actions {
                 match action {
                     Action::Queue(queue) => verdict = Some(Verdict::Queue(*queue)),
+                    Action::Port(port) => verdict = Some(Verdict::Port(*port)),
                     Action::Drop => verdict = Some(Verdict::Drop),
                     Action::Jump(to) => group = *to,
                     Action::SetMeta { data, mask } => set_bits(&mut marks.meta, *data, *mask),
                     Action::SetTag { index, data, mask } => {
                         set_bits(&mut marks.tags[usize::from(*index)], *data, *mask);
+                    }
+                    Action::Meter(number) => {
+                        let bytes = packet.frame.len() as u64 + FCS_LEN;
+                        let meter = self.meters.get_mut(number);
+                        let colour = meter.map(|meter| meter.meet(bytes, metered_ns));
+                        if colour == Some(Colour::Red) {
+                            return Verdict::Exceed;
+                        }
                     }
                     Action::Rss(action) => spread = Some(rss::of_rule(action, &rule.rss, queues)),
                     action => packet.meet(action),
@@ -173,19 +231,19 @@ impl Definition {
             false => rss::decide(&self.rss, &packet.frame),
         }
     }
+}
 
-    /// The rule of a group that acts on a frame with these headers and marks.
-    fn rule_for(
-        &mut self,
-        group: u32,
-        headers: &[Header],
-        marks: &Marks,
-    ) -> Option<&mut DefinedRule> {
-        let of_group = self.rules.iter_mut().filter(|rule| rule.group == group);
-        let matching = of_group.filter(|rule| matches(&rule.items, headers, marks));
-        // Of equal ones this is the first.
-        matching.min_by_key(|rule| rule.priority)
-    }
+/// The rule of a group that acts on a frame with these headers and marks.
+fn rule_for<'r>(
+    rules: &'r mut [DefinedRule],
+    group: u32,
+    headers: &[Header],
+    marks: &Marks,
+) -> Option<&'r mut DefinedRule> {
+    let of_group = rules.iter_mut().filter(|rule| rule.group == group);
+    let matching = of_group.filter(|rule| matches(&rule.items, headers, marks));
+    // Of equal ones this is the first.
+    matching.min_by_key(|rule| rule.priority)
 }
 
 /// What rules have said about a frame.

@@ -2,8 +2,8 @@
 
 use crate::control::RuleId;
 use crate::limits::{
-    ACTIONS_MAX, CONTEXTS_MAX, GROUPS_MAX, INDIRECTION_LEN, MASKS_MAX, PRIORITY_MAX, QUEUES_MAX,
-    RSS_QUEUES_MAX, RULES_MAX, TEMPLATES_MAX,
+    ACTIONS_MAX, CONTEXTS_MAX, GROUPS_MAX, INDIRECTION_LEN, MASKS_MAX, PORTS_MAX, PRIORITY_MAX,
+    QUEUES_MAX, RSS_QUEUES_MAX, RULES_MAX, TEMPLATES_MAX,
 };
 use crate::rule::Action;
 use crate::toeplitz::ToeplitzError;
@@ -99,6 +99,32 @@ pub enum RuleError {
         /// The group.
         group: u32,
     },
+    /// There is such a meter.
+    #[error("meter {number} exists; destroy it first, or use another number")]
+    MeterKnown {
+        /// Its number.
+        number: u32,
+    },
+    /// A meter cannot be so.
+    #[error("meter {number}: {reason}")]
+    MeterUnfit {
+        /// Its number.
+        number: u32,
+        /// What would do.
+        reason: &'static str,
+    },
+    /// There is no such meter.
+    #[error("no meter {number}; create it first")]
+    MeterUnknown {
+        /// Its number.
+        number: u32,
+    },
+    /// A rule names the meter.
+    #[error("meter {number} is used; destroy its rules first")]
+    MeterUsed {
+        /// Its number.
+        number: u32,
+    },
     /// Memory is short.
     #[error("no memory for the rule: {reason}")]
     Memory {
@@ -110,6 +136,14 @@ pub enum RuleError {
     Priority {
         /// Given.
         priority: u32,
+    },
+    /// There is no such port.
+    #[error("port {port}; this NIC has ports 0 to {}", ports - 1)]
+    PortUnknown {
+        /// Given.
+        port: u16,
+        /// How many there are.
+        ports: u16,
     },
     /// The NIC holds as many rules as it can.
     #[error("the NIC holds {RULES_MAX} rules; destroy some, and let every worker run")]
@@ -151,6 +185,12 @@ pub enum RuleError {
 /// Why a NIC could not be made.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NicError {
+    /// Number of Ethernet ports out of range.
+    #[error("{ports} Ethernet ports; use 1 to {PORTS_MAX}")]
+    Ports {
+        /// Asked for.
+        ports: u16,
+    },
     /// Number of queues out of range.
     #[error("{queues} queues; use 1 to {QUEUES_MAX}")]
     Queues {

@@ -396,6 +396,7 @@ impl Groups {
                 Fate::Jump(place)
             }
             Decision::Drop => Fate::Drop,
+            Decision::Port(port) => Fate::Port(port),
             Decision::Rss(context) => Fate::Rss(context),
         }
     }

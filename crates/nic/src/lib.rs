@@ -1,6 +1,7 @@
 #![doc = include_str!("../README.md")]
 #![deny(unsafe_code)]
 
+mod age;
 mod batch;
 mod chain;
 mod control;
@@ -14,6 +15,7 @@ mod lines;
 mod mask;
 mod matching;
 pub mod memory;
+mod meter;
 mod modify;
 mod perform;
 mod program;
@@ -31,10 +33,12 @@ mod tuple;
 mod word;
 mod worker;
 
+pub use age::Age;
 pub use batch::Operation;
 pub use control::{Nic, NicConfig, RuleId};
 pub use counters::Counts;
 pub use error::{NicError, RuleError};
+pub use meter::Meter;
 pub use queue::{Done, OperationQueue, QueueError};
 pub use template::{Template, TemplateAction, TemplateActions, TemplateRule, TemplateTable};
 pub use transaction::Transaction;

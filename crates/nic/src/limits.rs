@@ -26,6 +26,16 @@ pub const GIVEN_MAX: usize = 4;
 /// Template tables that a NIC makes in its life.
 pub const TEMPLATES_MAX: usize = 65_536;
 
+/// Seconds after which a rule can be reported as aged: 24 bits, as in `rte_flow_action_age`.
+pub const AGE_TIMEOUT_MAX_S: u32 = (1 << 24) - 1;
+
+/// Meters that rules may name: their numbers are below this.
+pub const METERS_MAX: u32 = 1 << 16;
+
+/// Bytes a second of a meter's rates, and bytes of its bursts, at most: above them sums of tokens
+/// would not fit 63 bits for sure.
+pub const METER_SIZE_MAX: u64 = 1 << 40;
+
 /// Bytes that one action puts in front of a packet or takes away there: 74 are VXLAN over IPv6 with
 /// a VLAN tag, and 54 more are for options.
 pub const ENCAP_LEN_MAX: usize = 128;
@@ -63,6 +73,9 @@ pub(crate) const OPERATION_CELLS: usize = 3;
 
 /// Receive queues.
 pub const QUEUES_MAX: u16 = 256;
+
+/// Ethernet ports: a descriptor has 8 bits for one.
+pub const PORTS_MAX: u16 = 256;
 
 /// States of RSS that rules and the port use at once, those included that a burst under way may
 /// still meet: each takes 2 KiB, and 44 KiB more if it has a key of its own.

@@ -52,6 +52,11 @@ impl Lines {
         &self.keys[OUTER]
     }
 
+    /// The inner lines; of packets that were deepened.
+    pub(crate) fn inner(&self) -> &[Key; BURST] {
+        &self.keys[INNER]
+    }
+
     /// Reads the outer headers of a packet again, whose bytes were changed. The other lines follow
     /// when they are asked for; metadata and tags stay.
     pub(crate) fn reread(&mut self, i: usize, frame: &[u8]) {

@@ -14,6 +14,8 @@ use std::sync::atomic::{AtomicU16, Ordering};
 
 use rustix::mm::{Advice, MapFlags, ProtFlags};
 
+use crate::limits::PORTS_MAX;
+
 /// Slot length for frames up to 1518 bytes (and tags).
 const SLOT_SMALL: usize = 2_048;
 /// Slot length for frames up to 9000 bytes and more.
@@ -86,7 +88,7 @@ pub struct Desc {
     address: u32,
     len: u16,
     region: u16,
-    /// What rules say of the packet: [`FLAGGED`], [`MARKED`].
+    /// What rules say of the packet: [`FLAGGED`], [`MARKED`], [`LEAVES`] and the port.
     said: u16,
     /// Receive queue it was steered to.
     pub queue: u16,
@@ -99,6 +101,11 @@ const FLAGGED: u16 = 1;
 /// A number was attached to it, which stands in its slot.
 const MARKED: u16 = 2;
 
+/// It leaves by the port that the upper byte says.
+const LEAVES: u16 = 4;
+const PORT_SHIFT: u32 = 8;
+
+const _: () = assert!(PORTS_MAX <= 1 << (16 - PORT_SHIFT));
 const _: () = assert!(size_of::<Desc>() == 16, "four descriptors to a cache line");
 
 impl Desc {
@@ -124,6 +131,18 @@ impl Desc {
     #[inline]
     pub(crate) fn flag(&mut self) {
         self.said |= FLAGGED;
+    }
+
+    /// The Ethernet port by which a rule lets the packet leave; no queue gets it then.
+    #[inline]
+    pub fn port(&self) -> Option<u16> {
+        (self.said & LEAVES != 0).then_some(self.said >> PORT_SHIFT)
+    }
+
+    /// Lets the packet leave by a port, below [`PORTS_MAX`].
+    #[inline]
+    pub(crate) fn leave_by(&mut self, port: u16) {
+        self.said |= LEAVES | port << PORT_SHIFT;
     }
 
     /// Forgets what rules said of the packet that had this descriptor before.

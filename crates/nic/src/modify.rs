@@ -9,6 +9,7 @@
 
 use niclab_packet::checksum::{finish, fold, sum};
 
+use crate::limits::ENCAP_LEN_MAX;
 use crate::rule::Set;
 
 const TAGS: [u16; 2] = [0x8100, 0x88a8];
@@ -160,6 +161,21 @@ pub(crate) fn tunnel_len(frame: &[u8], layout: &Layout, tunnel: Tunnel) -> Optio
         _ => return None,
     };
     (segment.len() >= len + 14).then_some(layout.transport_at + len)
+}
+
+/// Whether bytes are the headers of a tunnel, from Ethernet on, and no more; the destination port
+/// of UDP may be any.
+pub(crate) fn is_tunnel(headers: &[u8], tunnel: Tunnel) -> bool {
+    let layout = Layout::of(headers);
+    let rest = headers.get(layout.transport_at..).unwrap_or_default();
+    match (tunnel, layout.protocol) {
+        _ if headers.len() > ENCAP_LEN_MAX || layout.has_more => false,
+        (Tunnel::Vxlan, UDP) => {
+            rest.len() == UDP_LEN + TUNNEL_LEN && rest[UDP_LEN] & VXLAN_HAS_ID != 0
+        }
+        (Tunnel::Nvgre, GRE) => rest.len() == TUNNEL_LEN && rest.starts_with(&NVGRE),
+        _ => false,
+    }
 }
 
 /// Writes headers into the first bytes of a frame, and into them what depends on its length.

@@ -1,7 +1,10 @@
 //! The steps of a program, carried out on a packet.
 
+use crate::control::Board;
+use crate::counters::FCS_LEN;
 use crate::lines::Lines;
 use crate::memory::{Desc, Region};
+use crate::meter::Colour;
 use crate::modify::{self, Layout, Tunnel};
 use crate::program::{Step, Steps};
 
@@ -9,11 +12,20 @@ use crate::program::{Step, Steps};
 const TAG_LEN: usize = 4;
 const ADDRESSES_LEN: usize = 12;
 
-/// A header found no room in front of a packet.
-pub(crate) struct NoRoom;
+/// Why a packet is dropped in the middle of its steps.
+pub(crate) enum Lost {
+    /// It exceeds a meter.
+    Exceeds,
+    /// A header found no room in front of it.
+    NoRoom,
+}
 
 /// A packet to which steps are done.
 pub(crate) struct Subject<'a> {
+    board: &'a Board,
+    /// The rule whose steps they are.
+    rule: u32,
+    now_ns: u64,
     region: &'a Region,
     desc: &'a mut Desc,
     /// The lines of its burst, and its place there.
@@ -27,24 +39,29 @@ pub(crate) struct Subject<'a> {
 
 impl Subject<'_> {
     pub(crate) fn new<'a>(
+        board: &'a Board,
+        rule: u32,
+        now_ns: u64,
         region: &'a Region,
         desc: &'a mut Desc,
         lines: &'a mut Lines,
         place: usize,
     ) -> Subject<'a> {
-        Subject { region, desc, lines, place, layout: None, is_changed: false }
+        Subject { board, rule, now_ns, region, desc, lines, place, layout: None, is_changed: false }
     }
 
     /// Carries out a step, whose bytes are the next of the rest.
     #[inline]
-    pub(crate) fn meet(&mut self, step: Step, rest: &mut Steps<'_>) -> Result<(), NoRoom> {
+    pub(crate) fn meet(&mut self, step: Step, rest: &mut Steps<'_>) -> Result<(), Lost> {
         match step {
+            Step::Age(_) => self.board.ages.meet(self.rule),
             Step::Flag => self.desc.flag(),
             Step::Mark(mark) => self.region.set_mark(self.desc, mark),
             Step::SetMeta { data, mask } => self.lines.set_meta(self.place, data, mask),
             Step::SetTag { index, data, mask } => {
                 self.lines.set_tag(self.place, index, data, mask);
             }
+            Step::Meter(number) => return self.meter(number),
             Step::DecTtl => self.change(modify::dec_ttl),
             Step::Set(set) => self.change(|frame, layout| modify::set(frame, layout, &set)),
             Step::PushVlan(tag) => return self.push_vlan(tag),
@@ -56,6 +73,14 @@ impl Subject<'_> {
         Ok(())
     }
 
+    fn meter(&self, number: u32) -> Result<(), Lost> {
+        let bytes = u64::from(self.desc.len()) + FCS_LEN;
+        match self.board.meters.meet(number, bytes, self.now_ns) {
+            Colour::Green | Colour::Yellow => Ok(()),
+            Colour::Red => Err(Lost::Exceeds),
+        }
+    }
+
     /// Changes bytes, but not where headers are.
     fn change(&mut self, change: impl FnOnce(&mut [u8], &Layout)) {
         let frame = self.region.frame_mut(self.desc);
@@ -64,13 +89,13 @@ impl Subject<'_> {
         self.is_changed = true;
     }
 
-    fn push_vlan(&mut self, tag: u16) -> Result<(), NoRoom> {
+    fn push_vlan(&mut self, tag: u16) -> Result<(), Lost> {
         let frame = self.region.frame(self.desc);
         if !modify::has_ethernet(frame) {
             return Ok(());
         }
         let tci = modify::tci(frame).unwrap_or(0);
-        let frame = self.region.grow_front(self.desc, TAG_LEN).ok_or(NoRoom)?;
+        let frame = self.region.grow_front(self.desc, TAG_LEN).ok_or(Lost::NoRoom)?;
         frame.copy_within(TAG_LEN..TAG_LEN + ADDRESSES_LEN, 0);
         frame[ADDRESSES_LEN..][..2].copy_from_slice(&tag.to_be_bytes());
         frame[ADDRESSES_LEN + 2..][..2].copy_from_slice(&tci.to_be_bytes());
@@ -87,8 +112,8 @@ impl Subject<'_> {
         }
     }
 
-    fn encap(&mut self, len: usize, rest: &mut Steps<'_>) -> Result<(), NoRoom> {
-        let frame = self.region.grow_front(self.desc, len).ok_or(NoRoom)?;
+    fn encap(&mut self, len: usize, rest: &mut Steps<'_>) -> Result<(), Lost> {
+        let frame = self.region.grow_front(self.desc, len).ok_or(Lost::NoRoom)?;
         modify::write_headers(frame, rest.bytes(len));
         self.moved();
         Ok(())

@@ -57,11 +57,16 @@ mod op {
     pub(super) const SET_META: u64 = 23;
     /// The same, and the argument is the tag.
     pub(super) const SET_TAG: u64 = 24;
+    /// The argument is the timeout, seconds. It stands first, where the control side finds it.
+    pub(super) const AGE: u64 = 25;
+    pub(super) const METER: u64 = 26;
 }
 
 /// One thing to do with a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Step {
+    /// Note that the rule met a packet; it ages after so many seconds without.
+    Age(u32),
     /// Say that a rule picked it out.
     Flag,
     /// Attach a number.
@@ -73,6 +78,8 @@ pub(crate) enum Step {
     Encap(usize),
     /// Take the headers of a tunnel away.
     Leave(Tunnel),
+    /// Drop the packet if it exceeds this meter.
+    Meter(u32),
     PopVlan,
     PushVlan(u16),
     Set(Set),
@@ -133,8 +140,10 @@ impl Iterator for Steps<'_> {
         let (op, argument) = (word & ((1 << OP_BITS) - 1), word >> OP_BITS);
         Some(match op {
             op::END => return None,
+            op::AGE => Step::Age(argument as u32),
             op::FLAG => Step::Flag,
             op::MARK => Step::Mark(argument as u32),
+            op::METER => Step::Meter(argument as u32),
             op::DEC_TTL => Step::DecTtl,
             op::PUSH_VLAN => Step::PushVlan(argument as u16),
             op::POP_VLAN => Step::PopVlan,
@@ -194,21 +203,36 @@ impl Steps<'_> {
     }
 }
 
+/// The timeout in steps that were written, seconds, where they have one.
+pub(crate) fn timeout_of(steps: &[u64]) -> Option<u32> {
+    let first = steps.first().filter(|first| **first & ((1 << OP_BITS) - 1) == op::AGE);
+    first.map(|first| (first >> OP_BITS) as u32)
+}
+
 /// Writes the steps of a rule's actions; none where a word has room for all of them.
 pub(crate) fn write_steps(actions: &[Action], steps: &mut Vec<u64>) {
     steps.clear();
+    let timeout = actions.iter().find_map(|action| match action {
+        Action::Age(timeout) => Some(u64::from(*timeout)),
+        _ => None,
+    });
+    steps.extend(timeout.map(|timeout| op::AGE | timeout << OP_BITS));
     for action in actions {
         let (op, argument) = match action {
+            // It was written first.
+            Action::Age(_) => continue,
+            Action::Port(_) => continue,
             Action::Count | Action::Drop | Action::Jump(_) | Action::Queue(_) | Action::Rss(_) => {
                 continue;
             }
             Action::DecTtl => (op::DEC_TTL, 0),
             Action::Flag => (op::FLAG, 0),
             Action::Mark(mark) => (op::MARK, u64::from(*mark)),
+            Action::Meter(number) => (op::METER, u64::from(*number)),
             Action::NvgreDecap => (op::NVGRE_DECAP, 0),
             Action::VxlanDecap => (op::VXLAN_DECAP, 0),
             Action::RawDecap(len) => (op::DECAP, u64::from(*len)),
-            Action::RawEncap(bytes) => {
+            Action::NvgreEncap(bytes) | Action::RawEncap(bytes) | Action::VxlanEncap(bytes) => {
                 write_bytes(bytes, steps);
                 continue;
             }

@@ -5,6 +5,7 @@
 //! store. An operation that is refused changes nothing, and the transaction can go on without it or
 //! be dropped, which takes all of it back.
 
+use crate::age::Age;
 use crate::control::{Nic, Record, RuleId};
 use crate::counters::Counts;
 use crate::error::{Refused, RuleError};
@@ -143,6 +144,14 @@ impl Transaction<'_> {
     /// As [`Nic::query`].
     pub fn query(&self, id: RuleId) -> Result<Counts, RuleError> {
         self.nic.query(id)
+    }
+
+    /// [`Nic::age`], of the rule as the transaction leaves it.
+    ///
+    /// # Errors
+    /// As [`Nic::age`].
+    pub fn age(&self, id: RuleId) -> Result<Option<Age>, RuleError> {
+        self.nic.age(id)
     }
 
     /// Makes all operations visible at one instant: a burst sees all of them or none.
@@ -285,7 +294,7 @@ pub(crate) fn left_by(step: &Logged) -> Option<Leftover> {
             fate @ (Fate::Jump(_) | Fate::Program(_) | Fate::Rss(_)) => {
                 Some(Leftover { fate, seat: None, index: None })
             }
-            Fate::Queue(_) | Fate::Drop => None,
+            Fate::Queue(_) | Fate::Drop | Fate::Port(_) => None,
         },
     }
 }

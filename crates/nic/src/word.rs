@@ -2,10 +2,10 @@
 //!
 //! | bits | content |
 //! |---|---|
-//! | 0..3 | fate: 1 queue, 2 drop, 3 jump, 4 program, 5 RSS; 0 is no word |
+//! | 0..3 | fate: 1 queue, 2 drop, 3 jump, 4 program, 5 RSS, 6 port; 0 is no word |
 //! | 3 | the rule counts |
 //! | 8..32 | number of the program (`program`) |
-//! | 16..32 | else queue, place of the group to jump to, or number of the context (`rss`) |
+//! | 16..32 | else queue, port, place of the group to jump to, or number of the context (`rss`) |
 //! | 32..63 | index of the rule |
 //! | 63 | never set: it marks a reference (`niclab_table::Versions`) |
 
@@ -14,6 +14,8 @@
 pub(crate) enum Fate {
     Queue(u16),
     Drop,
+    /// Leave by this port.
+    Port(u16),
     /// Place of the group, not its number.
     Jump(u16),
     /// What this program says, below [`PROGRAMS_MAX`](crate::limits::PROGRAMS_MAX).
@@ -27,6 +29,7 @@ pub(crate) enum Fate {
 pub(crate) enum Decision {
     Queue(u16),
     Drop,
+    Port(u16),
     /// Number of the group.
     Jump(u32),
     /// Number of the context, which is 0 until it is held.
@@ -42,6 +45,7 @@ const DROP: u64 = 2;
 const JUMP: u64 = 3;
 const PROGRAM: u64 = 4;
 const RSS: u64 = 5;
+const PORT: u64 = 6;
 const COUNTS: u64 = 1 << 3;
 
 impl Word {
@@ -49,6 +53,7 @@ impl Word {
         let (op, argument) = match fate {
             Fate::Queue(queue) => (QUEUE, u32::from(queue) << 16),
             Fate::Drop => (DROP, 0),
+            Fate::Port(port) => (PORT, u32::from(port) << 16),
             Fate::Jump(group) => (JUMP, u32::from(group) << 16),
             Fate::Program(number) => (PROGRAM, number << 8),
             Fate::Rss(context) => (RSS, u32::from(context) << 16),
@@ -63,6 +68,7 @@ impl Word {
         match self.0 & 7 {
             QUEUE => Fate::Queue(argument),
             JUMP => Fate::Jump(argument),
+            PORT => Fate::Port(argument),
             PROGRAM => Fate::Program(self.0 as u32 >> 8),
             RSS => Fate::Rss(argument),
             _ => Fate::Drop,
@@ -94,7 +100,7 @@ mod tests {
     fn a_word_gives_back_what_it_was_made_of() {
         let last = Fate::Program(PROGRAMS_MAX - 1);
         let plain = [Fate::Queue(u16::MAX), Fate::Drop, Fate::Jump(0), Fate::Jump(4_095)];
-        let others = [Fate::Program(0), last, Fate::Rss(1), Fate::Rss(u16::MAX)];
+        let others = [Fate::Port(255), Fate::Program(0), last, Fate::Rss(1), Fate::Rss(u16::MAX)];
         for fate in plain.into_iter().chain(others) {
             for (counts, rule) in [(false, 0), (true, RULES_MAX - 1)] {
                 let word = Word::new(fate, counts, rule);

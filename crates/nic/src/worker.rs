@@ -26,19 +26,18 @@ use std::sync::atomic::Ordering;
 use niclab_table::{Generation, Participant};
 
 use crate::control::{Board, MISSES_DROPPED};
-use crate::counters::Counters;
+use crate::counters::{Counters, FCS_LEN};
 use crate::groups::Lists;
 use crate::limits::BURST;
 use crate::lines::Lines;
 use crate::matching::Matcher;
 use crate::memory::{Desc, Region};
-use crate::perform::Subject;
+use crate::perform::{Lost, Subject};
+use crate::rss::RssLevel;
+use crate::rss::context::innermost;
 use crate::rss::contexts::List;
 use crate::tables::bits;
 use crate::word::{Fate, Word};
-
-/// Bytes of the frame check sequence, which counters include and frames in memory do not have.
-const FCS_LEN: u64 = 4;
 
 /// Before the first list of groups was published.
 const NO_VERSION: u64 = 0;
@@ -56,13 +55,15 @@ pub struct Worker {
     generation: Generation,
     /// Packets that no rule matches are dropped in this burst.
     isolated: bool,
+    /// The time that meters see.
+    now_ns: u64,
     counters: Arc<Counters>,
     lines: Box<Lines>,
 }
 
 /// What the actions of a burst's rules led to.
 struct Acted {
-    /// Packets to discard.
+    /// Packets that no queue gets: to discard, or to leave by a port.
     dropped: u64,
     /// Packets that go on in another group.
     jumped: u64,
@@ -89,6 +90,7 @@ impl Worker {
             participant: board.domain.reader_slot(),
             generation: Generation::default(),
             isolated: false,
+            now_ns: 0,
             counters,
             lines: Box::new(Lines::new()),
             board,
@@ -96,8 +98,9 @@ impl Worker {
     }
 
     /// Decides about a burst of at most [`BURST`] frames of `region`: fills in queue and hash of
-    /// each, flags and marks, and returns a mask of those to discard because a rule says so (bit i
-    /// for `burst[i]`).
+    /// each, flags and marks, and returns a mask of those that no queue gets because a rule says so
+    /// (bit i for `burst[i]`): they are to be discarded, or sent by a port where [`Desc::port`]
+    /// says one.
     ///
     /// Memory of destroyed rules is reused only after a call of this on every online worker.
     ///
@@ -126,6 +129,13 @@ impl Worker {
         self.lines.read(region, burst);
     }
 
+    /// Says what time it is for the bursts to come, nanoseconds from a moment that all workers
+    /// share: meters let packets through by this alone. To be called once a burst where rules have
+    /// meters; a time before the one that any worker was told last adds nothing to a meter.
+    pub fn set_time_ns(&mut self, now_ns: u64) {
+        self.now_ns = now_ns;
+    }
+
     /// Says that this worker will not run for a while: what it held may be reused. Until
     /// [`Worker::online`] it decides about no frame.
     pub fn offline(&mut self) {
@@ -151,7 +161,7 @@ impl Worker {
         }
     }
 
-    /// From group to group until every packet has its fate; returns which are dropped.
+    /// From group to group until every packet has its fate; returns those that no queue gets.
     #[inline]
     pub(crate) fn match_groups(&mut self, region: &Region, burst: &mut [Desc]) -> u64 {
         let all = u64::MAX.checked_shr(64 - burst.len() as u32).unwrap_or(0);
@@ -175,12 +185,12 @@ impl Worker {
             };
             match self.isolated {
                 true => dropped |= here & !found,
-                false => self.spread(self.rss, here & !found, burst),
+                false => self.spread(self.rss, here & !found, region, burst),
             }
             let acted = self.act(region, burst, found, &words, &mut places);
             dropped |= acted.dropped;
             if acted.spread != 0 {
-                self.spread_each(acted.spread, &places, burst);
+                self.spread_each(acted.spread, &places, region, burst);
             }
             waiting |= acted.jumped;
             (here, place) = match acted.together {
@@ -197,21 +207,34 @@ impl Worker {
     }
 
     /// Spreads packets by the contexts that their rules name, each context's at once.
-    fn spread_each(&mut self, mut wanted: u64, contexts: &[u16; BURST], burst: &mut [Desc]) {
+    fn spread_each(
+        &mut self,
+        mut wanted: u64,
+        contexts: &[u16; BURST],
+        region: &Region,
+        burst: &mut [Desc],
+    ) {
         self.refresh();
         while wanted != 0 {
             let (same, context) = next_group(wanted, contexts);
-            self.spread(context, same, burst);
+            self.spread(context, same, region, burst);
             wanted &= !same;
         }
     }
 
     /// Spreads packets by the context of this number.
     #[inline]
-    fn spread(&self, context: u16, wanted: u64, burst: &mut [Desc]) {
+    fn spread(&mut self, context: u16, wanted: u64, region: &Region, burst: &mut [Desc]) {
         // A number that was read has its context: see `rss::contexts`.
         if let (1.., Some(Some(context))) = (wanted, self.contexts.get(usize::from(context))) {
-            context.spread(self.lines.outer(), wanted, burst);
+            match context.level() {
+                RssLevel::Inner => {
+                    self.lines.deepen(region, burst, wanted);
+                    let keys = innermost(self.lines.outer(), self.lines.inner(), wanted);
+                    context.spread(&keys, wanted, burst);
+                }
+                RssLevel::Outermost => context.spread(self.lines.outer(), wanted, burst),
+            }
         }
     }
 
@@ -233,11 +256,15 @@ impl Worker {
             }
             let mut fate = word.fate();
             if let Fate::Program(number) = fate {
-                fate = self.perform(number, region, &mut burst[i], i);
+                fate = self.perform(word.rule(), number, region, &mut burst[i], i);
             }
             match fate {
                 Fate::Queue(queue) => burst[i].queue = queue,
                 Fate::Drop | Fate::Program(_) => acted.dropped |= 1 << i,
+                Fate::Port(port) => {
+                    burst[i].leave_by(port);
+                    acted.dropped |= 1 << i;
+                }
                 Fate::Jump(to) => {
                     let first = acted.jumped == 0;
                     places[i] = to;
@@ -253,15 +280,27 @@ impl Worker {
         acted
     }
 
-    /// Carries out a program on packet `i` of a burst; the fate it comes to.
+    /// Carries out a program of a rule on packet `i` of a burst; the fate it comes to.
     #[inline(never)]
-    fn perform(&mut self, number: u32, region: &Region, desc: &mut Desc, i: usize) -> Fate {
+    fn perform(
+        &mut self,
+        rule: u32,
+        number: u32,
+        region: &Region,
+        desc: &mut Desc,
+        i: usize,
+    ) -> Fate {
         let (fate, mut steps) = self.board.programs.read(number);
-        let mut subject = Subject::new(region, desc, &mut self.lines, i);
+        let mut subject =
+            Subject::new(&self.board, rule, self.now_ns, region, desc, &mut self.lines, i);
         while let Some(step) = steps.next() {
-            if subject.meet(step, &mut steps).is_err() {
-                self.counters.add_unfit();
-                return Fate::Drop;
+            match subject.meet(step, &mut steps) {
+                Ok(()) => {}
+                Err(Lost::Exceeds) => return Fate::Drop,
+                Err(Lost::NoRoom) => {
+                    self.counters.add_unfit();
+                    return Fate::Drop;
+                }
             }
         }
         if subject.is_changed && matches!(fate, Fate::Jump(_) | Fate::Rss(_)) {

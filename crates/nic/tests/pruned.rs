@@ -10,7 +10,7 @@ use niclab_nic::memory::{Desc, Region};
 use niclab_nic::rule::compile::pattern;
 use niclab_nic::rule::item::{Image, Item, ItemMatch};
 use niclab_nic::rule::{Action, Rule};
-use niclab_nic::{Counts, Nic, NicConfig, RuleId, Worker};
+use niclab_nic::{Nic, NicConfig, RuleId, Worker};
 
 const QUEUES: u16 = 64;
 const TCP: u8 = 6;
@@ -155,9 +155,15 @@ impl Bench {
             }
             _ => {
                 if let Ok(id) = self.nic.create(&rule) {
-                    let counts = Counts::default();
                     let rss = self.definition.rss.clone();
-                    let rule = DefinedRule { group, priority, items, actions, rss, counts };
+                    let rule = DefinedRule {
+                        group,
+                        priority,
+                        items,
+                        actions,
+                        rss,
+                        ..DefinedRule::default()
+                    };
                     self.definition.rules.push(rule);
                     self.ids.push(id);
                 }
@@ -183,7 +189,7 @@ impl Bench {
                 Verdict::Spread { hash, queue } => {
                     assert_eq!((desc.hash, desc.queue), (hash, queue), "{:x?}", packet.ports);
                 }
-                Verdict::Drop => panic!("no rule drops"),
+                Verdict::Drop | Verdict::Exceed | Verdict::Port(_) => panic!("no rule drops"),
             }
         }
     }

@@ -44,7 +44,13 @@ fn rss(state: u64) -> Rss {
     };
     let with_ports = HashTypes::IP | HashTypes::TCP | HashTypes::UDP;
     let types = if round.is_multiple_of(3) { HashTypes::IP } else { with_ports };
-    Rss { function, indirection: evenly([queue(state)]), key: (0..40).map(byte).collect(), types }
+    Rss {
+        function,
+        indirection: evenly([queue(state)]),
+        key: (0..40).map(byte).collect(),
+        types,
+        ..Rss::default()
+    }
 }
 
 fn frame(flow: usize) -> Vec<u8> {

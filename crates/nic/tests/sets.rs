@@ -13,7 +13,7 @@ use niclab_nic::rule::item::{Item, ItemMatch};
 use niclab_nic::rule::text::convert::{Format, convert};
 use niclab_nic::rule::text::{Command, Parser};
 use niclab_nic::rule::{Action, Rule, compile};
-use niclab_nic::{Counts, Nic, NicConfig};
+use niclab_nic::{Nic, NicConfig};
 
 const QUEUES: u16 = 256;
 
@@ -86,8 +86,9 @@ fn compare(text: &str, packets: usize) -> usize {
         let pattern = compile::pattern(&items).unwrap();
         // A set may have a rule twice; the second is refused.
         if nic.create(&Rule { group, priority, pattern, actions: &actions }).is_ok() {
-            let (counts, rss) = (Counts::default(), Rss::default());
-            let rule = DefinedRule { group, priority, items, actions, rss, counts };
+            let rss = Rss::default();
+            let rule =
+                DefinedRule { group, priority, items, actions, rss, ..DefinedRule::default() };
             definition.rules.push(rule);
         }
     }

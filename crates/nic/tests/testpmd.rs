@@ -8,7 +8,7 @@ use std::io::Write;
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::process::{Command, Stdio};
 
-use niclab_nic::rss::{HashFunction, HashTypes, RssAction};
+use niclab_nic::rss::{HashFunction, HashTypes, RssAction, RssLevel};
 use niclab_nic::rule::item::{FieldKind, IMAGE_LEN, Item, ItemMatch};
 use niclab_nic::rule::text::{FlowRule, Parser, Problem};
 use niclab_nic::rule::{Action, Set, text};
@@ -102,21 +102,44 @@ fn rss_actions() -> Vec<RssAction> {
     for function in [None, Some(HashFunction::Toeplitz), Some(HashFunction::SymmetricToeplitz)] {
         for (queues, key_len) in [(0, 40), (1, 52), (30, 64)] {
             let key = Some((0..key_len).map(|at: u8| at.wrapping_mul(37)).collect());
-            let queues = (0..queues).map(|queue| u16::MAX - queue).collect();
-            actions.push(RssAction { function, key, queues, types: None });
+            let queues: Vec<u16> = (0..queues).map(|queue| u16::MAX - queue).collect();
+            let level = (queues.len() == 1).then_some(RssLevel::Inner);
+            actions.push(RssAction { function, key, level, queues, types: None });
         }
     }
     actions.push(RssAction::default());
     actions
 }
 
+/// Headers for actions, and rules that use them.
+const SETS: &[&str] = &[
+    "set nvgre ip-version ipv4 tni 4 ip-src 127.0.0.1 ip-dst 128.0.0.1 eth-src 11:11:11:11:11:11 \
+         eth-dst 22:22:22:22:22:22",
+    "set nvgre-with-vlan ip-version ipv6 tni 16777215 ip-src ::1 ip-dst ::2222 vlan-tci 34 eth-src \
+         11:11:11:11:11:11 eth-dst 22:22:22:22:22:22",
+    "set vxlan ip-version ipv4 vni 4 udp-src 4 udp-dst 4 ip-src 127.0.0.1 ip-dst 128.0.0.1 eth-src \
+         11:11:11:11:11:11 eth-dst 22:22:22:22:22:22",
+    "set vxlan-with-vlan ip-version ipv4 vni 4 udp-src 4 udp-dst 65535 ip-src 127.0.0.1 ip-dst \
+         128.0.0.1 vlan-tci 65535 eth-src 11:11:11:11:11:11 eth-dst 22:22:22:22:22:22",
+    "set vxlan-tos-ttl ip-version ipv6 vni 16777215 udp-src 4 udp-dst 4789 ip-tos 255 ip-ttl 255 \
+         ip-src ::1 ip-dst ::2222 eth-src 11:11:11:11:11:11 eth-dst 22:22:22:22:22:22",
+    "set raw_encap 0 eth src is 02:00:00:00:00:01 / vlan vid is 5 / ipv4 ttl is 64 src is \
+         10.0.0.1 / udp dst is 4789 / vxlan vni is 5 / end_set",
+    "set raw_decap 0 eth / ipv6 / gre / gre_key / end_set",
+    "set raw_encap 2 eth / mpls label is 7 / tcp / geneve vni is 3 / end_set",
+    "flow create 0 group 0 priority 0 ingress pattern eth / end actions vxlan_encap / nvgre_encap \
+     / raw_encap / raw_decap / drop / end",
+];
+
 #[test]
 fn testpmd_reads_what_is_printed() {
     let mut lines: Vec<String> =
-        ["flush 0", "list 0", "destroy 0 rule 7 rule 8", "query 0 7 count"]
+        ["flush 0", "list 0", "destroy 0 rule 7 rule 8", "query 0 7 count", "query 0 7 age"]
             .map(|command| format!("flow {command}"))
             .to_vec();
     let actions = [
+        Action::Age(1),
+        Action::Age(0xff_ffff),
         Action::Count,
         Action::Queue(u16::MAX),
         Action::Queue(0),
@@ -124,10 +147,12 @@ fn testpmd_reads_what_is_printed() {
         Action::Drop,
         Action::Flag,
         Action::Mark(u32::MAX),
+        Action::Meter(u32::MAX),
         Action::DecTtl,
         Action::NvgreDecap,
         Action::VxlanDecap,
         Action::PopVlan,
+        Action::Port(u16::MAX),
         Action::PushVlan(0x8100),
         Action::Set(Set::Ipv4Dscp(63)),
         Action::Set(Set::Ipv4Dst(Ipv4Addr::BROADCAST)),
@@ -143,6 +168,7 @@ fn testpmd_reads_what_is_printed() {
         Action::Set(Set::VlanPcp(7)),
         Action::Set(Set::VlanVid(4_095)),
     ];
+    lines.extend(SETS.iter().map(|line| (*line).to_owned()));
     for (at, items) in items().chunks(2).enumerate() {
         let actions =
             &[actions[at % actions.len()].clone(), actions[at / 3 % actions.len()].clone()];
@@ -190,6 +216,9 @@ fn damaged() -> Vec<String> {
          key_len 40 func symmetric_toeplitz level 1 / end",
         "flow destroy 0 rule 1 rule 2",
         "flow query 0 1 count",
+        "flow query 0 1 age",
+        "flow aged 0",
+        "flow aged 0 destroy",
         "flow flush 0",
         "flow list 0",
     ];

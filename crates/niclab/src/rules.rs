@@ -118,6 +118,18 @@ fn plural(count: usize, one: &str, many: &str) -> String {
 /// What a command says, if it is asked to say something.
 fn told(record: &Record) -> Option<String> {
     match record {
+        Record::Age { rule, age } => {
+            let (idle_s, timeout_s) = (age.idle_ns / 1_000_000_000, age.timeout_s);
+            Some(format!("rule {rule}: {idle_s} s without a packet; it ages after {timeout_s}"))
+        }
+        Record::Aged { rules, destroyed } => {
+            let count = plural(rules.len(), "rule", "rules");
+            let numbers: String = rules.iter().map(|rule| format!(" {rule}")).collect();
+            Some(match destroyed {
+                true => format!("{count} aged, and destroyed:{numbers}"),
+                false => format!("{count} aged:{numbers}"),
+            })
+        }
         Record::Counted { rule, counts } => {
             Some(format!("rule {rule}: {} packets, {} bytes", counts.packets, counts.bytes))
         }
@@ -137,6 +149,7 @@ fn told(record: &Record) -> Option<String> {
         )),
         Record::Created { .. }
         | Record::Destroyed { .. }
+        | Record::Set
         | Record::Updated { .. }
         | Record::Validated => None,
     }

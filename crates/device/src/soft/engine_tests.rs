@@ -68,6 +68,17 @@ fn every_queue_gets_frames_and_gives_them_back_in_order() {
 }
 
 #[test]
+fn rules_send_frames_back_on_the_nics_core() {
+    let _alone = alone();
+    let back = RuleBlock::Any { group: 0, priority: 9, actions: vec![Action::Port(0)] };
+    let mut soft = soft(2, vec![back]);
+    let (seen, device) = run(&mut soft, &load(Rate::Pps(50_000.0)));
+    assert!(seen.received > 0);
+    assert_eq!([device.rule_drops, device.queues[1].rx_frames], [0, 0], "no queue gets any");
+    assert_eq!(device.queues[0].rx_frames, device.queues[0].tx_frames);
+}
+
+#[test]
 fn rules_drop_on_the_nics_core() {
     let _alone = alone();
     let flows = FlowSpec { count: 500, ..FlowSpec::default() };

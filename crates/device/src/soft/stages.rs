@@ -26,16 +26,39 @@ impl<'a> Nic<'a> {
         Nic { worker, near, queues, burst: Burst::new(), out: Burst::new() }
     }
 
-    /// Takes a burst from the wire and decides about it; how many frames it had, and which of them
-    /// are to be discarded.
+    /// Takes a burst from the wire and decides about it; how many frames it had, and which of those
+    /// that are left are to be discarded.
     #[inline]
-    fn classify(&mut self) -> (usize, u64) {
+    fn classify(&mut self, counters: &mut PortCounters) -> (usize, u64) {
         self.near.receive(&mut self.burst);
         let region = self.near.region();
         self.burst.iter().for_each(|desc| region.prefetch(desc));
         // An empty burst too: the worker says with each that it holds nothing of an earlier one,
         // and what rules have given up is kept until then.
-        (self.burst.len(), self.worker.classify(region, &mut self.burst))
+        let dropped = self.worker.classify(region, &mut self.burst);
+        let found = self.burst.len();
+        (found, if dropped == 0 { 0 } else { self.turn_back(dropped, counters) })
+    }
+
+    /// Sends the frames of a mask that are to leave by the port as they are; which of the others
+    /// are to be discarded. A port is no queue: they count as queue 0's.
+    #[cold]
+    fn turn_back(&mut self, mask: u64, counters: &mut PortCounters) -> u64 {
+        let mut dropped = 0;
+        for (i, desc) in std::mem::take(&mut self.burst).into_iter().enumerate() {
+            if mask >> i & 1 == 1 && desc.port().is_some() {
+                let bytes = u64::from(desc.len() + FCS_LEN);
+                let queue = &mut counters.queues[0];
+                (queue.rx_frames, queue.rx_bytes) = (queue.rx_frames + 1, queue.rx_bytes + bytes);
+                (queue.tx_frames, queue.tx_bytes) = (queue.tx_frames + 1, queue.tx_bytes + bytes);
+                self.out.push(desc);
+            } else {
+                dropped |= (mask >> i & 1) << self.burst.len();
+                self.burst.push(desc);
+            }
+        }
+        self.near.send(&mut self.out);
+        dropped
     }
 
     /// Gives the frames of a mask back, as a rule said; the order of the rest stays.
@@ -100,7 +123,7 @@ impl Side for Inline<'_> {
     #[inline]
     fn turn(&mut self, counters: &mut PortCounters) -> usize {
         let nic = &mut self.0;
-        let (found, dropped) = nic.classify();
+        let (found, dropped) = nic.classify(counters);
         if found == 0 {
             std::hint::spin_loop();
             return 0;
@@ -132,7 +155,7 @@ impl<'a> Engine<'a> {
     #[inline]
     fn receive(&mut self, counters: &mut PortCounters) -> usize {
         let nic = &mut self.nic;
-        let (found, dropped) = nic.classify();
+        let (found, dropped) = nic.classify(counters);
         if dropped != 0 {
             let queues = counters.queues.as_mut_slice();
             for (_, desc) in nic.burst.iter().enumerate().filter(|(i, _)| dropped >> i & 1 == 1) {

@@ -38,6 +38,8 @@ impl Packet {
         match action {
             // What the packet itself does not carry is kept beside it.
             Action::SetMeta { .. } | Action::SetTag { .. } => {}
+            Action::Age(_) | Action::Meter(_) => {}
+            Action::Port(_) => {}
             Action::Count | Action::Drop | Action::Jump(_) | Action::Queue(_) | Action::Rss(_) => {}
             Action::DecTtl => self.rewrite(|frame, places| {
                 let at = places.ttl();
@@ -65,7 +67,9 @@ impl Packet {
                     self.frame.drain(..usize::from(*len));
                 }
             }
-            Action::RawEncap(bytes) => self.enclose(bytes),
+            Action::NvgreEncap(bytes) | Action::RawEncap(bytes) | Action::VxlanEncap(bytes) => {
+                self.enclose(bytes);
+            }
             Action::PopVlan => {
                 if has_tag(&self.frame) {
                     self.frame.drain(12..16);

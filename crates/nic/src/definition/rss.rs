@@ -5,6 +5,8 @@
 //!    at. The protocol of an IPv6 packet is the number of the header behind the last extension
 //!    header that was read. Ports are the first 4 bytes behind all headers; those that the frame
 //!    lacks are zero.
+//!    At the inner level the packet is the one that a tunnel carries (rule 1 of the definition), if
+//!    it carries one and the frame is not a fragment outside; else the outermost.
 //! 2. *Types.* `ipv4-tcp`, `-udp` and `-sctp` name whole packets of that protocol, `ipv4-other` the
 //!    other whole ones, `ipv4-frag` fragments, `ipv4` all: with the first three ports are hashed
 //!    behind the addresses, else addresses alone. So for IPv6. A packet that no type names, and a
@@ -17,14 +19,14 @@
 //!    of the key, which moves left by one with each bit.
 //! 5. *Queue.* That of the entry which is the hash's remainder by the length of the table.
 //! 6. *Rules.* An `rss` action has queues of its own, which its table names in turn, all of the
-//!    NIC's if it names none. Key, types and hash function are its own, or those of the port when
-//!    the actions were written.
+//!    NIC's if it names none. Level, key, types and hash function are its own, or those of the port
+//!    when the actions were written.
 
 use super::{
-    ETHER_IPV4, ETHER_IPV6, ETHER_TAGS, EXTENSIONS, EXTENSIONS_MAX, FRAGMENT, TAGS_MAX, TCP, UDP,
-    Verdict, be16,
+    ETHER_BRIDGED, ETHER_IPV4, ETHER_IPV6, ETHER_TAGS, EXTENSIONS, EXTENSIONS_MAX, FRAGMENT,
+    TAGS_MAX, TCP, UDP, Verdict, be16, read_ethernet, read_tunnel,
 };
-use crate::rss::{HashFunction, HashTypes, Rss, RssAction};
+use crate::rss::{HashFunction, HashTypes, Rss, RssAction, RssLevel};
 
 const SCTP: u8 = 132;
 
@@ -41,6 +43,7 @@ pub(super) fn of_rule(action: &RssAction, port: &Rss, queues: u16) -> Rss {
     if let Some(key) = &action.key {
         rss.key.clone_from(key);
     }
+    rss.level = action.level.unwrap_or(rss.level);
     rss.types = action.types.unwrap_or(rss.types);
     rss.function = action.function.unwrap_or(rss.function);
     rss
@@ -48,7 +51,14 @@ pub(super) fn of_rule(action: &RssAction, port: &Rss, queues: u16) -> Rss {
 
 /// What a state of RSS makes of a frame.
 pub(super) fn decide(rss: &Rss, frame: &[u8]) -> Verdict {
-    let input = packet(frame).map_or_else(Vec::new, |packet| packet.input(rss));
+    let outermost = packet(frame);
+    let hashed = match rss.level {
+        RssLevel::Inner if outermost.as_ref().is_none_or(|packet| !packet.is_fragment) => {
+            carried(frame).or(outermost)
+        }
+        RssLevel::Inner | RssLevel::Outermost => outermost,
+    };
+    let input = hashed.map_or_else(Vec::new, |packet| packet.input(rss));
     let hash = toeplitz(&rss.key, &input);
     Verdict::Spread { hash, queue: rss.indirection[hash as usize % rss.indirection.len()] }
 }
@@ -129,6 +139,17 @@ fn pair(function: HashFunction, src: &[u8], dst: &[u8], only: [bool; 2]) -> Vec<
             let both: Vec<u8> = src.iter().zip(dst).map(|(src, dst)| src ^ dst).collect();
             [&both[..], &both].concat()
         }
+    }
+}
+
+/// The IP packet that the tunnel of a frame carries.
+fn carried(frame: &[u8]) -> Option<Packet> {
+    let mut headers = Vec::new();
+    let rest = read_ethernet(frame, &mut headers);
+    match read_tunnel(rest, &mut headers)? {
+        (ETHER_BRIDGED, frame) => packet(frame),
+        (ETHER_IPV4, packet) => ipv4(packet),
+        (_, packet) => ipv6(packet),
     }
 }
 

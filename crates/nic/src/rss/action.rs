@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use super::{HashFunction, HashTypes, Rss, evenly};
+use super::{HashFunction, HashTypes, Rss, RssLevel, evenly};
 use crate::control::Nic;
 use crate::error::RuleError;
 use crate::limits::RSS_QUEUES_MAX;
@@ -17,6 +17,9 @@ pub struct RssAction {
     pub function: Option<HashFunction>,
     /// The hash's key, 40 to 128 bytes.
     pub key: Option<Vec<u8>>,
+    /// Of which headers.
+    #[serde(default)]
+    pub level: Option<RssLevel>,
     /// The queues, at most [`RSS_QUEUES_MAX`], which get even shares: the port's indirection table
     /// has no part in it. A queue that stands twice gets twice as much. None stands for all queues
     /// of the NIC.
@@ -42,6 +45,7 @@ impl Nic {
                 some => evenly(some.iter().copied()),
             },
             key: action.key.as_ref().unwrap_or(&port.key).clone(),
+            level: action.level.unwrap_or(port.level),
             types: action.types.unwrap_or(port.types),
         })
     }
@@ -65,8 +69,13 @@ impl fmt::Display for RssAction {
             write!(f, " key_len {}", key.len())?;
         }
         match self.function {
-            Some(HashFunction::SymmetricToeplitz) => f.write_str(" func symmetric_toeplitz"),
-            Some(HashFunction::Toeplitz) => f.write_str(" func toeplitz"),
+            Some(HashFunction::SymmetricToeplitz) => f.write_str(" func symmetric_toeplitz")?,
+            Some(HashFunction::Toeplitz) => f.write_str(" func toeplitz")?,
+            None => {}
+        }
+        match self.level {
+            Some(RssLevel::Inner) => f.write_str(" level 2"),
+            Some(RssLevel::Outermost) => f.write_str(" level 1"),
             None => Ok(()),
         }
     }

@@ -6,9 +6,9 @@
 
 use std::sync::Arc;
 
-use niclab_packet::key::{Key, field};
+use niclab_packet::key::{Depth, Key, field};
 
-use super::{HashFunction, HashTypes, Indirection, Rss};
+use super::{HashFunction, HashTypes, Indirection, Rss, RssLevel};
 use crate::limits::{BURST, INDIRECTION_LEN, SPREAD_BULK_MIN};
 use crate::memory::Desc;
 use crate::tables::bits;
@@ -38,6 +38,7 @@ struct Counting {
 pub(crate) struct Context {
     toeplitz: Arc<Toeplitz>,
     symmetric: bool,
+    level: RssLevel,
     ipv4: [Counting; CLASSES],
     ipv6: [Counting; CLASSES],
     indirection: Box<Indirection>,
@@ -68,11 +69,17 @@ impl Context {
         };
         Context {
             symmetric: rss.function == HashFunction::SymmetricToeplitz,
+            level: rss.level,
             ipv4: classes(HashTypes::IPV4, ipv4),
             ipv6: classes(HashTypes::IPV6, ipv6),
             indirection: rss.indirection.clone(),
             toeplitz,
         }
+    }
+
+    /// Of which headers the hash is taken.
+    pub(crate) fn level(&self) -> RssLevel {
+        self.level
     }
 
     /// The key, expanded.
@@ -195,6 +202,24 @@ fn counting(types: HashTypes, names: [HashTypes; 3], ports: HashTypes) -> Counti
         counting.ports = 0xffff * (src | dst << 16);
     }
     counting
+}
+
+/// The keys of which a hash of inner headers is taken: the inner one where a packet has such
+/// headers and is no fragment outside.
+#[cold]
+#[inline(never)]
+pub(crate) fn innermost(outer: &[Key; BURST], inner: &[Key; BURST], wanted: u64) -> [Key; BURST] {
+    let mut keys = *outer;
+    for i in bits(wanted) {
+        if class(&outer[i]) < FRAGMENT && has_ip(&inner[i]) {
+            keys[i] = inner[i];
+        }
+    }
+    keys
+}
+
+fn has_ip(key: &Key) -> bool {
+    key.to_bytes()[field::DEPTH.start] & Depth::Ip.bit() != 0
 }
 
 fn is_ipv6(key: &Key) -> bool {

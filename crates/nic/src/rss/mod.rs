@@ -39,6 +39,18 @@ pub enum HashFunction {
     Toeplitz,
 }
 
+/// Of which headers a hash is taken.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RssLevel {
+    /// Those inside a tunnel; the outermost where there is no IP packet inside, and of fragments of
+    /// a tunnel, so that all of them have one hash.
+    Inner,
+    /// The outermost.
+    #[default]
+    Outermost,
+}
+
 /// A state of RSS.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Rss {
@@ -48,6 +60,8 @@ pub struct Rss {
     pub indirection: Box<Indirection>,
     /// The hash's key, 40 to 128 bytes; see [`crate::toeplitz`].
     pub key: Vec<u8>,
+    /// Of which headers.
+    pub level: RssLevel,
     /// What is hashed.
     pub types: HashTypes,
 }
@@ -59,6 +73,7 @@ impl Default for Rss {
             function: HashFunction::Toeplitz,
             indirection: Box::new([0; INDIRECTION_LEN]),
             key: MICROSOFT_KEY.to_vec(),
+            level: RssLevel::Outermost,
             types: HashTypes::IP | HashTypes::TCP | HashTypes::UDP,
         }
     }

@@ -5,7 +5,8 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 
 use serde::{Deserialize, Serialize};
 
-use crate::limits::ENCAP_LEN_MAX;
+use crate::limits::{AGE_TIMEOUT_MAX_S, ENCAP_LEN_MAX};
+use crate::modify::{Tunnel, is_tunnel};
 use crate::rss::RssAction;
 
 /// What a rule does with a packet that matches it. Actions act in list order, and the fate last,
@@ -13,6 +14,11 @@ use crate::rss::RssAction;
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Action {
+    /// Report the rule as aged ([`Nic::aged`]) once so many seconds went by without a packet, 1 to
+    /// [`AGE_TIMEOUT_MAX_S`]; a rule has one of these. Nothing happens to the rule or its packets.
+    ///
+    /// [`Nic::aged`]: crate::Nic::aged
+    Age(u32),
     /// Count packets and bytes, as they came to the rule.
     Count,
     /// Take one off the TTL or hop limit; 0 stays 0.
@@ -29,10 +35,20 @@ pub enum Action {
     ///
     /// [`Region::mark`]: crate::memory::Region::mark
     Mark(u32),
+    /// Drop the packet, at once, where it exceeds this meter ([`Nic::create_meter`]): bytes as
+    /// `count` counts them, of the packet as the actions before left it.
+    ///
+    /// [`Nic::create_meter`]: crate::Nic::create_meter
+    Meter(u32),
     /// Take the headers of an NVGRE tunnel away, from Ethernet to GRE (RFC 7637).
     NvgreDecap,
+    /// Put the headers of an NVGRE tunnel in front, from Ethernet to GRE with a key, as
+    /// [`Action::RawEncap`] does.
+    NvgreEncap(Box<[u8]>),
     /// Take the outermost VLAN tag away.
     PopVlan,
+    /// Send it by this Ethernet port, not to a queue (a fate); 0 is the port that it came by.
+    Port(u16),
     /// Put a VLAN tag of this type, 0x8100 or 0x88a8, in front of the others. It has the TCI of the
     /// outermost tag, or 0 (OpenFlow 1.3.5, section 5.12).
     PushVlan(u16),
@@ -67,6 +83,9 @@ pub enum Action {
     },
     /// Take the headers of a VXLAN tunnel away, from Ethernet to VXLAN (RFC 7348).
     VxlanDecap,
+    /// Put the headers of a VXLAN tunnel in front, from Ethernet to VXLAN, as
+    /// [`Action::RawEncap`] does.
+    VxlanEncap(Box<[u8]>),
 }
 
 /// A header field, of the outermost header that has it, and the value to set.
@@ -106,8 +125,17 @@ impl Action {
     pub(crate) fn problem(&self) -> Option<&'static str> {
         let fits = |len: usize| (1..=ENCAP_LEN_MAX).contains(&len);
         match *self {
+            Action::Age(timeout) if !(1..=AGE_TIMEOUT_MAX_S).contains(&timeout) => {
+                Some("a timeout is 1 to 16777215 seconds")
+            }
             Action::RawDecap(len) if !fits(len.into()) => Some("1 to 128 bytes go"),
             Action::RawEncap(ref bytes) if !fits(bytes.len()) => Some("1 to 128 bytes come"),
+            Action::NvgreEncap(ref bytes) if !is_tunnel(bytes, Tunnel::Nvgre) => {
+                Some("headers of NVGRE come: Ethernet, IP, and GRE with a key alone")
+            }
+            Action::VxlanEncap(ref bytes) if !is_tunnel(bytes, Tunnel::Vxlan) => {
+                Some("headers of VXLAN come: Ethernet, IP, UDP and VXLAN")
+            }
             Action::PushVlan(tag) if ![0x8100, 0x88a8].contains(&tag) => {
                 Some("a tag has type 0x8100 or 0x88a8")
             }
@@ -120,18 +148,22 @@ impl Action {
     }
 }
 
-/// testpmd's words; what `raw_encap` and `raw_decap` are about it keeps elsewhere.
+/// testpmd's words; the headers of tunnels and of raw actions it keeps elsewhere.
 impl fmt::Display for Action {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            Action::Age(timeout) => write!(f, "age timeout {timeout}"),
             Action::Count => write!(f, "count"),
             Action::DecTtl => write!(f, "dec_ttl"),
             Action::Drop => write!(f, "drop"),
             Action::Flag => write!(f, "flag"),
             Action::Jump(group) => write!(f, "jump group {group}"),
             Action::Mark(mark) => write!(f, "mark id {mark}"),
+            Action::Meter(number) => write!(f, "meter mtr_id {number}"),
             Action::NvgreDecap => write!(f, "nvgre_decap"),
+            Action::NvgreEncap(_) => write!(f, "nvgre_encap"),
             Action::PopVlan => write!(f, "of_pop_vlan"),
+            Action::Port(port) => write!(f, "represented_port ethdev_port_id {port}"),
             Action::PushVlan(tag) => write!(f, "of_push_vlan ethertype {tag:#06x}"),
             Action::Queue(queue) => write!(f, "queue index {queue}"),
             Action::RawDecap(_) => write!(f, "raw_decap"),
@@ -143,6 +175,7 @@ impl fmt::Display for Action {
                 write!(f, "set_tag index {index} data {data:#x} mask {mask:#x}")
             }
             Action::VxlanDecap => write!(f, "vxlan_decap"),
+            Action::VxlanEncap(_) => write!(f, "vxlan_encap"),
         }
     }
 }

@@ -187,7 +187,9 @@ impl Survey {
             Command::Flush { .. } => self.rules.clear(),
             Command::Isolate { .. }
             | Command::List { .. }
+            | Command::Aged { .. }
             | Command::Query { .. }
+            | Command::Set { .. }
             | Command::Validate { .. } => {}
         }
     }

@@ -9,8 +9,9 @@ use std::collections::HashMap;
 use std::fmt::Write;
 use std::io::BufRead;
 
-use super::text::{Command, Commands, FlowRule, Parsed, ReadError, Spot, TextError};
+use super::text::{Command, Commands, FlowRule, Kept, Parsed, Queried, ReadError, Spot, TextError};
 use super::{Action, Rule};
+use crate::age::Age;
 use crate::control::{Nic, RuleId};
 use crate::counters::Counts;
 use crate::error::RuleError;
@@ -19,7 +20,21 @@ use crate::transaction::Transaction;
 /// What a command did. Counts are those from before the text that the command stands in.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Record {
-    /// `query`: what a rule has counted.
+    /// `query … age`: since when a rule has met no packet.
+    Age {
+        /// Its number.
+        rule: u32,
+        /// Its age.
+        age: Age,
+    },
+    /// `aged`: rules that are aged, in the order of their numbers.
+    Aged {
+        /// Their numbers.
+        rules: Vec<u32>,
+        /// They were destroyed.
+        destroyed: bool,
+    },
+    /// `query … count`: what a rule has counted.
     Counted {
         /// Its number.
         rule: u32,
@@ -48,6 +63,8 @@ pub enum Record {
     },
     /// The rules there are, in the order of group, priority and number.
     Listed(Vec<Listed>),
+    /// Headers were set for actions to come.
+    Set,
     /// A rule got other actions.
     Updated {
         /// Its number.
@@ -80,6 +97,8 @@ pub struct Session {
     shapes: Shapes,
     /// What numbers named before the text under way, latest last.
     undo: Vec<(u32, Option<Entry>)>,
+    /// Headers that were set.
+    kept: Kept,
 }
 
 /// A rule that lives.
@@ -136,14 +155,14 @@ impl Session {
     ) -> Result<Vec<Record>, ReadError> {
         let mut text = Vec::new();
         reader.read_to_end(&mut text)?;
-        check(&text)?;
+        let kept = check(&text, self.kept.clone())?;
         let mut transaction = nic.transaction();
         let applied = self.apply_text(&mut transaction, &text).and_then(|records| {
             // Cannot fail: the root was looked at after the last command that adds to it.
             transaction.commit().map(|()| records).map_err(|error| past_end(&text, &error))
         });
         match &applied {
-            Ok(_) => self.undo = Vec::new(),
+            Ok(_) => (self.undo, self.kept) = (Vec::new(), kept),
             Err(_) => self.take_back(),
         }
         applied
@@ -154,7 +173,7 @@ impl Session {
         transaction: &mut Transaction<'_>,
         text: &[u8],
     ) -> Result<Vec<Record>, ReadError> {
-        let mut commands = Commands::new(text);
+        let mut commands = Commands::with(text, self.kept.clone());
         let mut records = Vec::new();
         // The rule that was one too many for the root, while there is one.
         let mut too_many = None;
@@ -183,7 +202,7 @@ impl Session {
         records: &mut Vec<Record>,
     ) -> Result<(), Refused> {
         let port = parsed.command.port();
-        if port != self.port {
+        if let Some(port) = port.filter(|port| *port != self.port) {
             return Err((Spot::Port, format!("no port {port}: this is port {}", self.port)));
         }
         match parsed.command {
@@ -210,11 +229,13 @@ impl Session {
                 }
                 records.push(Record::Flushed { rules_count });
             }
+            Command::Set { .. } => records.push(Record::Set),
             Command::Update { rule, actions, .. } => {
                 self.update(transaction, rule, actions)?;
                 records.push(Record::Updated { rule });
             }
-            Command::Query { rule, .. } => records.push(self.query(transaction, rule)?),
+            Command::Aged { destroy, .. } => records.push(self.aged(transaction, destroy)?),
+            Command::Query { rule, of, .. } => records.push(self.query(transaction, rule, of)?),
             Command::List { .. } => records.push(Record::Listed(self.list())),
             Command::Isolate { on, .. } => {
                 transaction.isolate(on).map_err(|error| refused(&error, &[]))?;
@@ -269,14 +290,45 @@ impl Session {
         Ok(())
     }
 
-    fn query(&self, transaction: &Transaction<'_>, rule: u32) -> Result<Record, Refused> {
+    fn query(
+        &self,
+        transaction: &Transaction<'_>,
+        rule: u32,
+        of: Queried,
+    ) -> Result<Record, Refused> {
         let entry = self.known(rule, Spot::Rule(0))?;
-        if !entry.counts {
-            let reason = format!("rule {rule} has no `count` among its actions");
-            return Err((Spot::Rule(0), reason));
+        let lacks = |name: &str| {
+            let reason = format!("rule {rule} has no `{name}` among its actions");
+            (Spot::Rule(0), reason)
+        };
+        match of {
+            Queried::Age => {
+                let age = transaction.age(entry.id).map_err(|error| refused(&error, &[]))?;
+                age.map(|age| Record::Age { rule, age }).ok_or_else(|| lacks("age"))
+            }
+            Queried::Count if !entry.counts => Err(lacks("count")),
+            Queried::Count => {
+                let counts = transaction.query(entry.id).map_err(|error| refused(&error, &[]))?;
+                Ok(Record::Counted { rule, counts })
+            }
         }
-        let counts = transaction.query(entry.id).map_err(|error| refused(&error, &[]))?;
-        Ok(Record::Counted { rule, counts })
+    }
+
+    fn aged(
+        &mut self,
+        transaction: &mut Transaction<'_>,
+        destroy: bool,
+    ) -> Result<Record, Refused> {
+        let mut rules = Vec::new();
+        for (rule, entry) in (0..).zip(&self.rules) {
+            let Some(entry) = entry else { continue };
+            let age = transaction.age(entry.id).map_err(|error| refused(&error, &[]))?;
+            rules.extend(age.filter(Age::is_aged).map(|_| rule));
+        }
+        if destroy {
+            rules.iter().try_for_each(|&rule| self.destroy(transaction, rule, Spot::Command))?;
+        }
+        Ok(Record::Aged { rules, destroyed: destroy })
     }
 
     fn list(&self) -> Vec<Listed> {
@@ -358,16 +410,16 @@ impl Shapes {
     }
 }
 
-/// Reads a text to its end.
-fn check(text: &[u8]) -> Result<(), ReadError> {
-    let mut commands = Commands::new(text);
+/// Reads a text to its end; the headers that are set then.
+fn check(text: &[u8], kept: Kept) -> Result<Kept, ReadError> {
+    let mut commands = Commands::with(text, kept);
     while let Some(next) = commands.next_command() {
         let parsed = next?;
         if let Command::Create { rule, .. } | Command::Validate { rule, .. } = parsed.command {
             parsed.pattern(&rule)?;
         }
     }
-    Ok(())
+    Ok(commands.into_kept())
 }
 
 /// The rule of a line that was checked.
@@ -386,6 +438,8 @@ fn refused(error: &RuleError, actions: &[Action]) -> Refused {
     };
     let spot = match error {
         RuleError::FatesTwo { second, .. } => action(second),
+        RuleError::PortUnknown { port, .. } => action(&Action::Port(*port)),
+        RuleError::MeterUnknown { number } => action(&Action::Meter(*number)),
         RuleError::JumpBack { to, .. } => action(&Action::Jump(*to)),
         RuleError::QueueUnknown { queue, .. } => action(&Action::Queue(*queue)),
         RuleError::FateMissing => Spot::End,

@@ -1,5 +1,7 @@
 //! Texts, what they do, what is refused and where, and that nothing of a refused one is applied.
 
+use niclab_packet::stack::walk;
+
 use super::*;
 use crate::NicConfig;
 use crate::limits::ROOT_RULES_MAX;
@@ -98,6 +100,97 @@ fn every_command_does_what_it_says() {
     bench.apply("flow isolate 0 0").unwrap();
     assert_eq!(bench.queue(54), rss);
     assert!(!bench.nic.is_isolated());
+}
+
+#[test]
+fn aged_rules_are_listed_and_destroyed_when_that_is_asked_for() {
+    let mut bench = Bench::new();
+    let text: String = (0..3).map(|port| create(port, "age timeout 5 / queue index 1")).collect();
+    bench.apply(&(text + &create(3, "drop"))).unwrap();
+    bench.nic.set_time_ns(3_000_000_000);
+    bench.queue(1);
+    bench.nic.set_time_ns(7_000_000_000);
+    let age = Age { idle_ns: 4_000_000_000, timeout_s: 5 };
+    assert_eq!(bench.apply("flow query 0 1 age").unwrap(), [Record::Age { rule: 1, age }]);
+    let aged = |destroyed| [Record::Aged { rules: vec![0, 2], destroyed }];
+    assert_eq!(bench.apply("flow aged 0").unwrap(), aged(false));
+    assert_eq!(bench.session.len(), 4, "they are told, and nothing else");
+    bench.apply("flow aged 0 destroy\nflow fly 0").unwrap_err();
+    assert_eq!(bench.session.len(), 4);
+    assert_eq!(bench.apply("flow aged 0 destroy").unwrap(), aged(true));
+    assert_eq!((bench.session.len(), bench.nic.len()), (2, 2));
+    assert_eq!(bench.apply("flow query 0 1 age").unwrap(), [Record::Age { rule: 1, age }]);
+    let problem = said(&mut bench, "flow query 0 3 age");
+    assert!(problem.contains("rule 3 has no `age` among its actions"), "{problem}");
+}
+
+/// What a rule with these actions makes of a frame.
+fn made(bench: &mut Bench, actions: &str, frame: &[u8]) -> Vec<u8> {
+    let rule = format!("flow create 0 ingress pattern eth / end actions {actions} / drop / end");
+    bench.apply(&format!("flow flush 0\n{rule}")).unwrap();
+    let (region, mut descs) = Region::new(1, 300).unwrap();
+    region.slot_mut(&mut descs[0])[..frame.len()].copy_from_slice(frame);
+    region.set_len(&mut descs[0], frame.len() as u16);
+    assert_eq!(bench.worker.classify(&region, &mut descs), 1);
+    region.frame(&descs[0]).to_vec()
+}
+
+#[test]
+fn a_packet_enters_a_tunnel_whose_headers_were_set_and_leaves_it() {
+    let mut bench = Bench::new();
+    let frame: Vec<u8> = (0..60).collect();
+    for (set, action, raw) in [
+        (
+            "set vxlan ip-version ipv4 vni 4 udp-src 5 udp-dst 4789 ip-src 127.0.0.1 ip-dst \
+             128.0.0.1 eth-src 11:11:11:11:11:11 eth-dst 22:22:22:22:22:22",
+            "vxlan",
+            "set raw_encap 1 eth src is 11:11:11:11:11:11 dst is 22:22:22:22:22:22 / ipv4 src is \
+             127.0.0.1 dst is 128.0.0.1 ttl is 64 / udp src is 5 dst is 4789 / vxlan vni is 4 / \
+             end_set",
+        ),
+        (
+            "set vxlan-with-vlan ip-version ipv6 vni 4 udp-src 5 udp-dst 4789 ip-src ::1 ip-dst \
+             ::2 vlan-tci 34 eth-src 11:11:11:11:11:11 eth-dst 22:22:22:22:22:22",
+            "vxlan",
+            "set raw_encap 1 eth src is 11:11:11:11:11:11 dst is 22:22:22:22:22:22 / vlan tci is \
+             34 / ipv6 src is ::1 dst is ::2 hop is 64 / udp src is 5 dst is 4789 / vxlan vni is 4 \
+             / end_set",
+        ),
+        (
+            "set nvgre ip-version ipv4 tni 4 ip-src 127.0.0.1 ip-dst 128.0.0.1 eth-src \
+             11:11:11:11:11:11 eth-dst 22:22:22:22:22:22",
+            "nvgre",
+            "set raw_encap 1 eth src is 11:11:11:11:11:11 dst is 22:22:22:22:22:22 / ipv4 src is \
+             127.0.0.1 dst is 128.0.0.1 ttl is 64 / gre c_rsvd0_ver is 0x2000 protocol is 0x6558 / \
+             gre_key value is 0x400 / end_set",
+        ),
+    ] {
+        let lines = format!("{set}\n{raw}\n{}", raw.replace("encap 1", "decap 6"));
+        assert_eq!(bench.apply(&lines).unwrap(), [Record::Set, Record::Set, Record::Set]);
+        let outer = made(&mut bench, &format!("{action}_encap"), &frame);
+        let stack = walk(&outer);
+        assert_eq!((stack.missing_len(), stack.checksum_errors()), (0, vec![]), "{stack:?}");
+        assert_eq!(made(&mut bench, "raw_encap index 1", &frame), outer, "{set}");
+        assert_eq!(made(&mut bench, &format!("{action}_decap"), &outer), frame);
+        assert_eq!(made(&mut bench, "raw_decap index 6", &outer), frame);
+        let there = format!("{action}_encap / raw_decap index 6 / raw_encap index 1");
+        assert_eq!(made(&mut bench, &there, &frame), outer);
+    }
+}
+
+#[test]
+fn headers_are_those_that_were_set_last_by_a_text_that_was_applied() {
+    let mut bench = Bench::new();
+    let set = |port| format!("set raw_encap udp src is {port} / end_set\n");
+    bench.apply(&set(1)).unwrap();
+    bench.apply(&(set(2) + "flow fly 0")).unwrap_err();
+    assert_eq!(made(&mut bench, "raw_encap", &[9; 60])[..2], [0, 1]);
+    let twice = set(3) + &create(7, "raw_encap / queue index 1") + &set(4);
+    bench.apply(&twice).unwrap();
+    assert_eq!(made(&mut bench, "raw_encap", &[9; 60])[..2], [0, 4]);
+    let shape = "ETH => RAW_ENCAP DROP".to_owned();
+    let listed = [Listed { rule: 0, group: 0, priority: 0, shape }];
+    assert_eq!(bench.apply("flow list 0").unwrap(), [Record::Listed(listed.to_vec())]);
 }
 
 #[test]

@@ -2,17 +2,31 @@
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
+use niclab_nic::Meter;
 use niclab_nic::rule::{Action, Set};
 use niclab_packet::stack::{Layer, build};
 use niclab_packet::wire::{IpProtocol, ethernet, ipv4, ipv6, udp, vlan, vxlan};
 use proptest::prelude::*;
 use proptest::sample::select;
 
-/// Any action that is no fate.
+/// Meters there are, by number: sizes of some frames, and some more each second.
+pub const METERS: [Meter; 3] = [
+    Meter::SingleRate { cir_bytes_per_s: 100, cbs_bytes: 1_000, ebs_bytes: 300 },
+    Meter::SingleRate { cir_bytes_per_s: 2_000, cbs_bytes: 0, ebs_bytes: 3_000 },
+    Meter::TwoRate { cir_bytes_per_s: 100, pir_bytes_per_s: 700, cbs_bytes: 600, pbs_bytes: 1_000 },
+];
+
+/// Any action that is no fate, some of them meters.
+pub fn metered() -> impl Strategy<Value = Action> {
+    prop_oneof![1 => (0..METERS.len() as u32).prop_map(Action::Meter), 9 => any()]
+}
+
+/// Any action that is no fate and no meter.
 pub fn any() -> impl Strategy<Value = Action> {
     let tag = select(vec![0x8100, 0x88a8]);
     prop_oneof![
         3 => Just(Action::Count),
+        3 => (1..4u32).prop_map(Action::Age),
         1 => Just(Action::Flag),
         2 => prop_oneof![0..3u32, Just(u32::MAX)].prop_map(Action::Mark),
         1 => Just(Action::DecTtl),
@@ -20,6 +34,8 @@ pub fn any() -> impl Strategy<Value = Action> {
         2 => Just(Action::PopVlan),
         1 => (1..=20u16).prop_map(Action::RawDecap),
         2 => headers().prop_map(Action::RawEncap),
+        1 => (0..2usize).prop_map(|which| Action::VxlanEncap(tunnel_headers(which).into())),
+        1 => (2..4usize).prop_map(|which| Action::NvgreEncap(tunnel_headers(which).into())),
         2 => Just(Action::VxlanDecap),
         1 => Just(Action::NvgreDecap),
         9 => set().prop_map(Action::Set),

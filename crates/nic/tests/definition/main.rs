@@ -12,25 +12,42 @@ mod rules;
 mod spread;
 
 use std::cell::{Cell, RefCell};
+use std::collections::HashSet;
 
-use niclab_nic::definition::{DefinedRule, Definition, Packet, Verdict};
-use niclab_nic::limits::BURST;
+use niclab_nic::definition::{DefinedMeter, DefinedRule, Definition, Packet, Verdict};
+use niclab_nic::limits::{BURST, PORTS_MAX};
 use niclab_nic::memory::{Desc, Region};
 use niclab_nic::rss::Rss;
 use niclab_nic::rule::compile::pattern;
 use niclab_nic::rule::item::{IMAGE_LEN, Item, ItemMatch};
 use niclab_nic::rule::{Action, Pattern, Rule};
-use niclab_nic::{Counts, Nic, NicConfig, RuleError, RuleId, Worker};
+use niclab_nic::{Nic, NicConfig, RuleError, RuleId, Worker};
 use niclab_packet::LayerKind;
 use niclab_packet::stack::{Span, walk};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 
 const QUEUES: u16 = 4;
+/// Ethernet ports, as many as there can be.
+const PORTS: u16 = PORTS_MAX;
 /// Groups that rules stand in; jumps lead there and to two more.
 const GROUPS: u32 = 4;
 /// What a frame has that was not hashed.
 const NO_HASH: u32 = 0xdead_beef;
+
+/// Where a packet goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Way {
+    Port(u16),
+    Queue(u16),
+}
+
+/// How packets come to the card.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Order {
+    Bursts,
+    OneByOne,
+}
 
 /// What a generated step does.
 #[derive(Clone, Debug)]
@@ -40,6 +57,8 @@ enum Step {
     Update(prop::sample::Index, Vec<Action>),
     Burst(Vec<Vec<u8>>),
     Isolate(bool),
+    /// So many seconds pass.
+    Pass(u64),
     Spread(Rss),
 }
 
@@ -52,52 +71,67 @@ struct Written {
     actions: Vec<Action>,
 }
 
-fn all_actions(group: u32) -> impl Strategy<Value = Vec<Action>> {
+/// Actions of a rule in a group, with meters or without.
+fn all_actions(group: u32, metered: bool) -> impl Strategy<Value = Vec<Action>> {
     let fate = prop_oneof![
         2 => (0..QUEUES).prop_map(Action::Queue),
         2 => spread::action().prop_map(|action| Action::Rss(Box::new(action))),
         1 => Just(Action::Drop),
+        1 => (0..PORTS).prop_map(Action::Port),
         3 => (group + 1..=group + 2).prop_map(Action::Jump),
     ];
     let count = prop_oneof![3 => Just(0), 2 => 1..4usize, 1 => 4..8usize];
-    let others = count.prop_flat_map(|count| prop::collection::vec(actions::any(), count));
+    let other = move || match metered {
+        true => actions::metered().boxed(),
+        false => actions::any().boxed(),
+    };
+    let others = count.prop_flat_map(move |count| prop::collection::vec(other(), count));
     (fate, others, any::<prop::sample::Index>()).prop_map(|(fate, mut actions, place)| {
+        // A rule has one age.
+        let mut ages = 0;
+        actions.retain(|action| {
+            ages += u32::from(matches!(action, Action::Age(_)));
+            ages < 2 || !matches!(action, Action::Age(_))
+        });
         actions.insert(place.index(actions.len() + 1), fate);
         actions
     })
 }
 
 /// A rule, as often as not one that some frame of the pool is likely to match.
-fn written(pool: &[Vec<u8>]) -> impl Strategy<Value = Written> + use<> {
+fn written(pool: &[Vec<u8>], order: Order) -> impl Strategy<Value = Written> + use<> {
     // Most in the root, where all frames come by.
     let group = prop_oneof![3 => Just(0), 2 => 1..GROUPS];
     let like = prop::sample::select(pool.to_vec()).prop_flat_map(|frame| rules::items_like(&frame));
     let items = prop_oneof![1 => rules::items().boxed(), 1 => like.boxed()];
-    (group, 0..3u32, items).prop_flat_map(|(group, priority, items)| {
-        all_actions(group).prop_map(move |actions| {
+    (group, 0..3u32, items).prop_flat_map(move |(group, priority, items)| {
+        // In group 0 packets of a burst are met in their order, in later ones they need not be.
+        all_actions(group, group == 0 || order == Order::OneByOne).prop_map(move |actions| {
             let items = items.clone();
             Written { group, priority, items, actions }
         })
     })
 }
 
-fn steps() -> impl Strategy<Value = Vec<Step>> {
+fn steps(order: Order) -> impl Strategy<Value = Vec<Step>> {
     prop::collection::vec(frames::frame(), 8)
-        .prop_flat_map(|pool| prop::collection::vec(step(&pool), 1..80))
+        .prop_flat_map(move |pool| prop::collection::vec(step(&pool, order), 1..80))
 }
 
-fn step(pool: &[Vec<u8>]) -> impl Strategy<Value = Step> + use<> {
+fn step(pool: &[Vec<u8>], order: Order) -> impl Strategy<Value = Step> + use<> {
+    let updates = all_actions(GROUPS, order == Order::OneByOne);
     let index = any::<prop::sample::Index>;
     let frame = prop_oneof![
         1 => frames::frame().boxed(),
         1 => prop::sample::select(pool.to_vec()).boxed(),
     ];
     prop_oneof![
-        8 => written(pool).prop_map(Step::Create),
+        8 => written(pool, order).prop_map(Step::Create),
         2 => index().prop_map(Step::Destroy),
-        2 => (index(), all_actions(GROUPS)).prop_map(|(at, actions)| Step::Update(at, actions)),
+        2 => (index(), updates).prop_map(|(at, actions)| Step::Update(at, actions)),
         2 => prop::collection::vec(frame, 1..=BURST).prop_map(Step::Burst),
         1 => prop::bool::weighted(0.2).prop_map(Step::Isolate),
+        2 => (0..3u64).prop_map(Step::Pass),
         1 => spread::rss().prop_map(Step::Spread),
     ]
 }
@@ -108,7 +142,11 @@ struct Met {
     created: Cell<u32>,
     refused: Cell<u32>,
     dropped: Cell<u32>,
+    /// By a meter.
+    exceeded: Cell<u32>,
     queued: Cell<u32>,
+    /// By a port.
+    sent: Cell<u32>,
     missed: Cell<u32>,
     /// Packets that rules of a tunnel counted.
     inside: Cell<u64>,
@@ -116,6 +154,9 @@ struct Met {
     changed: Cell<u32>,
     /// Their checksums were right.
     right: Cell<u32>,
+    /// Rules that were aged, and those that were not.
+    aged: Cell<u32>,
+    young: Cell<u32>,
     /// They have a hash.
     hashed: Cell<u32>,
 }
@@ -133,6 +174,7 @@ struct Bench<'a> {
     ids: Vec<RuleId>,
     region: std::sync::Arc<Region>,
     descs: Vec<Desc>,
+    order: Order,
     met: &'a Met,
 }
 
@@ -155,14 +197,19 @@ impl Drop for Bench<'_> {
 
 impl Bench<'_> {
     fn new(met: &Met) -> Bench<'_> {
-        let config = NicConfig { queues: QUEUES, ..NicConfig::default() };
+        let config = NicConfig { queues: QUEUES, ports: PORTS, ..NicConfig::default() };
         let mut nic = Nic::new(&config).unwrap();
+        for (number, meter) in (0..).zip(&actions::METERS) {
+            nic.create_meter(number, meter).unwrap();
+        }
+        let meters = (0..).zip(actions::METERS.map(DefinedMeter::new)).collect();
         let worker = nic.worker();
         let free = FREE.with_borrow_mut(Vec::pop);
         let (region, descs) = free.unwrap_or_else(|| Region::new(BURST, frames::LEN_MAX).unwrap());
         let rss = nic.rss().clone();
-        let definition = Definition { rss, queues: QUEUES, ..Definition::default() };
-        Bench { nic, worker, definition, ids: Vec::new(), region, descs, met }
+        let (queues, order) = (QUEUES, Order::Bursts);
+        let definition = Definition { rss, queues, meters, ..Definition::default() };
+        Bench { nic, worker, definition, ids: Vec::new(), region, descs, order, met }
     }
 
     fn take(&mut self, step: &Step) {
@@ -179,14 +226,19 @@ impl Bench<'_> {
             Step::Update(index, actions) if count > 0 => {
                 let at = index.index(count);
                 self.nic.update(self.ids[at], actions).unwrap();
-                self.definition.rules[at].actions = actions.clone();
+                let now_ns = self.definition.now_ns;
+                self.definition.rules[at].act(actions.clone(), now_ns);
                 self.definition.rules[at].rss = self.definition.rss.clone();
             }
-            Step::Burst(frames) => self.burst(frames),
+            Step::Burst(frames) => match self.order {
+                Order::Bursts => self.burst(frames),
+                Order::OneByOne => frames.chunks(1).for_each(|frames| self.burst(frames)),
+            },
             Step::Isolate(on) => {
                 self.nic.isolate(*on).unwrap();
                 self.definition.isolated = *on;
             }
+            Step::Pass(seconds) => self.pass(*seconds),
             Step::Spread(rss) => {
                 self.nic.set_rss(rss).unwrap();
                 assert_eq!(self.nic.rss(), rss);
@@ -196,8 +248,29 @@ impl Bench<'_> {
         }
     }
 
+    fn pass(&mut self, seconds: u64) {
+        self.definition.now_ns += seconds * 1_000_000_000;
+        self.nic.set_time_ns(self.definition.now_ns);
+        // Meters have a time of their own.
+        self.definition.metered_ns = self.definition.now_ns / 3;
+        self.worker.set_time_ns(self.definition.metered_ns);
+        let rules = self.ids.iter().zip(&self.definition.rules);
+        let is_aged = |rule: &DefinedRule| rule.age(self.definition.now_ns).is_some_and(|a| a.1);
+        let aged: HashSet<RuleId> =
+            rules.filter(|(_, rule)| is_aged(rule)).map(|(id, _)| *id).collect();
+        let young = |rule: &&DefinedRule| {
+            rule.met_ns > 0 && rule.age(self.definition.now_ns).is_some_and(|age| !age.1)
+        };
+        let young = self.definition.rules.iter().filter(young).count();
+        self.met.young.set(self.met.young.get() + young as u32);
+        assert_eq!(self.nic.aged().into_iter().collect::<HashSet<_>>(), aged);
+        self.met.aged.set(self.met.aged.get() + aged.len() as u32);
+    }
+
     fn check_counts(&self, id: RuleId, rule: &DefinedRule) {
         assert_eq!(self.nic.query(id), Ok(rule.counts));
+        let age = self.nic.age(id).unwrap().map(|age| (age.idle_ns, age.is_aged()));
+        assert_eq!(age, rule.age(self.definition.now_ns));
         let tunnels = [Item::Gre, Item::Vxlan, Item::Geneve, Item::Mpls];
         if rule.items.iter().any(|item| tunnels.contains(&item.item)) {
             self.met.inside.set(self.met.inside.get() + rule.counts.packets);
@@ -214,10 +287,11 @@ impl Bench<'_> {
         match self.nic.create(&rule) {
             Ok(id) => {
                 assert!(alike.all(|rule| plain(&rule.items) != plain(&items)), "{items:?} twice");
-                let counts = Counts::default();
                 let rss = self.definition.rss.clone();
-                let rule = DefinedRule { group, priority, items, actions, rss, counts };
+                let rule = DefinedRule { group, priority, items, rss, ..DefinedRule::default() };
                 self.definition.rules.push(rule);
+                let last = self.definition.rules.last_mut();
+                last.unwrap().act(actions, self.definition.now_ns);
                 self.ids.push(id);
                 raise(&self.met.created);
             }
@@ -232,15 +306,21 @@ impl Bench<'_> {
     fn burst(&mut self, frames: &[Vec<u8>]) {
         let met = self.met;
         let found = self.outcomes(frames);
-        // With such actions anything can become a header.
-        let is_raw = |action: &Action| matches!(action, Action::RawEncap(_) | Action::RawDecap(_));
+        // With the first two anything can become a header, with the others what `walk` does not
+        // read behind many extension headers.
+        let is_raw = |action: &Action| {
+            use Action::{NvgreDecap, RawDecap, RawEncap, VxlanDecap};
+            matches!(action, RawEncap(_) | RawDecap(_) | VxlanDecap | NvgreDecap)
+        };
         let raw = self.definition.rules.iter().any(|rule| rule.actions.iter().any(is_raw));
         for (frame, found) in frames.iter().zip(found) {
             let mut packet = Packet::new(frame);
             let (expected, happened) = match self.definition.decide(&mut packet) {
                 Verdict::Drop => (None, &met.dropped),
-                Verdict::Queue(queue) => (Some((queue, NO_HASH)), &met.queued),
-                Verdict::Spread { hash, queue } => (Some((queue, hash)), &met.missed),
+                Verdict::Exceed => (None, &met.exceeded),
+                Verdict::Port(port) => (Some((Way::Port(port), NO_HASH)), &met.sent),
+                Verdict::Queue(queue) => (Some((Way::Queue(queue), NO_HASH)), &met.queued),
+                Verdict::Spread { hash, queue } => (Some((Way::Queue(queue), hash)), &met.missed),
             };
             raise(happened);
             if packet.mark.is_some() {
@@ -256,14 +336,14 @@ impl Bench<'_> {
             if expected.is_some_and(|(_, hash)| ![0, NO_HASH].contains(&hash)) {
                 raise(&met.hashed);
             }
-            let expected = expected.map(|(queue, hash)| (queue, hash, packet));
+            let expected = expected.map(|(way, hash)| (way, hash, packet));
             assert_eq!(found, expected, "{frame:02x?}\nby {:#?}", self.definition);
         }
     }
 
-    /// Queue and hash of each frame and what was made of it, as the worker says; `None` where a
+    /// The way and hash of each frame and what was made of it, as the worker says; `None` where a
     /// rule drops it.
-    fn outcomes(&mut self, frames: &[Vec<u8>]) -> Vec<Option<(u16, u32, Packet)>> {
+    fn outcomes(&mut self, frames: &[Vec<u8>]) -> Vec<Option<(Way, u32, Packet)>> {
         let (region, descs) = (&self.region, &mut self.descs[..frames.len()]);
         for (desc, frame) in descs.iter_mut().zip(frames) {
             region.slot_mut(desc)[..frame.len()].copy_from_slice(frame);
@@ -274,7 +354,14 @@ impl Bench<'_> {
         let outcome = |(i, desc): (usize, &Desc)| {
             let (frame, mark) = (region.frame(desc).to_vec(), region.mark(desc));
             let packet = Packet { frame, flagged: desc.is_flagged(), mark };
-            (dropped >> i & 1 == 0).then_some((desc.queue, desc.hash, packet))
+            let way = match (dropped >> i & 1 == 1, desc.port()) {
+                (true, port) => Way::Port(port?),
+                (false, port) => {
+                    assert_eq!(port, None, "a queue gets it");
+                    Way::Queue(desc.queue)
+                }
+            };
+            Some((way, desc.hash, packet))
         };
         descs.iter().enumerate().map(outcome).collect()
     }
@@ -312,7 +399,7 @@ fn every_packet_meets_the_rules_that_the_definition_finds() {
     let rng = TestRng::deterministic_rng(RngAlgorithm::ChaCha);
     let met = Met::default();
     TestRunner::new_with_rng(config, rng)
-        .run(&steps(), |steps| {
+        .run(&steps(Order::Bursts), |steps| {
             let mut bench = Bench::new(&met);
             steps.iter().for_each(|step| bench.take(step));
             prop_assert_eq!(bench.nic.len() as usize, bench.ids.len());
@@ -327,19 +414,40 @@ fn every_packet_meets_the_rules_that_the_definition_finds() {
     let [created, refused, dropped, queued, missed, marked, changed, right, hashed] =
         [created, refused, dropped, queued, missed, marked, changed, right, hashed].map(Cell::get);
     let inside = inside.get();
+    let [aged, young] = [&met.aged, &met.young].map(Cell::get);
     let text = format!(
         "{created} rules created, {refused} refused; {dropped} frames dropped, {queued} queued, \
          {missed} missed, {marked} marked, {changed} changed, {right} right, {hashed} hashed, \
-         {inside} inside"
+         {inside} inside; rules {aged} times aged, {young} young"
     );
     println!("{text}");
-    let frames = dropped + queued + missed;
+    let (sent, exceeded) = (met.sent.get(), met.exceeded.get());
+    let frames = dropped + queued + missed + sent + exceeded;
+    assert!(sent > frames / 40 && exceeded > 100, "{sent} and {exceeded} of {text}");
     assert!(refused < created, "{text}");
     assert!(hashed > missed / 3, "{text}");
     assert!(dropped > frames / 20 && queued > frames / 10 && missed > frames / 10, "{text}");
     assert!(inside > u64::from(frames) / 2_500, "{text}");
-    assert!(marked > frames / 20 && changed > frames / 10, "{text}");
+    assert!(marked > frames / 30 && changed > frames / 10, "{text}");
     assert!(right > frames / 10, "{text}");
+    assert!(aged > created / 10 && young > created / 20, "{text}");
+}
+
+#[test]
+fn meters_of_all_groups_meet_packets_that_come_one_by_one() {
+    let met = Met::default();
+    let rng = TestRng::deterministic_rng(RngAlgorithm::ChaCha);
+    let config = Config { cases: 500, failure_persistence: None, ..Config::default() };
+    TestRunner::new_with_rng(config, rng)
+        .run(&steps(Order::OneByOne), |steps| {
+            let mut bench = Bench::new(&met);
+            bench.order = Order::OneByOne;
+            steps.iter().for_each(|step| bench.take(step));
+            Ok(())
+        })
+        .unwrap_or_else(|error| panic!("{error}"));
+    let [exceeded, queued] = [&met.exceeded, &met.queued].map(Cell::get);
+    assert!(exceeded > 500 && queued > 1_000, "{exceeded} exceed a meter, {queued} queued");
 }
 
 /// What a rule of group 1 asks for: metadata, or a tag.
@@ -402,7 +510,10 @@ fn a_packet_that_leaves_a_tunnel_is_the_one_that_entered_it() {
         let headers = actions::tunnel_headers(which);
         let leave = if which < 2 { Action::VxlanDecap } else { Action::NvgreDecap };
         let other = if which < 2 { Action::NvgreDecap } else { Action::VxlanDecap };
-        let enter = Action::RawEncap(headers.clone().into());
+        let enter = match which < 2 {
+            true => Action::VxlanEncap(headers.clone().into()),
+            false => Action::NvgreEncap(headers.clone().into()),
+        };
         let outer = rewritten(&[vec![enter.clone(), Action::Queue(0)]], &inside);
         for (outer, inside) in outer.iter().zip(&inside) {
             let stack = walk(outer);

@@ -1,6 +1,6 @@
 //! Random states of RSS, and actions.
 
-use niclab_nic::rss::{HashFunction, HashTypes, Rss, RssAction, evenly};
+use niclab_nic::rss::{HashFunction, HashTypes, Rss, RssAction, RssLevel, evenly};
 use proptest::prelude::*;
 use proptest::sample::{select, subsequence};
 
@@ -11,10 +11,13 @@ pub fn rss() -> impl Strategy<Value = Rss> {
     let functions = select(vec![HashFunction::Toeplitz, HashFunction::SymmetricToeplitz]);
     let key = select(vec![40, 52]).prop_flat_map(|len| prop::collection::vec(any::<u8>(), len));
     let queues = prop::collection::vec(0..QUEUES, 1..9);
-    (functions, queues, key, types()).prop_map(|(function, queues, key, types)| {
-        let indirection = evenly(queues);
-        Rss { function, indirection, key, types }
-    })
+    (functions, queues, key, types(), any::<bool>()).prop_map(
+        |(function, queues, key, types, inner)| {
+            let indirection = evenly(queues);
+            let level = if inner { RssLevel::Inner } else { RssLevel::Outermost };
+            Rss { function, indirection, key, level, types }
+        },
+    )
 }
 
 /// What a rule does with its packets; often the same, so that rules share a context.
@@ -24,13 +27,14 @@ pub fn action() -> impl Strategy<Value = RssAction> {
         RssAction {
             function: (has & 1 == 1).then_some(rss.function),
             key: (has & 2 == 2).then_some(rss.key),
+            level: (has & 8 == 8).then_some(rss.level),
             queues,
             types: (has & 4 == 4).then_some(rss.types),
         }
     };
     prop_oneof![
         1 => Just(RssAction { queues: vec![1, 2], ..RssAction::default() }),
-        2 => (rss(), 0..8u8, 0..5usize).prop_map(move |(rss, has, count)| action(rss, has, count)),
+        2 => (rss(), 0..16u8, 0..5usize).prop_map(move |(rss, has, count)| action(rss, has, count)),
     ]
 }
 

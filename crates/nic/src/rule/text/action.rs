@@ -3,6 +3,7 @@
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 use super::error::{Problem, TextError};
+use super::headers::Kept;
 use super::words::Words;
 use super::{known, one_of, rss};
 use crate::rule::item::{Field, FieldKind};
@@ -10,6 +11,7 @@ use crate::rule::{Action, Set};
 
 /// What is read here.
 pub(super) const NAMES: &[&str] = &[
+    "age",
     "count",
     "dec_ttl",
     "drop",
@@ -17,12 +19,18 @@ pub(super) const NAMES: &[&str] = &[
     "flag",
     "jump",
     "mark",
+    "meter",
     "nvgre_decap",
+    "nvgre_encap",
     "of_pop_vlan",
     "of_push_vlan",
     "of_set_vlan_pcp",
     "of_set_vlan_vid",
+    "port_id",
     "queue",
+    "raw_decap",
+    "raw_encap",
+    "represented_port",
     "rss",
     "set_ipv4_dscp",
     "set_ipv4_dst",
@@ -39,11 +47,14 @@ pub(super) const NAMES: &[&str] = &[
     "set_ttl",
     "void",
     "vxlan_decap",
+    "vxlan_encap",
 ];
 
-/// Reads actions up to and with the `end`, whose place it gives; `places` are those of the actions.
+/// Reads actions up to and with the `end`, whose place it gives; `places` are those of the
+/// actions, and `kept` the headers that some of them need.
 pub(super) fn read_actions(
     words: &mut Words<'_>,
+    kept: &Kept,
     actions: &mut Vec<Action>,
     places: &mut Vec<(usize, usize)>,
 ) -> Result<(usize, usize), TextError> {
@@ -56,6 +67,7 @@ pub(super) fn read_actions(
                 words.keyword("/")?;
                 continue;
             }
+            "age" => Action::Age(number(words, "timeout", 0xff_ffff)? as u32),
             "count" => {
                 count(words)?;
                 Action::Count
@@ -64,6 +76,9 @@ pub(super) fn read_actions(
             "flag" => alone(words, Action::Flag)?,
             "jump" => Action::Jump(number_u32(words, "group")?),
             "mark" => Action::Mark(number_u32(words, "id")?),
+            "meter" => meter(words)?,
+            "port_id" => Action::Port(port_id(words)?),
+            "represented_port" => Action::Port(number_u16(words, "ethdev_port_id")?),
             "queue" => Action::Queue(number_u16(words, "index")?),
             "rss" => Action::Rss(Box::new(rss::read_rss(words)?)),
             "dec_ttl" => alone(words, Action::DecTtl)?,
@@ -81,9 +96,10 @@ pub(super) fn read_actions(
             }
             "of_push_vlan" => Action::PushVlan(number_u16(words, "ethertype")?),
             word if known::ACTIONS.contains(&word) => return Err(words.not_supported(word)),
-            word => match read_set(words, word)? {
-                Some(set) => Action::Set(set),
-                None => return Err(words.unknown(NAMES, one_of(NAMES))),
+            word => match (kept.action(words, word)?, read_set(words, word)?) {
+                (Some(action), _) => action,
+                (None, Some(set)) => Action::Set(set),
+                (None, None) => return Err(words.unknown(NAMES, one_of(NAMES))),
             },
         };
         if let Some(reason) = action.problem() {
@@ -178,6 +194,30 @@ fn count(words: &mut Words<'_>) -> Result<(), TextError> {
         "/" => Ok(()),
         "identifier" => Err(words.not_supported("count identifier")),
         _ => Err(words.expected("`/`")),
+    }
+}
+
+/// The older name of `represented_port`, up to the `/`.
+fn port_id(words: &mut Words<'_>) -> Result<u16, TextError> {
+    let mut port = 0;
+    loop {
+        match words.next() {
+            "/" => return Ok(port),
+            "id" => port = words.number_u16("id")?,
+            "original" => return Err(words.not_supported("port_id original")),
+            _ => return Err(words.unknown(&["id"], "`id` or `/`".into())),
+        }
+    }
+}
+
+fn meter(words: &mut Words<'_>) -> Result<Action, TextError> {
+    let mut number = 0;
+    loop {
+        match words.next() {
+            "/" => return Ok(Action::Meter(number)),
+            "mtr_id" => number = words.number_u32("mtr_id")?,
+            _ => return Err(words.unknown(&["mtr_id"], "`mtr_id` or `/`".into())),
+        }
     }
 }
 

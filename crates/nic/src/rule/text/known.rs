@@ -3,7 +3,6 @@
 /// Commands of `flow`.
 pub(super) const COMMANDS: &[&str] = &[
     "actions_template",
-    "aged",
     "configure",
     "dump",
     "flex_item",
@@ -67,7 +66,6 @@ pub(super) const ITEMS: &[&str] = &[
 
 /// Actions.
 pub(super) const ACTIONS: &[&str] = &[
-    "age",
     "age_update",
     "color",
     "conntrack",
@@ -80,30 +78,23 @@ pub(super) const ACTIONS: &[&str] = &[
     "l2_decap",
     "l2_encap",
     "mac_swap",
-    "meter",
     "meter_mark",
     "modify_field",
     "mplsogre_decap",
     "mplsogre_encap",
     "mplsoudp_decap",
     "mplsoudp_encap",
-    "nvgre_encap",
     "of_dec_nw_ttl",
     "of_pop_mpls",
     "of_push_mpls",
     "passthru",
     "pf",
-    "port_id",
     "port_representor",
-    "raw_decap",
-    "raw_encap",
-    "represented_port",
     "sample",
     "send_to_kernel",
     "set_meta",
     "set_tag",
     "vf",
-    "vxlan_encap",
 ];
 
 /// Hash types of the action `rss`.

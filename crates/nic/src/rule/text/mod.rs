@@ -11,6 +11,7 @@
 mod action;
 pub mod convert;
 mod error;
+mod headers;
 mod known;
 mod read;
 mod rss;
@@ -19,16 +20,19 @@ mod words;
 use std::fmt;
 
 pub use error::{Problem, ReadError, TextError};
+pub use headers::{Addresses, Headers, Inside, Outer};
 pub use read::{Commands, LINE_LEN_MAX};
 
 use super::compile::{self, CompileError};
 use super::item::{FieldKind, Item, ItemMatch};
 use super::{Action, Pattern};
 use action::read_actions;
+use headers::Begun;
+pub(crate) use headers::Kept;
 use words::Words;
 
 const COMMANDS: &[&str] =
-    &["create", "destroy", "flush", "isolate", "list", "query", "update", "validate"];
+    &["aged", "create", "destroy", "flush", "isolate", "list", "query", "update", "validate"];
 const ATTRIBUTES: &[&str] = &["group", "ingress", "pattern", "priority"];
 /// How testpmd's users write yes and no.
 const BOOLEANS: &[(&str, bool)] = &[
@@ -58,9 +62,16 @@ pub struct FlowRule<'a> {
     pub actions: &'a [Action],
 }
 
-/// A `flow` command.
+/// A `flow` command, or a `set` command of headers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Command<'a> {
+    /// List the rules that are aged.
+    Aged {
+        /// Of this port.
+        port: u16,
+        /// They are destroyed then.
+        destroy: bool,
+    },
     /// Create a rule.
     Create {
         /// On this port.
@@ -92,12 +103,19 @@ pub enum Command<'a> {
         /// Of this port.
         port: u16,
     },
-    /// Say what a rule has counted.
+    /// Say what a rule has counted, or how old it is.
     Query {
         /// On this port.
         port: u16,
         /// Its number.
         rule: u32,
+        /// What of it.
+        of: Queried,
+    },
+    /// Keep headers for actions of later rules.
+    Set {
+        /// The headers.
+        headers: Headers<'a>,
     },
     /// Give a rule other actions.
     Update {
@@ -115,6 +133,15 @@ pub enum Command<'a> {
         /// The rule.
         rule: FlowRule<'a>,
     },
+}
+
+/// What a rule can be asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Queried {
+    /// Since when it has met no packet.
+    Age,
+    /// What it has counted.
+    Count,
 }
 
 /// A command with the line it stands in.
@@ -166,17 +193,19 @@ pub(crate) enum Spot {
 }
 
 impl Command<'_> {
-    /// The port it is for.
-    pub fn port(&self) -> u16 {
+    /// The port it is for; `set` is for all of them.
+    pub fn port(&self) -> Option<u16> {
         match *self {
-            Command::Create { port, .. }
+            Command::Set { .. } => None,
+            Command::Aged { port, .. }
+            | Command::Create { port, .. }
             | Command::Destroy { port, .. }
             | Command::Flush { port }
             | Command::Isolate { port, .. }
             | Command::List { port }
             | Command::Query { port, .. }
             | Command::Update { port, .. }
-            | Command::Validate { port, .. } => port,
+            | Command::Validate { port, .. } => Some(port),
         }
     }
 }
@@ -226,17 +255,26 @@ pub struct Parser {
     actions: Vec<Action>,
     rules: Vec<u32>,
     marks: Marks,
+    pub(crate) kept: Kept,
 }
 
 /// What was read, while the parser's buffers are written.
 enum Head {
+    Aged { port: u16, destroy: bool },
     Create { port: u16, group: u32, priority: u32, validate: bool },
     Destroy { port: u16 },
     Flush { port: u16 },
     Isolate { port: u16, on: bool },
     List { port: u16 },
-    Query { port: u16, rule: u32 },
+    Query { port: u16, rule: u32, of: Queried },
+    Set(Set),
     Update { port: u16, rule: u32 },
+}
+
+/// What is kept, while the parser's buffers are written.
+enum Set {
+    Raw { encap: bool, index: u8 },
+    Tunnel(Outer),
 }
 
 impl Parser {
@@ -248,6 +286,7 @@ impl Parser {
     pub fn parse<'a>(&'a mut self, line: u64, text: &'a str) -> Result<Parsed<'a>, TextError> {
         let head = self.read(&mut Words::new(line, text))?;
         let command = match head {
+            Head::Aged { port, destroy } => Command::Aged { port, destroy },
             Head::Create { port, group, priority, validate } => {
                 let rule = FlowRule { group, priority, items: &self.items, actions: &self.actions };
                 match validate {
@@ -259,14 +298,38 @@ impl Parser {
             Head::Flush { port } => Command::Flush { port },
             Head::Isolate { port, on } => Command::Isolate { port, on },
             Head::List { port } => Command::List { port },
-            Head::Query { port, rule } => Command::Query { port, rule },
+            Head::Query { port, rule, of } => Command::Query { port, rule, of },
+            Head::Set(set) => Command::Set { headers: set.headers(&self.items) },
             Head::Update { port, rule } => Command::Update { port, rule, actions: &self.actions },
         };
         Ok(Parsed { command, line, text, marks: &self.marks })
     }
 
     fn read(&mut self, words: &mut Words<'_>) -> Result<Head, TextError> {
-        words.keyword("flow")?;
+        match words.next() {
+            "flow" => self.flow(words),
+            "set" => self.set(words).map(Head::Set),
+            _ => Err(words.unknown(&["flow", "set"], "`flow` or `set`".to_owned())),
+        }
+    }
+
+    fn set(&mut self, words: &mut Words<'_>) -> Result<Set, TextError> {
+        let begun = headers::begin(words)?;
+        self.mark(words.place());
+        let set = match begun {
+            Begun::Tunnel(outer) => Set::Tunnel(outer),
+            Begun::Raw { encap, index, first } => {
+                self.read_items(words, first.as_deref(), "end_set")?;
+                headers::check_raw(words, &self.items)?;
+                words.end()?;
+                Set::Raw { encap, index }
+            }
+        };
+        self.kept.keep(&set.headers(&self.items));
+        Ok(set)
+    }
+
+    fn flow(&mut self, words: &mut Words<'_>) -> Result<Head, TextError> {
         let command = words.next();
         if known::COMMANDS.contains(&command) {
             return Err(words.not_supported(format!("flow {command}")));
@@ -278,6 +341,7 @@ impl Parser {
         let port = words.number_u16("port")?;
         self.marks.port = words.place();
         let head = match command {
+            "aged" => return aged(words, port),
             "create" => return self.rule(words, port, false),
             "validate" => return self.rule(words, port, true),
             "destroy" => return self.destroy(words, port),
@@ -285,8 +349,7 @@ impl Parser {
             "isolate" => Head::Isolate { port, on: boolean(words)? },
             "query" => {
                 let rule = self.rule_number(words)?;
-                query_action(words)?;
-                Head::Query { port, rule }
+                Head::Query { port, rule, of: query_action(words)? }
             }
             "flush" => Head::Flush { port },
             _ => Head::List { port },
@@ -375,20 +438,30 @@ impl Parser {
     }
 
     fn pattern(&mut self, words: &mut Words<'_>) -> Result<(), TextError> {
+        self.read_items(words, None, "end")
+    }
+
+    /// Reads items up to this end; the first word may have been read.
+    fn read_items(
+        &mut self,
+        words: &mut Words<'_>,
+        mut first: Option<&str>,
+        end: &'static str,
+    ) -> Result<(), TextError> {
         self.items.clear();
         loop {
-            let word = words.next();
+            let word = first.take().unwrap_or_else(|| words.next());
             match Item::from_name(word) {
                 Some(item) => {
                     self.marks.items.push(words.place());
                     self.items.push(read_item(words, item)?);
                 }
-                None if word == "end" => return Ok(()),
+                None if word == end => return Ok(()),
                 None if word == "void" => words.keyword("/")?,
                 None if known::ITEMS.contains(&word) => return Err(words.not_supported(word)),
                 None => {
                     let mut names = Item::ALL.map(Item::name).to_vec();
-                    names.extend(["void", "end"]);
+                    names.extend(["void", end]);
                     return Err(words.unknown(&names, one_of(&names)));
                 }
             }
@@ -397,8 +470,19 @@ impl Parser {
 
     fn actions(&mut self, words: &mut Words<'_>) -> Result<(), TextError> {
         self.actions.clear();
-        self.marks.end = read_actions(words, &mut self.actions, &mut self.marks.actions)?;
+        self.marks.end =
+            read_actions(words, &self.kept, &mut self.actions, &mut self.marks.actions)?;
         Ok(())
+    }
+}
+
+impl Set {
+    fn headers<'a>(&self, items: &'a [ItemMatch]) -> Headers<'a> {
+        match *self {
+            Set::Raw { encap: false, index } => Headers::RawDecap { index, items },
+            Set::Raw { encap: true, index } => Headers::RawEncap { index, items },
+            Set::Tunnel(outer) => Headers::Tunnel(outer),
+        }
     }
 }
 
@@ -408,13 +492,22 @@ fn boolean(words: &mut Words<'_>) -> Result<bool, TextError> {
     known.map(|(_, on)| *on).ok_or_else(|| words.expected("`0` or `1`"))
 }
 
-fn query_action(words: &mut Words<'_>) -> Result<(), TextError> {
+fn aged(words: &mut Words<'_>, port: u16) -> Result<Head, TextError> {
     match words.next() {
-        "count" => Ok(()),
+        "" => Ok(Head::Aged { port, destroy: false }),
+        "destroy" => words.end().map(|()| Head::Aged { port, destroy: true }),
+        _ => Err(words.unknown(&["destroy"], "`destroy` or the end of the line".into())),
+    }
+}
+
+fn query_action(words: &mut Words<'_>) -> Result<Queried, TextError> {
+    match words.next() {
+        "age" => Ok(Queried::Age),
+        "count" => Ok(Queried::Count),
         word if known::ACTIONS.contains(&word) || action::NAMES.contains(&word) => {
             Err(words.not_supported(format!("query {word}")))
         }
-        _ => Err(words.unknown(&["count"], "`count`".to_owned())),
+        _ => Err(words.unknown(&["age", "count"], "`age` or `count`".to_owned())),
     }
 }
 
@@ -504,6 +597,10 @@ impl fmt::Display for FlowRule<'_> {
 impl fmt::Display for Command<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            Command::Aged { port, destroy } => {
+                let destroy = if *destroy { " destroy" } else { "" };
+                write!(f, "flow aged {port}{destroy}")
+            }
             Command::Create { port, rule } => write!(f, "flow create {port} {rule}"),
             Command::Destroy { port, rules } => {
                 write!(f, "flow destroy {port}")?;
@@ -512,7 +609,14 @@ impl fmt::Display for Command<'_> {
             Command::Flush { port } => write!(f, "flow flush {port}"),
             Command::Isolate { port, on } => write!(f, "flow isolate {port} {}", u8::from(*on)),
             Command::List { port } => write!(f, "flow list {port}"),
-            Command::Query { port, rule } => write!(f, "flow query {port} {rule} count"),
+            Command::Query { port, rule, of } => {
+                let of = match of {
+                    Queried::Age => "age",
+                    Queried::Count => "count",
+                };
+                write!(f, "flow query {port} {rule} {of}")
+            }
+            Command::Set { headers } => headers.fmt(f),
             Command::Update { port, rule, actions } => {
                 write!(f, "flow update {port} {rule} actions ")?;
                 actions.iter().try_for_each(|action| write!(f, "{action} / "))?;

@@ -3,7 +3,7 @@
 use std::io::{BufRead, Read};
 
 use super::error::ReadError;
-use super::{Parsed, Parser, is_blank};
+use super::{Kept, Parsed, Parser, is_blank};
 
 /// Bytes of a line at most; the longest rule of the language takes some 2 kB.
 pub const LINE_LEN_MAX: usize = 64 << 10;
@@ -20,7 +20,18 @@ pub struct Commands<R> {
 impl<R: BufRead> Commands<R> {
     /// Reads from the start of this.
     pub fn new(reader: R) -> Commands<R> {
-        Commands { reader, parser: Parser::default(), buffer: Vec::new(), line: 0 }
+        Commands::with(reader, Kept::default())
+    }
+
+    /// Reads with headers that were set before.
+    pub(crate) fn with(reader: R, kept: Kept) -> Commands<R> {
+        let parser = Parser { kept, ..Parser::default() };
+        Commands { reader, parser, buffer: Vec::new(), line: 0 }
+    }
+
+    /// The headers that were set.
+    pub(crate) fn into_kept(self) -> Kept {
+        self.parser.kept
     }
 
     /// The next command; `None` at the end. After an error in a line the next one can be read.

@@ -4,7 +4,7 @@ use super::error::{Problem, TextError};
 use super::words::Words;
 use super::{known, one_of};
 use crate::limits::RSS_QUEUES_MAX;
-use crate::rss::{HashFunction, HashTypes, RssAction};
+use crate::rss::{HashFunction, HashTypes, RssAction, RssLevel};
 use crate::toeplitz::KEY_LEN_MIN;
 
 const PARAMETERS: &[&str] = &["func", "key", "key_len", "level", "queues", "types", "/"];
@@ -24,7 +24,9 @@ pub(super) fn read_rss(words: &mut Words<'_>) -> Result<RssAction, TextError> {
             "key" => action.key = Some(key(words)?),
             "key_len" => key_len = Some(words.number_u32("key_len")?),
             "level" => match words.number_u32("level")? {
-                0 | 1 => {}
+                0 => action.level = None,
+                1 => action.level = Some(RssLevel::Outermost),
+                2 => action.level = Some(RssLevel::Inner),
                 level => return Err(words.not_supported(format!("rss level {level}"))),
             },
             "queues" => action.queues = queues(words)?,

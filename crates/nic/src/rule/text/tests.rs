@@ -27,7 +27,24 @@ fn commands_are_read_as_they_are_printed() {
         "flow flush 1",
         "flow isolate 0 1",
         "flow list 2",
+        "flow aged 0",
+        "flow aged 0 destroy",
+        "flow query 0 5 age",
         "flow query 0 5 count",
+        "set nvgre ip-version ipv4 tni 4 ip-src 127.0.0.1 ip-dst 128.0.0.1 eth-src \
+         11:11:11:11:11:11 eth-dst 22:22:22:22:22:22",
+        "set nvgre-with-vlan ip-version ipv6 tni 16777215 ip-src ::1 ip-dst ::2222 vlan-tci 34 \
+         eth-src 11:11:11:11:11:11 eth-dst 22:22:22:22:22:22",
+        "set vxlan ip-version ipv4 vni 4 udp-src 4 udp-dst 4 ip-src 127.0.0.1 ip-dst 128.0.0.1 \
+         eth-src 11:11:11:11:11:11 eth-dst 22:22:22:22:22:22",
+        "set vxlan-with-vlan ip-version ipv4 vni 4 udp-src 4 udp-dst 65535 ip-src 127.0.0.1 ip-dst \
+         128.0.0.1 vlan-tci 65535 eth-src 11:11:11:11:11:11 eth-dst 22:22:22:22:22:22",
+        "set vxlan-tos-ttl ip-version ipv6 vni 16777215 udp-src 4 udp-dst 4789 ip-tos 255 ip-ttl \
+         255 ip-src ::1 ip-dst ::2222 eth-src 11:11:11:11:11:11 eth-dst 22:22:22:22:22:22",
+        "set raw_encap 7 eth src is 02:00:00:00:00:01 / vlan vid is 5 / ipv4 ttl is 64 src is \
+         10.0.0.1 / udp dst is 4789 / vxlan vni is 5 / end_set",
+        "set raw_decap 0 eth / ipv6 / gre / gre_key / end_set",
+        "set raw_encap 2 eth / mpls label is 7 / tcp / geneve vni is 3 / end_set",
         "flow update 0 5 actions count / queue index 3 / end",
     ] {
         assert_eq!(read(text), text);
@@ -71,7 +88,7 @@ fn texts_that_say_the_same_read_the_same() {
 pub(super) const REFUSED: &[(&str, &str)] = &[
     (
         "flow",
-        "expected `create`, `destroy`, `flush`, `isolate`, `list`, `query`, `update` or \
+        "expected `aged`, `create`, `destroy`, `flush`, `isolate`, `list`, `query`, `update` or \
          `validate`, found the end \
               of the line",
     ),
@@ -88,7 +105,66 @@ pub(super) const REFUSED: &[(&str, &str)] = &[
     ("flow destroy 0", "expected `rule`, found the end of the line"),
     ("flow destroy 0 rule 1 2", "expected `rule` or the end of the line, found `2`"),
     ("flow query 0 1 rss", "not supported: query rss"),
-    ("flow query 0 1", "expected `count`, found the end of the line"),
+    ("flow query 0 1", "expected `age` or `count`, found the end of the line"),
+    (
+        "flow create 0 ingress pattern eth / end actions meter id 1 / end",
+        "expected `mtr_id` or `/`, found `id`",
+    ),
+    ("sett vxlan", "expected `flow` or `set`, found `sett`"),
+    (
+        "set vlan",
+        "expected `nvgre`, `nvgre-with-vlan`, `raw_decap`, `raw_encap`, `vxlan`, `vxlan-tos-ttl` \
+         or `vxlan-with-vlan`, found `vlan`",
+    ),
+    ("set vxlan ip-version 4", "expected `ipv4` or `ipv6`, found `4`"),
+    ("set vxlan ip-version ipv4 vni 16777216", "16777216 is too great: vni is 0 to 16777215"),
+    ("set vxlan ip-version ipv4 udp-src 4", "expected `vni`, found `udp-src`"),
+    (
+        "set nvgre ip-version ipv6 tni 4 ip-src 10.0.0.1",
+        "expected ip-src: an IPv6 address, found `10.0.0.1`",
+    ),
+    (
+        "set nvgre ip-version ipv4 tni 4 ip-src 1.1.1.1 ip-dst 1.1.1.2 eth-src 1",
+        "expected a MAC address, found `1`",
+    ),
+    ("set raw_encap 8 eth / end_set", "8 is too great: index is 0 to 7"),
+    ("set raw_encap 1 icmp / end_set", "not supported: icmp among raw headers"),
+    ("set raw_encap 1 end_set", "headers of 0 bytes: they have 1 to 128"),
+    (
+        "set raw_encap 1 ipv6 / ipv6 / ipv6 / ipv6 / end_set",
+        "headers of 160 bytes: they have 1 to 128",
+    ),
+    ("set raw_encap 1 eth / end_set x", "expected the end of the line, found `x`"),
+    (
+        "flow create 0 ingress pattern eth / end actions vxlan_encap / end",
+        "no headers were set: put a line `set vxlan …` before",
+    ),
+    (
+        "flow create 0 ingress pattern eth / end actions raw_decap index 3 / end",
+        "no headers were set: put a line `set raw_decap …` before",
+    ),
+    (
+        "flow create 0 ingress pattern eth / end actions raw_encap index 8 / end",
+        "8 is too great: index is 0 to 7",
+    ),
+    (
+        "flow create 0 ingress pattern eth / end actions port_id original 1 / end",
+        "not supported: port_id original",
+    ),
+    (
+        "flow create 0 ingress pattern eth / end actions represented_port id 1 / end",
+        "expected `ethdev_port_id` or `/`, found `id`",
+    ),
+    ("flow aged 0 destr", "`destr` is short for `destroy`: write it out"),
+    ("flow aged 0 rule 1", "expected `destroy` or the end of the line, found `rule`"),
+    (
+        "flow create 0 ingress pattern eth / end actions age timeout 16777216 / end",
+        "16777216 is too great: timeout is 0 to 16777215",
+    ),
+    (
+        "flow create 0 ingress pattern eth / end actions age / end",
+        "`age timeout 0`: a timeout is 1 to 16777215 seconds",
+    ),
     ("flow create 0 pattern end actions end", "no direction: write `ingress` before `pattern`"),
     ("flow create 0 egress pattern end actions end", "not supported: egress"),
     (
@@ -148,8 +224,8 @@ pub(super) const REFUSED: &[(&str, &str)] = &[
         "expected a field of eth (dst, src, type, has_vlan) or `/`, found `end`",
     ),
     (
-        "flow create 0 ingress pattern eth / end actions rss level 2 / end",
-        "not supported: rss level 2",
+        "flow create 0 ingress pattern eth / end actions rss level 3 / end",
+        "not supported: rss level 3",
     ),
     (
         "flow create 0 ingress pattern eth / end actions rss func simple_xor / end",
@@ -178,13 +254,13 @@ pub(super) const REFUSED: &[(&str, &str)] = &[
     ),
     (
         "flow create 0 ingress pattern eth / end actions fly / end",
-        "expected `count`, `dec_ttl`, `drop`, `end`, `flag`, `jump`, `mark`, `nvgre_decap`, \
-         `of_pop_vlan`, `of_push_vlan`, `of_set_vlan_pcp`, `of_set_vlan_vid`, `queue`, `rss`, \
-         `set_ipv4_dscp`, \
-         `set_ipv4_dst`, `set_ipv4_src`, `set_ipv6_dscp`, `set_ipv6_dst`, `set_ipv6_src`, \
-         `set_mac_dst`, `set_mac_src`, `set_meta`, `set_tag`, `set_tp_dst`, `set_tp_src`, \
-         `set_ttl`, `void` or \
-         `vxlan_decap`, found `fly`",
+        "expected `age`, `count`, `dec_ttl`, `drop`, `end`, `flag`, `jump`, `mark`, `meter`, \
+         `nvgre_decap`, `nvgre_encap`, `of_pop_vlan`, `of_push_vlan`, `of_set_vlan_pcp`, \
+         `of_set_vlan_vid`, `port_id`, `queue`, `raw_decap`, `raw_encap`, `represented_port`, \
+         `rss`, `set_ipv4_dscp`, `set_ipv4_dst`, `set_ipv4_src`, `set_ipv6_dscp`, \
+         `set_ipv6_dst`, `set_ipv6_src`, `set_mac_dst`, `set_mac_src`, `set_meta`, `set_tag`, \
+         `set_tp_dst`, `set_tp_src`, `set_ttl`, `void`, `vxlan_decap` or \
+         `vxlan_encap`, found `fly`",
     ),
     (
         "flow create 0 ingress pattern eth / end actions mark id 0x100000000 / end",
@@ -214,14 +290,8 @@ pub(super) const REFUSED: &[(&str, &str)] = &[
         "flow create 0 ingress pattern eth / end actions set_mac_src addr 1 / end",
         "expected `mac_addr` or `/`, found `addr`",
     ),
-    (
-        "flow create 0 ingress pattern eth / end actions vxlan_encap / end",
-        "not supported: vxlan_encap",
-    ),
-    (
-        "flow create 0 ingress pattern eth / end actions port_id id 1 / end",
-        "not supported: port_id",
-    ),
+    ("flow create 0 ingress pattern eth / end actions mac_swap / end", "not supported: mac_swap"),
+    ("flow create 0 ingress pattern eth / end actions vf id 1 / end", "not supported: vf"),
     ("flow create 0 ingress pattern eth / end actions flag on / end", "expected `/`, found `on`"),
     (
         "flow create 0 ingress pattern eth / end actions count identifier 1 / end",

@@ -1,0 +1,92 @@
+//! What a meter does, token by token.
+//!
+//! 1. A bucket is full at first. A token is a byte. Of a rate of R bytes a second, token k comes at
+//!    k/R seconds of the time that is told; a frame has its bytes and 4 of FCS.
+//! 2. *One rate* (RFC 2697, section 3, colour-blind). A token goes into the committed bucket, if
+//!    that is full into the excess bucket, and if that is full too it is lost. A frame that finds
+//!    its tokens in the committed bucket takes them and is green; if it finds them in the excess
+//!    bucket it takes those and is yellow; else it is red and takes none.
+//! 3. *Two rates* (RFC 2698, section 3, colour-blind). Each bucket has a rate. A frame that does
+//!    not find its tokens in the peak bucket is red; if it does not find them in the committed
+//!    bucket it is yellow and takes those of the peak bucket; else it is green and takes both.
+//! 4. Red frames are dropped, at once; green and yellow ones go on.
+
+use crate::meter::Meter;
+
+/// A meter, and the tokens it has.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DefinedMeter {
+    meter: Meter,
+    committed: u64,
+    /// Excess or peak.
+    other: u64,
+    now_ns: u64,
+}
+
+/// What a meter says of a frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Colour {
+    /// Within the committed rate.
+    Green,
+    /// Above it.
+    Yellow,
+    /// Too much.
+    Red,
+}
+
+impl DefinedMeter {
+    /// A meter with full buckets.
+    pub fn new(meter: Meter) -> DefinedMeter {
+        let (committed, other) = match meter {
+            Meter::SingleRate { cbs_bytes, ebs_bytes, .. } => (cbs_bytes, ebs_bytes),
+            Meter::TwoRate { cbs_bytes, pbs_bytes, .. } => (cbs_bytes, pbs_bytes),
+        };
+        DefinedMeter { meter, committed, other, now_ns: 0 }
+    }
+
+    /// The colour of a frame of so many bytes, with FCS, at this time.
+    pub fn meet(&mut self, bytes: u64, now_ns: u64) -> Colour {
+        let since_ns = self.now_ns;
+        self.now_ns = now_ns.max(since_ns);
+        let tokens_until =
+            |rate: u64, time_ns: u64| u128::from(rate) * u128::from(time_ns) / 1_000_000_000;
+        let came = |rate| tokens_until(rate, now_ns.max(since_ns)) - tokens_until(rate, since_ns);
+        match self.meter {
+            Meter::SingleRate { cir_bytes_per_s, cbs_bytes, ebs_bytes } => {
+                for _ in 0..came(cir_bytes_per_s) {
+                    if self.committed < cbs_bytes {
+                        self.committed += 1;
+                    } else if self.other < ebs_bytes {
+                        self.other += 1;
+                    } else {
+                        break;
+                    }
+                }
+                if self.committed >= bytes {
+                    self.committed -= bytes;
+                    return Colour::Green;
+                }
+                if self.other >= bytes {
+                    self.other -= bytes;
+                    return Colour::Yellow;
+                }
+                Colour::Red
+            }
+            Meter::TwoRate { cir_bytes_per_s, pir_bytes_per_s, cbs_bytes, pbs_bytes } => {
+                let room = u128::from(cbs_bytes - self.committed);
+                self.committed += came(cir_bytes_per_s).min(room) as u64;
+                let room = u128::from(pbs_bytes - self.other);
+                self.other += came(pir_bytes_per_s).min(room) as u64;
+                if self.other < bytes {
+                    return Colour::Red;
+                }
+                self.other -= bytes;
+                if self.committed < bytes {
+                    return Colour::Yellow;
+                }
+                self.committed -= bytes;
+                Colour::Green
+            }
+        }
+    }
+}
