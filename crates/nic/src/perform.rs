@@ -7,6 +7,7 @@ use crate::memory::{Desc, Region};
 use crate::meter::Colour;
 use crate::modify::{self, Layout, Tunnel};
 use crate::program::{Step, Steps};
+use crate::word::Word;
 
 /// Bytes of a VLAN tag, and of the addresses in front of it.
 const TAG_LEN: usize = 4;
@@ -20,12 +21,17 @@ pub(crate) enum Lost {
     NoRoom,
 }
 
+/// What steps need beside the packet.
+pub(crate) struct Around<'a> {
+    pub(crate) board: &'a Board,
+    /// That of the rule.
+    pub(crate) word: Word,
+    /// The time that meters see.
+    pub(crate) now_ns: u64,
+}
+
 /// A packet to which steps are done.
 pub(crate) struct Subject<'a> {
-    board: &'a Board,
-    /// The rule whose steps they are.
-    rule: u32,
-    now_ns: u64,
     region: &'a Region,
     desc: &'a mut Desc,
     /// The lines of its burst, and its place there.
@@ -39,29 +45,31 @@ pub(crate) struct Subject<'a> {
 
 impl Subject<'_> {
     pub(crate) fn new<'a>(
-        board: &'a Board,
-        rule: u32,
-        now_ns: u64,
         region: &'a Region,
         desc: &'a mut Desc,
         lines: &'a mut Lines,
         place: usize,
     ) -> Subject<'a> {
-        Subject { board, rule, now_ns, region, desc, lines, place, layout: None, is_changed: false }
+        Subject { region, desc, lines, place, layout: None, is_changed: false }
     }
 
     /// Carries out a step, whose bytes are the next of the rest.
     #[inline]
-    pub(crate) fn meet(&mut self, step: Step, rest: &mut Steps<'_>) -> Result<(), Lost> {
+    pub(crate) fn meet(
+        &mut self,
+        step: Step,
+        rest: &mut Steps<'_>,
+        around: &Around<'_>,
+    ) -> Result<(), Lost> {
         match step {
-            Step::Age(_) => self.board.ages.meet(self.rule),
+            Step::Age(_) => around.board.ages.meet(around.word.rule()),
             Step::Flag => self.desc.flag(),
             Step::Mark(mark) => self.region.set_mark(self.desc, mark),
             Step::SetMeta { data, mask } => self.lines.set_meta(self.place, data, mask),
             Step::SetTag { index, data, mask } => {
                 self.lines.set_tag(self.place, index, data, mask);
             }
-            Step::Meter(number) => return self.meter(number),
+            Step::Meter(number) => return self.meter(number, around),
             Step::DecTtl => self.change(modify::dec_ttl),
             Step::Set(set) => self.change(|frame, layout| modify::set(frame, layout, &set)),
             Step::PushVlan(tag) => return self.push_vlan(tag),
@@ -73,9 +81,10 @@ impl Subject<'_> {
         Ok(())
     }
 
-    fn meter(&self, number: u32) -> Result<(), Lost> {
+    #[inline(never)]
+    fn meter(&self, number: u32, around: &Around<'_>) -> Result<(), Lost> {
         let bytes = u64::from(self.desc.len()) + FCS_LEN;
-        match self.board.meters.meet(number, bytes, self.now_ns) {
+        match around.board.meters.meet(number, bytes, around.now_ns) {
             Colour::Green | Colour::Yellow => Ok(()),
             Colour::Red => Err(Lost::Exceeds),
         }

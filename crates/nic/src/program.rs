@@ -134,7 +134,8 @@ impl Steps<'_> {
 impl Iterator for Steps<'_> {
     type Item = Step;
 
-    #[inline]
+    // Called, it added some 10 instructions to a program of two steps (callgrind).
+    #[inline(always)]
     fn next(&mut self) -> Option<Step> {
         let word = self.word();
         let (op, argument) = (word & ((1 << OP_BITS) - 1), word >> OP_BITS);

@@ -32,7 +32,7 @@ use crate::limits::BURST;
 use crate::lines::Lines;
 use crate::matching::Matcher;
 use crate::memory::{Desc, Region};
-use crate::perform::{Lost, Subject};
+use crate::perform::{Around, Lost, Subject};
 use crate::rss::RssLevel;
 use crate::rss::context::innermost;
 use crate::rss::contexts::List;
@@ -256,7 +256,7 @@ impl Worker {
             }
             let mut fate = word.fate();
             if let Fate::Program(number) = fate {
-                fate = self.perform(word.rule(), number, region, &mut burst[i], i);
+                fate = self.perform(word, number, region, &mut burst[i], i);
             }
             match fate {
                 Fate::Queue(queue) => burst[i].queue = queue,
@@ -280,21 +280,21 @@ impl Worker {
         acted
     }
 
-    /// Carries out a program of a rule on packet `i` of a burst; the fate it comes to.
+    /// Carries out the program of a word on packet `i` of a burst; the fate it comes to.
     #[inline(never)]
     fn perform(
         &mut self,
-        rule: u32,
+        word: Word,
         number: u32,
         region: &Region,
         desc: &mut Desc,
         i: usize,
     ) -> Fate {
         let (fate, mut steps) = self.board.programs.read(number);
-        let mut subject =
-            Subject::new(&self.board, rule, self.now_ns, region, desc, &mut self.lines, i);
+        let around = Around { board: &self.board, word, now_ns: self.now_ns };
+        let mut subject = Subject::new(region, desc, &mut self.lines, i);
         while let Some(step) = steps.next() {
-            match subject.meet(step, &mut steps) {
+            match subject.meet(step, &mut steps, &around) {
                 Ok(()) => {}
                 Err(Lost::Exceeds) => return Fate::Drop,
                 Err(Lost::NoRoom) => {

@@ -178,6 +178,18 @@ fn a_packet_enters_a_tunnel_whose_headers_were_set_and_leaves_it() {
     }
 }
 
+/// What `docs/rules.md` says of headers.
+#[test]
+fn the_headers_of_the_book_are_set_and_used() {
+    let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/rules.md");
+    let book = std::fs::read_to_string(path).unwrap();
+    let section = book.split("\n## ").find(|section| section.starts_with("Headers\n")).unwrap();
+    let example = section.split("```").nth(1).unwrap().strip_prefix("text\n").unwrap();
+    let [one, other] = [0, 1].map(|rule| Record::Created { rule });
+    let records = [Record::Set, one, Record::Set, Record::Set, other];
+    assert_eq!(Bench::new().apply(example).unwrap(), records);
+}
+
 #[test]
 fn headers_are_those_that_were_set_last_by_a_text_that_was_applied() {
     let mut bench = Bench::new();
