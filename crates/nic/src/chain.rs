@@ -227,8 +227,8 @@ impl Nic {
         newest.is_some().then(|| newest.rule())
     }
 
-    /// The rule just before `index` in the chain whose word is `current`; `None` where `index` is in
-    /// effect.
+    /// The rule just before `index` in the chain whose word is `current`; `None` where `index` is
+    /// in effect.
     #[inline]
     fn better(&mut self, index: u32, current: u64) -> Option<u32> {
         let mut at = self.head_of(current).filter(|&head| head != index)?;

@@ -1,10 +1,10 @@
 //! Operation queues: rules from several threads, each with a queue of its own.
 //!
-//! `rte_flow_async_*` of DPDK 22.03. A thread puts operations into its queue and goes on; the thread
-//! that has the NIC takes them out ([`Nic::serve`]), carries them out in bulk, and puts the results
-//! where the first thread finds them. Neither ever waits for the other, and no lock is taken: both
-//! ways are rings of one producer and one consumer. Operations of one queue are carried out in
-//! order; those of several queues in no order among each other.
+//! `rte_flow_async_*` of DPDK 22.03. A thread puts operations into its queue and goes on; the
+//! thread that has the NIC takes them out ([`Nic::serve`]), carries them out in bulk, and puts the
+//! results where the first thread finds them. Neither ever waits for the other, and no lock is
+//! taken: both ways are rings of one producer and one consumer. Operations of one queue are carried
+//! out in order; those of several queues in no order among each other.
 
 use rtrb::{Consumer, Producer, RingBuffer};
 

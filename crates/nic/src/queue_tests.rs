@@ -1,3 +1,5 @@
+//! Operation queues: what is pushed and served, what is refused, and several threads at once.
+
 use std::collections::HashMap;
 
 use niclab_packet::key::Key;
@@ -79,7 +81,8 @@ fn what_a_thread_pushed_before_it_left_is_carried_out() {
     assert_eq!((nic.serve(10), nic.served.len()), (0, 0), "the queue is given up");
 }
 
-/// Each thread creates rules of its own and destroys some of them; what it is told is what is there.
+/// Each thread creates rules of its own and destroys some of them; what it is told is what is
+/// there.
 #[test]
 fn several_threads_have_a_queue_each() {
     const EACH: u64 = 20_000;

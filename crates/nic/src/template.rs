@@ -5,8 +5,8 @@
 //! and actions. A rule is then the values of those bits, taken from a key such as a packet has, and
 //! the numbers that its actions vary in; it is made, and its hash taken, on any thread.
 //!
-//! A table keeps the place of its rules: their group and their mask stay while it is there, rules or
-//! not. Its rules are rules as any others: they live on when it is destroyed.
+//! A table keeps the place of its rules: their group and their mask stay while it is there, rules
+//! or not. Its rules are rules as any others: they live on when it is destroyed.
 
 use std::sync::Arc;
 

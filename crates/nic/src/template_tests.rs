@@ -1,3 +1,5 @@
+//! Template tables: their rules are those a user would have written, and their place stays.
+
 use super::*;
 use crate::NicConfig;
 use crate::batch::Operation;

@@ -134,8 +134,8 @@ impl<const W: usize> Exact<W> {
         self.shared.hasher.hash(key)
     }
 
-    /// [`insert`](Self::insert) for a key whose [`hash`](Self::hash) is known. With another hash the
-    /// entry will not be found.
+    /// [`insert`](Self::insert) for a key whose [`hash`](Self::hash) is known. With another hash
+    /// the entry is lost, and taking it out disturbs other keys.
     ///
     /// # Errors
     /// As `insert`.

@@ -32,8 +32,8 @@ pub(crate) fn prefetch_at<T>(address: *const T) {
     let _ = address;
 }
 
-/// Asks for the cache line at `address` to write to it: a line that another core reads as well comes
-/// without a second way to take it from there. Any address will do.
+/// Asks for the cache line at `address` to write to it: a line that another core reads as well
+/// comes without a second way to take it from there. Any address will do.
 #[inline(always)]
 pub(crate) fn prefetch_to_write<T>(address: *const T) {
     #[cfg(all(target_arch = "x86_64", not(any(loom, miri))))]
