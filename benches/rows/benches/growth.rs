@@ -1,17 +1,19 @@
-//! How the cost of a packet and of a rule grows with rules, masks and the width of keys.
+//! How the cost of a packet and of a rule grows with rules, masks, the width of keys and the number
+//! of control threads.
 //!
 //! `cargo bench -p niclab-bench --bench growth`: tables in Markdown. A packet is read, finds a
 //! rule drawn uniformly and gets its queue; a rule is created in bulk and destroyed in bulk.
 //! Without `--bench` (as under `cargo test`) everything runs once with few rules.
 
 use std::hint::black_box;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use niclab_bench::exact::{Probe, Prober, Setup};
 use niclab_bench::{BenchError, frames::Frames, insert, keys, median};
 use niclab_nic::limits::BURST;
 use niclab_nic::rule::{Action, Pattern, Rule};
-use niclab_nic::{Nic, NicConfig, Operation, RuleError};
+use niclab_nic::{Done, Nic, NicConfig, Operation, OperationQueue, RuleError, TemplateTable};
 use niclab_packet::key::{Key, field};
 use niclab_pairing::{pin, slice};
 
@@ -59,7 +61,9 @@ fn main() -> Result<(), BenchError> {
     width::<3>(&scale)?;
     width::<4>(&scale)?;
     width::<6>(&scale)?;
-    width::<8>(&scale)
+    width::<8>(&scale)?;
+    println!("\n| control threads | M operations/s |\n|---|---|");
+    [1, 2, 3, 4].into_iter().try_for_each(|count| threads(&scale, count))
 }
 
 /// Rules where masks grow.
@@ -161,3 +165,65 @@ fn width<const W: usize>(scale: &Scale) -> Result<(), BenchError> {
     println!("| {} B | {ns:.1} | {bytes:.0} |", 8 * W);
     Ok(())
 }
+
+/// Operations that a control thread has under way at most.
+const UNDER_WAY: usize = 256;
+
+/// Rules that `count` threads create and destroy through operation queues of their own, while one
+/// more has the NIC and carries them out.
+fn threads(scale: &Scale, count: usize) -> Result<(), BenchError> {
+    let mut nic = Nic::new(&NicConfig { seed: 42, ..NicConfig::default() })?;
+    let table = insert::table(&mut nic, 1)?;
+    let queues: Vec<OperationQueue> = (0..count).map(|_| nic.operation_queue(UNDER_WAY)).collect();
+    let stop = AtomicBool::new(false);
+    let rates: Vec<f64> = std::thread::scope(|scope| {
+        for (first, queue) in (0..).step_by(1 << 20).zip(queues) {
+            let (table, stop) = (&table, &stop);
+            scope.spawn(move || control(queue, table, first, stop));
+        }
+        let rate = || {
+            let answer = slice(scale.slice_ms, || match nic.serve(UNDER_WAY) {
+                0 => {
+                    std::thread::yield_now();
+                    0
+                }
+                served => served as u64,
+            });
+            answer.rate()
+        };
+        let rates = std::iter::repeat_with(rate).take(SLICES + 1).collect();
+        stop.store(true, Ordering::Relaxed);
+        rates
+    });
+    let rate = median(&rates[1..]).unwrap_or(f64::NAN) / 1e6;
+    println!("| {count} | {rate:.2} |");
+    Ok(())
+}
+
+/// Creates rules and destroys each as soon as it is there, until it is to stop.
+fn control(mut queue: OperationQueue, table: &TemplateTable, first: u64, stop: &AtomicBool) {
+    let mut next = first;
+    while !stop.load(Ordering::Relaxed) {
+        // What is there goes first: a queue that is full takes no create.
+        let mut pulled = 0;
+        while let Some(Done { user, result }) = queue.pull() {
+            pulled += 1;
+            if let (Ok(id), CREATE) = (result, user) {
+                let _ = queue.put(Operation::Destroy(id), DESTROY);
+            }
+        }
+        while queue.under_way() < UNDER_WAY {
+            let Ok(rule) = table.rule(&insert::line(next), &[0]) else { return };
+            let _ = queue.put(Operation::CreateIn(rule), CREATE);
+            next = first + (next + 1) % (1 << 20);
+        }
+        queue.push();
+        if pulled == 0 {
+            std::thread::yield_now();
+        }
+    }
+}
+
+/// What operations are known by.
+const CREATE: u64 = 0;
+const DESTROY: u64 = 1;

@@ -174,7 +174,7 @@ fn new_nic() -> Result<(Nic, TemplateTable), BenchError> {
 }
 
 /// A table for rules of 5-tuples that give their queue.
-pub(crate) fn table(nic: &mut Nic, group: u32) -> Result<TemplateTable, RuleError> {
+pub fn table(nic: &mut Nic, group: u32) -> Result<TemplateTable, RuleError> {
     let actions = &[TemplateAction::Queue];
     nic.template_table(&Template { group, priority: 0, pattern: pattern(0), actions })
 }
