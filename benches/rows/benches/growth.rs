@@ -19,6 +19,8 @@ use niclab_pairing::{pin, slice};
 
 /// Packets that go round.
 const PACKETS: usize = 1 << 16;
+/// Steps of what is put off, at a time.
+const SETTLE_STEPS: usize = 1_000;
 /// Rules in a call of `Nic::run`.
 const BULK: usize = 1 << 12;
 /// Slices of a figure.
@@ -54,6 +56,10 @@ fn main() -> Result<(), BenchError> {
             ROUND,
             masks,
         )?;
+    }
+    println!("\n| what | ns/packet of the rules | ns/packet of the attack |\n|---|---|---|");
+    for masks in [16, 64, 256, 1_000] {
+        attack(&scale, masks)?;
     }
     println!("\n| key, 64 k entries | ns/look-up | B/entry |\n|---|---|---|");
     width::<1>(&scale)?;
@@ -104,6 +110,8 @@ fn show(what: &str, scale: &Scale, rules: u64, masks: u64) -> Result<(), BenchEr
         let (region, burst) = frames.burst();
         worker.classify(region, burst);
     }
+    // As a control loop does when no rule comes.
+    while !nic.settle(SETTLE_STEPS) {}
     let bytes = nic.rule_bytes();
     let packet_ns = median_ns(scale, || {
         let (region, burst) = frames.burst();
@@ -120,6 +128,49 @@ fn show(what: &str, scale: &Scale, rules: u64, masks: u64) -> Result<(), BenchEr
         "| {what} | {packet_ns:.1} | {create:.0} | {destroy:.0} | {:.0} |",
         bytes as f64 / rules as f64
     );
+    Ok(())
+}
+
+/// Two rules for each of `masks` masks, at most 1,024: one has the attacker's source and another's
+/// destination, the other the opposite. So each field of the attacker's packets lies in a rule of
+/// every mask and no rule has the packet: no filter by fields can leave out a mask.
+fn attack(scale: &Scale, masks: u64) -> Result<(), BenchError> {
+    let mut nic = Nic::new(&NicConfig { seed: 42, ..NicConfig::default() })?;
+    let [ours, theirs] = [0x0a0b_0c0d_u32, 0xc0c1_c2c3];
+    let mut rules = Vec::new();
+    for mask in 0..masks as u32 {
+        let lengths = [mask % 32, mask / 32].map(|bits| u32::MAX << (31 - bits));
+        for pair in [[ours, theirs], [theirs, ours]] {
+            let (mut value, mut bits) = ([0; 64], [0; 64]);
+            for (at, place) in [field::SRC_HEAD, field::DST_HEAD].into_iter().enumerate() {
+                value[place.clone()].copy_from_slice(&(pair[at] & lengths[at]).to_be_bytes());
+                bits[place].copy_from_slice(&lengths[at].to_be_bytes());
+            }
+            let (value, bits) = (Key::from_bytes(&value), Key::from_bytes(&bits));
+            rules.push(Pattern::masked(&value, &bits));
+        }
+    }
+    for (priority, pattern) in rules.into_iter().enumerate() {
+        let priority = priority as u32;
+        nic.create(&Rule { group: 0, priority, pattern, actions: &[Action::Queue(0)] })?;
+    }
+    while !nic.settle(SETTLE_STEPS) {}
+    let mut worker = nic.worker();
+    let mut cost = |pairs: [[u32; 2]; 2]| -> Result<f64, BenchError> {
+        let packet = |index: usize| {
+            let [src, dst] = pairs[index % 2];
+            [src, dst, 1_000 + index as u32 % 5_000, 80, 6]
+        };
+        let packets: Vec<_> = (0..PACKETS / 16).map(packet).collect();
+        let mut frames = Frames::new(&packets)?;
+        Ok(median_ns(scale, || {
+            let (region, burst) = frames.burst();
+            black_box(worker.classify(region, burst));
+        }))
+    };
+    let friendly = cost([[ours, theirs], [theirs, ours]])?;
+    let hostile = cost([[ours, ours], [theirs, theirs]])?;
+    println!("| {masks} masks | {friendly:.1} | {hostile:.1} |");
     Ok(())
 }
 

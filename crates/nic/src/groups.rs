@@ -20,7 +20,7 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use niclab_table::{Config, CreateError, Stamp};
+use niclab_table::{Config, CreateError, Joined, Stamp};
 
 use crate::control::Board;
 use crate::error::{Refused, RuleError};
@@ -29,7 +29,7 @@ use crate::mask::{Mask, Seated};
 use crate::pruner::{Pruned, Pruner};
 use crate::rule::Pattern;
 use crate::tables::{ByWidth, Selector, Table, View};
-use crate::tuple::{Shape, Tuple};
+use crate::tuple::{FIELDS, Shape, Tuple};
 use crate::word::{Decision, Fate};
 
 /// What workers see of each group, by the group's place. A place beyond the end has none.
@@ -44,6 +44,8 @@ pub(crate) struct Listed {
     pub(crate) tables: ByWidth<Option<View>>,
     /// All other tuples.
     pub(crate) pruned: Option<Arc<Pruned>>,
+    /// Their sets joined ahead.
+    pub(crate) joined: Option<Arc<Joined<{ FIELDS.len() }>>>,
 }
 
 const TABLE_CAPACITY_MAX: usize = RULES_MAX as usize;
@@ -330,7 +332,7 @@ impl Groups {
         if moved || better && listed() {
             self.changed.push(seat.group);
         }
-        if group.pruner.tend(&group.masks, group.live) {
+        if group.pruner.tend(&group.masks, group.live, false) {
             self.changed.push(seat.group);
         }
     }
@@ -340,14 +342,14 @@ impl Groups {
         let mut busy = false;
         for (place, group) in self.groups.iter_mut().enumerate() {
             for _ in 0..steps {
-                if !group.pruner.is_busy() {
+                if !group.pruner.is_busy(&group.masks) {
                     break;
                 }
-                if group.pruner.tend(&group.masks, group.live) {
+                if group.pruner.tend(&group.masks, group.live, true) {
                     self.changed.push(place as u16);
                 }
             }
-            busy |= group.pruner.is_busy();
+            busy |= group.pruner.is_busy(&group.masks);
         }
         self.publish();
         !busy
@@ -543,6 +545,7 @@ impl Group {
         let mut tuples: Vec<Arc<Tuple>> = anyway.map(|mask| Arc::clone(&mask.tuple)).collect();
         tuples.sort_by_key(|tuple| tuple.best());
         let tables = self.tables.each_ref().map(|table| table.as_ref().map(Table::view));
-        Arc::new(Listed { tuples, tables, pruned: self.pruner.pruned() })
+        let (pruned, joined) = (self.pruner.pruned(), self.pruner.joined());
+        Arc::new(Listed { tuples, tables, pruned, joined })
     }
 }

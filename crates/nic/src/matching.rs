@@ -8,7 +8,7 @@
 use std::sync::atomic::Ordering;
 
 use arrayvec::ArrayVec;
-use niclab_table::{Generation, Participant, Sets, is_reference, prefetch};
+use niclab_table::{Generation, Joined, Participant, Sets, is_reference, prefetch};
 
 use crate::control::Board;
 use crate::groups::Listed;
@@ -16,7 +16,7 @@ use crate::limits::BURST;
 use crate::lines::Lines;
 use crate::memory::{Desc, Region};
 use crate::pruner::{Pruned, Slot};
-use crate::tables::{ByWidth, Pick, bits};
+use crate::tables::{ByWidth, Pick, WIDTHS, bits};
 use crate::tuple::{FIELDS, Shape, Tuple, Values, values_of};
 use crate::word::Word;
 
@@ -32,62 +32,56 @@ pub(crate) struct Found<'a> {
 #[derive(Clone, Copy, Default)]
 struct Run {
     packet: u8,
-    /// Sixty-four slots from here on, and which of them are left.
-    word: u8,
-    bits: u64,
-    /// Order of the rule found so far, the worst there is for none; to be looked up if `stale`.
-    order: u64,
+    /// Whether a rule was found, whose order is to be looked up.
     stale: bool,
-}
-
-impl Run {
-    /// The first slot that is left, or that the next word may have.
-    #[inline]
-    fn first(&self, set_words: usize) -> Option<usize> {
-        let word = 64 * usize::from(self.word);
-        match self.bits {
-            0 => (usize::from(self.word) + 1 < set_words).then_some(word + 64),
-            bits => Some(word + bits.trailing_zeros() as usize),
-        }
-    }
+    /// Which sixty-four slots, and which of them are left.
+    word: u32,
+    bits: u64,
+    /// Order of the rule found so far, the worst there is for none.
+    order: u64,
 }
 
 /// A burst on that way.
 struct Course<'a> {
     pruned: &'a Pruned,
-    /// Words of sets that have slots in them.
-    set_words: usize,
+    joined: Option<&'a Joined<{ FIELDS.len() }>>,
+    /// Slots there are.
+    used: usize,
     /// Values and sets, by run.
     values: [Values; BURST],
     sets: [Sets<{ FIELDS.len() }>; BURST],
     runs: [Run; BURST],
-    /// Runs there are.
-    count: usize,
+    /// Runs that are not at their end.
+    open: u64,
+    /// Probes to come, by table.
+    picks: ByWidth<ArrayVec<Pick<'a>, BURST>>,
 }
 
-/// Probes to come in one table.
-type Picks<'a> = ArrayVec<Pick<'a>, BURST>;
-
 impl<'a> Course<'a> {
-    /// The packets in `open`, with what has been found of them.
-    #[inline]
-    fn begin(lines: &Lines, pruned: &'a Pruned, open: u64, found: &Found<'_>) -> Course<'a> {
+    fn new(pruned: &'a Pruned, joined: Option<&'a Joined<{ FIELDS.len() }>>) -> Course<'a> {
         let (values, sets) = ([Values::default(); BURST], [Sets::default(); BURST]);
-        let (set_words, runs) = (pruned.set_words(), [Run::default(); BURST]);
-        let mut course = Course { pruned, set_words, values, sets, runs, count: 0 };
+        let (used, runs, picks) = (pruned.used(), [Run::default(); BURST], Default::default());
+        Course { pruned, joined, used, values, sets, runs, open: 0, picks }
+    }
+
+    /// Takes in the packets in `open`, with what has been found of them.
+    #[inline]
+    fn begin(&mut self, lines: &Lines, open: u64, found: &Found<'_>) {
+        let mut count = 0;
         for i in bits(open) {
-            let at = course.count % BURST;
-            course.values[at] = values_of(&lines.outer()[i]);
-            let stale = found.mask >> i & 1 == 1;
-            course.runs[at] = Run { packet: i as u8, stale, order: u64::MAX, ..Run::default() };
-            course.count += 1;
+            self.values[count % BURST] = values_of(&lines.outer()[i]);
+            self.runs[count % BURST].packet = i as u8;
+            count += 1;
         }
-        let count = course.count.min(BURST);
-        pruned.reader.find(&course.values[..count], &mut course.sets[..count]);
-        for (run, sets) in course.runs[..count].iter_mut().zip(&course.sets) {
-            run.bits = pruned.reader.word(sets, 0);
+        let count = count.min(BURST);
+        let (values, sets) = (&self.values[..count], &mut self.sets[..count]);
+        self.pruned.reader.find_first(self.joined, self.used, values, sets);
+        for (run, sets) in self.runs[..count].iter_mut().zip(sets) {
+            let (packet, (word, bits)) = (run.packet, sets.first());
+            let stale = found.mask >> packet & 1 == 1;
+            *run = Run { packet, stale, word, bits, order: u64::MAX };
         }
-        course
+        self.open = u64::MAX.checked_shr((BURST - count) as u32).unwrap_or(0);
     }
 
     /// The next slot that may have a better rule than was found for a run.
@@ -95,17 +89,20 @@ impl<'a> Course<'a> {
     fn next(&mut self, at: usize, order_of: impl Fn(u8) -> u64) -> Option<&'a Slot> {
         let (pruned, run) = (self.pruned, &mut self.runs[at]);
         loop {
-            let slot = run.first(self.set_words)?;
+            let slot = run.first();
+            if slot >= self.used {
+                return None;
+            }
             if run.stale {
                 run.order = order_of(run.packet);
                 run.stale = false;
             }
-            if pruned.rest(slot) >= run.order {
+            if run.order < u64::MAX && pruned.rest(slot) >= run.order {
                 return None;
             }
             if run.bits == 0 {
-                run.word += 1;
-                run.bits = pruned.reader.word(&self.sets[at], usize::from(run.word));
+                let (sets, from) = (&self.sets[at], run.word as usize + 1);
+                (run.word, run.bits) = pruned.reader.next_word(self.joined, sets, from, self.used);
                 continue;
             }
             run.bits &= run.bits - 1;
@@ -114,8 +111,7 @@ impl<'a> Course<'a> {
             }
             let Some(slot) = pruned.slot(slot) else { continue };
             // A filter that ran out of room names slots for more values than they have.
-            let ranges = &slot.shape.ranges;
-            if !ranges.limit() || ranges.hold(&self.values[at]) {
+            if !slot.is_limited || slot.shape.ranges.hold(&self.values[at]) {
                 return Some(slot);
             }
         }
@@ -123,21 +119,25 @@ impl<'a> Course<'a> {
 
     /// One more probe for each run that is not at its end.
     #[inline]
-    fn pick(&mut self, order_of: impl Fn(u8) -> u64) -> ByWidth<Picks<'a>> {
-        let mut picks: ByWidth<Picks<'a>> = Default::default();
-        let mut left = 0;
-        for at in 0..self.count.min(BURST) {
-            let Some(slot) = self.next(at, &order_of) else { continue };
+    fn pick(&mut self, order_of: impl Fn(u8) -> u64) {
+        self.picks.iter_mut().for_each(ArrayVec::clear);
+        for at in bits(self.open) {
+            let Some(slot) = self.next(at, &order_of) else {
+                self.open &= !(1 << at);
+                continue;
+            };
             let (selector, packet) = (&slot.shape.selector, self.runs[at].packet);
-            let picks = &mut picks[selector.width().unwrap_or(0)];
-            picks.push(Pick { packet, run: left as u8, selector, number: slot.number });
-            // Those at their end make room, in the order of the packets.
-            (self.runs[left], self.values[left]) = (self.runs[at], self.values[at]);
-            self.sets[left] = self.sets[at];
-            left += 1;
+            let picks = &mut self.picks[usize::from(slot.width) % WIDTHS];
+            picks.push(Pick { packet, run: at as u8, selector, number: slot.number });
         }
-        self.count = left;
-        picks
+    }
+}
+
+impl Run {
+    /// The first slot that is left, or that the next word may have.
+    #[inline]
+    fn first(&self) -> usize {
+        (64 * self.word as usize).wrapping_add(self.bits.trailing_zeros() as usize)
     }
 }
 
@@ -199,19 +199,19 @@ impl Matcher<'_> {
     /// Probes the tuples that the filter names.
     #[inline(never)]
     fn probe_pruned(&mut self, group: &Listed, pruned: &Pruned, open: u64, found: &mut Found<'_>) {
-        let mut course = Course::begin(self.lines, pruned, open, found);
-        while course.count > 0 {
-            let by_width =
-                course.pick(|packet| self.order(found.words[usize::from(packet) % BURST]));
-            for (picks, table) in by_width.iter().zip(&group.tables) {
+        let mut course = Course::new(pruned, group.joined.as_deref());
+        course.begin(self.lines, open, found);
+        while course.open != 0 {
+            course.pick(|packet| self.order(found.words[usize::from(packet) % BURST]));
+            for (picks, table) in course.picks.iter().zip(&group.tables) {
                 let Some(view) = table.as_ref().filter(|_| !picks.is_empty()) else { continue };
                 let deep = picks.iter().filter(|pick| pick.selector.is_deep());
                 let deep = deep.fold(0, |mask, pick| mask | 1 << pick.packet);
                 if deep != 0 {
                     self.lines.deepen(self.region, self.burst, deep);
                 }
-                let mut values = [0; BURST];
-                let hits = view.look_up_picks(self.participant, self.lines, picks, &mut values);
+                let (lines, mut values) = ((&*self.lines, deep != 0), [0; BURST]);
+                let hits = view.look_up_picks(self.participant, lines, picks, &mut values);
                 let hits = self.resolve(hits, &mut values);
                 for at in bits(hits) {
                     let packet = usize::from(picks[at].packet) % BURST;

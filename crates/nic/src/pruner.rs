@@ -5,9 +5,13 @@
 //! (`niclab_table::Filter`): each of its tuples has a *slot*, and a packet is looked up in the
 //! slots that the filter names, in their order, until no later one can hold a better rule.
 //!
-//! A filter is made beside the packets: it takes a few keys with each operation until it has all,
-//! and only then do workers see it. As it only grows, and as slots are in the order of priority
-//! only when it is begun, it is made anew when as many keys have come as there were.
+//! A filter is made beside the packets: it gathers a few keys with each operation until it has all,
+//! then lays out a few of their spans, and only then do workers see it. As it only grows, and as
+//! slots are in the order of priority only when it is begun, it is made anew when as many keys have
+//! come as there were; where nothing else is to be done, much earlier.
+//!
+//! A filter that rests is joined (`niclab_table::Joined`), again a few sets with each operation.
+//! What was joined may be older than the filter: it knows what it does not know.
 //!
 //! # Why no worker misses a rule
 //!
@@ -25,9 +29,11 @@ use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use niclab_table::{Filter, FilterConfig, FilterReader, Pages, Span, TABLES_LIMIT};
+use niclab_table::{
+    Filter, FilterConfig, FilterReader, Joined, Joining, Pages, Progress, Span, TABLES_LIMIT,
+};
 
-use crate::limits::{PRUNE_KEYS, PRUNE_TUPLES_MIN};
+use crate::limits::{JOIN_PLACES, PRUNE_KEYS, PRUNE_TUPLES_MIN};
 use crate::mask::Mask;
 use crate::tuple::{FIELDS, Shape};
 
@@ -36,6 +42,9 @@ const F: usize = FIELDS.len();
 /// Keys of rules that a new filter has room for, at least.
 const KEYS_MIN: usize = 1 << 15;
 
+/// New sets or slots beside which a joined filter may stay as it is, at least.
+const SPARE_MIN: usize = 16;
+
 /// A tuple without a slot.
 const NONE: u16 = u16::MAX;
 
@@ -43,7 +52,8 @@ const NONE: u16 = u16::MAX;
 #[derive(Debug)]
 pub(crate) struct Pruned {
     pub(crate) reader: FilterReader<F>,
-    slots: Box<[OnceLock<Slot>]>,
+    /// In boxes: a slot begins with a line of its own, and which are given away is together.
+    slots: Box<[OnceLock<Box<Slot>>]>,
     /// Slots given away.
     used: AtomicUsize,
     /// Best order of each slot, or better.
@@ -52,13 +62,19 @@ pub(crate) struct Pruned {
     rest: Box<[AtomicU64]>,
 }
 
-/// A tuple as packets are looked up in it.
+/// A tuple as packets are looked up in it; what most of them need is in the first line.
 #[derive(Debug)]
-#[repr(align(64))]
+#[repr(C, align(64))]
 pub(crate) struct Slot {
-    pub(crate) shape: Shape,
     pub(crate) number: u16,
+    /// Which table its keys are in.
+    pub(crate) width: u8,
+    /// Whether its ports lie in ranges.
+    pub(crate) is_limited: bool,
+    pub(crate) shape: Shape,
 }
+
+const _: () = assert!(std::mem::offset_of!(Slot, shape) + Shape::FOUR_WORDS <= 64);
 
 impl Pruned {
     fn new(reader: FilterReader<F>) -> Pruned {
@@ -67,16 +83,16 @@ impl Pruned {
         Pruned { reader, slots, used: AtomicUsize::new(0), best: orders(), rest: orders() }
     }
 
-    /// Words of a set of slots that can have any.
+    /// Slots given away.
     #[inline]
-    pub(crate) fn set_words(&self) -> usize {
-        self.used.load(Ordering::Acquire).div_ceil(64)
+    pub(crate) fn used(&self) -> usize {
+        self.used.load(Ordering::Acquire)
     }
 
     /// The tuple of a slot; none in one that is not yet given away.
     #[inline]
     pub(crate) fn slot(&self, slot: usize) -> Option<&Slot> {
-        self.slots.get(slot)?.get()
+        self.slots.get(slot)?.get().map(|slot| &**slot)
     }
 
     /// No rule of the slot is better.
@@ -112,6 +128,11 @@ struct Built {
     /// Keys it took since it was begun, and how many there were then.
     taken: usize,
     begun_with: usize,
+    /// Its sets joined ahead, and what is to take their place.
+    joined: Option<Arc<Joined<F>>>,
+    joining: Option<Joining<F>>,
+    /// Sets there were when they could not be joined.
+    refused: usize,
 }
 
 /// A filter that does not have all keys yet.
@@ -143,7 +164,18 @@ impl Built {
         let filter = Filter::new(config).ok()?;
         let pruned = Arc::new(Pruned::new(filter.reader()));
         let slots = vec![NONE; masks.len()];
-        let mut built = Built { filter, pruned, slots, used: 0, taken: 0, begun_with: keys };
+        let (joined, joining) = (None, None);
+        let mut built = Built {
+            filter,
+            pruned,
+            slots,
+            used: 0,
+            taken: 0,
+            begun_with: keys,
+            joined,
+            joining,
+            refused: 0,
+        };
         let mut best_first: Vec<&Mask> = pruned_of(masks).collect();
         best_first.sort_by_key(|mask| mask.tuple.best());
         for mask in best_first {
@@ -162,7 +194,9 @@ impl Built {
             let slot = self.pruned.slots.get(self.used)?;
             let (shape, number) = (mask.tuple.shape, mask.tuple.number);
             // Empty: slots are given away once.
-            let _ = slot.set(Slot { shape, number });
+            let width = shape.selector.width().unwrap_or(0) as u8;
+            let is_limited = shape.ranges.limit();
+            let _ = slot.set(Box::new(Slot { number, width, is_limited, shape }));
             self.slots[usize::from(number)] = self.used as u16;
             self.used += 1;
             self.pruned.used.store(self.used, Ordering::Release);
@@ -180,13 +214,16 @@ impl Built {
         }
     }
 
-    /// Lets the packets of a key find its tuple.
-    fn take(&mut self, mask: &Mask, key: &[u64]) {
+    /// Lets the packets of a key find its tuple; `later`, when all keys are there.
+    fn take(&mut self, mask: &Mask, key: &[u64], later: bool) {
         if let Some(slot) = self.slot(mask) {
             self.taken += 1;
             let spans: [Span; F] = mask.tuple.shape.spans(key);
             // It knows all slots that are given away.
-            let _ = self.filter.add(slot, &spans);
+            let _ = match later {
+                true => self.filter.gather(slot, &spans),
+                false => self.filter.add(slot, &spans),
+            };
         }
     }
 
@@ -197,9 +234,55 @@ impl Built {
         }
     }
 
-    fn is_stale(&self, masks: &[Mask]) -> bool {
+    /// Whether its sets could be joined to more use. `idle` says that nothing else is to be done:
+    /// else a few new ones are waited for.
+    fn wants_join(&self, idle: bool) -> bool {
+        if self.refused > 0 && self.filter.sets_count() < 2 * self.refused {
+            return false;
+        }
+        let Some(joined) = &self.joined else { return true };
+        let (sets, tables) = (joined.sets_count(), joined.tables());
+        match idle {
+            true => !joined.is_whole(&self.filter, self.used),
+            false => {
+                let spare = |count: usize| count + count / 2 + 4 * SPARE_MIN;
+                let many = self.filter.sets_count() > spare(sets) || self.used > spare(tables);
+                many || !joined.holds(&self.filter)
+            }
+        }
+    }
+
+    /// Takes the joining of its sets a few sets further; begins it where it is wanted. True where
+    /// workers are to see what came of it.
+    fn join(&mut self, idle: bool) -> bool {
+        let Some(joining) = &mut self.joining else {
+            if self.wants_join(idle) {
+                self.joining = self.filter.join(self.used);
+            }
+            return false;
+        };
+        match joining.proceed(&self.filter, JOIN_PLACES) {
+            Progress::Done => {
+                self.joined = self.joining.take().map(|joining| Arc::new(joining.into_joined()));
+                true
+            }
+            Progress::Refused => {
+                (self.joining, self.refused) = (None, self.filter.sets_count());
+                false
+            }
+            _ => false,
+        }
+    }
+
+    /// Whether it is to be made anew. One whose keys came one by one is larger than one that knew
+    /// them all: `idle` says that nothing else is to be done, and few are enough.
+    fn is_stale(&self, masks: &[Mask], idle: bool) -> bool {
         let without = || pruned_of(masks).any(|mask| !self.has(mask.tuple.number));
-        self.taken > 2 * self.begun_with + KEYS_MIN / 64 || self.used == TABLES_LIMIT && without()
+        let taken_max = match idle {
+            true => self.begun_with + self.begun_with / 8 + SPARE_MIN,
+            false => 2 * self.begun_with + KEYS_MIN / 64,
+        };
+        self.taken > taken_max || self.used == TABLES_LIMIT && without()
     }
 }
 
@@ -214,6 +297,11 @@ impl Pruner {
         self.shown.as_ref().map(|built| Arc::clone(&built.pruned))
     }
 
+    /// What workers are to see of its sets joined.
+    pub(crate) fn joined(&self) -> Option<Arc<Joined<F>>> {
+        self.shown.as_ref()?.joined.clone()
+    }
+
     /// Whether workers find a tuple by the filter.
     pub(crate) fn has(&self, number: u16) -> bool {
         self.shown.as_ref().is_some_and(|built| built.has(number))
@@ -222,7 +310,9 @@ impl Pruner {
     /// Memory, bytes.
     pub(crate) fn bytes(&self) -> usize {
         let both = self.shown.iter().chain(self.next.as_ref().map(|next| &next.built));
-        both.map(|built| built.filter.bytes() + TABLES_LIMIT * size_of::<Slot>()).sum()
+        let joined = |built: &Built| built.joined.as_ref().map_or(0, |joined| joined.bytes());
+        both.map(|built| built.filter.bytes() + joined(built) + TABLES_LIMIT * size_of::<Slot>())
+            .sum()
     }
 
     /// Makes ready for a rule with this key and order, before it can be found. True where the list
@@ -233,11 +323,11 @@ impl Pruner {
         }
         if let Some(next) = &mut self.next {
             next.built.admit(mask, order);
-            next.built.take(mask, key);
+            next.built.take(mask, key, true);
         }
         let Some(shown) = &mut self.shown else { return false };
         let had = shown.has(mask.tuple.number);
-        shown.take(mask, key);
+        shown.take(mask, key, false);
         shown.admit(mask, order);
         shown.has(mask.tuple.number) != had
     }
@@ -254,13 +344,15 @@ impl Pruner {
         }
     }
 
-    /// Takes the making of a filter a few keys further; begins it where it is wanted. True where
-    /// workers are to see another one than before. `live` is the number of masks with rules.
+    /// Takes the making of a filter a few keys further, or the joining of its sets; begins it where
+    /// it is wanted. True where workers are to see another one than before. `live` is the number of
+    /// masks with rules; `idle` says that no rule comes.
     #[inline]
-    pub(crate) fn tend(&mut self, masks: &[Mask], live: usize) -> bool {
-        match (&self.next, &self.shown) {
+    pub(crate) fn tend(&mut self, masks: &[Mask], live: usize, idle: bool) -> bool {
+        match (&self.next, &mut self.shown) {
             (Some(_), _) => self.build(masks),
-            (None, Some(shown)) => shown.is_stale(masks) && self.begin(masks),
+            (None, Some(shown)) if shown.is_stale(masks, idle) => self.begin(masks),
+            (None, Some(shown)) => shown.join(idle),
             (None, None) => live >= PRUNE_TUPLES_MIN && self.begin(masks),
         }
     }
@@ -271,17 +363,17 @@ impl Pruner {
         self.shown.is_none() && self.next.is_none()
     }
 
-    /// Whether a filter is being made.
-    pub(crate) fn is_busy(&self) -> bool {
-        self.next.is_some()
+    /// Whether a filter is being made, or its sets are to be joined.
+    pub(crate) fn is_busy(&self, masks: &[Mask]) -> bool {
+        let joins = |built: &Built| {
+            built.joining.is_some() || built.is_stale(masks, true) || built.wants_join(true)
+        };
+        self.next.is_some() || self.shown.as_ref().is_some_and(joins)
     }
 
     #[cold]
     fn begin(&mut self, masks: &[Mask]) -> bool {
-        let mut widest_first: Vec<&Mask> = pruned_of(masks).collect();
-        // Wide spans first: what is inside of them is split later, and then once.
-        widest_first.sort_by_key(|mask| mask.tuple.shape.width());
-        let tuples = widest_first.iter().map(|mask| mask.tuple.number).collect();
+        let tuples = pruned_of(masks).map(|mask| mask.tuple.number).collect();
         self.next = Built::begin(masks).map(|built| Building { built, tuples, at: 0 });
         false
     }
@@ -291,12 +383,15 @@ impl Pruner {
         let Some(next) = &mut self.next else { return false };
         for _ in 0..PRUNE_KEYS {
             let Some(&number) = next.tuples.front() else {
+                if next.built.filter.lay(PRUNE_KEYS) {
+                    return false;
+                }
                 self.shown = self.next.take().map(|next| next.built);
                 return true;
             };
             let mask = &masks[usize::from(number)];
             if next.at < mask.places() {
-                next.built.take(mask, &mask.key_at(next.at));
+                next.built.take(mask, &mask.key_at(next.at), true);
                 next.at += 1;
             } else {
                 next.tuples.pop_front();

@@ -40,13 +40,17 @@ impl Deref for CompactKey {
 }
 
 /// Words that the keys of each table have at most: IPv4's 5-tuple takes two, IPv6's five.
-const WIDTHS: [usize; 3] = [2, 5, PATTERN_WORDS_MAX];
+const WORDS: [usize; 3] = [2, 5, PATTERN_WORDS_MAX];
+
+/// How many widths there are.
+pub(crate) const WIDTHS: usize = WORDS.len();
 
 /// Something for each width of key.
-pub(crate) type ByWidth<T> = [T; WIDTHS.len()];
+pub(crate) type ByWidth<T> = [T; WIDTHS];
 
 /// Which words of a packet's lines a mask picks, and which bits of them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[repr(C)]
 pub(crate) struct Selector {
     len: u8,
     /// Ascending, by place among the words of all lines.
@@ -55,6 +59,9 @@ pub(crate) struct Selector {
 }
 
 impl Selector {
+    /// Bytes of it that those need who pick four words.
+    pub(crate) const FOUR_WORDS: usize = std::mem::offset_of!(Selector, masks) + 4 * 8;
+
     /// The words that a pattern looks at; those beyond [`PATTERN_WORDS_MAX`], of which there are
     /// none in a pattern that was compiled, are left out.
     pub(crate) fn new(pattern: &Pattern) -> Selector {
@@ -87,7 +94,7 @@ impl Selector {
     /// Which table the keys are in; `None` for the empty mask, which has no key.
     #[inline]
     pub(crate) fn width(&self) -> Option<usize> {
-        let fits = || WIDTHS.iter().position(|&words| self.words() <= words);
+        let fits = || WORDS.iter().position(|&words| self.words() <= words);
         if self.len == 0 { None } else { fits() }
     }
 
@@ -319,13 +326,14 @@ impl View {
         })
     }
 
-    /// Looks up packets, each under the mask that was picked for it; `values` is indexed as the
-    /// picks are. Returns which of them were found.
+    /// Looks up packets, each under the mask that was picked for it, by its outer line alone or, as
+    /// `lines` says, by others as well; `values` is indexed as the picks are. Returns which of them
+    /// were found.
     #[inline]
     pub(crate) fn look_up_picks(
         &self,
         participant: &Participant,
-        lines: &Lines,
+        lines: (&Lines, bool),
         picks: &[Pick<'_>],
         values: &mut [u64; BURST],
     ) -> u64 {
@@ -380,14 +388,22 @@ fn look_up<const W: usize>(
 fn look_up_picks<const W: usize>(
     reader: &Reader<W>,
     participant: &Participant,
-    lines: &Lines,
+    (lines, deep): (&Lines, bool),
     picks: &[Pick<'_>],
     values: &mut [u64; BURST],
 ) -> u64 {
     let mut packed = [[0; W]; BURST];
-    for (packed, pick) in packed.iter_mut().zip(picks) {
-        let i = usize::from(pick.packet) % BURST;
-        *packed = numbered(pick.selector.pick(lines, i), pick.number);
+    let places = packed.iter_mut().zip(picks);
+    if deep {
+        for (packed, pick) in places {
+            let i = usize::from(pick.packet) % BURST;
+            *packed = numbered(pick.selector.pick(lines, i), pick.number);
+        }
+    } else {
+        for (packed, pick) in places {
+            let key = &lines.outer()[usize::from(pick.packet) % BURST];
+            *packed = numbered(pick.selector.pick_outer(key), pick.number);
+        }
     }
     reader.lookup_bulk(participant, &packed[..picks.len().min(BURST)], values)
 }

@@ -66,12 +66,17 @@ impl Ranges {
 
 /// The bits and ranges that make a tuple.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[repr(C)]
 pub(crate) struct Shape {
-    pub(crate) selector: Selector,
     pub(crate) ranges: Ranges,
+    pub(crate) selector: Selector,
 }
 
 impl Shape {
+    /// Bytes of it that those need who pick four words.
+    pub(crate) const FOUR_WORDS: usize =
+        std::mem::offset_of!(Shape, selector) + Selector::FOUR_WORDS;
+
     pub(crate) fn of(pattern: &Pattern) -> Shape {
         Shape { selector: Selector::new(pattern), ranges: *pattern.ranges() }
     }
@@ -90,13 +95,6 @@ impl Shape {
             *span = Span { low: span.low.max(low), high: span.high.min(high) };
         }
         spans
-    }
-
-    /// How much of all values a rule leaves open, as a number that orders shapes: wide ones first.
-    pub(crate) fn width(&self) -> u32 {
-        let (_, mask) = self.selector.spread(&[u64::MAX; 8]);
-        let fixed = values_of(&mask).map(u32::count_ones);
-        fixed.iter().sum()
     }
 }
 

@@ -5,6 +5,8 @@
 //! Each word meets a secret drawn from the seed, so who does not know the seed cannot aim keys
 //! at one group. It is no cryptographic hash.
 
+use std::hash::{BuildHasher, RandomState};
+
 use crate::limits::KEY_WORDS_MAX;
 use crate::tags::LIVE_MIN;
 
@@ -54,6 +56,59 @@ pub(crate) fn live(hash: u64) -> u64 {
 fn fold(left: u64, right: u64) -> u64 {
     let product = u128::from(left) * u128::from(right);
     (product as u64) ^ ((product >> 64) as u64)
+}
+
+/// Hashes the keys of the writer's own maps: a multiplication for each eight bytes, from a seed
+/// that nobody knows.
+#[derive(Debug, Clone)]
+pub(crate) struct Mixing(u64);
+
+impl Default for Mixing {
+    fn default() -> Self {
+        Self(RandomState::new().hash_one(0))
+    }
+}
+
+impl BuildHasher for Mixing {
+    type Hasher = Mix;
+
+    fn build_hasher(&self) -> Mix {
+        Mix(self.0)
+    }
+}
+
+/// A hash under way.
+#[derive(Debug)]
+pub(crate) struct Mix(u64);
+
+impl std::hash::Hasher for Mix {
+    fn write(&mut self, bytes: &[u8]) {
+        for eight in bytes.chunks(8) {
+            let mut word = [0; 8];
+            word[..eight.len()].copy_from_slice(eight);
+            self.write_u64(u64::from_le_bytes(word));
+        }
+    }
+
+    fn write_u16(&mut self, word: u16) {
+        self.write_u64(word.into());
+    }
+
+    fn write_u32(&mut self, word: u32) {
+        self.write_u64(word.into());
+    }
+
+    fn write_u64(&mut self, word: u64) {
+        self.0 = fold(self.0 ^ word, 0x9e37_79b9_7f4a_7c15).rotate_left(29) ^ word;
+    }
+
+    fn write_usize(&mut self, word: usize) {
+        self.write_u64(word as u64);
+    }
+
+    fn finish(&self) -> u64 {
+        fold(self.0, 0xbf58_476d_1ce4_e5b9)
+    }
 }
 
 /// The output function of splitmix64 (Steele, Lea and Flood, OOPSLA 2014).

@@ -27,7 +27,10 @@ pub use hash::pack_key;
 pub use limits::{ADD_VISITS_MAX, BURST_MAX, CAPACITY_LIMIT, KEY_WORDS_MAX, TABLES_LIMIT};
 pub use memory::Pages;
 pub use prefetch::prefetch;
-pub use prune::{Bits, Candidates, Filter, FilterConfig, FilterReader, FilterRule, Sets, Span};
+pub use prune::{
+    Bits, Candidates, Filter, FilterConfig, FilterReader, FilterRule, Joined, Joining, Progress,
+    Sets, Span,
+};
 pub use reader::Reader;
 pub use segments::Segments;
 pub use versions::{CellId, Changes, Generation, Placed, Versions, is_reference};

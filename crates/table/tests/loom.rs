@@ -18,8 +18,8 @@ use loom::model::Builder;
 use loom::sync::atomic::AtomicU64;
 use loom::thread;
 use niclab_table::{
-    Bits, Changes, Config, Domain, Exact, Filter, FilterConfig, Pages, Participant, Placed, Reader,
-    Sets, Span,
+    Bits, Changes, Config, Domain, Exact, Filter, FilterConfig, Pages, Participant, Placed,
+    Progress, Reader, Sets, Span,
 };
 
 fn model(preemptions: usize, body: impl Fn() + Send + Sync + 'static) {
@@ -261,6 +261,47 @@ fn prune(preemptions: usize, spans: &'static [Span], value: u32) {
         reader.join().unwrap();
         writer.join().unwrap();
     });
+}
+
+/// What was joined of a filter, beside an addition to it: `before`, then table 1.
+fn prune_joined(preemptions: usize, before: Span, added: Span, tables: usize, value: u32) {
+    model(preemptions, move || {
+        let fields = [Bits::Eight];
+        let config = FilterConfig { fields, tables_max: 8, rules_max: 4, pages: Pages::Small };
+        let mut filter = Filter::<1>::new(config).unwrap();
+        filter.add(0, &[before]).unwrap();
+        let mut joining = filter.join(tables).unwrap();
+        while joining.proceed(&filter, 1_000) == Progress::Open {}
+        let (joined, reader) = (joining.into_joined(), filter.reader());
+        let announced = Arc::new(loom::sync::atomic::AtomicUsize::new(0));
+        let seen = Arc::clone(&announced);
+        let writer = thread::spawn(move || {
+            filter.add(1, &[added]).unwrap();
+            announced.store(1, Release);
+        });
+        let reader = thread::spawn(move || {
+            let known = seen.load(Acquire);
+            let mut sets = [Sets::default()];
+            reader.find_first(Some(&joined), 2, &[[value]], &mut sets);
+            let (_, found) = sets[0].first();
+            assert_eq!(found & 1, 1, "{found:#b}");
+            assert!(known == 0 || found == 3, "{found:#b}, and the second rule is there");
+        });
+        reader.join().unwrap();
+        writer.join().unwrap();
+    });
+}
+
+#[test]
+fn a_table_that_comes_where_its_sets_are_is_never_missed_by_what_was_joined() {
+    // A table that was known without rules, and one that was not.
+    prune_joined(3, Span { low: 0, high: 63 }, Span::ALL, 2, 6);
+    prune_joined(3, Span { low: 0, high: 63 }, Span::ALL, 1, 6);
+}
+
+#[test]
+fn a_set_that_is_newer_is_never_missed_by_what_was_joined() {
+    prune_joined(3, Span { low: 3, high: 9 }, Span { low: 5, high: 7 }, 2, 6);
 }
 
 #[test]

@@ -3,10 +3,11 @@
 
 use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::{Acquire, Release};
+use std::sync::{Arc, Mutex};
 
 use niclab_table::{
-    ADD_VISITS_MAX, Bits, Filter, FilterConfig, FilterError, FilterReader, FilterRule, Pages, Sets,
-    Span, TABLES_LIMIT,
+    ADD_VISITS_MAX, Bits, Filter, FilterConfig, FilterError, FilterReader, FilterRule, Joined,
+    Pages, Progress, Sets, Span, TABLES_LIMIT,
 };
 use proptest::prelude::*;
 use rand::{RngExt, SeedableRng};
@@ -36,6 +37,34 @@ fn candidates<const F: usize>(reader: &FilterReader<F>, values: [u32; F]) -> Vec
     let mut sets = [Sets::default()];
     reader.find(&[values], &mut sets);
     reader.candidates(&sets[0]).collect()
+}
+
+/// All of the sets joined.
+fn join(filter: &mut Filter<3>, tables: usize) -> Joined<3> {
+    let mut joining = filter.join(tables).unwrap();
+    while joining.proceed(filter, 100) == Progress::Open {}
+    joining.into_joined()
+}
+
+/// [`candidates`] of many packets, with what was joined.
+fn joined_candidates(
+    reader: &FilterReader<3>,
+    joined: &Joined<3>,
+    tables: usize,
+    values: &[[u32; 3]],
+) -> Vec<Vec<usize>> {
+    let mut sets = vec![Sets::default(); values.len()];
+    reader.find_first(Some(joined), tables, values, &mut sets);
+    let all = |sets: &Sets<3>| {
+        let (mut found, (mut word, mut bits)) = (Vec::new(), sets.first());
+        while bits != 0 {
+            found
+                .extend((0..64).filter(|bit| bits >> bit & 1 == 1).map(|b| 64 * word as usize + b));
+            (word, bits) = reader.next_word(Some(joined), sets, word as usize + 1, tables);
+        }
+        found
+    };
+    sets.iter().map(all).collect()
 }
 
 /// Values at and beside the borders of the rules' spans, and any.
@@ -135,6 +164,78 @@ proptest! {
             }
         }
     }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(if cfg!(miri) { 2 } else { 60 }))]
+
+    /// Tables come that the copy does not know, and sets, and tables where they are.
+    #[test]
+    fn sets_joined_ahead_say_what_the_filter_says(
+        built in rules(300, 150),
+        added in rules(330, 60),
+        known in 1..301_usize,
+        seed in any::<u64>(),
+    ) {
+        let mut filter = Filter::build(config(330, 400), built.iter().copied()).unwrap();
+        let joined = join(&mut filter, known);
+        prop_assert_eq!(joined.tables(), known);
+        prop_assert!(joined.is_whole(&filter, known) && !joined.is_whole(&filter, known + 1));
+        let (reader, mut all) = (filter.reader(), built);
+        for index in 0..=added.len() {
+            let probes = probes(&all, seed ^ index as u64, 70);
+            let found = joined_candidates(&reader, &joined, 330, &probes);
+            for (values, found) in probes.iter().zip(found) {
+                prop_assert_eq!(found, candidates(&reader, *values), "{:x?}", values);
+            }
+            if let Some(rule) = added.get(index) {
+                filter.add(rule.table, &rule.spans).unwrap();
+                all.push(*rule);
+            }
+        }
+    }
+
+    #[test]
+    fn rules_gathered_first_lead_to_the_same_tables(
+        gathered in rules(130, 200),
+        seed in any::<u64>(),
+    ) {
+        let mut filter = Filter::new(config(130, 400)).unwrap();
+        let (first, second) = gathered.split_at(gathered.len() / 2);
+        for rule in first {
+            filter.gather(rule.table, &rule.spans).unwrap();
+        }
+        filter.lay(3);
+        for rule in second {
+            filter.gather(rule.table, &rule.spans).unwrap();
+        }
+        while filter.lay(2) {}
+        prop_assert!(!filter.lay(1));
+        check_equal(&filter, &gathered, seed);
+    }
+}
+
+#[test]
+fn what_cannot_be_joined_is_refused() {
+    let fields = [Bits::Sixteen, Bits::ThirtyTwo];
+    let config = FilterConfig { fields, tables_max: 8, rules_max: 8, pages: Pages::Small };
+    let mut filter = Filter::<2>::new(config).unwrap();
+    filter.add(3, &[Span::one(7), Span::one(0x0a01_0102)]).unwrap();
+    assert_eq!(candidates(&filter.reader(), [7, 0x0a01_0102]), [3]);
+    assert!(filter.join(8).is_none(), "a wide field behind a narrow one");
+
+    // 300 sets of each port are more combinations than are joined.
+    let fields = [Bits::Sixteen, Bits::Sixteen];
+    let config = FilterConfig { fields, tables_max: 600, rules_max: 600, pages: Pages::Small };
+    let mut filter = Filter::<2>::new(config).unwrap();
+    for table in 0..300 {
+        let port = Span::one(table);
+        filter.add(2 * table as usize, &[port, Span::ALL]).unwrap();
+        filter.add(2 * table as usize + 1, &[Span::ALL, port]).unwrap();
+    }
+    let mut joining = filter.join(600).unwrap();
+    let progress = (0..10_000).map(|_| joining.proceed(&filter, 100));
+    assert_eq!(progress.into_iter().find(|p| *p != Progress::Open), Some(Progress::Refused));
 }
 
 /// Enough spans for every kind of node, and a filter that has no room for them.
@@ -287,4 +388,61 @@ fn a_rule_is_never_missed_once_its_addition_has_returned() {
         });
         assert_eq!(missing, 0, "packets without the table of a rule they are in");
     }
+}
+
+/// [`follow`], with whatever was joined last.
+fn follow_joined(
+    reader: &FilterReader<3>,
+    joined: &Mutex<Arc<Joined<3>>>,
+    rules: &[Rule],
+    announced: &AtomicUsize,
+) -> usize {
+    let mut random = Xoshiro256PlusPlus::seed_from_u64(2);
+    let mut missing = 0;
+    loop {
+        let last = Arc::clone(&joined.lock().unwrap());
+        let count = announced.load(Acquire);
+        if count > rules.len() {
+            return missing;
+        }
+        let recent = count.saturating_sub(20);
+        let chosen: [&Rule; 64] = std::array::from_fn(|at| {
+            &rules[random.random_range(if at % 2 == 0 { recent } else { 0 }..count)]
+        });
+        let values =
+            chosen.map(|rule| rule.spans.map(|span| random.random_range(span.low..=span.high)));
+        let found = joined_candidates(reader, &last, 512, &values);
+        let lacks = |(rule, found): &(&&Rule, Vec<usize>)| !found.contains(&rule.table);
+        missing += chosen.iter().zip(found).filter(lacks).count();
+    }
+}
+
+#[test]
+fn a_rule_is_never_missed_by_what_was_joined_before_or_beside_its_addition() {
+    let rules = &crowding(9)[..if cfg!(miri) { 60 } else { 8_000 }];
+    let mut filter = Filter::new(config(512, ADDED)).unwrap();
+    let announced = AtomicUsize::new(1);
+    filter.add(rules[0].table, &rules[0].spans).unwrap();
+    let joined = Mutex::new(Arc::new(join(&mut filter, 1)));
+    let reader = filter.reader();
+    let missing = std::thread::scope(|scope| {
+        let following = scope.spawn(|| follow_joined(&reader, &joined, rules, &announced));
+        let mut joining = None;
+        for (index, rule) in rules.iter().enumerate().skip(1) {
+            filter.add(rule.table, &rule.spans).unwrap();
+            announced.store(index + 1, Release);
+            let mut under_way = match joining.take() {
+                Some(under_way) => under_way,
+                None => filter.join(rule.table + 1).unwrap(),
+            };
+            match under_way.proceed(&filter, 4_000) {
+                Progress::Done => *joined.lock().unwrap() = Arc::new(under_way.into_joined()),
+                Progress::Open => joining = Some(under_way),
+                _ => {}
+            }
+        }
+        announced.store(rules.len() + 1, Release);
+        following.join().unwrap()
+    });
+    assert_eq!(missing, 0, "packets without the table of a rule they are in");
 }

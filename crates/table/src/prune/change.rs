@@ -2,21 +2,24 @@
 
 use std::collections::HashMap;
 
-use super::tree::{self, Entry, Kind, RANGES_MAX, low_bits};
-use super::{Shared, Span};
+use super::tree::{self, Entry, Kind, LINE_WORDS, RANGES_MAX, low_bits};
+use super::{Bits, Shared, Span};
+use crate::hash::Mixing;
 use crate::limits::{FAN_BITS, SETS_MAX};
-use crate::sync::Relaxed;
+use crate::sync::{Relaxed, Release};
 
 /// The writer's view of the sets: which there are, and whose.
 #[derive(Debug)]
 pub(super) struct SetWriter {
     /// Field, then the bitmap without the tables that are everywhere in the field: its set.
-    known: HashMap<Box<[u64]>, u16>,
+    known: HashMap<Box<[u64]>, u16, Mixing>,
     fields: Vec<FieldSets>,
     /// Sets that have a number.
     count: usize,
     count_max: usize,
     key: Vec<u64>,
+    /// Tables below this number may be known to a copy of the sets.
+    guarded: usize,
 }
 
 #[derive(Debug)]
@@ -32,15 +35,21 @@ impl SetWriter {
     pub(super) fn new(fields_count: usize, set_words: usize) -> Self {
         let field = |number| FieldSets { sets: vec![number], everywhere: vec![0; set_words] };
         let fields: Vec<_> = (0..fields_count as u16).map(field).collect();
-        let key = |field: usize| -> Box<[u64]> {
+        let first = |field: usize| -> Box<[u64]> {
             std::iter::once(field as u64).chain(std::iter::repeat_n(0, set_words)).collect()
         };
-        let known = (0..fields_count).map(|field| (key(field), field as u16)).collect();
-        Self { known, fields, count: fields_count, count_max: SETS_MAX, key: Vec::new() }
+        let known = (0..fields_count).map(|field| (first(field), field as u16)).collect();
+        let key = Vec::new();
+        Self { known, fields, count: fields_count, count_max: SETS_MAX, key, guarded: 0 }
     }
 
     pub(super) fn count(&self) -> usize {
         self.count
+    }
+
+    /// From now on counts how often a set gets a table below `tables` where it is.
+    pub(super) fn guard(&mut self, tables: usize) {
+        self.guarded = self.guarded.max(tables);
     }
 
     #[cfg(all(test, not(loom)))]
@@ -56,7 +65,7 @@ impl SetWriter {
         tables: &[u64],
     ) {
         for set in &self.fields[field].sets {
-            widen(shared, *set, tables);
+            self.widen(shared, *set, tables);
         }
         for (word, tables) in self.fields[field].everywhere.iter_mut().zip(tables) {
             *word |= tables;
@@ -97,15 +106,20 @@ impl SetWriter {
         self.fields[field].sets.push(number);
         Some(number)
     }
-}
 
-/// Sets bits of a set where it is.
-fn widen<const F: usize>(shared: &Shared<F>, set: u16, tables: &[u64]) {
-    let at = shared.set_at(set);
-    for (word, tables) in shared.sets.words()[at..].iter().zip(tables) {
-        let old = word.load(Relaxed);
-        if tables & !old != 0 {
-            word.store(old | tables, Relaxed);
+    /// Sets bits of a set where it is.
+    fn widen<const F: usize>(&self, shared: &Shared<F>, set: u16, tables: &[u64]) {
+        let (at, mut changed) = (shared.set_at(set), false);
+        for (index, (word, tables)) in shared.sets.words()[at..].iter().zip(tables).enumerate() {
+            let old = word.load(Relaxed);
+            let new = tables & !old;
+            if new != 0 {
+                word.store(old | tables, Relaxed);
+                changed |= 64 * index + (new.trailing_zeros() as usize) < self.guarded;
+            }
+        }
+        if changed {
+            shared.changes.store(shared.changes.load(Relaxed) + 1, Release);
         }
     }
 }
@@ -115,6 +129,27 @@ fn widen<const F: usize>(shared: &Shared<F>, set: u16, tables: &[u64]) {
 struct Range {
     end: u32,
     set: u16,
+}
+
+/// The values that a slot speaks for, as their last bits say.
+#[derive(Debug, Clone, Copy)]
+struct Block {
+    /// How many these are.
+    bits: u32,
+    /// What stands before them in the last values of ranges.
+    base: u32,
+}
+
+impl Block {
+    /// The last value.
+    fn last(self) -> u32 {
+        low_bits(self.bits)
+    }
+
+    /// The block of a slot of a fan.
+    fn child(at: u32) -> Self {
+        Self { bits: FAN_BITS, base: at << FAN_BITS }
+    }
 }
 
 /// A change under way.
@@ -131,7 +166,7 @@ pub(super) struct Change<'a, const F: usize> {
     /// Whether there was more to visit.
     pub(super) cut: bool,
     /// Sets met before, with what they grow to.
-    pub(super) grown: HashMap<u16, u16>,
+    pub(super) grown: HashMap<u16, u16, Mixing>,
     /// The last of them: neighbours are often alike.
     pub(super) last: Option<(u16, u16)>,
     /// Whether no value beyond the span got any of the tables.
@@ -146,7 +181,7 @@ impl<const F: usize> Change<'_, F> {
         for at in first..=last {
             let low = if at == first { shape.rest(span.low) } else { 0 };
             let high = if at == last { shape.rest(span.high) } else { low_bits(shape.block_bits) };
-            self.cover_block(at, shape.block_bits, low, high);
+            self.cover_block(at, Block { bits: shape.block_bits, base: 0 }, low, high);
         }
         if self.cut {
             self.exact = false;
@@ -157,7 +192,7 @@ impl<const F: usize> Change<'_, F> {
 
     /// Gives the tables to the values from `low` to `high` of the block that the slot `at` speaks
     /// for, unless too much has been visited.
-    fn cover_block(&mut self, at: usize, block_bits: u32, low: u32, high: u32) {
+    fn cover_block(&mut self, at: usize, block: Block, low: u32, high: u32) {
         let tree = self.shared.tree.words();
         let entry = tree::slot(tree, at);
         let visits = if entry.kind() == Kind::List { (high - low + 1) as usize } else { 1 };
@@ -168,7 +203,7 @@ impl<const F: usize> Change<'_, F> {
         if self.cut {
             return;
         }
-        let whole = low == 0 && high == low_bits(block_bits);
+        let whole = low == 0 && high == block.last();
         match entry.kind() {
             Kind::Set if whole => {
                 let grown = self.grow(entry.set());
@@ -182,14 +217,15 @@ impl<const F: usize> Change<'_, F> {
                 for child in first..=last {
                     let low = if child == first { low & low_bits(FAN_BITS) } else { 0 };
                     let high = if child == last { high } else { u32::MAX } & low_bits(FAN_BITS);
-                    self.cover_block(2 * entry.word() + child as usize, FAN_BITS, low, high);
+                    let at = 2 * entry.word() + child as usize;
+                    self.cover_block(at, Block::child(child), low, high);
                 }
             }
             Kind::List => {
                 let first = 4 * entry.word() + low as usize;
                 self.cover_quarters(first, (high - low + 1) as usize);
             }
-            Kind::Set | Kind::Ranges(_) => self.cover_ranges(at, block_bits, low, high),
+            Kind::Set | Kind::Ranges(_) => self.cover_ranges(at, block, low, high),
         }
     }
 
@@ -205,10 +241,10 @@ impl<const F: usize> Change<'_, F> {
         }
     }
 
-    fn cover_ranges(&mut self, at: usize, block_bits: u32, low: u32, high: u32) {
+    fn cover_ranges(&mut self, at: usize, block: Block, low: u32, high: u32) {
         let tree = self.shared.tree.words();
         let entry = tree::slot(tree, at);
-        let old = self.ranges(entry, block_bits);
+        let old = self.ranges(entry, block);
         let mut new = self.split(&old, low, high);
         if new == old {
             return;
@@ -220,21 +256,21 @@ impl<const F: usize> Change<'_, F> {
             return;
         }
         merge(&mut new);
-        match self.entry(&new, block_bits) {
+        match self.entry(&new, block) {
             Some(entry) => tree::set_slot(tree, at, entry),
             None => self.widen_ranges(&old, low, high),
         }
     }
 
     /// The ranges of a block.
-    fn ranges(&self, entry: Entry, block_bits: u32) -> Vec<Range> {
-        let last = low_bits(block_bits);
+    fn ranges(&self, entry: Entry, block: Block) -> Vec<Range> {
+        let last = block.last();
         let Kind::Ranges(room) = entry.kind() else {
             return vec![Range { end: last, set: entry.set() }];
         };
         let (tree, at) = (self.shared.tree.words(), 4 * entry.word());
         let range = |index| Range {
-            end: u32::from(tree::quarter(tree, at + index)).min(last),
+            end: u32::from(tree::quarter(tree, at + index)) & last,
             set: tree::quarter(tree, at + room + index),
         };
         let mut ranges: Vec<Range> = (0..room).map(range).collect();
@@ -265,23 +301,25 @@ impl<const F: usize> Change<'_, F> {
 
     /// What holds the ranges of a block; new nodes are complete when this returns. `None` if there
     /// is no room for them.
-    fn entry(&mut self, ranges: &[Range], block_bits: u32) -> Option<Entry> {
+    fn entry(&mut self, ranges: &[Range], block: Block) -> Option<Entry> {
+        // There are so few that each may be a list, which is the shorter way.
+        let in_lists = self.shared.shapes[self.field].bits == Bits::Sixteen;
         match ranges {
             [range] => Some(Entry::of_set(range.set)),
-            _ if ranges.len() <= RANGES_MAX => self.ranges_node(ranges),
-            _ if block_bits > FAN_BITS => self.fan(ranges),
+            _ if ranges.len() <= RANGES_MAX && !in_lists => self.ranges_node(ranges, block),
+            _ if block.bits > FAN_BITS => self.fan(ranges),
             _ => self.list(ranges),
         }
     }
 
-    fn ranges_node(&mut self, ranges: &[Range]) -> Option<Entry> {
+    fn ranges_node(&mut self, ranges: &[Range], block: Block) -> Option<Entry> {
         let kind = Kind::of_ranges(ranges.len());
         let node = self.node(kind)?;
         let (tree, at, room) = (self.shared.tree.words(), 4 * node.word(), 2 * kind.words());
         let last = ranges.len() - 1;
         for index in 0..room {
             let Range { end, set } = ranges[index.min(last)];
-            let end = if index < last { end as u16 } else { u16::MAX };
+            let end = if index < last { (block.base | end) as u16 } else { u16::MAX };
             tree::set_quarter(tree, at + index, end);
             tree::set_quarter(tree, at + room + index, set);
         }
@@ -300,7 +338,7 @@ impl<const F: usize> Change<'_, F> {
                 range.end = range.end.min(last) - start;
             }
             rest = &rest[within + usize::from(rest[within].end == last)..];
-            let entry = self.entry(&inner, FAN_BITS)?;
+            let entry = self.entry(&inner, Block::child(child))?;
             tree::set_slot(tree, 2 * node.word() + child as usize, entry);
         }
         Some(node)
@@ -323,7 +361,8 @@ impl<const F: usize> Change<'_, F> {
     fn node(&mut self, kind: Kind) -> Option<Entry> {
         let word = self.free.next_multiple_of(kind.words().min(8));
         let end = word + kind.words();
-        let entry = Entry::of_node(kind, word).filter(|_| end <= self.shared.tree.words().len())?;
+        let entry = Entry::of_node(kind, word)
+            .filter(|_| end + LINE_WORDS <= self.shared.tree.words().len())?;
         *self.free = end;
         Some(entry)
     }
@@ -342,7 +381,7 @@ impl<const F: usize> Change<'_, F> {
         let union = self.sets.union(self.shared, self.field, set, self.tables);
         let grown = union.unwrap_or_else(|| {
             self.exact = false;
-            widen(self.shared, set, self.tables);
+            self.sets.widen(self.shared, set, self.tables);
             set
         });
         self.grown.insert(set, grown);
@@ -356,7 +395,7 @@ impl<const F: usize> Change<'_, F> {
         let mut start = 0;
         for range in ranges {
             if start <= high && range.end >= low {
-                widen(self.shared, range.set, self.tables);
+                self.sets.widen(self.shared, range.set, self.tables);
             }
             start = range.end + 1;
         }

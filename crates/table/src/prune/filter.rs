@@ -4,12 +4,18 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use super::change::{Change, SetWriter};
+use super::join::WIDE_MAX;
 use super::reader::FilterReader;
-use super::tree::{Entry, Shape, set_slot};
+use super::tree::{Entry, LINE_WORDS, Shape, set_slot};
 use super::{Bits, Shared, Span};
 use crate::error::FilterError;
+use crate::hash::Mixing;
 use crate::limits::{ADD_VISITS_MAX, RULE_TREE_WORDS, SETS_MAX, SIXTEEN_TREE_WORDS, TABLES_LIMIT};
-use crate::memory::{Memory, Pages};
+use crate::memory::{Memory, OutOfMemory, Pages};
+use crate::sync::AtomicU64;
+
+/// Logarithms of how many values a span can have.
+const WIDTHS: usize = 33;
 
 /// What a filter is for.
 #[derive(Debug, Clone, Copy)]
@@ -20,7 +26,7 @@ pub struct FilterConfig<const F: usize> {
     pub tables_max: usize,
     /// How many rules memory is set aside for; it is touched when it is needed.
     pub rules_max: usize,
-    /// Which pages to ask for.
+    /// Which pages to ask for, for what every packet goes through.
     pub pages: Pages,
 }
 
@@ -36,13 +42,17 @@ pub struct FilterRule<const F: usize> {
 /// A pruning filter, for the one that writes; see [`FilterReader`] for the packets' side.
 #[derive(Debug)]
 pub struct Filter<const F: usize> {
-    shared: Arc<Shared<F>>,
-    sets: SetWriter,
+    pub(super) shared: Arc<Shared<F>>,
+    pub(super) sets: SetWriter,
     tables_max: usize,
     /// The first word of the tree that no node has.
     free: usize,
     /// What is in the filter, but for spans of all values.
-    held: HashSet<(u16, u16, Span)>,
+    held: HashSet<(u16, u16, Span), Mixing>,
+    /// Tables of spans that were gathered, by field and span.
+    gathered: HashMap<(u16, Span), Vec<u16>, Mixing>,
+    /// Those by the logarithm of how many values they have.
+    widths: [Vec<(u16, Span)>; WIDTHS],
     /// Changes that had to give tables to more values than they were told to.
     widened: usize,
 }
@@ -66,21 +76,26 @@ impl<const F: usize> Filter<F> {
         let (set_words, free) = (tables_max.div_ceil(64), slots.div_ceil(2));
         let set_shift = set_words.next_power_of_two().trailing_zeros();
         let node_words = fields.map(|bits| node_words(bits, rules_max)).iter().sum::<usize>();
-        let memory = |words| {
-            Memory::zeroed(words, pages)
-                .map_err(|refused| FilterError::OutOfMemory { bytes: refused.bytes })
-        };
-        let tree = memory(free.saturating_add(node_words))?;
-        let sets = memory(SETS_MAX << set_shift)?;
-        let shared = Shared { tree, sets, shapes, set_words, set_shift };
+        let refused = |refused: OutOfMemory| FilterError::OutOfMemory { bytes: refused.bytes };
+        // A step reads a whole line, whatever the node.
+        let tree_words = free.saturating_add(node_words).saturating_add(LINE_WORDS);
+        let tree = Memory::zeroed(tree_words, pages).map_err(refused)?;
+        // Few of them are met, and those are copied when they are joined: a page that is touched in
+        // one go would be for nothing.
+        let sets = Memory::zeroed(SETS_MAX << set_shift, Pages::Small).map_err(refused)?;
+        let is_wide = |shape: &&Shape| shape.bits == Bits::ThirtyTwo;
+        let wide = shapes.iter().take_while(is_wide).count().min(WIDE_MAX);
+        let changes = AtomicU64::new(0);
+        let shared = Shared { tree, sets, shapes, wide, set_words, set_shift, changes };
         for (field, shape) in shapes.iter().enumerate().skip(1) {
             for at in shape.root..shape.root + shape.root_slots() {
                 set_slot(shared.tree.words(), at, Entry::of_set(field as u16));
             }
         }
         let sets = SetWriter::new(F, set_words);
-        let (shared, held) = (Arc::new(shared), HashSet::new());
-        Ok(Self { shared, sets, tables_max, free, held, widened: 0 })
+        let (shared, held) = (Arc::new(shared), HashSet::default());
+        let (gathered, widths) = (HashMap::default(), [const { Vec::new() }; WIDTHS]);
+        Ok(Self { shared, sets, tables_max, free, held, gathered, widths, widened: 0 })
     }
 
     /// The filter of these rules: as exact as a filter by fields can be, and smaller than one to
@@ -93,24 +108,45 @@ impl<const F: usize> Filter<F> {
         rules: impl IntoIterator<Item = FilterRule<F>>,
     ) -> Result<Self, FilterError> {
         let mut filter = Self::new(config)?;
-        let mut tables = [const { Vec::new() }; F];
         for FilterRule { table, spans } in rules {
-            filter.check(table)?;
-            for (field, span) in spans.into_iter().enumerate() {
-                if let Some(span) = filter.missing(field, span, table) {
-                    tables[field].push((span, table));
-                }
-            }
+            filter.gather(table, &spans)?;
         }
-        for (field, mut tables) in tables.into_iter().enumerate() {
-            // Wide spans first: what is inside of them is split later, and then once.
-            tables.sort_unstable_by_key(|(span, _)| (u64::MAX - span.values_count(), *span));
-            for same in tables.chunk_by(|one, other| one.0 == other.0) {
-                let tables = filter.bitmap(same.iter().map(|(_, table)| *table));
-                filter.cover(field, same[0].0, &tables, usize::MAX);
-            }
-        }
+        while filter.lay(usize::MAX) {}
         Ok(filter)
+    }
+
+    /// Takes a rule in as [`Filter::add`] does, but for later: [`Filter::lay`] makes its table a
+    /// candidate. To gather many rules first costs less, and makes a smaller filter.
+    ///
+    /// # Errors
+    /// As [`Filter::add`].
+    pub fn gather(&mut self, table: usize, spans: &[Span; F]) -> Result<(), FilterError> {
+        self.check(table)?;
+        for (field, span) in spans.iter().enumerate() {
+            if let Some(span) = self.missing(field, *span, table) {
+                let key = (field as u16, span);
+                let tables = self.gathered.entry(key).or_default();
+                if tables.is_empty() {
+                    self.widths[span.values_count().ilog2() as usize].push(key);
+                }
+                tables.push(table as u16);
+            }
+        }
+        Ok(())
+    }
+
+    /// Gives their tables to at most `spans` of the spans that were gathered; whether there may be
+    /// more. Wide ones come first: what is inside of them is split later, and then once.
+    pub fn lay(&mut self, spans: usize) -> bool {
+        for _ in 0..spans {
+            let Some((field, span)) = self.widths.iter_mut().rev().find_map(Vec::pop) else {
+                return false;
+            };
+            let Some(tables) = self.gathered.remove(&(field, span)) else { continue };
+            let tables = self.bitmap(tables.into_iter().map(usize::from));
+            self.cover(usize::from(field), span, &tables, ADD_VISITS_MAX);
+        }
+        true
     }
 
     /// Adds a rule: from now on its table is among the candidates of every packet inside it.
@@ -186,7 +222,7 @@ impl<const F: usize> Filter<F> {
             sets.add_everywhere(shared, field, tables);
             return;
         }
-        let (cut, grown, last, exact) = (false, HashMap::new(), None, true);
+        let (cut, grown, last, exact) = (false, HashMap::default(), None, true);
         let change = Change { shared, sets, free, field, tables, visits, cut, grown, last, exact };
         self.widened += usize::from(!change.cover(span));
     }

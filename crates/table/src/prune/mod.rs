@@ -9,7 +9,8 @@
 //! Every field maps a value to a *set* of tables: a bitmap. Equal sets are stored once. A tree of
 //! at most three steps leads from a value to its set (`tree.rs`); a packet's candidates are the
 //! common tables of the sets of its fields, and those are computed 64 at a time, when asked for.
-//! What a packet costs depends on the rules alone: traffic leaves no trace.
+//! What a packet costs depends on the rules alone: traffic leaves no trace. While a filter rests, a
+//! copy of its sets makes that less (`join.rs`).
 //!
 //! A filter only ever grows: a rule that is destroyed leaves its tables in the sets. A filter built
 //! anew from the rules that are left is exact again; who swaps it in is the caller.
@@ -37,13 +38,20 @@
 
 mod change;
 mod filter;
+mod join;
+mod joining;
 mod reader;
 mod tree;
+#[cfg(all(target_arch = "x86_64", not(any(loom, miri))))]
+mod vectors;
 
 pub use filter::{Filter, FilterConfig, FilterRule};
+pub use join::Joined;
+pub use joining::{Joining, Progress};
 pub use reader::{Candidates, FilterReader, Sets};
 
 use crate::memory::Memory;
+use crate::sync::AtomicU64;
 use tree::Shape;
 
 /// The width of a field: how many low bits of its 32-bit values count.
@@ -127,9 +135,13 @@ struct Shared<const F: usize> {
     /// Bitmaps of tables: set `n` starts at word `n << set_shift`.
     sets: Memory,
     shapes: [Shape; F],
+    /// Fields of 32 bits before the first of another width, two at most.
+    wide: usize,
     /// Words that a bitmap has tables in.
     set_words: usize,
     set_shift: u32,
+    /// How often sets have got a table that a copy of them may know.
+    changes: AtomicU64,
 }
 
 impl<const F: usize> Shared<F> {

@@ -2,29 +2,50 @@
 
 use std::sync::Arc;
 
-use super::tree::{self, Entry, Shape};
-use super::{Bits, Shared};
-use crate::limits::{BURST_MAX, FAN_BITS};
+use super::Shared;
+use super::join::{END, PLACES};
+use super::tree::{self, Entry};
+use crate::limits::BURST_MAX;
 use crate::prefetch::prefetch_at;
-use crate::sync::{AtomicU64, Relaxed};
+use crate::sync::Relaxed;
 
 /// A reader of a [`Filter`](super::Filter). Clones are cheap; a thread may have one or share one.
 #[derive(Debug, Clone)]
 pub struct FilterReader<const F: usize> {
-    shared: Arc<Shared<F>>,
+    pub(super) shared: Arc<Shared<F>>,
 }
 
 /// The sets of tables that a packet's values lead to, one for each field; for the filter that made
 /// them.
 #[derive(Debug, Clone, Copy)]
-pub struct Sets<const F: usize>(
-    /// Where each bitmap starts; on the way there, the entry that was reached.
-    [u32; F],
-);
+pub struct Sets<const F: usize> {
+    pub(super) numbers: [u16; F],
+    /// Where they are in what was joined ahead; with a zero among them, nowhere.
+    pub(super) places: [u32; PLACES],
+    /// The first word that has common tables, and which.
+    pub(super) word: u32,
+    pub(super) bits: u64,
+}
 
 impl<const F: usize> Default for Sets<F> {
     fn default() -> Self {
-        Self([0; F])
+        let (word, bits) = END;
+        Self { numbers: [0; F], places: [0; PLACES], word, bits }
+    }
+}
+
+impl<const F: usize> Sets<F> {
+    /// What [`FilterReader::find_first`] found: the first word that has common tables, and which.
+    #[inline]
+    #[must_use]
+    pub fn first(&self) -> (u32, u64) {
+        (self.word, self.bits)
+    }
+
+    /// Whether one of them is newer than what was joined ahead.
+    #[inline(always)]
+    pub(super) fn is_new(&self) -> bool {
+        self.places.contains(&0)
     }
 }
 
@@ -40,36 +61,56 @@ impl<const F: usize> FilterReader<F> {
     /// the lines of a step come together.
     pub fn find(&self, values: &[[u32; F]], sets: &mut [Sets<F>]) {
         for (values, sets) in values.chunks(BURST_MAX).zip(sets.chunks_mut(BURST_MAX)) {
-            self.find_burst(values, sets);
+            self.numbers(values, sets);
+            self.prefetch(sets);
         }
     }
 
-    fn find_burst(&self, values: &[[u32; F]], sets: &mut [Sets<F>]) {
-        let (tree, bitmaps) = (self.shared.tree.words(), self.shared.sets.words());
-        let count = values.len().min(sets.len());
-        let (values, sets) = (&values[..count], &mut sets[..count]);
-        for (field, shape) in self.shared.shapes.iter().enumerate() {
-            // The roots of narrow fields are small and stay in the first cache.
-            if shape.bits == Bits::ThirtyTwo {
-                for packet in values {
-                    prefetch_at(tree.as_ptr().wrapping_add(shape.slot(packet[field]) / 2));
-                }
+    /// The numbers of the sets, of at most `BURST_MAX` packets.
+    #[inline(always)]
+    pub(super) fn numbers(&self, values: &[[u32; F]], sets: &mut [Sets<F>]) {
+        // A constant saves each packet a few instructions a field.
+        match self.shared.wide {
+            0 => self.walk::<0>(values, sets),
+            1 => self.walk::<1>(values, sets),
+            _ => self.walk::<2>(values, sets),
+        }
+    }
+
+    /// All packets take one step in the first `WIDE` fields before any takes the next, so that the
+    /// lines of a step come together. What other fields need is in the first cache.
+    #[inline(always)]
+    fn walk<const WIDE: usize>(&self, values: &[[u32; F]], sets: &mut [Sets<F>]) {
+        let (tree, shapes) = (self.shared.tree.words(), &self.shared.shapes);
+        let mut steps = [[Entry::of_set(0); WIDE]; BURST_MAX];
+        for (steps, values) in steps.iter_mut().zip(values) {
+            for field in 0..WIDE {
+                steps[field] = tree::slot(tree, shapes[field].wide_slot(values[field]));
+                tree::prefetch_step(tree, steps[field], values[field]);
             }
         }
-        for (field, shape) in self.shared.shapes.iter().enumerate() {
-            let mut walk = Walk::enter(tree, *shape, values.iter().map(|packet| packet[field]));
-            let block_bits = shape.block_bits;
-            if block_bits > 0 {
-                walk.step(block_bits);
+        for ((steps, values), sets) in steps.iter_mut().zip(values).zip(&mut *sets) {
+            for field in 0..WIDE {
+                steps[field] = tree::behind_fan(tree, steps[field], values[field]);
+                prefetch_at(tree.as_ptr().wrapping_add(tree::place(steps[field], values[field])));
             }
-            // What a fan led to.
-            if block_bits > FAN_BITS {
-                walk.step(FAN_BITS);
+            for field in WIDE..F {
+                sets.numbers[field] = tree::number(tree, shapes[field], values[field]);
             }
-            for (sets, entry) in sets.iter_mut().zip(walk.entries) {
-                let at = self.shared.set_at(entry.set());
-                prefetch_at(bitmaps.as_ptr().wrapping_add(at));
-                sets.0[field] = at as u32;
+        }
+        for ((steps, values), sets) in steps.iter().zip(values).zip(sets) {
+            for field in 0..WIDE {
+                sets.numbers[field] = tree::set_of(tree, steps[field], values[field]);
+            }
+        }
+    }
+
+    /// Asks for the lines that [`FilterReader::candidates`] reads first.
+    pub(super) fn prefetch(&self, sets: &[Sets<F>]) {
+        let bitmaps = self.shared.sets.words();
+        for sets in sets {
+            for number in sets.numbers {
+                prefetch_at(bitmaps.as_ptr().wrapping_add(self.shared.set_at(number)));
             }
         }
     }
@@ -91,70 +132,14 @@ impl<const F: usize> FilterReader<F> {
             return 0;
         }
         let bitmaps = self.shared.sets.words();
-        sets.0.iter().fold(u64::MAX, |all, at| all & bitmaps[*at as usize + word].load(Relaxed))
+        let at = |number: &u16| self.shared.set_at(*number) + word;
+        sets.numbers.iter().fold(u64::MAX, |all, number| all & bitmaps[at(number)].load(Relaxed))
     }
 
     /// Words that [`FilterReader::word`] has tables in.
     #[must_use]
     pub fn words(&self) -> usize {
         self.shared.set_words
-    }
-}
-
-/// The packets of a burst on their way to the sets of one field.
-struct Walk<'a> {
-    tree: &'a [AtomicU64],
-    values: [u32; BURST_MAX],
-    entries: [Entry; BURST_MAX],
-    count: usize,
-}
-
-impl<'a> Walk<'a> {
-    /// To the entries of the root, for at most `BURST_MAX` values.
-    #[inline(always)]
-    fn enter(tree: &'a [AtomicU64], shape: Shape, values: impl Iterator<Item = u32>) -> Self {
-        let (entries, count) = ([Entry::of_set(0); BURST_MAX], 0);
-        let mut walk = Self { tree, values: [0; BURST_MAX], entries, count };
-        for (index, value) in values.take(BURST_MAX).enumerate() {
-            let entry = tree::slot(tree, shape.slot(value));
-            tree::prefetch_step(tree, entry, shape.rest(value));
-            (walk.entries[index], walk.values[index]) = (entry, value);
-            walk.count = index + 1;
-        }
-        walk
-    }
-
-    /// One step, in blocks of as many bits. Packets at nodes of one kind go after those of another:
-    /// which kind comes next in the order of packets is what a branch predictor cannot learn.
-    #[inline(always)]
-    fn step(&mut self, block_bits: u32) {
-        let mut order = [[0u8; BURST_MAX]; tree::CODES];
-        let mut counts = [0; tree::CODES];
-        for (index, entry) in self.entries[..self.count].iter().enumerate() {
-            let code = entry.code();
-            order[code][counts[code] % BURST_MAX] = index as u8;
-            counts[code] += 1;
-        }
-        let rest_mask = tree::low_bits(block_bits);
-        let of = |code: usize| &order[code][..counts[code].min(BURST_MAX)];
-        self.step_kind::<1>(of(1), rest_mask);
-        self.step_kind::<2>(of(2), rest_mask);
-        self.step_kind::<3>(of(3), rest_mask);
-        self.step_kind::<{ tree::FAN }>(of(tree::FAN as usize), rest_mask);
-        self.step_kind::<{ tree::LIST }>(of(tree::LIST as usize), rest_mask);
-    }
-
-    #[inline(always)]
-    fn step_kind<const CODE: u32>(&mut self, packets: &[u8], rest_mask: u32) {
-        for index in packets {
-            let index = usize::from(*index) % BURST_MAX;
-            let value = self.values[index];
-            let entry = tree::step::<CODE>(self.tree, self.entries[index], value & rest_mask);
-            if CODE == tree::FAN {
-                tree::prefetch_step(self.tree, entry, value & tree::low_bits(FAN_BITS));
-            }
-            self.entries[index] = entry;
-        }
     }
 }
 

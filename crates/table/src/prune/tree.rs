@@ -5,21 +5,31 @@
 //!
 //! | node | bytes | for blocks of | content |
 //! |---|---|---|---|
-//! | ranges | 16, 32, 64 | 8 or 16 bits | 4, 8, 16 last values of ranges, then their sets |
+//! | ranges | 16, 32, 64 | 8 or 16 bits of 32 | 4, 8, 16 last values of ranges, then their sets |
 //! | fan | 1024 | 16 bits | 256 slots, one for each 8-bit block |
 //! | list | 512 | 8 bits | 256 sets, one for each value |
 //!
-//! so that three steps lead to a set, each through one cache line. Most rules' prefixes stand alone
-//! in their block, and then 16 bytes are all that they need: the 6,671 destinations of ClassBench's
-//! fw1 at 10,000 rules take 110 kB beside the root, where a fan and a list each would take 10 MB.
+//! so that three steps lead to a set, each through one cache line. The last values under a fan have
+//! the bits that chose the slot before their own: so a packet compares sixteen bits everywhere.
+//! Most rules' prefixes stand alone in their block, and then 16 bytes are all that they need: the
+//! 6,671 destinations of ClassBench's fw1 at 10,000 rules take 110 kB beside the root, where a fan
+//! and a list each would take 10 MB.
 //!
 //! Slots are halves of words, last values and sets are quarters. Only the writer stores, so that it
 //! may load a word, change a part and store the word.
 
+use std::hint::select_unpredictable;
+
 use crate::limits::FAN_BITS;
 use crate::prefetch::prefetch_at;
 use crate::prune::Bits;
-use crate::sync::{Acquire, AtomicU64, Relaxed, Release};
+#[cfg(all(target_arch = "x86_64", not(any(loom, miri))))]
+pub(super) use crate::prune::vectors::quarter;
+#[cfg(all(target_arch = "x86_64", not(any(loom, miri))))]
+use crate::prune::vectors::{self, half, line_quarter};
+#[cfg(not(all(target_arch = "x86_64", not(any(loom, miri)))))]
+use crate::sync::Acquire;
+use crate::sync::{AtomicU64, Relaxed, Release};
 
 /// How the values of a field are split: first bits for the root, the rest for nodes.
 #[derive(Debug, Clone, Copy)]
@@ -51,6 +61,12 @@ impl Shape {
     #[inline(always)]
     pub(super) fn slot(self, value: u32) -> usize {
         self.root + ((value & self.bits.value_max()) >> self.block_bits) as usize
+    }
+
+    /// [`Shape::slot`] of a wide field.
+    #[inline(always)]
+    pub(super) fn wide_slot(self, value: u32) -> usize {
+        self.root + (value >> 16) as usize
     }
 
     /// What is left of a value behind the bits that chose the slot.
@@ -142,12 +158,6 @@ impl Entry {
         self.0 as u16
     }
 
-    /// The number of its kind.
-    #[inline(always)]
-    pub(super) fn code(self) -> usize {
-        (self.0 >> KIND_SHIFT) as usize
-    }
-
     /// The first word of a node.
     #[inline(always)]
     pub(super) fn word(self) -> usize {
@@ -159,67 +169,129 @@ impl Entry {
 
 #[inline(always)]
 pub(super) fn slot(tree: &[AtomicU64], at: usize) -> Entry {
-    Entry((tree[at / 2].load(Acquire) >> (at % 2 * 32)) as u32)
+    Entry(half(tree, at))
 }
 
+/// A half of a word, by its place.
+#[cfg(not(all(target_arch = "x86_64", not(any(loom, miri)))))]
+#[inline(always)]
+fn half(tree: &[AtomicU64], at: usize) -> u32 {
+    (tree[at / 2].load(Acquire) >> (at % 2 * 32)) as u32
+}
+
+/// A quarter of a line, which is there.
+#[cfg(not(all(target_arch = "x86_64", not(any(loom, miri)))))]
+#[inline(always)]
+fn line_quarter(line: &[AtomicU64; LINE_WORDS], at: u32) -> u16 {
+    quarter(line, at as usize % (4 * LINE_WORDS))
+}
+
+/// A quarter of a word, by its place.
+#[cfg(not(all(target_arch = "x86_64", not(any(loom, miri)))))]
 #[inline(always)]
 pub(super) fn quarter(tree: &[AtomicU64], at: usize) -> u16 {
     (tree[at / 4].load(Acquire) >> (at % 4 * 16)) as u16
 }
 
-/// Numbers of kinds; see [`Entry::code`].
-pub(super) const CODES: usize = 8;
+/// Words of a line: what a step from a node reads at most.
+pub(super) const LINE_WORDS: usize = 8;
 
-/// One step from a node of a kind towards the set of the value whose last bits are `rest`.
+/// Where the next step reads, from an entry that is no fan: a line or a part of one. Of a set,
+/// which leads nowhere, somewhere in the roots.
 #[inline(always)]
-pub(super) fn step<const CODE: u32>(tree: &[AtomicU64], node: Entry, rest: u32) -> Entry {
-    let word = node.word();
-    match CODE {
-        1 => ranges::<1>(tree, word, rest),
-        2 => ranges::<2>(tree, word, rest),
-        3 => ranges::<4>(tree, word, rest),
-        FAN => slot(tree, 2 * word + (rest >> FAN_BITS) as usize),
-        LIST => Entry::of_set(quarter(tree, 4 * word + (rest & low_bits(FAN_BITS)) as usize)),
-        _ => node,
+pub(super) fn place(entry: Entry, value: u32) -> usize {
+    let code = entry.0 >> KIND_SHIFT;
+    let line = select_unpredictable(code == LIST, (value & 0xe0) as usize / 4, 0);
+    select_unpredictable(code == 0, 0, entry.word() + line)
+}
+
+/// What a fan's slot for a value holds; another entry as it is. (To read that one again would not
+/// do: it may be a fan by now.)
+#[inline(always)]
+pub(super) fn behind_fan(tree: &[AtomicU64], entry: Entry, value: u32) -> Entry {
+    let is_fan = entry.0 >> KIND_SHIFT == FAN;
+    let child = 2 * entry.word() + (value >> FAN_BITS & low_bits(FAN_BITS)) as usize;
+    let Entry(child) = slot(tree, select_unpredictable(is_fan, child, 0));
+    Entry(select_unpredictable(is_fan, child, entry.0))
+}
+
+/// The last step, from an entry that is no fan to the set of a value.
+///
+/// It goes the same way for all kinds: which kind comes next is what no branch predictor learns.
+#[inline(always)]
+pub(super) fn set_of(tree: &[AtomicU64], entry: Entry, value: u32) -> u16 {
+    let word = place(entry, value);
+    let Some(line) = tree[word..].first_chunk::<LINE_WORDS>() else { return 0 };
+    let code = entry.0 >> KIND_SHIFT;
+    #[cfg(all(target_arch = "x86_64", not(any(loom, miri))))]
+    let index = vectors::first_not_below(line, code, value as u16);
+    #[cfg(not(all(target_arch = "x86_64", not(any(loom, miri)))))]
+    let index = first_not_below(line, code, value as u16);
+    let index = select_unpredictable(code == LIST, value & 31, (2 << code) + index);
+    let set = line_quarter(line, index);
+    select_unpredictable(code == 0, entry.set(), set)
+}
+
+/// The set of a value, in a field of whatever shape.
+#[inline(always)]
+pub(super) fn number(tree: &[AtomicU64], shape: Shape, value: u32) -> u16 {
+    match shape.bits {
+        Bits::Eight if shape.block_bits == 0 => {
+            slot(tree, shape.root + (value & low_bits(8)) as usize).set()
+        }
+        // Sets and lists alone.
+        Bits::Sixteen => {
+            let block = value >> FAN_BITS & low_bits(FAN_BITS);
+            let entry = slot(tree, shape.root + block as usize);
+            let is_list = entry.0 >> KIND_SHIFT == LIST;
+            let in_list = 4 * entry.word() + (value & low_bits(FAN_BITS)) as usize;
+            let set = quarter(tree, select_unpredictable(is_list, in_list, 0));
+            select_unpredictable(is_list, set, entry.set())
+        }
+        _ => {
+            let entry = slot(tree, shape.slot(value));
+            set_of(tree, behind_fan(tree, entry, value), shape.rest(value))
+        }
     }
 }
 
-/// The set of the first range whose last value is not below `rest`; the last range of a node ends
-/// with the largest 16-bit value.
+/// Of the last values of a node's ranges, the first that is not below `value`. The last of them is
+/// the largest there is.
+#[cfg_attr(
+    all(target_arch = "x86_64", not(any(test, loom, miri))),
+    expect(dead_code, reason = "the vectors' twin")
+)]
 #[inline(always)]
-fn ranges<const WORDS: usize>(tree: &[AtomicU64], word: usize, rest: u32) -> Entry {
-    let node = &tree[word..word + 2 * WORDS];
+fn first_not_below(line: &[AtomicU64; LINE_WORDS], code: u32, value: u16) -> u32 {
+    let words = if code == 0 || code > 3 { 1 } else { 1 << (code - 1) };
     let mut below = 0;
-    for ends in &node[..WORDS] {
-        below += ends_below(ends.load(Relaxed), rest);
+    for ends in &line[..words] {
+        below += ends_below(ends.load(Relaxed), value);
     }
     // Both halves of `below` have counts of at most eight: their sum is an index.
-    let index = ((below + (below >> 32)) & 0xff) as usize;
-    Entry::of_set(quarter(node, 4 * WORDS + index))
+    ((below + (below >> 32)) & 15) as u32
 }
 
-/// How many of four 16-bit numbers are below `rest`, in two parts: the lower and the upper half.
+/// How many of four 16-bit numbers are below `value`, in two parts: the lower and the upper half.
 ///
-/// `2^16 + rest - 1 - end` has bit 16 set where `end < rest`, and every number has 32 bits to
+/// `2^16 + value - 1 - end` has bit 16 set where `end < value`, and every number has 32 bits to
 /// itself in which to borrow.
 #[inline(always)]
-fn ends_below(ends: u64, rest: u32) -> u64 {
+fn ends_below(ends: u64, value: u16) -> u64 {
     const EVEN: u64 = 0x0000_ffff_0000_ffff;
     const ONES: u64 = 0x0000_0001_0000_0001;
-    let above = ONES * u64::from(0xffff + rest);
+    let above = ONES * u64::from(0xffff + u32::from(value));
     let low = (above - (ends & EVEN)) >> 16 & ONES;
     let high = (above - (ends >> 16 & EVEN)) >> 16 & ONES;
     low + high
 }
 
-/// Asks for the line that the next step reads; for a set, for some line of the roots.
+/// Asks for the line that the next step from a root reads; for a set, for some line of the roots.
 #[inline(always)]
-pub(super) fn prefetch_step(tree: &[AtomicU64], entry: Entry, rest: u32) {
-    let skip = match entry.0 >> KIND_SHIFT {
-        FAN => (rest >> FAN_BITS) as usize / 2,
-        LIST => (rest & low_bits(FAN_BITS)) as usize / 4,
-        _ => 0,
-    };
+pub(super) fn prefetch_step(tree: &[AtomicU64], entry: Entry, value: u32) {
+    let is_fan = entry.0 >> KIND_SHIFT == FAN;
+    let child = value >> FAN_BITS & low_bits(FAN_BITS);
+    let skip = select_unpredictable(is_fan, child as usize / 2, 0);
     prefetch_at(tree.as_ptr().wrapping_add(entry.word() + skip));
 }
 
@@ -233,6 +305,25 @@ pub(super) fn set_slot(tree: &[AtomicU64], at: usize, entry: Entry) {
 /// Stores a set or a last value; the set is complete.
 pub(super) fn set_quarter(tree: &[AtomicU64], at: usize, quarter: u16) {
     set_part(&tree[at / 4], at % 4 * 16, u64::from(u16::MAX), u64::from(quarter));
+}
+
+/// Calls `with` with each set that values of a slot's block lead to; with some more than once.
+pub(super) fn visit(tree: &[AtomicU64], at: usize, block_bits: u32, with: &mut impl FnMut(u16)) {
+    let entry = slot(tree, at);
+    let word = entry.word();
+    match entry.kind() {
+        Kind::Set => with(entry.set()),
+        Kind::Fan => (0..1 << FAN_BITS).for_each(|at| visit(tree, 2 * word + at, FAN_BITS, with)),
+        Kind::List => (0..1 << FAN_BITS).for_each(|at| with(quarter(tree, 4 * word + at))),
+        Kind::Ranges(room) => {
+            for at in 0..room {
+                with(quarter(tree, 4 * word + room + at));
+                if !u32::from(quarter(tree, 4 * word + at)) & low_bits(block_bits) == 0 {
+                    break;
+                }
+            }
+        }
+    }
 }
 
 fn set_part(word: &AtomicU64, shift: usize, mask: u64, part: u64) {
@@ -269,16 +360,24 @@ mod tests {
             0, 1, 2, 0xff, 0x100, 0x7ffe, 0x7fff, 0x8000, 0x8001, 0xfefe, 0xff00, 0xfffc, 0xfffd,
             0xfffe, 0xffff, 0xffff,
         ];
-        let tree: Vec<AtomicU64> = (0..8).map(|_| AtomicU64::new(0)).collect();
-        let node = Entry::of_node(Kind::Ranges(16), 0).unwrap();
-        for (index, end) in ends.iter().enumerate() {
-            set_quarter(&tree, index, *end);
-            set_quarter(&tree, 16 + index, 1000 + index as u16);
-        }
-        for value in 0..=0xffff_u32 {
-            let index = ends.iter().position(|end| u32::from(*end) >= value).unwrap();
-            let expected = Entry::of_set(1000 + index as u16);
-            assert_eq!(step::<3>(&tree, node, value), expected, "{value:#x}");
+        for room in [4, 8, 16] {
+            // At the end of a line, with other numbers behind.
+            let tree: Vec<AtomicU64> = (0..24).map(|_| AtomicU64::new(0x5555)).collect();
+            let kind = Kind::Ranges(room);
+            let word = 16 - kind.words();
+            let node = Entry::of_node(kind, word).unwrap();
+            let ends = &ends[16 - room..];
+            for (index, end) in ends.iter().enumerate() {
+                set_quarter(&tree, 4 * word + index, *end);
+                set_quarter(&tree, 4 * word + room + index, 1000 + index as u16);
+            }
+            let line = tree[word..].first_chunk().unwrap();
+            for value in 0..=0xffff_u32 {
+                let index = ends.iter().position(|end| u32::from(*end) >= value).unwrap();
+                assert_eq!(set_of(&tree, node, value), 1000 + index as u16, "{value:#x}");
+                let scalar = first_not_below(line, node.0 >> KIND_SHIFT, value as u16);
+                assert_eq!(scalar, index as u32, "{value:#x} without vectors");
+            }
         }
     }
 }

@@ -1,0 +1,183 @@
+//! How the sets of a filter are joined ahead: beside the packets, a few places at a time.
+//!
+//! First the tree is gone through for the sets that values lead to: most of those that there ever
+//! were stood for a moment only. Sets of wide fields are copied when they are found. Then those of
+//! the narrow fields are joined, each combination, and equal ones are kept once.
+
+use std::collections::HashMap;
+
+use super::join::{CHUNK, Chunk, Joined, SETS};
+use super::tree::{self, Shape};
+use super::{Bits, Filter, Shared};
+use crate::hash::Mixing;
+use crate::limits::NARROW_MAX;
+use crate::sync::Relaxed;
+
+/// Places that one set counts for.
+const SET_PLACES: usize = 16;
+
+/// A [`Joined`] under way.
+#[derive(Debug)]
+pub struct Joining<const F: usize> {
+    joined: Joined<F>,
+    /// The sets of each field that values lead to; those of wide fields are copied when they are
+    /// found.
+    found: [Vec<u16>; F],
+    /// Combinations of the narrow fields.
+    combinations: usize,
+    /// Joined sets there are.
+    known: HashMap<Box<[Chunk]>, u32, Mixing>,
+    /// Slots of the roots, then combinations that are done.
+    done: usize,
+}
+
+/// How far a [`Joining`] is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Progress {
+    /// There is more to do.
+    Open,
+    /// It is done.
+    Done,
+    /// It cannot be: there are too many combinations.
+    Refused,
+}
+
+impl<const F: usize> Filter<F> {
+    /// Begins to join the sets, of tables below `tables`; `None` if the filter has more than two
+    /// wide fields, or one behind a narrow one.
+    pub fn join(&mut self, tables: usize) -> Option<Joining<F>> {
+        let is_wide = |shape: &Shape| shape.bits == Bits::ThirtyTwo;
+        if self.shared.shapes[self.shared.wide..].iter().any(is_wide) {
+            return None;
+        }
+        self.sets.guard(tables);
+        let chunks = tables.div_ceil(64 * CHUNK).max(1);
+        // A place that means none, then a set of everything for fields that there are not.
+        let mut sets = vec![Chunk::default(); chunks];
+        sets.resize(2 * chunks, Chunk([u64::MAX; CHUNK]));
+        let steps = vec![0; SETS].into_boxed_slice().try_into().ok()?;
+        let (sets_count, changes) = (self.sets.count(), self.shared.changes.load(Relaxed));
+        let narrow = Vec::new();
+        let joined = Joined { tables, changes, sets_count, chunks, sets, steps, narrow };
+        let found = [const { Vec::new() }; F];
+        Some(Joining { joined, found, combinations: 0, known: HashMap::default(), done: 0 })
+    }
+}
+
+impl<const F: usize> Joining<F> {
+    /// Takes the work further, by looking at as many places of the tree and sets, or a few more.
+    /// To be called with the filter that it was begun with.
+    pub fn proceed(&mut self, filter: &Filter<F>, places: usize) -> Progress {
+        let shared = &*filter.shared;
+        let slots = shared.shapes.iter().map(|shape| shape.root_slots()).sum::<usize>();
+        let mut seen = 0;
+        while seen < places {
+            if self.done < slots {
+                seen += self.find(shared, self.done);
+            } else if self.done == slots && !self.arrange(shared) {
+                return Progress::Refused;
+            } else if self.done - slots == self.combinations {
+                return Progress::Done;
+            } else {
+                self.combine(shared, self.done - slots);
+                seen += SET_PLACES;
+            }
+            self.done += 1;
+        }
+        Progress::Open
+    }
+
+    /// What was made.
+    #[must_use]
+    pub fn into_joined(self) -> Joined<F> {
+        self.joined
+    }
+
+    /// Finds the sets that the values of a slot lead to; how many places were looked at.
+    fn find(&mut self, shared: &Shared<F>, at: usize) -> usize {
+        let Self { joined, found, .. } = self;
+        let fields = shared.shapes.iter().zip(found).rev();
+        let Some((shape, found)) = fields.into_iter().find(|(shape, _)| shape.root <= at) else {
+            return 1;
+        };
+        let mut places = 0;
+        tree::visit(shared.tree.words(), at, shape.block_bits, &mut |set| {
+            places += 1;
+            // A set that is newer is not known.
+            let step = &mut joined.steps[usize::from(set)];
+            if *step != 0 || usize::from(set) >= joined.sets_count {
+                return;
+            }
+            found.push(set);
+            if shape.bits == Bits::ThirtyTwo {
+                *step = joined.sets.len() as u32;
+                let chunk = |at| chunk(shared, joined.tables, at, &[set]);
+                joined.sets.extend((0..joined.chunks).map(chunk));
+                places += SET_PLACES;
+            } else {
+                *step = 1;
+            }
+        });
+        places
+    }
+
+    /// Gives the sets of narrow fields their steps, when all are found.
+    fn arrange(&mut self, shared: &Shared<F>) -> bool {
+        let narrow = || (0..F).filter(|field| shared.shapes[*field].bits != Bits::ThirtyTwo);
+        // A set that is not known takes part in each field.
+        let lens = narrow().map(|field| self.found[field].len() + 1);
+        let len = lens.fold(1, usize::saturating_mul);
+        if len > NARROW_MAX {
+            return false;
+        }
+        let mut step = 1;
+        for field in narrow() {
+            for (at, set) in self.found[field].iter().enumerate() {
+                self.joined.steps[usize::from(*set)] = (at as u32 + 1) * step;
+            }
+            step *= self.found[field].len() as u32 + 1;
+        }
+        self.combinations = narrow().map(|field| self.found[field].len()).product();
+        self.joined.narrow = vec![0; len];
+        true
+    }
+
+    fn combine(&mut self, shared: &Shared<F>, mut combination: usize) {
+        let Self { joined, found, known, .. } = self;
+        let (mut index, mut numbers, mut count) = (0, [0; F], 0);
+        for (shape, sets) in shared.shapes.iter().zip(found) {
+            if shape.bits != Bits::ThirtyTwo {
+                let set = sets[combination % sets.len()];
+                combination /= sets.len();
+                index += joined.steps[usize::from(set)];
+                (numbers[count], count) = (set, count + 1);
+            }
+        }
+        let chunk = |at| chunk(shared, joined.tables, at, &numbers[..count]);
+        let set: Box<[Chunk]> = (0..joined.chunks).map(chunk).collect();
+        let next = joined.sets.len() as u32;
+        let place = *known.entry(set).or_insert_with_key(|set| {
+            joined.sets.extend_from_slice(set);
+            next
+        });
+        joined.narrow[index as usize] = place;
+    }
+}
+
+/// Four words of the sets of these numbers, joined, of tables below `tables`.
+fn chunk<const F: usize>(shared: &Shared<F>, tables: usize, at: usize, numbers: &[u16]) -> Chunk {
+    Chunk(std::array::from_fn(|word| {
+        let word = CHUNK * at + word;
+        if word >= tables.div_ceil(64) {
+            return 0;
+        }
+        let known = match tables - 64 * word {
+            tables @ 0..64 => (1 << tables) - 1,
+            _ => u64::MAX,
+        };
+        let words = shared.sets.words();
+        let set = |number: &u16| words[shared.set_at(*number) + word].load(Relaxed);
+        numbers.iter().fold(known, |all, number| all & set(number))
+    }))
+}
