@@ -125,6 +125,8 @@ struct Core {
     frames: Frames,
     passing: VecDeque<RuleId>,
     next: u64,
+    /// Room for operations.
+    operations: Vec<Operation<'static>>,
 }
 
 impl Core {
@@ -146,6 +148,7 @@ impl Core {
             frames,
             passing: VecDeque::new(),
             next: u64::from(standing),
+            operations: Vec::new(),
         })
     }
 
@@ -186,20 +189,32 @@ impl Core {
     /// As many rules go as come.
     fn renew(&mut self) -> Result<u64, RuleError> {
         let count = OPERATIONS / 2;
-        let old = self.passing.drain(..count).map(Operation::Destroy);
-        let next = self.next..self.next + count as u64;
-        self.next = next.end;
-        let new = next.map(|index| self.tables[1].rule(&line(index), &[0]));
-        let new = new.map(|rule| rule.map(Operation::CreateIn));
-        let operations: Vec<Operation<'_>> = old.map(Ok).chain(new).collect::<Result<_, _>>()?;
-        self.run(&operations)?;
+        let mut operations = std::mem::take(&mut self.operations);
+        operations.extend(self.passing.drain(..count).map(Operation::Destroy));
+        self.add_new(1, count, &mut operations)?;
+        self.run(operations)?;
         Ok(count as u64)
     }
 
+    /// The next rules of a group, to be created.
+    fn add_new(
+        &mut self,
+        group: u32,
+        count: usize,
+        operations: &mut Vec<Operation<'static>>,
+    ) -> Result<(), RuleError> {
+        let table = &self.tables[group as usize];
+        for index in self.next..self.next + count as u64 {
+            operations.push(Operation::CreateIn(table.rule(&line(index), &[0])?));
+        }
+        self.next += count as u64;
+        Ok(())
+    }
+
     /// Carries out operations; rules that are created become the last of those that pass.
-    fn run(&mut self, operations: &[Operation<'_>]) -> Result<(), RuleError> {
+    fn run(&mut self, mut operations: Vec<Operation<'static>>) -> Result<(), RuleError> {
         let (mut refused, mut kinds) = (Ok(()), operations.iter());
-        self.nic.run(operations, |result| {
+        self.nic.run(&operations, |result| {
             let creates = matches!(kinds.next(), Some(Operation::CreateIn(_)));
             match result {
                 Ok(id) if creates => self.passing.push_back(id),
@@ -207,6 +222,8 @@ impl Core {
                 Err(error) => refused = Err(error),
             }
         });
+        operations.clear();
+        self.operations = operations;
         refused
     }
 
@@ -248,12 +265,9 @@ impl Core {
     /// The next rules of a batch; how many.
     fn install(&mut self, group: u32, left: u64) -> Result<u64, RuleError> {
         let count = left.min(OPERATIONS as u64);
-        let next = self.next..self.next + count;
-        self.next = next.end;
-        let table = &self.tables[group as usize];
-        let rules = next.map(|index| table.rule(&line(index), &[0]).map(Operation::CreateIn));
-        let operations: Vec<Operation<'_>> = rules.collect::<Result<_, _>>()?;
-        self.run(&operations)?;
+        let mut operations = std::mem::take(&mut self.operations);
+        self.add_new(group, count as usize, &mut operations)?;
+        self.run(operations)?;
         Ok(count)
     }
 

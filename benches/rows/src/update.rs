@@ -248,7 +248,8 @@ impl Control {
         numbers.sort_unstable();
         numbers.dedup();
         let destroy = |&number: &u32| Operation::Destroy(self.rules[number as usize].id);
-        let mut operations: Vec<Operation<'_>> = numbers.iter().map(destroy).collect();
+        let mut operations: Vec<Operation<'_>> = Vec::with_capacity(2 * numbers.len());
+        operations.extend(numbers.iter().map(destroy));
         for &number in &numbers {
             let queue = queue(self.rules[number as usize].checks, 0);
             let rule = self.table.rule(&line(number.into()), &[queue.into()])?;

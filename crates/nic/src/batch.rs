@@ -48,7 +48,8 @@ impl Nic {
         mut done: impl FnMut(Result<RuleId, RuleError>),
     ) {
         // Targets of the rules that are created `FIRST` ahead or less.
-        let mut targets: [Target; FIRST] = std::array::from_fn(|_| Target::default());
+        let mut targets = std::mem::take(&mut self.ahead);
+        targets.resize_with(FIRST, Target::default);
         let mut creates = 0;
         for at in 0..operations.len() + FIRST {
             if let Some(now) = at.checked_sub(FIRST) {
@@ -65,6 +66,7 @@ impl Nic {
                 self.fetch_then(&operations[then], &targets[then % FIRST]);
             }
         }
+        self.ahead = targets;
     }
 
     fn carry_out(&mut self, operation: &Operation<'_>, target: &Target) -> Result<RuleId, Refused> {

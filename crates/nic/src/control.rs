@@ -107,6 +107,8 @@ pub struct Nic {
     pub(crate) shelf: Shelf,
     /// Template tables; the place of one that is gone stays empty.
     pub(crate) templates: Vec<Option<Box<template::Table>>>,
+    /// Room for the targets of operations ahead, in bulk.
+    pub(crate) ahead: Vec<Target>,
     /// Ends of operation queues.
     pub(crate) served: Vec<Served>,
     /// Tells this NIC's template tables from another's.
@@ -219,6 +221,7 @@ impl Nic {
             counters: Vec::new(),
             shelf: Shelf::default(),
             templates: Vec::new(),
+            ahead: Vec::new(),
             served: Vec::new(),
             number: NICS.fetch_add(1, Ordering::Relaxed),
             steps: Vec::new(),
