@@ -225,7 +225,8 @@ const UNDER_WAY: usize = 256;
 fn threads(scale: &Scale, count: usize) -> Result<(), BenchError> {
     let mut nic = Nic::new(&NicConfig { seed: 42, ..NicConfig::default() })?;
     let table = insert::table(&mut nic, 1)?;
-    let queues: Vec<OperationQueue> = (0..count).map(|_| nic.operation_queue(UNDER_WAY)).collect();
+    let queues = (0..count).map(|_| nic.operation_queue(UNDER_WAY));
+    let queues: Vec<OperationQueue> = queues.collect::<Result<_, _>>()?;
     let stop = AtomicBool::new(false);
     let rates: Vec<f64> = std::thread::scope(|scope| {
         for (first, queue) in (0..).step_by(1 << 20).zip(queues) {
@@ -257,7 +258,7 @@ fn control(mut queue: OperationQueue, table: &TemplateTable, first: u64, stop: &
     while !stop.load(Ordering::Relaxed) {
         // What is there goes first: a queue that is full takes no create.
         let mut pulled = 0;
-        while let Some(Done { user, result }) = queue.pull() {
+        while let Ok(Some(Done { user, result })) = queue.pull() {
             pulled += 1;
             if let (Ok(id), CREATE) = (result, user) {
                 let _ = queue.put(Operation::Destroy(id), DESTROY);

@@ -13,6 +13,7 @@ use crate::control::{Nic, RuleId};
 use crate::error::RuleError;
 use crate::limits::RULES_MAX;
 use crate::program::{Step, timeout_of};
+use crate::transaction::Logged;
 use crate::word::{Fate, Word};
 
 const NS_PER_S: u64 = 1_000_000_000;
@@ -63,8 +64,9 @@ impl Ages {
 }
 
 impl Nic {
-    /// Says what time it is, nanoseconds from any moment; ages are reckoned by this alone. A time
-    /// before the one told last is passed over.
+    /// Says what time it is, nanoseconds from any moment; ages are reckoned by this alone, so it is
+    /// to be told before the first rule that ages is made. A time before the one told last is
+    /// passed over.
     pub fn set_time_ns(&mut self, now_ns: u64) {
         self.board.ages.now_ns.fetch_max(now_ns, Ordering::Relaxed);
     }
@@ -90,9 +92,19 @@ impl Nic {
     pub(crate) fn begin_age(&mut self, index: u32, old: Word) {
         if timeout_of(&self.steps).is_some() && self.timeout_of(old).is_none() {
             let ages = &self.board.ages;
-            let now_ns = ages.now_ns.load(Ordering::Relaxed);
-            ages.met_ns.reach(index).store(now_ns, Ordering::Relaxed);
+            let begun_ns = ages.now_ns.load(Ordering::Relaxed);
+            let former_ns = ages.met_ns.reach(index).swap(begun_ns, Ordering::Relaxed);
+            if self.changes.is_open() {
+                self.log.steps.push(Logged::Aged { index, former_ns, begun_ns });
+            }
         }
+    }
+
+    /// Takes [`Nic::begin_age`] back, unless the rule has met a packet since.
+    pub(crate) fn restore_age(&self, index: u32, former_ns: u64, begun_ns: u64) {
+        let met_ns = self.board.ages.met_ns.reach(index);
+        let order = Ordering::Relaxed;
+        let _ = met_ns.compare_exchange(begun_ns, former_ns, order, order);
     }
 
     fn age_of(&self, index: u32, word: Word) -> Option<Age> {

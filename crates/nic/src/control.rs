@@ -6,11 +6,12 @@
 //! the rule's order is stored, the groups are published, and then the entry. So a worker that finds
 //! the entry also finds its order and the group it leads to, and never stops looking too early.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use arc_swap::ArcSwap;
-use niclab_table::{Changes, Domain, Placed, Segments, Versions};
+use niclab_table::{Changes, Domain, Placed, Segments, Stamp, Versions};
 
 use crate::age::Ages;
 use crate::chain::{Target, order_of};
@@ -107,6 +108,8 @@ pub struct Nic {
     pub(crate) shelf: Shelf,
     /// Template tables; the place of one that is gone stays empty.
     pub(crate) templates: Vec<Option<Box<template::Table>>>,
+    /// Meters by number; of those destroyed, when.
+    pub(crate) meters: HashMap<u32, Option<Stamp>>,
     /// Room for the targets of operations ahead, in bulk.
     pub(crate) ahead: Vec<Target>,
     /// Ends of operation queues.
@@ -221,6 +224,7 @@ impl Nic {
             counters: Vec::new(),
             shelf: Shelf::default(),
             templates: Vec::new(),
+            meters: HashMap::new(),
             ahead: Vec::new(),
             served: Vec::new(),
             number: NICS.fetch_add(1, Ordering::Relaxed),
@@ -471,7 +475,7 @@ impl Nic {
                 Action::Jump(to) if to <= rule.group => {
                     return Err(RuleError::JumpBack { from: rule.group, to }.into());
                 }
-                Action::Meter(number) if !self.board.meters.has(number) => {
+                Action::Meter(number) if !self.has_meter(number) => {
                     return Err(RuleError::MeterUnknown { number }.into());
                 }
                 Action::Port(port) if port >= self.ports => {

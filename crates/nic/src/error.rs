@@ -2,8 +2,8 @@
 
 use crate::control::RuleId;
 use crate::limits::{
-    ACTIONS_MAX, CONTEXTS_MAX, GROUPS_MAX, INDIRECTION_LEN, MASKS_MAX, PORTS_MAX, PRIORITY_MAX,
-    QUEUES_MAX, RSS_QUEUES_MAX, RULES_MAX, TEMPLATES_MAX,
+    ACTIONS_MAX, CONTEXTS_MAX, GROUPS_MAX, INDIRECTION_LEN, MASKS_MAX, OPERATIONS_MAX, PORTS_MAX,
+    PRIORITY_MAX, QUEUES_MAX, RSS_QUEUES_MAX, RULES_MAX, TEMPLATES_MAX,
 };
 use crate::rule::Action;
 use crate::toeplitz::ToeplitzError;
@@ -61,7 +61,7 @@ pub enum RuleError {
         entry: usize,
     },
     /// The packet would have no end.
-    #[error("no fate among the actions; add queue, rss, drop or jump")]
+    #[error("no fate among the actions; add queue, rss, drop, jump or represented_port")]
     FateMissing,
     /// A rule of a template table gives as many numbers as actions vary in it.
     #[error("{given} numbers; {wanted} actions of the template vary")]
@@ -185,6 +185,12 @@ pub enum RuleError {
 /// Why a NIC could not be made.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NicError {
+    /// Size of an operation queue out of range.
+    #[error("an operation queue for {size} operations; use 1 to {OPERATIONS_MAX}")]
+    Operations {
+        /// Asked for.
+        size: usize,
+    },
     /// Number of Ethernet ports out of range.
     #[error("{ports} Ethernet ports; use 1 to {PORTS_MAX}")]
     Ports {

@@ -322,13 +322,15 @@ impl Groups {
     pub(crate) fn admit(&mut self, seat: Seat, key: &[u64], order: u64) {
         let group = &mut self.groups[usize::from(seat.group)];
         let mask = &group.masks[usize::from(seat.mask)];
+        let first = mask.tuple.is_new();
         let better = mask.tuple.admit(order);
-        if group.live == 1 && group.pruner.is_away() {
+        if group.live == 1 && !first && group.pruner.is_away() {
             return;
         }
         let moved = group.pruner.admit(mask, key, order);
-        // One alone has no order, and those with a slot are in that of their slots.
-        let listed = || !group.pruner.has(seat.mask) && group.live > 1;
+        // One alone has no order, and those with a slot are in that of their slots. One without
+        // rules is not listed.
+        let listed = || !group.pruner.has(seat.mask) && (group.live > 1 || first);
         if moved || better && listed() {
             self.changed.push(seat.group);
         }
@@ -541,7 +543,8 @@ impl Group {
     /// What workers are to see of it.
     fn list(&self) -> Arc<Listed> {
         let live = self.masks.iter().filter(|mask| mask.rules > 0);
-        let anyway = live.filter(|mask| !self.pruner.has(mask.tuple.number));
+        let listed = |mask: &&Mask| !self.pruner.has(mask.tuple.number) && !mask.tuple.is_new();
+        let anyway = live.filter(listed);
         let mut tuples: Vec<Arc<Tuple>> = anyway.map(|mask| Arc::clone(&mask.tuple)).collect();
         tuples.sort_by_key(|tuple| tuple.best());
         let tables = self.tables.each_ref().map(|table| table.as_ref().map(Table::view));

@@ -36,6 +36,9 @@ pub const METERS_MAX: u32 = 1 << 16;
 /// would not fit 63 bits for sure.
 pub const METER_SIZE_MAX: u64 = 1 << 40;
 
+/// Operations that one queue has under way.
+pub const OPERATIONS_MAX: usize = 1 << 20;
+
 /// Bytes that one action puts in front of a packet or takes away there: 74 are VXLAN over IPv6 with
 /// a VLAN tag, and 54 more are for options.
 pub const ENCAP_LEN_MAX: usize = 128;

@@ -261,15 +261,15 @@ impl Matcher<'_> {
         values: &mut [u64; BURST],
     ) -> u64 {
         let Shape { selector, ranges } = &tuple.shape;
-        let Some(width) = selector.width() else {
-            let word = tuple.any.load(Ordering::Acquire);
-            values.fill(word);
-            return if word == 0 { 0 } else { wanted };
-        };
         let inside = |&i: &usize| ranges.hold(&values_of(&self.lines.outer()[i]));
         let wanted = match ranges.limit() {
             true => bits(wanted).filter(inside).fold(0, |mask, i| mask | 1 << i),
             false => wanted,
+        };
+        let Some(width) = selector.width() else {
+            let word = tuple.any.load(Ordering::Acquire);
+            values.fill(word);
+            return if word == 0 { 0 } else { wanted };
         };
         let Some(view) = &group.tables[width] else { return 0 };
         if selector.is_deep() {

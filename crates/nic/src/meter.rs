@@ -68,7 +68,6 @@ pub(crate) enum Colour {
 }
 
 /// There is no meter.
-const NONE: u64 = 0;
 const SINGLE: u64 = 1;
 const TWO: u64 = 2;
 
@@ -125,12 +124,6 @@ impl Meters {
         Meters(Segments::new(METERS_MAX))
     }
 
-    /// Whether there is a meter of this number.
-    pub(crate) fn has(&self, number: u32) -> bool {
-        let kind = self.0.get(number).map(|buckets| buckets.kind.load(Ordering::Relaxed));
-        kind.is_some_and(|kind| kind != NONE)
-    }
-
     /// The colour of a packet of so many bytes at this time.
     #[inline]
     pub(crate) fn meet(&self, number: u32, bytes: u64, now_ns: u64) -> Colour {
@@ -143,7 +136,7 @@ impl Meters {
 }
 
 impl Buckets {
-    /// Makes them a meter whose buckets are full. Control side only, while no rule names them.
+    /// Makes them a meter whose buckets are full. Control side only, while no packet can meet them.
     fn set(&self, meter: &Meter) {
         let (rates, sizes) = meter.numbers();
         for at in 0..2 {
@@ -229,33 +222,46 @@ impl Nic {
     /// Makes a meter, whose buckets are full, for rules to name.
     ///
     /// # Errors
-    /// [`RuleError::MeterUnfit`], and [`RuleError::MeterKnown`] if there is one of this number.
+    /// [`RuleError::MeterUnfit`], also while packets may meet a destroyed one of this number, and
+    /// [`RuleError::MeterKnown`] if there is one.
     pub fn create_meter(&mut self, number: u32, meter: &Meter) -> Result<(), RuleError> {
         let numbered = (number >= METERS_MAX).then_some("meters have numbers 0 to 65535");
         if let Some(reason) = numbered.or(meter.problem()) {
             return Err(RuleError::MeterUnfit { number, reason });
         }
-        if self.board.meters.has(number) {
-            return Err(RuleError::MeterKnown { number });
+        match self.meters.get(&number) {
+            Some(None) => return Err(RuleError::MeterKnown { number }),
+            // A burst on its way may have the word of a rule that named it.
+            Some(Some(stamp)) if *stamp > self.board.domain.passed() => {
+                let reason = "just destroyed; let every worker run, or use another number";
+                return Err(RuleError::MeterUnfit { number, reason });
+            }
+            _ => {}
         }
         // Workers see it before the word of any rule that names it.
         self.board.meters.0.reach(number).set(meter);
+        self.meters.insert(number, None);
         Ok(())
     }
 
-    /// Takes a meter away. Looks at all rules.
+    /// Takes a meter away. Looks at all rules. A burst on its way may still meet it.
     ///
     /// # Errors
     /// [`RuleError::MeterUnknown`], and [`RuleError::MeterUsed`] while a rule names it.
     pub fn destroy_meter(&mut self, number: u32) -> Result<(), RuleError> {
-        if !self.board.meters.has(number) {
+        if !self.has_meter(number) {
             return Err(RuleError::MeterUnknown { number });
         }
         if self.records.iter().any(|record| self.names_meter(record.word.fate(), number)) {
             return Err(RuleError::MeterUsed { number });
         }
-        self.board.meters.0.reach(number).kind.store(NONE, Ordering::Relaxed);
+        self.meters.insert(number, Some(self.board.domain.stamp()));
         Ok(())
+    }
+
+    /// Whether there is a meter of this number.
+    pub(crate) fn has_meter(&self, number: u32) -> bool {
+        matches!(self.meters.get(&number), Some(None))
     }
 
     fn names_meter(&self, fate: Fate, number: u32) -> bool {

@@ -147,3 +147,18 @@ fn workers_together_get_what_the_meter_has_and_not_more() {
     assert!(passed <= came, "{passed} bytes of {came}");
     assert!(passed >= came - came / 20, "{passed} bytes of {came}");
 }
+
+/// A burst on its way may have the word of a rule that named the meter that was there before.
+#[test]
+fn a_number_is_used_again_when_every_worker_has_passed() {
+    let mut nic = Nic::new(&crate::NicConfig::default()).unwrap();
+    let mut worker = nic.worker();
+    nic.create_meter(5, &SINGLE_RATE).unwrap();
+    nic.destroy_meter(5).unwrap();
+    assert!(matches!(nic.create_meter(5, &TWO_RATE), Err(RuleError::MeterUnfit { .. })));
+    assert_eq!(nic.destroy_meter(5), Err(RuleError::MeterUnknown { number: 5 }));
+    nic.create_meter(6, &TWO_RATE).unwrap();
+    worker.offline();
+    nic.create_meter(5, &TWO_RATE).unwrap();
+    assert_eq!(nic.create_meter(5, &TWO_RATE), Err(RuleError::MeterKnown { number: 5 }));
+}

@@ -10,7 +10,8 @@ use rtrb::{Consumer, Producer, RingBuffer};
 
 use crate::batch::Operation;
 use crate::control::{Nic, RuleId};
-use crate::error::RuleError;
+use crate::error::{NicError, RuleError};
+use crate::limits::OPERATIONS_MAX;
 
 /// Operations that are taken out of a queue at a time.
 const BULK: usize = 64;
@@ -89,10 +90,23 @@ impl OperationQueue {
     }
 
     /// The oldest result that is there.
-    pub fn pull(&mut self) -> Option<Done> {
-        let done = self.done.pop().ok()?;
-        self.under_way -= 1;
-        Some(done)
+    ///
+    /// # Errors
+    /// [`QueueError::Gone`] when the NIC has gone without carrying out all operations; nothing is
+    /// under way then.
+    pub fn pull(&mut self) -> Result<Option<Done>, QueueError> {
+        // Before the look into the ring: what it put there last is then seen.
+        let gone = self.done.is_abandoned();
+        if let Ok(done) = self.done.pop() {
+            self.under_way -= 1;
+            return Ok(Some(done));
+        }
+        if gone && self.under_way > 0 {
+            self.waiting.clear();
+            self.under_way = 0;
+            return Err(QueueError::Gone);
+        }
+        Ok(None)
     }
 
     /// Operations whose results were not pulled, those not pushed included.
@@ -103,21 +117,24 @@ impl OperationQueue {
 
 impl Nic {
     /// A queue for operations of another thread, or of this one, of which at most `size` are under
-    /// way at a time.
+    /// way at a time: 1 to [`OPERATIONS_MAX`].
+    ///
+    /// # Errors
+    /// [`NicError::Operations`].
     ///
     /// ```
     /// use niclab_nic::rule::{Action, Pattern, Rule};
     /// use niclab_nic::{Nic, NicConfig, Operation};
     ///
     /// let mut nic = Nic::new(&NicConfig::default())?;
-    /// let mut queue = nic.operation_queue(64);
+    /// let mut queue = nic.operation_queue(64)?;
     /// let control = std::thread::spawn(move || {
     ///     let (pattern, actions) = (Pattern::ipv4().udp().dport(53), &[Action::Drop]);
     ///     let rule = Rule { group: 0, priority: 0, pattern, actions };
     ///     queue.put(Operation::Create(rule), 1)?;
     ///     queue.push();
     ///     loop {
-    ///         if let Some(done) = queue.pull() {
+    ///         if let Some(done) = queue.pull()? {
     ///             assert_eq!((done.user, done.result.is_ok()), (1, true));
     ///             return Ok::<(), niclab_nic::QueueError>(());
     ///         }
@@ -128,12 +145,15 @@ impl Nic {
     /// assert_eq!(nic.len(), 1);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub fn operation_queue(&mut self, size: usize) -> OperationQueue {
+    pub fn operation_queue(&mut self, size: usize) -> Result<OperationQueue, NicError> {
+        if !(1..=OPERATIONS_MAX).contains(&size) {
+            return Err(NicError::Operations { size });
+        }
         let (asked, ours) = RingBuffer::new(size);
         let (results, done) = RingBuffer::new(size);
         let (operations, users) = (Vec::with_capacity(BULK), Vec::with_capacity(BULK));
         self.served.push(Served { asked: ours, done: results, operations, users });
-        OperationQueue { size, waiting: Vec::with_capacity(size), asked, done, under_way: 0 }
+        Ok(OperationQueue { size, waiting: Vec::with_capacity(size), asked, done, under_way: 0 })
     }
 
     /// Carries out operations that were pushed, at most `most` of each queue; how many of all. A

@@ -30,28 +30,28 @@ fn create(table: &TemplateTable, number: u64) -> Operation<'static> {
 #[test]
 fn an_operation_takes_effect_when_it_was_pushed_and_served() {
     let (mut nic, table) = nic();
-    let mut queue = nic.operation_queue(4);
+    let mut queue = nic.operation_queue(4).unwrap();
     queue.put(create(&table, 1), 11).unwrap();
     assert_eq!((nic.serve(10), nic.len()), (0, 0), "not pushed");
     queue.push();
-    assert_eq!((queue.pull(), nic.len()), (None, 0), "not served");
+    assert_eq!((queue.pull(), nic.len()), (Ok(None), 0), "not served");
     assert_eq!((nic.serve(10), nic.len()), (1, 1));
-    let Some(Done { user: 11, result: Ok(id) }) = queue.pull() else { panic!("no result") };
+    let Ok(Some(Done { user: 11, result: Ok(id) })) = queue.pull() else { panic!("no result") };
     queue.put(Operation::Destroy(id), 12).unwrap();
     queue.put(Operation::Destroy(id), 13).unwrap();
     queue.push();
     assert_eq!((nic.serve(1), nic.len()), (1, 0), "one at most");
     assert_eq!(nic.serve(1), 1);
-    assert_eq!(queue.pull(), Some(Done { user: 12, result: Ok(id) }));
+    assert_eq!(queue.pull(), Ok(Some(Done { user: 12, result: Ok(id) })));
     let refused = Err(RuleError::Unknown(id));
-    assert_eq!(queue.pull(), Some(Done { user: 13, result: refused }));
-    assert_eq!((queue.pull(), queue.under_way()), (None, 0));
+    assert_eq!(queue.pull(), Ok(Some(Done { user: 13, result: refused })));
+    assert_eq!((queue.pull(), queue.under_way()), (Ok(None), 0));
 }
 
 #[test]
 fn a_full_queue_takes_no_more_until_results_are_pulled() {
     let (mut nic, table) = nic();
-    let mut queue = nic.operation_queue(2);
+    let mut queue = nic.operation_queue(2).unwrap();
     queue.put(create(&table, 1), 1).unwrap();
     queue.push();
     queue.put(create(&table, 2), 2).unwrap();
@@ -60,16 +60,27 @@ fn a_full_queue_takes_no_more_until_results_are_pulled() {
     queue.push();
     nic.serve(10);
     assert_eq!(queue.put(create(&table, 3), 3), full, "results are not pulled");
-    assert_eq!(queue.pull().map(|done| done.user), Some(1));
+    assert_eq!(queue.pull().unwrap().map(|done| done.user), Some(1));
     queue.put(create(&table, 3), 3).unwrap();
     drop(nic);
     assert_eq!(queue.put(create(&table, 4), 4), Err(QueueError::Gone));
+    assert_eq!(queue.pull().unwrap().map(|done| done.user), Some(2), "it was carried out");
+    assert_eq!((queue.pull(), queue.under_way()), (Err(QueueError::Gone), 0));
+    assert_eq!(queue.pull(), Ok(None));
+}
+
+#[test]
+fn a_queue_without_room_or_with_more_than_there_is_is_refused() {
+    let (mut nic, _) = nic();
+    for size in [0, OPERATIONS_MAX + 1] {
+        assert_eq!(nic.operation_queue(size).err(), Some(NicError::Operations { size }));
+    }
 }
 
 #[test]
 fn what_a_thread_pushed_before_it_left_is_carried_out() {
     let (mut nic, table) = nic();
-    let mut queue = nic.operation_queue(8);
+    let mut queue = nic.operation_queue(8).unwrap();
     let pattern = Pattern::any().eth_dst([9; 6]);
     let whole = Rule { group: 0, priority: 0, pattern, actions: &[Action::Drop] };
     queue.put(Operation::Create(whole), 0).unwrap();
@@ -88,7 +99,8 @@ fn several_threads_have_a_queue_each() {
     const EACH: u64 = 20_000;
     let (mut nic, table) = nic();
     let threads = 3;
-    let queues: Vec<OperationQueue> = (0..threads).map(|_| nic.operation_queue(256)).collect();
+    let queues: Vec<OperationQueue> =
+        (0..threads).map(|_| nic.operation_queue(256).unwrap()).collect();
     let lives = std::thread::scope(|scope| {
         let mut handles = Vec::new();
         for (thread, queue) in (0..).zip(queues) {
@@ -115,7 +127,7 @@ fn control(mut queue: OperationQueue, table: &TemplateTable, first: u64, count: 
             next += 1;
         }
         queue.push();
-        while let Some(Done { user, result }) = queue.pull() {
+        while let Some(Done { user, result }) = queue.pull().unwrap() {
             let id = result.unwrap();
             if destroyed.remove(&user).is_some() {
                 lives -= 1;

@@ -159,3 +159,16 @@ fn a_rule_of_a_table_stands_in_a_transaction() {
     assert_eq!(fate(&mut worker, 1), Some((4, None)));
     assert_eq!(fate(&mut worker, 2), Some((3, None)));
 }
+
+/// Ports in a range of which no bit is the same in all: the mask has no bits.
+#[test]
+fn a_pattern_of_a_range_alone_matches_ports_inside_alone() {
+    let mut nic = nic();
+    let mut worker = nic.worker();
+    let pattern = Pattern::any().dport_range(1_000..=40_000);
+    let rule = Rule { group: 0, priority: 0, pattern, actions: &[Action::Drop] };
+    nic.create(&rule).unwrap();
+    for (dport, dropped) in [(999, false), (1_000, true), (40_000, true), (40_001, false)] {
+        assert_eq!(fate(&mut worker, dport).is_none(), dropped, "{dport}");
+    }
+}

@@ -21,6 +21,8 @@ pub(crate) enum Logged {
     Linked { index: u32, fresh: bool },
     /// A rule was taken out of its chain; `gone` if it was destroyed.
     Unlinked { index: u32, old: Record, gone: bool },
+    /// A rule began to age; when it had met its last packet before, and when it began.
+    Aged { index: u32, former_ns: u64, begun_ns: u64 },
     /// Packets that no rule matches met another end.
     Isolated { old: u64 },
     /// The port's RSS is another than in the context of this number.
@@ -264,6 +266,9 @@ impl Nic {
                     self.relink(index, old);
                     self.live += u32::from(gone);
                 }
+                Logged::Aged { index, former_ns, begun_ns } => {
+                    self.restore_age(index, former_ns, begun_ns);
+                }
                 Logged::Isolated { old } => self.set_misses(old),
                 Logged::Spread { old } => {
                     let leftover = self.restore_rss(old);
@@ -284,7 +289,7 @@ impl Nic {
 /// What is left of a rule as it was before a step, once the step holds.
 pub(crate) fn left_by(step: &Logged) -> Option<Leftover> {
     match step {
-        Logged::Linked { .. } | Logged::Isolated { .. } => None,
+        Logged::Aged { .. } | Logged::Linked { .. } | Logged::Isolated { .. } => None,
         Logged::Unlinked { index, old, gone } => {
             let whole = all_of(*index, old);
             Some(Leftover { index: whole.index.filter(|_| *gone), ..whole })

@@ -441,3 +441,18 @@ fn an_older_transaction_is_settled_under_an_open_one() {
         assert_eq!(bench.end(0), [if committed { 3 } else { 2 }; FRAMES]);
     }
 }
+
+/// What a transaction that is dropped did to an age is taken back as well.
+#[test]
+fn a_rule_is_as_old_as_before_when_a_transaction_is_dropped() {
+    let mut bench = Bench::new();
+    let ageing = [Action::Age(200), Action::Drop];
+    let id = bench.nic.create(&every(0, &ageing)).unwrap();
+    bench.nic.set_time_ns(100_000_000_000);
+    let mut transaction = bench.nic.transaction();
+    transaction.update(id, &[Action::Drop]).unwrap();
+    transaction.update(id, &ageing).unwrap();
+    drop(transaction);
+    let age = bench.nic.age(id).unwrap().unwrap();
+    assert_eq!((age.idle_ns, age.timeout_s), (100_000_000_000, 200));
+}

@@ -139,6 +139,12 @@ impl Tuple {
         better
     }
 
+    /// Whether no rule was admitted yet.
+    #[inline]
+    pub(crate) fn is_new(&self) -> bool {
+        self.best.load(Ordering::Relaxed) == u64::MAX
+    }
+
     #[inline]
     pub(crate) fn best(&self) -> u64 {
         self.best.load(Ordering::Acquire)

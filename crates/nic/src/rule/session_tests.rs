@@ -262,7 +262,8 @@ const REFUSED: &[(&str, &str)] = &[
     ),
     (
         "flow create 0 ingress pattern eth / end actions count / end",
-        "line 2, column 57: no fate among the actions; add queue, rss, drop or jump",
+        "line 2, column 57: no fate among the actions; add queue, rss, drop, jump or \
+         represented_port",
     ),
     (
         "flow create 0 group 2 ingress pattern eth / end actions count / jump group 2 / end",
