@@ -20,9 +20,14 @@ const FLOWS: usize = 60;
 const STATES: u64 = 255;
 /// Groups that packets are led to, one after the other.
 const GROUPS: u64 = 5;
-/// Workers, and look-ups that must have been made at least by all of them together.
 const WORKERS: usize = 2;
-const LOOKUPS_MIN: u64 = 10_000_000;
+
+/// Look-ups that all workers together make at least: `NICLAB_LOOKUPS`, or ten million. A thousand
+/// million take some minutes in a release build.
+fn lookups_min() -> u64 {
+    let asked = std::env::var("NICLAB_LOOKUPS").ok();
+    asked.and_then(|count| count.parse().ok()).unwrap_or(10_000_000)
+}
 
 fn queue(state: u64) -> u16 {
     1 + (state % STATES) as u16
@@ -175,7 +180,8 @@ fn every_burst_sees_one_state() {
         let running: Vec<_> =
             readers.into_iter().map(|reader| scope.spawn(move || reader.run(stage))).collect();
         let start = Instant::now();
-        let enough = || stage.lookups.load(SeqCst) >= LOOKUPS_MIN;
+        let lookups_min = lookups_min();
+        let enough = || stage.lookups.load(SeqCst) >= lookups_min;
         while (start.elapsed() < DURATION || !enough()) && !running.iter().any(|r| r.is_finished())
         {
             stage.begun.store(control.state + 1, SeqCst);
