@@ -1,6 +1,7 @@
-//! Traffic that is made to cost: packets whose fields each lie in a rule of every mask while no rule
-//! has them whole, and packets that never come twice ("tuple space explosion": Csikor et al., "Tuple
-//! Space Explosion: A Denial-of-Service Attack Against a Software Packet Classifier", CoNEXT 2019).
+//! Traffic that is made to cost: packets whose fields each lie in a rule of every mask while no
+//! rule has them whole, and packets that never come twice ("tuple space explosion": Csikor et al.,
+//! "Tuple Space Explosion: A Denial-of-Service Attack Against a Software Packet Classifier", CoNEXT
+//! 2019).
 //!
 //! A card that caches what traffic asked for grows by it. This one has its rules and nothing that
 //! packets made: what a packet costs is decided by the rules alone. What such packets cost is shown
