@@ -30,7 +30,7 @@ use crate::rss::contexts::{self, Contexts};
 use crate::rss::{Rss, evenly};
 use crate::rule::{Action, Pattern, Rule};
 use crate::settle::{Leftover, Owner, Settle, all_of};
-use crate::template;
+use crate::template::Templates;
 use crate::toeplitz::MICROSOFT_KEY;
 use crate::transaction::{Log, Logged};
 use crate::word::{Decision, Fate, Word};
@@ -106,8 +106,7 @@ pub struct Nic {
     counters: Vec<Arc<Counters>>,
     /// Where programs are put.
     pub(crate) shelf: Shelf,
-    /// Template tables; the place of one that is gone stays empty.
-    pub(crate) templates: Vec<Option<Box<template::Table>>>,
+    pub(crate) templates: Templates,
     /// Meters by number; of those destroyed, when.
     pub(crate) meters: HashMap<u32, Option<Stamp>>,
     /// Room for the targets of operations ahead, in bulk.
@@ -223,7 +222,7 @@ impl Nic {
             live: 0,
             counters: Vec::new(),
             shelf: Shelf::default(),
-            templates: Vec::new(),
+            templates: Templates::default(),
             meters: HashMap::new(),
             ahead: Vec::new(),
             served: Vec::new(),

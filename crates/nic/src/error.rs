@@ -157,8 +157,8 @@ pub enum RuleError {
     /// The template table is another NIC's, or was destroyed.
     #[error("no such template table; make it on this NIC, and destroy it last")]
     TemplateUnknown,
-    /// Too many template tables were made.
-    #[error("{TEMPLATES_MAX} template tables were made; keep one for the rules of a mask")]
+    /// There are too many template tables.
+    #[error("the NIC has {TEMPLATES_MAX} template tables; destroy some")]
     TemplatesTooMany,
     /// There is no such queue.
     #[error("queue {queue}; this NIC has queues 0 to {}", queues - 1)]

@@ -23,7 +23,7 @@ pub const ACTIONS_MAX: usize = 16;
 /// Actions of a template table that vary from rule to rule.
 pub const GIVEN_MAX: usize = 4;
 
-/// Template tables that a NIC makes in its life.
+/// Template tables that a NIC has at a time.
 pub const TEMPLATES_MAX: usize = 65_536;
 
 /// Seconds after which a rule can be reported as aged: 24 bits, as in `rte_flow_action_age`.

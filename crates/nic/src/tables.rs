@@ -7,7 +7,9 @@
 use std::ops::Deref;
 
 use niclab_packet::key::{KEY_WORDS, Key};
-use niclab_table::{Config, CreateError, Domain, Exact, InsertError, Participant, Reader, Spot};
+use niclab_table::{
+    Config, CreateError, Domain, Exact, Hasher, InsertError, Participant, Reader, Spot,
+};
 
 use crate::limits::{BURST, PATTERN_WORDS_MAX};
 use crate::lines::Lines;
@@ -185,6 +187,16 @@ fn whole<const W: usize>(key: &CompactKey, number: u16) -> [u64; W] {
     std::array::from_fn(|at| if last(at) { u64::from(number) } else { key.words[at] })
 }
 
+/// [`Table::hash`] without the table.
+#[inline]
+pub(crate) fn hash((hasher, width): &(Hasher, usize), key: &CompactKey, number: u16) -> u64 {
+    match width {
+        0 => hasher.hash(&whole::<3>(key, number)),
+        1 => hasher.hash(&whole::<6>(key, number)),
+        _ => hasher.hash(&whole::<9>(key, number)),
+    }
+}
+
 impl Table {
     /// A table for the masks of a width.
     pub(crate) fn new(width: usize, config: Config, domain: &Domain) -> Result<Table, CreateError> {
@@ -200,6 +212,15 @@ impl Table {
             Table::Two(t) => View::Two(t.reader()),
             Table::Five(t) => View::Five(t.reader()),
             Table::Eight(t) => View::Eight(t.reader()),
+        }
+    }
+
+    /// The hash function of its keys, and their width.
+    pub(crate) fn hasher(&self) -> (Hasher, usize) {
+        match self {
+            Table::Two(t) => (t.hasher(), 0),
+            Table::Five(t) => (t.hasher(), 1),
+            Table::Eight(t) => (t.hasher(), 2),
         }
     }
 
@@ -295,12 +316,6 @@ pub(crate) struct Pick<'a> {
 }
 
 impl View {
-    /// The hash of a key: that of its table's writer.
-    #[inline]
-    pub(crate) fn hash(&self, key: &CompactKey, number: u16) -> u64 {
-        each_width!(self, View, t => t.hash(&whole(key, number)))
-    }
-
     /// Looks up those packets of a burst whose bit is set in `wanted` under one mask; `values` is
     /// indexed as the burst is. Returns which of them were found.
     #[inline]

@@ -12,6 +12,7 @@ use std::sync::Arc;
 
 use arrayvec::ArrayVec;
 use niclab_packet::key::Key;
+use niclab_table::Hasher;
 
 use crate::chain::Target;
 use crate::control::{Checked, Nic, RuleId, Wanted};
@@ -19,7 +20,7 @@ use crate::error::{Refused, RuleError};
 use crate::groups::Seat;
 use crate::limits::{GIVEN_MAX, TEMPLATES_MAX};
 use crate::rule::{Action, Pattern};
-use crate::tables::{Selector, View};
+use crate::tables::{self, Selector};
 use crate::word::Decision;
 
 /// What the rules of a template table have in common.
@@ -62,17 +63,27 @@ struct Common {
     selector: Selector,
     /// Number of the mask.
     number: u16,
-    /// Where its rules are looked up; `None` for the empty mask.
-    view: Option<View>,
+    /// By which its rules are looked up; `None` for the empty mask. No more of the group than this:
+    /// copies of a table keep no memory of the group's.
+    hasher: Option<(Hasher, usize)>,
     /// Values that a rule gives.
     given: usize,
 }
 
-/// Which table: its number, on a NIC with this number.
+/// Which table: its slot, and how many had that before, on a NIC with this number.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Place {
     nic: u32,
-    table: u32,
+    slot: u32,
+    generation: u32,
+}
+
+/// Tables of a NIC.
+#[derive(Default)]
+pub(crate) struct Templates {
+    /// Tables that the slot had before, and the one that it has.
+    slots: Vec<(u32, Option<Box<Table>>)>,
+    free: Vec<u32>,
 }
 
 /// The numbers that a rule's actions vary in.
@@ -114,9 +125,9 @@ impl TemplateTable {
     /// [`RuleError::GivenCount`].
     #[inline]
     pub fn rule(&self, key: &Key, given: &[u32]) -> Result<TemplateRule, RuleError> {
-        let Common { place, seat, selector, number, view, .. } = &*self.common;
+        let Common { place, seat, selector, number, hasher, .. } = &*self.common;
         let key = selector.pick_key(key);
-        let hash = view.as_ref().map_or(0, |view| view.hash(&key, *number));
+        let hash = hasher.as_ref().map_or(0, |hasher| tables::hash(hasher, &key, *number));
         let target = Target { key, hash, seat: Some(*seat) };
         Ok(TemplateRule { place: *place, target, given: self.given(given)? })
     }
@@ -174,7 +185,7 @@ impl Nic {
         if table.varies.len() > GIVEN_MAX {
             return unfit("more than 4 actions vary");
         }
-        if self.templates.len() >= TEMPLATES_MAX {
+        if self.templates.is_full() {
             return Err(RuleError::TemplatesTooMany);
         }
         let Template { group, priority, ref pattern, .. } = *template;
@@ -183,17 +194,12 @@ impl Nic {
         self.groups.check_room(group, Decision::Drop, known, true)?;
         table.seat = self.groups.pin(group, pattern, known)?;
         self.groups.publish();
-        let place = Place { nic: self.number, table: self.templates.len() as u32 };
         let mask = self.groups.mask(table.seat);
-        let common = Common {
-            place,
-            seat: table.seat,
-            selector: mask.mask.tuple.shape.selector,
-            number: mask.mask.tuple.number,
-            view: mask.table.as_ref().map(|table| table.view()),
-            given: table.varies.len(),
-        };
-        self.templates.push(Some(Box::new(table)));
+        let (selector, number) = (mask.mask.tuple.shape.selector, mask.mask.tuple.number);
+        let hasher = mask.table.as_ref().map(|table| table.hasher());
+        let (seat, given) = (table.seat, table.varies.len());
+        let place = self.templates.put(self.number, table);
+        let common = Common { place, seat, selector, number, hasher, given };
         Ok(TemplateTable { common: Arc::new(common) })
     }
 
@@ -202,9 +208,11 @@ impl Nic {
     /// # Errors
     /// [`RuleError::TemplateUnknown`].
     pub fn destroy_template_table(&mut self, table: &TemplateTable) -> Result<(), RuleError> {
-        let Place { nic, table } = table.common.place;
-        let slot = self.templates.get_mut(table as usize).filter(|_| nic == self.number);
-        let table = slot.and_then(Option::take).ok_or(RuleError::TemplateUnknown)?;
+        let place = table.common.place;
+        if !self.has_template(place) {
+            return Err(RuleError::TemplateUnknown);
+        }
+        let table = self.templates.remove(place).ok_or(RuleError::TemplateUnknown)?;
         self.groups.unpin(table.seat);
         self.groups.publish();
         Ok(())
@@ -229,8 +237,7 @@ impl Nic {
     /// Whether the table of a rule is there, and so its seat.
     #[inline]
     pub(crate) fn has_template(&self, place: Place) -> bool {
-        let table = self.templates.get(place.table as usize);
-        place.nic == self.number && table.is_some_and(Option::is_some)
+        place.nic == self.number && self.templates.get(place).is_some()
     }
 
     #[inline]
@@ -266,23 +273,62 @@ impl Nic {
         if !self.has_template(place) {
             return Err(RuleError::TemplateUnknown.into());
         }
-        let slot = place.table as usize;
-        let table = self.templates[slot].as_deref();
+        let table = self.templates.get(place);
         let plain = table.and_then(|table| Some((table.plain?, table.group, table.priority)));
         if let Some((counts, group, priority)) = plain.filter(|_| given[0] < self.queues().into()) {
             self.clear_steps();
             let decision = Decision::Queue(given[0] as u16);
             return Ok((Checked { decision, counts }, group, priority));
         }
-        let Some(mut table) = self.templates[slot].take() else {
+        let Some(mut table) = self.templates.lend(place) else {
             return Err(RuleError::TemplateUnknown.into());
         };
         table.give(given);
         let (group, priority) = (group.unwrap_or(table.group), table.priority);
         let pattern = &Pattern::any();
         let checked = self.check(Wanted { group, priority, pattern, actions: &table.actions });
-        self.templates[slot] = Some(table);
+        self.templates.give_back(place, table);
         Ok((checked?, group, priority))
+    }
+}
+
+impl Templates {
+    fn is_full(&self) -> bool {
+        self.free.is_empty() && self.slots.len() >= TEMPLATES_MAX
+    }
+
+    /// Puts a table in; there is room.
+    fn put(&mut self, nic: u32, table: Table) -> Place {
+        let slot = self.free.pop().unwrap_or_else(|| {
+            self.slots.push((0, None));
+            self.slots.len() as u32 - 1
+        });
+        let (generation, place) = &mut self.slots[slot as usize];
+        *place = Some(Box::new(table));
+        Place { nic, slot, generation: *generation }
+    }
+
+    #[inline]
+    fn get(&self, place: Place) -> Option<&Table> {
+        let (generation, table) = self.slots.get(place.slot as usize)?;
+        table.as_deref().filter(|_| *generation == place.generation)
+    }
+
+    /// Takes a table out for good.
+    fn remove(&mut self, place: Place) -> Option<Box<Table>> {
+        let (generation, table) = self.slots.get_mut(place.slot as usize)?;
+        *generation += 1;
+        self.free.push(place.slot);
+        table.take()
+    }
+
+    /// Takes a table out for a moment.
+    fn lend(&mut self, place: Place) -> Option<Box<Table>> {
+        self.slots.get_mut(place.slot as usize)?.1.take()
+    }
+
+    fn give_back(&mut self, place: Place, table: Box<Table>) {
+        self.slots[place.slot as usize].1 = Some(table);
     }
 }
 

@@ -109,6 +109,9 @@ fn a_table_that_is_gone_or_anothers_makes_no_rule() {
     let actions = table.actions(&[2]).unwrap();
     assert_eq!(nic.update_in(id, &actions), Err(RuleError::TemplateUnknown));
     assert_eq!(nic.destroy_template_table(&table), Err(RuleError::TemplateUnknown));
+    // Another takes its slot, and is not taken for it.
+    let another = nic.template_table(&template(2, &QUEUE)).unwrap();
+    assert_eq!(another.common.place.slot, table.common.place.slot);
     let mut results = Vec::new();
     let operations = [Operation::CreateIn(rule), Operation::UpdateIn(id, actions)];
     nic.run(&operations, |result| results.push(result));

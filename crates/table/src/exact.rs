@@ -127,6 +127,12 @@ impl<const W: usize> Exact<W> {
         self.insert_hashed(self.hash(key), key, value)
     }
 
+    /// The hash function, for whoever takes hashes without the table.
+    #[must_use]
+    pub fn hasher(&self) -> Hasher {
+        self.shared.hasher.clone()
+    }
+
     /// The hash of a key: of one seed, the same in every table.
     #[inline]
     #[must_use]

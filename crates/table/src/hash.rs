@@ -10,9 +10,10 @@ use std::hash::{BuildHasher, RandomState};
 use crate::limits::KEY_WORDS_MAX;
 use crate::tags::LIVE_MIN;
 
-/// Hash function of a table, made from its seed.
+/// The hash function of a table, made from its seed: 19 secret words. A copy of its own keeps
+/// nothing of the table.
 #[derive(Debug, Clone)]
-pub(crate) struct Hasher {
+pub struct Hasher {
     words: [u64; KEY_WORDS_MAX],
     last: [u64; 2],
 }
@@ -29,7 +30,8 @@ impl Hasher {
 
     /// The hash of `key`: one multiplication per pair of words and one more to finish.
     #[inline(always)]
-    pub(crate) fn hash<const W: usize>(&self, key: &[u64; W]) -> u64 {
+    #[must_use]
+    pub fn hash<const W: usize>(&self, key: &[u64; W]) -> u64 {
         let mut folded = 0u64;
         let mut word = 0;
         while word < W {
