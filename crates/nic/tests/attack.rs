@@ -23,10 +23,11 @@ const OURS: u32 = 0x0a0b_0c0d;
 const THEIRS: u32 = 0xc0c1_c2c3;
 
 /// Two rules for each mask: one with the attacker's source and another's destination, the other the
-/// opposite.
+/// opposite. The first are the best: those of long prefixes, so that it matters under which of many
+/// masks that all have a rule a packet is looked up.
 fn rules() -> Vec<Pattern> {
     let mut rules = Vec::new();
-    for mask in 0..MASKS {
+    for mask in (0..MASKS).rev() {
         let lengths = [mask % 32, mask / 32].map(|bits| u32::MAX << (31 - bits));
         for pair in [[OURS, THEIRS], [THEIRS, OURS]] {
             let (mut value, mut bits) = ([0; 64], [0; 64]);
@@ -53,7 +54,7 @@ impl Bench {
         let mut nic = Nic::new(&NicConfig { queues: 8, ..NicConfig::default() }).unwrap();
         let rules = rules();
         for (priority, pattern) in (0..).zip(rules.clone()) {
-            let actions = &[Action::Flag, Action::Queue(FOUND)];
+            let actions = &[Action::Mark(priority), Action::Queue(FOUND)];
             nic.create(&Rule { group: 0, priority, pattern, actions }).unwrap();
         }
         assert!(nic.settle(1 << 20), "the filter is made");
@@ -62,8 +63,8 @@ impl Bench {
         Bench { nic, worker, region, descs, rules }
     }
 
-    /// Sends TCP segments between these addresses; whether a rule has each.
-    fn send(&mut self, pairs: &[[u32; 2]]) -> Vec<bool> {
+    /// Sends TCP segments between these addresses; which rule has each.
+    fn send(&mut self, pairs: &[[u32; 2]]) -> Vec<Option<u32>> {
         let descs = &mut self.descs[..pairs.len()];
         for (desc, [src, dst]) in descs.iter_mut().zip(pairs) {
             let frame = &mut self.region.slot_mut(desc)[..60];
@@ -74,7 +75,7 @@ impl Bench {
             self.region.set_len(desc, 60);
         }
         assert_eq!(self.worker.classify(&self.region, descs), 0, "no rule drops");
-        descs.iter().map(|desc| desc.is_flagged()).collect()
+        descs.iter().map(|desc| self.region.mark(desc)).collect()
     }
 }
 
@@ -91,8 +92,10 @@ fn packets_that_no_filter_can_leave_out_find_what_a_scan_of_the_rules_finds() {
         let seen = bench.send(pairs);
         for (desc, seen) in bench.descs.iter().zip(seen) {
             let frame = bench.region.frame(desc);
-            assert_eq!(seen, bench.rules.iter().any(|rule| rule.matches(frame)));
-            (found, missed) = (found + u32::from(seen), missed + u32::from(!seen));
+            let rule = bench.rules.iter().position(|rule| rule.matches(frame));
+            assert_eq!(seen, rule.map(|rule| rule as u32));
+            (found, missed) =
+                (found + u32::from(seen.is_some()), missed + u32::from(seen.is_none()));
         }
     }
     assert!(found > 1_000 && missed > 1_000, "{found} found, {missed} missed");
