@@ -8,7 +8,7 @@
 use niclab_table::prefetch;
 
 use crate::chain::Target;
-use crate::control::{Nic, Record, RuleId};
+use crate::control::{Nic, RuleId};
 use crate::error::{Refused, RuleError};
 use crate::groups::Seat;
 use crate::mask::Kept;
@@ -88,9 +88,7 @@ impl Nic {
             Operation::UpdateIn(id, ref actions) => self.update_filled(id, actions).map(|()| id),
         }
     }
-}
 
-impl Nic {
     /// Asks for what an operation ahead looks at first: its record, or the tags of its key.
     /// `creates` are between it and the one that is carried out now.
     #[inline]
@@ -156,9 +154,7 @@ impl Nic {
     /// How the key of a rule is kept.
     #[inline]
     fn kept_of(&self, id: RuleId) -> Option<(Seat, Kept)> {
-        let record: &Record = self.records.get(id.index() as usize)?;
-        (record.generation == id.generation() && record.word.is_some())
-            .then_some((record.seat, record.kept))
+        self.live_record(id).map(|record| (record.seat, record.kept))
     }
 }
 

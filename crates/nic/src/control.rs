@@ -174,11 +174,6 @@ impl RuleId {
     pub(crate) fn index(self) -> u32 {
         self.index
     }
-
-    /// How many rules that place had before.
-    pub(crate) fn generation(self) -> u32 {
-        self.generation
-    }
 }
 
 impl Nic {
@@ -430,9 +425,14 @@ impl Nic {
 
     #[inline]
     pub(crate) fn record(&self, id: RuleId) -> Result<Record, Refused> {
+        self.live_record(id).copied().ok_or_else(|| RuleError::Unknown(id).into())
+    }
+
+    /// The record of a rule that lives.
+    #[inline]
+    pub(crate) fn live_record(&self, id: RuleId) -> Option<&Record> {
         let record = self.records.get(id.index as usize);
-        let live = |r: &&Record| r.generation == id.generation && r.word.is_some();
-        record.filter(live).copied().ok_or_else(|| RuleError::Unknown(id).into())
+        record.filter(|record| record.generation == id.generation && record.word.is_some())
     }
 
     /// Says that a rule lives no more: its id names nothing from now on.

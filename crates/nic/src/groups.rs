@@ -260,13 +260,8 @@ impl Groups {
         pattern: &Pattern,
         known: Option<Seat>,
     ) -> Result<Seat, Refused> {
-        let seat = match known {
-            Some(seat) => seat,
-            None => self.make_seat(number, Shape::of(pattern))?,
-        };
-        let group = &mut self.groups[usize::from(seat.group)];
-        group.rules += 1;
-        group.masks[usize::from(seat.mask)].rules += 1;
+        let seat = self.take_seat(number, pattern, known)?;
+        self.groups[usize::from(seat.group)].rules += 1;
         Ok(seat)
     }
 
@@ -277,13 +272,8 @@ impl Groups {
         pattern: &Pattern,
         known: Option<Seat>,
     ) -> Result<Seat, Refused> {
-        let seat = match known {
-            Some(seat) => seat,
-            None => self.make_seat(number, Shape::of(pattern))?,
-        };
-        let group = &mut self.groups[usize::from(seat.group)];
-        group.jumps += 1;
-        group.masks[usize::from(seat.mask)].rules += 1;
+        let seat = self.take_seat(number, pattern, known)?;
+        self.groups[usize::from(seat.group)].jumps += 1;
         Ok(seat)
     }
 
@@ -291,6 +281,22 @@ impl Groups {
     pub(crate) fn unpin(&mut self, seat: Seat) {
         self.groups[usize::from(seat.group)].jumps -= 1;
         self.forget_rule(seat);
+    }
+
+    /// The seat of a pattern, whose mask is needed once more.
+    #[inline]
+    fn take_seat(
+        &mut self,
+        number: u32,
+        pattern: &Pattern,
+        known: Option<Seat>,
+    ) -> Result<Seat, Refused> {
+        let seat = match known {
+            Some(seat) => seat,
+            None => self.make_seat(number, Shape::of(pattern))?,
+        };
+        self.groups[usize::from(seat.group)].masks[usize::from(seat.mask)].rules += 1;
+        Ok(seat)
     }
 
     #[cold]
