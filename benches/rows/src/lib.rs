@@ -9,6 +9,7 @@
 
 pub mod acl;
 pub mod beside;
+pub mod chain;
 pub mod exact;
 pub mod frames;
 pub mod generator;

@@ -2,10 +2,12 @@
 
 use std::path::PathBuf;
 
+use crate::chain::{Finds, Masks};
 use crate::insert::{Room, Written};
 use crate::update::{self, Change};
 use crate::{
-    Bench, BenchError, Goal, Measured, acl, beside, exact, generator, insert, pipeline, rss, sets,
+    Bench, BenchError, Goal, Measured, acl, beside, chain, exact, generator, insert, pipeline, rss,
+    sets,
 };
 
 /// What can be asked for by name.
@@ -15,6 +17,8 @@ pub enum Subject {
     Acl,
     /// Forwarding while the same core changes rules.
     Beside,
+    /// Groups one behind the other.
+    Chain,
     /// Look-ups in the exact-match table.
     Exact,
     /// The generator.
@@ -64,6 +68,7 @@ pub fn rows(files: &[PathBuf]) -> Vec<Row> {
     rows.extend(others());
     rows.extend(update_rows());
     rows.extend(beside_rows());
+    rows.extend(chain_rows());
     rows.push(Row {
         subject: Subject::Pipeline,
         what: "pipeline, 64 B".to_owned(),
@@ -208,5 +213,24 @@ fn beside_rows() -> Vec<Row> {
         ),
         row("batch, 10 k in group 0", NO_WORSE, batch(0, 10_000)),
         row("batch, 100 k in group 1", NO_WORSE, batch(1, 100_000)),
+    ]
+}
+
+/// Rules in each group of a chain.
+const CHAINED: u64 = 65_536;
+
+fn chain_rows() -> Vec<Row> {
+    let row = |what: &str, ratio, masks, finds| Row {
+        subject: Subject::Chain,
+        what: what.to_owned(),
+        peer: "one group",
+        goal: Goal { ratio, floor: 0.0 },
+        measure: Box::new(move |bench| chain::forward(bench, CHAINED, masks, finds)),
+    };
+    vec![
+        row("16 groups, one mask, no match", 0.85, Masks::One, Finds::Nothing),
+        row("16 groups, one mask, all match", 0.85, Masks::One, Finds::Rules),
+        row("16 groups, 16 masks, no match", 0.4, Masks::Each, Finds::Nothing),
+        row("16 groups, 16 masks, all match", 0.4, Masks::Each, Finds::Rules),
     ]
 }

@@ -143,6 +143,8 @@ pub enum BenchSubject {
     Acl,
     /// Forwarding while the same core changes rules
     Beside,
+    /// Sixteen groups one behind the other, against one
+    Chain,
     /// Look-ups in the exact-match table
     Exact,
     /// Generated packets

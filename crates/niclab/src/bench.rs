@@ -166,6 +166,7 @@ impl From<BenchSubject> for Subject {
         match subject {
             BenchSubject::Acl => Subject::Acl,
             BenchSubject::Beside => Subject::Beside,
+            BenchSubject::Chain => Subject::Chain,
             BenchSubject::Exact => Subject::Exact,
             BenchSubject::Generator => Subject::Generator,
             BenchSubject::Insert => Subject::Insert,
