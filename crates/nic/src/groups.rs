@@ -24,22 +24,30 @@ use niclab_table::{Config, CreateError, Joined, Stamp};
 
 use crate::control::Board;
 use crate::error::{Refused, RuleError};
-use crate::limits::{GROUPS_MAX, MASKS_MAX, ROOT_RULES_MAX, RULES_MAX};
+use crate::limits::{GROUPS_MAX, MASKS_MAX, PRUNE_TUPLES_MIN, ROOT_RULES_MAX, RULES_MAX};
 use crate::mask::{Mask, Seated};
+use crate::presence::{Presences, Shared};
 use crate::pruner::{Pruned, Pruner};
 use crate::rule::Pattern;
-use crate::tables::{ByWidth, Selector, Table, View};
+use crate::tables::{ByWidth, CompactKey, Selector, Table, View};
 use crate::tuple::{FIELDS, Shape, Tuple};
 use crate::word::{Decision, Fate};
 
 /// What workers see of each group, by the group's place. A place beyond the end has none.
 pub(crate) type Lists = Vec<Arc<Listed>>;
 
+/// A tuple that is probed without a filter, and what is known of its mask if many groups have it.
+#[derive(Debug)]
+pub(crate) struct Probed {
+    pub(crate) tuple: Arc<Tuple>,
+    pub(crate) shared: Option<Arc<Shared>>,
+}
+
 /// What workers see of a group.
 #[derive(Debug, Default)]
 pub(crate) struct Listed {
     /// Tuples that are probed one after the other, best first.
-    pub(crate) tuples: Vec<Arc<Tuple>>,
+    pub(crate) tuples: Vec<Probed>,
     /// The tables of all tuples.
     pub(crate) tables: ByWidth<Option<View>>,
     /// All other tuples.
@@ -78,6 +86,8 @@ pub(crate) struct Groups {
     free: VecDeque<(Stamp, u16)>,
     /// The latest stamp known to have passed.
     passed: Stamp,
+    /// Masks that many of them have.
+    presences: Presences,
     /// What workers are to see.
     lists: Lists,
     /// Places whose tables are not shown as they are now.
@@ -118,6 +128,8 @@ struct Group {
     /// Masks with rules, by the table they need.
     uses: ByWidth<usize>,
     pruner: Pruner,
+    /// Bits of outer headers that its listed masks look at.
+    probed: Vec<Selector>,
 }
 
 impl Groups {
@@ -126,6 +138,7 @@ impl Groups {
         Groups {
             board,
             seed,
+            presences: Presences::new(seed),
             groups: vec![Group::default()],
             places: HashMap::from([(0, ROOT)]),
             free: VecDeque::new(),
@@ -144,7 +157,7 @@ impl Groups {
     /// Memory of the tables, those included that only workers still hold; bytes.
     pub(crate) fn bytes(&self) -> usize {
         let gone: usize = self.gone.iter().map(|(_, table)| table.bytes()).sum();
-        gone + self.groups.iter().map(Group::bytes).sum::<usize>()
+        gone + self.presences.bytes() + self.groups.iter().map(Group::bytes).sum::<usize>()
     }
 
     /// The number of the group at a place.
@@ -305,8 +318,11 @@ impl Groups {
         let group = self.hold(number);
         self.changed.push(group);
         self.passed = self.passed.max(self.board.domain.passed());
-        let passed = self.passed;
-        Ok(Seat { group, mask: self.groups[usize::from(group)].seat(shape, table, passed) })
+        let (passed, shared) = (self.passed, self.presences.slot_of(&shape.selector));
+        let group_of = &mut self.groups[usize::from(group)];
+        let mask = group_of.seat(shape, table, passed);
+        group_of.masks[usize::from(mask)].shared = shared;
+        Ok(Seat { group, mask })
     }
 
     /// The table that rules of a shape need and their group does not have.
@@ -325,7 +341,13 @@ impl Groups {
     /// Makes ready for a rule that took its seat, before a packet can find it: for its key, and its
     /// order.
     #[inline]
-    pub(crate) fn admit(&mut self, seat: Seat, key: &[u64], order: u64) {
+    pub(crate) fn admit(&mut self, seat: Seat, key: &CompactKey, order: u64) {
+        if let Some(slot) =
+            self.groups[usize::from(seat.group)].masks[usize::from(seat.mask)].shared
+        {
+            self.presences.add(slot, key, seat.group);
+            self.tend_presences();
+        }
         let group = &mut self.groups[usize::from(seat.group)];
         let mask = &group.masks[usize::from(seat.mask)];
         let first = mask.tuple.is_new();
@@ -359,8 +381,43 @@ impl Groups {
             }
             busy |= group.pruner.is_busy(&group.masks);
         }
+        for _ in 0..steps {
+            if !self.presences.is_busy() {
+                break;
+            }
+            self.tend_presences();
+        }
         self.publish();
-        !busy
+        !busy && !self.presences.is_busy()
+    }
+
+    /// Takes what is known of shared masks a few keys further.
+    #[inline]
+    fn tend_presences(&mut self) {
+        if self.presences.is_busy() {
+            let groups = &self.groups;
+            let done = self.presences.tend(|place| Some(&*groups.get(place)?.masks));
+            self.show_anew(&done);
+        }
+    }
+
+    /// Says that workers are to see something else of these masks.
+    fn show_anew(&mut self, selectors: &[Selector]) {
+        if !selectors.is_empty() {
+            let shows = |group: &Group| group.probed.iter().any(|p| selectors.contains(p));
+            let groups = self.groups.iter().enumerate().filter(|(_, group)| shows(group));
+            self.changed.extend(groups.map(|(place, _)| place as u16));
+        }
+    }
+
+    /// Gives masks their slots where some are shared now, or are no more.
+    #[cold]
+    fn assign_presences(&mut self) {
+        let lost = self.presences.assign();
+        for mask in self.groups.iter_mut().flat_map(|group| &mut group.masks) {
+            mask.shared = self.presences.slot_of(&mask.tuple.shape.selector);
+        }
+        self.show_anew(&lost);
     }
 
     /// Says that a rule is to leave: it is not among those that live.
@@ -435,9 +492,7 @@ impl Groups {
     fn publish_changes(&mut self) {
         if !self.changed.is_empty() {
             self.lists.resize(self.groups.len(), Arc::default());
-            for place in self.changed.drain(..).map(usize::from) {
-                self.lists[place] = self.groups[place].list();
-            }
+            self.list_changed();
             let old = self.board.groups.swap(Arc::new(self.lists.clone()));
             self.old.push((self.shown, old));
             self.shown += 1;
@@ -460,6 +515,23 @@ impl Groups {
             self.old.retain(|(_, list)| Arc::strong_count(list) > 1);
             let oldest = self.old.first().map_or(self.shown, |(number, _)| *number);
             self.gone.retain(|(without, _)| *without > oldest);
+        }
+    }
+
+    /// Makes what workers are to see of the groups that changed.
+    fn list_changed(&mut self) {
+        let mut reassign = false;
+        for &place in &self.changed {
+            let group = &mut self.groups[usize::from(place)];
+            let probed = group.probed();
+            reassign |= self.presences.count(&group.probed, &probed);
+            group.probed = probed;
+        }
+        if reassign {
+            self.assign_presences();
+        }
+        for place in self.changed.drain(..).map(usize::from) {
+            self.lists[place] = self.groups[place].list(&self.presences);
         }
     }
 
@@ -546,13 +618,33 @@ impl Group {
         }
     }
 
-    /// What workers are to see of it.
-    fn list(&self) -> Arc<Listed> {
+    /// Its masks that are probed without a filter.
+    fn listed(&self) -> impl Iterator<Item = &Mask> {
         let live = self.masks.iter().filter(|mask| mask.rules > 0);
-        let listed = |mask: &&Mask| !self.pruner.has(mask.tuple.number) && !mask.tuple.is_new();
-        let anyway = live.filter(listed);
-        let mut tuples: Vec<Arc<Tuple>> = anyway.map(|mask| Arc::clone(&mask.tuple)).collect();
-        tuples.sort_by_key(|tuple| tuple.best());
+        live.filter(|mask| !self.pruner.has(mask.tuple.number) && !mask.tuple.is_new())
+    }
+
+    /// The bits of outer headers that they look at, each set once.
+    fn probed(&self) -> Vec<Selector> {
+        let mut probed = Vec::new();
+        // More are only there until the group's filter is.
+        for mask in self.listed().take(PRUNE_TUPLES_MIN) {
+            let selector = mask.tuple.shape.selector;
+            if selector.words() > 0 && !selector.is_deep() && !probed.contains(&selector) {
+                probed.push(selector);
+            }
+        }
+        probed
+    }
+
+    /// What workers are to see of it.
+    fn list(&self, presences: &Presences) -> Arc<Listed> {
+        let probed = |mask: &Mask| Probed {
+            tuple: Arc::clone(&mask.tuple),
+            shared: presences.shown(&mask.tuple.shape.selector),
+        };
+        let mut tuples: Vec<Probed> = self.listed().map(probed).collect();
+        tuples.sort_by_key(|probed| probed.tuple.best());
         let tables = self.tables.each_ref().map(|table| table.as_ref().map(Table::view));
         let (pruned, joined) = (self.pruner.pruned(), self.pruner.joined());
         Arc::new(Listed { tuples, tables, pruned, joined })

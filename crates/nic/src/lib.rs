@@ -18,6 +18,7 @@ pub mod memory;
 mod meter;
 mod modify;
 mod perform;
+mod presence;
 mod program;
 mod pruner;
 mod queue;

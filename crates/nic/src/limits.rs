@@ -69,6 +69,15 @@ pub(crate) const PRUNE_KEYS: usize = 8;
 /// as sixteen: a microsecond or two.
 pub(crate) const JOIN_PLACES: usize = 256;
 
+/// From so many groups on that probe a mask, one look says which of them can have a rule.
+pub(crate) const SHARED_GROUPS: u32 = 4;
+
+/// Masks that are shared in this way; a group without a filter probes no more.
+pub(crate) const PRESENCES_MAX: usize = PRUNE_TUPLES_MIN - 1;
+
+/// Keys that such a mask takes with each new rule.
+pub(crate) const PRESENCE_KEYS: usize = 8;
+
 /// Steps that one operation, or commit, takes of what transactions put off: more than one adds, so
 /// that nothing piles up. To modify a rule adds most: three cells, two steps of the log, and its
 /// batch.

@@ -14,6 +14,7 @@ use niclab_packet::key::{Key, read_deep};
 
 use crate::limits::BURST;
 use crate::memory::{Desc, Region};
+use crate::presence::{AllSeen, Shared};
 use crate::rule::{EXTRA, INNER, LINES, OUTER};
 use crate::tables::bits;
 
@@ -30,17 +31,21 @@ pub(crate) struct Lines {
     deep: u64,
     /// Packets whose metadata and tags are those of this burst.
     marked: u64,
+    /// What is known of the outer lines, by shared mask.
+    seen: AllSeen,
 }
 
 impl Lines {
     pub(crate) fn new() -> Lines {
-        Lines { keys: [[Key::default(); BURST]; LINES], deep: 0, marked: 0 }
+        let (keys, seen) = ([[Key::default(); BURST]; LINES], AllSeen::default());
+        Lines { keys, deep: 0, marked: 0, seen }
     }
 
     /// Forgets the last burst and reads the outer headers of this one.
     #[inline]
     pub(crate) fn read(&mut self, region: &Region, burst: &[Desc]) {
         (self.deep, self.marked) = (0, 0);
+        self.seen.iter_mut().for_each(|seen| seen.forget(u64::MAX));
         for (key, desc) in self.keys[OUTER].iter_mut().zip(burst) {
             key.read(region.frame(desc));
         }
@@ -52,6 +57,19 @@ impl Lines {
         &self.keys[OUTER]
     }
 
+    /// Asks, for packets that were not asked for yet, which groups can have a rule for them under a
+    /// mask that many groups have; which packets these are.
+    #[inline]
+    pub(crate) fn look(&mut self, shared: &Shared, wanted: u64) -> u64 {
+        shared.look(&mut self.seen, &self.keys[OUTER], wanted)
+    }
+
+    /// Which packets, of those that were asked for, the group at `place` can have a rule for.
+    #[inline]
+    pub(crate) fn may_have(&self, shared: &Shared, place: u16) -> u64 {
+        shared.may_have(&self.seen, place)
+    }
+
     /// The inner lines; of packets that were deepened.
     pub(crate) fn inner(&self) -> &[Key; BURST] {
         &self.keys[INNER]
@@ -61,6 +79,7 @@ impl Lines {
     /// when they are asked for; metadata and tags stay.
     pub(crate) fn reread(&mut self, i: usize, frame: &[u8]) {
         self.deep &= !(1 << i);
+        self.seen.iter_mut().for_each(|seen| seen.forget(1 << i));
         self.keys[OUTER][i].read(frame);
     }
 

@@ -12,7 +12,7 @@ use niclab_table::{InsertError, Spot, prefetch};
 use crate::error::{Refused, RuleError};
 use crate::limits::PATTERN_WORDS_MAX;
 use crate::rule::Pattern;
-use crate::tables::{CompactKey, Table};
+use crate::tables::{CompactKey, Selector, Table};
 use crate::tuple::{Shape, Tuple};
 
 /// The rules of one tuple in one group; the default has none and stands for a free place.
@@ -26,6 +26,8 @@ pub(crate) struct Mask {
     keys_free: Vec<u32>,
     /// Rules, those included that a burst under way may still meet, and template tables.
     pub(crate) rules: u32,
+    /// Its slot among the masks that many groups have.
+    pub(crate) shared: Option<u8>,
 }
 
 /// A key that a mask keeps.
@@ -48,7 +50,7 @@ impl Mask {
     pub(crate) fn new(shape: Shape, number: u16) -> Mask {
         let tuple = Arc::new(Tuple::new(shape, number));
         let (_, outer) = shape.selector.spread(&[u64::MAX; PATTERN_WORDS_MAX]);
-        Mask { tuple, outer, keys: Vec::new(), keys_free: Vec::new(), rules: 0 }
+        Mask { tuple, outer, keys: Vec::new(), keys_free: Vec::new(), rules: 0, shared: None }
     }
 
     /// Whether a pattern, which has no deep lines, has this shape. Makes no shape of it.
@@ -63,6 +65,11 @@ impl Mask {
     /// Memory of its keys.
     pub(crate) fn bytes(&self) -> usize {
         self.keys.capacity() * 8 + self.keys_free.capacity() * 4
+    }
+
+    /// Whether its rules look at just these bits.
+    pub(crate) fn has(&self, selector: &Selector) -> bool {
+        self.rules > 0 && self.tuple.shape.selector == *selector
     }
 
     fn words(&self) -> usize {

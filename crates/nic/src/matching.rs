@@ -5,20 +5,22 @@
 //! in the first of them, all packets at once, until no later one can hold a better rule. The filter
 //! knows the rules alone: no traffic makes a packet cost more than the rules let it.
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use arrayvec::ArrayVec;
-use niclab_table::{Generation, Joined, Participant, Sets, is_reference, prefetch};
+use niclab_table::{Generation, Joined, Participant, Presence, Sets, is_reference, prefetch};
 
 use crate::control::Board;
-use crate::groups::Listed;
+use crate::groups::{Listed, Lists, Probed};
 use crate::limits::BURST;
 use crate::lines::Lines;
 use crate::memory::{Desc, Region};
+use crate::presence::Shared;
 use crate::pruner::{Pruned, Slot};
-use crate::tables::{ByWidth, Pick, WIDTHS, bits};
-use crate::tuple::{FIELDS, Shape, Tuple, Values, values_of};
-use crate::word::Word;
+use crate::tables::{ByWidth, Pick, View, WIDTHS, bits};
+use crate::tuple::{FIELDS, Tuple, Values, values_of};
+use crate::word::{Fate, Word};
 
 /// What was found for the packets of a burst.
 pub(crate) struct Found<'a> {
@@ -26,6 +28,21 @@ pub(crate) struct Found<'a> {
     pub(crate) mask: u64,
     /// The words of the rules.
     pub(crate) words: &'a mut [u64; BURST],
+    /// Packets that all have the rule of the empty mask, and have no word.
+    rest: u64,
+    /// That rule's word.
+    word: u64,
+}
+
+/// Which packets have which rule.
+#[derive(Default)]
+pub(crate) struct Matched {
+    /// A bit for each packet with a rule whose word was written.
+    pub(crate) found: u64,
+    /// A bit for each packet with the rule that is left where no other one matches.
+    pub(crate) rest: u64,
+    /// The word of that rule.
+    pub(crate) word: u64,
 }
 
 /// A packet on its way through the slots of a filter.
@@ -149,24 +166,27 @@ pub(crate) struct Matcher<'a> {
     pub(crate) lines: &'a mut Lines,
     pub(crate) region: &'a Region,
     pub(crate) burst: &'a [Desc],
+    /// All groups, and the place of this one.
+    pub(crate) groups: &'a Lists,
+    pub(crate) place: u16,
 }
 
 impl Matcher<'_> {
-    /// Matches the packets in `wanted` against one group; returns which of them found a rule, the
-    /// word of the best one in `words`.
+    /// Matches the packets in `wanted` against one group; the word of the best rule of a packet is
+    /// in `words`, where the packet does not have the same as all the rest.
     #[inline]
     pub(crate) fn match_group(
         &mut self,
         group: &Listed,
         wanted: u64,
         words: &mut [u64; BURST],
-    ) -> u64 {
-        let mut found = Found { mask: 0, words };
+    ) -> Matched {
+        let mut found = Found { mask: 0, words, rest: 0, word: 0 };
         let open = self.probe_all(group, wanted, &mut found);
         if let (Some(pruned), true) = (&group.pruned, open != 0) {
             self.probe_pruned(group, pruned, open, &mut found);
         }
-        found.mask
+        Matched { found: found.mask, rest: found.rest, word: found.word }
     }
 
     /// Probes the tuples of the list; which packets may still find a better rule by the filter.
@@ -174,13 +194,33 @@ impl Matcher<'_> {
     fn probe_all(&mut self, group: &Listed, wanted: u64, found: &mut Found<'_>) -> u64 {
         let beyond = group.pruned.as_ref().map_or(u64::MAX, |pruned| pruned.rest(0));
         let (mut open, mut worst) = (wanted, 0);
-        for (at, tuple) in group.tuples.iter().enumerate() {
+        for (at, Probed { tuple, shared }) in group.tuples.iter().enumerate() {
             if open == 0 {
                 break;
             }
+            let is_last = at + 1 == group.tuples.len() && group.pruned.is_none();
             let mut values = [0; BURST];
-            let hits = self.look_up(group, tuple, open, &mut values);
-            let hits = self.resolve(hits, &mut values);
+            let hits = match tuple.shape.selector.width() {
+                None => {
+                    let (hits, word) = self.resolve_any(tuple, open);
+                    if is_last {
+                        (found.rest, found.word) = (hits & !found.mask, word);
+                    }
+                    let fill = hits & !found.rest;
+                    bits(fill).for_each(|i| values[i] = word);
+                    fill
+                }
+                Some(width) => {
+                    let wanted = shared.as_ref().map_or(open, |s| open & self.may_have(s, open));
+                    match wanted {
+                        0 => 0,
+                        wanted => {
+                            let hits = self.look_up(group, (tuple, width), wanted, &mut values);
+                            self.resolve(hits, &mut values)
+                        }
+                    }
+                }
+            };
             let beaten =
                 bits(hits & found.mask).filter(|&i| !self.better(values[i], found.words[i]));
             let better = hits & !beaten.fold(0, |mask, i| mask | 1 << i);
@@ -188,12 +228,54 @@ impl Matcher<'_> {
                 found.words[i] = values[i];
             }
             found.mask |= hits;
-            let rest = group.tuples[at + 1..].iter().map(|tuple| tuple.best());
+            let rest = group.tuples[at + 1..].iter().map(|probed| probed.tuple.best());
             let rest_best = rest.min().unwrap_or(u64::MAX).min(beyond);
             worst = worst.max(tuple.worst());
             open &= !self.settled(found.mask & open, found.words, worst, rest_best);
         }
         open
+    }
+
+    /// Which packets this group can have a rule for under a mask that many groups have.
+    #[inline]
+    fn may_have(&mut self, shared: &Arc<Shared>, wanted: u64) -> u64 {
+        let new = self.lines.look(shared, wanted);
+        if new != 0 {
+            self.fetch_ahead(shared, new);
+        }
+        self.lines.may_have(shared, self.place)
+    }
+
+    /// Asks for what packets are to find in the groups that the rest is led to from here: there
+    /// they come one by one, and would wait each for itself.
+    #[inline(never)]
+    fn fetch_ahead(&mut self, shared: &Arc<Shared>, packets: u64) {
+        let mut fetched = ArrayVec::<(&View, u64), BURST>::new();
+        let (mut place, mut left) = (self.place, packets);
+        for _ in 0..Presence::PLACES {
+            let Some(group) = self.groups.get(usize::from(place)) else { break };
+            let is_shared = |s: &Arc<Shared>| Arc::ptr_eq(s, shared);
+            let probed = group.tuples.iter().find(|p| p.shared.as_ref().is_some_and(is_shared));
+            let Some(Probed { tuple, .. }) = probed else { break };
+            let selector = &tuple.shape.selector;
+            let view = selector.width().and_then(|width| group.tables[width].as_ref());
+            let Some(view) = view else { break };
+            let here = left & self.lines.may_have(shared, place);
+            for i in bits(here) {
+                let line = &self.lines.outer()[i];
+                let hash = view.fetch(self.participant, (selector, tuple.number), line);
+                fetched.push((view, hash));
+            }
+            left &= !here;
+            let last = group.tuples.last().map(|probed| self.resolve_any(&probed.tuple, left));
+            match last.map(|(_, word)| Word(word).fate()) {
+                Some(Fate::Jump(to)) if left != 0 => place = to,
+                _ => break,
+            }
+        }
+        for (view, hash) in fetched {
+            view.fetch_entry(self.participant, hash);
+        }
     }
 
     /// Probes the tuples that the filter names.
@@ -252,25 +334,35 @@ impl Matcher<'_> {
         left
     }
 
+    /// Which packets have the rule of an empty mask, and its word.
+    #[inline]
+    fn resolve_any(&self, tuple: &Tuple, wanted: u64) -> (u64, u64) {
+        let word = tuple.any.load(Ordering::Acquire);
+        let word = self.board.versions.at(word, self.generation);
+        (if word == 0 { 0 } else { self.inside(tuple, wanted) }, word)
+    }
+
+    /// Which packets have ports within the ranges of a tuple.
+    #[inline]
+    fn inside(&self, tuple: &Tuple, wanted: u64) -> u64 {
+        let ranges = &tuple.shape.ranges;
+        let inside = |&i: &usize| ranges.hold(&values_of(&self.lines.outer()[i]));
+        match ranges.limit() {
+            true => bits(wanted).filter(inside).fold(0, |mask, i| mask | 1 << i),
+            false => wanted,
+        }
+    }
+
+    /// Looks packets up under the mask of a tuple, in the table of its width.
     #[inline]
     fn look_up(
         &mut self,
         group: &Listed,
-        tuple: &Tuple,
+        (tuple, width): (&Tuple, usize),
         wanted: u64,
         values: &mut [u64; BURST],
     ) -> u64 {
-        let Shape { selector, ranges } = &tuple.shape;
-        let inside = |&i: &usize| ranges.hold(&values_of(&self.lines.outer()[i]));
-        let wanted = match ranges.limit() {
-            true => bits(wanted).filter(inside).fold(0, |mask, i| mask | 1 << i),
-            false => wanted,
-        };
-        let Some(width) = selector.width() else {
-            let word = tuple.any.load(Ordering::Acquire);
-            values.fill(word);
-            return if word == 0 { 0 } else { wanted };
-        };
+        let (selector, wanted) = (&tuple.shape.selector, self.inside(tuple, wanted));
         let Some(view) = &group.tables[width] else { return 0 };
         if selector.is_deep() {
             self.lines.deepen(self.region, self.burst, wanted);

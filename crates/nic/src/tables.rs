@@ -341,6 +341,28 @@ impl View {
         })
     }
 
+    /// The hash of a packet's key under a mask that picks from the outer line alone; asks for what
+    /// its look-up looks at first.
+    #[inline]
+    pub(crate) fn fetch(
+        &self,
+        participant: &Participant,
+        (selector, number): (&Selector, u16),
+        line: &Key,
+    ) -> u64 {
+        each_width!(self, View, t => {
+            let hash = t.hash(&numbered(selector.pick_outer(line), number));
+            t.prefetch_tags(participant, hash);
+            hash
+        })
+    }
+
+    /// Asks for what the look-up of a hash looks at then; to be called when that has come.
+    #[inline]
+    pub(crate) fn fetch_entry(&self, participant: &Participant, hash: u64) {
+        each_width!(self, View, t => t.prefetch_entry(participant, hash));
+    }
+
     /// Looks up packets, each under the mask that was picked for it, by its outer line alone or, as
     /// `lines` says, by others as well; `values` is indexed as the picks are. Returns which of them
     /// were found.

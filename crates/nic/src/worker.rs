@@ -30,7 +30,7 @@ use crate::counters::{Counters, FCS_LEN};
 use crate::groups::Lists;
 use crate::limits::BURST;
 use crate::lines::Lines;
-use crate::matching::Matcher;
+use crate::matching::{Matched, Matcher};
 use crate::memory::{Desc, Region};
 use crate::perform::{Around, Lost, Subject};
 use crate::rss::RssLevel;
@@ -69,6 +69,8 @@ struct Acted {
     jumped: u64,
     /// The place of that group where it is one for all of them.
     together: Option<u16>,
+    /// Packets that jump by one rule, whose place is not written yet, and the place.
+    alike: (u64, u16),
     /// Packets that contexts of rules spread.
     spread: u64,
 }
@@ -169,8 +171,8 @@ impl Worker {
         let mut places = [0; BURST];
         let mut words = [0; BURST];
         while here != 0 {
-            let found = match self.groups.get(usize::from(place)) {
-                None => 0,
+            let matched = match self.groups.get(usize::from(place)) {
+                None => Matched::default(),
                 Some(group) => {
                     let mut matcher = Matcher {
                         board: &self.board,
@@ -179,18 +181,25 @@ impl Worker {
                         lines: &mut self.lines,
                         region,
                         burst,
+                        groups: &self.groups,
+                        place,
                     };
                     matcher.match_group(group, here, &mut words)
                 }
             };
+            let missed = here & !matched.found & !matched.rest;
             match self.isolated {
-                true => dropped |= here & !found,
-                false => self.spread(self.rss, here & !found, region, burst),
+                true => dropped |= missed,
+                false => self.spread(self.rss, missed, region, burst),
             }
-            let acted = self.act(region, burst, found, &words, &mut places);
+            let acted = self.act(region, burst, &matched, &mut words, &mut places);
             dropped |= acted.dropped;
             if acted.spread != 0 {
                 self.spread_each(acted.spread, &places, region, burst);
+            }
+            if waiting != 0 || acted.together.is_none() {
+                let (alike, to) = acted.alike;
+                bits(alike).for_each(|i| places[i] = to);
             }
             waiting |= acted.jumped;
             (here, place) = match acted.together {
@@ -244,11 +253,26 @@ impl Worker {
         &mut self,
         region: &Region,
         burst: &mut [Desc],
-        found: u64,
-        words: &[u64; BURST],
+        matched: &Matched,
+        words: &mut [u64; BURST],
         places: &mut [u16; BURST],
     ) -> Acted {
-        let mut acted = Acted { dropped: 0, jumped: 0, together: None, spread: 0 };
+        let mut acted = Acted { dropped: 0, jumped: 0, together: None, alike: (0, 0), spread: 0 };
+        let mut found = matched.found;
+        match Word(matched.word) {
+            // As in a chain of groups: all of them go on at once.
+            word if !word.counts()
+                && let Fate::Jump(to) = word.fate() =>
+            {
+                acted.alike = (matched.rest, to);
+                acted.jumped = matched.rest;
+                acted.together = (matched.rest != 0).then_some(to);
+            }
+            word => {
+                bits(matched.rest).for_each(|i| words[i] = word.0);
+                found |= matched.rest;
+            }
+        }
         for i in bits(found) {
             let word = Word(words[i]);
             if word.counts() {

@@ -19,7 +19,9 @@ pub struct Hasher {
 }
 
 impl Hasher {
-    pub(crate) fn new(seed: u64) -> Self {
+    /// The function of a seed.
+    #[must_use]
+    pub fn new(seed: u64) -> Self {
         let mut state = seed;
         let mut draw = || {
             state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);

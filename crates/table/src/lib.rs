@@ -12,6 +12,7 @@ mod limbo;
 mod limits;
 mod memory;
 mod prefetch;
+mod presence;
 mod prune;
 mod reader;
 mod segments;
@@ -27,6 +28,7 @@ pub use hash::{Hasher, pack_key};
 pub use limits::{ADD_VISITS_MAX, BURST_MAX, CAPACITY_LIMIT, KEY_WORDS_MAX, TABLES_LIMIT};
 pub use memory::Pages;
 pub use prefetch::prefetch;
+pub use presence::Presence;
 pub use prune::{
     Bits, Candidates, Filter, FilterConfig, FilterReader, FilterRule, Joined, Joining, Progress,
     Sets, Span,

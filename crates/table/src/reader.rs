@@ -7,6 +7,7 @@ use crate::domain::Participant;
 use crate::hash::live;
 use crate::limits::BURST_MAX;
 use crate::shared::Shared;
+use crate::tags::{Common, tag_of};
 
 /// A reading end of an [`Exact`](crate::Exact) table. Clone it into any number of threads.
 ///
@@ -43,6 +44,22 @@ impl<const W: usize> Reader<W> {
         let view = self.shared.view(participant);
         let (grid, position) = view.find(self.hash(key), key)?;
         Some(grid.value(position))
+    }
+
+    /// Asks for the memory that the look-up of a key with this hash looks at first.
+    #[inline]
+    pub fn prefetch_tags(&self, participant: &Participant, hash: u64) {
+        let grid = self.shared.view(participant).first(hash);
+        grid.prefetch_line(grid.home(hash));
+    }
+
+    /// Asks for what it looks at then; to be called when that has come.
+    #[inline]
+    pub fn prefetch_entry(&self, participant: &Participant, hash: u64) {
+        let grid = self.shared.view(participant).first(hash);
+        if let Some(entry) = grid.candidate(Common, grid.home(hash), tag_of(hash)) {
+            entry.prefetch();
+        }
     }
 
     /// Looks up a burst. Bit `i` of the result says whether `keys[i]` was found; its value is

@@ -19,7 +19,7 @@ use loom::sync::atomic::AtomicU64;
 use loom::thread;
 use niclab_table::{
     Bits, Changes, Config, Domain, Exact, Filter, FilterConfig, Pages, Participant, Placed,
-    Progress, Reader, Sets, Span,
+    Presence, Progress, Reader, Sets, Span,
 };
 
 fn model(preemptions: usize, body: impl Fn() + Send + Sync + 'static) {
@@ -225,6 +225,37 @@ fn a_transaction_is_seen_whole_or_not_at_all() {
         });
         reader.join().unwrap();
         writer.join().unwrap();
+    });
+}
+
+/// A burst that looked before the key came, and is then led to it.
+#[test]
+fn a_key_that_a_burst_is_led_to_is_never_missed_by_what_the_burst_knew() {
+    model(3, || {
+        let presence = Arc::new(Presence::new(1).unwrap());
+        let word = Arc::new(AtomicU64::new(0));
+        let hash = 0x0123_4567_89ab_cdef;
+        let reader = {
+            let (presence, word) = (Arc::clone(&presence), Arc::clone(&word));
+            thread::spawn(move || {
+                let version = presence.version();
+                let known = presence.places(hash);
+                if word.load(Acquire) == 0 {
+                    return;
+                }
+                let places = match presence.version() == version {
+                    true => known,
+                    false => presence.places(hash),
+                };
+                assert_eq!(places & 1 << 5, 1 << 5, "led to a key that is not there");
+            })
+        };
+        let writer = thread::spawn(move || {
+            presence.add(hash, 5);
+            word.store(1, Release);
+        });
+        writer.join().unwrap();
+        reader.join().unwrap();
     });
 }
 
