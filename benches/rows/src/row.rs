@@ -205,8 +205,8 @@ fn beside_rows() -> Vec<Row> {
     ]
 }
 
-fn pipeline_rows() -> [Row; 1] {
-    [("DPDK SWX", "swx")].map(|(peer, program)| Row {
+fn pipeline_rows() -> [Row; 2] {
+    [("Open vSwitch", "ovs"), ("DPDK SWX", "swx")].map(|(peer, program)| Row {
         subject: Subject::Pipeline,
         what: "pipeline, 64 B".to_owned(),
         peer,
