@@ -28,6 +28,7 @@ use niclab_nic::memory::MemoryError;
 use niclab_nic::toeplitz::ToeplitzError;
 use niclab_nic::{NicError, RuleError};
 use niclab_packet::BuildError;
+use niclab_packet::trace::TraceError;
 use niclab_pairing::{Answer, Interval, PAIRS_MIN, PairingError, Peer, alternate, median_interval};
 use niclab_table::{CreateError, InsertError};
 
@@ -147,6 +148,19 @@ pub enum Slices {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum BenchError {
+    /// The frames could not be written for a peer.
+    #[error("a capture of the frames: {0}")]
+    Capture(#[from] TraceError),
+    /// Both sides counted packets of a rule, and not the same.
+    #[error("rule {rule}: we counted {ours} packets, the peer {theirs}: not the same work")]
+    Counts {
+        /// Which rule, from 0.
+        rule: usize,
+        /// Our count.
+        ours: u64,
+        /// The peer's.
+        theirs: u64,
+    },
     /// A set of rules cannot be read.
     #[error("{}: {source}", path.display())]
     File {
@@ -215,6 +229,9 @@ pub enum BenchError {
     /// A table could not be made.
     #[error(transparent)]
     Table(#[from] CreateError),
+    /// A temporary file could not be made or written; `TMPDIR` names another place for it.
+    #[error("a temporary file (TMPDIR names another place for it): {0}")]
+    Temporary(std::io::Error),
     /// A reader was shown what no rule ever said.
     #[error("{torn} of {looked} look-ups gave what their rule never said")]
     Torn {
