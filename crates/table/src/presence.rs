@@ -7,7 +7,7 @@
 //!
 //! # Why no reader misses a key
 //!
-//! One thread adds, and then says where the key is to be found (`Release`, after [`Presence::add`]).
+//! One thread adds, and then says where the key is to be found (`Release`, behind the addition).
 //! Whoever has read that (`Acquire`) and looks here afterwards finds the place. Who looked before,
 //! and keeps what was found, asks for the [`version`](Presence::version) first and, before each
 //! use, again: an addition changes it after the cells, so where it is the same nothing was added
