@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use arc_swap::ArcSwap;
-use niclab_table::{Changes, Domain, Placed, Segments, Stamp, Versions};
+use niclab_table::{Changes, Domain, Placed, Segments, Stamp, Versions, is_reference};
 
 use crate::age::Ages;
 use crate::chain::{Target, order_of};
@@ -321,11 +321,43 @@ impl Nic {
 
     #[inline]
     pub(crate) fn update_actions(&mut self, id: RuleId, actions: &[Action]) -> Result<(), Refused> {
+        let plain = match *actions {
+            [Action::Queue(queue)] if queue < self.queues => Some(Fate::Queue(queue)),
+            [Action::Drop] => Some(Fate::Drop),
+            _ => None,
+        };
+        if plain.is_some_and(|fate| self.update_plain(id, fate)) {
+            return Ok(());
+        }
         let old = self.record(id)?;
         let group = self.groups.number(old.seat.group);
         let pattern = &Pattern::any();
         let checked = self.check(Wanted { group, priority: 0, pattern, actions })?;
         self.update_checked(id, &old, checked)
+    }
+
+    /// What most updates are: a queue, or none, in place of another, with nothing to give up, to
+    /// tell of or to catch up with. Whether it was; nothing is changed otherwise.
+    #[inline]
+    pub(crate) fn update_plain(&mut self, id: RuleId, fate: Fate) -> bool {
+        if self.changes.is_open() || !self.settle.is_idle() {
+            return false;
+        }
+        let Some(record) = self.live_record(id).filter(|record| record.word.is_plain()) else {
+            return false;
+        };
+        let (seat, kept) = (record.seat, record.kept);
+        let mut mask = self.groups.mask(seat);
+        let Some(current) = mask.known_word(kept).filter(|&word| !is_reference(word)) else {
+            return false;
+        };
+        let word = Word::new(fate, false, id.index);
+        // Another rule of the same key may be better.
+        if Word(current).rule() == id.index {
+            mask.put(kept, word.0);
+        }
+        self.records[id.index as usize].word = word;
+        true
     }
 
     /// [`Nic::update_actions`] for actions that were just checked.

@@ -119,6 +119,12 @@ impl Seated<'_> {
         }
     }
 
+    /// The word of a kept key, if its entry is where it was last seen.
+    #[inline]
+    pub(crate) fn known_word(&self, kept: Kept) -> Option<u64> {
+        self.table.as_ref()?.at(kept.spot)
+    }
+
     /// The word of a kept key.
     #[inline]
     pub(crate) fn word_at(&self, kept: Kept) -> u64 {

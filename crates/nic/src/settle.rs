@@ -70,6 +70,12 @@ impl Settle {
         self.open.push(id);
     }
 
+    /// Whether nothing is put off.
+    #[inline]
+    pub(crate) fn is_idle(&self) -> bool {
+        self.batches.is_empty()
+    }
+
     /// Who refers to a cell.
     pub(crate) fn owner(&self, id: CellId) -> Owner {
         self.owners.get(id.index()).copied().flatten().unwrap_or(Owner::Order(u32::MAX))
@@ -97,7 +103,7 @@ impl Nic {
     }
 
     fn settle_batches(&mut self, steps: usize) -> bool {
-        if self.settle.batches.is_empty() {
+        if self.settle.is_idle() {
             return true;
         }
         self.settle.passed = self.board.domain.passed();
@@ -124,7 +130,7 @@ impl Nic {
     /// The few steps of one operation.
     #[inline]
     pub(crate) fn tend(&mut self) {
-        if !self.settle.batches.is_empty() {
+        if !self.settle.is_idle() {
             self.settle_batches(SETTLE_STEPS);
         }
     }

@@ -21,7 +21,7 @@ use crate::groups::Seat;
 use crate::limits::{GIVEN_MAX, TEMPLATES_MAX};
 use crate::rule::{Action, Pattern};
 use crate::tables::{self, Selector};
-use crate::word::Decision;
+use crate::word::{Decision, Fate};
 
 /// What the rules of a template table have in common.
 #[derive(Clone, Debug)]
@@ -258,6 +258,12 @@ impl Nic {
         let old = self.record(id)?;
         let group = self.groups.number(old.seat.group);
         let (checked, ..) = self.check_filled(actions.place, &actions.given, Some(group))?;
+        if let Checked { decision: Decision::Queue(queue), counts: false } = checked
+            && self.steps.is_empty()
+            && self.update_plain(id, Fate::Queue(queue))
+        {
+            return Ok(());
+        }
         self.update_checked(id, &old, checked)
     }
 

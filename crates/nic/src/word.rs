@@ -85,6 +85,12 @@ impl Word {
         (self.0 >> 32) as u32
     }
 
+    /// Whether it holds nothing, as a queue does and a program does not.
+    #[inline]
+    pub(crate) fn is_plain(self) -> bool {
+        matches!(self.0 & 7, QUEUE | DROP | PORT)
+    }
+
     #[inline]
     pub(crate) fn is_some(self) -> bool {
         self.0 != 0
