@@ -60,6 +60,12 @@
 //!     `age`, which it had not before.
 //! 13. *Meters.* `meter` drops the frame at once where it exceeds the meter (see the module
 //!     `meter`), by its length as the actions before left it; then no further action sees it.
+//! 14. *Raw.* `raw` compares bytes of the frame, those of which the mask has bits, at an offset
+//!     from the first byte of the frame, or with `relative` from the end of the item before, `raw`
+//!     included; where none is before, from the first byte too. Each of them lies in the frame. A
+//!     header ends behind its bytes of 1., UDP and ICMP behind 8, ICMPv6 behind 4; the bytes of
+//!     IPv4, TCP and GENEVE are as many as the header says, and a TCP header that says less than 20
+//!     or lacks the byte that says it has no end.
 
 mod actions;
 mod meter;
@@ -190,7 +196,7 @@ impl Definition {
         let mut marks = Marks::default();
         let (mut group, queues, now_ns) = (0, self.queues, self.now_ns);
         let metered_ns = self.metered_ns;
-        while let Some(rule) = rule_for(&mut self.rules, group, &headers(&packet.frame), &marks) {
+        while let Some(rule) = rule_for(&mut self.rules, group, &packet.frame, &marks) {
             rule.met_ns = now_ns;
             if rule.actions.contains(&Action::Count) {
                 rule.counts.packets += 1;
@@ -233,15 +239,16 @@ impl Definition {
     }
 }
 
-/// The rule of a group that acts on a frame with these headers and marks.
+/// The rule of a group that acts on a frame with these marks.
 fn rule_for<'r>(
     rules: &'r mut [DefinedRule],
     group: u32,
-    headers: &[Header],
+    frame: &[u8],
     marks: &Marks,
 ) -> Option<&'r mut DefinedRule> {
+    let headers = headers(frame);
     let of_group = rules.iter_mut().filter(|rule| rule.group == group);
-    let matching = of_group.filter(|rule| matches(&rule.items, headers, marks));
+    let matching = of_group.filter(|rule| matches(&rule.items, frame, &headers, marks));
     // Of equal ones this is the first.
     matching.min_by_key(|rule| rule.priority)
 }
@@ -266,38 +273,68 @@ fn set_bits(number: &mut u32, data: u32, mask: u32) {
 const TAGS: usize = 4;
 
 /// Whether a frame with these headers and marks matches a pattern of these items.
-fn matches(items: &[ItemMatch], headers: &[Header], marks: &Marks) -> bool {
-    let (mut rest, mut before) = (headers.iter(), None);
+fn matches(items: &[ItemMatch], frame: &[u8], headers: &[Header], marks: &Marks) -> bool {
+    let (mut rest, mut before, mut end) = (headers.iter(), None, Some(0));
     items.iter().all(|item| {
         let is_bare_eth = item.item == Item::Eth && item.mask == [0; IMAGE_LEN];
         match item.item {
             Item::Meta | Item::Tag => return marks.fit(item),
-            Item::Eth if before.is_none() && is_bare_eth => return true,
+            Item::Raw => return has_bytes(frame, item, &mut end),
+            Item::Eth if before.is_none() && is_bare_eth => {
+                end = Some(14);
+                return true;
+            }
             _ => {}
         }
         let named = rest.find(|header| header.item == item.item || !header.passes(before));
         before = Some(item.item);
+        end = named.and_then(|header| header.end(frame));
         named.is_some_and(|header| header.item == item.item && header.fits(item))
+    })
+}
+
+/// Whether the bytes that a `raw` asks for are in the frame, the item before ending at `end`, which
+/// is then where these bytes end.
+fn has_bytes(frame: &[u8], raw: &ItemMatch, end: &mut Option<i64>) -> bool {
+    let number = |at: usize, image: &Image| {
+        i32::from_be_bytes([image[at], image[at + 1], image[at + 2], image[at + 3]])
+    };
+    let is_relative = raw.spec[0] & raw.mask[0] & 0x80 != 0;
+    let base = if is_relative { *end } else { Some(0) };
+    let Some(base) = base else { return false };
+    let first = base + i64::from(number(1, &raw.spec) & number(1, &raw.mask));
+    let count = i64::from(raw.spec[7]);
+    *end = Some(first + count);
+    (0..count).all(|at| {
+        let (value, mask) = (raw.spec[8 + at as usize], raw.mask[8 + at as usize]);
+        let inside = 0 <= first + at && first + at < frame.len() as i64;
+        mask == 0 || inside && (frame[(first + at) as usize] ^ value) & mask == 0
     })
 }
 
 impl Marks {
     /// Whether the data that count are those of the spec.
     fn fit(&self, item: &ItemMatch) -> bool {
-        let four = |image: &Image| [image[0], image[1], image[2], image[3]];
-        let [spec, mask] = [&item.spec, &item.mask].map(|image| u32::from_be_bytes(four(image)));
+        let four = |image: &Image| u32::from_be_bytes([image[0], image[1], image[2], image[3]]);
+        let [spec, mask] = [four(&item.spec), four(&item.mask)];
         let data = match item.item {
             // The byte behind the data is the index of the tag.
             Item::Tag => self.tags.get(usize::from(item.spec[4])).copied().unwrap_or(0),
             _ => self.meta,
         };
-        (data ^ spec) & mask == 0
+        let is_ranged = item.item.fields().first().is_some_and(|field| item.has_range(field));
+        match item.last.as_ref().filter(|_| is_ranged) {
+            Some(last) => (spec & mask..=four(last) & mask).contains(&(data & mask)),
+            None => (data ^ spec) & mask == 0,
+        }
     }
 }
 
 /// A header of a frame.
 struct Header {
     item: Item,
+    /// How many bytes of the frame there are from its first one on.
+    left: usize,
     /// Its bytes, and its flags behind them.
     image: Image,
     /// Ones where the frame says what the image has.
@@ -305,7 +342,8 @@ struct Header {
 }
 
 impl Header {
-    /// A header whose bytes begin here; the frame may end before the header does.
+    /// A header whose bytes begin here and reach to the end of the frame, which may come before
+    /// that of the header.
     fn new(item: Item, bytes: &[u8]) -> Header {
         let (mut image, mut known) = ([0; IMAGE_LEN], [0; IMAGE_LEN]);
         let len = item.header_len().min(bytes.len());
@@ -313,7 +351,19 @@ impl Header {
         known[..len].fill(0xff);
         // The flags, which no byte of the frame has.
         known[item.header_len()] = 1;
-        Header { item, image, known }
+        Header { item, left: bytes.len(), image, known }
+    }
+
+    /// Where it ends, counted from the first byte of its frame.
+    fn end(&self, frame: &[u8]) -> Option<i64> {
+        let len = match self.item {
+            Item::Ipv4 => i64::from(self.image[0] & 0xf) * 4,
+            Item::Tcp if self.known[12] == 0 || self.image[12] >> 4 < 5 => return None,
+            Item::Tcp => i64::from(self.image[12] >> 4) * 4,
+            Item::Geneve => 8 + i64::from(self.image[0] & 0x3f) * 4,
+            item => item.header_len() as i64,
+        };
+        Some((frame.len() - self.left) as i64 + len)
     }
 
     /// Whether this header need not be named between an item and the next.
@@ -464,9 +514,9 @@ fn read_gre<'f>(packet: &'f [u8], headers: &mut Vec<Header>) -> Option<(u16, &'f
         if flags & flag == 0 {
             continue;
         }
-        let field = packet.get(at..at + 4)?;
+        packet.get(at..at + 4)?;
         if flag == 0x2000 {
-            headers.push(Header::new(Item::GreKey, field));
+            headers.push(Header::new(Item::GreKey, &packet[at..]));
         }
         at += 4;
     }
@@ -499,7 +549,7 @@ fn read_geneve<'f>(packet: &'f [u8], headers: &mut Vec<Header>) -> Option<(u16, 
 fn read_labels<'f>(packet: &'f [u8], headers: &mut Vec<Header>) -> Option<(u16, &'f [u8])> {
     for at in 0..LABELS_MAX {
         let entry = packet.get(at * 4..at * 4 + 4)?;
-        headers.push(Header::new(Item::Mpls, entry));
+        headers.push(Header::new(Item::Mpls, &packet[at * 4..]));
         let is_last = entry[2] & 1 == 1;
         if is_last {
             let carried = &packet[at * 4 + 4..];

@@ -3,6 +3,7 @@
 
 mod age;
 mod batch;
+mod bounds;
 mod chain;
 mod control;
 mod counters;
@@ -22,6 +23,7 @@ mod presence;
 mod program;
 mod pruner;
 mod queue;
+mod raw;
 pub mod rss;
 pub mod rule;
 mod settle;

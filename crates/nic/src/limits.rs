@@ -55,6 +55,10 @@ pub(crate) const PROGRAM_UNIT: u32 = 4;
 /// five, one inside a tunnel with its VNI seven.
 pub const PATTERN_WORDS_MAX: usize = 8;
 
+/// Bytes that rules look at by their offset lie at most so far before or behind the place that they
+/// are counted from: a card reads the first few hundred bytes of a packet, and not all of it.
+pub const RAW_REACH: i64 = 512;
+
 /// Masks of one group, each combination with ranges of ports counted: what its filter has bits for.
 /// ClassBench's sets of 10,000 rules have up to 1,055.
 pub const MASKS_MAX: usize = 2_048;

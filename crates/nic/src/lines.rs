@@ -7,15 +7,19 @@
 //! whenever the rule was made: no list of rules and no flag of the control side has to say so in
 //! time.
 //!
+//! The words of the *raw* line are bytes of the frame whose places follow from the table: it is
+//! filled for each look-up that picks from it. What it needs, the ends of the headers, is kept.
+//!
 //! The first words of the extra line, metadata and tags, are no part of the frame. They are zero
 //! when the burst begins and stay what [`Lines::set_meta`] and [`Lines::set_tag`] make of them.
 
-use niclab_packet::key::{Key, read_deep};
+use niclab_packet::key::{Ends, Key, read_deep};
 
 use crate::limits::BURST;
 use crate::memory::{Desc, Region};
 use crate::presence::{AllSeen, Shared};
-use crate::rule::{EXTRA, INNER, LINES, OUTER};
+use crate::raw::RawWords;
+use crate::rule::{EXTRA, INNER, LINES, OUTER, RAW};
 use crate::tables::bits;
 
 /// Tags of a packet.
@@ -29,6 +33,9 @@ pub(crate) struct Lines {
     keys: [[Key; BURST]; LINES],
     /// Packets whose inner and extra lines are filled.
     deep: u64,
+    /// Where their headers end, of the packets in `ended`.
+    ends: [Ends; BURST],
+    ended: u64,
     /// Packets whose metadata and tags are those of this burst.
     marked: u64,
     /// What is known of the outer lines, by shared mask.
@@ -38,13 +45,13 @@ pub(crate) struct Lines {
 impl Lines {
     pub(crate) fn new() -> Lines {
         let (keys, seen) = ([[Key::default(); BURST]; LINES], AllSeen::default());
-        Lines { keys, deep: 0, marked: 0, seen }
+        Lines { keys, deep: 0, ends: [Ends::default(); BURST], ended: 0, marked: 0, seen }
     }
 
     /// Forgets the last burst and reads the outer headers of this one.
     #[inline]
     pub(crate) fn read(&mut self, region: &Region, burst: &[Desc]) {
-        (self.deep, self.marked) = (0, 0);
+        (self.deep, self.ended, self.marked) = (0, 0, 0);
         self.seen.iter_mut().for_each(|seen| seen.forget(u64::MAX));
         for (key, desc) in self.keys[OUTER].iter_mut().zip(burst) {
             key.read(region.frame(desc));
@@ -79,6 +86,7 @@ impl Lines {
     /// when they are asked for; metadata and tags stay.
     pub(crate) fn reread(&mut self, i: usize, frame: &[u8]) {
         self.deep &= !(1 << i);
+        self.ended &= !(1 << i);
         self.seen.iter_mut().for_each(|seen| seen.forget(1 << i));
         self.keys[OUTER][i].read(frame);
     }
@@ -89,10 +97,23 @@ impl Lines {
     pub(crate) fn deepen(&mut self, region: &Region, burst: &[Desc], wanted: u64) {
         for i in bits(wanted & !self.deep) {
             self.mark(i);
-            let [_, inner, extra] = &mut self.keys;
+            let [_, inner, extra, _] = &mut self.keys;
             read_deep(region.frame(&burst[i]), &mut inner[i], &mut extra[i]);
         }
         self.deep |= wanted;
+    }
+
+    /// Fills the raw line of a packet with these words; whether its frame has all of them.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn read_raw(&mut self, i: usize, frame: &[u8], words: &RawWords) -> bool {
+        if self.ended >> i & 1 == 0 {
+            self.ends[i] = Ends::read(frame);
+            self.ended |= 1 << i;
+        }
+        let line = words.read(frame, &self.ends[i]);
+        self.keys[RAW][i] = line.unwrap_or_default();
+        line.is_some()
     }
 
     /// A word of a line, by its place among the words of all lines.
@@ -129,7 +150,7 @@ impl Lines {
     }
 }
 
-const _: () = assert!(OUTER == 0 && INNER == 1 && EXTRA == 2 && LINES == 3);
+const _: () = assert!(OUTER == 0 && INNER == 1 && EXTRA == 2 && RAW == 3 && LINES == 4);
 
 #[cfg(test)]
 mod tests {

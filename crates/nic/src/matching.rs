@@ -18,7 +18,7 @@ use crate::lines::Lines;
 use crate::memory::{Desc, Region};
 use crate::presence::Shared;
 use crate::pruner::{Pruned, Slot};
-use crate::tables::{ByWidth, Pick, View, WIDTHS, bits};
+use crate::tables::{ByWidth, Pick, Selector, View, WIDTHS, bits};
 use crate::tuple::{FIELDS, Tuple, Values, values_of};
 use crate::word::{Fate, Word};
 
@@ -202,7 +202,12 @@ impl Matcher<'_> {
             let mut values = [0; BURST];
             let hits = match tuple.shape.selector.width() {
                 None => {
-                    let (hits, word) = self.resolve_any(tuple, open);
+                    // It may have bounds.
+                    let admitted = match tuple.shape.selector.is_deep() {
+                        true => self.admitted_by(&tuple.shape.selector, open),
+                        false => open,
+                    };
+                    let (hits, word) = self.resolve_any(tuple, admitted);
                     if is_last {
                         (found.rest, found.word) = (hits & !found.mask, word);
                     }
@@ -289,12 +294,14 @@ impl Matcher<'_> {
                 let Some(view) = table.as_ref().filter(|_| !picks.is_empty()) else { continue };
                 let deep = picks.iter().filter(|pick| pick.selector.is_deep());
                 let deep = deep.fold(0, |mask, pick| mask | 1 << pick.packet);
+                let mut admitted = u64::MAX;
                 if deep != 0 {
                     self.lines.deepen(self.region, self.burst, deep);
+                    admitted = self.admitted(picks);
                 }
                 let (lines, mut values) = ((&*self.lines, deep != 0), [0; BURST]);
                 let hits = view.look_up_picks(self.participant, lines, picks, &mut values);
-                let hits = self.resolve(hits, &mut values);
+                let hits = self.resolve(hits & admitted, &mut values);
                 for at in bits(hits) {
                     let packet = usize::from(picks[at].packet) % BURST;
                     let known = found.mask >> packet & 1 == 1;
@@ -312,6 +319,30 @@ impl Matcher<'_> {
                 }
             }
         }
+    }
+
+    /// Which picks are of packets that their tuples admit; a packet has one pick at a time.
+    #[cold]
+    #[inline(never)]
+    fn admitted(&mut self, picks: &[Pick<'_>]) -> u64 {
+        let mut admitted = u64::MAX;
+        for (at, pick) in picks.iter().enumerate().filter(|(_, pick)| pick.selector.is_deep()) {
+            let i = usize::from(pick.packet) % BURST;
+            let frame = self.region.frame(&self.burst[i]);
+            if !pick.selector.admits(self.lines, i, frame) {
+                admitted &= !(1 << at);
+            }
+        }
+        admitted
+    }
+
+    /// Which packets a tuple admits that looks at more than the outer line.
+    #[cold]
+    #[inline(never)]
+    fn admitted_by(&mut self, selector: &Selector, wanted: u64) -> u64 {
+        self.lines.deepen(self.region, self.burst, wanted);
+        let admits = |&i: &usize| selector.admits(self.lines, i, self.region.frame(&self.burst[i]));
+        bits(wanted).filter(admits).fold(0, |mask, i| mask | 1 << i)
     }
 
     /// Replaces references by the words they stand for in this burst; which hits are left.
@@ -362,11 +393,11 @@ impl Matcher<'_> {
         wanted: u64,
         values: &mut [u64; BURST],
     ) -> u64 {
-        let (selector, wanted) = (&tuple.shape.selector, self.inside(tuple, wanted));
-        let Some(view) = &group.tables[width] else { return 0 };
+        let (selector, mut wanted) = (&tuple.shape.selector, self.inside(tuple, wanted));
         if selector.is_deep() {
-            self.lines.deepen(self.region, self.burst, wanted);
+            wanted = self.admitted_by(selector, wanted);
         }
+        let Some(view) = &group.tables[width] else { return 0 };
         let (under, wanted) = ((selector, tuple.number), (wanted, self.burst.len()));
         view.look_up(self.participant, under, self.lines, wanted, values)
     }

@@ -11,8 +11,10 @@ use niclab_table::{
     Config, CreateError, Domain, Exact, Hasher, InsertError, Participant, Reader, Spot,
 };
 
+use crate::bounds::Bounds;
 use crate::limits::{BURST, PATTERN_WORDS_MAX};
 use crate::lines::Lines;
+use crate::raw::RawWords;
 use crate::rule::Pattern;
 
 /// The picked words of a key, as many as the mask picks.
@@ -57,7 +59,13 @@ pub(crate) struct Selector {
     len: u8,
     /// Ascending, by place among the words of all lines.
     places: [u8; PATTERN_WORDS_MAX],
+    /// Whether more than the outer line is looked at, or there are bounds.
+    is_deep: bool,
     masks: [u64; PATTERN_WORDS_MAX],
+    /// Where the words are that are bytes by their offset.
+    raw: RawWords,
+    /// Ranges that packets have to lie in.
+    bounds: Bounds,
 }
 
 impl Selector {
@@ -67,7 +75,9 @@ impl Selector {
     /// The words that a pattern looks at; those beyond [`PATTERN_WORDS_MAX`], of which there are
     /// none in a pattern that was compiled, are left out.
     pub(crate) fn new(pattern: &Pattern) -> Selector {
-        let mut selector = Selector::default();
+        let (raw, bounds) = (pattern.raw(), pattern.bounds());
+        let is_deep = !bounds.is_empty();
+        let mut selector = Selector { raw, bounds, is_deep, ..Selector::default() };
         selector.add(0, &pattern.mask().0);
         for (at, line) in pattern.deep_lines().iter().enumerate() {
             selector.add(1 + at, &line.mask.0);
@@ -84,6 +94,7 @@ impl Selector {
                 self.places[len] = (line * KEY_WORDS + at) as u8;
                 self.masks[len] = bits;
                 self.len += 1;
+                self.is_deep |= line > 0;
             }
         }
     }
@@ -100,10 +111,18 @@ impl Selector {
         if self.len == 0 { None } else { fits() }
     }
 
-    /// Whether it picks words that are not in the outer line.
+    /// Whether it picks words that are not in the outer line, or has bounds: then
+    /// [`Selector::admits`] is to be asked before it picks.
     #[inline]
     pub(crate) fn is_deep(&self) -> bool {
-        self.len > 0 && usize::from(self.places[usize::from(self.len) - 1]) >= KEY_WORDS
+        self.is_deep
+    }
+
+    /// Whether packet `i`, whose other lines are filled, lies within its bounds and has the bytes
+    /// that it looks at, which are then in the raw line.
+    pub(crate) fn admits(&self, lines: &mut Lines, i: usize, frame: &[u8]) -> bool {
+        self.bounds.hold(|place| lines.word(i, place))
+            && (self.raw.is_empty() || lines.read_raw(i, frame, &self.raw))
     }
 
     /// The picked words of a packet, masked; zeros behind them.

@@ -173,13 +173,14 @@ impl Nic {
     /// It takes up a mask of its group while it is there, also without rules.
     ///
     /// # Errors
-    /// [`RuleError::TemplateUnfit`] for patterns that look into tunnels, and too many actions that
-    /// vary; [`RuleError::TemplatesTooMany`]; as [`Nic::create`] for what a rule with the lowest
-    /// numbers would be refused for. Nothing was then made.
+    /// [`RuleError::TemplateUnfit`] for patterns that look into tunnels, that have `raw` or ranges
+    /// of other fields than ports, and for too many actions that vary;
+    /// [`RuleError::TemplatesTooMany`]; as [`Nic::create`] for what a rule with the lowest numbers
+    /// would be refused for. Nothing was then made.
     pub fn template_table(&mut self, template: &Template<'_>) -> Result<TemplateTable, RuleError> {
         let unfit = |reason| Err(RuleError::TemplateUnfit { reason });
         if !template.pattern.deep_lines().is_empty() {
-            return unfit("templates match outer headers; create these rules one by one");
+            return unfit("bits and ports of outer headers alone; create these rules one by one");
         }
         let mut table = Table::new(template);
         if table.varies.len() > GIVEN_MAX {

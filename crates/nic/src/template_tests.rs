@@ -5,6 +5,7 @@ use crate::NicConfig;
 use crate::batch::Operation;
 use crate::memory::Region;
 use crate::rule::Rule;
+use crate::rule::text::{Command, Parser};
 use crate::worker::Worker;
 
 fn nic() -> Nic {
@@ -90,6 +91,21 @@ fn what_does_not_fit_is_refused_and_nothing_is_made() {
     let many = [vec![TemplateAction::Mark; 4], QUEUE.into()].concat();
     assert!(matches!(refused(&many), Some(RuleError::TemplateUnfit { .. })));
     assert_eq!(nic.len(), 0);
+}
+
+#[test]
+fn a_table_whose_rules_a_key_does_not_say_is_refused() {
+    let mut nic = nic();
+    for items in ["raw pattern is ab", "ipv4 / udp / vxlan vni is 3", "ipv4 ttl is 3 ttl last 9"] {
+        let line = format!("flow create 0 ingress pattern {items} / end actions drop / end");
+        let mut parser = Parser::default();
+        let parsed = parser.parse(1, &line).unwrap();
+        let Command::Create { rule, .. } = parsed.command else { panic!("{line}") };
+        let pattern = parsed.pattern(&rule).unwrap();
+        let template = Template { pattern, ..template(1, &QUEUE) };
+        let refused = nic.template_table(&template).err();
+        assert!(matches!(refused, Some(RuleError::TemplateUnfit { .. })), "{items}: {refused:?}");
+    }
 }
 
 #[test]

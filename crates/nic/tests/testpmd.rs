@@ -9,7 +9,7 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 use std::process::{Command, Stdio};
 
 use niclab_nic::rss::{HashFunction, HashTypes, RssAction, RssLevel};
-use niclab_nic::rule::item::{FieldKind, IMAGE_LEN, Item, ItemMatch};
+use niclab_nic::rule::item::{FieldKind, IMAGE_LEN, Item, ItemMatch, RAW_LEN_MAX};
 use niclab_nic::rule::text::{FlowRule, Parser, Problem};
 use niclab_nic::rule::{Action, Set, text};
 
@@ -90,6 +90,13 @@ fn items() -> Vec<ItemMatch> {
                 items.push(read);
             }
         }
+    }
+    for (len, mask) in [(1, 0xff), (3, 0xf0), (RAW_LEN_MAX, 0xff), (RAW_LEN_MAX, 0x01)] {
+        let mut read = ItemMatch::any(Item::Raw);
+        read.spec[7] = len as u8;
+        read.spec[8..][..len].fill(0x5a);
+        read.mask[8..][..len].fill(mask);
+        items.push(read);
     }
     items
 }
@@ -214,6 +221,9 @@ fn damaged() -> Vec<String> {
          l3-src-only end key \
          00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff0011223344556677 \
          key_len 40 func symmetric_toeplitz level 1 / end",
+        "flow create 0 ingress pattern eth / raw relative is 1 search is 0 offset is 12 limit is 0 \
+         pattern is abcd / raw offset spec 0xfffffff0 offset mask 0xffffffff pattern_hex spec \
+         0x0102 pattern_hex mask f0ff / end actions drop / end",
         "flow destroy 0 rule 1 rule 2",
         "flow query 0 1 count",
         "flow query 0 1 age",

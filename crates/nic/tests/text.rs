@@ -27,6 +27,8 @@ const FLOWS: &[&str] = &[
     "flow create 0 ingress pattern ipv6 src is 2001:db8::1 proto is 17 / udp dst is 53 dst last 60 \
      / end actions jump group 1 / end # a comment",
     "flow create 0 ingress pattern ipv4 / end actions drop / end",
+    "flow create 0 ingress pattern ipv4 / udp / raw relative is 1 offset is 4 pattern is ab / raw \
+     offset is 0 pattern_hex spec 0102 pattern_hex mask 00ff / end actions drop / end",
     "flow create 0 ingress pattern end actions void / drop / end",
     "flow validate 0 ingress pattern eth type is 0x0806 / end actions queue index 0 / end",
     "flow destroy 0 rule 0 rule 1",
@@ -100,6 +102,10 @@ const WORDS: &[&str] = &[
     "jump",
     "void",
     "rss",
+    "raw",
+    "relative",
+    "offset",
+    "pattern_hex",
     "raw_encap",
     "end_set",
     "age",

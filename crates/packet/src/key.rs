@@ -18,6 +18,7 @@
 //! An IPv4 5-tuple stands in two words, an IPv6 5-tuple in five.
 
 mod deep;
+mod ends;
 mod walk;
 
 use std::ops::Range;
@@ -25,6 +26,7 @@ use std::ops::Range;
 use walk::{ETHER_IPV4, TCP, has_ports};
 
 pub use deep::{extra, read_deep};
+pub use ends::{End, Ends};
 
 /// Words of a key.
 pub const KEY_WORDS: usize = 8;

@@ -72,8 +72,8 @@ impl CompileError {
 ///
 /// # Errors
 /// Items in an order that no frame has; values that no frame has at once; a field that the lines
-/// have no place for, and `last` where it makes a range of anything but a whole port of the outer
-/// headers; more than [`PATTERN_WORDS_MAX`] words.
+/// have no place for, and `last` where it makes a range of a field that can have none, or under a
+/// mask that is no prefix; a search by `raw`; more than [`PATTERN_WORDS_MAX`] words.
 pub fn pattern(items: &[ItemMatch]) -> Result<Pattern, CompileError> {
     let mut draft = Draft::default();
     for (index, read) in items.iter().enumerate() {
@@ -82,13 +82,14 @@ pub fn pattern(items: &[ItemMatch]) -> Result<Pattern, CompileError> {
         draft.begin(items, index)?;
         draft.take_ranges(&mut rest)?;
         draft.item(&mut rest)?;
+        draft.note_end(read.item);
         if rest.mask != [0; IMAGE_LEN] {
             let left = read.item.fields().iter().find(|field| field.value(&rest.mask) != 0);
             return Err(draft.not_supported(read.item, left.map_or("mask", |field| field.name)));
         }
     }
-    let pattern = draft.pattern();
-    match pattern.words() {
+    let (pattern, words) = draft.pattern();
+    match words {
         words if words > PATTERN_WORDS_MAX => {
             Err(CompileError::TooWide { index: items.len() - 1, words })
         }

@@ -39,10 +39,20 @@ pub enum Item {
     Meta,
     /// A tag that rules give to a packet. No header.
     Tag,
+    /// Bytes at an offset from the start of the frame, or from the end of the item before. No
+    /// header.
+    Raw,
 }
 
 /// Bytes of an [`Image`]: the longest header is IPv6 with 40, and one byte of flags follows it.
 pub const IMAGE_LEN: usize = 48;
+
+/// Bytes that one `raw` item has at most.
+pub const RAW_LEN_MAX: usize = IMAGE_LEN - RAW_BYTES;
+
+/// Where an [`Image`] of `raw` has the number of its bytes, and the bytes themselves.
+pub(crate) const RAW_LEN: usize = RAW_BYTES - 1;
+pub(crate) const RAW_BYTES: usize = 8;
 
 /// A header as it is on the wire, from its first byte, the rest zero; flags that are no bytes of
 /// the header (`eth has_vlan`, `vlan has_more_vlan`, `ipv6 has_frag_ext`) stand as bit 0 of the
@@ -62,6 +72,8 @@ pub enum FieldKind {
     Number,
     /// A number that testpmd takes behind `is` alone.
     Index,
+    /// A number with a sign, written as the number of 32 bits that it is without.
+    Signed,
 }
 
 /// A field of a header: a run of bits in an [`Image`].
@@ -97,9 +109,12 @@ impl ItemMatch {
         ItemMatch { item, spec: [0; IMAGE_LEN], last: None, mask: [0; IMAGE_LEN] }
     }
 
-    /// Whether a field is to lie in a range of more than one value.
+    /// Whether a field is to lie in a range of more than one value. A field that is made up of
+    /// others has none: they have.
     pub fn has_range(&self, field: &Field) -> bool {
-        let Some(last) = &self.last else { return false };
+        let Some(last) = self.last.as_ref().filter(|_| !self.item.has_parts(field)) else {
+            return false;
+        };
         let mask = field.value(&self.mask);
         let last = field.value(last) & mask;
         last != 0 && last != field.value(&self.spec) & mask
@@ -209,11 +224,17 @@ const GENEVE: &[Field] =
     &[number("vni", 32, 24), number("protocol", 16, 16), number("optlen", 2, 6)];
 const META: &[Field] = &[number("data", 0, 32)];
 const TAG: &[Field] = &[number("data", 0, 32), field("index", FieldKind::Index, 32, 8)];
+const RAW: &[Field] = &[
+    number("relative", 0, 1),
+    number("search", 1, 1),
+    field("offset", FieldKind::Signed, 8, 32),
+    number("limit", 40, 16),
+];
 const MPLS: &[Field] = &[number("label", 0, 20), number("tc", 20, 3), number("s", 23, 1)];
 
 impl Item {
     /// All of them.
-    pub const ALL: [Item; 15] = [
+    pub const ALL: [Item; 16] = [
         Item::Eth,
         Item::Vlan,
         Item::Ipv4,
@@ -229,6 +250,7 @@ impl Item {
         Item::Mpls,
         Item::Meta,
         Item::Tag,
+        Item::Raw,
     ];
 
     /// As testpmd calls it.
@@ -249,6 +271,7 @@ impl Item {
             Item::Mpls => "mpls",
             Item::Meta => "meta",
             Item::Tag => "tag",
+            Item::Raw => "raw",
         }
     }
 
@@ -257,9 +280,10 @@ impl Item {
         Item::ALL.into_iter().find(|item| item.name() == name)
     }
 
-    /// Whether it is a header of the frame; else it is what rules have said about the packet.
+    /// Whether it is a header of the frame; else it is bytes of it, or what rules have said about
+    /// the packet.
     pub fn is_header(self) -> bool {
-        !matches!(self, Item::Meta | Item::Tag)
+        !matches!(self, Item::Meta | Item::Tag | Item::Raw)
     }
 
     /// Bytes of the header that an [`Image`] has.
@@ -268,6 +292,7 @@ impl Item {
             Item::Eth => 14,
             Item::Vlan | Item::Gre | Item::GreKey | Item::Icmp6 | Item::Mpls | Item::Meta => 4,
             Item::Tag => 5,
+            Item::Raw => IMAGE_LEN,
             Item::Ipv4 | Item::Tcp => 20,
             Item::Ipv6 => 40,
             Item::Icmp | Item::Udp | Item::Vxlan | Item::Geneve => 8,
@@ -292,7 +317,20 @@ impl Item {
             Item::Mpls => MPLS,
             Item::Meta => META,
             Item::Tag => TAG,
+            Item::Raw => RAW,
         }
+    }
+
+    /// Whether all bits of a field are those of others.
+    fn has_parts(self, field: &Field) -> bool {
+        let parts = self.fields().iter().filter(|part| part.bits < field.bits);
+        let parts = parts.filter(|part| part.overlaps(field)).map(|part| part.bits);
+        parts.sum::<usize>() == field.bits
+    }
+
+    /// The field that this one is a part of.
+    pub(crate) fn whole_of(self, part: &Field) -> Option<&'static Field> {
+        self.fields().iter().find(|field| field.bits > part.bits && field.overlaps(part))
     }
 
     /// The field of this name.
@@ -313,8 +351,12 @@ impl Item {
             Item::Mpls => &["label"],
             Item::Meta => &["data"],
             Item::Tag => &["data", "index"],
+            Item::Raw => &["relative", "search", "offset", "limit"],
         };
         let mut mask = [0; IMAGE_LEN];
+        if self == Item::Raw {
+            mask[RAW_BYTES..].fill(0xff);
+        }
         for field in self.fields().iter().filter(|field| names.contains(&field.name)) {
             field.put(&mut mask, field.ones());
         }
@@ -339,11 +381,32 @@ impl fmt::Display for ItemMatch {
                 self.write_field(f, field)?;
             }
         }
-        Ok(())
+        match self.item {
+            Item::Raw => self.write_raw(f),
+            _ => Ok(()),
+        }
     }
 }
 
 impl ItemMatch {
+    /// The bytes of a `raw` that count, and which bits of them do.
+    pub fn raw_bytes(&self) -> (&[u8], &[u8]) {
+        let bytes = RAW_BYTES..RAW_BYTES + usize::from(self.spec[RAW_LEN]).min(RAW_LEN_MAX);
+        (&self.spec[bytes.clone()], &self.mask[bytes])
+    }
+
+    fn write_raw(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (spec, mask) = self.raw_bytes();
+        let hex = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
+        match (spec, mask.iter().all(|byte| *byte == 0xff)) {
+            ([], _) => Ok(()),
+            (spec, true) => write!(f, " pattern_hex is {}", hex(spec)),
+            (spec, false) => {
+                write!(f, " pattern_hex spec {} pattern_hex mask {}", hex(spec), hex(mask))
+            }
+        }
+    }
+
     /// Whether the parts of a field, each of them matched whole or not at all, say all that is to
     /// be said about it, and the field itself is not matched whole.
     fn is_said_by_parts(&self, whole: &Field) -> bool {
@@ -371,12 +434,13 @@ impl ItemMatch {
         }
         let name = field.name;
         let [is, mask_text] = [spec, mask].map(|value| Written(field, value));
-        let prefix = prefix_len(mask, field.bits).filter(|_| field.kind != FieldKind::Number);
+        let is_number = matches!(field.kind, FieldKind::Number | FieldKind::Signed);
+        let prefix = prefix_len(mask, field.bits).filter(|_| !is_number);
         match (mask == field.ones() || field.kind == FieldKind::Index, prefix) {
             (true, _) => write!(f, " {name} is {is}")?,
             (_, Some(len)) => write!(f, " {name} spec {is} {name} prefix {len}")?,
             // testpmd reads a flag as 0 or 1 alone.
-            (_, None) if field.kind == FieldKind::Number && field.bits > 1 => {
+            (_, None) if is_number && field.bits > 1 => {
                 write!(f, " {name} spec {is} {name} mask {mask:#x}")?;
             }
             (_, None) => write!(f, " {name} spec {is} {name} mask {mask_text}")?,
@@ -396,7 +460,7 @@ fn prefix_len(mask: u128, bits: usize) -> Option<u32> {
 }
 
 /// A value as its field is written.
-struct Written<'a>(&'a Field, u128);
+pub(crate) struct Written<'a>(pub(crate) &'a Field, pub(crate) u128);
 
 impl fmt::Display for Written<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -407,7 +471,8 @@ impl fmt::Display for Written<'_> {
             FieldKind::Number if field.name.ends_with("type") && field.bits == 16 => {
                 write!(f, "{value:#06x}")
             }
-            FieldKind::Number | FieldKind::Index => value.fmt(f),
+            FieldKind::Signed if value >> 31 == 1 => write!(f, "{value:#x}"),
+            FieldKind::Number | FieldKind::Index | FieldKind::Signed => value.fmt(f),
             FieldKind::Mac => {
                 let [.., a, b, c, d, e, g] = value.to_be_bytes();
                 write!(f, "{a:02x}:{b:02x}:{c:02x}:{d:02x}:{e:02x}:{g:02x}")

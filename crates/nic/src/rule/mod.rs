@@ -15,8 +15,10 @@ use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::ops::{Range, RangeInclusive};
 
-use niclab_packet::key::{Depth, KEY_WORDS, Key, field, read_deep};
+use niclab_packet::key::{Depth, Ends, KEY_WORDS, Key, field, read_deep};
 
+use crate::bounds::Bounds;
+use crate::raw::{RawByte, RawWords};
 use crate::tuple::{Ranges, values_of};
 
 pub use action::{Action, Set};
@@ -39,9 +41,18 @@ pub struct Rule<'a> {
 pub struct Pattern {
     outer: Masked,
     /// `None` for a pattern of outer headers alone, as most are: it costs no more to create.
-    deep: Option<Box<[Masked; LINES - 1]>>,
+    deep: Option<Box<Deep>>,
     /// Of the outer ports, where bits alone do not say them.
     ranges: Ranges,
+}
+
+/// What a pattern asks for beside the outer headers.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct Deep {
+    lines: [Masked; LINES - 1],
+    /// Where the words of the last line are.
+    raw: RawWords,
+    bounds: Bounds,
 }
 
 /// Values of one line of a packet, and which bits of them count; zero where the mask is.
@@ -52,11 +63,13 @@ pub(crate) struct Masked {
 }
 
 /// Lines that packets are matched by: the key of the outer headers, the key of those inside a
-/// tunnel, and what neither has a place for (`niclab_packet::key::extra`).
-pub(crate) const LINES: usize = 3;
+/// tunnel, what neither has a place for (`niclab_packet::key::extra`), and bytes by their offset
+/// (`raw`).
+pub(crate) const LINES: usize = 4;
 pub(crate) const OUTER: usize = 0;
 pub(crate) const INNER: usize = 1;
 pub(crate) const EXTRA: usize = 2;
+pub(crate) const RAW: usize = 3;
 
 const ETHER_IPV4: [u8; 2] = [0x08, 0x00];
 const ETHER_IPV6: [u8; 2] = [0x86, 0xdd];
@@ -69,10 +82,16 @@ impl Pattern {
         Pattern { outer: Masked::new(value, mask), ..Pattern::default() }
     }
 
-    /// The packets whose lines have these values in the bits of the masks.
-    fn of_lines(outer: Masked, deep: [Masked; LINES - 1]) -> Pattern {
-        let is_deep = deep.iter().any(|line| line.mask != Key::default());
-        Pattern { outer, deep: is_deep.then(|| Box::new(deep)), ..Pattern::default() }
+    /// The packets whose lines have these values in the bits of the masks, the words of the last
+    /// line being there, and lie in these ranges.
+    fn of_lines(
+        outer: Masked,
+        lines: [Masked; LINES - 1],
+        (raw, bounds): (RawWords, Bounds),
+    ) -> Pattern {
+        let is_deep = lines.iter().any(|line| line.mask != Key::default()) || !bounds.is_empty();
+        let deep = is_deep.then(|| Box::new(Deep { lines, raw, bounds }));
+        Pattern { outer, deep, ..Pattern::default() }
     }
 
     /// Every Ethernet frame: `eth`.
@@ -188,9 +207,25 @@ impl Pattern {
         &self.outer.mask
     }
 
-    /// The lines beside that of the outer headers: inner and extra, or none.
+    /// The lines beside that of the outer headers: inner, extra and raw; or none, where no bit of
+    /// them counts and no range but of outer ports is asked for.
     pub(crate) fn deep_lines(&self) -> &[Masked] {
-        self.deep.as_ref().map_or(&[], |lines| &lines[..])
+        self.deep.as_ref().map_or(&[], |deep| &deep.lines[..])
+    }
+
+    /// Where the words of the line of raw bytes are.
+    pub(crate) fn raw(&self) -> RawWords {
+        self.deep.as_ref().map_or_else(RawWords::default, |deep| deep.raw)
+    }
+
+    /// The ranges of other fields than outer ports.
+    pub(crate) fn bounds(&self) -> Bounds {
+        self.deep.as_ref().map_or_else(Bounds::default, |deep| deep.bounds)
+    }
+
+    /// The bytes by their offset that count, by their places, ascending: values and masks.
+    fn raw_bytes(&self) -> Vec<RawByte> {
+        self.deep.as_ref().map_or_else(Vec::new, |deep| deep.raw.bytes(&deep.lines[RAW - 1]))
     }
 
     /// Words of all lines in which bits count.
@@ -210,12 +245,17 @@ impl Pattern {
 
     /// Whether a frame (no FCS) without metadata and tags matches.
     pub fn matches(&self, frame: &[u8]) -> bool {
-        let (mut inner, mut extra) = (Key::default(), Key::default());
-        if self.deep.is_some() {
+        let (mut inner, mut extra, mut raw) = (Key::default(), Key::default(), Key::default());
+        if let Some(deep) = &self.deep {
             read_deep(frame, &mut inner, &mut extra);
+            let Some(bytes) = deep.raw.read(frame, &Ends::read(frame)) else { return false };
+            raw = bytes;
         }
-        let (outer, deep) = (Key::parse(frame), self.deep_lines().iter().zip([inner, extra]));
-        self.outer.matches(&outer)
+        let (outer, deep) = (Key::parse(frame), self.deep_lines().iter().zip([inner, extra, raw]));
+        let lines = [outer, inner, extra, raw];
+        let word = |place: u8| lines[usize::from(place) / KEY_WORDS].0[usize::from(place) % 8];
+        self.bounds().hold(word)
+            && self.outer.matches(&outer)
             && self.ranges.hold(&values_of(&outer))
             && deep.into_iter().all(|(line, key)| line.matches(&key))
     }

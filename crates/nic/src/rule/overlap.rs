@@ -9,18 +9,23 @@
 //! own lacks, and shares packets only with rules whose values agree with its in the bits that both
 //! masks have; either is found by a look-up in a hash map per mask, not per rule. Ranges of ports
 //! are compared where a look-up finds a rule; a rule with another range is never said to cover or
-//! to overlap one, but may be covered.
+//! to overlap one, but may be covered. So are bytes by their offset (`raw`), each with the one at
+//! the same offset from the same place; those counted from other places are taken for other bytes.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 
-use niclab_packet::key::{KEY_WORDS, Key, field as place};
+use niclab_packet::key::{End, KEY_WORDS, Key, field as place};
 
 use super::Action;
 use super::compile::pattern;
 use super::item::{Item, ItemMatch};
 use super::text::{Command, FlowRule};
-use super::{LINES, Pattern};
+use super::{Pattern, RAW};
+use crate::raw::RawByte;
+
+/// Lines whose words have a place of their own: all but that of bytes by their offset.
+const LINES: usize = RAW;
 
 /// Look-ups and comparisons that one survey makes at most: some seconds.
 const STEPS_MAX: u64 = 100_000_000;
@@ -69,9 +74,11 @@ struct Seen {
     ranges: [Option<Range>; 2],
     /// It has a range that is not one of ports: it covers nothing, and overlap is not known.
     vague: bool,
+    /// Bytes by their offset, ascending: values and masks.
+    raw: Box<[RawByte]>,
 }
 
-/// Words of all lines of a packet.
+/// Words of those lines of a packet.
 type Bits = [u64; KEY_WORDS * LINES];
 
 /// What a pattern's words are.
@@ -85,11 +92,10 @@ struct Value {
 impl Value {
     fn of(pattern: &Pattern) -> Value {
         let mut deep = [0; KEY_WORDS * (LINES - 1)];
-        let lines = pattern.deep_lines();
-        for (words, line) in deep.chunks_mut(KEY_WORDS).zip(lines) {
+        for (words, line) in deep.chunks_mut(KEY_WORDS).zip(pattern.deep_lines()) {
             words.copy_from_slice(&line.value.0);
         }
-        let deep = (!lines.is_empty()).then(|| Box::new(deep));
+        let deep = (deep != [0; KEY_WORDS * (LINES - 1)]).then(|| Box::new(deep));
         Value { outer: pattern.value().0, deep }
     }
 
@@ -229,7 +235,8 @@ impl Survey {
         let mask = self.mask(rule.group, bits_of(&pattern));
         let actions = self.class(rule.actions);
         let order = (rule.priority, line);
-        Some(Seen { line, order, mask, actions, value: Value::of(&pattern), ranges, vague })
+        let (value, raw) = (Value::of(&pattern), pattern.raw_bytes().into());
+        Some(Seen { line, order, mask, actions, value, ranges, vague, raw })
     }
 
     fn mask(&mut self, group: u32, bits: Bits) -> u32 {
@@ -340,9 +347,11 @@ impl Work<'_> {
         };
         let classes: Vec<Option<u32>> = (0..self.masks.len()).map(class).collect();
         let masks = 0..self.masks.len();
-        // Rules of one mask share packets where they are equal, which is covered, or by ranges.
+        // Rules of one mask share packets where they are equal, which is covered, or by ranges or
+        // bytes by their offset.
         let ranged = |at: usize| {
-            self.by_mask[at].iter().any(|at| self.rules[*at as usize].ranges != [None; 2])
+            let mut rules = self.by_mask[at].iter().map(|at| self.rules[*at as usize]);
+            rules.any(|rule| rule.ranges != [None; 2] || !rule.raw.is_empty())
         };
         let ranged: Vec<bool> = masks.clone().map(ranged).collect();
         let pairs = masks.clone().flat_map(|one| masks.clone().map(move |other| (one, other)));
@@ -378,7 +387,12 @@ impl Work<'_> {
                 wide.first <= own.first && own.last <= wide.last
             }
         });
-        !better.vague && inside && agree(better, rule, &self.masks[better.mask as usize].bits)
+        let bits = &self.masks[better.mask as usize].bits;
+        let raw = better.raw.iter().all(|(place, (byte, mask))| {
+            rule.byte(*place)
+                .is_some_and(|(own, own_mask)| mask & !own_mask == 0 && (byte ^ own) & mask == 0)
+        });
+        !better.vague && inside && raw && agree(better, rule, bits)
     }
 
     /// Whether there are packets of both; `both` are the bits that both masks have.
@@ -389,7 +403,10 @@ impl Work<'_> {
             let ranged = better.ranges[at].is_some() || rule.ranges[at].is_some();
             !ranged || one.first <= other.last && other.first <= one.last
         });
-        !better.vague && meet && agree(better, rule, both)
+        let raw = better.raw.iter().all(|(place, (byte, mask))| {
+            rule.byte(*place).is_none_or(|(own, own_mask)| (byte ^ own) & mask & own_mask == 0)
+        });
+        !better.vague && meet && raw && agree(better, rule, both)
     }
 }
 
@@ -399,6 +416,12 @@ impl Seen {
     fn range(&self, at: usize, mask: u16) -> Range {
         let first = port(&self.value.outer, at);
         self.ranges[at].unwrap_or(Range { first, last: first | !mask })
+    }
+
+    /// The byte at an offset, and which bits of it count.
+    fn byte(&self, place: (End, i16)) -> Option<(u8, u8)> {
+        let at = self.raw.binary_search_by_key(&place, |(place, _)| *place).ok()?;
+        Some(self.raw[at].1)
     }
 }
 

@@ -81,6 +81,32 @@ fn ranges_of_ports_are_compared() {
 }
 
 #[test]
+fn bytes_by_their_offset_are_compared() {
+    let pair = |one: &str, other: &str| {
+        let found = pairs(&[("", one, "drop"), ("", other, "queue")]);
+        (found.0.len(), found.1.len())
+    };
+    let [ab, abc, bc] =
+        ["raw pattern is ab", "raw pattern is abc", "raw offset is 1 pattern is bc"];
+    assert_eq!(pair(ab, abc), (1, 0));
+    assert_eq!(pair(abc, ab), (0, 1));
+    assert_eq!(pair(ab, bc), (0, 1));
+    assert_eq!(pair(ab, "raw offset is 1 pattern is c"), (0, 0), "another byte 1");
+    assert_eq!(pair(ab, "raw offset is 20 pattern is c"), (0, 1), "other bytes");
+    assert_eq!(pair("ipv4", &format!("ipv4 / {ab}")), (1, 0));
+    assert_eq!(pair(&format!("ipv4 / {ab}"), "ipv4"), (0, 1));
+    assert_eq!(pair(&format!("ipv4 / {ab}"), "ipv6"), (0, 0));
+    let masked = |mask: &str| format!("raw pattern_hex spec 61 pattern_hex mask {mask}");
+    assert_eq!(pair(&masked("f0"), ab), (1, 0));
+    assert_eq!(pair(&masked("0f"), "raw pattern is q"), (1, 0));
+    assert_eq!(pair(&masked("f0"), "raw pattern is q"), (0, 0));
+    assert_eq!(pair("raw pattern is q", &masked("0f")), (0, 1));
+    let of_ip = "ipv4 / raw relative is 1 pattern is xy";
+    assert_eq!(pair(of_ip, "ipv4 / raw relative is 1 pattern is xz"), (0, 0));
+    assert_eq!(pair(of_ip, "ipv4 / raw offset is 34 pattern is xz"), (0, 1), "not known");
+}
+
+#[test]
 fn rules_that_are_destroyed_or_changed_count_as_they_are_in_the_end() {
     let create = |pattern: &str, action: &str| {
         format!("flow create 0 ingress pattern {pattern} / end actions {action} / end")

@@ -150,6 +150,10 @@ struct Met {
     missed: Cell<u32>,
     /// Packets that rules of a tunnel counted.
     inside: Cell<u64>,
+    /// And rules with `raw`, behind a header or not.
+    raw: Cell<u64>,
+    /// And rules with a range of something but a port.
+    ranged: Cell<u64>,
     marked: Cell<u32>,
     changed: Cell<u32>,
     /// Their checksums were right.
@@ -274,6 +278,16 @@ impl Bench<'_> {
         let tunnels = [Item::Gre, Item::Vxlan, Item::Geneve, Item::Mpls];
         if rule.items.iter().any(|item| tunnels.contains(&item.item)) {
             self.met.inside.set(self.met.inside.get() + rule.counts.packets);
+        }
+        if rule.items.iter().any(|item| item.item == Item::Raw) {
+            self.met.raw.set(self.met.raw.get() + rule.counts.packets);
+        }
+        let is_ranged = |item: &ItemMatch| {
+            let fields = item.item.fields().iter().filter(|field| item.has_range(field));
+            fields.count() > 0 && !matches!(item.item, Item::Tcp | Item::Udp)
+        };
+        if rule.items.iter().any(is_ranged) {
+            self.met.ranged.set(self.met.ranged.get() + rule.counts.packets);
         }
     }
 
@@ -413,12 +427,12 @@ fn every_packet_meets_the_rules_that_the_definition_finds() {
     let Met { marked, changed, right, hashed, .. } = &met;
     let [created, refused, dropped, queued, missed, marked, changed, right, hashed] =
         [created, refused, dropped, queued, missed, marked, changed, right, hashed].map(Cell::get);
-    let inside = inside.get();
+    let (inside, raw, ranged) = (inside.get(), met.raw.get(), met.ranged.get());
     let [aged, young] = [&met.aged, &met.young].map(Cell::get);
     let text = format!(
         "{created} rules created, {refused} refused; {dropped} frames dropped, {queued} queued, \
          {missed} missed, {marked} marked, {changed} changed, {right} right, {hashed} hashed, \
-         {inside} inside; rules {aged} times aged, {young} young"
+         {inside} inside, {raw} by raw, {ranged} in ranges; rules {aged} times aged, {young} young"
     );
     println!("{text}");
     let (sent, exceeded) = (met.sent.get(), met.exceeded.get());
@@ -428,6 +442,7 @@ fn every_packet_meets_the_rules_that_the_definition_finds() {
     assert!(hashed > missed / 3, "{text}");
     assert!(dropped > frames / 20 && queued > frames / 10 && missed > frames / 10, "{text}");
     assert!(inside > u64::from(frames) / 2_500, "{text}");
+    assert!(raw > u64::from(frames) / 300 && ranged > u64::from(frames) / 2_000, "{text}");
     assert!(marked > frames / 30 && changed > frames / 10, "{text}");
     assert!(right > frames / 10, "{text}");
     assert!(aged > created / 10 && young > created / 20, "{text}");
@@ -452,7 +467,8 @@ fn meters_of_all_groups_meet_packets_that_come_one_by_one() {
 
 /// What a rule of group 1 asks for: metadata, or a tag.
 fn note() -> impl Strategy<Value = Vec<ItemMatch>> {
-    (0..5u8, actions::bits()).prop_map(|(which, (data, mask))| {
+    let last = prop::option::of((0..9u32).prop_map(|more| more * more));
+    (0..5u8, actions::bits(), last).prop_map(|(which, (data, mask), last)| {
         let mut item = ItemMatch::any(if which == 0 { Item::Meta } else { Item::Tag });
         let mut put = |name, data: u32, mask: u32| {
             let field = item.item.field(name).unwrap();
@@ -462,6 +478,14 @@ fn note() -> impl Strategy<Value = Vec<ItemMatch>> {
         put("data", data & mask, mask);
         if which > 0 {
             put("index", u32::from(which) - 1, u32::from(u8::MAX));
+        }
+        if let Some(more) = last {
+            // A range is under a prefix.
+            item.mask[..4].copy_from_slice(&(u32::MAX << (more % 5)).to_be_bytes());
+            let mut image = [0; IMAGE_LEN];
+            image[..4].copy_from_slice(&(data & mask).saturating_add(more).to_be_bytes());
+            image[4] = item.spec[4];
+            item.last = Some(image);
         }
         vec![item]
     })

@@ -27,11 +27,68 @@ pub fn items() -> impl Strategy<Value = Vec<ItemMatch>> {
         9 => Just(vec![]),
         1 => prop::collection::vec(prop::sample::select(vec![Item::Meta, Item::Tag]), 1..3),
     ];
-    (marks, names, any::<prop::sample::Index>()).prop_flat_map(|(marks, mut names, at)| {
+    let raws = prop_oneof![5 => Just(vec![]), 1 => prop::collection::vec(raw(), 1..4)];
+    let items = (marks, names, any::<prop::sample::Index>());
+    let items = items.prop_flat_map(|(marks, mut names, at)| {
         let at = at.index(names.len() + 1);
         names.splice(at..at, marks);
         names.into_iter().map(item).collect::<Vec<_>>()
+    });
+    (items, raws).prop_map(|(items, raws)| [items, raws].concat())
+}
+
+/// Bytes by their offset, of which few frames have many.
+fn raw() -> impl Strategy<Value = ItemMatch> {
+    let near = prop_oneof![8 => -8..40i32, 2 => -60..120i32, 1 => Just(505), 1 => any::<i32>()];
+    let byte = prop::sample::select(vec![0, 0, 0, 1, 2, 6, 10, 17, 0x45, 0x60]);
+    let mask = prop_oneof![3 => Just(0xff), 2 => Just(0), 1 => any::<u8>()];
+    let bytes = prop::collection::vec((byte, mask), 1..12);
+    (any::<bool>(), near, bytes).prop_map(|(relative, offset, bytes)| {
+        let (bytes, masks): (Vec<u8>, Vec<u8>) = bytes.into_iter().unzip();
+        raw_of(relative, offset, &bytes, &masks)
     })
+}
+
+/// A `raw` that asks for these bytes.
+fn raw_of(relative: bool, offset: i32, bytes: &[u8], masks: &[u8]) -> ItemMatch {
+    let mut raw = ItemMatch::any(Item::Raw);
+    let mut put = |name, value: u32| {
+        let field = Item::Raw.field(name).unwrap();
+        field.put(&mut raw.spec, value.into());
+        field.put(&mut raw.mask, field.ones());
+    };
+    put("relative", u32::from(relative));
+    put("offset", offset as u32);
+    raw.spec[7] = bytes.len() as u8;
+    raw.spec[8..][..bytes.len()].copy_from_slice(bytes);
+    raw.mask[8..][..masks.len()].copy_from_slice(masks);
+    raw
+}
+
+/// How bytes of a frame are asked for that ends somewhere: how often one behind the other, from
+/// where on, so far from the end of the item before, and how many.
+type Likely = (u8, bool, i32, usize);
+
+fn likely() -> impl Strategy<Value = Likely> {
+    let often = prop_oneof![4 => Just(0u8), 2 => Just(1), 1 => Just(2)];
+    (often, prop::bool::weighted(0.7), -12..30i32, 1..20usize)
+}
+
+/// Bytes that a frame has there, where it has any.
+fn raw_like(frame: &[u8], end: usize, (often, relative, offset, len): Likely) -> Vec<ItemMatch> {
+    let (mut raws, mut end) = (Vec::new(), end);
+    for _ in 0..often {
+        let first = if relative { end as i32 + offset } else { offset.abs() * 3 };
+        let bytes = usize::try_from(first).ok().and_then(|first| frame.get(first..));
+        let Some(bytes) = bytes.filter(|bytes| !bytes.is_empty()) else { break };
+        let bytes = &bytes[..len.min(bytes.len())];
+        let masks: Vec<u8> =
+            (0..bytes.len()).map(|at| if at % 5 == 3 { 0xf0 } else { 255 }).collect();
+        let offset = if relative { offset } else { first };
+        raws.push(raw_of(relative, offset, bytes, &masks));
+        end = first as usize + bytes.len();
+    }
+    raws
 }
 
 /// Items of a pattern that the frame matches most likely: its first headers, of which some values
@@ -41,20 +98,27 @@ pub fn items_like(frame: &[u8]) -> impl Strategy<Value = Vec<ItemMatch>> + use<>
     for span in walk(frame).spans() {
         let bytes = &frame[span.start..span.start + span.header_len];
         let Some(item) = item_of(span.kind) else { continue };
-        headers.push((item, bytes.to_vec()));
+        let len = if item == Item::Gre { 4 } else { bytes.len() };
+        headers.push((item, bytes.to_vec(), span.start + len));
         let key = 4 + 4 * usize::from(bytes[0] >> 7);
         if item == Item::Gre && bytes[0] & 0x20 != 0 {
-            headers.push((Item::GreKey, bytes[key..].to_vec()));
+            headers.push((Item::GreKey, bytes[key..].to_vec(), span.start + key + 4));
         }
     }
-    (0..=headers.len()).prop_flat_map(move |count| {
+    let frame = frame.to_vec();
+    (0..=headers.len(), likely()).prop_flat_map(move |(count, likely)| {
         let named = headers[..count].iter().cloned();
-        let items: Vec<_> = named.map(|(item, bytes)| (item_like(item, bytes), 0..4u8)).collect();
-        items.prop_map(|items| {
-            // What may be passed over is left out now and then.
+        let items: Vec<_> =
+            named.map(|(item, bytes, _)| (item_like(item, bytes), 0..4u8)).collect();
+        let end = headers[..count].last().map_or(0, |(.., end)| *end);
+        let raws = raw_like(&frame, end, likely);
+        items.prop_map(move |items| {
+            // What may be passed over is left out now and then, but not before `raw`.
             let passed = |item: Item| matches!(item, Item::Eth | Item::Vlan | Item::GreKey);
-            let kept = items.into_iter().filter(|(item, keep)| *keep > 0 || !passed(item.item));
-            kept.map(|(item, _)| item).collect()
+            let stays = !raws.is_empty();
+            let kept =
+                items.into_iter().filter(|(item, keep)| stays || *keep > 0 || !passed(item.item));
+            kept.map(|(item, _)| item).chain(raws.iter().copied()).collect()
         })
     })
 }
@@ -81,11 +145,22 @@ fn item_of(kind: LayerKind) -> Option<Item> {
 fn item_like(item: Item, bytes: Vec<u8>) -> impl Strategy<Value = ItemMatch> {
     let some = prop::sample::subsequence(all(item), 0..=item.fields().len().min(2));
     let fields = prop_oneof![3 => Just(vec![]), 2 => some];
-    fields.prop_map(move |fields| {
+    let around = prop_oneof![1 => Just(None), 1 => (0..4u128, 0..40u128).prop_map(Some)];
+    (fields, around).prop_map(move |(fields, around)| {
         let mut written = ItemMatch::any(item);
         let len = bytes.len().min(item.header_len());
         written.spec[..len].copy_from_slice(&bytes[..len]);
         fields.iter().for_each(|field| field.put(&mut written.mask, field.ones()));
+        let mut ranged = fields.iter().filter(|field| {
+            let is_number = matches!(field.kind, FieldKind::Number | FieldKind::Ipv4);
+            is_number && field.bits <= 32 && !["tci", "flags", "type"].contains(&field.name)
+        });
+        if let (Some((less, more)), Some(field)) = (around, ranged.next_back()) {
+            let (value, mut last) = (field.value(&written.spec), [0; IMAGE_LEN]);
+            field.put(&mut last, (value + more).min(field.ones()));
+            field.put(&mut written.spec, value.saturating_sub(less));
+            written.last = Some(last);
+        }
         written
     })
 }
@@ -174,15 +249,16 @@ fn item(item: Item) -> impl Strategy<Value = ItemMatch> {
     )
 }
 
-/// The ends of ranges of those whole ports that the item asks for.
+/// The ends of ranges of some fields that the item asks for.
 fn last(item: &ItemMatch, noise: &Image) -> Option<Image> {
     let mut last = [0; IMAGE_LEN];
-    let ports = all(item.item).into_iter().filter(|field| field.bits == 16);
-    let whole = |field: &&Field| field.value(&item.mask) == field.ones();
-    for field in ports.filter(|_| matches!(item.item, Item::Tcp | Item::Udp)).filter(whole) {
-        let widths = [1, 3, 4, 53, 1_023, 3_000, 60_000, 0xffff];
+    for field in all(item.item).into_iter().filter(|field| field.value(&item.mask) != 0) {
+        let widths = [1, 3, 4, 53, 1_023, 3_000, 60_000, 0xffff, 1 << 31];
         let width = widths[usize::from(noise[field.bit_offset / 8]) % widths.len()];
-        field.put(&mut last, (field.value(&item.spec) + width).min(0xffff));
+        let end = field.value(&item.spec).saturating_add(width).min(field.ones());
+        if field.kind != FieldKind::Index && field.bits < 64 {
+            field.put(&mut last, end);
+        }
     }
     (last != [0; IMAGE_LEN]).then_some(last)
 }

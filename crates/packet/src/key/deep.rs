@@ -75,13 +75,13 @@ pub mod extra {
     pub const MPLS_LABEL: u8 = 16;
 }
 
-const ETHER_BRIDGED: [u8; 2] = [0x65, 0x58];
+pub(super) const ETHER_BRIDGED: [u8; 2] = [0x65, 0x58];
 const ETHER_MPLS: [[u8; 2]; 2] = [[0x88, 0x47], [0x88, 0x48]];
 const IPV4_IN_IP: u8 = 4;
 const IPV6_IN_IP: u8 = 41;
-const GRE: u8 = 47;
+pub(super) const GRE: u8 = 47;
 const PORT_VXLAN: u16 = 4_789;
-const PORT_GENEVE: u16 = 6_081;
+pub(super) const PORT_GENEVE: u16 = 6_081;
 const PORT_MPLS: u16 = 6_635;
 /// MPLS labels that are walked at most; of a longer stack it is not known what it carries.
 const LABELS_MAX: usize = 8;
@@ -116,7 +116,7 @@ pub fn read_deep(frame: &[u8], inner: &mut Key, beside: &mut Key) {
 
 /// [`walk_ethernet`], once for outside and inside.
 #[inline(never)]
-fn ethernet<'f>(line: &mut Line, frame: &'f [u8]) -> Walked<'f> {
+pub(super) fn ethernet<'f>(line: &mut Line, frame: &'f [u8]) -> Walked<'f> {
     walk_ethernet(line, frame)
 }
 
@@ -153,7 +153,7 @@ fn level(key: &Line, walked: &Walked<'_>, line: &mut Line, at: usize, echo: usiz
 }
 
 /// What the tunnel behind the outer headers carries, if there is one.
-fn tunnel<'f>(outer: &Line, walked: &Walked<'f>, line: &mut Line) -> Carried<'f> {
+pub(super) fn tunnel<'f>(outer: &Line, walked: &Walked<'f>, line: &mut Line) -> Carried<'f> {
     let rest = walked.rest?;
     if outer[field::DEPTH.start] & Depth::Ip.bit() == 0 {
         let ether_type = [outer[field::ETHER_TYPE.start], outer[field::ETHER_TYPE.start + 1]];

@@ -1,16 +1,22 @@
 //! A pattern while its items are added: which bytes of a packet's lines it asks for.
 
+mod range;
+mod raw;
+
 use std::ops::{Range, RangeInclusive};
 
-use niclab_packet::key::{Depth, Key, extra, field as place};
+use niclab_packet::key::{Depth, End, KEY_WORDS, Key, extra, field as place};
 
 use super::CompileError;
 use super::order::{header_after, header_before};
-use crate::lines::TAGS;
+use crate::bounds::{Bound, Bounds};
+use crate::raw::{RawBytes, RawWords};
 use crate::rule::item::{Field, FieldKind, IMAGE_LEN, Item, ItemMatch};
-use crate::rule::{EXTRA, INNER, LINES, Masked, OUTER, Pattern};
+use crate::rule::{EXTRA, INNER, Masked, OUTER, Pattern, RAW};
 
 const LINE_LEN: usize = 64;
+/// Lines whose bytes have a place of their own: all but that of bytes by their offset.
+const LINES: usize = RAW;
 
 const TAG_TYPES: [u128; 2] = [0x8100, 0x88a8];
 const MPLS_TYPES: [u128; 2] = [0x8847, 0x8848];
@@ -75,6 +81,11 @@ pub(super) struct Draft {
     mask: [u8; LINE_LEN * LINES],
     /// Of source and destination port, outside of tunnels.
     ranges: [Option<RangeInclusive<u16>>; 2],
+    /// Of other fields.
+    bounds: Vec<Bound>,
+    /// Bytes by their offset, and where the item before ends.
+    raw: RawBytes,
+    end: (End, i64),
 }
 
 impl Default for Draft {
@@ -89,6 +100,9 @@ impl Default for Draft {
             value: bytes,
             mask: bytes,
             ranges: [None, None],
+            bounds: Vec::new(),
+            raw: RawBytes::new(),
+            end: (End::Frame, 0),
         }
     }
 }
@@ -157,35 +171,6 @@ impl Draft {
             .all(|(byte, value)| (self.value[at + byte] ^ value) & self.mask[at + byte] == 0)
     }
 
-    /// Takes the ranges out of the item: those of whole ports.
-    pub(super) fn take_ranges(&mut self, read: &mut ItemMatch) -> Result<(), CompileError> {
-        let item = read.item;
-        for field in item.fields() {
-            let Some(last) = read.last.as_ref().filter(|_| read.has_range(field)) else { continue };
-            let port = match (item, field.name) {
-                (Item::Tcp | Item::Udp, "src") => 0,
-                (Item::Tcp | Item::Udp, "dst") => 1,
-                _ => return Err(self.not_supported(item, &format!("{} last", field.name))),
-            };
-            if self.level == INNER {
-                let what = format!("{} last inside a tunnel", field.name);
-                return Err(self.not_supported(item, &what));
-            }
-            if field.value(&read.mask) != field.ones() {
-                return Err(self.not_supported(item, &format!("{} last under a mask", field.name)));
-            }
-            let (first, last) = (field.value(&read.spec) as u16, field.value(last) as u16);
-            if last < first {
-                let (item, field) = (item.name(), field.name);
-                let reason = format!("{item} {field} last {last} is below {first}");
-                return Err(CompileError::Contradiction { index: self.index, reason });
-            }
-            self.ranges[port] = Some(first..=last);
-            field.put(&mut read.mask, 0);
-        }
-        Ok(())
-    }
-
     /// Adds the item, and takes out of its mask what it has dealt with.
     pub(super) fn item(&mut self, read: &mut ItemMatch) -> Result<(), CompileError> {
         match read.item {
@@ -228,6 +213,7 @@ impl Draft {
             Item::Mpls => self.mpls(read),
             Item::Meta => self.fields(read, META, EXTRA),
             Item::Tag => self.tag(read),
+            Item::Raw => self.raw(read),
         }
     }
 
@@ -311,16 +297,10 @@ impl Draft {
     }
 
     fn tag(&mut self, read: &mut ItemMatch) -> Result<(), CompileError> {
-        let (index, mask) = (TAG_INDEX.value(&read.spec), TAG_INDEX.value(&read.mask));
-        let asks = read.mask[..4] != [0; 4];
-        if asks && mask != TAG_INDEX.ones() {
-            return Err(self.not_supported(read.item, "without an index: add `index is`"));
-        }
+        let asks = read.mask[..4] != [0; 4] || TAG_INDEX.value(&read.mask) == TAG_INDEX.ones();
+        let index = if asks { self.tag_index(read)? } else { 0 };
         TAG_INDEX.put(&mut read.mask, 0);
-        if mask != 0 && index >= TAGS as u128 {
-            return Err(self.not_supported(read.item, &format!("index {index}; 0 to {}", TAGS - 1)));
-        }
-        let first = extra::TAGS.start + 4 * (index as usize % TAGS);
+        let first = extra::TAGS.start + 4 * index;
         self.fields(read, &[(0, first..first + 4)], EXTRA)
     }
 
@@ -509,7 +489,8 @@ impl Draft {
         CompileError::NotSupported { index: self.index, name }
     }
 
-    pub(super) fn pattern(&self) -> Pattern {
+    /// The pattern, and how many words it has; too many are left out of it.
+    pub(super) fn pattern(&self) -> (Pattern, usize) {
         let line = |bytes: &[u8; LINE_LEN * LINES], line: usize| {
             let mut one = [0; LINE_LEN];
             one.copy_from_slice(&bytes[LINE_LEN * line..][..LINE_LEN]);
@@ -517,9 +498,15 @@ impl Draft {
         };
         let masked =
             |at: usize| Masked { value: line(&self.value, at), mask: line(&self.mask, at) };
-        let pattern = Pattern::of_lines(masked(OUTER), [masked(INNER), masked(EXTRA)]);
+        let (raw, bytes, count) = RawWords::pack(&self.raw);
+        // They were counted when they were added.
+        let bounds = Bounds::new(&self.bounds).unwrap_or_default();
+        let pattern =
+            Pattern::of_lines(masked(OUTER), [masked(INNER), masked(EXTRA), bytes], (raw, bounds));
         let [sport, dport] = self.ranges.clone();
         let pattern = sport.into_iter().fold(pattern, Pattern::sport_range);
-        dport.into_iter().fold(pattern, Pattern::dport_range)
+        let pattern = dport.into_iter().fold(pattern, Pattern::dport_range);
+        let words = pattern.words() + count.saturating_sub(KEY_WORDS);
+        (pattern, words)
     }
 }

@@ -16,7 +16,7 @@ fn behind(item: Item) -> &'static [Item] {
         GreKey => &[Gre],
         Vxlan | Geneve => &[Udp],
         Mpls => &[Eth, Vlan, Udp, Gre, GreKey],
-        Item::Meta | Item::Tag => &[],
+        Item::Meta | Item::Tag | Item::Raw => &[],
     }
 }
 
@@ -33,6 +33,10 @@ pub(super) fn header_after(items: &[ItemMatch], index: usize) -> Option<Item> {
 /// Whether an item may stand where it stands. What is no header may stand anywhere.
 pub(super) fn check(items: &[ItemMatch], index: usize) -> Result<(), CompileError> {
     let (item, name) = (items[index].item, items[index].item.name());
+    if item.is_header() && items[..index].iter().any(|read| read.item == Item::Raw) {
+        let reason = format!("{name} stands behind raw; put raw behind all headers");
+        return Err(CompileError::Order { index, reason });
+    }
     let before = header_before(items, index);
     // An `eth` that says nothing may be left out.
     let outer = before.unwrap_or(Item::Eth);

@@ -281,7 +281,7 @@ pub(super) fn begin(words: &mut Words<'_>) -> Result<Begun, TextError> {
 /// Whether raw headers can be such, once the last of them was read.
 pub(super) fn check_raw(words: &Words<'_>, items: &[ItemMatch]) -> Result<(), TextError> {
     let is_odd =
-        |item: &&ItemMatch| matches!(item.item, Item::Icmp | Item::Icmp6 | Item::Meta | Item::Tag);
+        |item: &&ItemMatch| !item.item.is_header() || matches!(item.item, Item::Icmp | Item::Icmp6);
     if let Some(item) = items.iter().find(is_odd) {
         return Err(words.not_supported(format!("{} among raw headers", item.item.name())));
     }

@@ -58,7 +58,6 @@ pub(super) const ITEMS: &[&str] = &[
     "pppoe_proto_id",
     "pppoed",
     "pppoes",
-    "raw",
     "represented_port",
     "sctp",
     "vxlan-gpe",

@@ -13,6 +13,7 @@ pub mod convert;
 mod error;
 mod headers;
 mod known;
+mod raw;
 mod read;
 mod rss;
 mod words;
@@ -24,7 +25,7 @@ pub use headers::{Addresses, Headers, Inside, Outer};
 pub use read::{Commands, LINE_LEN_MAX};
 
 use super::compile::{self, CompileError};
-use super::item::{FieldKind, Item, ItemMatch};
+use super::item::{Field, FieldKind, Item, ItemMatch};
 use super::{Action, Pattern};
 use action::read_actions;
 use headers::Begun;
@@ -515,18 +516,18 @@ fn query_action(words: &mut Words<'_>) -> Result<Queried, TextError> {
 fn read_item(words: &mut Words<'_>, item: Item) -> Result<ItemMatch, TextError> {
     let place = words.place();
     let mut read = ItemMatch::any(item);
-    let mut last = read.spec;
+    let (mut last, mut bytes) = (read.spec, raw::Bytes::default());
     let (mut has_spec, mut has_last, mut has_mask) = (false, false, false);
     loop {
         let word = words.next();
         if word == "/" {
             break;
         }
-        let Some(field) = item.field(word) else {
-            let names: Vec<_> = item.fields().iter().map(|field| field.name).collect();
-            let expected = format!("a field of {} ({}) or `/`", item.name(), names.join(", "));
-            return Err(words.unknown(&names, expected));
-        };
+        if item == Item::Raw && raw::NAMES.contains(&word) {
+            bytes.read(words, word, &mut read)?;
+            continue;
+        }
+        let field = read_field(words, item, word)?;
         let parameters = match field.kind {
             FieldKind::Index => &PARAMETERS[..1],
             _ => PARAMETERS,
@@ -558,16 +559,34 @@ fn read_item(words: &mut Words<'_>, item: Item) -> Result<ItemMatch, TextError> 
             }
         }
     }
+    has_spec |= bytes.has_spec;
+    has_mask |= bytes.mask_len.is_some();
+    let unfit = |reason| TextError::new(words.line, words.text, place, Problem::Unfit { reason });
     if (has_mask || has_last) && !has_spec {
         let what = if has_mask { "mask" } else { "last" };
         let reason = format!("{} has a {what} and no value: add `is` or `spec`", item.name());
-        return Err(TextError::new(words.line, words.text, place, Problem::Unfit { reason }));
+        return Err(unfit(reason));
     }
-    if has_spec && !has_mask {
-        read.mask = item.default_mask();
+    match has_mask {
+        true if item == Item::Raw => bytes.check(&read).map_err(unfit)?,
+        false if has_spec => read.mask = item.default_mask(),
+        _ => {}
+    }
+    if item == Item::Raw {
+        raw::trim(&mut read);
     }
     read.last = (last != ItemMatch::any(item).spec).then_some(last);
     Ok(read)
+}
+
+/// The field of an item that the last word names.
+fn read_field(words: &Words<'_>, item: Item, word: &str) -> Result<&'static Field, TextError> {
+    item.field(word).ok_or_else(|| {
+        let mut names: Vec<_> = item.fields().iter().map(|field| field.name).collect();
+        names.extend(raw::NAMES.iter().filter(|_| item == Item::Raw));
+        let expected = format!("a field of {} ({}) or `/`", item.name(), names.join(", "));
+        words.unknown(&names, expected)
+    })
 }
 
 fn one_of(words: &[&str]) -> String {

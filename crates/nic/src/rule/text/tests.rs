@@ -4,7 +4,7 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 
 use proptest::prelude::*;
 
-use super::super::item::{Field, FieldKind, IMAGE_LEN, Image};
+use super::super::item::{Field, FieldKind, IMAGE_LEN, Image, RAW_LEN_MAX};
 use super::*;
 use crate::rule::Set;
 
@@ -72,6 +72,17 @@ fn texts_that_say_the_same_read_the_same() {
         (
             "ingress pattern vlan tci is 0x2005 / end actions end",
             "ingress pattern vlan pcp is 1 dei is 0 vid is 5 / end actions end",
+        ),
+        (
+            "ingress pattern raw relative is 1 offset is 0xfffffffe pattern is ab / end actions \
+             end",
+            "ingress pattern raw relative is 1 offset is 4294967294 pattern_hex is 0x6162 / end \
+             actions end",
+        ),
+        (
+            "ingress pattern raw offset spec 2 pattern_hex spec 0a0b / end actions end",
+            "ingress pattern raw relative is 0 search is 0 offset is 2 limit is 0 pattern_hex is \
+             0A0B / end actions end",
         ),
         (
             "ingress pattern ipv4 src spec 1.2.3.4 / end actions end",
@@ -389,9 +400,23 @@ fn item_match() -> impl Strategy<Value = ItemMatch> {
                 }
             }
             read.last = (last != [0; IMAGE_LEN]).then_some(last);
+            if item == Item::Raw {
+                put_bytes(&mut read, &values, &bits);
+            }
             read
         },
     )
+}
+
+/// Gives a `raw` some bytes, under a mask that is whole as often as not.
+fn put_bytes(read: &mut ItemMatch, values: &Image, bits: &Image) {
+    let len = usize::from(values[7]) % (RAW_LEN_MAX + 1);
+    read.spec[7] = len as u8;
+    read.spec[8..][..len].copy_from_slice(&values[8..][..len]);
+    read.mask[8..][..len].copy_from_slice(&bits[8..][..len]);
+    if bits[7] < 128 {
+        read.mask[8..][..len].fill(0xff);
+    }
 }
 
 proptest! {

@@ -133,7 +133,16 @@ impl<'t> Words<'t> {
     pub(super) fn value(&mut self, field: &Field) -> Result<u128, TextError> {
         let word = self.next();
         match field.kind {
-            FieldKind::Number | FieldKind::Index => self.number_of(word, field.name, field.ones()),
+            FieldKind::Signed if word.starts_with('-') => {
+                let text = match word.parse::<i32>() {
+                    Ok(value) => format!("{word} as {value:#x}"),
+                    Err(_) => format!("a number of 32 bits, not {word}"),
+                };
+                Err(self.unfit(format!("testpmd reads no sign: write {text}")))
+            }
+            FieldKind::Number | FieldKind::Index | FieldKind::Signed => {
+                self.number_of(word, field.name, field.ones())
+            }
             FieldKind::Ipv4 => match word.parse::<Ipv4Addr>() {
                 Ok(address) => Ok(address.to_bits().into()),
                 Err(_) if word.bytes().all(|b| b.is_ascii_hexdigit() || b == b'x') => {
@@ -156,6 +165,17 @@ impl<'t> Words<'t> {
         let len = self.number("prefix", field.bits as u128)? as usize;
         Ok(field.ones() & !(field.ones().checked_shr(len as u32).unwrap_or(0)))
     }
+}
+
+/// Pairs of hexadecimal digits, behind `0x` or not; of an odd number the first stands alone.
+pub(super) fn hex(word: &str) -> Option<Vec<u8>> {
+    let digits = word.strip_prefix("0x").or_else(|| word.strip_prefix("0X")).unwrap_or(word);
+    let is_hex = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_hexdigit());
+    let digits = is_hex.then_some(digits)?;
+    let (first, rest) = digits.split_at(digits.len() % 2);
+    let pairs = (0..rest.len()).step_by(2).map(|at| &rest[at..at + 2]);
+    let all = Some(first).filter(|first| !first.is_empty()).into_iter().chain(pairs);
+    all.map(|pair| u8::from_str_radix(pair, 16).ok()).collect()
 }
 
 /// Six numbers of one or two hexadecimal digits.
