@@ -348,9 +348,10 @@ impl Nic {
         };
         let (seat, kept) = (record.seat, record.kept);
         let mut mask = self.groups.mask(seat);
-        let Some(current) = mask.known_word(kept).filter(|&word| !is_reference(word)) else {
+        let Some(current) = mask.known_word(kept) else {
             return false;
         };
+        debug_assert!(!is_reference(current), "no transaction left anything");
         let word = Word::new(fate, false, id.index);
         // Another rule of the same key may be better.
         if Word(current).rule() == id.index {

@@ -39,12 +39,14 @@ fn pattern(address: u8, bits: u8) -> Pattern {
     Pattern::masked(exact.value(), &Key::from_bytes(&mask))
 }
 
-/// A rule as the model knows it; `bits` is 8 for one that matches all packets of the group.
+/// A rule as the model knows it; `bits` is 8 for one that matches all packets of the group. Of two
+/// with the same pattern the one that is not a `spare` counts.
 #[derive(Clone, Debug)]
 struct Written {
     group: u32,
     address: u8,
     bits: u8,
+    spare: bool,
     fate: Fate,
 }
 
@@ -63,7 +65,7 @@ impl Written {
     }
 
     fn priority(&self) -> u32 {
-        self.bits.into()
+        u32::from(self.bits) * 2 + u32::from(self.spare)
     }
 
     fn actions(&self) -> Vec<Action> {
@@ -104,12 +106,9 @@ fn fate() -> impl Strategy<Value = Fate> {
 
 fn written() -> impl Strategy<Value = Written> {
     let bits = prop_oneof![6 => Just(0), 3 => Just(1), 1 => Just(8u8)];
-    (1..=LAST, 0..ADDRESSES, bits, fate()).prop_map(|(group, address, bits, fate)| Written {
-        group,
-        address,
-        bits,
-        fate,
-    })
+    (1..=LAST, 0..ADDRESSES, bits, any::<bool>(), fate()).prop_map(
+        |(group, address, bits, spare, fate)| Written { group, address, bits, spare, fate },
+    )
 }
 
 fn step() -> impl Strategy<Value = Step> {
@@ -132,7 +131,7 @@ fn expected(model: &Model, mut address: u8) -> u16 {
     let mut group = 0;
     loop {
         let here = model.values().map(|(_, rule)| rule).filter(|rule| rule.group == group);
-        let best = here.filter(|rule| rule.matches(address)).min_by_key(|rule| rule.bits);
+        let best = here.filter(|rule| rule.matches(address)).min_by_key(|rule| rule.priority());
         match best.map(|rule| rule.fate) {
             None => return 0,
             Some(Fate::Queue(queue)) => return queue,
@@ -160,7 +159,7 @@ impl Bench {
         let (region, descs) = Region::new(ADDRESSES.into(), 100).unwrap();
         let mut bench = Bench { nic, worker, region, descs, model: Model::new(), next: 0 };
         for group in 0..=LAST {
-            let rule = Written { group, address: 0, bits: 8, fate: Fate::Jump(1) };
+            let rule = Written { group, address: 0, bits: 8, spare: false, fate: Fate::Jump(1) };
             bench.take(&[Step::Create(rule)]);
         }
         bench
@@ -207,11 +206,14 @@ impl Bench {
 
 /// One step, in the NIC and in the model; what the NIC must refuse changes neither.
 fn change(nic: &mut niclab_nic::Transaction<'_>, model: &mut Model, next: &mut usize, step: &Step) {
-    // Of rules with one pattern in one group the second is refused.
+    // Of rules with one pattern and priority in one group the second is refused.
     let same = |model: &Model, rule: &Written, but: Option<usize>| {
         let others = model.iter().filter(|(at, _)| Some(**at) != but);
         let mut rules = others.map(|(_, (_, other))| other);
-        rules.any(|o| o.group == rule.group && o.bits == rule.bits && o.matches(rule.address))
+        rules.any(|other| {
+            let alike = other.group == rule.group && other.priority() == rule.priority();
+            alike && other.matches(rule.address)
+        })
     };
     let picked =
         |model: &Model, at: &Index| model.keys().nth(at.index(model.len().max(1))).copied();
@@ -277,7 +279,7 @@ fn a_mask_whose_rules_come_and_go_is_learnt_anew() {
     let rule = |turn: u32| {
         let [group, address] = [1 + turn % LAST, turn / LAST % u32::from(ADDRESSES)];
         let fate = Fate::Queue((1 + turn % 63) as u16);
-        Written { group, address: address as u8, bits: 0, fate }
+        Written { group, address: address as u8, bits: 0, spare: false, fate }
     };
     for turn in 0..60 {
         bench.take(&[Step::Create(rule(turn))]);
@@ -301,9 +303,9 @@ fn wanderers() -> (Nic, Vec<RuleId>) {
     let mut nic = Nic::new(&NicConfig { queues: 2, ..NicConfig::default() }).unwrap();
     nic.isolate(true).unwrap();
     for group in 0..=LAST {
-        let lead = Written { group, address: 0, bits: 8, fate: Fate::Jump(1) };
+        let lead = Written { group, address: 0, bits: 8, spare: false, fate: Fate::Jump(1) };
         // Not the flows' own.
-        let other = Written { group, address: 200, bits: 0, fate: Fate::Queue(0) };
+        let other = Written { group, address: 200, bits: 0, spare: false, fate: Fate::Queue(0) };
         for rule in [lead, other] {
             create(&mut nic, &rule);
         }
@@ -314,7 +316,7 @@ fn wanderers() -> (Nic, Vec<RuleId>) {
 }
 
 fn wanderer(flow: u8, group: u32) -> Written {
-    Written { group, address: flow, bits: 0, fate: Fate::Queue(1) }
+    Written { group, address: flow, bits: 0, spare: false, fate: Fate::Queue(1) }
 }
 
 fn create(nic: &mut Nic, rule: &Written) -> RuleId {
