@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use niclab_nic::memory::{Desc, Region};
 use niclab_nic::rule::{Action, Pattern, Rule, Set};
-use niclab_nic::{Nic, NicConfig, RuleError, RuleId, Worker};
+use niclab_nic::{Nic, NicConfig, RuleError, RuleId, Transaction, Worker};
 use niclab_packet::key::{Key, field};
 use proptest::prelude::*;
 use proptest::sample::Index;
@@ -172,7 +172,7 @@ impl Bench {
                 let (mut model, mut next) = (self.model.clone(), self.next);
                 let mut transaction = self.nic.transaction();
                 for step in steps.by_ref().take(*count) {
-                    change(&mut transaction, &mut model, &mut next, step);
+                    change(&mut By::Transaction(&mut transaction), &mut model, &mut next, step);
                 }
                 if *kept {
                     transaction.commit().unwrap();
@@ -181,11 +181,7 @@ impl Bench {
             } else if let Step::Settle(count) = step {
                 self.nic.settle(*count);
             } else {
-                let (mut model, mut next) = (self.model.clone(), self.next);
-                let mut one = self.nic.transaction();
-                change(&mut one, &mut model, &mut next, step);
-                one.commit().unwrap();
-                (self.model, self.next) = (model, next);
+                change(&mut By::Calls(&mut self.nic), &mut self.model, &mut self.next, step);
             }
             self.check();
         }
@@ -204,8 +200,44 @@ impl Bench {
     }
 }
 
+/// How the NIC is told.
+enum By<'a, 'b> {
+    Calls(&'a mut Nic),
+    Transaction(&'a mut Transaction<'b>),
+}
+
+impl By<'_, '_> {
+    fn create(&mut self, rule: &Rule<'_>) -> Result<RuleId, RuleError> {
+        match self {
+            By::Calls(nic) => nic.create(rule),
+            By::Transaction(transaction) => transaction.create(rule),
+        }
+    }
+
+    fn destroy(&mut self, id: RuleId) -> Result<(), RuleError> {
+        match self {
+            By::Calls(nic) => nic.destroy(id),
+            By::Transaction(transaction) => transaction.destroy(id),
+        }
+    }
+
+    fn update(&mut self, id: RuleId, actions: &[Action]) -> Result<(), RuleError> {
+        match self {
+            By::Calls(nic) => nic.update(id, actions),
+            By::Transaction(transaction) => transaction.update(id, actions),
+        }
+    }
+
+    fn modify(&mut self, id: RuleId, rule: &Rule<'_>) -> Result<(), RuleError> {
+        match self {
+            By::Calls(nic) => nic.modify(id, rule),
+            By::Transaction(transaction) => transaction.modify(id, rule),
+        }
+    }
+}
+
 /// One step, in the NIC and in the model; what the NIC must refuse changes neither.
-fn change(nic: &mut niclab_nic::Transaction<'_>, model: &mut Model, next: &mut usize, step: &Step) {
+fn change(nic: &mut By<'_, '_>, model: &mut Model, next: &mut usize, step: &Step) {
     // Of rules with one pattern and priority in one group the second is refused.
     let same = |model: &Model, rule: &Written, but: Option<usize>| {
         let others = model.iter().filter(|(at, _)| Some(**at) != but);
