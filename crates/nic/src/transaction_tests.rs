@@ -349,6 +349,29 @@ fn a_modified_rule_keeps_its_id_its_counts_and_its_place_among_equals() {
     assert_eq!(bench.nic.query(id).unwrap().packets, counted as u64);
 }
 
+/// Of rules with one pattern workers find the best; updates of the others show when it goes.
+#[test]
+fn an_update_of_a_rule_behind_a_better_one_waits_for_it_to_go() {
+    let mut bench = Bench::new();
+    // A pattern with a key in a table, and the one without.
+    for pattern in [pattern(1, 0, 0), Pattern::any()] {
+        let rules = [0, 1].map(|priority| {
+            let (pattern, actions) = (pattern.clone(), [Action::Queue(priority as u16 + 1)]);
+            bench.nic.create(&Rule { group: 0, priority, pattern, actions: &actions }).unwrap()
+        });
+        bench.nic.update(rules[1], &[Action::Queue(3)]).unwrap();
+        bench.begin(0);
+        assert_eq!(bench.end(0)[0], 1);
+        bench.nic.destroy(rules[0]).unwrap();
+        bench.begin(0);
+        assert_eq!(bench.end(0)[0], 3);
+        bench.nic.update(rules[1], &[Action::Queue(2)]).unwrap();
+        bench.begin(0);
+        assert_eq!(bench.end(0)[0], 2);
+        bench.nic.destroy(rules[1]).unwrap();
+    }
+}
+
 /// A single operation on what a transaction has just changed holds for those who see the commit.
 #[test]
 fn a_burst_that_began_before_a_commit_sees_nothing_of_what_was_built_on_it() {
