@@ -120,3 +120,6 @@ const _: () = assert!(GROUPS_MAX <= 1 << 16);
 const _: () = assert!(MASKS_MAX <= niclab_table::TABLES_LIMIT);
 const _: () = assert!(PROGRAMS_MAX <= 1 << 24 && RULES_MAX < 1 << 31, "bits of a word");
 const _: () = assert!(INDIRECTION_LEN.is_power_of_two());
+// Messages name these as they are.
+const _: () = assert!(AGE_TIMEOUT_MAX_S == 16_777_215 && ENCAP_LEN_MAX == 128 && GIVEN_MAX == 4);
+const _: () = assert!(METERS_MAX == 65_536 && METER_SIZE_MAX == 1 << 40);
