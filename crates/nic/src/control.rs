@@ -358,6 +358,8 @@ impl Nic {
             mask.put(kept, word.0);
         }
         self.records[id.index as usize].word = word;
+        // What older operations left to be given back.
+        self.groups.publish();
         true
     }
 

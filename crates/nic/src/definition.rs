@@ -306,7 +306,8 @@ fn has_bytes(frame: &[u8], raw: &ItemMatch, end: &mut Option<i64>) -> bool {
     let count = i64::from(raw.spec[7]);
     *end = Some(first + count);
     (0..count).all(|at| {
-        let (value, mask) = (raw.spec[8 + at as usize], raw.mask[8 + at as usize]);
+        let byte = |image: &Image| image.get(8 + at as usize).copied().unwrap_or(0);
+        let (value, mask) = (byte(&raw.spec), byte(&raw.mask));
         let inside = 0 <= first + at && first + at < frame.len() as i64;
         mask == 0 || inside && (frame[(first + at) as usize] ^ value) & mask == 0
     })

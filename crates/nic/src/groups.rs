@@ -342,9 +342,9 @@ impl Groups {
     /// order.
     #[inline]
     pub(crate) fn admit(&mut self, seat: Seat, key: &CompactKey, order: u64) {
-        if let Some(slot) =
-            self.groups[usize::from(seat.group)].masks[usize::from(seat.mask)].shared
-        {
+        let mask = &self.groups[usize::from(seat.group)].masks[usize::from(seat.mask)];
+        self.presences.add_replaced(&mask.tuple.shape.selector, key, seat.group);
+        if let Some(slot) = mask.shared {
             self.presences.add(slot, key, seat.group);
             self.tend_presences();
         }
@@ -641,7 +641,9 @@ impl Group {
     fn list(&self, presences: &Presences) -> Arc<Listed> {
         let probed = |mask: &Mask| Probed {
             tuple: Arc::clone(&mask.tuple),
-            shared: presences.shown(&mask.tuple.shape.selector),
+            shared: Some(&mask.tuple.shape.selector)
+                .filter(|selector| self.probed.contains(selector))
+                .and_then(|selector| presences.shown(selector)),
         };
         let mut tuples: Vec<Probed> = self.listed().map(probed).collect();
         tuples.sort_by_key(|probed| probed.tuple.best());

@@ -73,10 +73,11 @@ pub(crate) const PRUNE_KEYS: usize = 8;
 /// as sixteen: a microsecond or two.
 pub(crate) const JOIN_PLACES: usize = 256;
 
-/// From so many groups on that probe a mask, one look says which of them can have a rule.
+/// From so many groups on that probe a mask, one look says which of them can have a rule, until
+/// half of them are left.
 pub(crate) const SHARED_GROUPS: u32 = 4;
 
-/// Masks that are shared in this way; a group without a filter probes no more.
+/// Masks of a NIC that are shared in this way: as many as a group without a filter probes.
 pub(crate) const PRESENCES_MAX: usize = PRUNE_TUPLES_MIN - 1;
 
 /// Keys that such a mask takes with each new rule.

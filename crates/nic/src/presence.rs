@@ -4,21 +4,22 @@
 //! [`SHARED_GROUPS`] groups probe has a [`Presence`], with their places and the keys of them all; a
 //! worker asks it once a burst and passes over the groups that cannot have a rule.
 //!
-//! It is made beside the packets: a few keys with each operation, until it has those of all groups,
-//! and only then do workers see it. As it only grows it is made anew when as many keys have come as
-//! it has room for.
+//! It is made beside the packets: a few keys with each new rule of the mask, until it has those of
+//! all groups, and only then do workers see it. As it only grows it is made anew when as many keys
+//! have come as it has room for.
 //!
 //! # Why no worker misses a rule
 //!
-//! - *What workers see has every key of the groups it stands for*, and gets each new one before the
-//!   rule's word is stored; one under way gets them as well. A key that is put back was there
-//!   before, and nothing is ever taken out.
-//! - *One that is shown no more gets no keys.* It is in older lists alone, and whoever reads a word
-//!   that is newer than those takes the newest list first (see `worker`).
+//! - *What a worker sees has every key of the groups it stands for*, and gets each new one before
+//!   the rule's word is stored; one under way gets them as well, and one that is shown no more as
+//!   long as somebody holds it. A key that is put back was there before, and nothing is ever taken
+//!   out.
+//! - *A group that asks it is one whose keys it has*: the list of a group names it if the group
+//!   probes the mask, and such groups are listed anew when it is another.
 //! - *What a worker knows of its burst is asked for anew* where a key came since (`Presence`), and
 //!   for a packet that was changed.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
 use niclab_packet::key::Key;
@@ -74,13 +75,18 @@ pub(crate) struct Presences {
     slots: [Option<Slot>; PRESENCES_MAX],
     /// Groups that probe a mask.
     uses: HashMap<Selector, u32>,
+    /// Masks that are shared and have no slot, in the order in which they came to be.
+    waiting: VecDeque<Selector>,
+    /// What workers may hold that is shown no more.
+    replaced: Vec<Arc<Shared>>,
     made: u64,
 }
 
 impl Presences {
     pub(crate) fn new(seed: u64) -> Presences {
         let (hasher, slots) = (Hasher::new(seed), Default::default());
-        Presences { hasher, slots, uses: HashMap::new(), made: 0 }
+        let (uses, waiting, replaced) = Default::default();
+        Presences { hasher, slots, uses, waiting, replaced, made: 0 }
     }
 
     /// Memory, bytes.
@@ -89,7 +95,8 @@ impl Presences {
             let making = slot.making.as_ref().map(|making| &making.shared);
             slot.shown.iter().chain(making).map(|shared| shared.presence.bytes()).sum::<usize>()
         };
-        self.slots.iter().flatten().map(both).sum()
+        let replaced = self.replaced.iter().map(|shared| shared.presence.bytes());
+        self.slots.iter().flatten().map(both).chain(replaced).sum()
     }
 
     /// The slot of a mask that is shared.
@@ -104,19 +111,22 @@ impl Presences {
         slot.shown.clone()
     }
 
-    /// Says that a group probes other masks than it did; true where some mask is shared, or is
-    /// shared no more, from now on.
+    /// Says that a group probes other masks than it did; true where [`Presences::assign`] has
+    /// something to do.
     pub(crate) fn count(&mut self, old: &[Selector], new: &[Selector]) -> bool {
         let mut changed = false;
         for selector in new.iter().filter(|selector| !old.contains(selector)) {
             let uses = self.uses.entry(*selector).or_default();
             *uses += 1;
-            changed |= *uses == SHARED_GROUPS;
+            if *uses == SHARED_GROUPS && self.slot_of(selector).is_none() {
+                self.waiting.push_back(*selector);
+                changed = true;
+            }
         }
         for selector in old.iter().filter(|selector| !new.contains(selector)) {
             if let Some(uses) = self.uses.get_mut(selector) {
                 *uses -= 1;
-                changed |= *uses == SHARED_GROUPS - 1;
+                changed |= *uses == SHARED_GROUPS / 2;
                 if *uses == 0 {
                     self.uses.remove(selector);
                 }
@@ -125,28 +135,34 @@ impl Presences {
         changed
     }
 
-    /// Gives masks that are shared now a slot, where there is one, and takes it from those that
-    /// are not; the masks that lost what workers saw.
+    /// Takes their slots from masks that few groups have now, and gives free ones to those that are
+    /// shared, first come; the masks that workers are to see no more.
     pub(crate) fn assign(&mut self) -> Vec<Selector> {
-        let is_shared = |selector: &Selector| {
-            self.uses.get(selector).is_some_and(|&uses| uses >= SHARED_GROUPS)
-        };
+        let uses = |selector: &Selector| self.uses.get(selector).copied().unwrap_or(0);
         let mut lost = Vec::new();
         for slot in &mut self.slots {
-            if let Some(gone) = slot.take_if(|slot| !is_shared(&slot.selector)) {
+            if let Some(gone) = slot.take_if(|slot| uses(&slot.selector) <= SHARED_GROUPS / 2) {
                 lost.extend(gone.shown.is_some().then_some(gone.selector));
+                self.replaced.extend(gone.shown);
             }
         }
-        let wanted = self.uses.iter().filter(|&(_, &uses)| uses >= SHARED_GROUPS);
-        let wanted: Vec<Selector> = wanted.map(|(selector, _)| *selector).collect();
-        for selector in wanted {
-            let free = self.slots.iter().position(Option::is_none);
-            if let (None, Some(free)) = (self.slot_of(&selector), free) {
-                let (shown, making) = (None, None);
-                self.slots[free] = Some(Slot { selector, shown, making, room: 0, taken: 0 });
-            }
+        self.waiting.retain(|selector| uses(selector) >= SHARED_GROUPS);
+        for slot in self.slots.iter_mut().filter(|slot| slot.is_none()) {
+            let (shown, making) = (None, None);
+            let next = self.waiting.pop_front();
+            *slot = next.map(|selector| Slot { selector, shown, making, room: 0, taken: 0 });
         }
         lost
+    }
+
+    /// Takes in the key of a rule for workers that still hold what is shown no more.
+    #[inline]
+    pub(crate) fn add_replaced(&mut self, selector: &Selector, key: &CompactKey, place: u16) {
+        if !self.replaced.is_empty() {
+            self.replaced.retain(|shared| Arc::strong_count(shared) > 1);
+            let same = self.replaced.iter().filter(|shared| shared.selector == *selector);
+            same.for_each(|shared| shared.add(key, place));
+        }
     }
 
     /// Takes in the key of a rule in the group at `place`, before the rule can be found.
@@ -180,7 +196,8 @@ impl Presences {
                 continue;
             };
             if making.proceed(slot.selector, &masks) {
-                slot.shown = slot.making.take().map(|making| making.shared);
+                let made = slot.making.take().map(|making| making.shared);
+                self.replaced.extend(std::mem::replace(&mut slot.shown, made));
                 done.push(slot.selector);
             }
         }

@@ -94,9 +94,10 @@ impl Settle {
 
 impl Nic {
     /// Does up to `steps` steps of what is put off: of what transactions leave to be done when
-    /// every worker has run a burst since (or is offline), and of the filters of groups with many
-    /// masks. Returns whether nothing is left; a packet then costs what it is to cost. Never waits;
-    /// nobody has to call it, for each operation does a few steps as well.
+    /// every worker has run a burst since (or is offline), of the filters of groups with many
+    /// masks, and of what is known of masks that many groups have. Returns whether nothing is left;
+    /// a packet then costs what it is to cost. Never waits; nobody has to call it, for each
+    /// operation does a few steps as well.
     pub fn settle(&mut self, steps: usize) -> bool {
         let pruned = self.groups.settle(steps);
         self.settle_batches(steps) && pruned

@@ -5,6 +5,7 @@
 //! must changes while it is on its way.
 
 use std::collections::BTreeMap;
+use std::net::Ipv4Addr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::time::{Duration, Instant};
@@ -323,6 +324,45 @@ fn a_mask_whose_rules_come_and_go_is_learnt_anew() {
         bench.nic.destroy(id).unwrap();
         bench.take(&[Step::Create(rule(turn))]);
     }
+}
+
+/// A pattern of destinations with so many leading bits.
+fn prefix(address: u32, len: u32) -> Pattern {
+    let exact = Pattern::any().dst(Ipv4Addr::from(address).into());
+    let mut mask = exact.mask().to_bytes();
+    mask[field::DST_HEAD].copy_from_slice(&(u32::MAX << (32 - len)).to_be_bytes());
+    Pattern::masked(exact.value(), &Key::from_bytes(&mask))
+}
+
+/// While a group's filter is made it probes more masks than are looked at for sharing.
+#[test]
+fn a_group_that_probes_many_masks_finds_its_rules_under_a_mask_learnt_anew() {
+    let mut bench = Bench::new();
+    let create = |nic: &mut Nic, group, pattern, queue| {
+        let (priority, actions) = (0, [Action::Queue(queue)]);
+        nic.create(&Rule { group, priority, pattern, actions: &actions }).unwrap();
+    };
+    let nic = &mut bench.nic;
+    for group in 2..6 {
+        create(nic, group, prefix(200 << 24, 32), 1);
+    }
+    assert!(nic.settle(1 << 12));
+    // Many keys of one mask, then five more masks: the filter is under way.
+    for key in 0..4_000 {
+        create(nic, 1, prefix((20 << 24) + (key << 8), 24), 1);
+    }
+    for len in 25..29 {
+        create(nic, 1, prefix(30 << 24, len), 1);
+    }
+    create(nic, 1, prefix(201 << 24, 32), 1);
+    // Elsewhere rules come until what is known of the mask is learnt anew.
+    for key in 0..6_000 {
+        create(nic, 2, prefix((40 << 24) + key, 32), 1);
+    }
+    create(nic, 1, prefix((10 << 24) + 3, 32), 5);
+    fill(&bench.region, &mut bench.descs[0], 3);
+    let dropped = bench.worker.classify(&bench.region, &mut bench.descs[..1]);
+    assert_eq!((dropped, bench.descs[0].queue), (0, 5));
 }
 
 /// How long rules wander.

@@ -56,8 +56,21 @@ impl fmt::Display for Found<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0 {
             "" => f.write_str("the end of the line"),
-            word => write!(f, "`{word}`"),
+            word => write!(f, "`{}`", Visible(word)),
         }
+    }
+}
+
+/// A word whose control characters, and the mark that some editors begin a file with, are written
+/// as escapes.
+struct Visible<'a>(&'a str);
+
+impl fmt::Display for Visible<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.chars().try_for_each(|c| match c.is_control() || c == '\u{feff}' {
+            true => write!(f, "{}", c.escape_unicode()),
+            false => write!(f, "{c}"),
+        })
     }
 }
 

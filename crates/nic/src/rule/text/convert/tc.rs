@@ -1,13 +1,14 @@
 //! `tc filter add … flower …` as tc-flower(8) has it, and what `tc filter show` prints.
 //!
 //! A chain is a group, and the lowest `prio` acts first, as here. A filter without one gets what
-//! the kernel would give it: one below the lowest of its chain, 49152 at first. `protocol ip` is
-//! the type behind the addresses, so it matches no tagged frame; `eth type` says so.
+//! the kernel would give it, as one of `prio 0` does: one below the lowest of its chain, 49152 at
+//! first. `protocol ip` is the type behind the addresses, so it matches no tagged frame; `eth type`
+//! says so.
 
 use std::collections::HashMap;
 
 use super::{Items, Rules, Tokens, ones, transport};
-use crate::rule::item::Item;
+use crate::rule::item::{Image, Item};
 use crate::rule::text::error::TextError;
 
 /// The first priority that the kernel gives by itself.
@@ -41,11 +42,16 @@ const PRINTED: &[(&str, usize)] = &[
     ("in_hw_count", 1),
 ];
 
-/// Lowest priority of each chain, and the device.
+/// Which bits of which headers a filter matches.
+type Mask = Vec<(Item, Image)>;
+
+/// Lowest priority of each chain, the device, and what filters of each chain and priority match, in
+/// the order of first use.
 #[derive(Default)]
 struct Seen {
     device: Option<String>,
     lowest: HashMap<u32, u64>,
+    masks: HashMap<(u32, u32), Vec<Mask>>,
 }
 
 /// A filter while it is read.
@@ -58,6 +64,8 @@ struct Filter {
     types: Vec<u128>,
     protocol: Option<u128>,
     action: Option<String>,
+    /// The chain that the action goes on in.
+    goto: Option<u32>,
     /// What has no equivalent and changes nothing.
     aside: Vec<String>,
 }
@@ -94,12 +102,26 @@ fn filter(words: &mut Tokens<'_>, seen: &mut Seen, rules: &mut Rules<'_>) -> Res
     let missing = || words.unfit("no action: add `action drop`, or another");
     let action = filter.action.take().ok_or_else(missing)?;
     filter.finish();
-    let priority = filter.priority.unwrap_or_else(|| {
+    let priority = filter.priority.filter(|&given| given > 0).unwrap_or_else(|| {
         seen.lowest.get(&filter.chain).map_or(PRIORITY_FIRST, |lowest| lowest.saturating_sub(1))
     });
     let lowest = seen.lowest.entry(filter.chain).or_insert(priority);
     *lowest = priority.min(*lowest);
     let priority = words.priority(priority)?;
+    if filter.goto.is_some_and(|to| to <= filter.chain) {
+        return Err(words.unfit("`goto chain` goes back, or stays: here rules jump forward alone"));
+    }
+    let mask = filter.items.0.iter().map(|item| (item.item, item.mask)).collect();
+    let masks = seen.masks.entry((filter.chain, priority)).or_default();
+    if masks.last() != Some(&mask) {
+        if masks.contains(&mask) {
+            return Err(words.unfit(
+                "tc tries filters of one prio mask by mask: put those with the same keys and masks \
+                 one behind the other",
+            ));
+        }
+        masks.push(mask);
+    }
     for what in &filter.aside {
         rules.comment(words.line(), what);
     }
@@ -357,7 +379,9 @@ impl Filter {
         let action = match words.next() {
             "drop" | "shot" => "drop".to_owned(),
             "goto" if words.next() == "chain" => {
-                format!("jump group {}", words.number("chain", u32::MAX.into())?)
+                let to = words.number("chain", u32::MAX.into())? as u32;
+                self.goto = Some(to);
+                format!("jump group {to}")
             }
             // To the host, as what no filter matches: testpmd's `rss` spreads so.
             "pass" | "ok" if self.action.is_none() => "rss".to_owned(),

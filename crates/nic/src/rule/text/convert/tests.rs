@@ -235,6 +235,30 @@ fn tc_filters_are_converted() {
     assert!(lines(Format::Tc, &two).contains("priority 49151"), "the kernel's own priorities");
 }
 
+/// The kernel tries the masks of a priority in the order of their first use, all filters of a mask
+/// at once.
+#[test]
+fn tc_filters_of_one_priority_whose_order_would_be_another_are_refused() {
+    let add = |rest: &str| {
+        format!("tc filter add dev eth0 ingress protocol ip prio 1 flower {rest} action drop\n")
+    };
+    let [one, two] = [add("dst_ip 10.0.0.1"), add("dst_ip 10.0.0.3")];
+    let other = add("src_ip 10.0.0.2");
+    assert_eq!(lines(Format::Tc, &[&*one, &*two, &*other].concat()).lines().count(), 3);
+    let mixed = [&*one, &*other, &*two].concat();
+    let expected = "line 3, column 81: tc tries filters of one prio mask by mask: put those with \
+                    the same keys and masks one behind the other";
+    refused(Format::Tc, &[(&mixed, expected)]);
+    let later = mixed.replacen("prio 1", "prio 2", 2);
+    assert_eq!(lines(Format::Tc, &later).lines().count(), 3, "of several priorities");
+    let back = one.replace("drop", "goto chain 0");
+    let expected = "line 1, column 92: `goto chain` goes back, or stays: here rules jump forward \
+                    alone";
+    refused(Format::Tc, &[(&back, expected)]);
+    let zero = one.replace("prio 1", "prio 0");
+    assert!(lines(Format::Tc, &zero).contains("priority 49152"), "the kernel's own");
+}
+
 /// Two filters in the form of `tc filter show`, before the first of which stands its priority.
 const SHOWN: &str = "\
 filter protocol ip pref 10 flower chain 0 
