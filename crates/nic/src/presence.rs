@@ -118,7 +118,8 @@ impl Presences {
         for selector in new.iter().filter(|selector| !old.contains(selector)) {
             let uses = self.uses.entry(*selector).or_default();
             *uses += 1;
-            if *uses == SHARED_GROUPS && self.slot_of(selector).is_none() {
+            let is_shared = *uses == SHARED_GROUPS;
+            if is_shared && self.slot_of(selector).is_none() && !self.waiting.contains(selector) {
                 self.waiting.push_back(*selector);
                 changed = true;
             }

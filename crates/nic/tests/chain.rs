@@ -106,7 +106,7 @@ fn fate() -> impl Strategy<Value = Fate> {
 }
 
 fn written() -> impl Strategy<Value = Written> {
-    let bits = prop_oneof![6 => Just(0), 3 => Just(1), 1 => Just(8u8)];
+    let bits = prop_oneof![5 => Just(0), 3 => Just(1), 2 => 2..8u8, 1 => Just(8u8)];
     (1..=LAST, 0..ADDRESSES, bits, any::<bool>(), fate()).prop_map(
         |(group, address, bits, spare, fate)| Written { group, address, bits, spare, fate },
     )
