@@ -2,8 +2,7 @@
 //!
 //! They are packed into words, each of which has up to eight bytes that follow each other. The
 //! places of the words are part of what a rule's mask picks ([`RawWords`]); the words of a packet
-//! are read into a line of their own when a table with such a mask is asked. So rules without `raw`
-//! pay nothing.
+//! are read into a line of their own when a table with such a mask is asked, and only then.
 
 use niclab_packet::key::{End, Ends, KEY_WORDS, Key};
 
