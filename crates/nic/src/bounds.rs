@@ -2,8 +2,8 @@
 //! have theirs in the tuple (`tuple::Ranges`).
 //!
 //! The bits that all values of a range have are matched as bits; whether a packet lies in the range
-//! is looked at before it is looked up. A range is part of what a rule's mask picks: it is looked at
-//! under that mask alone, and each range counts as of another mask.
+//! is looked at before it is looked up. A range is part of what a rule's mask picks: it is looked
+//! at under that mask alone, and each range counts as of another mask.
 
 /// Ranges that one pattern has at most.
 pub(crate) const BOUNDS_MAX: usize = 4;
