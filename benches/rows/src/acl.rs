@@ -178,7 +178,8 @@ fn peer(bench: &Bench, rules: &[Rule], packets: &[Packet]) -> Result<(Peer, Stri
     Ok((peer, took))
 }
 
-fn built(ns: u64, bytes: u64) -> String {
+/// What a table took: time, memory.
+pub(crate) fn built(ns: u64, bytes: u64) -> String {
     format!("{:.1} ms, {:.1} MB", ns as f64 / 1e6, bytes as f64 / 1e6)
 }
 

@@ -13,7 +13,7 @@ use crate::sets::Packet;
 /// Bytes of a frame with its FCS.
 const LEN: u16 = 64;
 
-/// Frames of 64 bytes, in bursts.
+/// Frames, in bursts.
 #[derive(Debug)]
 pub struct Frames {
     /// Their memory.
@@ -24,14 +24,19 @@ pub struct Frames {
 }
 
 impl Frames {
-    /// A frame for each packet, whole bursts of them.
+    /// A frame of 64 bytes for each packet, whole bursts of them.
     pub fn new(packets: &[Packet]) -> Result<Frames, BenchError> {
-        let count = packets.len() / BURST * BURST;
-        let (region, mut descs) = Region::new(count, usize::from(LEN))?;
-        for (packet, desc) in packets.iter().zip(&mut descs) {
-            let frame = frame(packet)?;
+        Self::of(&packets.iter().map(frame).collect::<Result<Vec<_>, _>>()?)
+    }
+
+    /// These frames, whole bursts of them.
+    pub fn of(frames: &[Vec<u8>]) -> Result<Frames, BenchError> {
+        let count = frames.len() / BURST * BURST;
+        let room = frames.iter().map(Vec::len).max().unwrap_or(0);
+        let (region, mut descs) = Region::new(count, room)?;
+        for (frame, desc) in frames.iter().zip(&mut descs) {
             region.set_len(desc, frame.len() as u16);
-            region.frame_mut(desc).copy_from_slice(&frame);
+            region.frame_mut(desc).copy_from_slice(frame);
         }
         Ok(Frames { region, descs, at: 0 })
     }

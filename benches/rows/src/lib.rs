@@ -16,6 +16,7 @@ pub mod generator;
 pub mod insert;
 pub mod keys;
 pub mod pipeline;
+pub mod prefixes;
 mod row;
 pub mod rss;
 pub mod sets;

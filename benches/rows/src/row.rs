@@ -4,10 +4,11 @@ use std::path::PathBuf;
 
 use crate::chain::{Finds, Masks};
 use crate::insert::{Room, Written};
+use crate::prefixes::Family;
 use crate::update::{self, Change};
 use crate::{
-    Bench, BenchError, Goal, Measured, acl, beside, chain, exact, generator, insert, pipeline, rss,
-    sets,
+    Bench, BenchError, Goal, Measured, acl, beside, chain, exact, generator, insert, pipeline,
+    prefixes, rss, sets,
 };
 
 /// What can be asked for by name.
@@ -27,6 +28,8 @@ pub enum Subject {
     Insert,
     /// All that happens to a packet.
     Pipeline,
+    /// Longest prefixes of routing tables.
+    Prefixes,
     /// Receive-side scaling.
     Rss,
     /// Rules that change beside a reader.
@@ -70,6 +73,7 @@ pub fn rows(files: &[PathBuf]) -> Vec<Row> {
     rows.extend(beside_rows());
     rows.extend(chain_rows());
     rows.extend(pipeline_rows());
+    rows.extend(prefix_rows());
     rows
 }
 
@@ -237,4 +241,18 @@ fn pipeline_rows() -> [Row; 2] {
         goal: Goal { ratio: 1.0, floor: 10e6 },
         measure: Box::new(move |bench| pipeline::forward(bench, 65_536, program)),
     })
+}
+
+fn prefix_rows() -> [Row; 2] {
+    let row = |what: &str, peer, family, count| Row {
+        subject: Subject::Prefixes,
+        what: what.to_owned(),
+        peer,
+        goal: Goal::NONE,
+        measure: Box::new(move |bench| prefixes::forward(bench, family, count)),
+    };
+    [
+        row("1 M routes, IPv4", "rte_fib", Family::Ipv4, 1_000_000),
+        row("200 k routes, IPv6", "rte_fib6", Family::Ipv6, 200_000),
+    ]
 }

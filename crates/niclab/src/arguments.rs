@@ -153,6 +153,8 @@ pub enum BenchSubject {
     Insert,
     /// All that happens to a packet
     Pipeline,
+    /// Longest prefixes of routing tables
+    Prefixes,
     /// Receive-side scaling hashes
     Rss,
     /// Rules that change beside a reader

@@ -171,6 +171,7 @@ impl From<BenchSubject> for Subject {
             BenchSubject::Generator => Subject::Generator,
             BenchSubject::Insert => Subject::Insert,
             BenchSubject::Pipeline => Subject::Pipeline,
+            BenchSubject::Prefixes => Subject::Prefixes,
             BenchSubject::Rss => Subject::Rss,
             BenchSubject::Update => Subject::Update,
         }
