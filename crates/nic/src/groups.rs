@@ -318,10 +318,10 @@ impl Groups {
         let group = self.hold(number);
         self.changed.push(group);
         self.passed = self.passed.max(self.board.domain.passed());
-        let (passed, shared) = (self.passed, self.presences.slot_of(&shape.selector));
+        let (passed, families) = (self.passed, self.presences.slots_of(&shape.selector));
         let group_of = &mut self.groups[usize::from(group)];
         let mask = group_of.seat(shape, table, passed);
-        group_of.masks[usize::from(mask)].shared = shared;
+        group_of.masks[usize::from(mask)].families = families;
         Ok(Seat { group, mask })
     }
 
@@ -343,9 +343,10 @@ impl Groups {
     #[inline]
     pub(crate) fn admit(&mut self, seat: Seat, key: &CompactKey, order: u64) {
         let mask = &self.groups[usize::from(seat.group)].masks[usize::from(seat.mask)];
-        self.presences.add_replaced(&mask.tuple.shape.selector, key, seat.group);
-        if let Some(slot) = mask.shared {
-            self.presences.add(slot, key, seat.group);
+        let selector = &mask.tuple.shape.selector;
+        self.presences.add_replaced(selector, key, seat.group);
+        if mask.families != 0 {
+            self.presences.add(mask.families, selector, key, seat.group);
             self.tend_presences();
         }
         let group = &mut self.groups[usize::from(seat.group)];
@@ -396,28 +397,17 @@ impl Groups {
     fn tend_presences(&mut self) {
         if self.presences.is_busy() {
             let groups = &self.groups;
-            let done = self.presences.tend(|place| Some(&*groups.get(place)?.masks));
-            self.show_anew(&done);
+            self.changed.extend(self.presences.tend(|place| Some(&*groups.get(place)?.masks)));
         }
     }
 
-    /// Says that workers are to see something else of these masks.
-    fn show_anew(&mut self, selectors: &[Selector]) {
-        if !selectors.is_empty() {
-            let shows = |group: &Group| group.probed.iter().any(|p| selectors.contains(p));
-            let groups = self.groups.iter().enumerate().filter(|(_, group)| shows(group));
-            self.changed.extend(groups.map(|(place, _)| place as u16));
-        }
-    }
-
-    /// Gives masks their slots where some are shared now, or are no more.
+    /// Says of all masks whose keys belong to which family, where these are others now.
     #[cold]
     fn assign_presences(&mut self) {
-        let lost = self.presences.assign();
+        self.changed.extend(self.presences.assign());
         for mask in self.groups.iter_mut().flat_map(|group| &mut group.masks) {
-            mask.shared = self.presences.slot_of(&mask.tuple.shape.selector);
+            mask.families = self.presences.slots_of(&mask.tuple.shape.selector);
         }
-        self.show_anew(&lost);
     }
 
     /// Says that a rule is to leave: it is not among those that live.
@@ -524,14 +514,15 @@ impl Groups {
         for &place in &self.changed {
             let group = &mut self.groups[usize::from(place)];
             let probed = group.probed();
-            reassign |= self.presences.count(&group.probed, &probed);
+            reassign |= self.presences.count(place, &group.probed, &probed);
             group.probed = probed;
         }
         if reassign {
             self.assign_presences();
         }
-        for place in self.changed.drain(..).map(usize::from) {
-            self.lists[place] = self.groups[place].list(&self.presences);
+        for place in self.changed.drain(..) {
+            self.lists[usize::from(place)] =
+                self.groups[usize::from(place)].list(place, &self.presences);
         }
     }
 
@@ -637,13 +628,13 @@ impl Group {
         probed
     }
 
-    /// What workers are to see of it.
-    fn list(&self, presences: &Presences) -> Arc<Listed> {
+    /// What workers are to see of it, at this place.
+    fn list(&self, place: u16, presences: &Presences) -> Arc<Listed> {
         let probed = |mask: &Mask| Probed {
             tuple: Arc::clone(&mask.tuple),
             shared: Some(&mask.tuple.shape.selector)
                 .filter(|selector| self.probed.contains(selector))
-                .and_then(|selector| presences.shown(selector)),
+                .and_then(|selector| presences.shown(place, selector)),
         };
         let mut tuples: Vec<Probed> = self.listed().map(probed).collect();
         tuples.sort_by_key(|probed| probed.tuple.best());

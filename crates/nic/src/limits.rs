@@ -73,14 +73,18 @@ pub(crate) const PRUNE_KEYS: usize = 8;
 /// as sixteen: a microsecond or two.
 pub(crate) const JOIN_PLACES: usize = 256;
 
-/// From so many groups on that probe a mask, one look says which of them can have a rule, until
-/// half of them are left.
-pub(crate) const SHARED_GROUPS: u32 = 4;
+/// From so many groups on that probe masks of a family, one look says which of them can have a
+/// rule, until half of them are left.
+pub(crate) const SHARED_GROUPS: usize = 4;
 
-/// Masks of a NIC that are shared in this way: as many as a group without a filter probes.
+/// Families of a NIC that are looked at in this way: as many as a group without a filter probes
+/// masks.
 pub(crate) const PRESENCES_MAX: usize = PRUNE_TUPLES_MIN - 1;
 
-/// Keys that such a mask takes with each new rule.
+/// Families that wait to be.
+pub(crate) const FAMILIES_MAX: usize = 64;
+
+/// Keys that a family takes with each new rule.
 pub(crate) const PRESENCE_KEYS: usize = 8;
 
 /// Steps that one operation, or commit, takes of what transactions put off: more than one adds, so

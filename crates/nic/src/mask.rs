@@ -26,8 +26,8 @@ pub(crate) struct Mask {
     keys_free: Vec<u32>,
     /// Rules, those included that a burst under way may still meet, and template tables.
     pub(crate) rules: u32,
-    /// Its slot among the masks that many groups have.
-    pub(crate) shared: Option<u8>,
+    /// Which of the NIC's families of masks its keys belong to, a bit each.
+    pub(crate) families: u8,
 }
 
 /// A key that a mask keeps.
@@ -50,7 +50,7 @@ impl Mask {
     pub(crate) fn new(shape: Shape, number: u16) -> Mask {
         let tuple = Arc::new(Tuple::new(shape, number));
         let (_, outer) = shape.selector.spread(&[u64::MAX; PATTERN_WORDS_MAX]);
-        Mask { tuple, outer, keys: Vec::new(), keys_free: Vec::new(), rules: 0, shared: None }
+        Mask { tuple, outer, keys: Vec::new(), keys_free: Vec::new(), rules: 0, families: 0 }
     }
 
     /// Whether a pattern, which has no deep lines, has this shape. Makes no shape of it.
@@ -67,9 +67,9 @@ impl Mask {
         self.keys.capacity() * 8 + self.keys_free.capacity() * 4
     }
 
-    /// Whether its rules look at just these bits.
-    pub(crate) fn has(&self, selector: &Selector) -> bool {
-        self.rules > 0 && self.tuple.shape.selector == *selector
+    /// Whether its rules look at these bits and hardly any other.
+    pub(crate) fn has_most_in(&self, selector: &Selector) -> bool {
+        self.rules > 0 && selector.is_most_of(&self.tuple.shape.selector)
     }
 
     fn words(&self) -> usize {

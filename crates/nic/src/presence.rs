@@ -1,35 +1,37 @@
-//! Masks that many groups have: one look says which of the groups can hold a rule for a packet.
+//! Masks that many groups have, or nearly: one look says which of the groups can hold a rule for a
+//! packet.
 //!
-//! A chain of groups with one mask would look a packet up in each of them. So a mask that
-//! [`SHARED_GROUPS`] groups probe has a [`Presence`], with their places and the keys of them all; a
+//! A chain of groups would look a packet up in each of them. So masks that agree in most bits and
+//! that [`SHARED_GROUPS`] groups probe are a *family*, and it has a [`Presence`]: the keys of them
+//! all, as far as the bits go that its masks have in common, with the places of their groups. A
 //! worker asks it once a burst and passes over the groups that cannot have a rule.
 //!
-//! It is made beside the packets: a few keys with each new rule of the mask, until it has those of
+//! It is made beside the packets: a few keys with each new rule of its masks, until it has those of
 //! all groups, and only then do workers see it. As it only grows it is made anew when as many keys
-//! have come as it has room for.
+//! have come as it has room for, and when a mask joins that does not have all of its bits.
 //!
 //! # Why no worker misses a rule
 //!
-//! - *What a worker sees has every key of the groups it stands for*, and gets each new one before
-//!   the rule's word is stored; one under way gets them as well, and one that is shown no more as
-//!   long as somebody holds it. A key that is put back was there before, and nothing is ever taken
-//!   out.
-//! - *A group that asks it is one whose keys it has*: the list of a group names it if the group
-//!   probes the mask, and such groups are listed anew when it is another.
+//! - *What a worker sees has every key of the groups it stands for*: each mask that has its bits
+//!   gives it each new key before the rule's word is stored; one under way gets them as well, and
+//!   one that is shown no more as long as somebody holds it. A key that is put back was there
+//!   before, and nothing is ever taken out.
+//! - *A group that asks it is one whose keys it has*: the list of a group names it where the group
+//!   is of the family, and such groups are listed anew when it is another.
 //! - *What a worker knows of its burst is asked for anew* where a key came since (`Presence`), and
 //!   for a packet that was changed.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use niclab_packet::key::Key;
 use niclab_table::{Hasher, Presence};
 
-use crate::limits::{BURST, PRESENCE_KEYS, PRESENCES_MAX, SHARED_GROUPS};
+use crate::limits::{BURST, FAMILIES_MAX, PRESENCE_KEYS, PRESENCES_MAX, SHARED_GROUPS};
 use crate::mask::Mask;
 use crate::tables::{CompactKey, Selector, bits, hash};
 
-/// What workers see of a shared mask.
+/// What workers see of a family.
 #[derive(Debug)]
 pub(crate) struct Shared {
     pub(crate) presence: Presence,
@@ -48,8 +50,44 @@ impl Shared {
         hash(&self.hasher, key, 0)
     }
 
-    fn add(&self, key: &CompactKey, place: u16) {
-        self.presence.add(self.hash(key), place);
+    /// Takes in a key of a mask that has its bits.
+    fn add(&self, mask: &Selector, key: &CompactKey, place: u16) {
+        self.presence.add(self.hash(&self.selector.narrow(mask, key)), place);
+    }
+}
+
+/// Masks that agree in most of their bits, each in a group that probes it.
+struct Family {
+    /// The bits that they have in common.
+    selector: Selector,
+    /// Places of groups, and their masks.
+    members: HashSet<(u16, Selector)>,
+}
+
+impl Family {
+    /// How many groups it has, counted up to [`SHARED_GROUPS`].
+    fn groups(&self) -> usize {
+        let mut places = [0; SHARED_GROUPS];
+        let mut count = 0;
+        for &(place, _) in &self.members {
+            if count < SHARED_GROUPS && !places[..count].contains(&place) {
+                (places[count], count) = (place, count + 1);
+            }
+        }
+        count
+    }
+
+    /// The bits that it would have in common with another mask, if most of each mask's are left.
+    fn with(&self, selector: &Selector) -> Option<Selector> {
+        let common = self.selector.common(selector);
+        let all = self.members.iter().map(|(_, member)| member).chain([selector]);
+        all.into_iter().all(|member| common.is_most_of(member)).then_some(common)
+    }
+
+    /// Whether all of its masks are the same: then another mask of fewer bits is to have a family
+    /// of its own, for which it may have groups enough.
+    fn is_of_one_mask(&self) -> bool {
+        self.members.iter().all(|(_, member)| *member == self.selector)
     }
 }
 
@@ -59,24 +97,24 @@ struct Making {
     at: (usize, usize, u32),
 }
 
-/// A shared mask.
+/// A family that workers see, or are to see.
 struct Slot {
-    selector: Selector,
+    family: Family,
     shown: Option<Arc<Shared>>,
     making: Option<Making>,
     /// Keys that the newest one has room for, and that came since.
     room: usize,
     taken: usize,
+    /// Whether its groups are to be listed anew.
+    renewed: bool,
 }
 
 /// The shared masks of a NIC, for the control side.
 pub(crate) struct Presences {
     hasher: Hasher,
     slots: [Option<Slot>; PRESENCES_MAX],
-    /// Groups that probe a mask.
-    uses: HashMap<Selector, u32>,
-    /// Masks that are shared and have no slot, in the order in which they came to be.
-    waiting: VecDeque<Selector>,
+    /// Families without a slot, in the order in which they came to be.
+    waiting: Vec<Family>,
     /// What workers may hold that is shown no more.
     replaced: Vec<Arc<Shared>>,
     made: u64,
@@ -85,8 +123,8 @@ pub(crate) struct Presences {
 impl Presences {
     pub(crate) fn new(seed: u64) -> Presences {
         let (hasher, slots) = (Hasher::new(seed), Default::default());
-        let (uses, waiting, replaced) = Default::default();
-        Presences { hasher, slots, uses, waiting, replaced, made: 0 }
+        let (waiting, replaced) = Default::default();
+        Presences { hasher, slots, waiting, replaced, made: 0 }
     }
 
     /// Memory, bytes.
@@ -99,61 +137,100 @@ impl Presences {
         self.slots.iter().flatten().map(both).chain(replaced).sum()
     }
 
-    /// The slot of a mask that is shared.
-    pub(crate) fn slot_of(&self, selector: &Selector) -> Option<u8> {
-        let has = |slot: &Option<Slot>| slot.as_ref().is_some_and(|s| s.selector == *selector);
-        self.slots.iter().position(has).map(|slot| slot as u8)
+    /// The slots that the keys of a mask belong to, a bit each.
+    pub(crate) fn slots_of(&self, selector: &Selector) -> u8 {
+        let slots = self.slots.iter().enumerate();
+        let has = |slot: &Slot| slot.family.selector.is_most_of(selector);
+        slots.fold(0, |all, (at, slot)| all | u8::from(slot.as_ref().is_some_and(has)) << at)
     }
 
-    /// What workers are to see of a mask.
-    pub(crate) fn shown(&self, selector: &Selector) -> Option<Arc<Shared>> {
-        let slot = self.slots[usize::from(self.slot_of(selector)?)].as_ref()?;
+    /// What workers are to see of a mask in the group at `place`.
+    pub(crate) fn shown(&self, place: u16, selector: &Selector) -> Option<Arc<Shared>> {
+        let mut slots = self.slots.iter().flatten();
+        let slot = slots.find(|slot| slot.family.members.contains(&(place, *selector)))?;
         slot.shown.clone()
     }
 
-    /// Says that a group probes other masks than it did; true where [`Presences::assign`] has
-    /// something to do.
-    pub(crate) fn count(&mut self, old: &[Selector], new: &[Selector]) -> bool {
+    /// Says that the group at `place` probes other masks than it did; true where
+    /// [`Presences::assign`] has something to do.
+    pub(crate) fn count(&mut self, place: u16, old: &[Selector], new: &[Selector]) -> bool {
         let mut changed = false;
-        for selector in new.iter().filter(|selector| !old.contains(selector)) {
-            let uses = self.uses.entry(*selector).or_default();
-            *uses += 1;
-            let is_shared = *uses == SHARED_GROUPS;
-            if is_shared && self.slot_of(selector).is_none() && !self.waiting.contains(selector) {
-                self.waiting.push_back(*selector);
-                changed = true;
-            }
-        }
         for selector in old.iter().filter(|selector| !new.contains(selector)) {
-            if let Some(uses) = self.uses.get_mut(selector) {
-                *uses -= 1;
-                changed |= *uses == SHARED_GROUPS / 2;
-                if *uses == 0 {
-                    self.uses.remove(selector);
-                }
-            }
+            changed |= self.leave(&(place, *selector));
+        }
+        for selector in new.iter().filter(|selector| !old.contains(selector)) {
+            changed |= self.join((place, *selector));
         }
         changed
     }
 
-    /// Takes their slots from masks that few groups have now, and gives free ones to those that are
-    /// shared, first come; the masks that workers are to see no more.
-    pub(crate) fn assign(&mut self) -> Vec<Selector> {
-        let uses = |selector: &Selector| self.uses.get(selector).copied().unwrap_or(0);
-        let mut lost = Vec::new();
-        for slot in &mut self.slots {
-            if let Some(gone) = slot.take_if(|slot| uses(&slot.selector) <= SHARED_GROUPS / 2) {
-                lost.extend(gone.shown.is_some().then_some(gone.selector));
-                self.replaced.extend(gone.shown);
+    fn leave(&mut self, member: &(u16, Selector)) -> bool {
+        let slots = self.slots.iter_mut().flatten().map(|slot| &mut slot.family);
+        let mut families = slots.chain(&mut self.waiting);
+        let Some(family) = families.find_map(|f| f.members.remove(member).then_some(f)) else {
+            return false;
+        };
+        family.groups() <= SHARED_GROUPS / 2
+    }
+
+    fn join(&mut self, member: (u16, Selector)) -> bool {
+        let selector = &member.1;
+        let mut slots = self.slots.iter_mut().flatten();
+        if let Some(slot) =
+            slots.find(|slot| slot.family.with(selector) == Some(slot.family.selector))
+        {
+            slot.family.members.insert(member);
+            return false;
+        }
+        let mixed = self.slots.iter_mut().flatten().filter(|slot| !slot.family.is_of_one_mask());
+        for slot in mixed {
+            if let Some(common) = slot.family.with(selector) {
+                slot.family.members.insert(member);
+                slot.family.selector = common;
+                slot.renew(&mut self.replaced);
+                return true;
             }
         }
-        self.waiting.retain(|selector| uses(selector) >= SHARED_GROUPS);
-        for slot in self.slots.iter_mut().filter(|slot| slot.is_none()) {
-            let (shown, making) = (None, None);
-            let next = self.waiting.pop_front();
-            *slot = next.map(|selector| Slot { selector, shown, making, room: 0, taken: 0 });
+        for family in &mut self.waiting {
+            if let Some(common) = family.with(selector) {
+                family.members.insert(member);
+                family.selector = common;
+                return family.groups() >= SHARED_GROUPS && self.slots.iter().any(Option::is_none);
+            }
         }
-        lost
+        if self.waiting.len() < FAMILIES_MAX {
+            let (selector, members) = (*selector, HashSet::from([member]));
+            self.waiting.push(Family { selector, members });
+        }
+        false
+    }
+
+    /// Takes their slots from families of few groups, and gives free ones to those of many, first
+    /// come; the places of groups that are to be listed anew.
+    pub(crate) fn assign(&mut self) -> Vec<u16> {
+        let mut places = Vec::new();
+        for at in &mut self.slots {
+            let few = |slot: &mut Slot| slot.family.groups() <= SHARED_GROUPS / 2;
+            if let Some(mut gone) = at.take_if(few) {
+                gone.renew(&mut self.replaced);
+                places.extend(gone.places());
+                self.waiting.push(gone.family);
+            }
+            if let Some(slot) = at.as_mut().filter(|slot| slot.renewed) {
+                slot.renewed = false;
+                places.extend(slot.places());
+            }
+        }
+        self.waiting.retain(|family| !family.members.is_empty());
+        for slot in self.slots.iter_mut().filter(|slot| slot.is_none()) {
+            let next = self.waiting.iter().position(|family| family.groups() >= SHARED_GROUPS);
+            let (shown, making, renewed) = (None, None, false);
+            *slot = next.map(|next| {
+                let family = self.waiting.remove(next);
+                Slot { family, shown, making, room: 0, taken: 0, renewed }
+            });
+        }
+        places
     }
 
     /// Takes in the key of a rule for workers that still hold what is shown no more.
@@ -161,18 +238,22 @@ impl Presences {
     pub(crate) fn add_replaced(&mut self, selector: &Selector, key: &CompactKey, place: u16) {
         if !self.replaced.is_empty() {
             self.replaced.retain(|shared| Arc::strong_count(shared) > 1);
-            let same = self.replaced.iter().filter(|shared| shared.selector == *selector);
-            same.for_each(|shared| shared.add(key, place));
+            let theirs = |shared: &&Arc<Shared>| shared.selector.is_most_of(selector);
+            let replaced = self.replaced.iter().filter(theirs);
+            replaced.for_each(|shared| shared.add(selector, key, place));
         }
     }
 
-    /// Takes in the key of a rule in the group at `place`, before the rule can be found.
+    /// Takes in the key of a rule in the group at `place`, before the rule can be found; `slots` as
+    /// [`Presences::slots_of`] says.
     #[inline]
-    pub(crate) fn add(&mut self, slot: u8, key: &CompactKey, place: u16) {
-        let Some(Some(slot)) = self.slots.get_mut(usize::from(slot)) else { return };
-        slot.taken += 1;
-        let making = slot.making.as_ref().map(|making| &making.shared);
-        slot.shown.iter().chain(making).for_each(|shared| shared.add(key, place));
+    pub(crate) fn add(&mut self, slots: u8, selector: &Selector, key: &CompactKey, place: u16) {
+        for at in bits(slots.into()) {
+            let Some(Some(slot)) = self.slots.get_mut(at) else { continue };
+            slot.taken += 1;
+            let making = slot.making.as_ref().map(|making| &making.shared);
+            slot.shown.iter().chain(making).for_each(|shared| shared.add(selector, key, place));
+        }
     }
 
     /// Whether one is being made, or is to be.
@@ -181,13 +262,10 @@ impl Presences {
         self.slots.iter().flatten().any(|slot| slot.making.is_some() || slot.taken >= slot.room)
     }
 
-    /// Takes the making of each a few keys further; the masks of which workers are to see another
-    /// one. `masks` gives those of the groups, by place.
-    pub(crate) fn tend<'a>(
-        &mut self,
-        masks: impl Fn(usize) -> Option<&'a [Mask]>,
-    ) -> Vec<Selector> {
-        let mut done = Vec::new();
+    /// Takes the making of each a few keys further; the places of groups that are to be listed
+    /// anew. `masks` gives those of the groups, by place.
+    pub(crate) fn tend<'a>(&mut self, masks: impl Fn(usize) -> Option<&'a [Mask]>) -> Vec<u16> {
+        let mut places = Vec::new();
         for at in 0..self.slots.len() {
             let Some(slot) = &mut self.slots[at] else { continue };
             let Some(making) = &mut slot.making else {
@@ -196,22 +274,22 @@ impl Presences {
                 }
                 continue;
             };
-            if making.proceed(slot.selector, &masks) {
+            if making.proceed(&masks) {
                 let made = slot.making.take().map(|making| making.shared);
                 self.replaced.extend(std::mem::replace(&mut slot.shown, made));
-                done.push(slot.selector);
+                places.extend(slot.places());
             }
         }
-        done
+        places
     }
 
     #[cold]
     fn begin<'a>(&mut self, at: usize, masks: &impl Fn(usize) -> Option<&'a [Mask]>) {
         let Some(slot) = &mut self.slots[at] else { return };
-        let selector = slot.selector;
+        let selector = slot.family.selector;
         let all = (0..).map_while(masks).flatten();
         let keys: usize =
-            all.filter(|mask| mask.has(&selector)).map(|mask| mask.places() as usize).sum();
+            all.filter(|mask| mask.has_most_in(&selector)).map(|mask| mask.places() as usize).sum();
         // Without memory the groups go on as they are, and nothing is tried again soon.
         (slot.room, slot.taken) = (2 * keys.max(1 << 10), 0);
         let Some(presence) = Presence::new(slot.room) else { return };
@@ -222,20 +300,34 @@ impl Presences {
     }
 }
 
+impl Slot {
+    /// Lets go of what it has, which is of other bits.
+    fn renew(&mut self, replaced: &mut Vec<Arc<Shared>>) {
+        replaced.extend(self.shown.take());
+        (self.making, self.room, self.taken, self.renewed) = (None, 0, 0, true);
+    }
+
+    /// The places of its groups.
+    fn places(&self) -> impl Iterator<Item = u16> {
+        self.family.members.iter().map(|(place, _)| *place)
+    }
+}
+
 impl Making {
+    fn takes(&self, mask: &Mask) -> bool {
+        mask.has_most_in(&self.shared.selector)
+    }
+
     /// Takes in a few more keys; whether it has all.
-    fn proceed<'a>(
-        &mut self,
-        selector: Selector,
-        masks: &impl Fn(usize) -> Option<&'a [Mask]>,
-    ) -> bool {
+    fn proceed<'a>(&mut self, masks: &impl Fn(usize) -> Option<&'a [Mask]>) -> bool {
         for _ in 0..PRESENCE_KEYS {
             let (group, number, place) = self.at;
             let Some(masks) = masks(group) else { return true };
             self.at = match masks.get(number) {
                 None => (group + 1, 0, 0),
-                Some(mask) if mask.has(&selector) && place < mask.places() => {
-                    self.shared.add(&mask.key_at(place), group as u16);
+                Some(mask) if self.takes(mask) && place < mask.places() => {
+                    let selector = &mask.tuple.shape.selector;
+                    self.shared.add(selector, &mask.key_at(place), group as u16);
                     (group, number, place + 1)
                 }
                 Some(_) => (group, number + 1, 0),

@@ -68,6 +68,9 @@ pub(crate) struct Selector {
     bounds: Bounds,
 }
 
+/// The words of a key with all of its bits.
+const ALL: [u64; PATTERN_WORDS_MAX] = [u64::MAX; PATTERN_WORDS_MAX];
+
 impl Selector {
     /// Bytes of it that those need who pick four words.
     pub(crate) const FOUR_WORDS: usize = std::mem::offset_of!(Selector, masks) + 4 * 8;
@@ -158,6 +161,34 @@ impl Selector {
     #[inline]
     pub(crate) fn pick_key(&self, line: &Key) -> CompactKey {
         CompactKey { words: self.pick_outer(line), len: self.words() }
+    }
+
+    /// The bits that both pick from the outer line.
+    pub(crate) fn common(&self, other: &Selector) -> Selector {
+        let [(_, ours), (_, theirs)] = [self, other].map(|selector| selector.spread(&ALL));
+        let mut common = Selector::default();
+        common.add(0, &std::array::from_fn(|at| ours.0[at] & theirs.0[at]));
+        common
+    }
+
+    /// Whether it picks three quarters of what `other` picks or more, and nothing else, both from
+    /// the outer line alone.
+    pub(crate) fn is_most_of(&self, other: &Selector) -> bool {
+        if self.is_deep || other.is_deep || self.len == 0 {
+            return false;
+        }
+        let count =
+            |selector: &Selector| selector.masks.iter().map(|mask| mask.count_ones()).sum::<u32>();
+        self.common(other) == *self && 4 * count(self) >= 3 * count(other)
+    }
+
+    /// What is left of a key of `from`, which picks all that this one picks, and more.
+    #[inline]
+    pub(crate) fn narrow(&self, from: &Selector, key: &CompactKey) -> CompactKey {
+        match self == from {
+            true => *key,
+            false => self.pick_key(&from.spread(key).0),
+        }
     }
 
     /// What the picked words of a key were in the outer line, and which bits of them count.
