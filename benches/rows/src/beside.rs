@@ -5,6 +5,7 @@
 //! the same core without the operations.
 
 use std::collections::VecDeque;
+use std::path::PathBuf;
 use std::time::Instant;
 
 use niclab_apps::forward::swap_macs;
@@ -82,7 +83,8 @@ fn total(slices: &[Slice]) -> Answer {
 struct Slice {
     forwarded: u64,
     lost: u64,
-    /// The machine took the core away for longer than the ring covers.
+    /// The machine took the core away for longer than the ring covers: between operations, or
+    /// within, where the kernel says so.
     disturbed: bool,
 }
 
@@ -228,18 +230,19 @@ impl Core {
     }
 
     /// A run at `rate` packets a second, with a batch of `count` rules into `group`.
-    fn offered(&mut self, rate: f64, group: u32, count: u64) -> Result<Vec<Slice>, RuleError> {
+    fn offered(&mut self, rate: f64, group: u32, count: u64) -> Result<Vec<Slice>, BenchError> {
         let mut slices = [Slice::default(); SLICES];
         let covered_ns = (DEPTH as f64 * 1e9 / rate) as u64;
         let (start, end) = (Instant::now(), SLICES as u64 * SLICE_NS);
         let (mut taken, mut left, mut rested_ns) = (0, count, 0);
+        let mut preempted = Preempted::new()?;
         loop {
             let ns = start.elapsed().as_nanos() as u64;
             let at = (ns.min(end - 1) / SLICE_NS) as usize;
             // A gap that no operation of ours explains.
+            let from = |ns: u64| (ns.min(end - 1) / SLICE_NS) as usize;
             if ns.saturating_sub(rested_ns) > covered_ns {
-                let first = (rested_ns.min(end - 1) / SLICE_NS) as usize;
-                slices[first..=at].iter_mut().for_each(|slice| slice.disturbed = true);
+                slices[from(rested_ns)..=at].iter_mut().for_each(|slice| slice.disturbed = true);
             }
             if ns >= end {
                 return Ok(slices.into());
@@ -255,9 +258,14 @@ impl Core {
             slices[at].lost += lost;
             rested_ns = ns;
             if left > 0 {
+                let begun_ns = start.elapsed().as_nanos() as u64;
                 left -= self.install(group, left)?;
-                // What it took is the card's.
+                // What it took is the card's, if the kernel left it the core.
                 rested_ns = start.elapsed().as_nanos() as u64;
+                if rested_ns - begun_ns > covered_ns && preempted.is_more()? {
+                    let gap = from(begun_ns)..=from(rested_ns);
+                    slices[gap].iter_mut().for_each(|slice| slice.disturbed = true);
+                }
             }
         }
     }
@@ -288,6 +296,34 @@ impl Core {
             self.forward(BURST);
         }
         Ok(())
+    }
+}
+
+/// How often the kernel took the core from this thread while it wanted to run.
+struct Preempted(u64);
+
+impl Preempted {
+    const FILE: &str = "/proc/thread-self/status";
+
+    fn new() -> Result<Preempted, BenchError> {
+        Preempted::read().map(Preempted)
+    }
+
+    /// Whether it did since this was asked last.
+    fn is_more(&mut self) -> Result<bool, BenchError> {
+        let before = std::mem::replace(&mut self.0, Preempted::read()?);
+        Ok(self.0 > before)
+    }
+
+    fn read() -> Result<u64, BenchError> {
+        let path = PathBuf::from(Self::FILE);
+        let text = std::fs::read_to_string(&path);
+        let text = text.map_err(|source| BenchError::File { path: path.clone(), source })?;
+        let count = text.lines().find_map(|line| line.strip_prefix("nonvoluntary_ctxt_switches:"));
+        count.and_then(|count| count.trim().parse().ok()).ok_or_else(|| {
+            let source = std::io::Error::from(std::io::ErrorKind::InvalidData);
+            BenchError::File { path, source }
+        })
     }
 }
 

@@ -140,7 +140,7 @@ impl Draw {
     }
 
     fn below(&mut self, end: usize) -> usize {
-        ((self.next() >> 64) * end as u128 >> 64) as usize
+        (((self.next() >> 64) * end as u128) >> 64) as usize
     }
 }
 

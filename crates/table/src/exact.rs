@@ -2,8 +2,9 @@
 //!
 //! One writer, which owns the table; what readers see while it works is argued in `shared`. An
 //! operation does a bounded amount of housekeeping: it moves at most one group of a growing
-//! table, frees at most two batches of destroyed slots and gives back at most one piece of a
-//! replaced array.
+//! table, frees at most two batches of destroyed slots, gives back at most one piece of a
+//! replaced array, and has the system back at most one piece of the next one: a table that has
+//! used three quarters of what it grows at makes it, so that no growth waits for memory.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -15,7 +16,8 @@ use crate::grid::{Grid, Position};
 use crate::hash::Hasher;
 use crate::limbo::Limbo;
 use crate::limits::{
-    CAPACITY_LIMIT, GROW_QUARTERS, MOVE_GROUPS, RELEASE_BYTES, RESERVE_PER_GROUP, SLOTS,
+    CAPACITY_LIMIT, GROW_QUARTERS, MOVE_GROUPS, PREPARE_BYTES, RELEASE_BYTES, RESERVE_PER_GROUP,
+    SLOTS, TURN,
 };
 use crate::memory::{OutOfMemory, Pages};
 use crate::reader::Reader;
@@ -76,6 +78,12 @@ pub struct Exact<const W: usize> {
     len: usize,
     /// Used slots (live or in limbo) at which `current` is too full.
     grow_at: usize,
+    /// What it is to grow to, made ahead.
+    next: Option<Array<W>>,
+    /// Used slots from which on an insert has that to do.
+    prepare_at: usize,
+    /// Inserts with housekeeping to do.
+    attended: usize,
     config: Config,
 }
 
@@ -92,15 +100,18 @@ impl<const W: usize> Exact<W> {
         if reserve > capacity_max {
             return Err(CreateError::Reserve { reserve, capacity_max });
         }
-        let array = Array::new(groups_for(reserve), pages)
+        let mut array = Array::new(groups_for(reserve), pages)
             .map_err(|OutOfMemory { bytes }| CreateError::OutOfMemory { bytes })?;
         if reserve > 0 {
-            array.memory.populate();
+            array.memory.populate(usize::MAX);
         }
         let current = Arc::new(array);
         Ok(Self {
             shared: Arc::new(Shared::new(&current, Hasher::new(seed), domain.clone())),
             grow_at: grow_at(current.groups()),
+            next: None,
+            prepare_at: prepare_at(current.groups()),
+            attended: 0,
             current,
             number: 1,
             predecessor: None,
@@ -158,7 +169,7 @@ impl<const W: usize> Exact<W> {
         if self.len >= self.config.capacity_max {
             return Err(InsertError::Full { capacity_max: self.config.capacity_max });
         }
-        if self.is_busy() || self.len + self.limbo.len() >= self.grow_at {
+        if self.is_busy() || self.len + self.limbo.len() >= self.prepare_at {
             self.make_room()?;
         }
         let position = match self.current.grid().place(hash, key, value) {
@@ -332,7 +343,8 @@ impl<const W: usize> Exact<W> {
     pub fn bytes(&self) -> usize {
         let retired = self.retired.iter().map(|(_, array)| array);
         let arrays = retired.chain(&self.predecessor).chain([&self.current]);
-        arrays.map(|array| array.memory.bytes()).sum()
+        let next = self.next.iter().map(|array| array.memory.bytes());
+        arrays.map(|array| array.memory.bytes()).chain(next).sum()
     }
 
     /// All entries, in no order.
@@ -353,6 +365,7 @@ impl<const W: usize> Exact<W> {
         self.limbo.close(&self.shared.domain);
         self.reclaim();
         self.tend(groups);
+        self.release();
         !self.is_busy() && self.limbo.len() == 0
     }
 
@@ -389,8 +402,17 @@ impl<const W: usize> Exact<W> {
     #[inline(never)]
     fn make_room(&mut self) -> Result<(), InsertError> {
         self.tend(MOVE_GROUPS);
+        self.attended = self.attended.wrapping_add(1);
+        let is_turn = self.attended.is_multiple_of(TURN);
+        if is_turn {
+            self.release();
+        }
         let used = |table: &Self| table.len + table.limbo.len();
-        if self.predecessor.is_some() || used(self) < self.grow_at {
+        if self.predecessor.is_some() || used(self) < self.prepare_at {
+            return Ok(());
+        }
+        if used(self) < self.grow_at {
+            self.prepare(is_turn);
             return Ok(());
         }
         self.reclaim();
@@ -428,24 +450,49 @@ impl<const W: usize> Exact<W> {
         groups_for(self.config.capacity_max)
     }
 
-    /// Publishes an empty array, twice as large where `capacity_max` allows, to grow into.
-    fn grow(&mut self) -> Result<(), InsertError> {
+    /// Groups of the next array: twice as many where `capacity_max` allows.
+    fn groups_next(&self) -> usize {
         let groups = self.current.groups();
-        let wanted = (2 * groups).min(self.groups_max()).max(groups + groups / 4 + 1);
-        let array = Array::new(wanted, self.config.pages)
-            .map_err(|OutOfMemory { bytes }| InsertError::OutOfMemory { bytes })?;
+        (2 * groups).min(self.groups_max()).max(groups + groups / 4 + 1)
+    }
+
+    /// Makes the array to grow into, or has the system back a piece of it. Without memory nothing
+    /// is lost: growth asks again.
+    fn prepare(&mut self, is_turn: bool) {
+        let wanted = self.groups_next();
+        let is_done = match &mut self.next {
+            _ if self.current.groups() >= groups_for(self.config.capacity_max) => true,
+            Some(next) => is_turn && next.memory.populate(PREPARE_BYTES),
+            none => {
+                *none = Array::new(wanted, self.config.pages).ok();
+                none.is_none()
+            }
+        };
+        if is_done {
+            self.prepare_at = self.grow_at;
+        }
+    }
+
+    /// Publishes an empty array to grow into.
+    fn grow(&mut self) -> Result<(), InsertError> {
+        let wanted = self.groups_next();
+        let array = match self.next.take() {
+            Some(next) => next,
+            None => Array::new(wanted, self.config.pages)
+                .map_err(|OutOfMemory { bytes }| InsertError::OutOfMemory { bytes })?,
+        };
         array.predecessor.store(Arc::as_ptr(&self.current).cast_mut(), Relaxed);
         let array = Arc::new(array);
         self.shared.publish(&array);
         self.predecessor = Some(std::mem::replace(&mut self.current, array));
         self.number += 1;
-        self.grow_at = grow_at(wanted);
+        (self.grow_at, self.prepare_at) = (grow_at(wanted), prepare_at(wanted));
         // The old array takes no more entries, so its slots need not become usable.
         self.limbo.clear();
         Ok(())
     }
 
-    /// Moves up to `groups` groups and gives one piece of a replaced array back.
+    /// Moves up to `groups` groups of a growing table.
     fn tend(&mut self, groups: usize) {
         if let Some(old) = self.predecessor.take() {
             if self.move_groups(&old, groups) {
@@ -455,7 +502,6 @@ impl<const W: usize> Exact<W> {
                 self.predecessor = Some(old);
             }
         }
-        self.release();
     }
 
     /// True when all groups of `old` have been moved.
@@ -515,6 +561,10 @@ fn grow_at(groups: usize) -> usize {
     groups * GROW_QUARTERS / 4
 }
 
+fn prepare_at(groups: usize) -> usize {
+    grow_at(groups) / 4 * 3
+}
+
 fn entries<const W: usize>(array: &Array<W>) -> impl Iterator<Item = ([u64; W], u64)> + '_ {
     let grid = array.grid();
     let positions = (0..array.groups()).flat_map(move |group| grid.live(group));
@@ -536,11 +586,11 @@ mod tests {
     fn growth_without_memory_changes_nothing() {
         let (_, mut table) = growing();
         let full = table.capacity() as u64;
+        REFUSE.set(true);
         for id in 0..full {
             table.insert(&[id, 0], id).unwrap();
         }
         let bytes = table.bytes();
-        REFUSE.set(true);
         let refused = table.insert(&[full, 0], full);
         REFUSE.set(false);
         assert!(matches!(refused, Err(InsertError::OutOfMemory { .. })), "{refused:?}");
@@ -581,7 +631,26 @@ mod tests {
         assert!(!table.retired.is_empty(), "a reader may still look at them");
         participant.quiescent();
         assert!((0..1000).any(|_| table.settle(100)));
-        assert_eq!(table.bytes(), table.current.memory.bytes());
+        let next = table.next.as_ref().map_or(0, |next| next.memory.bytes());
+        assert_eq!(table.bytes(), table.current.memory.bytes() + next);
+    }
+
+    /// The widest entries take the most memory for each insert.
+    #[test]
+    fn the_next_array_is_there_and_backed_when_a_table_grows() {
+        let domain = Domain::new();
+        let mut table = Exact::<17>::new(Config::growing(200_000, 1), &domain).unwrap();
+        let mut growths = 0;
+        for id in 0..100_000 {
+            let is_last = table.predecessor.is_none() && table.len == table.grow_at;
+            if is_last && table.len > 1_000 {
+                let next = table.next.as_mut().unwrap();
+                assert!(next.memory.populate(0), "at {id}");
+                growths += 1;
+            }
+            table.insert(&[id; 17], id).unwrap();
+        }
+        assert!(growths > 5, "{growths}");
     }
 
     /// An insert moves one group at most, so no insert copies more than a group's reach.

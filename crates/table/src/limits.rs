@@ -33,8 +33,15 @@ pub(crate) const MOVE_GROUPS: usize = 1;
 /// Places that transactions may have changed and that are not folded yet: 400 MB of cells.
 pub(crate) const CELLS_MAX: u32 = if cfg!(loom) { 8 } else { 16 << 20 };
 
-/// Bytes of an old array given back to the system by one operation.
+/// Inserts of which one has memory to give back or to prepare.
+pub(crate) const TURN: usize = 16;
+
+/// Bytes of an old array given back to the system in a turn.
 pub(crate) const RELEASE_BYTES: usize = 2 << 20;
+
+/// Bytes of the next array that a turn prepares: the widest entries need as many for a table to
+/// have all of it when it grows.
+pub(crate) const PREPARE_BYTES: usize = 48 << 10;
 
 /// Arrays from this size on are mapped, on huge pages if asked; smaller ones come from the heap.
 #[cfg_attr(any(loom, miri), expect(dead_code, reason = "they use the heap alone"))]

@@ -52,12 +52,20 @@ mod native {
     /// Two lines: the largest entry.
     const ALIGN: usize = 128;
 
+    /// A huge page on most systems.
+    const HUGE: usize = 2 << 20;
+
     /// An owned, zeroed array of words, aligned to two cache lines.
     #[derive(Debug)]
     pub(crate) struct Memory {
         start: NonNull<u8>,
         bytes: usize,
         mapped: bool,
+        /// What it comes in.
+        page: usize,
+        /// Bytes that the system was made to back, and those that it is to be.
+        backed: usize,
+        due: usize,
     }
 
     // SAFETY: the memory is owned and holds atomics only, which any thread may use.
@@ -76,7 +84,8 @@ mod native {
                 (false, false) => heap(bytes),
             };
             let start = start.ok_or(OutOfMemory { bytes })?;
-            Ok(Self { start, bytes, mapped })
+            let page = if mapped && pages == Pages::Huge { HUGE } else { 4096 };
+            Ok(Self { start, bytes, mapped, page, backed: 0, due: 0 })
         }
 
         pub(crate) fn bytes(&self) -> usize {
@@ -89,12 +98,18 @@ mod native {
             unsafe { std::slice::from_raw_parts(start, self.bytes / 8) }
         }
 
-        /// Makes the system back the memory now rather than at first use.
-        pub(crate) fn populate(&self) {
-            let step = 4096 / 8;
-            for word in self.words().iter().step_by(step) {
-                word.store(0, crate::sync::Relaxed);
+        /// Makes the system back `bytes` more of it now rather than at first use, as soon as they
+        /// make a page; true when all of it is backed. Nobody else has it yet, and it is zero.
+        pub(crate) fn populate(&mut self, bytes: usize) -> bool {
+            self.due = self.due.saturating_add(bytes).min(self.bytes);
+            if self.due - self.backed >= self.page || self.due == self.bytes {
+                let step = 4096 / 8;
+                for word in self.words()[self.backed / 8..self.due / 8].iter().step_by(step) {
+                    word.store(0, crate::sync::Relaxed);
+                }
+                self.backed = self.due;
             }
+            self.backed == self.bytes
         }
 
         /// Gives up to `bytes` back to the system, from the end; true when nothing is left.
@@ -138,7 +153,6 @@ mod native {
     fn map(bytes: usize, pages: Pages) -> Option<NonNull<u8>> {
         use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
 
-        const HUGE: usize = 2 << 20;
         let flags = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE | MapFlags::NORESERVE);
         let padded = bytes.checked_add(HUGE)?;
         // SAFETY: a new anonymous mapping at an address of the system's choice harms nobody.
@@ -213,7 +227,9 @@ mod plain {
             &self.words
         }
 
-        pub(crate) fn populate(&self) {}
+        pub(crate) fn populate(&mut self, _: usize) -> bool {
+            true
+        }
 
         pub(crate) fn release(&mut self, _: usize) -> bool {
             true
@@ -252,7 +268,8 @@ mod tests {
     #[test]
     fn memory_goes_back_piece_by_piece() {
         let mut memory = Memory::zeroed((5 << 20) / 8, Pages::Small).unwrap();
-        memory.populate();
+        assert!(!memory.populate(4 << 20) || cfg!(miri), "a part");
+        assert!(memory.populate(usize::MAX));
         let mut pieces = 0;
         while !memory.release(2 << 20) {
             pieces += 1;
