@@ -32,6 +32,8 @@ const NEXT_HOPS: u16 = 256;
 const GROUP: u32 = 1;
 /// Rules that are created at a time.
 const BULK: usize = 1_024;
+/// Routes that are looked at for a shorter one, for another to lie inside of.
+const OUTER_TRIES: usize = 8;
 /// Steps of what is put off, at a time.
 const SETTLE_STEPS: usize = 1_000;
 
@@ -77,7 +79,7 @@ const IPV6: [Share; 12] = [
     (28, 2),
     (29, 35),
     (30, 8),
-    (32, 140),
+    (32, 125),
     (34, 8),
     (36, 50),
     (40, 100),
@@ -144,17 +146,18 @@ impl Draw {
     }
 }
 
-/// A table of `count` routes in the manner of the Internet's: six in ten have 24 or 48 bits, and
-/// some six in ten lie inside of another one.
+/// A table of `count` routes in the manner of the Internet's: more than half have 24 or 48 bits, and
+/// more than half lie inside of another one. (Of IPv6's 221,747 at the end of 2024, 56.3 % lay inside
+/// of another one, and the mean length was 42.9 bits: bgp.potaroo.net, AS131072.)
 pub fn routes(family: Family, count: usize) -> Vec<Prefix> {
     let (mut draw, mut known) = (Draw(1), HashSet::new());
     let mut routes: Vec<Prefix> = Vec::with_capacity(count);
     while routes.len() < count {
         let length = family.length(draw.below(1_000) as u16);
         let mut bits = family.unicast(draw.next());
-        if !routes.is_empty() && draw.below(4) > 0 {
-            let outer = routes[draw.below(routes.len())];
-            if outer.1 < length {
+        if !routes.is_empty() && draw.below(10) < 7 {
+            let mut outers = (0..OUTER_TRIES).map(|_| routes[draw.below(routes.len())]);
+            if let Some(outer) = outers.find(|outer| outer.1 < length) {
                 bits = outer.0 | bits & ones_behind(outer.1);
             }
         }
@@ -361,7 +364,7 @@ mod tests {
 
     #[test]
     fn tables_are_like_the_internets() {
-        for (family, most) in [(Family::Ipv4, 24), (Family::Ipv6, 48)] {
+        for (family, most, mean) in [(Family::Ipv4, 24, 22.7), (Family::Ipv6, 48, 42.9)] {
             let routes = routes(family, 10_000);
             let known: HashSet<Prefix> = routes.iter().copied().collect();
             assert_eq!(known.len(), routes.len(), "no route twice");
@@ -369,11 +372,13 @@ mod tests {
                 routes.iter().filter(|route| has(route)).count() as f64 / routes.len() as f64
             };
             let of_most = share(&|route| route.1 == most);
-            assert!((0.45..0.7).contains(&of_most), "{of_most}");
+            assert!((0.5..0.65).contains(&of_most), "{of_most}");
             let inner = share(&|&(bits, length)| {
                 (1..length).any(|outer| known.contains(&(bits & !ones_behind(outer), outer)))
             });
-            assert!((0.45..0.7).contains(&inner), "{inner}");
+            assert!((0.5..0.65).contains(&inner), "{inner}");
+            let sum: f64 = routes.iter().map(|&(_, length)| f64::from(length)).sum();
+            assert!((sum / 1e4 - mean).abs() < 0.5, "{}", sum / 1e4);
         }
     }
 
