@@ -397,3 +397,81 @@ impl Shared {
         seen.known |= new;
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use niclab_packet::key::field;
+
+    use super::*;
+    use crate::rule::Pattern;
+
+    /// The first bits of a destination.
+    fn prefix(length: u32) -> Selector {
+        let whole = Pattern::any().dst([10, 0, 0, 1].into());
+        let mut mask = whole.mask().to_bytes();
+        let kept = u32::MAX.checked_shl(32 - length).unwrap_or(0);
+        mask[field::DST_HEAD].copy_from_slice(&kept.to_be_bytes());
+        Selector::new(&Pattern::masked(whole.value(), &Key::from_bytes(&mask)))
+    }
+
+    /// Groups that probe these masks, from place 1 on; true where slots are to be given.
+    fn probe(presences: &mut Presences, masks: &[Selector]) -> bool {
+        let places = (1..).zip(masks);
+        places.fold(false, |any, (place, mask)| any | presences.count(place, &[], &[*mask]))
+    }
+
+    fn selectors(presences: &Presences) -> Vec<Selector> {
+        presences.slots.iter().flatten().map(|slot| slot.family.selector).collect()
+    }
+
+    #[test]
+    fn masks_of_four_groups_that_agree_in_most_bits_share_what_they_have_in_common() {
+        let mut presences = Presences::new(1);
+        assert!(!probe(&mut presences, &[prefix(32), prefix(30), prefix(31)]));
+        assert!(presences.count(4, &[], &[prefix(29)]));
+        assert_eq!(presences.assign(), [0; 0]);
+        assert_eq!(selectors(&presences), [prefix(29)]);
+        assert_eq!([32, 29, 28].map(|bits| presences.slots_of(&prefix(bits))), [1, 1, 0]);
+        // One more, of fewer bits; and one that would leave too few.
+        assert!(presences.count(5, &[], &[prefix(25)]));
+        assert_eq!(presences.assign().len(), 5, "all are listed anew");
+        assert!(!presences.count(6, &[], &[prefix(8)]));
+        assert_eq!(selectors(&presences), [prefix(25)]);
+        // Until two groups are left.
+        assert!(!presences.count(1, &[prefix(32)], &[]) && !presences.count(2, &[prefix(30)], &[]));
+        assert!(presences.count(3, &[prefix(31)], &[]));
+        assert_eq!(presences.assign().len(), 2);
+        assert!(selectors(&presences).is_empty());
+    }
+
+    #[test]
+    fn a_mask_of_many_groups_keeps_all_of_its_bits() {
+        let mut presences = Presences::new(1);
+        assert!(probe(&mut presences, &[prefix(32); 4]));
+        presences.assign();
+        for place in 5..9 {
+            presences.count(place, &[], &[prefix(30)]);
+        }
+        presences.assign();
+        assert_eq!(selectors(&presences), [prefix(32), prefix(30)]);
+        assert_eq!(presences.slots_of(&prefix(32)), 3, "its keys belong to both");
+    }
+
+    #[test]
+    fn one_group_with_many_masks_has_no_family() {
+        let mut presences = Presences::new(1);
+        assert!(!presences.count(1, &[], &[32, 31, 30, 29].map(prefix)));
+        presences.assign();
+        assert!(selectors(&presences).is_empty());
+    }
+
+    #[test]
+    fn a_narrowed_key_is_what_the_fewer_bits_pick() {
+        let pattern = Pattern::any().dst([10, 1, 2, 255].into()).dport(7);
+        let from = Selector::new(&pattern);
+        let to = from.common(&prefix(28));
+        let line = pattern.value();
+        assert_eq!(*to.narrow(&from, &from.pick_key(line)), *to.pick_key(line));
+        assert_ne!(*to.pick_key(line), *from.pick_key(line));
+    }
+}
