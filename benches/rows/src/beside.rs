@@ -51,9 +51,9 @@ pub fn insert(bench: &Bench, standing: u32, rate: f64) -> Result<Measured, Bench
     Ok(measured.with(format!("{:.0} k rules/s came, as many went", reached / 1e3)))
 }
 
-/// The row of batches: `count` rules into `group` as fast as 32 operations between two bursts
-/// allow, while packets come at half the rate that the core can take; a ring of 1,024
-/// descriptors keeps those that have to wait.
+/// The row of batches: `count` rules into `group`, 32 operations between two bursts where less than
+/// half of the ring waits, while packets come at half the rate that the core can take; the ring of
+/// 1,024 descriptors keeps those that have to wait.
 pub fn batch(bench: &Bench, standing: u32, group: u32, count: u64) -> Result<Measured, BenchError> {
     let core = std::cell::RefCell::new(Core::new(standing)?);
     let full = core.borrow_mut().inserting(bench.slice_ms, 0.0)?;
@@ -257,7 +257,8 @@ impl Core {
             slices[at].forwarded += burst;
             slices[at].lost += lost;
             rested_ns = ns;
-            if left > 0 {
+            // Packets come first: operations are for when hardly any wait.
+            if left > 0 && waiting - lost - burst < DEPTH / 2 {
                 let begun_ns = start.elapsed().as_nanos() as u64;
                 left -= self.install(group, left)?;
                 // What it took is the card's, if the kernel left it the core.
