@@ -5,6 +5,10 @@
 //! the same core without the operations.
 
 use std::collections::VecDeque;
+use std::fs::File;
+use std::io;
+use std::ops::Range;
+use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 use std::time::Instant;
 
@@ -51,8 +55,8 @@ pub fn insert(bench: &Bench, standing: u32, rate: f64) -> Result<Measured, Bench
     Ok(measured.with(format!("{:.0} k rules/s came, as many went", reached / 1e3)))
 }
 
-/// The row of batches: `count` rules into `group`, 32 operations between two bursts where less than
-/// half of the ring waits, while packets come at half the rate that the core can take; the ring of
+/// The row of batches: `count` rules into `group`, 32 operations between two bursts where no
+/// whole burst waits, while packets come at half the rate that the core can take; the ring of
 /// 1,024 descriptors keeps those that have to wait.
 pub fn batch(bench: &Bench, standing: u32, group: u32, count: u64) -> Result<Measured, BenchError> {
     let core = std::cell::RefCell::new(Core::new(standing)?);
@@ -69,7 +73,7 @@ pub fn batch(bench: &Bench, standing: u32, group: u32, count: u64) -> Result<Mea
     let without = || Ok(total(&core.borrow_mut().offered(rate, group, 0)?));
     let pairs = alternate(bench.pairs, with, without)?;
     let mut measured = Measured::of(Slices::Paired(pairs)).with(seen.to_string());
-    measured.broken = seen.losing > 0 || seen.zero > 0 || seen.unfinished > 0;
+    measured.broken = seen.is_broken();
     Ok(measured)
 }
 
@@ -107,6 +111,13 @@ impl Seen {
         self.losing += undisturbed.clone().filter(|slice| slice.lost > 0).count();
         self.zero += undisturbed.filter(|slice| slice.forwarded == 0).count();
         self.unfinished += usize::from(left > 0);
+    }
+}
+
+impl Seen {
+    /// Whether packets were lost, or too few slices were undisturbed to say that none were.
+    fn is_broken(&self) -> bool {
+        self.losing + self.zero + self.unfinished > 0 || 2 * self.undisturbed < self.slices
     }
 }
 
@@ -234,16 +245,12 @@ impl Core {
         let mut slices = [Slice::default(); SLICES];
         let covered_ns = (DEPTH as f64 * 1e9 / rate) as u64;
         let (start, end) = (Instant::now(), SLICES as u64 * SLICE_NS);
+        let elapsed_ns = || start.elapsed().as_nanos() as u64;
         let (mut taken, mut left, mut rested_ns) = (0, count, 0);
-        let mut preempted = Preempted::new()?;
+        let mut gaps = Gaps::new(covered_ns)?;
         loop {
-            let ns = start.elapsed().as_nanos() as u64;
-            let at = (ns.min(end - 1) / SLICE_NS) as usize;
-            // A gap that no operation of ours explains.
-            let from = |ns: u64| (ns.min(end - 1) / SLICE_NS) as usize;
-            if ns.saturating_sub(rested_ns) > covered_ns {
-                slices[from(rested_ns)..=at].iter_mut().for_each(|slice| slice.disturbed = true);
-            }
+            let ns = elapsed_ns();
+            gaps.pass(&mut slices, rested_ns..ns, false);
             if ns >= end {
                 return Ok(slices.into());
             }
@@ -254,19 +261,17 @@ impl Core {
                 self.forward(burst as usize);
             }
             taken += lost + burst;
-            slices[at].forwarded += burst;
-            slices[at].lost += lost;
+            let slice = &mut slices[slice_at(ns)];
+            slice.forwarded += burst;
+            slice.lost += lost;
             rested_ns = ns;
-            // Packets come first: operations are for when hardly any wait.
-            if left > 0 && waiting - lost - burst < DEPTH / 2 {
-                let begun_ns = start.elapsed().as_nanos() as u64;
+            // Packets come first: operations are for when no whole burst waits.
+            if left > 0 && waiting - lost - burst < BURST as u64 {
+                let begun_ns = elapsed_ns();
+                gaps.pass(&mut slices, ns..begun_ns, false);
                 left -= self.install(group, left)?;
-                // What it took is the card's, if the kernel left it the core.
-                rested_ns = start.elapsed().as_nanos() as u64;
-                if rested_ns - begun_ns > covered_ns && preempted.is_more()? {
-                    let gap = from(begun_ns)..=from(rested_ns);
-                    slices[gap].iter_mut().for_each(|slice| slice.disturbed = true);
-                }
+                rested_ns = elapsed_ns();
+                gaps.pass(&mut slices, begun_ns..rested_ns, true);
             }
         }
     }
@@ -300,31 +305,52 @@ impl Core {
     }
 }
 
-/// How often the kernel took the core from this thread while it wanted to run.
-struct Preempted(u64);
+/// The slice of a moment of a run.
+fn slice_at(ns: u64) -> usize {
+    ((ns / SLICE_NS) as usize).min(SLICES - 1)
+}
 
-impl Preempted {
-    const FILE: &str = "/proc/thread-self/status";
+/// What tells the machine's gaps from the card's.
+struct Gaps {
+    /// What the ring covers.
+    covered_ns: u64,
+    /// Nanoseconds that this thread has waited for a core, as seen last: the second number.
+    schedstat: File,
+    waited_ns: u64,
+}
 
-    fn new() -> Result<Preempted, BenchError> {
-        Preempted::read().map(Preempted)
+impl Gaps {
+    fn new(covered_ns: u64) -> Result<Gaps, BenchError> {
+        let path = PathBuf::from("/proc/thread-self/schedstat");
+        let file = |source| BenchError::File { path: path.clone(), source };
+        let schedstat = File::open(&path).map_err(file)?;
+        let mut gaps = Gaps { covered_ns, schedstat, waited_ns: 0 };
+        gaps.waited().map_err(file)?;
+        Ok(gaps)
     }
 
-    /// Whether it did since this was asked last.
-    fn is_more(&mut self) -> Result<bool, BenchError> {
-        let before = std::mem::replace(&mut self.0, Preempted::read()?);
-        Ok(self.0 > before)
+    /// Time went by, in which the card carried `operations` out or did not. Longer than the ring
+    /// covers it is the machine's, if there were none, or without what this thread waited for the
+    /// core.
+    fn pass(&mut self, slices: &mut [Slice], time_ns: Range<u64>, operations: bool) {
+        let gap_ns = time_ns.end.saturating_sub(time_ns.start);
+        if gap_ns > self.covered_ns {
+            let waited_ns = self.waited().unwrap_or(0);
+            if !operations || gap_ns.saturating_sub(waited_ns) <= self.covered_ns {
+                let gap = slice_at(time_ns.start)..=slice_at(time_ns.end);
+                slices[gap].iter_mut().for_each(|slice| slice.disturbed = true);
+            }
+        }
     }
 
-    fn read() -> Result<u64, BenchError> {
-        let path = PathBuf::from(Self::FILE);
-        let text = std::fs::read_to_string(&path);
-        let text = text.map_err(|source| BenchError::File { path: path.clone(), source })?;
-        let count = text.lines().find_map(|line| line.strip_prefix("nonvoluntary_ctxt_switches:"));
-        count.and_then(|count| count.trim().parse().ok()).ok_or_else(|| {
-            let source = std::io::Error::from(std::io::ErrorKind::InvalidData);
-            BenchError::File { path, source }
-        })
+    /// How long this thread waited for a core since this was asked last.
+    fn waited(&mut self) -> io::Result<u64> {
+        let mut text = [0; 80];
+        let len = self.schedstat.read_at(&mut text, 0)?;
+        let text = str::from_utf8(&text[..len]).unwrap_or_default();
+        let waited_ns = text.split_whitespace().nth(1).and_then(|number| number.parse().ok());
+        let waited_ns: u64 = waited_ns.ok_or(io::ErrorKind::InvalidData)?;
+        Ok(waited_ns - std::mem::replace(&mut self.waited_ns, waited_ns))
     }
 }
 
@@ -376,6 +402,41 @@ mod tests {
             "3 of 4 slices of 10 ms undisturbed; of them 1 lost packets, 1 at zero; \
              0 runs ended before the batch"
         );
+        assert!(seen.is_broken());
+    }
+
+    #[test]
+    fn disturbed_slices_decide_nothing() {
+        let disturbed = Slice { disturbed: true, ..Slice::default() };
+        let fine = Slice { forwarded: 5, ..Slice::default() };
+        let mut seen = Seen::default();
+        seen.add(&[fine, disturbed, disturbed], 0);
+        assert!(seen.is_broken());
+        seen.add(&[fine], 0);
+        assert!(!seen.is_broken());
+        seen.add(&[fine], 1);
+        assert!(seen.is_broken(), "the batch did not end");
+    }
+
+    #[test]
+    fn a_gap_is_the_cards_where_it_worked_and_had_the_core() {
+        let mut disturbed = |time_ns, operations, waited_ns: u64| {
+            let mut slices = [Slice::default(); SLICES];
+            let mut gaps = Gaps::new(1_000).unwrap();
+            gaps.waited_ns -= waited_ns.min(gaps.waited_ns);
+            gaps.pass(&mut slices, time_ns, operations);
+            slices.iter().map(|slice| usize::from(slice.disturbed)).sum::<usize>()
+        };
+        assert_eq!(disturbed(0..1_000, false, 0), 0, "the ring covers it");
+        assert_eq!(disturbed(0..1_001, false, 0), 1);
+        assert_eq!(disturbed(0..1_000_000_000, true, 0), 0, "it is the card's");
+        assert_eq!(disturbed(SLICE_NS - 1..2 * SLICE_NS, false, 0), 3, "all that it touches");
+        // A thread that had to wait before, as one of a test has.
+        while Gaps::new(0).unwrap().waited_ns < 2_000 {
+            std::thread::sleep(std::time::Duration::from_millis(1));
+        }
+        assert_eq!(disturbed(0..2_001, true, 1_001), 1, "the core was away for the half of it");
+        assert_eq!(disturbed(0..2_000_000_000, true, 1_001), 0);
     }
 
     #[test]
