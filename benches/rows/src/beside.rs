@@ -420,7 +420,7 @@ mod tests {
 
     #[test]
     fn a_gap_is_the_cards_where_it_worked_and_had_the_core() {
-        let mut disturbed = |time_ns, operations, waited_ns: u64| {
+        let disturbed = |time_ns, operations, waited_ns: u64| {
             let mut slices = [Slice::default(); SLICES];
             let mut gaps = Gaps::new(1_000).unwrap();
             gaps.waited_ns -= waited_ns.min(gaps.waited_ns);
