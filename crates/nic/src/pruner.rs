@@ -52,14 +52,20 @@ const NONE: u16 = u16::MAX;
 #[derive(Debug)]
 pub(crate) struct Pruned {
     pub(crate) reader: FilterReader<F>,
-    /// In boxes: a slot begins with a line of its own, and which are given away is together.
-    slots: Box<[OnceLock<Box<Slot>>]>,
+    seats: Box<[Seat; TABLES_LIMIT]>,
     /// Slots given away.
     used: AtomicUsize,
-    /// Best order of each slot, or better.
-    best: Box<[AtomicU64]>,
     /// Best order of each slot and those behind it, or better.
-    rest: Box<[AtomicU64]>,
+    rest: Box<[AtomicU64; TABLES_LIMIT]>,
+}
+
+/// A place for a slot.
+#[derive(Debug)]
+struct Seat {
+    /// In a box: it begins with a line of its own, and which are given away is together.
+    slot: OnceLock<Box<Slot>>,
+    /// Its best order, or better.
+    best: AtomicU64,
 }
 
 /// A tuple as packets are looked up in it; what most of them need is in the first line.
@@ -69,8 +75,6 @@ pub(crate) struct Slot {
     pub(crate) number: u16,
     /// Which table its keys are in.
     pub(crate) width: u8,
-    /// Whether its ports lie in ranges.
-    pub(crate) is_limited: bool,
     pub(crate) shape: Shape,
 }
 
@@ -78,9 +82,11 @@ const _: () = assert!(std::mem::offset_of!(Slot, shape) + Shape::FOUR_WORDS <= 6
 
 impl Pruned {
     fn new(reader: FilterReader<F>) -> Pruned {
-        let orders = || (0..TABLES_LIMIT).map(|_| AtomicU64::new(u64::MAX)).collect();
-        let slots = (0..TABLES_LIMIT).map(|_| OnceLock::new()).collect();
-        Pruned { reader, slots, used: AtomicUsize::new(0), best: orders(), rest: orders() }
+        let none = || AtomicU64::new(u64::MAX);
+        let seat = |_| Seat { slot: OnceLock::new(), best: none() };
+        let seats = Box::new(std::array::from_fn(seat));
+        let rest = Box::new(std::array::from_fn(|_| none()));
+        Pruned { reader, seats, used: AtomicUsize::new(0), rest }
     }
 
     /// Slots given away.
@@ -89,27 +95,28 @@ impl Pruned {
         self.used.load(Ordering::Acquire)
     }
 
-    /// The tuple of a slot; none in one that is not yet given away.
+    /// The tuple of a slot, if it may have a rule that is better; none in one that is not yet given
+    /// away.
     #[inline]
-    pub(crate) fn slot(&self, slot: usize) -> Option<&Slot> {
-        self.slots.get(slot)?.get().map(|slot| &**slot)
+    pub(crate) fn better(&self, slot: usize, order: u64) -> Option<&Slot> {
+        let seat = &self.seats[slot % TABLES_LIMIT];
+        if seat.best.load(Ordering::Acquire) >= order {
+            return None;
+        }
+        seat.slot.get().map(|slot| &**slot)
     }
 
-    /// No rule of the slot is better.
-    #[inline]
-    pub(crate) fn best(&self, slot: usize) -> u64 {
-        self.best.get(slot).map_or(u64::MAX, |best| best.load(Ordering::Acquire))
-    }
-
-    /// No rule of this slot or of one behind it is better.
+    /// No rule of this slot or of one behind it is better. Behind the last slot there may be that
+    /// of any.
     #[inline]
     pub(crate) fn rest(&self, slot: usize) -> u64 {
-        self.rest.get(slot).map_or(u64::MAX, |rest| rest.load(Ordering::Acquire))
+        self.rest[slot % TABLES_LIMIT].load(Ordering::Acquire)
     }
 
     fn admit(&self, slot: usize, order: u64) {
-        if self.best[slot].load(Ordering::Relaxed) > order {
-            self.best[slot].store(order, Ordering::Release);
+        let best = &self.seats[slot].best;
+        if best.load(Ordering::Relaxed) > order {
+            best.store(order, Ordering::Release);
         }
         let worse = |rest: &&AtomicU64| rest.load(Ordering::Relaxed) > order;
         let before = self.rest[..=slot].iter().rev();
@@ -191,12 +198,11 @@ impl Built {
             self.slots.resize(number + 1, NONE);
         }
         if self.slots[number] == NONE {
-            let slot = self.pruned.slots.get(self.used)?;
+            let slot = &self.pruned.seats.get(self.used)?.slot;
             let (shape, number) = (mask.tuple.shape, mask.tuple.number);
             // Empty: slots are given away once.
             let width = shape.selector.width().unwrap_or(0) as u8;
-            let is_limited = shape.ranges.limit();
-            let _ = slot.set(Box::new(Slot { number, width, is_limited, shape }));
+            let _ = slot.set(Box::new(Slot { number, width, shape }));
             self.slots[usize::from(number)] = self.used as u16;
             self.used += 1;
             self.pruned.used.store(self.used, Ordering::Release);
@@ -230,7 +236,7 @@ impl Built {
     fn retire(&mut self, number: u16) {
         if self.has(number) {
             let slot = std::mem::replace(&mut self.slots[usize::from(number)], NONE);
-            self.pruned.best[usize::from(slot)].store(u64::MAX, Ordering::Release);
+            self.pruned.seats[usize::from(slot)].best.store(u64::MAX, Ordering::Release);
         }
     }
 

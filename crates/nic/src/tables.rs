@@ -354,15 +354,95 @@ impl Table {
     }
 }
 
-/// A packet to be looked up under a mask.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Pick<'a> {
-    /// Its place in the burst.
-    pub(crate) packet: u8,
-    /// What its look-up is remembered by.
-    pub(crate) run: u8,
-    pub(crate) selector: &'a Selector,
-    pub(crate) number: u16,
+/// Keys to be looked up at once, each under a mask of its own, by the table that they are in.
+#[derive(Default)]
+pub(crate) struct Keys {
+    two: Packed<3>,
+    five: Packed<6>,
+    eight: Packed<9>,
+}
+
+/// Keys of one width, and what each look-up is remembered by.
+struct Packed<const W: usize> {
+    keys: [[u64; W]; BURST],
+    runs: [u8; BURST],
+    count: usize,
+}
+
+impl<const W: usize> Default for Packed<W> {
+    fn default() -> Packed<W> {
+        Packed { keys: [[0; W]; BURST], runs: [0; BURST], count: 0 }
+    }
+}
+
+impl<const W: usize> Packed<W> {
+    #[inline]
+    fn push(&mut self, run: usize, key: [u64; W]) {
+        let at = self.count % BURST;
+        (self.keys[at], self.runs[at]) = (key, run as u8);
+        self.count += 1;
+    }
+
+    fn look_up(
+        &self,
+        reader: &Reader<W>,
+        participant: &Participant,
+        values: &mut [u64; BURST],
+    ) -> u64 {
+        reader.lookup_bulk(participant, &self.keys[..self.count.min(BURST)], values)
+    }
+}
+
+impl Keys {
+    pub(crate) fn clear(&mut self) {
+        (self.two.count, self.five.count, self.eight.count) = (0, 0, 0);
+    }
+
+    pub(crate) fn is_empty(&self, width: usize) -> bool {
+        [self.two.count, self.five.count, self.eight.count][width % WIDTHS] == 0
+    }
+
+    /// What the look-up at a place of a width is remembered by.
+    #[inline]
+    pub(crate) fn run(&self, width: usize, at: usize) -> usize {
+        let runs = [&self.two.runs, &self.five.runs, &self.eight.runs][width % WIDTHS];
+        usize::from(runs[at % BURST])
+    }
+
+    /// Takes in a packet's key under a mask of a width, which picks from the outer line alone;
+    /// [`BURST`] of them at most.
+    #[inline]
+    pub(crate) fn push(
+        &mut self,
+        width: u8,
+        run: usize,
+        (selector, number): (&Selector, u16),
+        line: &Key,
+    ) {
+        match width {
+            0 => self.two.push(run, numbered(selector.pick_outer(line), number)),
+            1 => self.five.push(run, numbered(selector.pick_outer(line), number)),
+            _ => self.eight.push(run, numbered(selector.pick_outer(line), number)),
+        }
+    }
+
+    /// [`Keys::push`] for a mask that picks from other lines as well.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn push_deep(
+        &mut self,
+        width: u8,
+        run: usize,
+        (selector, number): (&Selector, u16),
+        lines: &Lines,
+        i: usize,
+    ) {
+        match width {
+            0 => self.two.push(run, numbered(selector.pick(lines, i), number)),
+            1 => self.five.push(run, numbered(selector.pick(lines, i), number)),
+            _ => self.eight.push(run, numbered(selector.pick(lines, i), number)),
+        }
+    }
 }
 
 impl View {
@@ -413,18 +493,20 @@ impl View {
         each_width!(self, View, t => t.prefetch_entry(participant, hash));
     }
 
-    /// Looks up packets, each under the mask that was picked for it, by its outer line alone or, as
-    /// `lines` says, by others as well; `values` is indexed as the picks are. Returns which of them
-    /// were found.
+    /// Looks up the keys that are in this table; `values` is indexed as they are. Returns which of
+    /// them were found.
     #[inline]
-    pub(crate) fn look_up_picks(
+    pub(crate) fn look_up_keys(
         &self,
         participant: &Participant,
-        lines: (&Lines, bool),
-        picks: &[Pick<'_>],
+        keys: &Keys,
         values: &mut [u64; BURST],
     ) -> u64 {
-        each_width!(self, View, t => look_up_picks(t, participant, lines, picks, values))
+        match self {
+            View::Two(t) => keys.two.look_up(t, participant, values),
+            View::Five(t) => keys.five.look_up(t, participant, values),
+            View::Eight(t) => keys.eight.look_up(t, participant, values),
+        }
     }
 }
 
@@ -468,31 +550,6 @@ fn look_up<const W: usize>(
         found |= 1 << place;
     }
     found
-}
-
-/// [`View::look_up_picks`] for one width.
-#[inline]
-fn look_up_picks<const W: usize>(
-    reader: &Reader<W>,
-    participant: &Participant,
-    (lines, deep): (&Lines, bool),
-    picks: &[Pick<'_>],
-    values: &mut [u64; BURST],
-) -> u64 {
-    let mut packed = [[0; W]; BURST];
-    let places = packed.iter_mut().zip(picks);
-    if deep {
-        for (packed, pick) in places {
-            let i = usize::from(pick.packet) % BURST;
-            *packed = numbered(pick.selector.pick(lines, i), pick.number);
-        }
-    } else {
-        for (packed, pick) in places {
-            let key = &lines.outer()[usize::from(pick.packet) % BURST];
-            *packed = numbered(pick.selector.pick_outer(key), pick.number);
-        }
-    }
-    reader.lookup_bulk(participant, &packed[..picks.len().min(BURST)], values)
 }
 
 /// The places of the set bits, ascending.

@@ -30,6 +30,13 @@ pub(crate) fn values_of(key: &Key) -> Values {
     [address(0), address(32), port(0), port(16), u32::from((ports >> 32) as u8)]
 }
 
+/// The ports of a packet.
+#[inline]
+pub(crate) fn ports_of(key: &Key) -> [u32; 2] {
+    let [_, _, source, destination, _] = values_of(key);
+    [source, destination]
+}
+
 const _: () = assert!(field::SRC_HEAD.start == 16 && field::DST_HEAD.start == 20, "word 2");
 const _: () = assert!(field::SPORT.start == 24 && field::PROTOCOL.start == 28, "word 3");
 
@@ -54,13 +61,13 @@ impl Ranges {
         *self != Ranges::default()
     }
 
-    /// Whether the ports among a packet's values lie inside.
+    /// Whether a packet's ports lie inside.
     #[inline]
-    pub(crate) fn hold(&self, values: &Values) -> bool {
+    pub(crate) fn hold(&self, ports: [u32; 2]) -> bool {
         let holds = |at: usize, port: u32| {
             u32::from(self.low[at]) <= port && port <= u32::from(self.high[at])
         };
-        holds(0, values[2]) & holds(1, values[3])
+        holds(0, ports[0]) & holds(1, ports[1])
     }
 }
 

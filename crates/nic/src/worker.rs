@@ -30,7 +30,7 @@ use crate::counters::{Counters, FCS_LEN};
 use crate::groups::Lists;
 use crate::limits::BURST;
 use crate::lines::Lines;
-use crate::matching::{Matched, Matcher};
+use crate::matching::{Course, Matched, Matcher};
 use crate::memory::{Desc, Region};
 use crate::perform::{Around, Lost, Subject};
 use crate::rss::RssLevel;
@@ -59,6 +59,7 @@ pub struct Worker {
     now_ns: u64,
     counters: Arc<Counters>,
     lines: Box<Lines>,
+    course: Box<Course>,
 }
 
 /// What the actions of a burst's rules led to.
@@ -95,6 +96,7 @@ impl Worker {
             now_ns: 0,
             counters,
             lines: Box::new(Lines::new()),
+            course: Box::default(),
             board,
         }
     }
@@ -179,6 +181,7 @@ impl Worker {
                         participant: &self.participant,
                         generation: self.generation,
                         lines: &mut self.lines,
+                        course: &mut self.course,
                         region,
                         burst,
                         groups: &self.groups,

@@ -30,8 +30,8 @@ pub use memory::Pages;
 pub use prefetch::prefetch;
 pub use presence::Presence;
 pub use prune::{
-    Bits, Candidates, Filter, FilterConfig, FilterReader, FilterRule, Joined, Joining, Progress,
-    Sets, Span,
+    Bits, Burst, Candidates, Filter, FilterConfig, FilterReader, FilterRule, Joined, Joining,
+    Progress, Sets, Span,
 };
 pub use reader::Reader;
 pub use segments::Segments;

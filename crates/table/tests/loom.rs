@@ -18,7 +18,7 @@ use loom::model::Builder;
 use loom::sync::atomic::AtomicU64;
 use loom::thread;
 use niclab_table::{
-    Bits, Changes, Config, Domain, Exact, Filter, FilterConfig, Pages, Participant, Placed,
+    Bits, Burst, Changes, Config, Domain, Exact, Filter, FilterConfig, Pages, Participant, Placed,
     Presence, Progress, Reader, Sets, Span,
 };
 
@@ -312,9 +312,10 @@ fn prune_joined(preemptions: usize, before: Span, added: Span, tables: usize, va
         });
         let reader = thread::spawn(move || {
             let known = seen.load(Acquire);
-            let mut sets = [Sets::default()];
-            reader.find_first(Some(&joined), 2, &[[value]], &mut sets);
-            let (_, found) = sets[0].first();
+            let mut burst = Burst::default();
+            burst.set(0, [value]);
+            reader.find_first(Some(&joined), 2, &mut burst, 1);
+            let (_, found) = burst.left(0);
             assert_eq!(found & 1, 1, "{found:#b}");
             assert!(known == 0 || found == 3, "{found:#b}, and the second rule is there");
         });

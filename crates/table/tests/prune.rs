@@ -6,8 +6,8 @@ use std::sync::atomic::Ordering::{Acquire, Release};
 use std::sync::{Arc, Mutex};
 
 use niclab_table::{
-    ADD_VISITS_MAX, Bits, Filter, FilterConfig, FilterError, FilterReader, FilterRule, Joined,
-    Pages, Progress, Sets, Span, TABLES_LIMIT,
+    ADD_VISITS_MAX, BURST_MAX, Bits, Burst, Filter, FilterConfig, FilterError, FilterReader,
+    FilterRule, Joined, Pages, Progress, Sets, Span, TABLES_LIMIT,
 };
 use proptest::prelude::*;
 use rand::{RngExt, SeedableRng};
@@ -53,18 +53,25 @@ fn joined_candidates(
     tables: usize,
     values: &[[u32; 3]],
 ) -> Vec<Vec<usize>> {
-    let mut sets = vec![Sets::default(); values.len()];
-    reader.find_first(Some(joined), tables, values, &mut sets);
-    let all = |sets: &Sets<3>| {
-        let (mut found, (mut word, mut bits)) = (Vec::new(), sets.first());
-        while bits != 0 {
-            found
-                .extend((0..64).filter(|bit| bits >> bit & 1 == 1).map(|b| 64 * word as usize + b));
-            (word, bits) = reader.next_word(Some(joined), sets, word as usize + 1, tables);
+    let (mut burst, mut all) = (Burst::default(), Vec::new());
+    for values in values.chunks(BURST_MAX) {
+        values.iter().enumerate().for_each(|(at, values)| burst.set(at, *values));
+        reader.find_first(Some(joined), tables, &mut burst, values.len());
+        for at in 0..values.len() {
+            let mut found = Vec::new();
+            while let (word, 1..) = burst.left(at) {
+                let is_last = burst.is_last(at);
+                while let (_, bits @ 1..) = burst.left(at) {
+                    found.push(64 * word as usize + bits.trailing_zeros() as usize);
+                    burst.drop_first(at);
+                }
+                reader.next_word(Some(joined), &mut burst, at, tables);
+                assert!(!is_last || burst.left(at).1 == 0, "there is more behind the last word");
+            }
+            all.push(found);
         }
-        found
-    };
-    sets.iter().map(all).collect()
+    }
+    all
 }
 
 /// Values at and beside the borders of the rules' spans, and any.

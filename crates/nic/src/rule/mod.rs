@@ -19,7 +19,7 @@ use niclab_packet::key::{Depth, Ends, KEY_WORDS, Key, field, read_deep};
 
 use crate::bounds::Bounds;
 use crate::raw::{RawByte, RawWords};
-use crate::tuple::{Ranges, values_of};
+use crate::tuple::{Ranges, ports_of};
 
 pub use action::{Action, Set};
 
@@ -256,7 +256,7 @@ impl Pattern {
         let word = |place: u8| lines[usize::from(place) / KEY_WORDS].0[usize::from(place) % 8];
         self.bounds().hold(word)
             && self.outer.matches(&outer)
-            && self.ranges.hold(&values_of(&outer))
+            && self.ranges.hold(ports_of(&outer))
             && deep.into_iter().all(|(line, key)| line.matches(&key))
     }
 

@@ -144,6 +144,7 @@ pub const UNSAFE: &[(&str, &str)] = &[
     ("crates/table/src/grid.rs", "entries viewed as cache lines"),
     ("crates/table/src/memory.rs", "entries in huge pages, shared with readers"),
     ("crates/table/src/prefetch.rs", "the prefetch instruction"),
+    ("crates/table/src/prune/sixteen.rs", "takes packets through the filter by SIMD"),
     ("crates/table/src/prune/vectors.rs", "compares ranges and joins sets by SIMD"),
     ("crates/table/src/shared.rs", "pointers published to readers"),
     ("crates/table/src/tags.rs", "compares the tags of a bucket by SIMD"),

@@ -20,7 +20,7 @@
 
 #[cfg(all(target_arch = "x86_64", not(any(loom, miri))))]
 use super::vectors;
-use super::{Filter, FilterReader, Sets};
+use super::{Burst, Filter, FilterReader, Sets};
 use crate::limits::BURST_MAX;
 use crate::prefetch::prefetch_at;
 use crate::sync::{Acquire, Relaxed};
@@ -101,8 +101,8 @@ impl<const F: usize> Joined<F> {
     /// Where the sets are that a packet takes; zeros among them if one is not known. `WIDE` is how
     /// many fields are wide.
     #[inline(always)]
-    fn places<const WIDE: usize>(&self, numbers: &[u16; F]) -> [u32; PLACES] {
-        let step = |field: usize| self.steps[usize::from(numbers[field])];
+    fn places<const WIDE: usize>(&self, number: impl Fn(usize) -> u32) -> [u32; PLACES] {
+        let step = |field: usize| self.steps[number(field) as usize % SETS];
         let index = (WIDE..F).fold(0, |index, field| index + step(field));
         let mut places = [self.chunks as u32; PLACES];
         for (field, place) in places.iter_mut().enumerate().take(WIDE) {
@@ -115,12 +115,13 @@ impl<const F: usize> Joined<F> {
     /// From the numbers of a burst's sets to places, of whose sets the first lines are asked for.
     /// Whether all are known.
     #[inline(always)]
-    fn place<const WIDE: usize>(&self, sets: &mut [Sets<F>]) -> bool {
+    fn place<const WIDE: usize>(&self, burst: &mut Burst<F>, count: usize) -> bool {
         let mut least = u32::MAX;
-        for sets in sets {
-            sets.places = self.places::<WIDE>(&sets.numbers);
-            least = sets.places.into_iter().fold(least, u32::min);
-            for place in sets.places {
+        for at in 0..count.min(BURST_MAX) {
+            let places = self.places::<WIDE>(|field| burst.numbers[field][at]);
+            for (all, place) in burst.places.iter_mut().zip(places) {
+                all[at] = place;
+                least = least.min(place);
                 prefetch_at(self.sets.as_ptr().wrapping_add(place as usize));
             }
         }
@@ -146,10 +147,17 @@ impl<const F: usize> Joined<F> {
         places.map(|place| &self.sets[place as usize + at])
     }
 
-    /// The first word with common tables.
+    /// The first word with common tables, and whether it is the last one for sure.
     #[inline(always)]
-    pub(super) fn first(&self, places: &[u32; PLACES]) -> (u32, u64) {
-        self.next(places, 0).map_or(END, |(word, bits)| (word as u32, bits))
+    fn first(&self, places: &[u32; PLACES]) -> First {
+        for at in 0..self.chunks {
+            let all = joint(self.sets_at(places, at));
+            if let Some(word) = (0..CHUNK).find(|&word| all[word] != 0) {
+                let is_last = at + 1 == self.chunks && all[word + 1..] == [0; CHUNK][word + 1..];
+                return (((CHUNK * at + word) as u32, all[word]), is_last);
+            }
+        }
+        (END, true)
     }
 }
 
@@ -160,87 +168,138 @@ pub(super) fn joint(sets: [&Chunk; PLACES]) -> [u64; CHUNK] {
     std::array::from_fn(|word| one[word] & other[word] & third[word])
 }
 
+/// The first word with common tables and which, and whether it is the last one for sure.
+pub(super) type First = ((u32, u64), bool);
+
 /// Behind all words.
 pub(super) const END: (u32, u64) = (u32::MAX, 0);
 
+/// How a burst goes through a filter.
+pub(super) trait Way<const F: usize> {
+    /// Finds the numbers of the sets of the first `count` packets.
+    fn numbers(&self, reader: &FilterReader<F>, burst: &mut Burst<F>, count: usize);
+
+    /// From there to places in what was joined; whether all are known. `wide` fields are wide.
+    fn place(&self, joined: &Joined<F>, wide: usize, burst: &mut Burst<F>, count: usize) -> bool;
+
+    /// From there to the first word of common tables; and who has none behind it.
+    fn first(&self, joined: &Joined<F>, burst: &mut Burst<F>, count: usize);
+}
+
+/// One packet after the other, as every processor can.
+pub(super) struct Plain;
+
+impl<const F: usize> Way<F> for Plain {
+    #[inline(always)]
+    fn numbers(&self, reader: &FilterReader<F>, burst: &mut Burst<F>, count: usize) {
+        reader.numbers(burst, count);
+    }
+
+    #[inline(always)]
+    fn place(&self, joined: &Joined<F>, wide: usize, burst: &mut Burst<F>, count: usize) -> bool {
+        match wide {
+            0 => joined.place::<0>(burst, count),
+            1 => joined.place::<1>(burst, count),
+            _ => joined.place::<2>(burst, count),
+        }
+    }
+
+    #[inline(always)]
+    fn first(&self, joined: &Joined<F>, burst: &mut Burst<F>, count: usize) {
+        burst.take_firsts(count, |places| joined.first(places));
+    }
+}
+
 impl<const F: usize> FilterReader<F> {
-    /// [`FilterReader::find`], and the first word of each packet that has common tables; of
-    /// `tables` tables that there are. With the help of what was joined of this filter.
+    /// Finds the sets of the values of the first `count` packets, and the first word of each that
+    /// has common tables; of `tables` tables that there are. With the help of what was joined of
+    /// this filter.
     #[inline]
     pub fn find_first(
         &self,
         joined: Option<&Joined<F>>,
         tables: usize,
-        values: &[[u32; F]],
-        sets: &mut [Sets<F>],
+        burst: &mut Burst<F>,
+        count: usize,
     ) {
-        for (values, sets) in values.chunks(BURST_MAX).zip(sets.chunks_mut(BURST_MAX)) {
-            #[cfg(all(target_arch = "x86_64", not(any(loom, miri))))]
-            if vectors::find_first(self, joined, tables, values, sets) {
-                continue;
-            }
-            self.find_burst(Joined::first, joined, tables, values, sets);
+        let count = count.min(BURST_MAX);
+        #[cfg(all(target_arch = "x86_64", not(any(loom, miri))))]
+        if vectors::find_first(self, joined, tables, burst, count) {
+            return;
         }
+        self.find_burst(&Plain, joined, tables, burst, count);
     }
 
-    /// [`FilterReader::find_first`] for a burst; `first` finds a packet's first word.
+    /// [`FilterReader::find_first`] in a way.
     #[inline(always)]
     pub(super) fn find_burst(
         &self,
-        first: impl Fn(&Joined<F>, &[u32; PLACES]) -> (u32, u64),
+        way: &impl Way<F>,
         joined: Option<&Joined<F>>,
         tables: usize,
-        values: &[[u32; F]],
-        sets: &mut [Sets<F>],
+        burst: &mut Burst<F>,
+        count: usize,
     ) {
-        self.numbers(values, sets);
+        way.numbers(self, burst, count);
+        burst.last = 0;
         let holds = |joined: &&Joined<F>| self.shared.changes.load(Acquire) == joined.changes;
         let Some(joined) = joined.filter(holds) else {
-            self.prefetch(sets);
-            for sets in sets {
-                sets.places = [0; PLACES];
-                (sets.word, sets.bits) = self.next_live(sets, 0, tables);
+            self.prefetch(burst, count);
+            for at in 0..count {
+                burst.places.iter_mut().for_each(|places| places[at] = 0);
+                burst.set_left(at, self.next_live(&burst.sets_at(at), 0, tables));
             }
             return;
         };
-        let known = match self.shared.wide {
-            0 => joined.place::<0>(sets),
-            1 => joined.place::<1>(sets),
-            _ => joined.place::<2>(sets),
-        };
-        for sets in &mut *sets {
-            (sets.word, sets.bits) = first(joined, &sets.places);
-        }
+        let known = way.place(joined, self.shared.wide, burst, count);
+        way.first(joined, burst, count);
         if !known || tables > joined.tables {
+            burst.last = 0;
             let whole = joined.whole(tables) as u32;
-            for sets in sets.iter_mut().filter(|sets| sets.is_new() || sets.word >= whole) {
-                (sets.word, sets.bits) = self.next_word(Some(joined), sets, 0, tables);
+            for at in 0..count {
+                if burst.is_new(at) || burst.words[at % BURST_MAX] >= whole {
+                    burst.set_left(at, self.word_from(Some(joined), burst, at, 0, tables));
+                }
             }
         }
     }
 
-    /// The first word that has common tables, from word `from` on, and which; of `tables` tables
-    /// that there are. With `joined`, by which the sets were found. Behind all words there is
-    /// none, and it has no tables.
+    /// Takes packet `at` on to the next word that has common tables; of `tables` tables that there
+    /// are. With `joined`, by which the burst was found. Behind all words there is none, and it has
+    /// no tables.
     #[inline]
     pub fn next_word(
         &self,
         joined: Option<&Joined<F>>,
-        sets: &Sets<F>,
+        burst: &mut Burst<F>,
+        at: usize,
+        tables: usize,
+    ) {
+        let (word, _) = burst.left(at);
+        let next = self.word_from(joined, burst, at, (word as usize).saturating_add(1), tables);
+        burst.set_left(at, next);
+    }
+
+    /// The first word that has common tables, from word `from` on, and which.
+    fn word_from(
+        &self,
+        joined: Option<&Joined<F>>,
+        burst: &Burst<F>,
+        at: usize,
         from: usize,
         tables: usize,
     ) -> (u32, u64) {
         let mut from = from;
-        if let Some(joined) = joined.filter(|_| !sets.is_new()) {
+        if let Some(joined) = joined.filter(|_| !burst.is_new(at)) {
             let whole = joined.whole(tables);
-            if let Some((word, bits)) = joined.next(&sets.places, from)
+            if let Some((word, bits)) = joined.next(&burst.places_at(at), from)
                 && word < whole
             {
                 return (word as u32, bits);
             }
             from = from.max(whole);
         }
-        self.next_live(sets, from, tables)
+        self.next_live(&burst.sets_at(at), from, tables)
     }
 
     fn next_live(&self, sets: &Sets<F>, from: usize, tables: usize) -> (u32, u64) {
@@ -255,34 +314,118 @@ mod tests {
     use crate::memory::Pages;
     use crate::prune::{Bits, FilterConfig, Progress, Span};
 
+    const FIELDS: [Bits; 5] =
+        [Bits::ThirtyTwo, Bits::ThirtyTwo, Bits::Sixteen, Bits::Sixteen, Bits::Eight];
+
+    fn config<const F: usize>(fields: [Bits; F], tables_max: usize) -> FilterConfig<F> {
+        FilterConfig { fields, tables_max, rules_max: 20_000, pages: Pages::Small }
+    }
+
+    fn draws() -> impl FnMut(u32) -> u32 {
+        let mut state = 1_u32;
+        move |below| {
+            state = state.wrapping_mul(0x915f_77f5).wrapping_add(1);
+            (state >> 8) % below
+        }
+    }
+
+    fn join<const F: usize>(filter: &mut Filter<F>, tables: usize) -> Joined<F> {
+        let mut joining = filter.join(tables).unwrap();
+        while joining.proceed(filter, 1_000) == Progress::Open {}
+        joining.into_joined()
+    }
+
+    /// What is found of a burst by the way that the processor has and by the plain one, which is to
+    /// be the same.
+    fn both<const F: usize>(
+        reader: &FilterReader<F>,
+        joined: Option<&Joined<F>>,
+        tables: usize,
+        values: &[[u32; F]],
+    ) -> Burst<F> {
+        let mut burst = Burst::default();
+        // What an earlier burst left does not count.
+        (0..BURST_MAX).for_each(|at| burst.set(at, [u32::MAX; F]));
+        values.iter().enumerate().for_each(|(at, values)| burst.set(at, *values));
+        let (mut found, mut plain) = (burst.clone(), burst);
+        reader.find_first(joined, tables, &mut found, values.len());
+        reader.find_burst(&Plain, joined, tables, &mut plain, values.len());
+        for at in 0..values.len() {
+            let all =
+                |burst: &Burst<F>| (burst.sets_at(at).numbers, burst.places_at(at), burst.left(at));
+            assert_eq!(all(&found), all(&plain), "packet {at} of {}: {values:x?}", values.len());
+        }
+        let some = u64::MAX.checked_shr((BURST_MAX - values.len()) as u32).unwrap_or(0);
+        assert_eq!(found.last & some, plain.last & some);
+        plain
+    }
+
     /// Sets of few tables, so that the first common one is anywhere or there is none.
     #[test]
     fn packets_find_the_same_first_word_with_and_without_vectors() {
-        let fields = [Bits::ThirtyTwo, Bits::ThirtyTwo, Bits::Sixteen];
-        let config = FilterConfig { fields, tables_max: 700, rules_max: 700, pages: Pages::Small };
-        let mut filter = Filter::<3>::new(config).unwrap();
-        let mut state = 1_u32;
-        let mut draw = |below: u32| {
-            state = state.wrapping_mul(0x915f_77f5).wrapping_add(1);
-            (state >> 8) % below
-        };
+        let mut filter =
+            Filter::new(config([Bits::ThirtyTwo, Bits::ThirtyTwo, Bits::Sixteen], 700)).unwrap();
+        let mut draw = draws();
         for table in 0..700 {
             let span = Span::one(draw(12));
             filter.add(table, &[span, Span::one(draw(12)), Span::one(draw(7))]).unwrap();
         }
-        let mut joining = filter.join(700).unwrap();
-        while joining.proceed(&filter, 1_000) == Progress::Open {}
-        let (joined, reader) = (joining.into_joined(), filter.reader());
+        let (joined, reader) = (join(&mut filter, 700), filter.reader());
         let values: Vec<[u32; 3]> = (0..BURST_MAX).map(|_| [draw(12), draw(12), draw(7)]).collect();
         for count in [0, 1, 63, 64] {
-            let (mut by_all, mut scalar) = ([Sets::default(); 64], [Sets::default(); 64]);
-            reader.find_first(Some(&joined), 700, &values[..count], &mut by_all[..count]);
-            let sets = &mut scalar[..count];
-            reader.find_burst(Joined::first, Some(&joined), 700, &values[..count], sets);
-            let firsts = |sets: [Sets<3>; 64]| sets.map(|sets| (sets.first(), sets.places));
-            assert_eq!(firsts(by_all), firsts(scalar));
-            let some = scalar[..count].iter().filter(|sets| sets.word < 11).count();
+            let found = both(&reader, Some(&joined), 700, &values[..count]);
+            let some = (0..count).filter(|at| found.left(*at).0 < 11).count();
             assert!(count < 63 || (20..count).contains(&some), "{some} of {count}");
+        }
+        // Newer sets, and newer tables.
+        filter.add(3, &[Span::one(5), Span::one(100), Span::one(5)]).unwrap();
+        both(&reader, Some(&joined), 700, &values);
+        both(&reader, Some(&join(&mut filter, 640)), 700, &values);
+    }
+
+    /// A span of values near a few places, so that blocks have one range, some, or very many.
+    fn near(bits: Bits, draw: &mut impl FnMut(u32) -> u32) -> Span {
+        let place = [0, 0x0001_0000, 0x0a01_0000, 0x0a02_0300, 0xc0a8_0100, 0xffff_0000];
+        let value = match bits {
+            Bits::ThirtyTwo => place[draw(6) as usize] + draw(0x100) * (draw(2) * 0xfe + 1),
+            _ => 0x1234 + draw(3) * 0xff,
+        };
+        match draw(12) {
+            0 => Span::ALL,
+            1 => Span { low: value & bits.value_max(), high: u32::MAX },
+            _ => Span::prefix(bits, value, bits.count() - draw(9)),
+        }
+    }
+
+    /// Every kind of node, in a group whose words of tables fill one chunk or more.
+    #[test]
+    fn packets_take_the_same_steps_with_and_without_vectors() {
+        for (seed, tables) in [(0, 60), (1, 250), (2, 700)] {
+            let mut filter = Filter::new(config(FIELDS, tables)).unwrap();
+            let mut draw = draws();
+            (0..seed).for_each(|_| assert!(draw(2) < 2));
+            for rule in 0..1500 {
+                let spans = FIELDS.map(|bits| near(bits, &mut draw));
+                filter.add(rule % tables, &spans).unwrap();
+            }
+            let (joined, reader) = (filter.join(tables), filter.reader());
+            let joined = joined.and_then(|mut joining| {
+                while joining.proceed(&filter, 1_000) == Progress::Open {}
+                (joining.proceed(&filter, 1_000) == Progress::Done).then(|| joining.into_joined())
+            });
+            let mut found = 0;
+            for _ in 0..500 {
+                let mut value = |bits| {
+                    let Span { low, high } = near(bits, &mut draw);
+                    [low, high, low.wrapping_sub(1), high.wrapping_add(1)][draw(4) as usize]
+                        & bits.value_max()
+                };
+                let values: Vec<_> = (0..BURST_MAX).map(|_| FIELDS.map(&mut value)).collect();
+                let count = 1 + value(Bits::Eight) as usize % BURST_MAX;
+                let burst = both(&reader, joined.as_ref(), tables, &values[..count]);
+                found += (0..count).filter(|at| burst.left(*at).1 != 0).count();
+            }
+            assert!(joined.is_some() && found > 1_000, "{found}");
         }
     }
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::Shared;
-use super::join::{END, PLACES};
+use super::join::{END, First, PLACES};
 use super::tree::{self, Entry};
 use crate::limits::BURST_MAX;
 use crate::prefetch::prefetch_at;
@@ -20,32 +20,110 @@ pub struct FilterReader<const F: usize> {
 #[derive(Debug, Clone, Copy)]
 pub struct Sets<const F: usize> {
     pub(super) numbers: [u16; F],
-    /// Where they are in what was joined ahead; with a zero among them, nowhere.
-    pub(super) places: [u32; PLACES],
-    /// The first word that has common tables, and which.
-    pub(super) word: u32,
-    pub(super) bits: u64,
 }
 
 impl<const F: usize> Default for Sets<F> {
     fn default() -> Self {
-        let (word, bits) = END;
-        Self { numbers: [0; F], places: [0; PLACES], word, bits }
+        Self { numbers: [0; F] }
     }
 }
 
-impl<const F: usize> Sets<F> {
-    /// What [`FilterReader::find_first`] found: the first word that has common tables, and which.
+/// The packets of a burst: their values, and what a filter found of them. By field and packet, so
+/// that vectors take many packets at once.
+///
+/// It is as large as a page: who has one burst after the other keeps it.
+#[derive(Debug, Clone)]
+#[repr(align(64))]
+pub struct Burst<const F: usize> {
+    pub(super) values: [[u32; BURST_MAX]; F],
+    /// Sets that the values lead to.
+    pub(super) numbers: [[u32; BURST_MAX]; F],
+    /// Where they are in what was joined ahead; with a zero among them, nowhere.
+    pub(super) places: [[u32; BURST_MAX]; PLACES],
+    /// The word of common tables that a packet is at, and which are left of it.
+    pub(super) words: [u32; BURST_MAX],
+    pub(super) bits: [u64; BURST_MAX],
+    /// Packets that have no common tables behind that word. Others may have none either.
+    pub(super) last: u64,
+}
+
+impl<const F: usize> Default for Burst<F> {
+    fn default() -> Self {
+        let (word, bits) = END;
+        let (values, numbers) = ([[0; BURST_MAX]; F], [[0; BURST_MAX]; F]);
+        let (words, bits) = ([word; BURST_MAX], [bits; BURST_MAX]);
+        Self { values, numbers, places: [[0; BURST_MAX]; PLACES], words, bits, last: 0 }
+    }
+}
+
+impl<const F: usize> Burst<F> {
+    /// Sets the values of packet `at`, which is below [`BURST_MAX`].
     #[inline]
-    #[must_use]
-    pub fn first(&self) -> (u32, u64) {
-        (self.word, self.bits)
+    pub fn set(&mut self, at: usize, values: [u32; F]) {
+        for (field, value) in values.into_iter().enumerate() {
+            self.values[field][at % BURST_MAX] = value;
+        }
     }
 
-    /// Whether one of them is newer than what was joined ahead.
+    /// A value of packet `at`.
+    #[inline]
+    #[must_use]
+    pub fn value(&self, at: usize, field: usize) -> u32 {
+        self.values[field][at % BURST_MAX]
+    }
+
+    /// The word of common tables that packet `at` is at, and which of it are left.
+    #[inline]
+    #[must_use]
+    pub fn left(&self, at: usize) -> (u32, u64) {
+        (self.words[at % BURST_MAX], self.bits[at % BURST_MAX])
+    }
+
+    /// Takes the first table that is left out of the word.
+    #[inline]
+    pub fn drop_first(&mut self, at: usize) {
+        let bits = &mut self.bits[at % BURST_MAX];
+        *bits &= bits.wrapping_sub(1);
+    }
+
+    /// Whether packet `at` has no common tables behind the word that it is at; it may have none and
+    /// this not be known.
+    #[inline]
+    #[must_use]
+    pub fn is_last(&self, at: usize) -> bool {
+        self.last >> (at % BURST_MAX) & 1 == 1
+    }
+
+    /// Whether a set of packet `at` is newer than what was joined ahead.
     #[inline(always)]
-    pub(super) fn is_new(&self) -> bool {
-        self.places.contains(&0)
+    pub(super) fn is_new(&self, at: usize) -> bool {
+        self.places.iter().any(|places| places[at % BURST_MAX] == 0)
+    }
+
+    /// Notes the first word of each of `count` packets.
+    #[inline(always)]
+    pub(super) fn take_firsts(&mut self, count: usize, first: impl Fn(&[u32; PLACES]) -> First) {
+        let mut last = 0;
+        for at in 0..count.min(BURST_MAX) {
+            let (left, is_last) = first(&self.places_at(at));
+            (self.words[at], self.bits[at]) = left;
+            last |= u64::from(is_last) << at;
+        }
+        self.last = last;
+    }
+
+    pub(super) fn set_left(&mut self, at: usize, (word, bits): (u32, u64)) {
+        (self.words[at % BURST_MAX], self.bits[at % BURST_MAX]) = (word, bits);
+    }
+
+    #[inline(always)]
+    pub(super) fn places_at(&self, at: usize) -> [u32; PLACES] {
+        std::array::from_fn(|place| self.places[place][at % BURST_MAX])
+    }
+
+    pub(super) fn sets_at(&self, at: usize) -> Sets<F> {
+        let number = |field: usize| self.numbers[field][at % BURST_MAX] as u16;
+        Sets { numbers: std::array::from_fn(number) }
     }
 }
 
@@ -60,56 +138,65 @@ impl<const F: usize> FilterReader<F> {
     /// In bursts of `BURST_MAX`: all packets take one step before any takes the next, so that
     /// the lines of a step come together.
     pub fn find(&self, values: &[[u32; F]], sets: &mut [Sets<F>]) {
+        let mut burst = Burst::default();
         for (values, sets) in values.chunks(BURST_MAX).zip(sets.chunks_mut(BURST_MAX)) {
-            self.numbers(values, sets);
-            self.prefetch(sets);
+            let count = values.len().min(sets.len());
+            values.iter().enumerate().for_each(|(at, values)| burst.set(at, *values));
+            self.numbers(&mut burst, count);
+            self.prefetch(&burst, count);
+            sets.iter_mut().enumerate().for_each(|(at, sets)| *sets = burst.sets_at(at));
         }
     }
 
-    /// The numbers of the sets, of at most `BURST_MAX` packets.
+    /// The numbers of the sets of the first `count` packets.
     #[inline(always)]
-    pub(super) fn numbers(&self, values: &[[u32; F]], sets: &mut [Sets<F>]) {
+    pub(super) fn numbers(&self, burst: &mut Burst<F>, count: usize) {
         // A constant saves each packet a few instructions a field.
         match self.shared.wide {
-            0 => self.walk::<0>(values, sets),
-            1 => self.walk::<1>(values, sets),
-            _ => self.walk::<2>(values, sets),
+            0 => self.walk::<0>(burst, count),
+            1 => self.walk::<1>(burst, count),
+            _ => self.walk::<2>(burst, count),
         }
     }
 
     /// All packets take one step in the first `WIDE` fields before any takes the next, so that the
     /// lines of a step come together. What other fields need is in the first cache.
     #[inline(always)]
-    fn walk<const WIDE: usize>(&self, values: &[[u32; F]], sets: &mut [Sets<F>]) {
+    fn walk<const WIDE: usize>(&self, burst: &mut Burst<F>, count: usize) {
         let (tree, shapes) = (self.shared.tree.words(), &self.shared.shapes);
+        let Burst { values, numbers, .. } = burst;
         let mut steps = [[Entry::of_set(0); WIDE]; BURST_MAX];
-        for (steps, values) in steps.iter_mut().zip(values) {
+        let steps = &mut steps[..count.min(BURST_MAX)];
+        for (at, steps) in steps.iter_mut().enumerate() {
             for field in 0..WIDE {
-                steps[field] = tree::slot(tree, shapes[field].wide_slot(values[field]));
-                tree::prefetch_step(tree, steps[field], values[field]);
+                let value = values[field][at];
+                steps[field] = tree::slot(tree, shapes[field].wide_slot(value));
+                tree::prefetch_step(tree, steps[field], value);
             }
         }
-        for ((steps, values), sets) in steps.iter_mut().zip(values).zip(&mut *sets) {
+        for (at, steps) in steps.iter_mut().enumerate() {
             for field in 0..WIDE {
-                steps[field] = tree::behind_fan(tree, steps[field], values[field]);
-                prefetch_at(tree.as_ptr().wrapping_add(tree::place(steps[field], values[field])));
+                let value = values[field][at];
+                steps[field] = tree::behind_fan(tree, steps[field], value);
+                prefetch_at(tree.as_ptr().wrapping_add(tree::place(steps[field], value)));
             }
             for field in WIDE..F {
-                sets.numbers[field] = tree::number(tree, shapes[field], values[field]);
+                let number = tree::number(tree, shapes[field], values[field][at]);
+                numbers[field][at] = number.into();
             }
         }
-        for ((steps, values), sets) in steps.iter().zip(values).zip(sets) {
+        for (at, steps) in steps.iter().enumerate() {
             for field in 0..WIDE {
-                sets.numbers[field] = tree::set_of(tree, steps[field], values[field]);
+                numbers[field][at] = tree::set_of(tree, steps[field], values[field][at]).into();
             }
         }
     }
 
     /// Asks for the lines that [`FilterReader::candidates`] reads first.
-    pub(super) fn prefetch(&self, sets: &[Sets<F>]) {
+    pub(super) fn prefetch(&self, burst: &Burst<F>, count: usize) {
         let bitmaps = self.shared.sets.words();
-        for sets in sets {
-            for number in sets.numbers {
+        for at in 0..count {
+            for number in burst.sets_at(at).numbers {
                 prefetch_at(bitmaps.as_ptr().wrapping_add(self.shared.set_at(number)));
             }
         }

@@ -96,7 +96,7 @@ pub(super) enum Kind {
     List,
 }
 
-const KIND_SHIFT: u32 = 29;
+pub(super) const KIND_SHIFT: u32 = 29;
 pub(super) const FAN: u32 = 4;
 pub(super) const LIST: u32 = 5;
 

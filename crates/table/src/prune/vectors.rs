@@ -11,8 +11,9 @@ use std::arch::x86_64::{
     _mm256_movemask_pd, _mm256_set_epi64x, _mm256_setzero_si256,
 };
 
-use super::join::{CHUNK, Chunk, END, Joined, PLACES};
-use super::reader::{FilterReader, Sets};
+use super::join::{CHUNK, Chunk, END, First, Joined, PLACES, Plain, Way};
+use super::reader::{Burst, FilterReader};
+use super::sixteen::Sixteen;
 use super::tree::LINE_WORDS;
 use crate::sync::{Acquire, AtomicU64, fence};
 
@@ -108,14 +109,18 @@ pub(super) fn find_first<const F: usize>(
     reader: &FilterReader<F>,
     joined: Option<&Joined<F>>,
     tables: usize,
-    values: &[[u32; F]],
-    sets: &mut [Sets<F>],
+    burst: &mut Burst<F>,
+    count: usize,
 ) -> bool {
+    if let Some(sixteen) = Sixteen::detect() {
+        reader.find_burst(&sixteen, joined, tables, burst, count);
+        return true;
+    }
     let found = is_x86_feature_detected!("avx2") && is_x86_feature_detected!("bmi2");
     if found {
         // SAFETY: the processor was just found to have what the function is compiled for; all that
         // have BMI2 have BMI1.
-        unsafe { find_first_avx2(reader, joined, tables, values, sets) };
+        unsafe { find_first_avx2(reader, joined, tables, burst, count) };
     }
     found
 }
@@ -125,17 +130,37 @@ fn find_first_avx2<const F: usize>(
     reader: &FilterReader<F>,
     joined: Option<&Joined<F>>,
     tables: usize,
-    values: &[[u32; F]],
-    sets: &mut [Sets<F>],
+    burst: &mut Burst<F>,
+    count: usize,
 ) {
     let first = |joined: &Joined<F>, places: &_| first_avx2(joined, places);
-    reader.find_burst(first, joined, tables, values, sets);
+    reader.find_burst(&ByFirst(first), joined, tables, burst, count);
+}
+
+/// The plain way, but for how a packet's first word is found.
+struct ByFirst<T>(T);
+
+impl<const F: usize, T: Fn(&Joined<F>, &[u32; PLACES]) -> First> Way<F> for ByFirst<T> {
+    #[inline(always)]
+    fn numbers(&self, reader: &FilterReader<F>, burst: &mut Burst<F>, count: usize) {
+        Plain.numbers(reader, burst, count);
+    }
+
+    #[inline(always)]
+    fn place(&self, joined: &Joined<F>, wide: usize, burst: &mut Burst<F>, count: usize) -> bool {
+        Plain.place(joined, wide, burst, count)
+    }
+
+    #[inline(always)]
+    fn first(&self, joined: &Joined<F>, burst: &mut Burst<F>, count: usize) {
+        burst.take_firsts(count, |places| self.0(joined, places));
+    }
 }
 
 /// [`Joined::first`], by vectors.
 #[target_feature(enable = "avx2,bmi1,bmi2")]
 #[inline]
-fn first_avx2<const F: usize>(joined: &Joined<F>, places: &[u32; PLACES]) -> (u32, u64) {
+fn first_avx2<const F: usize>(joined: &Joined<F>, places: &[u32; PLACES]) -> First {
     for at in 0..joined.chunks {
         let sets = joined.sets_at(places, at);
         let [one, other, third] = sets.map(|set| vector(set));
@@ -145,10 +170,11 @@ fn first_avx2<const F: usize>(joined: &Joined<F>, places: &[u32; PLACES]) -> (u3
         if none != 0b1111 {
             let word = none.trailing_ones();
             let [one, other, third] = sets.map(|set| set.0[word as usize % CHUNK]);
-            return ((CHUNK * at) as u32 + word, one & other & third);
+            let is_last = at + 1 == joined.chunks && (none | 1 << word) == 0b1111;
+            return (((CHUNK * at) as u32 + word, one & other & third), is_last);
         }
     }
-    END
+    (END, true)
 }
 
 #[target_feature(enable = "avx2")]
