@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use arrayvec::ArrayVec;
-use niclab_table::{Burst, Generation, Joined, Participant, Presence, is_reference};
+use niclab_table::{Burst, Generation, Joined, Participant, Presence, is_reference, prefetch};
 
 use crate::control::Board;
 use crate::groups::{Listed, Lists, Probed};
@@ -335,6 +335,10 @@ impl Matcher<'_> {
         values: &[u64; BURST],
         found: &mut Found<'_>,
     ) {
+        // Of a million rules the orders are far apart: 13.7 to 16.5 M/s.
+        for at in bits(hits) {
+            self.board.orders.get(Word(values[at]).rule()).into_iter().for_each(prefetch);
+        }
         for at in bits(hits) {
             let (run, word) = (self.course.keys.run(width, at), values[at]);
             let (packet, order) = (self.course.packet(run), self.order(word));
