@@ -10,8 +10,8 @@
 //! at most three steps leads from a value to its set (`tree.rs`); a packet's candidates are the
 //! common tables of the sets of its fields, and those are computed 64 at a time, when asked for.
 //! What a packet costs depends on the rules alone: traffic leaves no trace. While a filter rests, a
-//! copy of its sets makes that less (`join.rs`), and where the processor has AVX-512, sixteen packets
-//! take each step at once (`sixteen.rs`).
+//! copy of its sets makes that less (`join.rs`), and where the processor has AVX-512, sixteen
+//! packets take each step at once (`sixteen.rs`).
 //!
 //! A filter only ever grows: a rule that is destroyed leaves its tables in the sets. A filter built
 //! anew from the rules that are left is exact again; who swaps it in is the caller.
