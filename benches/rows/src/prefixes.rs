@@ -146,9 +146,9 @@ impl Draw {
     }
 }
 
-/// A table of `count` routes in the manner of the Internet's: more than half have 24 or 48 bits, and
-/// more than half lie inside of another one. (Of IPv6's 221,747 at the end of 2024, 56.3 % lay inside
-/// of another one, and the mean length was 42.9 bits: bgp.potaroo.net, AS131072.)
+/// A table of `count` routes in the manner of the Internet's: more than half have 24 or 48 bits,
+/// and more than half lie inside of another one. (Of IPv6's 221,747 at the end of 2024, 56.3 % lay
+/// inside of another one, and the mean length was 42.9 bits: bgp.potaroo.net, AS131072.)
 pub fn routes(family: Family, count: usize) -> Vec<Prefix> {
     let (mut draw, mut known) = (Draw(1), HashSet::new());
     let mut routes: Vec<Prefix> = Vec::with_capacity(count);
