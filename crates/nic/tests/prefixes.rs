@@ -109,7 +109,7 @@ fn step(family: Family) -> impl Strategy<Value = Step> {
         }),
         2 => index().prop_map(Step::Withdraw),
         2 => (index(), queue()).prop_map(|(at, queue)| Step::Repoint(at, queue)),
-        1 => (index(), bits(), length()).prop_map(|(at, bits, length)| Step::Move(at, bits, length)),
+        1 => (index(), bits(), length()).prop_map(|(at, to, length)| Step::Move(at, to, length)),
         1 => prop_oneof![0..4usize, Just(1 << 16)].prop_map(Step::Settle),
         1 => (1..8usize, any::<bool>()).prop_map(|(count, kept)| Step::Transaction(count, kept)),
     ]
