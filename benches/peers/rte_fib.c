@@ -8,7 +8,7 @@
  * Commands:
  *   routes FAMILY N    FAMILY is 4 or 6; and N lines "ADDRESS LENGTH NEXT", the address in
  *                      hexadecimal, all of its digits: answers "ok NS BYTES", what the additions
- *                      took and what the heap lost
+ *                      took and what the heap lost, with the tables that they go into
  *   addresses N        and N lines "ADDRESS", of the same family
  *   match              answers "ok" and for each address the next hop of its longest prefix
  *   look BURST MS      looks the addresses up round and round for MS milliseconds; each must hit
@@ -94,12 +94,16 @@ static int family_bytes(void)
 	return fib6 != NULL ? IPV6_BYTES : 4;
 }
 
-static int create(int family, int routes)
+static void release(void)
 {
 	rte_fib_free(fib4);
 	rte_fib6_free(fib6);
 	fib4 = NULL;
 	fib6 = NULL;
+}
+
+static int create(int family, int routes)
+{
 	if (family == 4) {
 		struct rte_fib_conf conf = {
 			.type = RTE_FIB_DIR24_8,
@@ -129,10 +133,13 @@ static int add(const struct route *route)
 static void command_routes(int family, uint64_t count)
 {
 	struct route *routes = malloc(count * sizeof(*routes));
-	uint64_t bytes = heap_bytes(), start;
+	uint64_t bytes, start;
 	char line[80], digits[40];
-	int status = create(family, count);
+	int status;
 
+	release();
+	bytes = heap_bytes();
+	status = create(family, count);
 	for (uint64_t i = 0; i < count; i++) {
 		if (routes == NULL || fgets(line, sizeof(line), stdin) == NULL ||
 		    sscanf(line, "%39s %" SCNu8 " %" SCNu64, digits, &routes[i].length,

@@ -6,10 +6,8 @@
 
 use std::collections::VecDeque;
 use std::fs::File;
-use std::io;
 use std::ops::Range;
 use std::os::unix::fs::FileExt;
-use std::path::PathBuf;
 use std::time::Instant;
 
 use niclab_apps::forward::swap_macs;
@@ -87,8 +85,8 @@ fn total(slices: &[Slice]) -> Answer {
 struct Slice {
     forwarded: u64,
     lost: u64,
-    /// The machine took the core away for longer than the ring covers: between operations, or
-    /// within, where the kernel says so.
+    /// Something kept the core for longer than the ring covers: anything between operations, and
+    /// within, where the kernel says so, the machine.
     disturbed: bool,
 }
 
@@ -247,10 +245,10 @@ impl Core {
         let (start, end) = (Instant::now(), SLICES as u64 * SLICE_NS);
         let elapsed_ns = || start.elapsed().as_nanos() as u64;
         let (mut taken, mut left, mut rested_ns) = (0, count, 0);
-        let mut gaps = Gaps::new(covered_ns)?;
+        let mut gaps = Gaps::new(covered_ns);
         loop {
             let ns = elapsed_ns();
-            gaps.pass(&mut slices, rested_ns..ns, false);
+            gaps.pass(&mut slices, rested_ns..ns);
             if ns >= end {
                 return Ok(slices.into());
             }
@@ -267,11 +265,12 @@ impl Core {
             rested_ns = ns;
             // Packets come first: operations are for when no whole burst waits.
             if left > 0 && waiting - lost - burst < BURST as u64 {
+                gaps.begin();
                 let begun_ns = elapsed_ns();
-                gaps.pass(&mut slices, ns..begun_ns, false);
+                gaps.pass(&mut slices, ns..begun_ns);
                 left -= self.install(group, left)?;
                 rested_ns = elapsed_ns();
-                gaps.pass(&mut slices, begun_ns..rested_ns, true);
+                gaps.end(&mut slices, begun_ns..rested_ns);
             }
         }
     }
@@ -314,44 +313,53 @@ fn slice_at(ns: u64) -> usize {
 struct Gaps {
     /// What the ring covers.
     covered_ns: u64,
-    /// Nanoseconds that this thread has waited for a core, as seen last: the second number.
-    schedstat: File,
+    /// The second number: nanoseconds that this thread has waited for a core. Nothing is known of
+    /// that where the kernel does not count it.
+    schedstat: Option<File>,
+    /// As they were when operations began.
     waited_ns: u64,
 }
 
 impl Gaps {
-    fn new(covered_ns: u64) -> Result<Gaps, BenchError> {
-        let path = PathBuf::from("/proc/thread-self/schedstat");
-        let file = |source| BenchError::File { path: path.clone(), source };
-        let schedstat = File::open(&path).map_err(file)?;
-        let mut gaps = Gaps { covered_ns, schedstat, waited_ns: 0 };
-        gaps.waited().map_err(file)?;
-        Ok(gaps)
+    fn new(covered_ns: u64) -> Gaps {
+        let schedstat = File::open("/proc/thread-self/schedstat").ok();
+        Gaps { covered_ns, schedstat, waited_ns: 0 }
     }
 
-    /// Time went by, in which the card carried `operations` out or did not. Longer than the ring
-    /// covers it is the machine's, if there were none, or without what this thread waited for the
-    /// core.
-    fn pass(&mut self, slices: &mut [Slice], time_ns: Range<u64>, operations: bool) {
+    /// Operations begin.
+    fn begin(&mut self) {
+        self.waited_ns = self.waited_ns().unwrap_or(0);
+    }
+
+    /// Operations have ended: a gap is the machine's where it is no longer than the ring covers
+    /// without what this thread has waited for the core.
+    fn end(&self, slices: &mut [Slice], time_ns: Range<u64>) {
         let gap_ns = time_ns.end.saturating_sub(time_ns.start);
         if gap_ns > self.covered_ns {
-            let waited_ns = self.waited().unwrap_or(0);
-            if !operations || gap_ns.saturating_sub(waited_ns) <= self.covered_ns {
-                let gap = slice_at(time_ns.start)..=slice_at(time_ns.end);
-                slices[gap].iter_mut().for_each(|slice| slice.disturbed = true);
+            let waited_ns = self.waited_ns().unwrap_or(0).saturating_sub(self.waited_ns);
+            if gap_ns.saturating_sub(waited_ns) <= self.covered_ns {
+                disturb(slices, time_ns);
             }
         }
     }
 
-    /// How long this thread waited for a core since this was asked last.
-    fn waited(&mut self) -> io::Result<u64> {
-        let mut text = [0; 80];
-        let len = self.schedstat.read_at(&mut text, 0)?;
-        let text = str::from_utf8(&text[..len]).unwrap_or_default();
-        let waited_ns = text.split_whitespace().nth(1).and_then(|number| number.parse().ok());
-        let waited_ns: u64 = waited_ns.ok_or(io::ErrorKind::InvalidData)?;
-        Ok(waited_ns - std::mem::replace(&mut self.waited_ns, waited_ns))
+    /// Time went by without operations: any gap is taken for the machine's.
+    fn pass(&self, slices: &mut [Slice], time_ns: Range<u64>) {
+        if time_ns.end.saturating_sub(time_ns.start) > self.covered_ns {
+            disturb(slices, time_ns);
+        }
     }
+
+    fn waited_ns(&self) -> Option<u64> {
+        let mut text = [0; 80];
+        let len = self.schedstat.as_ref()?.read_at(&mut text, 0).ok()?;
+        str::from_utf8(&text[..len]).ok()?.split_whitespace().nth(1)?.parse().ok()
+    }
+}
+
+fn disturb(slices: &mut [Slice], time_ns: Range<u64>) {
+    let gap = slice_at(time_ns.start)..=slice_at(time_ns.end);
+    slices[gap].iter_mut().for_each(|slice| slice.disturbed = true);
 }
 
 fn rule(group: u32, index: u64) -> Rule<'static> {
@@ -418,25 +426,36 @@ mod tests {
         assert!(seen.is_broken(), "the batch did not end");
     }
 
+    fn disturbed(say: impl FnOnce(&mut [Slice])) -> usize {
+        let mut slices = [Slice::default(); SLICES];
+        say(&mut slices);
+        slices.iter().filter(|slice| slice.disturbed).count()
+    }
+
     #[test]
-    fn a_gap_is_the_cards_where_it_worked_and_had_the_core() {
-        let disturbed = |time_ns, operations, waited_ns: u64| {
-            let mut slices = [Slice::default(); SLICES];
-            let mut gaps = Gaps::new(1_000).unwrap();
-            gaps.waited_ns -= waited_ns.min(gaps.waited_ns);
-            gaps.pass(&mut slices, time_ns, operations);
-            slices.iter().map(|slice| usize::from(slice.disturbed)).sum::<usize>()
-        };
-        assert_eq!(disturbed(0..1_000, false, 0), 0, "the ring covers it");
-        assert_eq!(disturbed(0..1_001, false, 0), 1);
-        assert_eq!(disturbed(0..1_000_000_000, true, 0), 0, "it is the card's");
-        assert_eq!(disturbed(SLICE_NS - 1..2 * SLICE_NS, false, 0), 3, "all that it touches");
-        // A thread that had to wait before, as one of a test has.
-        while Gaps::new(0).unwrap().waited_ns < 2_000 {
-            std::thread::sleep(std::time::Duration::from_millis(1));
-        }
-        assert_eq!(disturbed(0..2_001, true, 1_001), 1, "the core was away for the half of it");
-        assert_eq!(disturbed(0..2_000_000_000, true, 1_001), 0);
+    fn a_gap_without_operations_is_the_machines() {
+        let gaps = Gaps::new(1_000);
+        assert_eq!(disturbed(|slices| gaps.pass(slices, 0..1_000)), 0, "the ring covers it");
+        assert_eq!(disturbed(|slices| gaps.pass(slices, 0..1_001)), 1);
+        let long = SLICE_NS - 1..2 * SLICE_NS;
+        assert_eq!(disturbed(|slices| gaps.pass(slices, long)), 3, "all that it touches");
+    }
+
+    #[test]
+    fn a_gap_within_operations_is_the_cards_but_for_what_the_thread_waited() {
+        let mut gaps = Gaps::new(1_000);
+        gaps.begin();
+        assert_eq!(disturbed(|slices| gaps.end(slices, 0..1_000_000_000)), 0, "it had the core");
+        gaps.schedstat = None;
+        assert_eq!(disturbed(|slices| gaps.end(slices, 0..1_001)), 0, "nothing is known");
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("schedstat");
+        std::fs::write(&path, "580720 131702 14\n").unwrap();
+        gaps = Gaps { schedstat: File::open(&path).ok(), ..gaps };
+        gaps.begin();
+        std::fs::write(&path, "580920 132703 15\n").unwrap();
+        assert_eq!(disturbed(|slices| gaps.end(slices, 0..2_001)), 1, "it waited for 1,001");
+        assert_eq!(disturbed(|slices| gaps.end(slices, 0..2_002)), 0, "it had 1,001");
     }
 
     #[test]

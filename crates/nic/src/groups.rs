@@ -86,7 +86,7 @@ pub(crate) struct Groups {
     free: VecDeque<(Stamp, u16)>,
     /// The latest stamp known to have passed.
     passed: Stamp,
-    /// Masks that many of them have.
+    /// Families of masks that many of them have.
     presences: Presences,
     /// What workers are to see.
     lists: Lists,
@@ -392,7 +392,7 @@ impl Groups {
         !busy && !self.presences.is_busy()
     }
 
-    /// Takes what is known of shared masks a few keys further.
+    /// Takes what is known of families a few keys further.
     #[inline]
     fn tend_presences(&mut self) {
         if self.presences.is_busy() {

@@ -81,6 +81,8 @@ pub(crate) const SHARED_GROUPS: usize = 4;
 /// masks.
 pub(crate) const PRESENCES_MAX: usize = PRUNE_TUPLES_MIN - 1;
 
+const _: () = assert!(PRESENCES_MAX <= u8::BITS as usize, "a mask has a bit for each");
+
 /// Families that wait to be.
 pub(crate) const FAMILIES_MAX: usize = 64;
 

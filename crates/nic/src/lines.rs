@@ -38,7 +38,7 @@ pub(crate) struct Lines {
     ended: u64,
     /// Packets whose metadata and tags are those of this burst.
     marked: u64,
-    /// What is known of the outer lines, by shared mask.
+    /// What is known of the outer lines, by family of masks.
     seen: AllSeen,
 }
 

@@ -58,7 +58,7 @@ impl Shared {
 
 /// Masks that agree in most of their bits, each in a group that probes it.
 struct Family {
-    /// The bits that they have in common.
+    /// The bits that all masks that it ever had have in common: it does not widen again.
     selector: Selector,
     /// Places of groups, and their masks.
     members: HashSet<(u16, Selector)>,
@@ -70,14 +70,17 @@ impl Family {
         let mut places = [0; SHARED_GROUPS];
         let mut count = 0;
         for &(place, _) in &self.members {
-            if count < SHARED_GROUPS && !places[..count].contains(&place) {
+            if count == SHARED_GROUPS {
+                break;
+            }
+            if !places[..count].contains(&place) {
                 (places[count], count) = (place, count + 1);
             }
         }
         count
     }
 
-    /// The bits that it would have in common with another mask, if most of each mask's are left.
+    /// The bits that it would have in common with another mask, if they are most of each mask's.
     fn with(&self, selector: &Selector) -> Option<Selector> {
         let common = self.selector.common(selector);
         let all = self.members.iter().map(|(_, member)| member).chain([selector]);
@@ -109,7 +112,7 @@ struct Slot {
     renewed: bool,
 }
 
-/// The shared masks of a NIC, for the control side.
+/// The families of a NIC, for the control side.
 pub(crate) struct Presences {
     hasher: Hasher,
     slots: [Option<Slot>; PRESENCES_MAX],
@@ -165,20 +168,22 @@ impl Presences {
     }
 
     fn leave(&mut self, member: &(u16, Selector)) -> bool {
-        let slots = self.slots.iter_mut().flatten().map(|slot| &mut slot.family);
-        let mut families = slots.chain(&mut self.waiting);
-        let Some(family) = families.find_map(|f| f.members.remove(member).then_some(f)) else {
-            return false;
-        };
-        family.groups() <= SHARED_GROUPS / 2
+        let mut shown = self.slots.iter_mut().flatten().map(|slot| &mut slot.family);
+        if let Some(family) = shown.find_map(|f| f.members.remove(member).then_some(f)) {
+            return family.groups() <= SHARED_GROUPS / 2;
+        }
+        if let Some(at) = self.waiting.iter_mut().position(|f| f.members.remove(member))
+            && self.waiting[at].members.is_empty()
+        {
+            self.waiting.remove(at);
+        }
+        false
     }
 
     fn join(&mut self, member: (u16, Selector)) -> bool {
         let selector = &member.1;
         let mut slots = self.slots.iter_mut().flatten();
-        if let Some(slot) =
-            slots.find(|slot| slot.family.with(selector) == Some(slot.family.selector))
-        {
+        if let Some(slot) = slots.find(|slot| slot.family.selector.is_most_of(selector)) {
             slot.family.members.insert(member);
             return false;
         }
@@ -349,7 +354,7 @@ pub(crate) struct Seen {
     packets: [u64; Presence::PLACES as usize],
 }
 
-/// What a worker knows of each shared mask.
+/// What a worker knows by each family.
 pub(crate) type AllSeen = [Seen; PRESENCES_MAX];
 
 impl Seen {

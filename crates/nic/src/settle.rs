@@ -95,7 +95,7 @@ impl Settle {
 impl Nic {
     /// Does up to `steps` steps of what is put off: of what transactions leave to be done when
     /// every worker has run a burst since (or is offline), of the filters of groups with many
-    /// masks, and of what is known of masks that many groups have. Returns whether nothing is left;
+    /// masks, and of what is known of families of masks. Returns whether nothing is left;
     /// a packet then costs what it is to cost. Never waits; nobody has to call it, for each
     /// operation does a few steps as well.
     pub fn settle(&mut self, steps: usize) -> bool {

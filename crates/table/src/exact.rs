@@ -78,11 +78,12 @@ pub struct Exact<const W: usize> {
     len: usize,
     /// Used slots (live or in limbo) at which `current` is too full.
     grow_at: usize,
-    /// What it is to grow to, made ahead.
+    /// What it is to grow to, made ahead, twice the memory of `current`; kept until the table grows,
+    /// also where it has fewer entries again.
     next: Option<Array<W>>,
     /// Used slots from which on an insert has that to do.
     prepare_at: usize,
-    /// Inserts with housekeeping to do.
+    /// Operations with housekeeping to do.
     attended: usize,
     config: Config,
 }
@@ -226,7 +227,7 @@ impl<const W: usize> Exact<W> {
         let value = self.take(hash, spot.position);
         self.len -= 1;
         if self.is_busy() {
-            self.tend(MOVE_GROUPS);
+            self.attend();
         }
         Some(value)
     }
@@ -264,7 +265,7 @@ impl<const W: usize> Exact<W> {
         let value = new.or(old)?;
         self.len -= 1;
         if self.is_busy() {
-            self.tend(MOVE_GROUPS);
+            self.attend();
         }
         Some(value)
     }
@@ -401,12 +402,7 @@ impl<const W: usize> Exact<W> {
     #[cold]
     #[inline(never)]
     fn make_room(&mut self) -> Result<(), InsertError> {
-        self.tend(MOVE_GROUPS);
-        self.attended = self.attended.wrapping_add(1);
-        let is_turn = self.attended.is_multiple_of(TURN);
-        if is_turn {
-            self.release();
-        }
+        let is_turn = self.attend();
         let used = |table: &Self| table.len + table.limbo.len();
         if self.predecessor.is_some() || used(self) < self.prepare_at {
             return Ok(());
@@ -490,6 +486,17 @@ impl<const W: usize> Exact<W> {
         // The old array takes no more entries, so its slots need not become usable.
         self.limbo.clear();
         Ok(())
+    }
+
+    /// The housekeeping of one operation; whether it is its turn to handle memory.
+    fn attend(&mut self) -> bool {
+        self.tend(MOVE_GROUPS);
+        self.attended = self.attended.wrapping_add(1);
+        let is_turn = self.attended.is_multiple_of(TURN);
+        if is_turn {
+            self.release();
+        }
+        is_turn
     }
 
     /// Moves up to `groups` groups of a growing table.
@@ -651,6 +658,20 @@ mod tests {
             table.insert(&[id; 17], id).unwrap();
         }
         assert!(growths > 5, "{growths}");
+    }
+
+    #[test]
+    fn replaced_arrays_go_beside_removals_alone() {
+        let (_, mut table) = growing();
+        let mut count = 0;
+        while count < 2_000 || table.predecessor.is_none() {
+            table.insert(&[count, 0], count).unwrap();
+            count += 1;
+        }
+        for id in 0..count {
+            assert_eq!(table.remove(&[id, 0]), Some(id));
+        }
+        assert!(table.predecessor.is_none() && table.retired.is_empty());
     }
 
     /// An insert moves one group at most, so no insert copies more than a group's reach.

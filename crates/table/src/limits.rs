@@ -33,7 +33,7 @@ pub(crate) const MOVE_GROUPS: usize = 1;
 /// Places that transactions may have changed and that are not folded yet: 400 MB of cells.
 pub(crate) const CELLS_MAX: u32 = if cfg!(loom) { 8 } else { 16 << 20 };
 
-/// Inserts of which one has memory to give back or to prepare.
+/// Operations of which one has memory to give back or to prepare.
 pub(crate) const TURN: usize = 16;
 
 /// Bytes of an old array given back to the system in a turn.

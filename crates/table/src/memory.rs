@@ -61,7 +61,7 @@ mod native {
         start: NonNull<u8>,
         bytes: usize,
         mapped: bool,
-        /// What it comes in.
+        /// Bytes that the system backs at once.
         page: usize,
         /// Bytes that the system was made to back, and those that it is to be.
         backed: usize,

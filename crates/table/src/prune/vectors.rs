@@ -1,4 +1,5 @@
-//! What the filter does by vectors, where the processor has them.
+//! What the filter does by vectors, where the processor has them; sixteen packets at once in
+//! `sixteen`.
 //!
 //! One of the modules that may use `unsafe`: intrinsics.
 
@@ -112,10 +113,35 @@ pub(super) fn find_first<const F: usize>(
     burst: &mut Burst<F>,
     count: usize,
 ) -> bool {
-    if let Some(sixteen) = Sixteen::detect() {
-        reader.find_burst(&sixteen, joined, tables, burst, count);
-        return true;
+    find_by_sixteen(reader, joined, tables, burst, count)
+        || find_by_avx2(reader, joined, tables, burst, count)
+}
+
+/// [`find_first`] by sixteen packets at once, where the processor can.
+#[inline]
+pub(super) fn find_by_sixteen<const F: usize>(
+    reader: &FilterReader<F>,
+    joined: Option<&Joined<F>>,
+    tables: usize,
+    burst: &mut Burst<F>,
+    count: usize,
+) -> bool {
+    let sixteen = Sixteen::detect();
+    if let Some(sixteen) = &sixteen {
+        reader.find_burst(sixteen, joined, tables, burst, count);
     }
+    sixteen.is_some()
+}
+
+/// [`find_first`] by AVX2, where the processor has it.
+#[inline]
+pub(super) fn find_by_avx2<const F: usize>(
+    reader: &FilterReader<F>,
+    joined: Option<&Joined<F>>,
+    tables: usize,
+    burst: &mut Burst<F>,
+    count: usize,
+) -> bool {
     let found = is_x86_feature_detected!("avx2") && is_x86_feature_detected!("bmi2");
     if found {
         // SAFETY: the processor was just found to have what the function is compiled for; all that
@@ -137,7 +163,8 @@ fn find_first_avx2<const F: usize>(
     reader.find_burst(&ByFirst(first), joined, tables, burst, count);
 }
 
-/// The plain way, but for how a packet's first word is found.
+/// The plain way, but for how a packet's first word is found: by a closure, which is compiled for
+/// what the function around it is compiled for.
 struct ByFirst<T>(T);
 
 impl<const F: usize, T: Fn(&Joined<F>, &[u32; PLACES]) -> First> Way<F> for ByFirst<T> {
