@@ -79,7 +79,7 @@ const IPV6: [Share; 12] = [
     (28, 100),
     (29, 2_600),
     (30, 400),
-    (32, 12_000),
+    (32, 14_500),
     (34, 800),
     (36, 5_000),
     (40, 10_000),
@@ -121,6 +121,14 @@ impl Family {
         match self {
             Family::Ipv4 => Ipv4Addr::from_bits((bits >> 96) as u32).into(),
             Family::Ipv6 => Ipv6Addr::from_bits(bits).into(),
+        }
+    }
+
+    /// Who looks its addresses up.
+    pub fn peer(self) -> &'static str {
+        match self {
+            Family::Ipv4 => "rte_fib",
+            Family::Ipv6 => "rte_fib6",
         }
     }
 
@@ -199,7 +207,7 @@ pub fn forward(bench: &Bench, family: Family, count: usize) -> Result<Measured, 
     let peer = match peer(bench, family, &routes, &addresses) {
         Ok((mut peer, theirs)) => {
             agree(&card.find(), &mut peer)?;
-            took += &format!("; {}: {theirs}", peer.name());
+            took += &format!("; {}: {theirs}", family.peer());
             Ok(peer)
         }
         Err(error) => Err(error),

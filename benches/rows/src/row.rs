@@ -244,15 +244,15 @@ fn pipeline_rows() -> [Row; 2] {
 }
 
 fn prefix_rows() -> [Row; 2] {
-    let row = |what: &str, peer, family, count| Row {
+    let row = |what: &str, family: Family, count| Row {
         subject: Subject::Prefixes,
         what: what.to_owned(),
-        peer,
+        peer: family.peer(),
         goal: Goal::NONE,
         measure: Box::new(move |bench| prefixes::forward(bench, family, count)),
     };
     [
-        row("1 M routes, IPv4", "rte_fib", Family::Ipv4, 1_000_000),
-        row("200 k routes, IPv6", "rte_fib6", Family::Ipv6, 200_000),
+        row("1 M routes, IPv4", Family::Ipv4, 1_000_000),
+        row("200 k routes, IPv6", Family::Ipv6, 200_000),
     ]
 }

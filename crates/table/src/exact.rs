@@ -78,8 +78,8 @@ pub struct Exact<const W: usize> {
     len: usize,
     /// Used slots (live or in limbo) at which `current` is too full.
     grow_at: usize,
-    /// What it is to grow to, made ahead, twice the memory of `current`; kept until the table grows,
-    /// also where it has fewer entries again.
+    /// What it is to grow to, made ahead, with twice the memory of `current`; kept until the table
+    /// grows, also where it has fewer entries again.
     next: Option<Array<W>>,
     /// Used slots from which on an insert has that to do.
     prepare_at: usize,

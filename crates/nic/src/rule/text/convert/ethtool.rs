@@ -1,8 +1,9 @@
 //! `ethtool -N`: rules of receive flow classification, as ethtool(8) has them.
 //!
 //! A mask behind `m` has the bits that do not count. The place `loc` decides which rule acts, the
-//! lowest first: it becomes the priority. Without it the driver chooses the place, so either all
-//! rules have it or none, and those without act in the order in which they stand.
+//! lowest first: it becomes the priority. Either all rules have it or none. Without it ethtool
+//! gives each the highest place that is free (`rxclass.c`), unless the driver chooses: the newest
+//! acts first, and they get priorities downwards.
 
 use std::collections::HashMap;
 
@@ -34,10 +35,13 @@ struct Seen {
     places: HashMap<u32, u64>,
     /// Whether rules have places; `None` before the first.
     placed: Option<bool>,
+    /// Rules to come, of those without.
+    newer: u32,
 }
 
 pub(super) fn convert(text: &str, rules: &mut Rules<'_>) -> Result<(), TextError> {
-    let mut seen = Seen::default();
+    let newer = text.lines().filter(|text| !is_empty(text)).count() as u32;
+    let mut seen = Seen { newer, ..Seen::default() };
     for (line, text) in (1..).zip(text.lines()) {
         let mut words = Tokens::new();
         words.add(line, text);
@@ -51,6 +55,13 @@ pub(super) fn convert(text: &str, rules: &mut Rules<'_>) -> Result<(), TextError
     Ok(())
 }
 
+/// Whether a line has no rule.
+fn is_empty(text: &str) -> bool {
+    let mut words = Tokens::new();
+    words.add(1, text);
+    words.is_at_end()
+}
+
 impl Seen {
     fn priority(
         &mut self,
@@ -62,7 +73,8 @@ impl Seen {
             let reason = "some rules have `loc` and some have none: give it to all, or to none";
             return Err(words.unfit(reason));
         }
-        let Some(place) = place else { return Ok(0) };
+        self.newer = self.newer.saturating_sub(1);
+        let Some(place) = place else { return words.priority(self.newer.into()) };
         match self.places.insert(place, line) {
             None => words.priority(place.into()),
             Some(line) => Err(words.unfit(format!(

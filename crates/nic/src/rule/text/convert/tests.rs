@@ -134,6 +134,11 @@ fn ethtool_rules_are_converted() {
     );
     let out = lines(Format::Ethtool, "ethtool -N eth0 flow-type ip4 action 2 loc 1023\n");
     assert!(out.starts_with("flow create 0 group 0 priority 1023 ingress"), "{out}");
+    let newest_first = "ethtool -N eth0 flow-type ip4 src-ip 10.0.0.0 m 0.255.255.255 action -1\n\n\
+                        ethtool -N eth0 flow-type udp4 src-ip 10.0.0.1 action 1\n";
+    let out = lines(Format::Ethtool, newest_first);
+    let priorities = ["priority 1 ingress", "priority 0 ingress"];
+    assert!(out.lines().zip(priorities).all(|(line, part)| line.contains(part)), "{out}");
 }
 
 #[test]
