@@ -24,16 +24,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <time.h>
 
 #include <rte_acl.h>
 #include <rte_byteorder.h>
-#include <rte_eal.h>
 #include <rte_errno.h>
-#include <rte_malloc.h>
-#include <rte_memory.h>
 #include <rte_version.h>
+
+#include "eal.h"
 
 #define BURST_MAX 1024
 
@@ -64,25 +61,6 @@ static struct rte_acl_ctx *trie;
 static struct tuple *packets;
 static uint64_t packets_count, cursor;
 static const uint8_t **pointers;
-
-static uint64_t now_ns(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return t.tv_sec * 1000000000ull + t.tv_nsec;
-}
-
-static uint64_t heap_bytes(void)
-{
-	struct rte_malloc_socket_stats stats;
-	uint64_t bytes = 0;
-
-	for (int socket = 0; socket < RTE_MAX_NUMA_NODES; socket++)
-		if (rte_malloc_get_socket_stats(socket, &stats) == 0)
-			bytes += stats.heap_allocsz_bytes;
-	return bytes;
-}
 
 static int read_rule(struct tuple_rule *rule, uint64_t number, uint64_t count)
 {
@@ -229,26 +207,6 @@ static void command_classify(uint64_t burst, uint64_t ms)
 		printf("%" PRIu64 " %" PRIu64 "\n", done, end - start);
 }
 
-/*
- * Without huge pages EAL backs its memory by a memfd if there is one, which transparent huge pages
- * do not reach. This definition comes before libc's; EAL falls back to anonymous memory.
- */
-int memfd_create(const char *name, unsigned int flags)
-{
-	(void)name;
-	(void)flags;
-	errno = ENOSYS;
-	return -1;
-}
-
-static int advise(const struct rte_memseg_list *list, void *unused)
-{
-	(void)unused;
-	/* A refusal only costs speed. */
-	(void)madvise(list->base_va, list->len, MADV_HUGEPAGE);
-	return 0;
-}
-
 static int serve(void)
 {
 	char line[128];
@@ -274,16 +232,8 @@ static int serve(void)
 
 int main(int argc, char **argv)
 {
-	char lcores[16];
-	char *eal[] = { argv[0], "--no-huge", "--no-pci", "-m", "4096", "--no-shconf", "-l", lcores,
-			"--log-level=error", "--no-telemetry", "--force-max-simd-bitwidth=512" };
-
-	snprintf(lcores, sizeof(lcores), "%d", argc > 1 ? atoi(argv[1]) : 1);
-	if (rte_eal_init(sizeof(eal) / sizeof(*eal), eal) < 0) {
-		fprintf(stderr, "rte_eal_init: %s\n", rte_strerror(rte_errno));
+	if (start_eal(argc, argv, "4096") != 0)
 		return 1;
-	}
-	rte_memseg_list_walk(advise, NULL);
 	printf("ok rte_acl of %s\n", rte_version());
 	fflush(stdout);
 	return serve();

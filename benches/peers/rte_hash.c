@@ -30,7 +30,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <time.h>
 
 #include <rte_eal.h>
 #include <rte_errno.h>
@@ -38,6 +37,8 @@
 #include <rte_hash_crc.h>
 #include <rte_memory.h>
 #include <rte_version.h>
+
+#include "eal.h"
 
 #define PROBES (1u << 20) /* random indices drawn beforehand, used round and round */
 #define BURST_MAX 64
@@ -68,14 +69,6 @@ static uint64_t mix(uint64_t x)
 static struct key key_of(uint64_t i)
 {
 	return (struct key){ { mix(2 * i), mix(2 * i + 1) & 0xffffffffffu } };
-}
-
-static uint64_t now_ns(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return t.tv_sec * 1000000000ull + t.tv_nsec;
 }
 
 static struct rte_hash *create(uint32_t entries, const char *flags)
@@ -226,18 +219,6 @@ static void command_add(uint64_t count)
 	else
 		printf("%" PRIu64 " %" PRIu64 "\n", end - fill.next, ns);
 	fill.next = end;
-}
-
-/*
- * Without huge pages EAL backs its memory by a memfd if there is one, which transparent huge pages
- * do not reach. This definition comes before libc's; EAL falls back to anonymous memory.
- */
-int memfd_create(const char *name, unsigned int flags)
-{
-	(void)name;
-	(void)flags;
-	errno = ENOSYS;
-	return -1;
 }
 
 static int advise(const struct rte_memseg_list *list, void *refused)

@@ -31,18 +31,17 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <time.h>
 
 #include <rte_byteorder.h>
-#include <rte_eal.h>
 #include <rte_errno.h>
-#include <rte_memory.h>
 #include <rte_prefetch.h>
 #include <rte_swx_ctl.h>
 #include <rte_swx_pipeline.h>
 #include <rte_swx_table_em.h>
 #include <rte_swx_table_wm.h>
 #include <rte_version.h>
+
+#include "eal.h"
 
 #define FRAME_LEN_MAX 64
 #define QUEUES 4	       /* output ports; their number is a power of two */
@@ -68,14 +67,6 @@ static struct {
 	uint64_t left; /* so many may still be handed out */
 } frames;
 static uint64_t sent; /* packets that left on some output port */
-
-static uint64_t now_ns(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return t.tv_sec * 1000000000ull + t.tv_nsec;
-}
 
 /*
  * Ports.
@@ -490,26 +481,6 @@ static void command_forward(uint64_t ms)
 		printf("%" PRIu64 " %" PRIu64 "\n", sent - before, end - start);
 }
 
-/*
- * Without huge pages EAL backs its memory by a memfd if there is one, which transparent huge pages
- * do not reach. This definition comes before libc's; EAL falls back to anonymous memory.
- */
-int memfd_create(const char *name, unsigned int flags)
-{
-	(void)name;
-	(void)flags;
-	errno = ENOSYS;
-	return -1;
-}
-
-static int advise(const struct rte_memseg_list *list, void *unused)
-{
-	(void)unused;
-	/* A refusal only costs speed. */
-	(void)madvise(list->base_va, list->len, MADV_HUGEPAGE);
-	return 0;
-}
-
 static int serve(void)
 {
 	char line[512], path[256];
@@ -533,16 +504,8 @@ static int serve(void)
 
 int main(int argc, char **argv)
 {
-	char lcores[16];
-	char *eal[] = { argv[0], "--no-huge", "--no-pci", "-m", "1024", "--no-shconf", "-l", lcores,
-			"--log-level=error", "--no-telemetry", "--force-max-simd-bitwidth=512" };
-
-	snprintf(lcores, sizeof(lcores), "%d", argc > 1 ? atoi(argv[1]) : 1);
-	if (rte_eal_init(sizeof(eal) / sizeof(*eal), eal) < 0) {
-		fprintf(stderr, "rte_eal_init: %s\n", rte_strerror(rte_errno));
+	if (start_eal(argc, argv, "1024") != 0)
 		return 1;
-	}
-	rte_memseg_list_walk(advise, NULL);
 	printf("ok rte_swx_pipeline of %s\n", rte_version());
 	fflush(stdout);
 	return serve();

@@ -4,7 +4,6 @@
 //! peer gets the five fields of the same packets read beforehand, and says the number of the rule.
 //! Both must find the same rule for every packet before anything is timed.
 
-use std::hint::black_box;
 use std::ops::Range;
 use std::time::Instant;
 
@@ -13,7 +12,7 @@ use niclab_nic::rule::{Action, Pattern, Rule as NicRule};
 use niclab_nic::{Nic, NicConfig, Operation, RuleError, RuleId, Worker};
 use niclab_packet::key::{Depth, Key, field};
 use niclab_packet::wire::IpProtocol;
-use niclab_pairing::{Answer, PairingError, Peer, slice};
+use niclab_pairing::{PairingError, Peer};
 use niclab_table::Span;
 
 use crate::frames::Frames;
@@ -48,7 +47,7 @@ pub fn classify(bench: &Bench, rules: &[Rule], count: usize) -> Result<Measured,
         Err(error) => Err(error),
     };
     let command = format!("classify {PEER_BURST} {}", bench.slice_ms);
-    let ours = || Ok(root.run(bench.slice_ms));
+    let ours = || Ok(root.frames.classify(&mut root.worker, bench.slice_ms));
     let measured = bench.compare(bench.pairs, peer, ours, |peer| Ok(peer.ask(&command)?))?;
     Ok(measured.with(built))
 }
@@ -152,27 +151,13 @@ impl Root {
         }
         Ok(found)
     }
-
-    fn run(&mut self, slice_ms: u64) -> Answer {
-        slice(slice_ms, || {
-            for _ in 0..16 {
-                let (region, burst) = self.frames.burst();
-                black_box(self.worker.classify(region, burst));
-            }
-            16 * BURST as u64
-        })
-    }
 }
 
 /// Starts the peer with the rules and packets; what its build took.
 fn peer(bench: &Bench, rules: &[Rule], packets: &[Packet]) -> Result<(Peer, String), BenchError> {
     let mut peer = bench.peer("rte_acl", &[])?;
     let answer = peer.tell(&rules_command(rules))?;
-    let numbers: Vec<u64> = answer.split(' ').filter_map(|word| word.parse().ok()).collect();
-    let took = match numbers[..] {
-        [ns, bytes] => built(ns, bytes),
-        _ => answer,
-    };
+    let took = peer_built(answer);
     let lines: String = packets.iter().map(line).collect();
     peer.tell(&format!("packets {}\n{}", packets.len(), lines.trim_end()))?;
     Ok((peer, took))
@@ -181,6 +166,15 @@ fn peer(bench: &Bench, rules: &[Rule], packets: &[Packet]) -> Result<(Peer, Stri
 /// What a table took: time, memory.
 pub(crate) fn built(ns: u64, bytes: u64) -> String {
     format!("{:.1} ms, {:.1} MB", ns as f64 / 1e6, bytes as f64 / 1e6)
+}
+
+/// What a peer says that its table took.
+pub(crate) fn peer_built(answer: String) -> String {
+    let numbers: Vec<u64> = answer.split(' ').filter_map(|word| word.parse().ok()).collect();
+    match numbers[..] {
+        [ns, bytes] => built(ns, bytes),
+        _ => answer,
+    }
 }
 
 fn rules_command(rules: &[Rule]) -> String {
@@ -199,8 +193,8 @@ fn line([src, dst, sport, dport, protocol]: &Packet) -> String {
     format!("{src} {dst} {sport} {dport} {protocol}\n")
 }
 
-/// Both sides must find the same rules.
-fn agree(found: &[u32], peer: &mut Peer) -> Result<(), BenchError> {
+/// Both sides must find the same for each packet.
+pub(crate) fn agree(found: &[u32], peer: &mut Peer) -> Result<(), BenchError> {
     let answer = peer.tell("match")?;
     let theirs = answer.split(' ').filter_map(|word| word.parse().ok());
     let theirs: Vec<u32> = theirs.collect();

@@ -1,11 +1,14 @@
 //! Frames in memory that go round, as a core's receive queue holds them.
 
+use std::hint::black_box;
 use std::sync::Arc;
 
+use niclab_nic::Worker;
 use niclab_nic::limits::BURST;
 use niclab_nic::memory::{Desc, Region};
 use niclab_packet::stack::{Layer, build_with_len};
 use niclab_packet::wire::{IpProtocol, ethernet, ipv4, tcp, udp};
+use niclab_pairing::{Answer, slice};
 
 use crate::BenchError;
 use crate::sets::Packet;
@@ -39,6 +42,17 @@ impl Frames {
             region.frame_mut(desc).copy_from_slice(frame);
         }
         Ok(Frames { region, descs, at: 0 })
+    }
+
+    /// Classifies burst after burst for a slice.
+    pub fn classify(&mut self, worker: &mut Worker, slice_ms: u64) -> Answer {
+        slice(slice_ms, || {
+            for _ in 0..16 {
+                let (region, burst) = self.burst();
+                black_box(worker.classify(region, burst));
+            }
+            16 * BURST as u64
+        })
     }
 
     /// The next burst; as where frames come from a ring, the first line of those behind it is asked

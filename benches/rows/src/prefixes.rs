@@ -6,7 +6,6 @@
 
 use std::collections::HashSet;
 use std::fmt::Write;
-use std::hint::black_box;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::time::Instant;
 
@@ -17,11 +16,11 @@ use niclab_packet::BuildError;
 use niclab_packet::key::{Key, field};
 use niclab_packet::stack::{Layer, build_with_len};
 use niclab_packet::wire::{IpProtocol, ethernet, ipv4, ipv6, udp};
-use niclab_pairing::{Answer, PairingError, Peer, slice};
+use niclab_pairing::Peer;
 
-use crate::acl::{PACKETS, built};
+use crate::acl::{PACKETS, agree, built, peer_built};
 use crate::frames::Frames;
-use crate::keys::mix;
+use crate::sets::Draw;
 use crate::{Bench, BenchError, Measured};
 
 /// Addresses that a call of the peer looks up.
@@ -103,7 +102,7 @@ impl Family {
     }
 
     /// How many of ten draws are to lie inside of another route; of IPv4 many do by chance.
-    fn inside_of_ten(self) -> usize {
+    fn inside_of_ten(self) -> u32 {
         if self == Family::Ipv4 { 1 } else { 7 }
     }
 
@@ -145,31 +144,18 @@ impl Family {
     }
 }
 
-/// Random numbers from a counter.
-struct Draw(u64);
-
-impl Draw {
-    fn next(&mut self) -> u128 {
-        self.0 += 2;
-        u128::from(mix(self.0)) << 64 | u128::from(mix(self.0 + 1))
-    }
-
-    fn below(&mut self, end: usize) -> usize {
-        (((self.next() >> 64) * end as u128) >> 64) as usize
-    }
-}
-
 /// A table of `count` routes in the manner of the Internet's: more than half have 24 or 48 bits,
 /// and more than half lie inside of another one. (Of IPv6's 221,747 at the end of 2024, 56.3 % lay
 /// inside of another one, and the mean length was 42.9 bits: bgp.potaroo.net, AS131072.)
 pub fn routes(family: Family, count: usize) -> Vec<Prefix> {
-    let (mut draw, mut known) = (Draw(1), HashSet::new());
+    let (mut draw, mut known) = (Draw::new(1), HashSet::new());
     let mut routes: Vec<Prefix> = Vec::with_capacity(count);
     while routes.len() < count {
-        let length = family.length(draw.below(100_000) as u32);
-        let mut bits = family.unicast(draw.next());
+        let length = family.length(draw.below(100_000));
+        let mut bits = family.unicast(draw.bits());
         if !routes.is_empty() && draw.below(10) < family.inside_of_ten() {
-            let mut outers = (0..OUTER_TRIES).map(|_| routes[draw.below(routes.len())]);
+            let mut outers =
+                (0..OUTER_TRIES).map(|_| routes[draw.below(routes.len() as u32) as usize]);
             if let Some(outer) = outers.find(|outer| outer.1 < length) {
                 bits = outer.0 | bits & ones_behind(outer.1);
             }
@@ -184,11 +170,11 @@ pub fn routes(family: Family, count: usize) -> Vec<Prefix> {
 
 /// Addresses in routes drawn uniformly.
 fn addresses(family: Family, routes: &[Prefix], count: usize) -> Vec<u128> {
-    let mut draw = Draw(7);
+    let mut draw = Draw::new(7);
     let free = !ones_behind(family.bits());
     let mut address = || {
-        let (bits, length) = routes[draw.below(routes.len())];
-        (bits | draw.next() & ones_behind(length)) & free
+        let (bits, length) = routes[draw.below(routes.len() as u32) as usize];
+        (bits | draw.bits() & ones_behind(length)) & free
     };
     (0..count).map(|_| address()).collect()
 }
@@ -213,7 +199,7 @@ pub fn forward(bench: &Bench, family: Family, count: usize) -> Result<Measured, 
         Err(error) => Err(error),
     };
     let command = format!("look {PEER_BURST} {}", bench.slice_ms);
-    let ours = || Ok(card.run(bench.slice_ms));
+    let ours = || Ok(card.frames.classify(&mut card.worker, bench.slice_ms));
     let measured = bench.compare(bench.pairs, peer, ours, |peer| Ok(peer.ask(&command)?))?;
     Ok(measured.with(took))
 }
@@ -285,22 +271,12 @@ impl Card {
         Ok(Card { worker: nic.worker(), frames, _nic: nic, built })
     }
 
-    /// The queue of each packet.
-    fn find(&mut self) -> Vec<u16> {
+    /// The next hop of each packet: its queue, from 1.
+    fn find(&mut self) -> Vec<u32> {
         for burst in self.frames.descs.chunks_mut(BURST) {
             self.worker.classify(&self.frames.region, burst);
         }
-        self.frames.descs.iter().map(|desc| desc.queue).collect()
-    }
-
-    fn run(&mut self, slice_ms: u64) -> Answer {
-        slice(slice_ms, || {
-            for _ in 0..16 {
-                let (region, burst) = self.frames.burst();
-                black_box(self.worker.classify(region, burst));
-            }
-            16 * BURST as u64
-        })
+        self.frames.descs.iter().map(|desc| u32::from(desc.queue) + 1).collect()
     }
 }
 
@@ -320,31 +296,10 @@ fn peer(
         let _ = write!(text, "\n{} {length} {next}", family.digits(bits));
     }
     let answer = peer.tell(&text)?;
-    let numbers: Vec<u64> = answer.split(' ').filter_map(|word| word.parse().ok()).collect();
-    let took = match numbers[..] {
-        [ns, bytes] => built(ns, bytes),
-        _ => answer,
-    };
+    let took = peer_built(answer);
     let lines: Vec<String> = addresses.iter().map(|&address| family.digits(address)).collect();
     peer.tell(&format!("addresses {}\n{}", lines.len(), lines.join("\n")))?;
     Ok((peer, took))
-}
-
-/// Both sides must find the same next hops.
-fn agree(found: &[u16], peer: &mut Peer) -> Result<(), BenchError> {
-    let answer = peer.tell("match")?;
-    let theirs: Vec<u32> = answer.split(' ').filter_map(|word| word.parse().ok()).collect();
-    if theirs.len() != found.len() {
-        let (command, answer) = ("match".to_owned(), format!("{} next hops", theirs.len()));
-        return Err(PairingError::Answer { peer: peer.name().to_owned(), command, answer }.into());
-    }
-    for (packet, (&queue, &theirs)) in found.iter().zip(&theirs).enumerate() {
-        let ours = u32::from(queue) + 1;
-        if ours != theirs {
-            return Err(BenchError::Rules { packet, ours, theirs });
-        }
-    }
-    Ok(())
 }
 
 #[cfg(test)]
@@ -356,12 +311,12 @@ mod tests {
 
     const FAMILIES: [Family; 2] = [Family::Ipv4, Family::Ipv6];
 
-    /// The queue of the longest prefix that an address has.
-    fn scan(routes: &[Prefix], address: u128) -> Option<u16> {
+    /// The next hop of the longest prefix that an address has.
+    fn scan(routes: &[Prefix], address: u128) -> Option<u32> {
         let has =
             |&(_, &(bits, length)): &(usize, &Prefix)| (address ^ bits) & !ones_behind(length) == 0;
         let found = routes.iter().enumerate().filter(has).max_by_key(|(_, (_, length))| *length);
-        found.map(|(index, _)| (index % usize::from(NEXT_HOPS)) as u16)
+        found.map(|(index, _)| (index % usize::from(NEXT_HOPS)) as u32 + 1)
     }
 
     #[test]

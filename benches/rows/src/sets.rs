@@ -33,6 +33,12 @@ impl Draw {
         (((mix(self.0) >> 32) * u64::from(end)) >> 32) as u32
     }
 
+    /// As many random bits as an IPv6 address has.
+    pub fn bits(&mut self) -> u128 {
+        self.0 += 2;
+        u128::from(mix(self.0 - 1)) << 64 | u128::from(mix(self.0))
+    }
+
     /// A value of a span.
     pub fn within(&mut self, span: Span) -> u32 {
         let wide = u64::from(span.high - span.low) + 1;

@@ -455,9 +455,9 @@ impl<const W: usize> Exact<W> {
     /// Makes the array to grow into, or has the system back a piece of it. Without memory nothing
     /// is lost: growth asks again.
     fn prepare(&mut self, is_turn: bool) {
-        let wanted = self.groups_next();
+        let (wanted, is_largest) = (self.groups_next(), self.current.groups() >= self.groups_max());
         let is_done = match &mut self.next {
-            _ if self.current.groups() >= groups_for(self.config.capacity_max) => true,
+            _ if is_largest => true,
             Some(next) => is_turn && next.memory.populate(PREPARE_BYTES),
             none => {
                 *none = Array::new(wanted, self.config.pages).ok();

@@ -113,24 +113,11 @@ pub(super) fn find_first<const F: usize>(
     burst: &mut Burst<F>,
     count: usize,
 ) -> bool {
-    find_by_sixteen(reader, joined, tables, burst, count)
-        || find_by_avx2(reader, joined, tables, burst, count)
-}
-
-/// [`find_first`] by sixteen packets at once, where the processor can.
-#[inline]
-pub(super) fn find_by_sixteen<const F: usize>(
-    reader: &FilterReader<F>,
-    joined: Option<&Joined<F>>,
-    tables: usize,
-    burst: &mut Burst<F>,
-    count: usize,
-) -> bool {
-    let sixteen = Sixteen::detect();
-    if let Some(sixteen) = &sixteen {
-        reader.find_burst(sixteen, joined, tables, burst, count);
+    if let Some(sixteen) = Sixteen::detect() {
+        reader.find_burst(&sixteen, joined, tables, burst, count);
+        return true;
     }
-    sixteen.is_some()
+    find_by_avx2(reader, joined, tables, burst, count)
 }
 
 /// [`find_first`] by AVX2, where the processor has it.
