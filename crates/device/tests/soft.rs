@@ -60,7 +60,7 @@ fn run(soft: &mut Soft, rules: Vec<RuleBlock>, load: &Load) -> Observation {
     soft.setup(&setup(rules)).unwrap();
     let seen = soft.run(load, &Plan::Rest).unwrap();
     assert_eq!(seen.planned, seen.offered + seen.unsent);
-    assert_eq!(seen.offered, seen.received + seen.lost);
+    assert_eq!(seen.offered, seen.received + seen.dropped + seen.lost);
     assert!(seen.honesty.balanced, "{:?}", seen.honesty.reasons);
     assert_eq!((seen.damaged, seen.duplicated, seen.reordered), (0, 0, 0));
     // A capture's checksums need not be right, so nobody looks at them.
@@ -121,6 +121,9 @@ fn rules_drop_what_they_name_and_nothing_else() {
     let drop = tuples(&load.flows, 100, vec![Action::Drop]);
     let any = RuleBlock::Any { group: 0, priority: 9, actions: vec![Action::Queue(1)] };
     let seen = run(&mut soft, vec![drop, any], &load);
+    let share = seen.dropped as f64 / seen.offered as f64;
+    assert!((0.15..0.25).contains(&share), "{share} of the measured part dropped");
+    assert_eq!(seen.lost, seen.rx_missed, "what a rule drops is no loss");
     let device = seen.device.unwrap();
     let share = device.rule_drops as f64 / device.total().rx_frames as f64;
     assert!((0.15..0.25).contains(&share), "{share} dropped");

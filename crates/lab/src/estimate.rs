@@ -10,6 +10,8 @@ use crate::spec::KneeKind;
 
 /// Rules installed and taken out again, a second.
 const RULES_PER_S: f64 = 1_000_000.0;
+/// Rules of a file read and installed, a second: under many masks far fewer than under one.
+const FILE_RULES_PER_S: f64 = 100_000.0;
 /// Bringing a device into a state, without its rules.
 const SETUP_S: f64 = 0.05;
 /// Starting, draining and storing a trial, beside its own duration.
@@ -32,17 +34,12 @@ pub fn seconds(run: &ExperimentRun, devices: &[RunDevice]) -> f64 {
 
 /// Seconds to bring a device into this state.
 pub fn setup_s(setup: &Setup) -> f64 {
-    SETUP_S + rules_count(setup) as f64 / RULES_PER_S
-}
-
-/// Rules of a set-up.
-pub fn rules_count(setup: &Setup) -> u64 {
-    let count = |block: &RuleBlock| match block {
-        RuleBlock::Any { .. } => 1,
-        RuleBlock::File { rules_count, .. } => u64::from(*rules_count),
-        RuleBlock::FiveTuples { count, .. } => u64::from(*count),
+    let time_s = |block: &RuleBlock| match block {
+        RuleBlock::Any { .. } => 1.0 / RULES_PER_S,
+        RuleBlock::File { rules_count, .. } => f64::from(*rules_count) / FILE_RULES_PER_S,
+        RuleBlock::FiveTuples { count, .. } => f64::from(*count) / RULES_PER_S,
     };
-    setup.rules.iter().map(count).sum()
+    SETUP_S + setup.rules.iter().map(time_s).sum::<f64>()
 }
 
 /// Seconds that one trial takes.

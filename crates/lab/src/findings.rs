@@ -121,7 +121,7 @@ fn rules_words(cell: &Cell<'_>) -> String {
     match rules(cell) {
         0.0 => "no rule".into(),
         1.0 => "one rule".into(),
-        rules => format!("{} rules", words::whole(rules)),
+        rules => words::rules(rules),
     }
 }
 
@@ -144,21 +144,34 @@ fn verdict(ratio: &Estimate) -> Option<Verdict> {
     (ratio.high < 1.0 || ratio.low > 1.0).then_some(Verdict::Differs)
 }
 
-/// Throughput of the emptiest table.
+/// Throughput of the emptiest table, or with the rules of a file.
 fn maximum(s: &Subject<'_>) -> Option<Finding> {
     let cell = *s.sweep("saturate", 0.0).first()?;
     let e = cell.estimate("throughput_pps")?;
-    let figure = figure_of(s, "throughput-group0");
-    let place = rules_words(cell);
-    let (verb, implication) = if cell.is_generator_limited() {
-        ("forwards at least", "The generator was the limit; the device can do more or as much.")
+    let of_file = s.results.run.rules.as_ref();
+    let place = match of_file {
+        None => rules_words(cell),
+        Some(file) => {
+            let name = file.path.file_name().unwrap_or_default().to_string_lossy();
+            format!("the {} of {name}, {} flows", rules_words(cell), words::whole(s.flows))
+        }
+    };
+    let dropped = cell.estimate("dropped_ratio").map_or(0.0, |ratio| ratio.median);
+    let (verb, rest) = match dropped > 0.0 {
+        false => ("forwards", String::new()),
+        true => ("deals with", format!(" Rules drop {} of the frames.", words::percent(dropped))),
+    };
+    let (bound, implication) = if cell.is_generator_limited() {
+        (" at least", "The generator was the limit; the device can do more or as much.")
+    } else if of_file.is_some() {
+        ("", "Compare it with what the same traffic costs without rules.")
     } else {
-        ("forwards", "This is what all shares below are shares of.")
+        ("", "This is what all shares below are shares of.")
     };
     Some(s.finding(Said {
         id: "maximum",
         sentence: format!(
-            "{} {verb} {} in {} with {place}{}.",
+            "{} {verb}{bound} {} in {} with {place}{}.{rest}",
             s.device,
             words::pps(e.median),
             frame_words(&s.frame()),
@@ -168,7 +181,10 @@ fn maximum(s: &Subject<'_>) -> Option<Finding> {
         unit: "pps",
         interval: e.interval(),
         implication: implication.into(),
-        figure,
+        figure: match of_file {
+            None => figure_of(s, "throughput-group0"),
+            Some(_) => Some("occupancy-throughput-flows".into()),
+        },
     }))
 }
 

@@ -356,7 +356,7 @@ impl<'a> Runner<'a> {
         match self.rate(place.device, trial) {
             Some(rate) => load.rate = rate,
             None => {
-                let reason = "no frame came back in the `saturate` trials of this point, \
+                let reason = "no frame was dealt with in the `saturate` trials of this point, \
                               or there is none: no rate to take a share of"
                     .to_string();
                 let sample = self.sample(place, failed(reason));

@@ -199,8 +199,9 @@ fn mark_warnings(results: &Results<'_>, device: &str) -> Vec<String> {
         ),
         (
             Mark::Disturbed,
-            "had stalls of the machine in more than four fifths of their slices: do not trust \
-             their throughput, loss and tails of latency; measure them again on a calmer machine",
+            "had stalls of the machine in more than four fifths of their slices, or in all in \
+             which a frame was dealt with: do not trust their throughput, loss and tails of \
+             latency; measure them again on a calmer machine",
         ),
         (Mark::Unbalanced, "have counters that do not add up: do not trust any of their figures"),
         (

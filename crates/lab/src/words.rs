@@ -54,6 +54,20 @@ pub fn time(ns: f64) -> String {
     }
 }
 
+/// A size of memory: `830 B`, `12.3 kB`, `4.56 MB`.
+pub fn bytes(bytes: f64) -> String {
+    match bytes {
+        bytes if bytes < 1e3 => format!("{} B", significant(bytes)),
+        bytes if bytes < 1e6 => format!("{} kB", significant(bytes / 1e3)),
+        bytes => format!("{} MB", significant(bytes / 1e6)),
+    }
+}
+
+/// `1 rule`, `65,536 rules`.
+pub fn rules(count: f64) -> String {
+    format!("{} {}", whole(count), if count == 1.0 { "rule" } else { "rules" })
+}
+
 /// A share of one in percent: `97.2 %`.
 pub fn percent(share: f64) -> String {
     format!("{} %", significant(share * 100.0))

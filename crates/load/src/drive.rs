@@ -266,6 +266,7 @@ impl<T: Tape> Trial<T> {
             received: sink.received,
             offered_bytes: total.offered_bytes,
             received_bytes: sink.received_bytes,
+            dropped: 0,
             lost: total.offered.saturating_sub(sink.received),
             rx_missed: total.missed,
             reordered: sink.reordered,

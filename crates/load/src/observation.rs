@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 /// Frames are counted from the first that was due after the warm-up to the last that was due within
 /// the duration, but for [`foreign`](Observation::foreign) ones and the counters of the three ends,
 /// which are of the whole trial; a frame still under way at the end is waited for. Balance:
-/// `planned = offered + unsent`, `offered = received + lost`, `rx_missed` is part of `lost`.
+/// `planned = offered + unsent`, `offered = received + dropped + lost`, `rx_missed` is part of `lost`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Observation {
     /// Frames that were due.
@@ -23,7 +23,12 @@ pub struct Observation {
     pub offered_bytes: u64,
     /// Bytes that came back, with FCS.
     pub received_bytes: u64,
-    /// Frames offered that never came back.
+    /// Frames offered that a rule of the device dropped, as it was told: no loss. Known where the
+    /// device counts them and nothing else can have taken a frame, see
+    /// [`balance`](Observation::balance).
+    #[serde(default)]
+    pub dropped: u64,
+    /// Frames offered that never came back, the dropped ones apart.
     pub lost: u64,
     /// Of the lost: those that found the device's ring full.
     pub rx_missed: u64,
@@ -66,6 +71,10 @@ impl Observation {
     ///
     /// `sink_missed` frames reached the tester and found its ring full: the tester's fault, not the
     /// device's. Without the device's counters there is nothing to compare.
+    ///
+    /// The device counts what its rules dropped over the whole trial. Where it did drop some, and
+    /// neither its transmit side nor the sink lost a frame, all that are lost of the measured part
+    /// and were not missed are [`dropped`](Observation::dropped) ones.
     pub fn balance(&mut self, sink_missed: u64) {
         let Some(device) = &self.device else { return };
         self.sink.rx_missed = sink_missed;
@@ -93,6 +102,11 @@ impl Observation {
         let unequal = pairs.iter().filter(|(_, (a, b))| a != b);
         let reason = |(what, (a, b)): &(&str, (u64, u64))| format!("{what}: {a} against {b}");
         honesty.reasons.extend(unequal.map(reason));
+        if honesty.balanced && device.tx_dropped == 0 && sink_missed == 0 {
+            let unmissed = self.lost - self.rx_missed.min(self.lost);
+            self.dropped = unmissed.min(device.rule_drops);
+            self.lost -= self.dropped;
+        }
         if sink_missed > 0 {
             honesty.generator_limited = true;
             let reason = format!("{sink_missed} frames came back and found the sink's ring full");
@@ -271,6 +285,37 @@ mod tests {
         observation.device.as_mut().unwrap().rule_drops = 30;
         observation.balance(0);
         assert!(observation.honesty.balanced, "{:?}", observation.honesty.reasons);
+    }
+
+    /// A trial whose measured part saw 20 frames vanish, 5 of which found the ring full; rules
+    /// dropped 30 in all.
+    fn with_drops() -> Observation {
+        let mut observation = observation(105, (100, 70), 70);
+        observation.device.as_mut().unwrap().rule_drops = 30;
+        observation.device.as_mut().unwrap().rx_missed = 5;
+        Observation { offered: 80, received: 60, lost: 20, rx_missed: 5, ..observation }
+    }
+
+    #[test]
+    fn what_a_rule_dropped_is_no_loss() {
+        let mut seen = with_drops();
+        seen.balance(0);
+        assert!(seen.honesty.balanced, "{:?}", seen.honesty.reasons);
+        assert_eq!((seen.dropped, seen.lost), (15, 5));
+    }
+
+    #[test]
+    fn where_something_else_may_have_taken_a_frame_all_of_them_are_lost() {
+        let refuse = |what: &str, change: fn(&mut Observation), sink_missed| {
+            let mut seen = with_drops();
+            change(&mut seen);
+            seen.balance(sink_missed);
+            assert_eq!((seen.dropped, seen.lost), (0, 20), "{what}");
+        };
+        refuse("no room to send", |o| o.device.as_mut().unwrap().tx_dropped = 1, 0);
+        refuse("the sink's ring", |_| (), 1);
+        refuse("counters that differ", |o| o.generator.queues[0].tx_frames += 1, 0);
+        refuse("no rule that drops", |o| o.device.as_mut().unwrap().rule_drops = 0, 0);
     }
 
     #[test]

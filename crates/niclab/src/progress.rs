@@ -13,6 +13,8 @@ use niclab_lab::spec::{RulesFile, Trace};
 use niclab_load::TraceFrames;
 use niclab_result::{Outcome, Sample};
 
+use crate::rules::plural;
+
 /// Says a line on standard error. A reader that went away must not end a measurement.
 pub fn say(line: &str) {
     let _ = writeln!(stderr(), "{line}");
@@ -48,7 +50,9 @@ impl Screen {
         say(&format!("{} on {}: {estimate}", names.join(", "), devices.join(", ")));
         run.trace.iter().for_each(|trace| say(&trace_words(trace)));
         if let Some(RulesFile { path, rules_count, queues }) = &run.rules {
-            say(&format!("rules: {}: {rules_count} rules, {queues} queues", path.display()));
+            let rules = plural(*rules_count as usize, "rule", "rules");
+            let queues = plural(usize::from(*queues), "queue", "queues");
+            say(&format!("rules: {}: {rules}, {queues}", path.display()));
         }
         for experiment in &run.experiments {
             let budget = experiment.budget_words().into_iter();

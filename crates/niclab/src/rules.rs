@@ -111,7 +111,8 @@ fn counted(records: &[Record]) -> String {
     }
 }
 
-fn plural(count: usize, one: &str, many: &str) -> String {
+/// A count with its noun: `1 rule`, `3 rules`.
+pub fn plural(count: usize, one: &str, many: &str) -> String {
     format!("{count} {}", if count == 1 { one } else { many })
 }
 

@@ -122,9 +122,9 @@ pub(crate) fn mark_meaning(mark: Mark) -> &'static str {
              not speak for the others."
         }
         Mark::Disturbed => {
-            "In more than four fifths of a trial's slices the machine paused for longer than the \
-             receive ring covers or than half a slice; throughput and loss may be the pauses' \
-             doing, not the device's."
+            "In more than four fifths of a trial's slices, or in all in which a frame was dealt \
+             with, the machine paused for longer than the receive ring covers or than half a \
+             slice; throughput and loss may be the pauses' doing, not the device's."
         }
         Mark::Drift => {
             "Later repeats differ systematically from earlier ones, so something changed while \

@@ -39,7 +39,7 @@ fn load(rate: Rate) -> Load {
 fn run(soft: &mut Soft, load: &Load) -> (Observation, PortCounters) {
     let seen = soft.run(load, &Plan::Rest).unwrap();
     assert_eq!(seen.planned, seen.offered + seen.unsent);
-    assert_eq!(seen.offered, seen.received + seen.lost);
+    assert_eq!(seen.offered, seen.received + seen.dropped + seen.lost);
     assert!(seen.honesty.balanced, "{:?}", seen.honesty.reasons);
     assert_eq!((seen.damaged, seen.duplicated, seen.reordered), (0, 0, 0));
     assert!(seen.checked > 0, "no checksum was looked at: {seen:?}");
@@ -92,9 +92,12 @@ fn rules_drop_on_the_nics_core() {
     };
     let to_second = RuleBlock::Any { group: 0, priority: 9, actions: vec![Action::Queue(1)] };
     let mut soft = soft(2, vec![drop, to_second]);
-    let (_, device) = run(&mut soft, &load(Rate::Pps(50_000.0)));
+    let (seen, device) = run(&mut soft, &load(Rate::Pps(50_000.0)));
     let share = device.rule_drops as f64 / device.total().rx_frames as f64;
     assert!((0.15..0.25).contains(&share), "{share} dropped");
+    let share = seen.dropped as f64 / seen.offered as f64;
+    assert!((0.15..0.25).contains(&share), "{share} of the measured part dropped");
+    assert_eq!(seen.lost, seen.rx_missed, "what a rule drops is no loss");
     assert_eq!(device.queues[0].tx_frames, 0);
 }
 

@@ -18,6 +18,20 @@ const CDF_SHARES: [f64; 4] = [0.5, 0.9, 0.99, 0.999];
 
 /// All figures, those without a measured point left out.
 pub(super) fn figures(results: &Results<'_>) -> Vec<Figure> {
+    let mut figures = match results.run.rules {
+        None => over_rules(results),
+        // A file is one set of rules: there is no curve over them.
+        Some(_) => vec![latency_cdf(results), throughput_flows(results)],
+    };
+    let is_measured = |figure: &Figure| {
+        figure.series.iter().any(|series| !series.published && !series.points.is_empty())
+    };
+    figures.retain(is_measured);
+    figures
+}
+
+/// Those of rules that the experiment generates.
+fn over_rules(results: &Results<'_>) -> Vec<Figure> {
     let mut figures = Vec::new();
     for frame in frames(results) {
         figures.push(throughput_root(results, &frame));
@@ -31,10 +45,6 @@ pub(super) fn figures(results: &Results<'_>) -> Vec<Figure> {
     figures.push(latency_cdf(results));
     figures.push(throughput_flows(results));
     figures.push(throughput_match(results));
-    let is_measured = |figure: &Figure| {
-        figure.series.iter().any(|series| !series.published && !series.points.is_empty())
-    };
-    figures.retain(is_measured);
     figures
 }
 
@@ -250,7 +260,7 @@ fn throughput_chain(results: &Results<'_>) -> Figure {
 /// What a figure of the device's own time shows.
 fn device_time_caption(frame: &str) -> String {
     format!(
-        "Time in which the device's core was not idle, by the frames that came back; saturating \
+        "Time in which the device's core was not idle, by the frames that it dealt with; saturating \
          load of {} that match only default rules. It does not hang on how fast the generator is; \
          while the core is partly idle its bursts are not full, and the time is an upper bound of \
          the cost at saturation. Repeats in which the core stalled for more than a quarter of that \
@@ -396,7 +406,7 @@ fn latency_cdf(results: &Results<'_>) -> Figure {
                 continue;
             };
             series.push(Series {
-                name: format!("{device}, {} rules", words::whole(rules(cell))),
+                name: format!("{device}, {}", words::rules(rules(cell))),
                 device: device.into(),
                 published: false,
                 shape: Shape::Cdf,
@@ -404,9 +414,13 @@ fn latency_cdf(results: &Results<'_>) -> Figure {
             });
         }
     }
+    let title = match results.run.rules {
+        None => "Distribution of the latency, group 0 empty and full",
+        Some(_) => "Distribution of the latency",
+    };
     Figure {
         id: "occupancy-latency-cdf".into(),
-        title: "Distribution of the latency, group 0 empty and full".into(),
+        title: title.into(),
         caption: format!(
             "Open loop at {} of each point; all repeats together. {SAME_RATE}",
             rate_words(results, TrialKind::Latency)
@@ -446,17 +460,21 @@ fn throughput_flows(results: &Results<'_>) -> Figure {
             let place = [("groups", 0.0), ("match_percent", 0.0), ("rules", rules)];
             let cells = results.cells.of(device, "saturate");
             let cells = cells.filter(|c| c.is_at(&place) && c.word("frame") == frame);
-            let name = format!("{device}, {} rules", words::whole(rules));
+            let name = format!("{device}, {}", words::rules(rules));
             series.extend(curve(name, device, Shape::Line, cells, |cell| {
                 cell.mean("throughput_pps", 1e-6, cell.number("flows")?)
             }));
         }
     }
     series.retain(|series| series.points.len() > 1);
+    let place = match results.run.rules {
+        None => "rules in group 0",
+        Some(_) => "with the rules of the file",
+    };
     Figure {
         id: "occupancy-throughput-flows".into(),
         title: "Throughput over the number of flows".into(),
-        caption: format!("Saturating load of {}, rules in group 0. {CALM}", frame_words(&frame)),
+        caption: format!("Saturating load of {}, {place}. {CALM}", frame_words(&frame)),
         x: axis("flows", "", Scale::Log),
         y: axis("throughput", "Mpps", Scale::Linear),
         series,
@@ -480,7 +498,7 @@ fn throughput_match(results: &Results<'_>) -> Figure {
                 let cells = cells.filter(|c| c.is_at(&place));
                 let group =
                     if groups == 0.0 { "group 0".into() } else { format!("{groups} groups") };
-                let name = format!("{device}, {group}, {} rules", words::whole(rules));
+                let name = format!("{device}, {group}, {}", words::rules(rules));
                 series.extend(curve(name, device, Shape::Line, cells, |cell| {
                     cell.mean("throughput_pps", 1e-6, cell.number("match_percent")?)
                 }));

@@ -38,16 +38,30 @@ fn ordered<'a>(results: &'a Results<'_>, trials: &[&str]) -> Vec<&'a Cell<'a>> {
     cells
 }
 
-fn place(cell: &Cell<'_>) -> Vec<String> {
-    let number = |axis| cell.number(axis).map(words::whole).unwrap_or_default();
-    vec![
-        cell.device.to_string(),
-        number("groups"),
-        number("rules"),
-        number("match_percent"),
-        number("flows"),
-        cell.word("frame"),
-    ]
+/// Axes that say where a point stands, by the heads of their columns. A file of rules has groups of
+/// its own, and what share of the traffic matches its rules is not known.
+fn axes(results: &Results<'_>) -> Vec<(&'static str, &'static str)> {
+    let of_file = results.run.rules.is_some();
+    let is_known = |(_, axis): &(_, &str)| !of_file || !["groups", "match_percent"].contains(axis);
+    let axes = [("groups", "groups"), ("rules", "rules"), ("match %", "match_percent")];
+    axes.into_iter().filter(is_known).collect()
+}
+
+/// The columns of a point's place, and those behind it.
+fn columns<'a>(results: &Results<'_>, load: &[&'a str], rest: &[&'a str]) -> Vec<&'a str> {
+    let heads = axes(results).into_iter().map(|(head, _)| head);
+    let rest = load.iter().chain(rest).copied();
+    ["device"].into_iter().chain(heads).chain(rest).collect()
+}
+
+/// What stands in the columns of a point's place.
+fn place(results: &Results<'_>, cell: &Cell<'_>, load: &[&str]) -> Vec<String> {
+    let number = |axis: &str| match cell.number(axis) {
+        Some(number) => words::whole(number),
+        None => cell.word(axis),
+    };
+    let axes = axes(results).into_iter().map(|(_, axis)| axis).chain(load.iter().copied());
+    [cell.device.to_string()].into_iter().chain(axes.map(number)).collect()
 }
 
 /// A median and where it lies, which is no interval where there are too few repeats for one.
@@ -79,43 +93,55 @@ fn marks(cell: &Cell<'_>) -> String {
     marks.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
 }
 
-const PLACE: [&str; 6] = ["device", "groups", "rules", "match %", "flows", "frame"];
+/// Axes of a point's load, which are the heads of their columns too.
+const LOAD: [&str; 2] = ["flows", "frame"];
+
+/// Least number of rules by which memory is divided: the tables of a few are nearly empty.
+const RULES_MANY: f64 = 1_000.0;
 
 fn throughput(results: &Results<'_>) -> Table {
-    let rows = ordered(results, &["saturate"]).into_iter().map(|cell| {
-        let mut row = place(cell);
+    let cells = ordered(results, &["saturate"]);
+    let drops = cells.iter().any(|c| c.values("dropped_ratio").iter().any(|ratio| *ratio > 0.0));
+    let rows = cells.into_iter().map(|cell| {
+        let mut row = place(results, cell, &LOAD);
         row.push(worded(cell.estimate("throughput_pps"), words::pps));
         row.push(median(cell, "throughput_gbps_l1", words::significant));
         row.push(median(cell, "throughput_all_pps", words::pps));
         row.push(median(cell, "disturbed_ratio", words::percent));
         row.push(median(cell, crate::measure::DEVICE_TIME, words::time));
+        if drops {
+            row.push(median(cell, "dropped_ratio", words::percent));
+        }
         row.push(median(cell, "loss_ratio", words::percent));
         row.push(full_ring(cell, "latency_ns_p50"));
         row.push(full_ring(cell, "latency_ns_p99"));
         row.push(marks(cell));
         row
     });
-    let columns = [
-        &PLACE[..],
-        &[
-            "throughput (interval)",
-            "Gbps L1",
-            "stalls included",
-            "slices with stalls",
-            "device time a frame",
-            "loss",
-            "p50 at full load",
-            "p99 at full load",
-            "marks",
-        ],
+    let mut heads = vec![
+        "throughput (interval)",
+        "Gbps L1",
+        "stalls included",
+        "slices with stalls",
+        "device time a frame",
     ];
-    let title = "Saturating load: throughput without stalls, and latency where the ring was full";
-    table("occupancy-throughput", title, &columns.concat(), rows.collect())
+    if drops {
+        heads.push("dropped by rules");
+    }
+    heads.extend(["loss", "p50 at full load", "p99 at full load", "marks"]);
+    let title = match drops {
+        false => "Saturating load: throughput without stalls, and latency where the ring was full",
+        true => {
+            "Saturating load: throughput without stalls (frames that came back and frames that \
+             rules dropped), and latency where the ring was full"
+        }
+    };
+    table("occupancy-throughput", title, &columns(results, &LOAD, &heads), rows.collect())
 }
 
 fn latency(results: &Results<'_>) -> Table {
     let rows = ordered(results, &["latency", "light"]).into_iter().map(|cell| {
-        let mut row = place(cell);
+        let mut row = place(results, cell, &LOAD);
         row.push(cell.trial.to_string());
         row.push(median(cell, "offered_pps", words::pps));
         row.push(worded(cell.estimate("latency_ns_p50"), words::time));
@@ -126,39 +152,27 @@ fn latency(results: &Results<'_>) -> Table {
         row.push(marks(cell));
         row
     });
-    let columns = [
-        &PLACE[..],
-        &["trial", "offered", "p50 (interval)", "p1", "p25", "p75", "p99", "p99.9", "mean"],
-        &["maximum", "loss", "marks"],
-    ];
+    let heads = ["trial", "offered", "p50 (interval)", "p1", "p25", "p75", "p99", "p99.9", "mean"];
+    let heads = [&heads[..], &["maximum", "loss", "marks"]].concat();
     let title = "Open loop: latency from the planned departure, medians of the repeats";
-    table("occupancy-latency", title, &columns.concat(), rows.collect())
+    table("occupancy-latency", title, &columns(results, &LOAD, &heads), rows.collect())
 }
 
 fn rules(results: &Results<'_>) -> Table {
     let rows = ordered(results, &[SETUP]).into_iter().map(|cell| {
-        let number = |axis| cell.number(axis).map(words::whole).unwrap_or_default();
-        vec![
-            cell.device.to_string(),
-            number("groups"),
-            number("rules"),
-            number("match_percent"),
-            median(cell, "rules_installed", words::whole),
-            median(cell, "rules_refused", words::whole),
-            worded(cell.estimate("install_rules_per_s"), words::significant),
-            median(cell, "rule_bytes_per_rule", words::significant),
-        ]
+        let mut row = place(results, cell, &[]);
+        row.push(median(cell, "rules_installed", words::whole));
+        row.push(median(cell, "rules_refused", words::whole));
+        row.push(worded(cell.estimate("install_rules_per_s"), words::significant));
+        row.push(median(cell, "rule_bytes", words::bytes));
+        row.push(match cell.number("rules") >= Some(RULES_MANY) {
+            true => median(cell, "rule_bytes_per_rule", words::significant),
+            false => "-".into(),
+        });
+        row
     });
-    let columns = [
-        "device",
-        "groups",
-        "rules",
-        "match %",
-        "installed",
-        "refused",
-        "rules/s (interval)",
-        "bytes per rule",
-    ];
+    let heads = ["installed", "refused", "rules/s (interval)", "memory", "bytes per rule"];
+    let columns = columns(results, &[], &heads);
     table("occupancy-rules", "Rules: installation and memory", &columns, rows.collect())
 }
 
