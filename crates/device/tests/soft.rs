@@ -5,7 +5,7 @@ use std::net::Ipv4Addr;
 use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use niclab_device::soft::Soft;
+use niclab_device::soft::{Soft, rules_met};
 use niclab_device::{
     Arrivals, DeviceError, Function, Load, Observation, Placement, Plan, Rate, RuleBlock, Setup,
     Testbed,
@@ -128,6 +128,32 @@ fn rules_drop_what_they_name_and_nothing_else() {
     let share = device.rule_drops as f64 / device.total().rx_frames as f64;
     assert!((0.15..0.25).contains(&share), "{share} dropped");
     assert_eq!(device.queues[0].tx_frames, 0);
+}
+
+#[test]
+fn which_rules_of_a_file_the_traffic_meets_is_told() {
+    let Some((_, _turn)) = soft("which_rules_of_a_file") else { return };
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("my.flow");
+    let met = |rules: &str| {
+        fs::write(&path, rules).unwrap();
+        let block = RuleBlock::File { path: path.clone(), rules_count: 0 };
+        rules_met(&setup(vec![block]), &load(Rate::Pps(1.0)))
+    };
+    // UDP from 10.0.0.0/8: an odd source is dropped, an even one meets group 1's second rule.
+    let rules = "flow create 0 ingress pattern ipv4 src spec 0.0.0.1 src mask 0.0.0.1 / udp / end \
+                 actions drop / end\n\
+                 flow create 0 priority 1 ingress pattern eth / end actions jump group 1 / end\n\
+                 flow create 0 group 1 ingress pattern ipv4 / tcp / end actions drop / end\n\
+                 flow create 0 group 1 ingress pattern eth / end actions count / queue index 1 / \
+                 end\n";
+    assert_eq!(met(rules), Ok(3), "all but the rule of TCP");
+    let changed =
+        format!("{rules}flow update 0 0 actions queue index 0 / end\nflow destroy 0 rule 3\n");
+    assert_eq!(met(&changed), Ok(2), "what an update says counts as well");
+    assert_eq!(met("flow create 0 ingress pattern ipv6 / end actions drop / end\n"), Ok(0));
+    let refused = met("flow create 0 ingress pattern ipv7 / end actions drop / end\n");
+    assert!(refused.unwrap_err().to_string().contains("my.flow"));
 }
 
 #[test]

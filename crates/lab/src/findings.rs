@@ -181,10 +181,8 @@ fn maximum(s: &Subject<'_>) -> Option<Finding> {
         unit: "pps",
         interval: e.interval(),
         implication: implication.into(),
-        figure: match of_file {
-            None => figure_of(s, "throughput-group0"),
-            Some(_) => Some("occupancy-throughput-flows".into()),
-        },
+        // A file is one set of rules: there is no curve over them.
+        figure: of_file.is_none().then(|| figure_of(s, "throughput-group0")).flatten(),
     }))
 }
 

@@ -377,7 +377,7 @@ impl<'a> Resolver<'a> {
 
     fn setup(&mut self, place: &Place, frame: &Coordinate) -> usize {
         let mut setup = place.setup(self.seed, self.frame_len_max(frame));
-        if let Some(RulesFile { path, rules_count, queues }) = self.overrides.rules.clone() {
+        if let Some(RulesFile { path, rules_count, queues, .. }) = self.overrides.rules.clone() {
             (setup.rules, setup.queues) = (vec![RuleBlock::File { path, rules_count }], queues);
         }
         index_of(&mut self.run.setups, setup)

@@ -15,7 +15,7 @@ use crate::findings;
 use crate::known::Known;
 use crate::run::{ExperimentRun, Run, RunDevice, Visit};
 use crate::runner::{SETUP, search};
-use crate::spec::Trace;
+use crate::spec::{RulesFile, Trace};
 use crate::words;
 
 pub(crate) use knees::FoundKnee;
@@ -52,6 +52,7 @@ pub fn summarize(run: &Run, samples: &[Sample], latencies: &Latencies) -> Summar
         summary.duration_s = (last - first) as f64 / 1e9;
     }
     summary.warnings.extend(run.trace.iter().flat_map(trace_warnings));
+    summary.warnings.extend(run.rules.iter().filter_map(unmet_warning));
     for experiment in &run.experiments {
         let cells = Cells::new(&experiment.name, samples);
         let knees = knees::found(run, experiment, &cells, samples);
@@ -127,6 +128,20 @@ fn warnings(results: &Results<'_>) -> Vec<String> {
         warnings.extend(mark_warnings(results, &device.name));
     }
     warnings
+}
+
+/// Rules that no frame reached.
+fn unmet_warning(rules: &RulesFile) -> Option<String> {
+    let name = rules.path.file_name().unwrap_or_default().to_string_lossy();
+    let unmet = rules.rules_count.saturating_sub(rules.rules_met?);
+    let words = words::rules(rules.rules_count.into());
+    (unmet > 0).then(|| {
+        format!(
+            "{name}: of its {words} the traffic meets {}: what is measured says nothing of traffic \
+             that meets the others.",
+            words::whole((rules.rules_count - unmet).into())
+        )
+    })
 }
 
 /// Frames that are not sent as they once were.

@@ -309,6 +309,29 @@ fn a_run_of_a_trace_tells_of_the_trace_and_not_of_64_bytes() {
 }
 
 #[test]
+fn with_a_file_of_rules_what_means_nothing_of_it_is_left_out() {
+    let mut bench = Bench::new(vec![Nature::default()], &["groups=0", "rules=3", "flows=10000"], 3);
+    bench.execute();
+    bench.run.rules =
+        Some(RulesFile { path: "a/b.flow".into(), rules_count: 3, queues: 1, rules_met: Some(2) });
+    let summary = summarize(&bench.run, &bench.store.samples, &bench.store.latencies);
+    let warned = "b.flow: of its 3 rules the traffic meets 2: what is measured says nothing of \
+                  traffic that meets the others.";
+    assert_eq!(summary.warnings[0], warned);
+    for table in &summary.experiments[0].tables {
+        for column in ["groups", "match %"] {
+            assert!(!table.columns.iter().any(|one| one == column), "{:?}", table.columns);
+        }
+        assert!(table.rows.iter().all(|row| row.len() == table.columns.len()), "{table:?}");
+    }
+    let of_rules = |figure: &Figure| figure.x.label.contains("rules");
+    assert!(!summary.experiments[0].figures.iter().any(of_rules));
+    let sentence =
+        &summary.findings.iter().find(|finding| finding.id.contains("maximum")).unwrap().sentence;
+    assert!(sentence.contains("with the 3 rules of b.flow, "), "{sentence}");
+}
+
+#[test]
 fn what_was_taken_back_to_fit_the_budget_is_a_warning() {
     let mut bench = Bench::new(vec![Nature::default()], &["groups=0"], 1);
     bench.run.experiments[0].taken_back = vec!["3 of 6 repeats, to fit the budget of 200 s".into()];

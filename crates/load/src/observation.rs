@@ -8,7 +8,8 @@ use serde::{Deserialize, Serialize};
 /// Frames are counted from the first that was due after the warm-up to the last that was due within
 /// the duration, but for [`foreign`](Observation::foreign) ones and the counters of the three ends,
 /// which are of the whole trial; a frame still under way at the end is waited for. Balance:
-/// `planned = offered + unsent`, `offered = received + dropped + lost`, `rx_missed` is part of `lost`.
+/// `planned = offered + unsent`, `offered = received + dropped + lost`, `rx_missed` is part of
+/// `lost`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Observation {
     /// Frames that were due.

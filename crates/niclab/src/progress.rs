@@ -49,10 +49,11 @@ impl Screen {
         };
         say(&format!("{} on {}: {estimate}", names.join(", "), devices.join(", ")));
         run.trace.iter().for_each(|trace| say(&trace_words(trace)));
-        if let Some(RulesFile { path, rules_count, queues }) = &run.rules {
+        if let Some(RulesFile { path, rules_count, queues, rules_met }) = &run.rules {
             let rules = plural(*rules_count as usize, "rule", "rules");
             let queues = plural(usize::from(*queues), "queue", "queues");
-            say(&format!("rules: {}: {rules}, {queues}", path.display()));
+            let met = rules_met.map_or(String::new(), |met| format!("; the traffic meets {met}"));
+            say(&format!("rules: {}: {rules}, {queues}{met}", path.display()));
         }
         for experiment in &run.experiments {
             let budget = experiment.budget_words().into_iter();

@@ -58,8 +58,12 @@ pub fn file(path: &Path) -> Result<RulesFile, Failure> {
     let bad = |error: ReadError| Failure::Rules { path: path.into(), error };
     let text = read(path)?;
     let (records, _) = checked(&text).map_err(bad)?;
-    let is_rule = |record: &&Record| matches!(record, Record::Created { .. });
-    let rules_count = records.iter().filter(is_rule).count() as u32;
+    let rules_count = records.iter().fold(0, |count, record| match record {
+        Record::Created { .. } => count + 1,
+        Record::Destroyed { .. } => count - 1,
+        Record::Flushed { rules_count } => count - rules_count,
+        _ => count,
+    });
     let mut queues = 1;
     let mut commands = Commands::new(&text[..]);
     while let Some(next) = commands.next_command() {
@@ -76,7 +80,7 @@ pub fn file(path: &Path) -> Result<RulesFile, Failure> {
     }
     // As `run --resume` from another directory will look for it.
     let path = path.canonicalize().map_err(|error| bad(error.into()))?;
-    Ok(RulesFile { path, rules_count, queues })
+    Ok(RulesFile { path, rules_count, queues, rules_met: None })
 }
 
 /// The text of a file.

@@ -7,11 +7,12 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use niclab_device::About;
+use niclab_device::soft::rules_met;
 use niclab_lab::experiment;
 use niclab_lab::left::{Left, left};
-use niclab_lab::run::{Run, RunDevice, resolve};
+use niclab_lab::run::{Run, RunDevice, Trial, resolve};
 use niclab_lab::runner::{Bed, Ended, execute};
-use niclab_lab::spec::{Assignment, GridName, Overrides, Spec, Trace};
+use niclab_lab::spec::{Assignment, GridName, Overrides, RulesFile, Spec, Trace};
 use niclab_load::TraceFrames;
 use niclab_packet::trace::{self, Incomplete, TraceErrorKind, TraceLimits};
 use niclab_result::{Directory, ResultError, Sample, Summary};
@@ -127,11 +128,29 @@ fn started(arguments: &RunArguments) -> Result<Prepared, Failure> {
     devices::check(&names)?;
     resolve(PROGRAM, &specs, &overrides, names.iter().map(|name| unopened(name)).collect())?;
     let (described, beds): (Vec<RunDevice>, Vec<_>) = devices::open(&names)?.into_iter().unzip();
-    let run = resolve(PROGRAM, &specs, &overrides, described)?;
+    let mut run = resolve(PROGRAM, &specs, &overrides, described)?;
+    meet(&mut run);
     let directory = Directory::create(&path)?;
     directory.write_run(&run.to_toml()?)?;
     directory.write_environment(&environment::read())?;
     Ok((run, beds, directory, Vec::new()))
+}
+
+/// Sees which rules of a file the traffic meets, that with most flows: a card says nothing of what
+/// rules cost that no frame has reached. Asked of the software card, where it is measured; what it
+/// cannot carry out the run will tell.
+fn meet(run: &mut Run) {
+    let is_soft = |device: &RunDevice| device.name == "soft" && device.absent.is_none();
+    let Some(rules) = run.rules.as_mut().filter(|_| run.devices.iter().any(is_soft)) else {
+        return;
+    };
+    let of_all = run.experiments.iter().flat_map(|experiment| {
+        let of = |trial: &Trial| (&experiment.setups[trial.setup], &experiment.loads[trial.load]);
+        experiment.trials.iter().map(of)
+    });
+    if let Some((setup, load)) = of_all.max_by_key(|(_, load)| load.flows.count) {
+        rules.rules_met = rules_met(setup, load).ok();
+    }
 }
 
 /// A device before it is opened: enough to see whether the rest of the run makes sense.
@@ -147,7 +166,7 @@ fn resumed(path: &Path) -> Result<Prepared, Failure> {
         trace(path)?;
     }
     if let Some(before) = &run.rules {
-        let now = rules::file(&before.path)?;
+        let now = RulesFile { rules_met: before.rules_met, ..rules::file(&before.path)? };
         if now != *before {
             return Err(Failure::RulesChanged { path: now.path });
         }

@@ -15,11 +15,11 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
 
-use niclab_load::{Load, LoadError, Observation};
+use niclab_load::{Load, LoadError, Observation, Rate};
 use niclab_nic::limits::BURST;
 use niclab_nic::rule::session::Session;
 use niclab_nic::rule::{Action, Pattern, Rule};
-use niclab_nic::{Nic, NicConfig, RuleError, Worker};
+use niclab_nic::{Nic, NicConfig, RuleError, RuleId, Worker};
 use niclab_packet::flow::{FiveTuple, FlowSet, Transport};
 use niclab_packet::size::FCS_LEN;
 use niclab_port::queues::queues;
@@ -45,6 +45,9 @@ const QUEUES_DEPTH_MAX: usize = 8_192;
 
 /// Steps of a transaction that are settled at a time.
 const SETTLE_STEPS: usize = 1 << 16;
+
+/// How long the traffic is offered that shows which rules it meets.
+const MEETING_NS: u64 = 200_000_000;
 
 /// The software NIC with its generator and sink.
 pub struct Soft {
@@ -169,6 +172,29 @@ impl Testbed for Soft {
     }
 }
 
+/// Which of the rules of a set-up's files a load meets: how many decide about at least one of the
+/// frames that are sent in a fifth of a second.
+pub fn rules_met(setup: &Setup, load: &Load) -> Result<u32, DeviceError> {
+    let config = NicConfig { queues: setup.queues, ..NicConfig::default() };
+    let mut nic = Nic::new(&config).map_err(broken)?;
+    let mut session = Session::counting(0);
+    for block in &setup.rules {
+        if let RuleBlock::File { path, .. } = block {
+            let (file, bad) = (open(path)?, |error| broken(format!("{}: {error}", path.display())));
+            session.apply(&mut nic, BufReader::new(file)).map_err(bad)?;
+        }
+    }
+    while !nic.settle(SETTLE_STEPS) {}
+    let worker = nic.worker();
+    let (placement, seats) = (Placement::Inline, Seats::default());
+    let frame_len_max = setup.frame_len_max.saturating_sub(FCS_LEN);
+    let mut state = State { nic, worker, placement, seats, frame_len_max };
+    let load = Load { rate: Rate::Saturate, duration_ns: MEETING_NS, warmup_ns: 0, ..load.clone() };
+    state.run_inline(&load)?;
+    let is_met = |id: &RuleId| state.nic.query(*id).is_ok_and(|counts| counts.packets > 0);
+    Ok(session.ids().filter(is_met).count() as u32)
+}
+
 impl State {
     fn trial<'a>(&self, load: &'a Load) -> Trial<'a> {
         Trial { device: "soft", load, depth: WIRE_DEPTH, core: self.seats.tester }
@@ -238,11 +264,7 @@ fn apply(
     rules_count: u32,
     report: &mut SetupReport,
 ) -> Result<(), DeviceError> {
-    let absent = |error: std::io::Error| DeviceError::Absent {
-        what: path.display().to_string(),
-        remedy: format!("{error}; the rules of the experiment stand there"),
-    };
-    let file = File::open(path).map_err(absent)?;
+    let file = open(path)?;
     let start = Instant::now();
     let applied = Session::new(0).apply(nic, BufReader::new(file));
     report.install += start.elapsed();
@@ -253,6 +275,15 @@ fn apply(
     // Packets meet no transaction that is still to be settled: there is no worker yet.
     while !nic.settle(SETTLE_STEPS) {}
     Ok(())
+}
+
+/// Opens a file of rules.
+fn open(path: &Path) -> Result<File, DeviceError> {
+    let absent = |error: std::io::Error| DeviceError::Absent {
+        what: path.display().to_string(),
+        remedy: format!("{error}; the rules of the experiment stand there"),
+    };
+    File::open(path).map_err(absent)
 }
 
 /// The pattern of a flow.

@@ -260,7 +260,7 @@ fn throughput_chain(results: &Results<'_>) -> Figure {
 /// What a figure of the device's own time shows.
 fn device_time_caption(frame: &str) -> String {
     format!(
-        "Time in which the device's core was not idle, by the frames that it dealt with; saturating \
+        "Time in which the device's core was not idle, by the frames it dealt with; saturating \
          load of {} that match only default rules. It does not hang on how fast the generator is; \
          while the core is partly idle its bursts are not full, and the time is an upper bound of \
          the cost at saturation. Repeats in which the core stalled for more than a quarter of that \

@@ -132,8 +132,8 @@ fn throughput(results: &Results<'_>) -> Table {
     let title = match drops {
         false => "Saturating load: throughput without stalls, and latency where the ring was full",
         true => {
-            "Saturating load: throughput without stalls (frames that came back and frames that \
-             rules dropped), and latency where the ring was full"
+            "Saturating load: throughput without stalls, dropped frames included; latency where \
+             the ring was full"
         }
     };
     table("occupancy-throughput", title, &columns(results, &LOAD, &heads), rows.collect())

@@ -91,6 +91,8 @@ pub struct Listed {
 #[derive(Debug, Default)]
 pub struct Session {
     port: u16,
+    /// Every rule counts, whether its text says so or not.
+    counts_all: bool,
     /// By number; the last one is there.
     rules: Vec<Option<Entry>>,
     live: u32,
@@ -126,6 +128,17 @@ impl Session {
     /// A session for the port of this number; without rules, whatever the NIC has.
     pub fn new(port: u16) -> Session {
         Session { port, ..Session::default() }
+    }
+
+    /// As [`new`](Session::new), but every rule counts what it meets, whether its text says so or
+    /// not.
+    pub fn counting(port: u16) -> Session {
+        Session { counts_all: true, ..Session::new(port) }
+    }
+
+    /// The NIC's names of all rules that text has created and not destroyed.
+    pub fn ids(&self) -> impl Iterator<Item = RuleId> {
+        self.rules.iter().flatten().map(|entry| entry.id)
     }
 
     /// How many rules text has created and not destroyed.
@@ -251,7 +264,9 @@ impl Session {
         parsed: &Parsed<'_>,
         written: &FlowRule<'_>,
     ) -> Result<u32, Refused> {
-        let rule = compiled(parsed, written)?;
+        let mut rule = compiled(parsed, written)?;
+        let counting = self.counting_actions(rule.actions);
+        rule.actions = counting.as_deref().unwrap_or(rule.actions);
         let id = transaction.create(&rule).map_err(|error| refused(&error, rule.actions))?;
         let number = self.rules.len() as u32;
         let items = written.items.iter().map(|item| item.item.name());
@@ -260,6 +275,12 @@ impl Session {
         let Rule { group, priority, .. } = rule;
         self.set(number, Some(Entry { id, group, priority, shape, counts }));
         Ok(number)
+    }
+
+    /// These actions and `count`, where all rules are to count and these do not.
+    fn counting_actions(&self, actions: &[Action]) -> Option<Vec<Action>> {
+        let lacks = self.counts_all && !actions.contains(&Action::Count);
+        lacks.then(|| [&[Action::Count], actions].concat())
     }
 
     fn destroy(
@@ -281,6 +302,8 @@ impl Session {
         actions: &[Action],
     ) -> Result<(), Refused> {
         let entry = self.known(rule, Spot::Rule(0))?;
+        let counting = self.counting_actions(actions);
+        let actions = counting.as_deref().unwrap_or(actions);
         transaction.update(entry.id, actions).map_err(|error| refused(&error, actions))?;
         let items = self.shapes.items(entry.shape);
         let items: Vec<String> = items.split_whitespace().map(str::to_owned).collect();

@@ -104,7 +104,9 @@ fn a_run_installs_the_rules_of_a_file_and_its_packets_meet_them() {
                  actions drop / end\n\
                  flow create 0 ingress pattern ipv4 / tcp / end actions queue index 2 / end\n";
     let (ended, samples) = measured(rules, &["--device", "soft"]);
-    ended.with(0, &["my.flow: 2 rules, 3 queues"]);
+    ended.with(0, &["my.flow: 2 rules, 3 queues; the traffic meets 1"]);
+    let warned = ["my.flow: of its 2 rules the traffic meets 1", " Rules drop 5", " deals with "];
+    assert!(warned.iter().all(|part| ended.out.contains(part)), "{}", ended.out);
     let is = |trial: &'static str| samples.iter().filter(move |sample| sample["trial"] == trial);
     let setups: Vec<_> = is("setup").collect();
     assert!(!setups.is_empty());
@@ -112,12 +114,15 @@ fn a_run_installs_the_rules_of_a_file_and_its_packets_meet_them() {
         let installed = setup["metrics"]["rules_installed"]["value"].as_f64();
         assert_eq!(installed, Some(2.0), "{setup}");
     }
+    let value = |sample: &Value, metric: &str| sample["metrics"][metric]["value"].as_f64();
     let mut met = 0;
     for sample in is("saturate").filter(|sample| sample["outcome"] == "measured") {
         let device = &sample["counters"]["device"];
         assert_eq!(device["queues"].as_array().map(Vec::len), Some(3), "{sample}");
-        let received = sample["metrics"]["received_frames"]["value"].as_f64();
+        let received = value(sample, "received_frames");
         met += u32::from(device["rule_drops"].as_u64() > Some(0) && received > Some(0.0));
+        assert!(value(sample, "dropped_ratio") > Some(0.2), "{sample}");
+        assert!(value(sample, "loss_ratio") < Some(0.1), "a rule's drop is no loss: {sample}");
     }
     assert!(met > 0, "no trial met the rules: {samples:?}");
 }
