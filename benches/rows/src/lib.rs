@@ -100,9 +100,12 @@ pub fn alone(
     (0..count).map(|_| Ok(ours()?.rate())).collect()
 }
 
-/// Returns the median of rates, `None` for fewer than have an interval.
+/// Returns the median of rates; `None` without one.
 pub fn median(rates: &[f64]) -> Option<f64> {
-    Some(median_interval(rates)?.median)
+    let mut sorted = rates.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    let last = sorted.len().checked_sub(1)?;
+    Some((sorted[last / 2] + sorted[sorted.len() / 2]) / 2.0)
 }
 
 /// What a row gave.

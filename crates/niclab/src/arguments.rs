@@ -125,13 +125,13 @@ pub struct BenchArguments {
     /// Sets of rules for `acl`, as ClassBench writes them [default: generated ones]
     #[arg(long, value_name = "FILE", num_args = 1..)]
     pub rules: Vec<PathBuf>,
-    /// Pairs of slices, ours and the peer's; fewer than 30 decide nothing, fewer than 6 give no
-    /// figures [default: 31]
+    /// Pairs of slices, ours and the peer's; fewer than 30 decide nothing, fewer than 6 have no
+    /// interval [default: 31]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub pairs: Option<u32>,
-    /// Where benches/peers/build put the peers
-    #[arg(long, value_name = "DIR", default_value = "target/peers")]
-    pub peers: PathBuf,
+    /// Where benches/peers/build put the peers [default: target/peers]
+    #[arg(long, value_name = "DIR")]
+    pub peers: Option<PathBuf>,
     /// The core that both take in turn [default: 1, if there is one]
     #[arg(long, value_name = "N")]
     pub core: Option<usize>,

@@ -1,6 +1,7 @@
 //! `niclab bench`: how fast the software card is here, beside its peers.
 
 use std::io::{self, Write, stdout};
+use std::path::{Path, PathBuf};
 
 use niclab_bench::{
     ACL_GOAL, Bench, BenchError, Figures, Goal, Pairs, Row, Slices, Subject, Verdict, geomean,
@@ -9,10 +10,13 @@ use niclab_bench::{
 use niclab_device::cores::allowed;
 
 use crate::arguments::{BenchArguments, BenchSubject};
+use crate::calm::Watch;
+use crate::environment;
 use crate::failure::Failure;
+use crate::rules::plural;
 
-/// Width of the first column.
-const WHAT: usize = 27;
+/// Least width of the first column.
+const WHAT_MIN: usize = 27;
 
 /// Measures the rows that were asked for and prints each as soon as it is decided.
 pub fn run(arguments: &BenchArguments) -> Result<(), Failure> {
@@ -20,14 +24,23 @@ pub fn run(arguments: &BenchArguments) -> Result<(), Failure> {
     let bench = Bench {
         core: core(arguments.core, &allowed())?,
         pairs: arguments.pairs.map_or(defaults.pairs, |pairs| pairs as usize),
-        peers: arguments.peers.clone(),
+        peers: peers(arguments.peers.as_deref(), defaults.peers)?,
         ..defaults
     };
     bench.pin()?;
     let asked: Vec<Subject> = arguments.subjects.iter().map(|&subject| subject.into()).collect();
     let rows = rows(&arguments.rules);
     let rows = rows.iter().filter(|row| asked.is_empty() || asked.contains(&row.subject));
-    print(&bench, rows, &mut stdout().lock())
+    print(&bench, &rows.collect::<Vec<_>>(), &mut stdout().lock())
+}
+
+/// Where the peers are. A directory that was named has to be there; without one rows have no peer.
+fn peers(asked: Option<&Path>, default: PathBuf) -> Result<PathBuf, Failure> {
+    match asked {
+        Some(path) if !path.is_dir() => Err(Failure::NoPeers { path: path.into() }),
+        Some(path) => Ok(path.into()),
+        None => Ok(default),
+    }
 }
 
 /// The core that was asked for, else the second of those `there`, or the only one.
@@ -41,30 +54,23 @@ fn core(asked: Option<usize>, there: &[u32]) -> Result<usize, Failure> {
     }
 }
 
-fn print<'a>(
-    bench: &Bench,
-    rows: impl Iterator<Item = &'a Row>,
-    out: &mut impl Write,
-) -> Result<(), Failure> {
-    writeln!(
-        out,
-        "{} pairs of slices of {} ms at most, in turn on core {}; medians in million per second,\n\
-         the ratio's with its 95 % interval\n",
-        bench.pairs, bench.slice_ms, bench.core
-    )?;
-    line(out, ["what", "ours", "peer", "", "ratio", "goal", "verdict"])?;
+fn print(bench: &Bench, rows: &[&Row], out: &mut impl Write) -> Result<(), Failure> {
+    let names = rows.iter().map(|row| row.what.chars().count());
+    let mut sheet = Sheet { what: names.fold(WHAT_MIN, usize::max), out };
+    sheet.head(bench)?;
+    let watch = Watch::start(bench.core);
     let (mut sets, mut sets_count) = (Vec::new(), 0);
     for row in rows {
         let measured = row.measure(bench)?;
         let what = row.what.as_str();
         match &measured.slices {
-            Slices::Alone { ours, missing } => alone(what, ours, missing, out)?,
-            Slices::NotSupported(why) => writeln!(out, "{what:<WHAT$} not supported: {why}")?,
-            Slices::Paired(pairs) => decided(row, pairs, measured.broken, out)?,
-            Slices::Single(rates) => single(what, &row.goal, rates, out)?,
+            Slices::Alone { ours, missing } => sheet.alone(what, ours, missing)?,
+            Slices::NotSupported(why) => sheet.said(what, &format!("not supported: {why}"))?,
+            Slices::Paired(pairs) => sheet.decided(row, pairs, measured.broken)?,
+            Slices::Single(rates) => sheet.single(what, &row.goal, rates)?,
         }
         for note in &measured.notes {
-            writeln!(out, "  {note}")?;
+            writeln!(sheet.out, "  {note}")?;
         }
         if row.subject == Subject::Acl {
             sets_count += 1;
@@ -72,75 +78,112 @@ fn print<'a>(
                 sets.push(pairs);
             }
         }
-        out.flush()?;
+        sheet.out.flush()?;
     }
-    mean_of_sets(&sets, sets_count, out)
+    sheet.mean_of_sets(&sets, sets_count)?;
+    for disturbance in watch.disturbances() {
+        writeln!(
+            sheet.out,
+            "\n{disturbance}: do not trust these figures; measure again when it is calm"
+        )?;
+    }
+    Ok(())
 }
 
-/// All sets together.
-fn mean_of_sets(sets: &[Pairs], count: usize, out: &mut impl Write) -> Result<(), Failure> {
-    let Some(pairs) = geomean(sets).filter(|_| count > 1) else { return Ok(()) };
-    let what = format!("acl, geomean of {} of {count} sets", sets.len());
-    // A set that cannot be measured is one that is not ahead.
-    Ok(compared(&what, "rte_acl", &ACL_GOAL, &pairs, sets.len() < count, out)?)
+/// Where the rows are printed.
+struct Sheet<'a, W> {
+    /// Width of the first column.
+    what: usize,
+    out: &'a mut W,
 }
 
-/// Without a peer there is a rate, and nothing to decide.
-fn alone(what: &str, ours: &[f64], missing: &BenchError, out: &mut impl Write) -> io::Result<()> {
-    let Some(ours) = median(ours) else {
-        return writeln!(out, "{what:<WHAT$} too few slices; no peer: {missing}");
-    };
-    writeln!(out, "{what:<WHAT$} {:>6}  no peer: {missing}", number(ours / 1e6))
+impl<W: Write> Sheet<'_, W> {
+    fn head(&mut self, bench: &Bench) -> io::Result<()> {
+        let (cpu, core) = (environment::cpu().unwrap_or("an unnamed processor".into()), bench.core);
+        let pairs = plural(bench.pairs, "pair", "pairs");
+        let ms = bench.slice_ms;
+        writeln!(self.out, "{cpu}\n{pairs} of slices of {ms} ms at most, in turn on core {core}")?;
+        writeln!(self.out, "rates: median, million a second; ratio: median [its 95 % interval]\n")?;
+        self.line(["what", "ours", "peer", "", "ratio", "goal", "verdict"])
+    }
+
+    /// All sets together.
+    fn mean_of_sets(&mut self, sets: &[Pairs], count: usize) -> io::Result<()> {
+        let Some(pairs) = geomean(sets).filter(|_| count > 1) else { return Ok(()) };
+        let what = format!("acl, geomean of {} of {count} sets", sets.len());
+        // A set that cannot be measured is one that is not ahead.
+        self.compared(&what, "rte_acl", &ACL_GOAL, &pairs, sets.len() < count)
+    }
+
+    /// Without a peer there is a rate, and nothing to decide.
+    fn alone(&mut self, what: &str, ours: &[f64], missing: &BenchError) -> io::Result<()> {
+        let ours = median(ours).map_or(String::new(), |ours| number(ours / 1e6));
+        self.said(what, &format!("{ours:>6}  no peer: {missing}"))
+    }
+
+    /// A row that says something in place of its figures.
+    fn said(&mut self, what: &str, said: &str) -> io::Result<()> {
+        writeln!(self.out, "{what:<width$} {said}", width = self.what)
+    }
+
+    /// A row without a peer.
+    fn single(&mut self, what: &str, goal: &Goal, rates: &[f64]) -> io::Result<()> {
+        let ours = median(rates).map_or(String::new(), |ours| number(ours / 1e6));
+        let said = said(Verdict::single(rates, goal), goal, false);
+        self.line([what, &ours, "", "", "", &goal_text(goal), said])
+    }
+
+    fn decided(&mut self, row: &Row, pairs: &Pairs, broken: bool) -> io::Result<()> {
+        self.compared(&row.what, row.peer, &row.goal, pairs, broken)
+    }
+
+    /// Ours beside the peer's; what is `broken` is missed whatever the rates.
+    fn compared(
+        &mut self,
+        what: &str,
+        peer: &str,
+        goal: &Goal,
+        pairs: &Pairs,
+        broken: bool,
+    ) -> io::Result<()> {
+        let text = goal_text(goal);
+        let rate = |rates: &[f64]| median(rates).map_or(String::new(), |rate| number(rate / 1e6));
+        let (ours, theirs) = (rate(&pairs.ours), rate(&pairs.theirs));
+        let Some(figures) = Figures::new(pairs) else {
+            let ratio = median(&pairs.ratios()).map_or(String::new(), number);
+            return self.line([what, &ours, peer, &theirs, &ratio, &text, TOO_FEW]);
+        };
+        let verdict = if broken { Verdict::Missed } else { figures.verdict(goal) };
+        let holds = !broken && figures.ratio.low < goal.ratio && goal.ratio <= figures.ratio.high;
+        let [low, median, high] =
+            [figures.ratio.low, figures.ratio.median, figures.ratio.high].map(number);
+        let ratio = format!("{median} [{low}, {high}]");
+        self.line([what, &ours, peer, &theirs, &ratio, &text, said(verdict, goal, holds)])
+    }
+
+    fn line(&mut self, cells: [&str; 7]) -> io::Result<()> {
+        let [what, ours, peer, theirs, ratio, goal, verdict] = cells;
+        let text = format!(
+            "{what:<width$} {ours:>6}  {peer:<15} {theirs:>6}  {ratio:<18} {goal:<11}  {verdict}",
+            width = self.what
+        );
+        writeln!(self.out, "{}", text.trim_end())
+    }
 }
 
-/// A row without a peer.
-fn single(what: &str, goal: &Goal, rates: &[f64], out: &mut impl Write) -> io::Result<()> {
-    let ours = median(rates).map_or(String::new(), |ours| number(ours / 1e6));
-    let said = said(Verdict::single(rates, goal), goal);
-    line(out, [what, &ours, "", "", "", &goal_text(goal), said])
-}
+/// What is said in place of a verdict.
+const TOO_FEW: &str = "too few pairs";
 
-fn decided(row: &Row, pairs: &Pairs, broken: bool, out: &mut impl Write) -> io::Result<()> {
-    compared(&row.what, row.peer, &row.goal, pairs, broken, out)
-}
-
-/// Ours beside the peer's; what is `broken` is missed whatever the rates.
-fn compared(
-    what: &str,
-    peer: &str,
-    goal: &Goal,
-    pairs: &Pairs,
-    broken: bool,
-    out: &mut impl Write,
-) -> io::Result<()> {
-    let text = goal_text(goal);
-    let Some(figures) = Figures::new(pairs) else {
-        return line(out, [what, "", peer, "", "", &text, "too few pairs"]);
-    };
-    let verdict = if broken { Verdict::Missed } else { figures.verdict(goal) };
-    let (ours, theirs) = (number(figures.ours / 1e6), number(figures.theirs / 1e6));
-    let [low, median, high] =
-        [figures.ratio.low, figures.ratio.median, figures.ratio.high].map(number);
-    let ratio = format!("{median} [{low}, {high}]");
-    line(out, [what, &ours, peer, &theirs, &ratio, &text, said(verdict, goal)])
-}
-
-/// The verdict in words; nothing where there is no goal.
-fn said(verdict: Verdict, goal: &Goal) -> &'static str {
+/// The verdict in words, nothing where there is no goal. `holds` says that the interval of the
+/// ratio holds its goal: more pairs or a calmer machine may decide otherwise.
+fn said(verdict: Verdict, goal: &Goal, holds: bool) -> &'static str {
     match verdict {
         _ if *goal == Goal::NONE => "",
         Verdict::Met => "met",
+        Verdict::Missed if holds => "missed: the interval holds the goal",
         Verdict::Missed => "missed",
-        Verdict::Undecided => "too few pairs",
+        Verdict::Undecided => TOO_FEW,
     }
-}
-
-fn line(out: &mut impl Write, cells: [&str; 7]) -> io::Result<()> {
-    let [what, ours, peer, theirs, ratio, goal, verdict] = cells;
-    let text = format!(
-        "{what:<WHAT$} {ours:>6}  {peer:<15} {theirs:>6}  {ratio:<18} {goal:<11}  {verdict}"
-    );
-    writeln!(out, "{}", text.trim_end())
 }
 
 fn goal_text(goal: &Goal) -> String {
@@ -184,9 +227,18 @@ mod tests {
 
     fn decided_text(row: &Row, ours: f64, count: usize) -> String {
         let pairs = Pairs { ours: vec![ours; count], theirs: vec![20e6; count] };
+        sheet(|sheet| sheet.decided(row, &pairs, false))
+    }
+
+    /// What is printed on a sheet.
+    fn sheet(print: impl Fn(&mut Sheet<'_, Vec<u8>>) -> io::Result<()>) -> String {
         let mut out = Vec::new();
-        decided(row, &pairs, false, &mut out).unwrap();
+        print(&mut Sheet { what: WHAT_MIN, out: &mut out }).unwrap();
         String::from_utf8(out).unwrap()
+    }
+
+    fn words(text: &str) -> String {
+        text.split_whitespace().collect::<Vec<_>>().join(" ")
     }
 
     #[test]
@@ -201,6 +253,42 @@ mod tests {
         assert!(decided_text(exact, 59e6, 31).ends_with(" missed\n"));
         assert!(decided_text(exact, 64e6, 7).ends_with(" too few pairs\n"));
         assert!(decided_text(exact, 64e6, 5).ends_with(" too few pairs\n"));
+        let few = words(&decided_text(exact, 64e6, 1));
+        assert_eq!(
+            few,
+            "exact match, 64 k entries 64.0 rte_hash bulk 20.0 3.20 3 x, 60 M/s too few pairs"
+        );
+        // Of ratios from 2.5 to 4 the interval holds 3.
+        let ours = (0..31).map(|i| 50e6 + f64::from(i) * 1e6).collect();
+        let pairs = Pairs { ours, theirs: vec![20e6; 31] };
+        let text = sheet(|sheet| sheet.decided(exact, &pairs, false));
+        assert!(text.ends_with(" missed: the interval holds the goal\n"), "{text}");
+        let text = sheet(|sheet| sheet.decided(exact, &pairs, true));
+        assert!(text.ends_with(" missed\n"), "{text}");
+    }
+
+    #[test]
+    fn columns_stand_below_their_heads_however_long_a_name_is() {
+        let long = "a row with a name that is longer than others are";
+        let mut out = Vec::new();
+        let mut sheet = Sheet { what: long.len(), out: &mut out };
+        sheet.line(["what", "ours", "peer", "", "ratio", "goal", "verdict"]).unwrap();
+        sheet.single(long, &Goal { ratio: 0.0, floor: 20e6 }, &[21e6; 31]).unwrap();
+        let text = String::from_utf8(out).unwrap();
+        let (head, row) = text.split_once('\n').unwrap();
+        assert_eq!(head.find("goal"), row.find("20 M/s"), "{text}");
+        assert_eq!(head.find("verdict"), row.find("met"), "{text}");
+    }
+
+    #[test]
+    fn a_directory_of_peers_that_is_named_has_to_be_there() {
+        let default = || PathBuf::from("target/peers");
+        assert_eq!(peers(None, default()).unwrap(), default());
+        let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+        assert_eq!(peers(Some(here), default()).unwrap(), here);
+        let absent = peers(Some(Path::new("no/such")), default()).unwrap_err();
+        let said = "--peers no/such: no such directory; benches/peers/build makes target/peers";
+        assert_eq!(absent.to_string(), said);
     }
 
     #[test]
@@ -208,31 +296,27 @@ mod tests {
         let peers = "no/such/directory".into();
         let bench = Bench { core: 0, pairs: 6, peers, slice_ms: 1 };
         let rows = rows(&[]);
-        let rows = || rows.iter().filter(|row| row.subject == Subject::Rss);
+        let rows: Vec<&Row> = rows.iter().filter(|row| row.subject == Subject::Rss).collect();
         let mut out = Vec::new();
-        print(&bench, rows(), &mut out).unwrap();
+        print(&bench, &rows, &mut out).unwrap();
         let text = String::from_utf8(out).unwrap();
-        let line = text.lines().last().unwrap();
+        assert!(
+            text.contains("\n6 pairs of slices of 1 ms at most, in turn on core 0\n"),
+            "{text}"
+        );
+        let line = text.lines().find(|line| line.starts_with("RSS hash")).unwrap();
         let said = line.strip_prefix("RSS hash, 12-byte tuples").unwrap().trim_start();
         let (ours, peer) = said.split_once("  ").unwrap();
         assert!(ours.parse::<f64>().unwrap() > 0.0, "{text}");
         assert_eq!(peer, "no peer: softrss is not built; build with benches/peers/build");
         assert!(line.chars().count() <= 100, "{line}");
-        let mut out = Vec::new();
-        print(&Bench { pairs: 5, ..bench }, rows(), &mut out).unwrap();
-        let text = String::from_utf8(out).unwrap();
-        let end =
-            " too few slices; no peer: softrss is not built; build with benches/peers/build\n";
-        assert!(text.ends_with(end), "{text}");
     }
 
     #[test]
     fn a_row_without_a_peer_is_decided_by_its_floor() {
         let goal = Goal { ratio: 0.0, floor: 20e6 };
         let text = |goal: &Goal, rate| {
-            let mut out = Vec::new();
-            single("update, 64 k rules, bulk", goal, &[rate; 31], &mut out).unwrap();
-            String::from_utf8(out).unwrap().split_whitespace().collect::<Vec<_>>().join(" ")
+            words(&sheet(|sheet| sheet.single("update, 64 k rules, bulk", goal, &[rate; 31])))
         };
         assert_eq!(text(&goal, 21e6), "update, 64 k rules, bulk 21.0 20 M/s met");
         assert_eq!(text(&goal, 19e6), "update, 64 k rules, bulk 19.0 20 M/s missed");
@@ -242,11 +326,8 @@ mod tests {
     #[test]
     fn the_sets_together_are_missed_where_one_could_not_be_measured() {
         let pairs = |ours: f64| Pairs { ours: vec![ours; 31], theirs: vec![5e6; 31] };
-        let text = |count| {
-            let mut out = Vec::new();
-            mean_of_sets(&[pairs(10e6), pairs(40e6)], count, &mut out).unwrap();
-            String::from_utf8(out).unwrap().split_whitespace().collect::<Vec<_>>().join(" ")
-        };
+        let text =
+            |count| words(&sheet(|sheet| sheet.mean_of_sets(&[pairs(10e6), pairs(40e6)], count)));
         let figures = "20.0 rte_acl 5.00 4.00 [4.00, 4.00] 2 x, 9 M/s";
         assert_eq!(text(2), format!("acl, geomean of 2 of 2 sets {figures} met"));
         assert_eq!(text(3), format!("acl, geomean of 2 of 3 sets {figures} missed"));

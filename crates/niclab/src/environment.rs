@@ -28,6 +28,11 @@ const CPU: &str = "/proc/cpuinfo";
 const GOVERNOR: &str = "/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor";
 const CMDLINE: &str = "/proc/cmdline";
 
+/// The processor's name.
+pub fn cpu() -> Option<String> {
+    line(CPU, "model name").or_else(|| line(CPU, "CPU part"))
+}
+
 fn facts() -> Vec<(String, String)> {
     let uname = rustix::system::uname();
     let kernel = format!(
@@ -38,7 +43,7 @@ fn facts() -> Vec<(String, String)> {
     );
     let cores = std::thread::available_parallelism().map(|n| n.to_string()).ok();
     let named = [
-        ("cpu", line(CPU, "model name").or_else(|| line(CPU, "CPU part"))),
+        ("cpu", cpu()),
         ("microcode", line(CPU, "microcode")),
         ("cores of this process", cores),
         ("hypervisor", hypervisor()),

@@ -39,6 +39,15 @@ pub enum Failure {
         /// What may be used.
         there: Vec<u32>,
     },
+    /// A directory of peers that is not there.
+    #[error(
+        "--peers {}: no such directory; benches/peers/build makes target/peers",
+        path.display()
+    )]
+    NoPeers {
+        /// What was asked for.
+        path: PathBuf,
+    },
     /// A device or an experiment is named twice.
     #[error("{name} is named twice: name each device and each experiment once")]
     Twice {
@@ -122,8 +131,9 @@ impl Failure {
     pub fn exit_code(&self) -> ExitCode {
         ExitCode::from(match self {
             Failure::Bench(_) | Failure::Output(_) | Failure::Report(_) => 1,
-            // Options that exclude each other, or a core that is not there.
+            // Options that exclude each other, or name what is not there.
             Failure::Core { .. }
+            | Failure::NoPeers { .. }
             | Failure::Spec(SpecError::OfTrace { .. } | SpecError::OfRules { .. }) => 2,
             Failure::Rules { .. }
             | Failure::RulesChanged { .. }

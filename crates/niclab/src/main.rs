@@ -5,6 +5,7 @@
 
 mod arguments;
 mod bench;
+mod calm;
 mod devices;
 mod doctor;
 mod environment;
