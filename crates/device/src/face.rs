@@ -8,6 +8,8 @@ use niclab_nic::rule::Action;
 use niclab_packet::flow::FlowSpec;
 use serde::{Deserialize, Serialize};
 
+use crate::plan::Plan;
+
 /// A device under test with its generator and its sink.
 pub trait Testbed {
     /// What it is and what it can do.
@@ -108,6 +110,19 @@ pub enum RuleBlock {
     },
 }
 
+impl RuleBlock {
+    /// Group, priority and actions of its rules; `None` where each has its own.
+    pub fn place(&self) -> Option<(u32, u32, &[Action])> {
+        match self {
+            RuleBlock::Any { group, priority, actions }
+            | RuleBlock::FiveTuples { group, priority, actions, .. } => {
+                Some((*group, *priority, actions))
+            }
+            RuleBlock::File { .. } => None,
+        }
+    }
+}
+
 /// A network function on the device's queues.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -135,15 +150,6 @@ pub enum Placement {
     Inline,
     /// On a core of its own.
     Engine,
-}
-
-/// What the control side does while the load runs.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Plan {
-    /// Nothing.
-    #[default]
-    Rest,
 }
 
 /// What [`Testbed::setup`] did.
@@ -210,6 +216,12 @@ pub enum DeviceError {
     /// The load cannot be generated as declared.
     #[error("load: {reason}")]
     BadLoad {
+        /// The field and what would be right.
+        reason: String,
+    },
+    /// The plan cannot be carried out as declared.
+    #[error("plan: {reason}")]
+    BadPlan {
         /// The field and what would be right.
         reason: String,
     },

@@ -9,16 +9,18 @@ pub mod dpdk;
 pub mod face;
 pub mod linux;
 pub mod pair;
+pub mod plan;
 pub mod soft;
 
 pub use face::{
-    About, DeviceError, Fact, Function, Place, Placement, Plan, RuleBlock, Setup, SetupReport,
-    Testbed,
+    About, DeviceError, Fact, Function, Place, Placement, RuleBlock, Setup, SetupReport, Testbed,
 };
 pub use niclab_load::{
-    Arrivals, Honesty, Latency, Load, Observation, PortCounters, QueueCounters, Rate, Slice, Stalls,
+    Arrivals, Control, Honesty, Latency, Load, Observation, PortCounters, QueueCounters, Rate,
+    Slice, Stalls,
 };
 pub use niclab_nic::rule::Action;
+pub use plan::{Calls, ControlCore, Plan, RulesPlan, Work};
 
 /// Opens a device by its name: `soft`, `linux:…` or `dpdk:…`.
 ///

@@ -161,9 +161,9 @@ impl<T: Tape> Trial<T> {
         let clock = Clock::new();
         let start_ns = clock.now_ns();
         let now = || clock.now_ns() - start_ns;
-        self.turns_until(self.counted.from_ns, outlet, inlet, &now);
+        self.turns_until(self.counted.from_ns, (outlet, inlet, window), &now);
         window.opened();
-        self.turns_until(self.counted.to_ns, outlet, inlet, &now);
+        self.turns_until(self.counted.to_ns, (outlet, inlet, window), &now);
         window.closed();
         self.drain(outlet, inlet, &now);
         let device_stalls = window.stalls();
@@ -177,13 +177,13 @@ impl<T: Tape> Trial<T> {
     fn turns_until(
         &mut self,
         end_ns: u64,
-        outlet: &mut impl Outlet,
-        inlet: &mut impl Inlet,
+        (outlet, inlet, window): (&mut impl Outlet, &mut impl Inlet, &mut impl Window),
         now: &impl Fn() -> u64,
     ) {
         let mut now_ns = now();
         while now_ns < end_ns {
             self.turn(now_ns, outlet, inlet, now);
+            self.work_ns += window.turn();
             now_ns = now();
         }
     }
@@ -285,6 +285,7 @@ impl<T: Tape> Trial<T> {
             device: None,
             sink: PortCounters { queues: vec![sink.counters], ..PortCounters::default() },
             slices: self.slices,
+            control: None,
             honesty,
         }
     }

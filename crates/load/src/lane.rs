@@ -47,6 +47,11 @@ pub trait Window {
     fn opened(&mut self) {}
     /// The last counted frame was due.
     fn closed(&mut self) {}
+    /// Called once a turn, in which the caller may do other work; how long that took, nanoseconds.
+    #[inline]
+    fn turn(&mut self) -> u64 {
+        0
+    }
     /// The last frame is back, or none has come for a while: the device may end its work, frames it
     /// still has included. Start and length of the stalls of its core, in nanoseconds of the
     /// process's clock.

@@ -61,6 +61,9 @@ pub struct Observation {
     pub sink: PortCounters,
     /// Counts over time, in slices of equal length.
     pub slices: Vec<Slice>,
+    /// What the control side did; `None` where it rested.
+    #[serde(default)]
+    pub control: Option<Control>,
     /// How well the generator kept its promise.
     pub honesty: Honesty,
 }
@@ -141,6 +144,29 @@ impl PortCounters {
         self.rx_missed += other.rx_missed;
         self.tx_dropped += other.tx_dropped;
     }
+}
+
+/// What the control side did while the load ran. Times are nanoseconds after the start of the
+/// measured part.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Control {
+    /// Operations that were planned.
+    pub planned: u64,
+    /// Operations that were carried out.
+    pub done: u64,
+    /// Operations that the device refused; with the done ones fewer than planned where the measured
+    /// part ended first.
+    pub refused: u64,
+    /// What it said of the first of them.
+    pub refusal: Option<String>,
+    /// When the first operation began.
+    pub begun_ns: Option<u64>,
+    /// When the last operation had ended; `None` where the measured part ended first.
+    pub ended_ns: Option<u64>,
+    /// Time that the core spent on operations.
+    pub busy_ns: u64,
+    /// How long each call took; a call through a queue, or one that blocks, is of many operations.
+    pub calls: Option<Latency>,
 }
 
 /// Counters of one end of the wire.

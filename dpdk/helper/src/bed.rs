@@ -213,7 +213,7 @@ impl Testbed for DpdkBed {
     }
 
     fn run(&mut self, load: &Load, plan: &Plan) -> Result<Observation, DeviceError> {
-        let Plan::Rest = plan;
+        plan.rest()?;
         let before = self.ports.device.stats().map_err(|refusal| self.broken(refusal))?;
         let mut observation = match self.wiring {
             Wiring::Null => self.run_alone(load)?,

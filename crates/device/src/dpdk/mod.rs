@@ -32,7 +32,8 @@ use std::time::Duration;
 use self::protocol::{Answer, Open, Request};
 use self::runtime::RuntimeDirectory;
 use crate::cores::Cores;
-use crate::face::{About, DeviceError, Plan, Setup, SetupReport, Testbed};
+use crate::face::{About, DeviceError, Setup, SetupReport, Testbed};
+use crate::plan::Plan;
 use crate::{Load, Observation};
 
 /// The program.
@@ -130,7 +131,7 @@ impl Testbed for DpdkBed {
 
     fn run(&mut self, load: &Load, plan: &Plan) -> Result<Observation, DeviceError> {
         let offered = Duration::from_nanos(load.warmup_ns.saturating_add(load.duration_ns));
-        let request = Request::Run { load: load.clone(), plan: *plan };
+        let request = Request::Run { load: load.clone(), plan: plan.clone() };
         match self.process.ask(&request, ANSWER_TIMEOUT.saturating_add(offered))? {
             Answer::Observed(observation) => Ok(*observation),
             other => Err(self.process.confused(&other)),

@@ -6,7 +6,8 @@
 use serde::{Deserialize, Serialize};
 
 use crate::cores::Cores;
-use crate::face::{About, DeviceError, Plan, Setup, SetupReport};
+use crate::face::{About, DeviceError, Setup, SetupReport};
+use crate::plan::Plan;
 use crate::{Load, Observation};
 
 /// A question.

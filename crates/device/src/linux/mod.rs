@@ -26,9 +26,10 @@ use self::netns::NetNs;
 use self::ring::{RX_SLOTS, RxRing, SINK_SLOTS, TX_SLOTS, TxRing};
 use crate::cores::Cores;
 use crate::face::{
-    About, DeviceError, Fact, Function, Place, Plan, RuleBlock, Setup, SetupReport, Testbed,
+    About, DeviceError, Fact, Function, Place, RuleBlock, Setup, SetupReport, Testbed,
 };
 use crate::pair::{Stage, Trial, judge_refused};
+use crate::plan::Plan;
 use crate::{Load, Observation};
 
 /// Ethernet header and frame check sequence, which the MTU leaves out, bytes.
@@ -187,7 +188,7 @@ impl Testbed for LinuxBed {
     }
 
     fn run(&mut self, load: &Load, plan: &Plan) -> Result<Observation, DeviceError> {
-        let Plan::Rest = plan;
+        plan.rest()?;
         let drained = self.inlet.drain().and_then(|()| self.function.rx.drain());
         drained.map_err(|e| refused("emptying the rings", &e))?;
         let before = self.device.counters()?;

@@ -4,6 +4,7 @@
 //! function share a core of their own (the core that polls the queue runs the pipeline); with
 //! `engine` each has one, and queues lie between them.
 
+mod control;
 #[cfg(test)]
 mod engine_tests;
 mod lanes;
@@ -11,6 +12,7 @@ mod stages;
 
 use std::fs::File;
 use std::io::BufReader;
+use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
@@ -27,9 +29,11 @@ use niclab_port::wire::wire;
 
 use crate::cores;
 use crate::face::{
-    self, About, DeviceError, Fact, Place, Placement, Plan, RuleBlock, Setup, SetupReport, Testbed,
+    self, About, DeviceError, Fact, Place, Placement, RuleBlock, Setup, SetupReport, Testbed,
 };
-use crate::pair::{Stage, Trial};
+use crate::pair::{Beside, Stage, Trial};
+use crate::plan::{ControlCore, Plan, RulesPlan, Work};
+use control::Control;
 use lanes::lanes;
 use stages::{Engine, Function, Inline};
 
@@ -86,6 +90,15 @@ struct State {
     seats: Seats,
     /// Longest frame, without FCS.
     frame_len_max: u16,
+    /// The rules of each block of the set-up that were created one by one, and their actions.
+    blocks: Vec<Installed>,
+}
+
+/// The rules of a block.
+#[derive(Default)]
+struct Installed {
+    ids: Vec<RuleId>,
+    actions: Vec<Action>,
 }
 
 impl Soft {
@@ -148,24 +161,22 @@ impl Testbed for Soft {
         let mut nic = Nic::new(&config).map_err(broken)?;
         let mut report = SetupReport::default();
         let before = nic.rule_bytes();
-        for block in &setup.rules {
-            install(&mut nic, block, &mut report)?;
-        }
+        let blocks = setup.rules.iter().map(|block| install(&mut nic, block, &mut report));
+        let blocks = blocks.collect::<Result<Vec<Installed>, DeviceError>>()?;
         report.rules_installed = u64::from(nic.len());
         report.rule_bytes = Some((nic.rule_bytes() - before) as u64);
         let worker = nic.worker();
         let frame_len_max = setup.frame_len_max.saturating_sub(FCS_LEN);
         self.about = about(placement, seats);
-        self.state = Some(State { nic, worker, placement, seats, frame_len_max });
+        self.state = Some(State { nic, worker, placement, seats, frame_len_max, blocks });
         Ok(report)
     }
 
     fn run(&mut self, load: &Load, plan: &Plan) -> Result<Observation, DeviceError> {
-        let Plan::Rest = plan;
         let state = self.state.as_mut().ok_or_else(|| broken("run before set-up"))?;
         let mut observation = match state.placement {
-            Placement::Inline => state.run_inline(load),
-            Placement::Engine => state.run_engine(load),
+            Placement::Inline => state.run_inline(load, plan),
+            Placement::Engine => state.run_engine(load, plan),
         }?;
         observation.balance(0);
         Ok(observation)
@@ -188,9 +199,10 @@ pub fn rules_met(setup: &Setup, load: &Load) -> Result<u32, DeviceError> {
     let worker = nic.worker();
     let (placement, seats) = (Placement::Inline, Seats::default());
     let frame_len_max = setup.frame_len_max.saturating_sub(FCS_LEN);
-    let mut state = State { nic, worker, placement, seats, frame_len_max };
+    let blocks = Vec::new();
+    let mut state = State { nic, worker, placement, seats, frame_len_max, blocks };
     let load = Load { rate: Rate::Saturate, duration_ns: MEETING_NS, warmup_ns: 0, ..load.clone() };
-    state.run_inline(&load)?;
+    state.run_inline(&load, &Plan::Rest)?;
     let is_met = |id: &RuleId| state.nic.query(*id).is_ok_and(|counts| counts.packets > 0);
     Ok(session.ids().filter(is_met).count() as u32)
 }
@@ -200,17 +212,52 @@ impl State {
         Trial { device: "soft", load, depth: WIRE_DEPTH, core: self.seats.tester }
     }
 
-    fn run_inline(&mut self, load: &Load) -> Result<Observation, DeviceError> {
+    fn run_inline(&mut self, load: &Load, plan: &Plan) -> Result<Observation, DeviceError> {
         let frame_len = usize::from(self.frame_len_max);
         let (far, near) = wire(WIRE_DEPTH as usize, 0, frame_len).map_err(broken)?;
         let (mut out, mut back) = lanes(far, self.frame_len_max);
         let trial = self.trial(load);
-        let inline = Inline(stages::Nic::new(&mut self.worker, near, self.nic.queues()));
+        let queues = self.nic.queues();
+        let mut control = match plan {
+            Plan::Rest => None,
+            Plan::Rules(plan) => {
+                let control = Control::new(plan, &mut self.nic, &self.blocks, load.duration_ns)?;
+                Some((plan, control))
+            }
+        };
+        let (same, beside) = match &mut control {
+            None => (None, None),
+            Some((plan, control)) => match plan.core {
+                ControlCore::Same => (Some(control), None),
+                ControlCore::Distinct => (None, Some(control as &mut dyn Beside)),
+            },
+        };
+        let inline = Inline::new(stages::Nic::new(&mut self.worker, near, queues), same);
         let stage = Stage::new("function", self.seats.function, inline);
-        trial.run((&mut out, &mut back), vec![stage])
+        let seen = trial.run_beside((&mut out, &mut back), vec![stage], beside);
+        let ended = control.map(|(plan, control)| (plan, control.end()));
+        let Some((plan, (record, made))) = ended else { return seen };
+        self.undo(plan, &made).map_err(broken)?;
+        Ok(Observation { control: Some(record), ..seen? })
     }
 
-    fn run_engine(&mut self, load: &Load) -> Result<Observation, DeviceError> {
+    /// Leaves the rules of the set-up, as they were.
+    fn undo(&mut self, plan: &RulesPlan, made: &[RuleId]) -> Result<(), RuleError> {
+        made.iter().try_for_each(|&id| self.nic.destroy(id))?;
+        if let Work::Update { block, .. } = &plan.work
+            && let Some(Installed { ids, actions }) = self.blocks.get(*block)
+        {
+            ids.iter().try_for_each(|&id| self.nic.update(id, actions))?;
+        }
+        while !self.nic.settle(SETTLE_STEPS) {}
+        Ok(())
+    }
+
+    fn run_engine(&mut self, load: &Load, plan: &Plan) -> Result<Observation, DeviceError> {
+        if let Plan::Rules(_) = plan {
+            let capability = "plans with placement engine".to_owned();
+            return Err(DeviceError::NotSupported { capability });
+        }
         let count = self.nic.queues();
         let depth = (QUEUES_DEPTH_MAX / usize::from(count)).clamp(BURST, QUEUE_DEPTH_MAX);
         // All queues full, the transmit ring as full as one of them, a burst in each hand.
@@ -240,20 +287,56 @@ pub(crate) fn bad_load(error: LoadError) -> DeviceError {
 }
 
 /// Creates the rules of a block. The first refusal ends it: the rest counts as refused too.
-fn install(nic: &mut Nic, block: &RuleBlock, report: &mut SetupReport) -> Result<(), DeviceError> {
-    match block {
-        RuleBlock::Any { group, priority, actions } => {
-            let rule = (*group, *priority, actions.as_slice());
-            create(nic, rule, std::iter::once(Pattern::any()), report);
-        }
-        RuleBlock::File { path, rules_count } => apply(nic, path, *rules_count, report)?,
-        RuleBlock::FiveTuples { group, priority, flows, first, count, actions } => {
-            let set = FlowSet::new(flows).map_err(|error| bad_load(error.into()))?;
-            let patterns = (*first..first + count).map(|flow| five_tuple(&set.tuple(flow)));
-            create(nic, (*group, *priority, actions.as_slice()), patterns, report);
+fn install(
+    nic: &mut Nic,
+    block: &RuleBlock,
+    report: &mut SetupReport,
+) -> Result<Installed, DeviceError> {
+    if let RuleBlock::File { path, rules_count } = block {
+        apply(nic, path, *rules_count, report)?;
+    }
+    let Some(rule) = block.place() else { return Ok(Installed::default()) };
+    let ids = create(nic, rule, &Patterns::of(block)?, report);
+    Ok(Installed { ids, actions: rule.2.to_vec() })
+}
+
+/// The patterns of a block.
+enum Patterns {
+    /// One, of every frame.
+    Any,
+    /// One a flow, from the first.
+    FiveTuples(Box<FlowSet>, Range<u32>),
+}
+
+impl Patterns {
+    /// Those of a block; none of a file.
+    fn of(block: &RuleBlock) -> Result<Patterns, DeviceError> {
+        match block {
+            RuleBlock::Any { .. } => Ok(Patterns::Any),
+            RuleBlock::File { .. } => {
+                let reason = "the rules of a file belong into the set-up".to_owned();
+                Err(DeviceError::BadPlan { reason })
+            }
+            RuleBlock::FiveTuples { flows, first, count, .. } => {
+                let set = FlowSet::new(flows).map_err(|error| bad_load(error.into()))?;
+                Ok(Patterns::FiveTuples(Box::new(set), *first..first + count))
+            }
         }
     }
-    Ok(())
+
+    fn len(&self) -> usize {
+        match self {
+            Patterns::Any => 1,
+            Patterns::FiveTuples(_, flows) => flows.len(),
+        }
+    }
+
+    fn get(&self, at: usize) -> Pattern {
+        match self {
+            Patterns::Any => Pattern::any(),
+            Patterns::FiveTuples(set, flows) => five_tuple(&set.tuple(flows.start + at as u32)),
+        }
+    }
 }
 
 /// Applies a file of rules: all of it, or nothing, which is then refused as a whole. Reading it is
@@ -300,26 +383,26 @@ fn five_tuple(tuple: &FiveTuple) -> Pattern {
 fn create(
     nic: &mut Nic,
     rule: (u32, u32, &[Action]),
-    patterns: impl ExactSizeIterator<Item = Pattern>,
+    patterns: &Patterns,
     report: &mut SetupReport,
-) {
+) -> Vec<RuleId> {
     let (group, priority, actions) = rule;
-    let total = patterns.len() as u64;
-    let mut created = 0;
-    let mut patterns = patterns.peekable();
-    while patterns.peek().is_some() {
-        let chunk: Vec<Pattern> = patterns.by_ref().take(1_024).collect();
+    let total = patterns.len();
+    let mut ids = Vec::with_capacity(total);
+    while ids.len() < total {
+        let end = total.min(ids.len() + 1_024);
+        let chunk: Vec<Pattern> = (ids.len()..end).map(|at| patterns.get(at)).collect();
         let start = Instant::now();
-        let one = |pattern: Pattern| nic.create(&Rule { group, priority, pattern, actions });
-        let refused: Option<RuleError> = chunk.into_iter().map(one).find_map(|made| {
-            created += u64::from(made.is_ok());
-            made.err()
+        let refused = chunk.into_iter().find_map(|pattern| {
+            let made = nic.create(&Rule { group, priority, pattern, actions });
+            made.map(|id| ids.push(id)).err()
         });
         report.install += start.elapsed();
         if let Some(error) = refused {
-            report.rules_refused += total - created;
+            report.rules_refused += (total - ids.len()) as u64;
             report.refusal.get_or_insert_with(|| error.to_string());
-            return;
+            break;
         }
     }
+    ids
 }

@@ -10,7 +10,9 @@ use niclab_packet::size::FCS_LEN;
 use niclab_port::queues::{FunctionSide, NicSide};
 use niclab_port::wire::{Burst, Near};
 
-use crate::pair::Side;
+use crate::pair::{Beside, LAST_TURNS_MAX, Side};
+
+use super::control::Control;
 
 /// The NIC's end of the wire with what decides about its frames.
 pub(super) struct Nic<'a> {
@@ -105,24 +107,19 @@ fn count_sent(burst: &Burst, counters: &mut PortCounters) {
 }
 
 /// Placement `inline`: burst in, decide, swap, burst out.
-pub(super) struct Inline<'a>(pub Nic<'a>);
+pub(super) struct Inline<'a, 'b> {
+    nic: Nic<'a>,
+    /// A plan that this core carries out between bursts.
+    control: Option<&'a mut Control<'b>>,
+}
 
-impl Side for Inline<'_> {
-    // Most bursts of 64 take a few microseconds, but a chain of 16 groups took 260 ns a frame on a
-    // Zen 3: with nothing allowed for it every turn was a stall, and the device idle.
-    const FRAME_NS: u64 = 500;
-
-    fn queues(&self) -> u16 {
-        self.0.queues
+impl<'a, 'b> Inline<'a, 'b> {
+    pub(super) fn new(nic: Nic<'a>, control: Option<&'a mut Control<'b>>) -> Inline<'a, 'b> {
+        Inline { nic, control }
     }
 
-    fn start(&mut self) {
-        self.0.worker.online();
-    }
-
-    #[inline]
-    fn turn(&mut self, counters: &mut PortCounters) -> usize {
-        let nic = &mut self.0;
+    fn packets(&mut self, counters: &mut PortCounters) -> usize {
+        let nic = &mut self.nic;
         let (found, dropped) = nic.classify(counters);
         if found == 0 {
             std::hint::spin_loop();
@@ -135,6 +132,48 @@ impl Side for Inline<'_> {
         count_sent(&nic.burst, counters);
         nic.near.send(&mut nic.burst);
         found
+    }
+}
+
+impl Side for Inline<'_, '_> {
+    // Most bursts of 64 take a few microseconds, but a chain of 16 groups took 260 ns a frame on a
+    // Zen 3: with nothing allowed for it every turn was a stall, and the device idle.
+    const FRAME_NS: u64 = 500;
+
+    fn queues(&self) -> u16 {
+        self.nic.queues
+    }
+
+    fn start(&mut self) {
+        self.nic.worker.online();
+    }
+
+    #[inline]
+    fn turn(&mut self, counters: &mut PortCounters) -> usize {
+        let found = self.packets(counters);
+        if let Some(control) = &mut self.control {
+            control.turn();
+        }
+        found
+    }
+
+    fn last(&mut self, counters: &mut PortCounters) {
+        for _ in 0..LAST_TURNS_MAX {
+            if self.packets(counters) == 0 {
+                break;
+            }
+        }
+    }
+
+    fn opened(&mut self, at_ns: u64) {
+        if let Some(control) = &mut self.control {
+            control.opened(at_ns);
+        }
+    }
+
+    #[inline]
+    fn other_ns(&self) -> u64 {
+        self.control.as_ref().map_or(0, |control| control.turn_ns())
     }
 }
 

@@ -1,0 +1,84 @@
+//! What the control side does while a load runs.
+
+use niclab_nic::rule::Action;
+use serde::{Deserialize, Serialize};
+
+use crate::face::{DeviceError, RuleBlock};
+
+/// What the control side does while the load runs.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Plan {
+    /// Nothing.
+    #[default]
+    Rest,
+    /// Operations on rules.
+    Rules(Box<RulesPlan>),
+}
+
+impl Plan {
+    /// Refuses what a device without rules cannot do.
+    ///
+    /// # Errors
+    /// [`DeviceError::NotSupported`] for operations on rules.
+    pub fn rest(&self) -> Result<(), DeviceError> {
+        match self {
+            Plan::Rest => Ok(()),
+            Plan::Rules(_) => Err(DeviceError::NotSupported { capability: "rules".to_owned() }),
+        }
+    }
+}
+
+/// Operations on rules, from a moment of the measured part on. The device is left with the rules of
+/// its set-up: what the plan created goes, what it changed is put back, behind the trial.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct RulesPlan {
+    /// The core that carries them out.
+    pub core: ControlCore,
+    /// When the first begins, nanoseconds after the start of the measured part.
+    pub start_ns: u64,
+    /// What is done.
+    pub work: Work,
+    /// How the device is asked for it.
+    pub calls: Calls,
+    /// Operations between two turns of the core's other work, which are bursts of packets; `None`:
+    /// all of them at once, and packets wait.
+    pub slice: Option<u32>,
+}
+
+/// Which core carries the operations out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ControlCore {
+    /// The one that polls the device's queues.
+    Same,
+    /// Another one. On the soft device it is that of generator and sink.
+    Distinct,
+}
+
+/// How operations are handed to the device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Calls {
+    /// One call an operation, each visible when it returns.
+    Single,
+    /// Through an asynchronous operation queue, by template.
+    Queue,
+    /// In one transaction: all of them become visible at one instant.
+    Transaction,
+}
+
+/// A batch of operations.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Work {
+    /// Creates the rules of a block.
+    Create(RuleBlock),
+    /// Gives the rules of a block of the set-up other actions.
+    Update {
+        /// Which block, from 0.
+        block: usize,
+        /// The actions they get.
+        actions: Vec<Action>,
+    },
+}
