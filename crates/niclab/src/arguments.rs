@@ -25,6 +25,7 @@ Exit codes:
   4    the result directory cannot be used
   5    a device is unknown, or none could be opened
   6    a run came to its end and has measured nothing
+  7    `rules check --strict` has found something to mend
   130  stopped by Ctrl-C or a signal; what was measured is kept";
 
 const RUN_EXAMPLES: &str = "\
@@ -87,11 +88,7 @@ pub enum RulesCommand {
     /// Carry files out on a card of their own, and say which rules never act or meet others
     ///
     /// The first error ends it, with its line and column. Nothing is kept.
-    Check {
-        /// One `flow` command a line
-        #[arg(required = true, value_name = "FILE")]
-        files: Vec<PathBuf>,
-    },
+    Check(CheckArguments),
     /// Write rules of others as `flow create` lines, to standard output
     ///
     /// What has no equivalent and changes nothing becomes a comment; the first rule whose meaning
@@ -103,6 +100,20 @@ pub enum RulesCommand {
         /// One rule a line; what `tc filter show` prints has several
         file: PathBuf,
     },
+}
+
+/// What `niclab rules check` takes.
+#[derive(Args, Debug)]
+pub struct CheckArguments {
+    /// One `flow` command a line
+    #[arg(required = true, value_name = "FILE")]
+    pub files: Vec<PathBuf>,
+    /// Tell every rule that there is something to say of, not the first five of a kind
+    #[arg(long)]
+    pub all: bool,
+    /// End with exit code 7 where there is something to say of a rule; exceptions are nothing
+    #[arg(long)]
+    pub strict: bool,
 }
 
 /// How rules are written elsewhere.

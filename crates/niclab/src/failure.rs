@@ -9,6 +9,7 @@
 //! | 4 | the result directory cannot be used |
 //! | 5 | a device is unknown, or none could be opened |
 //! | 6 | a run came to its end and has measured nothing |
+//! | 7 | `rules check --strict` has found something to mend |
 //! | 130 | stopped by Ctrl-C or a signal; what was measured is kept |
 
 use std::io::ErrorKind;
@@ -28,6 +29,12 @@ pub const STOPPED: i32 = 130;
 /// Why a command ended without success.
 #[derive(Debug, thiserror::Error)]
 pub enum Failure {
+    /// Files of rules, of which there was something to say.
+    #[error("--strict: there is something to mend in {}", named(files))]
+    Amiss {
+        /// The files.
+        files: Vec<PathBuf>,
+    },
     /// A row of the bar could not be measured.
     #[error("{0}")]
     Bench(#[from] BenchError),
@@ -121,6 +128,11 @@ fn listed(cores: &[u32]) -> String {
     cores.iter().map(u32::to_string).collect::<Vec<_>>().join(", ")
 }
 
+/// Paths between commas.
+fn named(files: &[PathBuf]) -> String {
+    files.iter().map(|path| path.display().to_string()).collect::<Vec<_>>().join(", ")
+}
+
 impl Failure {
     /// `true` where whoever read the output has enough of it, such as `head`: no failure at all.
     pub fn is_closed_pipe(&self) -> bool {
@@ -143,6 +155,7 @@ impl Failure {
             Failure::Result(_) => 4,
             Failure::NoDevice { .. } | Failure::UnknownDevice(_) => 5,
             Failure::Nothing { .. } => 6,
+            Failure::Amiss { .. } => 7,
             Failure::Stopped { .. } => STOPPED as u8,
         })
     }

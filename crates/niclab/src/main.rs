@@ -48,7 +48,7 @@ fn command(command: Command) -> Result<(), Failure> {
         Command::List { experiment: Some(name) } => list::toml(&name),
         Command::Man => texts::man(),
         Command::Report { directory } => report::run(&directory),
-        Command::Rules { command: RulesCommand::Check { files } } => rules::check(&files),
+        Command::Rules { command: RulesCommand::Check(arguments) } => rules::check(&arguments),
         Command::Rules { command: RulesCommand::Convert { from, file } } => {
             rules::convert(from, &file)
         }

@@ -1,38 +1,45 @@
 //! `niclab rules`: files of rules.
 
-use std::fmt::Display;
 use std::fs;
 use std::io::{Write, stdout};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use niclab_lab::spec::RulesFile;
 use niclab_nic::limits::QUEUES_MAX;
 use niclab_nic::rule::Action;
-use niclab_nic::rule::overlap::{Pair, Report, Survey};
+use niclab_nic::rule::overlap::{Astray, Pair, Report, Survey, Unreached};
 use niclab_nic::rule::session::{Record, Session};
 use niclab_nic::rule::text::convert::{self, Format};
 use niclab_nic::rule::text::{Command, Commands, ReadError};
 use niclab_nic::{Nic, NicConfig};
 
-use crate::arguments::RulesFormat;
+use crate::arguments::{CheckArguments, RulesFormat};
 use crate::failure::Failure;
 
-/// Rules of a kind that are told one by one.
+/// Rules of a kind that are told one by one, unless all are asked for.
 const SHOWN_MAX: usize = 5;
 
-/// Carries out each file on a software card of its own, says what its commands do, and which of its
-/// rules stand in each other's way. The first file that is refused ends it.
-pub fn check(files: &[PathBuf]) -> Result<(), Failure> {
+/// Carries out each file on a software card of its own, says what its commands do, and what there
+/// is to say of its rules. The first file that is refused ends it.
+pub fn check(arguments: &CheckArguments) -> Result<(), Failure> {
     let mut out = stdout().lock();
-    for path in files {
+    let shown_max = if arguments.all { usize::MAX } else { SHOWN_MAX };
+    let mut amiss = Vec::new();
+    for path in &arguments.files {
         let text = read(path)?;
         let (records, report) =
             checked(&text).map_err(|error| Failure::Rules { path: path.clone(), error })?;
         writeln!(out, "{}: {}", path.display(), counted(&records))?;
         records.iter().filter_map(told).try_for_each(|line| writeln!(out, "  {line}"))?;
-        write_report(&mut out, &report)?;
+        write_report(&mut out, &report, shown_max)?;
+        if !report.is_clean() {
+            amiss.push(path.clone());
+        }
     }
-    Ok(())
+    match arguments.strict && !amiss.is_empty() {
+        true => Err(Failure::Amiss { files: amiss }),
+        false => Ok(()),
+    }
 }
 
 /// Writes the rules of a file as `flow create` lines.
@@ -99,7 +106,7 @@ fn checked(text: &[u8]) -> Result<(Vec<Record>, Report), ReadError> {
     let mut commands = Commands::new(text);
     while let Some(next) = commands.next_command() {
         let parsed = next?;
-        survey.add(parsed.line, &parsed.command);
+        survey.add(&parsed);
     }
     Ok((records, survey.report()))
 }
@@ -160,31 +167,58 @@ fn told(record: &Record) -> Option<String> {
     }
 }
 
-fn write_report(out: &mut impl Write, report: &Report) -> Result<(), Failure> {
-    let Report { shadowed, overlapped, complete } = report;
-    write_pairs(out, shadowed, "never acts, for the better rule of line", "shadowed")?;
-    write_pairs(out, overlapped, "shares packets with the better rule of line", "overlapped")?;
-    if !complete {
+fn write_report(out: &mut impl Write, report: &Report, shown_max: usize) -> Result<(), Failure> {
+    let rules = |count| plural(count, "rule is", "rules are");
+    let Report { shadowed, overlapped, unreached, astray, bare, .. } = report;
+    let head = format!("{} shadowed", rules(shadowed.len()));
+    write_kind(out, shown_max, &head, shadowed, |Pair { line, by }| {
+        format!("line {line} never acts, for the better rule of line {by}")
+    })?;
+    let head = format!("{} overlapped", rules(overlapped.len()));
+    write_kind(out, shown_max, &head, overlapped, |Pair { line, by }| {
+        format!("line {line} shares packets with the better rule of line {by}")
+    })?;
+    match report.exceptions_count {
+        0 => {}
+        1 => writeln!(out, "  1 rule is an exception to a wider rule that is worse")?,
+        count => writeln!(out, "  {count} rules are exceptions to wider rules that are worse")?,
+    }
+    let head = format!("{} never reached", plural(unreached.len(), "group is", "groups are"));
+    write_kind(out, shown_max, &head, unreached, |Unreached { group, line, rules_count }| {
+        let rules = plural(*rules_count as usize, "rule never acts", "rules never act");
+        format!("line {line}: no packet is sent to group {group}, whose {rules}")
+    })?;
+    let jumps = plural(astray.len(), "rule jumps", "rules jump");
+    let head = format!("{jumps} to a group without rules, where RSS or isolation decides");
+    write_kind(out, shown_max, &head, astray, |Astray { line, group }| {
+        format!("line {line} jumps to group {group}, which has no rule")
+    })?;
+    let values = plural(bare.len(), "item has", "items have");
+    let head = format!("{values} a value without a mask; write `is`, or add one");
+    write_kind(out, shown_max, &head, bare, |(line, bare)| format!("line {line}: {bare}"))?;
+    if !report.complete {
         writeln!(out, "  not all rules were compared: there are too many masks")?;
     }
     Ok(())
 }
 
-fn write_pairs(
+/// Writes what there is to say of a kind, the first ones by line.
+fn write_kind<T>(
     out: &mut impl Write,
-    pairs: &[Pair],
-    what: impl Display,
-    name: &str,
+    shown_max: usize,
+    head: &str,
+    found: &[T],
+    line: impl Fn(&T) -> String,
 ) -> Result<(), Failure> {
-    if pairs.is_empty() {
+    if found.is_empty() {
         return Ok(());
     }
-    writeln!(out, "  {} {name}:", plural(pairs.len(), "rule is", "rules are"))?;
-    for Pair { line, by } in pairs.iter().take(SHOWN_MAX) {
-        writeln!(out, "    line {line} {what} {by}")?;
+    writeln!(out, "  {head}:")?;
+    for found in found.iter().take(shown_max) {
+        writeln!(out, "    {}", line(found))?;
     }
-    if pairs.len() > SHOWN_MAX {
-        writeln!(out, "    and {} more", pairs.len() - SHOWN_MAX)?;
+    if found.len() > shown_max {
+        writeln!(out, "    and {} more: --all tells them", found.len() - shown_max)?;
     }
     Ok(())
 }

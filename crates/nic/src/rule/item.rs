@@ -154,7 +154,7 @@ impl Field {
     }
 
     /// Whether it has bits of another field.
-    fn overlaps(&self, other: &Field) -> bool {
+    pub(crate) fn overlaps(&self, other: &Field) -> bool {
         self.bit_offset < other.bit_offset + other.bits
             && other.bit_offset < self.bit_offset + self.bits
     }

@@ -2,8 +2,13 @@
 //! packets from another one with other actions.
 //!
 //! A rule is *shadowed* where one better rule of its group (of better priority, or of the same and
-//! created earlier) matches all its packets. That several rules together do is not found. It is
-//! *overlapped* where a better rule of its group, which does something else, matches some of them.
+//! created earlier) matches all its packets. That several rules together do is not found. It is an
+//! *exception* where a worse rule of its group, which does something else, matches all its packets,
+//! as the longer prefixes of routes are. It is *overlapped* where a better rule of its group, which
+//! does something else and is no exception to it, matches some of its packets.
+//!
+//! Beside that a survey knows which groups no packet comes to, which jumps lead to a group without
+//! rules, and where a value has no mask.
 //!
 //! Rules are kept by their mask. A rule can be covered only by one whose mask has no bit that its
 //! own lacks, and shares packets only with rules whose values agree with its in the bits that both
@@ -12,7 +17,7 @@
 //! to overlap one, but may be covered. So are bytes by their offset (`raw`), each with the one at
 //! the same offset from the same place; those counted from other places are taken for other bytes.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::hash::{BuildHasherDefault, Hasher};
 
 use niclab_packet::key::{End, KEY_WORDS, Key, field as place};
@@ -20,7 +25,7 @@ use niclab_packet::key::{End, KEY_WORDS, Key, field as place};
 use super::Action;
 use super::compile::pattern;
 use super::item::{Item, ItemMatch};
-use super::text::{Command, FlowRule};
+use super::text::{Bare, Command, FlowRule, Parsed};
 use super::{Pattern, RAW};
 use crate::raw::RawByte;
 
@@ -40,6 +45,10 @@ pub struct Survey {
     /// The mask found last: rules that follow each other often have one.
     mask_last: u32,
     actions: HashMap<Vec<Action>, u32>,
+    /// Where actions jump to.
+    jumps: Vec<Option<u32>>,
+    /// By the line of a rule.
+    bare: HashMap<u64, Vec<Bare>>,
 }
 
 /// A rule and one that is better.
@@ -51,16 +60,58 @@ pub struct Pair {
     pub by: u64,
 }
 
+/// A group that no packet comes to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Unreached {
+    /// Its number.
+    pub group: u32,
+    /// Line of its first rule.
+    pub line: u64,
+    /// How many rules it has.
+    pub rules_count: u32,
+}
+
+/// A rule that jumps to a group without rules.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Astray {
+    /// Line of the rule.
+    pub line: u64,
+    /// The group.
+    pub group: u32,
+}
+
 /// What a survey found.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Report {
     /// Shadowed rules, each with the best rule that covers it; by line.
     pub shadowed: Vec<Pair>,
-    /// Overlapped rules that are not shadowed, each with the best rule that has other actions and
-    /// shares packets with it; by line.
+    /// Overlapped rules that are not shadowed, each with the best rule that has other actions,
+    /// shares packets with it and is no exception to it; by line.
     pub overlapped: Vec<Pair>,
+    /// How many rules that are not shadowed are exceptions to worse ones.
+    pub exceptions_count: usize,
+    /// Groups that no packet comes to, by number.
+    pub unreached: Vec<Unreached>,
+    /// Rules that jump to a group without rules, by line.
+    pub astray: Vec<Astray>,
+    /// Items with values that have no mask, with the line of their rule; by line.
+    pub bare: Vec<(u64, Bare)>,
     /// Whether all rules were compared: there is a limit to the work.
     pub complete: bool,
+}
+
+impl Report {
+    /// Whether all rules were compared and none is to be looked at. Exceptions are as they should
+    /// be.
+    pub fn is_clean(&self) -> bool {
+        let Report { shadowed, overlapped, unreached, astray, bare, complete, .. } = self;
+        *complete
+            && shadowed.is_empty()
+            && overlapped.is_empty()
+            && unreached.is_empty()
+            && astray.is_empty()
+            && bare.is_empty()
+    }
 }
 
 #[derive(Clone, Debug)]
@@ -171,13 +222,15 @@ impl Index {
 }
 
 impl Survey {
-    /// Takes in what a command does to the rules; it stands in this line. What no session would
-    /// carry out is passed over.
-    pub fn add(&mut self, line: u64, command: &Command<'_>) {
-        match *command {
+    /// Takes in what a command does to the rules. What no session would carry out is passed over.
+    pub fn add(&mut self, parsed: &Parsed<'_>) {
+        match parsed.command {
             Command::Create { rule, .. } => {
-                let seen = self.seen(line, &rule);
+                let seen = self.seen(parsed.line, &rule);
                 self.rules.push(seen);
+                if !parsed.bare().is_empty() {
+                    self.bare.insert(parsed.line, parsed.bare().to_vec());
+                }
             }
             Command::Update { rule, actions, .. } => {
                 let actions = self.class(actions);
@@ -208,8 +261,14 @@ impl Survey {
         for (at, rule) in rules.iter().enumerate() {
             by_mask[rule.mask as usize].push(at as u32);
         }
+        let mut bare: Vec<(u64, Bare)> = Vec::new();
+        for line in rules.iter().map(|rule| rule.line).filter(|_| !self.bare.is_empty()) {
+            bare.extend(self.bare.get(&line).into_iter().flatten().map(|bare| (line, *bare)));
+        }
+        bare.sort_by_key(|(line, _)| *line);
+        let (unreached, astray) = self.reach(&rules);
         let mut work = Work { masks: &self.masks, rules, by_mask, steps: 0 };
-        let covering = work.covering();
+        let (covering, exceptions_count) = work.covering();
         let sharing = work.sharing(&covering);
         let pairs = |found: Vec<Option<u32>>| {
             let pair = |(at, by): (usize, Option<u32>)| {
@@ -223,8 +282,39 @@ impl Survey {
         Report {
             shadowed: pairs(covering),
             overlapped: pairs(sharing),
+            exceptions_count,
+            unreached,
+            astray,
+            bare,
             complete: work.steps < STEPS_MAX,
         }
+    }
+
+    /// Groups that no packet comes to, and jumps to groups without rules.
+    fn reach(&self, rules: &[&Seen]) -> (Vec<Unreached>, Vec<Astray>) {
+        let mut groups: BTreeMap<u32, (Unreached, BTreeSet<u32>)> = BTreeMap::new();
+        let mut jumps: Vec<Astray> = Vec::new();
+        for Seen { line, mask, actions, .. } in rules.iter().copied() {
+            let group = self.masks[*mask as usize].group;
+            let new = || (Unreached { group, line: *line, rules_count: 0 }, BTreeSet::new());
+            let (found, to) = groups.entry(group).or_insert_with(new);
+            (found.line, found.rules_count) = (found.line.min(*line), found.rules_count + 1);
+            if let Some(group) = self.jumps[*actions as usize] {
+                to.insert(group);
+                jumps.push(Astray { line: *line, group });
+            }
+        }
+        // A jump leads to a greater group: by then it is known which packets come to its own.
+        let (mut reached, mut unreached) = (BTreeSet::from([0]), Vec::new());
+        for (group, (found, to)) in &groups {
+            match reached.contains(group) {
+                true => reached.extend(to),
+                false => unreached.push(*found),
+            }
+        }
+        jumps.retain(|jump| !groups.contains_key(&jump.group));
+        jumps.sort_by_key(|jump| jump.line);
+        (unreached, jumps)
     }
 
     /// A rule as it is compared; `None` for one that no frame matches.
@@ -258,6 +348,11 @@ impl Survey {
         }
         let class = self.actions.len() as u32;
         self.actions.insert(actions.to_vec(), class);
+        let jump = |action: &Action| match action {
+            Action::Jump(group) => Some(*group),
+            _ => None,
+        };
+        self.jumps.push(actions.iter().find_map(jump));
         class
     }
 }
@@ -272,46 +367,63 @@ struct Work<'a> {
 }
 
 impl Work<'_> {
-    /// Of each rule, the best one that covers it.
-    fn covering(&mut self) -> Vec<Option<u32>> {
+    /// Of each rule, the best one that covers it; and how many of the others are exceptions.
+    fn covering(&mut self) -> (Vec<Option<u32>>, usize) {
         let mut found: Vec<Option<u32>> = vec![None; self.rules.len()];
+        let mut exceptions = vec![false; self.rules.len()];
+        let classes = self.classes();
         for wide in 0..self.masks.len() {
             let mask = &self.masks[wide];
-            let within = |other: &Mask| {
-                let mut bits = mask.bits.iter().zip(&other.bits);
-                other.group == mask.group && bits.all(|(wide, bits)| wide & !bits == 0)
-            };
+            let fits = |other: &Mask| other.group == mask.group && within(&mask.bits, &other.bits);
             let narrow: Vec<usize> =
-                (0..self.masks.len()).filter(|&at| within(&self.masks[at])).collect();
+                (0..self.masks.len()).filter(|&at| fits(&self.masks[at])).collect();
             self.steps += self.masks.len() as u64 / 8;
             let index = self.index(wide, &mask.bits);
-            for at in narrow.into_iter().flat_map(|narrow| &self.by_mask[narrow]) {
+            let differs = |narrow: usize| differ(&classes, wide, narrow);
+            let rules =
+                |narrow: usize| self.by_mask[narrow].iter().map(move |at| (*at, differs(narrow)));
+            for (at, differs) in narrow.into_iter().flat_map(rules) {
                 self.steps += 1;
-                let rule = self.rules[*at as usize];
-                let best = found[*at as usize].unwrap_or(*at);
+                let (rule, place) = (self.rules[at as usize], at as usize);
+                let best = found[place].unwrap_or(at);
+                // Whether the rule is an exception, those behind it tell.
+                let open = differs && best == at && !exceptions[place];
+                let end = if open { u32::MAX } else { best };
                 let bucket = index.bucket(mixed(&rule.value, &mask.bits));
-                for by in bucket.take_while(|by| *by < best) {
+                for by in bucket.take_while(|by| *by < end) {
                     self.steps += 1;
-                    if self.covers(self.rules[by as usize], rule) {
-                        found[*at as usize] = Some(by);
+                    let other = self.rules[by as usize];
+                    if by < best && self.covers(other, rule) {
+                        found[place] = Some(by);
+                        break;
+                    }
+                    if by > at && other.actions != rule.actions && self.covers(other, rule) {
+                        exceptions[place] = true;
                         break;
                     }
                 }
                 if self.steps >= STEPS_MAX {
-                    return found;
+                    break;
                 }
             }
+            if self.steps >= STEPS_MAX {
+                break;
+            }
         }
-        found
+        let acts = |(by, is): &(&Option<u32>, &bool)| by.is_none() && **is;
+        let count = found.iter().zip(&exceptions).filter(acts).count();
+        (found, count)
     }
 
-    /// Of each rule that is not covered, the best one that has other actions and shares packets.
+    /// Of each rule that is not covered, the best one that has other actions and shares packets,
+    /// and is no exception to it.
     fn sharing(&mut self, covering: &[Option<u32>]) -> Vec<Option<u32>> {
         let mut found: Vec<Option<u32>> = vec![None; self.rules.len()];
         for (one, other) in self.mask_pairs() {
             let mut both = self.masks[one].bits;
             both.iter_mut().zip(&self.masks[other].bits).for_each(|(bits, more)| *bits &= more);
             let index = self.index(one, &both);
+            let is_wider = within(&self.masks[other].bits, &self.masks[one].bits);
             for at in &self.by_mask[other] {
                 self.steps += 1;
                 let rule = self.rules[*at as usize];
@@ -322,7 +434,11 @@ impl Work<'_> {
                 for by in index.bucket(mixed(&rule.value, &both)).take_while(|by| *by < best) {
                     self.steps += 1;
                     let better = self.rules[by as usize];
-                    if better.actions != rule.actions && self.shares(better, rule, &both) {
+                    let is_exception = || is_wider && self.covers(rule, better);
+                    if better.actions != rule.actions
+                        && self.shares(better, rule, &both)
+                        && !is_exception()
+                    {
                         found[*at as usize] = Some(by);
                         break;
                     }
@@ -338,29 +454,35 @@ impl Work<'_> {
         found
     }
 
-    /// Masks whose rules may share packets and do different things, both ways round.
-    fn mask_pairs(&self) -> Vec<(usize, usize)> {
+    /// What all rules of a mask do, if that is one thing.
+    fn classes(&self) -> Vec<Option<u32>> {
         let class = |at: usize| {
             let mut classes = self.by_mask[at].iter().map(|at| self.rules[*at as usize].actions);
             let first = classes.next()?;
             classes.all(|class| class == first).then_some(first)
         };
-        let classes: Vec<Option<u32>> = (0..self.masks.len()).map(class).collect();
+        (0..self.masks.len()).map(class).collect()
+    }
+
+    /// Masks whose rules may share packets, those of the first being better, and do different
+    /// things.
+    fn mask_pairs(&self) -> Vec<(usize, usize)> {
+        let classes = self.classes();
         let masks = 0..self.masks.len();
-        // Rules of one mask share packets where they are equal, which is covered, or by ranges or
-        // bytes by their offset.
         let ranged = |at: usize| {
             let mut rules = self.by_mask[at].iter().map(|at| self.rules[*at as usize]);
             rules.any(|rule| rule.ranges != [None; 2] || !rule.raw.is_empty())
         };
         let ranged: Vec<bool> = masks.clone().map(ranged).collect();
         let pairs = masks.clone().flat_map(|one| masks.clone().map(move |other| (one, other)));
-        let pairs = pairs.filter(|&(one, other)| one != other || ranged[one]);
-        let differ = |&(one, other): &(usize, usize)| {
+        // Under a mask that has all bits of the other rule's, what shares packets is an exception,
+        // or equal, which is covered: if not by ranges or bytes by their offset.
+        let meet = |&(one, other): &(usize, usize)| {
             self.masks[one].group == self.masks[other].group
-                && (classes[one].is_none() || classes[one] != classes[other])
+                && differ(&classes, one, other)
+                && (ranged[other] || !within(&self.masks[other].bits, &self.masks[one].bits))
         };
-        pairs.filter(differ).collect()
+        pairs.filter(meet).collect()
     }
 
     fn index(&mut self, mask: usize, bits: &Bits) -> Index {
@@ -377,22 +499,22 @@ impl Work<'_> {
         Index { entries, starts }
     }
 
-    /// Whether all packets of a rule are the better one's, whose mask is within the rule's.
-    fn covers(&self, better: &Seen, rule: &Seen) -> bool {
+    /// Whether all packets of a rule are those of another, whose mask is within the rule's.
+    fn covers(&self, wide: &Seen, rule: &Seen) -> bool {
         let ports = self.masks[rule.mask as usize].ports;
-        let inside = (0..2).all(|at| match better.ranges[at] {
+        let inside = (0..2).all(|at| match wide.ranges[at] {
             None => true,
-            Some(wide) => {
+            Some(range) => {
                 let own = rule.range(at, ports[at]);
-                wide.first <= own.first && own.last <= wide.last
+                range.first <= own.first && own.last <= range.last
             }
         });
-        let bits = &self.masks[better.mask as usize].bits;
-        let raw = better.raw.iter().all(|(place, (byte, mask))| {
+        let bits = &self.masks[wide.mask as usize].bits;
+        let raw = wide.raw.iter().all(|(place, (byte, mask))| {
             rule.byte(*place)
                 .is_some_and(|(own, own_mask)| mask & !own_mask == 0 && (byte ^ own) & mask == 0)
         });
-        !better.vague && inside && raw && agree(better, rule, bits)
+        !wide.vague && inside && raw && agree(wide, rule, bits)
     }
 
     /// Whether there are packets of both; `both` are the bits that both masks have.
@@ -423,6 +545,16 @@ impl Seen {
         let at = self.raw.binary_search_by_key(&place, |(place, _)| *place).ok()?;
         Some(self.raw[at].1)
     }
+}
+
+/// Whether all bits of the wider mask are bits of the other.
+fn within(wide: &Bits, narrow: &Bits) -> bool {
+    wide.iter().zip(narrow).all(|(wide, bits)| wide & !bits == 0)
+}
+
+/// Whether rules of these masks may do different things, by what all rules of each do.
+fn differ(classes: &[Option<u32>], one: usize, other: usize) -> bool {
+    classes[one].is_none() || classes[one] != classes[other]
 }
 
 fn agree(one: &Seen, other: &Seen, bits: &Bits) -> bool {

@@ -9,7 +9,7 @@ fn survey(lines: &[String]) -> Survey {
     let mut survey = Survey::default();
     for (at, line) in lines.iter().enumerate() {
         let mut parser = Parser::default();
-        survey.add(at as u64 + 1, &parser.parse(1, line).unwrap().command);
+        survey.add(&parser.parse(at as u64 + 1, line).unwrap());
     }
     survey
 }
@@ -60,6 +60,93 @@ fn a_rule_is_overlapped_by_a_better_one_with_other_actions() {
 }
 
 #[test]
+fn an_exception_to_a_worse_rule_is_counted_and_does_not_overlap_it() {
+    let line = |priority: u32, pattern: &str, actions: &str| {
+        format!(
+            "flow create 0 priority {priority} ingress pattern {pattern} / end actions {actions} \
+             / end"
+        )
+    };
+    let route = |len: u32, queue: u32| {
+        let pattern = format!("ipv4 dst spec 10.1.2.0 dst prefix {len}");
+        line(32 - len, &pattern, &format!("queue index {queue}"))
+    };
+    let routes = [route(8, 1), route(16, 2), route(24, 3), line(32, "ipv4", "drop")];
+    let report = survey(&routes).report();
+    assert_eq!(report, Report { exceptions_count: 3, complete: true, ..Report::default() });
+    assert!(report.is_clean());
+    // The same queue as the wider one, but not as the one that is wider still.
+    let report = survey(&[route(8, 1), route(16, 2), route(24, 2)]).report();
+    assert_eq!(report.exceptions_count, 2);
+    assert_eq!(survey(&[route(16, 2), route(24, 2)]).report().exceptions_count, 0);
+    // What the range of a worse rule has is an exception to it, what reaches beyond is none.
+    let ports = |priority: u32, first: u32, last: u32, action: &str| {
+        line(priority, &format!("ipv4 / udp dst is {first} dst last {last}"), action)
+    };
+    let report = survey(&[ports(1, 10, 20, "drop"), ports(0, 12, 18, "queue")]).report();
+    assert_eq!((report.exceptions_count, report.overlapped), (1, vec![]));
+    let report = survey(&[ports(1, 10, 20, "drop"), ports(0, 12, 21, "queue")]).report();
+    assert_eq!((report.exceptions_count, report.overlapped), (0, vec![Pair { line: 1, by: 2 }]));
+    // The best rule that is no exception is told.
+    let worse = line(2, "ipv4 dst is 10.0.0.1", "drop");
+    let inside = line(0, "ipv4 src is 10.0.0.2 dst is 10.0.0.1", "queue");
+    let across = line(1, "ipv4 src is 10.0.0.3", "queue");
+    let report = survey(&[worse, inside, across]).report();
+    assert_eq!((report.exceptions_count, report.overlapped), (1, vec![Pair { line: 1, by: 3 }]));
+}
+
+#[test]
+fn groups_that_no_packet_comes_to_and_jumps_to_groups_without_rules_are_found() {
+    let line = |group: u32, port: u32, actions: &str| {
+        format!(
+            "flow create 0 group {group} ingress pattern ipv4 / udp dst is {port} / end actions \
+             {actions} / end"
+        )
+    };
+    let mut lines = vec![
+        line(0, 1, "jump group 1"),
+        line(1, 1, "jump group 7"),
+        line(2, 1, "jump group 3"),
+        line(2, 2, "drop"),
+        line(3, 1, "drop"),
+    ];
+    let report = survey(&lines).report();
+    let unreached = |group, line, rules_count| Unreached { group, line, rules_count };
+    // Group 3 is jumped to from a group that no packet comes to.
+    assert_eq!(report.unreached, [unreached(2, 3, 2), unreached(3, 5, 1)]);
+    assert_eq!(report.astray, [Astray { line: 2, group: 7 }]);
+    assert!(!report.is_clean());
+    lines.push("flow update 0 1 actions jump group 2 / end".into());
+    assert!(survey(&lines).report().is_clean());
+}
+
+#[test]
+fn a_value_without_a_mask_is_told_with_what_it_comes_to_mean() {
+    for (pattern, expected) in [
+        ("ipv4 src spec 10.0.0.1", "ipv4 dst has to be 0"),
+        ("ipv4 ttl spec 9", "ipv4 src and dst have to be 0, and ttl does not count"),
+        ("ipv4 src is 10.0.0.1 ttl spec 9", "ipv4 ttl does not count"),
+        ("ipv4 / udp dst spec 53 dst last 60", "udp src has to be 0"),
+        ("eth type spec 0x0800", "eth dst and src have to be 0, and type does not count"),
+        ("vlan pcp spec 3", "vlan vid has to be 0, and pcp does not count"),
+        ("vlan vid spec 3", ""),
+        ("ipv4 src spec 1.2.3.4 dst spec 1.2.3.5", ""),
+        ("ipv4 src spec 10.0.0.0 src prefix 8", ""),
+        ("ipv4 src is 10.0.0.1", ""),
+        ("tag data spec 3", ""),
+        ("raw pattern spec ab", ""),
+    ] {
+        let rule = format!("flow create 0 ingress pattern {pattern} / end actions drop / end");
+        let report = survey(std::slice::from_ref(&rule)).report();
+        let said: Vec<String> = report.bare.iter().map(|(_, bare)| bare.to_string()).collect();
+        assert_eq!(said.concat(), expected, "{pattern}");
+        assert_eq!(report.is_clean(), expected.is_empty(), "{pattern}");
+        let later = survey(&[rule, "flow destroy 0 rule 0".into()]).report();
+        assert_eq!(later.bare, [], "of rules that are there in the end");
+    }
+}
+
+#[test]
 fn ranges_of_ports_are_compared() {
     let ports = |first, last| format!("ipv4 / udp dst is {first} dst last {last}");
     let all = ["", "drop"];
@@ -69,12 +156,12 @@ fn ranges_of_ports_are_compared() {
         (found.0.len(), found.1.len())
     };
     assert_eq!(pair(&wide, &narrow), (1, 0));
-    assert_eq!(pair(&narrow, &wide), (0, 1));
+    assert_eq!(pair(&narrow, &wide), (0, 0), "an exception");
     assert_eq!(pair(&wide, &beside), (0, 0));
     assert_eq!(pair(&wide, &cut), (0, 1));
     assert_eq!(pair(&wide, "ipv4 / udp dst is 15"), (1, 0));
     assert_eq!(pair(&wide, "ipv4 / udp dst is 21"), (0, 0));
-    assert_eq!(pair("ipv4 / udp dst is 15", &wide), (0, 1));
+    assert_eq!(pair("ipv4 / udp dst is 15", &wide), (0, 0));
     assert_eq!(pair(&wide, "ipv4 / udp dst spec 16 dst mask 0xfffc"), (1, 0), "16 to 19");
     assert_eq!(pair(&wide, "ipv4 / udp dst spec 16 dst mask 0xfff8"), (0, 1), "16 to 23");
     assert_eq!(pair(&wide, "ipv4 / tcp dst is 15"), (0, 0));
@@ -89,18 +176,18 @@ fn bytes_by_their_offset_are_compared() {
     let [ab, abc, bc] =
         ["raw pattern is ab", "raw pattern is abc", "raw offset is 1 pattern is bc"];
     assert_eq!(pair(ab, abc), (1, 0));
-    assert_eq!(pair(abc, ab), (0, 1));
+    assert_eq!(pair(abc, ab), (0, 0), "an exception");
     assert_eq!(pair(ab, bc), (0, 1));
     assert_eq!(pair(ab, "raw offset is 1 pattern is c"), (0, 0), "another byte 1");
     assert_eq!(pair(ab, "raw offset is 20 pattern is c"), (0, 1), "other bytes");
     assert_eq!(pair("ipv4", &format!("ipv4 / {ab}")), (1, 0));
-    assert_eq!(pair(&format!("ipv4 / {ab}"), "ipv4"), (0, 1));
+    assert_eq!(pair(&format!("ipv4 / {ab}"), "ipv4"), (0, 0));
     assert_eq!(pair(&format!("ipv4 / {ab}"), "ipv6"), (0, 0));
     let masked = |mask: &str| format!("raw pattern_hex spec 61 pattern_hex mask {mask}");
     assert_eq!(pair(&masked("f0"), ab), (1, 0));
     assert_eq!(pair(&masked("0f"), "raw pattern is q"), (1, 0));
     assert_eq!(pair(&masked("f0"), "raw pattern is q"), (0, 0));
-    assert_eq!(pair("raw pattern is q", &masked("0f")), (0, 1));
+    assert_eq!(pair("raw pattern is q", &masked("0f")), (0, 0));
     let of_ip = "ipv4 / raw relative is 1 pattern is xy";
     assert_eq!(pair(of_ip, "ipv4 / raw relative is 1 pattern is xz"), (0, 0));
     assert_eq!(pair(of_ip, "ipv4 / raw offset is 34 pattern is xz"), (0, 1), "not known");
@@ -197,22 +284,37 @@ proptest! {
         let report = survey(&rules.iter().map(line).collect::<Vec<_>>()).report();
         let sets: Vec<Vec<usize>> = rules.iter().map(|rule| packets(&rule.2)).collect();
         let key = |at: usize| (rules[at].1, at);
-        let (mut shadowed, mut overlapped) = (Vec::new(), Vec::new());
+        let (mut shadowed, mut overlapped, mut exceptions_count) = (Vec::new(), Vec::new(), 0);
         for at in 0..rules.len() {
             let mut better: Vec<usize> = (0..rules.len())
                 .filter(|&by| rules[by].0 == rules[at].0 && key(by) < key(at))
                 .collect();
             better.sort_by_key(|&by| key(by));
             let covers = |by: &&usize| sets[at].iter().all(|it| sets[**by].contains(it));
-            let shares = |by: &&usize| {
-                rules[**by].3 != rules[at].3 && sets[at].iter().any(|it| sets[**by].contains(it))
+            let inside = |one: usize, other: usize| {
+                let mut packets = sets[one].iter();
+                rules[one].3 != rules[other].3 && packets.all(|it| sets[other].contains(it))
             };
+            let shares = |by: &&usize| {
+                rules[**by].3 != rules[at].3
+                    && sets[at].iter().any(|it| sets[**by].contains(it))
+                    && !inside(**by, at)
+            };
+            let is_worse = |by: usize| rules[by].0 == rules[at].0 && key(by) > key(at);
             let pair = |by: &usize| Pair { line: at as u64 + 1, by: *by as u64 + 1 };
             match better.iter().find(covers) {
                 Some(by) => shadowed.push(pair(by)),
-                None => overlapped.extend(better.iter().find(shares).map(pair)),
+                None => {
+                    overlapped.extend(better.iter().find(shares).map(pair));
+                    let excepts = (0..rules.len()).any(|by| is_worse(by) && inside(at, by));
+                    exceptions_count += usize::from(excepts);
+                }
             }
         }
-        prop_assert_eq!(report, Report { shadowed, overlapped, complete: true });
+        let Report { unreached, complete, .. } = report.clone();
+        let found = Report { unreached, complete, ..Report::default() };
+        let expected = Report { shadowed, overlapped, exceptions_count, ..found };
+        prop_assert_eq!(report, expected);
+        prop_assert!(complete);
     }
 }

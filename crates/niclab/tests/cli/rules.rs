@@ -1,6 +1,8 @@
 //! Files of rules: checked, converted, measured with.
 
+use std::ffi::OsStr;
 use std::fs;
+use std::path::Path;
 
 use serde_json::Value;
 
@@ -31,6 +33,71 @@ fn several_files_are_checked_each_on_a_card_of_its_own() {
     assert_eq!(ended.out, expected);
     fs::write(&other, "flow destroy 0 rule 0\n").unwrap();
     check().with(3, &["other.flow: line 1, column 21: no rule 0: port 0 has none", "^"]);
+}
+
+/// One of each kind of thing that there is to say of rules.
+const AMISS: &str = "\
+flow create 0 ingress pattern ipv4 / udp / end actions jump group 7 / end
+flow create 0 ingress pattern ipv4 / udp dst is 53 / end actions drop / end
+flow create 0 priority 1 ingress pattern ipv4 src is 10.0.0.1 / end actions drop / end
+flow create 0 priority 2 ingress pattern ipv4 / end actions queue index 1 / end
+flow create 0 group 5 ingress pattern ipv4 / end actions drop / end
+flow create 0 group 5 ingress pattern ipv6 src spec ::1 / end actions drop / end
+";
+
+#[test]
+fn a_strict_check_fails_where_there_is_something_to_say() {
+    let scratch = scratch();
+    let [amiss, clean] = ["amiss.flow", "clean.flow"].map(|name| scratch.path().join(name));
+    fs::write(&amiss, AMISS).unwrap();
+    // An exception is nothing to mend.
+    let exception = RULES.lines().next().unwrap().to_owned()
+        + "\nflow create 0 priority 1 ingress pattern ipv4 / end actions drop / end\n";
+    fs::write(&clean, exception).unwrap();
+    let check = |options: &[&str], files: &[&Path]| {
+        let files = files.iter().map(|path| path.as_os_str());
+        let words = ["rules", "check"].iter().chain(options).map(OsStr::new);
+        call(&words.chain(files).collect::<Vec<_>>())
+    };
+    let ended = check(&["--strict"], &[&clean]);
+    ended.with(0, &[]);
+    let expected = "2 rules\n  1 rule is an exception to a wider rule that is worse\n";
+    assert_eq!(ended.out, format!("{}: {expected}", clean.display()));
+    check(&[], &[&amiss]).with(0, &[]);
+    let ended = check(&["--strict"], &[&amiss, &clean]);
+    ended.with(7, &["--strict: there is something to mend in ", "amiss.flow\n"]);
+    let expected = format!(
+        "{}: 6 rules
+  1 rule is shadowed:
+    line 2 never acts, for the better rule of line 1
+  1 rule is overlapped:
+    line 3 shares packets with the better rule of line 1
+  2 rules are exceptions to wider rules that are worse
+  1 group is never reached:
+    line 5: no packet is sent to group 5, whose 2 rules never act
+  1 rule jumps to a group without rules, where RSS or isolation decides:
+    line 1 jumps to group 7, which has no rule
+  1 item has a value without a mask; write `is`, or add one:
+    line 6: ipv6 dst has to be 0
+",
+        amiss.display()
+    );
+    assert!(ended.out.starts_with(&expected), "{}", ended.out);
+    assert!(ended.out.contains("clean.flow: 2 rules"), "all files are checked");
+    // More than five of a kind are told where that is asked for.
+    let line = |port: u16| {
+        let pattern = format!("ipv4 / udp src spec {port}");
+        format!("flow create 0 ingress pattern {pattern} / end actions drop / end\n")
+    };
+    fs::write(&amiss, (0..7).map(line).collect::<String>()).unwrap();
+    let told =
+        |ended: &Ended| ended.out.lines().filter(|line| line.contains("has to be 0")).count();
+    let ended = check(&[], &[&amiss]);
+    assert_eq!(told(&ended), 5);
+    assert!(ended.out.ends_with("    and 2 more: --all tells them\n"), "{}", ended.out);
+    let ended = check(&["--all"], &[&amiss]);
+    assert_eq!(told(&ended), 7);
+    assert!(!ended.out.contains("more"), "{}", ended.out);
 }
 
 #[test]

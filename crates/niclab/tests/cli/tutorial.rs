@@ -1,4 +1,4 @@
-//! The chapter about rules: its files are written, its commands run, and what it shows is compared.
+//! The chapters about rules: files are written, commands run, and what is shown is compared.
 
 use std::fs;
 use std::path::Path;
@@ -8,6 +8,8 @@ use niclab_device::cores::allowed;
 use crate::command::{cores, niclab, run, scratch};
 
 const CHAPTER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/rules-tutorial.md");
+
+const BOOK: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/rules.md");
 
 /// Stands for any output.
 const ANY: &str = "…";
@@ -73,4 +75,24 @@ fn the_chapter_about_rules_runs_as_written() {
         }
     }
     assert!(files >= 5 && commands >= 5, "{files} files, {commands} commands");
+}
+
+#[test]
+fn the_examples_of_the_book_have_nothing_to_mend() {
+    let scratch = scratch();
+    let file = scratch.path().join("example.flow");
+    let is_rules = |text: &str| ["# ", "flow ", "set "].iter().any(|word| text.starts_with(word));
+    let mut examples = 0;
+    for (_, text) in blocks(&fs::read_to_string(BOOK).unwrap()) {
+        if !is_rules(&text) {
+            continue;
+        }
+        fs::write(&file, &text).unwrap();
+        let mut command = niclab(&["rules", "check", "--strict"]);
+        command.arg(&file);
+        let ended = run(command);
+        assert_eq!(ended.code, Some(0), "{text}{}", ended.out);
+        examples += 1;
+    }
+    assert!(examples >= 5, "{examples} examples");
 }

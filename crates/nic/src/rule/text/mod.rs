@@ -9,6 +9,7 @@
 //! no allocation once it has seen a longer one.
 
 mod action;
+mod bare;
 pub mod convert;
 mod error;
 mod headers;
@@ -20,6 +21,7 @@ mod words;
 
 use std::fmt;
 
+pub use bare::Bare;
 pub use error::{Problem, ReadError, TextError};
 pub use headers::{Addresses, Headers, Inside, Outer};
 pub use read::{Commands, LINE_LEN_MAX};
@@ -28,6 +30,7 @@ use super::compile::{self, CompileError};
 use super::item::{Field, FieldKind, Item, ItemMatch};
 use super::{Action, Pattern};
 use action::read_actions;
+use bare::Named;
 use headers::Begun;
 pub(crate) use headers::Kept;
 use words::Words;
@@ -154,6 +157,7 @@ pub struct Parsed<'a> {
     pub line: u64,
     text: &'a str,
     marks: &'a Marks,
+    bare: &'a [Bare],
 }
 
 /// First and last byte of a word, the last not included.
@@ -212,6 +216,11 @@ impl Command<'_> {
 }
 
 impl Parsed<'_> {
+    /// Items of the rule with values that have no mask, and mean more or less than they say.
+    pub fn bare(&self) -> &[Bare] {
+        self.bare
+    }
+
     /// The pattern that the items of a rule make.
     ///
     /// # Errors
@@ -256,6 +265,7 @@ pub struct Parser {
     actions: Vec<Action>,
     rules: Vec<u32>,
     marks: Marks,
+    bare: Vec<Bare>,
     pub(crate) kept: Kept,
 }
 
@@ -303,7 +313,7 @@ impl Parser {
             Head::Set(set) => Command::Set { headers: set.headers(&self.items) },
             Head::Update { port, rule } => Command::Update { port, rule, actions: &self.actions },
         };
-        Ok(Parsed { command, line, text, marks: &self.marks })
+        Ok(Parsed { command, line, text, marks: &self.marks, bare: &self.bare })
     }
 
     fn read(&mut self, words: &mut Words<'_>) -> Result<Head, TextError> {
@@ -364,6 +374,7 @@ impl Parser {
 
     /// Forgets the places of the last command; those of this one are where it stands.
     fn mark(&mut self, command: Place) {
+        self.bare.clear();
         let marks = &mut self.marks;
         (marks.command, marks.group, marks.priority) = (command, command, command);
         marks.items.clear();
@@ -455,7 +466,7 @@ impl Parser {
             match Item::from_name(word) {
                 Some(item) => {
                     self.marks.items.push(words.place());
-                    self.items.push(read_item(words, item)?);
+                    self.items.push(read_item(words, item, &mut self.bare)?);
                 }
                 None if word == end => return Ok(()),
                 None if word == "void" => words.keyword("/")?,
@@ -513,11 +524,15 @@ fn query_action(words: &mut Words<'_>) -> Result<Queried, TextError> {
 }
 
 /// The fields of an item, up to the `/`.
-fn read_item(words: &mut Words<'_>, item: Item) -> Result<ItemMatch, TextError> {
+fn read_item(
+    words: &mut Words<'_>,
+    item: Item,
+    bare: &mut Vec<Bare>,
+) -> Result<ItemMatch, TextError> {
     let place = words.place();
     let mut read = ItemMatch::any(item);
     let (mut last, mut bytes) = (read.spec, raw::Bytes::default());
-    let (mut has_spec, mut has_last, mut has_mask) = (false, false, false);
+    let (mut named, mut has_last) = (Named::default(), false);
     loop {
         let word = words.next();
         if word == "/" {
@@ -527,7 +542,7 @@ fn read_item(words: &mut Words<'_>, item: Item) -> Result<ItemMatch, TextError> 
             bytes.read(words, word, &mut read)?;
             continue;
         }
-        let field = read_field(words, item, word)?;
+        let (at, field) = read_field(words, item, word)?;
         let parameters = match field.kind {
             FieldKind::Index => &PARAMETERS[..1],
             _ => PARAMETERS,
@@ -539,11 +554,11 @@ fn read_item(words: &mut Words<'_>, item: Item) -> Result<ItemMatch, TextError> 
             "is" => {
                 field.put(&mut read.spec, words.value(field)?);
                 field.put(&mut read.mask, field.ones());
-                (has_spec, has_mask) = (true, true);
+                (named.values, named.masks) = (named.values | 1 << at, named.masks | 1 << at);
             }
             "spec" => {
                 field.put(&mut read.spec, words.value(field)?);
-                has_spec = true;
+                named.values |= 1 << at;
             }
             "last" => {
                 field.put(&mut last, words.value(field)?);
@@ -551,16 +566,16 @@ fn read_item(words: &mut Words<'_>, item: Item) -> Result<ItemMatch, TextError> 
             }
             "mask" => {
                 field.put(&mut read.mask, words.value(field)?);
-                has_mask = true;
+                named.masks |= 1 << at;
             }
             _ => {
                 field.put(&mut read.mask, words.prefix(field)?);
-                has_mask = true;
+                named.masks |= 1 << at;
             }
         }
     }
-    has_spec |= bytes.has_spec;
-    has_mask |= bytes.mask_len.is_some();
+    let has_spec = named.values != 0 || bytes.has_spec;
+    let has_mask = named.masks != 0 || bytes.mask_len.is_some();
     let unfit = |reason| TextError::new(words.line, words.text, place, Problem::Unfit { reason });
     if (has_mask || has_last) && !has_spec {
         let what = if has_mask { "mask" } else { "last" };
@@ -575,13 +590,19 @@ fn read_item(words: &mut Words<'_>, item: Item) -> Result<ItemMatch, TextError> 
     if item == Item::Raw {
         raw::trim(&mut read);
     }
+    bare.extend(named.bare(&read, !has_mask));
     read.last = (last != ItemMatch::any(item).spec).then_some(last);
     Ok(read)
 }
 
-/// The field of an item that the last word names.
-fn read_field(words: &Words<'_>, item: Item, word: &str) -> Result<&'static Field, TextError> {
-    item.field(word).ok_or_else(|| {
+/// The field of an item that the last word names, and its place among them.
+fn read_field(
+    words: &Words<'_>,
+    item: Item,
+    word: &str,
+) -> Result<(usize, &'static Field), TextError> {
+    let mut fields = item.fields().iter().enumerate();
+    fields.find(|(_, field)| field.name == word).ok_or_else(|| {
         let mut names: Vec<_> = item.fields().iter().map(|field| field.name).collect();
         names.extend(raw::NAMES.iter().filter(|_| item == Item::Raw));
         let expected = format!("a field of {} ({}) or `/`", item.name(), names.join(", "));
