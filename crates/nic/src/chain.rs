@@ -137,10 +137,13 @@ impl Nic {
         let priority = priority_of(order);
         let same = |at: u32| priority_of(self.records[at as usize].order) == priority;
         // Such a rule is the last that is better or the first that is worse.
-        if place.before.is_some_and(same) || place.after.is_some_and(same) {
-            return Err(RuleError::Duplicate { group, priority }.into());
+        match [place.before, place.after].into_iter().flatten().find(|at| same(*at)) {
+            Some(at) => {
+                let of = self.records[at as usize].id(at);
+                Err(RuleError::Duplicate { group, priority, of }.into())
+            }
+            None => Ok(place),
         }
-        Ok(place)
     }
 
     /// [`Nic::link`] for a key that its mask keeps already.

@@ -45,6 +45,8 @@ pub enum RuleError {
         group: u32,
         /// Its priority.
         priority: u32,
+        /// The rule that is there.
+        of: RuleId,
     },
     /// An action's value makes no sense.
     #[error("`{action}`: {reason}")]
@@ -161,7 +163,7 @@ pub enum RuleError {
     #[error("the NIC has {TEMPLATES_MAX} template tables; destroy some")]
     TemplatesTooMany,
     /// There is no such queue.
-    #[error("queue {queue}; this NIC has queues 0 to {}", queues - 1)]
+    #[error("no queue {queue}; this NIC has queues 0 to {}", queues - 1)]
     QueueUnknown {
         /// Given.
         queue: u16,

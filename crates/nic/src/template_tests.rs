@@ -56,8 +56,9 @@ fn a_rule_of_a_table_is_the_rule_that_a_user_would_have_written() {
     assert_eq!(fate(&mut worker, 53), Some((5, Some(77))));
     assert_eq!(nic.query(id).unwrap().packets, 1);
     let written = Rule { group: 0, priority: 1, pattern: pattern(53), actions: &[Action::Drop] };
-    assert_eq!(nic.create(&written), Err(RuleError::Duplicate { group: 0, priority: 1 }));
-    assert_eq!(nic.create_in(&rule), Err(RuleError::Duplicate { group: 0, priority: 1 }));
+    let duplicate = RuleError::Duplicate { group: 0, priority: 1, of: id };
+    assert_eq!(nic.create(&written), Err(duplicate.clone()));
+    assert_eq!(nic.create_in(&rule), Err(duplicate));
     nic.update_in(id, &table.actions(&[78, 6]).unwrap()).unwrap();
     assert_eq!(fate(&mut worker, 53), Some((6, Some(78))));
     nic.destroy(id).unwrap();

@@ -157,8 +157,8 @@ fn a_jump_moved_from_group_to_group_keeps_one() {
 fn a_refused_rule_leaves_no_group_and_no_mask() {
     let mut bench = Bench::new();
     let rss = bench.queue();
-    bench.create(0, 0, Action::Queue((rss + 1) % 8)).unwrap();
-    let duplicate = Err(RuleError::Duplicate { group: 0, priority: 0 });
+    let of = bench.create(0, 0, Action::Queue((rss + 1) % 8)).unwrap();
+    let duplicate = Err(RuleError::Duplicate { group: 0, priority: 0, of });
     for group in 1..=2 * GROUPS_MAX as u32 {
         // The worker is not asked, so no place could be used twice.
         assert_eq!(bench.create(0, 0, Action::Jump(group)), duplicate);
@@ -171,14 +171,13 @@ fn a_refused_rule_leaves_no_group_and_no_mask() {
         assert_eq!(bench.create_as(0, masked(MASKS_MAX), Action::Jump(group)), full);
     }
     // All places but the root's are free: this many groups fit and no more.
-    for group in 1..GROUPS_MAX as u32 {
-        bench.create(group, 0, Action::Drop).unwrap();
-    }
+    let create = |group| bench.create(group, 0, Action::Drop).unwrap();
+    let ids: Vec<RuleId> = (1..GROUPS_MAX as u32).map(create).collect();
     let group = GROUPS_MAX as u32;
     assert_eq!(bench.create(group, 0, Action::Drop), Err(RuleError::GroupsTooMany));
     assert_eq!(
         bench.create(1, 0, Action::Jump(group)),
-        Err(RuleError::Duplicate { group: 1, priority: 0 })
+        Err(RuleError::Duplicate { group: 1, priority: 0, of: ids[0] })
     );
     assert_eq!(bench.create(1, 1, Action::Jump(group)), Err(RuleError::GroupsTooMany));
 }

@@ -97,8 +97,10 @@ pub struct Session {
     rules: Vec<Option<Entry>>,
     live: u32,
     shapes: Shapes,
-    /// What numbers named before the text under way, latest last.
-    undo: Vec<(u32, Option<Entry>)>,
+    /// What numbers named before the text under way, with the line that changed it, latest last.
+    undo: Vec<(u32, u64, Option<Entry>)>,
+    /// The line under way.
+    line: u64,
     /// Headers that were set.
     kept: Kept,
 }
@@ -192,6 +194,7 @@ impl Session {
         let mut too_many = None;
         while let Some(next) = commands.next_command() {
             let parsed = next?;
+            self.line = parsed.line;
             let error = |(spot, reason)| parsed.refusal(spot, reason);
             self.command(transaction, &parsed, &mut records).map_err(error)?;
             match transaction.check() {
@@ -224,7 +227,9 @@ impl Session {
             }
             Command::Validate { rule, .. } => {
                 let rule = compiled(parsed, &rule)?;
-                transaction.validate(&rule).map_err(|error| refused(&error, rule.actions))?;
+                transaction
+                    .validate(&rule)
+                    .map_err(|error| self.rule_refused(&error, rule.actions))?;
                 records.push(Record::Validated);
             }
             Command::Destroy { rules, .. } => {
@@ -267,7 +272,8 @@ impl Session {
         let mut rule = compiled(parsed, written)?;
         let counting = self.counting_actions(rule.actions);
         rule.actions = counting.as_deref().unwrap_or(rule.actions);
-        let id = transaction.create(&rule).map_err(|error| refused(&error, rule.actions))?;
+        let id =
+            transaction.create(&rule).map_err(|error| self.rule_refused(&error, rule.actions))?;
         let number = self.rules.len() as u32;
         let items = written.items.iter().map(|item| item.item.name());
         let shape = self.shapes.place(items, rule.actions);
@@ -365,6 +371,20 @@ impl Session {
         listed
     }
 
+    /// The word that the NIC refuses a new rule for; a rule that stands twice is named.
+    fn rule_refused(&self, error: &RuleError, actions: &[Action]) -> Refused {
+        let (spot, reason) = refused(error, actions);
+        let RuleError::Duplicate { of, .. } = error else { return (spot, reason) };
+        let is_first = |entry: &Option<Entry>| entry.is_some_and(|entry| entry.id == *of);
+        let Some(rule) = self.rules.iter().position(is_first) else { return (spot, reason) };
+        let is_made = |(number, _, before): &&(u32, u64, Option<Entry>)| {
+            *number as usize == rule && before.is_none()
+        };
+        let made = self.undo.iter().rev().find(is_made);
+        let place = made.map_or_else(String::new, |(_, line, _)| format!(", of line {line}"));
+        (spot, format!("{reason}: it is rule {rule}{place}"))
+    }
+
     fn entry(&self, rule: u32) -> Option<Entry> {
         self.rules.get(rule as usize).copied().flatten()
     }
@@ -380,7 +400,7 @@ impl Session {
     /// Says what a number names, and remembers what it named before.
     fn set(&mut self, rule: u32, entry: Option<Entry>) {
         let before = self.put(rule, entry);
-        self.undo.push((rule, before));
+        self.undo.push((rule, self.line, before));
     }
 
     fn put(&mut self, rule: u32, entry: Option<Entry>) -> Option<Entry> {
@@ -395,7 +415,7 @@ impl Session {
     }
 
     fn take_back(&mut self) {
-        for (rule, before) in std::mem::take(&mut self.undo).into_iter().rev() {
+        for (rule, _, before) in std::mem::take(&mut self.undo).into_iter().rev() {
             self.put(rule, before);
         }
     }
@@ -459,12 +479,27 @@ fn refused(error: &RuleError, actions: &[Action]) -> Refused {
         let at = actions.iter().rposition(|action| action == wanted);
         at.map_or(Spot::Command, Spot::Action)
     };
+    let number = |number: u32, names: &dyn Fn(&Action) -> bool| {
+        let at = actions.iter().rposition(names);
+        at.map_or(Spot::Command, |action| Spot::Number { action, number })
+    };
+    let names_queue = |queue: u16, action: &Action| match action {
+        Action::Queue(own) => *own == queue,
+        Action::Rss(rss) => rss.queues.contains(&queue),
+        _ => false,
+    };
     let spot = match error {
         RuleError::FatesTwo { second, .. } => action(second),
-        RuleError::PortUnknown { port, .. } => action(&Action::Port(*port)),
-        RuleError::MeterUnknown { number } => action(&Action::Meter(*number)),
-        RuleError::JumpBack { to, .. } => action(&Action::Jump(*to)),
-        RuleError::QueueUnknown { queue, .. } => action(&Action::Queue(*queue)),
+        RuleError::PortUnknown { port, .. } => {
+            number((*port).into(), &|action| *action == Action::Port(*port))
+        }
+        RuleError::MeterUnknown { number: meter } => {
+            number(*meter, &|action| *action == Action::Meter(*meter))
+        }
+        RuleError::JumpBack { to, .. } => number(*to, &|action| *action == Action::Jump(*to)),
+        RuleError::QueueUnknown { queue, .. } => {
+            number((*queue).into(), &|action| names_queue(*queue, action))
+        }
         RuleError::FateMissing => Spot::End,
         RuleError::Priority { .. } => Spot::Priority,
         RuleError::GroupFull { .. } | RuleError::MasksTooMany { .. } => Spot::Group,

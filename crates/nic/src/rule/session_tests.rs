@@ -258,7 +258,13 @@ fn a_text_becomes_visible_at_one_instant() {
 const REFUSED: &[(&str, &str)] = &[
     (
         "flow create 0 ingress pattern ipv4 / udp dst is 1 / end actions drop / end",
-        "line 2, column 6: group 0 has this pattern with priority 0 already; update that rule",
+        "line 2, column 6: group 0 has this pattern with priority 0 already; update that rule: it \
+         is rule 0, of line 1",
+    ),
+    (
+        "flow validate 0 ingress pattern ipv4 / udp dst is 1 / end actions drop / end",
+        "line 2, column 6: group 0 has this pattern with priority 0 already; update that rule: it \
+         is rule 0, of line 1",
     ),
     (
         "flow create 0 ingress pattern eth / end actions count / end",
@@ -267,11 +273,27 @@ const REFUSED: &[(&str, &str)] = &[
     ),
     (
         "flow create 0 group 2 ingress pattern eth / end actions count / jump group 2 / end",
-        "line 2, column 65: jump from group 2 to group 2; a jump goes to a greater group",
+        "line 2, column 76: jump from group 2 to group 2; a jump goes to a greater group",
     ),
     (
         "flow validate 0 ingress pattern eth / end actions queue index 4 / end",
-        "line 2, column 51: queue 4; this NIC has queues 0 to 3",
+        "line 2, column 63: no queue 4; this NIC has queues 0 to 3",
+    ),
+    (
+        "flow create 0 ingress pattern eth / end actions queue index 0x7fff / end",
+        "line 2, column 61: no queue 32767; this NIC has queues 0 to 3",
+    ),
+    (
+        "flow create 0 ingress pattern eth / end actions rss level 1 queues 0 4 1 end / end",
+        "line 2, column 70: no queue 4; this NIC has queues 0 to 3",
+    ),
+    (
+        "flow create 0 ingress pattern eth / end actions port_id id 1 / end",
+        "line 2, column 60: port 1; this NIC has ports 0 to 0",
+    ),
+    (
+        "flow create 0 ingress pattern eth / end actions meter mtr_id 9 / drop / end",
+        "line 2, column 62: no meter 9; create it first",
     ),
     (
         "flow update 0 0 actions drop / queue index 1 / end",
@@ -310,6 +332,19 @@ fn what_the_nic_refuses_is_said_with_its_place_and_nothing_is_applied() {
         assert_eq!(said(&mut bench, &text), *expected, "{line}");
         assert!(bench.nic.is_empty() && bench.session.is_empty(), "{line}");
     }
+}
+
+#[test]
+fn a_rule_that_stands_twice_is_named_with_its_line_in_this_text() {
+    let mut bench = Bench::new();
+    let lines = ["# one", &create(1, "drop"), &create(2, "drop")].join("\n");
+    let twice = said(&mut bench, &(lines.clone() + &create(2, "queue")));
+    assert!(twice.ends_with("update that rule: it is rule 1, of line 4"), "{twice}");
+    bench.apply(&lines).unwrap();
+    let twice = said(&mut bench, &create(2, "queue"));
+    assert!(twice.ends_with("update that rule: it is rule 1"), "of another text: {twice}");
+    let twice = said(&mut bench, &format!("flow destroy 0 rule 1\n{0}{0}", create(3, "drop")));
+    assert!(twice.ends_with("update that rule: it is rule 1, of line 2"), "{twice}");
 }
 
 #[test]

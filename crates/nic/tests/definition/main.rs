@@ -310,9 +310,12 @@ impl Bench<'_> {
                 raise(&self.met.created);
             }
             Err(error) => {
-                assert_eq!(error, RuleError::Duplicate { group, priority });
-                let same = Ok(&rule.pattern);
-                assert!(alike.any(|rule| self::pattern(&rule.items).as_ref() == same));
+                let RuleError::Duplicate { of, .. } = error else { panic!("{error}") };
+                assert_eq!(error, RuleError::Duplicate { group, priority, of });
+                let mut twins = self.ids.iter().zip(&self.definition.rules);
+                let (_, twin) = twins.find(|(id, _)| **id == of).unwrap();
+                assert!(same(&twin), "another group or priority");
+                assert_eq!(self::pattern(&twin.items).as_ref(), Ok(&rule.pattern));
             }
         }
     }

@@ -63,6 +63,7 @@ pub(super) fn read_actions(
         let place = words.place();
         let action = match word {
             "end" => return Ok(place),
+            "" if !actions.is_empty() => return Err(words.expected("`end`")),
             "void" => {
                 words.keyword("/")?;
                 continue;
@@ -172,7 +173,7 @@ fn bits_of<const N: usize>(
         match names.iter().position(|name| *name == word) {
             Some(at) => values[at] = Some(words.number(names[at], u32::MAX.into())? as u32),
             None if word == "/" => break,
-            None => return Err(words.unknown(&names, format!("{} or `/`", one_of(&names)))),
+            None => return Err(words.unended(&names, format!("{} or `/`", one_of(&names)))),
         }
     }
     match names.iter().position(|name| *name == "mask").filter(|at| values[*at].is_none()) {
@@ -193,7 +194,7 @@ fn count(words: &mut Words<'_>) -> Result<(), TextError> {
     match words.next() {
         "/" => Ok(()),
         "identifier" => Err(words.not_supported("count identifier")),
-        _ => Err(words.expected("`/`")),
+        _ => Err(words.unended(&[], "`/`".to_owned())),
     }
 }
 
@@ -205,7 +206,7 @@ fn port_id(words: &mut Words<'_>) -> Result<u16, TextError> {
             "/" => return Ok(port),
             "id" => port = words.number_u16("id")?,
             "original" => return Err(words.not_supported("port_id original")),
-            _ => return Err(words.unknown(&["id"], "`id` or `/`".into())),
+            _ => return Err(words.unended(&["id"], "`id` or `/`".into())),
         }
     }
 }
@@ -216,7 +217,7 @@ fn meter(words: &mut Words<'_>) -> Result<Action, TextError> {
         match words.next() {
             "/" => return Ok(Action::Meter(number)),
             "mtr_id" => number = words.number_u32("mtr_id")?,
-            _ => return Err(words.unknown(&["mtr_id"], "`mtr_id` or `/`".into())),
+            _ => return Err(words.unended(&["mtr_id"], "`mtr_id` or `/`".into())),
         }
     }
 }
@@ -244,7 +245,7 @@ fn parameter<V: Default>(
         match words.next() {
             "/" => return Ok(value),
             word if word == name => value = read(words)?,
-            _ => return Err(words.unknown(&[name], format!("`{name}` or `/`"))),
+            _ => return Err(words.unended(&[name], format!("`{name}` or `/`"))),
         }
     }
 }

@@ -231,7 +231,7 @@ fn index(words: &mut Words<'_>) -> Result<usize, TextError> {
         match words.next() {
             "/" => return Ok(index),
             "index" => index = words.number("index", RAW_COUNT as u128 - 1)? as usize,
-            _ => return Err(words.unknown(&["index"], "`index` or `/`".into())),
+            _ => return Err(words.unended(&["index"], "`index` or `/`".into())),
         }
     }
 }

@@ -191,6 +191,12 @@ pub(crate) enum Spot {
     Priority,
     /// An action, from 0.
     Action(usize),
+    /// A number of an action.
+    Number {
+        /// The action, from 0.
+        action: usize,
+        number: u32,
+    },
     /// The end of the actions.
     End,
     /// The number of a rule, from 0.
@@ -245,11 +251,31 @@ impl Parsed<'_> {
             Spot::Group => Some(marks.group),
             Spot::Priority => Some(marks.priority),
             Spot::Action(at) => marks.actions.get(at).copied(),
+            Spot::Number { action, number } => {
+                marks.actions.get(action).map(|action| self.number_in(*action, number))
+            }
             Spot::End => Some(marks.end),
             Spot::Rule(at) => marks.rules.get(at).copied(),
         };
         let place = place.unwrap_or(marks.command);
         TextError::new(self.line, self.text, place, Problem::Unfit { reason })
+    }
+
+    /// Where an action names a number, or the action if it is not found: of `rss` among its queues,
+    /// of others, which have one parameter, anywhere.
+    fn number_in(&self, action: Place, number: u32) -> Place {
+        let mut words = Words::at(self.line, self.text, action.0);
+        let mut counts = words.next() != "rss";
+        loop {
+            let word = words.next();
+            let value = words.number_of(word, "", u32::MAX.into());
+            match word {
+                "" | "/" => return action,
+                "queues" => counts = true,
+                _ if counts && value == Ok(number.into()) => return words.place(),
+                _ => {}
+            }
+        }
     }
 }
 
@@ -461,6 +487,7 @@ impl Parser {
         end: &'static str,
     ) -> Result<(), TextError> {
         self.items.clear();
+        words.closing = end;
         loop {
             let word = first.take().unwrap_or_else(|| words.next());
             match Item::from_name(word) {
@@ -469,6 +496,9 @@ impl Parser {
                     self.items.push(read_item(words, item, &mut self.bare)?);
                 }
                 None if word == end => return Ok(()),
+                None if word == "actions" || word.is_empty() && !self.items.is_empty() => {
+                    return Err(words.expected(format!("`{end}`")));
+                }
                 None if word == "void" => words.keyword("/")?,
                 None if known::ITEMS.contains(&word) => return Err(words.not_supported(word)),
                 None => {
@@ -552,20 +582,20 @@ fn read_item(
                 return Err(words.unknown(parameters, one_of(parameters)));
             }
             "is" => {
-                field.put(&mut read.spec, words.value(field)?);
+                field.put(&mut read.spec, read_value(words, field)?);
                 field.put(&mut read.mask, field.ones());
                 (named.values, named.masks) = (named.values | 1 << at, named.masks | 1 << at);
             }
             "spec" => {
-                field.put(&mut read.spec, words.value(field)?);
+                field.put(&mut read.spec, read_value(words, field)?);
                 named.values |= 1 << at;
             }
             "last" => {
-                field.put(&mut last, words.value(field)?);
+                field.put(&mut last, read_value(words, field)?);
                 has_last = true;
             }
             "mask" => {
-                field.put(&mut read.mask, words.value(field)?);
+                field.put(&mut read.mask, read_value(words, field)?);
                 named.masks |= 1 << at;
             }
             _ => {
@@ -578,9 +608,7 @@ fn read_item(
     let has_mask = named.masks != 0 || bytes.mask_len.is_some();
     let unfit = |reason| TextError::new(words.line, words.text, place, Problem::Unfit { reason });
     if (has_mask || has_last) && !has_spec {
-        let what = if has_mask { "mask" } else { "last" };
-        let reason = format!("{} has a {what} and no value: add `is` or `spec`", item.name());
-        return Err(unfit(reason));
+        return Err(unfit(valueless(&read, has_mask)));
     }
     match has_mask {
         true if item == Item::Raw => bytes.check(&read).map_err(unfit)?,
@@ -606,8 +634,35 @@ fn read_field(
         let mut names: Vec<_> = item.fields().iter().map(|field| field.name).collect();
         names.extend(raw::NAMES.iter().filter(|_| item == Item::Raw));
         let expected = format!("a field of {} ({}) or `/`", item.name(), names.join(", "));
-        words.unknown(&names, expected)
+        words.unended(&names, expected)
     })
+}
+
+/// The next word, a value of a field. Who writes a prefix as others do is told how it is written.
+fn read_value(words: &mut Words<'_>, field: &Field) -> Result<u128, TextError> {
+    words.value(field).map_err(|error| {
+        let Some((value, len)) = words.last().split_once('/') else { return error };
+        let is_value = Words::new(0, value).value(field).is_ok();
+        if !is_value || Words::new(0, len).prefix(field).is_err() {
+            return error;
+        }
+        let name = field.name;
+        let reason = format!("a prefix is written `{name} spec {value} {name} prefix {len}`");
+        words.error(Problem::Unfit { reason })
+    })
+}
+
+/// Why an item cannot be, in which no field has a value.
+fn valueless(item: &ItemMatch, has_mask: bool) -> String {
+    let name = item.item.name();
+    let is_any = item.mask.iter().all(|byte| *byte == 0);
+    match has_mask {
+        true if is_any => "a mask of 0 matches anything: leave the field out, for `rte_flow` \
+                           takes no mask without a value"
+            .to_owned(),
+        true => format!("{name} has a mask and no value: add `is` or `spec`"),
+        false => format!("{name} has a last and no value: add `is` or `spec`"),
+    }
 }
 
 fn one_of(words: &[&str]) -> String {

@@ -31,7 +31,7 @@ pub(super) fn read_rss(words: &mut Words<'_>) -> Result<RssAction, TextError> {
             },
             "queues" => action.queues = queues(words)?,
             "types" => action.types = Some(types(words)?),
-            _ => return Err(words.unknown(PARAMETERS, one_of(PARAMETERS))),
+            _ => return Err(words.unended(PARAMETERS, one_of(PARAMETERS))),
         }
     }
     let given = action.key.as_ref().map_or(0, Vec::len);

@@ -85,6 +85,10 @@ fn texts_that_say_the_same_read_the_same() {
              0A0B / end actions end",
         ),
         (
+            "ingress pattern ipv4 src spec 1.2.3.4 src mask 0 dst is 10.0.0.1 / end actions end",
+            "ingress pattern ipv4 src spec 1.2.3.4 src prefix 0 dst is 10.0.0.1 / end actions end",
+        ),
+        (
             "ingress pattern ipv4 src spec 1.2.3.4 / end actions end",
             "ingress pattern ipv4 src is 1.2.3.4 dst is 0.0.0.0 / end actions end",
         ),
@@ -226,10 +230,38 @@ pub(super) const REFUSED: &[(&str, &str)] = &[
         "ipv4 has a mask and no value: add `is` or `spec`",
     ),
     (
+        "flow create 0 ingress pattern ipv4 src prefix 0 / end actions end",
+        "a mask of 0 matches anything: leave the field out, for `rte_flow` takes no mask without a \
+         value",
+    ),
+    (
+        "flow create 0 ingress pattern ipv4 src prefix 8 / end actions end",
+        "ipv4 has a mask and no value: add `is` or `spec`",
+    ),
+    (
+        "flow create 0 ingress pattern ipv4 dst is 10.0.0.0/24 / end actions end",
+        "a prefix is written `dst spec 10.0.0.0 dst prefix 24`",
+    ),
+    (
+        "flow create 0 ingress pattern ipv6 src spec 2001:db8::/32 / end actions end",
+        "a prefix is written `src spec 2001:db8:: src prefix 32`",
+    ),
+    (
+        "flow create 0 ingress pattern ipv4 dst is 10.0.0.0/33 / end actions end",
+        "expected dst: an IPv4 address, found `10.0.0.0/33`",
+    ),
+    (
         "flow create 0 ingress pattern ipv4 src last 1.2.3.4 / end actions end",
         "ipv4 has a last and no value: add `is` or `spec`",
     ),
     ("flow create 0 ingress pattern eth / end", "expected `actions`, found the end of the line"),
+    ("flow create 0 ingress pattern eth", "expected `/ end`, found the end of the line"),
+    ("flow create 0 ingress pattern eth /", "expected `end`, found the end of the line"),
+    ("flow create 0 ingress pattern eth actions drop / end", "expected `/ end`, found `actions`"),
+    ("flow create 0 ingress pattern eth / actions drop / end", "expected `end`, found `actions`"),
+    ("flow create 0 ingress pattern raw actions", "expected `/ end`, found `actions`"),
+    ("set raw_encap 1 eth", "expected `/ end_set`, found the end of the line"),
+    ("set raw_encap 1 eth / # why", "expected `end_set`, found the end of the line"),
     (
         "flow create 0 ingress pattern eth end actions end",
         "expected a field of eth (dst, src, type, has_vlan) or `/`, found `end`",
@@ -259,6 +291,55 @@ pub(super) const REFUSED: &[(&str, &str)] = &[
         "key_len is 40; the key has 0 bytes",
     ),
     ("flow create 0 ingress pattern eth / end actions drop end", "expected `/`, found `end`"),
+    (
+        "flow create 0 ingress pattern eth / end actions drop",
+        "expected `/ end`, found the end of the line",
+    ),
+    (
+        "flow create 0 ingress pattern eth / end actions drop /",
+        "expected `end`, found the end of the line",
+    ),
+    (
+        "flow create 0 ingress pattern eth / end actions queue index 3",
+        "expected `/ end`, found the end of the line",
+    ),
+    (
+        "flow create 0 ingress pattern eth / end actions count",
+        "expected `/ end`, found the end of the line",
+    ),
+    (
+        "flow create 0 ingress pattern eth / end actions meter mtr_id 1",
+        "expected `/ end`, found the end of the line",
+    ),
+    (
+        "flow create 0 ingress pattern eth / end actions port_id id 1",
+        "expected `/ end`, found the end of the line",
+    ),
+    (
+        "flow create 0 ingress pattern eth / end actions raw_encap index 1",
+        "expected `/ end`, found the end of the line",
+    ),
+    (
+        "flow create 0 ingress pattern eth / end actions set_meta data 1 mask 1",
+        "expected `/ end`, found the end of the line",
+    ),
+    (
+        "flow create 0 ingress pattern eth / end actions rss queues 1 end",
+        "expected `/ end`, found the end of the line",
+    ),
+    (
+        "flow create 0 ingress pattern eth / end actions queue index",
+        "expected index: a number, decimal or 0x…, found the end of the line",
+    ),
+    (
+        "flow create 0 ingress pattern eth / end actions queue index 65536 / end",
+        "65536 is too great: index is 0 to 65535",
+    ),
+    (
+        "flow create 0 ingress pattern eth / end actions queue index \
+         999999999999999999999999999999999999999999 / end",
+        "999999999999999999999999999999999999999999 is too great: index is 0 to 65535",
+    ),
     (
         "flow create 0 ingress pattern eth / end actions queue 3 / end",
         "expected `index` or `/`, found `3`",
@@ -337,6 +418,12 @@ fn the_caret_stands_under_the_word() {
         "line 1, column 12: expected port: a number, decimal or 0x…, found the end of the line\n\
          flow flush\n\
          \x20          ^"
+    );
+    assert_eq!(
+        read("flow create 0 ingress pattern eth / end actions drop"),
+        "line 1, column 53: expected `/ end`, found the end of the line\n\
+         flow create 0 ingress pattern eth / end actions drop\n\
+         \x20                                                   ^"
     );
 }
 

@@ -13,11 +13,18 @@ pub(super) struct Words<'t> {
     at: usize,
     /// Where that word starts.
     start: usize,
+    /// What ends the list of items or actions that is read.
+    pub(super) closing: &'static str,
 }
 
 impl<'t> Words<'t> {
     pub(super) fn new(line: u64, text: &'t str) -> Words<'t> {
-        Words { line, text, at: 0, start: 0 }
+        Words::at(line, text, 0)
+    }
+
+    /// The words from this byte of the line on.
+    pub(super) fn at(line: u64, text: &'t str, at: usize) -> Words<'t> {
+        Words { line, text, at, start: at, closing: "end" }
     }
 
     /// The next word; empty at the end of the line.
@@ -47,13 +54,18 @@ impl<'t> Words<'t> {
         (self.start, self.at)
     }
 
+    /// The word that was read last.
+    pub(super) fn last(&self) -> &'t str {
+        &self.text[self.start..self.at]
+    }
+
     pub(super) fn error(&self, problem: Problem) -> TextError {
         TextError::new(self.line, self.text, self.place(), problem)
     }
 
     /// The last word is not what may stand here.
     pub(super) fn expected(&self, expected: impl Into<String>) -> TextError {
-        let found = self.text[self.start..self.at].to_owned();
+        let found = self.last().to_owned();
         self.error(Problem::Expected { expected: expected.into(), found })
     }
 
@@ -67,10 +79,19 @@ impl<'t> Words<'t> {
 
     /// The last word is none of those that are meant: it is short for one, or unknown.
     pub(super) fn unknown(&self, words: &[&'static str], expected: String) -> TextError {
-        let word = &self.text[self.start..self.at];
+        let word = self.last();
         match words.iter().find(|full| !word.is_empty() && full.starts_with(word)) {
             Some(full) => self.error(Problem::Abbreviated { word: word.to_owned(), full }),
             None => self.expected(expected),
+        }
+    }
+
+    /// The last word is neither one of those that are meant nor a `/`. Where nothing follows, or
+    /// what follows a pattern, the end of the list is missing.
+    pub(super) fn unended(&self, words: &[&'static str], expected: String) -> TextError {
+        match self.last() {
+            "" | "actions" => self.expected(format!("`/ {}`", self.closing)),
+            _ => self.unknown(words, expected),
         }
     }
 
@@ -78,6 +99,7 @@ impl<'t> Words<'t> {
     pub(super) fn keyword(&mut self, word: &'static str) -> Result<(), TextError> {
         match self.next() == word {
             true => Ok(()),
+            false if word == "/" => Err(self.unended(&[word], "`/`".to_owned())),
             false => Err(self.unknown(&[word], format!("`{word}`"))),
         }
     }
