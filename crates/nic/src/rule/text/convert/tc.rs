@@ -4,6 +4,9 @@
 //! the kernel would give it, as one of `prio 0` does: one below the lowest of its chain, 49152 at
 //! first. `protocol ip` is the type behind the addresses, so it matches no tagged frame; `eth type`
 //! says so.
+//!
+//! Of a script of commands those that make qdiscs are passed over, and a `\` joins lines. No shell
+//! runs here, so whatever else stands in a script is refused.
 
 use std::collections::HashMap;
 
@@ -73,20 +76,42 @@ struct Filter {
 pub(super) fn convert(text: &str, rules: &mut Rules<'_>) -> Result<(), TextError> {
     let mut seen = Seen::default();
     let mut words = Tokens::new();
+    let mut is_joined = false;
     for (line, text) in (1..).zip(text.lines()) {
-        let starts = matches!(text.split_ascii_whitespace().next(), Some("tc" | "filter" | "sudo"));
-        if starts && !words.is_at_end() {
+        // A blank line says as much as a comment.
+        let first = text.split_ascii_whitespace().next().unwrap_or("#");
+        // What tc prints of a filter has several lines.
+        let goes_on = is_joined
+            || first.starts_with('#')
+            || !words.is_at_end() && text.starts_with([' ', '\t']);
+        if matches!(first, "tc" | "filter" | "sudo") && !is_joined {
             filter(&mut std::mem::replace(&mut words, Tokens::new()), &mut seen, rules)?;
+        } else if !goes_on {
+            let mut words = Tokens::new();
+            words.add(line, text);
+            words.next();
+            return Err(words.unfit(
+                "no shell runs here: leave this out, or convert what `tc filter show dev DEV \
+                 ingress` prints",
+            ));
         }
         words.add(line, text);
+        is_joined = words.tokens.pop_if(|token| token.word == "\\").is_some();
     }
-    match words.is_at_end() {
-        true => Ok(()),
-        false => filter(&mut words, &mut seen, rules),
-    }
+    filter(&mut words, &mut seen, rules)
 }
 
+/// Whether a command makes a qdisc, which filters of ingress need and rules do not.
+fn is_qdisc(words: &Tokens<'_>) -> bool {
+    let mut words = words.tokens.iter().map(|token| token.word).skip_while(|word| *word == "sudo");
+    words.next() == Some("tc") && words.next() == Some("qdisc")
+}
+
+/// Converts the filter whose words these are; there may be none.
 fn filter(words: &mut Tokens<'_>, seen: &mut Seen, rules: &mut Rules<'_>) -> Result<(), TextError> {
+    if words.is_at_end() || is_qdisc(words) {
+        return Ok(());
+    }
     let mut filter = Filter::default();
     let printed = head(words, &mut filter, seen)?;
     if printed && !words.tokens.iter().any(|token| token.word == "handle") {

@@ -297,6 +297,37 @@ fn what_tc_prints_is_converted() {
 }
 
 #[test]
+fn of_a_script_of_tc_commands_what_makes_no_filter_is_passed_over_or_refused() {
+    let script = "#!/bin/sh
+# the web server
+
+sudo tc qdisc add dev eth0 \\
+  clsact
+tc filter add dev eth0 ingress protocol ip prio 1 \\
+  flower ip_proto tcp dst_port 443 \\
+tcp_flags 2/2 action drop # new connections alone
+\ttc filter add dev eth0 ingress protocol ip prio 2 flower action pass
+tc qdisc show dev eth0
+";
+    let expected = "flow create 0 group 0 priority 1 ingress pattern eth type is 0x0800 / ipv4 / \
+                    tcp dst is 443 flags spec 2 flags mask 0x2 / end actions drop / end\n\
+                    flow create 0 group 0 priority 2 ingress pattern eth type is 0x0800 / ipv4 / \
+                    end actions rss / end\n";
+    assert_eq!(lines(Format::Tc, script), expected);
+    let shell = "no shell runs here: leave this out, or convert what `tc filter show dev DEV \
+                 ingress` prints";
+    for (text, place) in [
+        ("DEV=eth0\n", "line 1, column 1"),
+        ("  for port in 80 443; do\n", "line 1, column 3"),
+        (&format!("{script}\ndone\n"), "line 12, column 1"),
+    ] {
+        refused(Format::Tc, &[(text, &format!("{place}: {shell}"))]);
+    }
+    let unknown = script.replace("tcp_flags 2/2", "ct_state 1");
+    refused(Format::Tc, &[(&unknown, "line 8, column 1: not supported: ct_state")]);
+}
+
+#[test]
 fn tc_filters_without_an_equivalent_are_refused() {
     let add = |rest: &str| format!("tc filter add dev eth0 ingress protocol ip prio 1 {rest}");
     let table = [
@@ -322,9 +353,9 @@ fn tc_filters_without_an_equivalent_are_refused() {
         (add("flower vlan_id 5 action drop"), "vlan_id needs `protocol 802.1Q` before it"),
         ("tc filter add dev eth0 egress".into(), "not supported: filters that are not of ingress"),
         (
-            "tc qdisc add".into(),
+            "tc class add".into(),
             "expected `tc filter add`, or `filter` as tc prints it, found \
-          `qdisc`",
+          `class`",
         ),
         (
             add("flower action drop\ntc filter add dev eth1"),
