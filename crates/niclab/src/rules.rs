@@ -189,7 +189,8 @@ fn write_report(out: &mut impl Write, report: &Report, shown_max: usize) -> Resu
         format!("line {line}: no packet is sent to group {group}, whose {rules}")
     })?;
     let jumps = plural(astray.len(), "rule jumps", "rules jump");
-    let head = format!("{jumps} to a group without rules, where RSS or isolation decides");
+    let head =
+        format!("{jumps} to a group without rules; RSS spreads such packets, isolation drops them");
     write_kind(out, shown_max, &head, astray, |Astray { line, group }| {
         format!("line {line} jumps to group {group}, which has no rule")
     })?;

@@ -13,9 +13,11 @@
 //! Rules are kept by their mask. A rule can be covered only by one whose mask has no bit that its
 //! own lacks, and shares packets only with rules whose values agree with its in the bits that both
 //! masks have; either is found by a look-up in a hash map per mask, not per rule. Ranges of ports
-//! are compared where a look-up finds a rule; a rule with another range is never said to cover or
-//! to overlap one, but may be covered. So are bytes by their offset (`raw`), each with the one at
-//! the same offset from the same place; those counted from other places are taken for other bytes.
+//! are compared where a look-up finds a rule. They are no bits of a mask: one inside the leading
+//! bits of another rule's port is not seen to be covered. A rule with another range is never said
+//! to cover or to overlap one, but may be covered. So are bytes by their offset (`raw`), each with
+//! the one at the same offset from the same place; those counted from other places are taken for
+//! other bytes.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::hash::{BuildHasherDefault, Hasher};

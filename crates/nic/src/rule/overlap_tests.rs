@@ -165,6 +165,8 @@ fn ranges_of_ports_are_compared() {
     assert_eq!(pair(&wide, "ipv4 / udp dst spec 16 dst mask 0xfffc"), (1, 0), "16 to 19");
     assert_eq!(pair(&wide, "ipv4 / udp dst spec 16 dst mask 0xfff8"), (0, 1), "16 to 23");
     assert_eq!(pair(&wide, "ipv4 / tcp dst is 15"), (0, 0));
+    let bits = "ipv4 / udp dst spec 16 dst mask 0xfff8";
+    assert_eq!(pair(bits, &ports(16, 20)), (0, 1), "16 to 23: not seen to be covered");
 }
 
 #[test]

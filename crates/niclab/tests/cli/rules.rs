@@ -75,7 +75,7 @@ fn a_strict_check_fails_where_there_is_something_to_say() {
   2 rules are exceptions to wider rules that are worse
   1 group is never reached:
     line 5: no packet is sent to group 5, whose 2 rules never act
-  1 rule jumps to a group without rules, where RSS or isolation decides:
+  1 rule jumps to a group without rules; RSS spreads such packets, isolation drops them:
     line 1 jumps to group 7, which has no rule
   1 item has a value without a mask; write `is`, or add one:
     line 6: ipv6 dst has to be 0
