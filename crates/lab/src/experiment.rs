@@ -3,14 +3,16 @@
 use std::fs;
 use std::path::Path;
 
-use crate::spec::{AXES, Spec, SpecError};
+use crate::spec::{Spec, SpecError};
 
 /// Name and text of every built-in experiment.
-const EMBEDDED: [(&str, &str); 1] =
-    [("occupancy", include_str!("../../../experiments/occupancy.toml"))];
+const EMBEDDED: [(&str, &str); 2] = [
+    ("occupancy", include_str!("../../../experiments/occupancy.toml")),
+    ("update-batch", include_str!("../../../experiments/update-batch.toml")),
+];
 
 /// Names of the experiments that a run without names measures.
-pub const DEFAULT: [&str; 1] = ["occupancy"];
+pub const DEFAULT: [&str; 2] = ["occupancy", "update-batch"];
 
 /// What `niclab list` says of an experiment.
 #[derive(Clone, Debug, PartialEq)]
@@ -27,7 +29,8 @@ pub struct Listing {
 pub fn list() -> Result<Vec<Listing>, SpecError> {
     let listing = |(name, text): &(&str, &str)| {
         let spec = Spec::parse(name, text)?;
-        Ok(Listing { name: spec.name, question: spec.question, axes: AXES.to_vec() })
+        let axes = spec.kind.axes().to_vec();
+        Ok(Listing { name: spec.name, question: spec.question, axes })
     };
     EMBEDDED.iter().map(listing).collect()
 }

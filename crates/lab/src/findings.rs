@@ -5,6 +5,8 @@
 //! for it could come out too good. There the time that the device's core was busy tells what a
 //! frame costs, where the device tells it.
 
+pub(crate) mod batches;
+
 use niclab_result::{Finding, Quantity};
 
 use crate::cells::Cell;

@@ -6,6 +6,7 @@
 //! only through the face in `device`, reads no clock, never sleeps and prints nothing.
 #![forbid(unsafe_code)]
 
+pub mod batch;
 mod cells;
 pub mod estimate;
 pub mod experiment;
@@ -23,6 +24,7 @@ pub mod spec;
 pub mod statistics;
 pub mod summary;
 pub mod values;
+mod windows;
 mod words;
 
 #[cfg(test)]

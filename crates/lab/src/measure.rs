@@ -106,13 +106,13 @@ fn done(o: &Observation) -> u64 {
 }
 
 /// A number that may be stored: never NaN or infinite.
-fn put(metrics: &mut Metrics, name: &str, value: f64, unit: &str) {
+pub(crate) fn put(metrics: &mut Metrics, name: &str, value: f64, unit: &str) {
     if value.is_finite() {
         metrics.insert(name.to_string(), Quantity { value, unit: unit.to_string() });
     }
 }
 
-fn put_ratio(metrics: &mut Metrics, name: &str, part: u64, whole: u64) {
+pub(crate) fn put_ratio(metrics: &mut Metrics, name: &str, part: u64, whole: u64) {
     if whole > 0 {
         put(metrics, name, part as f64 / whole as f64, "1");
     }

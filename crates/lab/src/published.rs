@@ -55,6 +55,30 @@ impl Card {
         }
     }
 
+    /// The rows of a part of figure 3; empty where the card has none.
+    fn batch_rows(self, which: Batch) -> &'static str {
+        macro_rules! csv {
+            ($name:literal) => {
+                include_str!(concat!("../../../reference/pam21/", $name, ".csv"))
+            };
+        }
+        match (which, self) {
+            (Batch::RootSame, Card::Bf1) => csv!("fig3a_bf1"),
+            (Batch::RootSame, Card::Cx4) => csv!("fig3a_cx4"),
+            (Batch::RootSame, Card::Cx5) => csv!("fig3a_cx5"),
+            (Batch::RootSame, Card::Cx6) => csv!("fig3a_cx6"),
+            (Batch::GroupSame, Card::Cx5) => csv!("fig3b_cx5"),
+            (Batch::GroupSame, Card::Cx6) => csv!("fig3b_cx6"),
+            (Batch::RootDistinct, Card::Bf1) => csv!("fig3c_bf1"),
+            (Batch::RootDistinct, Card::Cx4) => csv!("fig3c_cx4"),
+            (Batch::RootDistinct, Card::Cx5) => csv!("fig3c_cx5"),
+            (Batch::RootDistinct, Card::Cx6) => csv!("fig3c_cx6"),
+            (Batch::GroupDistinct, Card::Cx5) => csv!("fig3d_cx5"),
+            (Batch::GroupDistinct, Card::Cx6) => csv!("fig3d_cx6"),
+            (Batch::GroupSame | Batch::GroupDistinct, Card::Bf1 | Card::Cx4) => "",
+        }
+    }
+
     /// The rows of `figure`; empty where the card has none.
     fn rows(self, figure: Figure) -> &'static str {
         macro_rules! csv {
@@ -91,6 +115,47 @@ pub enum Figure {
     LatencyRoot,
     /// Figure 2d: latency in microseconds over rules in non-root groups.
     LatencyGroups,
+}
+
+/// A part of the published figure 3: throughput over time while a batch of rules is inserted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Batch {
+    /// 3a: group 0, on the core that forwards.
+    RootSame,
+    /// 3b: group 1, on the core that forwards.
+    GroupSame,
+    /// 3c: group 0, on another core.
+    RootDistinct,
+    /// 3d: group 1, on another core.
+    GroupDistinct,
+}
+
+/// Seconds into the published trials at which insertion starts.
+const BATCH_START_S: f64 = 2.0;
+/// Rate of the published link, Gbps.
+const LINK_GBPS: f64 = 100.0;
+
+/// The published curves of a part of figure 3: x in seconds from the start of the batch, y in
+/// percent of the link's rate.
+pub fn batches(which: Batch, card: Card) -> Vec<Series> {
+    let mut series: Vec<Series> = Vec::new();
+    for row in card.batch_rows(which).lines().skip(1).filter_map(Row::parse) {
+        // `Table 0-Same Core-10k Rules`
+        let batch = row.series.rsplit('-').next().unwrap_or(row.series).to_lowercase();
+        let name = format!("{}, {batch}", card.label());
+        let at = series.iter().position(|s| s.name == name).unwrap_or_else(|| {
+            let device = card.label().to_string();
+            let (published, shape) = (true, Shape::Line);
+            series.push(Series { name, device, published, shape, points: Vec::new() });
+            series.len() - 1
+        });
+        let (x, y) = (row.x - BATCH_START_S, row.y / LINK_GBPS * 100.0);
+        series[at].points.push(Mean { x, y, repeats: 1, ..Mean::default() });
+    }
+    for curve in &mut series {
+        curve.points.sort_by(|a, b| a.x.total_cmp(&b.x));
+    }
+    series
 }
 
 /// The published curves of `figure`, y multiplied by `scale`.
@@ -192,6 +257,22 @@ mod tests {
         assert!((1.5e8..1.6e8).contains(&full.y), "156 ms in ns: {}", full.y);
         let [p1, p25, p75, p99] = full.quartiles.unwrap();
         assert!(p1 <= p25 && p25 <= full.y && full.y <= p75 && p75 <= p99);
+    }
+
+    #[test]
+    fn the_batches_read_as_the_paper_says_from_their_start_on() {
+        let root = batches(Batch::RootSame, Card::Cx5);
+        let names: Vec<&str> = root.iter().map(|series| series.name.as_str()).collect();
+        let of = |batch: &str| format!("ConnectX-5 (published), {batch}");
+        assert_eq!(names, ["1 rule", "1k rules", "10k rules", "100k rules"].map(of));
+        let dead = |curve: &Series| {
+            let zero = curve.points.iter().filter(|point| point.y < 1.0).map(|point| point.x);
+            zero.fold((f64::MAX, f64::MIN), |(low, high), x| (low.min(x), high.max(x)))
+        };
+        // "10k: 2 s": samples at 2.1 to 4.0 s, insertion starts at 2 s.
+        let (from, to) = dead(&root[2]);
+        assert!((from - 0.1).abs() < 1e-9 && (to - 2.0).abs() < 1e-9, "{from} to {to}");
+        assert!(batches(Batch::GroupSame, Card::Bf1).is_empty());
     }
 
     #[test]

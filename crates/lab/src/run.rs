@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use niclab_device::{About, Arrivals, Load, Rate, RuleBlock, Setup};
+use niclab_device::{About, Arrivals, Load, Plan, Rate, RuleBlock, Setup};
 use niclab_packet::flow::FlowSpec;
 use niclab_packet::size::FrameSizes;
 use niclab_result::{Coordinate, Point, SCHEMA};
@@ -14,12 +14,15 @@ use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use serde::{Deserialize, Serialize};
 
+use crate::batch::{self, Batch};
 use crate::estimate;
 use crate::occupancy::{self, Place};
 use crate::published::Card;
 use crate::spec::{
-    Grid, GridName, Hits, KneeSpec, Overrides, RulesFile, Spec, SpecError, Sweep, Trace, TrialKind,
+    Grid, GridName, Hits, Kind, KneeSpec, Overrides, RulesFile, Spec, SpecError, Sweep, Trace,
+    TrialKind,
 };
+use crate::values::Values;
 
 /// Seed where none is given.
 const SEED_DEFAULT: u64 = 1;
@@ -71,6 +74,8 @@ pub struct ExperimentRun {
     pub name: String,
     /// The question it asks.
     pub question: String,
+    /// What kind of experiment it is.
+    pub kind: Kind,
     /// Which of its grids.
     pub grid: GridName,
     /// How often each trial is repeated.
@@ -93,6 +98,9 @@ pub struct ExperimentRun {
     pub loads: Vec<Load>,
     /// States of a device.
     pub setups: Vec<Setup>,
+    /// What the control side does while a load runs.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub plans: Vec<Plan>,
 }
 
 /// One thing to measure.
@@ -104,6 +112,9 @@ pub struct Trial {
     pub setup: usize,
     /// Index of the load.
     pub load: usize,
+    /// Index of the plan; none: the control side rests.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub plan: Option<usize>,
     /// Its rate.
     pub rate: PlannedRate,
     /// Where in the sweep.
@@ -180,11 +191,17 @@ pub fn resolve(
         return Err(SpecError::NoDevice);
     }
     let seed = overrides.seed.unwrap_or(SEED_DEFAULT) & SEED_MASK;
+    overrides.check_axes(specs)?;
     let experiments = specs.iter().map(|spec| {
-        let grid = overrides.applied(spec.grid(overrides.grid))?;
+        let grid = overrides.applied(spec.kind, spec.grid(overrides.grid))?;
         let mut resolver = Resolver::new(spec, overrides, &grid, seed);
-        resolver.add_sweeps()?;
-        resolver.add_knees()?;
+        match spec.kind {
+            Kind::Occupancy => {
+                resolver.add_sweeps()?;
+                resolver.add_knees()?;
+            }
+            Kind::UpdateBatch => resolver.add_batches()?,
+        }
         Ok(resolver.finish(&devices))
     });
     let experiments = experiments.collect::<Result<_, SpecError>>()?;
@@ -284,6 +301,7 @@ impl<'a> Resolver<'a> {
         let run = ExperimentRun {
             name: spec.name.clone(),
             question: spec.question.clone(),
+            kind: spec.kind,
             grid: overrides.grid,
             repeats: grid.repeats.max(1),
             estimate_s: 0.0,
@@ -294,6 +312,7 @@ impl<'a> Resolver<'a> {
             knees: Vec::new(),
             loads: Vec::new(),
             setups: Vec::new(),
+            plans: Vec::new(),
         };
         Resolver { spec, overrides, grid, seed, run }
     }
@@ -302,7 +321,7 @@ impl<'a> Resolver<'a> {
         for sweep in &self.grid.sweep {
             for place in places(&self.narrowed(sweep))? {
                 place.check()?;
-                for frame in self.frames(sweep) {
+                for frame in self.frames(&sweep.frame) {
                     self.add_trials(&place, &frame, &sweep.trials)?;
                 }
             }
@@ -315,21 +334,21 @@ impl<'a> Resolver<'a> {
     fn narrowed(&self, sweep: &Sweep) -> Sweep {
         let mut sweep = sweep.clone();
         if let Some(trace) = &self.overrides.trace {
-            sweep.flows = crate::values::Values::number(trace.frames.flows.into());
-            sweep.match_percent = crate::values::Values::number(0);
+            sweep.flows = Values::number(trace.frames.flows.into());
+            sweep.match_percent = Values::number(0);
         }
         if let Some(rules) = &self.overrides.rules {
-            sweep.groups = crate::values::Values::number(0);
-            sweep.rules = crate::values::Values::number(rules.rules_count.into());
-            sweep.match_percent = crate::values::Values::number(0);
+            sweep.groups = Values::number(0);
+            sweep.rules = Values::number(rules.rules_count.into());
+            sweep.match_percent = Values::number(0);
         }
         sweep
     }
 
-    fn frames(&self, sweep: &Sweep) -> Vec<Coordinate> {
+    fn frames(&self, frame: &Values) -> Vec<Coordinate> {
         match &self.overrides.trace {
             Some(_) => vec![Coordinate::Word("trace".into())],
-            None => sweep.frame.0.clone(),
+            None => frame.0.clone(),
         }
     }
 
@@ -343,16 +362,65 @@ impl<'a> Resolver<'a> {
         let mut point = place.point();
         point.insert("frame".into(), frame.clone());
         let setup = self.setup(place, frame);
-        let trial = |kind, rate| Trial { kind, setup, load, rate, point: point.clone() };
+        let plan = None;
+        let trial = |kind, rate| Trial { kind, setup, load, plan, rate, point: point.clone() };
         let of = self.trial(trial(TrialKind::Saturate, PlannedRate::Saturate));
         for kind in kinds {
             let share = match kind {
-                TrialKind::Saturate => continue,
+                TrialKind::Saturate | TrialKind::Rest | TrialKind::Batch => continue,
                 TrialKind::Latency => self.spec.latency_share,
                 TrialKind::Light => self.spec.light_share,
             };
             self.trial(trial(*kind, PlannedRate::ShareOf { of, share }));
         }
+        Ok(())
+    }
+
+    /// Each batch beside a trial in which nothing changes, both at a share of the maximum.
+    fn add_batches(&mut self) -> Result<(), SpecError> {
+        for sweep in &self.grid.batch {
+            let before_ns = sweep.before_ms * 1_000_000;
+            let duration_ns = before_ns + sweep.after_ms * 1_000_000;
+            for batch in batch::places(sweep, self.overrides.trace.as_ref())? {
+                for frame in self.frames(&sweep.frame) {
+                    self.add_batch(&batch, &frame, (before_ns, duration_ns))?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn add_batch(
+        &mut self,
+        batch: &Batch,
+        frame: &Coordinate,
+        (before_ns, duration_ns): (u64, u64),
+    ) -> Result<(), SpecError> {
+        let place = batch.place;
+        let saturating = self.load(&place, frame)?;
+        let load = Load { duration_ns, ..self.run.loads[saturating].clone() };
+        let load = index_of(&mut self.run.loads, load);
+        let setup = self.setup(&place, frame);
+        let plan = Some(index_of(&mut self.run.plans, batch.plan(before_ns, self.seed)));
+        let at = |mut point: Point| {
+            point.insert("frame".into(), frame.clone());
+            point
+        };
+        let saturate = Trial {
+            kind: TrialKind::Saturate,
+            setup,
+            load: saturating,
+            plan: None,
+            rate: PlannedRate::Saturate,
+            point: at(batch.base_point()),
+        };
+        let of = self.trial(saturate);
+        let rate = PlannedRate::ShareOf { of, share: self.spec.batch_share };
+        let mut rest_point = batch.base_point();
+        rest_point.insert("for_ms".into(), Coordinate::Number(duration_ns as f64 / 1e6));
+        let trial = |kind, plan, point| Trial { kind, setup, load, plan, rate, point };
+        self.trial(trial(TrialKind::Rest, None, at(rest_point)));
+        self.trial(trial(TrialKind::Batch, plan, at(batch.point())));
         Ok(())
     }
 
@@ -457,6 +525,11 @@ fn take_back(run: &mut ExperimentRun, repeats_min: u32) -> bool {
         load.duration_ns /= 2;
         taken = true;
     }
+    for plan in run.plans.iter_mut().filter(|_| taken) {
+        if let Plan::Rules(plan) = plan {
+            plan.start_ns /= 2;
+        }
+    }
     taken
 }
 
@@ -472,9 +545,9 @@ fn taken_back(planned: &ExperimentRun, run: &ExperimentRun) -> Vec<String> {
             run.repeats, planned.repeats
         ));
     }
-    // All loads of a grid are equally long.
+    // All loads are halved together.
     let duration_ms =
-        |run: &ExperimentRun| run.loads.first().map(|load| load.duration_ns as f64 / 1e6);
+        |run: &ExperimentRun| run.loads.last().map(|load| load.duration_ns as f64 / 1e6);
     let durations = duration_ms(planned).zip(duration_ms(run)).filter(|(before, now)| now < before);
     if let Some((before, now)) = durations {
         words.push(format!("{now} of {before} ms a trial, to fit the budget of {budget_s} s"));
@@ -494,7 +567,7 @@ fn index_of<T: PartialEq>(list: &mut Vec<T>, item: T) -> usize {
 
 /// All places of a sweep: the product of its axes.
 fn places(sweep: &Sweep) -> Result<Vec<Place>, SpecError> {
-    let numbers = |axis: &'static str, values: &crate::values::Values| {
+    let numbers = |axis: &'static str, values: &Values| {
         values.0.iter().map(|value| number(axis, value)).collect::<Result<Vec<u32>, _>>()
     };
     let groups = numbers("groups", &sweep.groups)?;
@@ -515,7 +588,7 @@ fn places(sweep: &Sweep) -> Result<Vec<Place>, SpecError> {
     Ok(places)
 }
 
-fn number(axis: &'static str, value: &Coordinate) -> Result<u32, SpecError> {
+pub(crate) fn number(axis: &'static str, value: &Coordinate) -> Result<u32, SpecError> {
     let refuse = |remedy: &str| SpecError::OutOfRange {
         axis,
         value: value.to_string(),

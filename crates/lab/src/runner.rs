@@ -13,7 +13,9 @@ use crate::estimate;
 use crate::known::{Known, Seen};
 use crate::measure;
 use crate::run::{ExperimentRun, PlannedRate, Run, Trial, Visit, is_able};
+use crate::spec::TrialKind;
 use crate::statistics;
+use crate::windows;
 
 /// Name of the sample that says how the rules went in.
 pub const SETUP: &str = "setup";
@@ -363,7 +365,8 @@ impl<'a> Runner<'a> {
                 return self.keep(place.device, sample, None);
             }
         }
-        self.offer(beds, &load, place).map(drop)
+        let plan = trial.plan.and_then(|at| self.experiment.plans.get(at)).unwrap_or(&Plan::Rest);
+        self.offer(beds, (&load, plan), place).map(drop)
     }
 
     /// The rate of a trial; `None` where the maximum is not known that it is a share of. All its
@@ -394,7 +397,7 @@ impl<'a> Runner<'a> {
     fn offer(
         &mut self,
         beds: &mut [Bed<'_>],
-        load: &Load,
+        (load, plan): (&Load, &Plan),
         place: &Place<'_>,
     ) -> Result<Option<f64>, ResultError> {
         let Some(Ok(bed)) = beds.get_mut(place.device) else {
@@ -402,7 +405,7 @@ impl<'a> Runner<'a> {
         };
         let outcome = outcome(&self.states[place.device].refusal);
         let mut sample = self.sample(place, outcome);
-        match bed.run(load, &Plan::Rest) {
+        match bed.run(load, plan) {
             Err(error) => self.record_error(place, error).map(|()| None),
             Ok(observation) if observation.planned == 0 => {
                 sample.outcome = failed(NOTHING_DUE.to_string());
@@ -411,6 +414,10 @@ impl<'a> Runner<'a> {
             }
             Ok(observation) => {
                 sample.metrics = measure::metrics(&observation);
+                if [TrialKind::Rest, TrialKind::Batch].map(TrialKind::name).contains(&place.trial) {
+                    windows::put_windows(&mut sample.metrics, &observation);
+                }
+                sample.control = json(&observation.control);
                 sample.marks = measure::marks(&observation);
                 sample.load = json(load);
                 sample.counters = serde_json::json!({
@@ -432,7 +439,7 @@ impl<'a> Runner<'a> {
     fn record_error(&mut self, place: &Place<'_>, error: DeviceError) -> Result<(), ResultError> {
         let outcome = match error {
             DeviceError::NotSupported { capability } => Outcome::NotSupported { capability },
-            DeviceError::BadLoad { .. } => failed(error.to_string()),
+            DeviceError::BadLoad { .. } | DeviceError::BadPlan { .. } => failed(error.to_string()),
             _ => {
                 let Place { device, trial, repeat, point } = place;
                 return self.drop_device(*device, error.to_string(), trial, *repeat, point);
@@ -476,6 +483,7 @@ impl<'a> Runner<'a> {
             counters: serde_json::Value::Null,
             honesty: serde_json::Value::Null,
             slices: serde_json::Value::Null,
+            control: serde_json::Value::Null,
             latency_tag: None,
         }
     }
@@ -506,7 +514,8 @@ impl<'a> Runner<'a> {
 
 /// The coordinates of a set-up: what the traffic is plays no part in it.
 fn setup_point(point: &Point) -> Point {
-    let of_setup = |axis: &str| !matches!(axis, "frame" | "flows");
+    let of_setup =
+        |axis: &str| matches!(axis, "groups" | "rules" | "match_percent" | "hits" | "group");
     point.iter().filter(|(axis, _)| of_setup(axis)).map(|(a, c)| (a.clone(), c.clone())).collect()
 }
 

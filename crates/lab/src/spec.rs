@@ -22,9 +22,14 @@ pub struct Spec {
     /// One sentence: the question it asks.
     pub question: String,
     /// Rate of the `latency` trial, as a share of the measured maximum of its point.
+    #[serde(default = "latency_share_default")]
     pub latency_share: f64,
     /// Rate of the `light` trial, as a share of the measured maximum of its point.
+    #[serde(default = "light_share_default")]
     pub light_share: f64,
+    /// Rate of the `rest` and `batch` trials, as a share of the measured maximum of their point.
+    #[serde(default = "batch_share_default")]
+    pub batch_share: f64,
     /// What is measured where nothing else is asked for.
     pub reduced: Grid,
     /// What `--full` measures.
@@ -39,6 +44,8 @@ pub struct Spec {
 pub enum Kind {
     /// Throughput and latency over the number of rules and groups.
     Occupancy,
+    /// Throughput over time while a batch of rules is created.
+    UpdateBatch,
 }
 
 /// One set of places to measure, and how thoroughly.
@@ -58,7 +65,11 @@ pub struct Grid {
     /// then durations halved, until it fits. Without it there is no limit.
     pub budget_s: Option<u64>,
     /// Where to measure: each sweep is a full product of its axes.
+    #[serde(default)]
     pub sweep: Vec<Sweep>,
+    /// Which batches to measure: each is a full product of its axes.
+    #[serde(default)]
+    pub batch: Vec<BatchSweep>,
     /// Which knees to search.
     #[serde(default)]
     pub knee: Vec<KneeSpec>,
@@ -86,6 +97,44 @@ pub struct Sweep {
     pub frame: Values,
     /// Which trials are made at each point.
     pub trials: Vec<TrialKind>,
+}
+
+/// A product of axes of batches: rules that are created while packets flow.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct BatchSweep {
+    /// The group that the rules go to, 0 or 1; packets meet its default rule.
+    pub group: Values,
+    /// Rules of the batch.
+    pub batch: Values,
+    /// The core that creates them: `same` or `distinct`.
+    pub core: Values,
+    /// How: `single` calls, through an operation `queue`, or in one `transaction`.
+    pub calls: Values,
+    /// Operations between two bursts of packets; `all`: the batch is one call, and packets wait.
+    pub slice: Values,
+    /// Flows of the traffic.
+    #[serde(default = "flows_default")]
+    pub flows: Values,
+    /// Frame size in bytes with FCS, or `imix`.
+    #[serde(default = "frame_default")]
+    pub frame: Values,
+    /// Measured part in front of the batch, milliseconds.
+    pub before_ms: u64,
+    /// Measured part from the start of the batch on, milliseconds.
+    pub after_ms: u64,
+}
+
+fn latency_share_default() -> f64 {
+    0.6
+}
+
+fn light_share_default() -> f64 {
+    1.0 / 30.0
+}
+
+fn batch_share_default() -> f64 {
+    0.5
 }
 
 fn repeats_min_default() -> u32 {
@@ -126,6 +175,10 @@ pub enum TrialKind {
     Latency,
     /// Latency of an almost idle device.
     Light,
+    /// Throughput over time while nothing changes: what `batch` is compared with.
+    Rest,
+    /// Throughput over time while a batch of rules is created.
+    Batch,
 }
 
 impl TrialKind {
@@ -135,6 +188,8 @@ impl TrialKind {
             TrialKind::Saturate => "saturate",
             TrialKind::Latency => "latency",
             TrialKind::Light => "light",
+            TrialKind::Rest => "rest",
+            TrialKind::Batch => "batch",
         }
     }
 }
@@ -282,16 +337,35 @@ impl std::str::FromStr for Assignment {
     }
 }
 
-/// Names that `--set` knows, and what each means.
-pub const AXES: [(&str, &str); 7] = [
-    ("groups", "non-root groups the rules are spread over; 0: all in group 0"),
-    ("rules", "rules in these groups, the default rule of each included"),
-    ("match_percent", "share of the traffic that matches an installed rule, percent"),
-    ("flows", "flows of the traffic"),
-    ("frame", "frame size in bytes with FCS, or imix"),
-    ("duration_ms", "measured part of a trial, one value"),
-    ("warmup_ms", "part before it that is never counted, one value"),
-];
+impl Kind {
+    /// Names that `--set` knows in an experiment of this kind, and what each means.
+    pub fn axes(self) -> &'static [(&'static str, &'static str)] {
+        match self {
+            Kind::Occupancy => &[
+                ("groups", "non-root groups the rules are spread over; 0: all in group 0"),
+                ("rules", "rules in these groups, the default rule of each included"),
+                ("match_percent", "share of the traffic that matches an installed rule, percent"),
+                ("flows", "flows of the traffic"),
+                ("frame", "frame size in bytes with FCS, or imix"),
+                ("duration_ms", "measured part of a trial, one value"),
+                ("warmup_ms", "part before it that is never counted, one value"),
+            ],
+            Kind::UpdateBatch => &[
+                ("group", "the group that the rules go to: 0 or 1"),
+                ("batch", "rules that are created"),
+                ("core", "the core that creates them: same or distinct"),
+                ("calls", "how: single, queue or transaction"),
+                ("slice", "operations between two bursts of packets, or all"),
+                ("flows", "flows of the traffic"),
+                ("frame", "frame size in bytes with FCS, or imix"),
+                ("before_ms", "measured part in front of the batch, one value"),
+                ("after_ms", "measured part from the start of the batch on, one value"),
+                ("duration_ms", "measured part of a saturating trial, one value"),
+                ("warmup_ms", "part before it that is never counted, one value"),
+            ],
+        }
+    }
+}
 
 /// Why an experiment cannot be read or resolved.
 #[derive(Debug, thiserror::Error)]
@@ -335,10 +409,12 @@ pub enum SpecError {
         source: ValuesError,
     },
     /// `--set` of something that is no axis.
-    #[error("--set {name}: no such axis; there are {}", axis_names())]
+    #[error("--set {name}: no such axis; there are {known}")]
     UnknownAxis {
         /// What was typed.
         name: String,
+        /// The axes there are.
+        known: String,
     },
     /// `--set` of something that a file of rules brings.
     #[error(
@@ -383,10 +459,6 @@ pub enum SpecError {
     },
 }
 
-fn axis_names() -> String {
-    AXES.map(|(name, _)| name).join(", ")
-}
-
 impl Spec {
     /// Reads the text of an experiment; `origin` names it in errors.
     pub fn parse(origin: &str, text: &str) -> Result<Spec, SpecError> {
@@ -408,7 +480,7 @@ impl Spec {
 
 impl Overrides {
     /// `grid` with what was set on the command line.
-    pub(crate) fn applied(&self, grid: &Grid) -> Result<Grid, SpecError> {
+    pub(crate) fn applied(&self, kind: Kind, grid: &Grid) -> Result<Grid, SpecError> {
         let mut grid = grid.clone();
         for Assignment { name, values } in &self.set {
             match name.as_str() {
@@ -420,8 +492,12 @@ impl Overrides {
                 }
                 "duration_ms" => grid.duration_ms = single("duration_ms", values)?,
                 "warmup_ms" => grid.warmup_ms = single("warmup_ms", values)?,
-                _ => set_axis(&mut grid, name, values)?,
+                _ => set_axis(kind, &mut grid, name, values)?,
             }
+        }
+        for batch in &grid.batch {
+            in_range("before_ms", batch.before_ms, 20..=DURATION_MS_MAX)?;
+            in_range("after_ms", batch.after_ms, 20..=DURATION_MS_MAX)?;
         }
         in_range("duration_ms", grid.duration_ms, 1..=DURATION_MS_MAX)?;
         in_range("warmup_ms", grid.warmup_ms, 0..=DURATION_MS_MAX)?;
@@ -432,23 +508,60 @@ impl Overrides {
         Ok(grid)
     }
 
+    /// Refuses what is an axis of none of the experiments.
+    pub(crate) fn check_axes(&self, specs: &[Spec]) -> Result<(), SpecError> {
+        let mut known: Vec<&str> = Vec::new();
+        for (name, _) in specs.iter().flat_map(|spec| spec.kind.axes()) {
+            if !known.contains(name) {
+                known.push(name);
+            }
+        }
+        match self.set.iter().find(|set| !known.contains(&set.name.as_str())) {
+            None => Ok(()),
+            Some(Assignment { name, .. }) => {
+                Err(SpecError::UnknownAxis { name: name.clone(), known: known.join(", ") })
+            }
+        }
+    }
+
     /// `true` where the user chose the places to measure; he did not ask for knees elsewhere then.
     fn sets_place(&self) -> bool {
         self.set.iter().any(|set| matches!(set.name.as_str(), "groups" | "rules"))
     }
 }
 
-fn set_axis(grid: &mut Grid, name: &str, values: &Values) -> Result<(), SpecError> {
-    for sweep in &mut grid.sweep {
+/// Sets an axis of all sweeps that have it.
+fn set_axis(kind: Kind, grid: &mut Grid, name: &str, values: &Values) -> Result<(), SpecError> {
+    let sweeps = grid.sweep.iter_mut().filter(|_| kind == Kind::Occupancy);
+    for sweep in sweeps {
         let axis = match name {
             "groups" => &mut sweep.groups,
             "rules" => &mut sweep.rules,
             "match_percent" => &mut sweep.match_percent,
             "flows" => &mut sweep.flows,
             "frame" => &mut sweep.frame,
-            _ => {
-                return Err(SpecError::UnknownAxis { name: name.to_string() });
+            _ => continue,
+        };
+        *axis = values.clone();
+    }
+    for batch in grid.batch.iter_mut().filter(|_| kind == Kind::UpdateBatch) {
+        let axis = match name {
+            "group" => &mut batch.group,
+            "batch" => &mut batch.batch,
+            "core" => &mut batch.core,
+            "calls" => &mut batch.calls,
+            "slice" => &mut batch.slice,
+            "flows" => &mut batch.flows,
+            "frame" => &mut batch.frame,
+            "before_ms" => {
+                batch.before_ms = single("before_ms", values)?;
+                continue;
             }
+            "after_ms" => {
+                batch.after_ms = single("after_ms", values)?;
+                continue;
+            }
+            _ => continue,
         };
         *axis = values.clone();
     }
@@ -497,19 +610,36 @@ mod tests {
             repeats: Some(2),
             ..Default::default()
         };
-        let grid = set("rules=7").applied(&spec.reduced).unwrap();
+        let grid = set("rules=7").applied(spec.kind, &spec.reduced).unwrap();
         assert!(grid.sweep.iter().all(|sweep| sweep.rules == Values::number(7)));
         assert_eq!((grid.repeats, grid.knee.len()), (2, 0));
-        let grid = set("flows=7").applied(&spec.reduced).unwrap();
+        let grid = set("flows=7").applied(spec.kind, &spec.reduced).unwrap();
         assert_eq!(grid.knee, spec.reduced.knee);
-        assert_eq!(set("duration_ms=9").applied(&spec.reduced).unwrap().duration_ms, 9);
-        let error = set("rulez=7").applied(&spec.reduced).unwrap_err().to_string();
+        assert_eq!(set("duration_ms=9").applied(spec.kind, &spec.reduced).unwrap().duration_ms, 9);
+        let batches = crate::experiment::spec("update-batch").unwrap();
+        let both = [spec.clone(), batches.clone()];
+        let error = set("rulez=7").check_axes(&both).unwrap_err().to_string();
         assert!(error.contains("groups, rules, match_percent"), "{error}");
+        assert_eq!(error.matches("frame").count(), 1, "{error}");
+        assert!(
+            set("batch=7").check_axes(&both).is_ok() && set("rules=7").check_axes(&both).is_ok()
+        );
+        assert!(set("batch=7").check_axes(&both[..1]).is_err());
+        assert_eq!(
+            set("batch=7").applied(spec.kind, &spec.reduced).unwrap().sweep,
+            spec.reduced.sweep
+        );
+        let grid = set("batch=7").applied(batches.kind, &batches.reduced).unwrap();
+        assert!(grid.batch.iter().all(|batch| batch.batch == Values::number(7)));
+        let error =
+            set("after_ms=3").applied(batches.kind, &batches.reduced).unwrap_err().to_string();
+        assert!(error.contains("after_ms = 3: use 20 to 600000 milliseconds"), "{error}");
         for bad in ["duration_ms=0", "duration_ms=99999999999999", "warmup_ms=600001"] {
-            let error = set(bad).applied(&spec.reduced).unwrap_err().to_string();
+            let error = set(bad).applied(spec.kind, &spec.reduced).unwrap_err().to_string();
             assert!(error.contains("milliseconds"), "{error}");
         }
-        let error = set("duration_ms=1,2").applied(&spec.reduced).unwrap_err().to_string();
+        let error =
+            set("duration_ms=1,2").applied(spec.kind, &spec.reduced).unwrap_err().to_string();
         assert!(error.contains("give one number"), "{error}");
     }
 }

@@ -1,5 +1,6 @@
 //! Everything the report shows, computed from the samples: whoever distrusts it computes it again.
 
+pub(crate) mod batches;
 pub(crate) mod figures;
 mod knees;
 mod tables;
@@ -15,7 +16,7 @@ use crate::findings;
 use crate::known::Known;
 use crate::run::{ExperimentRun, Run, RunDevice, Visit};
 use crate::runner::{SETUP, search};
-use crate::spec::{RulesFile, Trace};
+use crate::spec::{Kind, RulesFile, Trace};
 use crate::words;
 
 pub(crate) use knees::FoundKnee;
@@ -58,7 +59,10 @@ pub fn summarize(run: &Run, samples: &[Sample], latencies: &Latencies) -> Summar
         let knees = knees::found(run, experiment, &cells, samples);
         let results = Results { run, experiment, cells, knees, latencies, samples };
         summary.experiments.push(draw(&results));
-        summary.findings.extend(findings::findings(&results));
+        summary.findings.extend(match experiment.kind {
+            Kind::Occupancy => findings::findings(&results),
+            Kind::UpdateBatch => findings::batches::findings(&results),
+        });
         summary.warnings.extend(warnings(&results));
     }
     if summary.partial {
@@ -74,8 +78,14 @@ fn draw(results: &Results<'_>) -> ExperimentSummary {
         name: results.experiment.name.clone(),
         question: results.experiment.question.clone(),
         testbeds: results.run.devices.iter().filter(measured).map(testbed).collect(),
-        figures: figures::figures(results),
-        tables: tables::tables(results),
+        figures: match results.experiment.kind {
+            Kind::Occupancy => figures::figures(results),
+            Kind::UpdateBatch => batches::figures(results),
+        },
+        tables: match results.experiment.kind {
+            Kind::Occupancy => tables::tables(results),
+            Kind::UpdateBatch => batches::tables(results),
+        },
     }
 }
 

@@ -239,6 +239,7 @@ pub(crate) mod tests_support {
             counters: Default::default(),
             honesty: Default::default(),
             slices: Default::default(),
+            control: Default::default(),
             latency_tag: None,
         }
     }

@@ -146,6 +146,10 @@ pub struct Sample {
     /// into which a stall longer than the ring covers, or than half a slice, fell.
     #[serde(default)]
     pub slices: serde_json::Value,
+    /// What the control side did meanwhile, as the device reported it: operations planned, done and
+    /// refused, when, and how long calls took. `null` where it rested.
+    #[serde(default, skip_serializing_if = "serde_json::Value::is_null")]
+    pub control: serde_json::Value,
     /// Tag of this sample's latency histogram in `latency.hlog`, where there is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub latency_tag: Option<String>,

@@ -156,8 +156,8 @@ impl<'a> Control<'a> {
         })
     }
 
-    /// What was done, and the rules that were created. A transaction that was not committed is taken
-    /// back.
+    /// What was done, and the rules that were created. A transaction that was not committed is
+    /// taken back.
     pub(super) fn end(mut self) -> (Record, Vec<RuleId>) {
         match self.caller {
             Caller::Single(_) | Caller::Transaction(None) => {}

@@ -1,6 +1,6 @@
 //! Searches for knees on a device: each question is a set-up, and trials where throughput decides.
 
-use niclab_device::Rate;
+use niclab_device::{Plan, Rate};
 use niclab_result::{Coordinate, Outcome, Point, ResultError};
 
 use super::{Bed, Ended, Place, Runner};
@@ -135,7 +135,7 @@ impl Runner<'_> {
         if load.trace.is_none() {
             load.flows = at.traffic(knee.seed);
         }
-        Ok(self.offer(beds, &load, place)?.is_some())
+        Ok(self.offer(beds, (&load, &Plan::Rest), place)?.is_some())
     }
 }
 

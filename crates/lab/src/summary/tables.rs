@@ -16,7 +16,7 @@ pub(super) fn tables(results: &Results<'_>) -> Vec<Table> {
     tables
 }
 
-fn table(id: &str, title: &str, columns: &[&str], mut rows: Vec<Vec<String>>) -> Table {
+pub(super) fn table(id: &str, title: &str, columns: &[&str], mut rows: Vec<Vec<String>>) -> Table {
     rows.dedup();
     let columns = columns.iter().map(|column| column.to_string()).collect();
     Table { id: id.into(), title: title.into(), columns, rows }
@@ -65,7 +65,7 @@ fn place(results: &Results<'_>, cell: &Cell<'_>, load: &[&str]) -> Vec<String> {
 }
 
 /// A median and where it lies, which is no interval where there are too few repeats for one.
-fn worded(estimate: Option<Estimate>, word: fn(f64) -> String) -> String {
+pub(super) fn worded(estimate: Option<Estimate>, word: fn(f64) -> String) -> String {
     let Some(e) = estimate else { return "-".into() };
     let (median, low, high) = (word(e.median), word(e.low), word(e.high));
     match e.ends {
@@ -75,7 +75,7 @@ fn worded(estimate: Option<Estimate>, word: fn(f64) -> String) -> String {
     }
 }
 
-fn median(cell: &Cell<'_>, metric: &str, word: fn(f64) -> String) -> String {
+pub(super) fn median(cell: &Cell<'_>, metric: &str, word: fn(f64) -> String) -> String {
     cell.estimate(metric).map_or("-".into(), |estimate| word(estimate.median))
 }
 

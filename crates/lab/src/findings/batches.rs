@@ -1,0 +1,194 @@
+//! The findings of the experiment `update-batch`.
+
+use std::collections::BTreeMap;
+
+use niclab_result::{Finding, Quantity, Sample};
+
+use super::REPEATS_MIN;
+use crate::cells::Cell;
+use crate::statistics::{self, Estimate};
+use crate::summary::Results;
+use crate::summary::batches::{against_rest, cells, figure_id, pace_words};
+use crate::summary::figures::frame_words;
+use crate::words;
+
+/// A ratio whose whole interval lies above this shows that nothing worth naming was lost.
+const FELT: f64 = 0.99;
+
+/// Device by device: what a batch at once costs, what it costs in slices, on another core, and as a
+/// transaction.
+pub(crate) fn findings(results: &Results<'_>) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for device in results.devices() {
+        let cells: Vec<&Cell<'_>> =
+            cells(results, device).into_iter().filter(|cell| is_sound(cell)).collect();
+        for group in [0.0, 1.0] {
+            let subject = Subject { results, device, group };
+            let of = |core, calls, sliced| largest(&cells, group, (core, calls, sliced));
+            findings.extend(of("same", "single", false).and_then(|cell| subject.at_once(cell)));
+            findings.extend(of("same", "single", true).and_then(|cell| subject.in_slices(cell)));
+            findings.extend(of("distinct", "single", true).and_then(|cell| subject.apart(cell)));
+            let (one, whole) = (of("same", "single", true), of("same", "transaction", true));
+            let pair = one.zip(whole).filter(|(one, whole)| batch(one) == batch(whole));
+            findings.extend(pair.and_then(|(one, whole)| subject.transaction(one, whole)));
+        }
+    }
+    findings
+}
+
+/// Enough repeats, all of the batch done in each, at the rate that was meant.
+fn is_sound(cell: &Cell<'_>) -> bool {
+    let done = cell.values("batch_ns").len();
+    done >= REPEATS_MIN && done == cell.samples.len() && !cell.is_generator_limited()
+}
+
+fn batch(cell: &Cell<'_>) -> f64 {
+    cell.number("batch").unwrap_or(0.0)
+}
+
+/// The cell of the largest batch that is put in this way; of the smallest frames, where more than
+/// one has it.
+fn largest<'a>(
+    cells: &[&'a Cell<'a>],
+    group: f64,
+    (core, calls, sliced): (&str, &str, bool),
+) -> Option<&'a Cell<'a>> {
+    let is_of = |cell: &&&Cell<'_>| {
+        cell.is_at(&[("group", group)])
+            && cell.word("core") == core
+            && cell.word("calls") == calls
+            && cell.number("slice").is_some() == sliced
+    };
+    let frame = |cell: &Cell<'_>| cell.number("frame").unwrap_or(f64::MAX);
+    let order = |a: &Cell<'_>, b: &Cell<'_>| {
+        batch(a).total_cmp(&batch(b)).then(frame(b).total_cmp(&frame(a)))
+    };
+    cells.iter().filter(is_of).copied().max_by(|a, b| order(a, b))
+}
+
+struct Subject<'a> {
+    results: &'a Results<'a>,
+    device: &'a str,
+    group: f64,
+}
+
+impl Subject<'_> {
+    fn finding(
+        &self,
+        (id, cell): (&str, &Cell<'_>),
+        (e, unit): (&Estimate, &str),
+        (sentence, implication): (String, &str),
+    ) -> Finding {
+        Finding {
+            id: format!("{}-{id}-group{}", self.device, self.group),
+            sentence,
+            value: Quantity { value: e.median, unit: unit.into() },
+            interval: e.interval().filter(|(low, high)| low < high),
+            implication: implication.into(),
+            figure: Some(figure_id(cell)),
+            device: self.device.to_string(),
+        }
+    }
+
+    /// `10,000 rules are created in group 0`.
+    fn work(&self, cell: &Cell<'_>) -> String {
+        let rules = words::rules(batch(cell));
+        let verb = if batch(cell) == 1.0 { "is" } else { "are" };
+        format!("{rules} {verb} created in group {}", self.group)
+    }
+
+    fn load(&self, cell: &Cell<'_>) -> Option<String> {
+        let offered = cell.estimate("offered_pps")?;
+        Some(format!("{} of {}", words::pps(offered.median), frame_words(&cell.word("frame"))))
+    }
+
+    /// What forwarding misses while the core does nothing else.
+    fn at_once(&self, cell: &Cell<'_>) -> Option<Finding> {
+        let (blocked, outage) = (cell.estimate("blocked_ns")?, cell.estimate("outage_ns")?);
+        let sentence = format!(
+            "While {} at once on the core that forwards, {} forwards nothing for up to {} and \
+             loses what is due in {}, at {}{}.",
+            self.work(cell),
+            self.device,
+            words::time(outage.median),
+            words::time(blocked.median),
+            self.load(cell)?,
+            words::few(&blocked)
+        );
+        let implication = match blocked.low > 0.0 {
+            true => "A batch in one call blocks the packets of its core.",
+            false => "A batch of this size is over before the ring is full.",
+        };
+        Some(self.finding(("batch-at-once", cell), (&blocked, "ns"), (sentence, implication)))
+    }
+
+    /// What is lost where packets come between the operations.
+    fn in_slices(&self, cell: &Cell<'_>) -> Option<Finding> {
+        let ratio = against_rest(self.results, cell)?;
+        let sum = |metric: &str| cell.values(metric).iter().sum::<f64>();
+        let (windows, losing) = (sum("undisturbed_windows"), sum("losing_windows"));
+        let sentence = format!(
+            "While {}, {} on the core that forwards, {} of {} undisturbed windows of 10 ms lose a \
+             frame, {} are at zero, and {} deals with {} of the frames that it deals with without, \
+             at {}{}.",
+            self.work(cell),
+            pace_words(cell),
+            words::whole(losing),
+            words::whole(windows),
+            words::whole(sum("zero_windows")),
+            self.device,
+            words::percent(ratio.median),
+            self.load(cell)?,
+            words::few(&ratio)
+        );
+        let implication = match losing {
+            0.0 => "Rules can be put in beside traffic without a loss at this rate.",
+            _ => "Changes between bursts still cost frames at this rate.",
+        };
+        Some(self.finding(("batch-sliced", cell), (&ratio, "1"), (sentence, implication)))
+    }
+
+    /// What is lost where another core does it.
+    fn apart(&self, cell: &Cell<'_>) -> Option<Finding> {
+        let ratio = against_rest(self.results, cell)?;
+        let blocked = cell.estimate("blocked_ns")?;
+        let sentence = format!(
+            "While {} by another core, {} deals with {} of the frames that it deals with without, \
+             and loses what is due in {}, at {}{}.",
+            self.work(cell),
+            self.device,
+            words::percent(ratio.median),
+            words::time(blocked.median),
+            self.load(cell)?,
+            words::few(&ratio)
+        );
+        let implication = match ratio.low > FELT {
+            true => "Forwarding does not feel the changes of another core at this rate.",
+            false => "Changes of another core may cost frames at this rate.",
+        };
+        Some(self.finding(("batch-distinct", cell), (&ratio, "1"), (sentence, implication)))
+    }
+
+    /// What it costs that all rules become visible at one instant.
+    fn transaction(&self, one: &Cell<'_>, whole: &Cell<'_>) -> Option<Finding> {
+        let of = |cell: &Cell<'_>| -> BTreeMap<u32, f64> {
+            let busy = |s: &Sample| s.control.get("busy_ns")?.as_f64();
+            cell.samples.iter().filter_map(|s| Some((s.repeat, busy(s)?))).collect()
+        };
+        let (one, other) = (of(one), of(whole));
+        let pairs = other.iter().filter_map(|(repeat, whole)| Some((*whole, *one.get(repeat)?)));
+        let (other, one): (Vec<f64>, Vec<f64>) = pairs.unzip();
+        let ratio = statistics::paired_ratio(&other, &one).filter(|e| e.repeats >= REPEATS_MIN)?;
+        let sentence = format!(
+            "In one transaction, visible at one instant, {} take{} {} times the time of single \
+             calls on {}{}.",
+            words::rules(batch(whole)),
+            if batch(whole) == 1.0 { "s" } else { "" },
+            words::significant(ratio.median),
+            self.device,
+            words::few(&ratio)
+        );
+        let implication = "This is the price of no packet meeting half of a change.";
+        Some(self.finding(("transaction", whole), (&ratio, "1"), (sentence, implication)))
+    }
+}

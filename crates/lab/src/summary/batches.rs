@@ -1,0 +1,262 @@
+//! Figures and tables of the experiment `update-batch`.
+
+use std::collections::BTreeMap;
+
+use niclab_result::{Axis, Figure, Mean, Sample, Scale, Series, Shape, Table};
+use serde_json::Value;
+
+use super::Results;
+use super::figures::frame_words;
+use super::tables::{median, table, worded};
+use crate::cells::Cell;
+use crate::published;
+use crate::statistics;
+use crate::windows::WINDOW_NS;
+use crate::words;
+
+/// Windows that a curve shows of a trial at most: more than a figure has columns of pixels.
+const POINTS_MAX: usize = 1_000;
+
+/// All cells of batches, in reading order.
+pub(crate) fn cells<'a>(results: &'a Results<'_>, device: &str) -> Vec<&'a Cell<'a>> {
+    let mut cells: Vec<&Cell<'_>> = results.cells.of(device, "batch").collect();
+    cells.sort_by(|a, b| place(a).partial_cmp(&place(b)).unwrap_or(std::cmp::Ordering::Equal));
+    cells
+}
+
+/// Group, frame, core, calls, slice, rules: in the order in which they are read.
+fn place(cell: &Cell<'_>) -> (f64, String, String, String, f64, f64) {
+    let number = |axis| cell.number(axis).unwrap_or(0.0);
+    let rank = |word: &str| match word {
+        "same" | "single" => "0".to_owned(),
+        other => other.to_owned(),
+    };
+    let (core, calls) = (rank(&cell.word("core")), rank(&cell.word("calls")));
+    (number("group"), cell.word("frame"), core, calls, number("slice"), number("batch"))
+}
+
+/// `at once`, or `32 between two bursts`.
+pub(crate) fn pace_words(cell: &Cell<'_>) -> String {
+    match cell.number("slice") {
+        None => "at once".into(),
+        Some(count) => format!("{} between two bursts", words::whole(count)),
+    }
+}
+
+fn calls_words(cell: &Cell<'_>) -> String {
+    match cell.word("calls").as_str() {
+        "single" => "single calls".into(),
+        "queue" => "operation queue".into(),
+        calls => calls.into(),
+    }
+}
+
+/// The trial without the batch at the place of a cell, of the same length.
+pub(crate) fn rest<'a>(results: &'a Results<'_>, cell: &Cell<'_>) -> Option<&'a Cell<'a>> {
+    let same = |rest: &&Cell<'_>| {
+        let axes = ["group", "flows"].iter().all(|axis| rest.number(axis) == cell.number(axis));
+        axes && rest.word("frame") == cell.word("frame") && length(rest) == length(cell)
+    };
+    results.cells.of(cell.device, "rest").find(same)
+}
+
+/// Length of the trials of a cell, nanoseconds.
+fn length(cell: &Cell<'_>) -> Option<u64> {
+    cell.samples.first()?.load.pointer("/duration_ns").and_then(Value::as_u64)
+}
+
+/// What is left of the frames that were dealt with, pair by pair of repeats.
+pub(crate) fn against_rest(results: &Results<'_>, cell: &Cell<'_>) -> Option<statistics::Estimate> {
+    let of = |cell: &Cell<'_>| -> BTreeMap<u32, f64> {
+        let value = |s: &Sample| Some((s.repeat, s.metrics.get("throughput_all_pps")?.value));
+        cell.samples.iter().filter_map(|sample| value(sample)).collect()
+    };
+    let (with, without) = (of(cell), of(rest(results, cell)?));
+    let pairs = with.iter().filter_map(|(repeat, with)| Some((*with, *without.get(repeat)?)));
+    let (with, without): (Vec<f64>, Vec<f64>) = pairs.unzip();
+    statistics::paired_ratio(&with, &without)
+}
+
+/// The table of all batches.
+pub(super) fn tables(results: &Results<'_>) -> Vec<Table> {
+    let mut rows = Vec::new();
+    for cell in results.devices().flat_map(|device| cells(results, device)) {
+        let number = |axis| cell.number(axis).map(words::whole).unwrap_or_default();
+        let ratio = |e: f64| words::significant(e);
+        let sum = |metric: &str| words::whole(cell.values(metric).iter().sum());
+        let recovered = match cell.values("recovered_ns").len() {
+            0 => "not recovered".to_owned(),
+            found if found < cell.values("windows").len() => "not always".to_owned(),
+            _ => median(cell, "recovered_ns", words::time),
+        };
+        rows.push(vec![
+            cell.device.to_string(),
+            number("group"),
+            number("batch"),
+            cell.word("core"),
+            cell.word("calls"),
+            cell.word("slice"),
+            number("flows"),
+            cell.word("frame"),
+            median(cell, "offered_pps", words::pps),
+            median(cell, "operations_done", words::whole),
+            worded(cell.estimate("batch_ns"), words::time),
+            worded(cell.estimate("outage_ns"), words::time),
+            worded(cell.estimate("blocked_ns"), words::time),
+            sum("losing_windows"),
+            sum("zero_windows"),
+            sum("undisturbed_windows"),
+            recovered,
+            worded(against_rest(results, cell), ratio),
+            median(cell, "call_ns_p50", words::time),
+            median(cell, "call_ns_max", words::time),
+            cell.marks("throughput_all_pps")
+                .iter()
+                .map(ToString::to_string)
+                .collect::<Vec<_>>()
+                .join(", "),
+        ]);
+    }
+    let columns = [
+        "device",
+        "group",
+        "batch",
+        "core",
+        "calls",
+        "slice",
+        "flows",
+        "frame",
+        "offered",
+        "rules created",
+        "took",
+        "outage",
+        "blocked",
+        "losing windows",
+        "windows at zero",
+        "undisturbed windows",
+        "recovered after",
+        "against rest",
+        "call p50",
+        "call maximum",
+        "marks",
+    ];
+    let title = "Batches: what forwarding lost while rules were created";
+    let table = table("update-batch", title, &columns, rows);
+    if table.rows.is_empty() { Vec::new() } else { vec![table] }
+}
+
+/// Throughput over time, a figure for each group, core and way to call.
+pub(super) fn figures(results: &Results<'_>) -> Vec<Figure> {
+    let mut figures: Vec<Figure> = Vec::new();
+    for cell in results.devices().flat_map(|device| cells(results, device)) {
+        let id = figure_id(cell);
+        if figures.iter().all(|figure| figure.id != id) {
+            figures.push(figure(results, cell, id.clone()));
+        }
+        let points = over_time(cell);
+        if let Some(figure) = figures.iter_mut().find(|figure| figure.id == id && points.len() > 1)
+        {
+            let batch = words::rules(cell.number("batch").unwrap_or(0.0));
+            figure.series.push(Series {
+                name: format!("{}, {batch} {}", cell.device, pace_words(cell)),
+                device: cell.device.to_string(),
+                published: false,
+                shape: Shape::Line,
+                points,
+            });
+        }
+    }
+    figures.retain(|figure| figure.series.iter().any(|series| !series.published));
+    figures
+}
+
+/// The figure that shows a cell.
+pub(crate) fn figure_id(cell: &Cell<'_>) -> String {
+    let group = words::whole(cell.number("group").unwrap_or(0.0));
+    let (core, calls) = (cell.word("core"), cell.word("calls"));
+    format!("update-batch-group{group}-{core}-{calls}-{}", cell.word("frame"))
+}
+
+fn figure(results: &Results<'_>, cell: &Cell<'_>, id: String) -> Figure {
+    let group = words::whole(cell.number("group").unwrap_or(0.0));
+    let core = match cell.word("core").as_str() {
+        "same" => "by the core that polls the queues",
+        _ => "by another core",
+    };
+    let share = results.experiment.share(crate::spec::TrialKind::Batch).unwrap_or(0.0);
+    let which = match (group.as_str(), cell.word("core").as_str()) {
+        ("0", "same") => published::Batch::RootSame,
+        ("0", _) => published::Batch::RootDistinct,
+        (_, "same") => published::Batch::GroupSame,
+        _ => published::Batch::GroupDistinct,
+    };
+    let published = match cell.word("calls").as_str() {
+        "single" => published::batches(which, results.run.card),
+        _ => Vec::new(),
+    };
+    Figure {
+        id,
+        title: format!(
+            "Throughput over time: rules into group {group} {core}, {}, {}",
+            calls_words(cell),
+            frame_words(&cell.word("frame"))
+        ),
+        caption: format!(
+            "Frames dealt with in windows of 10 ms, by the median window in front of the batch; \
+             medians of the repeats, windows with a stall of the machine left out. The load is {}. \
+             Published: {}, a saturated link of 100 Gbps, 1500 B frames, samples of 0.1 s, PAM \
+             2021, figure 3.",
+            words::of_maximum(share),
+            results.run.card.label()
+        ),
+        x: Axis { label: "time from the batch on".into(), unit: "s".into(), scale: Scale::Linear },
+        y: Axis { label: "throughput".into(), unit: "%".into(), scale: Scale::Linear },
+        series: published,
+        knees: Vec::new(),
+    }
+}
+
+/// Medians over the repeats of each window's throughput, in percent of the median window in front
+/// of the batch of its repeat.
+fn over_time(cell: &Cell<'_>) -> Vec<Mean> {
+    let mut by_start: BTreeMap<i64, Vec<f64>> = BTreeMap::new();
+    for (start_ns, share) in cell.samples.iter().flat_map(|sample| shares(sample)) {
+        by_start.entry(start_ns).or_default().push(share);
+    }
+    let skip = by_start.len().div_ceil(POINTS_MAX).max(1);
+    let point = |(start_ns, shares): (i64, Vec<f64>)| {
+        let e = statistics::estimate(&shares)?;
+        let middle_s = (start_ns + WINDOW_NS as i64 / 2) as f64 / 1e9;
+        Some(Mean {
+            x: middle_s,
+            y: e.median * 100.0,
+            repeats: e.repeats as u32,
+            ..Mean::default()
+        })
+    };
+    by_start.into_iter().step_by(skip).filter_map(point).collect()
+}
+
+/// Start of each undisturbed window of a sample, and its share of those in front of the batch.
+fn shares(sample: &Sample) -> Vec<(i64, f64)> {
+    let list = |name: &str| -> Vec<u64> {
+        let of = sample.slices.get(name).and_then(Value::as_array);
+        of.into_iter().flatten().filter_map(Value::as_u64).collect()
+    };
+    let (received, disturbed) = (list("received"), list("disturbed"));
+    let begun_ns = sample.control.get("begun_ns").and_then(Value::as_u64);
+    let slice_ns = sample.slices.get("slice_ns").and_then(Value::as_u64).filter(|ns| *ns > 0);
+    let (Some(begun_ns), Some(slice_ns)) = (begun_ns, slice_ns) else { return Vec::new() };
+    let (begun, each) = ((begun_ns / slice_ns) as usize, (WINDOW_NS / slice_ns).max(1) as usize);
+    let windows = received.get(begun % each..).unwrap_or_default().chunks_exact(each).enumerate();
+    let windows =
+        windows.map(|(at, slices)| (begun % each + at * each, slices.iter().sum::<u64>()));
+    let calm =
+        |first: usize| !disturbed.iter().any(|&at| (first..first + each).contains(&(at as usize)));
+    let windows: Vec<(usize, u64)> = windows.filter(|(first, _)| calm(*first)).collect();
+    let before = windows.iter().filter(|(first, _)| first + each <= begun);
+    let before = statistics::median(&before.map(|(_, done)| *done as f64).collect::<Vec<_>>());
+    let Some(before) = before.filter(|before| *before > 0.0) else { return Vec::new() };
+    let start_ns = |first: usize| (first as i64 - begun as i64) * slice_ns as i64;
+    windows.iter().map(|(first, done)| (start_ns(*first), *done as f64 / before)).collect()
+}
