@@ -262,6 +262,7 @@ fn count_late(observation: &mut Observation, inlet: &mut impl Inlet) {
         }
     }
     let late = queue.rx_frames - before;
+    observation.late = late.min(observation.lost);
     if late > 0 {
         let reason = format!("{late} frames came back after the end of the trial: lost");
         observation.honesty.reasons.push(reason);

@@ -64,7 +64,8 @@ pub enum Calls {
     Single,
     /// Through an asynchronous operation queue, by template.
     Queue,
-    /// In one transaction: all of them become visible at one instant.
+    /// In one transaction: all of them become visible at one instant. The soft device settles it
+    /// behind the trial, and keeps both versions of what changed until then.
     Transaction,
 }
 

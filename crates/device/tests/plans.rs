@@ -203,6 +203,26 @@ fn a_plan_that_cannot_be_carried_out_is_refused_with_the_reason() {
 }
 
 #[test]
+fn rules_of_a_file_are_not_changed_and_a_file_that_is_refused_is_no_set_up() {
+    let Some((mut soft, _turn)) = soft("rules_of_a_file") else { return };
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("my.flow");
+    let set_up = |soft: &mut Soft, text: &str| {
+        std::fs::write(&path, text).unwrap();
+        soft.setup(&setup(vec![RuleBlock::File { path: path.clone(), rules_count: 1 }]))
+    };
+    let rule = |queue| {
+        format!("flow create 0 ingress pattern eth / end actions queue index {queue} / end\n")
+    };
+    set_up(&mut soft, &rule(1)).unwrap();
+    let work = Work::Update { block: 0, actions: vec![Action::Queue(0)] };
+    let error = soft.run(&load(), &Plan::Rules(Box::new(plan(work)))).unwrap_err().to_string();
+    assert_eq!(error, "plan: block 0: the rules of a file are not changed");
+    let error = set_up(&mut soft, &rule(2)).unwrap_err().to_string();
+    assert!(error.contains("my.flow: line 1") && error.contains("queue 2"), "{error}");
+}
+
+#[test]
 fn a_plan_crosses_processes_as_json() {
     let plan = Plan::Rules(Box::new(plan(Work::Create(each_to(1, 9)))));
     let text = serde_json::to_string(&plan).unwrap();

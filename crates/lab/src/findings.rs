@@ -155,13 +155,15 @@ fn maximum(s: &Subject<'_>) -> Option<Finding> {
         None => rules_words(cell),
         Some(file) => {
             let name = file.path.file_name().unwrap_or_default().to_string_lossy();
-            format!("the {} of {name}, {} flows", rules_words(cell), words::whole(s.flows))
+            format!("the {} of {name}, {} flows", words::rules(rules(cell)), words::whole(s.flows))
         }
     };
     let dropped = cell.estimate("dropped_ratio").map_or(0.0, |ratio| ratio.median);
     let (verb, rest) = match dropped > 0.0 {
         false => ("forwards", String::new()),
-        true => ("deals with", format!(" Rules drop {} of the frames.", words::percent(dropped))),
+        true => {
+            ("deals with", format!(" It drops {} of the frames, as told.", words::percent(dropped)))
+        }
     };
     let (bound, implication) = if cell.is_generator_limited() {
         (" at least", "The generator was the limit; the device can do more or as much.")

@@ -7,6 +7,8 @@ use niclab_packet::size::RateLevel;
 use niclab_result::{Mark, Quantity};
 use serde_json::{Value, json};
 
+use crate::windows;
+
 /// What a frame costs the device's core: measured where the device tells how idle it was.
 pub const DEVICE_TIME: &str = "device_ns_per_frame";
 
@@ -125,13 +127,10 @@ fn put_rates(metrics: &mut Metrics, o: &Observation) {
     let duration_s = o.duration_ns as f64 / 1e9;
     let all_pps = done(o) as f64 / duration_s;
     let pps = Calm::of(o).map_or(all_pps, |calm| calm.throughput_pps());
-    // How long frames are does not hang on stalls: bytes go by frames. Of dropped ones the length
-    // is that of the offered ones.
-    let (bytes, frames) = match o.dropped {
-        0 => (o.received_bytes, o.received),
-        _ => (o.offered_bytes, o.offered),
-    };
-    let frame_len = bytes as f64 / frames.max(1) as f64;
+    // How long frames are does not hang on stalls: bytes go by frames. Dropped ones are as long as
+    // those offered are on average.
+    let dropped_bytes = o.dropped as f64 * o.offered_bytes as f64 / o.offered.max(1) as f64;
+    let frame_len = (o.received_bytes as f64 + dropped_bytes) / done(o).max(1) as f64;
     let gbps = |frame_len: f64| pps * frame_len * 8.0 / 1e9;
     put(metrics, "offered_pps", o.offered as f64 / duration_s, "pps");
     put(metrics, "throughput_pps", pps, "pps");
@@ -173,8 +172,8 @@ struct Calm {
 
 impl Calm {
     /// `None` where they are less than a fifth of all slices, or where all frames that were dealt
-    /// with fell into others. When a frame was dropped nobody saw: where rules drop, a slice counts
-    /// the frames that the device took.
+    /// with fell into others. When a frame was dropped nobody saw: where rules drop, the calm
+    /// slices have the share of what was dealt with that they have of the frames taken in.
     fn of(o: &Observation) -> Option<Calm> {
         let slice_ns = slice_ns(o)?;
         let under_way_ns = o.latency.as_ref().map_or(0, |Latency(l)| l.value_at_quantile(0.75));
@@ -189,11 +188,12 @@ impl Calm {
             // The last slice may be shorter.
             calm.time_ns += slice_ns.min(o.duration_ns.saturating_sub(slice.start_ns));
             calm.offered += slice.offered;
-            calm.done += match o.dropped {
-                0 => slice.received,
-                _ => slice.offered.saturating_sub(slice.rx_missed),
-            };
+            calm.done += windows::taken(o, slice);
             calm.rx_missed += slice.rx_missed;
+        }
+        if o.dropped > 0 {
+            let all: u64 = o.slices.iter().map(|slice| windows::taken(o, slice)).sum();
+            calm.done = (calm.done as f64 * done(o) as f64 / all.max(1) as f64).round() as u64;
         }
         let is_enough = f64::from(count) >= CALM_SHARE_MIN * o.slices.len() as f64;
         let shows = calm.done > 0 || done(o) == 0;
@@ -411,8 +411,12 @@ mod tests {
         near("dropped_ratio", 0.6);
         near(DEVICE_TIME, 10.0);
         assert_eq!(marks(&o), []);
-        let all = Observation { received: 0, received_bytes: 0, dropped: 270, ..o };
+        let all = Observation { received: 0, received_bytes: 0, dropped: 270, ..o.clone() };
         assert!((super::metrics(&all)["throughput_pps"].value / 90e6 - 1.0).abs() < 1e-9);
+        // What queues behind the ring refused no slice knows of.
+        let queues = Observation { dropped: 90, lost: 120, ..o };
+        let pps = super::metrics(&queues)["throughput_pps"].value;
+        assert!((pps / 60e6 - 1.0).abs() < 1e-9, "{pps}");
     }
 
     #[test]

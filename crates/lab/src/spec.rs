@@ -297,7 +297,8 @@ pub struct RulesFile {
     pub rules_count: u32,
     /// Queues that its rules name, all below this number.
     pub queues: u16,
-    /// Rules that decide about a frame of the run's traffic; `None` where nobody looked.
+    /// Rules that decided about a frame of the run's traffic within a fifth of a second; `None`
+    /// where nobody looked.
     #[serde(default)]
     pub rules_met: Option<u32>,
 }

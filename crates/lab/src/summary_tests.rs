@@ -315,8 +315,8 @@ fn with_a_file_of_rules_what_means_nothing_of_it_is_left_out() {
     bench.run.rules =
         Some(RulesFile { path: "a/b.flow".into(), rules_count: 3, queues: 1, rules_met: Some(2) });
     let summary = summarize(&bench.run, &bench.store.samples, &bench.store.latencies);
-    let warned = "b.flow: of its 3 rules the traffic meets 2: what is measured says nothing of \
-                  traffic that meets the others.";
+    let warned = "b.flow: of its 3 rules the traffic met 2 within 0.2 s: what is measured says \
+                  nothing of traffic that meets the others.";
     assert_eq!(summary.warnings[0], warned);
     for table in &summary.experiments[0].tables {
         for column in ["groups", "match %"] {

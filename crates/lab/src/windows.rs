@@ -25,8 +25,9 @@ pub struct Window {
     pub disturbed: bool,
 }
 
-/// Frames that the device dealt with in a slice; see [`crate::measure::metrics`].
-pub fn done(o: &Observation, slice: &Slice) -> u64 {
+/// Frames that came back in a slice; where rules drop, those that the device took in: when a frame
+/// was dropped nobody saw.
+pub fn taken(o: &Observation, slice: &Slice) -> u64 {
     match o.dropped {
         0 => slice.received,
         _ => slice.offered.saturating_sub(slice.rx_missed),
@@ -43,7 +44,7 @@ pub fn windows(o: &Observation) -> Vec<Window> {
     let slices = o.slices.get(begun % each..).unwrap_or_default();
     let window = |(at, slices): (usize, &[Slice])| Window {
         start_ns: ((begun % each + at * each) as i64 - begun as i64) * slice_ns as i64,
-        done: slices.iter().map(|slice| done(o, slice)).sum(),
+        done: slices.iter().map(|slice| taken(o, slice)).sum(),
         missed: slices.iter().map(|slice| slice.rx_missed).sum(),
         disturbed: slices.iter().any(|slice| slice.disturbed),
     };
@@ -127,7 +128,7 @@ fn put_control(metrics: &mut Metrics, o: &Observation) {
 fn outage_ns(o: &Observation) -> f64 {
     let [first, second, ..] = o.slices.as_slice() else { return 0.0 };
     let whole = &o.slices[..o.slices.len() - 1];
-    let is_out = |slice: &Slice| done(o, slice) == 0 && !slice.disturbed;
+    let is_out = |slice: &Slice| taken(o, slice) == 0 && !slice.disturbed;
     let runs = whole.chunk_by(|a, b| is_out(a) == is_out(b)).filter(|run| is_out(&run[0]));
     let longest = runs.map(<[Slice]>::len).max().unwrap_or(0) as u64;
     (longest * (second.start_ns - first.start_ns)) as f64

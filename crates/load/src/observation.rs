@@ -31,6 +31,9 @@ pub struct Observation {
     pub dropped: u64,
     /// Frames offered that never came back, the dropped ones apart.
     pub lost: u64,
+    /// Of the lost: those that came back when the trial had ended.
+    #[serde(default)]
+    pub late: u64,
     /// Of the lost: those that found the device's ring full.
     pub rx_missed: u64,
     /// Frames that came back behind a later one of their flow.
@@ -78,7 +81,11 @@ impl Observation {
     ///
     /// The device counts what its rules dropped over the whole trial. Where it did drop some, and
     /// neither its transmit side nor the sink lost a frame, all that are lost of the measured part
-    /// and were not missed are [`dropped`](Observation::dropped) ones.
+    /// and were neither missed nor late are [`dropped`](Observation::dropped) ones.
+    ///
+    /// Rules may change the length of frames: bytes that differ where the device took them in are
+    /// a reason in words alone, as long as frames agree and the sink has the bytes that were sent
+    /// back.
     pub fn balance(&mut self, sink_missed: u64) {
         let Some(device) = &self.device else { return };
         self.sink.rx_missed = sink_missed;
@@ -91,24 +98,31 @@ impl Observation {
         let whole = |bytes: (u64, u64), missed| if missed == 0 { bytes } else { (0, 0) };
         let bytes_there = whole((generator.tx_bytes, function.rx_bytes), missed);
         let bytes_back = whole((function.tx_bytes, sink.rx_bytes), sink_missed);
-        let pairs = [
+        let frames = [
             (
                 "frames offered and at the device",
                 (generator.tx_frames, function.rx_frames + missed),
             ),
             ("frames taken and sent back or dropped", (function.rx_frames, left)),
             ("frames sent back and at the sink", (function.tx_frames, back)),
+        ];
+        let bytes = [
             ("bytes offered and at the device", bytes_there),
             ("bytes sent back and at the sink", bytes_back),
         ];
+        let is_even = |(_, (a, b)): &(&str, (u64, u64))| a == b;
+        let frames_agree = frames.iter().all(is_even);
         let honesty = &mut self.honesty;
-        honesty.balanced = pairs.iter().all(|(_, (a, b))| a == b);
-        let unequal = pairs.iter().filter(|(_, (a, b))| a != b);
+        honesty.balanced = frames_agree && is_even(&bytes[1]);
+        let unequal = frames.iter().chain(&bytes).filter(|pair| !is_even(pair));
         let reason = |(what, (a, b)): &(&str, (u64, u64))| format!("{what}: {a} against {b}");
         honesty.reasons.extend(unequal.map(reason));
-        if honesty.balanced && device.tx_dropped == 0 && sink_missed == 0 {
-            let unmissed = self.lost - self.rx_missed.min(self.lost);
-            self.dropped = unmissed.min(device.rule_drops);
+        if honesty.balanced && !is_even(&bytes[0]) {
+            honesty.reasons.push("frames agree: rules changed the length of some".to_owned());
+        }
+        if frames_agree && device.tx_dropped == 0 && sink_missed == 0 {
+            let others = (self.rx_missed + self.late).min(self.lost);
+            self.dropped = (self.lost - others).min(device.rule_drops);
             self.lost -= self.dropped;
         }
         if sink_missed > 0 {
@@ -159,9 +173,9 @@ pub struct Control {
     pub refused: u64,
     /// What it said of the first of them.
     pub refusal: Option<String>,
-    /// When the first operation began.
+    /// When the first operation began; none begins behind the end of the measured part.
     pub begun_ns: Option<u64>,
-    /// When the last operation had ended; `None` where the measured part ended first.
+    /// When the last operation had ended; `None` where the measured part ended before it began.
     pub ended_ns: Option<u64>,
     /// Time that the core spent on operations.
     pub busy_ns: u64,
@@ -329,6 +343,34 @@ mod tests {
         seen.balance(0);
         assert!(seen.honesty.balanced, "{:?}", seen.honesty.reasons);
         assert_eq!((seen.dropped, seen.lost), (15, 5));
+        // Of 20 that vanished 4 came back when the trial had ended.
+        let mut seen = Observation { late: 4, ..with_drops() };
+        seen.balance(0);
+        assert_eq!((seen.dropped, seen.lost), (11, 9), "late frames stay lost");
+    }
+
+    #[test]
+    fn rules_that_change_the_length_of_frames_are_a_reason_and_no_imbalance() {
+        let longer = |counters: &mut PortCounters| {
+            counters.queues[0].rx_bytes += 40;
+            counters.queues[0].tx_bytes += 40;
+        };
+        let mut seen = with_drops();
+        seen.device.as_mut().map(longer);
+        longer(&mut seen.sink);
+        seen.device.as_mut().unwrap().rx_missed = 5;
+        seen.balance(0);
+        assert_eq!((seen.dropped, seen.lost), (15, 5));
+        let mut whole = observation(100, (100, 100), 100);
+        whole.device.as_mut().map(longer);
+        longer(&mut whole.sink);
+        whole.balance(0);
+        assert!(whole.honesty.balanced, "{:?}", whole.honesty.reasons);
+        let said = "frames agree: rules changed the length of some";
+        assert_eq!(whole.honesty.reasons.last().map(String::as_str), Some(said));
+        whole.sink.queues[0].rx_bytes -= 1;
+        whole.balance(0);
+        assert!(!whole.honesty.balanced, "the wire lost a byte");
     }
 
     #[test]

@@ -58,9 +58,9 @@ fn print(bench: &Bench, rows: &[&Row], out: &mut impl Write) -> Result<(), Failu
     let names = rows.iter().map(|row| row.what.chars().count());
     let mut sheet = Sheet { what: names.fold(WHAT_MIN, usize::max), out };
     sheet.head(bench)?;
-    let watch = Watch::start(bench.core);
     let (mut sets, mut sets_count) = (Vec::new(), 0);
     for row in rows {
+        let watch = Watch::start(bench.core);
         let measured = row.measure(bench)?;
         let what = row.what.as_str();
         match &measured.slices {
@@ -72,6 +72,9 @@ fn print(bench: &Bench, rows: &[&Row], out: &mut impl Write) -> Result<(), Failu
         for note in &measured.notes {
             writeln!(sheet.out, "  {note}")?;
         }
+        for disturbance in watch.disturbances() {
+            writeln!(sheet.out, "  {disturbance}: measure again when it is calm")?;
+        }
         if row.subject == Subject::Acl {
             sets_count += 1;
             if let Slices::Paired(pairs) = measured.slices {
@@ -80,14 +83,7 @@ fn print(bench: &Bench, rows: &[&Row], out: &mut impl Write) -> Result<(), Failu
         }
         sheet.out.flush()?;
     }
-    sheet.mean_of_sets(&sets, sets_count)?;
-    for disturbance in watch.disturbances() {
-        writeln!(
-            sheet.out,
-            "\n{disturbance}: do not trust these figures; measure again when it is calm"
-        )?;
-    }
-    Ok(())
+    Ok(sheet.mean_of_sets(&sets, sets_count)?)
 }
 
 /// Where the rows are printed.
@@ -154,7 +150,9 @@ impl<W: Write> Sheet<'_, W> {
             return self.line([what, &ours, peer, &theirs, &ratio, &text, TOO_FEW]);
         };
         let verdict = if broken { Verdict::Missed } else { figures.verdict(goal) };
-        let holds = !broken && figures.ratio.low < goal.ratio && goal.ratio <= figures.ratio.high;
+        let by_ratio_alone = !broken && figures.ours >= goal.floor;
+        let holds =
+            by_ratio_alone && (figures.ratio.low..=figures.ratio.high).contains(&goal.ratio);
         let [low, median, high] =
             [figures.ratio.low, figures.ratio.median, figures.ratio.high].map(number);
         let ratio = format!("{median} [{low}, {high}]");

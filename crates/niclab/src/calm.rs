@@ -1,7 +1,6 @@
 //! Whether the machine left a measurement alone.
 
 use std::fs;
-use std::time::Instant;
 
 /// Share of the time from which on it is worth saying that something else had it.
 const SHARE_MIN: f64 = 0.02;
@@ -9,10 +8,18 @@ const SHARE_MIN: f64 = 0.02;
 /// Looks at a thread and its core from one moment to another.
 pub struct Watch {
     core: usize,
-    start: Instant,
-    /// What they were at the start: see [`waited_ns`] and [`ticks`].
-    waited_ns: Option<u64>,
+    /// What they were at the start: see [`sched`] and [`ticks`].
+    sched: Option<Sched>,
     ticks: Option<Ticks>,
+}
+
+/// Time of a thread, nanoseconds.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Sched {
+    /// In which it ran.
+    ran: u64,
+    /// In which it could run and the core ran others.
+    waited: u64,
 }
 
 /// Time of a core since boot, in ticks of the kernel.
@@ -26,15 +33,14 @@ struct Ticks {
 impl Watch {
     /// Watches the calling thread, which is kept on `core`.
     pub fn start(core: usize) -> Watch {
-        Watch { core, start: Instant::now(), waited_ns: waited_ns(), ticks: ticks(core) }
+        Watch { core, sched: sched(), ticks: ticks(core) }
     }
 
     /// What took the core from the thread since the start, each in a clause. Nothing where nothing
     /// worth a word did, or where the kernel does not tell.
     pub fn disturbances(&self) -> Vec<String> {
-        let since_ns = self.start.elapsed().as_nanos() as f64;
-        let waited = self.waited_ns.zip(waited_ns());
-        let waited = waited.map(|(then, now)| now.saturating_sub(then) as f64 / since_ns);
+        // Of the time it wanted to run: in that of a peer it waits for an answer.
+        let waited = self.sched.zip(sched()).map(|(then, now)| waited(then, now));
         let stolen = self.ticks.zip(ticks(self.core)).map(|(then, now)| stolen(then, now));
         let said = |share: Option<f64>, what: &str| {
             let percent = share.filter(|share| *share >= SHARE_MIN)? * 100.0;
@@ -51,11 +57,19 @@ impl Watch {
     }
 }
 
-/// Time in which this thread could run and the core ran others (second field of schedstat,
-/// Documentation/scheduler/sched-stats.rst of the kernel).
-fn waited_ns() -> Option<u64> {
+/// The first two fields of the thread's schedstat (Documentation/scheduler/sched-stats.rst of the
+/// kernel).
+fn sched() -> Option<Sched> {
     let text = fs::read_to_string("/proc/thread-self/schedstat").ok()?;
-    text.split_whitespace().nth(1)?.parse().ok()
+    let mut fields = text.split_whitespace().map(str::parse);
+    Some(Sched { ran: fields.next()?.ok()?, waited: fields.next()?.ok()? })
+}
+
+/// Share of the time a thread wanted to run between two moments in which it did not.
+fn waited(then: Sched, now: Sched) -> f64 {
+    let waited = now.waited.saturating_sub(then.waited);
+    let wanted = now.ran.saturating_sub(then.ran) + waited;
+    waited as f64 / wanted.max(1) as f64
 }
 
 /// The core's line of /proc/stat (proc_stat(5)).
@@ -82,7 +96,7 @@ fn stolen(then: Ticks, now: Ticks) -> f64 {
 mod tests {
     use std::sync::atomic::{AtomicBool, Ordering};
     use std::thread;
-    use std::time::Duration;
+    use std::time::{Duration, Instant};
 
     use super::*;
 
@@ -98,8 +112,15 @@ mod tests {
     }
 
     #[test]
+    fn a_peers_turn_is_no_time_that_was_waited() {
+        let (then, now) = (Sched { ran: 100, waited: 50 }, Sched { ran: 400, waited: 150 });
+        assert_eq!(waited(then, now), 0.25);
+        assert_eq!(waited(then, then), 0.0);
+    }
+
+    #[test]
     fn a_thread_that_shares_its_core_is_told_so() {
-        if waited_ns().is_none() {
+        if sched().is_none() {
             println!("SKIP a_thread_that_shares_its_core_is_told_so: no schedstat in this kernel");
             return;
         }
@@ -117,7 +138,8 @@ mod tests {
             let told = scope.spawn(|| {
                 pin();
                 let watch = Watch::start(core);
-                while watch.start.elapsed() < Duration::from_millis(200) {
+                let start = Instant::now();
+                while start.elapsed() < Duration::from_millis(200) {
                     std::hint::spin_loop();
                 }
                 over.store(true, Ordering::Relaxed);

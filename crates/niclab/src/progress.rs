@@ -52,7 +52,8 @@ impl Screen {
         if let Some(RulesFile { path, rules_count, queues, rules_met }) = &run.rules {
             let rules = plural(*rules_count as usize, "rule", "rules");
             let queues = plural(usize::from(*queues), "queue", "queues");
-            let met = rules_met.map_or(String::new(), |met| format!("; the traffic meets {met}"));
+            let met =
+                rules_met.map_or(String::new(), |met| format!("; 0.2 s of the traffic meet {met}"));
             say(&format!("rules: {}: {rules}, {queues}{met}", path.display()));
         }
         for experiment in &run.experiments {

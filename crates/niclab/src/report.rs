@@ -28,10 +28,8 @@ pub fn summary(stored: &Stored) -> Result<(Summary, String), Failure> {
 pub fn write(path: &Path) -> Result<Summary, Failure> {
     let (directory, stored) = Directory::resume(path)?;
     let (summary, toml) = summary(&stored)?;
-    let options = Options {
-        title: title(&summary),
-        command: format!("niclab run --resume {}", path.display()),
-    };
+    let options =
+        Options { title: title(&summary), command: "niclab run --resume DIRECTORY".to_owned() };
     let page = niclab_report::html(&summary, &stored.environment()?, &toml, &options)?;
     directory.write_summary(&summary)?;
     directory.write_report(&page)?;

@@ -80,9 +80,12 @@ pub fn file(path: &Path) -> Result<RulesFile, Failure> {
             _ => &[],
         };
         for action in actions {
-            if let Action::Queue(queue) = action {
-                queues = queues.max(queue + 1);
-            }
+            let named: &[u16] = match action {
+                Action::Queue(queue) => std::slice::from_ref(queue),
+                Action::Rss(rss) => &rss.queues,
+                _ => &[],
+            };
+            queues = named.iter().fold(queues, |queues, queue| queues.max(queue + 1));
         }
     }
     // As `run --resume` from another directory will look for it.

@@ -15,7 +15,7 @@ use niclab_lab::runner::{Bed, Ended, execute};
 use niclab_lab::spec::{Assignment, GridName, Overrides, RulesFile, Spec, Trace};
 use niclab_load::TraceFrames;
 use niclab_packet::trace::{self, Incomplete, TraceErrorKind, TraceLimits};
-use niclab_result::{Directory, ResultError, Sample, Summary};
+use niclab_result::{Directory, ENVIRONMENT, RULES, ResultError, Sample, Summary};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::flag;
 
@@ -133,6 +133,9 @@ fn started(arguments: &RunArguments) -> Result<Prepared, Failure> {
     let directory = Directory::create(&path)?;
     directory.write_run(&run.to_toml()?)?;
     directory.write_environment(&environment::read())?;
+    if let Some(file) = &run.rules {
+        directory.write_rules(&rules::read(&file.path)?)?;
+    }
     Ok((run, beds, directory, Vec::new()))
 }
 
@@ -167,9 +170,15 @@ fn resumed(path: &Path) -> Result<Prepared, Failure> {
     }
     if let Some(before) = &run.rules {
         let now = RulesFile { rules_met: before.rules_met, ..rules::file(&before.path)? };
-        if now != *before {
+        let kept = directory.path().join(RULES);
+        let same_text = !kept.exists() || rules::read(&kept)? == rules::read(&before.path)?;
+        if now != *before || !same_text {
             return Err(Failure::RulesChanged { path: now.path });
         }
+    }
+    if !directory.path().join(ENVIRONMENT).exists() {
+        // The directory of somebody who has the run alone.
+        directory.write_environment(&environment::read())?;
     }
     let names: Vec<String> = run.devices.iter().map(|device| device.name.clone()).collect();
     let (opened, beds): (Vec<RunDevice>, Vec<_>) = devices::open(&names)?.into_iter().unzip();

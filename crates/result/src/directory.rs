@@ -13,8 +13,8 @@ use hdrhistogram::Histogram;
 
 use crate::stored::Stored;
 use crate::{
-    ENVIRONMENT, Environment, LATENCY, REPORT, RUN, ResultError, SAMPLES, SUMMARY, Sample, Summary,
-    latency,
+    ENVIRONMENT, Environment, LATENCY, REPORT, RULES, RUN, ResultError, SAMPLES, SUMMARY, Sample,
+    Summary, latency,
 };
 
 /// A result directory that this process alone writes.
@@ -55,7 +55,10 @@ impl Directory {
         directory.samples.cut(stored.samples_len)?;
         let whole = latency::whole_len(&directory.latency.path)?;
         directory.latency.cut(whole)?;
-        for name in [RUN, ENVIRONMENT, SUMMARY, REPORT] {
+        if directory.latency.len == 0 {
+            directory.latency.append(latency::HEADER.as_bytes())?;
+        }
+        for name in [RUN, RULES, ENVIRONMENT, SUMMARY, REPORT] {
             // A leaving of a killed run; where there is none there is nothing to do.
             let _ = fs::remove_file(beside(path, name));
         }
@@ -100,6 +103,11 @@ impl Directory {
     /// Writes the resolved run.
     pub fn write_run(&self, toml: &str) -> Result<(), ResultError> {
         write_whole(&self.path, RUN, toml.as_bytes())
+    }
+
+    /// Writes the rules of a run that has a file of them.
+    pub fn write_rules(&self, text: &[u8]) -> Result<(), ResultError> {
+        write_whole(&self.path, RULES, text)
     }
 
     /// Writes what the machine is.

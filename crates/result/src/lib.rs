@@ -39,6 +39,8 @@ pub const SAMPLES: &str = "samples.jsonl";
 pub const LATENCY: &str = "latency.hlog";
 /// The run as it was resolved.
 pub const RUN: &str = "run.toml";
+/// The rules of a run that has a file of them, as the file was.
+pub const RULES: &str = "rules.flow";
 /// One [`Environment`].
 pub const ENVIRONMENT: &str = "environment.json";
 /// One [`Summary`].

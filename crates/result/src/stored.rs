@@ -1,7 +1,7 @@
 //! Reading a result directory, finished or cut short.
 
 use std::fs::{self, File};
-use std::io::{BufRead, BufReader};
+use std::io::{self, BufRead, BufReader, ErrorKind};
 use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
@@ -144,19 +144,26 @@ pub(crate) enum Line {
 /// The lines of `samples.jsonl`, one at a time.
 pub(crate) struct Lines {
     path: PathBuf,
-    reader: BufReader<File>,
+    reader: Box<dyn BufRead>,
     number: usize,
 }
 
 impl Lines {
     pub(crate) fn open(directory: &Path) -> Result<Lines, ResultError> {
         let path = directory.join(SAMPLES);
-        if !path.is_file() {
-            let path = directory.to_path_buf();
-            return Err(ResultError::NotResult { path, missing: SAMPLES });
-        }
-        let file = File::open(&path).map_err(|e| ResultError::of(&path, e))?;
-        Ok(Lines { path, reader: BufReader::new(file), number: 0 })
+        // A run without a sample yet is one that begins.
+        let reader: Box<dyn BufRead> = match File::open(&path) {
+            Ok(file) => Box::new(BufReader::new(file)),
+            Err(error) if error.kind() == ErrorKind::NotFound && directory.join(RUN).is_file() => {
+                Box::new(io::empty())
+            }
+            Err(error) if error.kind() == ErrorKind::NotFound => {
+                let path = directory.to_path_buf();
+                return Err(ResultError::NotResult { path, missing: SAMPLES });
+            }
+            Err(error) => return Err(ResultError::of(&path, error)),
+        };
+        Ok(Lines { path, reader, number: 0 })
     }
 }
 

@@ -25,6 +25,8 @@ pub(super) struct Control<'a> {
     /// Operations in a turn.
     slice: usize,
     start_ns: u64,
+    /// Length of the measured part.
+    duration_ns: u64,
     clock: Clock,
     opened_ns: Option<u64>,
     /// What the last turn took.
@@ -47,10 +49,14 @@ enum Caller<'a> {
     Transaction(Option<Transaction<'a>>),
 }
 
+fn bad(reason: String) -> DeviceError {
+    DeviceError::BadPlan { reason }
+}
+
 /// What is done, operation by operation.
 enum Steps<'a> {
     Create { group: u32, priority: u32, patterns: Patterns, actions: &'a [Action] },
-    Update { ids: &'a [RuleId], actions: &'a [Action] },
+    Update { block: &'a Installed, actions: &'a [Action] },
 }
 
 impl<'a> Steps<'a> {
@@ -61,12 +67,10 @@ impl<'a> Steps<'a> {
                 let (group, priority, actions) = block.place().unwrap_or((0, 0, &[]));
                 Ok(Steps::Create { group, priority, patterns, actions })
             }
-            Work::Update { block, actions } => match blocks.get(*block) {
-                Some(Installed { ids, .. }) => Ok(Steps::Update { ids, actions }),
-                None => {
-                    let reason = format!("block {block}: the set-up has {}", blocks.len());
-                    Err(DeviceError::BadPlan { reason })
-                }
+            Work::Update { block: at, actions } => match blocks.get(*at) {
+                Some(block) if block.patterns.is_some() => Ok(Steps::Update { block, actions }),
+                Some(_) => Err(bad(format!("block {at}: the rules of a file are not changed"))),
+                None => Err(bad(format!("block {at}: the set-up has {}", blocks.len()))),
             },
         }
     }
@@ -74,7 +78,7 @@ impl<'a> Steps<'a> {
     fn len(&self) -> usize {
         match self {
             Steps::Create { patterns, .. } => patterns.len(),
-            Steps::Update { ids, .. } => ids.len(),
+            Steps::Update { block, .. } => block.ids.len(),
         }
     }
 
@@ -86,19 +90,23 @@ impl<'a> Steps<'a> {
                 pattern: patterns.get(at),
                 actions,
             }),
-            Steps::Update { ids, actions } => Operation::Update(ids[at], actions),
+            Steps::Update { block, actions } => Operation::Update(block.ids[at], actions),
         }
     }
 
     /// The template of all steps, and the numbers that each rule gives.
     fn template(&self, nic: &mut Nic) -> Result<(TemplateTable, Vec<u32>), RuleError> {
-        let (group, priority, pattern, actions) = match self {
+        let (group, priority, patterns, actions) = match self {
             Steps::Create { group, priority, patterns, actions } => {
-                let pattern = if patterns.len() == 0 { Pattern::any() } else { patterns.get(0) };
-                (*group, *priority, pattern, actions)
+                (*group, *priority, Some(patterns), actions)
             }
-            Steps::Update { actions, .. } => (0, 0, Pattern::any(), actions),
+            // The table that its rules are in, so that the card has no other than without a plan.
+            Steps::Update { block, actions } => {
+                (block.group, block.priority, block.patterns.as_ref(), actions)
+            }
         };
+        let some = patterns.filter(|patterns| patterns.len() > 0);
+        let pattern = some.map_or_else(Pattern::any, |patterns| patterns.get(0));
         let mut given = Vec::new();
         let varied = actions.iter().map(|action| match action {
             Action::Queue(queue) => {
@@ -123,16 +131,14 @@ impl<'a> Control<'a> {
     ) -> Result<Control<'a>, DeviceError> {
         if plan.start_ns >= duration_ns {
             let (start_ns, reason) = (plan.start_ns, "begins when the load has ended");
-            return Err(DeviceError::BadPlan {
-                reason: format!("start_ns {start_ns}: it {reason}, after {duration_ns} ns"),
-            });
+            return Err(bad(format!("start_ns {start_ns}: it {reason}, after {duration_ns} ns")));
         }
         let steps = Steps::of(&plan.work, blocks)?;
         let caller = match plan.calls {
             Calls::Single => Caller::Single(nic),
             Calls::Queue => {
-                let (table, given) = steps.template(nic).map_err(broken)?;
                 let queue = nic.operation_queue(QUEUE_SIZE).map_err(broken)?;
+                let (table, given) = steps.template(nic).map_err(|error| bad(error.to_string()))?;
                 Caller::Queue { nic, queue, table, given }
             }
             Calls::Transaction => Caller::Transaction(Some(nic.transaction())),
@@ -143,6 +149,7 @@ impl<'a> Control<'a> {
             at: 0,
             slice: plan.slice.map_or(count, |slice| slice.max(1) as usize),
             start_ns: plan.start_ns,
+            duration_ns,
             clock: Clock::new(),
             opened_ns: None,
             turn_ns: 0,
@@ -231,7 +238,7 @@ impl<'a> Control<'a> {
         let Some(Err(error)) = transaction.take().map(Transaction::commit) else { return };
         self.record.refused = self.record.planned;
         self.record.done = 0;
-        self.record.refusal = Some(error.to_string());
+        self.record.refusal.get_or_insert_with(|| error.to_string());
         self.made.clear();
     }
 
@@ -298,8 +305,9 @@ impl Beside for Control<'_> {
             return 0;
         };
         let begun_ns = self.clock.now_ns();
-        if begun_ns >= opened_ns + self.start_ns {
-            self.record.begun_ns.get_or_insert(begun_ns - opened_ns);
+        let since_ns = begun_ns.saturating_sub(opened_ns);
+        if (self.start_ns..self.duration_ns).contains(&since_ns) {
+            self.record.begun_ns.get_or_insert(since_ns);
             self.carry_out();
             let ended_ns = self.clock.now_ns();
             self.turn_ns = ended_ns - begun_ns;

@@ -97,6 +97,10 @@ struct State {
 /// The rules of a block.
 #[derive(Default)]
 struct Installed {
+    group: u32,
+    priority: u32,
+    /// None of a file.
+    patterns: Option<Patterns>,
     ids: Vec<RuleId>,
     actions: Vec<Action>,
 }
@@ -174,10 +178,15 @@ impl Testbed for Soft {
 
     fn run(&mut self, load: &Load, plan: &Plan) -> Result<Observation, DeviceError> {
         let state = self.state.as_mut().ok_or_else(|| broken("run before set-up"))?;
-        let mut observation = match state.placement {
+        let seen = match state.placement {
             Placement::Inline => state.run_inline(load, plan),
             Placement::Engine => state.run_engine(load, plan),
-        }?;
+        };
+        if matches!(seen, Err(DeviceError::Broken { .. })) {
+            // Whatever rules it has now are not those of the set-up.
+            self.state = None;
+        }
+        let mut observation = seen?;
         observation.balance(0);
         Ok(observation)
     }
@@ -237,15 +246,16 @@ impl State {
         let seen = trial.run_beside((&mut out, &mut back), vec![stage], beside);
         let ended = control.map(|(plan, control)| (plan, control.end()));
         let Some((plan, (record, made))) = ended else { return seen };
-        self.undo(plan, &made).map_err(broken)?;
-        Ok(Observation { control: Some(record), ..seen? })
+        let undone = self.undo(plan, &made).map_err(broken);
+        let observation = seen?;
+        undone.map(|()| Observation { control: Some(record), ..observation })
     }
 
     /// Leaves the rules of the set-up, as they were.
     fn undo(&mut self, plan: &RulesPlan, made: &[RuleId]) -> Result<(), RuleError> {
         made.iter().try_for_each(|&id| self.nic.destroy(id))?;
         if let Work::Update { block, .. } = &plan.work
-            && let Some(Installed { ids, actions }) = self.blocks.get(*block)
+            && let Some(Installed { ids, actions, .. }) = self.blocks.get(*block)
         {
             ids.iter().try_for_each(|&id| self.nic.update(id, actions))?;
         }
@@ -292,12 +302,14 @@ fn install(
     block: &RuleBlock,
     report: &mut SetupReport,
 ) -> Result<Installed, DeviceError> {
-    if let RuleBlock::File { path, rules_count } = block {
-        apply(nic, path, *rules_count, report)?;
+    if let RuleBlock::File { path, .. } = block {
+        apply(nic, path, report)?;
     }
     let Some(rule) = block.place() else { return Ok(Installed::default()) };
-    let ids = create(nic, rule, &Patterns::of(block)?, report);
-    Ok(Installed { ids, actions: rule.2.to_vec() })
+    let patterns = Patterns::of(block)?;
+    let ids = create(nic, rule, &patterns, report);
+    let (group, priority, actions) = (rule.0, rule.1, rule.2.to_vec());
+    Ok(Installed { group, priority, patterns: Some(patterns), ids, actions })
 }
 
 /// The patterns of a block.
@@ -339,21 +351,15 @@ impl Patterns {
     }
 }
 
-/// Applies a file of rules: all of it, or nothing, which is then refused as a whole. Reading it is
-/// timed as well.
-fn apply(
-    nic: &mut Nic,
-    path: &Path,
-    rules_count: u32,
-    report: &mut SetupReport,
-) -> Result<(), DeviceError> {
+/// Applies a file of rules, all of it: a card with a part of them, or none, is not what was asked
+/// for. Reading it is timed as well.
+fn apply(nic: &mut Nic, path: &Path, report: &mut SetupReport) -> Result<(), DeviceError> {
     let file = open(path)?;
     let start = Instant::now();
     let applied = Session::new(0).apply(nic, BufReader::new(file));
     report.install += start.elapsed();
     if let Err(error) = applied {
-        report.rules_refused += u64::from(rules_count);
-        report.refusal.get_or_insert_with(|| format!("{}: {error}", path.display()));
+        return Err(broken(format!("{}: {error}", path.display())));
     }
     // Packets meet no transaction that is still to be settled: there is no worker yet.
     while !nic.settle(SETTLE_STEPS) {}

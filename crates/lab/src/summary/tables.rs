@@ -56,7 +56,7 @@ fn columns<'a>(results: &Results<'_>, load: &[&'a str], rest: &[&'a str]) -> Vec
 
 /// What stands in the columns of a point's place.
 fn place(results: &Results<'_>, cell: &Cell<'_>, load: &[&str]) -> Vec<String> {
-    let number = |axis: &str| match cell.number(axis) {
+    let number = |axis: &str| match cell.number(axis).filter(|_| axis != "frame") {
         Some(number) => words::whole(number),
         None => cell.word(axis),
     };
@@ -126,7 +126,7 @@ fn throughput(results: &Results<'_>) -> Table {
         "device time a frame",
     ];
     if drops {
-        heads.push("dropped by rules");
+        heads.push("dropped as told");
     }
     heads.extend(["loss", "p50 at full load", "p99 at full load", "marks"]);
     let title = match drops {

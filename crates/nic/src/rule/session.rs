@@ -286,7 +286,7 @@ impl Session {
     /// These actions and `count`, where all rules are to count and these do not.
     fn counting_actions(&self, actions: &[Action]) -> Option<Vec<Action>> {
         let lacks = self.counts_all && !actions.contains(&Action::Count);
-        lacks.then(|| [&[Action::Count], actions].concat())
+        lacks.then(|| [actions, &[Action::Count]].concat())
     }
 
     fn destroy(

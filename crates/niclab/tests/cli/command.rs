@@ -15,8 +15,9 @@ use tempfile::TempDir;
 const PATIENCE: Duration = Duration::from_secs(120);
 
 /// A run of about a second: the soft device, with no rule and with a few.
-pub const QUICK: [&str; 11] = [
+pub const QUICK: [&str; 12] = [
     "run",
+    "occupancy",
     "--device",
     "soft",
     "--set",
@@ -198,7 +199,8 @@ pub fn shared() -> &'static (PathBuf, Ended) {
         let _cores = cores();
         let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join("shared run");
         let _ = fs::remove_dir_all(&path);
-        let ended = run(quick(&path, &[]));
+        let batches = ["update-batch", "--set", "batch=1,16", "--set", "before_ms=20"];
+        let ended = run(quick(&path, &[&batches[..], &["--set", "after_ms=30"]].concat()));
         (path, ended)
     })
 }

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use crate::command::{call, copied, quick, run, samples, scratch, shared};
+use crate::command::{call, copied, cores, quick, run, samples, scratch, shared};
 
 /// `show`, `report` and `run --resume` of a directory, and its export.
 fn readers(path: &Path) -> [Vec<&str>; 4] {
@@ -38,6 +38,20 @@ fn a_place_that_is_read_only_is_named() {
         return;
     }
     run(quick(path, &[])).with(4, &["/sys/niclab", "read-only", "choose a writable directory"]);
+}
+
+#[test]
+fn a_run_alone_in_a_directory_is_measured() {
+    let (_kept, whole) = copied();
+    let scratch = scratch();
+    let path = scratch.path().join("again");
+    fs::create_dir(&path).unwrap();
+    fs::copy(whole.join("run.toml"), path.join("run.toml")).unwrap();
+    let _cores = cores();
+    call(&["run", "--resume", path.to_str().unwrap()])
+        .with(0, &["occupancy, update-batch on soft"]);
+    assert_eq!(samples(&path).len(), samples(&whole).len());
+    assert!(path.join("report.html").is_file() && path.join("environment.json").is_file());
 }
 
 #[test]

@@ -10,7 +10,7 @@ use crate::command::{call, capture, cores, niclab, quick, run, samples, scratch,
 #[test]
 fn a_run_writes_every_document_and_says_where_the_report_is() {
     let (path, ended) = shared();
-    ended.with(0, &["occupancy on soft", "results: ", "100 %"]);
+    ended.with(0, &["occupancy, update-batch on soft", "results: ", "100 %"]);
     let report = path.join("report.html").canonicalize().unwrap();
     assert!(ended.out.ends_with(&format!("report: {}\n", report.display())), "{ended:?}");
     let html = fs::read_to_string(report).unwrap();
@@ -20,7 +20,9 @@ fn a_run_writes_every_document_and_says_where_the_report_is() {
     let environment: Environment = serde_json::from_str(&text("environment.json")).unwrap();
     assert!(environment.facts.iter().any(|(name, _)| name == "kernel"));
     let summary: Summary = serde_json::from_str(&text("summary.json")).unwrap();
-    assert!(!summary.partial && !summary.experiments[0].figures.is_empty());
+    assert!(!summary.partial && summary.experiments.len() == 2);
+    assert!(!summary.experiments[0].figures.is_empty());
+    assert!(!summary.experiments[1].tables.is_empty());
     // A header of four lines, then a histogram a line.
     let tagged = samples(path).iter().filter(|sample| sample["latency_tag"].is_string()).count();
     let tags = text("latency.hlog").lines().filter(|line| line.starts_with("Tag=")).count();

@@ -157,7 +157,9 @@ fn measured(rules: &str, more: &[&str]) -> (Ended, Vec<Value>) {
     let ended = run(command);
     let samples = samples(&path);
     if ended.code == Some(0) {
-        fs::write(&file, "flow flush 0\n").unwrap();
+        assert_eq!(fs::read_to_string(path.join("rules.flow")).unwrap(), rules);
+        // As many rules and queues, and other ones.
+        fs::write(&file, rules.replacen("actions ", "actions count / ", 1)).unwrap();
         let resumed = call(&["run".as_ref(), "--resume".as_ref(), path.as_os_str()]);
         resumed.with(3, &["my.flow: other rules than when the run began"]);
     }
@@ -171,8 +173,9 @@ fn a_run_installs_the_rules_of_a_file_and_its_packets_meet_them() {
                  actions drop / end\n\
                  flow create 0 ingress pattern ipv4 / tcp / end actions queue index 2 / end\n";
     let (ended, samples) = measured(rules, &["--device", "soft"]);
-    ended.with(0, &["my.flow: 2 rules, 3 queues; the traffic meets 1"]);
-    let warned = ["my.flow: of its 2 rules the traffic meets 1", " Rules drop 5", " deals with "];
+    ended.with(0, &["my.flow: 2 rules, 3 queues; 0.2 s of the traffic meet 1"]);
+    let warned =
+        ["my.flow: of its 2 rules the traffic met 1 within", " It drops 5", " deals with "];
     assert!(warned.iter().all(|part| ended.out.contains(part)), "{}", ended.out);
     let is = |trial: &'static str| samples.iter().filter(move |sample| sample["trial"] == trial);
     let setups: Vec<_> = is("setup").collect();
@@ -192,6 +195,16 @@ fn a_run_installs_the_rules_of_a_file_and_its_packets_meet_them() {
         assert!(value(sample, "loss_ratio") < Some(0.1), "a rule's drop is no loss: {sample}");
     }
     assert!(met > 0, "no trial met the rules: {samples:?}");
+}
+
+#[test]
+fn queues_that_rules_spread_over_are_the_cards() {
+    let rules = "flow create 0 ingress pattern ipv4 / udp / end actions rss queues 2 7 end types \
+                 ipv4-udp end / end\n";
+    let (ended, samples) = measured(rules, &["--device", "soft", "--set", "flows=100"]);
+    ended.with(0, &["my.flow: 1 rule, 8 queues; 0.2 s of the traffic meet 1"]);
+    let setup = samples.iter().find(|sample| sample["trial"] == "setup").unwrap();
+    assert_eq!(setup["outcome"], "measured", "{setup}");
 }
 
 #[test]

@@ -62,16 +62,29 @@ fn help_names_every_command_option_and_exit_code() {
 fn list_names_experiments_axes_and_devices_and_its_toml_can_be_run() {
     let list = call(&["list"]);
     list.with(0, &[]);
-    for word in ["occupancy (default)", "--set rules=", "--set frame=", "soft", "linux:veth"] {
+    for word in [
+        "occupancy (default)",
+        "update-batch (default)",
+        "--set batch=",
+        "--set rules=",
+        "--set frame=",
+        "soft",
+        "linux:veth",
+    ] {
         assert!(list.out.contains(word), "{word} is missing: {}", list.out);
     }
     let _cores = cores();
     let scratch = scratch();
-    let toml = call(&["list", "occupancy"]).out.replace("\"occupancy\"\nkind", "\"mine\"\nkind");
-    std::fs::write(scratch.path().join("mine.toml"), toml).unwrap();
-    let mut command = quick(std::path::Path::new("run"), &["--set", "groups=0", "mine.toml"]);
+    let toml = call(&["list", "update-batch"]).out;
+    let mine = toml.replace("\"update-batch\"\nkind", "\"mine\"\nkind");
+    assert_ne!(mine, toml);
+    std::fs::write(scratch.path().join("mine.toml"), mine).unwrap();
+    let set = ["groups=0", "batch=1", "group=0", "core=same", "before_ms=20", "after_ms=20"];
+    let set: Vec<&str> = set.iter().flat_map(|set| ["--set", set]).collect();
+    let arguments = [&["mine.toml"], &set[..]].concat();
+    let mut command = quick(std::path::Path::new("run"), &arguments);
     command.current_dir(scratch.path());
-    run(command).with(0, &["mine on soft"]);
+    run(command).with(0, &["occupancy, mine on soft"]);
 }
 
 #[test]
