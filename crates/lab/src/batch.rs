@@ -133,3 +133,7 @@ impl Batch {
         Plan::Rules(Box::new(RulesPlan { core, start_ns, work: Work::Create(rules), calls, slice }))
     }
 }
+
+#[cfg(test)]
+#[path = "batch_tests.rs"]
+mod tests;

@@ -5,8 +5,8 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use niclab_device::{
-    About, DeviceError, Honesty, Latency, Load, Observation, Place, Plan, Rate, RuleBlock, Setup,
-    SetupReport, Slice, Testbed,
+    About, Calls, Control, ControlCore, DeviceError, Honesty, Latency, Load, Observation, Place,
+    Plan, Rate, RuleBlock, RulesPlan, Setup, SetupReport, Slice, Testbed, Work,
 };
 use niclab_packet::size::FrameSizes;
 use niclab_result::{ResultError, Sample};
@@ -57,6 +57,9 @@ pub struct Nature {
     pub stall_share: f64,
     /// It tells how idle its core was.
     pub tells_idle: bool,
+    /// What one operation on rules takes the core, nanoseconds; half as much again in a
+    /// transaction. At once, they keep packets waiting, and all of these are lost.
+    pub operation_ns: u64,
 }
 
 impl Default for Nature {
@@ -78,6 +81,7 @@ impl Default for Nature {
             stall_every: u32::MAX,
             stall_share: 0.0,
             tells_idle: false,
+            operation_ns: 1_000,
         }
     }
 }
@@ -181,7 +185,7 @@ impl Testbed for Simulated {
         Ok(report)
     }
 
-    fn run(&mut self, load: &Load, _: &Plan) -> Result<Observation, DeviceError> {
+    fn run(&mut self, load: &Load, plan: &Plan) -> Result<Observation, DeviceError> {
         self.trials += 1;
         if self.trials > self.nature.trials_max {
             let device = self.about.name.clone();
@@ -202,7 +206,11 @@ impl Testbed for Simulated {
             Rate::Saturate => able_pps.min(self.nature.generator_pps),
             Rate::Pps(pps) => pps,
         };
-        Ok(self.observe(load, planned_pps, able_pps))
+        let observation = self.observe(load, planned_pps, able_pps);
+        Ok(match plan {
+            Plan::Rest => observation,
+            Plan::Rules(plan) => self.carry_out(plan, observation),
+        })
     }
 }
 
@@ -259,6 +267,44 @@ impl Simulated {
 }
 
 impl Simulated {
+    /// What a plan does to a trial without stalls: as long as operations keep packets waiting the
+    /// device is dead, to the millisecond.
+    fn carry_out(&self, plan: &RulesPlan, mut seen: Observation) -> Observation {
+        let Work::Create(RuleBlock::FiveTuples { count, .. }) = &plan.work else { return seen };
+        let each_ns = match plan.calls {
+            Calls::Transaction => self.nature.operation_ns * 3 / 2,
+            _ => self.nature.operation_ns,
+        };
+        let busy_ns = u64::from(*count) * each_ns;
+        let blocks = plan.core == ControlCore::Same && plan.slice.is_none();
+        let dead_ns = plan.start_ns..plan.start_ns + if blocks { busy_ns } else { 0 };
+        let slices = seen.duration_ns.div_ceil(SLICE_NS);
+        let each = seen.received / slices;
+        seen.slices = (0..slices)
+            .map(|at| {
+                let start_ns = at * SLICE_NS;
+                let received = if dead_ns.contains(&start_ns) { 0 } else { each };
+                let rx_missed = each - received;
+                Slice { start_ns, offered: each, received, rx_missed, ..Slice::default() }
+            })
+            .collect();
+        seen.received = seen.slices.iter().map(|slice| slice.received).sum();
+        (seen.planned, seen.offered) = (each * slices, each * slices);
+        (seen.lost, seen.rx_missed) = (seen.offered - seen.received, seen.offered - seen.received);
+        let mut calls = Latency::new();
+        calls.record_n(each_ns, u64::from(*count));
+        seen.control = Some(Control {
+            planned: u64::from(*count),
+            done: u64::from(*count),
+            begun_ns: Some(plan.start_ns),
+            ended_ns: Some(plan.start_ns + busy_ns),
+            busy_ns,
+            calls: Some(calls),
+            ..Control::default()
+        });
+        seen
+    }
+
     /// What a sink sees that stalls now and then. Meanwhile frames wait, as many as its ring holds,
     /// and are taken beside the others when the stall is over; the rest is lost. Frames of the
     /// warm-up come first, and are not counted.
@@ -352,7 +398,7 @@ impl Store for Memory {
     }
 }
 
-/// A run of the occupancy experiment on simulated devices.
+/// A run of an experiment on simulated devices.
 pub struct Bench {
     pub run: Run,
     pub devices: Vec<Simulated>,
@@ -362,13 +408,17 @@ pub struct Bench {
 
 impl Bench {
     pub fn new(natures: Vec<Nature>, set: &[&str], repeats: u32) -> Bench {
+        Bench::of("occupancy", natures, set, repeats)
+    }
+
+    pub fn of(name: &str, natures: Vec<Nature>, set: &[&str], repeats: u32) -> Bench {
         let host = VirtualHost::new();
         let new = |nature| Simulated::new(nature, host.clock_ns.clone());
         let devices: Vec<Simulated> = natures.into_iter().map(new).collect();
         let described: Vec<RunDevice> = devices.iter().map(Simulated::described).collect();
         let set = set.iter().map(|text| text.parse().unwrap()).collect();
         let overrides = Overrides { set, repeats: Some(repeats), ..Default::default() };
-        let spec = experiment::spec("occupancy").unwrap();
+        let spec = experiment::spec(name).unwrap();
         let run = resolve("niclab 0.1.0", &[spec], &overrides, described).unwrap();
         Bench { run, devices, host, store: Memory::default() }
     }

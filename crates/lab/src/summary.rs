@@ -215,7 +215,11 @@ fn mark_warnings(results: &Results<'_>, device: &str) -> Vec<String> {
         let cells = trials.iter().flat_map(|trial| results.cells.of(device, trial));
         cells.map(|cell| cell.marks(main_metric(cell.trial))).collect()
     };
-    let kinds = [("throughput", of(&["saturate"])), ("latency", of(&["latency", "light"]))];
+    let kinds = [
+        ("throughput", of(&["saturate"])),
+        ("latency", of(&["latency", "light"])),
+        ("batch", of(&["rest", "batch"])),
+    ];
     let sentences = [
         (
             Mark::GeneratorLimited,
@@ -255,7 +259,11 @@ fn mark_warnings(results: &Results<'_>, device: &str) -> Vec<String> {
 
 /// The metric that a trial is made for.
 pub(crate) fn main_metric(trial: &str) -> &'static str {
-    if trial == "saturate" { "throughput_pps" } else { "latency_ns_p50" }
+    match trial {
+        "saturate" => "throughput_pps",
+        "rest" | "batch" => "throughput_all_pps",
+        _ => "latency_ns_p50",
+    }
 }
 
 #[cfg(test)]

@@ -18,7 +18,7 @@ const BEFORE: usize = 4;
 
 /// A run of some two seconds in many trials.
 fn many(directory: &Path) -> Command {
-    let mut command = niclab(&["run", "--device", "soft", "--repeats", "2"]);
+    let mut command = niclab(&["run", "occupancy", "--device", "soft", "--repeats", "2"]);
     for set in ["groups=0", "rules=0,16", "frame=64", "duration_ms=20", "warmup_ms=1"] {
         command.args(["--set", set]);
     }
@@ -118,7 +118,7 @@ fn a_second_ctrl_c_ends_a_long_trial_at_once() {
     let _cores = cores();
     let scratch = scratch();
     let path = scratch.path().join("run");
-    let mut command = niclab(&["run", "--device", "soft", "--repeats", "1", "-o"]);
+    let mut command = niclab(&["run", "occupancy", "--device", "soft", "--repeats", "1", "-o"]);
     command.arg(&path).args(["--set", "duration_ms=60000", "--set", "rules=0"]);
     let mut running = start(command);
     assert!(running.wait_until(|| path.join("environment.json").exists()));
@@ -232,7 +232,7 @@ fn leaves_nothing(device: &str) {
     let scratch = scratch();
     let path = scratch.path().join("run");
     let before = interfaces();
-    let mut command = niclab(&["run", "--device", device, "--repeats", "1", "-o"]);
+    let mut command = niclab(&["run", "occupancy", "--device", device, "--repeats", "1", "-o"]);
     command.arg(&path);
     let running = begun(command, &path);
     let family = family(running.pid());

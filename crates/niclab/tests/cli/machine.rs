@@ -40,7 +40,8 @@ fn a_run_of_rules_on_a_device_without_any_measures_nothing_and_fails() {
     let _cores = cores();
     let scratch = scratch();
     let path = scratch.path().join("run");
-    let mut command = niclab(&["run", "--device", "linux:veth", "--repeats", "1", "-o"]);
+    let mut command =
+        niclab(&["run", "occupancy", "--device", "linux:veth", "--repeats", "1", "-o"]);
     command.arg(&path).args(["--set", "groups=1", "--set", "rules=16"]);
     let said = ["nothing was measured", "niclab show", "linux:veth: not supported: ", "rules"];
     run(command).with(6, &said);

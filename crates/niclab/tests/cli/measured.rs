@@ -87,7 +87,7 @@ fn full_size_frames_of_a_trace_are_measured_and_come_back_as_long_as_they_were()
     let (path, trace) = (scratch.path().join("run"), scratch.path().join("full.pcap"));
     fs::write(&trace, capture(32, 1_514, 1)).unwrap();
     // Longer and more often than a quick run: on a busy machine a trial may show nothing.
-    let mut command = niclab(&["run", "--device", "soft", "--repeats", "3"]);
+    let mut command = niclab(&["run", "occupancy", "--device", "soft", "--repeats", "3"]);
     for set in ["groups=0", "rules=0", "duration_ms=50"] {
         command.args(["--set", set]);
     }

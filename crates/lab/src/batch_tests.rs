@@ -1,0 +1,119 @@
+//! Batches on a simulated device: what it is known to do is found and worded.
+
+use niclab_result::{Summary, Table};
+
+use super::*;
+use crate::run::PlannedRate;
+use crate::simulated::{Bench, Nature};
+use crate::spec::TrialKind;
+use crate::summary::summarize;
+
+/// Six repeats of batches of 20,000 rules at 1 us each: 20 ms.
+fn measured(set: &[&str]) -> (Bench, Summary) {
+    let fixed = ["batch=20k", "before_ms=50", "after_ms=150", "duration_ms=50"];
+    let nature = Nature { noise: 0.0, ..Nature::default() };
+    let mut bench = Bench::of("update-batch", vec![nature], &[&fixed, set].concat(), 6);
+    bench.execute();
+    let summary = summarize(&bench.run, &bench.store.samples, &bench.store.latencies);
+    (bench, summary)
+}
+
+fn cell(table: &Table, row: usize, column: &str) -> String {
+    let at = table.columns.iter().position(|one| one == column).unwrap();
+    table.rows[row][at].clone()
+}
+
+#[test]
+fn each_batch_stands_beside_the_same_load_without_it() {
+    let set = ["group=0,1", "core=same,distinct", "calls=queue", "slice=all,32", "frame=64,1500"];
+    let (bench, _) = measured(&set);
+    let run = &bench.run.experiments[0];
+    let of = |kind| run.trials.iter().filter(move |trial| trial.kind == kind);
+    assert_eq!(of(TrialKind::Batch).count(), 16);
+    assert_eq!(of(TrialKind::Saturate).count(), 4, "a maximum a group and frame size");
+    // The second grid of the reduced run has another length until it is set.
+    assert_eq!(of(TrialKind::Rest).count(), 4);
+    assert_eq!(run.plans.len(), 8);
+    for trial in of(TrialKind::Batch).chain(of(TrialKind::Rest)) {
+        let PlannedRate::ShareOf { of, share } = trial.rate else { panic!("{trial:?}") };
+        assert_eq!((run.trials[of].kind, share), (TrialKind::Saturate, 0.5));
+        assert_eq!(run.loads[trial.load].duration_ns, 200_000_000);
+        assert_eq!(trial.plan.is_some(), trial.kind == TrialKind::Batch);
+    }
+    for plan in &run.plans {
+        let Plan::Rules(plan) = plan else { panic!("a plan that rests") };
+        assert_eq!((plan.start_ns, plan.calls), (50_000_000, Calls::Queue));
+        let Work::Create(RuleBlock::FiveTuples { count, first, .. }) = &plan.work else {
+            panic!("{plan:?}")
+        };
+        assert_eq!((*count, *first), (20_000, 0));
+    }
+}
+
+#[test]
+fn a_device_that_is_dead_for_a_known_time_is_found_dead_for_it() {
+    let (bench, summary) =
+        measured(&["group=0", "core=same,distinct", "calls=single,transaction", "slice=all,32"]);
+    let table = &summary.experiments[0].tables[0];
+    let row = |core: &str, calls: &str, slice: &str| {
+        let is = |row: &usize| {
+            [("core", core), ("calls", calls), ("slice", slice)]
+                .iter()
+                .all(|(column, word)| cell(table, *row, column) == *word)
+        };
+        (0..table.rows.len()).find(is).unwrap()
+    };
+    let at = row("same", "single", "all");
+    assert_eq!(cell(table, at, "outage"), "20.0 ms (20.0 ms to 20.0 ms)");
+    assert_eq!(cell(table, at, "blocked"), "20.0 ms (20.0 ms to 20.0 ms)");
+    assert_eq!(cell(table, at, "took"), "20.0 ms (20.0 ms to 20.0 ms)");
+    assert_eq!(cell(table, at, "windows at zero"), "12", "two in each of six repeats");
+    assert_eq!(cell(table, at, "recovered after"), "20.0 ms");
+    assert_eq!(cell(table, at, "against rest"), "0.900 (0.900 to 0.900)");
+    assert_eq!(cell(table, at, "call p50"), "1.00 us");
+    for (core, calls) in [("same", "single"), ("distinct", "single"), ("distinct", "transaction")] {
+        let at = row(core, calls, "32");
+        assert_eq!(cell(table, at, "outage"), "0 ns (0 ns to 0 ns)", "{core} {calls}");
+        assert_eq!(cell(table, at, "against rest"), "1.00 (1.00 to 1.00)", "{core} {calls}");
+    }
+    let value = |id: &str| {
+        let id = format!("simulated-{id}-group0");
+        summary.findings.iter().find(|finding| finding.id == id).unwrap().value.value
+    };
+    let near = |found: f64, known: f64| (found / known - 1.0).abs() < 0.01;
+    assert!(near(value("batch-at-once"), 20e6), "{:?}", summary.findings);
+    assert!(near(value("batch-sliced"), 1.0) && near(value("batch-distinct"), 1.0));
+    assert!(near(value("transaction"), 1.5), "{:?}", summary.findings);
+    let figure = &summary.experiments[0].figures[0];
+    let ours: Vec<_> = figure.series.iter().filter(|series| !series.published).collect();
+    assert_eq!(ours.len(), 2, "at once, and in slices");
+    assert!(figure.series.len() > 2, "published curves stand beside");
+    let dead = ours[0].points.iter().filter(|point| point.y == 0.0).map(|point| point.x);
+    assert_eq!(dead.collect::<Vec<_>>(), [0.005, 0.015]);
+    assert_eq!(bench.samples("batch").len(), 6 * 8);
+}
+
+#[test]
+fn what_was_not_done_whole_is_no_finding() {
+    let (_, summary) = measured(&["group=0", "core=same", "calls=single", "slice=all", "batch=1M"]);
+    assert_eq!(summary.findings, [], "{:?}", summary.findings);
+    let table = &summary.experiments[0].tables[0];
+    assert_eq!(cell(table, 0, "recovered after"), "not recovered");
+}
+
+#[test]
+fn values_out_of_range_are_refused_with_what_would_be_right() {
+    let sweep = crate::experiment::spec("update-batch").unwrap().reduced.batch[0].clone();
+    let refused = |change: fn(&mut BatchSweep), reason: &str| {
+        let mut sweep = sweep.clone();
+        change(&mut sweep);
+        let error = places(&sweep, None).unwrap_err().to_string();
+        assert_eq!(error, reason);
+    };
+    refused(|s| s.group = Values::number(2), "group = 2: use 0 to 1");
+    refused(|s| s.batch = Values::number(0), &format!("batch = 0: use 1 to {RULES_MAX}"));
+    refused(|s| s.core = Values::parse("sam").unwrap(), "core = sam: same, distinct");
+    refused(|s| s.calls = Values::number(1), "calls = 1: single, queue, transaction");
+    refused(|s| s.slice = Values::number(0), "slice = 0: give a number from 1, or all");
+    assert_eq!(places(&sweep, None).unwrap().len(), 2 * 3 * 2 * 2);
+}
