@@ -20,8 +20,7 @@ const FELT: f64 = 0.99;
 pub(crate) fn findings(results: &Results<'_>) -> Vec<Finding> {
     let mut findings = Vec::new();
     for device in results.devices() {
-        let cells: Vec<&Cell<'_>> =
-            cells(results, device).into_iter().filter(|cell| is_sound(cell)).collect();
+        let cells = cells(results, device);
         for group in [0.0, 1.0] {
             let subject = Subject { results, device, group };
             let of = |core, calls, sliced| largest(&cells, group, (core, calls, sliced));
@@ -48,8 +47,8 @@ fn batch(cell: &Cell<'_>) -> f64 {
     cell.number("batch").unwrap_or(0.0)
 }
 
-/// The cell of the largest batch that is put in this way; of the smallest frames, where more than
-/// one has it.
+/// The cell of the largest batch that is put in this way, of the smallest frames where more than
+/// one has it; `None` where that one shows nothing. A smaller batch would show too little.
 fn largest<'a>(
     cells: &[&'a Cell<'a>],
     group: f64,
@@ -65,7 +64,8 @@ fn largest<'a>(
     let order = |a: &Cell<'_>, b: &Cell<'_>| {
         batch(a).total_cmp(&batch(b)).then(frame(b).total_cmp(&frame(a)))
     };
-    cells.iter().filter(is_of).copied().max_by(|a, b| order(a, b))
+    let largest = cells.iter().filter(is_of).copied().max_by(|a, b| order(a, b));
+    largest.filter(|cell| is_sound(cell))
 }
 
 struct Subject<'a> {
@@ -107,12 +107,14 @@ impl Subject<'_> {
     /// What forwarding misses while the core does nothing else.
     fn at_once(&self, cell: &Cell<'_>) -> Option<Finding> {
         let (blocked, outage) = (cell.estimate("blocked_ns")?, cell.estimate("outage_ns")?);
+        let still = match outage.median > 0.0 {
+            true => format!("forwards nothing for {} and ", words::time(outage.median)),
+            false => String::new(),
+        };
         let sentence = format!(
-            "While {} at once on the core that forwards, {} forwards nothing for up to {} and \
-             loses what is due in {}, at {}{}.",
+            "While {} at once on the core that forwards, {} {still}loses what is due in {}, at {}{}.",
             self.work(cell),
             self.device,
-            words::time(outage.median),
             words::time(blocked.median),
             self.load(cell)?,
             words::few(&blocked)
