@@ -5,6 +5,7 @@
 //! in the high byte (0x1000 is ACK), or type and code of ICMP.
 
 use super::{Items, Rules, Tokens, transport};
+use crate::limits::PRIORITY_MAX;
 use crate::rule::item::Item;
 use crate::rule::text::error::TextError;
 
@@ -17,7 +18,14 @@ pub(super) fn convert(text: &str, rules: &mut Rules<'_>) -> Result<(), TextError
             continue;
         }
         let items = rule(&mut words)?;
-        rules.rule((0, words.priority(priority)?), &items, "queue index 0");
+        if priority > PRIORITY_MAX {
+            words.at = 1;
+            return Err(words.unfit(format!(
+                "each rule takes a priority of its own, and the last is {PRIORITY_MAX}: leave out \
+                 the rules from here on"
+            )));
+        }
+        rules.rule((0, priority), &items, "queue index 0");
         priority += 1;
     }
     Ok(())

@@ -14,17 +14,19 @@ use crate::rule::text::error::TextError;
 /// Names of the option that adds a rule.
 const OPTIONS: [&str; 5] = ["-N", "-U", "--config-nfc", "--config-ntuple", "--config-rxnfc"];
 
+const SCTP: u128 = 132;
+
 /// Flow types: name, IP version, protocol.
 const FLOW_TYPES: &[(&str, Option<Item>, Option<u128>)] = &[
     ("ether", None, None),
     ("ip4", Some(Item::Ipv4), None),
     ("tcp4", Some(Item::Ipv4), Some(6)),
     ("udp4", Some(Item::Ipv4), Some(17)),
-    ("sctp4", Some(Item::Ipv4), Some(132)),
+    ("sctp4", Some(Item::Ipv4), Some(SCTP)),
     ("ip6", Some(Item::Ipv6), None),
     ("tcp6", Some(Item::Ipv6), Some(6)),
     ("udp6", Some(Item::Ipv6), Some(17)),
-    ("sctp6", Some(Item::Ipv6), Some(132)),
+    ("sctp6", Some(Item::Ipv6), Some(SCTP)),
 ];
 
 /// What rules have in common.
@@ -118,7 +120,7 @@ fn rule(words: &mut Tokens<'_>, device: &mut Option<String>) -> Result<Read, Tex
         match words.next() {
             "action" => action = Some(read_action(words)?),
             "loc" => place = Some(words.number("loc", u32::MAX.into())? as u32),
-            name => field(words, &mut items, name, (ip, header))?,
+            name => field(words, &mut items, name, (ip, protocol))?,
         }
     }
     // Of all fragments, where no field asks for the header.
@@ -148,10 +150,10 @@ fn field(
     words: &mut Tokens<'_>,
     items: &mut Items,
     name: &str,
-    (ip, header): (Option<Item>, Option<Item>),
+    (ip, protocol): (Option<Item>, Option<u128>),
 ) -> Result<(), TextError> {
     let wrong = |words: &Tokens<'_>| words.unfit(format!("{name} is no field of this flow-type"));
-    let ports = header.filter(|header| matches!(header, Item::Tcp | Item::Udp));
+    let ports = protocol.and_then(transport);
     let (item, field) = match (name, ip) {
         ("src", None) => (Item::Eth, "src"),
         ("dst", None) | ("dst-mac", _) => (Item::Eth, "dst"),
@@ -161,7 +163,10 @@ fn field(
         ("dst-ip", Some(ip)) => (ip, "dst"),
         ("tos", Some(Item::Ipv4)) => (Item::Ipv4, "tos"),
         ("tclass", Some(Item::Ipv6)) => (Item::Ipv6, "tc"),
-        ("l4proto", Some(ip)) if header.is_none() => (ip, "proto"),
+        ("l4proto", Some(ip)) if protocol.is_none() => (ip, "proto"),
+        ("src-port" | "dst-port", _) if protocol == Some(SCTP) => {
+            return Err(words.not_supported("ports of SCTP"));
+        }
         ("src-port", Some(_)) => (ports.ok_or_else(|| wrong(words))?, "src"),
         ("dst-port", Some(_)) => (ports.ok_or_else(|| wrong(words))?, "dst"),
         ("vlan-etype" | "user-def" | "l4data" | "spi" | "context" | "vf" | "queue", _) => {

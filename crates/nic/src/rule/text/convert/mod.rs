@@ -226,6 +226,12 @@ impl<'t> Tokens<'t> {
         number.ok_or_else(|| self.expected(format!("{what}: a number from 0 to {max}")))
     }
 
+    /// A problem with the word at this place, or the last one where there is none.
+    fn unfit_at(&self, at: usize, reason: &str) -> TextError {
+        let (tokens, at) = (self.tokens.clone(), (at + 1).min(self.tokens.len()));
+        Tokens { tokens, at }.unfit(reason)
+    }
+
     /// An address in the word that was read last, or a part of it.
     fn address<T: FromStr>(&self, text: &str, what: &str) -> Result<T, TextError> {
         text.parse().map_err(|_| self.expected(format!("{what}: an address")))

@@ -5,8 +5,9 @@
 //! first. `protocol ip` is the type behind the addresses, so it matches no tagged frame; `eth type`
 //! says so.
 //!
-//! Of a script of commands those that make qdiscs are passed over, and a `\` joins lines. No shell
-//! runs here, so whatever else stands in a script is refused.
+//! Of a script of commands those that make or show qdiscs are passed over, and a `\` joins lines. No
+//! shell runs here, so whatever else stands in a script is refused, and so are lines of more than
+//! one command. The name of the device does not count: it may be a variable of a shell.
 
 use std::collections::HashMap;
 
@@ -83,7 +84,7 @@ pub(super) fn convert(text: &str, rules: &mut Rules<'_>) -> Result<(), TextError
         // What tc prints of a filter has several lines.
         let goes_on = is_joined
             || first.starts_with('#')
-            || !words.is_at_end() && text.starts_with([' ', '\t']);
+            || !words.is_at_end() && !is_qdisc(&words) && text.starts_with([' ', '\t']);
         if matches!(first, "tc" | "filter" | "sudo") && !is_joined {
             filter(&mut std::mem::replace(&mut words, Tokens::new()), &mut seen, rules)?;
         } else if !goes_on {
@@ -96,21 +97,57 @@ pub(super) fn convert(text: &str, rules: &mut Rules<'_>) -> Result<(), TextError
             ));
         }
         words.add(line, text);
+        check_shell(&words)?;
         is_joined = words.tokens.pop_if(|token| token.word == "\\").is_some();
     }
     filter(&mut words, &mut seen, rules)
 }
 
-/// Whether a command makes a qdisc, which filters of ingress need and rules do not.
+/// Refuses what a shell makes more of than words of one command.
+fn check_shell(words: &Tokens<'_>) -> Result<(), TextError> {
+    let is_of_shell = |word: &str| word.contains([';', '&', '|', '<', '>', '`', '(', ')']);
+    match words.tokens.iter().position(|token| is_of_shell(token.word)) {
+        None => Ok(()),
+        Some(at) => Err(words.unfit_at(
+            at,
+            "no shell runs here: write one command a line, without `&&`, `||`, `;`, `|`, `&` or \
+             a redirection",
+        )),
+    }
+}
+
+/// Whether a command is about qdiscs, which filters of ingress need and rules do not.
 fn is_qdisc(words: &Tokens<'_>) -> bool {
     let mut words = words.tokens.iter().map(|token| token.word).skip_while(|word| *word == "sudo");
     words.next() == Some("tc") && words.next() == Some("qdisc")
 }
 
+/// Passes over a command about qdiscs that leaves the filters as they are.
+fn qdisc(words: &Tokens<'_>, seen: &Seen) -> Result<(), TextError> {
+    let at = words.tokens.iter().take_while(|token| token.word != "qdisc").count() + 1;
+    match words.tokens.get(at).map_or("", |token| token.word) {
+        "add" | "replace" | "show" | "ls" => Ok(()),
+        "del" if seen.lowest.is_empty() => Ok(()),
+        "del" => Err(words.unfit_at(
+            at,
+            "a qdisc is deleted behind filters, which it may take along: convert what is added \
+             behind it alone",
+        )),
+        _ => Err(words.unfit_at(
+            at,
+            "of `tc qdisc` only `add`, `replace`, `show`, `ls` and `del` are passed over: leave \
+             this out",
+        )),
+    }
+}
+
 /// Converts the filter whose words these are; there may be none.
 fn filter(words: &mut Tokens<'_>, seen: &mut Seen, rules: &mut Rules<'_>) -> Result<(), TextError> {
-    if words.is_at_end() || is_qdisc(words) {
+    if words.is_at_end() {
         return Ok(());
+    }
+    if is_qdisc(words) {
+        return qdisc(words, seen);
     }
     let mut filter = Filter::default();
     let printed = head(words, &mut filter, seen)?;

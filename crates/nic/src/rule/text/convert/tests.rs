@@ -103,6 +103,15 @@ fn classbench_rules_without_an_equivalent_are_refused() {
 }
 
 #[test]
+fn a_classbench_set_of_more_rules_than_there_are_priorities_is_refused_where_they_end() {
+    let rule = "@1.2.3.4/32 5.6.7.8/32 0 : 65535 53 : 53 0x11/0xFF\n";
+    assert_eq!(lines(Format::ClassBench, &rule.repeat(65_536)).lines().count(), 65_536);
+    let said = "line 65537, column 2: each rule takes a priority of its own, and the last is \
+                65535: leave out the rules from here on";
+    refused(Format::ClassBench, &[(&rule.repeat(65_537), said)]);
+}
+
+#[test]
 fn ethtool_rules_are_converted() {
     check(
         Format::Ethtool,
@@ -155,6 +164,12 @@ fn ethtool_rules_without_an_equivalent_are_refused() {
             &add("ip4 src-port 1 action 1"),
             "line 1, column 31: src-port is no field of this \
           flow-type",
+        ),
+        (&add("sctp4 dst-port 1 action 1"), "line 1, column 33: not supported: ports of SCTP"),
+        (&add("sctp6 src-port 1 action 1"), "line 1, column 33: not supported: ports of SCTP"),
+        (
+            &add("sctp4 l4proto 6 action 1"),
+            "line 1, column 33: l4proto is no field of this flow-type",
         ),
         (
             &add("ip4 src-ip 1.2.3 action 1"),
@@ -325,6 +340,52 @@ tc qdisc show dev eth0
     }
     let unknown = script.replace("tcp_flags 2/2", "ct_state 1");
     refused(Format::Tc, &[(&unknown, "line 8, column 1: not supported: ct_state")]);
+}
+
+#[test]
+fn a_line_of_which_a_shell_makes_more_than_one_command_is_refused() {
+    let (qdisc, filter) =
+        ("tc qdisc add dev eth0 clsact", "tc filter add dev eth0 ingress flower action drop");
+    let shell = "no shell runs here: write one command a line, without `&&`, `||`, `;`, `|`, `&` \
+                 or a redirection";
+    for (text, place) in [
+        (format!("{qdisc} && {filter}"), "line 1, column 30"),
+        (format!("{qdisc}; {filter}"), "line 1, column 23"),
+        (format!("{qdisc} || {filter}"), "line 1, column 30"),
+        (format!("{qdisc} | {filter}"), "line 1, column 30"),
+        (format!("{qdisc} & {filter}"), "line 1, column 30"),
+        (format!("{qdisc} \\\n && {filter}"), "line 2, column 2"),
+        (format!("{qdisc} 2>/dev/null"), "line 1, column 30"),
+        (format!("{qdisc} # twice\n{filter}; {qdisc}"), "line 2, column 46"),
+        ("tc qdisc add dev $(lan) clsact".into(), "line 1, column 18"),
+    ] {
+        refused(Format::Tc, &[(&text, &format!("{place}: {shell}"))]);
+    }
+    let out = lines(Format::Tc, &format!("# a && b\n{qdisc} # && c\n{filter}"));
+    assert_eq!(out.lines().count(), 1, "{out}");
+    let of_variable = filter.replace("eth0", "$DEV");
+    assert_eq!(lines(Format::Tc, &of_variable), lines(Format::Tc, filter));
+    let said = "line 1, column 37: expected prio: a number from 0 to 65535, found `$P`";
+    refused(Format::Tc, &[("tc filter add dev eth0 ingress prio $P flower action drop", said)]);
+}
+
+#[test]
+fn commands_about_qdiscs_are_passed_over_where_they_leave_the_filters() {
+    let filter = "tc filter add dev eth0 ingress flower action drop";
+    for command in ["add", "replace", "show", "ls", "del"] {
+        let out = lines(Format::Tc, &format!("tc qdisc {command} dev eth0 clsact\n{filter}"));
+        assert_eq!(out, lines(Format::Tc, filter), "{command}");
+    }
+    let late = format!("{filter}\ntc qdisc del dev eth0 clsact");
+    let said = "line 2, column 10: a qdisc is deleted behind filters, which it may take along: \
+                convert what is added behind it alone";
+    refused(Format::Tc, &[(&late, said)]);
+    let said = "line 1, column 10: of `tc qdisc` only `add`, `replace`, `show`, `ls` and `del` are \
+                passed over: leave this out";
+    refused(Format::Tc, &[("tc qdisc change dev eth0 root", said)]);
+    let shell = "line 2, column 3: no shell runs here: leave this out, or convert what `tc filter \
+                 show dev DEV ingress` prints";
+    refused(Format::Tc, &[("tc qdisc add dev eth0 clsact\n  DEV=eth1", shell)]);
 }
 
 #[test]
