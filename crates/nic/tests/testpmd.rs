@@ -8,6 +8,7 @@ use std::io::Write;
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::process::{Command, Stdio};
 
+use niclab_nic::limits::PRIORITY_MAX;
 use niclab_nic::rss::{HashFunction, HashTypes, RssAction, RssLevel};
 use niclab_nic::rule::item::{FieldKind, IMAGE_LEN, Item, ItemMatch, RAW_LEN_MAX};
 use niclab_nic::rule::text::{FlowRule, Parser, Problem};
@@ -179,7 +180,8 @@ fn testpmd_reads_what_is_printed() {
     for (at, items) in items().chunks(2).enumerate() {
         let actions =
             &[actions[at % actions.len()].clone(), actions[at / 3 % actions.len()].clone()];
-        let rule = FlowRule { group: at as u32, priority: u32::MAX - at as u32, items, actions };
+        let rule =
+            FlowRule { group: at as u32, priority: PRIORITY_MAX - at as u32, items, actions };
         let command = match at % 2 {
             0 => text::Command::Create { port: 0, rule },
             _ => text::Command::Validate { port: 0, rule },

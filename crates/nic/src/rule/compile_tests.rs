@@ -391,6 +391,30 @@ const REFUSED: &[(&str, &str)] = &[
     ("ipv6 / icmp", "icmp stands behind ipv6; it belongs behind ipv4"),
     ("vxlan", "vxlan stands first; it belongs behind udp"),
     ("eth type is 0x0800 / ipv6", "the type before ipv6 is 0x0800; that of ipv6 is 0x86dd"),
+    (
+        "ipv4 version_ihl is 0x65",
+        "the version in version_ihl is 4, as 0x45 has it: 6 is that of the item ipv6",
+    ),
+    (
+        "ipv4 version_ihl spec 4 version_ihl mask 0xf",
+        "the header's length in version_ihl is 5 words or more, as 0x45 has it",
+    ),
+    (
+        "ipv4 fragment_offset is 5 / udp",
+        "a later fragment has no udp: leave it out, and ask for `ipv4 proto`",
+    ),
+    (
+        "ipv4 fragment_offset spec 0x100 fragment_offset mask 0x1100 / ipv6",
+        "a later fragment has no ipv6: leave it out, and ask for `ipv4 proto`",
+    ),
+    (
+        "ipv4 / ipv4 fragment_offset is 0x2001 / icmp",
+        "a later fragment has no icmp: leave it out, and ask for `ipv4 proto`",
+    ),
+    (
+        "ipv4 / udp dst is 4000 dst last 4788 / vxlan",
+        "the udp dst before vxlan is not 4789, which vxlan has",
+    ),
     ("ipv4 proto is 6 / udp", "the proto before udp is 6; that of udp is 17"),
     (
         "eth type is 0x0800 / vlan",

@@ -301,7 +301,7 @@ const REFUSED: &[(&str, &str)] = &[
     ),
     (
         "flow create 0 priority 65536 ingress pattern eth / end actions drop / end",
-        "line 2, column 24: priority 65536; use 0 (highest) to 65535",
+        "line 2, column 24: 65536 is too great: priority is 0 to 65535",
     ),
     ("flow destroy 0 rule 0 rule 0", "line 2, column 28: no rule 0: port 0 has none"),
     (

@@ -28,6 +28,10 @@ const PORT_GENEVE: u16 = 6_081;
 const PORT_MPLS: u16 = 6_635;
 const GRE_KEY_BIT: u8 = 0x20;
 
+/// Where flags and fragment offset of IPv4 stand among what the extra line has of a level, whose
+/// first byte is counted through all lines.
+const FRAGMENT_OFFSET: usize = LINE_LEN * EXTRA + extra::PACKET_ID + 2;
+
 /// Where the bits of a header stand: first bit in the image, and bytes of a line.
 type Places<'a> = &'a [(usize, Range<usize>)];
 
@@ -246,7 +250,17 @@ impl Draft {
         self.reaches(Depth::Ip);
         self.fields(read, IPV4, self.level)?;
         let (first, id) = (self.detail() + extra::VERSION_IHL, self.detail() + extra::PACKET_ID);
-        self.fields(read, &[(0, first..first + 1), (32, id..id + 4)], EXTRA)
+        self.fields(read, &[(0, first..first + 1), (32, id..id + 4)], EXTRA)?;
+        let first = LINE_LEN * EXTRA + first;
+        let (value, mask) = (self.value[first], self.mask[first]);
+        let reason = if (value ^ 0x40) & mask & 0xf0 != 0 {
+            "the version in version_ihl is 4, as 0x45 has it: 6 is that of the item ipv6"
+        } else if mask & 0xf == 0xf && value & 0xf < 5 {
+            "the header's length in version_ihl is 5 words or more, as 0x45 has it"
+        } else {
+            return Ok(());
+        };
+        Err(CompileError::Contradiction { index: self.index, reason: reason.to_owned() })
     }
 
     fn ipv6(&mut self, read: &mut ItemMatch) -> Result<(), CompileError> {
@@ -318,7 +332,8 @@ impl Draft {
     /// Whether the destination port before a tunnel may be its. That it is is in the tunnel's bit.
     fn port(&self, item: Item, port: u16) -> Result<(), CompileError> {
         let name = item.name();
-        match self.allows(LINE_LEN * OUTER + place::DPORT.start, port) {
+        let is_in_range = self.ranges[1].as_ref().is_none_or(|range| range.contains(&port));
+        match is_in_range && self.allows(LINE_LEN * OUTER + place::DPORT.start, port) {
             true => Ok(()),
             false => Err(CompileError::Contradiction {
                 index: self.index,
@@ -436,6 +451,16 @@ impl Draft {
 
     /// What stands behind IP.
     fn protocol(&mut self, item: Item, protocol: u8) -> Result<(), CompileError> {
+        // Flags come before the offset. IPv6 has nothing there.
+        let offset = self.detail() + FRAGMENT_OFFSET;
+        let bits = [0, 1].map(|at| self.value[offset + at] & self.mask[offset + at]);
+        if u16::from_be_bytes(bits) & 0x1fff != 0 {
+            let reason = format!(
+                "a later fragment has no {}: leave it out, and ask for `ipv4 proto`",
+                item.name()
+            );
+            return Err(CompileError::Contradiction { index: self.index, reason });
+        }
         let before = self.value[LINE_LEN * self.level + place::PROTOCOL.start];
         self.level(place::PROTOCOL.start, protocol, 0xff, || {
             let name = item.name();

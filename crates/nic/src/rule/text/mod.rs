@@ -27,8 +27,9 @@ pub use headers::{Addresses, Headers, Inside, Outer};
 pub use read::{Commands, LINE_LEN_MAX};
 
 use super::compile::{self, CompileError};
-use super::item::{Field, FieldKind, Item, ItemMatch};
+use super::item::{Field, FieldKind, Item, ItemMatch, Written};
 use super::{Action, Pattern};
+use crate::limits::PRIORITY_MAX;
 use action::read_actions;
 use bare::Named;
 use headers::Begun;
@@ -58,7 +59,7 @@ const PARAMETERS: &[&str] = &["is", "last", "mask", "prefix", "spec"];
 pub struct FlowRule<'a> {
     /// Group it stands in; 0 is the root.
     pub group: u32,
-    /// Priority, 0 is highest. The NIC has fewer than the text can name.
+    /// Priority, 0 is highest; read up to [`PRIORITY_MAX`].
     pub priority: u32,
     /// Headers, outermost first.
     pub items: &'a [ItemMatch],
@@ -453,7 +454,7 @@ impl Parser {
                     self.marks.group = words.place();
                 }
                 "priority" => {
-                    priority = words.number_u32("priority")?;
+                    priority = words.number("priority", PRIORITY_MAX.into())? as u32;
                     self.marks.priority = words.place();
                 }
                 "ingress" => ingress = true,
@@ -582,12 +583,12 @@ fn read_item(
                 return Err(words.unknown(parameters, one_of(parameters)));
             }
             "is" => {
-                field.put(&mut read.spec, read_value(words, field)?);
+                put_value(words, field, &mut read, &named)?;
                 field.put(&mut read.mask, field.ones());
                 (named.values, named.masks) = (named.values | 1 << at, named.masks | 1 << at);
             }
             "spec" => {
-                field.put(&mut read.spec, read_value(words, field)?);
+                put_value(words, field, &mut read, &named)?;
                 named.values |= 1 << at;
             }
             "last" => {
@@ -636,6 +637,32 @@ fn read_field(
         let expected = format!("a field of {} ({}) or `/`", item.name(), names.join(", "));
         words.unended(&names, expected)
     })
+}
+
+/// Puts the next word, a value of a field, into an item. Another value than was given to the field
+/// before, or one that changes a field of which all bits count, is refused.
+fn put_value(
+    words: &mut Words<'_>,
+    field: &Field,
+    read: &mut ItemMatch,
+    named: &Named,
+) -> Result<(), TextError> {
+    let (item, before) = (read.item, read.spec);
+    field.put(&mut read.spec, read_value(words, field)?);
+    if named.values == 0 {
+        return Ok(());
+    }
+    let counts = |told: &Field| told == field || told.value(&read.mask) == told.ones();
+    for (at, told) in item.fields().iter().enumerate() {
+        let (first, second) = (told.value(&before), told.value(&read.spec));
+        if named.values >> at & 1 == 1 && first != second && counts(told) {
+            let [first, second] = [first, second].map(|value| Written(told, value));
+            let name = format!("{} {}", item.name(), told.name);
+            let reason = format!("{name} is given twice, as {first} and as {second}");
+            return Err(words.error(Problem::Unfit { reason }));
+        }
+    }
+    Ok(())
 }
 
 /// The next word, a value of a field. Who writes a prefix as others do is told how it is written.

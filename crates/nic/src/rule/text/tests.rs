@@ -6,6 +6,7 @@ use proptest::prelude::*;
 
 use super::super::item::{Field, FieldKind, IMAGE_LEN, Image, RAW_LEN_MAX};
 use super::*;
+use crate::limits::PRIORITY_MAX;
 use crate::rule::Set;
 
 fn read(text: &str) -> String {
@@ -87,6 +88,10 @@ fn texts_that_say_the_same_read_the_same() {
         (
             "ingress pattern ipv4 src spec 1.2.3.4 src mask 0 dst is 10.0.0.1 / end actions end",
             "ingress pattern ipv4 src spec 1.2.3.4 src prefix 0 dst is 10.0.0.1 / end actions end",
+        ),
+        (
+            "ingress pattern vlan vid is 5 vid is 5 tci spec 0x2005 tci mask 0xefff / end actions end",
+            "ingress pattern vlan tci spec 0x2005 tci mask 0xefff / end actions end",
         ),
         (
             "ingress pattern ipv4 src spec 1.2.3.4 / end actions end",
@@ -192,6 +197,26 @@ pub(super) const REFUSED: &[(&str, &str)] = &[
     (
         "flow create 0 ingress pattern udp sport is 1 / end actions end",
         "expected a field of udp (src, dst) or `/`, found `sport`",
+    ),
+    (
+        "flow create 0 priority -1 ingress pattern eth / end actions drop / end",
+        "priority has no sign: write 0 to 65535",
+    ),
+    (
+        "flow create 0 priority 4294967296 ingress pattern eth / end actions drop / end",
+        "4294967296 is too great: priority is 0 to 65535",
+    ),
+    (
+        "flow create 0 ingress pattern ipv4 src is 10.0.0.1 src is 10.0.0.2 / end actions end",
+        "ipv4 src is given twice, as 10.0.0.1 and as 10.0.0.2",
+    ),
+    (
+        "flow create 0 ingress pattern udp dst spec 53 src is 1 dst spec 54 / end actions end",
+        "udp dst is given twice, as 53 and as 54",
+    ),
+    (
+        "flow create 0 ingress pattern vlan tci is 5 vid is 6 / end actions end",
+        "vlan tci is given twice, as 5 and as 6",
     ),
     (
         "flow create 0 ingress pattern udp src eq 1 / end actions end",
@@ -538,6 +563,7 @@ proptest! {
             Action::Set(Set::VlanPcp(port as u8 % 8)),
             Action::Set(Set::VlanVid(port % 4_096)),
         ];
+        let priority = priority % (PRIORITY_MAX + 1);
         let rule = FlowRule { group, priority, items: &items, actions: &actions };
         for command in [Command::Create { port, rule }, Command::Validate { port, rule }] {
             let text = command.to_string();
