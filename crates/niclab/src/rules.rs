@@ -200,6 +200,13 @@ fn write_report(out: &mut impl Write, report: &Report, shown_max: usize) -> Resu
     let values = plural(bare.len(), "item has", "items have");
     let head = format!("{values} a value without a mask; write `is`, or add one");
     write_kind(out, shown_max, &head, bare, |(line, bare)| format!("line {line}: {bare}"))?;
+    match report.uncompared_count {
+        0 => {}
+        1 => writeln!(out, "  1 rule has a range that is not compared with other rules")?,
+        count => {
+            writeln!(out, "  {count} rules have ranges that are not compared with other rules")?
+        }
+    }
     if !report.complete {
         writeln!(out, "  not all rules were compared: there are too many masks")?;
     }

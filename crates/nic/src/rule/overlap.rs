@@ -3,32 +3,37 @@
 //!
 //! A rule is *shadowed* where one better rule of its group (of better priority, or of the same and
 //! created earlier) matches all its packets. That several rules together do is not found. It is an
-//! *exception* where a worse rule of its group, which does something else, matches all its packets,
-//! as the longer prefixes of routes are. It is *overlapped* where a better rule of its group, which
-//! does something else and is no exception to it, matches some of its packets.
+//! *exception* where a worse rule of its group, which does something else, matches all its packets
+//! and others, as the longer prefixes of routes are. It is *overlapped* where a better rule of its
+//! group, which does something else and is no exception to it, matches some of its packets.
 //!
 //! Beside that a survey knows which groups no packet comes to, which jumps lead to a group without
 //! rules, and where a value has no mask.
 //!
 //! Rules are kept by their mask. A rule can be covered only by one whose mask has no bit that its
 //! own lacks, and shares packets only with rules whose values agree with its in the bits that both
-//! masks have; either is found by a look-up in a hash map per mask, not per rule. Ranges of ports
-//! are compared where a look-up finds a rule. They are no bits of a mask: one inside the leading
-//! bits of another rule's port is not seen to be covered. A rule with another range is never said
-//! to cover or to overlap one, but may be covered. So are bytes by their offset (`raw`), each with
-//! the one at the same offset from the same place; those counted from other places are taken for
-//! other bytes.
+//! masks have; either is found by a look-up in a hash map per mask, not per rule. What a pattern
+//! implies counts as asked for (`implied`).
+//!
+//! Ranges of ports are compared where a look-up finds a rule. They are no bits of a mask: one inside
+//! the leading bits of another rule's port is not seen to be covered. A rule with another range is
+//! never said to cover or to overlap one, but may be covered. Bytes by their offset (`raw`) are
+//! compared each with the one at the same offset from the same place; those counted from other
+//! places are taken for other bytes.
+
+mod implied;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::hash::{BuildHasherDefault, Hasher};
 
 use niclab_packet::key::{End, KEY_WORDS, Key, field as place};
 
+use self::implied::Asked;
 use super::Action;
+use super::RAW;
 use super::compile::pattern;
 use super::item::{Item, ItemMatch};
 use super::text::{Bare, Command, FlowRule, Parsed};
-use super::{Pattern, RAW};
 use crate::raw::RawByte;
 
 /// Lines whose words have a place of their own: all but that of bytes by their offset.
@@ -98,7 +103,9 @@ pub struct Report {
     pub astray: Vec<Astray>,
     /// Items with values that have no mask, with the line of their rule; by line.
     pub bare: Vec<(u64, Bare)>,
-    /// Whether all rules were compared: there is a limit to the work.
+    /// How many rules have ranges that were not compared with the other rules of their group.
+    pub uncompared_count: usize,
+    /// Whether all rules were compared but these: there is a limit to the work.
     pub complete: bool,
 }
 
@@ -106,8 +113,9 @@ impl Report {
     /// Whether all rules were compared and none is to be looked at. Exceptions are as they should
     /// be.
     pub fn is_clean(&self) -> bool {
-        let Report { shadowed, overlapped, unreached, astray, bare, complete, .. } = self;
-        *complete
+        let Report { shadowed, overlapped, unreached, astray, bare, .. } = self;
+        self.complete
+            && self.uncompared_count == 0
             && shadowed.is_empty()
             && overlapped.is_empty()
             && unreached.is_empty()
@@ -143,13 +151,12 @@ struct Value {
 }
 
 impl Value {
-    fn of(pattern: &Pattern) -> Value {
-        let mut deep = [0; KEY_WORDS * (LINES - 1)];
-        for (words, line) in deep.chunks_mut(KEY_WORDS).zip(pattern.deep_lines()) {
-            words.copy_from_slice(&line.value.0);
-        }
+    fn of(words: &Bits) -> Value {
+        let (mut outer, mut deep) = ([0; KEY_WORDS], [0; KEY_WORDS * (LINES - 1)]);
+        outer.copy_from_slice(&words[..KEY_WORDS]);
+        deep.copy_from_slice(&words[KEY_WORDS..]);
         let deep = (deep != [0; KEY_WORDS * (LINES - 1)]).then(|| Box::new(deep));
-        Value { outer: pattern.value().0, deep }
+        Value { outer, deep }
     }
 
     /// The words in which some of these bits count.
@@ -160,17 +167,6 @@ impl Value {
         let more = deep.iter().enumerate().take(if counts { deep.len() } else { 0 });
         words.chain(more.map(|(at, bits)| self.deep.as_ref().map_or(0, |deep| deep[at] & bits)))
     }
-}
-
-/// Which bits of a pattern count.
-fn bits_of(pattern: &Pattern) -> Bits {
-    let mut bits = [0; KEY_WORDS * LINES];
-    let lines = pattern.deep_lines().iter().map(|line| &line.mask);
-    let lines = [pattern.mask()].into_iter().chain(lines);
-    for (words, line) in bits.chunks_mut(KEY_WORDS).zip(lines) {
-        words.copy_from_slice(&line.0);
-    }
-    bits
 }
 
 /// Values of a port, both included.
@@ -271,6 +267,7 @@ impl Survey {
         let (unreached, astray) = self.reach(&rules);
         let mut work = Work { masks: &self.masks, rules, by_mask, steps: 0 };
         let (covering, exceptions_count) = work.covering();
+        let uncompared_count = work.uncompared_count(&covering);
         let sharing = work.sharing(&covering);
         let pairs = |found: Vec<Option<u32>>| {
             let pair = |(at, by): (usize, Option<u32>)| {
@@ -288,6 +285,7 @@ impl Survey {
             unreached,
             astray,
             bare,
+            uncompared_count,
             complete: work.steps < STEPS_MAX,
         }
     }
@@ -322,12 +320,17 @@ impl Survey {
     /// A rule as it is compared; `None` for one that no frame matches.
     fn seen(&mut self, line: u64, rule: &FlowRule<'_>) -> Option<Seen> {
         let mut items = rule.items.to_vec();
-        let (ranges, vague) = take_ranges(&mut items);
+        let (mut ranges, vague) = take_ranges(&mut items);
         let pattern = pattern(&items).ok()?;
-        let mask = self.mask(rule.group, bits_of(&pattern));
+        let asked = Asked::of(&pattern);
+        for (at, range) in ranges.iter_mut().enumerate() {
+            // A tunnel says which of its ports it is.
+            range.take_if(|_| port(&asked.mask, at) != 0);
+        }
+        let mask = self.mask(rule.group, asked.mask);
         let actions = self.class(rule.actions);
         let order = (rule.priority, line);
-        let (value, raw) = (Value::of(&pattern), pattern.raw_bytes().into());
+        let (value, raw) = (Value::of(&asked.value), pattern.raw_bytes().into());
         Some(Seen { line, order, mask, actions, value, ranges, vague, raw })
     }
 
@@ -399,7 +402,7 @@ impl Work<'_> {
                         found[place] = Some(by);
                         break;
                     }
-                    if by > at && other.actions != rule.actions && self.covers(other, rule) {
+                    if by > at && other.actions != rule.actions && self.is_wider(other, rule) {
                         exceptions[place] = true;
                         break;
                     }
@@ -454,6 +457,24 @@ impl Work<'_> {
             }
         }
         found
+    }
+
+    /// How many rules that are not covered have a range of which it is not known what it has in
+    /// common with the other rules of their group.
+    fn uncompared_count(&self, covering: &[Option<u32>]) -> usize {
+        let group = |rule: &Seen| self.masks[rule.mask as usize].group;
+        let mut vague: HashMap<u32, usize> = HashMap::new();
+        for (rule, _) in
+            self.rules.iter().zip(covering).filter(|(rule, by)| rule.vague && by.is_none())
+        {
+            *vague.entry(group(rule)).or_default() += 1;
+        }
+        if vague.is_empty() {
+            return 0;
+        }
+        let mut rules_counts: HashMap<u32, usize> = HashMap::new();
+        self.rules.iter().for_each(|rule| *rules_counts.entry(group(rule)).or_default() += 1);
+        vague.iter().filter(|(group, _)| rules_counts[group] > 1).map(|(_, count)| count).sum()
     }
 
     /// What all rules of a mask do, if that is one thing.
@@ -517,6 +538,12 @@ impl Work<'_> {
                 .is_some_and(|(own, own_mask)| mask & !own_mask == 0 && (byte ^ own) & mask == 0)
         });
         !wide.vague && inside && raw && agree(wide, rule, bits)
+    }
+
+    /// Whether a rule, whose mask is within the other's, has all packets of it and more.
+    fn is_wider(&self, wide: &Seen, rule: &Seen) -> bool {
+        let bits = [rule, wide].map(|rule| &self.masks[rule.mask as usize].bits);
+        self.covers(wide, rule) && !(within(bits[0], bits[1]) && self.covers(rule, wide))
     }
 
     /// Whether there are packets of both; `both` are the bits that both masks have.

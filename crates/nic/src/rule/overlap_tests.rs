@@ -96,6 +96,85 @@ fn an_exception_to_a_worse_rule_is_counted_and_does_not_overlap_it() {
 }
 
 #[test]
+fn rules_of_one_pattern_are_no_exceptions_to_each_other() {
+    let report = |one: &str, other: &str| {
+        let line = |priority: u32, pattern: &str, action: &str| {
+            format!(
+                "flow create 0 priority {priority} ingress pattern {pattern} / end actions \
+                 {action} / end"
+            )
+        };
+        let report = survey(&[line(0, one, "drop"), line(1, other, "queue")]).report();
+        (report.shadowed.len(), report.exceptions_count)
+    };
+    assert_eq!(report("ipv4 dst is 10.0.0.1", "ipv4 dst is 10.0.0.1"), (1, 0));
+    assert_eq!(report("ipv4 dst is 10.0.0.1", "ipv4"), (0, 1));
+    let [ports, more] = ["ipv4 / udp dst is 3 dst last 5", "ipv4 / udp dst is 3 dst last 6"];
+    assert_eq!(report(ports, ports), (1, 0));
+    assert_eq!(report(ports, more), (0, 1));
+    assert_eq!(report("raw pattern is ab", "raw pattern is ab"), (1, 0));
+    assert_eq!(report("raw pattern is ab", "raw pattern is a"), (0, 1));
+}
+
+/// Two patterns, and how many of the second's rules are shadowed and overlapped by the first's.
+const IMPLIED: &[(&str, &str, (usize, usize))] = &[
+    ("ipv4 / udp / vxlan vni is 5", "ipv4 / udp dst is 53", (0, 0)),
+    ("ipv4 / udp dst is 53", "ipv4 / udp / vxlan vni is 5", (0, 0)),
+    ("ipv4 / udp dst is 4789", "ipv4 / udp / vxlan vni is 5", (1, 0)),
+    ("ipv4 / udp dst is 4000 dst last 4789", "ipv4 / udp / vxlan", (1, 0)),
+    ("ipv4 / udp dst is 4000 dst last 4788", "ipv4 / udp / vxlan", (0, 0)),
+    ("ipv4 / udp dst is 9 dst last 5000 / vxlan", "ipv4 / udp / vxlan vni is 5", (1, 0)),
+    ("ipv4 / udp src is 9 src last 12 / vxlan", "ipv4 / udp src is 10 / vxlan", (1, 0)),
+    ("ipv4 / udp / vxlan", "ipv4 / udp dst is 4789", (0, 0)),
+    ("ipv4 / udp src is 1 / vxlan", "ipv4 / udp dst is 4789", (0, 0)),
+    ("ipv4 src is 10.0.0.1 / udp / vxlan", "ipv4 dst is 10.0.0.2 / udp dst is 4789", (0, 1)),
+    ("ipv4 / udp / geneve", "ipv4 / udp / vxlan", (0, 0)),
+    ("ipv6 / udp dst is 6081", "ipv6 / udp / geneve / eth / ipv4", (1, 0)),
+    ("ipv4 / udp dst is 6635", "ipv4 / udp / mpls label is 7", (1, 0)),
+    ("ipv4 / udp dst is 6636", "ipv4 / udp / mpls label is 7", (0, 0)),
+    ("eth type is 0x0800", "mpls", (0, 0)),
+    ("eth type is 0x8848", "mpls", (0, 1)),
+    ("ipv4 / gre protocol is 0x0800", "ipv4 / gre / mpls", (0, 0)),
+    ("ipv4 / gre protocol is 0x8847", "ipv4 / gre / mpls", (0, 1)),
+    ("ipv4 / gre k_bit is 0", "ipv4 / gre / gre_key value is 3", (0, 0)),
+    ("ipv4 / gre k_bit is 1", "ipv4 / gre / gre_key value is 3", (1, 0)),
+    ("ipv4 / gre protocol is 0x6558", "ipv4 / gre / eth / ipv4", (1, 0)),
+    ("ipv4 / gre protocol is 0x6558", "ipv4 / gre / ipv4 ttl is 9", (0, 1)),
+    ("ipv4 / gre protocol is 0x86dd", "ipv4 / gre / ipv4 ttl is 9", (0, 0)),
+    ("ipv4 proto is 47", "ipv4 / gre", (1, 0)),
+    ("eth has_vlan is 1", "vlan vid is 5", (1, 0)),
+    ("ipv4 fragment_offset spec 1 fragment_offset mask 0x1fff", "ipv4 / udp", (0, 0)),
+    ("ipv4 / udp", "ipv4 fragment_offset spec 0x100 fragment_offset mask 0x100", (0, 0)),
+    ("ipv4 fragment_offset is 0x2000", "ipv4 / udp", (0, 1)),
+    ("ipv4 fragment_offset is 7", "ipv4 / gre", (0, 0)),
+    ("ipv4 fragment_offset is 7", "ipv4 / ipv4", (0, 0)),
+    ("ipv4 fragment_offset is 7", "ipv4 proto is 17", (0, 1)),
+    ("ipv4 / ipv4 fragment_offset is 7", "ipv4 / ipv4 / tcp", (0, 0)),
+];
+
+#[test]
+fn what_a_pattern_implies_is_compared() {
+    for (one, other, expected) in IMPLIED {
+        let found = pairs(&[("", one, "drop"), ("", other, "queue")]);
+        assert_eq!((found.0.len(), found.1.len()), *expected, "{one}; {other}");
+    }
+}
+
+#[test]
+fn rules_with_ranges_that_are_not_compared_are_counted() {
+    let line = |group: u32, pattern: &str| {
+        format!("flow create 0 group {group} ingress pattern {pattern} / end actions drop / end")
+    };
+    let (ttl, alone) = ("ipv4 ttl is 3 ttl last 9", line(1, "ipv4 ttl is 3 ttl last 9"));
+    let count = |lines: &[String]| survey(lines).report().uncompared_count;
+    assert_eq!(count(&[line(0, "ipv6"), line(0, ttl), alone.clone()]), 1);
+    assert!(!survey(&[line(0, "ipv6"), line(0, ttl)]).report().is_clean());
+    assert_eq!(count(&[line(0, ttl), alone.clone()]), 0, "nothing to compare it with");
+    assert_eq!(count(&[line(0, "ipv4"), line(0, ttl), alone]), 0, "shadowed");
+    assert_eq!(count(&[line(0, "ipv6"), line(0, "ipv4 / udp dst is 3 dst last 9")]), 0);
+}
+
+#[test]
 fn groups_that_no_packet_comes_to_and_jumps_to_groups_without_rules_are_found() {
     let line = |group: u32, port: u32, actions: &str| {
         format!(
@@ -297,6 +376,7 @@ proptest! {
                 let mut packets = sets[one].iter();
                 rules[one].3 != rules[other].3 && packets.all(|it| sets[other].contains(it))
             };
+            let is_wider = |by: usize| sets[by].len() > sets[at].len();
             let shares = |by: &&usize| {
                 rules[**by].3 != rules[at].3
                     && sets[at].iter().any(|it| sets[**by].contains(it))
@@ -308,7 +388,7 @@ proptest! {
                 Some(by) => shadowed.push(pair(by)),
                 None => {
                     overlapped.extend(better.iter().find(shares).map(pair));
-                    let excepts = (0..rules.len()).any(|by| is_worse(by) && inside(at, by));
+                    let excepts = (0..rules.len()).any(|by| is_worse(by) && is_wider(by) && inside(at, by));
                     exceptions_count += usize::from(excepts);
                 }
             }
