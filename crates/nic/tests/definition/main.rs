@@ -8,6 +8,7 @@
 
 mod actions;
 mod frames;
+mod overlap;
 mod rules;
 mod spread;
 
