@@ -15,11 +15,11 @@
 //! masks have; either is found by a look-up in a hash map per mask, not per rule. What a pattern
 //! implies counts as asked for (`implied`).
 //!
-//! Ranges of ports are compared where a look-up finds a rule. They are no bits of a mask: one inside
-//! the leading bits of another rule's port is not seen to be covered. A rule with another range is
-//! never said to cover or to overlap one, but may be covered. Bytes by their offset (`raw`) are
-//! compared each with the one at the same offset from the same place; those counted from other
-//! places are taken for other bytes.
+//! Ranges of ports are compared where a look-up finds a rule. They are no bits of a mask: one
+//! inside the leading bits of another rule's port is not seen to be covered. A rule with another
+//! range is never said to cover or to overlap one, but may be covered. Bytes by their offset
+//! (`raw`) are compared each with the one at the same offset from the same place; those counted
+//! from other places are taken for other bytes.
 
 mod implied;
 

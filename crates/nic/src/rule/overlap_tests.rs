@@ -388,7 +388,8 @@ proptest! {
                 Some(by) => shadowed.push(pair(by)),
                 None => {
                     overlapped.extend(better.iter().find(shares).map(pair));
-                    let excepts = (0..rules.len()).any(|by| is_worse(by) && is_wider(by) && inside(at, by));
+                    let excepts = (0..rules.len())
+                        .any(|by| is_worse(by) && is_wider(by) && inside(at, by));
                     exceptions_count += usize::from(excepts);
                 }
             }

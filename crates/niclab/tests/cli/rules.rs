@@ -101,6 +101,24 @@ fn a_strict_check_fails_where_there_is_something_to_say() {
 }
 
 #[test]
+fn a_strict_check_fails_where_a_range_was_not_compared() {
+    let scratch = scratch();
+    let path = scratch.path().join("ttl.flow");
+    let rule = "flow create 0 ingress pattern ipv4 ttl is 3 ttl last 9 / end actions drop / end\n";
+    let other = "flow create 0 ingress pattern ipv4 tos is 4 / end actions queue index 1 / end\n";
+    fs::write(&path, format!("{rule}{other}")).unwrap();
+    let call = |options: &[&str]| {
+        let words = ["rules", "check"].iter().chain(options).map(OsStr::new);
+        call(&words.chain([path.as_os_str()]).collect::<Vec<_>>())
+    };
+    let ended = call(&["--strict"]);
+    ended.with(7, &["--strict: there is something to mend in "]);
+    let said = "2 rules\n  1 rule has a range that is not compared with other rules\n";
+    assert_eq!(ended.out, format!("{}: {said}", path.display()));
+    call(&[]).with(0, &[]);
+}
+
+#[test]
 fn rules_of_others_are_converted_or_shown_where_they_cannot_be() {
     let scratch = scratch();
     let convert = |format: &str, text: &str| {

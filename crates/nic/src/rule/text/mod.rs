@@ -647,11 +647,13 @@ fn put_value(
     read: &mut ItemMatch,
     named: &Named,
 ) -> Result<(), TextError> {
-    let (item, before) = (read.item, read.spec);
-    field.put(&mut read.spec, read_value(words, field)?);
+    let value = read_value(words, field)?;
     if named.values == 0 {
+        field.put(&mut read.spec, value);
         return Ok(());
     }
+    let (item, before) = (read.item, read.spec);
+    field.put(&mut read.spec, value);
     let counts = |told: &Field| told == field || told.value(&read.mask) == told.ones();
     for (at, told) in item.fields().iter().enumerate() {
         let (first, second) = (told.value(&before), told.value(&read.spec));

@@ -90,7 +90,8 @@ fn texts_that_say_the_same_read_the_same() {
             "ingress pattern ipv4 src spec 1.2.3.4 src prefix 0 dst is 10.0.0.1 / end actions end",
         ),
         (
-            "ingress pattern vlan vid is 5 vid is 5 tci spec 0x2005 tci mask 0xefff / end actions end",
+            "ingress pattern vlan vid is 5 vid is 5 tci spec 0x2005 tci mask 0xefff / end actions \
+             end",
             "ingress pattern vlan tci spec 0x2005 tci mask 0xefff / end actions end",
         ),
         (

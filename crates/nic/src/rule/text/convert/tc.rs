@@ -5,9 +5,9 @@
 //! first. `protocol ip` is the type behind the addresses, so it matches no tagged frame; `eth type`
 //! says so.
 //!
-//! Of a script of commands those that make or show qdiscs are passed over, and a `\` joins lines. No
-//! shell runs here, so whatever else stands in a script is refused, and so are lines of more than
-//! one command. The name of the device does not count: it may be a variable of a shell.
+//! Of a script of commands those that make or show qdiscs are passed over, and a `\` joins lines.
+//! No shell runs here, so whatever else stands in a script is refused, and so are lines of more
+//! than one command. The name of the device does not count: it may be a variable of a shell.
 
 use std::collections::HashMap;
 
