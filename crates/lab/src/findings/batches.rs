@@ -112,7 +112,8 @@ impl Subject<'_> {
             false => String::new(),
         };
         let sentence = format!(
-            "While {} at once on the core that forwards, {} {still}loses what is due in {}, at {}{}.",
+            "While {} at once on the core that forwards, {} {still}loses what is due in {}, at \
+             {}{}.",
             self.work(cell),
             self.device,
             words::time(blocked.median),
