@@ -42,7 +42,8 @@ pub struct RulesPlan {
     /// How the device is asked for it.
     pub calls: Calls,
     /// Operations between two turns of the core's other work, which are bursts of packets; `None`:
-    /// all of them at once, and packets wait.
+    /// all of them at once, and packets wait. On the soft device a whole burst that waits goes
+    /// first, sixteen in a row at most.
     pub slice: Option<u32>,
 }
 

@@ -182,6 +182,11 @@ impl<'a> Control<'a> {
         (self.record, self.made)
     }
 
+    /// A turn without operations.
+    pub(super) fn pass(&mut self) {
+        self.turn_ns = 0;
+    }
+
     /// Time of the last turn.
     pub(super) fn turn_ns(&self) -> u64 {
         self.turn_ns

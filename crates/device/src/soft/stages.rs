@@ -5,6 +5,7 @@ use std::sync::Arc;
 use niclab_apps::forward::swap_macs;
 use niclab_load::PortCounters;
 use niclab_nic::Worker;
+use niclab_nic::limits::BURST;
 use niclab_nic::memory::Region;
 use niclab_packet::size::FCS_LEN;
 use niclab_port::queues::{FunctionSide, NicSide};
@@ -111,11 +112,17 @@ pub(super) struct Inline<'a, 'b> {
     nic: Nic<'a>,
     /// A plan that this core carries out between bursts.
     control: Option<&'a mut Control<'b>>,
+    /// Whole bursts that went before operations.
+    passed: u32,
 }
+
+/// Whole bursts in a row that go before operations: packets come first, but under a load that never
+/// leaves a burst open operations are to come to their end as well.
+const PASSED_MAX: u32 = 16;
 
 impl<'a, 'b> Inline<'a, 'b> {
     pub(super) fn new(nic: Nic<'a>, control: Option<&'a mut Control<'b>>) -> Inline<'a, 'b> {
-        Inline { nic, control }
+        Inline { nic, control, passed: 0 }
     }
 
     fn packets(&mut self, counters: &mut PortCounters) -> usize {
@@ -152,7 +159,13 @@ impl Side for Inline<'_, '_> {
     fn turn(&mut self, counters: &mut PortCounters) -> usize {
         let found = self.packets(counters);
         if let Some(control) = &mut self.control {
-            control.turn();
+            let waits = found == BURST && self.passed < PASSED_MAX;
+            self.passed = if waits { self.passed + 1 } else { 0 };
+            if waits {
+                control.pass();
+            } else {
+                control.turn();
+            }
         }
         found
     }

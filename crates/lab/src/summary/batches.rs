@@ -17,6 +17,9 @@ use crate::words;
 /// Windows that a curve shows of a trial at most: more than a figure has columns of pixels.
 const POINTS_MAX: usize = 1_000;
 
+/// Published curves stand beside trials that last so long from the batch on, seconds.
+const PUBLISHED_MIN_S: f64 = 1.0;
+
 /// All cells of batches, in reading order.
 pub(crate) fn cells<'a>(results: &'a Results<'_>, device: &str) -> Vec<&'a Cell<'a>> {
     let mut cells: Vec<&Cell<'_>> = results.cells.of(device, "batch").collect();
@@ -167,6 +170,13 @@ pub(super) fn figures(results: &Results<'_>) -> Vec<Figure> {
         }
     }
     figures.retain(|figure| figure.series.iter().any(|series| !series.published));
+    for figure in &mut figures {
+        // Seconds of a published trial would leave no room for a trial of milliseconds.
+        let ours = figure.series.iter().filter(|series| !series.published);
+        let last_s =
+            ours.flat_map(|series| &series.points).map(|point| point.x).fold(0.0, f64::max);
+        figure.series.retain(|series| !series.published || last_s >= PUBLISHED_MIN_S);
+    }
     figures
 }
 
