@@ -35,12 +35,16 @@ pub(crate) fn findings(results: &Results<'_>) -> Vec<Finding> {
     findings
 }
 
-/// Enough repeats, all of the batch done in each and forwarding as it was before its end, at the
-/// rate that was meant. What a trial is too short for the table says.
+/// All of the batch done in each repeat, and forwarding as it was before the trial's end in each
+/// that tells, which are enough; at the rate that was meant. What a trial is too short for the
+/// table says.
 fn is_sound(cell: &Cell<'_>) -> bool {
-    let repeats = cell.samples.len();
-    let all = ["batch_ns", "recovered_ns"].iter().all(|name| cell.values(name).len() == repeats);
-    repeats >= REPEATS_MIN && all && !cell.is_generator_limited()
+    let count = |name| cell.values(name).len();
+    let (telling, recovered) = (count("lowest_ratio"), count("recovered_ns"));
+    count("batch_ns") == cell.samples.len()
+        && telling == recovered
+        && recovered >= REPEATS_MIN
+        && !cell.is_generator_limited()
 }
 
 fn batch(cell: &Cell<'_>) -> f64 {

@@ -87,9 +87,12 @@ pub(super) fn tables(results: &Results<'_>) -> Vec<Table> {
         let number = |axis| cell.number(axis).map(words::whole).unwrap_or_default();
         let ratio = |e: f64| words::significant(e);
         let sum = |metric: &str| words::whole(cell.values(metric).iter().sum());
-        let recovered = match cell.values("recovered_ns").len() {
-            0 => "not recovered".to_owned(),
-            found if found < cell.values("windows").len() => "not always".to_owned(),
+        // A repeat without an undisturbed window before the batch or behind it tells nothing.
+        let count = |name| cell.values(name).len();
+        let recovered = match (count("recovered_ns"), count("lowest_ratio")) {
+            (_, 0) => "-".to_owned(),
+            (0, _) => "not recovered".to_owned(),
+            (found, of) if found < of => format!("{found} of {of} times"),
             _ => median(cell, "recovered_ns", words::time),
         };
         rows.push(vec![
