@@ -224,6 +224,27 @@ pub fn slices(observation: &Observation) -> Value {
     })
 }
 
+/// The slices that [`slices`] wrote; none of what it did not write.
+pub fn slices_of(written: &Value) -> Vec<Slice> {
+    let list = |name: &str| -> Vec<u64> {
+        let list = written.get(name).and_then(Value::as_array);
+        list.into_iter().flatten().filter_map(Value::as_u64).collect()
+    };
+    let [offered, received, missed, unsent, disturbed] =
+        ["offered", "received", "rx_missed", "unsent", "disturbed"].map(list);
+    let slice_ns = written.get("slice_ns").and_then(Value::as_u64).unwrap_or(0);
+    let at = |list: &[u64], at: usize| list.get(at).copied().unwrap_or(0);
+    let slice = |i: usize| Slice {
+        start_ns: i as u64 * slice_ns,
+        offered: at(&offered, i),
+        received: at(&received, i),
+        rx_missed: at(&missed, i),
+        unsent: at(&unsent, i),
+        disturbed: disturbed.contains(&(i as u64)),
+    };
+    (0..received.len()).map(slice).collect()
+}
+
 /// Length of a slice; `None` where there are none.
 fn slice_ns(o: &Observation) -> Option<u64> {
     let length_ns = match o.slices.as_slice() {
@@ -441,6 +462,8 @@ mod tests {
             "disturbed": [1],
         });
         assert_eq!(slices(&sliced(&[100, -20, 98])), expected);
+        assert_eq!(slices_of(&expected), sliced(&[100, -20, 98]).slices);
+        assert_eq!(slices_of(&Value::Null), []);
         assert_eq!(slices(&Observation::default()), Value::Null);
     }
 

@@ -44,6 +44,13 @@ impl FromStr for Card {
     }
 }
 
+/// The rows of a file of `reference/pam21`.
+macro_rules! csv {
+    ($name:literal) => {
+        include_str!(concat!("../../../reference/pam21/", $name, ".csv"))
+    };
+}
+
 impl Card {
     /// What it is called in a legend.
     pub fn label(self) -> &'static str {
@@ -57,11 +64,6 @@ impl Card {
 
     /// The rows of a part of figure 3; empty where the card has none.
     fn batch_rows(self, which: Batch) -> &'static str {
-        macro_rules! csv {
-            ($name:literal) => {
-                include_str!(concat!("../../../reference/pam21/", $name, ".csv"))
-            };
-        }
         match (which, self) {
             (Batch::RootSame, Card::Bf1) => csv!("fig3a_bf1"),
             (Batch::RootSame, Card::Cx4) => csv!("fig3a_cx4"),
@@ -81,11 +83,6 @@ impl Card {
 
     /// The rows of `figure`; empty where the card has none.
     fn rows(self, figure: Figure) -> &'static str {
-        macro_rules! csv {
-            ($name:literal) => {
-                include_str!(concat!("../../../reference/pam21/", $name, ".csv"))
-            };
-        }
         match (figure, self) {
             (Figure::ThroughputRoot, Card::Bf1) => csv!("fig2a_bf1"),
             (Figure::ThroughputRoot, Card::Cx4) => csv!("fig2a_cx4"),

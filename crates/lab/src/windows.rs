@@ -28,7 +28,11 @@ pub struct Window {
 /// Frames that came back in a slice; where rules drop, those that the device took in: when a frame
 /// was dropped nobody saw.
 pub fn taken(o: &Observation, slice: &Slice) -> u64 {
-    match o.dropped {
+    taken_of(slice, o.dropped)
+}
+
+fn taken_of(slice: &Slice, dropped: u64) -> u64 {
+    match dropped {
         0 => slice.received,
         _ => slice.offered.saturating_sub(slice.rx_missed),
     }
@@ -36,15 +40,21 @@ pub fn taken(o: &Observation, slice: &Slice) -> u64 {
 
 /// The whole windows of a trial.
 pub fn windows(o: &Observation) -> Vec<Window> {
-    let [first, second, ..] = o.slices.as_slice() else { return Vec::new() };
-    let slice_ns = (second.start_ns - first.start_ns).max(1);
     let begun_ns = o.control.as_ref().and_then(|control| control.begun_ns).unwrap_or(0);
+    laid(&o.slices, o.dropped, begun_ns)
+}
+
+/// The whole windows of slices, laid by a plan that began at `begun_ns`; `dropped` frames of the
+/// trial were dropped by rules.
+pub fn laid(slices: &[Slice], dropped: u64, begun_ns: u64) -> Vec<Window> {
+    let [first, second, ..] = slices else { return Vec::new() };
+    let slice_ns = (second.start_ns - first.start_ns).max(1);
     // The slice into which the first operation falls belongs to what it does.
     let (begun, each) = ((begun_ns / slice_ns) as usize, (WINDOW_NS / slice_ns).max(1) as usize);
-    let slices = o.slices.get(begun % each..).unwrap_or_default();
+    let slices = slices.get(begun % each..).unwrap_or_default();
     let window = |(at, slices): (usize, &[Slice])| Window {
         start_ns: ((begun % each + at * each) as i64 - begun as i64) * slice_ns as i64,
-        done: slices.iter().map(|slice| taken(o, slice)).sum(),
+        done: slices.iter().map(|slice| taken_of(slice, dropped)).sum(),
         missed: slices.iter().map(|slice| slice.rx_missed).sum(),
         disturbed: slices.iter().any(|slice| slice.disturbed),
     };

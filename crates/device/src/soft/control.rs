@@ -195,7 +195,9 @@ impl<'a> Control<'a> {
     fn carry_out(&mut self) {
         let end = self.steps.len().min(self.at + self.slice);
         match self.caller {
-            Caller::Single(_) => (self.at..end).for_each(|at| self.single(at)),
+            Caller::Single(_) | Caller::Transaction(_) => {
+                (self.at..end).for_each(|at| self.called(at));
+            }
             Caller::Queue { .. } => {
                 while self.at < end {
                     let some = end.min(self.at + QUEUE_SIZE);
@@ -203,7 +205,6 @@ impl<'a> Control<'a> {
                     self.at = some;
                 }
             }
-            Caller::Transaction(_) => (self.at..end).for_each(|at| self.in_transaction(at)),
         }
         self.at = end;
         if self.at == self.steps.len() {
@@ -211,26 +212,19 @@ impl<'a> Control<'a> {
         }
     }
 
-    fn single(&mut self, at: usize) {
-        let Caller::Single(nic) = &mut self.caller else { return };
+    /// One operation by a call of its own.
+    fn called(&mut self, at: usize) {
         let step = self.steps.step(at);
         let begun_ns = self.clock.now_ns();
-        let result = match &step {
-            Operation::Create(rule) => nic.create(rule),
-            Operation::Update(id, actions) => nic.update(*id, actions).map(|()| *id),
-            _ => return,
-        };
-        self.timed(begun_ns);
-        self.count(result);
-    }
-
-    fn in_transaction(&mut self, at: usize) {
-        let Caller::Transaction(Some(transaction)) = &mut self.caller else { return };
-        let step = self.steps.step(at);
-        let begun_ns = self.clock.now_ns();
-        let result = match &step {
-            Operation::Create(rule) => transaction.create(rule),
-            Operation::Update(id, actions) => transaction.update(*id, actions).map(|()| *id),
+        let result = match (&mut self.caller, &step) {
+            (Caller::Single(nic), Operation::Create(rule)) => nic.create(rule),
+            (Caller::Single(nic), Operation::Update(id, actions)) => {
+                nic.update(*id, actions).map(|()| *id)
+            }
+            (Caller::Transaction(Some(open)), Operation::Create(rule)) => open.create(rule),
+            (Caller::Transaction(Some(open)), Operation::Update(id, actions)) => {
+                open.update(*id, actions).map(|()| *id)
+            }
             _ => return,
         };
         self.timed(begun_ns);

@@ -9,9 +9,10 @@ use super::Results;
 use super::figures::frame_words;
 use super::tables::{median, table, worded};
 use crate::cells::Cell;
+use crate::measure;
 use crate::published;
 use crate::statistics;
-use crate::windows::WINDOW_NS;
+use crate::windows::{WINDOW_NS, laid};
 use crate::words;
 
 /// Windows that a curve shows of a trial at most: more than a figure has columns of pixels.
@@ -252,24 +253,16 @@ fn over_time(cell: &Cell<'_>) -> Vec<Mean> {
 
 /// Start of each undisturbed window of a sample, and its share of those in front of the batch.
 fn shares(sample: &Sample) -> Vec<(i64, f64)> {
-    let list = |name: &str| -> Vec<u64> {
-        let of = sample.slices.get(name).and_then(Value::as_array);
-        of.into_iter().flatten().filter_map(Value::as_u64).collect()
+    let Some(begun_ns) = sample.control.get("begun_ns").and_then(Value::as_u64) else {
+        return Vec::new();
     };
-    let (received, disturbed) = (list("received"), list("disturbed"));
-    let begun_ns = sample.control.get("begun_ns").and_then(Value::as_u64);
-    let slice_ns = sample.slices.get("slice_ns").and_then(Value::as_u64).filter(|ns| *ns > 0);
-    let (Some(begun_ns), Some(slice_ns)) = (begun_ns, slice_ns) else { return Vec::new() };
-    let (begun, each) = ((begun_ns / slice_ns) as usize, (WINDOW_NS / slice_ns).max(1) as usize);
-    let windows = received.get(begun % each..).unwrap_or_default().chunks_exact(each).enumerate();
-    let windows =
-        windows.map(|(at, slices)| (begun % each + at * each, slices.iter().sum::<u64>()));
-    let calm =
-        |first: usize| !disturbed.iter().any(|&at| (first..first + each).contains(&(at as usize)));
-    let windows: Vec<(usize, u64)> = windows.filter(|(first, _)| calm(*first)).collect();
-    let before = windows.iter().filter(|(first, _)| first + each <= begun);
-    let before = statistics::median(&before.map(|(_, done)| *done as f64).collect::<Vec<_>>());
-    let Some(before) = before.filter(|before| *before > 0.0) else { return Vec::new() };
-    let start_ns = |first: usize| (first as i64 - begun as i64) * slice_ns as i64;
-    windows.iter().map(|(first, done)| (start_ns(*first), *done as f64 / before)).collect()
+    let dropped = sample.metrics.get("dropped_frames").map_or(0, |count| count.value as u64);
+    let mut windows = laid(&measure::slices_of(&sample.slices), dropped, begun_ns);
+    windows.retain(|window| !window.disturbed);
+    let before = windows.iter().filter(|window| window.start_ns + WINDOW_NS as i64 <= 0);
+    let before: Vec<f64> = before.map(|window| window.done as f64).collect();
+    let Some(before) = statistics::median(&before).filter(|before| *before > 0.0) else {
+        return Vec::new();
+    };
+    windows.iter().map(|window| (window.start_ns, window.done as f64 / before)).collect()
 }
