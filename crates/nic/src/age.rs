@@ -39,7 +39,7 @@ pub(crate) struct Ages {
     /// The time as it was told last.
     now_ns: AtomicU64,
     /// By rule; of those alone that age.
-    met_ns: Segments<AtomicU64>,
+    met_ns: Segments<1>,
 }
 
 impl Ages {
@@ -51,8 +51,9 @@ impl Ages {
     #[inline]
     pub(crate) fn meet(&self, rule: u32) {
         let now_ns = self.now_ns.load(Ordering::Relaxed);
-        let met_ns = self.met_ns.get(rule);
-        if let Some(met_ns) = met_ns.filter(|met_ns| met_ns.load(Ordering::Relaxed) < now_ns) {
+        if let Some([met_ns]) = self.met_ns.get(rule)
+            && met_ns.load(Ordering::Relaxed) < now_ns
+        {
             met_ns.fetch_max(now_ns, Ordering::Relaxed);
         }
     }
@@ -83,7 +84,7 @@ impl Nic {
     /// The rules that are aged ([`Age::is_aged`]). Looks at all rules.
     pub fn aged(&self) -> Vec<RuleId> {
         let is_aged = |index: u32, word| self.age_of(index, word).is_some_and(|age| age.is_aged());
-        let all = (0..).zip(&self.records);
+        let all = (0..).zip(self.records.iter());
         let aged = all.filter(|(index, record)| is_aged(*index, record.word));
         aged.map(|(index, record)| record.id(index)).collect()
     }
@@ -93,7 +94,8 @@ impl Nic {
         if timeout_of(&self.steps).is_some() && self.timeout_of(old).is_none() {
             let ages = &self.board.ages;
             let begun_ns = ages.now_ns.load(Ordering::Relaxed);
-            let former_ns = ages.met_ns.reach(index).swap(begun_ns, Ordering::Relaxed);
+            let [met_ns] = ages.met_ns.reach(index);
+            let former_ns = met_ns.swap(begun_ns, Ordering::Relaxed);
             if self.changes.is_open() {
                 self.log.steps.push(Logged::Aged { index, former_ns, begun_ns });
             }
@@ -102,7 +104,7 @@ impl Nic {
 
     /// Takes [`Nic::begin_age`] back, unless the rule has met a packet since.
     pub(crate) fn restore_age(&self, index: u32, former_ns: u64, begun_ns: u64) {
-        let met_ns = self.board.ages.met_ns.reach(index);
+        let [met_ns] = self.board.ages.met_ns.reach(index);
         let order = Ordering::Relaxed;
         let _ = met_ns.compare_exchange(begun_ns, former_ns, order, order);
     }
@@ -110,7 +112,7 @@ impl Nic {
     fn age_of(&self, index: u32, word: Word) -> Option<Age> {
         let timeout_s = self.timeout_of(word)?;
         let ages = &self.board.ages;
-        let met_ns = ages.met_ns.get(index)?.load(Ordering::Relaxed);
+        let met_ns = ages.met_ns.get(index)?[0].load(Ordering::Relaxed);
         let idle_ns = ages.now_ns.load(Ordering::Relaxed).saturating_sub(met_ns);
         Some(Age { idle_ns, timeout_s })
     }

@@ -209,7 +209,7 @@ impl Nic {
     }
 
     fn keep_record(&mut self, index: u32, record: Record) {
-        match self.records.get_mut(index as usize) {
+        match self.records.at(index as usize) {
             Some(slot) => *slot = record,
             None => self.records.push(record),
         }
@@ -267,7 +267,7 @@ impl Nic {
     /// had.
     #[inline]
     pub(crate) fn set_order(&mut self, index: u32, order: u64) -> u64 {
-        let slot = self.board.orders.reach(index);
+        let [slot] = self.board.orders.reach(index);
         let current = slot.load(Ordering::Relaxed);
         let former = self.changes.newest(current);
         if former == order {

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use arc_swap::ArcSwap;
-use niclab_table::{Changes, Domain, Placed, Segments, Stamp, Versions, is_reference};
+use niclab_table::{Changes, Chunks, Domain, Placed, Segments, Stamp, Versions, is_reference};
 
 use crate::age::Ages;
 use crate::chain::{Target, order_of};
@@ -69,7 +69,7 @@ pub(crate) struct Board {
     /// Raised after each change of `groups` or `contexts`.
     pub(crate) version: AtomicU64,
     /// Order of each rule (`chain::order_of`), or a reference to what it was and will be.
-    pub(crate) orders: Segments<AtomicU64>,
+    pub(crate) orders: Segments<1>,
     /// What references in words and orders stand for.
     pub(crate) versions: Arc<Versions>,
     pub(crate) programs: Programs,
@@ -98,7 +98,7 @@ pub struct Nic {
     pub(crate) board: Arc<Board>,
     pub(crate) groups: Groups,
     pub(crate) contexts: Contexts,
-    pub(crate) records: Vec<Record>,
+    pub(crate) records: Chunks<Record>,
     /// Indices of destroyed rules.
     pub(crate) freed: Freed,
     created: u64,
@@ -211,7 +211,7 @@ impl Nic {
             contexts: Contexts::new(Arc::clone(&board), rss)?,
             groups: Groups::new(Arc::clone(&board), config.seed),
             board,
-            records: Vec::new(),
+            records: Chunks::default(),
             freed: Freed::default(),
             created: 0,
             live: 0,
@@ -262,7 +262,7 @@ impl Nic {
     /// are given back by the next operation.
     pub fn rule_bytes(&self) -> usize {
         let counters: usize = self.counters.iter().map(|c| c.bytes()).sum();
-        let records = self.records.capacity() * size_of::<Record>() + self.freed.bytes();
+        let records = self.records.bytes() + self.freed.bytes();
         let versions = self.changes.bytes() + self.settle.bytes();
         let programs = self.board.programs.bytes() + self.shelf.bytes();
         let contexts = self.contexts.bytes_but(self.rss_number());

@@ -32,7 +32,7 @@ impl Sum for Counts {
 /// One worker's counters, by rule. Only the worker adds; the control side zeroes a counter before
 /// its rule appears, when no worker can reach it.
 pub(crate) struct Counters {
-    rules: Segments<[AtomicU64; 2]>,
+    rules: Segments<2>,
     /// Packets dropped for want of room in front of them.
     unfit: AtomicU64,
 }

@@ -4,9 +4,7 @@
 //! then a packet may be on its way with the old rule's word in hand. They are stamped in batches,
 //! because a stamp is a read-modify-write on a line that workers read.
 
-use std::collections::VecDeque;
-
-use niclab_table::{Domain, Stamp};
+use niclab_table::{Domain, Fifo, Stamp};
 
 /// Indices that get one stamp.
 const BATCH: usize = 32;
@@ -14,17 +12,17 @@ const BATCH: usize = 32;
 #[derive(Default)]
 pub(crate) struct Freed {
     /// Oldest first.
-    indices: VecDeque<u32>,
+    indices: Fifo<u32>,
     /// How many of them may be used again.
     ready: usize,
     /// Those behind, in batches; the rest is not stamped.
-    batches: VecDeque<(Stamp, usize)>,
+    batches: Fifo<(Stamp, usize)>,
     open: usize,
 }
 
 impl Freed {
     pub(crate) fn push(&mut self, index: u32, domain: &Domain) {
-        self.indices.push_back(index);
+        self.indices.push(index);
         self.open += 1;
         if self.open == BATCH {
             self.close(domain);
@@ -37,7 +35,7 @@ impl Freed {
         if self.ready == 0 {
             self.ripen(domain);
         }
-        self.indices.front().copied().filter(|_| self.ready > 0)
+        self.indices.get(0).copied().filter(|_| self.ready > 0)
     }
 
     /// [`Freed::oldest`] where every index is wanted: those of a batch that is not full, too, once
@@ -53,7 +51,7 @@ impl Freed {
     /// Takes the oldest one out.
     pub(crate) fn take(&mut self) {
         debug_assert!(self.ready > 0, "asked for before");
-        self.indices.pop_front();
+        self.indices.pop();
         self.ready -= 1;
     }
 
@@ -63,12 +61,11 @@ impl Freed {
     }
 
     pub(crate) fn bytes(&self) -> usize {
-        self.indices.capacity() * size_of::<u32>()
-            + self.batches.capacity() * size_of::<(Stamp, usize)>()
+        self.indices.bytes() + self.batches.bytes()
     }
 
     fn close(&mut self, domain: &Domain) {
-        self.batches.push_back((domain.stamp(), self.open));
+        self.batches.push((domain.stamp(), self.open));
         self.open = 0;
     }
 
@@ -77,7 +74,7 @@ impl Freed {
             return;
         }
         let passed = domain.passed();
-        while let Some((_, count)) = self.batches.pop_front_if(|(stamp, _)| *stamp <= passed) {
+        while let Some((_, count)) = self.batches.pop_if(|(stamp, _)| *stamp <= passed) {
             self.ready += count;
         }
     }

@@ -368,7 +368,8 @@ impl Groups {
         }
     }
 
-    /// Takes the making of filters up to `steps` steps further; whether none is being made.
+    /// Takes the making of filters and the growth of tables up to `steps` steps further; whether
+    /// nothing is left of either.
     pub(crate) fn settle(&mut self, steps: usize) -> bool {
         let mut busy = false;
         for (place, group) in self.groups.iter_mut().enumerate() {
@@ -381,6 +382,9 @@ impl Groups {
                 }
             }
             busy |= group.pruner.is_busy(&group.masks);
+            for table in group.tables.iter_mut().flatten() {
+                busy |= !table.rest(steps);
+            }
         }
         for _ in 0..steps {
             if !self.presences.is_busy() {
@@ -567,7 +571,9 @@ fn recent_at(number: u32, pattern: &Pattern) -> usize {
 impl Group {
     fn bytes(&self) -> usize {
         let tables = self.tables.iter().flatten().map(Table::bytes).sum::<usize>();
-        tables + self.masks.iter().map(Mask::bytes).sum::<usize>() + self.pruner.bytes()
+        tables
+            + self.masks.iter().map(|mask| mask.keys.bytes()).sum::<usize>()
+            + self.pruner.bytes()
     }
 
     /// Gives a mask a number that no worker can have in mind.

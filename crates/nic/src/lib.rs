@@ -11,6 +11,7 @@ pub mod definition;
 mod error;
 mod freed;
 mod groups;
+mod keys;
 pub mod limits;
 mod lines;
 mod mask;

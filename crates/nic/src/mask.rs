@@ -7,9 +7,10 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use niclab_packet::key::Key;
-use niclab_table::{InsertError, Spot, prefetch};
+use niclab_table::{InsertError, Spot};
 
 use crate::error::{Refused, RuleError};
+use crate::keys::Keys;
 use crate::limits::PATTERN_WORDS_MAX;
 use crate::rule::Pattern;
 use crate::tables::{CompactKey, Selector, Table};
@@ -21,9 +22,8 @@ pub(crate) struct Mask {
     pub(crate) tuple: Arc<Tuple>,
     /// Bits of the outer headers that it picks.
     outer: Key,
-    /// Keys of its rules, as many words each as it picks; a record knows its place.
-    keys: Vec<u64>,
-    keys_free: Vec<u32>,
+    /// Keys of its rules; a record knows its place.
+    pub(crate) keys: Keys,
     /// Rules, those included that a burst under way may still meet, and template tables.
     pub(crate) rules: u32,
     /// Which of the NIC's families of masks its keys belong to, a bit each.
@@ -50,7 +50,8 @@ impl Mask {
     pub(crate) fn new(shape: Shape, number: u16) -> Mask {
         let tuple = Arc::new(Tuple::new(shape, number));
         let (_, outer) = shape.selector.spread(&[u64::MAX; PATTERN_WORDS_MAX]);
-        Mask { tuple, outer, keys: Vec::new(), keys_free: Vec::new(), rules: 0, families: 0 }
+        let keys = Keys::new(shape.selector.words());
+        Mask { tuple, outer, keys, rules: 0, families: 0 }
     }
 
     /// Whether a pattern, which has no deep lines, has this shape. Makes no shape of it.
@@ -62,33 +63,9 @@ impl Mask {
             && !shape.selector.is_deep()
     }
 
-    /// Memory of its keys.
-    pub(crate) fn bytes(&self) -> usize {
-        self.keys.capacity() * 8 + self.keys_free.capacity() * 4
-    }
-
     /// Whether its rules look at these bits and hardly any other.
     pub(crate) fn has_most_in(&self, selector: &Selector) -> bool {
         self.rules > 0 && selector.is_most_of(&self.tuple.shape.selector)
-    }
-
-    fn words(&self) -> usize {
-        self.tuple.shape.selector.words()
-    }
-
-    /// Places of keys there are, those of rules that are gone included.
-    pub(crate) fn places(&self) -> u32 {
-        (self.keys.len() / self.words().max(1)) as u32
-    }
-
-    /// The key kept at a place.
-    pub(crate) fn key_at(&self, place: u32) -> CompactKey {
-        CompactKey::new(&self.keys[place as usize * self.words()..][..self.words()])
-    }
-
-    /// Asks for the key kept at a place.
-    pub(crate) fn prefetch_key(&self, place: u32) {
-        self.keys.get(place as usize * self.words()).into_iter().for_each(prefetch);
     }
 }
 
@@ -129,7 +106,7 @@ impl Seated<'_> {
     #[inline]
     pub(crate) fn word_at(&self, kept: Kept) -> u64 {
         let known = self.table.as_ref().and_then(|table| table.at(kept.spot));
-        known.unwrap_or_else(|| self.word(&self.mask.key_at(kept.place)))
+        known.unwrap_or_else(|| self.word(&self.mask.keys.get(kept.place)))
     }
 
     /// Whether the entry of a kept key is where it was last seen.
@@ -151,7 +128,7 @@ impl Seated<'_> {
                 table.prefetch_at(kept.spot);
                 table.prefetch_tags_at(kept.spot);
             }
-            _ => self.mask.prefetch_key(kept.place),
+            _ => self.mask.keys.prefetch(kept.place),
         }
     }
 
@@ -159,7 +136,7 @@ impl Seated<'_> {
     #[cold]
     #[inline(never)]
     pub(crate) fn seen(&self, kept: Kept) -> Kept {
-        let key = &self.mask.key_at(kept.place);
+        let key = &self.mask.keys.get(kept.place);
         let spot = self.table.as_ref().and_then(|t| t.spot_of(key, self.mask.tuple.number));
         Kept { spot: spot.unwrap_or_default(), ..kept }
     }
@@ -172,7 +149,7 @@ impl Seated<'_> {
         (key, hash): (&CompactKey, u64),
         word: u64,
     ) -> Result<Option<Kept>, Refused> {
-        let (words, mask) = (key.len(), &mut *self.mask);
+        let mask = &mut *self.mask;
         let any = &mask.tuple.any;
         let spot = match &mut self.table {
             Some(table) => match table.insert((key, hash), mask.tuple.number, word) {
@@ -186,13 +163,7 @@ impl Seated<'_> {
                 Spot::default()
             }
         };
-        if let Some(place) = mask.keys_free.pop() {
-            mask.keys[place as usize * words..][..words].copy_from_slice(key);
-            return Ok(Some(Kept { place, spot }));
-        }
-        mask.keys.extend_from_slice(key);
-        let place = (mask.keys.len() / words.max(1)) as u32 - u32::from(words > 0);
-        Ok(Some(Kept { place, spot }))
+        Ok(Some(Kept { place: mask.keys.put(key), spot }))
     }
 
     /// Gives a kept key the word that `next` makes of the one it has; `None` leaves it.
@@ -217,7 +188,7 @@ impl Seated<'_> {
         match &mut self.table {
             Some(table) => {
                 if !table.set_at(kept.spot, word) {
-                    table.update(&self.mask.key_at(kept.place), tuple.number, word);
+                    table.update(&self.mask.keys.get(kept.place), tuple.number, word);
                 }
             }
             None => tuple.any.store(word, Ordering::Release),
@@ -229,11 +200,11 @@ impl Seated<'_> {
         match &mut self.table {
             Some(table) => {
                 if !table.remove_at(kept.spot) {
-                    table.remove(&self.mask.key_at(kept.place), tuple.number);
+                    table.remove(&self.mask.keys.get(kept.place), tuple.number);
                 }
             }
             None => tuple.any.store(0, Ordering::Release),
         }
-        self.mask.keys_free.push(kept.place);
+        self.mask.keys.free(kept.place);
     }
 }

@@ -424,7 +424,7 @@ impl Matcher<'_> {
     /// Order of the rule behind a word.
     fn order(&self, word: u64) -> u64 {
         let order = self.board.orders.get(Word(word).rule());
-        let order = order.map_or(u64::MAX >> 1, |order| order.load(Ordering::Acquire));
+        let order = order.map_or(u64::MAX >> 1, |[order]| order.load(Ordering::Acquire));
         self.board.versions.at(order, self.generation)
     }
 

@@ -17,9 +17,9 @@
 //!
 //! [`Worker::set_time_ns`]: crate::Worker::set_time_ns
 
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 
-use niclab_table::Segments;
 use serde::{Deserialize, Serialize};
 
 use crate::control::Nic;
@@ -88,7 +88,10 @@ struct Buckets {
 const _: () = assert!(size_of::<Buckets>() == 64);
 
 /// All meters, by number.
-pub(crate) struct Meters(Segments<Buckets>);
+pub(crate) struct Meters(Box<[OnceLock<Box<[Buckets]>>]>);
+
+/// Meters that are made room for at once: they lie side by side and stay where they are.
+const SHELF: usize = 256;
 
 impl Meter {
     /// What is wrong with it, if anything is.
@@ -121,17 +124,27 @@ impl Meter {
 
 impl Meters {
     pub(crate) fn new() -> Meters {
-        Meters(Segments::new(METERS_MAX))
+        Meters((0..METERS_MAX as usize / SHELF).map(|_| OnceLock::new()).collect())
     }
 
     /// The colour of a packet of so many bytes at this time.
     #[inline]
     pub(crate) fn meet(&self, number: u32, bytes: u64, now_ns: u64) -> Colour {
-        self.0.get(number).map_or(Colour::Red, |buckets| buckets.meet(bytes as i64, now_ns))
+        let (shelf, at) = (number as usize / SHELF, number as usize % SHELF);
+        let shelf = self.0.get(shelf).and_then(OnceLock::get);
+        shelf.map_or(Colour::Red, |shelf| shelf[at].meet(bytes as i64, now_ns))
+    }
+
+    /// The buckets of a number below [`METERS_MAX`], with room made for them. Control side only.
+    fn reach(&self, number: u32) -> &Buckets {
+        let (shelf, at) = (number as usize / SHELF, number as usize % SHELF);
+        let made = || (0..SHELF).map(|_| Buckets::default()).collect();
+        &self.0[shelf].get_or_init(made)[at]
     }
 
     pub(crate) fn bytes(&self) -> usize {
-        self.0.bytes()
+        let made = self.0.iter().filter(|shelf| shelf.get().is_some()).count();
+        made * SHELF * size_of::<Buckets>() + size_of_val(&*self.0)
     }
 }
 
@@ -239,7 +252,7 @@ impl Nic {
             _ => {}
         }
         // Workers see it before the word of any rule that names it.
-        self.board.meters.0.reach(number).set(meter);
+        self.board.meters.reach(number).set(meter);
         self.meters.insert(number, None);
         Ok(())
     }

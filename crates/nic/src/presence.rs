@@ -293,8 +293,10 @@ impl Presences {
         let Some(slot) = &mut self.slots[at] else { return };
         let selector = slot.family.selector;
         let all = (0..).map_while(masks).flatten();
-        let keys: usize =
-            all.filter(|mask| mask.has_most_in(&selector)).map(|mask| mask.places() as usize).sum();
+        let keys: usize = all
+            .filter(|mask| mask.has_most_in(&selector))
+            .map(|mask| mask.keys.places() as usize)
+            .sum();
         // Without memory the groups go on as they are, and nothing is tried again soon.
         (slot.room, slot.taken) = (2 * keys.max(1 << 10), 0);
         let Some(presence) = Presence::new(slot.room) else { return };
@@ -330,9 +332,9 @@ impl Making {
             let Some(masks) = masks(group) else { return true };
             self.at = match masks.get(number) {
                 None => (group + 1, 0, 0),
-                Some(mask) if self.takes(mask) && place < mask.places() => {
+                Some(mask) if self.takes(mask) && place < mask.keys.places() => {
                     let selector = &mask.tuple.shape.selector;
-                    self.shared.add(selector, &mask.key_at(place), group as u16);
+                    self.shared.add(selector, &mask.keys.get(place), group as u16);
                     (group, number, place + 1)
                 }
                 Some(_) => (group, number + 1, 0),

@@ -11,7 +11,7 @@
 
 use std::collections::VecDeque;
 use std::net::{Ipv4Addr, Ipv6Addr};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 
 use niclab_table::{Domain, Segments, Stamp};
 
@@ -97,7 +97,7 @@ pub(crate) enum Step {
 }
 
 /// All programs, for workers.
-pub(crate) struct Programs(Segments<AtomicU64>);
+pub(crate) struct Programs(Segments<{ PROGRAM_UNIT as usize }>);
 
 /// The steps of one program, for a worker.
 pub(crate) struct Steps<'a> {
@@ -107,7 +107,7 @@ pub(crate) struct Steps<'a> {
 
 impl Programs {
     pub(crate) fn new() -> Programs {
-        Programs(Segments::new(PROGRAMS_MAX * PROGRAM_UNIT))
+        Programs(Segments::new(PROGRAMS_MAX))
     }
 
     /// The fate in a program, and its steps.
@@ -125,7 +125,9 @@ impl Programs {
 impl Steps<'_> {
     #[inline]
     fn word(&mut self) -> u64 {
-        let word = self.programs.0.get(self.at).map_or(0, |word| word.load(Ordering::Relaxed));
+        let unit = self.programs.0.get(self.at / PROGRAM_UNIT);
+        let word =
+            unit.map_or(0, |unit| unit[self.at as usize % unit.len()].load(Ordering::Relaxed));
         self.at += 1;
         word
     }
@@ -338,14 +340,15 @@ impl Shelf {
         for (at, word) in
             (number * PROGRAM_UNIT..).zip([head.0].into_iter().chain(steps.iter().copied()))
         {
-            programs.0.reach(at).store(word, Ordering::Relaxed);
+            let unit = programs.0.reach(at / PROGRAM_UNIT);
+            unit[at as usize % unit.len()].store(word, Ordering::Relaxed);
         }
         number
     }
 
     /// Takes back a program that no word names any more, at this moment; the fate it had.
     pub(crate) fn give_back(&mut self, programs: &Programs, number: u32, stamp: Stamp) -> Fate {
-        let head = Word(programs.0.reach(number * PROGRAM_UNIT).load(Ordering::Relaxed));
+        let head = Word(programs.0.reach(number)[0].load(Ordering::Relaxed));
         self.free[head.rule() as usize].push_back((stamp, number));
         head.fate()
     }

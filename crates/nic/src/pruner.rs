@@ -161,7 +161,7 @@ impl Built {
     /// An empty filter with slots for the tuples there are, best first. `None` without memory: the
     /// group then goes on as it is.
     fn begin(masks: &[Mask]) -> Option<Built> {
-        let keys: usize = masks.iter().map(|mask| mask.places() as usize).sum();
+        let keys: usize = masks.iter().map(|mask| mask.keys.places() as usize).sum();
         let config = FilterConfig {
             fields: FIELDS,
             tables_max: TABLES_LIMIT,
@@ -396,8 +396,8 @@ impl Pruner {
                 return true;
             };
             let mask = &masks[usize::from(number)];
-            if next.at < mask.places() {
-                next.built.take(mask, &mask.key_at(next.at), true);
+            if next.at < mask.keys.places() {
+                next.built.take(mask, &mask.keys.get(next.at), true);
                 next.at += 1;
             } else {
                 next.tuples.pop_front();

@@ -5,15 +5,14 @@
 
 use std::collections::VecDeque;
 use std::sync::atomic::Ordering;
-use std::vec::IntoIter;
 
-use niclab_table::{CellId, Stamp};
+use niclab_table::{CellId, Chunks, Fifo, Stamp};
 
 use crate::control::{Nic, Record};
 use crate::groups::Seat;
 use crate::limits::SETTLE_STEPS;
 use crate::mask::Kept;
-use crate::transaction::{Log, Logged, left_by};
+use crate::transaction::{Log, left_by};
 use crate::word::Fate;
 
 /// The place that refers to a cell.
@@ -42,9 +41,8 @@ pub(crate) struct Leftover {
 /// What has to wait for a stamp, cells first. Nothing is copied when a transaction commits.
 struct Batch {
     stamp: Stamp,
-    cells: IntoIter<CellId>,
-    steps: IntoIter<Logged>,
-    leftovers: IntoIter<Leftover>,
+    cells: Fifo<CellId>,
+    log: Log,
 }
 
 /// What is put off.
@@ -53,9 +51,9 @@ pub(crate) struct Settle {
     /// Oldest first.
     batches: VecDeque<Batch>,
     /// By cell.
-    owners: Vec<Option<Owner>>,
+    owners: Chunks<Option<Owner>>,
     /// Cells of the open transaction, oldest first.
-    open: Vec<CellId>,
+    open: Fifo<CellId>,
     /// The latest stamp known to have passed.
     passed: Stamp,
 }
@@ -63,8 +61,8 @@ pub(crate) struct Settle {
 impl Settle {
     /// Remembers who refers to a new cell of the open transaction.
     pub(crate) fn own(&mut self, id: CellId, owner: Owner) {
-        if self.owners.len() <= id.index() {
-            self.owners.resize(id.index() + 1, None);
+        while self.owners.len() <= id.index() {
+            self.owners.push(None);
         }
         self.owners[id.index()] = Some(owner);
         self.open.push(id);
@@ -83,21 +81,22 @@ impl Settle {
 
     pub(crate) fn bytes(&self) -> usize {
         let waiting = |batch: &Batch| {
-            size_of_val(batch.cells.as_slice())
-                + size_of_val(batch.steps.as_slice())
-                + size_of_val(batch.leftovers.as_slice())
+            batch.cells.bytes() + batch.log.steps.bytes() + batch.log.leftovers.bytes()
         };
-        self.owners.capacity() * size_of::<Option<Owner>>()
-            + self.batches.iter().map(waiting).sum::<usize>()
+        self.owners.bytes() + self.batches.iter().map(waiting).sum::<usize>()
     }
 }
 
 impl Nic {
     /// Does up to `steps` steps of what is put off: of what transactions leave to be done when
     /// every worker has run a burst since (or is offline), of the filters of groups with many
-    /// masks, and of what is known of families of masks. Returns whether nothing is left;
-    /// a packet then costs what it is to cost. Never waits; nobody has to call it, for each
-    /// operation does a few steps as well.
+    /// masks, of what is known of families of masks, and of tables that grew. Returns whether
+    /// nothing is left; a packet then costs what it is to cost. Never waits; nobody has to call it,
+    /// for each operation does a few steps as well.
+    ///
+    /// For idle time: a table that grew on small pages, so that no create waited for a huge one, is
+    /// moved to huge pages here alone, and the system takes a few tenths of a millisecond to zero
+    /// each.
     pub fn settle(&mut self, steps: usize) -> bool {
         let pruned = self.groups.settle(steps);
         self.settle_batches(steps) && pruned
@@ -115,11 +114,11 @@ impl Nic {
             if batch.stamp > self.settle.passed {
                 break;
             }
-            if let Some(id) = batch.cells.next() {
+            if let Some(id) = batch.cells.pop() {
                 self.fold(id);
-            } else if let Some(step) = batch.steps.next() {
+            } else if let Some(step) = batch.log.steps.pop() {
                 left_by(&step).into_iter().for_each(|leftover| self.give_up(leftover));
-            } else if let Some(leftover) = batch.leftovers.next() {
+            } else if let Some(leftover) = batch.log.leftovers.pop() {
                 self.give_up(leftover);
             } else {
                 self.settle.batches.pop_front();
@@ -143,8 +142,9 @@ impl Nic {
             None => self.give_up(leftover),
             Some(last) => {
                 let stamp = last.stamp;
-                let log = Log { steps: Vec::new(), leftovers: vec![leftover] };
-                self.put_off(stamp, Vec::new(), log);
+                let mut log = Log::default();
+                log.leftovers.push(leftover);
+                self.put_off(stamp, Fifo::default(), log);
             }
         }
     }
@@ -158,13 +158,14 @@ impl Nic {
 
     /// Makes every place that the open transaction changed hold what it held before.
     pub(crate) fn restore_open(&mut self) {
-        for id in std::mem::take(&mut self.settle.open) {
+        let mut open = std::mem::take(&mut self.settle.open);
+        while let Some(id) = open.pop() {
             let before = self.changes.before(id);
             match self.settle.owner(id) {
                 Owner::Key(seat, key) => self.groups.mask(seat).change(key, |_| Some(before)),
                 Owner::Misses => self.board.misses.store(before, Ordering::Release),
                 Owner::Order(rule) => {
-                    self.board.orders.reach(rule).store(before, Ordering::Release);
+                    self.board.orders.reach(rule)[0].store(before, Ordering::Release);
                 }
                 Owner::Rss => self.board.rss.store(before, Ordering::Release),
             }
@@ -172,10 +173,8 @@ impl Nic {
         }
     }
 
-    fn put_off(&mut self, stamp: Stamp, cells: Vec<CellId>, log: Log) {
-        let (cells, steps) = (cells.into_iter(), log.steps.into_iter());
-        let leftovers = log.leftovers.into_iter();
-        self.settle.batches.push_back(Batch { stamp, cells, steps, leftovers });
+    fn put_off(&mut self, stamp: Stamp, cells: Fifo<CellId>, log: Log) {
+        self.settle.batches.push_back(Batch { stamp, cells, log });
     }
 
     fn fold(&mut self, id: CellId) {
@@ -191,7 +190,7 @@ impl Nic {
                 }
             }
             Owner::Order(rule) => {
-                let slot = self.board.orders.reach(rule);
+                let [slot] = self.board.orders.reach(rule);
                 if let Some(order) = changes.fold(slot.load(Ordering::Relaxed), id) {
                     slot.store(order, Ordering::Release);
                 }

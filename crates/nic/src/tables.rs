@@ -317,6 +317,11 @@ impl Table {
         each_width!(self, Table, t => t.knows(spot))
     }
 
+    /// See [`Exact::rest`].
+    pub(crate) fn rest(&mut self, groups: usize) -> bool {
+        each_width!(self, Table, t => t.rest(groups))
+    }
+
     pub(crate) fn spot_of(&self, key: &CompactKey, number: u16) -> Option<Spot> {
         each_width!(self, Table, t => t.spot_of(&whole(key, number)))
     }

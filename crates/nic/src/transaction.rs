@@ -5,6 +5,8 @@
 //! store. An operation that is refused changes nothing, and the transaction can go on without it or
 //! be dropped, which takes all of it back.
 
+use niclab_table::Fifo;
+
 use crate::age::Age;
 use crate::control::{Nic, Record, RuleId};
 use crate::counters::Counts;
@@ -16,6 +18,7 @@ use crate::template::{TemplateActions, TemplateRule};
 use crate::word::{Fate, Word};
 
 /// A step of the open transaction, for taking it back.
+#[derive(Clone, Copy)]
 pub(crate) enum Logged {
     /// A rule was put into its chain; `fresh` if it was created, else it came from another chain.
     Linked { index: u32, fresh: bool },
@@ -34,9 +37,9 @@ pub(crate) enum Logged {
 /// What the open transaction did so far.
 #[derive(Default)]
 pub(crate) struct Log {
-    pub(crate) steps: Vec<Logged>,
+    pub(crate) steps: Fifo<Logged>,
     /// Of operations that were taken back.
-    pub(crate) leftovers: Vec<Leftover>,
+    pub(crate) leftovers: Fifo<Leftover>,
 }
 
 /// Operations that become visible at once; see [`Nic::transaction`].
@@ -241,14 +244,17 @@ impl Nic {
         self.take_back(0);
         self.restore_open();
         self.changes.abort();
-        for leftover in std::mem::take(&mut self.log).leftovers {
+        let mut log = std::mem::take(&mut self.log);
+        while let Some(leftover) = log.leftovers.pop() {
             self.discard(leftover);
         }
     }
 
     /// Takes the steps of the open transaction from `start` on back, the last first.
     fn take_back(&mut self, start: usize) {
-        for step in self.log.steps.split_off(start).into_iter().rev() {
+        while self.log.steps.len() > start
+            && let Some(step) = self.log.steps.pop_newest()
+        {
             match step {
                 Logged::Linked { index, fresh } => {
                     let record = self.records[index as usize];

@@ -16,8 +16,8 @@ use crate::grid::{Grid, Position};
 use crate::hash::Hasher;
 use crate::limbo::Limbo;
 use crate::limits::{
-    CAPACITY_LIMIT, GROW_QUARTERS, MOVE_GROUPS, PREPARE_BYTES, RELEASE_BYTES, RESERVE_PER_GROUP,
-    SLOTS, TURN,
+    CAPACITY_LIMIT, GROW_QUARTERS, HUGE_BYTES, MAKESHIFT_BYTES_MAX, MOVE_GROUPS, PAGE_BYTES,
+    RESERVE_PER_GROUP, SLOTS, TURN,
 };
 use crate::memory::{OutOfMemory, Pages};
 use crate::reader::Reader;
@@ -79,7 +79,8 @@ pub struct Exact<const W: usize> {
     /// Used slots (live or in limbo) at which `current` is too full.
     grow_at: usize,
     /// What it is to grow to, made ahead, with twice the memory of `current`; kept until the table
-    /// grows, also where it has fewer entries again.
+    /// grows, also where it has fewer entries again. Or, as large as `current`, what a table at
+    /// rest is to move to.
     next: Option<Array<W>>,
     /// Used slots from which on an insert has that to do.
     prepare_at: usize,
@@ -365,9 +366,45 @@ impl<const W: usize> Exact<W> {
     pub fn settle(&mut self, groups: usize) -> bool {
         self.limbo.close(&self.shared.domain);
         self.reclaim();
-        self.tend(groups);
+        let rests = self.rest(groups);
         self.release();
-        !self.is_busy() && self.limbo.len() == 0
+        rests && !self.is_busy() && self.limbo.len() == 0
+    }
+
+    /// Does in idle time what look-ups are dearer without: moves up to `groups` groups of a growing
+    /// table, and has one that grew on small pages move to huge ones, of which each call has the
+    /// system back one. True when nothing is left to do. Waits for no reader.
+    pub fn rest(&mut self, groups: usize) -> bool {
+        self.tend(groups);
+        if self.predecessor.is_some() {
+            return false;
+        }
+        if self.config.pages == Pages::Small || !self.current.memory.lacks_huge() {
+            return true;
+        }
+        // One that is to grow soon does so now.
+        let soon = self.len + self.limbo.len() >= prepare_at(self.current.groups());
+        let largest = self.current.groups() >= self.groups_max();
+        let wanted = if soon && !largest { self.groups_next() } else { self.current.groups() };
+        let fits = |next: &Array<W>| next.groups() == wanted && !next.memory.lacks_huge();
+        if !self.next.as_ref().is_some_and(fits) {
+            let Ok(array) = Array::new(wanted, self.config.pages) else {
+                return true;
+            };
+            self.replace_next(Some(array));
+        }
+        let backed = |next: &mut Array<W>| next.memory.populate(HUGE_BYTES);
+        if self.next.as_mut().is_some_and(backed) {
+            return self.grow().is_err();
+        }
+        false
+    }
+
+    /// Takes another array to grow to; the one there was is given back piece by piece.
+    fn replace_next(&mut self, array: Option<Array<W>>) {
+        let unused = std::mem::replace(&mut self.next, array);
+        self.retired.extend(unused.map(|array| (Stamp::FIRST, Arc::new(array))));
+        self.prepare_at = prepare_at(self.current.groups());
     }
 
     fn view(&self) -> View<'_, W> {
@@ -455,13 +492,21 @@ impl<const W: usize> Exact<W> {
     /// Makes the array to grow into, or has the system back a piece of it. Without memory nothing
     /// is lost: growth asks again.
     fn prepare(&mut self, is_turn: bool) {
-        let (wanted, is_largest) = (self.groups_next(), self.current.groups() >= self.groups_max());
+        let is_largest = self.current.groups() >= self.groups_max();
+        let turns = (self.grow_at - prepare_at(self.current.groups())) / TURN;
         let is_done = match &mut self.next {
             _ if is_largest => true,
-            Some(next) => is_turn && next.memory.populate(PREPARE_BYTES),
-            none => {
-                *none = Array::new(wanted, self.config.pages).ok();
-                none.is_none()
+            Some(next) if next.groups() > self.current.groups() => {
+                // As many bytes as have it backed when it is needed, and a page.
+                let bytes = next.memory.bytes() / turns.max(1) + PAGE_BYTES;
+                is_turn && next.memory.populate(bytes)
+            }
+            // None, or one to rest in.
+            _ => {
+                let array = self.array_to_grow().ok();
+                let is_none = array.is_none();
+                self.replace_next(array);
+                is_none
             }
         };
         if is_done {
@@ -469,20 +514,28 @@ impl<const W: usize> Exact<W> {
         }
     }
 
-    /// Publishes an empty array to grow into.
+    /// An array to grow into, on pages that the system backs in a moment each.
+    fn array_to_grow(&self) -> Result<Array<W>, OutOfMemory> {
+        let groups = self.groups_next();
+        let is_small = groups * Grid::<W>::words(1) * 8 < MAKESHIFT_BYTES_MAX;
+        Array::new(groups, if is_small { Pages::Small } else { self.config.pages })
+    }
+
+    /// Publishes the array that was made ahead, or another one, to grow into.
     fn grow(&mut self) -> Result<(), InsertError> {
-        let wanted = self.groups_next();
         let array = match self.next.take() {
             Some(next) => next,
-            None => Array::new(wanted, self.config.pages)
+            None => self
+                .array_to_grow()
                 .map_err(|OutOfMemory { bytes }| InsertError::OutOfMemory { bytes })?,
         };
+        let groups = array.groups();
         array.predecessor.store(Arc::as_ptr(&self.current).cast_mut(), Relaxed);
         let array = Arc::new(array);
         self.shared.publish(&array);
         self.predecessor = Some(std::mem::replace(&mut self.current, array));
         self.number += 1;
-        (self.grow_at, self.prepare_at) = (grow_at(wanted), prepare_at(wanted));
+        (self.grow_at, self.prepare_at) = (grow_at(groups), prepare_at(groups));
         // The old array takes no more entries, so its slots need not become usable.
         self.limbo.clear();
         Ok(())
@@ -545,7 +598,7 @@ impl<const W: usize> Exact<W> {
         if *stamp > self.shared.domain.passed() {
             return;
         }
-        let done = Arc::get_mut(array).is_none_or(|it| it.memory.release(RELEASE_BYTES));
+        let done = Arc::get_mut(array).is_none_or(|it| it.memory.release());
         if done {
             self.retired.pop_front();
         }
@@ -581,7 +634,7 @@ fn entries<const W: usize>(array: &Array<W>) -> impl Iterator<Item = ([u64; W], 
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
-    use crate::memory::REFUSE;
+    use crate::memory::{Memory, REFUSE};
 
     fn growing() -> (Domain, Exact<2>) {
         let domain = Domain::new();
@@ -658,6 +711,46 @@ mod tests {
             table.insert(&[id; 17], id).unwrap();
         }
         assert!(growths > 5, "{growths}");
+    }
+
+    /// A huge page is more than an insert may wait for, and so are many small ones.
+    #[test]
+    fn an_insert_has_the_system_back_a_few_small_pages_at_most() {
+        let (_, mut table) = growing();
+        let mut before = 0;
+        for id in 0..100_000 {
+            table.insert(&[id, 0], id).unwrap();
+            let backed = table.next.as_ref().map_or(0, |next| next.memory.backed());
+            assert!(backed <= before + 16 * PAGE_BYTES, "{} at {id}", backed - before);
+            before = backed;
+            let arrays = table.next.iter().map(|next| &next.memory);
+            let mut arrays = arrays.chain([&table.current.memory]);
+            let is_small = |memory: &Memory| memory.bytes() < HUGE_BYTES || memory.lacks_huge();
+            assert!(cfg!(any(miri, not(target_os = "linux"))) || arrays.all(is_small), "{id}");
+        }
+        assert!(table.bytes() > 4 * HUGE_BYTES, "{}", table.bytes());
+    }
+
+    #[cfg(all(target_os = "linux", not(miri)))]
+    #[test]
+    fn a_table_at_rest_moves_to_huge_pages_and_grows_on() {
+        // Where it is to grow soon, where it grows, and where it has much room.
+        for part in [40_000, 47_000, 60_000] {
+            let (_, mut table) = growing();
+            for id in 0..part {
+                table.insert(&[id, 0], id).unwrap();
+            }
+            assert!(table.current.memory.lacks_huge(), "{part}");
+            assert!(!table.rest(1), "{part}");
+            assert!((0..100_000).any(|_| table.rest(100)), "{part}");
+            assert!(!table.current.memory.lacks_huge() && table.predecessor.is_none(), "{part}");
+            assert!(table.len() < table.prepare_at, "{part}");
+            for id in part..100_000 {
+                table.insert(&[id, 0], id).unwrap();
+            }
+            assert!((0..100_000).all(|id| table.get(&[id, 0]) == Some(id)), "{part}");
+            assert_eq!(table.len(), 100_000);
+        }
     }
 
     #[test]

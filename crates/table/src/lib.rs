@@ -3,6 +3,7 @@
 
 mod array;
 mod bulk;
+mod chunks;
 mod domain;
 mod error;
 mod exact;
@@ -21,6 +22,7 @@ mod sync;
 mod tags;
 mod versions;
 
+pub use chunks::{Chunks, Fifo};
 pub use domain::{Domain, Participant, Stamp};
 pub use error::{CreateError, FilterError, InsertError};
 pub use exact::{Config, Exact, Spot};

@@ -1,7 +1,6 @@
 //! Slots of destroyed entries on their way through a grace period.
 
-use std::collections::VecDeque;
-
+use crate::chunks::Fifo;
 use crate::domain::{Domain, Stamp};
 use crate::grid::Position;
 use crate::limits::RETIRE_BATCH;
@@ -9,9 +8,9 @@ use crate::limits::RETIRE_BATCH;
 /// Destroyed slots in order, stamped in batches.
 #[derive(Debug, Default)]
 pub(crate) struct Limbo {
-    positions: VecDeque<Position>,
+    positions: Fifo<Position>,
     /// Stamp and size of each closed batch, oldest first.
-    batches: VecDeque<(Stamp, usize)>,
+    batches: Fifo<(Stamp, usize)>,
     /// Newest positions that belong to no batch yet.
     open: usize,
 }
@@ -27,7 +26,7 @@ impl Limbo {
 
     /// Takes a slot in. True when enough have come to look for free ones.
     pub(crate) fn push(&mut self, position: Position, domain: &Domain) -> bool {
-        self.positions.push_back(position);
+        self.positions.push(position);
         self.open += 1;
         let full = self.open >= RETIRE_BATCH;
         if full {
@@ -39,7 +38,7 @@ impl Limbo {
     /// Stamps what is open, so that it can become free.
     pub(crate) fn close(&mut self, domain: &Domain) {
         if self.open > 0 {
-            self.batches.push_back((domain.stamp(), self.open));
+            self.batches.push((domain.stamp(), self.open));
             self.open = 0;
         }
     }
@@ -49,14 +48,10 @@ impl Limbo {
         let passed = domain.passed();
         let mut reused = 0;
         for _ in 0..2 {
-            let Some(&(stamp, count)) = self.batches.front() else {
+            let Some((_, count)) = self.batches.pop_if(|(stamp, _)| *stamp <= passed) else {
                 break;
             };
-            if stamp > passed {
-                break;
-            }
-            self.batches.pop_front();
-            self.positions.drain(..count).for_each(&mut reuse);
+            (0..count).map_while(|_| self.positions.pop()).for_each(&mut reuse);
             reused += count;
         }
         reused

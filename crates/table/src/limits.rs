@@ -36,16 +36,30 @@ pub(crate) const CELLS_MAX: u32 = if cfg!(loom) { 8 } else { 16 << 20 };
 /// Operations of which one has memory to give back or to prepare.
 pub(crate) const TURN: usize = 16;
 
-/// Bytes of an old array given back to the system in a turn.
+/// Bytes of an old array given back to the system in a turn: a huge page, or as many others as take
+/// some microseconds.
+#[cfg_attr(any(loom, miri), allow(dead_code, reason = "nothing is mapped"))]
 pub(crate) const RELEASE_BYTES: usize = 2 << 20;
+#[cfg_attr(any(loom, miri), allow(dead_code, reason = "nothing is mapped"))]
+pub(crate) const RELEASE_SMALL_BYTES: usize = 64 << 10;
 
-/// Bytes of the next array that a turn prepares: the widest entries need as many for a table to
-/// have all of it when it grows.
-pub(crate) const PREPARE_BYTES: usize = 48 << 10;
+/// Pages are never smaller.
+pub(crate) const PAGE_BYTES: usize = 4096;
 
-/// Arrays from this size on are mapped, on huge pages if asked; smaller ones come from the heap.
+/// A huge page on most systems.
+pub(crate) const HUGE_BYTES: usize = 2 << 20;
+
+/// Arrays below this size that a table grows into are on small pages, whatever it is to have: the
+/// system zeroes a huge page at once, for 250 us and more, and a small one in one. A table at rest
+/// moves to huge pages (`Exact::rest`). Larger ones are dear on small pages: with all of them so,
+/// 1 M creates take 24 to 42 % longer, up to 24 MB 7 %, up to 12 MB 1 to 2 % (bench longest, single
+/// calls and a queue).
+pub(crate) const MAKESHIFT_BYTES_MAX: usize = 12 << 20;
+
+/// Arrays from this size on are mapped, and so zeroed page by page as they are first written to;
+/// smaller ones come from the heap, which zeroes them at once.
 #[cfg_attr(any(loom, miri), expect(dead_code, reason = "they use the heap alone"))]
-pub(crate) const MAP_BYTES_MIN: usize = 1 << 20;
+pub(crate) const MAP_BYTES_MIN: usize = 32 << 10;
 
 /// Tables of a pruning filter: a set of them is at most four cache lines.
 pub const TABLES_LIMIT: usize = 2048;

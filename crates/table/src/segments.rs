@@ -1,17 +1,23 @@
 //! Arrays that one thread lengthens while others use them: never moved, reached without a lock.
+//!
+//! Their memory is the system's, which backs and zeroes it page by page as it is first written to:
+//! a longer array costs nobody a segment's zeroing at once.
 
 use std::sync::OnceLock;
+
+use crate::memory::{Memory, Pages};
+use crate::sync::AtomicU64;
 
 /// Elements of one segment. (A model under loom can follow only so many atomics.)
 const SEGMENT: usize = if cfg!(loom) { 4 } else { 1 << 14 };
 
-/// An array in segments that stay where they are.
+/// An array of elements of `N` words, zero at first, in segments that stay where they are.
 #[derive(Debug)]
-pub struct Segments<T> {
-    directory: Box<[OnceLock<Box<[T]>>]>,
+pub struct Segments<const N: usize> {
+    directory: Box<[OnceLock<Memory>]>,
 }
 
-impl<T: Default> Segments<T> {
+impl<const N: usize> Segments<N> {
     /// For indices below `len_max`; no element has memory yet.
     #[must_use]
     pub fn new(len_max: u32) -> Self {
@@ -22,26 +28,49 @@ impl<T: Default> Segments<T> {
     /// The element, with room made for it. For the one that writes: it allocates.
     ///
     /// # Panics
-    /// If the index is not below `len_max`.
-    pub fn reach(&self, index: u32) -> &T {
+    /// If the index is not below `len_max`, or there is no memory.
+    pub fn reach(&self, index: u32) -> &[AtomicU64; N] {
         let (segment, at) = (index as usize / SEGMENT, index as usize % SEGMENT);
-        let made = self.directory[segment]
-            .get_or_init(|| (0..SEGMENT).map(|_| T::default()).collect::<Box<[T]>>());
-        &made[at]
+        let made = self.directory[segment].get_or_init(|| {
+            let memory = Memory::zeroed(SEGMENT * N, Pages::Small);
+            memory.unwrap_or_else(|refused| panic!("no memory for {} bytes", refused.bytes))
+        });
+        &made.words().as_chunks().0[at]
     }
 
     /// The element, where there is room for it.
     #[inline]
     #[must_use]
-    pub fn get(&self, index: u32) -> Option<&T> {
+    pub fn get(&self, index: u32) -> Option<&[AtomicU64; N]> {
         let (segment, at) = (index as usize / SEGMENT, index as usize % SEGMENT);
-        self.directory.get(segment)?.get()?.get(at)
+        self.directory.get(segment)?.get()?.words().as_chunks().0.get(at)
     }
 
-    /// Memory in use, bytes.
+    /// Memory set aside, bytes.
     #[must_use]
     pub fn bytes(&self) -> usize {
         let made = self.directory.iter().filter(|s| s.get().is_some()).count();
-        made * SEGMENT * size_of::<T>() + size_of_val(&*self.directory)
+        made * SEGMENT * N * size_of::<u64>() + size_of_val(&*self.directory)
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use crate::sync::Relaxed;
+
+    #[test]
+    fn an_element_is_zero_at_first_and_stays_where_it_is() {
+        let segments = Segments::<3>::new(3 * SEGMENT as u32);
+        assert!(segments.get(SEGMENT as u32).is_none(), "it has no memory yet");
+        let element = segments.reach(SEGMENT as u32 + 1);
+        assert!(element.iter().all(|word| word.load(Relaxed) == 0));
+        element[2].store(7, Relaxed);
+        segments.reach(0);
+        segments.reach(3 * SEGMENT as u32 - 1);
+        let again = segments.get(SEGMENT as u32 + 1).unwrap();
+        assert!(std::ptr::eq(element, again) && again[2].load(Relaxed) == 7);
+        assert!(segments.get(3 * SEGMENT as u32).is_none());
+        assert!(segments.bytes() >= 3 * SEGMENT * 24);
     }
 }

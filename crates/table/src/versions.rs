@@ -27,11 +27,11 @@
 //!   transaction makes a cell whose `before` is the older reference; who takes it has not passed a
 //!   quiescent state since that commit, so the older cell is not used again before.
 
-use std::collections::VecDeque;
 use std::sync::Arc;
 
 use crossbeam_utils::CachePadded;
 
+use crate::chunks::Fifo;
 use crate::domain::{Domain, Stamp};
 use crate::limits::CELLS_MAX;
 use crate::segments::Segments;
@@ -44,15 +44,22 @@ const REFERENCE: u64 = 1 << 63;
 #[derive(Debug)]
 pub struct Versions {
     generation: CachePadded<AtomicU64>,
-    cells: Segments<Cell>,
+    cells: Segments<3>,
 }
 
-#[derive(Debug, Default)]
-struct Cell {
+/// A cell, of three words.
+struct Cell<'a> {
     /// First generation that takes `after`.
-    born: AtomicU64,
-    before: AtomicU64,
-    after: AtomicU64,
+    born: &'a AtomicU64,
+    before: &'a AtomicU64,
+    after: &'a AtomicU64,
+}
+
+impl<'a> From<&'a [AtomicU64; 3]> for Cell<'a> {
+    #[inline]
+    fn from([born, before, after]: &'a [AtomicU64; 3]) -> Self {
+        Self { born, before, after }
+    }
 }
 
 /// A generation: how many transactions a burst knows.
@@ -100,7 +107,7 @@ impl Versions {
     #[must_use]
     pub fn at(&self, mut word: u64, generation: Generation) -> u64 {
         while let Some(id) = cell_of(word) {
-            let Some(cell) = self.cells.get(id.0) else {
+            let Some(cell) = self.cells.get(id.0).map(Cell::from) else {
                 return 0;
             };
             let changed = cell.born.load(Relaxed) <= generation.0;
@@ -109,8 +116,8 @@ impl Versions {
         word
     }
 
-    fn cell(&self, id: CellId) -> &Cell {
-        self.cells.reach(id.0)
+    fn cell(&self, id: CellId) -> Cell<'_> {
+        self.cells.reach(id.0).into()
     }
 }
 
@@ -135,7 +142,9 @@ pub struct Changes {
     /// Cells that were never used start here.
     fresh: u32,
     /// Used cells, oldest first, with the stamp that has to pass.
-    free: VecDeque<(Stamp, CellId)>,
+    free: Fifo<(Stamp, CellId)>,
+    /// One that was taken back.
+    cancelled: Option<CellId>,
     /// The latest stamp known to have passed.
     passed: Stamp,
 }
@@ -146,8 +155,8 @@ impl Changes {
     pub fn new(domain: &Domain) -> Self {
         let generation = CachePadded::new(AtomicU64::new(0));
         let versions = Arc::new(Versions { generation, cells: Segments::new(CELLS_MAX) });
-        let (free, passed) = (VecDeque::new(), Stamp::FIRST);
-        Self { versions, domain: domain.clone(), open: None, fresh: 0, free, passed }
+        let (free, cancelled, passed) = (Fifo::default(), None, Stamp::FIRST);
+        Self { versions, domain: domain.clone(), open: None, fresh: 0, free, cancelled, passed }
     }
 
     /// For the readers.
@@ -187,11 +196,11 @@ impl Changes {
     /// Whether `count` more places can change.
     #[must_use]
     pub fn has_room(&mut self, count: usize) -> bool {
-        let fresh = (CELLS_MAX - self.fresh) as usize;
+        let fresh = (CELLS_MAX - self.fresh) as usize + usize::from(self.cancelled.is_some());
         fresh >= count || {
             self.passed = self.passed.max(self.domain.passed());
-            let free = self.free.iter().take(count).filter(|(stamp, _)| *stamp <= self.passed);
-            fresh + free.count() >= count
+            let free = (0..count).map_while(|ahead| self.free.get(ahead));
+            fresh + free.filter(|(stamp, _)| *stamp <= self.passed).count() >= count
         }
     }
 
@@ -259,25 +268,29 @@ impl Changes {
 
     /// Takes a cell back that no place ever referred to.
     pub fn cancel(&mut self, id: CellId) {
-        self.free.push_front((Stamp::FIRST, id));
+        debug_assert!(self.cancelled.is_none(), "it is the next to be taken");
+        self.cancelled = Some(id);
     }
 
     /// Says that no place refers to a cell any more.
     pub fn release(&mut self, id: CellId) {
-        self.free.push_back((self.domain.stamp(), id));
+        self.free.push((self.domain.stamp(), id));
     }
 
     /// Memory of the cells, bytes.
     #[must_use]
     pub fn bytes(&self) -> usize {
-        self.versions.cells.bytes() + self.free.capacity() * size_of::<(Stamp, CellId)>()
+        self.versions.cells.bytes() + self.free.bytes()
     }
 
     fn take(&mut self) -> CellId {
-        if self.free.front().is_some_and(|(stamp, _)| *stamp > self.passed) {
+        if let Some(id) = self.cancelled.take() {
+            return id;
+        }
+        if self.free.get(0).is_some_and(|(stamp, _)| *stamp > self.passed) {
             self.passed = self.domain.passed();
         }
-        if let Some((_, id)) = self.free.pop_front_if(|(stamp, _)| *stamp <= self.passed) {
+        if let Some((_, id)) = self.free.pop_if(|(stamp, _)| *stamp <= self.passed) {
             return id;
         }
         assert!(self.fresh < CELLS_MAX, "asked for room before");
