@@ -3,12 +3,13 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use niclab_load::{Load, Observation};
+use niclab_load::{Control, Load, Observation};
 use niclab_nic::rule::Action;
 use niclab_packet::flow::FlowSpec;
 use serde::{Deserialize, Serialize};
 
-use crate::plan::Plan;
+use crate::plan::{Plan, RulesPlan};
+use crate::stack::Stack;
 
 /// A device under test with its generator and its sink.
 pub trait Testbed {
@@ -19,6 +20,13 @@ pub trait Testbed {
     ///
     /// Refused rules are data and stand in the report; an error means that nothing can be measured.
     fn setup(&mut self, setup: &Setup) -> Result<SetupReport, DeviceError>;
+
+    /// Carries a plan out from now on, without any load, to its end; what it created goes in the
+    /// same way behind it ([`Control::destroyed`]), what it changed is put back. The times are of
+    /// the calls: making their arguments is left out.
+    fn operate(&mut self, _plan: &RulesPlan) -> Result<Control, DeviceError> {
+        Err(DeviceError::NotSupported { capability: "rules".to_owned() })
+    }
 
     /// Offers `load` while the control side carries out `plan`, and says what was seen.
     fn run(&mut self, load: &Load, plan: &Plan) -> Result<Observation, DeviceError>;
@@ -92,6 +100,21 @@ pub enum RuleBlock {
         /// Rules that it creates.
         rules_count: u32,
     },
+    /// `count` rules over a stack of headers, from rule `first` on.
+    Stack {
+        /// Group they stand in.
+        group: u32,
+        /// Priority, 0 is highest.
+        priority: u32,
+        /// What each of them matches.
+        stack: Stack,
+        /// First rule.
+        first: u32,
+        /// Number of rules.
+        count: u32,
+        /// What each of them does.
+        actions: Vec<Action>,
+    },
     /// `count` rules, one for each flow `first .. first + count` of `flows`: both addresses, the
     /// protocol and both ports exact.
     FiveTuples {
@@ -115,10 +138,20 @@ impl RuleBlock {
     pub fn place(&self) -> Option<(u32, u32, &[Action])> {
         match self {
             RuleBlock::Any { group, priority, actions }
+            | RuleBlock::Stack { group, priority, actions, .. }
             | RuleBlock::FiveTuples { group, priority, actions, .. } => {
                 Some((*group, *priority, actions))
             }
             RuleBlock::File { .. } => None,
+        }
+    }
+
+    /// Rules that there are to be.
+    pub fn count(&self) -> u32 {
+        match self {
+            RuleBlock::Any { .. } => 1,
+            RuleBlock::File { rules_count, .. } => *rules_count,
+            RuleBlock::Stack { count, .. } | RuleBlock::FiveTuples { count, .. } => *count,
         }
     }
 }

@@ -11,16 +11,18 @@ pub mod linux;
 pub mod pair;
 pub mod plan;
 pub mod soft;
+mod stack;
 
 pub use face::{
     About, DeviceError, Fact, Function, Place, Placement, RuleBlock, Setup, SetupReport, Testbed,
 };
 pub use niclab_load::{
-    Arrivals, Control, Honesty, Latency, Load, Observation, PortCounters, QueueCounters, Rate,
-    Slice, Stalls,
+    Arrivals, Control, FLOWS_PROBED_MAX, Honesty, Latency, Load, Observation, PortCounters,
+    QueueCounters, Rate, Slice, Stalls,
 };
 pub use niclab_nic::rule::Action;
-pub use plan::{Calls, ControlCore, Plan, RulesPlan, Work};
+pub use plan::{Calls, Change, ControlCore, OPERATIONS_PER_S_MAX, Plan, RulesPlan, Work};
+pub use stack::Stack;
 
 /// Opens a device by its name: `soft`, `linux:…` or `dpdk:…`.
 ///

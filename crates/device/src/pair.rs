@@ -192,7 +192,7 @@ impl Trial<'_> {
             let mut edges = Edges::start(scope, &phase, vec![stage], None)?;
             edges.wait();
             thread::sleep(Duration::from_nanos(self.load.warmup_ns));
-            edges.opened();
+            edges.opened(Clock::new().now_ns());
             thread::sleep(Duration::from_nanos(self.load.duration_ns));
             edges.closed();
             edges.stop();
@@ -358,8 +358,7 @@ impl<'scope, 'beside> Edges<'scope, 'beside> {
 }
 
 impl Window for Edges<'_, '_> {
-    fn opened(&mut self) {
-        let at_ns = Clock::new().now_ns();
+    fn opened(&mut self, at_ns: u64) {
         self.phase.opened_ns.store(at_ns, Ordering::Relaxed);
         self.phase.now.store(MEASURED, Ordering::Release);
         if let Some(beside) = &mut self.beside {

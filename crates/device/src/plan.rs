@@ -30,7 +30,8 @@ impl Plan {
 }
 
 /// Operations on rules, from a moment of the measured part on. The device is left with the rules of
-/// its set-up: what the plan created goes, what it changed is put back, behind the trial.
+/// its set-up: what the plan created goes, what it changed is put back, behind the trial. An
+/// operation of [`Change::Anew`] and of [`Work::Renew`] is both: one rule goes, one comes.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct RulesPlan {
     /// The core that carries them out.
@@ -45,6 +46,10 @@ pub struct RulesPlan {
     /// all of them at once, and packets wait. On the soft device a whole burst that waits goes
     /// first, sixteen in a row at most.
     pub slice: Option<u32>,
+    /// Operations a second, 1 to [`OPERATIONS_PER_S_MAX`], each due at its own moment; what is late
+    /// is made up for. `None`: one after the other, which is not for [`Work::Renew`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub per_s: Option<u32>,
 }
 
 /// Which core carries the operations out.
@@ -70,17 +75,43 @@ pub enum Calls {
     Transaction,
 }
 
-/// A batch of operations.
+/// What is done.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Work {
     /// Creates the rules of a block.
     Create(RuleBlock),
-    /// Gives the rules of a block of the set-up other actions.
-    Update {
+    /// Changes the rules of a block of the set-up, each once.
+    Change {
         /// Which block, from 0.
         block: usize,
-        /// The actions they get.
-        actions: Vec<Action>,
+        /// What of them.
+        change: Change,
     },
+    /// Renews the rules of a block of the set-up for as long as the load lasts: the oldest goes,
+    /// and one for the flow behind that of the newest comes, so that there are as many as before.
+    /// The block is of flows, of which its flow set has twice as many, to be gone through in
+    /// circles.
+    Renew {
+        /// Which block, from 0.
+        block: usize,
+    },
+}
+
+/// Most operations a second.
+pub const OPERATIONS_PER_S_MAX: u32 = 100_000_000;
+
+/// What of a rule is changed.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Change {
+    /// Its actions, in place.
+    Actions(Vec<Action>),
+    /// The values that it matches, in place: those of the flow behind it by as many as the block
+    /// has rules. Its flow set has twice as many.
+    Values,
+    /// Its priority, in place.
+    Priority(u32),
+    /// It is destroyed, and one with these actions created in its stead.
+    Anew(Vec<Action>),
 }

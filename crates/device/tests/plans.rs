@@ -4,8 +4,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use niclab_device::soft::Soft;
 use niclab_device::{
-    Arrivals, Calls, Control, ControlCore, DeviceError, Function, Load, Observation, Placement,
-    Plan, Rate, RuleBlock, RulesPlan, Setup, Testbed, Work,
+    Arrivals, Calls, Change, Control, ControlCore, DeviceError, Function, Load, Observation,
+    Placement, Plan, Rate, RuleBlock, RulesPlan, Setup, Testbed, Work,
 };
 use niclab_nic::limits::ROOT_RULES_MAX;
 use niclab_nic::rule::Action;
@@ -65,7 +65,7 @@ fn each_to(queue: u16, count: u32) -> RuleBlock {
 
 fn plan(work: Work) -> RulesPlan {
     let (core, calls) = (ControlCore::Same, Calls::Single);
-    RulesPlan { core, start_ns: START_NS, work, calls, slice: Some(16) }
+    RulesPlan { core, start_ns: START_NS, work, calls, slice: Some(16), per_s: None }
 }
 
 fn run(soft: &mut Soft, plan: RulesPlan) -> (Observation, Control) {
@@ -104,8 +104,10 @@ fn rules_are_created_under_load_in_every_way_and_go_with_the_trial() {
         let (begun_ns, ended_ns) = (control.begun_ns.unwrap(), control.ended_ns.unwrap());
         assert!((START_NS..300_000_000).contains(&begun_ns), "{way}");
         assert!(ended_ns >= begun_ns + control.busy_ns.min(1_000) && control.busy_ns > 0, "{way}");
-        let timed = control.calls.as_ref().unwrap().0.len();
+        // The first call stands apart.
+        let timed = control.calls.as_ref().unwrap().0.len() + 1;
         assert_eq!(timed == u64::from(FLOWS), calls != Calls::Queue, "{way}");
+        assert!(control.first_call_ns > Some(0) && control.late.is_none(), "{way}");
         let [before, after] = at_queues(&seen);
         assert!(before > 0 && after > 0, "{before} frames before, {after} after: {way}");
         let rested = soft.run(&load(), &Plan::Rest).unwrap();
@@ -113,19 +115,154 @@ fn rules_are_created_under_load_in_every_way_and_go_with_the_trial() {
     }
 }
 
+/// A change of the rules of block 1.
+fn change(change: Change) -> Work {
+    Work::Change { block: 1, change }
+}
+
+/// Rules for the flows of the load, and as many flows behind them.
+fn half_to(queue: u16) -> RuleBlock {
+    let flows = FlowSpec { count: 2 * FLOWS, ..load().flows };
+    let actions = vec![Action::Queue(queue)];
+    RuleBlock::FiveTuples { group: 0, priority: 0, flows, first: 0, count: FLOWS, actions }
+}
+
 #[test]
 fn rules_are_changed_under_load_in_every_way_and_are_put_back() {
     let Some((mut soft, _turn)) = soft("rules_are_changed_under_load") else { return };
-    soft.setup(&setup(vec![all_to(0, 1), each_to(0, FLOWS)])).unwrap();
-    for (core, calls, slice) in ways() {
-        let work = Work::Update { block: 1, actions: vec![Action::Queue(1)] };
-        let (seen, control) = run(&mut soft, RulesPlan { core, calls, slice, ..plan(work) });
-        let way = format!("{core:?} {calls:?} {slice:?}: {control:?}");
-        assert_eq!((control.done, control.refused), (FLOWS.into(), 0), "{way}");
-        let [before, after] = at_queues(&seen);
-        assert!(before > 0 && after > 0, "{before} frames before, {after} after: {way}");
+    soft.setup(&setup(vec![all_to(0, 1), half_to(1)])).unwrap();
+    // All of these let the frames meet queue 0.
+    let changes = [
+        Change::Actions(vec![Action::Queue(0)]),
+        Change::Anew(vec![Action::Queue(0)]),
+        Change::Values,
+        Change::Priority(2),
+    ];
+    for kind in changes {
+        let is_first = matches!(kind, Change::Actions(_));
+        // At once is no other way than in slices: one kind shows it.
+        for (core, calls, slice) in ways().filter(|(.., slice)| is_first || slice.is_some()) {
+            let plan = RulesPlan { core, calls, slice, ..plan(change(kind.clone())) };
+            let whole = matches!(kind, Change::Values | Change::Priority(_));
+            if whole && calls == Calls::Queue {
+                let refused = soft.run(&load(), &Plan::Rules(Box::new(plan))).unwrap_err();
+                let capability = "changes of values and priority through an operation queue".into();
+                assert_eq!(refused, DeviceError::NotSupported { capability });
+                continue;
+            }
+            let (seen, control) = run(&mut soft, plan);
+            let way = format!("{kind:?} {core:?} {calls:?} {slice:?}: {control:?}");
+            assert_eq!((control.done, control.refused), (FLOWS.into(), 0), "{way}");
+            let [after, before] = at_queues(&seen);
+            assert!(before > 0 && after > 0, "{before} frames before, {after} after: {way}");
+            let rested = soft.run(&load(), &Plan::Rest).unwrap();
+            assert_eq!(at_queues(&rested)[0], 0, "{way}");
+        }
+    }
+}
+
+#[test]
+fn rules_are_renewed_at_a_rate_and_the_number_of_them_stays() {
+    let Some((mut soft, _turn)) = soft("rules_are_renewed") else { return };
+    soft.setup(&setup(vec![all_to(0, 1), half_to(1)])).unwrap();
+    // 280 ms at 10,000 a second: more than five times round.
+    let (work, per_s) = (Work::Renew { block: 1 }, Some(10_000));
+    for core in [ControlCore::Same, ControlCore::Distinct] {
+        for calls in [Calls::Single, Calls::Queue] {
+            let plan = RulesPlan { core, calls, per_s, ..plan(work.clone()) };
+            let (seen, control) = run(&mut soft, plan);
+            let way = format!("{core:?} {calls:?}: {control:?}");
+            assert_eq!((control.planned, control.refused), (2_800, 0), "{way}");
+            // A machine that takes a core away for long leaves some of them undone.
+            assert!((1_000..=2_800).contains(&control.done), "{way}");
+            assert_eq!(control.late.as_ref().unwrap().0.len(), control.done, "{way}");
+            let busy_ns = control.busy_ns;
+            assert!((1..280_000_000).contains(&busy_ns), "{way}");
+            // Half of the time a flow of the load has a rule.
+            let [without, with] = at_queues(&seen);
+            assert!(without > 0 && with > 0, "{without} without a rule, {with} with one: {way}");
+            let rested = soft.run(&load(), &Plan::Rest).unwrap();
+            assert_eq!(at_queues(&rested)[0], 0, "{way}");
+        }
+    }
+}
+
+#[test]
+fn a_full_group_stays_full_while_its_rules_are_renewed() {
+    let Some((mut soft, _turn)) = soft("a_full_group_stays_full") else { return };
+    let flows = FlowSpec { seed: 7, count: 2 * ROOT_RULES_MAX, ..FlowSpec::default() };
+    let (count, actions) = (ROOT_RULES_MAX, vec![Action::Queue(0)]);
+    let full = RuleBlock::FiveTuples { group: 0, priority: 0, flows, first: 0, count, actions };
+    soft.setup(&setup(vec![full])).unwrap();
+    for calls in [Calls::Single, Calls::Queue] {
+        let (work, per_s) = (Work::Renew { block: 0 }, Some(100_000));
+        let (_, control) = run(&mut soft, RulesPlan { calls, per_s, ..plan(work) });
+        assert!(control.done > 1_000 && control.refused == 0, "{control:?}");
+    }
+}
+
+#[test]
+fn without_a_load_a_plan_is_carried_out_and_what_it_created_goes_in_the_same_way() {
+    let Some((mut soft, _turn)) = soft("without_a_load") else { return };
+    soft.setup(&setup(vec![all_to(0, 1), half_to(1)])).unwrap();
+    // The transaction comes first: nothing has run before it.
+    for calls in [Calls::Transaction, Calls::Single, Calls::Queue] {
+        let others = RuleBlock::FiveTuples {
+            group: 1,
+            priority: 0,
+            flows: FlowSpec { count: 20_000, ..FlowSpec::default() },
+            first: 0,
+            count: 20_000,
+            actions: vec![Action::Queue(1)],
+        };
+        let control = soft.operate(&RulesPlan { calls, ..plan(Work::Create(others)) }).unwrap();
+        let counts = |control: &Control| (control.planned, control.done, control.refused);
+        assert_eq!(counts(&control), (20_000, 20_000, 0), "{control:?}");
+        let destroyed = control.destroyed.as_ref().unwrap();
+        assert_eq!(counts(destroyed), (20_000, 20_000, 0), "{control:?}");
+        for control in [&control, destroyed] {
+            assert!(control.begun_ns < control.ended_ns && control.busy_ns > 0, "{control:?}");
+            assert!(control.first_call_ns > Some(0), "{control:?}");
+        }
+        let anew = plan(change(Change::Anew(vec![Action::Queue(0)])));
+        let control = soft.operate(&RulesPlan { calls, ..anew }).unwrap();
+        assert_eq!(counts(&control), (FLOWS.into(), FLOWS.into(), 0), "{control:?}");
+        assert_eq!(control.destroyed, None);
         let rested = soft.run(&load(), &Plan::Rest).unwrap();
-        assert_eq!(at_queues(&rested)[1], 0, "{way}");
+        assert_eq!(at_queues(&rested)[0], 0, "the rules of the set-up are back");
+    }
+    let renew = plan(Work::Renew { block: 1 });
+    let error = soft.operate(&renew).unwrap_err().to_string();
+    assert!(error.contains("as long as a load lasts"), "{error}");
+}
+
+#[test]
+fn it_is_seen_until_when_each_flow_met_no_rule() {
+    let Some((mut soft, _turn)) = soft("it_is_seen_until_when") else { return };
+    soft.setup(&setup(vec![all_to(0, 1)])).unwrap();
+    // One flow every half millisecond gets a rule that drops its frames.
+    let flows = FlowSpec { count: 500, ..load().flows };
+    let drop = vec![Action::Drop];
+    let block =
+        RuleBlock::FiveTuples { group: 0, priority: 0, flows, first: 0, count: 500, actions: drop };
+    for core in [ControlCore::Same, ControlCore::Distinct] {
+        let per_s = Some(2_000);
+        let plan = RulesPlan { core, per_s, ..plan(Work::Create(block.clone())) };
+        let load = Load { rate: Rate::Pps(500_000.0), ..load() };
+        let seen = soft.run(&load, &Plan::Rules(Box::new(plan))).unwrap();
+        let control = seen.control.as_ref().unwrap();
+        assert_eq!(control.each_begun_ns.len() as u64, control.done, "{core:?}");
+        assert_eq!(seen.latest_ns.len(), 500);
+        // A frame of each flow is due every millisecond. Where the machine stalls for long, the
+        // frames of some may all be lost before their rules come.
+        let pairs = control.each_begun_ns.iter().zip(&seen.latest_ns);
+        let seen_of: Vec<(u64, u64)> =
+            pairs.filter_map(|(begun_ns, latest_ns)| Some((*begun_ns, (*latest_ns)?))).collect();
+        let near = seen_of.iter().filter(|(begun, latest)| begun.abs_diff(*latest) < 20_000_000);
+        assert!(near.count() as u64 * 2 > control.done, "{} done: {core:?}", control.done);
+        let after = |(begun, latest): &&(u64, u64)| latest.saturating_sub(*begun) > 100_000_000;
+        assert_eq!(seen_of.iter().filter(after).count(), 0, "{core:?}");
+        assert!(seen.dropped > 0, "{core:?}");
     }
 }
 
@@ -188,10 +325,28 @@ fn a_plan_that_cannot_be_carried_out_is_refused_with_the_reason() {
     let create = || Work::Create(each_to(1, FLOWS));
     let late = RulesPlan { start_ns: 300_000_000, ..plan(create()) };
     refused(late, "plan: start_ns 300000000: it begins when the load has ended");
-    let update = Work::Update { block: 1, actions: vec![Action::Queue(1)] };
+    let update = change(Change::Actions(vec![Action::Queue(1)]));
     refused(plan(update), "plan: block 1: the set-up has 1");
+    let renew = |per_s| RulesPlan { per_s: Some(per_s), ..plan(Work::Renew { block: 0 }) };
+    refused(renew(5), "plan: block 0: 1 rules of 1 flows; it takes twice as many flows");
+    let values = Work::Change { block: 0, change: Change::Values };
+    refused(plan(values), "plan: block 0: 1 rules of 1 flows; it takes twice as many flows");
+    let RuleBlock::FiveTuples { flows, .. } = each_to(1, FLOWS) else { panic!("no flows") };
+    let actions = vec![Action::Queue(1)];
+    let (group, priority, first) = (0, 0, 9);
+    let short = RuleBlock::FiveTuples { group, priority, flows, first, count: FLOWS, actions };
+    refused(plan(Work::Create(short)), "plan: 500 rules from flow 9 on, and 500 flows");
     let file = RuleBlock::File { path: "a.flow".into(), rules_count: 1 };
     refused(plan(Work::Create(file)), "plan: the rules of a file belong into the set-up");
+    soft.setup(&setup(vec![half_to(1)])).unwrap();
+    let mut refused = |plan: RulesPlan, reason: &str| {
+        let error = soft.run(&load(), &Plan::Rules(Box::new(plan))).unwrap_err().to_string();
+        assert!(error.contains(reason), "{error}");
+    };
+    refused(renew(0), "plan: per_s 0: use 1 to 100000000");
+    refused(plan(Work::Renew { block: 0 }), "rules are renewed at a rate, and there is none");
+    let endless = RulesPlan { calls: Calls::Transaction, ..renew(5) };
+    refused(endless, "a transaction has an end: use single calls or a queue");
     let engine = Setup { placement: Placement::Engine, ..setup(vec![all_to(0, 1)]) };
     match soft.setup(&engine) {
         Err(error) => println!("SKIP placement engine: {error}"),
@@ -216,7 +371,7 @@ fn rules_of_a_file_are_not_changed_and_a_file_that_is_refused_is_no_set_up() {
         format!("flow create 0 ingress pattern eth / end actions queue index {queue} / end\n")
     };
     set_up(&mut soft, &rule(1)).unwrap();
-    let work = Work::Update { block: 0, actions: vec![Action::Queue(0)] };
+    let work = Work::Change { block: 0, change: Change::Actions(vec![Action::Queue(0)]) };
     let error = soft.run(&load(), &Plan::Rules(Box::new(plan(work)))).unwrap_err().to_string();
     assert_eq!(error, "plan: block 0: the rules of a file are not changed");
     let error = set_up(&mut soft, &rule(2)).unwrap_err().to_string();

@@ -162,7 +162,7 @@ impl<T: Tape> Trial<T> {
         let start_ns = clock.now_ns();
         let now = || clock.now_ns() - start_ns;
         self.turns_until(self.counted.from_ns, (outlet, inlet, window), &now);
-        window.opened();
+        window.opened(start_ns + self.counted.from_ns);
         self.turns_until(self.counted.to_ns, (outlet, inlet, window), &now);
         window.closed();
         self.drain(outlet, inlet, &now);
@@ -258,6 +258,7 @@ impl<T: Tape> Trial<T> {
             mark_disturbed(&mut self.slices, self.counted, stalls, covered_ns);
         }
         let (total, sink) = (self.total, self.sink);
+        let latest_ns = sink.latest();
         let honesty = honesty(&self.generator, total, &self.stalls, self.resolution_ns);
         Observation {
             planned: total.offered + total.unsent,
@@ -286,6 +287,7 @@ impl<T: Tape> Trial<T> {
             device: None,
             sink: PortCounters { queues: vec![sink.counters], ..PortCounters::default() },
             slices: self.slices,
+            latest_ns,
             control: None,
             honesty,
         }

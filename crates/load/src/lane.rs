@@ -43,8 +43,8 @@ pub trait Inlet {
 
 /// Told when the measured part of a load begins and ends, so that counters can be read there.
 pub trait Window {
-    /// The first counted frame is due.
-    fn opened(&mut self) {}
+    /// The first counted frame is due, at this time of the process's clock, nanoseconds.
+    fn opened(&mut self, _at_ns: u64) {}
     /// The last counted frame was due.
     fn closed(&mut self) {}
     /// Called once a turn, in which the caller may do other work; how long that took, nanoseconds.

@@ -16,6 +16,7 @@ mod tape;
 pub use drive::{LoadError, drive};
 pub use histogram::Latency;
 pub use observation::{Control, Honesty, Observation, PortCounters, QueueCounters, Slice, Stalls};
+pub use sink::FLOWS_PROBED_MAX;
 pub use spec::{Arrivals, Load, Rate};
 pub use stall::StallWatch;
 pub use tape::TraceFrames;

@@ -64,6 +64,11 @@ pub struct Observation {
     pub sink: PortCounters,
     /// Counts over time, in slices of equal length.
     pub slices: Vec<Slice>,
+    /// For each flow, planned departure of the latest of its frames that came back, nanoseconds
+    /// after the start of the measured part; `None` where none did. Empty where there are more
+    /// flows than [`FLOWS_PROBED_MAX`](crate::FLOWS_PROBED_MAX).
+    #[serde(default)]
+    pub latest_ns: Vec<Option<u64>>,
     /// What the control side did; `None` where it rested.
     #[serde(default)]
     pub control: Option<Control>,
@@ -179,8 +184,22 @@ pub struct Control {
     pub ended_ns: Option<u64>,
     /// Time that the core spent on operations.
     pub busy_ns: u64,
-    /// How long each call took; a call through a queue, or one that blocks, is of many operations.
+    /// How long each call took, the first apart; a call through a queue is of many operations.
     pub calls: Option<Latency>,
+    /// How long the first call took: memory and code are cold.
+    #[serde(default)]
+    pub first_call_ns: Option<u64>,
+    /// When each operation began, where each had a moment of its own; the first
+    /// [`FLOWS_PROBED_MAX`](crate::FLOWS_PROBED_MAX) of them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub each_begun_ns: Vec<u64>,
+    /// From the moment at which each operation was due until it was done, where each has a moment
+    /// of its own.
+    #[serde(default)]
+    pub late: Option<Latency>,
+    /// How the rules that were created went again, where that was asked for.
+    #[serde(default)]
+    pub destroyed: Option<Box<Control>>,
 }
 
 /// Counters of one end of the wire.

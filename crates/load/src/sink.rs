@@ -11,6 +11,9 @@ use niclab_packet::size::FCS_LEN;
 /// One frame in so many has its checksums verified.
 const VERIFY_EVERY: u64 = 64;
 
+/// Most flows of which it is kept when each was last seen.
+pub const FLOWS_PROBED_MAX: u32 = 4_096;
+
 /// Which frames of a trial are counted, by their planned departure in nanoseconds.
 #[derive(Clone, Copy, Debug)]
 pub struct Counted {
@@ -33,6 +36,8 @@ pub struct Sink {
     counted: Counted,
     verifies: bool,
     orders: Vec<Order>,
+    /// Planned departure of the latest frame of each flow, plus one, where flows are few.
+    latest: Vec<u64>,
     /// Frames and bytes of the whole trial, warm-up included.
     pub counters: QueueCounters,
     /// Counted frames.
@@ -100,6 +105,7 @@ impl Sink {
             counted,
             verifies,
             orders: vec![Order::default(); flows as usize],
+            latest: vec![0; if flows <= FLOWS_PROBED_MAX { flows as usize } else { 0 }],
             counters: QueueCounters::default(),
             received: 0,
             received_bytes: 0,
@@ -165,6 +171,9 @@ impl Sink {
         }
         self.received += 1;
         self.received_bytes += bytes;
+        if let Some(latest) = self.latest.get_mut(stamp.flow as usize) {
+            *latest = (stamp.planned_ns + 1).max(*latest);
+        }
         self.reordered += u64::from(*place == Place::Late);
         let latency_ns = now_ns.saturating_sub(stamp.planned_ns);
         let service_ns = latency_ns.saturating_sub(stamp.late_ns);
@@ -173,6 +182,13 @@ impl Sink {
             self.last = ((latency_ns, service_ns), 0);
         }
         self.last.1 += 1;
+    }
+
+    /// Planned departure of the latest counted frame of each flow, after the first that counts;
+    /// empty where flows are many.
+    pub fn latest(&self) -> Vec<Option<u64>> {
+        let since = |latest: &u64| Some(latest.checked_sub(1)? - self.counted.from_ns);
+        self.latest.iter().map(since).collect()
     }
 
     /// Enters the latest latency and service time into their histograms, as often as they were seen

@@ -1,23 +1,28 @@
 //! The control side of the soft device: carries out a plan's operations while packets flow.
 
 use niclab_load::clock::Clock;
-use niclab_load::{Control as Record, Latency};
-use niclab_nic::rule::{Action, Pattern, Rule};
-use niclab_nic::{
-    Nic, Operation, OperationQueue, RuleError, RuleId, Template, TemplateAction, TemplateTable,
-    Transaction,
-};
+use niclab_load::{Control, FLOWS_PROBED_MAX, Latency};
+use niclab_nic::rule::Rule;
+use niclab_nic::{Nic, Operation, OperationQueue, RuleError, RuleId, TemplateTable, Transaction};
 
-use super::{Installed, Patterns, broken};
+use super::steps::{Step, Steps};
+use super::{Installed, broken};
 use crate::face::DeviceError;
 use crate::pair::Beside;
-use crate::plan::{Calls, RulesPlan, Work};
+use crate::plan::{Calls, RulesPlan};
 
 /// Operations that an operation queue takes at a time.
 const QUEUE_SIZE: usize = 4_096;
 
+/// Operations that are handed over at a time: as many as an application has room for in a burst's
+/// work, and few enough to stay in the cache.
+const QUEUED_MAX: usize = 256;
+
+/// What the first half of a renewal is known by in the queue.
+const GONE: u64 = u64::MAX;
+
 /// A plan that is being carried out.
-pub(super) struct Control<'a> {
+pub(super) struct Carrier<'a> {
     caller: Caller<'a>,
     steps: Steps<'a>,
     /// Operations carried out.
@@ -31,9 +36,9 @@ pub(super) struct Control<'a> {
     opened_ns: Option<u64>,
     /// What the last turn took.
     turn_ns: u64,
-    record: Record,
-    /// Rules that were created.
-    made: Vec<RuleId>,
+    /// Time in calls, without what goes into making their arguments.
+    calls_ns: u64,
+    control: Control,
 }
 
 /// How the NIC is called.
@@ -42,109 +47,59 @@ enum Caller<'a> {
     Queue {
         nic: &'a mut Nic,
         queue: OperationQueue,
-        table: TemplateTable,
-        given: Vec<u32>,
+        /// The template of the rules that it brings, and the numbers that each gives.
+        table: Option<(TemplateTable, Vec<u32>)>,
     },
     /// Until it is committed.
     Transaction(Option<Transaction<'a>>),
 }
 
-fn bad(reason: String) -> DeviceError {
+pub(super) fn bad(reason: String) -> DeviceError {
     DeviceError::BadPlan { reason }
 }
 
-/// What is done, operation by operation.
-enum Steps<'a> {
-    Create { group: u32, priority: u32, patterns: Patterns, actions: &'a [Action] },
-    Update { block: &'a Installed, actions: &'a [Action] },
-}
-
-impl<'a> Steps<'a> {
-    fn of(work: &'a Work, blocks: &'a [Installed]) -> Result<Steps<'a>, DeviceError> {
-        match work {
-            Work::Create(block) => {
-                let patterns = Patterns::of(block)?;
-                let (group, priority, actions) = block.place().unwrap_or((0, 0, &[]));
-                Ok(Steps::Create { group, priority, patterns, actions })
-            }
-            Work::Update { block: at, actions } => match blocks.get(*at) {
-                Some(block) if block.patterns.is_some() => Ok(Steps::Update { block, actions }),
-                Some(_) => Err(bad(format!("block {at}: the rules of a file are not changed"))),
-                None => Err(bad(format!("block {at}: the set-up has {}", blocks.len()))),
-            },
-        }
-    }
-
-    fn len(&self) -> usize {
-        match self {
-            Steps::Create { patterns, .. } => patterns.len(),
-            Steps::Update { block, .. } => block.ids.len(),
-        }
-    }
-
-    fn step(&self, at: usize) -> Operation<'a> {
-        match self {
-            Steps::Create { group, priority, patterns, actions } => Operation::Create(Rule {
-                group: *group,
-                priority: *priority,
-                pattern: patterns.get(at),
-                actions,
-            }),
-            Steps::Update { block, actions } => Operation::Update(block.ids[at], actions),
-        }
-    }
-
-    /// The template of all steps, and the numbers that each rule gives.
-    fn template(&self, nic: &mut Nic) -> Result<(TemplateTable, Vec<u32>), RuleError> {
-        let (group, priority, patterns, actions) = match self {
-            Steps::Create { group, priority, patterns, actions } => {
-                (*group, *priority, Some(patterns), actions)
-            }
-            // The table that its rules are in, so that the card has no other than without a plan.
-            Steps::Update { block, actions } => {
-                (block.group, block.priority, block.patterns.as_ref(), actions)
-            }
-        };
-        let some = patterns.filter(|patterns| patterns.len() > 0);
-        let pattern = some.map_or_else(Pattern::any, |patterns| patterns.get(0));
-        let mut given = Vec::new();
-        let varied = actions.iter().map(|action| match action {
-            Action::Queue(queue) => {
-                given.push(u32::from(*queue));
-                TemplateAction::Queue
-            }
-            other => TemplateAction::Same(other.clone()),
-        });
-        let actions: Vec<TemplateAction> = varied.collect();
-        let template = Template { group, priority, pattern, actions: &actions };
-        Ok((nic.template_table(&template)?, given))
-    }
-}
-
-impl<'a> Control<'a> {
+impl<'a> Carrier<'a> {
     /// Prepares a plan. `blocks` are those of the set-up.
     pub(super) fn new(
         plan: &'a RulesPlan,
         nic: &'a mut Nic,
         blocks: &'a [Installed],
         duration_ns: u64,
-    ) -> Result<Control<'a>, DeviceError> {
+    ) -> Result<Carrier<'a>, DeviceError> {
         if plan.start_ns >= duration_ns {
             let (start_ns, reason) = (plan.start_ns, "begins when the load has ended");
             return Err(bad(format!("start_ns {start_ns}: it {reason}, after {duration_ns} ns")));
         }
-        let steps = Steps::of(&plan.work, blocks)?;
+        let steps = Steps::of(plan, blocks, duration_ns - plan.start_ns)?;
+        Carrier::carrying(plan, nic, steps, duration_ns)
+    }
+
+    /// Prepares the end of the rules that were created.
+    pub(super) fn destroying(
+        plan: &'a RulesPlan,
+        nic: &'a mut Nic,
+        ids: Vec<Option<RuleId>>,
+    ) -> Result<Carrier<'a>, DeviceError> {
+        Carrier::carrying(plan, nic, Steps::destroying(ids), u64::MAX)
+    }
+
+    fn carrying(
+        plan: &RulesPlan,
+        nic: &'a mut Nic,
+        steps: Steps<'a>,
+        duration_ns: u64,
+    ) -> Result<Carrier<'a>, DeviceError> {
         let caller = match plan.calls {
             Calls::Single => Caller::Single(nic),
             Calls::Queue => {
                 let queue = nic.operation_queue(QUEUE_SIZE).map_err(broken)?;
-                let (table, given) = steps.template(nic).map_err(|error| bad(error.to_string()))?;
-                Caller::Queue { nic, queue, table, given }
+                let table = steps.table(nic).map_err(|error| bad(error.to_string()))?;
+                Caller::Queue { nic, queue, table }
             }
             Calls::Transaction => Caller::Transaction(Some(nic.transaction())),
         };
         let count = steps.len();
-        Ok(Control {
+        Ok(Carrier {
             caller,
             at: 0,
             slice: plan.slice.map_or(count, |slice| slice.max(1) as usize),
@@ -153,33 +108,40 @@ impl<'a> Control<'a> {
             clock: Clock::new(),
             opened_ns: None,
             turn_ns: 0,
-            record: Record {
+            calls_ns: 0,
+            control: Control {
                 planned: count as u64,
                 calls: Some(Latency::new()),
-                ..Record::default()
+                late: steps.interval_ns().map(|_| Latency::new()),
+                each_begun_ns: Vec::with_capacity(match steps.interval_ns() {
+                    Some(_) => count.min(FLOWS_PROBED_MAX as usize),
+                    None => 0,
+                }),
+                ..Control::default()
             },
-            made: Vec::with_capacity(if matches!(steps, Steps::Create { .. }) { count } else { 0 }),
             steps,
         })
     }
 
-    /// What was done, and the rules that were created. A transaction that was not committed is
-    /// taken back.
-    pub(super) fn end(mut self) -> (Record, Vec<RuleId>) {
+    /// What was done, and the rules that stand where the plan worked. A transaction that was not
+    /// committed is taken back.
+    pub(super) fn end(mut self) -> (Control, Vec<Option<RuleId>>) {
         match self.caller {
             Caller::Single(_) | Caller::Transaction(None) => {}
             Caller::Queue { nic, queue, table, .. } => {
                 drop(queue);
                 nic.serve(0);
-                // It is this control's own and known to the NIC.
-                let _ = nic.destroy_template_table(&table);
+                if let Some((table, _)) = table {
+                    // It is this control's own and known to the NIC.
+                    let _ = nic.destroy_template_table(&table);
+                }
             }
             Caller::Transaction(Some(_)) => {
-                self.record.done = 0;
-                self.made.clear();
+                self.control.done = 0;
+                self.steps.take_back();
             }
         }
-        (self.record, self.made)
+        (self.control, self.steps.into_ids())
     }
 
     /// A turn without operations.
@@ -192,107 +154,197 @@ impl<'a> Control<'a> {
         self.turn_ns
     }
 
-    fn carry_out(&mut self) {
-        let end = self.steps.len().min(self.at + self.slice);
+    /// Carries everything out at once, without packets. Time runs in calls alone: making the
+    /// patterns of rules is left out.
+    pub(super) fn alone(&mut self) {
+        self.opened(self.clock.now_ns());
+        while self.control.ended_ns.is_none() {
+            self.turn();
+        }
+        self.control.begun_ns = Some(0);
+        self.control.ended_ns = Some(self.calls_ns);
+        self.control.busy_ns = self.calls_ns;
+    }
+
+    /// `true` where a whole turn's operations are due and packets have kept them waiting.
+    #[inline]
+    pub(super) fn is_behind(&self) -> bool {
+        let Some(opened_ns) = self.opened_ns.filter(|_| self.steps.interval_ns().is_some()) else {
+            return false;
+        };
+        let since_ns = self.clock.now_ns().saturating_sub(opened_ns);
+        self.due(since_ns) >= self.at + self.slice
+    }
+
+    /// Operations that are due so long after the measured part began.
+    fn due(&self, since_ns: u64) -> usize {
+        let Some(plan_ns) = since_ns.checked_sub(self.start_ns) else { return 0 };
+        match self.steps.interval_ns() {
+            None => self.steps.len(),
+            Some(each_ns) => self.steps.len().min((plan_ns as f64 / each_ns) as usize + 1),
+        }
+    }
+
+    fn carry_out(&mut self, since_ns: u64) {
+        let first = self.at;
+        let end = self.due(since_ns).min(first.saturating_add(self.slice));
         match self.caller {
             Caller::Single(_) | Caller::Transaction(_) => {
-                (self.at..end).for_each(|at| self.called(at));
+                (first..end).for_each(|at| self.called(at));
             }
             Caller::Queue { .. } => {
                 while self.at < end {
-                    let some = end.min(self.at + QUEUE_SIZE);
+                    let some = end.min(self.at + QUEUED_MAX).min(self.at + self.steps.places());
                     self.queued(some);
                     self.at = some;
                 }
             }
         }
         self.at = end;
+        self.time_lateness(first);
         if self.at == self.steps.len() {
             self.commit();
         }
     }
 
-    /// One operation by a call of its own.
-    fn called(&mut self, at: usize) {
-        let step = self.steps.step(at);
-        let begun_ns = self.clock.now_ns();
-        let result = match (&mut self.caller, &step) {
-            (Caller::Single(nic), Operation::Create(rule)) => nic.create(rule),
-            (Caller::Single(nic), Operation::Update(id, actions)) => {
-                nic.update(*id, actions).map(|()| *id)
-            }
-            (Caller::Transaction(Some(open)), Operation::Create(rule)) => open.create(rule),
-            (Caller::Transaction(Some(open)), Operation::Update(id, actions)) => {
-                open.update(*id, actions).map(|()| *id)
-            }
-            _ => return,
+    /// How long after they were due operations from `first` on were done.
+    fn time_lateness(&mut self, first: usize) {
+        let Some((late, each_ns)) = self.control.late.as_mut().zip(self.steps.interval_ns()) else {
+            return;
         };
-        self.timed(begun_ns);
-        self.count(result);
+        let since_ns = self.clock.now_ns() - self.opened_ns.unwrap_or(0) - self.start_ns;
+        for at in first..self.at {
+            late.record(since_ns.saturating_sub((at as f64 * each_ns) as u64));
+        }
+    }
+
+    /// One operation by a call of its own, or by one that takes a rule away and one that brings
+    /// the new one.
+    fn called(&mut self, at: usize) {
+        let Some(step) = self.steps.at(at) else { return self.skip() };
+        let begun_ns = self.clock.now_ns();
+        let result = match &mut self.caller {
+            Caller::Single(nic) => match step {
+                Step::Create(rule) => nic.create(&rule).map(Some),
+                Step::Update(id, actions) => nic.update(id, actions).map(|()| Some(id)),
+                Step::Modify(id, rule) => nic.modify(id, &rule).map(|()| Some(id)),
+                Step::Destroy(id) => nic.destroy(id).map(|()| None),
+                Step::Renew(id, rule) => nic.destroy(id).and_then(|()| nic.create(&rule)).map(Some),
+            },
+            Caller::Transaction(Some(open)) => match step {
+                Step::Create(rule) => open.create(&rule).map(Some),
+                Step::Update(id, actions) => open.update(id, actions).map(|()| Some(id)),
+                Step::Modify(id, rule) => open.modify(id, &rule).map(|()| Some(id)),
+                Step::Destroy(id) => open.destroy(id).map(|()| None),
+                Step::Renew(id, rule) => {
+                    open.destroy(id).and_then(|()| open.create(&rule)).map(Some)
+                }
+            },
+            Caller::Queue { .. } | Caller::Transaction(None) => return,
+        };
+        let took_ns = self.clock.now_ns() - begun_ns;
+        if self.control.late.is_some() && at < FLOWS_PROBED_MAX as usize {
+            let opened_ns = self.opened_ns.unwrap_or(0);
+            self.control.each_begun_ns.push(begun_ns.saturating_sub(opened_ns));
+        }
+        self.timed(took_ns);
+        self.count(at, result);
     }
 
     /// Makes the operations of a transaction visible.
     fn commit(&mut self) {
         let Caller::Transaction(transaction) = &mut self.caller else { return };
-        let Some(Err(error)) = transaction.take().map(Transaction::commit) else { return };
-        self.record.refused = self.record.planned;
-        self.record.done = 0;
-        self.record.refusal.get_or_insert_with(|| error.to_string());
-        self.made.clear();
+        let begun_ns = self.clock.now_ns();
+        let committed = transaction.take().map(Transaction::commit);
+        self.calls_ns += self.clock.now_ns() - begun_ns;
+        let Some(Err(error)) = committed else { return };
+        self.control.refused = self.control.planned;
+        self.control.done = 0;
+        self.control.refusal.get_or_insert_with(|| error.to_string());
+        self.steps.take_back();
     }
 
     /// Operations up to `end` through the queue: handed over, served, their results taken.
     fn queued(&mut self, end: usize) {
-        let Caller::Queue { nic, queue, table, given } = &mut self.caller else { return };
+        let steps: Vec<_> = (self.at..end).map(|at| (at, self.steps.at(at))).collect();
+        let Caller::Queue { nic, queue, table } = &mut self.caller else { return };
         let begun_ns = self.clock.now_ns();
         let mut results = Vec::with_capacity(end - self.at);
-        for at in self.at..end {
-            let operation = match self.steps.step(at) {
-                Operation::Create(rule) => {
-                    table.rule(rule.pattern.value(), given).map(Operation::CreateIn)
+        let mut skipped = 0;
+        for (at, step) in steps {
+            let made = |rule: &Rule<'_>| match &*table {
+                Some((table, given)) => table.rule(rule.pattern.value(), given),
+                None => Err(RuleError::TemplateUnknown),
+            };
+            let operation = match step {
+                None => {
+                    skipped += 1;
+                    continue;
                 }
-                Operation::Update(id, _) => {
-                    table.actions(given).map(|actions| Operation::UpdateIn(id, actions))
+                Some(Step::Create(rule)) => made(&rule).map(Operation::CreateIn),
+                Some(Step::Renew(id, rule)) => {
+                    // The queue is empty and takes as many as there are.
+                    let _ = queue.put(Operation::Destroy(id), GONE);
+                    made(&rule).map(Operation::CreateIn)
                 }
-                _ => continue,
+                Some(Step::Update(id, _)) => match table {
+                    Some((table, given)) => {
+                        table.actions(given).map(|actions| Operation::UpdateIn(id, actions))
+                    }
+                    None => Err(RuleError::TemplateUnknown),
+                },
+                Some(Step::Destroy(id)) => Ok(Operation::Destroy(id)),
+                // Plans with whole rules for the queue were refused.
+                Some(Step::Modify(..)) => Err(RuleError::TemplateUnknown),
             };
             match operation {
-                // The queue is empty and takes as many as there are.
                 Ok(operation) => drop(queue.put(operation, at as u64)),
-                Err(error) => results.push(Err(error)),
+                Err(error) => results.push((at as u64, Err(error))),
             }
         }
         queue.push();
-        nic.serve(end - self.at);
+        nic.serve(QUEUE_SIZE);
         while let Ok(Some(done)) = queue.pull() {
-            results.push(done.result);
+            results.push((done.user, done.result));
         }
-        self.timed(begun_ns);
-        results.into_iter().for_each(|result| self.count(result));
-    }
-
-    fn timed(&mut self, begun_ns: u64) {
         let took_ns = self.clock.now_ns() - begun_ns;
-        if let Some(calls) = &mut self.record.calls {
-            calls.record(took_ns);
+        self.timed(took_ns);
+        (0..skipped).for_each(|_| self.skip());
+        for (user, result) in results.into_iter().filter(|(user, _)| *user != GONE) {
+            let stands = |id| (!self.steps.only_destroys()).then_some(id);
+            let result = result.map(stands);
+            self.count(user as usize, result);
         }
     }
 
-    fn count(&mut self, result: Result<RuleId, RuleError>) {
+    /// An operation whose rule is not there: an earlier one of its place was refused.
+    fn skip(&mut self) {
+        self.control.refused += 1;
+    }
+
+    fn timed(&mut self, took_ns: u64) {
+        self.calls_ns += took_ns;
+        match (self.control.first_call_ns, &mut self.control.calls) {
+            (Some(_), Some(calls)) => calls.record(took_ns),
+            _ => self.control.first_call_ns = Some(took_ns),
+        }
+    }
+
+    fn count(&mut self, at: usize, result: Result<Option<RuleId>, RuleError>) {
         match result {
-            Ok(made) => {
-                self.record.done += 1;
-                self.made.extend(matches!(self.steps, Steps::Create { .. }).then_some(made));
+            Ok(stands) => {
+                self.control.done += 1;
+                self.steps.stands(at, stands);
             }
             Err(error) => {
-                self.record.refused += 1;
-                self.record.refusal.get_or_insert_with(|| error.to_string());
+                self.control.refused += 1;
+                self.control.refusal.get_or_insert_with(|| error.to_string());
             }
         }
     }
 }
 
-impl Beside for Control<'_> {
+impl Beside for Carrier<'_> {
     fn opened(&mut self, at_ns: u64) {
         self.opened_ns = Some(at_ns);
     }
@@ -300,19 +352,20 @@ impl Beside for Control<'_> {
     #[inline]
     fn turn(&mut self) -> u64 {
         self.turn_ns = 0;
-        let Some(opened_ns) = self.opened_ns.filter(|_| self.record.ended_ns.is_none()) else {
+        let Some(opened_ns) = self.opened_ns.filter(|_| self.control.ended_ns.is_none()) else {
             return 0;
         };
         let begun_ns = self.clock.now_ns();
         let since_ns = begun_ns.saturating_sub(opened_ns);
-        if (self.start_ns..self.duration_ns).contains(&since_ns) {
-            self.record.begun_ns.get_or_insert(since_ns);
-            self.carry_out();
+        let is_open = (self.start_ns..self.duration_ns).contains(&since_ns);
+        if is_open && (self.due(since_ns) > self.at || self.steps.len() == self.at) {
+            self.control.begun_ns.get_or_insert(since_ns);
+            self.carry_out(since_ns);
             let ended_ns = self.clock.now_ns();
             self.turn_ns = ended_ns - begun_ns;
-            self.record.busy_ns += self.turn_ns;
+            self.control.busy_ns += self.turn_ns;
             if self.at == self.steps.len() {
-                self.record.ended_ns = Some(ended_ns - opened_ns);
+                self.control.ended_ns = Some(ended_ns - opened_ns);
             }
         }
         self.turn_ns

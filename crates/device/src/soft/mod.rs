@@ -9,6 +9,7 @@ mod control;
 mod engine_tests;
 mod lanes;
 mod stages;
+mod steps;
 
 use std::fs::File;
 use std::io::BufReader;
@@ -17,7 +18,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
 
-use niclab_load::{Load, LoadError, Observation, Rate};
+use niclab_load::{Control, Load, LoadError, Observation, Rate};
 use niclab_nic::limits::BURST;
 use niclab_nic::rule::session::Session;
 use niclab_nic::rule::{Action, Pattern, Rule};
@@ -27,13 +28,14 @@ use niclab_packet::size::FCS_LEN;
 use niclab_port::queues::queues;
 use niclab_port::wire::wire;
 
-use crate::cores;
+use crate::cores::{self, Pinned};
 use crate::face::{
     self, About, DeviceError, Fact, Place, Placement, RuleBlock, Setup, SetupReport, Testbed,
 };
 use crate::pair::{Beside, Stage, Trial};
 use crate::plan::{ControlCore, Plan, RulesPlan, Work};
-use control::Control;
+use crate::stack::Stack;
+use control::Carrier;
 use lanes::lanes;
 use stages::{Engine, Function, Inline};
 
@@ -105,6 +107,24 @@ struct Installed {
     actions: Vec<Action>,
 }
 
+impl Installed {
+    /// Gives a block its rules back; `ids` are those that stand in their places now.
+    fn restore(&mut self, nic: &mut Nic, ids: &[Option<RuleId>]) -> Result<(), RuleError> {
+        let Some(patterns) = &self.patterns else { return Ok(()) };
+        let (group, priority, actions) = (self.group, self.priority, &self.actions[..]);
+        let others = ids.iter().zip(&self.ids).filter(|(now, then)| **now != Some(**then));
+        others.filter_map(|(now, _)| *now).try_for_each(|id| nic.destroy(id))?;
+        for (at, (now, id)) in ids.iter().zip(&mut self.ids).enumerate() {
+            let rule = Rule { group, priority, pattern: patterns.get(at), actions };
+            match *now == Some(*id) {
+                true => nic.modify(*id, &rule)?,
+                false => *id = nic.create(&rule)?,
+            }
+        }
+        Ok(())
+    }
+}
+
 impl Soft {
     /// A NIC without rules on the first two cores this process may use.
     pub fn open() -> Result<Soft, DeviceError> {
@@ -167,6 +187,8 @@ impl Testbed for Soft {
         let before = nic.rule_bytes();
         let blocks = setup.rules.iter().map(|block| install(&mut nic, block, &mut report));
         let blocks = blocks.collect::<Result<Vec<Installed>, DeviceError>>()?;
+        // Idle time that a trial does not have: tables come to rest.
+        while !nic.settle(SETTLE_STEPS) {}
         report.rules_installed = u64::from(nic.len());
         report.rule_bytes = Some((nic.rule_bytes() - before) as u64);
         let worker = nic.worker();
@@ -174,6 +196,15 @@ impl Testbed for Soft {
         self.about = about(placement, seats);
         self.state = Some(State { nic, worker, placement, seats, frame_len_max, blocks });
         Ok(report)
+    }
+
+    fn operate(&mut self, plan: &RulesPlan) -> Result<Control, DeviceError> {
+        let state = self.state.as_mut().ok_or_else(|| broken("operate before set-up"))?;
+        let done = state.operate(plan);
+        if matches!(done, Err(DeviceError::Broken { .. })) {
+            self.state = None;
+        }
+        done
     }
 
     fn run(&mut self, load: &Load, plan: &Plan) -> Result<Observation, DeviceError> {
@@ -230,7 +261,7 @@ impl State {
         let mut control = match plan {
             Plan::Rest => None,
             Plan::Rules(plan) => {
-                let control = Control::new(plan, &mut self.nic, &self.blocks, load.duration_ns)?;
+                let control = Carrier::new(plan, &mut self.nic, &self.blocks, load.duration_ns)?;
                 Some((plan, control))
             }
         };
@@ -245,22 +276,54 @@ impl State {
         let stage = Stage::new("function", self.seats.function, inline);
         let seen = trial.run_beside((&mut out, &mut back), vec![stage], beside);
         let ended = control.map(|(plan, control)| (plan, control.end()));
-        let Some((plan, (record, made))) = ended else { return seen };
-        let undone = self.undo(plan, &made).map_err(broken);
+        let Some((plan, (record, ids))) = ended else { return seen };
+        let undone = self.undo(plan, ids).map_err(broken);
         let observation = seen?;
         undone.map(|()| Observation { control: Some(record), ..observation })
     }
 
-    /// Leaves the rules of the set-up, as they were.
-    fn undo(&mut self, plan: &RulesPlan, made: &[RuleId]) -> Result<(), RuleError> {
-        made.iter().try_for_each(|&id| self.nic.destroy(id))?;
-        if let Work::Update { block, .. } = &plan.work
-            && let Some(Installed { ids, actions, .. }) = self.blocks.get(*block)
-        {
-            ids.iter().try_for_each(|&id| self.nic.update(id, actions))?;
+    /// Leaves the rules of the set-up, as they were; `ids` are those that stand where the plan
+    /// worked.
+    fn undo(&mut self, plan: &RulesPlan, ids: Vec<Option<RuleId>>) -> Result<(), RuleError> {
+        match &plan.work {
+            Work::Create(_) => {
+                ids.into_iter().flatten().try_for_each(|id| self.nic.destroy(id))?;
+            }
+            Work::Change { block, .. } | Work::Renew { block, .. } => {
+                if let Some(block) = self.blocks.get_mut(*block) {
+                    block.restore(&mut self.nic, &ids)?;
+                }
+            }
         }
         while !self.nic.settle(SETTLE_STEPS) {}
         Ok(())
+    }
+
+    /// Carries a plan out without packets, and takes back what it did: what it created goes in the
+    /// same way.
+    fn operate(&mut self, plan: &RulesPlan) -> Result<Control, DeviceError> {
+        let _pinned = match plan.core {
+            ControlCore::Same => self.seats.function.map(Pinned::to),
+            ControlCore::Distinct => self.seats.tester.map(Pinned::to),
+        };
+        // No packets: there is no burst to wait for before memory is used again.
+        self.worker.offline();
+        let plan = &RulesPlan { start_ns: 0, per_s: None, ..plan.clone() };
+        if let Work::Renew { .. } = plan.work {
+            let reason = "rules are renewed as long as a load lasts, and there is none".to_owned();
+            return Err(DeviceError::BadPlan { reason });
+        }
+        let mut control = Carrier::new(plan, &mut self.nic, &self.blocks, u64::MAX)?;
+        control.alone();
+        let (mut record, mut ids) = control.end();
+        while !self.nic.settle(SETTLE_STEPS) {}
+        if let Work::Create(_) = plan.work {
+            let mut control = Carrier::destroying(plan, &mut self.nic, std::mem::take(&mut ids))?;
+            control.alone();
+            record.destroyed = Some(Box::new(control.end().0));
+        }
+        self.undo(plan, ids).map_err(broken)?;
+        Ok(record)
     }
 
     fn run_engine(&mut self, load: &Load, plan: &Plan) -> Result<Observation, DeviceError> {
@@ -316,8 +379,11 @@ fn install(
 enum Patterns {
     /// One, of every frame.
     Any,
-    /// One a flow, from the first.
-    FiveTuples(Box<FlowSet>, Range<u32>),
+    /// One a flow: so many, and the flows, those behind the block's own included, as many again.
+    /// They are made beforehand: what making one takes is not the card's time.
+    FiveTuples(Box<[FiveTuple]>, usize),
+    /// One a number.
+    Stack(Stack, Range<u32>),
 }
 
 impl Patterns {
@@ -329,9 +395,23 @@ impl Patterns {
                 let reason = "the rules of a file belong into the set-up".to_owned();
                 Err(DeviceError::BadPlan { reason })
             }
+            RuleBlock::Stack { stack, first, count, .. } => match first.checked_add(*count) {
+                Some(end) => Ok(Patterns::Stack(*stack, *first..end)),
+                None => {
+                    let reason = format!("{count} rules from {first} on: use at most 4294967295");
+                    Err(DeviceError::BadPlan { reason })
+                }
+            },
             RuleBlock::FiveTuples { flows, first, count, .. } => {
                 let set = FlowSet::new(flows).map_err(|error| bad_load(error.into()))?;
-                Ok(Patterns::FiveTuples(Box::new(set), *first..first + count))
+                if u64::from(*first) + u64::from(*count) > u64::from(set.count()) {
+                    let flows = set.count();
+                    let reason = format!("{count} rules from flow {first} on, and {flows} flows");
+                    return Err(DeviceError::BadPlan { reason });
+                }
+                let end = set.count().min(first.saturating_add(count.saturating_mul(2)));
+                let flows = (*first..end).map(|flow| set.tuple(flow));
+                Ok(Patterns::FiveTuples(flows.collect(), *count as usize))
             }
         }
     }
@@ -339,14 +419,25 @@ impl Patterns {
     fn len(&self) -> usize {
         match self {
             Patterns::Any => 1,
-            Patterns::FiveTuples(_, flows) => flows.len(),
+            Patterns::FiveTuples(_, count) => *count,
+            Patterns::Stack(_, range) => range.len(),
+        }
+    }
+
+    /// Flows that there are; the patterns of those behind the block's own go on from its last.
+    fn flows(&self) -> usize {
+        match self {
+            Patterns::Any => 1,
+            Patterns::FiveTuples(flows, _) => flows.len(),
+            Patterns::Stack(_, numbers) => (u32::MAX - numbers.start) as usize,
         }
     }
 
     fn get(&self, at: usize) -> Pattern {
         match self {
             Patterns::Any => Pattern::any(),
-            Patterns::FiveTuples(set, flows) => five_tuple(&set.tuple(flows.start + at as u32)),
+            Patterns::FiveTuples(flows, _) => five_tuple(&flows[at]),
+            Patterns::Stack(stack, numbers) => stack.pattern(numbers.start + at as u32),
         }
     }
 }

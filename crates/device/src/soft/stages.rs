@@ -13,7 +13,7 @@ use niclab_port::wire::{Burst, Near};
 
 use crate::pair::{Beside, LAST_TURNS_MAX, Side};
 
-use super::control::Control;
+use super::control::Carrier;
 
 /// The NIC's end of the wire with what decides about its frames.
 pub(super) struct Nic<'a> {
@@ -111,7 +111,7 @@ fn count_sent(burst: &Burst, counters: &mut PortCounters) {
 pub(super) struct Inline<'a, 'b> {
     nic: Nic<'a>,
     /// A plan that this core carries out between bursts.
-    control: Option<&'a mut Control<'b>>,
+    control: Option<&'a mut Carrier<'b>>,
     /// Whole bursts that went before operations.
     passed: u32,
 }
@@ -121,7 +121,7 @@ pub(super) struct Inline<'a, 'b> {
 const PASSED_MAX: u32 = 16;
 
 impl<'a, 'b> Inline<'a, 'b> {
-    pub(super) fn new(nic: Nic<'a>, control: Option<&'a mut Control<'b>>) -> Inline<'a, 'b> {
+    pub(super) fn new(nic: Nic<'a>, control: Option<&'a mut Carrier<'b>>) -> Inline<'a, 'b> {
         Inline { nic, control, passed: 0 }
     }
 
@@ -159,7 +159,8 @@ impl Side for Inline<'_, '_> {
     fn turn(&mut self, counters: &mut PortCounters) -> usize {
         let found = self.packets(counters);
         if let Some(control) = &mut self.control {
-            let waits = found == BURST && self.passed < PASSED_MAX;
+            let is_full = found == BURST && self.passed < PASSED_MAX;
+            let waits = is_full && !control.is_behind();
             self.passed = if waits { self.passed + 1 } else { 0 };
             if waits {
                 control.pass();

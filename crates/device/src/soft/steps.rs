@@ -1,0 +1,237 @@
+//! What a plan's operations are on the soft device, one by one.
+
+use niclab_nic::rule::{Action, Pattern, Rule};
+use niclab_nic::{Nic, RuleError, RuleId, Template, TemplateAction, TemplateTable};
+
+use super::control::bad;
+use super::{Installed, Patterns};
+use crate::face::DeviceError;
+use crate::plan::{Calls, Change, OPERATIONS_PER_S_MAX, RulesPlan, Work};
+
+/// One operation.
+pub(super) enum Step<'a> {
+    Create(Rule<'a>),
+    Update(RuleId, &'a [Action]),
+    Modify(RuleId, Rule<'a>),
+    Destroy(RuleId),
+    /// This rule goes, that one comes.
+    Renew(RuleId, Rule<'a>),
+}
+
+/// The operations of a plan, and the rules that stand where it works.
+pub(super) struct Steps<'a> {
+    kind: Kind<'a>,
+    /// One place a rule. Each operation is on the next place, and after the last on the first.
+    ids: Vec<Option<RuleId>>,
+    count: usize,
+    /// From one operation to the next, where each is due at its own moment.
+    interval_ns: Option<f64>,
+}
+
+enum Kind<'a> {
+    Create { group: u32, priority: u32, patterns: Patterns, actions: &'a [Action] },
+    Change { block: &'a Installed, patterns: &'a Patterns, change: &'a Change },
+    Renew { block: &'a Installed, patterns: &'a Patterns },
+    Destroy,
+}
+
+impl<'a> Steps<'a> {
+    /// Those of a plan that has `for_ns` to be carried out.
+    pub(super) fn of(
+        plan: &'a RulesPlan,
+        blocks: &'a [Installed],
+        for_ns: u64,
+    ) -> Result<Steps<'a>, DeviceError> {
+        let standing = |at: usize| match blocks.get(at) {
+            None => Err(bad(format!("block {at}: the set-up has {}", blocks.len()))),
+            Some(block) => match &block.patterns {
+                Some(patterns) => Ok((block, patterns)),
+                None => Err(bad(format!("block {at}: the rules of a file are not changed"))),
+            },
+        };
+        let interval_ns = match plan.per_s {
+            None => None,
+            Some(per_s) if (1..=OPERATIONS_PER_S_MAX).contains(&per_s) => {
+                Some(1e9 / f64::from(per_s))
+            }
+            Some(per_s) => {
+                return Err(bad(format!("per_s {per_s}: use 1 to {OPERATIONS_PER_S_MAX}")));
+            }
+        };
+        let of = |kind, ids: Vec<Option<RuleId>>| {
+            let count = ids.len();
+            Steps { kind, ids, count, interval_ns }
+        };
+        let ids = |block: &Installed| block.ids.iter().copied().map(Some).collect();
+        match &plan.work {
+            Work::Create(block) => {
+                let patterns = Patterns::of(block)?;
+                let (group, priority, actions) = block.place().unwrap_or((0, 0, &[]));
+                let places = vec![None; patterns.len()];
+                Ok(of(Kind::Create { group, priority, patterns, actions }, places))
+            }
+            Work::Change { block: at, change } => {
+                let (block, patterns) = standing(*at)?;
+                if *change == Change::Values {
+                    has_room(*at, patterns)?;
+                }
+                let whole = matches!(change, Change::Values | Change::Priority(_));
+                if whole && plan.calls == Calls::Queue {
+                    let capability = "changes of values and priority through an operation queue";
+                    return Err(DeviceError::NotSupported { capability: capability.to_owned() });
+                }
+                Ok(of(Kind::Change { block, patterns, change }, ids(block)))
+            }
+            Work::Renew { block: at } => {
+                let (block, patterns) = standing(*at)?;
+                has_room(*at, patterns)?;
+                if plan.calls == Calls::Transaction {
+                    let reason = "rules are renewed as long as the load lasts, and a transaction \
+                                  has an end: use single calls or a queue";
+                    return Err(bad(reason.to_owned()));
+                }
+                let each_ns = interval_ns.ok_or_else(|| {
+                    bad("per_s: rules are renewed at a rate, and there is none".to_owned())
+                })?;
+                let count = (for_ns as f64 / each_ns) as usize;
+                Ok(Steps { count, ..of(Kind::Renew { block, patterns }, ids(block)) })
+            }
+        }
+    }
+
+    /// The end of rules.
+    pub(super) fn destroying(ids: Vec<Option<RuleId>>) -> Steps<'a> {
+        let ids: Vec<Option<RuleId>> = ids.into_iter().filter(Option::is_some).collect();
+        Steps { kind: Kind::Destroy, count: ids.len(), ids, interval_ns: None }
+    }
+
+    /// Operations in all.
+    pub(super) fn len(&self) -> usize {
+        self.count
+    }
+
+    /// Operations after which a place comes again.
+    pub(super) fn places(&self) -> usize {
+        self.ids.len().max(1)
+    }
+
+    /// `true` where the operations leave no rule.
+    pub(super) fn only_destroys(&self) -> bool {
+        matches!(self.kind, Kind::Destroy)
+    }
+
+    /// From one operation to the next, where each is due at its own moment.
+    pub(super) fn interval_ns(&self) -> Option<f64> {
+        self.interval_ns
+    }
+
+    /// The operation at this place; `None` where the rule is not there that it is on.
+    pub(super) fn at(&self, at: usize) -> Option<Step<'a>> {
+        let places = self.places();
+        let old = self.ids.get(at % places).copied().flatten();
+        match &self.kind {
+            Kind::Create { group, priority, patterns, actions } => {
+                let (group, priority) = (*group, *priority);
+                Some(Step::Create(Rule { group, priority, pattern: patterns.get(at), actions }))
+            }
+            Kind::Destroy => old.map(Step::Destroy),
+            Kind::Renew { block, patterns } => {
+                // The set-up has the first half of the flows.
+                let pattern = patterns.get((places + at) % (2 * places));
+                let (group, priority, actions) = (block.group, block.priority, &block.actions);
+                old.map(|old| Step::Renew(old, Rule { group, priority, pattern, actions }))
+            }
+            Kind::Change { block, patterns, change } => {
+                let rule = |priority, pattern, actions| Rule {
+                    group: block.group,
+                    priority,
+                    pattern,
+                    actions,
+                };
+                let (priority, own) = (block.priority, &block.actions[..]);
+                old.map(|old| match change {
+                    Change::Actions(actions) => Step::Update(old, actions),
+                    Change::Values => {
+                        Step::Modify(old, rule(priority, patterns.get(places + at), own))
+                    }
+                    Change::Priority(priority) => {
+                        Step::Modify(old, rule(*priority, patterns.get(at), own))
+                    }
+                    Change::Anew(actions) => {
+                        Step::Renew(old, rule(priority, patterns.get(at), actions))
+                    }
+                })
+            }
+        }
+    }
+
+    /// The rule that stands at an operation's place now.
+    pub(super) fn stands(&mut self, at: usize, id: Option<RuleId>) {
+        let places = self.places();
+        if let Some(place) = self.ids.get_mut(at % places) {
+            *place = id;
+        }
+    }
+
+    /// Nothing of it was done.
+    pub(super) fn take_back(&mut self) {
+        match &self.kind {
+            Kind::Create { .. } => self.ids.fill(None),
+            Kind::Change { block, .. } | Kind::Renew { block, .. } => {
+                self.ids = block.ids.iter().copied().map(Some).collect();
+            }
+            Kind::Destroy => {}
+        }
+    }
+
+    /// The rules that stand there in the end.
+    pub(super) fn into_ids(self) -> Vec<Option<RuleId>> {
+        self.ids
+    }
+
+    /// A template table for all operations, and the numbers that each rule gives; `None` where none
+    /// brings a rule.
+    pub(super) fn table(
+        &self,
+        nic: &mut Nic,
+    ) -> Result<Option<(TemplateTable, Vec<u32>)>, RuleError> {
+        let (group, priority, patterns, actions) = match &self.kind {
+            Kind::Destroy => return Ok(None),
+            Kind::Create { group, priority, patterns, actions } => {
+                (*group, *priority, patterns, *actions)
+            }
+            // The table that its rules are in, so that the card has no other than without a plan.
+            Kind::Renew { block, patterns } => {
+                (block.group, block.priority, *patterns, &block.actions[..])
+            }
+            Kind::Change { block, patterns, change } => {
+                let actions = match change {
+                    Change::Actions(actions) | Change::Anew(actions) => actions,
+                    Change::Values | Change::Priority(_) => &block.actions,
+                };
+                (block.group, block.priority, *patterns, &actions[..])
+            }
+        };
+        let pattern = if patterns.len() > 0 { patterns.get(0) } else { Pattern::any() };
+        let mut given = Vec::new();
+        let varied = actions.iter().map(|action| match action {
+            Action::Queue(queue) => {
+                given.push(u32::from(*queue));
+                TemplateAction::Queue
+            }
+            other => TemplateAction::Same(other.clone()),
+        });
+        let actions: Vec<TemplateAction> = varied.collect();
+        let template = Template { group, priority, pattern, actions: &actions };
+        Ok(Some((nic.template_table(&template)?, given)))
+    }
+}
+
+/// Refuses a block that has no second half of flows to go on with.
+fn has_room(at: usize, patterns: &Patterns) -> Result<(), DeviceError> {
+    let (count, flows) = (patterns.len(), patterns.flows());
+    if count > 0 && 2 * count <= flows {
+        return Ok(());
+    }
+    Err(bad(format!("block {at}: {count} rules of {flows} flows; it takes twice as many flows")))
+}
