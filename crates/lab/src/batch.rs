@@ -1,12 +1,12 @@
 //! The places of the experiment `update-batch`: which rules are created, where and how.
 
-use niclab_device::{Action, Calls, ControlCore, Plan, RuleBlock, RulesPlan, Work};
+use niclab_device::{Action, Calls, ControlCore, Load, Plan, RuleBlock, RulesPlan, Work};
 use niclab_result::{Coordinate, Point};
 
 use crate::flows;
 use crate::occupancy::{PRIORITY_RULES, Place, RULES_MAX};
-use crate::run::number;
-use crate::spec::{BatchSweep, Hits, SpecError, Trace};
+use crate::run::{PlannedRate, Resolver, Trial, index_of, number};
+use crate::spec::{BatchSweep, Hits, SpecError, Trace, TrialKind};
 use crate::values::Values;
 
 /// One batch.
@@ -48,18 +48,23 @@ pub fn places(sweep: &BatchSweep, trace: Option<&Trace>) -> Result<Vec<Batch>, S
     Ok(batches)
 }
 
-const CORES: [(&str, ControlCore); 2] =
+pub(crate) const CORES: [(&str, ControlCore); 2] =
     [("same", ControlCore::Same), ("distinct", ControlCore::Distinct)];
 
-const CALLS: [(&str, Calls); 3] =
+pub(crate) const CALLS: [(&str, Calls); 3] =
     [("single", Calls::Single), ("queue", Calls::Queue), ("transaction", Calls::Transaction)];
 
 /// What stands in the device: the default rule of group 0, or of group 1 with a jump to it.
-fn standing(group: u32, flows: u32) -> Place {
+pub(crate) fn standing(group: u32, flows: u32) -> Place {
     Place { groups: group, rules: 1, match_percent: 0, hits: Hits::Flows, flows }
 }
 
-fn numbers(axis: &'static str, values: &Values, min: u32, max: u32) -> Result<Vec<u32>, SpecError> {
+pub(crate) fn numbers(
+    axis: &'static str,
+    values: &Values,
+    min: u32,
+    max: u32,
+) -> Result<Vec<u32>, SpecError> {
     let one = |value: &Coordinate| {
         let number = number(axis, value)?;
         match (min..=max).contains(&number) {
@@ -70,7 +75,7 @@ fn numbers(axis: &'static str, values: &Values, min: u32, max: u32) -> Result<Ve
     values.0.iter().map(one).collect()
 }
 
-fn words<T: Copy>(
+pub(crate) fn words<T: Copy>(
     axis: &'static str,
     values: &Values,
     known: &[(&str, T)],
@@ -83,7 +88,12 @@ fn words<T: Copy>(
     values.0.iter().map(one).collect()
 }
 
-fn slices(values: &Values) -> Result<Vec<Option<u32>>, SpecError> {
+/// The word of a value.
+pub(crate) fn name_of<T: PartialEq>(known: &[(&'static str, T)], value: T) -> &'static str {
+    known.iter().find(|(_, one)| *one == value).map_or("", |(name, _)| name)
+}
+
+pub(crate) fn slices(values: &Values) -> Result<Vec<Option<u32>>, SpecError> {
     let one = |value: &Coordinate| match value {
         Coordinate::Word(word) if word == "all" => Ok(None),
         Coordinate::Number(count) if (1.0..=4e9).contains(count) => Ok(Some(*count as u32)),
@@ -92,7 +102,7 @@ fn slices(values: &Values) -> Result<Vec<Option<u32>>, SpecError> {
     values.0.iter().map(one).collect()
 }
 
-fn refused(axis: &'static str, value: &Coordinate, remedy: String) -> SpecError {
+pub(crate) fn refused(axis: &'static str, value: &Coordinate, remedy: String) -> SpecError {
     SpecError::OutOfRange { axis, value: value.to_string(), remedy }
 }
 
@@ -108,8 +118,7 @@ impl Batch {
     pub fn point(&self) -> Point {
         let mut point = self.base_point();
         let word = |word: &str| Coordinate::Word(word.to_owned());
-        let core = CORES.iter().find(|(_, core)| *core == self.core).map_or("", |(name, _)| name);
-        let calls = CALLS.iter().find(|(_, way)| *way == self.calls).map_or("", |(name, _)| name);
+        let (core, calls) = (name_of(&CORES, self.core), name_of(&CALLS, self.calls));
         let slice = self.slice.map_or(word("all"), |count| Coordinate::Number(f64::from(count)));
         point.insert("batch".into(), Coordinate::Number(f64::from(self.rules)));
         point.insert("core".into(), word(core));
@@ -130,7 +139,58 @@ impl Batch {
             actions: vec![Action::Queue(0)],
         };
         let Batch { core, calls, slice, .. } = *self;
-        Plan::Rules(Box::new(RulesPlan { core, start_ns, work: Work::Create(rules), calls, slice }))
+        let (work, per_s) = (Work::Create(rules), None);
+        Plan::Rules(Box::new(RulesPlan { core, start_ns, work, calls, slice, per_s }))
+    }
+}
+
+impl Resolver<'_> {
+    /// Each batch beside a trial in which nothing changes, both at a share of the maximum.
+    pub fn add_batches(&mut self) -> Result<(), SpecError> {
+        for sweep in &self.grid.batch {
+            let before_ns = sweep.before_ms * 1_000_000;
+            let duration_ns = before_ns + sweep.after_ms * 1_000_000;
+            for batch in places(sweep, self.overrides.trace.as_ref())? {
+                for frame in self.frames(&sweep.frame) {
+                    self.add_batch(&batch, &frame, (before_ns, duration_ns))?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn add_batch(
+        &mut self,
+        batch: &Batch,
+        frame: &Coordinate,
+        (before_ns, duration_ns): (u64, u64),
+    ) -> Result<(), SpecError> {
+        let place = batch.place;
+        let saturating = self.load(&place, frame)?;
+        let load = Load { duration_ns, ..self.run.loads[saturating].clone() };
+        let load = Some(index_of(&mut self.run.loads, load));
+        let setup = self.setup(&place, frame);
+        let plan = Some(index_of(&mut self.run.plans, batch.plan(before_ns, self.seed)));
+        let at = |mut point: Point| {
+            point.insert("frame".into(), frame.clone());
+            point
+        };
+        let saturate = Trial {
+            kind: TrialKind::Saturate,
+            setup,
+            load: Some(saturating),
+            plan: None,
+            rate: PlannedRate::Saturate,
+            point: at(batch.base_point()),
+        };
+        let of = self.trial(saturate);
+        let rate = PlannedRate::ShareOf { of, share: self.spec.batch_share };
+        let mut rest_point = batch.base_point();
+        rest_point.insert("for_ms".into(), Coordinate::Number(duration_ns as f64 / 1e6));
+        let trial = |kind, plan, point| Trial { kind, setup, load, plan, rate, point };
+        self.trial(trial(TrialKind::Rest, None, at(rest_point)));
+        self.trial(trial(TrialKind::Batch, plan, at(batch.point())));
+        Ok(())
     }
 }
 

@@ -1,10 +1,10 @@
 //! Batches on a simulated device: what it is known to do is found and worded.
 
-use niclab_result::{Summary, Table};
+use niclab_result::Summary;
 
 use super::*;
 use crate::run::PlannedRate;
-use crate::simulated::{Bench, Nature};
+use crate::simulated::{Bench, Nature, cell_of as cell};
 use crate::spec::TrialKind;
 use crate::summary::summarize;
 
@@ -16,11 +16,6 @@ fn measured(set: &[&str]) -> (Bench, Summary) {
     bench.execute();
     let summary = summarize(&bench.run, &bench.store.samples, &bench.store.latencies);
     (bench, summary)
-}
-
-fn cell(table: &Table, row: usize, column: &str) -> String {
-    let at = table.columns.iter().position(|one| one == column).unwrap();
-    table.rows[row][at].clone()
 }
 
 #[test]
@@ -37,7 +32,7 @@ fn each_batch_stands_beside_the_same_load_without_it() {
     for trial in of(TrialKind::Batch).chain(of(TrialKind::Rest)) {
         let PlannedRate::ShareOf { of, share } = trial.rate else { panic!("{trial:?}") };
         assert_eq!((run.trials[of].kind, share), (TrialKind::Saturate, 0.5));
-        assert_eq!(run.loads[trial.load].duration_ns, 200_000_000);
+        assert_eq!(run.loads[trial.load.unwrap()].duration_ns, 200_000_000);
         assert_eq!(trial.plan.is_some(), trial.kind == TrialKind::Batch);
     }
     for plan in &run.plans {

@@ -1,7 +1,10 @@
 //! Samples gathered by what they measured: one cell holds the repeats of one trial at one point.
 
+use std::collections::BTreeMap;
+
 use niclab_device::Latency;
 use niclab_result::{Coordinate, Latencies, Mark, Mean, Outcome, Point, Sample};
+use serde::Deserialize;
 
 use crate::measure::DEVICE_TIME;
 use crate::statistics::{self, Ends, Estimate};
@@ -85,6 +88,19 @@ fn value(sample: &Sample, metric: &str) -> Option<f64> {
     quantity.map(|quantity| quantity.value)
 }
 
+/// How a metric of one cell stands to that of another, pair by pair of repeats; `None` without a
+/// pair.
+pub fn paired(with: &Cell<'_>, without: &Cell<'_>, metric: &str) -> Option<Estimate> {
+    let of = |cell: &Cell<'_>| -> BTreeMap<u32, f64> {
+        let value = |s: &Sample| Some((s.repeat, value(s, metric)?));
+        cell.samples.iter().filter_map(|sample| value(sample)).collect()
+    };
+    let (with, without) = (of(with), of(without));
+    let pairs = with.iter().filter_map(|(repeat, with)| Some((*with, *without.get(repeat)?)));
+    let (with, without): (Vec<f64>, Vec<f64>) = pairs.unzip();
+    statistics::paired_ratio(&with, &without)
+}
+
 impl Cell<'_> {
     /// The number at `axis`; `None` for a word, and where there is none.
     pub fn number(&self, axis: &str) -> Option<f64> {
@@ -165,7 +181,7 @@ impl Cell<'_> {
 
     /// Made to measure throughput, not latency.
     fn is_throughput(&self) -> bool {
-        !matches!(self.trial, "latency" | "light")
+        !matches!(self.trial, "latency" | "light" | "fixed")
     }
 
     /// A point of a curve: the median of `metric` times `scale`, at `x`.
@@ -189,6 +205,14 @@ impl Cell<'_> {
         let tags = self.samples.iter().filter_map(|sample| sample.latency_tag.as_ref());
         let found: Vec<Latency> =
             tags.filter_map(|tag| latencies.get(tag).cloned().map(Latency)).collect();
+        (!found.is_empty()).then(|| statistics::merged(&found))
+    }
+
+    /// The call times of the repeats in one histogram, those at `pointer` in what the control side
+    /// did (`/calls`); `None` where nobody timed any.
+    pub fn calls(&self, pointer: &str) -> Option<Latency> {
+        let of = |sample: &&Sample| Latency::deserialize(sample.control.pointer(pointer)?).ok();
+        let found: Vec<Latency> = self.samples.iter().filter_map(of).collect();
         (!found.is_empty()).then(|| statistics::merged(&found))
     }
 

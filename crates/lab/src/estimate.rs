@@ -3,10 +3,11 @@
 //! The figures are those of a small cloud machine, on the careful side; a run also watches the time
 //! it really takes.
 
-use niclab_device::{RuleBlock, Setup};
+use niclab_device::{Plan, RuleBlock, Setup, Work};
 
 use crate::run::{ExperimentRun, Knee, RunDevice, Trial, is_able};
 use crate::spec::KneeKind;
+use crate::throughput::Search;
 
 /// Rules installed and taken out again, a second.
 const RULES_PER_S: f64 = 1_000_000.0;
@@ -15,7 +16,7 @@ const FILE_RULES_PER_S: f64 = 100_000.0;
 /// Bringing a device into a state, without its rules.
 const SETUP_S: f64 = 0.05;
 /// Starting, draining and storing a trial, beside its own duration.
-const TRIAL_S: f64 = 0.1;
+const TRIAL_S: f64 = 0.05;
 /// Flows made a second.
 const FLOWS_PER_S: f64 = 5_000_000.0;
 
@@ -29,22 +30,51 @@ pub fn seconds(run: &ExperimentRun, devices: &[RunDevice]) -> f64 {
         let able = |knee: &&Knee| is_able(device, &knee.place.with_rules(1).setup(knee.seed, 64));
         run.knees.iter().filter(able).map(|knee| knee_s(run, knee))
     });
-    visits.sum::<f64>() + searches.sum::<f64>()
+    let throughputs = devices.iter().flat_map(|device| {
+        let able = |search: &&Search| is_able(device, &run.setups[run.trials[search.of].setup]);
+        run.searches.iter().filter(able).map(|search| search_s(run, search))
+    });
+    visits.sum::<f64>() + searches.sum::<f64>() + throughputs.sum::<f64>()
+}
+
+/// Seconds that a search for a throughput takes as a rule.
+pub fn search_s(run: &ExperimentRun, search: &Search) -> f64 {
+    let trial = &run.trials[search.of];
+    let load = trial.load.and_then(|at| run.loads.get(at));
+    let warmup_s = load.map_or(0.0, |load| load.warmup_ns as f64 / 1e9);
+    setup_s(&run.setups[trial.setup]) + search.seconds(TRIAL_S + warmup_s)
+}
+
+/// Seconds to carry a plan out where that is not part of the load's time, and to put its rules
+/// back.
+fn plan_s(plan: &Plan) -> f64 {
+    match plan {
+        Plan::Rest => 0.0,
+        Plan::Rules(plan) => match &plan.work {
+            Work::Create(block) => block_s(block),
+            // As many as the block has: known to the set-up alone, and few.
+            Work::Change { .. } | Work::Renew { .. } => 0.0,
+        },
+    }
 }
 
 /// Seconds to bring a device into this state.
 pub fn setup_s(setup: &Setup) -> f64 {
-    let time_s = |block: &RuleBlock| match block {
-        RuleBlock::Any { .. } => 1.0 / RULES_PER_S,
-        RuleBlock::File { rules_count, .. } => f64::from(*rules_count) / FILE_RULES_PER_S,
-        RuleBlock::FiveTuples { count, .. } => f64::from(*count) / RULES_PER_S,
+    SETUP_S + setup.rules.iter().map(block_s).sum::<f64>()
+}
+
+fn block_s(block: &RuleBlock) -> f64 {
+    let rules_per_s = match block {
+        RuleBlock::File { .. } => FILE_RULES_PER_S,
+        _ => RULES_PER_S,
     };
-    SETUP_S + setup.rules.iter().map(time_s).sum::<f64>()
+    f64::from(block.count()) / rules_per_s
 }
 
 /// Seconds that one trial takes.
 pub fn trial_s(run: &ExperimentRun, trial: &Trial) -> f64 {
-    load_s(run, trial.load)
+    let plan_s = trial.plan.and_then(|at| run.plans.get(at)).map_or(0.0, plan_s);
+    plan_s + trial.load.map_or(TRIAL_S, |load| load_s(run, load))
 }
 
 fn load_s(run: &ExperimentRun, load: usize) -> f64 {

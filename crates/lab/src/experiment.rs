@@ -6,13 +6,17 @@ use std::path::Path;
 use crate::spec::{Spec, SpecError};
 
 /// Name and text of every built-in experiment.
-const EMBEDDED: [(&str, &str); 2] = [
+const EMBEDDED: [(&str, &str); 5] = [
     ("occupancy", include_str!("../../../experiments/occupancy.toml")),
     ("update-batch", include_str!("../../../experiments/update-batch.toml")),
+    ("update-rate", include_str!("../../../experiments/update-rate.toml")),
+    ("rule-rate", include_str!("../../../experiments/rule-rate.toml")),
+    ("rule-update", include_str!("../../../experiments/rule-update.toml")),
 ];
 
 /// Names of the experiments that a run without names measures.
-pub const DEFAULT: [&str; 2] = ["occupancy", "update-batch"];
+pub const DEFAULT: [&str; 5] =
+    ["occupancy", "update-batch", "update-rate", "rule-rate", "rule-update"];
 
 /// What `niclab list` says of an experiment.
 #[derive(Clone, Debug, PartialEq)]

@@ -6,6 +6,10 @@
 //! frame costs, where the device tells it.
 
 pub(crate) mod batches;
+pub(crate) mod changes;
+pub(crate) mod insertions;
+pub(crate) mod renewals;
+mod throughput;
 
 use niclab_result::{Finding, Quantity};
 
@@ -32,8 +36,9 @@ const REPEATS_MIN: usize = 3;
 
 /// The findings of the occupancy experiment, device by device.
 pub(crate) fn findings(results: &Results<'_>) -> Vec<Finding> {
-    let about: [fn(&Subject<'_>) -> Option<Finding>; 12] = [
+    let about: [fn(&Subject<'_>) -> Option<Finding>; 13] = [
         maximum,
+        throughput::searched,
         usable_share,
         usable_share_hit,
         capacity,

@@ -128,7 +128,7 @@ impl<'a> Known<'a> {
     /// `false` where something is known that prevents the trial, or the one its rate hangs on.
     pub fn is_able(&self, trial: &Trial) -> bool {
         let base = match trial.rate {
-            PlannedRate::Saturate => None,
+            PlannedRate::Saturate | PlannedRate::Pps(_) => None,
             PlannedRate::ShareOf { of, .. } => self.experiment.trials.get(of),
         };
         !self.gone && !self.is_barred(trial) && !base.is_some_and(|base| self.is_barred(base))
@@ -137,8 +137,9 @@ impl<'a> Known<'a> {
     fn is_barred(&self, trial: &Trial) -> bool {
         let frame = trial.point.get("frame").map(ToString::to_string);
         let lacks = |frame| self.trials.contains(&(trial.kind.name().to_string(), frame));
-        let has_rules = !self.experiment.setups[trial.setup].rules.is_empty();
-        self.no_rules && has_rules
+        let needs_rules =
+            trial.plan.is_some() || !self.experiment.setups[trial.setup].rules.is_empty();
+        self.no_rules && needs_rules
             || self.setups.contains(&trial.setup)
             || lacks(None)
             || lacks(frame)

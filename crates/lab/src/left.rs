@@ -4,7 +4,7 @@ use niclab_result::{Outcome, Sample};
 
 use crate::known::Known;
 use crate::run::{ExperimentRun, Run, RunDevice, Trial};
-use crate::runner::{Bed, search};
+use crate::runner::{Bed, search, throughput};
 
 /// What a run that goes on will measure, as far as its samples tell.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -55,7 +55,8 @@ fn add(left: &mut Left, experiment: &ExperimentRun, of: (usize, &RunDevice), don
         }
     }
     let open = experiment.knees.iter().filter(|knee| search::is_missing(&whole, knee));
-    left.searches += open.count();
+    let unsearched = experiment.searches.iter().filter(|s| throughput::is_missing(&whole, s));
+    left.searches += open.count() + unsearched.count();
 }
 
 #[cfg(test)]

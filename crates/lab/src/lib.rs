@@ -8,21 +8,29 @@
 
 pub mod batch;
 mod cells;
+pub mod change;
+pub mod compare;
+pub mod control;
 pub mod estimate;
 pub mod experiment;
 mod findings;
 pub mod flows;
+pub mod insertion;
 pub mod knee;
 mod known;
 pub mod left;
+pub mod loss;
 pub mod measure;
+pub mod mlr;
 pub mod occupancy;
 pub mod published;
+pub mod renewal;
 pub mod run;
 pub mod runner;
 pub mod spec;
 pub mod statistics;
 pub mod summary;
+pub mod throughput;
 pub mod values;
 mod windows;
 mod words;
@@ -30,3 +38,6 @@ mod words;
 #[cfg(test)]
 #[path = "simulated_tests.rs"]
 mod simulated;
+
+#[cfg(test)]
+mod throughput_tests;

@@ -256,15 +256,23 @@ fn slice_ns(o: &Observation) -> Option<u64> {
 }
 
 fn put_latency(metrics: &mut Metrics, name: &str, latency: Option<&Latency>) {
-    let Some(Latency(histogram)) = latency.filter(|latency| !latency.0.is_empty()) else {
+    let Some(latency) = latency.filter(|latency| !latency.0.is_empty()) else {
         return;
     };
+    put(metrics, &format!("{name}_mean"), latency.0.mean(), "ns");
+    quantiles(metrics, name, latency);
+}
+
+/// The quantiles and the maximum of times, by names that begin with `name`; nothing of none.
+pub(crate) fn quantiles(metrics: &mut Metrics, name: &str, Latency(times): &Latency) {
+    if times.is_empty() {
+        return;
+    }
     for (end, quantile) in QUANTILES {
-        let value = histogram.value_at_quantile(quantile) as f64;
+        let value = times.value_at_quantile(quantile) as f64;
         put(metrics, &format!("{name}_{end}"), value, "ns");
     }
-    put(metrics, &format!("{name}_mean"), histogram.mean(), "ns");
-    put(metrics, &format!("{name}_max"), histogram.max() as f64, "ns");
+    put(metrics, &format!("{name}_max"), times.max() as f64, "ns");
 }
 
 #[cfg(test)]

@@ -27,7 +27,7 @@ pub(crate) const PRIORITY_RULES: u32 = 0;
 /// Priority of the default rules: the lowest.
 const PRIORITY_DEFAULT: u32 = 1;
 /// Frames up to this size fit every set-up, so that sizes share one.
-const FRAME_LEN_COMMON: u16 = 1518;
+pub(crate) const FRAME_LEN_COMMON: u16 = 1518;
 /// Most rules one point may ask for: each is the rule of a flow.
 pub(crate) const RULES_MAX: u32 = FLOWS_MAX;
 /// Most groups in a chain.

@@ -17,7 +17,7 @@ fn word(block: &RuleBlock) -> String {
             assert_eq!(*priority, PRIORITY_DEFAULT);
             format!("{group}: * {}", actions[0])
         }
-        RuleBlock::File { path, .. } => path.display().to_string(),
+        RuleBlock::File { .. } | RuleBlock::Stack { .. } => panic!("{block:?}"),
         RuleBlock::FiveTuples { group, priority, flows, first, count, actions } => {
             assert_eq!((*priority, actions.as_slice()), (PRIORITY_RULES, &[Action::Queue(0)][..]));
             assert!(flows.count >= first + count, "the block reaches beyond its flows");

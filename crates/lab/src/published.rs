@@ -81,6 +81,42 @@ impl Card {
         }
     }
 
+    /// The rows of a part of figure 4; empty where the card has none.
+    fn rate_rows(self, of_latency: bool, of_root: bool) -> &'static str {
+        match (of_latency, of_root, self) {
+            (false, true, Card::Bf1) => csv!("fig4a_bf1"),
+            (false, true, Card::Cx4) => csv!("fig4a_cx4"),
+            (false, true, Card::Cx5) => csv!("fig4a_cx5"),
+            (false, true, Card::Cx6) => csv!("fig4a_cx6"),
+            (false, false, Card::Cx5) => csv!("fig4b_cx5"),
+            (false, false, Card::Cx6) => csv!("fig4b_cx6"),
+            (true, true, Card::Bf1) => csv!("fig4c_bf1"),
+            (true, true, Card::Cx4) => csv!("fig4c_cx4"),
+            (true, true, Card::Cx5) => csv!("fig4c_cx5"),
+            (true, true, Card::Cx6) => csv!("fig4c_cx6"),
+            (true, false, Card::Cx5) => csv!("fig4d_cx5"),
+            (true, false, Card::Cx6) => csv!("fig4d_cx6"),
+            (_, false, Card::Bf1 | Card::Cx4) => "",
+        }
+    }
+
+    /// The rows of a part of figure 5; empty where the card has none.
+    fn insertion_rows(self, which: Insertion) -> &'static str {
+        match (which, self) {
+            (Insertion::Root, Card::Bf1) => csv!("fig5a_bf1"),
+            (Insertion::Root, Card::Cx4) => csv!("fig5a_cx4"),
+            (Insertion::Root, Card::Cx5) => csv!("fig5a_cx5"),
+            (Insertion::Root, Card::Cx6) => csv!("fig5a_cx6"),
+            (Insertion::Group, Card::Cx5) => csv!("fig5b_cx5"),
+            (Insertion::Group, Card::Cx6) => csv!("fig5b_cx6"),
+            (Insertion::Tunnels, Card::Cx5) => csv!("fig5c_cx5"),
+            (Insertion::Tunnels, Card::Cx6) => csv!("fig5c_cx6"),
+            (Insertion::Actions, Card::Cx5) => csv!("fig5d_cx5"),
+            (Insertion::Actions, Card::Cx6) => csv!("fig5d_cx6"),
+            (_, Card::Bf1 | Card::Cx4) => "",
+        }
+    }
+
     /// The rows of `figure`; empty where the card has none.
     fn rows(self, figure: Figure) -> &'static str {
         match (figure, self) {
@@ -127,6 +163,42 @@ pub enum Batch {
     GroupDistinct,
 }
 
+/// A part of the published figure 5: rules inserted a second.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Insertion {
+    /// 5a: root table, by stack.
+    Root,
+    /// 5b: another table, by stack.
+    Group,
+    /// 5c: another table, VLAN and tunnels.
+    Tunnels,
+    /// 5d: another table, by number of actions.
+    Actions,
+}
+
+/// Rules inserted a second over the number of them, published in figure 5: y times `scale`.
+pub fn insertions(which: Insertion, card: Card, scale: f64) -> Vec<Series> {
+    let mut series = curves(card, Shape::Line, card.insertion_rows(which), 1e3 * scale);
+    for series in &mut series {
+        series.name = series.name.replace("Match=", "").replace("Matches=1 - ", "").to_lowercase();
+    }
+    without_boxes(series)
+}
+
+/// Rules updated a second over the number of them, published in figure 6: y times `scale`.
+pub fn changes(card: Card, scale: f64) -> Vec<Series> {
+    let rows = match card {
+        Card::Cx5 => csv!("fig6_cx5"),
+        Card::Cx6 => csv!("fig6_cx6"),
+        Card::Bf1 | Card::Cx4 => "",
+    };
+    let mut series = curves(card, Shape::Line, rows, 1e3 * scale);
+    for series in &mut series {
+        series.name = series.name.replace("Update - ", "").to_lowercase();
+    }
+    without_boxes(series)
+}
+
 /// Seconds into the published trials at which insertion starts.
 const BATCH_START_S: f64 = 2.0;
 /// Rate of the published link, Gbps.
@@ -157,11 +229,34 @@ pub fn batches(which: Batch, card: Card) -> Vec<Series> {
 
 /// The published curves of `figure`, y multiplied by `scale`.
 pub fn series(figure: Figure, card: Card, scale: f64) -> Vec<Series> {
+    let shape = match figure {
+        Figure::ThroughputRoot | Figure::ThroughputGroups => Shape::Line,
+        Figure::LatencyRoot | Figure::LatencyGroups => Shape::Box,
+    };
+    curves(card, shape, card.rows(figure), scale)
+}
+
+/// Throughput over the rate at which rules are inserted, published in figures 4a and 4b: x in rules
+/// a second, y in percent of the link's rate.
+pub fn rate_throughput(of_root: bool, card: Card) -> Vec<Series> {
+    let scale = 100.0 / LINK_GBPS;
+    without_boxes(curves(card, Shape::Line, card.rate_rows(false, of_root), scale))
+}
+
+/// Average latency over the rate at which rules are inserted, published in figures 4c and 4d: x in
+/// rules a second, y in microseconds times `scale`.
+pub fn rate_latency(of_root: bool, card: Card, scale: f64) -> Vec<Series> {
+    without_boxes(curves(card, Shape::Line, card.rate_rows(true, of_root), scale))
+}
+
+/// The curves of rows with the statistics of several runs, y multiplied by `scale`.
+fn curves(card: Card, shape: Shape, rows: &str, scale: f64) -> Vec<Series> {
     let mut series: Vec<Series> = Vec::new();
-    for row in card.rows(figure).lines().skip(1).filter_map(Row::parse) {
+    for row in rows.lines().skip(1).filter_map(Row::parse) {
         let name = format!("{}, {}", card.label(), row.series.replace("Table", "group"));
         let at = series.iter().position(|s| s.name == name).unwrap_or_else(|| {
-            series.push(curve(name, card, figure));
+            let device = card.label().to_string();
+            series.push(Series { name, device, published: true, shape, points: Vec::new() });
             series.len() - 1
         });
         place(&mut series[at].points, &row, scale);
@@ -170,15 +265,6 @@ pub fn series(figure: Figure, card: Card, scale: f64) -> Vec<Series> {
         curve.points.sort_by(|a, b| a.x.total_cmp(&b.x));
     }
     series
-}
-
-fn curve(name: String, card: Card, figure: Figure) -> Series {
-    let shape = match figure {
-        Figure::ThroughputRoot | Figure::ThroughputGroups => Shape::Line,
-        Figure::LatencyRoot | Figure::LatencyGroups => Shape::Box,
-    };
-    let device = card.label().to_string();
-    Series { name, device, published: true, shape, points: Vec::new() }
 }
 
 /// One number of a figure: `figure,nic,series,x,x_unit,y,y_unit,statistic`.
@@ -270,6 +356,53 @@ mod tests {
         let (from, to) = dead(&root[2]);
         assert!((from - 0.1).abs() < 1e-9 && (to - 2.0).abs() < 1e-9, "{from} to {to}");
         assert!(batches(Batch::GroupSame, Card::Bf1).is_empty());
+    }
+
+    #[test]
+    fn the_insertions_read_as_the_paper_says() {
+        // Into the full root table: 253.3 krules/s of IPv6 against 1.42 of IPv4, 178 times.
+        let root = insertions(Insertion::Root, Card::Cx5, 1.0);
+        let last = |stack: &str| {
+            let series = root.iter().find(|series| series.name.ends_with(stack)).unwrap();
+            series.points.last().unwrap().y
+        };
+        let ratio = last(", eth/ipv6") / last(", eth/ipv4");
+        assert!((170.0..186.0).contains(&ratio), "{ratio}");
+        assert_eq!(insertions(Insertion::Actions, Card::Cx6, 1.0).len(), 4);
+        assert_eq!(insertions(Insertion::Tunnels, Card::Cx5, 1.0).len(), 6);
+        assert!(insertions(Insertion::Group, Card::Cx4, 1.0).is_empty());
+    }
+
+    #[test]
+    fn the_changes_read_as_the_paper_says() {
+        // 621 against 347 krules/s at 400,000 rules.
+        let all = changes(Card::Cx5, 1.0);
+        let at = |name: &str| {
+            let series = all.iter().find(|series| series.name.ends_with(name)).unwrap();
+            series.points.iter().find(|point| point.x == 400_000.0).unwrap().y
+        };
+        let ratio = at("in-memory") / at("delete + insert");
+        assert!((1.78..1.80).contains(&ratio), "{ratio}");
+    }
+
+    #[test]
+    fn the_rates_read_as_the_paper_says() {
+        // "about -70 Gbps": 33.8 against 99.2 Gbps at 10 k/s in the root table; in the other 32.0
+        // against 98.9 at 500 k/s.
+        let at = |series: &[Series], name: &str| {
+            let curve = series.iter().find(|s| s.name.ends_with(name)).unwrap();
+            let last = curve.points.last().unwrap();
+            (last.x, (last.y * 10.0).round() / 10.0)
+        };
+        let root = rate_throughput(true, Card::Cx5);
+        assert_eq!(at(&root, "Same Core"), (10_000.0, 33.8));
+        assert_eq!(at(&root, "Distinct Cores"), (10_000.0, 99.2));
+        let group = rate_throughput(false, Card::Cx5);
+        assert_eq!(at(&group, "Same Core"), (500_000.0, 32.0));
+        let latency = rate_latency(true, Card::Cx5, 1.0);
+        let (same, other) = (at(&latency, "Same Core").1, at(&latency, "Distinct Cores").1);
+        assert!((same / other - 2.25).abs() < 0.01, "{same} against {other} us");
+        assert!(rate_latency(false, Card::Bf1, 1.0).is_empty());
     }
 
     #[test]

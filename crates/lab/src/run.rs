@@ -3,6 +3,8 @@
 //! A [`Run`] that is read back measures the very same trials in the very same order; `--resume`
 //! leaves out those that are finished.
 
+mod throughput;
+
 use std::collections::BTreeMap;
 
 use niclab_device::{About, Arrivals, Load, Plan, Rate, RuleBlock, Setup};
@@ -14,7 +16,6 @@ use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use serde::{Deserialize, Serialize};
 
-use crate::batch::{self, Batch};
 use crate::estimate;
 use crate::occupancy::{self, Place};
 use crate::published::Card;
@@ -22,6 +23,7 @@ use crate::spec::{
     Grid, GridName, Hits, Kind, KneeSpec, Overrides, RulesFile, Spec, SpecError, Sweep, Trace,
     TrialKind,
 };
+use crate::throughput::Search;
 use crate::values::Values;
 
 /// Seed where none is given.
@@ -94,6 +96,9 @@ pub struct ExperimentRun {
     pub trials: Vec<Trial>,
     /// What is searched when the order is done.
     pub knees: Vec<Knee>,
+    /// Throughputs that are searched after that.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub searches: Vec<Search>,
     /// What is offered; a trial may put its own rate in.
     pub loads: Vec<Load>,
     /// States of a device.
@@ -110,8 +115,9 @@ pub struct Trial {
     pub kind: TrialKind,
     /// Index of the set-up.
     pub setup: usize,
-    /// Index of the load.
-    pub load: usize,
+    /// Index of the load; none: no packet is sent, the plan is carried out alone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub load: Option<usize>,
     /// Index of the plan; none: the control side rests.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub plan: Option<usize>,
@@ -127,6 +133,8 @@ pub struct Trial {
 pub enum PlannedRate {
     /// As much as the device takes.
     Saturate,
+    /// So many frames a second.
+    Pps(f64),
     /// `share` of the median throughput that the `saturate` trial `of` has shown when this trial is
     /// first measured; its other repeats keep that rate.
     ShareOf {
@@ -199,8 +207,12 @@ pub fn resolve(
             Kind::Occupancy => {
                 resolver.add_sweeps()?;
                 resolver.add_knees()?;
+                resolver.add_searches()?;
             }
             Kind::UpdateBatch => resolver.add_batches()?,
+            Kind::UpdateRate => resolver.add_renewals()?,
+            Kind::RuleRate => resolver.add_insertions()?,
+            Kind::RuleUpdate => resolver.add_changes()?,
         }
         Ok(resolver.finish(&devices))
     });
@@ -276,7 +288,7 @@ impl ExperimentRun {
     pub fn share(&self, kind: TrialKind) -> Option<f64> {
         self.trials.iter().filter(|trial| trial.kind == kind).find_map(|trial| match trial.rate {
             PlannedRate::ShareOf { share, .. } => Some(share),
-            PlannedRate::Saturate => None,
+            PlannedRate::Saturate | PlannedRate::Pps(_) => None,
         })
     }
 
@@ -288,12 +300,12 @@ impl ExperimentRun {
 }
 
 /// Builds one experiment of a run.
-struct Resolver<'a> {
-    spec: &'a Spec,
-    overrides: &'a Overrides,
-    grid: &'a Grid,
-    seed: u64,
-    run: ExperimentRun,
+pub(crate) struct Resolver<'a> {
+    pub spec: &'a Spec,
+    pub overrides: &'a Overrides,
+    pub grid: &'a Grid,
+    pub seed: u64,
+    pub run: ExperimentRun,
 }
 
 impl<'a> Resolver<'a> {
@@ -310,6 +322,7 @@ impl<'a> Resolver<'a> {
             order: Vec::new(),
             trials: Vec::new(),
             knees: Vec::new(),
+            searches: Vec::new(),
             loads: Vec::new(),
             setups: Vec::new(),
             plans: Vec::new(),
@@ -323,6 +336,7 @@ impl<'a> Resolver<'a> {
                 place.check()?;
                 for frame in self.frames(&sweep.frame) {
                     self.add_trials(&place, &frame, &sweep.trials)?;
+                    self.add_fixed(&place, &frame, &sweep.rate)?;
                 }
             }
         }
@@ -345,7 +359,7 @@ impl<'a> Resolver<'a> {
         sweep
     }
 
-    fn frames(&self, frame: &Values) -> Vec<Coordinate> {
+    pub fn frames(&self, frame: &Values) -> Vec<Coordinate> {
         match &self.overrides.trace {
             Some(_) => vec![Coordinate::Word("trace".into())],
             None => frame.0.clone(),
@@ -357,8 +371,8 @@ impl<'a> Resolver<'a> {
         place: &Place,
         frame: &Coordinate,
         kinds: &[TrialKind],
-    ) -> Result<(), SpecError> {
-        let load = self.load(place, frame)?;
+    ) -> Result<usize, SpecError> {
+        let load = Some(self.load(place, frame)?);
         let mut point = place.point();
         point.insert("frame".into(), frame.clone());
         let setup = self.setup(place, frame);
@@ -367,64 +381,16 @@ impl<'a> Resolver<'a> {
         let of = self.trial(trial(TrialKind::Saturate, PlannedRate::Saturate));
         for kind in kinds {
             let share = match kind {
-                TrialKind::Saturate | TrialKind::Rest | TrialKind::Batch => continue,
                 TrialKind::Latency => self.spec.latency_share,
                 TrialKind::Light => self.spec.light_share,
+                _ => continue,
             };
             self.trial(trial(*kind, PlannedRate::ShareOf { of, share }));
         }
-        Ok(())
+        Ok(of)
     }
 
-    /// Each batch beside a trial in which nothing changes, both at a share of the maximum.
-    fn add_batches(&mut self) -> Result<(), SpecError> {
-        for sweep in &self.grid.batch {
-            let before_ns = sweep.before_ms * 1_000_000;
-            let duration_ns = before_ns + sweep.after_ms * 1_000_000;
-            for batch in batch::places(sweep, self.overrides.trace.as_ref())? {
-                for frame in self.frames(&sweep.frame) {
-                    self.add_batch(&batch, &frame, (before_ns, duration_ns))?;
-                }
-            }
-        }
-        Ok(())
-    }
-
-    fn add_batch(
-        &mut self,
-        batch: &Batch,
-        frame: &Coordinate,
-        (before_ns, duration_ns): (u64, u64),
-    ) -> Result<(), SpecError> {
-        let place = batch.place;
-        let saturating = self.load(&place, frame)?;
-        let load = Load { duration_ns, ..self.run.loads[saturating].clone() };
-        let load = index_of(&mut self.run.loads, load);
-        let setup = self.setup(&place, frame);
-        let plan = Some(index_of(&mut self.run.plans, batch.plan(before_ns, self.seed)));
-        let at = |mut point: Point| {
-            point.insert("frame".into(), frame.clone());
-            point
-        };
-        let saturate = Trial {
-            kind: TrialKind::Saturate,
-            setup,
-            load: saturating,
-            plan: None,
-            rate: PlannedRate::Saturate,
-            point: at(batch.base_point()),
-        };
-        let of = self.trial(saturate);
-        let rate = PlannedRate::ShareOf { of, share: self.spec.batch_share };
-        let mut rest_point = batch.base_point();
-        rest_point.insert("for_ms".into(), Coordinate::Number(duration_ns as f64 / 1e6));
-        let trial = |kind, plan, point| Trial { kind, setup, load, plan, rate, point };
-        self.trial(trial(TrialKind::Rest, None, at(rest_point)));
-        self.trial(trial(TrialKind::Batch, plan, at(batch.point())));
-        Ok(())
-    }
-
-    fn load(&mut self, place: &Place, frame: &Coordinate) -> Result<usize, SpecError> {
+    pub fn load(&mut self, place: &Place, frame: &Coordinate) -> Result<usize, SpecError> {
         let trace = self.overrides.trace.as_ref().map(|trace| trace.path.clone());
         let (flows, sizes) = match trace {
             Some(_) => (FlowSpec::default(), FrameSizes::default()),
@@ -443,16 +409,35 @@ impl<'a> Resolver<'a> {
         Ok(index_of(&mut self.run.loads, load))
     }
 
-    fn setup(&mut self, place: &Place, frame: &Coordinate) -> usize {
+    pub fn setup(&mut self, place: &Place, frame: &Coordinate) -> usize {
+        let setup = self.state(place, frame);
+        index_of(&mut self.run.setups, setup)
+    }
+
+    /// A set-up with one more block of rules; the index of the block.
+    pub fn setup_with(
+        &mut self,
+        place: &Place,
+        frame: &Coordinate,
+        block: RuleBlock,
+    ) -> (usize, usize) {
+        let mut setup = self.state(place, frame);
+        setup.rules.push(block);
+        let block = setup.rules.len() - 1;
+        (index_of(&mut self.run.setups, setup), block)
+    }
+
+    /// The state of the device at a place, with the rules of a file where there is one.
+    fn state(&self, place: &Place, frame: &Coordinate) -> Setup {
         let mut setup = place.setup(self.seed, self.frame_len_max(frame));
         if let Some(RulesFile { path, rules_count, queues, .. }) = self.overrides.rules.clone() {
             (setup.rules, setup.queues) = (vec![RuleBlock::File { path, rules_count }], queues);
         }
-        index_of(&mut self.run.setups, setup)
+        setup
     }
 
     /// Longest frame of a load, bytes with FCS.
-    fn frame_len_max(&self, frame: &Coordinate) -> u16 {
+    pub fn frame_len_max(&self, frame: &Coordinate) -> u16 {
         match (&self.overrides.trace, frame) {
             (Some(trace), _) => trace.frames.frame_len_max,
             (None, Coordinate::Number(bytes)) => *bytes as u16,
@@ -461,7 +446,7 @@ impl<'a> Resolver<'a> {
     }
 
     /// The index of this trial, which is added where it is new.
-    fn trial(&mut self, trial: Trial) -> usize {
+    pub fn trial(&mut self, trial: Trial) -> usize {
         let same = |t: &Trial| t.kind == trial.kind && t.point == trial.point;
         match self.run.trials.iter().position(same) {
             Some(at) => at,
@@ -555,7 +540,7 @@ fn taken_back(planned: &ExperimentRun, run: &ExperimentRun) -> Vec<String> {
     words
 }
 
-fn index_of<T: PartialEq>(list: &mut Vec<T>, item: T) -> usize {
+pub(crate) fn index_of<T: PartialEq>(list: &mut Vec<T>, item: T) -> usize {
     match list.iter().position(|known| *known == item) {
         Some(at) => at,
         None => {
@@ -612,12 +597,14 @@ fn order(run: &ExperimentRun, devices: &[RunDevice], seed: u64) -> Vec<Visit> {
     for repeat in 0..run.repeats as usize {
         let mut visits = Vec::new();
         for (device, about) in devices.iter().enumerate() {
-            let able = by_setup.iter().filter(|(setup, _)| is_able(about, &run.setups[**setup]));
-            visits.extend(able.map(|(_, trials)| Visit {
-                repeat,
-                device,
-                trials: shuffled(run, trials, &mut random),
-            }));
+            for trials in by_setup.values() {
+                let able = trials.iter().copied().filter(|&at| can_make(about, run, at));
+                let able: Vec<usize> = able.collect();
+                if !able.is_empty() {
+                    let trials = shuffled(run, &able, &mut random);
+                    visits.push(Visit { repeat, device, trials });
+                }
+            }
         }
         visits.shuffle(&mut random);
         order.extend(visits);
@@ -628,6 +615,12 @@ fn order(run: &ExperimentRun, devices: &[RunDevice], seed: u64) -> Vec<Visit> {
 /// `false` where a device said beforehand that it cannot be brought into this state.
 pub(crate) fn is_able(device: &RunDevice, setup: &Setup) -> bool {
     device.absent.is_none() && (setup.rules.is_empty() || !lacks_rules(device))
+}
+
+/// `false` where a device said beforehand that it cannot make this trial.
+pub(crate) fn can_make(device: &RunDevice, run: &ExperimentRun, trial: usize) -> bool {
+    let trial = &run.trials[trial];
+    is_able(device, &run.setups[trial.setup]) && !(trial.plan.is_some() && lacks_rules(device))
 }
 
 /// `true` where a device said beforehand that it has no rules.

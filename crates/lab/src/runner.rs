@@ -5,14 +5,18 @@
 //! not measured again. A device that breaks is recorded and left out, the others go on.
 
 pub(crate) mod search;
+pub(crate) mod throughput;
 
-use niclab_device::{DeviceError, Latency, Load, Plan, Rate, Setup, SetupReport, Testbed};
+use niclab_device::{Control, DeviceError, Latency, Load, Plan, Rate, Setup, SetupReport, Testbed};
 use niclab_result::{Directory, Outcome, Point, ResultError, SCHEMA, Sample};
 
+use crate::change::put_met;
+use crate::control::put_control;
 use crate::estimate;
+use crate::insertion::put_effects;
 use crate::known::{Known, Seen};
 use crate::measure;
-use crate::run::{ExperimentRun, PlannedRate, Run, Trial, Visit, is_able};
+use crate::run::{ExperimentRun, PlannedRate, Run, Trial, Visit, can_make};
 use crate::spec::TrialKind;
 use crate::statistics;
 use crate::windows;
@@ -211,6 +215,16 @@ impl<'a> Runner<'a> {
                 }
             }
         }
+        for at in 0..self.experiment.searches.len() {
+            for device in 0..self.run.devices.len() {
+                if let Some(ended) = self.end() {
+                    return Ok(ended);
+                }
+                if let Some(ended) = self.search_throughput(beds, at, device)? {
+                    return Ok(ended);
+                }
+            }
+        }
         Ok(Ended::Complete)
     }
 
@@ -246,10 +260,11 @@ impl<'a> Runner<'a> {
     fn record_without_rules(&mut self) -> Result<(), ResultError> {
         let experiment = self.experiment;
         for (device, described) in self.run.devices.iter().enumerate() {
-            let cannot = |trial: &&Trial| !is_able(described, &experiment.setups[trial.setup]);
-            let Some(trial) = experiment.trials.iter().find(cannot) else {
+            let cannot = |at: &usize| !can_make(described, experiment, *at);
+            let Some(at) = (0..experiment.trials.len()).find(cannot) else {
                 continue;
             };
+            let trial = &experiment.trials[at];
             let point = setup_point(&trial.point);
             let place = Place { device, trial: SETUP, repeat: 0, point: &point };
             if self.states[device].known.gone || self.is_done(&place) {
@@ -354,7 +369,9 @@ impl<'a> Runner<'a> {
         trial: &Trial,
         place: &Place<'_>,
     ) -> Result<(), ResultError> {
-        let mut load = self.experiment.loads[trial.load].clone();
+        let plan = trial.plan.and_then(|at| self.experiment.plans.get(at)).unwrap_or(&Plan::Rest);
+        let Some(load) = trial.load else { return self.operate(beds, plan, place) };
+        let mut load = self.experiment.loads[load].clone();
         match self.rate(place.device, trial) {
             Some(rate) => load.rate = rate,
             None => {
@@ -365,15 +382,38 @@ impl<'a> Runner<'a> {
                 return self.keep(place.device, sample, None);
             }
         }
-        let plan = trial.plan.and_then(|at| self.experiment.plans.get(at)).unwrap_or(&Plan::Rest);
         self.offer(beds, (&load, plan), place).map(drop)
+    }
+
+    /// Carries a plan out alone and stores what came of it.
+    fn operate(
+        &mut self,
+        beds: &mut [Bed<'_>],
+        plan: &Plan,
+        place: &Place<'_>,
+    ) -> Result<(), ResultError> {
+        let (Some(Ok(bed)), Plan::Rules(plan)) = (beds.get_mut(place.device), plan) else {
+            return Ok(());
+        };
+        let outcome = outcome(&self.states[place.device].refusal);
+        let mut sample = self.sample(place, outcome);
+        match bed.operate(plan) {
+            Err(error) => self.record_error(place, error),
+            Ok(control) => {
+                put_control(&mut sample.metrics, &control, 0);
+                sample.control = json(&control);
+                self.keep(place.device, sample, None)
+            }
+        }
     }
 
     /// The rate of a trial; `None` where the maximum is not known that it is a share of. All its
     /// repeats have one, so that they are repeats of one thing: the first that is measured sets it.
     fn rate(&self, device: usize, trial: &Trial) -> Option<Rate> {
-        let PlannedRate::ShareOf { of, share } = trial.rate else {
-            return Some(Rate::Saturate);
+        let (of, share) = match trial.rate {
+            PlannedRate::Saturate => return Some(Rate::Saturate),
+            PlannedRate::Pps(pps) => return Some(Rate::Pps(pps)),
+            PlannedRate::ShareOf { of, share } => (of, share),
         };
         let first_pps = self.states[device].known.rate_pps(trial);
         first_pps.or_else(|| Some(self.maximum_pps(device, of)? * share)).map(Rate::Pps)
@@ -417,7 +457,24 @@ impl<'a> Runner<'a> {
                 if [TrialKind::Rest, TrialKind::Batch].map(TrialKind::name).contains(&place.trial) {
                     windows::put_windows(&mut sample.metrics, &observation);
                 }
-                sample.control = json(&observation.control);
+                if place.trial == TrialKind::Change.name() {
+                    windows::put_windows(&mut sample.metrics, &observation);
+                    if self.run.rules.is_none() && load.trace.is_none() {
+                        put_met(&mut sample.metrics, &observation);
+                    }
+                }
+                if place.trial == TrialKind::Effect.name() {
+                    put_effects(&mut sample.metrics, &observation);
+                }
+                if let Some(control) = &observation.control {
+                    put_control(&mut sample.metrics, control, observation.duration_ns);
+                }
+                // What it takes to see effects is in the metrics, and is long.
+                let control = observation
+                    .control
+                    .as_ref()
+                    .map(|control| Control { each_begun_ns: Vec::new(), ..control.clone() });
+                sample.control = json(&control);
                 sample.marks = measure::marks(&observation);
                 sample.load = json(load);
                 sample.counters = serde_json::json!({
@@ -484,6 +541,7 @@ impl<'a> Runner<'a> {
             honesty: serde_json::Value::Null,
             slices: serde_json::Value::Null,
             control: serde_json::Value::Null,
+            search: serde_json::Value::Null,
             latency_tag: None,
         }
     }

@@ -5,11 +5,12 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use niclab_device::{
-    About, Calls, Control, ControlCore, DeviceError, Honesty, Latency, Load, Observation, Place,
-    Plan, Rate, RuleBlock, RulesPlan, Setup, SetupReport, Slice, Testbed, Work,
+    About, Calls, Change, Control, ControlCore, DeviceError, Honesty, Latency, Load, Observation,
+    Place, Plan, PortCounters, QueueCounters, Rate, RuleBlock, RulesPlan, Setup, SetupReport,
+    Slice, Stack, Testbed, Work,
 };
 use niclab_packet::size::FrameSizes;
-use niclab_result::{ResultError, Sample};
+use niclab_result::{ResultError, Sample, Summary, Table};
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
@@ -60,6 +61,8 @@ pub struct Nature {
     /// What one operation on rules takes the core, nanoseconds; half as much again in a
     /// transaction. At once, they keep packets waiting, and all of these are lost.
     pub operation_ns: u64,
+    /// A rule takes effect so long after the call for it began.
+    pub effect_ns: u64,
 }
 
 impl Default for Nature {
@@ -82,6 +85,7 @@ impl Default for Nature {
             stall_share: 0.0,
             tells_idle: false,
             operation_ns: 1_000,
+            effect_ns: 50_000,
         }
     }
 }
@@ -95,6 +99,8 @@ pub struct Simulated {
     /// Shortest of the longest frames it was set up for, bytes with FCS.
     pub frame_len_max: u16,
     groups: Vec<u64>,
+    /// Rules of the largest block, which is what plans change.
+    changed: u64,
     clock_ns: Rc<Cell<u64>>,
     random: Xoshiro256PlusPlus,
 }
@@ -121,6 +127,7 @@ impl Simulated {
             trials: 0,
             frame_len_max: u16::MAX,
             groups: Vec::new(),
+            changed: 0,
             clock_ns,
             random,
         }
@@ -163,13 +170,11 @@ impl Testbed for Simulated {
             return Err(DeviceError::BadLoad { reason: "the frames are too long".into() });
         }
         self.groups.clear();
+        self.changed = setup.rules.iter().map(|block| u64::from(block.count())).max().unwrap_or(0);
         let mut report = SetupReport::default();
         for block in &setup.rules {
-            let (group, count) = match block {
-                RuleBlock::Any { group, .. } => (*group as usize, 1),
-                RuleBlock::File { rules_count, .. } => (0, u64::from(*rules_count)),
-                RuleBlock::FiveTuples { group, count, .. } => (*group as usize, u64::from(*count)),
-            };
+            let group = block.place().map_or(0, |(group, ..)| group as usize);
+            let count = u64::from(block.count());
             self.groups.resize(self.groups.len().max(group + 1), 0);
             let room = if group == 0 { self.nature.capacity } else { u64::MAX };
             let taken = count.min(room - self.groups[group]);
@@ -183,6 +188,15 @@ impl Testbed for Simulated {
         report.rule_bytes = Some(report.rules_installed * 128);
         self.pass(report.install);
         Ok(report)
+    }
+
+    fn operate(&mut self, plan: &RulesPlan) -> Result<Control, DeviceError> {
+        if self.lacks("rules") {
+            return Err(DeviceError::NotSupported { capability: "rules".into() });
+        }
+        let control = self.alone(plan);
+        self.pass(Duration::from_nanos(control.busy_ns));
+        Ok(control)
     }
 
     fn run(&mut self, load: &Load, plan: &Plan) -> Result<Observation, DeviceError> {
@@ -201,7 +215,7 @@ impl Testbed for Simulated {
         let noise = 1.0 + self.random.random_range(-1.0..=1.0) * self.nature.noise;
         // Ten gigabits a second, as a link would have it.
         let link_pps = load.sizes.pps(10.0, niclab_packet::size::RateLevel::L1);
-        let able_pps = (self.able_pps() * noise).min(link_pps);
+        let able_pps = (self.able_pps() * noise * self.left_by(plan)).min(link_pps);
         let planned_pps = match load.rate {
             Rate::Saturate => able_pps.min(self.nature.generator_pps),
             Rate::Pps(pps) => pps,
@@ -231,7 +245,7 @@ impl Simulated {
             slices.push(Slice { offered, received, disturbed: true, ..Slice::default() });
         } else if self.nature.stall_share > 0.0 {
             let under_way_ns = self.nature.latency_ns * queued;
-            slices = self.slices(load.duration_ns, planned_pps.min(able_pps), under_way_ns);
+            slices = self.slices(load.duration_ns, (planned_pps, able_pps), under_way_ns);
             received = slices.iter().map(|slice| slice.received).sum();
         }
         let size = load.sizes.mean();
@@ -267,14 +281,138 @@ impl Simulated {
 }
 
 impl Simulated {
-    /// What a plan does to a trial without stalls: as long as operations keep packets waiting the
-    /// device is dead, to the millisecond.
-    fn carry_out(&self, plan: &RulesPlan, mut seen: Observation) -> Observation {
-        let Work::Create(RuleBlock::FiveTuples { count, .. }) = &plan.work else { return seen };
-        let each_ns = match plan.calls {
+    /// Time of one operation of a plan, nanoseconds: rules of tunnels take twice as long, each
+    /// action but the first a tenth more, group 0 behind the knee ten times.
+    fn each_ns(&self, plan: &RulesPlan) -> u64 {
+        let base = match plan.calls {
             Calls::Transaction => self.nature.operation_ns * 3 / 2,
             _ => self.nature.operation_ns,
         };
+        let (block, stack, count) = match &plan.work {
+            Work::Create(block @ RuleBlock::Stack { stack, count, .. }) => (block, stack, count),
+            Work::Change { change: Change::Anew(_), .. } => return base * 2,
+            _ => return base,
+        };
+        let (group, _, actions) = block.place().unwrap();
+        let deep = if *stack == Stack::VxlanIpv4Udp { 2 } else { 1 };
+        let full = if group == 0 && u64::from(*count) > self.nature.knee_rules { 10 } else { 1 };
+        base * deep * full * (9 + actions.len() as u64) / 10
+    }
+
+    /// A plan without packets: the first call takes ten times as long, what goes half as long.
+    fn alone(&self, plan: &RulesPlan) -> Control {
+        let each_ns = self.each_ns(plan);
+        let (count, room) = match &plan.work {
+            Work::Create(block) => {
+                let is_root = block.place().is_some_and(|(group, ..)| group == 0);
+                let room = if is_root { self.nature.capacity } else { u64::MAX };
+                (u64::from(block.count()), room)
+            }
+            _ => (self.changed, u64::MAX),
+        };
+        let done = count.min(room);
+        let of = |each_ns: u64, done| {
+            let mut calls = Latency::new();
+            calls.record_n(each_ns, count - 1);
+            Control {
+                planned: count,
+                done,
+                refused: count - done,
+                refusal: (done < count).then(|| "group 0 is full".into()),
+                begun_ns: Some(0),
+                ended_ns: Some(each_ns * (count + 9)),
+                busy_ns: each_ns * (count + 9),
+                calls: Some(calls),
+                first_call_ns: Some(10 * each_ns),
+                ..Control::default()
+            }
+        };
+        let destroyed = Some(Box::new(of(each_ns / 2, count)));
+        Control { destroyed, ..of(each_ns, done) }
+    }
+
+    /// Packets at the queues of the experiment `rule-update`: half before the change, half behind
+    /// it; one in a thousand meets no rule where that is taken away.
+    fn met(&self, change: &Change, received: u64) -> PortCounters {
+        let none = if matches!(change, Change::Anew(_)) { received / 1_000 } else { 0 };
+        let met = [received / 2, received - received / 2 - none, none];
+        let queue = |rx_frames| QueueCounters { rx_frames, ..QueueCounters::default() };
+        PortCounters { queues: met.map(queue).to_vec(), ..PortCounters::default() }
+    }
+
+    /// What renewals on the core that forwards leave of its time.
+    fn left_by(&self, plan: &Plan) -> f64 {
+        match plan {
+            Plan::Rules(plan) if plan.core == ControlCore::Same => match plan.work {
+                Work::Renew { .. } => {
+                    let busy_ns = self.done_per_s(plan) * self.nature.operation_ns as f64;
+                    1.0 - busy_ns / 1e9
+                }
+                _ => 1.0,
+            },
+            _ => 1.0,
+        }
+    }
+
+    /// Renewals that it manages: as many as fill nine tenths of the core's time.
+    fn done_per_s(&self, plan: &RulesPlan) -> f64 {
+        f64::from(plan.per_s.unwrap_or(0)).min(0.9e9 / self.nature.operation_ns as f64)
+    }
+
+    /// Renewals beside a load: each is done 5 us after it was due.
+    fn renewed(&self, plan: &RulesPlan, mut seen: Observation) -> Observation {
+        let seconds = seen.duration_ns as f64 / 1e9;
+        let planned = (f64::from(plan.per_s.unwrap_or(0)) * seconds) as u64;
+        let done = (self.done_per_s(plan) * seconds) as u64;
+        let mut late = Latency::new();
+        late.record_n(5_000, done);
+        seen.control = Some(Control {
+            planned,
+            done,
+            begun_ns: Some(0),
+            ended_ns: (done == planned).then_some(seen.duration_ns),
+            busy_ns: done * self.nature.operation_ns,
+            late: Some(late),
+            ..Control::default()
+        });
+        seen
+    }
+
+    /// Rules that drop the frames of one flow each, one after the other.
+    fn probed(&self, plan: &RulesPlan, count: u32, mut seen: Observation) -> Observation {
+        let each_ns = 1_000_000_000 / u64::from(plan.per_s.unwrap_or(1));
+        let begun: Vec<u64> =
+            (0..u64::from(count)).map(|at| plan.start_ns + at * each_ns).collect();
+        seen.latest_ns = begun.iter().map(|ns| Some(ns + self.nature.effect_ns)).collect();
+        seen.control = Some(Control {
+            planned: count.into(),
+            done: count.into(),
+            begun_ns: Some(plan.start_ns),
+            ended_ns: Some(plan.start_ns + u64::from(count) * each_ns),
+            each_begun_ns: begun,
+            ..Control::default()
+        });
+        seen
+    }
+}
+
+impl Simulated {
+    /// What a plan does to a trial without stalls: as long as operations keep packets waiting the
+    /// device is dead, to the millisecond.
+    fn carry_out(&self, plan: &RulesPlan, mut seen: Observation) -> Observation {
+        let count = match &plan.work {
+            Work::Create(block) if plan.per_s.is_some() => {
+                return self.probed(plan, block.count(), seen);
+            }
+            Work::Create(RuleBlock::FiveTuples { count, .. }) => count,
+            Work::Create(_) => return seen,
+            Work::Renew { .. } => return self.renewed(plan, seen),
+            Work::Change { change, .. } => {
+                seen.device = Some(self.met(change, seen.received));
+                &(self.changed as u32)
+            }
+        };
+        let each_ns = self.each_ns(plan);
         let busy_ns = u64::from(*count) * each_ns;
         let blocks = plan.core == ControlCore::Same && plan.slice.is_none();
         let dead_ns = plan.start_ns..plan.start_ns + if blocks { busy_ns } else { 0 };
@@ -308,23 +446,40 @@ impl Simulated {
     /// What a sink sees that stalls now and then. Meanwhile frames wait, as many as its ring holds,
     /// and are taken beside the others when the stall is over; the rest is lost. Frames of the
     /// warm-up come first, and are not counted.
-    fn slices(&mut self, duration_ns: u64, pps: f64, under_way_ns: u64) -> Vec<Slice> {
+    fn slices(
+        &mut self,
+        duration_ns: u64,
+        (planned_pps, able_pps): (f64, f64),
+        under_way_ns: u64,
+    ) -> Vec<Slice> {
         const STEP_NS: u64 = 10_000;
         const STEPS: u64 = SLICE_NS / STEP_NS;
         const RING: f64 = 4_096.0;
+        let pps = planned_pps.min(able_pps);
         let frames = pps * STEP_NS as f64 / 1e9;
+        let due = planned_pps * STEP_NS as f64 / 1e9;
         let new = |at| Slice { start_ns: at * SLICE_NS, ..Slice::default() };
         let mut slices: Vec<Slice> = (0..duration_ns.div_ceil(SLICE_NS)).map(new).collect();
         let (mut stalled, mut waiting, mut seen) = (0, 0.0f64, 0.0);
+        let (mut offered, mut missed) = (0.0f64, 0.0f64);
         for step in under_way_ns / STEP_NS..duration_ns / STEP_NS {
             if stalled == 0 && self.random.random_bool(self.nature.stall_share) {
                 stalled = self.random.random_range(8..150);
             }
             let slice = &mut slices[(step / STEPS) as usize];
-            if stalled > 0 {
+            let before = (offered as u64, missed as u64);
+            offered += due;
+            missed += due - frames;
+            let is_stalled = stalled > 0;
+            if is_stalled {
                 stalled -= 1;
                 slice.disturbed = true;
+                missed += (waiting + frames - RING).max(0.0);
                 waiting = (waiting + frames).min(RING);
+            }
+            slice.offered += offered as u64 - before.0;
+            slice.rx_missed += missed as u64 - before.1;
+            if is_stalled {
                 continue;
             }
             let taken = waiting.min(RING / 40.0);
@@ -442,4 +597,24 @@ impl Bench {
     pub fn samples(&self, trial: &str) -> Vec<&Sample> {
         self.store.samples.iter().filter(|sample| sample.trial == trial).collect()
     }
+}
+
+/// What stands in a row of a table.
+pub fn cell_of(table: &Table, row: usize, column: &str) -> String {
+    let at = table.columns.iter().position(|one| one == column).unwrap();
+    table.rows[row][at].clone()
+}
+
+/// What stands in the first row in which these columns have these words.
+pub fn cell_at(table: &Table, at: &[(&str, &str)], column: &str) -> String {
+    let is = |row: &usize| at.iter().all(|(name, word)| cell_of(table, *row, name) == *word);
+    let row = (0..table.rows.len()).find(is);
+    cell_of(table, row.unwrap_or_else(|| panic!("no row at {at:?}")), column)
+}
+
+/// The number of a finding on the simulated device.
+pub fn finding_value(summary: &Summary, id: &str) -> f64 {
+    let id = format!("simulated-{id}");
+    let found = summary.findings.iter().find(|finding| finding.id == id);
+    found.unwrap_or_else(|| panic!("no {id} among {:#?}", summary.findings)).value.value
 }

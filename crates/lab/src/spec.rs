@@ -9,6 +9,7 @@ use niclab_load::TraceFrames;
 use serde::{Deserialize, Serialize};
 
 use crate::published::Card;
+use crate::throughput::SearchSpec;
 use crate::values::{Values, ValuesError};
 
 /// An experiment as its file declares it.
@@ -27,7 +28,11 @@ pub struct Spec {
     /// Rate of the `light` trial, as a share of the measured maximum of its point.
     #[serde(default = "light_share_default")]
     pub light_share: f64,
-    /// Rate of the `rest` and `batch` trials, as a share of the measured maximum of their point.
+    /// Rate of the `effect` trials, as a share of the measured maximum of their point.
+    #[serde(default = "effect_share_default")]
+    pub effect_share: f64,
+    /// Rate of the `rest`, `batch` and `change` trials, as a share of the measured maximum of their
+    /// point.
     #[serde(default = "batch_share_default")]
     pub batch_share: f64,
     /// What is measured where nothing else is asked for.
@@ -46,6 +51,12 @@ pub enum Kind {
     Occupancy,
     /// Throughput over time while a batch of rules is created.
     UpdateBatch,
+    /// Throughput and latency while rules are renewed at a rate.
+    UpdateRate,
+    /// How fast rules are created and destroyed, and when they take effect.
+    RuleRate,
+    /// How fast rules are changed, and what packets meet meanwhile.
+    RuleUpdate,
 }
 
 /// One set of places to measure, and how thoroughly.
@@ -70,9 +81,24 @@ pub struct Grid {
     /// Which batches to measure: each is a full product of its axes.
     #[serde(default)]
     pub batch: Vec<BatchSweep>,
+    /// Which rates of renewal to measure: each is a full product of its axes.
+    #[serde(default)]
+    pub renewal: Vec<RenewalSweep>,
+    /// Which rules to create and destroy: each is a full product of its axes.
+    #[serde(default)]
+    pub insertion: Vec<InsertionSweep>,
+    /// Which changes to measure: each is a full product of its axes.
+    #[serde(default)]
+    pub change: Vec<ChangeSweep>,
+    /// When rules take effect: each is a full product of its axes.
+    #[serde(default)]
+    pub effect: Vec<EffectSweep>,
     /// Which knees to search.
     #[serde(default)]
     pub knee: Vec<KneeSpec>,
+    /// Which throughputs to search, and where.
+    #[serde(default)]
+    pub search: Vec<SearchSpec>,
 }
 
 /// A product of axes.
@@ -95,6 +121,9 @@ pub struct Sweep {
     /// Frame size in bytes with FCS, or `imix`.
     #[serde(default = "frame_default")]
     pub frame: Values,
+    /// Rates of the `fixed` trials, frames a second, or `max`: that of the saturating trial.
+    #[serde(default = "no_values")]
+    pub rate: Values,
     /// Which trials are made at each point.
     pub trials: Vec<TrialKind>,
 }
@@ -125,12 +154,106 @@ pub struct BatchSweep {
     pub after_ms: u64,
 }
 
+/// A product of axes of renewals: the oldest of the rules goes and a new one comes, so many a
+/// second, while packets flow.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RenewalSweep {
+    /// The group that the rules stand in, 0 or 1; packets meet its default rule.
+    pub group: Values,
+    /// Rules that stand there, the default rule included.
+    pub rules: Values,
+    /// Rules renewed a second: a number, or a name of [`PRESETS`](crate::renewal::PRESETS); 0:
+    /// none.
+    pub per_s: Values,
+    /// The core that does it: `same` or `distinct`.
+    pub core: Values,
+    /// How: `single` calls, or through an operation `queue`.
+    pub calls: Values,
+    /// Renewals between two bursts of packets at most; `all`: all that are due.
+    pub slice: Values,
+    /// Flows of the traffic.
+    #[serde(default = "flows_default")]
+    pub flows: Values,
+    /// Frame size in bytes with FCS, or `imix`.
+    #[serde(default = "frame_default")]
+    pub frame: Values,
+    /// Which trials are made at each point: `saturate`, `latency`, `light`.
+    pub trials: Vec<TrialKind>,
+}
+
+/// A product of axes of rules that are created, and destroyed again, without packets.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct InsertionSweep {
+    /// The group that they go to, empty before.
+    pub group: Values,
+    /// Rules.
+    pub rules: Values,
+    /// What they match: names of [`Stack`](niclab_device::Stack).
+    pub stack: Values,
+    /// What they do: names of [`ACTIONS`](crate::insertion::ACTIONS).
+    pub actions: Values,
+    /// How: `single` calls, through an operation `queue`, or in one `transaction`.
+    pub calls: Values,
+}
+
+/// A product of axes of rules that are changed, all of them once.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ChangeSweep {
+    /// The group that they stand in, 0 or 1.
+    pub group: Values,
+    /// Rules, each of a flow of the traffic.
+    pub rules: Values,
+    /// What is done to them: names of [`CHANGES`](crate::change::CHANGES).
+    pub change: Values,
+    /// How: `single` calls, through an operation `queue`, or in one `transaction`.
+    pub calls: Values,
+    /// `none`: without packets; `load`: while packets meet the rules.
+    pub traffic: Values,
+    /// The core that changes them while packets flow: `same` or `distinct`.
+    pub core: Values,
+    /// Changes between two bursts of packets; `all`: they are one call, and packets wait.
+    pub slice: Values,
+    /// Frame size in bytes with FCS, or `imix`.
+    #[serde(default = "frame_default")]
+    pub frame: Values,
+    /// Measured part in front of the first change, milliseconds.
+    pub before_ms: u64,
+    /// Measured part from there on, milliseconds.
+    pub after_ms: u64,
+}
+
+/// A product of axes of rules that are created one by one while packets probe them.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct EffectSweep {
+    /// The group that they go to, 0 or 1.
+    pub group: Values,
+    /// Rules, each of a flow of the traffic; at most [`FLOWS_PROBED_MAX`].
+    ///
+    /// [`FLOWS_PROBED_MAX`]: niclab_device::FLOWS_PROBED_MAX
+    pub rules: Values,
+    /// Rules created a second.
+    pub per_s: Values,
+    /// The core that creates them: `same` or `distinct`.
+    pub core: Values,
+    /// Frame size in bytes with FCS, or `imix`.
+    #[serde(default = "frame_default")]
+    pub frame: Values,
+}
+
 fn latency_share_default() -> f64 {
     0.6
 }
 
 fn light_share_default() -> f64 {
     1.0 / 30.0
+}
+
+fn effect_share_default() -> f64 {
+    0.25
 }
 
 fn batch_share_default() -> f64 {
@@ -141,15 +264,19 @@ fn repeats_min_default() -> u32 {
     1
 }
 
-fn zero() -> Values {
+fn no_values() -> Values {
+    Values(Vec::new())
+}
+
+pub(crate) fn zero() -> Values {
     Values::number(0)
 }
 
-fn flows_default() -> Values {
+pub(crate) fn flows_default() -> Values {
     Values::number(10_000)
 }
 
-fn frame_default() -> Values {
+pub(crate) fn frame_default() -> Values {
     Values::number(64)
 }
 
@@ -175,10 +302,18 @@ pub enum TrialKind {
     Latency,
     /// Latency of an almost idle device.
     Light,
+    /// Loss and latency, open loop, at a rate that was asked for.
+    Fixed,
     /// Throughput over time while nothing changes: what `batch` is compared with.
     Rest,
     /// Throughput over time while a batch of rules is created.
     Batch,
+    /// Rules are created and destroyed without packets.
+    Insert,
+    /// Rules are changed, without packets or while these meet them.
+    Change,
+    /// Rules are created one by one while frames of their flows probe whether they are there.
+    Effect,
 }
 
 impl TrialKind {
@@ -188,8 +323,12 @@ impl TrialKind {
             TrialKind::Saturate => "saturate",
             TrialKind::Latency => "latency",
             TrialKind::Light => "light",
+            TrialKind::Fixed => "fixed",
             TrialKind::Rest => "rest",
             TrialKind::Batch => "batch",
+            TrialKind::Insert => "insert",
+            TrialKind::Change => "change",
+            TrialKind::Effect => "effect",
         }
     }
 }
@@ -245,9 +384,9 @@ pub enum KneeKind {
 
 /// Longest measured part of a trial, milliseconds: what a stamp in a frame can say is far more,
 /// what anybody waits for is less.
-const DURATION_MS_MAX: u64 = 600_000;
+pub(crate) const DURATION_MS_MAX: u64 = 600_000;
 
-fn in_range(
+pub(crate) fn in_range(
     axis: &'static str,
     value: u64,
     range: std::ops::RangeInclusive<u64>,
@@ -348,6 +487,7 @@ impl Kind {
                 ("match_percent", "share of the traffic that matches an installed rule, percent"),
                 ("flows", "flows of the traffic"),
                 ("frame", "frame size in bytes with FCS, or imix"),
+                ("rate", "frames a second of a trial at that rate, such as 10M; or max"),
                 ("duration_ms", "measured part of a trial, one value"),
                 ("warmup_ms", "part before it that is never counted, one value"),
             ],
@@ -362,6 +502,44 @@ impl Kind {
                 ("before_ms", "measured part in front of the batch, one value"),
                 ("after_ms", "measured part from the start of the batch on, one value"),
                 ("duration_ms", "measured part of a saturating trial, one value"),
+                ("warmup_ms", "part before it that is never counted, one value"),
+            ],
+            Kind::RuleRate => &[
+                ("group", "the group that the rules go to"),
+                ("rules", "rules that are created and destroyed"),
+                ("stack", "what they match: eth, eth/ipv4, eth/ipv4/tcp, vxlan/ipv4/udp, …"),
+                ("actions", "what they do: queue, mark+queue, mark+set_meta+queue, …"),
+                ("calls", "how: single, queue or transaction"),
+                ("per_s", "rules created a second while packets probe them"),
+                ("core", "the core that creates those: same or distinct"),
+                ("frame", "frame size of the probes in bytes with FCS, or imix"),
+                ("duration_ms", "measured part of a saturating trial, one value"),
+                ("warmup_ms", "part before it that is never counted, one value"),
+            ],
+            Kind::RuleUpdate => &[
+                ("group", "the group that the rules stand in: 0 or 1"),
+                ("rules", "rules, all of which are changed"),
+                ("change", "what of them: actions, values, priority, or anew"),
+                ("calls", "how: single, queue or transaction"),
+                ("traffic", "none, or load: packets that meet the rules meanwhile"),
+                ("core", "the core that changes them then: same or distinct"),
+                ("slice", "changes between two bursts of packets, or all"),
+                ("frame", "frame size in bytes with FCS, or imix"),
+                ("before_ms", "measured part in front of the first change, one value"),
+                ("after_ms", "measured part from there on, one value"),
+                ("duration_ms", "measured part of a saturating trial, one value"),
+                ("warmup_ms", "part before it that is never counted, one value"),
+            ],
+            Kind::UpdateRate => &[
+                ("group", "the group that the rules stand in: 0 or 1"),
+                ("rules", "rules that stand there, the default rule included"),
+                ("per_s", "rules renewed a second, 0: none; hadoop, cache_follower, web_server"),
+                ("core", "the core that renews them: same or distinct"),
+                ("calls", "how: single or queue"),
+                ("slice", "renewals between two bursts of packets at most, or all"),
+                ("flows", "flows of the traffic"),
+                ("frame", "frame size in bytes with FCS, or imix"),
+                ("duration_ms", "measured part of a trial, one value"),
                 ("warmup_ms", "part before it that is never counted, one value"),
             ],
         }
@@ -496,9 +674,11 @@ impl Overrides {
                 _ => set_axis(kind, &mut grid, name, values)?,
             }
         }
-        for batch in &grid.batch {
-            in_range("before_ms", batch.before_ms, 20..=DURATION_MS_MAX)?;
-            in_range("after_ms", batch.after_ms, 20..=DURATION_MS_MAX)?;
+        let batches = grid.batch.iter().map(|batch| (batch.before_ms, batch.after_ms));
+        let changes = grid.change.iter().map(|change| (change.before_ms, change.after_ms));
+        for (before_ms, after_ms) in batches.chain(changes) {
+            in_range("before_ms", before_ms, 20..=DURATION_MS_MAX)?;
+            in_range("after_ms", after_ms, 20..=DURATION_MS_MAX)?;
         }
         in_range("duration_ms", grid.duration_ms, 1..=DURATION_MS_MAX)?;
         in_range("warmup_ms", grid.warmup_ms, 0..=DURATION_MS_MAX)?;
@@ -531,42 +711,133 @@ impl Overrides {
     }
 }
 
-/// Sets an axis of all sweeps that have it.
+/// Sets an axis of all sweeps of this kind that have it.
 fn set_axis(kind: Kind, grid: &mut Grid, name: &str, values: &Values) -> Result<(), SpecError> {
-    let sweeps = grid.sweep.iter_mut().filter(|_| kind == Kind::Occupancy);
-    for sweep in sweeps {
-        let axis = match name {
-            "groups" => &mut sweep.groups,
-            "rules" => &mut sweep.rules,
-            "match_percent" => &mut sweep.match_percent,
-            "flows" => &mut sweep.flows,
-            "frame" => &mut sweep.frame,
-            _ => continue,
-        };
-        *axis = values.clone();
-    }
-    for batch in grid.batch.iter_mut().filter(|_| kind == Kind::UpdateBatch) {
-        let axis = match name {
-            "group" => &mut batch.group,
-            "batch" => &mut batch.batch,
-            "core" => &mut batch.core,
-            "calls" => &mut batch.calls,
-            "slice" => &mut batch.slice,
-            "flows" => &mut batch.flows,
-            "frame" => &mut batch.frame,
-            "before_ms" => {
-                batch.before_ms = single("before_ms", values)?;
-                continue;
+    let milliseconds = |axis| single(axis, values);
+    let axes: Vec<&mut Values> = match kind {
+        Kind::Occupancy => {
+            let sweeps = grid.sweep.iter_mut().filter_map(|sweep| sweep.axis(name));
+            let searches = grid.search.iter_mut().filter_map(|search| search.axis(name));
+            sweeps.chain(searches).collect()
+        }
+        Kind::UpdateBatch => {
+            for batch in &mut grid.batch {
+                match name {
+                    "before_ms" => batch.before_ms = milliseconds("before_ms")?,
+                    "after_ms" => batch.after_ms = milliseconds("after_ms")?,
+                    _ => {}
+                }
             }
-            "after_ms" => {
-                batch.after_ms = single("after_ms", values)?;
-                continue;
+            grid.batch.iter_mut().filter_map(|batch| batch.axis(name)).collect()
+        }
+        Kind::RuleUpdate => {
+            for change in &mut grid.change {
+                match name {
+                    "before_ms" => change.before_ms = milliseconds("before_ms")?,
+                    "after_ms" => change.after_ms = milliseconds("after_ms")?,
+                    _ => {}
+                }
             }
-            _ => continue,
-        };
-        *axis = values.clone();
-    }
+            grid.change.iter_mut().filter_map(|change| change.axis(name)).collect()
+        }
+        Kind::RuleRate => {
+            let insertions = grid.insertion.iter_mut().filter_map(|sweep| sweep.axis(name));
+            let effects = grid.effect.iter_mut().filter_map(|sweep| sweep.axis(name));
+            insertions.chain(effects).collect()
+        }
+        Kind::UpdateRate => {
+            grid.renewal.iter_mut().filter_map(|renewal| renewal.axis(name)).collect()
+        }
+    };
+    axes.into_iter().for_each(|axis| *axis = values.clone());
     Ok(())
+}
+
+impl Sweep {
+    fn axis(&mut self, name: &str) -> Option<&mut Values> {
+        match name {
+            "groups" => Some(&mut self.groups),
+            "rules" => Some(&mut self.rules),
+            "match_percent" => Some(&mut self.match_percent),
+            "flows" => Some(&mut self.flows),
+            "frame" => Some(&mut self.frame),
+            "rate" => Some(&mut self.rate),
+            _ => None,
+        }
+    }
+}
+
+impl BatchSweep {
+    fn axis(&mut self, name: &str) -> Option<&mut Values> {
+        match name {
+            "group" => Some(&mut self.group),
+            "batch" => Some(&mut self.batch),
+            "core" => Some(&mut self.core),
+            "calls" => Some(&mut self.calls),
+            "slice" => Some(&mut self.slice),
+            "flows" => Some(&mut self.flows),
+            "frame" => Some(&mut self.frame),
+            _ => None,
+        }
+    }
+}
+
+impl InsertionSweep {
+    fn axis(&mut self, name: &str) -> Option<&mut Values> {
+        match name {
+            "group" => Some(&mut self.group),
+            "rules" => Some(&mut self.rules),
+            "stack" => Some(&mut self.stack),
+            "actions" => Some(&mut self.actions),
+            "calls" => Some(&mut self.calls),
+            _ => None,
+        }
+    }
+}
+
+impl ChangeSweep {
+    fn axis(&mut self, name: &str) -> Option<&mut Values> {
+        match name {
+            "group" => Some(&mut self.group),
+            "rules" => Some(&mut self.rules),
+            "change" => Some(&mut self.change),
+            "calls" => Some(&mut self.calls),
+            "traffic" => Some(&mut self.traffic),
+            "core" => Some(&mut self.core),
+            "slice" => Some(&mut self.slice),
+            "frame" => Some(&mut self.frame),
+            _ => None,
+        }
+    }
+}
+
+impl EffectSweep {
+    /// Those of the rules that are probed; how many they are is not meant by `rules`.
+    fn axis(&mut self, name: &str) -> Option<&mut Values> {
+        match name {
+            "group" => Some(&mut self.group),
+            "per_s" => Some(&mut self.per_s),
+            "core" => Some(&mut self.core),
+            "frame" => Some(&mut self.frame),
+            _ => None,
+        }
+    }
+}
+
+impl RenewalSweep {
+    fn axis(&mut self, name: &str) -> Option<&mut Values> {
+        match name {
+            "group" => Some(&mut self.group),
+            "rules" => Some(&mut self.rules),
+            "per_s" => Some(&mut self.per_s),
+            "core" => Some(&mut self.core),
+            "calls" => Some(&mut self.calls),
+            "slice" => Some(&mut self.slice),
+            "flows" => Some(&mut self.flows),
+            "frame" => Some(&mut self.frame),
+            _ => None,
+        }
+    }
 }
 
 fn single(axis: &'static str, values: &Values) -> Result<u64, SpecError> {

@@ -1,4 +1,4 @@
-//! What repeats say: medians with order-statistic intervals, ratios of pairs, modes and drift.
+//! What repeats say: medians with order-statistic intervals, ratios, modes and drift.
 //!
 //! Nothing here assumes a distribution. An interval that the number of repeats cannot carry is not
 //! given: below [`INTERVAL_REPEATS_MIN`] the ends are the smallest and the largest value, and say
@@ -97,6 +97,83 @@ pub fn paired_ratio(numerators: &[f64], denominators: &[f64]) -> Option<Estimate
     let pairs = numerators.iter().zip(denominators).filter(|(_, d)| **d > 0.0);
     let ratios: Vec<f64> = pairs.map(|(n, d)| n / d).collect();
     estimate(&ratios)
+}
+
+/// What a quantity is of another where repeats of the two are not paired: the median of the ratios
+/// of each of `numerators` to each of `denominators`, with its interval. `None` where there are no
+/// values on a side, or negative ones. Of two zeros the ratio is 1.
+///
+/// Logarithms make a ratio a shift. Of that the median of all differences is the Hodges-Lehmann
+/// estimate, and the differences of `pairs_rank` are the ends of the interval that inverts the
+/// Mann-Whitney test (Hollander, Wolfe, Chicken: Nonparametric Statistical Methods, 4.2 and 4.3).
+/// It takes no logarithm: ratios stand in the same order. Four values a side have an interval;
+/// order-statistic intervals of two medians, joined without a higher risk, take seven, and were
+/// twice as wide in simulation. Where the spreads of the two differ much the interval of 95 % may
+/// cover 90 %, and less where the wider one has half as many values (see the tests).
+pub fn unpaired_ratio(numerators: &[f64], denominators: &[f64]) -> Option<Estimate> {
+    if numerators.iter().chain(denominators).any(|value| *value < 0.0) {
+        return None;
+    }
+    let of = |(n, d): (f64, f64)| if n == d { 1.0 } else { n / d };
+    let pairs = numerators.iter().flat_map(|n| denominators.iter().map(|d| (*n, *d)));
+    let ratios = sorted(&pairs.map(of).collect::<Vec<f64>>());
+    let (&first, &last) = (ratios.first()?, ratios.last()?);
+    let repeats = numerators.len().min(denominators.len());
+    let (median, ends) =
+        (median_of_sorted(&ratios), pairs_rank(numerators.len(), denominators.len()));
+    Some(match ends {
+        None => Estimate { median, low: first, high: last, repeats, ends: Ends::Range },
+        Some(rank) => {
+            let (low, high) = (ratios[rank - 1], ratios[ratios.len() - rank]);
+            Estimate { median, low, high, repeats, ends: Ends::Interval }
+        }
+    })
+}
+
+/// Values on both sides up to which the Mann-Whitney distribution is counted out; beyond that the
+/// normal one is as good.
+const COUNTED_OUT_MAX: usize = 50;
+
+/// Two-sided 5 % point of the normal distribution.
+const INTERVAL_Z: f64 = 1.96;
+
+/// Largest k such that the k-th smallest and the k-th largest of all differences between values of
+/// two samples enclose a shift with [`CONFIDENCE`]: 1 - 2 P(U <= k - 1), U that of Mann and
+/// Whitney.
+fn pairs_rank(one: usize, two: usize) -> Option<usize> {
+    let (m, n) = (one as f64, two as f64);
+    if one + two > COUNTED_OUT_MAX {
+        let rank = m * n / 2.0 - INTERVAL_Z * (m * n * (m + n + 1.0) / 12.0).sqrt();
+        return Some(rank as usize).filter(|rank| *rank > 0);
+    }
+    let ways = mann_whitney_ways(one, two);
+    let all: f64 = ways.iter().sum();
+    let mut tail = 0.0;
+    let mut rank = 0;
+    for (at, ways) in ways.iter().take(one * two).enumerate() {
+        tail += ways / all;
+        if 1.0 - 2.0 * tail < CONFIDENCE {
+            break;
+        }
+        rank = at + 1;
+    }
+    (rank > 0).then_some(rank)
+}
+
+/// In how many orders of two samples U is 0, 1, …: the coefficients of the Gaussian binomial, the
+/// product of (1 - q^(two + i)) / (1 - q^i). All are whole numbers below 2^53, so exact.
+fn mann_whitney_ways(one: usize, two: usize) -> Vec<f64> {
+    let mut ways = vec![0.0; one * two + 1];
+    ways[0] = 1.0;
+    for i in 1..=one {
+        for at in (two + i..ways.len()).rev() {
+            ways[at] -= ways[at - two - i];
+        }
+        for at in i..ways.len() {
+            ways[at] += ways[at - i];
+        }
+    }
+    ways
 }
 
 /// Largest k such that the k-th smallest and the k-th largest of `count` values enclose the median

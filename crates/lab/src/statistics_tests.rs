@@ -66,6 +66,80 @@ fn pairs_cancel_what_both_share() {
 }
 
 #[test]
+fn ranks_of_pairs_are_those_of_the_published_tables() {
+    // Critical values of U, two-sided, 5 % (Mann and Whitney 1947, Auble 1953), plus one.
+    let table = [(3, 3, None), (4, 3, None), (4, 4, Some(1)), (5, 3, Some(1)), (5, 5, Some(3))];
+    let more = [(6, 6, Some(6)), (8, 8, Some(14)), (10, 10, Some(24)), (12, 6, Some(15))];
+    let most = [(20, 20, Some(128)), (0, 9, None)];
+    for (one, two, rank) in table.into_iter().chain(more).chain(most) {
+        assert_eq!(pairs_rank(one, two), rank, "{one} and {two} values");
+        assert_eq!(pairs_rank(two, one), rank, "{two} and {one} values");
+    }
+    // Where counting ends the approximation goes on.
+    let (counted, near) = (pairs_rank(25, 25).unwrap(), pairs_rank(26, 25).unwrap());
+    assert!(counted == 212 && (212..226).contains(&near), "{counted}, {near}");
+    assert_eq!(mann_whitney_ways(2, 2), [1.0, 1.0, 2.0, 1.0, 1.0]);
+}
+
+#[test]
+fn a_ratio_of_what_is_not_paired_has_its_interval_or_says_that_it_has_none() {
+    let ratio = |over: &[f64], under: &[f64]| unpaired_ratio(over, under);
+    let few = ratio(&[4.0, 2.0], &[1.0, 2.0]).unwrap();
+    assert_eq!((few.median, few.low, few.high, few.interval()), (2.0, 1.0, 4.0, None));
+    let four = ratio(&[8.0, 9.0, 10.0, 11.0], &[10.0, 10.0, 10.0, 20.0]).unwrap();
+    assert_eq!(four.interval(), Some((0.4, 1.1)));
+    let lost = ratio(&[0.0; 4], &[0.0, 0.0, 0.0, 5.0]).unwrap();
+    assert_eq!((lost.median, lost.interval()), (1.0, Some((0.0, 1.0))));
+    assert_eq!(ratio(&[5.0; 4], &[0.0; 4]).unwrap().median, f64::INFINITY);
+    assert_eq!([ratio(&[], &[1.0]), ratio(&[1.0], &[]), ratio(&[-1.0], &[1.0])], [None; 3]);
+}
+
+/// How often the interval of a ratio covers 1.25, of so many pairs of samples.
+fn covered(
+    sizes: (usize, usize),
+    mut over: impl FnMut() -> f64,
+    mut under: impl FnMut() -> f64,
+) -> f64 {
+    let covered = (0..4_000).filter(|_| {
+        let over: Vec<f64> = (0..sizes.0).map(|_| over() * 1.25).collect();
+        let under: Vec<f64> = (0..sizes.1).map(|_| under()).collect();
+        let (low, high) = unpaired_ratio(&over, &under).unwrap().interval().unwrap();
+        (low..=high).contains(&1.25)
+    });
+    covered.count() as f64 / 4_000.0
+}
+
+#[test]
+fn the_interval_of_a_ratio_covers_the_true_one_as_often_as_it_says() {
+    let calm = |deviation: f64, seed| {
+        let (normal, mut random) = (Normal::new(0.0, deviation).unwrap(), random(seed));
+        move || f64::exp(normal.sample(&mut random))
+    };
+    let skewed = |seed| {
+        let mut random = random(seed);
+        move || Exp1.sample(&mut random)
+    };
+    // A third of the trials meets stalls, the others are all but equal.
+    let stalled = |seed| {
+        let mut random = random(seed);
+        move || match random.random_range(0..3) {
+            0 => random.random_range(0.5..1.0),
+            _ => random.random_range(0.99..1.01),
+        }
+    };
+    for sizes in [(4, 4), (6, 6), (6, 12), (15, 15), (30, 25)] {
+        let shares = [
+            covered(sizes, calm(0.1, 1), calm(0.1, 2)),
+            covered(sizes, skewed(3), skewed(4)),
+            covered(sizes, stalled(5), stalled(6)),
+        ];
+        assert!(shares.iter().all(|share| (0.94..0.98).contains(share)), "{sizes:?}: {shares:?}");
+        let spread = covered(sizes, calm(0.3, 7), calm(0.1, 8));
+        assert!((0.88..0.99).contains(&spread), "{sizes:?}, three times the spread: {spread}");
+    }
+}
+
+#[test]
 fn percentiles_come_from_merged_histograms() {
     let (mut fast, mut slow) = (Latency::new(), Latency::new());
     (0..900).for_each(|_| fast.record(100));

@@ -1,9 +1,13 @@
 //! Everything the report shows, computed from the samples: whoever distrusts it computes it again.
 
 pub(crate) mod batches;
+pub(crate) mod changes;
 pub(crate) mod figures;
+pub(crate) mod insertions;
 mod knees;
+pub(crate) mod renewals;
 mod tables;
+pub(crate) mod throughput;
 
 use niclab_load::TraceFrames;
 use niclab_result::{
@@ -15,11 +19,11 @@ use crate::cells::Cells;
 use crate::findings;
 use crate::known::Known;
 use crate::run::{ExperimentRun, Run, RunDevice, Visit};
-use crate::runner::{SETUP, search};
+use crate::runner::{SETUP, search, throughput as searches};
 use crate::spec::{Kind, RulesFile, Trace};
 use crate::words;
 
-pub(crate) use knees::FoundKnee;
+pub(crate) use knees::{FoundKnee, found as found_knees};
 
 /// What the data of an experiment come to, before it is worded or drawn.
 pub(crate) struct Results<'a> {
@@ -62,6 +66,9 @@ pub fn summarize(run: &Run, samples: &[Sample], latencies: &Latencies) -> Summar
         summary.findings.extend(match experiment.kind {
             Kind::Occupancy => findings::findings(&results),
             Kind::UpdateBatch => findings::batches::findings(&results),
+            Kind::UpdateRate => findings::renewals::findings(&results),
+            Kind::RuleRate => findings::insertions::findings(&results),
+            Kind::RuleUpdate => findings::changes::findings(&results),
         });
         summary.warnings.extend(warnings(&results));
     }
@@ -81,10 +88,16 @@ fn draw(results: &Results<'_>) -> ExperimentSummary {
         figures: match results.experiment.kind {
             Kind::Occupancy => figures::figures(results),
             Kind::UpdateBatch => batches::figures(results),
+            Kind::UpdateRate => renewals::figures(results),
+            Kind::RuleRate => insertions::figures(results),
+            Kind::RuleUpdate => changes::figures(results),
         },
         tables: match results.experiment.kind {
             Kind::Occupancy => tables::tables(results),
             Kind::UpdateBatch => batches::tables(results),
+            Kind::UpdateRate => renewals::tables(results),
+            Kind::RuleRate => insertions::tables(results),
+            Kind::RuleUpdate => changes::tables(results),
         },
     }
 }
@@ -121,6 +134,7 @@ fn is_partial(run: &Run, experiment: &ExperimentRun, samples: &[Sample]) -> bool
         let mut visits = experiment.order.iter().filter(|visit| visit.device == at);
         visits.any(|visit| visit.trials.iter().any(|&at| trial(visit, at)))
             || experiment.knees.iter().any(|knee| search::is_missing(&known, knee))
+            || experiment.searches.iter().any(|search| searches::is_missing(&known, search))
     };
     let present = run.devices.iter().enumerate().filter(|(_, device)| device.absent.is_none());
     present.into_iter().any(lacks_something)
@@ -215,10 +229,18 @@ fn mark_warnings(results: &Results<'_>, device: &str) -> Vec<String> {
         let cells = trials.iter().flat_map(|trial| results.cells.of(device, trial));
         cells.map(|cell| cell.marks(main_metric(cell.trial))).collect()
     };
+    // Elsewhere they are there for a rate to take a share of.
+    let saturating: &[&str] = match results.experiment.kind {
+        Kind::Occupancy | Kind::UpdateRate => &["saturate"],
+        Kind::UpdateBatch | Kind::RuleRate | Kind::RuleUpdate => &[],
+    };
     let kinds = [
-        ("throughput", of(&["saturate"])),
-        ("latency", of(&["latency", "light"])),
+        ("throughput", of(saturating)),
+        ("latency", of(&["latency", "light", "fixed"])),
         ("batch", of(&["rest", "batch"])),
+        ("insertion", of(&["insert"])),
+        ("change", of(&["change"])),
+        ("effect", of(&["effect"])),
     ];
     let sentences = [
         (
@@ -262,6 +284,8 @@ pub(crate) fn main_metric(trial: &str) -> &'static str {
     match trial {
         "saturate" => "throughput_pps",
         "rest" | "batch" => "throughput_all_pps",
+        "insert" | "change" => "operations_per_s",
+        "effect" => "effect_ns_p50",
         _ => "latency_ns_p50",
     }
 }

@@ -3,7 +3,7 @@
 
 use niclab_device::{Observation, Slice};
 
-use crate::measure::{Metrics, QUANTILES, put, put_ratio};
+use crate::measure::{Metrics, put};
 use crate::statistics;
 
 /// Length of a window, nanoseconds.
@@ -61,7 +61,7 @@ pub fn laid(slices: &[Slice], dropped: u64, begun_ns: u64) -> Vec<Window> {
     slices.chunks_exact(each).enumerate().map(window).collect()
 }
 
-/// Adds the metrics of a trial over time, those of its plan where it had one.
+/// Adds the metrics of a trial over time.
 ///
 /// | metric | meaning |
 /// |---|---|
@@ -72,10 +72,6 @@ pub fn laid(slices: &[Slice], dropped: u64, begun_ns: u64) -> Vec<Window> {
 /// | `blocked_ns` | effective blocked time: frames lost by the offered rate |
 /// | `lowest_ratio` | lowest undisturbed window from the plan on, by the median in front of it |
 /// | `recovered_ns` | from the first operation to the end of the last low window, see below |
-/// | `batch_ns` | from the first operation to the end of the last |
-/// | `operations_per_s` | operations, refused ones included, by `batch_ns` |
-/// | `control_busy_ratio` | share of `batch_ns` that the core spent on operations |
-/// | `call_ns_…` | how long calls took |
 ///
 /// A low window is an undisturbed one below 95 % of the median in front of the plan; where the last
 /// of all is one, the device has not recovered and there is no `recovered_ns`.
@@ -110,27 +106,6 @@ pub fn put_windows(metrics: &mut Metrics, o: &Observation) {
             Some(_) => {}
         }
     }
-    put_control(metrics, o);
-}
-
-fn put_control(metrics: &mut Metrics, o: &Observation) {
-    let Some(control) = &o.control else { return };
-    put(metrics, "operations_planned", control.planned as f64, "operations");
-    put(metrics, "operations_done", control.done as f64, "operations");
-    put(metrics, "operations_refused", control.refused as f64, "operations");
-    if let Some((begun_ns, ended_ns)) = control.begun_ns.zip(control.ended_ns) {
-        let batch_ns = ended_ns.saturating_sub(begun_ns).max(1);
-        let operations = (control.done + control.refused) as f64;
-        put(metrics, "batch_ns", batch_ns as f64, "ns");
-        put(metrics, "operations_per_s", operations * 1e9 / batch_ns as f64, "operations/s");
-        put_ratio(metrics, "control_busy_ratio", control.busy_ns, batch_ns);
-    }
-    let Some(calls) = control.calls.as_ref().filter(|calls| !calls.0.is_empty()) else { return };
-    for (end, quantile) in QUANTILES {
-        let value = calls.0.value_at_quantile(quantile) as f64;
-        put(metrics, &format!("call_ns_{end}"), value, "ns");
-    }
-    put(metrics, "call_ns_max", calls.0.max() as f64, "ns");
 }
 
 /// The longest run of undisturbed slices in which no frame was dealt with, the last slice apart: it
@@ -149,6 +124,7 @@ mod tests {
     use niclab_device::Control;
 
     use super::*;
+    use crate::control::put_control;
 
     const SLICE_NS: u64 = 1_000_000;
 
@@ -194,6 +170,7 @@ mod tests {
     fn metric(o: &Observation, name: &str) -> Option<f64> {
         let mut metrics = Metrics::new();
         put_windows(&mut metrics, o);
+        o.control.iter().for_each(|control| put_control(&mut metrics, control, o.duration_ns));
         metrics.get(name).map(|quantity| quantity.value)
     }
 

@@ -73,11 +73,15 @@ pub fn percent(share: f64) -> String {
     format!("{} %", significant(share * 100.0))
 }
 
-/// A rate that was asked for as a share of one: `60 % of the maximum`, with no more digits than it
-/// has, three at most.
-pub fn of_maximum(share: f64) -> String {
+/// A share that was asked for, in percent: `0.5 %`, with no more digits than it has, three at most.
+pub fn percent_asked(share: f64) -> String {
     let rounded = format!("{:.2e}", share * 100.0).parse::<f64>().unwrap_or(share * 100.0);
-    format!("{rounded} % of the maximum")
+    format!("{rounded} %")
+}
+
+/// A rate that was asked for as a share of one: `60 % of the maximum`.
+pub fn of_maximum(share: f64) -> String {
+    format!("{} of the maximum", percent_asked(share))
 }
 
 /// The groups that rules are spread over: `group 0`, `group 1`, `groups 1-16`.

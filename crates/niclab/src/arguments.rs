@@ -22,10 +22,11 @@ Exit codes:
   1    something else went wrong, such as a full disk behind the output
   2    the command line cannot be understood
   3    an experiment, a value, a trace or a file of rules cannot be used
-  4    the result directory cannot be used
+  4    a result directory cannot be used
   5    a device is unknown, or none could be opened
   6    a run came to its end and has measured nothing
   7    `rules check --strict` has found something to mend
+  8    `compare` has found a regression
   130  stopped by Ctrl-C or a signal; what was measured is kept";
 
 const RUN_EXAMPLES: &str = "\
@@ -40,11 +41,26 @@ Examples:
 Ctrl-C ends the run after the trial that is under way and writes the report of what was measured;
 a second Ctrl-C ends it at once. Either way nothing that was finished is lost.";
 
+const COMPARE_EXAMPLES: &str = "\
+Examples:
+  niclab compare before after
+      two runs; exit code 8 where a point got worse by more than 5 %
+  niclab compare before again after --tolerance 3%
+      how far two runs of the same differ, beside what the change did
+  niclab compare run
+      the devices of one run, its first one being the baseline
+
+A point is worse or better where the whole 95 % interval of the ratio to the baseline lies beyond
+the tolerance. What the generator or the machine may have set decides nothing.";
+
 /// The commands.
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// Measure how fast the software card is here, beside the peers of benches/peers
     Bench(BenchArguments),
+    /// Say what differs between runs or devices, the first one being the baseline
+    #[command(after_long_help = COMPARE_EXAMPLES)]
+    Compare(CompareArguments),
     /// Print the completions of a shell
     Completions {
         /// Which shell
@@ -125,6 +141,31 @@ pub enum RulesFormat {
     Ethtool,
     /// `tc filter add … flower` commands, or what `tc filter show` prints
     Tc,
+}
+
+/// What `niclab compare` takes.
+#[derive(Args, Debug)]
+pub struct CompareArguments {
+    /// Result directories, as `niclab run` printed them; of a single one its devices are compared
+    #[arg(required = true, value_name = "DIR")]
+    pub directories: Vec<PathBuf>,
+    /// What a point may differ by before it is worse or better
+    #[arg(long, value_name = "PERCENT", default_value = "5%", value_parser = share)]
+    pub tolerance: f64,
+    /// A metric to compare wherever it is, in place of those that each trial is made for; may be
+    /// given again (`niclab export --csv` names them all)
+    #[arg(long, value_name = "NAME")]
+    pub metric: Vec<String>,
+    /// List every point, not those that differ most
+    #[arg(long)]
+    pub all: bool,
+}
+
+/// `5%` as 0.05.
+fn share(text: &str) -> Result<f64, String> {
+    let number = text.strip_suffix('%').and_then(|number| number.trim().parse::<f64>().ok());
+    let share = number.map(|percent| percent / 100.0).filter(|share| (0.0..1.0).contains(share));
+    share.ok_or_else(|| "give a percentage below 100, such as 5%".to_owned())
 }
 
 /// What `niclab bench` takes.

@@ -6,10 +6,11 @@
 //! | 1 | something else went wrong |
 //! | 2 | the command line cannot be understood |
 //! | 3 | an experiment, a value, a trace or a file of rules cannot be used |
-//! | 4 | the result directory cannot be used |
+//! | 4 | a result directory cannot be used |
 //! | 5 | a device is unknown, or none could be opened |
 //! | 6 | a run came to its end and has measured nothing |
 //! | 7 | `rules check --strict` has found something to mend |
+//! | 8 | `compare` has found a regression |
 //! | 130 | stopped by Ctrl-C or a signal; what was measured is kept |
 
 use std::io::ErrorKind;
@@ -29,11 +30,33 @@ pub const STOPPED: i32 = 130;
 /// Why a command ended without success.
 #[derive(Debug, thiserror::Error)]
 pub enum Failure {
+    /// A single run of a single device is to be compared.
+    #[error(
+        "{} has one device, {device}: give a second directory, or a run of several devices",
+        directory.display()
+    )]
+    Alone {
+        /// Its directory.
+        directory: PathBuf,
+        /// Its device.
+        device: String,
+    },
     /// Files of rules, of which there was something to say.
     #[error("--strict: there is something to mend in {}", named(files))]
     Amiss {
         /// The files.
         files: Vec<PathBuf>,
+    },
+    /// Runs that have nothing in common.
+    #[error(
+        "nothing in common: measure the same places of the same experiment, and one device each or \
+         devices of the same names\n  {base}\n  {other}"
+    )]
+    Apart {
+        /// What the baseline has.
+        base: String,
+        /// What the other one has.
+        other: String,
     },
     /// A row of the bar could not be measured.
     #[error("{0}")]
@@ -46,6 +69,14 @@ pub enum Failure {
         /// What may be used.
         there: Vec<u32>,
     },
+    /// A metric that cannot be compared.
+    #[error("--metric {name}: choose one of {}", known.join(", "))]
+    Metric {
+        /// What was asked for.
+        name: String,
+        /// What can be compared.
+        known: Vec<String>,
+    },
     /// A directory of peers that is not there.
     #[error(
         "--peers {}: no such directory; benches/peers/build makes target/peers",
@@ -55,10 +86,10 @@ pub enum Failure {
         /// What was asked for.
         path: PathBuf,
     },
-    /// A device or an experiment is named twice.
-    #[error("{name} is named twice: name each device and each experiment once")]
+    /// A device, an experiment or a directory is named twice.
+    #[error("{name} is named twice: name each device, experiment and directory once")]
     Twice {
-        /// The device or experiment.
+        /// The device, experiment or directory.
         name: String,
     },
     /// A name that is no device's.
@@ -92,6 +123,12 @@ pub enum Failure {
     /// The terminal or the pipe is gone, or what is behind it is full.
     #[error("output: {0}")]
     Output(#[from] std::io::Error),
+    /// Something got worse.
+    #[error("regression: {}", regressions.join("\n  "))]
+    Regression {
+        /// Where, and how much.
+        regressions: Vec<String>,
+    },
     /// The report cannot be drawn.
     #[error("report: {0}")]
     Report(#[from] ReportError),
@@ -111,6 +148,15 @@ pub enum Failure {
     RulesChanged {
         /// The file.
         path: PathBuf,
+    },
+    /// A run without a finished measurement is to be compared.
+    #[error(
+        "{} has no finished measurement: go on with it: niclab run --resume {}",
+        directory.display(), directory.display()
+    )]
+    Unmeasured {
+        /// Its directory.
+        directory: PathBuf,
     },
     /// What was asked for makes no run.
     #[error("{0}")]
@@ -145,6 +191,7 @@ impl Failure {
             Failure::Bench(_) | Failure::Output(_) | Failure::Report(_) => 1,
             // Options that exclude each other, or name what is not there.
             Failure::Core { .. }
+            | Failure::Metric { .. }
             | Failure::NoPeers { .. }
             | Failure::Spec(SpecError::OfTrace { .. } | SpecError::OfRules { .. }) => 2,
             Failure::Rules { .. }
@@ -152,10 +199,14 @@ impl Failure {
             | Failure::Spec(_)
             | Failure::Trace { .. }
             | Failure::Twice { .. } => 3,
-            Failure::Result(_) => 4,
+            Failure::Alone { .. }
+            | Failure::Apart { .. }
+            | Failure::Result(_)
+            | Failure::Unmeasured { .. } => 4,
             Failure::NoDevice { .. } | Failure::UnknownDevice(_) => 5,
             Failure::Nothing { .. } => 6,
             Failure::Amiss { .. } => 7,
+            Failure::Regression { .. } => 8,
             Failure::Stopped { .. } => STOPPED as u8,
         })
     }

@@ -6,6 +6,7 @@
 mod arguments;
 mod bench;
 mod calm;
+mod compare;
 mod devices;
 mod doctor;
 mod environment;
@@ -41,6 +42,7 @@ fn main() -> ExitCode {
 fn command(command: Command) -> Result<(), Failure> {
     match command {
         Command::Bench(arguments) => bench::run(&arguments),
+        Command::Compare(arguments) => compare::run(&arguments),
         Command::Completions { shell } => texts::completions(shell),
         Command::Doctor => doctor::run(),
         Command::Export(arguments) => export::run(&arguments),

@@ -74,8 +74,8 @@ fn left_words(left: Left) -> String {
     };
     let searches = match left.searches {
         0 => String::new(),
-        1 => ", and 1 search for a knee".into(),
-        searches => format!(", and {searches} searches for a knee"),
+        1 => ", and 1 search".into(),
+        searches => format!(", and {searches} searches"),
     };
     let s = if left.trials == 1 { "" } else { "s" };
     format!("left to measure: {} trial{s}{failed}{searches}", left.trials)
@@ -148,8 +148,10 @@ fn meet(run: &mut Run) {
         return;
     };
     let of_all = run.experiments.iter().flat_map(|experiment| {
-        let of = |trial: &Trial| (&experiment.setups[trial.setup], &experiment.loads[trial.load]);
-        experiment.trials.iter().map(of)
+        let of = |trial: &'_ Trial| {
+            Some((&experiment.setups[trial.setup], &experiment.loads[trial.load?]))
+        };
+        experiment.trials.iter().filter_map(of)
     });
     if let Some((setup, load)) = of_all.max_by_key(|(_, load)| load.flows.count) {
         rules.rules_met = rules_met(setup, load).ok();
@@ -274,7 +276,7 @@ mod tests {
         assert_eq!(words(1, 0, 0), "left to measure: 1 trial");
         let expected = "left to measure: 12 trials, 3 of which failed before";
         assert_eq!(words(12, 3, 0), expected);
-        let expected = "left to measure: 0 trials, and 2 searches for a knee";
+        let expected = "left to measure: 0 trials, and 2 searches";
         assert_eq!(words(0, 0, 2), expected);
     }
 }

@@ -248,6 +248,7 @@ pub(crate) mod tests_support {
             honesty: Default::default(),
             slices: Default::default(),
             control: Default::default(),
+            search: Default::default(),
             latency_tag: None,
         }
     }

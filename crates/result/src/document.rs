@@ -150,6 +150,9 @@ pub struct Sample {
     /// refused, when, and how long calls took. `null` where it rested.
     #[serde(default, skip_serializing_if = "serde_json::Value::is_null")]
     pub control: serde_json::Value,
+    /// Of a search for throughput: its goals, what was found for each, and the list of its trials.
+    #[serde(default, skip_serializing_if = "serde_json::Value::is_null")]
+    pub search: serde_json::Value,
     /// Tag of this sample's latency histogram in `latency.hlog`, where there is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub latency_tag: Option<String>,

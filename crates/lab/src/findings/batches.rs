@@ -1,12 +1,10 @@
 //! The findings of the experiment `update-batch`.
 
-use std::collections::BTreeMap;
-
-use niclab_result::{Finding, Quantity, Sample};
+use niclab_result::{Finding, Quantity};
 
 use super::REPEATS_MIN;
-use crate::cells::Cell;
-use crate::statistics::{self, Estimate};
+use crate::cells::{Cell, paired};
+use crate::statistics::Estimate;
 use crate::summary::Results;
 use crate::summary::batches::{against_rest, cells, figure_id, pace_words};
 use crate::summary::figures::frame_words;
@@ -180,14 +178,8 @@ impl Subject<'_> {
 
     /// What it costs that all rules become visible at one instant.
     fn transaction(&self, one: &Cell<'_>, whole: &Cell<'_>) -> Option<Finding> {
-        let of = |cell: &Cell<'_>| -> BTreeMap<u32, f64> {
-            let busy = |s: &Sample| s.control.get("busy_ns")?.as_f64();
-            cell.samples.iter().filter_map(|s| Some((s.repeat, busy(s)?))).collect()
-        };
-        let (one, other) = (of(one), of(whole));
-        let pairs = other.iter().filter_map(|(repeat, whole)| Some((*whole, *one.get(repeat)?)));
-        let (other, one): (Vec<f64>, Vec<f64>) = pairs.unzip();
-        let ratio = statistics::paired_ratio(&other, &one).filter(|e| e.repeats >= REPEATS_MIN)?;
+        let ratio =
+            paired(whole, one, "control_ns_per_operation").filter(|e| e.repeats >= REPEATS_MIN)?;
         let sentence = format!(
             "In one transaction, visible at one instant, {} take{} {} times the time of single \
              calls on {}{}.",

@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::Results;
 use super::figures::frame_words;
 use super::tables::{median, table, worded};
-use crate::cells::Cell;
+use crate::cells::{Cell, paired};
 use crate::measure;
 use crate::published;
 use crate::statistics;
@@ -47,7 +47,7 @@ pub(crate) fn pace_words(cell: &Cell<'_>) -> String {
     }
 }
 
-fn calls_words(cell: &Cell<'_>) -> String {
+pub(crate) fn calls_words(cell: &Cell<'_>) -> String {
     match cell.word("calls").as_str() {
         "single" => "single calls".into(),
         "queue" => "operation queue".into(),
@@ -71,14 +71,7 @@ fn length(cell: &Cell<'_>) -> Option<u64> {
 
 /// What is left of the frames that were dealt with, pair by pair of repeats.
 pub(crate) fn against_rest(results: &Results<'_>, cell: &Cell<'_>) -> Option<statistics::Estimate> {
-    let of = |cell: &Cell<'_>| -> BTreeMap<u32, f64> {
-        let value = |s: &Sample| Some((s.repeat, s.metrics.get("throughput_all_pps")?.value));
-        cell.samples.iter().filter_map(|sample| value(sample)).collect()
-    };
-    let (with, without) = (of(cell), of(rest(results, cell)?));
-    let pairs = with.iter().filter_map(|(repeat, with)| Some((*with, *without.get(repeat)?)));
-    let (with, without): (Vec<f64>, Vec<f64>) = pairs.unzip();
-    statistics::paired_ratio(&with, &without)
+    paired(cell, rest(results, cell)?, "throughput_all_pps")
 }
 
 /// The table of all batches.

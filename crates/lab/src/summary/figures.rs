@@ -126,6 +126,17 @@ fn curve<'a>(
     (!points.is_empty()).then_some(Series { name, device, published: false, shape, points })
 }
 
+/// Adds a measured point to the line of this name, which is begun where it is new.
+pub(super) fn add_point(series: &mut Vec<Series>, name: String, device: &str, point: Mean) {
+    match series.iter_mut().find(|series| series.name == name) {
+        Some(series) => series.points.push(point),
+        None => {
+            let (device, shape) = (device.to_string(), Shape::Line);
+            series.push(Series { name, device, published: false, shape, points: vec![point] });
+        }
+    }
+}
+
 fn throughput_root(results: &Results<'_>, frame: &str) -> Figure {
     let (unit, flows) = (unit(frame), flows_common(results));
     let place = [("groups", 0.0), ("match_percent", 0.0), ("flows", flows)];

@@ -41,7 +41,7 @@ impl FoundKnee {
 }
 
 /// All knees that were searched to their end.
-pub(super) fn found(
+pub(crate) fn found(
     run: &Run,
     experiment: &ExperimentRun,
     cells: &Cells<'_>,

@@ -3,6 +3,7 @@
 use niclab_result::{Mark, Table};
 
 use super::Results;
+use super::throughput::searched;
 use crate::cells::Cell;
 use crate::knee::{self, Found};
 use crate::runner::SETUP;
@@ -11,7 +12,13 @@ use crate::words;
 
 /// All tables, empty ones left out.
 pub(super) fn tables(results: &Results<'_>) -> Vec<Table> {
-    let mut tables = vec![throughput(results), latency(results), rules(results), knees(results)];
+    let mut tables = vec![
+        throughput(results),
+        searched(results),
+        latency(results),
+        rules(results),
+        knees(results),
+    ];
     tables.retain(|table| !table.rows.is_empty());
     tables
 }
@@ -23,7 +30,7 @@ pub(super) fn table(id: &str, title: &str, columns: &[&str], mut rows: Vec<Vec<S
 }
 
 /// Cells in reading order: device, then place.
-fn ordered<'a>(results: &'a Results<'_>, trials: &[&str]) -> Vec<&'a Cell<'a>> {
+pub(super) fn ordered<'a>(results: &'a Results<'_>, trials: &[&str]) -> Vec<&'a Cell<'a>> {
     let of = |device| trials.iter().flat_map(move |trial| results.cells.of(device, trial));
     let mut cells = Vec::new();
     for device in results.devices() {
@@ -48,14 +55,18 @@ fn axes(results: &Results<'_>) -> Vec<(&'static str, &'static str)> {
 }
 
 /// The columns of a point's place, and those behind it.
-fn columns<'a>(results: &Results<'_>, load: &[&'a str], rest: &[&'a str]) -> Vec<&'a str> {
+pub(super) fn columns<'a>(
+    results: &Results<'_>,
+    load: &[&'a str],
+    rest: &[&'a str],
+) -> Vec<&'a str> {
     let heads = axes(results).into_iter().map(|(head, _)| head);
     let rest = load.iter().chain(rest).copied();
     ["device"].into_iter().chain(heads).chain(rest).collect()
 }
 
 /// What stands in the columns of a point's place.
-fn place(results: &Results<'_>, cell: &Cell<'_>, load: &[&str]) -> Vec<String> {
+pub(super) fn place(results: &Results<'_>, cell: &Cell<'_>, load: &[&str]) -> Vec<String> {
     let number = |axis: &str| match cell.number(axis).filter(|_| axis != "frame") {
         Some(number) => words::whole(number),
         None => cell.word(axis),
@@ -88,13 +99,23 @@ fn full_ring(cell: &Cell<'_>, metric: &str) -> String {
     known.map_or("-".into(), words::time)
 }
 
-fn marks(cell: &Cell<'_>) -> String {
+/// Median, tails and maximum of the times of calls of all repeats, those at `pointer` of what the
+/// control side did.
+pub(super) fn times(cell: &Cell<'_>, pointer: &str) -> [String; 4] {
+    let Some(calls) = cell.calls(pointer).filter(|calls| !calls.0.is_empty()) else {
+        return ["-"; 4].map(str::to_owned);
+    };
+    let [p50, p99, p999] = [0.5, 0.99, 0.999].map(|quantile| calls.0.value_at_quantile(quantile));
+    [p50, p99, p999, calls.0.max()].map(|ns| words::time(ns as f64))
+}
+
+pub(super) fn marks(cell: &Cell<'_>) -> String {
     let marks = cell.marks(super::main_metric(cell.trial));
     marks.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
 }
 
 /// Axes of a point's load, which are the heads of their columns too.
-const LOAD: [&str; 2] = ["flows", "frame"];
+pub(super) const LOAD: [&str; 2] = ["flows", "frame"];
 
 /// Least number of rules by which memory is divided: the tables of a few are nearly empty.
 const RULES_MANY: f64 = 1_000.0;
@@ -140,7 +161,7 @@ fn throughput(results: &Results<'_>) -> Table {
 }
 
 fn latency(results: &Results<'_>) -> Table {
-    let rows = ordered(results, &["latency", "light"]).into_iter().map(|cell| {
+    let rows = ordered(results, &["latency", "light", "fixed"]).into_iter().map(|cell| {
         let mut row = place(results, cell, &LOAD);
         row.push(cell.trial.to_string());
         row.push(median(cell, "offered_pps", words::pps));

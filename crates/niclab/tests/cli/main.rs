@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 
 mod command;
+mod compare;
 mod directories;
 mod interrupted;
 mod machine;

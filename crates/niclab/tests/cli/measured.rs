@@ -118,7 +118,7 @@ fn what_is_taken_back_to_fit_the_budget_is_said_on_the_terminal_and_in_the_summa
     let scratch = scratch();
     let (path, mine) = (scratch.path().join("run"), scratch.path().join("mine.toml"));
     let text = call(&["list", "occupancy"]).out;
-    fs::write(&mine, text.replacen("budget_s = 160", "budget_s = 1", 1)).unwrap();
+    fs::write(&mine, text.replacen("budget_s = 105", "budget_s = 1", 1)).unwrap();
     let mut command = niclab(&["run", mine.to_str().unwrap(), "--device", "soft"]);
     for set in ["groups=0", "rules=0", "frame=64", "duration_ms=5", "warmup_ms=1"] {
         command.args(["--set", set]);

@@ -52,7 +52,11 @@ fn an_unknown_field_is_shown_in_its_line_with_what_may_stand_there() {
     };
     refuse("repeats =", "repaets =", &["column 1", "repaets", "expected one of `repeats`"]);
     refuse("repeats = 6", "repeats = \"six\"", &["invalid type", "\"six\""]);
-    refuse("kind = \"occupancy\"", "kind = \"ocupancy\"", &["`ocupancy`", "expected `occupancy`"]);
+    refuse(
+        "kind = \"occupancy\"",
+        "kind = \"ocupancy\"",
+        &["`ocupancy`", "expected one of `occupancy`"],
+    );
 }
 
 #[test]

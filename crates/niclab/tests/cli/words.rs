@@ -5,8 +5,19 @@ use std::process::{Command, Stdio};
 
 use crate::command::{call, cores, niclab, quick, run, scratch, shared};
 
-const COMMANDS: [&str; 10] =
-    ["bench", "completions", "doctor", "export", "list", "man", "report", "rules", "run", "show"];
+const COMMANDS: [&str; 11] = [
+    "bench",
+    "compare",
+    "completions",
+    "doctor",
+    "export",
+    "list",
+    "man",
+    "report",
+    "rules",
+    "run",
+    "show",
+];
 const OPTIONS: [&str; 11] = [
     "--device",
     "--output",
@@ -46,7 +57,7 @@ fn help_names_every_command_option_and_exit_code() {
     let top = call(&["--help"]);
     top.with(0, &[]);
     assert!(COMMANDS.iter().all(|name| top.out.contains(name)), "{}", top.out);
-    for code in ["0", "1", "2", "3", "4", "5", "6", "7", "130"] {
+    for code in ["0", "1", "2", "3", "4", "5", "6", "7", "8", "130"] {
         let line = |line: &str| line.trim_start().split(' ').next() == Some(code);
         assert!(top.out.lines().any(line), "exit code {code} is missing: {}", top.out);
     }

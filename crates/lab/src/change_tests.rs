@@ -1,0 +1,101 @@
+//! Changes on a simulated device: what it is known to do is found and worded.
+
+use niclab_result::Summary;
+
+use super::*;
+use crate::simulated::{Bench, Nature, cell_at as cell, finding_value as value};
+use crate::summary::summarize;
+use crate::values::Values;
+
+fn measured(set: &[&str]) -> (Bench, Summary) {
+    let nature = Nature { noise: 0.0, ..Nature::default() };
+    let mut bench = Bench::of("rule-update", vec![nature], set, 6);
+    bench.execute();
+    let summary = summarize(&bench.run, &bench.store.samples, &bench.store.latencies);
+    (bench, summary)
+}
+
+#[test]
+fn the_gain_of_a_change_in_place_on_a_known_device_is_found() {
+    let (bench, summary) = measured(&["rules=16k", "calls=single,transaction,queue"]);
+    let table = &summary.experiments[0].tables[0];
+    let at = |change, calls| [("group", "1"), ("change", change), ("calls", calls)];
+    let actions = at("new actions, in place", "single");
+    assert_eq!(cell(table, &actions, "call p50"), "1.00 us");
+    assert_eq!(cell(table, &actions, "against anew"), "2.00 (2.00 to 2.00)");
+    assert_eq!(cell(table, &at("destroyed and created", "single"), "call p50"), "2.00 us");
+    assert_eq!(cell(table, &at("destroyed and created", "single"), "against anew"), "-");
+    let near = |found: f64, known: f64| (found / known - 1.0).abs() < 0.01;
+    assert!(near(value(&summary, "update-rate-group1"), 1e6));
+    assert!(near(value(&summary, "values-group1"), 2.0));
+    assert!(near(value(&summary, "update-transaction-group1"), 1.5));
+    let through_queue = bench.run.experiments[0].trials.iter().filter(|trial| {
+        let word = |axis: &str| trial.point.get(axis).map(ToString::to_string).unwrap_or_default();
+        word("calls") == "queue" && ["values", "priority"].contains(&word("change").as_str())
+    });
+    assert_eq!(through_queue.count(), 0);
+}
+
+#[test]
+fn packets_that_meet_no_rule_are_counted_and_told() {
+    let (bench, summary) = measured(&["rules=16k"]);
+    let table = &summary.experiments[0].tables[1];
+    let at = |change| [("change", change), ("core", "same")];
+    assert_eq!(cell(table, &at("new actions, in place"), "none"), "0");
+    assert_eq!(value(&summary, "met-actions-same-group0"), 0.0);
+    let sample = |change: &str| {
+        let is = |sample: &&&niclab_result::Sample| {
+            sample.point.get("change").is_some_and(|at| at.to_string() == change)
+                && sample.metrics.contains_key("met_none_frames")
+        };
+        **bench.samples("change").iter().find(is).as_ref().unwrap()
+    };
+    let anew = sample("anew");
+    let met = |name: &str| anew.metrics[&format!("met_{name}_frames")].value;
+    assert!(met("none") > 0.0 && met("old") > 0.0 && met("new") > 0.0);
+    assert_eq!(value(&summary, "met-anew-same-group0"), 6.0 * met("none"), "of six repeats");
+    assert!(cell(table, &at("destroyed and created"), "blocked").starts_with("0 ns"));
+}
+
+#[test]
+fn the_set_up_tells_old_new_and_none_apart() {
+    let change = Change {
+        group: 1,
+        rules: 500,
+        kind: Kind::Anew,
+        calls: Calls::Single,
+        beside: Some((ControlCore::Same, Some(32))),
+    };
+    let (setup, block) = change.setup(7, 64, None);
+    assert_eq!((setup.queues, block, setup.rules.len()), (3, 1, 3));
+    let queue = |at: usize| setup.rules[at].place().unwrap().2[0].clone();
+    assert_eq!(
+        (queue(0), queue(1), queue(2)),
+        (Action::Jump(1), Action::Queue(0), Action::Queue(2))
+    );
+    let Plan::Rules(plan) = change.plan(block, 9) else { panic!("no plan") };
+    let new = vec![Action::Queue(1)];
+    assert_eq!(plan.work, Work::Change { block: 1, change: Replaced::Anew(new) });
+    assert_eq!((plan.start_ns, plan.slice), (9, Some(32)));
+    let file = RulesFile { path: "a.flow".into(), rules_count: 9, queues: 8, rules_met: None };
+    let (setup, block) = change.setup(7, 64, Some(&file));
+    assert_eq!((setup.queues, block), (8, 2));
+}
+
+#[test]
+fn values_out_of_range_are_refused_with_what_would_be_right() {
+    let sweep = crate::experiment::spec("rule-update").unwrap().reduced.change[0].clone();
+    let refused = |edit: fn(&mut ChangeSweep), reason: &str| {
+        let mut sweep = sweep.clone();
+        edit(&mut sweep);
+        let error = places(&sweep).unwrap_err().to_string();
+        assert!(error.starts_with(reason), "{error}");
+    };
+    refused(|s| s.rules = Values::number(0), "rules = 0: use 1 to");
+    refused(
+        |s| s.change = Values::parse("mask").unwrap(),
+        "change = mask: actions, values, priority, anew",
+    );
+    refused(|s| s.traffic = Values::parse("some").unwrap(), "traffic = some: none, load");
+    refused(|s| s.group = Values::number(2), "group = 2: use 0 to 1");
+}

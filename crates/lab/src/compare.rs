@@ -1,0 +1,463 @@
+//! Two devices, or two runs of one, side by side: what differs by more than a tolerance, what does
+//! not, and what cannot be told.
+//!
+//! One side is the baseline. Both have cells, the repeats of one trial at one point; those of the
+//! same experiment, trial and point are compared, metric by metric. It knows no experiment: what is
+//! compared of a trial stands in [`metrics`].
+
+pub mod alike;
+mod judge;
+mod knees;
+pub mod metrics;
+
+use std::collections::BTreeMap;
+
+use niclab_result::{Coordinate, Outcome, Point, Sample};
+
+use crate::cells::{Cell, Cells};
+use crate::run::{ExperimentRun, Run};
+use crate::runner::SETUP;
+use crate::statistics;
+use crate::words;
+
+pub use judge::{Doubt, Verdict};
+pub use metrics::Better;
+
+use judge::Seen;
+
+/// One device of one run.
+#[derive(Clone, Copy, Debug)]
+pub struct Side<'a> {
+    /// The run.
+    pub run: &'a Run,
+    /// Its samples, of all devices.
+    pub samples: &'a [Sample],
+    /// The device.
+    pub device: &'a str,
+}
+
+/// What counts as a difference, and of what.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Terms {
+    /// What two sides may differ by: 0.05 of a ratio to 1.
+    pub tolerance: f64,
+    /// The metrics to compare, wherever they are; none: those that each trial is made for.
+    pub metrics: Vec<String>,
+}
+
+/// What came of it.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Comparison {
+    /// What stands on both sides, in the order of the runs.
+    pub groups: Vec<Group>,
+    /// What stands on one side alone.
+    pub missing: Vec<Missing>,
+}
+
+/// One metric of one trial of an experiment.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Group {
+    /// The experiment.
+    pub experiment: String,
+    /// The trial, or what breaks at a knee.
+    pub trial: String,
+    /// The metric.
+    pub metric: String,
+    /// Which way is better.
+    pub better: Better,
+    /// Its points, the worst first.
+    pub rows: Vec<Row>,
+}
+
+/// A metric at one point.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Row {
+    /// Where in the sweep.
+    pub point: Point,
+    /// Median of the baseline, in words.
+    pub base: String,
+    /// Median of the other side, in words.
+    pub other: String,
+    /// What the other side is of the baseline: 0 or infinite where one of them is zero.
+    pub ratio: f64,
+    /// Its 95 % interval; of a knee its bracket.
+    pub interval: Option<(f64, f64)>,
+    /// What that says.
+    pub verdict: Verdict,
+}
+
+/// What one side has and the other has not.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Missing {
+    /// The experiment.
+    pub experiment: String,
+    /// The trial.
+    pub trial: String,
+    /// The metric, where its trial stands on both sides.
+    pub metric: Option<String>,
+    /// `true` where the baseline has it.
+    pub of_base: bool,
+    /// Why the other one has it not.
+    pub why: Why,
+    /// Where.
+    pub points: Vec<Point>,
+}
+
+/// Why a side has not what the other one has.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Why {
+    /// The device broke, or could not be brought into this state: the reason.
+    Broke(String),
+    /// The trial failed: the reason.
+    Failed(String),
+    /// It was not measured, though it was planned.
+    NotMeasured,
+    /// It stands not in the grid of the run.
+    NotPlanned,
+    /// The device cannot do it: what it lacks.
+    NotSupported(String),
+    /// The device refused a part of the set-up, which the other one took: what it said.
+    Refused(String),
+}
+
+/// Compares `other` with `base`.
+pub fn compare(base: &Side<'_>, other: &Side<'_>, terms: &Terms) -> Comparison {
+    let mut comparison = Comparison::default();
+    for name in experiments(base.run, other.run) {
+        let cells = [base, other].map(|side| Cells::new(name, side.samples));
+        let two = Two { name, sides: [base, other], cells: &cells, terms };
+        for trial in two.trials() {
+            two.add(trial, &mut comparison);
+        }
+        if let Some(knees) = knees::groups(&two) {
+            comparison.groups.extend(knees);
+        }
+    }
+    for group in &mut comparison.groups {
+        let rank = |row: &Row| (row.verdict.rank(), gain(group.better, row.ratio));
+        group.rows.sort_by(|a, b| {
+            let ((a, a_gain), (b, b_gain)) = (rank(a), rank(b));
+            a.cmp(&b).then(a_gain.total_cmp(&b_gain))
+        });
+    }
+    comparison
+}
+
+/// Names of the experiments of two runs, each once.
+fn experiments<'a>(base: &'a Run, other: &'a Run) -> Vec<&'a str> {
+    let mut names: Vec<&str> = Vec::new();
+    for experiment in base.experiments.iter().chain(&other.experiments) {
+        if !names.contains(&experiment.name.as_str()) {
+            names.push(&experiment.name);
+        }
+    }
+    names
+}
+
+/// Above 1 where a ratio to the baseline is better than it.
+fn gain(better: Better, ratio: f64) -> f64 {
+    match better {
+        Better::Higher => ratio,
+        Better::Lower => 1.0 / ratio,
+    }
+}
+
+impl Comparison {
+    /// How many points and metrics have this verdict.
+    pub fn count(&self, is: impl Fn(&Verdict) -> bool) -> usize {
+        self.groups.iter().map(|group| group.count(&is)).sum()
+    }
+
+    /// What the device could on the baseline and cannot any more; nothing where the two sides are
+    /// devices of different names, for of these one may do less. A trial may fail for want of the
+    /// machine's time: that is not of the device.
+    pub fn lost<'a>(&'a self, base: &Side<'_>, other: &Side<'_>) -> Vec<&'a Missing> {
+        let is_lost = |missing: &&Missing| {
+            let is_of_device = match missing.why {
+                Why::Failed(_) | Why::NotMeasured | Why::NotPlanned => false,
+                Why::Broke(_) | Why::NotSupported(_) | Why::Refused(_) => true,
+            };
+            missing.of_base && is_of_device && base.device == other.device
+        };
+        self.missing.iter().filter(is_lost).collect()
+    }
+}
+
+impl Row {
+    /// The ratio with its interval, in words.
+    pub fn ratio_words(&self) -> String {
+        let ratio = ratio_words(self.ratio);
+        match self.interval {
+            Some((low, high)) => {
+                format!("{ratio} ({} to {})", ratio_words(low), ratio_words(high))
+            }
+            None => ratio,
+        }
+    }
+}
+
+/// A ratio to the baseline in words.
+pub fn ratio_words(ratio: f64) -> String {
+    if ratio.is_infinite() { "infinite".into() } else { words::significant(ratio) }
+}
+
+impl Group {
+    /// How many points have this verdict.
+    pub fn count(&self, is: impl Fn(&Verdict) -> bool) -> usize {
+        self.rows.iter().filter(|row| is(&row.verdict)).count()
+    }
+
+    /// How much better the worst of the points that differ is than its baseline; infinite where
+    /// none does.
+    pub fn worst(&self) -> f64 {
+        let differs = |row: &&Row| matches!(row.verdict, Verdict::Worse | Verdict::Better);
+        let gains = self.rows.iter().filter(differs).map(|row| gain(self.better, row.ratio));
+        gains.fold(f64::INFINITY, f64::min)
+    }
+
+    /// Geometric mean of the ratios and of how many points: of those that no mark puts in doubt and
+    /// whose ratio is neither zero nor infinite.
+    pub fn mean(&self) -> Option<(f64, usize)> {
+        let is_trusted =
+            |row: &&Row| !matches!(row.verdict, Verdict::Undecided(Doubt::Marked(_) | Doubt::Load));
+        let logarithms = self.rows.iter().filter(is_trusted).map(|row| row.ratio.ln());
+        let logarithms: Vec<f64> = logarithms.filter(|ln| ln.is_finite()).collect();
+        let count = logarithms.len();
+        (count > 0).then(|| ((logarithms.iter().sum::<f64>() / count as f64).exp(), count))
+    }
+}
+
+/// One experiment of both sides.
+struct Two<'a> {
+    name: &'a str,
+    sides: [&'a Side<'a>; 2],
+    cells: &'a [Cells<'a>; 2],
+    terms: &'a Terms,
+}
+
+impl<'a> Two<'a> {
+    /// Names of the trials of both, in the order of measurement, set-ups behind them.
+    fn trials(&self) -> Vec<&'a str> {
+        let mut trials: Vec<&str> = Vec::new();
+        for cell in (0..2).flat_map(|side| self.of(side)) {
+            if !trials.contains(&cell.trial) {
+                trials.push(cell.trial);
+            }
+        }
+        trials.sort_by_key(|trial| metrics::rank(trial));
+        trials
+    }
+
+    /// The cells of a side.
+    fn of(&self, side: usize) -> impl Iterator<Item = &'a Cell<'a>> {
+        let device = self.sides[side].device;
+        self.cells[side].all().iter().filter(move |cell| cell.device == device)
+    }
+
+    /// The cell of a side at the place of another one.
+    fn at(&self, side: usize, place: &Cell<'_>) -> Option<&'a Cell<'a>> {
+        self.of(side).find(|cell| cell.trial == place.trial && cell.point == place.point)
+    }
+
+    /// Compares one trial.
+    fn add(&self, trial: &str, comparison: &mut Comparison) {
+        let wanted = metrics::of(trial, &self.terms.metrics);
+        let has = |cell: &Cell<'_>| wanted.iter().any(|name| !cell.values(name).is_empty());
+        let mut both = Vec::new();
+        for cell in self.of(0).filter(|cell| cell.trial == trial && has(cell)) {
+            match self.at(1, cell).map(|other| (other, refused(cell, other))) {
+                None => comparison.miss(self, cell, None, 0, self.why(1, cell)),
+                Some((_, Some((side, said)))) => {
+                    comparison.miss(self, cell, None, 1 - side, Why::Refused(said));
+                }
+                Some((other, None)) => both.push((cell, other)),
+            }
+        }
+        for cell in self.of(1).filter(|cell| cell.trial == trial && has(cell)) {
+            if self.at(0, cell).is_none() {
+                comparison.miss(self, cell, None, 1, self.why(0, cell));
+            }
+        }
+        for metric in wanted {
+            let Some(better) = metrics::better(&metric) else { continue };
+            let mut rows = Vec::new();
+            for (base, other) in &both {
+                let there = [base, other].map(|cell| !cell.values(&metric).is_empty());
+                match there {
+                    [true, true] => rows.extend(self.row(&metric, better, base, other)),
+                    [false, false] => {}
+                    [of_base, _] => {
+                        let side = usize::from(!of_base);
+                        comparison.miss(self, base, Some(&metric), side, Why::NotMeasured);
+                    }
+                }
+            }
+            if !rows.is_empty() {
+                let (experiment, trial) = (self.name.to_owned(), trial.to_owned());
+                comparison.groups.push(Group { experiment, trial, metric, better, rows });
+            }
+        }
+    }
+
+    fn row(&self, metric: &str, better: Better, base: &Cell<'_>, other: &Cell<'_>) -> Option<Row> {
+        let ratio = statistics::unpaired_ratio(&other.values(metric), &base.values(metric))?;
+        let seen = Seen { metric, better, ratio, cells: [base, other] };
+        Some(Row {
+            point: base.point.clone(),
+            base: worded(base, metric)?,
+            other: worded(other, metric)?,
+            ratio: ratio.median,
+            interval: ratio.interval(),
+            verdict: judge::verdict(&seen, self.terms.tolerance),
+        })
+    }
+
+    /// Why a side has not what the other one measured at this place.
+    fn why(&self, side: usize, place: &Cell<'_>) -> Why {
+        let side = self.sides[side];
+        let is_of = |s: &&Sample| s.experiment == self.name && s.device == side.device;
+        let is_here = |s: &&Sample| s.trial == place.trial && s.point == *place.point;
+        let mut tried = side.samples.iter().filter(is_of).filter(is_here);
+        match tried.next_back().map(|sample| &sample.outcome) {
+            Some(Outcome::Failed { reason, dropped }) if *dropped || place.trial == SETUP => {
+                return Why::Broke(reason.clone());
+            }
+            Some(Outcome::Failed { reason, .. }) => return Why::Failed(reason.clone()),
+            Some(Outcome::NotSupported { capability }) => {
+                return Why::NotSupported(capability.clone());
+            }
+            _ => {}
+        }
+        let run = side.run.experiments.iter().find(|experiment| experiment.name == self.name);
+        if !run.is_some_and(|run| is_planned(run, place)) {
+            return Why::NotPlanned;
+        }
+        let device = side.run.devices.iter().find(|device| device.name == side.device);
+        match device.map(|device| device.about.not_supported.join(", ")) {
+            Some(lacking) if !lacking.is_empty() => Why::NotSupported(lacking),
+            _ => Why::NotMeasured,
+        }
+    }
+}
+
+impl Comparison {
+    /// Notes that only `side`, 0 the baseline, has this.
+    fn miss(
+        &mut self,
+        two: &Two<'_>,
+        cell: &Cell<'_>,
+        metric: Option<&str>,
+        side: usize,
+        why: Why,
+    ) {
+        let (of_base, metric) = (side == 0, metric.map(str::to_owned));
+        let (experiment, trial) = (two.name.to_owned(), cell.trial.to_owned());
+        let missing = Missing { experiment, trial, metric, of_base, why, points: Vec::new() };
+        let same = |m: &Missing| Missing { points: Vec::new(), ..m.clone() } == missing;
+        let at = self.missing.iter().position(same).unwrap_or_else(|| {
+            self.missing.push(missing.clone());
+            self.missing.len() - 1
+        });
+        self.missing[at].points.push(cell.point.clone());
+    }
+}
+
+/// The side, 0 or 1, that refused a part of a set-up in each repeat while the other one took all of
+/// it in each, and what it said: these are different states.
+fn refused(base: &Cell<'_>, other: &Cell<'_>) -> Option<(usize, String)> {
+    let reasons = [base, other].map(|cell| {
+        let of = |sample: &&Sample| match &sample.outcome {
+            Outcome::Refused { reason } => Some(reason.clone()),
+            _ => None,
+        };
+        let reasons: Vec<String> = cell.samples.iter().filter_map(of).collect();
+        (reasons.len() == cell.samples.len(), reasons)
+    });
+    match reasons {
+        [(true, reasons), (_, none)] if none.is_empty() => Some((0, reasons.last()?.clone())),
+        [(_, none), (true, reasons)] if none.is_empty() => Some((1, reasons.last()?.clone())),
+        _ => None,
+    }
+}
+
+/// `true` where the run was to measure this; a set-up where one of its trials has it.
+fn is_planned(run: &ExperimentRun, place: &Cell<'_>) -> bool {
+    run.trials.iter().any(|trial| match place.trial {
+        SETUP => place.point.iter().all(|(axis, at)| trial.point.get(axis) == Some(at)),
+        name => trial.kind.name() == name && trial.point == *place.point,
+    })
+}
+
+/// The median of a metric with its unit.
+fn worded(cell: &Cell<'_>, metric: &str) -> Option<String> {
+    let median = statistics::median(&cell.values(metric))?;
+    let unit = cell.samples.iter().find_map(|sample| Some(&sample.metrics.get(metric)?.unit))?;
+    Some(match unit.as_str() {
+        "pps" => words::pps(median),
+        "ns" => words::time(median),
+        "B" => words::bytes(median),
+        "1" => words::significant(median),
+        unit => format!("{} {unit}", words::significant(median)),
+    })
+}
+
+/// The devices of a run that have measured something beside set-ups, in the order of the run.
+pub fn measured<'a>(run: &'a Run, samples: &[Sample]) -> Vec<&'a str> {
+    let of = |name: &&str| {
+        let has = |s: &Sample| {
+            let is_measured = matches!(s.outcome, Outcome::Measured | Outcome::Refused { .. });
+            s.device == *name && s.trial != SETUP && is_measured
+        };
+        samples.iter().any(has)
+    };
+    run.devices.iter().map(|device| device.name.as_str()).filter(of).collect()
+}
+
+/// Which devices of two runs are compared: where each has one, these two, whatever their names;
+/// else those of the same name.
+pub fn pairs<'a>(base: &[&'a str], other: &[&'a str]) -> Vec<(&'a str, &'a str)> {
+    match (base, other) {
+        ([base], [other]) => vec![(base, other)],
+        _ => base.iter().filter(|name| other.contains(name)).map(|name| (*name, *name)).collect(),
+    }
+}
+
+/// When a run was begun, RFC 3339; `None` where it has no sample.
+pub fn started(samples: &[Sample]) -> Option<String> {
+    samples.iter().map(|sample| sample.time_unix_ns).min().map(words::time_of_day)
+}
+
+/// What a device has measured, an experiment and trial a line: its axes with their values.
+pub fn contents(side: &Side<'_>) -> Vec<String> {
+    let mut lines = Vec::new();
+    for experiment in &side.run.experiments {
+        let cells = Cells::new(&experiment.name, side.samples);
+        let mut trials: BTreeMap<&str, BTreeMap<&str, Vec<&Coordinate>>> = BTreeMap::new();
+        for cell in cells.all().iter().filter(|cell| cell.device == side.device) {
+            if metrics::of(cell.trial, &[]).is_empty() {
+                continue;
+            }
+            let axes = trials.entry(cell.trial).or_default();
+            for (axis, at) in cell.point {
+                let values = axes.entry(axis).or_default();
+                if !values.contains(&at) {
+                    values.push(at);
+                }
+            }
+        }
+        for (trial, mut axes) in trials {
+            let listed = |(axis, values): (&&str, &mut Vec<&Coordinate>)| {
+                values.sort_by(|a, b| a.partial_cmp(b).unwrap_or(std::cmp::Ordering::Equal));
+                let values: Vec<String> = values.iter().map(ToString::to_string).collect();
+                format!("{axis}={}", values.join(","))
+            };
+            let axes: Vec<String> = axes.iter_mut().map(listed).collect();
+            lines.push(format!("{} {trial}: {}", experiment.name, axes.join(" ")));
+        }
+    }
+    lines
+}
+
+#[cfg(test)]
+#[path = "compare_tests.rs"]
+mod tests;

@@ -1,0 +1,99 @@
+//! Knees side by side: their brackets are compared as intervals are.
+
+use niclab_result::Coordinate;
+
+use super::judge::{self, Doubt, Verdict};
+use super::metrics::{Better, KNEE};
+use super::{Group, Row, Side, Two};
+use crate::knee::{self, Found};
+use crate::spec::KneeKind;
+use crate::summary::{FoundKnee, found_knees};
+use crate::words;
+
+/// The knees that both sides have searched to their end, what breaks there as the trial.
+pub(super) fn groups(two: &Two<'_>) -> Option<Vec<Group>> {
+    let wanted = &two.terms.metrics;
+    if !wanted.is_empty() && !wanted.iter().any(|name| name == KNEE) {
+        return None;
+    }
+    let [base, other] = [0, 1].map(|side| found(two, two.sides[side], side));
+    let mut groups: Vec<Group> = Vec::new();
+    for (base, other) in base?.iter().filter_map(|knee| Some((knee, same(knee, &other)?))) {
+        let (experiment, trial) = (two.name.to_owned(), knee::label(&base.knee.spec));
+        let row = row(base, other, two.terms.tolerance);
+        match groups.iter_mut().find(|group| group.trial == trial) {
+            Some(group) => group.rows.push(row),
+            None => groups.push(Group {
+                experiment,
+                trial,
+                metric: KNEE.into(),
+                better: Better::Higher,
+                rows: vec![row],
+            }),
+        }
+    }
+    Some(groups)
+}
+
+fn found(two: &Two<'_>, side: &Side<'_>, at: usize) -> Option<Vec<FoundKnee>> {
+    let experiment = side.run.experiments.iter().find(|experiment| experiment.name == two.name)?;
+    let mut knees = found_knees(side.run, experiment, &two.cells[at], side.samples);
+    knees.retain(|knee| knee.device == side.device);
+    Some(knees)
+}
+
+/// The same question to the other side: up to another number of rules even.
+fn same<'a>(knee: &FoundKnee, others: &'a Option<Vec<FoundKnee>>) -> Option<&'a FoundKnee> {
+    let of = |knee: &FoundKnee| {
+        let spec = &knee.knee.spec;
+        (spec.groups, spec.match_percent, knee.frame.clone(), knee::label(spec))
+    };
+    others.as_ref()?.iter().find(|other| of(other) == of(knee))
+}
+
+fn row(base: &FoundKnee, other: &FoundKnee, tolerance: f64) -> Row {
+    let [(base_low, base_high), (low, high)] = [base, other].map(|knee| ends(knee.found));
+    let is_equal = base.found == other.found;
+    let interval = match is_equal && base.found.middle_and_width().is_none() {
+        // Neither has a knee where both looked.
+        true => (1.0, 1.0),
+        false => (low / base_high, high / base_low),
+    };
+    let middle = |low: f64, high: f64| if high.is_finite() { (low + high) / 2.0 } else { low };
+    let limited = [base, other]
+        .iter()
+        .any(|knee| knee.knee.spec.kind == KneeKind::Throughput && knee.is_generator_limited);
+    let spec = &base.knee.spec;
+    let number = |value: u32| Coordinate::Number(value.into());
+    let point = [("groups", number(spec.groups)), ("match_percent", number(spec.match_percent))];
+    Row {
+        point: point.into_iter().map(|(axis, at)| (axis.to_owned(), at)).collect(),
+        base: said(base.found),
+        other: said(other.found),
+        ratio: if is_equal { 1.0 } else { middle(low, high) / middle(base_low, base_high) },
+        interval: Some(interval),
+        verdict: match limited {
+            true => Verdict::Undecided(Doubt::Marked(niclab_result::Mark::GeneratorLimited)),
+            false => judge::of_interval(Better::Higher, interval, tolerance),
+        },
+    }
+}
+
+/// Between which numbers of rules the knee lies.
+fn ends(found: Found) -> (f64, f64) {
+    match found {
+        Found::Below { low } => (0.0, low.into()),
+        Found::Bracket { low, high } => (low.into(), high.into()),
+        Found::None { high } => (high.into(), f64::INFINITY),
+        Found::Stopped => (0.0, f64::INFINITY),
+    }
+}
+
+fn said(found: Found) -> String {
+    match found {
+        Found::Below { low } => format!("below {}", words::whole(low.into())),
+        Found::Bracket { low, .. } => words::whole(low.into()),
+        Found::None { high } => format!("none up to {}", words::whole(high.into())),
+        Found::Stopped => "not finished".into(),
+    }
+}

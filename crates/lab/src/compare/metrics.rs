@@ -1,0 +1,132 @@
+//! What is compared of a trial, and which way of it is better.
+//!
+//! A trial that a new experiment brings has its line in `HEADLINES`; one without a line is
+//! compared by those of `ELSEWHERE` that it has.
+
+use crate::runner::SETUP;
+use crate::runner::search::{CAPACITY, PLATEAU, PROBE};
+
+/// Which way a metric is better.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Better {
+    /// More is better, such as of throughput.
+    Higher,
+    /// Less is better, such as of latency.
+    Lower,
+}
+
+/// The name under which knees are compared: rules in front of one.
+pub const KNEE: &str = "knee_rules";
+
+/// Trial, and the metrics that it is made for.
+const HEADLINES: [(&str, &[&str]); 9] = [
+    ("saturate", &["throughput_pps", "device_ns_per_frame"]),
+    ("latency", &["latency_ns_p50", "latency_ns_p99"]),
+    ("light", &["latency_ns_p50", "latency_ns_p99"]),
+    ("batch", &["batch_ns", "blocked_ns"]),
+    ("insert", &["operations_per_s", "destroy_operations_per_s", "call_ns_p99"]),
+    ("change", &["operations_per_s", "call_ns_p99", "blocked_ns"]),
+    ("effect", &["effect_ns_p50", "effect_ns_p99"]),
+    // Without a batch: there to compare `batch` with, beside it in each repeat.
+    ("rest", &[]),
+    (SETUP, &["install_rules_per_s", "rule_bytes_per_rule"]),
+];
+
+/// The metrics of a trial that has no line.
+const ELSEWHERE: [&str; 7] = [
+    "throughput_pps",
+    "device_ns_per_frame",
+    "latency_ns_p50",
+    "latency_ns_p99",
+    "batch_ns",
+    "blocked_ns",
+    "install_rules_per_s",
+];
+
+/// Trials of searches, which ask each device what it was not asked before: what they find is
+/// compared as knees.
+const SEARCHES: [&str; 3] = [CAPACITY, PLATEAU, PROBE];
+
+/// The metrics to compare of a trial: those that are wanted, or where none are, its own.
+pub(super) fn of(trial: &str, wanted: &[String]) -> Vec<String> {
+    if SEARCHES.contains(&trial) {
+        return Vec::new();
+    }
+    if !wanted.is_empty() {
+        return wanted.to_vec();
+    }
+    let own = HEADLINES.iter().find(|(name, _)| *name == trial);
+    own.map_or(&ELSEWHERE[..], |(_, own)| own).iter().map(|name| name.to_string()).collect()
+}
+
+/// Where a trial stands among the others; those without a line stand behind them, set-ups last.
+pub(super) fn rank(trial: &str) -> usize {
+    let at = HEADLINES.iter().position(|(name, _)| *name == trial);
+    at.map_or(HEADLINES.len(), |at| if trial == SETUP { at + 2 } else { at })
+}
+
+/// Which way of a metric is better, by its name, in which the unit stands last; `None` where
+/// neither is, as of what was offered.
+pub fn better(metric: &str) -> Option<Better> {
+    let ends = |end: &str| metric.ends_with(end);
+    let is_rate = ends("_pps") || ends("_per_s") || metric.contains("_gbps_");
+    let is_time = ends("_ns") || metric.contains("_ns_");
+    let is_loss = ends("loss_ratio") || ends("undelivered_ratio") || metric.contains("rx_missed");
+    match metric {
+        "offered_pps" => None,
+        "lowest_ratio" | KNEE => Some(Better::Higher),
+        _ if is_rate => Some(Better::Higher),
+        "rule_bytes" | "rule_bytes_per_rule" => Some(Better::Lower),
+        _ if is_time || is_loss => Some(Better::Lower),
+        _ => None,
+    }
+}
+
+/// `true` for what a device does with all that it is given: generator and stalls can only make it
+/// less.
+pub(super) fn is_throughput(metric: &str) -> bool {
+    metric.starts_with("throughput_")
+}
+
+/// All metrics of these samples that can be compared, by name.
+pub fn known<'a>(samples: impl IntoIterator<Item = &'a niclab_result::Sample>) -> Vec<&'a str> {
+    let names = samples.into_iter().flat_map(|sample| sample.metrics.keys());
+    let mut names: Vec<&str> =
+        names.map(String::as_str).filter(|name| better(name).is_some()).collect();
+    names.sort_unstable();
+    names.dedup();
+    names
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_metric_that_a_trial_is_made_for_has_a_better_way() {
+        let all = HEADLINES.iter().flat_map(|(_, metrics)| metrics.iter()).chain(&ELSEWHERE);
+        assert!(all.into_iter().all(|metric| better(metric).is_some()));
+    }
+
+    #[test]
+    fn rates_are_better_high_times_and_losses_low_and_counts_neither_way() {
+        let check = |expected, names: &[&str]| {
+            names.iter().for_each(|name| assert_eq!(better(name), expected, "{name}"));
+        };
+        let high = ["throughput_all_pps", "throughput_gbps_l1", "operations_per_s", KNEE];
+        check(Some(Better::Higher), &high);
+        let low = ["device_ns_per_frame", "latency_ns_p999", "call_ns_max", "outage_ns"];
+        check(Some(Better::Lower), &low);
+        check(Some(Better::Lower), &["loss_ratio", "rx_missed_undisturbed_ratio"]);
+        check(None, &["offered_pps", "offered_frames", "disturbed_ratio", "windows"]);
+    }
+
+    #[test]
+    fn a_trial_that_is_not_known_is_compared_by_what_it_has_and_a_search_is_not() {
+        assert!(of("soak", &[]).contains(&"throughput_pps".to_string()));
+        assert!(of("rest", &[]).is_empty() && of(PROBE, &["throughput_pps".into()]).is_empty());
+        assert_eq!(of("rest", &["loss_ratio".into()]), ["loss_ratio"]);
+        assert!(rank("saturate") < rank("batch") && rank("batch") < rank("soak"));
+        assert!(rank("soak") < rank(SETUP));
+    }
+}

@@ -1,0 +1,116 @@
+//! What the control side did, in metrics.
+
+use niclab_device::Control;
+
+use crate::measure::{Metrics, put, put_ratio, quantiles};
+
+/// Adds the metrics of a plan that was carried out while a load of `duration_ns` ran.
+///
+/// | metric | meaning |
+/// |---|---|
+/// | `operations_planned`, `…_done`, `…_refused` | operations |
+/// | `batch_ns` | from the first operation to the end of the last; none where that did not come |
+/// | `operations_per_s` | operations, refused ones included, by that time or what the load left |
+/// | `control_busy_ratio` | share of that time that the core spent on operations |
+/// | `control_ns_per_operation` | time that the core spent on operations, by their number |
+/// | `call_ns_…` | how long calls took, the first apart |
+/// | `first_call_ns` | how long the first took |
+/// | `late_ns_…` | from the moment at which an operation was due until it was done |
+/// | `destroy_…` | the same of the rules' end, where that was measured |
+pub fn put_control(metrics: &mut Metrics, control: &Control, duration_ns: u64) {
+    put_one(metrics, "", control, duration_ns);
+    if let Some(destroyed) = &control.destroyed {
+        put_one(metrics, "destroy_", destroyed, duration_ns);
+    }
+}
+
+fn put_one(metrics: &mut Metrics, of: &str, control: &Control, duration_ns: u64) {
+    let name = |name: &str| format!("{of}{name}");
+    put(metrics, &name("operations_planned"), control.planned as f64, "operations");
+    put(metrics, &name("operations_done"), control.done as f64, "operations");
+    put(metrics, &name("operations_refused"), control.refused as f64, "operations");
+    let operations = control.done + control.refused;
+    if let Some(begun_ns) = control.begun_ns {
+        let ended_ns = control.ended_ns.unwrap_or(duration_ns);
+        let span_ns = ended_ns.saturating_sub(begun_ns).max(1);
+        if control.ended_ns.is_some() {
+            put(metrics, &name("batch_ns"), span_ns as f64, "ns");
+        }
+        let per_s = operations as f64 * 1e9 / span_ns as f64;
+        put(metrics, &name("operations_per_s"), per_s, "operations/s");
+        put_ratio(metrics, &name("control_busy_ratio"), control.busy_ns, span_ns);
+    }
+    if operations > 0 {
+        let each_ns = control.busy_ns as f64 / operations as f64;
+        put(metrics, &name("control_ns_per_operation"), each_ns, "ns");
+    }
+    if let Some(first_ns) = control.first_call_ns {
+        put(metrics, &name("first_call_ns"), first_ns as f64, "ns");
+    }
+    control.calls.iter().for_each(|calls| quantiles(metrics, &name("call_ns"), calls));
+    control.late.iter().for_each(|late| quantiles(metrics, &name("late_ns"), late));
+}
+
+#[cfg(test)]
+mod tests {
+    use niclab_device::Latency;
+
+    use super::*;
+
+    fn times(ns: &[u64]) -> Option<Latency> {
+        let mut times = Latency::new();
+        ns.iter().for_each(|ns| times.record(*ns));
+        Some(times)
+    }
+
+    #[test]
+    fn refused_operations_are_in_numerator_and_denominator_and_the_first_call_is_apart() {
+        let destroyed = Control {
+            planned: 60,
+            done: 60,
+            begun_ns: Some(0),
+            ended_ns: Some(600),
+            busy_ns: 600,
+            ..Control::default()
+        };
+        let control = Control {
+            planned: 100,
+            done: 60,
+            refused: 40,
+            begun_ns: Some(1_000),
+            ended_ns: Some(11_000),
+            busy_ns: 5_000,
+            calls: times(&[50, 50, 50, 100]),
+            first_call_ns: Some(3_000),
+            late: times(&[7]),
+            destroyed: Some(Box::new(destroyed)),
+            ..Control::default()
+        };
+        let mut metrics = Metrics::new();
+        put_control(&mut metrics, &control, 20_000);
+        let value = |name: &str| metrics[name].value;
+        assert_eq!((value("batch_ns"), value("operations_per_s")), (10_000.0, 1e7));
+        assert_eq!(value("control_ns_per_operation"), 50.0);
+        assert_eq!(value("control_busy_ratio"), 0.5);
+        assert_eq!((value("call_ns_p50"), value("call_ns_max")), (50.0, 100.0));
+        assert_eq!((value("first_call_ns"), value("late_ns_p99")), (3_000.0, 7.0));
+        assert_eq!(value("destroy_operations_per_s"), 1e8);
+        assert!(!metrics.contains_key("destroy_call_ns_p50"), "nobody timed them");
+    }
+
+    #[test]
+    fn what_had_no_end_has_the_time_that_the_load_left_it() {
+        let control = Control {
+            planned: 100,
+            done: 50,
+            begun_ns: Some(5_000),
+            busy_ns: 5_000,
+            ..Control::default()
+        };
+        let mut metrics = Metrics::new();
+        put_control(&mut metrics, &control, 15_000);
+        assert_eq!(metrics["operations_per_s"].value, 5e6);
+        assert_eq!(metrics["control_busy_ratio"].value, 0.5);
+        assert!(!metrics.contains_key("batch_ns"));
+    }
+}

@@ -1,0 +1,164 @@
+//! The findings of the experiment `rule-update`.
+
+use niclab_result::{Finding, Quantity};
+
+use super::REPEATS_MIN;
+use crate::cells::{Cell, paired};
+use crate::statistics::Estimate;
+use crate::summary::Results;
+use crate::summary::changes::{against_anew, cells, change_words, figure_id, is_beside};
+use crate::words;
+
+/// Device by device and group by group.
+pub(crate) fn findings(results: &Results<'_>) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for device in results.devices() {
+        let all = cells(results, device);
+        for group in [0.0, 1.0] {
+            // Where no packets flow there is no core to share.
+            let of = |change: &str, calls: &str, core: &str| {
+                let is_of = |cell: &&&Cell<'_>| {
+                    cell.is_at(&[("group", group)])
+                        && cell.word("change") == change
+                        && cell.word("calls") == calls
+                        && cell.word("core") == core
+                        && is_whole(cell)
+                };
+                let largest = all.iter().filter(is_of).copied();
+                largest.max_by(|a, b| rules(a).total_cmp(&rules(b)))
+            };
+            findings.extend(of("actions", "single", "").and_then(|cell| rate(results, cell)));
+            for change in ["values", "priority"] {
+                let cell = of(change, "single", "");
+                findings.extend(cell.and_then(|cell| in_place(results, cell)));
+            }
+            let pair = of("actions", "transaction", "").zip(of("actions", "single", ""));
+            findings.extend(pair.and_then(|(whole, one)| transaction(whole, one)));
+            for core in ["same", "distinct"] {
+                findings.extend(of("actions", "single", core).and_then(met));
+                findings.extend(of("anew", "single", core).and_then(met));
+            }
+        }
+    }
+    findings
+}
+
+fn rules(cell: &Cell<'_>) -> f64 {
+    cell.number("rules").unwrap_or(0.0)
+}
+
+/// All of the rules changed, in each repeat.
+fn is_whole(cell: &Cell<'_>) -> bool {
+    cell.values("operations_done").iter().all(|done| *done == rules(cell))
+}
+
+fn finding(
+    (id, cell): (&str, &Cell<'_>),
+    (e, unit): (&Estimate, &str),
+    (sentence, implication): (String, String),
+) -> Finding {
+    let group = cell.number("group").unwrap_or(0.0);
+    Finding {
+        id: format!("{}-{id}-group{group}", cell.device),
+        sentence,
+        value: Quantity { value: e.median, unit: unit.into() },
+        interval: e.interval().filter(|(low, high)| low < high),
+        implication,
+        figure: Some(figure_id(group, is_beside(cell))),
+        device: cell.device.to_string(),
+    }
+}
+
+fn group_words(cell: &Cell<'_>) -> String {
+    format!("group {} of {}", words::whole(cell.number("group").unwrap_or(0.0)), cell.device)
+}
+
+/// How fast rules get new actions in place, and what that gains over destroying and creating them.
+fn rate(results: &Results<'_>, cell: &Cell<'_>) -> Option<Finding> {
+    let per_s = cell.estimate("operations_per_s").filter(|e| e.repeats >= REPEATS_MIN)?;
+    let gain = against_anew(results, cell).map_or(String::new(), |gain| {
+        format!(
+            ", {} times as many as are destroyed and created{}",
+            words::significant(gain.median),
+            words::few(&gain)
+        )
+    });
+    let sentence = format!(
+        "{} rules a second of {} get new actions in place ({}){gain}.",
+        words::whole(per_s.median),
+        group_words(cell),
+        words::rules(rules(cell))
+    );
+    let implication = match against_anew(results, cell).is_some_and(|gain| gain.low > 1.0) {
+        true => "Change a rule's actions rather than replace the rule.".to_owned(),
+        false => "New flows' decisions can be changed at this rate.".to_owned(),
+    };
+    Some(finding(("update-rate", cell), (&per_s, "rules/s"), (sentence, implication)))
+}
+
+/// What another change in place gains over destroying and creating.
+fn in_place(results: &Results<'_>, cell: &Cell<'_>) -> Option<Finding> {
+    let gain = against_anew(results, cell).filter(|e| e.repeats >= REPEATS_MIN)?;
+    let sentence = format!(
+        "Rules of {} that get {} are changed at {} times the rate of rules that are destroyed and \
+         created ({}){}.",
+        group_words(cell),
+        change_words(cell),
+        words::significant(gain.median),
+        words::rules(rules(cell)),
+        words::few(&gain)
+    );
+    let implication = "In place no packet meets a moment without the rule.".to_owned();
+    Some(finding((&cell.word("change"), cell), (&gain, "1"), (sentence, implication)))
+}
+
+/// What it costs that all changes become visible at one instant.
+fn transaction(whole: &Cell<'_>, one: &Cell<'_>) -> Option<Finding> {
+    if rules(whole) != rules(one) {
+        return None;
+    }
+    let ratio = paired(whole, one, "control_ns_per_operation");
+    let ratio = ratio.filter(|e| e.repeats >= REPEATS_MIN)?;
+    let sentence = format!(
+        "New actions for {} of {} take {} times the time of single calls in one transaction, \
+         visible at one instant{}.",
+        words::rules(rules(whole)),
+        group_words(whole),
+        words::significant(ratio.median),
+        words::few(&ratio)
+    );
+    let implication = "This is the price of no packet meeting half of a change.".to_owned();
+    Some(finding(("update-transaction", whole), (&ratio, "1"), (sentence, implication)))
+}
+
+/// What packets meet while rules are changed.
+fn met(cell: &Cell<'_>) -> Option<Finding> {
+    let sum = |metric: &str| cell.values(metric).iter().sum::<f64>();
+    if cell.values("met_none_frames").len() < REPEATS_MIN {
+        return None;
+    }
+    let none = sum("met_none_frames");
+    let all = sum("met_old_frames") + sum("met_new_frames") + sum("met_none_frames");
+    let by = if cell.word("core") == "same" { "the core that forwards" } else { "another core" };
+    let what = match cell.word("change").as_str() {
+        "anew" => "destroyed and created anew",
+        _ => "given new actions in place",
+    };
+    let sentence = format!(
+        "While {} of {} are {what} by {by}, {} of {} packets meet neither the old nor the new \
+         rule.",
+        words::rules(rules(cell)),
+        group_words(cell),
+        words::whole(none),
+        words::whole(all)
+    );
+    let implication = match none {
+        0.0 => "No packet was seen to fall through while rules were changed this way.",
+        _ => "Packets fall through to other rules in the gap between the two.",
+    };
+    // Packets of all repeats were counted: there is no interval.
+    let counted =
+        Estimate { median: none, low: none, high: none, ..cell.estimate("met_none_frames")? };
+    let id = format!("met-{}-{}", cell.word("change"), cell.word("core"));
+    Some(finding((&id, cell), (&counted, "frames"), (sentence, implication.to_owned())))
+}

@@ -1,0 +1,249 @@
+//! The places of the experiment `rule-rate`: which rules are created and destroyed, and when they
+//! take effect.
+
+use niclab_device::{
+    Action, Calls, ControlCore, FLOWS_PROBED_MAX, Load, OPERATIONS_PER_S_MAX, Observation, Plan,
+    RuleBlock, RulesPlan, Stack, Work,
+};
+use niclab_result::{Coordinate, Point};
+
+use crate::batch::{CALLS, CORES, name_of, numbers, standing, words};
+use crate::flows;
+use crate::measure::{Metrics, put, quantiles};
+use crate::occupancy::{PRIORITY_RULES, Place, RULES_MAX};
+use crate::run::{PlannedRate, Resolver, Trial, index_of};
+use crate::spec::{EffectSweep, Hits, InsertionSweep, SpecError, TrialKind};
+
+/// Longest chain of groups a rule can stand in.
+const GROUP_MAX: u32 = 1_024;
+
+/// Measured part of a trial of effects in front of the first rule and behind the last, nanoseconds.
+const AROUND_NS: u64 = 20_000_000;
+
+/// Actions by name, those of the published figure 5d.
+pub const ACTIONS: [(&str, &[Action]); 4] = [
+    ("queue", &[Action::Queue(0)]),
+    ("mark+queue", &[Action::Mark(7), Action::Queue(0)]),
+    ("mark+set_meta+queue", &[Action::Mark(7), META, Action::Queue(0)]),
+    ("mark+set_meta+set_tag+queue", &[Action::Mark(7), META, TAG, Action::Queue(0)]),
+];
+const META: Action = Action::SetMeta { data: 5, mask: u32::MAX };
+const TAG: Action = Action::SetTag { index: 1, data: 9, mask: u32::MAX };
+
+/// Nothing stands in the device.
+const NOTHING: Place = Place { groups: 0, rules: 0, match_percent: 0, hits: Hits::Flows, flows: 1 };
+
+/// Rules that are created and destroyed.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Insertion {
+    /// The group that they go to.
+    pub group: u32,
+    /// How many.
+    pub rules: u32,
+    /// What they match.
+    pub stack: Stack,
+    /// What they do.
+    pub actions: &'static [Action],
+    /// How.
+    pub calls: Calls,
+}
+
+/// All insertions of a sweep: the product of its axes.
+pub fn places(sweep: &InsertionSweep) -> Result<Vec<Insertion>, SpecError> {
+    let mut all = Vec::new();
+    for group in numbers("group", &sweep.group, 0, GROUP_MAX)? {
+        for stack in words("stack", &sweep.stack, &Stack::ALL)? {
+            for actions in words("actions", &sweep.actions, &ACTIONS)? {
+                for calls in words("calls", &sweep.calls, &CALLS)? {
+                    for rules in numbers("rules", &sweep.rules, 1, RULES_MAX)? {
+                        all.push(Insertion { group, rules, stack, actions, calls });
+                    }
+                }
+            }
+        }
+    }
+    Ok(all)
+}
+
+impl Insertion {
+    fn point(&self) -> Point {
+        let number = |value: u32| Coordinate::Number(f64::from(value));
+        let word = |word: &str| Coordinate::Word(word.to_owned());
+        let point = [
+            ("group", number(self.group)),
+            ("rules", number(self.rules)),
+            ("stack", word(name_of(&Stack::ALL, self.stack))),
+            ("actions", word(name_of(&ACTIONS, self.actions))),
+            ("calls", word(name_of(&CALLS, self.calls))),
+        ];
+        point.into_iter().map(|(axis, at)| (axis.to_owned(), at)).collect()
+    }
+
+    fn plan(&self) -> Plan {
+        let rules = RuleBlock::Stack {
+            group: self.group,
+            priority: PRIORITY_RULES,
+            stack: self.stack,
+            first: 0,
+            count: self.rules,
+            actions: self.actions.to_vec(),
+        };
+        Plan::Rules(Box::new(RulesPlan {
+            core: ControlCore::Same,
+            start_ns: 0,
+            work: Work::Create(rules),
+            calls: self.calls,
+            slice: None,
+            per_s: None,
+        }))
+    }
+}
+
+/// Rules of which it is seen when they take effect.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Effect {
+    place: Place,
+    rules: u32,
+    per_s: u32,
+    core: ControlCore,
+}
+
+fn effects(sweep: &EffectSweep) -> Result<Vec<Effect>, SpecError> {
+    let mut all = Vec::new();
+    for group in numbers("group", &sweep.group, 0, 1)? {
+        for rules in numbers("rules", &sweep.rules, 1, FLOWS_PROBED_MAX)? {
+            for per_s in numbers("per_s", &sweep.per_s, 1, OPERATIONS_PER_S_MAX)? {
+                for core in words("core", &sweep.core, &CORES)? {
+                    let place = standing(group, rules);
+                    all.push(Effect { place, rules, per_s, core });
+                }
+            }
+        }
+    }
+    Ok(all)
+}
+
+impl Effect {
+    fn point(&self, frame: &Coordinate) -> Point {
+        let number = |value: u32| Coordinate::Number(f64::from(value));
+        let word = |word: &str| Coordinate::Word(word.to_owned());
+        let mut point = self.base_point(frame);
+        point.insert("per_s".into(), number(self.per_s));
+        point.insert("core".into(), word(name_of(&CORES, self.core)));
+        point
+    }
+
+    fn base_point(&self, frame: &Coordinate) -> Point {
+        let number = |value: u32| Coordinate::Number(f64::from(value));
+        let point = [
+            ("group", number(self.place.groups)),
+            ("flows", number(self.rules)),
+            ("frame", frame.clone()),
+        ];
+        point.into_iter().map(|(axis, at)| (axis.to_owned(), at)).collect()
+    }
+
+    /// Each rule drops the frames of its flow: the last one that came back had met no rule.
+    fn plan(&self, seed: u64) -> Plan {
+        let rules = RuleBlock::FiveTuples {
+            group: self.place.groups,
+            priority: PRIORITY_RULES,
+            flows: flows::sent(self.rules, seed),
+            first: 0,
+            count: self.rules,
+            actions: vec![Action::Drop],
+        };
+        Plan::Rules(Box::new(RulesPlan {
+            core: self.core,
+            start_ns: AROUND_NS,
+            work: Work::Create(rules),
+            calls: Calls::Single,
+            slice: Some(1),
+            per_s: Some(self.per_s),
+        }))
+    }
+
+    fn duration_ns(&self) -> u64 {
+        let rules_ns = u64::from(self.rules) * 1_000_000_000 / u64::from(self.per_s);
+        2 * AROUND_NS + rules_ns
+    }
+}
+
+/// Adds when the rules of a trial took effect: how long after the call for each began the last
+/// frame left that did not meet it, 0 where none did.
+///
+/// | metric | meaning |
+/// |---|---|
+/// | `effect_ns_…` | that time |
+/// | `effect_resolution_ns` | mean time between two frames of a flow: nothing finer is seen |
+/// | `effects` | rules of which it was seen |
+pub fn put_effects(metrics: &mut Metrics, o: &Observation) {
+    let Some(control) = &o.control else { return };
+    let mut times = niclab_device::Latency::new();
+    for (begun_ns, latest_ns) in control.each_begun_ns.iter().zip(&o.latest_ns) {
+        if let Some(latest_ns) = latest_ns {
+            times.record(latest_ns.saturating_sub(*begun_ns));
+        }
+    }
+    put(metrics, "effects", times.0.len() as f64, "rules");
+    quantiles(metrics, "effect_ns", &times);
+    if o.offered > 0 {
+        let gap_ns = o.duration_ns as f64 * o.latest_ns.len() as f64 / o.offered as f64;
+        put(metrics, "effect_resolution_ns", gap_ns, "ns");
+    }
+}
+
+impl Resolver<'_> {
+    /// The rules that are created and destroyed, then those that are probed.
+    pub fn add_insertions(&mut self) -> Result<(), SpecError> {
+        for insertion in self.grid.insertion.iter().map(places) {
+            for insertion in insertion? {
+                let setup = self.setup(&NOTHING, &Coordinate::Number(64.0));
+                let plan = Some(index_of(&mut self.run.plans, insertion.plan()));
+                let (kind, rate) = (TrialKind::Insert, PlannedRate::Saturate);
+                let point = insertion.point();
+                self.trial(Trial { kind, setup, load: None, plan, rate, point });
+            }
+        }
+        // The frames of a trace are of no flow that a rule could be made for.
+        let can_probe = self.overrides.trace.is_none();
+        for sweep in self.grid.effect.iter().filter(|_| can_probe) {
+            for effect in effects(sweep)? {
+                for frame in &sweep.frame.0 {
+                    self.add_effect(&effect, frame)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn add_effect(&mut self, effect: &Effect, frame: &Coordinate) -> Result<(), SpecError> {
+        let saturating = self.load(&effect.place, frame)?;
+        let probing =
+            Load { duration_ns: effect.duration_ns(), ..self.run.loads[saturating].clone() };
+        let probing = index_of(&mut self.run.loads, probing);
+        let setup = self.setup(&effect.place, frame);
+        let plan = Some(index_of(&mut self.run.plans, effect.plan(self.seed)));
+        let of = self.trial(Trial {
+            kind: TrialKind::Saturate,
+            setup,
+            load: Some(saturating),
+            plan: None,
+            rate: PlannedRate::Saturate,
+            point: effect.base_point(frame),
+        });
+        self.trial(Trial {
+            kind: TrialKind::Effect,
+            setup,
+            load: Some(probing),
+            plan,
+            rate: PlannedRate::ShareOf { of, share: self.spec.effect_share },
+            point: effect.point(frame),
+        });
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+#[path = "insertion_tests.rs"]
+mod tests;

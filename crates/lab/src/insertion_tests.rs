@@ -1,0 +1,103 @@
+//! Insertions on a simulated device: what it is known to do is found and worded.
+
+use niclab_result::{Outcome, Summary};
+
+use super::*;
+use crate::simulated::{Bench, Nature, cell_at as cell, finding_value as value};
+use crate::summary::summarize;
+use crate::values::Values;
+
+fn measured(nature: Nature, set: &[&str]) -> (Bench, Summary) {
+    let mut bench = Bench::of("rule-rate", vec![Nature { noise: 0.0, ..nature }], set, 6);
+    bench.execute();
+    let summary = summarize(&bench.run, &bench.store.samples, &bench.store.latencies);
+    (bench, summary)
+}
+
+#[test]
+fn rates_of_a_known_device_are_found_with_the_first_call_apart() {
+    let (_, summary) = measured(Nature::default(), &["stack=eth/ipv4/tcp,vxlan/ipv4/udp"]);
+    let table = &summary.experiments[0].tables[0];
+    // 1 us each, ten for the first; half of that to destroy.
+    let at = |stack| [("group", "1"), ("rules", "16,000"), ("stack", stack), ("actions", "queue")];
+    let tcp = at("eth/ipv4/tcp");
+    let per_s = 16_000.0 / (16_009.0 * 1e-6);
+    let worded = words_of(per_s);
+    assert_eq!(
+        cell(table, &tcp, "inserts/s (interval)"),
+        format!("{worded} ({worded} to {worded})")
+    );
+    assert_eq!(cell(table, &tcp, "p50"), "1.00 us");
+    assert_eq!(cell(table, &tcp, "maximum"), "1.00 us");
+    assert_eq!(cell(table, &tcp, "first"), "10.0 us");
+    assert_eq!(cell(table, &tcp, "delete p50"), "500 ns");
+    assert_eq!(cell(table, &at("vxlan/ipv4/udp"), "p50"), "2.00 us");
+    let near = |found: f64, known: f64| (found / known - 1.0).abs() < 0.01;
+    assert!(near(value(&summary, "insert-rate-group1"), 1e6));
+    assert!(near(value(&summary, "vxlan-group1"), 0.5));
+    assert!(near(value(&summary, "actions-group1"), 1.0 / 1.3));
+    assert!(near(value(&summary, "deletion-group1"), 2.0));
+    // 64,000 rules are behind the knee of group 0.
+    assert!(near(value(&summary, "filling-group0"), 0.1));
+    assert!(near(value(&summary, "root-insert-group0"), 0.1));
+}
+
+fn words_of(value: f64) -> String {
+    crate::words::significant(value)
+}
+
+#[test]
+fn the_time_to_effect_of_a_known_device_is_found() {
+    let (bench, summary) = measured(Nature::default(), &[]);
+    let table = &summary.experiments[0].tables[1];
+    let at = [("core", "distinct")];
+    let found = cell(table, &at, "last frame without it, p50 (interval)");
+    assert_eq!(found, "50.0 us (50.0 us to 50.0 us)");
+    // A quarter of 10 Mpps over 64 flows.
+    assert_eq!(cell(table, &at, "resolution"), "25.6 us");
+    assert!((value(&summary, "effect-same") / 50e3 - 1.0).abs() < 0.01);
+    let sample = bench.samples("effect")[0];
+    assert_eq!(sample.metrics["effects"].value, 64.0);
+}
+
+#[test]
+fn what_a_group_refuses_is_data_and_no_rate() {
+    let nature = Nature { capacity: 10_000, ..Nature::default() };
+    let (_, summary) = measured(nature, &["group=0", "stack=eth/ipv4/tcp", "rules=16k"]);
+    let table = &summary.experiments[0].tables[0];
+    let at = [("rules", "16,000"), ("calls", "single"), ("actions", "queue")];
+    assert_eq!(cell(table, &at, "refused"), "6,000");
+    let rates = summary.findings.iter().filter(|finding| finding.id.contains("insert-rate"));
+    assert_eq!(rates.count(), 0, "{:?}", summary.findings);
+}
+
+#[test]
+fn a_device_without_rules_says_so_once() {
+    let nature = Nature { not_supported: vec!["rules"], ..Nature::default() };
+    let (bench, _) = measured(nature, &[]);
+    let told: Vec<_> = bench.store.samples.iter().map(|sample| &sample.outcome).collect();
+    let lacks =
+        |o: &&&Outcome| matches!(o, Outcome::NotSupported { capability } if capability == "rules");
+    assert_eq!(told.iter().filter(lacks).count(), 1, "{told:?}");
+    assert!(bench.samples("insert").is_empty());
+}
+
+#[test]
+fn values_out_of_range_are_refused_with_what_would_be_right() {
+    let sweep = crate::experiment::spec("rule-rate").unwrap().reduced.insertion[0].clone();
+    let refused = |change: fn(&mut InsertionSweep), reason: &str| {
+        let mut sweep = sweep.clone();
+        change(&mut sweep);
+        let error = places(&sweep).unwrap_err().to_string();
+        assert!(error.starts_with(reason), "{error}");
+    };
+    refused(|s| s.rules = Values::number(0), "rules = 0: use 1 to");
+    refused(|s| s.stack = Values::parse("mpls").unwrap(), "stack = mpls: eth, eth/ipv4, eth/ipv6,");
+    refused(
+        |s| s.actions = Values::parse("drop").unwrap(),
+        "actions = drop: queue, mark+queue, mark+set_meta+queue, mark+set_meta+set_tag+queue",
+    );
+    let effect = crate::experiment::spec("rule-rate").unwrap().reduced.effect[0].clone();
+    let many = EffectSweep { rules: Values::number(5_000), ..effect };
+    assert_eq!(effects(&many).unwrap_err().to_string(), "rules = 5000: use 1 to 4096");
+}

@@ -1,0 +1,174 @@
+//! The places of the experiment `update-rate`: rules that are renewed at a rate while packets flow.
+
+use niclab_device::{
+    Action, Calls, ControlCore, OPERATIONS_PER_S_MAX, Plan, RuleBlock, RulesPlan, Work,
+};
+use niclab_result::{Coordinate, Point};
+
+use crate::batch::{CALLS, CORES, name_of, numbers, refused, slices, standing, words};
+use crate::flows;
+use crate::occupancy::{PRIORITY_RULES, Place, RULES_MAX};
+use crate::run::{PlannedRate, Resolver, Trial, index_of, number};
+use crate::spec::{RenewalSweep, SpecError, Trace, TrialKind};
+use crate::values::Values;
+
+/// Rates by name, in rules a second: what a card is asked for where each new flow of such a service
+/// gets a rule. Orders of magnitude, not measurements of ours.
+pub const PRESETS: [(&str, u32); 3] =
+    [("hadoop", 4_000), ("cache_follower", 36_000), ("web_server", 338_000)];
+
+/// One rate of renewal.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Renewal {
+    /// The state of the device without the rules that are renewed, and its traffic.
+    pub place: Place,
+    /// Rules that are renewed, in the last group of the place.
+    pub rules: u32,
+    /// Rules a second; 0: none.
+    pub per_s: u32,
+    /// On which core.
+    pub core: ControlCore,
+    /// How.
+    pub calls: Calls,
+    /// Renewals between two bursts at most; none: all that are due.
+    pub slice: Option<u32>,
+}
+
+/// All rates of a sweep: the product of its axes. A trace brings its own flows.
+pub fn places(sweep: &RenewalSweep, trace: Option<&Trace>) -> Result<Vec<Renewal>, SpecError> {
+    let flows = match trace {
+        Some(trace) => Values::number(trace.frames.flows.into()),
+        None => sweep.flows.clone(),
+    };
+    let mut all = Vec::new();
+    for group in numbers("group", &sweep.group, 0, 1)? {
+        for rules in numbers("rules", &sweep.rules, 2, RULES_MAX / 2)? {
+            for per_s in rates(&sweep.per_s)? {
+                for core in words("core", &sweep.core, &CORES)? {
+                    // The last, a transaction, has no end here.
+                    for calls in words("calls", &sweep.calls, &CALLS[..2])? {
+                        for slice in slices(&sweep.slice)? {
+                            for flows in numbers("flows", &flows, 1, u32::MAX)? {
+                                let place = standing(group, flows);
+                                let rules = rules - 1;
+                                all.push(Renewal { place, rules, per_s, core, calls, slice });
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
+    Ok(all)
+}
+
+fn rates(values: &Values) -> Result<Vec<u32>, SpecError> {
+    let one = |value: &Coordinate| {
+        let preset = PRESETS.iter().find(|(name, _)| *name == value.to_string());
+        match (preset, value) {
+            (Some((_, per_s)), _) => Ok(*per_s),
+            (None, Coordinate::Word(_)) => {
+                let names = PRESETS.map(|(name, _)| name).join(", ");
+                Err(refused("per_s", value, format!("give a number, or one of {names}")))
+            }
+            (None, Coordinate::Number(_)) => match number("per_s", value)? {
+                per_s if per_s <= OPERATIONS_PER_S_MAX => Ok(per_s),
+                _ => Err(refused("per_s", value, format!("use 0 to {OPERATIONS_PER_S_MAX}"))),
+            },
+        }
+    };
+    values.0.iter().map(one).collect()
+}
+
+impl Renewal {
+    /// The coordinates, those of the frame size excepted. Where nothing is renewed, nobody does it.
+    pub fn point(&self) -> Point {
+        let number = |value: u32| Coordinate::Number(f64::from(value));
+        let word = |word: &str| Coordinate::Word(word.to_owned());
+        let mut point: Vec<(&str, Coordinate)> = vec![
+            ("group", number(self.place.groups)),
+            ("rules", number(self.rules + 1)),
+            ("flows", number(self.place.flows)),
+            ("per_s", number(self.per_s)),
+        ];
+        if self.per_s > 0 {
+            point.push(("core", word(name_of(&CORES, self.core))));
+            point.push(("calls", word(name_of(&CALLS, self.calls))));
+            point.push(("slice", self.slice.map_or(word("all"), number)));
+        }
+        point.into_iter().map(|(axis, at)| (axis.to_owned(), at)).collect()
+    }
+
+    /// The rules that are renewed. They are of flows that are never sent: no packet is decided by
+    /// them, which keeps the cost of changes apart from that of rules.
+    fn block(&self, seed: u64) -> RuleBlock {
+        RuleBlock::FiveTuples {
+            group: self.place.groups,
+            priority: PRIORITY_RULES,
+            flows: flows::never_sent(2 * self.rules, seed),
+            first: 0,
+            count: self.rules,
+            actions: vec![Action::Queue(0)],
+        }
+    }
+
+    fn plan(&self, block: usize) -> Option<Plan> {
+        let Renewal { per_s, core, calls, slice, .. } = *self;
+        let (work, rate) = (Work::Renew { block }, Some(per_s));
+        let plan = RulesPlan { core, start_ns: 0, work, calls, slice, per_s: rate };
+        (per_s > 0).then(|| Plan::Rules(Box::new(plan)))
+    }
+}
+
+impl Resolver<'_> {
+    /// Each rate beside none, at full load, and at one rate of packets for the latency.
+    pub fn add_renewals(&mut self) -> Result<(), SpecError> {
+        for sweep in &self.grid.renewal {
+            for renewal in places(sweep, self.overrides.trace.as_ref())? {
+                for frame in self.frames(&sweep.frame) {
+                    self.add_renewal(&renewal, &frame, &sweep.trials)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn add_renewal(
+        &mut self,
+        renewal: &Renewal,
+        frame: &Coordinate,
+        kinds: &[TrialKind],
+    ) -> Result<(), SpecError> {
+        let load = Some(self.load(&renewal.place, frame)?);
+        let block = renewal.block(self.seed);
+        let (setup, block) = self.setup_with(&renewal.place, frame, block);
+        let (latency_share, light_share) = (self.spec.latency_share, self.spec.light_share);
+        let mut trial = |renewal: &Renewal, kind, rate| {
+            let mut point = renewal.point();
+            point.insert("frame".into(), frame.clone());
+            let plan = renewal.plan(block).map(|plan| index_of(&mut self.run.plans, plan));
+            self.trial(Trial { kind, setup, load, plan, rate, point })
+        };
+        let rest = Renewal { per_s: 0, ..*renewal };
+        let of = trial(&rest, TrialKind::Saturate, PlannedRate::Saturate);
+        for renewal in [&rest, renewal] {
+            for kind in kinds {
+                let share = match kind {
+                    TrialKind::Latency => latency_share,
+                    TrialKind::Light => light_share,
+                    TrialKind::Saturate => {
+                        trial(renewal, TrialKind::Saturate, PlannedRate::Saturate);
+                        continue;
+                    }
+                    _ => continue,
+                };
+                trial(renewal, *kind, PlannedRate::ShareOf { of, share });
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+#[path = "renewal_tests.rs"]
+mod tests;

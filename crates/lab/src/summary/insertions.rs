@@ -1,0 +1,209 @@
+//! Figures and tables of the experiment `rule-rate`.
+
+use niclab_device::Stack;
+use niclab_result::{Axis, Figure, Scale, Series, Table};
+
+use super::Results;
+use super::batches::calls_words;
+use super::figures::add_point;
+use super::tables::{marks, median, table, times, worded};
+use crate::cells::Cell;
+use crate::insertion::ACTIONS;
+use crate::published::{self, Insertion};
+use crate::words;
+
+/// Actions that all stacks are compared with.
+pub(crate) const PLAIN: &str = ACTIONS[0].0;
+/// The stack that all actions are compared with.
+pub(crate) const STACK: &str = "eth/ipv4/tcp";
+
+/// All cells of insertions of a device, in reading order.
+pub(crate) fn cells<'a>(results: &'a Results<'_>, device: &str) -> Vec<&'a Cell<'a>> {
+    let mut cells: Vec<&Cell<'_>> = results.cells.of(device, "insert").collect();
+    let place = |cell: &Cell<'_>| {
+        let stack = Stack::ALL.iter().position(|(name, _)| *name == cell.word("stack"));
+        let actions = ACTIONS.iter().position(|(name, _)| *name == cell.word("actions"));
+        let number = |axis| cell.number(axis).unwrap_or(0.0);
+        (number("group"), stack, actions, cell.word("calls"), number("rules"))
+    };
+    cells.sort_by(|a, b| place(a).partial_cmp(&place(b)).unwrap_or(std::cmp::Ordering::Equal));
+    cells
+}
+
+/// All tables, empty ones left out.
+pub(super) fn tables(results: &Results<'_>) -> Vec<Table> {
+    let mut tables = vec![insertions(results), effects(results)];
+    tables.retain(|table| !table.rows.is_empty());
+    tables
+}
+
+fn insertions(results: &Results<'_>) -> Table {
+    let mut rows = Vec::new();
+    for cell in results.devices().flat_map(|device| cells(results, device)) {
+        let mut row = vec![
+            cell.device.to_string(),
+            cell.number("group").map(words::whole).unwrap_or_default(),
+            cell.number("rules").map(words::whole).unwrap_or_default(),
+            cell.word("stack"),
+            cell.word("actions"),
+            cell.word("calls"),
+        ];
+        row.push(worded(cell.estimate("operations_per_s"), words::significant));
+        row.extend(times(cell, "/calls"));
+        row.push(median(cell, "first_call_ns", words::time));
+        row.push(median(cell, "operations_refused", words::whole));
+        row.push(worded(cell.estimate("destroy_operations_per_s"), words::significant));
+        row.extend(times(cell, "/destroyed/calls"));
+        row.push(marks(cell));
+        rows.push(row);
+    }
+    let columns = [
+        "device",
+        "group",
+        "rules",
+        "stack",
+        "actions",
+        "calls",
+        "inserts/s (interval)",
+        "p50",
+        "p99",
+        "p99.9",
+        "maximum",
+        "first",
+        "refused",
+        "deletes/s (interval)",
+        "delete p50",
+        "delete p99",
+        "delete p99.9",
+        "delete maximum",
+        "marks",
+    ];
+    let title =
+        "Rules created and destroyed without packets; times of a call, all repeats together";
+    table("rule-rate", title, &columns, rows)
+}
+
+fn effects(results: &Results<'_>) -> Table {
+    let mut rows = Vec::new();
+    for device in results.devices() {
+        let mut cells: Vec<&Cell<'_>> = results.cells.of(device, "effect").collect();
+        let place = |cell: &Cell<'_>| {
+            let number = |axis| cell.number(axis).unwrap_or(0.0);
+            (number("group"), cell.word("core") == "distinct", number("per_s"), cell.word("frame"))
+        };
+        cells.sort_by(|a, b| place(a).partial_cmp(&place(b)).unwrap_or(std::cmp::Ordering::Equal));
+        for cell in cells {
+            let number = |axis| cell.number(axis).map(words::whole).unwrap_or_default();
+            rows.push(vec![
+                device.to_string(),
+                number("group"),
+                number("flows"),
+                number("per_s"),
+                cell.word("core"),
+                cell.word("frame"),
+                median(cell, "offered_pps", words::pps),
+                worded(cell.estimate("effect_ns_p50"), words::time),
+                median(cell, "effect_ns_p99", words::time),
+                median(cell, "effect_ns_max", words::time),
+                median(cell, "effect_resolution_ns", words::time),
+                median(cell, "call_ns_p50", words::time),
+                median(cell, "call_ns_max", words::time),
+                marks(cell),
+            ]);
+        }
+    }
+    let columns = [
+        "device",
+        "group",
+        "rules",
+        "created/s",
+        "core",
+        "frame",
+        "offered",
+        "last frame without it, p50 (interval)",
+        "p99",
+        "maximum",
+        "resolution",
+        "call p50",
+        "call maximum",
+        "marks",
+    ];
+    let title = "Time to effect: from the call for a rule until the last frame left that missed it";
+    table("rule-rate-effect", title, &columns, rows)
+}
+
+/// Insertions over the number of rules.
+pub(super) fn figures(results: &Results<'_>) -> Vec<Figure> {
+    let mut figures = Vec::new();
+    for group in [0.0, 1.0] {
+        let of_group = if group == 0.0 { Insertion::Root } else { Insertion::Group };
+        let plain = |cell: &Cell<'_>| cell.word("actions") == PLAIN && !is_tunnel(cell);
+        figures.push(figure(results, (group, "stacks"), of_group, &plain, "stack"));
+        let tunnels = |cell: &Cell<'_>| {
+            cell.word("actions") == PLAIN && (is_tunnel(cell) || cell.word("stack") == "eth")
+        };
+        figures.push(figure(results, (group, "tunnels"), Insertion::Tunnels, &tunnels, "stack"));
+        let actions = |cell: &Cell<'_>| cell.word("stack") == STACK;
+        figures.push(figure(results, (group, "actions"), Insertion::Actions, &actions, "actions"));
+    }
+    // One series is no comparison: stacks alone are drawn whatever there are.
+    let ours = |figure: &Figure| figure.series.iter().filter(|series| !series.published).count();
+    figures.retain(|figure| ours(figure) > usize::from(!figure.id.contains("stacks")));
+    figures
+}
+
+/// `true` for the stacks of the published figure 5c, all but plain Ethernet.
+fn is_tunnel(cell: &Cell<'_>) -> bool {
+    let stack = cell.word("stack");
+    stack.contains("vlan") || !stack.starts_with("eth")
+}
+
+/// The figure of a group and what is compared in it: `stacks`, `tunnels` or `actions`.
+pub(crate) fn figure_id(group: f64, what: &str) -> String {
+    format!("rule-rate-group{group}-{what}")
+}
+
+fn figure(
+    results: &Results<'_>,
+    (group, what): (f64, &str),
+    published: Insertion,
+    is_of: &dyn Fn(&Cell<'_>) -> bool,
+    axis: &str,
+) -> Figure {
+    let mut series: Vec<Series> = Vec::new();
+    for device in results.devices() {
+        for cell in cells(results, device) {
+            let here = cell.is_at(&[("group", group)]) && is_of(cell);
+            let x = cell.number("rules").unwrap_or(0.0);
+            let Some(point) = cell.mean("operations_per_s", 1e-3, x).filter(|_| here) else {
+                continue;
+            };
+            let calls = match cell.word("calls").as_str() {
+                "single" => String::new(),
+                _ => format!(", {}", calls_words(cell)),
+            };
+            let name = format!("{device}, {}{calls}", cell.word(axis));
+            add_point(&mut series, name, device, point);
+        }
+    }
+    let part = match published {
+        Insertion::Root => "5a",
+        Insertion::Group => "5b",
+        Insertion::Tunnels => "5c, another table than the root",
+        Insertion::Actions => "5d, another table than the root, rules of Ethernet alone",
+    };
+    series.extend(published::insertions(published, results.run.card, 1e-3));
+    Figure {
+        id: figure_id(group, what),
+        title: format!("Rules created a second in group {}: {what}", words::whole(group)),
+        caption: format!(
+            "Rules by the time from the first call to the end of the last, refused ones included; \
+             no packets. Published: {}, PAM 2021, figure {part}.",
+            results.run.card.label()
+        ),
+        x: Axis { label: "rules created".into(), unit: "".into(), scale: Scale::Log },
+        y: Axis { label: "rules created".into(), unit: "k/s".into(), scale: Scale::Log },
+        series,
+        knees: Vec::new(),
+    }
+}

@@ -1,0 +1,279 @@
+//! Figures and tables of the experiment `update-rate`.
+
+use niclab_result::{Axis, Figure, Mean, Scale, Series, Table};
+
+use super::Results;
+use super::batches::{calls_words, pace_words};
+use super::figures::{add_point, frame_words};
+use super::tables::{marks, median, table, worded};
+use crate::cells::{Cell, paired};
+use crate::published;
+use crate::renewal::PRESETS;
+use crate::spec::TrialKind;
+use crate::statistics::Estimate;
+use crate::words;
+
+/// One rate at one place of one device: its trials.
+pub(crate) struct Rated<'a> {
+    /// The trial at full load.
+    pub full: &'a Cell<'a>,
+    /// The trial for the latency.
+    pub latency: Option<&'a Cell<'a>>,
+    /// The same without renewals; themselves where nothing is renewed.
+    pub rest: &'a Cell<'a>,
+    pub rest_latency: Option<&'a Cell<'a>>,
+}
+
+/// All rates of a device, in reading order.
+pub(crate) fn rated<'a>(results: &'a Results<'_>, device: &str) -> Vec<Rated<'a>> {
+    let at = |trial: &'a str, point: &niclab_result::Point| {
+        results.cells.of(device, trial).find(|cell| cell.point == point)
+    };
+    let rest = |cell: &Cell<'_>, trial: &'a str| {
+        results.cells.of(device, trial).find(|rest| {
+            let axes = ["group", "rules", "flows"];
+            per_s(rest) == 0.0
+                && axes.iter().all(|axis| rest.number(axis) == cell.number(axis))
+                && rest.word("frame") == cell.word("frame")
+        })
+    };
+    let all = results.cells.of(device, "saturate").filter_map(|full| {
+        Some(Rated {
+            full,
+            latency: at("latency", full.point),
+            rest: rest(full, "saturate")?,
+            rest_latency: rest(full, "latency"),
+        })
+    });
+    let mut all: Vec<Rated<'_>> = all.collect();
+    all.sort_by(|a, b| place(a).partial_cmp(&place(b)).unwrap_or(std::cmp::Ordering::Equal));
+    all
+}
+
+/// Group, rules, frame, core, calls, slice, rate: in the order in which they are read. `same`
+/// comes before `distinct`.
+fn place(rated: &Rated<'_>) -> (f64, f64, String, bool, String, f64, f64) {
+    let cell = rated.full;
+    let number = |axis| cell.number(axis).unwrap_or(0.0);
+    let is_distinct = cell.word("core") == "distinct";
+    let (frame, calls) = (cell.word("frame"), cell.word("calls"));
+    (number("group"), number("rules"), frame, is_distinct, calls, number("slice"), per_s(cell))
+}
+
+/// Rules that are renewed a second.
+pub(crate) fn per_s(cell: &Cell<'_>) -> f64 {
+    cell.number("per_s").unwrap_or(0.0)
+}
+
+/// A rate in words: `4,000 (hadoop)`.
+fn per_s_words(cell: &Cell<'_>) -> String {
+    let per_s = per_s(cell);
+    let preset = PRESETS.iter().find(|(_, rate)| f64::from(*rate) == per_s);
+    match preset {
+        Some((name, _)) => format!("{} ({})", words::whole(per_s), name.replace('_', " ")),
+        None => words::whole(per_s),
+    }
+}
+
+impl Rated<'_> {
+    /// Throughput by that without renewals; `None` where nothing is renewed.
+    pub fn against_rest(&self) -> Option<Estimate> {
+        (per_s(self.full) > 0.0).then(|| paired(self.full, self.rest, "throughput_pps")).flatten()
+    }
+
+    /// Median latency by that without renewals.
+    pub fn latency_against_rest(&self) -> Option<Estimate> {
+        let (with, without) = (self.latency?, self.rest_latency?);
+        (per_s(self.full) > 0.0).then(|| paired(with, without, "latency_ns_p50")).flatten()
+    }
+}
+
+/// The table of all rates.
+pub(super) fn tables(results: &Results<'_>) -> Vec<Table> {
+    let mut rows = Vec::new();
+    for rated in results.devices().flat_map(|device| rated(results, device)) {
+        let cell = rated.full;
+        let number = |axis| cell.number(axis).map(words::whole).unwrap_or_default();
+        let ratio = |value: f64| words::significant(value);
+        let of_latency = |metric: &str| {
+            rated.latency.map_or("-".to_owned(), |cell| median(cell, metric, words::time))
+        };
+        let renews = per_s(cell) > 0.0;
+        let (core, calls, slice) = match renews {
+            true => (cell.word("core"), cell.word("calls"), cell.word("slice")),
+            false => ("-".into(), "-".into(), "-".into()),
+        };
+        let mut all_marks = marks(cell);
+        if let Some(more) = rated.latency.map(marks).filter(|more| !more.is_empty()) {
+            let join = if all_marks.is_empty() { "" } else { "; " };
+            all_marks = format!("{all_marks}{join}latency: {more}");
+        }
+        rows.push(vec![
+            cell.device.to_string(),
+            number("group"),
+            number("rules"),
+            cell.word("frame"),
+            per_s_words(cell),
+            core,
+            calls,
+            slice,
+            median(cell, "operations_per_s", words::whole),
+            worded(cell.estimate("throughput_pps"), words::pps),
+            worded(rated.against_rest(), ratio),
+            of_latency("latency_ns_p50"),
+            of_latency("latency_ns_p99"),
+            worded(rated.latency_against_rest(), ratio),
+            median(cell, "control_ns_per_operation", words::time),
+            median(cell, "control_busy_ratio", words::percent),
+            median(cell, "late_ns_p50", words::time),
+            median(cell, "late_ns_p99", words::time),
+            all_marks,
+        ]);
+    }
+    let columns = [
+        "device",
+        "group",
+        "rules",
+        "frame",
+        "renewals/s",
+        "core",
+        "calls",
+        "slice",
+        "done/s",
+        "throughput (interval)",
+        "against none",
+        "latency p50",
+        "p99",
+        "p50 against none",
+        "time a renewal",
+        "share of the core",
+        "in effect after, p50",
+        "in effect p99",
+        "marks",
+    ];
+    let title = "Rates of renewal: each second so many rules go and as many come";
+    let table = table("update-rate", title, &columns, rows);
+    if table.rows.is_empty() { Vec::new() } else { vec![table] }
+}
+
+/// Throughput and latency over the rate, a figure for each group and frame size.
+pub(super) fn figures(results: &Results<'_>) -> Vec<Figure> {
+    let mut places: Vec<(f64, String)> = Vec::new();
+    for cell in results.cells.all().iter().filter(|cell| cell.trial == "saturate") {
+        let place = (cell.number("group").unwrap_or(0.0), cell.word("frame"));
+        if !places.contains(&place) {
+            places.push(place);
+        }
+    }
+    places.sort_by(|a, b| a.partial_cmp(b).unwrap_or(std::cmp::Ordering::Equal));
+    let mut figures = Vec::new();
+    for (group, frame) in places {
+        figures.push(throughput(results, group, &frame));
+        figures.push(latency(results, group, &frame));
+    }
+    figures.retain(|figure| figure.series.iter().any(|series| !series.published));
+    figures
+}
+
+/// The figure of the throughput at a group and frame size.
+pub(crate) fn throughput_id(cell: &Cell<'_>) -> String {
+    id("throughput", cell.number("group").unwrap_or(0.0), &cell.word("frame"))
+}
+
+/// The figure of the latency at a group and frame size.
+pub(crate) fn latency_id(cell: &Cell<'_>) -> String {
+    id("latency", cell.number("group").unwrap_or(0.0), &cell.word("frame"))
+}
+
+fn id(what: &str, group: f64, frame: &str) -> String {
+    format!("update-rate-{what}-group{group}-{frame}")
+}
+
+/// Who does it, and how: `same core, single calls, 32 between two bursts`.
+pub(crate) fn way_words(cell: &Cell<'_>) -> String {
+    format!("{} core, {}, {}", cell.word("core"), calls_words(cell), pace_words(cell))
+}
+
+/// A curve over the rate for each device, number of rules and way.
+fn curves(
+    results: &Results<'_>,
+    (group, frame): (f64, &str),
+    point: impl Fn(&Rated<'_>) -> Option<Mean>,
+) -> Vec<Series> {
+    let mut series: Vec<Series> = Vec::new();
+    for device in results.devices() {
+        for rated in rated(results, device) {
+            let cell = rated.full;
+            let is_here = cell.is_at(&[("group", group)]) && cell.word("frame") == frame;
+            let Some(point) = point(&rated).filter(|_| is_here && per_s(cell) > 0.0) else {
+                continue;
+            };
+            let rules = words::rules(cell.number("rules").unwrap_or(0.0));
+            let name = format!("{device}, {rules}, {}", way_words(cell));
+            add_point(&mut series, name, device, point);
+        }
+    }
+    series
+}
+
+fn throughput(results: &Results<'_>, group: f64, frame: &str) -> Figure {
+    let mut series = curves(results, (group, frame), |rated| {
+        let ratio = rated.against_rest()?.scaled(100.0);
+        let ends = Some(ratio).filter(|ratio| ratio.repeats > 1);
+        Some(Mean {
+            x: per_s(rated.full),
+            y: ratio.median,
+            low: ends.map(|ratio| ratio.low),
+            high: ends.map(|ratio| ratio.high),
+            repeats: ratio.repeats as u32,
+            marks: rated.full.marks("throughput_pps"),
+            ..Mean::default()
+        })
+    });
+    series.extend(published::rate_throughput(group == 0.0, results.run.card));
+    Figure {
+        id: id("throughput", group, frame),
+        title: format!(
+            "Throughput while rules of group {} are renewed, {}",
+            words::whole(group),
+            frame_words(frame)
+        ),
+        caption: format!(
+            "Throughput at full load by that without renewals, repeat by repeat; packets meet the \
+             default rule of the group. Published: {}, insertions, by the rate of a link of 100 \
+             Gbps, 1500 B frames, PAM 2021, figures 4a and 4b.",
+            results.run.card.label()
+        ),
+        x: Axis { label: "rules renewed a second".into(), unit: "".into(), scale: Scale::Log },
+        y: Axis { label: "throughput".into(), unit: "%".into(), scale: Scale::Linear },
+        series,
+        knees: Vec::new(),
+    }
+}
+
+fn latency(results: &Results<'_>, group: f64, frame: &str) -> Figure {
+    let mut series = curves(results, (group, frame), |rated| {
+        rated.latency?.mean("latency_ns_p50", 1e-3, per_s(rated.full))
+    });
+    series.extend(published::rate_latency(group == 0.0, results.run.card, 1.0));
+    let share = results.experiment.share(TrialKind::Latency).unwrap_or(0.0);
+    Figure {
+        id: id("latency", group, frame),
+        title: format!(
+            "Latency while rules of group {} are renewed, {}",
+            words::whole(group),
+            frame_words(frame)
+        ),
+        caption: format!(
+            "Median latency from the planned departure, open loop at {}, measured without \
+             renewals. Published: {}, insertions, average latency at 5 Mpps of 1500 B frames, PAM \
+             2021, figures 4c and 4d.",
+            words::of_maximum(share),
+            results.run.card.label()
+        ),
+        x: Axis { label: "rules renewed a second".into(), unit: "".into(), scale: Scale::Log },
+        y: Axis { label: "latency".into(), unit: "us".into(), scale: Scale::Log },
+        series,
+        knees: Vec::new(),
+    }
+}

@@ -1,0 +1,176 @@
+//! Throughputs that were searched, beside the saturating throughput of their places.
+
+use niclab_result::{Coordinate, Mark, Sample, Table};
+
+use super::Results;
+use super::tables::{LOAD, columns, ordered, place, table};
+use crate::cells::Cell;
+use crate::mlr::{GoalResult, Regularity, SearchGoal};
+use crate::runner::throughput::{Record, record};
+use crate::throughput::Mode;
+use crate::words;
+
+/// Trials of RFC 2544, section 24, nanoseconds.
+const RFC2544_TRIAL_NS: u64 = 60_000_000_000;
+
+/// A search that was made.
+pub(crate) struct FoundThroughput<'a> {
+    /// Where, and with which sample.
+    pub cell: &'a Cell<'a>,
+    /// By which standard.
+    pub mode: Mode,
+    /// What was searched and found.
+    pub record: Record,
+    /// Warnings that belong to it.
+    pub marks: &'a [Mark],
+    /// Median throughput of the saturating trials there, frames a second.
+    pub saturating_pps: Option<f64>,
+    /// The generator was their limit.
+    pub is_saturating_limited: bool,
+}
+
+/// A goal of a search with its result.
+pub(crate) struct FoundGoal<'a> {
+    pub goal: &'a SearchGoal,
+    pub found: GoalResult,
+    pub is_generator_limited: bool,
+}
+
+impl FoundThroughput<'_> {
+    /// The goals, in their order.
+    pub fn goals(&self) -> impl Iterator<Item = FoundGoal<'_>> {
+        let found = self.record.results.iter().zip(&self.record.generator_limited);
+        self.record.input.goals.iter().zip(found).map(|(goal, (found, limited))| FoundGoal {
+            goal,
+            found: *found,
+            is_generator_limited: *limited,
+        })
+    }
+}
+
+/// All searches that came to an end, in reading order.
+pub(crate) fn found<'a>(results: &'a Results<'a>) -> Vec<FoundThroughput<'a>> {
+    let of = |mode: Mode| {
+        let cells = ordered(results, &[mode.name()]);
+        cells.into_iter().filter_map(move |cell| of_cell(results, cell, mode))
+    };
+    of(Mode::Mlrsearch).chain(of(Mode::Rfc2544)).collect()
+}
+
+fn of_cell<'a>(
+    results: &'a Results<'a>,
+    cell: &'a Cell<'a>,
+    mode: Mode,
+) -> Option<FoundThroughput<'a>> {
+    // Of two samples of one search the later counts.
+    let sample: &'a Sample = cell.samples.last()?;
+    let saturating = results.cells.of(cell.device, "saturate").find(|c| c.point == cell.point);
+    Some(FoundThroughput {
+        cell,
+        mode,
+        record: record(sample)?,
+        marks: &sample.marks,
+        saturating_pps: saturating.and_then(|cell| Some(cell.estimate("throughput_pps")?.median)),
+        is_saturating_limited: saturating.is_some_and(Cell::is_generator_limited),
+    })
+}
+
+/// The table of all searches: a row a goal.
+pub(super) fn searched(results: &Results<'_>) -> Table {
+    let all = found(results);
+    let rows = all.iter().flat_map(|of| {
+        of.goals().map(|goal| {
+            let mut row = place(results, of.cell, &LOAD);
+            row.extend([
+                of.mode.words().to_string(),
+                goal.goal.name.clone(),
+                asked(of.mode, goal.goal),
+            ]);
+            row.extend(figures(of, &goal));
+            row.push(words::whole(of.record.trials.load_pps.len() as f64));
+            row.push(remarks(of, &goal));
+            row
+        })
+    });
+    let heads = [
+        "search",
+        "goal",
+        "asked for",
+        "conditional throughput",
+        "of saturating",
+        "bounds",
+        "trials of the search",
+        "marks",
+    ];
+    let title = "Throughput by search: undisturbed loss, what was not sent counted as lost";
+    table("occupancy-searches", title, &columns(results, &LOAD, &heads), rows.collect())
+}
+
+/// Throughput, its share of the saturating one, and its bounds.
+fn figures(of: &FoundThroughput<'_>, goal: &FoundGoal<'_>) -> [String; 3] {
+    let GoalResult { regularity, lower_pps, upper_pps, conditional_pps } = goal.found;
+    let bound = |pps: Option<u64>| pps.map_or("-".into(), |pps| words::pps(pps as f64));
+    let at_least = match regularity == Regularity::MaxLoad || goal.is_generator_limited {
+        true => "at least ",
+        false => "",
+    };
+    // A share of what the generator set is none of the device's.
+    let is_limited = goal.is_generator_limited || of.is_saturating_limited;
+    let saturating_pps = of.saturating_pps.filter(|pps| *pps > 0.0 && !is_limited);
+    let share = conditional_pps.zip(saturating_pps);
+    [
+        conditional_pps.map_or("-".into(), |pps| format!("{at_least}{}", words::pps(pps))),
+        share.map_or("-".into(), |(pps, saturating)| words::percent(pps / saturating)),
+        format!("{} to {}", bound(lower_pps), bound(upper_pps)),
+    ]
+}
+
+/// A goal in words: RFC 9971 wants it told with its results.
+fn asked(mode: Mode, goal: &SearchGoal) -> String {
+    let trial = words::time(goal.final_ns as f64);
+    let trials = match goal.sum_ns > goal.final_ns {
+        false if mode == Mode::Rfc2544 && goal.final_ns < RFC2544_TRIAL_NS => {
+            format!("one trial of {trial} (there: 60 s)")
+        }
+        false => format!("one trial of {trial}"),
+        true => format!(
+            "trials of {trial}, {} in all, {} of it may exceed",
+            words::time(goal.sum_ns as f64),
+            words::percent_asked(goal.exceed_ratio)
+        ),
+    };
+    let (loss, width) = (words::percent_asked(goal.loss_ratio), words::percent_asked(goal.width));
+    format!("{loss} loss, {trials}, width {width}")
+}
+
+/// What a reader must know: an irregular result is said to be one.
+fn remarks(of: &FoundThroughput<'_>, goal: &FoundGoal<'_>) -> String {
+    let load = |pps: u64| words::pps(pps as f64);
+    let input = &of.record.input;
+    let mut remarks = match goal.found.regularity {
+        Regularity::Regular => Vec::new(),
+        Regularity::MaxLoad => {
+            vec![format!(
+                "irregular: {}, the greatest load tried, passes",
+                load(input.max_load_pps)
+            )]
+        }
+        Regularity::MinLoad => {
+            vec![format!("irregular: {}, the smallest load tried, fails", load(input.min_load_pps))]
+        }
+        Regularity::Stopped => {
+            vec![format!("irregular: {} trials did not reach the width", input.trials_max)]
+        }
+    };
+    if goal.is_generator_limited {
+        remarks.push(Mark::GeneratorLimited.to_string());
+    }
+    let of_all = [Mark::Disturbed, Mark::Unbalanced].into_iter();
+    remarks.extend(of_all.filter(|mark| of.marks.contains(mark)).map(|mark| mark.to_string()));
+    remarks.join(", ")
+}
+
+/// The frames of a search, as a coordinate.
+pub(crate) fn frame(cell: &Cell<'_>) -> String {
+    cell.point.get("frame").map(Coordinate::to_string).unwrap_or_default()
+}

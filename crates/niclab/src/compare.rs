@@ -1,0 +1,178 @@
+//! `niclab compare`: devices or runs side by side, the first one as the baseline.
+
+mod page;
+
+use std::fs;
+use std::io::stdout;
+use std::path::{Path, PathBuf};
+
+use niclab_lab::compare::alike::Made;
+use niclab_lab::compare::{Side, Terms, compare, contents, measured, metrics, pairs};
+use niclab_lab::run::Run;
+use niclab_result::{ENVIRONMENT, Environment, RULES, Stored};
+
+use crate::arguments::CompareArguments;
+use crate::failure::Failure;
+use crate::tables;
+use page::Page;
+
+/// Prints what differs; a regression is a failure.
+pub fn run(arguments: &CompareArguments) -> Result<(), Failure> {
+    check_names(&arguments.directories)?;
+    let runs: Vec<Loaded> =
+        arguments.directories.iter().map(|path| load(path)).collect::<Result<_, _>>()?;
+    let terms = Terms { tolerance: arguments.tolerance, metrics: arguments.metric.clone() };
+    check_metrics(&terms.metrics, &runs)?;
+    let mut compared = Vec::new();
+    for pair in paired(&runs)? {
+        let comparison = compare(&pair.base.side, &pair.other.side, &terms);
+        let lost = comparison.lost(&pair.base.side, &pair.other.side).len();
+        if comparison.groups.is_empty() && lost == 0 {
+            let [base, other] = [&pair.base, &pair.other].map(|made| contents(&made.side));
+            return Err(apart((&pair.base_name, base), (&pair.name, other)));
+        }
+        compared.push((pair, comparison));
+    }
+    let (width, alone) = (tables::width(), alone(&runs));
+    let page = Page { width, all: arguments.all, tolerance: terms.tolerance, alone };
+    page.print(&compared, &mut stdout().lock())?;
+    let regressions: Vec<String> =
+        compared.iter().filter_map(|(pair, found)| page.regression(pair, found)).collect();
+    match regressions.is_empty() {
+        true => Ok(()),
+        false => Err(Failure::Regression { regressions }),
+    }
+}
+
+/// A run that was read.
+struct Loaded {
+    path: PathBuf,
+    run: Run,
+    stored: Stored,
+    machine: Option<Environment>,
+    rules: Option<Vec<u8>>,
+}
+
+/// Two devices that are compared.
+struct Pair<'a> {
+    base_name: String,
+    base: Made<'a>,
+    name: String,
+    other: Made<'a>,
+}
+
+/// Refuses a directory that is named twice: a gate would be open for ever.
+fn check_names(directories: &[PathBuf]) -> Result<(), Failure> {
+    let real = |path: &PathBuf| path.canonicalize().unwrap_or_else(|_| path.clone());
+    let twice = |at: &usize| directories[..*at].iter().any(|p| real(p) == real(&directories[*at]));
+    match (0..directories.len()).find(twice) {
+        Some(at) => Err(Failure::Twice { name: directories[at].display().to_string() }),
+        None => Ok(()),
+    }
+}
+
+fn load(path: &Path) -> Result<Loaded, Failure> {
+    let stored = Stored::open(path)?;
+    let run = Run::from_toml(&stored.run_toml()?)?;
+    if measured(&run, &stored.samples).is_empty() {
+        return Err(Failure::Unmeasured { directory: path.to_path_buf() });
+    }
+    let machine = path.join(ENVIRONMENT).is_file().then(|| stored.environment()).transpose()?;
+    let rules = fs::read(path.join(RULES)).ok();
+    Ok(Loaded { path: path.to_path_buf(), run, stored, machine, rules })
+}
+
+/// Refuses a metric that no run has, or of which no way is the better one.
+fn check_metrics(wanted: &[String], runs: &[Loaded]) -> Result<(), Failure> {
+    let mut known = metrics::known(runs.iter().flat_map(|run| &run.stored.samples));
+    known.push(metrics::KNEE);
+    match wanted.iter().find(|name| !known.contains(&name.as_str())) {
+        Some(name) => {
+            let known = known.iter().map(|name| name.to_string()).collect();
+            Err(Failure::Metric { name: name.clone(), known })
+        }
+        None => Ok(()),
+    }
+}
+
+impl Loaded {
+    fn name(&self) -> String {
+        self.path.display().to_string()
+    }
+
+    /// Its devices that have measured something.
+    fn devices(&self) -> Vec<&str> {
+        measured(&self.run, &self.stored.samples)
+    }
+
+    fn made<'a>(&'a self, device: &'a str) -> Made<'a> {
+        let side = Side { run: &self.run, samples: &self.stored.samples, device };
+        Made { side, machine: self.machine.as_ref(), rules: self.rules.as_deref() }
+    }
+}
+
+/// What is compared with what: of one run its first device with its others, of several runs the
+/// first one with each other one.
+fn paired(runs: &[Loaded]) -> Result<Vec<Pair<'_>>, Failure> {
+    let Some((base, others)) = runs.split_first() else { return Ok(Vec::new()) };
+    let devices = base.devices();
+    if others.is_empty() {
+        let [first, rest @ ..] = &devices[..] else { return Ok(Vec::new()) };
+        if rest.is_empty() {
+            return Err(Failure::Alone { directory: base.path.clone(), device: first.to_string() });
+        }
+        let pair = |device| Pair {
+            base_name: first.to_string(),
+            base: base.made(first),
+            name: String::from(device),
+            other: base.made(device),
+        };
+        return Ok(rest.iter().copied().map(pair).collect());
+    }
+    let mut all = Vec::new();
+    for run in others {
+        let theirs = run.devices();
+        let found = pairs(&devices, &theirs);
+        if found.is_empty() {
+            let list = |names: &[&str]| vec![format!("devices: {}", names.join(", "))];
+            return Err(apart((&base.name(), list(&devices)), (&run.name(), list(&theirs))));
+        }
+        let many = found.len() > 1;
+        let name = |of: &Loaded, device: &str| match many {
+            true => format!("{} {device}", of.name()),
+            false => of.name(),
+        };
+        all.extend(found.into_iter().map(|(device, their)| Pair {
+            base_name: name(base, device),
+            base: base.made(device),
+            name: name(run, their),
+            other: run.made(their),
+        }));
+    }
+    Ok(all)
+}
+
+/// Devices of the first run or of another that the other of the two has not measured.
+fn alone(runs: &[Loaded]) -> Vec<String> {
+    let Some((base, others)) = runs.split_first() else { return Vec::new() };
+    let mut said = Vec::new();
+    for other in others {
+        let [ours, theirs] = [base, other].map(Loaded::devices);
+        let found = pairs(&ours, &theirs);
+        let mut say = |devices: &[&str], has: &Loaded, lacks: &Loaded| {
+            let is_alone = |d: &&&str| found.iter().all(|(one, two)| one != *d && two != *d);
+            let (has, lacks) = (has.name(), lacks.name());
+            let text = |device: &&str| format!("{device} of {has}: {lacks} has not measured it");
+            said.extend(devices.iter().filter(is_alone).map(text));
+        };
+        say(&ours, base, other);
+        say(&theirs, other, base);
+    }
+    said
+}
+
+/// Two sides without anything in common.
+fn apart(base: (&str, Vec<String>), other: (&str, Vec<String>)) -> Failure {
+    let has = |(name, lines): (&str, Vec<String>)| format!("{name} has {}", lines.join("; "));
+    Failure::Apart { base: has(base), other: has(other) }
+}
