@@ -200,7 +200,9 @@ pub fn shared() -> &'static (PathBuf, Ended) {
         let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join("shared run");
         let _ = fs::remove_dir_all(&path);
         let batches = ["update-batch", "--set", "batch=1,16", "--set", "before_ms=20"];
-        let ended = run(quick(&path, &[&batches[..], &["--set", "after_ms=30"]].concat()));
+        // Longer than a busy machine takes a core away for.
+        let times = ["--set", "after_ms=30", "--set", "duration_ms=25"];
+        let ended = run(quick(&path, &[&batches[..], &times].concat()));
         (path, ended)
     })
 }
