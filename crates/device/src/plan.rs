@@ -46,10 +46,22 @@ pub struct RulesPlan {
     /// all of them at once, and packets wait. On the soft device a whole burst that waits goes
     /// first, sixteen in a row at most.
     pub slice: Option<u32>,
+    /// Threads that ask for the operations, each through a queue of its own; 1 unless rules are
+    /// created through queues without a load.
+    #[serde(default = "one", skip_serializing_if = "is_one")]
+    pub threads: u32,
     /// Operations a second, 1 to [`OPERATIONS_PER_S_MAX`], each due at its own moment; what is late
     /// is made up for. `None`: one after the other, which is not for [`Work::Renew`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub per_s: Option<u32>,
+}
+
+fn one() -> u32 {
+    1
+}
+
+fn is_one(threads: &u32) -> bool {
+    *threads == 1
 }
 
 /// Which core carries the operations out.
@@ -58,7 +70,8 @@ pub struct RulesPlan {
 pub enum ControlCore {
     /// The one that polls the device's queues.
     Same,
-    /// Another one. On the soft device it is that of generator and sink.
+    /// Another one. On the soft device it is that of generator and sink; where each operation is
+    /// due at its own moment, the core that polls asks it for that operation then.
     Distinct,
 }
 
@@ -110,6 +123,8 @@ pub enum Change {
     /// The values that it matches, in place: those of the flow behind it by as many as the block
     /// has rules. Its flow set has twice as many.
     Values,
+    /// Which bits it matches, in place: the source port no longer counts. The block is of flows.
+    Mask,
     /// Its priority, in place.
     Priority(u32),
     /// It is destroyed, and one with these actions created in its stead.

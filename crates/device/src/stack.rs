@@ -1,12 +1,15 @@
 //! Rules by the stack of headers that they match.
 
+use std::net::{IpAddr, Ipv4Addr};
+
 use niclab_nic::rule::Pattern;
 use niclab_nic::rule::compile;
 use niclab_nic::rule::item::{Item, ItemMatch};
+use niclab_packet::flow::AddressRange;
 use serde::{Deserialize, Serialize};
 
 /// A stack of headers, and which fields of it a rule matches: those that are named here, each
-/// exactly. Headers without a field are only to be there.
+/// exactly unless it says otherwise. Headers without a field are only to be there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Stack {
     /// `eth dst`
@@ -15,6 +18,9 @@ pub enum Stack {
     /// `eth / ipv4 src dst`
     #[serde(rename = "eth/ipv4")]
     Ipv4,
+    /// `eth / ipv4 dst`, a prefix of it: a routing table. None lies within another.
+    #[serde(rename = "eth/ipv4-prefix")]
+    Ipv4Prefix,
     /// `eth / ipv6 src dst`
     #[serde(rename = "eth/ipv6")]
     Ipv6,
@@ -48,9 +54,10 @@ const IPS: &[&str] = &["src", "dst"];
 
 impl Stack {
     /// All of them, by their names.
-    pub const ALL: [(&'static str, Stack); 10] = [
+    pub const ALL: [(&'static str, Stack); 11] = [
         ("eth", Stack::Eth),
         ("eth/ipv4", Stack::Ipv4),
+        ("eth/ipv4-prefix", Stack::Ipv4Prefix),
         ("eth/ipv6", Stack::Ipv6),
         ("eth/ipv4/tcp", Stack::Ipv4Tcp),
         ("eth/ipv6/tcp", Stack::Ipv6Tcp),
@@ -66,6 +73,7 @@ impl Stack {
         match self {
             Stack::Eth => &[(Eth, &["dst"])],
             Stack::Ipv4 => &[(Eth, &[]), (Ipv4, IPS)],
+            Stack::Ipv4Prefix => &[(Eth, &[]), (Ipv4, &["dst"])],
             Stack::Ipv6 => &[(Eth, &[]), (Ipv6, IPS)],
             Stack::Ipv4Tcp => &[(Eth, &[]), (Ipv4, IPS), (Tcp, IPS)],
             Stack::Ipv6Tcp => &[(Eth, &[]), (Ipv6, IPS), (Tcp, IPS)],
@@ -105,6 +113,8 @@ impl Stack {
     /// | `tcp`, `udp` `src`, `dst` | 1,024 to 61,023 in turn, 443 |
     /// | `vxlan`, `geneve` `vni` | 1 to 4,096 in turn |
     ///
+    /// The prefixes of a routing table are those of [`prefix`].
+    ///
     /// The pattern is made anew for each: take care not to time it.
     pub fn pattern(self, index: u32) -> Pattern {
         let items: Vec<ItemMatch> = self
@@ -113,14 +123,56 @@ impl Stack {
             .map(|(item, fields)| {
                 let mut found = ItemMatch::any(*item);
                 for field in fields.iter().filter_map(|name| item.field(name)) {
-                    field.put(&mut found.spec, value(*item, field.name, index));
-                    field.put(&mut found.mask, field.ones());
+                    let (value, mask) = match self {
+                        Stack::Ipv4Prefix => {
+                            let (network, len) = prefix(index);
+                            let mask = u32::MAX << (32 - len);
+                            (u128::from(network.to_bits()), u128::from(mask))
+                        }
+                        _ => (value(*item, field.name, index), field.ones()),
+                    };
+                    field.put(&mut found.spec, value);
+                    field.put(&mut found.mask, mask);
                 }
                 found
             })
             .collect();
         compile::pattern(&items).expect("headers that follow each other, and fields that keys have")
     }
+}
+
+/// Prefixes of a /20: one /22, two /23, eight /24.
+const PREFIXES: u32 = 11;
+
+/// Blocks of a /20 in 64.0.0.0/2.
+const BLOCKS: u32 = 1 << 18;
+
+/// Network and length of prefix `index` of a routing table. Most are a /24, as in the Internet's:
+/// of each /20 from 64.0.0.0 on one /22, two /23 and eight /24. The 2,883,584 that 64.0.0.0/2 has
+/// room for are followed by single addresses from 128.0.0.0 on.
+pub fn prefix(index: u32) -> (Ipv4Addr, u32) {
+    let (block, at) = (index / PREFIXES, index % PREFIXES);
+    if block >= BLOCKS {
+        let address = (1 << 31) + (index - BLOCKS * PREFIXES) % (1 << 31);
+        return (Ipv4Addr::from_bits(address), 32);
+    }
+    // Where in the block, by addresses of a /24.
+    let (offset, len) = match at {
+        0 => (0, 22),
+        1..=2 => (4 + 2 * (at - 1), 23),
+        _ => (8 + at - 3, 24),
+    };
+    (Ipv4Addr::from_bits((1 << 30) + (block << 12) + (offset << 8)), len)
+}
+
+/// The addresses of the first `count` prefixes of a routing table, of at most 2,883,584; each lies
+/// in one of them.
+pub fn prefixes_range(count: u32) -> AddressRange {
+    let (network, len) = prefix(count.clamp(1, BLOCKS * PREFIXES) - 1);
+    let last = network.to_bits() | (u32::MAX >> len);
+    let ends = [1 << 30, last].map(|bits| IpAddr::V4(Ipv4Addr::from_bits(bits)));
+    // The second is behind the first.
+    AddressRange::new(ends[0], ends[1]).unwrap_or(AddressRange::prefix(ends[0], 2))
 }
 
 fn value(item: Item, field: &str, index: u32) -> u128 {
@@ -153,9 +205,10 @@ mod tests {
     use super::*;
 
     /// What rule 5 of each stack is in testpmd's words.
-    const TEXTS: [&str; 10] = [
+    const TEXTS: [&str; 11] = [
         "eth dst is 02:00:00:00:00:05",
         "eth / ipv4 src is 11.0.0.5 dst is 12.0.0.0",
+        "eth / ipv4 dst spec 64.0.10.0 dst prefix 24",
         "eth / ipv6 src is 2001:db8:1::5 dst is 2001:db8:2::",
         "eth / ipv4 src is 11.0.0.5 dst is 12.0.0.0 / tcp src is 1029 dst is 443",
         "eth / ipv6 src is 2001:db8:1::5 dst is 2001:db8:2:: / tcp src is 1029 dst is 443",
@@ -185,6 +238,26 @@ mod tests {
             create(6).unwrap();
             assert_eq!(serde_json::to_value(stack).unwrap(), name);
         }
+    }
+
+    #[test]
+    fn prefixes_lie_one_behind_the_other_in_their_range() {
+        let ends = |index| {
+            let (network, len) = prefix(index);
+            let first = network.to_bits();
+            assert_eq!(first.trailing_zeros().min(32 - len), 32 - len, "{network}/{len}");
+            (u64::from(first), u64::from(first) + (1 << (32 - len)))
+        };
+        let last = BLOCKS * PREFIXES;
+        for indices in [0..500, last - 500..last + 500] {
+            let ends: Vec<_> = indices.map(ends).collect();
+            assert!(ends.windows(2).all(|pair| pair[0].1 == pair[1].0), "one behind the other");
+        }
+        let lengths = |len| (0..PREFIXES).filter(|index| prefix(*index).1 == len).count();
+        assert_eq!([22, 23, 24].map(lengths), [1, 2, 8]);
+        let range = |count| prefixes_range(count).to_string();
+        let known = ["64.0.0.0/22", "64.0.0.0/20", "64.0.0.0-64.0.19.255", "64.0.0.0/2"];
+        assert_eq!([1, 11, 12, last].map(range), known);
     }
 
     #[test]

@@ -65,7 +65,8 @@ fn each_to(queue: u16, count: u32) -> RuleBlock {
 
 fn plan(work: Work) -> RulesPlan {
     let (core, calls) = (ControlCore::Same, Calls::Single);
-    RulesPlan { core, start_ns: START_NS, work, calls, slice: Some(16), per_s: None }
+    let (start_ns, slice, threads, per_s) = (START_NS, Some(16), 1, None);
+    RulesPlan { core, start_ns, work, calls, slice, threads, per_s }
 }
 
 fn run(soft: &mut Soft, plan: RulesPlan) -> (Observation, Control) {
@@ -131,11 +132,12 @@ fn half_to(queue: u16) -> RuleBlock {
 fn rules_are_changed_under_load_in_every_way_and_are_put_back() {
     let Some((mut soft, _turn)) = soft("rules_are_changed_under_load") else { return };
     soft.setup(&setup(vec![all_to(0, 1), half_to(1)])).unwrap();
-    // All of these let the frames meet queue 0.
+    // All of these but the wider mask let the frames meet queue 0.
     let changes = [
         Change::Actions(vec![Action::Queue(0)]),
         Change::Anew(vec![Action::Queue(0)]),
         Change::Values,
+        Change::Mask,
         Change::Priority(2),
     ];
     for kind in changes {
@@ -143,10 +145,10 @@ fn rules_are_changed_under_load_in_every_way_and_are_put_back() {
         // At once is no other way than in slices: one kind shows it.
         for (core, calls, slice) in ways().filter(|(.., slice)| is_first || slice.is_some()) {
             let plan = RulesPlan { core, calls, slice, ..plan(change(kind.clone())) };
-            let whole = matches!(kind, Change::Values | Change::Priority(_));
+            let whole = matches!(kind, Change::Values | Change::Mask | Change::Priority(_));
             if whole && calls == Calls::Queue {
                 let refused = soft.run(&load(), &Plan::Rules(Box::new(plan))).unwrap_err();
-                let capability = "changes of values and priority through an operation queue".into();
+                let capability = "changes of what rules match through an operation queue".into();
                 assert_eq!(refused, DeviceError::NotSupported { capability });
                 continue;
             }
@@ -154,11 +156,33 @@ fn rules_are_changed_under_load_in_every_way_and_are_put_back() {
             let way = format!("{kind:?} {core:?} {calls:?} {slice:?}: {control:?}");
             assert_eq!((control.done, control.refused), (FLOWS.into(), 0), "{way}");
             let [after, before] = at_queues(&seen);
-            assert!(before > 0 && after > 0, "{before} frames before, {after} after: {way}");
+            let meets_others = kind != Change::Mask;
+            assert!(before > 0 && (after > 0) == meets_others, "{before}, {after} after: {way}");
             let rested = soft.run(&load(), &Plan::Rest).unwrap();
             assert_eq!(at_queues(&rested)[0], 0, "{way}");
         }
     }
+}
+
+#[test]
+fn a_rule_with_a_wider_mask_meets_flows_of_every_source_port() {
+    let Some((mut soft, _turn)) = soft("a_rule_with_a_wider_mask") else { return };
+    let one = |address: &str| Some(address.parse().unwrap());
+    let (src, dst) = (one("10.0.0.1"), one("198.18.0.1"));
+    let flows = FlowSpec { src, dst, dport: "53".parse().unwrap(), ..load().flows };
+    let load = Load { flows: flows.clone(), ..load() };
+    let (first, count, actions) = (0, 1, vec![Action::Queue(1)]);
+    let rule = RuleBlock::FiveTuples { group: 0, priority: 0, flows, first, count, actions };
+    soft.setup(&setup(vec![all_to(0, 1), rule])).unwrap();
+    let one_in = |seen: &Observation| {
+        let [others, met] = at_queues(seen);
+        met as f64 / (others + met) as f64 * f64::from(FLOWS)
+    };
+    let plan = Plan::Rules(Box::new(plan(change(Change::Mask))));
+    let seen = soft.run(&load, &plan).unwrap();
+    assert!(one_in(&seen) > 100.0, "{:?}", at_queues(&seen));
+    let rested = soft.run(&load, &Plan::Rest).unwrap();
+    assert!((0.1..10.0).contains(&one_in(&rested)), "{:?}", at_queues(&rested));
 }
 
 #[test]
@@ -176,6 +200,10 @@ fn rules_are_renewed_at_a_rate_and_the_number_of_them_stays() {
             // A machine that takes a core away for long leaves some of them undone.
             assert!((1_000..=2_800).contains(&control.done), "{way}");
             assert_eq!(control.late.as_ref().unwrap().0.len(), control.done, "{way}");
+            // What the core that forwards asks of another one waits until that takes it up.
+            let waited = control.waited.as_ref().map(|waited| waited.0.len());
+            let is_asked = core == ControlCore::Distinct;
+            assert_eq!(waited, is_asked.then_some(control.done), "{way}");
             let busy_ns = control.busy_ns;
             assert!((1..280_000_000).contains(&busy_ns), "{way}");
             // Half of the time a flow of the load has a rule.
@@ -234,6 +262,38 @@ fn without_a_load_a_plan_is_carried_out_and_what_it_created_goes_in_the_same_way
     let renew = plan(Work::Renew { block: 1 });
     let error = soft.operate(&renew).unwrap_err().to_string();
     assert!(error.contains("as long as a load lasts"), "{error}");
+}
+
+#[test]
+fn rules_of_several_threads_are_created_and_go_again() {
+    let Some((mut soft, _turn)) = soft("rules_of_several_threads") else { return };
+    soft.setup(&setup(vec![all_to(0, 1)])).unwrap();
+    let several = |count, calls, threads| {
+        let flows = FlowSpec { seed: 7, count, ..FlowSpec::default() };
+        let (group, priority, first, actions) = (0, 0, 0, vec![Action::Queue(1)]);
+        let rules = RuleBlock::FiveTuples { group, priority, flows, first, count, actions };
+        RulesPlan { calls, threads, ..plan(Work::Create(rules)) }
+    };
+    // The root group takes no more, one of which is there.
+    for (count, done) in [(20_001, 20_001), (ROOT_RULES_MAX + 5, ROOT_RULES_MAX - 1)] {
+        let control = soft.operate(&several(count, Calls::Queue, 2)).unwrap();
+        let refused = u64::from(count - done);
+        assert_eq!((control.planned, control.done), (count.into(), done.into()), "{control:?}");
+        assert_eq!((control.refused, control.refusal.is_some()), (refused, refused > 0));
+        let destroyed = control.destroyed.as_ref().unwrap();
+        assert_eq!((destroyed.done, destroyed.refused), (done.into(), 0), "{control:?}");
+        assert!(control.ended_ns > Some(0) && destroyed.ended_ns > Some(0), "{control:?}");
+        let rested = soft.run(&load(), &Plan::Rest).unwrap();
+        assert_eq!(at_queues(&rested)[1], 0, "nothing is left of them");
+    }
+    let refused = |soft: &mut Soft, plan: &RulesPlan| soft.operate(plan).unwrap_err().to_string();
+    let error = refused(&mut soft, &several(9, Calls::Single, 2));
+    assert!(error.contains("several control threads but for creates through queues"), "{error}");
+    let error = refused(&mut soft, &several(9, Calls::Queue, 5_000));
+    assert!(error.contains("5000 control threads on "), "{error}");
+    let beside = Plan::Rules(Box::new(several(9, Calls::Queue, 2)));
+    let error = soft.run(&load(), &beside).unwrap_err().to_string();
+    assert_eq!(error, "plan: threads 2: beside a load there is one");
 }
 
 #[test]
@@ -331,6 +391,8 @@ fn a_plan_that_cannot_be_carried_out_is_refused_with_the_reason() {
     refused(renew(5), "plan: block 0: 1 rules of 1 flows; it takes twice as many flows");
     let values = Work::Change { block: 0, change: Change::Values };
     refused(plan(values), "plan: block 0: 1 rules of 1 flows; it takes twice as many flows");
+    let mask = Work::Change { block: 0, change: Change::Mask };
+    refused(plan(mask), "plan: block 0: a mask is changed of flows alone");
     let RuleBlock::FiveTuples { flows, .. } = each_to(1, FLOWS) else { panic!("no flows") };
     let actions = vec![Action::Queue(1)];
     let (group, priority, first) = (0, 0, 9);

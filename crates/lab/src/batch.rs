@@ -1,20 +1,38 @@
-//! The places of the experiment `update-batch`: which rules are created, where and how.
+//! The places of the experiment `update-batch`: which rules are created or changed, where and how.
 
-use niclab_device::{Action, Calls, ControlCore, Load, Plan, RuleBlock, RulesPlan, Work};
+use niclab_device::{
+    Action, Calls, Change, ControlCore, Load, Plan, RuleBlock, RulesPlan, Stack, Work,
+};
 use niclab_result::{Coordinate, Point};
 
+use crate::change::{NEW, OLD, to_change};
 use crate::flows;
 use crate::occupancy::{PRIORITY_RULES, Place, RULES_MAX};
 use crate::run::{PlannedRate, Resolver, Trial, index_of, number};
 use crate::spec::{BatchSweep, Hits, SpecError, Trace, TrialKind};
 use crate::values::Values;
 
+/// What a batch is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BatchWork {
+    /// Rules are created that no packet meets.
+    Create,
+    /// The prefixes of a routing table that packets meet are re-pointed, as when a link has failed.
+    Failover,
+}
+
+/// What a batch is, by name.
+pub const WORKS: [(&str, BatchWork); 2] =
+    [("create", BatchWork::Create), ("failover", BatchWork::Failover)];
+
 /// One batch.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Batch {
-    /// The state of the device and its traffic.
+    /// What is done.
+    pub work: BatchWork,
+    /// The state of the device and its traffic, without the rules that are changed.
     pub place: Place,
-    /// Rules that are created, in the last group of the place.
+    /// Rules that are created or changed, in the last group of the place.
     pub rules: u32,
     /// On which core.
     pub core: ControlCore,
@@ -30,22 +48,23 @@ pub fn places(sweep: &BatchSweep, trace: Option<&Trace>) -> Result<Vec<Batch>, S
         Some(trace) => Values::number(trace.frames.flows.into()),
         None => sweep.flows.clone(),
     };
-    let mut batches = Vec::new();
+    let mut batches: Vec<Batch> = Vec::new();
     for group in numbers("group", &sweep.group, 0, 1)? {
         for rules in numbers("batch", &sweep.batch, 1, RULES_MAX)? {
             for core in words("core", &sweep.core, &CORES)? {
                 for calls in words("calls", &sweep.calls, &CALLS)? {
                     for slice in slices(&sweep.slice)? {
                         for flows in numbers("flows", &flows, 1, u32::MAX)? {
-                            let place = standing(group, flows);
-                            batches.push(Batch { place, rules, core, calls, slice });
+                            let (work, place) = (BatchWork::Create, standing(group, flows));
+                            batches.push(Batch { work, place, rules, core, calls, slice });
                         }
                     }
                 }
             }
         }
     }
-    Ok(batches)
+    let of = |work| batches.iter().map(move |batch| Batch { work, ..*batch });
+    Ok(words("work", &sweep.work, &WORKS)?.into_iter().flat_map(of).collect())
 }
 
 pub(crate) const CORES: [(&str, ControlCore); 2] =
@@ -110,7 +129,12 @@ impl Batch {
     /// The coordinates of the trials without the batch, those of the frame size excepted.
     pub fn base_point(&self) -> Point {
         let number = |value: u32| Coordinate::Number(f64::from(value));
-        let point = [("group", number(self.place.groups)), ("flows", number(self.place.flows))];
+        let mut point =
+            vec![("group", number(self.place.groups)), ("flows", number(self.place.flows))];
+        if self.work == BatchWork::Failover {
+            let work = name_of(&WORKS, self.work).to_owned();
+            point.extend([("work", Coordinate::Word(work)), ("rules", number(self.rules))]);
+        }
         point.into_iter().map(|(axis, at)| (axis.to_owned(), at)).collect()
     }
 
@@ -127,20 +151,36 @@ impl Batch {
         point
     }
 
-    /// Its rules are of flows that are never sent: that the packets' way stays as it is, and no
-    /// packet is decided by them, keeps the cost of changes apart from that of rules.
-    pub fn plan(&self, start_ns: u64, seed: u64) -> Plan {
-        let rules = RuleBlock::FiveTuples {
+    /// The rules that are created. They are of flows that are never sent: that the packets' way
+    /// stays as it is, and no packet is decided by them, keeps the cost of changes apart from that
+    /// of rules.
+    fn created(&self, seed: u64) -> RuleBlock {
+        RuleBlock::FiveTuples {
             group: self.place.groups,
             priority: PRIORITY_RULES,
             flows: flows::never_sent(self.rules, seed),
             first: 0,
             count: self.rules,
             actions: vec![Action::Queue(0)],
-        };
+        }
+    }
+
+    /// The rules that are re-pointed.
+    fn prefixes(&self) -> RuleBlock {
+        RuleBlock::Stack {
+            group: self.place.groups,
+            priority: crate::change::PRIORITY_RULES,
+            stack: Stack::Ipv4Prefix,
+            first: 0,
+            count: self.rules,
+            actions: vec![Action::Queue(OLD)],
+        }
+    }
+
+    fn plan(&self, work: Work, start_ns: u64) -> Plan {
         let Batch { core, calls, slice, .. } = *self;
-        let (work, per_s) = (Work::Create(rules), None);
-        Plan::Rules(Box::new(RulesPlan { core, start_ns, work, calls, slice, per_s }))
+        let (threads, per_s) = (1, None);
+        Plan::Rules(Box::new(RulesPlan { core, start_ns, work, calls, slice, threads, per_s }))
     }
 }
 
@@ -166,11 +206,24 @@ impl Resolver<'_> {
         (before_ns, duration_ns): (u64, u64),
     ) -> Result<(), SpecError> {
         let place = batch.place;
-        let saturating = self.load(&place, frame)?;
+        let (setup, flows, work) = match batch.work {
+            BatchWork::Create => {
+                let setup = self.setup(&place, frame);
+                (setup, place.traffic(self.seed), Work::Create(batch.created(self.seed)))
+            }
+            BatchWork::Failover => {
+                let (longest, file) = (self.frame_len_max(frame), self.overrides.rules.as_ref());
+                let (setup, block) = to_change(batch.prefixes(), place.groups, longest, file);
+                let change = Change::Actions(vec![Action::Queue(NEW)]);
+                let flows = flows::to_prefixes(place.flows, batch.rules, self.seed);
+                let setup = index_of(&mut self.run.setups, setup);
+                (setup, flows, Work::Change { block, change })
+            }
+        };
+        let saturating = self.load_of(flows, frame)?;
         let load = Load { duration_ns, ..self.run.loads[saturating].clone() };
         let load = Some(index_of(&mut self.run.loads, load));
-        let setup = self.setup(&place, frame);
-        let plan = Some(index_of(&mut self.run.plans, batch.plan(before_ns, self.seed)));
+        let plan = Some(index_of(&mut self.run.plans, batch.plan(work, before_ns)));
         let at = |mut point: Point| {
             point.insert("frame".into(), frame.clone());
             point

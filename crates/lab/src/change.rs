@@ -23,13 +23,13 @@ use crate::run::{PlannedRate, Resolver, Trial, index_of};
 use crate::spec::{ChangeSweep, RulesFile, SpecError, TrialKind};
 
 /// Priorities of the rules, as they are and when that is changed, and of the default rule.
-const PRIORITY_RULES: u32 = 0;
+pub(crate) const PRIORITY_RULES: u32 = 0;
 const PRIORITY_CHANGED: u32 = 1;
 const PRIORITY_DEFAULT: u32 = 2;
 
 /// Queues of packets that met a rule as it was, as it is, and none.
-const OLD: u16 = 0;
-const NEW: u16 = 1;
+pub(crate) const OLD: u16 = 0;
+pub(crate) const NEW: u16 = 1;
 const NONE: u16 = 2;
 
 /// What is done to a rule.
@@ -39,6 +39,8 @@ pub enum Kind {
     Actions,
     /// The values that it matches are replaced in place.
     Values,
+    /// Its mask is, in place: the source port no longer counts.
+    Mask,
     /// Its priority is, in place; what it does stays.
     Priority,
     /// It is destroyed, and created with other actions.
@@ -46,9 +48,10 @@ pub enum Kind {
 }
 
 /// What is done to rules, by name.
-pub const CHANGES: [(&str, Kind); 4] = [
+pub const CHANGES: [(&str, Kind); 5] = [
     ("actions", Kind::Actions),
     ("values", Kind::Values),
+    ("mask", Kind::Mask),
     ("priority", Kind::Priority),
     ("anew", Kind::Anew),
 ];
@@ -127,31 +130,15 @@ impl Change {
 
     /// The set-up, and which of its blocks is changed.
     fn setup(&self, seed: u64, frame_len_max: u16, file: Option<&RulesFile>) -> (Setup, usize) {
-        let any = |group, action| RuleBlock::Any {
-            group,
-            priority: PRIORITY_DEFAULT,
-            actions: vec![action],
-        };
-        let mut rules = Vec::new();
-        let mut queues = NONE + 1;
-        if let Some(RulesFile { path, rules_count, queues: of_file, .. }) = file {
-            rules.push(RuleBlock::File { path: path.clone(), rules_count: *rules_count });
-            queues = queues.max(*of_file);
-        }
-        rules.extend((self.group > 0).then(|| any(0, Action::Jump(self.group))));
-        let block = rules.len();
-        rules.push(RuleBlock::FiveTuples {
+        let block = RuleBlock::FiveTuples {
             group: self.group,
             priority: PRIORITY_RULES,
             flows: flows::sent(2 * self.rules, seed),
             first: 0,
             count: self.rules,
             actions: vec![Action::Queue(OLD)],
-        });
-        rules.push(any(self.group, Action::Queue(NONE)));
-        let (function, placement) = (Function::Forward, Placement::Inline);
-        let frame_len_max = frame_len_max.max(FRAME_LEN_COMMON);
-        (Setup { rules, queues, function, placement, frame_len_max }, block)
+        };
+        to_change(block, self.group, frame_len_max, file)
     }
 
     fn plan(&self, block: usize, start_ns: u64) -> Plan {
@@ -159,6 +146,7 @@ impl Change {
         let change = match self.kind {
             Kind::Actions => Replaced::Actions(new()),
             Kind::Values => Replaced::Values,
+            Kind::Mask => Replaced::Mask,
             Kind::Priority => Replaced::Priority(PRIORITY_CHANGED),
             Kind::Anew => Replaced::Anew(new()),
         };
@@ -169,9 +157,34 @@ impl Change {
             work: Work::Change { block, change },
             calls: self.calls,
             slice,
+            threads: 1,
             per_s: None,
         }))
     }
+}
+
+/// A set-up in which the rules of a block are to be changed, behind those of a file: what stands
+/// around them in their group, and the index of the block.
+pub(crate) fn to_change(
+    block: RuleBlock,
+    group: u32,
+    frame_len_max: u16,
+    file: Option<&RulesFile>,
+) -> (Setup, usize) {
+    let any =
+        |group, action| RuleBlock::Any { group, priority: PRIORITY_DEFAULT, actions: vec![action] };
+    let mut rules = Vec::new();
+    let mut queues = NONE + 1;
+    if let Some(RulesFile { path, rules_count, queues: of_file, .. }) = file {
+        rules.push(RuleBlock::File { path: path.clone(), rules_count: *rules_count });
+        queues = queues.max(*of_file);
+    }
+    rules.extend((group > 0).then(|| any(0, Action::Jump(group))));
+    let at = rules.len();
+    rules.extend([block, any(group, Action::Queue(NONE))]);
+    let (function, placement) = (Function::Forward, Placement::Inline);
+    let frame_len_max = frame_len_max.max(FRAME_LEN_COMMON);
+    (Setup { rules, queues, function, placement, frame_len_max }, at)
 }
 
 /// Adds what packets met, of the whole trial, its warm-up included: nothing where the device does

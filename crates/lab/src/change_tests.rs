@@ -31,7 +31,8 @@ fn the_gain_of_a_change_in_place_on_a_known_device_is_found() {
     assert!(near(value(&summary, "update-transaction-group1"), 1.5));
     let through_queue = bench.run.experiments[0].trials.iter().filter(|trial| {
         let word = |axis: &str| trial.point.get(axis).map(ToString::to_string).unwrap_or_default();
-        word("calls") == "queue" && ["values", "priority"].contains(&word("change").as_str())
+        word("calls") == "queue"
+            && ["values", "mask", "priority"].contains(&word("change").as_str())
     });
     assert_eq!(through_queue.count(), 0);
 }
@@ -93,8 +94,8 @@ fn values_out_of_range_are_refused_with_what_would_be_right() {
     };
     refused(|s| s.rules = Values::number(0), "rules = 0: use 1 to");
     refused(
-        |s| s.change = Values::parse("mask").unwrap(),
-        "change = mask: actions, values, priority, anew",
+        |s| s.change = Values::parse("masks").unwrap(),
+        "change = masks: actions, values, mask, priority, anew",
     );
     refused(|s| s.traffic = Values::parse("some").unwrap(), "traffic = some: none, load");
     refused(|s| s.group = Values::number(2), "group = 2: use 0 to 1");

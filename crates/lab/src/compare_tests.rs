@@ -226,7 +226,8 @@ fn knees_are_compared_by_their_brackets() {
 
 #[test]
 fn batches_are_compared_by_their_length_and_the_time_they_block() {
-    let set = ["group=0", "batch=10k", "core=same,distinct", "slice=all", "calls=single"];
+    let place = ["work=create", "group=0", "batch=10k"];
+    let set = [&place[..], &["core=same,distinct", "slice=all", "calls=single"]].concat();
     let of = |operation_ns| {
         let nature = Nature { operation_ns, noise: 0.001, ..nature("base", 10e6) };
         let mut bench = Bench::of("update-batch", vec![nature], &set, 4);

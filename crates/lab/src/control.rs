@@ -16,6 +16,7 @@ use crate::measure::{Metrics, put, put_ratio, quantiles};
 /// | `call_ns_…` | how long calls took, the first apart |
 /// | `first_call_ns` | how long the first took |
 /// | `late_ns_…` | from the moment at which an operation was due until it was done |
+/// | `waited_ns_…` | from the core that forwards asking for one until the other took it up |
 /// | `destroy_…` | the same of the rules' end, where that was measured |
 pub fn put_control(metrics: &mut Metrics, control: &Control, duration_ns: u64) {
     put_one(metrics, "", control, duration_ns);
@@ -49,6 +50,7 @@ fn put_one(metrics: &mut Metrics, of: &str, control: &Control, duration_ns: u64)
     }
     control.calls.iter().for_each(|calls| quantiles(metrics, &name("call_ns"), calls));
     control.late.iter().for_each(|late| quantiles(metrics, &name("late_ns"), late));
+    control.waited.iter().for_each(|waited| quantiles(metrics, &name("waited_ns"), waited));
 }
 
 #[cfg(test)]
@@ -83,6 +85,7 @@ mod tests {
             calls: times(&[50, 50, 50, 100]),
             first_call_ns: Some(3_000),
             late: times(&[7]),
+            waited: times(&[3]),
             destroyed: Some(Box::new(destroyed)),
             ..Control::default()
         };
@@ -94,6 +97,7 @@ mod tests {
         assert_eq!(value("control_busy_ratio"), 0.5);
         assert_eq!((value("call_ns_p50"), value("call_ns_max")), (50.0, 100.0));
         assert_eq!((value("first_call_ns"), value("late_ns_p99")), (3_000.0, 7.0));
+        assert_eq!(value("waited_ns_p50"), 3.0);
         assert_eq!(value("destroy_operations_per_s"), 1e8);
         assert!(!metrics.contains_key("destroy_call_ns_p50"), "nobody timed them");
     }

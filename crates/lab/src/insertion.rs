@@ -17,6 +17,9 @@ use crate::spec::{EffectSweep, Hits, InsertionSweep, SpecError, TrialKind};
 /// Longest chain of groups a rule can stand in.
 const GROUP_MAX: u32 = 1_024;
 
+/// Most control threads.
+const THREADS_MAX: u32 = 64;
+
 /// Measured part of a trial of effects in front of the first rule and behind the last, nanoseconds.
 const AROUND_NS: u64 = 20_000_000;
 
@@ -46,36 +49,43 @@ pub struct Insertion {
     pub actions: &'static [Action],
     /// How.
     pub calls: Calls,
+    /// Threads that ask, each through an operation queue of its own.
+    pub threads: u32,
 }
 
 /// All insertions of a sweep: the product of its axes.
 pub fn places(sweep: &InsertionSweep) -> Result<Vec<Insertion>, SpecError> {
-    let mut all = Vec::new();
+    let mut all: Vec<Insertion> = Vec::new();
     for group in numbers("group", &sweep.group, 0, GROUP_MAX)? {
         for stack in words("stack", &sweep.stack, &Stack::ALL)? {
             for actions in words("actions", &sweep.actions, &ACTIONS)? {
                 for calls in words("calls", &sweep.calls, &CALLS)? {
                     for rules in numbers("rules", &sweep.rules, 1, RULES_MAX)? {
-                        all.push(Insertion { group, rules, stack, actions, calls });
+                        let threads = 1;
+                        all.push(Insertion { group, rules, stack, actions, calls, threads });
                     }
                 }
             }
         }
     }
-    Ok(all)
+    let of = |threads| all.iter().map(move |insertion| Insertion { threads, ..*insertion });
+    let all = numbers("threads", &sweep.threads, 1, THREADS_MAX)?.into_iter().flat_map(of);
+    // Other threads have a queue each; the other ways are of the thread that has the card.
+    Ok(all.filter(|insertion| insertion.threads == 1 || insertion.calls == Calls::Queue).collect())
 }
 
 impl Insertion {
     fn point(&self) -> Point {
         let number = |value: u32| Coordinate::Number(f64::from(value));
         let word = |word: &str| Coordinate::Word(word.to_owned());
-        let point = [
+        let mut point = vec![
             ("group", number(self.group)),
             ("rules", number(self.rules)),
             ("stack", word(name_of(&Stack::ALL, self.stack))),
             ("actions", word(name_of(&ACTIONS, self.actions))),
             ("calls", word(name_of(&CALLS, self.calls))),
         ];
+        point.extend((self.threads > 1).then(|| ("threads", number(self.threads))));
         point.into_iter().map(|(axis, at)| (axis.to_owned(), at)).collect()
     }
 
@@ -94,6 +104,7 @@ impl Insertion {
             work: Work::Create(rules),
             calls: self.calls,
             slice: None,
+            threads: self.threads,
             per_s: None,
         }))
     }
@@ -159,6 +170,7 @@ impl Effect {
             work: Work::Create(rules),
             calls: Calls::Single,
             slice: Some(1),
+            threads: 1,
             per_s: Some(self.per_s),
         }))
     }

@@ -47,6 +47,22 @@ fn words_of(value: f64) -> String {
 }
 
 #[test]
+fn what_more_threads_gain_on_a_known_device_is_found() {
+    let set = ["rules=16k", "stack=eth/ipv4/tcp", "actions=queue", "threads=1,2"];
+    let (bench, summary) = measured(Nature::default(), &set);
+    let table = &summary.experiments[0].tables[0];
+    let at = |calls, threads| [("group", "1"), ("calls", calls), ("threads", threads)];
+    assert_eq!(cell(table, &at("queue", "1"), "p50"), "1.00 us");
+    assert!((value(&summary, "threads-group1") - 1.5).abs() < 0.01, "{:?}", summary.findings);
+    let queue = value(&summary, "insert-queue-group1");
+    assert!((queue - 1.0).abs() < 0.01, "of one thread: {queue}");
+    let alone = bench.run.experiments[0].trials.iter().filter(|trial| {
+        trial.point.contains_key("threads") && trial.point["calls"].to_string() != "queue"
+    });
+    assert_eq!(alone.count(), 0, "the other ways are of one thread");
+}
+
+#[test]
 fn the_time_to_effect_of_a_known_device_is_found() {
     let (bench, summary) = measured(Nature::default(), &[]);
     let table = &summary.experiments[0].tables[1];
@@ -92,7 +108,8 @@ fn values_out_of_range_are_refused_with_what_would_be_right() {
         assert!(error.starts_with(reason), "{error}");
     };
     refused(|s| s.rules = Values::number(0), "rules = 0: use 1 to");
-    refused(|s| s.stack = Values::parse("mpls").unwrap(), "stack = mpls: eth, eth/ipv4, eth/ipv6,");
+    refused(|s| s.threads = Values::number(65), "threads = 65: use 1 to 64");
+    refused(|s| s.stack = Values::parse("mpls").unwrap(), "stack = mpls: eth, eth/ipv4, eth/");
     refused(
         |s| s.actions = Values::parse("drop").unwrap(),
         "actions = drop: queue, mark+queue, mark+set_meta+queue, mark+set_meta+set_tag+queue",

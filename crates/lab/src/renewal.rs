@@ -115,7 +115,7 @@ impl Renewal {
     fn plan(&self, block: usize) -> Option<Plan> {
         let Renewal { per_s, core, calls, slice, .. } = *self;
         let (work, rate) = (Work::Renew { block }, Some(per_s));
-        let plan = RulesPlan { core, start_ns: 0, work, calls, slice, per_s: rate };
+        let plan = RulesPlan { core, start_ns: 0, work, calls, slice, threads: 1, per_s: rate };
         (per_s > 0).then(|| Plan::Rules(Box::new(plan)))
     }
 }

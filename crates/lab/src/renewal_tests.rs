@@ -51,7 +51,9 @@ fn a_device_that_gives_a_known_share_of_its_time_to_rules_is_found_to() {
     assert_eq!(cell(table, same, "time a renewal"), "1.00 us");
     assert_eq!(cell(table, same, "share of the core"), "10.0 %");
     assert_eq!(cell(table, same, "in effect after, p50"), "5.00 us");
+    assert_eq!(cell(table, same, "taken after, p50"), "-", "nobody is asked");
     let distinct = row("100,000", "distinct");
+    assert_eq!(cell(table, distinct, "taken after, p50"), "3.00 us");
     assert_eq!(cell(table, distinct, "against none"), "1.00 (1.00 to 1.00)");
     let value = |id: &str| {
         let id = format!("simulated-{id}-group1");
@@ -59,6 +61,8 @@ fn a_device_that_gives_a_known_share_of_its_time_to_rules_is_found_to() {
     };
     assert!((value("renewal-same") - 0.9).abs() < 1e-6, "{:?}", summary.findings);
     assert!((value("renewal-distinct") - 1.0).abs() < 1e-6);
+    let near = |found: f64, known: f64| (found / known - 1.0).abs() < 0.01;
+    assert!(near(value("hand-over-distinct"), 5_000.0), "{:?}", summary.findings);
     assert!(summary.findings.iter().all(|finding| !finding.id.contains("ceiling")));
     let figure = &summary.experiments[0].figures[0];
     let ours: Vec<_> = figure.series.iter().filter(|series| !series.published).collect();

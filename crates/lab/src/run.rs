@@ -391,10 +391,15 @@ impl<'a> Resolver<'a> {
     }
 
     pub fn load(&mut self, place: &Place, frame: &Coordinate) -> Result<usize, SpecError> {
+        self.load_of(place.traffic(self.seed), frame)
+    }
+
+    /// A load of these flows; a trace has its own.
+    pub fn load_of(&mut self, flows: FlowSpec, frame: &Coordinate) -> Result<usize, SpecError> {
         let trace = self.overrides.trace.as_ref().map(|trace| trace.path.clone());
         let (flows, sizes) = match trace {
             Some(_) => (FlowSpec::default(), FrameSizes::default()),
-            None => (place.traffic(self.seed), occupancy::frame(frame)?),
+            None => (flows, occupancy::frame(frame)?),
         };
         let load = Load {
             flows,

@@ -454,10 +454,8 @@ impl<'a> Runner<'a> {
             }
             Ok(observation) => {
                 sample.metrics = measure::metrics(&observation);
-                if [TrialKind::Rest, TrialKind::Batch].map(TrialKind::name).contains(&place.trial) {
-                    windows::put_windows(&mut sample.metrics, &observation);
-                }
-                if place.trial == TrialKind::Change.name() {
+                let over_time = [TrialKind::Rest, TrialKind::Batch, TrialKind::Change];
+                if over_time.map(TrialKind::name).contains(&place.trial) {
                     windows::put_windows(&mut sample.metrics, &observation);
                     if self.run.rules.is_none() && load.trace.is_none() {
                         put_met(&mut sample.metrics, &observation);

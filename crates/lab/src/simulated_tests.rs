@@ -282,7 +282,8 @@ impl Simulated {
 
 impl Simulated {
     /// Time of one operation of a plan, nanoseconds: rules of tunnels take twice as long, each
-    /// action but the first a tenth more, group 0 behind the knee ten times.
+    /// action but the first a tenth more, group 0 behind the knee ten times; two threads do half as
+    /// many again as one.
     fn each_ns(&self, plan: &RulesPlan) -> u64 {
         let base = match plan.calls {
             Calls::Transaction => self.nature.operation_ns * 3 / 2,
@@ -296,7 +297,7 @@ impl Simulated {
         let (group, _, actions) = block.place().unwrap();
         let deep = if *stack == Stack::VxlanIpv4Udp { 2 } else { 1 };
         let full = if group == 0 && u64::from(*count) > self.nature.knee_rules { 10 } else { 1 };
-        base * deep * full * (9 + actions.len() as u64) / 10
+        base * deep * full * (9 + actions.len() as u64) / 10 * 2 / u64::from(1 + plan.threads)
     }
 
     /// A plan without packets: the first call takes ten times as long, what goes half as long.
@@ -359,13 +360,16 @@ impl Simulated {
         f64::from(plan.per_s.unwrap_or(0)).min(0.9e9 / self.nature.operation_ns as f64)
     }
 
-    /// Renewals beside a load: each is done 5 us after it was due.
+    /// Renewals beside a load: each is done 5 us after it was due. Another core takes it up 3 us
+    /// after it was asked.
     fn renewed(&self, plan: &RulesPlan, mut seen: Observation) -> Observation {
         let seconds = seen.duration_ns as f64 / 1e9;
         let planned = (f64::from(plan.per_s.unwrap_or(0)) * seconds) as u64;
         let done = (self.done_per_s(plan) * seconds) as u64;
         let mut late = Latency::new();
         late.record_n(5_000, done);
+        let mut waited = Latency::new();
+        waited.record_n(3_000, done);
         seen.control = Some(Control {
             planned,
             done,
@@ -373,6 +377,7 @@ impl Simulated {
             ended_ns: (done == planned).then_some(seen.duration_ns),
             busy_ns: done * self.nature.operation_ns,
             late: Some(late),
+            waited: (plan.core == ControlCore::Distinct).then_some(waited),
             ..Control::default()
         });
         seen

@@ -132,11 +132,15 @@ pub struct Sweep {
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct BatchSweep {
-    /// The group that the rules go to, 0 or 1; packets meet its default rule.
+    /// What a batch is: names of [`WORKS`](crate::batch::WORKS).
+    #[serde(default = "create")]
+    pub work: Values,
+    /// The group of the rules, 0 or 1; packets meet its default rule, or the rules that are
+    /// changed.
     pub group: Values,
     /// Rules of the batch.
     pub batch: Values,
-    /// The core that creates them: `same` or `distinct`.
+    /// The core that creates or changes them: `same` or `distinct`.
     pub core: Values,
     /// How: `single` calls, through an operation `queue`, or in one `transaction`.
     pub calls: Values,
@@ -196,6 +200,10 @@ pub struct InsertionSweep {
     pub actions: Values,
     /// How: `single` calls, through an operation `queue`, or in one `transaction`.
     pub calls: Values,
+    /// Threads that ask, each through an operation queue of its own; more than one with `queue`
+    /// alone.
+    #[serde(default = "one")]
+    pub threads: Values,
 }
 
 /// A product of axes of rules that are changed, all of them once.
@@ -262,6 +270,14 @@ fn batch_share_default() -> f64 {
 
 fn repeats_min_default() -> u32 {
     1
+}
+
+fn one() -> Values {
+    Values::number(1)
+}
+
+fn create() -> Values {
+    Values(vec![niclab_result::Coordinate::Word("create".into())])
 }
 
 fn no_values() -> Values {
@@ -492,9 +508,10 @@ impl Kind {
                 ("warmup_ms", "part before it that is never counted, one value"),
             ],
             Kind::UpdateBatch => &[
-                ("group", "the group that the rules go to: 0 or 1"),
-                ("batch", "rules that are created"),
-                ("core", "the core that creates them: same or distinct"),
+                ("work", "create: rules are; failover: as many IPv4 prefixes are re-pointed"),
+                ("group", "the group of the rules: 0 or 1"),
+                ("batch", "rules that are created, or prefixes that are re-pointed"),
+                ("core", "the core that does it: same or distinct"),
                 ("calls", "how: single, queue or transaction"),
                 ("slice", "operations between two bursts of packets, or all"),
                 ("flows", "flows of the traffic"),
@@ -510,6 +527,7 @@ impl Kind {
                 ("stack", "what they match: eth, eth/ipv4, eth/ipv4/tcp, vxlan/ipv4/udp, …"),
                 ("actions", "what they do: queue, mark+queue, mark+set_meta+queue, …"),
                 ("calls", "how: single, queue or transaction"),
+                ("threads", "threads that ask, each through a queue of its own"),
                 ("per_s", "rules created a second while packets probe them"),
                 ("core", "the core that creates those: same or distinct"),
                 ("frame", "frame size of the probes in bytes with FCS, or imix"),
@@ -770,6 +788,7 @@ impl Sweep {
 impl BatchSweep {
     fn axis(&mut self, name: &str) -> Option<&mut Values> {
         match name {
+            "work" => Some(&mut self.work),
             "group" => Some(&mut self.group),
             "batch" => Some(&mut self.batch),
             "core" => Some(&mut self.core),
@@ -790,6 +809,7 @@ impl InsertionSweep {
             "stack" => Some(&mut self.stack),
             "actions" => Some(&mut self.actions),
             "calls" => Some(&mut self.calls),
+            "threads" => Some(&mut self.threads),
             _ => None,
         }
     }

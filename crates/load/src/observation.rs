@@ -197,6 +197,10 @@ pub struct Control {
     /// of its own.
     #[serde(default)]
     pub late: Option<Latency>,
+    /// From the moment at which the core that forwards asked for an operation until the control
+    /// core took it up, where the two are not the same and each operation has a moment of its own.
+    #[serde(default)]
+    pub waited: Option<Latency>,
     /// How the rules that were created went again, where that was asked for.
     #[serde(default)]
     pub destroyed: Option<Box<Control>>,

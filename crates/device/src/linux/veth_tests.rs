@@ -83,7 +83,8 @@ fn a_gentle_load_comes_back_whole_and_the_counters_balance() {
         let latency = &o.latency.as_ref().unwrap().0;
         assert_eq!(latency.len(), o.received);
         let p50 = latency.value_at_quantile(0.5);
-        assert!((1_000..100_000_000).contains(&p50), "p50 {p50} ns");
+        // A core can be away for the whole of a trial.
+        assert!((1_000..1_000_000_000).contains(&p50), "p50 {p50} ns");
         let idle = o.honesty.device_idle_ratio.unwrap();
         assert!(idle > 0.5, "2000 frames a second leave the core idle, not {idle}");
     }

@@ -4,7 +4,9 @@ use niclab_load::clock::Clock;
 use niclab_load::{Control, FLOWS_PROBED_MAX, Latency};
 use niclab_nic::rule::Rule;
 use niclab_nic::{Nic, Operation, OperationQueue, RuleError, RuleId, TemplateTable, Transaction};
+use rtrb::Consumer;
 
+use super::asking::{Asker, asking};
 use super::steps::{Step, Steps};
 use super::{Installed, broken};
 use crate::face::DeviceError;
@@ -25,6 +27,8 @@ const GONE: u64 = u64::MAX;
 pub(super) struct Carrier<'a> {
     caller: Caller<'a>,
     steps: Steps<'a>,
+    /// When the other core asked for each, where it is another that does.
+    asked: Option<Consumer<u64>>,
     /// Operations carried out.
     at: usize,
     /// Operations in a turn.
@@ -70,6 +74,10 @@ impl<'a> Carrier<'a> {
             let (start_ns, reason) = (plan.start_ns, "begins when the load has ended");
             return Err(bad(format!("start_ns {start_ns}: it {reason}, after {duration_ns} ns")));
         }
+        if plan.threads != 1 {
+            let threads = plan.threads;
+            return Err(bad(format!("threads {threads}: beside a load there is one")));
+        }
         let steps = Steps::of(plan, blocks, duration_ns - plan.start_ns)?;
         Carrier::carrying(plan, nic, steps, duration_ns)
     }
@@ -101,6 +109,7 @@ impl<'a> Carrier<'a> {
         let count = steps.len();
         Ok(Carrier {
             caller,
+            asked: None,
             at: 0,
             slice: plan.slice.map_or(count, |slice| slice.max(1) as usize),
             start_ns: plan.start_ns,
@@ -144,6 +153,24 @@ impl<'a> Carrier<'a> {
         (self.control, self.steps.into_ids())
     }
 
+    /// Leaves it to the core that forwards to ask for the operations, where each has a moment at
+    /// which it is due.
+    pub(super) fn asked_by(&mut self) -> Option<Asker> {
+        let each_ns = self.steps.interval_ns()?;
+        let (asker, asked) = asking(self.steps.len(), self.start_ns, each_ns);
+        self.asked = Some(asked);
+        self.control.waited = Some(Latency::new());
+        Some(asker)
+    }
+
+    /// An operation is taken now that the other core asked for.
+    fn take(&mut self, now_ns: u64) {
+        let asked_ns = self.asked.as_mut().and_then(|asked| asked.pop().ok());
+        if let Some((waited, asked_ns)) = self.control.waited.as_mut().zip(asked_ns) {
+            waited.record(now_ns.saturating_sub(asked_ns));
+        }
+    }
+
     /// A turn without operations.
     pub(super) fn pass(&mut self) {
         self.turn_ns = 0;
@@ -179,6 +206,9 @@ impl<'a> Carrier<'a> {
     /// Operations that are due so long after the measured part began.
     fn due(&self, since_ns: u64) -> usize {
         let Some(plan_ns) = since_ns.checked_sub(self.start_ns) else { return 0 };
+        if let Some(asked) = &self.asked {
+            return self.at + asked.slots();
+        }
         match self.steps.interval_ns() {
             None => self.steps.len(),
             Some(each_ns) => self.steps.len().min((plan_ns as f64 / each_ns) as usize + 1),
@@ -221,6 +251,9 @@ impl<'a> Carrier<'a> {
     /// One operation by a call of its own, or by one that takes a rule away and one that brings
     /// the new one.
     fn called(&mut self, at: usize) {
+        if self.asked.is_some() {
+            self.take(self.clock.now_ns());
+        }
         let Some(step) = self.steps.at(at) else { return self.skip() };
         let begun_ns = self.clock.now_ns();
         let result = match &mut self.caller {
@@ -266,6 +299,10 @@ impl<'a> Carrier<'a> {
 
     /// Operations up to `end` through the queue: handed over, served, their results taken.
     fn queued(&mut self, end: usize) {
+        if self.asked.is_some() {
+            let now_ns = self.clock.now_ns();
+            (self.at..end).for_each(|_| self.take(now_ns));
+        }
         let steps: Vec<_> = (self.at..end).map(|at| (at, self.steps.at(at))).collect();
         let Caller::Queue { nic, queue, table } = &mut self.caller else { return };
         let begun_ns = self.clock.now_ns();

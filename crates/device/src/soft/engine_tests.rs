@@ -43,7 +43,9 @@ fn run(soft: &mut Soft, load: &Load) -> (Observation, PortCounters) {
     assert!(seen.honesty.balanced, "{:?}", seen.honesty.reasons);
     assert_eq!((seen.damaged, seen.duplicated, seen.reordered), (0, 0, 0));
     assert!(seen.checked > 0, "no checksum was looked at: {seen:?}");
-    assert!(seen.honesty.device_idle_ratio.is_some() && seen.honesty.device_stalls.is_some());
+    assert!(seen.honesty.device_stalls.is_some());
+    // None where every turn looked like a stall, as where three threads have two cores.
+    assert!(seen.honesty.device_idle_ratio.is_none_or(|ratio| (0.0..=1.0).contains(&ratio)));
     let device = seen.device.clone().unwrap();
     let at_queues: u64 = device.queues.iter().map(|queue| queue.rx_missed).sum();
     assert_eq!(device.rx_missed, seen.generator.rx_missed + at_queues);

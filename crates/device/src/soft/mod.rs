@@ -4,12 +4,14 @@
 //! function share a core of their own (the core that polls the queue runs the pipeline); with
 //! `engine` each has one, and queues lie between them.
 
+mod asking;
 mod control;
 #[cfg(test)]
 mod engine_tests;
 mod lanes;
 mod stages;
 mod steps;
+mod threads;
 
 use std::fs::File;
 use std::io::BufReader;
@@ -200,7 +202,14 @@ impl Testbed for Soft {
 
     fn operate(&mut self, plan: &RulesPlan) -> Result<Control, DeviceError> {
         let state = self.state.as_mut().ok_or_else(|| broken("operate before set-up"))?;
-        let done = state.operate(plan);
+        let done = match plan.threads {
+            1 => state.operate(plan),
+            _ => {
+                // No packets: there is no burst to wait for before memory is used again.
+                state.worker.offline();
+                threads::operate(&mut state.nic, plan, self.pinned)
+            }
+        };
         if matches!(done, Err(DeviceError::Broken { .. })) {
             self.state = None;
         }
@@ -265,14 +274,17 @@ impl State {
                 Some((plan, control))
             }
         };
-        let (same, beside) = match &mut control {
-            None => (None, None),
+        let (same, asker, beside) = match &mut control {
+            None => (None, None, None),
             Some((plan, control)) => match plan.core {
-                ControlCore::Same => (Some(control), None),
-                ControlCore::Distinct => (None, Some(control as &mut dyn Beside)),
+                ControlCore::Same => (Some(control), None, None),
+                ControlCore::Distinct => {
+                    let asker = control.asked_by();
+                    (None, asker, Some(control as &mut dyn Beside))
+                }
             },
         };
-        let inline = Inline::new(stages::Nic::new(&mut self.worker, near, queues), same);
+        let inline = Inline::new(stages::Nic::new(&mut self.worker, near, queues), same, asker);
         let stage = Stage::new("function", self.seats.function, inline);
         let seen = trial.run_beside((&mut out, &mut back), vec![stage], beside);
         let ended = control.map(|(plan, control)| (plan, control.end()));
@@ -440,6 +452,14 @@ impl Patterns {
             Patterns::Stack(stack, numbers) => stack.pattern(numbers.start + at as u32),
         }
     }
+
+    /// The pattern at a place, of a flow without its source port; as it is of what is no flow.
+    fn wider(&self, at: usize) -> Pattern {
+        match self {
+            Patterns::FiveTuples(flows, _) => without_sport(&flows[at]),
+            Patterns::Any | Patterns::Stack(..) => self.get(at),
+        }
+    }
 }
 
 /// Applies a file of rules, all of it: a card with a part of them, or none, is not what was asked
@@ -468,12 +488,17 @@ fn open(path: &Path) -> Result<File, DeviceError> {
 
 /// The pattern of a flow.
 fn five_tuple(tuple: &FiveTuple) -> Pattern {
+    without_sport(tuple).sport(tuple.sport)
+}
+
+/// The pattern of all flows that differ from one in the source port alone.
+fn without_sport(tuple: &FiveTuple) -> Pattern {
     let pattern = Pattern::any().src(tuple.src).dst(tuple.dst);
     let pattern = match tuple.proto {
         Transport::Udp => pattern.udp(),
         Transport::Tcp => pattern.tcp(),
     };
-    pattern.sport(tuple.sport).dport(tuple.dport)
+    pattern.dport(tuple.dport)
 }
 
 /// Creates one rule a pattern; `rule` is group, priority, actions. Only the creations are timed.

@@ -13,6 +13,7 @@ use niclab_port::wire::{Burst, Near};
 
 use crate::pair::{Beside, LAST_TURNS_MAX, Side};
 
+use super::asking::Asker;
 use super::control::Carrier;
 
 /// The NIC's end of the wire with what decides about its frames.
@@ -112,6 +113,8 @@ pub(super) struct Inline<'a, 'b> {
     nic: Nic<'a>,
     /// A plan that this core carries out between bursts.
     control: Option<&'a mut Carrier<'b>>,
+    /// A plan that this core asks another one to carry out.
+    asker: Option<Asker>,
     /// Whole bursts that went before operations.
     passed: u32,
 }
@@ -121,8 +124,12 @@ pub(super) struct Inline<'a, 'b> {
 const PASSED_MAX: u32 = 16;
 
 impl<'a, 'b> Inline<'a, 'b> {
-    pub(super) fn new(nic: Nic<'a>, control: Option<&'a mut Carrier<'b>>) -> Inline<'a, 'b> {
-        Inline { nic, control, passed: 0 }
+    pub(super) fn new(
+        nic: Nic<'a>,
+        control: Option<&'a mut Carrier<'b>>,
+        asker: Option<Asker>,
+    ) -> Inline<'a, 'b> {
+        Inline { nic, control, asker, passed: 0 }
     }
 
     fn packets(&mut self, counters: &mut PortCounters) -> usize {
@@ -158,6 +165,9 @@ impl Side for Inline<'_, '_> {
     #[inline]
     fn turn(&mut self, counters: &mut PortCounters) -> usize {
         let found = self.packets(counters);
+        if let Some(asker) = &mut self.asker {
+            asker.turn();
+        }
         if let Some(control) = &mut self.control {
             let is_full = found == BURST && self.passed < PASSED_MAX;
             let waits = is_full && !control.is_behind();
@@ -182,6 +192,9 @@ impl Side for Inline<'_, '_> {
     fn opened(&mut self, at_ns: u64) {
         if let Some(control) = &mut self.control {
             control.opened(at_ns);
+        }
+        if let Some(asker) = &mut self.asker {
+            asker.opened(at_ns);
         }
     }
 

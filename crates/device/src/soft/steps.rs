@@ -75,9 +75,12 @@ impl<'a> Steps<'a> {
                 if *change == Change::Values {
                     has_room(*at, patterns)?;
                 }
-                let whole = matches!(change, Change::Values | Change::Priority(_));
+                if *change == Change::Mask && !matches!(patterns, Patterns::FiveTuples(..)) {
+                    return Err(bad(format!("block {at}: a mask is changed of flows alone")));
+                }
+                let whole = matches!(change, Change::Values | Change::Mask | Change::Priority(_));
                 if whole && plan.calls == Calls::Queue {
-                    let capability = "changes of values and priority through an operation queue";
+                    let capability = "changes of what rules match through an operation queue";
                     return Err(DeviceError::NotSupported { capability: capability.to_owned() });
                 }
                 Ok(of(Kind::Change { block, patterns, change }, ids(block)))
@@ -154,6 +157,7 @@ impl<'a> Steps<'a> {
                     Change::Values => {
                         Step::Modify(old, rule(priority, patterns.get(places + at), own))
                     }
+                    Change::Mask => Step::Modify(old, rule(priority, patterns.wider(at), own)),
                     Change::Priority(priority) => {
                         Step::Modify(old, rule(*priority, patterns.get(at), own))
                     }
@@ -207,7 +211,7 @@ impl<'a> Steps<'a> {
             Kind::Change { block, patterns, change } => {
                 let actions = match change {
                     Change::Actions(actions) | Change::Anew(actions) => actions,
-                    Change::Values | Change::Priority(_) => &block.actions,
+                    Change::Values | Change::Mask | Change::Priority(_) => &block.actions,
                 };
                 (block.group, block.priority, *patterns, &actions[..])
             }

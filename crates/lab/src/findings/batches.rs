@@ -6,7 +6,9 @@ use super::REPEATS_MIN;
 use crate::cells::{Cell, paired};
 use crate::statistics::Estimate;
 use crate::summary::Results;
-use crate::summary::batches::{against_rest, cells, figure_id, pace_words};
+use crate::summary::batches::{
+    against_rest, calls_words, cells, figure_id, is_failover, pace_words,
+};
 use crate::summary::figures::frame_words;
 use crate::words;
 
@@ -14,24 +16,38 @@ use crate::words;
 const FELT: f64 = 0.99;
 
 /// Device by device: what a batch at once costs, what it costs in slices, on another core, and as a
-/// transaction.
+/// transaction; and what it takes until traffic goes another way.
 pub(crate) fn findings(results: &Results<'_>) -> Vec<Finding> {
     let mut findings = Vec::new();
     for device in results.devices() {
-        let cells = cells(results, device);
+        let (failovers, cells): (Vec<_>, Vec<_>) =
+            cells(results, device).into_iter().partition(|cell| is_failover(cell));
         for group in [0.0, 1.0] {
             let subject = Subject { results, device, group };
             let of = |core, calls, sliced| largest(&cells, group, (core, calls, sliced));
-            findings.extend(of("same", "single", false).and_then(|cell| subject.at_once(cell)));
+            let at_once = of("same", "single", false);
+            findings.extend(at_once.and_then(|cell| subject.at_once(cell, &cells)));
             findings.extend(of("same", "single", true).and_then(|cell| subject.in_slices(cell)));
             findings.extend(of("distinct", "single", true).and_then(|cell| subject.apart(cell)));
             let (one, whole) = (of("same", "single", true), of("same", "transaction", true));
             let pair = one.zip(whole).filter(|(one, whole)| batch(one) == batch(whole));
             findings.extend(pair.and_then(|(one, whole)| subject.transaction(one, whole)));
+            for (id, way) in FAILOVERS {
+                let cell = largest(&failovers, group, way);
+                findings.extend(cell.and_then(|cell| subject.failover(id, cell)));
+            }
         }
     }
     findings
 }
+
+/// Ways to re-point prefixes that are worth a sentence: core, calls, in slices.
+const FAILOVERS: [(&str, (&str, &str, bool)); 4] = [
+    ("failover-at-once", ("same", "single", false)),
+    ("failover-sliced", ("same", "single", true)),
+    ("failover-transaction", ("same", "transaction", true)),
+    ("failover-distinct", ("distinct", "single", true)),
+];
 
 /// All of the batch done in each repeat, and forwarding as it was before the trial's end in each
 /// that tells, which are enough; at the rate that was meant. What a trial is too short for the
@@ -106,16 +122,30 @@ impl Subject<'_> {
         Some(format!("{} of {}", words::pps(offered.median), frame_words(&cell.word("frame"))))
     }
 
-    /// What forwarding misses while the core does nothing else.
-    fn at_once(&self, cell: &Cell<'_>) -> Option<Finding> {
+    /// What forwarding misses while the core does nothing else, and by smaller batches.
+    fn at_once(&self, cell: &Cell<'_>, all: &[&Cell<'_>]) -> Option<Finding> {
         let (blocked, outage) = (cell.estimate("blocked_ns")?, cell.estimate("outage_ns")?);
         let still = match outage.median > 0.0 {
             true => format!("forwards nothing for {} and ", words::time(outage.median)),
             false => String::new(),
         };
+        let is_smaller = |other: &&&Cell<'_>| {
+            let mut point = other.point.clone();
+            point.insert("batch".into(), cell.point["batch"].clone());
+            point == *cell.point && batch(other) < batch(cell) && is_sound(other)
+        };
+        let smaller = all.iter().filter(is_smaller).filter_map(|other| {
+            let blocked = words::time(other.estimate("blocked_ns")?.median);
+            Some(format!("{blocked} with {}", words::rules(batch(other))))
+        });
+        let smaller: Vec<String> = smaller.collect();
+        let smaller = match smaller.is_empty() {
+            true => String::new(),
+            false => format!(" ({})", smaller.join(", ")),
+        };
         let sentence = format!(
-            "While {} at once on the core that forwards, {} {still}loses what is due in {}, at \
-             {}{}.",
+            "While {} at once on the core that forwards, {} {still}loses what is due in \
+             {}{smaller}, at {}{}.",
             self.work(cell),
             self.device,
             words::time(blocked.median),
@@ -174,6 +204,43 @@ impl Subject<'_> {
             false => "Changes of another core may cost frames at this rate.",
         };
         Some(self.finding(("batch-distinct", cell), (&ratio, "1"), (sentence, implication)))
+    }
+
+    /// How long traffic goes the dead way, and what it meets meanwhile.
+    fn failover(&self, id: &str, cell: &Cell<'_>) -> Option<Finding> {
+        let took = cell.estimate("batch_ns")?;
+        let blocked = cell.estimate("blocked_ns")?;
+        let sum = |metric: &str| cell.values(metric).iter().sum::<f64>();
+        let none = sum("met_none_frames");
+        let met = sum("met_old_frames") + sum("met_new_frames") + none;
+        let core = match cell.word("core").as_str() {
+            "same" => "the core that forwards",
+            _ => "another core",
+        };
+        let pace = match cell.number("slice") {
+            None => "at once".to_owned(),
+            Some(_) => pace_words(cell),
+        };
+        let sentence = format!(
+            "Traffic of {} IPv4 prefixes in group {} goes another way {} after the first is \
+             re-pointed by {core}, {}, {pace}, at {}; {} loses what is due in {}, and {} of {} \
+             packets meet no prefix{}.",
+            words::whole(batch(cell)),
+            self.group,
+            words::time(took.median),
+            calls_words(cell),
+            self.load(cell)?,
+            self.device,
+            words::time(blocked.median),
+            words::whole(none),
+            words::whole(met),
+            words::few(&took)
+        );
+        let implication = match cell.word("calls").as_str() {
+            "transaction" => "All of it goes the dead way for as long, and then none of it.",
+            _ => "The last of it goes the dead way for as long.",
+        };
+        Some(self.finding((id, cell), (&took, "ns"), (sentence, implication)))
     }
 
     /// What it costs that all rules become visible at one instant.

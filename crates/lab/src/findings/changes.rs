@@ -28,7 +28,7 @@ pub(crate) fn findings(results: &Results<'_>) -> Vec<Finding> {
                 largest.max_by(|a, b| rules(a).total_cmp(&rules(b)))
             };
             findings.extend(of("actions", "single", "").and_then(|cell| rate(results, cell)));
-            for change in ["values", "priority"] {
+            for change in ["values", "mask", "priority"] {
                 let cell = of(change, "single", "");
                 findings.extend(cell.and_then(|cell| in_place(results, cell)));
             }

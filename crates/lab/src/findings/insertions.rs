@@ -24,6 +24,7 @@ pub(crate) fn findings(results: &Results<'_>) -> Vec<Finding> {
             findings.extend(subject.actions());
             findings.extend(subject.deletion());
             findings.extend(subject.queue());
+            findings.extend(subject.threads());
         }
         findings.extend(root_against_group(&all, device));
         for core in ["same", "distinct"] {
@@ -45,13 +46,22 @@ type Kind<'a> = (&'a str, &'a str, &'a str);
 const SINGLE: Kind<'static> = (STACK, PLAIN, "single");
 
 impl<'a> Subject<'a> {
-    /// The cells of a kind by their number of rules, none with refusals.
-    fn of(&self, (stack, actions, calls): Kind<'_>) -> Vec<&'a Cell<'a>> {
+    /// The cells of a kind by their number of rules, of one thread, none with refusals.
+    fn of(&self, kind: Kind<'_>) -> Vec<&'a Cell<'a>> {
+        self.of_threads(kind, None)
+    }
+
+    fn of_threads(
+        &self,
+        (stack, actions, calls): Kind<'_>,
+        threads: Option<f64>,
+    ) -> Vec<&'a Cell<'a>> {
         let is_of = |cell: &&&Cell<'_>| {
             cell.is_at(&[("group", self.group)])
                 && cell.word("stack") == stack
                 && cell.word("actions") == actions
                 && cell.word("calls") == calls
+                && cell.number("threads") == threads
                 && cell.values("operations_refused").iter().all(|refused| *refused == 0.0)
         };
         self.all.iter().filter(is_of).copied().collect()
@@ -63,12 +73,7 @@ impl<'a> Subject<'a> {
 
     /// The largest number of rules that both kinds have.
     fn both(&self, one: Kind<'_>, other: Kind<'_>) -> Option<(&'a Cell<'a>, &'a Cell<'a>)> {
-        let (one, other) = (self.of(one), self.of(other));
-        let pairs = one.iter().filter_map(|a| {
-            let b = other.iter().find(|b| rules(b) == rules(a))?;
-            Some((*a, *b))
-        });
-        pairs.max_by(|(a, _), (b, _)| rules(a).total_cmp(&rules(b)))
+        most(&self.of(one), &self.of(other))
     }
 
     fn finding(
@@ -201,6 +206,30 @@ impl<'a> Subject<'a> {
         Some(self.finding("deletion", (&ratio, "1"), (sentence, implication), "stacks"))
     }
 
+    /// What more threads gain, the most there are.
+    fn threads(&self) -> Option<Finding> {
+        const QUEUE: Kind<'static> = (STACK, PLAIN, "queue");
+        let threads = self.all.iter().filter_map(|cell| cell.number("threads"));
+        let threads = threads.max_by(f64::total_cmp)?;
+        let (one, other) = most(&self.of_threads(QUEUE, Some(threads)), &self.of(QUEUE))?;
+        let ratio = ratio(one, other)?;
+        let sentence = format!(
+            "{} control threads, each with an operation queue, create rules in {} of {} at {} \
+             times the rate of one ({}){}.",
+            words::whole(threads),
+            self.group_words(),
+            self.device,
+            words::significant(ratio.median),
+            words::rules(rules(one)),
+            words::few(&ratio)
+        );
+        let implication = match ratio.low > 1.0 {
+            true => "More control threads create more rules.",
+            false => "The card takes rules one after the other: more threads gain nothing.",
+        };
+        Some(self.finding("threads", (&ratio, "1"), (sentence, implication), "stacks"))
+    }
+
     /// What the operation queue gains.
     fn queue(&self) -> Option<Finding> {
         let (one, other) = self.both((STACK, PLAIN, "queue"), SINGLE)?;
@@ -220,6 +249,15 @@ impl<'a> Subject<'a> {
         };
         Some(self.finding("insert-queue", (&ratio, "1"), (sentence, implication), "stacks"))
     }
+}
+
+/// The cells of the largest number of rules that both kinds have.
+fn most<'a>(one: &[&'a Cell<'a>], other: &[&'a Cell<'a>]) -> Option<(&'a Cell<'a>, &'a Cell<'a>)> {
+    let pairs = one.iter().filter_map(|a| {
+        let b = other.iter().find(|b| rules(b) == rules(a))?;
+        Some((*a, *b))
+    });
+    pairs.max_by(|(a, _), (b, _)| rules(a).total_cmp(&rules(b)))
 }
 
 fn rules(cell: &Cell<'_>) -> f64 {

@@ -30,6 +30,7 @@ pub(crate) fn findings(results: &Results<'_>) -> Vec<Finding> {
                 let here: Vec<&Rated<'_>> = all.iter().filter(of).collect();
                 findings.extend(fastest(&here).and_then(throughput));
                 findings.extend(fastest(&here).and_then(latency));
+                findings.extend(fastest(&here).and_then(hand_over));
                 findings.extend(ceiling(&here));
             }
         }
@@ -139,6 +140,27 @@ fn latency(rated: &Rated<'_>) -> Option<Finding> {
         (sentence, implication),
         latency_id(cell),
     ))
+}
+
+/// How long a rule takes that the core that forwards asks another one for.
+fn hand_over(rated: &Rated<'_>) -> Option<Finding> {
+    let cell = rated.latency.filter(|cell| !cell.is_generator_limited())?;
+    let effect = cell.estimate("late_ns_p50").filter(|e| e.repeats >= REPEATS_MIN)?;
+    let (taken, tail) = (cell.estimate("waited_ns_p50")?, cell.estimate("late_ns_p99")?);
+    let sentence = format!(
+        "While {}, a rule that the core that forwards asks for is taken up after {} and in effect \
+         after {} (99 % of them after {}) on {}, at {} of {}{}.",
+        work(cell),
+        words::time(taken.median),
+        words::time(effect.median),
+        words::time(tail.median),
+        cell.device,
+        words::pps(cell.estimate("offered_pps")?.median),
+        frame_words(&cell.word("frame")),
+        words::few(&effect)
+    );
+    let implication = "So long packets of a new flow meet the rules that were there before.";
+    Some(finding(("hand-over", cell), (&effect, "ns"), (sentence, implication), latency_id(cell)))
 }
 
 /// The rate that is reached where more is asked for.

@@ -8,6 +8,7 @@ use serde_json::Value;
 use super::Results;
 use super::figures::frame_words;
 use super::tables::{median, table, worded};
+use crate::batch::{BatchWork, WORKS, name_of};
 use crate::cells::{Cell, paired};
 use crate::measure;
 use crate::published;
@@ -28,15 +29,21 @@ pub(crate) fn cells<'a>(results: &'a Results<'_>, device: &str) -> Vec<&'a Cell<
     cells
 }
 
-/// Group, frame, core, calls, slice, rules: in the order in which they are read.
-fn place(cell: &Cell<'_>) -> (f64, String, String, String, f64, f64) {
+/// Work, group, frame, core, calls, slice, rules: in the order in which they are read.
+fn place(cell: &Cell<'_>) -> (bool, f64, String, String, String, f64, f64) {
     let number = |axis| cell.number(axis).unwrap_or(0.0);
     let rank = |word: &str| match word {
         "same" | "single" => "0".to_owned(),
         other => other.to_owned(),
     };
     let (core, calls) = (rank(&cell.word("core")), rank(&cell.word("calls")));
-    (number("group"), cell.word("frame"), core, calls, number("slice"), number("batch"))
+    let (frame, slice, batch) = (cell.word("frame"), number("slice"), number("batch"));
+    (is_failover(cell), number("group"), frame, core, calls, slice, batch)
+}
+
+/// `true` where prefixes are re-pointed, `false` where rules are created.
+pub(crate) fn is_failover(cell: &Cell<'_>) -> bool {
+    cell.word("work") == name_of(&WORKS, BatchWork::Failover)
 }
 
 /// `at once`, or `32 between two bursts`.
@@ -58,8 +65,11 @@ pub(crate) fn calls_words(cell: &Cell<'_>) -> String {
 /// The trial without the batch at the place of a cell, of the same length.
 pub(crate) fn rest<'a>(results: &'a Results<'_>, cell: &Cell<'_>) -> Option<&'a Cell<'a>> {
     let same = |rest: &&Cell<'_>| {
-        let axes = ["group", "flows"].iter().all(|axis| rest.number(axis) == cell.number(axis));
-        axes && rest.word("frame") == cell.word("frame") && length(rest) == length(cell)
+        let axes = ["group", "flows", "rules"];
+        let axes = axes.iter().all(|axis| rest.number(axis) == cell.number(axis));
+        axes && is_failover(rest) == is_failover(cell)
+            && rest.word("frame") == cell.word("frame")
+            && length(rest) == length(cell)
     };
     results.cells.of(cell.device, "rest").find(same)
 }
@@ -73,6 +83,33 @@ fn length(cell: &Cell<'_>) -> Option<u64> {
 pub(crate) fn against_rest(results: &Results<'_>, cell: &Cell<'_>) -> Option<statistics::Estimate> {
     paired(cell, rest(results, cell)?, "throughput_all_pps")
 }
+
+/// Columns of the table of all batches.
+const COLUMNS: [&str; 23] = [
+    "device",
+    "work",
+    "group",
+    "batch",
+    "core",
+    "calls",
+    "slice",
+    "flows",
+    "frame",
+    "offered",
+    "rules done",
+    "took",
+    "outage",
+    "blocked",
+    "losing windows",
+    "windows at zero",
+    "undisturbed windows",
+    "recovered after",
+    "against rest",
+    "met no rule",
+    "call p50",
+    "call maximum",
+    "marks",
+];
 
 /// The table of all batches.
 pub(super) fn tables(results: &Results<'_>) -> Vec<Table> {
@@ -89,8 +126,10 @@ pub(super) fn tables(results: &Results<'_>) -> Vec<Table> {
             (found, of) if found < of => format!("{found} of {of} times"),
             _ => median(cell, "recovered_ns", words::time),
         };
+        let work = if is_failover(cell) { BatchWork::Failover } else { BatchWork::Create };
         rows.push(vec![
             cell.device.to_string(),
+            name_of(&WORKS, work).to_owned(),
             number("group"),
             number("batch"),
             cell.word("core"),
@@ -108,6 +147,7 @@ pub(super) fn tables(results: &Results<'_>) -> Vec<Table> {
             sum("undisturbed_windows"),
             recovered,
             worded(against_rest(results, cell), ratio),
+            if is_failover(cell) { sum("met_none_frames") } else { "-".to_owned() },
             median(cell, "call_ns_p50", words::time),
             median(cell, "call_ns_max", words::time),
             cell.marks("throughput_all_pps")
@@ -117,31 +157,8 @@ pub(super) fn tables(results: &Results<'_>) -> Vec<Table> {
                 .join(", "),
         ]);
     }
-    let columns = [
-        "device",
-        "group",
-        "batch",
-        "core",
-        "calls",
-        "slice",
-        "flows",
-        "frame",
-        "offered",
-        "rules created",
-        "took",
-        "outage",
-        "blocked",
-        "losing windows",
-        "windows at zero",
-        "undisturbed windows",
-        "recovered after",
-        "against rest",
-        "call p50",
-        "call maximum",
-        "marks",
-    ];
-    let title = "Batches: what forwarding lost while rules were created";
-    let table = table("update-batch", title, &columns, rows);
+    let title = "Batches: what forwarding lost while rules were created or re-pointed";
+    let table = table("update-batch", title, &COLUMNS, rows);
     if table.rows.is_empty() { Vec::new() } else { vec![table] }
 }
 
@@ -181,7 +198,8 @@ pub(super) fn figures(results: &Results<'_>) -> Vec<Figure> {
 pub(crate) fn figure_id(cell: &Cell<'_>) -> String {
     let group = words::whole(cell.number("group").unwrap_or(0.0));
     let (core, calls) = (cell.word("core"), cell.word("calls"));
-    format!("update-batch-group{group}-{core}-{calls}-{}", cell.word("frame"))
+    let work = if is_failover(cell) { "failover-" } else { "" };
+    format!("update-batch-{work}group{group}-{core}-{calls}-{}", cell.word("frame"))
 }
 
 fn figure(results: &Results<'_>, cell: &Cell<'_>, id: String) -> Figure {
@@ -197,24 +215,34 @@ fn figure(results: &Results<'_>, cell: &Cell<'_>, id: String) -> Figure {
         (_, "same") => published::Batch::GroupSame,
         _ => published::Batch::GroupDistinct,
     };
+    let work = match is_failover(cell) {
+        true => format!("prefixes of group {group} re-pointed"),
+        false => format!("rules into group {group}"),
+    };
     let published = match cell.word("calls").as_str() {
-        "single" => published::batches(which, results.run.card),
+        "single" if !is_failover(cell) => published::batches(which, results.run.card),
         _ => Vec::new(),
+    };
+    let of_published = match is_failover(cell) {
+        true => String::new(),
+        false => format!(
+            " Published: {}, a saturated link of 100 Gbps, 1500 B frames, samples of 0.1 s, PAM \
+             2021, figure 3.",
+            results.run.card.label()
+        ),
     };
     Figure {
         id,
         title: format!(
-            "Throughput over time: rules into group {group} {core}, {}, {}",
+            "Throughput over time: {work} {core}, {}, {}",
             calls_words(cell),
             frame_words(&cell.word("frame"))
         ),
         caption: format!(
             "Frames dealt with in windows of 10 ms, by the median window in front of the batch; \
-             medians of the repeats, windows with a stall of the machine left out. The load is {}. \
-             Published: {}, a saturated link of 100 Gbps, 1500 B frames, samples of 0.1 s, PAM \
-             2021, figure 3.",
-            words::of_maximum(share),
-            results.run.card.label()
+             medians of the repeats, windows with a stall of the machine left out. The load is \
+             {}.{of_published}",
+            words::of_maximum(share)
         ),
         x: Axis { label: "time from the batch on".into(), unit: "s".into(), scale: Scale::Linear },
         y: Axis { label: "throughput".into(), unit: "%".into(), scale: Scale::Linear },

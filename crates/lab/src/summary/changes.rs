@@ -52,6 +52,7 @@ pub(crate) fn change_words(cell: &Cell<'_>) -> &'static str {
     match cell.word("change").as_str() {
         "actions" => "new actions, in place",
         "values" => "new match values, in place",
+        "mask" => "a wider mask, in place",
         "priority" => "a new priority, in place",
         _ => "destroyed and created",
     }

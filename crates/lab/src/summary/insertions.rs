@@ -24,7 +24,8 @@ pub(crate) fn cells<'a>(results: &'a Results<'_>, device: &str) -> Vec<&'a Cell<
         let stack = Stack::ALL.iter().position(|(name, _)| *name == cell.word("stack"));
         let actions = ACTIONS.iter().position(|(name, _)| *name == cell.word("actions"));
         let number = |axis| cell.number(axis).unwrap_or(0.0);
-        (number("group"), stack, actions, cell.word("calls"), number("rules"))
+        let threads = cell.number("threads");
+        (number("group"), stack, actions, cell.word("calls"), threads, number("rules"))
     };
     cells.sort_by(|a, b| place(a).partial_cmp(&place(b)).unwrap_or(std::cmp::Ordering::Equal));
     cells
@@ -47,6 +48,7 @@ fn insertions(results: &Results<'_>) -> Table {
             cell.word("stack"),
             cell.word("actions"),
             cell.word("calls"),
+            words::whole(cell.number("threads").unwrap_or(1.0)),
         ];
         row.push(worded(cell.estimate("operations_per_s"), words::significant));
         row.extend(times(cell, "/calls"));
@@ -64,6 +66,7 @@ fn insertions(results: &Results<'_>) -> Table {
         "stack",
         "actions",
         "calls",
+        "threads",
         "inserts/s (interval)",
         "p50",
         "p99",
@@ -182,7 +185,11 @@ fn figure(
                 "single" => String::new(),
                 _ => format!(", {}", calls_words(cell)),
             };
-            let name = format!("{device}, {}{calls}", cell.word(axis));
+            let threads = match cell.number("threads") {
+                None => String::new(),
+                Some(threads) => format!(" of each of {} threads", words::whole(threads)),
+            };
+            let name = format!("{device}, {}{calls}{threads}", cell.word(axis));
             add_point(&mut series, name, device, point);
         }
     }

@@ -23,8 +23,8 @@ fn write(directory: &Path, samples: &[Value]) {
 }
 
 /// A copy of the shared run as if it had been measured six times, all but alike, on a machine that
-/// disturbs nothing, and every sample changed by `change`. Trials under load have known figures: the
-/// machine may have taken the time of those that were measured.
+/// disturbs nothing, and every sample changed by `change`. Trials under load have known figures:
+/// the machine may have taken the time of those that were measured.
 fn doctored(change: impl Fn(&mut Value)) -> (TempDir, PathBuf) {
     let (scratch, path) = copied();
     let mut all = Vec::new();

@@ -1,0 +1,181 @@
+//! Operations of several control threads, each with an operation queue of its own.
+//!
+//! The calling thread is the first of them and carries out what all have asked for.
+
+use std::sync::Barrier;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use niclab_load::Control;
+use niclab_nic::rule::Pattern;
+use niclab_nic::{Nic, Operation, OperationQueue, RuleError, RuleId};
+
+use super::control::bad;
+use super::steps::Steps;
+use super::{Patterns, SETTLE_STEPS, broken};
+use crate::cores::{self, Pinned};
+use crate::face::DeviceError;
+use crate::plan::{Calls, RulesPlan, Work};
+
+/// Operations of a thread that are under way at most.
+const UNDER_WAY_MAX: usize = 256;
+
+/// What became of an operation, by its place.
+type Became = (usize, Result<RuleId, RuleError>);
+
+/// Makes the operation at a place, on the thread that asks for it.
+type Make<'a> = &'a (dyn Fn(usize) -> Result<Operation<'static>, RuleError> + Sync);
+
+/// Creates the rules of a plan by several threads without packets, and takes them out again in the
+/// same way. A thread has a core of its own where `pinned`.
+pub(super) fn operate(
+    nic: &mut Nic,
+    plan: &RulesPlan,
+    pinned: bool,
+) -> Result<Control, DeviceError> {
+    let not_supported = |capability: String| Err(DeviceError::NotSupported { capability });
+    let threads = plan.threads as usize;
+    let (Work::Create(block), Calls::Queue) = (&plan.work, plan.calls) else {
+        return not_supported("several control threads but for creates through queues".to_owned());
+    };
+    let cores = cores::allowed();
+    if threads == 0 || threads > cores.len() {
+        return not_supported(format!("{threads} control threads on {} cores", cores.len()));
+    }
+    let cores: Vec<Option<u32>> =
+        cores.into_iter().take(threads).map(|core| Some(core).filter(|_| pinned)).collect();
+    let patterns = Patterns::of(block)?;
+    let patterns: Vec<Pattern> = (0..patterns.len()).map(|at| patterns.get(at)).collect();
+    let made =
+        Steps::of(plan, &[], u64::MAX)?.table(nic).map_err(|error| bad(error.to_string()))?;
+    let Some((table, given)) = made else {
+        return Err(bad("there are no rules to create".to_owned()));
+    };
+    let create = |at: usize| table.rule(patterns[at].value(), &given).map(Operation::CreateIn);
+    let (took, became) = carry_out(nic, &cores, patterns.len(), &create)?;
+    let mut control = record(took, &became);
+    while !nic.settle(SETTLE_STEPS) {}
+    let ids: Vec<RuleId> = became.into_iter().filter_map(|(_, result)| result.ok()).collect();
+    let destroy = |at: usize| Ok(Operation::Destroy(ids[at]));
+    let (took, became) = carry_out(nic, &cores, ids.len(), &destroy)?;
+    control.destroyed = Some(Box::new(record(took, &became)));
+    // The queues are gone: the card gives their ends up.
+    nic.serve(0);
+    nic.destroy_template_table(&table).map_err(broken)?;
+    while !nic.settle(SETTLE_STEPS) {}
+    Ok(control)
+}
+
+/// What was done in that time. Single calls there were none.
+fn record(took: Duration, became: &[Became]) -> Control {
+    let took_ns = took.as_nanos() as u64;
+    let refused = became.iter().filter_map(|(_, result)| result.as_ref().err());
+    let refusal = refused.clone().next().map(ToString::to_string);
+    let refused = refused.count() as u64;
+    Control {
+        planned: became.len() as u64,
+        done: became.len() as u64 - refused,
+        refused,
+        refusal,
+        begun_ns: Some(0),
+        ended_ns: Some(took_ns),
+        busy_ns: took_ns,
+        ..Control::default()
+    }
+}
+
+/// Carries out `count` operations, asked for by as many threads as there are `cores` for them
+/// (none: wherever there is room), thread by thread in turn; how long it took, and what became of
+/// each.
+fn carry_out(
+    nic: &mut Nic,
+    cores: &[Option<u32>],
+    count: usize,
+    operation: Make<'_>,
+) -> Result<(Duration, Vec<Became>), DeviceError> {
+    let step = cores.len();
+    let mut asking = Vec::with_capacity(step);
+    for at in 0..step {
+        let queue = nic.operation_queue(UNDER_WAY_MAX).map_err(broken)?;
+        let became = Vec::with_capacity(count / step + 1);
+        asking.push(Asking { queue, at, step, count, became });
+    }
+    let (ready, busy) = (Barrier::new(step), AtomicUsize::new(step));
+    let mut asking = asking.into_iter().zip(cores);
+    let first = asking.next();
+    thread::scope(|scope| {
+        let others: Vec<_> = asking
+            .map(|(mut asking, core)| {
+                let (ready, busy) = (&ready, &busy);
+                scope.spawn(move || {
+                    let _pinned = core.map(Pinned::to);
+                    let _ended = Ended(busy);
+                    ready.wait();
+                    while asking.turn(operation) {}
+                    asking.became
+                })
+            })
+            .collect();
+        let mut became = Vec::new();
+        let mut took = Duration::ZERO;
+        if let Some((mut asking, core)) = first {
+            let _pinned = core.map(Pinned::to);
+            ready.wait();
+            let begun = Instant::now();
+            let mut ended = Some(Ended(&busy));
+            while busy.load(Ordering::Acquire) > 0 {
+                if !asking.turn(operation) {
+                    ended = None;
+                }
+                nic.serve(UNDER_WAY_MAX);
+            }
+            drop(ended);
+            took = begun.elapsed();
+            became = asking.became;
+        }
+        for other in others {
+            became.extend(other.join().map_err(|_| broken("a control thread panicked"))?);
+        }
+        Ok((took, became))
+    })
+}
+
+/// Says that a thread has come to its end, however it did.
+struct Ended<'a>(&'a AtomicUsize);
+
+impl Drop for Ended<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Release);
+    }
+}
+
+/// A thread that asks for every `step`th operation.
+struct Asking {
+    queue: OperationQueue,
+    /// The next one.
+    at: usize,
+    step: usize,
+    count: usize,
+    became: Vec<Became>,
+}
+
+impl Asking {
+    /// Asks for as many as have room, and takes what became of earlier ones; `false` where nothing
+    /// is left.
+    fn turn(&mut self, operation: Make<'_>) -> bool {
+        while self.at < self.count && self.queue.under_way() < UNDER_WAY_MAX {
+            match operation(self.at) {
+                // There is room.
+                Ok(operation) => drop(self.queue.put(operation, self.at as u64)),
+                Err(error) => self.became.push((self.at, Err(error))),
+            }
+            self.at += self.step;
+        }
+        self.queue.push();
+        while let Ok(Some(done)) = self.queue.pull() {
+            self.became.push((done.user as usize, done.result));
+        }
+        self.at < self.count || self.queue.under_way() > 0
+    }
+}
