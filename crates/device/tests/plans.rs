@@ -5,7 +5,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use niclab_device::soft::Soft;
 use niclab_device::{
     Arrivals, Calls, Change, Control, ControlCore, DeviceError, Function, Load, Observation,
-    Placement, Plan, Rate, RuleBlock, RulesPlan, Setup, Testbed, Work,
+    Placement, Plan, Rate, RuleBlock, RulesPlan, Setup, Stack, Testbed, Work,
 };
 use niclab_nic::limits::ROOT_RULES_MAX;
 use niclab_nic::rule::Action;
@@ -252,6 +252,12 @@ fn without_a_load_a_plan_is_carried_out_and_what_it_created_goes_in_the_same_way
             assert!(control.begun_ns < control.ended_ns && control.busy_ns > 0, "{control:?}");
             assert!(control.first_call_ns > Some(0), "{control:?}");
         }
+        // Rules of several masks.
+        let (group, priority, first, count) = (1, 0, 0, 20_000);
+        let (stack, actions) = (Stack::Ipv4Prefix, vec![Action::Queue(1)]);
+        let prefixes = RuleBlock::Stack { group, priority, stack, first, count, actions };
+        let control = soft.operate(&RulesPlan { calls, ..plan(Work::Create(prefixes)) }).unwrap();
+        assert_eq!(counts(&control), (20_000, 20_000, 0), "{control:?}");
         let anew = plan(change(Change::Anew(vec![Action::Queue(0)])));
         let control = soft.operate(&RulesPlan { calls, ..anew }).unwrap();
         assert_eq!(counts(&control), (FLOWS.into(), FLOWS.into(), 0), "{control:?}");

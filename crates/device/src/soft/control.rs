@@ -3,11 +3,11 @@
 use niclab_load::clock::Clock;
 use niclab_load::{Control, FLOWS_PROBED_MAX, Latency};
 use niclab_nic::rule::Rule;
-use niclab_nic::{Nic, Operation, OperationQueue, RuleError, RuleId, TemplateTable, Transaction};
+use niclab_nic::{Nic, Operation, OperationQueue, RuleError, RuleId, Transaction};
 use rtrb::Consumer;
 
 use super::asking::{Asker, asking};
-use super::steps::{Step, Steps};
+use super::steps::{Step, Steps, Tables};
 use super::{Installed, broken};
 use crate::face::DeviceError;
 use crate::pair::Beside;
@@ -51,8 +51,8 @@ enum Caller<'a> {
     Queue {
         nic: &'a mut Nic,
         queue: OperationQueue,
-        /// The template of the rules that it brings, and the numbers that each gives.
-        table: Option<(TemplateTable, Vec<u32>)>,
+        /// The templates of the rules that it brings.
+        tables: Option<Tables>,
     },
     /// Until it is committed.
     Transaction(Option<Transaction<'a>>),
@@ -101,8 +101,8 @@ impl<'a> Carrier<'a> {
             Calls::Single => Caller::Single(nic),
             Calls::Queue => {
                 let queue = nic.operation_queue(QUEUE_SIZE).map_err(broken)?;
-                let table = steps.table(nic).map_err(|error| bad(error.to_string()))?;
-                Caller::Queue { nic, queue, table }
+                let tables = steps.tables(nic).map_err(|error| bad(error.to_string()))?;
+                Caller::Queue { nic, queue, tables }
             }
             Calls::Transaction => Caller::Transaction(Some(nic.transaction())),
         };
@@ -137,13 +137,11 @@ impl<'a> Carrier<'a> {
     pub(super) fn end(mut self) -> (Control, Vec<Option<RuleId>>) {
         match self.caller {
             Caller::Single(_) | Caller::Transaction(None) => {}
-            Caller::Queue { nic, queue, table, .. } => {
+            Caller::Queue { nic, queue, tables } => {
                 drop(queue);
                 nic.serve(0);
-                if let Some((table, _)) = table {
-                    // It is this control's own and known to the NIC.
-                    let _ = nic.destroy_template_table(&table);
-                }
+                // They are this control's own and known to the NIC.
+                let _ = tables.map(|tables| tables.destroy(nic));
             }
             Caller::Transaction(Some(_)) => {
                 self.control.done = 0;
@@ -304,15 +302,13 @@ impl<'a> Carrier<'a> {
             (self.at..end).for_each(|_| self.take(now_ns));
         }
         let steps: Vec<_> = (self.at..end).map(|at| (at, self.steps.at(at))).collect();
-        let Caller::Queue { nic, queue, table } = &mut self.caller else { return };
+        let Caller::Queue { nic, queue, tables } = &mut self.caller else { return };
         let begun_ns = self.clock.now_ns();
         let mut results = Vec::with_capacity(end - self.at);
         let mut skipped = 0;
         for (at, step) in steps {
-            let made = |rule: &Rule<'_>| match &*table {
-                Some((table, given)) => table.rule(rule.pattern.value(), given),
-                None => Err(RuleError::TemplateUnknown),
-            };
+            let unknown = || RuleError::TemplateUnknown;
+            let made = |rule: &Rule<'_>| tables.as_ref().ok_or_else(unknown)?.rule(&rule.pattern);
             let operation = match step {
                 None => {
                     skipped += 1;
@@ -324,12 +320,10 @@ impl<'a> Carrier<'a> {
                     let _ = queue.put(Operation::Destroy(id), GONE);
                     made(&rule).map(Operation::CreateIn)
                 }
-                Some(Step::Update(id, _)) => match table {
-                    Some((table, given)) => {
-                        table.actions(given).map(|actions| Operation::UpdateIn(id, actions))
-                    }
-                    None => Err(RuleError::TemplateUnknown),
-                },
+                Some(Step::Update(id, _)) => {
+                    let actions = tables.as_ref().ok_or_else(unknown).and_then(Tables::actions);
+                    actions.map(|actions| Operation::UpdateIn(id, actions))
+                }
                 Some(Step::Destroy(id)) => Ok(Operation::Destroy(id)),
                 // Plans with whole rules for the queue were refused.
                 Some(Step::Modify(..)) => Err(RuleError::TemplateUnknown),

@@ -1,7 +1,10 @@
 //! What a plan's operations are on the soft device, one by one.
 
 use niclab_nic::rule::{Action, Pattern, Rule};
-use niclab_nic::{Nic, RuleError, RuleId, Template, TemplateAction, TemplateTable};
+use niclab_nic::{
+    Nic, RuleError, RuleId, Template, TemplateAction, TemplateActions, TemplateRule, TemplateTable,
+};
+use niclab_packet::key::Key;
 
 use super::control::bad;
 use super::{Installed, Patterns};
@@ -17,6 +20,35 @@ pub(super) enum Step<'a> {
     /// This rule goes, that one comes.
     Renew(RuleId, Rule<'a>),
 }
+
+/// Template tables for the rules of a plan, one a mask, and the numbers that each rule gives.
+pub(super) struct Tables {
+    of: Vec<(Key, TemplateTable)>,
+    given: Vec<u32>,
+}
+
+impl Tables {
+    /// A rule by the table of its mask.
+    #[inline]
+    pub(super) fn rule(&self, pattern: &Pattern) -> Result<TemplateRule, RuleError> {
+        let table = self.of.iter().find(|(mask, _)| mask == pattern.mask());
+        table.ok_or(RuleError::TemplateUnknown)?.1.rule(pattern.value(), &self.given)
+    }
+
+    /// The actions of a rule, whatever its mask is.
+    #[inline]
+    pub(super) fn actions(&self) -> Result<TemplateActions, RuleError> {
+        self.of.first().ok_or(RuleError::TemplateUnknown)?.1.actions(&self.given)
+    }
+
+    /// Takes them out of the card.
+    pub(super) fn destroy(self, nic: &mut Nic) -> Result<(), RuleError> {
+        self.of.iter().try_for_each(|(_, table)| nic.destroy_template_table(table))
+    }
+}
+
+/// Patterns that are looked at for their masks, beside the last.
+const MASKED_MAX: usize = 16;
 
 /// The operations of a plan, and the rules that stand where it works.
 pub(super) struct Steps<'a> {
@@ -193,12 +225,8 @@ impl<'a> Steps<'a> {
         self.ids
     }
 
-    /// A template table for all operations, and the numbers that each rule gives; `None` where none
-    /// brings a rule.
-    pub(super) fn table(
-        &self,
-        nic: &mut Nic,
-    ) -> Result<Option<(TemplateTable, Vec<u32>)>, RuleError> {
+    /// Template tables for all operations; `None` where none brings a rule.
+    pub(super) fn tables(&self, nic: &mut Nic) -> Result<Option<Tables>, RuleError> {
         let (group, priority, patterns, actions) = match &self.kind {
             Kind::Destroy => return Ok(None),
             Kind::Create { group, priority, patterns, actions } => {
@@ -216,7 +244,6 @@ impl<'a> Steps<'a> {
                 (block.group, block.priority, *patterns, &actions[..])
             }
         };
-        let pattern = if patterns.len() > 0 { patterns.get(0) } else { Pattern::any() };
         let mut given = Vec::new();
         let varied = actions.iter().map(|action| match action {
             Action::Queue(queue) => {
@@ -226,8 +253,17 @@ impl<'a> Steps<'a> {
             other => TemplateAction::Same(other.clone()),
         });
         let actions: Vec<TemplateAction> = varied.collect();
-        let template = Template { group, priority, pattern, actions: &actions };
-        Ok(Some((nic.template_table(&template)?, given)))
+        let mut tables = Tables { of: Vec::new(), given };
+        let last = patterns.len().checked_sub(1);
+        for at in (0..patterns.len().min(MASKED_MAX)).chain(last) {
+            let pattern = patterns.get(at);
+            if tables.of.iter().all(|(mask, _)| mask != pattern.mask()) {
+                let mask = *pattern.mask();
+                let template = Template { group, priority, pattern, actions: &actions };
+                tables.of.push((mask, nic.template_table(&template)?));
+            }
+        }
+        Ok(Some(tables))
     }
 }
 

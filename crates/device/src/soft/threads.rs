@@ -47,12 +47,11 @@ pub(super) fn operate(
         cores.into_iter().take(threads).map(|core| Some(core).filter(|_| pinned)).collect();
     let patterns = Patterns::of(block)?;
     let patterns: Vec<Pattern> = (0..patterns.len()).map(|at| patterns.get(at)).collect();
-    let made =
-        Steps::of(plan, &[], u64::MAX)?.table(nic).map_err(|error| bad(error.to_string()))?;
-    let Some((table, given)) = made else {
+    let made = Steps::of(plan, &[], u64::MAX)?.tables(nic);
+    let Some(tables) = made.map_err(|error| bad(error.to_string()))? else {
         return Err(bad("there are no rules to create".to_owned()));
     };
-    let create = |at: usize| table.rule(patterns[at].value(), &given).map(Operation::CreateIn);
+    let create = |at: usize| tables.rule(&patterns[at]).map(Operation::CreateIn);
     let (took, became) = carry_out(nic, &cores, patterns.len(), &create)?;
     let mut control = record(took, &became);
     while !nic.settle(SETTLE_STEPS) {}
@@ -62,7 +61,7 @@ pub(super) fn operate(
     control.destroyed = Some(Box::new(record(took, &became)));
     // The queues are gone: the card gives their ends up.
     nic.serve(0);
-    nic.destroy_template_table(&table).map_err(broken)?;
+    tables.destroy(nic).map_err(broken)?;
     while !nic.settle(SETTLE_STEPS) {}
     Ok(control)
 }
