@@ -146,6 +146,7 @@ fn what_was_not_done_whole_is_no_finding() {
     assert_eq!(summary.findings, [], "{:?}", summary.findings);
     let table = &summary.experiments[0].tables[0];
     assert_eq!(cell(table, 0, "recovered after"), "not recovered");
+    assert_eq!(cell(table, 0, "took"), "not done");
 }
 
 #[test]

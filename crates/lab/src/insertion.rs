@@ -5,7 +5,7 @@ use niclab_device::{
     Action, Calls, ControlCore, FLOWS_PROBED_MAX, Load, OPERATIONS_PER_S_MAX, Observation, Plan,
     RuleBlock, RulesPlan, Stack, Work,
 };
-use niclab_result::{Coordinate, Point};
+use niclab_result::{Coordinate, Point, Quantity};
 
 use crate::batch::{CALLS, CORES, name_of, numbers, standing, words};
 use crate::flows;
@@ -199,6 +199,11 @@ pub fn put_effects(metrics: &mut Metrics, o: &Observation) {
     }
     put(metrics, "effects", times.0.len() as f64, "rules");
     quantiles(metrics, "effect_ns", &times);
+    // The shortest time that a histogram has stands for none.
+    let none = |(name, metric): &(&String, &mut Quantity)| {
+        name.starts_with("effect_ns") && metric.value <= 1.0
+    };
+    metrics.iter_mut().filter(none).for_each(|(_, metric)| metric.value = 0.0);
     if o.offered > 0 {
         let gap_ns = o.duration_ns as f64 * o.latest_ns.len() as f64 / o.offered as f64;
         put(metrics, "effect_resolution_ns", gap_ns, "ns");

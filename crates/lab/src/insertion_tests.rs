@@ -77,6 +77,15 @@ fn the_time_to_effect_of_a_known_device_is_found() {
 }
 
 #[test]
+fn rules_that_take_effect_at_once_are_told_as_zero() {
+    let (_, summary) = measured(Nature { effect_ns: 0, ..Nature::default() }, &[]);
+    let table = &summary.experiments[0].tables[1];
+    let found = cell(table, &[("core", "same")], "last frame without it, p50 (interval)");
+    assert_eq!(found, "0 ns (0 ns to 0 ns)");
+    assert_eq!(value(&summary, "effect-same"), 0.0);
+}
+
+#[test]
 fn what_a_group_refuses_is_data_and_no_rate() {
     let nature = Nature { capacity: 10_000, ..Nature::default() };
     let (_, summary) = measured(nature, &["group=0", "stack=eth/ipv4/tcp", "rules=16k"]);

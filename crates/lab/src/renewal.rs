@@ -8,7 +8,7 @@ use niclab_result::{Coordinate, Point};
 use crate::batch::{CALLS, CORES, name_of, numbers, refused, slices, standing, words};
 use crate::flows;
 use crate::occupancy::{PRIORITY_RULES, Place, RULES_MAX};
-use crate::run::{PlannedRate, Resolver, Trial, index_of, number};
+use crate::run::{PlannedRate, Resolver, Trial, index_of, no_trial, number};
 use crate::spec::{RenewalSweep, SpecError, Trace, TrialKind};
 use crate::values::Values;
 
@@ -160,7 +160,7 @@ impl Resolver<'_> {
                         trial(renewal, TrialKind::Saturate, PlannedRate::Saturate);
                         continue;
                     }
-                    _ => continue,
+                    _ => return Err(no_trial(*kind)),
                 };
                 trial(renewal, *kind, PlannedRate::ShareOf { of, share });
             }

@@ -381,9 +381,10 @@ impl<'a> Resolver<'a> {
         let of = self.trial(trial(TrialKind::Saturate, PlannedRate::Saturate));
         for kind in kinds {
             let share = match kind {
+                TrialKind::Saturate => continue,
                 TrialKind::Latency => self.spec.latency_share,
                 TrialKind::Light => self.spec.light_share,
-                _ => continue,
+                _ => return Err(no_trial(*kind)),
             };
             self.trial(trial(*kind, PlannedRate::ShareOf { of, share }));
         }
@@ -500,6 +501,12 @@ impl<'a> Resolver<'a> {
         self.run.taken_back = taken_back(&planned, &self.run);
         self.run
     }
+}
+
+/// A kind of trial that a sweep does not know.
+pub(crate) fn no_trial(kind: TrialKind) -> SpecError {
+    let remedy = "use saturate, latency, light".to_owned();
+    SpecError::OutOfRange { axis: "trials", value: kind.name().to_owned(), remedy }
 }
 
 /// Makes a run shorter: one repeat less, then half the duration; `false` at the end.

@@ -305,8 +305,7 @@ fn effect(results: &Results<'_>, device: &str, core: &str) -> Option<Finding> {
         return None;
     }
     let by = if core == "same" { "the core that forwards" } else { "another core" };
-    // The shortest time that a histogram has.
-    let from = match effect.median <= 1.0 {
+    let from = match effect.median == 0.0 {
         true => "since the call began".to_owned(),
         false => format!("{} after the call began, or later", words::time(effect.median)),
     };

@@ -127,6 +127,14 @@ pub(super) fn tables(results: &Results<'_>) -> Vec<Table> {
             _ => median(cell, "recovered_ns", words::time),
         };
         let work = if is_failover(cell) { BatchWork::Failover } else { BatchWork::Create };
+        // A repeat whose trial ended first has no end of its batch.
+        let took = match (count("batch_ns"), cell.samples.len()) {
+            (0, _) => "not done".to_owned(),
+            (found, of) if found < of => {
+                format!("{}, {found} of {of} times", median(cell, "batch_ns", words::time))
+            }
+            _ => worded(cell.estimate("batch_ns"), words::time),
+        };
         rows.push(vec![
             cell.device.to_string(),
             name_of(&WORKS, work).to_owned(),
@@ -139,7 +147,7 @@ pub(super) fn tables(results: &Results<'_>) -> Vec<Table> {
             cell.word("frame"),
             median(cell, "offered_pps", words::pps),
             median(cell, "operations_done", words::whole),
-            worded(cell.estimate("batch_ns"), words::time),
+            took,
             worded(cell.estimate("outage_ns"), words::time),
             worded(cell.estimate("blocked_ns"), words::time),
             sum("losing_windows"),
