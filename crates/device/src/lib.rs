@@ -22,7 +22,7 @@ pub use niclab_load::{
 };
 pub use niclab_nic::rule::Action;
 pub use plan::{Calls, Change, ControlCore, OPERATIONS_PER_S_MAX, Plan, RulesPlan, Work};
-pub use stack::{Stack, prefixes_range};
+pub use stack::{PREFIXES_MAX, Stack, prefixes_range};
 
 /// Opens a device by its name: `soft`, `linux:…` or `dpdk:…`.
 ///

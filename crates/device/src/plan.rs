@@ -46,22 +46,16 @@ pub struct RulesPlan {
     /// all of them at once, and packets wait. On the soft device a whole burst that waits goes
     /// first, sixteen in a row at most.
     pub slice: Option<u32>,
-    /// Threads that ask for the operations, each through a queue of its own; 1 unless rules are
-    /// created through queues without a load.
-    #[serde(default = "one", skip_serializing_if = "is_one")]
-    pub threads: u32,
+    /// So many threads ask for the operations, each through a queue and on a core of its own; the
+    /// first of them has the card. Of rules that are created through queues without a load alone:
+    /// what they take is the time from the first to the last of all. `None`: the thread that has
+    /// the card does everything.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub threads: Option<u32>,
     /// Operations a second, 1 to [`OPERATIONS_PER_S_MAX`], each due at its own moment; what is late
     /// is made up for. `None`: one after the other, which is not for [`Work::Renew`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub per_s: Option<u32>,
-}
-
-fn one() -> u32 {
-    1
-}
-
-fn is_one(threads: &u32) -> bool {
-    *threads == 1
 }
 
 /// Which core carries the operations out.

@@ -147,13 +147,16 @@ const PREFIXES: u32 = 11;
 /// Blocks of a /20 in 64.0.0.0/2.
 const BLOCKS: u32 = 1 << 18;
 
+/// Prefixes of a routing table that [`prefixes_range`] knows the addresses of.
+pub const PREFIXES_MAX: u32 = BLOCKS * PREFIXES;
+
 /// Network and length of prefix `index` of a routing table. Most are a /24, as in the Internet's:
-/// of each /20 from 64.0.0.0 on one /22, two /23 and eight /24. The 2,883,584 that 64.0.0.0/2 has
-/// room for are followed by single addresses from 128.0.0.0 on.
+/// of each /20 from 64.0.0.0 on one /22, two /23 and eight /24. The [`PREFIXES_MAX`] that
+/// 64.0.0.0/2 has room for are followed by single addresses from 128.0.0.0 on.
 pub fn prefix(index: u32) -> (Ipv4Addr, u32) {
     let (block, at) = (index / PREFIXES, index % PREFIXES);
     if block >= BLOCKS {
-        let address = (1 << 31) + (index - BLOCKS * PREFIXES) % (1 << 31);
+        let address = (1 << 31) + (index - PREFIXES_MAX) % (1 << 31);
         return (Ipv4Addr::from_bits(address), 32);
     }
     // Where in the block, by addresses of a /24.
@@ -165,10 +168,10 @@ pub fn prefix(index: u32) -> (Ipv4Addr, u32) {
     (Ipv4Addr::from_bits((1 << 30) + (block << 12) + (offset << 8)), len)
 }
 
-/// The addresses of the first `count` prefixes of a routing table, of at most 2,883,584; each lies
-/// in one of them.
+/// The addresses of the first `count` prefixes of a routing table, of at most [`PREFIXES_MAX`];
+/// each lies in one of them.
 pub fn prefixes_range(count: u32) -> AddressRange {
-    let (network, len) = prefix(count.clamp(1, BLOCKS * PREFIXES) - 1);
+    let (network, len) = prefix(count.clamp(1, PREFIXES_MAX) - 1);
     let last = network.to_bits() | (u32::MAX >> len);
     let ends = [1 << 30, last].map(|bits| IpAddr::V4(Ipv4Addr::from_bits(bits)));
     // The second is behind the first.
@@ -248,7 +251,7 @@ mod tests {
             assert_eq!(first.trailing_zeros().min(32 - len), 32 - len, "{network}/{len}");
             (u64::from(first), u64::from(first) + (1 << (32 - len)))
         };
-        let last = BLOCKS * PREFIXES;
+        let last = PREFIXES_MAX;
         for indices in [0..500, last - 500..last + 500] {
             let ends: Vec<_> = indices.map(ends).collect();
             assert!(ends.windows(2).all(|pair| pair[0].1 == pair[1].0), "one behind the other");

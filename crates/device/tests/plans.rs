@@ -65,7 +65,7 @@ fn each_to(queue: u16, count: u32) -> RuleBlock {
 
 fn plan(work: Work) -> RulesPlan {
     let (core, calls) = (ControlCore::Same, Calls::Single);
-    let (start_ns, slice, threads, per_s) = (START_NS, Some(16), 1, None);
+    let (start_ns, slice, threads, per_s) = (START_NS, Some(16), None, None);
     RulesPlan { core, start_ns, work, calls, slice, threads, per_s }
 }
 
@@ -105,9 +105,13 @@ fn rules_are_created_under_load_in_every_way_and_go_with_the_trial() {
         let (begun_ns, ended_ns) = (control.begun_ns.unwrap(), control.ended_ns.unwrap());
         assert!((START_NS..300_000_000).contains(&begun_ns), "{way}");
         assert!(ended_ns >= begun_ns + control.busy_ns.min(1_000) && control.busy_ns > 0, "{way}");
-        // The first call stands apart.
+        // The first call stands apart; a commit is one.
         let timed = control.calls.as_ref().unwrap().0.len() + 1;
-        assert_eq!(timed == u64::from(FLOWS), calls != Calls::Queue, "{way}");
+        match calls {
+            Calls::Single => assert_eq!(timed, u64::from(FLOWS), "{way}"),
+            Calls::Transaction => assert_eq!(timed, u64::from(FLOWS) + 1, "{way}"),
+            Calls::Queue => assert!(timed < u64::from(FLOWS), "{way}"),
+        }
         assert!(control.first_call_ns > Some(0) && control.late.is_none(), "{way}");
         let [before, after] = at_queues(&seen);
         assert!(before > 0 && after > 0, "{before} frames before, {after} after: {way}");
@@ -216,6 +220,25 @@ fn rules_are_renewed_at_a_rate_and_the_number_of_them_stays() {
 }
 
 #[test]
+fn a_rule_that_went_and_whose_successor_is_refused_is_counted_and_put_back() {
+    let Some((mut soft, _turn)) = soft("a_rule_that_went") else { return };
+    // Of the flow behind those of the block one has a rule already.
+    let RuleBlock::FiveTuples { flows, .. } = half_to(1) else { panic!("no flows") };
+    let (first, count, actions) = (FLOWS, 1, vec![Action::Queue(1)]);
+    let taken = RuleBlock::FiveTuples { group: 0, priority: 0, flows, first, count, actions };
+    soft.setup(&setup(vec![all_to(0, 1), half_to(1), taken])).unwrap();
+    for core in [ControlCore::Same, ControlCore::Distinct] {
+        for calls in [Calls::Single, Calls::Queue] {
+            let (work, per_s) = (Work::Renew { block: 1 }, Some(10_000));
+            let (_, control) = run(&mut soft, RulesPlan { core, calls, per_s, ..plan(work) });
+            assert!(control.done > 100 && control.refused > 0, "{control:?}");
+            let rested = soft.run(&load(), &Plan::Rest).unwrap();
+            assert_eq!(at_queues(&rested)[0], 0, "every flow has its rule again");
+        }
+    }
+}
+
+#[test]
 fn a_full_group_stays_full_while_its_rules_are_renewed() {
     let Some((mut soft, _turn)) = soft("a_full_group_stays_full") else { return };
     let flows = FlowSpec { seed: 7, count: 2 * ROOT_RULES_MAX, ..FlowSpec::default() };
@@ -278,11 +301,12 @@ fn rules_of_several_threads_are_created_and_go_again() {
         let flows = FlowSpec { seed: 7, count, ..FlowSpec::default() };
         let (group, priority, first, actions) = (0, 0, 0, vec![Action::Queue(1)]);
         let rules = RuleBlock::FiveTuples { group, priority, flows, first, count, actions };
-        RulesPlan { calls, threads, ..plan(Work::Create(rules)) }
+        RulesPlan { calls, threads: Some(threads), ..plan(Work::Create(rules)) }
     };
     // The root group takes no more, one of which is there.
-    for (count, done) in [(20_001, 20_001), (ROOT_RULES_MAX + 5, ROOT_RULES_MAX - 1)] {
-        let control = soft.operate(&several(count, Calls::Queue, 2)).unwrap();
+    let full = (ROOT_RULES_MAX + 5, ROOT_RULES_MAX - 1);
+    for (threads, (count, done)) in [(1, (20_001, 20_001)), (2, (20_001, 20_001)), (2, full)] {
+        let control = soft.operate(&several(count, Calls::Queue, threads)).unwrap();
         let refused = u64::from(count - done);
         assert_eq!((control.planned, control.done), (count.into(), done.into()), "{control:?}");
         assert_eq!((control.refused, control.refusal.is_some()), (refused, refused > 0));
@@ -294,12 +318,12 @@ fn rules_of_several_threads_are_created_and_go_again() {
     }
     let refused = |soft: &mut Soft, plan: &RulesPlan| soft.operate(plan).unwrap_err().to_string();
     let error = refused(&mut soft, &several(9, Calls::Single, 2));
-    assert!(error.contains("several control threads but for creates through queues"), "{error}");
+    assert!(error.contains("control threads but for creates through queues"), "{error}");
     let error = refused(&mut soft, &several(9, Calls::Queue, 5_000));
     assert!(error.contains("5000 control threads on "), "{error}");
     let beside = Plan::Rules(Box::new(several(9, Calls::Queue, 2)));
     let error = soft.run(&load(), &beside).unwrap_err().to_string();
-    assert_eq!(error, "plan: threads 2: beside a load there is one");
+    assert_eq!(error, "plan: threads 2: beside a load there are none of their own");
 }
 
 #[test]

@@ -1,8 +1,9 @@
 //! The places of the experiment `update-batch`: which rules are created or changed, where and how.
 
 use niclab_device::{
-    Action, Calls, Change, ControlCore, Load, Plan, RuleBlock, RulesPlan, Stack, Work,
+    Action, Calls, Change, ControlCore, Load, PREFIXES_MAX, Plan, RuleBlock, RulesPlan, Stack, Work,
 };
+use niclab_packet::limits::FLOWS_MAX;
 use niclab_result::{Coordinate, Point};
 
 use crate::change::{NEW, OLD, to_change};
@@ -54,7 +55,7 @@ pub fn places(sweep: &BatchSweep, trace: Option<&Trace>) -> Result<Vec<Batch>, S
             for core in words("core", &sweep.core, &CORES)? {
                 for calls in words("calls", &sweep.calls, &CALLS)? {
                     for slice in slices(&sweep.slice)? {
-                        for flows in numbers("flows", &flows, 1, u32::MAX)? {
+                        for flows in numbers("flows", &flows, 1, FLOWS_MAX)? {
                             let (work, place) = (BatchWork::Create, standing(group, flows));
                             batches.push(Batch { work, place, rules, core, calls, slice });
                         }
@@ -63,8 +64,14 @@ pub fn places(sweep: &BatchSweep, trace: Option<&Trace>) -> Result<Vec<Batch>, S
             }
         }
     }
+    let works = words("work", &sweep.work, &WORKS)?;
+    if works.contains(&BatchWork::Failover) {
+        numbers("batch", &sweep.batch, 1, PREFIXES_MAX)?;
+    }
+    // The frames of a trace go to no prefix of ours.
+    let can_meet = |work: &BatchWork| trace.is_none() || *work != BatchWork::Failover;
     let of = |work| batches.iter().map(move |batch| Batch { work, ..*batch });
-    Ok(words("work", &sweep.work, &WORKS)?.into_iter().flat_map(of).collect())
+    Ok(works.into_iter().filter(can_meet).flat_map(of).collect())
 }
 
 pub(crate) const CORES: [(&str, ControlCore); 2] =
@@ -179,7 +186,7 @@ impl Batch {
 
     fn plan(&self, work: Work, start_ns: u64) -> Plan {
         let Batch { core, calls, slice, .. } = *self;
-        let (threads, per_s) = (1, None);
+        let (threads, per_s) = (None, None);
         Plan::Rules(Box::new(RulesPlan { core, start_ns, work, calls, slice, threads, per_s }))
     }
 }

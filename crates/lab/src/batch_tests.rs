@@ -89,6 +89,36 @@ fn a_device_that_is_dead_for_a_known_time_is_found_dead_for_it() {
 }
 
 #[test]
+fn a_batch_that_was_refused_in_part_is_no_finding_and_the_largest_whole_one_is() {
+    let nature = Nature { noise: 0.0, capacity: 15_000, ..Nature::default() };
+    let set = ["work=create", "group=0", "core=same", "calls=single", "slice=all"];
+    let times = ["before_ms=50", "after_ms=150", "duration_ms=50"];
+    let mut bench = Bench::of(
+        "update-batch",
+        vec![nature],
+        &[&set[..], &times, &["batch=10k,20k"]].concat(),
+        6,
+    );
+    bench.execute();
+    let summary = summarize(&bench.run, &bench.store.samples, &bench.store.latencies);
+    let found = summary.findings.iter().find(|found| found.id == "simulated-batch-at-once-group0");
+    let sentence = &found.unwrap().sentence;
+    assert!(sentence.starts_with("While 10,000 rules are created"), "{sentence}");
+}
+
+#[test]
+fn prefixes_of_which_nobody_counted_the_packets_are_no_finding() {
+    let set = ["work=failover", "group=1", "core=same", "slice=32", "calls=single"];
+    let (mut bench, _) = measured(&set);
+    for sample in &mut bench.store.samples {
+        sample.metrics.retain(|name, _| !name.starts_with("met_"));
+    }
+    let summary = summarize(&bench.run, &bench.store.samples, &bench.store.latencies);
+    assert_eq!(summary.findings, []);
+    assert_eq!(cell(&summary.experiments[0].tables[0], 0, "met no rule"), "-");
+}
+
+#[test]
 fn what_smaller_batches_cost_stands_beside_the_largest() {
     let fixed = ["group=0", "core=same", "calls=single", "slice=all"];
     let (_, summary) = measured(&[&fixed[..], &["batch=10k,20k,2k"]].concat());
@@ -164,5 +194,12 @@ fn values_out_of_range_are_refused_with_what_would_be_right() {
     refused(|s| s.core = Values::parse("sam").unwrap(), "core = sam: same, distinct");
     refused(|s| s.calls = Values::number(1), "calls = 1: single, queue, transaction");
     refused(|s| s.slice = Values::number(0), "slice = 0: give a number from 1, or all");
+    refused(
+        |s| {
+            s.work = Values::parse("create,failover").unwrap();
+            s.batch = Values::number(3_000_000);
+        },
+        "batch = 3000000: use 1 to 2883584",
+    );
     assert_eq!(places(&sweep, None).unwrap().len(), 2 * 3 * 2 * 2);
 }

@@ -157,7 +157,7 @@ impl Change {
             work: Work::Change { block, change },
             calls: self.calls,
             slice,
-            threads: 1,
+            threads: None,
             per_s: None,
         }))
     }
@@ -222,6 +222,10 @@ impl Resolver<'_> {
                     }
                 }
             }
+        }
+        if self.run.trials.is_empty() && !self.grid.change.is_empty() {
+            let remedy = "a queue knows changes of actions and anew: use calls=single".to_owned();
+            return Err(SpecError::OutOfRange { axis: "calls", value: "queue".into(), remedy });
         }
         Ok(())
     }

@@ -10,7 +10,7 @@ use crate::measure::{Metrics, put, put_ratio, quantiles};
 /// |---|---|
 /// | `operations_planned`, `…_done`, `…_refused` | operations |
 /// | `batch_ns` | from the first operation to the end of the last; none where that did not come |
-/// | `operations_per_s` | operations, refused ones included, by that time or what the load left |
+/// | `operations_per_s` | operations, refused ones too, by that time or what the load left (1) |
 /// | `control_busy_ratio` | share of that time that the core spent on operations |
 /// | `control_ns_per_operation` | time that the core spent on operations, by their number |
 /// | `call_ns_…` | how long calls took, the first apart |
@@ -18,6 +18,8 @@ use crate::measure::{Metrics, put, put_ratio, quantiles};
 /// | `late_ns_…` | from the moment at which an operation was due until it was done |
 /// | `waited_ns_…` | from the core that forwards asking for one until the other took it up |
 /// | `destroy_…` | the same of the rules' end, where that was measured |
+///
+/// (1) Where each was due at its own moment: by all that the load left from the first on.
 pub fn put_control(metrics: &mut Metrics, control: &Control, duration_ns: u64) {
     put_one(metrics, "", control, duration_ns);
     if let Some(destroyed) = &control.destroyed {
@@ -37,6 +39,11 @@ fn put_one(metrics: &mut Metrics, of: &str, control: &Control, duration_ns: u64)
         if control.ended_ns.is_some() {
             put(metrics, &name("batch_ns"), span_ns as f64, "ns");
         }
+        // From the first of so many a second to the last is one less than they are.
+        let span_ns = match control.late {
+            Some(_) => duration_ns.saturating_sub(begun_ns).max(1),
+            None => span_ns,
+        };
         let per_s = operations as f64 * 1e9 / span_ns as f64;
         put(metrics, &name("operations_per_s"), per_s, "operations/s");
         put_ratio(metrics, &name("control_busy_ratio"), control.busy_ns, span_ns);
@@ -84,8 +91,6 @@ mod tests {
             busy_ns: 5_000,
             calls: times(&[50, 50, 50, 100]),
             first_call_ns: Some(3_000),
-            late: times(&[7]),
-            waited: times(&[3]),
             destroyed: Some(Box::new(destroyed)),
             ..Control::default()
         };
@@ -96,10 +101,28 @@ mod tests {
         assert_eq!(value("control_ns_per_operation"), 50.0);
         assert_eq!(value("control_busy_ratio"), 0.5);
         assert_eq!((value("call_ns_p50"), value("call_ns_max")), (50.0, 100.0));
-        assert_eq!((value("first_call_ns"), value("late_ns_p99")), (3_000.0, 7.0));
-        assert_eq!(value("waited_ns_p50"), 3.0);
+        assert_eq!(value("first_call_ns"), 3_000.0);
         assert_eq!(value("destroy_operations_per_s"), 1e8);
         assert!(!metrics.contains_key("destroy_call_ns_p50"), "nobody timed them");
+    }
+
+    #[test]
+    fn operations_that_were_due_one_by_one_are_a_rate_by_all_the_time_there_was() {
+        let control = Control {
+            planned: 10,
+            done: 10,
+            begun_ns: Some(0),
+            ended_ns: Some(9_001),
+            busy_ns: 10,
+            late: times(&[7]),
+            waited: times(&[3]),
+            ..Control::default()
+        };
+        let mut metrics = Metrics::new();
+        put_control(&mut metrics, &control, 10_000);
+        let value = |name: &str| metrics[name].value;
+        assert_eq!((value("operations_per_s"), value("control_busy_ratio")), (1e6, 1e-3));
+        assert_eq!((value("late_ns_p99"), value("waited_ns_p50")), (7.0, 3.0));
     }
 
     #[test]

@@ -47,13 +47,14 @@ pub fn search_s(run: &ExperimentRun, search: &Search) -> f64 {
 
 /// Seconds to carry a plan out where that is not part of the load's time, and to put its rules
 /// back.
-fn plan_s(plan: &Plan) -> f64 {
+fn plan_s(plan: &Plan, setup: &Setup) -> f64 {
     match plan {
         Plan::Rest => 0.0,
         Plan::Rules(plan) => match &plan.work {
             Work::Create(block) => block_s(block),
-            // As many as the block has: known to the set-up alone, and few.
-            Work::Change { .. } | Work::Renew { .. } => 0.0,
+            // Done and put back.
+            Work::Change { block, .. } => setup.rules.get(*block).map_or(0.0, |b| 2.0 * block_s(b)),
+            Work::Renew { block } => setup.rules.get(*block).map_or(0.0, block_s),
         },
     }
 }
@@ -73,7 +74,9 @@ fn block_s(block: &RuleBlock) -> f64 {
 
 /// Seconds that one trial takes.
 pub fn trial_s(run: &ExperimentRun, trial: &Trial) -> f64 {
-    let plan_s = trial.plan.and_then(|at| run.plans.get(at)).map_or(0.0, plan_s);
+    let plan = trial.plan.and_then(|at| run.plans.get(at));
+    let plan_s =
+        plan.zip(run.setups.get(trial.setup)).map_or(0.0, |(plan, setup)| plan_s(plan, setup));
     plan_s + trial.load.map_or(TRIAL_S, |load| load_s(run, load))
 }
 

@@ -20,6 +20,10 @@ const GROUP_MAX: u32 = 1_024;
 /// Most control threads.
 const THREADS_MAX: u32 = 64;
 
+/// A flow whose last frame left so many frames of its own before the end of the load, or fewer, met
+/// no rule to the end.
+const LAST_FRAMES: f64 = 4.0;
+
 /// Measured part of a trial of effects in front of the first rule and behind the last, nanoseconds.
 const AROUND_NS: u64 = 20_000_000;
 
@@ -49,8 +53,8 @@ pub struct Insertion {
     pub actions: &'static [Action],
     /// How.
     pub calls: Calls,
-    /// Threads that ask, each through an operation queue of its own.
-    pub threads: u32,
+    /// Control threads, each with an operation queue of its own; none: the one that has the card.
+    pub threads: Option<u32>,
 }
 
 /// All insertions of a sweep: the product of its axes.
@@ -61,17 +65,21 @@ pub fn places(sweep: &InsertionSweep) -> Result<Vec<Insertion>, SpecError> {
             for actions in words("actions", &sweep.actions, &ACTIONS)? {
                 for calls in words("calls", &sweep.calls, &CALLS)? {
                     for rules in numbers("rules", &sweep.rules, 1, RULES_MAX)? {
-                        let threads = 1;
+                        let threads = None;
                         all.push(Insertion { group, rules, stack, actions, calls, threads });
                     }
                 }
             }
         }
     }
-    let of = |threads| all.iter().map(move |insertion| Insertion { threads, ..*insertion });
-    let all = numbers("threads", &sweep.threads, 1, THREADS_MAX)?.into_iter().flat_map(of);
-    // Other threads have a queue each; the other ways are of the thread that has the card.
-    Ok(all.filter(|insertion| insertion.threads == 1 || insertion.calls == Calls::Queue).collect())
+    let threads = numbers("threads", &sweep.threads, 1, THREADS_MAX)?;
+    if threads.is_empty() {
+        return Ok(all);
+    }
+    // Control threads have a queue each: there are no other calls.
+    let of = |threads| all.iter().map(move |one| Insertion { threads: Some(threads), ..*one });
+    let all = threads.into_iter().flat_map(of);
+    Ok(all.filter(|insertion| insertion.calls == Calls::Queue).collect())
 }
 
 impl Insertion {
@@ -85,7 +93,7 @@ impl Insertion {
             ("actions", word(name_of(&ACTIONS, self.actions))),
             ("calls", word(name_of(&CALLS, self.calls))),
         ];
-        point.extend((self.threads > 1).then(|| ("threads", number(self.threads))));
+        point.extend(self.threads.map(|threads| ("threads", number(threads))));
         point.into_iter().map(|(axis, at)| (axis.to_owned(), at)).collect()
     }
 
@@ -170,7 +178,7 @@ impl Effect {
             work: Work::Create(rules),
             calls: Calls::Single,
             slice: Some(1),
-            threads: 1,
+            threads: None,
             per_s: Some(self.per_s),
         }))
     }
@@ -182,21 +190,27 @@ impl Effect {
 }
 
 /// Adds when the rules of a trial took effect: how long after the call for each began the last
-/// frame left that did not meet it, 0 where none did.
+/// frame left that did not meet it, 0 where none did. Where the last frames of a flow before the
+/// end of the load did not meet its rule, it never took effect as far as was seen.
 ///
 /// | metric | meaning |
 /// |---|---|
 /// | `effect_ns_…` | that time |
 /// | `effect_resolution_ns` | mean time between two frames of a flow: nothing finer is seen |
-/// | `effects` | rules of which it was seen |
+/// | `effects`, `effects_missing` | rules of which it was seen, and that did not take effect |
 pub fn put_effects(metrics: &mut Metrics, o: &Observation) {
     let Some(control) = &o.control else { return };
-    let mut times = niclab_device::Latency::new();
+    let gap_ns = o.duration_ns as f64 * o.latest_ns.len() as f64 / o.offered.max(1) as f64;
+    let last_ns = o.duration_ns.saturating_sub((LAST_FRAMES * gap_ns) as u64);
+    let (mut times, mut missing) = (niclab_device::Latency::new(), 0);
     for (begun_ns, latest_ns) in control.each_begun_ns.iter().zip(&o.latest_ns) {
-        if let Some(latest_ns) = latest_ns {
-            times.record(latest_ns.saturating_sub(*begun_ns));
+        match latest_ns {
+            Some(latest_ns) if *latest_ns >= last_ns => missing += 1,
+            Some(latest_ns) => times.record(latest_ns.saturating_sub(*begun_ns)),
+            None => {}
         }
     }
+    put(metrics, "effects_missing", f64::from(missing), "rules");
     put(metrics, "effects", times.0.len() as f64, "rules");
     quantiles(metrics, "effect_ns", &times);
     // The shortest time that a histogram has stands for none.
@@ -205,7 +219,6 @@ pub fn put_effects(metrics: &mut Metrics, o: &Observation) {
     };
     metrics.iter_mut().filter(none).for_each(|(_, metric)| metric.value = 0.0);
     if o.offered > 0 {
-        let gap_ns = o.duration_ns as f64 * o.latest_ns.len() as f64 / o.offered as f64;
         put(metrics, "effect_resolution_ns", gap_ns, "ns");
     }
 }
@@ -221,6 +234,10 @@ impl Resolver<'_> {
                 let point = insertion.point();
                 self.trial(Trial { kind, setup, load: None, plan, rate, point });
             }
+        }
+        if self.run.trials.is_empty() && !self.grid.insertion.is_empty() {
+            let remedy = "control threads have a queue each: use calls=queue".to_owned();
+            return Err(SpecError::OutOfRange { axis: "threads", value: "all".into(), remedy });
         }
         // The frames of a trace are of no flow that a rule could be made for.
         let can_probe = self.overrides.trace.is_none();

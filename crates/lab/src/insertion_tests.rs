@@ -53,13 +53,44 @@ fn what_more_threads_gain_on_a_known_device_is_found() {
     let table = &summary.experiments[0].tables[0];
     let at = |calls, threads| [("group", "1"), ("calls", calls), ("threads", threads)];
     assert_eq!(cell(table, &at("queue", "1"), "p50"), "1.00 us");
+    assert_eq!(table.rows.len(), 2 * 2, "groups and threads");
     assert!((value(&summary, "threads-group1") - 1.5).abs() < 0.01, "{:?}", summary.findings);
-    let queue = value(&summary, "insert-queue-group1");
-    assert!((queue - 1.0).abs() < 0.01, "of one thread: {queue}");
-    let alone = bench.run.experiments[0].trials.iter().filter(|trial| {
-        trial.point.contains_key("threads") && trial.point["calls"].to_string() != "queue"
+    let other = bench.run.experiments[0].trials.iter().filter(|trial| {
+        trial.kind == TrialKind::Insert && trial.point["calls"].to_string() != "queue"
     });
-    assert_eq!(alone.count(), 0, "the other ways are of one thread");
+    assert_eq!(other.count(), 0, "threads have queues");
+}
+
+#[test]
+fn more_threads_than_there_are_cores_are_not_supported_and_the_others_are_measured() {
+    let set = ["rules=16k", "stack=eth/ipv4/tcp", "actions=queue", "threads=1,2,8"];
+    let (bench, _) = measured(Nature::default(), &set);
+    let of = |threads: &str| {
+        let is = |sample: &&&niclab_result::Sample| sample.point["threads"].to_string() == threads;
+        bench.samples("insert").iter().filter(is).map(|sample| &sample.outcome).collect::<Vec<_>>()
+    };
+    let lacks = |outcome: &&Outcome| matches!(outcome, Outcome::NotSupported { .. });
+    let is_measured = |outcome: &&Outcome| **outcome == Outcome::Measured;
+    for threads in ["1", "2"] {
+        assert_eq!(of(threads).into_iter().filter(is_measured).count(), 12, "of two groups");
+    }
+    assert!(of("8").iter().all(lacks) && !of("8").is_empty());
+}
+
+#[test]
+fn rules_that_never_took_effect_are_counted_and_are_no_time() {
+    let (bench, summary) = measured(Nature { effect_ns: 10_000_000_000, ..Nature::default() }, &[]);
+    let table = &summary.experiments[0].tables[1];
+    assert_eq!(cell(table, &[("core", "same")], "never"), "64");
+    assert_eq!(bench.samples("effect")[0].metrics["effects"].value, 0.0);
+    assert!(summary.findings.iter().all(|found| !found.id.contains("effect")));
+}
+
+#[test]
+fn the_effect_that_is_told_is_that_of_the_highest_rate() {
+    let (_, summary) = measured(Nature::default(), &["per_s=2k,500,1k"]);
+    let found = summary.findings.iter().find(|found| found.id == "simulated-effect-same").unwrap();
+    assert!(found.sentence.contains("2,000 a second"), "{}", found.sentence);
 }
 
 #[test]

@@ -46,6 +46,9 @@ pub(crate) struct Known<'a> {
     setups: BTreeSet<usize>,
     /// Trials it cannot make, such as `latency`: at one frame size or, without one, at all.
     trials: BTreeSet<(String, Option<String>)>,
+    /// Trials it cannot make at one point, in place of a repeat 0: of a plan that it cannot carry
+    /// out another one may do.
+    points: BTreeSet<Key>,
 }
 
 impl<'a> Known<'a> {
@@ -63,6 +66,7 @@ impl<'a> Known<'a> {
             rates: BTreeMap::new(),
             setups: BTreeSet::new(),
             trials: BTreeSet::new(),
+            points: BTreeSet::new(),
         };
         let is_of = |s: &&Sample| s.device == device.name && s.experiment == experiment.name;
         samples.into_iter().filter(is_of).for_each(|sample| known.learn(sample));
@@ -102,8 +106,17 @@ impl<'a> Known<'a> {
             (_, "rules") => self.no_rules = true,
             (SETUP, _) => self.bar_setup(&sample.point),
             (trial, "frame_size") => drop(self.trials.insert((trial.into(), frame()))),
+            (trial, _) if self.has_plan(sample) => {
+                self.points.insert(key(trial, 0, &sample.point));
+            }
             (trial, _) => drop(self.trials.insert((trial.into(), None))),
         }
+    }
+
+    fn has_plan(&self, sample: &Sample) -> bool {
+        let is_of =
+            |trial: &&Trial| trial.kind.name() == sample.trial && trial.point == sample.point;
+        self.experiment.trials.iter().find(is_of).is_some_and(|trial| trial.plan.is_some())
     }
 
     fn bar_setup(&mut self, point: &Point) {
@@ -141,6 +154,7 @@ impl<'a> Known<'a> {
             trial.plan.is_some() || !self.experiment.setups[trial.setup].rules.is_empty();
         self.no_rules && needs_rules
             || self.setups.contains(&trial.setup)
+            || self.points.contains(&key(trial.kind.name(), 0, &trial.point))
             || lacks(None)
             || lacks(frame)
     }

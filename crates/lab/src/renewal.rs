@@ -3,6 +3,7 @@
 use niclab_device::{
     Action, Calls, ControlCore, OPERATIONS_PER_S_MAX, Plan, RuleBlock, RulesPlan, Work,
 };
+use niclab_packet::limits::FLOWS_MAX;
 use niclab_result::{Coordinate, Point};
 
 use crate::batch::{CALLS, CORES, name_of, numbers, refused, slices, standing, words};
@@ -16,6 +17,9 @@ use crate::values::Values;
 /// gets a rule. Orders of magnitude, not measurements of ours.
 pub const PRESETS: [(&str, u32); 3] =
     [("hadoop", 4_000), ("cache_follower", 36_000), ("web_server", 338_000)];
+
+/// Fewest renewals of a trial: of fewer there is no rate.
+const RENEWALS_MIN: u64 = 10;
 
 /// One rate of renewal.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -48,7 +52,7 @@ pub fn places(sweep: &RenewalSweep, trace: Option<&Trace>) -> Result<Vec<Renewal
                     // The last, a transaction, has no end here.
                     for calls in words("calls", &sweep.calls, &CALLS[..2])? {
                         for slice in slices(&sweep.slice)? {
-                            for flows in numbers("flows", &flows, 1, u32::MAX)? {
+                            for flows in numbers("flows", &flows, 1, FLOWS_MAX)? {
                                 let place = standing(group, flows);
                                 let rules = rules - 1;
                                 all.push(Renewal { place, rules, per_s, core, calls, slice });
@@ -78,6 +82,18 @@ fn rates(values: &Values) -> Result<Vec<u32>, SpecError> {
         }
     };
     values.0.iter().map(one).collect()
+}
+
+/// Refuses a rate at which too few renewals fall into a trial.
+fn enough(per_s: u32, duration_ms: u64) -> Result<(), SpecError> {
+    if per_s == 0 || u64::from(per_s) * duration_ms >= RENEWALS_MIN * 1_000 {
+        return Ok(());
+    }
+    let least_ms = (RENEWALS_MIN * 1_000).div_ceil(per_s.into());
+    let remedy = format!(
+        "fewer than {RENEWALS_MIN} in a trial of {duration_ms} ms: use --set duration_ms={least_ms}"
+    );
+    Err(SpecError::OutOfRange { axis: "per_s", value: per_s.to_string(), remedy })
 }
 
 impl Renewal {
@@ -115,7 +131,7 @@ impl Renewal {
     fn plan(&self, block: usize) -> Option<Plan> {
         let Renewal { per_s, core, calls, slice, .. } = *self;
         let (work, rate) = (Work::Renew { block }, Some(per_s));
-        let plan = RulesPlan { core, start_ns: 0, work, calls, slice, threads: 1, per_s: rate };
+        let plan = RulesPlan { core, start_ns: 0, work, calls, slice, threads: None, per_s: rate };
         (per_s > 0).then(|| Plan::Rules(Box::new(plan)))
     }
 }
@@ -125,6 +141,7 @@ impl Resolver<'_> {
     pub fn add_renewals(&mut self) -> Result<(), SpecError> {
         for sweep in &self.grid.renewal {
             for renewal in places(sweep, self.overrides.trace.as_ref())? {
+                enough(renewal.per_s, self.grid.duration_ms)?;
                 for frame in self.frames(&sweep.frame) {
                     self.add_renewal(&renewal, &frame, &sweep.trials)?;
                 }
@@ -142,7 +159,7 @@ impl Resolver<'_> {
         let load = Some(self.load(&renewal.place, frame)?);
         let block = renewal.block(self.seed);
         let (setup, block) = self.setup_with(&renewal.place, frame, block);
-        let (latency_share, light_share) = (self.spec.latency_share, self.spec.light_share);
+        let latency_share = self.spec.latency_share;
         let mut trial = |renewal: &Renewal, kind, rate| {
             let mut point = renewal.point();
             point.insert("frame".into(), frame.clone());
@@ -152,17 +169,16 @@ impl Resolver<'_> {
         let rest = Renewal { per_s: 0, ..*renewal };
         let of = trial(&rest, TrialKind::Saturate, PlannedRate::Saturate);
         for renewal in [&rest, renewal] {
+            trial(renewal, TrialKind::Saturate, PlannedRate::Saturate);
             for kind in kinds {
-                let share = match kind {
-                    TrialKind::Latency => latency_share,
-                    TrialKind::Light => light_share,
-                    TrialKind::Saturate => {
-                        trial(renewal, TrialKind::Saturate, PlannedRate::Saturate);
-                        continue;
+                match kind {
+                    TrialKind::Saturate => {}
+                    TrialKind::Latency => {
+                        let rate = PlannedRate::ShareOf { of, share: latency_share };
+                        trial(renewal, *kind, rate);
                     }
-                    _ => return Err(no_trial(*kind)),
-                };
-                trial(renewal, *kind, PlannedRate::ShareOf { of, share });
+                    _ => return Err(no_trial(*kind, "saturate, latency")),
+                }
             }
         }
         Ok(())

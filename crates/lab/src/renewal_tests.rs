@@ -104,6 +104,9 @@ fn values_out_of_range_are_refused_with_what_would_be_right() {
         |s| s.calls = Values::parse("transaction").unwrap(),
         "calls = transaction: single, queue",
     );
+    let few = enough(20, 300).unwrap_err().to_string();
+    assert_eq!(few, "per_s = 20: fewer than 10 in a trial of 300 ms: use --set duration_ms=500");
+    assert!(enough(0, 1).is_ok() && enough(20, 500).is_ok());
     let mut preset = sweep.clone();
     preset.per_s = Values::parse("hadoop,web_server").unwrap();
     let rates: Vec<u32> = places(&preset, None).unwrap().iter().map(|one| one.per_s).collect();

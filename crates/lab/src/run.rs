@@ -384,7 +384,7 @@ impl<'a> Resolver<'a> {
                 TrialKind::Saturate => continue,
                 TrialKind::Latency => self.spec.latency_share,
                 TrialKind::Light => self.spec.light_share,
-                _ => return Err(no_trial(*kind)),
+                _ => return Err(no_trial(*kind, "saturate, latency, light")),
             };
             self.trial(trial(*kind, PlannedRate::ShareOf { of, share }));
         }
@@ -503,9 +503,9 @@ impl<'a> Resolver<'a> {
     }
 }
 
-/// A kind of trial that a sweep does not know.
-pub(crate) fn no_trial(kind: TrialKind) -> SpecError {
-    let remedy = "use saturate, latency, light".to_owned();
+/// A kind of trial that a sweep does not know, and those that it does.
+pub(crate) fn no_trial(kind: TrialKind, known: &str) -> SpecError {
+    let remedy = format!("use {known}");
     SpecError::OutOfRange { axis: "trials", value: kind.name().to_owned(), remedy }
 }
 

@@ -252,11 +252,13 @@ fn values_out_of_range_are_refused_before_anything_runs() {
     assert!(refused("frame=63").contains("64 to 9000"));
     assert!(refused("groups=many").contains("give numbers"));
     assert!(refused("match_percent=101").contains("0 to 100"));
-    for mut spec in ["occupancy", "update-rate"].map(|name| experiment::spec(name).unwrap()) {
+    let known = [("occupancy", "saturate, latency, light"), ("update-rate", "saturate, latency")];
+    for (name, known) in known {
+        let mut spec = experiment::spec(name).unwrap();
         spec.reduced.sweep.iter_mut().for_each(|sweep| sweep.trials = vec![TrialKind::Batch]);
         spec.reduced.renewal.iter_mut().for_each(|sweep| sweep.trials = vec![TrialKind::Batch]);
         let error = resolve("x", &[spec], &Overrides::default(), three()).unwrap_err().to_string();
-        assert_eq!(error, "trials = batch: use saturate, latency, light");
+        assert_eq!(error, format!("trials = batch: use {known}"));
     }
     let none = resolve("x", &specs, &Overrides::default(), Vec::new()).unwrap_err();
     assert!(matches!(none, SpecError::NoDevice));

@@ -194,6 +194,10 @@ impl Testbed for Simulated {
         if self.lacks("rules") {
             return Err(DeviceError::NotSupported { capability: "rules".into() });
         }
+        if let Some(threads @ 3..) = plan.threads {
+            let capability = format!("{threads} control threads on 2 cores");
+            return Err(DeviceError::NotSupported { capability });
+        }
         let control = self.alone(plan);
         self.pass(Duration::from_nanos(control.busy_ns));
         Ok(control)
@@ -297,7 +301,8 @@ impl Simulated {
         let (group, _, actions) = block.place().unwrap();
         let deep = if *stack == Stack::VxlanIpv4Udp { 2 } else { 1 };
         let full = if group == 0 && u64::from(*count) > self.nature.knee_rules { 10 } else { 1 };
-        base * deep * full * (9 + actions.len() as u64) / 10 * 2 / u64::from(1 + plan.threads)
+        base * deep * full * (9 + actions.len() as u64) / 10 * 2
+            / u64::from(1 + plan.threads.unwrap_or(1))
     }
 
     /// A plan without packets: the first call takes ten times as long, what goes half as long.
@@ -436,11 +441,18 @@ impl Simulated {
         (seen.lost, seen.rx_missed) = (seen.offered - seen.received, seen.offered - seen.received);
         let mut calls = Latency::new();
         calls.record_n(each_ns, u64::from(*count));
+        let is_root = match &plan.work {
+            Work::Create(block) => block.place().is_some_and(|(group, ..)| group == 0),
+            _ => false,
+        };
+        let planned = u64::from(*count);
+        let done = if is_root { planned.min(self.nature.capacity) } else { planned };
         seen.control = Some(Control {
-            planned: u64::from(*count),
-            done: u64::from(*count),
+            planned,
+            done,
+            refused: planned - done,
             begun_ns: Some(plan.start_ns),
-            ended_ns: Some(plan.start_ns + busy_ns),
+            ended_ns: Some(plan.start_ns + busy_ns).filter(|ns| *ns <= seen.duration_ns),
             busy_ns,
             calls: Some(calls),
             ..Control::default()

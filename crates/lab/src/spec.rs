@@ -182,7 +182,7 @@ pub struct RenewalSweep {
     /// Frame size in bytes with FCS, or `imix`.
     #[serde(default = "frame_default")]
     pub frame: Values,
-    /// Which trials are made at each point: `saturate`, `latency`, `light`.
+    /// Which trials are made at each point beside `saturate`: `latency`.
     pub trials: Vec<TrialKind>,
 }
 
@@ -200,9 +200,9 @@ pub struct InsertionSweep {
     pub actions: Values,
     /// How: `single` calls, through an operation `queue`, or in one `transaction`.
     pub calls: Values,
-    /// Threads that ask, each through an operation queue of its own; more than one with `queue`
-    /// alone.
-    #[serde(default = "one")]
+    /// Control threads, each with an operation `queue` of its own; where nothing is said, the
+    /// thread that has the card does everything.
+    #[serde(default = "no_values")]
     pub threads: Values,
 }
 
@@ -270,10 +270,6 @@ fn batch_share_default() -> f64 {
 
 fn repeats_min_default() -> u32 {
     1
-}
-
-fn one() -> Values {
-    Values::number(1)
 }
 
 fn create() -> Values {
@@ -527,7 +523,7 @@ impl Kind {
                 ("stack", "what they match: eth, eth/ipv4, eth/ipv4/tcp, vxlan/ipv4/udp, …"),
                 ("actions", "what they do: queue, mark+queue, mark+set_meta+queue, …"),
                 ("calls", "how: single, queue or transaction"),
-                ("threads", "threads that ask, each through a queue of its own"),
+                ("threads", "control threads, each with an operation queue of its own"),
                 ("per_s", "rules created a second while packets probe them"),
                 ("core", "the core that creates those: same or distinct"),
                 ("frame", "frame size of the probes in bytes with FCS, or imix"),
@@ -537,7 +533,7 @@ impl Kind {
             Kind::RuleUpdate => &[
                 ("group", "the group that the rules stand in: 0 or 1"),
                 ("rules", "rules, all of which are changed"),
-                ("change", "what of them: actions, values, priority, or anew"),
+                ("change", "what of them: actions, values, mask, priority, or anew"),
                 ("calls", "how: single, queue or transaction"),
                 ("traffic", "none, or load: packets that meet the rules meanwhile"),
                 ("core", "the core that changes them then: same or distinct"),

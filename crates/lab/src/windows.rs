@@ -68,10 +68,13 @@ pub fn laid(slices: &[Slice], dropped: u64, begun_ns: u64) -> Vec<Window> {
 /// | `windows`, `undisturbed_windows` | whole windows of 10 ms, and those without a stall |
 /// | `losing_windows` | undisturbed windows that lost a frame |
 /// | `zero_windows` | undisturbed windows that dealt with none |
-/// | `outage_ns` | longest run of undisturbed slices in which no frame was dealt with |
-/// | `blocked_ns` | effective blocked time: frames lost by the offered rate |
+/// | `outage_ns` | longest run of undisturbed slices in which no frame was dealt with (1) |
+/// | `blocked_ns` | effective blocked time: frames missed in undisturbed slices (1) by the rate |
+/// | `blocked_all_ns` | frames lost in the whole trial, by stalls of the machine too, by the rate |
 /// | `lowest_ratio` | lowest undisturbed window from the plan on, by the median in front of it |
 /// | `recovered_ns` | from the first operation to the end of the last low window, see below |
+///
+/// (1) From that on into which the plan's first operation falls.
 ///
 /// A low window is an undisturbed one below 95 % of the median in front of the plan; where the last
 /// of all is one, the device has not recovered and there is no `recovered_ns`.
@@ -85,8 +88,10 @@ pub fn put_windows(metrics: &mut Metrics, o: &Observation) {
     put(metrics, "zero_windows", count(|window| window.done == 0), "windows");
     put(metrics, "outage_ns", outage_ns(o), "ns");
     if o.offered > 0 {
-        let blocked_ns = o.lost as f64 / o.offered as f64 * o.duration_ns as f64;
-        put(metrics, "blocked_ns", blocked_ns, "ns");
+        let frame_ns = o.duration_ns as f64 / o.offered as f64;
+        let missed: u64 = from_plan(o).filter(|slice| !slice.disturbed).map(|s| s.rx_missed).sum();
+        put(metrics, "blocked_ns", missed as f64 * frame_ns, "ns");
+        put(metrics, "blocked_all_ns", o.lost as f64 * frame_ns, "ns");
     }
     let before = calm.iter().filter(|w| w.start_ns + WINDOW_NS as i64 <= 0);
     let before = before.map(|window| window.done as f64).collect::<Vec<_>>();
@@ -96,11 +101,11 @@ pub fn put_windows(metrics: &mut Metrics, o: &Observation) {
             put(metrics, "lowest_ratio", lowest as f64 / before, "1");
         }
         let low = |window: &&&Window| (window.done as f64) < RECOVERED_SHARE * before;
-        let last = after().next_back().map(|window| window.start_ns);
+        let Some(last) = after().next_back().map(|window| window.start_ns) else { return };
         let last_low = after().rfind(low).map(|window| window.start_ns);
         match last_low {
             None => put(metrics, "recovered_ns", 0.0, "ns"),
-            Some(start_ns) if Some(start_ns) != last => {
+            Some(start_ns) if start_ns != last => {
                 put(metrics, "recovered_ns", start_ns as f64 + WINDOW_NS as f64, "ns");
             }
             Some(_) => {}
@@ -108,14 +113,25 @@ pub fn put_windows(metrics: &mut Metrics, o: &Observation) {
     }
 }
 
-/// The longest run of undisturbed slices in which no frame was dealt with, the last slice apart: it
-/// may be shorter.
+/// The slices from that on into which the plan's first operation falls; all of them without a plan.
+fn from_plan(o: &Observation) -> impl Iterator<Item = &Slice> {
+    let begun_ns = o.control.as_ref().and_then(|control| control.begun_ns).unwrap_or(0);
+    let slice_ns = match o.slices.as_slice() {
+        [first, second, ..] => (second.start_ns - first.start_ns).max(1),
+        _ => 1,
+    };
+    o.slices.iter().filter(move |slice| slice.start_ns + slice_ns > begun_ns)
+}
+
+/// The longest run of undisturbed slices from the plan on in which no frame was dealt with, the
+/// last slice apart: it may be shorter.
 fn outage_ns(o: &Observation) -> f64 {
     let [first, second, ..] = o.slices.as_slice() else { return 0.0 };
-    let whole = &o.slices[..o.slices.len() - 1];
+    let whole: Vec<&Slice> = from_plan(o).collect();
+    let whole = &whole[..whole.len().saturating_sub(1)];
     let is_out = |slice: &Slice| taken(o, slice) == 0 && !slice.disturbed;
-    let runs = whole.chunk_by(|a, b| is_out(a) == is_out(b)).filter(|run| is_out(&run[0]));
-    let longest = runs.map(<[Slice]>::len).max().unwrap_or(0) as u64;
+    let runs = whole.chunk_by(|a, b| is_out(a) == is_out(b)).filter(|run| is_out(run[0]));
+    let longest = runs.map(<[&Slice]>::len).max().unwrap_or(0) as u64;
     (longest * (second.start_ns - first.start_ns)) as f64
 }
 
@@ -175,6 +191,27 @@ mod tests {
     }
 
     #[test]
+    fn what_was_lost_before_the_plan_or_in_a_stall_is_not_what_the_plan_blocked() {
+        // Nothing comes back in the slices 3 and 4, in front of the plan; 12, a stall; 15 and 16.
+        let is_out = |at| [3, 4, 12, 15, 16].contains(&at);
+        let o = trial(|at| if is_out(at) { 0 } else { 100 }, 40, Some(10_500_000), &[12]);
+        assert_eq!(metric(&o, "blocked_ns"), Some(2e6));
+        assert_eq!(metric(&o, "blocked_all_ns"), Some(5e6));
+        assert_eq!(metric(&o, "outage_ns"), Some(2e6));
+        // The slice into which the first operation falls is the plan's.
+        let o = trial(|at| if at == 10 { 0 } else { 100 }, 40, Some(10_500_000), &[]);
+        assert_eq!(metric(&o, "blocked_ns"), Some(1e6));
+    }
+
+    #[test]
+    fn who_saw_nothing_behind_the_plan_saw_no_recovery() {
+        let stalls: Vec<usize> = (20..40).collect();
+        let o = trial(|_| 100, 40, Some(20_000_000), &stalls);
+        assert_eq!(metric(&o, "recovered_ns"), None);
+        assert_eq!(metric(&o, "lowest_ratio"), None);
+    }
+
+    #[test]
     fn windows_begin_with_the_plan() {
         let o = trial(|_| 100, 65, Some(23_400_000), &[40]);
         let windows = windows(&o);
@@ -223,7 +260,7 @@ mod tests {
         assert_eq!((of("outage_ns"), of("zero_windows")), (Some(0.0), Some(0.0)));
         assert_eq!((of("windows"), of("undisturbed_windows")), (Some(6.0), Some(5.0)));
         assert_eq!((of("lowest_ratio"), of("recovered_ns")), (Some(1.0), Some(0.0)));
-        assert!(of("blocked_ns").unwrap() > 0.0, "the loss is not hidden");
+        assert!(of("blocked_all_ns").unwrap() > 0.0, "the loss is not hidden");
         let whole = trial(done, 60, Some(20_000_000), &[]);
         assert_eq!(metric(&whole, "outage_ns"), Some(5e6));
     }

@@ -74,9 +74,10 @@ impl<'a> Carrier<'a> {
             let (start_ns, reason) = (plan.start_ns, "begins when the load has ended");
             return Err(bad(format!("start_ns {start_ns}: it {reason}, after {duration_ns} ns")));
         }
-        if plan.threads != 1 {
-            let threads = plan.threads;
-            return Err(bad(format!("threads {threads}: beside a load there is one")));
+        if let Some(threads) = plan.threads {
+            return Err(bad(format!(
+                "threads {threads}: beside a load there are none of their own"
+            )));
         }
         let steps = Steps::of(plan, blocks, duration_ns - plan.start_ns)?;
         Carrier::carrying(plan, nic, steps, duration_ns)
@@ -254,22 +255,27 @@ impl<'a> Carrier<'a> {
         }
         let Some(step) = self.steps.at(at) else { return self.skip() };
         let begun_ns = self.clock.now_ns();
+        let mut is_gone = false;
         let result = match &mut self.caller {
             Caller::Single(nic) => match step {
                 Step::Create(rule) => nic.create(&rule).map(Some),
                 Step::Update(id, actions) => nic.update(id, actions).map(|()| Some(id)),
                 Step::Modify(id, rule) => nic.modify(id, &rule).map(|()| Some(id)),
                 Step::Destroy(id) => nic.destroy(id).map(|()| None),
-                Step::Renew(id, rule) => nic.destroy(id).and_then(|()| nic.create(&rule)).map(Some),
+                Step::Renew(id, rule) => nic.destroy(id).and_then(|()| {
+                    is_gone = true;
+                    nic.create(&rule).map(Some)
+                }),
             },
             Caller::Transaction(Some(open)) => match step {
                 Step::Create(rule) => open.create(&rule).map(Some),
                 Step::Update(id, actions) => open.update(id, actions).map(|()| Some(id)),
                 Step::Modify(id, rule) => open.modify(id, &rule).map(|()| Some(id)),
                 Step::Destroy(id) => open.destroy(id).map(|()| None),
-                Step::Renew(id, rule) => {
-                    open.destroy(id).and_then(|()| open.create(&rule)).map(Some)
-                }
+                Step::Renew(id, rule) => open.destroy(id).and_then(|()| {
+                    is_gone = true;
+                    open.create(&rule).map(Some)
+                }),
             },
             Caller::Queue { .. } | Caller::Transaction(None) => return,
         };
@@ -279,7 +285,7 @@ impl<'a> Carrier<'a> {
             self.control.each_begun_ns.push(begun_ns.saturating_sub(opened_ns));
         }
         self.timed(took_ns);
-        self.count(at, result);
+        self.count(at, result, is_gone);
     }
 
     /// Makes the operations of a transaction visible.
@@ -287,7 +293,8 @@ impl<'a> Carrier<'a> {
         let Caller::Transaction(transaction) = &mut self.caller else { return };
         let begun_ns = self.clock.now_ns();
         let committed = transaction.take().map(Transaction::commit);
-        self.calls_ns += self.clock.now_ns() - begun_ns;
+        let took_ns = self.clock.now_ns() - begun_ns;
+        self.timed(took_ns);
         let Some(Err(error)) = committed else { return };
         self.control.refused = self.control.planned;
         self.control.done = 0;
@@ -315,11 +322,11 @@ impl<'a> Carrier<'a> {
                     continue;
                 }
                 Some(Step::Create(rule)) => made(&rule).map(Operation::CreateIn),
-                Some(Step::Renew(id, rule)) => {
+                Some(Step::Renew(id, rule)) => made(&rule).map(|rule| {
                     // The queue is empty and takes as many as there are.
                     let _ = queue.put(Operation::Destroy(id), GONE);
-                    made(&rule).map(Operation::CreateIn)
-                }
+                    Operation::CreateIn(rule)
+                }),
                 Some(Step::Update(id, _)) => {
                     let actions = tables.as_ref().ok_or_else(unknown).and_then(Tables::actions);
                     actions.map(|actions| Operation::UpdateIn(id, actions))
@@ -341,10 +348,15 @@ impl<'a> Carrier<'a> {
         let took_ns = self.clock.now_ns() - begun_ns;
         self.timed(took_ns);
         (0..skipped).for_each(|_| self.skip());
-        for (user, result) in results.into_iter().filter(|(user, _)| *user != GONE) {
+        let mut is_gone = false;
+        for (user, result) in results {
+            if user == GONE {
+                is_gone = result.is_ok();
+                continue;
+            }
             let stands = |id| (!self.steps.only_destroys()).then_some(id);
             let result = result.map(stands);
-            self.count(user as usize, result);
+            self.count(user as usize, result, std::mem::take(&mut is_gone));
         }
     }
 
@@ -361,7 +373,9 @@ impl<'a> Carrier<'a> {
         }
     }
 
-    fn count(&mut self, at: usize, result: Result<Option<RuleId>, RuleError>) {
+    /// Counts an operation; `is_gone` where the rule that it was on went, whatever became of the
+    /// rest.
+    fn count(&mut self, at: usize, result: Result<Option<RuleId>, RuleError>, is_gone: bool) {
         match result {
             Ok(stands) => {
                 self.control.done += 1;
@@ -370,6 +384,9 @@ impl<'a> Carrier<'a> {
             Err(error) => {
                 self.control.refused += 1;
                 self.control.refusal.get_or_insert_with(|| error.to_string());
+                if is_gone {
+                    self.steps.stands(at, None);
+                }
             }
         }
     }

@@ -203,11 +203,11 @@ impl Testbed for Soft {
     fn operate(&mut self, plan: &RulesPlan) -> Result<Control, DeviceError> {
         let state = self.state.as_mut().ok_or_else(|| broken("operate before set-up"))?;
         let done = match plan.threads {
-            1 => state.operate(plan),
-            _ => {
+            None => state.operate(plan),
+            Some(threads) => {
                 // No packets: there is no burst to wait for before memory is used again.
                 state.worker.offline();
-                threads::operate(&mut state.nic, plan, self.pinned)
+                threads::operate(&mut state.nic, plan, threads, self.pinned)
             }
         };
         if matches!(done, Err(DeviceError::Broken { .. })) {

@@ -27,17 +27,18 @@ type Became = (usize, Result<RuleId, RuleError>);
 /// Makes the operation at a place, on the thread that asks for it.
 type Make<'a> = &'a (dyn Fn(usize) -> Result<Operation<'static>, RuleError> + Sync);
 
-/// Creates the rules of a plan by several threads without packets, and takes them out again in the
+/// Creates the rules of a plan by so many threads without packets, and takes them out again in the
 /// same way. A thread has a core of its own where `pinned`.
 pub(super) fn operate(
     nic: &mut Nic,
     plan: &RulesPlan,
+    threads: u32,
     pinned: bool,
 ) -> Result<Control, DeviceError> {
     let not_supported = |capability: String| Err(DeviceError::NotSupported { capability });
-    let threads = plan.threads as usize;
+    let threads = threads as usize;
     let (Work::Create(block), Calls::Queue) = (&plan.work, plan.calls) else {
-        return not_supported("several control threads but for creates through queues".to_owned());
+        return not_supported("control threads but for creates through queues".to_owned());
     };
     let cores = cores::allowed();
     if threads == 0 || threads > cores.len() {

@@ -65,8 +65,9 @@ fn batch(cell: &Cell<'_>) -> f64 {
     cell.number("batch").unwrap_or(0.0)
 }
 
-/// The cell of the largest batch that is put in this way, of the smallest frames where more than
-/// one has it; `None` where that one shows nothing. A smaller batch would show too little.
+/// The cell of the largest batch that is put in this way and that the device took whole, of the
+/// smallest frames where more than one has it; `None` where that one shows nothing. A smaller batch
+/// would show too little.
 fn largest<'a>(
     cells: &[&'a Cell<'a>],
     group: f64,
@@ -77,6 +78,7 @@ fn largest<'a>(
             && cell.word("core") == core
             && cell.word("calls") == calls
             && cell.number("slice").is_some() == sliced
+            && cell.values("operations_refused").iter().all(|refused| *refused == 0.0)
     };
     let frame = |cell: &Cell<'_>| cell.number("frame").unwrap_or(f64::MAX);
     let order = |a: &Cell<'_>, b: &Cell<'_>| {
@@ -178,9 +180,10 @@ impl Subject<'_> {
             self.load(cell)?,
             words::few(&ratio)
         );
-        let implication = match losing {
-            0.0 => "Rules can be put in beside traffic without a loss at this rate.",
-            _ => "Changes between bursts still cost frames at this rate.",
+        let implication = match (losing, ratio.low > FELT) {
+            (0.0, _) => "Rules can be put in beside traffic without a loss at this rate.",
+            (_, true) => "Rules can be put in beside traffic at this rate.",
+            (_, false) => "Changes between bursts may cost frames at this rate.",
         };
         Some(self.finding(("batch-sliced", cell), (&ratio, "1"), (sentence, implication)))
     }
@@ -211,6 +214,10 @@ impl Subject<'_> {
         let took = cell.estimate("batch_ns")?;
         let blocked = cell.estimate("blocked_ns")?;
         let sum = |metric: &str| cell.values(metric).iter().sum::<f64>();
+        // Nobody counted what packets met.
+        if cell.values("met_none_frames").len() < REPEATS_MIN {
+            return None;
+        }
         let none = sum("met_none_frames");
         let met = sum("met_old_frames") + sum("met_new_frames") + none;
         let core = match cell.word("core").as_str() {

@@ -46,7 +46,7 @@ type Kind<'a> = (&'a str, &'a str, &'a str);
 const SINGLE: Kind<'static> = (STACK, PLAIN, "single");
 
 impl<'a> Subject<'a> {
-    /// The cells of a kind by their number of rules, of one thread, none with refusals.
+    /// The cells of a kind by their number of rules, none with refusals.
     fn of(&self, kind: Kind<'_>) -> Vec<&'a Cell<'a>> {
         self.of_threads(kind, None)
     }
@@ -135,9 +135,12 @@ impl<'a> Subject<'a> {
             words::rules(rules(few)),
             words::few(&ratio)
         );
-        let implication = match ratio.median {
-            below if below < 0.5 => "Plan for the rate of a filled group, not of an empty one.",
-            _ => "A filled group takes rules about as fast as an empty one.",
+        let implication = match verdict(&ratio)? {
+            Verdict::NoCost => "A filled group takes rules as fast as an empty one.",
+            Verdict::Differs if ratio.median < 1.0 => {
+                "Plan for the rate of a filled group, not of an empty one."
+            }
+            Verdict::Differs => "A filled group takes rules faster than an empty one.",
         };
         let is_worth = rules(many) >= 4.0 * rules(few);
         is_worth.then(|| self.finding("filling", (&ratio, "1"), (sentence, implication), "stacks"))
@@ -199,9 +202,11 @@ impl<'a> Subject<'a> {
             words::rules(rules(cell)),
             words::few(&ratio)
         );
-        let implication = match ratio.median < 1.0 {
-            true => "Who renews rules waits for the old ones to go.",
-            false => "Taking rules out is not what limits a change of rules.",
+        let implication = match verdict(&ratio)? {
+            Verdict::Differs if ratio.median < 1.0 => {
+                "Who renews rules waits for the old ones to go."
+            }
+            _ => "Taking rules out is not what limits a change of rules.",
         };
         Some(self.finding("deletion", (&ratio, "1"), (sentence, implication), "stacks"))
     }
@@ -210,8 +215,9 @@ impl<'a> Subject<'a> {
     fn threads(&self) -> Option<Finding> {
         const QUEUE: Kind<'static> = (STACK, PLAIN, "queue");
         let threads = self.all.iter().filter_map(|cell| cell.number("threads"));
-        let threads = threads.max_by(f64::total_cmp)?;
-        let (one, other) = most(&self.of_threads(QUEUE, Some(threads)), &self.of(QUEUE))?;
+        let threads = threads.max_by(f64::total_cmp).filter(|threads| *threads > 1.0)?;
+        let of = |threads| self.of_threads(QUEUE, Some(threads));
+        let (one, other) = most(&of(threads), &of(1.0))?;
         let ratio = ratio(one, other)?;
         let sentence = format!(
             "{} control threads, each with an operation queue, create rules in {} of {} at {} \
@@ -223,9 +229,9 @@ impl<'a> Subject<'a> {
             words::rules(rules(one)),
             words::few(&ratio)
         );
-        let implication = match ratio.low > 1.0 {
-            true => "More control threads create more rules.",
-            false => "The card takes rules one after the other: more threads gain nothing.",
+        let implication = match verdict(&ratio)? {
+            Verdict::Differs if ratio.median > 1.0 => "More control threads create more rules.",
+            _ => "The card takes rules one after the other: more threads gain nothing.",
         };
         Some(self.finding("threads", (&ratio, "1"), (sentence, implication), "stacks"))
     }
@@ -243,9 +249,11 @@ impl<'a> Subject<'a> {
             words::rules(rules(one)),
             words::few(&ratio)
         );
-        let implication = match ratio.median > 1.0 {
-            true => "Who creates many rules at a time uses the queue.",
-            false => "The queue is for other threads, not for speed.",
+        let implication = match verdict(&ratio)? {
+            Verdict::Differs if ratio.median > 1.0 => {
+                "Who creates many rules at a time uses the queue."
+            }
+            _ => "The queue is for other threads, not for speed.",
         };
         Some(self.finding("insert-queue", (&ratio, "1"), (sentence, implication), "stacks"))
     }
@@ -295,10 +303,13 @@ fn root_against_group(all: &[&Cell<'_>], device: &str) -> Option<Finding> {
 /// When rules take effect.
 fn effect(results: &Results<'_>, device: &str, core: &str) -> Option<Finding> {
     let cells = results.cells.of(device, "effect").filter(|cell| cell.word("core") == core);
-    let cell = cells.max_by(|a, b| {
-        let group = |cell: &Cell<'_>| cell.number("group").unwrap_or(0.0);
-        group(a).total_cmp(&group(b))
-    })?;
+    let place = |cell: &Cell<'_>| ["group", "per_s"].map(|axis| cell.number(axis).unwrap_or(0.0));
+    let order = |a: &&Cell<'_>, b: &&Cell<'_>| place(a).partial_cmp(&place(b));
+    let cell = cells.max_by(|a, b| order(a, b).unwrap_or(std::cmp::Ordering::Equal))?;
+    let none = |metric| cell.values(metric).iter().all(|count| *count == 0.0);
+    if !none("operations_refused") || !none("effects_missing") {
+        return None;
+    }
     let effect = cell.estimate("effect_ns_p99").filter(|e| e.repeats >= REPEATS_MIN)?;
     let resolution = cell.estimate("effect_resolution_ns")?;
     if cell.is_generator_limited() {
@@ -310,9 +321,10 @@ fn effect(results: &Results<'_>, device: &str, core: &str) -> Option<Finding> {
         false => format!("{} after the call began, or later", words::time(effect.median)),
     };
     let sentence = format!(
-        "Of rules that {by} creates in group {} of {device}, 99 % meet every frame that left \
-         {from} (frames of a flow leave {} apart){}.",
+        "Of rules that {by} creates in group {} of {device}, {} a second, 99 % meet every frame \
+         that left {from} (frames of a flow leave {} apart){}.",
         words::whole(cell.number("group").unwrap_or(0.0)),
+        words::whole(cell.number("per_s").unwrap_or(0.0)),
         words::time(resolution.median),
         words::few(&effect)
     );

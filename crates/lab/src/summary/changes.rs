@@ -207,8 +207,9 @@ fn figure(results: &Results<'_>, group: f64, beside: bool) -> Figure {
             if beside { " while packets meet them" } else { "" }
         ),
         caption: format!(
-            "Rules by the time from the first call to the end of the last; {load}. Published: {}, \
-             a table other than the root, PAM 2021, figure 6.",
+            "Rules by the time {}; {load}. Published: {}, a table other than the root, PAM 2021, \
+             figure 6.",
+            if beside { "from the first call to the end of the last" } else { "in calls" },
             results.run.card.label()
         ),
         x: Axis { label: "rules, all changed".into(), unit: "".into(), scale: Scale::Log },

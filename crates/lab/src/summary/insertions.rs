@@ -48,7 +48,7 @@ fn insertions(results: &Results<'_>) -> Table {
             cell.word("stack"),
             cell.word("actions"),
             cell.word("calls"),
-            words::whole(cell.number("threads").unwrap_or(1.0)),
+            cell.number("threads").map_or("-".to_owned(), words::whole),
         ];
         row.push(worded(cell.estimate("operations_per_s"), words::significant));
         row.extend(times(cell, "/calls"));
@@ -108,6 +108,7 @@ fn effects(results: &Results<'_>) -> Table {
                 worded(cell.estimate("effect_ns_p50"), words::time),
                 median(cell, "effect_ns_p99", words::time),
                 median(cell, "effect_ns_max", words::time),
+                median(cell, "effects_missing", words::whole),
                 median(cell, "effect_resolution_ns", words::time),
                 median(cell, "call_ns_p50", words::time),
                 median(cell, "call_ns_max", words::time),
@@ -126,6 +127,7 @@ fn effects(results: &Results<'_>) -> Table {
         "last frame without it, p50 (interval)",
         "p99",
         "maximum",
+        "never",
         "resolution",
         "call p50",
         "call maximum",
@@ -187,7 +189,7 @@ fn figure(
             };
             let threads = match cell.number("threads") {
                 None => String::new(),
-                Some(threads) => format!(" of each of {} threads", words::whole(threads)),
+                Some(threads) => format!(" each of {} control threads", words::whole(threads)),
             };
             let name = format!("{device}, {}{calls}{threads}", cell.word(axis));
             add_point(&mut series, name, device, point);
@@ -204,8 +206,9 @@ fn figure(
         id: figure_id(group, what),
         title: format!("Rules created a second in group {}: {what}", words::whole(group)),
         caption: format!(
-            "Rules by the time from the first call to the end of the last, refused ones included; \
-             no packets. Published: {}, PAM 2021, figure {part}.",
+            "Rules, refused ones included, by the time in calls, or where control threads ask for \
+             them from the first to the last of all; no packets. Published: {}, PAM 2021, figure \
+             {part}.",
             results.run.card.label()
         ),
         x: Axis { label: "rules created".into(), unit: "".into(), scale: Scale::Log },
