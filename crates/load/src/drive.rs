@@ -332,9 +332,7 @@ fn honesty<T>(
     stalls: &StallWatch,
     latency_resolution_ns: u64,
 ) -> Honesty {
-    let planned = total.offered + total.unsent;
-    let unsent_ratio = total.unsent as f64 / planned.max(1) as f64;
-    let limited = unsent_ratio > UNSENT_MAX;
+    let (unsent_ratio, limited) = unsent(total);
     let reason = || format!("{:.2} % of the frames were not offered in time", unsent_ratio * 100.0);
     Honesty {
         achieved_ratio: 1.0 - unsent_ratio,
@@ -349,6 +347,13 @@ fn honesty<T>(
         generator_limited: limited,
         reasons: limited.then(reason).into_iter().collect(),
     }
+}
+
+/// Share of the frames due that were not offered, and whether that is the generator's limit.
+fn unsent(total: Tally) -> (f64, bool) {
+    let planned = total.offered + total.unsent;
+    let ratio = total.unsent as f64 / planned.max(1) as f64;
+    (ratio, ratio > UNSENT_MAX)
 }
 
 #[cfg(test)]
@@ -416,8 +421,41 @@ mod tests {
         fn release(&mut self) {}
     }
 
+    /// Keeps the generator's core for a millisecond, once, in the measured part.
+    #[derive(Default)]
+    struct Away {
+        opened_ns: Option<u64>,
+        was: bool,
+    }
+
+    impl Window for Away {
+        fn opened(&mut self, at_ns: u64) {
+            self.opened_ns = Some(at_ns);
+        }
+
+        fn turn(&mut self) -> u64 {
+            let clock = Clock::new();
+            let since = |now_ns: u64| self.opened_ns.map_or(0, |at| now_ns.saturating_sub(at));
+            if !self.was && since(clock.now_ns()) > 1_000_000 {
+                self.was = true;
+                let end_ns = clock.now_ns() + 1_000_000;
+                while clock.now_ns() < end_ns {}
+            }
+            0
+        }
+    }
+
     /// 5 ms of 100 k frames a second.
     fn trial(room: usize, keeps_each: usize, rate: Rate) -> Observation {
+        trial_beside(room, keeps_each, rate, (1 << 20, &mut ()))
+    }
+
+    fn trial_beside(
+        room: usize,
+        keeps_each: usize,
+        rate: Rate,
+        (depth, window): (u32, &mut impl Window),
+    ) -> Observation {
         let ring = Rc::new(RefCell::new(Loop { room, keeps_each, count: 0, back: Vec::new() }));
         let mut outlet = End { ring, frames: Vec::new() };
         let mut inlet = outlet.clone();
@@ -431,7 +469,7 @@ mod tests {
             seed: 1,
             trace: None,
         };
-        let seen = drive(&load, 1 << 20, &mut outlet, &mut inlet, &mut ()).unwrap();
+        let seen = drive(&load, depth, &mut outlet, &mut inlet, window).unwrap();
         assert_eq!(seen.planned, seen.offered + seen.unsent);
         assert_eq!(seen.offered, seen.received + seen.lost);
         seen
@@ -443,6 +481,26 @@ mod tests {
         assert_eq!((seen.planned, seen.unsent, seen.lost), (500, 0, 0));
         let slices: u64 = seen.slices.iter().map(|slice| slice.offered).sum();
         assert!(slices <= 500 && seen.slices.len() == 5);
+    }
+
+    #[test]
+    fn frames_that_the_generator_was_late_for_are_unsent_and_neither_offered_nor_lost() {
+        // The ring covers 8 frames, 80 us, of the millisecond.
+        let seen = trial_beside(64, usize::MAX, Rate::Pps(100_000.0), (8, &mut Away::default()));
+        assert!((85..=500).contains(&seen.unsent), "{} unsent", seen.unsent);
+        assert_eq!((seen.planned, seen.lost, seen.rx_missed), (500, 0, 0));
+        assert_eq!(seen.offered_bytes, seen.offered * 64);
+        assert!(seen.honesty.generator_limited, "{:?}", seen.honesty);
+    }
+
+    #[test]
+    fn more_than_half_a_percent_unsent_is_the_generators_limit() {
+        let of = |offered, unsent_frames| {
+            unsent(Tally { offered, unsent: unsent_frames, ..Tally::default() })
+        };
+        assert_eq!(of(9_950, 50), (0.005, false));
+        assert_eq!(of(9_949, 51), (0.0051, true));
+        assert_eq!(of(0, 0), (0.0, false));
     }
 
     #[test]
@@ -481,5 +539,9 @@ mod tests {
         assert_eq!(covered_ns(1_024, 20_000, &slices(&away)), 20_000, "filled before");
         assert_eq!(covered_ns(1_024, u64::MAX, &slices(&[20; 50])), SLICE_NS / 2);
         assert_eq!(covered_ns(1_024, u64::MAX, &[]), SLICE_NS / 2);
+        // Rules drop most of what the device takes.
+        let dropping =
+            Slice { offered: 40_000, rx_missed: 10_000, received: 9, ..Slice::default() };
+        assert_eq!(covered_ns(1_024, u64::MAX, &[dropping]), calm);
     }
 }
