@@ -228,3 +228,24 @@ pub(crate) fn is_taken(outcome: &Outcome) -> Option<bool> {
         Outcome::NotSupported { .. } | Outcome::Failed { .. } => None,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::occupancy::Place;
+    use crate::spec::{Hits, KneeKind};
+
+    #[test]
+    fn the_median_of_the_pairs_decides_on_which_side_of_a_knee_a_number_is() {
+        let spec = crate::experiment::spec("occupancy").unwrap().reduced.knee;
+        let spec = spec.into_iter().find(|spec| spec.kind == KneeKind::Throughput).unwrap();
+        let (hits, flows) = (Hits::Flows, 1);
+        let place = Place { groups: 0, rules: 0, match_percent: 0, hits, flows };
+        let knee = Knee { spec, load: 0, place, seed: 1, frame_len_max: 64 };
+        let of = |probes: [f64; 3]| is_in_front(&knee, probes.map(|probe| (probe, 1.0)).to_vec());
+        assert_eq!(knee.spec.share, 0.8);
+        assert_eq!(of([0.5, 0.8, 0.9]), Some(true));
+        assert_eq!(of([0.79, 1.2, 0.1]), Some(false));
+        assert_eq!(is_in_front(&knee, Vec::new()), None);
+    }
+}
