@@ -1,7 +1,5 @@
 //! Samples gathered by what they measured: one cell holds the repeats of one trial at one point.
 
-use std::collections::BTreeMap;
-
 use niclab_device::Latency;
 use niclab_result::{Coordinate, Latencies, Mark, Mean, Outcome, Point, Sample};
 use serde::Deserialize;
@@ -91,13 +89,7 @@ fn value(sample: &Sample, metric: &str) -> Option<f64> {
 /// How a metric of one cell stands to that of another, pair by pair of repeats; `None` without a
 /// pair.
 pub fn paired(with: &Cell<'_>, without: &Cell<'_>, metric: &str) -> Option<Estimate> {
-    let of = |cell: &Cell<'_>| -> BTreeMap<u32, f64> {
-        let value = |s: &Sample| Some((s.repeat, value(s, metric)?));
-        cell.samples.iter().filter_map(|sample| value(sample)).collect()
-    };
-    let (with, without) = (of(with), of(without));
-    let pairs = with.iter().filter_map(|(repeat, with)| Some((*with, *without.get(repeat)?)));
-    let (with, without): (Vec<f64>, Vec<f64>) = pairs.unzip();
+    let (with, without) = with.paired(without, metric);
     statistics::paired_ratio(&with, &without)
 }
 
@@ -232,12 +224,6 @@ impl Cell<'_> {
             marks: self.marks("latency_ns_p50"),
             ..Mean::default()
         })
-    }
-
-    /// `metric` here divided by `metric` in `base`, repeat by repeat.
-    pub fn ratio(&self, base: &Cell<'_>, metric: &str) -> Option<Estimate> {
-        let (here, there) = self.paired(base, metric);
-        statistics::paired_ratio(&here, &there)
     }
 
     /// `metric` here and in `base`, of the repeats that have it in both.

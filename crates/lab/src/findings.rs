@@ -13,7 +13,7 @@ mod throughput;
 
 use niclab_result::{Finding, Quantity};
 
-use crate::cells::Cell;
+use crate::cells::{Cell, paired};
 use crate::knee::{self, Found};
 use crate::measure::DEVICE_TIME;
 use crate::spec::{KneeKind, TrialKind};
@@ -336,7 +336,7 @@ fn share(cell: &Cell<'_>, base: &Cell<'_>) -> Option<(Estimate, Verdict)> {
     if cell.is_generator_limited() || base.is_generator_limited() {
         return None;
     }
-    let ratio = cell.ratio(base, "throughput_pps")?;
+    let ratio = paired(cell, base, "throughput_pps")?;
     let verdict = verdict(&ratio)?;
     Some((ratio, verdict))
 }
@@ -354,7 +354,7 @@ impl Cost {
         if !cell.is_generator_limited() && !base.is_generator_limited() {
             return None;
         }
-        let ratio = cell.ratio(base, DEVICE_TIME)?;
+        let ratio = paired(cell, base, DEVICE_TIME)?;
         if ratio.repeats < REPEATS_MIN {
             return None;
         }
@@ -552,7 +552,7 @@ fn chain_at_most(
     cell: &Cell<'_>,
     base: &Cell<'_>,
 ) -> Option<Finding> {
-    let ratio = cell.ratio(base, "throughput_pps")?;
+    let ratio = paired(cell, base, "throughput_pps")?;
     if ratio.repeats < REPEATS_MIN || ratio.high >= 1.0 {
         return None;
     }
@@ -595,7 +595,7 @@ fn latency(s: &Subject<'_>, metric: &str, id: &'static str, words: &str) -> Opti
     if empty.is_generator_limited() || full.is_generator_limited() {
         return None;
     }
-    let ratio = full.ratio(empty, metric)?;
+    let ratio = paired(full, empty, metric)?;
     let verdict = verdict(&ratio)?;
     let (here, there) = (full.estimate(metric)?, empty.estimate(metric)?);
     let implication = match verdict {
