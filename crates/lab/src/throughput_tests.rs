@@ -200,6 +200,20 @@ fn the_table_tells_goals_bounds_and_shares_and_the_finding_the_headline() {
 }
 
 #[test]
+fn a_search_that_stalls_or_wrong_sums_spoilt_is_no_finding() {
+    let mut bench = bench(Nature { noise: 0.0, ..Nature::default() }, &ONE);
+    bench.execute();
+    let mut is_found = |mark: Option<Mark>| {
+        let samples = bench.store.samples.iter_mut().filter(|sample| sample.trial == "mlrsearch");
+        samples.for_each(|sample| sample.marks = mark.into_iter().collect());
+        let findings = summary(&bench).findings;
+        findings.iter().any(|finding| finding.id == "simulated-searched-throughput")
+    };
+    assert!(is_found(None));
+    assert!(!is_found(Some(Mark::Disturbed)) && !is_found(Some(Mark::Unbalanced)));
+}
+
+#[test]
 fn a_fixed_rate_is_offered_and_its_loss_and_latency_told() {
     let set = [&ONE[..], &["match_percent=0", "flows=10k", "rate=4M,16M,max"]].concat();
     let mut bench = Bench::new(vec![Nature { noise: 0.0, ..Nature::default() }], &set, 1);

@@ -23,8 +23,10 @@ pub(super) fn searched(s: &Subject<'_>) -> Option<Finding> {
         .min_by(|a, b| f64::total_cmp(&rules(a.cell), &rules(b.cell)))?;
     let goals: Vec<FoundGoal<'_>> = of.goals().collect();
     let is_stopped = goals.iter().any(|goal| goal.found.regularity == Regularity::Stopped);
-    // What stalls may have set is no finding: the table shows it with its mark.
-    if is_stopped || of.marks.contains(&Mark::Disturbed) {
+    // What stalls may have set is no finding, nor what counters contradict: the table shows it with
+    // its mark.
+    let is_doubtful = |mark: &Mark| matches!(mark, Mark::Disturbed | Mark::Unbalanced);
+    if is_stopped || of.marks.iter().any(is_doubtful) {
         return None;
     }
     // The goal that allows most loss is the headline.
