@@ -151,12 +151,40 @@ impl SearchSpec {
         if goals.is_empty() {
             return refuse("goal", "none".into(), "a search needs one: [[full.search.goal]]");
         }
+        for (at, goal) in goals.iter().enumerate() {
+            check_name(goal, &goals[..at])?;
+        }
         Ok(goals)
     }
 }
 
 fn refuse<T>(axis: &'static str, value: String, remedy: &str) -> Result<T, SpecError> {
     Err(SpecError::OutOfRange { axis, value, remedy: remedy.into() })
+}
+
+/// How the metrics of a goal begin: its name in small letters, `_` for all but letters and digits.
+pub(crate) fn metric_name(goal: &SearchGoal) -> String {
+    let word = |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '_' };
+    goal.name.chars().map(word).collect()
+}
+
+/// Refuses a goal whose metrics would have no name, or those of another goal of its search.
+fn check_name(goal: &SearchGoal, others: &[SearchGoal]) -> Result<(), SpecError> {
+    let name = metric_name(goal);
+    if name.is_empty() {
+        return refuse("goal name", "\"\"".into(), "give it one, such as NDR");
+    }
+    match others.iter().find(|other| metric_name(other) == name) {
+        Some(other) => {
+            let remedy = format!(
+                "its metrics would overwrite those of {}: both begin with {name}_; give it \
+                 another name",
+                other.name
+            );
+            refuse("goal name", goal.name.clone(), &remedy)
+        }
+        None => Ok(()),
+    }
 }
 
 impl GoalSpec {
@@ -199,7 +227,10 @@ impl Search {
                     let remedy = "one search of a place has one goal by RFC 2544";
                     return refuse("goal", goal.name, remedy);
                 }
-                false => known.goals.push(goal),
+                false => {
+                    check_name(&goal, &known.goals)?;
+                    known.goals.push(goal);
+                }
             }
         }
         Ok(())

@@ -3,13 +3,14 @@
 use niclab_result::{Mark, Sample, Summary, Table};
 
 use crate::experiment;
-use crate::mlr::Regularity;
+use crate::mlr::{Regularity, SearchGoal};
 use crate::run::{PlannedRate, Run, resolve};
 use crate::runner::Ended;
 use crate::runner::throughput::{Record, record};
 use crate::simulated::{Bench, Nature, Simulated};
 use crate::spec::{GridName, Overrides, Spec, TrialKind};
 use crate::summary::summarize;
+use crate::throughput::{Mode, Search};
 
 /// A bench whose run is the full grid of the occupancy experiment, narrowed.
 fn bench(nature: Nature, set: &[&str]) -> Bench {
@@ -80,6 +81,27 @@ fn goals_that_cannot_be_searched_are_refused() {
     refused("trial_ms = 1_000\nwidth = 0.01", "trial_ms = 1_000\nwidth = 0.0", "width = 0");
     let rfc2544 = "name = \"RFC 2544\"\ntrial_ms = 1_000\n";
     refused(rfc2544, &format!("{rfc2544}loss_ratio = 0.1\n"), "use mode = \"mlrsearch\"");
+    refused("name = \"PDR\"", "name = \"\"", "goal name = \"\": give it one");
+    refused("name = \"PDR\"", "name = \"ndr\"", "goal name = ndr: its metrics would overwrite");
+}
+
+#[test]
+fn goals_of_two_searches_at_one_place_have_metrics_of_their_own() {
+    let goal = |name: &str, width| SearchGoal {
+        name: name.into(),
+        ..SearchGoal::rfc2544(1_000_000, width)
+    };
+    let add = |name: &str, width| {
+        let search = |goal| Search { mode: Mode::Mlrsearch, of: 0, goals: vec![goal] };
+        let mut searches = vec![search(goal("N D", 0.1))];
+        let added = search(goal(name, width)).add_to(&mut searches);
+        added.map(|()| searches[0].goals.len()).map_err(|error| error.to_string())
+    };
+    assert_eq!((add("N D", 0.1), add("PDR", 0.1)), (Ok(1), Ok(2)));
+    for (name, width) in [("N D", 0.2), ("n-d", 0.1)] {
+        let said = add(name, width).unwrap_err();
+        assert!(said.contains("overwrite those of N D: both begin with n_d_"), "{said}");
+    }
 }
 
 #[test]

@@ -11,7 +11,7 @@ use crate::loss::Loss;
 use crate::measure::{self, Metrics, put};
 use crate::mlr::{self, ControllerInput, ControllerOutput, GoalResult, TrialInput, TrialOutput};
 use crate::run::{ExperimentRun, Trial};
-use crate::throughput::Search;
+use crate::throughput::{Search, metric_name};
 
 /// Most times a trial is made until one has enough undisturbed slices.
 const TRIES_MAX: u32 = 3;
@@ -234,8 +234,7 @@ fn metrics(input: &ControllerInput, output: &ControllerOutput, spoilt: u32) -> M
     put(&mut metrics, "trials", output.trials.len() as f64, "trials");
     put(&mut metrics, "spoilt_trials", f64::from(spoilt), "trials");
     for (goal, found) in input.goals.iter().zip(&output.results) {
-        let word = |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '_' };
-        let name: String = goal.name.chars().map(word).collect();
+        let name = metric_name(goal);
         let figures = [
             ("conditional_pps", found.conditional_pps),
             ("lower_pps", found.lower_pps.map(|pps| pps as f64)),
