@@ -37,6 +37,45 @@ fn the_gain_of_a_change_in_place_on_a_known_device_is_found() {
     assert_eq!(through_queue.count(), 0);
 }
 
+/// What is implied of changes of values in place, of new actions, and of a transaction, where the
+/// rates of the two, and the time of the last, are these multiples of what they are. Multiples
+/// stand by repeat.
+fn implied(factors: [f64; 6]) -> [Option<String>; 3] {
+    let (mut bench, _) = measured(&["rules=16k", "calls=single,transaction"]);
+    for sample in &mut bench.store.samples {
+        let word = |axis: &str| sample.point.get(axis).map(ToString::to_string).unwrap_or_default();
+        let metric = match (word("change").as_str(), word("calls").as_str()) {
+            ("values" | "actions", "single") => "operations_per_s",
+            ("actions", "transaction") => "control_ns_per_operation",
+            _ => continue,
+        };
+        let value = sample.metrics.get_mut(metric);
+        value.into_iter().for_each(|it| it.value *= factors[sample.repeat as usize]);
+    }
+    let summary = summarize(&bench.run, &bench.store.samples, &bench.store.latencies);
+    ["values", "update-rate", "update-transaction"].map(|id| {
+        let id = format!("simulated-{id}-group1");
+        let found = summary.findings.iter().find(|finding| finding.id == id);
+        found.map(|finding| finding.implication.clone())
+    })
+}
+
+#[test]
+fn what_follows_from_a_gain_hangs_on_what_the_ratio_shows() {
+    let [values, actions, transaction] = implied([1.0; 6]).map(Option::unwrap);
+    assert_eq!(values, "Changing such rules in place is faster than replacing them.");
+    assert_eq!(actions, "Change a rule's actions rather than replace the rule.");
+    assert_eq!(transaction, "This is the price of no packet meeting half of a change.");
+    let [values, actions, transaction] = implied([0.25; 6]).map(Option::unwrap);
+    assert_eq!(values, "Replacing such rules is faster than changing them in place.");
+    assert_eq!(actions, "New flows' decisions can be changed at this rate.");
+    assert_eq!(transaction, "That no packet meets half of a change costs nothing.");
+    // A rate stands where the gain is undecided.
+    let [values, actions, transaction] = implied([0.25, 1.0, 0.3, 1.1, 0.9, 0.4]);
+    assert_eq!((values, transaction), (None, None));
+    assert_eq!(actions.unwrap(), "New flows' decisions can be changed at this rate.");
+}
+
 #[test]
 fn packets_that_meet_no_rule_are_counted_and_told() {
     let (bench, summary) = measured(&["rules=16k"]);

@@ -2,7 +2,7 @@
 
 use niclab_result::{Finding, Quantity};
 
-use super::REPEATS_MIN;
+use super::{REPEATS_MIN, Verdict, verdict};
 use crate::cells::{Cell, paired};
 use crate::statistics::Estimate;
 use crate::summary::Results;
@@ -76,7 +76,9 @@ fn group_words(cell: &Cell<'_>) -> String {
 /// How fast rules get new actions in place, and what that gains over destroying and creating them.
 fn rate(results: &Results<'_>, cell: &Cell<'_>) -> Option<Finding> {
     let per_s = cell.estimate("operations_per_s").filter(|e| e.repeats >= REPEATS_MIN)?;
-    let gain = against_anew(results, cell).map_or(String::new(), |gain| {
+    let gain = against_anew(results, cell);
+    let pays = gain.as_ref().is_some_and(is_faster);
+    let gain = gain.map_or(String::new(), |gain| {
         format!(
             ", {} times as many as are destroyed and created{}",
             words::significant(gain.median),
@@ -89,16 +91,26 @@ fn rate(results: &Results<'_>, cell: &Cell<'_>) -> Option<Finding> {
         group_words(cell),
         words::rules(rules(cell))
     );
-    let implication = match against_anew(results, cell).is_some_and(|gain| gain.low > 1.0) {
+    let implication = match pays {
         true => "Change a rule's actions rather than replace the rule.".to_owned(),
         false => "New flows' decisions can be changed at this rate.".to_owned(),
     };
     Some(finding(("update-rate", cell), (&per_s, "rules/s"), (sentence, implication)))
 }
 
+/// `true` where a ratio of rates shows the first to be higher.
+fn is_faster(ratio: &Estimate) -> bool {
+    verdict(ratio) == Some(Verdict::Differs) && ratio.median > 1.0
+}
+
 /// What another change in place gains over destroying and creating.
 fn in_place(results: &Results<'_>, cell: &Cell<'_>) -> Option<Finding> {
-    let gain = against_anew(results, cell).filter(|e| e.repeats >= REPEATS_MIN)?;
+    let gain = against_anew(results, cell)?;
+    let implication = match (verdict(&gain)?, gain.median > 1.0) {
+        (Verdict::NoCost, _) => "Changing such rules in place is as fast as replacing them.",
+        (Verdict::Differs, true) => "Changing such rules in place is faster than replacing them.",
+        (Verdict::Differs, false) => "Replacing such rules is faster than changing them in place.",
+    };
     let sentence = format!(
         "Rules of {} that get {} are changed at {} times the rate of rules that are destroyed and \
          created ({}){}.",
@@ -108,8 +120,8 @@ fn in_place(results: &Results<'_>, cell: &Cell<'_>) -> Option<Finding> {
         words::rules(rules(cell)),
         words::few(&gain)
     );
-    let implication = "In place no packet meets a moment without the rule.".to_owned();
-    Some(finding((&cell.word("change"), cell), (&gain, "1"), (sentence, implication)))
+    let said = (sentence, implication.to_owned());
+    Some(finding((&cell.word("change"), cell), (&gain, "1"), said))
 }
 
 /// What it costs that all changes become visible at one instant.
@@ -117,8 +129,12 @@ fn transaction(whole: &Cell<'_>, one: &Cell<'_>) -> Option<Finding> {
     if rules(whole) != rules(one) {
         return None;
     }
-    let ratio = paired(whole, one, "control_ns_per_operation");
-    let ratio = ratio.filter(|e| e.repeats >= REPEATS_MIN)?;
+    let ratio = paired(whole, one, "control_ns_per_operation")?;
+    let implication = match (verdict(&ratio)?, ratio.median > 1.0) {
+        (Verdict::NoCost, _) => "That no packet meets half of a change costs hardly anything.",
+        (Verdict::Differs, true) => "This is the price of no packet meeting half of a change.",
+        (Verdict::Differs, false) => "That no packet meets half of a change costs nothing.",
+    };
     let sentence = format!(
         "New actions for {} of {} take {} times the time of single calls in one transaction, \
          visible at one instant{}.",
@@ -127,8 +143,8 @@ fn transaction(whole: &Cell<'_>, one: &Cell<'_>) -> Option<Finding> {
         words::significant(ratio.median),
         words::few(&ratio)
     );
-    let implication = "This is the price of no packet meeting half of a change.".to_owned();
-    Some(finding(("update-transaction", whole), (&ratio, "1"), (sentence, implication)))
+    let said = (sentence, implication.to_owned());
+    Some(finding(("update-transaction", whole), (&ratio, "1"), said))
 }
 
 /// What packets meet while rules are changed.
