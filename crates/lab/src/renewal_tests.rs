@@ -1,20 +1,38 @@
 //! Rates of renewal on a simulated device: what it is known to do is found and worded.
 
 use niclab_device::OPERATIONS_PER_S_MAX;
-use niclab_result::Summary;
+use niclab_result::{Finding, Summary};
 
 use super::*;
-use crate::simulated::{Bench, Nature, cell_of as cell};
+use crate::simulated::{Bench, Nature, cell_at, cell_of as cell};
 use crate::summary::summarize;
 
 /// Six repeats; an operation takes 1 us, so that 100,000 a second take a tenth of the core.
 fn measured(set: &[&str]) -> (Bench, Summary) {
-    let nature = Nature { noise: 0.0, ..Nature::default() };
+    measured_on(Nature::default(), set)
+}
+
+fn measured_on(nature: Nature, set: &[&str]) -> (Bench, Summary) {
+    let nature = Nature { noise: 0.0, ..nature };
     let mut bench = Bench::of("update-rate", vec![nature], &[set, &["calls=single"]].concat(), 6);
     bench.execute();
-    let summary = summarize(&bench.run, &bench.store.samples, &bench.store.latencies);
+    let summary = summary(&bench);
     (bench, summary)
 }
+
+fn summary(bench: &Bench) -> Summary {
+    summarize(&bench.run, &bench.store.samples, &bench.store.latencies)
+}
+
+/// A finding in group 1, of renewals on the core that forwards.
+fn of_same<'a>(summary: &'a Summary, id: &str) -> Option<&'a Finding> {
+    let id = format!("simulated-{id}-same-group1");
+    summary.findings.iter().find(|finding| finding.id == id)
+}
+
+/// Rules of group 1 on the core that forwards, at one rate or at none.
+const AT_100K: [&str; 4] = ["group=1", "rules=1k", "per_s=0,100k", "core=same"];
+const ROW_100K: [(&str, &str); 1] = [("renewals/s", "100,000")];
 
 #[test]
 fn each_rate_stands_beside_none_at_full_load_and_for_the_latency() {
@@ -50,7 +68,7 @@ fn a_device_that_gives_a_known_share_of_its_time_to_rules_is_found_to() {
     assert_eq!(cell(table, same, "done/s"), "100,000");
     assert_eq!(cell(table, same, "time a renewal"), "1.00 us");
     assert_eq!(cell(table, same, "share of the core"), "10.0 %");
-    assert_eq!(cell(table, same, "in effect after, p50"), "5.00 us");
+    assert_eq!(cell(table, same, "done after, p50"), "5.00 us");
     assert_eq!(cell(table, same, "taken after, p50"), "-", "nobody is asked");
     let distinct = row("100,000", "distinct");
     assert_eq!(cell(table, distinct, "taken after, p50"), "3.00 us");
@@ -72,13 +90,97 @@ fn a_device_that_gives_a_known_share_of_its_time_to_rules_is_found_to() {
 
 #[test]
 fn a_rate_that_is_not_kept_is_told_as_a_ceiling_and_the_kept_one_is_compared() {
-    let (_, summary) = measured(&["group=1", "rules=1k", "per_s=0,100k,2M", "core=same"]);
-    let find = |id: &str| {
-        let id = format!("simulated-{id}-same-group1");
-        summary.findings.iter().find(|finding| finding.id == id).unwrap()
+    let set = |rates| ["group=1", "rules=1k", rates, "core=same"];
+    let (_, summary) = measured(&set("per_s=0,100k,2M"));
+    let ceiling = of_same(&summary, "renewal-ceiling").unwrap();
+    assert_eq!(ceiling.value.value, 900_000.0);
+    assert!(ceiling.sentence.contains("to be renewed (same core, single calls, "), "{ceiling:?}");
+    let kept = of_same(&summary, "renewal").unwrap();
+    assert!(kept.sentence.contains("100,000 rules"), "{kept:?}");
+    // A rate as high was kept, or what was done is not the device's doing: no ceiling.
+    let (_, summary) = measured(&set("per_s=0,900k,2M"));
+    assert!(of_same(&summary, "renewal").is_some());
+    assert_eq!(of_same(&summary, "renewal-ceiling"), None);
+    let limited = Nature { generator_pps: 0.5e6, ..Nature::default() };
+    let refusing = Nature { refused_ratio: 0.25, ..Nature::default() };
+    for nature in [limited, refusing] {
+        let (_, summary) = measured_on(nature, &set("per_s=0,100k,2M"));
+        assert_eq!(of_same(&summary, "renewal-ceiling"), None);
+    }
+}
+
+#[test]
+fn renewals_that_are_refused_are_not_done_and_their_rate_is_not_kept() {
+    // Few enough that the rate would be kept by what was done.
+    for (refused_ratio, done, refused) in [(0.25, "75,000", 0.25), (0.02, "98,000", 0.02)] {
+        let (bench, summary) = measured_on(Nature { refused_ratio, ..Nature::default() }, &AT_100K);
+        let table = &summary.experiments[0].tables[0];
+        assert_eq!(cell_at(table, &ROW_100K, "done/s"), done);
+        let planned = 1e5 * bench.run.experiments[0].loads[0].duration_ns as f64 / 1e9;
+        let refused = crate::words::whole(planned * refused);
+        assert_eq!(cell_at(table, &ROW_100K, "refused"), refused);
+        assert!(!summary.findings.iter().any(|found| found.id.starts_with("simulated-renewal")));
+    }
+}
+
+#[test]
+fn no_ratio_is_taken_of_what_the_generator_set() {
+    // It sets the throughput without renewals alone.
+    let (_, summary) = measured_on(Nature { generator_pps: 9.5e6, ..Nature::default() }, &AT_100K);
+    let experiment = &summary.experiments[0];
+    for column in ["against none", "p50 against none"] {
+        assert_eq!(cell_at(&experiment.tables[0], &ROW_100K, column), "-");
+    }
+    let figure = experiment.figures.iter().find(|figure| figure.id.contains("throughput"));
+    assert_eq!(figure, None, "of nothing but what was published");
+    assert!(
+        of_same(&summary, "renewal").is_none() && of_same(&summary, "renewal-latency").is_none()
+    );
+}
+
+/// The implications of the findings on throughput and latency, where those at 100,000 renewals a
+/// second are these multiples of what they are.
+fn implied(factors: [f64; 6]) -> [Option<String>; 2] {
+    let (mut bench, _) = measured(&AT_100K);
+    let is_renewing = |point: &Point| point.get("per_s") == Some(&Coordinate::Number(1e5));
+    for sample in bench.store.samples.iter_mut().filter(|sample| is_renewing(&sample.point)) {
+        for metric in ["throughput_pps", "latency_ns_p50"] {
+            let value = sample.metrics.get_mut(metric);
+            value.into_iter().for_each(|it| it.value *= factors[sample.repeat as usize]);
+        }
+    }
+    let summary = summary(&bench);
+    ["renewal", "renewal-latency"]
+        .map(|id| of_same(&summary, id).map(|found| found.implication.clone()))
+}
+
+#[test]
+fn what_follows_from_a_ratio_hangs_on_its_side_and_nothing_does_from_an_undecided_one() {
+    let [less, longer_not] = implied([0.5; 6]).map(Option::unwrap);
+    assert_eq!(less, "What the core does for rules it cannot do for packets.");
+    assert_eq!(longer_not, "Packets wait no longer beside renewals.");
+    let [more, longer] = implied([2.0; 6]).map(Option::unwrap);
+    assert_eq!(more, "Forwarding does not suffer from renewals at this rate.");
+    assert_eq!(longer, "Packets wait while rules are changed.");
+    assert_eq!(implied([0.5, 2.0, 0.6, 1.8, 1.5, 0.7]), [None, None]);
+}
+
+#[test]
+fn times_of_the_hand_over_are_of_the_trial_for_the_latency() {
+    let (mut bench, _) = measured(&["group=1", "rules=1k", "per_s=0,100k", "core=distinct"]);
+    for sample in bench.store.samples.iter_mut().filter(|sample| sample.trial == "saturate") {
+        let times = sample.metrics.iter_mut();
+        let times = times.filter(|(name, _)| name.starts_with("late_") || name.starts_with("wait"));
+        times.for_each(|(_, metric)| metric.value *= 100.0);
+    }
+    let told = |bench: &Bench| {
+        let summary = summary(bench);
+        let columns = ["taken after, p50", "taken p99", "done after, p50", "done p99"];
+        columns.map(|column| cell_at(&summary.experiments[0].tables[0], &ROW_100K, column))
     };
-    assert_eq!(find("renewal-ceiling").value.value, 900_000.0);
-    assert!(find("renewal").sentence.contains("100,000 rules"), "{:?}", find("renewal"));
+    assert_eq!(told(&bench), ["3.00 us", "3.00 us", "5.00 us", "5.00 us"]);
+    bench.store.samples.retain(|sample| sample.trial != "latency");
+    assert_eq!(told(&bench), ["-"; 4]);
 }
 
 #[test]

@@ -63,6 +63,8 @@ pub struct Nature {
     pub operation_ns: u64,
     /// A rule takes effect so long after the call for it began.
     pub effect_ns: u64,
+    /// Share of the renewals that it refuses.
+    pub refused_ratio: f64,
 }
 
 impl Default for Nature {
@@ -86,6 +88,7 @@ impl Default for Nature {
             tells_idle: false,
             operation_ns: 1_000,
             effect_ns: 50_000,
+            refused_ratio: 0.0,
         }
     }
 }
@@ -370,17 +373,20 @@ impl Simulated {
     fn renewed(&self, plan: &RulesPlan, mut seen: Observation) -> Observation {
         let seconds = seen.duration_ns as f64 / 1e9;
         let planned = (f64::from(plan.per_s.unwrap_or(0)) * seconds) as u64;
-        let done = (self.done_per_s(plan) * seconds) as u64;
+        let all = (self.done_per_s(plan) * seconds) as u64;
+        let refused = (all as f64 * self.nature.refused_ratio) as u64;
         let mut late = Latency::new();
-        late.record_n(5_000, done);
+        late.record_n(5_000, all);
         let mut waited = Latency::new();
-        waited.record_n(3_000, done);
+        waited.record_n(3_000, all);
         seen.control = Some(Control {
             planned,
-            done,
+            done: all - refused,
+            refused,
+            refusal: (refused > 0).then(|| "no room".into()),
             begun_ns: Some(0),
-            ended_ns: (done == planned).then_some(seen.duration_ns),
-            busy_ns: done * self.nature.operation_ns,
+            ended_ns: (all == planned).then_some(seen.duration_ns),
+            busy_ns: all * self.nature.operation_ns,
             late: Some(late),
             waited: (plan.core == ControlCore::Distinct).then_some(waited),
             ..Control::default()

@@ -7,7 +7,9 @@ use crate::cells::Cell;
 use crate::statistics::Estimate;
 use crate::summary::Results;
 use crate::summary::figures::frame_words;
-use crate::summary::renewals::{Rated, latency_id, per_s, rated, throughput_id};
+use crate::summary::renewals::{
+    Rated, done_per_s, latency_id, per_s, rated, throughput_id, way_words,
+};
 use crate::words;
 
 /// A rate is kept where at least this share of the operations was done.
@@ -38,16 +40,25 @@ pub(crate) fn findings(results: &Results<'_>) -> Vec<Finding> {
     findings
 }
 
-/// Renewals done by those that were due.
-fn kept(cell: &Cell<'_>) -> f64 {
-    cell.estimate("operations_per_s").map_or(0.0, |done| done.median / per_s(cell))
+/// `true` where the renewals that were due were done.
+fn is_kept(cell: &Cell<'_>) -> bool {
+    let of = |metric: &str| cell.estimate(metric).map_or(0.0, |count| count.median);
+    let planned = of("operations_planned");
+    planned > 0.0 && of("operations_done") / planned >= KEPT_MIN
 }
 
-/// The highest rate of those that were kept and at which the generator set nothing: of the smallest
-/// frames, of the most rules.
+/// `true` where a renewal was refused.
+fn refuses(cell: &Cell<'_>) -> bool {
+    cell.values("operations_refused").iter().any(|refused| *refused > 0.0)
+}
+
+/// The highest rate of those that were kept without a refusal and at which the generator set
+/// nothing: of the smallest frames, of the most rules.
 fn fastest<'a>(all: &[&'a Rated<'a>]) -> Option<&'a Rated<'a>> {
-    let is_sound =
-        |rated: &&&Rated<'_>| kept(rated.full) >= KEPT_MIN && !rated.full.is_generator_limited();
+    let is_sound = |rated: &&&Rated<'_>| {
+        let cell = rated.full;
+        is_kept(cell) && !refuses(cell) && !cell.is_generator_limited()
+    };
     let place = |rated: &Rated<'_>| {
         let frame = rated.full.number("frame").unwrap_or(f64::MAX);
         [per_s(rated.full), -frame, rated.full.number("rules").unwrap_or(0.0)]
@@ -58,17 +69,14 @@ fn fastest<'a>(all: &[&'a Rated<'a>]) -> Option<&'a Rated<'a>> {
     all.iter().filter(is_sound).copied().max_by(|a, b| order(a, b))
 }
 
-/// `500,000 rules a second of 65,536 in group 1 are renewed on the core that forwards`.
+/// `500,000 rules a second of 65,536 in group 1 are renewed (same core, single calls, at once)`.
 fn work(cell: &Cell<'_>) -> String {
-    let core = match cell.word("core").as_str() {
-        "same" => "on the core that forwards",
-        _ => "by another core",
-    };
     format!(
-        "{} a second of {} in group {} are renewed {core}",
+        "{} a second of {} in group {} are renewed ({})",
         words::rules(per_s(cell)),
         words::whole(cell.number("rules").unwrap_or(0.0)),
-        words::whole(cell.number("group").unwrap_or(0.0))
+        words::whole(cell.number("group").unwrap_or(0.0)),
+        way_words(cell)
     )
 }
 
@@ -93,9 +101,7 @@ fn finding(
 /// What is left of the throughput.
 fn throughput(rated: &Rated<'_>) -> Option<Finding> {
     let (cell, ratio) = (rated.full, rated.against_rest()?);
-    if rated.rest.is_generator_limited() || ratio.repeats < REPEATS_MIN {
-        return None;
-    }
+    let verdict = verdict(&ratio)?;
     let sentence = format!(
         "While {}, {} keeps {} of its throughput of {} without that, at full load of {}{}.",
         work(cell),
@@ -105,8 +111,9 @@ fn throughput(rated: &Rated<'_>) -> Option<Finding> {
         frame_words(&cell.word("frame")),
         words::few(&ratio)
     );
-    let implication = match (verdict(&ratio), cell.word("core").as_str()) {
-        (Some(Verdict::NoCost), _) => "Rules can be renewed at this rate beside traffic.",
+    let implication = match (verdict, cell.word("core").as_str()) {
+        (Verdict::NoCost, _) => "Rules can be renewed at this rate beside traffic.",
+        _ if ratio.median > 1.0 => "Forwarding does not suffer from renewals at this rate.",
         (_, "same") => "What the core does for rules it cannot do for packets.",
         _ => "Changes by another core cost forwarding something.",
     };
@@ -116,10 +123,7 @@ fn throughput(rated: &Rated<'_>) -> Option<Finding> {
 /// What becomes of the latency.
 fn latency(rated: &Rated<'_>) -> Option<Finding> {
     let (cell, ratio) = (rated.latency?, rated.latency_against_rest()?);
-    let is_sound = |cell: &Cell<'_>| !cell.is_generator_limited();
-    if !is_sound(cell) || !is_sound(rated.rest_latency?) || ratio.repeats < REPEATS_MIN {
-        return None;
-    }
+    let verdict = verdict(&ratio)?;
     let sentence = format!(
         "While {}, the median latency of {} is {}, {} times that without, at {} of {}{}.",
         work(cell),
@@ -130,9 +134,10 @@ fn latency(rated: &Rated<'_>) -> Option<Finding> {
         frame_words(&cell.word("frame")),
         words::few(&ratio)
     );
-    let implication = match verdict(&ratio) {
-        Some(Verdict::NoCost) => "Packets do not wait for rules at this rate.",
-        _ => "Packets wait while rules are changed.",
+    let implication = match verdict {
+        Verdict::NoCost => "Packets do not wait for rules at this rate.",
+        Verdict::Differs if ratio.median < 1.0 => "Packets wait no longer beside renewals.",
+        Verdict::Differs => "Packets wait while rules are changed.",
     };
     Some(finding(
         ("renewal-latency", cell),
@@ -142,33 +147,38 @@ fn latency(rated: &Rated<'_>) -> Option<Finding> {
     ))
 }
 
-/// How long a rule takes that the core that forwards asks another one for.
+/// How long it takes until a call is done that the core that forwards asks another one for.
 fn hand_over(rated: &Rated<'_>) -> Option<Finding> {
     let cell = rated.latency.filter(|cell| !cell.is_generator_limited())?;
-    let effect = cell.estimate("late_ns_p50").filter(|e| e.repeats >= REPEATS_MIN)?;
+    let done = cell.estimate("late_ns_p50").filter(|e| e.repeats >= REPEATS_MIN)?;
     let (taken, tail) = (cell.estimate("waited_ns_p50")?, cell.estimate("late_ns_p99")?);
     let sentence = format!(
-        "While {}, a rule that the core that forwards asks for is taken up after {} and in effect \
+        "While {}, a renewal that the core that forwards asks for is taken up after {} and done \
          after {} (99 % of them after {}) on {}, at {} of {}{}.",
         work(cell),
         words::time(taken.median),
-        words::time(effect.median),
+        words::time(done.median),
         words::time(tail.median),
         cell.device,
         words::pps(cell.estimate("offered_pps")?.median),
         frame_words(&cell.word("frame")),
-        words::few(&effect)
+        words::few(&done)
     );
-    let implication = "So long packets of a new flow meet the rules that were there before.";
-    Some(finding(("hand-over", cell), (&effect, "ns"), (sentence, implication), latency_id(cell)))
+    let implication = "Then the call for a new flow's rule has returned; when packets meet the \
+                       rule the experiment rule-rate shows.";
+    Some(finding(("hand-over", cell), (&done, "ns"), (sentence, implication), latency_id(cell)))
 }
 
-/// The rate that is reached where more is asked for.
+/// The highest rate that is reached, where more is asked for and nothing but the device keeps it
+/// from more; none where a rate as high was kept.
 fn ceiling(all: &[&Rated<'_>]) -> Option<Finding> {
-    let missed = all.iter().filter(|rated| kept(rated.full) < KEPT_MIN);
-    let missed = missed.max_by(|a, b| per_s(a.full).total_cmp(&per_s(b.full)))?;
-    let cell = missed.full;
-    let done = cell.estimate("operations_per_s").filter(|done| done.repeats >= REPEATS_MIN)?;
+    let done = all.iter().filter_map(|rated| Some((rated.full, done_per_s(rated.full)?)));
+    let (cell, done) = done.max_by(|(_, a), (_, b)| a.median.total_cmp(&b.median))?;
+    let is_bound = !is_kept(cell) && !refuses(cell) && !cell.is_generator_limited();
+    let is_above = |rated: &&Rated<'_>| is_kept(rated.full) && per_s(rated.full) >= done.median;
+    if !is_bound || all.iter().any(is_above) || done.repeats < REPEATS_MIN {
+        return None;
+    }
     let sentence = format!(
         "Where {}, {} renews {}{}.",
         work(cell).replace(" are renewed", " are to be renewed"),

@@ -1,6 +1,6 @@
 //! Figures and tables of the experiment `update-rate`.
 
-use niclab_result::{Axis, Figure, Mean, Scale, Series, Table};
+use niclab_result::{Axis, Figure, Mean, Sample, Scale, Series, Table};
 
 use super::Results;
 use super::batches::{calls_words, pace_words};
@@ -10,7 +10,7 @@ use crate::cells::{Cell, paired};
 use crate::published;
 use crate::renewal::PRESETS;
 use crate::spec::TrialKind;
-use crate::statistics::Estimate;
+use crate::statistics::{self, Estimate};
 use crate::words;
 
 /// One rate at one place of one device: its trials.
@@ -65,6 +65,17 @@ pub(crate) fn per_s(cell: &Cell<'_>) -> f64 {
     cell.number("per_s").unwrap_or(0.0)
 }
 
+/// Renewals a second that were done: of all operations a second those that were not refused.
+pub(crate) fn done_per_s(cell: &Cell<'_>) -> Option<Estimate> {
+    let of = |sample: &&Sample| {
+        let value = |metric: &str| Some(sample.metrics.get(metric)?.value);
+        let (done, refused) = (value("operations_done")?, value("operations_refused")?);
+        Some(value("operations_per_s")? * done / (done + refused).max(1.0))
+    };
+    let values: Vec<f64> = cell.samples.iter().filter_map(of).collect();
+    statistics::estimate(&values)
+}
+
 /// A rate in words: `4,000 (hadoop)`.
 fn per_s_words(cell: &Cell<'_>) -> String {
     let per_s = per_s(cell);
@@ -76,15 +87,31 @@ fn per_s_words(cell: &Cell<'_>) -> String {
 }
 
 impl Rated<'_> {
-    /// Throughput by that without renewals; `None` where nothing is renewed.
+    /// Throughput by that without renewals.
     pub fn against_rest(&self) -> Option<Estimate> {
-        (per_s(self.full) > 0.0).then(|| paired(self.full, self.rest, "throughput_pps")).flatten()
+        against(self.full, self.rest, "throughput_pps")
     }
 
     /// Median latency by that without renewals.
     pub fn latency_against_rest(&self) -> Option<Estimate> {
-        let (with, without) = (self.latency?, self.rest_latency?);
-        (per_s(self.full) > 0.0).then(|| paired(with, without, "latency_ns_p50")).flatten()
+        against(self.latency?, self.rest_latency?, "latency_ns_p50")
+    }
+}
+
+/// A metric by that without renewals; `None` where nothing is renewed, and where the generator may
+/// have set one of the two.
+fn against(with: &Cell<'_>, without: &Cell<'_>, metric: &str) -> Option<Estimate> {
+    let is_limited = with.is_generator_limited() || without.is_generator_limited();
+    (per_s(with) > 0.0 && !is_limited).then(|| paired(with, without, metric)).flatten()
+}
+
+/// The marks of the trial at full load, and behind them those of the one for the latency.
+fn marks_of_both(rated: &Rated<'_>) -> String {
+    let full = marks(rated.full);
+    match rated.latency.map(marks).filter(|more| !more.is_empty()) {
+        Some(more) if full.is_empty() => format!("latency: {more}"),
+        Some(more) => format!("{full}; latency: {more}"),
+        None => full,
     }
 }
 
@@ -103,11 +130,6 @@ pub(super) fn tables(results: &Results<'_>) -> Vec<Table> {
             true => (cell.word("core"), cell.word("calls"), cell.word("slice")),
             false => ("-".into(), "-".into(), "-".into()),
         };
-        let mut all_marks = marks(cell);
-        if let Some(more) = rated.latency.map(marks).filter(|more| !more.is_empty()) {
-            let join = if all_marks.is_empty() { "" } else { "; " };
-            all_marks = format!("{all_marks}{join}latency: {more}");
-        }
         rows.push(vec![
             cell.device.to_string(),
             number("group"),
@@ -117,7 +139,8 @@ pub(super) fn tables(results: &Results<'_>) -> Vec<Table> {
             core,
             calls,
             slice,
-            median(cell, "operations_per_s", words::whole),
+            done_per_s(cell).map_or("-".into(), |done| words::whole(done.median)),
+            median(cell, "operations_refused", words::whole),
             worded(cell.estimate("throughput_pps"), words::pps),
             worded(rated.against_rest(), ratio),
             of_latency("latency_ns_p50"),
@@ -125,11 +148,11 @@ pub(super) fn tables(results: &Results<'_>) -> Vec<Table> {
             worded(rated.latency_against_rest(), ratio),
             median(cell, "control_ns_per_operation", words::time),
             median(cell, "control_busy_ratio", words::percent),
-            median(cell, "waited_ns_p50", words::time),
-            median(cell, "waited_ns_p99", words::time),
-            median(cell, "late_ns_p50", words::time),
-            median(cell, "late_ns_p99", words::time),
-            all_marks,
+            of_latency("waited_ns_p50"),
+            of_latency("waited_ns_p99"),
+            of_latency("late_ns_p50"),
+            of_latency("late_ns_p99"),
+            marks_of_both(&rated),
         ]);
     }
     let columns = [
@@ -142,6 +165,7 @@ pub(super) fn tables(results: &Results<'_>) -> Vec<Table> {
         "calls",
         "slice",
         "done/s",
+        "refused",
         "throughput (interval)",
         "against none",
         "latency p50",
@@ -151,8 +175,8 @@ pub(super) fn tables(results: &Results<'_>) -> Vec<Table> {
         "share of the core",
         "taken after, p50",
         "taken p99",
-        "in effect after, p50",
-        "in effect p99",
+        "done after, p50",
+        "done p99",
         "marks",
     ];
     let title = "Rates of renewal: each second so many rules go and as many come";
@@ -243,9 +267,10 @@ fn throughput(results: &Results<'_>, group: f64, frame: &str) -> Figure {
             frame_words(frame)
         ),
         caption: format!(
-            "Throughput at full load by that without renewals, repeat by repeat; packets meet the \
-             default rule of the group. Published: {}, insertions, by the rate of a link of 100 \
-             Gbps, 1500 B frames, PAM 2021, figures 4a and 4b.",
+            "Throughput at full load by that without renewals, repeat by repeat, where the \
+             generator set neither; packets meet the default rule of the group. Published: {}, \
+             insertions, by the rate of a link of 100 Gbps, 1500 B frames, PAM 2021, figures 4a \
+             and 4b.",
             results.run.card.label()
         ),
         x: Axis { label: "rules renewed a second".into(), unit: "".into(), scale: Scale::Log },
