@@ -171,9 +171,9 @@ impl Cell<'_> {
         raised.zip(plain).is_some_and(is_shifted)
     }
 
-    /// Made to measure throughput, not latency.
+    /// Made to measure throughput at full load, not latency, and no search.
     fn is_throughput(&self) -> bool {
-        !matches!(self.trial, "latency" | "light" | "fixed")
+        !matches!(self.trial, "latency" | "light" | "fixed" | "mlrsearch" | "rfc2544")
     }
 
     /// A point of a curve: the median of `metric` times `scale`, at `x`.

@@ -12,12 +12,12 @@ pub mod metrics;
 
 use std::collections::BTreeMap;
 
-use niclab_result::{Coordinate, Outcome, Point, Sample};
+use niclab_result::{Coordinate, Mark, Outcome, Point, Sample};
 
 use crate::cells::{Cell, Cells};
 use crate::run::{ExperimentRun, Run};
 use crate::runner::SETUP;
-use crate::statistics;
+use crate::statistics::{self, Ends, Estimate};
 use crate::words;
 
 pub use judge::{Doubt, Verdict};
@@ -80,7 +80,7 @@ pub struct Row {
     pub other: String,
     /// What the other side is of the baseline: 0 or infinite where one of them is zero.
     pub ratio: f64,
-    /// Its 95 % interval; of a knee its bracket.
+    /// Its 95 % interval; of a knee or a search that of their brackets.
     pub interval: Option<(f64, f64)>,
     /// What that says.
     pub verdict: Verdict,
@@ -114,6 +114,9 @@ pub enum Why {
     NotMeasured,
     /// It stands not in the grid of the run.
     NotPlanned,
+    /// Trials were made and did not come to it, such as a batch to its end, on a machine that
+    /// disturbed nothing.
+    NotReached,
     /// The device cannot do it: what it lacks.
     NotSupported(String),
     /// The device refused a part of the set-up, which the other one took: what it said.
@@ -175,7 +178,7 @@ impl Comparison {
         let is_lost = |missing: &&Missing| {
             let is_of_device = match missing.why {
                 Why::Failed(_) | Why::NotMeasured | Why::NotPlanned => false,
-                Why::Broke(_) | Why::NotSupported(_) | Why::Refused(_) => true,
+                Why::Broke(_) | Why::NotReached | Why::NotSupported(_) | Why::Refused(_) => true,
             };
             missing.of_base && is_of_device && base.device == other.device
         };
@@ -261,7 +264,9 @@ impl<'a> Two<'a> {
 
     /// Compares one trial.
     fn add(&self, trial: &str, comparison: &mut Comparison) {
-        let wanted = metrics::of(trial, &self.terms.metrics);
+        let cells: Vec<&Cell<'_>> =
+            (0..2).flat_map(|side| self.of(side)).filter(|cell| cell.trial == trial).collect();
+        let wanted = metrics::of(trial, &self.terms.metrics, &cells);
         let has = |cell: &Cell<'_>| wanted.iter().any(|name| !cell.values(name).is_empty());
         let mut both = Vec::new();
         for cell in self.of(0).filter(|cell| cell.trial == trial && has(cell)) {
@@ -283,7 +288,12 @@ impl<'a> Two<'a> {
             let mut rows = Vec::new();
             for (base, other) in &both {
                 let there = [base, other].map(|cell| !cell.values(&metric).is_empty());
+                let is_short = falls_short(&metric, base, other);
+                if is_short {
+                    comparison.miss(self, base, Some(&metric), 0, Why::NotReached);
+                }
                 match there {
+                    [true, false] if is_short => {}
                     [true, true] => rows.extend(self.row(&metric, better, base, other)),
                     [false, false] => {}
                     [of_base, _] => {
@@ -300,7 +310,14 @@ impl<'a> Two<'a> {
     }
 
     fn row(&self, metric: &str, better: Better, base: &Cell<'_>, other: &Cell<'_>) -> Option<Row> {
-        let ratio = statistics::unpaired_ratio(&other.values(metric), &base.values(metric))?;
+        let least = metrics::resolution(metric, [base, other]);
+        let values = |cell: &Cell<'_>| -> Vec<f64> {
+            cell.values(metric).iter().map(|value| value.max(least)).collect()
+        };
+        let ratio = match metrics::goal(metric) {
+            Some(goal) => searched_ratio(metric, goal, base, other)?,
+            None => statistics::unpaired_ratio(&values(other), &values(base))?,
+        };
         let seen = Seen { metric, better, ratio, cells: [base, other] };
         Some(Row {
             point: base.point.clone(),
@@ -313,8 +330,8 @@ impl<'a> Two<'a> {
     }
 
     /// Why a side has not what the other one measured at this place.
-    fn why(&self, side: usize, place: &Cell<'_>) -> Why {
-        let side = self.sides[side];
+    fn why(&self, at: usize, place: &Cell<'_>) -> Why {
+        let side = self.sides[at];
         let is_of = |s: &&Sample| s.experiment == self.name && s.device == side.device;
         let is_here = |s: &&Sample| s.trial == place.trial && s.point == *place.point;
         let mut tried = side.samples.iter().filter(is_of).filter(is_here);
@@ -332,12 +349,59 @@ impl<'a> Two<'a> {
         if !run.is_some_and(|run| is_planned(run, place)) {
             return Why::NotPlanned;
         }
-        let device = side.run.devices.iter().find(|device| device.name == side.device);
-        match device.map(|device| device.about.not_supported.join(", ")) {
-            Some(lacking) if !lacking.is_empty() => Why::NotSupported(lacking),
-            _ => Why::NotMeasured,
+        // What both devices lack is not why one of them measured it and the other did not.
+        let [there, lacking] = [self.sides[1 - at], side].map(lacks);
+        let lacking: Vec<&str> =
+            lacking.filter(|what| !there.clone().any(|it| it == *what)).collect();
+        match lacking.is_empty() {
+            true => Why::NotMeasured,
+            false => Why::NotSupported(lacking.join(", ")),
         }
     }
+}
+
+/// What the device of a side lacks.
+fn lacks<'a>(side: &'a Side<'_>) -> impl Iterator<Item = &'a str> + Clone {
+    let device = side.run.devices.iter().filter(|device| device.name == side.device);
+    device.flat_map(|device| device.about.not_supported.iter().map(String::as_str))
+}
+
+/// `true` where each repeat of the baseline came to this metric and one of the other side did not,
+/// for no reason but the device.
+fn falls_short(metric: &str, base: &Cell<'_>, other: &Cell<'_>) -> bool {
+    if metrics::hangs_on_machine(metric) {
+        return false;
+    }
+    let has = |sample: &&Sample| sample.metrics.contains_key(metric);
+    let is_short = |sample: &&Sample| {
+        let limits = [Mark::GeneratorLimited, Mark::Disturbed];
+        // A goal that was searched has an upper bound, if nothing else.
+        let goal = metrics::goal(metric).map(|goal| format!("{goal}_upper_pps"));
+        !has(sample)
+            && !limits.iter().any(|mark| sample.marks.contains(mark))
+            && goal.is_none_or(|upper| sample.metrics.contains_key(&upper))
+    };
+    base.samples.iter().copied().all(|sample| has(&sample))
+        && other.samples.iter().copied().any(|sample| is_short(&sample))
+}
+
+/// What one search found by what another did. A search is made once: its interval is that of the
+/// brackets, from the conditional throughput to the upper bound.
+fn searched_ratio(metric: &str, goal: &str, base: &Cell<'_>, other: &Cell<'_>) -> Option<Estimate> {
+    let bracket = |cell: &Cell<'_>| {
+        let last = |metric: &str| cell.values(metric).last().copied();
+        let upper_pps = last(&format!("{goal}_upper_pps")).unwrap_or(f64::INFINITY);
+        Some((last(metric)?, upper_pps))
+    };
+    let ((base_low, base_high), (low, high)) = (bracket(base)?, bracket(other)?);
+    Some(Estimate {
+        median: low / base_low,
+        low: low / base_high,
+        high: high / base_low,
+        repeats: 1,
+        ends: Ends::Interval,
+    })
+    .filter(|_| base_low > 0.0)
 }
 
 impl Comparison {
@@ -434,7 +498,7 @@ pub fn contents(side: &Side<'_>) -> Vec<String> {
         let cells = Cells::new(&experiment.name, side.samples);
         let mut trials: BTreeMap<&str, BTreeMap<&str, Vec<&Coordinate>>> = BTreeMap::new();
         for cell in cells.all().iter().filter(|cell| cell.device == side.device) {
-            if metrics::of(cell.trial, &[]).is_empty() {
+            if metrics::of(cell.trial, &[], &[cell]).is_empty() {
                 continue;
             }
             let axes = trials.entry(cell.trial).or_default();

@@ -3,7 +3,9 @@
 use niclab_result::Mark;
 
 use super::*;
-use crate::simulated::{Bench, Nature};
+use crate::run::resolve;
+use crate::simulated::{Bench, Nature, Simulated};
+use crate::spec::{GridName, Overrides};
 
 const SMALL: [&str; 3] = ["groups=0", "rules=0,16", "frame=64"];
 
@@ -243,6 +245,171 @@ fn batches_are_compared_by_their_length_and_the_time_they_block() {
     assert_eq!(verdicts, [Verdict::Worse, Verdict::Same], "{blocked:?}");
     assert_eq!(blocked.rows[1].ratio, 1.0, "of two zeros");
     assert!(comparison.groups.iter().all(|group| group.trial != "rest"));
+}
+
+/// Batches on a device whose noise is small, their samples changed.
+fn batches(change: impl Fn(&mut Sample)) -> Bench {
+    let set = ["work=create", "group=0", "batch=10k", "core=same", "slice=all", "calls=single"];
+    let nature = Nature { noise: 0.001, ..nature("base", 10e6) };
+    let mut bench = Bench::of("update-batch", vec![nature], &set, 6);
+    bench.execute();
+    bench.store.samples.iter_mut().filter(|sample| sample.trial == "batch").for_each(change);
+    bench
+}
+
+fn set(sample: &mut Sample, metric: &str, value: f64) {
+    sample.metrics.get_mut(metric).unwrap().value = value;
+}
+
+#[test]
+fn a_batch_that_does_not_finish_any_more_is_lost_where_no_stall_explains_it() {
+    let base = batches(|_| {});
+    let unfinished = |sample: &mut Sample| {
+        if sample.repeat == 2 {
+            sample.metrics.remove("batch_ns").unwrap();
+        }
+    };
+    let lost = |base: &Bench, other: &Bench| {
+        let comparison = compared(base, other);
+        let lost = comparison.lost(&side(base), &side(other));
+        lost.into_iter().map(|it| (it.metric.clone(), it.why.clone())).collect::<Vec<_>>()
+    };
+    let other = batches(unfinished);
+    assert_eq!(lost(&base, &other), [(Some("batch_ns".into()), Why::NotReached)]);
+    assert_eq!(lost(&other, &base), []);
+    assert_eq!(lost(&other, &other), [], "what the baseline has not in each repeat is not lost");
+    let stalled = batches(|sample| {
+        unfinished(sample);
+        sample.marks.push(Mark::Disturbed);
+    });
+    assert_eq!(lost(&base, &stalled), []);
+    let never = batches(|sample| drop(sample.metrics.remove("batch_ns")));
+    assert_eq!(lost(&base, &never), [(Some("batch_ns".into()), Why::NotReached)]);
+    // The time of the device's core is told by a calm machine alone.
+    let told = |sample: &mut Sample| {
+        let each = niclab_result::Quantity { value: 80.0, unit: "ns".into() };
+        sample.metrics.insert(crate::measure::DEVICE_TIME.into(), each);
+    };
+    let tell = |bench: &mut Bench, is: fn(&Sample) -> bool| {
+        let samples = bench.store.samples.iter_mut().filter(|sample| sample.trial == "saturate");
+        samples.filter(|sample| is(sample)).for_each(told);
+    };
+    let (mut base, mut other) = (batches(|_| {}), batches(|_| {}));
+    tell(&mut base, |_| true);
+    tell(&mut other, |sample| sample.repeat > 0);
+    assert_eq!(lost(&base, &other), []);
+}
+
+#[test]
+fn fewer_operations_are_worse_and_a_trial_without_any_says_nothing_of_them() {
+    let base = batches(|_| {});
+    let slow = compared(&base, &batches(|sample| set(sample, "operations_per_s", 1e5)));
+    all(&slow, "batch", "operations_per_s", Verdict::Worse);
+    all(&slow, "batch", "operations_done", Verdict::Same);
+    let fewer = compared(&base, &batches(|sample| set(sample, "operations_done", 9_000.0)));
+    all(&fewer, "batch", "operations_done", Verdict::Worse);
+    let is_silent = |trial: &str| {
+        let is_of = |of: &str, metric: &str| of == trial && metric.starts_with("operations");
+        let metric = |missing: &Missing| missing.metric.clone().unwrap_or_default();
+        !fewer.groups.iter().any(|group| is_of(&group.trial, &group.metric))
+            && !fewer.missing.iter().any(|missing| is_of(&missing.trial, &metric(missing)))
+    };
+    assert!(is_silent("saturate") && !is_silent("batch"));
+    let renewed = || {
+        let set = ["group=1", "rules=1k", "per_s=0,100k", "core=same", "calls=single"];
+        let mut bench = Bench::of("update-rate", vec![nature("base", 10e6)], &set, 4);
+        bench.execute();
+        bench
+    };
+    let renewals = compared(&renewed(), &renewed());
+    all(&renewals, "saturate", "operations_per_s", Verdict::Same);
+    assert_eq!(group(&renewals, "saturate", "operations_done").rows.len(), 1);
+}
+
+#[test]
+fn a_time_is_compared_no_finer_than_it_was_seen() {
+    let blocked = |ns| batches(move |sample| set(sample, "blocked_ns", ns));
+    let row = |base, other| {
+        let comparison = compared(&blocked(base), &blocked(other));
+        let row = &group(&comparison, "batch", "blocked_ns").rows[0];
+        (row.ratio, row.verdict)
+    };
+    assert_eq!(row(0.0, 40e3), (1.0, Verdict::Same));
+    assert_eq!(row(0.0, 3e6), (3.0, Verdict::Worse));
+    assert_eq!(row(3e6, 0.0), (1.0 / 3.0, Verdict::Better));
+    let effects = |effect_ns| {
+        let nature = Nature { effect_ns, ..nature("base", 10e6) };
+        let mut bench = Bench::of("rule-rate", vec![nature], &[], 4);
+        bench.execute();
+        bench.store.samples.retain(|sample| sample.trial == "effect");
+        bench
+    };
+    let at_once = effects(0);
+    let resolution_ns = at_once.store.samples[0].metrics["effect_resolution_ns"].value;
+    let later = compared(&at_once, &effects((resolution_ns / 2.0) as u64));
+    all(&later, "effect", "effect_ns_p50", Verdict::Same);
+    let late = compared(&at_once, &effects((resolution_ns * 9.0) as u64));
+    all(&late, "effect", "effect_ns_p50", Verdict::Worse);
+    assert!(group(&late, "effect", "effect_ns_p50").rows.iter().all(|row| row.ratio.is_finite()));
+}
+
+#[test]
+fn a_run_cut_short_is_no_regression_of_what_both_devices_lack() {
+    let lacks = || Nature { not_supported: vec!["frame_size"], ..nature("base", 10e6) };
+    let base = executed(lacks(), &SMALL, 1);
+    let mut other = Bench::new(vec![lacks()], &SMALL, 1);
+    other.host.samples_max = 4;
+    other.execute();
+    let comparison = compared(&base, &other);
+    assert!(comparison.missing.iter().any(|missing| missing.why == Why::NotMeasured));
+    assert!(comparison.lost(&side(&base), &side(&other)).is_empty(), "{:?}", comparison.missing);
+}
+
+/// The searches of the full grid at one place.
+fn searched(nature: Nature) -> Bench {
+    let mut bench = Bench::new(vec![Nature { noise: 0.0, ..nature }], &[], 1);
+    let set = ["groups=0", "rules=1", "frame=64"].map(|text| text.parse().unwrap());
+    let grid = GridName::Full;
+    let overrides = Overrides { set: set.into(), repeats: Some(1), grid, ..Overrides::default() };
+    let devices = bench.devices.iter().map(Simulated::described).collect();
+    let spec = crate::experiment::spec("occupancy").unwrap();
+    bench.run = resolve("x", &[spec], &overrides, devices).unwrap();
+    bench.execute();
+    bench
+}
+
+#[test]
+fn a_searched_throughput_is_compared_goal_by_goal_by_its_bracket() {
+    let base = searched(nature("base", 10e6));
+    let goals = [
+        ("mlrsearch", "ndr_conditional_pps"),
+        ("mlrsearch", "pdr_conditional_pps"),
+        ("rfc2544", "rfc_2544_conditional_pps"),
+    ];
+    let slow = searched(nature("base", 8e6));
+    let limited = searched(Nature { generator_pps: 5e6, ..nature("base", 10e6) });
+    for (trial, metric) in goals {
+        all(&compared(&base, &base), trial, metric, Verdict::Same);
+        all(&compared(&base, &slow), trial, metric, Verdict::Worse);
+        all(&compared(&slow, &base), trial, metric, Verdict::Better);
+        all(&compared(&base, &limited), trial, metric, LIMITED);
+    }
+    let worse = compared(&base, &slow);
+    let row = &group(&worse, "mlrsearch", "ndr_conditional_pps").rows[0];
+    let (low, high) = row.interval.unwrap();
+    assert!(low < 0.8 && 0.8 < high && high - low < 0.03, "{row:?}");
+    // Nothing without loss any more.
+    let lossy = searched(Nature { loss_ratio: 0.001, ..nature("base", 10e6) });
+    let comparison = compared(&base, &lossy);
+    let lost = comparison.lost(&side(&base), &side(&lossy));
+    let lost: Vec<&str> = lost.iter().filter_map(|it| it.metric.as_deref()).collect();
+    assert_eq!(lost, ["ndr_conditional_pps", "rfc_2544_conditional_pps"]);
+    // A goal that the other run did not search is no regression.
+    let mut without = searched(nature("base", 10e6));
+    for sample in &mut without.store.samples {
+        sample.metrics.retain(|name, _| !name.starts_with("pdr_"));
+    }
+    assert!(compared(&base, &without).lost(&side(&base), &side(&without)).is_empty());
 }
 
 #[test]

@@ -188,6 +188,7 @@ impl Page {
             Why::Failed(reason) => format!("{lacks} failed: {reason}"),
             Why::NotMeasured => format!("{lacks} has not measured it"),
             Why::NotPlanned => format!("not in the grid of {lacks}"),
+            Why::NotReached => format!("trials of {lacks} did not come to it"),
             Why::NotSupported(lacking) => format!("{lacks}: not supported: {lacking}"),
             Why::Refused(reason) => format!("{lacks}: {reason}"),
         };
