@@ -113,7 +113,8 @@ impl Stack {
     /// | `tcp`, `udp` `src`, `dst` | 1,024 to 61,023 in turn, 443 |
     /// | `vxlan`, `geneve` `vni` | 1 to 4,096 in turn |
     ///
-    /// The prefixes of a routing table are those of [`prefix`].
+    /// The prefixes of a routing table are, of each /20 from 64.0.0.0 on, one /22, two /23 and
+    /// eight /24, as in the Internet's most are.
     ///
     /// The pattern is made anew for each: take care not to time it.
     pub fn pattern(self, index: u32) -> Pattern {
@@ -153,7 +154,7 @@ pub const PREFIXES_MAX: u32 = BLOCKS * PREFIXES;
 /// Network and length of prefix `index` of a routing table. Most are a /24, as in the Internet's:
 /// of each /20 from 64.0.0.0 on one /22, two /23 and eight /24. The [`PREFIXES_MAX`] that
 /// 64.0.0.0/2 has room for are followed by single addresses from 128.0.0.0 on.
-pub fn prefix(index: u32) -> (Ipv4Addr, u32) {
+fn prefix(index: u32) -> (Ipv4Addr, u32) {
     let (block, at) = (index / PREFIXES, index % PREFIXES);
     if block >= BLOCKS {
         let address = (1 << 31) + (index - PREFIXES_MAX) % (1 << 31);
