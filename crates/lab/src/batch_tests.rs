@@ -201,5 +201,5 @@ fn values_out_of_range_are_refused_with_what_would_be_right() {
         },
         "batch = 3000000: use 1 to 2883584",
     );
-    assert_eq!(places(&sweep, None).unwrap().len(), 2 * 3 * 2 * 2);
+    assert_eq!(places(&sweep, None).unwrap().len(), 2 * 2 * 2 * 2);
 }

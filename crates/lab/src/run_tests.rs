@@ -112,6 +112,13 @@ fn the_default_run_fits_four_minutes_and_full_ninety() {
     let reduced = resolved(&Overrides::default(), three());
     assert!(reduced.estimate_s() < 200.0, "{} s", reduced.estimate_s());
     assert_eq!(reduced.experiments[0].repeats, 6, "enough for an interval");
+    let specs = experiment::DEFAULT.map(|name| experiment::spec(name).unwrap());
+    let all = resolve("x", &specs, &Overrides::default(), three()).unwrap();
+    for run in &all.experiments {
+        assert_eq!(run.repeats, 6, "{}: {:?}", run.name, run.taken_back);
+    }
+    let budgets_s: u64 = all.experiments.iter().filter_map(|run| run.budget_s).sum();
+    assert!(budgets_s <= 240, "{budgets_s} s");
     let full = resolved(&Overrides { grid: GridName::Full, ..Default::default() }, three());
     assert!(full.estimate_s() < 5_400.0, "{} s", full.estimate_s());
     assert!(full.experiments[0].repeats >= 6);
@@ -241,6 +248,17 @@ fn a_trace_brings_its_own_flows_and_frames() {
         let specs = [experiment::spec("occupancy").unwrap()];
         let error = resolve("x", &specs, &overrides, three()).unwrap_err();
         assert!(matches!(error, SpecError::OfTrace { .. }), "{error}");
+    }
+}
+
+#[test]
+fn rules_of_a_file_bring_the_rules_of_occupancy_and_stand_beside_those_of_the_others() {
+    let path = "a.flow".into();
+    let rules = Some(RulesFile { path, rules_count: 9, queues: 1, rules_met: None });
+    let overrides = Overrides { rules, ..with(&["rules=7"]) };
+    for (name, is_allowed) in [("occupancy", false), ("update-rate", true), ("rule-rate", true)] {
+        let found = resolve("x", &[experiment::spec(name).unwrap()], &overrides, three());
+        assert_eq!(found.is_ok(), is_allowed, "{name}");
     }
 }
 

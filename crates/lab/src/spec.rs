@@ -680,7 +680,10 @@ impl Overrides {
                 "match_percent" | "flows" | "frame" if self.trace.is_some() => {
                     return Err(SpecError::OfTrace { name: name.clone() });
                 }
-                "groups" | "rules" | "match_percent" if self.rules.is_some() => {
+                // The rules of the other experiments stand beside those of the file.
+                "groups" | "rules" | "match_percent"
+                    if self.rules.is_some() && kind == Kind::Occupancy =>
+                {
                     return Err(SpecError::OfRules { name: name.clone() });
                 }
                 "duration_ms" => grid.duration_ms = single("duration_ms", values)?,
