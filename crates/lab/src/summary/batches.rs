@@ -181,7 +181,11 @@ pub(super) fn figures(results: &Results<'_>) -> Vec<Figure> {
         let points = over_time(cell);
         if let Some(figure) = figures.iter_mut().find(|figure| figure.id == id && points.len() > 1)
         {
-            let batch = words::rules(cell.number("batch").unwrap_or(0.0));
+            let batch = cell.number("batch").unwrap_or(0.0);
+            let batch = match is_failover(cell) {
+                true => format!("{} prefixes,", words::whole(batch)),
+                false => format!("{},", words::rules(batch)),
+            };
             figure.series.push(Series {
                 name: format!("{}, {batch} {}", cell.device, pace_words(cell)),
                 device: cell.device.to_string(),
