@@ -45,10 +45,21 @@ impl Ended {
     pub fn with(&self, code: i32, phrases: &[&str]) {
         assert_eq!(self.code, Some(code), "{self:?}");
         for phrase in phrases {
-            assert!(self.err.contains(phrase), "`{phrase}` is missing in: {self:?}");
+            let said = self.err.contains(phrase) || unwrapped(&self.err).contains(phrase);
+            assert!(said, "`{phrase}` is missing in: {self:?}");
         }
         assert!(!self.err.contains("panicked"), "{self:?}");
     }
+
+    /// Standard output with its paragraphs in one line each: where they are broken hangs on the
+    /// length of the paths that they name.
+    pub fn prose(&self) -> String {
+        unwrapped(&self.out)
+    }
+}
+
+fn unwrapped(text: &str) -> String {
+    text.replace("\n  ", " ")
 }
 
 /// A command under way.

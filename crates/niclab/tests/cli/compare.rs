@@ -91,7 +91,7 @@ fn two_runs_of_the_same_are_compared_and_what_one_has_alone_is_listed() {
     for words in ["baseline ", "compared ", "setup: install_rules_per_s", "--repeats 6"] {
         assert!(ended.out.contains(words), "`{words}` is missing: {ended:?}");
     }
-    let out = ended.out.replace("\n  ", " ");
+    let out = ended.prose();
     assert!(out.contains("not compared: update-batch setup, "), "{ended:?}");
     assert!(out.contains("(not in the grid of "), "{ended:?}");
 }
@@ -135,7 +135,8 @@ fn what_the_generator_or_the_machine_set_closes_no_gate() {
         });
         let ended = compare(&[&base, &slow], &[]);
         ended.with(0, &[]);
-        assert!(ended.out.contains(mark) && ended.out.contains(": 0 worse"), "{ended:?}");
+        let out = ended.prose();
+        assert!(out.contains(mark) && out.contains(": 0 worse"), "{ended:?}");
     }
 }
 
@@ -152,8 +153,8 @@ fn what_a_device_cannot_do_any_more_closes_the_gate() {
     });
     let ended = compare(&[&base, &broken], &[]);
     ended.with(REGRESSION, &["can no longer be measured"]);
-    assert!(ended.out.contains("lost: occupancy light, "), "{ended:?}");
-    assert!(ended.out.replace("\n  ", " ").contains("broke: it went away"), "{ended:?}");
+    assert!(ended.prose().contains("lost: occupancy light, "), "{ended:?}");
+    assert!(ended.prose().contains("broke: it went away"), "{ended:?}");
     compare(&[&broken, &base], &[]).with(0, &[]);
 }
 
@@ -184,7 +185,7 @@ fn devices_of_one_run_are_compared_and_one_that_stands_alone_is_told() {
     let (_base, base) = doctored(|_| {});
     let ended = compare(&[&both, &base], &[]);
     ended.with(0, &[]);
-    let out = ended.out.replace("\n  ", " ");
+    let out = ended.prose();
     assert!(
         out.contains("not compared: twin of ") && out.contains(" has not measured it"),
         "{out}"
@@ -212,7 +213,7 @@ fn machines_that_differ_are_told_once_each() {
         ended.out.lines().filter(|line| line.starts_with("warning: ")).collect();
     assert_eq!(warnings.len(), 1, "{ended:?}");
     assert!(warnings[0].starts_with("warning: kernel: "), "{ended:?}");
-    assert!(ended.out.contains("against Plan 9"), "{ended:?}");
+    assert!(ended.prose().contains("against Plan 9"), "{ended:?}");
 }
 
 #[test]

@@ -98,7 +98,7 @@ fn ctrl_c_keeps_what_was_measured_and_writes_the_report() {
     assert!(path.join("report.html").is_file(), "{ended:?}");
     let show = call(&["show", path.to_str().unwrap()]);
     show.with(0, &[]);
-    assert!(show.out.contains("This run was cut short"), "{show:?}");
+    assert!(show.prose().contains("This run was cut short"), "{show:?}");
     resume_completes(&path);
 }
 

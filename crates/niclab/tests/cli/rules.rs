@@ -193,7 +193,7 @@ fn a_run_installs_the_rules_of_a_file_and_its_packets_meet_them() {
     let (ended, samples) = measured(rules, &["--device", "soft"]);
     ended.with(0, &["my.flow: 2 rules, 3 queues; 0.2 s of the traffic meet 1"]);
     let warned = ["my.flow: of its 2 rules the traffic met 1 within", " It drops ", " deals with "];
-    assert!(warned.iter().all(|part| ended.out.contains(part)), "{}", ended.out);
+    assert!(warned.iter().all(|part| ended.prose().contains(part)), "{}", ended.out);
     let is = |trial: &'static str| samples.iter().filter(move |sample| sample["trial"] == trial);
     let setups: Vec<_> = is("setup").collect();
     assert!(!setups.is_empty());
