@@ -103,9 +103,10 @@ fn show(what: &str, scale: &Scale, rules: u64, masks: u64) -> Result<(), BenchEr
     for numbers in numbers.chunks(BULK) {
         let create = |&index: &u64| {
             let (group, pattern) = (1, pattern(index, masks));
-            Operation::Create(Rule { group, priority: 0, pattern, actions: &[Action::Queue(0)] })
+            Rule { group, priority: 0, pattern, actions: &[Action::Queue(0)] }
         };
-        let operations: Vec<Operation<'_>> = numbers.iter().map(create).collect();
+        let rules: Vec<Rule<'_>> = numbers.iter().map(create).collect();
+        let operations: Vec<Operation<'_>> = rules.iter().map(Operation::Create).collect();
         spent_ns[0] += run(&mut nic, &operations, &mut ids)?;
         let (region, burst) = frames.burst();
         worker.classify(region, burst);

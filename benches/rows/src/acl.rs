@@ -114,9 +114,10 @@ impl Root {
         let create = |(priority, pattern): (usize, &Pattern)| {
             let pattern = pattern.clone();
             let priority = priority as u32;
-            Operation::Create(NicRule { group: 0, priority, pattern, actions: &actions })
+            NicRule { group: 0, priority, pattern, actions: &actions }
         };
-        let operations: Vec<Operation<'_>> = patterns.iter().enumerate().map(create).collect();
+        let rules: Vec<NicRule<'_>> = patterns.iter().enumerate().map(create).collect();
+        let operations: Vec<Operation<'_>> = rules.iter().map(Operation::Create).collect();
         let config = NicConfig { queues: QUEUES as u16, seed: 42, ..NicConfig::default() };
         let mut nic = Nic::new(&config)?;
         let start = Instant::now();

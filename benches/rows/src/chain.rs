@@ -119,9 +119,10 @@ fn fill(nic: &mut Nic, group: u32, count: u64, masks: Masks) -> Result<(), Bench
     for indices in rules.chunks(BULK) {
         let create = |&index: &u64| {
             let pattern = without_last_bits(&pattern(index), left_out);
-            Operation::Create(Rule { group, priority: 0, pattern, actions: &[Action::Queue(1)] })
+            Rule { group, priority: 0, pattern, actions: &[Action::Queue(1)] }
         };
-        let operations: Vec<_> = indices.iter().map(create).collect();
+        let rules: Vec<Rule<'_>> = indices.iter().map(create).collect();
+        let operations: Vec<_> = rules.iter().map(Operation::Create).collect();
         let mut refused = Ok(());
         nic.run(&operations, |result| {
             if let Err(error) = result {

@@ -49,7 +49,7 @@ pub enum Written {
 /// root.
 pub fn rules(bench: &Bench, count: u64, written: Written) -> Result<Measured, BenchError> {
     let (nic, table) = new_nic()?;
-    let mut fill = RuleFill { nic, table, written, keys: Vec::new(), operations: Vec::new() };
+    let mut fill = RuleFill { nic, table, written };
     compare(bench, count, move |part| fill.add(part))
 }
 
@@ -122,8 +122,6 @@ struct RuleFill {
     nic: Nic,
     table: TemplateTable,
     written: Written,
-    keys: Vec<Key>,
-    operations: Vec<Operation<'static>>,
 }
 
 impl RuleFill {
@@ -131,24 +129,25 @@ impl RuleFill {
         if part.first {
             (self.nic, self.table) = new_nic()?;
         }
-        self.operations.clear();
-        self.keys.clear();
         let patterns = part.keys.clone().map(pattern);
+        let (mut rules, mut keys): (Vec<Rule<'_>>, Vec<Key>) = Default::default();
         match self.written {
-            Written::Whole => self.operations.extend(patterns.map(|pattern| {
+            Written::Whole => rules.extend(patterns.map(|pattern| {
                 let actions = &[Action::Queue(0)];
-                Operation::Create(Rule { group: 1, priority: 0, pattern, actions })
+                Rule { group: 1, priority: 0, pattern, actions }
             })),
-            Written::InTable => self.keys.extend(patterns.map(|pattern| *pattern.value())),
+            Written::InTable => keys.extend(patterns.map(|pattern| *pattern.value())),
         }
+        let whole: Vec<Operation<'_>> = rules.iter().map(Operation::Create).collect();
+        let mut in_table = Vec::with_capacity(BULK);
         let start = Instant::now();
-        let mut refused = run(&mut self.nic, &self.operations);
-        for keys in self.keys.chunks(BULK) {
-            self.operations.clear();
+        let mut refused = run(&mut self.nic, &whole);
+        for keys in keys.chunks(BULK) {
+            in_table.clear();
             for key in keys {
-                self.operations.push(Operation::CreateIn(self.table.rule(key, &[0])?));
+                in_table.push(Operation::CreateIn(self.table.rule(key, &[0])?));
             }
-            refused = refused.and(run(&mut self.nic, &self.operations));
+            refused = refused.and(run(&mut self.nic, &in_table));
         }
         let answer = answer(&part, start);
         refused?;

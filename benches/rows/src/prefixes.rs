@@ -245,16 +245,15 @@ impl Card {
         nic.create(&Rule { group: 0, priority: 0, pattern: Pattern::any(), actions })?;
         let fates: Vec<_> = (0..NEXT_HOPS).map(|queue| [Action::Queue(queue)]).collect();
         let start = Instant::now();
-        let (mut refused, mut operations) = (Ok(()), Vec::with_capacity(BULK));
-        let rules = routes.iter().zip(fates.iter().cycle());
-        let rules: Vec<_> = rules.collect();
-        for rules in rules.chunks(BULK) {
-            operations.clear();
-            operations.extend(rules.iter().map(|&(&route, actions)| {
+        let (mut refused, mut rules) = (Ok(()), Vec::with_capacity(BULK));
+        let routes: Vec<_> = routes.iter().zip(fates.iter().cycle()).collect();
+        for routes in routes.chunks(BULK) {
+            rules.clear();
+            rules.extend(routes.iter().map(|&(&route, actions)| {
                 let priority = u32::from(family.bits() - route.1);
-                let pattern = pattern(family, route);
-                Operation::Create(Rule { group: GROUP, priority, pattern, actions })
+                Rule { group: GROUP, priority, pattern: pattern(family, route), actions }
             }));
+            let operations: Vec<_> = rules.iter().map(Operation::Create).collect();
             nic.run(&operations, |result| {
                 if let Err(error) = result {
                     refused = Err(error);

@@ -23,13 +23,13 @@ const THEN: usize = 8;
 #[derive(Clone, Debug)]
 pub enum Operation<'a> {
     /// [`Nic::create`].
-    Create(Rule<'a>),
+    Create(&'a Rule<'a>),
     /// [`Nic::create_in`].
     CreateIn(TemplateRule),
     /// [`Nic::destroy`].
     Destroy(RuleId),
     /// [`Nic::modify`].
-    Modify(RuleId, Rule<'a>),
+    Modify(RuleId, &'a Rule<'a>),
     /// [`Nic::update`].
     Update(RuleId, &'a [Action]),
     /// [`Nic::update_in`].
@@ -47,23 +47,34 @@ impl Nic {
         operations: &[Operation<'_>],
         mut done: impl FnMut(Result<RuleId, RuleError>),
     ) {
+        self.run_each(operations, |operation| operation, |_, result| done(result));
+    }
+
+    /// [`Nic::run`] for the operations of these entries; `done` is told which entry's it was.
+    pub(crate) fn run_each<'a, T>(
+        &mut self,
+        entries: &[T],
+        operation: impl Fn(&T) -> &Operation<'a>,
+        mut done: impl FnMut(&T, Result<RuleId, RuleError>),
+    ) {
         // Targets of the rules that are created `FIRST` ahead or less.
         let mut targets = std::mem::take(&mut self.ahead);
         targets.resize_with(FIRST, Target::default);
         let mut creates = 0;
-        for at in 0..operations.len() + FIRST {
+        for at in 0..entries.len() + FIRST {
             if let Some(now) = at.checked_sub(FIRST) {
-                let operation = &operations[now];
+                let (entry, target) = (&entries[now], &targets[now % FIRST]);
+                let operation = operation(entry);
                 creates -= usize::from(operation.rule().is_none());
-                done(self.carry_out(operation, &targets[now % FIRST]).map_err(RuleError::from));
+                done(entry, self.carry_out(operation, target).map_err(RuleError::from));
             }
-            if let Some(operation) = operations.get(at) {
+            if let Some(operation) = entries.get(at).map(&operation) {
                 self.fetch_first(operation, &mut targets[at % FIRST], creates);
                 creates += usize::from(operation.rule().is_none());
             }
-            let then = (at + THEN).checked_sub(FIRST).filter(|&at| at < operations.len());
+            let then = (at + THEN).checked_sub(FIRST).filter(|&at| at < entries.len());
             if let Some(then) = then {
-                self.fetch_then(&operations[then], &targets[then % FIRST]);
+                self.fetch_then(operation(&entries[then]), &targets[then % FIRST]);
             }
         }
         self.ahead = targets;
@@ -72,18 +83,16 @@ impl Nic {
     fn carry_out(&mut self, operation: &Operation<'_>, target: &Target) -> Result<RuleId, Refused> {
         match *operation {
             // Another mask may have come to the place since.
-            Operation::Create(ref rule)
-                if target.seat.is_some_and(|seat| self.is_seat(seat, rule)) =>
-            {
+            Operation::Create(rule) if target.seat.is_some_and(|seat| self.is_seat(seat, rule)) => {
                 self.create_at(rule.wanted(), target)
             }
-            Operation::Create(ref rule) => {
+            Operation::Create(rule) => {
                 let target = self.target(rule);
                 self.create_at(rule.wanted(), &target)
             }
             Operation::CreateIn(ref rule) => self.create_filled(rule),
             Operation::Destroy(id) => self.take_away(id).map(|()| id),
-            Operation::Modify(id, ref rule) => Ok(self.modify(id, rule).map(|()| id)?),
+            Operation::Modify(id, rule) => Ok(self.modify(id, rule).map(|()| id)?),
             Operation::Update(id, actions) => self.update_actions(id, actions).map(|()| id),
             Operation::UpdateIn(id, ref actions) => self.update_filled(id, actions).map(|()| id),
         }
@@ -127,7 +136,7 @@ impl Nic {
     #[inline]
     fn fetch_then(&mut self, operation: &Operation<'_>, target: &Target) {
         match *operation {
-            Operation::Create(ref rule) => {
+            Operation::Create(rule) => {
                 // Another mask may have come to the seat since.
                 if target.seat.is_some_and(|seat| self.is_seat(seat, rule)) {
                     self.prefetch_entry(target);

@@ -5,6 +5,10 @@
 //! results where the first thread finds them. Neither ever waits for the other, and no lock is
 //! taken: both ways are rings of one producer and one consumer. Operations of one queue are carried
 //! out in order; those of several queues in no order among each other.
+//!
+//! An operation is carried out where it lies in the ring. So it is small: rules come from template
+//! tables, as in DPDK, and whole rules, which an operation only refers to, have to outlive the
+//! queue.
 
 use rtrb::{Consumer, Producer, RingBuffer};
 
@@ -12,9 +16,6 @@ use crate::batch::Operation;
 use crate::control::{Nic, RuleId};
 use crate::error::{NicError, RuleError};
 use crate::limits::OPERATIONS_MAX;
-
-/// Operations that are taken out of a queue at a time.
-const BULK: usize = 64;
 
 /// Why a queue takes no operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -59,9 +60,6 @@ pub struct OperationQueue {
 pub(crate) struct Served {
     asked: Consumer<Asked>,
     done: Producer<Done>,
-    /// What is carried out now.
-    operations: Vec<Operation<'static>>,
-    users: Vec<u64>,
 }
 
 impl OperationQueue {
@@ -84,8 +82,8 @@ impl OperationQueue {
     /// Hands over all operations that were put in.
     pub fn push(&mut self) {
         // There is room: no more are under way than the ring takes.
-        for asked in self.waiting.drain(..) {
-            let _ = self.asked.push(asked);
+        if let Ok(room) = self.asked.write_chunk_uninit(self.waiting.len()) {
+            room.fill_from_iter(self.waiting.drain(..));
         }
     }
 
@@ -123,25 +121,27 @@ impl Nic {
     /// [`NicError::Operations`].
     ///
     /// ```
-    /// use niclab_nic::rule::{Action, Pattern, Rule};
-    /// use niclab_nic::{Nic, NicConfig, Operation};
+    /// use niclab_nic::rule::Pattern;
+    /// use niclab_nic::{Nic, NicConfig, Operation, Template, TemplateAction};
     ///
-    /// let mut nic = Nic::new(&NicConfig::default())?;
+    /// let mut nic = Nic::new(&NicConfig { queues: 4, ..NicConfig::default() })?;
+    /// let (pattern, actions) = (Pattern::ipv4().udp().dport(0), &[TemplateAction::Queue]);
+    /// let table = nic.template_table(&Template { group: 1, priority: 0, pattern, actions })?;
     /// let mut queue = nic.operation_queue(64)?;
     /// let control = std::thread::spawn(move || {
-    ///     let (pattern, actions) = (Pattern::ipv4().udp().dport(53), &[Action::Drop]);
-    ///     let rule = Rule { group: 0, priority: 0, pattern, actions };
-    ///     queue.put(Operation::Create(rule), 1)?;
+    ///     let dns = Pattern::ipv4().udp().dport(53);
+    ///     let rule = table.rule(dns.value(), &[3]).unwrap();
+    ///     queue.put(Operation::CreateIn(rule), 1).unwrap();
     ///     queue.push();
     ///     loop {
-    ///         if let Some(done) = queue.pull()? {
+    ///         if let Some(done) = queue.pull().unwrap() {
     ///             assert_eq!((done.user, done.result.is_ok()), (1, true));
-    ///             return Ok::<(), niclab_nic::QueueError>(());
+    ///             return;
     ///         }
     ///     }
     /// });
     /// while nic.serve(32) == 0 {}
-    /// control.join().unwrap()?;
+    /// control.join().unwrap();
     /// assert_eq!(nic.len(), 1);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
@@ -151,8 +151,7 @@ impl Nic {
         }
         let (asked, ours) = RingBuffer::new(size);
         let (results, done) = RingBuffer::new(size);
-        let (operations, users) = (Vec::with_capacity(BULK), Vec::with_capacity(BULK));
-        self.served.push(Served { asked: ours, done: results, operations, users });
+        self.served.push(Served { asked: ours, done: results });
         Ok(OperationQueue { size, waiting: Vec::with_capacity(size), asked, done, under_way: 0 })
     }
 
@@ -167,26 +166,19 @@ impl Nic {
     }
 
     fn serve_one(&mut self, queue: &mut Served, most: usize) -> usize {
-        let Served { asked, done, operations, users } = queue;
-        let mut count = 0;
-        loop {
-            let wanted = BULK.min(most - count);
-            for (operation, user) in (0..wanted).map_while(|_| asked.pop().ok()) {
-                operations.push(operation);
-                users.push(user);
-            }
-            if operations.is_empty() {
-                return count;
-            }
-            count += operations.len();
-            let mut users = users.drain(..);
-            self.run(operations, |result| {
+        let Served { asked, done } = queue;
+        let count = asked.slots().min(most);
+        let Ok(taken) = asked.read_chunk(count) else { return 0 };
+        let (first, second) = taken.as_slices();
+        for some in [first, second] {
+            let finish = |(_, user): &Asked, result| {
                 // There is room for the results of all operations under way.
-                let user = users.next().unwrap_or_default();
-                let _ = done.push(Done { user, result });
-            });
-            operations.clear();
+                let _ = done.push(Done { user: *user, result });
+            };
+            self.run_each(some, |(operation, _)| operation, finish);
         }
+        taken.commit_all();
+        count
     }
 }
 

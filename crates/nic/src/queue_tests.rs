@@ -6,7 +6,7 @@ use niclab_packet::key::Key;
 
 use super::*;
 use crate::control::NicConfig;
-use crate::rule::{Action, Pattern, Rule};
+use crate::rule::Pattern;
 use crate::template::{Template, TemplateAction, TemplateTable};
 
 fn nic() -> (Nic, TemplateTable) {
@@ -81,9 +81,7 @@ fn a_queue_without_room_or_with_more_than_there_is_is_refused() {
 fn what_a_thread_pushed_before_it_left_is_carried_out() {
     let (mut nic, table) = nic();
     let mut queue = nic.operation_queue(8).unwrap();
-    let pattern = Pattern::any().eth_dst([9; 6]);
-    let whole = Rule { group: 0, priority: 0, pattern, actions: &[Action::Drop] };
-    queue.put(Operation::Create(whole), 0).unwrap();
+    queue.put(create(&table, 0), 0).unwrap();
     queue.put(create(&table, 1), 1).unwrap();
     queue.push();
     queue.put(create(&table, 2), 2).unwrap();

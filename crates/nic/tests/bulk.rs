@@ -65,11 +65,19 @@ fn tables(nic: &mut Nic) -> Vec<TemplateTable> {
     (0..3).map(table).collect()
 }
 
+/// The rule in its numbers.
+fn rule<'a>(
+    &(_, _, group, priority, (mask, one, other), _): &Drawn,
+    actions: &'a [Action],
+) -> Rule<'a> {
+    Rule { group, priority, pattern: pattern(mask, one, other), actions }
+}
+
 /// The operation in its numbers, for a NIC with these tables.
 fn operation<'a>(
-    &(kind, which, group, priority, (mask, one, other), queue): &Drawn,
+    &(kind, which, group, _, (_, one, _), queue): &Drawn,
     ids: &[RuleId],
-    actions: &'a [Action],
+    rule: &'a Rule<'a>,
     tables: &[TemplateTable],
 ) -> Operation<'a> {
     let table = &tables[group as usize];
@@ -85,10 +93,9 @@ fn operation<'a>(
         }
         _ => {}
     }
-    let rule = Rule { group, priority, pattern: pattern(mask, one, other), actions };
     match (kind, ids.is_empty()) {
         (0..=3, _) | (_, true) => Operation::Create(rule),
-        (4, _) => Operation::Update(ids[which % ids.len()], actions),
+        (4, _) => Operation::Update(ids[which % ids.len()], rule.actions),
         (5, _) => Operation::Modify(ids[which % ids.len()], rule),
         _ => Operation::Destroy(ids[which % ids.len()]),
     }
@@ -96,10 +103,10 @@ fn operation<'a>(
 
 fn singly(nic: &mut Nic, operation: &Operation<'_>) -> Result<RuleId, RuleError> {
     match *operation {
-        Operation::Create(ref rule) => nic.create(rule),
+        Operation::Create(rule) => nic.create(rule),
         Operation::CreateIn(ref rule) => nic.create_in(rule),
         Operation::Destroy(id) => nic.destroy(id).map(|()| id),
-        Operation::Modify(id, ref rule) => nic.modify(id, rule).map(|()| id),
+        Operation::Modify(id, rule) => nic.modify(id, rule).map(|()| id),
         Operation::Update(id, actions) => nic.update(id, actions).map(|()| id),
         Operation::UpdateIn(id, ref actions) => nic.update_in(id, actions).map(|()| id),
     }
@@ -121,9 +128,11 @@ proptest! {
                 queue => [Action::Queue(queue)],
             };
             let actions: Vec<[Action; 1]> = drawn.iter().map(act).collect();
+            let both = drawn.iter().zip(&actions);
+            let rules: Vec<Rule<'_>> = both.map(|(drawn, actions)| rule(drawn, actions)).collect();
             let operations = |tables: &[TemplateTable]| -> Vec<Operation<'_>> {
-                let each = drawn.iter().zip(&actions);
-                each.map(|(drawn, actions)| operation(drawn, &ids, actions, tables)).collect()
+                let each = drawn.iter().zip(&rules);
+                each.map(|(drawn, rule)| operation(drawn, &ids, rule, tables)).collect()
             };
             let mut seen = Vec::new();
             bulk.run(&operations(&bulk_tables), |result| seen.push(result));
