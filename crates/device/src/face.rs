@@ -24,6 +24,10 @@ pub trait Testbed {
     /// Carries a plan out from now on, without any load, to its end; what it created goes in the
     /// same way behind it ([`Control::destroyed`]), what it changed is put back. The times are of
     /// the calls: making their arguments is left out.
+    ///
+    /// # Errors
+    /// [`DeviceError::NotSupported`]; [`DeviceError::BadPlan`] for one that has no end without a
+    /// load, or does not fit the set-up; [`DeviceError::Broken`].
     fn operate(&mut self, _plan: &RulesPlan) -> Result<Control, DeviceError> {
         Err(DeviceError::NotSupported { capability: "rules".to_owned() })
     }

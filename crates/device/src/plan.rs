@@ -44,10 +44,11 @@ pub struct RulesPlan {
     pub calls: Calls,
     /// Operations between two turns of the core's other work, which are bursts of packets; `None`:
     /// all of them at once, and packets wait. On the soft device a whole burst that waits goes
-    /// first, sixteen in a row at most.
+    /// first, sixteen in a row at most; where operations have a rate, as long as no whole slice of
+    /// them is due.
     pub slice: Option<u32>,
     /// So many threads ask for the operations, each through a queue and on a core of its own; the
-    /// first of them has the card. Of rules that are created through queues without a load alone:
+    /// first of them has the card: 1 to as many cores as the process may use. Of rules that are created through queues without a load alone:
     /// what they take is the time from the first to the last of all. `None`: the thread that has
     /// the card does everything.
     #[serde(default, skip_serializing_if = "Option::is_none")]

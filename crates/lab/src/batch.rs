@@ -194,14 +194,30 @@ impl Batch {
 impl Resolver<'_> {
     /// Each batch beside a trial in which nothing changes, both at a share of the maximum.
     pub fn add_batches(&mut self) -> Result<(), SpecError> {
+        let mut all: Vec<(Batch, Coordinate, (u64, u64))> = Vec::new();
         for sweep in &self.grid.batch {
             let before_ns = sweep.before_ms * 1_000_000;
             let duration_ns = before_ns + sweep.after_ms * 1_000_000;
             for batch in places(sweep, self.overrides.trace.as_ref())? {
                 for frame in self.frames(&sweep.frame) {
-                    self.add_batch(&batch, &frame, (before_ns, duration_ns))?;
+                    let is_same = |other: &&mut (Batch, Coordinate, _)| {
+                        (&other.0, &other.1) == (&batch, &frame)
+                    };
+                    // Of sweeps that `--set` made meet, the one that has most time for it.
+                    match all.iter_mut().find(is_same) {
+                        Some((.., times)) if times.1 >= duration_ns => {}
+                        Some((.., times)) => *times = (before_ns, duration_ns),
+                        None => all.push((batch, frame, (before_ns, duration_ns))),
+                    }
                 }
             }
+        }
+        if all.is_empty() && !self.grid.batch.is_empty() {
+            let remedy = "the frames of a trace meet no prefixes: use work=create".to_owned();
+            return Err(SpecError::OutOfRange { axis: "work", value: "failover".into(), remedy });
+        }
+        for (batch, frame, times) in &all {
+            self.add_batch(batch, frame, *times)?;
         }
         Ok(())
     }

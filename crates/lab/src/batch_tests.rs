@@ -170,6 +170,106 @@ fn published_curves_stand_beside_trials_of_seconds() {
     assert_eq!(figure.series.iter().filter(|series| series.published).count(), 4);
 }
 
+/// What is implied of a batch at once, in slices, by another core and as a transaction, where this
+/// metric of their trials is changed, by so much in each repeat.
+fn implied(metric: &str, change: impl Fn(f64, f64) -> f64, by: [f64; 6]) -> [Option<String>; 4] {
+    let set = ["group=0", "core=same,distinct", "calls=single,transaction", "slice=all,32"];
+    let (mut bench, _) = measured(&set);
+    for sample in bench.store.samples.iter_mut().filter(|sample| sample.trial == "batch") {
+        let is_single = sample.point["calls"].to_string() == "single";
+        if is_single == (metric == "control_ns_per_operation") {
+            continue;
+        }
+        let value = sample.metrics.get_mut(metric);
+        value.into_iter().for_each(|it| it.value = change(it.value, by[sample.repeat as usize]));
+    }
+    let summary = summarize(&bench.run, &bench.store.samples, &bench.store.latencies);
+    ["batch-at-once", "batch-sliced", "batch-distinct", "transaction"].map(|id| {
+        let id = format!("simulated-{id}-group0");
+        let found = summary.findings.iter().find(|finding| finding.id == id);
+        found.map(|finding| finding.implication.clone())
+    })
+}
+
+#[test]
+fn what_follows_from_a_batch_hangs_on_what_the_figures_show() {
+    let scaled = |value: f64, by: f64| value * by;
+    let transaction = |by| implied("control_ns_per_operation", scaled, by)[3].clone();
+    let price = "This is the price of no packet meeting half of a change.";
+    assert_eq!(transaction([1.0; 6]).unwrap(), price);
+    let nothing = "That no packet meets half of a change costs nothing.";
+    assert_eq!(transaction([0.4; 6]).unwrap(), nothing);
+    let hardly = "That no packet meets half of a change costs hardly anything.";
+    assert_eq!(transaction([1.0 / 1.5; 6]).unwrap(), hardly);
+    assert_eq!(transaction([0.4, 1.0, 0.5, 0.8, 0.6, 1.2]), None);
+    let at_once = |by| implied("blocked_ns", scaled, by)[0].clone().unwrap();
+    assert_eq!(at_once([1.0; 6]), "A batch in one call blocks the packets of its core.");
+    let over = "A batch of this size is over before the ring is full.";
+    assert_eq!(at_once([0.0; 6]), over);
+    let open = "A batch of this size may or may not be over before the ring is full.";
+    assert_eq!(at_once([0.0, 1.0, 1.0, 0.0, 1.0, 1.0]), open);
+    let left = |by| implied("throughput_all_pps", scaled, by);
+    let [_, sliced, distinct, _] = left([1.0; 6]).map(Option::unwrap);
+    assert_eq!(sliced, "Rules can be put in beside traffic without a loss at this rate.");
+    assert_eq!(distinct, "Forwarding does not feel the changes of another core at this rate.");
+    // No window lost one, yet less was dealt with: nobody claims that nothing was lost.
+    let [_, sliced, distinct, _] = left([0.8; 6]).map(Option::unwrap);
+    assert_eq!(sliced, "Changes between bursts may cost frames at this rate.");
+    assert_eq!(distinct, "Changes of another core may cost frames at this rate.");
+    let losing = |value: f64, by: f64| value + by;
+    let [_, sliced, ..] = implied("losing_windows", losing, [1.0; 6]).map(Option::unwrap);
+    assert_eq!(sliced, "Rules can be put in beside traffic at this rate.");
+}
+
+#[test]
+fn a_ratio_of_one_pair_is_no_finding() {
+    let set = ["group=0", "core=same,distinct", "calls=single", "slice=32"];
+    let (mut bench, _) = measured(&set);
+    bench.store.samples.retain(|sample| sample.trial != "rest" || sample.repeat == 0);
+    let summary = summarize(&bench.run, &bench.store.samples, &bench.store.latencies);
+    assert_eq!(summary.findings, []);
+}
+
+#[test]
+fn of_sweeps_that_meet_the_one_with_most_time_is_measured() {
+    let of = |set: &[&str]| {
+        let bench = Bench::of("update-batch", vec![Nature::default()], set, 1);
+        let run = &bench.run.experiments[0];
+        let times = |kind| {
+            let of = run.trials.iter().filter(move |trial| trial.kind == kind);
+            of.map(|trial| run.loads[trial.load.unwrap()].duration_ns / 1_000_000).collect()
+        };
+        let both: [Vec<u64>; 2] = [TrialKind::Batch, TrialKind::Rest].map(times);
+        both
+    };
+    let set = ["work=create", "batch=100k", "group=1", "core=same", "calls=single", "slice=all"];
+    assert_eq!(of(&set), [vec![400], vec![400]], "50 ms in front, 350 ms from it on");
+}
+
+#[test]
+fn prefixes_alone_are_refused_where_a_trace_is_sent() {
+    let frames = niclab_load::TraceFrames {
+        frames: 1,
+        flows: 1,
+        frame_len_min: 64,
+        frame_len_max: 64,
+        ..Default::default()
+    };
+    let trace = Some(Trace { path: "a.pcap".into(), frames });
+    let overrides = crate::spec::Overrides {
+        trace,
+        set: vec!["work=failover".parse().unwrap()],
+        ..Default::default()
+    };
+    let spec = crate::experiment::spec("update-batch").unwrap();
+    let devices = Bench::of("update-batch", vec![Nature::default()], &[], 1).run.devices;
+    let error = crate::run::resolve("x", &[spec], &overrides, devices).unwrap_err().to_string();
+    assert!(
+        error.starts_with("work = failover: the frames of a trace meet no prefixes"),
+        "{error}"
+    );
+}
+
 #[test]
 fn what_was_not_done_whole_is_no_finding() {
     let (_, summary) = measured(&["group=0", "core=same", "calls=single", "slice=all", "batch=1M"]);

@@ -225,7 +225,8 @@ impl Resolver<'_> {
         }
         if self.run.trials.is_empty() && !self.grid.change.is_empty() {
             let remedy = "a queue knows changes of actions and anew: use calls=single".to_owned();
-            return Err(SpecError::OutOfRange { axis: "calls", value: "queue".into(), remedy });
+            let value = self.grid.change[0].calls.to_string();
+            return Err(SpecError::OutOfRange { axis: "calls", value, remedy });
         }
         Ok(())
     }

@@ -14,9 +14,6 @@ use crate::occupancy::{PRIORITY_RULES, Place, RULES_MAX};
 use crate::run::{PlannedRate, Resolver, Trial, index_of};
 use crate::spec::{EffectSweep, Hits, InsertionSweep, SpecError, TrialKind};
 
-/// Longest chain of groups a rule can stand in.
-const GROUP_MAX: u32 = 1_024;
-
 /// Most control threads.
 const THREADS_MAX: u32 = 64;
 
@@ -60,7 +57,7 @@ pub struct Insertion {
 /// All insertions of a sweep: the product of its axes.
 pub fn places(sweep: &InsertionSweep) -> Result<Vec<Insertion>, SpecError> {
     let mut all: Vec<Insertion> = Vec::new();
-    for group in numbers("group", &sweep.group, 0, GROUP_MAX)? {
+    for group in numbers("group", &sweep.group, 0, 1)? {
         for stack in words("stack", &sweep.stack, &Stack::ALL)? {
             for actions in words("actions", &sweep.actions, &ACTIONS)? {
                 for calls in words("calls", &sweep.calls, &CALLS)? {
@@ -237,7 +234,8 @@ impl Resolver<'_> {
         }
         if self.run.trials.is_empty() && !self.grid.insertion.is_empty() {
             let remedy = "control threads have a queue each: use calls=queue".to_owned();
-            return Err(SpecError::OutOfRange { axis: "threads", value: "all".into(), remedy });
+            let value = self.grid.insertion[0].calls.to_string();
+            return Err(SpecError::OutOfRange { axis: "calls", value, remedy });
         }
         // The frames of a trace are of no flow that a rule could be made for.
         let can_probe = self.overrides.trace.is_none();

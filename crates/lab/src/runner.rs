@@ -30,7 +30,7 @@ const NOTHING_DUE: &str = "no frame was due in the measured part: the machine to
 
 /// Where the runner gets the time from, and whom it tells.
 pub trait Host {
-    /// Nanoseconds since the Unix epoch.
+    /// Nanoseconds since the Unix epoch. It never steps: how long a run takes is told by it.
     fn time_unix_ns(&mut self) -> u64;
     /// `true` when the user wants to stop: what is finished is kept.
     fn is_stopped(&mut self) -> bool;

@@ -3,6 +3,8 @@
 //! Nothing here is resolved: a [`Spec`] is exactly what the file says, [`Overrides`] what the
 //! command line says. [`crate::run::resolve`] makes a [`crate::run::Run`] of both.
 
+mod ranges;
+
 use std::path::PathBuf;
 
 use niclab_load::TraceFrames;
@@ -518,7 +520,7 @@ impl Kind {
                 ("warmup_ms", "part before it that is never counted, one value"),
             ],
             Kind::RuleRate => &[
-                ("group", "the group that the rules go to"),
+                ("group", "the group that the rules go to: 0 or 1"),
                 ("rules", "rules that are created and destroyed"),
                 ("stack", "what they match: eth, eth/ipv4, eth/ipv4/tcp, vxlan/ipv4/udp, …"),
                 ("actions", "what they do: queue, mark+queue, mark+set_meta+queue, …"),
@@ -623,6 +625,18 @@ pub enum SpecError {
         /// The axis.
         name: String,
     },
+    /// A number of an experiment's file that cannot be.
+    #[error("{origin}: {field} = {value}: {remedy}")]
+    Field {
+        /// The file or the name of the experiment.
+        origin: String,
+        /// Where in the file.
+        field: String,
+        /// What stands there.
+        value: String,
+        /// What would be right.
+        remedy: String,
+    },
     /// A value outside the range of its axis.
     #[error("{axis} = {value}: {remedy}")]
     OutOfRange {
@@ -654,11 +668,16 @@ pub enum SpecError {
 
 impl Spec {
     /// Reads the text of an experiment; `origin` names it in errors.
+    ///
+    /// # Errors
+    /// [`SpecError::Syntax`], [`SpecError::Field`].
     pub fn parse(origin: &str, text: &str) -> Result<Spec, SpecError> {
-        toml::from_str(text).map_err(|source| SpecError::Syntax {
+        let spec: Spec = toml::from_str(text).map_err(|source| SpecError::Syntax {
             origin: origin.to_string(),
             source: Box::new(source),
-        })
+        })?;
+        spec.check(origin)?;
+        Ok(spec)
     }
 
     /// The grid of this name.
@@ -882,6 +901,117 @@ mod tests {
         assert!(error.contains("write NAME=VALUES"), "{error}");
         let error = "rules=[9-1]".parse::<Assignment>().unwrap_err().to_string();
         assert!(error.contains("--set rules: `[9-1]` is no range"), "{error}");
+    }
+
+    fn resolved(spec: Spec, overrides: &Overrides) -> Result<crate::run::Run, SpecError> {
+        let about = niclab_device::About { name: "soft".into(), ..Default::default() };
+        let device = crate::run::RunDevice { name: "soft".into(), absent: None, about };
+        crate::run::resolve("x", &[spec], overrides, vec![device])
+    }
+
+    /// The points of the trials of a grid that has this part alone.
+    fn points(spec: &Spec, only: impl Fn(&mut Grid)) -> Vec<niclab_result::Point> {
+        let mut spec = spec.clone();
+        only(&mut spec.reduced);
+        spec.reduced.budget_s = None;
+        let run = resolved(spec, &Overrides::default()).unwrap();
+        run.experiments[0].trials.iter().map(|trial| trial.point.clone()).collect()
+    }
+
+    #[test]
+    fn every_value_that_a_built_in_experiment_declares_is_measured() {
+        let emptied = |grid: &mut Grid| {
+            grid.sweep.clear();
+            grid.batch.clear();
+            grid.renewal.clear();
+            grid.insertion.clear();
+            grid.effect.clear();
+            grid.change.clear();
+            grid.knee.clear();
+            grid.search.clear();
+        };
+        let check = |points: &[niclab_result::Point], name: &str, axis: Option<&mut Values>| {
+            for value in axis.into_iter().flat_map(|values| &values.0) {
+                // A rate has a name, and that rules are created goes without saying.
+                let is_named = matches!(value, niclab_result::Coordinate::Word(word)
+                    if name == "per_s" || word == "create");
+                let is_there = points.iter().any(|point| point.get(name) == Some(value));
+                assert!(is_there || is_named, "{name}={value}");
+            }
+        };
+        for name in ["update-batch", "update-rate", "rule-rate"] {
+            let spec = crate::experiment::spec(name).unwrap();
+            let axes: Vec<&str> = spec.kind.axes().iter().map(|(name, _)| *name).collect();
+            for grid in [&spec.reduced, &spec.full, &spec.published] {
+                for mut batch in grid.batch.clone() {
+                    let of = points(&spec, |grid| {
+                        emptied(grid);
+                        grid.batch.push(batch.clone());
+                    });
+                    axes.iter().for_each(|name| check(&of, name, batch.axis(name)));
+                }
+                for mut renewal in grid.renewal.clone() {
+                    let of = points(&spec, |grid| {
+                        emptied(grid);
+                        grid.renewal.push(renewal.clone());
+                    });
+                    axes.iter().for_each(|name| check(&of, name, renewal.axis(name)));
+                }
+                for mut insertion in grid.insertion.clone() {
+                    let of = points(&spec, |grid| {
+                        emptied(grid);
+                        grid.insertion.push(insertion.clone());
+                    });
+                    axes.iter().for_each(|name| check(&of, name, insertion.axis(name)));
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_value_out_of_the_range_of_its_axis_is_refused_in_every_experiment() {
+        let refused = [
+            ("update-batch", "flows=0", "flows = 0: "),
+            ("update-batch", "frame=63", "frame = 63: 64 to 9000"),
+            ("update-batch", "before_ms=1", "before_ms = 1: use 20 to 600000"),
+            ("update-batch", "slice=0", "slice = 0: "),
+            ("update-rate", "core=none", "core = none: same, distinct"),
+            ("update-rate", "slice=0", "slice = 0: "),
+            ("update-rate", "flows=0", "flows = 0: "),
+            ("update-rate", "frame=9001", "frame = 9001: 64 to 9000"),
+            ("update-rate", "group=2", "group = 2: use 0 to 1"),
+            ("rule-rate", "group=2", "group = 2: use 0 to 1"),
+            ("rule-rate", "calls=twice", "calls = twice: single, queue, transaction"),
+            ("rule-rate", "per_s=0", "per_s = 0: use 1 to "),
+            ("rule-rate", "core=2", "core = 2: same, distinct"),
+            ("rule-rate", "frame=1", "frame = 1: 64 to 9000"),
+            ("rule-rate", "stack=ip", "stack = ip: "),
+            ("rule-rate", "threads=0", "threads = 0: "),
+            ("rule-update", "core=2", "core = 2: same, distinct"),
+            ("rule-update", "calls=2", "calls = 2: single, queue, transaction"),
+            ("rule-update", "slice=none", "slice = none: "),
+            ("rule-update", "frame=63", "frame = 63: 64 to 9000"),
+            ("rule-update", "after_ms=19", "after_ms = 19: use 20 to 600000"),
+        ];
+        for (name, set, words) in refused {
+            let spec = crate::experiment::spec(name).unwrap();
+            let overrides = Overrides { set: vec![set.parse().unwrap()], ..Default::default() };
+            let error = resolved(spec, &overrides).unwrap_err().to_string();
+            assert!(error.starts_with(words), "{name}, {set}: {error}");
+        }
+        let of = |name: &str, set: &[&str]| {
+            let set = set.iter().map(|text| text.parse().unwrap()).collect();
+            let overrides = Overrides { set, ..Default::default() };
+            resolved(crate::experiment::spec(name).unwrap(), &overrides).unwrap_err().to_string()
+        };
+        assert_eq!(
+            of("rule-rate", &["threads=2", "calls=single,transaction"]),
+            "calls = single,transaction: control threads have a queue each: use calls=queue"
+        );
+        assert_eq!(
+            of("rule-update", &["change=mask,values", "calls=queue"]),
+            "calls = queue: a queue knows changes of actions and anew: use calls=single"
+        );
     }
 
     #[test]
