@@ -63,6 +63,12 @@ impl<'a> Cells<'a> {
         self.cells.iter().filter(move |cell| cell.device == device && cell.trial == trial)
     }
 
+    /// Those whose counters add up in every repeat: of others nothing follows.
+    pub fn balanced(mut self) -> Cells<'a> {
+        self.cells.retain(|cell| !cell.is_unbalanced());
+        self
+    }
+
     /// All cells.
     pub fn all(&self) -> &[Cell<'a>] {
         &self.cells
@@ -132,7 +138,7 @@ impl Cell<'_> {
         // stalls.
         let of_load = metric != DEVICE_TIME;
         let shapes = [
-            (Mark::Disturbed, of_load && self.hangs_on(Mark::Disturbed)),
+            (Mark::Disturbed, of_load && self.is_disturbed()),
             (Mark::GeneratorLimited, of_load && self.is_generator_limited()),
             (Mark::FewSamples, values.len() < statistics::INTERVAL_REPEATS_MIN),
             (Mark::Bimodal, statistics::is_bimodal(&values)),
@@ -147,6 +153,16 @@ impl Cell<'_> {
     /// `true` where the generator may have set the median.
     pub fn is_generator_limited(&self) -> bool {
         self.hangs_on(Mark::GeneratorLimited)
+    }
+
+    /// `true` where counters of a repeat do not add up.
+    pub fn is_unbalanced(&self) -> bool {
+        self.samples.iter().any(|sample| sample.marks.contains(&Mark::Unbalanced))
+    }
+
+    /// `true` where stalls of the machine may have set the median.
+    pub fn is_disturbed(&self) -> bool {
+        self.hangs_on(Mark::Disturbed)
     }
 
     /// `true` where repeats with this mark may have set the median.
@@ -171,7 +187,7 @@ impl Cell<'_> {
         raised.zip(plain).is_some_and(is_shifted)
     }
 
-    /// Made to measure throughput at full load, not latency, and no search.
+    /// Made to measure throughput, at full load or beside operations; not latency, and no search.
     fn is_throughput(&self) -> bool {
         !matches!(self.trial, "latency" | "light" | "fixed" | "mlrsearch" | "rfc2544")
     }

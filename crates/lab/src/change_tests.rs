@@ -27,7 +27,7 @@ fn the_gain_of_a_change_in_place_on_a_known_device_is_found() {
     assert_eq!(cell(table, &at("destroyed and created", "single"), "against anew"), "-");
     let near = |found: f64, known: f64| (found / known - 1.0).abs() < 0.01;
     assert!(near(value(&summary, "update-rate-group1"), 1e6));
-    assert!(near(value(&summary, "values-group1"), 2.0));
+    assert!(near(value(&summary, "in-place-values-group1"), 2.0));
     assert!(near(value(&summary, "update-transaction-group1"), 1.5));
     let through_queue = bench.run.experiments[0].trials.iter().filter(|trial| {
         let word = |axis: &str| trial.point.get(axis).map(ToString::to_string).unwrap_or_default();
@@ -53,7 +53,7 @@ fn implied(factors: [f64; 6]) -> [Option<String>; 3] {
         value.into_iter().for_each(|it| it.value *= factors[sample.repeat as usize]);
     }
     let summary = summarize(&bench.run, &bench.store.samples, &bench.store.latencies);
-    ["values", "update-rate", "update-transaction"].map(|id| {
+    ["in-place-values", "update-rate", "update-transaction"].map(|id| {
         let id = format!("simulated-{id}-group1");
         let found = summary.findings.iter().find(|finding| finding.id == id);
         found.map(|finding| finding.implication.clone())

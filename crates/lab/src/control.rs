@@ -12,14 +12,15 @@ use crate::measure::{Metrics, put, put_ratio, quantiles};
 /// | `batch_ns` | from the first operation to the end of the last; none where that did not come |
 /// | `operations_per_s` | operations, refused ones too, by that time or what the load left (1) |
 /// | `control_busy_ratio` | share of that time that the core spent on operations |
-/// | `control_ns_per_operation` | time that the core spent on operations, by their number |
+/// | `control_ns_per_operation` | time that the core spent in calls, by the number of operations |
 /// | `call_ns_…` | how long calls took, the first apart |
 /// | `first_call_ns` | how long the first took |
 /// | `late_ns_…` | from the moment at which an operation was due until it was done |
 /// | `waited_ns_…` | from the core that forwards asking for one until the other took it up |
 /// | `destroy_…` | the same of the rules' end, where that was measured |
 ///
-/// (1) Where each was due at its own moment: by all that the load left from the first on.
+/// (1) Where each was due at its own moment: by the time from the first to the last and one interval
+/// more, or where not all were done by all that the load left from the first on.
 pub fn put_control(metrics: &mut Metrics, control: &Control, duration_ns: u64) {
     put_one(metrics, "", control, duration_ns);
     if let Some(destroyed) = &control.destroyed {
@@ -40,16 +41,19 @@ fn put_one(metrics: &mut Metrics, of: &str, control: &Control, duration_ns: u64)
             put(metrics, &name("batch_ns"), span_ns as f64, "ns");
         }
         // From the first of so many a second to the last is one less than they are.
-        let span_ns = match control.late {
-            Some(_) => duration_ns.saturating_sub(begun_ns).max(1),
-            None => span_ns,
+        let span_ns = match (&control.late, control.ended_ns, operations) {
+            (Some(_), Some(_), 2..) => {
+                (span_ns as f64 * operations as f64 / (operations - 1) as f64) as u64
+            }
+            (Some(_), ..) => duration_ns.saturating_sub(begun_ns).max(1),
+            (None, ..) => span_ns,
         };
         let per_s = operations as f64 * 1e9 / span_ns as f64;
         put(metrics, &name("operations_per_s"), per_s, "operations/s");
         put_ratio(metrics, &name("control_busy_ratio"), control.busy_ns, span_ns);
     }
     if operations > 0 {
-        let each_ns = control.busy_ns as f64 / operations as f64;
+        let each_ns = control.calls_ns as f64 / operations as f64;
         put(metrics, &name("control_ns_per_operation"), each_ns, "ns");
     }
     if let Some(first_ns) = control.first_call_ns {
@@ -89,6 +93,7 @@ mod tests {
             begun_ns: Some(1_000),
             ended_ns: Some(11_000),
             busy_ns: 5_000,
+            calls_ns: 4_000,
             calls: times(&[50, 50, 50, 100]),
             first_call_ns: Some(3_000),
             destroyed: Some(Box::new(destroyed)),
@@ -98,7 +103,7 @@ mod tests {
         put_control(&mut metrics, &control, 20_000);
         let value = |name: &str| metrics[name].value;
         assert_eq!((value("batch_ns"), value("operations_per_s")), (10_000.0, 1e7));
-        assert_eq!(value("control_ns_per_operation"), 50.0);
+        assert_eq!(value("control_ns_per_operation"), 40.0);
         assert_eq!(value("control_busy_ratio"), 0.5);
         assert_eq!((value("call_ns_p50"), value("call_ns_max")), (50.0, 100.0));
         assert_eq!(value("first_call_ns"), 3_000.0);
@@ -107,22 +112,31 @@ mod tests {
     }
 
     #[test]
-    fn operations_that_were_due_one_by_one_are_a_rate_by_all_the_time_there_was() {
+    fn operations_that_were_due_one_by_one_are_a_rate_by_the_time_that_they_had() {
+        // One each 1,000 ns.
         let control = Control {
             planned: 10,
             done: 10,
             begun_ns: Some(0),
-            ended_ns: Some(9_001),
+            ended_ns: Some(9_000),
             busy_ns: 10,
             late: times(&[7]),
             waited: times(&[3]),
             ..Control::default()
         };
-        let mut metrics = Metrics::new();
-        put_control(&mut metrics, &control, 10_000);
+        let measured = |control: &Control| {
+            let mut metrics = Metrics::new();
+            put_control(&mut metrics, control, 20_000);
+            metrics
+        };
+        let metrics = measured(&control);
         let value = |name: &str| metrics[name].value;
         assert_eq!((value("operations_per_s"), value("control_busy_ratio")), (1e6, 1e-3));
         assert_eq!((value("late_ns_p99"), value("waited_ns_p50")), (7.0, 3.0));
+        let behind = Control { ended_ns: None, done: 5, ..control.clone() };
+        assert_eq!(measured(&behind)["operations_per_s"].value, 250_000.0);
+        let one = Control { done: 1, ended_ns: Some(7), ..control };
+        assert_eq!(measured(&one)["operations_per_s"].value, 50_000.0);
     }
 
     #[test]

@@ -36,15 +36,17 @@ const REPEATS_MIN: usize = 3;
 
 /// The findings of the occupancy experiment, device by device.
 pub(crate) fn findings(results: &Results<'_>) -> Vec<Finding> {
-    let about: [fn(&Subject<'_>) -> Option<Finding>; 13] = [
+    let about: [fn(&Subject<'_>) -> Option<Finding>; 15] = [
         maximum,
         throughput::searched,
         usable_share,
         usable_share_hit,
         capacity,
         full_table,
+        full_table_hit,
         full_group,
         chain,
+        chain_hits,
         latency_p50,
         latency_p99,
         rule_memory,
@@ -104,6 +106,18 @@ impl<'a> Subject<'a> {
         cells
     }
 
+    /// Cells whose traffic hits all rules equally often, by rules.
+    fn hits(&self, trial: &'a str) -> Vec<&'a Cell<'a>> {
+        let cells = self.results.cells.of(self.device, trial).filter(|cell| {
+            cell.is_at(&[("match_percent", 100.0)])
+                && cell.word("hits") == "rules"
+                && cell.word("frame") == self.frame()
+        });
+        let mut cells: Vec<&Cell<'_>> = cells.collect();
+        cells.sort_by(|a, b| f64::total_cmp(&rules(a), &rules(b)));
+        cells
+    }
+
     /// 64 B where they were measured, else what was.
     fn frame(&self) -> String {
         let frames = self.results.experiment.trials.iter().filter_map(|t| t.point.get("frame"));
@@ -151,9 +165,26 @@ fn verdict(ratio: &Estimate) -> Option<Verdict> {
     (ratio.high < 1.0 || ratio.low > 1.0).then_some(Verdict::Differs)
 }
 
+/// What follows from the time that a transaction takes, by that of single calls.
+fn of_transaction(ratio: &Estimate) -> Option<&'static str> {
+    Some(match (verdict(ratio)?, ratio.median > 1.0) {
+        (Verdict::NoCost, _) => "That no packet meets half of a change costs hardly anything.",
+        (Verdict::Differs, true) => "This is the price of no packet meeting half of a change.",
+        (Verdict::Differs, false) => "That no packet meets half of a change costs nothing.",
+    })
+}
+
+/// `the core that forwards`, or `another core`.
+fn core_words(cell: &Cell<'_>) -> &'static str {
+    match cell.word("core").as_str() {
+        "same" => "the core that forwards",
+        _ => "another core",
+    }
+}
+
 /// Throughput of the emptiest table, or with the rules of a file.
 fn maximum(s: &Subject<'_>) -> Option<Finding> {
-    let cell = *s.sweep("saturate", 0.0).first()?;
+    let cell = s.sweep("saturate", 0.0).first().copied().filter(|cell| !cell.is_disturbed())?;
     let e = cell.estimate("throughput_pps")?;
     let of_file = s.results.run.rules.as_ref();
     let place = match of_file {
@@ -209,7 +240,7 @@ fn knee_group0<'a>(s: &Subject<'a>, kind: KneeKind, is_of_misses: bool) -> Optio
 
 /// Throughput knee of group 0, as a share of what it holds.
 fn usable_share(s: &Subject<'_>) -> Option<Finding> {
-    let knee = knee_group0(s, KneeKind::Throughput, true)?;
+    let knee = knee_group0(s, KneeKind::Throughput, true).filter(|knee| !knee.is_doubtful)?;
     let share = words::percent(knee.knee.spec.share);
     let figure = Some(knee_figure(knee));
     match knee.found {
@@ -267,7 +298,7 @@ fn usable_share(s: &Subject<'_>) -> Option<Finding> {
 
 /// Throughput knee of group 0 whose rules the traffic hits, against the fewest rules of its search.
 fn usable_share_hit(s: &Subject<'_>) -> Option<Finding> {
-    let knee = knee_group0(s, KneeKind::Throughput, false)?;
+    let knee = knee_group0(s, KneeKind::Throughput, false).filter(|knee| !knee.is_doubtful)?;
     let (spec, limited) = (&knee.knee.spec, knee.is_generator_limited);
     let (share, plateau) = (words::percent(spec.share), knee::rules_min(spec));
     let of = format!("{share} of its throughput at {} rules", words::whole(plateau.into()));
@@ -330,10 +361,10 @@ fn capacity(s: &Subject<'_>) -> Option<Finding> {
     }))
 }
 
-/// A throughput as a share of another one; nothing where a limit of the generator could have made
-/// the share what it is.
+/// A throughput as a share of another one; nothing where a limit of the generator, or stalls, could
+/// have made the share what it is.
 fn share(cell: &Cell<'_>, base: &Cell<'_>) -> Option<(Estimate, Verdict)> {
-    if cell.is_generator_limited() || base.is_generator_limited() {
+    if [cell, base].iter().any(|cell| cell.is_generator_limited() || cell.is_disturbed()) {
         return None;
     }
     let ratio = paired(cell, base, "throughput_pps")?;
@@ -439,7 +470,7 @@ fn full_table(s: &Subject<'_>) -> Option<Finding> {
         };
         return Some(cost.finding(s, &about));
     }
-    if full.is_generator_limited() {
+    if full.is_generator_limited() && !full.is_disturbed() {
         let e = full.estimate("throughput_pps")?;
         return Some(s.finding(Said {
             id: "full-group0",
@@ -499,27 +530,60 @@ fn full_group(s: &Subject<'_>) -> Option<Finding> {
     Some(cost.finding(s, &about))
 }
 
-/// The longest chain of groups against one group, at the most rules that both have.
+/// Whose packets a chain is judged by.
+struct Chained {
+    /// With them matching the default rules alone, and with them on rules.
+    ids: [&'static str; 2],
+    groups: f64,
+    /// `, all traffic on rules`.
+    traffic: &'static str,
+}
+
+/// The longest chain of groups against one group, at the most rules that both have, with traffic
+/// that meets default rules alone: the published case.
 fn chain(s: &Subject<'_>) -> Option<Finding> {
-    let one = s.sweep("saturate", 1.0);
     let chained = s.results.cells.of(s.device, "saturate").filter_map(|cell| cell.number("groups"));
     let groups = chained.filter(|groups| *groups > 1.0).max_by(f64::total_cmp)?;
-    let longest = s.sweep("saturate", groups);
+    let about = Chained { ids: ["chain", "device-time-chain"], groups, traffic: "" };
+    chained_against_one(s, &about, &s.sweep("saturate", groups), &s.sweep("saturate", 1.0))
+}
+
+/// The same with all traffic on rules.
+fn chain_hits(s: &Subject<'_>) -> Option<Finding> {
+    let hits = s.hits("saturate");
+    let chained = hits.iter().filter_map(|cell| cell.number("groups"));
+    let groups = chained.filter(|groups| *groups > 1.0).max_by(f64::total_cmp)?;
+    let of = |groups| -> Vec<_> {
+        hits.iter().copied().filter(|cell| cell.is_at(&[("groups", groups)])).collect()
+    };
+    let ids = ["chain-hits", "device-time-chain-hits"];
+    let about = Chained { ids, groups, traffic: ", all traffic on rules" };
+    chained_against_one(s, &about, &of(groups), &of(1.0))
+}
+
+fn chained_against_one(
+    s: &Subject<'_>,
+    about: &Chained,
+    longest: &[&Cell<'_>],
+    one: &[&Cell<'_>],
+) -> Option<Finding> {
+    let Chained { ids, groups, traffic } = about;
     let pair = longest.iter().rev().find_map(|cell| {
         one.iter().find(|other| rules(other) == rules(cell)).map(|other| (*cell, *other))
     });
     let (cell, base) = pair?;
+    let is_published = traffic.is_empty();
     if let Some(cost) = Cost::of(cell, base) {
         let about = CostOf {
-            id: "device-time-chain",
-            place: format!("With {} in {groups} chained groups", rules_words(cell)),
+            id: ids[1],
+            place: format!("With {} in {groups} chained groups{traffic}", rules_words(cell)),
             base: "with as many in group 1",
-            figure: Some("occupancy-device-time-groups"),
+            figure: is_published.then_some("occupancy-device-time-groups"),
         };
         return Some(cost.finding(s, &about));
     }
     if base.is_generator_limited() && !cell.is_generator_limited() {
-        return chain_at_most(s, groups, cell, base);
+        return chain_at_most(s, about, cell, base);
     }
     let (ratio, verdict) = share(cell, base)?;
     let implication = match verdict {
@@ -528,9 +592,9 @@ fn chain(s: &Subject<'_>) -> Option<Finding> {
         Verdict::Differs => "Spreading the rules pays here.",
     };
     Some(s.finding(Said {
-        id: "chain",
+        id: ids[0],
         sentence: format!(
-            "{} in {groups} chained groups leave {} {} of the throughput of one group{}.",
+            "{} in {groups} chained groups leave {} {} of the throughput of one group{traffic}{}.",
             capitalised(&rules_words(cell)),
             s.device,
             words::percent(ratio.median),
@@ -540,7 +604,7 @@ fn chain(s: &Subject<'_>) -> Option<Finding> {
         unit: "1",
         interval: ratio.interval(),
         implication: implication.into(),
-        figure: figure_of(s, "throughput-groups"),
+        figure: is_published.then(|| figure_of(s, "throughput-groups")).flatten(),
     }))
 }
 
@@ -548,20 +612,22 @@ fn chain(s: &Subject<'_>) -> Option<Finding> {
 /// is an upper bound.
 fn chain_at_most(
     s: &Subject<'_>,
-    groups: f64,
+    about: &Chained,
     cell: &Cell<'_>,
     base: &Cell<'_>,
 ) -> Option<Finding> {
+    let Chained { ids, groups, traffic } = about;
     let ratio = paired(cell, base, "throughput_pps")?;
-    if ratio.repeats < REPEATS_MIN || ratio.high >= 1.0 {
+    let is_disturbed = cell.is_disturbed() || base.is_disturbed();
+    if ratio.repeats < REPEATS_MIN || ratio.high >= 1.0 || is_disturbed {
         return None;
     }
     let here = cell.estimate("throughput_pps")?;
     Some(s.finding(Said {
-        id: "chain",
+        id: ids[0],
         sentence: format!(
-            "With {} in {groups} chained groups, {} forwards {}, at most {} of what it forwards \
-             with as many in group 1{}: there the generator was the limit.",
+            "With {} in {groups} chained groups{traffic}, {} forwards {}, at most {} of what it \
+             forwards with as many in group 1{}: there the generator was the limit.",
             rules_words(cell),
             s.device,
             words::pps(here.median),
@@ -572,7 +638,55 @@ fn chain_at_most(
         unit: "1",
         interval: ratio.interval(),
         implication: "Each jump costs: keep the chain short.".into(),
-        figure: figure_of(s, "throughput-groups"),
+        figure: traffic.is_empty().then(|| figure_of(s, "throughput-groups")).flatten(),
+    }))
+}
+
+/// The fullest group 0 with all of its rules in use, against a tenth of them.
+fn full_table_hit(s: &Subject<'_>) -> Option<Finding> {
+    let hits = s.hits("saturate");
+    let root = hits.iter().copied().filter(|cell| cell.is_at(&[("groups", 0.0)]));
+    let root: Vec<&Cell<'_>> = root.collect();
+    let full = *root.last()?;
+    // A tenth, as near as a whole number of rules comes.
+    let is_tenth = |cell: &&&Cell<'_>| (rules(cell) * 10.0 - rules(full)).abs() < 10.0;
+    let tenth = *root.iter().find(is_tenth)?;
+    let base = rules_words(tenth);
+    if let Some(cost) = Cost::of(full, tenth) {
+        let about = CostOf {
+            id: "device-time-group0-hits",
+            place: format!(
+                "When the traffic hits all of {} in group 0 equally often",
+                rules_words(full)
+            ),
+            base: &format!("with {base}"),
+            figure: None,
+        };
+        return Some(cost.finding(s, &about));
+    }
+    let (ratio, verdict) = share(full, tenth)?;
+    let implication = match verdict {
+        Verdict::NoCost => "All rules of group 0 may be in use.",
+        Verdict::Differs if ratio.median < 1.0 => {
+            "Rules in use cost throughput: their entries have to come into the cache."
+        }
+        Verdict::Differs => "More rules are no loss here; look for what the fewer cost.",
+    };
+    Some(s.finding(Said {
+        id: "full-group0-hits",
+        sentence: format!(
+            "When the traffic hits all of {} in group 0 equally often, {} forwards {} of what it \
+             forwards with {base}{}.",
+            rules_words(full),
+            s.device,
+            words::percent(ratio.median),
+            words::few(&ratio)
+        ),
+        value: ratio.median,
+        unit: "1",
+        interval: ratio.interval(),
+        implication: implication.into(),
+        figure: None,
     }))
 }
 
@@ -592,7 +706,7 @@ fn latency_p99(s: &Subject<'_>) -> Option<Finding> {
 /// Latency of the full group 0 against the empty one, each at the same share of its own maximum.
 fn latency(s: &Subject<'_>, metric: &str, id: &'static str, words: &str) -> Option<Finding> {
     let (empty, full) = s.ends("latency", 0.0)?;
-    if empty.is_generator_limited() || full.is_generator_limited() {
+    if [empty, full].iter().any(|cell| cell.is_generator_limited() || cell.is_disturbed()) {
         return None;
     }
     let ratio = paired(full, empty, metric)?;
@@ -651,12 +765,7 @@ fn rule_memory(s: &Subject<'_>) -> Option<Finding> {
 
 /// All traffic on rules against all traffic on the default rule, in the fullest group 0.
 fn matching(s: &Subject<'_>) -> Option<Finding> {
-    let hit = s.results.cells.of(s.device, "saturate").filter(|cell| {
-        cell.is_at(&[("groups", 0.0), ("match_percent", 100.0)])
-            && cell.word("hits") == "rules"
-            && cell.word("frame") == s.frame()
-    });
-    let hit = hit.max_by(|a, b| f64::total_cmp(&rules(a), &rules(b)))?;
+    let hit = s.hits("saturate").into_iter().rev().find(|cell| cell.is_at(&[("groups", 0.0)]))?;
     let missed = s.sweep("saturate", 0.0);
     let missed = missed.iter().find(|cell| rules(cell) == rules(hit))?;
     if let Some(cost) = Cost::of(hit, missed) {

@@ -1,5 +1,7 @@
 //! Findings on devices whose truth is known: what appears, what it says, and what must not appear.
 
+use niclab_result::Mark;
+
 use super::*;
 use crate::run::resolve;
 use crate::simulated::{Bench, Nature};
@@ -214,4 +216,89 @@ fn every_figure_that_a_finding_names_is_there() {
     for figure in named {
         assert!(figures.contains(&figure), "{figure} is not in {figures:?}");
     }
+}
+
+/// A run of this experiment on a known device, small enough for every finding there is.
+fn run_of(name: &str) -> Bench {
+    let (set, nature): (&[&str], _) = match name {
+        "occupancy" => (&[], Nature::default()),
+        "update-batch" => (&["batch=10k", "after_ms=150", "duration_ms=50"], Nature::default()),
+        "update-rate" => (&["per_s=0,100k"], Nature::default()),
+        _ => (&["rules=16k"], Nature::default()),
+    };
+    let nature = Nature { noise: 0.0, ..nature };
+    let mut bench = Bench::of(name, vec![nature], set, 6);
+    bench.execute();
+    bench
+}
+
+/// Those of a run whose samples under load are all marked.
+fn of_marked(mut bench: Bench, mark: Mark) -> Vec<Finding> {
+    let asks_nothing = [crate::runner::SETUP, crate::runner::search::CAPACITY, "insert"];
+    for sample in &mut bench.store.samples {
+        if !asks_nothing.contains(&sample.trial.as_str()) && !sample.load.is_null() {
+            sample.marks = vec![mark];
+        }
+    }
+    summarize(&bench.run, &bench.store.samples, &bench.store.latencies).findings
+}
+
+#[test]
+fn counters_that_do_not_add_up_and_stalls_are_no_finding_of_any_experiment() {
+    // What hangs on no packet.
+    let known = |experiment: &str| match experiment {
+        "occupancy" => vec!["capacity-group0", "rule-memory"],
+        "rule-rate" => {
+            vec!["insert", "filling", "vlan", "ipv6", "vxlan", "gre", "actions", "deletion"]
+        }
+        "rule-update" => vec!["update-rate", "in-place", "update-transaction"],
+        _ => vec![],
+    };
+    for experiment in crate::experiment::DEFAULT {
+        for mark in [Mark::Unbalanced, Mark::Disturbed] {
+            let mut found = of_marked(run_of(experiment), mark);
+            let known = known(experiment);
+            found.retain(|finding| {
+                let id = finding.id.trim_start_matches("simulated-");
+                !known.iter().any(|known| id.starts_with(known))
+                    && !id.starts_with("root-insert")
+                    && !id.starts_with("threads")
+            });
+            assert_eq!(found, [], "{experiment}, {mark}");
+        }
+        let sound = run_of(experiment);
+        let found = summarize(&sound.run, &sound.store.samples, &sound.store.latencies).findings;
+        assert!(found.len() > known(experiment).len(), "{experiment}: {found:?}");
+    }
+}
+
+#[test]
+fn full_groups_and_chains_have_sentences_of_their_own_for_traffic_on_rules() {
+    let set = [
+        "groups=0,1,16",
+        "rules=6_554,65_536",
+        "match_percent=100",
+        "hits=rules",
+        "frame=64",
+        "flows=10k",
+    ];
+    let nature = Nature { noise: 0.0, ..Nature::default() };
+    let mut spec = crate::experiment::spec("occupancy").unwrap();
+    let mut bench = Bench::new(vec![nature], &[], 6);
+    spec.reduced.sweep.retain(|sweep| sweep.hits == crate::spec::Hits::Rules);
+    let set = set.iter().filter(|text| !text.starts_with("hits")).map(|text| text.parse().unwrap());
+    let overrides = Overrides { repeats: Some(6), set: set.collect(), ..Default::default() };
+    bench.run = resolve("x", &[spec], &overrides, bench.run.devices.clone()).unwrap();
+    bench.execute();
+    let findings = summarize(&bench.run, &bench.store.samples, &bench.store.latencies).findings;
+    // Behind the knee of group 0 a tenth is left; each group of a chain leaves nine tenths.
+    let full = of(&findings, "full-group0-hits").unwrap();
+    assert!((full.value.value - 0.1).abs() < 0.005, "{full:?}");
+    assert!(full.sentence.ends_with("of what it forwards with 6,554 rules."), "{full:?}");
+    let chain = of(&findings, "chain-hits").unwrap();
+    assert!(
+        chain.sentence.ends_with("throughput of one group, all traffic on rules."),
+        "{chain:?}"
+    );
+    assert!(chain.value.value > 1.0 || chain.value.value < 0.3, "{chain:?}");
 }

@@ -42,6 +42,107 @@ fn rates_of_a_known_device_are_found_with_the_first_call_apart() {
     assert!(near(value(&summary, "root-insert-group0"), 0.1));
 }
 
+/// Names samples.
+type Is = fn(&niclab_result::Sample) -> bool;
+
+fn word(sample: &niclab_result::Sample, axis: &str) -> String {
+    sample.point.get(axis).map(ToString::to_string).unwrap_or_default()
+}
+
+/// What is implied by a finding, where rates of the cells that `is` names are these multiples of
+/// what they are, by repeat.
+fn implied(is: Is, by: [f64; 6], id: &str) -> Option<String> {
+    let set = [
+        "stack=eth/ipv4/tcp,eth/ipv6/tcp,eth/vlan/ipv4/tcp,gre/ipv4/tcp,vxlan/ipv4/udp",
+        "rules=1k,16k",
+    ];
+    let (mut bench, _) = measured(Nature::default(), &set);
+    for sample in bench.store.samples.iter_mut().filter(|sample| is(sample)) {
+        let value = sample.metrics.get_mut("operations_per_s");
+        value.into_iter().for_each(|it| it.value *= by[sample.repeat as usize]);
+    }
+    let summary = summarize(&bench.run, &bench.store.samples, &bench.store.latencies);
+    let id = format!("simulated-{id}-group1");
+    let found = summary.findings.iter().find(|finding| finding.id == id);
+    found.map(|finding| finding.implication.clone())
+}
+
+#[test]
+fn what_follows_from_a_rate_hangs_on_what_the_ratio_shows() {
+    let undecided = [0.2, 4.0, 0.3, 3.0, 0.25, 5.0];
+    let no_matter = "Which of these headers a rule matches costs nothing here.";
+    let matters = "What a rule matches sets how fast it goes in.";
+    let ipv6: Is = |sample| word(sample, "stack") == "eth/ipv6/tcp";
+    assert_eq!(implied(ipv6, [1.0; 6], "ipv6").unwrap(), no_matter);
+    assert_eq!(implied(ipv6, [0.005; 6], "ipv6").unwrap(), matters);
+    assert_eq!(implied(ipv6, undecided, "ipv6"), None);
+    let vlan: Is = |sample| word(sample, "stack") == "eth/vlan/ipv4/tcp";
+    assert_eq!(implied(vlan, [1.0; 6], "vlan").unwrap(), no_matter);
+    // Tunnels take twice as long here.
+    assert_eq!(implied(vlan, [1.0; 6], "vxlan-vlan").unwrap(), matters);
+    assert_eq!(implied(vlan, [0.5; 6], "vxlan-vlan").unwrap(), no_matter);
+    assert_eq!(implied(vlan, undecided, "vxlan-vlan"), None);
+    let acted: Is = |sample| word(sample, "actions").contains("set_tag");
+    let costs = "The number of actions sets how fast a rule goes in.";
+    assert_eq!(implied(acted, [1.0; 6], "actions").unwrap(), costs);
+    let costs_nothing = "More actions cost nothing when a rule goes in.";
+    assert_eq!(implied(acted, [1.3; 6], "actions").unwrap(), costs_nothing);
+    assert_eq!(implied(acted, undecided, "actions"), None);
+    let all: Is = |_| true;
+    let deletion = "Taking rules out is not what limits a change of rules.";
+    assert_eq!(implied(all, [1.0; 6], "deletion").unwrap(), deletion);
+    let waits = "Who renews rules waits for the old ones to go.";
+    assert_eq!(implied(all, [4.0; 6], "deletion").unwrap(), waits);
+    assert_eq!(implied(all, undecided, "deletion"), None);
+    let queue: Is = |sample| word(sample, "calls") == "queue";
+    let faster = "Who creates many rules at a time uses the queue.";
+    assert_eq!(implied(queue, [2.0; 6], "insert-queue").unwrap(), faster);
+    let slower = "The queue is for other threads, not for speed.";
+    assert_eq!(implied(queue, [0.5; 6], "insert-queue").unwrap(), slower);
+    assert_eq!(implied(queue, undecided, "insert-queue"), None);
+    let many: Is = |sample| word(sample, "rules") == "16000";
+    assert_eq!(
+        implied(many, [0.5; 6], "filling").unwrap(),
+        "Plan for the rate of a filled group, not of an empty one."
+    );
+    assert_eq!(implied(many, undecided, "filling"), None);
+}
+
+#[test]
+fn an_effect_at_a_rate_that_was_not_kept_or_of_some_of_the_rules_is_no_finding() {
+    let of = |metric: &str, factor: f64| {
+        let (mut bench, _) = measured(Nature::default(), &[]);
+        for sample in bench.store.samples.iter_mut().filter(|sample| sample.trial == "effect") {
+            let value = sample.metrics.get_mut(metric);
+            value.into_iter().for_each(|it| it.value *= factor);
+        }
+        let summary = summarize(&bench.run, &bench.store.samples, &bench.store.latencies);
+        summary.findings.iter().filter(|finding| finding.id.contains("effect")).count()
+    };
+    assert_eq!(of("operations_per_s", 1.0), 2, "by either core");
+    for metric in ["operations_per_s", "operations_done", "effects"] {
+        assert_eq!(of(metric, 0.9), 0, "{metric}");
+    }
+}
+
+#[test]
+fn the_published_grid_draws_the_actions_of_the_stack_that_it_measures() {
+    let mut spec = crate::experiment::spec("rule-rate").unwrap();
+    let mut bench =
+        Bench::of("rule-rate", vec![Nature { noise: 0.0, ..Nature::default() }], &[], 3);
+    spec.reduced = spec.published.clone();
+    let overrides = crate::spec::Overrides { repeats: Some(3), ..Default::default() };
+    let devices = bench.run.devices.clone();
+    bench.run = crate::run::resolve("x", &[spec], &overrides, devices).unwrap();
+    bench.execute();
+    let summary = summarize(&bench.run, &bench.store.samples, &bench.store.latencies);
+    let figures = &summary.experiments[0].figures;
+    let actions = figures.iter().find(|figure| figure.id == "rule-rate-group1-actions").unwrap();
+    assert_eq!(actions.series.iter().filter(|series| !series.published).count(), 4);
+    assert!(actions.series.iter().any(|series| series.published));
+    assert!((value(&summary, "actions-group1") - 1.0 / 1.3).abs() < 0.01);
+}
+
 fn words_of(value: f64) -> String {
     crate::words::significant(value)
 }

@@ -331,6 +331,7 @@ impl Simulated {
                 begun_ns: Some(0),
                 ended_ns: Some(each_ns * (count + 9)),
                 busy_ns: each_ns * (count + 9),
+                calls_ns: each_ns * (count + 9),
                 calls: Some(calls),
                 first_call_ns: Some(10 * each_ns),
                 ..Control::default()
@@ -385,8 +386,10 @@ impl Simulated {
             refused,
             refusal: (refused > 0).then(|| "no room".into()),
             begun_ns: Some(0),
-            ended_ns: (all == planned).then_some(seen.duration_ns),
+            ended_ns: (all == planned)
+                .then_some(seen.duration_ns - seen.duration_ns / planned.max(1)),
             busy_ns: all * self.nature.operation_ns,
+            calls_ns: all * self.nature.operation_ns,
             late: Some(late),
             waited: (plan.core == ControlCore::Distinct).then_some(waited),
             ..Control::default()
@@ -399,12 +402,15 @@ impl Simulated {
         let each_ns = 1_000_000_000 / u64::from(plan.per_s.unwrap_or(1));
         let begun: Vec<u64> =
             (0..u64::from(count)).map(|at| plan.start_ns + at * each_ns).collect();
+        let mut late = Latency::new();
+        late.record_n(self.nature.operation_ns, count.into());
         seen.latest_ns = begun.iter().map(|ns| Some(ns + self.nature.effect_ns)).collect();
         seen.control = Some(Control {
             planned: count.into(),
             done: count.into(),
             begun_ns: Some(plan.start_ns),
-            ended_ns: Some(plan.start_ns + u64::from(count) * each_ns),
+            ended_ns: Some(plan.start_ns + u64::from(count - 1) * each_ns),
+            late: Some(late),
             each_begun_ns: begun,
             ..Control::default()
         });
@@ -460,6 +466,7 @@ impl Simulated {
             begun_ns: Some(plan.start_ns),
             ended_ns: Some(plan.start_ns + busy_ns).filter(|ns| *ns <= seen.duration_ns),
             busy_ns,
+            calls_ns: busy_ns,
             calls: Some(calls),
             ..Control::default()
         });

@@ -63,6 +63,8 @@ pub fn summarize(run: &Run, samples: &[Sample], latencies: &Latencies) -> Summar
         let knees = knees::found(run, experiment, &cells, samples);
         let results = Results { run, experiment, cells, knees, latencies, samples };
         summary.experiments.push(draw(&results));
+        summary.warnings.extend(warnings(&results));
+        let results = Results { cells: results.cells.balanced(), ..results };
         summary.findings.extend(match experiment.kind {
             Kind::Occupancy => findings::findings(&results),
             Kind::UpdateBatch => findings::batches::findings(&results),
@@ -70,7 +72,6 @@ pub fn summarize(run: &Run, samples: &[Sample], latencies: &Latencies) -> Summar
             Kind::RuleRate => findings::insertions::findings(&results),
             Kind::RuleUpdate => findings::changes::findings(&results),
         });
-        summary.warnings.extend(warnings(&results));
     }
     if summary.partial {
         let text = "The run was cut short: what was finished is shown; go on with --resume.";
@@ -241,6 +242,7 @@ fn mark_warnings(results: &Results<'_>, device: &str) -> Vec<String> {
         ("insertion", of(&["insert"])),
         ("change", of(&["change"])),
         ("effect", of(&["effect"])),
+        ("search", of(&["mlrsearch", "rfc2544"])),
     ];
     let sentences = [
         (

@@ -30,7 +30,7 @@ const HEADLINES: [(&str, &[&str]); 9] = [
     ("batch", &["batch_ns", "operations_per_s", "operations_done", "blocked_ns"]),
     ("insert", &["operations_per_s", "operations_done", "destroy_operations_per_s", "call_ns_p99"]),
     ("change", &["operations_per_s", "operations_done", "call_ns_p99", "blocked_ns"]),
-    ("effect", &["effect_ns_p50", "effect_ns_p99"]),
+    ("effect", &["effect_ns_p50", "effect_ns_p99", "effects"]),
     // Without a batch: there to compare `batch` with, beside it in each repeat.
     ("rest", &[]),
     (SETUP, &["install_rules_per_s", "rule_bytes_per_rule"]),
@@ -93,7 +93,7 @@ pub fn better(metric: &str) -> Option<Better> {
     let is_loss = ends("loss_ratio") || ends("undelivered_ratio") || metric.contains("rx_missed");
     match metric {
         "offered_pps" => None,
-        "lowest_ratio" | "operations_done" | KNEE => Some(Better::Higher),
+        "lowest_ratio" | "operations_done" | "effects" | KNEE => Some(Better::Higher),
         _ if is_rate => Some(Better::Higher),
         "rule_bytes" | "rule_bytes_per_rule" => Some(Better::Lower),
         _ if is_time || is_loss => Some(Better::Lower),
@@ -155,7 +155,7 @@ mod tests {
         let check = |expected, names: &[&str]| {
             names.iter().for_each(|name| assert_eq!(better(name), expected, "{name}"));
         };
-        let high = ["throughput_all_pps", "throughput_gbps_l1", "operations_done", KNEE];
+        let high = ["throughput_all_pps", "throughput_gbps_l1", "operations_done", "effects", KNEE];
         check(Some(Better::Higher), &high);
         check(Some(Better::Higher), &["operations_per_s", "ndr_conditional_pps"]);
         let low = ["device_ns_per_frame", "latency_ns_p999", "call_ns_max", "outage_ns"];

@@ -2,7 +2,7 @@
 
 use niclab_result::{Finding, Quantity};
 
-use super::REPEATS_MIN;
+use super::{REPEATS_MIN, core_words, of_transaction};
 use crate::cells::{Cell, paired};
 use crate::statistics::Estimate;
 use crate::summary::Results;
@@ -27,7 +27,8 @@ pub(crate) fn findings(results: &Results<'_>) -> Vec<Finding> {
             let of = |core, calls, sliced| largest(&cells, group, (core, calls, sliced));
             let at_once = of("same", "single", false);
             findings.extend(at_once.and_then(|cell| subject.at_once(cell, &cells)));
-            findings.extend(of("same", "single", true).and_then(|cell| subject.in_slices(cell)));
+            let sliced = of("same", "single", true);
+            findings.extend(sliced.and_then(|cell| subject.in_slices(cell, &cells)));
             findings.extend(of("distinct", "single", true).and_then(|cell| subject.apart(cell)));
             let (one, whole) = (of("same", "single", true), of("same", "transaction", true));
             let pair = one.zip(whole).filter(|(one, whole)| batch(one) == batch(whole));
@@ -59,7 +60,16 @@ fn is_sound(cell: &Cell<'_>) -> bool {
         && telling == recovered
         && recovered >= REPEATS_MIN
         && !cell.is_generator_limited()
+        && !cell.is_disturbed()
 }
+
+/// What is left of the frames that are dealt with, of enough pairs.
+fn left(results: &Results<'_>, cell: &Cell<'_>) -> Option<Estimate> {
+    against_rest(results, cell).filter(|ratio| ratio.repeats >= REPEATS_MIN)
+}
+
+/// What forwarding lost, in a few words; `None` where that was not seen.
+type Lost = fn(&Cell<'_>) -> Option<String>;
 
 fn batch(cell: &Cell<'_>) -> f64 {
     cell.number("batch").unwrap_or(0.0)
@@ -131,20 +141,8 @@ impl Subject<'_> {
             true => format!("forwards nothing for {} and ", words::time(outage.median)),
             false => String::new(),
         };
-        let is_smaller = |other: &&&Cell<'_>| {
-            let mut point = other.point.clone();
-            point.insert("batch".into(), cell.point["batch"].clone());
-            point == *cell.point && batch(other) < batch(cell) && is_sound(other)
-        };
-        let smaller = all.iter().filter(is_smaller).filter_map(|other| {
-            let blocked = words::time(other.estimate("blocked_ns")?.median);
-            Some(format!("{blocked} with {}", words::rules(batch(other))))
-        });
-        let smaller: Vec<String> = smaller.collect();
-        let smaller = match smaller.is_empty() {
-            true => String::new(),
-            false => format!(" ({})", smaller.join(", ")),
-        };
+        let lost: Lost = |cell| Some(words::time(cell.estimate("blocked_ns")?.median));
+        let smaller = self.smaller(cell, all, lost);
         let sentence = format!(
             "While {} at once on the core that forwards, {} {still}loses what is due in \
              {}{smaller}, at {}{}.",
@@ -154,21 +152,42 @@ impl Subject<'_> {
             self.load(cell)?,
             words::few(&blocked)
         );
-        let implication = match blocked.low > 0.0 {
-            true => "A batch in one call blocks the packets of its core.",
-            false => "A batch of this size is over before the ring is full.",
+        let implication = match (blocked.low > 0.0, blocked.high > 0.0) {
+            (true, _) => "A batch in one call blocks the packets of its core.",
+            (false, false) => "A batch of this size is over before the ring is full.",
+            (false, true) => "A batch of this size may or may not be over before the ring is full.",
         };
         Some(self.finding(("batch-at-once", cell), (&blocked, "ns"), (sentence, implication)))
     }
 
+    /// ` (this with 1,000 rules, that with 10,000 rules)`, for smaller batches put in as that of
+    /// `cell`; empty without them.
+    fn smaller(&self, cell: &Cell<'_>, all: &[&Cell<'_>], lost: Lost) -> String {
+        let is_smaller = |other: &&&Cell<'_>| {
+            let mut point = other.point.clone();
+            point.insert("batch".into(), cell.point["batch"].clone());
+            point == *cell.point && batch(other) < batch(cell) && is_sound(other)
+        };
+        let smaller = all.iter().filter(is_smaller).filter_map(|other| {
+            Some(format!("{} with {}", lost(other)?, words::rules(batch(other))))
+        });
+        let smaller: Vec<String> = smaller.collect();
+        if smaller.is_empty() { String::new() } else { format!(" ({})", smaller.join(", ")) }
+    }
+
     /// What is lost where packets come between the operations.
-    fn in_slices(&self, cell: &Cell<'_>) -> Option<Finding> {
-        let ratio = against_rest(self.results, cell)?;
+    fn in_slices(&self, cell: &Cell<'_>, all: &[&Cell<'_>]) -> Option<Finding> {
+        let ratio = left(self.results, cell)?;
         let sum = |metric: &str| cell.values(metric).iter().sum::<f64>();
         let (windows, losing) = (sum("undisturbed_windows"), sum("losing_windows"));
+        let lost: Lost = |cell| {
+            let sum = |metric: &str| words::whole(cell.values(metric).iter().sum());
+            Some(format!("{} of {}", sum("losing_windows"), sum("undisturbed_windows")))
+        };
+        let smaller = self.smaller(cell, all, lost);
         let sentence = format!(
             "While {}, {} on the core that forwards, {} of {} undisturbed windows of 10 ms lose a \
-             frame, {} are at zero, and {} deals with {} of the frames that it deals with without, \
+             frame{smaller}, {} are at zero, and {} deals with {} of the frames that it deals with without, \
              at {}{}.",
             self.work(cell),
             pace_words(cell),
@@ -181,7 +200,7 @@ impl Subject<'_> {
             words::few(&ratio)
         );
         let implication = match (losing, ratio.low > FELT) {
-            (0.0, _) => "Rules can be put in beside traffic without a loss at this rate.",
+            (0.0, true) => "Rules can be put in beside traffic without a loss at this rate.",
             (_, true) => "Rules can be put in beside traffic at this rate.",
             (_, false) => "Changes between bursts may cost frames at this rate.",
         };
@@ -190,7 +209,7 @@ impl Subject<'_> {
 
     /// What is lost where another core does it.
     fn apart(&self, cell: &Cell<'_>) -> Option<Finding> {
-        let ratio = against_rest(self.results, cell)?;
+        let ratio = left(self.results, cell)?;
         let blocked = cell.estimate("blocked_ns")?;
         let sentence = format!(
             "While {} by another core, {} deals with {} of the frames that it deals with without, \
@@ -220,10 +239,7 @@ impl Subject<'_> {
         }
         let none = sum("met_none_frames");
         let met = sum("met_old_frames") + sum("met_new_frames") + none;
-        let core = match cell.word("core").as_str() {
-            "same" => "the core that forwards",
-            _ => "another core",
-        };
+        let core = core_words(cell);
         let pace = match cell.number("slice") {
             None => "at once".to_owned(),
             Some(_) => pace_words(cell),
@@ -256,14 +272,15 @@ impl Subject<'_> {
             paired(whole, one, "control_ns_per_operation").filter(|e| e.repeats >= REPEATS_MIN)?;
         let sentence = format!(
             "In one transaction, visible at one instant, {} take{} {} times the time of single \
-             calls on {}{}.",
+             calls in group {} of {}{}.",
             words::rules(batch(whole)),
             if batch(whole) == 1.0 { "s" } else { "" },
             words::significant(ratio.median),
+            self.group,
             self.device,
             words::few(&ratio)
         );
-        let implication = "This is the price of no packet meeting half of a change.";
+        let implication = of_transaction(&ratio)?;
         Some(self.finding(("transaction", whole), (&ratio, "1"), (sentence, implication)))
     }
 }

@@ -2,7 +2,7 @@
 
 use niclab_result::{Finding, Quantity};
 
-use super::{REPEATS_MIN, Verdict, verdict};
+use super::{REPEATS_MIN, Verdict, core_words, of_transaction, verdict};
 use crate::cells::{Cell, paired};
 use crate::statistics::Estimate;
 use crate::summary::Results;
@@ -28,7 +28,7 @@ pub(crate) fn findings(results: &Results<'_>) -> Vec<Finding> {
                 largest.max_by(|a, b| rules(a).total_cmp(&rules(b)))
             };
             findings.extend(of("actions", "single", "").and_then(|cell| rate(results, cell)));
-            for change in ["values", "mask", "priority"] {
+            for change in ["actions", "values", "mask", "priority"] {
                 let cell = of(change, "single", "");
                 findings.extend(cell.and_then(|cell| in_place(results, cell)));
             }
@@ -73,23 +73,17 @@ fn group_words(cell: &Cell<'_>) -> String {
     format!("group {} of {}", words::whole(cell.number("group").unwrap_or(0.0)), cell.device)
 }
 
-/// How fast rules get new actions in place, and what that gains over destroying and creating them.
+/// How fast rules get new actions in place.
 fn rate(results: &Results<'_>, cell: &Cell<'_>) -> Option<Finding> {
     let per_s = cell.estimate("operations_per_s").filter(|e| e.repeats >= REPEATS_MIN)?;
     let gain = against_anew(results, cell);
     let pays = gain.as_ref().is_some_and(is_faster);
-    let gain = gain.map_or(String::new(), |gain| {
-        format!(
-            ", {} times as many as are destroyed and created{}",
-            words::significant(gain.median),
-            words::few(&gain)
-        )
-    });
     let sentence = format!(
-        "{} rules a second of {} get new actions in place ({}){gain}.",
+        "{} rules a second of {} get new actions in place ({}){}.",
         words::whole(per_s.median),
         group_words(cell),
-        words::rules(rules(cell))
+        words::rules(rules(cell)),
+        words::few(&per_s)
     );
     let implication = match pays {
         true => "Change a rule's actions rather than replace the rule.".to_owned(),
@@ -103,7 +97,7 @@ fn is_faster(ratio: &Estimate) -> bool {
     verdict(ratio) == Some(Verdict::Differs) && ratio.median > 1.0
 }
 
-/// What another change in place gains over destroying and creating.
+/// What a change in place gains over destroying and creating.
 fn in_place(results: &Results<'_>, cell: &Cell<'_>) -> Option<Finding> {
     let gain = against_anew(results, cell)?;
     let implication = match (verdict(&gain)?, gain.median > 1.0) {
@@ -121,7 +115,8 @@ fn in_place(results: &Results<'_>, cell: &Cell<'_>) -> Option<Finding> {
         words::few(&gain)
     );
     let said = (sentence, implication.to_owned());
-    Some(finding((&cell.word("change"), cell), (&gain, "1"), said))
+    let id = format!("in-place-{}", cell.word("change"));
+    Some(finding((&id, cell), (&gain, "1"), said))
 }
 
 /// What it costs that all changes become visible at one instant.
@@ -130,11 +125,7 @@ fn transaction(whole: &Cell<'_>, one: &Cell<'_>) -> Option<Finding> {
         return None;
     }
     let ratio = paired(whole, one, "control_ns_per_operation")?;
-    let implication = match (verdict(&ratio)?, ratio.median > 1.0) {
-        (Verdict::NoCost, _) => "That no packet meets half of a change costs hardly anything.",
-        (Verdict::Differs, true) => "This is the price of no packet meeting half of a change.",
-        (Verdict::Differs, false) => "That no packet meets half of a change costs nothing.",
-    };
+    let implication = of_transaction(&ratio)?;
     let sentence = format!(
         "New actions for {} of {} take {} times the time of single calls in one transaction, \
          visible at one instant{}.",
@@ -150,21 +141,21 @@ fn transaction(whole: &Cell<'_>, one: &Cell<'_>) -> Option<Finding> {
 /// What packets meet while rules are changed.
 fn met(cell: &Cell<'_>) -> Option<Finding> {
     let sum = |metric: &str| cell.values(metric).iter().sum::<f64>();
-    if cell.values("met_none_frames").len() < REPEATS_MIN {
+    if cell.values("met_none_frames").len() < REPEATS_MIN || cell.is_disturbed() {
         return None;
     }
     let none = sum("met_none_frames");
     let all = sum("met_old_frames") + sum("met_new_frames") + sum("met_none_frames");
-    let by = if cell.word("core") == "same" { "the core that forwards" } else { "another core" };
     let what = match cell.word("change").as_str() {
         "anew" => "destroyed and created anew",
         _ => "given new actions in place",
     };
     let sentence = format!(
-        "While {} of {} are {what} by {by}, {} of {} packets meet neither the old nor the new \
+        "While {} of {} are {what} by {}, {} of {} packets meet neither the old nor the new \
          rule.",
         words::rules(rules(cell)),
         group_words(cell),
+        core_words(cell),
         words::whole(none),
         words::whole(all)
     );

@@ -2,11 +2,11 @@
 
 use niclab_result::{Finding, Quantity};
 
-use super::{REPEATS_MIN, Verdict, verdict};
+use super::{REPEATS_MIN, Verdict, core_words, verdict};
 use crate::cells::{Cell, paired};
 use crate::statistics::Estimate;
 use crate::summary::Results;
-use crate::summary::insertions::{PLAIN, STACK, cells, figure_id};
+use crate::summary::insertions::{PLAIN, STACK, acted_stack, cells, figure_id};
 use crate::words;
 
 /// Device by device and group by group.
@@ -21,6 +21,9 @@ pub(crate) fn findings(results: &Results<'_>) -> Vec<Finding> {
             findings.extend(subject.of_stacks("ipv6", ("eth/ipv6/tcp", "eth/ipv4/tcp")));
             findings.extend(subject.of_stacks("vlan", ("eth/vlan/ipv4/tcp", "eth/ipv4/tcp")));
             findings.extend(subject.of_stacks("vxlan", ("vxlan/ipv4/udp", "eth/ipv4/tcp")));
+            for (id, tunnel) in TUNNELS {
+                findings.extend(subject.of_stacks(id, (tunnel, "eth/vlan/ipv4/tcp")));
+            }
             findings.extend(subject.actions());
             findings.extend(subject.deletion());
             findings.extend(subject.queue());
@@ -33,6 +36,13 @@ pub(crate) fn findings(results: &Results<'_>) -> Vec<Finding> {
     }
     findings
 }
+
+/// What is compared with a VLAN.
+const TUNNELS: [(&str, &str); 3] = [
+    ("gre-vlan", "gre/ipv4/tcp"),
+    ("vxlan-vlan", "vxlan/ipv4/udp"),
+    ("geneve-vlan", "geneve/ipv4/udp"),
+];
 
 struct Subject<'a> {
     all: &'a [&'a Cell<'a>],
@@ -169,11 +179,12 @@ impl<'a> Subject<'a> {
     /// What more actions cost.
     fn actions(&self) -> Option<Finding> {
         let most = crate::insertion::ACTIONS[3].0;
-        let (one, other) = self.both((STACK, most, "single"), SINGLE)?;
+        let stack = acted_stack(self.all, self.group);
+        let (one, other) = self.both((&stack, most, "single"), (&stack, PLAIN, "single"))?;
         let ratio = ratio(one, other)?;
         let sentence = format!(
-            "With four actions ({most}) rules go into {} of {} at {} times the rate of rules with \
-             one ({}){}.",
+            "With four actions ({most}) rules of {stack} go into {} of {} at {} times the rate of \
+             rules with one ({}){}.",
             self.group_words(),
             self.device,
             words::significant(ratio.median),
@@ -300,31 +311,38 @@ fn root_against_group(all: &[&Cell<'_>], device: &str) -> Option<Finding> {
     Some(root.finding("root-insert", (&ratio, "1"), (sentence, implication), "stacks"))
 }
 
+/// A rate is kept where rules come at this share of it at least.
+const KEPT_MIN: f64 = 0.95;
+
 /// When rules take effect.
 fn effect(results: &Results<'_>, device: &str, core: &str) -> Option<Finding> {
     let cells = results.cells.of(device, "effect").filter(|cell| cell.word("core") == core);
     let place = |cell: &Cell<'_>| ["group", "per_s"].map(|axis| cell.number(axis).unwrap_or(0.0));
     let order = |a: &&Cell<'_>, b: &&Cell<'_>| place(a).partial_cmp(&place(b));
     let cell = cells.max_by(|a, b| order(a, b).unwrap_or(std::cmp::Ordering::Equal))?;
-    let none = |metric| cell.values(metric).iter().all(|count| *count == 0.0);
-    if !none("operations_refused") || !none("effects_missing") {
+    let all = |metric, wanted: f64| cell.values(metric).iter().all(|count| *count == wanted);
+    let (rules, per_s) = (cell.number("flows")?, cell.number("per_s")?);
+    // All of them in effect, each seen, at the rate that was asked for.
+    let is_whole = all("operations_done", rules) && all("effects", rules);
+    let is_kept = cell.values("operations_per_s").iter().all(|rate| *rate >= KEPT_MIN * per_s);
+    if !is_whole || !all("effects_missing", 0.0) || (rules > 1.0 && !is_kept) {
         return None;
     }
     let effect = cell.estimate("effect_ns_p99").filter(|e| e.repeats >= REPEATS_MIN)?;
     let resolution = cell.estimate("effect_resolution_ns")?;
-    if cell.is_generator_limited() {
+    if cell.is_generator_limited() || cell.is_disturbed() {
         return None;
     }
-    let by = if core == "same" { "the core that forwards" } else { "another core" };
     let from = match effect.median == 0.0 {
         true => "since the call began".to_owned(),
         false => format!("{} after the call began, or later", words::time(effect.median)),
     };
     let sentence = format!(
-        "Of rules that {by} creates in group {} of {device}, {} a second, 99 % meet every frame \
+        "Of rules that {} creates in group {} of {device}, {} a second, 99 % meet every frame \
          that left {from} (frames of a flow leave {} apart){}.",
+        core_words(cell),
         words::whole(cell.number("group").unwrap_or(0.0)),
-        words::whole(cell.number("per_s").unwrap_or(0.0)),
+        words::whole(per_s),
         words::time(resolution.median),
         words::few(&effect)
     );

@@ -80,9 +80,11 @@ fn against_saturating(of: &FoundThroughput<'_>, goals: &[FoundGoal<'_>]) -> (Str
         goals.iter().map(|goal| goal.found.conditional_pps.unwrap_or(0.0) / saturating).collect();
     let said: Vec<String> = shares.iter().map(|share| words::percent(*share)).collect();
     let lowest = shares.iter().copied().fold(f64::INFINITY, f64::min);
-    let implication = match lowest >= SHARE_CLOSE {
-        true => "What a saturating load shows it carries without loss too.",
-        false => "Plan with these figures: a saturating load shows more than it carries.",
+    let implication = match (lowest >= SHARE_CLOSE, goals.iter().any(|g| g.goal.loss_ratio == 0.0))
+    {
+        (true, true) => "What a saturating load shows it carries without loss too.",
+        (true, false) => "What a saturating load shows it carries at this loss too.",
+        (false, _) => "Plan with these figures: a saturating load shows more than it carries.",
     };
     let sentence =
         format!(": {} of the {} of a saturating load", said.join(" and "), words::pps(saturating));

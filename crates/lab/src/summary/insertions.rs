@@ -148,13 +148,30 @@ pub(super) fn figures(results: &Results<'_>) -> Vec<Figure> {
             cell.word("actions") == PLAIN && (is_tunnel(cell) || cell.word("stack") == "eth")
         };
         figures.push(figure(results, (group, "tunnels"), Insertion::Tunnels, &tunnels, "stack"));
-        let actions = |cell: &Cell<'_>| cell.word("stack") == STACK;
+        let stack = acted_stack(&cells_of_all(results), group);
+        let actions = |cell: &Cell<'_>| cell.word("stack") == stack;
         figures.push(figure(results, (group, "actions"), Insertion::Actions, &actions, "actions"));
     }
     // One series is no comparison: stacks alone are drawn whatever there are.
     let ours = |figure: &Figure| figure.series.iter().filter(|series| !series.published).count();
     figures.retain(|figure| ours(figure) > usize::from(!figure.id.contains("stacks")));
     figures
+}
+
+fn cells_of_all<'a>(results: &'a Results<'_>) -> Vec<&'a Cell<'a>> {
+    results.devices().flat_map(|device| cells(results, device)).collect()
+}
+
+/// The stack whose rules have several lists of actions in a group: the usual one, where it has.
+pub(crate) fn acted_stack(cells: &[&Cell<'_>], group: f64) -> String {
+    let acted = cells.iter().filter(|cell| cell.is_at(&[("group", group)]));
+    let mut acted =
+        acted.filter(|cell| cell.word("actions") != PLAIN).map(|cell| cell.word("stack"));
+    let first = acted.next();
+    match acted.any(|stack| stack == STACK) {
+        true => STACK.to_owned(),
+        false => first.unwrap_or_else(|| STACK.to_owned()),
+    }
 }
 
 /// `true` for the stacks of the published figure 5c, all but plain Ethernet.

@@ -2,7 +2,7 @@
 
 use niclab_result::{Knee as Drawn, Sample};
 
-use crate::cells::Cells;
+use crate::cells::{Cell, Cells};
 use crate::knee::{self, Found};
 use crate::known::Known;
 use crate::run::{ExperimentRun, Knee, Run};
@@ -23,6 +23,8 @@ pub(crate) struct FoundKnee {
     pub found: Found,
     /// The generator may have hidden it: some of its trials show the generator's limit.
     pub is_generator_limited: bool,
+    /// Stalls may have made it, or counters of its trials do not add up.
+    pub is_doubtful: bool,
 }
 
 impl FoundKnee {
@@ -53,22 +55,27 @@ pub(crate) fn found(
         for knee in &experiment.knees {
             let found = bracket(knee, |rules| answer(&known, knee, rules));
             if found != Found::Stopped {
-                let is_generator_limited = is_limited(cells, &device.name, knee);
-                let frame = knee_frame(experiment, knee).to_string();
-                let (device, knee) = (device.name.clone(), knee.clone());
-                all.push(FoundKnee { device, knee, frame, found, is_generator_limited });
+                let any = |is: fn(&Cell<'_>) -> bool| is_any(cells, &device.name, knee, is);
+                all.push(FoundKnee {
+                    is_generator_limited: any(|cell| cell.is_generator_limited()),
+                    is_doubtful: any(|cell| cell.is_disturbed() || cell.is_unbalanced()),
+                    frame: knee_frame(experiment, knee).to_string(),
+                    device: device.name.clone(),
+                    knee: knee.clone(),
+                    found,
+                });
             }
         }
     }
     all
 }
 
-fn is_limited(cells: &Cells<'_>, device: &str, knee: &Knee) -> bool {
+/// `true` where one of the cells that a throughput was judged by is so.
+fn is_any(cells: &Cells<'_>, device: &str, knee: &Knee, is: fn(&Cell<'_>) -> bool) -> bool {
     let place = [
         ("groups", f64::from(knee.spec.groups)),
         ("match_percent", f64::from(knee.spec.match_percent)),
     ];
     let mut of = cells.of(device, PROBE).chain(cells.of(device, PLATEAU));
-    knee.spec.kind == KneeKind::Throughput
-        && of.any(|cell| cell.is_at(&place) && cell.is_generator_limited())
+    knee.spec.kind == KneeKind::Throughput && of.any(|cell| cell.is_at(&place) && is(cell))
 }
