@@ -288,6 +288,16 @@ fn without_a_load_a_plan_is_carried_out_and_what_it_created_goes_in_the_same_way
         let rested = soft.run(&load(), &Plan::Rest).unwrap();
         assert_eq!(at_queues(&rested)[0], 0, "the rules of the set-up are back");
     }
+    // A template has no place for what is inside a tunnel.
+    let (group, priority, first, count) = (1, 0, 0, 9);
+    let (stack, actions) = (Stack::VxlanIpv4Udp, vec![Action::Queue(1)]);
+    let tunnels = RuleBlock::Stack { group, priority, stack, first, count, actions };
+    for threads in [None, Some(1)] {
+        let work = Work::Create(tunnels.clone());
+        let error = soft.operate(&RulesPlan { calls: Calls::Queue, threads, ..plan(work) });
+        let capability = "rules that look into tunnels through an operation queue".to_owned();
+        assert_eq!(error.unwrap_err(), DeviceError::NotSupported { capability });
+    }
     let renew = plan(Work::Renew { block: 1 });
     let error = soft.operate(&renew).unwrap_err().to_string();
     assert!(error.contains("as long as a load lasts"), "{error}");

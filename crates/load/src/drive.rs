@@ -160,7 +160,8 @@ impl<T: Tape> Trial<T> {
     ) -> Observation {
         let clock = Clock::new();
         let start_ns = clock.now_ns();
-        let now = || clock.now_ns() - start_ns;
+        // A counter that steps back behind the start must not end the trial.
+        let now = || clock.now_ns().saturating_sub(start_ns);
         self.turns_until(self.counted.from_ns, (outlet, inlet, window), &now);
         window.opened(start_ns + self.counted.from_ns);
         self.turns_until(self.counted.to_ns, (outlet, inlet, window), &now);

@@ -182,14 +182,18 @@ pub struct Control {
     pub begun_ns: Option<u64>,
     /// When the last operation had ended; `None` where the measured part ended before it began.
     pub ended_ns: Option<u64>,
-    /// Time that the core spent on operations.
+    /// Time that the core spent on operations, what went into making their arguments included.
     pub busy_ns: u64,
+    /// Time of it in calls.
+    #[serde(default)]
+    pub calls_ns: u64,
     /// How long each call took, the first apart; a call through a queue is of many operations.
     pub calls: Option<Latency>,
     /// How long the first call took: memory and code are cold.
     #[serde(default)]
     pub first_call_ns: Option<u64>,
-    /// When each operation began, where each had a moment of its own; the first
+    /// When each operation began, from the start of the measured part on, where each had a moment of
+    /// its own; the first
     /// [`FLOWS_PROBED_MAX`](crate::FLOWS_PROBED_MAX) of them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub each_begun_ns: Vec<u64>,

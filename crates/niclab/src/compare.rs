@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use niclab_lab::compare::alike::Made;
 use niclab_lab::compare::{Side, Terms, compare, contents, measured, metrics, pairs};
 use niclab_lab::run::Run;
-use niclab_result::{ENVIRONMENT, Environment, RULES, Stored};
+use niclab_result::{ENVIRONMENT, Environment, RULES, ResultError, Stored};
 
 use crate::arguments::CompareArguments;
 use crate::failure::Failure;
@@ -78,7 +78,9 @@ fn load(path: &Path) -> Result<Loaded, Failure> {
         return Err(Failure::Unmeasured { directory: path.to_path_buf() });
     }
     let machine = path.join(ENVIRONMENT).is_file().then(|| stored.environment()).transpose()?;
-    let rules = fs::read(path.join(RULES)).ok();
+    let file = path.join(RULES);
+    let read = || fs::read(&file).map_err(|error| ResultError::of(&file, error));
+    let rules = file.is_file().then(read).transpose()?;
     Ok(Loaded { path: path.to_path_buf(), run, stored, machine, rules })
 }
 

@@ -4,7 +4,7 @@ use std::io::{IsTerminal, Write, stderr};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use indicatif::{ProgressBar, ProgressStyle};
 use niclab_lab::run::Run;
@@ -27,6 +27,9 @@ const STEPS: u64 = 1_000;
 pub struct Screen {
     bar: ProgressBar,
     stop: Arc<AtomicBool>,
+    course: Course,
+    /// When the run began: by a clock that nobody sets, and by the calendar.
+    began: (Instant, Duration),
     /// Tenths of the run that were announced, where there is no terminal.
     announced: u64,
     terminal: bool,
@@ -66,7 +69,10 @@ impl Screen {
         if let Ok(style) = ProgressStyle::with_template("{bar:30} {percent:>3} %  {wide_msg}") {
             bar.set_style(style);
         }
-        Screen { bar, stop, announced: 0, terminal }
+        let course = Course { all_s: run.estimate_s(), ..Course::default() };
+        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO);
+        let began = (Instant::now(), since);
+        Screen { bar, stop, course, began, announced: 0, terminal }
     }
 
     /// Takes the bar away.
@@ -75,6 +81,7 @@ impl Screen {
     }
 
     fn stored(&mut self, sample: &Sample, done_ratio: f64, remaining_s: f64) {
+        let (done_ratio, remaining_s) = self.course.of_run(done_ratio, remaining_s);
         let left = duration(remaining_s);
         self.bar.set_position((done_ratio * STEPS as f64) as u64);
         self.bar.set_message(format!("{left} left  {} {}", sample.device, what(sample)));
@@ -83,6 +90,33 @@ impl Screen {
             self.announced = tenths;
             say(&format!("{:>3} %  {left} left", tenths * 10));
         }
+    }
+}
+
+/// How far a run is whose experiments come one after the other: what they were estimated to take,
+/// seconds.
+#[derive(Default)]
+struct Course {
+    /// All of them.
+    all_s: f64,
+    /// Those that are through.
+    before_s: f64,
+    /// The one under way.
+    now_s: f64,
+}
+
+impl Course {
+    fn begins(&mut self, estimate_s: f64) {
+        self.before_s += self.now_s;
+        self.now_s = estimate_s;
+    }
+
+    /// The share of the run that is done, and the seconds that it still takes, where so much is of
+    /// the experiment under way.
+    fn of_run(&self, done_ratio: f64, remaining_s: f64) -> (f64, f64) {
+        let done_s = self.before_s + done_ratio * self.now_s;
+        let behind_s = (self.all_s - self.before_s - self.now_s).max(0.0);
+        ((done_s / self.all_s.max(f64::MIN_POSITIVE)).min(1.0), remaining_s + behind_s)
     }
 }
 
@@ -120,8 +154,9 @@ fn duration(seconds: f64) -> String {
 
 impl Host for Screen {
     fn time_unix_ns(&mut self) -> u64 {
-        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO);
-        since.as_nanos() as u64
+        // The calendar may be set meanwhile, forward or back.
+        let (began, since) = self.began;
+        (since + began.elapsed()).as_nanos() as u64
     }
 
     fn is_stopped(&mut self) -> bool {
@@ -130,7 +165,7 @@ impl Host for Screen {
 
     fn progress(&mut self, event: Event<'_>) {
         match event {
-            Event::Started { .. } => {}
+            Event::Started { estimate_s, .. } => self.course.begins(estimate_s),
             Event::Stored { sample, done_ratio, remaining_s } => {
                 self.stored(sample, done_ratio, remaining_s);
             }
@@ -143,7 +178,17 @@ impl Host for Screen {
 
 #[cfg(test)]
 mod tests {
-    use super::duration;
+    use super::{Course, duration};
+
+    #[test]
+    fn a_run_is_done_when_the_last_of_its_experiments_is() {
+        let mut course = Course { all_s: 100.0, ..Course::default() };
+        course.begins(20.0);
+        assert_eq!(course.of_run(1.0, 0.0), (0.2, 80.0));
+        course.begins(80.0);
+        assert_eq!(course.of_run(0.5, 30.0), (0.6, 30.0));
+        assert_eq!(course.of_run(1.0, 0.0), (1.0, 0.0));
+    }
 
     #[test]
     fn durations_read_as_people_say_them() {

@@ -124,7 +124,7 @@ impl ResultError {
     }
 
     /// The error that the system's answer for `path` means.
-    pub(crate) fn of(path: &Path, source: io::Error) -> ResultError {
+    pub fn of(path: &Path, source: io::Error) -> ResultError {
         let path = path.to_path_buf();
         match source.kind() {
             io::ErrorKind::AlreadyExists => ResultError::existing(&path),

@@ -1,5 +1,7 @@
 //! The control side of the soft device: carries out a plan's operations while packets flow.
 
+use std::ops::Range;
+
 use niclab_load::clock::Clock;
 use niclab_load::{Control, FLOWS_PROBED_MAX, Latency};
 use niclab_nic::rule::Rule;
@@ -13,12 +15,12 @@ use crate::face::DeviceError;
 use crate::pair::Beside;
 use crate::plan::{Calls, RulesPlan};
 
-/// Operations that an operation queue takes at a time.
-const QUEUE_SIZE: usize = 4_096;
-
 /// Operations that are handed over at a time: as many as an application has room for in a burst's
 /// work, and few enough to stay in the cache.
 const QUEUED_MAX: usize = 256;
+
+/// Operations that an operation queue takes at a time: the two halves of renewals.
+const QUEUE_SIZE: usize = 2 * QUEUED_MAX;
 
 /// What the first half of a renewal is known by in the queue.
 const GONE: u64 = u64::MAX;
@@ -40,8 +42,6 @@ pub(super) struct Carrier<'a> {
     opened_ns: Option<u64>,
     /// What the last turn took.
     turn_ns: u64,
-    /// Time in calls, without what goes into making their arguments.
-    calls_ns: u64,
     control: Control,
 }
 
@@ -53,9 +53,26 @@ enum Caller<'a> {
         queue: OperationQueue,
         /// The templates of the rules that it brings.
         tables: Option<Tables>,
+        /// Room for what is handed over next, by its place, and for what became of it.
+        steps: Vec<(usize, Option<Step<'a>>)>,
+        became: Vec<Became>,
     },
     /// Until it is committed.
     Transaction(Option<Transaction<'a>>),
+}
+
+/// What became of the operation at a place, or of the first half of a renewal.
+type Became = (u64, Result<RuleId, RuleError>);
+
+/// Why there are no template tables for the rules of a plan.
+pub(super) fn untabled(error: RuleError) -> DeviceError {
+    match error {
+        RuleError::TemplateUnfit { .. } => {
+            let capability = "rules that look into tunnels through an operation queue";
+            DeviceError::NotSupported { capability: capability.to_owned() }
+        }
+        error => bad(error.to_string()),
+    }
 }
 
 pub(super) fn bad(reason: String) -> DeviceError {
@@ -102,8 +119,9 @@ impl<'a> Carrier<'a> {
             Calls::Single => Caller::Single(nic),
             Calls::Queue => {
                 let queue = nic.operation_queue(QUEUE_SIZE).map_err(broken)?;
-                let tables = steps.tables(nic).map_err(|error| bad(error.to_string()))?;
-                Caller::Queue { nic, queue, tables }
+                let tables = steps.tables(nic).map_err(untabled)?;
+                let (steps, became) = (Vec::new(), Vec::new());
+                Caller::Queue { nic, queue, tables, steps, became }
             }
             Calls::Transaction => Caller::Transaction(Some(nic.transaction())),
         };
@@ -118,7 +136,6 @@ impl<'a> Carrier<'a> {
             clock: Clock::new(),
             opened_ns: None,
             turn_ns: 0,
-            calls_ns: 0,
             control: Control {
                 planned: count as u64,
                 calls: Some(Latency::new()),
@@ -138,7 +155,7 @@ impl<'a> Carrier<'a> {
     pub(super) fn end(mut self) -> (Control, Vec<Option<RuleId>>) {
         match self.caller {
             Caller::Single(_) | Caller::Transaction(None) => {}
-            Caller::Queue { nic, queue, tables } => {
+            Caller::Queue { nic, queue, tables, .. } => {
                 drop(queue);
                 nic.serve(0);
                 // They are this control's own and known to the NIC.
@@ -188,8 +205,8 @@ impl<'a> Carrier<'a> {
             self.turn();
         }
         self.control.begun_ns = Some(0);
-        self.control.ended_ns = Some(self.calls_ns);
-        self.control.busy_ns = self.calls_ns;
+        self.control.ended_ns = Some(self.control.calls_ns);
+        self.control.busy_ns = self.control.calls_ns;
     }
 
     /// `true` where a whole turn's operations are due and packets have kept them waiting.
@@ -215,11 +232,10 @@ impl<'a> Carrier<'a> {
     }
 
     fn carry_out(&mut self, since_ns: u64) {
-        let first = self.at;
-        let end = self.due(since_ns).min(first.saturating_add(self.slice));
+        let end = self.due(since_ns).min(self.at.saturating_add(self.slice));
         match self.caller {
             Caller::Single(_) | Caller::Transaction(_) => {
-                (first..end).for_each(|at| self.called(at));
+                (self.at..end).for_each(|at| self.called(at));
             }
             Caller::Queue { .. } => {
                 while self.at < end {
@@ -230,19 +246,18 @@ impl<'a> Carrier<'a> {
             }
         }
         self.at = end;
-        self.time_lateness(first);
         if self.at == self.steps.len() {
             self.commit();
         }
     }
 
-    /// How long after they were due operations from `first` on were done.
-    fn time_lateness(&mut self, first: usize) {
+    /// How long after they were due these operations were done, by now.
+    fn time_lateness(&mut self, done: Range<usize>, now_ns: u64) {
         let Some((late, each_ns)) = self.control.late.as_mut().zip(self.steps.interval_ns()) else {
             return;
         };
-        let since_ns = self.clock.now_ns() - self.opened_ns.unwrap_or(0) - self.start_ns;
-        for at in first..self.at {
+        let since_ns = now_ns.saturating_sub(self.opened_ns.unwrap_or(0) + self.start_ns);
+        for at in done {
             late.record(since_ns.saturating_sub((at as f64 * each_ns) as u64));
         }
     }
@@ -280,6 +295,7 @@ impl<'a> Carrier<'a> {
             Caller::Queue { .. } | Caller::Transaction(None) => return,
         };
         let took_ns = self.clock.now_ns() - begun_ns;
+        self.time_lateness(at..at + 1, begun_ns + took_ns);
         if self.control.late.is_some() && at < FLOWS_PROBED_MAX as usize {
             let opened_ns = self.opened_ns.unwrap_or(0);
             self.control.each_begun_ns.push(begun_ns.saturating_sub(opened_ns));
@@ -308,12 +324,12 @@ impl<'a> Carrier<'a> {
             let now_ns = self.clock.now_ns();
             (self.at..end).for_each(|_| self.take(now_ns));
         }
-        let steps: Vec<_> = (self.at..end).map(|at| (at, self.steps.at(at))).collect();
-        let Caller::Queue { nic, queue, tables } = &mut self.caller else { return };
+        let Caller::Queue { nic, queue, tables, steps, became } = &mut self.caller else { return };
+        steps.extend((self.at..end).map(|at| (at, self.steps.at(at))));
+        let mut became = std::mem::take(became);
         let begun_ns = self.clock.now_ns();
-        let mut results = Vec::with_capacity(end - self.at);
         let mut skipped = 0;
-        for (at, step) in steps {
+        for (at, step) in steps.drain(..) {
             let unknown = || RuleError::TemplateUnknown;
             let made = |rule: &Rule<'_>| tables.as_ref().ok_or_else(unknown)?.rule(&rule.pattern);
             let operation = match step {
@@ -337,19 +353,20 @@ impl<'a> Carrier<'a> {
             };
             match operation {
                 Ok(operation) => drop(queue.put(operation, at as u64)),
-                Err(error) => results.push((at as u64, Err(error))),
+                Err(error) => became.push((at as u64, Err(error))),
             }
         }
         queue.push();
         nic.serve(QUEUE_SIZE);
         while let Ok(Some(done)) = queue.pull() {
-            results.push((done.user, done.result));
+            became.push((done.user, done.result));
         }
         let took_ns = self.clock.now_ns() - begun_ns;
         self.timed(took_ns);
+        self.time_lateness(self.at..end, begun_ns + took_ns);
         (0..skipped).for_each(|_| self.skip());
         let mut is_gone = false;
-        for (user, result) in results {
+        for (user, result) in became.drain(..) {
             if user == GONE {
                 is_gone = result.is_ok();
                 continue;
@@ -357,6 +374,9 @@ impl<'a> Carrier<'a> {
             let stands = |id| (!self.steps.only_destroys()).then_some(id);
             let result = result.map(stands);
             self.count(user as usize, result, std::mem::take(&mut is_gone));
+        }
+        if let Caller::Queue { became: room, .. } = &mut self.caller {
+            *room = became;
         }
     }
 
@@ -366,7 +386,7 @@ impl<'a> Carrier<'a> {
     }
 
     fn timed(&mut self, took_ns: u64) {
-        self.calls_ns += took_ns;
+        self.control.calls_ns += took_ns;
         match (self.control.first_call_ns, &mut self.control.calls) {
             (Some(_), Some(calls)) => calls.record(took_ns),
             _ => self.control.first_call_ns = Some(took_ns),

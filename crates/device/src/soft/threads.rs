@@ -2,8 +2,7 @@
 //!
 //! The calling thread is the first of them and carries out what all have asked for.
 
-use std::sync::Barrier;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -11,7 +10,7 @@ use niclab_load::Control;
 use niclab_nic::rule::Pattern;
 use niclab_nic::{Nic, Operation, OperationQueue, RuleError, RuleId};
 
-use super::control::bad;
+use super::control::{bad, untabled};
 use super::steps::Steps;
 use super::{Patterns, SETTLE_STEPS, broken};
 use crate::cores::{self, Pinned};
@@ -49,7 +48,7 @@ pub(super) fn operate(
     let patterns = Patterns::of(block)?;
     let patterns: Vec<Pattern> = (0..patterns.len()).map(|at| patterns.get(at)).collect();
     let made = Steps::of(plan, &[], u64::MAX)?.tables(nic);
-    let Some(tables) = made.map_err(|error| bad(error.to_string()))? else {
+    let Some(tables) = made.map_err(untabled)? else {
         return Err(bad("there are no rules to create".to_owned()));
     };
     let create = |at: usize| tables.rule(&patterns[at]).map(Operation::CreateIn);
@@ -81,6 +80,7 @@ fn record(took: Duration, became: &[Became]) -> Control {
         begun_ns: Some(0),
         ended_ns: Some(took_ns),
         busy_ns: took_ns,
+        calls_ns: took_ns,
         ..Control::default()
     }
 }
@@ -101,27 +101,29 @@ fn carry_out(
         let became = Vec::with_capacity(count / step + 1);
         asking.push(Asking { queue, at, step, count, became });
     }
-    let (ready, busy) = (Barrier::new(step), AtomicUsize::new(step));
+    let (start, busy) = (Start::default(), AtomicUsize::new(step));
     let mut asking = asking.into_iter().zip(cores);
     let first = asking.next();
     thread::scope(|scope| {
-        let others: Vec<_> = asking
-            .map(|(mut asking, core)| {
-                let (ready, busy) = (&ready, &busy);
-                scope.spawn(move || {
-                    let _pinned = core.map(Pinned::to);
-                    let _ended = Ended(busy);
-                    ready.wait();
-                    while asking.turn(operation) {}
-                    asking.became
-                })
-            })
-            .collect();
+        // Whatever becomes of this function, nobody waits for it.
+        let starting = Starting(&start);
+        let mut others = Vec::with_capacity(step);
+        for (mut asking, core) in asking {
+            let (start, busy) = (&start, &busy);
+            let ask = move || {
+                let _pinned = core.map(Pinned::to);
+                let _ended = Ended(busy);
+                while start.wait() && asking.turn(operation) {}
+                asking.became
+            };
+            let spawned = thread::Builder::new().spawn_scoped(scope, ask);
+            others.push(spawned.map_err(|error| broken(format!("a control thread: {error}")))?);
+        }
         let mut became = Vec::new();
         let mut took = Duration::ZERO;
         if let Some((mut asking, core)) = first {
             let _pinned = core.map(Pinned::to);
-            ready.wait();
+            start.when_ready(others.len());
             let begun = Instant::now();
             let mut ended = Some(Ended(&busy));
             while busy.load(Ordering::Acquire) > 0 {
@@ -134,11 +136,58 @@ fn carry_out(
             took = begun.elapsed();
             became = asking.became;
         }
+        drop(starting);
         for other in others {
             became.extend(other.join().map_err(|_| broken("a control thread panicked"))?);
         }
         Ok((took, became))
     })
+}
+
+/// Threads wait for each other, and begin at one moment or never.
+#[derive(Default)]
+struct Start {
+    ready: AtomicUsize,
+    /// [`GO`], [`NEVER`], or neither yet.
+    word: AtomicU8,
+}
+
+const GO: u8 = 1;
+const NEVER: u8 = 2;
+
+impl Start {
+    /// Waits for the word; `true` where it is to begin.
+    fn wait(&self) -> bool {
+        match self.word.load(Ordering::Acquire) {
+            GO => return true,
+            NEVER => return false,
+            _ => self.ready.fetch_add(1, Ordering::Release),
+        };
+        loop {
+            match self.word.load(Ordering::Acquire) {
+                GO => return true,
+                NEVER => return false,
+                _ => thread::yield_now(),
+            }
+        }
+    }
+
+    /// Says the word when so many others wait for it.
+    fn when_ready(&self, others: usize) {
+        while self.ready.load(Ordering::Acquire) < others {
+            thread::yield_now();
+        }
+        self.word.store(GO, Ordering::Release);
+    }
+}
+
+/// Says that there is nothing to begin, where nothing has begun.
+struct Starting<'a>(&'a Start);
+
+impl Drop for Starting<'_> {
+    fn drop(&mut self) {
+        let _ = self.0.word.compare_exchange(0, NEVER, Ordering::Release, Ordering::Relaxed);
+    }
 }
 
 /// Says that a thread has come to its end, however it did.
@@ -177,5 +226,28 @@ impl Asking {
             self.became.push((done.user as usize, done.result));
         }
         self.at < self.count || self.queue.under_way() > 0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nobody_begins_before_the_word_and_nobody_waits_where_there_is_none() {
+        for is_said in [true, false] {
+            let start = Start::default();
+            let went = thread::scope(|scope| {
+                let starting = Starting(&start);
+                let wait = || scope.spawn(|| start.wait());
+                let others = [wait(), wait(), wait()];
+                if is_said {
+                    start.when_ready(others.len());
+                }
+                drop(starting);
+                others.map(|other| other.join().unwrap())
+            });
+            assert_eq!(went, [is_said; 3]);
+        }
     }
 }
