@@ -6,11 +6,12 @@ use niclab_device::{
 use niclab_packet::limits::FLOWS_MAX;
 use niclab_result::{Coordinate, Point};
 
+use crate::axes::{CALLS, CORES, at_axes, name_of, numbers, slice_at, slices, standing, words};
 use crate::change::{NEW, OLD, to_change};
 use crate::flows;
 use crate::occupancy::{PRIORITY_RULES, Place, RULES_MAX};
-use crate::run::{PlannedRate, Resolver, Trial, index_of, number};
-use crate::spec::{BatchSweep, Hits, SpecError, Trace, TrialKind};
+use crate::run::{PlannedRate, Resolver, Trial, index_of};
+use crate::spec::{BatchSweep, SpecError, Trace, TrialKind};
 use crate::values::Values;
 
 /// What a batch is.
@@ -74,64 +75,6 @@ pub fn places(sweep: &BatchSweep, trace: Option<&Trace>) -> Result<Vec<Batch>, S
     Ok(works.into_iter().filter(can_meet).flat_map(of).collect())
 }
 
-pub(crate) const CORES: [(&str, ControlCore); 2] =
-    [("same", ControlCore::Same), ("distinct", ControlCore::Distinct)];
-
-pub(crate) const CALLS: [(&str, Calls); 3] =
-    [("single", Calls::Single), ("queue", Calls::Queue), ("transaction", Calls::Transaction)];
-
-/// What stands in the device: the default rule of group 0, or of group 1 with a jump to it.
-pub(crate) fn standing(group: u32, flows: u32) -> Place {
-    Place { groups: group, rules: 1, match_percent: 0, hits: Hits::Flows, flows }
-}
-
-pub(crate) fn numbers(
-    axis: &'static str,
-    values: &Values,
-    min: u32,
-    max: u32,
-) -> Result<Vec<u32>, SpecError> {
-    let one = |value: &Coordinate| {
-        let number = number(axis, value)?;
-        match (min..=max).contains(&number) {
-            true => Ok(number),
-            false => Err(refused(axis, value, format!("use {min} to {max}"))),
-        }
-    };
-    values.0.iter().map(one).collect()
-}
-
-pub(crate) fn words<T: Copy>(
-    axis: &'static str,
-    values: &Values,
-    known: &[(&str, T)],
-) -> Result<Vec<T>, SpecError> {
-    let one = |value: &Coordinate| {
-        let found = known.iter().find(|(name, _)| *name == value.to_string());
-        let names = || known.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", ");
-        found.map(|(_, word)| *word).ok_or_else(|| refused(axis, value, names()))
-    };
-    values.0.iter().map(one).collect()
-}
-
-/// The word of a value.
-pub(crate) fn name_of<T: PartialEq>(known: &[(&'static str, T)], value: T) -> &'static str {
-    known.iter().find(|(_, one)| *one == value).map_or("", |(name, _)| name)
-}
-
-pub(crate) fn slices(values: &Values) -> Result<Vec<Option<u32>>, SpecError> {
-    let one = |value: &Coordinate| match value {
-        Coordinate::Word(word) if word == "all" => Ok(None),
-        Coordinate::Number(count) if (1.0..=4e9).contains(count) => Ok(Some(*count as u32)),
-        _ => Err(refused("slice", value, "give a number from 1, or all".to_owned())),
-    };
-    values.0.iter().map(one).collect()
-}
-
-pub(crate) fn refused(axis: &'static str, value: &Coordinate, remedy: String) -> SpecError {
-    SpecError::OutOfRange { axis, value: value.to_string(), remedy }
-}
-
 impl Batch {
     /// The coordinates of the trials without the batch, those of the frame size excepted.
     pub fn base_point(&self) -> Point {
@@ -142,7 +85,7 @@ impl Batch {
             let work = name_of(&WORKS, self.work).to_owned();
             point.extend([("work", Coordinate::Word(work)), ("rules", number(self.rules))]);
         }
-        point.into_iter().map(|(axis, at)| (axis.to_owned(), at)).collect()
+        at_axes(point)
     }
 
     /// The coordinates of the trial with it, those of the frame size excepted.
@@ -150,11 +93,10 @@ impl Batch {
         let mut point = self.base_point();
         let word = |word: &str| Coordinate::Word(word.to_owned());
         let (core, calls) = (name_of(&CORES, self.core), name_of(&CALLS, self.calls));
-        let slice = self.slice.map_or(word("all"), |count| Coordinate::Number(f64::from(count)));
         point.insert("batch".into(), Coordinate::Number(f64::from(self.rules)));
         point.insert("core".into(), word(core));
         point.insert("calls".into(), word(calls));
-        point.insert("slice".into(), slice);
+        point.insert("slice".into(), slice_at(self.slice));
         point
     }
 
@@ -176,7 +118,7 @@ impl Batch {
     fn prefixes(&self) -> RuleBlock {
         RuleBlock::Stack {
             group: self.place.groups,
-            priority: crate::change::PRIORITY_RULES,
+            priority: PRIORITY_RULES,
             stack: Stack::Ipv4Prefix,
             first: 0,
             count: self.rules,

@@ -15,15 +15,14 @@ use niclab_device::{
 use niclab_packet::limits::FLOWS_MAX;
 use niclab_result::{Coordinate, Point};
 
-use crate::batch::{CALLS, CORES, name_of, numbers, slices, standing, words};
+use crate::axes::{CALLS, CORES, at_axes, name_of, numbers, slice_at, slices, standing, words};
 use crate::flows;
 use crate::measure::{Metrics, put};
-use crate::occupancy::{FRAME_LEN_COMMON, Place};
+use crate::occupancy::{FRAME_LEN_COMMON, PRIORITY_RULES, Place};
 use crate::run::{PlannedRate, Resolver, Trial, index_of};
 use crate::spec::{ChangeSweep, RulesFile, SpecError, TrialKind};
 
-/// Priorities of the rules, as they are and when that is changed, and of the default rule.
-pub(crate) const PRIORITY_RULES: u32 = 0;
+/// Priorities of rules when that is changed, and of the default rule then.
 const PRIORITY_CHANGED: u32 = 1;
 const PRIORITY_DEFAULT: u32 = 2;
 
@@ -106,7 +105,7 @@ impl Change {
     fn base_point(&self) -> Point {
         let number = |value: u32| Coordinate::Number(f64::from(value));
         let point = [("group", number(self.group)), ("rules", number(self.rules))];
-        point.into_iter().map(|(axis, at)| (axis.to_owned(), at)).collect()
+        at_axes(point)
     }
 
     fn point(&self) -> Point {
@@ -116,9 +115,8 @@ impl Change {
         point.insert("calls".into(), word(name_of(&CALLS, self.calls)));
         point.insert("traffic".into(), word(name_of(&TRAFFIC, self.beside.is_some())));
         if let Some((core, slice)) = self.beside {
-            let slice = slice.map_or(word("all"), |count| Coordinate::Number(f64::from(count)));
             point.insert("core".into(), word(name_of(&CORES, core)));
-            point.insert("slice".into(), slice);
+            point.insert("slice".into(), slice_at(slice));
         }
         point
     }

@@ -22,6 +22,26 @@ use crate::summary::figures::{a_frame, flows_common, frame_words, knee_figure, r
 use crate::summary::{FoundKnee, Results};
 use crate::words;
 
+/// A sentence about a device, with its number: the median of an estimate and its interval, unless
+/// that has no width and is known exactly.
+fn told(
+    device: &str,
+    id: String,
+    (e, unit): (&Estimate, &str),
+    (sentence, implication): (String, &str),
+    figure: Option<String>,
+) -> Finding {
+    Finding {
+        id: format!("{device}-{id}"),
+        sentence,
+        value: Quantity { value: e.median, unit: unit.into() },
+        interval: e.interval().filter(|(low, high)| low < high),
+        implication: implication.into(),
+        figure,
+        device: device.to_owned(),
+    }
+}
+
 /// A ratio whose interval lies within this distance of 1 shows that there is no cost worth naming.
 const NO_COST: f64 = 0.1;
 

@@ -206,15 +206,19 @@ fn a_chain_at_its_limit_has_at_most_its_share_of_what_the_generator_sends() {
 }
 
 #[test]
-fn every_figure_that_a_finding_names_is_there() {
-    let mut bench = Bench::new(vec![Nature::default()], &[], 6);
-    bench.execute();
-    let summary = summarize(&bench.run, &bench.store.samples, &bench.store.latencies);
-    let figures: Vec<&str> =
-        summary.experiments[0].figures.iter().map(|figure| figure.id.as_str()).collect();
-    let named = summary.findings.iter().filter_map(|finding| finding.figure.as_deref());
-    for figure in named {
-        assert!(figures.contains(&figure), "{figure} is not in {figures:?}");
+fn findings_of_every_experiment_name_figures_and_those_that_they_name_are_there() {
+    // Of one number there is no figure.
+    let bare = ["effect", "rule-memory", "knee-group0-hits"];
+    for experiment in crate::experiment::DEFAULT {
+        let bench = run_of(experiment);
+        let summary = summarize(&bench.run, &bench.store.samples, &bench.store.latencies);
+        let figures = &summary.experiments[0].figures;
+        for finding in &summary.findings {
+            match &finding.figure {
+                Some(id) => assert!(figures.iter().any(|figure| figure.id == *id), "{id}"),
+                None => assert!(bare.iter().any(|id| finding.id.contains(id)), "{finding:?}"),
+            }
+        }
     }
 }
 

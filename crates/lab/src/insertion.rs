@@ -7,7 +7,7 @@ use niclab_device::{
 };
 use niclab_result::{Coordinate, Point, Quantity};
 
-use crate::batch::{CALLS, CORES, name_of, numbers, standing, words};
+use crate::axes::{CALLS, CORES, at_axes, name_of, numbers, standing, words};
 use crate::flows;
 use crate::measure::{Metrics, put, quantiles};
 use crate::occupancy::{PRIORITY_RULES, Place, RULES_MAX};
@@ -91,7 +91,7 @@ impl Insertion {
             ("calls", word(name_of(&CALLS, self.calls))),
         ];
         point.extend(self.threads.map(|threads| ("threads", number(threads))));
-        point.into_iter().map(|(axis, at)| (axis.to_owned(), at)).collect()
+        at_axes(point)
     }
 
     fn plan(&self) -> Plan {
@@ -156,7 +156,7 @@ impl Effect {
             ("flows", number(self.rules)),
             ("frame", frame.clone()),
         ];
-        point.into_iter().map(|(axis, at)| (axis.to_owned(), at)).collect()
+        at_axes(point)
     }
 
     /// Each rule drops the frames of its flow: the last one that came back had met no rule.

@@ -6,6 +6,7 @@
 //! only through the face in `device`, reads no clock, never sleeps and prints nothing.
 #![forbid(unsafe_code)]
 
+mod axes;
 pub mod batch;
 mod cells;
 pub mod change;

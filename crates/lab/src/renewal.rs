@@ -6,7 +6,9 @@ use niclab_device::{
 use niclab_packet::limits::FLOWS_MAX;
 use niclab_result::{Coordinate, Point};
 
-use crate::batch::{CALLS, CORES, name_of, numbers, refused, slices, standing, words};
+use crate::axes::{
+    CALLS, CORES, at_axes, name_of, numbers, refused, slice_at, slices, standing, words,
+};
 use crate::flows;
 use crate::occupancy::{PRIORITY_RULES, Place, RULES_MAX};
 use crate::run::{PlannedRate, Resolver, Trial, index_of, no_trial, number};
@@ -101,7 +103,7 @@ impl Renewal {
     pub fn point(&self) -> Point {
         let number = |value: u32| Coordinate::Number(f64::from(value));
         let word = |word: &str| Coordinate::Word(word.to_owned());
-        let mut point: Vec<(&str, Coordinate)> = vec![
+        let mut point = vec![
             ("group", number(self.place.groups)),
             ("rules", number(self.rules + 1)),
             ("flows", number(self.place.flows)),
@@ -110,9 +112,9 @@ impl Renewal {
         if self.per_s > 0 {
             point.push(("core", word(name_of(&CORES, self.core))));
             point.push(("calls", word(name_of(&CALLS, self.calls))));
-            point.push(("slice", self.slice.map_or(word("all"), number)));
+            point.push(("slice", slice_at(self.slice)));
         }
-        point.into_iter().map(|(axis, at)| (axis.to_owned(), at)).collect()
+        at_axes(point)
     }
 
     /// The rules that are renewed. They are of flows that are never sent: no packet is decided by

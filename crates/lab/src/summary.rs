@@ -73,6 +73,12 @@ pub fn summarize(run: &Run, samples: &[Sample], latencies: &Latencies) -> Summar
             Kind::RuleUpdate => findings::changes::findings(&results),
         });
     }
+    // Where too little was measured a figure is not drawn.
+    let figures = summary.experiments.iter().flat_map(|experiment| &experiment.figures);
+    let drawn: Vec<&str> = figures.map(|figure| figure.id.as_str()).collect();
+    for finding in &mut summary.findings {
+        finding.figure = finding.figure.take().filter(|id| drawn.contains(&id.as_str()));
+    }
     if summary.partial {
         let text = "The run was cut short: what was finished is shown; go on with --resume.";
         summary.warnings.insert(0, text.into());

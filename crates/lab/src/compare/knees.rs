@@ -5,6 +5,7 @@ use niclab_result::Coordinate;
 use super::judge::{self, Doubt, Verdict};
 use super::metrics::{Better, KNEE};
 use super::{Group, Row, Side, Two};
+use crate::axes::at_axes;
 use crate::knee::{self, Found};
 use crate::spec::KneeKind;
 use crate::summary::{FoundKnee, found_knees};
@@ -67,7 +68,7 @@ fn row(base: &FoundKnee, other: &FoundKnee, tolerance: f64) -> Row {
     let number = |value: u32| Coordinate::Number(value.into());
     let point = [("groups", number(spec.groups)), ("match_percent", number(spec.match_percent))];
     Row {
-        point: point.into_iter().map(|(axis, at)| (axis.to_owned(), at)).collect(),
+        point: at_axes(point),
         base: said(base.found),
         other: said(other.found),
         ratio: if is_equal { 1.0 } else { middle(low, high) / middle(base_low, base_high) },

@@ -1,8 +1,8 @@
 //! The findings of the experiment `update-batch`.
 
-use niclab_result::{Finding, Quantity};
+use niclab_result::Finding;
 
-use super::{REPEATS_MIN, core_words, of_transaction};
+use super::{REPEATS_MIN, core_words, of_transaction, told};
 use crate::cells::{Cell, paired};
 use crate::statistics::Estimate;
 use crate::summary::Results;
@@ -108,18 +108,11 @@ impl Subject<'_> {
     fn finding(
         &self,
         (id, cell): (&str, &Cell<'_>),
-        (e, unit): (&Estimate, &str),
-        (sentence, implication): (String, &str),
+        number: (&Estimate, &str),
+        words: (String, &str),
     ) -> Finding {
-        Finding {
-            id: format!("{}-{id}-group{}", self.device, self.group),
-            sentence,
-            value: Quantity { value: e.median, unit: unit.into() },
-            interval: e.interval().filter(|(low, high)| low < high),
-            implication: implication.into(),
-            figure: Some(figure_id(cell)),
-            device: self.device.to_string(),
-        }
+        let id = format!("{id}-group{}", self.group);
+        told(self.device, id, number, words, Some(figure_id(cell)))
     }
 
     /// `10,000 rules are created in group 0`.

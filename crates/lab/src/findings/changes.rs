@@ -1,8 +1,8 @@
 //! The findings of the experiment `rule-update`.
 
-use niclab_result::{Finding, Quantity};
+use niclab_result::Finding;
 
-use super::{REPEATS_MIN, Verdict, core_words, of_transaction, verdict};
+use super::{REPEATS_MIN, Verdict, core_words, of_transaction, told, verdict};
 use crate::cells::{Cell, paired};
 use crate::statistics::Estimate;
 use crate::summary::Results;
@@ -54,19 +54,12 @@ fn is_whole(cell: &Cell<'_>) -> bool {
 
 fn finding(
     (id, cell): (&str, &Cell<'_>),
-    (e, unit): (&Estimate, &str),
-    (sentence, implication): (String, String),
+    number: (&Estimate, &str),
+    words: (String, &str),
 ) -> Finding {
     let group = cell.number("group").unwrap_or(0.0);
-    Finding {
-        id: format!("{}-{id}-group{group}", cell.device),
-        sentence,
-        value: Quantity { value: e.median, unit: unit.into() },
-        interval: e.interval().filter(|(low, high)| low < high),
-        implication,
-        figure: Some(figure_id(group, is_beside(cell))),
-        device: cell.device.to_string(),
-    }
+    let figure = Some(figure_id(group, is_beside(cell)));
+    told(cell.device, format!("{id}-group{group}"), number, words, figure)
 }
 
 fn group_words(cell: &Cell<'_>) -> String {
@@ -86,8 +79,8 @@ fn rate(results: &Results<'_>, cell: &Cell<'_>) -> Option<Finding> {
         words::few(&per_s)
     );
     let implication = match pays {
-        true => "Change a rule's actions rather than replace the rule.".to_owned(),
-        false => "New flows' decisions can be changed at this rate.".to_owned(),
+        true => "Change a rule's actions rather than replace the rule.",
+        false => "New flows' decisions can be changed at this rate.",
     };
     Some(finding(("update-rate", cell), (&per_s, "rules/s"), (sentence, implication)))
 }
@@ -114,7 +107,7 @@ fn in_place(results: &Results<'_>, cell: &Cell<'_>) -> Option<Finding> {
         words::rules(rules(cell)),
         words::few(&gain)
     );
-    let said = (sentence, implication.to_owned());
+    let said = (sentence, implication);
     let id = format!("in-place-{}", cell.word("change"));
     Some(finding((&id, cell), (&gain, "1"), said))
 }
@@ -134,7 +127,7 @@ fn transaction(whole: &Cell<'_>, one: &Cell<'_>) -> Option<Finding> {
         words::significant(ratio.median),
         words::few(&ratio)
     );
-    let said = (sentence, implication.to_owned());
+    let said = (sentence, implication);
     Some(finding(("update-transaction", whole), (&ratio, "1"), said))
 }
 
@@ -167,5 +160,5 @@ fn met(cell: &Cell<'_>) -> Option<Finding> {
     let counted =
         Estimate { median: none, low: none, high: none, ..cell.estimate("met_none_frames")? };
     let id = format!("met-{}-{}", cell.word("change"), cell.word("core"));
-    Some(finding((&id, cell), (&counted, "frames"), (sentence, implication.to_owned())))
+    Some(finding((&id, cell), (&counted, "frames"), (sentence, implication)))
 }

@@ -1,8 +1,8 @@
 //! The findings of the experiment `rule-rate`.
 
-use niclab_result::{Finding, Quantity};
+use niclab_result::Finding;
 
-use super::{REPEATS_MIN, Verdict, core_words, verdict};
+use super::{REPEATS_MIN, Verdict, core_words, told, verdict};
 use crate::cells::{Cell, paired};
 use crate::statistics::Estimate;
 use crate::summary::Results;
@@ -89,19 +89,12 @@ impl<'a> Subject<'a> {
     fn finding(
         &self,
         id: &str,
-        (e, unit): (&Estimate, &str),
-        (sentence, implication): (String, &str),
+        number: (&Estimate, &str),
+        words: (String, &str),
         what: &str,
     ) -> Finding {
-        Finding {
-            id: format!("{}-{id}-group{}", self.device, self.group),
-            sentence,
-            value: Quantity { value: e.median, unit: unit.into() },
-            interval: e.interval().filter(|(low, high)| low < high),
-            implication: implication.into(),
-            figure: Some(figure_id(self.group, what)),
-            device: self.device.to_string(),
-        }
+        let figure = Some(figure_id(self.group, what));
+        told(self.device, format!("{id}-group{}", self.group), number, words, figure)
     }
 
     fn group_words(&self) -> String {
@@ -350,13 +343,6 @@ fn effect(results: &Results<'_>, device: &str, core: &str) -> Option<Finding> {
         true => "A rule is in effect when its call returns, as far as this can be seen.",
         false => "A rule is in effect some time after its call: wait before relying on it.",
     };
-    Some(Finding {
-        id: format!("{device}-effect-{core}"),
-        sentence,
-        value: Quantity { value: effect.median, unit: "ns".into() },
-        interval: effect.interval().filter(|(low, high)| low < high),
-        implication: implication.into(),
-        figure: None,
-        device: device.to_string(),
-    })
+    let (number, words) = ((&effect, "ns"), (sentence, implication));
+    Some(told(device, format!("effect-{core}"), number, words, None))
 }

@@ -1,8 +1,8 @@
 //! The findings of the experiment `update-rate`.
 
-use niclab_result::{Finding, Quantity};
+use niclab_result::Finding;
 
-use super::{REPEATS_MIN, Verdict, verdict};
+use super::{REPEATS_MIN, Verdict, told, verdict};
 use crate::cells::Cell;
 use crate::statistics::Estimate;
 use crate::summary::Results;
@@ -87,20 +87,13 @@ fn work(cell: &Cell<'_>) -> String {
 
 fn finding(
     (id, cell): (&str, &Cell<'_>),
-    (e, unit): (&Estimate, &str),
-    (sentence, implication): (String, &str),
+    number: (&Estimate, &str),
+    words: (String, &str),
     figure: String,
 ) -> Finding {
     let group = cell.number("group").unwrap_or(0.0);
-    Finding {
-        id: format!("{}-{id}-{}-group{group}", cell.device, cell.word("core")),
-        sentence,
-        value: Quantity { value: e.median, unit: unit.into() },
-        interval: e.interval().filter(|(low, high)| low < high),
-        implication: implication.into(),
-        figure: Some(figure),
-        device: cell.device.to_string(),
-    }
+    let id = format!("{id}-{}-group{group}", cell.word("core"));
+    told(cell.device, id, number, words, Some(figure))
 }
 
 /// What is left of the throughput.

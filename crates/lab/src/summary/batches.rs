@@ -7,8 +7,9 @@ use serde_json::Value;
 
 use super::Results;
 use super::figures::frame_words;
-use super::tables::{median, table, worded};
-use crate::batch::{BatchWork, WORKS, name_of};
+use super::tables::{median, table, took, worded};
+use crate::axes::name_of;
+use crate::batch::{BatchWork, WORKS};
 use crate::cells::{Cell, paired};
 use crate::measure;
 use crate::published;
@@ -79,13 +80,19 @@ fn length(cell: &Cell<'_>) -> Option<u64> {
     cell.samples.first()?.load.pointer("/duration_ns").and_then(Value::as_u64)
 }
 
+/// How long a trial of the cell goes on from the batch on, nanoseconds.
+fn after_ns(cell: &Cell<'_>) -> f64 {
+    let begun_ns = cell.samples.first().and_then(|sample| sample.control["begun_ns"].as_u64());
+    length(cell).unwrap_or(0).saturating_sub(begun_ns.unwrap_or(0)) as f64
+}
+
 /// What is left of the frames that were dealt with, pair by pair of repeats.
 pub(crate) fn against_rest(results: &Results<'_>, cell: &Cell<'_>) -> Option<statistics::Estimate> {
     paired(cell, rest(results, cell)?, "throughput_all_pps")
 }
 
 /// Columns of the table of all batches.
-const COLUMNS: [&str; 23] = [
+const COLUMNS: [&str; 24] = [
     "device",
     "work",
     "group",
@@ -100,6 +107,7 @@ const COLUMNS: [&str; 23] = [
     "took",
     "outage",
     "blocked",
+    "lost frames",
     "losing windows",
     "windows at zero",
     "undisturbed windows",
@@ -122,19 +130,11 @@ pub(super) fn tables(results: &Results<'_>) -> Vec<Table> {
         let count = |name| cell.values(name).len();
         let recovered = match (count("recovered_ns"), count("lowest_ratio")) {
             (_, 0) => "-".to_owned(),
-            (0, _) => "not recovered".to_owned(),
+            (0, _) => format!("not recovered after {}", words::time(after_ns(cell))),
             (found, of) if found < of => format!("{found} of {of} times"),
             _ => median(cell, "recovered_ns", words::time),
         };
         let work = if is_failover(cell) { BatchWork::Failover } else { BatchWork::Create };
-        // A repeat whose trial ended first has no end of its batch.
-        let took = match (count("batch_ns"), cell.samples.len()) {
-            (0, _) => "not done".to_owned(),
-            (found, of) if found < of => {
-                format!("{}, {found} of {of} times", median(cell, "batch_ns", words::time))
-            }
-            _ => worded(cell.estimate("batch_ns"), words::time),
-        };
         rows.push(vec![
             cell.device.to_string(),
             name_of(&WORKS, work).to_owned(),
@@ -147,9 +147,10 @@ pub(super) fn tables(results: &Results<'_>) -> Vec<Table> {
             cell.word("frame"),
             median(cell, "offered_pps", words::pps),
             median(cell, "operations_done", words::whole),
-            took,
+            took(cell),
             worded(cell.estimate("outage_ns"), words::time),
             worded(cell.estimate("blocked_ns"), words::time),
+            median(cell, "lost_frames", words::whole),
             sum("losing_windows"),
             sum("zero_windows"),
             sum("undisturbed_windows"),

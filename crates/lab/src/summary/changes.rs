@@ -4,7 +4,7 @@ use niclab_result::{Axis, Figure, Scale, Series, Table};
 
 use super::Results;
 use super::figures::{add_point, frame_words};
-use super::tables::{marks, median, table, times, worded};
+use super::tables::{marks, median, table, times, took, worded};
 use crate::cells::{Cell, paired};
 use crate::change::CHANGES;
 use crate::published;
@@ -120,7 +120,7 @@ fn beside(results: &Results<'_>) -> Table {
         row.push(median(cell, "offered_pps", words::pps));
         row.push(median(cell, "operations_done", words::whole));
         row.push(worded(cell.estimate("operations_per_s"), words::significant));
-        row.push(worded(cell.estimate("batch_ns"), words::time));
+        row.push(took(cell));
         row.extend(["met_old_frames", "met_new_frames", "met_none_frames"].map(sum));
         row.push(worded(cell.estimate("blocked_ns"), words::time));
         row.push(sum("losing_windows"));

@@ -86,6 +86,17 @@ pub(super) fn worded(estimate: Option<Estimate>, word: fn(f64) -> String) -> Str
     }
 }
 
+/// From the first operation to the end of the last; a repeat whose trial ended first has none.
+pub(super) fn took(cell: &Cell<'_>) -> String {
+    match (cell.values("batch_ns").len(), cell.samples.len()) {
+        (0, _) => "not done".to_owned(),
+        (found, of) if found < of => {
+            format!("{}, {found} of {of} times", median(cell, "batch_ns", words::time))
+        }
+        _ => worded(cell.estimate("batch_ns"), words::time),
+    }
+}
+
 pub(super) fn median(cell: &Cell<'_>, metric: &str, word: fn(f64) -> String) -> String {
     cell.estimate(metric).map_or("-".into(), |estimate| word(estimate.median))
 }
