@@ -48,9 +48,9 @@ pub struct RulesPlan {
     /// them is due.
     pub slice: Option<u32>,
     /// So many threads ask for the operations, each through a queue and on a core of its own; the
-    /// first of them has the card: 1 to as many cores as the process may use. Of rules that are created through queues without a load alone:
-    /// what they take is the time from the first to the last of all. `None`: the thread that has
-    /// the card does everything.
+    /// first of them has the card: 1 to as many cores as the process may use. Of rules that are
+    /// created through queues without a load alone: what they take is the time from the first to
+    /// the last of all. `None`: the thread that has the card does everything.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub threads: Option<u32>,
     /// Operations a second, 1 to [`OPERATIONS_PER_S_MAX`], each due at its own moment; what is late

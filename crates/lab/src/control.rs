@@ -19,8 +19,8 @@ use crate::measure::{Metrics, put, put_ratio, quantiles};
 /// | `waited_ns_…` | from the core that forwards asking for one until the other took it up |
 /// | `destroy_…` | the same of the rules' end, where that was measured |
 ///
-/// (1) Where each was due at its own moment: by the time from the first to the last and one interval
-/// more, or where not all were done by all that the load left from the first on.
+/// (1) Where each was due at its own moment: by the time from the first to the last and one
+/// interval more, or where not all were done by all that the load left from the first on.
 pub fn put_control(metrics: &mut Metrics, control: &Control, duration_ns: u64) {
     put_one(metrics, "", control, duration_ns);
     if let Some(destroyed) = &control.destroyed {

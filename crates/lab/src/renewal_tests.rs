@@ -124,7 +124,7 @@ fn renewals_that_are_refused_are_not_done_and_their_rate_is_not_kept() {
 }
 
 #[test]
-fn no_ratio_is_taken_of_what_the_generator_set() {
+fn what_the_generator_set_is_a_bound_in_a_sentence_and_no_ratio_in_a_table() {
     // It sets the throughput without renewals alone.
     let (_, summary) = measured_on(Nature { generator_pps: 9.5e6, ..Nature::default() }, &AT_100K);
     let experiment = &summary.experiments[0];
@@ -133,9 +133,16 @@ fn no_ratio_is_taken_of_what_the_generator_set() {
     }
     let figure = experiment.figures.iter().find(|figure| figure.id.contains("throughput"));
     assert_eq!(figure, None, "of nothing but what was published");
+    assert_eq!(of_same(&summary, "renewal-latency"), None);
+    // A tenth of the core's time goes into rules; what it could do without them is not seen.
+    let found = of_same(&summary, "renewal").unwrap();
     assert!(
-        of_same(&summary, "renewal").is_none() && of_same(&summary, "renewal-latency").is_none()
+        found.sentence.contains("keeps at most 94.7 % of its throughput of at least 9.50 Mpps")
     );
+    assert_eq!(found.implication, "What rules cost beside traffic is not seen whole.");
+    // It sets both.
+    let (_, summary) = measured_on(Nature { generator_pps: 5e6, ..Nature::default() }, &AT_100K);
+    assert_eq!(of_same(&summary, "renewal"), None);
 }
 
 /// The implications of the findings on throughput and latency, where those at 100,000 renewals a

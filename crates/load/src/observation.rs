@@ -192,9 +192,8 @@ pub struct Control {
     /// How long the first call took: memory and code are cold.
     #[serde(default)]
     pub first_call_ns: Option<u64>,
-    /// When each operation began, from the start of the measured part on, where each had a moment of
-    /// its own; the first
-    /// [`FLOWS_PROBED_MAX`](crate::FLOWS_PROBED_MAX) of them.
+    /// When each operation began, from the start of the measured part on, where each had a moment
+    /// of its own; the first [`FLOWS_PROBED_MAX`](crate::FLOWS_PROBED_MAX) of them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub each_begun_ns: Vec<u64>,
     /// From the moment at which each operation was due until it was done, where each has a moment

@@ -180,8 +180,8 @@ impl Subject<'_> {
         let smaller = self.smaller(cell, all, lost);
         let sentence = format!(
             "While {}, {} on the core that forwards, {} of {} undisturbed windows of 10 ms lose a \
-             frame{smaller}, {} are at zero, and {} deals with {} of the frames that it deals with without, \
-             at {}{}.",
+             frame{smaller}, {} are at zero, and {} deals with {} of the frames that it deals with \
+             without, at {}{}.",
             self.work(cell),
             pace_words(cell),
             words::whole(losing),

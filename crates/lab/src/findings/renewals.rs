@@ -3,7 +3,7 @@
 use niclab_result::Finding;
 
 use super::{REPEATS_MIN, Verdict, told, verdict};
-use crate::cells::Cell;
+use crate::cells::{Cell, paired};
 use crate::statistics::Estimate;
 use crate::summary::Results;
 use crate::summary::figures::frame_words;
@@ -96,27 +96,55 @@ fn finding(
     told(cell.device, id, number, words, Some(figure))
 }
 
+/// A share of the throughput without renewals.
+struct Kept {
+    ratio: Estimate,
+    /// Without renewals the generator was the limit: it is less than this.
+    at_most: bool,
+}
+
+impl Kept {
+    fn of(rated: &Rated<'_>) -> Option<Kept> {
+        let (cell, rest) = (rated.full, rated.rest);
+        if let Some(ratio) = rated.against_rest().filter(|_| !rest.is_disturbed()) {
+            return Some(Kept { ratio, at_most: false });
+        }
+        let ratio = paired(cell, rest, "throughput_pps")?;
+        let is_bound = rest.is_generator_limited() && !rest.is_disturbed() && is_sound(cell);
+        let is_less = ratio.repeats >= REPEATS_MIN && ratio.high < 1.0;
+        (is_bound && is_less).then_some(Kept { ratio, at_most: true })
+    }
+
+    fn words(&self) -> String {
+        let at_most = if self.at_most { "at most " } else { "" };
+        format!("{at_most}{}", words::percent(self.ratio.median))
+    }
+}
+
 /// What is left of the throughput.
 fn throughput(rated: &Rated<'_>, all: &[&Rated<'_>]) -> Option<Finding> {
-    let (cell, ratio) = (rated.full, rated.against_rest()?);
-    let verdict = verdict(&ratio)?;
+    let (cell, kept) = (rated.full, Kept::of(rated)?);
+    let ratio = &kept.ratio;
+    let verdict = verdict(ratio)?;
     let sentence = format!(
-        "While {}, {} keeps {}{} of its throughput of {} without that, at full load of {}{}.",
+        "While {}, {} keeps {}{} of its throughput of {}{} without that, at full load of {}{}.",
         work(cell),
         cell.device,
-        words::percent(ratio.median),
+        kept.words(),
         slower(cell, all),
+        if kept.at_most { "at least " } else { "" },
         words::pps(rated.rest.estimate("throughput_pps")?.median),
         frame_words(&cell.word("frame")),
-        words::few(&ratio)
+        words::few(ratio)
     );
     let implication = match (verdict, cell.word("core").as_str()) {
+        (Verdict::NoCost, _) if kept.at_most => "What rules cost beside traffic is not seen whole.",
         (Verdict::NoCost, _) => "Rules can be renewed at this rate beside traffic.",
         _ if ratio.median > 1.0 => "Forwarding does not suffer from renewals at this rate.",
         (_, "same") => "What the core does for rules it cannot do for packets.",
         _ => "Changes by another core cost forwarding something.",
     };
-    Some(finding(("renewal", cell), (&ratio, "1"), (sentence, implication), throughput_id(cell)))
+    Some(finding(("renewal", cell), (ratio, "1"), (sentence, implication), throughput_id(cell)))
 }
 
 /// ` (97 % at 500,000 rules a second)`, for lower rates at the place of `cell`; empty without them.
@@ -128,9 +156,8 @@ fn slower(cell: &Cell<'_>, all: &[&Rated<'_>]) -> String {
         point == *cell.point && per_s(other) < per_s(cell) && is_kept(other) && !refuses(other)
     };
     let slower = all.iter().filter(is_slower).filter_map(|other| {
-        let ratio = other.against_rest().filter(|e| e.repeats >= REPEATS_MIN)?;
-        let (kept, rate) = (words::percent(ratio.median), words::rules(per_s(other.full)));
-        Some(format!("{kept} at {rate} a second"))
+        let kept = Kept::of(other).filter(|kept| kept.ratio.repeats >= REPEATS_MIN)?;
+        Some(format!("{} at {} a second", kept.words(), words::rules(per_s(other.full))))
     });
     let slower: Vec<String> = slower.collect();
     if slower.is_empty() { String::new() } else { format!(" ({})", slower.join(", ")) }
