@@ -237,7 +237,7 @@ impl<'a> Subject<'a> {
             Verdict::Differs if ratio.median > 1.0 => "More control threads create more rules.",
             _ => "The card takes rules one after the other: more threads gain nothing.",
         };
-        Some(self.finding("threads", (&ratio, "1"), (sentence, implication), "stacks"))
+        Some(self.finding("threads", (&ratio, "1"), (sentence, implication), "calls"))
     }
 
     /// What the operation queue gains.
@@ -259,7 +259,7 @@ impl<'a> Subject<'a> {
             }
             _ => "The queue is for other threads, not for speed.",
         };
-        Some(self.finding("insert-queue", (&ratio, "1"), (sentence, implication), "stacks"))
+        Some(self.finding("insert-queue", (&ratio, "1"), (sentence, implication), "calls"))
     }
 }
 

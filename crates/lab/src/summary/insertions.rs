@@ -140,17 +140,31 @@ fn effects(results: &Results<'_>) -> Table {
 /// Insertions over the number of rules.
 pub(super) fn figures(results: &Results<'_>) -> Vec<Figure> {
     let mut figures = Vec::new();
+    let all = cells_of_all(results);
     for group in [0.0, 1.0] {
         let of_group = if group == 0.0 { Insertion::Root } else { Insertion::Group };
-        let plain = |cell: &Cell<'_>| cell.word("actions") == PLAIN && !is_tunnel(cell);
-        figures.push(figure(results, (group, "stacks"), of_group, &plain, "stack"));
+        // What rules are is compared in one way to ask for them.
+        let here = all.iter().filter(|cell| cell.is_at(&[("group", group)]));
+        let mut calls = here.map(|cell| (cell.word("calls"), cell.number("threads")));
+        let usual = ("single".to_owned(), None);
+        let first = calls.next().unwrap_or_else(|| usual.clone());
+        let way = if calls.any(|way| way == usual) { usual } else { first };
+        let is_usual = |cell: &Cell<'_>| (cell.word("calls"), cell.number("threads")) == way;
+        let is_plain = |cell: &Cell<'_>| cell.word("actions") == PLAIN;
+        let stacks = |cell: &Cell<'_>| is_usual(cell) && is_plain(cell) && !is_tunnel(cell);
+        figures.push(figure(results, (group, "stacks"), Some(of_group), &stacks, "stack"));
         let tunnels = |cell: &Cell<'_>| {
-            cell.word("actions") == PLAIN && (is_tunnel(cell) || cell.word("stack") == "eth")
+            let is_of = is_tunnel(cell) || cell.word("stack") == "eth";
+            is_usual(cell) && is_plain(cell) && is_of
         };
-        figures.push(figure(results, (group, "tunnels"), Insertion::Tunnels, &tunnels, "stack"));
-        let stack = acted_stack(&cells_of_all(results), group);
-        let actions = |cell: &Cell<'_>| cell.word("stack") == stack;
-        figures.push(figure(results, (group, "actions"), Insertion::Actions, &actions, "actions"));
+        let published = Some(Insertion::Tunnels);
+        figures.push(figure(results, (group, "tunnels"), published, &tunnels, "stack"));
+        let stack = acted_stack(&all, group);
+        let actions = |cell: &Cell<'_>| is_usual(cell) && cell.word("stack") == stack;
+        let published = Some(Insertion::Actions);
+        figures.push(figure(results, (group, "actions"), published, &actions, "actions"));
+        let calls = |cell: &Cell<'_>| is_plain(cell) && cell.word("stack") == STACK;
+        figures.push(figure(results, (group, "calls"), None, &calls, "stack"));
     }
     // One series is no comparison: stacks alone are drawn whatever there are.
     let ours = |figure: &Figure| figure.series.iter().filter(|series| !series.published).count();
@@ -180,7 +194,7 @@ fn is_tunnel(cell: &Cell<'_>) -> bool {
     stack.contains("vlan") || !stack.starts_with("eth")
 }
 
-/// The figure of a group and what is compared in it: `stacks`, `tunnels` or `actions`.
+/// The figure of a group and what is compared in it: `stacks`, `tunnels`, `actions` or `calls`.
 pub(crate) fn figure_id(group: f64, what: &str) -> String {
     format!("rule-rate-group{group}-{what}")
 }
@@ -188,7 +202,7 @@ pub(crate) fn figure_id(group: f64, what: &str) -> String {
 fn figure(
     results: &Results<'_>,
     (group, what): (f64, &str),
-    published: Insertion,
+    published: Option<Insertion>,
     is_of: &dyn Fn(&Cell<'_>) -> bool,
     axis: &str,
 ) -> Figure {
@@ -206,27 +220,30 @@ fn figure(
             };
             let threads = match cell.number("threads") {
                 None => String::new(),
+                Some(1.0) => " of a control thread".to_owned(),
                 Some(threads) => format!(" each of {} control threads", words::whole(threads)),
             };
             let name = format!("{device}, {}{calls}{threads}", cell.word(axis));
             add_point(&mut series, name, device, point);
         }
     }
-    let part = match published {
-        Insertion::Root => "5a",
-        Insertion::Group => "5b",
-        Insertion::Tunnels => "5c, another table than the root",
-        Insertion::Actions => "5d, another table than the root, rules of Ethernet alone",
-    };
-    series.extend(published::insertions(published, results.run.card, 1e-3));
+    let of_published = published.map_or(String::new(), |published| {
+        let part = match published {
+            Insertion::Root => "5a",
+            Insertion::Group => "5b",
+            Insertion::Tunnels => "5c, another table than the root",
+            Insertion::Actions => "5d, another table than the root, rules of Ethernet alone",
+        };
+        format!(" Published: {}, PAM 2021, figure {part}.", results.run.card.label())
+    });
+    let curves = published.map(|which| published::insertions(which, results.run.card, 1e-3));
+    series.extend(curves.into_iter().flatten());
     Figure {
         id: figure_id(group, what),
         title: format!("Rules created a second in group {}: {what}", words::whole(group)),
         caption: format!(
             "Rules, refused ones included, by the time in calls, or where control threads ask for \
-             them from the first to the last of all; no packets. Published: {}, PAM 2021, figure \
-             {part}.",
-            results.run.card.label()
+             them from the first to the last of all; no packets.{of_published}"
         ),
         x: Axis { label: "rules created".into(), unit: "".into(), scale: Scale::Log },
         y: Axis { label: "rules created".into(), unit: "k/s".into(), scale: Scale::Log },
