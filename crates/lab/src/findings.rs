@@ -19,7 +19,7 @@ use crate::measure::DEVICE_TIME;
 use crate::spec::{KneeKind, TrialKind};
 use crate::statistics::{self, Estimate};
 use crate::summary::figures::{a_frame, flows_common, frame_words, knee_figure, rate_words};
-use crate::summary::{FoundKnee, Results};
+use crate::summary::{FoundKnee, RULES_MANY, Results};
 use crate::words;
 
 /// A sentence about a device, with its number: the median of an estimate and its interval, unless
@@ -765,6 +765,8 @@ fn rule_memory(s: &Subject<'_>) -> Option<Finding> {
     }
     let setups = s.results.cells.of(s.device, crate::runner::SETUP);
     let known = setups.filter(|cell| !cell.values("rule_bytes_per_rule").is_empty());
+    // The tables of a few rules are nearly empty.
+    let known = known.filter(|cell| rules(cell) >= RULES_MANY);
     let cell = known.max_by(|a, b| f64::total_cmp(&rules(a), &rules(b)))?;
     let e = cell.estimate("rule_bytes_per_rule")?;
     Some(s.finding(Said {

@@ -24,6 +24,7 @@ use crate::spec::{Kind, RulesFile, Trace};
 use crate::words;
 
 pub(crate) use knees::{FoundKnee, found as found_knees};
+pub(crate) use tables::RULES_MANY;
 
 /// What the data of an experiment come to, before it is worded or drawn.
 pub(crate) struct Results<'a> {
@@ -156,6 +157,8 @@ fn warnings(results: &Results<'_>) -> Vec<String> {
         budget.map(|words| format!("{}: {words}.", experiment.name)).collect();
     for device in &results.run.devices {
         warnings.extend(failure_warning(results, &device.name));
+        warnings.extend(lack_warning(results, device));
+        warnings.extend(refusal_warning(results, &device.name));
         warnings.extend(mark_warnings(results, &device.name));
     }
     warnings
@@ -211,6 +214,45 @@ fn failure_warning(results: &Results<'_>, device: &str) -> Option<String> {
     Some(match reasons.len() - 1 {
         0 => format!("{device}: {first}"),
         others => format!("{device}: {first} (and {others} other reasons: see its samples)"),
+    })
+}
+
+/// What was asked for and the device lacks, where it had not said so of itself.
+fn lack_warning(results: &Results<'_>, device: &RunDevice) -> Option<String> {
+    let experiment = &results.experiment.name;
+    let of = results
+        .samples
+        .iter()
+        .filter(|sample| sample.device == device.name && sample.experiment == *experiment);
+    let mut lacks: Vec<&str> = of
+        .filter_map(|sample| match &sample.outcome {
+            Outcome::NotSupported { capability } => Some(capability.as_str()),
+            _ => None,
+        })
+        .filter(|capability| !device.about.not_supported.iter().any(|known| known == capability))
+        .collect();
+    lacks.sort_unstable();
+    lacks.dedup();
+    (!lacks.is_empty())
+        .then(|| format!("{}: {experiment}: not supported: {}.", device.name, lacks.join("; ")))
+}
+
+/// Set-ups whose rules did not all find room, where that is not what is asked: points stand at
+/// more rules than there are.
+fn refusal_warning(results: &Results<'_>, device: &str) -> Option<String> {
+    let experiment = &results.experiment;
+    if experiment.kind == Kind::Occupancy {
+        return None;
+    }
+    let mut of = results.samples.iter().filter(|sample| {
+        sample.device == device && sample.experiment == experiment.name && sample.trial == SETUP
+    });
+    of.find_map(|sample| match &sample.outcome {
+        Outcome::Refused { reason, .. } => Some(format!(
+            "{device}: {}: a set-up has fewer rules than its points say: {reason}.",
+            experiment.name
+        )),
+        _ => None,
     })
 }
 

@@ -178,7 +178,8 @@ pub struct Control {
     pub refused: u64,
     /// What it said of the first of them.
     pub refusal: Option<String>,
-    /// When the first operation began; none begins behind the end of the measured part.
+    /// When the first operation began, or was due where each has a moment of its own; none begins
+    /// behind the end of the measured part.
     pub begun_ns: Option<u64>,
     /// When the last operation had ended; `None` where the measured part ended before it began.
     pub ended_ns: Option<u64>,

@@ -427,7 +427,9 @@ impl Beside for Carrier<'_> {
         let since_ns = begun_ns.saturating_sub(opened_ns);
         let is_open = (self.start_ns..self.duration_ns).contains(&since_ns);
         if is_open && (self.due(since_ns) > self.at || self.steps.len() == self.at) {
-            self.control.begun_ns.get_or_insert(since_ns);
+            // Where each operation has a moment of its own, late ones count from theirs.
+            let from_ns = if self.control.late.is_some() { self.start_ns } else { since_ns };
+            self.control.begun_ns.get_or_insert(from_ns);
             self.carry_out(since_ns);
             let ended_ns = self.clock.now_ns();
             self.turn_ns = ended_ns - begun_ns;

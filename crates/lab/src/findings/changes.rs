@@ -73,7 +73,7 @@ fn rate(results: &Results<'_>, cell: &Cell<'_>) -> Option<Finding> {
     let pays = gain.as_ref().is_some_and(is_faster);
     let sentence = format!(
         "{} rules a second of {} get new actions in place ({}){}.",
-        words::whole(per_s.median),
+        words::significant(per_s.median),
         group_words(cell),
         words::rules(rules(cell)),
         words::few(&per_s)
@@ -99,12 +99,11 @@ fn in_place(results: &Results<'_>, cell: &Cell<'_>) -> Option<Finding> {
         (Verdict::Differs, false) => "Replacing such rules is faster than changing them in place.",
     };
     let sentence = format!(
-        "Rules of {} that get {} are changed at {} times the rate of rules that are destroyed and \
-         created ({}){}.",
+        "{} of {} are changed ({}) at {} times the rate at which they are destroyed and created{}.",
+        words::rules(rules(cell)),
         group_words(cell),
         change_words(cell),
         words::significant(gain.median),
-        words::rules(rules(cell)),
         words::few(&gain)
     );
     let said = (sentence, implication);

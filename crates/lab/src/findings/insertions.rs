@@ -110,7 +110,7 @@ impl<'a> Subject<'a> {
             "{} takes {} rules a second into {} ({} of {STACK}), half of the calls within {}, \
              99 % within {}, 99.9 % within {}{}.",
             self.device,
-            words::whole(per_s.median),
+            words::significant(per_s.median),
             self.group_words(),
             words::whole(rules(cell)),
             words::time(calls.0.value_at_quantile(0.5) as f64),

@@ -1,6 +1,6 @@
 //! Ranges of the numbers that stand in an experiment's file.
 
-use super::{Grid, KneeSpec, Spec, SpecError};
+use super::{Grid, Kind, KneeSpec, Spec, SpecError};
 use crate::occupancy::RULES_MAX;
 
 /// Most repeats, and most pairs behind a decision.
@@ -14,13 +14,36 @@ impl Spec {
     pub(super) fn check(&self, origin: &str) -> Result<(), SpecError> {
         let grids =
             [("reduced", &self.reduced), ("full", &self.full), ("published", &self.published)];
-        let found = self.shares().and_then(|()| grids.iter().try_for_each(in_grid));
+        let found = self
+            .shares()
+            .and_then(|()| grids.iter().try_for_each(|grid| self.parts(grid)))
+            .and_then(|()| grids.iter().try_for_each(in_grid));
         found.map_err(|(field, value, remedy)| SpecError::Field {
             origin: origin.to_owned(),
             field,
             value,
             remedy,
         })
+    }
+
+    /// A part of a grid that its experiment knows nothing of would not be measured.
+    fn parts(&self, (name, grid): &(&str, &Grid)) -> Result<(), Wrong> {
+        let parts = [
+            ("sweep", grid.sweep.len(), Kind::Occupancy),
+            ("knee", grid.knee.len(), Kind::Occupancy),
+            ("search", grid.search.len(), Kind::Occupancy),
+            ("batch", grid.batch.len(), Kind::UpdateBatch),
+            ("renewal", grid.renewal.len(), Kind::UpdateRate),
+            ("insertion", grid.insertion.len(), Kind::RuleRate),
+            ("effect", grid.effect.len(), Kind::RuleRate),
+            ("change", grid.change.len(), Kind::RuleUpdate),
+        ];
+        let strange = parts.iter().find(|(_, count, kind)| *count > 0 && *kind != self.kind);
+        let Some((part, count, _)) = strange else { return Ok(()) };
+        let known = parts.iter().filter(|(.., kind)| *kind == self.kind).map(|(part, ..)| *part);
+        let known: Vec<&str> = known.collect();
+        let remedy = format!("an experiment of this kind has {}", known.join(", "));
+        Err((format!("{name}.{part}"), format!("{count} of them"), remedy))
     }
 
     fn shares(&self) -> Result<(), Wrong> {
@@ -104,6 +127,11 @@ mod tests {
         refused("rule-rate", (from, to), &format!("effect_share = NaN{of_share}"));
         let (from, to) = ("latency_share = 0.6", "latency_share = inf");
         refused("update-rate", (from, to), &format!("latency_share = inf{of_share}"));
+        refused(
+            "update-batch",
+            ("kind = \"update_batch\"", "kind = \"update_rate\""),
+            "reduced.batch = 3 of them: an experiment of this kind has renewal",
+        );
         let of = |change: (&str, &str), words: &str| refused("occupancy", change, words);
         of(("repeats = 6", "repeats = 0"), "reduced.repeats = 0: use 1 to 1000");
         of(("repeats_min = 3", "repeats_min = 7"), "reduced.repeats_min = 7: use 1 to 6");

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::Results;
 use super::figures::frame_words;
-use super::tables::{median, table, took, worded};
+use super::tables::{median, of_windows, table, took, worded};
 use crate::axes::name_of;
 use crate::batch::{BatchWork, WORKS};
 use crate::cells::{Cell, paired};
@@ -92,7 +92,7 @@ pub(crate) fn against_rest(results: &Results<'_>, cell: &Cell<'_>) -> Option<sta
 }
 
 /// Columns of the table of all batches.
-const COLUMNS: [&str; 24] = [
+const COLUMNS: [&str; 25] = [
     "device",
     "work",
     "group",
@@ -104,6 +104,7 @@ const COLUMNS: [&str; 24] = [
     "frame",
     "offered",
     "rules done",
+    "refused",
     "took",
     "outage",
     "blocked",
@@ -147,13 +148,14 @@ pub(super) fn tables(results: &Results<'_>) -> Vec<Table> {
             cell.word("frame"),
             median(cell, "offered_pps", words::pps),
             median(cell, "operations_done", words::whole),
+            median(cell, "operations_refused", words::whole),
             took(cell),
             worded(cell.estimate("outage_ns"), words::time),
             worded(cell.estimate("blocked_ns"), words::time),
             median(cell, "lost_frames", words::whole),
-            sum("losing_windows"),
-            sum("zero_windows"),
-            sum("undisturbed_windows"),
+            of_windows(cell, "losing_windows"),
+            of_windows(cell, "zero_windows"),
+            of_windows(cell, "undisturbed_windows"),
             recovered,
             worded(against_rest(results, cell), ratio),
             if count("met_none_frames") > 0 { sum("met_none_frames") } else { "-".to_owned() },

@@ -4,7 +4,7 @@ use niclab_result::{Axis, Figure, Scale, Series, Table};
 
 use super::Results;
 use super::figures::{add_point, frame_words};
-use super::tables::{marks, median, table, times, took, worded};
+use super::tables::{marks, median, of_windows, table, times, took, worded};
 use crate::cells::{Cell, paired};
 use crate::change::CHANGES;
 use crate::published;
@@ -123,8 +123,8 @@ fn beside(results: &Results<'_>) -> Table {
         row.push(took(cell));
         row.extend(["met_old_frames", "met_new_frames", "met_none_frames"].map(sum));
         row.push(worded(cell.estimate("blocked_ns"), words::time));
-        row.push(sum("losing_windows"));
-        row.push(sum("undisturbed_windows"));
+        row.push(of_windows(cell, "losing_windows"));
+        row.push(of_windows(cell, "undisturbed_windows"));
         row.push(marks(cell));
         row
     });
@@ -196,9 +196,19 @@ fn figure(results: &Results<'_>, group: f64, beside: bool) -> Figure {
         true => format!("packets that meet these rules, {}", words::of_maximum(share)),
         false => "no packets".to_owned(),
     };
-    if !beside {
-        series.extend(published::changes(results.run.card, 1e-3));
-    }
+    // A table other than the root, without packets.
+    let published = match (group > 0.0, beside) {
+        (true, false) => published::changes(results.run.card, 1e-3),
+        _ => Vec::new(),
+    };
+    let of_published = match published.is_empty() {
+        true => String::new(),
+        false => format!(
+            " Published: {}, a table other than the root, PAM 2021, figure 6.",
+            results.run.card.label()
+        ),
+    };
+    series.extend(published);
     Figure {
         id: figure_id(group, beside),
         title: format!(
@@ -207,10 +217,8 @@ fn figure(results: &Results<'_>, group: f64, beside: bool) -> Figure {
             if beside { " while packets meet them" } else { "" }
         ),
         caption: format!(
-            "Rules by the time {}; {load}. Published: {}, a table other than the root, PAM 2021, \
-             figure 6.",
+            "Rules by the time {}; {load}.{of_published}",
             if beside { "from the first call to the end of the last" } else { "in calls" },
-            results.run.card.label()
         ),
         x: Axis { label: "rules, all changed".into(), unit: "".into(), scale: Scale::Log },
         y: Axis { label: "rules changed".into(), unit: "k/s".into(), scale: Scale::Log },

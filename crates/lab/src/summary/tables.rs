@@ -86,8 +86,23 @@ pub(super) fn worded(estimate: Option<Estimate>, word: fn(f64) -> String) -> Str
     }
 }
 
-/// From the first operation to the end of the last; a repeat whose trial ended first has none.
+/// A count of windows in all repeats; a dash where none was undisturbed.
+pub(super) fn of_windows(cell: &Cell<'_>, metric: &str) -> String {
+    let sum = |metric: &str| cell.values(metric).iter().sum::<f64>();
+    match sum("undisturbed_windows") > 0.0 {
+        true => words::whole(sum(metric)),
+        false => "-".to_owned(),
+    }
+}
+
+/// From the first operation to the end of the last; a repeat whose trial ended first has none, and
+/// what was refused whole never was.
 pub(super) fn took(cell: &Cell<'_>) -> String {
+    if cell.values("operations_done").iter().all(|done| *done == 0.0)
+        && cell.values("operations_refused").iter().all(|refused| *refused > 0.0)
+    {
+        return "refused".to_owned();
+    }
     match (cell.values("batch_ns").len(), cell.samples.len()) {
         (0, _) => "not done".to_owned(),
         (found, of) if found < of => {
@@ -129,7 +144,7 @@ pub(super) fn marks(cell: &Cell<'_>) -> String {
 pub(super) const LOAD: [&str; 2] = ["flows", "frame"];
 
 /// Least number of rules by which memory is divided: the tables of a few are nearly empty.
-const RULES_MANY: f64 = 1_000.0;
+pub(crate) const RULES_MANY: f64 = 1_000.0;
 
 fn throughput(results: &Results<'_>) -> Table {
     let cells = ordered(results, &["saturate"]);
