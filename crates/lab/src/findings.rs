@@ -392,6 +392,38 @@ fn share(cell: &Cell<'_>, base: &Cell<'_>) -> Option<(Estimate, Verdict)> {
     Some((ratio, verdict))
 }
 
+/// A share of a throughput in a sentence.
+struct ShareOf {
+    id: &'static str,
+    /// What stands in front of the share, and behind it.
+    around: (String, String),
+    /// What follows where there is no cost, a cost, a gain.
+    follows: [&'static str; 3],
+    figure: Option<String>,
+}
+
+impl ShareOf {
+    fn finding(self, s: &Subject<'_>, (cell, base): (&Cell<'_>, &Cell<'_>)) -> Option<Finding> {
+        let (ratio, verdict) = share(cell, base)?;
+        let [none, cost, gain] = self.follows;
+        let implication = match verdict {
+            Verdict::NoCost => none,
+            Verdict::Differs if ratio.median < 1.0 => cost,
+            Verdict::Differs => gain,
+        };
+        let (share, few) = (words::percent(ratio.median), words::few(&ratio));
+        Some(s.finding(Said {
+            id: self.id,
+            sentence: format!("{} {share} of {}{few}.", self.around.0, self.around.1),
+            value: ratio.median,
+            unit: "1",
+            interval: ratio.interval(),
+            implication: implication.into(),
+            figure: self.figure,
+        }))
+    }
+}
+
 /// What a frame costs the device's core, against another place.
 struct Cost {
     here_ns: f64,
@@ -507,29 +539,20 @@ fn full_table(s: &Subject<'_>) -> Option<Finding> {
             figure,
         }));
     }
-    let (ratio, verdict) = share(full, empty)?;
-    let implication = match verdict {
-        Verdict::NoCost => "The number of rules need not be spared.",
-        Verdict::Differs if ratio.median < 1.0 => {
-            "Each rule costs throughput: install what is used."
-        }
-        Verdict::Differs => "More rules are no loss here; look for what the empty table costs.",
-    };
-    Some(s.finding(Said {
+    let about = ShareOf {
         id: "full-group0",
-        sentence: format!(
-            "With {place} in group 0, {} forwards {} of what it forwards with {}{}.",
-            s.device,
-            words::percent(ratio.median),
-            rules_words(empty),
-            words::few(&ratio)
+        around: (
+            format!("With {place} in group 0, {} forwards", s.device),
+            format!("what it forwards with {}", rules_words(empty)),
         ),
-        value: ratio.median,
-        unit: "1",
-        interval: ratio.interval(),
-        implication: implication.into(),
+        follows: [
+            "The number of rules need not be spared.",
+            "Each rule costs throughput: install what is used.",
+            "More rules are no loss here; look for what the empty table costs.",
+        ],
         figure,
-    }))
+    };
+    about.finding(s, (full, empty))
 }
 
 /// The fullest group 1 against the emptiest, where only the time of the core tells.
@@ -605,27 +628,24 @@ fn chained_against_one(
     if base.is_generator_limited() && !cell.is_generator_limited() {
         return chain_at_most(s, about, cell, base);
     }
-    let (ratio, verdict) = share(cell, base)?;
-    let implication = match verdict {
-        Verdict::NoCost => "Groups may be used to order rules: they cost nothing to speak of.",
-        Verdict::Differs if ratio.median < 1.0 => "Each jump costs: keep the chain short.",
-        Verdict::Differs => "Spreading the rules pays here.",
-    };
-    Some(s.finding(Said {
+    let about = ShareOf {
         id: ids[0],
-        sentence: format!(
-            "{} in {groups} chained groups leave {} {} of the throughput of one group{traffic}{}.",
-            capitalised(&rules_words(cell)),
-            s.device,
-            words::percent(ratio.median),
-            words::few(&ratio)
+        around: (
+            format!(
+                "{} in {groups} chained groups leave {}",
+                capitalised(&rules_words(cell)),
+                s.device
+            ),
+            format!("the throughput of one group{traffic}"),
         ),
-        value: ratio.median,
-        unit: "1",
-        interval: ratio.interval(),
-        implication: implication.into(),
+        follows: [
+            "Groups may be used to order rules: they cost nothing to speak of.",
+            "Each jump costs: keep the chain short.",
+            "Spreading the rules pays here.",
+        ],
         figure: is_published.then(|| figure_of(s, "throughput-groups")).flatten(),
-    }))
+    };
+    about.finding(s, (cell, base))
 }
 
 /// The chain at its limit, one group at the generator's: one group can do more, so that the share
@@ -672,42 +692,31 @@ fn full_table_hit(s: &Subject<'_>) -> Option<Finding> {
     let is_tenth = |cell: &&&Cell<'_>| (rules(cell) * 10.0 - rules(full)).abs() < 10.0;
     let tenth = *root.iter().find(is_tenth)?;
     let base = rules_words(tenth);
+    let place = hit_equally(full);
     if let Some(cost) = Cost::of(full, tenth) {
-        let about = CostOf {
-            id: "device-time-group0-hits",
-            place: format!(
-                "When the traffic hits all of {} in group 0 equally often",
-                rules_words(full)
-            ),
-            base: &format!("with {base}"),
-            figure: None,
-        };
+        let base = &format!("with {base}");
+        let about = CostOf { id: "device-time-group0-hits", place, base, figure: None };
         return Some(cost.finding(s, &about));
     }
-    let (ratio, verdict) = share(full, tenth)?;
-    let implication = match verdict {
-        Verdict::NoCost => "All rules of group 0 may be in use.",
-        Verdict::Differs if ratio.median < 1.0 => {
-            "Rules in use cost throughput: their entries have to come into the cache."
-        }
-        Verdict::Differs => "More rules are no loss here; look for what the fewer cost.",
-    };
-    Some(s.finding(Said {
+    let about = ShareOf {
         id: "full-group0-hits",
-        sentence: format!(
-            "When the traffic hits all of {} in group 0 equally often, {} forwards {} of what it \
-             forwards with {base}{}.",
-            rules_words(full),
-            s.device,
-            words::percent(ratio.median),
-            words::few(&ratio)
+        around: (
+            format!("{place}, {} forwards", s.device),
+            format!("what it forwards with {base}"),
         ),
-        value: ratio.median,
-        unit: "1",
-        interval: ratio.interval(),
-        implication: implication.into(),
+        follows: [
+            "All rules of group 0 may be in use.",
+            "Rules in use cost throughput: their entries have to come into the cache.",
+            "More rules are no loss here; look for what the fewer cost.",
+        ],
         figure: None,
-    }))
+    };
+    about.finding(s, (full, tenth))
+}
+
+/// `When the traffic hits all of 65,536 rules in group 0 equally often`.
+fn hit_equally(cell: &Cell<'_>) -> String {
+    format!("When the traffic hits all of {} in group 0 equally often", rules_words(cell))
 }
 
 fn capitalised(text: &str) -> String {
@@ -790,40 +799,22 @@ fn matching(s: &Subject<'_>) -> Option<Finding> {
     let hit = s.hits("saturate").into_iter().rev().find(|cell| cell.is_at(&[("groups", 0.0)]))?;
     let missed = s.sweep("saturate", 0.0);
     let missed = missed.iter().find(|cell| rules(cell) == rules(hit))?;
+    let (place, base) = (hit_equally(hit), "when only the default rule matches");
     if let Some(cost) = Cost::of(hit, missed) {
-        let place = format!("When the traffic hits all of {} in group 0", rules_words(hit));
-        let about = CostOf {
-            id: "device-time-matching",
-            place: place + " equally often",
-            base: "when only the default rule matches",
-            figure: None,
-        };
+        let about = CostOf { id: "device-time-matching", place, base, figure: None };
         return (!cost.is_undecided()).then(|| cost.finding(s, &about));
     }
-    let (ratio, verdict) = share(hit, missed)?;
-    let implication = match verdict {
-        Verdict::NoCost => "The published case, all traffic on one default rule, is no easier.",
-        Verdict::Differs if ratio.median < 1.0 => {
-            "Figures with all traffic on one default rule flatter the table: size it by this one."
-        }
-        Verdict::Differs => "A miss costs more than a hit: let rules match most of the traffic.",
-    };
-    Some(s.finding(Said {
+    let about = ShareOf {
         id: "matching",
-        sentence: format!(
-            "When the traffic hits all of {} in group 0 equally often, {} forwards {} of what it \
-             forwards when only the default rule matches{}.",
-            rules_words(hit),
-            s.device,
-            words::percent(ratio.median),
-            words::few(&ratio)
-        ),
-        value: ratio.median,
-        unit: "1",
-        interval: ratio.interval(),
-        implication: implication.into(),
+        around: (format!("{place}, {} forwards", s.device), format!("what it forwards {base}")),
+        follows: [
+            "The published case, all traffic on one default rule, is no easier.",
+            "Figures with all traffic on one default rule flatter the table: size it by this one.",
+            "A miss costs more than a hit: let rules match most of the traffic.",
+        ],
         figure: Some("occupancy-throughput-match".into()),
-    }))
+    };
+    about.finding(s, (hit, missed))
 }
 
 /// Large frames against small ones, frames a second.

@@ -43,6 +43,9 @@ pub struct Done {
 /// An operation, and what its result is known by.
 type Asked = (Operation<'static>, u64);
 
+const _: () =
+    assert!(size_of::<Asked>() == 128, "two cache lines in a ring that is cycled through");
+
 /// The end of an operation queue that puts operations in; see [`Nic::operation_queue`].
 #[derive(Debug)]
 pub struct OperationQueue {
