@@ -7,6 +7,7 @@ use niclab_packet::size::RateLevel;
 use niclab_result::{Mark, Quantity};
 use serde_json::{Value, json};
 
+use crate::loss::Loss;
 use crate::windows;
 
 /// What a frame costs the device's core: measured where the device tells how idle it was.
@@ -14,6 +15,11 @@ pub const DEVICE_TIME: &str = "device_ns_per_frame";
 
 /// Least share of the slices that must be calm for a throughput to be taken from them.
 const CALM_SHARE_MIN: f64 = 0.2;
+
+/// Share of the frames due that a generator may leave unsent before a trial is marked: the loss goal
+/// of the headline figure (PDR, 0.5 %). A mark for a single frame of millions would stand everywhere
+/// and say nothing.
+const UNSENT_MAX: f64 = 0.005;
 
 /// Metrics by name; the unit stands last in each name too.
 pub type Metrics = BTreeMap<String, Quantity>;
@@ -83,23 +89,43 @@ pub fn setup_metrics(report: &SetupReport) -> Metrics {
     metrics
 }
 
+/// By which part of a trial the frames are judged that were not sent in time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Judged {
+    /// By all of it: a frame that was not sent has no latency, whatever kept the generator.
+    Whole,
+    /// By the slices that no stall fell into: nothing else is read of the trial.
+    Undisturbed,
+}
+
 /// The warnings that belong to an observation.
-pub fn marks(observation: &Observation) -> Vec<Mark> {
+pub fn marks(observation: &Observation, judged: Judged) -> Vec<Mark> {
     let o = observation;
     let mut marks = Vec::new();
     if !o.slices.is_empty() && Calm::of(o).is_none() {
         marks.push(Mark::Disturbed);
     }
-    // The generator's own bar: half a percent of the frames unsent, the loss goal of the headline
-    // figure. A mark for a single frame of millions would stand everywhere and say nothing.
-    if o.honesty.generator_limited {
+    if o.honesty.generator_limited || unsent_ratio(o, judged) > UNSENT_MAX {
         marks.push(Mark::GeneratorLimited);
     }
-    let adds_up = o.planned == o.offered + o.unsent && o.offered == done(o) + o.lost;
-    if !o.honesty.balanced || !adds_up {
+    if is_unbalanced(o) {
         marks.push(Mark::Unbalanced);
     }
     marks
+}
+
+/// `true` where the counters of an observation do not add up.
+pub fn is_unbalanced(o: &Observation) -> bool {
+    let adds_up = o.planned == o.offered + o.unsent && o.offered == done(o) + o.lost;
+    !o.honesty.balanced || !adds_up
+}
+
+/// Frames not sent in time by those due; of the whole trial too where hardly a slice is undisturbed.
+fn unsent_ratio(o: &Observation, judged: Judged) -> f64 {
+    match (judged, Loss::of(o)) {
+        (Judged::Undisturbed, Some(loss)) => loss.unsent_ratio,
+        _ => o.unsent as f64 / o.planned.max(1) as f64,
+    }
 }
 
 /// Frames that the device dealt with as it was told.
@@ -376,7 +402,7 @@ mod tests {
         assert!((value("throughput_gbps_l2") - 298.0 * 64.0 * 8.0 / 3_000.0).abs() < 1e-9);
         assert_eq!(value("rx_missed_undisturbed_ratio"), 2.0 / 300.0);
         assert_eq!(value("disturbed_ratio"), 0.2);
-        assert!(!marks(&observation).contains(&Mark::Disturbed));
+        assert!(!marks(&observation, Judged::Whole).contains(&Mark::Disturbed));
     }
 
     #[test]
@@ -385,7 +411,7 @@ mod tests {
             let observation = sliced(received);
             let throughput_pps = metrics(&observation)["throughput_pps"].value;
             assert!((throughput_pps / expected_pps - 1.0).abs() < 1e-9, "{throughput_pps}");
-            assert_eq!(marks(&observation).contains(&Mark::Disturbed), is_marked);
+            assert_eq!(marks(&observation, Judged::Whole).contains(&Mark::Disturbed), is_marked);
         };
         check(&[100, -20, -20, -20, -20], 100.0 / 1e-6, false);
         check(&[100, -20, -20, -20, -20, -20], 900.0 / 6e-6, true);
@@ -396,10 +422,10 @@ mod tests {
     fn slices_without_a_frame_are_not_calm_where_others_have_some() {
         let observation = sliced(&[0, 0, 0, -200, 0]);
         assert_eq!(metrics(&observation)["throughput_pps"].value, 900.0 / 5e-6);
-        assert!(marks(&observation).contains(&Mark::Disturbed));
+        assert!(marks(&observation, Judged::Whole).contains(&Mark::Disturbed));
         let nothing = Observation { received: 0, ..sliced(&[0, 0, 0]) };
         assert_eq!(metrics(&nothing)["throughput_pps"].value, 0.0);
-        assert!(!marks(&nothing).contains(&Mark::Disturbed), "the device lost all");
+        assert!(!marks(&nothing, Judged::Whole).contains(&Mark::Disturbed), "the device lost all");
     }
 
     #[test]
@@ -439,7 +465,7 @@ mod tests {
         near("undelivered_ratio", 0.1);
         near("dropped_ratio", 0.6);
         near(DEVICE_TIME, 10.0);
-        assert_eq!(marks(&o), []);
+        assert_eq!(marks(&o, Judged::Whole), []);
         let all = Observation { received: 0, received_bytes: 0, dropped: 270, ..o.clone() };
         assert!((super::metrics(&all)["throughput_pps"].value / 90e6 - 1.0).abs() < 1e-9);
         // What queues behind the ring refused no slice knows of.
@@ -493,7 +519,7 @@ mod tests {
         let check = |change: fn(&mut Observation), expected: &[Mark]| {
             let mut calm = Observation { unsent: 0, planned: 990, ..observation() };
             change(&mut calm);
-            assert_eq!(marks(&calm), expected);
+            assert_eq!(marks(&calm, Judged::Whole), expected);
         };
         check(|_| {}, &[]);
         check(|o| o.honesty.generator_limited = true, &[Mark::GeneratorLimited]);
@@ -507,6 +533,40 @@ mod tests {
         check(|o| o.honesty.balanced = false, &[Mark::Unbalanced]);
         check(|o| o.lost += 1, &[Mark::Unbalanced]);
         check(|o| o.planned += 1, &[Mark::Unbalanced]);
+    }
+
+    #[test]
+    fn more_than_half_a_percent_unsent_is_the_generators_limit() {
+        let is_marked = |unsent: u64, judged| {
+            let o = Observation {
+                unsent,
+                planned: 10_000,
+                offered: 10_000 - unsent,
+                lost: 9_100 - unsent,
+                ..observation()
+            };
+            marks(&o, judged) == [Mark::GeneratorLimited]
+        };
+        for judged in [Judged::Whole, Judged::Undisturbed] {
+            assert_eq!([50, 51].map(|unsent| is_marked(unsent, judged)), [false, true]);
+        }
+    }
+
+    #[test]
+    fn over_time_what_a_stall_kept_from_being_sent_is_left_out_and_nothing_else_is() {
+        // All that was not sent was due in slice 1; 10 frames of 9 slices are 9 % of what was due.
+        let is_marked = |stalled: &[usize]| {
+            let mut o = sliced(&[100; 10]);
+            (o.slices[1].unsent, o.unsent, o.planned) = (10, 10, o.offered + 10);
+            stalled.iter().for_each(|at| o.slices[*at].disturbed = true);
+            [Judged::Whole, Judged::Undisturbed]
+                .map(|judged| marks(&o, judged).contains(&Mark::GeneratorLimited))
+        };
+        assert_eq!(is_marked(&[]), [true, true]);
+        assert_eq!(is_marked(&[1]), [true, false]);
+        assert_eq!(is_marked(&[0]), [true, false], "it is behind a stall");
+        assert_eq!(is_marked(&[4]), [true, true]);
+        assert_eq!(is_marked(&[1, 2, 3, 4, 5, 6, 7, 8, 9]), [true, true], "hardly any is left");
     }
 
     #[test]

@@ -15,7 +15,7 @@ use crate::control::put_control;
 use crate::estimate;
 use crate::insertion::put_effects;
 use crate::known::{Known, Seen};
-use crate::measure;
+use crate::measure::{self, Judged};
 use crate::run::{ExperimentRun, PlannedRate, Run, Trial, Visit, can_make};
 use crate::spec::TrialKind;
 use crate::statistics;
@@ -455,7 +455,8 @@ impl<'a> Runner<'a> {
             Ok(observation) => {
                 sample.metrics = measure::metrics(&observation);
                 let over_time = [TrialKind::Rest, TrialKind::Batch, TrialKind::Change];
-                if over_time.map(TrialKind::name).contains(&place.trial) {
+                let is_over_time = over_time.map(TrialKind::name).contains(&place.trial);
+                if is_over_time {
                     windows::put_windows(&mut sample.metrics, &observation);
                     if self.run.rules.is_none() && load.trace.is_none() {
                         put_met(&mut sample.metrics, &observation);
@@ -473,7 +474,8 @@ impl<'a> Runner<'a> {
                     .as_ref()
                     .map(|control| Control { each_begun_ns: Vec::new(), ..control.clone() });
                 sample.control = json(&control);
-                sample.marks = measure::marks(&observation);
+                let judged = if is_over_time { Judged::Undisturbed } else { Judged::Whole };
+                sample.marks = measure::marks(&observation, judged);
                 sample.load = json(load);
                 sample.counters = serde_json::json!({
                     "generator": json(&observation.generator),

@@ -280,7 +280,9 @@ pub struct Honesty {
     pub device_busy_ns: Option<u64>,
     /// Generator, device and sink counted the same frames and bytes.
     pub balanced: bool,
-    /// The generator, not the device, set the figures of this observation.
+    /// The tester's rings or a device without work show that the tester, not the device, set the
+    /// figures of this observation. How many frames were not sent in time is another question:
+    /// [`achieved_ratio`](Honesty::achieved_ratio), and [`Slice::unsent`] over time.
     pub generator_limited: bool,
     /// In words, what made it so.
     pub reasons: Vec<String>,

@@ -159,7 +159,7 @@ impl Runner<'_> {
                 Ok(observation) => observation,
                 Err(error) => return self.record_error(place, error).map(|()| Err(Cut::Ended)),
             };
-            seen.is_unbalanced |= measure::marks(&observation).contains(&Mark::Unbalanced);
+            seen.is_unbalanced |= measure::is_unbalanced(&observation);
             let Some(loss) = Loss::of(&observation) else { continue };
             if !loss.is_disturbed {
                 return Ok(Ok(seen.take(of, loss)));
