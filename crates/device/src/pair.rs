@@ -238,7 +238,7 @@ fn judge_idle(observation: &mut Observation, load: &Load) {
     let honesty = &mut observation.honesty;
     let idle_ratio = honesty.device_idle_ratio.unwrap_or(0.0);
     if load.rate == Rate::Saturate && idle_ratio > IDLE_RATIO_MAX {
-        honesty.generator_limited = true;
+        honesty.tester_limited = true;
         let share = idle_ratio * 100.0;
         honesty.reasons.push(format!("{share:.1} % of the time the device had nothing to do"));
     }
@@ -281,7 +281,7 @@ pub fn judge_refused(observation: &mut Observation) {
     let refused = observation.generator.rx_missed;
     if refused > 0 {
         let honesty = &mut observation.honesty;
-        honesty.generator_limited = true;
+        honesty.tester_limited = true;
         let reason = format!("the tester's own interface refused {refused} frames");
         honesty.reasons.push(reason);
     }

@@ -47,7 +47,8 @@ pub(crate) fn words<T: Copy>(
     let one = |value: &Coordinate| {
         let found = known.iter().find(|(name, _)| *name == value.to_string());
         let names = || known.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", ");
-        found.map(|(_, word)| *word).ok_or_else(|| refused(axis, value, names()))
+        let remedy = || format!("use one of {}", names());
+        found.map(|(_, word)| *word).ok_or_else(|| refused(axis, value, remedy()))
     };
     values.0.iter().map(one).collect()
 }

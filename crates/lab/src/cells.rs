@@ -160,6 +160,12 @@ impl Cell<'_> {
         self.samples.iter().any(|sample| sample.marks.contains(&Mark::Unbalanced))
     }
 
+    /// `true` where the device refused some of the rules of its set-up: it is not what the point
+    /// says.
+    pub fn is_refused(&self) -> bool {
+        self.samples.iter().any(|sample| matches!(sample.outcome, Outcome::Refused { .. }))
+    }
+
     /// `true` where stalls of the machine may have set the median.
     pub fn is_disturbed(&self) -> bool {
         self.hangs_on(Mark::Disturbed)

@@ -134,8 +134,11 @@ fn values_out_of_range_are_refused_with_what_would_be_right() {
     refused(|s| s.rules = Values::number(0), "rules = 0: use 1 to");
     refused(
         |s| s.change = Values::parse("masks").unwrap(),
-        "change = masks: actions, values, mask, priority, anew",
+        "change = masks: use one of actions, values, mask, priority, anew",
     );
-    refused(|s| s.traffic = Values::parse("some").unwrap(), "traffic = some: none, load");
+    refused(
+        |s| s.traffic = Values::parse("some").unwrap(),
+        "traffic = some: use one of none, load",
+    );
     refused(|s| s.group = Values::number(2), "group = 2: use 0 to 1");
 }

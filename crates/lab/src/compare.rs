@@ -369,7 +369,8 @@ fn lacks<'a>(side: &'a Side<'_>) -> impl Iterator<Item = &'a str> + Clone {
 /// `true` where each repeat of the baseline came to this metric and one of the other side did not,
 /// for no reason but the device.
 fn falls_short(metric: &str, base: &Cell<'_>, other: &Cell<'_>) -> bool {
-    if metrics::hangs_on_machine(metric) {
+    // Of a few rules that went in there is no rate: that is not the device's doing.
+    if metrics::hangs_on_machine(metric) || base.trial == SETUP {
         return false;
     }
     let has = |sample: &&Sample| sample.metrics.contains_key(metric);

@@ -64,7 +64,6 @@ fn a_device_a_fifth_slower_is_worse_and_the_other_way_round_better() {
     let covered = saturate.rows.iter().filter(covers).count();
     assert!(10 * covered >= 9 * points && points >= 10, "{covered} of {points}");
     assert!(saturate.rows[0].ratio <= saturate.rows[1].ratio, "the worst first: {saturate:?}");
-    all(&worse, "setup", "rule_bytes_per_rule", Verdict::Same);
     let better = compared(&slow, &fast);
     all(&better, "saturate", "throughput_pps", Verdict::Better);
     assert!(saturate.worst() < 0.81 && group(&better, "saturate", "throughput_pps").worst() > 1.2);
@@ -427,4 +426,17 @@ fn what_a_run_has_is_said_axis_by_axis() {
     assert!(saturate.contains("rules=0,16") && saturate.contains("frame=64"), "{saturate}");
     assert_eq!(measured(&bench.run, &bench.store.samples), ["base"]);
     assert!(measured(&bench.run, &[]).is_empty());
+}
+
+#[test]
+fn a_set_up_of_too_few_rules_for_a_rate_is_nothing_lost() {
+    let set = ["groups=0", "rules=2000", "frame=64"];
+    let base = executed(nature("one", 10e6), &set, 8);
+    let mut other = executed(nature("one", 10e6), &set, 8);
+    all(&compared(&base, &other), "setup", "rule_bytes_per_rule", Verdict::Same);
+    for sample in other.store.samples.iter_mut().filter(|sample| sample.trial == "setup") {
+        sample.metrics.remove("rule_bytes_per_rule");
+    }
+    let found = compared(&base, &other);
+    assert_eq!(found.lost(&side(&base), &side(&other)), Vec::<&Missing>::new());
 }

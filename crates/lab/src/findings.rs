@@ -19,7 +19,7 @@ use crate::measure::DEVICE_TIME;
 use crate::spec::{KneeKind, TrialKind};
 use crate::statistics::{self, Estimate};
 use crate::summary::figures::{a_frame, flows_common, frame_words, knee_figure, rate_words};
-use crate::summary::{FoundKnee, RULES_MANY, Results};
+use crate::summary::{FoundKnee, Results};
 use crate::words;
 
 /// A sentence about a device, with its number: the median of an estimate and its interval, unless
@@ -121,6 +121,7 @@ impl<'a> Subject<'a> {
             .cells
             .of(self.device, trial)
             .filter(|cell| cell.is_at(&place) && cell.word("frame") == self.frame())
+            .filter(|cell| !cell.is_refused())
             .collect();
         cells.sort_by(|a, b| f64::total_cmp(&rules(a), &rules(b)));
         cells
@@ -132,6 +133,7 @@ impl<'a> Subject<'a> {
             cell.is_at(&[("match_percent", 100.0)])
                 && cell.word("hits") == "rules"
                 && cell.word("frame") == self.frame()
+                && !cell.is_refused()
         });
         let mut cells: Vec<&Cell<'_>> = cells.collect();
         cells.sort_by(|a, b| f64::total_cmp(&rules(a), &rules(b)));
@@ -773,9 +775,8 @@ fn rule_memory(s: &Subject<'_>) -> Option<Finding> {
         return None;
     }
     let setups = s.results.cells.of(s.device, crate::runner::SETUP);
-    let known = setups.filter(|cell| !cell.values("rule_bytes_per_rule").is_empty());
-    // The tables of a few rules are nearly empty.
-    let known = known.filter(|cell| rules(cell) >= RULES_MANY);
+    let known =
+        setups.filter(|cell| !cell.is_refused() && !cell.values("rule_bytes_per_rule").is_empty());
     let cell = known.max_by(|a, b| f64::total_cmp(&rules(a), &rules(b)))?;
     let e = cell.estimate("rule_bytes_per_rule")?;
     Some(s.finding(Said {

@@ -250,10 +250,13 @@ fn values_out_of_range_are_refused_with_what_would_be_right() {
     };
     refused(|s| s.rules = Values::number(0), "rules = 0: use 1 to");
     refused(|s| s.threads = Values::number(65), "threads = 65: use 1 to 64");
-    refused(|s| s.stack = Values::parse("mpls").unwrap(), "stack = mpls: eth, eth/ipv4, eth/");
+    refused(
+        |s| s.stack = Values::parse("mpls").unwrap(),
+        "stack = mpls: use one of eth, eth/ipv4, eth/",
+    );
     refused(
         |s| s.actions = Values::parse("drop").unwrap(),
-        "actions = drop: queue, mark+queue, mark+set_meta+queue, mark+set_meta+set_tag+queue",
+        "actions = drop: use one of queue, mark+queue, mark+set_meta+queue, mark+set_meta+set_tag+queue",
     );
     let effect = crate::experiment::spec("rule-rate").unwrap().reduced.effect[0].clone();
     let many = EffectSweep { rules: Values::number(5_000), ..effect };

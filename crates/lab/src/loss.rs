@@ -12,6 +12,8 @@
 use niclab_device::{Observation, Slice};
 use serde::{Deserialize, Serialize};
 
+use crate::windows::is_calm;
+
 /// Least share of the slices that must be undisturbed for a loss to be taken from them.
 const UNDISTURBED_SHARE_MIN: f64 = 0.2;
 
@@ -40,10 +42,8 @@ impl Loss {
             all_ratio,
             is_disturbed: !o.slices.is_empty(),
         };
-        let is_calm =
-            |at: &usize| !o.slices[*at].disturbed && (*at == 0 || !o.slices[*at - 1].disturbed);
-        let calm: Vec<&Slice> =
-            (0..o.slices.len()).filter(is_calm).map(|at| &o.slices[at]).collect();
+        let calm = (0..o.slices.len()).filter(|at| is_calm(&o.slices, *at));
+        let calm: Vec<&Slice> = calm.map(|at| &o.slices[at]).collect();
         let is_enough = calm.len() as f64 >= UNDISTURBED_SHARE_MIN * o.slices.len() as f64;
         let sum = |count: fn(&Slice) -> u64| calm.iter().map(|slice| count(slice)).sum::<u64>();
         let (missed, unsent) = (sum(|slice| slice.rx_missed), sum(|slice| slice.unsent));

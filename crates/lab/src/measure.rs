@@ -21,6 +21,10 @@ const CALM_SHARE_MIN: f64 = 0.2;
 /// and say nothing.
 const UNSENT_MAX: f64 = 0.005;
 
+/// Fewest rules whose installation is a rate, and whose memory is told by rule: of a few, the first
+/// call and what a table has before its first rule are most of it.
+const INSTALLED_MIN: u64 = 1_000;
+
 /// Metrics by name; the unit stands last in each name too.
 pub type Metrics = BTreeMap<String, Quantity>;
 
@@ -78,13 +82,15 @@ pub fn setup_metrics(report: &SetupReport) -> Metrics {
     // A refused rule takes its time too: it stands in numerator and denominator.
     let operations = report.rules_installed + report.rules_refused;
     let install_s = report.install.as_secs_f64();
-    if install_s > 0.0 && operations > 0 {
+    if install_s > 0.0 && operations >= INSTALLED_MIN {
         put(&mut metrics, "install_rules_per_s", operations as f64 / install_s, "rules/s");
     }
     if let Some(bytes) = report.rule_bytes.filter(|_| report.rules_installed > 0) {
-        let each = bytes as f64 / report.rules_installed as f64;
         put(&mut metrics, "rule_bytes", bytes as f64, "B");
-        put(&mut metrics, "rule_bytes_per_rule", each, "B");
+        if report.rules_installed >= INSTALLED_MIN {
+            let each = bytes as f64 / report.rules_installed as f64;
+            put(&mut metrics, "rule_bytes_per_rule", each, "B");
+        }
     }
     metrics
 }
@@ -105,7 +111,7 @@ pub fn marks(observation: &Observation, judged: Judged) -> Vec<Mark> {
     if !o.slices.is_empty() && Calm::of(o).is_none() {
         marks.push(Mark::Disturbed);
     }
-    if o.honesty.generator_limited || unsent_ratio(o, judged) > UNSENT_MAX {
+    if o.honesty.tester_limited || unsent_ratio(o, judged) > UNSENT_MAX {
         marks.push(Mark::GeneratorLimited);
     }
     if is_unbalanced(o) {
@@ -158,6 +164,7 @@ fn put_rates(metrics: &mut Metrics, o: &Observation) {
     let dropped_bytes = o.dropped as f64 * o.offered_bytes as f64 / o.offered.max(1) as f64;
     let frame_len = (o.received_bytes as f64 + dropped_bytes) / done(o).max(1) as f64;
     let gbps = |frame_len: f64| pps * frame_len * 8.0 / 1e9;
+    put(metrics, "planned_pps", o.planned as f64 / duration_s, "pps");
     put(metrics, "offered_pps", o.offered as f64 / duration_s, "pps");
     put(metrics, "throughput_pps", pps, "pps");
     put(metrics, "throughput_all_pps", all_pps, "pps");
@@ -203,10 +210,8 @@ impl Calm {
     fn of(o: &Observation) -> Option<Calm> {
         let slice_ns = slice_ns(o)?;
         let under_way_ns = o.latency.as_ref().map_or(0, |Latency(l)| l.value_at_quantile(0.75));
-        let is_calm = |at: usize| {
-            let is_behind = at > 0 && o.slices[at - 1].disturbed;
-            !o.slices[at].disturbed && !is_behind && o.slices[at].start_ns >= under_way_ns
-        };
+        let is_calm =
+            |at: usize| windows::is_calm(&o.slices, at) && o.slices[at].start_ns >= under_way_ns;
         let mut calm = Calm { time_ns: 0, offered: 0, done: 0, rx_missed: 0 };
         let mut count = 0;
         for (_, slice) in o.slices.iter().enumerate().filter(|(at, _)| is_calm(*at)) {
@@ -522,7 +527,7 @@ mod tests {
             assert_eq!(marks(&calm, Judged::Whole), expected);
         };
         check(|_| {}, &[]);
-        check(|o| o.honesty.generator_limited = true, &[Mark::GeneratorLimited]);
+        check(|o| o.honesty.tester_limited = true, &[Mark::GeneratorLimited]);
         check(
             |o| {
                 o.unsent = 1;
@@ -554,10 +559,10 @@ mod tests {
 
     #[test]
     fn over_time_what_a_stall_kept_from_being_sent_is_left_out_and_nothing_else_is() {
-        // All that was not sent was due in slice 1; 10 frames of 9 slices are 9 % of what was due.
+        // All that was not sent was due in slice 1: 1 % of what was due.
         let is_marked = |stalled: &[usize]| {
             let mut o = sliced(&[100; 10]);
-            (o.slices[1].unsent, o.unsent, o.planned) = (10, 10, o.offered + 10);
+            (o.slices[1].unsent, o.unsent, o.planned) = (10, 10, 1_010);
             stalled.iter().for_each(|at| o.slices[*at].disturbed = true);
             [Judged::Whole, Judged::Undisturbed]
                 .map(|judged| marks(&o, judged).contains(&Mark::GeneratorLimited))
@@ -572,15 +577,18 @@ mod tests {
     #[test]
     fn a_refused_rule_counts_in_the_rate_and_not_in_the_memory() {
         let report = SetupReport {
-            rules_installed: 900,
-            rules_refused: 100,
+            rules_installed: 9_000,
+            rules_refused: 1_000,
             refusal: Some("full".into()),
-            install: Duration::from_millis(1),
-            rule_bytes: Some(90_000),
+            install: Duration::from_millis(10),
+            rule_bytes: Some(900_000),
         };
         let metrics = setup_metrics(&report);
         assert_eq!(metrics["install_rules_per_s"].value, 1e6);
         assert_eq!(metrics["rule_bytes_per_rule"].value, 100.0);
+        let few = SetupReport { rules_installed: 900, rules_refused: 99, ..report };
+        let names = |report| setup_metrics(report).into_keys().collect::<Vec<_>>();
+        assert_eq!(names(&few), ["rule_bytes", "rules_installed", "rules_refused"]);
         let nothing = setup_metrics(&SetupReport::default());
         assert!(!nothing.contains_key("install_rules_per_s"));
         assert!(nothing.values().all(|quantity| quantity.value.is_finite()));

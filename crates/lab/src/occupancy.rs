@@ -66,16 +66,16 @@ impl Place {
             Err(SpecError::OutOfRange { axis, value: value.to_string(), remedy })
         };
         if self.groups > GROUPS_MAX {
-            return refuse("groups", self.groups.into(), format!("at most {GROUPS_MAX}"));
+            return refuse("groups", self.groups.into(), format!("use at most {GROUPS_MAX}"));
         }
         if self.rules > RULES_MAX {
-            return refuse("rules", self.rules.into(), format!("at most {RULES_MAX}"));
+            return refuse("rules", self.rules.into(), format!("use at most {RULES_MAX}"));
         }
         if self.match_percent > 100 {
-            return refuse("match_percent", self.match_percent.into(), "0 to 100".into());
+            return refuse("match_percent", self.match_percent.into(), "use 0 to 100".into());
         }
         if self.flows == 0 || self.flows > FLOWS_MAX {
-            return refuse("flows", self.flows.into(), format!("1 to {FLOWS_MAX}"));
+            return refuse("flows", self.flows.into(), format!("use 1 to {FLOWS_MAX}"));
         }
         if self.flows_wanted() > u64::from(FLOWS_MAX) {
             let remedy = format!(
@@ -203,7 +203,7 @@ pub fn frame(coordinate: &Coordinate) -> Result<FrameSizes, SpecError> {
     let refuse = || SpecError::OutOfRange {
         axis: "frame",
         value: coordinate.to_string(),
-        remedy: "64 to 9000 bytes with FCS, or imix".into(),
+        remedy: "use 64 to 9000 bytes with FCS, or imix".into(),
     };
     match coordinate {
         Coordinate::Number(bytes) if (64.0..=9_000.0).contains(bytes) => {

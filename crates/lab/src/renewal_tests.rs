@@ -211,7 +211,7 @@ fn values_out_of_range_are_refused_with_what_would_be_right() {
     );
     refused(
         |s| s.calls = Values::parse("transaction").unwrap(),
-        "calls = transaction: single, queue",
+        "calls = transaction: use one of single, queue",
     );
     let few = enough(20, 300).unwrap_err().to_string();
     assert_eq!(few, "per_s = 20: fewer than 10 in a trial of 300 ms: use --set duration_ms=500");

@@ -201,26 +201,37 @@ pub fn resolve(
     let seed = overrides.seed.unwrap_or(SEED_DEFAULT) & SEED_MASK;
     overrides.check_axes(specs)?;
     let experiments = specs.iter().map(|spec| {
-        let grid = overrides.applied(spec.kind, spec.grid(overrides.grid))?;
-        let mut resolver = Resolver::new(spec, overrides, &grid, seed);
-        match spec.kind {
-            Kind::Occupancy => {
-                resolver.add_sweeps()?;
-                resolver.add_knees()?;
-                resolver.add_searches()?;
-            }
-            Kind::UpdateBatch => resolver.add_batches()?,
-            Kind::UpdateRate => resolver.add_renewals()?,
-            Kind::RuleRate => resolver.add_insertions()?,
-            Kind::RuleUpdate => resolver.add_changes()?,
-        }
-        Ok(resolver.finish(&devices))
+        let found = experiment(spec, overrides, seed, &devices);
+        found.map_err(|error| error.of(&spec.name))
     });
     let experiments = experiments.collect::<Result<_, SpecError>>()?;
     let program = program.to_string();
     let (card, trace) = (overrides.card, overrides.trace.clone());
     let rules = overrides.rules.clone();
     Ok(Run { schema: SCHEMA, program, seed, card, trace, rules, devices, experiments })
+}
+
+/// Plans one experiment.
+fn experiment(
+    spec: &Spec,
+    overrides: &Overrides,
+    seed: u64,
+    devices: &[RunDevice],
+) -> Result<ExperimentRun, SpecError> {
+    let grid = overrides.applied(spec.kind, spec.grid(overrides.grid))?;
+    let mut resolver = Resolver::new(spec, overrides, &grid, seed);
+    match spec.kind {
+        Kind::Occupancy => {
+            resolver.add_sweeps()?;
+            resolver.add_knees()?;
+            resolver.add_searches()?;
+        }
+        Kind::UpdateBatch => resolver.add_batches()?,
+        Kind::UpdateRate => resolver.add_renewals()?,
+        Kind::RuleRate => resolver.add_insertions()?,
+        Kind::RuleUpdate => resolver.add_changes()?,
+    }
+    Ok(resolver.finish(devices))
 }
 
 impl Run {
@@ -593,7 +604,7 @@ pub(crate) fn number(axis: &'static str, value: &Coordinate) -> Result<u32, Spec
     };
     match value {
         Coordinate::Number(number) if *number <= f64::from(u32::MAX) => Ok(*number as u32),
-        Coordinate::Number(_) => Err(refuse("at most 4294967295")),
+        Coordinate::Number(_) => Err(refuse("use at most 4294967295")),
         Coordinate::Word(_) => Err(refuse("give numbers, such as 0,1k,64k")),
     }
 }

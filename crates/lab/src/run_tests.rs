@@ -276,7 +276,7 @@ fn values_out_of_range_are_refused_before_anything_runs() {
         spec.reduced.sweep.iter_mut().for_each(|sweep| sweep.trials = vec![TrialKind::Batch]);
         spec.reduced.renewal.iter_mut().for_each(|sweep| sweep.trials = vec![TrialKind::Batch]);
         let error = resolve("x", &[spec], &Overrides::default(), three()).unwrap_err().to_string();
-        assert_eq!(error, format!("trials = batch: use {known}"));
+        assert_eq!(error, format!("{name}: trials = batch: use {known}"));
     }
     let none = resolve("x", &specs, &Overrides::default(), Vec::new()).unwrap_err();
     assert!(matches!(none, SpecError::NoDevice));

@@ -487,7 +487,7 @@ fn the_traffic_of_a_knee_of_hits_has_a_flow_for_each_rule() {
     assert!(bench.samples(PLATEAU).iter().all(|sample| flows(sample) == f64::from(low - 1)));
     spec.reduced.knee[0].match_percent = 101;
     let refused = resolve("x", &[spec], &overrides, bench.run.devices.clone()).unwrap_err();
-    assert!(refused.to_string().contains("match_percent = 101: 0 to 100"), "{refused}");
+    assert!(refused.to_string().contains("match_percent = 101: use 0 to 100"), "{refused}");
 }
 
 #[test]

@@ -65,6 +65,8 @@ pub struct Nature {
     pub effect_ns: u64,
     /// Share of the renewals that it refuses.
     pub refused_ratio: f64,
+    /// The generator's core is away for so long at the begin of a trial beside a plan.
+    pub away_ms: u64,
 }
 
 impl Default for Nature {
@@ -89,6 +91,7 @@ impl Default for Nature {
             operation_ns: 1_000,
             effect_ns: 50_000,
             refused_ratio: 0.0,
+            away_ms: 0,
         }
     }
 }
@@ -271,7 +274,7 @@ impl Simulated {
             honesty: Honesty {
                 achieved_ratio: offered as f64 / planned.max(1) as f64,
                 balanced: true,
-                generator_limited: able_pps > self.nature.generator_pps,
+                tester_limited: able_pps > self.nature.generator_pps,
                 device_busy_ns: self
                     .nature
                     .tells_idle
@@ -445,11 +448,15 @@ impl Simulated {
                 let start_ns = at * SLICE_NS;
                 let received = if dead_ns.contains(&start_ns) { 0 } else { each };
                 let rx_missed = each - received;
+                if at < self.nature.away_ms {
+                    return Slice { start_ns, unsent: each, disturbed: true, ..Slice::default() };
+                }
                 Slice { start_ns, offered: each, received, rx_missed, ..Slice::default() }
             })
             .collect();
         seen.received = seen.slices.iter().map(|slice| slice.received).sum();
-        (seen.planned, seen.offered) = (each * slices, each * slices);
+        seen.offered = seen.slices.iter().map(|slice| slice.offered).sum();
+        (seen.planned, seen.unsent) = (each * slices, each * slices - seen.offered);
         (seen.lost, seen.rx_missed) = (seen.offered - seen.received, seen.offered - seen.received);
         let mut calls = Latency::new();
         calls.record_n(each_ns, u64::from(*count));

@@ -647,6 +647,14 @@ pub enum SpecError {
         /// What would be right.
         remedy: String,
     },
+    /// What is wrong with the values of one experiment of a run.
+    #[error("{experiment}: {source}")]
+    Of {
+        /// Its name.
+        experiment: String,
+        /// What is wrong.
+        source: Box<SpecError>,
+    },
     /// A run without devices.
     #[error("no device to measure: give one with --device soft")]
     NoDevice,
@@ -664,6 +672,19 @@ pub enum SpecError {
         /// What wrote it.
         program: String,
     },
+}
+
+impl SpecError {
+    /// A value that cannot be stands in a file or is of `--set`, which goes to several experiments:
+    /// which one has it is said.
+    pub(crate) fn of(self, experiment: &str) -> SpecError {
+        match self {
+            SpecError::OutOfRange { .. } => {
+                SpecError::Of { experiment: experiment.to_owned(), source: Box::new(self) }
+            }
+            other => other,
+        }
+    }
 }
 
 impl Spec {
@@ -972,32 +993,32 @@ mod tests {
     fn a_value_out_of_the_range_of_its_axis_is_refused_in_every_experiment() {
         let refused = [
             ("update-batch", "flows=0", "flows = 0: "),
-            ("update-batch", "frame=63", "frame = 63: 64 to 9000"),
+            ("update-batch", "frame=63", "frame = 63: use 64 to 9000"),
             ("update-batch", "before_ms=1", "before_ms = 1: use 20 to 600000"),
             ("update-batch", "slice=0", "slice = 0: "),
-            ("update-rate", "core=none", "core = none: same, distinct"),
+            ("update-rate", "core=none", "core = none: use one of same, distinct"),
             ("update-rate", "slice=0", "slice = 0: "),
             ("update-rate", "flows=0", "flows = 0: "),
-            ("update-rate", "frame=9001", "frame = 9001: 64 to 9000"),
+            ("update-rate", "frame=9001", "frame = 9001: use 64 to 9000"),
             ("update-rate", "group=2", "group = 2: use 0 to 1"),
             ("rule-rate", "group=2", "group = 2: use 0 to 1"),
-            ("rule-rate", "calls=twice", "calls = twice: single, queue, transaction"),
+            ("rule-rate", "calls=twice", "calls = twice: use one of single, queue, transaction"),
             ("rule-rate", "per_s=0", "per_s = 0: use 1 to "),
-            ("rule-rate", "core=2", "core = 2: same, distinct"),
-            ("rule-rate", "frame=1", "frame = 1: 64 to 9000"),
-            ("rule-rate", "stack=ip", "stack = ip: "),
+            ("rule-rate", "core=2", "core = 2: use one of same, distinct"),
+            ("rule-rate", "frame=1", "frame = 1: use 64 to 9000"),
+            ("rule-rate", "stack=ip", "stack = ip: use one of "),
             ("rule-rate", "threads=0", "threads = 0: "),
-            ("rule-update", "core=2", "core = 2: same, distinct"),
-            ("rule-update", "calls=2", "calls = 2: single, queue, transaction"),
+            ("rule-update", "core=2", "core = 2: use one of same, distinct"),
+            ("rule-update", "calls=2", "calls = 2: use one of single, queue, transaction"),
             ("rule-update", "slice=none", "slice = none: "),
-            ("rule-update", "frame=63", "frame = 63: 64 to 9000"),
+            ("rule-update", "frame=63", "frame = 63: use 64 to 9000"),
             ("rule-update", "after_ms=19", "after_ms = 19: use 20 to 600000"),
         ];
         for (name, set, words) in refused {
             let spec = crate::experiment::spec(name).unwrap();
             let overrides = Overrides { set: vec![set.parse().unwrap()], ..Default::default() };
             let error = resolved(spec, &overrides).unwrap_err().to_string();
-            assert!(error.starts_with(words), "{name}, {set}: {error}");
+            assert!(error.starts_with(&format!("{name}: {words}")), "{name}, {set}: {error}");
         }
         let of = |name: &str, set: &[&str]| {
             let set = set.iter().map(|text| text.parse().unwrap()).collect();
@@ -1006,11 +1027,11 @@ mod tests {
         };
         assert_eq!(
             of("rule-rate", &["threads=2", "calls=single,transaction"]),
-            "calls = single,transaction: control threads have a queue each: use calls=queue"
+            "rule-rate: calls = single,transaction: control threads have a queue each: use calls=queue"
         );
         assert_eq!(
             of("rule-update", &["change=mask,values", "calls=queue"]),
-            "calls = queue: a queue knows changes of actions and anew: use calls=single"
+            "rule-update: calls = queue: a queue knows changes of actions and anew: use calls=single"
         );
     }
 

@@ -24,7 +24,6 @@ use crate::spec::{Kind, RulesFile, Trace};
 use crate::words;
 
 pub(crate) use knees::{FoundKnee, found as found_knees};
-pub(crate) use tables::RULES_MANY;
 
 /// What the data of an experiment come to, before it is worded or drawn.
 pub(crate) struct Results<'a> {
@@ -198,10 +197,15 @@ fn trace_warnings(trace: &Trace) -> Vec<String> {
     said.into_iter().filter(|(count, _)| *count > 0).map(|(_, words)| words).collect()
 }
 
+/// Why trials of the experiment came to nothing.
 fn failure_warning(results: &Results<'_>, device: &str) -> Option<String> {
+    let experiment = &results.experiment.name;
     let reasons = results.samples.iter().enumerate().filter_map(|(at, s)| match &s.outcome {
+        // A device that is gone is gone from all experiments: it is said of the one it left.
         Outcome::Failed { reason, .. }
-            if s.device == device && !is_made_good(s, &results.samples[at..]) =>
+            if s.device == device
+                && s.experiment == *experiment
+                && !is_made_good(s, &results.samples[at..]) =>
         {
             Some(reason.as_str())
         }
@@ -212,8 +216,11 @@ fn failure_warning(results: &Results<'_>, device: &str) -> Option<String> {
     reasons.sort_unstable();
     reasons.dedup();
     Some(match reasons.len() - 1 {
-        0 => format!("{device}: {first}"),
-        others => format!("{device}: {first} (and {others} other reasons: see its samples)"),
+        0 => format!("{device}: {experiment}: {first}"),
+        1 => format!("{device}: {experiment}: {first} (and 1 other reason: see its samples)"),
+        others => {
+            format!("{device}: {experiment}: {first} (and {others} other reasons: see its samples)")
+        }
     })
 }
 

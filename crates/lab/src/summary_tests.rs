@@ -351,7 +351,7 @@ fn warnings_count_the_marked_points() {
     let has = |part: &str| summary.warnings.iter().any(|warning| warning.contains(part));
     assert!(has("points show the generator's limit: read"), "{:?}", summary.warnings);
     assert!(has("have fewer repeats than an interval needs"), "{:?}", summary.warnings);
-    assert!(has("frail: frail failed: it went away"), "{:?}", summary.warnings);
+    assert!(has("frail: occupancy: frail failed: it went away"), "{:?}", summary.warnings);
     assert!(!summary.partial, "a device that broke is no run cut short");
     let of = |part: &str| summary.warnings.iter().filter(|w| w.contains(part)).count();
     for part in ["slow: ", "frail: "] {

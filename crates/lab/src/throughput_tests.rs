@@ -249,8 +249,11 @@ fn a_fixed_rate_is_offered_and_its_loss_and_latency_told() {
     assert!((of(1, "loss_ratio") - 0.375).abs() < 1e-3, "{}", of(1, "loss_ratio"));
     assert!(samples[0].metrics.contains_key("latency_ns_p99"));
     let summary = summary(&bench);
-    let rows = &table(&summary, "occupancy-latency").rows;
-    assert_eq!(rows.iter().filter(|row| row.contains(&"fixed".to_string())).count(), 2);
+    let table = table(&summary, "occupancy-latency");
+    let at = table.columns.iter().position(|column| column == "rate").unwrap();
+    let fixed = table.rows.iter().filter(|row| row.contains(&"fixed".to_string()));
+    let asked: Vec<&str> = fixed.map(|row| row[at].as_str()).collect();
+    assert_eq!(asked, ["4,000,000", "16,000,000"]);
     let spec = experiment::spec("occupancy").unwrap();
     for bad in ["rate=0", "rate=fast", "rate=2000M"] {
         let overrides = Overrides { set: vec![bad.parse().unwrap()], ..Overrides::default() };

@@ -8,7 +8,7 @@
 //! | `[1*16]` | 1, 2, 4, 8, 16: each double the one before |
 //!
 //! A number may have underscores and the suffix `k` (thousand) or `M` (million). What is no number
-//! is a word, such as `imix`.
+//! is a word, such as `imix`, in small letters however it is typed.
 
 use std::fmt;
 
@@ -105,6 +105,8 @@ enum Step {
 fn coordinate(text: &str) -> Coordinate {
     match count(text) {
         Some(number) => Coordinate::Number(number as f64),
+        // What was to be a number is shown as it was typed: `1K`.
+        None if text.starts_with(|c: char| c.is_ascii_digit()) => Coordinate::Word(text.into()),
         None => Coordinate::Word(text.to_lowercase()),
     }
 }

@@ -12,17 +12,36 @@ pub const WINDOW_NS: u64 = 10_000_000;
 /// A window has recovered from this share of the median in front of the plan on.
 const RECOVERED_SHARE: f64 = 0.95;
 
+/// Share of the frames due that may be missing where the generator offered what was due; of few
+/// frames, four times their square root.
+const MISSING_MAX: f64 = 0.05;
+
 /// A whole window.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Window {
     /// Its start, nanoseconds after the plan's first operation; below zero in front of it.
     pub start_ns: i64,
+    /// Frames offered in it.
+    pub offered: u64,
     /// Frames dealt with in it.
     pub done: u64,
     /// Frames due in it that found the device's ring full.
     pub missed: u64,
-    /// A stall of the machine fell into it.
-    pub disturbed: bool,
+    /// What it shows is the device's doing: all of its slices are [`Slices::is_clear`].
+    pub is_clear: bool,
+}
+
+impl Window {
+    /// Frames dealt with, by those offered.
+    pub fn share(&self) -> f64 {
+        self.done as f64 / self.offered.max(1) as f64
+    }
+}
+
+/// `true` for a slice that no stall of the machine fell into, nor into the one in front: that
+/// behind a stall sees the backlog.
+pub fn is_calm(slices: &[Slice], at: usize) -> bool {
+    !slices[at].disturbed && (at == 0 || !slices[at - 1].disturbed)
 }
 
 /// Frames that came back in a slice; where rules drop, those that the device took in: when a frame
@@ -38,101 +57,165 @@ fn taken_of(slice: &Slice, dropped: u64) -> u64 {
     }
 }
 
-/// The whole windows of a trial.
-pub fn windows(o: &Observation) -> Vec<Window> {
-    let begun_ns = o.control.as_ref().and_then(|control| control.begun_ns).unwrap_or(0);
-    laid(&o.slices, o.dropped, begun_ns)
+/// The slices of a trial beside a plan.
+#[derive(Clone, Copy)]
+pub struct Slices<'a> {
+    slices: &'a [Slice],
+    /// Frames that rules dropped.
+    dropped: u64,
+    /// When the plan began, nanoseconds after the start of the trial.
+    begun_ns: u64,
+    /// Length of a slice, nanoseconds.
+    slice_ns: u64,
+    /// Fewest frames of a slice into which the generator offered what was due.
+    offered_min: f64,
 }
 
-/// The whole windows of slices, laid by a plan that began at `begun_ns`; `dropped` frames of the
-/// trial were dropped by rules.
-pub fn laid(slices: &[Slice], dropped: u64, begun_ns: u64) -> Vec<Window> {
-    let [first, second, ..] = slices else { return Vec::new() };
-    let slice_ns = (second.start_ns - first.start_ns).max(1);
-    // The slice into which the first operation falls belongs to what it does.
-    let (begun, each) = ((begun_ns / slice_ns) as usize, (WINDOW_NS / slice_ns).max(1) as usize);
-    let slices = slices.get(begun % each..).unwrap_or_default();
-    let window = |(at, slices): (usize, &[Slice])| Window {
-        start_ns: ((begun % each + at * each) as i64 - begun as i64) * slice_ns as i64,
-        done: slices.iter().map(|slice| taken_of(slice, dropped)).sum(),
-        missed: slices.iter().map(|slice| slice.rx_missed).sum(),
-        disturbed: slices.iter().any(|slice| slice.disturbed),
-    };
-    slices.chunks_exact(each).enumerate().map(window).collect()
+impl<'a> Slices<'a> {
+    /// `None` where there are less than two. `dropped` frames of the trial were dropped by rules.
+    pub fn new(slices: &'a [Slice], dropped: u64, begun_ns: u64) -> Option<Slices<'a>> {
+        let [first, second, ..] = slices else { return None };
+        let slice_ns = (second.start_ns - first.start_ns).max(1);
+        let due: u64 = slices.iter().map(|slice| slice.offered + slice.unsent).sum();
+        let due = due as f64 / slices.len() as f64;
+        let offered_min = due - (MISSING_MAX * due).max(4.0 * due.sqrt());
+        Some(Slices { slices, dropped, begun_ns, slice_ns, offered_min })
+    }
+
+    fn of(o: &'a Observation) -> Option<Slices<'a>> {
+        let begun_ns = o.control.as_ref().and_then(|control| control.begun_ns).unwrap_or(0);
+        Slices::new(&o.slices, o.dropped, begun_ns)
+    }
+
+    /// `true` where what a slice shows is the device's doing: it is [calm](is_calm), and what was
+    /// due in it was offered. A generator whose core does something else, such as carrying out the
+    /// plan, sends nothing meanwhile, and nothing comes back.
+    fn is_clear(&self, at: usize) -> bool {
+        let offered = self.slices[at].offered;
+        is_calm(self.slices, at) && offered > 0 && offered as f64 >= self.offered_min
+    }
+
+    /// The whole windows. The slice into which the first operation falls belongs to what it does.
+    pub fn windows(&self) -> Vec<Window> {
+        let begun = (self.begun_ns / self.slice_ns) as usize;
+        let each = (WINDOW_NS / self.slice_ns).max(1) as usize;
+        let first = begun % each;
+        let window = |from: usize| {
+            let of = &self.slices[from..from + each];
+            Window {
+                start_ns: (from as i64 - begun as i64) * self.slice_ns as i64,
+                offered: of.iter().map(|slice| slice.offered).sum(),
+                done: of.iter().map(|slice| taken_of(slice, self.dropped)).sum(),
+                missed: of.iter().map(|slice| slice.rx_missed).sum(),
+                is_clear: (from..from + each).all(|at| self.is_clear(at)),
+            }
+        };
+        let starts = (first..self.slices.len()).step_by(each);
+        starts.take_while(|from| from + each <= self.slices.len()).map(window).collect()
+    }
+
+    /// The clear slices from that on into which the plan's first operation falls, and where they
+    /// stand; all of them without a plan.
+    fn since_plan(&self) -> impl Iterator<Item = (usize, &'a Slice)> {
+        let first = (self.begun_ns / self.slice_ns) as usize;
+        let of = self.slices.iter().enumerate().skip(first);
+        of.filter(|(at, _)| self.is_clear(*at))
+    }
+
+    /// The longest run of clear slices from the plan on in which no frame was dealt with, the last
+    /// slice apart: it may be shorter.
+    fn outage_ns(&self) -> u64 {
+        let (mut longest, mut run, mut behind) = (0, 0, None);
+        for (at, slice) in self.since_plan().filter(|(at, _)| at + 1 < self.slices.len()) {
+            let is_out = taken_of(slice, self.dropped) == 0;
+            let goes_on = behind == Some(at);
+            run = if is_out { if goes_on { run + 1 } else { 1 } } else { 0 };
+            longest = longest.max(run);
+            behind = Some(at + 1);
+        }
+        longest * self.slice_ns
+    }
 }
 
 /// Adds the metrics of a trial over time.
 ///
 /// | metric | meaning |
 /// |---|---|
-/// | `windows`, `undisturbed_windows` | whole windows of 10 ms, and those without a stall |
-/// | `losing_windows` | undisturbed windows that lost a frame |
-/// | `zero_windows` | undisturbed windows that dealt with none |
-/// | `outage_ns` | longest run of undisturbed slices in which no frame was dealt with (1) |
-/// | `blocked_ns` | effective blocked time: frames missed in undisturbed slices (1) by the rate |
-/// | `blocked_all_ns` | frames lost in the whole trial, by stalls of the machine too, by the rate |
-/// | `lowest_ratio` | lowest undisturbed window from the plan on, by the median in front of it |
+/// | `windows`, `undisturbed_windows` | windows of 10 ms of the plan (1), and the clear ones (2) |
+/// | `losing_windows` | clear windows of the plan that lost a frame |
+/// | `zero_windows` | clear windows of the plan that dealt with none |
+/// | `dealt_ratio` | share of the frames dealt with in clear windows of the plan, by that before |
+/// | `outage_ns` | longest run of clear slices in which no frame was dealt with (3) |
+/// | `blocked_ns` | effective blocked time: frames missed in clear slices (3) by the rate planned |
+/// | `blocked_all_ns` | frames lost in the whole trial, by stalls of the machine too, by that rate |
+/// | `lowest_ratio` | lowest share dealt with of a clear window from the plan on, by that before |
 /// | `recovered_ns` | from the first operation to the end of the last low window, see below |
 ///
-/// (1) From that on into which the plan's first operation falls.
+/// (1) From that which begins with the first operation to the one behind that in which the last
+/// ends, or to the end of the trial where this is behind it; all of them without a plan. (2) No
+/// stall fell into them, and what was due was offered. (3) From the plan's first operation on.
 ///
-/// A low window is an undisturbed one below 95 % of the median in front of the plan; where the last
-/// of all is one, the device has not recovered and there is no `recovered_ns`.
+/// What is said of a share before is the median of the clear windows in front of the plan. A low
+/// window is a clear one below 95 % of it; where the last of all is one, the device has not
+/// recovered and there is no `recovered_ns`.
 pub fn put_windows(metrics: &mut Metrics, o: &Observation) {
-    let windows = windows(o);
-    let calm: Vec<&Window> = windows.iter().filter(|window| !window.disturbed).collect();
-    let count = |is: fn(&&&Window) -> bool| calm.iter().filter(is).count() as f64;
-    put(metrics, "windows", windows.len() as f64, "windows");
-    put(metrics, "undisturbed_windows", calm.len() as f64, "windows");
+    let Some(slices) = Slices::of(o) else { return };
+    let all = slices.windows();
+    let end_ns = end_ns(o);
+    let is_of_plan = |window: &&Window| match &o.control {
+        Some(_) => window.start_ns >= 0 && window.start_ns < end_ns,
+        None => true,
+    };
+    let of_plan: Vec<&Window> = all.iter().filter(is_of_plan).collect();
+    let clear: Vec<&Window> = of_plan.iter().copied().filter(|window| window.is_clear).collect();
+    let count = |is: fn(&&&Window) -> bool| clear.iter().filter(is).count() as f64;
+    put(metrics, "windows", of_plan.len() as f64, "windows");
+    put(metrics, "undisturbed_windows", clear.len() as f64, "windows");
     put(metrics, "losing_windows", count(|window| window.missed > 0), "windows");
     put(metrics, "zero_windows", count(|window| window.done == 0), "windows");
-    put(metrics, "outage_ns", outage_ns(o), "ns");
-    if o.offered > 0 {
-        let frame_ns = o.duration_ns as f64 / o.offered as f64;
-        let missed: u64 = from_plan(o).filter(|slice| !slice.disturbed).map(|s| s.rx_missed).sum();
+    put(metrics, "outage_ns", slices.outage_ns() as f64, "ns");
+    if o.planned > 0 {
+        let frame_ns = o.duration_ns as f64 / o.planned as f64;
+        let missed: u64 = slices.since_plan().map(|(_, slice)| slice.rx_missed).sum();
         put(metrics, "blocked_ns", missed as f64 * frame_ns, "ns");
         put(metrics, "blocked_all_ns", o.lost as f64 * frame_ns, "ns");
     }
-    let before = calm.iter().filter(|w| w.start_ns + WINDOW_NS as i64 <= 0);
-    let before = before.map(|window| window.done as f64).collect::<Vec<_>>();
-    let after = || calm.iter().filter(|window| window.start_ns >= 0);
-    if let Some(before) = statistics::median(&before).filter(|before| *before > 0.0) {
-        if let Some(lowest) = after().map(|window| window.done).min() {
-            put(metrics, "lowest_ratio", lowest as f64 / before, "1");
-        }
-        let low = |window: &&&Window| (window.done as f64) < RECOVERED_SHARE * before;
-        let Some(last) = after().next_back().map(|window| window.start_ns) else { return };
-        let last_low = after().rfind(low).map(|window| window.start_ns);
-        match last_low {
-            None => put(metrics, "recovered_ns", 0.0, "ns"),
-            Some(start_ns) if start_ns != last => {
-                put(metrics, "recovered_ns", start_ns as f64 + WINDOW_NS as f64, "ns");
-            }
-            Some(_) => {}
-        }
+    if o.control.is_some() {
+        put_recovery(metrics, &all, &clear);
     }
 }
 
-/// The slices from that on into which the plan's first operation falls; all of them without a plan.
-fn from_plan(o: &Observation) -> impl Iterator<Item = &Slice> {
-    let begun_ns = o.control.as_ref().and_then(|control| control.begun_ns).unwrap_or(0);
-    let slice_ns = match o.slices.as_slice() {
-        [first, second, ..] => (second.start_ns - first.start_ns).max(1),
-        _ => 1,
-    };
-    o.slices.iter().filter(move |slice| slice.start_ns + slice_ns > begun_ns)
+/// How far behind the first operation windows are the plan's, nanoseconds.
+fn end_ns(o: &Observation) -> i64 {
+    let control = o.control.as_ref();
+    let took = control.and_then(|control| control.ended_ns.zip(control.begun_ns));
+    took.map_or(i64::MAX, |(ended, begun)| (ended.saturating_sub(begun) + WINDOW_NS) as i64)
 }
 
-/// The longest run of undisturbed slices from the plan on in which no frame was dealt with, the
-/// last slice apart: it may be shorter.
-fn outage_ns(o: &Observation) -> f64 {
-    let [first, second, ..] = o.slices.as_slice() else { return 0.0 };
-    let whole: Vec<&Slice> = from_plan(o).collect();
-    let whole = &whole[..whole.len().saturating_sub(1)];
-    let is_out = |slice: &Slice| taken(o, slice) == 0 && !slice.disturbed;
-    let runs = whole.chunk_by(|a, b| is_out(a) == is_out(b)).filter(|run| is_out(run[0]));
-    let longest = runs.map(<[&Slice]>::len).max().unwrap_or(0) as u64;
-    (longest * (second.start_ns - first.start_ns)) as f64
+/// Adds how the shares dealt with stand to those in front of the plan.
+fn put_recovery(metrics: &mut Metrics, all: &[Window], of_plan: &[&Window]) {
+    let clear = || all.iter().filter(|window| window.is_clear);
+    let before = clear().filter(|w| w.start_ns + WINDOW_NS as i64 <= 0);
+    let before = before.map(Window::share).collect::<Vec<_>>();
+    let after = || clear().filter(|window| window.start_ns >= 0);
+    let Some(before) = statistics::median(&before).filter(|before| *before > 0.0) else { return };
+    let (done, offered) =
+        of_plan.iter().fold((0, 0), |(done, offered), w| (done + w.done, offered + w.offered));
+    if offered > 0 {
+        put(metrics, "dealt_ratio", done as f64 / offered as f64 / before, "1");
+    }
+    if let Some(lowest) = after().map(Window::share).min_by(f64::total_cmp) {
+        put(metrics, "lowest_ratio", lowest / before, "1");
+    }
+    let low = |window: &&Window| window.share() < RECOVERED_SHARE * before;
+    let Some(last) = after().next_back().map(|window| window.start_ns) else { return };
+    match after().rfind(low).map(|window| window.start_ns) {
+        None => put(metrics, "recovered_ns", 0.0, "ns"),
+        Some(start_ns) if start_ns != last => {
+            put(metrics, "recovered_ns", start_ns as f64 + WINDOW_NS as f64, "ns");
+        }
+        Some(_) => {}
+    }
 }
 
 #[cfg(test)]
@@ -173,6 +256,7 @@ mod tests {
             ..Control::default()
         });
         Observation {
+            planned: offered,
             offered,
             received,
             lost: offered - received,
@@ -214,13 +298,13 @@ mod tests {
     #[test]
     fn windows_begin_with_the_plan() {
         let o = trial(|_| 100, 65, Some(23_400_000), &[40]);
-        let windows = windows(&o);
+        let windows = Slices::of(&o).unwrap().windows();
         let starts: Vec<i64> = windows.iter().map(|window| window.start_ns / 1_000_000).collect();
         assert_eq!(starts, [-20, -10, 0, 10, 20, 30]);
         assert!(windows.iter().all(|window| window.done == 1_000));
-        let disturbed: Vec<bool> = windows.iter().map(|window| window.disturbed).collect();
-        assert_eq!(disturbed, [false, false, false, true, false, false]);
-        assert!(super::windows(&trial(|_| 100, 1, None, &[])).is_empty());
+        let clear: Vec<bool> = windows.iter().map(|window| window.is_clear).collect();
+        assert_eq!(clear, [true, true, true, false, true, true]);
+        assert!(Slices::of(&trial(|_| 100, 1, None, &[])).is_none());
     }
 
     #[test]
@@ -244,6 +328,49 @@ mod tests {
     }
 
     #[test]
+    fn a_short_outage_is_not_hidden_by_a_long_trial() {
+        // Dead for 10 ms of the 20 ms that the plan lasts, in 10 s: of its three windows one.
+        let o = trial(|at| if (5_000..5_010).contains(&at) { 0 } else { 100 }, 10_000, None, &[]);
+        let control = Control {
+            begun_ns: Some(5_000_000_000),
+            ended_ns: Some(5_020_000_000),
+            ..Control::default()
+        };
+        let o = Observation { control: Some(control), ..o };
+        let of = |name| metric(&o, name);
+        assert_eq!((of("losing_windows"), of("windows")), (Some(1.0), Some(3.0)));
+        assert_eq!(of("dealt_ratio"), Some(2.0 / 3.0));
+    }
+
+    #[test]
+    fn what_the_generator_did_not_offer_is_no_outage() {
+        // Its core carries out the plan for 15 ms and sends nothing; then it gives up what is late.
+        let mut o = trial(|_| 100, 100, Some(20_000_000), &[]);
+        for at in 20..35 {
+            (o.slices[at].offered, o.slices[at].received) = (0, 0);
+        }
+        o.slices[35].unsent = 1_500;
+        (o.offered, o.unsent, o.received) = (8_500, 1_500, 8_500);
+        let of = |name| metric(&o, name);
+        assert_eq!((of("outage_ns"), of("zero_windows")), (Some(0.0), Some(0.0)));
+        assert_eq!((of("lowest_ratio"), of("recovered_ns")), (Some(1.0), Some(0.0)));
+        assert_eq!((of("windows"), of("undisturbed_windows")), (Some(3.0), Some(1.0)));
+        assert_eq!(of("dealt_ratio"), Some(1.0));
+    }
+
+    #[test]
+    fn the_blocked_time_does_not_hang_on_what_a_stall_kept_from_being_sent() {
+        let done = |at| if (30..35).contains(&at) { 0 } else { 100 };
+        let stalls: Vec<usize> = (60..90).collect();
+        let mut o = trial(done, 100, Some(30_000_000), &stalls);
+        for at in stalls {
+            (o.slices[at].offered, o.slices[at].received, o.slices[at].unsent) = (0, 0, 100);
+        }
+        (o.offered, o.unsent) = (7_000, 3_000);
+        assert_eq!(metric(&o, "blocked_ns"), Some(5e6));
+    }
+
+    #[test]
     fn what_did_not_recover_has_no_time_of_recovery() {
         let o = trial(|at| if at < 20 { 100 } else { 50 }, 60, Some(20_000_000), &[]);
         assert_eq!(metric(&o, "recovered_ns"), None);
@@ -258,7 +385,7 @@ mod tests {
         let o = trial(done, 60, Some(20_000_000), &stalls);
         let of = |name| metric(&o, name);
         assert_eq!((of("outage_ns"), of("zero_windows")), (Some(0.0), Some(0.0)));
-        assert_eq!((of("windows"), of("undisturbed_windows")), (Some(6.0), Some(5.0)));
+        assert_eq!((of("windows"), of("undisturbed_windows")), (Some(3.0), Some(2.0)));
         assert_eq!((of("lowest_ratio"), of("recovered_ns")), (Some(1.0), Some(0.0)));
         assert!(of("blocked_all_ns").unwrap() > 0.0, "the loss is not hidden");
         let whole = trial(done, 60, Some(20_000_000), &[]);

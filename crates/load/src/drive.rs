@@ -341,7 +341,7 @@ fn honesty<T>(
         device_idle_ratio: None,
         device_busy_ns: None,
         balanced: false,
-        generator_limited: false,
+        tester_limited: false,
         reasons: (total.unsent > 0).then(reason).into_iter().collect(),
     }
 }

@@ -131,7 +131,7 @@ impl Observation {
             self.lost -= self.dropped;
         }
         if sink_missed > 0 {
-            honesty.generator_limited = true;
+            honesty.tester_limited = true;
             let reason = format!("{sink_missed} frames came back and found the sink's ring full");
             honesty.reasons.push(reason);
         }
@@ -283,8 +283,8 @@ pub struct Honesty {
     /// The tester's rings or a device without work show that the tester, not the device, set the
     /// figures of this observation. How many frames were not sent in time is another question:
     /// [`achieved_ratio`](Honesty::achieved_ratio), and [`Slice::unsent`] over time.
-    pub generator_limited: bool,
-    /// In words, what made it so.
+    pub tester_limited: bool,
+    /// In words, what is to be said of tester and counters: also frames that were not sent in time.
     pub reasons: Vec<String>,
 }
 
@@ -344,7 +344,7 @@ mod tests {
         let mut observation = observation(100, (90, 90), 85);
         observation.device.as_mut().unwrap().rx_missed = 10;
         observation.balance(5);
-        assert!(observation.honesty.balanced && observation.honesty.generator_limited);
+        assert!(observation.honesty.balanced && observation.honesty.tester_limited);
         let reason = "5 frames came back and found the sink's ring full";
         assert_eq!(observation.honesty.reasons, [reason]);
     }

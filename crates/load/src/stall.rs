@@ -5,8 +5,9 @@ use crate::observation::Stalls;
 /// A gap between two turns of a polling loop that counts as a stall, nanoseconds.
 pub const STALL_NS: u64 = 10_000;
 
-/// Stalls that are kept one by one; further ones are only counted.
-const KEPT_MAX: usize = 16_384;
+/// Stalls that are kept one by one; further ones are only counted. A busy machine has some thousand
+/// a second: it is enough for a minute of them.
+const KEPT_MAX: usize = 262_144;
 
 /// Watches the turns of a polling loop. A turn that does its work takes a few microseconds; a
 /// longer gap means that the core ran something else.

@@ -135,6 +135,14 @@ pub enum Failure {
     /// The result directory cannot be used.
     #[error("{0}")]
     Result(#[from] ResultError),
+    /// A file of rules that is not there, or not to be opened.
+    #[error("{}: {error}; give a file of rules, one command a line", path.display())]
+    Unread {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        error: std::io::Error,
+    },
     /// A file of rules that cannot be read.
     #[error("{}: {error}", path.display())]
     Rules {
@@ -198,6 +206,7 @@ impl Failure {
             | Failure::RulesChanged { .. }
             | Failure::Spec(_)
             | Failure::Trace { .. }
+            | Failure::Unread { .. }
             | Failure::Twice { .. } => 3,
             Failure::Alone { .. }
             | Failure::Apart { .. }

@@ -95,8 +95,7 @@ pub fn file(path: &Path) -> Result<RulesFile, Failure> {
 
 /// The text of a file.
 pub fn read(path: &Path) -> Result<Vec<u8>, Failure> {
-    let bad = |error: std::io::Error| Failure::Rules { path: path.into(), error: error.into() };
-    fs::read(path).map_err(bad)
+    fs::read(path).map_err(|error| Failure::Unread { path: path.into(), error })
 }
 
 /// What a text does to a card with as many queues as there can be, and which of its rules meet.

@@ -1,6 +1,6 @@
 //! Knees side by side: their brackets are compared as intervals are.
 
-use niclab_result::Coordinate;
+use niclab_result::{Coordinate, Mark};
 
 use super::judge::{self, Doubt, Verdict};
 use super::metrics::{Better, KNEE};
@@ -73,9 +73,10 @@ fn row(base: &FoundKnee, other: &FoundKnee, tolerance: f64) -> Row {
         other: said(other.found),
         ratio: if is_equal { 1.0 } else { middle(low, high) / middle(base_low, base_high) },
         interval: Some(interval),
-        verdict: match limited {
-            true => Verdict::Undecided(Doubt::Marked(niclab_result::Mark::GeneratorLimited)),
-            false => judge::of_interval(Better::Higher, interval, tolerance),
+        verdict: match (limited, base.is_doubtful || other.is_doubtful) {
+            (true, _) => Verdict::Undecided(Doubt::Marked(Mark::GeneratorLimited)),
+            (_, true) => Verdict::Undecided(Doubt::Marked(Mark::Disturbed)),
+            _ => judge::of_interval(Better::Higher, interval, tolerance),
         },
     }
 }

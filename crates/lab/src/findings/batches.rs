@@ -6,9 +6,7 @@ use super::{REPEATS_MIN, core_words, of_transaction, told};
 use crate::cells::{Cell, paired};
 use crate::statistics::Estimate;
 use crate::summary::Results;
-use crate::summary::batches::{
-    against_rest, calls_words, cells, figure_id, is_failover, pace_words,
-};
+use crate::summary::batches::{calls_words, cells, figure_id, is_failover, pace_words};
 use crate::summary::figures::frame_words;
 use crate::words;
 
@@ -23,7 +21,7 @@ pub(crate) fn findings(results: &Results<'_>) -> Vec<Finding> {
         let (failovers, cells): (Vec<_>, Vec<_>) =
             cells(results, device).into_iter().partition(|cell| is_failover(cell));
         for group in [0.0, 1.0] {
-            let subject = Subject { results, device, group };
+            let subject = Subject { device, group };
             let of = |core, calls, sliced| largest(&cells, group, (core, calls, sliced));
             let at_once = of("same", "single", false);
             findings.extend(at_once.and_then(|cell| subject.at_once(cell, &cells)));
@@ -63,9 +61,10 @@ fn is_sound(cell: &Cell<'_>) -> bool {
         && !cell.is_disturbed()
 }
 
-/// What is left of the frames that are dealt with, of enough pairs.
-fn left(results: &Results<'_>, cell: &Cell<'_>) -> Option<Estimate> {
-    against_rest(results, cell).filter(|ratio| ratio.repeats >= REPEATS_MIN)
+/// What is left of the share of the frames that was dealt with in front of the batch, as long as it
+/// lasts, of enough repeats.
+fn left(cell: &Cell<'_>) -> Option<Estimate> {
+    cell.estimate("dealt_ratio").filter(|ratio| ratio.repeats >= REPEATS_MIN)
 }
 
 /// What forwarding lost, in a few words; `None` where that was not seen.
@@ -99,7 +98,6 @@ fn largest<'a>(
 }
 
 struct Subject<'a> {
-    results: &'a Results<'a>,
     device: &'a str,
     group: f64,
 }
@@ -123,8 +121,8 @@ impl Subject<'_> {
     }
 
     fn load(&self, cell: &Cell<'_>) -> Option<String> {
-        let offered = cell.estimate("offered_pps")?;
-        Some(format!("{} of {}", words::pps(offered.median), frame_words(&cell.word("frame"))))
+        let load = cell.estimate("planned_pps")?;
+        Some(format!("{} of {}", words::pps(load.median), frame_words(&cell.word("frame"))))
     }
 
     /// What forwarding misses while the core does nothing else, and by smaller batches.
@@ -170,7 +168,7 @@ impl Subject<'_> {
 
     /// What is lost where packets come between the operations.
     fn in_slices(&self, cell: &Cell<'_>, all: &[&Cell<'_>]) -> Option<Finding> {
-        let ratio = left(self.results, cell)?;
+        let ratio = left(cell)?;
         let sum = |metric: &str| cell.values(metric).iter().sum::<f64>();
         let (windows, losing) = (sum("undisturbed_windows"), sum("losing_windows"));
         let lost: Lost = |cell| {
@@ -180,8 +178,8 @@ impl Subject<'_> {
         let smaller = self.smaller(cell, all, lost);
         let sentence = format!(
             "While {}, {} on the core that forwards, {} of {} undisturbed windows of 10 ms lose a \
-             frame{smaller}, {} are at zero, and {} deals with {} of the frames that it deals with \
-             without, at {}{}.",
+             frame{smaller}, {} are at zero, and {} deals with {} of the share of the frames that \
+             it deals with before, at {}{}.",
             self.work(cell),
             pace_words(cell),
             words::whole(losing),
@@ -202,11 +200,11 @@ impl Subject<'_> {
 
     /// What is lost where another core does it.
     fn apart(&self, cell: &Cell<'_>) -> Option<Finding> {
-        let ratio = left(self.results, cell)?;
+        let ratio = left(cell)?;
         let blocked = cell.estimate("blocked_ns")?;
         let sentence = format!(
-            "While {} by another core, {} deals with {} of the frames that it deals with without, \
-             and loses what is due in {}, at {}{}.",
+            "While {} by another core, {} deals with {} of the share of the frames that it deals \
+             with before, and loses what is due in {}, at {}{}.",
             self.work(cell),
             self.device,
             words::percent(ratio.median),
@@ -239,8 +237,8 @@ impl Subject<'_> {
         };
         let sentence = format!(
             "Traffic of {} IPv4 prefixes in group {} goes another way {} after the first is \
-             re-pointed by {core}, {}, {pace}, at {}; {} loses what is due in {}, and {} of {} \
-             packets meet no prefix{}.",
+             re-pointed by {core}, {}, {pace}, at {}; {} loses what is due in {}, and {} of the {} \
+             packets of these trials meet no prefix{}.",
             words::whole(batch(cell)),
             self.group,
             words::time(took.median),

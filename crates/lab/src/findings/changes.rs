@@ -6,6 +6,7 @@ use super::{REPEATS_MIN, Verdict, core_words, of_transaction, told, verdict};
 use crate::cells::{Cell, paired};
 use crate::statistics::Estimate;
 use crate::summary::Results;
+use crate::summary::batches::length;
 use crate::summary::changes::{against_anew, cells, change_words, figure_id, is_beside};
 use crate::words;
 
@@ -130,7 +131,7 @@ fn transaction(whole: &Cell<'_>, one: &Cell<'_>) -> Option<Finding> {
     Some(finding(("update-transaction", whole), (&ratio, "1"), said))
 }
 
-/// What packets meet while rules are changed.
+/// What packets meet in trials in which rules are changed.
 fn met(cell: &Cell<'_>) -> Option<Finding> {
     let sum = |metric: &str| cell.values(metric).iter().sum::<f64>();
     if cell.values("met_none_frames").len() < REPEATS_MIN || cell.is_disturbed() {
@@ -142,18 +143,23 @@ fn met(cell: &Cell<'_>) -> Option<Finding> {
         "anew" => "destroyed and created anew",
         _ => "given new actions in place",
     };
+    // All packets of a trial were counted, and the change takes a part of it.
+    let took = cell.estimate("batch_ns")?;
     let sentence = format!(
-        "While {} of {} are {what} by {}, {} of {} packets meet neither the old nor the new \
-         rule.",
+        "{} of the {} packets of trials in which {} of {} are {what} by {}, which takes {} of {}, \
+         meet neither the old nor the new rule.",
+        words::whole(none),
+        words::whole(all),
         words::rules(rules(cell)),
         group_words(cell),
         core_words(cell),
-        words::whole(none),
-        words::whole(all)
+        words::time(took.median),
+        words::time(length(cell)? as f64)
     );
-    let implication = match none {
-        0.0 => "No packet was seen to fall through while rules were changed this way.",
-        _ => "Packets fall through to other rules in the gap between the two.",
+    let implication = match (none, cell.word("change").as_str()) {
+        (0.0, _) => "No packet was seen to fall through while rules were changed this way.",
+        (_, "anew") => "Packets fall through to other rules in the gap between the two.",
+        _ => "Packets fall through to other rules while rules are changed this way.",
     };
     // Packets of all repeats were counted: there is no interval.
     let counted =

@@ -235,7 +235,7 @@ impl<'a> Subject<'a> {
         );
         let implication = match verdict(&ratio)? {
             Verdict::Differs if ratio.median > 1.0 => "More control threads create more rules.",
-            _ => "The card takes rules one after the other: more threads gain nothing.",
+            _ => "More control threads gain nothing here.",
         };
         Some(self.finding("threads", (&ratio, "1"), (sentence, implication), "calls"))
     }
@@ -339,7 +339,9 @@ fn effect(results: &Results<'_>, device: &str, core: &str) -> Option<Finding> {
         words::time(resolution.median),
         words::few(&effect)
     );
-    let implication = match effect.median <= 4.0 * resolution.median {
+    // A frame that left behind the call and did not meet the rule shows that it was not there yet.
+    let call_ns = cell.estimate("call_ns_p99").map_or(0.0, |call| call.median);
+    let implication = match effect.median <= call_ns {
         true => "A rule is in effect when its call returns, as far as this can be seen.",
         false => "A rule is in effect some time after its call: wait before relying on it.",
     };

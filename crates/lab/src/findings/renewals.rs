@@ -153,7 +153,11 @@ fn slower(cell: &Cell<'_>, all: &[&Rated<'_>]) -> String {
         let mut point = other.full.point.clone();
         point.insert("per_s".into(), cell.point["per_s"].clone());
         let other = other.full;
-        point == *cell.point && per_s(other) < per_s(cell) && is_kept(other) && !refuses(other)
+        point == *cell.point
+            && per_s(other) < per_s(cell)
+            && is_kept(other)
+            && !refuses(other)
+            && !other.is_disturbed()
     };
     let slower = all.iter().filter(is_slower).filter_map(|other| {
         let kept = Kept::of(other).filter(|kept| kept.ratio.repeats >= REPEATS_MIN)?;
@@ -230,7 +234,7 @@ fn ceiling(all: &[&Rated<'_>]) -> Option<Finding> {
         words::whole(done.median),
         words::few(&done)
     );
-    let implication = "This is the most it does beside traffic.";
+    let implication = "Asked in this way beside a saturating load, it does no more.";
     let of = (&done, "rules/s");
     Some(finding(("renewal-ceiling", cell), of, (sentence, implication), throughput_id(cell)))
 }

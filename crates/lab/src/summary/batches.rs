@@ -14,10 +14,11 @@ use crate::cells::{Cell, paired};
 use crate::measure;
 use crate::published;
 use crate::statistics;
-use crate::windows::{WINDOW_NS, laid};
+use crate::windows::{Slices, WINDOW_NS, Window};
 use crate::words;
 
-/// Windows that a curve shows of a trial at most: more than a figure has columns of pixels.
+/// Windows that a curve shows of a trial at most, more than a figure has columns of pixels: of more,
+/// the lowest of each few.
 const POINTS_MAX: usize = 1_000;
 
 /// Published curves stand beside trials that last so long from the batch on, seconds.
@@ -76,7 +77,7 @@ pub(crate) fn rest<'a>(results: &'a Results<'_>, cell: &Cell<'_>) -> Option<&'a 
 }
 
 /// Length of the trials of a cell, nanoseconds.
-fn length(cell: &Cell<'_>) -> Option<u64> {
+pub(crate) fn length(cell: &Cell<'_>) -> Option<u64> {
     cell.samples.first()?.load.pointer("/duration_ns").and_then(Value::as_u64)
 }
 
@@ -92,7 +93,7 @@ pub(crate) fn against_rest(results: &Results<'_>, cell: &Cell<'_>) -> Option<sta
 }
 
 /// Columns of the table of all batches.
-const COLUMNS: [&str; 25] = [
+const COLUMNS: [&str; 26] = [
     "device",
     "work",
     "group",
@@ -102,7 +103,7 @@ const COLUMNS: [&str; 25] = [
     "slice",
     "flows",
     "frame",
-    "offered",
+    "load",
     "rules done",
     "refused",
     "took",
@@ -113,6 +114,7 @@ const COLUMNS: [&str; 25] = [
     "windows at zero",
     "undisturbed windows",
     "recovered after",
+    "against before",
     "against rest",
     "met no rule",
     "call p50",
@@ -146,7 +148,7 @@ pub(super) fn tables(results: &Results<'_>) -> Vec<Table> {
             cell.word("slice"),
             number("flows"),
             cell.word("frame"),
-            median(cell, "offered_pps", words::pps),
+            median(cell, "planned_pps", words::pps),
             median(cell, "operations_done", words::whole),
             median(cell, "operations_refused", words::whole),
             took(cell),
@@ -157,6 +159,7 @@ pub(super) fn tables(results: &Results<'_>) -> Vec<Table> {
             of_windows(cell, "zero_windows"),
             of_windows(cell, "undisturbed_windows"),
             recovered,
+            worded(cell.estimate("dealt_ratio"), ratio),
             worded(against_rest(results, cell), ratio),
             if count("met_none_frames") > 0 { sum("met_none_frames") } else { "-".to_owned() },
             median(cell, "call_ns_p50", words::time),
@@ -254,9 +257,10 @@ fn figure(results: &Results<'_>, cell: &Cell<'_>, id: String) -> Figure {
             frame_words(&cell.word("frame"))
         ),
         caption: format!(
-            "Frames dealt with in windows of 10 ms, by the median window in front of the batch; \
-             medians of the repeats, windows with a stall of the machine left out. The load is \
-             {}.{of_published}",
+            "Frames dealt with by those offered in windows of 10 ms, by the median window in front \
+             of the batch; medians of the repeats. Windows with a stall of the machine, and those \
+             in which the generator did not offer what was due, are left out; of trials of more \
+             than ten seconds the lowest of each few is shown. The load is {}.{of_published}",
             words::of_maximum(share)
         ),
         x: Axis { label: "time from the batch on".into(), unit: "s".into(), scale: Scale::Linear },
@@ -273,7 +277,6 @@ fn over_time(cell: &Cell<'_>) -> Vec<Mean> {
     for (start_ns, share) in cell.samples.iter().flat_map(|sample| shares(sample)) {
         by_start.entry(start_ns).or_default().push(share);
     }
-    let skip = by_start.len().div_ceil(POINTS_MAX).max(1);
     let point = |(start_ns, shares): (i64, Vec<f64>)| {
         let e = statistics::estimate(&shares)?;
         let middle_s = (start_ns + WINDOW_NS as i64 / 2) as f64 / 1e9;
@@ -284,21 +287,26 @@ fn over_time(cell: &Cell<'_>) -> Vec<Mean> {
             ..Mean::default()
         })
     };
-    by_start.into_iter().step_by(skip).filter_map(point).collect()
+    let points: Vec<Mean> = by_start.into_iter().filter_map(point).collect();
+    let each = points.len().div_ceil(POINTS_MAX).max(1);
+    let lowest = |of: &[Mean]| of.iter().min_by(|a, b| a.y.total_cmp(&b.y)).cloned();
+    points.chunks(each).filter_map(lowest).collect()
 }
 
-/// Start of each undisturbed window of a sample, and its share of those in front of the batch.
+/// Start of each clear window of a sample, and its share of those in front of the batch.
 fn shares(sample: &Sample) -> Vec<(i64, f64)> {
     let Some(begun_ns) = sample.control.get("begun_ns").and_then(Value::as_u64) else {
         return Vec::new();
     };
     let dropped = sample.metrics.get("dropped_frames").map_or(0, |count| count.value as u64);
-    let mut windows = laid(&measure::slices_of(&sample.slices), dropped, begun_ns);
-    windows.retain(|window| !window.disturbed);
+    let slices = measure::slices_of(&sample.slices);
+    let windows = Slices::new(&slices, dropped, begun_ns).map(|slices| slices.windows());
+    let mut windows = windows.unwrap_or_default();
+    windows.retain(|window| window.is_clear);
     let before = windows.iter().filter(|window| window.start_ns + WINDOW_NS as i64 <= 0);
-    let before: Vec<f64> = before.map(|window| window.done as f64).collect();
+    let before: Vec<f64> = before.map(Window::share).collect();
     let Some(before) = statistics::median(&before).filter(|before| *before > 0.0) else {
         return Vec::new();
     };
-    windows.iter().map(|window| (window.start_ns, window.done as f64 / before)).collect()
+    windows.iter().map(|window| (window.start_ns, window.share() / before)).collect()
 }

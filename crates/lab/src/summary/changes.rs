@@ -117,7 +117,7 @@ fn beside(results: &Results<'_>) -> Table {
         };
         let mut row = place(cell);
         row.extend([cell.word("core"), cell.word("slice"), cell.word("frame")]);
-        row.push(median(cell, "offered_pps", words::pps));
+        row.push(median(cell, "planned_pps", words::pps));
         row.push(median(cell, "operations_done", words::whole));
         row.push(worded(cell.estimate("operations_per_s"), words::significant));
         row.push(took(cell));
@@ -137,7 +137,7 @@ fn beside(results: &Results<'_>) -> Table {
         "core",
         "slice",
         "frame",
-        "offered",
+        "load",
         "changed",
         "changes/s (interval)",
         "took",

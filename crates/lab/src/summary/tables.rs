@@ -36,7 +36,7 @@ pub(super) fn ordered<'a>(results: &'a Results<'_>, trials: &[&str]) -> Vec<&'a 
     for device in results.devices() {
         let mut here: Vec<&Cell<'_>> = of(device).collect();
         let place = |cell: &Cell<'_>| {
-            ["groups", "rules", "match_percent", "flows", "frame"]
+            ["groups", "rules", "match_percent", "flows", "frame", "rate"]
                 .map(|axis| cell.number(axis).unwrap_or(f64::MAX))
         };
         here.sort_by(|a, b| place(a).partial_cmp(&place(b)).unwrap_or(std::cmp::Ordering::Equal));
@@ -143,9 +143,6 @@ pub(super) fn marks(cell: &Cell<'_>) -> String {
 /// Axes of a point's load, which are the heads of their columns too.
 pub(super) const LOAD: [&str; 2] = ["flows", "frame"];
 
-/// Least number of rules by which memory is divided: the tables of a few are nearly empty.
-pub(crate) const RULES_MANY: f64 = 1_000.0;
-
 fn throughput(results: &Results<'_>) -> Table {
     let cells = ordered(results, &["saturate"]);
     let drops = cells.iter().any(|c| c.values("dropped_ratio").iter().any(|ratio| *ratio > 0.0));
@@ -187,8 +184,12 @@ fn throughput(results: &Results<'_>) -> Table {
 }
 
 fn latency(results: &Results<'_>) -> Table {
-    let rows = ordered(results, &["latency", "light", "fixed"]).into_iter().map(|cell| {
-        let mut row = place(results, cell, &LOAD);
+    let cells = ordered(results, &["latency", "light", "fixed"]);
+    // The rate that was asked for, of trials that have one.
+    let rate = if cells.iter().any(|cell| cell.trial == "fixed") { &["rate"][..] } else { &[] };
+    let load = [&LOAD[..], rate].concat();
+    let rows = cells.into_iter().map(|cell| {
+        let mut row = place(results, cell, &load);
         row.push(cell.trial.to_string());
         row.push(median(cell, "offered_pps", words::pps));
         row.push(worded(cell.estimate("latency_ns_p50"), words::time));
@@ -202,7 +203,7 @@ fn latency(results: &Results<'_>) -> Table {
     let heads = ["trial", "offered", "p50 (interval)", "p1", "p25", "p75", "p99", "p99.9", "mean"];
     let heads = [&heads[..], &["maximum", "loss", "marks"]].concat();
     let title = "Open loop: latency from the planned departure, medians of the repeats";
-    table("occupancy-latency", title, &columns(results, &LOAD, &heads), rows.collect())
+    table("occupancy-latency", title, &columns(results, &load, &heads), rows.collect())
 }
 
 fn rules(results: &Results<'_>) -> Table {
@@ -212,10 +213,7 @@ fn rules(results: &Results<'_>) -> Table {
         row.push(median(cell, "rules_refused", words::whole));
         row.push(worded(cell.estimate("install_rules_per_s"), words::significant));
         row.push(median(cell, "rule_bytes", words::bytes));
-        row.push(match cell.number("rules") >= Some(RULES_MANY) {
-            true => median(cell, "rule_bytes_per_rule", words::significant),
-            false => "-".into(),
-        });
+        row.push(median(cell, "rule_bytes_per_rule", words::significant));
         row
     });
     let heads = ["installed", "refused", "rules/s (interval)", "memory", "bytes per rule"];

@@ -88,7 +88,7 @@ fn two_runs_of_the_same_are_compared_and_what_one_has_alone_is_listed() {
     }
     let ended = compare(&[base, &again], &[]);
     ended.with(0, &[]);
-    for words in ["baseline ", "compared ", "setup: install_rules_per_s", "--repeats 6"] {
+    for words in ["baseline ", "compared ", "not compared: ", "saturate: throughput_pps"] {
         assert!(ended.out.contains(words), "`{words}` is missing: {ended:?}");
     }
     let out = ended.prose();

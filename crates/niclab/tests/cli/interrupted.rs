@@ -152,6 +152,51 @@ fn a_killed_run_goes_on_where_it_was() {
     assert!(!fs::read_to_string(&log).unwrap().contains("\"time_un{"), "the torn line is there");
 }
 
+/// `$1` becomes a disk of its own, of 1 MB, which is filled up when the run `$3…` has measured
+/// something; what it then holds of the run goes to `$2`. Ends as the run ended.
+const FILLED_UP: &str = r#"
+    disk=$1 kept=$2
+    shift 2
+    mount -t tmpfs -o size=1m tmpfs "$disk" || exit 99
+    "$@" &
+    until [ "$(cat "$disk/run/samples.jsonl" 2>/dev/null | wc -l)" -ge 4 ]; do
+        kill -0 $! 2>/dev/null || break
+        sleep 0.01
+    done
+    cat /dev/zero > "$disk/rest" 2>/dev/null
+    wait $!
+    code=$?
+    cp -r "$disk/run" "$kept"
+    exit $code
+"#;
+
+#[test]
+fn a_disk_that_fills_up_stops_the_run_and_loses_nothing() {
+    let name = "a_disk_that_fills_up_stops_the_run_and_loses_nothing";
+    let scratch = scratch();
+    let [disk, kept] = ["disk", "kept"].map(|name| scratch.path().join(name));
+    fs::create_dir(&disk).unwrap();
+    // A user of its own name space may mount, where there may be one.
+    let started = |script: &str| {
+        let mut command = Command::new("unshare");
+        command.args(["-r", "-m", "sh", "-c", script, "sh"]).args([&disk, &kept]);
+        command
+    };
+    let mount = "mount -t tmpfs tmpfs \"$1\"";
+    if !started(mount).output().is_ok_and(|output| output.status.success()) {
+        println!("SKIP {name}: `unshare -r -m` may not mount");
+        return;
+    }
+    let _cores = cores();
+    let mut command = started(FILLED_UP);
+    let run_there = many(&disk.join("run"));
+    command.arg(run_there.get_program()).args(run_there.get_args());
+    let ended = run(command);
+    ended.with(4, &["no space left for ", "free some and go on with --resume"]);
+    assert!(samples(&kept).len() >= BEFORE, "{ended:?}");
+    resume_completes(&kept);
+}
+
 #[test]
 fn a_device_that_stays_away_is_one_failed_sample_however_often_the_run_is_resumed() {
     let _cores = cores();

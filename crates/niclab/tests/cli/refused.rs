@@ -67,7 +67,8 @@ fn an_axis_or_a_value_that_makes_no_sense_is_refused_with_what_does() {
     set("rulez=1", &["--set rulez", "no such axis", "groups, rules, match_percent"]);
     set("rules", &["write NAME=VALUES"]);
     set("rules=", &["a value is missing"]);
-    set("rules=many", &["rules = many", "give numbers"]);
+    set("rules=many", &["occupancy: rules = many", "give numbers"]);
+    set("rules=1K", &["rules = 1K", "give numbers, such as 0,1k"]);
     set("rules=[9-1]", &["`[9-1]` is no range"]);
     set("rules=[0-100000]", &["more than 10000 values"]);
     set("frame=10", &["frame = 10", "64 to 9000"]);

@@ -229,6 +229,8 @@ fn a_file_that_cannot_be_used_and_axes_that_it_brings_are_refused() {
     let (ended, samples) = measured("flow destroy 0 rule 1\n", &["--device", "soft"]);
     ended.with(3, &["my.flow: line 1, column 21: no rule 1"]);
     assert!(samples.is_empty());
+    let none = call(&["run", "occupancy", "--device", "soft", "--rules", "no.flow"]);
+    none.with(3, &["no.flow: No such file", "give a file of rules, one command a line"]);
     let (ended, _) = measured(RULES, &["--device", "soft", "--set", "rules=5"]);
     ended.with(2, &["--set rules: the rules of --rules stand where the file says"]);
 }
