@@ -239,6 +239,29 @@ fn a_generator_that_a_stall_kept_from_sending_takes_no_batch_away() {
 }
 
 #[test]
+fn a_batch_that_is_too_large_for_its_trial_leaves_the_word_to_a_smaller_one_that_blocks() {
+    let fixed = ["group=1", "core=same", "calls=single", "slice=all,32"];
+    let (_, summary) = measured(&[&fixed[..], &["batch=20k,1M"]].concat());
+    let ids: Vec<&str> = summary.findings.iter().map(|found| found.id.as_str()).collect();
+    assert_eq!(ids, ["simulated-batch-at-once-group1"], "no good news of slices");
+    let sentence = &summary.findings[0].sentence;
+    assert!(sentence.starts_with("While 20,000 rules are created"), "{sentence}");
+}
+
+#[test]
+fn one_repeat_of_six_may_end_low() {
+    let set = ["group=0", "core=same", "calls=single", "slice=all"];
+    let count = |low: u32| {
+        let (mut bench, _) = measured(&set);
+        for sample in bench.store.samples.iter_mut().filter(|sample| sample.repeat < low) {
+            sample.metrics.remove("recovered_ns");
+        }
+        summarize(&bench.run, &bench.store.samples, &bench.store.latencies).findings.len()
+    };
+    assert_eq!([0, 1, 2].map(count), [1, 1, 0]);
+}
+
+#[test]
 fn what_two_repeats_show_is_no_finding() {
     let set = ["group=0", "core=same,distinct", "calls=single", "slice=32"];
     let (mut bench, _) = measured(&set);

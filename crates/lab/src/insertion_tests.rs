@@ -256,7 +256,7 @@ fn values_out_of_range_are_refused_with_what_would_be_right() {
     );
     refused(
         |s| s.actions = Values::parse("drop").unwrap(),
-        "actions = drop: use one of queue, mark+queue, mark+set_meta+queue, mark+set_meta+set_tag+queue",
+        "actions = drop: use one of queue, mark+queue, mark+set_meta+queue, mark+set_meta+set_",
     );
     let effect = crate::experiment::spec("rule-rate").unwrap().reduced.effect[0].clone();
     let many = EffectSweep { rules: Values::number(5_000), ..effect };

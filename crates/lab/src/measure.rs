@@ -16,9 +16,9 @@ pub const DEVICE_TIME: &str = "device_ns_per_frame";
 /// Least share of the slices that must be calm for a throughput to be taken from them.
 const CALM_SHARE_MIN: f64 = 0.2;
 
-/// Share of the frames due that a generator may leave unsent before a trial is marked: the loss goal
-/// of the headline figure (PDR, 0.5 %). A mark for a single frame of millions would stand everywhere
-/// and say nothing.
+/// Share of the frames due that a generator may leave unsent before a trial is marked: the loss
+/// goal of the headline figure (PDR, 0.5 %). A mark for a single frame of millions would stand
+/// everywhere and say nothing.
 const UNSENT_MAX: f64 = 0.005;
 
 /// Fewest rules whose installation is a rate, and whose memory is told by rule: of a few, the first
@@ -126,7 +126,7 @@ pub fn is_unbalanced(o: &Observation) -> bool {
     !o.honesty.balanced || !adds_up
 }
 
-/// Frames not sent in time by those due; of the whole trial too where hardly a slice is undisturbed.
+/// Frames not sent in time by those due; of the whole trial where hardly a slice is undisturbed.
 fn unsent_ratio(o: &Observation, judged: Judged) -> f64 {
     match (judged, Loss::of(o)) {
         (Judged::Undisturbed, Some(loss)) => loss.unsent_ratio,

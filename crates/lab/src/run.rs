@@ -20,8 +20,8 @@ use crate::estimate;
 use crate::occupancy::{self, Place};
 use crate::published::Card;
 use crate::spec::{
-    Grid, GridName, Hits, Kind, KneeSpec, Overrides, RulesFile, Spec, SpecError, Sweep, Trace,
-    TrialKind,
+    Assignment, Grid, GridName, Hits, Kind, KneeSpec, Overrides, RulesFile, Spec, SpecError, Sweep,
+    Trace, TrialKind,
 };
 use crate::throughput::Search;
 use crate::values::Values;
@@ -90,6 +90,9 @@ pub struct ExperimentRun {
     /// What was taken back of the grid to fit its budget, in words.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub taken_back: Vec<String>,
+    /// What was asked for and goes with nothing else that was, in words.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub left_out: Vec<String>,
     /// Each entry: repeat, device, then trials of one set-up; indices into the lists.
     pub order: Vec<Visit>,
     /// What is measured, where.
@@ -231,7 +234,28 @@ fn experiment(
         Kind::RuleRate => resolver.add_insertions()?,
         Kind::RuleUpdate => resolver.add_changes()?,
     }
-    Ok(resolver.finish(devices))
+    let run = resolver.finish(devices);
+    Ok(ExperimentRun { left_out: left_out(&run, &overrides.set), ..run })
+}
+
+/// Axes of `--set` whose values need not go with those of others: a queue has no transactions.
+const CHOICES: [&str; 8] =
+    ["actions", "calls", "change", "core", "group", "slice", "stack", "threads"];
+
+/// What of `set` no trial has.
+fn left_out(run: &ExperimentRun, set: &[Assignment]) -> Vec<String> {
+    let is_axis = |name: &str| {
+        CHOICES.contains(&name) && run.kind.axes().iter().any(|(axis, _)| *axis == name)
+    };
+    let of = set.iter().filter(|set| is_axis(&set.name));
+    let values = of.flat_map(|set| set.values.0.iter().map(|value| (&set.name, value)));
+    let is_there = |name: &str, value: &Coordinate| {
+        run.trials.iter().any(|trial| trial.point.get(name) == Some(value))
+    };
+    values
+        .filter(|(name, value)| !is_there(name, value))
+        .map(|(name, value)| format!("nothing is asked at {name}={value}: it goes with no other"))
+        .collect()
 }
 
 impl Run {
@@ -284,9 +308,10 @@ impl ExperimentRun {
         self.budget_s.map(|budget_s| (budget_s as f64).max(self.estimate_s.ceil()))
     }
 
-    /// What was taken back of the grid to fit its budget, and whether that did, in words.
-    pub fn budget_words(&self) -> Vec<String> {
-        let mut words = self.taken_back.clone();
+    /// What was taken back of the grid to fit its budget, whether that did, and what was left out,
+    /// in words.
+    pub fn plan_words(&self) -> Vec<String> {
+        let mut words = [&self.left_out[..], &self.taken_back].concat();
         if let Some(budget_s) = self.budget_s.filter(|b| self.estimate_s > *b as f64) {
             let estimate_s = self.estimate_s.ceil();
             words.push(format!("will take {estimate_s} s, longer than its budget of {budget_s} s"));
@@ -330,6 +355,7 @@ impl<'a> Resolver<'a> {
             estimate_s: 0.0,
             budget_s: grid.budget_s.filter(|_| overrides.repeats.is_none()),
             taken_back: Vec::new(),
+            left_out: Vec::new(),
             order: Vec::new(),
             trials: Vec::new(),
             knees: Vec::new(),

@@ -189,7 +189,7 @@ fn repeats_are_kept_to_their_floor_and_what_does_not_fit_then_says_so() {
     let estimate_s = long.estimate_s.ceil() as u64;
     assert_eq!((long.repeats, long.end_s()), (5, Some(estimate_s as f64)), "it goes on to its end");
     let expected = format!("will take {estimate_s} s, longer than its budget of 60 s");
-    let said = long.budget_words();
+    let said = long.plan_words();
     assert_eq!((&said[0], &said[2]), (&repeats(60), &expected));
 }
 
@@ -207,17 +207,14 @@ fn a_device_that_joins_late_takes_its_time_and_the_budget_says_so() {
     let alone_s = resolved(1_000_000).estimate_s();
     let mut run = resolved(alone_s as u64 + 10);
     let before = &run.experiments[0];
-    assert_eq!(
-        (before.budget_words(), before.end_s()),
-        (vec![], Some((alone_s as u64 + 10) as f64))
-    );
+    assert_eq!((before.plan_words(), before.end_s()), (vec![], Some((alone_s as u64 + 10) as f64)));
     assert!(run.rejoin(&[device("soft", &[]), device("second", &[])]));
     let joined = &run.experiments[0];
     assert!((joined.estimate_s / alone_s - 2.0).abs() < 0.01, "{}", joined.estimate_s);
     assert_eq!(joined.end_s(), Some(joined.estimate_s.ceil()), "it goes on to its end");
     let (estimate_s, budget_s) = (joined.estimate_s.ceil(), alone_s as u64 + 10);
     let said = format!("will take {estimate_s} s, longer than its budget of {budget_s} s");
-    assert_eq!(joined.budget_words(), [said]);
+    assert_eq!(joined.plan_words(), [said]);
 }
 
 #[test]
@@ -280,4 +277,20 @@ fn values_out_of_range_are_refused_before_anything_runs() {
     }
     let none = resolve("x", &specs, &Overrides::default(), Vec::new()).unwrap_err();
     assert!(matches!(none, SpecError::NoDevice));
+}
+
+#[test]
+fn what_goes_with_nothing_that_was_asked_for_is_told() {
+    let said = |name: &str, set: &[&str]| {
+        let run = resolve("x", &[experiment::spec(name).unwrap()], &with(set), three()).unwrap();
+        let words = run.experiments[0].plan_words().into_iter();
+        words.filter(|words| !words.contains("to fit the budget")).collect::<Vec<String>>()
+    };
+    let of = |what: &str| format!("nothing is asked at {what}: it goes with no other");
+    assert_eq!(said("rule-rate", &["threads=1", "calls=single,queue"]), [of("calls=single")]);
+    let changes = ["change=actions,values", "calls=queue", "traffic=none"];
+    assert_eq!(said("rule-update", &changes), [of("change=values")]);
+    let alone = ["traffic=none", "core=distinct", "calls=single"];
+    assert_eq!(said("rule-update", &alone), [of("core=distinct")]);
+    assert_eq!(said("rule-rate", &["calls=single,queue"]), Vec::<String>::new());
 }

@@ -1027,11 +1027,13 @@ mod tests {
         };
         assert_eq!(
             of("rule-rate", &["threads=2", "calls=single,transaction"]),
-            "rule-rate: calls = single,transaction: control threads have a queue each: use calls=queue"
+            "rule-rate: calls = single,transaction: control threads have a queue each: use \
+             calls=queue"
         );
         assert_eq!(
             of("rule-update", &["change=mask,values", "calls=queue"]),
-            "rule-update: calls = queue: a queue knows changes of actions and anew: use calls=single"
+            "rule-update: calls = queue: a queue knows changes of actions and anew: use \
+             calls=single"
         );
     }
 

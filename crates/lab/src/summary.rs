@@ -151,9 +151,9 @@ fn is_partial(run: &Run, experiment: &ExperimentRun, samples: &[Sample]) -> bool
 /// one line a device and kind.
 fn warnings(results: &Results<'_>) -> Vec<String> {
     let experiment = &results.experiment;
-    let budget = experiment.budget_words().into_iter();
+    let plan = experiment.plan_words().into_iter();
     let mut warnings: Vec<String> =
-        budget.map(|words| format!("{}: {words}.", experiment.name)).collect();
+        plan.map(|words| format!("{}: {words}.", experiment.name)).collect();
     for device in &results.run.devices {
         warnings.extend(failure_warning(results, &device.name));
         warnings.extend(lack_warning(results, device));

@@ -60,7 +60,7 @@ impl Screen {
             say(&format!("rules: {}: {rules}, {queues}{met}", path.display()));
         }
         for experiment in &run.experiments {
-            let budget = experiment.budget_words().into_iter();
+            let budget = experiment.plan_words().into_iter();
             budget.for_each(|words| say(&format!("{}: {words}", experiment.name)));
         }
         say(&format!("results: {}", directory.display()));

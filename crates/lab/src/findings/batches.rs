@@ -23,7 +23,8 @@ pub(crate) fn findings(results: &Results<'_>) -> Vec<Finding> {
         for group in [0.0, 1.0] {
             let subject = Subject { device, group };
             let of = |core, calls, sliced| largest(&cells, group, (core, calls, sliced));
-            let at_once = of("same", "single", false);
+            let at_once = ("same", "single", false);
+            let at_once = largest(&cells, group, at_once).or_else(|| blocking(&cells, group));
             findings.extend(at_once.and_then(|cell| subject.at_once(cell, &cells)));
             let sliced = of("same", "single", true);
             findings.extend(sliced.and_then(|cell| subject.in_slices(cell, &cells)));
@@ -48,14 +49,14 @@ const FAILOVERS: [(&str, (&str, &str, bool)); 4] = [
     ("failover-distinct", ("distinct", "single", true)),
 ];
 
-/// All of the batch done in each repeat, and forwarding as it was before the trial's end in each
-/// that tells, which are enough; at the rate that was meant. What a trial is too short for the
-/// table says.
+/// All of the batch done in each repeat, and forwarding as it was before the trial's end in those
+/// that tell, which are enough, but for one in six, whose last window may be low by chance; at the
+/// rate that was meant. What a trial is too short for the table says.
 fn is_sound(cell: &Cell<'_>) -> bool {
     let count = |name| cell.values(name).len();
     let (telling, recovered) = (count("lowest_ratio"), count("recovered_ns"));
     count("batch_ns") == cell.samples.len()
-        && telling == recovered
+        && 6 * recovered >= 5 * telling
         && recovered >= REPEATS_MIN
         && !cell.is_generator_limited()
         && !cell.is_disturbed()
@@ -82,19 +83,39 @@ fn largest<'a>(
     group: f64,
     (core, calls, sliced): (&str, &str, bool),
 ) -> Option<&'a Cell<'a>> {
-    let is_of = |cell: &&&Cell<'_>| {
+    let largest = all_of(cells, group, (core, calls, sliced)).max_by(|a, b| order(a, b));
+    largest.filter(|cell| is_sound(cell))
+}
+
+/// The cell of the largest batch at once that shows how packets of its core are blocked: a larger
+/// one that shows nothing would not speak for the device.
+fn blocking<'a>(cells: &[&'a Cell<'a>], group: f64) -> Option<&'a Cell<'a>> {
+    let is_blocked =
+        |cell: &&Cell<'_>| cell.estimate("blocked_ns").is_some_and(|blocked| blocked.low > 0.0);
+    let sound = all_of(cells, group, ("same", "single", false)).filter(|cell| is_sound(cell));
+    sound.filter(is_blocked).max_by(|a, b| order(a, b))
+}
+
+/// By size, smaller frames behind longer ones.
+fn order(a: &Cell<'_>, b: &Cell<'_>) -> std::cmp::Ordering {
+    let frame = |cell: &Cell<'_>| cell.number("frame").unwrap_or(f64::MAX);
+    batch(a).total_cmp(&batch(b)).then(frame(b).total_cmp(&frame(a)))
+}
+
+/// The cells whose batches are put in this way and that the device took whole.
+fn all_of<'a>(
+    cells: &[&'a Cell<'a>],
+    group: f64,
+    (core, calls, sliced): (&str, &str, bool),
+) -> impl Iterator<Item = &'a Cell<'a>> {
+    let is_of = move |cell: &&Cell<'_>| {
         cell.is_at(&[("group", group)])
             && cell.word("core") == core
             && cell.word("calls") == calls
             && cell.number("slice").is_some() == sliced
             && cell.values("operations_refused").iter().all(|refused| *refused == 0.0)
     };
-    let frame = |cell: &Cell<'_>| cell.number("frame").unwrap_or(f64::MAX);
-    let order = |a: &Cell<'_>, b: &Cell<'_>| {
-        batch(a).total_cmp(&batch(b)).then(frame(b).total_cmp(&frame(a)))
-    };
-    let largest = cells.iter().filter(is_of).copied().max_by(|a, b| order(a, b));
-    largest.filter(|cell| is_sound(cell))
+    cells.iter().copied().filter(is_of)
 }
 
 struct Subject<'a> {

@@ -17,8 +17,8 @@ use crate::statistics;
 use crate::windows::{Slices, WINDOW_NS, Window};
 use crate::words;
 
-/// Windows that a curve shows of a trial at most, more than a figure has columns of pixels: of more,
-/// the lowest of each few.
+/// Windows that a curve shows of a trial at most, more than a figure has columns of pixels: of
+/// more, the lowest of each few.
 const POINTS_MAX: usize = 1_000;
 
 /// Published curves stand beside trials that last so long from the batch on, seconds.
