@@ -92,7 +92,7 @@ fn two_runs_of_the_same_are_compared_and_what_one_has_alone_is_listed() {
         assert!(ended.out.contains(words), "`{words}` is missing: {ended:?}");
     }
     let out = ended.prose();
-    assert!(out.contains("not compared: update-batch setup, "), "{ended:?}");
+    assert!(out.contains("not compared: update-batch "), "{ended:?}");
     assert!(out.contains("(not in the grid of "), "{ended:?}");
 }
 
