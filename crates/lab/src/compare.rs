@@ -369,8 +369,12 @@ fn lacks<'a>(side: &'a Side<'_>) -> impl Iterator<Item = &'a str> + Clone {
 /// `true` where each repeat of the baseline came to this metric and one of the other side did not,
 /// for no reason but the device.
 fn falls_short(metric: &str, base: &Cell<'_>, other: &Cell<'_>) -> bool {
-    // Of a few rules that went in there is no rate: that is not the device's doing.
-    if metrics::hangs_on_machine(metric) || base.trial == SETUP {
+    // Of a few rules that were to go in there is no rate, and that is not the device's doing.
+    let is_of_few = || {
+        let refused = other.values("rules_refused");
+        base.trial == SETUP && refused.iter().all(|rules| *rules == 0.0)
+    };
+    if metrics::hangs_on_machine(metric) || is_of_few() {
         return false;
     }
     let has = |sample: &&Sample| sample.metrics.contains_key(metric);

@@ -439,4 +439,10 @@ fn a_set_up_of_too_few_rules_for_a_rate_is_nothing_lost() {
     }
     let found = compared(&base, &other);
     assert_eq!(found.lost(&side(&base), &side(&other)), Vec::<&Missing>::new());
+    for sample in other.store.samples.iter_mut().filter(|sample| sample.trial == "setup") {
+        sample.metrics.get_mut("rules_refused").unwrap().value = 1_900.0;
+    }
+    let found = compared(&base, &other);
+    let lost = found.lost(&side(&base), &side(&other));
+    assert!(lost.iter().any(|missing| missing.trial == "setup"), "{lost:?}");
 }

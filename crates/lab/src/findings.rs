@@ -262,7 +262,7 @@ fn knee_group0<'a>(s: &Subject<'a>, kind: KneeKind, is_of_misses: bool) -> Optio
 
 /// Throughput knee of group 0, as a share of what it holds.
 fn usable_share(s: &Subject<'_>) -> Option<Finding> {
-    let knee = knee_group0(s, KneeKind::Throughput, true).filter(|knee| !knee.is_doubtful)?;
+    let knee = knee_group0(s, KneeKind::Throughput, true).filter(|knee| knee.doubt.is_none())?;
     let share = words::percent(knee.knee.spec.share);
     let figure = Some(knee_figure(knee));
     match knee.found {
@@ -320,7 +320,7 @@ fn usable_share(s: &Subject<'_>) -> Option<Finding> {
 
 /// Throughput knee of group 0 whose rules the traffic hits, against the fewest rules of its search.
 fn usable_share_hit(s: &Subject<'_>) -> Option<Finding> {
-    let knee = knee_group0(s, KneeKind::Throughput, false).filter(|knee| !knee.is_doubtful)?;
+    let knee = knee_group0(s, KneeKind::Throughput, false).filter(|knee| knee.doubt.is_none())?;
     let (spec, limited) = (&knee.knee.spec, knee.is_generator_limited);
     let (share, plateau) = (words::percent(spec.share), knee::rules_min(spec));
     let of = format!("{share} of its throughput at {} rules", words::whole(plateau.into()));

@@ -100,7 +100,7 @@ pub fn setup_metrics(report: &SetupReport) -> Metrics {
 pub enum Judged {
     /// By all of it: a frame that was not sent has no latency, whatever kept the generator.
     Whole,
-    /// By the slices that no stall fell into: nothing else is read of the trial.
+    /// By the slices that no stall fell into: what is told of the trial is read from them.
     Undisturbed,
 }
 

@@ -73,10 +73,9 @@ fn row(base: &FoundKnee, other: &FoundKnee, tolerance: f64) -> Row {
         other: said(other.found),
         ratio: if is_equal { 1.0 } else { middle(low, high) / middle(base_low, base_high) },
         interval: Some(interval),
-        verdict: match (limited, base.is_doubtful || other.is_doubtful) {
-            (true, _) => Verdict::Undecided(Doubt::Marked(Mark::GeneratorLimited)),
-            (_, true) => Verdict::Undecided(Doubt::Marked(Mark::Disturbed)),
-            _ => judge::of_interval(Better::Higher, interval, tolerance),
+        verdict: match limited.then_some(Mark::GeneratorLimited).or(base.doubt).or(other.doubt) {
+            Some(mark) => Verdict::Undecided(Doubt::Marked(mark)),
+            None => judge::of_interval(Better::Higher, interval, tolerance),
         },
     }
 }

@@ -92,8 +92,10 @@ pub fn better(metric: &str) -> Option<Better> {
     let is_time = ends("_ns") || metric.contains("_ns_");
     let is_loss = ends("loss_ratio") || ends("undelivered_ratio") || metric.contains("rx_missed");
     match metric {
-        "offered_pps" => None,
-        "lowest_ratio" | "operations_done" | "effects" | KNEE => Some(Better::Higher),
+        "offered_pps" | "planned_pps" => None,
+        "dealt_ratio" | "lowest_ratio" | "operations_done" | "effects" | KNEE => {
+            Some(Better::Higher)
+        }
         _ if is_rate => Some(Better::Higher),
         "rule_bytes" | "rule_bytes_per_rule" => Some(Better::Lower),
         _ if is_time || is_loss => Some(Better::Lower),
@@ -155,13 +157,23 @@ mod tests {
         let check = |expected, names: &[&str]| {
             names.iter().for_each(|name| assert_eq!(better(name), expected, "{name}"));
         };
-        let high = ["throughput_all_pps", "throughput_gbps_l1", "operations_done", "effects", KNEE];
+        let high = [
+            "dealt_ratio",
+            "throughput_all_pps",
+            "throughput_gbps_l1",
+            "operations_done",
+            "effects",
+            KNEE,
+        ];
         check(Some(Better::Higher), &high);
         check(Some(Better::Higher), &["operations_per_s", "ndr_conditional_pps"]);
         let low = ["device_ns_per_frame", "latency_ns_p999", "call_ns_max", "outage_ns"];
         check(Some(Better::Lower), &low);
         check(Some(Better::Lower), &["loss_ratio", "rx_missed_undisturbed_ratio"]);
-        check(None, &["offered_pps", "offered_frames", "disturbed_ratio", "windows"]);
+        check(
+            None,
+            &["offered_pps", "planned_pps", "offered_frames", "disturbed_ratio", "windows"],
+        );
     }
 
     #[test]

@@ -68,6 +68,11 @@ fn left(cell: &Cell<'_>) -> Option<Estimate> {
     cell.estimate("dealt_ratio").filter(|ratio| ratio.repeats >= REPEATS_MIN)
 }
 
+/// The effective blocked time, of enough repeats.
+fn blocked(cell: &Cell<'_>) -> Option<Estimate> {
+    cell.estimate("blocked_ns").filter(|blocked| blocked.repeats >= REPEATS_MIN)
+}
+
 /// What forwarding lost, in a few words; `None` where that was not seen.
 type Lost = fn(&Cell<'_>) -> Option<String>;
 
@@ -90,8 +95,7 @@ fn largest<'a>(
 /// The cell of the largest batch at once that shows how packets of its core are blocked: a larger
 /// one that shows nothing would not speak for the device.
 fn blocking<'a>(cells: &[&'a Cell<'a>], group: f64) -> Option<&'a Cell<'a>> {
-    let is_blocked =
-        |cell: &&Cell<'_>| cell.estimate("blocked_ns").is_some_and(|blocked| blocked.low > 0.0);
+    let is_blocked = |cell: &&Cell<'_>| blocked(cell).is_some_and(|blocked| blocked.low > 0.0);
     let sound = all_of(cells, group, ("same", "single", false)).filter(|cell| is_sound(cell));
     sound.filter(is_blocked).max_by(|a, b| order(a, b))
 }
@@ -148,7 +152,7 @@ impl Subject<'_> {
 
     /// What forwarding misses while the core does nothing else, and by smaller batches.
     fn at_once(&self, cell: &Cell<'_>, all: &[&Cell<'_>]) -> Option<Finding> {
-        let (blocked, outage) = (cell.estimate("blocked_ns")?, cell.estimate("outage_ns")?);
+        let (blocked, outage) = (blocked(cell)?, cell.estimate("outage_ns")?);
         let still = match outage.median > 0.0 {
             true => format!("forwards nothing for {} and ", words::time(outage.median)),
             false => String::new(),
@@ -222,7 +226,7 @@ impl Subject<'_> {
     /// What is lost where another core does it.
     fn apart(&self, cell: &Cell<'_>) -> Option<Finding> {
         let ratio = left(cell)?;
-        let blocked = cell.estimate("blocked_ns")?;
+        let blocked = blocked(cell)?;
         let sentence = format!(
             "While {} by another core, {} deals with {} of the share of the frames that it deals \
              with before, and loses what is due in {}, at {}{}.",
@@ -243,7 +247,7 @@ impl Subject<'_> {
     /// How long traffic goes the dead way, and what it meets meanwhile.
     fn failover(&self, id: &str, cell: &Cell<'_>) -> Option<Finding> {
         let took = cell.estimate("batch_ns")?;
-        let blocked = cell.estimate("blocked_ns")?;
+        let blocked = blocked(cell)?;
         let sum = |metric: &str| cell.values(metric).iter().sum::<f64>();
         // Nobody counted what packets met.
         if cell.values("met_none_frames").len() < REPEATS_MIN {

@@ -10,7 +10,7 @@ use super::figures::frame_words;
 use super::tables::{median, of_windows, table, took, worded};
 use crate::axes::name_of;
 use crate::batch::{BatchWork, WORKS};
-use crate::cells::{Cell, paired};
+use crate::cells::Cell;
 use crate::measure;
 use crate::published;
 use crate::statistics;
@@ -65,7 +65,7 @@ pub(crate) fn calls_words(cell: &Cell<'_>) -> String {
 }
 
 /// The trial without the batch at the place of a cell, of the same length.
-pub(crate) fn rest<'a>(results: &'a Results<'_>, cell: &Cell<'_>) -> Option<&'a Cell<'a>> {
+fn rest<'a>(results: &'a Results<'_>, cell: &Cell<'_>) -> Option<&'a Cell<'a>> {
     let same = |rest: &&Cell<'_>| {
         let axes = ["group", "flows", "rules"];
         let axes = axes.iter().all(|axis| rest.number(axis) == cell.number(axis));
@@ -87,9 +87,12 @@ fn after_ns(cell: &Cell<'_>) -> f64 {
     length(cell).unwrap_or(0).saturating_sub(begun_ns.unwrap_or(0)) as f64
 }
 
-/// What is left of the frames that were dealt with, pair by pair of repeats.
-pub(crate) fn against_rest(results: &Results<'_>, cell: &Cell<'_>) -> Option<statistics::Estimate> {
-    paired(cell, rest(results, cell)?, "throughput_all_pps")
+/// What is left of the share of the frames offered that is dealt with, pair by pair of repeats.
+fn against_rest(results: &Results<'_>, cell: &Cell<'_>) -> Option<statistics::Estimate> {
+    let (with, without) = cell.paired(rest(results, cell)?, "loss_ratio");
+    let [with, without] =
+        [with, without].map(|lost| lost.iter().map(|lost| 1.0 - lost).collect::<Vec<f64>>());
+    statistics::paired_ratio(&with, &without)
 }
 
 /// Columns of the table of all batches.

@@ -1,6 +1,6 @@
 //! Knees, found again in the samples by asking them the questions of the search.
 
-use niclab_result::{Knee as Drawn, Sample};
+use niclab_result::{Knee as Drawn, Mark, Sample};
 
 use crate::cells::{Cell, Cells};
 use crate::knee::{self, Found};
@@ -23,8 +23,9 @@ pub(crate) struct FoundKnee {
     pub found: Found,
     /// The generator may have hidden it: some of its trials show the generator's limit.
     pub is_generator_limited: bool,
-    /// Stalls may have made it, or counters of its trials do not add up.
-    pub is_doubtful: bool,
+    /// Why it is not to be trusted: counters of its trials do not add up, or stalls may have made
+    /// it.
+    pub doubt: Option<Mark>,
 }
 
 impl FoundKnee {
@@ -58,7 +59,12 @@ pub(crate) fn found(
                 let any = |is: fn(&Cell<'_>) -> bool| is_any(cells, &device.name, knee, is);
                 all.push(FoundKnee {
                     is_generator_limited: any(|cell| cell.is_generator_limited()),
-                    is_doubtful: any(|cell| cell.is_disturbed() || cell.is_unbalanced()),
+                    doubt: [
+                        (Mark::Unbalanced, any(|cell| cell.is_unbalanced())),
+                        (Mark::Disturbed, any(|cell| cell.is_disturbed())),
+                    ]
+                    .into_iter()
+                    .find_map(|(mark, is_seen)| is_seen.then_some(mark)),
                     frame: knee_frame(experiment, knee).to_string(),
                     device: device.name.clone(),
                     knee: knee.clone(),
