@@ -147,7 +147,7 @@ impl<'a> Slices<'a> {
 /// | `windows`, `undisturbed_windows` | windows of 10 ms of the plan (1), and the clear ones (2) |
 /// | `losing_windows` | clear windows of the plan that lost a frame |
 /// | `zero_windows` | clear windows of the plan that dealt with none |
-/// | `dealt_ratio` | share of the frames dealt with in clear windows of the plan (4), by that before |
+/// | `dealt_ratio` | share of frames dealt with in clear windows of the plan (4), by that before |
 /// | `outage_ns` | longest run of clear slices in which no frame was dealt with (3) |
 /// | `blocked_ns` | effective blocked time: frames missed in clear slices (3) by the rate planned |
 /// | `blocked_all_ns` | frames lost in the whole trial, by stalls too, by that rate |

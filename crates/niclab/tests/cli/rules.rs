@@ -192,8 +192,11 @@ fn a_run_installs_the_rules_of_a_file_and_its_packets_meet_them() {
                  flow create 0 ingress pattern ipv4 / tcp / end actions queue index 2 / end\n";
     let (ended, samples) = measured(rules, &["--device", "soft"]);
     ended.with(0, &["my.flow: 2 rules, 3 queues; 0.2 s of the traffic meet 1"]);
-    let warned = ["my.flow: of its 2 rules the traffic met 1 within", " It drops ", " deals with "];
-    assert!(warned.iter().all(|part| ended.prose().contains(part)), "{}", ended.out);
+    let prose = ended.prose();
+    assert!(prose.contains("my.flow: of its 2 rules the traffic met 1 within"), "{}", ended.out);
+    // A machine that was busy all the time leaves nothing to say of the throughput.
+    let is_told = [" It drops ", " deals with "].iter().all(|part| prose.contains(part));
+    assert!(is_told || prose.contains(" had stalls of the machine in "), "{}", ended.out);
     let is = |trial: &'static str| samples.iter().filter(move |sample| sample["trial"] == trial);
     let setups: Vec<_> = is("setup").collect();
     assert!(!setups.is_empty());
