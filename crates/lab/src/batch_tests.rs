@@ -83,6 +83,7 @@ fn a_device_that_is_dead_for_a_known_time_is_found_dead_for_it() {
     let ours: Vec<_> = figure.series.iter().filter(|series| !series.published).collect();
     assert_eq!(ours.len(), 2, "at once, and in slices");
     assert_eq!(figure.series.len(), 2, "published curves are of seconds");
+    assert!(!figure.caption.contains("Published"), "{}", figure.caption);
     let dead = ours[0].points.iter().filter(|point| point.y == 0.0).map(|point| point.x);
     assert_eq!(dead.collect::<Vec<_>>(), [0.005, 0.015]);
     assert_eq!(bench.samples("batch").len(), 6 * 8);
@@ -168,6 +169,7 @@ fn published_curves_stand_beside_trials_of_seconds() {
         measured(&["group=0", "core=same", "calls=single", "slice=all", "after_ms=2000"]);
     let figure = &summary.experiments[0].figures[0];
     assert_eq!(figure.series.iter().filter(|series| series.published).count(), 4);
+    assert!(figure.caption.ends_with("PAM 2021, figure 3."), "{}", figure.caption);
 }
 
 /// What is implied of a batch at once, in slices, by another core and as a transaction, where this

@@ -129,6 +129,10 @@ fn ratio_ticks(low: f64, high: f64) -> Vec<f64> {
     if !(low > 0.0 && high.is_finite()) {
         return Vec::new();
     }
+    // All ticks around a single value would stand in its place.
+    if low == high {
+        return vec![low];
+    }
     let steps: &[f64] =
         if (high / low).log10() < DECADES_SPARSE { &[1.0, 2.0, 5.0] } else { &[1.0] };
     let first = low.log10().floor() as i32;
@@ -163,6 +167,7 @@ mod tests {
     fn ticks_are_round_and_few() {
         assert_eq!(ratio_ticks(0.021, 98.9), [0.1, 1.0, 10.0, 100.0]);
         assert_eq!(ratio_ticks(3.0, 40.0), [2.0, 5.0, 10.0, 20.0, 50.0]);
+        assert_eq!(ratio_ticks(16e3, 16e3), [16e3]);
         assert_eq!(symlog_ticks(1.0, 0.0, 500.0), [0.0, 1.0, 10.0, 100.0, 1000.0]);
         assert!(ratio_ticks(0.0, 10.0).is_empty());
     }

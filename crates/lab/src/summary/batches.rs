@@ -211,6 +211,13 @@ pub(super) fn figures(results: &Results<'_>) -> Vec<Figure> {
         let last_s =
             ours.flat_map(|series| &series.points).map(|point| point.x).fold(0.0, f64::max);
         figure.series.retain(|series| !series.published || last_s >= PUBLISHED_MIN_S);
+        if figure.series.iter().any(|series| series.published) {
+            figure.caption.push_str(&format!(
+                " Published: {}, a saturated link of 100 Gbps, 1500 B frames, samples of 0.1 s, \
+                 PAM 2021, figure 3.",
+                results.run.card.label()
+            ));
+        }
     }
     figures
 }
@@ -244,14 +251,6 @@ fn figure(results: &Results<'_>, cell: &Cell<'_>, id: String) -> Figure {
         "single" if !is_failover(cell) => published::batches(which, results.run.card),
         _ => Vec::new(),
     };
-    let of_published = match is_failover(cell) {
-        true => String::new(),
-        false => format!(
-            " Published: {}, a saturated link of 100 Gbps, 1500 B frames, samples of 0.1 s, PAM \
-             2021, figure 3.",
-            results.run.card.label()
-        ),
-    };
     Figure {
         id,
         title: format!(
@@ -263,7 +262,7 @@ fn figure(results: &Results<'_>, cell: &Cell<'_>, id: String) -> Figure {
             "Frames dealt with by those offered in windows of 10 ms, by the median window in front \
              of the batch; medians of the repeats. Windows with a stall of the machine, and those \
              in which the generator did not offer what was due, are left out; of trials of more \
-             than ten seconds the lowest of each few is shown. The load is {}.{of_published}",
+             than ten seconds the lowest of each few is shown. The load is {}.",
             words::of_maximum(share)
         ),
         x: Axis { label: "time from the batch on".into(), unit: "s".into(), scale: Scale::Linear },
