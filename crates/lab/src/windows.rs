@@ -367,6 +367,15 @@ mod tests {
         for name in ["outage_ns", "blocked_ns", "dealt_ratio"] {
             assert_eq!(metric(&unseen, name), None, "{name}");
         }
+        // One of the two windows of the plan is clear, then none of its first half.
+        let dealt = |stalls: &[usize], ended_ns| {
+            let o = trial(|_| 100, 100, Some(20_000_000), stalls);
+            let ended_ns = Some(ended_ns);
+            let control = o.control.clone().map(|control| Control { ended_ns, ..control });
+            metric(&Observation { control, ..o }, "dealt_ratio")
+        };
+        assert_eq!(dealt(&[22], 40_000_000), Some(1.0));
+        assert_eq!(dealt(&[22, 33], 50_000_000), None);
         // The plan lasts until 40 ms.
         let late = trial(|at| if at == 60 { 0 } else { 100 }, 100, Some(20_000_000), &[]);
         assert_eq!(
