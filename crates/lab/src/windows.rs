@@ -58,7 +58,6 @@ fn taken_of(slice: &Slice, dropped: u64) -> u64 {
 }
 
 /// The slices of a trial beside a plan.
-#[derive(Clone, Copy)]
 pub struct Slices<'a> {
     slices: &'a [Slice],
     /// Frames that rules dropped.
