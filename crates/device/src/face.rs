@@ -47,6 +47,9 @@ pub struct About {
     pub places: Vec<Place>,
     /// Capabilities it lacks, by the names that [`DeviceError::NotSupported`] uses.
     pub not_supported: Vec<String>,
+    /// Its trials take far less time than they tell of.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub in_virtual_time: bool,
 }
 
 /// One thing a device says about itself.

@@ -1,4 +1,4 @@
-//! One face for everything measured: soft, linux, dpdk.
+//! One face for everything measured: soft, model, linux, dpdk.
 //!
 //! A [`Testbed`] carries out what an experiment declares: a [`Setup`], then a [`Load`] under a
 //! [`Plan`], and returns one [`Observation`]. All four cross process borders as JSON, because a
@@ -8,6 +8,7 @@ pub mod cores;
 pub mod dpdk;
 pub mod face;
 pub mod linux;
+pub mod model;
 pub mod pair;
 pub mod plan;
 pub mod soft;
@@ -24,18 +25,20 @@ pub use niclab_nic::rule::Action;
 pub use plan::{Calls, Change, ControlCore, OPERATIONS_PER_S_MAX, Plan, RulesPlan, Work};
 pub use stack::{PREFIXES_MAX, Stack, prefixes_range};
 
-/// Opens a device by its name: `soft`, `linux:…` or `dpdk:…`.
+/// Opens a device by its name: `soft`, `model:…`, `linux:…` or `dpdk:…`.
 ///
 /// # Errors
 /// [`DeviceError::BadName`] for another name; whatever keeps the device from being used.
 pub fn open(name: &str) -> Result<Box<dyn Testbed>, DeviceError> {
     match name.split_once(':').map_or(name, |(kind, _)| kind) {
         "soft" if name == "soft" => Ok(Box::new(soft::Soft::open()?)),
+        "model" => model::open(name),
         "linux" => linux::open(name),
         "dpdk" => dpdk::open(name),
         _ => Err(DeviceError::BadName {
             text: name.to_owned(),
-            reason: "there are soft, linux:veth, linux:IFACE,IFACE and dpdk:EAL-ARGUMENTS"
+            reason: "there are soft, model:PROFILE, linux:veth, linux:IFACE,IFACE and \
+                     dpdk:EAL-ARGUMENTS"
                 .to_owned(),
         }),
     }

@@ -57,6 +57,10 @@ pub struct RulesPlan {
     /// is made up for. `None`: one after the other, which is not for [`Work::Renew`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub per_s: Option<u32>,
+    /// Least time from the end of a slice to the next, nanoseconds: the core has so long for other
+    /// work, however late the operations are. `None`: no longer than that work takes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pause_ns: Option<u64>,
 }
 
 /// Which core carries the operations out.

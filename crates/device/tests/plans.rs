@@ -66,7 +66,7 @@ fn each_to(queue: u16, count: u32) -> RuleBlock {
 fn plan(work: Work) -> RulesPlan {
     let (core, calls) = (ControlCore::Same, Calls::Single);
     let (start_ns, slice, threads, per_s) = (START_NS, Some(16), None, None);
-    RulesPlan { core, start_ns, work, calls, slice, threads, per_s }
+    RulesPlan { core, start_ns, work, calls, slice, threads, per_s, pause_ns: None }
 }
 
 fn run(soft: &mut Soft, plan: RulesPlan) -> (Observation, Control) {
@@ -411,6 +411,33 @@ fn what_the_load_does_not_last_for_is_not_done() {
         assert!(control.done < control.planned);
         let rested = soft.run(&load(), &Plan::Rest).unwrap();
         assert_eq!(at_queues(&rested)[1], 0);
+    }
+}
+
+#[test]
+fn between_two_slices_the_core_has_the_time_for_other_work_that_the_plan_says() {
+    let Some((mut soft, _turn)) = soft("between_two_slices") else { return };
+    soft.setup(&setup(vec![all_to(0, 1), half_to(1)])).unwrap();
+    let (slice, pause_ns) = (16, 10_000_000);
+    // 280 ms are left, and the first slice needs no pause before it.
+    let slices_max = 280_000_000 / pause_ns + 1;
+    let create = FlowSpec { seed: 7, count: 20_000, ..FlowSpec::default() };
+    let (count, actions) = (create.count, vec![Action::Queue(1)]);
+    let (group, priority, first, flows) = (1, 0, 0, create);
+    let block = RuleBlock::FiveTuples { group, priority, flows, first, count, actions };
+    let renew = (Work::Renew { block: 1 }, Some(100_000));
+    for (work, per_s) in [(Work::Create(block), None), renew] {
+        for calls in [Calls::Single, Calls::Queue] {
+            let plan = RulesPlan { calls, per_s, slice: Some(slice), ..plan(work.clone()) };
+            // Without a pause far more of them fit: it is what keeps them back.
+            let (_, hasty) = run(&mut soft, plan.clone());
+            let (_, control) = run(&mut soft, RulesPlan { pause_ns: Some(pause_ns), ..plan });
+            let most = slices_max * u64::from(slice);
+            let way = format!("{calls:?} {per_s:?}: {control:?}");
+            assert!((1..=most).contains(&control.done), "more than {most}: {way}");
+            assert!(hasty.done > 2 * most, "{} without a pause: {way}", hasty.done);
+            assert_eq!(control.ended_ns, None, "{way}");
+        }
     }
 }
 

@@ -128,8 +128,9 @@ impl Batch {
 
     fn plan(&self, work: Work, start_ns: u64) -> Plan {
         let Batch { core, calls, slice, .. } = *self;
-        let (threads, per_s) = (None, None);
-        Plan::Rules(Box::new(RulesPlan { core, start_ns, work, calls, slice, threads, per_s }))
+        let (threads, per_s, pause_ns) = (None, None, None);
+        let plan = RulesPlan { core, start_ns, work, calls, slice, threads, per_s, pause_ns };
+        Plan::Rules(Box::new(plan))
     }
 }
 

@@ -157,6 +157,7 @@ impl Change {
             slice,
             threads: None,
             per_s: None,
+            pause_ns: None,
         }))
     }
 }
@@ -193,6 +194,7 @@ pub(crate) fn to_change(
 /// | `met_old_frames` | a rule as it was |
 /// | `met_new_frames` | a rule as it is |
 /// | `met_none_frames` | no rule |
+/// | `none_ns` | how long no rule was met where one was changed, on average of those changed |
 pub fn put_met(metrics: &mut Metrics, o: &Observation) {
     let Some(device) = o.device.as_ref().filter(|device| device.queues.len() == 3) else {
         return;
@@ -202,6 +204,12 @@ pub fn put_met(metrics: &mut Metrics, o: &Observation) {
         let frames = device.queues[usize::from(queue)].rx_frames;
         put(metrics, name, frames as f64, "frames");
     }
+    // Each flow has a rule: what they miss together, in frames of one flow.
+    let Some(control) = o.control.as_ref().filter(|control| control.done > 0) else { return };
+    let none = device.queues[usize::from(NONE)].rx_frames as f64;
+    let frame_ns = o.duration_ns as f64 / o.planned.max(1) as f64;
+    let none_ns = none * frame_ns * control.planned as f64 / control.done as f64;
+    put(metrics, "none_ns", none_ns, "ns");
 }
 
 impl Resolver<'_> {

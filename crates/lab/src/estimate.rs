@@ -20,19 +20,28 @@ const TRIAL_S: f64 = 0.05;
 /// Flows made a second.
 const FLOWS_PER_S: f64 = 5_000_000.0;
 
+/// Of the time that a trial tells of, what a model takes to compute it.
+const VIRTUAL_PACE: f64 = 0.02;
+
+/// Seconds that a device takes for a second of a trial.
+pub fn pace(device: &RunDevice) -> f64 {
+    if device.about.in_virtual_time { VIRTUAL_PACE } else { 1.0 }
+}
+
 /// Seconds that `run` will take on these devices.
 pub fn seconds(run: &ExperimentRun, devices: &[RunDevice]) -> f64 {
     let visits = run.order.iter().map(|visit| {
         let setup = run.setup_of(visit).map_or(0.0, setup_s);
-        setup + visit.trials.iter().map(|&at| trial_s(run, &run.trials[at])).sum::<f64>()
+        let trials = visit.trials.iter().map(|&at| trial_s(run, &run.trials[at]));
+        devices.get(visit.device).map_or(1.0, pace) * (setup + trials.sum::<f64>())
     });
     let searches = devices.iter().flat_map(|device| {
         let able = |knee: &&Knee| is_able(device, &knee.place.with_rules(1).setup(knee.seed, 64));
-        run.knees.iter().filter(able).map(|knee| knee_s(run, knee))
+        run.knees.iter().filter(able).map(|knee| pace(device) * knee_s(run, knee))
     });
     let throughputs = devices.iter().flat_map(|device| {
         let able = |search: &&Search| is_able(device, &run.setups[run.trials[search.of].setup]);
-        run.searches.iter().filter(able).map(|search| search_s(run, search))
+        run.searches.iter().filter(able).map(|search| pace(device) * search_s(run, search))
     });
     visits.sum::<f64>() + searches.sum::<f64>() + throughputs.sum::<f64>()
 }

@@ -111,6 +111,7 @@ impl Insertion {
             slice: None,
             threads: self.threads,
             per_s: None,
+            pause_ns: None,
         }))
     }
 }
@@ -177,6 +178,7 @@ impl Effect {
             slice: Some(1),
             threads: None,
             per_s: Some(self.per_s),
+            pause_ns: None,
         }))
     }
 

@@ -6,6 +6,7 @@
 //! only through the face in `device`, reads no clock, never sleeps and prints nothing.
 #![forbid(unsafe_code)]
 
+pub mod advise;
 mod axes;
 pub mod batch;
 mod cells;
@@ -15,6 +16,7 @@ pub mod control;
 pub mod estimate;
 pub mod experiment;
 mod findings;
+pub mod fit;
 pub mod flows;
 pub mod insertion;
 pub mod knee;
@@ -32,6 +34,7 @@ pub mod spec;
 pub mod statistics;
 pub mod summary;
 pub mod throughput;
+pub mod validation;
 pub mod values;
 mod windows;
 mod words;
@@ -42,3 +45,6 @@ mod simulated;
 
 #[cfg(test)]
 mod throughput_tests;
+
+#[cfg(test)]
+mod known_answer_tests;

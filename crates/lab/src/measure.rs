@@ -108,7 +108,7 @@ pub enum Judged {
 pub fn marks(observation: &Observation, judged: Judged) -> Vec<Mark> {
     let o = observation;
     let mut marks = Vec::new();
-    if !o.slices.is_empty() && Calm::of(o).is_none() {
+    if o.slices.iter().any(|slice| slice.disturbed) && Calm::of(o).is_none() {
         marks.push(Mark::Disturbed);
     }
     if o.honesty.tester_limited || unsent_ratio(o, judged) > UNSENT_MAX {
@@ -205,11 +205,18 @@ struct Calm {
 
 impl Calm {
     /// `None` where they are less than a fifth of all slices, or where all frames that were dealt
-    /// with fell into others. When a frame was dropped nobody saw: where rules drop, the calm
-    /// slices have the share of what was dealt with that they have of the frames taken in.
+    /// with fell into others. Where frames come back before any of the measured part could, those
+    /// of the warm-up are counted too, and no slice need be left out for what is under way.
+    ///
+    /// When a frame was dropped nobody saw: where rules drop, the calm slices have the share of
+    /// what was dealt with that they have of the frames taken in.
     fn of(o: &Observation) -> Option<Calm> {
         let slice_ns = slice_ns(o)?;
         let under_way_ns = o.latency.as_ref().map_or(0, |Latency(l)| l.value_at_quantile(0.75));
+        let first_ns = o.latency.as_ref().map_or(0, |Latency(l)| l.min());
+        let early = o.slices.iter().take_while(|slice| slice.start_ns + slice_ns <= first_ns);
+        let is_warm = early.clone().count() > 0 && early.clone().any(|slice| slice.received > 0);
+        let under_way_ns = if is_warm { 0 } else { under_way_ns };
         let is_calm =
             |at: usize| windows::is_calm(&o.slices, at) && o.slices[at].start_ns >= under_way_ns;
         let mut calm = Calm { time_ns: 0, offered: 0, done: 0, rx_missed: 0 };

@@ -117,6 +117,15 @@ impl Card {
         }
     }
 
+    /// The rows of figure 6; empty where the card has none.
+    fn change_rows(self) -> &'static str {
+        match self {
+            Card::Cx5 => csv!("fig6_cx5"),
+            Card::Cx6 => csv!("fig6_cx6"),
+            Card::Bf1 | Card::Cx4 => "",
+        }
+    }
+
     /// The rows of `figure`; empty where the card has none.
     fn rows(self, figure: Figure) -> &'static str {
         match (figure, self) {
@@ -135,6 +144,26 @@ impl Card {
             (Figure::ThroughputGroups | Figure::LatencyGroups, Card::Bf1 | Card::Cx4) => "",
         }
     }
+}
+
+/// Everything that is published of a card, number by number: x and y in the units of the figures.
+pub fn rows(card: Card) -> impl Iterator<Item = Row<'static>> {
+    use Batch::{GroupDistinct, GroupSame, RootDistinct, RootSame};
+    let figures = [
+        Figure::ThroughputRoot,
+        Figure::ThroughputGroups,
+        Figure::LatencyRoot,
+        Figure::LatencyGroups,
+    ];
+    let batches = [RootSame, GroupSame, RootDistinct, GroupDistinct];
+    let insertions = [Insertion::Root, Insertion::Group, Insertion::Tunnels, Insertion::Actions];
+    let rates = [(false, true), (false, false), (true, true), (true, false)];
+    let texts = figures.into_iter().map(move |figure| card.rows(figure));
+    let texts = texts.chain(batches.into_iter().map(move |which| card.batch_rows(which)));
+    let texts = texts.chain(rates.into_iter().map(move |(of, root)| card.rate_rows(of, root)));
+    let texts = texts.chain(insertions.into_iter().map(move |which| card.insertion_rows(which)));
+    let texts = texts.chain([card.change_rows()]);
+    texts.flat_map(|text| text.lines().skip(1).filter_map(Row::parse))
 }
 
 /// A published figure.
@@ -187,12 +216,7 @@ pub fn insertions(which: Insertion, card: Card, scale: f64) -> Vec<Series> {
 
 /// Rules updated a second over the number of them, published in figure 6: y times `scale`.
 pub fn changes(card: Card, scale: f64) -> Vec<Series> {
-    let rows = match card {
-        Card::Cx5 => csv!("fig6_cx5"),
-        Card::Cx6 => csv!("fig6_cx6"),
-        Card::Bf1 | Card::Cx4 => "",
-    };
-    let mut series = curves(card, Shape::Line, rows, 1e3 * scale);
+    let mut series = curves(card, Shape::Line, card.change_rows(), 1e3 * scale);
     for series in &mut series {
         series.name = series.name.replace("Update - ", "").to_lowercase();
     }
@@ -268,20 +292,27 @@ fn curves(card: Card, shape: Shape, rows: &str, scale: f64) -> Vec<Series> {
 }
 
 /// One number of a figure: `figure,nic,series,x,x_unit,y,y_unit,statistic`.
-struct Row<'a> {
-    series: &'a str,
-    x: f64,
-    y: f64,
-    statistic: &'a str,
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Row<'a> {
+    /// `2a` to `6`.
+    pub figure: &'a str,
+    /// As the figure's legend says.
+    pub series: &'a str,
+    /// In the unit of the figure's axis.
+    pub x: f64,
+    /// In the unit of the figure's axis.
+    pub y: f64,
+    /// `median`, `p1`, …; `value` in figure 3.
+    pub statistic: &'a str,
 }
 
 impl Row<'_> {
     fn parse(line: &str) -> Option<Row<'_>> {
         let cells: Vec<&str> = line.split(',').collect();
-        let [_, _, series, x, _, y, _, statistic] = cells.as_slice() else {
+        let [figure, _, series, x, _, y, _, statistic] = cells.as_slice() else {
             return None;
         };
-        Some(Row { series, x: x.parse().ok()?, y: y.parse().ok()?, statistic })
+        Some(Row { figure, series, x: x.parse().ok()?, y: y.parse().ok()?, statistic })
     }
 }
 

@@ -36,8 +36,54 @@ pub struct Renewal {
     pub core: ControlCore,
     /// How.
     pub calls: Calls,
-    /// Renewals between two bursts at most; none: all that are due.
-    pub slice: Option<u32>,
+    /// Renewals between two bursts at most.
+    pub slice: Slice,
+}
+
+/// How the renewals are shared out over time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Slice {
+    /// So many between two bursts of packets at most; none: all that are due.
+    Of(Option<u32>),
+    /// Those of a millisecond in a row, and a millisecond for packets behind them, however late the
+    /// next are: what the study's generator did (`nic-live.npf` of
+    /// github.com/nic-bench/experiments).
+    Tick,
+}
+
+/// Length of a tick.
+const TICK_NS: u64 = 1_000_000;
+
+impl Slice {
+    /// What is written for it.
+    fn coordinate(self) -> Coordinate {
+        match self {
+            Slice::Of(slice) => slice_at(slice),
+            Slice::Tick => Coordinate::Word("tick".to_owned()),
+        }
+    }
+
+    /// Renewals in a row, and the pause behind them, nanoseconds.
+    fn plan(self, per_s: u32) -> (Option<u32>, Option<u64>) {
+        match self {
+            Slice::Of(slice) => (slice, None),
+            Slice::Tick => {
+                let in_tick = (u64::from(per_s) * TICK_NS).div_ceil(1_000_000_000);
+                (Some(in_tick.max(1) as u32), Some(TICK_NS))
+            }
+        }
+    }
+}
+
+fn slices_or_ticks(values: &Values) -> Result<Vec<Slice>, SpecError> {
+    let one = |value: &Coordinate| match value {
+        Coordinate::Word(word) if word == "tick" => Ok(Slice::Tick),
+        Coordinate::Word(word) if word != "all" => {
+            Err(refused("slice", value, "give a number from 1, all, or tick".to_owned()))
+        }
+        _ => Ok(Slice::Of(slices(&Values(vec![value.clone()]))?[0])),
+    };
+    values.0.iter().map(one).collect()
 }
 
 /// All rates of a sweep: the product of its axes. A trace brings its own flows.
@@ -53,7 +99,7 @@ pub fn places(sweep: &RenewalSweep, trace: Option<&Trace>) -> Result<Vec<Renewal
                 for core in words("core", &sweep.core, &CORES)? {
                     // The last, a transaction, has no end here.
                     for calls in words("calls", &sweep.calls, &CALLS[..2])? {
-                        for slice in slices(&sweep.slice)? {
+                        for slice in slices_or_ticks(&sweep.slice)? {
                             for flows in numbers("flows", &flows, 1, FLOWS_MAX)? {
                                 let place = standing(group, flows);
                                 let rules = rules - 1;
@@ -112,7 +158,7 @@ impl Renewal {
         if self.per_s > 0 {
             point.push(("core", word(name_of(&CORES, self.core))));
             point.push(("calls", word(name_of(&CALLS, self.calls))));
-            point.push(("slice", slice_at(self.slice)));
+            point.push(("slice", self.slice.coordinate()));
         }
         at_axes(point)
     }
@@ -132,8 +178,17 @@ impl Renewal {
 
     fn plan(&self, block: usize) -> Option<Plan> {
         let Renewal { per_s, core, calls, slice, .. } = *self;
-        let (work, rate) = (Work::Renew { block }, Some(per_s));
-        let plan = RulesPlan { core, start_ns: 0, work, calls, slice, threads: None, per_s: rate };
+        let (slice, pause_ns) = slice.plan(per_s);
+        let plan = RulesPlan {
+            core,
+            start_ns: 0,
+            work: Work::Renew { block },
+            calls,
+            slice,
+            threads: None,
+            per_s: Some(per_s),
+            pause_ns,
+        };
         (per_s > 0).then(|| Plan::Rules(Box::new(plan)))
     }
 }

@@ -276,12 +276,18 @@ impl<'a> Runner<'a> {
         Ok(())
     }
 
+    /// Seconds that a device takes for a second of a trial.
+    fn pace(&self, device: usize) -> f64 {
+        self.run.devices.get(device).map_or(1.0, estimate::pace)
+    }
+
     fn visit(&mut self, beds: &mut [Bed<'_>], visit: &Visit) -> Result<(), ResultError> {
         let experiment = self.experiment;
         let Some(setup) = experiment.setup_of(visit) else {
             return Ok(());
         };
-        let estimate_s = estimate::setup_s(setup);
+        let pace = self.pace(visit.device);
+        let estimate_s = pace * estimate::setup_s(setup);
         self.past_s += estimate_s;
         let repeat = visit.repeat as u32;
         let mut is_set_up = None;
@@ -293,7 +299,7 @@ impl<'a> Runner<'a> {
                 repeat,
                 point: &trial.point,
             };
-            let trial_s = estimate::trial_s(experiment, trial);
+            let trial_s = pace * estimate::trial_s(experiment, trial);
             if self.is_done(&place) {
                 self.past_s += trial_s;
                 continue;

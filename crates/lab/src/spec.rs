@@ -552,7 +552,7 @@ impl Kind {
                 ("per_s", "rules renewed a second, 0: none; hadoop, cache_follower, web_server"),
                 ("core", "the core that renews them: same or distinct"),
                 ("calls", "how: single or queue"),
-                ("slice", "renewals between two bursts of packets at most, or all"),
+                ("slice", "renewals between two bursts of packets at most, all, or tick"),
                 ("flows", "flows of the traffic"),
                 ("frame", "frame size in bytes with FCS, or imix"),
                 ("duration_ms", "measured part of a trial, one value"),

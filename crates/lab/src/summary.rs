@@ -56,6 +56,9 @@ pub fn summarize(run: &Run, samples: &[Sample], latencies: &Latencies) -> Summar
         summary.started = words::time_of_day(first);
         summary.duration_s = (last - first) as f64 / 1e9;
     }
+    let computed = run.devices.iter().filter(|device| device.about.in_virtual_time);
+    let warning = |device: &RunDevice| format!("{} is computed, not measured.", device.name);
+    summary.warnings.extend(computed.map(warning));
     summary.warnings.extend(run.trace.iter().flat_map(trace_warnings));
     summary.warnings.extend(run.rules.iter().filter_map(unmet_warning));
     for experiment in &run.experiments {

@@ -126,15 +126,18 @@ impl<'a> Slices<'a> {
         (clear > 0 && 2 * clear >= of.len()).then_some(of)
     }
 
-    /// The longest run of clear ones of these slices in which no frame was dealt with, the last of
-    /// the trial apart: it may be shorter.
+    /// The longest run of clear slices without a frame dealt with, the last of the trial apart (it
+    /// may be shorter); it begins in one of these, and goes on for as long as the device is dead.
     fn outage_ns(&self, of: &[(usize, bool)]) -> u64 {
-        let is_out = |(at, is_clear): &(usize, bool)| {
-            *is_clear
+        let Some(((first, _), (last, _))) = of.first().zip(of.last()) else { return 0 };
+        let is_out = |at: &usize| {
+            self.is_clear(*at)
                 && *at + 1 < self.slices.len()
                 && taken_of(&self.slices[*at], self.dropped) == 0
         };
-        let runs = of.chunk_by(|a, b| is_out(a) == is_out(b)).filter(|run| is_out(&run[0]));
+        let all: Vec<usize> = (*first..self.slices.len()).collect();
+        let runs = all.chunk_by(|a, b| is_out(a) == is_out(b));
+        let runs = runs.filter(|run| is_out(&run[0]) && run[0] <= *last);
         runs.map(<[_]>::len).max().unwrap_or(0) as u64 * self.slice_ns
     }
 }
@@ -147,7 +150,7 @@ impl<'a> Slices<'a> {
 /// | `losing_windows` | clear windows of the plan that lost a frame |
 /// | `zero_windows` | clear windows of the plan that dealt with none |
 /// | `dealt_ratio` | share of frames dealt with in clear windows of the plan (4), by that before |
-/// | `outage_ns` | longest run of clear slices in which no frame was dealt with (3) |
+/// | `outage_ns` | longest run of clear slices without a frame that begins in the plan (3) |
 /// | `blocked_ns` | effective blocked time: frames missed in clear slices (3) by the rate planned |
 /// | `blocked_all_ns` | frames lost in the whole trial, by stalls too, by that rate |
 /// | `lowest_ratio` | lowest share dealt with of a clear window from the plan on, by that before |

@@ -56,6 +56,15 @@ the tolerance. What the generator or the machine may have set decides nothing.";
 /// The commands.
 #[derive(Debug, Subcommand)]
 pub enum Command {
+    /// Say how a modelled card would carry a workload, and which limit binds first
+    Advise {
+        /// A modelled card, `model:PROFILE`
+        #[arg(long, value_name = "DEVICE")]
+        device: String,
+        /// TOML file: rules, what they match, new ones a second, frames, rate, cores
+        #[arg(long, value_name = "FILE")]
+        workload: PathBuf,
+    },
     /// Measure how fast the software card is here, beside the peers of benches/peers
     Bench(BenchArguments),
     /// Say what differs between runs or devices, the first one being the baseline
@@ -82,6 +91,12 @@ pub enum Command {
         /// Result directory, as `niclab run` printed it
         directory: PathBuf,
     },
+    /// Read, write and fit profiles of modelled cards (devices `model:PROFILE`)
+    Profile {
+        /// What to do with them
+        #[command(subcommand)]
+        command: ProfileCommand,
+    },
     /// Read rules as text, as testpmd's `flow` commands write them
     Rules {
         /// What to do with them
@@ -96,6 +111,42 @@ pub enum Command {
         /// Result directory, as `niclab run` printed it
         directory: PathBuf,
     },
+}
+
+/// The commands of `niclab profile`.
+#[derive(Debug, Subcommand)]
+pub enum ProfileCommand {
+    /// Read profiles, and say what is known of each card
+    ///
+    /// The first thing that is missing, unknown, out of range or contradicts another ends it, with
+    /// its file, line and key.
+    Check {
+        /// Names of profiles that come with niclab, or files
+        #[arg(required = true, value_name = "PROFILE")]
+        profiles: Vec<String>,
+    },
+    /// Fit a profile to what was measured, and print it
+    ///
+    /// Of a result directory all that it has; of a published card (bf1, cx4, cx5, cx6) the points
+    /// that its profile comes from, so that the others are predictions. A number that nothing
+    /// measured depends on is unknown.
+    Fit {
+        /// Result directory, or `published:CARD`
+        #[arg(value_name = "RESULTS")]
+        from: String,
+        /// Which device, where there are several
+        #[arg(long)]
+        device: Option<String>,
+    },
+    /// List what a profile says: sections and keys, with units and ranges
+    Keys,
+    /// Print a profile
+    Show {
+        /// Name of a profile that comes with niclab, or file
+        profile: String,
+    },
+    /// Run the published experiments on the modelled cards, and compare with what was published
+    Validate,
 }
 
 /// The commands of `niclab rules`.
@@ -231,8 +282,8 @@ pub struct RunArguments {
     #[arg(value_name = "EXPERIMENT")]
     pub experiments: Vec<String>,
 
-    /// Device: soft, linux:veth, linux:IFACE,IFACE or dpdk:EAL-ARGUMENTS; may be given again
-    /// [default: soft, linux:veth and dpdk:--vdev=net_ring0, as far as they are here]
+    /// Device: soft, model:PROFILE, linux:veth, linux:IFACE,IFACE or dpdk:EAL-ARGUMENTS; may be
+    /// given again [default: soft, linux:veth and dpdk:--vdev=net_ring0, as far as they are here]
     #[arg(long, value_name = "DEVICE")]
     pub device: Vec<String>,
 

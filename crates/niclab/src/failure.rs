@@ -5,7 +5,7 @@
 //! | 0 | done |
 //! | 1 | something else went wrong |
 //! | 2 | the command line cannot be understood |
-//! | 3 | an experiment, a value, a trace or a file of rules cannot be used |
+//! | 3 | an experiment, a value, a trace, a profile, a workload or a file of rules cannot be used |
 //! | 4 | a result directory cannot be used |
 //! | 5 | a device is unknown, or none could be opened |
 //! | 6 | a run came to its end and has measured nothing |
@@ -19,7 +19,12 @@ use std::process::ExitCode;
 
 use niclab_bench::BenchError;
 use niclab_device::DeviceError;
+use niclab_device::model::UnreadProfile;
+use niclab_lab::advise::WorkloadError;
+use niclab_lab::fit::NoFit;
+use niclab_lab::published::UnknownCard;
 use niclab_lab::spec::SpecError;
+use niclab_lab::validation::ValidationError;
 use niclab_nic::rule::text::ReadError;
 use niclab_report::ReportError;
 use niclab_result::ResultError;
@@ -58,6 +63,26 @@ pub enum Failure {
         /// What the other one has.
         other: String,
     },
+    /// There is nothing to compute of a device that is no model.
+    #[error("--device {device}: advise computes; give a modelled card, such as model:connectx-5")]
+    NotModelled {
+        /// The device.
+        device: String,
+    },
+    /// Modelled cards that could not be measured.
+    #[error("{0}")]
+    Validation(#[from] ValidationError),
+    /// A workload that is not there, or not to be opened.
+    #[error("{}: {error}; give a file that declares a workload", path.display())]
+    UnreadWorkload {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        error: std::io::Error,
+    },
+    /// A workload that cannot be used.
+    #[error("{0}")]
+    Workload(#[from] WorkloadError),
     /// A row of the bar could not be measured.
     #[error("{0}")]
     Bench(#[from] BenchError),
@@ -123,6 +148,15 @@ pub enum Failure {
     /// The terminal or the pipe is gone, or what is behind it is full.
     #[error("output: {0}")]
     Output(#[from] std::io::Error),
+    /// A profile that is not there, or cannot be used.
+    #[error("{0}")]
+    Profile(#[from] UnreadProfile),
+    /// What was measured is not enough for a profile.
+    #[error("{0}")]
+    NoFit(#[from] NoFit),
+    /// A name that is no published card's.
+    #[error("{0}")]
+    UnknownCard(#[from] UnknownCard),
     /// Something got worse.
     #[error("regression: {}", regressions.join("\n  "))]
     Regression {
@@ -196,13 +230,22 @@ impl Failure {
     /// The exit code of the process.
     pub fn exit_code(&self) -> ExitCode {
         ExitCode::from(match self {
-            Failure::Bench(_) | Failure::Output(_) | Failure::Report(_) => 1,
+            Failure::Bench(_)
+            | Failure::Output(_)
+            | Failure::Report(_)
+            | Failure::Validation(_) => 1,
             // Options that exclude each other, or name what is not there.
             Failure::Core { .. }
             | Failure::Metric { .. }
             | Failure::NoPeers { .. }
+            | Failure::NotModelled { .. }
             | Failure::Spec(SpecError::OfTrace { .. } | SpecError::OfRules { .. }) => 2,
-            Failure::Rules { .. }
+            Failure::NoFit(_)
+            | Failure::UnreadWorkload { .. }
+            | Failure::Workload(_)
+            | Failure::Profile(_)
+            | Failure::UnknownCard(_)
+            | Failure::Rules { .. }
             | Failure::RulesChanged { .. }
             | Failure::Spec(_)
             | Failure::Trace { .. }

@@ -45,8 +45,12 @@ pub fn toml(name: &str) -> Result<(), Failure> {
 }
 
 /// The kinds of devices.
-const DEVICES: [(&str, &str); 4] = [
+const DEVICES: [(&str, &str); 5] = [
     ("soft               ", "our software NIC, under a memory wire"),
+    (
+        "model:PROFILE      ",
+        "a card computed from a profile: connectx-5, …, or a file (niclab profile)",
+    ),
     ("linux:veth         ", "a veth pair between namespaces that niclab makes (needs root)"),
     ("linux:IFACE,IFACE  ", "two interfaces: the tester's and the one under test (needs root)"),
     ("dpdk:EAL-ARGUMENTS ", "a DPDK port, such as dpdk:--vdev=net_ring0 (needs libdpdk)"),

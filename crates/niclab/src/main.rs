@@ -3,6 +3,7 @@
 //! Every command is a room of its own; `failure` says how each of them can end.
 #![forbid(unsafe_code)]
 
+mod advise;
 mod arguments;
 mod bench;
 mod calm;
@@ -13,6 +14,7 @@ mod environment;
 mod export;
 mod failure;
 mod list;
+mod profile;
 mod progress;
 mod report;
 mod rules;
@@ -25,7 +27,7 @@ use std::process::ExitCode;
 
 use clap::Parser;
 
-use arguments::{Arguments, Command, RulesCommand};
+use arguments::{Arguments, Command, ProfileCommand, RulesCommand};
 use failure::Failure;
 
 fn main() -> ExitCode {
@@ -41,6 +43,7 @@ fn main() -> ExitCode {
 
 fn command(command: Command) -> Result<(), Failure> {
     match command {
+        Command::Advise { device, workload } => advise::run(&device, &workload),
         Command::Bench(arguments) => bench::run(&arguments),
         Command::Compare(arguments) => compare::run(&arguments),
         Command::Completions { shell } => texts::completions(shell),
@@ -49,6 +52,13 @@ fn command(command: Command) -> Result<(), Failure> {
         Command::List { experiment: None } => list::run(),
         Command::List { experiment: Some(name) } => list::toml(&name),
         Command::Man => texts::man(),
+        Command::Profile { command } => match command {
+            ProfileCommand::Check { profiles } => profile::check(&profiles),
+            ProfileCommand::Fit { from, device } => profile::fit(&from, device.as_deref()),
+            ProfileCommand::Keys => profile::keys(),
+            ProfileCommand::Show { profile } => profile::show(&profile),
+            ProfileCommand::Validate => profile::validate(),
+        },
         Command::Report { directory } => report::run(&directory),
         Command::Rules { command: RulesCommand::Check(arguments) } => rules::check(&arguments),
         Command::Rules { command: RulesCommand::Convert { from, file } } => {

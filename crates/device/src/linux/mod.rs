@@ -281,6 +281,7 @@ fn about(name: &str, ends: &Ends, cores: Cores, tester: &End, device: &End) -> A
             place("sink", &near.name, Some(cores.tester)),
         ],
         not_supported: vec!["rules".into(), "queues".into()],
+        in_virtual_time: false,
     }
 }
 

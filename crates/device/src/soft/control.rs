@@ -36,6 +36,10 @@ pub(super) struct Carrier<'a> {
     /// Operations in a turn.
     slice: usize,
     start_ns: u64,
+    /// Least time from one slice to the next.
+    pause_ns: u64,
+    /// When the next slice may begin.
+    next_ns: u64,
     /// Length of the measured part.
     duration_ns: u64,
     clock: Clock,
@@ -132,6 +136,8 @@ impl<'a> Carrier<'a> {
             at: 0,
             slice: plan.slice.map_or(count, |slice| slice.max(1) as usize),
             start_ns: plan.start_ns,
+            pause_ns: plan.pause_ns.unwrap_or(0),
+            next_ns: 0,
             duration_ns,
             clock: Clock::new(),
             opened_ns: None,
@@ -216,7 +222,7 @@ impl<'a> Carrier<'a> {
             return false;
         };
         let since_ns = self.clock.now_ns().saturating_sub(opened_ns);
-        self.due(since_ns) >= self.at + self.slice
+        since_ns >= self.next_ns && self.due(since_ns) >= self.at + self.slice
     }
 
     /// Operations that are due so long after the measured part began.
@@ -425,7 +431,8 @@ impl Beside for Carrier<'_> {
         };
         let begun_ns = self.clock.now_ns();
         let since_ns = begun_ns.saturating_sub(opened_ns);
-        let is_open = (self.start_ns..self.duration_ns).contains(&since_ns);
+        let open_ns = self.start_ns.max(self.next_ns);
+        let is_open = (open_ns..self.duration_ns).contains(&since_ns);
         if is_open && (self.due(since_ns) > self.at || self.steps.len() == self.at) {
             // Where each operation has a moment of its own, late ones count from theirs.
             let from_ns = if self.control.late.is_some() { self.start_ns } else { since_ns };
@@ -433,6 +440,7 @@ impl Beside for Carrier<'_> {
             self.carry_out(since_ns);
             let ended_ns = self.clock.now_ns();
             self.turn_ns = ended_ns - begun_ns;
+            self.next_ns = ended_ns - opened_ns + self.pause_ns;
             self.control.busy_ns += self.turn_ns;
             if self.at == self.steps.len() {
                 self.control.ended_ns = Some(ended_ns - opened_ns);

@@ -171,6 +171,7 @@ fn about(placement: Placement, seats: Seats) -> About {
             place("sink", "sink", seats.tester),
         ],
         not_supported: Vec::new(),
+        in_virtual_time: false,
     }
 }
 

@@ -44,7 +44,7 @@ impl Runner<'_> {
                 None
             })
         });
-        let estimate_s = estimate::knee_s(experiment, knee);
+        let estimate_s = self.pace(device) * estimate::knee_s(experiment, knee);
         self.past_s += estimate_s;
         self.worked_s += estimate_s;
         match failure {

@@ -105,7 +105,7 @@ impl Runner<'_> {
         let trial = &experiment.trials[search.of];
         let (kind, point) = (search.mode.name(), &trial.point);
         let place = Place { device, trial: kind, repeat: 0, point };
-        let estimate_s = estimate::search_s(experiment, search);
+        let estimate_s = self.pace(device) * estimate::search_s(experiment, search);
         self.past_s += estimate_s;
         if self.is_done(&place) || !self.states[device].known.is_able(trial) {
             return Ok(None);

@@ -48,11 +48,12 @@ pub(crate) fn is_failover(cell: &Cell<'_>) -> bool {
     cell.word("work") == name_of(&WORKS, BatchWork::Failover)
 }
 
-/// `at once`, or `32 between two bursts`.
+/// `at once`, `32 between two bursts`, or `a tick at a time`.
 pub(crate) fn pace_words(cell: &Cell<'_>) -> String {
-    match cell.number("slice") {
-        None => "at once".into(),
-        Some(count) => format!("{} between two bursts", words::whole(count)),
+    match (cell.number("slice"), cell.word("slice").as_str()) {
+        (Some(count), _) => format!("{} between two bursts", words::whole(count)),
+        (None, "tick") => "a tick at a time".into(),
+        (None, _) => "at once".into(),
     }
 }
 

@@ -10,6 +10,8 @@ mod directories;
 mod interrupted;
 mod machine;
 mod measured;
+mod planning;
+mod profiles;
 mod refused;
 mod rules;
 mod tutorial;

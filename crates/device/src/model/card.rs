@@ -1,0 +1,301 @@
+//! A card's times, computed from its profile: what a frame takes on its way, and what an operation
+//! on a rule takes.
+
+use niclab_nic::rule::Action;
+use niclab_packet::size::{FrameSizes, RateLevel};
+
+use super::profile::Profile;
+use super::schema::INJECTED;
+use crate::face::DeviceError;
+use crate::stack::Stack;
+
+/// Nanoseconds of a second.
+pub(super) const SECOND_NS: f64 = 1e9;
+
+/// What a number that nobody knows keeps from being computed.
+pub(super) fn unknown(section: &str, key: &str) -> DeviceError {
+    let capability = format!("what needs {section}.{key}, which is unknown in the profile");
+    DeviceError::NotSupported { capability }
+}
+
+fn needed(profile: &Profile, section: &str, key: &str) -> Result<f64, DeviceError> {
+    profile.number(section, key).ok_or_else(|| unknown(section, key))
+}
+
+/// Rules that stand in the card's groups, and how the frames go through them.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Way {
+    /// Rules of group 0.
+    pub root: f64,
+    /// Rules of each further group on the way, and the share of the frames that comes to it.
+    pub groups: Vec<(f64, f64)>,
+}
+
+/// What frames meet.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Path {
+    rate_gbps: f64,
+    frame_rate_max: Option<f64>,
+    /// Frames that wait for the classifier.
+    pub fifo: f64,
+    root_frame_ns: f64,
+    root_rule_ns: f64,
+    root_near: f64,
+    root_far_ns: f64,
+    cliff: Option<f64>,
+    /// Time, rules near, time a million rules.
+    table: Option<(f64, f64, f64)>,
+    pcie: Option<(f64, f64)>,
+    /// Latency that nothing shortens, nanoseconds.
+    pub base_ns: f64,
+    /// Longest time until the queue is polled, nanoseconds.
+    pub wait_ns: f64,
+    /// Time of the host's core for a frame, nanoseconds.
+    pub host_ns: f64,
+    /// Descriptors of the receive queue.
+    pub ring: f64,
+    /// Frames taken from it at a time.
+    pub burst: f64,
+    /// Further latency, and the share of frames that have it.
+    pub spike: Option<(f64, f64)>,
+    /// Share of frames lost at random.
+    pub loss: f64,
+}
+
+impl Path {
+    /// # Errors
+    /// [`DeviceError::NotSupported`] where the profile does not say what frames meet.
+    pub fn of(profile: &Profile) -> Result<Path, DeviceError> {
+        let number = |section, key| needed(profile, section, key);
+        let injected = |key| profile.number(INJECTED, key);
+        let table = |key| profile.number("groups", key);
+        let pcie = |key| profile.number("pcie", key);
+        Ok(Path {
+            rate_gbps: number("port", "rate_gbps")?,
+            frame_rate_max: profile.number("port", "frame_rate_max"),
+            fifo: number("port", "fifo_frames")?,
+            root_frame_ns: number("root", "frame_ns")?,
+            root_rule_ns: number("root", "rule_ps")? / 1e3,
+            root_near: number("root", "near_rules")?,
+            root_far_ns: number("root", "far_ns")?,
+            cliff: injected("cliff_rules"),
+            table: table("table_ns")
+                .zip(table("near_rules"))
+                .zip(table("chain_ns"))
+                .map(|((table, near), chain)| (table, near, chain)),
+            pcie: match (pcie("frame_ns"), pcie("byte_ps")) {
+                (Some(frame), Some(byte)) => Some((frame, byte)),
+                (None, None) => None,
+                (None, _) => return Err(unknown("pcie", "frame_ns")),
+                (_, None) => return Err(unknown("pcie", "byte_ps")),
+            },
+            base_ns: number("host", "base_ns")?,
+            wait_ns: number("host", "wait_ns")?,
+            host_ns: number("host", "frame_ns")?,
+            ring: number("host", "ring_frames")?,
+            burst: number("host", "burst_frames")?,
+            spike: injected("spike_ns").zip(injected("spike_ratio")),
+            loss: injected("loss_ratio").unwrap_or(0.0),
+        })
+    }
+
+    /// Frames a second that the wire carries.
+    pub fn line_pps(&self, sizes: &FrameSizes) -> f64 {
+        sizes.pps(self.rate_gbps, RateLevel::L1)
+    }
+
+    /// Mean time of a frame between the FIFO and the host: the slowest of the stages that it goes
+    /// through one behind the other.
+    ///
+    /// # Errors
+    /// [`DeviceError::NotSupported`] where frames come to groups of which nothing is known.
+    pub fn frame_ns(&self, way: &Way, sizes: &FrameSizes) -> Result<f64, DeviceError> {
+        let classifier = self.root_ns(way.root) + self.groups_ns(way)?;
+        let most = self.frame_rate_max.map_or(0.0, |pps| SECOND_NS / pps);
+        let pcie = self.pcie.map_or(0.0, |(frame, byte)| frame + byte * sizes.mean() / 1e3);
+        Ok(classifier.max(most).max(pcie))
+    }
+
+    /// Time in group 0. Rules beyond the near memory are gone through for each frame.
+    fn root_ns(&self, rules: f64) -> f64 {
+        let far = (rules - self.root_near).max(0.0);
+        let time = self.root_frame_ns + self.root_rule_ns * rules + self.root_far_ns * far;
+        match self.cliff {
+            Some(cliff) if rules > cliff => 10.0 * time,
+            _ => time,
+        }
+    }
+
+    /// Time in the other groups. The tables of a group grow with its rules; few of them stay in
+    /// the classifier's caches.
+    fn groups_ns(&self, way: &Way) -> Result<f64, DeviceError> {
+        if way.groups.is_empty() {
+            return Ok(0.0);
+        }
+        let (table, near, chain) = self.table.ok_or_else(|| unknown("groups", "table_ns"))?;
+        let of = |(rules, share): &(f64, f64)| {
+            share * (table * (1.0 - (-rules / near).exp()) + chain * rules / 1e6)
+        };
+        Ok(way.groups.iter().map(of).sum())
+    }
+}
+
+/// What a rule matches and does, as far as its cost goes.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(super) struct Kind {
+    pub is_ipv4: bool,
+    pub is_ipv6: bool,
+    pub is_vlan: bool,
+    pub is_tunnel: bool,
+    /// Actions behind the first.
+    pub actions: f64,
+    /// It writes metadata or a tag.
+    pub modifies: bool,
+}
+
+impl Kind {
+    /// # Errors
+    /// [`DeviceError::NotSupported`] for prefixes: each length is a table of its own, and what they
+    /// cost nobody has published.
+    pub fn of(stack: Stack, actions: &[Action]) -> Result<Kind, DeviceError> {
+        let kind = Kind {
+            actions: actions.len().saturating_sub(1) as f64,
+            modifies: actions
+                .iter()
+                .any(|action| matches!(action, Action::SetMeta { .. } | Action::SetTag { .. })),
+            ..Kind::default()
+        };
+        Ok(match stack {
+            Stack::Eth => kind,
+            Stack::Ipv4 | Stack::Ipv4Tcp => Kind { is_ipv4: true, ..kind },
+            Stack::Ipv6 | Stack::Ipv6Tcp => Kind { is_ipv6: true, ..kind },
+            Stack::VlanIpv4Tcp => Kind { is_ipv4: true, is_vlan: true, ..kind },
+            Stack::VlanIpv6Tcp => Kind { is_ipv6: true, is_vlan: true, ..kind },
+            Stack::GreIpv4Tcp | Stack::VxlanIpv4Udp | Stack::GeneveIpv4Udp => {
+                Kind { is_ipv4: true, is_tunnel: true, ..kind }
+            }
+            Stack::Ipv4Prefix => {
+                let capability = "rules of prefixes".to_owned();
+                return Err(DeviceError::NotSupported { capability });
+            }
+        })
+    }
+}
+
+/// What operations on rules of one group and kind cost.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Costs {
+    create_ns: f64,
+    first_ns: f64,
+    warm: f64,
+    /// Of rules that go through the card's near memory: where it ends, and time a rule beyond it.
+    far: Option<(f64, f64)>,
+    /// Rules of other groups in the same memory.
+    others: f64,
+    /// Of great tables: rules near, further time.
+    miss: Option<(f64, f64)>,
+    beside_ns: Option<f64>,
+    destroy_ns: Option<f64>,
+    update_ns: Option<f64>,
+    least_ns: f64,
+}
+
+impl Costs {
+    /// Of a group that never has more rules than `most`; others that share its memory have
+    /// `others` beside them.
+    ///
+    /// # Errors
+    /// [`DeviceError::NotSupported`] where the profile does not say.
+    pub fn of(
+        profile: &Profile,
+        group: u32,
+        kind: &Kind,
+        (most, others): (f64, f64),
+    ) -> Result<Costs, DeviceError> {
+        let section = if group == 0 { "root_rules" } else { "group_rules" };
+        let number = |key| needed(profile, section, key);
+        let some = |key| profile.number(section, key);
+        let is_root_ipv4 = group == 0 && kind.is_ipv4;
+        let ipv4 = if is_root_ipv4 { number("ipv4_ns")? } else { 0.0 };
+        let of_driver = |is: bool, key| if is { needed(profile, "driver", key) } else { Ok(0.0) };
+        let is_ip = kind.is_ipv4 || kind.is_ipv6;
+        let further = of_driver(is_ip && !is_root_ipv4, "ip_ns")?
+            + of_driver(kind.is_ipv6, "ipv6_ns")?
+            + of_driver(kind.is_vlan, "vlan_ns")?
+            + of_driver(kind.is_tunnel, "tunnel_ns")?
+            + kind.actions * of_driver(kind.actions > 0.0, "action_ns")?
+            + of_driver(kind.modifies, "modify_ns")?
+            + ipv4;
+        let far = match is_root_ipv4 {
+            true => Some((needed(profile, "root", "near_rules")?, number("far_ns")?)),
+            false => None,
+        };
+        let miss = match group {
+            0 => None,
+            _ => match number("near_rules")? {
+                near if most + others > near => Some((near, number("miss_ns")?)),
+                near => Some((near, some("miss_ns").unwrap_or(0.0))),
+            },
+        };
+        let rate_max = profile.number(INJECTED, "rule_rate_max");
+        Ok(Costs {
+            create_ns: number("create_ns")? + further,
+            first_ns: number("first_ns")? + further,
+            warm: number("warm_rules")?,
+            far,
+            miss,
+            others,
+            beside_ns: some("beside_ns"),
+            destroy_ns: some("destroy_ns"),
+            update_ns: if group == 0 { None } else { some("update_ns") },
+            least_ns: rate_max.map_or(0.0, |per_s| SECOND_NS / per_s),
+        })
+    }
+
+    fn miss_ns(&self, rules: f64) -> f64 {
+        let all = (rules + self.others).max(1.0);
+        self.miss.map_or(0.0, |(near, miss)| miss * (1.0 - near / all).max(0.0))
+    }
+
+    /// To create a rule beside so many, nanoseconds.
+    pub fn create(&self, rules: f64) -> f64 {
+        let cold = (self.first_ns - self.create_ns) * (-rules / self.warm).exp();
+        let far = self.far.map_or(0.0, |(near, each)| each * (rules - near).max(0.0));
+        (self.create_ns + cold + far + self.miss_ns(rules)).max(self.least_ns)
+    }
+
+    /// To create `count` rules beside so many, one after the other.
+    pub fn created_ns(&self, rules: f64, count: u32) -> f64 {
+        // What changes fast at first changes slowly later: steps that grow, each by its middle.
+        let (mut at, mut total) = (0u32, 0.0);
+        while at < count {
+            let step = (at / 64).clamp(1, 4_096).min(count - at);
+            total +=
+                self.create(rules + f64::from(at) + f64::from(step - 1) / 2.0) * f64::from(step);
+            at += step;
+        }
+        total
+    }
+
+    /// To create a rule or renew one on the core that forwards; `None` where nobody knows.
+    pub fn create_beside(&self, rules: f64) -> Option<f64> {
+        self.beside_ns.map(|beside| beside.max(self.create(rules)))
+    }
+
+    /// To destroy one of so many.
+    pub fn destroy(&self, rules: f64) -> Option<f64> {
+        self.destroy_ns.map(|destroy| (destroy + self.miss_ns(rules)).max(self.least_ns))
+    }
+
+    /// To destroy one of so many and create another: what the first brought into the caches, the
+    /// second finds there.
+    pub fn renew(&self, rules: f64) -> Option<f64> {
+        let create = self.create(rules) - self.miss_ns(rules);
+        self.destroy(rules).map(|destroy| (destroy + create).max(self.least_ns))
+    }
+
+    /// To change the actions of one of so many in place.
+    pub fn update(&self, rules: f64) -> Option<f64> {
+        self.update_ns.map(|update| (update + self.miss_ns(rules)).max(self.least_ns))
+    }
+}

@@ -1,0 +1,272 @@
+//! `model:NAME`: a card in virtual time, computed from a profile.
+//!
+//! A profile says of a card what its parts are like (`schema`); a trial lets a load flow through
+//! them (`pipe`, `trial`) while operations on rules take their time (`control`). The same seed and
+//! the same calls give the same answers, far faster than a card would.
+//!
+//! Nothing here was measured on this machine: it is what follows from the profile's numbers.
+
+mod card;
+mod control;
+#[cfg(test)]
+#[path = "model_tests.rs"]
+mod model_tests;
+mod pipe;
+pub mod profile;
+mod rules;
+pub mod schema;
+mod trial;
+
+use niclab_load::{Arrivals, Control, Load, Observation};
+use rand::{RngExt, SeedableRng};
+use rand_xoshiro::Xoshiro256PlusPlus;
+
+use crate::face::{About, DeviceError, Fact, Function, Place, Setup, SetupReport, Testbed};
+use crate::plan::{Plan, RulesPlan};
+use card::{Path, SECOND_NS};
+use control::Operations;
+use profile::{Basis, Entry, Part, Profile, ProfileError};
+use rules::{Rules, not_supported};
+use schema::{INJECTED, Key};
+use trial::{Trial, arrivals_pps};
+
+/// The profiles that come with niclab, and their texts.
+const PROFILES: &[(&str, &str)] = &[
+    ("82599", include_str!("../../../../profiles/82599.toml")),
+    ("bluefield", include_str!("../../../../profiles/bluefield.toml")),
+    ("connectx-4", include_str!("../../../../profiles/connectx-4.toml")),
+    ("connectx-5", include_str!("../../../../profiles/connectx-5.toml")),
+    ("connectx-6", include_str!("../../../../profiles/connectx-6.toml")),
+    ("e810", include_str!("../../../../profiles/e810.toml")),
+    ("xl710", include_str!("../../../../profiles/xl710.toml")),
+];
+
+/// By how much a trial differs from the next at most where the profile does not say.
+const NOISE: f64 = 0.003;
+
+/// A modelled card with its generator and its sink.
+pub struct Model {
+    about: About,
+    profile: Profile,
+    random: Xoshiro256PlusPlus,
+    state: Option<State>,
+}
+
+struct State {
+    rules: Rules,
+    queues: u16,
+}
+
+/// Names of the profiles that come with niclab.
+pub fn names() -> impl Iterator<Item = &'static str> {
+    PROFILES.iter().map(|(name, _)| *name)
+}
+
+/// Text of a profile: of one that comes with niclab by its name, of a file by its path. With it
+/// comes what errors call it.
+///
+/// # Errors
+/// What there is where there is no such profile.
+pub fn text(name: &str) -> Result<(String, String), NoProfile> {
+    if let Some((name, text)) = PROFILES.iter().find(|(known, _)| *known == name) {
+        return Ok((format!("profiles/{name}.toml"), (*text).to_owned()));
+    }
+    let known = || names().collect::<Vec<_>>().join(", ");
+    match std::fs::read_to_string(name) {
+        Ok(text) => Ok((name.to_owned(), text)),
+        Err(error) => {
+            Err(NoProfile { name: name.to_owned(), error: error.to_string(), known: known() })
+        }
+    }
+}
+
+/// There is no such profile.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("profile `{name}`: {error}; give a file, or one of {known}")]
+pub struct NoProfile {
+    /// What was given.
+    pub name: String,
+    /// What the system said.
+    pub error: String,
+    /// What there is.
+    pub known: String,
+}
+
+/// Why a profile cannot be had.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum UnreadProfile {
+    /// It is not there.
+    #[error(transparent)]
+    Absent(#[from] NoProfile),
+    /// It is wrong.
+    #[error(transparent)]
+    Bad(#[from] ProfileError),
+}
+
+/// Reads a profile: one that comes with niclab by its name, another by its path.
+///
+/// # Errors
+/// What there is where there is no such profile; what is wrong with it.
+pub fn read(name: &str) -> Result<Profile, UnreadProfile> {
+    let (file, text) = text(name)?;
+    Ok(Profile::parse(&file, &text)?)
+}
+
+/// Opens `model:NAME` or `model:FILE`.
+///
+/// # Errors
+/// [`DeviceError::BadName`] for a profile that is not there or cannot be used.
+pub fn open(name: &str) -> Result<Box<dyn Testbed>, DeviceError> {
+    let bad = |reason: String| DeviceError::BadName { text: name.to_owned(), reason };
+    let of = name.split_once(':').map_or("", |(_, of)| of);
+    if of.is_empty() {
+        let known = names().collect::<Vec<_>>().join(", ");
+        return Err(bad(format!("say which: model:NAME of {known}, or model:FILE.toml")));
+    }
+    let profile = read(of).map_err(|error| bad(error.to_string()))?;
+    // Devices are opened anew when a run is resumed: what it is called is its seed.
+    let seed = name.bytes().fold(0u64, |seed, byte| seed.rotate_left(5) ^ u64::from(byte));
+    Ok(Box::new(Model::new(name, profile, seed)))
+}
+
+impl Model {
+    /// A card of this profile; `name` is what it is called, and all that is random in it comes from
+    /// `seed`.
+    pub fn new(name: &str, profile: Profile, seed: u64) -> Model {
+        let random = Xoshiro256PlusPlus::seed_from_u64(seed);
+        Model { about: about(name, &profile), profile, random, state: None }
+    }
+
+    /// What it is computed from.
+    pub fn profile(&self) -> &Profile {
+        &self.profile
+    }
+
+    fn noise(&mut self) -> f64 {
+        let most = self.profile.number(INJECTED, "noise_ratio").unwrap_or(NOISE);
+        1.0 + most * self.random.random_range(-1.0..=1.0)
+    }
+
+    /// A number nearly of the normal distribution, with deviation 1.
+    fn chance(&mut self) -> f64 {
+        (0..12).map(|_| self.random.random::<f64>()).sum::<f64>() - 6.0
+    }
+
+    fn broken(&self, reason: &str) -> DeviceError {
+        DeviceError::Broken { device: self.about.name.clone(), reason: reason.to_owned() }
+    }
+}
+
+fn about(name: &str, profile: &Profile) -> About {
+    let fact = |name: &str, value: String| Fact { name: name.to_owned(), value };
+    let place = |role: &str, label: &str| Place {
+        role: role.to_owned(),
+        label: label.to_owned(),
+        core: None,
+    };
+    let of = |is: fn(Basis) -> bool| {
+        let known = profile.sections().filter_map(|(_, part)| match part {
+            Part::Known(keys) => Some(keys),
+            Part::Lacking | Part::Unknown => None,
+        });
+        let is_so = |(_, entry): &&(&Key, Entry)| match entry {
+            Entry::Known { basis, .. } => is(*basis),
+            Entry::Unknown => false,
+        };
+        known.flatten().filter(is_so).count()
+    };
+    let fitted = of(|basis| matches!(basis, Basis::Fitted | Basis::Inherited));
+    let bounds = of(|basis| matches!(basis, Basis::AtMost | Basis::AtLeast));
+    let unknown = profile.unknown().join(", ");
+    let rate = profile.number("port", "rate_gbps");
+    let wire = rate.map_or("wire".to_owned(), |gbps| format!("wire, {gbps} Gbps"));
+    let lacking = profile.lacks("groups").then(|| "non-root groups".to_owned());
+    About {
+        name: name.to_owned(),
+        facts: vec![
+            fact("card", profile.title.clone()),
+            fact("modelled", "computed in virtual time from a profile, not measured".to_owned()),
+            fact("source", profile.source.clone()),
+            fact("profile", format!("{fitted} numbers fitted, {bounds} bounds")),
+            fact("left out, for it is unknown", unknown),
+        ],
+        places: vec![
+            place("generator", "generator, virtual"),
+            place("wire", &wire),
+            place("device", &format!("{}, modelled", profile.title)),
+            place("function", Function::Forward.label()),
+            place("wire", &wire),
+            place("sink", "sink, virtual"),
+        ],
+        not_supported: lacking.into_iter().collect(),
+        in_virtual_time: true,
+    }
+}
+
+impl Testbed for Model {
+    fn about(&self) -> &About {
+        &self.about
+    }
+
+    fn setup(&mut self, setup: &Setup) -> Result<SetupReport, DeviceError> {
+        self.state = None;
+        let (rules, mut report) = Rules::install(&self.profile, setup)?;
+        report.install = report.install.mul_f64(self.noise());
+        self.state = Some(State { rules, queues: setup.queues });
+        Ok(report)
+    }
+
+    fn operate(&mut self, plan: &RulesPlan) -> Result<Control, DeviceError> {
+        let scale = self.noise();
+        let state = self.state.as_ref().ok_or_else(|| self.broken("operate before set-up"))?;
+        let plan = RulesPlan { start_ns: 0, per_s: None, ..plan.clone() };
+        let operations = Operations::of(&self.profile, &state.rules, &plan, 0.0, false)?;
+        Ok(operations.scaled(scale).alone())
+    }
+
+    fn run(&mut self, load: &Load, plan: &Plan) -> Result<Observation, DeviceError> {
+        if load.trace.is_some() {
+            return Err(not_supported("traces"));
+        }
+        if load.arrivals == Arrivals::Poisson {
+            return Err(not_supported("arrivals other than constant"));
+        }
+        // What is random comes from the seed of the load, and differs from trial to trial.
+        self.random = Xoshiro256PlusPlus::seed_from_u64(self.random.random::<u64>() ^ load.seed);
+        let (slower, scale, chance) = (self.noise(), self.noise(), self.chance());
+        let state = self.state.as_ref().ok_or_else(|| self.broken("run before set-up"))?;
+        let mut path = Path::of(&self.profile)?;
+        path.host_ns *= slower;
+        let arrivals_pps = arrivals_pps(load, path.line_pps(&load.sizes));
+        let frames = arrivals_pps * load.duration_ns as f64 / SECOND_NS;
+        // Of frames that are lost one by one, never the exact share is.
+        let deviation = (path.loss * (1.0 - path.loss) / frames.max(1.0)).sqrt();
+        path.loss = (path.loss + chance * deviation).clamp(0.0, 1.0);
+        let met = state.rules.met(load);
+        let frame_ns = path.frame_ns(&met.way, &load.sizes)? * slower;
+        let turn_ns = path.burst * path.host_ns;
+        let duration_ns = load.duration_ns as f64;
+        let operations = match plan {
+            Plan::Rest => None,
+            Plan::Rules(plan) => {
+                if plan.start_ns >= load.duration_ns {
+                    let reason = format!("start_ns {}: the load has ended then", plan.start_ns);
+                    return Err(DeviceError::BadPlan { reason });
+                }
+                let for_ns = duration_ns - plan.start_ns as f64;
+                let all = Operations::of(&self.profile, &state.rules, plan, for_ns, true)?;
+                if all.decides(load) {
+                    return Err(not_supported(
+                        "rules created for frames of the load, unless they drop",
+                    ));
+                }
+                let all = all.scaled(scale);
+                let done = all.carry_out(&self.profile, plan, turn_ns, duration_ns);
+                Some((all, done))
+            }
+        };
+        let trial =
+            Trial { path: &path, met: &met, load, queues: state.queues, arrivals_pps, frame_ns };
+        Ok(trial.run(operations, &mut self.random))
+    }
+}

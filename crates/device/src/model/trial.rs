@@ -1,0 +1,294 @@
+//! A load on a modelled card, beside a plan: what is seen of it.
+
+use niclab_load::{
+    Control, FLOWS_PROBED_MAX, Honesty, Latency, Load, Observation, PortCounters, QueueCounters,
+    Rate, Slice,
+};
+use rand::{Rng, RngExt};
+
+use super::card::{Path, SECOND_NS};
+use super::control::{Effects, Operations};
+use super::pipe::{Mark, Pipe, Rates};
+use super::rules::Met;
+
+/// Length of a slice, nanoseconds.
+const SLICE_NS: u64 = 1_000_000;
+
+/// Frames that are followed one by one.
+const PROBES: u32 = 10_000;
+
+/// Everything that a trial is made of.
+pub(super) struct Trial<'a> {
+    pub path: &'a Path,
+    pub met: &'a Met,
+    pub load: &'a Load,
+    /// Queues of the set-up.
+    pub queues: u16,
+    /// Frames a second that arrive.
+    pub arrivals_pps: f64,
+    /// Time of a frame in the classifier, nanoseconds.
+    pub frame_ns: f64,
+}
+
+impl Trial<'_> {
+    /// Lets packets flow, and says what was seen.
+    pub fn run(
+        &self,
+        plan: Option<(Operations, (Control, Effects))>,
+        random: &mut impl Rng,
+    ) -> Observation {
+        let nothing = Effects::default();
+        let effects = plan.as_ref().map_or(&nothing, |(_, (_, effects))| effects);
+        let pipe = self.flow(&effects.away_ns);
+        let mut seen = self.counted(&pipe);
+        seen.latency = Some(self.latencies(&pipe, random));
+        // Service begins when a frame leaves, and each leaves when it is due.
+        seen.service = seen.latency.clone();
+        let mut queues = self.met.queues.clone();
+        let operations = plan.as_ref().map(|(operations, _)| operations);
+        if let Some(operations) = operations {
+            self.change(operations, effects, &mut queues);
+            self.drop_frames(operations, effects, &mut seen);
+        }
+        self.latest(operations, effects, &mut seen, random);
+        self.count_ports(&pipe, &queues, &mut seen);
+        seen.control = plan.map(|(_, (control, _))| control);
+        seen.balance(0);
+        seen
+    }
+
+    fn flow(&self, away_ns: &[(f64, f64)]) -> Pipe {
+        let path = self.path;
+        let rates = Rates {
+            arrivals: self.arrivals_pps / SECOND_NS,
+            classifier: 1.0 / self.frame_ns.max(1e-3),
+            host: 1.0 / path.host_ns.max(1e-3),
+        };
+        let standing = Rates { host: 0.0, ..rates };
+        let end_ns = self.load.duration_ns as f64;
+        let mut pipe = Pipe::new(path.fifo, path.ring, -(self.load.warmup_ns as f64));
+        for (from_ns, to_ns) in away_ns {
+            pipe.pass(from_ns.min(end_ns), &rates);
+            pipe.pass(to_ns.min(end_ns), &standing);
+        }
+        pipe.pass(end_ns, &rates);
+        // What began before the end goes on behind it, and keeps what is left waiting.
+        if let Some((_, to_ns)) = away_ns.iter().rfind(|(from_ns, _)| *from_ns < end_ns) {
+            pipe.pass(*to_ns, &Rates { arrivals: 0.0, ..standing });
+        }
+        pipe.drain(&rates);
+        pipe
+    }
+
+    /// Counts of the measured part, and over time.
+    fn counted(&self, pipe: &Pipe) -> Observation {
+        let duration_ns = self.load.duration_ns;
+        let slices = duration_ns.div_ceil(SLICE_NS);
+        let edges = (0..=slices).map(|at| (at * SLICE_NS).min(duration_ns) as f64);
+        let marks = pipe.at(edges);
+        let kept = 1.0 - self.path.loss;
+        let round =
+            |of: fn(&Mark) -> f64| marks.iter().map(|mark| of(mark).round() as u64).collect();
+        let arrived: Vec<u64> = round(|mark| mark.arrived);
+        let lost: Vec<u64> = marks
+            .iter()
+            .map(|mark| (mark.arrived * self.path.loss + mark.lost() * kept).round() as u64)
+            .collect();
+        let back: Vec<u64> = marks.iter().map(|mark| (mark.done * kept).round() as u64).collect();
+        // A rate that the wire does not carry is the generator's failing.
+        let more = match self.load.rate {
+            Rate::Saturate => 1.0,
+            Rate::Pps(pps) => (pps / self.arrivals_pps).max(1.0),
+        };
+        let planned: Vec<u64> =
+            marks.iter().map(|mark| (mark.arrived * more).round() as u64).collect();
+        let slice = |at: usize| Slice {
+            start_ns: at as u64 * SLICE_NS,
+            offered: arrived[at + 1] - arrived[at],
+            received: back[at + 1].saturating_sub(back[at]),
+            rx_missed: lost[at + 1].saturating_sub(lost[at]),
+            unsent: planned[at + 1].saturating_sub(planned[at] + arrived[at + 1] - arrived[at]),
+            disturbed: false,
+        };
+        let offered = arrived.last().unwrap_or(&0) - arrived.first().unwrap_or(&0);
+        let lost = lost.last().unwrap_or(&0) - lost.first().unwrap_or(&0);
+        let frame_len = self.load.sizes.mean();
+        let received = offered.saturating_sub(lost);
+        let planned = planned.last().unwrap_or(&0) - planned.first().unwrap_or(&0);
+        let planned = planned.max(offered);
+        Observation {
+            planned,
+            offered,
+            unsent: planned - offered,
+            received,
+            offered_bytes: (offered as f64 * frame_len) as u64,
+            received_bytes: (received as f64 * frame_len) as u64,
+            lost: offered - received,
+            rx_missed: offered - received,
+            checked: received,
+            duration_ns,
+            slices: (0..slices as usize).map(slice).collect(),
+            honesty: Honesty {
+                achieved_ratio: offered as f64 / planned.max(1) as f64,
+                ..Honesty::default()
+            },
+            ..Observation::default()
+        }
+    }
+
+    fn latencies(&self, pipe: &Pipe, random: &mut impl Rng) -> Latency {
+        let path = self.path;
+        let step_ns = self.load.duration_ns as f64 / f64::from(PROBES);
+        let probes: Vec<(f64, f64)> = (0..PROBES)
+            .map(|at| ((f64::from(at) + random.random::<f64>()) * step_ns, random.random()))
+            .collect();
+        let mut latency = Latency::new();
+        let out = pipe.out_ns(&probes);
+        for ((at_ns, _), out_ns) in probes.iter().zip(out) {
+            let Some(out_ns) = out_ns else { continue };
+            let spike_ns = match path.spike {
+                Some((spike_ns, share)) if random.random::<f64>() < share => spike_ns,
+                _ => 0.0,
+            };
+            let wait_ns = random.random::<f64>() * path.wait_ns;
+            // However short the queues are, a frame takes its own time in the classifier.
+            let waited_ns = (out_ns - at_ns).max(self.frame_ns);
+            latency.record((waited_ns + path.base_ns + wait_ns + spike_ns) as u64);
+        }
+        latency
+    }
+
+    /// Moves frames between queues as rules are changed.
+    fn change(&self, operations: &Operations, effects: &Effects, queues: &mut Vec<(u16, f64)>) {
+        let (Some(new), Some(old)) = (operations.queue(), operations.block.queue()) else { return };
+        let rules = effects.changed_ns.len().max(1);
+        let each = operations.block.share_of(self.load) / f64::from(operations.block.count.max(1));
+        let whole_ns = (self.load.duration_ns + self.load.warmup_ns) as f64;
+        let end_ns = self.load.duration_ns as f64;
+        let (mut none, mut changed) = (0.0, 0.0);
+        for (gone_ns, there_ns) in &effects.changed_ns[..rules.min(effects.changed_ns.len())] {
+            let (gone_ns, there_ns) = (gone_ns.min(end_ns), there_ns.min(end_ns));
+            none += each * (there_ns - gone_ns) / whole_ns;
+            changed += each * (end_ns - there_ns) / whole_ns;
+        }
+        queues.extend([(old, -none - changed), (self.met.default, none), (new, changed)]);
+    }
+
+    /// Takes out the frames that rules drop, each from the moment on at which it is in effect.
+    fn drop_frames(&self, operations: &Operations, effects: &Effects, seen: &mut Observation) {
+        if !operations.drops() || operations.block.share_of(self.load) == 0.0 {
+            return;
+        }
+        let flows = f64::from(self.load.flows.count);
+        let share = |slice: &Slice| {
+            let end_ns = (slice.start_ns + SLICE_NS).min(self.load.duration_ns) as f64;
+            let length_ns = end_ns - slice.start_ns as f64;
+            let of = |(_, there_ns): &(f64, f64)| (end_ns - there_ns).clamp(0.0, length_ns);
+            effects.changed_ns.iter().map(of).sum::<f64>() / length_ns.max(1.0) / flows
+        };
+        let mut dropped = 0;
+        for slice in &mut seen.slices {
+            let of_slice = (slice.received as f64 * share(slice)).round() as u64;
+            slice.received -= of_slice.min(slice.received);
+            dropped += of_slice;
+        }
+        let dropped = dropped.min(seen.received);
+        seen.received -= dropped;
+        seen.checked = seen.received;
+        seen.received_bytes = (seen.received as f64 * self.load.sizes.mean()) as u64;
+        seen.lost += dropped;
+        seen.device.get_or_insert_default().rule_drops = dropped;
+    }
+
+    /// When the last frame of each flow left that came back.
+    fn latest(
+        &self,
+        operations: Option<&Operations>,
+        effects: &Effects,
+        seen: &mut Observation,
+        random: &mut impl Rng,
+    ) {
+        let flows = self.load.flows.count;
+        if flows > FLOWS_PROBED_MAX {
+            return;
+        }
+        if seen.received == 0 {
+            seen.latest_ns = vec![None; flows as usize];
+            return;
+        }
+        let gap_ns = f64::from(flows) * SECOND_NS / self.arrivals_pps;
+        let dropping = operations.filter(|operations| operations.drops());
+        let first =
+            dropping.and_then(|all| all.block.flows.as_ref()).map_or(0, |(_, first)| *first);
+        let latest = |flow: u32| {
+            let at = dropping.and_then(|_| flow.checked_sub(first));
+            let dropped = at.and_then(|at| effects.changed_ns.get(at as usize));
+            let end_ns = dropped.map_or(f64::INFINITY, |(_, there_ns)| *there_ns);
+            let end_ns = end_ns.min(self.load.duration_ns as f64);
+            let at_ns = end_ns - random.random::<f64>() * gap_ns;
+            (at_ns >= 0.0).then_some(at_ns as u64)
+        };
+        seen.latest_ns = (0..flows).map(latest).collect();
+    }
+
+    /// Counters of the three ends, of the whole trial.
+    fn count_ports(&self, pipe: &Pipe, queues: &[(u16, f64)], seen: &mut Observation) {
+        let frame_len = self.load.sizes.mean();
+        let bytes = |frames: u64| (frames as f64 * frame_len) as u64;
+        let last = pipe.now();
+        let offered = last.arrived.round() as u64;
+        let warmup = offered.saturating_sub(seen.offered);
+        let before = pipe.at([0.0])[0];
+        let kept = 1.0 - self.path.loss;
+        let lost_before = (before.arrived * self.path.loss + before.lost() * kept).round() as u64;
+        let drops = seen.device.as_ref().map_or(0, |device| device.rule_drops);
+        let missed = seen.rx_missed + lost_before.min(warmup);
+        let taken = offered - missed;
+        let back = taken - drops;
+        let mut device =
+            PortCounters { rule_drops: drops, rx_missed: missed, ..PortCounters::default() };
+        let count = self.queues.max(1);
+        device.queues = (0..count)
+            .map(|queue| {
+                let of = queues.iter().filter(|(to, _)| *to % count == queue);
+                let share: f64 = of.map(|(_, share)| share).sum();
+                let frames = (share * taken as f64).round() as u64;
+                QueueCounters {
+                    rx_frames: frames,
+                    rx_bytes: bytes(frames),
+                    ..QueueCounters::default()
+                }
+            })
+            .collect();
+        // What rounding left over belongs to the queue with most.
+        let counted: u64 = device.queues.iter().map(|queue| queue.rx_frames).sum();
+        if let Some(most) = device.queues.iter_mut().max_by_key(|queue| queue.rx_frames) {
+            most.rx_frames = (most.rx_frames + taken).saturating_sub(counted);
+        }
+        let first = &mut device.queues[0];
+        (first.tx_frames, first.tx_bytes) = (back, bytes(back));
+        let rx_bytes: u64 = device.queues[1..].iter().map(|queue| queue.rx_bytes).sum();
+        device.queues[0].rx_bytes = bytes(taken).saturating_sub(rx_bytes);
+        let one = |rx: u64, tx: u64| PortCounters {
+            queues: vec![QueueCounters {
+                rx_frames: rx,
+                rx_bytes: bytes(rx),
+                tx_frames: tx,
+                tx_bytes: bytes(tx),
+                rx_missed: 0,
+            }],
+            ..PortCounters::default()
+        };
+        seen.generator = one(0, offered);
+        seen.sink = one(back, 0);
+        seen.device = Some(device);
+    }
+}
+
+/// Frames a second that a load sends on a wire.
+pub(super) fn arrivals_pps(load: &Load, line_pps: f64) -> f64 {
+    match load.rate {
+        Rate::Saturate => line_pps,
+        Rate::Pps(pps) => pps.min(line_pps),
+    }
+}

@@ -1,0 +1,82 @@
+//! Runs an experiment on a modelled card, in memory and in virtual time.
+
+use niclab_device::{Latency, Testbed};
+use niclab_result::{Latencies, ResultError, Sample, Summary};
+
+use super::ValidationError;
+use crate::experiment;
+use crate::run::{Run, RunDevice, resolve};
+use crate::runner::{Bed, Event, Host, Store, execute};
+use crate::spec::{GridName, Overrides, SpecError};
+use crate::summary::summarize;
+
+/// What was measured of a modelled card.
+pub struct Measured {
+    /// What was done.
+    pub run: Run,
+    /// One a measurement.
+    pub samples: Vec<Sample>,
+    latencies: Latencies,
+}
+
+impl Measured {
+    /// What the samples say.
+    pub fn summary(&self) -> Summary {
+        summarize(&self.run, &self.samples, &self.latencies)
+    }
+}
+
+/// Measures a card with an experiment; `set` as `niclab run --set` takes it.
+///
+/// # Errors
+/// What is wrong with `set`, or with a sample.
+pub fn measure(
+    device: &mut dyn Testbed,
+    name: &str,
+    grid: GridName,
+    set: &[&str],
+    repeats: Option<u32>,
+) -> Result<Measured, ValidationError> {
+    let set = set.iter().map(|text| text.parse()).collect::<Result<_, SpecError>>()?;
+    let overrides = Overrides { set, repeats, grid, ..Overrides::default() };
+    let about = device.about().clone();
+    let described = RunDevice { name: about.name.clone(), absent: None, about };
+    let program = concat!("niclab ", env!("CARGO_PKG_VERSION"));
+    let run = resolve(program, &[experiment::spec(name)?], &overrides, vec![described])?;
+    let mut store = Memory::default();
+    let mut beds: Vec<Bed<'_>> = vec![Ok(device)];
+    execute(&run, &mut beds, &[], &mut store, &mut Clock(0))?;
+    Ok(Measured { run, samples: store.samples, latencies: store.latencies })
+}
+
+#[derive(Default)]
+struct Memory {
+    samples: Vec<Sample>,
+    latencies: Latencies,
+}
+
+impl Store for Memory {
+    fn append(&mut self, sample: &Sample, latency: Option<&Latency>) -> Result<(), ResultError> {
+        if let (Some(tag), Some(latency)) = (&sample.latency_tag, latency) {
+            self.latencies.insert(tag.clone(), latency.0.clone());
+        }
+        self.samples.push(sample.clone());
+        Ok(())
+    }
+}
+
+/// Nobody waits: a nanosecond a sample keeps them apart.
+struct Clock(u64);
+
+impl Host for Clock {
+    fn time_unix_ns(&mut self) -> u64 {
+        self.0 += 1;
+        self.0
+    }
+
+    fn is_stopped(&mut self) -> bool {
+        false
+    }
+
+    fn progress(&mut self, _: Event<'_>) {}
+}

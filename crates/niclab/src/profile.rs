@@ -1,0 +1,95 @@
+//! `niclab profile`: profiles of modelled cards.
+
+use std::io::{Write, stdout};
+use std::path::Path;
+
+use niclab_device::model::profile::{Entry, Part, Profile};
+use niclab_device::model::schema::SECTIONS;
+use niclab_device::model::{self, UnreadProfile};
+use niclab_lab::fit::{NoFit, fitted, of_results};
+use niclab_lab::validation;
+use niclab_result::Stored;
+
+use crate::failure::Failure;
+
+/// What `fit` takes in place of a result directory: a published card.
+const PUBLISHED: &str = "published:";
+
+/// Reads each profile and says what is known of the card.
+pub fn check(profiles: &[String]) -> Result<(), Failure> {
+    let mut out = stdout().lock();
+    for name in profiles {
+        let profile = model::read(name)?;
+        let numbers = profile.sections().filter_map(|(_, part)| match part {
+            Part::Known(keys) => Some(keys),
+            Part::Lacking | Part::Unknown => None,
+        });
+        let is_known = |(_, entry): &&(_, Entry)| *entry != Entry::Unknown;
+        let known = numbers.flatten().filter(is_known).count();
+        let unknown = profile.unknown();
+        write!(out, "{name}: {}: {known} numbers", profile.title)?;
+        match unknown.as_slice() {
+            [] => writeln!(out)?,
+            unknown => writeln!(out, "; unknown: {}", unknown.join(", "))?,
+        }
+    }
+    Ok(())
+}
+
+/// Lists all sections and keys.
+pub fn keys() -> Result<(), Failure> {
+    let mut out = stdout().lock();
+    for section in SECTIONS {
+        let none = if section.may_lack { "; may be \"none\"" } else { "" };
+        writeln!(out, "[{}]  {}{none}", section.name, section.text)?;
+        for key in section.keys {
+            let range = format!("{} to {}", key.least, key.most);
+            writeln!(out, "  {:<16} {:<9} {:<22} {}", key.name, key.unit, range, key.text)?;
+        }
+    }
+    Ok(())
+}
+
+/// Prints a profile as it is written.
+pub fn show(name: &str) -> Result<(), Failure> {
+    let (_, text) = model::text(name).map_err(UnreadProfile::Absent)?;
+    Ok(stdout().lock().write_all(text.as_bytes())?)
+}
+
+/// Fits a profile and prints it.
+pub fn fit(from: &str, device: Option<&str>) -> Result<(), Failure> {
+    let profile = match from.strip_prefix(PUBLISHED) {
+        Some(card) => fitted(card.parse()?),
+        None => measured(Path::new(from), device)?,
+    };
+    Ok(stdout().lock().write_all(profile.text().as_bytes())?)
+}
+
+fn measured(directory: &Path, device: Option<&str>) -> Result<Profile, Failure> {
+    let stored = Stored::open(directory)?;
+    let mut devices: Vec<&str> = stored.samples.iter().map(|one| one.device.as_str()).collect();
+    devices.sort_unstable();
+    devices.dedup();
+    let there = || devices.join(", ");
+    let no_fit = |device: &str, reason: String| NoFit { device: device.to_owned(), reason };
+    let name = match (device, devices.as_slice()) {
+        (Some(name), _) if devices.contains(&name) => name,
+        (Some(name), _) => {
+            let reason = format!("not in {}; there are {}", directory.display(), there());
+            return Err(no_fit(name, reason).into());
+        }
+        (None, [one]) => one,
+        (None, _) => {
+            let reason = format!("say which with --device; there are {}", there());
+            return Err(no_fit(&directory.display().to_string(), reason).into());
+        }
+    };
+    let source = directory.display().to_string();
+    Ok(of_results(name, &source, &stored.samples)?)
+}
+
+/// Compares the modelled cards with what was published of them.
+pub fn validate() -> Result<(), Failure> {
+    let page = validation::page(&validation::validate()?);
+    Ok(stdout().lock().write_all(page.as_bytes())?)
+}
