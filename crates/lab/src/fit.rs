@@ -468,12 +468,11 @@ impl Warmed {
     fn of(times: &[(f64, f64)]) -> Option<Warmed> {
         let great = times.iter().position(|(rules, _)| *rules > GREAT);
         let times = &times[..great.unwrap_or(times.len())];
-        let [(one, one_ns), .., (last, last_ns)] = times else { return None };
-        let (middle, middle_ns) = times.iter().rev().nth(1).filter(|(rules, _)| rules > one)?;
-        let each_ns = (last_ns - middle_ns) / (last - middle);
+        let [(one, one_ns), rest @ ..] = times else { return None };
+        // All but the first are of so many that whatever grows has grown: a line, and what it took.
+        let (more_ns, each_ns) = line(rest).filter(|_| rest.len() > 1)?;
         // Only few show what the first takes; of many, the first are hardly seen.
         let first_ns = if *one <= FEW { (one_ns / one).max(each_ns) } else { each_ns };
-        let more_ns = last_ns - last * each_ns;
         let warm = if first_ns > each_ns { more_ns / (first_ns - each_ns) } else { 1.0 };
         Some(Warmed { each_ns, first_ns, warm: warm.max(1.0) })
     }
