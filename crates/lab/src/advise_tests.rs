@@ -113,6 +113,8 @@ fn a_bad_workload_is_refused_with_its_line_and_key() {
         ("= 4.0", "= nan", "w.toml:7: rate_mpps: NaN: use "),
         ("cores = 2", "cores = 0", "w.toml:8: cores: 0: use 1 to 1024"),
         ("0.001", "1.5", "w.toml:9: loss_max: 1.5: use 0 to 1"),
+        ("cores = 2", "cores = 1.5", "w.toml:8: cores: invalid type: floating point `1.5`"),
+        ("60_000", "\"many\"", "w.toml:2: rules: invalid type: string"),
         ("cores = 2", "core = 2", "w.toml:8: core: unknown field"),
         ("cores = 2\n", "", ": cores: missing field"),
         ("= 4.0", "= ", "w.toml:7: "),

@@ -80,9 +80,13 @@ impl Workload {
         let reader = Reader { file, text };
         let written: Written = toml::from_str(text).map_err(|error| {
             let message = error.message().to_owned();
-            // Which key is missing or unknown stands in the message alone.
-            let key = message.split('`').nth(1).unwrap_or("workload").to_owned();
-            reader.error(error.span().unwrap_or(0..0), &key, message)
+            let span = error.span().unwrap_or(0..0);
+            let key = match message.contains("field") {
+                // Which key is missing or unknown stands in the message alone.
+                true => message.split('`').nth(1),
+                false => text.lines().nth(reader.line(&span) - 1).and_then(|l| l.split('=').next()),
+            };
+            reader.error(span, key.unwrap_or("workload").trim(), message.clone())
         })?;
         let frame = occupancy::frame(written.frame.get_ref())
             .map_err(|error| reader.error(written.frame.span(), "frame", error.to_string()))?;
