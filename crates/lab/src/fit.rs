@@ -6,7 +6,7 @@
 pub(crate) mod published;
 pub(crate) mod results;
 
-pub use published::{fitted, inherited};
+pub use published::fitted;
 pub use results::{NoFit, of_results};
 
 use niclab_device::model::profile::{Basis, Entry, Part, Profile, rounded};

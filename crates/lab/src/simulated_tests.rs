@@ -10,14 +10,15 @@ use niclab_device::{
     Slice, Stack, Testbed, Work,
 };
 use niclab_packet::size::FrameSizes;
-use niclab_result::{ResultError, Sample, Summary, Table};
+use niclab_result::{Sample, Summary, Table};
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
 use crate::experiment;
 use crate::run::{Run, RunDevice, resolve};
-use crate::runner::{Bed, Ended, Event, Host, Store, execute};
+use crate::runner::{Bed, Ended, Event, Host, execute};
 use crate::spec::Overrides;
+use crate::validation::Memory;
 
 /// Why a device is not there.
 pub const ABSENT: &str = "DPDK not found: install libdpdk-dev";
@@ -571,23 +572,6 @@ impl Host for VirtualHost {
             }
             Event::Dropped { device, reason } => self.dropped.push(format!("{device}: {reason}")),
         }
-    }
-}
-
-/// A store in memory.
-#[derive(Default)]
-pub struct Memory {
-    pub samples: Vec<Sample>,
-    pub latencies: niclab_result::Latencies,
-}
-
-impl Store for Memory {
-    fn append(&mut self, sample: &Sample, latency: Option<&Latency>) -> Result<(), ResultError> {
-        if let (Some(tag), Some(latency)) = (&sample.latency_tag, latency) {
-            self.latencies.insert(tag.clone(), latency.0.clone());
-        }
-        self.samples.push(sample.clone());
-        Ok(())
     }
 }
 

@@ -18,6 +18,8 @@ use crate::published::Card;
 use crate::spec::SpecError;
 use crate::statistics;
 use figures::{OUTAGE_RESOLUTION_S, Pair};
+#[cfg(test)]
+pub(crate) use virtual_run::Memory;
 pub use virtual_run::{Measured, measure};
 
 /// The published cards and the profiles of their models.

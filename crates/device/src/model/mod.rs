@@ -131,15 +131,10 @@ pub fn open(name: &str) -> Result<Box<dyn Testbed>, DeviceError> {
 
 impl Model {
     /// A card of this profile; `name` is what it is called, and all that is random in it comes from
-    /// `seed`.
+    /// `seed` and those of its loads.
     pub fn new(name: &str, profile: Profile, seed: u64) -> Model {
         let random = Xoshiro256PlusPlus::seed_from_u64(seed);
         Model { about: about(name, &profile), profile, random, state: None }
-    }
-
-    /// What it is computed from.
-    pub fn profile(&self) -> &Profile {
-        &self.profile
     }
 
     fn noise(&mut self) -> f64 {

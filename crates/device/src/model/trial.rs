@@ -125,7 +125,6 @@ impl Trial<'_> {
             received_bytes: (received as f64 * frame_len) as u64,
             lost: offered - received,
             rx_missed: offered - received,
-            checked: received,
             duration_ns,
             slices: (0..slices as usize).map(slice).collect(),
             honesty: Honesty {
@@ -194,7 +193,6 @@ impl Trial<'_> {
         }
         let dropped = dropped.min(seen.received);
         seen.received -= dropped;
-        seen.checked = seen.received;
         seen.received_bytes = (seen.received as f64 * self.load.sizes.mean()) as u64;
         seen.lost += dropped;
         seen.device.get_or_insert_default().rule_drops = dropped;

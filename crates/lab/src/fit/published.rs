@@ -82,11 +82,6 @@ pub fn fitted(card: Card) -> Profile {
     fit(title(card), &seen(&all), fitted_to.collect(), card == Card::Cx4, driver.as_ref())
 }
 
-/// The card whose numbers another one's profile takes over, where it does.
-pub fn inherited(card: Card) -> Option<Card> {
-    (card != DRIVER).then_some(DRIVER)
-}
-
 fn seen(rows: &[Row<'_>]) -> Seen {
     let of = |figure: &str, is: &dyn Fn(&Row<'_>) -> bool| -> Vec<(f64, f64)> {
         let found = rows.iter().filter(|row| row.figure == figure && row.statistic == "median");

@@ -49,10 +49,11 @@ pub fn measure(
     Ok(Measured { run, samples: store.samples, latencies: store.latencies })
 }
 
+/// A store in memory.
 #[derive(Default)]
-struct Memory {
-    samples: Vec<Sample>,
-    latencies: Latencies,
+pub(crate) struct Memory {
+    pub samples: Vec<Sample>,
+    pub latencies: Latencies,
 }
 
 impl Store for Memory {
