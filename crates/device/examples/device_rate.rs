@@ -41,6 +41,7 @@ fn setup(count: u32) -> Setup {
     Setup {
         rules: if count == 0 { Vec::new() } else { vec![any, tuples] },
         queues: 1,
+        cores: 1,
         function: Function::Forward,
         placement: Placement::Inline,
         frame_len_max: FRAME_LEN_MAX,

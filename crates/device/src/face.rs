@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use niclab_load::{Control, Load, Observation};
+use niclab_nic::rss::Rss;
 use niclab_nic::rule::Action;
 use niclab_packet::flow::FlowSpec;
 use serde::{Deserialize, Serialize};
@@ -79,12 +80,31 @@ pub struct Setup {
     pub rules: Vec<RuleBlock>,
     /// Receive queues; RSS spreads over them.
     pub queues: u16,
+    /// Cores that poll them: queue `q` is of core `q % cores`.
+    #[serde(default = "one_core")]
+    pub cores: u16,
     /// What is done with the packets that reach a queue.
     pub function: Function,
     /// Where the device's own work runs (soft device only; others ignore it).
     pub placement: Placement,
     /// Longest frame that will be offered, bytes with FCS.
     pub frame_len_max: u16,
+}
+
+fn one_core() -> u16 {
+    1
+}
+
+impl Setup {
+    /// Refuses more than one core for the queues.
+    pub(crate) fn on_one_core(&self) -> Result<(), DeviceError> {
+        match self.cores > 1 {
+            true => {
+                Err(DeviceError::NotSupported { capability: "several cores for queues".to_owned() })
+            }
+            false => Ok(()),
+        }
+    }
 }
 
 /// Many rules of one kind, declared by what generates them.
@@ -205,6 +225,10 @@ pub struct SetupReport {
     pub install: Duration,
     /// Memory the rules take, bytes; `None` where the device does not tell.
     pub rule_bytes: Option<u64>,
+    /// How it says that it spreads packets that no rule decides about; `None` where it does not
+    /// tell.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rss: Option<Rss>,
 }
 
 /// Why a device could not do what it was asked.

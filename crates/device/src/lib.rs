@@ -21,6 +21,7 @@ pub use niclab_load::{
     Arrivals, Control, FLOWS_PROBED_MAX, Honesty, Latency, Load, Observation, PortCounters,
     QueueCounters, Rate, Slice, Stalls,
 };
+pub use niclab_nic::rss::Rss;
 pub use niclab_nic::rule::Action;
 pub use plan::{Calls, Change, ControlCore, OPERATIONS_PER_S_MAX, Plan, RulesPlan, Work};
 pub use stack::{PREFIXES_MAX, Stack, prefixes_range};

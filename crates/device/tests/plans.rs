@@ -49,7 +49,7 @@ fn load() -> Load {
 
 fn setup(rules: Vec<RuleBlock>) -> Setup {
     let (function, placement) = (Function::Forward, Placement::Inline);
-    Setup { rules, queues: 2, function, placement, frame_len_max: 1_518 }
+    Setup { rules, queues: 2, cores: 1, function, placement, frame_len_max: 1_518 }
 }
 
 fn all_to(queue: u16, priority: u32) -> RuleBlock {

@@ -35,7 +35,7 @@ fn soft(test: &str) -> Option<(Soft, MutexGuard<'static, ()>)> {
 
 fn setup(rules: Vec<RuleBlock>) -> Setup {
     let (function, placement) = (Function::Forward, Placement::Inline);
-    Setup { rules, queues: 2, function, placement, frame_len_max: 9_000 }
+    Setup { rules, queues: 2, cores: 1, function, placement, frame_len_max: 9_000 }
 }
 
 fn load(rate: Rate) -> Load {

@@ -367,6 +367,7 @@ impl Trial<'_> {
         let setup = Setup {
             rules,
             queues: 1,
+            cores: 1,
             function: Function::Forward,
             placement: Placement::Inline,
             frame_len_max: workload.frame.max(),

@@ -183,7 +183,7 @@ pub(crate) fn to_change(
     rules.extend([block, any(group, Action::Queue(NONE))]);
     let (function, placement) = (Function::Forward, Placement::Inline);
     let frame_len_max = frame_len_max.max(FRAME_LEN_COMMON);
-    (Setup { rules, queues, function, placement, frame_len_max }, at)
+    (Setup { rules, queues, cores: 1, function, placement, frame_len_max }, at)
 }
 
 /// Adds what packets met, of the whole trial, its warm-up included: nothing where the device does

@@ -153,6 +153,7 @@ impl Place {
         Setup {
             rules: self.blocks(seed),
             queues: 1,
+            cores: 1,
             function: Function::Forward,
             placement: Placement::Inline,
             frame_len_max: frame_len_max.max(FRAME_LEN_COMMON),

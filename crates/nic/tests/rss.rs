@@ -12,6 +12,7 @@ use niclab_nic::rss::{HashFunction, HashTypes, Rss, evenly};
 use niclab_nic::rule::Rule;
 use niclab_nic::rule::text::{Command, Parser, is_blank};
 use niclab_nic::{Nic, NicConfig, RuleError};
+use niclab_packet::flow::{FlowSet, FlowSpec, IpVersion, Transport};
 
 /// Source, destination, hash of the addresses, hash with the ports.
 type Known = (&'static str, &'static str, u32, u32);
@@ -344,4 +345,60 @@ fn the_rules_of_the_book_are_created_and_spread_as_it_says() {
     let sent = queue("10.0.0.1:4000", "10.0.0.2:80");
     assert_eq!(sent, queue("10.0.0.1:4000", "10.7.7.7:99"), "one source");
     assert!((4..8).contains(&sent));
+}
+
+#[test]
+fn the_shares_of_flows_are_those_of_their_frames() {
+    const FLOWS: u32 = 400;
+    let end = |address: IpAddr, port| -> &'static str {
+        SocketAddr::new(address, port).to_string().leak()
+    };
+    for (version, proto) in [
+        (IpVersion::V4, Transport::Tcp),
+        (IpVersion::V4, Transport::Udp),
+        (IpVersion::V6, Transport::Tcp),
+        (IpVersion::V6, Transport::Udp),
+    ] {
+        let spec = FlowSpec { count: FLOWS, version, proto, seed: 7, ..FlowSpec::default() };
+        let flows = FlowSet::new(&spec).unwrap();
+        let number = if proto == Transport::Tcp { TCP } else { UDP };
+        let frame = |tuple: niclab_packet::flow::FiveTuple| {
+            let known = (end(tuple.src, tuple.sport), end(tuple.dst, tuple.dport), 0, 0);
+            match version {
+                IpVersion::V4 => ipv4(&known, number, 0, 0),
+                IpVersion::V6 => ipv6(&known, number, &[]),
+            }
+        };
+        let frames: Vec<Vec<u8>> = flows.tuples().map(frame).collect();
+        for function in [HashFunction::Toeplitz, HashFunction::SymmetricToeplitz] {
+            for types in [
+                "ip tcp udp",
+                "ip",
+                "tcp",
+                "ipv4-udp ipv6",
+                "ip l3-src-only",
+                "ip tcp udp l3-dst-only l4-src-only",
+                "udp l3-src-only l3-dst-only l4-dst-only",
+            ] {
+                let rss = spread(function, types);
+                let mut counted = [0.0; QUEUES as usize];
+                for (_, queue) in hashes_by(&rss, &frames, BURST) {
+                    counted[usize::from(queue)] += 1.0 / f64::from(FLOWS);
+                }
+                let shares = rss.shares(&flows, QUEUES).unwrap();
+                let differs = |(a, b): (&f64, &f64)| (a - b).abs() > 1e-9;
+                let is_other = shares.iter().zip(&counted).any(differs);
+                assert!(!is_other, "{version:?} {proto:?} {function:?} {types}: {shares:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_state_is_read_as_it_was_written_and_no_other_table_is() {
+    let rss = Rss { indirection: evenly(3..7), ..Rss::default() };
+    let text = serde_json::to_string(&rss).unwrap();
+    assert_eq!(serde_json::from_str::<Rss>(&text).unwrap(), rss);
+    let error = serde_json::from_str::<Rss>(&text.replacen("3,4", "3", 1)).unwrap_err().to_string();
+    assert!(error.contains("indirection has 511 entries: 512 are wanted"), "{error}");
 }

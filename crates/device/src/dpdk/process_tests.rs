@@ -46,6 +46,7 @@ fn setup(frame_len_max: u16) -> Setup {
     Setup {
         rules: Vec::new(),
         queues: 1,
+        cores: 1,
         function: Function::Forward,
         placement: Placement::Inline,
         frame_len_max,

@@ -48,6 +48,8 @@ enum What {
 pub(super) struct Effects {
     /// Times in which the core that forwards does not, in order.
     pub away_ns: Vec<(f64, f64)>,
+    /// Then no core gets a frame: it is the card that stands still.
+    pub is_of_card: bool,
     /// When each rule was no longer met as it was, and when as it is.
     pub changed_ns: Vec<(f64, f64)>,
 }
@@ -255,7 +257,7 @@ impl Operations {
     ) -> (Control, Effects) {
         let (start_ns, slice) =
             (plan.start_ns as f64, plan.slice.map_or(usize::MAX, |n| n as usize));
-        let mut effects = Effects::default();
+        let mut effects = Effects { is_of_card: !self.is_beside, ..Effects::default() };
         let mut control = Control {
             planned: self.count as u64,
             calls: Some(Latency::new()),

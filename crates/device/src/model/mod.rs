@@ -8,6 +8,7 @@
 
 mod card;
 mod control;
+mod lanes;
 #[cfg(test)]
 #[path = "model_tests.rs"]
 mod model_tests;
@@ -18,6 +19,8 @@ pub mod schema;
 mod trial;
 
 use niclab_load::{Arrivals, Control, Load, Observation};
+use niclab_nic::rss::{Rss, evenly};
+use niclab_packet::flow::{FlowSet, FlowSpec};
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
@@ -25,6 +28,7 @@ use crate::face::{About, DeviceError, Fact, Function, Place, Setup, SetupReport,
 use crate::plan::{Plan, RulesPlan};
 use card::{Path, SECOND_NS};
 use control::Operations;
+use lanes::{chance, drawn, lanes, skew};
 use profile::{Basis, Entry, Part, Profile, ProfileError};
 use rules::{Rules, not_supported};
 use schema::{INJECTED, Key};
@@ -55,6 +59,26 @@ pub struct Model {
 struct State {
     rules: Rules,
     queues: u16,
+    cores: u16,
+    /// How frames are spread that no rule decides about.
+    rss: Rss,
+    /// The spread of the flows that were sent last.
+    hashed: Option<(FlowSpec, Vec<f64>)>,
+}
+
+impl State {
+    /// Share of the frames of these flows that each queue gets by the hash. One card knows one way
+    /// to spread them: Toeplitz by Microsoft's key, which a driver may set in any card.
+    fn hashed(&mut self, flows: &FlowSpec) -> Result<Vec<f64>, DeviceError> {
+        if let Some((_, shares)) = self.hashed.as_ref().filter(|(known, _)| known == flows) {
+            return Ok(shares.clone());
+        }
+        let bad = |reason: String| DeviceError::BadLoad { reason };
+        let set = FlowSet::new(flows).map_err(|error| bad(error.to_string()))?;
+        let shares = self.rss.shares(&set, self.queues).map_err(|error| bad(error.to_string()))?;
+        self.hashed = Some((flows.clone(), shares.clone()));
+        Ok(shares)
+    }
 }
 
 /// Names of the profiles that come with niclab.
@@ -142,11 +166,6 @@ impl Model {
         1.0 + most * self.random.random_range(-1.0..=1.0)
     }
 
-    /// A number nearly of the normal distribution, with deviation 1.
-    fn chance(&mut self) -> f64 {
-        (0..12).map(|_| self.random.random::<f64>()).sum::<f64>() - 6.0
-    }
-
     fn broken(&self, reason: &str) -> DeviceError {
         DeviceError::Broken { device: self.about.name.clone(), reason: reason.to_owned() }
     }
@@ -207,7 +226,10 @@ impl Testbed for Model {
         self.state = None;
         let (rules, mut report) = Rules::install(&self.profile, setup)?;
         report.install = report.install.mul_f64(self.noise());
-        self.state = Some(State { rules, queues: setup.queues });
+        let (queues, cores) = (setup.queues.max(1), setup.cores.max(1));
+        let rss = Rss { indirection: evenly(0..queues), ..Rss::default() };
+        report.rss = Some(rss.clone());
+        self.state = Some(State { rules, queues, cores, rss, hashed: None });
         Ok(report)
     }
 
@@ -228,8 +250,9 @@ impl Testbed for Model {
         }
         // What is random comes from the seed of the load, and differs from trial to trial.
         self.random = Xoshiro256PlusPlus::seed_from_u64(self.random.random::<u64>() ^ load.seed);
-        let (slower, scale, chance) = (self.noise(), self.noise(), self.chance());
-        let state = self.state.as_ref().ok_or_else(|| self.broken("run before set-up"))?;
+        let (slower, scale, chance) = (self.noise(), self.noise(), chance(&mut self.random));
+        let broken = self.broken("run before set-up");
+        let state = self.state.as_mut().ok_or(broken)?;
         let mut path = Path::of(&self.profile)?;
         path.host_ns *= slower;
         let arrivals_pps = arrivals_pps(load, path.line_pps(&load.sizes));
@@ -237,7 +260,16 @@ impl Testbed for Model {
         // Of frames that are lost one by one, never the exact share is.
         let deviation = (path.loss * (1.0 - path.loss) / frames.max(1.0)).sqrt();
         path.loss = (path.loss + chance * deviation).clamp(0.0, 1.0);
-        let met = state.rules.met(load);
+        let mut hashed = match state.queues {
+            1 => vec![1.0],
+            _ => state.hashed(&load.flows)?,
+        };
+        if state.queues > 1 && state.rules.met(load, &hashed).default.is_none() {
+            skew(&mut hashed, self.profile.number(INJECTED, "skew_ratio").unwrap_or(0.0));
+            drawn(&mut hashed, frames, &mut self.random);
+        }
+        let met = state.rules.met(load, &hashed);
+        let lanes = lanes(&path, &met.queues, (state.queues, state.cores));
         let frame_ns = path.frame_ns(&met.way, &load.sizes)? * slower;
         let turn_ns = path.burst * path.host_ns;
         let duration_ns = load.duration_ns as f64;
@@ -260,8 +292,9 @@ impl Testbed for Model {
                 Some((all, done))
             }
         };
-        let trial =
-            Trial { path: &path, met: &met, load, queues: state.queues, arrivals_pps, frame_ns };
+        let (path, met, lanes, hashed) = (&path, &met, &lanes[..], &hashed[..]);
+        let queues = state.queues;
+        let trial = Trial { path, met, lanes, hashed, load, queues, arrivals_pps, frame_ns };
         Ok(trial.run(operations, &mut self.random))
     }
 }

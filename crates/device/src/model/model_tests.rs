@@ -87,7 +87,7 @@ fn load() -> Load {
 
 fn setup(rules: Vec<RuleBlock>) -> Setup {
     let (function, placement) = (Function::Forward, Placement::Inline);
-    Setup { rules, queues: 4, function, placement, frame_len_max: 9_000 }
+    Setup { rules, queues: 4, cores: 1, function, placement, frame_len_max: 9_000 }
 }
 
 fn any(group: u32, action: Action) -> RuleBlock {
@@ -623,4 +623,113 @@ fn a_plan_that_does_not_fit_is_refused_with_the_reason() {
     let last = RulesPlan { start_ns: 100 * MS - 1, ..create() };
     let (_, control) = run(&mut model, &load(), last);
     assert!(control.done > 0 && control.done <= 5, "{control:?}");
+}
+
+/// A card whose cores take a frame in 200 ns, with 4 queues, and what it shows at a load of 64
+/// flows; `None` for the rate: as much as the wire carries.
+fn spread_over(cores: u16, others: &[(&str, &str, f64)], rate: Option<f64>) -> Observation {
+    let slow = [("host", "frame_ns", 200.0), ("root", "frame_ns", 10.0)];
+    let mut model = model(&[others, &slow].concat());
+    let report = model.setup(&Setup { cores, ..setup(Vec::new()) }).unwrap();
+    assert_eq!(report.rss.unwrap().indirection, evenly(0..4));
+    let flows = FlowSpec { count: 64, ..FlowSpec::default() };
+    let rate = rate.map_or(Rate::Saturate, Rate::Pps);
+    let seen = model.run(&Load { flows, rate, ..load() }, &Plan::Rest).unwrap();
+    assert!(seen.honesty.balanced, "{:?}", seen.honesty.reasons);
+    seen
+}
+
+/// By queue, millions of frames a second: those that were taken, and those that were missed.
+fn by_queue(seen: &Observation) -> Vec<[f64; 2]> {
+    let whole_us = 110_000.0;
+    let queues = &seen.device.as_ref().unwrap().queues;
+    queues.iter().map(|q| [q.rx_frames as f64 / whole_us, q.rx_missed as f64 / whole_us]).collect()
+}
+
+fn hashed() -> Vec<f64> {
+    let flows = FlowSet::new(&FlowSpec { count: 64, ..FlowSpec::default() }).unwrap();
+    Rss { indirection: evenly(0..4), ..Rss::default() }.shares(&flows, 4).unwrap()
+}
+
+#[test]
+fn frames_that_no_rule_decides_are_spread_by_their_hash() {
+    for cores in [1, 4] {
+        for ([taken, missed], share) in
+            by_queue(&spread_over(cores, &[], Some(2e6))).into_iter().zip(hashed())
+        {
+            assert_near(taken, 2.0 * share, 0.02);
+            assert_eq!(missed, 0.0);
+        }
+    }
+    // A fifth of all goes to queue 0 from the others, and never more than these have.
+    let first = hashed()[0];
+    for (skew, want) in [(0.2, first + 0.2), (0.99, 1.0)] {
+        let seen = spread_over(1, &[("injected", "skew_ratio", skew)], Some(2e6));
+        let shares: Vec<f64> = by_queue(&seen).iter().map(|[taken, _]| taken / 2.0).collect();
+        assert_near(shares[0], want, 0.01);
+        assert!((shares[3] - hashed()[3] * (1.0 - want) / (1.0 - first)).abs() < 0.005);
+    }
+}
+
+#[test]
+fn each_core_takes_what_it_can_of_its_own_queues() {
+    // 5 Mpps a core; 64 B fill the wire at 148.8 Mpps, which the classifier cuts to 100.
+    for cores in [1, 2, 4] {
+        let seen = spread_over(cores, &[], None);
+        assert_near(pps(&seen), 5e6 * f64::from(cores), 1e-3);
+        let queues = by_queue(&seen);
+        for core in 0..usize::from(cores) {
+            let of_core = queues.iter().skip(core).step_by(usize::from(cores));
+            assert_near(of_core.map(|[taken, _]| taken).sum(), 5.0, 0.01);
+        }
+        let missed: f64 = queues.iter().map(|[_, missed]| missed).sum();
+        assert_near(missed, 100.0 - 5.0 * f64::from(cores), 0.01);
+    }
+    // A rate that two of four cores keep up with.
+    let mut shares = hashed();
+    shares.sort_by(f64::total_cmp);
+    let rate = 10.0 / (shares[1] + shares[2]);
+    let seen = spread_over(4, &[], Some(rate * 1e6));
+    for ([taken, missed], share) in by_queue(&seen).into_iter().zip(hashed()) {
+        assert_near(taken, (rate * share).min(5.0), 0.02);
+        assert_eq!(missed > 0.0, rate * share > 5.0, "{share}");
+    }
+    assert_near(latency_ns(&seen, 0.01), 5_010.0, 0.02);
+    assert_near(latency_ns(&seen, 0.99), 512.0 * 200.0 + 5_000.0, 0.02);
+}
+
+#[test]
+fn a_slow_queue_is_the_last_one_and_slows_its_core() {
+    let slow = [("injected", "slow_queue_pps", 0.2e6)];
+    let queues = by_queue(&spread_over(4, &slow, Some(2e6)));
+    // What waits in the ring when the load ends comes too.
+    assert_near(queues[3][0], (0.2 * 110.0 + 0.512) / 110.0, 0.01);
+    assert_near(queues[3][1], 2.0 * hashed()[3] - 0.2, 0.05);
+    assert!(queues[..3].iter().all(|[_, missed]| *missed == 0.0), "{queues:?}");
+    // With one core for all, frames of the others wait behind its frames.
+    let seen = spread_over(1, &slow, None);
+    let frame_ns = 5_000.0 * hashed()[3] + 200.0 * (1.0 - hashed()[3]);
+    assert_near(pps(&seen), 1e9 / frame_ns, 0.02);
+}
+
+#[test]
+fn operations_keep_the_first_core_from_its_frames_and_a_stall_keeps_all() {
+    let lost = |core, others: &[(&str, &str, f64)]| {
+        let slow = [("host", "frame_ns", 200.0)];
+        let mut model = model(&[others, &slow].concat());
+        model.setup(&Setup { cores: 4, ..setup(Vec::new()) }).unwrap();
+        let plan = RulesPlan { core, ..plan(Work::Create(self::others(1, 10_000))) };
+        let flows = FlowSpec { count: 64, ..FlowSpec::default() };
+        let load = Load { flows, rate: Rate::Pps(2e6), ..load() };
+        let (seen, _) = run(&mut model, &load, plan);
+        by_queue(&seen).iter().map(|[_, missed]| missed * 110_000.0).collect::<Vec<f64>>()
+    };
+    // 20 ms, of which the ring covers 512 frames.
+    let beside = lost(ControlCore::Same, &[]);
+    assert_near(beside[0], 2e6 * hashed()[0] * 0.02 - 512.0, 0.05);
+    assert_eq!(beside[1..], [0.0; 3]);
+    let stall = lost(ControlCore::Distinct, &[("injected", "stall_ns", 20e6)]);
+    for (missed, share) in stall.iter().zip(hashed()) {
+        assert_near(*missed, 2e6 * share * 0.02 - 512.0, 0.05);
+    }
 }

@@ -49,6 +49,18 @@ impl Mark {
         self.fifo() + self.ring()
     }
 
+    /// This one and what went another way by the same moment.
+    pub fn and(&self, other: &Mark) -> Mark {
+        Mark {
+            at_ns: self.at_ns,
+            arrived: self.arrived + other.arrived,
+            taken: self.taken + other.taken,
+            classified: self.classified + other.classified,
+            ringed: self.ringed + other.ringed,
+            done: self.done + other.done,
+        }
+    }
+
     fn between(&self, next: &Mark, at_ns: f64) -> Mark {
         let length = next.at_ns - self.at_ns;
         let share =

@@ -93,8 +93,8 @@ pub(super) struct Met {
     pub way: Way,
     /// Share of the frames that each queue gets.
     pub queues: Vec<(u16, f64)>,
-    /// The queue of frames that no rule but the default ones decides.
-    pub default: u16,
+    /// The queue that default rules send the other frames to; `None` where the hash does.
+    pub default: Option<u16>,
 }
 
 impl Rules {
@@ -171,8 +171,9 @@ impl Rules {
         }
     }
 
-    /// Which rules the frames of a load meet.
-    pub fn met(&self, load: &Load) -> Met {
+    /// Which rules the frames of a load meet; `hashed` is the share of each queue by the hash, of
+    /// those that no rule decides.
+    pub fn met(&self, load: &Load, hashed: &[f64]) -> Met {
         let mut met =
             Met { way: Way { root: self.count(0) as f64, ..Way::default() }, ..Met::default() };
         let (mut group, mut share) = (0, 1.0);
@@ -192,13 +193,23 @@ impl Rules {
                     met.way.groups.push((self.count(group) as f64, share));
                 }
                 _ => {
-                    met.default = default.and_then(Block::queue).unwrap_or(0);
-                    met.queues.push((met.default, share));
+                    met.default = default.and_then(Block::queue);
+                    met.queues.extend(met.defaults(share, hashed));
                     return met;
                 }
             }
         }
         met
+    }
+}
+
+impl Met {
+    /// A share of the frames that no rule but the default ones decides, by queue.
+    pub fn defaults(&self, share: f64, hashed: &[f64]) -> Vec<(u16, f64)> {
+        match self.default {
+            Some(queue) => vec![(queue, share)],
+            None => (0..).zip(hashed).map(|(queue, of)| (queue, share * of)).collect(),
+        }
     }
 }
 

@@ -200,6 +200,14 @@ pub const SECTIONS: &[Section] = &[
             ns("spike_ns", "further latency of some frames"),
             share("spike_ratio", "share of the frames that have it"),
             share("loss_ratio", "share of the frames lost, whichever they are"),
+            share("skew_ratio", "share of the frames that land in queue 0 against their hash"),
+            Key {
+                name: "slow_queue_pps",
+                unit: "pps",
+                least: 1.0,
+                most: 1e12,
+                text: "most frames a second that a core takes from the last queue",
+            },
             share(
                 "noise_ratio",
                 "by how much at most a trial's rates and times differ from the next's",

@@ -8,6 +8,7 @@ use rand::{Rng, RngExt};
 
 use super::card::{Path, SECOND_NS};
 use super::control::{Effects, Operations};
+use super::lanes::Lane;
 use super::pipe::{Mark, Pipe, Rates};
 use super::rules::Met;
 
@@ -21,6 +22,10 @@ const PROBES: u32 = 10_000;
 pub(super) struct Trial<'a> {
     pub path: &'a Path,
     pub met: &'a Met,
+    /// The cores that poll queues; the first of them carries out what the same core is to.
+    pub lanes: &'a [Lane],
+    /// Share of the frames that each queue gets by the hash, of those that no rule decides.
+    pub hashed: &'a [f64],
     pub load: &'a Load,
     /// Queues of the set-up.
     pub queues: u16,
@@ -39,34 +44,38 @@ impl Trial<'_> {
     ) -> Observation {
         let nothing = Effects::default();
         let effects = plan.as_ref().map_or(&nothing, |(_, (_, effects))| effects);
-        let pipe = self.flow(&effects.away_ns);
-        let mut seen = self.counted(&pipe);
-        seen.latency = Some(self.latencies(&pipe, random));
+        let pipes: Vec<Pipe> = self.lanes.iter().map(|lane| self.flow(lane, effects)).collect();
+        let mut seen = self.counted(&pipes);
+        seen.latency = Some(self.latencies(&pipes, random));
         // Service begins when a frame leaves, and each leaves when it is due.
         seen.service = seen.latency.clone();
-        let mut queues = self.met.queues.clone();
+        let mut moved = Vec::new();
         let operations = plan.as_ref().map(|(operations, _)| operations);
         if let Some(operations) = operations {
-            self.change(operations, effects, &mut queues);
+            moved = self.change(operations, effects);
             self.drop_frames(operations, effects, &mut seen);
         }
         self.latest(operations, effects, &mut seen, random);
-        self.count_ports(&pipe, &queues, &mut seen);
+        self.count_ports(&pipes, &moved, &mut seen);
         seen.control = plan.map(|(_, (control, _))| control);
         seen.balance(0);
         seen
     }
 
-    fn flow(&self, away_ns: &[(f64, f64)]) -> Pipe {
-        let path = self.path;
+    /// What becomes of the frames of a lane. They are spread evenly among all that wait for the
+    /// classifier: each lane has its share of the FIFO and of its time.
+    fn flow(&self, lane: &Lane, effects: &Effects) -> Pipe {
+        let is_away = effects.is_of_card || std::ptr::eq(lane, &self.lanes[0]);
+        let away_ns = if is_away { &effects.away_ns[..] } else { &[] };
         let rates = Rates {
-            arrivals: self.arrivals_pps / SECOND_NS,
-            classifier: 1.0 / self.frame_ns.max(1e-3),
-            host: 1.0 / path.host_ns.max(1e-3),
+            arrivals: lane.share * self.arrivals_pps / SECOND_NS,
+            classifier: lane.share / self.frame_ns.max(1e-3),
+            host: 1.0 / lane.host_ns.max(1e-3),
         };
         let standing = Rates { host: 0.0, ..rates };
         let end_ns = self.load.duration_ns as f64;
-        let mut pipe = Pipe::new(path.fifo, path.ring, -(self.load.warmup_ns as f64));
+        let fifo = lane.share * self.path.fifo;
+        let mut pipe = Pipe::new(fifo, lane.ring, -(self.load.warmup_ns as f64));
         for (from_ns, to_ns) in away_ns {
             pipe.pass(from_ns.min(end_ns), &rates);
             pipe.pass(to_ns.min(end_ns), &standing);
@@ -81,11 +90,11 @@ impl Trial<'_> {
     }
 
     /// Counts of the measured part, and over time.
-    fn counted(&self, pipe: &Pipe) -> Observation {
+    fn counted(&self, pipes: &[Pipe]) -> Observation {
         let duration_ns = self.load.duration_ns;
         let slices = duration_ns.div_ceil(SLICE_NS);
         let edges = (0..=slices).map(|at| (at * SLICE_NS).min(duration_ns) as f64);
-        let marks = pipe.at(edges);
+        let marks = sum_at(pipes, edges);
         let kept = 1.0 - self.path.loss;
         let round =
             |of: fn(&Mark) -> f64| marks.iter().map(|mark| of(mark).round() as u64).collect();
@@ -135,15 +144,14 @@ impl Trial<'_> {
         }
     }
 
-    fn latencies(&self, pipe: &Pipe, random: &mut impl Rng) -> Latency {
+    fn latencies(&self, pipes: &[Pipe], random: &mut impl Rng) -> Latency {
         let path = self.path;
         let step_ns = self.load.duration_ns as f64 / f64::from(PROBES);
         let probes: Vec<(f64, f64)> = (0..PROBES)
             .map(|at| ((f64::from(at) + random.random::<f64>()) * step_ns, random.random()))
             .collect();
         let mut latency = Latency::new();
-        let out = pipe.out_ns(&probes);
-        for ((at_ns, _), out_ns) in probes.iter().zip(out) {
+        for ((at_ns, _), out_ns) in probes.iter().zip(self.out_ns(pipes, &probes, random)) {
             let Some(out_ns) = out_ns else { continue };
             let spike_ns = match path.spike {
                 Some((spike_ns, share)) if random.random::<f64>() < share => spike_ns,
@@ -157,9 +165,41 @@ impl Trial<'_> {
         latency
     }
 
-    /// Moves frames between queues as rules are changed.
-    fn change(&self, operations: &Operations, effects: &Effects, queues: &mut Vec<(u16, f64)>) {
-        let (Some(new), Some(old)) = (operations.queue(), operations.block.queue()) else { return };
+    /// When probes come out, each of a lane that a lot decides; `None` for what is lost.
+    fn out_ns(
+        &self,
+        pipes: &[Pipe],
+        probes: &[(f64, f64)],
+        random: &mut impl Rng,
+    ) -> Vec<Option<f64>> {
+        if let [pipe] = pipes {
+            return pipe.out_ns(probes);
+        }
+        let mut of_lane: Vec<Vec<usize>> = vec![Vec::new(); pipes.len()];
+        for at in 0..probes.len() {
+            let mut lot = random.random::<f64>();
+            let is_here = |lane: &Lane| {
+                lot -= lane.share;
+                lot < 0.0
+            };
+            let lane = self.lanes.iter().position(is_here).unwrap_or(pipes.len() - 1);
+            of_lane[lane].push(at);
+        }
+        let mut out = vec![None; probes.len()];
+        for (pipe, places) in pipes.iter().zip(of_lane) {
+            let probes: Vec<(f64, f64)> = places.iter().map(|at| probes[*at]).collect();
+            for (at, out_ns) in places.into_iter().zip(pipe.out_ns(&probes)) {
+                out[at] = out_ns;
+            }
+        }
+        out
+    }
+
+    /// What moves between queues as rules are changed, as shares of the frames.
+    fn change(&self, operations: &Operations, effects: &Effects) -> Vec<(u16, f64)> {
+        let (Some(new), Some(old)) = (operations.queue(), operations.block.queue()) else {
+            return Vec::new();
+        };
         let rules = effects.changed_ns.len().max(1);
         let each = operations.block.share_of(self.load) / f64::from(operations.block.count.max(1));
         let whole_ns = (self.load.duration_ns + self.load.warmup_ns) as f64;
@@ -170,7 +210,9 @@ impl Trial<'_> {
             none += each * (there_ns - gone_ns) / whole_ns;
             changed += each * (end_ns - there_ns) / whole_ns;
         }
-        queues.extend([(old, -none - changed), (self.met.default, none), (new, changed)]);
+        let mut moved = vec![(old, -none - changed), (new, changed)];
+        moved.extend(self.met.defaults(none, self.hashed));
+        moved
     }
 
     /// Takes out the frames that rules drop, each from the moment on at which it is in effect.
@@ -229,14 +271,15 @@ impl Trial<'_> {
         seen.latest_ns = (0..flows).map(latest).collect();
     }
 
-    /// Counters of the three ends, of the whole trial.
-    fn count_ports(&self, pipe: &Pipe, queues: &[(u16, f64)], seen: &mut Observation) {
+    /// Counters of the three ends, of the whole trial; `moved` are shares of the frames that changes
+    /// of rules took to other queues.
+    fn count_ports(&self, pipes: &[Pipe], moved: &[(u16, f64)], seen: &mut Observation) {
         let frame_len = self.load.sizes.mean();
         let bytes = |frames: u64| (frames as f64 * frame_len) as u64;
-        let last = pipe.now();
+        let last = sum(pipes.iter().map(Pipe::now));
         let offered = last.arrived.round() as u64;
         let warmup = offered.saturating_sub(seen.offered);
-        let before = pipe.at([0.0])[0];
+        let before = sum_at(pipes, [0.0])[0];
         let kept = 1.0 - self.path.loss;
         let lost_before = (before.arrived * self.path.loss + before.lost() * kept).round() as u64;
         let drops = seen.device.as_ref().map_or(0, |device| device.rule_drops);
@@ -245,24 +288,8 @@ impl Trial<'_> {
         let back = taken - drops;
         let mut device =
             PortCounters { rule_drops: drops, rx_missed: missed, ..PortCounters::default() };
-        let count = self.queues.max(1);
-        device.queues = (0..count)
-            .map(|queue| {
-                let of = queues.iter().filter(|(to, _)| *to % count == queue);
-                let share: f64 = of.map(|(_, share)| share).sum();
-                let frames = (share * taken as f64).round() as u64;
-                QueueCounters {
-                    rx_frames: frames,
-                    rx_bytes: bytes(frames),
-                    ..QueueCounters::default()
-                }
-            })
-            .collect();
-        // What rounding left over belongs to the queue with most.
-        let counted: u64 = device.queues.iter().map(|queue| queue.rx_frames).sum();
-        if let Some(most) = device.queues.iter_mut().max_by_key(|queue| queue.rx_frames) {
-            most.rx_frames = (most.rx_frames + taken).saturating_sub(counted);
-        }
+        device.queues = self.count_queues(pipes, moved, (taken, missed));
+        device.queues.iter_mut().for_each(|queue| queue.rx_bytes = bytes(queue.rx_frames));
         let first = &mut device.queues[0];
         (first.tx_frames, first.tx_bytes) = (back, bytes(back));
         let rx_bytes: u64 = device.queues[1..].iter().map(|queue| queue.rx_bytes).sum();
@@ -281,6 +308,54 @@ impl Trial<'_> {
         seen.sink = one(back, 0);
         seen.device = Some(device);
     }
+
+    /// What each queue got of the frames that were taken, and what it missed of those for which
+    /// there was no room: what the FIFO lost no queue ever saw.
+    fn count_queues(
+        &self,
+        pipes: &[Pipe],
+        moved: &[(u16, f64)],
+        (taken, missed): (u64, u64),
+    ) -> Vec<QueueCounters> {
+        let mut counters = vec![QueueCounters::default(); usize::from(self.queues)];
+        let all: f64 = pipes.iter().map(|pipe| pipe.now().done).sum();
+        let mut shares = vec![0.0; counters.len()];
+        let mut left = missed;
+        for (lane, pipe) in self.lanes.iter().zip(pipes) {
+            let end = pipe.now();
+            let full = (end.classified - end.ringed).max(0.0) * (1.0 - self.path.loss);
+            for (queue, share) in &lane.queues {
+                let (at, of_lane) = (usize::from(*queue), share / lane.share);
+                shares[at] += end.done / all.max(f64::MIN_POSITIVE) * of_lane;
+                counters[at].rx_missed = ((full * of_lane).round() as u64).min(left);
+                left -= counters[at].rx_missed;
+            }
+        }
+        for (queue, share) in moved {
+            shares[usize::from(*queue % self.queues)] += share;
+        }
+        for (counter, share) in counters.iter_mut().zip(shares) {
+            counter.rx_frames = (share * taken as f64).round() as u64;
+        }
+        // What rounding left over belongs to the queue with most.
+        let counted: u64 = counters.iter().map(|queue| queue.rx_frames).sum();
+        if let Some(most) = counters.iter_mut().max_by_key(|queue| queue.rx_frames) {
+            most.rx_frames = (most.rx_frames + taken).saturating_sub(counted);
+        }
+        counters
+    }
+}
+
+/// Counts of several pipes.
+fn sum(marks: impl Iterator<Item = Mark>) -> Mark {
+    marks.reduce(|sum, mark| sum.and(&mark)).unwrap_or_default()
+}
+
+/// Counts of several pipes at moments in ascending order.
+fn sum_at(pipes: &[Pipe], moments: impl IntoIterator<Item = f64>) -> Vec<Mark> {
+    let moments: Vec<f64> = moments.into_iter().collect();
+    let of: Vec<Vec<Mark>> = pipes.iter().map(|pipe| pipe.at(moments.iter().copied())).collect();
+    (0..moments.len()).map(|at| sum(of.iter().map(|marks| marks[at]))).collect()
 }
 
 /// Frames a second that a load sends on a wire.

@@ -15,6 +15,7 @@ fn soft(queues: u16, rules: Vec<RuleBlock>) -> Soft {
     let setup = Setup {
         rules,
         queues,
+        cores: 1,
         function: Work::Forward,
         placement: Placement::Engine,
         frame_len_max: 1_518,
@@ -120,6 +121,7 @@ fn too_few_cores_are_refused_and_enough_are_named() {
     let setup = Setup {
         rules: vec![],
         queues: 1,
+        cores: 1,
         function: Work::Forward,
         placement: Placement::Engine,
         frame_len_max: 64,

@@ -181,6 +181,7 @@ impl Testbed for Soft {
     }
 
     fn setup(&mut self, setup: &Setup) -> Result<SetupReport, DeviceError> {
+        setup.on_one_core()?;
         let placement = setup.placement;
         let seats = if self.pinned { Seats::choose(placement)? } else { Seats::default() };
         self.state = None;
@@ -194,6 +195,7 @@ impl Testbed for Soft {
         while !nic.settle(SETTLE_STEPS) {}
         report.rules_installed = u64::from(nic.len());
         report.rule_bytes = Some((nic.rule_bytes() - before) as u64);
+        report.rss = Some(nic.rss().clone());
         let worker = nic.worker();
         let frame_len_max = setup.frame_len_max.saturating_sub(FCS_LEN);
         self.about = about(placement, seats);

@@ -12,6 +12,7 @@
 mod action;
 pub(crate) mod context;
 pub(crate) mod contexts;
+mod shares;
 mod types;
 
 pub use action::RssAction;
@@ -52,11 +53,12 @@ pub enum RssLevel {
 }
 
 /// A state of RSS.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Rss {
     /// The hash.
     pub function: HashFunction,
     /// The queues.
+    #[serde(with = "written")]
     pub indirection: Box<Indirection>,
     /// The hash's key, 40 to 128 bytes; see [`crate::toeplitz`].
     pub key: Vec<u8>,
@@ -76,6 +78,27 @@ impl Default for Rss {
             level: RssLevel::Outermost,
             types: HashTypes::IP | HashTypes::TCP | HashTypes::UDP,
         }
+    }
+}
+
+/// An indirection table as it is written down: a list of as many queues.
+mod written {
+    use serde::de::Error;
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    use super::{INDIRECTION_LEN, Indirection};
+
+    pub fn serialize<S: Serializer>(table: &Indirection, to: S) -> Result<S::Ok, S::Error> {
+        table[..].serialize(to)
+    }
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Box<Indirection>, D::Error> {
+        let queues: Box<[u16]> = Vec::<u16>::deserialize(from)?.into();
+        let wrong = |queues: Box<[u16]>| {
+            let len = queues.len();
+            D::Error::custom(format!("indirection has {len} entries: {INDIRECTION_LEN} are wanted"))
+        };
+        queues.try_into().map_err(wrong)
     }
 }
 
