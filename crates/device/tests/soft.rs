@@ -11,7 +11,7 @@ use niclab_device::{
     Testbed,
 };
 use niclab_nic::rule::Action;
-use niclab_packet::flow::{FlowSpec, IpVersion, Transport};
+use niclab_packet::flow::{FlowSet, FlowSpec, IpVersion, Transport};
 use niclab_packet::size::FrameSizes;
 use niclab_packet::stack::{Layer, build};
 use niclab_packet::trace::{Endian, Format, LINK_ETHERNET, Record, Resolution, Writer};
@@ -88,6 +88,32 @@ fn a_gentle_load_comes_back_whole_over_both_versions_and_transports() {
         let queues = seen.device.unwrap().queues;
         assert!(queues.iter().all(|q| q.rx_frames > 0), "RSS uses both queues: {queues:?}");
     }
+}
+
+#[test]
+fn frames_without_a_rule_come_to_the_queues_that_their_hash_says() {
+    let Some((mut soft, _turn)) = soft("frames_without_a_rule_come_to_the_queues") else { return };
+    for (version, proto) in [(IpVersion::V4, Transport::Udp), (IpVersion::V6, Transport::Tcp)] {
+        let load = Load { sizes: FrameSizes::Fixed(101), ..load(Rate::Pps(200_000.0)) };
+        let flows = FlowSpec { version, proto, count: 40, ..load.flows };
+        let load = Load { flows, ..load };
+        let report = soft.setup(&Setup { queues: 8, ..setup(Vec::new()) }).unwrap();
+        let flows = FlowSet::new(&load.flows).unwrap();
+        let shares = report.rss.unwrap().shares(&flows, 8).unwrap();
+        let seen = soft.run(&load, &Plan::Rest).unwrap();
+        let queues = seen.device.unwrap().queues;
+        let all: u64 = queues.iter().map(|queue| queue.rx_frames).sum();
+        assert!(all > 0, "{queues:?}");
+        for (queue, share) in queues.iter().zip(&shares) {
+            // Six standard deviations of a count of frames that are drawn one by one.
+            let most = 6.0 * (share * (1.0 - share) / all as f64).sqrt();
+            let of = queue.rx_frames as f64 / all as f64;
+            assert!((of - share).abs() <= most, "{of}, {share} by the hash: {queues:?}");
+        }
+    }
+    let several = soft.setup(&Setup { queues: 8, cores: 2, ..setup(Vec::new()) });
+    let capability = "several cores for queues".to_owned();
+    assert_eq!(several, Err(DeviceError::NotSupported { capability }));
 }
 
 #[test]

@@ -6,12 +6,13 @@ use std::path::Path;
 use crate::spec::{Spec, SpecError};
 
 /// Name and text of every built-in experiment.
-const EMBEDDED: [(&str, &str); 5] = [
+const EMBEDDED: [(&str, &str); 6] = [
     ("occupancy", include_str!("../../../experiments/occupancy.toml")),
     ("update-batch", include_str!("../../../experiments/update-batch.toml")),
     ("update-rate", include_str!("../../../experiments/update-rate.toml")),
     ("rule-rate", include_str!("../../../experiments/rule-rate.toml")),
     ("rule-update", include_str!("../../../experiments/rule-update.toml")),
+    ("hash-skew", include_str!("../../../experiments/hash-skew.toml")),
 ];
 
 /// Names of the experiments that a run without names measures.

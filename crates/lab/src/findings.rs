@@ -9,6 +9,7 @@ pub(crate) mod batches;
 pub(crate) mod changes;
 pub(crate) mod insertions;
 pub(crate) mod renewals;
+pub(crate) mod spreads;
 mod throughput;
 
 use niclab_result::{Finding, Quantity};

@@ -324,6 +324,33 @@ fn most_frames_a_second_are_found() {
     check("frame_rate_max", 5e6, |value| with_frame_rate(&plain(), value), find_frame_rate);
 }
 
+fn measure_spread(card: &mut Model, cores: &str, duration: &str) -> Measured {
+    let place = ["queues=4", cores, "flows=4k", "zipf=0", "frame=64", duration, "warmup_ms=2"];
+    measure(card, "hash-skew", &place)
+}
+
+/// Flows are drawn frame by frame: of long trials the share that chance moves is small.
+fn find_skew(card: &mut Model) -> Interval {
+    interval_of(&measure_spread(card, "cores=1", "duration_ms=50"), "saturate", "misplaced_ratio")
+}
+
+#[test]
+fn the_share_of_frames_that_a_hash_misplaces_is_found() {
+    check("skew_ratio", 0.1, |value| with("skew_ratio", value), find_skew);
+}
+
+/// A queue is counted from the first frame of the warm-up to the last that waits when the load has
+/// ended: of long trials these few are small.
+fn find_slow_queue(card: &mut Model) -> Interval {
+    let measured = measure_spread(card, "cores=each", "duration_ms=1000");
+    interval_of(&measured, "saturate", "full_queue_pps")
+}
+
+#[test]
+fn how_many_frames_a_slow_queue_takes_is_found() {
+    check("slow_queue_pps", 1e6, |value| with("slow_queue_pps", value), find_slow_queue);
+}
+
 #[test]
 fn limits_of_an_unsteady_card_are_found() {
     const NOISE: f64 = 0.02;
@@ -348,6 +375,8 @@ fn what_a_card_does_not_have_is_not_found() {
         assert!(low < 0.0 && 0.0 < high && high < 1e-3, "{low} to {high}");
         let (low, high) = find_spike(&mut card(plain()));
         assert!(low < 0.0 && 0.0 < high, "{low} to {high}");
+        let (low, high) = find_skew(&mut card(plain()));
+        assert!(0.0 < low && high < 1e-3, "{low} to {high}");
         let (low, high) =
             find_knee(&mut card(with_numbers(&plain(), &has_no_knee)), "throughput", 0.01);
         assert!(low.is_nan() && high.is_nan(), "{low} to {high}");

@@ -31,6 +31,7 @@ pub mod renewal;
 pub mod run;
 pub mod runner;
 pub mod spec;
+pub mod spread;
 pub mod statistics;
 pub mod summary;
 pub mod throughput;

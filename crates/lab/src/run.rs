@@ -233,6 +233,7 @@ fn experiment(
         Kind::UpdateRate => resolver.add_renewals()?,
         Kind::RuleRate => resolver.add_insertions()?,
         Kind::RuleUpdate => resolver.add_changes()?,
+        Kind::HashSkew => resolver.add_spreads()?,
     }
     let run = resolver.finish(devices);
     Ok(ExperimentRun { left_out: left_out(&run, &overrides.set), ..run })
@@ -471,7 +472,7 @@ impl<'a> Resolver<'a> {
     }
 
     /// The state of the device at a place, with the rules of a file where there is one.
-    fn state(&self, place: &Place, frame: &Coordinate) -> Setup {
+    pub fn state(&self, place: &Place, frame: &Coordinate) -> Setup {
         let mut setup = place.setup(self.seed, self.frame_len_max(frame));
         if let Some(RulesFile { path, rules_count, queues, .. }) = self.overrides.rules.clone() {
             (setup.rules, setup.queues) = (vec![RuleBlock::File { path, rules_count }], queues);

@@ -7,7 +7,9 @@
 pub(crate) mod search;
 pub(crate) mod throughput;
 
-use niclab_device::{Control, DeviceError, Latency, Load, Plan, Rate, Setup, SetupReport, Testbed};
+use niclab_device::{
+    Control, DeviceError, Latency, Load, Plan, Rate, Rss, Setup, SetupReport, Testbed,
+};
 use niclab_result::{Directory, Outcome, Point, ResultError, SCHEMA, Sample};
 
 use crate::change::put_met;
@@ -18,6 +20,7 @@ use crate::known::{Known, Seen};
 use crate::measure::{self, Judged};
 use crate::run::{ExperimentRun, PlannedRate, Run, Trial, Visit, can_make};
 use crate::spec::TrialKind;
+use crate::spread::{self, HASHED, put_spread};
 use crate::statistics;
 use crate::windows;
 
@@ -137,6 +140,24 @@ struct State<'a> {
     setup: Option<Setup>,
     /// What it said of that set-up, as far as it bears on the samples.
     refusal: Option<String>,
+    /// How it says that it spreads frames over several queues.
+    rss: Option<Rss>,
+    /// What that makes of the load that was offered last.
+    hashed: Option<(Load, Vec<f64>)>,
+}
+
+impl State<'_> {
+    /// Share of a load's frames that each queue is to get; no queue where nobody can tell.
+    fn hashed(&mut self, load: &Load) -> Vec<f64> {
+        if let Some((_, shares)) = self.hashed.as_ref().filter(|(of, _)| of.flows == load.flows) {
+            return shares.clone();
+        }
+        let shares = self.rss.as_ref().zip(self.setup.as_ref());
+        let shares = shares.and_then(|(rss, setup)| spread::hashed(rss, setup, load));
+        let shares = shares.unwrap_or_default();
+        self.hashed = Some((load.clone(), shares.clone()));
+        shares
+    }
 }
 
 struct Runner<'a> {
@@ -178,6 +199,8 @@ impl<'a> Runner<'a> {
                 is_told: Known::of(experiment, device, done).gone,
                 setup: None,
                 refusal: None,
+                rss: None,
+                hashed: None,
             }
         });
         Runner {
@@ -356,8 +379,11 @@ impl<'a> Runner<'a> {
         match bed.setup(setup) {
             Err(error) => self.record_error(failed, error).map(|()| false),
             Ok(report) => {
-                self.states[place.device].setup = Some(setup.clone());
-                self.states[place.device].refusal = refusal(&report);
+                let state = &mut self.states[place.device];
+                state.setup = Some(setup.clone());
+                state.refusal = refusal(&report);
+                state.rss = report.rss.clone().filter(|_| setup.queues > 1);
+                state.hashed = None;
                 if setup.rules.is_empty() || self.is_done(place) {
                     return Ok(true);
                 }
@@ -460,6 +486,8 @@ impl<'a> Runner<'a> {
             }
             Ok(observation) => {
                 sample.metrics = measure::metrics(&observation);
+                let hashed = self.states[place.device].hashed(load);
+                put_spread(&mut sample.metrics, &observation, load, &hashed);
                 let over_time = [TrialKind::Rest, TrialKind::Batch, TrialKind::Change];
                 let is_over_time = over_time.map(TrialKind::name).contains(&place.trial);
                 if is_over_time {
@@ -488,6 +516,9 @@ impl<'a> Runner<'a> {
                     "device": json(&observation.device),
                     "sink": json(&observation.sink),
                 });
+                if !hashed.is_empty() {
+                    sample.counters[HASHED] = json(&hashed);
+                }
                 sample.honesty = json(&observation.honesty);
                 sample.slices = measure::slices(&observation);
                 let latency = observation.latency.as_ref().filter(|latency| !latency.0.is_empty());

@@ -59,6 +59,8 @@ pub enum Kind {
     RuleRate,
     /// How fast rules are changed, and what packets meet meanwhile.
     RuleUpdate,
+    /// How the hash spreads flows over queues.
+    HashSkew,
 }
 
 /// One set of places to measure, and how thoroughly.
@@ -95,6 +97,9 @@ pub struct Grid {
     /// When rules take effect: each is a full product of its axes.
     #[serde(default)]
     pub effect: Vec<EffectSweep>,
+    /// Over how many queues flows are spread: each is a full product of its axes.
+    #[serde(default)]
+    pub spread: Vec<SpreadSweep>,
     /// Which knees to search.
     #[serde(default)]
     pub knee: Vec<KneeSpec>,
@@ -249,6 +254,23 @@ pub struct EffectSweep {
     pub per_s: Values,
     /// The core that creates them: `same` or `distinct`.
     pub core: Values,
+    /// Frame size in bytes with FCS, or `imix`.
+    #[serde(default = "frame_default")]
+    pub frame: Values,
+}
+
+/// A product of axes of queues, and of flows that the hash spreads over them.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SpreadSweep {
+    /// Receive queues.
+    pub queues: Values,
+    /// Cores that poll them, never more than queues; `each`: one a queue.
+    pub cores: Values,
+    /// Flows of the traffic.
+    pub flows: Values,
+    /// Exponent of their popularity by Zipf's law; 0: all equally often.
+    pub zipf: Values,
     /// Frame size in bytes with FCS, or `imix`.
     #[serde(default = "frame_default")]
     pub frame: Values,
@@ -546,6 +568,15 @@ impl Kind {
                 ("duration_ms", "measured part of a saturating trial, one value"),
                 ("warmup_ms", "part before it that is never counted, one value"),
             ],
+            Kind::HashSkew => &[
+                ("queues", "receive queues"),
+                ("cores", "cores that poll them, never more than queues; each: one a queue"),
+                ("flows", "flows of the traffic"),
+                ("zipf", "exponent of their popularity by Zipf's law, 0: all equally often"),
+                ("frame", "frame size in bytes with FCS, or imix"),
+                ("duration_ms", "measured part of a trial, one value"),
+                ("warmup_ms", "part before it that is never counted, one value"),
+            ],
             Kind::UpdateRate => &[
                 ("group", "the group that the rules stand in: 0 or 1"),
                 ("rules", "rules that stand there, the default rule included"),
@@ -717,7 +748,7 @@ impl Overrides {
         let mut grid = grid.clone();
         for Assignment { name, values } in &self.set {
             match name.as_str() {
-                "match_percent" | "flows" | "frame" if self.trace.is_some() => {
+                "match_percent" | "flows" | "zipf" | "frame" if self.trace.is_some() => {
                     return Err(SpecError::OfTrace { name: name.clone() });
                 }
                 // The rules of the other experiments stand beside those of the file.
@@ -805,6 +836,7 @@ fn set_axis(kind: Kind, grid: &mut Grid, name: &str, values: &Values) -> Result<
         Kind::UpdateRate => {
             grid.renewal.iter_mut().filter_map(|renewal| renewal.axis(name)).collect()
         }
+        Kind::HashSkew => grid.spread.iter_mut().filter_map(|spread| spread.axis(name)).collect(),
     };
     axes.into_iter().for_each(|axis| *axis = values.clone());
     Ok(())
@@ -883,6 +915,19 @@ impl EffectSweep {
     }
 }
 
+impl SpreadSweep {
+    fn axis(&mut self, name: &str) -> Option<&mut Values> {
+        match name {
+            "queues" => Some(&mut self.queues),
+            "cores" => Some(&mut self.cores),
+            "flows" => Some(&mut self.flows),
+            "zipf" => Some(&mut self.zipf),
+            "frame" => Some(&mut self.frame),
+            _ => None,
+        }
+    }
+}
+
 impl RenewalSweep {
     fn axis(&mut self, name: &str) -> Option<&mut Values> {
         match name {
@@ -948,19 +993,22 @@ mod tests {
             grid.insertion.clear();
             grid.effect.clear();
             grid.change.clear();
+            grid.spread.clear();
             grid.knee.clear();
             grid.search.clear();
         };
         let check = |points: &[niclab_result::Point], name: &str, axis: Option<&mut Values>| {
             for value in axis.into_iter().flat_map(|values| &values.0) {
-                // A rate has a name, and that rules are created goes without saying.
+                // A rate has a name, `each` is a number, and that rules are created goes without
+                // saying.
                 let is_named = matches!(value, niclab_result::Coordinate::Word(word)
-                    if name == "per_s" || word == "create");
-                let is_there = points.iter().any(|point| point.get(name) == Some(value));
+                    if name == "per_s" || word == "create" || word == "each");
+                let is_it = |at: &niclab_result::Coordinate| at.to_string() == value.to_string();
+                let is_there = points.iter().any(|point| point.get(name).is_some_and(is_it));
                 assert!(is_there || is_named, "{name}={value}");
             }
         };
-        for name in ["update-batch", "update-rate", "rule-rate"] {
+        for name in ["update-batch", "update-rate", "rule-rate", "hash-skew"] {
             let spec = crate::experiment::spec(name).unwrap();
             let axes: Vec<&str> = spec.kind.axes().iter().map(|(name, _)| *name).collect();
             for grid in [&spec.reduced, &spec.full, &spec.published] {
@@ -984,6 +1032,13 @@ mod tests {
                         grid.insertion.push(insertion.clone());
                     });
                     axes.iter().for_each(|name| check(&of, name, insertion.axis(name)));
+                }
+                for mut spread in grid.spread.clone() {
+                    let of = points(&spec, |grid| {
+                        emptied(grid);
+                        grid.spread.push(spread.clone());
+                    });
+                    axes.iter().for_each(|name| check(&of, name, spread.axis(name)));
                 }
             }
         }
@@ -1013,6 +1068,16 @@ mod tests {
             ("rule-update", "slice=none", "slice = none: "),
             ("rule-update", "frame=63", "frame = 63: use 64 to 9000"),
             ("rule-update", "after_ms=19", "after_ms = 19: use 20 to 600000"),
+            ("hash-skew", "queues=0", "queues = 0: use 1 to 256"),
+            ("hash-skew", "queues=257", "queues = 257: use 1 to 256"),
+            ("hash-skew", "cores=0", "cores = 0: use 1 to 256, or each"),
+            ("hash-skew", "cores=all", "cores = all: use 1 to 256, or each"),
+            ("hash-skew", "flows=0", "flows = 0: "),
+            ("hash-skew", "zipf=10.1", "zipf = 10.1: use 0 to 10"),
+            ("hash-skew", "zipf=-1", "zipf = -1: use 0 to 10"),
+            ("hash-skew", "zipf=nan", "zipf = nan: use 0 to 10"),
+            ("hash-skew", "zipf=steep", "zipf = steep: use 0 to 10"),
+            ("hash-skew", "frame=63", "frame = 63: use 64 to 9000"),
         ];
         for (name, set, words) in refused {
             let spec = crate::experiment::spec(name).unwrap();

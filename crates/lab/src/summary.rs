@@ -6,6 +6,7 @@ pub(crate) mod figures;
 pub(crate) mod insertions;
 mod knees;
 pub(crate) mod renewals;
+pub(crate) mod spreads;
 mod tables;
 pub(crate) mod throughput;
 
@@ -74,6 +75,7 @@ pub fn summarize(run: &Run, samples: &[Sample], latencies: &Latencies) -> Summar
             Kind::UpdateRate => findings::renewals::findings(&results),
             Kind::RuleRate => findings::insertions::findings(&results),
             Kind::RuleUpdate => findings::changes::findings(&results),
+            Kind::HashSkew => findings::spreads::findings(&results),
         });
     }
     // Where too little was measured a figure is not drawn.
@@ -101,6 +103,7 @@ fn draw(results: &Results<'_>) -> ExperimentSummary {
             Kind::UpdateRate => renewals::figures(results),
             Kind::RuleRate => insertions::figures(results),
             Kind::RuleUpdate => changes::figures(results),
+            Kind::HashSkew => spreads::figures(results),
         },
         tables: match results.experiment.kind {
             Kind::Occupancy => tables::tables(results),
@@ -108,6 +111,7 @@ fn draw(results: &Results<'_>) -> ExperimentSummary {
             Kind::UpdateRate => renewals::tables(results),
             Kind::RuleRate => insertions::tables(results),
             Kind::RuleUpdate => changes::tables(results),
+            Kind::HashSkew => spreads::tables(results),
         },
     }
 }
@@ -290,7 +294,7 @@ fn mark_warnings(results: &Results<'_>, device: &str) -> Vec<String> {
     };
     // Elsewhere they are there for a rate to take a share of.
     let saturating: &[&str] = match results.experiment.kind {
-        Kind::Occupancy | Kind::UpdateRate => &["saturate"],
+        Kind::Occupancy | Kind::UpdateRate | Kind::HashSkew => &["saturate"],
         Kind::UpdateBatch | Kind::RuleRate | Kind::RuleUpdate => &[],
     };
     let kinds = [

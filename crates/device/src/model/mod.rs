@@ -255,6 +255,7 @@ impl Testbed for Model {
         let state = self.state.as_mut().ok_or(broken)?;
         let mut path = Path::of(&self.profile)?;
         path.host_ns *= slower;
+        path.slow_ns = path.slow_ns.map(|ns| ns * slower);
         let arrivals_pps = arrivals_pps(load, path.line_pps(&load.sizes));
         let frames = arrivals_pps * load.duration_ns as f64 / SECOND_NS;
         // Of frames that are lost one by one, never the exact share is.
@@ -269,8 +270,10 @@ impl Testbed for Model {
             drawn(&mut hashed, frames, &mut self.random);
         }
         let met = state.rules.met(load, &hashed);
-        let lanes = lanes(&path, &met.queues, (state.queues, state.cores));
         let frame_ns = path.frame_ns(&met.way, &load.sizes)? * slower;
+        let classified_pps = arrivals_pps.min(SECOND_NS / frame_ns.max(1e-3));
+        let sizes = (state.queues, state.cores);
+        let lanes = lanes(&path, &met.queues, sizes, classified_pps);
         let turn_ns = path.burst * path.host_ns;
         let duration_ns = load.duration_ns as f64;
         let operations = match plan {

@@ -22,7 +22,7 @@ const PROBES: u32 = 10_000;
 pub(super) struct Trial<'a> {
     pub path: &'a Path,
     pub met: &'a Met,
-    /// The cores that poll queues; the first of them carries out what the same core is to.
+    /// The queues that get frames; core 0 carries out what the same core is to.
     pub lanes: &'a [Lane],
     /// Share of the frames that each queue gets by the hash, of those that no rule decides.
     pub hashed: &'a [f64],
@@ -62,10 +62,10 @@ impl Trial<'_> {
         seen
     }
 
-    /// What becomes of the frames of a lane. They are spread evenly among all that wait for the
-    /// classifier: each lane has its share of the FIFO and of its time.
+    /// What becomes of the frames of a queue. They are spread evenly among all that wait for the
+    /// classifier: each queue has its share of the FIFO and of its time.
     fn flow(&self, lane: &Lane, effects: &Effects) -> Pipe {
-        let is_away = effects.is_of_card || std::ptr::eq(lane, &self.lanes[0]);
+        let is_away = effects.is_of_card || lane.core == 0;
         let away_ns = if is_away { &effects.away_ns[..] } else { &[] };
         let rates = Rates {
             arrivals: lane.share * self.arrivals_pps / SECOND_NS,
@@ -75,7 +75,7 @@ impl Trial<'_> {
         let standing = Rates { host: 0.0, ..rates };
         let end_ns = self.load.duration_ns as f64;
         let fifo = lane.share * self.path.fifo;
-        let mut pipe = Pipe::new(fifo, lane.ring, -(self.load.warmup_ns as f64));
+        let mut pipe = Pipe::new(fifo, self.path.ring, -(self.load.warmup_ns as f64));
         for (from_ns, to_ns) in away_ns {
             pipe.pass(from_ns.min(end_ns), &rates);
             pipe.pass(to_ns.min(end_ns), &standing);
@@ -165,7 +165,7 @@ impl Trial<'_> {
         latency
     }
 
-    /// When probes come out, each of a lane that a lot decides; `None` for what is lost.
+    /// When probes come out, each of a queue that a lot decides; `None` for what is lost.
     fn out_ns(
         &self,
         pipes: &[Pipe],
@@ -324,12 +324,10 @@ impl Trial<'_> {
         for (lane, pipe) in self.lanes.iter().zip(pipes) {
             let end = pipe.now();
             let full = (end.classified - end.ringed).max(0.0) * (1.0 - self.path.loss);
-            for (queue, share) in &lane.queues {
-                let (at, of_lane) = (usize::from(*queue), share / lane.share);
-                shares[at] += end.done / all.max(f64::MIN_POSITIVE) * of_lane;
-                counters[at].rx_missed = ((full * of_lane).round() as u64).min(left);
-                left -= counters[at].rx_missed;
-            }
+            let at = usize::from(lane.queue);
+            shares[at] = end.done / all.max(f64::MIN_POSITIVE);
+            counters[at].rx_missed = (full.round() as u64).min(left);
+            left -= counters[at].rx_missed;
         }
         for (queue, share) in moved {
             shares[usize::from(*queue % self.queues)] += share;

@@ -37,6 +37,7 @@ impl Spec {
             ("insertion", grid.insertion.len(), Kind::RuleRate),
             ("effect", grid.effect.len(), Kind::RuleRate),
             ("change", grid.change.len(), Kind::RuleUpdate),
+            ("spread", grid.spread.len(), Kind::HashSkew),
         ];
         let strange = parts.iter().find(|(_, count, kind)| *count > 0 && *kind != self.kind);
         let Some((part, count, _)) = strange else { return Ok(()) };
@@ -113,7 +114,9 @@ mod tests {
             let error = Spec::parse("my.toml", &text.replacen(from, to, 1)).unwrap_err();
             assert_eq!(error.to_string(), format!("my.toml: {words}"));
         };
-        for name in ["occupancy", "update-batch", "update-rate", "rule-rate", "rule-update"] {
+        for name in
+            ["occupancy", "update-batch", "update-rate", "rule-rate", "rule-update", "hash-skew"]
+        {
             Spec::parse(name, &text(name)).unwrap();
         }
         let of_share = ": use more than 0, and at most 1";
