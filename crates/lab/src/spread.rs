@@ -28,6 +28,9 @@ const QUEUES_MAX: u32 = 256;
 /// goal of the headline figure (PDR, 0.5 %).
 const FULL_MIN: f64 = 0.005;
 
+/// What came to the busiest queue, by an even share: what the experiment is made for.
+pub(crate) const SPREAD: &str = "busiest_queue_ratio";
+
 /// Where the shares by the hash stand in the counters of a sample.
 pub(crate) const HASHED: &str = "hashed";
 
@@ -204,7 +207,7 @@ pub(crate) fn put_spread(metrics: &mut Metrics, o: &Observation, load: &Load, ha
     }
     let (all, count) = (all as f64, queues.len() as f64);
     let busiest = queues.iter().map(Queue::came).max().unwrap_or(0);
-    put(metrics, "busiest_queue_ratio", busiest as f64 * count / all, "1");
+    put(metrics, SPREAD, busiest as f64 * count / all, "1");
     if hashed.len() == queues.len() {
         let most = hashed.iter().copied().fold(0.0, f64::max);
         put(metrics, "hashed_busiest_queue_ratio", most * count, "1");

@@ -130,7 +130,7 @@ fn said(findings: &[Finding], id: &str) -> Option<(String, f64)> {
 fn a_card_that_does_as_it_says_is_told_from_one_that_does_not() {
     let (findings, summary) = found(&[], &[]);
     let (sentence, _) = said(&findings, "followed").unwrap();
-    assert!(sentence.starts_with("The frames of 64,000 flows over 8 queues land on card"));
+    assert!(sentence.starts_with("The frames of 1,000,000 flows over 8 queues land on card"));
     let (sentence, value) = said(&findings, "evenness").unwrap();
     assert!(sentence.contains("Of 16 flows over 8 queues of card"), "{sentence}");
     assert!(sentence.contains("by its hash), and 1.00 times with 1,000,000 flows"), "{sentence}");
@@ -143,7 +143,7 @@ fn a_card_that_does_as_it_says_is_told_from_one_that_does_not() {
     }
     let [experiment] = &summary.experiments[..] else { panic!("one experiment") };
     let ids: Vec<&str> = experiment.figures.iter().map(|figure| figure.id.as_str()).collect();
-    assert_eq!(ids, ["hash-skew-8-64", "hash-skew-queues"]);
+    assert_eq!(ids, ["hash-skew-8-64", "hash-skew-popularity", "hash-skew-queues"]);
     let rows = |table: usize| experiment.tables[table].rows.len();
     assert_eq!((experiment.tables.len(), rows(0), rows(1)), (2, 11, 8));
     assert!(findings.iter().all(|finding| finding.figure.is_some()));

@@ -4,11 +4,13 @@ use niclab_result::Finding;
 
 use super::{REPEATS_MIN, told};
 use crate::cells::Cell;
-use crate::spread::Queue;
+use crate::spread::{Queue, SPREAD};
 use crate::statistics::Estimate;
 use crate::summary::Results;
 use crate::summary::figures::frame_words;
-use crate::summary::spreads::{cells, cores, figure_id, fullest, hashed, number, queues};
+use crate::summary::spreads::{
+    POPULARITY, cells, cores, few, figure_id, hashed, many, number, queues,
+};
 use crate::words;
 
 /// So many times what chance takes elsewhere on average is no chance.
@@ -17,15 +19,12 @@ const CHANCE_MAX: f64 = 3.0;
 /// A full queue that takes less than this share of what another one takes is slow.
 const SLOW_MAX: f64 = 0.9;
 
-/// Flows a queue from which on an uneven spread is the hash's, not that of a handful of flows.
-const FLOWS_MIN: f64 = 2.0;
-
 /// Device by device: whether frames land where the hash says, how evenly that spreads them, and
 /// whether a queue is slower than the others.
 pub(crate) fn findings(results: &Results<'_>) -> Vec<Finding> {
     let mut findings = Vec::new();
     for device in results.devices() {
-        findings.extend(fullest(results, device).and_then(followed));
+        findings.extend(many(results, device).and_then(followed));
         findings.extend(evenness(results, device));
         findings.extend(popular(results, device));
         findings.extend(cells(results, device).into_iter().rev().find_map(slow));
@@ -103,21 +102,10 @@ fn computed(cell: &Cell<'_>) -> String {
     })
 }
 
-/// How uneven the spread of few flows is, and of many: of most queues, one core, as many flows as
-/// often.
+/// How uneven the spread of few flows is, and of many.
 fn evenness(results: &Results<'_>, device: &str) -> Option<Finding> {
-    let most = fullest(results, device)?;
-    let queues = number(most, "queues");
-    let all = cells(results, device);
-    let is_like = |cell: &&&Cell<'_>| {
-        cell.is_at(&[("queues", queues), ("zipf", 0.0)])
-            && cell.word("frame") == most.word("frame")
-            && number(cell, "flows") >= FLOWS_MIN * queues
-    };
-    let few = all.iter().filter(is_like).min_by(|a, b| by_flows(a, b))?;
-    let many = all.iter().filter(is_like).max_by(|a, b| by_flows(a, b))?;
-    let (of_few, of_many) =
-        (estimate(few, "busiest_queue_ratio")?, many.estimate("busiest_queue_ratio")?);
+    let (few, many) = (few(results, device)?, many(results, device)?);
+    let (of_few, of_many) = (estimate(few, SPREAD)?, many.estimate(SPREAD)?);
     if number(few, "flows") == number(many, "flows") {
         return None;
     }
@@ -136,10 +124,6 @@ fn evenness(results: &Results<'_>, device: &str) -> Option<Finding> {
     Some(finding(("evenness", few), (&of_few, "1"), (sentence, implication)))
 }
 
-fn by_flows(a: &Cell<'_>, b: &Cell<'_>) -> std::cmp::Ordering {
-    number(a, "flows").total_cmp(&number(b, "flows"))
-}
-
 /// What the most uneven popularity makes of it.
 fn popular(results: &Results<'_>, device: &str) -> Option<Finding> {
     let all = cells(results, device);
@@ -149,7 +133,7 @@ fn popular(results: &Results<'_>, device: &str) -> Option<Finding> {
     };
     let is_popular = |cell: &&Cell<'_>| number(cell, "zipf") > 0.0 && number(cell, "queues") > 1.0;
     let cell = all.into_iter().filter(is_popular).max_by(|a, b| order(a, b))?;
-    let ratio = estimate(cell, "busiest_queue_ratio")?;
+    let ratio = estimate(cell, SPREAD)?;
     let sentence = format!(
         "Where flow i of {} is sent in proportion to 1 / i^{}, the busiest queue of {device} gets \
          {} times an even share{}{}.",
@@ -161,7 +145,8 @@ fn popular(results: &Results<'_>, device: &str) -> Option<Finding> {
     );
     let implication = "No hash spreads the frames of one flow: the queue of the most popular one \
                        is the limit, whatever key and table.";
-    Some(finding(("popular", cell), (&ratio, "1"), (sentence, implication)))
+    let finding = finding(("popular", cell), (&ratio, "1"), (sentence, implication));
+    Some(Finding { figure: Some(POPULARITY.to_owned()), ..finding })
 }
 
 /// A queue that loses frames and takes fewer than another one does.

@@ -1,13 +1,16 @@
 //! Figures and tables of the experiment `hash-skew`.
 
-use niclab_result::{Axis, Figure, Mean, Scale, Series, Shape, Table};
+use niclab_result::{Axis, Figure, Mean, Scale, Series, Table};
 
 use super::Results;
 use super::figures::{add_point, frame_words};
-use super::tables::{marks, median, table, worded};
+use super::tables::{median, table, worded};
 use crate::cells::Cell;
-use crate::spread::{self, Queue};
+use crate::spread::{self, Queue, SPREAD};
 use crate::words;
+
+/// Flows a queue from which on an uneven spread is the hash's, not that of a handful of flows.
+const FLOWS_MIN: f64 = 2.0;
 
 /// All cells of a device, in reading order.
 pub(crate) fn cells<'a>(results: &'a Results<'_>, device: &str) -> Vec<&'a Cell<'a>> {
@@ -68,7 +71,7 @@ fn spreads(results: &Results<'_>) -> Table {
     let mut rows = Vec::new();
     for device in results.devices() {
         for cell in cells(results, device) {
-            let number = |axis| cell.number(axis).map(words::whole).unwrap_or_default();
+            let number = |axis| number_words(cell, axis);
             rows.push(vec![
                 device.to_string(),
                 number("queues"),
@@ -76,7 +79,7 @@ fn spreads(results: &Results<'_>) -> Table {
                 number("flows"),
                 popularity(cell),
                 cell.word("frame"),
-                worded(cell.estimate("busiest_queue_ratio"), words::significant),
+                worded(cell.estimate(SPREAD), words::significant),
                 median(cell, "hashed_busiest_queue_ratio", words::significant),
                 worded(cell.estimate("misplaced_ratio"), words::percent),
                 median(cell, "misplaced_by_chance_ratio", words::percent),
@@ -84,7 +87,7 @@ fn spreads(results: &Results<'_>) -> Table {
                 median(cell, "fastest_queue_pps", words::pps),
                 median(cell, "full_queue_pps", words::pps),
                 median(cell, "loss_ratio", words::percent),
-                marks(cell),
+                cell.marks(SPREAD).iter().map(ToString::to_string).collect::<Vec<_>>().join(", "),
             ]);
         }
     }
@@ -95,9 +98,9 @@ fn spreads(results: &Results<'_>) -> Table {
         "flows",
         "popularity",
         "frame",
-        "busiest queue, by an even share (interval)",
+        "busiest (interval)",
         "by the hash",
-        "elsewhere than the hash says (interval)",
+        "elsewhere (interval)",
         "by chance",
         "throughput (interval)",
         "fastest queue",
@@ -105,20 +108,22 @@ fn spreads(results: &Results<'_>) -> Table {
         "loss",
         "marks",
     ];
-    let title = "Frames that no rule decides, spread over queues; saturating load";
+    let title = "Frames that no rule decides, spread over queues, at saturating load: what came to \
+                 the busiest by an even share, and elsewhere than the hash says";
     table("hash-skew", title, &columns, rows)
 }
 
-/// Queue by queue, where most queues are and most flows.
+/// Queue by queue, of few flows.
 fn by_queue(results: &Results<'_>) -> Table {
     let mut rows = Vec::new();
     for device in results.devices() {
-        let Some(cell) = fullest(results, device) else { continue };
+        let Some(cell) = few(results, device) else { continue };
         let (queues, hashed) = (queues(cell), hashed(cell));
         let all: u64 = queues.iter().map(Queue::came).sum();
         for (at, queue) in queues.iter().enumerate() {
             rows.push(vec![
                 device.to_string(),
+                number_words(cell, "flows"),
                 at.to_string(),
                 words::percent(queue.came() as f64 / all.max(1) as f64),
                 hashed.get(at).map_or("-".into(), |share| words::percent(*share)),
@@ -127,42 +132,68 @@ fn by_queue(results: &Results<'_>) -> Table {
             ]);
         }
     }
-    let columns = ["device", "queue", "share", "by the hash", "taken", "missed"];
-    let title = "Frames by queue, all repeats together, of most queues, cores and flows alike";
+    let columns = ["device", "flows", "queue", "share", "by the hash", "taken", "missed"];
+    let title = "Frames by queue of few flows, all repeats together";
     table("hash-skew-queues", title, &columns, rows)
 }
 
-/// The cell of most queues, cores and flows that are picked equally often.
-pub(crate) fn fullest<'a>(results: &'a Results<'_>, device: &str) -> Option<&'a Cell<'a>> {
-    let all = cells(results, device);
-    let place = |cell: &Cell<'_>| ["queues", "cores", "flows"].map(|axis| number(cell, axis));
-    let order = |a: &Cell<'_>, b: &Cell<'_>| {
-        place(a).partial_cmp(&place(b)).unwrap_or(std::cmp::Ordering::Equal)
-    };
-    all.into_iter().filter(|cell| cell.is_at(&[("zipf", 0.0)])).max_by(|a, b| order(a, b))
+/// The cells of most queues and of flows that are picked equally often, by flows; of several frame
+/// sizes and numbers of cores the greatest.
+fn alike<'a>(results: &'a Results<'_>, device: &str) -> Vec<&'a Cell<'a>> {
+    let mut all = cells(results, device);
+    all.retain(|cell| cell.is_at(&[("zipf", 0.0)]) && number(cell, "queues") > 1.0);
+    let queues = all.iter().map(|cell| number(cell, "queues")).fold(0.0, f64::max);
+    all.retain(|cell| number(cell, "queues") == queues);
+    // The greater ones stand behind the others.
+    let mut alike: Vec<&Cell<'_>> = Vec::new();
+    for cell in all {
+        alike.retain(|known| number(known, "flows") != number(cell, "flows"));
+        alike.push(cell);
+    }
+    alike.sort_by(|a, b| number(a, "flows").total_cmp(&number(b, "flows")));
+    alike
+}
+
+/// The cell of most queues and most flows that are picked equally often.
+pub(crate) fn many<'a>(results: &'a Results<'_>, device: &str) -> Option<&'a Cell<'a>> {
+    alike(results, device).pop()
+}
+
+/// The cell of most queues and fewest flows that are picked equally often, two of them a queue at
+/// least: where there are fewer flows than queues, no hash could use all of these.
+pub(crate) fn few<'a>(results: &'a Results<'_>, device: &str) -> Option<&'a Cell<'a>> {
+    let enough = |cell: &&Cell<'_>| number(cell, "flows") >= FLOWS_MIN * number(cell, "queues");
+    alike(results, device).into_iter().find(enough)
+}
+
+fn number_words(cell: &Cell<'_>, axis: &str) -> String {
+    cell.number(axis).map(words::whole).unwrap_or_default()
 }
 
 /// The figure of a number of queues at a frame size.
 pub(crate) fn figure_id(cell: &Cell<'_>) -> String {
-    format!("hash-skew-{}-{}", words::whole(number(cell, "queues")), cell.word("frame"))
+    format!("hash-skew-{}-{}", number_words(cell, "queues"), cell.word("frame"))
 }
 
-/// The busiest queue over the flows, for each number of queues; and how much each queue gets.
+/// The figure of how uneven the popularity of flows is.
+pub(crate) const POPULARITY: &str = "hash-skew-popularity";
+
+/// The busiest queue over the flows, for each number of queues, and over their popularity; and how
+/// much each queue gets.
 pub(super) fn figures(results: &Results<'_>) -> Vec<Figure> {
     let mut figures: Vec<Figure> = Vec::new();
     for device in results.devices() {
-        for cell in cells(results, device) {
-            let Some(cell) = Some(cell).filter(|cell| number(cell, "queues") > 1.0) else {
-                continue;
-            };
+        let all = cells(results, device).into_iter();
+        for cell in all.filter(|cell| number(cell, "queues") > 1.0) {
             let id = figure_id(cell);
             if figures.iter().all(|figure| figure.id != id) {
                 figures.push(busiest(results, cell, id));
             }
         }
     }
-    figures.extend(by_queue_figure(results));
-    figures.retain(|figure| !figure.series.is_empty());
+    figures.push(over_popularity(results));
+    figures.push(shares(results));
+    figures.retain(|figure| figure.series.iter().any(|series| series.points.len() > 1));
     figures
 }
 
@@ -170,39 +201,44 @@ fn axis(label: &str, unit: &str, scale: Scale) -> Axis {
     Axis { label: label.into(), unit: unit.into(), scale }
 }
 
-fn busiest(results: &Results<'_>, of: &Cell<'_>, id: String) -> Figure {
-    let queues = number(of, "queues");
+/// The busiest queue at `x` of each cell, and by the hash: what cells at the same place show is the
+/// same whatever the cores.
+fn curves(cells: &[&Cell<'_>], device: &str, x: &str) -> Vec<Series> {
     let mut series: Vec<Series> = Vec::new();
-    for device in results.devices() {
-        let here = |cell: &&Cell<'_>| figure_id(cell) == id;
-        for cell in cells(results, device).into_iter().filter(here) {
-            let x = number(cell, "flows");
-            let name = format!("{device}, {}, {}", cores(cell), popularity(cell));
-            for (metric, name) in [
-                ("busiest_queue_ratio", name),
-                (
-                    "hashed_busiest_queue_ratio",
-                    format!("{device}, {}, by its hash", popularity(cell)),
-                ),
-            ] {
-                // What is computed is the same whatever the cores: one point a place.
-                let is_there =
-                    series.iter().any(|s| s.name == name && s.points.iter().any(|p| p.x == x));
-                if let Some(point) = cell.mean(metric, 1.0, x).filter(|_| !is_there) {
-                    add_point(&mut series, name, device, point);
-                }
+    for (metric, name) in [
+        (SPREAD, device.to_owned()),
+        ("hashed_busiest_queue_ratio", format!("{device}, by its hash")),
+    ] {
+        for cell in cells {
+            let at = number(cell, x);
+            let is_there = series.iter().any(|series| {
+                series.name == name && series.points.iter().any(|point| point.x == at)
+            });
+            if let Some(point) = cell.mean(metric, 1.0, at).filter(|_| !is_there) {
+                add_point(&mut series, name.clone(), device, point);
             }
         }
     }
-    let frame = frame_words(&of.word("frame"));
+    series
+}
+
+const BY_HASH: &str = "By its hash: computed flow by flow from the key and the table that the \
+    device tells; other flows of as many give other values.";
+
+fn busiest(results: &Results<'_>, of: &Cell<'_>, id: String) -> Figure {
+    let mut series = Vec::new();
+    for device in results.devices() {
+        let mut here = cells(results, device);
+        here.retain(|cell| figure_id(cell) == id && cell.is_at(&[("zipf", 0.0)]));
+        series.extend(curves(&here, device, "flows"));
+    }
+    let (queues, frame) = (number_words(of, "queues"), frame_words(&of.word("frame")));
     Figure {
         id,
-        title: format!("The busiest of {} queues, {frame}", words::whole(queues)),
+        title: format!("The busiest of {queues} queues, {frame}"),
         caption: format!(
-            "What came to the busiest queue by an even share, of flows whose hash alone decides: 1 \
-             is even, {} is all in one. By its hash: computed flow by flow from the key and the \
-             table that the device tells; other flows of as many give other values.",
-            words::whole(queues)
+            "What came to the busiest queue by an even share, of flows whose hash alone decides, \
+             all of them sent equally often: 1 is even, {queues} is all in one. {BY_HASH}"
         ),
         x: axis("flows", "", Scale::Log),
         y: axis("busiest queue, by an even share", "", Scale::Linear),
@@ -211,47 +247,69 @@ fn busiest(results: &Results<'_>, of: &Cell<'_>, id: String) -> Figure {
     }
 }
 
-fn by_queue_figure(results: &Results<'_>) -> Option<Figure> {
+/// Of most queues, and of those flows whose popularity was varied most.
+fn over_popularity(results: &Results<'_>) -> Figure {
+    let mut series = Vec::new();
+    let mut place = String::new();
+    for device in results.devices() {
+        let all = cells(results, device);
+        let varied = |cell: &&&Cell<'_>| number(cell, "zipf") > 0.0;
+        let place_of = |cell: &Cell<'_>| ["queues", "flows"].map(|axis| number(cell, axis));
+        let order =
+            |a: &[f64; 2], b: &[f64; 2]| a.partial_cmp(b).unwrap_or(std::cmp::Ordering::Equal);
+        let Some(most) = all.iter().filter(varied).map(|cell| place_of(cell)).max_by(order) else {
+            continue;
+        };
+        let here: Vec<&Cell<'_>> = all.into_iter().filter(|cell| place_of(cell) == most).collect();
+        let [queues, flows] = most.map(words::whole);
+        place = format!("{flows} flows over {queues} queues");
+        series.extend(curves(&here, device, "zipf"));
+    }
+    Figure {
+        id: POPULARITY.into(),
+        title: format!("The busiest queue over the popularity of flows: {place}"),
+        caption: format!(
+            "What came to the busiest queue by an even share, where flow i is sent in proportion \
+             to 1 / i^s: 0 is all equally often. {BY_HASH}"
+        ),
+        x: axis("exponent s", "", Scale::Linear),
+        y: axis("busiest queue, by an even share", "", Scale::Linear),
+        series,
+        knees: Vec::new(),
+    }
+}
+
+fn shares(results: &Results<'_>) -> Figure {
     let mut series: Vec<Series> = Vec::new();
     let mut place = String::new();
     for device in results.devices() {
-        let Some(cell) = fullest(results, device).filter(|cell| number(cell, "queues") > 1.0)
-        else {
-            continue;
-        };
-        let queues = queues(cell);
+        let Some(cell) = few(results, device) else { continue };
+        let (queues, mut names) = (queues(cell), [device.to_owned(), device.to_owned()]);
+        names[1].push_str(", by its hash");
         let all: u64 = queues.iter().map(Queue::came).sum();
-        let measured: Vec<f64> =
-            queues.iter().map(|queue| queue.came() as f64 / all.max(1) as f64).collect();
-        for (shares, name) in
-            [(measured, device.to_owned()), (hashed(cell), format!("{device}, by its hash"))]
-        {
-            let point = |(at, share): (usize, &f64)| Mean {
-                x: at as f64,
-                y: share * 100.0,
-                repeats: cell.samples.len() as u32,
-                ..Mean::default()
-            };
-            let points: Vec<Mean> = shares.iter().enumerate().map(point).collect();
-            let (shape, published, device) = (Shape::Line, false, device.to_owned());
-            if !points.is_empty() {
-                series.push(Series { name, device, published, shape, points });
+        let of = |queue: &Queue| queue.came() as f64 / all.max(1) as f64;
+        let shares = [queues.iter().map(of).collect::<Vec<f64>>(), hashed(cell)];
+        for (name, shares) in names.into_iter().zip(shares) {
+            for (at, share) in shares.iter().enumerate() {
+                let repeats = cell.samples.len() as u32;
+                let (x, y) = (at as f64, share * 100.0);
+                let point = Mean { x, y, repeats, ..Mean::default() };
+                add_point(&mut series, name.clone(), device, point);
             }
         }
-        let (count, flows) = (number(cell, "queues"), number(cell, "flows"));
-        place = format!("{} flows over {} queues", words::whole(flows), words::whole(count));
+        let [flows, queues] = ["flows", "queues"].map(|axis| number_words(cell, axis));
+        place = format!("{flows} flows over {queues} queues");
     }
-    (!series.is_empty()).then(|| Figure {
+    Figure {
         id: "hash-skew-queues".into(),
         title: format!("Share of each queue: {place}"),
-        caption:
-            "What came to each queue, all repeats together, of what came to all: what it took \
-                  and what it missed. By its hash: computed flow by flow from the key and the \
-                  table that the device tells."
-                .into(),
+        caption: format!(
+            "What came to each queue, all repeats together, of what came to all: what it took and \
+             what it missed. {BY_HASH}"
+        ),
         x: axis("queue", "", Scale::Linear),
         y: axis("share of the frames", "%", Scale::Linear),
         series,
         knees: Vec::new(),
-    })
+    }
 }
