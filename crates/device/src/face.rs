@@ -226,7 +226,8 @@ pub struct SetupReport {
     /// Memory the rules take, bytes; `None` where the device does not tell.
     pub rule_bytes: Option<u64>,
     /// How it says that it spreads packets that no rule decides about; `None` where it does not
-    /// tell.
+    /// tell. A table of fewer entries stands in it over and over; one of more than
+    /// [`INDIRECTION_LEN`](niclab_nic::limits::INDIRECTION_LEN) cannot be told.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rss: Option<Rss>,
 }

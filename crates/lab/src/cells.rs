@@ -5,7 +5,7 @@ use niclab_result::{Coordinate, Latencies, Mark, Mean, Outcome, Point, Sample};
 use serde::Deserialize;
 
 use crate::measure::DEVICE_TIME;
-use crate::spread::SPREAD;
+use crate::spread::{BUSIEST, HASHED_BUSIEST};
 use crate::statistics::{self, Ends, Estimate};
 
 /// How much a median may hang on repeats that show the generator's limit, or stalls.
@@ -137,7 +137,7 @@ impl Cell<'_> {
         marks.retain(|mark| !matches!(mark, Mark::Disturbed | Mark::GeneratorLimited));
         // The time of the device does not hang on the generator, and is not taken from trials of
         // stalls; where frames go does not hang on how many there are.
-        let of_load = ![DEVICE_TIME, SPREAD, "hashed_busiest_queue_ratio"].contains(&metric);
+        let of_load = ![DEVICE_TIME, BUSIEST, HASHED_BUSIEST].contains(&metric);
         let shapes = [
             (Mark::Disturbed, of_load && self.is_disturbed()),
             (Mark::GeneratorLimited, of_load && self.is_generator_limited()),

@@ -331,7 +331,7 @@ fn measure_spread(card: &mut Model, cores: &str, duration: &str) -> Measured {
 
 /// Flows are drawn frame by frame: of long trials the share that chance moves is small.
 fn find_skew(card: &mut Model) -> Interval {
-    interval_of(&measure_spread(card, "cores=1", "duration_ms=50"), "saturate", "misplaced_ratio")
+    interval_of(&measure_spread(card, "cores=1", "duration_ms=50"), "spread", "misplaced_ratio")
 }
 
 #[test]
@@ -343,7 +343,7 @@ fn the_share_of_frames_that_a_hash_misplaces_is_found() {
 /// ended: of long trials these few are small.
 fn find_slow_queue(card: &mut Model) -> Interval {
     let measured = measure_spread(card, "cores=each", "duration_ms=1000");
-    interval_of(&measured, "saturate", "full_queue_pps")
+    interval_of(&measured, "spread", "full_queue_pps")
 }
 
 #[test]

@@ -221,6 +221,9 @@ fn experiment(
     seed: u64,
     devices: &[RunDevice],
 ) -> Result<ExperimentRun, SpecError> {
+    if spec.kind == Kind::HashSkew && overrides.rules.is_some() {
+        return Err(SpecError::NoRules { experiment: spec.name.clone() });
+    }
     let grid = overrides.applied(spec.kind, spec.grid(overrides.grid))?;
     let mut resolver = Resolver::new(spec, overrides, &grid, seed);
     match spec.kind {
@@ -472,7 +475,7 @@ impl<'a> Resolver<'a> {
     }
 
     /// The state of the device at a place, with the rules of a file where there is one.
-    pub fn state(&self, place: &Place, frame: &Coordinate) -> Setup {
+    fn state(&self, place: &Place, frame: &Coordinate) -> Setup {
         let mut setup = place.setup(self.seed, self.frame_len_max(frame));
         if let Some(RulesFile { path, rules_count, queues, .. }) = self.overrides.rules.clone() {
             (setup.rules, setup.queues) = (vec![RuleBlock::File { path, rules_count }], queues);

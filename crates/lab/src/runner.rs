@@ -20,7 +20,7 @@ use crate::known::{Known, Seen};
 use crate::measure::{self, Judged};
 use crate::run::{ExperimentRun, PlannedRate, Run, Trial, Visit, can_make};
 use crate::spec::TrialKind;
-use crate::spread::{self, HASHED, put_spread};
+use crate::spread::{self, HASH_SHARES, put_spread};
 use crate::statistics;
 use crate::windows;
 
@@ -143,19 +143,23 @@ struct State<'a> {
     /// How it says that it spreads frames over several queues.
     rss: Option<Rss>,
     /// What that makes of the load that was offered last.
-    hashed: Option<(Load, Vec<f64>)>,
+    hash_shares: Option<(Load, Vec<f64>)>,
 }
 
 impl State<'_> {
-    /// Share of a load's frames that each queue is to get; no queue where nobody can tell.
-    fn hashed(&mut self, load: &Load) -> Vec<f64> {
-        if let Some((_, shares)) = self.hashed.as_ref().filter(|(of, _)| of.flows == load.flows) {
+    /// Share of a load's frames that each queue is to get; of no queue where nobody can tell.
+    fn hash_shares(&mut self, load: &Load) -> Vec<f64> {
+        let known = self
+            .hash_shares
+            .as_ref()
+            .filter(|(of, _)| (&of.flows, &of.trace) == (&load.flows, &load.trace));
+        if let Some((_, shares)) = known {
             return shares.clone();
         }
-        let shares = self.rss.as_ref().zip(self.setup.as_ref());
-        let shares = shares.and_then(|(rss, setup)| spread::hashed(rss, setup, load));
+        let told = self.rss.as_ref().zip(self.setup.as_ref());
+        let shares = told.and_then(|(rss, setup)| spread::hash_shares(rss, setup, load));
         let shares = shares.unwrap_or_default();
-        self.hashed = Some((load.clone(), shares.clone()));
+        self.hash_shares = Some((load.clone(), shares.clone()));
         shares
     }
 }
@@ -200,7 +204,7 @@ impl<'a> Runner<'a> {
                 setup: None,
                 refusal: None,
                 rss: None,
-                hashed: None,
+                hash_shares: None,
             }
         });
         Runner {
@@ -383,7 +387,7 @@ impl<'a> Runner<'a> {
                 state.setup = Some(setup.clone());
                 state.refusal = refusal(&report);
                 state.rss = report.rss.clone().filter(|_| setup.queues > 1);
-                state.hashed = None;
+                state.hash_shares = None;
                 if setup.rules.is_empty() || self.is_done(place) {
                     return Ok(true);
                 }
@@ -486,8 +490,6 @@ impl<'a> Runner<'a> {
             }
             Ok(observation) => {
                 sample.metrics = measure::metrics(&observation);
-                let hashed = self.states[place.device].hashed(load);
-                put_spread(&mut sample.metrics, &observation, load, &hashed);
                 let over_time = [TrialKind::Rest, TrialKind::Batch, TrialKind::Change];
                 let is_over_time = over_time.map(TrialKind::name).contains(&place.trial);
                 if is_over_time {
@@ -516,8 +518,10 @@ impl<'a> Runner<'a> {
                     "device": json(&observation.device),
                     "sink": json(&observation.sink),
                 });
-                if !hashed.is_empty() {
-                    sample.counters[HASHED] = json(&hashed);
+                if place.trial == TrialKind::Spread.name() {
+                    let shares = self.states[place.device].hash_shares(load);
+                    put_spread(&mut sample.metrics, &observation, load, &shares);
+                    sample.counters[HASH_SHARES] = json(&shares);
                 }
                 sample.honesty = json(&observation.honesty);
                 sample.slices = measure::slices(&observation);

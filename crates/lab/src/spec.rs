@@ -350,6 +350,8 @@ pub enum TrialKind {
     Change,
     /// Rules are created one by one while frames of their flows probe whether they are there.
     Effect,
+    /// As much as the device takes, over several queues: what comes to each.
+    Spread,
 }
 
 impl TrialKind {
@@ -365,6 +367,7 @@ impl TrialKind {
             TrialKind::Insert => "insert",
             TrialKind::Change => "change",
             TrialKind::Effect => "effect",
+            TrialKind::Spread => "spread",
         }
     }
 }
@@ -649,6 +652,15 @@ pub enum SpecError {
     OfRules {
         /// The axis.
         name: String,
+    },
+    /// Rules of a file where no rule is to decide.
+    #[error(
+        "--rules: {experiment} measures what becomes of frames that no rule decides about; leave \
+         out one of the two"
+    )]
+    NoRules {
+        /// Its name.
+        experiment: String,
     },
     /// `--set` of something that a trace brings.
     #[error("--set {name}: the frames of --trace bring their own {name}; leave out one of the two")]

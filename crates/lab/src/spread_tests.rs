@@ -43,11 +43,11 @@ fn named(metrics: &[(&str, f64)]) -> Vec<(String, f64)> {
 
 #[test]
 fn what_came_to_a_queue_is_what_it_took_and_what_it_missed() {
-    let queues = [(100_000, 300_000), (200_000, 0), (200_000, 1_000), (199_000, 0)];
+    let queues = [(100_000, 300_000), (200_000, 0), (190_000, 10_000), (200_000, 0)];
     let seen = metrics(&queues, &[0.3, 0.25, 0.25, 0.2]);
     let want = [
         ("busiest_queue_ratio", 1.6),
-        // A full queue missed more than one of 200.
+        // A full queue missed more than one of 20.
         ("fastest_queue_pps", 400_000.0),
         ("full_queue_pps", 200_000.0),
         ("hashed_busiest_queue_ratio", 1.2),
@@ -80,14 +80,13 @@ fn what_nobody_can_tell_is_not_told() {
 }
 
 #[test]
-fn rules_and_traces_leave_nothing_to_the_hash() {
+fn the_flows_of_a_trace_nobody_knows() {
     let place = Place { groups: 0, rules: 0, match_percent: 0, hits: Hits::Flows, flows: 1 };
-    let setup = |rules| Setup { queues: 2, ..Place { rules, ..place }.setup(1, 64) };
+    let setup = Setup { queues: 2, ..place.setup(1, 64) };
     let rss = Rss::default();
-    assert_eq!(hashed(&rss, &setup(0), &load()), Some(vec![1.0, 0.0]));
-    assert_eq!(hashed(&rss, &setup(5), &load()), None);
+    assert_eq!(hash_shares(&rss, &setup, &load()), Some(vec![1.0, 0.0]));
     let trace = Load { trace: Some("a.pcap".into()), ..load() };
-    assert_eq!(hashed(&rss, &setup(0), &trace), None);
+    assert_eq!(hash_shares(&rss, &setup, &trace), None);
 }
 
 fn sweep(queues: &str, cores: &str, zipf: &str) -> SpreadSweep {
@@ -100,7 +99,7 @@ fn sweep(queues: &str, cores: &str, zipf: &str) -> SpreadSweep {
 fn there_are_never_more_cores_than_queues_and_exponents_have_a_fraction() {
     let places = places(&sweep("2,8", "1,4,each", "0,1.1")).unwrap();
     let of = |zipf: f64| {
-        let of = places.iter().filter(|place| place.zipf == zipf);
+        let of = places.iter().filter(|place| place.zipf == Some(zipf));
         of.map(|place| (place.queues, place.cores)).collect::<Vec<(u32, u32)>>()
     };
     for zipf in [0.0, 1.1] {
@@ -133,11 +132,20 @@ fn a_card_that_does_as_it_says_is_told_from_one_that_does_not() {
     assert!(sentence.starts_with("The frames of 1,000,000 flows over 8 queues land on card"));
     let (sentence, value) = said(&findings, "evenness").unwrap();
     assert!(sentence.contains("Of 16 flows over 8 queues of card"), "{sentence}");
-    assert!(sentence.contains("by its hash), and 1.00 times with 1,000,000 flows"), "{sentence}");
+    assert!(sentence.contains("by its hash), and 1.0"), "{sentence}");
     assert!(value > 1.5, "{value}");
     let (sentence, value) = said(&findings, "popular").unwrap();
     // The first flow has 1/2.6 of the frames, as the sum over 1/i^1.5 is.
     assert!(sentence.contains("1 / i^1.5") && (3.0..4.0).contains(&value), "{sentence}");
+    let implied = |findings: &[Finding], id: &str| {
+        let of = findings.iter().find(|finding| finding.id == format!("card-{id}"));
+        of.map(|finding| finding.implication.clone()).unwrap_or_default()
+    };
+    assert!(implied(&findings, "popular").starts_with("The first flow alone"));
+    assert!(implied(&findings, "evenness").contains("worth fewer than there are"));
+    let (even, _) = found(&[], &["flows=64k,1M", "zipf=0,0.1", "cores=1"]);
+    assert!(implied(&even, "popular").contains("hardly shows"), "{even:?}");
+    assert!(implied(&even, "evenness").contains("about as much to do"), "{even:?}");
     for id in ["misplaced", "slow-queue"] {
         assert_eq!(said(&findings, id), None);
     }
@@ -166,9 +174,11 @@ fn a_queue_that_is_slow_is_told_by_its_number_and_a_busy_one_is_not_slow() {
     // The hash of popular flows fills one queue, whose core takes more than the others get.
     let (findings, _) = found(&[], &["queues=4", "cores=each", "flows=64k", "zipf=2"]);
     assert_eq!(said(&findings, "slow-queue"), None);
-    // All queues of one core are full, and none is slow.
-    let (findings, _) = found(&[], &["queues=4", "cores=1", "flows=64k", "zipf=0"]);
-    assert_eq!(said(&findings, "slow-queue"), None);
+    // Queues that share a core are full before those that do not, and none is slow.
+    for cores in ["cores=1", "cores=3"] {
+        let (findings, _) = found(&[], &["queues=4", cores, "flows=64k", "zipf=0"]);
+        assert_eq!(said(&findings, "slow-queue"), None, "{cores}");
+    }
 }
 
 #[test]

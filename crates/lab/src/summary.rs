@@ -22,7 +22,7 @@ use crate::known::Known;
 use crate::run::{ExperimentRun, Run, RunDevice, Visit};
 use crate::runner::{SETUP, search, throughput as searches};
 use crate::spec::{Kind, RulesFile, Trace};
-use crate::spread::SPREAD;
+use crate::spread::BUSIEST;
 use crate::words;
 
 pub(crate) use knees::{FoundKnee, found as found_knees};
@@ -291,21 +291,16 @@ fn is_made_good(failed: &Sample, later: &[Sample]) -> bool {
 fn mark_warnings(results: &Results<'_>, device: &str) -> Vec<String> {
     let of = |trials: &[&str]| -> Vec<Vec<Mark>> {
         let cells = trials.iter().flat_map(|trial| results.cells.of(device, trial));
-        let metric = |trial| match results.experiment.kind {
-            Kind::HashSkew => SPREAD,
-            _ => main_metric(trial),
-        };
-        cells.map(|cell| cell.marks(metric(cell.trial))).collect()
+        cells.map(|cell| cell.marks(main_metric(cell.trial))).collect()
     };
     // Elsewhere they are there for a rate to take a share of.
-    let (saturating, spread): (&[&str], &[&str]) = match results.experiment.kind {
-        Kind::Occupancy | Kind::UpdateRate => (&["saturate"], &[]),
-        Kind::UpdateBatch | Kind::RuleRate | Kind::RuleUpdate => (&[], &[]),
-        Kind::HashSkew => (&[], &["saturate"]),
+    let saturating: &[&str] = match results.experiment.kind {
+        Kind::Occupancy | Kind::UpdateRate => &["saturate"],
+        Kind::UpdateBatch | Kind::RuleRate | Kind::RuleUpdate | Kind::HashSkew => &[],
     };
     let kinds = [
         ("throughput", of(saturating)),
-        ("spread", of(spread)),
+        ("spread", of(&["spread"])),
         ("latency", of(&["latency", "light", "fixed"])),
         ("batch", of(&["rest", "batch"])),
         ("insertion", of(&["insert"])),
@@ -357,6 +352,7 @@ pub(crate) fn main_metric(trial: &str) -> &'static str {
         "rest" | "batch" => "throughput_all_pps",
         "insert" | "change" => "operations_per_s",
         "effect" => "effect_ns_p50",
+        "spread" => BUSIEST,
         _ => "latency_ns_p50",
     }
 }

@@ -61,7 +61,7 @@ pub(super) struct Path {
     /// Share of frames lost at random.
     pub loss: f64,
     /// Time of the core for a frame of the last of several queues, at least, nanoseconds.
-    pub slow_ns: Option<f64>,
+    pub slow_queue_ns: Option<f64>,
 }
 
 impl Path {
@@ -98,7 +98,7 @@ impl Path {
             burst: number("host", "burst_frames")?,
             spike: injected("spike_ns").zip(injected("spike_ratio")),
             loss: injected("loss_ratio").unwrap_or(0.0),
-            slow_ns: injected("slow_queue_pps").map(|pps| SECOND_NS / pps),
+            slow_queue_ns: injected("slow_queue_pps").map(|pps| SECOND_NS / pps),
         })
     }
 

@@ -46,10 +46,10 @@ enum What {
 /// What operations do to packets.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Effects {
-    /// Times in which the core that forwards does not, in order.
+    /// Times in which core 0 does not forward, in order; of a stall, too.
     pub away_ns: Vec<(f64, f64)>,
-    /// Then no core gets a frame: it is the card that stands still.
-    pub is_of_card: bool,
+    /// Times in which the card stands still, and no core gets a frame.
+    pub stalled_ns: Vec<(f64, f64)>,
     /// When each rule was no longer met as it was, and when as it is.
     pub changed_ns: Vec<(f64, f64)>,
 }
@@ -257,7 +257,7 @@ impl Operations {
     ) -> (Control, Effects) {
         let (start_ns, slice) =
             (plan.start_ns as f64, plan.slice.map_or(usize::MAX, |n| n as usize));
-        let mut effects = Effects { is_of_card: !self.is_beside, ..Effects::default() };
+        let mut effects = Effects::default();
         let mut control = Control {
             planned: self.count as u64,
             calls: Some(Latency::new()),
@@ -297,8 +297,9 @@ impl Operations {
             busy_ns += now_ns - begun_ns;
             if self.is_beside {
                 effects.away_ns.push((begun_ns, now_ns));
-            } else if stall_ns > 0.0 && effects.away_ns.is_empty() {
-                effects.away_ns.push((begun_ns, begun_ns + stall_ns));
+            }
+            if stall_ns > 0.0 && effects.stalled_ns.is_empty() {
+                effects.stalled_ns.push((begun_ns, begun_ns + stall_ns));
             }
             control.ended_ns = (at == self.count).then_some(now_ns as u64);
             now_ns += between_ns;

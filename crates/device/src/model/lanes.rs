@@ -19,66 +19,77 @@ pub(super) struct Lane {
     pub host_ns: f64,
 }
 
+/// How many queues there are, and how many cores that poll them: queue `q` is of core `q % cores`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Polling {
+    /// At least 1.
+    pub queues: u16,
+    /// At least 1.
+    pub cores: u16,
+}
+
+/// A queue as its core finds it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Polled {
+    queue: u16,
+    /// Share of all frames that come to it.
+    share: f64,
+    /// Time of the core for one of its frames, nanoseconds.
+    frame_ns: f64,
+}
+
 /// The queues that get a frame. `shares` names queues, some perhaps more than once; `pps` frames a
 /// second leave the classifier for all of them.
 ///
 /// A core goes from queue to queue and takes as many frames of each as of any other, fewer only
 /// where there are no more. Where it keeps up with all of them, each is emptied in proportion to
 /// what comes to it.
-pub(super) fn lanes(
-    path: &Path,
-    shares: &[(u16, f64)],
-    (queues, cores): (u16, u16),
-    pps: f64,
-) -> Vec<Lane> {
-    let (queues, cores) = (queues.max(1), cores.max(1));
+pub(super) fn lanes(path: &Path, shares: &[(u16, f64)], polling: Polling, pps: f64) -> Vec<Lane> {
+    let Polling { queues, cores } = polling;
     let mut by_queue: BTreeMap<u16, f64> = BTreeMap::new();
     for (queue, share) in shares {
         *by_queue.entry(queue % queues).or_default() += share;
     }
     by_queue.retain(|_, share| *share > 0.0);
-    let takes_ns = |queue: u16| match path.slow_ns.filter(|_| queues > 1 && queue == queues - 1) {
-        Some(slow_ns) => path.host_ns.max(slow_ns),
-        None => path.host_ns,
+    let polled = |(queue, share): (&u16, &f64)| {
+        let is_slow = queues > 1 && *queue == queues - 1;
+        let slow_ns = path.slow_queue_ns.filter(|_| is_slow).unwrap_or(0.0);
+        Polled { queue: *queue, share: *share, frame_ns: path.host_ns.max(slow_ns) }
     };
-    let mut lanes = Vec::new();
+    let mut all = Vec::new();
     for core in 0..cores {
-        let of = by_queue.iter().filter(|(queue, _)| *queue % cores == core);
-        let of: Vec<(u16, f64, f64)> =
-            of.map(|(queue, share)| (*queue, *share, takes_ns(*queue))).collect();
-        let between_ns = between_ns(&of, pps / SECOND_NS);
-        let lane = |((queue, share, _), host_ns): (&(u16, f64, f64), f64)| Lane {
-            queue: *queue,
-            core,
-            share: *share,
-            host_ns,
+        let of_core = by_queue.iter().filter(|(queue, _)| *queue % cores == core);
+        let of_core: Vec<Polled> = of_core.map(polled).collect();
+        let between_ns = between_ns(&of_core, pps / SECOND_NS);
+        let lane = |(polled, host_ns): (&Polled, f64)| {
+            let Polled { queue, share, .. } = *polled;
+            Lane { queue, core, share, host_ns }
         };
-        lanes.extend(of.iter().zip(between_ns).map(lane));
+        all.extend(of_core.iter().zip(between_ns).map(lane));
     }
-    lanes
+    all
 }
 
-/// Time between two frames of each queue of a core: queue, share of the `rate` frames a nanosecond,
-/// time of a frame.
-fn between_ns(queues: &[(u16, f64, f64)], rate: f64) -> Vec<f64> {
+/// Time between two frames of each queue of a core, nanoseconds; `rate` frames a nanosecond come to
+/// all queues.
+fn between_ns(queues: &[Polled], rate: f64) -> Vec<f64> {
     let busy =
-        |of: &[(u16, f64, f64)]| of.iter().map(|(_, share, ns)| share * rate * ns).sum::<f64>();
-    let all = busy(queues);
-    if all <= 1.0 {
+        |of: &[Polled]| of.iter().map(|queue| queue.share * rate * queue.frame_ns).sum::<f64>();
+    if busy(queues) <= 1.0 {
         // Never slower than frames come: of a queue alone it is the time of a frame.
-        let work: f64 = queues.iter().map(|(_, share, ns)| share * ns).sum();
-        return queues.iter().map(|(_, share, _)| work / share).collect();
+        let work: f64 = queues.iter().map(|queue| queue.share * queue.frame_ns).sum();
+        return queues.iter().map(|queue| work / queue.share).collect();
     }
     // The queues with fewest frames first: those that get no more than all others together leave
     // time for are served whole.
     let mut sorted = queues.to_vec();
-    sorted.sort_by(|a, b| a.1.total_cmp(&b.1));
+    sorted.sort_by(|a, b| a.share.total_cmp(&b.share));
     let mut each_ns = 0.0;
     for at in 0..sorted.len() {
         let (served, waiting) = sorted.split_at(at);
-        let waiting_ns: f64 = waiting.iter().map(|(.., ns)| ns).sum();
+        let waiting_ns: f64 = waiting.iter().map(|queue| queue.frame_ns).sum();
         each_ns = waiting_ns / (1.0 - busy(served));
-        if waiting[0].1 * rate * each_ns > 1.0 {
+        if waiting[0].share * rate * each_ns > 1.0 {
             break;
         }
     }
@@ -116,8 +127,12 @@ mod tests {
     #[test]
     fn a_core_takes_as_many_frames_of_each_queue_as_there_are_or_as_of_any_other() {
         let check = |shares: &[f64], takes_ns: &[f64], rate: f64, want: &[f64]| {
-            let queues: Vec<(u16, f64, f64)> =
-                (0..).zip(shares.iter().zip(takes_ns)).map(|(q, (s, ns))| (q, *s, *ns)).collect();
+            let polled = |(queue, (share, frame_ns)): (u16, (&f64, &f64))| Polled {
+                queue,
+                share: *share,
+                frame_ns: *frame_ns,
+            };
+            let queues: Vec<Polled> = (0..).zip(shares.iter().zip(takes_ns)).map(polled).collect();
             let got = between_ns(&queues, rate);
             let is_near = |(a, b): (&f64, &f64)| (a - b).abs() < 1e-9 * b;
             assert!(got.iter().zip(want).all(is_near), "{shares:?}: {got:?}, {want:?} expected");

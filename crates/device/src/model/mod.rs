@@ -28,7 +28,7 @@ use crate::face::{About, DeviceError, Fact, Function, Place, Setup, SetupReport,
 use crate::plan::{Plan, RulesPlan};
 use card::{Path, SECOND_NS};
 use control::Operations;
-use lanes::{chance, drawn, lanes, skew};
+use lanes::{Polling, chance, drawn, lanes, skew};
 use profile::{Basis, Entry, Part, Profile, ProfileError};
 use rules::{Rules, not_supported};
 use schema::{INJECTED, Key};
@@ -58,26 +58,34 @@ pub struct Model {
 
 struct State {
     rules: Rules,
-    queues: u16,
-    cores: u16,
-    /// How frames are spread that no rule decides about.
+    polling: Polling,
+    /// How frames are spread that no rule decides about. It is assumed that a driver has set any
+    /// card to Toeplitz with Microsoft's key and a table that names the queues in turn.
     rss: Rss,
-    /// The spread of the flows that were sent last.
-    hashed: Option<(FlowSpec, Vec<f64>)>,
+    /// The shares of the flows that were sent last.
+    hash_shares: Option<(FlowSpec, Vec<f64>)>,
 }
 
 impl State {
-    /// Share of the frames of these flows that each queue gets by the hash. One card knows one way
-    /// to spread them: Toeplitz by Microsoft's key, which a driver may set in any card.
-    fn hashed(&mut self, flows: &FlowSpec) -> Result<Vec<f64>, DeviceError> {
-        if let Some((_, shares)) = self.hashed.as_ref().filter(|(known, _)| known == flows) {
+    /// Share of the frames of these flows that each queue gets by the hash.
+    fn hash_shares(&mut self, flows: &FlowSpec) -> Result<Vec<f64>, DeviceError> {
+        if self.polling.queues == 1 {
+            return Ok(vec![1.0]);
+        }
+        if let Some((_, shares)) = self.hash_shares.as_ref().filter(|(known, _)| known == flows) {
             return Ok(shares.clone());
         }
         let bad = |reason: String| DeviceError::BadLoad { reason };
         let set = FlowSet::new(flows).map_err(|error| bad(error.to_string()))?;
-        let shares = self.rss.shares(&set, self.queues).map_err(|error| bad(error.to_string()))?;
-        self.hashed = Some((flows.clone(), shares.clone()));
+        let shares = self.rss.shares(&set, self.polling.queues);
+        let shares = shares.map_err(|error| bad(error.to_string()))?;
+        self.hash_shares = Some((flows.clone(), shares.clone()));
         Ok(shares)
+    }
+
+    /// `true` where the hash decides about frames.
+    fn hashes(&self, load: &Load, shares: &[f64]) -> bool {
+        self.polling.queues > 1 && self.rules.met(load, shares).default.is_none()
     }
 }
 
@@ -226,10 +234,10 @@ impl Testbed for Model {
         self.state = None;
         let (rules, mut report) = Rules::install(&self.profile, setup)?;
         report.install = report.install.mul_f64(self.noise());
-        let (queues, cores) = (setup.queues.max(1), setup.cores.max(1));
-        let rss = Rss { indirection: evenly(0..queues), ..Rss::default() };
+        let polling = Polling { queues: setup.queues.max(1), cores: setup.cores.max(1) };
+        let rss = Rss { indirection: evenly(0..polling.queues), ..Rss::default() };
         report.rss = Some(rss.clone());
-        self.state = Some(State { rules, queues, cores, rss, hashed: None });
+        self.state = Some(State { rules, polling, rss, hash_shares: None });
         Ok(report)
     }
 
@@ -255,25 +263,23 @@ impl Testbed for Model {
         let state = self.state.as_mut().ok_or(broken)?;
         let mut path = Path::of(&self.profile)?;
         path.host_ns *= slower;
-        path.slow_ns = path.slow_ns.map(|ns| ns * slower);
+        path.slow_queue_ns = path.slow_queue_ns.map(|ns| ns * slower);
         let arrivals_pps = arrivals_pps(load, path.line_pps(&load.sizes));
         let frames = arrivals_pps * load.duration_ns as f64 / SECOND_NS;
         // Of frames that are lost one by one, never the exact share is.
         let deviation = (path.loss * (1.0 - path.loss) / frames.max(1.0)).sqrt();
         path.loss = (path.loss + chance * deviation).clamp(0.0, 1.0);
-        let mut hashed = match state.queues {
-            1 => vec![1.0],
-            _ => state.hashed(&load.flows)?,
-        };
-        if state.queues > 1 && state.rules.met(load, &hashed).default.is_none() {
-            skew(&mut hashed, self.profile.number(INJECTED, "skew_ratio").unwrap_or(0.0));
-            drawn(&mut hashed, frames, &mut self.random);
-        }
-        let met = state.rules.met(load, &hashed);
-        let frame_ns = path.frame_ns(&met.way, &load.sizes)? * slower;
+        let mut shares = state.hash_shares(&load.flows)?;
+        let way = state.rules.met(load, &shares).way;
+        let frame_ns = path.frame_ns(&way, &load.sizes)? * slower;
         let classified_pps = arrivals_pps.min(SECOND_NS / frame_ns.max(1e-3));
-        let sizes = (state.queues, state.cores);
-        let lanes = lanes(&path, &met.queues, sizes, classified_pps);
+        if state.hashes(load, &shares) {
+            let whole_s = (load.warmup_ns + load.duration_ns) as f64 / SECOND_NS;
+            skew(&mut shares, self.profile.number(INJECTED, "skew_ratio").unwrap_or(0.0));
+            drawn(&mut shares, classified_pps * whole_s, &mut self.random);
+        }
+        let met = state.rules.met(load, &shares);
+        let lanes = lanes(&path, &met.queues, state.polling, classified_pps);
         let turn_ns = path.burst * path.host_ns;
         let duration_ns = load.duration_ns as f64;
         let operations = match plan {
@@ -295,9 +301,9 @@ impl Testbed for Model {
                 Some((all, done))
             }
         };
-        let (path, met, lanes, hashed) = (&path, &met, &lanes[..], &hashed[..]);
-        let queues = state.queues;
-        let trial = Trial { path, met, lanes, hashed, load, queues, arrivals_pps, frame_ns };
+        let (path, met, lanes, shares) = (&path, &met, &lanes[..], &shares[..]);
+        let queues = state.polling.queues;
+        let trial = Trial { path, met, lanes, shares, load, queues, arrivals_pps, frame_ns };
         Ok(trial.run(operations, &mut self.random))
     }
 }

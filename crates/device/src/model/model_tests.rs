@@ -727,8 +727,13 @@ fn operations_keep_the_first_core_from_its_frames_and_a_stall_keeps_all() {
     let beside = lost(ControlCore::Same, &[]);
     assert_near(beside[0], 2e6 * hashed()[0] * 0.02 - 512.0, 0.05);
     assert_eq!(beside[1..], [0.0; 3]);
-    let stall = lost(ControlCore::Distinct, &[("injected", "stall_ns", 20e6)]);
-    for (missed, share) in stall.iter().zip(hashed()) {
-        assert_near(*missed, 2e6 * share * 0.02 - 512.0, 0.05);
+    let stalled = [("injected", "stall_ns", 20e6)];
+    let [same, distinct] =
+        [ControlCore::Same, ControlCore::Distinct].map(|core| lost(core, &stalled));
+    for (queue, share) in hashed().into_iter().enumerate() {
+        let missed = |seconds: f64| 2e6 * share * seconds - 512.0;
+        assert_near(distinct[queue], missed(0.02), 0.05);
+        // Core 0 is away for the operations, too.
+        assert_near(same[queue], missed(if queue == 0 { 0.04 } else { 0.02 }), 0.05);
     }
 }

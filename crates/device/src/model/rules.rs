@@ -171,9 +171,9 @@ impl Rules {
         }
     }
 
-    /// Which rules the frames of a load meet; `hashed` is the share of each queue by the hash, of
+    /// Which rules the frames of a load meet; `shares` is that of each queue by the hash, of
     /// those that no rule decides.
-    pub fn met(&self, load: &Load, hashed: &[f64]) -> Met {
+    pub fn met(&self, load: &Load, shares: &[f64]) -> Met {
         let mut met =
             Met { way: Way { root: self.count(0) as f64, ..Way::default() }, ..Met::default() };
         let (mut group, mut share) = (0, 1.0);
@@ -194,7 +194,7 @@ impl Rules {
                 }
                 _ => {
                     met.default = default.and_then(Block::queue);
-                    met.queues.extend(met.defaults(share, hashed));
+                    met.queues.extend(met.defaults(share, shares));
                     return met;
                 }
             }
@@ -205,10 +205,10 @@ impl Rules {
 
 impl Met {
     /// A share of the frames that no rule but the default ones decides, by queue.
-    pub fn defaults(&self, share: f64, hashed: &[f64]) -> Vec<(u16, f64)> {
+    pub fn defaults(&self, share: f64, shares: &[f64]) -> Vec<(u16, f64)> {
         match self.default {
             Some(queue) => vec![(queue, share)],
-            None => (0..).zip(hashed).map(|(queue, of)| (queue, share * of)).collect(),
+            None => (0..).zip(shares).map(|(queue, of)| (queue, share * of)).collect(),
         }
     }
 }

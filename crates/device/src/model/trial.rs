@@ -25,7 +25,7 @@ pub(super) struct Trial<'a> {
     /// The queues that get frames; core 0 carries out what the same core is to.
     pub lanes: &'a [Lane],
     /// Share of the frames that each queue gets by the hash, of those that no rule decides.
-    pub hashed: &'a [f64],
+    pub shares: &'a [f64],
     pub load: &'a Load,
     /// Queues of the set-up.
     pub queues: u16,
@@ -65,8 +65,11 @@ impl Trial<'_> {
     /// What becomes of the frames of a queue. They are spread evenly among all that wait for the
     /// classifier: each queue has its share of the FIFO and of its time.
     fn flow(&self, lane: &Lane, effects: &Effects) -> Pipe {
-        let is_away = effects.is_of_card || lane.core == 0;
-        let away_ns = if is_away { &effects.away_ns[..] } else { &[] };
+        // Operations on core 0 begin with the stall.
+        let away_ns = match lane.core == 0 && !effects.away_ns.is_empty() {
+            true => &effects.away_ns,
+            false => &effects.stalled_ns,
+        };
         let rates = Rates {
             arrivals: lane.share * self.arrivals_pps / SECOND_NS,
             classifier: lane.share / self.frame_ns.max(1e-3),
@@ -211,7 +214,7 @@ impl Trial<'_> {
             changed += each * (end_ns - there_ns) / whole_ns;
         }
         let mut moved = vec![(old, -none - changed), (new, changed)];
-        moved.extend(self.met.defaults(none, self.hashed));
+        moved.extend(self.met.defaults(none, self.shares));
         moved
     }
 

@@ -96,10 +96,16 @@ fn rules_drop_on_the_nics_core() {
     let to_second = RuleBlock::Any { group: 0, priority: 9, actions: vec![Action::Queue(1)] };
     let mut soft = soft(2, vec![drop, to_second]);
     let (seen, device) = run(&mut soft, &load(Rate::Pps(50_000.0)));
-    let share = device.rule_drops as f64 / device.total().rx_frames as f64;
-    assert!((0.15..0.25).contains(&share), "{share} dropped");
-    let share = seen.dropped as f64 / seen.offered as f64;
-    assert!((0.15..0.25).contains(&share), "{share} of the measured part dropped");
+    // A machine with other work may leave few frames, each of a flow that chance draws: of five
+    // standard deviations there is no doubt.
+    let is_a_fifth = |dropped: u64, frames: u64| {
+        let share = dropped as f64 / frames as f64;
+        (share - 0.2).abs() < 5.0 * (0.2 * 0.8 / frames as f64).sqrt()
+    };
+    let (drops, frames) = (device.rule_drops, device.total().rx_frames);
+    assert!(is_a_fifth(drops, frames), "{drops} of {frames} dropped");
+    let (drops, frames) = (seen.dropped, seen.offered);
+    assert!(is_a_fifth(drops, frames), "{drops} of {frames} of the measured part dropped");
     assert_eq!(seen.lost, seen.rx_missed, "what a rule drops is no loss");
     assert_eq!(device.queues[0].tx_frames, 0);
 }

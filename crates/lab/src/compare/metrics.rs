@@ -7,6 +7,7 @@ use crate::cells::Cell;
 use crate::measure::DEVICE_TIME;
 use crate::runner::SETUP;
 use crate::runner::search::{CAPACITY, PLATEAU, PROBE};
+use crate::spread::{BUSIEST, FASTEST, FULL, MISPLACED};
 use crate::statistics;
 use crate::throughput::Mode;
 
@@ -23,7 +24,7 @@ pub enum Better {
 pub const KNEE: &str = "knee_rules";
 
 /// Trial, and the metrics that it is made for.
-const HEADLINES: [(&str, &[&str]); 9] = [
+const HEADLINES: [(&str, &[&str]); 10] = [
     ("saturate", &["throughput_pps", "device_ns_per_frame", "operations_per_s", "operations_done"]),
     ("latency", &["latency_ns_p50", "latency_ns_p99"]),
     ("light", &["latency_ns_p50", "latency_ns_p99"]),
@@ -31,6 +32,7 @@ const HEADLINES: [(&str, &[&str]); 9] = [
     ("insert", &["operations_per_s", "operations_done", "destroy_operations_per_s", "call_ns_p99"]),
     ("change", &["operations_per_s", "operations_done", "call_ns_p99", "blocked_ns"]),
     ("effect", &["effect_ns_p50", "effect_ns_p99", "effects"]),
+    ("spread", &[BUSIEST, MISPLACED, FULL]),
     // Without a batch: there to compare `batch` with, beside it in each repeat.
     ("rest", &[]),
     (SETUP, &["install_rules_per_s", "rule_bytes_per_rule"]),
@@ -92,7 +94,9 @@ pub fn better(metric: &str) -> Option<Better> {
     let is_time = ends("_ns") || metric.contains("_ns_");
     let is_loss = ends("loss_ratio") || ends("undelivered_ratio") || metric.contains("rx_missed");
     match metric {
-        "offered_pps" | "planned_pps" => None,
+        // The busiest queue is the fastest too.
+        "offered_pps" | "planned_pps" | FASTEST => None,
+        BUSIEST | MISPLACED => Some(Better::Lower),
         "dealt_ratio" | "lowest_ratio" | "operations_done" | "effects" | KNEE => {
             Some(Better::Higher)
         }

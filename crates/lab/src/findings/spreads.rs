@@ -4,17 +4,23 @@ use niclab_result::Finding;
 
 use super::{REPEATS_MIN, told};
 use crate::cells::Cell;
-use crate::spread::{Queue, SPREAD};
+use crate::spread::{BUSIEST, BY_CHANCE, FASTEST, FULL, MISPLACED, Queue, queues as queues_of};
 use crate::statistics::Estimate;
 use crate::summary::Results;
 use crate::summary::figures::frame_words;
 use crate::summary::spreads::{
-    POPULARITY, cells, cores, few, figure_id, hashed, many, number, queues,
+    POPULARITY, cells, cores, few, figure_id, hash_shares, many, number, place_words, queues,
+    varied,
 };
 use crate::words;
 
-/// So many times what chance takes elsewhere on average is no chance.
-const CHANCE_MAX: f64 = 3.0;
+/// So many times what chance takes elsewhere on average is no chance: with two queues four standard
+/// deviations, with more of them farther out. All repeats of a device draw the same flows, so that
+/// they are one draw.
+const CHANCE_MAX: f64 = 5.0;
+
+/// A queue that gets no more than so many times an even share is as good as any.
+const EVEN_MAX: f64 = 1.1;
 
 /// A full queue that takes less than this share of what another one takes is slow.
 const SLOW_MAX: f64 = 0.9;
@@ -36,13 +42,6 @@ fn estimate(cell: &Cell<'_>, metric: &str) -> Option<Estimate> {
     cell.estimate(metric).filter(|estimate| estimate.repeats >= REPEATS_MIN)
 }
 
-/// `65,536 flows over 8 queues`.
-fn place(cell: &Cell<'_>) -> String {
-    let [flows, queues] = ["flows", "queues"].map(|axis| words::whole(number(cell, axis)));
-    let noun = if flows == "1" { "flow" } else { "flows" };
-    format!("{flows} {noun} over {queues} queues")
-}
-
 fn finding(
     (id, cell): (&str, &Cell<'_>),
     number: (&Estimate, &str),
@@ -53,15 +52,15 @@ fn finding(
 
 /// Whether frames come to the queues that their hash says.
 fn followed(cell: &Cell<'_>) -> Option<Finding> {
-    let misplaced = estimate(cell, "misplaced_ratio")?;
-    let chance = cell.estimate("misplaced_by_chance_ratio")?.median;
+    let misplaced = estimate(cell, MISPLACED)?;
+    let chance = cell.estimate(BY_CHANCE)?.median;
     let few = words::few(&misplaced);
     if misplaced.low > CHANCE_MAX * chance {
         let (queue, share, wanted) = fuller(cell)?;
         let sentence = format!(
             "Of the frames of {}, {} land elsewhere on {} than their hash says, most of them in \
              queue {queue}, which gets {} of all where {} are its share{few}.",
-            place(cell),
+            place_words(cell),
             words::percent(misplaced.median),
             cell.device,
             words::percent(share),
@@ -74,7 +73,7 @@ fn followed(cell: &Cell<'_>) -> Option<Finding> {
     let sentence = format!(
         "The frames of {} land on {} where their hash says: {} elsewhere, where chance alone makes \
          {}{few}.",
-        place(cell),
+        place_words(cell),
         cell.device,
         words::percent(misplaced.median),
         words::percent(chance)
@@ -87,7 +86,7 @@ fn followed(cell: &Cell<'_>) -> Option<Finding> {
 
 /// The queue that gets most above its share, what it gets, and its share.
 fn fuller(cell: &Cell<'_>) -> Option<(usize, f64, f64)> {
-    let (queues, hashed) = (queues(cell), hashed(cell));
+    let (queues, hashed) = (queues(cell), hash_shares(cell));
     let all: u64 = queues.iter().map(Queue::came).sum();
     let of = queues.iter().map(|queue| queue.came() as f64 / all.max(1) as f64);
     let each = of.zip(hashed).enumerate().map(|(at, (share, wanted))| (at, share, wanted));
@@ -105,62 +104,77 @@ fn computed(cell: &Cell<'_>) -> String {
 /// How uneven the spread of few flows is, and of many.
 fn evenness(results: &Results<'_>, device: &str) -> Option<Finding> {
     let (few, many) = (few(results, device)?, many(results, device)?);
-    let (of_few, of_many) = (estimate(few, SPREAD)?, many.estimate(SPREAD)?);
+    let (of_few, of_many) = (estimate(few, BUSIEST)?, many.estimate(BUSIEST)?);
     if number(few, "flows") == number(many, "flows") {
         return None;
     }
     let sentence = format!(
         "Of {} of {device} the busiest gets {} times an even share{}, and {} times with {} \
          flows{}.",
-        place(few),
+        place_words(few),
         words::significant(of_few.median),
         computed(few),
         words::significant(of_many.median),
         words::whole(number(many, "flows")),
         words::few(&of_few)
     );
-    let implication = "Cores that poll a queue each are worth as many as the even share says of \
-                       the busiest one: of few flows far fewer than there are.";
+    let implication = match of_few.low > EVEN_MAX {
+        true => {
+            "Where each queue has a core, the busiest one is full while the others have time left: \
+             of few flows the cores are worth fewer than there are."
+        }
+        false => "Where each queue has a core, all of them have about as much to do.",
+    };
     Some(finding(("evenness", few), (&of_few, "1"), (sentence, implication)))
 }
 
 /// What the most uneven popularity makes of it.
 fn popular(results: &Results<'_>, device: &str) -> Option<Finding> {
-    let all = cells(results, device);
-    let place_of = |cell: &Cell<'_>| ["zipf", "queues", "flows"].map(|axis| number(cell, axis));
-    let order = |a: &Cell<'_>, b: &Cell<'_>| {
-        place_of(a).partial_cmp(&place_of(b)).unwrap_or(std::cmp::Ordering::Equal)
-    };
-    let is_popular = |cell: &&Cell<'_>| number(cell, "zipf") > 0.0 && number(cell, "queues") > 1.0;
-    let cell = all.into_iter().filter(is_popular).max_by(|a, b| order(a, b))?;
-    let ratio = estimate(cell, SPREAD)?;
+    let cell = varied(results, device).pop()?;
+    let ratio = estimate(cell, BUSIEST)?;
+    let zipf = number(cell, "zipf");
     let sentence = format!(
-        "Where flow i of {} is sent in proportion to 1 / i^{}, the busiest queue of {device} gets \
-         {} times an even share{}{}.",
-        place(cell),
-        number(cell, "zipf"),
+        "Where flow i of {} is sent in proportion to 1 / i^{zipf}, the busiest queue of {device} \
+         gets {} times an even share{}{}.",
+        place_words(cell),
         words::significant(ratio.median),
         computed(cell),
         words::few(&ratio)
     );
-    let implication = "No hash spreads the frames of one flow: the queue of the most popular one \
-                       is the limit, whatever key and table.";
+    let weights = (1..=number(cell, "flows") as u32).map(|flow| f64::from(flow).powf(-zipf));
+    let first = 1.0 / weights.sum::<f64>();
+    let implication = match (first * number(cell, "queues") > 1.0, ratio.low > EVEN_MAX) {
+        (true, _) => {
+            "The first flow alone is more than an even share, and no hash spreads the frames of \
+             one flow: another key or table would not even this out."
+        }
+        (false, true) => {
+            "No flow is more than an even share: a table that moves some of them could even this \
+             out."
+        }
+        (false, false) => "That some flows are popular hardly shows in the queues.",
+    };
     let finding = finding(("popular", cell), (&ratio, "1"), (sentence, implication));
     Some(Finding { figure: Some(POPULARITY.to_owned()), ..finding })
 }
 
-/// A queue that loses frames and takes fewer than another one does.
+/// A queue that loses frames and takes fewer than another one does, where each has a core: cores of
+/// several queues share themselves out. The same queue in each repeat, and neither stalls nor the
+/// generator in the way.
 fn slow(cell: &Cell<'_>) -> Option<Finding> {
-    let (full, fastest) = (estimate(cell, "full_queue_pps")?, cell.estimate("fastest_queue_pps")?);
-    let queues = queues(cell);
-    let (at, queue) = queues
-        .iter()
-        .enumerate()
-        .filter(|(_, queue)| queue.is_full())
-        .min_by_key(|(_, queue)| queue.taken)?;
-    if full.high >= SLOW_MAX * fastest.median {
+    let has_core_each = number(cell, "cores") == number(cell, "queues");
+    let is_sound = !cell.is_disturbed() && !cell.is_generator_limited();
+    let (full, fastest) = (estimate(cell, FULL)?, cell.estimate(FASTEST)?);
+    if !has_core_each || !is_sound || full.high >= SLOW_MAX * fastest.median {
         return None;
     }
+    let slowest = |queues: Vec<Queue>| {
+        let full = queues.into_iter().enumerate().filter(|(_, queue)| queue.is_full());
+        full.min_by_key(|(_, queue)| queue.taken).map(|(at, _)| at)
+    };
+    let mut each = cell.samples.iter().map(|sample| slowest(queues_of(sample)));
+    let at = each.next()??;
+    let queue = *queues(cell).get(at).filter(|_| each.all(|other| other == Some(at)))?;
     let sentence = format!(
         "Queue {at} of {} takes {} and misses {} of what comes to it, while another one takes {}: \
          {}, {}, saturating load of {}{}.",
@@ -168,7 +182,7 @@ fn slow(cell: &Cell<'_>) -> Option<Finding> {
         words::pps(full.median),
         words::percent(queue.missed as f64 / queue.came().max(1) as f64),
         words::pps(fastest.median),
-        place(cell),
+        place_words(cell),
         cores(cell),
         frame_words(&cell.word("frame")),
         words::few(&full)

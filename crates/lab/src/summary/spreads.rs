@@ -6,7 +6,9 @@ use super::Results;
 use super::figures::{add_point, frame_words};
 use super::tables::{median, table, worded};
 use crate::cells::Cell;
-use crate::spread::{self, Queue, SPREAD};
+use crate::spread::{
+    self, BUSIEST, BY_CHANCE, FASTEST, FULL, HASHED_BUSIEST, MISPLACED, Queue, TRACE,
+};
 use crate::words;
 
 /// Flows a queue from which on an uneven spread is the hash's, not that of a handful of flows.
@@ -14,7 +16,7 @@ const FLOWS_MIN: f64 = 2.0;
 
 /// All cells of a device, in reading order.
 pub(crate) fn cells<'a>(results: &'a Results<'_>, device: &str) -> Vec<&'a Cell<'a>> {
-    let mut cells: Vec<&Cell<'_>> = results.cells.of(device, "saturate").collect();
+    let mut cells: Vec<&Cell<'_>> = results.cells.of(device, "spread").collect();
     let place = |cell: &Cell<'_>| {
         ["queues", "cores", "zipf", "flows", "frame"].map(|axis| number(cell, axis))
     };
@@ -40,15 +42,16 @@ pub(crate) fn queues(cell: &Cell<'_>) -> Vec<Queue> {
 }
 
 /// Share of the frames that each queue is to get by the hash; none where nobody could tell.
-pub(crate) fn hashed(cell: &Cell<'_>) -> Vec<f64> {
-    cell.samples.first().map(|sample| spread::shares(sample)).unwrap_or_default()
+pub(crate) fn hash_shares(cell: &Cell<'_>) -> Vec<f64> {
+    cell.samples.first().map(|sample| spread::hash_shares_of(sample)).unwrap_or_default()
 }
 
-/// How often flows are picked: `all equally often`, `Zipf 1.1`.
-pub(crate) fn popularity(cell: &Cell<'_>) -> String {
-    match number(cell, "zipf") {
-        0.0 => "all equally often".to_owned(),
-        exponent => format!("Zipf {exponent}"),
+/// How often flows are picked: `all equally often`, `Zipf 1.1`, `as in the trace`.
+fn popularity(cell: &Cell<'_>) -> String {
+    match cell.number("zipf") {
+        Some(0.0) => "all equally often".to_owned(),
+        Some(exponent) => format!("Zipf {exponent}"),
+        None => "as in the trace".to_owned(),
     }
 }
 
@@ -79,15 +82,15 @@ fn spreads(results: &Results<'_>) -> Table {
                 number("flows"),
                 popularity(cell),
                 cell.word("frame"),
-                worded(cell.estimate(SPREAD), words::significant),
-                median(cell, "hashed_busiest_queue_ratio", words::significant),
-                worded(cell.estimate("misplaced_ratio"), words::percent),
-                median(cell, "misplaced_by_chance_ratio", words::percent),
+                worded(cell.estimate(BUSIEST), words::significant),
+                median(cell, HASHED_BUSIEST, words::significant),
+                worded(cell.estimate(MISPLACED), words::percent),
+                median(cell, BY_CHANCE, words::percent),
                 worded(cell.estimate("throughput_pps"), words::pps),
-                median(cell, "fastest_queue_pps", words::pps),
-                median(cell, "full_queue_pps", words::pps),
+                median(cell, FASTEST, words::pps),
+                median(cell, FULL, words::pps),
                 median(cell, "loss_ratio", words::percent),
-                cell.marks(SPREAD).iter().map(ToString::to_string).collect::<Vec<_>>().join(", "),
+                marks_of(cell, "throughput_pps"),
             ]);
         }
     }
@@ -113,12 +116,17 @@ fn spreads(results: &Results<'_>) -> Table {
     table("hash-skew", title, &columns, rows)
 }
 
+/// What is to be said of a metric of a cell.
+fn marks_of(cell: &Cell<'_>, metric: &str) -> String {
+    cell.marks(metric).iter().map(ToString::to_string).collect::<Vec<String>>().join(", ")
+}
+
 /// Queue by queue, of few flows.
 fn by_queue(results: &Results<'_>) -> Table {
     let mut rows = Vec::new();
     for device in results.devices() {
         let Some(cell) = few(results, device) else { continue };
-        let (queues, hashed) = (queues(cell), hashed(cell));
+        let (queues, hashed) = (queues(cell), hash_shares(cell));
         let all: u64 = queues.iter().map(Queue::came).sum();
         for (at, queue) in queues.iter().enumerate() {
             rows.push(vec![
@@ -137,11 +145,12 @@ fn by_queue(results: &Results<'_>) -> Table {
     table("hash-skew-queues", title, &columns, rows)
 }
 
-/// The cells of most queues and of flows that are picked equally often, by flows; of several frame
-/// sizes and numbers of cores the greatest.
+/// The cells of most queues and of flows that are picked equally often, or as in a trace, by flows;
+/// of several frame sizes and numbers of cores the greatest.
 fn alike<'a>(results: &'a Results<'_>, device: &str) -> Vec<&'a Cell<'a>> {
     let mut all = cells(results, device);
-    all.retain(|cell| cell.is_at(&[("zipf", 0.0)]) && number(cell, "queues") > 1.0);
+    let is_alike = |cell: &Cell<'_>| cell.is_at(&[("zipf", 0.0)]) || cell.word("zipf") == TRACE;
+    all.retain(|cell| is_alike(cell) && number(cell, "queues") > 1.0);
     let queues = all.iter().map(|cell| number(cell, "queues")).fold(0.0, f64::max);
     all.retain(|cell| number(cell, "queues") == queues);
     // The greater ones stand behind the others.
@@ -205,10 +214,9 @@ fn axis(label: &str, unit: &str, scale: Scale) -> Axis {
 /// same whatever the cores.
 fn curves(cells: &[&Cell<'_>], device: &str, x: &str) -> Vec<Series> {
     let mut series: Vec<Series> = Vec::new();
-    for (metric, name) in [
-        (SPREAD, device.to_owned()),
-        ("hashed_busiest_queue_ratio", format!("{device}, by its hash")),
-    ] {
+    for (metric, name) in
+        [(BUSIEST, device.to_owned()), (HASHED_BUSIEST, format!("{device}, by its hash"))]
+    {
         for cell in cells {
             let at = number(cell, x);
             let is_there = series.iter().any(|series| {
@@ -247,30 +255,47 @@ fn busiest(results: &Results<'_>, of: &Cell<'_>, id: String) -> Figure {
     }
 }
 
-/// Of most queues, and of those flows whose popularity was varied most.
+/// The cells over the popularity of flows: of most queues among those whose popularity was varied,
+/// then of most flows, and of one frame size; by the exponent.
+pub(crate) fn varied<'a>(results: &'a Results<'_>, device: &str) -> Vec<&'a Cell<'a>> {
+    let mut all = cells(results, device);
+    all.retain(|cell| cell.number("zipf").is_some() && number(cell, "queues") > 1.0);
+    let place = |cell: &Cell<'_>| ["queues", "flows"].map(|axis| number(cell, axis));
+    let mut most: Option<([f64; 2], String)> = None;
+    for cell in all.iter().filter(|cell| number(cell, "zipf") > 0.0) {
+        if most.as_ref().is_none_or(|(known, _)| place(cell) > *known) {
+            most = Some((place(cell), cell.word("frame")));
+        }
+    }
+    let Some((at, frame)) = most else { return Vec::new() };
+    all.retain(|cell| place(cell) == at && cell.word("frame") == frame);
+    all.sort_by(|a, b| number(a, "zipf").total_cmp(&number(b, "zipf")));
+    all
+}
+
+/// `64,000 flows over 8 queues`.
+pub(crate) fn place_words(cell: &Cell<'_>) -> String {
+    let [flows, queues] = ["flows", "queues"].map(|axis| number_words(cell, axis));
+    let noun = if flows == "1" { "flow" } else { "flows" };
+    format!("{flows} {noun} over {queues} queues")
+}
+
 fn over_popularity(results: &Results<'_>) -> Figure {
     let mut series = Vec::new();
-    let mut place = String::new();
+    let mut places: Vec<String> = Vec::new();
     for device in results.devices() {
-        let all = cells(results, device);
-        let varied = |cell: &&&Cell<'_>| number(cell, "zipf") > 0.0;
-        let place_of = |cell: &Cell<'_>| ["queues", "flows"].map(|axis| number(cell, axis));
-        let order =
-            |a: &[f64; 2], b: &[f64; 2]| a.partial_cmp(b).unwrap_or(std::cmp::Ordering::Equal);
-        let Some(most) = all.iter().filter(varied).map(|cell| place_of(cell)).max_by(order) else {
-            continue;
-        };
-        let here: Vec<&Cell<'_>> = all.into_iter().filter(|cell| place_of(cell) == most).collect();
-        let [queues, flows] = most.map(words::whole);
-        place = format!("{flows} flows over {queues} queues");
+        let here = varied(results, device);
+        let words = here.first().map(|cell| place_words(cell));
+        places.extend(words.filter(|words| !places.contains(words)));
         series.extend(curves(&here, device, "zipf"));
     }
     Figure {
         id: POPULARITY.into(),
-        title: format!("The busiest queue over the popularity of flows: {place}"),
+        title: "The busiest queue over the popularity of flows".into(),
         caption: format!(
             "What came to the busiest queue by an even share, where flow i is sent in proportion \
-             to 1 / i^s: 0 is all equally often. {BY_HASH}"
+             to 1 / i^s: 0 is all equally often; {}. {BY_HASH}",
+            places.join(" and ")
         ),
         x: axis("exponent s", "", Scale::Linear),
         y: axis("busiest queue, by an even share", "", Scale::Linear),
@@ -281,15 +306,16 @@ fn over_popularity(results: &Results<'_>) -> Figure {
 
 fn shares(results: &Results<'_>) -> Figure {
     let mut series: Vec<Series> = Vec::new();
-    let mut place = String::new();
     for device in results.devices() {
         let Some(cell) = few(results, device) else { continue };
-        let (queues, mut names) = (queues(cell), [device.to_owned(), device.to_owned()]);
-        names[1].push_str(", by its hash");
+        let queues = queues(cell);
         let all: u64 = queues.iter().map(Queue::came).sum();
         let of = |queue: &Queue| queue.came() as f64 / all.max(1) as f64;
-        let shares = [queues.iter().map(of).collect::<Vec<f64>>(), hashed(cell)];
-        for (name, shares) in names.into_iter().zip(shares) {
+        let measured = queues.iter().map(of).collect();
+        let name = format!("{device}, {}", place_words(cell));
+        for (name, shares) in
+            [(name.clone(), measured), (format!("{name}, by its hash"), hash_shares(cell))]
+        {
             for (at, share) in shares.iter().enumerate() {
                 let repeats = cell.samples.len() as u32;
                 let (x, y) = (at as f64, share * 100.0);
@@ -297,12 +323,10 @@ fn shares(results: &Results<'_>) -> Figure {
                 add_point(&mut series, name.clone(), device, point);
             }
         }
-        let [flows, queues] = ["flows", "queues"].map(|axis| number_words(cell, axis));
-        place = format!("{flows} flows over {queues} queues");
     }
     Figure {
         id: "hash-skew-queues".into(),
-        title: format!("Share of each queue: {place}"),
+        title: "Share of each queue, of few flows".into(),
         caption: format!(
             "What came to each queue, all repeats together, of what came to all: what it took and \
              what it missed. {BY_HASH}"

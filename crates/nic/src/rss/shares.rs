@@ -1,5 +1,6 @@
 //! What RSS makes of a set of flows, computed flow by flow: the spread that a measured one is
-//! compared with.
+//! compared with. It knows nothing of frames and bursts, and shares no more with the path of packets
+//! than the hash function.
 
 use std::net::IpAddr;
 
@@ -12,8 +13,6 @@ impl Rss {
     /// Share of the packets of a set of flows that each of `queues` queues gets, 0 to 1, in the
     /// long run: each flow as often as its popularity says. The packets are whole ones outside
     /// tunnels; what the indirection table sends to other queues is in no share.
-    ///
-    /// Takes about 50 ns a flow.
     ///
     /// # Errors
     /// A key that is none.
