@@ -95,18 +95,6 @@ fn one_core() -> u16 {
     1
 }
 
-impl Setup {
-    /// Refuses more than one core for the queues.
-    pub(crate) fn on_one_core(&self) -> Result<(), DeviceError> {
-        match self.cores > 1 {
-            true => {
-                Err(DeviceError::NotSupported { capability: "several cores for queues".to_owned() })
-            }
-            false => Ok(()),
-        }
-    }
-}
-
 /// Many rules of one kind, declared by what generates them.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

@@ -6,7 +6,7 @@
 use niclab_device::{Plan, RuleBlock, Setup, Work};
 
 use crate::run::{ExperimentRun, Knee, RunDevice, Trial, is_able};
-use crate::spec::KneeKind;
+use crate::spec::{KneeKind, TrialKind};
 use crate::throughput::Search;
 
 /// Rules installed and taken out again, a second.
@@ -20,6 +20,9 @@ const TRIAL_S: f64 = 0.05;
 /// Flows made a second.
 const FLOWS_PER_S: f64 = 5_000_000.0;
 
+/// Flows whose hashes are computed a second, once by the lab and once by a model.
+const SHARES_PER_S: f64 = 2_000_000.0;
+
 /// Of the time that a trial tells of, what a model takes to compute it.
 const VIRTUAL_PACE: f64 = 0.02;
 
@@ -32,8 +35,10 @@ pub fn pace(device: &RunDevice) -> f64 {
 pub fn seconds(run: &ExperimentRun, devices: &[RunDevice]) -> f64 {
     let visits = run.order.iter().map(|visit| {
         let setup = run.setup_of(visit).map_or(0.0, setup_s);
-        let trials = visit.trials.iter().map(|&at| trial_s(run, &run.trials[at]));
-        devices.get(visit.device).map_or(1.0, pace) * (setup + trials.sum::<f64>())
+        let trials = || visit.trials.iter().map(|&at| &run.trials[at]);
+        let made = trials().map(|trial| trial_s(run, trial)).sum::<f64>();
+        let shares = trials().map(|trial| shares_s(run, trial)).sum::<f64>();
+        devices.get(visit.device).map_or(1.0, pace) * (setup + made) + shares
     });
     let searches = devices.iter().flat_map(|device| {
         let able = |knee: &&Knee| is_able(device, &knee.place.with_rules(1).setup(knee.seed, 64));
@@ -87,6 +92,13 @@ pub fn trial_s(run: &ExperimentRun, trial: &Trial) -> f64 {
     let plan_s =
         plan.zip(run.setups.get(trial.setup)).map_or(0.0, |(plan, setup)| plan_s(plan, setup));
     plan_s + trial.load.map_or(TRIAL_S, |load| load_s(run, load))
+}
+
+/// Seconds to compute what each flow of a trial comes to by its hash, whatever the device.
+pub fn shares_s(run: &ExperimentRun, trial: &Trial) -> f64 {
+    let load = trial.load.and_then(|at| run.loads.get(at));
+    let load = load.filter(|_| trial.kind == TrialKind::Spread);
+    load.map_or(0.0, |load| f64::from(load.flows.count) / SHARES_PER_S)
 }
 
 fn load_s(run: &ExperimentRun, load: usize) -> f64 {

@@ -257,6 +257,25 @@ fn rules_of_a_file_bring_the_rules_of_occupancy_and_stand_beside_those_of_the_ot
         let found = resolve("x", &[experiment::spec(name).unwrap()], &overrides, three());
         assert_eq!(found.is_ok(), is_allowed, "{name}");
     }
+    let spread = [experiment::spec("hash-skew").unwrap()];
+    let error = resolve("x", &spread, &Overrides { set: vec![], ..overrides }, three());
+    let error = error.unwrap_err().to_string();
+    assert!(error.starts_with("--rules: hash-skew measures what"), "{error}");
+}
+
+#[test]
+fn a_trace_is_spread_over_each_number_of_queues_as_popular_as_it_is() {
+    let frames = TraceFrames { flows: 3, frame_len_max: 4_000, ..TraceFrames::default() };
+    let trace = Some(Trace { path: "a.pcap".into(), frames });
+    let overrides = Overrides { trace, ..with(&["queues=2,4", "cores=1,each"]) };
+    let spread = [experiment::spec("hash-skew").unwrap()];
+    let run = resolve("x", &spread, &overrides, three()).unwrap().experiments.remove(0);
+    let at = |trial: &Trial, axis: &str| trial.point[axis].to_string();
+    let place = |trial: &Trial| ["queues", "cores", "flows", "zipf"].map(|axis| at(trial, axis));
+    let mut places: Vec<[String; 4]> = run.trials.iter().map(place).collect();
+    places.sort();
+    let want = [["2", "1"], ["2", "2"], ["4", "1"], ["4", "4"]];
+    assert_eq!(places, want.map(|[queues, cores]| [queues, cores, "3", "trace"].map(String::from)));
 }
 
 #[test]

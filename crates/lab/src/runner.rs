@@ -326,7 +326,8 @@ impl<'a> Runner<'a> {
                 repeat,
                 point: &trial.point,
             };
-            let trial_s = pace * estimate::trial_s(experiment, trial);
+            let shares_s = estimate::shares_s(experiment, trial);
+            let trial_s = pace * estimate::trial_s(experiment, trial) + shares_s;
             if self.is_done(&place) {
                 self.past_s += trial_s;
                 continue;

@@ -28,7 +28,7 @@ const QUEUES_MAX: u32 = 256;
 /// makes one miss less.
 const FULL_MIN: f64 = 0.05;
 
-/// What came to the busiest queue, by an even share.
+/// What came to the busiest queue, in even shares.
 pub(crate) const BUSIEST: &str = "busiest_queue_ratio";
 /// The same by the hash.
 pub(crate) const HASHED_BUSIEST: &str = "hashed_busiest_queue_ratio";
@@ -200,12 +200,12 @@ pub(crate) fn hash_shares_of(sample: &Sample) -> Vec<f64> {
 }
 
 /// Adds what the queues of a device show, of the whole trial, its warm-up and what comes back behind
-/// its end included; nothing of a single queue. `shares` is what each is to get by the hash, and of
+/// its end included. `shares` is what each is to get by the hash, and of
 /// no queue where nobody can tell.
 ///
 /// | metric | meaning |
 /// |---|---|
-/// | `busiest_queue_ratio` | what came to the busiest queue, by an even share: 1 to the number of queues |
+/// | `busiest_queue_ratio` | what came to the busiest queue, in even shares: 1 to the number of queues |
 /// | `hashed_busiest_queue_ratio` | the same by the hash |
 /// | `misplaced_ratio` | share of the frames that came to other queues than their hash says |
 /// | `misplaced_by_chance_ratio` | what that is on average, for flows are drawn frame by frame |
@@ -215,7 +215,7 @@ pub(crate) fn hash_shares_of(sample: &Sample) -> Vec<f64> {
 /// Rates are of warm-up and measured part: frames that wait in a ring when the load ends are too
 /// many, which only very short trials of very slow queues show.
 pub(crate) fn put_spread(metrics: &mut Metrics, o: &Observation, load: &Load, shares: &[f64]) {
-    let Some(device) = o.device.as_ref().filter(|device| device.queues.len() > 1) else { return };
+    let Some(device) = &o.device else { return };
     let queues: Vec<Queue> = device.queues.iter().map(Queue::from).collect();
     let all: u64 = queues.iter().map(Queue::came).sum();
     if all == 0 {

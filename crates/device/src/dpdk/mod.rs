@@ -123,7 +123,6 @@ impl Testbed for DpdkBed {
     }
 
     fn setup(&mut self, setup: &Setup) -> Result<SetupReport, DeviceError> {
-        setup.on_one_core()?;
         match self.process.ask(&Request::Setup(setup.clone()), ANSWER_TIMEOUT)? {
             Answer::Ready(report) => Ok(report),
             other => Err(self.process.confused(&other)),

@@ -166,7 +166,6 @@ impl Testbed for LinuxBed {
         if !setup.rules.iter().all(empty) {
             return Err(lacks("rules"));
         }
-        setup.on_one_core()?;
         if setup.queues > 1 {
             return Err(lacks("queues"));
         }

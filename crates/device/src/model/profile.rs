@@ -468,7 +468,8 @@ impl Reader<'_> {
             Some(number) if (key.least..=key.most).contains(&number) => Ok(number),
             Some(number) => {
                 let (least, most) = (key.least, key.most);
-                let reason = format!("{number}: use {least} to {most} {}", key.unit);
+                let unit = if key.unit == "1" { String::new() } else { format!(" {}", key.unit) };
+                let reason = format!("{number}: use {least} to {most}{unit}");
                 Err(self.error(value.span(), at, reason))
             }
             None => Err(self.error(value.span(), at, format!("give a number of {}", key.unit))),

@@ -214,7 +214,7 @@ fn a_number_that_cannot_be_is_told_with_its_range() {
     for other in ["\"100\"", "true", "[100]", "{}", "2026-01-01"] {
         refused("value = 100", &format!("value = {other}"), "port.rate_gbps", &number);
     }
-    let range = ["1.5: use 0 to 1 1"];
+    let range = ["1.5: use 0 to 1"];
     refused("value = 0.25", "value = 1.5", "injected.loss_ratio", &range);
     refused("gap_ns = 500", "gap_ns = -1", "injected.gap_ns", &["-1: use 0 to"]);
     refused("gap_ns = 500", "gap_ns = \"500\"", "injected.gap_ns", &["give { value"]);

@@ -181,7 +181,10 @@ impl Testbed for Soft {
     }
 
     fn setup(&mut self, setup: &Setup) -> Result<SetupReport, DeviceError> {
-        setup.on_one_core()?;
+        if setup.cores > 1 {
+            let capability = "several cores for queues".to_owned();
+            return Err(DeviceError::NotSupported { capability });
+        }
         let placement = setup.placement;
         let seats = if self.pinned { Seats::choose(placement)? } else { Seats::default() };
         self.state = None;

@@ -9,8 +9,8 @@ use crate::statistics::Estimate;
 use crate::summary::Results;
 use crate::summary::figures::frame_words;
 use crate::summary::spreads::{
-    POPULARITY, cells, cores, few, figure_id, hash_shares, many, number, place_words, queues,
-    varied,
+    POPULARITY, cells, cores, few, figure_id, hash_shares, many, number, place_words, popularity,
+    queues, varied,
 };
 use crate::words;
 
@@ -18,6 +18,9 @@ use crate::words;
 /// deviations, with more of them farther out. All repeats of a device draw the same flows, so that
 /// they are one draw.
 const CHANCE_MAX: f64 = 5.0;
+
+/// No more than so many times that is chance.
+const FOLLOWED_MAX: f64 = 2.0;
 
 /// A queue that gets no more than so many times an even share is as good as any.
 const EVEN_MAX: f64 = 1.1;
@@ -80,7 +83,7 @@ fn followed(cell: &Cell<'_>) -> Option<Finding> {
     );
     let implication =
         "What each queue gets can be computed beforehand, from the key and the table.";
-    (misplaced.high <= CHANCE_MAX * chance)
+    (misplaced.high <= FOLLOWED_MAX * chance)
         .then(|| finding(("followed", cell), (&misplaced, "1"), (sentence, implication)))
 }
 
@@ -120,8 +123,8 @@ fn evenness(results: &Results<'_>, device: &str) -> Option<Finding> {
     );
     let implication = match of_few.low > EVEN_MAX {
         true => {
-            "Where each queue has a core, the busiest one is full while the others have time left: \
-             of few flows the cores are worth fewer than there are."
+            "Where each queue has a core, the busiest is full first: without loss, so few flows use \
+             but a part of the cores. Other flows of as many give other values."
         }
         false => "Where each queue has a core, all of them have about as much to do.",
     };
@@ -130,7 +133,8 @@ fn evenness(results: &Results<'_>, device: &str) -> Option<Finding> {
 
 /// What the most uneven popularity makes of it.
 fn popular(results: &Results<'_>, device: &str) -> Option<Finding> {
-    let cell = varied(results, device).pop()?;
+    let enough = |cell: &&Cell<'_>| number(cell, "flows") >= number(cell, "queues");
+    let cell = varied(results, device).pop().filter(enough)?;
     let ratio = estimate(cell, BUSIEST)?;
     let zipf = number(cell, "zipf");
     let sentence = format!(
@@ -177,17 +181,19 @@ fn slow(cell: &Cell<'_>) -> Option<Finding> {
     let queue = *queues(cell).get(at).filter(|_| each.all(|other| other == Some(at)))?;
     let sentence = format!(
         "Queue {at} of {} takes {} and misses {} of what comes to it, while another one takes {}: \
-         {}, {}, saturating load of {}{}.",
+         {}, {}, {}, saturating load of {}{}.",
         cell.device,
         words::pps(full.median),
         words::percent(queue.missed as f64 / queue.came().max(1) as f64),
         words::pps(fastest.median),
         place_words(cell),
+        popularity(cell),
         cores(cell),
         frame_words(&cell.word("frame")),
         words::few(&full)
     );
     let implication = "This queue or its core is slower than the others: flows of its buckets lose \
                        frames where others do not.";
-    Some(finding(("slow-queue", cell), (&full, "pps"), (sentence, implication)))
+    let finding = finding(("slow-queue", cell), (&full, "pps"), (sentence, implication));
+    Some(Finding { figure: None, ..finding })
 }

@@ -47,7 +47,7 @@ pub(crate) fn hash_shares(cell: &Cell<'_>) -> Vec<f64> {
 }
 
 /// How often flows are picked: `all equally often`, `Zipf 1.1`, `as in the trace`.
-fn popularity(cell: &Cell<'_>) -> String {
+pub(crate) fn popularity(cell: &Cell<'_>) -> String {
     match cell.number("zipf") {
         Some(0.0) => "all equally often".to_owned(),
         Some(exponent) => format!("Zipf {exponent}"),
@@ -112,7 +112,7 @@ fn spreads(results: &Results<'_>) -> Table {
         "marks",
     ];
     let title = "Frames that no rule decides, spread over queues, at saturating load: what came to \
-                 the busiest by an even share, and elsewhere than the hash says";
+                 the busiest, in even shares, and elsewhere than the hash says";
     table("hash-skew", title, &columns, rows)
 }
 
@@ -245,11 +245,11 @@ fn busiest(results: &Results<'_>, of: &Cell<'_>, id: String) -> Figure {
         id,
         title: format!("The busiest of {queues} queues, {frame}"),
         caption: format!(
-            "What came to the busiest queue by an even share, of flows whose hash alone decides, \
+            "What came to the busiest queue, in even shares, of flows whose hash alone decides, \
              all of them sent equally often: 1 is even, {queues} is all in one. {BY_HASH}"
         ),
         x: axis("flows", "", Scale::Log),
-        y: axis("busiest queue, by an even share", "", Scale::Linear),
+        y: axis("busiest queue, in even shares", "", Scale::Linear),
         series,
         knees: Vec::new(),
     }
@@ -293,12 +293,12 @@ fn over_popularity(results: &Results<'_>) -> Figure {
         id: POPULARITY.into(),
         title: "The busiest queue over the popularity of flows".into(),
         caption: format!(
-            "What came to the busiest queue by an even share, where flow i is sent in proportion \
+            "What came to the busiest queue, in even shares, where flow i is sent in proportion \
              to 1 / i^s: 0 is all equally often; {}. {BY_HASH}",
             places.join(" and ")
         ),
         x: axis("exponent s", "", Scale::Linear),
-        y: axis("busiest queue, by an even share", "", Scale::Linear),
+        y: axis("busiest queue, in even shares", "", Scale::Linear),
         series,
         knees: Vec::new(),
     }
