@@ -105,10 +105,11 @@ pub(super) fn skew(shares: &mut [f64], share: f64) {
     *first += moved;
 }
 
-/// Of so many frames whose flows are drawn one by one, no queue gets exactly its share.
+/// Of so many frames whose flows are drawn one by one, no queue gets exactly its share: counts that
+/// vary as Poisson's do, one by one, vary as a multinomial's where they have one sum.
 pub(super) fn drawn(shares: &mut [f64], frames: f64, random: &mut impl Rng) {
     for share in &mut *shares {
-        let deviation = (*share * (1.0 - *share) / frames.max(1.0)).max(0.0).sqrt();
+        let deviation = (*share / frames.max(1.0)).sqrt();
         *share = (*share + deviation * chance(random)).max(0.0);
     }
     let all: f64 = shares.iter().sum();
