@@ -571,15 +571,7 @@ impl Kind {
                 ("duration_ms", "measured part of a saturating trial, one value"),
                 ("warmup_ms", "part before it that is never counted, one value"),
             ],
-            Kind::HashSkew => &[
-                ("queues", "receive queues"),
-                ("cores", "cores that poll them, never more than queues; each: one a queue"),
-                ("flows", "flows of the traffic"),
-                ("zipf", "exponent of their popularity by Zipf's law, 0: all equally often"),
-                ("frame", "frame size in bytes with FCS, or imix"),
-                ("duration_ms", "measured part of a trial, one value"),
-                ("warmup_ms", "part before it that is never counted, one value"),
-            ],
+            Kind::HashSkew => SPREAD_AXES,
             Kind::UpdateRate => &[
                 ("group", "the group that the rules stand in: 0 or 1"),
                 ("rules", "rules that stand there, the default rule included"),
@@ -595,6 +587,17 @@ impl Kind {
         }
     }
 }
+
+/// Axes of [`Kind::HashSkew`].
+const SPREAD_AXES: &[(&str, &str)] = &[
+    ("queues", "receive queues"),
+    ("cores", "cores that poll them, never more than queues; each: one a queue"),
+    ("flows", "flows of the traffic"),
+    ("zipf", "exponent of their popularity by Zipf's law, 0: all equally often"),
+    ("frame", "frame size in bytes with FCS, or imix"),
+    ("duration_ms", "measured part of a trial, one value"),
+    ("warmup_ms", "part before it that is never counted, one value"),
+];
 
 /// Why an experiment cannot be read or resolved.
 #[derive(Debug, thiserror::Error)]

@@ -199,13 +199,13 @@ pub(crate) fn hash_shares_of(sample: &Sample) -> Vec<f64> {
     shares.and_then(|shares| Vec::deserialize(shares).ok()).unwrap_or_default()
 }
 
-/// Adds what the queues of a device show, of the whole trial, its warm-up and what comes back behind
-/// its end included. `shares` is what each is to get by the hash, and of
+/// Adds what the queues of a device show, of the whole trial, its warm-up and what comes back
+/// behind its end included. `shares` is what each is to get by the hash, and of
 /// no queue where nobody can tell.
 ///
 /// | metric | meaning |
 /// |---|---|
-/// | `busiest_queue_ratio` | what came to the busiest queue, in even shares: 1 to the number of queues |
+/// | `busiest_queue_ratio` | what came to the busiest queue, in even shares: 1 is even |
 /// | `hashed_busiest_queue_ratio` | the same by the hash |
 /// | `misplaced_ratio` | share of the frames that came to other queues than their hash says |
 /// | `misplaced_by_chance_ratio` | what that is on average, for flows are drawn frame by frame |

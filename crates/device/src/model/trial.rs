@@ -274,8 +274,8 @@ impl Trial<'_> {
         seen.latest_ns = (0..flows).map(latest).collect();
     }
 
-    /// Counters of the three ends, of the whole trial; `moved` are shares of the frames that changes
-    /// of rules took to other queues.
+    /// Counters of the three ends, of the whole trial; `moved` are shares of the frames that
+    /// changes of rules took to other queues.
     fn count_ports(&self, pipes: &[Pipe], moved: &[(u16, f64)], seen: &mut Observation) {
         let frame_len = self.load.sizes.mean();
         let bytes = |frames: u64| (frames as f64 * frame_len) as u64;

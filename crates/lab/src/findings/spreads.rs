@@ -123,8 +123,8 @@ fn evenness(results: &Results<'_>, device: &str) -> Option<Finding> {
     );
     let implication = match of_few.low > EVEN_MAX {
         true => {
-            "Where each queue has a core, the busiest is full first: without loss, so few flows use \
-             but a part of the cores. Other flows of as many give other values."
+            "Where each queue has a core, the busiest is full first: without loss, so few flows \
+             use but a part of the cores. Other flows of as many give other values."
         }
         false => "Where each queue has a core, all of them have about as much to do.",
     };

@@ -1,6 +1,6 @@
 //! What RSS makes of a set of flows, computed flow by flow: the spread that a measured one is
-//! compared with. It knows nothing of frames and bursts, and shares no more with the path of packets
-//! than the hash function.
+//! compared with. It knows nothing of frames and bursts, and shares no more with the path of
+//! packets than the hash function.
 
 use std::net::IpAddr;
 
