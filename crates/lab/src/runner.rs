@@ -20,7 +20,7 @@ use crate::known::{Known, Seen};
 use crate::measure::{self, Judged};
 use crate::run::{ExperimentRun, PlannedRate, Run, Trial, Visit, can_make};
 use crate::spec::TrialKind;
-use crate::spread::{self, HASH_SHARES, put_spread};
+use crate::spread::{HASH_SHARES, hash_shares, put_spread};
 use crate::statistics;
 use crate::windows;
 
@@ -140,28 +140,8 @@ struct State<'a> {
     setup: Option<Setup>,
     /// What it said of that set-up, as far as it bears on the samples.
     refusal: Option<String>,
-    /// How it says that it spreads frames over several queues.
+    /// How it says that it spreads frames over its queues then.
     rss: Option<Rss>,
-    /// What that makes of the load that was offered last.
-    hash_shares: Option<(Load, Vec<f64>)>,
-}
-
-impl State<'_> {
-    /// Share of a load's frames that each queue is to get; of no queue where nobody can tell.
-    fn hash_shares(&mut self, load: &Load) -> Vec<f64> {
-        let known = self
-            .hash_shares
-            .as_ref()
-            .filter(|(of, _)| (&of.flows, &of.trace) == (&load.flows, &load.trace));
-        if let Some((_, shares)) = known {
-            return shares.clone();
-        }
-        let told = self.rss.as_ref().zip(self.setup.as_ref());
-        let shares = told.and_then(|(rss, setup)| spread::hash_shares(rss, setup, load));
-        let shares = shares.unwrap_or_default();
-        self.hash_shares = Some((load.clone(), shares.clone()));
-        shares
-    }
 }
 
 struct Runner<'a> {
@@ -204,7 +184,6 @@ impl<'a> Runner<'a> {
                 setup: None,
                 refusal: None,
                 rss: None,
-                hash_shares: None,
             }
         });
         Runner {
@@ -387,8 +366,7 @@ impl<'a> Runner<'a> {
                 let state = &mut self.states[place.device];
                 state.setup = Some(setup.clone());
                 state.refusal = refusal(&report);
-                state.rss = report.rss.clone().filter(|_| setup.queues > 1);
-                state.hash_shares = None;
+                state.rss = report.rss.clone();
                 if setup.rules.is_empty() || self.is_done(place) {
                     return Ok(true);
                 }
@@ -520,7 +498,10 @@ impl<'a> Runner<'a> {
                     "sink": json(&observation.sink),
                 });
                 if place.trial == TrialKind::Spread.name() {
-                    let shares = self.states[place.device].hash_shares(load);
+                    let state = &self.states[place.device];
+                    let told = state.rss.as_ref().zip(state.setup.as_ref());
+                    let shares = told.and_then(|(rss, setup)| hash_shares(rss, setup, load));
+                    let shares = shares.unwrap_or_default();
                     put_spread(&mut sample.metrics, &observation, load, &shares);
                     sample.counters[HASH_SHARES] = json(&shares);
                 }

@@ -200,8 +200,8 @@ pub(crate) fn hash_shares_of(sample: &Sample) -> Vec<f64> {
 }
 
 /// Adds what the queues of a device show, of the whole trial, its warm-up and what comes back
-/// behind its end included. `shares` is what each is to get by the hash, and of
-/// no queue where nobody can tell.
+/// behind its end included. `shares` is what each is to get by the hash, and of no queue where
+/// nobody can tell.
 ///
 /// | metric | meaning |
 /// |---|---|

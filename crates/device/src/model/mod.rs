@@ -20,7 +20,7 @@ mod trial;
 
 use niclab_load::{Arrivals, Control, Load, Observation};
 use niclab_nic::rss::{Rss, evenly};
-use niclab_packet::flow::{FlowSet, FlowSpec};
+use niclab_packet::flow::FlowSet;
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
@@ -62,30 +62,20 @@ struct State {
     /// How frames are spread that no rule decides about. It is assumed that a driver has set any
     /// card to Toeplitz with Microsoft's key and a table that names the queues in turn.
     rss: Rss,
-    /// The shares of the flows that were sent last.
-    hash_shares: Option<(FlowSpec, Vec<f64>)>,
 }
 
 impl State {
-    /// Share of the frames of these flows that each queue gets by the hash.
-    fn hash_shares(&mut self, flows: &FlowSpec) -> Result<Vec<f64>, DeviceError> {
-        if self.polling.queues == 1 {
-            return Ok(vec![1.0]);
-        }
-        if let Some((_, shares)) = self.hash_shares.as_ref().filter(|(known, _)| known == flows) {
-            return Ok(shares.clone());
+    /// Share of a load's frames that each queue gets by the hash; of no queue where default rules
+    /// decide.
+    fn hash_shares(&self, load: &Load) -> Result<Vec<f64>, DeviceError> {
+        match self.rules.met(load, &[]).default {
+            Some(_) => return Ok(Vec::new()),
+            None if self.polling.queues == 1 => return Ok(vec![1.0]),
+            None => {}
         }
         let bad = |reason: String| DeviceError::BadLoad { reason };
-        let set = FlowSet::new(flows).map_err(|error| bad(error.to_string()))?;
-        let shares = self.rss.shares(&set, self.polling.queues);
-        let shares = shares.map_err(|error| bad(error.to_string()))?;
-        self.hash_shares = Some((flows.clone(), shares.clone()));
-        Ok(shares)
-    }
-
-    /// `true` where the hash decides about frames.
-    fn hashes(&self, load: &Load, shares: &[f64]) -> bool {
-        self.polling.queues > 1 && self.rules.met(load, shares).default.is_none()
+        let flows = FlowSet::new(&load.flows).map_err(|error| bad(error.to_string()))?;
+        self.rss.shares(&flows, self.polling.queues).map_err(|error| bad(error.to_string()))
     }
 }
 
@@ -237,7 +227,7 @@ impl Testbed for Model {
         let polling = Polling { queues: setup.queues.max(1), cores: setup.cores.max(1) };
         let rss = Rss { indirection: evenly(0..polling.queues), ..Rss::default() };
         report.rss = Some(rss.clone());
-        self.state = Some(State { rules, polling, rss, hash_shares: None });
+        self.state = Some(State { rules, polling, rss });
         Ok(report)
     }
 
@@ -260,7 +250,7 @@ impl Testbed for Model {
         self.random = Xoshiro256PlusPlus::seed_from_u64(self.random.random::<u64>() ^ load.seed);
         let (slower, scale, chance) = (self.noise(), self.noise(), chance(&mut self.random));
         let broken = self.broken("run before set-up");
-        let state = self.state.as_mut().ok_or(broken)?;
+        let state = self.state.as_ref().ok_or(broken)?;
         let mut path = Path::of(&self.profile)?;
         path.host_ns *= slower;
         path.slow_queue_ns = path.slow_queue_ns.map(|ns| ns * slower);
@@ -269,11 +259,11 @@ impl Testbed for Model {
         // Of frames that are lost one by one, never the exact share is.
         let deviation = (path.loss * (1.0 - path.loss) / frames.max(1.0)).sqrt();
         path.loss = (path.loss + chance * deviation).clamp(0.0, 1.0);
-        let mut shares = state.hash_shares(&load.flows)?;
+        let mut shares = state.hash_shares(load)?;
         let way = state.rules.met(load, &shares).way;
         let frame_ns = path.frame_ns(&way, &load.sizes)? * slower;
         let classified_pps = arrivals_pps.min(SECOND_NS / frame_ns.max(1e-3));
-        if state.hashes(load, &shares) {
+        if shares.len() > 1 {
             let whole_s = (load.warmup_ns + load.duration_ns) as f64 / SECOND_NS;
             skew(&mut shares, self.profile.number(INJECTED, "skew_ratio").unwrap_or(0.0));
             drawn(&mut shares, classified_pps * whole_s, &mut self.random);

@@ -1,10 +1,13 @@
 //! The findings of the experiment `hash-skew`.
 
+use niclab_packet::flow::{FlowSet, FlowSpec, Popularity};
 use niclab_result::Finding;
 
 use super::{REPEATS_MIN, told};
 use crate::cells::Cell;
-use crate::spread::{BUSIEST, BY_CHANCE, FASTEST, FULL, MISPLACED, Queue, queues as queues_of};
+use crate::spread::{
+    BUSIEST, BY_CHANCE, FASTEST, FULL, HASHED_BUSIEST, MISPLACED, Queue, queues as queues_of,
+};
 use crate::statistics::Estimate;
 use crate::summary::Results;
 use crate::summary::figures::frame_words;
@@ -96,10 +99,9 @@ fn fuller(cell: &Cell<'_>) -> Option<(usize, f64, f64)> {
     each.max_by(|(_, a, of_a), (_, b, of_b)| (a - of_a).total_cmp(&(b - of_b)))
 }
 
-/// `, as computed from its hash (1.83)`; empty where nobody could tell.
+/// ` (1.83 by its hash)`; empty where nobody could tell.
 fn computed(cell: &Cell<'_>) -> String {
-    let hashed = cell.estimate("hashed_busiest_queue_ratio");
-    hashed.map_or(String::new(), |ratio| {
+    cell.estimate(HASHED_BUSIEST).map_or(String::new(), |ratio| {
         format!(" ({} by its hash)", words::significant(ratio.median))
     })
 }
@@ -145,8 +147,10 @@ fn popular(results: &Results<'_>, device: &str) -> Option<Finding> {
         computed(cell),
         words::few(&ratio)
     );
-    let weights = (1..=number(cell, "flows") as u32).map(|flow| f64::from(flow).powf(-zipf));
-    let first = 1.0 / weights.sum::<f64>();
+    let popularity = Popularity::Zipf { exponent: zipf };
+    let count = number(cell, "flows") as u32;
+    let flows = FlowSet::new(&FlowSpec { count, popularity, ..FlowSpec::default() }).ok()?;
+    let first = flows.share(0);
     let implication = match (first * number(cell, "queues") > 1.0, ratio.low > EVEN_MAX) {
         (true, _) => {
             "The first flow alone is more than an even share, and no hash spreads the frames of \

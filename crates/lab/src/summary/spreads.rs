@@ -4,7 +4,7 @@ use niclab_result::{Axis, Figure, Mean, Scale, Series, Table};
 
 use super::Results;
 use super::figures::{add_point, frame_words};
-use super::tables::{median, table, worded};
+use super::tables::{marks_of, median, table, worded};
 use crate::cells::Cell;
 use crate::spread::{
     self, BUSIEST, BY_CHANCE, FASTEST, FULL, HASHED_BUSIEST, MISPLACED, Queue, TRACE,
@@ -114,11 +114,6 @@ fn spreads(results: &Results<'_>) -> Table {
     let title = "Frames that no rule decides, spread over queues, at saturating load: what came to \
                  the busiest, in even shares, and elsewhere than the hash says";
     table("hash-skew", title, &columns, rows)
-}
-
-/// What is to be said of a metric of a cell.
-fn marks_of(cell: &Cell<'_>, metric: &str) -> String {
-    cell.marks(metric).iter().map(ToString::to_string).collect::<Vec<String>>().join(", ")
 }
 
 /// Queue by queue, of few flows.

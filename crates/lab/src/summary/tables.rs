@@ -136,7 +136,12 @@ pub(super) fn times(cell: &Cell<'_>, pointer: &str) -> [String; 4] {
 }
 
 pub(super) fn marks(cell: &Cell<'_>) -> String {
-    let marks = cell.marks(super::main_metric(cell.trial));
+    marks_of(cell, super::main_metric(cell.trial))
+}
+
+/// What is to be said of a metric of a cell.
+pub(super) fn marks_of(cell: &Cell<'_>, metric: &str) -> String {
+    let marks = cell.marks(metric);
     marks.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
 }
 
