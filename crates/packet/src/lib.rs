@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 pub mod checksum;
+pub mod echo;
 pub mod flow;
 pub mod key;
 pub mod limits;
