@@ -1,0 +1,27 @@
+#![doc = include_str!("../README.md")]
+#![deny(unsafe_code)]
+
+mod clsact;
+mod error;
+mod leftovers;
+mod maps;
+mod netlink;
+mod programs;
+mod stamps;
+mod tcx;
+
+#[cfg(test)]
+mod programs_tests;
+
+/// What libbpf-cargo wrote from `bpf/stamps.bpf.c`.
+#[allow(unsafe_code, missing_docs, unused, clippy::all, clippy::undocumented_unsafe_blocks)]
+mod skeleton {
+    include!(concat!(env!("OUT_DIR"), "/stamps.skel.rs"));
+}
+
+pub use clsact::Direction;
+pub use error::ProbeError;
+pub use leftovers::{Leftover, clean, leftovers};
+pub use maps::{Counts, Flow, MessageId, sequence_behind};
+pub use programs::Runs;
+pub use stamps::{Hook, Stamps};
