@@ -114,7 +114,7 @@ fn note(_: PrintLevel, text: String) {
 }
 
 /// Refusals of the verifier come with a log of its own; a missing right may have the same number.
-fn why(error: &libbpf_rs::Error) -> ProbeError {
+pub fn why(error: &libbpf_rs::Error) -> ProbeError {
     match verdict(&LOG.take()) {
         Some(log) => ProbeError::Refused { log },
         None => ProbeError::bpf(LOAD, error),
