@@ -1,0 +1,154 @@
+//! Messages in datagrams: stamped where they pass, in their payload or in the map.
+
+use std::net::UdpSocket;
+
+use niclab_packet::echo::{Place, Stamp, put_stamp, stamp, turn};
+use niclab_probe::{Counts, Hook, MessageId, Stamps};
+use rustix::thread::{CpuSet, sched_setaffinity};
+
+use crate::wire::{End, Wire, hooks, now_ns, request};
+
+/// What came, and `None` where nothing did.
+pub fn receive(socket: &UdpSocket) -> Option<(Vec<u8>, std::net::SocketAddr)> {
+    let mut bytes = vec![0; 1 << 16];
+    let (len, from) = socket.recv_from(&mut bytes).ok()?;
+    bytes.truncate(len);
+    Some((bytes, from))
+}
+
+/// Sends a request, turns it into a reply at the far end, and takes that; its bytes at both ends.
+fn echo(client: &UdpSocket, server: &UdpSocket, request: &[u8]) -> (Vec<u8>, Vec<u8>) {
+    client.send(request).unwrap();
+    let (there, from) = receive(server).expect("the request arrives");
+    let mut reply = there.clone();
+    put_stamp(&mut reply, Place::ServerReceive, Stamp { time_ns: now_ns(), core: None });
+    turn(&mut reply);
+    server.send_to(&reply, from).unwrap();
+    (there, receive(client).expect("the reply arrives").0)
+}
+
+/// Runs `work` with the programs at both ends, by every hook and over both versions of IP.
+fn everywhere(test: &str, work: impl Fn(&Wire, [&Stamps; 2], bool)) {
+    let Some(wire) = Wire::lay(test) else { return };
+    for hook in hooks(&wire, test) {
+        for v6 in [false, true] {
+            let (near, far) = (wire.attach(End::Near, hook), wire.attach(End::Far, hook));
+            assert_eq!(near.hook(), hook);
+            work(&wire, [&near, &far], v6);
+        }
+    }
+}
+
+/// Only on this core from now on; `false` where the machine has no such.
+fn pin(core: usize) -> bool {
+    let mut cores = CpuSet::new();
+    cores.set(core);
+    sched_setaffinity(None, &cores).is_ok()
+}
+
+#[test]
+fn a_request_and_its_reply_are_stamped_at_both_ends_in_the_order_they_pass() {
+    const NAME: &str = "a_request_and_its_reply_are_stamped_at_both_ends_in_the_order_they_pass";
+    everywhere(NAME, |wire, [near, far], v6| {
+        let (client, server) = wire.udp_pair(v6);
+        for (number, len) in [(0, 128), (1, 129), (2, 1000), (3, 1400)] {
+            let core = number as usize % 2;
+            let pinned = pin(core);
+            let sent = request(len, number);
+            let (there, back) = echo(&client, &server, &sent);
+            let after = now_ns();
+            let places = [
+                Place::ClientSend,
+                Place::ClientEgress,
+                Place::ServerIngress,
+                Place::ServerReceive,
+                Place::ServerEgress,
+                Place::ClientIngress,
+            ];
+            let stamps =
+                places.map(|place| stamp(&back, place).unwrap_or_else(|| panic!("{place:?}")));
+            assert!(stamps.is_sorted_by(|a, b| a.time_ns <= b.time_ns), "{stamps:?}");
+            assert!(stamps[5].time_ns <= after);
+            assert!(stamps[1].time_ns < stamps[2].time_ns, "{stamps:?}");
+            for at in [1, 4] {
+                assert!(!pinned || stamps[at].core == Some(core as u16), "{stamps:?}");
+            }
+            assert!(stamps[2].core.is_some() && stamps[5].core.is_some());
+            assert_eq!((stamps[0].core, stamps[3].core), (None, None));
+            // The server sees the two of the way there, and nothing else is touched.
+            assert_eq!(stamp(&there, Place::ServerEgress), None);
+            assert_eq!(there[..24], sent[..24]);
+            assert_eq!(back[96..], sent[96..]);
+            let id = MessageId { run: 3, number };
+            assert_eq!(near.message(id, Place::ClientEgress).unwrap(), None);
+        }
+        let counts = Counts { payload: 8, ..Counts::default() };
+        assert_eq!([near.counts().unwrap(), far.counts().unwrap()], [counts; 2]);
+    });
+}
+
+#[test]
+fn short_messages_and_fragmented_ones_are_stamped_in_the_map_and_stay_as_they_are() {
+    const NAME: &str =
+        "short_messages_and_fragmented_ones_are_stamped_in_the_map_and_stay_as_they_are";
+    everywhere(NAME, |wire, [near, far], v6| {
+        let (client, server) = wire.udp_pair(v6);
+        for (number, len) in [(10, 16), (11, 64), (12, 127), (13, 9000), (14, 60_000)] {
+            let before = now_ns();
+            let mut sent = request(len, number);
+            let (there, mut back) = echo(&client, &server, &sent);
+            assert!(there == sent, "{len} bytes changed");
+            turn(&mut sent);
+            put_stamp(&mut sent, Place::ServerReceive, Stamp { time_ns: 0, core: None });
+            put_stamp(&mut back, Place::ServerReceive, Stamp { time_ns: 0, core: None });
+            assert!(back == sent, "{len} bytes changed");
+            let id = MessageId { run: 3, number };
+            let at = |stamps: &Stamps, place| stamps.message(id, place).unwrap();
+            let passed = [
+                at(near, Place::ClientEgress),
+                at(far, Place::ServerIngress),
+                at(far, Place::ServerEgress),
+                at(near, Place::ClientIngress),
+            ]
+            .map(|stamp| stamp.expect("a stamp").time_ns);
+            assert!(passed.is_sorted() && before < passed[0] && passed[3] < now_ns(), "{passed:?}");
+            assert_eq!(
+                (at(far, Place::ClientEgress), at(near, Place::ServerIngress)),
+                (None, None)
+            );
+            assert_eq!(
+                at(near, Place::ClientEgress).unwrap().core.map(|core| core < 1024),
+                Some(true)
+            );
+        }
+        let counts = Counts { map: 10, ..Counts::default() };
+        assert_eq!([near.counts().unwrap(), far.counts().unwrap()], [counts; 2]);
+
+        near.clear().unwrap();
+        let id = MessageId { run: 3, number: 11 };
+        assert_eq!(near.message(id, Place::ClientEgress).unwrap(), None);
+        assert!(far.message(id, Place::ServerIngress).unwrap().is_some());
+        assert_eq!(near.counts().unwrap(), counts);
+    });
+}
+
+#[test]
+fn behind_a_vlan_tag_messages_are_stamped_as_well() {
+    const NAME: &str = "behind_a_vlan_tag_messages_are_stamped_as_well";
+    let Some(wire) = Wire::lay(NAME) else { return };
+    let hook = Hook::Clsact;
+    if !hooks(&wire, NAME).contains(&hook) {
+        return;
+    }
+    let (near, far) = (wire.attach(End::Near, hook), wire.attach(End::Far, hook));
+    let mut frame = Vec::new();
+    etherparse::PacketBuilder::ethernet2(End::Near.mac(), End::Far.mac())
+        .single_vlan(etherparse::VlanId::try_new(5).unwrap())
+        .ipv4([10, 0, 0, 1], [10, 0, 0, 2], 64)
+        .udp(4000, crate::wire::PORT)
+        .write(&mut frame, &request(200, 1))
+        .unwrap();
+    wire.raw(End::Near).send(&frame);
+    let counts = Counts { payload: 1, ..Counts::default() };
+    assert_eq!([near.counts().unwrap(), far.counts().unwrap()], [counts; 2]);
+}
