@@ -9,6 +9,8 @@ have() { command -v "$1" >/dev/null 2>&1; }
 
 compiles_c() { printf 'int main(void) { return 0; }\n' | cc -x c -o /dev/null - 2>/dev/null; }
 
+have_header() { printf '#include <%s>\n' "$1" | cc -x c -E -o /dev/null - 2>/dev/null; }
+
 have_dpdk() { have pkg-config && pkg-config --exists libdpdk; }
 
 have_chromium() { have chromium || have chromium-browser || have google-chrome; }
@@ -62,12 +64,17 @@ install_packages() {
     return 1
 }
 
-# Without these nothing is built: the linker, and npm for the report's charts (unless the variable
-# that crates/report reads says where their scripts already are).
+# Without these nothing is built: the linker; clang for the programs of crates/probe that run in the
+# kernel, and the libraries that load them; npm for the report's charts (unless the variable that
+# crates/report reads says where their scripts already are).
 need_build_packages() {
     local packages=()
     compiles_c || packages+=(gcc libc6-dev)
     have pkg-config || packages+=(pkg-config)
+    have make || packages+=(make)
+    have "${CLANG:-clang}" || packages+=(clang)
+    have_header libelf.h || packages+=(libelf-dev)
+    have_header zlib.h || packages+=(zlib1g-dev)
     if [ -z "${NICLAB_REPORT_SCRIPTS:-}" ]; then
         have node || packages+=(nodejs)
         have npm || packages+=(npm ca-certificates)

@@ -4,7 +4,7 @@ use std::mem::MaybeUninit;
 
 use etherparse::{PacketBuilder, SlicedPacket, TransportSlice};
 use libbpf_rs::{ProgramInput, ProgramMut};
-use niclab_packet::echo::{self, Head, Kind, Place};
+use niclab_packet::echo::{self, Head, Kind, Place, Stamp};
 
 use crate::error::ProbeError;
 use crate::programs::load;
@@ -17,9 +17,14 @@ const CHECKSUM_COMPLETE: u32 = 1 << 2;
 /// `TC_ACT_UNSPEC`.
 const GO_ON: u32 = u32::MAX;
 
+/// A request that has been stamped before.
 fn message(len: u16, number: u32) -> Vec<u8> {
     let mut message = vec![0; usize::from(len)];
     Head { kind: Kind::Request, len, run: 7, number }.write(&mut message);
+    for place in [Place::ClientEgress, Place::ServerIngress] {
+        let old = Stamp { time_ns: 0x1234_5678_9abc_def1, core: Some(513) };
+        echo::put_stamp(&mut message, place, old);
+    }
     message
 }
 
@@ -107,7 +112,8 @@ fn a_sum_of_the_whole_packet_stays_true_with_a_udp_checksum_and_without() {
                     } else {
                         Place::ServerIngress
                     };
-                    assert!(echo::stamp(&parse(&out).2, place).is_some());
+                    let stamp = echo::stamp(&parse(&out).2, place).unwrap();
+                    assert!(stamp.core < Some(512) && stamp.time_ns < 1 << 60, "{stamp:?}");
                 }
             }
         }

@@ -1,5 +1,6 @@
 //! Stamps at one interface, for as long as the value lives.
 
+use std::fmt;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 
@@ -35,6 +36,12 @@ enum Held {
 pub struct Stamps {
     held: Held,
     programs: Programs,
+}
+
+impl fmt::Debug for Stamps {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Stamps").field("hook", &self.hook()).finish_non_exhaustive()
+    }
 }
 
 impl Stamps {
@@ -191,5 +198,25 @@ fn no_tcx(index: u32, error: io::Error) -> ProbeError {
     match error.raw_os_error() {
         Some(EINVAL | EOPNOTSUPP) => ProbeError::NoTcx,
         _ => ProbeError::system("attach a program", index, error),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn stamps_may_go_to_another_thread_and_be_read_by_many() {
+        fn may<T: Send + Sync>() {}
+        may::<Stamps>();
+    }
+
+    #[test]
+    fn what_the_kernel_says_against_a_link_is_told_apart() {
+        let told = |number| no_tcx(7, io::Error::from_raw_os_error(number));
+        assert!(matches!(told(EINVAL), ProbeError::NoTcx));
+        assert!(matches!(told(crate::error::EPERM), ProbeError::NotAllowed { .. }));
+        assert!(matches!(told(crate::error::ENODEV), ProbeError::NoInterface { index: 7 }));
+        assert!(matches!(told(crate::error::EEXIST), ProbeError::System { .. }));
     }
 }

@@ -44,7 +44,13 @@ fn with_our_magic_but_no_message_of_ours_a_datagram_passes_and_is_counted() {
             let (came, _) = receive(&server).expect("it arrives");
             assert!(came == *sent, "changed: {:?}", &sent[..16]);
         }
-        let counts = Counts { refused: all.len() as u64, ..Counts::default() };
+        // A datagram that says another length than its packet and its message do.
+        let (raw, seen) = (wire.raw(End::Near), wire.raw(End::Far));
+        let mut frame = datagram(PORT, &request(200, 1));
+        frame[39] -= 1;
+        raw.send(&frame);
+        assert!(std::iter::from_fn(|| seen.receive()).any(|came| came == frame), "changed");
+        let counts = Counts { refused: all.len() as u64 + 1, ..Counts::default() };
         assert_eq!([near.counts().unwrap(), far.counts().unwrap()], [counts; 2]);
     }
 }

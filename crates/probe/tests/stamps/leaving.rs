@@ -18,7 +18,7 @@ fn state(wire: &Wire) -> String {
     for direction in ["egress", "ingress"] {
         state += &wire.type_in(End::Near, &format!("tc filter show dev near {direction}"));
     }
-    let programs = wire.within(End::Near, || tcx_programs(INDEX));
+    let programs = wire.within(End::Near, || tcx_programs(INDEX)).len();
     format!("{state}{programs} by TCX")
 }
 
@@ -90,6 +90,12 @@ fn of_two_at_one_interface_the_last_takes_the_qdisc_away() {
     for hook in hooks(&wire, NAME) {
         let first = wire.attach(End::Near, hook);
         let second = wire.attach(End::Near, hook);
+        if hook == Hook::Tcx {
+            // Numbers rise: who came last is ahead, in both directions.
+            let programs = wire.within(End::Near, || tcx_programs(INDEX));
+            assert_eq!(programs.len(), 4);
+            assert!(programs[0] > programs[1] && programs[2] > programs[3], "{programs:?}");
+        }
         drop(first);
         stamps_one(&wire, &second);
         drop(second);

@@ -23,21 +23,47 @@ pub fn enter(namespace: &OwnedFd) -> io::Result<()> {
     Ok(move_into_link_name_space(namespace.as_fd(), Some(LinkNameSpaceType::Network))?)
 }
 
-/// Programs at an interface of this thread's namespace by TCX, egress and ingress.
-pub fn tcx_programs(index: u32) -> usize {
-    let count = |place| {
-        // SAFETY: zeros are no programs asked for, and no pointer that is followed.
+/// Numbers of the programs at an interface of this thread's namespace by TCX, in the order in which
+/// they see a packet: egress, then ingress.
+pub fn tcx_programs(index: u32) -> Vec<u32> {
+    let programs = |place| {
+        let mut ids = [0; 64];
+        // SAFETY: zeros are an empty list, and the one pointer that is followed is set below.
         let mut options: libbpf_sys::bpf_prog_query_opts = unsafe { zeroed() };
         options.sz = size_of::<libbpf_sys::bpf_prog_query_opts>() as _;
-        // SAFETY: the options live through the call and say their own length.
+        options.prog_ids = ids.as_mut_ptr();
+        options.__bindgen_anon_1.prog_cnt = ids.len() as u32;
+        // SAFETY: options and list live through the call and say their own length.
         let status = unsafe { libbpf_sys::bpf_prog_query_opts(index as i32, place, &mut options) };
         if status != 0 {
-            return 0; // nothing was ever there, or the kernel has no TCX
+            return Vec::new(); // nothing was ever there, or the kernel has no TCX
         }
         // SAFETY: both fields of the union are numbers that say the same.
-        unsafe { options.__bindgen_anon_1.prog_cnt as usize }
+        ids[..unsafe { options.__bindgen_anon_1.prog_cnt } as usize].to_vec()
     };
-    count(libbpf_sys::BPF_TCX_EGRESS) + count(libbpf_sys::BPF_TCX_INGRESS)
+    [programs(libbpf_sys::BPF_TCX_EGRESS), programs(libbpf_sys::BPF_TCX_INGRESS)].concat()
+}
+
+/// Has the kernel count the time that programs take, as long as this is open.
+pub fn count_runs() -> io::Result<OwnedFd> {
+    // SAFETY: a call with a number alone.
+    let fd = unsafe { libbpf_sys::bpf_enable_stats(libbpf_sys::BPF_STATS_RUN_TIME) };
+    if fd < 0 {
+        return Err(io::Error::from_raw_os_error(-fd));
+    }
+    // SAFETY: the call has just made this descriptor, and nobody else knows it.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+/// An interface whose packets have no Ethernet header, and the other end of it as a file.
+pub fn new_tun(name: &str) -> io::Result<File> {
+    const TUNSETIFF: libc::c_ulong = 0x4004_54ca;
+    let file = File::options().read(true).write(true).open("/dev/net/tun")?;
+    let mut request = request_for(name);
+    request.ifr_ifru.ifru_flags = (libc::IFF_TUN | libc::IFF_NO_PI) as _;
+    // SAFETY: the request lives through the call and is what this command reads.
+    check(unsafe { libc::ioctl(file.as_raw_fd(), TUNSETIFF as _, &mut request) })?;
+    Ok(file)
 }
 
 /// Whole frames out of and into an interface.
@@ -115,15 +141,20 @@ pub fn offload_checksums(name: &str, on: bool) {
     const ETHTOOL_STXCSUM: u32 = 0x17;
     const SIOCETHTOOL: libc::c_ulong = 0x8946;
     let mut value = Value { command: ETHTOOL_STXCSUM, data: u32::from(on) };
+    let mut request = request_for(name);
+    request.ifr_ifru.ifru_data = (&raw mut value).cast();
+    let socket = UdpSocket::bind("0.0.0.0:0").unwrap();
+    // SAFETY: request and value live through the call and are what this command reads.
+    check(unsafe { libc::ioctl(socket.as_raw_fd(), SIOCETHTOOL as _, &mut request) }).unwrap();
+}
+
+fn request_for(name: &str) -> libc::ifreq {
     // SAFETY: zeros are a valid request.
     let mut request: libc::ifreq = unsafe { zeroed() };
     for (to, from) in request.ifr_name.iter_mut().zip(name.bytes()) {
         *to = from as _;
     }
-    request.ifr_ifru.ifru_data = (&raw mut value).cast();
-    let socket = UdpSocket::bind("0.0.0.0:0").unwrap();
-    // SAFETY: request and value live through the call and are what this command reads.
-    check(unsafe { libc::ioctl(socket.as_raw_fd(), SIOCETHTOOL as _, &mut request) }).unwrap();
+    request
 }
 
 fn set<T>(socket: &impl AsRawFd, level: i32, option: i32, value: T) -> io::Result<()> {

@@ -105,6 +105,13 @@ fn the_first_stamp_of_a_segment_stays_when_it_is_sent_again() {
         assert_eq!(near.segment(flow, Direction::Egress, 90).unwrap(), Some(first));
         raw.send(&segment(90, 0)); // an acknowledgement alone
         assert_eq!(near.counts().unwrap(), Counts { segments: 1, ..Counts::default() });
+        // An opening that has bytes with it, which come behind the number that it takes itself.
+        let mut opening = segment(500, 10);
+        opening[47] |= 2;
+        raw.send(&opening);
+        assert_eq!(near.beginning(flow).unwrap(), Some(500));
+        let end = sequence_behind(500, 10);
+        assert!(near.segment(flow, Direction::Egress, end).unwrap().is_some());
         let tcp = std::iter::from_fn(|| seen.receive()).find(|frame| frame.get(23) == Some(&6));
         assert_eq!(tcp, Some(frame), "a segment was changed");
     }

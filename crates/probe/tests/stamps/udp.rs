@@ -1,15 +1,17 @@
 //! Messages in datagrams: stamped where they pass, in their payload or in the map.
 
-use std::net::UdpSocket;
+use std::io::{Read, Write};
+use std::net::{SocketAddr, UdpSocket};
 
 use niclab_packet::echo::{Place, Stamp, put_stamp, stamp, turn};
 use niclab_probe::{Counts, Hook, MessageId, Stamps};
 use rustix::thread::{CpuSet, sched_setaffinity};
 
-use crate::wire::{End, Wire, hooks, now_ns, request};
+use crate::system::new_tun;
+use crate::wire::{End, PORT, Wire, hooks, now_ns, request};
 
 /// What came, and `None` where nothing did.
-pub fn receive(socket: &UdpSocket) -> Option<(Vec<u8>, std::net::SocketAddr)> {
+pub fn receive(socket: &UdpSocket) -> Option<(Vec<u8>, SocketAddr)> {
     let mut bytes = vec![0; 1 << 16];
     let (len, from) = socket.recv_from(&mut bytes).ok()?;
     bytes.truncate(len);
@@ -145,10 +147,62 @@ fn behind_a_vlan_tag_messages_are_stamped_as_well() {
     etherparse::PacketBuilder::ethernet2(End::Near.mac(), End::Far.mac())
         .single_vlan(etherparse::VlanId::try_new(5).unwrap())
         .ipv4([10, 0, 0, 1], [10, 0, 0, 2], 64)
-        .udp(4000, crate::wire::PORT)
+        .udp(4000, PORT)
         .write(&mut frame, &request(200, 1))
         .unwrap();
     wire.raw(End::Near).send(&frame);
     let counts = Counts { payload: 1, ..Counts::default() };
     assert_eq!([near.counts().unwrap(), far.counts().unwrap()], [counts; 2]);
+}
+
+#[test]
+fn at_the_loopback_one_interface_stamps_for_both_ends() {
+    const NAME: &str = "at_the_loopback_one_interface_stamps_for_both_ends";
+    let Some(wire) = Wire::lay(NAME) else { return };
+    wire.type_in(End::Near, "ip link set lo up");
+    for hook in hooks(&wire, NAME) {
+        let stamps = wire.within(End::Near, || Stamps::attach_by(hook, 1, PORT)).unwrap();
+        let server = wire.udp(End::Near, ([127, 0, 0, 1], PORT).into());
+        let client = wire.udp(End::Near, ([127, 0, 0, 1], 0).into());
+        client.connect(SocketAddr::from(([127, 0, 0, 1], PORT))).unwrap();
+        let (_, back) = echo(&client, &server, &request(128, 1));
+        let places =
+            [Place::ClientEgress, Place::ServerIngress, Place::ServerEgress, Place::ClientIngress];
+        let times = places.map(|place| stamp(&back, place).expect("a stamp").time_ns);
+        assert!(times.is_sorted(), "{times:?}");
+        assert_eq!(stamps.counts().unwrap(), Counts { payload: 4, ..Counts::default() });
+    }
+}
+
+#[test]
+fn packets_without_an_ethernet_header_are_stamped_as_well() {
+    const NAME: &str = "packets_without_an_ethernet_header_are_stamped_as_well";
+    let Some(wire) = Wire::lay(NAME) else { return };
+    let mut tun = match wire.within(End::Near, || new_tun("bare")) {
+        Ok(tun) => tun,
+        Err(e) => return println!("SKIP {NAME}: no tun interfaces here: {e}"),
+    };
+    wire.type_in(End::Near, "ip link set bare up");
+    wire.type_in(End::Near, "ip addr add 10.9.0.1/24 dev bare");
+    let shown = wire.type_in(End::Near, "ip -o link show bare");
+    let index: u32 = shown.split(':').next().unwrap().parse().unwrap();
+    for hook in hooks(&wire, NAME) {
+        let stamps = wire.within(End::Near, || Stamps::attach_by(hook, index, PORT)).unwrap();
+        let server = wire.udp(End::Near, ([10, 9, 0, 1], PORT).into());
+        let mut packet = Vec::new();
+        etherparse::PacketBuilder::ipv4([10, 9, 0, 2], [10, 9, 0, 1], 64)
+            .udp(4000, PORT)
+            .write(&mut packet, &request(128, 1))
+            .unwrap();
+        tun.write_all(&packet).unwrap();
+        let (bytes, _) = receive(&server).expect("it arrives, with a right checksum");
+        assert!(stamp(&bytes, Place::ServerIngress).is_some());
+        let mut reply = bytes.clone();
+        turn(&mut reply);
+        server.send_to(&reply, SocketAddr::from(([10, 9, 0, 2], 4000))).unwrap();
+        let mut packet = vec![0; 2000];
+        let len = tun.read(&mut packet).unwrap();
+        assert!(stamp(&packet[28..len], Place::ServerEgress).is_some());
+        assert_eq!(stamps.counts().unwrap(), Counts { payload: 2, ..Counts::default() });
+    }
 }
