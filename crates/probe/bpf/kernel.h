@@ -26,14 +26,19 @@ typedef __u32 __wsum;
 
 /* linux/bpf.h */
 enum bpf_map_type {
+	BPF_MAP_TYPE_ARRAY = 2,
 	BPF_MAP_TYPE_PERCPU_ARRAY = 6,
 	BPF_MAP_TYPE_LRU_HASH = 9,
 };
 
 #define BPF_ANY 0
-#define BPF_NOEXIST 1
 #define BPF_F_RECOMPUTE_CSUM (1ULL << 0)
 #define BPF_F_MARK_MANGLED_0 (1ULL << 5)
+
+/* Held by name in a map's value; the kernel finds it by its type. */
+struct bpf_spin_lock {
+	__u32 val;
+};
 
 /* The beginning of it: the kernel translates each access by its offset. */
 struct __sk_buff {
@@ -62,9 +67,6 @@ _Static_assert(__builtin_offsetof(struct __sk_buff, data_end) == 80, "uapi");
 
 /* linux/pkt_cls.h: go on with the next program or filter, as if this were none. */
 #define TC_ACT_UNSPEC (-1)
-
-/* asm-generic/errno-base.h */
-#define EEXIST 17
 
 /* linux/if_ether.h, linux/in.h */
 #define ETH_P_IP 0x0800
@@ -96,8 +98,8 @@ struct ip6 {
 	__be16 payload_len;
 	__u8 next;
 	__u8 hop_limit;
-	__u8 source[16];
-	__u8 target[16];
+	__be32 source[4];
+	__be32 target[4];
 };
 
 struct ip6_fragment {

@@ -5,8 +5,8 @@
  *
  * A datagram that is one message (crates/packet/src/echo.rs has the format) and
  * has room gets its stamp written into it. A shorter one and a fragmented one
- * are left as they are, and their stamp is kept in a map under the number of
- * the message. A segment of TCP is never changed: its stamp is kept under its
+ * are left as they are, and their stamp is kept in a map by the number of the
+ * message. A segment of TCP is never changed: its stamp is kept under its
  * flow and the sequence number behind its last byte.
  *
  * Whatever is not ours passes untouched, and so does a packet that could not be
@@ -54,31 +54,47 @@ struct head {
 const volatile __u16 port = 0;
 const volatile __u32 network_at = 14;
 
-struct stamp {
-	__u64 time_ns;
-	__u32 core;
-	__u32 unused;
-};
-
-struct message_key {
-	__u32 run;
-	__u32 number;
-	__u32 place;
-};
-
 /* As it stands in the packets that go one way; IPv4 as ::ffff:a.b.c.d. */
 struct flow {
-	__u8 source[16];
-	__u8 target[16];
+	__be32 source[4];
+	__be32 target[4];
 	__u16 source_port;
 	__u16 target_port;
 };
 
-struct segment_key {
-	struct flow flow;
-	__u32 end;
-	__u32 direction;
+/*
+ * The tables of stamps are arrays, and which entry belongs to a message or a
+ * segment is computed from it: an entry is a cache line, and writing it is all
+ * that a stamp costs. A hash map of the kernel takes several lines for each and
+ * was three times as dear (README.md). Who comes later takes the entry over; so
+ * of one run the last 65,536 messages are there, and of several fewer.
+ */
+#define ENTRIES 65536
+
+/* The stamps of a message, by place; a time of 0 is none. */
+struct message {
+	struct bpf_spin_lock lock;
+	__u32 run;
+	__u32 number;
+	__u32 unused;
+	__u64 time_ns[4];
+	__u16 core[4];
+	__u64 unused_too;
 };
+
+/* The stamp of a segment that ends before a sequence number. */
+struct segment {
+	struct bpf_spin_lock lock;
+	__u32 end;
+	struct flow flow;
+	__u16 core;
+	__u16 direction;
+	__u64 time_ns;
+	__u64 unused;
+};
+
+_Static_assert(sizeof(struct message) == 64, "an entry is a cache line");
+_Static_assert(sizeof(struct segment) == 64, "an entry is a cache line");
 
 struct counts {
 	__u64 payload;
@@ -90,18 +106,18 @@ struct counts {
 
 /* Stamps of messages that have no room for them, or came in fragments. */
 struct {
-	__uint(type, BPF_MAP_TYPE_LRU_HASH);
-	__uint(max_entries, 65536);
-	__type(key, struct message_key);
-	__type(value, struct stamp);
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, ENTRIES);
+	__type(key, __u32);
+	__type(value, struct message);
 } messages SEC(".maps");
 
 /* Stamps of TCP segments by their end. */
 struct {
-	__uint(type, BPF_MAP_TYPE_LRU_HASH);
-	__uint(max_entries, 65536);
-	__type(key, struct segment_key);
-	__type(value, struct stamp);
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, ENTRIES);
+	__type(key, __u32);
+	__type(value, struct segment);
 } segments SEC(".maps");
 
 /* The initial sequence number of each direction of a TCP connection: the first
@@ -236,16 +252,6 @@ static __always_inline bool look(struct __sk_buff *skb, struct view *view)
 	return false;
 }
 
-static __always_inline struct stamp now(void)
-{
-	struct stamp stamp = {
-		.time_ns = bpf_ktime_get_ns(),
-		.core = bpf_get_smp_processor_id(),
-	};
-
-	return stamp;
-}
-
 /* The sum of three words with those that they replace taken out (RFC 1624). */
 static __always_inline __wsum difference(const __u32 *from, const __u32 *to)
 {
@@ -274,20 +280,19 @@ static __always_inline bool write(struct __sk_buff *skb, __u32 udp_at,
 	__u32 time_at = TIMES_AT + place * 8, core_at = CORES_AT + place * 2;
 	__u64 flags = check ? 0 : BPF_F_RECOMPUTE_CSUM;
 	__u8 *message = bytes(skb, message_at, STAMPED_LEN_MIN);
-	struct stamp stamp;
 	__u32 from[3] = {}, to[3] = {};
 	__be64 time;
 	__be16 core;
 
 	if (!message)
 		return false;
-	stamp = now();
-	time = bpf_cpu_to_be64(stamp.time_ns);
-	core = bpf_htons(stamp.core + 1);
-	__builtin_memcpy(from, message + time_at, 8);
-	__builtin_memcpy(&from[2], message + core_at, 2);
+	time = bpf_cpu_to_be64(bpf_ktime_get_ns());
+	core = bpf_htons(bpf_get_smp_processor_id() + 1);
+	from[0] = *(__u32 *)(message + time_at);
+	from[1] = *(__u32 *)(message + time_at + 4);
+	*(__be16 *)&from[2] = *(__be16 *)(message + core_at);
 	__builtin_memcpy(to, &time, 8);
-	__builtin_memcpy(&to[2], &core, 2);
+	*(__be16 *)&to[2] = core;
 
 	if (bpf_skb_store_bytes(skb, message_at + time_at, to, 8, flags) ||
 	    bpf_skb_store_bytes(skb, message_at + core_at, &to[2], 2, flags))
@@ -299,19 +304,37 @@ static __always_inline bool write(struct __sk_buff *skb, __u32 udp_at,
 				    0, difference(from, to), BPF_F_MARK_MANGLED_0);
 }
 
+/* Which of a message's stamps one is. */
+static __always_inline __u32 slot(enum place place)
+{
+	if (place == CLIENT_EGRESS)
+		return 0;
+	if (place == SERVER_INGRESS)
+		return 1;
+	return place == SERVER_EGRESS ? 2 : 3;
+}
+
 static __always_inline void keep(const struct head *head, enum place place)
 {
-	struct message_key key = {
-		.run = bpf_ntohl(head->run),
-		.number = bpf_ntohl(head->number),
-		.place = place,
-	};
-	struct stamp stamp = now();
+	__u32 run = bpf_ntohl(head->run), number = bpf_ntohl(head->number);
+	__u32 at = (run * 0x9e3779b1 + number) % ENTRIES;
+	struct message *message = bpf_map_lookup_elem(&messages, &at);
+	__u32 core = bpf_get_smp_processor_id();
+	__u64 time_ns = bpf_ktime_get_ns();
 
-	if (bpf_map_update_elem(&messages, &key, &stamp, BPF_ANY))
-		COUNT(failed);
-	else
-		COUNT(map);
+	if (!message)
+		return;
+	bpf_spin_lock(&message->lock);
+	if (message->run != run || message->number != number) {
+		message->run = run;
+		message->number = number;
+		message->time_ns[0] = message->time_ns[1] = 0;
+		message->time_ns[2] = message->time_ns[3] = 0;
+	}
+	message->time_ns[slot(place)] = time_ns;
+	message->core[slot(place)] = core;
+	bpf_spin_unlock(&message->lock);
+	COUNT(map);
 }
 
 /*
@@ -362,19 +385,70 @@ static __always_inline bool read_flow(struct __sk_buff *skb, struct view *view,
 
 		if (!ip)
 			return false;
-		__builtin_memcpy(flow->source, ip->source, 16);
-		__builtin_memcpy(flow->target, ip->target, 16);
+		for (int at = 0; at < 4; at++) {
+			flow->source[at] = ip->source[at];
+			flow->target[at] = ip->target[at];
+		}
 	} else {
 		struct ip4 *ip = bytes(skb, view->network_at, sizeof(*ip));
 
 		if (!ip)
 			return false;
-		flow->source[10] = flow->source[11] = 0xff;
-		flow->target[10] = flow->target[11] = 0xff;
-		__builtin_memcpy(&flow->source[12], &ip->source, 4);
-		__builtin_memcpy(&flow->target[12], &ip->target, 4);
+		flow->source[2] = flow->target[2] = bpf_htonl(0xffff);
+		flow->source[3] = ip->source;
+		flow->target[3] = ip->target;
 	}
 	return true;
+}
+
+/* The entry of a segment: ends at equal distances in a flow spread evenly. */
+static __always_inline __u32 entry(const struct flow *flow, __u32 end,
+				   enum direction direction)
+{
+	__u64 hash = (__u64)flow->source_port << 32 | flow->target_port;
+
+	for (int at = 0; at < 4; at++)
+		hash = (hash ^ ((__u64)flow->source[at] << 32 | flow->target[at])) *
+		       0x9e3779b97f4a7c15;
+	return ((__u32)(hash >> 32) + direction + end * 0x9e3779b1) >> 16;
+}
+
+static __always_inline bool same(const struct flow *a, const struct flow *b)
+{
+	__u32 differ = a->source_port ^ b->source_port;
+
+	differ |= a->target_port ^ b->target_port;
+	for (int at = 0; at < 4; at++)
+		differ |= (a->source[at] ^ b->source[at]) |
+			  (a->target[at] ^ b->target[at]);
+	return !differ;
+}
+
+/* Keeps the stamp of an end, unless it is there already. */
+static __always_inline void keep_end(const struct flow *flow, __u32 end,
+				     enum direction direction)
+{
+	__u32 at = entry(flow, end, direction);
+	struct segment *segment = bpf_map_lookup_elem(&segments, &at);
+	__u32 core = bpf_get_smp_processor_id();
+	__u64 time_ns = bpf_ktime_get_ns();
+	bool known;
+
+	if (!segment)
+		return;
+	bpf_spin_lock(&segment->lock);
+	known = segment->time_ns && segment->end == end &&
+		segment->direction == direction && same(&segment->flow, flow);
+	if (!known) {
+		segment->end = end;
+		segment->flow = *flow;
+		segment->direction = direction;
+		segment->core = core;
+		segment->time_ns = time_ns;
+	}
+	bpf_spin_unlock(&segment->lock);
+	if (!known)
+		COUNT(segments);
 }
 
 /*
@@ -383,37 +457,28 @@ static __always_inline bool read_flow(struct __sk_buff *skb, struct view *view,
  * end at one side need not be one at the other. The first stamp of an end wins:
  * what is sent, or comes, once more is not what the stream waited for.
  */
-static __always_inline void segment(struct __sk_buff *skb, struct view *view,
+static __always_inline void passes(struct __sk_buff *skb, struct view *view,
 				    enum direction direction)
 {
-	struct segment_key key = { .direction = direction };
+	struct flow flow = {};
 	struct tcp *tcp;
-	struct stamp stamp;
 	__u32 sequence, data_at;
-	long error;
 
-	if (!read_flow(skb, view, &key.flow))
+	if (!read_flow(skb, view, &flow))
 		return;
 	tcp = bytes(skb, view->transport_at, sizeof(*tcp));
 	if (!tcp)
 		return;
-	key.flow.source_port = bpf_ntohs(tcp->ports.source);
-	key.flow.target_port = bpf_ntohs(tcp->ports.target);
+	flow.source_port = bpf_ntohs(tcp->ports.source);
+	flow.target_port = bpf_ntohs(tcp->ports.target);
 	sequence = bpf_ntohl(tcp->sequence);
 	data_at = view->transport_at + (tcp->data_offset >> 4) * 4;
 	if (tcp->flags & TCP_SYN) {
-		bpf_map_update_elem(&beginnings, &key.flow, &sequence, BPF_ANY);
+		bpf_map_update_elem(&beginnings, &flow, &sequence, BPF_ANY);
 		sequence++;
 	}
-	if (view->end <= data_at)
-		return;
-	key.end = sequence + (view->end - data_at);
-	stamp = now();
-	error = bpf_map_update_elem(&segments, &key, &stamp, BPF_NOEXIST);
-	if (!error)
-		COUNT(segments);
-	else if (error != -EEXIST)
-		COUNT(failed);
+	if (view->end > data_at)
+		keep_end(&flow, sequence + (view->end - data_at), direction);
 }
 
 static __always_inline int pass(struct __sk_buff *skb, enum direction direction)
@@ -432,7 +497,7 @@ static __always_inline int pass(struct __sk_buff *skb, enum direction direction)
 	if (view.protocol == IPPROTO_UDP)
 		datagram(skb, &view, direction);
 	else if (!view.fragment)
-		segment(skb, &view, direction);
+		passes(skb, &view, direction);
 	return TC_ACT_UNSPEC;
 }
 

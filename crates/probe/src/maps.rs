@@ -11,20 +11,20 @@ use niclab_packet::echo::{Place, Stamp};
 
 use crate::clsact::Direction;
 use crate::error::ProbeError;
-use crate::skeleton::types;
+use crate::skeleton::types::{counts, flow, message, segment};
+
+/// Stamps of messages and of segments that are kept, each.
+const ENTRIES: u32 = 1 << 16;
+
+const ENTRY_LEN: usize = 64;
+const FLOW_LEN: usize = 36;
 
 const _: () = {
-    assert!(size_of::<types::message_key>() == 12 && offset_of!(types::message_key, place) == 8);
-    assert!(offset_of!(types::message_key, number) == 4);
-    assert!(size_of::<types::flow>() == FLOW_LEN && offset_of!(types::flow, target) == 16);
-    assert!(offset_of!(types::flow, source_port) == 32);
-    assert!(size_of::<types::segment_key>() == FLOW_LEN + 8);
-    assert!(offset_of!(types::segment_key, end) == FLOW_LEN);
-    assert!(size_of::<types::stamp>() == 16 && offset_of!(types::stamp, core) == 8);
-    assert!(size_of::<types::counts>() == 5 * 8 && offset_of!(types::counts, failed) == 4 * 8);
+    assert!(size_of::<message>() == ENTRY_LEN && size_of::<segment>() == ENTRY_LEN);
+    assert!(size_of::<flow>() == FLOW_LEN && offset_of!(flow, target) == 16);
+    assert!(offset_of!(flow, source_port) == 32 && offset_of!(flow, target_port) == 34);
+    assert!(size_of::<counts>() == 5 * 8);
 };
-
-const FLOW_LEN: usize = 36;
 
 const READ: &str = "read a map of stamps";
 
@@ -52,6 +52,7 @@ impl Flow {
         Flow { source: self.target, target: self.source }
     }
 
+    /// The words of `struct flow`.
     fn key(self) -> [u8; FLOW_LEN] {
         let mut key = [0; FLOW_LEN];
         for (at, address) in [(0, self.source), (16, self.target)] {
@@ -100,11 +101,20 @@ pub struct Maps {
 
 impl Maps {
     pub fn message(&self, id: MessageId, place: Place) -> Result<Option<Stamp>, ProbeError> {
-        let mut key = [0; 12];
-        for (part, word) in key.chunks_exact_mut(4).zip([id.run, id.number, place as u32]) {
-            part.copy_from_slice(&word.to_ne_bytes());
+        let slot = match place {
+            Place::ClientEgress => 0,
+            Place::ServerIngress => 1,
+            Place::ServerEgress => 2,
+            Place::ClientIngress => 3,
+            _ => return Ok(None),
+        };
+        let entry = look(&self.messages, &message_entry(id).to_ne_bytes())?.unwrap_or_default();
+        let (run, number) = (offset_of!(message, run), offset_of!(message, number));
+        if (word(&entry, run), word(&entry, number)) != (Some(id.run), Some(id.number)) {
+            return Ok(None);
         }
-        Ok(look(&self.messages, &key)?.and_then(|value| stamp(&value)))
+        let time = offset_of!(message, time_ns) + 8 * slot;
+        Ok(stamp(&entry, time, offset_of!(message, core) + 2 * slot))
     }
 
     pub fn segment(
@@ -113,8 +123,10 @@ impl Maps {
         direction: Direction,
         end: u32,
     ) -> Result<Option<Stamp>, ProbeError> {
-        let key = segment_key(flow, direction, end);
-        Ok(look(&self.segments, &key)?.and_then(|value| stamp(&value)))
+        let at = segment_entry(&flow.key(), direction, end);
+        let entry = look(&self.segments, &at.to_ne_bytes())?.unwrap_or_default();
+        Ok(end_in(&entry, &flow.key(), direction)
+            .and_then(|(there, stamp)| (there == end).then_some(stamp)))
     }
 
     /// Every stamp of a flow, earliest first.
@@ -123,25 +135,24 @@ impl Maps {
         flow: Flow,
         direction: Direction,
     ) -> Result<Vec<(u32, Stamp)>, ProbeError> {
-        let wanted = segment_key(flow, direction, 0);
+        let key = flow.key();
         // All at once: a batch that is not full is the last for the iterator of libbpf-rs.
         let all = self
             .segments
-            .lookup_batch(self.segments.max_entries(), MapFlags::ANY, MapFlags::ANY)
+            .lookup_batch(ENTRIES, MapFlags::LOCK, MapFlags::ANY)
             .map_err(|e| ProbeError::bpf(READ, &e))?;
-        let mut found: Vec<(u32, Stamp)> = all
-            .filter_map(|(mut key, value)| {
-                let end = word(&key, FLOW_LEN)?;
-                key.get_mut(FLOW_LEN..FLOW_LEN + 4)?.fill(0);
-                (key == wanted).then_some((end, stamp(&value)?))
-            })
-            .collect();
+        let mut found: Vec<(u32, Stamp)> =
+            all.filter_map(|(_, entry)| end_in(&entry, &key, direction)).collect();
         found.sort_by_key(|(_, stamp)| stamp.time_ns);
         Ok(found)
     }
 
     pub fn beginning(&self, flow: Flow) -> Result<Option<u32>, ProbeError> {
-        Ok(look(&self.beginnings, &flow.key())?.and_then(|value| word(&value, 0)))
+        let value = self
+            .beginnings
+            .lookup(&flow.key(), MapFlags::ANY)
+            .map_err(|e| ProbeError::bpf(READ, &e))?;
+        Ok(value.and_then(|value| word(&value, 0)))
     }
 
     pub fn counts(&self) -> Result<Counts, ProbeError> {
@@ -152,42 +163,64 @@ impl Maps {
             .unwrap_or_default();
         let sum = |at: usize| -> u64 { cores.iter().filter_map(|core| long(core, at)).sum() };
         Ok(Counts {
-            payload: sum(offset_of!(types::counts, payload)),
-            map: sum(offset_of!(types::counts, map)),
-            segments: sum(offset_of!(types::counts, segments)),
-            refused: sum(offset_of!(types::counts, refused)),
-            failed: sum(offset_of!(types::counts, failed)),
+            payload: sum(offset_of!(counts, payload)),
+            map: sum(offset_of!(counts, map)),
+            segments: sum(offset_of!(counts, segments)),
+            refused: sum(offset_of!(counts, refused)),
+            failed: sum(offset_of!(counts, failed)),
         })
     }
 
     /// Forgets all stamps, and not where the connections began.
     pub fn clear(&self) -> Result<(), ProbeError> {
+        let keys: Vec<u8> = (0..ENTRIES).flat_map(u32::to_ne_bytes).collect();
+        let nothing = vec![0; ENTRIES as usize * ENTRY_LEN];
         for map in [&self.messages, &self.segments] {
-            let taken = map
-                .lookup_and_delete_batch(map.max_entries(), MapFlags::ANY, MapFlags::ANY)
+            map.update_batch(&keys, &nothing, ENTRIES, MapFlags::LOCK, MapFlags::ANY)
                 .map_err(|e| ProbeError::bpf("clear a map of stamps", &e))?;
-            taken.for_each(drop);
         }
         Ok(())
     }
 }
 
-fn segment_key(flow: Flow, direction: Direction, end: u32) -> [u8; FLOW_LEN + 8] {
-    let mut key = [0; FLOW_LEN + 8];
-    key[..FLOW_LEN].copy_from_slice(&flow.key());
-    key[FLOW_LEN..FLOW_LEN + 4].copy_from_slice(&end.to_ne_bytes());
-    key[FLOW_LEN + 4..].copy_from_slice(&(direction as u32).to_ne_bytes());
-    key
+/// Where the program keeps the stamps of a message (`keep`).
+fn message_entry(id: MessageId) -> u32 {
+    id.run.wrapping_mul(0x9e37_79b1).wrapping_add(id.number) % ENTRIES
 }
 
+/// Where the program keeps the stamp of a segment (`entry`).
+fn segment_entry(flow: &[u8; FLOW_LEN], direction: Direction, end: u32) -> u32 {
+    let at = |at: usize| u64::from(word(flow, at).unwrap_or_default());
+    let port = |at: usize| u64::from(u16::from_ne_bytes([flow[at], flow[at + 1]]));
+    let mut hash = port(32) << 32 | port(34);
+    for word in 0..4 {
+        let addresses = at(4 * word) << 32 | at(16 + 4 * word);
+        hash = (hash ^ addresses).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    }
+    let ends = end.wrapping_mul(0x9e37_79b1);
+    ((hash >> 32) as u32).wrapping_add(direction as u32).wrapping_add(ends) >> 16
+}
+
+/// The end of a segment and its stamp, where an entry has one of this flow.
+fn end_in(entry: &[u8], key: &[u8; FLOW_LEN], direction: Direction) -> Option<(u32, Stamp)> {
+    let there = entry.get(offset_of!(segment, flow)..)?.first_chunk::<FLOW_LEN>()?;
+    let way = entry.get(offset_of!(segment, direction)..)?.first_chunk().copied()?;
+    if there != key || u16::from_ne_bytes(way) != direction as u16 {
+        return None;
+    }
+    let stamp = stamp(entry, offset_of!(segment, time_ns), offset_of!(segment, core))?;
+    Some((word(entry, offset_of!(segment, end))?, stamp))
+}
+
+/// One entry as a whole: no program is writing it meanwhile.
 fn look(map: &MapHandle, key: &[u8]) -> Result<Option<Vec<u8>>, ProbeError> {
-    map.lookup(key, MapFlags::ANY).map_err(|e| ProbeError::bpf(READ, &e))
+    map.lookup(key, MapFlags::LOCK).map_err(|e| ProbeError::bpf(READ, &e))
 }
 
-fn stamp(value: &[u8]) -> Option<Stamp> {
-    let core = word(value, offset_of!(types::stamp, core))?;
-    let time_ns = long(value, offset_of!(types::stamp, time_ns))?;
-    Some(Stamp { time_ns, core: u16::try_from(core).ok() })
+fn stamp(entry: &[u8], time: usize, core: usize) -> Option<Stamp> {
+    let core = entry.get(core..)?.first_chunk().copied().map(u16::from_ne_bytes);
+    let time_ns = long(entry, time)?;
+    (time_ns > 0).then_some(Stamp { time_ns, core })
 }
 
 fn word(bytes: &[u8], at: usize) -> Option<u32> {
