@@ -17,7 +17,7 @@ use crate::skeleton::types::{counts, flow, message, segment};
 const ENTRIES: u32 = 1 << 16;
 
 const ENTRY_LEN: usize = 64;
-const FLOW_LEN: usize = 36;
+pub const FLOW_LEN: usize = 36;
 
 const _: () = {
     assert!(size_of::<message>() == ENTRY_LEN && size_of::<segment>() == ENTRY_LEN);
@@ -53,7 +53,7 @@ impl Flow {
     }
 
     /// The words of `struct flow`.
-    fn key(self) -> [u8; FLOW_LEN] {
+    pub(crate) fn key(self) -> [u8; FLOW_LEN] {
         let mut key = [0; FLOW_LEN];
         for (at, address) in [(0, self.source), (16, self.target)] {
             let ip = match address.ip() {
@@ -189,7 +189,7 @@ fn message_entry(id: MessageId) -> u32 {
 }
 
 /// Where the program keeps the stamp of a segment (`entry`).
-fn segment_entry(flow: &[u8; FLOW_LEN], direction: Direction, end: u32) -> u32 {
+pub fn segment_entry(flow: &[u8; FLOW_LEN], direction: Direction, end: u32) -> u32 {
     let at = |at: usize| u64::from(word(flow, at).unwrap_or_default());
     let port = |at: usize| u64::from(u16::from_ne_bytes([flow[at], flow[at + 1]]));
     let mut hash = port(32) << 32 | port(34);

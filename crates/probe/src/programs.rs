@@ -48,18 +48,10 @@ impl Programs {
             fd.try_clone_to_owned()
                 .map_err(|source| ProbeError::System { what: "keep a program", source })
         };
-        let map = |map: &libbpf_rs::MapMut<'_>| {
-            MapHandle::try_from(map).map_err(|e| ProbeError::bpf("keep a map", &e))
-        };
         Ok(Programs {
             egress: own(skeleton.progs.niclab_egress.as_fd())?,
             ingress: own(skeleton.progs.niclab_ingress.as_fd())?,
-            maps: Maps {
-                messages: map(&skeleton.maps.messages)?,
-                segments: map(&skeleton.maps.segments)?,
-                beginnings: map(&skeleton.maps.beginnings)?,
-                counters: map(&skeleton.maps.counters)?,
-            },
+            maps: maps(&skeleton)?,
         })
     }
 
@@ -101,6 +93,19 @@ pub fn load(
         settings.network_at = network_at;
     }
     open.load().map_err(|e| why(&e))
+}
+
+/// Descriptors of our own of the maps.
+pub fn maps(skeleton: &StampsSkel<'_>) -> Result<Maps, ProbeError> {
+    let own = |map: &libbpf_rs::MapMut<'_>| {
+        MapHandle::try_from(map).map_err(|e| ProbeError::bpf("keep a map", &e))
+    };
+    Ok(Maps {
+        messages: own(&skeleton.maps.messages)?,
+        segments: own(&skeleton.maps.segments)?,
+        beginnings: own(&skeleton.maps.beginnings)?,
+        counters: own(&skeleton.maps.counters)?,
+    })
 }
 
 thread_local! {

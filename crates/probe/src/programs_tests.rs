@@ -6,8 +6,10 @@ use etherparse::{PacketBuilder, SlicedPacket, TransportSlice};
 use libbpf_rs::{ProgramInput, ProgramMut};
 use niclab_packet::echo::{self, Head, Kind, Place, Stamp};
 
+use crate::clsact::Direction;
 use crate::error::ProbeError;
-use crate::programs::load;
+use crate::maps::{Flow, Maps, segment_entry};
+use crate::programs::{load, maps};
 
 const PORT: u16 = 7000;
 
@@ -45,6 +47,17 @@ fn udp(ip: Ip, payload: &[u8]) -> Vec<u8> {
     frame
 }
 
+/// A segment of 100 bytes.
+fn tcp(source_port: u16, sequence: u32) -> Vec<u8> {
+    let mut frame = Vec::new();
+    PacketBuilder::ethernet2([2, 0, 0, 0, 0, 1], [2, 0, 0, 0, 0, 2])
+        .ipv4([10, 0, 0, 1], [10, 0, 0, 2], 64)
+        .tcp(source_port, PORT, sequence, 1000)
+        .write(&mut frame, &[0; 100])
+        .unwrap();
+    frame
+}
+
 /// UDP checksum as it stands in the frame, and as it ought to be; and the payload.
 fn parse(frame: &[u8]) -> (u16, u16, Vec<u8>) {
     let packet = SlicedPacket::from_ethernet(frame).unwrap();
@@ -77,10 +90,14 @@ fn run(program: &ProgramMut<'_>, frame: &[u8], flags: u32) -> libbpf_rs::Result<
 }
 
 /// Loads the programs and calls `work`, or says why not.
-fn with_programs(test: &str, work: impl FnOnce(&ProgramMut<'_>, &ProgramMut<'_>)) {
+fn with_programs(test: &str, work: impl FnOnce(&ProgramMut<'_>, &ProgramMut<'_>, &Maps)) {
     let mut object = MaybeUninit::uninit();
     match load(&mut object, PORT, 14) {
-        Ok(skeleton) => work(&skeleton.progs.niclab_egress, &skeleton.progs.niclab_ingress),
+        Ok(skeleton) => work(
+            &skeleton.progs.niclab_egress,
+            &skeleton.progs.niclab_ingress,
+            &maps(&skeleton).unwrap(),
+        ),
         Err(ProbeError::NotAllowed { .. }) => println!("SKIP {test}: needs root"),
         Err(e) => panic!("{e}"),
     }
@@ -89,7 +106,7 @@ fn with_programs(test: &str, work: impl FnOnce(&ProgramMut<'_>, &ProgramMut<'_>)
 #[test]
 fn a_sum_of_the_whole_packet_stays_true_with_a_udp_checksum_and_without() {
     const NAME: &str = "a_sum_of_the_whole_packet_stays_true_with_a_udp_checksum_and_without";
-    with_programs(NAME, |egress, ingress| {
+    with_programs(NAME, |egress, ingress, _| {
         let plain = udp(Ip::V4, b"x");
         if run(egress, &plain, CHECKSUM_COMPLETE).is_err() {
             return println!("SKIP {NAME}: the kernel cannot sum up test frames (6.16 can)");
@@ -124,7 +141,7 @@ fn a_sum_of_the_whole_packet_stays_true_with_a_udp_checksum_and_without() {
 #[test]
 fn a_checksum_that_comes_out_as_zero_is_written_as_all_ones() {
     const NAME: &str = "a_checksum_that_comes_out_as_zero_is_written_as_all_ones";
-    with_programs(NAME, |egress, _| {
+    with_programs(NAME, |egress, _, _| {
         let mut frame = udp(Ip::V4, &message(128, 1));
         let mut ones = 0;
         for number in 0..400_000_u32 {
@@ -160,19 +177,57 @@ fn replaced(sum: u16, from: u16, to: u16) -> u16 {
     }
 }
 
+#[test]
+fn segments_that_share_an_entry_are_told_apart_and_the_later_has_it() {
+    const NAME: &str = "segments_that_share_an_entry_are_told_apart_and_the_later_has_it";
+    const END: u32 = 101;
+    let flow = |port: u16| Flow {
+        source: ([10, 0, 0, 1], port).into(),
+        target: ([10, 0, 0, 2], PORT).into(),
+    };
+    let entry = |port, direction, end| segment_entry(&flow(port).key(), direction, end);
+    with_programs(NAME, |egress, ingress, maps| {
+        let here = entry(4000, Direction::Egress, END);
+        let stamp = |port, direction, end| maps.segment(flow(port), direction, end).unwrap();
+        let first = || stamp(4000, Direction::Egress, END);
+
+        // Another flow, with the same end: from one of the other ports.
+        let port = (1..u16::MAX).find(|port| {
+            *port != 4000 && *port != PORT && entry(*port, Direction::Egress, END) == here
+        });
+        // Another end in the same flow, and the same end the other way.
+        let end = (END + 1..).find(|end| entry(4000, Direction::Egress, *end) == here).unwrap();
+        let back = (END..).find(|end| {
+            entry(4000, Direction::Ingress, *end) == entry(4000, Direction::Egress, *end)
+        });
+        if let Some(port) = port {
+            run(egress, &tcp(4000, END - 100), 0).unwrap();
+            assert!(first().is_some());
+            run(egress, &tcp(port, END - 100), 0).unwrap();
+            assert_eq!(first(), None, "port {port}");
+            assert!(stamp(port, Direction::Egress, END).is_some());
+        }
+        run(egress, &tcp(4000, END - 100), 0).unwrap();
+        assert!(first().is_some());
+        run(egress, &tcp(4000, end - 100), 0).unwrap();
+        assert_eq!(first(), None, "end {end}");
+        assert!(stamp(4000, Direction::Egress, end).is_some());
+
+        let back = back.unwrap();
+        run(egress, &tcp(4000, back.wrapping_sub(100)), 0).unwrap();
+        run(ingress, &tcp(4000, back.wrapping_sub(100)), 0).unwrap();
+        assert_eq!(stamp(4000, Direction::Egress, back), None, "end {back}");
+        assert!(stamp(4000, Direction::Ingress, back).is_some());
+    });
+}
+
 /// No test: prints what a stamp costs, `cargo test -p niclab-probe --release -- --ignored price
 /// --nocapture`.
 #[test]
 #[ignore = "a measurement: prints the price of a stamp"]
 fn price() {
     const REPEATS: u32 = 1_000_000;
-    with_programs("price", |egress, ingress| {
-        let mut syn = Vec::new();
-        PacketBuilder::ethernet2([2, 0, 0, 0, 0, 1], [2, 0, 0, 0, 0, 2])
-            .ipv4([10, 0, 0, 1], [10, 0, 0, 2], 64)
-            .tcp(4000, PORT, 1, 1000)
-            .write(&mut syn, &[0; 100])
-            .unwrap();
+    with_programs("price", |egress, ingress, _| {
         let mut other = udp(Ip::V4, &message(128, 1));
         other[36..38].copy_from_slice(&9_u16.to_be_bytes());
         let frames = [
@@ -181,7 +236,7 @@ fn price() {
             ("in the payload, IPv6, 128 bytes", udp(Ip::V6, &message(128, 1))),
             ("in the payload, IPv4, 1400 bytes", udp(Ip::V4, &message(1400, 1))),
             ("in the map, 64 bytes", udp(Ip::V4, &message(64, 1))),
-            ("TCP, an end seen before", syn),
+            ("TCP, an end seen before", tcp(4000, 1)),
         ];
         for (what, frame) in frames {
             for (name, program) in [("egress", egress), ("ingress", ingress)] {
@@ -208,7 +263,7 @@ fn a_program_that_the_verifier_refuses_is_an_error_with_the_end_of_its_log() {
     use libbpf_rs::skel::{OpenSkel, SkelBuilder};
     const NAME: &str = "a_program_that_the_verifier_refuses_is_an_error_with_the_end_of_its_log";
 
-    with_programs(NAME, |_, _| {
+    with_programs(NAME, |_, _, _| {
         let mut object = MaybeUninit::uninit();
         let mut open = StampsSkelBuilder::default().open(&mut object).unwrap();
         // One that is not given what ours reads.
