@@ -401,7 +401,10 @@ static __always_inline bool read_flow(struct __sk_buff *skb, struct view *view,
 	return true;
 }
 
-/* The entry of a segment: ends at equal distances in a flow spread evenly. */
+/* The entry of a segment: ends at equal distances in a flow spread evenly, and
+ * a segment that both leaves and enters here (the loopback's) has two, half the
+ * table apart.
+ */
 static __always_inline __u32 entry(const struct flow *flow, __u32 end,
 				   enum direction direction)
 {
@@ -410,7 +413,8 @@ static __always_inline __u32 entry(const struct flow *flow, __u32 end,
 	for (int at = 0; at < 4; at++)
 		hash = (hash ^ ((__u64)flow->source[at] << 32 | flow->target[at])) *
 		       0x9e3779b97f4a7c15;
-	return ((__u32)(hash >> 32) + direction + end * 0x9e3779b1) >> 16;
+	hash = (hash >> 32) + ((__u32)direction << 31) + end * 0x9e3779b1;
+	return (__u32)hash >> 16;
 }
 
 static __always_inline bool same(const struct flow *a, const struct flow *b)
@@ -457,8 +461,8 @@ static __always_inline void keep_end(const struct flow *flow, __u32 end,
  * end at one side need not be one at the other. The first stamp of an end wins:
  * what is sent, or comes, once more is not what the stream waited for.
  */
-static __always_inline void passes(struct __sk_buff *skb, struct view *view,
-				    enum direction direction)
+static __always_inline void stream(struct __sk_buff *skb, struct view *view,
+				   enum direction direction)
 {
 	struct flow flow = {};
 	struct tcp *tcp;
@@ -497,7 +501,7 @@ static __always_inline int pass(struct __sk_buff *skb, enum direction direction)
 	if (view.protocol == IPPROTO_UDP)
 		datagram(skb, &view, direction);
 	else if (!view.fragment)
-		passes(skb, &view, direction);
+		stream(skb, &view, direction);
 	return TC_ACT_UNSPEC;
 }
 

@@ -28,7 +28,7 @@ const _: () = {
 
 const READ: &str = "read a map of stamps";
 
-/// Which message a stamp in the map is of.
+/// Which message a stamp in the table is of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct MessageId {
     /// Which client, and which of its measurements.
@@ -80,14 +80,14 @@ pub fn sequence_behind(beginning: u32, stream_bytes: u64) -> u32 {
 pub struct Counts {
     /// Messages stamped in their payload.
     pub payload: u64,
-    /// Messages stamped in the map: short ones and fragmented ones.
+    /// Messages stamped in the table: short ones and fragmented ones.
     pub map: u64,
     /// Ends of TCP segments stamped.
     pub segments: u64,
     /// Datagrams with our magic number that are no message: another version, an unknown kind, a
     /// length that is not the datagram's, or several datagrams that the stack still carries as one.
     pub refused: u64,
-    /// Messages and segments that were to be stamped, which the kernel refused.
+    /// Messages that were to be stamped in their payload, which the kernel did not let be written.
     pub failed: u64,
 }
 
@@ -198,7 +198,8 @@ pub fn segment_entry(flow: &[u8; FLOW_LEN], direction: Direction, end: u32) -> u
         hash = (hash ^ addresses).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     }
     let ends = end.wrapping_mul(0x9e37_79b1);
-    ((hash >> 32) as u32).wrapping_add(direction as u32).wrapping_add(ends) >> 16
+    let way = (direction as u32) << 31;
+    ((hash >> 32) as u32).wrapping_add(way).wrapping_add(ends) >> 16
 }
 
 /// The end of a segment and its stamp, where an entry has one of this flow.

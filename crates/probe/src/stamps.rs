@@ -93,7 +93,7 @@ impl Stamps {
     }
 
     /// The stamp that was taken of a message without room for it, or of a fragmented one; `None`
-    /// where there is none (any more: 65,536 are kept).
+    /// where there is none, or none any more: of one run the last 65,536 messages are kept.
     ///
     /// # Errors
     /// What the kernel says against reading.
@@ -103,6 +103,7 @@ impl Stamps {
 
     /// The stamp of the TCP segment that ends before the sequence number `end`
     /// ([`sequence_behind`](crate::sequence_behind)); the first one, if it passed more than once.
+    /// There are 65,536 entries for all flows, and a later segment may have taken this one's.
     ///
     /// # Errors
     /// What the kernel says against reading.
@@ -116,7 +117,7 @@ impl Stamps {
     }
 
     /// All stamps of a flow with the sequence numbers behind their segments, earliest first: for
-    /// bytes that do not end a segment. Reads the whole map.
+    /// bytes that do not end a segment. Reads the whole table.
     ///
     /// # Errors
     /// What the kernel says against reading.
@@ -144,7 +145,7 @@ impl Stamps {
         self.programs.maps.counts()
     }
 
-    /// Forgets the stamps in the maps. The counters go on, and beginnings of flows are kept.
+    /// Forgets the stamps in the tables. The counters go on, and beginnings of flows are kept.
     ///
     /// # Errors
     /// What the kernel says against it.

@@ -5,7 +5,7 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::thread;
 
 use etherparse::PacketBuilder;
-use niclab_probe::{Counts, Direction, Flow, Hook, sequence_behind};
+use niclab_probe::{Counts, Direction, Flow, Hook, Stamps, sequence_behind};
 
 use crate::wire::{End, PORT, Wire, hooks, now_ns};
 
@@ -30,7 +30,7 @@ fn stream(wire: &Wire, hook: Hook, v6: bool) {
     server.set_nodelay(true).unwrap();
 
     let there = Flow { source: client.local_addr().unwrap(), target: address };
-    let beginning = |stamps: &niclab_probe::Stamps, flow| stamps.beginning(flow).unwrap();
+    let beginning = |stamps: &Stamps, flow| stamps.beginning(flow).unwrap();
     let began = beginning(&near, there).expect("the opening was seen");
     assert_eq!(beginning(&far, there), Some(began));
     let answered = beginning(&near, there.turned()).expect("its answer was seen");
@@ -52,7 +52,7 @@ fn stream(wire: &Wire, hook: Hook, v6: bool) {
         client.read_exact(&mut [0; 33]).unwrap();
         came += 33;
 
-        let at = |stamps: &niclab_probe::Stamps, flow, direction, began, bytes| {
+        let at = |stamps: &Stamps, flow, direction, began, bytes| {
             let end = sequence_behind(began, bytes);
             stamps.segment(flow, direction, end).unwrap().expect("a stamp of the end").time_ns
         };
@@ -114,5 +114,26 @@ fn the_first_stamp_of_a_segment_stays_when_it_is_sent_again() {
         assert!(near.segment(flow, Direction::Egress, end).unwrap().is_some());
         let tcp = std::iter::from_fn(|| seen.receive()).find(|frame| frame.get(23) == Some(&6));
         assert_eq!(tcp, Some(frame), "a segment was changed");
+    }
+}
+
+#[test]
+fn at_the_loopback_a_segment_is_stamped_both_ways() {
+    const NAME: &str = "at_the_loopback_a_segment_is_stamped_both_ways";
+    let Some(wire) = Wire::lay(NAME) else { return };
+    wire.type_in(End::Near, "ip link set lo up");
+    for hook in hooks(&wire, NAME) {
+        let stamps = wire.within(End::Near, || Stamps::attach_by(hook, 1, PORT)).unwrap();
+        let address = SocketAddr::from(([127, 0, 0, 1], PORT));
+        let listener = wire.within(End::Near, || TcpListener::bind(address)).unwrap();
+        let mut client = wire.within(End::Near, || TcpStream::connect(address)).unwrap();
+        let (mut server, _) = listener.accept().unwrap();
+        client.write_all(&[1; 64]).unwrap();
+        server.read_exact(&mut [0; 64]).unwrap();
+        let flow = Flow { source: client.local_addr().unwrap(), target: address };
+        let end = sequence_behind(stamps.beginning(flow).unwrap().unwrap(), 64);
+        let [out, back] = [Direction::Egress, Direction::Ingress]
+            .map(|direction| stamps.segment(flow, direction, end).unwrap().expect("a stamp"));
+        assert!(out.time_ns < back.time_ns, "{out:?} {back:?}");
     }
 }
