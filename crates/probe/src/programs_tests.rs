@@ -48,11 +48,11 @@ fn udp(ip: Ip, payload: &[u8]) -> Vec<u8> {
 }
 
 /// A segment of 100 bytes.
-fn tcp(source_port: u16, sequence: u32) -> Vec<u8> {
+fn tcp((host, port): (u8, u16), sequence: u32) -> Vec<u8> {
     let mut frame = Vec::new();
     PacketBuilder::ethernet2([2, 0, 0, 0, 0, 1], [2, 0, 0, 0, 0, 2])
-        .ipv4([10, 0, 0, 1], [10, 0, 0, 2], 64)
-        .tcp(source_port, PORT, sequence, 1000)
+        .ipv4([10, 0, 0, host], [10, 0, 0, 2], 64)
+        .tcp(port, PORT, sequence, 1000)
         .write(&mut frame, &[0; 100])
         .unwrap();
     frame
@@ -181,39 +181,31 @@ fn replaced(sum: u16, from: u16, to: u16) -> u16 {
 fn segments_that_share_an_entry_are_told_apart_and_the_later_has_it() {
     const NAME: &str = "segments_that_share_an_entry_are_told_apart_and_the_later_has_it";
     const END: u32 = 101;
-    let flow = |port: u16| Flow {
-        source: ([10, 0, 0, 1], port).into(),
+    const HERE: (u8, u16) = (1, 4000);
+    let flow = |(host, port)| Flow {
+        source: ([10, 0, 0, host], port).into(),
         target: ([10, 0, 0, 2], PORT).into(),
     };
-    let entry = |port, direction, end| segment_entry(&flow(port).key(), direction, end);
+    let entry = |source, end| segment_entry(&flow(source).key(), Direction::Egress, end);
     with_programs(NAME, |egress, ingress, maps| {
-        let here = entry(4000, Direction::Egress, END);
-        let stamp = |port, direction, end| maps.segment(flow(port), direction, end).unwrap();
-        let first = || stamp(4000, Direction::Egress, END);
+        let stamp = |source, direction, end| maps.segment(flow(source), direction, end).unwrap();
+        let first = || stamp(HERE, Direction::Egress, END);
 
-        // Another flow, with the same end: from one of the other ports.
-        let port = (1..u16::MAX).find(|port| {
-            *port != 4000 && *port != PORT && entry(*port, Direction::Egress, END) == here
-        });
-        // Another end in the same flow.
-        let end = (END + 1..).find(|end| entry(4000, Direction::Egress, *end) == here).unwrap();
-        if let Some(port) = port {
-            run(egress, &tcp(4000, END - 100), 0).unwrap();
+        // Another flow with the same end, and another end in the same flow.
+        let mut others = (3..=255).flat_map(|host| (1..PORT).map(move |port| (host, port)));
+        let other = others.find(|source| entry(*source, END) == entry(HERE, END)).unwrap();
+        let end = (END + 1..).find(|end| entry(HERE, *end) == entry(HERE, END)).unwrap();
+        for (source, end) in [(other, END), (HERE, end)] {
+            run(egress, &tcp(HERE, END - 100), 0).unwrap();
             assert!(first().is_some());
-            run(egress, &tcp(port, END - 100), 0).unwrap();
-            assert_eq!(first(), None, "port {port}");
-            assert!(stamp(port, Direction::Egress, END).is_some());
+            run(egress, &tcp(source, end - 100), 0).unwrap();
+            assert_eq!(first(), None, "taken over by {source:?}, {end}");
+            assert!(stamp(source, Direction::Egress, end).is_some());
         }
-        run(egress, &tcp(4000, END - 100), 0).unwrap();
-        assert!(first().is_some());
-        run(egress, &tcp(4000, end - 100), 0).unwrap();
-        assert_eq!(first(), None, "end {end}");
-        assert!(stamp(4000, Direction::Egress, end).is_some());
-
         // The same segment the other way has another entry.
-        run(ingress, &tcp(4000, end - 100), 0).unwrap();
-        assert!(stamp(4000, Direction::Egress, end).is_some());
-        assert!(stamp(4000, Direction::Ingress, end).is_some());
+        run(ingress, &tcp(HERE, end - 100), 0).unwrap();
+        assert!(stamp(HERE, Direction::Egress, end).is_some());
+        assert!(stamp(HERE, Direction::Ingress, end).is_some());
     });
 }
 
@@ -232,7 +224,7 @@ fn price() {
             ("in the payload, IPv6, 128 bytes", udp(Ip::V6, &message(128, 1))),
             ("in the payload, IPv4, 1400 bytes", udp(Ip::V4, &message(1400, 1))),
             ("in the table, 64 bytes", udp(Ip::V4, &message(64, 1))),
-            ("TCP, an end seen before", tcp(4000, 1)),
+            ("TCP, an end seen before", tcp((1, 4000), 1)),
         ];
         for (what, frame) in frames {
             for (name, program) in [("egress", egress), ("ingress", ingress)] {
