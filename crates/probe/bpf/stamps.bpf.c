@@ -67,7 +67,8 @@ struct flow {
  * segment is computed from it: an entry is a cache line, and writing it is all
  * that a stamp costs. A hash map of the kernel takes several lines for each and
  * was three times as dear (README.md). Who comes later takes the entry over; so
- * of one run the last 65,536 messages are there, and of several fewer.
+ * of one run the last 65,536 messages are there, and of several fewer. Two
+ * cores may come to one entry, and user space reads it: each takes its lock.
  */
 #define ENTRIES 65536
 
