@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use niclab_load::echo::{Echo, Echoed, Served};
 use niclab_load::{Control, Load, Observation};
 use niclab_nic::rss::Rss;
 use niclab_nic::rule::Action;
@@ -31,6 +32,16 @@ pub trait Testbed {
     /// load, or does not fit the set-up; [`DeviceError::Broken`].
     fn operate(&mut self, _plan: &RulesPlan) -> Result<Control, DeviceError> {
         Err(DeviceError::NotSupported { capability: "rules".to_owned() })
+    }
+
+    /// Lets a client and a server exchange messages over the stack of the kernel, and says what
+    /// became of them. It needs no set-up.
+    ///
+    /// # Errors
+    /// [`DeviceError::NotSupported`]: `echo`, or a part of the exchange; [`DeviceError::BadLoad`];
+    /// [`DeviceError::Absent`] where no server answers; [`DeviceError::Broken`].
+    fn exchange(&mut self, _exchange: &Exchange) -> Result<Exchanged, DeviceError> {
+        Err(DeviceError::NotSupported { capability: "echo".to_owned() })
     }
 
     /// Offers `load` while the control side carries out `plan`, and says what was seen.
@@ -198,6 +209,48 @@ pub enum Placement {
     Inline,
     /// On a core of its own.
     Engine,
+}
+
+/// Messages that two hosts exchange.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Exchange {
+    /// The host that the client is on; the server is on the other.
+    pub client: Host,
+    /// The network protocol.
+    pub family: Family,
+    /// What the client sends, and how both wait.
+    pub echo: Echo,
+}
+
+/// One of two hosts on a wire.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Host {
+    /// The one that niclab runs on; of a testbed in one machine, the first.
+    #[default]
+    Here,
+    /// The other one.
+    There,
+}
+
+/// Network protocols.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Family {
+    /// IPv4 (RFC 791).
+    #[default]
+    V4,
+    /// IPv6 (RFC 8200).
+    V6,
+}
+
+/// What [`Testbed::exchange`] saw.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Exchanged {
+    /// What the client saw.
+    pub echoed: Echoed,
+    /// What the server counted, warm-up included; `None` where it is not ours to ask.
+    pub served: Option<Served>,
 }
 
 /// What [`Testbed::setup`] did.

@@ -10,13 +10,16 @@ pub mod face;
 pub mod linux;
 pub mod model;
 pub mod pair;
+pub mod peer;
 pub mod plan;
 pub mod soft;
 mod stack;
 
 pub use face::{
-    About, DeviceError, Fact, Function, Place, Placement, RuleBlock, Setup, SetupReport, Testbed,
+    About, DeviceError, Exchange, Exchanged, Fact, Family, Function, Host, Place, Placement,
+    RuleBlock, Setup, SetupReport, Testbed,
 };
+pub use niclab_load::echo;
 pub use niclab_load::{
     Arrivals, Control, FLOWS_PROBED_MAX, Honesty, Latency, Load, Observation, PortCounters,
     QueueCounters, Rate, Slice, Stalls,
@@ -26,7 +29,7 @@ pub use niclab_nic::rule::Action;
 pub use plan::{Calls, Change, ControlCore, OPERATIONS_PER_S_MAX, Plan, RulesPlan, Work};
 pub use stack::{PREFIXES_MAX, Stack, prefixes_range};
 
-/// Opens a device by its name: `soft`, `model:…`, `linux:…` or `dpdk:…`.
+/// Opens a device by its name: `soft`, `model:…`, `linux:…`, `dpdk:…` or `peer:…`.
 ///
 /// # Errors
 /// [`DeviceError::BadName`] for another name; whatever keeps the device from being used.
@@ -36,10 +39,11 @@ pub fn open(name: &str) -> Result<Box<dyn Testbed>, DeviceError> {
         "model" => model::open(name),
         "linux" => linux::open(name),
         "dpdk" => dpdk::open(name),
+        "peer" => peer::open(name),
         _ => Err(DeviceError::BadName {
             text: name.to_owned(),
-            reason: "there are soft, model:PROFILE, linux:veth, linux:IFACE,IFACE and \
-                     dpdk:EAL-ARGUMENTS"
+            reason: "there are soft, model:PROFILE, linux:veth, linux:IFACE,IFACE, \
+                     dpdk:EAL-ARGUMENTS and peer:ADDRESS"
                 .to_owned(),
         }),
     }

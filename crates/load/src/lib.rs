@@ -3,6 +3,7 @@
 
 pub mod clock;
 pub mod drive;
+pub mod echo;
 mod generator;
 pub mod histogram;
 pub mod lane;

@@ -4,16 +4,18 @@
 //! functions work in the namespace of the thread that calls them.
 
 use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::os::fd::{AsRawFd, BorrowedFd};
 
 use rtnetlink::packet_core::{
     NLM_F_ACK, NLM_F_CREATE, NLM_F_EXCL, NLM_F_REQUEST, NetlinkMessage, NetlinkPayload,
 };
 use rtnetlink::packet_route::RouteNetlinkMessage;
+use rtnetlink::packet_route::address::AddressHeaderFlags;
 use rtnetlink::packet_route::link::{LinkAttribute, LinkFlags, LinkInfo, LinkMessage, Stats64};
 use rtnetlink::sys::protocols::NETLINK_ROUTE;
 use rtnetlink::sys::{Socket, SocketAddr};
-use rtnetlink::{LinkUnspec, LinkVeth};
+use rtnetlink::{AddressMessageBuilder, LinkUnspec, LinkVeth};
 
 /// An interface and its counters at one moment.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -124,6 +126,24 @@ pub fn make_pair(near: &str, far: &str, far_ns: BorrowedFd<'_>, mtu: u32) -> io:
 pub fn switch_on(name: &str) -> io::Result<()> {
     let message = LinkUnspec::new_with_name(name).up().build();
     request(RouteNetlinkMessage::SetLink(message), 0).map(|_| ())
+}
+
+/// Gives an interface an address, whose first `prefix_len` bits its neighbours share. Nobody is
+/// asked whether he has it already.
+pub fn add_address(index: u32, address: IpAddr, prefix_len: u8) -> io::Result<()> {
+    let mut message = match address {
+        IpAddr::V4(address) => {
+            let builder = AddressMessageBuilder::<Ipv4Addr>::new();
+            builder.index(index).address(address, prefix_len).build()
+        }
+        IpAddr::V6(address) => {
+            let builder = AddressMessageBuilder::<Ipv6Addr>::new();
+            builder.index(index).address(address, prefix_len).build()
+        }
+    };
+    message.header.flags |= AddressHeaderFlags::Nodad;
+    let flags = NLM_F_CREATE | NLM_F_EXCL;
+    request(RouteNetlinkMessage::NewAddress(message), flags).map(|_| ())
 }
 
 /// Sends one request and reads its answer: the link it tells of, or nothing but success.

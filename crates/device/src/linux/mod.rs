@@ -7,6 +7,9 @@
 //! frames of others on the wire are forwarded, too: they show as an imbalance of the counters.
 
 mod forward;
+pub(crate) mod hosts;
+#[cfg(test)]
+mod hosts_tests;
 mod link;
 mod name;
 mod netns;
@@ -20,13 +23,15 @@ use std::io;
 use niclab_packet::size::FCS_LEN;
 
 use self::forward::Forward;
+use self::hosts::Hosts;
 use self::link::{Link, LinkCounters};
 use self::name::Ends;
 use self::netns::NetNs;
 use self::ring::{RX_SLOTS, RxRing, SINK_SLOTS, TX_SLOTS, TxRing};
 use crate::cores::Cores;
 use crate::face::{
-    About, DeviceError, Fact, Function, Place, RuleBlock, Setup, SetupReport, Testbed,
+    About, DeviceError, Exchange, Exchanged, Fact, Function, Place, RuleBlock, Setup, SetupReport,
+    Testbed,
 };
 use crate::pair::{Stage, Trial, judge_refused};
 use crate::plan::Plan;
@@ -61,6 +66,11 @@ struct LinuxBed {
     outlet: TxRing,
     inlet: RxRing,
     function: Forward,
+    is_veth: bool,
+    /// The hosts of exchanges, made with the first of them.
+    hosts: Option<Hosts>,
+    /// Exchanges that there were.
+    exchanges: u32,
 }
 
 /// Opens the interfaces that a name such as `linux:veth` or `linux:eth0,eth1` stands for.
@@ -75,8 +85,19 @@ pub fn open(name: &str) -> Result<Box<dyn Testbed>, DeviceError> {
     let about = about(name, &ends, cores, &tester, &device);
     let Rings { outlet, inlet, function } = rings;
     let frame_len_max = FRAME_LEN_DEFAULT;
-    let bed = LinuxBed { about, cores, tester, device, frame_len_max, outlet, inlet, function };
-    Ok(Box::new(bed))
+    Ok(Box::new(LinuxBed {
+        about,
+        cores,
+        tester,
+        device,
+        frame_len_max,
+        outlet,
+        inlet,
+        function,
+        is_veth: ends == Ends::Veth,
+        hosts: None,
+        exchanges: 0,
+    }))
 }
 
 /// Makes the pair and switches it on.
@@ -185,6 +206,20 @@ impl Testbed for LinuxBed {
             self.frame_len_max = setup.frame_len_max;
         }
         Ok(SetupReport::default())
+    }
+
+    /// Over a pair and in namespaces of its own: a cable between two cards of one host would be
+    /// left out, for the kernel takes the short way.
+    fn exchange(&mut self, exchange: &Exchange) -> Result<Exchanged, DeviceError> {
+        if !self.is_veth {
+            return Err(DeviceError::NotSupported { capability: "echo".into() });
+        }
+        let hosts = match self.hosts.take() {
+            Some(hosts) => hosts,
+            None => Hosts::make(self.cores).map_err(|e| refused("making two hosts", &e))?,
+        };
+        self.exchanges += 1;
+        self.hosts.insert(hosts).exchange(exchange, self.exchanges)
     }
 
     fn run(&mut self, load: &Load, plan: &Plan) -> Result<Observation, DeviceError> {

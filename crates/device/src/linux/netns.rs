@@ -58,6 +58,17 @@ impl NetNs {
     }
 }
 
+/// Carries out `work` where what it mounts is seen by nobody else and ends with it, on a thread of
+/// its own in the caller's network namespace.
+pub fn apart<T: Send>(work: impl FnOnce() -> io::Result<T> + Send) -> io::Result<T> {
+    in_thread(|| {
+        // SAFETY: the flag leaves the table of file descriptors shared; the thread, which alone
+        // has mounts of its own, ends right after.
+        unsafe { unshare_unsafe(UnshareFlags::NEWNS) }?;
+        work()
+    })?
+}
+
 /// Runs `work` on a thread of its own; a panic there is an error here.
 fn in_thread<T: Send>(work: impl FnOnce() -> T + Send) -> io::Result<T> {
     thread::scope(|scope| {

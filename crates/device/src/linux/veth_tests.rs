@@ -14,7 +14,7 @@ use niclab_packet::flow::FlowSpec;
 use niclab_packet::size::FrameSizes;
 
 /// Waits until the cores are free; `None`, and says so, where the caller cannot run.
-fn cores(test: &str) -> Option<MutexGuard<'static, ()>> {
+pub fn cores(test: &str) -> Option<MutexGuard<'static, ()>> {
     if !rustix::process::geteuid().is_root() {
         println!("SKIP {test}: needs root");
         return None;

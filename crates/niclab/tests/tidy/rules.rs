@@ -138,6 +138,7 @@ pub const UNSAFE: &[(&str, &str)] = &[
     ("crates/device/src/linux/netns.rs", "leaves the network namespace of the process"),
     ("crates/device/src/linux/ring.rs", "rings shared with the kernel"),
     ("crates/load/src/clock.rs", "reads the time-stamp counter"),
+    ("crates/load/src/echo/mmsg.rs", "headers of batches that the kernel reads and writes"),
     ("crates/nic/src/memory.rs", "frames in huge pages, reached by descriptor"),
     ("crates/nic/src/toeplitz/", "hashes 16 tuples at a time by SIMD"),
     ("crates/probe/src/tcx.rs", "makes links by libbpf's own function"),

@@ -1,0 +1,182 @@
+//! Two hosts in one machine: two network namespaces with addresses, joined by a veth pair.
+//!
+//! Each has a core of its own. What a host receives is worked on by its core, too: a veth pair has
+//! no interrupts of its own, so that receiving would otherwise be done on the core that sends, and
+//! both hosts' work would look like the sender's. Receive packet steering (RPS) sends it over.
+//!
+//! Addresses are those set aside for measurements: 198.18.0.0/15 (RFC 2544) and 2001:2::/48
+//! (RFC 5180).
+
+use std::fs;
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+
+use niclab_load::echo::{self, EchoError, Echoed, Serve, Server};
+use rustix::mount::{MountFlags, MountPropagationFlags, mount, mount_change};
+
+use super::link;
+use super::netns::NetNs;
+use crate::cores::{Cores, Pinned};
+use crate::face::{DeviceError, Exchange, Exchanged, Family, Host};
+
+/// MTU of the wire between the hosts: that of Ethernet.
+pub const MTU: u32 = 1500;
+
+/// The interfaces' names.
+const NAMES: [&str; 2] = ["niclab-a", "niclab-b"];
+
+/// The last number of both addresses of each host.
+const NUMBERS: [u8; 2] = [1, 2];
+
+/// Bits of an address that both hosts share.
+const PREFIX_V4: u8 = 24;
+const PREFIX_V6: u8 = 64;
+
+/// One of the two.
+struct End {
+    netns: NetNs,
+    core: u32,
+    number: u8,
+}
+
+/// Two hosts and the wire between them; gone with this value, and with the process however it ends.
+pub struct Hosts {
+    here: End,
+    there: End,
+}
+
+impl Hosts {
+    /// Makes them, `here` on the tester's core, `there` on the device's.
+    pub fn make(cores: Cores) -> io::Result<Hosts> {
+        let [near, far] = NAMES;
+        let (near_ns, far_ns) = (NetNs::anonymous()?, NetNs::anonymous()?);
+        let far_fd = far_ns.fd().ok_or(io::ErrorKind::Unsupported)?;
+        near_ns.within(|| link::make_pair(near, far, far_fd, MTU))??;
+        far_ns.within(|| link::switch_on(far))??;
+        let here = End { netns: near_ns, core: cores.tester, number: NUMBERS[0] };
+        let there = End { netns: far_ns, core: cores.device, number: NUMBERS[1] };
+        for (end, name) in [(&here, near), (&there, far)] {
+            end.netns.within(|| furnish(name, end.number, end.core))??;
+        }
+        Ok(Hosts { here, there })
+    }
+
+    /// Lets a client on the one host talk to a server on the other, which starts and ends with it.
+    pub fn exchange(&self, exchange: &Exchange, run: u32) -> Result<Exchanged, DeviceError> {
+        let (client, server) = match exchange.client {
+            Host::Here => (&self.here, &self.there),
+            Host::There => (&self.there, &self.here),
+        };
+        let asked = &exchange.echo;
+        asked.check().map_err(broken)?;
+        let serve = Serve {
+            transport: Some(asked.transport),
+            receive: asked.receive,
+            batch: asked.batch,
+            size_max: asked.size,
+        };
+        let address = SocketAddr::new(server.address(exchange.family), 0);
+        let bound = server.netns.within(|| Server::bind(address, serve));
+        let bound = bound.map_err(|e| super::refused("a server's socket", &e))?.map_err(broken)?;
+        let address = bound.address().map_err(broken)?;
+        let stop = AtomicBool::new(false);
+        thread::scope(|scope| {
+            let serving = scope.spawn(|| {
+                let _pinned = Pinned::to(server.core);
+                bound.run(&stop)
+            });
+            let never = AtomicBool::new(false);
+            let ran = client.netns.within(|| {
+                let _pinned = Pinned::to(client.core);
+                echo::run(asked, address, run, &never)
+            });
+            stop.store(true, Ordering::Relaxed);
+            let served = serving.join().map_err(|_| DeviceError::Broken {
+                device: "the echo server".into(),
+                reason: "its thread panicked".into(),
+            })?;
+            let ran = ran.map_err(|e| super::refused("the client's namespace", &e))?;
+            let echoed: Echoed = ran.map_err(broken)?;
+            served.map_err(broken)?;
+            Ok(Exchanged { echoed, served: Some(bound.served()) })
+        })
+    }
+}
+
+impl End {
+    fn address(&self, family: Family) -> IpAddr {
+        match family {
+            Family::V4 => Ipv4Addr::new(198, 18, 0, self.number).into(),
+            Family::V6 => Ipv6Addr::new(0x2001, 2, 0, 0, 0, 0, 0, self.number.into()).into(),
+        }
+    }
+}
+
+/// Gives the interface of the thread's namespace its addresses, and its work to one core.
+fn furnish(name: &str, number: u8, core: u32) -> io::Result<()> {
+    let link = link::look(name)?.ok_or(io::ErrorKind::NotFound)?;
+    // No address but ours: nobody asks for routers or tells of groups in between. Where the kernel
+    // has no IPv6 there is nothing to set; an exchange over it is refused then.
+    let ipv6 = format!("/proc/sys/net/ipv6/conf/{name}");
+    let has_ipv6 = fs::exists(&ipv6)?;
+    if has_ipv6 {
+        for (setting, value) in
+            [("addr_gen_mode", "1"), ("accept_ra", "0"), ("router_solicitations", "0")]
+        {
+            fs::write(format!("{ipv6}/{setting}"), value)?;
+        }
+        fs::write(format!("{ipv6}/disable_ipv6"), "0")?;
+    }
+    let end = |family| End { netns: NetNs::current(), core, number }.address(family);
+    link::add_address(link.index, end(Family::V4), PREFIX_V4)?;
+    if has_ipv6 {
+        link::add_address(link.index, end(Family::V6), PREFIX_V6)?;
+    }
+    steer(name, core)
+}
+
+/// Has what an interface of the thread's namespace receives worked on by `core`.
+fn steer(name: &str, core: u32) -> io::Result<()> {
+    // Interfaces are seen in a sysfs that was mounted in their namespace. The mount is this
+    // thread's alone: it ends with it.
+    super::netns::apart(|| {
+        let private = MountPropagationFlags::PRIVATE | MountPropagationFlags::REC;
+        mount_change("/", private)?;
+        mount("sysfs", "/sys", "sysfs", MountFlags::empty(), None)?;
+        fs::write(format!("/sys/class/net/{name}/queues/rx-0/rps_cpus"), mask(core))
+    })
+}
+
+/// A set of one core as the kernel writes it: words of 32 bits, the highest first.
+fn mask(core: u32) -> String {
+    let low = ",00000000".repeat(core as usize / 32);
+    format!("{:x}{low}", 1u32 << (core % 32))
+}
+
+/// What an error of client or server means to the user of a device.
+pub fn broken(error: EchoError) -> DeviceError {
+    match error {
+        EchoError::Range { .. } => DeviceError::BadLoad { reason: error.to_string() },
+        EchoError::Nobody { server } => DeviceError::Absent {
+            what: format!("an echo server at {server}"),
+            remedy: "start `niclab serve echo` there, and let its port through the firewall".into(),
+        },
+        _ => DeviceError::Broken { device: "echo".into(), reason: error.to_string() },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_set_of_one_core_is_written_as_the_kernel_reads_it() {
+        assert_eq!(mask(0), "1");
+        assert_eq!(mask(5), "20");
+        assert_eq!(mask(31), "80000000");
+        assert_eq!(mask(32), "1,00000000");
+        assert_eq!(mask(70), "40,00000000,00000000");
+    }
+}

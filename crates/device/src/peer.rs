@@ -1,0 +1,127 @@
+//! `peer:ADDRESS`: the stacks of this host and of another one, where `niclab serve echo` runs.
+//!
+//! The client is here. For the other direction both commands change sides.
+
+use std::net::{SocketAddr, ToSocketAddrs};
+use std::sync::atomic::AtomicBool;
+
+use niclab_load::echo;
+
+use crate::cores::{Pinned, take};
+use crate::face::{
+    About, DeviceError, Exchange, Exchanged, Fact, Family, Host, Place, Setup, SetupReport, Testbed,
+};
+use crate::linux::hosts::broken;
+use crate::plan::Plan;
+use crate::{Load, Observation};
+
+/// The port of an echo server, where none is said.
+pub const PORT: u16 = 17_007;
+
+/// A server on another host, or in another program.
+struct Peer {
+    about: About,
+    server: SocketAddr,
+    core: u32,
+    /// Tells our messages from those of others, and of our own earlier exchanges.
+    run: u32,
+}
+
+/// Opens the peer that a name such as `peer:192.0.2.7` or `peer:[2001:db8::7]:17007` stands for.
+pub fn open(name: &str) -> Result<Box<dyn Testbed>, DeviceError> {
+    let bad = |reason: String| DeviceError::BadName { text: name.to_owned(), reason };
+    let text = name.strip_prefix("peer:").unwrap_or_default();
+    let server = address(text).map_err(bad)?;
+    let core = take(name, 1)?[0];
+    let fact = |name: &str, value: String| Fact { name: name.into(), value };
+    let place =
+        |role: &str, label: &str, core| Place { role: role.into(), label: label.into(), core };
+    let about = About {
+        name: name.to_owned(),
+        facts: vec![fact("server", server.to_string()), fact("client's core", core.to_string())],
+        places: vec![
+            place("generator", "echo client", Some(core)),
+            place("wire", "network", None),
+            place("function", "echo server", None),
+        ],
+        not_supported: ["rules", "queues", "frames"].map(String::from).into(),
+        in_virtual_time: false,
+    };
+    Ok(Box::new(Peer { about, server, core, run: std::process::id() }))
+}
+
+/// An address with its port, or without one; or the name of a host.
+///
+/// # Errors
+/// What would be right, in words.
+pub fn address(text: &str) -> Result<SocketAddr, String> {
+    if let Ok(address) = text.parse() {
+        return Ok(address);
+    }
+    if let Ok(ip) = text.trim_start_matches('[').trim_end_matches(']').parse() {
+        return Ok(SocketAddr::new(ip, PORT));
+    }
+    let has_port = text.rsplit_once(':').is_some_and(|(_, port)| port.parse::<u16>().is_ok());
+    let found = match has_port {
+        true => text.to_socket_addrs(),
+        false => (text, PORT).to_socket_addrs(),
+    };
+    found.ok().and_then(|mut all| all.next()).ok_or_else(|| {
+        format!(
+            "`{text}` is no address: give one such as 192.0.2.7, [2001:db8::7]:{PORT} or a name"
+        )
+    })
+}
+
+impl Testbed for Peer {
+    fn about(&self) -> &About {
+        &self.about
+    }
+
+    fn setup(&mut self, setup: &Setup) -> Result<SetupReport, DeviceError> {
+        match setup.rules.is_empty() {
+            true => Ok(SetupReport::default()),
+            false => Err(DeviceError::NotSupported { capability: "rules".into() }),
+        }
+    }
+
+    fn exchange(&mut self, exchange: &Exchange) -> Result<Exchanged, DeviceError> {
+        let lacks = |capability: &str| DeviceError::NotSupported { capability: capability.into() };
+        if exchange.client == Host::There {
+            return Err(lacks("a client there (start client and server the other way round)"));
+        }
+        let family = if self.server.is_ipv4() { Family::V4 } else { Family::V6 };
+        if exchange.family != family {
+            return Err(lacks("the other family of addresses"));
+        }
+        self.run = self.run.wrapping_add(0x0001_0000);
+        let _pinned = Pinned::to(self.core);
+        let never = AtomicBool::new(false);
+        let echoed = echo::run(&exchange.echo, self.server, self.run, &never).map_err(broken)?;
+        Ok(Exchanged { echoed, served: None })
+    }
+
+    fn run(&mut self, _load: &Load, _plan: &Plan) -> Result<Observation, DeviceError> {
+        Err(DeviceError::NotSupported { capability: "frames".into() })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_has_a_port_or_the_usual_one() {
+        for (text, address) in [
+            ("192.0.2.7", "192.0.2.7:17007"),
+            ("192.0.2.7:9", "192.0.2.7:9"),
+            ("2001:db8::7", "[2001:db8::7]:17007"),
+            ("[2001:db8::7]", "[2001:db8::7]:17007"),
+            ("[2001:db8::7]:9", "[2001:db8::7]:9"),
+        ] {
+            assert_eq!(super::address(text).unwrap().to_string(), address);
+        }
+        assert!(super::address("").unwrap_err().contains("is no address"));
+        assert!(open("peer:").is_err_and(|e| matches!(e, DeviceError::BadName { .. })));
+    }
+}

@@ -1,0 +1,270 @@
+//! The server: sends every request back, and nothing else.
+
+use std::io::{self, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread;
+
+use niclab_packet::echo::{Head, Kind, MESSAGE_LEN_MAX, turn};
+use serde::{Deserialize, Serialize};
+
+use super::datagrams::{is_empty, is_full};
+use super::mmsg::{Incoming, Patience};
+use super::poll::Waiter;
+use super::stream::{Inflow, each_of};
+use super::{EchoError, Receive, Transport, now_ns, socket};
+
+/// Connections that a server holds at once; further ones are closed.
+const CONNECTIONS_MAX: u64 = 1_024;
+
+/// How a server serves.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Serve {
+    /// The one protocol it serves; both where there is none.
+    pub transport: Option<Transport>,
+    /// How it waits for what comes.
+    pub receive: Receive,
+    /// Messages that it takes in one call at most: 1 to [`BATCH_MAX`](super::BATCH_MAX).
+    pub batch: u16,
+    /// Longest message that it sends back, bytes; longer ones are none of its.
+    pub size_max: u16,
+}
+
+/// What a server has done.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Served {
+    /// Requests that came.
+    pub received: u64,
+    /// Requests that were sent back. Never more than came.
+    pub answered: u64,
+    /// What came and was no request: dropped; over TCP the connection is closed.
+    pub foreign: u64,
+    /// Connections that were made.
+    pub connections: u64,
+}
+
+#[derive(Debug, Default)]
+struct Counters {
+    received: AtomicU64,
+    answered: AtomicU64,
+    foreign: AtomicU64,
+    connections: AtomicU64,
+    connected: AtomicU64,
+}
+
+/// Sockets on one address: UDP and TCP.
+#[derive(Debug)]
+pub struct Server {
+    udp: UdpSocket,
+    tcp: TcpListener,
+    serve: Serve,
+    counters: Counters,
+}
+
+impl Server {
+    /// Takes the address, whose port 0 stands for any that is free.
+    ///
+    /// # Errors
+    /// [`EchoError::InUse`], [`EchoError::NotHere`], [`EchoError::Socket`].
+    pub fn bind(address: SocketAddr, serve: Serve) -> Result<Server, EchoError> {
+        let (udp, tcp) = socket::server(address)?;
+        socket::widen(&udp, usize::from(serve.batch), usize::from(serve.size_max));
+        socket::tell(&udp, serve.receive);
+        udp.set_read_timeout(Some(socket::TURN)).map_err(EchoError::of("SO_RCVTIMEO"))?;
+        tcp.set_nonblocking(true).map_err(EchoError::of("O_NONBLOCK"))?;
+        Ok(Server { udp, tcp, serve, counters: Counters::default() })
+    }
+
+    /// Where it listens.
+    ///
+    /// # Errors
+    /// [`EchoError::Socket`].
+    pub fn address(&self) -> Result<SocketAddr, EchoError> {
+        self.udp.local_addr().map_err(EchoError::of("getsockname"))
+    }
+
+    /// What it has done so far.
+    pub fn served(&self) -> Served {
+        let of = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        Served {
+            received: of(&self.counters.received),
+            answered: of(&self.counters.answered),
+            foreign: of(&self.counters.foreign),
+            connections: of(&self.counters.connections),
+        }
+    }
+
+    /// Serves until `stop` is set. UDP runs on the calling thread, each connection on one of its
+    /// own that is allowed where this one is.
+    ///
+    /// # Errors
+    /// [`EchoError::Socket`]: a socket broke.
+    pub fn run(&self, stop: &AtomicBool) -> Result<(), EchoError> {
+        match self.serve.transport {
+            Some(Transport::Udp) => self.datagrams(stop),
+            Some(Transport::Tcp) => self.connections(stop),
+            None => thread::scope(|scope| {
+                let accepting = scope.spawn(|| self.connections(stop));
+                let served = self.datagrams(stop);
+                stop.store(true, Ordering::Relaxed);
+                let accepted = accepting.join().unwrap_or(Ok(()));
+                served.and(accepted)
+            }),
+        }
+    }
+
+    /// A thread for each connection, until the server ends.
+    fn connections(&self, stop: &AtomicBool) -> Result<(), EchoError> {
+        thread::scope(|scope| {
+            let accepted = self.accept(stop, |stream| {
+                scope.spawn(move || self.connection(stream, stop));
+            });
+            if accepted.is_err() {
+                stop.store(true, Ordering::Relaxed);
+            }
+            accepted
+        })
+    }
+
+    fn accept(&self, stop: &AtomicBool, mut each: impl FnMut(TcpStream)) -> Result<(), EchoError> {
+        let waiter = Waiter::new(Receive::Blocking, &self.tcp)?;
+        while !stop.load(Ordering::Relaxed) {
+            let until_ns = now_ns() + socket::TURN.as_nanos() as u64;
+            waiter.wait(&self.tcp, until_ns).map_err(EchoError::of("accept"))?;
+            match self.tcp.accept() {
+                Ok((stream, _)) => {
+                    if self.counters.connected.fetch_add(1, Ordering::Relaxed) >= CONNECTIONS_MAX {
+                        self.counters.connected.fetch_sub(1, Ordering::Relaxed);
+                        continue;
+                    }
+                    self.counters.connections.fetch_add(1, Ordering::Relaxed);
+                    each(stream);
+                }
+                // One that was gone before it was taken, or a moment without descriptors.
+                Err(_) => thread::yield_now(),
+            }
+        }
+        Ok(())
+    }
+
+    fn datagrams(&self, stop: &AtomicBool) -> Result<(), EchoError> {
+        let waiter = Waiter::new(self.serve.receive, &self.udp)?;
+        // One byte more shows a message that is too long.
+        let len = usize::from(self.serve.size_max).min(MESSAGE_LEN_MAX) + 1;
+        let mut incoming = Incoming::new(self.serve.batch.into(), len);
+        let mut kept = Vec::with_capacity(incoming.room());
+        let patience = match self.serve.receive {
+            Receive::Blocking => Patience::One,
+            Receive::BusyPoll | Receive::Epoll => Patience::None,
+        };
+        while !stop.load(Ordering::Relaxed) {
+            if self.serve.receive == Receive::Epoll {
+                let until_ns = now_ns() + socket::TURN.as_nanos() as u64;
+                waiter.wait(&self.udp, until_ns).map_err(EchoError::of("epoll"))?;
+            }
+            let count = match incoming.receive(&self.udp, patience) {
+                Ok(count) => count,
+                // What a client that is gone leaves behind says nothing of the others.
+                Err(e) if is_empty(&e) || e.kind() == io::ErrorKind::ConnectionRefused => continue,
+                Err(e) => return Err(EchoError::of("recvmmsg")(e)),
+            };
+            kept.clear();
+            for at in 0..count {
+                let message = incoming.message(at);
+                if matches!(Head::of_datagram(message), Ok(Head { kind: Kind::Request, .. })) {
+                    turn(message);
+                    kept.push(at);
+                }
+            }
+            let foreign = (count - kept.len()) as u64;
+            let answered = self.send_back(&mut incoming, &kept, stop);
+            self.count(kept.len() as u64, answered, foreign);
+        }
+        Ok(())
+    }
+
+    /// Sends messages back; how many went. Those that the kernel will not take are left out.
+    fn send_back(&self, incoming: &mut Incoming, mut kept: &[usize], stop: &AtomicBool) -> u64 {
+        let mut answered = 0;
+        while !kept.is_empty() && !stop.load(Ordering::Relaxed) {
+            match incoming.send_back(&self.udp, kept) {
+                Ok(count) => {
+                    answered += count as u64;
+                    kept = &kept[count..];
+                }
+                Err(e) if is_full(&e) => thread::yield_now(),
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+                // Nothing leads to this one any more.
+                Err(_) => kept = &kept[1..],
+            }
+        }
+        answered
+    }
+
+    fn count(&self, received: u64, answered: u64, foreign: u64) {
+        self.counters.received.fetch_add(received, Ordering::Relaxed);
+        self.counters.answered.fetch_add(answered, Ordering::Relaxed);
+        if foreign > 0 {
+            self.counters.foreign.fetch_add(foreign, Ordering::Relaxed);
+        }
+    }
+
+    /// Serves one connection until it is closed, breaks, or something else than requests comes.
+    fn connection(&self, stream: TcpStream, stop: &AtomicBool) {
+        if let Err(error) = self.converse(stream, stop)
+            && error.kind() == io::ErrorKind::InvalidData
+        {
+            self.count(0, 0, 1);
+        }
+        self.counters.connected.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    fn converse(&self, mut stream: TcpStream, stop: &AtomicBool) -> io::Result<()> {
+        stream.set_nodelay(true)?;
+        stream.set_read_timeout(Some(socket::TURN))?;
+        stream.set_write_timeout(Some(socket::TURN))?;
+        stream.set_nonblocking(self.serve.receive != Receive::Blocking)?;
+        socket::tell(&stream, self.serve.receive);
+        let waiter = Waiter::new(self.serve.receive, &stream).map_err(io::Error::other)?;
+        let mut inflow = Inflow::new();
+        while !stop.load(Ordering::Relaxed) {
+            if self.serve.receive == Receive::Epoll {
+                waiter.wait(&stream, now_ns() + socket::TURN.as_nanos() as u64)?;
+            }
+            match inflow.read(&mut stream) {
+                Err(e) if is_empty(&e) => continue,
+                read => read?,
+            }
+            let messages = inflow.messages()?;
+            let mut are_requests = true;
+            let count = each_of(messages, &mut |message| {
+                are_requests &= matches!(Head::read(message), Ok(Head { kind: Kind::Request, .. }));
+                turn(message);
+            }) as u64;
+            if !are_requests {
+                return Err(io::ErrorKind::InvalidData.into());
+            }
+            self.write_all(&mut stream, messages, stop)?;
+            self.count(count, count, 0);
+        }
+        Ok(())
+    }
+
+    /// Writes everything, however long the other side takes to read it, unless `stop` is set.
+    fn write_all(
+        &self,
+        stream: &mut TcpStream,
+        mut bytes: &[u8],
+        stop: &AtomicBool,
+    ) -> io::Result<()> {
+        while !bytes.is_empty() {
+            match stream.write(bytes) {
+                Ok(count) => bytes = &bytes[count..],
+                Err(e) if is_empty(&e) && stop.load(Ordering::Relaxed) => return Err(e),
+                Err(e) if is_empty(&e) => thread::yield_now(),
+                Err(e) => return Err(e),
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,277 @@
+//! Client and server over loopback, and what each does about what is not its own.
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream, UdpSocket};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use niclab_packet::echo::{Head, Kind, MAGIC};
+
+use super::*;
+
+const WAYS: [Receive; 3] = [Receive::Blocking, Receive::BusyPoll, Receive::Epoll];
+
+fn echo(transport: Transport) -> Echo {
+    Echo {
+        transport,
+        size: 64,
+        batch: 1,
+        receive: Receive::Blocking,
+        pace: Pace::Closed,
+        duration_ns: 60_000_000,
+        warmup_ns: 10_000_000,
+    }
+}
+
+const SERVE: Serve =
+    Serve { transport: None, receive: Receive::Blocking, batch: 64, size_max: SIZE_MAX };
+
+/// Lets a server on `host` run while `with` has its address; what `with` says, and what the server
+/// has done.
+fn served<T>(host: &str, serve: Serve, with: impl FnOnce(SocketAddr) -> T) -> (T, Served) {
+    let server =
+        Server::bind((host.parse::<std::net::IpAddr>().unwrap(), 0).into(), serve).unwrap();
+    let stop = AtomicBool::new(false);
+    thread::scope(|scope| {
+        let running = scope.spawn(|| server.run(&stop));
+        let result = with(server.address().unwrap());
+        stop.store(true, Ordering::Relaxed);
+        running.join().unwrap().unwrap();
+        (result, server.served())
+    })
+}
+
+fn go(echo: &Echo, server: SocketAddr) -> Echoed {
+    run(echo, server, 7, &AtomicBool::new(false)).unwrap()
+}
+
+/// Every message is somewhere, and every answer is in the histogram.
+fn assert_balanced(seen: &Echoed) {
+    assert_eq!(seen.planned, seen.sent + seen.unsent, "{seen:?}");
+    assert_eq!(seen.sent, seen.answered + seen.lost, "{seen:?}");
+    assert_eq!(seen.rtt.0.len(), seen.answered, "{seen:?}");
+}
+
+#[test]
+fn every_way_to_wait_brings_every_message_back() {
+    for transport in [Transport::Udp, Transport::Tcp] {
+        for receive in WAYS {
+            for host in ["127.0.0.1", "::1"] {
+                let serve = Serve { receive, ..SERVE };
+                let (seen, done) =
+                    served(host, serve, |to| go(&Echo { receive, ..echo(transport) }, to));
+                assert_balanced(&seen);
+                let clean = (seen.lost, seen.foreign, seen.duplicated, seen.reordered);
+                assert_eq!(clean, (0, 0, 0, 0), "{transport:?} {receive:?} {host}: {seen:?}");
+                assert!(seen.answered > 0, "{transport:?} {receive:?} {host}: {seen:?}");
+                assert_eq!((done.received, done.foreign), (done.answered, 0), "{done:?}");
+                assert!(done.received >= seen.answered);
+            }
+        }
+    }
+}
+
+#[test]
+fn every_size_and_batch_comes_back() {
+    for transport in [Transport::Udp, Transport::Tcp] {
+        for (size, batch) in [(16, 1), (16, 1024), (1472, 64), (65_507, 1), (65_507, 16)] {
+            let asked = Echo { size, batch, ..echo(transport) };
+            let (seen, done) = served("127.0.0.1", SERVE, |to| go(&asked, to));
+            assert_balanced(&seen);
+            assert!(seen.answered >= u64::from(batch), "{transport:?} {size} {batch}: {seen:?}");
+            assert_eq!(seen.sent % u64::from(batch), 0, "whole batches: {seen:?}");
+            assert_eq!(done.foreign, 0);
+            // Large batches may find the socket's buffer full, where nobody may widen it.
+            if transport == Transport::Tcp || batch <= 16 {
+                assert_eq!(seen.lost, 0, "{transport:?} {size} {batch}: {seen:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn an_open_loop_keeps_its_rate_and_counts_from_the_plan() {
+    for transport in [Transport::Udp, Transport::Tcp] {
+        for receive in WAYS {
+            let pace = Pace::Open { per_s: 2_000.0 };
+            let asked = Echo { receive, pace, batch: 4, ..echo(transport) };
+            let (seen, _) = served("127.0.0.1", Serve { receive, ..SERVE }, |to| go(&asked, to));
+            assert_balanced(&seen);
+            assert_eq!(seen.planned, 120, "{transport:?} {receive:?}: {seen:?}");
+            assert_eq!(seen.lost, 0, "{transport:?} {receive:?}: {seen:?}");
+            let (service, lateness) = (seen.service.unwrap(), seen.lateness.unwrap());
+            assert_eq!((service.0.len(), lateness.0.len()), (seen.answered, seen.sent));
+            assert!(service.0.max() <= seen.rtt.0.max());
+        }
+    }
+}
+
+#[test]
+fn a_rate_that_cannot_be_kept_leaves_messages_unsent() {
+    let pace = Pace::Open { per_s: 1e9 };
+    let (seen, _) = served("127.0.0.1", SERVE, |to| go(&Echo { pace, ..echo(Transport::Udp) }, to));
+    assert_balanced(&seen);
+    assert!(seen.unsent > seen.sent, "{seen:?}");
+}
+
+/// A server of UDP that does with each request what `reply` says.
+fn odd_server<T>(
+    reply: impl Fn(u32, &[u8], &dyn Fn(&[u8])) + Sync,
+    with: impl FnOnce(SocketAddr) -> T,
+) -> T {
+    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+    socket.set_read_timeout(Some(Duration::from_millis(20))).unwrap();
+    let stop = AtomicBool::new(false);
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            let (mut bytes, mut count) = ([0; 2048], 0);
+            while !stop.load(Ordering::Relaxed) {
+                let Ok((len, from)) = socket.recv_from(&mut bytes) else { continue };
+                let send = |bytes: &[u8]| assert!(socket.send_to(bytes, from).is_ok());
+                reply(count, &bytes[..len], &send);
+                count += 1;
+            }
+        });
+        let result = with(socket.local_addr().unwrap());
+        stop.store(true, Ordering::Relaxed);
+        result
+    })
+}
+
+fn turned(request: &[u8]) -> Vec<u8> {
+    let mut reply = request.to_vec();
+    niclab_packet::echo::turn(&mut reply);
+    reply
+}
+
+#[test]
+fn what_a_network_does_to_messages_is_told_apart() {
+    let asked = Echo { batch: 8, warmup_ns: 0, ..echo(Transport::Udp) };
+    let held = std::sync::Mutex::new(Vec::new());
+    let reply = |count: u32, request: &[u8], send: &dyn Fn(&[u8])| {
+        let mut reply = turned(request);
+        match count {
+            // Twice; out of order with the one behind it; of another length; another run's.
+            1 => (0..2).for_each(|_| send(&reply)),
+            2 => *held.lock().unwrap() = reply,
+            3 => {
+                send(&reply);
+                send(&held.lock().unwrap());
+            }
+            4 => {
+                send(&reply[..63]);
+                send(&reply);
+            }
+            5 => {
+                send(&reply);
+                reply[8] ^= 1;
+                send(&reply);
+            }
+            // One that is lost: the client waits for it, then goes on.
+            6 => {}
+            _ => send(&reply),
+        }
+    };
+    let seen = odd_server(reply, |to| go(&asked, to));
+    assert_balanced(&seen);
+    assert_eq!(
+        (seen.lost, seen.duplicated, seen.reordered, seen.foreign),
+        (1, 1, 1, 2),
+        "{seen:?}"
+    );
+}
+
+#[test]
+fn a_server_that_goes_leaves_what_was_measured() {
+    let asked = Echo { duration_ns: 30_000_000_000, warmup_ns: 0, ..echo(Transport::Udp) };
+    let reply = |count: u32, request: &[u8], send: &dyn Fn(&[u8])| {
+        if count < 50 {
+            send(&turned(request));
+        }
+    };
+    let seen = odd_server(reply, |to| go(&asked, to));
+    assert_eq!(seen.answered, 50);
+    assert_balanced(&seen);
+    let ended = seen.ended.unwrap();
+    assert!(ended.contains("the server was lost after 2.") && ended.contains("no more"), "{ended}");
+}
+
+#[test]
+fn nobody_there_is_told_with_the_remedy() {
+    let free = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    for transport in [Transport::Udp, Transport::Tcp] {
+        let error = run(&echo(transport), free, 1, &AtomicBool::new(false)).unwrap_err();
+        let words = error.to_string();
+        assert!(words.contains("nobody answers") && words.contains("niclab serve echo"), "{words}");
+    }
+}
+
+#[test]
+fn an_address_that_is_taken_or_not_here_is_told() {
+    let other = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let error = Server::bind(other.local_addr().unwrap(), SERVE).unwrap_err();
+    assert!(matches!(error, EchoError::InUse { .. }), "{error}");
+    let error = Server::bind("192.0.2.1:9".parse().unwrap(), SERVE).unwrap_err();
+    assert!(matches!(error, EchoError::NotHere { .. }), "{error}");
+}
+
+#[test]
+fn the_server_answers_no_more_than_it_got_and_only_requests() {
+    let head = |kind, len| Head { kind, len, run: 1, number: 0 };
+    let message = |kind, said: u16, len: usize| {
+        let mut bytes = vec![0; len];
+        head(kind, said).write(&mut bytes);
+        bytes
+    };
+    let mut version = message(Kind::Request, 40, 40);
+    version[4] = 9;
+    let strange = [
+        Vec::new(),
+        MAGIC.to_be_bytes().to_vec(),
+        b"GET / HTTP/1.1\r\n\r\n".to_vec(),
+        message(Kind::Request, 41, 40),
+        message(Kind::Request, 39, 40),
+        message(Kind::Reply, 40, 40),
+        version,
+    ];
+    let ((), done) = served("127.0.0.1", SERVE, |to| {
+        let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+        socket.set_read_timeout(Some(Duration::from_millis(300))).unwrap();
+        for bytes in &strange {
+            socket.send_to(bytes, to).unwrap();
+        }
+        socket.send_to(&message(Kind::Request, 40, 40), to).unwrap();
+        let mut bytes = [0; 100];
+        let (len, _) = socket.recv_from(&mut bytes).unwrap();
+        assert_eq!(Head::of_datagram(&bytes[..len]), Ok(head(Kind::Reply, 40)));
+        assert!(socket.recv_from(&mut bytes).is_err(), "a second answer");
+
+        // Over a stream nobody can tell where the next message begins.
+        let mut stream = TcpStream::connect(to).unwrap();
+        stream.write_all(&message(Kind::Request, 40, 40)).unwrap();
+        stream.read_exact(&mut bytes[..40]).unwrap();
+        stream.write_all(b"GET / HTTP/1.1\r\n\r\n").unwrap();
+        assert!(matches!(stream.read(&mut bytes), Ok(0) | Err(_)));
+    });
+    let foreign = strange.len() as u64 + 1;
+    assert_eq!((done.received, done.answered, done.foreign), (2, 2, foreign), "{done:?}");
+}
+
+#[test]
+fn what_cannot_be_sent_is_refused_by_name() {
+    let base = echo(Transport::Udp);
+    let refused = [
+        (Echo { size: 15, ..base.clone() }, "size = 15: use 16 to 65507 bytes"),
+        (Echo { size: 65_508, ..base.clone() }, "size = 65508: use 16 to 65507 bytes"),
+        (Echo { batch: 0, ..base.clone() }, "batch = 0: use 1 to 1024"),
+        (Echo { batch: 1025, ..base.clone() }, "batch = 1025: use 1 to 1024"),
+        (Echo { pace: Pace::Open { per_s: 0.0 }, ..base.clone() }, "rate = 0: use 1 to 1e9"),
+        (Echo { pace: Pace::Open { per_s: f64::NAN }, ..base.clone() }, "rate = NaN: use 1 to"),
+        (Echo { duration_ns: 0, ..base }, "duration = 0: use more than nothing"),
+    ];
+    for (echo, words) in refused {
+        let error = echo.check().unwrap_err().to_string();
+        assert!(error.starts_with(words), "{error}");
+    }
+}
