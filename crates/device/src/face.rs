@@ -218,6 +218,9 @@ pub struct Exchange {
     pub client: Host,
     /// The network protocol.
     pub family: Family,
+    /// Real-time priority of both, as far as they are ours to set: 1 to 99.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fifo: Option<u8>,
     /// What the client sends, and how both wait.
     pub echo: Echo,
 }

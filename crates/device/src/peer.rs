@@ -11,7 +11,7 @@ use crate::cores::{Pinned, take};
 use crate::face::{
     About, DeviceError, Exchange, Exchanged, Fact, Family, Host, Place, Setup, SetupReport, Testbed,
 };
-use crate::linux::hosts::broken;
+use crate::linux::hosts::{broken, real_time};
 use crate::plan::Plan;
 use crate::{Load, Observation};
 
@@ -96,6 +96,7 @@ impl Testbed for Peer {
         }
         self.run = self.run.wrapping_add(0x0001_0000);
         let _pinned = Pinned::to(self.core);
+        let _real_time = real_time(exchange.fifo)?;
         let never = AtomicBool::new(false);
         let echoed = echo::run(&exchange.echo, self.server, self.run, &never).map_err(broken)?;
         Ok(Exchanged { echoed, served: None })

@@ -38,7 +38,7 @@ pub mod throughput;
 pub mod validation;
 pub mod values;
 mod windows;
-mod words;
+pub mod words;
 
 #[cfg(test)]
 #[path = "simulated_tests.rs"]

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
+use niclab_device::echo::{Receive, Transport};
 use niclab_lab::published::Card;
 
 /// Tells the truth about a network card, and gives you one you can program.
@@ -27,6 +28,7 @@ Exit codes:
   6    a run came to its end and has measured nothing
   7    `rules check --strict` has found something to mend
   8    `compare` has found a regression
+  9    `serve` cannot have its address, or the server of `measure` is not there or went away
   130  stopped by Ctrl-C or a signal; what was measured is kept";
 
 const RUN_EXAMPLES: &str = "\
@@ -86,6 +88,12 @@ pub enum Command {
     },
     /// Print the manual page, for `niclab man | man -l -`
     Man,
+    /// Measure one thing at once and print it, without a result directory
+    Measure {
+        /// What
+        #[command(subcommand)]
+        command: MeasureCommand,
+    },
     /// Write report.html of a run anew, from its samples
     Report {
         /// Result directory, as `niclab run` printed it
@@ -106,11 +114,106 @@ pub enum Command {
     /// Measure devices, and write a result directory with a report
     #[command(after_long_help = RUN_EXAMPLES)]
     Run(RunArguments),
+    /// Be the other side of a measurement
+    Serve {
+        /// What to serve
+        #[command(subcommand)]
+        command: ServeCommand,
+    },
     /// Print the findings and figures of a run as tables
     Show {
         /// Result directory, as `niclab run` printed it
         directory: PathBuf,
     },
+}
+
+/// The commands of `niclab measure`.
+#[derive(Debug, Subcommand)]
+pub enum MeasureCommand {
+    /// Send messages to an echo server and say how long they take there and back
+    ///
+    /// Without --server it makes two hosts in this machine, joined by a veth pair, and measures
+    /// between them; that needs root.
+    Echo(MeasureEchoArguments),
+}
+
+/// The commands of `niclab serve`.
+#[derive(Debug, Subcommand)]
+pub enum ServeCommand {
+    /// Send messages of `niclab measure echo` back to where they came from, until it is stopped
+    ///
+    /// It answers its own messages only, each once and with as many bytes as it has.
+    Echo(ServeEchoArguments),
+}
+
+/// What `niclab measure echo` takes.
+#[derive(Args, Debug)]
+pub struct MeasureEchoArguments {
+    /// Where `niclab serve echo` runs; the port may be left out
+    #[arg(long, value_name = "ADDRESS")]
+    pub server: Option<String>,
+    /// udp or tcp
+    #[arg(long, value_name = "NAME", default_value = "udp")]
+    pub transport: Transport,
+    /// Length of a message, bytes of payload: 16 to 65507
+    #[arg(long, value_name = "BYTES", default_value = "64")]
+    pub size: u16,
+    /// Messages sent together, and received together at most: 1 to 1024
+    #[arg(long, value_name = "N", default_value = "1")]
+    pub batch: u16,
+    /// How to wait for what comes: blocking, busy-poll or epoll
+    #[arg(long, value_name = "WAY", default_value = "blocking")]
+    pub receive: Receive,
+    /// Messages a second, whatever has come back [default: the next batch when the last is back]
+    #[arg(long, value_name = "N")]
+    pub rate: Option<f64>,
+    /// Measured part, milliseconds
+    #[arg(long, value_name = "MS", default_value = "1000",
+          value_parser = clap::value_parser!(u64).range(1..=3_600_000))]
+    pub duration_ms: u64,
+    /// Part before it that is never counted, milliseconds
+    #[arg(long, value_name = "MS", default_value = "200",
+          value_parser = clap::value_parser!(u64).range(0..=600_000))]
+    pub warmup_ms: u64,
+    /// Over IPv6, where both hosts are in this machine
+    #[arg(long, conflicts_with = "server")]
+    pub ipv6: bool,
+    /// The client on the second host and the server on the first, where both are in this machine
+    #[arg(long, conflicts_with = "server")]
+    pub reverse: bool,
+    /// Core of the client
+    #[arg(long, value_name = "N", requires = "server")]
+    pub core: Option<u32>,
+    /// Real-time priority (SCHED_FIFO) of the client, and of a server in this machine
+    #[arg(long, value_name = "1-99", value_parser = clap::value_parser!(u8).range(1..=99))]
+    pub fifo: Option<u8>,
+    /// One JSON document, times in nanoseconds
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// What `niclab serve echo` takes.
+#[derive(Args, Debug)]
+pub struct ServeEchoArguments {
+    /// Address to listen at; 0.0.0.0 or [::] stand for all; the port may be left out
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1")]
+    pub bind: String,
+    /// udp or tcp alone [default: both]
+    #[arg(long, value_name = "NAME")]
+    pub transport: Option<Transport>,
+    /// Messages received together at most, 1 to 1024
+    #[arg(long, value_name = "N", default_value = "1024",
+          value_parser = clap::value_parser!(u16).range(1..=1024))]
+    pub batch: u16,
+    /// How to wait for what comes: blocking, busy-poll or epoll
+    #[arg(long, value_name = "WAY", default_value = "blocking")]
+    pub receive: Receive,
+    /// Core of the server
+    #[arg(long, value_name = "N")]
+    pub core: Option<u32>,
+    /// Real-time priority (SCHED_FIFO)
+    #[arg(long, value_name = "1-99", value_parser = clap::value_parser!(u8).range(1..=99))]
+    pub fifo: Option<u8>,
 }
 
 /// The commands of `niclab profile`.

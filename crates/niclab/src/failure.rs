@@ -11,6 +11,7 @@
 //! | 6 | a run came to its end and has measured nothing |
 //! | 7 | `rules check --strict` has found something to mend |
 //! | 8 | `compare` has found a regression |
+//! | 9 | `serve` cannot have its address, or the server of `measure` is not there or went away |
 //! | 130 | stopped by Ctrl-C or a signal; what was measured is kept |
 
 use std::io::ErrorKind;
@@ -19,6 +20,7 @@ use std::process::ExitCode;
 
 use niclab_bench::BenchError;
 use niclab_device::DeviceError;
+use niclab_device::echo::EchoError;
 use niclab_device::model::UnreadProfile;
 use niclab_lab::advise::WorkloadError;
 use niclab_lab::fit::NoFit;
@@ -35,6 +37,24 @@ pub const STOPPED: i32 = 130;
 /// Why a command ended without success.
 #[derive(Debug, thiserror::Error)]
 pub enum Failure {
+    /// An address that cannot be read.
+    #[error("{reason}")]
+    Address {
+        /// What would be right.
+        reason: String,
+    },
+    /// A device of `measure` cannot do it.
+    #[error("{0}")]
+    Device(#[from] DeviceError),
+    /// Messages could not be sent or served.
+    #[error("{0}")]
+    Echo(#[from] EchoError),
+    /// A measurement that ended before its time.
+    #[error("{reason}; what was measured until then is above")]
+    Lost {
+        /// Why.
+        reason: String,
+    },
     /// A single run of a single device is to be compared.
     #[error(
         "{} has one device, {device}: give a second directory, or a run of several devices",
@@ -235,7 +255,8 @@ impl Failure {
             | Failure::Report(_)
             | Failure::Validation(_) => 1,
             // Options that exclude each other, or name what is not there.
-            Failure::Core { .. }
+            Failure::Address { .. }
+            | Failure::Core { .. }
             | Failure::Metric { .. }
             | Failure::NoPeers { .. }
             | Failure::NotModelled { .. }
@@ -255,7 +276,12 @@ impl Failure {
             | Failure::Apart { .. }
             | Failure::Result(_)
             | Failure::Unmeasured { .. } => 4,
-            Failure::NoDevice { .. } | Failure::UnknownDevice(_) => 5,
+            Failure::Device(DeviceError::BadLoad { .. })
+            | Failure::Echo(EchoError::Range { .. }) => 3,
+            Failure::Device(DeviceError::Absent { .. })
+            | Failure::Echo(_)
+            | Failure::Lost { .. } => 9,
+            Failure::Device(_) | Failure::NoDevice { .. } | Failure::UnknownDevice(_) => 5,
             Failure::Nothing { .. } => 6,
             Failure::Amiss { .. } => 7,
             Failure::Regression { .. } => 8,

@@ -10,6 +10,7 @@ mod calm;
 mod compare;
 mod devices;
 mod doctor;
+mod echo;
 mod environment;
 mod export;
 mod failure;
@@ -27,7 +28,7 @@ use std::process::ExitCode;
 
 use clap::Parser;
 
-use arguments::{Arguments, Command, ProfileCommand, RulesCommand};
+use arguments::{Arguments, Command, MeasureCommand, ProfileCommand, RulesCommand, ServeCommand};
 use failure::Failure;
 
 fn main() -> ExitCode {
@@ -52,6 +53,7 @@ fn command(command: Command) -> Result<(), Failure> {
         Command::List { experiment: None } => list::run(),
         Command::List { experiment: Some(name) } => list::toml(&name),
         Command::Man => texts::man(),
+        Command::Measure { command: MeasureCommand::Echo(arguments) } => echo::measure(&arguments),
         Command::Profile { command } => match command {
             ProfileCommand::Check { profiles } => profile::check(&profiles),
             ProfileCommand::Fit { from, device } => profile::fit(&from, device.as_deref()),
@@ -65,6 +67,7 @@ fn command(command: Command) -> Result<(), Failure> {
             rules::convert(from, &file)
         }
         Command::Run(arguments) => run::run(&arguments),
+        Command::Serve { command: ServeCommand::Echo(arguments) } => echo::serve(&arguments),
         Command::Show { directory } => show::run(&directory),
     }
 }

@@ -92,7 +92,7 @@ fn nothing(summary: &Summary, directory: PathBuf) -> Failure {
 /// A flag that Ctrl-C and SIGTERM raise; a second one ends the process at once.
 ///
 /// SIGHUP is left alone: under nohup it is ignored, and the samples are safe in any case.
-fn stop_flag() -> Result<Arc<AtomicBool>, Failure> {
+pub fn stop_flag() -> Result<Arc<AtomicBool>, Failure> {
     let stop = Arc::new(AtomicBool::new(false));
     for signal in [SIGINT, SIGTERM] {
         // In this order: the first signal finds the flag down and raises it.

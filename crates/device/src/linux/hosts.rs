@@ -13,13 +13,14 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
-use niclab_load::echo::{self, EchoError, Echoed, Serve, Server};
+use niclab_load::echo::{self, EchoError, Serve, Server};
 use rustix::mount::{MountFlags, MountPropagationFlags, mount, mount_change};
 
 use super::link;
 use super::netns::NetNs;
 use crate::cores::{Cores, Pinned};
 use crate::face::{DeviceError, Exchange, Exchanged, Family, Host};
+use crate::realtime::RealTime;
 
 /// MTU of the wire between the hosts: that of Ethernet.
 pub const MTU: u32 = 1500;
@@ -85,12 +86,14 @@ impl Hosts {
         thread::scope(|scope| {
             let serving = scope.spawn(|| {
                 let _pinned = Pinned::to(server.core);
-                bound.run(&stop)
+                let _real_time = real_time(exchange.fifo)?;
+                bound.run(&stop).map_err(broken)
             });
             let never = AtomicBool::new(false);
             let ran = client.netns.within(|| {
                 let _pinned = Pinned::to(client.core);
-                echo::run(asked, address, run, &never)
+                let _real_time = real_time(exchange.fifo)?;
+                echo::run(asked, address, run, &never).map_err(broken)
             });
             stop.store(true, Ordering::Relaxed);
             let served = serving.join().map_err(|_| DeviceError::Broken {
@@ -98,9 +101,8 @@ impl Hosts {
                 reason: "its thread panicked".into(),
             })?;
             let ran = ran.map_err(|e| super::refused("the client's namespace", &e))?;
-            let echoed: Echoed = ran.map_err(broken)?;
-            served.map_err(broken)?;
-            Ok(Exchanged { echoed, served: Some(bound.served()) })
+            served?;
+            Ok(Exchanged { echoed: ran?, served: Some(bound.served()) })
         })
     }
 }
@@ -153,6 +155,12 @@ fn steer(name: &str, core: u32) -> io::Result<()> {
 fn mask(core: u32) -> String {
     let low = ",00000000".repeat(core as usize / 32);
     format!("{:x}{low}", 1u32 << (core % 32))
+}
+
+/// Real-time priority for the calling thread, where it is asked for.
+pub fn real_time(priority: Option<u8>) -> Result<Option<RealTime>, DeviceError> {
+    let priority = priority.map(RealTime::with).transpose();
+    priority.map_err(|e| super::refused("real-time priority", &e))
 }
 
 /// What an error of client or server means to the user of a device.

@@ -16,7 +16,7 @@ fn exchange(transport: Transport, family: Family, client: Host) -> Exchange {
         duration_ns: 50_000_000,
         warmup_ns: 20_000_000,
     };
-    Exchange { client, family, echo }
+    Exchange { client, family, fifo: None, echo }
 }
 
 fn open(test: &str) -> Option<(impl Drop, Box<dyn Testbed>)> {

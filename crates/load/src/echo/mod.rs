@@ -16,7 +16,9 @@ mod tally;
 #[cfg(test)]
 mod tests;
 
+use std::fmt;
 use std::net::SocketAddr;
+use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
@@ -174,6 +176,45 @@ pub enum EchoError {
         /// What it said.
         source: std::io::Error,
     },
+}
+
+impl fmt::Display for Transport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Transport::Udp => "udp",
+            Transport::Tcp => "tcp",
+        })
+    }
+}
+
+impl fmt::Display for Receive {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Receive::Blocking => "blocking",
+            Receive::BusyPoll => "busy-poll",
+            Receive::Epoll => "epoll",
+        })
+    }
+}
+
+impl FromStr for Transport {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Transport, String> {
+        let all = [Transport::Udp, Transport::Tcp];
+        let found = all.into_iter().find(|one| one.to_string() == text);
+        found.ok_or_else(|| "use udp or tcp".to_owned())
+    }
+}
+
+impl FromStr for Receive {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Receive, String> {
+        let all = [Receive::Blocking, Receive::BusyPoll, Receive::Epoll];
+        let found = all.into_iter().find(|one| one.to_string() == text);
+        found.ok_or_else(|| "use blocking, busy-poll or epoll".to_owned())
+    }
 }
 
 impl EchoError {

@@ -1,0 +1,188 @@
+//! `niclab serve echo` and `niclab measure echo`: messages over the kernel's stack, there and back.
+
+use std::io::{Write, stdout};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use niclab_device::cores::{Pinned, allowed};
+use niclab_device::echo::{Echo, Echoed, Pace, Serve, Server, Transport};
+use niclab_device::realtime::RealTime;
+use niclab_device::{DeviceError, Exchange, Exchanged, Family, Host, Latency, peer};
+use niclab_lab::words;
+use serde_json::json;
+
+use crate::arguments::{MeasureEchoArguments, ServeEchoArguments};
+use crate::failure::Failure;
+use crate::run::stop_flag;
+
+/// What is shown of a distribution, and the share of the messages that stays below each.
+const PERCENTILES: [(&str, f64); 6] =
+    [("p50", 0.5), ("p90", 0.9), ("p99", 0.99), ("p99.9", 0.999), ("p99.99", 0.9999), ("max", 1.0)];
+
+/// Serves until it is stopped, then says what it did.
+pub fn serve(arguments: &ServeEchoArguments) -> Result<(), Failure> {
+    let stop: Arc<AtomicBool> = stop_flag()?;
+    let address = peer::address(&arguments.bind).map_err(|reason| Failure::Address { reason })?;
+    let transport = arguments.transport;
+    let (receive, batch) = (arguments.receive, arguments.batch);
+    let _pinned = pinned(arguments.core)?;
+    let _real_time = real_time(arguments.fifo)?;
+    let serve = Serve { transport, receive, batch, size_max: niclab_device::echo::SIZE_MAX };
+    let server = Server::bind(address, serve)?;
+    let protocols = match transport {
+        None => "UDP and TCP",
+        Some(Transport::Udp) => "UDP",
+        Some(Transport::Tcp) => "TCP",
+    };
+    writeln!(stdout(), "echo of {protocols} at {}; Ctrl-C ends it", server.address()?)?;
+    server.run(&stop)?;
+    let done = server.served();
+    writeln!(
+        stdout(),
+        "{} requests, {} answered; {} that were no requests; {} connections",
+        words::whole(done.received as f64),
+        words::whole(done.answered as f64),
+        words::whole(done.foreign as f64),
+        words::whole(done.connections as f64)
+    )?;
+    Ok(())
+}
+
+/// Keeps the process on a core, where one is named.
+fn pinned(core: Option<u32>) -> Result<Option<Pinned>, Failure> {
+    let there = allowed();
+    match core {
+        Some(core) if !there.contains(&core) => Err(Failure::Core { core: core as usize, there }),
+        core => Ok(core.map(Pinned::to)),
+    }
+}
+
+fn real_time(priority: Option<u8>) -> Result<Option<RealTime>, Failure> {
+    let refused = |error: std::io::Error| {
+        Failure::Device(DeviceError::Rights {
+            what: format!("real-time priority ({error})"),
+            remedy: "run it as root, or raise `ulimit -r`; or leave --fifo out".to_owned(),
+        })
+    };
+    priority.map(RealTime::with).transpose().map_err(refused)
+}
+
+/// Measures one exchange and prints what was seen.
+pub fn measure(arguments: &MeasureEchoArguments) -> Result<(), Failure> {
+    let milliseconds = |ms: u64| ms * 1_000_000;
+    let echo = Echo {
+        transport: arguments.transport,
+        size: arguments.size,
+        batch: arguments.batch,
+        receive: arguments.receive,
+        pace: arguments.rate.map_or(Pace::Closed, |per_s| Pace::Open { per_s }),
+        duration_ns: milliseconds(arguments.duration_ms),
+        warmup_ns: milliseconds(arguments.warmup_ms),
+    };
+    echo.check()?;
+    let _pinned = pinned(arguments.core)?;
+    let (name, family) = match &arguments.server {
+        None => ("linux:veth".to_owned(), Family::V4),
+        Some(server) => {
+            let address = peer::address(server).map_err(|reason| Failure::Address { reason })?;
+            let family = if address.is_ipv4() { Family::V4 } else { Family::V6 };
+            (format!("peer:{address}"), family)
+        }
+    };
+    let family = if arguments.ipv6 { Family::V6 } else { family };
+    let client = if arguments.reverse { Host::There } else { Host::Here };
+    let exchange = Exchange { client, family, fifo: arguments.fifo, echo };
+    let mut bed = niclab_device::open(&name)?;
+    let seen = bed.exchange(&exchange)?;
+    match arguments.json {
+        true => writeln!(stdout(), "{:#}", document(&exchange, &seen))?,
+        false => print(&name, &exchange, &seen)?,
+    }
+    match seen.echoed.ended {
+        Some(reason) => Err(Failure::Lost { reason }),
+        None => Ok(()),
+    }
+}
+
+/// What was asked for and seen, with times in nanoseconds.
+fn document(exchange: &Exchange, seen: &Exchanged) -> serde_json::Value {
+    let echoed = &seen.echoed;
+    json!({
+        "exchange": exchange,
+        "duration_ns": echoed.duration_ns,
+        "planned": echoed.planned,
+        "sent": echoed.sent,
+        "unsent": echoed.unsent,
+        "answered": echoed.answered,
+        "lost": echoed.lost,
+        "late": echoed.late,
+        "reordered": echoed.reordered,
+        "duplicated": echoed.duplicated,
+        "foreign": echoed.foreign,
+        "ended": echoed.ended,
+        "rtt_ns": percentiles(&echoed.rtt),
+        "service_ns": echoed.service.as_ref().map(percentiles),
+        "lateness_ns": echoed.lateness.as_ref().map(percentiles),
+        "server": seen.served,
+    })
+}
+
+fn percentiles(latency: &Latency) -> serde_json::Value {
+    let at =
+        |(name, share): (&str, f64)| (name.to_owned(), json!(latency.0.value_at_quantile(share)));
+    let mut all: serde_json::Map<_, _> = PERCENTILES.into_iter().map(at).collect();
+    all.insert("min".to_owned(), json!(latency.0.min()));
+    all.insert("mean".to_owned(), json!(latency.0.mean()));
+    all.insert("count".to_owned(), json!(latency.0.len()));
+    all.into()
+}
+
+fn print(name: &str, exchange: &Exchange, seen: &Exchanged) -> Result<(), Failure> {
+    let mut out = stdout().lock();
+    let (echo, echoed) = (&exchange.echo, &seen.echoed);
+    let pace = match echo.pace {
+        Pace::Closed => "closed loop".to_owned(),
+        Pace::Open { per_s } => format!("{}/s", words::significant(per_s)),
+    };
+    writeln!(
+        out,
+        "{name}: {} B over {}, batches of {}, {pace}, {}",
+        echo.size, echo.transport, echo.batch, echo.receive
+    )?;
+    let mut line = |name: &str, latency: &Latency| -> std::io::Result<()> {
+        let at = |(name, share): (&str, f64)| {
+            format!("{name} {}", words::time(latency.0.value_at_quantile(share) as f64))
+        };
+        let times: Vec<String> = PERCENTILES.into_iter().map(at).collect();
+        writeln!(out, "  {name:<12}{}", times.join("  "))
+    };
+    line("round trip", &echoed.rtt)?;
+    if let Some(service) = &echoed.service {
+        line("service", service)?;
+    }
+    if let Some(lateness) = &echoed.lateness {
+        line("left late", lateness)?;
+    }
+    writeln!(out, "  {:<12}{}", "messages", counted(echoed))?;
+    let per_s = echoed.answered as f64 / (echoed.duration_ns as f64 / 1e9);
+    writeln!(out, "  {:<12}{}/s answered", "rate", words::whole(per_s))?;
+    Ok(())
+}
+
+/// What became of the messages; what did not happen is left out, but for losses.
+fn counted(echoed: &Echoed) -> String {
+    let whole = |count: u64| words::whole(count as f64);
+    let mut text = format!("{} sent, {} lost", whole(echoed.sent), whole(echoed.lost));
+    for (count, what) in [
+        (echoed.late, "of these answered too late"),
+        (echoed.unsent, "due and never sent"),
+        (echoed.reordered, "out of order"),
+        (echoed.duplicated, "answered twice"),
+        (echoed.foreign, "foreign messages"),
+    ] {
+        if count > 0 {
+            text += &format!(", {} {what}", whole(count));
+        }
+    }
+    text
+}
