@@ -57,6 +57,10 @@ pub struct About {
     pub facts: Vec<Fact>,
     /// What stands along the packets' way, from the generator to the sink.
     pub places: Vec<Place>,
+    /// What stands between a program on the one host and one on the other, where it can exchange
+    /// messages ([`Testbed::exchange`]); empty where it cannot.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub hosts: Vec<Place>,
     /// Capabilities it lacks, by the names that [`DeviceError::NotSupported`] uses.
     pub not_supported: Vec<String>,
     /// Its trials take far less time than they tell of.
@@ -76,7 +80,7 @@ pub struct Fact {
 /// A station of the packets' way, for the drawing of the testbed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Place {
-    /// `generator`, `wire`, `device`, `function` or `sink`.
+    /// `generator`, `wire`, `device`, `function`, `sink`, `client` or `server`.
     pub role: String,
     /// What stands there.
     pub label: String,

@@ -39,10 +39,11 @@ pub fn open(name: &str) -> Result<Box<dyn Testbed>, DeviceError> {
     let about = About {
         name: name.to_owned(),
         facts: vec![fact("server", server.to_string()), fact("client's core", core.to_string())],
-        places: vec![
-            place("generator", "echo client", Some(core)),
+        places: Vec::new(),
+        hosts: vec![
+            place("client", "program, kernel", Some(core)),
             place("wire", "network", None),
-            place("function", "echo server", None),
+            place("server", &server.to_string(), None),
         ],
         not_supported: ["rules", "queues", "frames"].map(String::from).into(),
         in_virtual_time: false,

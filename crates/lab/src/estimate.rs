@@ -3,6 +3,7 @@
 //! The figures are those of a small cloud machine, on the careful side; a run also watches the time
 //! it really takes.
 
+use niclab_device::echo::Echo;
 use niclab_device::{Plan, RuleBlock, Setup, Work};
 
 use crate::run::{ExperimentRun, Knee, RunDevice, Trial, is_able};
@@ -17,6 +18,8 @@ const FILE_RULES_PER_S: f64 = 100_000.0;
 const SETUP_S: f64 = 0.05;
 /// Starting, draining and storing a trial, beside its own duration.
 const TRIAL_S: f64 = 0.05;
+/// Starting a server, and waiting for its end.
+const SERVER_S: f64 = 0.05;
 /// Flows made a second.
 const FLOWS_PER_S: f64 = 5_000_000.0;
 
@@ -91,7 +94,12 @@ pub fn trial_s(run: &ExperimentRun, trial: &Trial) -> f64 {
     let plan = trial.plan.and_then(|at| run.plans.get(at));
     let plan_s =
         plan.zip(run.setups.get(trial.setup)).map_or(0.0, |(plan, setup)| plan_s(plan, setup));
-    plan_s + trial.load.map_or(TRIAL_S, |load| load_s(run, load))
+    let exchange = trial.exchange.and_then(|at| run.exchanges.get(at));
+    let exchange_s = exchange.map_or(0.0, |exchange| {
+        let Echo { duration_ns, warmup_ns, .. } = exchange.echo;
+        SERVER_S + (duration_ns + warmup_ns) as f64 / 1e9
+    });
+    plan_s + exchange_s + trial.load.map_or(TRIAL_S, |load| load_s(run, load))
 }
 
 /// Seconds to compute what each flow of a trial comes to by its hash, whatever the device.

@@ -6,18 +6,27 @@ use std::path::Path;
 use crate::spec::{Spec, SpecError};
 
 /// Name and text of every built-in experiment.
-const EMBEDDED: [(&str, &str); 6] = [
+const EMBEDDED: [(&str, &str); 8] = [
     ("occupancy", include_str!("../../../experiments/occupancy.toml")),
     ("update-batch", include_str!("../../../experiments/update-batch.toml")),
     ("update-rate", include_str!("../../../experiments/update-rate.toml")),
     ("rule-rate", include_str!("../../../experiments/rule-rate.toml")),
     ("rule-update", include_str!("../../../experiments/rule-update.toml")),
     ("hash-skew", include_str!("../../../experiments/hash-skew.toml")),
+    ("echo-size", include_str!("../../../experiments/echo-size.toml")),
+    ("echo-batch", include_str!("../../../experiments/echo-batch.toml")),
 ];
 
 /// Names of the experiments that a run without names measures.
-pub const DEFAULT: [&str; 5] =
-    ["occupancy", "update-batch", "update-rate", "rule-rate", "rule-update"];
+pub const DEFAULT: [&str; 7] = [
+    "occupancy",
+    "update-batch",
+    "update-rate",
+    "rule-rate",
+    "rule-update",
+    "echo-size",
+    "echo-batch",
+];
 
 /// What `niclab list` says of an experiment.
 #[derive(Clone, Debug, PartialEq)]

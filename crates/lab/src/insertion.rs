@@ -231,7 +231,7 @@ impl Resolver<'_> {
                 let plan = Some(index_of(&mut self.run.plans, insertion.plan()));
                 let (kind, rate) = (TrialKind::Insert, PlannedRate::Saturate);
                 let point = insertion.point();
-                self.trial(Trial { kind, setup, load: None, plan, rate, point });
+                self.trial(Trial { kind, setup, load: None, exchange: None, plan, rate, point });
             }
         }
         if self.run.trials.is_empty() && !self.grid.insertion.is_empty() {
@@ -262,6 +262,7 @@ impl Resolver<'_> {
             kind: TrialKind::Saturate,
             setup,
             load: Some(saturating),
+            exchange: None,
             plan: None,
             rate: PlannedRate::Saturate,
             point: effect.base_point(frame),
@@ -270,6 +271,7 @@ impl Resolver<'_> {
             kind: TrialKind::Effect,
             setup,
             load: Some(probing),
+            exchange: None,
             plan,
             rate: PlannedRate::ShareOf { of, share: self.spec.effect_share },
             point: effect.point(frame),

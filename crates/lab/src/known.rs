@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use niclab_result::{Mark, Outcome, Point, Sample};
 
+use crate::exchange::ECHO;
 use crate::run::{ExperimentRun, PlannedRate, RunDevice, Trial, lacks_rules};
 use crate::runner::SETUP;
 
@@ -46,8 +47,7 @@ pub(crate) struct Known<'a> {
     setups: BTreeSet<usize>,
     /// Trials it cannot make, such as `latency`: at one frame size or, without one, at all.
     trials: BTreeSet<(String, Option<String>)>,
-    /// Trials it cannot make at one point, in place of a repeat 0: of a plan that it cannot carry
-    /// out another one may do.
+    /// Trials it cannot make at one point, in place of a repeat 0.
     points: BTreeSet<Key>,
 }
 
@@ -106,17 +106,20 @@ impl<'a> Known<'a> {
             (_, "rules") => self.no_rules = true,
             (SETUP, _) => self.bar_setup(&sample.point),
             (trial, "frame_size") => drop(self.trials.insert((trial.into(), frame()))),
-            (trial, _) if self.has_plan(sample) => {
+            (trial, ECHO) => drop(self.trials.insert((trial.into(), None))),
+            (trial, _) if self.is_particular(sample) => {
                 self.points.insert(key(trial, 0, &sample.point));
             }
             (trial, _) => drop(self.trials.insert((trial.into(), None))),
         }
     }
 
-    fn has_plan(&self, sample: &Sample) -> bool {
+    /// A trial of a plan or an exchange: of one that a device cannot carry out, another one may do.
+    fn is_particular(&self, sample: &Sample) -> bool {
         let is_of =
             |trial: &&Trial| trial.kind.name() == sample.trial && trial.point == sample.point;
-        self.experiment.trials.iter().find(is_of).is_some_and(|trial| trial.plan.is_some())
+        let found = self.experiment.trials.iter().find(is_of);
+        found.is_some_and(|trial| trial.plan.is_some() || trial.exchange.is_some())
     }
 
     fn bar_setup(&mut self, point: &Point) {

@@ -14,6 +14,7 @@ pub mod change;
 pub mod compare;
 pub mod control;
 pub mod estimate;
+pub mod exchange;
 pub mod experiment;
 mod findings;
 pub mod fit;

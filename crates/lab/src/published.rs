@@ -2,6 +2,8 @@
 //!
 //! Source: Katsikas et al., PAM 2021 (`reference/pam21/README.md` says how they were read).
 
+pub mod apsys22;
+
 use std::str::FromStr;
 
 use niclab_result::{Mean, Series, Shape};

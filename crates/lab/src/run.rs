@@ -7,7 +7,7 @@ mod throughput;
 
 use std::collections::BTreeMap;
 
-use niclab_device::{About, Arrivals, Load, Plan, Rate, RuleBlock, Setup};
+use niclab_device::{About, Arrivals, Exchange, Load, Plan, Rate, RuleBlock, Setup};
 use niclab_packet::flow::FlowSpec;
 use niclab_packet::size::FrameSizes;
 use niclab_result::{Coordinate, Point, SCHEMA};
@@ -17,6 +17,7 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 use serde::{Deserialize, Serialize};
 
 use crate::estimate;
+use crate::exchange::ECHO;
 use crate::occupancy::{self, Place};
 use crate::published::Card;
 use crate::spec::{
@@ -109,6 +110,9 @@ pub struct ExperimentRun {
     /// What the control side does while a load runs.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub plans: Vec<Plan>,
+    /// Messages between two hosts.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub exchanges: Vec<Exchange>,
 }
 
 /// One thing to measure.
@@ -121,6 +125,9 @@ pub struct Trial {
     /// Index of the load; none: no packet is sent, the plan is carried out alone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub load: Option<usize>,
+    /// Index of the exchange: messages in place of a load and a plan.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub exchange: Option<usize>,
     /// Index of the plan; none: the control side rests.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub plan: Option<usize>,
@@ -221,7 +228,8 @@ fn experiment(
     seed: u64,
     devices: &[RunDevice],
 ) -> Result<ExperimentRun, SpecError> {
-    if spec.kind == Kind::HashSkew && overrides.rules.is_some() {
+    let has_rules = !matches!(spec.kind, Kind::HashSkew | Kind::Echo);
+    if !has_rules && overrides.rules.is_some() {
         return Err(SpecError::NoRules { experiment: spec.name.clone() });
     }
     let grid = overrides.applied(spec.kind, spec.grid(overrides.grid))?;
@@ -237,6 +245,7 @@ fn experiment(
         Kind::RuleRate => resolver.add_insertions()?,
         Kind::RuleUpdate => resolver.add_changes()?,
         Kind::HashSkew => resolver.add_spreads()?,
+        Kind::Echo => resolver.add_exchanges()?,
     }
     let run = resolver.finish(devices);
     Ok(ExperimentRun { left_out: left_out(&run, &overrides.set), ..run })
@@ -367,6 +376,7 @@ impl<'a> Resolver<'a> {
             loads: Vec::new(),
             setups: Vec::new(),
             plans: Vec::new(),
+            exchanges: Vec::new(),
         };
         Resolver { spec, overrides, grid, seed, run }
     }
@@ -418,7 +428,10 @@ impl<'a> Resolver<'a> {
         point.insert("frame".into(), frame.clone());
         let setup = self.setup(place, frame);
         let plan = None;
-        let trial = |kind, rate| Trial { kind, setup, load, plan, rate, point: point.clone() };
+        let trial = |kind, rate| {
+            let point = point.clone();
+            Trial { kind, setup, load, exchange: None, plan, rate, point }
+        };
         let of = self.trial(trial(TrialKind::Saturate, PlannedRate::Saturate));
         for kind in kinds {
             let share = match kind {
@@ -563,6 +576,11 @@ fn take_back(run: &mut ExperimentRun, repeats_min: u32) -> bool {
         load.duration_ns /= 2;
         taken = true;
     }
+    let long = |exchange: &&mut Exchange| exchange.echo.duration_ns > DURATION_NS_MIN;
+    for exchange in run.exchanges.iter_mut().filter(long) {
+        exchange.echo.duration_ns /= 2;
+        taken = true;
+    }
     for plan in run.plans.iter_mut().filter(|_| taken) {
         if let Plan::Rules(plan) = plan {
             plan.start_ns /= 2;
@@ -583,9 +601,12 @@ fn taken_back(planned: &ExperimentRun, run: &ExperimentRun) -> Vec<String> {
             run.repeats, planned.repeats
         ));
     }
-    // All loads are halved together.
-    let duration_ms =
-        |run: &ExperimentRun| run.loads.last().map(|load| load.duration_ns as f64 / 1e6);
+    // All loads are halved together, and so are all exchanges.
+    let duration_ms = |run: &ExperimentRun| {
+        let of_exchange = run.exchanges.last().map(|exchange| exchange.echo.duration_ns);
+        let duration_ns = run.loads.last().map(|load| load.duration_ns).or(of_exchange);
+        duration_ns.map(|ns| ns as f64 / 1e6)
+    };
     let durations = duration_ms(planned).zip(duration_ms(run)).filter(|(before, now)| now < before);
     if let Some((before, now)) = durations {
         words.push(format!("{now} of {before} ms a trial, to fit the budget of {budget_s} s"));
@@ -672,8 +693,17 @@ pub(crate) fn is_able(device: &RunDevice, setup: &Setup) -> bool {
 
 /// `false` where a device said beforehand that it cannot make this trial.
 pub(crate) fn can_make(device: &RunDevice, run: &ExperimentRun, trial: usize) -> bool {
+    lacks(device, run, trial).is_none() && device.absent.is_none()
+}
+
+/// What a device said beforehand that it lacks for this trial.
+pub(crate) fn lacks(device: &RunDevice, run: &ExperimentRun, trial: usize) -> Option<&'static str> {
     let trial = &run.trials[trial];
-    is_able(device, &run.setups[trial.setup]) && !(trial.plan.is_some() && lacks_rules(device))
+    let needs_rules = trial.plan.is_some() || !run.setups[trial.setup].rules.is_empty();
+    if needs_rules && lacks_rules(device) {
+        return Some("rules");
+    }
+    (trial.exchange.is_some() && device.about.hosts.is_empty()).then_some(ECHO)
 }
 
 /// `true` where a device said beforehand that it has no rules.

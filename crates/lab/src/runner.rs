@@ -8,17 +8,18 @@ pub(crate) mod search;
 pub(crate) mod throughput;
 
 use niclab_device::{
-    Control, DeviceError, Latency, Load, Plan, Rate, Rss, Setup, SetupReport, Testbed,
+    Control, DeviceError, Exchange, Latency, Load, Plan, Rate, Rss, Setup, SetupReport, Testbed,
 };
 use niclab_result::{Directory, Outcome, Point, ResultError, SCHEMA, Sample};
 
 use crate::change::put_met;
 use crate::control::put_control;
 use crate::estimate;
+use crate::exchange::{self, put_exchange};
 use crate::insertion::put_effects;
 use crate::known::{Known, Seen};
 use crate::measure::{self, Judged};
-use crate::run::{ExperimentRun, PlannedRate, Run, Trial, Visit, can_make};
+use crate::run::{ExperimentRun, PlannedRate, Run, Trial, Visit, lacks};
 use crate::spec::TrialKind;
 use crate::spread::{HASH_SHARES, hash_shares, put_spread};
 use crate::statistics;
@@ -204,7 +205,7 @@ impl<'a> Runner<'a> {
         let estimate_s = self.experiment.estimate_s;
         self.host.progress(Event::Started { experiment: &self.experiment.name, estimate_s });
         self.record_absent(beds)?;
-        self.record_without_rules()?;
+        self.record_lacks()?;
         for visit in &self.experiment.order {
             if let Some(ended) = self.end() {
                 return Ok(ended);
@@ -262,12 +263,13 @@ impl<'a> Runner<'a> {
         Ok(())
     }
 
-    /// One result for each device that said beforehand that it has no rules.
-    fn record_without_rules(&mut self) -> Result<(), ResultError> {
+    /// One result for each device that said beforehand that it lacks what a trial needs.
+    fn record_lacks(&mut self) -> Result<(), ResultError> {
         let experiment = self.experiment;
         for (device, described) in self.run.devices.iter().enumerate() {
-            let cannot = |at: &usize| !can_make(described, experiment, *at);
-            let Some(at) = (0..experiment.trials.len()).find(cannot) else {
+            let mut lacking = (0..experiment.trials.len())
+                .filter_map(|at| Some((at, lacks(described, experiment, at)?)));
+            let Some((at, capability)) = lacking.next() else {
                 continue;
             };
             let trial = &experiment.trials[at];
@@ -276,7 +278,7 @@ impl<'a> Runner<'a> {
             if self.states[device].known.gone || self.is_done(&place) {
                 continue;
             }
-            let error = DeviceError::NotSupported { capability: "rules".into() };
+            let error = DeviceError::NotSupported { capability: capability.into() };
             self.record_error(&place, error)?;
         }
         Ok(())
@@ -385,6 +387,9 @@ impl<'a> Runner<'a> {
         place: &Place<'_>,
     ) -> Result<(), ResultError> {
         let plan = trial.plan.and_then(|at| self.experiment.plans.get(at)).unwrap_or(&Plan::Rest);
+        if let Some(exchange) = trial.exchange.and_then(|at| self.experiment.exchanges.get(at)) {
+            return self.exchange(beds, exchange, place);
+        }
         let Some(load) = trial.load else { return self.operate(beds, plan, place) };
         let mut load = self.experiment.loads[load].clone();
         match self.rate(place.device, trial) {
@@ -398,6 +403,35 @@ impl<'a> Runner<'a> {
             }
         }
         self.offer(beds, (&load, plan), place).map(drop)
+    }
+
+    /// Lets messages be exchanged and stores what became of them.
+    fn exchange(
+        &mut self,
+        beds: &mut [Bed<'_>],
+        exchange: &Exchange,
+        place: &Place<'_>,
+    ) -> Result<(), ResultError> {
+        let Some(Ok(bed)) = beds.get_mut(place.device) else {
+            return Ok(());
+        };
+        let mut sample = self.sample(place, Outcome::Measured);
+        match bed.exchange(exchange) {
+            Err(error) => self.record_error(place, error),
+            Ok(seen) => {
+                put_exchange(&mut sample.metrics, &seen, &exchange.echo);
+                sample.marks = exchange::marks(&seen.echoed);
+                sample.load = json(exchange);
+                sample.counters = serde_json::json!({ "server": json(&seen.served) });
+                // What was measured until then is kept, and speaks for nothing.
+                if let Some(reason) = seen.echoed.ended {
+                    sample.outcome = failed(reason);
+                }
+                let latency = Some(&seen.echoed.rtt).filter(|rtt| !rtt.0.is_empty());
+                sample.latency_tag = latency.map(|_| format!("s{}", sample.order));
+                self.keep(place.device, sample, latency)
+            }
+        }
     }
 
     /// Carries a plan out alone and stores what came of it.

@@ -61,6 +61,8 @@ pub enum Kind {
     RuleUpdate,
     /// How the hash spreads flows over queues.
     HashSkew,
+    /// How long messages take there and back through the kernel's stack.
+    Echo,
 }
 
 /// One set of places to measure, and how thoroughly.
@@ -100,6 +102,9 @@ pub struct Grid {
     /// Over how many queues flows are spread: each is a full product of its axes.
     #[serde(default)]
     pub spread: Vec<SpreadSweep>,
+    /// Which messages to exchange: each is a full product of its axes.
+    #[serde(default)]
+    pub echo: Vec<EchoSweep>,
     /// Which knees to search.
     #[serde(default)]
     pub knee: Vec<KneeSpec>,
@@ -276,6 +281,32 @@ pub struct SpreadSweep {
     pub frame: Values,
 }
 
+/// A product of axes of messages that go to an echo server and back.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct EchoSweep {
+    /// `udp`, `tcp`.
+    #[serde(default = "udp")]
+    pub transport: Values,
+    /// `ipv4`, `ipv6`.
+    #[serde(default = "ipv4")]
+    pub family: Values,
+    /// The host of the client: `here`, `there`.
+    #[serde(default = "here")]
+    pub client: Values,
+    /// How both wait: `blocking`, `busy-poll`, `epoll`.
+    #[serde(default = "blocking")]
+    pub receive: Values,
+    /// Messages a second whatever comes back, or `closed`.
+    #[serde(default = "closed")]
+    pub rate: Values,
+    /// Bytes of a message.
+    pub size: Values,
+    /// Messages sent by one call.
+    #[serde(default = "one")]
+    pub batch: Values,
+}
+
 fn latency_share_default() -> f64 {
     0.6
 }
@@ -296,8 +327,36 @@ fn repeats_min_default() -> u32 {
     1
 }
 
+fn word(word: &str) -> Values {
+    Values(vec![niclab_result::Coordinate::Word(word.into())])
+}
+
 fn create() -> Values {
-    Values(vec![niclab_result::Coordinate::Word("create".into())])
+    word("create")
+}
+
+fn udp() -> Values {
+    word("udp")
+}
+
+fn ipv4() -> Values {
+    word("ipv4")
+}
+
+fn here() -> Values {
+    word("here")
+}
+
+fn blocking() -> Values {
+    word("blocking")
+}
+
+fn closed() -> Values {
+    word(crate::exchange::CLOSED)
+}
+
+fn one() -> Values {
+    Values::number(1)
 }
 
 fn no_values() -> Values {
@@ -352,6 +411,8 @@ pub enum TrialKind {
     Effect,
     /// As much as the device takes, over several queues: what comes to each.
     Spread,
+    /// Messages go to a server and back.
+    Echo,
 }
 
 impl TrialKind {
@@ -368,6 +429,7 @@ impl TrialKind {
             TrialKind::Change => "change",
             TrialKind::Effect => "effect",
             TrialKind::Spread => "spread",
+            TrialKind::Echo => "echo",
         }
     }
 }
@@ -572,6 +634,7 @@ impl Kind {
                 ("warmup_ms", "part before it that is never counted, one value"),
             ],
             Kind::HashSkew => SPREAD_AXES,
+            Kind::Echo => ECHO_AXES,
             Kind::UpdateRate => &[
                 ("group", "the group that the rules stand in: 0 or 1"),
                 ("rules", "rules that stand there, the default rule included"),
@@ -595,6 +658,19 @@ const SPREAD_AXES: &[(&str, &str)] = &[
     ("flows", "flows of the traffic"),
     ("zipf", "exponent of their popularity by Zipf's law, 0: all equally often"),
     ("frame", "frame size in bytes with FCS, or imix"),
+    ("duration_ms", "measured part of a trial, one value"),
+    ("warmup_ms", "part before it that is never counted, one value"),
+];
+
+/// Axes of [`Kind::Echo`].
+const ECHO_AXES: &[(&str, &str)] = &[
+    ("transport", "udp or tcp"),
+    ("family", "ipv4 or ipv6"),
+    ("client", "the host of the client: here or there"),
+    ("receive", "how both wait: blocking, busy-poll or epoll"),
+    ("rate", "messages a second whatever comes back, or closed: a batch when the last is back"),
+    ("size", "bytes of a message, 16 to 65507"),
+    ("batch", "messages sent by one call, 1 to 1024"),
     ("duration_ms", "measured part of a trial, one value"),
     ("warmup_ms", "part before it that is never counted, one value"),
 ];
@@ -852,6 +928,7 @@ fn set_axis(kind: Kind, grid: &mut Grid, name: &str, values: &Values) -> Result<
             grid.renewal.iter_mut().filter_map(|renewal| renewal.axis(name)).collect()
         }
         Kind::HashSkew => grid.spread.iter_mut().filter_map(|spread| spread.axis(name)).collect(),
+        Kind::Echo => grid.echo.iter_mut().filter_map(|echo| echo.axis(name)).collect(),
     };
     axes.into_iter().for_each(|axis| *axis = values.clone());
     Ok(())
@@ -943,6 +1020,21 @@ impl SpreadSweep {
     }
 }
 
+impl EchoSweep {
+    fn axis(&mut self, name: &str) -> Option<&mut Values> {
+        match name {
+            "transport" => Some(&mut self.transport),
+            "family" => Some(&mut self.family),
+            "client" => Some(&mut self.client),
+            "receive" => Some(&mut self.receive),
+            "rate" => Some(&mut self.rate),
+            "size" => Some(&mut self.size),
+            "batch" => Some(&mut self.batch),
+            _ => None,
+        }
+    }
+}
+
 impl RenewalSweep {
     fn axis(&mut self, name: &str) -> Option<&mut Values> {
         match name {
@@ -1009,6 +1101,7 @@ mod tests {
             grid.effect.clear();
             grid.change.clear();
             grid.spread.clear();
+            grid.echo.clear();
             grid.knee.clear();
             grid.search.clear();
         };
@@ -1023,7 +1116,9 @@ mod tests {
                 assert!(is_there || is_named, "{name}={value}");
             }
         };
-        for name in ["update-batch", "update-rate", "rule-rate", "hash-skew"] {
+        let names =
+            ["update-batch", "update-rate", "rule-rate", "hash-skew", "echo-size", "echo-batch"];
+        for name in names {
             let spec = crate::experiment::spec(name).unwrap();
             let axes: Vec<&str> = spec.kind.axes().iter().map(|(name, _)| *name).collect();
             for grid in [&spec.reduced, &spec.full, &spec.published] {
@@ -1047,6 +1142,13 @@ mod tests {
                         grid.insertion.push(insertion.clone());
                     });
                     axes.iter().for_each(|name| check(&of, name, insertion.axis(name)));
+                }
+                for mut echo in grid.echo.clone() {
+                    let of = points(&spec, |grid| {
+                        emptied(grid);
+                        grid.echo.push(echo.clone());
+                    });
+                    axes.iter().for_each(|name| check(&of, name, echo.axis(name)));
                 }
                 for mut spread in grid.spread.clone() {
                     let of = points(&spec, |grid| {
@@ -1093,6 +1195,16 @@ mod tests {
             ("hash-skew", "zipf=nan", "zipf = nan: use 0 to 10"),
             ("hash-skew", "zipf=steep", "zipf = steep: use 0 to 10"),
             ("hash-skew", "frame=63", "frame = 63: use 64 to 9000"),
+            ("echo-size", "size=15", "size = 15: use 16 to 65507"),
+            ("echo-size", "size=65508", "size = 65508: use 16 to 65507"),
+            ("echo-size", "transport=sctp", "transport = sctp: use one of udp, tcp"),
+            ("echo-size", "family=4", "family = 4: use one of ipv4, ipv6"),
+            ("echo-size", "client=me", "client = me: use one of here, there"),
+            ("echo-batch", "receive=select", "receive = select: use one of blocking, busy-poll, "),
+            ("echo-batch", "batch=0", "batch = 0: use 1 to 1024"),
+            ("echo-batch", "batch=1025", "batch = 1025: use 1 to 1024"),
+            ("echo-batch", "rate=0", "rate = 0: use 1 to 1G messages a second, or closed"),
+            ("echo-batch", "rate=open", "rate = open: use 1 to 1G messages a second, or closed"),
         ];
         for (name, set, words) in refused {
             let spec = crate::experiment::spec(name).unwrap();

@@ -2,6 +2,7 @@
 
 pub(crate) mod batches;
 pub(crate) mod changes;
+pub(crate) mod exchanges;
 pub(crate) mod figures;
 pub(crate) mod insertions;
 mod knees;
@@ -10,6 +11,7 @@ pub(crate) mod spreads;
 mod tables;
 pub(crate) mod throughput;
 
+use niclab_device::Place;
 use niclab_load::TraceFrames;
 use niclab_result::{
     DeviceSummary, ExperimentSummary, Latencies, Mark, Outcome, SCHEMA, Sample, Summary,
@@ -17,6 +19,7 @@ use niclab_result::{
 };
 
 use crate::cells::Cells;
+use crate::exchange::{ECHO, RTT};
 use crate::findings;
 use crate::known::Known;
 use crate::run::{ExperimentRun, Run, RunDevice, Visit};
@@ -77,6 +80,7 @@ pub fn summarize(run: &Run, samples: &[Sample], latencies: &Latencies) -> Summar
             Kind::RuleRate => findings::insertions::findings(&results),
             Kind::RuleUpdate => findings::changes::findings(&results),
             Kind::HashSkew => findings::spreads::findings(&results),
+            Kind::Echo => findings::exchanges::findings(&results),
         });
     }
     // Where too little was measured a figure is not drawn.
@@ -93,7 +97,14 @@ pub fn summarize(run: &Run, samples: &[Sample], latencies: &Latencies) -> Summar
 }
 
 fn draw(results: &Results<'_>) -> ExperimentSummary {
-    let measured = |device: &&RunDevice| device.absent.is_none();
+    let is_echo = results.experiment.kind == Kind::Echo;
+    let measured = |device: &&RunDevice| {
+        device.absent.is_none() && !(is_echo && device.about.hosts.is_empty())
+    };
+    let testbed = |device: &RunDevice| {
+        let places = if is_echo { &device.about.hosts } else { &device.about.places };
+        testbed(&device.name, places)
+    };
     ExperimentSummary {
         name: results.experiment.name.clone(),
         question: results.experiment.question.clone(),
@@ -105,6 +116,7 @@ fn draw(results: &Results<'_>) -> ExperimentSummary {
             Kind::RuleRate => insertions::figures(results),
             Kind::RuleUpdate => changes::figures(results),
             Kind::HashSkew => spreads::figures(results),
+            Kind::Echo => exchanges::figures(results),
         },
         tables: match results.experiment.kind {
             Kind::Occupancy => tables::tables(results),
@@ -113,17 +125,18 @@ fn draw(results: &Results<'_>) -> ExperimentSummary {
             Kind::RuleRate => insertions::tables(results),
             Kind::RuleUpdate => changes::tables(results),
             Kind::HashSkew => spreads::tables(results),
+            Kind::Echo => exchanges::tables(results),
         },
     }
 }
 
-fn testbed(device: &RunDevice) -> TestbedSummary {
-    let boxes = device.about.places.iter().map(|place| TestbedBox {
+fn testbed(device: &str, places: &[Place]) -> TestbedSummary {
+    let boxes = places.iter().map(|place| TestbedBox {
         role: place.role.clone(),
         label: place.label.clone(),
         core: place.core,
     });
-    TestbedSummary { device: device.name.clone(), boxes: boxes.collect() }
+    TestbedSummary { device: device.to_owned(), boxes: boxes.collect() }
 }
 
 fn describe(device: &RunDevice, samples: &[Sample]) -> DeviceSummary {
@@ -245,6 +258,7 @@ fn lack_warning(results: &Results<'_>, device: &RunDevice) -> Option<String> {
             _ => None,
         })
         .filter(|capability| !device.about.not_supported.iter().any(|known| known == capability))
+        .filter(|capability| *capability != ECHO || !device.about.hosts.is_empty())
         .collect();
     lacks.sort_unstable();
     lacks.dedup();
@@ -296,11 +310,12 @@ fn mark_warnings(results: &Results<'_>, device: &str) -> Vec<String> {
     // Elsewhere they are there for a rate to take a share of.
     let saturating: &[&str] = match results.experiment.kind {
         Kind::Occupancy | Kind::UpdateRate => &["saturate"],
-        Kind::UpdateBatch | Kind::RuleRate | Kind::RuleUpdate | Kind::HashSkew => &[],
+        Kind::UpdateBatch | Kind::RuleRate | Kind::RuleUpdate | Kind::HashSkew | Kind::Echo => &[],
     };
     let kinds = [
         ("throughput", of(saturating)),
         ("spread", of(&["spread"])),
+        ("echo", of(&["echo"])),
         ("latency", of(&["latency", "light", "fixed"])),
         ("batch", of(&["rest", "batch"])),
         ("insertion", of(&["insert"])),
@@ -353,6 +368,7 @@ pub(crate) fn main_metric(trial: &str) -> &'static str {
         "insert" | "change" => "operations_per_s",
         "effect" => "effect_ns_p50",
         "spread" => BUSIEST,
+        "echo" => RTT,
         _ => "latency_ns_p50",
     }
 }

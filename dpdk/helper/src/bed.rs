@@ -328,6 +328,7 @@ fn about(open: &Open, dpdk: &Dpdk, arguments: &Arguments, ports: &Ports) -> Resu
         name: open.name.clone(),
         facts,
         places: places(open.cores, arguments.wiring, tester.as_ref(), &device),
+        hosts: Vec::new(),
         not_supported: lacks.iter().map(|&capability| capability.into()).collect(),
         in_virtual_time: false,
     })

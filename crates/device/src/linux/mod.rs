@@ -315,6 +315,14 @@ fn about(name: &str, ends: &Ends, cores: Cores, tester: &End, device: &End) -> A
             place("function", Function::Forward.label(), Some(cores.device)),
             place("sink", &near.name, Some(cores.tester)),
         ],
+        hosts: match ends {
+            Ends::Veth => vec![
+                place("client", "program, kernel", Some(cores.tester)),
+                place("wire", "veth pair", None),
+                place("server", "kernel, program", Some(cores.device)),
+            ],
+            Ends::Named { .. } => Vec::new(),
+        },
         not_supported: vec!["rules".into(), "queues".into()],
         in_virtual_time: false,
     }

@@ -210,6 +210,7 @@ fn about(name: &str, profile: &Profile) -> About {
             place("wire", &wire),
             place("sink", "sink, virtual"),
         ],
+        hosts: Vec::new(),
         not_supported: lacking.into_iter().collect(),
         in_virtual_time: true,
     }

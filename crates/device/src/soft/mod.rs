@@ -170,6 +170,7 @@ fn about(placement: Placement, seats: Seats) -> About {
             place("wire", &wire, None),
             place("sink", "sink", seats.tester),
         ],
+        hosts: Vec::new(),
         not_supported: Vec::new(),
         in_virtual_time: false,
     }

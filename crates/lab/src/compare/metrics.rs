@@ -4,6 +4,7 @@
 //! compared by those of `ELSEWHERE` that it has.
 
 use crate::cells::Cell;
+use crate::exchange::{ANSWERED, RTT, RTT_TAIL};
 use crate::measure::DEVICE_TIME;
 use crate::runner::SETUP;
 use crate::runner::search::{CAPACITY, PLATEAU, PROBE};
@@ -24,7 +25,7 @@ pub enum Better {
 pub const KNEE: &str = "knee_rules";
 
 /// Trial, and the metrics that it is made for.
-const HEADLINES: [(&str, &[&str]); 10] = [
+const HEADLINES: [(&str, &[&str]); 11] = [
     ("saturate", &["throughput_pps", "device_ns_per_frame", "operations_per_s", "operations_done"]),
     ("latency", &["latency_ns_p50", "latency_ns_p99"]),
     ("light", &["latency_ns_p50", "latency_ns_p99"]),
@@ -33,6 +34,7 @@ const HEADLINES: [(&str, &[&str]); 10] = [
     ("change", &["operations_per_s", "operations_done", "call_ns_p99", "blocked_ns"]),
     ("effect", &["effect_ns_p50", "effect_ns_p99", "effects"]),
     ("spread", &[BUSIEST, MISPLACED, FULL]),
+    ("echo", &[RTT, RTT_TAIL, ANSWERED]),
     // Without a batch: there to compare `batch` with, beside it in each repeat.
     ("rest", &[]),
     (SETUP, &["install_rules_per_s", "rule_bytes_per_rule"]),

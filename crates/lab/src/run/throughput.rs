@@ -34,7 +34,15 @@ impl Resolver<'_> {
             point.insert("frame".into(), frame.clone());
             point.insert("rate".into(), rate.clone());
             let (kind, rate) = (TrialKind::Fixed, PlannedRate::Pps(pps));
-            self.trial(Trial { kind, setup, load: Some(load), plan: None, rate, point });
+            self.trial(Trial {
+                kind,
+                setup,
+                load: Some(load),
+                exchange: None,
+                plan: None,
+                rate,
+                point,
+            });
         }
         Ok(())
     }

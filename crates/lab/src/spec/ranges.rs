@@ -38,6 +38,7 @@ impl Spec {
             ("effect", grid.effect.len(), Kind::RuleRate),
             ("change", grid.change.len(), Kind::RuleUpdate),
             ("spread", grid.spread.len(), Kind::HashSkew),
+            ("echo", grid.echo.len(), Kind::Echo),
         ];
         let strange = parts.iter().find(|(_, count, kind)| *count > 0 && *kind != self.kind);
         let Some((part, count, _)) = strange else { return Ok(()) };

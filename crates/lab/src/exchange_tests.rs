@@ -1,0 +1,1 @@
+//! Exchanges of messages: places, samples, refusals, findings.

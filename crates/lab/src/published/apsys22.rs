@@ -1,0 +1,101 @@
+//! Published round trips of SmartNICs, to draw beside ours.
+//!
+//! Source: Xing et al., APSys 2022, table 2 (`reference/apsys22/README.md` says how it was read, and
+//! why the two directions of some rows are best taken as a set).
+
+use niclab_result::{Mean, Series, Shape};
+
+/// Table 2: `nic,cpu,workload,message_size,direction,rtt,unit`.
+const TABLE_2: &str = include_str!("../../../../reference/apsys22/table2_rtt.csv");
+
+/// Round trips of one workload on one card.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RoundTrips {
+    /// Card and CPU, such as `BlueField2, SNIC`.
+    pub name: String,
+    /// Length of the message in bytes, round trip in microseconds of a client and of a server on
+    /// the listed CPU.
+    pub points: Vec<(f64, Option<f64>, Option<f64>)>,
+}
+
+/// The rows of a workload, such as `udp_echo`, in the order of the table.
+pub fn round_trips(workload: &str) -> Vec<RoundTrips> {
+    let mut all: Vec<RoundTrips> = Vec::new();
+    for row in TABLE_2.lines().skip(1).filter_map(|line| row(line, workload)) {
+        let at = all.iter().position(|known| known.name == row.name).unwrap_or_else(|| {
+            all.push(RoundTrips { name: row.name.clone(), points: Vec::new() });
+            all.len() - 1
+        });
+        let points = &mut all[at].points;
+        let at = points.iter().position(|(size, ..)| *size == row.size).unwrap_or_else(|| {
+            points.push((row.size, None, None));
+            points.len() - 1
+        });
+        match row.of_client {
+            true => points[at].1 = Some(row.rtt_us),
+            false => points[at].2 = Some(row.rtt_us),
+        }
+    }
+    all
+}
+
+struct Row {
+    name: String,
+    size: f64,
+    of_client: bool,
+    rtt_us: f64,
+}
+
+fn row(line: &str, wanted: &str) -> Option<Row> {
+    let cells: Vec<&str> = line.split(',').collect();
+    let [nic, cpu, workload, size, direction, rtt, "us"] = cells[..] else { return None };
+    let size = match size {
+        "64B" => 64.0,
+        // 1KB = 1024 B in the text.
+        "1KB" => 1024.0,
+        _ => return None,
+    };
+    (workload == wanted).then_some(Row {
+        name: format!("{nic}, {cpu}"),
+        size,
+        of_client: direction == "client_on_listed_cpu",
+        rtt_us: rtt.parse().ok()?,
+    })
+}
+
+/// Curves of a workload over the length of its messages: microseconds of a client on the listed
+/// CPU.
+pub fn series(workload: &str) -> Vec<Series> {
+    let of = |card: RoundTrips| {
+        let point = |(x, y, _): (f64, Option<f64>, Option<f64>)| {
+            Some(Mean { x, y: y?, repeats: 1, ..Mean::default() })
+        };
+        let name = format!("{} (published)", card.name);
+        let points: Vec<Mean> = card.points.into_iter().filter_map(point).collect();
+        let (device, shape) = (name.clone(), Shape::Line);
+        Series { name, device, published: true, shape, points }
+    };
+    round_trips(workload).into_iter().map(of).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_table_is_read_as_it_was_printed() {
+        let echo = round_trips("udp_echo");
+        let names: Vec<&str> = echo.iter().map(|card| card.name.as_str()).collect();
+        assert_eq!(names.len(), 7, "{names:?}");
+        assert_eq!(echo[0].name, "CX-4Lx, host");
+        assert_eq!(
+            echo[0].points,
+            [(64.0, Some(18.22), Some(18.42)), (1024.0, Some(23.28), Some(22.42))]
+        );
+        assert!(echo.iter().all(|card| card.points.len() == 2));
+        // A function is given with the server on the listed CPU alone.
+        let functions = round_trips("openlambda");
+        assert!(functions.iter().all(|card| card.points.iter().all(|point| point.1.is_none())));
+        assert!(series("openlambda").iter().all(|series| series.points.is_empty()));
+    }
+}
