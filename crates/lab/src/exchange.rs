@@ -92,7 +92,7 @@ fn paces(values: &Values) -> Result<Vec<Pace>, SpecError> {
         Coordinate::Number(per_s) if (1.0..=PER_S_MAX).contains(per_s) => {
             Ok(Pace::Open { per_s: *per_s })
         }
-        _ => Err(refused("rate", value, "use 1 to 1G messages a second, or closed".to_owned())),
+        _ => Err(refused("rate", value, "use 1 to 1000M messages a second, or closed".to_owned())),
     };
     values.0.iter().map(one).collect()
 }

@@ -125,7 +125,7 @@ impl Simulated {
             facts: Vec::new(),
             places: places.into(),
             not_supported,
-            in_virtual_time: false,
+            ..About::default()
         };
         let random = Xoshiro256PlusPlus::seed_from_u64(nature.name.len() as u64);
         Simulated {

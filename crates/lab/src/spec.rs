@@ -1203,8 +1203,8 @@ mod tests {
             ("echo-batch", "receive=select", "receive = select: use one of blocking, busy-poll, "),
             ("echo-batch", "batch=0", "batch = 0: use 1 to 1024"),
             ("echo-batch", "batch=1025", "batch = 1025: use 1 to 1024"),
-            ("echo-batch", "rate=0", "rate = 0: use 1 to 1G messages a second, or closed"),
-            ("echo-batch", "rate=open", "rate = open: use 1 to 1G messages a second, or closed"),
+            ("echo-batch", "rate=0", "rate = 0: use 1 to 1000M messages a second, or closed"),
+            ("echo-batch", "rate=open", "rate = open: use 1 to 1000M messages a second, or closed"),
         ];
         for (name, set, words) in refused {
             let spec = crate::experiment::spec(name).unwrap();

@@ -48,10 +48,14 @@ pub(super) fn tables(results: &Results<'_>) -> Vec<Table> {
 }
 
 fn round_trips(results: &Results<'_>) -> Table {
+    let all: Vec<&Cell<'_>> = results.devices().flat_map(|device| cells(results, device)).collect();
+    // What is the same in every row stands above them.
+    let differs = |axis: &&str| all.iter().any(|cell| cell.word(axis) != all[0].word(axis));
+    let (telling, same): (Vec<&str>, Vec<&str>) = WORDS.into_iter().partition(differs);
     let mut rows = Vec::new();
     for device in results.devices() {
         for cell in cells(results, device) {
-            let place = WORDS.map(|axis| words_at(cell, axis).replace("client ", ""));
+            let place = telling.iter().map(|axis| words_at(cell, axis).replace("client ", ""));
             let numbers = ["size", "batch"]
                 .map(|axis| cell.number(axis).map(words::whole).unwrap_or_default());
             let measured = [
@@ -67,13 +71,8 @@ fn round_trips(results: &Results<'_>) -> Table {
             rows.push(row.collect());
         }
     }
+    let heads = telling.iter().map(|axis| if *axis == "transport" { "protocol" } else { *axis });
     let columns = [
-        "device",
-        "protocol",
-        "family",
-        "client",
-        "receive",
-        "rate",
         "bytes",
         "batch",
         "round trip (interval)",
@@ -84,9 +83,14 @@ fn round_trips(results: &Results<'_>) -> Table {
         "loss",
         "marks",
     ];
-    let title = "Round trips of messages over the kernel's stack: median, from when a message was \
-                 due, in a closed loop from the call that sent it, to its answer";
-    table(&id(results, ""), title, &columns, rows)
+    let columns: Vec<&str> = ["device"].into_iter().chain(heads).chain(columns).collect();
+    let same = all.first().map(|cell| same.iter().map(|axis| words_at(cell, axis)));
+    let same = same.map(|words| words.collect::<Vec<_>>().join(", ")).unwrap_or_default();
+    let title = format!(
+        "Round trips over the kernel's stack, {same}: from when a message was due, in a closed \
+         loop from the call that sent it, to its answer"
+    );
+    table(&id(results, ""), &title, &columns, rows)
 }
 
 /// The published rows, client on the listed CPU and in parentheses server on it, and ours below
