@@ -7,6 +7,7 @@
 mod command;
 mod compare;
 mod directories;
+mod echo;
 mod interrupted;
 mod machine;
 mod measured;

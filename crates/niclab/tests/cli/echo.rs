@@ -1,0 +1,167 @@
+//! `serve echo` and `measure echo`: what they print, how they end, what they leave.
+
+use std::fs;
+use std::io::{BufRead, BufReader, Read};
+use std::net::UdpSocket;
+use std::process::{Child, ChildStdout, Command, Stdio};
+
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::command::{cores, niclab, run, samples, scratch};
+
+/// A server on a free port of the loopback, killed with its value.
+struct Server {
+    child: Child,
+    out: BufReader<ChildStdout>,
+    address: String,
+}
+
+impl Server {
+    fn start(options: &[&str]) -> Server {
+        let mut command = niclab(&["serve", "echo", "--bind", "127.0.0.1:0"]);
+        command.args(options).stdout(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        let mut out = BufReader::new(child.stdout.take().unwrap());
+        let mut line = String::new();
+        out.read_line(&mut line).unwrap();
+        let address = line.split(" at ").nth(1).unwrap().split(';').next().unwrap().to_owned();
+        Server { child, out, address }
+    }
+
+    /// Stops it as Ctrl-C does; what it said last.
+    fn stop(mut self) -> String {
+        kill_process(Pid::from_child(&self.child), Signal::INT).unwrap();
+        let mut rest = String::new();
+        self.out.read_to_string(&mut rest).unwrap();
+        assert!(self.child.wait().unwrap().success());
+        rest
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn measure(server: &str, options: &[&str]) -> Command {
+    let mut command = niclab(&["measure", "echo", "--server", server]);
+    command.args(["--duration-ms", "50", "--warmup-ms", "10"]).args(options);
+    command
+}
+
+#[test]
+fn a_server_is_measured_over_both_protocols_and_says_what_it_did() {
+    let _cores = cores();
+    let server = Server::start(&[]);
+    for transport in ["udp", "tcp"] {
+        for receive in ["blocking", "busy-poll", "epoll"] {
+            let options = ["--transport", transport, "--receive", receive, "--json"];
+            let ended = run(measure(&server.address, &options));
+            ended.with(0, &[]);
+            let seen: serde_json::Value = serde_json::from_str(&ended.out).unwrap();
+            let count = |name: &str| seen[name].as_u64().unwrap();
+            assert!(count("answered") > 0, "{seen:#}");
+            assert_eq!((count("lost"), count("foreign")), (0, 0), "{seen:#}");
+            assert_eq!(seen["exchange"]["echo"]["transport"], transport);
+            assert!(seen["rtt_ns"]["p50"].as_u64() <= seen["rtt_ns"]["p99"].as_u64());
+            assert_eq!(seen["ended"], serde_json::Value::Null);
+        }
+    }
+    let ended = run(measure(&server.address, &["--rate", "1000", "--batch", "2"]));
+    ended.with(0, &[]);
+    for phrase in ["round trip", "service", "left late", "50 sent, 0 lost"] {
+        assert!(ended.out.contains(phrase), "`{phrase}` is missing in:\n{}", ended.out);
+    }
+    let said = server.stop();
+    assert!(said.contains("requests, ") && said.contains("0 that were no requests; 3 connections"));
+}
+
+#[test]
+fn an_experiment_runs_against_a_peer() {
+    let _cores = cores();
+    let server = Server::start(&[]);
+    let scratch = scratch();
+    let path = scratch.path().join("run");
+    let device = format!("peer:{}", server.address);
+    let mut command = niclab(&["run", "echo-size", "--device", &device, "--repeats", "1"]);
+    for set in ["size=64", "client=here,there", "family=ipv4,ipv6", "duration_ms=20"] {
+        command.args(["--set", set]);
+    }
+    command.arg("-o").arg(&path);
+    run(command).with(0, &[]);
+    let outcome = |sample: &serde_json::Value| {
+        let at = |axis: &str| sample["point"][axis].as_str().unwrap().to_owned();
+        (at("client"), at("family"), sample["outcome"].as_str().unwrap().to_owned())
+    };
+    let outcomes: Vec<_> = samples(&path).iter().map(outcome).collect();
+    assert!(!outcomes.is_empty());
+    for (client, family, outcome) in outcomes {
+        // The server is of IPv4, and niclab cannot start a client there.
+        let wanted = match (client.as_str(), family.as_str()) {
+            ("here", "ipv4") => "measured",
+            _ => "not_supported",
+        };
+        assert_eq!(outcome, wanted, "{client}, {family}");
+    }
+    assert!(fs::read_to_string(path.join("report.html")).unwrap().contains("Round trip"));
+}
+
+#[test]
+fn a_server_that_is_not_there_or_goes_away_has_an_exit_code_of_its_own() {
+    let _cores = cores();
+    let free = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
+    for transport in ["udp", "tcp"] {
+        let ended = run(measure(&free, &["--transport", transport]));
+        ended.with(9, &["niclab serve echo", &free]);
+    }
+    for transport in ["udp", "tcp"] {
+        let mut server = Server::start(&["--transport", transport]);
+        let mut command = niclab(&["measure", "echo", "--server", &server.address]);
+        command.args(["--duration-ms", "60000", "--transport", transport]);
+        let client = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        std::thread::sleep(std::time::Duration::from_millis(500));
+        server.child.kill().unwrap();
+        let ended = client.wait_with_output().unwrap();
+        assert_eq!(ended.status.code(), Some(9), "{ended:?}");
+        let said = String::from_utf8_lossy(&ended.stderr);
+        assert!(said.contains("the server was lost after"), "{said}");
+        let out = String::from_utf8_lossy(&ended.stdout);
+        assert!(out.contains("round trip"), "what was measured is printed: {out}");
+    }
+}
+
+#[test]
+fn what_cannot_be_served_or_sent_is_refused_by_name() {
+    let other = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let taken = other.local_addr().unwrap().to_string();
+    let serve = |bind: &str| run(niclab(&["serve", "echo", "--bind", bind]));
+    serve(&taken).with(9, &[&taken, "is in use", "--bind"]);
+    serve("192.0.2.1").with(9, &["192.0.2.1:17007 is not an address of this machine"]);
+    serve("no such host").with(2, &["`no such host` is no address"]);
+    let of = |options: &[&str]| run(measure(&taken, options));
+    of(&["--size", "15"]).with(3, &["size = 15: use 16 to 65507 bytes"]);
+    of(&["--batch", "1025"]).with(3, &["batch = 1025: use 1 to 1024"]);
+    of(&["--rate", "0"]).with(3, &["rate = 0: use 1 to 1e9 messages a second"]);
+    of(&["--transport", "sctp"]).with(2, &["use udp or tcp"]);
+    of(&["--core", "4095"]).with(2, &["--core 4095: choose one of the cores"]);
+}
+
+#[test]
+fn two_hosts_in_this_machine_are_measured_and_gone() {
+    let test = "two_hosts_in_this_machine_are_measured_and_gone";
+    if !rustix::process::geteuid().is_root() {
+        println!("SKIP {test}: needs root");
+        return;
+    }
+    let _cores = cores();
+    let options = ["--duration-ms", "50", "--ipv6", "--reverse", "--transport", "tcp"];
+    let mut command = niclab(&["measure", "echo"]);
+    command.args(options);
+    run(command).with(0, &[]);
+    let links = fs::read_dir("/sys/class/net").unwrap();
+    let left = links
+        .filter(|link| link.as_ref().unwrap().file_name().to_string_lossy().starts_with("niclab-"));
+    assert_eq!(left.count(), 0);
+}
