@@ -99,7 +99,8 @@ impl Testbed for Peer {
         let _pinned = Pinned::to(self.core);
         let _real_time = real_time(exchange.fifo)?;
         let never = AtomicBool::new(false);
-        let echoed = echo::run(&exchange.echo, self.server, self.run, &never).map_err(broken)?;
+        let echoed =
+            echo::run(&exchange.echo, self.server, self.run, &never, None).map_err(broken)?;
         Ok(Exchanged { echoed, served: None })
     }
 

@@ -80,6 +80,18 @@ pub enum Place {
     ClientReceive = 7,
 }
 
+/// All places, in the order in which a message passes.
+pub const PLACES: [Place; STAMPS] = [
+    Place::ClientSend,
+    Place::ClientEgress,
+    Place::ServerIngress,
+    Place::ServerReceive,
+    Place::ServerSend,
+    Place::ServerEgress,
+    Place::ClientIngress,
+    Place::ClientReceive,
+];
+
 /// The head of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Head {
@@ -216,6 +228,31 @@ pub fn clear_stamps(message: &mut [u8]) {
     }
 }
 
+/// The stamps of one message on its way, by [`Place`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Passage([Option<Stamp>; STAMPS]);
+
+impl Passage {
+    /// Those that stand in a message.
+    pub fn of(message: &[u8]) -> Passage {
+        let mut passage = Passage::default();
+        for (stamp_of, place) in passage.0.iter_mut().zip(PLACES) {
+            *stamp_of = stamp(message, place);
+        }
+        passage
+    }
+
+    /// The one that was taken there.
+    pub fn at(&self, place: Place) -> Option<Stamp> {
+        self.0[place as usize]
+    }
+
+    /// Adds one.
+    pub fn put(&mut self, place: Place, stamp: Stamp) {
+        self.0[place as usize] = Some(stamp);
+    }
+}
+
 impl fmt::Display for Kind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
@@ -265,16 +302,6 @@ mod tests {
 
     #[test]
     fn each_place_has_a_stamp_of_its_own() {
-        const PLACES: [Place; STAMPS] = [
-            Place::ClientSend,
-            Place::ClientEgress,
-            Place::ServerIngress,
-            Place::ServerReceive,
-            Place::ServerSend,
-            Place::ServerEgress,
-            Place::ClientIngress,
-            Place::ClientReceive,
-        ];
         let mut message = [0; STAMPED_LEN_MIN];
         HEAD.write(&mut message);
         for (at, place) in PLACES.into_iter().enumerate() {
@@ -287,6 +314,8 @@ mod tests {
             assert_eq!(stamp(&message, place), Some(Stamp { time_ns: 1 << at, core }));
         }
         assert_eq!(Head::read(&message), Ok(HEAD));
+        let passage = Passage::of(&message);
+        assert!(PLACES.iter().all(|place| passage.at(*place) == stamp(&message, *place)));
         clear_stamps(&mut message);
         assert!(PLACES.iter().all(|place| stamp(&message, *place).is_none()));
         assert_eq!(Head::read(&message), Ok(HEAD));

@@ -93,7 +93,7 @@ impl Hosts {
             let ran = client.netns.within(|| {
                 let _pinned = Pinned::to(client.core);
                 let _real_time = real_time(exchange.fifo)?;
-                echo::run(asked, address, run, &never).map_err(broken)
+                echo::run(asked, address, run, &never, None).map_err(broken)
             });
             stop.store(true, Ordering::Relaxed);
             let served = serving.join().map_err(|_| DeviceError::Broken {

@@ -1,7 +1,7 @@
 //! Published round trips of SmartNICs, to draw beside ours.
 //!
-//! Source: Xing et al., APSys 2022, table 2 (`reference/apsys22/README.md` says how it was read, and
-//! why the two directions of some rows are best taken as a set).
+//! Source: Xing et al., APSys 2022, table 2 (`reference/apsys22/README.md` says how it was read,
+//! and why the two directions of some rows are best taken as a set).
 
 use niclab_result::{Mean, Series, Shape};
 

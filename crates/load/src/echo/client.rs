@@ -4,17 +4,21 @@ use std::io;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use niclab_packet::echo::{Head, Kind};
+use niclab_packet::echo::{Head, Kind, Stamp};
 
 use super::datagrams::Datagrams;
 use super::stream::Stream;
 use super::tally::Tally;
-use super::{Echo, EchoError, Echoed, PATIENCE_NS, Pace, SILENCE_NS, Transport, now_ns};
+use super::{
+    Echo, EchoError, Echoed, PATIENCE_NS, Pace, Passages, SILENCE_NS, Transport, core_now, now_ns,
+};
 
 /// Sends messages to `server` as `echo` says, until its time is over or `stop` is set, and says
 /// what became of them. `run` tells its messages from those of others and of earlier trials.
 ///
-/// A server that falls silent ends it early; what was measured until then is returned.
+/// A server that falls silent ends it early; what was measured until then is returned. Where
+/// `passages` are asked for, programs stamp messages, and the stamps of those that came back are
+/// kept.
 ///
 /// # Errors
 /// [`EchoError`], of a server that never answers above all.
@@ -23,14 +27,18 @@ pub fn run(
     server: SocketAddr,
     run: u32,
     stop: &AtomicBool,
+    mut passages: Option<&mut Passages>,
 ) -> Result<Echoed, EchoError> {
     echo.check()?;
     let wire = match echo.transport {
         Transport::Udp => Wire::Udp(Datagrams::new(echo, server)?),
         Transport::Tcp => Wire::Tcp(Stream::new(echo, server)?),
     };
+    if let Some(passages) = &mut passages {
+        passages.client = wire.address();
+    }
     let tally = Tally::new(echo.pace != Pace::Closed);
-    let mut client = Client { echo, wire, run, stop, tally, heard_ns: 0 };
+    let mut client = Client { echo, wire, run, stop, tally, passages, heard_ns: 0 };
     let start_ns = now_ns();
     client.heard_ns = start_ns;
     let begin_ns = start_ns + echo.warmup_ns;
@@ -91,12 +99,36 @@ enum Wire {
     Tcp(Stream),
 }
 
+impl Wire {
+    fn address(&self) -> Option<SocketAddr> {
+        match self {
+            Wire::Udp(wire) => wire.address(),
+            Wire::Tcp(wire) => wire.address(),
+        }
+    }
+
+    fn write(&mut self, run: u32, first: u32) {
+        match self {
+            Wire::Udp(wire) => wire.write(run, first),
+            Wire::Tcp(wire) => wire.write(run, first),
+        }
+    }
+
+    fn send(&mut self) -> io::Result<()> {
+        match self {
+            Wire::Udp(wire) => wire.send(),
+            Wire::Tcp(wire) => wire.send(),
+        }
+    }
+}
+
 struct Client<'a> {
     echo: &'a Echo,
     wire: Wire,
     run: u32,
     stop: &'a AtomicBool,
     tally: Tally,
+    passages: Option<&'a mut Passages>,
     /// When an answer was there last.
     heard_ns: u64,
 }
@@ -105,15 +137,9 @@ impl Client<'_> {
     /// Sends a batch that was due at `due_ns`, or is due now.
     fn send(&mut self, due_ns: Option<u64>) -> io::Result<()> {
         let first = self.tally.next();
-        match &mut self.wire {
-            Wire::Udp(wire) => wire.write(self.run, first),
-            Wire::Tcp(wire) => wire.write(self.run, first),
-        }
+        self.wire.write(self.run, first);
         let called_ns = now_ns();
-        let sent = match &mut self.wire {
-            Wire::Udp(wire) => wire.send(),
-            Wire::Tcp(wire) => wire.send(),
-        };
+        let sent = self.wire.send();
         self.tally.sent(self.echo.batch.into(), due_ns.unwrap_or(called_ns), called_ns);
         sent
     }
@@ -121,6 +147,7 @@ impl Client<'_> {
     /// Takes what is there, after having waited for it until `until_ns` at most.
     fn receive(&mut self, until_ns: u64) -> io::Result<()> {
         let (run, size, tally) = (self.run, self.echo.size, &mut self.tally);
+        let passages = &mut self.passages;
         let mut now = None;
         let mut each = |message: &mut [u8]| {
             let now_ns = *now.get_or_insert_with(now_ns);
@@ -128,6 +155,12 @@ impl Client<'_> {
                 Ok(Head { kind: Kind::Reply, len, run: of, number })
                     if (of, len) == (run, size) =>
                 {
+                    if let (Some(passages), Some(sent_ns)) =
+                        (passages.as_deref_mut(), tally.called_ns(number))
+                    {
+                        let at = |time_ns| Stamp { time_ns, core: core_now() };
+                        passages.keep(number, message, at(sent_ns), at(now_ns));
+                    }
                     tally.answered(number, now_ns);
                 }
                 _ => tally.foreign(),

@@ -1,9 +1,9 @@
 //! Messages over UDP: each a datagram, many a call.
 
 use std::io;
-use std::net::UdpSocket;
+use std::net::{SocketAddr, UdpSocket};
 
-use niclab_packet::echo::{Head, Kind};
+use niclab_packet::echo::{Head, Kind, clear_stamps};
 
 use super::mmsg::{Incoming, Outgoing, Patience};
 use super::poll::Waiter;
@@ -21,7 +21,7 @@ pub struct Datagrams {
 
 impl Datagrams {
     /// A socket that sends the messages of `echo` to `server`.
-    pub fn new(echo: &Echo, server: std::net::SocketAddr) -> Result<Datagrams, EchoError> {
+    pub fn new(echo: &Echo, server: SocketAddr) -> Result<Datagrams, EchoError> {
         let socket = socket::udp_client(server)?;
         let (batch, size) = (usize::from(echo.batch), usize::from(echo.size));
         socket::widen(&socket, batch, size);
@@ -36,12 +36,18 @@ impl Datagrams {
         Ok(Datagrams { socket, waiter, sleeps, out, back })
     }
 
+    /// Where it sends from.
+    pub fn address(&self) -> Option<SocketAddr> {
+        self.socket.local_addr().ok()
+    }
+
     /// Writes the next batch: messages of the run `run`, numbered from `first` on.
     pub fn write(&mut self, run: u32, first: u32) {
         for at in 0..self.out.count() {
             let message = self.out.message(at);
             let (len, number) = (message.len() as u16, first.wrapping_add(at as u32));
             Head { kind: Kind::Request, len, run, number }.write(message);
+            clear_stamps(message);
         }
     }
 

@@ -20,10 +20,11 @@ use std::fmt;
 use std::net::SocketAddr;
 use std::str::FromStr;
 
+use niclab_packet::echo::{Passage, Place, Stamp};
 use serde::{Deserialize, Serialize};
 
 pub use client::run;
-pub use server::{Serve, Served, Server};
+pub use server::{Logged, Serve, Served, Server};
 
 use crate::histogram::Latency;
 
@@ -248,6 +249,39 @@ impl Echo {
             _ => Ok(()),
         }
     }
+}
+
+/// Messages of one exchange whose stamps are kept at most: enough for the quantiles of a ledger.
+pub const PASSAGES_MAX: usize = 1 << 16;
+
+/// The stamps of messages that came back, for a ledger. Programs take four of them: before and
+/// after each of their calls; probes in the kernel, where they are, the others.
+#[derive(Debug, Default)]
+pub struct Passages {
+    /// Number of a message and its stamps, of the measured part.
+    pub kept: Vec<(u32, Passage)>,
+    /// The client's address.
+    pub client: Option<SocketAddr>,
+}
+
+impl Passages {
+    /// Keeps what stands in a message that has come back to the client at `received`, having been
+    /// sent at `sent_ns`.
+    #[inline]
+    fn keep(&mut self, number: u32, message: &[u8], sent: Stamp, received: Stamp) {
+        if self.kept.len() < PASSAGES_MAX {
+            let mut passage = Passage::of(message);
+            passage.put(Place::ClientSend, sent);
+            passage.put(Place::ClientReceive, received);
+            self.kept.push((number, passage));
+        }
+    }
+}
+
+/// The core that the calling thread is on.
+#[inline]
+pub(crate) fn core_now() -> Option<u16> {
+    u16::try_from(rustix::thread::sched_getcpu()).ok()
 }
 
 /// Now, nanoseconds of `CLOCK_MONOTONIC`.

@@ -2,17 +2,18 @@
 
 use std::io::{self, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 
-use niclab_packet::echo::{Head, Kind, MESSAGE_LEN_MAX, turn};
+use niclab_packet::echo::{Head, Kind, MESSAGE_LEN_MAX, Place, Stamp, is_stamped, put_stamp, turn};
 use serde::{Deserialize, Serialize};
 
 use super::datagrams::{is_empty, is_full};
 use super::mmsg::{Incoming, Patience};
 use super::poll::Waiter;
 use super::stream::{Inflow, each_of};
-use super::{EchoError, Receive, Transport, now_ns, socket};
+use super::{EchoError, PASSAGES_MAX, Receive, Transport, core_now, now_ns, socket};
 
 /// Connections that a server holds at once; further ones are closed.
 const CONNECTIONS_MAX: u64 = 1_024;
@@ -43,6 +44,20 @@ pub struct Served {
     pub connections: u64,
 }
 
+/// When a server had a request and when it called to send it back: of messages that have no room
+/// for these stamps.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Logged {
+    /// Run of the message.
+    pub run: u32,
+    /// Its number.
+    pub number: u32,
+    /// It has the request.
+    pub received: Stamp,
+    /// It calls.
+    pub sent: Stamp,
+}
+
 #[derive(Debug, Default)]
 struct Counters {
     received: AtomicU64,
@@ -59,6 +74,9 @@ pub struct Server {
     tcp: TcpListener,
     serve: Serve,
     counters: Counters,
+    /// It stamps messages, and keeps what has no room in them.
+    stamps: AtomicBool,
+    log: Mutex<Vec<Logged>>,
 }
 
 impl Server {
@@ -72,7 +90,8 @@ impl Server {
         socket::tell(&udp, serve.receive);
         udp.set_read_timeout(Some(socket::TURN)).map_err(EchoError::of("SO_RCVTIMEO"))?;
         tcp.set_nonblocking(true).map_err(EchoError::of("O_NONBLOCK"))?;
-        Ok(Server { udp, tcp, serve, counters: Counters::default() })
+        let (counters, stamps, log) = Default::default();
+        Ok(Server { udp, tcp, serve, counters, stamps, log })
     }
 
     /// Where it listens.
@@ -81,6 +100,35 @@ impl Server {
     /// [`EchoError::Socket`].
     pub fn address(&self) -> Result<SocketAddr, EchoError> {
         self.udp.local_addr().map_err(EchoError::of("getsockname"))
+    }
+
+    /// From now on it stamps messages when it has them and when it sends them back, or does not.
+    pub fn stamp(&self, is_on: bool) {
+        self.stamps.store(is_on, Ordering::Relaxed);
+    }
+
+    /// What it has kept since the last call.
+    pub fn take_log(&self) -> Vec<Logged> {
+        self.log.lock().map(|mut log| std::mem::take(&mut *log)).unwrap_or_default()
+    }
+
+    /// Stamps a request, or remembers its stamps.
+    fn put_stamps(&self, message: &mut [u8], received: Stamp, sent: Stamp) {
+        if is_stamped(message.len()) {
+            put_stamp(message, Place::ServerReceive, received);
+            put_stamp(message, Place::ServerSend, sent);
+        } else if let (Ok(Head { run, number, .. }), Ok(mut log)) =
+            (Head::read(message), self.log.lock())
+            && log.len() < PASSAGES_MAX
+        {
+            log.push(Logged { run, number, received, sent });
+        }
+    }
+
+    /// Now and here, where messages are stamped.
+    fn stamp_now(&self) -> Option<Stamp> {
+        let is_on = self.stamps.load(Ordering::Relaxed);
+        is_on.then(|| Stamp { time_ns: now_ns(), core: core_now() })
     }
 
     /// What it has done so far.
@@ -169,12 +217,16 @@ impl Server {
                 Err(e) => return Err(EchoError::of("recvmmsg")(e)),
             };
             kept.clear();
+            let received = self.stamp_now();
             for at in 0..count {
                 let message = incoming.message(at);
                 if matches!(Head::of_datagram(message), Ok(Head { kind: Kind::Request, .. })) {
                     turn(message);
                     kept.push(at);
                 }
+            }
+            if let (Some(received), Some(sent)) = (received, self.stamp_now()) {
+                kept.iter().for_each(|&at| self.put_stamps(incoming.message(at), received, sent));
             }
             let foreign = (count - kept.len()) as u64;
             let answered = self.send_back(&mut incoming, &kept, stop);
@@ -235,6 +287,7 @@ impl Server {
                 Err(e) if is_empty(&e) => continue,
                 read => read?,
             }
+            let received = self.stamp_now();
             let messages = inflow.messages()?;
             let mut are_requests = true;
             let count = each_of(messages, &mut |message| {
@@ -243,6 +296,9 @@ impl Server {
             }) as u64;
             if !are_requests {
                 return Err(io::ErrorKind::InvalidData.into());
+            }
+            if let (Some(received), Some(sent)) = (received, self.stamp_now()) {
+                each_of(messages, &mut |message| self.put_stamps(message, received, sent));
             }
             self.write_all(&mut stream, messages, stop)?;
             self.count(count, count, 0);

@@ -106,6 +106,11 @@ impl Stream {
         self.sent < self.out.len()
     }
 
+    /// Where it sends from.
+    pub fn address(&self) -> Option<SocketAddr> {
+        self.stream.local_addr().ok()
+    }
+
     /// Writes the next batch: messages of the run `run`, numbered from `first` on.
     pub fn write(&mut self, run: u32, first: u32) {
         if !self.is_behind() {

@@ -128,6 +128,15 @@ impl Tally {
         self.expected = self.expected.max(number + 1);
     }
 
+    /// When the call began that sent a message which counts; `None` of one that does not, or is too
+    /// old.
+    pub fn called_ns(&self, number: u32) -> Option<u64> {
+        let ago = self.next.wrapping_sub(1).wrapping_sub(u64::from(number)) & u64::from(u32::MAX);
+        let number = self.next.wrapping_sub(1).wrapping_sub(ago);
+        let is_kept = ago < self.next.min(KEPT as u64) && self.counts(number);
+        is_kept.then(|| self.entries[number as usize % KEPT].called_ns)
+    }
+
     /// Something came that is no answer of ours.
     pub fn foreign(&mut self) {
         self.seen.foreign += 1;

@@ -43,7 +43,7 @@ fn served<T>(host: &str, serve: Serve, with: impl FnOnce(SocketAddr) -> T) -> (T
 }
 
 fn go(echo: &Echo, server: SocketAddr) -> Echoed {
-    run(echo, server, 7, &AtomicBool::new(false)).unwrap()
+    run(echo, server, 7, &AtomicBool::new(false), None).unwrap()
 }
 
 /// Every message is somewhere, and every answer is in the histogram.
@@ -201,7 +201,7 @@ fn a_server_that_goes_leaves_what_was_measured() {
 fn nobody_there_is_told_with_the_remedy() {
     let free = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     for transport in [Transport::Udp, Transport::Tcp] {
-        let error = run(&echo(transport), free, 1, &AtomicBool::new(false)).unwrap_err();
+        let error = run(&echo(transport), free, 1, &AtomicBool::new(false), None).unwrap_err();
         let words = error.to_string();
         assert!(words.contains("nobody answers") && words.contains("niclab serve echo"), "{words}");
     }
@@ -256,6 +256,44 @@ fn the_server_answers_no_more_than_it_got_and_only_requests() {
     });
     let foreign = strange.len() as u64 + 1;
     assert_eq!((done.received, done.answered, done.foreign), (2, 2, foreign), "{done:?}");
+}
+
+#[test]
+fn programs_stamp_before_and_after_their_calls() {
+    const TAKEN: [Place; 4] =
+        [Place::ClientSend, Place::ServerReceive, Place::ServerSend, Place::ClientReceive];
+    for transport in [Transport::Udp, Transport::Tcp] {
+        // The second has no room for stamps: the server keeps its own.
+        for size in [128, 64] {
+            let server = Server::bind("127.0.0.1:0".parse().unwrap(), SERVE).unwrap();
+            server.stamp(true);
+            let stop = AtomicBool::new(false);
+            let mut passages = Passages::default();
+            let asked = Echo { size, ..echo(transport) };
+            let seen = thread::scope(|scope| {
+                scope.spawn(|| server.run(&stop));
+                let to = server.address().unwrap();
+                let never = AtomicBool::new(false);
+                let seen = run(&asked, to, 9, &never, Some(&mut passages)).unwrap();
+                stop.store(true, Ordering::Relaxed);
+                seen
+            });
+            assert_eq!(passages.kept.len() as u64, seen.answered, "the measured part alone");
+            assert_eq!(passages.client.unwrap().ip().to_string(), "127.0.0.1");
+            let log = server.take_log();
+            assert_eq!(log.is_empty(), size == 128, "{transport:?}");
+            for (number, mut passage) in passages.kept {
+                if size < 128 {
+                    let of = log.iter().find(|logged| (logged.run, logged.number) == (9, number));
+                    passage.put(Place::ServerReceive, of.unwrap().received);
+                    passage.put(Place::ServerSend, of.unwrap().sent);
+                }
+                let times = TAKEN.map(|place| passage.at(place).unwrap().time_ns);
+                assert!(times.is_sorted(), "{times:?}");
+                assert_eq!(passage.at(Place::ClientEgress), None);
+            }
+        }
+    }
 }
 
 #[test]
