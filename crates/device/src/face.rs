@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use niclab_load::echo::{Echo, Echoed, Served};
-use niclab_load::{Control, Load, Observation};
+use niclab_load::{Control, Latency, Load, Observation};
 use niclab_nic::rss::Rss;
 use niclab_nic::rule::Action;
 use niclab_packet::flow::FlowSpec;
@@ -42,6 +42,15 @@ pub trait Testbed {
     /// [`DeviceError::Absent`] where no server answers; [`DeviceError::Broken`].
     fn exchange(&mut self, _exchange: &Exchange) -> Result<Exchanged, DeviceError> {
         Err(DeviceError::NotSupported { capability: "echo".to_owned() })
+    }
+
+    /// Makes so many pairs of slices of an exchange, each as long as it says: one with probes that
+    /// stamp its messages in the kernel, and one without.
+    ///
+    /// # Errors
+    /// As of [`Testbed::exchange`]; [`DeviceError::NotSupported`]: `stamps`.
+    fn ledger(&mut self, _exchange: &Exchange, _pairs: u32) -> Result<Ledgered, DeviceError> {
+        Err(DeviceError::NotSupported { capability: "stamps".to_owned() })
     }
 
     /// Offers `load` while the control side carries out `plan`, and says what was seen.
@@ -258,6 +267,49 @@ pub struct Exchanged {
     pub echoed: Echoed,
     /// What the server counted, warm-up included; `None` where it is not ours to ask.
     pub served: Option<Served>,
+}
+
+/// What [`Testbed::ledger`] saw: where the time of a round trip goes.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Ledgered {
+    /// Messages with all stamps, and those that lack one and are left out.
+    pub messages: u64,
+    /// As said.
+    pub incomplete: u64,
+    /// Median round trip of those with all stamps, nanoseconds.
+    pub rtt_ns: f64,
+    /// What of it no term has, as a share; negative where they have more.
+    pub residue_ratio: f64,
+    /// The terms.
+    pub terms: Vec<TermShown>,
+    /// Round trips of the slices with probes.
+    pub with: Latency,
+    /// Those of the slices without.
+    pub without: Latency,
+    /// Median round trip of each pair of slices, with probes and without, nanoseconds.
+    pub pairs: Vec<[u64; 2]>,
+    /// Stamps that a message gets on its way there and back in slices with probes alone.
+    pub stamps: u32,
+    /// They travel in the message; else in tables of the kernel.
+    pub in_payload: bool,
+}
+
+/// One term of a round trip.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct TermShown {
+    /// `client_transmit`, `server_receive`, `application`, `server_transmit`, `client_receive` or
+    /// `hardware`.
+    pub name: String,
+    /// Mean over the messages whose round trip is in the middle fifth, nanoseconds: these add up.
+    pub mean_ns: f64,
+    /// Median over all messages, nanoseconds.
+    pub median_ns: f64,
+    /// 99th percentile over all messages, nanoseconds.
+    pub tail_ns: f64,
+    /// The core that it ended on most often.
+    pub core: Option<u16>,
+    /// In which share of the messages.
+    pub core_share: f64,
 }
 
 /// What [`Testbed::setup`] did.

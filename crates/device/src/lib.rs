@@ -17,8 +17,8 @@ pub mod soft;
 mod stack;
 
 pub use face::{
-    About, DeviceError, Exchange, Exchanged, Fact, Family, Function, Host, Place, Placement,
-    RuleBlock, Setup, SetupReport, Testbed,
+    About, DeviceError, Exchange, Exchanged, Fact, Family, Function, Host, Ledgered, Place,
+    Placement, RuleBlock, Setup, SetupReport, TermShown, Testbed,
 };
 pub use niclab_load::echo;
 pub use niclab_load::{

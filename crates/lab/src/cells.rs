@@ -196,7 +196,10 @@ impl Cell<'_> {
 
     /// Made to measure throughput, at full load or beside operations; not latency, and no search.
     fn is_throughput(&self) -> bool {
-        !matches!(self.trial, "echo" | "latency" | "light" | "fixed" | "mlrsearch" | "rfc2544")
+        !matches!(
+            self.trial,
+            "echo" | "ledger" | "latency" | "light" | "fixed" | "mlrsearch" | "rfc2544"
+        )
     }
 
     /// A point of a curve: the median of `metric` times `scale`, at `x`.

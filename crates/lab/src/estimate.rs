@@ -6,6 +6,7 @@
 use niclab_device::echo::Echo;
 use niclab_device::{Plan, RuleBlock, Setup, Work};
 
+use crate::ledger::{PAIRS, PROBES_S};
 use crate::run::{ExperimentRun, Knee, RunDevice, Trial, is_able};
 use crate::spec::{KneeKind, TrialKind};
 use crate::throughput::Search;
@@ -97,7 +98,11 @@ pub fn trial_s(run: &ExperimentRun, trial: &Trial) -> f64 {
     let exchange = trial.exchange.and_then(|at| run.exchanges.get(at));
     let exchange_s = exchange.map_or(0.0, |exchange| {
         let Echo { duration_ns, warmup_ns, .. } = exchange.echo;
-        SERVER_S + (duration_ns + warmup_ns) as f64 / 1e9
+        let each_s = (duration_ns + warmup_ns) as f64 / 1e9;
+        match trial.kind {
+            TrialKind::Ledger => SERVER_S + f64::from(PAIRS) * (2.0 * each_s + PROBES_S),
+            _ => SERVER_S + each_s,
+        }
     });
     plan_s + exchange_s + trial.load.map_or(TRIAL_S, |load| load_s(run, load))
 }

@@ -119,15 +119,19 @@ fn point(exchange: &Exchange) -> Point {
 
 impl Resolver<'_> {
     /// A trial for each exchange. They have no set-up but that nothing is set up.
-    pub fn add_exchanges(&mut self) -> Result<(), SpecError> {
+    pub fn add_exchanges(
+        &mut self,
+        sweeps: &[EchoSweep],
+        kind: TrialKind,
+    ) -> Result<(), SpecError> {
         let (groups, rules, match_percent, hits, flows) = (0, 0, 0, Hits::Flows, 1);
         let nothing = Place { groups, rules, match_percent, hits, flows }.setup(self.seed, 64);
         let setup = index_of(&mut self.run.setups, nothing);
-        for sweep in &self.grid.echo {
+        for sweep in sweeps {
             for asked in exchanges(sweep, self.grid.duration_ms, self.grid.warmup_ms)? {
                 let point = point(&asked);
                 let exchange = Some(index_of(&mut self.run.exchanges, asked));
-                let (kind, rate) = (TrialKind::Echo, PlannedRate::Saturate);
+                let rate = PlannedRate::Saturate;
                 self.trial(Trial { kind, setup, load: None, exchange, plan: None, rate, point });
             }
         }

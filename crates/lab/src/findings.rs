@@ -9,6 +9,7 @@ pub(crate) mod batches;
 pub(crate) mod changes;
 pub(crate) mod exchanges;
 pub(crate) mod insertions;
+pub(crate) mod ledgers;
 pub(crate) mod renewals;
 pub(crate) mod spreads;
 mod throughput;

@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use niclab_result::{Mark, Outcome, Point, Sample};
 
 use crate::exchange::ECHO;
+use crate::ledger::STAMPS;
 use crate::run::{ExperimentRun, PlannedRate, RunDevice, Trial, lacks_rules};
 use crate::runner::SETUP;
 
@@ -106,7 +107,9 @@ impl<'a> Known<'a> {
             (_, "rules") => self.no_rules = true,
             (SETUP, _) => self.bar_setup(&sample.point),
             (trial, "frame_size") => drop(self.trials.insert((trial.into(), frame()))),
-            (trial, ECHO) => drop(self.trials.insert((trial.into(), None))),
+            (trial, lack) if lack == ECHO || lack.starts_with(STAMPS) => {
+                drop(self.trials.insert((trial.into(), None)))
+            }
             (trial, _) if self.is_particular(sample) => {
                 self.points.insert(key(trial, 0, &sample.point));
             }

@@ -22,6 +22,7 @@ pub mod flows;
 pub mod insertion;
 pub mod knee;
 mod known;
+pub mod ledger;
 pub mod left;
 pub mod loss;
 pub mod measure;

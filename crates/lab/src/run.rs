@@ -228,7 +228,7 @@ fn experiment(
     seed: u64,
     devices: &[RunDevice],
 ) -> Result<ExperimentRun, SpecError> {
-    let has_rules = !matches!(spec.kind, Kind::HashSkew | Kind::Echo);
+    let has_rules = !matches!(spec.kind, Kind::HashSkew | Kind::Echo | Kind::Ledger);
     if !has_rules && overrides.rules.is_some() {
         return Err(SpecError::NoRules { experiment: spec.name.clone() });
     }
@@ -245,7 +245,8 @@ fn experiment(
         Kind::RuleRate => resolver.add_insertions()?,
         Kind::RuleUpdate => resolver.add_changes()?,
         Kind::HashSkew => resolver.add_spreads()?,
-        Kind::Echo => resolver.add_exchanges()?,
+        Kind::Echo => resolver.add_exchanges(&grid.echo, TrialKind::Echo)?,
+        Kind::Ledger => resolver.add_exchanges(&grid.ledger, TrialKind::Ledger)?,
     }
     let run = resolver.finish(devices);
     Ok(ExperimentRun { left_out: left_out(&run, &overrides.set), ..run })

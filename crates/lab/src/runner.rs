@@ -18,6 +18,7 @@ use crate::estimate;
 use crate::exchange::{self, put_exchange};
 use crate::insertion::put_effects;
 use crate::known::{Known, Seen};
+use crate::ledger::{PAIRS, put_ledger};
 use crate::measure::{self, Judged};
 use crate::run::{ExperimentRun, PlannedRate, Run, Trial, Visit, lacks};
 use crate::spec::TrialKind;
@@ -388,7 +389,10 @@ impl<'a> Runner<'a> {
     ) -> Result<(), ResultError> {
         let plan = trial.plan.and_then(|at| self.experiment.plans.get(at)).unwrap_or(&Plan::Rest);
         if let Some(exchange) = trial.exchange.and_then(|at| self.experiment.exchanges.get(at)) {
-            return self.exchange(beds, exchange, place);
+            return match trial.kind {
+                TrialKind::Ledger => self.ledger(beds, exchange, place),
+                _ => self.exchange(beds, exchange, place),
+            };
         }
         let Some(load) = trial.load else { return self.operate(beds, plan, place) };
         let mut load = self.experiment.loads[load].clone();
@@ -428,6 +432,35 @@ impl<'a> Runner<'a> {
                     sample.outcome = failed(reason);
                 }
                 let latency = Some(&seen.echoed.rtt).filter(|rtt| !rtt.0.is_empty());
+                sample.latency_tag = latency.map(|_| format!("s{}", sample.order));
+                self.keep(place.device, sample, latency)
+            }
+        }
+    }
+
+    /// Has the stamps of an exchange read and stores what they come to.
+    fn ledger(
+        &mut self,
+        beds: &mut [Bed<'_>],
+        exchange: &Exchange,
+        place: &Place<'_>,
+    ) -> Result<(), ResultError> {
+        let Some(Ok(bed)) = beds.get_mut(place.device) else {
+            return Ok(());
+        };
+        let mut sample = self.sample(place, Outcome::Measured);
+        match bed.ledger(exchange, PAIRS) {
+            Err(error) => self.record_error(place, error),
+            Ok(seen) => {
+                put_ledger(&mut sample.metrics, &seen);
+                sample.load = json(exchange);
+                sample.counters = serde_json::json!({
+                    "terms": json(&seen.terms),
+                    "pairs": json(&seen.pairs),
+                    "stamps": seen.stamps,
+                    "in_payload": seen.in_payload,
+                });
+                let latency = Some(&seen.with).filter(|rtt| !rtt.0.is_empty());
                 sample.latency_tag = latency.map(|_| format!("s{}", sample.order));
                 self.keep(place.device, sample, latency)
             }

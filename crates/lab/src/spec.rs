@@ -63,6 +63,8 @@ pub enum Kind {
     HashSkew,
     /// How long messages take there and back through the kernel's stack.
     Echo,
+    /// Where the time of their round trips goes.
+    Ledger,
 }
 
 /// One set of places to measure, and how thoroughly.
@@ -105,6 +107,9 @@ pub struct Grid {
     /// Which messages to exchange: each is a full product of its axes.
     #[serde(default)]
     pub echo: Vec<EchoSweep>,
+    /// Of which messages a ledger is made: each is a full product of its axes.
+    #[serde(default)]
+    pub ledger: Vec<EchoSweep>,
     /// Which knees to search.
     #[serde(default)]
     pub knee: Vec<KneeSpec>,
@@ -413,6 +418,8 @@ pub enum TrialKind {
     Spread,
     /// Messages go to a server and back.
     Echo,
+    /// The same with stamps and without, in turn.
+    Ledger,
 }
 
 impl TrialKind {
@@ -430,6 +437,7 @@ impl TrialKind {
             TrialKind::Effect => "effect",
             TrialKind::Spread => "spread",
             TrialKind::Echo => "echo",
+            TrialKind::Ledger => "ledger",
         }
     }
 }
@@ -634,7 +642,7 @@ impl Kind {
                 ("warmup_ms", "part before it that is never counted, one value"),
             ],
             Kind::HashSkew => SPREAD_AXES,
-            Kind::Echo => ECHO_AXES,
+            Kind::Echo | Kind::Ledger => ECHO_AXES,
             Kind::UpdateRate => &[
                 ("group", "the group that the rules stand in: 0 or 1"),
                 ("rules", "rules that stand there, the default rule included"),
@@ -929,6 +937,7 @@ fn set_axis(kind: Kind, grid: &mut Grid, name: &str, values: &Values) -> Result<
         }
         Kind::HashSkew => grid.spread.iter_mut().filter_map(|spread| spread.axis(name)).collect(),
         Kind::Echo => grid.echo.iter_mut().filter_map(|echo| echo.axis(name)).collect(),
+        Kind::Ledger => grid.ledger.iter_mut().filter_map(|echo| echo.axis(name)).collect(),
     };
     axes.into_iter().for_each(|axis| *axis = values.clone());
     Ok(())
@@ -1102,6 +1111,7 @@ mod tests {
             grid.change.clear();
             grid.spread.clear();
             grid.echo.clear();
+            grid.ledger.clear();
             grid.knee.clear();
             grid.search.clear();
         };
@@ -1116,8 +1126,15 @@ mod tests {
                 assert!(is_there || is_named, "{name}={value}");
             }
         };
-        let names =
-            ["update-batch", "update-rate", "rule-rate", "hash-skew", "echo-size", "echo-batch"];
+        let names = [
+            "update-batch",
+            "update-rate",
+            "rule-rate",
+            "hash-skew",
+            "echo-size",
+            "echo-batch",
+            "echo-ledger",
+        ];
         for name in names {
             let spec = crate::experiment::spec(name).unwrap();
             let axes: Vec<&str> = spec.kind.axes().iter().map(|(name, _)| *name).collect();
@@ -1142,6 +1159,13 @@ mod tests {
                         grid.insertion.push(insertion.clone());
                     });
                     axes.iter().for_each(|name| check(&of, name, insertion.axis(name)));
+                }
+                for mut echo in grid.ledger.clone() {
+                    let of = points(&spec, |grid| {
+                        emptied(grid);
+                        grid.ledger.push(echo.clone());
+                    });
+                    axes.iter().for_each(|name| check(&of, name, echo.axis(name)));
                 }
                 for mut echo in grid.echo.clone() {
                     let of = points(&spec, |grid| {
@@ -1196,6 +1220,7 @@ mod tests {
             ("hash-skew", "zipf=steep", "zipf = steep: use 0 to 10"),
             ("hash-skew", "frame=63", "frame = 63: use 64 to 9000"),
             ("echo-size", "size=15", "size = 15: use 16 to 65507"),
+            ("echo-ledger", "size=65508", "size = 65508: use 16 to 65507"),
             ("echo-size", "size=65508", "size = 65508: use 16 to 65507"),
             ("echo-size", "transport=sctp", "transport = sctp: use one of udp, tcp"),
             ("echo-size", "family=4", "family = 4: use one of ipv4, ipv6"),

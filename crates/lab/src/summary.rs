@@ -6,6 +6,7 @@ pub(crate) mod exchanges;
 pub(crate) mod figures;
 pub(crate) mod insertions;
 mod knees;
+pub(crate) mod ledgers;
 pub(crate) mod renewals;
 pub(crate) mod spreads;
 mod tables;
@@ -81,6 +82,7 @@ pub fn summarize(run: &Run, samples: &[Sample], latencies: &Latencies) -> Summar
             Kind::RuleUpdate => findings::changes::findings(&results),
             Kind::HashSkew => findings::spreads::findings(&results),
             Kind::Echo => findings::exchanges::findings(&results),
+            Kind::Ledger => findings::ledgers::findings(&results),
         });
     }
     // Where too little was measured a figure is not drawn.
@@ -97,7 +99,7 @@ pub fn summarize(run: &Run, samples: &[Sample], latencies: &Latencies) -> Summar
 }
 
 fn draw(results: &Results<'_>) -> ExperimentSummary {
-    let is_echo = results.experiment.kind == Kind::Echo;
+    let is_echo = matches!(results.experiment.kind, Kind::Echo | Kind::Ledger);
     let measured = |device: &&RunDevice| {
         device.absent.is_none() && !(is_echo && device.about.hosts.is_empty())
     };
@@ -117,6 +119,7 @@ fn draw(results: &Results<'_>) -> ExperimentSummary {
             Kind::RuleUpdate => changes::figures(results),
             Kind::HashSkew => spreads::figures(results),
             Kind::Echo => exchanges::figures(results),
+            Kind::Ledger => ledgers::figures(results),
         },
         tables: match results.experiment.kind {
             Kind::Occupancy => tables::tables(results),
@@ -126,6 +129,7 @@ fn draw(results: &Results<'_>) -> ExperimentSummary {
             Kind::RuleUpdate => changes::tables(results),
             Kind::HashSkew => spreads::tables(results),
             Kind::Echo => exchanges::tables(results),
+            Kind::Ledger => ledgers::tables(results),
         },
     }
 }
@@ -310,12 +314,17 @@ fn mark_warnings(results: &Results<'_>, device: &str) -> Vec<String> {
     // Elsewhere they are there for a rate to take a share of.
     let saturating: &[&str] = match results.experiment.kind {
         Kind::Occupancy | Kind::UpdateRate => &["saturate"],
-        Kind::UpdateBatch | Kind::RuleRate | Kind::RuleUpdate | Kind::HashSkew | Kind::Echo => &[],
+        Kind::UpdateBatch
+        | Kind::RuleRate
+        | Kind::RuleUpdate
+        | Kind::HashSkew
+        | Kind::Echo
+        | Kind::Ledger => &[],
     };
     let kinds = [
         ("throughput", of(saturating)),
         ("spread", of(&["spread"])),
-        ("echo", of(&["echo"])),
+        ("echo", of(&["echo", "ledger"])),
         ("latency", of(&["latency", "light", "fixed"])),
         ("batch", of(&["rest", "batch"])),
         ("insertion", of(&["insert"])),
@@ -368,7 +377,7 @@ pub(crate) fn main_metric(trial: &str) -> &'static str {
         "insert" | "change" => "operations_per_s",
         "effect" => "effect_ns_p50",
         "spread" => BUSIEST,
-        "echo" => RTT,
+        "echo" | "ledger" => RTT,
         _ => "latency_ns_p50",
     }
 }

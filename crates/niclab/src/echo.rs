@@ -34,7 +34,7 @@ pub fn serve(arguments: &ServeEchoArguments) -> Result<(), Failure> {
         Some(Transport::Udp) => "UDP",
         Some(Transport::Tcp) => "TCP",
     };
-    writeln!(stdout(), "echo of {protocols} at {}; Ctrl-C ends it", server.address()?)?;
+    writeln!(stdout(), "echo of {protocols} at {}; Ctrl-C ends it", server.address())?;
     server.run(&stop)?;
     let done = server.served();
     writeln!(

@@ -3,6 +3,7 @@
 
 mod clsact;
 mod error;
+pub mod ledger;
 mod leftovers;
 mod maps;
 mod netlink;

@@ -36,9 +36,10 @@ const PREFIX_V4: u8 = 24;
 const PREFIX_V6: u8 = 64;
 
 /// One of the two.
-struct End {
-    netns: NetNs,
-    core: u32,
+pub(super) struct End {
+    pub(super) netns: NetNs,
+    pub(super) core: u32,
+    pub(super) name: &'static str,
     number: u8,
 }
 
@@ -56,20 +57,25 @@ impl Hosts {
         let far_fd = far_ns.fd().ok_or(io::ErrorKind::Unsupported)?;
         near_ns.within(|| link::make_pair(near, far, far_fd, MTU))??;
         far_ns.within(|| link::switch_on(far))??;
-        let here = End { netns: near_ns, core: cores.tester, number: NUMBERS[0] };
-        let there = End { netns: far_ns, core: cores.device, number: NUMBERS[1] };
-        for (end, name) in [(&here, near), (&there, far)] {
-            end.netns.within(|| furnish(name, end.number, end.core))??;
+        let here = End { netns: near_ns, core: cores.tester, name: near, number: NUMBERS[0] };
+        let there = End { netns: far_ns, core: cores.device, name: far, number: NUMBERS[1] };
+        for end in [&here, &there] {
+            end.netns.within(|| furnish(end.name, end.number, end.core))??;
         }
         Ok(Hosts { here, there })
     }
 
-    /// Lets a client on the one host talk to a server on the other, which starts and ends with it.
-    pub fn exchange(&self, exchange: &Exchange, run: u32) -> Result<Exchanged, DeviceError> {
-        let (client, server) = match exchange.client {
+    /// The hosts of client and server.
+    pub(super) fn ends(&self, exchange: &Exchange) -> (&End, &End) {
+        match exchange.client {
             Host::Here => (&self.here, &self.there),
             Host::There => (&self.there, &self.here),
-        };
+        }
+    }
+
+    /// Lets a client on the one host talk to a server on the other, which starts and ends with it.
+    pub fn exchange(&self, exchange: &Exchange, run: u32) -> Result<Exchanged, DeviceError> {
+        let (client, server) = self.ends(exchange);
         let asked = &exchange.echo;
         asked.check().map_err(broken)?;
         let serve = Serve {
@@ -81,7 +87,7 @@ impl Hosts {
         let address = SocketAddr::new(server.address(exchange.family), 0);
         let bound = server.netns.within(|| Server::bind(address, serve));
         let bound = bound.map_err(|e| super::refused("a server's socket", &e))?.map_err(broken)?;
-        let address = bound.address().map_err(broken)?;
+        let address = bound.address();
         let stop = AtomicBool::new(false);
         thread::scope(|scope| {
             let serving = scope.spawn(|| {
@@ -108,11 +114,16 @@ impl Hosts {
 }
 
 impl End {
-    fn address(&self, family: Family) -> IpAddr {
-        match family {
-            Family::V4 => Ipv4Addr::new(198, 18, 0, self.number).into(),
-            Family::V6 => Ipv6Addr::new(0x2001, 2, 0, 0, 0, 0, 0, self.number.into()).into(),
-        }
+    pub(super) fn address(&self, family: Family) -> IpAddr {
+        address(self.number, family)
+    }
+}
+
+/// The address of a host.
+fn address(number: u8, family: Family) -> IpAddr {
+    match family {
+        Family::V4 => Ipv4Addr::new(198, 18, 0, number).into(),
+        Family::V6 => Ipv6Addr::new(0x2001, 2, 0, 0, 0, 0, 0, number.into()).into(),
     }
 }
 
@@ -131,10 +142,9 @@ fn furnish(name: &str, number: u8, core: u32) -> io::Result<()> {
         }
         fs::write(format!("{ipv6}/disable_ipv6"), "0")?;
     }
-    let end = |family| End { netns: NetNs::current(), core, number }.address(family);
-    link::add_address(link.index, end(Family::V4), PREFIX_V4)?;
+    link::add_address(link.index, address(number, Family::V4), PREFIX_V4)?;
     if has_ipv6 {
-        link::add_address(link.index, end(Family::V6), PREFIX_V6)?;
+        link::add_address(link.index, address(number, Family::V6), PREFIX_V6)?;
     }
     steer(name, core)
 }

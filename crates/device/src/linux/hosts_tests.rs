@@ -72,3 +72,48 @@ fn what_cannot_be_sent_is_refused_and_the_hosts_go_on() {
     assert!(matches!(&error, DeviceError::BadLoad { reason } if reason.contains("size = 15")));
     assert!(bed.exchange(&good).unwrap().echoed.answered > 0);
 }
+
+#[test]
+fn the_terms_of_a_round_trip_add_up_whatever_carries_their_stamps() {
+    let Some((_alone, mut bed)) =
+        open("the_terms_of_a_round_trip_add_up_whatever_carries_their_stamps")
+    else {
+        return;
+    };
+    let asked = [
+        // In the payload; in tables, for it is short; for it is fragmented; of a stream.
+        (Transport::Udp, Family::V4, 1024, Host::Here),
+        (Transport::Udp, Family::V6, 1024, Host::There),
+        (Transport::Udp, Family::V4, 64, Host::Here),
+        (Transport::Udp, Family::V4, 65_507, Host::Here),
+        (Transport::Tcp, Family::V4, 64, Host::Here),
+        (Transport::Tcp, Family::V6, 1024, Host::There),
+        (Transport::Tcp, Family::V4, 65_507, Host::Here),
+    ];
+    for (transport, family, size, client) in asked {
+        let mut exchange = exchange(transport, family, client);
+        (exchange.echo.size, exchange.echo.batch) = (size, 1);
+        let seen = bed.ledger(&exchange, 2).unwrap();
+        let words = format!("{transport} {size}: {seen:#?}");
+        assert_eq!(seen.pairs.len(), 2, "{words}");
+        assert!(seen.messages > 20 * seen.incomplete, "{words}");
+        assert!(seen.residue_ratio.abs() < 0.02, "{words}");
+        assert_eq!(seen.in_payload, transport == Transport::Udp && size == 1024, "{words}");
+        let sum: f64 = seen.terms.iter().map(|term| term.mean_ns).sum();
+        assert!((sum / seen.rtt_ns - 1.0).abs() < 0.02, "{words}");
+        let cores: Vec<Option<u16>> = seen.terms.iter().map(|term| term.core).collect();
+        let (near, far) = match client {
+            Host::Here => (cores[4], cores[1]),
+            Host::There => (cores[1], cores[4]),
+        };
+        assert!(near < far, "the hosts have cores of their own: {words}");
+        assert_eq!(cores[2], cores[1], "{words}");
+        // The end of a long stream is sent by whoever has freed what was before it.
+        if size <= 1024 {
+            assert_eq!((cores[0], cores[3]), (cores[4], cores[1]), "{words}");
+        }
+        for term in &seen.terms[..5] {
+            assert!(term.mean_ns > 0.0 && term.tail_ns >= term.median_ns, "{words}");
+        }
+    }
+}

@@ -14,6 +14,7 @@ mod link;
 mod name;
 mod netns;
 mod ring;
+mod stamped;
 #[cfg(test)]
 mod veth_tests;
 
@@ -30,8 +31,8 @@ use self::netns::NetNs;
 use self::ring::{RX_SLOTS, RxRing, SINK_SLOTS, TX_SLOTS, TxRing};
 use crate::cores::Cores;
 use crate::face::{
-    About, DeviceError, Exchange, Exchanged, Fact, Function, Place, RuleBlock, Setup, SetupReport,
-    Testbed,
+    About, DeviceError, Exchange, Exchanged, Fact, Function, Ledgered, Place, RuleBlock, Setup,
+    SetupReport, Testbed,
 };
 use crate::pair::{Stage, Trial, judge_refused};
 use crate::plan::Plan;
@@ -211,15 +212,18 @@ impl Testbed for LinuxBed {
     /// Over a pair and in namespaces of its own: a cable between two cards of one host would be
     /// left out, for the kernel takes the short way.
     fn exchange(&mut self, exchange: &Exchange) -> Result<Exchanged, DeviceError> {
-        if !self.is_veth {
-            return Err(DeviceError::NotSupported { capability: "echo".into() });
-        }
-        let hosts = match self.hosts.take() {
-            Some(hosts) => hosts,
-            None => Hosts::make(self.cores).map_err(|e| refused("making two hosts", &e))?,
-        };
-        self.exchanges += 1;
+        let hosts = self.hosts()?;
+        self.exchanges = self.exchanges.wrapping_add(1);
         self.hosts.insert(hosts).exchange(exchange, self.exchanges)
+    }
+
+    fn ledger(&mut self, exchange: &Exchange, pairs: u32) -> Result<Ledgered, DeviceError> {
+        let hosts = self.hosts()?;
+        let mut run = self.exchanges;
+        let ledgered = hosts.ledger(exchange, pairs, &mut run);
+        self.exchanges = run;
+        self.hosts = Some(hosts);
+        ledgered
     }
 
     fn run(&mut self, load: &Load, plan: &Plan) -> Result<Observation, DeviceError> {
@@ -238,6 +242,19 @@ impl Testbed for LinuxBed {
             self.inlet.counters().map_err(|e| refused("reading the sink's counters", &e))?.dropped;
         account(&mut observation, counted, sink_missed);
         Ok(observation)
+    }
+}
+
+impl LinuxBed {
+    /// The hosts of exchanges, taken out.
+    fn hosts(&mut self) -> Result<Hosts, DeviceError> {
+        match self.hosts.take() {
+            Some(hosts) => Ok(hosts),
+            None if self.is_veth => {
+                Hosts::make(self.cores).map_err(|e| refused("making two hosts", &e))
+            }
+            None => Err(DeviceError::NotSupported { capability: "echo".into() }),
+        }
     }
 }
 

@@ -5,6 +5,7 @@
 
 use crate::cells::Cell;
 use crate::exchange::{ANSWERED, RTT, RTT_TAIL};
+use crate::ledger::PLAIN_RTT;
 use crate::measure::DEVICE_TIME;
 use crate::runner::SETUP;
 use crate::runner::search::{CAPACITY, PLATEAU, PROBE};
@@ -25,7 +26,7 @@ pub enum Better {
 pub const KNEE: &str = "knee_rules";
 
 /// Trial, and the metrics that it is made for.
-const HEADLINES: [(&str, &[&str]); 11] = [
+const HEADLINES: [(&str, &[&str]); 12] = [
     ("saturate", &["throughput_pps", "device_ns_per_frame", "operations_per_s", "operations_done"]),
     ("latency", &["latency_ns_p50", "latency_ns_p99"]),
     ("light", &["latency_ns_p50", "latency_ns_p99"]),
@@ -35,6 +36,7 @@ const HEADLINES: [(&str, &[&str]); 11] = [
     ("effect", &["effect_ns_p50", "effect_ns_p99", "effects"]),
     ("spread", &[BUSIEST, MISPLACED, FULL]),
     ("echo", &[RTT, RTT_TAIL, ANSWERED]),
+    ("ledger", &[PLAIN_RTT, "client_receive_ns", "server_receive_ns"]),
     // Without a batch: there to compare `batch` with, beside it in each repeat.
     ("rest", &[]),
     (SETUP, &["install_rules_per_s", "rule_bytes_per_rule"]),

@@ -39,6 +39,39 @@ pub fn round_trips(workload: &str) -> Vec<RoundTrips> {
     all
 }
 
+/// Table 3: `nic,cpu,component,direction,value,unit`.
+const TABLE_3: &str = include_str!("../../../../reference/apsys22/table3_breakdown.csv");
+
+/// Where the time of a published round trip of 1024 B went.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Breakdown {
+    /// Card and CPU.
+    pub name: String,
+    /// The client ran on the listed CPU, not the server.
+    pub of_client: bool,
+    /// Client software, server software, hardware and round trip, microseconds.
+    pub us: [Option<f64>; 4],
+}
+
+/// The rows of table 3, in its order.
+pub fn breakdowns() -> Vec<Breakdown> {
+    let mut all: Vec<Breakdown> = Vec::new();
+    for line in TABLE_3.lines().skip(1) {
+        let cells: Vec<&str> = line.split(',').collect();
+        let [nic, cpu, component, direction, value, "us"] = cells[..] else { continue };
+        let (name, of_client) = (format!("{nic}, {cpu}"), direction == "client_on_listed_cpu");
+        let components = ["client_software", "server_software", "hardware", "rtt"];
+        let Some(at) = components.iter().position(|known| *known == component) else { continue };
+        let same = |known: &Breakdown| known.name == name && known.of_client == of_client;
+        let row = all.iter().position(same).unwrap_or_else(|| {
+            all.push(Breakdown { name: name.clone(), of_client, us: [None; 4] });
+            all.len() - 1
+        });
+        all[row].us[at] = value.parse().ok();
+    }
+    all
+}
+
 struct Row {
     name: String,
     size: f64,
@@ -81,6 +114,18 @@ pub fn series(workload: &str) -> Vec<Series> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_parts_of_every_published_round_trip_add_up() {
+        let all = breakdowns();
+        assert_eq!(all.len(), 10);
+        for Breakdown { name, us, .. } in &all {
+            let [Some(client), Some(server), Some(hardware), Some(rtt)] = us else {
+                panic!("{name}: {us:?}");
+            };
+            assert!((client + server + hardware - rtt).abs() < 0.051, "{name}: {us:?}");
+        }
+    }
 
     #[test]
     fn the_table_is_read_as_it_was_printed() {

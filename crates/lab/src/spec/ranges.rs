@@ -39,6 +39,7 @@ impl Spec {
             ("change", grid.change.len(), Kind::RuleUpdate),
             ("spread", grid.spread.len(), Kind::HashSkew),
             ("echo", grid.echo.len(), Kind::Echo),
+            ("ledger", grid.ledger.len(), Kind::Ledger),
         ];
         let strange = parts.iter().find(|(_, count, kind)| *count > 0 && *kind != self.kind);
         let Some((part, count, _)) = strange else { return Ok(()) };

@@ -265,6 +265,13 @@ pub struct Passages {
 }
 
 impl Passages {
+    /// None yet, with memory for as many as are kept: nothing is allocated while messages pass.
+    pub fn new() -> Passages {
+        let mut kept = vec![(0, Passage::default()); PASSAGES_MAX];
+        kept.clear();
+        Passages { kept, client: None }
+    }
+
     /// Keeps what stands in a message that has come back to the client at `received`, having been
     /// sent at `sent_ns`.
     #[inline]

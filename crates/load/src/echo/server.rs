@@ -70,8 +70,9 @@ struct Counters {
 /// Sockets on one address: UDP and TCP.
 #[derive(Debug)]
 pub struct Server {
-    udp: UdpSocket,
-    tcp: TcpListener,
+    udp: Option<UdpSocket>,
+    tcp: Option<TcpListener>,
+    address: SocketAddr,
     serve: Serve,
     counters: Counters,
     /// It stamps messages, and keeps what has no room in them.
@@ -85,21 +86,26 @@ impl Server {
     /// # Errors
     /// [`EchoError::InUse`], [`EchoError::NotHere`], [`EchoError::Socket`].
     pub fn bind(address: SocketAddr, serve: Serve) -> Result<Server, EchoError> {
-        let (udp, tcp) = socket::server(address)?;
-        socket::widen(&udp, usize::from(serve.batch), usize::from(serve.size_max));
-        socket::tell(&udp, serve.receive);
-        udp.set_read_timeout(Some(socket::TURN)).map_err(EchoError::of("SO_RCVTIMEO"))?;
-        tcp.set_nonblocking(true).map_err(EchoError::of("O_NONBLOCK"))?;
+        let (udp, tcp) = socket::server(address, serve.transport)?;
+        let mut bound = Ok(address);
+        if let Some(udp) = &udp {
+            socket::widen(udp, usize::from(serve.batch), usize::from(serve.size_max));
+            socket::tell(udp, serve.receive);
+            udp.set_read_timeout(Some(socket::TURN)).map_err(EchoError::of("SO_RCVTIMEO"))?;
+            bound = udp.local_addr();
+        }
+        if let Some(tcp) = &tcp {
+            tcp.set_nonblocking(true).map_err(EchoError::of("O_NONBLOCK"))?;
+            bound = tcp.local_addr();
+        }
+        let address = bound.map_err(EchoError::of("getsockname"))?;
         let (counters, stamps, log) = Default::default();
-        Ok(Server { udp, tcp, serve, counters, stamps, log })
+        Ok(Server { udp, tcp, address, serve, counters, stamps, log })
     }
 
     /// Where it listens.
-    ///
-    /// # Errors
-    /// [`EchoError::Socket`].
-    pub fn address(&self) -> Result<SocketAddr, EchoError> {
-        self.udp.local_addr().map_err(EchoError::of("getsockname"))
+    pub fn address(&self) -> SocketAddr {
+        self.address
     }
 
     /// From now on it stamps messages when it has them and when it sends them back, or does not.
@@ -148,23 +154,24 @@ impl Server {
     /// # Errors
     /// [`EchoError::Socket`]: a socket broke.
     pub fn run(&self, stop: &AtomicBool) -> Result<(), EchoError> {
-        match self.serve.transport {
-            Some(Transport::Udp) => self.datagrams(stop),
-            Some(Transport::Tcp) => self.connections(stop),
-            None => thread::scope(|scope| {
-                let accepting = scope.spawn(|| self.connections(stop));
-                let served = self.datagrams(stop);
+        match (&self.udp, &self.tcp) {
+            (Some(udp), Some(tcp)) => thread::scope(|scope| {
+                let accepting = scope.spawn(|| self.connections(tcp, stop));
+                let served = self.datagrams(udp, stop);
                 stop.store(true, Ordering::Relaxed);
                 let accepted = accepting.join().unwrap_or(Ok(()));
                 served.and(accepted)
             }),
+            (Some(udp), None) => self.datagrams(udp, stop),
+            (None, Some(tcp)) => self.connections(tcp, stop),
+            (None, None) => Ok(()),
         }
     }
 
     /// A thread for each connection, until the server ends.
-    fn connections(&self, stop: &AtomicBool) -> Result<(), EchoError> {
+    fn connections(&self, tcp: &TcpListener, stop: &AtomicBool) -> Result<(), EchoError> {
         thread::scope(|scope| {
-            let accepted = self.accept(stop, |stream| {
+            let accepted = self.accept(tcp, stop, |stream| {
                 scope.spawn(move || self.connection(stream, stop));
             });
             if accepted.is_err() {
@@ -174,12 +181,17 @@ impl Server {
         })
     }
 
-    fn accept(&self, stop: &AtomicBool, mut each: impl FnMut(TcpStream)) -> Result<(), EchoError> {
-        let waiter = Waiter::new(Receive::Blocking, &self.tcp)?;
+    fn accept(
+        &self,
+        tcp: &TcpListener,
+        stop: &AtomicBool,
+        mut each: impl FnMut(TcpStream),
+    ) -> Result<(), EchoError> {
+        let waiter = Waiter::new(Receive::Blocking, tcp)?;
         while !stop.load(Ordering::Relaxed) {
             let until_ns = now_ns() + socket::TURN.as_nanos() as u64;
-            waiter.wait(&self.tcp, until_ns).map_err(EchoError::of("accept"))?;
-            match self.tcp.accept() {
+            waiter.wait(tcp, until_ns).map_err(EchoError::of("accept"))?;
+            match tcp.accept() {
                 Ok((stream, _)) => {
                     if self.counters.connected.fetch_add(1, Ordering::Relaxed) >= CONNECTIONS_MAX {
                         self.counters.connected.fetch_sub(1, Ordering::Relaxed);
@@ -195,8 +207,8 @@ impl Server {
         Ok(())
     }
 
-    fn datagrams(&self, stop: &AtomicBool) -> Result<(), EchoError> {
-        let waiter = Waiter::new(self.serve.receive, &self.udp)?;
+    fn datagrams(&self, udp: &UdpSocket, stop: &AtomicBool) -> Result<(), EchoError> {
+        let waiter = Waiter::new(self.serve.receive, udp)?;
         // One byte more shows a message that is too long.
         let len = usize::from(self.serve.size_max).min(MESSAGE_LEN_MAX) + 1;
         let mut incoming = Incoming::new(self.serve.batch.into(), len);
@@ -208,9 +220,9 @@ impl Server {
         while !stop.load(Ordering::Relaxed) {
             if self.serve.receive == Receive::Epoll {
                 let until_ns = now_ns() + socket::TURN.as_nanos() as u64;
-                waiter.wait(&self.udp, until_ns).map_err(EchoError::of("epoll"))?;
+                waiter.wait(udp, until_ns).map_err(EchoError::of("epoll"))?;
             }
-            let count = match incoming.receive(&self.udp, patience) {
+            let count = match incoming.receive(udp, patience) {
                 Ok(count) => count,
                 // What a client that is gone leaves behind says nothing of the others.
                 Err(e) if is_empty(&e) || e.kind() == io::ErrorKind::ConnectionRefused => continue,
@@ -229,17 +241,23 @@ impl Server {
                 kept.iter().for_each(|&at| self.put_stamps(incoming.message(at), received, sent));
             }
             let foreign = (count - kept.len()) as u64;
-            let answered = self.send_back(&mut incoming, &kept, stop);
+            let answered = self.send_back(udp, &mut incoming, &kept, stop);
             self.count(kept.len() as u64, answered, foreign);
         }
         Ok(())
     }
 
     /// Sends messages back; how many went. Those that the kernel will not take are left out.
-    fn send_back(&self, incoming: &mut Incoming, mut kept: &[usize], stop: &AtomicBool) -> u64 {
+    fn send_back(
+        &self,
+        udp: &UdpSocket,
+        incoming: &mut Incoming,
+        mut kept: &[usize],
+        stop: &AtomicBool,
+    ) -> u64 {
         let mut answered = 0;
         while !kept.is_empty() && !stop.load(Ordering::Relaxed) {
-            match incoming.send_back(&self.udp, kept) {
+            match incoming.send_back(udp, kept) {
                 Ok(count) => {
                     answered += count as u64;
                     kept = &kept[count..];

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use rustix::net::sockopt;
 
-use super::{EchoError, Receive, mmsg};
+use super::{EchoError, Receive, Transport, mmsg};
 
 /// Microseconds for which the kernel polls the card in one call of a program that never sleeps.
 const BUSY_POLL_US: i32 = 50;
@@ -45,18 +45,39 @@ pub fn tcp_client(server: SocketAddr, patience: Duration) -> Result<TcpStream, E
     Ok(stream)
 }
 
-/// The sockets of a server, both on one address.
-pub fn server(address: SocketAddr) -> Result<(UdpSocket, TcpListener), EchoError> {
+/// Where any port would do for two protocols, so many are tried for one that both have free.
+const PORTS_TRIED: usize = 32;
+
+/// The sockets of a server: those of one protocol, or both on one address.
+pub fn server(
+    address: SocketAddr,
+    only: Option<Transport>,
+) -> Result<(Option<UdpSocket>, Option<TcpListener>), EchoError> {
     let refused = |source: io::Error| match source.kind() {
         io::ErrorKind::AddrInUse => EchoError::InUse { address },
         io::ErrorKind::AddrNotAvailable => EchoError::NotHere { address },
         _ => EchoError::Socket { call: "bind", source },
     };
-    let udp = UdpSocket::bind(address).map_err(refused)?;
-    // Where any port would do, UDP has chosen it.
-    let both = udp.local_addr().map_err(EchoError::of("getsockname"))?;
-    let tcp = TcpListener::bind(both).map_err(refused)?;
-    Ok((udp, tcp))
+    match only {
+        Some(Transport::Udp) => {
+            return Ok((Some(UdpSocket::bind(address).map_err(refused)?), None));
+        }
+        Some(Transport::Tcp) => {
+            return Ok((None, Some(TcpListener::bind(address).map_err(refused)?)));
+        }
+        None => {}
+    }
+    let tries = if address.port() == 0 { PORTS_TRIED } else { 1 };
+    let mut result = Err(EchoError::InUse { address });
+    for _ in 0..tries {
+        let udp = UdpSocket::bind(address).map_err(refused)?;
+        let both = udp.local_addr().map_err(EchoError::of("getsockname"))?;
+        result = TcpListener::bind(both).map(|tcp| (Some(udp), Some(tcp))).map_err(refused);
+        if !matches!(result, Err(EchoError::InUse { .. })) {
+            break;
+        }
+    }
+    result
 }
 
 /// Lets a socket hold `count` messages of `len` bytes each way, as far as the system allows it.

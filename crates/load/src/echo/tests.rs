@@ -35,7 +35,7 @@ fn served<T>(host: &str, serve: Serve, with: impl FnOnce(SocketAddr) -> T) -> (T
     let stop = AtomicBool::new(false);
     thread::scope(|scope| {
         let running = scope.spawn(|| server.run(&stop));
-        let result = with(server.address().unwrap());
+        let result = with(server.address());
         stop.store(true, Ordering::Relaxed);
         running.join().unwrap().unwrap();
         (result, server.served())
@@ -272,7 +272,7 @@ fn programs_stamp_before_and_after_their_calls() {
             let asked = Echo { size, ..echo(transport) };
             let seen = thread::scope(|scope| {
                 scope.spawn(|| server.run(&stop));
-                let to = server.address().unwrap();
+                let to = server.address();
                 let never = AtomicBool::new(false);
                 let seen = run(&asked, to, 9, &never, Some(&mut passages)).unwrap();
                 stop.store(true, Ordering::Relaxed);

@@ -211,7 +211,7 @@ pub const MAY_KNOW: &[(&str, &[&str])] = &[
     ("load", &["packet"]),
     ("probe", &["packet"]),
     ("apps", &["nic", "packet"]),
-    ("device", &["apps", "load", "nic", "packet", "port"]),
+    ("device", &["apps", "load", "nic", "packet", "port", "probe"]),
     ("lab", &["device", "load", "packet", "result"]),
     ("report", &["result"]),
     ("niclab", &["bench", "device", "lab", "load", "nic", "packet", "report", "result"]),

@@ -1,0 +1,115 @@
+//! The findings of the experiment `echo-ledger`.
+
+use niclab_result::Finding;
+
+use super::{REPEATS_MIN, told};
+use crate::cells::Cell;
+use crate::ledger::{RESIDUE, TERMS, price, rtt};
+use crate::statistics::Estimate;
+use crate::summary::Results;
+use crate::summary::exchanges::words_at;
+use crate::summary::ledgers::{cells, figure_id};
+use crate::words;
+
+/// A residue from here on is named as one.
+const RESIDUE_MAX: f64 = 0.01;
+
+/// Device by device: the greatest term, the software's part, what the probes cost, and whether the
+/// terms add up.
+pub(crate) fn findings(results: &Results<'_>) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for device in results.devices() {
+        let all = cells(results, device);
+        let is_it = |cell: &&&Cell<'_>| {
+            cell.is_at(&[("size", 1024.0), ("batch", 1.0)])
+                && cell.word("transport") == "udp"
+                && cell.word("client") == "here"
+        };
+        if let Some(cell) = all.iter().find(is_it).or(all.first()) {
+            findings.extend(greatest(cell));
+            findings.extend(probes(cell));
+        }
+        findings.extend(residue(&all));
+    }
+    findings
+}
+
+fn enough(estimate: Option<Estimate>) -> Option<Estimate> {
+    estimate.filter(|estimate| estimate.repeats >= REPEATS_MIN)
+}
+
+fn figure(cell: &Cell<'_>) -> Option<String> {
+    Some(figure_id(cell.device, &cell.word("transport")))
+}
+
+/// What most of a round trip goes to.
+fn greatest(cell: &Cell<'_>) -> Option<Finding> {
+    let rtt = rtt(cell)?;
+    let term = |(name, head): (&str, &'static str)| {
+        Some((head, enough(cell.estimate(&format!("{name}_ns")))?))
+    };
+    let terms: Vec<(&str, Estimate)> = TERMS.into_iter().map(term).collect::<Option<_>>()?;
+    let (head, most) = terms.iter().max_by(|(_, a), (_, b)| a.median.total_cmp(&b.median))?;
+    let software: f64 = terms[..5].iter().map(|(_, term)| term.median).sum();
+    let all: f64 = terms.iter().map(|(_, term)| term.median).sum();
+    let sentence = format!(
+        "Of the {} that a message of {} takes there and back over {} on {}, {} are {head}, the \
+         greatest of six terms; the software of both sides takes {}{}.",
+        words::time(rtt.median),
+        words_at(cell, "size"),
+        words_at(cell, "transport"),
+        cell.device,
+        words::time(most.median),
+        words::percent(software / all),
+        words::few(most)
+    );
+    let implication = "To receive is to be woken up: where that is the greatest part, polling saves \
+                       more than a faster card.";
+    let implication = match *head {
+        "client receive" | "server receive" => implication,
+        "hardware and wire" => "Here a faster card saves most.",
+        _ => "Here a shorter way down the stack saves most.",
+    };
+    let id = "echo-ledger-greatest".to_owned();
+    Some(told(cell.device, id, (most, "ns"), (sentence, implication), figure(cell)))
+}
+
+/// What it costs to look.
+fn probes(cell: &Cell<'_>) -> Option<Finding> {
+    let price = enough(price(cell))?;
+    let sentence = format!(
+        "A stamp costs {:.0} ns on {}, by how much longer a message of {} over {} takes with all \
+         stamps than without{}.",
+        price.median,
+        cell.device,
+        words_at(cell, "size"),
+        words_at(cell, "transport"),
+        words::few(&price)
+    );
+    let implication = "The terms are longer by that than without anybody looking: subtract it from \
+                       short ones.";
+    let id = "echo-ledger-price".to_owned();
+    Some(told(cell.device, id, (&price, "ns"), (sentence, implication), None))
+}
+
+/// How well the terms add up, at the place where they do worst.
+fn residue(all: &[&Cell<'_>]) -> Option<Finding> {
+    let of = |cell: &&&Cell<'_>| cell.estimate(RESIDUE).map_or(0.0, |ratio| ratio.median.abs());
+    let worst = all.iter().max_by(|a, b| of(a).total_cmp(&of(b)))?;
+    let ratio = enough(worst.estimate(RESIDUE))?;
+    let implication = match ratio.median.abs() <= RESIDUE_MAX {
+        true => "Nothing of the time is unaccounted for.",
+        false => "Some of the time is unaccounted for: round trips scatter too much.",
+    };
+    let sentence = format!(
+        "The terms add up to the round trip on {}: what is left over is {} of it at most ({} over \
+         {}){}.",
+        worst.device,
+        words::percent(ratio.median.abs()),
+        words_at(worst, "size"),
+        words_at(worst, "transport"),
+        words::few(&ratio)
+    );
+    let id = "echo-ledger-residue".to_owned();
+    Some(told(worst.device, id, (&ratio, "1"), (sentence, implication), None))
+}

@@ -1,0 +1,84 @@
+//! The experiment `echo-ledger`: where it measures, and what the stamps of messages show.
+
+use niclab_device::{Ledgered, TermShown};
+use niclab_result::Sample;
+use serde::Deserialize;
+
+use crate::cells::Cell;
+use crate::exchange::RTT;
+use crate::measure::{Metrics, put, put_ratio, quantiles};
+use crate::statistics::{self, Estimate};
+
+/// Pairs of slices of a trial, one with probes and one without.
+pub const PAIRS: u32 = 8;
+
+/// How a capability begins that a device without probes lacks.
+pub(crate) const STAMPS: &str = "stamps";
+
+/// Seconds that it takes to attach the probes, to take them away and to read what they left.
+pub(crate) const PROBES_S: f64 = 0.06;
+
+/// The terms, by name and by the head of their column.
+pub(crate) const TERMS: [(&str, &str); 6] = [
+    ("client_transmit", "client transmit"),
+    ("server_receive", "server receive"),
+    ("application", "application"),
+    ("server_transmit", "server transmit"),
+    ("client_receive", "client receive"),
+    ("hardware", "hardware and wire"),
+];
+
+/// Median round trip without probes.
+pub(crate) const PLAIN_RTT: &str = "plain_rtt_ns_p50";
+/// What of the round trip no term has.
+pub(crate) const RESIDUE: &str = "residue_ratio";
+
+/// The metrics of a ledger.
+///
+/// | metric | meaning |
+/// |---|---|
+/// | `client_transmit_ns` … `hardware_ns` | a term: mean over the middle fifth of the messages by round trip; they add up |
+/// | `client_transmit_ns_p50`, `…_ns_p99` | the same over all messages |
+/// | `rtt_ns_…` | round trips of the slices with probes |
+/// | `plain_rtt_ns_…` | those of the slices without |
+/// | `residue_ratio` | what of the median round trip of the stamped messages no term has |
+/// | `stamped_ratio` | messages with all their stamps |
+pub(crate) fn put_ledger(metrics: &mut Metrics, seen: &Ledgered) {
+    for term in &seen.terms {
+        let name = &term.name;
+        put(metrics, &format!("{name}_ns"), term.mean_ns, "ns");
+        put(metrics, &format!("{name}_ns_p50"), term.median_ns, "ns");
+        put(metrics, &format!("{name}_ns_p99"), term.tail_ns, "ns");
+    }
+    put(metrics, RESIDUE, seen.residue_ratio, "1");
+    put_ratio(metrics, "stamped_ratio", seen.messages, seen.messages + seen.incomplete);
+    quantiles(metrics, "rtt_ns", &seen.with);
+    quantiles(metrics, "plain_rtt_ns", &seen.without);
+}
+
+/// The terms that stand in a sample.
+pub(crate) fn terms(sample: &Sample) -> Vec<TermShown> {
+    let terms = sample.counters.get("terms");
+    terms.and_then(|terms| Vec::deserialize(terms).ok()).unwrap_or_default()
+}
+
+/// What a stamp costs, nanoseconds: the median difference of neighbouring slices of all repeats,
+/// by the stamps of a message.
+pub(crate) fn price(cell: &Cell<'_>) -> Option<Estimate> {
+    let mut each = Vec::new();
+    for sample in &cell.samples {
+        let pairs = Vec::<[f64; 2]>::deserialize(sample.counters.get("pairs")?).ok()?;
+        let stamps = sample.counters.get("stamps")?.as_f64()?;
+        each.extend(pairs.iter().map(|[with, without]| (with - without) / stamps));
+    }
+    statistics::estimate(&each)
+}
+
+/// Its median round trip, with probes.
+pub(crate) fn rtt(cell: &Cell<'_>) -> Option<Estimate> {
+    cell.estimate(RTT)
+}
+
+#[cfg(test)]
+#[path = "ledger_tests.rs"]
+mod tests;

@@ -1,0 +1,214 @@
+//! Figures and tables of the experiment `echo-ledger`.
+
+use niclab_device::TermShown;
+use niclab_result::{Axis, Figure, Mean, Scale, Series, Table};
+
+use super::Results;
+use super::exchanges::words_at;
+use super::figures::add_point;
+use super::tables::{marks_of, median, table, worded};
+use crate::cells::Cell;
+use crate::ledger::{PLAIN_RTT, RESIDUE, TERMS, price, terms};
+use crate::published::apsys22;
+use crate::words;
+
+/// Axes that say where a ledger stands.
+const AXES: [&str; 6] = ["transport", "family", "client", "receive", "size", "batch"];
+
+/// All cells of a device, in reading order.
+pub(crate) fn cells<'a>(results: &'a Results<'_>, device: &str) -> Vec<&'a Cell<'a>> {
+    let mut cells: Vec<&Cell<'_>> = results.cells.of(device, "ledger").collect();
+    let place = |cell: &Cell<'_>| {
+        let words = ["transport", "family", "client", "receive"].map(|axis| cell.word(axis));
+        (words, ["size", "batch"].map(|axis| cell.number(axis).unwrap_or(f64::MAX)))
+    };
+    cells.sort_by(|a, b| place(a).partial_cmp(&place(b)).unwrap_or(std::cmp::Ordering::Equal));
+    cells
+}
+
+/// A metric of a cell, microseconds.
+fn us(cell: &Cell<'_>, metric: &str) -> Option<f64> {
+    Some(cell.estimate(metric)?.median / 1e3)
+}
+
+fn us_words(us: Option<f64>) -> String {
+    us.map_or("-".to_owned(), |us| format!("{us:.1}"))
+}
+
+/// All tables, empty ones left out.
+pub(super) fn tables(results: &Results<'_>) -> Vec<Table> {
+    let mut tables = vec![ledgers(results), breakdown(results), prices(results)];
+    tables.retain(|table| !table.rows.is_empty());
+    tables
+}
+
+/// Term by term, and where each ran.
+fn ledgers(results: &Results<'_>) -> Table {
+    let mut rows = Vec::new();
+    for device in results.devices() {
+        for cell in cells(results, device) {
+            let place = AXES[..5].iter().map(|axis| words_at(cell, axis).replace("client ", ""));
+            let shown = cell.samples.first().map(|sample| terms(sample)).unwrap_or_default();
+            let times = TERMS.iter().map(|(name, _)| {
+                let time = median(cell, &format!("{name}_ns"), words::time);
+                let core = shown.iter().find(|term| term.name == *name).and_then(core_words);
+                format!("{time}{}", core.unwrap_or_default())
+            });
+            let rest = [
+                median(cell, "rtt_ns_p50", words::time),
+                median(cell, RESIDUE, words::percent),
+                marks_of(cell, "rtt_ns_p50"),
+            ];
+            rows.push(
+                [device.to_owned()].into_iter().chain(place).chain(times).chain(rest).collect(),
+            );
+        }
+    }
+    let heads = TERMS.iter().map(|(_, head)| *head);
+    let columns: Vec<&str> = ["device", "protocol", "family", "client", "receive", "bytes"]
+        .into_iter()
+        .chain(heads)
+        .chain(["round trip", "residue", "marks"])
+        .collect();
+    let title = "Where the time of a round trip goes: means over the middle fifth of the messages, \
+                 which add up; in parentheses the core that each ended on";
+    table("echo-ledger", title, &columns, rows)
+}
+
+/// ` (core 1)`; with its share where it was not always that one.
+fn core_words(term: &TermShown) -> Option<String> {
+    let core = term.core?;
+    Some(match term.core_share > 0.99 {
+        true => format!(" (core {core})"),
+        false => format!(" (core {core}, {})", words::percent(term.core_share)),
+    })
+}
+
+/// Ours in the form of the published table, and the published rows.
+fn breakdown(results: &Results<'_>) -> Table {
+    let mut rows = Vec::new();
+    for device in results.devices() {
+        let here = cells(results, device);
+        let is_it = |cell: &&&Cell<'_>| {
+            cell.is_at(&[("size", 1024.0), ("batch", 1.0)])
+                && cell.word("transport") == "udp"
+                && cell.word("family") == "ipv4"
+                && cell.word("receive") == "blocking"
+        };
+        for cell in here.iter().filter(is_it) {
+            let sum = |names: &[&str]| {
+                let all = names.iter().map(|name| us(cell, &format!("{name}_ns")));
+                all.sum::<Option<f64>>()
+            };
+            rows.push(vec![
+                device.to_owned(),
+                words_at(cell, "client"),
+                us_words(sum(&["client_transmit", "client_receive"])),
+                us_words(sum(&["server_receive", "application", "server_transmit"])),
+                us_words(sum(&["hardware"])),
+                us_words(us(cell, "rtt_ns_p50")),
+                "measured".to_owned(),
+            ]);
+        }
+    }
+    if !rows.is_empty() {
+        rows.extend(apsys22::breakdowns().into_iter().map(|card| {
+            let [client, server, hardware, rtt] = card.us.map(us_words);
+            let side = if card.of_client { "client here" } else { "client there" };
+            vec![card.name, side.to_owned(), client, server, hardware, rtt, "published".to_owned()]
+        }));
+    }
+    let columns =
+        ["host", "side", "client, us", "server, us", "hardware, us", "round trip", "source"];
+    let title = "Software and hardware of a round trip of 1024 B over UDP, in the form of table 3 of \
+                 the study";
+    table("echo-ledger-published", title, &columns, rows)
+}
+
+/// What the probes cost.
+fn prices(results: &Results<'_>) -> Table {
+    let mut rows = Vec::new();
+    for device in results.devices() {
+        for cell in cells(results, device) {
+            let place = AXES[..5].iter().map(|axis| words_at(cell, axis).replace("client ", ""));
+            let rest = [
+                median(cell, PLAIN_RTT, words::time),
+                median(cell, "rtt_ns_p50", words::time),
+                worded(price(cell), |ns| format!("{ns:.0} ns")),
+            ];
+            rows.push([device.to_owned()].into_iter().chain(place).chain(rest).collect());
+        }
+    }
+    let columns = [
+        "device",
+        "protocol",
+        "family",
+        "client",
+        "receive",
+        "bytes",
+        "without probes",
+        "with probes",
+        "a stamp (interval)",
+    ];
+    let title = "What it costs to look: round trips of slices with probes and without, in turn, and \
+                 the median difference of neighbours, by stamp";
+    table("echo-ledger-price", title, &columns, rows)
+}
+
+/// The terms over the length of the message, one figure a protocol.
+pub(super) fn figures(results: &Results<'_>) -> Vec<Figure> {
+    let mut figures: Vec<Figure> = Vec::new();
+    for device in results.devices() {
+        for transport in ["udp", "tcp"] {
+            let mut here = cells(results, device);
+            here.retain(|cell| {
+                cell.word("transport") == transport
+                    && cell.word("client") == "here"
+                    && cell.word("family") == "ipv4"
+                    && cell.word("receive") == "blocking"
+            });
+            figures.extend(stacked(device, transport, &here));
+        }
+    }
+    figures
+}
+
+/// The figure of a protocol on a device.
+pub(crate) fn figure_id(device: &str, transport: &str) -> String {
+    format!("echo-ledger-{}-{transport}", device.replace([':', ',', '[', ']', '.'], "-"))
+}
+
+/// Each curve stands on the one below it: the uppermost is the round trip.
+fn stacked(device: &str, transport: &str, cells: &[&Cell<'_>]) -> Option<Figure> {
+    let mut series: Vec<Series> = Vec::new();
+    for cell in cells {
+        let (Some(x), mut below) = (cell.number("size"), 0.0) else { continue };
+        for (name, head) in TERMS {
+            below += us(cell, &format!("{name}_ns"))?;
+            let repeats = cell.samples.len() as u32;
+            let point = Mean { x, y: below, repeats, ..Mean::default() };
+            let name = if series_is_first(name) { head.to_owned() } else { format!("+ {head}") };
+            add_point(&mut series, name, device, point);
+        }
+    }
+    let is_curve = series.first().is_some_and(|series| series.points.len() > 1);
+    is_curve.then(|| Figure {
+        id: figure_id(device, transport),
+        title: format!(
+            "Where the time of a round trip goes, {} on {device}",
+            transport.to_uppercase()
+        ),
+        caption:
+            "Each curve stands on the one below it: the distance between two is what its term \
+                  takes, the uppermost is the round trip. Medians of the repeats."
+                .into(),
+        x: Axis { label: "message".into(), unit: "B".into(), scale: Scale::Log },
+        y: Axis { label: "time".into(), unit: "us".into(), scale: Scale::Linear },
+        series,
+        knees: Vec::new(),
+    })
+}
+
+fn series_is_first(name: &str) -> bool {
+    TERMS[0].0 == name
+}

@@ -1,0 +1,253 @@
+//! The ledger: where the time of a round trip goes, by the stamps of its messages.
+//!
+//! Every difference is one of two stamps of the same clock: the client's, or the server's. What the
+//! client saw pass between the two interfaces, less what the server saw of it, is the hardware's
+//! and the wire's. So the terms of a message add up to its round trip whatever the two clocks say.
+
+use niclab_packet::echo::{PLACES, Passage, Place};
+
+/// Terms of a ledger.
+pub const TERMS: usize = 6;
+
+/// What a term is of, in the order in which a message passes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum TermKind {
+    /// The client's stack, from its call to the interface.
+    ClientTransmit,
+    /// The server's stack, from the interface to the program, its wake-up included.
+    ServerReceive,
+    /// The server's program, between its calls.
+    Application,
+    /// The server's stack, from its call to the interface.
+    ServerTransmit,
+    /// The client's stack, from the interface to the program, its wake-up included.
+    ClientReceive,
+    /// Interfaces, drivers below the stamps, cards and cable, both ways.
+    Hardware,
+}
+
+/// All kinds.
+pub const KINDS: [TermKind; TERMS] = [
+    TermKind::ClientTransmit,
+    TermKind::ServerReceive,
+    TermKind::Application,
+    TermKind::ServerTransmit,
+    TermKind::ClientReceive,
+    TermKind::Hardware,
+];
+
+impl TermKind {
+    /// Its name in documents.
+    pub fn name(self) -> &'static str {
+        match self {
+            TermKind::ClientTransmit => "client_transmit",
+            TermKind::ServerReceive => "server_receive",
+            TermKind::Application => "application",
+            TermKind::ServerTransmit => "server_transmit",
+            TermKind::ClientReceive => "client_receive",
+            TermKind::Hardware => "hardware",
+        }
+    }
+
+    /// Where it begins and ends; of the hardware both ways.
+    fn ends(self) -> (Place, Place) {
+        use Place::*;
+        match self {
+            TermKind::ClientTransmit => (ClientSend, ClientEgress),
+            TermKind::ServerReceive => (ServerIngress, ServerReceive),
+            TermKind::Application => (ServerReceive, ServerSend),
+            TermKind::ServerTransmit => (ServerSend, ServerEgress),
+            TermKind::ClientReceive => (ClientIngress, ClientReceive),
+            TermKind::Hardware => (ClientEgress, ClientIngress),
+        }
+    }
+}
+
+/// Of the messages that a ledger is told of: the middle fifth by their round trip.
+const MIDDLE: (f64, f64) = (0.4, 0.6);
+
+/// One term.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Term {
+    /// What it is of.
+    pub kind: TermKind,
+    /// Mean over the messages of the ledger, nanoseconds. Of the hardware it may be negative where
+    /// nothing is and the clocks' readings cost more than it.
+    pub mean_ns: f64,
+    /// Median and 99th percentile over all messages, nanoseconds.
+    pub median_ns: f64,
+    /// As said.
+    pub tail_ns: f64,
+    /// The core that it ended on most often, and in which share of the messages.
+    pub core: Option<(u16, f64)>,
+}
+
+/// Where the time goes.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Ledger {
+    /// Messages with all stamps.
+    pub messages: usize,
+    /// Messages that lack one, which are left out.
+    pub incomplete: usize,
+    /// Median of the round trips, nanoseconds.
+    pub rtt_ns: f64,
+    /// The terms, in the order of [`KINDS`].
+    pub terms: Vec<Term>,
+}
+
+/// The terms of one message and its round trip, nanoseconds.
+struct Times {
+    terms: [f64; TERMS],
+    rtt: f64,
+}
+
+impl Times {
+    fn of(passage: &Passage) -> Option<Times> {
+        let at = |place| passage.at(place).map(|stamp| stamp.time_ns as i64);
+        let between = |from, to| Some((at(to)? - at(from)?) as f64);
+        let mut terms = [0.0; TERMS];
+        for (term, kind) in terms.iter_mut().zip(KINDS) {
+            let (from, to) = kind.ends();
+            *term = between(from, to)?;
+        }
+        terms[TermKind::Hardware as usize] -= between(Place::ServerIngress, Place::ServerEgress)?;
+        Some(Times { terms, rtt: between(Place::ClientSend, Place::ClientReceive)? })
+    }
+}
+
+impl Ledger {
+    /// The ledger of these messages; `None` where none has all stamps.
+    pub fn of<'a>(passages: impl IntoIterator<Item = &'a Passage>) -> Option<Ledger> {
+        let (mut all, mut whole) = (Vec::new(), Vec::new());
+        let mut incomplete = 0;
+        for passage in passages {
+            match Times::of(passage) {
+                Some(times) => {
+                    all.push(times);
+                    whole.push(passage);
+                }
+                None => incomplete += 1,
+            }
+        }
+        let mut rtts: Vec<f64> = all.iter().map(|times| times.rtt).collect();
+        rtts.sort_by(f64::total_cmp);
+        let rtt_ns = at(&rtts, 0.5)?;
+        let (low, high) = (at(&rtts, MIDDLE.0)?, at(&rtts, MIDDLE.1)?);
+        let middle: Vec<&Times> =
+            all.iter().filter(|times| (low..=high).contains(&times.rtt)).collect();
+        let term = |kind: TermKind| {
+            let mut values: Vec<f64> = all.iter().map(|times| times.terms[kind as usize]).collect();
+            values.sort_by(f64::total_cmp);
+            let sum: f64 = middle.iter().map(|times| times.terms[kind as usize]).sum();
+            Some(Term {
+                kind,
+                mean_ns: sum / middle.len() as f64,
+                median_ns: at(&values, 0.5)?,
+                tail_ns: at(&values, 0.99)?,
+                core: core(&whole, kind.ends().1).filter(|_| kind != TermKind::Hardware),
+            })
+        };
+        let terms = KINDS.into_iter().map(term).collect::<Option<_>>()?;
+        Some(Ledger { messages: all.len(), incomplete, rtt_ns, terms })
+    }
+
+    /// What the terms come to, nanoseconds.
+    pub fn sum_ns(&self) -> f64 {
+        self.terms.iter().map(|term| term.mean_ns).sum()
+    }
+
+    /// What of the median round trip no term has, as a share of it; negative where they have more.
+    pub fn residue_ratio(&self) -> f64 {
+        (self.rtt_ns - self.sum_ns()) / self.rtt_ns
+    }
+}
+
+/// A quantile of sorted values.
+fn at(sorted: &[f64], share: f64) -> Option<f64> {
+    let last = sorted.len().checked_sub(1)?;
+    sorted.get((share * last as f64).round() as usize).copied()
+}
+
+/// The core that most stamps of a place were taken on, and their share.
+fn core(passages: &[&Passage], place: Place) -> Option<(u16, f64)> {
+    let cores = passages.iter().filter_map(|passage| passage.at(place)?.core);
+    let mut counts: Vec<(u16, usize)> = Vec::new();
+    for core in cores {
+        match counts.iter_mut().find(|(known, _)| *known == core) {
+            Some((_, count)) => *count += 1,
+            None => counts.push((core, 1)),
+        }
+    }
+    let (core, count) = counts.into_iter().max_by_key(|(_, count)| *count)?;
+    Some((core, count as f64 / passages.len() as f64))
+}
+
+/// Places that programs in the kernel stamp.
+pub fn of_kernel() -> impl Iterator<Item = Place> {
+    use Place::*;
+    PLACES
+        .into_iter()
+        .filter(|place| !matches!(place, ClientSend | ServerReceive | ServerSend | ClientReceive))
+}
+
+#[cfg(test)]
+mod tests {
+    use niclab_packet::echo::Stamp;
+
+    use super::*;
+
+    /// A message that leaves at `start_ns`, with the server's clock so far ahead.
+    fn passage(start_ns: u64, ahead_ns: u64, steps: [u64; 7]) -> Passage {
+        let mut passage = Passage::default();
+        let mut now_ns = start_ns;
+        for (at, place) in PLACES.into_iter().enumerate() {
+            now_ns += if at == 0 { 0 } else { steps[at - 1] };
+            let of_server = (2..=5).contains(&at);
+            let time_ns = now_ns + if of_server { ahead_ns } else { 0 };
+            passage.put(place, Stamp { time_ns, core: Some(u16::from(of_server)) });
+        }
+        passage
+    }
+
+    #[test]
+    fn terms_are_what_they_are_whatever_the_servers_clock_says() {
+        for ahead_ns in [0, 5_000_000_000] {
+            let steps = [1_000, 200, 3_000, 50, 2_000, 300, 4_000];
+            let all: Vec<Passage> =
+                (1..=100).map(|i| passage(i * 1_000_000, ahead_ns, steps)).collect();
+            let ledger = Ledger::of(&all).unwrap();
+            let means: Vec<f64> = ledger.terms.iter().map(|term| term.mean_ns).collect();
+            assert_eq!(means, [1_000.0, 3_000.0, 50.0, 2_000.0, 4_000.0, 500.0]);
+            assert_eq!((ledger.rtt_ns, ledger.sum_ns()), (10_550.0, 10_550.0));
+            assert_eq!(ledger.residue_ratio(), 0.0);
+            let cores: Vec<Option<u16>> =
+                ledger.terms.iter().map(|term| term.core.map(|(core, _)| core)).collect();
+            assert_eq!(cores, [Some(0), Some(1), Some(1), Some(1), Some(0), None]);
+        }
+    }
+
+    #[test]
+    fn a_tail_is_told_and_does_not_move_the_ledger() {
+        let usual = [1_000, 200, 3_000, 50, 2_000, 300, 4_000];
+        let mut all: Vec<Passage> = (1..=95).map(|i| passage(i * 1_000_000, 0, usual)).collect();
+        let woken_late = [1_000, 200, 903_000, 50, 2_000, 300, 4_000];
+        all.extend((96..=100).map(|i| passage(i * 1_000_000, 0, woken_late)));
+        let ledger = Ledger::of(&all).unwrap();
+        let receive = &ledger.terms[TermKind::ServerReceive as usize];
+        assert_eq!(
+            (receive.mean_ns, receive.median_ns, receive.tail_ns),
+            (3_000.0, 3_000.0, 903_000.0)
+        );
+    }
+
+    #[test]
+    fn messages_without_all_stamps_are_counted_and_left_out() {
+        let whole = passage(1_000_000, 0, [1; 7]);
+        let mut lacking = Passage::default();
+        lacking.put(Place::ClientSend, Stamp { time_ns: 1, core: None });
+        let ledger = Ledger::of([&whole, &lacking, &lacking]).unwrap();
+        assert_eq!((ledger.messages, ledger.incomplete), (1, 2));
+        assert_eq!(Ledger::of([&lacking]), None);
+        assert_eq!(of_kernel().count(), 4);
+    }
+}
