@@ -108,7 +108,7 @@ impl<'a> Known<'a> {
             (SETUP, _) => self.bar_setup(&sample.point),
             (trial, "frame_size") => drop(self.trials.insert((trial.into(), frame()))),
             (trial, lack) if lack == ECHO || lack.starts_with(STAMPS) => {
-                drop(self.trials.insert((trial.into(), None)))
+                self.trials.insert((trial.into(), None));
             }
             (trial, _) if self.is_particular(sample) => {
                 self.points.insert(key(trial, 0, &sample.point));

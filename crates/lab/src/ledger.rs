@@ -10,13 +10,13 @@ use crate::measure::{Metrics, put, put_ratio, quantiles};
 use crate::statistics::{self, Estimate};
 
 /// Pairs of slices of a trial, one with probes and one without.
-pub const PAIRS: u32 = 8;
+pub const PAIRS: u32 = 6;
 
 /// How a capability begins that a device without probes lacks.
 pub(crate) const STAMPS: &str = "stamps";
 
 /// Seconds that it takes to attach the probes, to take them away and to read what they left.
-pub(crate) const PROBES_S: f64 = 0.06;
+pub(crate) const PROBES_S: f64 = 0.1;
 
 /// The terms, by name and by the head of their column.
 pub(crate) const TERMS: [(&str, &str); 6] = [
@@ -37,7 +37,7 @@ pub(crate) const RESIDUE: &str = "residue_ratio";
 ///
 /// | metric | meaning |
 /// |---|---|
-/// | `client_transmit_ns` … `hardware_ns` | a term: mean over the middle fifth of the messages by round trip; they add up |
+/// | `client_transmit_ns` … `hardware_ns` | a term: mean over the middle fifth of the messages |
 /// | `client_transmit_ns_p50`, `…_ns_p99` | the same over all messages |
 /// | `rtt_ns_…` | round trips of the slices with probes |
 /// | `plain_rtt_ns_…` | those of the slices without |

@@ -94,7 +94,7 @@ fn the_greatest_term_and_the_price_of_a_stamp_are_found() {
     assert_eq!(value, 20_000.0);
     assert!(words.contains("20.0 us are hardware and wire, the greatest of six"), "{words}");
     assert!(words.contains("software of both sides takes 51.3 %"), "{words}");
-    assert!(words.ends_with("Here a faster card saves most."), "{words}");
+    assert!(words.contains("between the two interfaces"), "{words}");
     let (words, value) = said(&measured, "price");
     assert_eq!(value, 100.0);
     assert!(words.starts_with("A stamp costs 100 ns on known"), "{words}");

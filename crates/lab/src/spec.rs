@@ -1139,48 +1139,24 @@ mod tests {
             let spec = crate::experiment::spec(name).unwrap();
             let axes: Vec<&str> = spec.kind.axes().iter().map(|(name, _)| *name).collect();
             for grid in [&spec.reduced, &spec.full, &spec.published] {
-                for mut batch in grid.batch.clone() {
-                    let of = points(&spec, |grid| {
-                        emptied(grid);
-                        grid.batch.push(batch.clone());
-                    });
-                    axes.iter().for_each(|name| check(&of, name, batch.axis(name)));
+                // Every sweep of a part, as if it were the only one there is.
+                macro_rules! check_part {
+                    ($part:ident) => {
+                        for mut sweep in grid.$part.clone() {
+                            let of = points(&spec, |grid| {
+                                emptied(grid);
+                                grid.$part.push(sweep.clone());
+                            });
+                            axes.iter().for_each(|name| check(&of, name, sweep.axis(name)));
+                        }
+                    };
                 }
-                for mut renewal in grid.renewal.clone() {
-                    let of = points(&spec, |grid| {
-                        emptied(grid);
-                        grid.renewal.push(renewal.clone());
-                    });
-                    axes.iter().for_each(|name| check(&of, name, renewal.axis(name)));
-                }
-                for mut insertion in grid.insertion.clone() {
-                    let of = points(&spec, |grid| {
-                        emptied(grid);
-                        grid.insertion.push(insertion.clone());
-                    });
-                    axes.iter().for_each(|name| check(&of, name, insertion.axis(name)));
-                }
-                for mut echo in grid.ledger.clone() {
-                    let of = points(&spec, |grid| {
-                        emptied(grid);
-                        grid.ledger.push(echo.clone());
-                    });
-                    axes.iter().for_each(|name| check(&of, name, echo.axis(name)));
-                }
-                for mut echo in grid.echo.clone() {
-                    let of = points(&spec, |grid| {
-                        emptied(grid);
-                        grid.echo.push(echo.clone());
-                    });
-                    axes.iter().for_each(|name| check(&of, name, echo.axis(name)));
-                }
-                for mut spread in grid.spread.clone() {
-                    let of = points(&spec, |grid| {
-                        emptied(grid);
-                        grid.spread.push(spread.clone());
-                    });
-                    axes.iter().for_each(|name| check(&of, name, spread.axis(name)));
-                }
+                check_part!(batch);
+                check_part!(renewal);
+                check_part!(insertion);
+                check_part!(spread);
+                check_part!(echo);
+                check_part!(ledger);
             }
         }
     }

@@ -78,7 +78,11 @@ pub enum Command {
         shell: Shell,
     },
     /// Say which devices can be measured here, and what on this machine would disturb it
-    Doctor,
+    Doctor {
+        /// Take away what killed measurements left on interfaces, and nothing else; needs root
+        #[arg(long)]
+        clean: bool,
+    },
     /// Write the samples of a run in another format
     Export(ExportArguments),
     /// List the experiments, their axes and the devices

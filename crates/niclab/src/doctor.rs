@@ -48,6 +48,22 @@ pub fn run() -> Result<(), Failure> {
     Ok(())
 }
 
+/// Takes away what measurements left that were killed, and says what it was.
+///
+/// What lives in namespaces of a measurement's own, and probes from Linux 6.6 on, go with the
+/// process; of older kernels filters on interfaces stay.
+pub fn clean() -> Result<(), Failure> {
+    let mut out = stdout().lock();
+    let cleaned = niclab_device::linux::clean()?;
+    for left in &cleaned {
+        writeln!(out, "taken away: {left}")?;
+    }
+    if cleaned.is_empty() {
+        writeln!(out, "nothing was left over")?;
+    }
+    Ok(())
+}
+
 /// The stalls of a core that does nothing but read the clock.
 fn watch(core: u32) -> Stalls {
     let _pinned = Pinned::to(core);

@@ -22,6 +22,7 @@ use std::fs;
 use std::io;
 
 use niclab_packet::size::FCS_LEN;
+use niclab_probe::{Leftover, ProbeError};
 
 use self::forward::Forward;
 use self::hosts::Hosts;
@@ -243,6 +244,21 @@ impl Testbed for LinuxBed {
         account(&mut observation, counted, sink_missed);
         Ok(observation)
     }
+}
+
+/// Takes away what killed measurements left on the interfaces of this network namespace, and says
+/// what: filters of probes, and the queueing disciplines that were added for them.
+///
+/// # Errors
+/// [`DeviceError::Rights`]; [`DeviceError::Broken`].
+pub fn clean() -> Result<Vec<String>, DeviceError> {
+    let cleaned = niclab_probe::clean().map_err(|error| match error {
+        ProbeError::NotAllowed { what } => {
+            DeviceError::Rights { what: what.to_owned(), remedy: RIGHTS.to_owned() }
+        }
+        error => DeviceError::Broken { device: "linux".into(), reason: error.to_string() },
+    })?;
+    Ok(cleaned.iter().map(Leftover::to_string).collect())
 }
 
 impl LinuxBed {

@@ -20,8 +20,8 @@ use crate::face::{DeviceError, Exchange, Ledgered, TermShown};
 /// Longest UDP message that goes in one frame: the MTU less the headers of IPv6 and UDP.
 const WHOLE_MAX: u16 = super::hosts::MTU as u16 - 40 - 8;
 
-/// Stamps of a message that nobody takes without a ledger: the kernel's and the server's. The client
-/// reads the clock in any case.
+/// Stamps of a message that nobody takes without a ledger: the kernel's and the server's. The
+/// client reads the clock in any case.
 const STAMPS_ADDED: u32 = 6;
 
 /// The probes at both hosts' interfaces.

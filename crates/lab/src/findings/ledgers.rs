@@ -63,11 +63,15 @@ fn greatest(cell: &Cell<'_>) -> Option<Finding> {
         words::percent(software / all),
         words::few(most)
     );
-    let implication = "To receive is to be woken up: where that is the greatest part, polling saves \
-                       more than a faster card.";
     let implication = match *head {
-        "client receive" | "server receive" => implication,
-        "hardware and wire" => "Here a faster card saves most.",
+        "client receive" | "server receive" => {
+            "To receive is to be woken up: where that is the greatest part, polling saves more \
+             than a faster card."
+        }
+        "hardware and wire" => {
+            "This lies between the two interfaces: drivers, cards and cable, or, where there are \
+             none, interrupting another core that sleeps."
+        }
         _ => "Here a shorter way down the stack saves most.",
     };
     let id = "echo-ledger-greatest".to_owned();

@@ -120,8 +120,8 @@ fn breakdown(results: &Results<'_>) -> Table {
     }
     let columns =
         ["host", "side", "client, us", "server, us", "hardware, us", "round trip", "source"];
-    let title = "Software and hardware of a round trip of 1024 B over UDP, in the form of table 3 of \
-                 the study";
+    let title = "Software and hardware of a round trip of 1024 B over UDP, in the form of table 3 \
+                 of the study";
     table("echo-ledger-published", title, &columns, rows)
 }
 
@@ -150,8 +150,8 @@ fn prices(results: &Results<'_>) -> Table {
         "with probes",
         "a stamp (interval)",
     ];
-    let title = "What it costs to look: round trips of slices with probes and without, in turn, and \
-                 the median difference of neighbours, by stamp";
+    let title = "What it costs to look: round trips of slices with probes and without, in turn, \
+                 and the median difference of neighbours, by stamp";
     table("echo-ledger-price", title, &columns, rows)
 }
 

@@ -149,6 +149,18 @@ fn what_cannot_be_served_or_sent_is_refused_by_name() {
 }
 
 #[test]
+fn where_nothing_was_left_over_there_is_nothing_to_clean() {
+    let test = "where_nothing_was_left_over_there_is_nothing_to_clean";
+    if !rustix::process::geteuid().is_root() {
+        println!("SKIP {test}: needs root");
+        return;
+    }
+    let ended = run(niclab(&["doctor", "--clean"]));
+    ended.with(0, &[]);
+    assert_eq!(ended.out, "nothing was left over\n");
+}
+
+#[test]
 fn two_hosts_in_this_machine_are_measured_and_gone() {
     let test = "two_hosts_in_this_machine_are_measured_and_gone";
     if !rustix::process::geteuid().is_root() {
