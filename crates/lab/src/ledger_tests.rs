@@ -116,7 +116,8 @@ fn the_tables_are_those_of_the_study_with_ours_on_top() {
     let measured = measured(&mut Hosts::new());
     let summary = measured.summary();
     let tables = &summary.experiments[0].tables;
-    let ledger = [("client", "here"), ("protocol", "UDP"), ("bytes", "64 B")];
+    let ledger =
+        [("client", "here"), ("protocol", "UDP"), ("bytes", "64 B"), ("receive", "blocking")];
     assert_eq!(cell_at(&tables[0], &ledger, "server receive"), "10.0 us (core 1)");
     assert_eq!(cell_at(&tables[0], &ledger, "hardware and wire"), "20.0 us");
     let ours = |side: &str, column: &str| {

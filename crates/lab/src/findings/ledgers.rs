@@ -25,9 +25,14 @@ pub(crate) fn findings(results: &Results<'_>) -> Vec<Finding> {
                 && cell.word("transport") == "udp"
                 && cell.word("client") == "here"
         };
-        if let Some(cell) = all.iter().find(is_it).or(all.first()) {
+        let sleeps = |cell: &&&Cell<'_>| is_it(cell) && cell.word("receive") == "blocking";
+        let usual = all.iter().find(sleeps).or_else(|| all.iter().find(is_it));
+        if let Some(cell) = usual.or(all.first()) {
             findings.extend(greatest(cell));
-            findings.extend(probes(cell));
+            // Wake-ups scatter by more than stamps cost: between programs that do not sleep these
+            // are seen.
+            let polls = |other: &&&Cell<'_>| is_it(other) && other.word("receive") == "busy-poll";
+            findings.extend(probes(all.iter().find(polls).unwrap_or(cell)));
         }
         findings.extend(residue(&all));
     }
@@ -82,12 +87,13 @@ fn greatest(cell: &Cell<'_>) -> Option<Finding> {
 fn probes(cell: &Cell<'_>) -> Option<Finding> {
     let price = enough(price(cell))?;
     let sentence = format!(
-        "A stamp costs {:.0} ns on {}, by how much longer a message of {} over {} takes with all \
-         stamps than without{}.",
+        "A stamp costs {:.0} ns on {}, by how much longer a message of {} over {} ({}) takes with \
+         all stamps than without{}.",
         price.median,
         cell.device,
         words_at(cell, "size"),
         words_at(cell, "transport"),
+        words_at(cell, "receive"),
         words::few(&price)
     );
     let implication = "The terms are longer by that than without anybody looking: subtract it from \
