@@ -9,6 +9,7 @@ mod compare;
 mod directories;
 mod echo;
 mod interrupted;
+mod killed;
 mod machine;
 mod measured;
 mod planning;

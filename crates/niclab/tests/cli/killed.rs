@@ -1,0 +1,143 @@
+//! Clients, servers and runs that are killed at any moment: nothing of them is left.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use libbpf_rs::query::ProgInfoIter;
+
+use crate::command::{call, cores, niclab, scratch};
+
+/// How often something is killed.
+const KILLS: u64 = 50;
+
+/// How long the kernel may take to clear up behind a process.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// What measurements make on a machine.
+#[derive(Debug, PartialEq, Eq)]
+struct Machine {
+    /// Programs in the kernel, by number and name.
+    programs: BTreeSet<(u32, String)>,
+    /// Network namespaces that a process or a descriptor holds.
+    namespaces: BTreeSet<String>,
+    /// Interfaces, as the namespace of this process has them.
+    interfaces: BTreeSet<String>,
+    /// Processes of niclab.
+    processes: BTreeSet<String>,
+}
+
+impl Machine {
+    fn look() -> Machine {
+        let named = |path: &str| {
+            let entries = fs::read_dir(path).into_iter().flatten().flatten();
+            entries.map(|entry| entry.file_name().to_string_lossy().into_owned())
+        };
+        let (mut namespaces, mut processes) = (BTreeSet::new(), BTreeSet::new());
+        for process in named("/proc").filter(|name| name.parse::<u32>().is_ok()) {
+            let at = Path::new("/proc").join(&process);
+            namespaces.extend(link(&at.join("ns/net")));
+            let fds = fs::read_dir(at.join("fd")).into_iter().flatten().flatten();
+            namespaces.extend(fds.filter_map(|fd| link(&fd.path())).filter(|to| is_net(to)));
+            let is_ours = |name: String| name.trim() == "niclab";
+            if fs::read_to_string(at.join("comm")).is_ok_and(is_ours) {
+                processes.insert(process);
+            }
+        }
+        let program = |program: libbpf_rs::query::ProgramInfo| {
+            (program.id, program.name.to_string_lossy().into_owned())
+        };
+        Machine {
+            programs: ProgInfoIter::default().map(program).collect(),
+            namespaces,
+            interfaces: named("/sys/class/net").collect(),
+            processes,
+        }
+    }
+
+    /// Waits until the machine is as it was.
+    fn is_again(&self) {
+        let start = Instant::now();
+        loop {
+            let now = Machine::look();
+            if now == *self {
+                return;
+            }
+            assert!(start.elapsed() < PATIENCE, "was {self:#?}\nis {now:#?}");
+            sleep(Duration::from_millis(50));
+        }
+    }
+}
+
+fn link(path: &Path) -> Option<String> {
+    Some(fs::read_link(path).ok()?.to_string_lossy().into_owned())
+}
+
+fn is_net(to: &str) -> bool {
+    to.starts_with("net:[")
+}
+
+fn started(mut command: Command) -> Child {
+    command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()
+}
+
+#[test]
+fn whoever_is_killed_at_any_moment_leaves_nothing() {
+    let test = "whoever_is_killed_at_any_moment_leaves_nothing";
+    if !rustix::process::geteuid().is_root() {
+        println!("SKIP {test}: needs root");
+        return;
+    }
+    let _cores = cores();
+    let scratch = scratch();
+    let before = Machine::look();
+    let mut seen = [false; 3];
+    for kill in 0..KILLS {
+        let ledger = || {
+            let mut command = niclab(&["run", "echo-ledger", "--device", "linux:veth"]);
+            command.arg("-o").arg(scratch.path().join(kill.to_string()));
+            command
+        };
+        let serve = || niclab(&["serve", "echo", "--bind", "127.0.0.1:17907"]);
+        let client = |more: &[&str]| {
+            let mut command = niclab(&["measure", "echo", "--duration-ms", "60000"]);
+            command.args(more);
+            command
+        };
+        let to = ["--server", "127.0.0.1:17907", "--transport", "tcp"];
+        // Niclab as a whole; a client and a server in one; a server, and a client beside it.
+        let commands = match kill % 4 {
+            0 | 2 => vec![ledger()],
+            1 => vec![client(&[])],
+            _ => vec![serve(), client(&to)],
+        };
+        let mut running: Vec<Child> = commands
+            .into_iter()
+            .map(|command| {
+                let child = started(command);
+                sleep(Duration::from_millis(30));
+                child
+            })
+            .collect();
+        // Moments spread over the first second, none twice.
+        sleep(Duration::from_millis(kill * 389 % 1_000));
+        let now = Machine::look();
+        seen[0] |= now.programs != before.programs;
+        seen[1] |= now.namespaces != before.namespaces;
+        seen[2] |= now.processes != before.processes;
+        if kill % 8 == 7 {
+            running.reverse();
+        }
+        for child in &mut running {
+            let _ = child.kill();
+            child.wait().unwrap();
+        }
+    }
+    assert_eq!(seen, [true; 3], "what is looked for was never there");
+    before.is_again();
+    let ended = call(&["doctor", "--clean"]);
+    assert_eq!(ended.out, "nothing was left over\n", "{ended:?}");
+}
