@@ -1,7 +1,9 @@
 //! The machine a run is made on, and what on it may disturb a measurement.
 
 use std::fs;
+use std::io::Read;
 
+use flate2::read::GzDecoder;
 use niclab_result::{Environment, SCHEMA};
 
 /// Reads the facts that bear on a measurement. What cannot be read is left out.
@@ -51,6 +53,10 @@ fn facts() -> Vec<(String, String)> {
         ("transparent huge pages", text("/sys/kernel/mm/transparent_hugepage/enabled")),
         ("kernel", Some(kernel)),
         ("kernel command line", text(CMDLINE)),
+        ("kernel's clock and preemption", config().as_deref().map(timing)),
+        ("kernel's debug options", config().as_deref().map(debugging)),
+        ("mitigations", mitigations()),
+        ("netfilter", Some(netfilter())),
         ("governor", Some(text(GOVERNOR).unwrap_or_else(|| "none visible".to_owned()))),
         ("clock source", text("/sys/devices/system/clocksource/clocksource0/current_clocksource")),
         ("counter", Some(niclab_load::clock::Clock::new().source().to_owned())),
@@ -58,6 +64,76 @@ fn facts() -> Vec<(String, String)> {
         ("load average", text("/proc/loadavg")),
     ];
     named.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))).collect()
+}
+
+/// The options that the running kernel was built with, where it tells.
+fn config() -> Option<String> {
+    let mut text = String::new();
+    if let Ok(file) = fs::File::open("/proc/config.gz") {
+        GzDecoder::new(file).read_to_string(&mut text).ok()?;
+        return Some(text);
+    }
+    let release = rustix::system::uname().release().to_string_lossy().into_owned();
+    fs::read_to_string(format!("/boot/config-{release}")).ok()
+}
+
+/// Options that make a kernel slower by more than measurements scatter.
+const DEBUG: [&str; 8] = [
+    "DEBUG_ATOMIC_SLEEP",
+    "DEBUG_KMEMLEAK",
+    "DEBUG_LOCK_ALLOC",
+    "DEBUG_PAGEALLOC_ENABLE_DEFAULT",
+    "KASAN",
+    "KCSAN",
+    "PROVE_LOCKING",
+    "SLUB_DEBUG_ON",
+];
+
+/// `true` where an option is built in.
+fn has(config: &str, option: &str) -> bool {
+    config.lines().any(|line| line.strip_prefix("CONFIG_") == Some(&format!("{option}=y")))
+}
+
+fn debugging(config: &str) -> String {
+    let on: Vec<&str> = DEBUG.into_iter().filter(|option| has(config, option)).collect();
+    if on.is_empty() { "none of those that cost".to_owned() } else { on.join(", ") }
+}
+
+/// `250 Hz, PREEMPT_NONE, PREEMPT_DYNAMIC`.
+fn timing(config: &str) -> String {
+    let hz = config.lines().find_map(|line| line.strip_prefix("CONFIG_HZ="));
+    let models = ["PREEMPT_NONE", "PREEMPT_VOLUNTARY", "PREEMPT", "PREEMPT_RT", "PREEMPT_DYNAMIC"];
+    let on = models.into_iter().filter(|model| has(config, model)).map(str::to_owned);
+    hz.map(|hz| format!("{hz} Hz")).into_iter().chain(on).collect::<Vec<_>>().join(", ")
+}
+
+/// Flaws of the processor that the kernel works around, which costs at each call and interrupt.
+fn mitigations() -> Option<String> {
+    let flaws = fs::read_dir("/sys/devices/system/cpu/vulnerabilities").ok()?;
+    let worked_around = |entry: fs::DirEntry| {
+        let said = fs::read_to_string(entry.path()).ok()?;
+        let name = entry.file_name().to_string_lossy().into_owned();
+        said.starts_with("Mitigation").then_some(name)
+    };
+    let mut names: Vec<String> = flaws.flatten().filter_map(worked_around).collect();
+    names.sort();
+    Some(if names.is_empty() { "none".to_owned() } else { names.join(", ") })
+}
+
+/// What packets of this network namespace pass beside the stack.
+fn netfilter() -> String {
+    let tables = ["ip_tables_names", "ip6_tables_names"].map(|name| {
+        let names = fs::read_to_string(format!("/proc/net/{name}")).unwrap_or_default();
+        names.lines().map(|table| name.replace("_names", " ") + table).collect::<Vec<_>>()
+    });
+    let tracked = text("/proc/sys/net/netfilter/nf_conntrack_count");
+    let tracked = tracked.filter(|count| count != "0");
+    let tracked = tracked.map(|count| format!("{count} tracked connections"));
+    let all: Vec<String> = tables.concat().into_iter().chain(tracked).collect();
+    match all.is_empty() {
+        true => "no table of iptables, no tracked connection (nftables is not looked at)".into(),
+        false => all.join(", "),
+    }
 }
 
 /// Whether the processor says that it is a guest's.
@@ -95,4 +171,20 @@ pub fn noise() -> Vec<String> {
         .filter(|cmdline| !cmdline.contains("isolcpus"))
         .map(|_| "no isolated cores: boot with isolcpus and nohz_full for the cores under test");
     [busy, governor, steal, guest, isolated.map(str::to_owned)].into_iter().flatten().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn options_of_a_kernel_are_told_by_their_whole_names() {
+        let config = "CONFIG_HZ_250=y\nCONFIG_HZ=250\n# CONFIG_KASAN is not set\n\
+                      CONFIG_KASAN_SHADOW_OFFSET=1\nCONFIG_PREEMPT_DYNAMIC=y\n";
+        assert_eq!(timing(config), "250 Hz, PREEMPT_DYNAMIC");
+        assert_eq!(debugging(config), "none of those that cost");
+        let slow = "CONFIG_PROVE_LOCKING=y\nCONFIG_KASAN=y\nCONFIG_PREEMPT=y\nCONFIG_HZ=1000\n";
+        assert_eq!(debugging(slow), "KASAN, PROVE_LOCKING");
+        assert_eq!(timing(slow), "1000 Hz, PREEMPT");
+    }
 }
