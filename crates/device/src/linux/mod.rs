@@ -5,6 +5,9 @@
 //! need a card's own interface and are "not supported" here. Interfaces given by name keep their
 //! settings; they must be up. Their sockets ask for promiscuous reception while they are open, and
 //! frames of others on the wire are forwarded, too: they show as an imbalance of the counters.
+//!
+//! Messages over the stack of the kernel go between two hosts of their own (`hosts`), with probes
+//! where a ledger is asked for (`stamped`).
 
 mod forward;
 pub(crate) mod hosts;
