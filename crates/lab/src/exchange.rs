@@ -15,8 +15,12 @@ use crate::values::Values;
 const TRANSPORTS: [(&str, Transport); 2] = [("udp", Transport::Udp), ("tcp", Transport::Tcp)];
 
 /// Ways to wait, by name.
-const RECEIVES: [(&str, Receive); 3] =
-    [("blocking", Receive::Blocking), ("busy-poll", Receive::BusyPoll), ("epoll", Receive::Epoll)];
+const RECEIVES: [(&str, Receive); 4] = [
+    ("blocking", Receive::Blocking),
+    ("busy-poll", Receive::BusyPoll),
+    ("epoll", Receive::Epoll),
+    ("io-uring", Receive::IoUring),
+];
 
 /// Hosts of the client, by name.
 const HOSTS: [(&str, Host); 2] = [("here", Host::Here), ("there", Host::There)];

@@ -299,7 +299,7 @@ pub struct EchoSweep {
     /// The host of the client: `here`, `there`.
     #[serde(default = "here")]
     pub client: Values,
-    /// How both wait: `blocking`, `busy-poll`, `epoll`.
+    /// How both wait: `blocking`, `busy-poll`, `epoll`, `io-uring`.
     #[serde(default = "blocking")]
     pub receive: Values,
     /// Messages a second whatever comes back, or `closed`.
@@ -675,7 +675,7 @@ const ECHO_AXES: &[(&str, &str)] = &[
     ("transport", "udp or tcp"),
     ("family", "ipv4 or ipv6"),
     ("client", "the host of the client: here or there"),
-    ("receive", "how both wait: blocking, busy-poll or epoll"),
+    ("receive", "how both wait: blocking, busy-poll, epoll or io-uring (UDP alone)"),
     ("rate", "messages a second whatever comes back, or closed: a batch when the last is back"),
     ("size", "bytes of a message, 16 to 65507"),
     ("batch", "messages sent by one call, 1 to 1024"),

@@ -165,7 +165,7 @@ pub struct MeasureEchoArguments {
     /// Messages sent together, and received together at most: 1 to 1024
     #[arg(long, value_name = "N", default_value = "1")]
     pub batch: u16,
-    /// How to wait for what comes: blocking, busy-poll or epoll
+    /// How to wait for what comes: blocking, busy-poll, epoll, or io-uring (UDP alone)
     #[arg(long, value_name = "WAY", default_value = "blocking")]
     pub receive: Receive,
     /// Messages a second, whatever has come back [default: the next batch when the last is back]
@@ -199,7 +199,7 @@ pub struct MeasureEchoArguments {
 /// What `niclab serve echo` takes.
 #[derive(Args, Debug)]
 pub struct ServeEchoArguments {
-    /// Address to listen at; 0.0.0.0 or [::] stand for all; the port may be left out
+    /// Address to listen at; 0.0.0.0 or `[::]` stand for all; the port may be left out
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1")]
     pub bind: String,
     /// udp or tcp alone [default: both]
@@ -209,7 +209,7 @@ pub struct ServeEchoArguments {
     #[arg(long, value_name = "N", default_value = "1024",
           value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub batch: u16,
-    /// How to wait for what comes: blocking, busy-poll or epoll
+    /// How to wait for what comes: blocking, busy-poll, epoll, or io-uring (UDP alone)
     #[arg(long, value_name = "WAY", default_value = "blocking")]
     pub receive: Receive,
     /// Core of the server

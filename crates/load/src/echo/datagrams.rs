@@ -7,6 +7,7 @@ use niclab_packet::echo::{Head, Kind, clear_stamps};
 
 use super::mmsg::{Incoming, Outgoing, Patience};
 use super::poll::Waiter;
+use super::uring::Ring;
 use super::{Echo, EchoError, Pace, Receive, socket};
 
 /// The client's end.
@@ -15,8 +16,13 @@ pub struct Datagrams {
     waiter: Waiter,
     /// It sleeps in the call that receives.
     sleeps: bool,
-    out: Outgoing,
-    back: Incoming,
+    path: Path,
+}
+
+/// How messages come to the kernel and from it.
+enum Path {
+    Calls { out: Box<Outgoing>, back: Box<Incoming> },
+    Ring(Box<Ring>),
 }
 
 impl Datagrams {
@@ -33,7 +39,11 @@ impl Datagrams {
         let out = Outgoing::new(batch, size);
         // One byte more shows a message that is too long.
         let back = Incoming::new(batch, size + 1);
-        Ok(Datagrams { socket, waiter, sleeps, out, back })
+        let path = match echo.receive {
+            Receive::IoUring => Path::Ring(Box::new(Ring::new(&socket, back, out)?)),
+            _ => Path::Calls { out: Box::new(out), back: Box::new(back) },
+        };
+        Ok(Datagrams { socket, waiter, sleeps, path })
     }
 
     /// Where it sends from.
@@ -43,8 +53,12 @@ impl Datagrams {
 
     /// Writes the next batch: messages of the run `run`, numbered from `first` on.
     pub fn write(&mut self, run: u32, first: u32) {
-        for at in 0..self.out.count() {
-            let message = self.out.message(at);
+        let out = match &mut self.path {
+            Path::Calls { out, .. } => out,
+            Path::Ring(ring) => ring.outgoing(),
+        };
+        for at in 0..out.count() {
+            let message = out.message(at);
             let (len, number) = (message.len() as u16, first.wrapping_add(at as u32));
             Head { kind: Kind::Request, len, run, number }.write(message);
             clear_stamps(message);
@@ -53,9 +67,13 @@ impl Datagrams {
 
     /// Sends the batch that was written.
     pub fn send(&mut self) -> io::Result<()> {
-        let (count, mut sent) = (self.out.count(), 0);
+        let out = match &mut self.path {
+            Path::Calls { out, .. } => out,
+            Path::Ring(ring) => return ring.send(),
+        };
+        let (count, mut sent) = (out.count(), 0);
         while sent < count {
-            match self.out.send(&self.socket, sent) {
+            match out.send(&self.socket, sent) {
                 Ok(more) => sent += more,
                 // The path's buffers are full: the rest is sent when there is room.
                 Err(e) if is_full(&e) => std::thread::yield_now(),
@@ -69,6 +87,17 @@ impl Datagrams {
     /// Calls `each` with every message that is there, after having waited for the first one until
     /// `until_ns` at most; how many there were.
     pub fn receive(&mut self, until_ns: u64, each: &mut dyn FnMut(&mut [u8])) -> io::Result<usize> {
+        let back = match &mut self.path {
+            Path::Calls { back, .. } => back,
+            Path::Ring(ring) => {
+                let count = ring.receive(until_ns)?;
+                for place in 0..count {
+                    let at = ring.came()[place];
+                    each(ring.message(at));
+                }
+                return Ok(count);
+            }
+        };
         let patience = match self.sleeps {
             true => Patience::One,
             false => {
@@ -76,13 +105,13 @@ impl Datagrams {
                 Patience::None
             }
         };
-        let count = match self.back.receive(&self.socket, patience) {
+        let count = match back.receive(&self.socket, patience) {
             Ok(count) => count,
             Err(e) if is_empty(&e) => 0,
             Err(e) => return Err(e),
         };
         for at in 0..count {
-            each(self.back.message(at));
+            each(back.message(at));
         }
         Ok(count)
     }

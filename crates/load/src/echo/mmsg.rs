@@ -95,6 +95,11 @@ impl Outgoing {
         self.slots.message(at, self.len)
     }
 
+    /// What the kernel reads to send a message; it is good as long as this value.
+    pub fn header(&mut self, at: usize) -> *const libc::msghdr {
+        &self.headers[at].msg_hdr
+    }
+
     /// Sends the messages from `first` on; how many of them the kernel took.
     pub fn send(&mut self, socket: impl AsFd, first: usize) -> io::Result<usize> {
         send(socket, &mut self.headers[first..])
@@ -163,9 +168,26 @@ impl Incoming {
         Ok(count)
     }
 
-    /// Sends the received messages whose places are in `kept`, each once, back to where they came
-    /// from; how many the kernel took, from the first on.
-    pub fn send_back(&mut self, socket: impl AsFd, kept: &[usize]) -> io::Result<usize> {
+    /// What the kernel writes a message and its sender's address through; it is good as long as
+    /// this value. Its message is the kernel's until that says that it is there.
+    pub fn arm(&mut self, at: usize) -> *mut libc::msghdr {
+        self.headers[at].msg_hdr.msg_namelen = size_of::<sockaddr_storage>() as u32;
+        &mut self.headers[at].msg_hdr
+    }
+
+    /// A message is there, so long.
+    pub fn set_len(&mut self, at: usize, len: usize) {
+        self.lens[at] = len;
+    }
+
+    /// What the kernel reads to send the message at this place of [`Incoming::turn`] back.
+    pub fn turned(&mut self, place: usize) -> *const libc::msghdr {
+        &self.back[place].msg_hdr
+    }
+
+    /// Makes the received messages whose places are in `kept`, each once, ready to go back to where
+    /// they came from; how many.
+    pub fn turn(&mut self, kept: &[usize]) -> usize {
         let count = kept.len().min(self.back.len());
         for (place, &at) in kept[..count].iter().enumerate() {
             let came = &self.headers[at].msg_hdr;
@@ -175,6 +197,13 @@ impl Incoming {
             let back = &mut self.back[place].msg_hdr;
             (back.msg_name, back.msg_namelen) = (name, len);
         }
+        count
+    }
+
+    /// Sends the received messages whose places are in `kept`, each once, back to where they came
+    /// from; how many the kernel took, from the first on.
+    pub fn send_back(&mut self, socket: impl AsFd, kept: &[usize]) -> io::Result<usize> {
+        let count = self.turn(kept);
         send(socket, &mut self.back[..count])
     }
 

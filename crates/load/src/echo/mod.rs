@@ -15,6 +15,7 @@ mod stream;
 mod tally;
 #[cfg(test)]
 mod tests;
+mod uring;
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -82,6 +83,9 @@ pub enum Receive {
     BusyPoll,
     /// It sleeps in `epoll_pwait2`, then receives.
     Epoll,
+    /// Sending and receiving go through a ring (io_uring), over UDP alone: one call hands over what
+    /// is to be sent and where to put what comes, and sleeps until something has.
+    IoUring,
 }
 
 /// When messages are sent.
@@ -169,6 +173,21 @@ pub enum EchoError {
         /// The address.
         address: SocketAddr,
     },
+    /// The kernel has no rings, or this process may not have one.
+    #[error(
+        "no io_uring here ({source}): allow it (sysctl kernel.io_uring_disabled=0), or choose \
+         another way to wait"
+    )]
+    NoRing {
+        /// What the kernel said.
+        source: std::io::Error,
+    },
+    /// Not built yet.
+    #[error("not supported: {what}")]
+    NotSupported {
+        /// What was asked for.
+        what: &'static str,
+    },
     /// The kernel refused a call.
     #[error("{call}: {source}")]
     Socket {
@@ -194,6 +213,7 @@ impl fmt::Display for Receive {
             Receive::Blocking => "blocking",
             Receive::BusyPoll => "busy-poll",
             Receive::Epoll => "epoll",
+            Receive::IoUring => "io-uring",
         })
     }
 }
@@ -212,9 +232,9 @@ impl FromStr for Receive {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Receive, String> {
-        let all = [Receive::Blocking, Receive::BusyPoll, Receive::Epoll];
+        let all = [Receive::Blocking, Receive::BusyPoll, Receive::Epoll, Receive::IoUring];
         let found = all.into_iter().find(|one| one.to_string() == text);
-        found.ok_or_else(|| "use blocking, busy-poll or epoll".to_owned())
+        found.ok_or_else(|| "use blocking, busy-poll, epoll or io-uring".to_owned())
     }
 }
 
@@ -238,6 +258,9 @@ impl Echo {
         }
         if !(1..=BATCH_MAX).contains(&self.batch) {
             return Err(range("batch", self.batch.to_string(), format!("1 to {BATCH_MAX}")));
+        }
+        if self.receive == Receive::IoUring && self.transport == Transport::Tcp {
+            return Err(EchoError::NotSupported { what: TCP_BY_RING });
         }
         match self.pace {
             Pace::Open { per_s } if !(per_s > 0.0 && per_s <= 1e9) => {
@@ -290,6 +313,9 @@ impl Passages {
 pub(crate) fn core_now() -> Option<u16> {
     u16::try_from(rustix::thread::sched_getcpu()).ok()
 }
+
+/// Streams go through no ring yet.
+const TCP_BY_RING: &str = "TCP through io_uring";
 
 /// Now, nanoseconds of `CLOCK_MONOTONIC`.
 #[inline]

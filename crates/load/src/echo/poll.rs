@@ -27,7 +27,7 @@ impl Waiter {
                 epoll::add(&made, socket, data, flags).map_err(|e| refused(e.into()))?;
                 Some(made)
             }
-            Receive::Blocking | Receive::BusyPoll => None,
+            Receive::Blocking | Receive::BusyPoll | Receive::IoUring => None,
         };
         Ok(Waiter { way, epoll })
     }

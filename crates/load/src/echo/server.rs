@@ -10,10 +10,11 @@ use niclab_packet::echo::{Head, Kind, MESSAGE_LEN_MAX, Place, Stamp, is_stamped,
 use serde::{Deserialize, Serialize};
 
 use super::datagrams::{is_empty, is_full};
-use super::mmsg::{Incoming, Patience};
+use super::mmsg::{Incoming, Outgoing, Patience};
 use super::poll::Waiter;
 use super::stream::{Inflow, each_of};
-use super::{EchoError, PASSAGES_MAX, Receive, Transport, core_now, now_ns, socket};
+use super::uring::Ring;
+use super::{EchoError, PASSAGES_MAX, Receive, TCP_BY_RING, Transport, core_now, now_ns, socket};
 
 /// Connections that a server holds at once; further ones are closed.
 const CONNECTIONS_MAX: u64 = 1_024;
@@ -86,6 +87,9 @@ impl Server {
     /// # Errors
     /// [`EchoError::InUse`], [`EchoError::NotHere`], [`EchoError::Socket`].
     pub fn bind(address: SocketAddr, serve: Serve) -> Result<Server, EchoError> {
+        if serve.receive == Receive::IoUring && serve.transport != Some(Transport::Udp) {
+            return Err(EchoError::NotSupported { what: TCP_BY_RING });
+        }
         let (udp, tcp) = socket::server(address, serve.transport)?;
         let mut bound = Ok(address);
         if let Some(udp) = &udp {
@@ -212,10 +216,13 @@ impl Server {
         // One byte more shows a message that is too long.
         let len = usize::from(self.serve.size_max).min(MESSAGE_LEN_MAX) + 1;
         let mut incoming = Incoming::new(self.serve.batch.into(), len);
+        if self.serve.receive == Receive::IoUring {
+            return self.ring(Ring::new(udp, incoming, Outgoing::new(0, 0))?, stop);
+        }
         let mut kept = Vec::with_capacity(incoming.room());
         let patience = match self.serve.receive {
             Receive::Blocking => Patience::One,
-            Receive::BusyPoll | Receive::Epoll => Patience::None,
+            _ => Patience::None,
         };
         while !stop.load(Ordering::Relaxed) {
             if self.serve.receive == Receive::Epoll {
@@ -243,6 +250,38 @@ impl Server {
             let foreign = (count - kept.len()) as u64;
             let answered = self.send_back(udp, &mut incoming, &kept, stop);
             self.count(kept.len() as u64, answered, foreign);
+        }
+        Ok(())
+    }
+
+    /// The same through a ring.
+    fn ring(&self, mut ring: Ring, stop: &AtomicBool) -> Result<(), EchoError> {
+        let mut kept = Vec::new();
+        while !stop.load(Ordering::Relaxed) {
+            let until_ns = now_ns() + socket::TURN.as_nanos() as u64;
+            let count = match ring.receive(until_ns) {
+                Ok(count) => count,
+                Err(e) if e.kind() == io::ErrorKind::ConnectionRefused => continue,
+                Err(e) => return Err(EchoError::of("io_uring_enter")(e)),
+            };
+            kept.clear();
+            let received = self.stamp_now();
+            for place in 0..count {
+                let at = ring.came()[place];
+                let message = ring.message(at);
+                if matches!(Head::of_datagram(message), Ok(Head { kind: Kind::Request, .. })) {
+                    turn(message);
+                    kept.push(at);
+                }
+            }
+            if let (Some(received), Some(sent)) = (received, self.stamp_now()) {
+                kept.iter().for_each(|&at| self.put_stamps(ring.message(at), received, sent));
+            }
+            let answered = match kept.is_empty() {
+                true => 0,
+                false => ring.send_back(&kept).map_err(EchoError::of("io_uring_enter"))?,
+            };
+            self.count(kept.len() as u64, answered, (count - kept.len()) as u64);
         }
         Ok(())
     }

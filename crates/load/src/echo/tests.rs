@@ -10,7 +10,27 @@ use niclab_packet::echo::{Head, Kind, MAGIC};
 
 use super::*;
 
-const WAYS: [Receive; 3] = [Receive::Blocking, Receive::BusyPoll, Receive::Epoll];
+const WAYS: [Receive; 4] = [Receive::Blocking, Receive::BusyPoll, Receive::Epoll, Receive::IoUring];
+
+/// Protocols and ways to wait that go together.
+fn ways() -> impl Iterator<Item = (Transport, Receive)> {
+    let all = [Transport::Udp, Transport::Tcp].into_iter();
+    let all = all.flat_map(|transport| WAYS.map(|receive| (transport, receive)));
+    let has_rings = has_rings("every way to wait: io-uring");
+    let goes = move |(transport, receive): &(Transport, Receive)| {
+        *receive != Receive::IoUring || (*transport == Transport::Udp && has_rings)
+    };
+    all.filter(goes)
+}
+
+/// Containers often have none.
+fn has_rings(test: &str) -> bool {
+    let made = io_uring::IoUring::new(2);
+    if let Err(error) = &made {
+        println!("SKIP {test}: no io_uring: {error}");
+    }
+    made.is_ok()
+}
 
 fn echo(transport: Transport) -> Echo {
     Echo {
@@ -55,19 +75,17 @@ fn assert_balanced(seen: &Echoed) {
 
 #[test]
 fn every_way_to_wait_brings_every_message_back() {
-    for transport in [Transport::Udp, Transport::Tcp] {
-        for receive in WAYS {
-            for host in ["127.0.0.1", "::1"] {
-                let serve = Serve { receive, ..SERVE };
-                let (seen, done) =
-                    served(host, serve, |to| go(&Echo { receive, ..echo(transport) }, to));
-                assert_balanced(&seen);
-                let clean = (seen.lost, seen.foreign, seen.duplicated, seen.reordered);
-                assert_eq!(clean, (0, 0, 0, 0), "{transport:?} {receive:?} {host}: {seen:?}");
-                assert!(seen.answered > 0, "{transport:?} {receive:?} {host}: {seen:?}");
-                assert_eq!((done.received, done.foreign), (done.answered, 0), "{done:?}");
-                assert!(done.received >= seen.answered);
-            }
+    for (transport, receive) in ways() {
+        for host in ["127.0.0.1", "::1"] {
+            let serve = Serve { receive, transport: Some(transport), ..SERVE };
+            let (seen, done) =
+                served(host, serve, |to| go(&Echo { receive, ..echo(transport) }, to));
+            assert_balanced(&seen);
+            let clean = (seen.lost, seen.foreign, seen.duplicated, seen.reordered);
+            assert_eq!(clean, (0, 0, 0, 0), "{transport:?} {receive:?} {host}: {seen:?}");
+            assert!(seen.answered > 0, "{transport:?} {receive:?} {host}: {seen:?}");
+            assert_eq!((done.received, done.foreign), (done.answered, 0), "{done:?}");
+            assert!(done.received >= seen.answered);
         }
     }
 }
@@ -92,18 +110,17 @@ fn every_size_and_batch_comes_back() {
 
 #[test]
 fn an_open_loop_keeps_its_rate_and_counts_from_the_plan() {
-    for transport in [Transport::Udp, Transport::Tcp] {
-        for receive in WAYS {
-            let pace = Pace::Open { per_s: 2_000.0 };
-            let asked = Echo { receive, pace, batch: 4, ..echo(transport) };
-            let (seen, _) = served("127.0.0.1", Serve { receive, ..SERVE }, |to| go(&asked, to));
-            assert_balanced(&seen);
-            assert_eq!(seen.planned, 120, "{transport:?} {receive:?}: {seen:?}");
-            assert_eq!(seen.lost, 0, "{transport:?} {receive:?}: {seen:?}");
-            let (service, lateness) = (seen.service.unwrap(), seen.lateness.unwrap());
-            assert_eq!((service.0.len(), lateness.0.len()), (seen.answered, seen.sent));
-            assert!(service.0.max() <= seen.rtt.0.max());
-        }
+    for (transport, receive) in ways() {
+        let pace = Pace::Open { per_s: 2_000.0 };
+        let asked = Echo { receive, pace, batch: 4, ..echo(transport) };
+        let serve = Serve { receive, transport: Some(transport), ..SERVE };
+        let (seen, _) = served("127.0.0.1", serve, |to| go(&asked, to));
+        assert_balanced(&seen);
+        assert_eq!(seen.planned, 120, "{transport:?} {receive:?}: {seen:?}");
+        assert_eq!(seen.lost, 0, "{transport:?} {receive:?}: {seen:?}");
+        let (service, lateness) = (seen.service.unwrap(), seen.lateness.unwrap());
+        assert_eq!((service.0.len(), lateness.0.len()), (seen.answered, seen.sent));
+        assert!(service.0.max() <= seen.rtt.0.max());
     }
 }
 
@@ -297,6 +314,34 @@ fn programs_stamp_before_and_after_their_calls() {
 }
 
 #[test]
+fn a_ring_takes_its_operations_back_before_its_memory_goes() {
+    use super::mmsg::{Incoming, Outgoing};
+    use super::uring::Ring;
+
+    if !has_rings("a_ring_takes_its_operations_back_before_its_memory_goes") {
+        return;
+    }
+    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let to = socket.local_addr().unwrap();
+    let other = UdpSocket::bind("127.0.0.1:0").unwrap();
+    for _ in 0..20 {
+        let mut ring = Ring::new(&socket, Incoming::new(8, 100), Outgoing::new(0, 0)).unwrap();
+        other.send_to(b"one", to).unwrap();
+        // Seven receives stay with the kernel, and are taken back.
+        assert_eq!(ring.receive(now_ns() + SILENCE_NS).unwrap(), 1);
+        let at = ring.came()[0];
+        assert_eq!(ring.message(at), b"one");
+        drop(ring);
+        // Nobody takes what comes now: it waits in the socket.
+        other.send_to(b"two", to).unwrap();
+        let mut bytes = [0; 8];
+        socket.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
+        assert_eq!(socket.recv(&mut bytes).unwrap(), 3);
+        assert_eq!(&bytes[..3], b"two");
+    }
+}
+
+#[test]
 fn what_cannot_be_sent_is_refused_by_name() {
     let base = echo(Transport::Udp);
     let refused = [
@@ -306,7 +351,11 @@ fn what_cannot_be_sent_is_refused_by_name() {
         (Echo { batch: 1025, ..base.clone() }, "batch = 1025: use 1 to 1024"),
         (Echo { pace: Pace::Open { per_s: 0.0 }, ..base.clone() }, "rate = 0: use 1 to 1e9"),
         (Echo { pace: Pace::Open { per_s: f64::NAN }, ..base.clone() }, "rate = NaN: use 1 to"),
-        (Echo { duration_ns: 0, ..base }, "duration = 0: use more than nothing"),
+        (Echo { duration_ns: 0, ..base.clone() }, "duration = 0: use more than nothing"),
+        (
+            Echo { receive: Receive::IoUring, transport: Transport::Tcp, ..base },
+            "not supported: TCP through io_uring",
+        ),
     ];
     for (echo, words) in refused {
         let error = echo.check().unwrap_err().to_string();
