@@ -12,6 +12,7 @@ pub mod model;
 pub mod pair;
 pub mod peer;
 pub mod plan;
+pub mod program;
 pub mod realtime;
 pub mod soft;
 mod stack;

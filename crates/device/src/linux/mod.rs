@@ -15,7 +15,7 @@ pub(crate) mod hosts;
 mod hosts_tests;
 mod link;
 mod name;
-mod netns;
+pub(crate) mod netns;
 mod ring;
 mod stamped;
 #[cfg(test)]
@@ -52,7 +52,7 @@ const VETH_MTU: u32 = 9000;
 const FRAME_LEN_DEFAULT: u16 = 1518;
 
 /// The remedy for missing rights.
-const RIGHTS: &str = "run it as root (sudo), or give the program the capabilities: \
+pub(crate) const RIGHTS: &str = "run it as root (sudo), or give the program the capabilities: \
     setcap cap_net_raw,cap_net_admin,cap_sys_admin+ep";
 
 /// One end of the wire.

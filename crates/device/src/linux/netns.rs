@@ -43,13 +43,25 @@ impl NetNs {
     /// Carries out `work` in the namespace, on a thread of its own, and waits for it. A socket that
     /// is opened there stays in the namespace wherever it is used.
     pub fn within<T: Send>(&self, work: impl FnOnce() -> T + Send) -> io::Result<T> {
-        let fd = self.0.as_ref().map(|fd| fd.as_fd());
         in_thread(|| -> io::Result<T> {
-            if let Some(fd) = fd {
-                move_into_link_name_space(fd, Some(LinkNameSpaceType::Network))?;
-            }
+            self.enter()?;
             Ok(work())
         })?
+    }
+
+    /// Moves the calling thread into it, for the rest of its life.
+    pub fn enter(&self) -> io::Result<()> {
+        match &self.0 {
+            Some(fd) => {
+                Ok(move_into_link_name_space(fd.as_fd(), Some(LinkNameSpaceType::Network))?)
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// The same namespace, held once more.
+    pub fn try_clone(&self) -> io::Result<NetNs> {
+        Ok(NetNs(self.0.as_ref().map(OwnedFd::try_clone).transpose()?))
     }
 
     /// The descriptor that holds it; `None` for the process's own.

@@ -137,6 +137,7 @@ pub const RULES: &[Rule] = &[
 pub const UNSAFE: &[(&str, &str)] = &[
     ("crates/device/src/linux/netns.rs", "leaves the network namespace of the process"),
     ("crates/device/src/linux/ring.rs", "rings shared with the kernel"),
+    ("crates/device/src/program.rs", "starts programs that end with this one"),
     ("crates/device/src/realtime.rs", "asks for a real-time priority"),
     ("crates/load/src/clock.rs", "reads the time-stamp counter"),
     ("crates/load/src/echo/mmsg.rs", "headers of batches that the kernel reads and writes"),

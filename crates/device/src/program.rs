@@ -1,0 +1,230 @@
+//! Programs of others: a server that an experiment asks, a tool that ours is compared with.
+//!
+//! A program gets cores, a network namespace and a namespace of processes of its own, in which it
+//! is the first one. So it takes its children with it when it ends, and a thread of this process,
+//! which ends with this process in any case, takes it: nothing is left running however a
+//! measurement ends.
+#![allow(unsafe_code)]
+
+use std::fs::File;
+use std::io::{self, Read, Seek};
+use std::net::{SocketAddr, TcpStream};
+use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use rustix::fs::{MemfdFlags, memfd_create};
+use rustix::process::{Signal, set_parent_process_death_signal};
+use rustix::thread::{CpuSet, UnshareFlags, sched_setaffinity, unshare_unsafe};
+
+use crate::face::DeviceError;
+use crate::linux::netns::NetNs;
+
+/// How long a server may take until it listens.
+const START: Duration = Duration::from_secs(20);
+
+/// How often it is asked meanwhile whether it does.
+const LOOK: Duration = Duration::from_millis(5);
+
+/// What is kept of what a program said at its end, bytes.
+const SAID_MAX: usize = 400;
+
+/// A running program; it ends with this value.
+#[derive(Debug)]
+pub struct Program {
+    name: String,
+    pid: u32,
+    said: File,
+    /// Its end tells the thread to end the program.
+    stop: Option<Sender<()>>,
+    ended: Receiver<io::Result<Option<i32>>>,
+    keeper: Option<JoinHandle<()>>,
+}
+
+impl Program {
+    /// Starts a program in a network namespace on these cores. What it writes is kept, for its
+    /// [end](Program::wait) or for the message when it ends by itself.
+    ///
+    /// # Errors
+    /// [`DeviceError::NotSupported`] where there is no such program; [`DeviceError::Rights`];
+    /// [`DeviceError::Broken`].
+    pub fn start(
+        netns: &NetNs,
+        cores: &[u32],
+        mut command: Command,
+    ) -> Result<Program, DeviceError> {
+        let name = command.get_program().to_string_lossy().into_owned();
+        let name = name.rsplit('/').next().unwrap_or(&name).to_owned();
+        let failed = |e: io::Error| refused(&name, &e);
+        let said: File = memfd_create(name.as_str(), MemfdFlags::CLOEXEC)
+            .map_err(|e| refused(&name, &e.into()))?
+            .into();
+        command.stdin(Stdio::null());
+        command.stdout(said.try_clone().map_err(failed)?);
+        command.stderr(said.try_clone().map_err(failed)?);
+        let mut set = CpuSet::new();
+        cores.iter().for_each(|&core| set.set(core as usize));
+        // SAFETY: between fork and exec only these two calls of the kernel are made, which take no
+        // lock and allocate nothing.
+        unsafe {
+            command.pre_exec(move || {
+                sched_setaffinity(None, &set)?;
+                Ok(set_parent_process_death_signal(Some(Signal::KILL))?)
+            });
+        }
+        let (stop, stopped) = channel();
+        let (tell, ended) = channel();
+        let (started, pid) = channel();
+        let netns = netns.try_clone().map_err(failed)?;
+        let keeper = thread::Builder::new().name("program".into()).spawn(move || {
+            let child = netns.enter().and_then(|()| apart(&mut command));
+            match child {
+                Ok(child) => {
+                    let _ = started.send(Ok(child.id()));
+                    let _ = tell.send(keep(child, &stopped));
+                }
+                Err(error) => drop(started.send(Err(error))),
+            }
+        });
+        let keeper = Some(keeper.map_err(failed)?);
+        let gone = |_| io::Error::other("its thread ended");
+        let pid = pid.recv().map_err(gone).and_then(|pid| pid).map_err(failed)?;
+        Ok(Program { name, pid, said, stop: Some(stop), ended, keeper })
+    }
+
+    /// Waits until somebody listens at `address`, in the namespace of the program.
+    ///
+    /// # Errors
+    /// [`DeviceError::Broken`], with what the program said where it has ended.
+    pub fn listens(&mut self, netns: &NetNs, address: SocketAddr) -> Result<(), DeviceError> {
+        let until = Instant::now() + START;
+        loop {
+            if let Ok(ended) = self.ended.try_recv() {
+                return Err(self.broken(&ending(ended)));
+            }
+            let answer =
+                netns.within(|| TcpStream::connect_timeout(&address, Duration::from_secs(1)));
+            match answer.and_then(|connected| connected) {
+                Ok(_) => return Ok(()),
+                Err(_) if Instant::now() < until => thread::sleep(LOOK),
+                Err(error) => {
+                    let after_s = START.as_secs();
+                    let reason = format!("nothing listens at {address} after {after_s} s: {error}");
+                    return Err(self.broken(&reason));
+                }
+            }
+        }
+    }
+
+    /// Waits for the program's own end, `patience` at most, and returns what it wrote.
+    ///
+    /// # Errors
+    /// [`DeviceError::Broken`] where it takes longer or ends with an error.
+    pub fn wait(mut self, patience: Duration) -> Result<String, DeviceError> {
+        match self.ended.recv_timeout(patience) {
+            Ok(Ok(Some(0))) => Ok(self.said(usize::MAX)),
+            Ok(ended) => Err(self.broken(&ending(ended))),
+            Err(_) => Err(self.broken(&format!("it has not ended after {} s", patience.as_secs()))),
+        }
+    }
+
+    /// `true` until it has ended.
+    pub fn is_running(&self) -> bool {
+        // Its last status is not needed: a server is not to end at all.
+        self.ended.try_recv().is_err() && self.keeper.as_ref().is_some_and(|k| !k.is_finished())
+    }
+
+    /// Its number among this process's neighbours.
+    pub fn pid(&self) -> u32 {
+        self.pid
+    }
+
+    fn broken(&mut self, reason: &str) -> DeviceError {
+        let said = self.said(SAID_MAX);
+        let reason = match said.trim() {
+            "" => reason.to_owned(),
+            said => format!("{reason}; it said: {said}"),
+        };
+        DeviceError::Broken { device: self.name.clone(), reason }
+    }
+
+    /// The last of what it wrote.
+    fn said(&mut self, most: usize) -> String {
+        let mut text = Vec::new();
+        let _ = self.said.rewind().and_then(|()| self.said.read_to_end(&mut text));
+        let from = text.len().saturating_sub(most);
+        String::from_utf8_lossy(&text[from..]).into_owned()
+    }
+}
+
+impl Drop for Program {
+    fn drop(&mut self) {
+        self.stop = None;
+        if let Some(keeper) = self.keeper.take() {
+            let _ = keeper.join();
+        }
+    }
+}
+
+/// Starts it as the first process of a namespace of its own: the kernel ends all others there with
+/// it.
+fn apart(command: &mut Command) -> io::Result<Child> {
+    // SAFETY: the flag changes where children of this thread are put, and nothing of the thread.
+    unsafe { unshare_unsafe(UnshareFlags::NEWPID) }?;
+    command.spawn()
+}
+
+/// Waits for its end, or ends it when the other end of the channel goes; its exit status, where it
+/// ended by itself.
+fn keep(mut child: Child, stopped: &Receiver<()>) -> io::Result<Option<i32>> {
+    loop {
+        if let Some(status) = child.try_wait()? {
+            return Ok(Some(status.code().unwrap_or(-1)));
+        }
+        match stopped.recv_timeout(LOOK) {
+            Err(std::sync::mpsc::RecvTimeoutError::Timeout) => {}
+            _ => {
+                child.kill()?;
+                child.wait()?;
+                return Ok(None);
+            }
+        }
+    }
+}
+
+fn ending(ended: io::Result<Option<i32>>) -> String {
+    match ended {
+        Ok(Some(-1)) => "a signal ended it".to_owned(),
+        Ok(Some(code)) => format!("it ended with {code}"),
+        Ok(None) => "it was ended".to_owned(),
+        Err(error) => error.to_string(),
+    }
+}
+
+fn refused(name: &str, error: &io::Error) -> DeviceError {
+    match error.kind() {
+        io::ErrorKind::NotFound => DeviceError::NotSupported { capability: name.to_owned() },
+        io::ErrorKind::PermissionDenied => DeviceError::Rights {
+            what: format!("starting {name} apart"),
+            remedy: crate::linux::RIGHTS.to_owned(),
+        },
+        _ => DeviceError::Broken { device: name.to_owned(), reason: error.to_string() },
+    }
+}
+
+/// Where a program is: among those that `./run` has installed below the working directory, or on
+/// the path.
+pub fn find(name: &str) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let usual = ["/usr/sbin", "/usr/local/sbin", "/sbin"].map(PathBuf::from);
+    let mut places: Vec<PathBuf> = vec![PathBuf::from("target/function/bin")];
+    places.extend(std::env::split_paths(&path).chain(usual));
+    places.into_iter().map(|place| place.join(name)).find(|path| path.is_file())
+}
+
+#[cfg(test)]
+#[path = "program_tests.rs"]
+mod tests;

@@ -1,0 +1,71 @@
+//! Programs start where they are to, say what they said, and end with everything they began.
+
+use std::net::Ipv4Addr;
+
+use super::*;
+use crate::cores::allowed;
+
+fn shell(script: &str) -> Command {
+    let mut command = Command::new("sh");
+    command.args(["-c", script]);
+    command
+}
+
+/// Starts a script here, or says why that is not tried.
+fn started(script: &str) -> Option<Program> {
+    match Program::start(&NetNs::current(), &allowed()[..1], shell(script)) {
+        Err(DeviceError::Rights { what, .. }) => {
+            eprintln!("skipped: {what} needs more rights");
+            None
+        }
+        program => Some(program.unwrap()),
+    }
+}
+
+#[test]
+fn it_runs_on_its_core_as_the_first_process_and_says_what_it_said() {
+    let script = "echo $$; grep Cpus_allowed_list /proc/self/status";
+    let Some(program) = started(script) else { return };
+    let said = program.wait(Duration::from_secs(10)).unwrap();
+    let core = allowed()[0];
+    assert_eq!(said, format!("1\nCpus_allowed_list:\t{core}\n"));
+}
+
+#[test]
+fn its_children_end_with_it() {
+    let Some(program) = started("sleep 1000 & sleep 1000 & wait") else { return };
+    let of_it = |pid: u32| {
+        let path = format!("/proc/{pid}/task/{pid}/children");
+        let pids = std::fs::read_to_string(path).unwrap_or_default();
+        pids.split_whitespace().map(|pid| pid.parse().unwrap()).collect::<Vec<u32>>()
+    };
+    let until = Instant::now() + Duration::from_secs(10);
+    while of_it(program.pid()).len() < 2 {
+        assert!(Instant::now() < until && program.is_running(), "it starts its children");
+        thread::sleep(LOOK);
+    }
+    let mut all = of_it(program.pid());
+    all.push(program.pid());
+    drop(program);
+    // The kernel takes the namespace's others away while it ends the first.
+    for pid in all {
+        assert!(!std::path::Path::new(&format!("/proc/{pid}")).exists(), "{pid} is left");
+    }
+}
+
+#[test]
+fn what_is_wrong_is_said_with_its_own_words() {
+    let Some(mut program) = started("echo cannot bind >&2; exit 3") else { return };
+    let nowhere = SocketAddr::new(Ipv4Addr::LOCALHOST.into(), 1);
+    let error = program.listens(&NetNs::current(), nowhere).unwrap_err();
+    let DeviceError::Broken { device, reason } = error else { panic!("{error:?}") };
+    assert_eq!((device.as_str(), reason.as_str()), ("sh", "it ended with 3; it said: cannot bind"));
+
+    let late = started("sleep 1000").unwrap().wait(Duration::from_millis(50)).unwrap_err();
+    assert!(late.to_string().contains("has not ended"), "{late}");
+
+    let missing = Command::new("no-such-server");
+    let error = Program::start(&NetNs::current(), &[0], missing).unwrap_err();
+    assert_eq!(error, DeviceError::NotSupported { capability: "no-such-server".into() });
+    assert_eq!(find("no-such-server"), None);
+}
