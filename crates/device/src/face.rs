@@ -10,6 +10,7 @@ use niclab_nic::rule::Action;
 use niclab_packet::flow::FlowSpec;
 use serde::{Deserialize, Serialize};
 
+use crate::feature::Feature;
 use crate::plan::{Plan, RulesPlan};
 use crate::stack::Stack;
 
@@ -234,6 +235,9 @@ pub struct Exchange {
     /// Real-time priority of both, as far as they are ours to set: 1 to 99.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fifo: Option<u8>,
+    /// What else stands in their path.
+    #[serde(default, skip_serializing_if = "Feature::is_none")]
+    pub feature: Feature,
     /// What the client sends, and how both wait.
     pub echo: Echo,
 }

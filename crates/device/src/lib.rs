@@ -7,6 +7,7 @@
 pub mod cores;
 pub mod dpdk;
 pub mod face;
+pub mod feature;
 pub mod linux;
 pub mod model;
 pub mod pair;
@@ -21,6 +22,7 @@ pub use face::{
     About, DeviceError, Exchange, Exchanged, Fact, Family, Function, Host, Ledgered, Place,
     Placement, RuleBlock, Setup, SetupReport, TermShown, Testbed,
 };
+pub use feature::Feature;
 pub use niclab_load::echo;
 pub use niclab_load::{
     Arrivals, Control, FLOWS_PROBED_MAX, Honesty, Latency, Load, Observation, PortCounters,

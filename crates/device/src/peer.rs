@@ -91,6 +91,9 @@ impl Testbed for Peer {
         if exchange.client == Host::There {
             return Err(lacks("a client there (start client and server the other way round)"));
         }
+        if !exchange.feature.is_none() {
+            return Err(lacks("features in the path of a peer (put them there by hand)"));
+        }
         let family = if self.server.is_ipv4() { Family::V4 } else { Family::V6 };
         if exchange.family != family {
             return Err(lacks("the other family of addresses"));

@@ -1,7 +1,7 @@
 //! The experiments on the echo: where they measure, and what an exchange of messages shows.
 
 use niclab_device::echo::{BATCH_MAX, Echo, Echoed, Pace, Receive, SIZE_MAX, SIZE_MIN, Transport};
-use niclab_device::{Exchange, Exchanged, Family, Host};
+use niclab_device::{Exchange, Exchanged, Family, Feature, Host};
 use niclab_result::{Coordinate, Mark, Point};
 
 use crate::axes::{at_axes, name_of, numbers, refused, words};
@@ -59,35 +59,44 @@ pub fn exchanges(
     let paces = paces(&sweep.rate)?;
     let hosts = words("client", &sweep.client, &HOSTS)?;
     let families = words("family", &sweep.family, &FAMILIES)?;
+    let features = features(&sweep.feature)?;
     let milliseconds = |ms: u64| ms * 1_000_000;
     let mut all = Vec::new();
     for transport in words("transport", &sweep.transport, &TRANSPORTS)? {
-        for &family in &families {
-            for &client in &hosts {
-                for &receive in &receives {
-                    for &pace in &paces {
-                        for &size in &sizes {
-                            all.extend(batches.iter().map(|&batch| Exchange {
-                                client,
-                                family,
-                                fifo: None,
-                                echo: Echo {
-                                    transport,
-                                    size: size as u16,
-                                    batch: batch as u16,
-                                    receive,
-                                    pace,
-                                    duration_ns: milliseconds(duration_ms),
-                                    warmup_ns: milliseconds(warmup_ms),
-                                },
-                            }));
-                        }
-                    }
+        for (&family, &client) in product(&families, &hosts) {
+            for (&receive, &pace) in product(&receives, &paces) {
+                for (feature, (&size, &batch)) in features
+                    .iter()
+                    .flat_map(|one| product(&sizes, &batches).map(move |at| (one, at)))
+                {
+                    let echo = Echo {
+                        transport,
+                        size: size as u16,
+                        batch: batch as u16,
+                        receive,
+                        pace,
+                        duration_ns: milliseconds(duration_ms),
+                        warmup_ns: milliseconds(warmup_ms),
+                    };
+                    let feature = feature.clone();
+                    all.push(Exchange { client, family, fifo: None, feature, echo });
                 }
             }
         }
     }
     Ok(all)
+}
+
+/// All pairs of two lists, the second going round faster.
+fn product<'a, A, B>(a: &'a [A], b: &'a [B]) -> impl Iterator<Item = (&'a A, &'a B)> {
+    a.iter().flat_map(|one| b.iter().map(move |other| (one, other)))
+}
+
+fn features(values: &Values) -> Result<Vec<Feature>, SpecError> {
+    let one = |value: &Coordinate| {
+        value.to_string().parse().map_err(|remedy| refused("feature", value, remedy))
+    };
+    values.0.iter().map(one).collect()
 }
 
 fn paces(values: &Values) -> Result<Vec<Pace>, SpecError> {
@@ -118,6 +127,7 @@ fn point(exchange: &Exchange) -> Point {
         ("rate", rate),
         ("size", number(echo.size)),
         ("batch", number(echo.batch)),
+        ("feature", word(&exchange.feature.to_string())),
     ])
 }
 

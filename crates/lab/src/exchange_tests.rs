@@ -13,7 +13,8 @@ use crate::spec::GridName;
 use crate::validation::{Measured, measure};
 
 /// Messages take 20 us, and 1 us for each 1000 bytes; over TCP a fifth more, between programs that
-/// poll half, from there a third more, and a microsecond for each other message of a batch.
+/// poll half, from there a third more, a microsecond for each other message of a batch, and what is
+/// in the path costs what stands in [`rtt_ns`].
 struct Hosts {
     about: About,
     /// Exchanges after which the server is gone.
@@ -38,7 +39,13 @@ fn rtt_ns(exchange: &Exchange) -> f64 {
     let transport = if echo.transport == Transport::Tcp { 1.2 } else { 1.0 };
     let receive = if echo.receive == Receive::BusyPoll { 0.5 } else { 1.0 };
     let client = if exchange.client == Host::There { 4.0 / 3.0 } else { 1.0 };
-    base * transport * receive * client
+    let feature = match &exchange.feature {
+        Feature::None => 0.0,
+        Feature::Nft { rules } => 500.0 + 6.0 * f64::from(*rules),
+        Feature::Vxlan => 2_500.0,
+        Feature::Qdisc { name } => 100.0 * name.len() as f64,
+    };
+    base * transport * receive * client + feature
 }
 
 impl Testbed for Hosts {
@@ -203,4 +210,31 @@ fn what_was_due_and_never_left_is_the_clients_limit() {
     assert!(measured.samples.iter().all(|s| s.marks.contains(&Mark::GeneratorLimited)));
     let unbalanced = Echoed { sent: 10, answered: 8, lost: 1, planned: 10, ..Echoed::default() };
     assert_eq!(marks(&unbalanced), [Mark::Unbalanced]);
+}
+
+#[test]
+fn what_stands_in_the_path_costs_what_it_does() {
+    let measured = measured(&mut Hosts::new(), "echo-features", &[]);
+    let (sentence, value) = said(&measured, "echo-features-rule");
+    assert!(
+        sentence.starts_with("A rule of nftables that does not match costs a packet 3"),
+        "{sentence}"
+    );
+    assert!((value - 3.0).abs() < 0.05, "{value}");
+    let (sentence, value) = said(&measured, "echo-features-vxlan");
+    assert!(
+        sentence.contains("round trip of 64 B 2.5") && sentence.contains("longer"),
+        "{sentence}"
+    );
+    assert!((value - 2_500.0).abs() < 60.0, "{value}");
+    let (sentence, _) = said(&measured, "echo-features-qdisc");
+    assert!(sentence.contains("fq costs") && sentence.contains("pfifo_fast 1"), "{sentence}");
+    let experiment = measured.summary().experiments.remove(0);
+    let tables = experiment.tables;
+    let costs = tables.iter().find(|table| table.id == "echo-features-costs").unwrap();
+    // Four beside nothing at each of two lengths, and seven disciplines at one.
+    assert_eq!(costs.rows.len(), 2 * 4 + 7);
+    assert!(costs.rows.iter().all(|row| row[1] != "none"));
+    let figures: Vec<String> = experiment.figures.into_iter().map(|f| f.id).collect();
+    assert!(figures.contains(&"echo-features-rtt-rules".to_owned()), "{figures:?}");
 }

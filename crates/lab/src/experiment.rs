@@ -6,7 +6,7 @@ use std::path::Path;
 use crate::spec::{Spec, SpecError};
 
 /// Name and text of every built-in experiment.
-const EMBEDDED: [(&str, &str); 9] = [
+const EMBEDDED: [(&str, &str); 10] = [
     ("occupancy", include_str!("../../../experiments/occupancy.toml")),
     ("update-batch", include_str!("../../../experiments/update-batch.toml")),
     ("update-rate", include_str!("../../../experiments/update-rate.toml")),
@@ -15,11 +15,12 @@ const EMBEDDED: [(&str, &str); 9] = [
     ("hash-skew", include_str!("../../../experiments/hash-skew.toml")),
     ("echo-size", include_str!("../../../experiments/echo-size.toml")),
     ("echo-batch", include_str!("../../../experiments/echo-batch.toml")),
+    ("echo-features", include_str!("../../../experiments/echo-features.toml")),
     ("echo-ledger", include_str!("../../../experiments/echo-ledger.toml")),
 ];
 
 /// Names of the experiments that a run without names measures.
-pub const DEFAULT: [&str; 8] = [
+pub const DEFAULT: [&str; 9] = [
     "occupancy",
     "update-batch",
     "update-rate",
@@ -27,6 +28,7 @@ pub const DEFAULT: [&str; 8] = [
     "rule-update",
     "echo-size",
     "echo-batch",
+    "echo-features",
     "echo-ledger",
 ];
 

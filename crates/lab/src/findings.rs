@@ -8,6 +8,7 @@
 pub(crate) mod batches;
 pub(crate) mod changes;
 pub(crate) mod exchanges;
+pub(crate) mod features;
 pub(crate) mod insertions;
 pub(crate) mod ledgers;
 pub(crate) mod renewals;

@@ -108,7 +108,7 @@ fn equal_set_ups_are_shared_and_equal_points_measured_once() {
 }
 
 #[test]
-fn the_default_run_fits_six_minutes_and_full_ninety() {
+fn the_default_run_fits_ten_minutes_and_full_ninety() {
     let reduced = resolved(&Overrides::default(), three());
     assert!(reduced.estimate_s() < 200.0, "{} s", reduced.estimate_s());
     assert_eq!(reduced.experiments[0].repeats, 6, "enough for an interval");
@@ -118,7 +118,7 @@ fn the_default_run_fits_six_minutes_and_full_ninety() {
         assert_eq!(run.repeats, 6, "{}: {:?}", run.name, run.taken_back);
     }
     let budgets_s: u64 = all.experiments.iter().filter_map(|run| run.budget_s).sum();
-    assert!(budgets_s <= 360, "{budgets_s} s");
+    assert!(budgets_s <= 600, "{budgets_s} s");
     let full = resolved(&Overrides { grid: GridName::Full, ..Default::default() }, three());
     assert!(full.estimate_s() < 5_400.0, "{} s", full.estimate_s());
     assert!(full.experiments[0].repeats >= 6);

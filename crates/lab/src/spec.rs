@@ -310,6 +310,9 @@ pub struct EchoSweep {
     /// Messages sent by one call.
     #[serde(default = "one")]
     pub batch: Values,
+    /// What else stands in the path: `none`, `nft-100`, `vxlan`, `fq_codel`.
+    #[serde(default = "none")]
+    pub feature: Values,
 }
 
 fn latency_share_default() -> f64 {
@@ -354,6 +357,10 @@ fn here() -> Values {
 
 fn blocking() -> Values {
     word("blocking")
+}
+
+fn none() -> Values {
+    word("none")
 }
 
 fn closed() -> Values {
@@ -679,6 +686,7 @@ const ECHO_AXES: &[(&str, &str)] = &[
     ("rate", "messages a second whatever comes back, or closed: a batch when the last is back"),
     ("size", "bytes of a message, 16 to 65507"),
     ("batch", "messages sent by one call, 1 to 1024"),
+    ("feature", "in the path: none, nft-RULES, vxlan, or a queueing discipline such as fq_codel"),
     ("duration_ms", "measured part of a trial, one value"),
     ("warmup_ms", "part before it that is never counted, one value"),
 ];
@@ -1039,6 +1047,7 @@ impl EchoSweep {
             "rate" => Some(&mut self.rate),
             "size" => Some(&mut self.size),
             "batch" => Some(&mut self.batch),
+            "feature" => Some(&mut self.feature),
             _ => None,
         }
     }
@@ -1133,6 +1142,7 @@ mod tests {
             "hash-skew",
             "echo-size",
             "echo-batch",
+            "echo-features",
             "echo-ledger",
         ];
         for name in names {

@@ -3,6 +3,7 @@
 pub(crate) mod batches;
 pub(crate) mod changes;
 pub(crate) mod exchanges;
+pub(crate) mod features;
 pub(crate) mod figures;
 pub(crate) mod insertions;
 mod knees;

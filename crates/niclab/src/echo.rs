@@ -7,7 +7,7 @@ use std::sync::atomic::AtomicBool;
 use niclab_device::cores::{Pinned, allowed};
 use niclab_device::echo::{Echo, Echoed, Pace, Serve, Server, Transport};
 use niclab_device::realtime::RealTime;
-use niclab_device::{DeviceError, Exchange, Exchanged, Family, Host, Latency, peer};
+use niclab_device::{DeviceError, Exchange, Exchanged, Family, Feature, Host, Latency, peer};
 use niclab_lab::words;
 use serde_json::json;
 
@@ -91,7 +91,8 @@ pub fn measure(arguments: &MeasureEchoArguments) -> Result<(), Failure> {
     };
     let family = if arguments.ipv6 { Family::V6 } else { family };
     let client = if arguments.reverse { Host::There } else { Host::Here };
-    let exchange = Exchange { client, family, fifo: arguments.fifo, echo };
+    let feature = Feature::None;
+    let exchange = Exchange { client, family, fifo: arguments.fifo, feature, echo };
     let mut bed = niclab_device::open(&name)?;
     let seen = bed.exchange(&exchange)?;
     match arguments.json {

@@ -16,10 +16,12 @@ use std::thread;
 use niclab_load::echo::{self, EchoError, Serve, Server};
 use rustix::mount::{MountFlags, MountPropagationFlags, mount, mount_change};
 
+use super::features;
 use super::link;
 use super::netns::NetNs;
 use crate::cores::{Cores, Pinned};
 use crate::face::{DeviceError, Exchange, Exchanged, Family, Host};
+use crate::feature::Feature;
 use crate::realtime::RealTime;
 
 /// MTU of the wire between the hosts: that of Ethernet.
@@ -34,6 +36,34 @@ const NUMBERS: [u8; 2] = [1, 2];
 /// Bits of an address that both hosts share.
 const PREFIX_V4: u8 = 24;
 const PREFIX_V6: u8 = 64;
+
+/// Which of a host's addresses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wire {
+    /// The IPv4 address on the wire itself.
+    Plain,
+    /// The IPv6 address there.
+    Plain6,
+    /// The IPv4 address in a tunnel.
+    Tunnel,
+}
+
+impl Wire {
+    /// The one that messages of an exchange go to.
+    ///
+    /// # Errors
+    /// [`DeviceError::NotSupported`] where its feature is not there over IPv6.
+    pub fn of(exchange: &Exchange) -> Result<Wire, DeviceError> {
+        match (exchange.family, &exchange.feature) {
+            (Family::V4, Feature::Vxlan) => Ok(Wire::Tunnel),
+            (Family::V4, _) => Ok(Wire::Plain),
+            (Family::V6, feature @ (Feature::Vxlan | Feature::Nft { .. })) => {
+                Err(DeviceError::NotSupported { capability: format!("{feature} over IPv6") })
+            }
+            (Family::V6, _) => Ok(Wire::Plain6),
+        }
+    }
+}
 
 /// One of the two.
 pub(super) struct End {
@@ -65,6 +95,18 @@ impl Hosts {
         Ok(Hosts { here, there })
     }
 
+    /// Makes them with this in their path.
+    ///
+    /// # Errors
+    /// [`DeviceError::NotSupported`] where the kernel or a tool lacks it; [`DeviceError::Rights`];
+    /// [`DeviceError::Broken`].
+    pub fn with(cores: Cores, feature: &Feature) -> Result<Hosts, DeviceError> {
+        let hosts = Hosts::make(cores).map_err(|e| super::refused("making two hosts", &e))?;
+        features::put(feature, &hosts.here, &hosts.there)?;
+        features::put(feature, &hosts.there, &hosts.here)?;
+        Ok(hosts)
+    }
+
     /// The hosts of client and server.
     pub(super) fn ends(&self, exchange: &Exchange) -> (&End, &End) {
         match exchange.client {
@@ -84,7 +126,7 @@ impl Hosts {
             batch: asked.batch,
             size_max: asked.size,
         };
-        let address = SocketAddr::new(server.address(exchange.family), 0);
+        let address = SocketAddr::new(server.address(Wire::of(exchange)?), 0);
         let bound = server.netns.within(|| Server::bind(address, serve));
         let bound = bound.map_err(|e| super::refused("a server's socket", &e))?.map_err(broken)?;
         let address = bound.address();
@@ -114,16 +156,17 @@ impl Hosts {
 }
 
 impl End {
-    pub(super) fn address(&self, family: Family) -> IpAddr {
-        address(self.number, family)
+    pub(super) fn address(&self, wire: Wire) -> IpAddr {
+        address(self.number, wire)
     }
 }
 
 /// The address of a host.
-fn address(number: u8, family: Family) -> IpAddr {
-    match family {
-        Family::V4 => Ipv4Addr::new(198, 18, 0, number).into(),
-        Family::V6 => Ipv6Addr::new(0x2001, 2, 0, 0, 0, 0, 0, number.into()).into(),
+fn address(number: u8, wire: Wire) -> IpAddr {
+    match wire {
+        Wire::Plain => Ipv4Addr::new(198, 18, 0, number).into(),
+        Wire::Tunnel => Ipv4Addr::new(198, 18, 1, number).into(),
+        Wire::Plain6 => Ipv6Addr::new(0x2001, 2, 0, 0, 0, 0, 0, number.into()).into(),
     }
 }
 
@@ -142,9 +185,9 @@ fn furnish(name: &str, number: u8, core: u32) -> io::Result<()> {
         }
         fs::write(format!("{ipv6}/disable_ipv6"), "0")?;
     }
-    link::add_address(link.index, address(number, Family::V4), PREFIX_V4)?;
+    link::add_address(link.index, address(number, Wire::Plain), PREFIX_V4)?;
     if has_ipv6 {
-        link::add_address(link.index, address(number, Family::V6), PREFIX_V6)?;
+        link::add_address(link.index, address(number, Wire::Plain6), PREFIX_V6)?;
     }
     steer(name, core)
 }

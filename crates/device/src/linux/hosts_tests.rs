@@ -3,6 +3,7 @@
 use niclab_load::echo::{Echo, Pace, Receive, Transport};
 
 use crate::face::{DeviceError, Exchange, Family, Host, Testbed};
+use crate::feature::Feature;
 use crate::linux;
 use crate::linux::veth_tests::cores;
 
@@ -16,7 +17,7 @@ fn exchange(transport: Transport, family: Family, client: Host) -> Exchange {
         duration_ns: 50_000_000,
         warmup_ns: 20_000_000,
     };
-    Exchange { client, family, fifo: None, echo }
+    Exchange { client, family, fifo: None, feature: Feature::None, echo }
 }
 
 fn open(test: &str) -> Option<(impl Drop, Box<dyn Testbed>)> {
@@ -61,6 +62,52 @@ fn messages_longer_than_a_frame_come_back_whole() {
 }
 
 #[test]
+fn messages_pass_what_stands_in_their_path() {
+    let Some((_alone, mut bed)) = open("messages_pass_what_stands_in_their_path") else { return };
+    for feature in ["nft-0", "nft-3", "vxlan", "pfifo_fast", "htb", "tbf", "fq_codel"] {
+        for transport in [Transport::Udp, Transport::Tcp] {
+            for client in [Host::Here, Host::There] {
+                let mut asked = exchange(transport, Family::V4, client);
+                asked.feature = feature.parse().unwrap();
+                match bed.exchange(&asked) {
+                    Ok(seen) => assert!(seen.echoed.answered > 0, "{asked:?}: {seen:?}"),
+                    // Kernels differ in what they have: the name stands in what is said.
+                    Err(DeviceError::NotSupported { capability }) => {
+                        assert!(capability.starts_with(&format!("{feature}: ")), "{capability}");
+                        // What we wrote wrong is no lack of theirs.
+                        assert!(!capability.contains("syntax"), "{capability}");
+                        eprintln!("skipped: {capability}");
+                    }
+                    Err(error) => panic!("{asked:?}: {error}"),
+                }
+            }
+        }
+    }
+    let mut asked = exchange(Transport::Udp, Family::V6, Host::Here);
+    asked.feature = Feature::Vxlan;
+    let error = bed.exchange(&asked).unwrap_err();
+    assert_eq!(error, DeviceError::NotSupported { capability: "vxlan over IPv6".into() });
+}
+
+#[test]
+fn rules_that_do_not_match_are_gone_through() {
+    let Some((_alone, mut bed)) = open("rules_that_do_not_match_are_gone_through") else { return };
+    let mut asked = exchange(Transport::Udp, Family::V4, Host::Here);
+    asked.echo.batch = 1;
+    let plain_ns = bed.exchange(&asked).unwrap().echoed.rtt.0.value_at_quantile(0.5);
+    asked.feature = Feature::Nft { rules: 20_000 };
+    match bed.exchange(&asked) {
+        // A rule takes a nanosecond at the very least.
+        Ok(seen) => {
+            let with_ns = seen.echoed.rtt.0.value_at_quantile(0.5);
+            assert!(with_ns > plain_ns + 2 * 20_000, "{plain_ns} ns, with rules {with_ns} ns");
+        }
+        Err(DeviceError::NotSupported { capability }) => eprintln!("skipped: {capability}"),
+        Err(error) => panic!("{error}"),
+    }
+}
+
+#[test]
 fn what_cannot_be_sent_is_refused_and_the_hosts_go_on() {
     let Some((_alone, mut bed)) = open("what_cannot_be_sent_is_refused_and_the_hosts_go_on") else {
         return;
@@ -97,10 +144,10 @@ fn the_terms_of_a_round_trip_add_up_whatever_carries_their_stamps() {
         let words = format!("{transport} {size}: {seen:#?}");
         assert_eq!(seen.pairs.len(), 2, "{words}");
         assert!(seen.messages > 20 * seen.incomplete, "{words}");
-        assert!(seen.residue_ratio.abs() < 0.02, "{words}");
+        assert!(seen.residue_ratio.abs() < 0.05, "{words}");
         assert_eq!(seen.in_payload, transport == Transport::Udp && size == 1024, "{words}");
         let sum: f64 = seen.terms.iter().map(|term| term.mean_ns).sum();
-        assert!((sum / seen.rtt_ns - 1.0).abs() < 0.02, "{words}");
+        assert!((sum / seen.rtt_ns - 1.0).abs() < 0.05, "{words}");
         let cores: Vec<Option<u16>> = seen.terms.iter().map(|term| term.core).collect();
         let (near, far) = match client {
             Host::Here => (cores[4], cores[1]),

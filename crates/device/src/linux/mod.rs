@@ -9,6 +9,7 @@
 //! Messages over the stack of the kernel go between two hosts of their own (`hosts`), with probes
 //! where a ledger is asked for (`stamped`).
 
+mod features;
 mod forward;
 pub(crate) mod hosts;
 #[cfg(test)]
@@ -21,6 +22,8 @@ mod stamped;
 #[cfg(test)]
 mod veth_tests;
 
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::fs;
 use std::io;
 
@@ -38,6 +41,7 @@ use crate::face::{
     About, DeviceError, Exchange, Exchanged, Fact, Function, Ledgered, Place, RuleBlock, Setup,
     SetupReport, Testbed,
 };
+use crate::feature::Feature;
 use crate::pair::{Stage, Trial, judge_refused};
 use crate::plan::Plan;
 use crate::{Load, Observation};
@@ -72,8 +76,8 @@ struct LinuxBed {
     inlet: RxRing,
     function: Forward,
     is_veth: bool,
-    /// The hosts of exchanges, made with the first of them.
-    hosts: Option<Hosts>,
+    /// The hosts of exchanges, made with the first of them that has this in its path.
+    hosts: BTreeMap<Feature, Hosts>,
     /// Exchanges that there were.
     exchanges: u32,
 }
@@ -100,7 +104,7 @@ pub fn open(name: &str) -> Result<Box<dyn Testbed>, DeviceError> {
         inlet,
         function,
         is_veth: ends == Ends::Veth,
-        hosts: None,
+        hosts: BTreeMap::new(),
         exchanges: 0,
     }))
 }
@@ -216,17 +220,15 @@ impl Testbed for LinuxBed {
     /// Over a pair and in namespaces of its own: a cable between two cards of one host would be
     /// left out, for the kernel takes the short way.
     fn exchange(&mut self, exchange: &Exchange) -> Result<Exchanged, DeviceError> {
-        let hosts = self.hosts()?;
         self.exchanges = self.exchanges.wrapping_add(1);
-        self.hosts.insert(hosts).exchange(exchange, self.exchanges)
+        let run = self.exchanges;
+        self.hosts(&exchange.feature)?.exchange(exchange, run)
     }
 
     fn ledger(&mut self, exchange: &Exchange, pairs: u32) -> Result<Ledgered, DeviceError> {
-        let hosts = self.hosts()?;
         let mut run = self.exchanges;
-        let ledgered = hosts.ledger(exchange, pairs, &mut run);
+        let ledgered = self.hosts(&exchange.feature)?.ledger(exchange, pairs, &mut run);
         self.exchanges = run;
-        self.hosts = Some(hosts);
         ledgered
     }
 
@@ -265,14 +267,14 @@ pub fn clean() -> Result<Vec<String>, DeviceError> {
 }
 
 impl LinuxBed {
-    /// The hosts of exchanges, taken out.
-    fn hosts(&mut self) -> Result<Hosts, DeviceError> {
-        match self.hosts.take() {
-            Some(hosts) => Ok(hosts),
-            None if self.is_veth => {
-                Hosts::make(self.cores).map_err(|e| refused("making two hosts", &e))
-            }
-            None => Err(DeviceError::NotSupported { capability: "echo".into() }),
+    /// The hosts with this in their path.
+    fn hosts(&mut self, feature: &Feature) -> Result<&Hosts, DeviceError> {
+        if !self.is_veth {
+            return Err(DeviceError::NotSupported { capability: "echo".into() });
+        }
+        match self.hosts.entry(feature.clone()) {
+            Entry::Occupied(hosts) => Ok(hosts.into_mut()),
+            Entry::Vacant(place) => Ok(place.insert(Hosts::with(self.cores, feature)?)),
         }
     }
 }

@@ -12,7 +12,7 @@ use niclab_packet::echo::{Passage, Place, is_stamped};
 use niclab_probe::ledger::{Ledger, of_kernel};
 use niclab_probe::{Direction, Flow, MessageId, ProbeError, Stamps, sequence_behind};
 
-use super::hosts::{End, Hosts, broken, real_time};
+use super::hosts::{End, Hosts, Wire, broken, real_time};
 use super::link;
 use crate::cores::Pinned;
 use crate::face::{DeviceError, Exchange, Ledgered, TermShown};
@@ -140,7 +140,7 @@ impl Hosts {
             batch: echo.batch,
             size_max: echo.size,
         };
-        let address = SocketAddr::new(server.address(exchange.family), 0);
+        let address = SocketAddr::new(server.address(Wire::of(exchange)?), 0);
         let bound = server.netns.within(|| Server::bind(address, serve));
         let bound = bound.map_err(|e| super::refused("a server's socket", &e))?.map_err(broken)?;
         let address = bound.address();

@@ -2,6 +2,7 @@
 
 use niclab_result::Finding;
 
+use super::features;
 use super::{NO_COST, REPEATS_MIN, told};
 use crate::cells::{Cell, paired};
 use crate::exchange::{ANSWERED, CLOSED, RTT, RTT_TAIL};
@@ -11,7 +12,8 @@ use crate::summary::exchanges::{cells, is_plain, rtt_figure, words_at};
 use crate::words;
 
 /// Axes whose values another cell may share.
-const AXES: [&str; 7] = ["transport", "family", "client", "receive", "rate", "size", "batch"];
+pub(super) const AXES: [&str; 8] =
+    ["transport", "family", "client", "receive", "rate", "size", "batch", "feature"];
 
 /// Device by device: how long a message takes, and what length, protocol, waiting, direction and
 /// batches make of it.
@@ -23,16 +25,17 @@ pub(crate) fn findings(results: &Results<'_>) -> Vec<Finding> {
         findings.extend(length(results, &all));
         findings.extend(compared(results, &all));
         findings.extend(batches(results, &all));
+        findings.extend(features::findings(results, &all));
     }
     findings
 }
 
 /// The name of a finding: two experiments may tell of the same.
-fn id(results: &Results<'_>, what: &str) -> String {
+pub(super) fn id(results: &Results<'_>, what: &str) -> String {
     format!("{}-{what}", results.experiment.name)
 }
 
-fn enough(estimate: Option<Estimate>) -> Option<Estimate> {
+pub(super) fn enough(estimate: Option<Estimate>) -> Option<Estimate> {
     estimate.filter(|estimate| estimate.repeats >= REPEATS_MIN)
 }
 

@@ -2,16 +2,16 @@
 
 use niclab_result::{Axis, Figure, Scale, Series, Table};
 
-use super::Results;
 use super::figures::add_point;
 use super::tables::{marks_of, median, table, worded};
+use super::{Results, features};
 use crate::cells::Cell;
 use crate::exchange::{ANSWERED, CLOSED, RTT, RTT_TAIL};
 use crate::published::apsys22::{self, RoundTrips};
 use crate::words;
 
 /// Axes that tell curves apart, in the order in which they are named.
-const WORDS: [&str; 5] = ["transport", "family", "client", "receive", "rate"];
+const WORDS: [&str; 6] = ["transport", "family", "client", "receive", "rate", "feature"];
 
 /// All cells of a device, in reading order.
 pub(crate) fn cells<'a>(results: &'a Results<'_>, device: &str) -> Vec<&'a Cell<'a>> {
@@ -31,6 +31,8 @@ pub(crate) fn words_at(cell: &Cell<'_>, axis: &str) -> String {
         ("transport", _) => word.to_uppercase(),
         ("family", _) => word.replace("ipv", "IPv"),
         ("client", _) => format!("client {word}"),
+        ("feature", _) if word == "none" => "nothing else in the path".to_owned(),
+        ("feature", _) => format!("{word} in the path"),
         ("rate", None) => "closed loop".to_owned(),
         ("rate", Some(per_s)) => format!("{}/s", words::whole(per_s)),
         ("size", Some(bytes)) => format!("{} B", words::whole(bytes)),
@@ -42,7 +44,8 @@ pub(crate) fn words_at(cell: &Cell<'_>, axis: &str) -> String {
 
 /// All tables, empty ones left out.
 pub(super) fn tables(results: &Results<'_>) -> Vec<Table> {
-    let mut tables = vec![round_trips(results), beside_published(results)];
+    let mut tables =
+        vec![features::table(results), round_trips(results), beside_published(results)];
     tables.retain(|table| !table.rows.is_empty());
     tables
 }
@@ -145,9 +148,10 @@ pub(crate) fn is_plain(cell: &Cell<'_>) -> bool {
         && at("family", "ipv4")
         && at("receive", "blocking")
         && at("rate", CLOSED)
+        && at("feature", "none")
 }
 
-fn id(results: &Results<'_>, part: &str) -> String {
+pub(super) fn id(results: &Results<'_>, part: &str) -> String {
     format!("{}{part}", results.experiment.name)
 }
 
@@ -158,7 +162,10 @@ pub(crate) fn rtt_figure(results: &Results<'_>, axis: &str) -> String {
 
 /// Round trips over length and batch, and messages a second over the batch.
 pub(super) fn figures(results: &Results<'_>) -> Vec<Figure> {
-    let mut figures = vec![rtt(results, "size"), rtt(results, "batch"), rate(results)];
+    let mut figures = match features::are_compared(results) {
+        true => vec![features::figure(results)],
+        false => vec![rtt(results, "size"), rtt(results, "batch"), rate(results)],
+    };
     figures.retain(|figure| {
         figure.series.iter().any(|series| !series.published && series.points.len() > 1)
     });
@@ -193,7 +200,7 @@ fn curves(results: &Results<'_>, x: &str, metric: &str, scale: f64) -> Vec<Serie
     series
 }
 
-fn axis(label: &str, unit: &str, scale: Scale) -> Axis {
+pub(super) fn axis(label: &str, unit: &str, scale: Scale) -> Axis {
     Axis { label: label.into(), unit: unit.into(), scale }
 }
 
