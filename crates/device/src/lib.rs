@@ -17,6 +17,7 @@ pub mod program;
 pub mod realtime;
 pub mod soft;
 mod stack;
+pub mod usage;
 
 pub use face::{
     About, DeviceError, Exchange, Exchanged, Fact, Family, Function, Host, Ledgered, Place,
@@ -32,6 +33,7 @@ pub use niclab_nic::rss::Rss;
 pub use niclab_nic::rule::Action;
 pub use plan::{Calls, Change, ControlCore, OPERATIONS_PER_S_MAX, Plan, RulesPlan, Work};
 pub use stack::{PREFIXES_MAX, Stack, prefixes_range};
+pub use usage::CoreUse;
 
 /// Opens a device by its name: `soft`, `model:…`, `linux:…`, `dpdk:…` or `peer:…`.
 ///
