@@ -8,6 +8,7 @@ mod generator;
 pub mod histogram;
 pub mod lane;
 pub mod observation;
+pub mod requests;
 mod sink;
 pub mod spec;
 pub mod stall;

@@ -1,0 +1,248 @@
+//! TCP connections: requests go out one behind the other, and answers come in the same order.
+
+use std::collections::VecDeque;
+use std::io::ErrorKind::{Interrupted, WouldBlock};
+use std::io::{self, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use rustix::event::epoll::{self, EventData, EventFlags};
+
+use super::client::{Gone, Lines};
+use super::dialect::{Dialect, Renewal};
+use super::tally::{Tally, Waiting};
+use super::workload::{Asked, Workload};
+use super::{Requests, RequestsError, connect};
+use crate::echo::now_ns;
+
+/// Bytes that are read by one call at most.
+const READ_LEN: usize = 256 << 10;
+
+/// The connections of one client.
+pub struct Streams<D: Dialect> {
+    server: SocketAddr,
+    epoll: OwnedFd,
+    lines: Vec<Line<D::Reading>>,
+    dialect: D,
+    workload: Workload,
+    depth: usize,
+    /// What was read of a connection, and in front of it what had been left there.
+    inflow: Vec<u8>,
+    /// Requests that wait, of all connections.
+    waiting: usize,
+}
+
+struct Line<R> {
+    stream: TcpStream,
+    out: Vec<u8>,
+    /// What of `out` the kernel has.
+    sent: usize,
+    /// The kernel says when it has room.
+    wants_room: bool,
+    /// Requests in the order of their answers.
+    waiting: VecDeque<Waiting>,
+    /// The last ones of them, which no call has sent yet.
+    fresh: usize,
+    reading: R,
+    /// What has come and could not be read yet.
+    carry: Vec<u8>,
+    /// Bytes of the answer that is being read.
+    taken: u64,
+    /// Answers since the connection was made.
+    answers: u64,
+}
+
+impl<R: Default> Line<R> {
+    fn new(stream: TcpStream) -> Line<R> {
+        Line {
+            stream,
+            out: Vec::new(),
+            sent: 0,
+            wants_room: false,
+            waiting: VecDeque::new(),
+            fresh: 0,
+            reading: R::default(),
+            carry: Vec::new(),
+            taken: 0,
+            answers: 0,
+        }
+    }
+}
+
+impl<D: Dialect> Streams<D> {
+    /// `count` connections to `server` for checked requests.
+    pub fn new(
+        requests: &Requests,
+        count: usize,
+        server: SocketAddr,
+        dialect: D,
+    ) -> Result<Streams<D>, RequestsError> {
+        let epoll = epoll::create(epoll::CreateFlags::CLOEXEC);
+        let epoll = epoll.map_err(RequestsError::of("epoll_create"))?;
+        let mut lines = Vec::with_capacity(count);
+        for (at, stream) in connect::streams(requests, count, server)?.into_iter().enumerate() {
+            epoll::add(&epoll, &stream, EventData::new_u64(at as u64), EventFlags::IN)
+                .map_err(RequestsError::of("epoll_ctl"))?;
+            lines.push(Line::new(stream));
+        }
+        let (workload, depth) = (Workload::new(requests), usize::from(requests.depth));
+        let inflow = vec![0; READ_LEN];
+        Ok(Streams { server, epoll, lines, dialect, workload, depth, inflow, waiting: 0 })
+    }
+
+    /// Reads the answers that are there; `true` where the server closes the connection behind them.
+    fn answers(&mut self, at: usize, len: usize, tally: &mut Tally) -> Result<bool, Gone> {
+        let now_ns = now_ns();
+        let line = &mut self.lines[at];
+        let mut rest = &self.inflow[..len];
+        while let (Some(first), false) = (line.waiting.front(), rest.is_empty()) {
+            let step = self.dialect.read(&mut line.reading, rest, &first.asked, &self.workload);
+            let step = step.map_err(Gone::Odd)?;
+            rest = &rest[step.used..];
+            line.taken += step.used as u64;
+            let Some(outcome) = step.done else { break };
+            tally.answered(first, outcome, std::mem::take(&mut line.taken), now_ns);
+            line.waiting.pop_front();
+            line.answers += 1;
+            self.waiting -= 1;
+            if self.dialect.renewal(&line.reading) == Renewal::Said {
+                return Ok(true);
+            }
+        }
+        if line.waiting.is_empty() && !rest.is_empty() {
+            return Err(Gone::Odd(super::dialect::odd(rest)));
+        }
+        line.carry.clear();
+        line.carry.extend_from_slice(rest);
+        Ok(false)
+    }
+
+    /// The other side has closed a connection, or it has failed.
+    fn closed(&mut self, at: usize, gone: Gone, tally: &mut Tally) -> Result<(), Gone> {
+        let line = &mut self.lines[at];
+        if let (Some(first), Some(outcome)) =
+            (line.waiting.front(), self.dialect.end(&mut line.reading))
+        {
+            tally.answered(first, outcome, std::mem::take(&mut line.taken), now_ns());
+            line.waiting.pop_front();
+            line.answers += 1;
+            self.waiting -= 1;
+            return self.renew(at, tally);
+        }
+        // It closed the connection between two answers, and some requests may just have missed it
+        // (RFC 9112, §9.3.1 and §9.5).
+        let is_between = line.answers > 0 && line.taken == 0 && line.carry.is_empty();
+        match self.dialect.renewal(&line.reading) {
+            Renewal::Never => Err(gone),
+            _ if is_between => self.renew(at, tally),
+            _ => Err(gone),
+        }
+    }
+
+    /// Makes a connection anew, and asks again over it what was not answered.
+    fn renew(&mut self, at: usize, tally: &mut Tally) -> Result<(), Gone> {
+        let line = &mut self.lines[at];
+        // What goes is closed first, and leaves its place to what comes.
+        let stream = connect::begin(self.server)?;
+        let flags = EventFlags::IN | EventFlags::OUT;
+        epoll::add(&self.epoll, &stream, EventData::new_u64(at as u64), flags)
+            .map_err(io::Error::from)?;
+        (line.stream, line.wants_room) = (stream, true);
+        (line.reading, line.taken, line.answers) = (D::Reading::default(), 0, 0);
+        line.carry.clear();
+        (line.sent, line.out) = (0, std::mem::take(&mut line.out));
+        line.out.clear();
+        for request in &line.waiting {
+            self.dialect.write(&request.asked, &self.workload, &mut line.out);
+        }
+        tally.reconnected();
+        Ok(())
+    }
+}
+
+impl<D: Dialect> Lines for Streams<D> {
+    fn count(&self) -> usize {
+        self.lines.len()
+    }
+
+    fn waiting(&self) -> usize {
+        self.waiting
+    }
+
+    fn epoll(&self) -> BorrowedFd<'_> {
+        self.epoll.as_fd()
+    }
+
+    #[inline]
+    fn room(&self, at: usize) -> usize {
+        self.depth - self.lines[at].waiting.len()
+    }
+
+    #[inline]
+    fn ask(&mut self, at: usize, asked: Asked, due_ns: u64) {
+        let line = &mut self.lines[at];
+        let start = line.out.len();
+        self.dialect.write(&asked, &self.workload, &mut line.out);
+        let bytes = (line.out.len() - start) as u32;
+        line.waiting.push_back(Waiting { due_ns, called_ns: 0, bytes, asked });
+        line.fresh += 1;
+        self.waiting += 1;
+    }
+
+    #[inline]
+    fn send(&mut self, at: usize, tally: &mut Tally) -> Result<(), Gone> {
+        let line = &mut self.lines[at];
+        if line.fresh > 0 {
+            let first = line.waiting.len() - std::mem::take(&mut line.fresh);
+            tally.sent(line.waiting.range_mut(first..), now_ns());
+        }
+        while line.sent < line.out.len() {
+            match line.stream.write(&line.out[line.sent..]) {
+                Ok(more) => line.sent += more,
+                Err(e) if e.kind() == WouldBlock => break,
+                Err(e) if e.kind() == Interrupted => {}
+                Err(e) => {
+                    let gone = Gone::from(e);
+                    // Its answers, if there are some, are read first; then the end is seen.
+                    if gone.is_end() {
+                        break;
+                    }
+                    return Err(gone);
+                }
+            }
+        }
+        let is_behind = line.sent < line.out.len();
+        // What the kernel has is not kept for ever where it never has all.
+        if !is_behind || line.sent > line.out.len() / 2 {
+            line.out.drain(..std::mem::take(&mut line.sent));
+        }
+        if is_behind != line.wants_room {
+            line.wants_room = is_behind;
+            let flags = if is_behind { EventFlags::IN | EventFlags::OUT } else { EventFlags::IN };
+            epoll::modify(&self.epoll, &line.stream, EventData::new_u64(at as u64), flags)
+                .map_err(io::Error::from)?;
+        }
+        Ok(())
+    }
+
+    #[inline]
+    fn receive(&mut self, at: usize, tally: &mut Tally) -> Result<(), Gone> {
+        let line = &mut self.lines[at];
+        let kept = line.carry.len();
+        self.inflow[..kept].copy_from_slice(&line.carry);
+        match line.stream.read(&mut self.inflow[kept..]) {
+            Ok(0) => self.closed(at, Gone::Closed, tally),
+            Ok(count) => match self.answers(at, kept + count, tally)? {
+                true => self.renew(at, tally),
+                false => Ok(()),
+            },
+            Err(e) if matches!(e.kind(), WouldBlock | Interrupted) => Ok(()),
+            Err(e) => {
+                let gone = Gone::from(e);
+                if gone.is_end() { self.closed(at, gone, tally) } else { Err(gone) }
+            }
+        }
+    }
+
+    fn give_up(&mut self, _now_ns: u64, _freed: &mut Vec<usize>) {}
+}
