@@ -95,6 +95,14 @@ impl Outgoing {
         self.slots.message(at, self.len)
     }
 
+    /// Writes a message of its own length, cut where there is no room for it.
+    #[inline]
+    pub fn write(&mut self, at: usize, bytes: &[u8]) {
+        let len = bytes.len().min(self.len);
+        self.slots.message(at, len).copy_from_slice(&bytes[..len]);
+        self.slots.vectors[at].iov_len = len;
+    }
+
     /// What the kernel reads to send a message; it is good as long as this value.
     pub fn header(&mut self, at: usize) -> *const libc::msghdr {
         &self.headers[at].msg_hdr
@@ -103,6 +111,11 @@ impl Outgoing {
     /// Sends the messages from `first` on; how many of them the kernel took.
     pub fn send(&mut self, socket: impl AsFd, first: usize) -> io::Result<usize> {
         send(socket, &mut self.headers[first..])
+    }
+
+    /// Sends the first `count` messages; how many of them the kernel took.
+    pub fn send_first(&mut self, socket: impl AsFd, count: usize) -> io::Result<usize> {
+        send(socket, &mut self.headers[..count])
     }
 }
 

@@ -7,10 +7,10 @@
 
 mod client;
 mod datagrams;
-mod mmsg;
+pub(crate) mod mmsg;
 mod poll;
 mod server;
-mod socket;
+pub(crate) mod socket;
 mod stream;
 mod tally;
 #[cfg(test)]

@@ -12,7 +12,10 @@ use rustix::event::epoll::{self, Event, EventData, EventFlags};
 use rustix::io::Errno;
 use rustix::thread::{current_timer_slack, set_current_timer_slack};
 
+use super::datagrams::Datagrams;
+use super::http::Pages;
 use super::memcached::Text;
+use super::redis::Resp;
 use super::streams::Streams;
 use super::tally::Tally;
 use super::workload::{Asked, Source};
@@ -121,7 +124,16 @@ pub fn run(
             let lines = Streams::new(requests, count, server, Text::default())?;
             measure(lines, requests, server, stop)
         }
-        _ => Err(RequestsError::NotSupported { what: "this protocol" }),
+        Protocol::MemcachedUdp => {
+            measure(Datagrams::new(requests, server)?, requests, server, stop)
+        }
+        Protocol::Redis => {
+            measure(Streams::new(requests, count, server, Resp)?, requests, server, stop)
+        }
+        Protocol::Http => {
+            let pages = Pages::new(requests, server);
+            measure(Streams::new(requests, count, server, pages)?, requests, server, stop)
+        }
     }
 }
 
@@ -143,7 +155,8 @@ pub fn fill(requests: &Requests, server: SocketAddr) -> Result<(), RequestsError
             let lines = Streams::new(&filling, 1, server, Text::default())?;
             filled(lines, &filling, server)
         }
-        _ => Err(RequestsError::NotSupported { what: "this protocol" }),
+        Protocol::Redis => filled(Streams::new(&filling, 1, server, Resp)?, &filling, server),
+        Protocol::Http => Ok(()),
     }
 }
 
@@ -193,6 +206,10 @@ fn measure<L: Lines>(
     let done = client.run();
     let now_ns = now_ns();
     let ended = match done {
+        // Over UDP all may be lost.
+        Ok(()) if !client.tally.has_answers => {
+            return Err(RequestsError::Nobody { server, protocol: requests.protocol });
+        }
         Ok(()) => None,
         Err(Gone::Stopped) => Some("stopped".to_owned()),
         Err(gone) => {

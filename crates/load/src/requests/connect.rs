@@ -1,7 +1,7 @@
 //! Connections to a server, made in bounded time.
 
 use std::io;
-use std::net::{SocketAddr, TcpStream};
+use std::net::{SocketAddr, TcpStream, UdpSocket};
 use std::os::fd::OwnedFd;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -10,7 +10,7 @@ use rustix::net::{AddressFamily, SocketFlags, SocketType, connect, socket_with, 
 use rustix::process::{Resource, getrlimit, setrlimit};
 
 use super::{Requests, RequestsError};
-use crate::echo::now_ns;
+use crate::echo::{EchoError, now_ns};
 
 /// How long all connections may take, nanoseconds.
 const SETUP_NS: u64 = 10_000_000_000;
@@ -39,6 +39,32 @@ pub fn begin(server: SocketAddr) -> io::Result<TcpStream> {
         Ok(()) | Err(Errno::INPROGRESS) => Ok(TcpStream::from(socket)),
         Err(error) => Err(error.into()),
     }
+}
+
+/// A socket of UDP that sends to `server` and receives from it alone.
+pub fn datagrams(server: SocketAddr, requests: &Requests) -> Result<UdpSocket, RequestsError> {
+    let made = || crate::echo::socket::udp_client(server);
+    let socket = match made() {
+        Err(EchoError::Socket { source, .. }) if is_out_of_files(&source) => {
+            raise_files()
+                .map_err(|_| RequestsError::Files { connections: requests.connections })?;
+            made()
+        }
+        made => made,
+    };
+    let socket = socket.map_err(|error| match error {
+        EchoError::Socket { source, .. } if is_out_of_files(&source) => {
+            RequestsError::Files { connections: requests.connections }
+        }
+        EchoError::Socket { call, source } => RequestsError::Socket { call, source },
+        _ => RequestsError::Nobody { server, protocol: requests.protocol },
+    })?;
+    socket.set_nonblocking(true).map_err(RequestsError::of("O_NONBLOCK"))?;
+    Ok(socket)
+}
+
+fn is_out_of_files(error: &io::Error) -> bool {
+    error.raw_os_error() == Some(Errno::MFILE.raw_os_error())
 }
 
 /// Lets this process have as many open files as it may.
@@ -108,9 +134,7 @@ fn refused(
         io::ErrorKind::TimedOut | io::ErrorKind::ConnectionReset => {
             RequestsError::Connections { server, made, asked }
         }
-        _ if source.raw_os_error() == Some(Errno::MFILE.raw_os_error()) => {
-            RequestsError::Files { connections: requests.connections }
-        }
+        _ if is_out_of_files(&source) => RequestsError::Files { connections: requests.connections },
         _ => RequestsError::Socket { call: "connect", source },
     }
 }

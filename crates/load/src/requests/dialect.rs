@@ -46,7 +46,6 @@ pub enum Renewal {
     /// It is as good as the server.
     Never,
     /// When the server has closed it between two answers.
-    #[expect(dead_code)]
     Closed,
     /// Now: the server has said that it closes it.
     Said,

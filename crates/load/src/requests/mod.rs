@@ -12,9 +12,13 @@
 
 mod client;
 mod connect;
+mod datagrams;
 mod dialect;
 mod etc;
+mod http;
 mod memcached;
+mod parts;
+mod redis;
 mod streams;
 mod tally;
 #[cfg(test)]
@@ -261,12 +265,6 @@ pub enum RequestsError {
         keys: u32,
         /// What happened.
         why: String,
-    },
-    /// Not built yet.
-    #[error("not supported: {what}")]
-    NotSupported {
-        /// What was asked for.
-        what: &'static str,
     },
     /// The kernel refused a call.
     #[error("{call}: {source}")]

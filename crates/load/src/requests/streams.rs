@@ -131,7 +131,8 @@ impl<D: Dialect> Streams<D> {
         }
         // It closed the connection between two answers, and some requests may just have missed it
         // (RFC 9112, §9.3.1 and §9.5).
-        let is_between = line.answers > 0 && line.taken == 0 && line.carry.is_empty();
+        let was_used = line.answers > 0 || line.waiting.is_empty();
+        let is_between = was_used && line.taken == 0 && line.carry.is_empty();
         match self.dialect.renewal(&line.reading) {
             Renewal::Never => Err(gone),
             _ if is_between => self.renew(at, tally),
@@ -142,7 +143,6 @@ impl<D: Dialect> Streams<D> {
     /// Makes a connection anew, and asks again over it what was not answered.
     fn renew(&mut self, at: usize, tally: &mut Tally) -> Result<(), Gone> {
         let line = &mut self.lines[at];
-        // What goes is closed first, and leaves its place to what comes.
         let stream = connect::begin(self.server)?;
         let flags = EventFlags::IN | EventFlags::OUT;
         epoll::add(&self.epoll, &stream, EventData::new_u64(at as u64), flags)
@@ -150,7 +150,7 @@ impl<D: Dialect> Streams<D> {
         (line.stream, line.wants_room) = (stream, true);
         (line.reading, line.taken, line.answers) = (D::Reading::default(), 0, 0);
         line.carry.clear();
-        (line.sent, line.out) = (0, std::mem::take(&mut line.out));
+        line.sent = 0;
         line.out.clear();
         for request in &line.waiting {
             self.dialect.write(&request.asked, &self.workload, &mut line.out);

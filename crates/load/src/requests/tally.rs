@@ -55,8 +55,9 @@ impl Tally {
         Tally { seen, begin_ns, is_open, heard_ns: now_ns, has_answers: false }
     }
 
+    /// A request is of the measured part.
     #[inline]
-    fn counts(&self, request: &Waiting) -> bool {
+    pub fn counts(&self, request: &Waiting) -> bool {
         request.due_ns >= self.begin_ns
     }
 

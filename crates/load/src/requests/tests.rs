@@ -1,7 +1,11 @@
 //! Clients against servers: scripted odd ones, and the real ones where they are installed.
 
+mod datagrams;
+mod http;
 mod memcached;
+mod redis;
 mod scripted;
+mod stall;
 
 use std::net::SocketAddr;
 use std::net::{TcpListener, TcpStream, UdpSocket};
@@ -62,30 +66,35 @@ impl Real {
     /// Starts a program on a free port, which the `arguments` name as `PORT`; `None`, and a reason
     /// printed, where it is not installed.
     fn start(test: &str, program: &str, arguments: &[&str]) -> Option<Real> {
-        for _ in 0..5 {
-            let address = free_port();
-            let port = address.port().to_string();
-            let arguments = arguments.iter().map(|one| one.replace("PORT", &port));
-            let child = Command::new(program)
-                .args(arguments)
-                .stdin(Stdio::null())
-                .stdout(Stdio::null())
-                .stderr(Stdio::null())
-                .spawn();
-            let Ok(child) = child else {
-                println!("SKIP {test}: {program} is not installed");
-                return None;
-            };
-            let mut real = Real { child, address };
-            let until = Instant::now() + Duration::from_secs(10);
-            while Instant::now() < until && real.child.try_wait().unwrap().is_none() {
-                if TcpStream::connect(address).is_ok() {
-                    return Some(real);
-                }
-                thread::sleep(Duration::from_millis(10));
-            }
+        let address = free_port();
+        let port = address.port().to_string();
+        let arguments: Vec<String> =
+            arguments.iter().map(|one| one.replace("PORT", &port)).collect();
+        let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+        Real::start_at(test, program, &arguments, address)
+    }
+
+    /// Starts a program that listens there.
+    fn start_at(
+        test: &str,
+        program: &str,
+        arguments: &[&str],
+        address: SocketAddr,
+    ) -> Option<Real> {
+        let mut command = Command::new(program);
+        command.args(arguments).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        let Ok(child) = command.spawn() else {
+            println!("SKIP {test}: {program} is not installed");
+            return None;
+        };
+        let mut real = Real { child, address };
+        let until = Instant::now() + Duration::from_secs(10);
+        while TcpStream::connect(address).is_err() {
+            assert!(Instant::now() < until, "{program} does not listen at {address}");
+            assert_eq!(real.child.try_wait().unwrap(), None, "{program} has ended");
+            thread::sleep(Duration::from_millis(10));
         }
-        panic!("{program} does not start");
+        Some(real)
     }
 }
 

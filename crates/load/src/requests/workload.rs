@@ -1,7 +1,7 @@
 //! What is asked: which key comes next, how it is written, and what is stored under it.
 //!
-//! Keys, lengths and values follow from a key's number alone, not from the seed: what one client has
-//! stored another one knows.
+//! Keys, lengths and values follow from a key's number alone and not from the seed: what one client
+//! has stored another one knows.
 
 use rand_distr::{Distribution, Zipf};
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -93,11 +93,21 @@ impl Workload {
         Workload { key_lens, value_lens, text }
     }
 
+    /// Length of the longest value, bytes.
+    pub fn value_len_max(&self) -> usize {
+        self.value_lens.longest()
+    }
+
+    /// Length of a key, bytes.
+    #[inline]
+    pub fn key_len(&self, key: u32) -> usize {
+        self.key_lens.of(mixed(key) >> 32)
+    }
+
     /// Writes a key: its number behind zeros.
     #[inline]
     pub fn write_key(&self, key: u32, out: &mut Vec<u8>) {
-        let len = self.key_lens.of(mixed(key) >> 32);
-        write_number(key.into(), len, out);
+        write_number(key.into(), self.key_len(key), out);
     }
 
     /// What is stored under a key.

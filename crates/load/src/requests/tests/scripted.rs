@@ -30,10 +30,18 @@ pub fn served<T>(serve: impl Fn(usize, TcpStream) + Sync, with: impl FnOnce(Sock
                 }
             }
         });
-        let result = with(listener.local_addr().unwrap());
-        stop.store(true, Ordering::Relaxed);
-        result
+        let _stop = SetAtEnd(stop);
+        with(listener.local_addr().unwrap())
     })
+}
+
+/// Is set when this goes, in a test that fails too.
+pub struct SetAtEnd<'a>(pub &'a AtomicBool);
+
+impl Drop for SetAtEnd<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
 }
 
 /// A request as a scripted memcached reads it.

@@ -1,0 +1,55 @@
+//! A server that stands still: who tells of it, and who does not.
+
+use std::sync::Mutex;
+
+use super::scripted::{Reply, memcached, served};
+use super::*;
+
+const STALL: Duration = Duration::from_millis(100);
+
+/// What a client sees of a server that stands still once, for [`STALL`], in the middle.
+fn stalled(asked: &Requests) -> Requested {
+    let stall = Mutex::new(None);
+    let reply = |_, stream| {
+        memcached(stream, |_, _| {
+            let mut until = stall.lock().unwrap();
+            // All connections wait for the lock.
+            if until.get_or_insert_with(|| Instant::now() + 4 * STALL).elapsed() > Duration::ZERO {
+                thread::sleep(STALL);
+                *until = Some(Instant::now() + 1000 * STALL);
+            }
+            Reply::Say(b"STORED\r\n".to_vec())
+        });
+    };
+    let seen = served(reply, |server| go(asked, server));
+    assert_balanced(&seen);
+    assert!(seen.ended.is_none() && seen.refused == 0, "{seen:?}");
+    seen
+}
+
+/// A stall of 100 ms in a second: a tenth of all that is due.
+#[test]
+fn an_open_loop_counts_all_that_was_due_while_the_server_stood_still() {
+    let open = Requests {
+        get_ratio: 0.0,
+        pace: Pace::Open { per_s: 2000.0 },
+        duration_ns: 1_000_000_000,
+        ..requests(Protocol::MemcachedTcp)
+    };
+    let seen = stalled(&open);
+    let p99 = |latency: &Latency| latency.0.value_at_quantile(0.99);
+    // Of 200 requests due in the stall, evenly, the last of 2000 hundredths waited 90 ms.
+    assert!(p99(&seen.latency) > 80_000_000, "{seen:?}");
+    assert!(seen.latency.0.value_at_quantile(0.95) > 30_000_000, "{seen:?}");
+    // Four connections cannot have more than four requests that waited all of it.
+    let service = seen.service.as_ref().unwrap();
+    assert!(p99(service) < 60_000_000, "{seen:?}");
+    let lateness = seen.lateness.as_ref().unwrap();
+    assert!(p99(lateness) > 80_000_000, "{seen:?}");
+
+    let closed = Requests { pace: Pace::Closed, ..open };
+    let seen = stalled(&closed);
+    assert!(seen.sent > 1000, "{seen:?}");
+    assert!(p99(&seen.latency) < 60_000_000, "{seen:?}");
+    assert!(seen.latency.0.max() > 80_000_000, "{seen:?}");
+}
