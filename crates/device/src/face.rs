@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use niclab_load::echo::{Echo, Echoed, Served};
+use niclab_load::requests::{Requested, Requests};
 use niclab_load::{Control, Latency, Load, Observation};
 use niclab_nic::rss::Rss;
 use niclab_nic::rule::Action;
@@ -13,6 +14,7 @@ use serde::{Deserialize, Serialize};
 use crate::feature::Feature;
 use crate::plan::{Plan, RulesPlan};
 use crate::stack::Stack;
+use crate::usage::CoreUse;
 
 /// A device under test with its generator and its sink.
 pub trait Testbed {
@@ -52,6 +54,17 @@ pub trait Testbed {
     /// As of [`Testbed::exchange`]; [`DeviceError::NotSupported`]: `stamps`.
     fn ledger(&mut self, _exchange: &Exchange, _pairs: u32) -> Result<Ledgered, DeviceError> {
         Err(DeviceError::NotSupported { capability: "stamps".to_owned() })
+    }
+
+    /// Lets clients ask a server's program, and says what became of what they asked. It needs no
+    /// set-up.
+    ///
+    /// # Errors
+    /// [`DeviceError::NotSupported`]: `applications`, the server's program, or a part of what is
+    /// asked; [`DeviceError::BadLoad`]; [`DeviceError::Absent`] where no server answers;
+    /// [`DeviceError::Broken`].
+    fn apply(&mut self, _application: &Application) -> Result<Applied, DeviceError> {
+        Err(DeviceError::NotSupported { capability: "applications".to_owned() })
     }
 
     /// Offers `load` while the control side carries out `plan`, and says what was seen.
@@ -271,6 +284,71 @@ pub struct Exchanged {
     pub echoed: Echoed,
     /// What the server counted, warm-up included; `None` where it is not ours to ask.
     pub served: Option<Served>,
+}
+
+/// What clients ask of a server's program on the other of two hosts.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Application {
+    /// The host of the clients; the server is on the other.
+    pub client: Host,
+    /// The network protocol.
+    pub family: Family,
+    /// Cores of the server, from 1; the clients have the others, one client a core, or share one
+    /// where none is left.
+    pub cores: u16,
+    /// What all clients together ask. Its protocol says which program serves: memcached,
+    /// redis-server, or a function over HTTP that sends back what it is sent.
+    pub requests: Requests,
+}
+
+/// What [`Testbed::apply`] saw.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Applied {
+    /// What the clients saw.
+    pub requested: Requested,
+    /// What the clients' cores were busy with in the measured part.
+    pub client: Vec<CoreUse>,
+    /// What the server's were; empty where they are not ours to ask.
+    pub server: Vec<CoreUse>,
+    /// What went over the clients' interface in the measured part.
+    pub link: Option<LinkUse>,
+    /// What the machine consumed meanwhile.
+    pub energy: Energy,
+}
+
+/// What went over an interface.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LinkUse {
+    /// Bytes of frames without FCS that it sent.
+    pub tx_bytes: u64,
+    /// Bytes of frames without FCS that it received.
+    pub rx_bytes: u64,
+    /// Its speed, bits a second; `None` where it has none, as a veth pair.
+    pub bits_per_s: Option<u64>,
+}
+
+/// Energy of a whole machine over a measured part.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Energy {
+    /// So much.
+    Measured {
+        /// Joules.
+        joules: f64,
+        /// Which meters: `package-0`, …
+        meters: Vec<String>,
+    },
+    /// Nobody knows.
+    Unknown {
+        /// Why.
+        why: String,
+    },
+}
+
+impl Default for Energy {
+    fn default() -> Energy {
+        Energy::Unknown { why: "it was not asked for".to_owned() }
+    }
 }
 
 /// What [`Testbed::ledger`] saw: where the time of a round trip goes.

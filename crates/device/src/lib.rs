@@ -6,6 +6,7 @@
 
 pub mod cores;
 pub mod dpdk;
+pub mod energy;
 pub mod face;
 pub mod feature;
 pub mod linux;
@@ -15,20 +16,21 @@ pub mod peer;
 pub mod plan;
 pub mod program;
 pub mod realtime;
+mod scratch;
 pub mod soft;
 mod stack;
 pub mod usage;
 
 pub use face::{
-    About, DeviceError, Exchange, Exchanged, Fact, Family, Function, Host, Ledgered, Place,
-    Placement, RuleBlock, Setup, SetupReport, TermShown, Testbed,
+    About, Application, Applied, DeviceError, Energy, Exchange, Exchanged, Fact, Family, Function,
+    Host, Ledgered, LinkUse, Place, Placement, RuleBlock, Setup, SetupReport, TermShown, Testbed,
 };
 pub use feature::Feature;
-pub use niclab_load::echo;
 pub use niclab_load::{
     Arrivals, Control, FLOWS_PROBED_MAX, Honesty, Latency, Load, Observation, PortCounters,
     QueueCounters, Rate, Slice, Stalls,
 };
+pub use niclab_load::{echo, requests};
 pub use niclab_nic::rss::Rss;
 pub use niclab_nic::rule::Action;
 pub use plan::{Calls, Change, ControlCore, OPERATIONS_PER_S_MAX, Plan, RulesPlan, Work};

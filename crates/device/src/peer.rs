@@ -6,12 +6,16 @@ use std::net::{SocketAddr, ToSocketAddrs};
 use std::sync::atomic::AtomicBool;
 
 use niclab_load::echo;
+use niclab_load::requests::Protocol;
 
 use crate::cores::{Pinned, take};
 use crate::face::{
-    About, DeviceError, Exchange, Exchanged, Fact, Family, Host, Place, Setup, SetupReport, Testbed,
+    About, Application, Applied, DeviceError, Exchange, Exchanged, Fact, Family, Host, Place,
+    Setup, SetupReport, Testbed,
 };
+use crate::linux::applications;
 use crate::linux::hosts::{broken, real_time};
+use crate::linux::netns::NetNs;
 use crate::plan::Plan;
 use crate::{Load, Observation};
 
@@ -105,6 +109,31 @@ impl Testbed for Peer {
         let echoed =
             echo::run(&exchange.echo, self.server, self.run, &never, None).map_err(broken)?;
         Ok(Exchanged { echoed, served: None })
+    }
+
+    /// Asks a server that somebody has started there, at the usual port of what it speaks where the
+    /// device's name has none.
+    fn apply(&mut self, application: &Application) -> Result<Applied, DeviceError> {
+        let lacks = |capability: &str| DeviceError::NotSupported { capability: capability.into() };
+        if application.client == Host::There {
+            return Err(lacks("a client there (start client and server the other way round)"));
+        }
+        let family = if self.server.is_ipv4() { Family::V4 } else { Family::V6 };
+        if application.family != family {
+            return Err(lacks("the other family of addresses"));
+        }
+        if application.cores != 1 {
+            return Err(lacks("cores of a peer (give them to its server by taskset)"));
+        }
+        let port = match (self.server.port(), application.requests.protocol) {
+            (PORT, Protocol::MemcachedTcp | Protocol::MemcachedUdp) => 11_211,
+            (PORT, Protocol::Redis) => 6_379,
+            (PORT, Protocol::Http) => 8_080,
+            (port, _) => port,
+        };
+        let address = SocketAddr::new(self.server.ip(), port);
+        let here = NetNs::current();
+        applications::ask(&here, None, (&[self.core], &[]), &application.requests, address)
     }
 
     fn run(&mut self, _load: &Load, _plan: &Plan) -> Result<Observation, DeviceError> {

@@ -215,12 +215,14 @@ fn refused(name: &str, error: &io::Error) -> DeviceError {
     }
 }
 
-/// Where a program is: among those that `./run` has installed below the working directory, or on
-/// the path.
+/// Where a program is: among those that `./run` has installed beside this one, or on the path.
 pub fn find(name: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let usual = ["/usr/sbin", "/usr/local/sbin", "/sbin"].map(PathBuf::from);
-    let mut places: Vec<PathBuf> = vec![PathBuf::from("target/function/bin")];
+    let own = std::env::current_exe().unwrap_or_default();
+    // `target/release/niclab`, or a test in `target/debug/deps`.
+    let above = own.ancestors().skip(1).take(3);
+    let mut places: Vec<PathBuf> = above.map(|place| place.join("function/bin")).collect();
     places.extend(std::env::split_paths(&path).chain(usual));
     places.into_iter().map(|place| place.join(name)).find(|path| path.is_file())
 }

@@ -30,10 +30,10 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use self::protocol::{Answer, Open, Request};
-use self::runtime::RuntimeDirectory;
 use crate::cores::Cores;
 use crate::face::{About, DeviceError, Setup, SetupReport, Testbed};
 use crate::plan::Plan;
+use crate::scratch::Scratch;
 use crate::{Load, Observation};
 
 /// The program.
@@ -148,7 +148,7 @@ struct Process {
     messages: Arc<Mutex<VecDeque<String>>>,
     readers: Vec<JoinHandle<()>>,
     /// DPDK's, while it starts.
-    runtime: Option<RuntimeDirectory>,
+    runtime: Option<Scratch>,
 }
 
 impl Process {

@@ -109,7 +109,12 @@ impl Hosts {
 
     /// The hosts of client and server.
     pub(super) fn ends(&self, exchange: &Exchange) -> (&End, &End) {
-        match exchange.client {
+        self.sides(exchange.client)
+    }
+
+    /// The hosts of client and server, where the client is on this one.
+    pub(super) fn sides(&self, client: Host) -> (&End, &End) {
+        match client {
             Host::Here => (&self.here, &self.there),
             Host::There => (&self.there, &self.here),
         }
@@ -161,6 +166,31 @@ impl End {
     }
 }
 
+/// A host whose work is done by other cores than its own, until this is dropped.
+pub(super) struct Steered<'a>(&'a End);
+
+impl Drop for Steered<'_> {
+    fn drop(&mut self) {
+        // Where this fails the next trial's figures say so: its server's core has less to do.
+        let _ = self.0.steer(&[self.0.core]);
+    }
+}
+
+impl End {
+    /// Has what the host receives worked on by these cores.
+    pub(super) fn steered(&self, cores: &[u32]) -> Result<Option<Steered<'_>>, DeviceError> {
+        if cores == [self.core] {
+            return Ok(None);
+        }
+        self.steer(cores).map_err(|e| super::refused("steering packets to cores", &e))?;
+        Ok(Some(Steered(self)))
+    }
+
+    fn steer(&self, cores: &[u32]) -> io::Result<()> {
+        self.netns.within(|| steer(self.name, cores))?
+    }
+}
+
 /// The address of a host.
 fn address(number: u8, wire: Wire) -> IpAddr {
     match wire {
@@ -184,30 +214,39 @@ fn furnish(name: &str, number: u8, core: u32) -> io::Result<()> {
             fs::write(format!("{ipv6}/{setting}"), value)?;
         }
         fs::write(format!("{ipv6}/disable_ipv6"), "0")?;
+        fs::write("/proc/sys/net/ipv6/conf/lo/disable_ipv6", "0")?;
     }
+    // A host reaches itself, too: that is how it is seen whether a server listens.
+    link::switch_on("lo")?;
     link::add_address(link.index, address(number, Wire::Plain), PREFIX_V4)?;
     if has_ipv6 {
         link::add_address(link.index, address(number, Wire::Plain6), PREFIX_V6)?;
     }
-    steer(name, core)
+    steer(name, &[core])
 }
 
-/// Has what an interface of the thread's namespace receives worked on by `core`.
-fn steer(name: &str, core: u32) -> io::Result<()> {
+/// Has what an interface of the thread's namespace receives worked on by these cores.
+fn steer(name: &str, cores: &[u32]) -> io::Result<()> {
     // Interfaces are seen in a sysfs that was mounted in their namespace. The mount is this
     // thread's alone: it ends with it.
     super::netns::apart(|| {
         let private = MountPropagationFlags::PRIVATE | MountPropagationFlags::REC;
         mount_change("/", private)?;
         mount("sysfs", "/sys", "sysfs", MountFlags::empty(), None)?;
-        fs::write(format!("/sys/class/net/{name}/queues/rx-0/rps_cpus"), mask(core))
+        fs::write(format!("/sys/class/net/{name}/queues/rx-0/rps_cpus"), mask(cores))
     })
 }
 
-/// A set of one core as the kernel writes it: words of 32 bits, the highest first.
-fn mask(core: u32) -> String {
-    let low = ",00000000".repeat(core as usize / 32);
-    format!("{:x}{low}", 1u32 << (core % 32))
+/// A set of cores as the kernel writes it: words of 32 bits, the highest first.
+fn mask(cores: &[u32]) -> String {
+    let highest = cores.iter().max().map_or(0, |core| core / 32);
+    let word = |at: u32| {
+        let of_it = cores.iter().filter(|core| *core / 32 == at);
+        of_it.fold(0u32, |bits, core| bits | 1 << (core % 32))
+    };
+    let mut text = format!("{:x}", word(highest));
+    (0..highest).rev().for_each(|at| text.push_str(&format!(",{:08x}", word(at))));
+    text
 }
 
 /// Real-time priority for the calling thread, where it is asked for.
@@ -237,11 +276,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_set_of_one_core_is_written_as_the_kernel_reads_it() {
-        assert_eq!(mask(0), "1");
-        assert_eq!(mask(5), "20");
-        assert_eq!(mask(31), "80000000");
-        assert_eq!(mask(32), "1,00000000");
-        assert_eq!(mask(70), "40,00000000,00000000");
+    fn a_set_of_cores_is_written_as_the_kernel_reads_it() {
+        assert_eq!(mask(&[0]), "1");
+        assert_eq!(mask(&[5]), "20");
+        assert_eq!(mask(&[31]), "80000000");
+        assert_eq!(mask(&[32]), "1,00000000");
+        assert_eq!(mask(&[70]), "40,00000000,00000000");
+        assert_eq!(mask(&[1, 0, 33, 3]), "2,0000000b");
     }
 }

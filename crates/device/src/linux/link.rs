@@ -45,6 +45,10 @@ pub struct LinkCounters {
     pub rx_missed: u64,
     /// Frames to be sent that the interface dropped.
     pub tx_dropped: u64,
+    /// Bytes received.
+    pub rx_bytes: u64,
+    /// Bytes sent.
+    pub tx_bytes: u64,
 }
 
 impl LinkCounters {
@@ -55,6 +59,8 @@ impl LinkCounters {
             tx_frames: self.tx_frames.wrapping_sub(before.tx_frames),
             rx_missed: self.rx_missed.wrapping_sub(before.rx_missed),
             tx_dropped: self.tx_dropped.wrapping_sub(before.tx_dropped),
+            rx_bytes: self.rx_bytes.wrapping_sub(before.rx_bytes),
+            tx_bytes: self.tx_bytes.wrapping_sub(before.tx_bytes),
         }
     }
 }
@@ -66,6 +72,8 @@ impl From<&Stats64> for LinkCounters {
             tx_frames: stats.tx_packets,
             rx_missed: stats.rx_missed_errors,
             tx_dropped: stats.tx_dropped,
+            rx_bytes: stats.rx_bytes,
+            tx_bytes: stats.tx_bytes,
         }
     }
 }

@@ -9,6 +9,7 @@
 //! Messages over the stack of the kernel go between two hosts of their own (`hosts`), with probes
 //! where a ledger is asked for (`stamped`).
 
+pub(crate) mod applications;
 mod features;
 mod forward;
 pub(crate) mod hosts;
@@ -18,6 +19,7 @@ mod link;
 mod name;
 pub(crate) mod netns;
 mod ring;
+mod servers;
 mod stamped;
 #[cfg(test)]
 mod veth_tests;
@@ -36,10 +38,11 @@ use self::link::{Link, LinkCounters};
 use self::name::Ends;
 use self::netns::NetNs;
 use self::ring::{RX_SLOTS, RxRing, SINK_SLOTS, TX_SLOTS, TxRing};
+use self::servers::Servers;
 use crate::cores::Cores;
 use crate::face::{
-    About, DeviceError, Exchange, Exchanged, Fact, Function, Ledgered, Place, RuleBlock, Setup,
-    SetupReport, Testbed,
+    About, Application, Applied, DeviceError, Exchange, Exchanged, Fact, Function, Ledgered, Place,
+    RuleBlock, Setup, SetupReport, Testbed,
 };
 use crate::feature::Feature;
 use crate::pair::{Stage, Trial, judge_refused};
@@ -78,6 +81,8 @@ struct LinuxBed {
     is_veth: bool,
     /// The hosts of exchanges, made with the first of them that has this in its path.
     hosts: BTreeMap<Feature, Hosts>,
+    /// The servers of applications.
+    servers: Servers,
     /// Exchanges that there were.
     exchanges: u32,
 }
@@ -105,6 +110,7 @@ pub fn open(name: &str) -> Result<Box<dyn Testbed>, DeviceError> {
         function,
         is_veth: ends == Ends::Veth,
         hosts: BTreeMap::new(),
+        servers: Servers::default(),
         exchanges: 0,
     }))
 }
@@ -230,6 +236,14 @@ impl Testbed for LinuxBed {
         let ledgered = self.hosts(&exchange.feature)?.ledger(exchange, pairs, &mut run);
         self.exchanges = run;
         ledgered
+    }
+
+    fn apply(&mut self, application: &Application) -> Result<Applied, DeviceError> {
+        let mut servers = std::mem::take(&mut self.servers);
+        let applied =
+            self.hosts(&Feature::None).and_then(|hosts| hosts.apply(application, &mut servers));
+        self.servers = servers;
+        applied
     }
 
     fn run(&mut self, load: &Load, plan: &Plan) -> Result<Observation, DeviceError> {

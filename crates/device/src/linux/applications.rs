@@ -1,0 +1,237 @@
+//! Clients on one of the two hosts ask a real server on the other.
+
+use std::net::SocketAddr;
+use std::sync::atomic::AtomicBool;
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::thread;
+use std::time::Duration;
+
+use niclab_load::requests::{self, Pace, Requested, Requests, RequestsError};
+
+use super::hosts::Hosts;
+use super::link;
+use super::netns::NetNs;
+use super::servers::Servers;
+use crate::cores::{Pinned, allowed};
+use crate::energy::Reading;
+use crate::face::{Application, Applied, DeviceError, Energy, Host, LinkUse};
+use crate::usage::CoreUse;
+
+/// Which cores are the server's and which the clients': the server takes those of its own host
+/// first, and where it takes all, the clients share one of them.
+pub fn shares(
+    allowed: &[u32],
+    server: Host,
+    cores: u16,
+) -> Result<(Vec<u32>, Vec<u32>), DeviceError> {
+    let mut order = allowed.to_vec();
+    match server {
+        // The first core is that of the host here.
+        Host::There => order.rotate_left(1),
+        Host::Here => order[1..].reverse(),
+    }
+    let count = usize::from(cores);
+    if count == 0 || count > order.len() {
+        let there = allowed.len();
+        let capability = format!("{cores} cores for the server ({there} are here)");
+        return Err(DeviceError::NotSupported { capability });
+    }
+    let clients = match count == order.len() {
+        true => order[count - 1..].to_vec(),
+        false => order[count..].to_vec(),
+    };
+    order.truncate(count);
+    Ok((order, clients))
+}
+
+/// What each of so many clients asks: connections and rate in equal shares, a seed of its own.
+pub fn split(requests: &Requests, clients: usize) -> Vec<Requests> {
+    let clients = clients.min(requests.connections.into()).max(1) as u16;
+    let share = |client: u16| {
+        let connections =
+            requests.connections / clients + u16::from(client < requests.connections % clients);
+        let part = f64::from(connections) / f64::from(requests.connections.max(1));
+        let pace = match requests.pace {
+            Pace::Closed => Pace::Closed,
+            Pace::Open { per_s } => Pace::Open { per_s: per_s * part },
+        };
+        let seed = requests.seed.wrapping_add(client.into());
+        Requests { connections, pace, seed, ..requests.clone() }
+    };
+    (0..clients).map(share).collect()
+}
+
+/// What was used in the measured part of a trial.
+#[derive(Default)]
+struct Meanwhile {
+    client: Vec<CoreUse>,
+    server: Vec<CoreUse>,
+    link: Option<LinkUse>,
+    energy: Energy,
+}
+
+/// One look at all that is used.
+struct Look {
+    client: Vec<CoreUse>,
+    server: Vec<CoreUse>,
+    link: Option<link::LinkCounters>,
+    energy: Reading,
+}
+
+impl Look {
+    fn now(
+        netns: &NetNs,
+        interface: Option<&str>,
+        cores: (&[u32], &[u32]),
+    ) -> std::io::Result<Look> {
+        let found = match interface {
+            Some(name) => netns.within(|| link::look(name))??,
+            None => None,
+        };
+        Ok(Look {
+            client: CoreUse::read(cores.0)?,
+            server: CoreUse::read(cores.1)?,
+            link: found.map(|link| link.counters),
+            energy: Reading::now(),
+        })
+    }
+
+    fn since(&self, before: &Look) -> Meanwhile {
+        let passed = |now: &[CoreUse], before: &[CoreUse]| {
+            now.iter().zip(before).map(|(now, before)| now.since(before)).collect()
+        };
+        let link = self.link.zip(before.link).map(|(now, before)| now.since(&before));
+        Meanwhile {
+            client: passed(&self.client, &before.client),
+            server: passed(&self.server, &before.server),
+            link: link.map(|link| LinkUse {
+                tx_bytes: link.tx_bytes,
+                rx_bytes: link.rx_bytes,
+                bits_per_s: None,
+            }),
+            energy: self.energy.since(&before.energy),
+        }
+    }
+}
+
+impl Hosts {
+    /// Lets clients ask a server, one a core, and says what they saw and what was used meanwhile.
+    pub fn apply(
+        &self,
+        application: &Application,
+        servers: &mut Servers,
+    ) -> Result<Applied, DeviceError> {
+        let asked = &application.requests;
+        asked.check().map_err(broken)?;
+        let (client, server) = self.sides(application.client);
+        let there = match application.client {
+            Host::Here => Host::There,
+            Host::There => Host::Here,
+        };
+        let (server_cores, client_cores) = shares(&allowed(), there, application.cores)?;
+        let address =
+            servers.address(asked.protocol, (there, server), application.family, &server_cores)?;
+        let _here = client.steered(&client_cores)?;
+        let _there = server.steered(&server_cores)?;
+        let cores = (client_cores.as_slice(), server_cores.as_slice());
+        ask(&client.netns, Some(client.name), cores, asked, address)
+    }
+}
+
+/// Lets clients on these cores of a host, one a core, ask a server, whose own cores are these where
+/// they are ours to watch. The host's interface is watched where it has a name.
+pub fn ask(
+    netns: &NetNs,
+    interface: Option<&str>,
+    cores: (&[u32], &[u32]),
+    asked: &Requests,
+    address: SocketAddr,
+) -> Result<Applied, DeviceError> {
+    if asked.get_ratio > 0.0 {
+        let filled = netns.within(|| requests::fill(asked, address));
+        filled.map_err(|e| super::refused("the client's namespace", &e))?.map_err(broken)?;
+    }
+    let look = || Look::now(netns, interface, cores);
+    let (requested, meanwhile) = watched(look, asked, || all(netns, cores.0, asked, address))?;
+    let Meanwhile { client, server, link, energy } = meanwhile;
+    Ok(Applied { requested: requested?, client, server, link, energy })
+}
+
+/// Runs the clients, each on a core of its own.
+fn all(
+    netns: &NetNs,
+    cores: &[u32],
+    asked: &Requests,
+    address: SocketAddr,
+) -> Result<Requested, DeviceError> {
+    let shares = split(asked, cores.len());
+    let never = AtomicBool::new(false);
+    let seen: Vec<Result<Requested, DeviceError>> = thread::scope(|scope| {
+        let started: Vec<_> = shares
+            .iter()
+            .zip(cores)
+            .map(|(share, &core)| {
+                let never = &never;
+                scope.spawn(move || {
+                    let ran = netns.within(|| {
+                        let _pinned = Pinned::to(core);
+                        requests::run(share, address, never).map_err(broken)
+                    });
+                    ran.map_err(|e| super::refused("the client's namespace", &e))?
+                })
+            })
+            .collect();
+        let panicked = || DeviceError::Broken {
+            device: "a client".into(),
+            reason: "its thread panicked".into(),
+        };
+        started.into_iter().map(|one| one.join().unwrap_or_else(|_| Err(panicked()))).collect()
+    });
+    let mut seen = seen.into_iter();
+    let first = seen.next().unwrap_or_else(|| Ok(Requested::default()))?;
+    seen.try_fold(first, |mut sum, one| {
+        sum.merge(one?);
+        Ok(sum)
+    })
+}
+
+/// Looks at what is used when the measured part of `work` begins and when it ends.
+fn watched<T>(
+    look: impl Fn() -> std::io::Result<Look> + Send,
+    asked: &Requests,
+    work: impl FnOnce() -> T,
+) -> Result<(T, Meanwhile), DeviceError> {
+    let (end, ended) = channel::<()>();
+    thread::scope(|scope| {
+        let watch = scope.spawn(move || -> std::io::Result<Meanwhile> {
+            let wait = |ns| ended.recv_timeout(Duration::from_nanos(ns));
+            if wait(asked.warmup_ns) != Err(RecvTimeoutError::Timeout) {
+                return Ok(Meanwhile::default());
+            }
+            let before = look()?;
+            let _ = wait(asked.duration_ns);
+            Ok(look()?.since(&before))
+        });
+        let done = work();
+        drop(end);
+        let panicked = |_| std::io::Error::other("its thread panicked");
+        let seen = watch.join().map_err(panicked).and_then(|seen| seen);
+        Ok((done, seen.map_err(|e| super::refused("reading what is used", &e))?))
+    })
+}
+
+/// What an error of a client means to the user of a device.
+pub fn broken(error: RequestsError) -> DeviceError {
+    match error {
+        RequestsError::Range { .. } => DeviceError::BadLoad { reason: error.to_string() },
+        RequestsError::Nobody { server, protocol } => DeviceError::Absent {
+            what: format!("a server for {protocol} at {server}"),
+            remedy: "start it there, and let its port through the firewall".into(),
+        },
+        _ => DeviceError::Broken { device: "the client".into(), reason: error.to_string() },
+    }
+}
+
+#[cfg(test)]
+#[path = "applications_tests.rs"]
+mod tests;
