@@ -85,6 +85,43 @@ need_build_packages() {
 # Debian's libdpdk-dev brings the drivers net_null, net_ring and net_pcap with it.
 want_dpdk() { have_dpdk || install_packages optional "the DPDK device" libdpdk-dev; }
 
+# What the experiments on applications ask, and what puts features into a path: real servers, and the
+# kernel's own tools. What is missing there is "not supported" here.
+want_applications() {
+    local packages=()
+    have_daemon memcached || packages+=(memcached)
+    have_daemon redis-server || packages+=(redis-server)
+    have_daemon tc || packages+=(iproute2)
+    have_daemon nft || packages+=(nftables)
+    install_packages optional "some experiments on applications and features" "${packages[@]}" ||
+        return 1
+    want_function
+}
+
+# A program, in a directory of the administrator's, too.
+have_daemon() { PATH=$PATH:/usr/sbin:/sbin have "$1"; }
+
+# The server of the experiment `function`, in a directory of its own: nothing of the system's Python
+# is changed.
+want_function() {
+    local place=$target/function
+    if have functions-framework || [ -x "$place/bin/functions-framework" ]; then return 0; fi
+    if ! { have python3 && python3 -c 'import ensurepip, venv' 2>/dev/null; }; then
+        install_packages optional "the experiment function" python3 python3-venv || return 1
+    fi
+    say "installing functions-framework into $place"
+    mkdir -p "$target"
+    if python3 -m venv "$place" &&
+        "$place/bin/pip" install --quiet --disable-pip-version-check \
+            "functions-framework>=3.8,<4"; then
+        return 0
+    fi >"$target/function.log" 2>&1
+    say "that failed; the end of $target/function.log:"
+    tail -n 5 "$target/function.log" >&2
+    rm -rf "$place"
+    return 1
+}
+
 # On Ubuntu the package is a snap, which containers and CI machines cannot run.
 want_chromium() {
     if have_chromium || ! on_debian; then return 0; fi

@@ -199,6 +199,7 @@ impl Resolver<'_> {
             setup,
             load: Some(saturating),
             exchange: None,
+            application: None,
             plan: None,
             rate: PlannedRate::Saturate,
             point: at(batch.base_point()),
@@ -207,8 +208,16 @@ impl Resolver<'_> {
         let rate = PlannedRate::ShareOf { of, share: self.spec.batch_share };
         let mut rest_point = batch.base_point();
         rest_point.insert("for_ms".into(), Coordinate::Number(duration_ns as f64 / 1e6));
-        let trial =
-            |kind, plan, point| Trial { kind, setup, load, exchange: None, plan, rate, point };
+        let trial = |kind, plan, point| Trial {
+            kind,
+            setup,
+            load,
+            exchange: None,
+            application: None,
+            plan,
+            rate,
+            point,
+        };
         self.trial(trial(TrialKind::Rest, None, at(rest_point)));
         self.trial(trial(TrialKind::Batch, plan, at(batch.point())));
         Ok(())

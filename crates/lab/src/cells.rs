@@ -198,7 +198,14 @@ impl Cell<'_> {
     fn is_throughput(&self) -> bool {
         !matches!(
             self.trial,
-            "echo" | "ledger" | "latency" | "light" | "fixed" | "mlrsearch" | "rfc2544"
+            "application"
+                | "echo"
+                | "ledger"
+                | "latency"
+                | "light"
+                | "fixed"
+                | "mlrsearch"
+                | "rfc2544"
         )
     }
 

@@ -243,7 +243,16 @@ impl Resolver<'_> {
         let setup = index_of(&mut self.run.setups, setup);
         let plan = Some(index_of(&mut self.run.plans, change.plan(block, 0)));
         let (kind, rate, point) = (TrialKind::Change, PlannedRate::Saturate, change.point());
-        self.trial(Trial { kind, setup, load: None, exchange: None, plan, rate, point });
+        self.trial(Trial {
+            kind,
+            setup,
+            load: None,
+            exchange: None,
+            application: None,
+            plan,
+            rate,
+            point,
+        });
     }
 
     fn add_beside(
@@ -268,13 +277,23 @@ impl Resolver<'_> {
             setup,
             load: Some(saturating),
             exchange: None,
+            application: None,
             plan: None,
             rate: PlannedRate::Saturate,
             point: at(change.base_point()),
         });
         let rate = PlannedRate::ShareOf { of, share: self.spec.batch_share };
         let (kind, point) = (TrialKind::Change, at(change.point()));
-        self.trial(Trial { kind, setup, load, exchange: None, plan, rate, point });
+        self.trial(Trial {
+            kind,
+            setup,
+            load,
+            exchange: None,
+            application: None,
+            plan,
+            rate,
+            point,
+        });
         Ok(())
     }
 }

@@ -104,7 +104,12 @@ pub fn trial_s(run: &ExperimentRun, trial: &Trial) -> f64 {
             _ => SERVER_S + each_s,
         }
     });
-    plan_s + exchange_s + trial.load.map_or(TRIAL_S, |load| load_s(run, load))
+    let application = trial.application.and_then(|at| run.applications.get(at));
+    let application_s = application.map_or(0.0, |application| {
+        let asked = &application.requests;
+        SERVER_S + (asked.duration_ns + asked.warmup_ns) as f64 / 1e9
+    });
+    plan_s + exchange_s + application_s + trial.load.map_or(TRIAL_S, |load| load_s(run, load))
 }
 
 /// Seconds to compute what each flow of a trial comes to by its hash, whatever the device.

@@ -23,10 +23,10 @@ const RECEIVES: [(&str, Receive); 4] = [
 ];
 
 /// Hosts of the client, by name.
-const HOSTS: [(&str, Host); 2] = [("here", Host::Here), ("there", Host::There)];
+pub(crate) const HOSTS: [(&str, Host); 2] = [("here", Host::Here), ("there", Host::There)];
 
 /// Network protocols, by name.
-const FAMILIES: [(&str, Family); 2] = [("ipv4", Family::V4), ("ipv6", Family::V6)];
+pub(crate) const FAMILIES: [(&str, Family); 2] = [("ipv4", Family::V4), ("ipv6", Family::V6)];
 
 /// Stands for a closed loop among rates.
 pub(crate) const CLOSED: &str = "closed";
@@ -88,7 +88,7 @@ pub fn exchanges(
 }
 
 /// All pairs of two lists, the second going round faster.
-fn product<'a, A, B>(a: &'a [A], b: &'a [B]) -> impl Iterator<Item = (&'a A, &'a B)> {
+pub(crate) fn product<'a, A, B>(a: &'a [A], b: &'a [B]) -> impl Iterator<Item = (&'a A, &'a B)> {
     a.iter().flat_map(|one| b.iter().map(move |other| (one, other)))
 }
 
@@ -99,7 +99,7 @@ fn features(values: &Values) -> Result<Vec<Feature>, SpecError> {
     values.0.iter().map(one).collect()
 }
 
-fn paces(values: &Values) -> Result<Vec<Pace>, SpecError> {
+pub(crate) fn paces(values: &Values) -> Result<Vec<Pace>, SpecError> {
     let one = |value: &Coordinate| match value {
         Coordinate::Word(word) if word == CLOSED => Ok(Pace::Closed),
         Coordinate::Number(per_s) if (1.0..=PER_S_MAX).contains(per_s) => {
@@ -146,7 +146,16 @@ impl Resolver<'_> {
                 let point = point(&asked);
                 let exchange = Some(index_of(&mut self.run.exchanges, asked));
                 let rate = PlannedRate::Saturate;
-                self.trial(Trial { kind, setup, load: None, exchange, plan: None, rate, point });
+                self.trial(Trial {
+                    kind,
+                    setup,
+                    load: None,
+                    exchange,
+                    application: None,
+                    plan: None,
+                    rate,
+                    point,
+                });
             }
         }
         Ok(())

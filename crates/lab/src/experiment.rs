@@ -6,7 +6,7 @@ use std::path::Path;
 use crate::spec::{Spec, SpecError};
 
 /// Name and text of every built-in experiment.
-const EMBEDDED: [(&str, &str); 10] = [
+const EMBEDDED: [(&str, &str); 14] = [
     ("occupancy", include_str!("../../../experiments/occupancy.toml")),
     ("update-batch", include_str!("../../../experiments/update-batch.toml")),
     ("update-rate", include_str!("../../../experiments/update-rate.toml")),
@@ -17,10 +17,14 @@ const EMBEDDED: [(&str, &str); 10] = [
     ("echo-batch", include_str!("../../../experiments/echo-batch.toml")),
     ("echo-features", include_str!("../../../experiments/echo-features.toml")),
     ("echo-ledger", include_str!("../../../experiments/echo-ledger.toml")),
+    ("memcached", include_str!("../../../experiments/memcached.toml")),
+    ("redis", include_str!("../../../experiments/redis.toml")),
+    ("function", include_str!("../../../experiments/function.toml")),
+    ("core-scaling", include_str!("../../../experiments/core-scaling.toml")),
 ];
 
 /// Names of the experiments that a run without names measures.
-pub const DEFAULT: [&str; 9] = [
+pub const DEFAULT: [&str; 13] = [
     "occupancy",
     "update-batch",
     "update-rate",
@@ -30,6 +34,10 @@ pub const DEFAULT: [&str; 9] = [
     "echo-batch",
     "echo-features",
     "echo-ledger",
+    "memcached",
+    "redis",
+    "function",
+    "core-scaling",
 ];
 
 /// What `niclab list` says of an experiment.

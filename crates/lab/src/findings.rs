@@ -5,6 +5,7 @@
 //! for it could come out too good. There the time that the device's core was busy tells what a
 //! frame costs, where the device tells it.
 
+pub(crate) mod applications;
 pub(crate) mod batches;
 pub(crate) mod changes;
 pub(crate) mod exchanges;

@@ -231,7 +231,16 @@ impl Resolver<'_> {
                 let plan = Some(index_of(&mut self.run.plans, insertion.plan()));
                 let (kind, rate) = (TrialKind::Insert, PlannedRate::Saturate);
                 let point = insertion.point();
-                self.trial(Trial { kind, setup, load: None, exchange: None, plan, rate, point });
+                self.trial(Trial {
+                    kind,
+                    setup,
+                    load: None,
+                    exchange: None,
+                    application: None,
+                    plan,
+                    rate,
+                    point,
+                });
             }
         }
         if self.run.trials.is_empty() && !self.grid.insertion.is_empty() {
@@ -263,6 +272,7 @@ impl Resolver<'_> {
             setup,
             load: Some(saturating),
             exchange: None,
+            application: None,
             plan: None,
             rate: PlannedRate::Saturate,
             point: effect.base_point(frame),
@@ -272,6 +282,7 @@ impl Resolver<'_> {
             setup,
             load: Some(probing),
             exchange: None,
+            application: None,
             plan,
             rate: PlannedRate::ShareOf { of, share: self.spec.effect_share },
             point: effect.point(frame),

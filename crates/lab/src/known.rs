@@ -117,12 +117,14 @@ impl<'a> Known<'a> {
         }
     }
 
-    /// A trial of a plan or an exchange: of one that a device cannot carry out, another one may do.
+    /// A trial of a plan, an exchange or an application: of one that a device cannot carry out, another one may do.
     fn is_particular(&self, sample: &Sample) -> bool {
         let is_of =
             |trial: &&Trial| trial.kind.name() == sample.trial && trial.point == sample.point;
         let found = self.experiment.trials.iter().find(is_of);
-        found.is_some_and(|trial| trial.plan.is_some() || trial.exchange.is_some())
+        found.is_some_and(|trial| {
+            trial.plan.is_some() || trial.exchange.is_some() || trial.application.is_some()
+        })
     }
 
     fn bar_setup(&mut self, point: &Point) {

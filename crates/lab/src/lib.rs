@@ -7,6 +7,7 @@
 #![forbid(unsafe_code)]
 
 pub mod advise;
+pub mod application;
 mod axes;
 pub mod batch;
 mod cells;

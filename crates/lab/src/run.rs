@@ -7,7 +7,7 @@ mod throughput;
 
 use std::collections::BTreeMap;
 
-use niclab_device::{About, Arrivals, Exchange, Load, Plan, Rate, RuleBlock, Setup};
+use niclab_device::{About, Application, Arrivals, Exchange, Load, Plan, Rate, RuleBlock, Setup};
 use niclab_packet::flow::FlowSpec;
 use niclab_packet::size::FrameSizes;
 use niclab_result::{Coordinate, Point, SCHEMA};
@@ -16,6 +16,7 @@ use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use serde::{Deserialize, Serialize};
 
+use crate::application::APPLICATIONS;
 use crate::estimate;
 use crate::exchange::ECHO;
 use crate::occupancy::{self, Place};
@@ -113,6 +114,9 @@ pub struct ExperimentRun {
     /// Messages between two hosts.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub exchanges: Vec<Exchange>,
+    /// What clients ask of servers.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub applications: Vec<Application>,
 }
 
 /// One thing to measure.
@@ -128,6 +132,9 @@ pub struct Trial {
     /// Index of the exchange: messages in place of a load and a plan.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub exchange: Option<usize>,
+    /// Index of the application: requests in place of a load and a plan.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub application: Option<usize>,
     /// Index of the plan; none: the control side rests.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub plan: Option<usize>,
@@ -228,7 +235,8 @@ fn experiment(
     seed: u64,
     devices: &[RunDevice],
 ) -> Result<ExperimentRun, SpecError> {
-    let has_rules = !matches!(spec.kind, Kind::HashSkew | Kind::Echo | Kind::Ledger);
+    let has_rules =
+        !matches!(spec.kind, Kind::HashSkew | Kind::Echo | Kind::Ledger | Kind::Application);
     if !has_rules && overrides.rules.is_some() {
         return Err(SpecError::NoRules { experiment: spec.name.clone() });
     }
@@ -247,6 +255,7 @@ fn experiment(
         Kind::HashSkew => resolver.add_spreads()?,
         Kind::Echo => resolver.add_exchanges(&grid.echo, TrialKind::Echo)?,
         Kind::Ledger => resolver.add_exchanges(&grid.ledger, TrialKind::Ledger)?,
+        Kind::Application => resolver.add_applications(&grid.application)?,
     }
     let run = resolver.finish(devices);
     Ok(ExperimentRun { left_out: left_out(&run, &overrides.set), ..run })
@@ -378,6 +387,7 @@ impl<'a> Resolver<'a> {
             setups: Vec::new(),
             plans: Vec::new(),
             exchanges: Vec::new(),
+            applications: Vec::new(),
         };
         Resolver { spec, overrides, grid, seed, run }
     }
@@ -431,7 +441,7 @@ impl<'a> Resolver<'a> {
         let plan = None;
         let trial = |kind, rate| {
             let point = point.clone();
-            Trial { kind, setup, load, exchange: None, plan, rate, point }
+            Trial { kind, setup, load, exchange: None, application: None, plan, rate, point }
         };
         let of = self.trial(trial(TrialKind::Saturate, PlannedRate::Saturate));
         for kind in kinds {
@@ -582,6 +592,11 @@ fn take_back(run: &mut ExperimentRun, repeats_min: u32) -> bool {
         exchange.echo.duration_ns /= 2;
         taken = true;
     }
+    let long = |application: &&mut Application| application.requests.duration_ns > DURATION_NS_MIN;
+    for application in run.applications.iter_mut().filter(long) {
+        application.requests.duration_ns /= 2;
+        taken = true;
+    }
     for plan in run.plans.iter_mut().filter(|_| taken) {
         if let Plan::Rules(plan) = plan {
             plan.start_ns /= 2;
@@ -602,10 +617,12 @@ fn taken_back(planned: &ExperimentRun, run: &ExperimentRun) -> Vec<String> {
             run.repeats, planned.repeats
         ));
     }
-    // All loads are halved together, and so are all exchanges.
+    // All loads are halved together, and so are all exchanges and all applications.
     let duration_ms = |run: &ExperimentRun| {
+        let of_load = run.loads.last().map(|load| load.duration_ns);
         let of_exchange = run.exchanges.last().map(|exchange| exchange.echo.duration_ns);
-        let duration_ns = run.loads.last().map(|load| load.duration_ns).or(of_exchange);
+        let of_application = run.applications.last().map(|asked| asked.requests.duration_ns);
+        let duration_ns = of_load.or(of_exchange).or(of_application);
         duration_ns.map(|ns| ns as f64 / 1e6)
     };
     let durations = duration_ms(planned).zip(duration_ms(run)).filter(|(before, now)| now < before);
@@ -704,7 +721,12 @@ pub(crate) fn lacks(device: &RunDevice, run: &ExperimentRun, trial: usize) -> Op
     if needs_rules && lacks_rules(device) {
         return Some("rules");
     }
-    (trial.exchange.is_some() && device.about.hosts.is_empty()).then_some(ECHO)
+    let has_hosts = !device.about.hosts.is_empty();
+    match (trial.exchange, trial.application) {
+        (Some(_), _) if !has_hosts => Some(ECHO),
+        (_, Some(_)) if !has_hosts => Some(APPLICATIONS),
+        _ => None,
+    }
 }
 
 /// `true` where a device said beforehand that it has no rules.

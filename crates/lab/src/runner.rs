@@ -8,10 +8,12 @@ pub(crate) mod search;
 pub(crate) mod throughput;
 
 use niclab_device::{
-    Control, DeviceError, Exchange, Latency, Load, Plan, Rate, Rss, Setup, SetupReport, Testbed,
+    Application, Control, DeviceError, Exchange, Latency, Load, Plan, Rate, Rss, Setup,
+    SetupReport, Testbed,
 };
 use niclab_result::{Directory, Outcome, Point, ResultError, SCHEMA, Sample};
 
+use crate::application::{self, put_application};
 use crate::change::put_met;
 use crate::control::put_control;
 use crate::estimate;
@@ -394,6 +396,9 @@ impl<'a> Runner<'a> {
                 _ => self.exchange(beds, exchange, place),
             };
         }
+        if let Some(asked) = trial.application.and_then(|at| self.experiment.applications.get(at)) {
+            return self.apply(beds, asked, place);
+        }
         let Some(load) = trial.load else { return self.operate(beds, plan, place) };
         let mut load = self.experiment.loads[load].clone();
         match self.rate(place.device, trial) {
@@ -432,6 +437,40 @@ impl<'a> Runner<'a> {
                     sample.outcome = failed(reason);
                 }
                 let latency = Some(&seen.echoed.rtt).filter(|rtt| !rtt.0.is_empty());
+                sample.latency_tag = latency.map(|_| format!("s{}", sample.order));
+                self.keep(place.device, sample, latency)
+            }
+        }
+    }
+
+    /// Lets clients ask a server and stores what became of what they asked.
+    fn apply(
+        &mut self,
+        beds: &mut [Bed<'_>],
+        application: &Application,
+        place: &Place<'_>,
+    ) -> Result<(), ResultError> {
+        let Some(Ok(bed)) = beds.get_mut(place.device) else {
+            return Ok(());
+        };
+        let mut sample = self.sample(place, Outcome::Measured);
+        match bed.apply(application) {
+            Err(error) => self.record_error(place, error),
+            Ok(seen) => {
+                put_application(&mut sample.metrics, &seen);
+                sample.marks = application::marks(&seen);
+                sample.load = json(application);
+                sample.counters = serde_json::json!({
+                    "server": json(&seen.server),
+                    "client": json(&seen.client),
+                    "link": json(&seen.link),
+                    "energy": json(&seen.energy),
+                });
+                // What was measured until then is kept, and speaks for nothing.
+                if let Some(reason) = seen.requested.ended {
+                    sample.outcome = failed(reason);
+                }
+                let latency = Some(&seen.requested.latency).filter(|seen| !seen.0.is_empty());
                 sample.latency_tag = latency.map(|_| format!("s{}", sample.order));
                 self.keep(place.device, sample, latency)
             }

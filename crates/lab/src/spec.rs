@@ -65,6 +65,8 @@ pub enum Kind {
     Echo,
     /// Where the time of their round trips goes.
     Ledger,
+    /// What real servers answer, and how soon.
+    Application,
 }
 
 /// One set of places to measure, and how thoroughly.
@@ -110,6 +112,9 @@ pub struct Grid {
     /// Of which messages a ledger is made: each is a full product of its axes.
     #[serde(default)]
     pub ledger: Vec<EchoSweep>,
+    /// What to ask of which servers: each is a full product of its axes.
+    #[serde(default)]
+    pub application: Vec<ApplicationSweep>,
     /// Which knees to search.
     #[serde(default)]
     pub knee: Vec<KneeSpec>,
@@ -315,6 +320,51 @@ pub struct EchoSweep {
     pub feature: Values,
 }
 
+/// A product of axes of what clients ask of a server.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ApplicationSweep {
+    /// `memcached-tcp`, `memcached-udp`, `redis`, `http`.
+    pub protocol: Values,
+    /// `ipv4`, `ipv6`.
+    #[serde(default = "ipv4")]
+    pub family: Values,
+    /// The host of the clients: `here`, `there`.
+    #[serde(default = "here")]
+    pub client: Values,
+    /// What is asked for over HTTP.
+    #[serde(default = "root")]
+    pub path: Values,
+    /// Percent of the requests that are gets.
+    #[serde(default = "zero")]
+    pub gets: Values,
+    /// Bytes of a value, or `etc`.
+    pub size: Values,
+    /// How many keys there are.
+    #[serde(default = "keys_default")]
+    pub keys: Values,
+    /// Requests a second whatever comes back, or `closed`.
+    #[serde(default = "closed")]
+    pub rate: Values,
+    /// Connections, or so many for each core of the server: `100/core`.
+    #[serde(default = "one")]
+    pub connections: Values,
+    /// Requests that wait on each connection.
+    #[serde(default = "one")]
+    pub depth: Values,
+    /// Cores of the server, or `to-all`.
+    #[serde(default = "one")]
+    pub cores: Values,
+}
+
+fn root() -> Values {
+    word("/")
+}
+
+fn keys_default() -> Values {
+    Values(vec![niclab_result::Coordinate::Number(10_000.0)])
+}
+
 fn latency_share_default() -> f64 {
     0.6
 }
@@ -427,6 +477,8 @@ pub enum TrialKind {
     Echo,
     /// The same with stamps and without, in turn.
     Ledger,
+    /// Clients ask a server.
+    Application,
 }
 
 impl TrialKind {
@@ -445,6 +497,7 @@ impl TrialKind {
             TrialKind::Spread => "spread",
             TrialKind::Echo => "echo",
             TrialKind::Ledger => "ledger",
+            TrialKind::Application => "application",
         }
     }
 }
@@ -650,6 +703,7 @@ impl Kind {
             ],
             Kind::HashSkew => SPREAD_AXES,
             Kind::Echo | Kind::Ledger => ECHO_AXES,
+            Kind::Application => APPLICATION_AXES,
             Kind::UpdateRate => &[
                 ("group", "the group that the rules stand in: 0 or 1"),
                 ("rules", "rules that stand there, the default rule included"),
@@ -687,6 +741,23 @@ const ECHO_AXES: &[(&str, &str)] = &[
     ("size", "bytes of a message, 16 to 65507"),
     ("batch", "messages sent by one call, 1 to 1024"),
     ("feature", "in the path: none, nft-RULES, vxlan, or a queueing discipline such as fq_codel"),
+    ("duration_ms", "measured part of a trial, one value"),
+    ("warmup_ms", "part before it that is never counted, one value"),
+];
+
+/// Axes of [`Kind::Application`].
+const APPLICATION_AXES: &[(&str, &str)] = &[
+    ("protocol", "memcached-tcp, memcached-udp, redis or http"),
+    ("family", "ipv4 or ipv6"),
+    ("client", "the host of the clients: here or there"),
+    ("path", "what is asked for over http: /"),
+    ("gets", "percent of the requests that are gets; the others are sets"),
+    ("size", "bytes of a value, or etc: lengths and order of keys as measured at Facebook"),
+    ("keys", "how many there are"),
+    ("rate", "requests a second whatever comes back, or closed: one when another is answered"),
+    ("connections", "1 to 10000, or so many for each core of the server: 100/core"),
+    ("depth", "requests that wait on each connection"),
+    ("cores", "of the server; to-all: 1, 2, 4 and so on, and all there are"),
     ("duration_ms", "measured part of a trial, one value"),
     ("warmup_ms", "part before it that is never counted, one value"),
 ];
@@ -946,6 +1017,9 @@ fn set_axis(kind: Kind, grid: &mut Grid, name: &str, values: &Values) -> Result<
         Kind::HashSkew => grid.spread.iter_mut().filter_map(|spread| spread.axis(name)).collect(),
         Kind::Echo => grid.echo.iter_mut().filter_map(|echo| echo.axis(name)).collect(),
         Kind::Ledger => grid.ledger.iter_mut().filter_map(|echo| echo.axis(name)).collect(),
+        Kind::Application => {
+            grid.application.iter_mut().filter_map(|sweep| sweep.axis(name)).collect()
+        }
     };
     axes.into_iter().for_each(|axis| *axis = values.clone());
     Ok(())
@@ -1053,6 +1127,25 @@ impl EchoSweep {
     }
 }
 
+impl ApplicationSweep {
+    fn axis(&mut self, name: &str) -> Option<&mut Values> {
+        match name {
+            "protocol" => Some(&mut self.protocol),
+            "family" => Some(&mut self.family),
+            "client" => Some(&mut self.client),
+            "path" => Some(&mut self.path),
+            "gets" => Some(&mut self.gets),
+            "size" => Some(&mut self.size),
+            "keys" => Some(&mut self.keys),
+            "rate" => Some(&mut self.rate),
+            "connections" => Some(&mut self.connections),
+            "depth" => Some(&mut self.depth),
+            "cores" => Some(&mut self.cores),
+            _ => None,
+        }
+    }
+}
+
 impl RenewalSweep {
     fn axis(&mut self, name: &str) -> Option<&mut Values> {
         match name {
@@ -1144,6 +1237,10 @@ mod tests {
             "echo-batch",
             "echo-features",
             "echo-ledger",
+            "memcached",
+            "redis",
+            "function",
+            "core-scaling",
         ];
         for name in names {
             let spec = crate::experiment::spec(name).unwrap();

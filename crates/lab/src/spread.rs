@@ -146,7 +146,16 @@ impl Resolver<'_> {
         let mut point = spread.point();
         point.insert("frame".into(), frame.clone());
         let (kind, plan, rate) = (TrialKind::Spread, None, PlannedRate::Saturate);
-        self.trial(Trial { kind, setup, load, exchange: None, plan, rate, point });
+        self.trial(Trial {
+            kind,
+            setup,
+            load,
+            exchange: None,
+            application: None,
+            plan,
+            rate,
+            point,
+        });
         Ok(())
     }
 }

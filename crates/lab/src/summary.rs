@@ -1,5 +1,6 @@
 //! Everything the report shows, computed from the samples: whoever distrusts it computes it again.
 
+pub(crate) mod applications;
 pub(crate) mod batches;
 pub(crate) mod changes;
 pub(crate) mod exchanges;
@@ -20,6 +21,7 @@ use niclab_result::{
     TestbedBox, TestbedSummary,
 };
 
+use crate::application::{APPLICATIONS, RATE};
 use crate::cells::Cells;
 use crate::exchange::{ECHO, RTT};
 use crate::findings;
@@ -84,6 +86,7 @@ pub fn summarize(run: &Run, samples: &[Sample], latencies: &Latencies) -> Summar
             Kind::HashSkew => findings::spreads::findings(&results),
             Kind::Echo => findings::exchanges::findings(&results),
             Kind::Ledger => findings::ledgers::findings(&results),
+            Kind::Application => findings::applications::findings(&results),
         });
     }
     // Where too little was measured a figure is not drawn.
@@ -100,7 +103,7 @@ pub fn summarize(run: &Run, samples: &[Sample], latencies: &Latencies) -> Summar
 }
 
 fn draw(results: &Results<'_>) -> ExperimentSummary {
-    let is_echo = matches!(results.experiment.kind, Kind::Echo | Kind::Ledger);
+    let is_echo = matches!(results.experiment.kind, Kind::Echo | Kind::Ledger | Kind::Application);
     let measured = |device: &&RunDevice| {
         device.absent.is_none() && !(is_echo && device.about.hosts.is_empty())
     };
@@ -121,6 +124,7 @@ fn draw(results: &Results<'_>) -> ExperimentSummary {
             Kind::HashSkew => spreads::figures(results),
             Kind::Echo => exchanges::figures(results),
             Kind::Ledger => ledgers::figures(results),
+            Kind::Application => applications::figures(results),
         },
         tables: match results.experiment.kind {
             Kind::Occupancy => tables::tables(results),
@@ -131,6 +135,7 @@ fn draw(results: &Results<'_>) -> ExperimentSummary {
             Kind::HashSkew => spreads::tables(results),
             Kind::Echo => exchanges::tables(results),
             Kind::Ledger => ledgers::tables(results),
+            Kind::Application => applications::tables(results),
         },
     }
 }
@@ -263,7 +268,7 @@ fn lack_warning(results: &Results<'_>, device: &RunDevice) -> Option<String> {
             _ => None,
         })
         .filter(|capability| !device.about.not_supported.iter().any(|known| known == capability))
-        .filter(|capability| *capability != ECHO || !device.about.hosts.is_empty())
+        .filter(|lacking| ![ECHO, APPLICATIONS].contains(lacking) || !device.about.hosts.is_empty())
         .collect();
     lacks.sort_unstable();
     lacks.dedup();
@@ -320,12 +325,14 @@ fn mark_warnings(results: &Results<'_>, device: &str) -> Vec<String> {
         | Kind::RuleUpdate
         | Kind::HashSkew
         | Kind::Echo
-        | Kind::Ledger => &[],
+        | Kind::Ledger
+        | Kind::Application => &[],
     };
     let kinds = [
         ("throughput", of(saturating)),
         ("spread", of(&["spread"])),
         ("echo", of(&["echo", "ledger"])),
+        ("application", of(&["application"])),
         ("latency", of(&["latency", "light", "fixed"])),
         ("batch", of(&["rest", "batch"])),
         ("insertion", of(&["insert"])),
@@ -379,6 +386,7 @@ pub(crate) fn main_metric(trial: &str) -> &'static str {
         "effect" => "effect_ns_p50",
         "spread" => BUSIEST,
         "echo" | "ledger" => RTT,
+        "application" => RATE,
         _ => "latency_ns_p50",
     }
 }

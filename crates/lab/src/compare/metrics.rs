@@ -3,6 +3,7 @@
 //! A trial that a new experiment brings has its line in `HEADLINES`; one without a line is
 //! compared by those of `ELSEWHERE` that it has.
 
+use crate::application::{LATENCY, LATENCY_TAIL, RATE, SERVER_TIME};
 use crate::cells::Cell;
 use crate::exchange::{ANSWERED, RTT, RTT_TAIL};
 use crate::ledger::PLAIN_RTT;
@@ -26,7 +27,7 @@ pub enum Better {
 pub const KNEE: &str = "knee_rules";
 
 /// Trial, and the metrics that it is made for.
-const HEADLINES: [(&str, &[&str]); 12] = [
+const HEADLINES: [(&str, &[&str]); 13] = [
     ("saturate", &["throughput_pps", "device_ns_per_frame", "operations_per_s", "operations_done"]),
     ("latency", &["latency_ns_p50", "latency_ns_p99"]),
     ("light", &["latency_ns_p50", "latency_ns_p99"]),
@@ -37,6 +38,7 @@ const HEADLINES: [(&str, &[&str]); 12] = [
     ("spread", &[BUSIEST, MISPLACED, FULL]),
     ("echo", &[RTT, RTT_TAIL, ANSWERED]),
     ("ledger", &[PLAIN_RTT, "client_receive_ns", "server_receive_ns"]),
+    ("application", &[RATE, LATENCY, LATENCY_TAIL, SERVER_TIME]),
     // Without a batch: there to compare `batch` with, beside it in each repeat.
     ("rest", &[]),
     (SETUP, &["install_rules_per_s", "rule_bytes_per_rule"]),

@@ -39,6 +39,7 @@ impl Resolver<'_> {
                 setup,
                 load: Some(load),
                 exchange: None,
+                application: None,
                 plan: None,
                 rate,
                 point,

@@ -40,6 +40,7 @@ impl Spec {
             ("spread", grid.spread.len(), Kind::HashSkew),
             ("echo", grid.echo.len(), Kind::Echo),
             ("ledger", grid.ledger.len(), Kind::Ledger),
+            ("application", grid.application.len(), Kind::Application),
         ];
         let strange = parts.iter().find(|(_, count, kind)| *count > 0 && *kind != self.kind);
         let Some((part, count, _)) = strange else { return Ok(()) };

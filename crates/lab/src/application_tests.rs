@@ -1,0 +1,196 @@
+//! Servers whose answers are known, and what is made of them.
+
+use niclab_device::requests::Requested;
+use niclab_device::{
+    About, DeviceError, Host, Latency, Load, Observation, Place as Seat, Plan, Setup, SetupReport,
+    Testbed,
+};
+use niclab_result::Outcome;
+
+use super::*;
+use crate::spec::GridName;
+use crate::validation::{Measured, measure};
+
+/// A request takes 40 us alone, 50 us from there, and 5 us of a core of the server: so 200 k/s are
+/// answered on a core, and as many more on each other.
+struct Servers {
+    about: About,
+    /// What it has not.
+    lacks: Option<(Protocol, &'static str)>,
+    /// Why it ends early.
+    ended: Option<&'static str>,
+    /// The clients' cores work all the time, and the server's half of it.
+    is_slow_client: bool,
+}
+
+impl Servers {
+    fn new() -> Servers {
+        let seat = |role: &str| Seat { role: role.into(), label: "a host".into(), core: None };
+        let hosts = ["client", "wire", "server"].map(seat).into();
+        let about = About { name: "known".into(), hosts, ..About::default() };
+        Servers { about, lacks: None, ended: None, is_slow_client: false }
+    }
+}
+
+/// Time of the server's core that a request takes, nanoseconds.
+const WORK_NS: f64 = 5_000.0;
+
+fn core(core: u32, busy: f64) -> CoreUse {
+    let busy_ns = (busy * 1e9) as u64;
+    let user_ns = busy_ns / 2;
+    let (softirq_ns, system_ns) = (busy_ns / 10, busy_ns - user_ns - busy_ns / 10);
+    let idle_ns = 1_000_000_000 - busy_ns;
+    CoreUse { core, user_ns, system_ns, softirq_ns, idle_ns, ..CoreUse::default() }
+}
+
+impl Testbed for Servers {
+    fn about(&self) -> &About {
+        &self.about
+    }
+
+    fn setup(&mut self, setup: &Setup) -> Result<SetupReport, DeviceError> {
+        assert!(setup.rules.is_empty(), "an application needs no rules");
+        Ok(SetupReport::default())
+    }
+
+    fn apply(&mut self, application: &Application) -> Result<Applied, DeviceError> {
+        let asked = &application.requests;
+        if let Some((protocol, capability)) = self.lacks
+            && protocol == asked.protocol
+        {
+            return Err(DeviceError::NotSupported { capability: capability.into() });
+        }
+        let alone_ns = if application.client == Host::There { 50_000.0 } else { 40_000.0 };
+        let waiting = f64::from(asked.connections) * f64::from(asked.depth);
+        let most = f64::from(application.cores) * 1e9 / WORK_NS;
+        let per_s = match asked.pace {
+            Pace::Closed => (waiting / alone_ns * 1e9).min(most),
+            Pace::Open { per_s } => per_s.min(most),
+        };
+        let latency_ns = if per_s < most { alone_ns } else { waiting / per_s * 1e9 };
+        let count = (per_s * asked.duration_ns as f64 / 1e9) as u64;
+        let mut latency = Latency::new();
+        latency.record_n(latency_ns as u64, count);
+        let requested = Requested {
+            duration_ns: asked.duration_ns,
+            planned: count,
+            sent: count,
+            answered: count,
+            latency,
+            ended: self.ended.map(String::from),
+            ..Requested::default()
+        };
+        let busy = (per_s / most).min(1.0);
+        let (server, client) = if self.is_slow_client { (0.5, 1.0) } else { (busy, 0.3) };
+        let server = (1..=application.cores.into()).map(|at| core(at, server)).collect();
+        let energy = Energy::Measured { joules: count as f64 / 1e4, meters: vec!["one".into()] };
+        let client = vec![core(0, client)];
+        Ok(Applied { requested, client, server, link: None, energy })
+    }
+
+    fn run(&mut self, _: &Load, _: &Plan) -> Result<Observation, DeviceError> {
+        Err(DeviceError::NotSupported { capability: "frames".into() })
+    }
+}
+
+fn measured(servers: &mut Servers, name: &str, set: &[&str]) -> Measured {
+    measure(servers, name, GridName::Reduced, set, Some(6)).unwrap()
+}
+
+fn said(measured: &Measured, id: &str) -> (String, f64) {
+    let findings = measured.summary().findings;
+    let found = findings.iter().find(|finding| finding.id == format!("known-{id}"));
+    let found = found.unwrap_or_else(|| panic!("no {id} among {findings:#?}"));
+    (found.sentence.clone(), found.value.value)
+}
+
+/// `true` within a thousandth: what a histogram keeps.
+fn near(value: f64, wanted: f64) -> bool {
+    (value / wanted - 1.0).abs() < 2e-3
+}
+
+#[test]
+fn a_request_alone_the_most_of_them_and_what_bounds_them_are_found_as_they_are() {
+    let measured = measured(&mut Servers::new(), "memcached", &[]);
+    let (sentence, value) = said(&measured, "memcached-memcached-udp-alone");
+    assert!(sentence.starts_with("A set of 64 B takes 40.0 us with memcached over UDP"));
+    assert!(near(value, 40_000.0), "{value}");
+    let (sentence, value) = said(&measured, "memcached-memcached-udp-most");
+    assert!(sentence.contains("bound by the server's cores"), "{sentence}");
+    assert!(sentence.contains("works 100 % of the time, 5.00 us a request"), "{sentence}");
+    assert!(near(value, 200_000.0), "{value}");
+    let experiment = measured.summary().experiments.remove(0);
+    let published = experiment.tables.iter().find(|table| table.id == "memcached-published");
+    let rows = &published.unwrap().rows;
+    // As the histogram keeps it.
+    assert_eq!(rows[0], ["memcached", "known", "40.03 (50.02)", "40.03 (50.02)", "measured"]);
+    assert!(rows.iter().any(|row| row[1] == "BlueField2, SNIC" && row[4] == "published"));
+    let ids: Vec<&str> = experiment.figures.iter().map(|figure| figure.id.as_str()).collect();
+    assert_eq!(ids[..2], ["memcached-rate-parallel", "memcached-latency-parallel"], "{ids:?}");
+    let joules = measured.samples.iter().map(|sample| sample.metrics["joules_per_request"].value);
+    joules.for_each(|joules| assert!(near(joules, 1e-4), "{joules}"));
+}
+
+#[test]
+fn what_more_cores_bring_is_found_as_it_is() {
+    let set = ["cores=1,2", "connections=50/core"];
+    let measured = measured(&mut Servers::new(), "core-scaling", &set);
+    for protocol in ["memcached-tcp", "redis", "http"] {
+        let (sentence, value) = said(&measured, &format!("core-scaling-{protocol}-scaling"));
+        assert!(sentence.starts_with("On 2 cores "), "{sentence}");
+        assert!(sentence.contains("answers 2.00 times as many requests"), "{sentence}");
+        assert!(near(value, 2.0), "{value}");
+    }
+}
+
+#[test]
+fn a_client_at_its_limit_marks_what_it_measured() {
+    let mut servers = Servers { is_slow_client: true, ..Servers::new() };
+    let measured = measured(&mut servers, "redis", &[]);
+    let samples = &measured.samples;
+    assert!(samples.iter().all(|sample| sample.marks.contains(&Mark::GeneratorLimited)));
+    let (sentence, _) = said(&measured, "redis-redis-most");
+    assert!(sentence.contains("bound by the clients' cores"), "{sentence}");
+}
+
+#[test]
+fn what_is_not_there_is_named_and_what_ended_early_is_kept() {
+    let mut servers = Servers { lacks: Some((Protocol::Http, "a function")), ..Servers::new() };
+    let missing = measured(&mut servers, "core-scaling", &["cores=1"]);
+    assert!(missing.summary().warnings.iter().any(|said| said.contains("a function")));
+    said(&missing, "core-scaling-redis-most");
+
+    let mut servers = Servers { ended: Some("the server was lost"), ..Servers::new() };
+    let lost = measured(&mut servers, "redis", &["size=64"]);
+    let samples = lost.samples;
+    let is_kept = |sample: &&niclab_result::Sample| {
+        matches!(&sample.outcome, Outcome::Failed { reason, .. } if reason.contains("lost"))
+            && sample.metrics.contains_key(RATE)
+    };
+    assert_eq!(samples.iter().filter(is_kept).count(), samples.len());
+}
+
+#[test]
+fn values_out_of_range_are_refused_with_what_would_be_right() {
+    for (set, remedy) in [
+        (
+            "protocol=http2",
+            "protocol = http2: use one of memcached-tcp, memcached-udp, redis, http",
+        ),
+        ("gets=101", "gets = 101: use 0 to 100"),
+        ("size=small", "size = small: use 0 to 1048576 bytes, or etc"),
+        ("connections=0", "connections = 0: use 1 to 10000, or so many for each core"),
+        ("connections=x/core", "connections = x/core: use 1 to 10000"),
+        ("cores=none", "cores = none: use 1 or more, or to-all"),
+        ("depth=1025", "depth = 1025: use 1 to 1024"),
+        ("rate=0", "rate = 0: use 1 to 1000M"),
+        ("protocol=memcached-udp", ""),
+    ] {
+        let measured = measure(&mut Servers::new(), "redis", GridName::Reduced, &[set], Some(1));
+        match (measured, remedy) {
+            (Ok(_), "") => {}
+            (Ok(_), _) => panic!("{set} passes"),
+            (Err(error), remedy) => assert!(error.to_string().contains(remedy), "{set}: {error}"),
+        }
+    }
+}

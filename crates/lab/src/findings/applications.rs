@@ -1,0 +1,170 @@
+//! The findings of the experiments on applications.
+
+use niclab_result::Finding;
+
+use super::{REPEATS_MIN, told};
+use crate::application::{LATENCY, LATENCY_TAIL, RATE, SERVER_BUSY, SERVER_TIME};
+use crate::cells::{Cell, paired};
+use crate::statistics::Estimate;
+use crate::summary::Results;
+use crate::summary::applications::{
+    bound, cells, figure_of, is_back_to_back, parallel, protocol, words_at,
+};
+use crate::words;
+
+/// Axes whose values another cell may share.
+const AXES: [&str; 11] = [
+    "protocol",
+    "family",
+    "client",
+    "path",
+    "gets",
+    "size",
+    "keys",
+    "rate",
+    "connections",
+    "depth",
+    "cores",
+];
+
+/// Device by device and application by application: one request, the most requests and what bounds
+/// them, and what cores bring.
+pub(crate) fn findings(results: &Results<'_>) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for device in results.devices() {
+        let all = cells(results, device);
+        let mut protocols: Vec<String> = all.iter().map(|cell| cell.word("protocol")).collect();
+        protocols.dedup();
+        for name in protocols {
+            let of: Vec<&Cell<'_>> =
+                all.iter().filter(|cell| cell.word("protocol") == name).copied().collect();
+            findings.extend(alone(results, &of));
+            findings.extend(most(results, &of));
+            findings.extend(scaling(results, &of));
+        }
+    }
+    findings
+}
+
+/// The name of a finding: several applications and experiments tell of the same.
+fn id(results: &Results<'_>, cell: &Cell<'_>, what: &str) -> String {
+    format!("{}-{}-{what}", results.experiment.name, cell.word("protocol"))
+}
+
+fn enough(estimate: Option<Estimate>) -> Option<Estimate> {
+    estimate.filter(|estimate| estimate.repeats >= REPEATS_MIN)
+}
+
+/// How long one request takes that waits for no other.
+fn alone(results: &Results<'_>, of: &[&Cell<'_>]) -> Option<Finding> {
+    let is_it = |cell: &&&Cell<'_>| is_back_to_back(cell) && cell.word("client") == "here";
+    let size = |cell: &Cell<'_>| cell.number("size").unwrap_or(f64::MAX);
+    let cell = of.iter().filter(is_it).min_by(|a, b| size(a).total_cmp(&size(b)))?;
+    let latency = enough(cell.estimate(LATENCY))?;
+    let tail = cell.estimate(LATENCY_TAIL)?;
+    let what = match cell.word("protocol").as_str() {
+        "http" => "A call".to_owned(),
+        _ => format!("A {}", words_at(cell, "gets").trim_end_matches('s')),
+    };
+    let sentence = format!(
+        "{what} of {} takes {} with {} on {}; one in a hundred takes {} or more{}.",
+        words_at(cell, "size"),
+        words::time(latency.median),
+        protocol(cell),
+        cell.device,
+        words::time(tail.median),
+        words::few(&latency)
+    );
+    let implication = "Beside the round trip of a message of the same size (echo-size), the rest is \
+                       the application's.";
+    let figure = Some(figure_of(results, "latency", "parallel"));
+    let id = id(results, cell, "alone");
+    Some(told(cell.device, id, (&latency, "ns"), (sentence, implication), figure))
+}
+
+/// The most requests a second on one core, and what bounds them.
+fn most(results: &Results<'_>, of: &[&Cell<'_>]) -> Option<Finding> {
+    let one_core = of.iter().filter(|cell| cell.is_at(&[("cores", 1.0)]));
+    let rate = |cell: &Cell<'_>| cell.estimate(RATE).map_or(0.0, |rate| rate.median);
+    let cell = one_core.max_by(|a, b| rate(a).total_cmp(&rate(b)))?;
+    if parallel(cell)? <= 1.0 {
+        return None;
+    }
+    let answered = enough(cell.estimate(RATE))?;
+    let busy = cell.estimate(SERVER_BUSY).map(|busy| busy.median);
+    let time = cell.estimate(SERVER_TIME).map(|time| time.median);
+    let used = match (busy, time) {
+        (Some(busy), Some(time)) => format!(
+            " The server's core works {} of the time, {} a request.",
+            words::percent(busy),
+            words::time(time)
+        ),
+        _ => String::new(),
+    };
+    let sentence = format!(
+        "At most {} requests a second are answered by {} on one core of {} ({}, {}, {} at once), \
+         bound by {}{}.{used}",
+        words::whole(answered.median),
+        protocol(cell),
+        cell.device,
+        words_at(cell, "gets"),
+        words_at(cell, "size"),
+        words::whole(parallel(cell)?),
+        bound(cell),
+        words::few(&answered)
+    );
+    let implication = match bound(cell) {
+        "the server's cores" => {
+            "More cores for the server, or less work for each request, bring more requests; a \
+             faster link does not."
+        }
+        "the clients' cores" => {
+            "The server could do more: give the clients more cores, or measure from another host."
+        }
+        "waiting" => "Nobody is busy all the time: more requests at once bring more.",
+        _ => "What bounds it is what to change first.",
+    };
+    let figure = Some(figure_of(results, "rate", "parallel"));
+    let id = id(results, cell, "most");
+    Some(told(cell.device, id, (&answered, "1/s"), (sentence, implication), figure))
+}
+
+/// What all cores bring beside one.
+fn scaling(results: &Results<'_>, of: &[&Cell<'_>]) -> Option<Finding> {
+    let cores = |cell: &Cell<'_>| cell.number("cores").unwrap_or(0.0);
+    let many = of.iter().max_by(|a, b| cores(a).total_cmp(&cores(b)))?;
+    // As many connections for each core, or as many in all.
+    let is_base = |cell: &&&Cell<'_>| {
+        cores(cell) == 1.0
+            && AXES.iter().all(|axis| {
+                ["cores", "connections"].contains(axis) || cell.word(axis) == many.word(axis)
+            })
+    };
+    let per_core = |cell: &Cell<'_>| parallel(cell).unwrap_or(0.0) / cores(cell).max(1.0);
+    let one = of.iter().filter(is_base).find(|cell| per_core(cell) == per_core(many))?;
+    if cores(many) <= 1.0 {
+        return None;
+    }
+    let gain = enough(paired(many, one, RATE))?;
+    let shares = many.estimate("shared_cores").is_some_and(|shared| shared.median > 0.0);
+    let sentence = format!(
+        "On {} {} answers {} times as many requests as on one core of {} (bound by {}{}){}.",
+        words_at(many, "cores").replace("server ", ""),
+        protocol(many),
+        words::significant(gain.median),
+        many.device,
+        bound(many),
+        if shares { "; the clients share one of its cores" } else { "" },
+        words::few(&gain)
+    );
+    let implication = match shares {
+        true => {
+            "Clients on the server's own cores take from what they measure: the figure is a lower \
+             bound. Measure from another host, or leave the clients a core."
+        }
+        false => "What is missing to as many times as there are cores is what they wait for.",
+    };
+    let figure = Some(figure_of(results, "rate", "cores"));
+    let id = id(results, many, "scaling");
+    Some(told(many.device, id, (&gain, "1"), (sentence, implication), figure))
+}

@@ -1,0 +1,344 @@
+//! Figures and tables of the experiments on applications.
+
+use niclab_result::{Axis, Figure, Scale, Series, Table};
+
+use super::Results;
+use super::figures::add_point;
+use super::tables::{marks_of, median, table, worded};
+use crate::application::{
+    BUSY, CLIENT_BUSY, LATENCY, LATENCY_TAIL, RATE, SERVER_BUSY, SERVER_TIME,
+};
+use crate::cells::Cell;
+use crate::exchange::CLOSED;
+use crate::published::apsys22::{self, RoundTrips};
+use crate::words;
+
+/// Axes that tell curves apart, in the order in which they are named.
+const AXES: [&str; 11] = [
+    "protocol",
+    "family",
+    "client",
+    "path",
+    "gets",
+    "size",
+    "keys",
+    "rate",
+    "connections",
+    "depth",
+    "cores",
+];
+
+/// All cells of a device, in reading order.
+pub(crate) fn cells<'a>(results: &'a Results<'_>, device: &str) -> Vec<&'a Cell<'a>> {
+    let mut cells: Vec<&Cell<'_>> = results.cells.of(device, "application").collect();
+    let place = |cell: &Cell<'_>| {
+        let words = ["protocol", "family", "client", "path"].map(|axis| cell.word(axis));
+        let numbers = ["gets", "cores", "connections", "depth", "size", "rate", "keys"];
+        (words, numbers.map(|axis| cell.number(axis).unwrap_or(f64::MAX)))
+    };
+    cells.sort_by(|a, b| place(a).partial_cmp(&place(b)).unwrap_or(std::cmp::Ordering::Equal));
+    cells
+}
+
+/// Requests in flight at most.
+pub(crate) fn parallel(cell: &Cell<'_>) -> Option<f64> {
+    Some(cell.number("connections")? * cell.number("depth")?)
+}
+
+/// A protocol as it is written in a sentence.
+pub(crate) fn protocol(cell: &Cell<'_>) -> &'static str {
+    match cell.word("protocol").as_str() {
+        "memcached-tcp" => "memcached over TCP",
+        "memcached-udp" => "memcached over UDP",
+        "redis" => "Redis",
+        _ => "the function",
+    }
+}
+
+/// What is said of a cell's place on an axis.
+pub(crate) fn words_at(cell: &Cell<'_>, axis: &str) -> String {
+    let (word, number) = (cell.word(axis), cell.number(axis));
+    let many = |one: &str, number: f64| match number {
+        1.0 => format!("1 {one}"),
+        _ => format!("{} {one}s", words::whole(number)),
+    };
+    match (axis, number) {
+        ("protocol", _) => protocol(cell).to_owned(),
+        ("family", _) => word.replace("ipv", "IPv"),
+        ("client", _) => format!("clients {word}"),
+        ("gets", Some(0.0)) => "sets".to_owned(),
+        ("gets", Some(100.0)) => "gets".to_owned(),
+        ("gets", Some(gets)) => format!("{} % gets", words::whole(gets)),
+        ("size", None) => "sizes as measured (ETC)".to_owned(),
+        ("size", Some(bytes)) => format!("{} B", words::whole(bytes)),
+        ("keys", Some(keys)) => format!("{} keys", words::whole(keys)),
+        ("rate", None) => "closed loop".to_owned(),
+        ("rate", Some(per_s)) => format!("{}/s due", words::whole(per_s)),
+        ("connections", Some(count)) => many("connection", count),
+        ("depth", Some(count)) => format!("{} waiting on each", words::whole(count)),
+        ("cores", Some(count)) => many("server core", count),
+        _ => word,
+    }
+}
+
+/// What keeps a cell from more requests.
+pub(crate) fn bound(cell: &Cell<'_>) -> &'static str {
+    let share = |metric: &str| cell.estimate(metric).map_or(0.0, |share| share.median);
+    let shared = cell.estimate("shared_cores").is_some_and(|cores| cores.median > 0.0);
+    let is_open = cell.number("rate").is_some();
+    match (share(SERVER_BUSY) >= BUSY, share(CLIENT_BUSY) >= BUSY) {
+        (true, true) if shared => "cores that both share",
+        (true, _) => "the server's cores",
+        (false, true) => "the clients' cores",
+        _ if share("link_ratio") >= BUSY => "the link",
+        _ if is_open && share("unsent_requests") == 0.0 => "what is due",
+        _ => "waiting",
+    }
+}
+
+/// All tables, empty ones left out.
+pub(super) fn tables(results: &Results<'_>) -> Vec<Table> {
+    let mut tables = vec![requests(results), beside_published(results)];
+    tables.retain(|table| !table.rows.is_empty());
+    tables
+}
+
+fn requests(results: &Results<'_>) -> Table {
+    let all: Vec<&Cell<'_>> = results.devices().flat_map(|device| cells(results, device)).collect();
+    // What is the same in every row stands above them.
+    let differs = |axis: &&str| all.iter().any(|cell| cell.word(axis) != all[0].word(axis));
+    let (telling, same): (Vec<&str>, Vec<&str>) = AXES.into_iter().partition(differs);
+    let mut rows = Vec::new();
+    for device in results.devices() {
+        for cell in cells(results, device) {
+            let place = telling.iter().map(|axis| match (*axis, cell.number(axis)) {
+                ("connections" | "depth" | "cores" | "keys" | "size", Some(n)) => words::whole(n),
+                _ => words_at(cell, axis).replace("clients ", ""),
+            });
+            let lost = cell.estimate("loss_ratio").map_or(0.0, |lost| lost.median);
+            let measured = [
+                worded(cell.estimate(RATE), words::whole),
+                worded(cell.estimate(LATENCY), words::time),
+                median(cell, LATENCY_TAIL, words::time),
+                median(cell, "request_ns_p999", words::time),
+                if lost > 0.0 { words::percent(lost) } else { "-".to_owned() },
+                ["user", "system", "softirq"]
+                    .map(|part| median(cell, &format!("server_{part}_ratio"), words::percent))
+                    .join(" / "),
+                median(cell, CLIENT_BUSY, words::percent),
+                median(cell, SERVER_TIME, words::time),
+                bound(cell).to_owned(),
+                marks_of(cell, RATE),
+            ];
+            let row = [device.to_owned()].into_iter().chain(place).chain(measured);
+            rows.push(row.collect());
+        }
+    }
+    let columns = [
+        "requests/s (interval)",
+        "latency (interval)",
+        "p99",
+        "p99.9",
+        "lost",
+        "server: user / system / softirq",
+        "clients' cores",
+        "server time a request",
+        "bound by",
+        "marks",
+    ];
+    let heads = telling.iter().map(|axis| if *axis == "size" { "bytes" } else { *axis });
+    let columns: Vec<&str> = ["device"].into_iter().chain(heads).chain(columns).collect();
+    let same = all.first().map(|cell| same.iter().map(|axis| words_at(cell, axis)));
+    let same = same.map(|words| words.collect::<Vec<_>>().join(", ")).unwrap_or_default();
+    let title = format!(
+        "Requests and their latency, {same}: from when a request was due, in a closed loop from \
+         the call that sent it, to its answer"
+    );
+    table(&id(results, ""), &title, &columns, rows)
+}
+
+/// One request at a time, in a closed loop: what the published table has.
+pub(crate) fn is_back_to_back(cell: &Cell<'_>) -> bool {
+    parallel(cell) == Some(1.0) && cell.word("rate") == CLOSED && cell.is_at(&[("cores", 1.0)])
+}
+
+/// The name that the published table has for what a cell asks.
+fn published_name(cell: &Cell<'_>) -> Option<&'static str> {
+    let is_set = cell.is_at(&[("gets", 0.0)]);
+    match cell.word("protocol").as_str() {
+        "memcached-udp" if is_set => Some("memcached"),
+        "redis" if is_set => Some("redis"),
+        "http" => Some("openlambda"),
+        _ => None,
+    }
+}
+
+/// The published rows, client on the listed CPU and in parentheses server on it, and ours above
+/// them in the same form: client here, and in parentheses client there.
+fn beside_published(results: &Results<'_>) -> Table {
+    let mut rows = Vec::new();
+    for workload in ["memcached", "redis", "openlambda"] {
+        let ours: Vec<RoundTrips> = results
+            .devices()
+            .filter_map(|device| as_published(results, device, workload))
+            .collect();
+        if ours.is_empty() {
+            continue;
+        }
+        let published = apsys22::round_trips(workload);
+        rows.extend(ours.iter().map(|card| row(workload, card, "measured")));
+        rows.extend(published.iter().map(|card| row(workload, card, "published")));
+    }
+    let columns = ["application", "host", "64 B, us", "1024 B, us", "source"];
+    let title = "One request at a time: the client on this host and, in parentheses, the server on \
+                 it (published: table 2 of the study; its function ran in OpenLambda)";
+    table(&id(results, "-published"), title, &columns, rows)
+}
+
+fn row(workload: &str, card: &RoundTrips, source: &str) -> Vec<String> {
+    let us = |us: Option<f64>| us.map_or("-".to_owned(), |us| format!("{us:.2}"));
+    let at = |size: f64| {
+        let found = card.points.iter().find(|(at, ..)| *at == size);
+        found.map_or("-".to_owned(), |(_, client, server)| {
+            format!("{} ({})", us(*client), us(*server))
+        })
+    };
+    vec![workload.to_owned(), card.name.clone(), at(64.0), at(1024.0), source.to_owned()]
+}
+
+/// What was measured of a device in the form of the published table.
+fn as_published(results: &Results<'_>, device: &str, workload: &str) -> Option<RoundTrips> {
+    let mut card = RoundTrips { name: device.to_owned(), points: Vec::new() };
+    let cells = cells(results, device);
+    for size in [64.0, 1024.0] {
+        let us = |client: &str| {
+            let is_it = |cell: &&&Cell<'_>| {
+                is_back_to_back(cell)
+                    && published_name(cell) == Some(workload)
+                    && cell.is_at(&[("size", size)])
+                    && cell.word("family") == "ipv4"
+                    && cell.word("client") == client
+            };
+            Some(cells.iter().find(is_it)?.estimate(LATENCY)?.median / 1e3)
+        };
+        let (here, there) = (us("here"), us("there"));
+        if here.is_some() || there.is_some() {
+            card.points.push((size, here, there));
+        }
+    }
+    (!card.points.is_empty()).then_some(card)
+}
+
+fn id(results: &Results<'_>, part: &str) -> String {
+    format!("{}{part}", results.experiment.name)
+}
+
+/// The figure of a metric over an axis.
+pub(crate) fn figure_of(results: &Results<'_>, what: &str, x: &str) -> String {
+    id(results, &format!("-{what}-{x}"))
+}
+
+/// Requests a second and latency over what is asked at once, over size, and over cores.
+pub(super) fn figures(results: &Results<'_>) -> Vec<Figure> {
+    let mut figures = vec![
+        rate(results, "parallel"),
+        latency(results, "parallel"),
+        rate(results, "size"),
+        latency(results, "size"),
+        rate(results, "cores"),
+    ];
+    figures.retain(|figure| figure.series.iter().any(|series| series.points.len() > 1));
+    figures
+}
+
+/// Where a cell stands on the axis of a figure.
+fn place(cell: &Cell<'_>, x: &str) -> Option<f64> {
+    if x == "parallel" { parallel(cell) } else { cell.number(x) }
+}
+
+/// A metric over an axis: a curve for all that is the same but for it.
+fn curves(results: &Results<'_>, x: &str, (metric, what): (&str, &str), scale: f64) -> Vec<Series> {
+    // Connections go with cores where there are so many for each.
+    let varied: &[&str] = match x {
+        "parallel" => &["connections", "depth"],
+        "cores" => &["cores", "connections"],
+        _ => &["size"],
+    };
+    let axes: Vec<&str> = AXES.into_iter().filter(|axis| !varied.contains(axis)).collect();
+    let mut all: Vec<(String, &Cell<'_>)> = Vec::new();
+    for device in results.devices() {
+        let here = cells(results, device);
+        let is_same = |a: &Cell<'_>, b: &Cell<'_>| axes.iter().all(|at| a.word(at) == b.word(at));
+        let is_varied = |cell: &&&Cell<'_>| {
+            let differs = |one: &&Cell<'_>| is_same(one, cell) && place(one, x) != place(cell, x);
+            here.iter().any(differs)
+        };
+        all.extend(here.iter().filter(is_varied).map(|cell| (device.to_owned(), *cell)));
+    }
+    let tells = |axis: &&&str| all.iter().any(|(_, cell)| cell.word(axis) != all[0].1.word(axis));
+    let telling: Vec<&str> = axes.iter().filter(tells).copied().collect();
+    let mut series = Vec::new();
+    for (device, cell) in &all {
+        let words = telling.iter().map(|axis| words_at(cell, axis));
+        let what = (!what.is_empty()).then(|| what.to_owned());
+        let name = [device.clone()].into_iter().chain(words).chain(what);
+        let Some(at) = place(cell, x) else { continue };
+        if let Some(point) = cell.mean(metric, scale, at) {
+            add_point(&mut series, name.collect::<Vec<_>>().join(", "), device, point);
+        }
+    }
+    series
+}
+
+fn axis(label: &str, unit: &str, scale: Scale) -> Axis {
+    Axis { label: label.into(), unit: unit.into(), scale }
+}
+
+fn x_axis(x: &str) -> Axis {
+    match x {
+        "parallel" => axis("requests waiting at once", "", Scale::Log),
+        "cores" => axis("cores of the server", "", Scale::Linear),
+        _ => axis("value", "B", Scale::Log),
+    }
+}
+
+fn over(x: &str) -> &'static str {
+    match x {
+        "parallel" => "what is asked at once",
+        "cores" => "the cores of the server",
+        _ => "the size of the value",
+    }
+}
+
+fn rate(results: &Results<'_>, x: &str) -> Figure {
+    let caption = match x {
+        "cores" => "Where the server has all cores, the clients share one with it.",
+        _ => "Answered, in a closed loop, or of what was due.",
+    };
+    Figure {
+        id: figure_of(results, "rate", x),
+        title: format!("Requests a second over {}", over(x)),
+        caption: caption.into(),
+        x: x_axis(x),
+        y: axis("answered", "k/s", Scale::Linear),
+        series: curves(results, x, (RATE, ""), 1e-3),
+        knees: Vec::new(),
+    }
+}
+
+fn latency(results: &Results<'_>, x: &str) -> Figure {
+    let mut series = curves(results, x, (LATENCY, "median"), 1e-3);
+    series.extend(curves(results, x, (LATENCY_TAIL, "p99"), 1e-3));
+    Figure {
+        id: figure_of(results, "latency", x),
+        title: format!("Latency over {}", over(x)),
+        caption:
+            "From when a request was due, in a closed loop from the call that sent it, to its \
+                  answer: what waits for its turn waits in this."
+                .into(),
+        x: x_axis(x),
+        y: axis("latency", "us", Scale::Log),
+        series,
+        knees: Vec::new(),
+    }
+}
