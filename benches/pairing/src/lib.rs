@@ -87,26 +87,37 @@ impl Pairs {
     }
 }
 
-/// Runs `count` pairs of slices, the side that begins swapped from pair to pair, after one of each
-/// that warms up and does not count.
-pub fn alternate<E>(
+/// Runs `count` pairs of turns, ours and theirs, the side that begins swapped from pair to pair,
+/// after one of each that warms up and does not count.
+pub fn in_turn<T, E>(
     count: usize,
-    mut ours: impl FnMut() -> Result<Answer, E>,
-    mut theirs: impl FnMut() -> Result<Answer, E>,
-) -> Result<Pairs, E> {
+    mut ours: impl FnMut() -> Result<T, E>,
+    mut theirs: impl FnMut() -> Result<T, E>,
+) -> Result<Vec<[T; 2]>, E> {
     ours()?;
     theirs()?;
-    let mut pairs = Pairs::default();
-    for pair in 0..count {
-        let (our_slice, their_slice) = if pair % 2 == 0 {
-            let our_slice = ours()?;
-            (our_slice, theirs()?)
+    let pair = |pair: usize| {
+        if pair.is_multiple_of(2) {
+            let our_turn = ours()?;
+            Ok([our_turn, theirs()?])
         } else {
-            let their_slice = theirs()?;
-            (ours()?, their_slice)
-        };
-        pairs.ours.push(our_slice.rate());
-        pairs.theirs.push(their_slice.rate());
+            let their_turn = theirs()?;
+            Ok([ours()?, their_turn])
+        }
+    };
+    (0..count).map(pair).collect()
+}
+
+/// The rates of `count` pairs of slices [in turn](in_turn).
+pub fn alternate<E>(
+    count: usize,
+    ours: impl FnMut() -> Result<Answer, E>,
+    theirs: impl FnMut() -> Result<Answer, E>,
+) -> Result<Pairs, E> {
+    let mut pairs = Pairs::default();
+    for [ours, theirs] in in_turn(count, ours, theirs)? {
+        pairs.ours.push(ours.rate());
+        pairs.theirs.push(theirs.rate());
     }
     Ok(pairs)
 }

@@ -246,7 +246,7 @@ mod tests {
         let path = directory.join("rte_acl");
         fs::write(&path, text).unwrap();
         fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
-        Bench { core: 0, pairs: 6, peers: directory.to_owned(), slice_ms: 1 }
+        Bench { core: 0, other: None, pairs: 6, peers: directory.to_owned(), slice_ms: 1 }
     }
 
     #[test]
@@ -284,7 +284,7 @@ mod tests {
     #[test]
     fn the_peer_itself_finds_the_same_rules() {
         let peers = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/peers");
-        let bench = Bench { core: 0, pairs: 2, peers, slice_ms: 1 };
+        let bench = Bench { core: 0, other: None, pairs: 2, peers, slice_ms: 1 };
         let measured = classify(&bench, &rules(), 1_024).unwrap();
         if let Slices::Alone { missing, .. } = measured.slices {
             println!("SKIP the_peer_itself_finds_the_same_rules: {missing}");

@@ -10,6 +10,7 @@
 pub mod acl;
 pub mod beside;
 pub mod chain;
+pub mod echo;
 pub mod exact;
 pub mod frames;
 pub mod generator;
@@ -20,10 +21,13 @@ pub mod prefixes;
 mod row;
 pub mod rss;
 pub mod sets;
+pub mod sockperf;
+mod times;
 pub mod update;
 
 use std::path::PathBuf;
 
+use niclab_device::DeviceError;
 use niclab_load::LoadError;
 use niclab_nic::memory::MemoryError;
 use niclab_nic::toeplitz::ToeplitzError;
@@ -35,12 +39,15 @@ use niclab_table::{CreateError, InsertError};
 
 pub use niclab_pairing::Pairs;
 pub use row::{ACL_GOAL, Row, Subject, rows};
+pub use times::Times;
 
 /// How to measure.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Bench {
     /// The core that both sides take in turn.
     pub core: usize,
+    /// A core besides, of rows on two hosts; they are not measured without.
+    pub other: Option<usize>,
     /// Pairs of slices; [`PAIRS_MIN`] decide a row, fewer do not.
     pub pairs: usize,
     /// Where the peers are that `benches/peers/build` made.
@@ -52,7 +59,7 @@ pub struct Bench {
 impl Default for Bench {
     fn default() -> Bench {
         let peers = PathBuf::from("target/peers");
-        Bench { core: 1, pairs: PAIRS_MIN + 1, peers, slice_ms: 25 }
+        Bench { core: 1, other: Some(0), pairs: PAIRS_MIN + 1, peers, slice_ms: 25 }
     }
 }
 
@@ -144,6 +151,8 @@ pub enum Slices {
     NotSupported(String),
     /// Ours and the peer's.
     Paired(Pairs),
+    /// Times of ours and of the peer's, a figure each.
+    Times(Vec<Times>),
     /// Our rates, operations per second, in a row without a peer.
     Single(Vec<f64>),
 }
@@ -165,6 +174,9 @@ pub enum BenchError {
         /// The peer's.
         theirs: u64,
     },
+    /// A program could not be started, or two hosts could not do what was asked.
+    #[error(transparent)]
+    Device(#[from] DeviceError),
     /// A set of rules cannot be read.
     #[error("{}: {source}", path.display())]
     File {
@@ -229,6 +241,14 @@ pub enum BenchError {
         ours: u32,
         /// Number of the peer's, from 1; 0 for none.
         theirs: u32,
+    },
+    /// A program of others did not say what was expected.
+    #[error("{program} said: {reason}; its version is another, or it could not measure")]
+    Said {
+        /// The program.
+        program: &'static str,
+        /// What is missing or wrong.
+        reason: String,
     },
     /// A table could not be made.
     #[error(transparent)]

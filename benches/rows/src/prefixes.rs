@@ -356,7 +356,7 @@ mod tests {
     #[test]
     fn the_peer_itself_finds_the_same_next_hops() {
         let peers = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/peers");
-        let bench = Bench { core: 0, pairs: 2, peers, slice_ms: 1 };
+        let bench = Bench { core: 0, other: None, pairs: 2, peers, slice_ms: 1 };
         for family in FAMILIES {
             let measured = forward(&bench, family, 2_000).unwrap();
             if let Slices::Alone { missing, .. } = measured.slices {

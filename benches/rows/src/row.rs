@@ -7,8 +7,8 @@ use crate::insert::{Room, Written};
 use crate::prefixes::Family;
 use crate::update::{self, Change};
 use crate::{
-    Bench, BenchError, Goal, Measured, acl, beside, chain, exact, generator, insert, pipeline,
-    prefixes, rss, sets,
+    Bench, BenchError, Goal, Measured, acl, beside, chain, echo, exact, generator, insert,
+    pipeline, prefixes, rss, sets,
 };
 
 /// What can be asked for by name.
@@ -20,6 +20,8 @@ pub enum Subject {
     Beside,
     /// Groups one behind the other.
     Chain,
+    /// Round trips over the stack of the kernel.
+    Echo,
     /// Look-ups in the exact-match table.
     Exact,
     /// The generator.
@@ -74,6 +76,7 @@ pub fn rows(files: &[PathBuf]) -> Vec<Row> {
     rows.extend(chain_rows());
     rows.extend(pipeline_rows());
     rows.extend(prefix_rows());
+    rows.extend(echo_rows());
     rows
 }
 
@@ -255,4 +258,15 @@ fn prefix_rows() -> [Row; 2] {
         row("1 M routes, IPv4", Family::Ipv4, 1_000_000),
         row("200 k routes, IPv6", Family::Ipv6, 200_000),
     ]
+}
+
+/// They have no goal in rates: what they are to be is said by [`Times`](crate::Times).
+fn echo_rows() -> [Row; 2] {
+    [64, 1024].map(|size| Row {
+        subject: Subject::Echo,
+        what: format!("echo over UDP, {size} B"),
+        peer: "sockperf",
+        goal: Goal::NONE,
+        measure: Box::new(move |bench| echo::round_trips(bench, size)),
+    })
 }

@@ -34,7 +34,7 @@ fn bench(directory: &Path) -> Bench {
         fs::write(&path, script).unwrap();
         fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
     }
-    Bench { core: 0, pairs: 6, peers: directory.to_owned(), slice_ms: 20 }
+    Bench { core: 0, other: None, pairs: 6, peers: directory.to_owned(), slice_ms: 20 }
 }
 
 #[test]
@@ -59,7 +59,8 @@ fn each_row_gives_its_pairs() {
 #[test]
 fn a_row_without_its_peer_gives_our_rate_and_says_how_to_build_the_peer() {
     let directory = tempfile::tempdir().unwrap();
-    let bench = Bench { core: 0, pairs: 6, peers: directory.path().to_owned(), slice_ms: 20 };
+    let bench =
+        Bench { core: 0, other: None, pairs: 6, peers: directory.path().to_owned(), slice_ms: 20 };
     let check = |measured: Result<Measured, BenchError>, count, peer: &str| {
         let Ok(Measured { slices: Slices::Alone { ours, missing }, .. }) = measured else {
             panic!("{measured:?}")
@@ -94,4 +95,43 @@ fn probes_hit_and_miss() {
     let answer = Answer { ops: 5, ns: 1, rest: Vec::new() };
     let error = expect_hits(4, 5, answer).unwrap_err().to_string();
     assert_eq!(error, "4 hits in 5 look-ups, 5 expected");
+}
+
+/// Two cores for hosts, or none where there are not as many.
+fn on_hosts() -> Bench {
+    let cores = niclab_device::cores::allowed();
+    let [core, other] = [0, 1].map(|at| cores.get(at).map(|&core| core as usize));
+    Bench { core: core.unwrap_or(0), other, pairs: 1, ..Bench::default() }
+}
+
+#[test]
+fn round_trips_of_ours_and_of_sockperf_are_times_of_the_same_hosts() {
+    let measured = echo::round_trips(&on_hosts(), 64).unwrap();
+    let times = match measured.slices {
+        Slices::NotSupported(reason) => {
+            println!(
+                "SKIP round_trips_of_ours_and_of_sockperf_are_times_of_the_same_hosts: {reason}"
+            );
+            return;
+        }
+        Slices::Times(times) => times,
+        slices => panic!("{slices:?}"),
+    };
+    let [p50, p99] = times.as_slice() else { panic!("{times:?}") };
+    for times in [p50, p99] {
+        assert_eq!((times.ours_ns.len(), times.theirs_ns.len()), (1, 1));
+        // No round trip of the kernel takes less than a microsecond, or a second at p99.
+        for ns in [times.ours_ns[0], times.theirs_ns[0]] {
+            assert!((1e3..1e9).contains(&ns), "{times:?}");
+        }
+    }
+    assert!(p99.ours_ns[0] >= p50.ours_ns[0] && p99.theirs_ns[0] >= p50.theirs_ns[0]);
+}
+
+#[test]
+fn one_core_is_no_place_for_two_hosts() {
+    let alone = Bench { other: None, ..on_hosts() };
+    let measured = echo::round_trips(&alone, 64).unwrap();
+    let Slices::NotSupported(reason) = measured.slices else { panic!("{measured:?}") };
+    assert!(reason == "sockperf" || reason.contains("needs 2 cores"), "{reason}");
 }

@@ -32,6 +32,24 @@ const LOOK: Duration = Duration::from_millis(5);
 /// What is kept of what a program said at its end, bytes.
 const SAID_MAX: usize = 400;
 
+/// Which of the kernel's tables has a socket.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sockets {
+    /// TCP over IPv4.
+    Tcp,
+    /// UDP over IPv4.
+    Udp,
+}
+
+impl Sockets {
+    fn path(self) -> &'static str {
+        match self {
+            Sockets::Tcp => "/proc/thread-self/net/tcp",
+            Sockets::Udp => "/proc/thread-self/net/udp",
+        }
+    }
+}
+
 /// A running program; it ends with this value.
 #[derive(Debug)]
 pub struct Program {
@@ -95,25 +113,48 @@ impl Program {
         Ok(Program { name, pid, said, stop: Some(stop), ended, keeper })
     }
 
-    /// Waits until somebody listens at `address`, in the namespace of the program.
+    /// Waits until somebody listens at `address` over TCP, in the namespace of the program.
     ///
     /// # Errors
     /// [`DeviceError::Broken`], with what the program said where it has ended.
     pub fn listens(&mut self, netns: &NetNs, address: SocketAddr) -> Result<(), DeviceError> {
+        self.until(|| {
+            let answer =
+                netns.within(|| TcpStream::connect_timeout(&address, Duration::from_secs(1)));
+            let answer = answer.and_then(|connected| connected.map(drop));
+            answer.map_err(|error| format!("nothing listens at {address}: {error}"))
+        })
+    }
+
+    /// Waits until somebody has taken a port of a protocol in the namespace of the program. Unlike
+    /// [`Program::listens`] it asks nobody but the kernel: the program sees nothing of it.
+    ///
+    /// # Errors
+    /// [`DeviceError::Broken`], with what the program said where it has ended.
+    pub fn takes(&mut self, netns: &NetNs, table: Sockets, port: u16) -> Result<(), DeviceError> {
+        self.until(|| {
+            let path = table.path();
+            let read = netns.within(|| std::fs::read_to_string(path)).and_then(|text| text);
+            match read {
+                Ok(text) if is_taken(&text, port) => Ok(()),
+                Ok(_) => Err(format!("port {port} is not taken")),
+                Err(error) => Err(format!("{path}: {error}")),
+            }
+        })
+    }
+
+    /// Looks again and again until something is so, or the program has ended.
+    fn until(&mut self, mut look: impl FnMut() -> Result<(), String>) -> Result<(), DeviceError> {
         let until = Instant::now() + START;
         loop {
             if let Ok(ended) = self.ended.try_recv() {
                 return Err(self.broken(&ending(ended)));
             }
-            let answer =
-                netns.within(|| TcpStream::connect_timeout(&address, Duration::from_secs(1)));
-            match answer.and_then(|connected| connected) {
-                Ok(_) => return Ok(()),
+            match look() {
+                Ok(()) => return Ok(()),
                 Err(_) if Instant::now() < until => thread::sleep(LOOK),
                 Err(error) => {
-                    let after_s = START.as_secs();
-                    let reason = format!("nothing listens at {address} after {after_s} s: {error}");
-                    return Err(self.broken(&reason));
+                    return Err(self.broken(&format!("{error}, after {} s", START.as_secs())));
                 }
             }
         }
@@ -167,6 +208,16 @@ impl Drop for Program {
             let _ = keeper.join();
         }
     }
+}
+
+/// Whether a table of sockets has one on a port (proc_net_tcp in the kernel's documentation): the
+/// second field of its lines is the local address, in hexadecimal.
+fn is_taken(table: &str, port: u16) -> bool {
+    let port_of = |line: &str| {
+        let local = line.split_whitespace().nth(1)?;
+        u16::from_str_radix(local.split_once(':')?.1, 16).ok()
+    };
+    table.lines().any(|line| port_of(line) == Some(port))
 }
 
 /// Starts it as the first process of a namespace of its own: the kernel ends all others there with

@@ -69,3 +69,21 @@ fn what_is_wrong_is_said_with_its_own_words() {
     assert_eq!(error, DeviceError::NotSupported { capability: "no-such-server".into() });
     assert_eq!(find("no-such-server"), None);
 }
+
+#[test]
+fn a_port_is_taken_when_a_program_has_it() {
+    let table = "  sl  local_address rem_address   st\n 1231: 020012C6:2B67 00000000:0000 07\n";
+    assert!(is_taken(table, 11111));
+    assert!(!is_taken(table, 0));
+    assert!(!is_taken(table, 0x2b66));
+
+    let socket = std::net::UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    let port = socket.local_addr().unwrap().port();
+    let Some(mut program) = started("sleep 1000") else { return };
+    program.takes(&NetNs::current(), Sockets::Udp, port).unwrap();
+    drop(program);
+    // It has ended before it took anything.
+    let mut program = started("exit 0").unwrap();
+    let error = program.takes(&NetNs::current(), Sockets::Tcp, 1).unwrap_err();
+    assert!(error.to_string().contains("it ended with 0"), "{error}");
+}

@@ -342,7 +342,7 @@ pub struct BenchArguments {
     /// Where benches/peers/build put the peers [default: target/peers]
     #[arg(long, value_name = "DIR")]
     pub peers: Option<PathBuf>,
-    /// The core that both take in turn [default: 1, if there is one]
+    /// The core that both take in turn; of two hosts, the client's [default: 1, if there is one]
     #[arg(long, value_name = "N")]
     pub core: Option<usize>,
 }
@@ -356,6 +356,8 @@ pub enum BenchSubject {
     Beside,
     /// Sixteen groups one behind the other, against one
     Chain,
+    /// Round trips over the stack of the kernel, against sockperf
+    Echo,
     /// Look-ups in the exact-match table
     Exact,
     /// Generated packets

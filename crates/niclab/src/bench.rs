@@ -4,8 +4,8 @@ use std::io::{self, Write, stdout};
 use std::path::{Path, PathBuf};
 
 use niclab_bench::{
-    ACL_GOAL, Bench, BenchError, Figures, Goal, Pairs, Row, Slices, Subject, Verdict, geomean,
-    median, rows,
+    ACL_GOAL, Bench, BenchError, Figures, Goal, Pairs, Row, Slices, Subject, Times, Verdict,
+    geomean, median, rows,
 };
 use niclab_device::cores::allowed;
 
@@ -21,8 +21,11 @@ const WHAT_MIN: usize = 27;
 /// Measures the rows that were asked for and prints each as soon as it is decided.
 pub fn run(arguments: &BenchArguments) -> Result<(), Failure> {
     let defaults = Bench::default();
+    let there = allowed();
+    let core = core(arguments.core, &there)?;
     let bench = Bench {
-        core: core(arguments.core, &allowed())?,
+        core,
+        other: there.iter().map(|&one| one as usize).find(|&one| one != core),
         pairs: arguments.pairs.map_or(defaults.pairs, |pairs| pairs as usize),
         peers: peers(arguments.peers.as_deref(), defaults.peers)?,
         ..defaults
@@ -67,6 +70,9 @@ fn print(bench: &Bench, rows: &[&Row], out: &mut impl Write) -> Result<(), Failu
             Slices::Alone { ours, missing } => sheet.alone(what, ours, missing)?,
             Slices::NotSupported(why) => sheet.said(what, &format!("not supported: {why}"))?,
             Slices::Paired(pairs) => sheet.decided(row, pairs, measured.broken)?,
+            Slices::Times(all) => {
+                all.iter().try_for_each(|times| sheet.times(what, row.peer, times))?;
+            }
             Slices::Single(rates) => sheet.single(what, &row.goal, rates)?,
         }
         for note in &measured.notes {
@@ -99,7 +105,8 @@ impl<W: Write> Sheet<'_, W> {
         let pairs = plural(bench.pairs, "pair", "pairs");
         let ms = bench.slice_ms;
         writeln!(self.out, "{cpu}\n{pairs} of slices of {ms} ms at most, in turn on core {core}")?;
-        writeln!(self.out, "rates: median, million a second; ratio: median [its 95 % interval]\n")?;
+        writeln!(self.out, "rates: median, million a second; times: median, microseconds")?;
+        writeln!(self.out, "ratio: median [its 95 % interval]\n")?;
         self.line(["what", "ours", "peer", "", "ratio", "goal", "verdict"])
     }
 
@@ -159,6 +166,25 @@ impl<W: Write> Sheet<'_, W> {
         self.line([what, &ours, peer, &theirs, &ratio, &text, said(verdict, goal, holds)])
     }
 
+    /// Times beside a peer's, whose own runs are the goal.
+    fn times(&mut self, what: &str, peer: &str, times: &Times) -> io::Result<()> {
+        let what = format!("{what}, {}", times.what);
+        let us = |ns: &[f64]| median(ns).map_or(String::new(), |ns| number(ns / 1e3));
+        let (ours, theirs) = (us(&times.ours_ns), us(&times.theirs_ns));
+        let bounds = |[low, high]: [f64; 2]| format!("{} to {}", number(low), number(high));
+        let goal = times.own().map_or(String::new(), bounds);
+        let ratio = times.ratio().map_or(String::new(), |ratio| {
+            let [low, median, high] = [ratio.low, ratio.median, ratio.high].map(number);
+            format!("{median} [{low}, {high}]")
+        });
+        let verdict = match times.verdict() {
+            Verdict::Met => "met",
+            Verdict::Missed => "missed",
+            Verdict::Undecided => TOO_FEW,
+        };
+        self.line([&what, &ours, peer, &theirs, &ratio, &goal, verdict])
+    }
+
     fn line(&mut self, cells: [&str; 7]) -> io::Result<()> {
         let [what, ours, peer, theirs, ratio, goal, verdict] = cells;
         let text = format!(
@@ -208,6 +234,7 @@ impl From<BenchSubject> for Subject {
             BenchSubject::Acl => Subject::Acl,
             BenchSubject::Beside => Subject::Beside,
             BenchSubject::Chain => Subject::Chain,
+            BenchSubject::Echo => Subject::Echo,
             BenchSubject::Exact => Subject::Exact,
             BenchSubject::Generator => Subject::Generator,
             BenchSubject::Insert => Subject::Insert,
@@ -266,6 +293,20 @@ mod tests {
     }
 
     #[test]
+    fn times_say_both_sides_and_what_the_peer_differs_by_from_itself() {
+        let theirs_ns: Vec<f64> =
+            (0..31).map(|turn| if turn % 2 == 0 { 30_000.0 } else { 31_000.0 }).collect();
+        let ours_ns = theirs_ns.iter().map(|ns| ns * 1.01).collect();
+        let times = Times { what: "p50", ours_ns, theirs_ns };
+        let text = |times: &Times| words(&sheet(|sheet| sheet.times("echo", "sockperf", times)));
+        let figures = "sockperf 30.0 1.01 [1.01, 1.01] 0.97 to 1.03 met";
+        assert_eq!(text(&times), format!("echo, p50 30.3 {figures}"));
+        let late = times.ours_ns.iter().map(|ns| ns * 1.1).collect();
+        assert!(text(&Times { ours_ns: late, ..times }).ends_with(" 0.97 to 1.03 missed"));
+        assert_eq!(text(&Times::default()), "echo, sockperf too few pairs");
+    }
+
+    #[test]
     fn columns_stand_below_their_heads_however_long_a_name_is() {
         let long = "a row with a name that is longer than others are";
         let mut out = Vec::new();
@@ -292,7 +333,7 @@ mod tests {
     #[test]
     fn a_row_without_its_peer_has_our_figure_and_the_reason() {
         let peers = "no/such/directory".into();
-        let bench = Bench { core: 0, pairs: 6, peers, slice_ms: 1 };
+        let bench = Bench { core: 0, other: None, pairs: 6, peers, slice_ms: 1 };
         let rows = rows(&[]);
         let rows: Vec<&Row> = rows.iter().filter(|row| row.subject == Subject::Rss).collect();
         let mut out = Vec::new();

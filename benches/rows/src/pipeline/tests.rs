@@ -29,7 +29,7 @@ fn script(directory: &Path, counts: &[u64]) -> Bench {
     let path = directory.join("swx");
     fs::write(&path, text).unwrap();
     fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
-    Bench { core: 0, pairs: 6, peers: directory.to_owned(), slice_ms: 1 }
+    Bench { core: 0, other: None, pairs: 6, peers: directory.to_owned(), slice_ms: 1 }
 }
 
 #[test]
@@ -104,7 +104,7 @@ fn without_the_peer_there_is_our_rate_and_no_verdict() {
 #[test]
 fn the_peers_themselves_count_the_same() {
     let peers = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/peers");
-    let bench = Bench { core: 0, pairs: 2, peers, slice_ms: 1 };
+    let bench = Bench { core: 0, other: None, pairs: 2, peers, slice_ms: 1 };
     for peer in ["ovs", "swx"] {
         let measured = forward(&bench, 1_000, peer).unwrap();
         if let Slices::Alone { missing, .. } = measured.slices {

@@ -10,6 +10,7 @@
 use std::fs;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
@@ -22,6 +23,7 @@ use super::netns::NetNs;
 use crate::cores::{Cores, Pinned};
 use crate::face::{DeviceError, Exchange, Exchanged, Family, Host};
 use crate::feature::Feature;
+use crate::program::{Program, Sockets};
 use crate::realtime::RealTime;
 
 /// MTU of the wire between the hosts: that of Ethernet.
@@ -81,7 +83,7 @@ pub struct Hosts {
 
 impl Hosts {
     /// Makes them, `here` on the tester's core, `there` on the device's.
-    pub fn make(cores: Cores) -> io::Result<Hosts> {
+    fn make(cores: Cores) -> io::Result<Hosts> {
         let [near, far] = NAMES;
         let (near_ns, far_ns) = (NetNs::anonymous()?, NetNs::anonymous()?);
         let far_fd = far_ns.fd().ok_or(io::ErrorKind::Unsupported)?;
@@ -105,6 +107,36 @@ impl Hosts {
         features::put(feature, &hosts.here, &hosts.there)?;
         features::put(feature, &hosts.there, &hosts.here)?;
         Ok(hosts)
+    }
+
+    /// The address of a host.
+    pub fn address(&self, host: Host, wire: Wire) -> IpAddr {
+        self.sides(host).0.address(wire)
+    }
+
+    /// Starts a program on a host, which gets the host's core.
+    ///
+    /// # Errors
+    /// As of [`Program::start`].
+    pub fn start(&self, host: Host, command: Command) -> Result<Program, DeviceError> {
+        let end = self.sides(host).0;
+        Program::start(&end.netns, &[end.core], command)
+    }
+
+    /// Starts a server on a host and waits until it has its port.
+    ///
+    /// # Errors
+    /// As of [`Program::start`] and [`Program::takes`].
+    pub fn serve(
+        &self,
+        host: Host,
+        command: Command,
+        table: Sockets,
+        port: u16,
+    ) -> Result<Program, DeviceError> {
+        let mut program = self.start(host, command)?;
+        program.takes(&self.sides(host).0.netns, table, port)?;
+        Ok(program)
     }
 
     /// The hosts of client and server.

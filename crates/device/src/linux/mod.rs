@@ -33,7 +33,7 @@ use niclab_packet::size::FCS_LEN;
 use niclab_probe::{Leftover, ProbeError};
 
 use self::forward::Forward;
-use self::hosts::Hosts;
+pub use self::hosts::{Hosts, Wire};
 use self::link::{Link, LinkCounters};
 use self::name::Ends;
 use self::netns::NetNs;
