@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use niclab_load::echo::{Echo, Echoed, Served};
 use niclab_load::requests::{Requested, Requests};
+use niclab_load::stream::{Received, Sent, Stream};
 use niclab_load::{Control, Latency, Load, Observation};
 use niclab_nic::rss::Rss;
 use niclab_nic::rule::Action;
@@ -65,6 +66,16 @@ pub trait Testbed {
     /// [`DeviceError::Broken`].
     fn apply(&mut self, _application: &Application) -> Result<Applied, DeviceError> {
         Err(DeviceError::NotSupported { capability: "applications".to_owned() })
+    }
+
+    /// Lets one host send bulk data to the other over the stack of the kernel, and says how much of
+    /// it arrived. It needs no set-up.
+    ///
+    /// # Errors
+    /// [`DeviceError::NotSupported`]: `stream`, or more cores than there are;
+    /// [`DeviceError::BadLoad`]; [`DeviceError::Broken`].
+    fn stream(&mut self, _streaming: &Streaming) -> Result<Streamed, DeviceError> {
+        Err(DeviceError::NotSupported { capability: "stream".to_owned() })
     }
 
     /// Offers `load` while the control side carries out `plan`, and says what was seen.
@@ -349,6 +360,29 @@ impl Default for Energy {
     fn default() -> Energy {
         Energy::Unknown { why: "it was not asked for".to_owned() }
     }
+}
+
+/// Bulk data from one host to the other.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Streaming {
+    /// The host that sends.
+    pub client: Host,
+    /// What is sent. Each side has as many cores as it has threads, a thread on each.
+    pub stream: Stream,
+}
+
+/// What [`Testbed::stream`] saw.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Streamed {
+    /// What the sender did.
+    pub sent: Sent,
+    /// What the receiver got: this is what was carried.
+    pub received: Received,
+    /// What the sender's cores were busy with in the measured part, whoever's work it was. It is
+    /// counted in ticks: see [`usage`](crate::usage).
+    pub sender_cores: Vec<CoreUse>,
+    /// And the receiver's.
+    pub receiver_cores: Vec<CoreUse>,
 }
 
 /// What [`Testbed::ledger`] saw: where the time of a round trip goes.

@@ -23,14 +23,15 @@ pub mod usage;
 
 pub use face::{
     About, Application, Applied, DeviceError, Energy, Exchange, Exchanged, Fact, Family, Function,
-    Host, Ledgered, LinkUse, Place, Placement, RuleBlock, Setup, SetupReport, TermShown, Testbed,
+    Host, Ledgered, LinkUse, Place, Placement, RuleBlock, Setup, SetupReport, Streamed, Streaming,
+    TermShown, Testbed,
 };
 pub use feature::Feature;
 pub use niclab_load::{
     Arrivals, Control, FLOWS_PROBED_MAX, Honesty, Latency, Load, Observation, PortCounters,
     QueueCounters, Rate, Slice, Stalls,
 };
-pub use niclab_load::{echo, requests};
+pub use niclab_load::{echo, requests, stream};
 pub use niclab_nic::rss::Rss;
 pub use niclab_nic::rule::Action;
 pub use plan::{Calls, Change, ControlCore, OPERATIONS_PER_S_MAX, Plan, RulesPlan, Work};

@@ -7,12 +7,14 @@ pub mod echo;
 mod generator;
 pub mod histogram;
 pub mod lane;
+mod mmsg;
 pub mod observation;
 pub mod requests;
 mod sink;
 pub mod spec;
 pub mod stall;
 mod stamp;
+pub mod stream;
 mod tape;
 
 pub use drive::{LoadError, drive};

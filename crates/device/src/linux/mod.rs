@@ -21,6 +21,9 @@ pub(crate) mod netns;
 mod ring;
 mod servers;
 mod stamped;
+mod streams;
+#[cfg(test)]
+mod streams_tests;
 #[cfg(test)]
 mod veth_tests;
 
@@ -42,7 +45,7 @@ use self::servers::Servers;
 use crate::cores::Cores;
 use crate::face::{
     About, Application, Applied, DeviceError, Exchange, Exchanged, Fact, Function, Ledgered, Place,
-    RuleBlock, Setup, SetupReport, Testbed,
+    RuleBlock, Setup, SetupReport, Streamed, Streaming, Testbed,
 };
 use crate::feature::Feature;
 use crate::pair::{Stage, Trial, judge_refused};
@@ -244,6 +247,12 @@ impl Testbed for LinuxBed {
             self.hosts(&Feature::None).and_then(|hosts| hosts.apply(application, &mut servers));
         self.servers = servers;
         applied
+    }
+
+    fn stream(&mut self, streaming: &Streaming) -> Result<Streamed, DeviceError> {
+        self.exchanges = self.exchanges.wrapping_add(1);
+        let run = self.exchanges;
+        self.hosts(&Feature::None)?.stream(streaming, run)
     }
 
     fn run(&mut self, load: &Load, plan: &Plan) -> Result<Observation, DeviceError> {

@@ -5,10 +5,10 @@ use std::net::{SocketAddr, UdpSocket};
 
 use niclab_packet::echo::{Head, Kind, clear_stamps};
 
-use super::mmsg::{Incoming, Outgoing, Patience};
 use super::poll::Waiter;
 use super::uring::Ring;
 use super::{Echo, EchoError, Pace, Receive, socket};
+use crate::mmsg::{Incoming, Outgoing, Patience};
 
 /// The client's end.
 pub struct Datagrams {

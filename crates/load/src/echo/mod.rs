@@ -7,7 +7,6 @@
 
 mod client;
 mod datagrams;
-pub(crate) mod mmsg;
 mod poll;
 mod server;
 pub(crate) mod socket;
@@ -25,6 +24,7 @@ use niclab_packet::echo::{Passage, Place, Stamp};
 use serde::{Deserialize, Serialize};
 
 pub use client::run;
+pub(crate) use datagrams::{is_empty, is_full};
 pub use server::{Logged, Serve, Served, Server};
 
 use crate::histogram::Latency;

@@ -10,11 +10,11 @@ use niclab_packet::echo::{Head, Kind, MESSAGE_LEN_MAX, Place, Stamp, is_stamped,
 use serde::{Deserialize, Serialize};
 
 use super::datagrams::{is_empty, is_full};
-use super::mmsg::{Incoming, Outgoing, Patience};
 use super::poll::Waiter;
 use super::stream::{Inflow, each_of};
 use super::uring::Ring;
 use super::{EchoError, PASSAGES_MAX, Receive, TCP_BY_RING, Transport, core_now, now_ns, socket};
+use crate::mmsg::{Incoming, Outgoing, Patience};
 
 /// Connections that a server holds at once; further ones are closed.
 const CONNECTIONS_MAX: u64 = 1_024;

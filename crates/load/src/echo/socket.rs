@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use rustix::net::sockopt;
 
-use super::{EchoError, Receive, Transport, mmsg};
+use super::{EchoError, Receive, Transport};
+use crate::mmsg;
 
 /// Microseconds for which the kernel polls the card in one call of a program that never sleeps.
 const BUSY_POLL_US: i32 = 50;

@@ -315,8 +315,8 @@ fn programs_stamp_before_and_after_their_calls() {
 
 #[test]
 fn a_ring_takes_its_operations_back_before_its_memory_goes() {
-    use super::mmsg::{Incoming, Outgoing};
     use super::uring::Ring;
+    use crate::mmsg::{Incoming, Outgoing};
 
     if !has_rings("a_ring_takes_its_operations_back_before_its_memory_goes") {
         return;

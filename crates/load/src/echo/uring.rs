@@ -15,8 +15,8 @@ use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use io_uring::types::{CancelBuilder, Fd, SubmitArgs, Timespec};
 use io_uring::{IoUring, opcode, squeue};
 
-use super::mmsg::{Incoming, Outgoing};
 use super::{EchoError, now_ns};
+use crate::mmsg::{Incoming, Outgoing};
 
 /// Marks the completion of something that was sent; the rest of the number is its place.
 const SENT: u64 = 1 << 32;

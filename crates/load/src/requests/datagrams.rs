@@ -18,7 +18,7 @@ use super::parts::{Part, Parts};
 use super::tally::{Tally, Waiting};
 use super::workload::{Asked, Kind, Workload};
 use super::{KEY_LEN_MAX, PATIENCE_NS, Requests, RequestsError, VALUE_LEN_UDP_MAX, connect};
-use crate::echo::mmsg::{Incoming, Outgoing, Patience};
+use crate::mmsg::{Incoming, Outgoing, Patience};
 use crate::echo::{now_ns, socket};
 
 /// Bytes before the text.

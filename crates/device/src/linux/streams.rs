@@ -1,0 +1,143 @@
+//! Bulk data between the two hosts.
+
+use std::sync::atomic::AtomicBool;
+use std::thread;
+use std::time::Duration;
+
+use niclab_load::stream::{
+    Received, Receiver, ReceiverPart, SenderPart, Sent, StreamError, Window, connect,
+};
+
+use super::hosts::{End, Hosts, Wire};
+use crate::cores::{Pinned, allowed};
+use crate::face::{DeviceError, Streamed, Streaming};
+use crate::usage::CoreUse;
+
+/// How long before its window all threads have started, at least.
+const START: Duration = Duration::from_millis(5);
+
+impl Hosts {
+    /// Lets one host send to the other, from threads of its own on cores of its own, to such.
+    pub fn stream(&self, streaming: &Streaming, run: u32) -> Result<Streamed, DeviceError> {
+        let asked = &streaming.stream;
+        asked.check().map_err(broken)?;
+        let (source, target) = self.sides(streaming.client);
+        let first = [source.core, target.core];
+        let [sender_cores, receiver_cores] = shared_out(first, &allowed(), asked.threads)?;
+        let _source = source.steered(&sender_cores)?;
+        let _target = target.steered(&receiver_cores)?;
+        let receiver = within(target, || Receiver::bind(target.address(Wire::Plain), asked, run))?;
+        let senders = within(source, || connect(asked, receiver.addresses(), run))?;
+        let receivers = receiver.parts().map_err(broken)?;
+        let warmup_ns = asked.warmup_ns.max(START.as_nanos() as u64);
+        let window = Window::from_now(warmup_ns, asked.duration_ns);
+        let (sent, received, used) =
+            carry((senders, &sender_cores), (receivers, &receiver_cores), window);
+        let used = used.map_err(|e| super::refused("reading the use of cores", &e))?;
+        let (sender_cores, receiver_cores) = used;
+        let nothing = received.bytes == 0 && received.ended.is_none();
+        let ended = nothing.then(|| "nothing came through in the measured part".to_owned());
+        let received = Received { ended: received.ended.or(ended), ..received };
+        Ok(Streamed { sent, received, sender_cores, receiver_cores })
+    }
+}
+
+/// Shares cores out to two hosts, each of which has its first one.
+fn shared_out(first: [u32; 2], allowed: &[u32], each: u16) -> Result<[Vec<u32>; 2], DeviceError> {
+    let (needed, available) = (2 * u32::from(each), allowed.len() as u32);
+    if needed > available {
+        let capability = format!("{needed} cores ({available} may be used here)");
+        return Err(DeviceError::NotSupported { capability });
+    }
+    let mut cores = first.map(|core| vec![core]);
+    let others = allowed.iter().filter(|core| !first.contains(core));
+    for (at, &core) in others.take(needed as usize - 2).enumerate() {
+        cores[at % 2].push(core);
+    }
+    Ok(cores)
+}
+
+/// Carries out what opens sockets, where these are to be.
+fn within<T: Send>(
+    end: &End,
+    open: impl FnOnce() -> Result<T, StreamError> + Send,
+) -> Result<T, DeviceError> {
+    let opened = end.netns.within(open);
+    opened.map_err(|e| super::refused("a host's sockets", &e))?.map_err(broken)
+}
+
+type Used = (Vec<CoreUse>, Vec<CoreUse>);
+
+/// Starts all threads and waits for them; meanwhile this one reads what the cores are busy with,
+/// when the window begins and when it is over.
+fn carry(
+    (senders, sender_cores): (Vec<SenderPart>, &[u32]),
+    (receivers, receiver_cores): (Vec<ReceiverPart>, &[u32]),
+    window: Window,
+) -> (Sent, Received, std::io::Result<Used>) {
+    let stop = &AtomicBool::new(false);
+    let pinned = |core: Option<&u32>| core.map(|&core| Pinned::to(core));
+    thread::scope(|scope| {
+        let receiving = receivers.into_iter().enumerate().map(|(at, part)| {
+            let core = receiver_cores.get(at);
+            scope.spawn(move || {
+                let _pinned = pinned(core);
+                part.run(window, stop)
+            })
+        });
+        let receiving: Vec<_> = receiving.collect();
+        let sending = senders.into_iter().enumerate().map(|(at, part)| {
+            let core = sender_cores.get(at);
+            scope.spawn(move || {
+                let _pinned = pinned(core);
+                part.run(window, stop)
+            })
+        });
+        let sending: Vec<_> = sending.collect();
+        let read = || Ok((CoreUse::read(sender_cores)?, CoreUse::read(receiver_cores)?));
+        window.wait_begin();
+        let before = read();
+        let gone = || Sent { ended: Some("a thread panicked".into()), ..Sent::default() };
+        let sent = sending.into_iter().map(|part| part.join().unwrap_or_else(|_| gone()));
+        let sent = Sent::of(sent.collect());
+        let after = read();
+        let gone = || Received { ended: Some("a thread panicked".into()), ..Received::default() };
+        let received = receiving.into_iter().map(|part| part.join().unwrap_or_else(|_| gone()));
+        let received = Received::of(received.collect());
+        (sent, received, passed(before, after))
+    })
+}
+
+/// What was added between two readings.
+fn passed(before: std::io::Result<Used>, after: std::io::Result<Used>) -> std::io::Result<Used> {
+    let (before, after) = (before?, after?);
+    let since = |after: &[CoreUse], before: &[CoreUse]| {
+        after.iter().zip(before).map(|(after, before)| after.since(before)).collect()
+    };
+    Ok((since(&after.0, &before.0), since(&after.1, &before.1)))
+}
+
+/// What an error of sender or receiver means to the user of a device.
+fn broken(error: StreamError) -> DeviceError {
+    match error {
+        StreamError::Range { .. } => DeviceError::BadLoad { reason: error.to_string() },
+        StreamError::Socket { .. } => {
+            DeviceError::Broken { device: "stream".into(), reason: error.to_string() }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hosts_keep_their_first_core_and_get_others_in_turn() {
+        let all = [0, 1, 2, 3, 4, 5, 6];
+        assert_eq!(shared_out([0, 1], &all, 1), Ok([vec![0], vec![1]]));
+        assert_eq!(shared_out([0, 1], &all, 3), Ok([vec![0, 2, 4], vec![1, 3, 5]]));
+        assert_eq!(shared_out([6, 2], &all, 2), Ok([vec![6, 0], vec![2, 1]]));
+        let error = shared_out([0, 1], &all, 4).unwrap_err();
+        assert_eq!(error.to_string(), "not supported: 8 cores (7 may be used here)");
+    }
+}
