@@ -233,6 +233,7 @@ impl Resolver<'_> {
                     load: None,
                     exchange: None,
                     application,
+                    stream: None,
                     plan: None,
                     rate: PlannedRate::Saturate,
                     point,

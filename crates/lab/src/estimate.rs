@@ -109,7 +109,13 @@ pub fn trial_s(run: &ExperimentRun, trial: &Trial) -> f64 {
         let asked = &application.requests;
         SERVER_S + (asked.duration_ns + asked.warmup_ns) as f64 / 1e9
     });
-    plan_s + exchange_s + application_s + trial.load.map_or(TRIAL_S, |load| load_s(run, load))
+    let stream = trial.stream.and_then(|at| run.streams.get(at));
+    let stream_s = stream.map_or(0.0, |streaming| {
+        let stream = &streaming.stream;
+        SERVER_S + (stream.duration_ns + stream.warmup_ns) as f64 / 1e9
+    });
+    let load_s = trial.load.map_or(TRIAL_S, |load| load_s(run, load));
+    plan_s + exchange_s + application_s + stream_s + load_s
 }
 
 /// Seconds to compute what each flow of a trial comes to by its hash, whatever the device.

@@ -12,7 +12,8 @@ use crate::spec::{EchoSweep, Hits, SpecError, TrialKind};
 use crate::values::Values;
 
 /// Protocols, by name.
-const TRANSPORTS: [(&str, Transport); 2] = [("udp", Transport::Udp), ("tcp", Transport::Tcp)];
+pub(crate) const TRANSPORTS: [(&str, Transport); 2] =
+    [("udp", Transport::Udp), ("tcp", Transport::Tcp)];
 
 /// Ways to wait, by name.
 const RECEIVES: [(&str, Receive); 4] = [
@@ -152,6 +153,7 @@ impl Resolver<'_> {
                     load: None,
                     exchange,
                     application: None,
+                    stream: None,
                     plan: None,
                     rate,
                     point,

@@ -6,7 +6,7 @@ use std::path::Path;
 use crate::spec::{Spec, SpecError};
 
 /// Name and text of every built-in experiment.
-const EMBEDDED: [(&str, &str); 14] = [
+const EMBEDDED: [(&str, &str); 15] = [
     ("occupancy", include_str!("../../../experiments/occupancy.toml")),
     ("update-batch", include_str!("../../../experiments/update-batch.toml")),
     ("update-rate", include_str!("../../../experiments/update-rate.toml")),
@@ -17,6 +17,7 @@ const EMBEDDED: [(&str, &str); 14] = [
     ("echo-batch", include_str!("../../../experiments/echo-batch.toml")),
     ("echo-features", include_str!("../../../experiments/echo-features.toml")),
     ("echo-ledger", include_str!("../../../experiments/echo-ledger.toml")),
+    ("stream", include_str!("../../../experiments/stream.toml")),
     ("memcached", include_str!("../../../experiments/memcached.toml")),
     ("redis", include_str!("../../../experiments/redis.toml")),
     ("function", include_str!("../../../experiments/function.toml")),
@@ -24,7 +25,7 @@ const EMBEDDED: [(&str, &str); 14] = [
 ];
 
 /// Names of the experiments that a run without names measures.
-pub const DEFAULT: [&str; 13] = [
+pub const DEFAULT: [&str; 14] = [
     "occupancy",
     "update-batch",
     "update-rate",
@@ -34,6 +35,7 @@ pub const DEFAULT: [&str; 13] = [
     "echo-batch",
     "echo-features",
     "echo-ledger",
+    "stream",
     "memcached",
     "redis",
     "function",

@@ -14,6 +14,7 @@ pub(crate) mod insertions;
 pub(crate) mod ledgers;
 pub(crate) mod renewals;
 pub(crate) mod spreads;
+pub(crate) mod streams;
 mod throughput;
 
 use niclab_result::{Finding, Quantity};

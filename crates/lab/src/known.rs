@@ -11,6 +11,7 @@ use crate::exchange::ECHO;
 use crate::ledger::STAMPS;
 use crate::run::{ExperimentRun, PlannedRate, RunDevice, Trial, lacks_rules};
 use crate::runner::SETUP;
+use crate::stream::STREAM;
 
 /// What is kept of a sample.
 #[derive(Clone, Debug)]
@@ -107,7 +108,7 @@ impl<'a> Known<'a> {
             (_, "rules") => self.no_rules = true,
             (SETUP, _) => self.bar_setup(&sample.point),
             (trial, "frame_size") => drop(self.trials.insert((trial.into(), frame()))),
-            (trial, lack) if lack == ECHO || lack.starts_with(STAMPS) => {
+            (trial, lack) if [ECHO, STREAM].contains(&lack) || lack.starts_with(STAMPS) => {
                 self.trials.insert((trial.into(), None));
             }
             (trial, _) if self.is_particular(sample) => {
@@ -117,13 +118,17 @@ impl<'a> Known<'a> {
         }
     }
 
-    /// A trial of a plan, an exchange or an application: of one that a device cannot carry out, another one may do.
+    /// A trial of a plan, an exchange, an application or a stream: of one that a device cannot
+    /// carry out, another one may do.
     fn is_particular(&self, sample: &Sample) -> bool {
         let is_of =
             |trial: &&Trial| trial.kind.name() == sample.trial && trial.point == sample.point;
         let found = self.experiment.trials.iter().find(is_of);
         found.is_some_and(|trial| {
-            trial.plan.is_some() || trial.exchange.is_some() || trial.application.is_some()
+            trial.plan.is_some()
+                || trial.exchange.is_some()
+                || trial.application.is_some()
+                || trial.stream.is_some()
         })
     }
 

@@ -36,6 +36,7 @@ pub mod runner;
 pub mod spec;
 pub mod spread;
 pub mod statistics;
+pub mod stream;
 pub mod summary;
 pub mod throughput;
 pub mod validation;

@@ -227,6 +227,7 @@ impl Resolver<'_> {
                 load,
                 exchange: None,
                 application: None,
+                stream: None,
                 plan,
                 rate,
                 point,

@@ -7,7 +7,9 @@ mod throughput;
 
 use std::collections::BTreeMap;
 
-use niclab_device::{About, Application, Arrivals, Exchange, Load, Plan, Rate, RuleBlock, Setup};
+use niclab_device::{
+    About, Application, Arrivals, Exchange, Load, Plan, Rate, RuleBlock, Setup, Streaming,
+};
 use niclab_packet::flow::FlowSpec;
 use niclab_packet::size::FrameSizes;
 use niclab_result::{Coordinate, Point, SCHEMA};
@@ -25,6 +27,7 @@ use crate::spec::{
     Assignment, Grid, GridName, Hits, Kind, KneeSpec, Overrides, RulesFile, Spec, SpecError, Sweep,
     Trace, TrialKind,
 };
+use crate::stream::STREAM;
 use crate::throughput::Search;
 use crate::values::Values;
 
@@ -117,6 +120,9 @@ pub struct ExperimentRun {
     /// What clients ask of servers.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub applications: Vec<Application>,
+    /// Bulk data from one host to another.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub streams: Vec<Streaming>,
 }
 
 /// One thing to measure.
@@ -135,6 +141,9 @@ pub struct Trial {
     /// Index of the application: requests in place of a load and a plan.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub application: Option<usize>,
+    /// Index of the stream: bulk data in place of a load and a plan.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stream: Option<usize>,
     /// Index of the plan; none: the control side rests.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub plan: Option<usize>,
@@ -235,8 +244,10 @@ fn experiment(
     seed: u64,
     devices: &[RunDevice],
 ) -> Result<ExperimentRun, SpecError> {
-    let has_rules =
-        !matches!(spec.kind, Kind::HashSkew | Kind::Echo | Kind::Ledger | Kind::Application);
+    let has_rules = !matches!(
+        spec.kind,
+        Kind::HashSkew | Kind::Echo | Kind::Ledger | Kind::Application | Kind::Stream
+    );
     if !has_rules && overrides.rules.is_some() {
         return Err(SpecError::NoRules { experiment: spec.name.clone() });
     }
@@ -256,6 +267,7 @@ fn experiment(
         Kind::Echo => resolver.add_exchanges(&grid.echo, TrialKind::Echo)?,
         Kind::Ledger => resolver.add_exchanges(&grid.ledger, TrialKind::Ledger)?,
         Kind::Application => resolver.add_applications(&grid.application)?,
+        Kind::Stream => resolver.add_streams(&grid.stream)?,
     }
     let run = resolver.finish(devices);
     Ok(ExperimentRun { left_out: left_out(&run, &overrides.set), ..run })
@@ -388,6 +400,7 @@ impl<'a> Resolver<'a> {
             plans: Vec::new(),
             exchanges: Vec::new(),
             applications: Vec::new(),
+            streams: Vec::new(),
         };
         Resolver { spec, overrides, grid, seed, run }
     }
@@ -441,7 +454,17 @@ impl<'a> Resolver<'a> {
         let plan = None;
         let trial = |kind, rate| {
             let point = point.clone();
-            Trial { kind, setup, load, exchange: None, application: None, plan, rate, point }
+            Trial {
+                kind,
+                setup,
+                load,
+                exchange: None,
+                application: None,
+                stream: None,
+                plan,
+                rate,
+                point,
+            }
         };
         let of = self.trial(trial(TrialKind::Saturate, PlannedRate::Saturate));
         for kind in kinds {
@@ -597,6 +620,11 @@ fn take_back(run: &mut ExperimentRun, repeats_min: u32) -> bool {
         application.requests.duration_ns /= 2;
         taken = true;
     }
+    let long = |streaming: &&mut Streaming| streaming.stream.duration_ns > DURATION_NS_MIN;
+    for streaming in run.streams.iter_mut().filter(long) {
+        streaming.stream.duration_ns /= 2;
+        taken = true;
+    }
     for plan in run.plans.iter_mut().filter(|_| taken) {
         if let Plan::Rules(plan) = plan {
             plan.start_ns /= 2;
@@ -617,12 +645,13 @@ fn taken_back(planned: &ExperimentRun, run: &ExperimentRun) -> Vec<String> {
             run.repeats, planned.repeats
         ));
     }
-    // All loads are halved together, and so are all exchanges and all applications.
+    // All loads are halved together, and so are all exchanges, applications and streams.
     let duration_ms = |run: &ExperimentRun| {
         let of_load = run.loads.last().map(|load| load.duration_ns);
         let of_exchange = run.exchanges.last().map(|exchange| exchange.echo.duration_ns);
         let of_application = run.applications.last().map(|asked| asked.requests.duration_ns);
-        let duration_ns = of_load.or(of_exchange).or(of_application);
+        let of_stream = run.streams.last().map(|streaming| streaming.stream.duration_ns);
+        let duration_ns = of_load.or(of_exchange).or(of_application).or(of_stream);
         duration_ns.map(|ns| ns as f64 / 1e6)
     };
     let durations = duration_ms(planned).zip(duration_ms(run)).filter(|(before, now)| now < before);
@@ -722,9 +751,10 @@ pub(crate) fn lacks(device: &RunDevice, run: &ExperimentRun, trial: usize) -> Op
         return Some("rules");
     }
     let has_hosts = !device.about.hosts.is_empty();
-    match (trial.exchange, trial.application) {
-        (Some(_), _) if !has_hosts => Some(ECHO),
-        (_, Some(_)) if !has_hosts => Some(APPLICATIONS),
+    match (trial.exchange, trial.application, trial.stream) {
+        (Some(_), ..) if !has_hosts => Some(ECHO),
+        (_, Some(_), _) if !has_hosts => Some(APPLICATIONS),
+        (.., Some(_)) if !has_hosts => Some(STREAM),
         _ => None,
     }
 }

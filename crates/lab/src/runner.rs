@@ -9,7 +9,7 @@ pub(crate) mod throughput;
 
 use niclab_device::{
     Application, Control, DeviceError, Exchange, Latency, Load, Plan, Rate, Rss, Setup,
-    SetupReport, Testbed,
+    SetupReport, Streaming, Testbed,
 };
 use niclab_result::{Directory, Outcome, Point, ResultError, SCHEMA, Sample};
 
@@ -26,6 +26,7 @@ use crate::run::{ExperimentRun, PlannedRate, Run, Trial, Visit, lacks};
 use crate::spec::TrialKind;
 use crate::spread::{HASH_SHARES, hash_shares, put_spread};
 use crate::statistics;
+use crate::stream::{self, put_stream};
 use crate::windows;
 
 /// Name of the sample that says how the rules went in.
@@ -399,6 +400,9 @@ impl<'a> Runner<'a> {
         if let Some(asked) = trial.application.and_then(|at| self.experiment.applications.get(at)) {
             return self.apply(beds, asked, place);
         }
+        if let Some(asked) = trial.stream.and_then(|at| self.experiment.streams.get(at)) {
+            return self.stream(beds, asked, place);
+        }
         let Some(load) = trial.load else { return self.operate(beds, plan, place) };
         let mut load = self.experiment.loads[load].clone();
         match self.rate(place.device, trial) {
@@ -473,6 +477,33 @@ impl<'a> Runner<'a> {
                 let latency = Some(&seen.requested.latency).filter(|seen| !seen.0.is_empty());
                 sample.latency_tag = latency.map(|_| format!("s{}", sample.order));
                 self.keep(place.device, sample, latency)
+            }
+        }
+    }
+
+    /// Lets one host send to the other and stores what arrived.
+    fn stream(
+        &mut self,
+        beds: &mut [Bed<'_>],
+        streaming: &Streaming,
+        place: &Place<'_>,
+    ) -> Result<(), ResultError> {
+        let Some(Ok(bed)) = beds.get_mut(place.device) else {
+            return Ok(());
+        };
+        let mut sample = self.sample(place, Outcome::Measured);
+        match bed.stream(streaming) {
+            Err(error) => self.record_error(place, error),
+            Ok(seen) => {
+                put_stream(&mut sample.metrics, &seen, &streaming.stream);
+                sample.marks = stream::marks(&seen);
+                sample.load = json(streaming);
+                sample.counters = json(&seen);
+                // What was measured until then is kept, and speaks for nothing.
+                if let Some(reason) = stream::ended(&seen) {
+                    sample.outcome = failed(reason);
+                }
+                self.keep(place.device, sample, None)
             }
         }
     }

@@ -67,6 +67,8 @@ pub enum Kind {
     Ledger,
     /// What real servers answer, and how soon.
     Application,
+    /// How much data the kernel's stack carries from one host to another.
+    Stream,
 }
 
 /// One set of places to measure, and how thoroughly.
@@ -115,6 +117,9 @@ pub struct Grid {
     /// What to ask of which servers: each is a full product of its axes.
     #[serde(default)]
     pub application: Vec<ApplicationSweep>,
+    /// Which bulk data to send: each is a full product of its axes.
+    #[serde(default)]
+    pub stream: Vec<StreamSweep>,
     /// Which knees to search.
     #[serde(default)]
     pub knee: Vec<KneeSpec>,
@@ -365,6 +370,31 @@ fn keys_default() -> Values {
     Values(vec![niclab_result::Coordinate::Number(10_000.0)])
 }
 
+/// A product of axes of bulk data from one host to another.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct StreamSweep {
+    /// `udp`, `tcp`.
+    pub transport: Values,
+    /// The host that sends: `here`, `there`.
+    #[serde(default = "here")]
+    pub client: Values,
+    /// Bytes given to the kernel at once.
+    pub size: Values,
+    /// Datagrams sent by one call.
+    #[serde(default = "one")]
+    pub batch: Values,
+    /// Connections, or pairs of sockets.
+    #[serde(default = "one")]
+    pub connections: Values,
+    /// Cores of each side, a thread on each.
+    #[serde(default = "one")]
+    pub cores: Values,
+    /// Datagrams a second, or `full`.
+    #[serde(default = "full")]
+    pub rate: Values,
+}
+
 fn latency_share_default() -> f64 {
     0.6
 }
@@ -411,6 +441,10 @@ fn blocking() -> Values {
 
 fn none() -> Values {
     word("none")
+}
+
+fn full() -> Values {
+    word("full")
 }
 
 fn closed() -> Values {
@@ -479,6 +513,8 @@ pub enum TrialKind {
     Ledger,
     /// Clients ask a server.
     Application,
+    /// One host sends to another as much as goes.
+    Stream,
 }
 
 impl TrialKind {
@@ -498,6 +534,7 @@ impl TrialKind {
             TrialKind::Echo => "echo",
             TrialKind::Ledger => "ledger",
             TrialKind::Application => "application",
+            TrialKind::Stream => "stream",
         }
     }
 }
@@ -704,6 +741,7 @@ impl Kind {
             Kind::HashSkew => SPREAD_AXES,
             Kind::Echo | Kind::Ledger => ECHO_AXES,
             Kind::Application => APPLICATION_AXES,
+            Kind::Stream => STREAM_AXES,
             Kind::UpdateRate => &[
                 ("group", "the group that the rules stand in: 0 or 1"),
                 ("rules", "rules that stand there, the default rule included"),
@@ -741,6 +779,19 @@ const ECHO_AXES: &[(&str, &str)] = &[
     ("size", "bytes of a message, 16 to 65507"),
     ("batch", "messages sent by one call, 1 to 1024"),
     ("feature", "in the path: none, nft-RULES, vxlan, or a queueing discipline such as fq_codel"),
+    ("duration_ms", "measured part of a trial, one value"),
+    ("warmup_ms", "part before it that is never counted, one value"),
+];
+
+/// Axes of [`Kind::Stream`].
+const STREAM_AXES: &[(&str, &str)] = &[
+    ("transport", "tcp or udp"),
+    ("client", "the host that sends: here or there"),
+    ("size", "bytes given to the kernel at once: 1 to 1048576 of a write, 16 to 65507 over UDP"),
+    ("batch", "datagrams sent by one call, 1 to 1024 (UDP alone)"),
+    ("connections", "connections, or pairs of sockets, 1 to 256"),
+    ("cores", "cores of each side, a thread on each"),
+    ("rate", "datagrams a second (UDP alone), or full: as fast as they go"),
     ("duration_ms", "measured part of a trial, one value"),
     ("warmup_ms", "part before it that is never counted, one value"),
 ];
@@ -1017,6 +1068,7 @@ fn set_axis(kind: Kind, grid: &mut Grid, name: &str, values: &Values) -> Result<
         Kind::HashSkew => grid.spread.iter_mut().filter_map(|spread| spread.axis(name)).collect(),
         Kind::Echo => grid.echo.iter_mut().filter_map(|echo| echo.axis(name)).collect(),
         Kind::Ledger => grid.ledger.iter_mut().filter_map(|echo| echo.axis(name)).collect(),
+        Kind::Stream => grid.stream.iter_mut().filter_map(|sweep| sweep.axis(name)).collect(),
         Kind::Application => {
             grid.application.iter_mut().filter_map(|sweep| sweep.axis(name)).collect()
         }
@@ -1127,6 +1179,21 @@ impl EchoSweep {
     }
 }
 
+impl StreamSweep {
+    fn axis(&mut self, name: &str) -> Option<&mut Values> {
+        match name {
+            "transport" => Some(&mut self.transport),
+            "client" => Some(&mut self.client),
+            "size" => Some(&mut self.size),
+            "batch" => Some(&mut self.batch),
+            "connections" => Some(&mut self.connections),
+            "cores" => Some(&mut self.cores),
+            "rate" => Some(&mut self.rate),
+            _ => None,
+        }
+    }
+}
+
 impl ApplicationSweep {
     fn axis(&mut self, name: &str) -> Option<&mut Values> {
         match name {
@@ -1214,6 +1281,7 @@ mod tests {
             grid.spread.clear();
             grid.echo.clear();
             grid.ledger.clear();
+            grid.stream.clear();
             grid.knee.clear();
             grid.search.clear();
         };
@@ -1237,6 +1305,7 @@ mod tests {
             "echo-batch",
             "echo-features",
             "echo-ledger",
+            "stream",
             "memcached",
             "redis",
             "function",
@@ -1264,6 +1333,7 @@ mod tests {
                 check_part!(spread);
                 check_part!(echo);
                 check_part!(ledger);
+                check_part!(stream);
             }
         }
     }
@@ -1311,6 +1381,16 @@ mod tests {
             ("echo-batch", "receive=select", "receive = select: use one of blocking, busy-poll, "),
             ("echo-batch", "batch=0", "batch = 0: use 1 to 1024"),
             ("echo-batch", "batch=1025", "batch = 1025: use 1 to 1024"),
+            ("stream", "transport=sctp", "transport = sctp: use one of udp, tcp"),
+            ("stream", "size=0", "size = 0: use 1 to 1048576"),
+            ("stream", "size=65508", "size = 65508: use 16 to 65507"),
+            ("stream", "client=me", "client = me: use one of here, there"),
+            ("stream", "batch=1025", "batch = 1025: use 1 to 1024"),
+            ("stream", "connections=0", "connections = 0: use 1 to 256"),
+            ("stream", "connections=257", "connections = 257: use 1 to 256"),
+            ("stream", "cores=0", "cores = 0: use 1 to 64"),
+            ("stream", "cores=32", "cores = 32: use at most as many as connections"),
+            ("stream", "rate=0", "rate = 0: use 1 to 1000M datagrams a second, or full"),
             ("echo-batch", "rate=0", "rate = 0: use 1 to 1000M messages a second, or closed"),
             ("echo-batch", "rate=open", "rate = open: use 1 to 1000M messages a second, or closed"),
         ];

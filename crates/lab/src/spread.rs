@@ -152,6 +152,7 @@ impl Resolver<'_> {
             load,
             exchange: None,
             application: None,
+            stream: None,
             plan,
             rate,
             point,

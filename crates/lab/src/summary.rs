@@ -3,6 +3,7 @@
 pub(crate) mod applications;
 pub(crate) mod batches;
 pub(crate) mod changes;
+mod curves;
 pub(crate) mod exchanges;
 pub(crate) mod features;
 pub(crate) mod figures;
@@ -11,6 +12,7 @@ mod knees;
 pub(crate) mod ledgers;
 pub(crate) mod renewals;
 pub(crate) mod spreads;
+pub(crate) mod streams;
 mod tables;
 pub(crate) mod throughput;
 
@@ -30,6 +32,7 @@ use crate::run::{ExperimentRun, Run, RunDevice, Visit};
 use crate::runner::{SETUP, search, throughput as searches};
 use crate::spec::{Kind, RulesFile, Trace};
 use crate::spread::BUSIEST;
+use crate::stream::{CARRIED, STREAM};
 use crate::words;
 
 pub(crate) use knees::{FoundKnee, found as found_knees};
@@ -87,6 +90,7 @@ pub fn summarize(run: &Run, samples: &[Sample], latencies: &Latencies) -> Summar
             Kind::Echo => findings::exchanges::findings(&results),
             Kind::Ledger => findings::ledgers::findings(&results),
             Kind::Application => findings::applications::findings(&results),
+            Kind::Stream => findings::streams::findings(&results),
         });
     }
     // Where too little was measured a figure is not drawn.
@@ -103,7 +107,8 @@ pub fn summarize(run: &Run, samples: &[Sample], latencies: &Latencies) -> Summar
 }
 
 fn draw(results: &Results<'_>) -> ExperimentSummary {
-    let is_echo = matches!(results.experiment.kind, Kind::Echo | Kind::Ledger | Kind::Application);
+    let kind = results.experiment.kind;
+    let is_echo = matches!(kind, Kind::Echo | Kind::Ledger | Kind::Application | Kind::Stream);
     let measured = |device: &&RunDevice| {
         device.absent.is_none() && !(is_echo && device.about.hosts.is_empty())
     };
@@ -125,6 +130,7 @@ fn draw(results: &Results<'_>) -> ExperimentSummary {
             Kind::Echo => exchanges::figures(results),
             Kind::Ledger => ledgers::figures(results),
             Kind::Application => applications::figures(results),
+            Kind::Stream => streams::figures(results),
         },
         tables: match results.experiment.kind {
             Kind::Occupancy => tables::tables(results),
@@ -136,6 +142,7 @@ fn draw(results: &Results<'_>) -> ExperimentSummary {
             Kind::Echo => exchanges::tables(results),
             Kind::Ledger => ledgers::tables(results),
             Kind::Application => applications::tables(results),
+            Kind::Stream => streams::tables(results),
         },
     }
 }
@@ -268,7 +275,9 @@ fn lack_warning(results: &Results<'_>, device: &RunDevice) -> Option<String> {
             _ => None,
         })
         .filter(|capability| !device.about.not_supported.iter().any(|known| known == capability))
-        .filter(|lacking| ![ECHO, APPLICATIONS].contains(lacking) || !device.about.hosts.is_empty())
+        .filter(|lacking| {
+            ![ECHO, APPLICATIONS, STREAM].contains(lacking) || !device.about.hosts.is_empty()
+        })
         .collect();
     lacks.sort_unstable();
     lacks.dedup();
@@ -326,13 +335,15 @@ fn mark_warnings(results: &Results<'_>, device: &str) -> Vec<String> {
         | Kind::HashSkew
         | Kind::Echo
         | Kind::Ledger
-        | Kind::Application => &[],
+        | Kind::Application
+        | Kind::Stream => &[],
     };
     let kinds = [
         ("throughput", of(saturating)),
         ("spread", of(&["spread"])),
         ("echo", of(&["echo", "ledger"])),
         ("application", of(&["application"])),
+        ("stream", of(&["stream"])),
         ("latency", of(&["latency", "light", "fixed"])),
         ("batch", of(&["rest", "batch"])),
         ("insertion", of(&["insert"])),
@@ -387,6 +398,7 @@ pub(crate) fn main_metric(trial: &str) -> &'static str {
         "spread" => BUSIEST,
         "echo" | "ledger" => RTT,
         "application" => RATE,
+        "stream" => CARRIED,
         _ => "latency_ns_p50",
     }
 }

@@ -12,6 +12,7 @@ use crate::runner::SETUP;
 use crate::runner::search::{CAPACITY, PLATEAU, PROBE};
 use crate::spread::{BUSIEST, FASTEST, FULL, MISPLACED};
 use crate::statistics;
+use crate::stream::{CARRIED, CPU};
 use crate::throughput::Mode;
 
 /// Which way a metric is better.
@@ -27,7 +28,7 @@ pub enum Better {
 pub const KNEE: &str = "knee_rules";
 
 /// Trial, and the metrics that it is made for.
-const HEADLINES: [(&str, &[&str]); 13] = [
+const HEADLINES: [(&str, &[&str]); 14] = [
     ("saturate", &["throughput_pps", "device_ns_per_frame", "operations_per_s", "operations_done"]),
     ("latency", &["latency_ns_p50", "latency_ns_p99"]),
     ("light", &["latency_ns_p50", "latency_ns_p99"]),
@@ -38,6 +39,7 @@ const HEADLINES: [(&str, &[&str]); 13] = [
     ("spread", &[BUSIEST, MISPLACED, FULL]),
     ("echo", &[RTT, RTT_TAIL, ANSWERED]),
     ("ledger", &[PLAIN_RTT, "client_receive_ns", "server_receive_ns"]),
+    ("stream", &[CARRIED, CPU]),
     ("application", &[RATE, LATENCY, LATENCY_TAIL, SERVER_TIME]),
     // Without a batch: there to compare `batch` with, beside it in each repeat.
     ("rest", &[]),

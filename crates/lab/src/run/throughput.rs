@@ -40,6 +40,7 @@ impl Resolver<'_> {
                 load: Some(load),
                 exchange: None,
                 application: None,
+                stream: None,
                 plan: None,
                 rate,
                 point,

@@ -41,6 +41,7 @@ impl Spec {
             ("echo", grid.echo.len(), Kind::Echo),
             ("ledger", grid.ledger.len(), Kind::Ledger),
             ("application", grid.application.len(), Kind::Application),
+            ("stream", grid.stream.len(), Kind::Stream),
         ];
         let strange = parts.iter().find(|(_, count, kind)| *count > 0 && *kind != self.kind);
         let Some((part, count, _)) = strange else { return Ok(()) };

@@ -1,0 +1,53 @@
+//! Curves of a metric over an axis, a curve for all that is the same but for that axis.
+
+use niclab_result::{Axis, Scale, Series};
+
+use super::Results;
+use super::figures::add_point;
+use crate::cells::Cell;
+
+/// Cells by their axes: which there are, and what is said of a place on one.
+pub(super) struct Axes {
+    /// All of them, in the order in which they are named.
+    pub axes: &'static [&'static str],
+    /// The cells of a device, in reading order.
+    pub cells: for<'a> fn(&'a Results<'_>, &str) -> Vec<&'a Cell<'a>>,
+    /// A cell's place on an axis, in words.
+    pub words_at: fn(&Cell<'_>, &str) -> String,
+}
+
+impl Axes {
+    /// A metric over `x`, times `scale`. Curves are named by what tells them apart; where nothing
+    /// varies but other axes there is none.
+    pub fn curves(&self, results: &Results<'_>, x: &str, metric: &str, scale: f64) -> Vec<Series> {
+        let others: Vec<&str> = self.axes.iter().copied().filter(|axis| *axis != x).collect();
+        let mut all: Vec<(String, &Cell<'_>)> = Vec::new();
+        for device in results.devices() {
+            let here = (self.cells)(results, device);
+            let is_same =
+                |a: &Cell<'_>, b: &Cell<'_>| others.iter().all(|at| a.word(at) == b.word(at));
+            let is_varied = |cell: &&&Cell<'_>| {
+                here.iter().any(|one| is_same(one, cell) && one.number(x) != cell.number(x))
+            };
+            all.extend(here.iter().filter(is_varied).map(|cell| (device.to_owned(), *cell)));
+        }
+        let tells =
+            |axis: &&&str| all.iter().any(|(_, cell)| cell.word(axis) != all[0].1.word(axis));
+        let telling: Vec<&str> = others.iter().filter(tells).copied().collect();
+        let mut series = Vec::new();
+        for (device, cell) in &all {
+            let words = telling.iter().map(|axis| (self.words_at)(cell, axis));
+            let name = [device.clone()].into_iter().chain(words).collect::<Vec<_>>().join(", ");
+            let Some(at) = cell.number(x) else { continue };
+            if let Some(point) = cell.mean(metric, scale, at) {
+                add_point(&mut series, name, device, point);
+            }
+        }
+        series
+    }
+}
+
+/// An axis of a figure.
+pub(super) fn axis(label: &str, unit: &str, scale: Scale) -> Axis {
+    Axis { label: label.into(), unit: unit.into(), scale }
+}
