@@ -22,6 +22,7 @@ mod row;
 pub mod rss;
 pub mod sets;
 pub mod sockperf;
+pub mod stream;
 mod times;
 pub mod update;
 

@@ -8,7 +8,7 @@ use crate::prefixes::Family;
 use crate::update::{self, Change};
 use crate::{
     Bench, BenchError, Goal, Measured, acl, beside, chain, echo, exact, generator, insert,
-    pipeline, prefixes, rss, sets,
+    pipeline, prefixes, rss, sets, stream,
 };
 
 /// What can be asked for by name.
@@ -34,6 +34,8 @@ pub enum Subject {
     Prefixes,
     /// Receive-side scaling.
     Rss,
+    /// Bulk data over the stack of the kernel.
+    Stream,
     /// Rules that change beside a reader.
     Update,
 }
@@ -77,6 +79,7 @@ pub fn rows(files: &[PathBuf]) -> Vec<Row> {
     rows.extend(pipeline_rows());
     rows.extend(prefix_rows());
     rows.extend(echo_rows());
+    rows.push(stream_row());
     rows
 }
 
@@ -269,4 +272,17 @@ fn echo_rows() -> [Row; 2] {
         goal: Goal::NONE,
         measure: Box::new(move |bench| echo::round_trips(bench, size)),
     })
+}
+
+/// Bytes of a write: iperf3's own for TCP.
+const WRITTEN: u32 = 128 << 10;
+
+fn stream_row() -> Row {
+    Row {
+        subject: Subject::Stream,
+        what: "stream, 1 TCP connection, bits".to_owned(),
+        peer: "iperf3",
+        goal: Goal { ratio: 1.0, floor: 0.0 },
+        measure: Box::new(|bench| stream::carried(bench, WRITTEN)),
+    }
 }

@@ -129,6 +129,23 @@ fn round_trips_of_ours_and_of_sockperf_are_times_of_the_same_hosts() {
 }
 
 #[test]
+fn bits_of_ours_and_of_iperf3_are_rates_of_the_same_hosts() {
+    let measured = stream::carried(&on_hosts(), 128 << 10).unwrap();
+    let pairs = match measured.slices {
+        Slices::NotSupported(reason) => {
+            println!("SKIP bits_of_ours_and_of_iperf3_are_rates_of_the_same_hosts: {reason}");
+            return;
+        }
+        Slices::Paired(pairs) => pairs,
+        slices => panic!("{slices:?}"),
+    };
+    // From a megabit to ten terabits a second.
+    for rate in [pairs.ours[0], pairs.theirs[0]] {
+        assert!((1e6..1e13).contains(&rate), "{pairs:?}");
+    }
+}
+
+#[test]
 fn one_core_is_no_place_for_two_hosts() {
     let alone = Bench { other: None, ..on_hosts() };
     let measured = echo::round_trips(&alone, 64).unwrap();

@@ -370,6 +370,8 @@ pub enum BenchSubject {
     Prefixes,
     /// Receive-side scaling hashes
     Rss,
+    /// Bulk data over the stack of the kernel, against iperf3
+    Stream,
     /// Rules that change beside a reader
     Update,
 }

@@ -241,6 +241,7 @@ impl From<BenchSubject> for Subject {
             BenchSubject::Pipeline => Subject::Pipeline,
             BenchSubject::Prefixes => Subject::Prefixes,
             BenchSubject::Rss => Subject::Rss,
+            BenchSubject::Stream => Subject::Stream,
             BenchSubject::Update => Subject::Update,
         }
     }
