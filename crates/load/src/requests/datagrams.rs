@@ -18,8 +18,8 @@ use super::parts::{Part, Parts};
 use super::tally::{Tally, Waiting};
 use super::workload::{Asked, Kind, Workload};
 use super::{KEY_LEN_MAX, PATIENCE_NS, Requests, RequestsError, VALUE_LEN_UDP_MAX, connect};
-use crate::mmsg::{Incoming, Outgoing, Patience};
 use crate::echo::{now_ns, socket};
+use crate::mmsg::{Incoming, Outgoing, Patience};
 
 /// Bytes before the text.
 const FRAME_LEN: usize = 8;
