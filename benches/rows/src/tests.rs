@@ -130,7 +130,10 @@ fn round_trips_of_ours_and_of_sockperf_are_times_of_the_same_hosts() {
 
 #[test]
 fn bits_of_ours_and_of_iperf3_are_rates_of_the_same_hosts() {
-    let measured = stream::carried(&on_hosts(), 128 << 10).unwrap();
+    let bench = on_hosts();
+    // As the command is: on one core itself.
+    bench.pin().unwrap();
+    let measured = stream::carried(&bench, 128 << 10).unwrap();
     let pairs = match measured.slices {
         Slices::NotSupported(reason) => {
             println!("SKIP bits_of_ours_and_of_iperf3_are_rates_of_the_same_hosts: {reason}");

@@ -35,6 +35,9 @@ pub(crate) const SENDER_BUSY: &str = "sender_busy_ratio";
 /// The same of the receiver's.
 pub(crate) const RECEIVER_BUSY: &str = "receiver_busy_ratio";
 
+/// Share of a side's cores that programs of others had, the greater of both.
+pub(crate) const OTHERS: &str = "others_ratio";
+
 /// All streams of a sweep, the product of its axes. A stream over TCP has neither batches nor a
 /// rate: of those axes it has the first value alone. Connections that are fewer than the cores
 /// they would be spread over are left out.
@@ -155,6 +158,7 @@ impl Resolver<'_> {
 /// | `sender_…`, `receiver_busy_ratio` | share of the time in which its cores worked |
 /// | `…_user_ratio`, `…_system_ratio`, `…_softirq_ratio` | parts of that; interrupts with softirqs |
 /// | `…_thread_ratio` | share in which its threads were on a core |
+/// | `others_ratio` | time of programs that was not of these threads, of the side that had more |
 pub(crate) fn put_stream(metrics: &mut Metrics, seen: &Streamed, stream: &Stream) {
     let (sent, received) = (&seen.sent, &seen.received);
     put(metrics, CARRIED, received.bits_per_s(), "bit/s");
@@ -186,8 +190,11 @@ fn put_use(metrics: &mut Metrics, seen: &Streamed, stream: &Stream) {
         ("sender", &seen.sender_cores, seen.sent.time, seen.sent.duration_ns),
         ("receiver", &seen.receiver_cores, seen.received.time, seen.received.duration_ns),
     ];
+    let mut others: f64 = 0.0;
     for (side, cores, time, duration_ns) in sides {
         let had: u64 = cores.iter().map(|core| core.busy_ns() + core.idle_ns).sum();
+        let programs: u64 = cores.iter().map(|core| core.user_ns + core.nice_ns).sum();
+        others = others.max(programs.saturating_sub(time.user_ns) as f64 / had.max(1) as f64);
         let parts: [(&str, fn(&CoreUse) -> u64); 4] = [
             ("busy", CoreUse::busy_ns),
             ("user", |core| core.user_ns + core.nice_ns),
@@ -207,6 +214,7 @@ fn put_use(metrics: &mut Metrics, seen: &Streamed, stream: &Stream) {
             put(metrics, &format!("{side}_cpu_ns_per_gigabit"), busy(cores) / gigabits, "ns");
         }
     }
+    put(metrics, OTHERS, others, "1");
     if gigabits > 0.0 {
         let both = busy(&seen.sender_cores) + busy(&seen.receiver_cores);
         put(metrics, CPU, both / gigabits, "ns");

@@ -22,6 +22,8 @@ struct Hosts {
     cores_max: u16,
     /// Use of both sides' cores.
     busy: [f64; 2],
+    /// What other programs had of them.
+    others: f64,
 }
 
 impl Hosts {
@@ -29,7 +31,14 @@ impl Hosts {
         let seat = |role: &str| Seat { role: role.into(), label: "a host".into(), core: None };
         let hosts = ["client", "wire", "server"].map(seat).into();
         let about = About { name: "known".into(), hosts, ..About::default() };
-        Hosts { about, streams_max: u32::MAX, streams: 0, cores_max: 1, busy: [1.0, 0.5] }
+        Hosts {
+            about,
+            streams_max: u32::MAX,
+            streams: 0,
+            cores_max: 1,
+            busy: [1.0, 0.5],
+            others: 0.0,
+        }
     }
 }
 
@@ -44,13 +53,14 @@ fn gbps(stream: &Stream) -> f64 {
     share * 8.0 * size / message_ns
 }
 
-fn used(ns: u64, share: f64) -> Vec<CoreUse> {
-    let busy_ns = (ns as f64 * share) as u64;
-    let parts = (busy_ns / 4, busy_ns - busy_ns / 4, ns - busy_ns);
+fn used(ns: u64, share: f64, others: f64) -> Vec<CoreUse> {
+    let [busy_ns, user_ns] = [share, others].map(|share| (ns as f64 * share) as u64);
+    let softirq_ns = busy_ns / 4;
     vec![CoreUse {
-        system_ns: parts.1,
-        softirq_ns: parts.0,
-        idle_ns: parts.2,
+        user_ns,
+        system_ns: busy_ns - softirq_ns - user_ns,
+        softirq_ns,
+        idle_ns: ns - busy_ns,
         ..CoreUse::default()
     }]
 }
@@ -97,7 +107,7 @@ impl Testbed for Hosts {
             ended: (self.streams == self.streams_max).then(|| "it went".to_owned()),
             ..Received::default()
         };
-        let [sender_cores, receiver_cores] = self.busy.map(|share| used(ns, share));
+        let [sender_cores, receiver_cores] = self.busy.map(|share| used(ns, share, self.others));
         Ok(Streamed { sent, received, sender_cores, receiver_cores })
     }
 
@@ -153,6 +163,18 @@ fn what_arrives_at_most_and_what_bounds_it_is_found_as_it_is() {
 }
 
 #[test]
+fn what_others_had_of_the_cores_is_no_bound_of_the_stack() {
+    let measured = measured(&mut Hosts { others: 0.2, ..Hosts::new() }, &[]);
+    let (words, _) = said(&measured, "tcp");
+    assert!(words.contains("Other programs had a part of the cores"), "{words}");
+    let table = &measured.summary().experiments[0].tables[0];
+    assert_eq!(
+        cell_at(table, &[("protocol", "UDP"), ("bytes", "64")], "bound by"),
+        "other programs"
+    );
+}
+
+#[test]
 fn the_size_that_suffices_and_what_connections_and_batches_bring_is_found() {
     let measured = measured(&mut Hosts::new(), &[]);
     // 79.4 Gbps of one connection at 131,072 B, 71.1 at 8,000 B, 77.6 at 32,000 B.
@@ -183,6 +205,11 @@ fn figures_and_table_show_what_was_measured() {
         "stream-cpu-size",
     ];
     assert_eq!(ids, expected);
+    let figure = &experiment.figures[1];
+    assert!(figure.caption.contains("UDP, from here to there, as fast as it goes"), "{figure:?}");
+    let names: Vec<&str> =
+        experiment.figures[0].series.iter().map(|series| series.name.as_str()).collect();
+    assert_eq!(names, ["known, TCP", "known, UDP, 64 a call"]);
     let table = &experiment.tables[0];
     let at = [("protocol", "UDP"), ("bytes", "1,472"), ("a call", "64")];
     assert_eq!(cell_at(table, &at, "arrived (interval)"), "17.4 Gbps (17.4 Gbps to 17.4 Gbps)");

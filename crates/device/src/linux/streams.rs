@@ -44,6 +44,10 @@ impl Hosts {
 
 /// Shares cores out to two hosts, each of which has its first one.
 fn shared_out(first: [u32; 2], allowed: &[u32], each: u16) -> Result<[Vec<u32>; 2], DeviceError> {
+    // A host has its core however few the calling thread may use.
+    if each == 1 {
+        return Ok(first.map(|core| vec![core]));
+    }
     let (needed, available) = (2 * u32::from(each), allowed.len() as u32);
     if needed > available {
         let capability = format!("{needed} cores ({available} may be used here)");
@@ -135,6 +139,7 @@ mod tests {
     fn hosts_keep_their_first_core_and_get_others_in_turn() {
         let all = [0, 1, 2, 3, 4, 5, 6];
         assert_eq!(shared_out([0, 1], &all, 1), Ok([vec![0], vec![1]]));
+        assert_eq!(shared_out([0, 1], &[1], 1), Ok([vec![0], vec![1]]));
         assert_eq!(shared_out([0, 1], &all, 3), Ok([vec![0, 2, 4], vec![1, 3, 5]]));
         assert_eq!(shared_out([6, 2], &all, 2), Ok([vec![6, 0], vec![2, 1]]));
         let error = shared_out([0, 1], &all, 4).unwrap_err();

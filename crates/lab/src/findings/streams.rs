@@ -100,6 +100,9 @@ fn most(results: &Results<'_>, all: &[&Cell<'_>], transport: &str) -> Option<Fin
         Bound::Receiver => {
             "The receiver's core bounds it: what more is sent over UDP is lost, over TCP it waits."
         }
+        Bound::Others => {
+            "Other programs had a part of the cores: what bounds it takes a calmer machine to say."
+        }
         Bound::Rate | Bound::Neither => {
             "Neither core is busy all the time: the wire, the window or turns between the two \
              bound it."

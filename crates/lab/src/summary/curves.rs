@@ -17,9 +17,15 @@ pub(super) struct Axes {
 }
 
 impl Axes {
-    /// A metric over `x`, times `scale`. Curves are named by what tells them apart; where nothing
-    /// varies but other axes there is none.
-    pub fn curves(&self, results: &Results<'_>, x: &str, metric: &str, scale: f64) -> Vec<Series> {
+    /// A metric over `x`, times `scale`, and what is the same for all curves, in words. Curves are
+    /// named by what tells them apart; where nothing varies but other axes there is none.
+    pub fn curves(
+        &self,
+        results: &Results<'_>,
+        x: &str,
+        metric: &str,
+        scale: f64,
+    ) -> (Vec<Series>, String) {
         let others: Vec<&str> = self.axes.iter().copied().filter(|axis| *axis != x).collect();
         let mut all: Vec<(String, &Cell<'_>)> = Vec::new();
         for device in results.devices() {
@@ -33,17 +39,21 @@ impl Axes {
         }
         let tells =
             |axis: &&&str| all.iter().any(|(_, cell)| cell.word(axis) != all[0].1.word(axis));
-        let telling: Vec<&str> = others.iter().filter(tells).copied().collect();
+        let (telling, same): (Vec<&str>, Vec<&str>) = others.iter().partition(|axis| tells(&axis));
+        let worded = |cell: &Cell<'_>, axes: &[&str]| {
+            let words = axes.iter().map(|axis| (self.words_at)(cell, axis));
+            words.filter(|words| !words.is_empty()).collect::<Vec<_>>()
+        };
         let mut series = Vec::new();
         for (device, cell) in &all {
-            let words = telling.iter().map(|axis| (self.words_at)(cell, axis));
-            let name = [device.clone()].into_iter().chain(words).collect::<Vec<_>>().join(", ");
+            let name = [vec![device.clone()], worded(cell, &telling)].concat().join(", ");
             let Some(at) = cell.number(x) else { continue };
             if let Some(point) = cell.mean(metric, scale, at) {
                 add_point(&mut series, name, device, point);
             }
         }
-        series
+        let same = all.first().map(|(_, cell)| worded(cell, &same).join(", "));
+        (series, same.unwrap_or_default())
     }
 }
 

@@ -7,7 +7,7 @@ use super::curves::{Axes, axis};
 use super::tables::{marks_of, median, table, worded};
 use crate::application::BUSY;
 use crate::cells::Cell;
-use crate::stream::{CARRIED, CPU, RECEIVER_BUSY, SENDER_BUSY};
+use crate::stream::{CARRIED, CPU, OTHERS, RECEIVER_BUSY, SENDER_BUSY};
 use crate::words;
 
 /// Axes of a stream, in the order in which they are named.
@@ -42,7 +42,8 @@ pub(crate) fn words_at(cell: &Cell<'_>, axis: &str) -> String {
         ("rate", None) => "as fast as it goes".to_owned(),
         ("rate", Some(per_s)) => format!("{} datagrams/s", words::whole(per_s)),
         ("size", Some(bytes)) => format!("{} B", words::whole(bytes)),
-        ("batch", Some(batch)) => many("a call", batch).replace("a calls", "a call"),
+        ("batch", _) if cell.word("transport") == "tcp" => String::new(),
+        ("batch", Some(batch)) => format!("{} a call", words::whole(batch)),
         ("connections", Some(count)) => many("connection", count),
         ("cores", Some(count)) => many("core", count) + " each",
         _ => word,
@@ -57,6 +58,9 @@ pub(crate) fn bandwidth(bits_per_s: f64) -> String {
     }
 }
 
+/// Share of a core from which on programs of others may be what bounds a stream.
+const OTHERS_MAX: f64 = 0.1;
+
 /// What keeps a cell from more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Bound {
@@ -70,11 +74,17 @@ pub(crate) enum Bound {
     Receiver,
     /// None does.
     Neither,
+    /// Nobody knows: other programs had a part of the cores.
+    Others,
 }
 
 /// What keeps a cell from more, by the use of both sides' cores.
 pub(crate) fn bound(cell: &Cell<'_>) -> Bound {
-    let is_busy = |metric: &str| cell.estimate(metric).is_some_and(|share| share.median >= BUSY);
+    let share = |metric: &str| cell.estimate(metric).map_or(0.0, |share| share.median);
+    let is_busy = |metric: &str| share(metric) >= BUSY;
+    if share(OTHERS) > OTHERS_MAX {
+        return Bound::Others;
+    }
     match (is_busy(SENDER_BUSY), is_busy(RECEIVER_BUSY)) {
         (true, true) => Bound::Both,
         (true, false) => Bound::Sender,
@@ -92,6 +102,7 @@ impl Bound {
             Bound::Sender => "the sender's core",
             Bound::Receiver => "the receiver's core",
             Bound::Neither => "neither core",
+            Bound::Others => "other programs",
         }
     }
 }
@@ -107,6 +118,7 @@ pub(super) fn tables(results: &Results<'_>) -> Vec<Table> {
     for cell in &all {
         let place = telling.iter().map(|axis| match (*axis, cell.number(axis)) {
             ("client", _) => cell.word("client"),
+            ("batch", _) if cell.word("transport") == "tcp" => "-".to_owned(),
             (_, Some(number)) => words::whole(number),
             _ => words_at(cell, axis),
         });
@@ -175,28 +187,32 @@ fn carried(results: &Results<'_>, x: &str) -> Figure {
         "connections" => ("the number of connections", "connections", ""),
         _ => ("the cores of each side", "cores of each side", ""),
     };
+    let (series, same) = STREAMS.curves(results, x, CARRIED, 1e-9);
     Figure {
         id: figure_of(results, "carried", x),
         title: format!("Payload that arrived over {over}"),
-        caption: "Median of what the receiver got; what was sent beside it counts for nothing."
-            .into(),
+        caption: format!(
+            "Median of what the receiver got, {same}; what was sent beside it counts for nothing."
+        ),
         x: axis(label, unit, Scale::Log),
         y: axis("arrived", "Gbps", if x == "size" { Scale::Log } else { Scale::Linear }),
-        series: STREAMS.curves(results, x, CARRIED, 1e-9),
+        series,
         knees: Vec::new(),
     }
 }
 
 fn cpu(results: &Results<'_>) -> Figure {
+    let (series, same) = STREAMS.curves(results, "size", CPU, 1e-9);
     Figure {
         id: figure_of(results, "cpu", "size"),
         title: "Time of both sides' cores for a gigabit, over the size of a message".into(),
-        caption: "All that the cores did meanwhile, counted in the kernel's ticks: where other \
-                  programs had a core, their time stands in it."
-            .into(),
+        caption: format!(
+            "All that the cores did meanwhile, {same}, counted in the kernel's ticks: where other \
+             programs had a core, their time stands in it."
+        ),
         x: axis("bytes given to the kernel at once", "B", Scale::Log),
         y: axis("CPU a gigabit", "s", Scale::Log),
-        series: STREAMS.curves(results, "size", CPU, 1e-9),
+        series,
         knees: Vec::new(),
     }
 }
