@@ -12,6 +12,10 @@ const EVENTS: usize = 64;
 /// Longest sleep, nanoseconds: who waits looks then whether it is to end.
 const TURN_NS: u64 = 50_000_000;
 
+/// An event of the first socket.
+const NOTHING: epoll::Event =
+    epoll::Event { flags: epoll::EventFlags::empty(), data: epoll::EventData::new_u64(0) };
+
 /// What can be waited for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum For {
@@ -23,7 +27,8 @@ pub enum For {
 
 /// Sockets that are waited for, by their places.
 pub struct Ready {
-    epoll: OwnedFd,
+    /// None where there is one socket alone, whose calls sleep themselves.
+    epoll: Option<OwnedFd>,
     events: Vec<epoll::Event>,
     count: usize,
 }
@@ -39,16 +44,20 @@ impl Ready {
         for (at, socket) in sockets.iter().enumerate() {
             epoll::add(&epoll, socket, epoll::EventData::new_u64(at as u64), flags)?;
         }
-        let none = epoll::EventData::new_u64(0);
-        let none = epoll::Event { flags: epoll::EventFlags::empty(), data: none };
-        Ok(Ready { epoll, events: vec![none; EVENTS], count: 0 })
+        Ok(Ready { epoll: Some(epoll), events: vec![NOTHING; EVENTS], count: 0 })
+    }
+
+    /// Waits for nothing: the one socket there is sleeps in its own calls.
+    pub fn alone() -> Ready {
+        Ready { epoll: None, events: vec![NOTHING], count: 1 }
     }
 
     /// Sleeps until one can go on, until `until_ns` has come, or a while has passed.
     pub fn wait(&mut self, now_ns: u64, until_ns: u64) -> io::Result<()> {
+        let Some(epoll) = &self.epoll else { return Ok(()) };
         let left_ns = until_ns.saturating_sub(now_ns).min(TURN_NS);
         let timeout = Timespec { tv_sec: 0, tv_nsec: left_ns as _ };
-        self.count = match epoll::wait(&self.epoll, &mut self.events[..], Some(&timeout)) {
+        self.count = match epoll::wait(epoll, &mut self.events[..], Some(&timeout)) {
             Ok(count) => count,
             Err(Errno::INTR) => 0,
             Err(error) => return Err(error.into()),

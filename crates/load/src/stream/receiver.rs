@@ -143,6 +143,10 @@ impl ReceiverPart {
         let mut heard_ns = now_ns();
         let ended = match self.sockets {
             Sockets::Tcp(streams) => {
+                if let [alone] = streams.as_slice() {
+                    let _ = alone.set_nonblocking(false);
+                    let _ = alone.set_read_timeout(Some(socket::TURN));
+                }
                 let mut bytes = vec![0; READ_LEN];
                 let drain = |at: usize, come: &mut Come| read(&streams[at], &mut bytes, come);
                 receive(&streams, drain, &mut meter, stop, (&mut come, &mut heard_ns))
@@ -152,8 +156,14 @@ impl ReceiverPart {
                 // One byte more shows a datagram that is too long.
                 let mut incoming =
                     Incoming::new(self.stream.batch.into(), self.stream.size as usize + 1);
-                let drain =
-                    |at: usize, come: &mut Come| take(&sockets[at], at, &of, &mut incoming, come);
+                let mut patience = Patience::None;
+                if let [alone] = sockets.as_slice() {
+                    let _ = alone.set_read_timeout(Some(socket::TURN));
+                    patience = Patience::One;
+                }
+                let drain = |at: usize, come: &mut Come| {
+                    take((&sockets[at], patience), at, &of, &mut incoming, come)
+                };
                 receive(&sockets, drain, &mut meter, stop, (&mut come, &mut heard_ns))
             }
         };
@@ -199,7 +209,10 @@ fn receive<S: std::os::fd::AsFd>(
 ) -> io::Result<()> {
     let fresh = || Come { numbers: vec![Numbers::default(); sockets.len()], ..Come::default() };
     *come = fresh();
-    let mut ready = Ready::new(sockets, For::Data)?;
+    let mut ready = match sockets {
+        [_] => Ready::alone(),
+        several => Ready::new(several, For::Data)?,
+    };
     loop {
         let now_ns = now_ns();
         if meter.begins(now_ns) {
@@ -217,8 +230,11 @@ fn receive<S: std::os::fd::AsFd>(
         };
         ready.wait(now_ns, until_ns)?;
         for at in ready.places() {
-            *heard_ns = now_ns;
+            let before = (come.bytes, come.foreign);
             drain(at, come)?;
+            if before != (come.bytes, come.foreign) {
+                *heard_ns = now_ns;
+            }
         }
     }
 }
@@ -249,14 +265,16 @@ struct Of {
 
 /// Takes what a socket has; `at` is its place.
 fn take(
-    socket: &UdpSocket,
+    (socket, patience): (&UdpSocket, Patience),
     at: usize,
     of: &Of,
     incoming: &mut Incoming,
     come: &mut Come,
 ) -> io::Result<()> {
-    for _ in 0..TURNS {
-        let count = match incoming.receive(socket, Patience::None) {
+    for turn in 0..TURNS {
+        // Whoever waits for the first ones takes of the others what is there.
+        let patience = if turn == 0 { patience } else { Patience::None };
+        let count = match incoming.receive(socket, patience) {
             Ok(count) => count,
             Err(e) if is_empty(&e) => return Ok(()),
             Err(e) => return Err(e),

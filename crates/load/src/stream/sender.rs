@@ -17,6 +17,9 @@ use crate::mmsg::Outgoing;
 /// Messages that a connection may send before the clock and the others have their turn.
 const TURNS: usize = 16;
 
+/// From here on a message is long, bytes.
+const LONG: usize = 16 << 10;
+
 /// One thread's share of a sender.
 #[derive(Debug)]
 pub struct SenderPart {
@@ -147,7 +150,14 @@ impl Pipes {
     ) -> io::Result<()> {
         self.offsets = vec![0; self.streams.len()];
         let message = vec![0; stream.size as usize];
-        let mut ready = Ready::new(&self.streams, For::Room)?;
+        let mut ready = match self.streams.as_slice() {
+            [alone] => {
+                alone.set_nonblocking(false)?;
+                alone.set_write_timeout(Some(socket::TURN))?;
+                Ready::alone()
+            }
+            several => Ready::new(several, For::Room)?,
+        };
         let mut before = 0;
         let sent = loop {
             let now_ns = now_ns();
@@ -173,7 +183,9 @@ impl Pipes {
 
     /// Writes messages to one connection while it takes them, a few at most.
     fn fill(&mut self, at: usize, message: &[u8], gone: &mut Gone) -> io::Result<()> {
-        for _ in 0..TURNS {
+        // Long ones take longer than looking at the clock.
+        let turns = if message.len() < LONG { TURNS } else { 1 };
+        for _ in 0..turns {
             let offset = &mut self.offsets[at];
             match self.streams[at].write(&message[*offset..]) {
                 Ok(count) => {
