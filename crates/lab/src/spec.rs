@@ -742,21 +742,24 @@ impl Kind {
             Kind::Echo | Kind::Ledger => ECHO_AXES,
             Kind::Application => APPLICATION_AXES,
             Kind::Stream => STREAM_AXES,
-            Kind::UpdateRate => &[
-                ("group", "the group that the rules stand in: 0 or 1"),
-                ("rules", "rules that stand there, the default rule included"),
-                ("per_s", "rules renewed a second, 0: none; hadoop, cache_follower, web_server"),
-                ("core", "the core that renews them: same or distinct"),
-                ("calls", "how: single or queue"),
-                ("slice", "renewals between two bursts of packets at most, all, or tick"),
-                ("flows", "flows of the traffic"),
-                ("frame", "frame size in bytes with FCS, or imix"),
-                ("duration_ms", "measured part of a trial, one value"),
-                ("warmup_ms", "part before it that is never counted, one value"),
-            ],
+            Kind::UpdateRate => RENEWAL_AXES,
         }
     }
 }
+
+/// Axes of [`Kind::UpdateRate`].
+const RENEWAL_AXES: &[(&str, &str)] = &[
+    ("group", "the group that the rules stand in: 0 or 1"),
+    ("rules", "rules that stand there, the default rule included"),
+    ("per_s", "rules renewed a second, 0: none; hadoop, cache_follower, web_server"),
+    ("core", "the core that renews them: same or distinct"),
+    ("calls", "how: single or queue"),
+    ("slice", "renewals between two bursts of packets at most, all, or tick"),
+    ("flows", "flows of the traffic"),
+    ("frame", "frame size in bytes with FCS, or imix"),
+    ("duration_ms", "measured part of a trial, one value"),
+    ("warmup_ms", "part before it that is never counted, one value"),
+];
 
 /// Axes of [`Kind::HashSkew`].
 const SPREAD_AXES: &[(&str, &str)] = &[
@@ -1381,16 +1384,6 @@ mod tests {
             ("echo-batch", "receive=select", "receive = select: use one of blocking, busy-poll, "),
             ("echo-batch", "batch=0", "batch = 0: use 1 to 1024"),
             ("echo-batch", "batch=1025", "batch = 1025: use 1 to 1024"),
-            ("stream", "transport=sctp", "transport = sctp: use one of udp, tcp"),
-            ("stream", "size=0", "size = 0: use 1 to 1048576"),
-            ("stream", "size=65508", "size = 65508: use 16 to 65507"),
-            ("stream", "client=me", "client = me: use one of here, there"),
-            ("stream", "batch=1025", "batch = 1025: use 1 to 1024"),
-            ("stream", "connections=0", "connections = 0: use 1 to 256"),
-            ("stream", "connections=257", "connections = 257: use 1 to 256"),
-            ("stream", "cores=0", "cores = 0: use 1 to 64"),
-            ("stream", "cores=32", "cores = 32: use at most as many as connections"),
-            ("stream", "rate=0", "rate = 0: use 1 to 1000M datagrams a second, or full"),
             ("echo-batch", "rate=0", "rate = 0: use 1 to 1000M messages a second, or closed"),
             ("echo-batch", "rate=open", "rate = open: use 1 to 1000M messages a second, or closed"),
         ];
@@ -1415,6 +1408,28 @@ mod tests {
             "rule-update: calls = queue: a queue knows changes of actions and anew: use \
              calls=single"
         );
+    }
+
+    #[test]
+    fn a_value_that_a_stream_cannot_have_is_refused() {
+        let refused = [
+            ("transport=sctp", "transport = sctp: use one of udp, tcp"),
+            ("size=0", "size = 0: use 1 to 1048576"),
+            ("size=65508", "size = 65508: use 16 to 65507"),
+            ("client=me", "client = me: use one of here, there"),
+            ("batch=1025", "batch = 1025: use 1 to 1024"),
+            ("connections=0", "connections = 0: use 1 to 256"),
+            ("connections=257", "connections = 257: use 1 to 256"),
+            ("cores=0", "cores = 0: use 1 to 64"),
+            ("cores=32", "cores = 32: use at most as many as connections"),
+            ("rate=0", "rate = 0: use 1 to 1000M datagrams a second, or full"),
+        ];
+        for (set, words) in refused {
+            let spec = crate::experiment::spec("stream").unwrap();
+            let overrides = Overrides { set: vec![set.parse().unwrap()], ..Default::default() };
+            let error = resolved(spec, &overrides).unwrap_err().to_string();
+            assert!(error.starts_with(&format!("stream: {words}")), "{set}: {error}");
+        }
     }
 
     #[test]

@@ -148,7 +148,7 @@ impl Resolver<'_> {
 /// |---|---|
 /// | `carried_bits_per_s` | payload that the receiver got |
 /// | `sent_bits_per_s` | payload that the sender's kernel took |
-/// | `sent_messages`, `unsent_messages` | writes or datagrams; those due by a rate that never left |
+/// | `sent_messages`, `unsent_messages` | writes or datagrams; due by a rate and never left |
 /// | `received_messages`, `lost_messages` | datagrams that came, and whose numbers are missing |
 /// | `reordered_messages`, `foreign_messages` | as they came |
 /// | `loss_ratio` | lost by lost and received, over UDP |
@@ -156,7 +156,7 @@ impl Resolver<'_> {
 /// | `cpu_ns_per_gigabit` | time of both sides' cores, of all work, by what was carried |
 /// | `sender_…`, `receiver_cpu_ns_per_gigabit` | of one side's |
 /// | `sender_…`, `receiver_busy_ratio` | share of the time in which its cores worked |
-/// | `…_user_ratio`, `…_system_ratio`, `…_softirq_ratio` | parts of that; interrupts with softirqs |
+/// | `…_user_ratio`, `…_system_ratio`, `…_softirq_ratio` | its parts; interrupts with softirqs |
 /// | `…_thread_ratio` | share in which its threads were on a core |
 /// | `others_ratio` | time of programs that was not of these threads, of the side that had more |
 pub(crate) fn put_stream(metrics: &mut Metrics, seen: &Streamed, stream: &Stream) {
@@ -183,6 +183,9 @@ pub(crate) fn put_stream(metrics: &mut Metrics, seen: &Streamed, stream: &Stream
     put_use(metrics, seen, stream);
 }
 
+/// A part of a core's time.
+type Part = fn(&CoreUse) -> u64;
+
 fn put_use(metrics: &mut Metrics, seen: &Streamed, stream: &Stream) {
     let gigabits = seen.received.bytes as f64 * 8e-9;
     let busy = |cores: &[CoreUse]| cores.iter().map(CoreUse::busy_ns).sum::<u64>() as f64;
@@ -195,7 +198,7 @@ fn put_use(metrics: &mut Metrics, seen: &Streamed, stream: &Stream) {
         let had: u64 = cores.iter().map(|core| core.busy_ns() + core.idle_ns).sum();
         let programs: u64 = cores.iter().map(|core| core.user_ns + core.nice_ns).sum();
         others = others.max(programs.saturating_sub(time.user_ns) as f64 / had.max(1) as f64);
-        let parts: [(&str, fn(&CoreUse) -> u64); 4] = [
+        let parts: [(&str, Part); 4] = [
             ("busy", CoreUse::busy_ns),
             ("user", |core| core.user_ns + core.nice_ns),
             ("system", |core| core.system_ns),

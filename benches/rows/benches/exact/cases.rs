@@ -106,7 +106,7 @@ pub fn insertion(options: &Options, keys: u64) -> Outcome {
                 println!("SKIP peer of {label}: {missing}");
                 rates(&label, &ours);
             }
-            Slices::NotSupported(_) | Slices::Single(_) => {}
+            Slices::NotSupported(_) | Slices::Single(_) | Slices::Times(_) => {}
         }
     }
     Ok(())

@@ -134,8 +134,7 @@ fn size(results: &Results<'_>, all: &[&Cell<'_>], transport: &str) -> Option<Fin
         match swept[first..].iter().all(reaches) {
             true if first == 0 => "at every size".to_owned(),
             true => format!("from messages of {} on", words_at(from, "size")),
-            false =>
-                format!("with messages of {}, and not with all longer ones", words_at(from, "size")),
+            false => format!("with messages of {}, not with all longer", words_at(from, "size")),
         },
         words_at(smallest, "size"),
         words::percent(carried(smallest) / carried(top)),

@@ -38,8 +38,8 @@ impl Axes {
             all.extend(here.iter().filter(is_varied).map(|cell| (device.to_owned(), *cell)));
         }
         let tells =
-            |axis: &&&str| all.iter().any(|(_, cell)| cell.word(axis) != all[0].1.word(axis));
-        let (telling, same): (Vec<&str>, Vec<&str>) = others.iter().partition(|axis| tells(&axis));
+            |axis: &&str| all.iter().any(|(_, cell)| cell.word(axis) != all[0].1.word(axis));
+        let (telling, same): (Vec<&str>, Vec<&str>) = others.iter().copied().partition(tells);
         let worded = |cell: &Cell<'_>, axes: &[&str]| {
             let words = axes.iter().map(|axis| (self.words_at)(cell, axis));
             words.filter(|words| !words.is_empty()).collect::<Vec<_>>()

@@ -111,8 +111,8 @@ impl Bound {
 pub(super) fn tables(results: &Results<'_>) -> Vec<Table> {
     let all: Vec<&Cell<'_>> = results.devices().flat_map(|device| cells(results, device)).collect();
     // What is the same in every row stands above them.
-    let differs = |axis: &&&str| all.iter().any(|cell| cell.word(axis) != all[0].word(axis));
-    let (telling, same): (Vec<&str>, Vec<&str>) = AXES.iter().partition(|axis| differs(&axis));
+    let differs = |axis: &&str| all.iter().any(|cell| cell.word(axis) != all[0].word(axis));
+    let (telling, same): (Vec<&str>, Vec<&str>) = AXES.iter().copied().partition(differs);
     let Some(first) = all.first() else { return Vec::new() };
     let mut rows = Vec::new();
     for cell in &all {

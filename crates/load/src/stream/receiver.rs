@@ -52,8 +52,8 @@ enum Sockets {
 }
 
 impl Receiver {
-    /// Takes free ports of this address, in the network namespace of the calling thread. `run` tells
-    /// the datagrams of its sender from those of others.
+    /// Takes free ports of this address, in the network namespace of the calling thread. `run`
+    /// tells the datagrams of its sender from those of others.
     ///
     /// # Errors
     /// [`StreamError`].

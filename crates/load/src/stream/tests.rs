@@ -105,7 +105,7 @@ fn a_rate_is_kept_and_nothing_is_lost_at_it() {
         let words = format!("{sent:?} {received:?}");
         assert_eq!((received.lost, received.foreign), (0, 0), "{words}");
         let due = per_s * asked.duration_ns as f64 / 1e9;
-        // A busy machine sends what was due before the window within it, and may be late at the end.
+        // A busy machine sends within the window what was due before it, and may end late.
         let all = due + per_s * asked.warmup_ns as f64 / 1e9 + f64::from(batch);
         assert!((received.messages as f64) <= all, "{words}");
         assert!((sent.messages + sent.unsent) as f64 >= due - 2.0 * f64::from(batch), "{words}");
