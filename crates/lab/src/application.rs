@@ -70,7 +70,7 @@ pub fn applications(
 ) -> Result<Vec<Application>, SpecError> {
     let gets = numbers("gets", &sweep.gets, 0, 100)?;
     let sizes = lengths(&sweep.size)?;
-    let keys = numbers("keys", &sweep.keys, 1, KEYS_MAX.into())?;
+    let keys = numbers("keys", &sweep.keys, 1, KEYS_MAX)?;
     let depths = numbers("depth", &sweep.depth, 1, DEPTH_MAX.into())?;
     let paces = paces(&sweep.rate)?;
     let hosts = words("client", &sweep.client, &HOSTS)?;
@@ -89,7 +89,7 @@ pub fn applications(
                         let requests = Requests {
                             protocol,
                             get_ratio: gets as f64 / 100.0,
-                            keys: keys_of(keys as u32, size),
+                            keys: keys_of(keys, size),
                             values: size,
                             path: path.to_string(),
                             connections,

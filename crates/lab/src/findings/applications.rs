@@ -55,6 +55,14 @@ fn enough(estimate: Option<Estimate>) -> Option<Estimate> {
     estimate.filter(|estimate| estimate.repeats >= REPEATS_MIN)
 }
 
+/// What is asked, more than one of it.
+fn requests(cell: &Cell<'_>) -> String {
+    match cell.word("protocol").as_str() {
+        "http" => "calls".to_owned(),
+        _ => words_at(cell, "gets"),
+    }
+}
+
 /// How long one request takes that waits for no other.
 fn alone(results: &Results<'_>, of: &[&Cell<'_>]) -> Option<Finding> {
     let is_it = |cell: &&&Cell<'_>| is_back_to_back(cell) && cell.word("client") == "here";
@@ -62,12 +70,10 @@ fn alone(results: &Results<'_>, of: &[&Cell<'_>]) -> Option<Finding> {
     let cell = of.iter().filter(is_it).min_by(|a, b| size(a).total_cmp(&size(b)))?;
     let latency = enough(cell.estimate(LATENCY))?;
     let tail = cell.estimate(LATENCY_TAIL)?;
-    let what = match cell.word("protocol").as_str() {
-        "http" => "A call".to_owned(),
-        _ => format!("A {}", words_at(cell, "gets").trim_end_matches('s')),
-    };
+    let requests = requests(cell);
     let sentence = format!(
-        "{what} of {} takes {} with {} on {}; one in a hundred takes {} or more{}.",
+        "A {} of {} takes {} with {} on {}; one in a hundred takes {} or more{}.",
+        requests.trim_end_matches('s'),
         words_at(cell, "size"),
         words::time(latency.median),
         protocol(cell),
@@ -75,8 +81,8 @@ fn alone(results: &Results<'_>, of: &[&Cell<'_>]) -> Option<Finding> {
         words::time(tail.median),
         words::few(&latency)
     );
-    let implication = "Beside the round trip of a message of the same size (echo-size), the rest is \
-                       the application's.";
+    let implication = "Beside the round trip of a message of the same size (echo-size), the rest \
+                       is the application's.";
     let figure = Some(figure_of(results, "latency", "parallel"));
     let id = id(results, cell, "alone");
     Some(told(cell.device, id, (&latency, "ns"), (sentence, implication), figure))
@@ -107,7 +113,7 @@ fn most(results: &Results<'_>, of: &[&Cell<'_>]) -> Option<Finding> {
         words::whole(answered.median),
         protocol(cell),
         cell.device,
-        words_at(cell, "gets"),
+        requests(cell),
         words_at(cell, "size"),
         words::whole(parallel(cell)?),
         bound(cell),
