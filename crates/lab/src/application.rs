@@ -62,6 +62,9 @@ pub(crate) const CLIENT_BUSY: &str = "client_busy_ratio";
 /// Time of the server's cores for a request.
 pub(crate) const SERVER_TIME: &str = "server_ns_per_request";
 
+/// Energy of the machine for a request.
+pub(crate) const ENERGY: &str = "joules_per_request";
+
 /// All applications of a sweep, the product of its axes.
 pub fn applications(
     sweep: &ApplicationSweep,
@@ -330,7 +333,7 @@ fn put_use(metrics: &mut Metrics, seen: &Applied) {
     if let Energy::Measured { joules, .. } = seen.energy
         && answered > 0.0
     {
-        put(metrics, "joules_per_request", joules / answered, "J");
+        put(metrics, ENERGY, joules / answered, "J");
     }
 }
 

@@ -21,6 +21,8 @@ struct Servers {
     ended: Option<&'static str>,
     /// The clients' cores work all the time, and the server's half of it.
     is_slow_client: bool,
+    /// Why nobody knows the energy.
+    no_meter: Option<&'static str>,
 }
 
 impl Servers {
@@ -28,7 +30,7 @@ impl Servers {
         let seat = |role: &str| Seat { role: role.into(), label: "a host".into(), core: None };
         let hosts = ["client", "wire", "server"].map(seat).into();
         let about = About { name: "known".into(), hosts, ..About::default() };
-        Servers { about, lacks: None, ended: None, is_slow_client: false }
+        Servers { about, lacks: None, ended: None, is_slow_client: false, no_meter: None }
     }
 }
 
@@ -83,7 +85,10 @@ impl Testbed for Servers {
         let busy = (per_s / most).min(1.0);
         let (server, client) = if self.is_slow_client { (0.5, 1.0) } else { (busy, 0.3) };
         let server = (1..=application.cores.into()).map(|at| core(at, server)).collect();
-        let energy = Energy::Measured { joules: count as f64 / 1e4, meters: vec!["one".into()] };
+        let energy = match self.no_meter {
+            None => Energy::Measured { joules: count as f64 / 1e4, meters: vec!["one".into()] },
+            Some(why) => Energy::Unknown { why: why.into() },
+        };
         let client = vec![core(0, client)];
         Ok(Applied { requested, client, server, link: None, energy })
     }
@@ -129,6 +134,23 @@ fn a_request_alone_the_most_of_them_and_what_bounds_them_are_found_as_they_are()
     assert_eq!(ids[..2], ["memcached-rate-parallel", "memcached-latency-parallel"], "{ids:?}");
     let joules = measured.samples.iter().map(|sample| sample.metrics["joules_per_request"].value);
     joules.for_each(|joules| assert!(near(joules, 1e-4), "{joules}"));
+}
+
+#[test]
+fn what_a_request_costs_stands_beside_it_or_why_it_is_not_known() {
+    let used = |measured: Measured| {
+        let mut tables = measured.summary().experiments.remove(0).tables;
+        tables.remove(tables.iter().position(|table| table.id == "redis-used").unwrap())
+    };
+    let known = used(measured(&mut Servers::new(), "redis", &[]));
+    assert!(!known.title.contains("energy"), "{}", known.title);
+    let at = |name: &str| known.columns.iter().position(|column| column == name).unwrap();
+    assert!(known.rows.iter().all(|row| row[at("energy a request")] == "0.100 mJ"), "{known:?}");
+    assert!(known.rows.iter().all(|row| row[at("server time a request")] == "5.00 us"));
+    let no_meter = Some("the meter fell off");
+    let unknown = used(measured(&mut Servers { no_meter, ..Servers::new() }, "redis", &[]));
+    assert!(unknown.title.ends_with("No energy: the meter fell off."), "{}", unknown.title);
+    assert!(unknown.rows.iter().all(|row| row[at("energy a request")] == "-"));
 }
 
 #[test]

@@ -39,8 +39,10 @@ pub(crate) fn findings(results: &Results<'_>) -> Vec<Finding> {
             let of: Vec<&Cell<'_>> =
                 all.iter().filter(|cell| cell.word("protocol") == name).copied().collect();
             findings.extend(alone(results, &of));
-            findings.extend(most(results, &of));
-            findings.extend(scaling(results, &of));
+            match scaling(results, &of) {
+                Some(finding) => findings.push(finding),
+                None => findings.extend(most(results, &of)),
+            }
         }
     }
     findings

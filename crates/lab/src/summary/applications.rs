@@ -6,7 +6,7 @@ use super::Results;
 use super::figures::add_point;
 use super::tables::{marks_of, median, table, worded};
 use crate::application::{
-    BUSY, CLIENT_BUSY, LATENCY, LATENCY_TAIL, RATE, SERVER_BUSY, SERVER_TIME,
+    BUSY, CLIENT_BUSY, ENERGY, LATENCY, LATENCY_TAIL, RATE, SERVER_BUSY, SERVER_TIME,
 };
 use crate::cells::Cell;
 use crate::exchange::CLOSED;
@@ -27,6 +27,9 @@ const AXES: [&str; 11] = [
     "depth",
     "cores",
 ];
+
+/// A figure has so many colours.
+const CURVES_MAX: usize = 7;
 
 /// All cells of a device, in reading order.
 pub(crate) fn cells<'a>(results: &'a Results<'_>, device: &str) -> Vec<&'a Cell<'a>> {
@@ -55,14 +58,17 @@ pub(crate) fn protocol(cell: &Cell<'_>) -> &'static str {
     }
 }
 
-/// What is said of a cell's place on an axis.
+/// What is said of a cell's place on an axis; nothing where its protocol has no such axis.
 pub(crate) fn words_at(cell: &Cell<'_>, axis: &str) -> String {
     let (word, number) = (cell.word(axis), cell.number(axis));
     let many = |one: &str, number: f64| match number {
         1.0 => format!("1 {one}"),
         _ => format!("{} {one}s", words::whole(number)),
     };
+    let is_http = cell.word("protocol") == "http";
     match (axis, number) {
+        ("gets" | "keys", _) if is_http => String::new(),
+        ("path", _) if !is_http => String::new(),
         ("protocol", _) => protocol(cell).to_owned(),
         ("family", _) => word.replace("ipv", "IPv"),
         ("client", _) => format!("clients {word}"),
@@ -98,63 +104,98 @@ pub(crate) fn bound(cell: &Cell<'_>) -> &'static str {
 
 /// All tables, empty ones left out.
 pub(super) fn tables(results: &Results<'_>) -> Vec<Table> {
-    let mut tables = vec![requests(results), beside_published(results)];
+    let mut tables = vec![requests(results), used(results), beside_published(results)];
     tables.retain(|table| !table.rows.is_empty());
     tables
 }
 
-fn requests(results: &Results<'_>) -> Table {
+/// Every cell with what is asked there; what is the same of all stands apart.
+fn asked<'a>(results: &'a Results<'_>) -> (Vec<(&'a Cell<'a>, String)>, String) {
     let all: Vec<&Cell<'_>> = results.devices().flat_map(|device| cells(results, device)).collect();
-    // What is the same in every row stands above them.
-    let differs = |axis: &&str| all.iter().any(|cell| cell.word(axis) != all[0].word(axis));
+    let Some(first) = all.first() else { return (Vec::new(), String::new()) };
+    let differs = |axis: &&str| all.iter().any(|cell| cell.word(axis) != first.word(axis));
     let (telling, same): (Vec<&str>, Vec<&str>) = AXES.into_iter().partition(differs);
-    let mut rows = Vec::new();
-    for device in results.devices() {
-        for cell in cells(results, device) {
-            let place = telling.iter().map(|axis| match (*axis, cell.number(axis)) {
-                ("connections" | "depth" | "cores" | "keys" | "size", Some(n)) => words::whole(n),
-                _ => words_at(cell, axis).replace("clients ", ""),
-            });
-            let lost = cell.estimate("loss_ratio").map_or(0.0, |lost| lost.median);
-            let measured = [
-                worded(cell.estimate(RATE), words::whole),
-                worded(cell.estimate(LATENCY), words::time),
-                median(cell, LATENCY_TAIL, words::time),
-                median(cell, "request_ns_p999", words::time),
-                if lost > 0.0 { words::percent(lost) } else { "-".to_owned() },
-                ["user", "system", "softirq"]
-                    .map(|part| median(cell, &format!("server_{part}_ratio"), words::percent))
-                    .join(" / "),
-                median(cell, CLIENT_BUSY, words::percent),
-                median(cell, SERVER_TIME, words::time),
-                bound(cell).to_owned(),
-                marks_of(cell, RATE),
-            ];
-            let row = [device.to_owned()].into_iter().chain(place).chain(measured);
-            rows.push(row.collect());
-        }
-    }
+    let words = |cell: &Cell<'_>, axes: &[&str]| {
+        let words = axes.iter().map(|axis| words_at(cell, axis));
+        words.filter(|words| !words.is_empty()).collect::<Vec<_>>().join(", ")
+    };
+    let same = words(first, &same);
+    (all.into_iter().map(|cell| (cell, words(cell, &telling))).collect(), same)
+}
+
+/// What clients saw.
+fn requests(results: &Results<'_>) -> Table {
+    let (all, same) = asked(results);
+    let row = |(cell, asked): &(&Cell<'_>, String)| {
+        let lost = cell.estimate("loss_ratio").map_or(0.0, |lost| lost.median);
+        vec![
+            cell.device.to_owned(),
+            asked.clone(),
+            worded(cell.estimate(RATE), words::whole),
+            worded(cell.estimate(LATENCY), words::time),
+            median(cell, LATENCY_TAIL, words::time),
+            median(cell, "request_ns_p999", words::time),
+            if lost > 0.0 { words::percent(lost) } else { "-".to_owned() },
+            marks_of(cell, RATE),
+        ]
+    };
     let columns = [
+        "device",
+        "asked",
         "requests/s (interval)",
         "latency (interval)",
         "p99",
         "p99.9",
         "lost",
-        "server: user / system / softirq",
-        "clients' cores",
-        "server time a request",
-        "bound by",
         "marks",
     ];
-    let heads = telling.iter().map(|axis| if *axis == "size" { "bytes" } else { *axis });
-    let columns: Vec<&str> = ["device"].into_iter().chain(heads).chain(columns).collect();
-    let same = all.first().map(|cell| same.iter().map(|axis| words_at(cell, axis)));
-    let same = same.map(|words| words.collect::<Vec<_>>().join(", ")).unwrap_or_default();
     let title = format!(
         "Requests and their latency, {same}: from when a request was due, in a closed loop from \
          the call that sent it, to its answer"
     );
-    table(&id(results, ""), &title, &columns, rows)
+    table(&id(results, ""), &title, &columns, all.iter().map(row).collect())
+}
+
+/// What was used meanwhile.
+fn used(results: &Results<'_>) -> Table {
+    let (all, same) = asked(results);
+    let gbps = |gbps: f64| format!("{} Gbps", words::significant(gbps));
+    let millijoules = |joules: f64| format!("{} mJ", words::significant(joules * 1e3));
+    let row = |(cell, asked): &(&Cell<'_>, String)| {
+        let server = ["user", "system", "softirq"];
+        let link = ["link_tx_gbps", "link_rx_gbps"];
+        vec![
+            cell.device.to_owned(),
+            asked.clone(),
+            server
+                .map(|part| median(cell, &format!("server_{part}_ratio"), words::percent))
+                .join(" / "),
+            median(cell, CLIENT_BUSY, words::percent),
+            link.map(|metric| median(cell, metric, gbps)).join(" / "),
+            median(cell, SERVER_TIME, words::time),
+            median(cell, ENERGY, millijoules),
+            bound(cell).to_owned(),
+        ]
+    };
+    let columns = [
+        "device",
+        "asked",
+        "server: user / system / softirq",
+        "clients' cores",
+        "link: there / back",
+        "server time a request",
+        "energy a request",
+        "bound by",
+    ];
+    let no_meter = all.iter().find_map(|(cell, _)| no_energy(cell));
+    let no_meter = no_meter.map(|why| format!(" No energy: {why}.")).unwrap_or_default();
+    let title = format!("What the requests used, {same}.{no_meter}");
+    table(&id(results, "-used"), &title, &columns, all.iter().map(row).collect())
+}
+
+/// Why the energy of a cell is not known.
+fn no_energy<'a>(cell: &'a Cell<'_>) -> Option<&'a str> {
+    cell.samples.iter().find_map(|one| one.counters.pointer("/energy/unknown/why")?.as_str())
 }
 
 /// One request at a time, in a closed loop: what the published table has.
@@ -280,6 +321,7 @@ fn curves(results: &Results<'_>, x: &str, (metric, what): (&str, &str), scale: f
     let mut series = Vec::new();
     for (device, cell) in &all {
         let words = telling.iter().map(|axis| words_at(cell, axis));
+        let words = words.filter(|words| !words.is_empty());
         let what = (!what.is_empty()).then(|| what.to_owned());
         let name = [device.clone()].into_iter().chain(words).chain(what);
         let Some(at) = place(cell, x) else { continue };
@@ -328,7 +370,10 @@ fn rate(results: &Results<'_>, x: &str) -> Figure {
 
 fn latency(results: &Results<'_>, x: &str) -> Figure {
     let mut series = curves(results, x, (LATENCY, "median"), 1e-3);
-    series.extend(curves(results, x, (LATENCY_TAIL, "p99"), 1e-3));
+    // More curves than colours could not be told apart.
+    if series.len() <= CURVES_MAX / 2 {
+        series.extend(curves(results, x, (LATENCY_TAIL, "p99"), 1e-3));
+    }
     Figure {
         id: figure_of(results, "latency", x),
         title: format!("Latency over {}", over(x)),
