@@ -51,6 +51,8 @@ pub(crate) const APPLICATIONS: &str = "applications";
 
 /// Requests answered a second.
 pub(crate) const RATE: &str = "requests_per_s";
+/// Requests that waited for an answer at once, on average.
+pub(crate) const WAITING: &str = "waiting_requests";
 /// Median of the latency.
 pub(crate) const LATENCY: &str = "request_ns_p50";
 /// Its tail.
@@ -256,6 +258,7 @@ impl Resolver<'_> {
 /// | `foreign_requests`, `duplicated_requests`, `late_requests` | as they came |
 /// | `loss_ratio` | lost by sent |
 /// | `requests_per_s` | answered |
+/// | `waiting_requests` | that were answered waited at once, on average (Little's law) |
 /// | `request_gbps`, `answer_gbps` | bytes of the application there and back |
 /// | `request_ns_…` | from when a request was due to its answer; in a closed loop from the call |
 /// | `service_ns_…`, `lateness_ns_…` | of an open loop: from the call; how late it left |
@@ -284,6 +287,9 @@ pub(crate) fn put_application(metrics: &mut Metrics, seen: &Applied) {
     put_ratio(metrics, "miss_ratio", r.misses, r.hits + r.misses);
     let duration_s = r.duration_ns as f64 / 1e9;
     put(metrics, RATE, r.answered as f64 / duration_s, "requests/s");
+    // In an open loop what waits for its turn at the client is not sent yet.
+    let sent_ns = r.service.as_ref().unwrap_or(&r.latency).0.mean();
+    put(metrics, WAITING, r.answered as f64 * sent_ns / r.duration_ns as f64, "requests");
     put(metrics, "request_gbps", r.sent_bytes as f64 * 8e-9 / duration_s, "Gbps");
     put(metrics, "answer_gbps", r.received_bytes as f64 * 8e-9 / duration_s, "Gbps");
     quantiles(metrics, "request_ns", &r.latency);

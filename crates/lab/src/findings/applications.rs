@@ -3,7 +3,7 @@
 use niclab_result::Finding;
 
 use super::{REPEATS_MIN, told};
-use crate::application::{LATENCY, LATENCY_TAIL, RATE, SERVER_BUSY, SERVER_TIME};
+use crate::application::{LATENCY, LATENCY_TAIL, RATE, SERVER_BUSY, SERVER_TIME, WAITING};
 use crate::cells::{Cell, paired};
 use crate::statistics::Estimate;
 use crate::summary::Results;
@@ -95,9 +95,7 @@ fn most(results: &Results<'_>, of: &[&Cell<'_>]) -> Option<Finding> {
     let one_core = of.iter().filter(|cell| cell.is_at(&[("cores", 1.0)]));
     let rate = |cell: &Cell<'_>| cell.estimate(RATE).map_or(0.0, |rate| rate.median);
     let cell = one_core.max_by(|a, b| rate(a).total_cmp(&rate(b)))?;
-    if parallel(cell)? <= 1.0 {
-        return None;
-    }
+    let at_once = parallel(cell).filter(|count| *count > 1.0)?;
     let answered = enough(cell.estimate(RATE))?;
     let busy = cell.estimate(SERVER_BUSY).map(|busy| busy.median);
     let time = cell.estimate(SERVER_TIME).map(|time| time.median);
@@ -109,15 +107,21 @@ fn most(results: &Results<'_>, of: &[&Cell<'_>]) -> Option<Finding> {
         ),
         _ => String::new(),
     };
+    // What is lost waits for nobody's answer.
+    let waiting = cell.estimate(WAITING).map(|waiting| waiting.median);
+    let waiting = waiting.filter(|waiting| *waiting < 0.8 * at_once).map(|waiting| {
+        format!(", of which {} wait on average and others are lost", words::significant(waiting))
+    });
     let sentence = format!(
-        "At most {} requests a second are answered by {} on one core of {} ({}, {}, {} at once), \
-         bound by {}{}.{used}",
+        "At most {} requests a second are answered by {} on one core of {} ({}, {}, {} at \
+         once{}), bound by {}{}.{used}",
         words::whole(answered.median),
         protocol(cell),
         cell.device,
         requests(cell),
         words_at(cell, "size"),
-        words::whole(parallel(cell)?),
+        words::whole(at_once),
+        waiting.unwrap_or_default(),
         bound(cell),
         words::few(&answered)
     );

@@ -6,7 +6,7 @@ use super::Results;
 use super::figures::add_point;
 use super::tables::{marks_of, median, table, worded};
 use crate::application::{
-    BUSY, CLIENT_BUSY, ENERGY, LATENCY, LATENCY_TAIL, RATE, SERVER_BUSY, SERVER_TIME,
+    BUSY, CLIENT_BUSY, ENERGY, LATENCY, LATENCY_TAIL, RATE, SERVER_BUSY, SERVER_TIME, WAITING,
 };
 use crate::cells::Cell;
 use crate::exchange::CLOSED;
@@ -135,6 +135,7 @@ fn requests(results: &Results<'_>) -> Table {
             worded(cell.estimate(LATENCY), words::time),
             median(cell, LATENCY_TAIL, words::time),
             median(cell, "request_ns_p999", words::time),
+            median(cell, WAITING, words::significant),
             if lost > 0.0 { words::percent(lost) } else { "-".to_owned() },
             marks_of(cell, RATE),
         ]
@@ -146,12 +147,13 @@ fn requests(results: &Results<'_>) -> Table {
         "latency (interval)",
         "p99",
         "p99.9",
+        "waiting",
         "lost",
         "marks",
     ];
     let title = format!(
         "Requests and their latency, {same}: from when a request was due, in a closed loop from \
-         the call that sent it, to its answer"
+         the call that sent it, to its answer; how many waited for theirs at once, on average"
     );
     table(&id(results, ""), &title, &columns, all.iter().map(row).collect())
 }
