@@ -6,22 +6,27 @@
 //! measurement ends.
 #![allow(unsafe_code)]
 
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::{self, Read, Seek};
 use std::net::{SocketAddr, TcpStream};
 use std::os::unix::process::CommandExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use rustix::fs::{MemfdFlags, memfd_create};
+use rustix::mount::{MountFlags, MountPropagationFlags, mount, mount_change};
 use rustix::process::{Signal, set_parent_process_death_signal};
 use rustix::thread::{CpuSet, UnshareFlags, sched_setaffinity, unshare_unsafe};
 
 use crate::face::DeviceError;
 use crate::linux::netns::NetNs;
+
+/// Where a program finds the files that it was [started with](Program::start_with): not where
+/// programs may be installed, for it sees nothing else there.
+pub const FILES: &str = "/dev/shm";
 
 /// How long a server may take until it listens.
 const START: Duration = Duration::from_secs(20);
@@ -50,7 +55,8 @@ impl Sockets {
     }
 }
 
-/// A running program; it ends with this value.
+/// A running program; it ends with this value. It must not change its user: the kernel would not
+/// end it any more where this process is killed (prctl(2), PR_SET_PDEATHSIG).
 #[derive(Debug)]
 pub struct Program {
     name: String,
@@ -69,10 +75,20 @@ impl Program {
     /// # Errors
     /// [`DeviceError::NotSupported`] where there is no such program; [`DeviceError::Rights`];
     /// [`DeviceError::Broken`].
-    pub fn start(
+    pub fn start(netns: &NetNs, cores: &[u32], command: Command) -> Result<Program, DeviceError> {
+        Program::start_with(netns, cores, command, &[])
+    }
+
+    /// Starts a program as [`Program::start`] does, with these files, name and text, in [`FILES`]:
+    /// a directory in memory that it alone sees, and that ends with it.
+    ///
+    /// # Errors
+    /// As [`Program::start`].
+    pub fn start_with(
         netns: &NetNs,
         cores: &[u32],
         mut command: Command,
+        files: &[(&'static str, &'static str)],
     ) -> Result<Program, DeviceError> {
         let name = command.get_program().to_string_lossy().into_owned();
         let name = name.rsplit('/').next().unwrap_or(&name).to_owned();
@@ -97,8 +113,9 @@ impl Program {
         let (tell, ended) = channel();
         let (started, pid) = channel();
         let netns = netns.try_clone().map_err(failed)?;
+        let files = files.to_vec();
         let keeper = thread::Builder::new().name("program".into()).spawn(move || {
-            let child = netns.enter().and_then(|()| apart(&mut command));
+            let child = netns.enter().and_then(|()| apart(&mut command, &files));
             match child {
                 Ok(child) => {
                     let _ = started.send(Ok(child.id()));
@@ -222,10 +239,24 @@ fn is_taken(table: &str, port: u16) -> bool {
 
 /// Starts it as the first process of a namespace of its own: the kernel ends all others there with
 /// it.
-fn apart(command: &mut Command) -> io::Result<Child> {
+fn apart(command: &mut Command, files: &[(&str, &str)]) -> io::Result<Child> {
+    if !files.is_empty() {
+        own_files(files)?;
+    }
     // SAFETY: the flag changes where children of this thread are put, and nothing of the thread.
     unsafe { unshare_unsafe(UnshareFlags::NEWPID) }?;
     command.spawn()
+}
+
+/// Gives this thread mounts of its own, and among them a directory with these files: the kernel
+/// takes it away with the last process that sees it.
+fn own_files(files: &[(&str, &str)]) -> io::Result<()> {
+    // SAFETY: the flag gives this thread alone a copy of the mounts, and of its working directory.
+    unsafe { unshare_unsafe(UnshareFlags::NEWNS) }?;
+    // What is mounted here is to stay here.
+    mount_change("/", MountPropagationFlags::PRIVATE | MountPropagationFlags::REC)?;
+    mount("tmpfs", FILES, "tmpfs", MountFlags::NOSUID | MountFlags::NODEV, None)?;
+    files.iter().try_for_each(|(name, text)| fs::write(Path::new(FILES).join(name), text))
 }
 
 /// Waits for its end, or ends it when the other end of the channel goes; its exit status, where it

@@ -32,6 +32,23 @@ fn it_runs_on_its_core_as_the_first_process_and_says_what_it_said() {
 }
 
 #[test]
+fn its_files_are_seen_by_it_alone() {
+    let files = [("said.txt", "by it alone\n")];
+    let script = shell("cat /dev/shm/said.txt; echo more > /dev/shm/more.txt; ls /dev/shm");
+    let cores = &allowed()[..1];
+    let program = match Program::start_with(&NetNs::current(), cores, script, &files) {
+        Err(DeviceError::Rights { what, .. }) => {
+            return println!("SKIP its_files_are_seen_by_it_alone: {what} needs more rights");
+        }
+        program => program.unwrap(),
+    };
+    let said = program.wait(Duration::from_secs(10)).unwrap();
+    assert_eq!(said, "by it alone\nmore.txt\nsaid.txt\n");
+    let is_here = |name: &str| Path::new(FILES).join(name).exists();
+    assert!(!is_here("said.txt") && !is_here("more.txt"));
+}
+
+#[test]
 fn its_children_end_with_it() {
     let Some(program) = started("sleep 1000 & sleep 1000 & wait") else { return };
     let of_it = |pid: u32| {

@@ -1,21 +1,23 @@
 //! The real servers that clients ask: which program, with which arguments, on which cores.
 
-use std::fs;
 use std::net::{IpAddr, SocketAddr};
+use std::path::Path;
 use std::process::Command;
 
 use niclab_load::requests::{CONNECTIONS_MAX, Protocol};
 
 use super::hosts::{End, Wire};
 use crate::face::{DeviceError, Family, Host};
-use crate::program::{Program, find};
-use crate::scratch::Scratch;
+use crate::program::{FILES, Program, find};
 
 /// Servers that are kept for later trials at most: an idle one takes memory and no time.
 const KEPT_MAX: usize = 4;
 
 /// The first port; each server has one of its own.
 const PORT: u16 = 20_000;
+
+/// The file that the function is in.
+const SOURCE: &str = "main.py";
 
 /// The default function: it sends back what it is sent.
 const FUNCTION: &str = "import functions_framework\n\n\n@functions_framework.http\n\
@@ -109,26 +111,18 @@ impl Servers {
         let path = find(name).ok_or_else(|| DeviceError::NotSupported {
             capability: format!("{name} (install it: {})", remedy(which.program)),
         })?;
-        let failed = |e: std::io::Error| super::refused("a directory for the function", &e);
-        // The function is read before its server listens, and is not needed afterwards.
-        let scratch = match which.program {
-            Service::Function => Some(Scratch::create("function").map_err(failed)?),
-            _ => None,
-        };
         let mut command = Command::new(path);
         let threads = which.cores.len();
-        match (which.program, &scratch) {
-            (Service::Memcached, _) => memcached(&mut command, address, threads),
-            (Service::Redis, _) => redis(&mut command, address, threads),
-            (Service::Function, Some(scratch)) => {
-                let source = scratch.path().join("main.py");
-                fs::write(&source, FUNCTION).map_err(failed)?;
-                function(&mut command, address, threads);
-                command.arg("--source").arg(source);
-            }
-            (Service::Function, None) => {}
+        let files: &[(&str, &str)] = match which.program {
+            Service::Memcached | Service::Redis => &[],
+            Service::Function => &[(SOURCE, FUNCTION)],
+        };
+        match which.program {
+            Service::Memcached => memcached(&mut command, address, threads),
+            Service::Redis => redis(&mut command, address, threads),
+            Service::Function => function(&mut command, address, threads),
         }
-        let mut program = Program::start(&end.netns, &which.cores, command)?;
+        let mut program = Program::start_with(&end.netns, &which.cores, command, files)?;
         program.listens(&end.netns, address)?;
         Ok(Running { which, address, program })
     }
@@ -142,11 +136,11 @@ fn remedy(service: Service) -> &'static str {
     }
 }
 
-/// TCP and UDP on one port, a thread a core, and memory for all that is asked.
+/// TCP and UDP on one port, a thread a core, and memory for all that is asked. It stays what it is:
+/// a process that changes its user outlives its parent (prctl(2), PR_SET_PDEATHSIG).
 fn memcached(command: &mut Command, address: SocketAddr, threads: usize) {
     let (host, port) = (address.ip().to_string(), address.port().to_string());
-    command
-        .args(["-l", &host, "-p", &port, "-U", &port, "-u", "nobody", "-m", "512", "-B", "auto"]);
+    command.args(["-l", &host, "-p", &port, "-U", &port, "-u", "root", "-m", "512", "-B", "auto"]);
     command.args(["-t", &threads.to_string(), "-c", &(2 * CONNECTIONS_MAX).to_string()]);
 }
 
@@ -170,6 +164,9 @@ fn function(command: &mut Command, address: SocketAddr, workers: usize) {
         IpAddr::V6(host) => format!("[{host}]"),
     };
     command.args(["--target", "echo", "--host", &host, "--port", &port]);
+    command.arg("--source").arg(Path::new(FILES).join(SOURCE));
+    // Its servers' own files are to be in that directory too.
+    command.env("TMPDIR", FILES);
     command.env("WORKERS", workers.to_string()).env("THREADS", "4");
     command.env("PYTHONDONTWRITEBYTECODE", "1");
 }
