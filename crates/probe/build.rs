@@ -8,6 +8,9 @@ use libbpf_cargo::SkeletonBuilder;
 
 const PACKAGES: &str = "apt-get install clang libelf-dev zlib1g-dev pkg-config make gcc";
 
+/// A program at a function of the kernel takes all its arguments, of which it needs few.
+const WARNINGS: [&str; 4] = ["-Wall", "-Wextra", "-Wno-unused-parameter", "-Werror"];
+
 fn main() {
     println!("cargo:rerun-if-changed=bpf");
     println!("cargo:rerun-if-env-changed=CLANG");
@@ -31,11 +34,16 @@ fn build(clang: &Path) -> Result<(), String> {
         }
     }
     let out = env::var_os("OUT_DIR").ok_or("no OUT_DIR: cargo sets it")?;
-    SkeletonBuilder::new()
-        .source("bpf/stamps.bpf.c")
-        .clang(clang)
-        // The kernel's own C: one word may be looked at as two halves.
-        .clang_args(["-Wall", "-Wextra", "-Werror", "-fno-strict-aliasing"])
-        .build_and_generate(Path::new(&out).join("stamps.skel.rs"))
-        .map_err(|e| format!("bpf/stamps.bpf.c was not built by `{name}`: {e:#}"))
+    for part in ["stamps", "deep"] {
+        let source = format!("bpf/{part}.bpf.c");
+        SkeletonBuilder::new()
+            .source(&source)
+            .clang(clang)
+            .clang_args(WARNINGS)
+            // The kernel's own C: one word may be looked at as two halves.
+            .clang_args(["-fno-strict-aliasing"])
+            .build_and_generate(Path::new(&out).join(format!("{part}.skel.rs")))
+            .map_err(|e| format!("{source} was not built by `{name}`: {e:#}"))?;
+    }
+    Ok(())
 }

@@ -262,6 +262,9 @@ pub struct Exchange {
     /// What else stands in their path.
     #[serde(default, skip_serializing_if = "Feature::is_none")]
     pub feature: Feature,
+    /// A ledger stamps inside the stacks too.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub deep: bool,
     /// What the client sends, and how both wait.
     pub echo: Echo,
 }
@@ -398,6 +401,9 @@ pub struct Ledgered {
     pub residue_ratio: f64,
     /// The terms.
     pub terms: Vec<TermShown>,
+    /// The parts of the stacks, where they were stamped.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parts: Option<PartsShown>,
     /// Round trips of the slices with probes.
     pub with: Latency,
     /// Those of the slices without.
@@ -408,6 +414,21 @@ pub struct Ledgered {
     pub stamps: u32,
     /// They travel in the message; else in tables of the kernel.
     pub in_payload: bool,
+}
+
+/// The parts of a round trip inside the stacks: those of the request, the server's program, and
+/// those of the reply. They add up to it.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct PartsShown {
+    /// Messages with all stamps, and those that lack one and are left out.
+    pub messages: u64,
+    /// As said.
+    pub incomplete: u64,
+    /// The parts: `request_stack_send` … `request_socket_receive`, `reply_…`
+    /// ([`niclab_probe::parts::NAMES`]).
+    pub parts: Vec<TermShown>,
+    /// What of the median round trip no part has, the server's program aside, as a share.
+    pub residue_ratio: f64,
 }
 
 /// One term of a round trip.

@@ -23,8 +23,8 @@ pub mod usage;
 
 pub use face::{
     About, Application, Applied, DeviceError, Energy, Exchange, Exchanged, Fact, Family, Function,
-    Host, Ledgered, LinkUse, Place, Placement, RuleBlock, Setup, SetupReport, Streamed, Streaming,
-    TermShown, Testbed,
+    Host, Ledgered, LinkUse, PartsShown, Place, Placement, RuleBlock, Setup, SetupReport, Streamed,
+    Streaming, TermShown, Testbed,
 };
 pub use feature::Feature;
 pub use niclab_load::{

@@ -29,6 +29,9 @@ pub(crate) const HOSTS: [(&str, Host); 2] = [("here", Host::Here), ("there", Hos
 /// Network protocols, by name.
 pub(crate) const FAMILIES: [(&str, Family); 2] = [("ipv4", Family::V4), ("ipv6", Family::V6)];
 
+/// Whether a ledger stamps inside the stacks, by name.
+const DEEP: [(&str, bool); 2] = [("no", false), ("yes", true)];
+
 /// Stands for a closed loop among rates.
 pub(crate) const CLOSED: &str = "closed";
 
@@ -61,13 +64,13 @@ pub fn exchanges(
     let hosts = words("client", &sweep.client, &HOSTS)?;
     let families = words("family", &sweep.family, &FAMILIES)?;
     let features = features(&sweep.feature)?;
+    let deeps = words("deep", &sweep.deep, &DEEP)?;
     let milliseconds = |ms: u64| ms * 1_000_000;
     let mut all = Vec::new();
     for transport in words("transport", &sweep.transport, &TRANSPORTS)? {
         for (&family, &client) in product(&families, &hosts) {
             for (&receive, &pace) in product(&receives, &paces) {
-                for (feature, (&size, &batch)) in features
-                    .iter()
+                for ((feature, &deep), (&size, &batch)) in product(&features, &deeps)
                     .flat_map(|one| product(&sizes, &batches).map(move |at| (one, at)))
                 {
                     let echo = Echo {
@@ -80,7 +83,7 @@ pub fn exchanges(
                         warmup_ns: milliseconds(warmup_ms),
                     };
                     let feature = feature.clone();
-                    all.push(Exchange { client, family, fifo: None, feature, echo });
+                    all.push(Exchange { client, family, fifo: None, feature, deep, echo });
                 }
             }
         }
@@ -129,6 +132,7 @@ fn point(exchange: &Exchange) -> Point {
         ("size", number(echo.size)),
         ("batch", number(echo.batch)),
         ("feature", word(&exchange.feature.to_string())),
+        ("deep", word(name_of(&DEEP, exchange.deep))),
     ])
 }
 
@@ -144,6 +148,10 @@ impl Resolver<'_> {
         let setup = index_of(&mut self.run.setups, nothing);
         for sweep in sweeps {
             for asked in exchanges(sweep, self.grid.duration_ms, self.grid.warmup_ms)? {
+                if asked.deep && kind != TrialKind::Ledger {
+                    let yes = Coordinate::Word("yes".to_owned());
+                    return Err(refused("deep", &yes, "a ledger has it: echo-ledger".to_owned()));
+                }
                 let point = point(&asked);
                 let exchange = Some(index_of(&mut self.run.exchanges, asked));
                 let rate = PlannedRate::Saturate;

@@ -28,10 +28,33 @@ pub(crate) const TERMS: [(&str, &str); 6] = [
     ("hardware", "hardware and wire"),
 ];
 
+/// The parts inside the stacks of one direction, by name and as they are told.
+pub(crate) const PARTS: [(&str, &str); 9] = [
+    ("stack_send", "call, socket, UDP and IP"),
+    ("qdisc", "queueing discipline"),
+    ("driver_send", "driver, to its return or the interrupt"),
+    ("wire", "card, wire and interrupt"),
+    ("softirq_wait", "wait for the softirq"),
+    ("driver_receive", "driver and receive path"),
+    ("stack_receive", "IP and UDP"),
+    ("wake_up", "wake-up of the program"),
+    ("socket_receive", "socket, to the return of the call"),
+];
+
+/// The two directions, as the parts' names begin.
+pub(crate) const DIRECTIONS: [&str; 2] = ["request", "reply"];
+
+/// The metric of a part of a direction.
+pub(crate) fn parts_name(direction: &str, part: &str) -> String {
+    format!("{direction}_{part}_ns")
+}
+
 /// Median round trip without probes.
 pub(crate) const PLAIN_RTT: &str = "plain_rtt_ns_p50";
 /// What of the round trip no term has.
 pub(crate) const RESIDUE: &str = "residue_ratio";
+/// What of it no part inside the stacks has.
+pub(crate) const PARTS_RESIDUE: &str = "parts_residue_ratio";
 
 /// The metrics of a ledger.
 ///
@@ -43,8 +66,11 @@ pub(crate) const RESIDUE: &str = "residue_ratio";
 /// | `plain_rtt_ns_…` | those of the slices without |
 /// | `residue_ratio` | what of the median round trip of the stamped messages no term has |
 /// | `stamped_ratio` | messages with all their stamps |
+/// | `request_stack_send_ns` … `reply_socket_receive_ns` | a part inside the stacks, as a term |
+/// | `parts_residue_ratio`, `parts_stamped_ratio` | as above, of these |
 pub(crate) fn put_ledger(metrics: &mut Metrics, seen: &Ledgered) {
-    for term in &seen.terms {
+    let parts = seen.parts.iter().flat_map(|parts| &parts.parts);
+    for term in seen.terms.iter().chain(parts) {
         let name = &term.name;
         put(metrics, &format!("{name}_ns"), term.mean_ns, "ns");
         put(metrics, &format!("{name}_ns_p50"), term.median_ns, "ns");
@@ -52,6 +78,11 @@ pub(crate) fn put_ledger(metrics: &mut Metrics, seen: &Ledgered) {
     }
     put(metrics, RESIDUE, seen.residue_ratio, "1");
     put_ratio(metrics, "stamped_ratio", seen.messages, seen.messages + seen.incomplete);
+    if let Some(parts) = &seen.parts {
+        put(metrics, PARTS_RESIDUE, parts.residue_ratio, "1");
+        let all = parts.messages + parts.incomplete;
+        put_ratio(metrics, "parts_stamped_ratio", parts.messages, all);
+    }
     quantiles(metrics, "rtt_ns", &seen.with);
     quantiles(metrics, "plain_rtt_ns", &seen.without);
 }
@@ -60,6 +91,11 @@ pub(crate) fn put_ledger(metrics: &mut Metrics, seen: &Ledgered) {
 pub(crate) fn terms(sample: &Sample) -> Vec<TermShown> {
     let terms = sample.counters.get("terms");
     terms.and_then(|terms| Vec::deserialize(terms).ok()).unwrap_or_default()
+}
+
+/// Stamps that a message gets with probes alone.
+pub(crate) fn stamps(cell: &Cell<'_>) -> Option<f64> {
+    cell.samples.first()?.counters.get("stamps")?.as_f64()
 }
 
 /// What a stamp costs, nanoseconds: the median difference of neighbouring slices of all repeats,

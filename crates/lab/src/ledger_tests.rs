@@ -1,8 +1,8 @@
 //! Ledgers whose terms are known, and what is made of them.
 
 use niclab_device::{
-    About, DeviceError, Exchange, Latency, Load, Observation, Place, Plan, Setup, SetupReport,
-    Testbed,
+    About, DeviceError, Exchange, Latency, Load, Observation, PartsShown, Place, Plan, Setup,
+    SetupReport, Testbed,
 };
 
 use super::*;
@@ -57,16 +57,31 @@ impl Testbed for Hosts {
         with.record_n(rtt_ns as u64, 1_000);
         without.record_n(rtt_ns as u64 - 600, 1_000);
         let pair = [rtt_ns as u64, rtt_ns as u64 - 600];
+        // Parts of 100, 200, … ns, those of the reply 10 ns longer.
+        let part = |(side, name): (usize, &str)| TermShown {
+            name: format!("{}_{name}", DIRECTIONS[side]),
+            mean_ns: 100.0 * (1 + PARTS.iter().position(|(it, _)| *it == name).unwrap()) as f64
+                + 10.0 * side as f64,
+            ..TermShown::default()
+        };
+        let names = [0, 1].into_iter().flat_map(|side| PARTS.map(|(name, _)| (side, name)));
+        let parts = exchange.deep.then(|| PartsShown {
+            messages: 980,
+            incomplete: 20,
+            parts: names.map(part).collect(),
+            residue_ratio: 0.001,
+        });
         Ok(Ledgered {
             messages: 990,
             incomplete: 10,
             rtt_ns,
             residue_ratio: self.residue_ratio,
             terms,
+            parts,
             with,
             without,
             pairs: vec![pair; pairs as usize],
-            stamps: 6,
+            stamps: if exchange.deep { 20 } else { 6 },
             in_payload: true,
         })
     }
@@ -104,6 +119,31 @@ fn the_greatest_term_and_the_price_of_a_stamp_are_found() {
 }
 
 #[test]
+fn parts_inside_the_stacks_have_a_table_and_a_finding() {
+    let measured = measured(&mut Hosts::new());
+    let (words, _) = said(&measured, "inside");
+    assert!(
+        words.contains("1.81 us are socket, to the return of the call; 1.61 us are"),
+        "{words}"
+    );
+    let summary = measured.summary();
+    let table = summary.experiments[0].tables.iter().find(|it| it.id == "echo-ledger-parts");
+    let rows = &table.unwrap().rows;
+    let qdisc = rows.iter().find(|row| row[2] == "queueing discipline").unwrap();
+    assert_eq!(qdisc[1], "IPv4, client here, blocking, 1,024 B");
+    assert_eq!(qdisc[3..], ["200 ns", "210 ns"]);
+    assert!(rows.iter().any(|row| row[2] == "left over" && row[3] == "0.100 %"), "{rows:?}");
+    // The ledger and the study's table are told without these stamps.
+    let ledger = summary.experiments[0].tables.iter().find(|it| it.id == "echo-ledger").unwrap();
+    let deep = measured.samples.iter().filter(|sample| sample.point["deep"] == word("yes"));
+    assert!(deep.count() > 0 && ledger.rows.len() == 8, "{ledger:?}");
+}
+
+fn word(word: &str) -> niclab_result::Coordinate {
+    niclab_result::Coordinate::Word(word.into())
+}
+
+#[test]
 fn what_is_left_over_is_named() {
     let measured = measured(&mut Hosts { residue_ratio: -0.02, ..Hosts::new() });
     let (words, value) = said(&measured, "residue");
@@ -128,7 +168,7 @@ fn the_tables_are_those_of_the_study_with_ours_on_top() {
     assert_eq!(ours("client there", "hardware, us"), "40.0");
     let card = [("host", "BlueField2, SNIC"), ("side", "client here")];
     assert_eq!(cell_at(&tables[1], &card, "hardware, us"), "22.5");
-    let price = cell_at(&tables[2], &ledger, "a stamp (interval)");
+    let price = cell_at(&tables[3], &ledger, "a stamp (interval)");
     assert_eq!(price, "100 ns (100 ns to 100 ns)");
     // Each curve stands on the one below it.
     let figure = &summary.experiments[0].figures[0];

@@ -323,6 +323,9 @@ pub struct EchoSweep {
     /// What else stands in the path: `none`, `nft-100`, `vxlan`, `fq_codel`.
     #[serde(default = "none")]
     pub feature: Values,
+    /// Of a ledger: whether it stamps inside the stacks too, `no` or `yes`.
+    #[serde(default = "no")]
+    pub deep: Values,
 }
 
 /// A product of axes of what clients ask of a server.
@@ -437,6 +440,10 @@ fn here() -> Values {
 
 fn blocking() -> Values {
     word("blocking")
+}
+
+fn no() -> Values {
+    word("no")
 }
 
 fn none() -> Values {
@@ -781,6 +788,7 @@ const ECHO_AXES: &[(&str, &str)] = &[
     ("rate", "messages a second whatever comes back, or closed: a batch when the last is back"),
     ("size", "bytes of a message, 16 to 65507"),
     ("batch", "messages sent by one call, 1 to 1024"),
+    ("deep", "a ledger stamps inside the stacks too, over UDP: no, yes"),
     ("feature", "in the path: none, nft-RULES, vxlan, or a queueing discipline such as fq_codel"),
     ("duration_ms", "measured part of a trial, one value"),
     ("warmup_ms", "part before it that is never counted, one value"),
@@ -1177,6 +1185,7 @@ impl EchoSweep {
             "size" => Some(&mut self.size),
             "batch" => Some(&mut self.batch),
             "feature" => Some(&mut self.feature),
+            "deep" => Some(&mut self.deep),
             _ => None,
         }
     }

@@ -10,6 +10,7 @@ pub(crate) mod figures;
 pub(crate) mod insertions;
 mod knees;
 pub(crate) mod ledgers;
+pub(crate) mod parts;
 pub(crate) mod renewals;
 pub(crate) mod spreads;
 pub(crate) mod streams;

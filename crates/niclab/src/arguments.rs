@@ -418,6 +418,10 @@ pub struct RunArguments {
     #[arg(long, value_name = "NAME=VALUES")]
     pub set: Vec<String>,
 
+    /// Stamp inside the stacks too, in ledgers over UDP: their axis deep=yes
+    #[arg(long)]
+    pub deep: bool,
+
     /// How often each trial is repeated; from 6 on a point has a 95 % interval [default: as the
     /// experiment says]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
@@ -429,8 +433,8 @@ pub struct RunArguments {
 
     /// Go on with a run that was cut short: measure what is missing in its result directory
     #[arg(long, value_name = "DIR", conflicts_with_all = [
-        "experiments", "device", "output", "full", "grid", "set", "repeats", "seed", "trace",
-        "rules", "card",
+        "experiments", "device", "output", "full", "grid", "set", "deep", "repeats", "seed",
+        "trace", "rules", "card",
     ])]
     pub resume: Option<PathBuf>,
 

@@ -92,7 +92,7 @@ pub fn measure(arguments: &MeasureEchoArguments) -> Result<(), Failure> {
     let family = if arguments.ipv6 { Family::V6 } else { family };
     let client = if arguments.reverse { Host::There } else { Host::Here };
     let feature = Feature::None;
-    let exchange = Exchange { client, family, fifo: arguments.fifo, feature, echo };
+    let exchange = Exchange { client, family, fifo: arguments.fifo, feature, deep: false, echo };
     let mut bed = niclab_device::open(&name)?;
     let seen = bed.exchange(&exchange)?;
     match arguments.json {

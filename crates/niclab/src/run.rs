@@ -203,7 +203,9 @@ fn specs(names: &[String]) -> Result<Vec<Spec>, Failure> {
 }
 
 fn overrides(arguments: &RunArguments) -> Result<Overrides, Failure> {
-    let assignments = arguments.set.iter().map(|text| text.parse::<Assignment>());
+    let deep = arguments.deep.then_some("deep=yes");
+    let texts = arguments.set.iter().map(String::as_str).chain(deep);
+    let assignments = texts.map(str::parse::<Assignment>);
     let grid = match (arguments.full, arguments.grid) {
         (true, _) | (_, Some(Grid::Full)) => GridName::Full,
         (_, Some(Grid::Published)) => GridName::Published,

@@ -27,6 +27,15 @@ pub enum ProbeError {
          sch_ingress cls_bpf), or take a kernel with CONFIG_NET_SCH_INGRESS and CONFIG_NET_CLS_BPF"
     )]
     NoClsact,
+    /// What stamps inside the stack are taken at.
+    #[error(
+        "this kernel has no tracepoint {name}: one from 6.3 on with CONFIG_TRACEPOINTS and \
+         CONFIG_BPF_EVENTS is needed"
+    )]
+    NoTracepoint {
+        /// Its name.
+        name: &'static str,
+    },
     /// The verifier did not let a program in.
     #[error(
         "the kernel's verifier refused a program, which is a fault of niclab or of a kernel it \

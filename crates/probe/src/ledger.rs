@@ -129,12 +129,7 @@ impl Ledger {
                 None => incomplete += 1,
             }
         }
-        let mut rtts: Vec<f64> = all.iter().map(|times| times.rtt).collect();
-        rtts.sort_by(f64::total_cmp);
-        let rtt_ns = at(&rtts, 0.5)?;
-        let (low, high) = (at(&rtts, MIDDLE.0)?, at(&rtts, MIDDLE.1)?);
-        let middle: Vec<&Times> =
-            all.iter().filter(|times| (low..=high).contains(&times.rtt)).collect();
+        let (rtt_ns, middle) = middle(&all, |times| times.rtt)?;
         let term = |kind: TermKind| {
             let mut values: Vec<f64> = all.iter().map(|times| times.terms[kind as usize]).collect();
             values.sort_by(f64::total_cmp);
@@ -162,8 +157,17 @@ impl Ledger {
     }
 }
 
+/// The median of the round trips, and the middle fifth of the messages by theirs.
+pub(crate) fn middle<T>(all: &[T], rtt: impl Fn(&T) -> f64) -> Option<(f64, Vec<&T>)> {
+    let mut rtts: Vec<f64> = all.iter().map(&rtt).collect();
+    rtts.sort_by(f64::total_cmp);
+    let (low, high) = (at(&rtts, MIDDLE.0)?, at(&rtts, MIDDLE.1)?);
+    let chosen = all.iter().filter(|times| (low..=high).contains(&rtt(times))).collect();
+    Some((at(&rtts, 0.5)?, chosen))
+}
+
 /// A quantile of sorted values.
-fn at(sorted: &[f64], share: f64) -> Option<f64> {
+pub(crate) fn at(sorted: &[f64], share: f64) -> Option<f64> {
     let last = sorted.len().checked_sub(1)?;
     sorted.get((share * last as f64).round() as usize).copied()
 }

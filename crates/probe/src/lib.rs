@@ -2,11 +2,13 @@
 #![deny(unsafe_code)]
 
 mod clsact;
+mod deep;
 mod error;
 pub mod ledger;
 mod leftovers;
 mod maps;
 mod netlink;
+pub mod parts;
 mod programs;
 mod stamps;
 mod tcx;
@@ -20,7 +22,14 @@ mod skeleton {
     include!(concat!(env!("OUT_DIR"), "/stamps.skel.rs"));
 }
 
+/// What it wrote from `bpf/deep.bpf.c`.
+#[allow(unsafe_code, missing_docs, unused, clippy::all, clippy::undocumented_unsafe_blocks)]
+mod deep_skeleton {
+    include!(concat!(env!("OUT_DIR"), "/deep.skel.rs"));
+}
+
 pub use clsact::Direction;
+pub use deep::{Deep, Inner, Inside};
 pub use error::ProbeError;
 pub use leftovers::{Leftover, clean, leftovers};
 pub use maps::{Counts, Flow, MessageId, sequence_behind};

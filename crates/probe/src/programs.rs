@@ -85,14 +85,19 @@ pub fn load(
     port: u16,
     network_at: u32,
 ) -> Result<StampsSkel<'_>, ProbeError> {
-    LOG.take();
-    set_print(Some((PrintLevel::Warn, note)));
-    let mut open = StampsSkelBuilder::default().open(object).map_err(|e| why(&e))?;
+    let mut open = listening(|| StampsSkelBuilder::default().open(object))?;
     if let Some(settings) = open.maps.rodata_data.as_mut() {
         settings.port = port;
         settings.network_at = network_at;
     }
-    open.load().map_err(|e| why(&e))
+    listening(|| open.load())
+}
+
+/// Has libbpf do something, and takes what it says against it for the reason.
+pub fn listening<T>(act: impl FnOnce() -> libbpf_rs::Result<T>) -> Result<T, ProbeError> {
+    LOG.take();
+    set_print(Some((PrintLevel::Warn, note)));
+    act().map_err(|e| why(&e))
 }
 
 /// Descriptors of our own of the maps.

@@ -17,7 +17,7 @@ fn exchange(transport: Transport, family: Family, client: Host) -> Exchange {
         duration_ns: 50_000_000,
         warmup_ns: 20_000_000,
     };
-    Exchange { client, family, fifo: None, feature: Feature::None, echo }
+    Exchange { client, family, fifo: None, feature: Feature::None, deep: false, echo }
 }
 
 fn open(test: &str) -> Option<(impl Drop, Box<dyn Testbed>)> {
@@ -120,6 +120,46 @@ fn what_cannot_be_sent_is_refused_and_the_hosts_go_on() {
     let error = bed.exchange(&bad).unwrap_err();
     assert!(matches!(&error, DeviceError::BadLoad { reason } if reason.contains("size = 15")));
     assert!(bed.exchange(&good).unwrap().echoed.answered > 0);
+}
+
+#[test]
+fn the_parts_inside_the_stacks_add_up_and_a_stream_has_none() {
+    let test = "the_parts_inside_the_stacks_add_up_and_a_stream_has_none";
+    let Some((_alone, mut bed)) = open(test) else { return };
+    for (family, size, receive, client) in [
+        (Family::V4, 1024, Receive::Blocking, Host::Here),
+        (Family::V6, 64, Receive::Epoll, Host::There),
+        (Family::V4, 64, Receive::BusyPoll, Host::Here),
+        (Family::V4, 16_000, Receive::Blocking, Host::Here),
+        (Family::V6, 16_000, Receive::Blocking, Host::Here),
+    ] {
+        let mut exchange = exchange(Transport::Udp, family, client);
+        (exchange.echo.size, exchange.echo.batch) = (size, 1);
+        (exchange.echo.receive, exchange.deep) = (receive, true);
+        let seen = match bed.ledger(&exchange, 2) {
+            Err(DeviceError::NotSupported { capability }) => {
+                return println!("SKIP {test}: {capability}");
+            }
+            seen => seen.unwrap(),
+        };
+        let words = format!("{family:?} {size} {receive:?}: {seen:#?}");
+        let parts = seen.parts.unwrap();
+        assert!(parts.messages > 10 * parts.incomplete, "{words}");
+        assert!(parts.residue_ratio.abs() < 0.05, "{words}");
+        let of = |name: &str| parts.parts.iter().find(|it| it.name == name).unwrap().mean_ns;
+        for part in ["stack_send", "driver_send", "driver_receive", "stack_receive"] {
+            assert!(of(&format!("request_{part}")) > 0.0, "{part}: {words}");
+            assert!(of(&format!("reply_{part}")) > 0.0, "{part}: {words}");
+        }
+        // Who polls need not be woken.
+        let sleeps = receive != Receive::BusyPoll;
+        assert_eq!(of("request_wake_up") > 200.0, sleeps, "{words}");
+        assert_eq!(seen.stamps, 20);
+    }
+    let mut stream = exchange(Transport::Tcp, Family::V4, Host::Here);
+    (stream.deep, stream.echo.batch) = (true, 1);
+    let error = bed.ledger(&stream, 1).unwrap_err();
+    assert!(error.to_string().contains("over TCP"), "{error}");
 }
 
 #[test]

@@ -10,12 +10,13 @@ use niclab_load::Latency;
 use niclab_load::echo::{self, Echo, Logged, Passages, Serve, Server, Transport};
 use niclab_packet::echo::{Passage, Place, is_stamped};
 use niclab_probe::ledger::{Ledger, of_kernel};
-use niclab_probe::{Direction, Flow, MessageId, ProbeError, Stamps, sequence_behind};
+use niclab_probe::parts::Parts;
+use niclab_probe::{Deep, Direction, Flow, Inner, MessageId, ProbeError, Stamps, sequence_behind};
 
 use super::hosts::{End, Hosts, Wire, broken, real_time};
 use super::link;
 use crate::cores::Pinned;
-use crate::face::{DeviceError, Exchange, Ledgered, TermShown};
+use crate::face::{DeviceError, Exchange, Ledgered, PartsShown, TermShown};
 
 /// Longest UDP message that goes in one frame: the MTU less the headers of IPv6 and UDP.
 const WHOLE_MAX: u16 = super::hosts::MTU as u16 - 40 - 8;
@@ -24,14 +25,18 @@ const WHOLE_MAX: u16 = super::hosts::MTU as u16 - 40 - 8;
 /// client reads the clock in any case.
 const STAMPS_ADDED: u32 = 6;
 
+/// And those inside the stacks, both ways.
+const STAMPS_DEEP: u32 = 14;
+
 /// The probes at both hosts' interfaces.
 struct Probes {
     client: Stamps,
     server: Stamps,
+    deep: Option<Deep>,
 }
 
 impl Probes {
-    fn attach(client: &End, server: &End, port: u16) -> Result<Probes, DeviceError> {
+    fn attach(client: &End, server: &End, port: u16, is_deep: bool) -> Result<Probes, DeviceError> {
         let at = |end: &End| {
             let attached = end.netns.within(|| -> Result<Stamps, ProbeError> {
                 let found = link::look(end.name).ok().flatten();
@@ -39,7 +44,8 @@ impl Probes {
             });
             attached.map_err(|e| super::refused("the probes' namespace", &e))?.map_err(refused)
         };
-        Ok(Probes { client: at(client)?, server: at(server)? })
+        let deep = is_deep.then(|| Deep::attach(port)).transpose().map_err(refused)?;
+        Ok(Probes { client: at(client)?, server: at(server)?, deep })
     }
 
     /// Adds the stamps of the kernel that do not travel with the message.
@@ -105,7 +111,8 @@ fn refused(error: ProbeError) -> DeviceError {
         ProbeError::NotAllowed { .. }
         | ProbeError::NoBpf
         | ProbeError::NoTcx
-        | ProbeError::NoClsact => {
+        | ProbeError::NoClsact
+        | ProbeError::NoTracepoint { .. } => {
             DeviceError::NotSupported { capability: format!("stamps: {error}") }
         }
         _ => DeviceError::Broken { device: "the probes".into(), reason: error.to_string() },
@@ -120,6 +127,8 @@ struct Slices {
     /// Medians of neighbours, with probes and without, nanoseconds.
     pairs: Vec<[u64; 2]>,
     passages: Vec<Passage>,
+    /// Of the same messages, where the stacks were stamped.
+    inner: Vec<Inner>,
 }
 
 impl Hosts {
@@ -134,6 +143,10 @@ impl Hosts {
         let (_, server) = self.ends(exchange);
         let echo = &exchange.echo;
         echo.check().map_err(broken)?;
+        if exchange.deep && echo.transport == Transport::Tcp {
+            let capability = "stamps inside the stack over TCP (a stream has no numbers)".into();
+            return Err(DeviceError::NotSupported { capability });
+        }
         let serve = Serve {
             transport: Some(echo.transport),
             receive: echo.receive,
@@ -172,7 +185,7 @@ impl Hosts {
             made.and(served)
         });
         made?;
-        shown(echo, slices)
+        shown(exchange, slices)
     }
 
     /// One slice; the median of its round trips, nanoseconds.
@@ -185,7 +198,8 @@ impl Hosts {
         slices: &mut Slices,
     ) -> Result<u64, DeviceError> {
         let (client, server) = self.ends(exchange);
-        let probes = is_on.then(|| Probes::attach(client, server, address.port())).transpose()?;
+        let attach = || Probes::attach(client, server, address.port(), exchange.deep);
+        let probes = is_on.then(attach).transpose()?;
         bound.stamp(is_on);
         let mut passages = Passages::new();
         let never = AtomicBool::new(false);
@@ -214,6 +228,10 @@ impl Hosts {
                 passage.put(Place::ServerSend, logged.sent);
             }
             probes.complete(&of, *number, passage).map_err(refused)?;
+            if let Some(deep) = &probes.deep {
+                let found = deep.message(MessageId { run, number: *number }).map_err(refused)?;
+                slices.inner.push(found.unwrap_or_default());
+            }
         }
         slices.passages.extend(passages.kept.iter().map(|(_, passage)| *passage));
         Ok(median_ns)
@@ -221,7 +239,8 @@ impl Hosts {
 }
 
 /// What the slices come to.
-fn shown(echo: &Echo, slices: Slices) -> Result<Ledgered, DeviceError> {
+fn shown(exchange: &Exchange, slices: Slices) -> Result<Ledgered, DeviceError> {
+    let echo = &exchange.echo;
     let ledger = Ledger::of(&slices.passages).ok_or_else(|| DeviceError::Broken {
         device: "the probes".into(),
         reason: format!("none of {} messages has all its stamps", slices.passages.len()),
@@ -242,10 +261,33 @@ fn shown(echo: &Echo, slices: Slices) -> Result<Ledgered, DeviceError> {
         rtt_ns: ledger.rtt_ns,
         residue_ratio: ledger.residue_ratio(),
         terms: ledger.terms.iter().map(term).collect(),
+        parts: exchange.deep.then(|| parts(&slices)).transpose()?,
         with: slices.with,
         without: slices.without,
         pairs: slices.pairs,
-        stamps: STAMPS_ADDED,
+        stamps: STAMPS_ADDED + if exchange.deep { STAMPS_DEEP } else { 0 },
         in_payload: is_in_payload,
+    })
+}
+
+/// What they come to inside the stacks.
+fn parts(slices: &Slices) -> Result<PartsShown, DeviceError> {
+    let messages = slices.passages.iter().zip(&slices.inner);
+    let parts = Parts::of(messages).ok_or_else(|| DeviceError::Broken {
+        device: "the probes inside the stack".into(),
+        reason: format!("none of {} messages has all its stamps", slices.inner.len()),
+    })?;
+    let part = |part: &niclab_probe::parts::Part| TermShown {
+        name: format!("{}_{}", if part.is_reply { "reply" } else { "request" }, part.name),
+        mean_ns: part.mean_ns,
+        median_ns: part.median_ns,
+        tail_ns: part.tail_ns,
+        ..TermShown::default()
+    };
+    Ok(PartsShown {
+        messages: parts.messages as u64,
+        incomplete: parts.incomplete as u64,
+        parts: parts.parts.iter().map(part).collect(),
+        residue_ratio: parts.residue_ratio(),
     })
 }

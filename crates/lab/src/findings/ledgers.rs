@@ -4,11 +4,12 @@ use niclab_result::Finding;
 
 use super::{REPEATS_MIN, told};
 use crate::cells::Cell;
-use crate::ledger::{RESIDUE, TERMS, price, rtt};
+use crate::ledger::{DIRECTIONS, PARTS, RESIDUE, TERMS, parts_name, price, rtt};
 use crate::statistics::Estimate;
 use crate::summary::Results;
 use crate::summary::exchanges::words_at;
-use crate::summary::ledgers::{cells, figure_id};
+use crate::summary::ledgers::{cells, figure_id, plain};
+use crate::summary::parts::is_deep;
 use crate::words;
 
 /// A residue from here on is named as one.
@@ -19,7 +20,7 @@ const RESIDUE_MAX: f64 = 0.01;
 pub(crate) fn findings(results: &Results<'_>) -> Vec<Finding> {
     let mut findings = Vec::new();
     for device in results.devices() {
-        let all = cells(results, device);
+        let all = plain(results, device);
         let is_it = |cell: &&&Cell<'_>| {
             cell.is_at(&[("size", 1024.0), ("batch", 1.0)])
                 && cell.word("transport") == "udp"
@@ -35,6 +36,11 @@ pub(crate) fn findings(results: &Results<'_>) -> Vec<Finding> {
             findings.extend(probes(all.iter().find(polls).unwrap_or(cell)));
         }
         findings.extend(residue(&all));
+        let deep: Vec<&Cell<'_>> = cells(results, device).into_iter().filter(is_deep).collect();
+        let sleeps = |cell: &&&Cell<'_>| cell.word("receive") == "blocking";
+        if let Some(cell) = deep.iter().find(sleeps).or(deep.first()) {
+            findings.extend(inside(cell));
+        }
     }
     findings
 }
@@ -81,6 +87,33 @@ fn greatest(cell: &Cell<'_>) -> Option<Finding> {
     };
     let id = "echo-ledger-greatest".to_owned();
     Some(told(cell.device, id, (most, "ns"), (sentence, implication), figure(cell)))
+}
+
+/// Which parts of the stacks take most, of both directions together.
+fn inside(cell: &Cell<'_>) -> Option<Finding> {
+    let part = |(name, words): (&str, &'static str)| {
+        let both = DIRECTIONS.map(|side| enough(cell.estimate(&parts_name(side, name))));
+        let [request, reply] = both;
+        Some((words, request?.median + reply?.median))
+    };
+    let mut parts: Vec<(&str, f64)> = PARTS.into_iter().map(part).collect::<Option<_>>()?;
+    parts.sort_by(|(_, a), (_, b)| b.total_cmp(a));
+    let rtt = enough(rtt(cell))?;
+    let told_of: Vec<String> =
+        parts[..4].iter().map(|(words, ns)| format!("{} are {words}", words::time(*ns))).collect();
+    let sentence = format!(
+        "Inside the stacks of {}, of the {} of a round trip with all stamps ({}, {}), both ways \
+         together: {}.",
+        cell.device,
+        words::time(rtt.median),
+        words_at(cell, "size"),
+        words_at(cell, "receive"),
+        told_of.join("; ")
+    );
+    let implication = "A faster card shortens what is the card's and the wire's; the other parts \
+                       are the kernel's and the program's, whatever card there is.";
+    let id = "echo-ledger-inside".to_owned();
+    Some(told(cell.device, id, (&rtt, "ns"), (sentence, implication), None))
 }
 
 /// What it costs to look.

@@ -6,9 +6,10 @@ use niclab_result::{Axis, Figure, Mean, Scale, Series, Table};
 use super::Results;
 use super::exchanges::words_at;
 use super::figures::add_point;
+use super::parts::{is_deep, parts};
 use super::tables::{marks_of, median, table, worded};
 use crate::cells::Cell;
-use crate::ledger::{PLAIN_RTT, RESIDUE, TERMS, price, terms};
+use crate::ledger::{PLAIN_RTT, RESIDUE, TERMS, price, stamps, terms};
 use crate::published::apsys22;
 use crate::words;
 
@@ -19,11 +20,22 @@ const AXES: [&str; 6] = ["transport", "family", "client", "receive", "size", "ba
 pub(crate) fn cells<'a>(results: &'a Results<'_>, device: &str) -> Vec<&'a Cell<'a>> {
     let mut cells: Vec<&Cell<'_>> = results.cells.of(device, "ledger").collect();
     let place = |cell: &Cell<'_>| {
-        let words = ["transport", "family", "client", "receive"].map(|axis| cell.word(axis));
+        let axes = ["transport", "family", "client", "receive", "deep"];
+        let words = axes.map(|axis| cell.word(axis));
         (words, ["size", "batch"].map(|axis| cell.number(axis).unwrap_or(f64::MAX)))
     };
     cells.sort_by(|a, b| place(a).partial_cmp(&place(b)).unwrap_or(std::cmp::Ordering::Equal));
     cells
+}
+
+/// Those without stamps inside the stacks, which take time of their own; where there are no others,
+/// those with them.
+pub(crate) fn plain<'a>(results: &'a Results<'_>, device: &str) -> Vec<&'a Cell<'a>> {
+    let mut all = cells(results, device);
+    if all.iter().any(|cell| !is_deep(cell)) {
+        all.retain(|cell| !is_deep(cell));
+    }
+    all
 }
 
 /// A metric of a cell, microseconds.
@@ -37,7 +49,7 @@ fn us_words(us: Option<f64>) -> String {
 
 /// All tables, empty ones left out.
 pub(super) fn tables(results: &Results<'_>) -> Vec<Table> {
-    let mut tables = vec![ledgers(results), breakdown(results), prices(results)];
+    let mut tables = vec![ledgers(results), breakdown(results), parts(results), prices(results)];
     tables.retain(|table| !table.rows.is_empty());
     tables
 }
@@ -46,7 +58,7 @@ pub(super) fn tables(results: &Results<'_>) -> Vec<Table> {
 fn ledgers(results: &Results<'_>) -> Table {
     let mut rows = Vec::new();
     for device in results.devices() {
-        for cell in cells(results, device) {
+        for cell in plain(results, device) {
             let place = AXES[..5].iter().map(|axis| words_at(cell, axis).replace("client ", ""));
             let shown = cell.samples.first().map(|sample| terms(sample)).unwrap_or_default();
             let times = TERMS.iter().map(|(name, _)| {
@@ -88,7 +100,7 @@ fn core_words(term: &TermShown) -> Option<String> {
 fn breakdown(results: &Results<'_>) -> Table {
     let mut rows = Vec::new();
     for device in results.devices() {
-        let here = cells(results, device);
+        let here = plain(results, device);
         let is_it = |cell: &&&Cell<'_>| {
             cell.is_at(&[("size", 1024.0), ("batch", 1.0)])
                 && cell.word("transport") == "udp"
@@ -132,6 +144,7 @@ fn prices(results: &Results<'_>) -> Table {
         for cell in cells(results, device) {
             let place = AXES[..5].iter().map(|axis| words_at(cell, axis).replace("client ", ""));
             let rest = [
+                stamps(cell).map_or("-".to_owned(), words::whole),
                 median(cell, PLAIN_RTT, words::time),
                 median(cell, "rtt_ns_p50", words::time),
                 worded(price(cell), |ns| format!("{ns:.0} ns")),
@@ -146,6 +159,7 @@ fn prices(results: &Results<'_>) -> Table {
         "client",
         "receive",
         "bytes",
+        "stamps",
         "without probes",
         "with probes",
         "a stamp (interval)",
@@ -160,7 +174,7 @@ pub(super) fn figures(results: &Results<'_>) -> Vec<Figure> {
     let mut figures: Vec<Figure> = Vec::new();
     for device in results.devices() {
         for transport in ["udp", "tcp"] {
-            let mut here = cells(results, device);
+            let mut here = plain(results, device);
             here.retain(|cell| {
                 cell.word("transport") == transport
                     && cell.word("client") == "here"
