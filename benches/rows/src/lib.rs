@@ -18,8 +18,10 @@ pub mod insert;
 pub mod keys;
 pub mod pipeline;
 pub mod prefixes;
+pub mod requests;
 mod row;
 pub mod rss;
+pub mod servers;
 pub mod sets;
 pub mod sockperf;
 pub mod stream;
@@ -227,9 +229,28 @@ pub enum BenchError {
         /// The peer.
         program: &'static str,
     },
+    /// A program is not there.
+    #[error("{program} is not installed: apt-get install {package}")]
+    NotInstalled {
+        /// The program.
+        program: &'static str,
+        /// What has it.
+        package: &'static str,
+    },
     /// The peer failed, or disagrees.
     #[error(transparent)]
     Pairing(#[from] PairingError),
+    /// A program of others failed.
+    #[error("{program}: {said}")]
+    Program {
+        /// Which.
+        program: &'static str,
+        /// What it said.
+        said: String,
+    },
+    /// A load client of ours was refused, or what it asked for failed.
+    #[error("requests: {0}")]
+    Requests(String),
     /// A rule was refused.
     #[error(transparent)]
     Rule(#[from] RuleError),
@@ -268,6 +289,12 @@ pub enum BenchError {
     /// A hash could not be made.
     #[error(transparent)]
     Toeplitz(#[from] ToeplitzError),
+}
+
+impl From<niclab_load::requests::RequestsError> for BenchError {
+    fn from(error: niclab_load::requests::RequestsError) -> BenchError {
+        BenchError::Requests(error.to_string())
+    }
 }
 
 /// What would be good enough.

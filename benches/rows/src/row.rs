@@ -5,10 +5,11 @@ use std::path::PathBuf;
 use crate::chain::{Finds, Masks};
 use crate::insert::{Room, Written};
 use crate::prefixes::Family;
+use crate::requests::Application;
 use crate::update::{self, Change};
 use crate::{
     Bench, BenchError, Goal, Measured, acl, beside, chain, echo, exact, generator, insert,
-    pipeline, prefixes, rss, sets, stream,
+    pipeline, prefixes, requests, rss, sets, stream,
 };
 
 /// What can be asked for by name.
@@ -26,12 +27,18 @@ pub enum Subject {
     Exact,
     /// The generator.
     Generator,
+    /// Pages of an HTTP server.
+    Http,
     /// New keys and new rules.
     Insert,
+    /// Gets and sets of memcached.
+    Memcached,
     /// All that happens to a packet.
     Pipeline,
     /// Longest prefixes of routing tables.
     Prefixes,
+    /// Sets of Redis.
+    Redis,
     /// Receive-side scaling.
     Rss,
     /// Bulk data over the stack of the kernel.
@@ -80,6 +87,7 @@ pub fn rows(files: &[PathBuf]) -> Vec<Row> {
     rows.extend(prefix_rows());
     rows.extend(echo_rows());
     rows.push(stream_row());
+    rows.extend(request_rows());
     rows
 }
 
@@ -285,4 +293,21 @@ fn stream_row() -> Row {
         goal: Goal { ratio: 1.0, floor: 0.0 },
         measure: Box::new(|bench| stream::carried(bench, WRITTEN)),
     }
+}
+
+fn request_rows() -> [Row; 4] {
+    let row = |subject, what: &str, application: Application| Row {
+        subject,
+        what: what.to_owned(),
+        peer: application.peer().name,
+        goal: Goal { ratio: 1.0, floor: 0.0 },
+        measure: Box::new(move |bench| requests::rates(bench, application)),
+    };
+    let redis = |depth| Application::Redis { depth };
+    [
+        row(Subject::Memcached, "memcached, 64 connections", Application::Memcached),
+        row(Subject::Redis, "Redis, 50 connections", redis(1)),
+        row(Subject::Redis, "Redis, 16 on each of them", redis(16)),
+        row(Subject::Http, "HTTP, 64 connections", Application::Http),
+    ]
 }

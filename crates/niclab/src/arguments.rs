@@ -362,12 +362,18 @@ pub enum BenchSubject {
     Exact,
     /// Generated packets
     Generator,
+    /// Pages of an HTTP server, beside wrk
+    Http,
     /// New keys and new rules
     Insert,
+    /// Gets and sets of memcached, beside memcaslap
+    Memcached,
     /// All that happens to a packet
     Pipeline,
     /// Longest prefixes of routing tables
     Prefixes,
+    /// Sets of Redis, beside redis-benchmark
+    Redis,
     /// Receive-side scaling hashes
     Rss,
     /// Bulk data over the stack of the kernel, against iperf3

@@ -224,6 +224,8 @@ fn number(value: f64) -> String {
     match value {
         100.0.. => format!("{value:.0}"),
         10.0.. => format!("{value:.1}"),
+        // Requests over sockets: some ten thousand a second.
+        ..0.1 => format!("{value:.4}"),
         _ => format!("{value:.2}"),
     }
 }
@@ -237,9 +239,12 @@ impl From<BenchSubject> for Subject {
             BenchSubject::Echo => Subject::Echo,
             BenchSubject::Exact => Subject::Exact,
             BenchSubject::Generator => Subject::Generator,
+            BenchSubject::Http => Subject::Http,
             BenchSubject::Insert => Subject::Insert,
+            BenchSubject::Memcached => Subject::Memcached,
             BenchSubject::Pipeline => Subject::Pipeline,
             BenchSubject::Prefixes => Subject::Prefixes,
+            BenchSubject::Redis => Subject::Redis,
             BenchSubject::Rss => Subject::Rss,
             BenchSubject::Stream => Subject::Stream,
             BenchSubject::Update => Subject::Update,

@@ -33,6 +33,14 @@ const TURN_NS: u64 = 50_000_000;
 /// What is due sooner is not slept for, nanoseconds: a sleep takes longer than this.
 const AWAKE_NS: u64 = 10_000;
 
+/// How long a client looks for answers before it sleeps, where the last wait was no longer than
+/// that, nanoseconds. A server that wakes it for each answer loses time by that: memcached on a
+/// core of its own, 64 connections: 145 k/s without, 151 k/s with, and no more with 200 µs.
+const LOOK_NS: u64 = 20_000;
+
+/// The other side sends no more, or the connection has failed.
+const END: EventFlags = EventFlags::RDHUP.union(EventFlags::HUP).union(EventFlags::ERR);
+
 /// Connections or sockets, by their number.
 pub trait Lines {
     /// How many there are.
@@ -47,8 +55,8 @@ pub trait Lines {
     fn ask(&mut self, at: usize, asked: Asked, due_ns: u64);
     /// Sends what was written.
     fn send(&mut self, at: usize, tally: &mut Tally) -> Result<(), Gone>;
-    /// Takes the answers that are there.
-    fn receive(&mut self, at: usize, tally: &mut Tally) -> Result<(), Gone>;
+    /// Takes the answers that are there; where `is_end`, up to the end that the other side has made.
+    fn receive(&mut self, at: usize, is_end: bool, tally: &mut Tally) -> Result<(), Gone>;
     /// Waits no longer for what is lost; puts into `freed` who has room by that.
     fn give_up(&mut self, now_ns: u64, freed: &mut Vec<usize>);
 }
@@ -290,6 +298,8 @@ struct Client<'a, L> {
     tally: Tally,
     plan: Plan,
     stop: &'a AtomicBool,
+    /// When this turn of the loop began.
+    now_ns: u64,
     /// Number of the next request of an open loop.
     next: u64,
     /// Whose turn it is in an open loop: all that have room, each once.
@@ -310,6 +320,7 @@ impl<'a, L: Lines> Client<'a, L> {
             tally,
             plan,
             stop,
+            now_ns: plan.start_ns,
             next: 0,
             turns: (0..count).collect(),
             has_turn: vec![true; count],
@@ -320,7 +331,7 @@ impl<'a, L: Lines> Client<'a, L> {
 
     fn run(&mut self) -> Result<(), Gone> {
         let empty = Event { flags: EventFlags::empty(), data: EventData::new_u64(0) };
-        let mut events = [empty; EVENTS];
+        let (mut events, mut is_soon) = ([empty; EVENTS], false);
         if self.plan.gap_ns.is_none() {
             for at in 0..self.lines.count() {
                 self.refill(at)?;
@@ -328,6 +339,7 @@ impl<'a, L: Lines> Client<'a, L> {
         }
         loop {
             let now_ns = now_ns();
+            self.now_ns = now_ns;
             self.check(now_ns)?;
             let is_over = self.is_over(now_ns);
             if is_over && self.lines.waiting() == 0 {
@@ -337,10 +349,12 @@ impl<'a, L: Lines> Client<'a, L> {
                 self.offer(now_ns, gap_ns)?;
             }
             let until_ns = self.until_ns(now_ns, is_over);
-            let count = wait(self.lines.epoll(), &mut events, until_ns)?;
+            let count = wait(self.lines.epoll(), &mut events, until_ns, &mut is_soon)?;
             for event in &events[..count] {
                 let at = event.data.u64() as usize;
-                self.lines.receive(at, &mut self.tally)?;
+                let flags = event.flags;
+                let is_end = flags.intersects(END);
+                self.lines.receive(at, is_end, &mut self.tally)?;
                 self.room(at)?;
             }
             self.give_up()?;
@@ -382,7 +396,7 @@ impl<'a, L: Lines> Client<'a, L> {
     #[inline]
     fn refill(&mut self, at: usize) -> Result<(), Gone> {
         let room = self.lines.room(at);
-        if room > 0 && !self.is_over(now_ns()) {
+        if room > 0 && !self.is_over(self.now_ns) {
             for _ in 0..room {
                 if self.source.is_over() {
                     break;
@@ -466,19 +480,35 @@ impl<'a, L: Lines> Client<'a, L> {
     }
 }
 
-/// Sleeps until a socket has something or `until_ns` has come; how many have.
+/// Waits until a socket has something or `until_ns` has come; how many have. It looks before it
+/// sleeps where `is_soon` says that the last wait was a short one, and says so of this one.
 #[inline]
-fn wait(epoll: BorrowedFd<'_>, events: &mut [Event], until_ns: u64) -> io::Result<usize> {
-    let left_ns = until_ns.saturating_sub(now_ns());
-    let left_ns = if left_ns < AWAKE_NS { 0 } else { left_ns };
-    let timeout = Timespec {
-        tv_sec: (left_ns / 1_000_000_000) as i64,
-        tv_nsec: (left_ns % 1_000_000_000) as i64,
-    };
-    match epoll::wait(epoll, events, Some(&timeout)) {
-        Ok(count) => Ok(count),
-        Err(Errno::INTR) => Ok(0),
-        Err(error) => Err(error.into()),
+fn wait(
+    epoll: BorrowedFd<'_>,
+    events: &mut [Event],
+    until_ns: u64,
+    is_soon: &mut bool,
+) -> io::Result<usize> {
+    let began_ns = now_ns();
+    let mut now = began_ns;
+    loop {
+        let looks = *is_soon && now < began_ns + LOOK_NS;
+        let left_ns = until_ns.saturating_sub(now);
+        let sleep_ns = if looks || left_ns < AWAKE_NS { 0 } else { left_ns };
+        let timeout = Timespec {
+            tv_sec: (sleep_ns / 1_000_000_000) as i64,
+            tv_nsec: (sleep_ns % 1_000_000_000) as i64,
+        };
+        let count = match epoll::wait(epoll, &mut *events, Some(&timeout)) {
+            Ok(count) => count,
+            Err(Errno::INTR) => 0,
+            Err(error) => return Err(error.into()),
+        };
+        now = now_ns();
+        if count > 0 || !looks || now >= until_ns {
+            *is_soon = now < began_ns + LOOK_NS;
+            return Ok(count);
+        }
     }
 }
 

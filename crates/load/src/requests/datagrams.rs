@@ -282,7 +282,7 @@ impl Lines for Datagrams {
         Ok(())
     }
 
-    fn receive(&mut self, at: usize, tally: &mut Tally) -> Result<(), Gone> {
+    fn receive(&mut self, at: usize, _is_end: bool, tally: &mut Tally) -> Result<(), Gone> {
         let count = match self.back.receive(&self.sockets[at].socket, Patience::None) {
             Ok(count) => count,
             Err(e) if matches!(e.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => 0,

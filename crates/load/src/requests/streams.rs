@@ -37,8 +37,6 @@ struct Line<R> {
     out: Vec<u8>,
     /// What of `out` the kernel has.
     sent: usize,
-    /// The kernel says when it has room.
-    wants_room: bool,
     /// Requests in the order of their answers.
     waiting: VecDeque<Waiting>,
     /// The last ones of them, which no call has sent yet.
@@ -58,7 +56,6 @@ impl<R: Default> Line<R> {
             stream,
             out: Vec::new(),
             sent: 0,
-            wants_room: false,
             waiting: VecDeque::new(),
             fresh: 0,
             reading: R::default(),
@@ -81,8 +78,7 @@ impl<D: Dialect> Streams<D> {
         let epoll = epoll.map_err(RequestsError::of("epoll_create"))?;
         let mut lines = Vec::with_capacity(count);
         for (at, stream) in connect::streams(requests, count, server)?.into_iter().enumerate() {
-            epoll::add(&epoll, &stream, EventData::new_u64(at as u64), EventFlags::IN)
-                .map_err(RequestsError::of("epoll_ctl"))?;
+            watch(&epoll, &stream, at).map_err(RequestsError::of("epoll_ctl"))?;
             lines.push(Line::new(stream));
         }
         let (workload, depth) = (Workload::new(requests), usize::from(requests.depth));
@@ -144,10 +140,8 @@ impl<D: Dialect> Streams<D> {
     fn renew(&mut self, at: usize, tally: &mut Tally) -> Result<(), Gone> {
         let line = &mut self.lines[at];
         let stream = connect::begin(self.server)?;
-        let flags = EventFlags::IN | EventFlags::OUT;
-        epoll::add(&self.epoll, &stream, EventData::new_u64(at as u64), flags)
-            .map_err(io::Error::from)?;
-        (line.stream, line.wants_room) = (stream, true);
+        watch(&self.epoll, &stream, at)?;
+        line.stream = stream;
         (line.reading, line.taken, line.answers) = (D::Reading::default(), 0, 0);
         line.carry.clear();
         line.sent = 0;
@@ -216,33 +210,44 @@ impl<D: Dialect> Lines for Streams<D> {
         if !is_behind || line.sent > line.out.len() / 2 {
             line.out.drain(..std::mem::take(&mut line.sent));
         }
-        if is_behind != line.wants_room {
-            line.wants_room = is_behind;
-            let flags = if is_behind { EventFlags::IN | EventFlags::OUT } else { EventFlags::IN };
-            epoll::modify(&self.epoll, &line.stream, EventData::new_u64(at as u64), flags)
-                .map_err(io::Error::from)?;
-        }
         Ok(())
     }
 
     #[inline]
-    fn receive(&mut self, at: usize, tally: &mut Tally) -> Result<(), Gone> {
-        let line = &mut self.lines[at];
-        let kept = line.carry.len();
-        self.inflow[..kept].copy_from_slice(&line.carry);
-        match line.stream.read(&mut self.inflow[kept..]) {
-            Ok(0) => self.closed(at, Gone::Closed, tally),
-            Ok(count) => match self.answers(at, kept + count, tally)? {
-                true => self.renew(at, tally),
-                false => Ok(()),
-            },
-            Err(e) if matches!(e.kind(), WouldBlock | Interrupted) => Ok(()),
-            Err(e) => {
-                let gone = Gone::from(e);
-                if gone.is_end() { self.closed(at, gone, tally) } else { Err(gone) }
+    fn receive(&mut self, at: usize, is_end: bool, tally: &mut Tally) -> Result<(), Gone> {
+        loop {
+            let line = &mut self.lines[at];
+            let kept = line.carry.len();
+            self.inflow[..kept].copy_from_slice(&line.carry);
+            match line.stream.read(&mut self.inflow[kept..]) {
+                Ok(0) => return self.closed(at, Gone::Closed, tally),
+                Ok(count) => {
+                    let len = kept + count;
+                    if self.answers(at, len, tally)? {
+                        return self.renew(at, tally);
+                    }
+                    // Less than there was room for is all that there is (epoll(7), Q9).
+                    if len < READ_LEN && !is_end {
+                        return Ok(());
+                    }
+                }
+                Err(e) if e.kind() == WouldBlock => return Ok(()),
+                Err(e) if e.kind() == Interrupted => {}
+                Err(e) => {
+                    let gone = Gone::from(e);
+                    return if gone.is_end() { self.closed(at, gone, tally) } else { Err(gone) };
+                }
             }
         }
     }
 
     fn give_up(&mut self, _now_ns: u64, _freed: &mut Vec<usize>) {}
+}
+
+/// Tells of a connection whenever something has come, or there is room again, and not as long as:
+/// the kernel then does not look at each connection once more in the next wait, and need not be
+/// told when a connection is full.
+fn watch(epoll: &OwnedFd, stream: &TcpStream, at: usize) -> io::Result<()> {
+    let flags = EventFlags::IN | EventFlags::OUT | EventFlags::RDHUP | EventFlags::ET;
+    Ok(epoll::add(epoll, stream, EventData::new_u64(at as u64), flags)?)
 }
