@@ -29,6 +29,7 @@ pub mod loss;
 pub mod measure;
 pub mod mlr;
 pub mod occupancy;
+pub mod placement;
 pub mod published;
 pub mod renewal;
 pub mod run;

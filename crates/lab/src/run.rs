@@ -22,6 +22,7 @@ use crate::application::APPLICATIONS;
 use crate::estimate;
 use crate::exchange::ECHO;
 use crate::occupancy::{self, Place};
+use crate::placement::Placement;
 use crate::published::Card;
 use crate::spec::{
     Assignment, Grid, GridName, Hits, Kind, KneeSpec, Overrides, RulesFile, Spec, SpecError, Sweep,
@@ -55,6 +56,9 @@ pub struct Run {
     /// The file whose rules are installed in place of generated ones.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rules: Option<RulesFile>,
+    /// Where its programs ran, as far as it was said.
+    #[serde(default, skip_serializing_if = "Placement::is_unsaid")]
+    pub placement: Placement,
     /// What is measured.
     pub devices: Vec<RunDevice>,
     /// The experiments, in their order.
@@ -233,8 +237,9 @@ pub fn resolve(
     let experiments = experiments.collect::<Result<_, SpecError>>()?;
     let program = program.to_string();
     let (card, trace) = (overrides.card, overrides.trace.clone());
-    let rules = overrides.rules.clone();
-    Ok(Run { schema: SCHEMA, program, seed, card, trace, rules, devices, experiments })
+    let (rules, placement) = (overrides.rules.clone(), overrides.placement);
+    let schema = SCHEMA;
+    Ok(Run { schema, program, seed, card, trace, rules, placement, devices, experiments })
 }
 
 /// Plans one experiment.

@@ -10,6 +10,7 @@ use std::path::PathBuf;
 use niclab_load::TraceFrames;
 use serde::{Deserialize, Serialize};
 
+use crate::placement::Placement;
 use crate::published::Card;
 use crate::throughput::SearchSpec;
 use crate::values::{Values, ValuesError};
@@ -628,6 +629,8 @@ pub struct Overrides {
     pub rules: Option<RulesFile>,
     /// `--card NAME`: whose published figures are drawn beside ours.
     pub card: Card,
+    /// `--where`, `--there`, `--path`: where programs run.
+    pub placement: Placement,
 }
 
 /// A capture that is sent in place of generated frames.

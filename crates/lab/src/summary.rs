@@ -62,6 +62,7 @@ pub fn summarize(run: &Run, samples: &[Sample], latencies: &Latencies) -> Summar
         program: run.program.clone(),
         devices: run.devices.iter().map(|device| describe(device, samples)).collect(),
         partial: run.experiments.iter().any(|experiment| is_partial(run, experiment, samples)),
+        placement: run.placement.sentence(),
         ..Summary::default()
     };
     let times = || samples.iter().map(|sample| sample.time_unix_ns);

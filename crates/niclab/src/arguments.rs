@@ -1,11 +1,13 @@
 //! What can be typed.
 
 use std::path::PathBuf;
+use std::str::FromStr;
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 use niclab_device::echo::{Receive, Transport};
+use niclab_lab::placement::{Cpu, UnknownLabel, Way};
 use niclab_lab::published::Card;
 
 /// Tells the truth about a network card, and gives you one you can program.
@@ -440,7 +442,7 @@ pub struct RunArguments {
     /// Go on with a run that was cut short: measure what is missing in its result directory
     #[arg(long, value_name = "DIR", conflicts_with_all = [
         "experiments", "device", "output", "full", "grid", "set", "deep", "repeats", "seed",
-        "trace", "rules", "card",
+        "trace", "rules", "card", "here", "there", "path",
     ])]
     pub resume: Option<PathBuf>,
 
@@ -462,6 +464,27 @@ pub struct RunArguments {
     /// Whose published figures are drawn beside the measured ones
     #[arg(long, value_name = "CARD", default_value = "cx5", value_parser = cards())]
     pub card: Card,
+
+    /// Whose CPU this program and its client run on, to be told with the figures: host, snic (the
+    /// SmartNIC's own) or peer (the machine at the other end of the wire)
+    #[arg(long = "where", value_name = "CPU", value_parser = labels(Cpu::NAMES))]
+    pub here: Option<Cpu>,
+
+    /// Whose CPU the other side runs on: host, snic or peer
+    #[arg(long, value_name = "CPU", value_parser = labels(Cpu::NAMES))]
+    pub there: Option<Cpu>,
+
+    /// Whether a SmartNIC's CPU is in the packets' way: on, off, or none (no SmartNIC)
+    #[arg(long, value_name = "WAY", value_parser = labels(Way::NAMES))]
+    pub path: Option<Way>,
+}
+
+/// The names of labels; their type has the last word.
+fn labels<T>(names: [(&'static str, T); 3]) -> impl TypedValueParser<Value = T>
+where
+    T: FromStr<Err = UnknownLabel> + Clone + Send + Sync + 'static,
+{
+    PossibleValuesParser::new(names.map(|(name, _)| name)).try_map(|name| name.parse::<T>())
 }
 
 /// The names of published cards; `Card` has the last word.

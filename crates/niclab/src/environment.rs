@@ -25,6 +25,8 @@ fn line(path: &str, name: &str) -> Option<String> {
     text.lines().filter_map(of).find(|(n, _)| n == name).map(|(_, value)| value)
 }
 
+/// The fact that names the machine.
+pub const HOST: &str = "host";
 /// Where the processor says what it is.
 const CPU: &str = "/proc/cpuinfo";
 const GOVERNOR: &str = "/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor";
@@ -44,7 +46,9 @@ fn facts() -> Vec<(String, String)> {
         uname.machine().to_string_lossy()
     );
     let cores = std::thread::available_parallelism().map(|n| n.to_string()).ok();
+    let host = uname.nodename().to_string_lossy().into_owned();
     let named = [
+        (HOST, Some(host).filter(|name| !name.is_empty())),
         ("cpu", cpu()),
         ("microcode", line(CPU, "microcode")),
         ("cores of this process", cores),

@@ -10,6 +10,7 @@ use niclab_device::About;
 use niclab_device::soft::rules_met;
 use niclab_lab::experiment;
 use niclab_lab::left::{Left, left};
+use niclab_lab::placement::Placement;
 use niclab_lab::run::{Run, RunDevice, Trial, resolve};
 use niclab_lab::runner::{Bed, Ended, execute};
 use niclab_lab::spec::{Assignment, GridName, Overrides, RulesFile, Spec, Trace};
@@ -219,6 +220,7 @@ fn overrides(arguments: &RunArguments) -> Result<Overrides, Failure> {
         trace: arguments.trace.as_deref().map(trace).transpose()?,
         rules: arguments.rules.as_deref().map(rules::file).transpose()?,
         card: arguments.card,
+        placement: Placement { here: arguments.here, there: arguments.there, path: arguments.path },
     })
 }
 

@@ -48,6 +48,9 @@ pub fn run(directory: &Path) -> Result<(), Failure> {
 
 fn head(summary: &Summary, width: usize, out: &mut impl Write) -> Result<(), Failure> {
     writeln!(out, "{}, started {}, {:.0} s", summary.program, summary.started, summary.duration_s)?;
+    if !summary.placement.is_empty() {
+        writeln!(out, "{}", wrapped(&summary.placement, width))?;
+    }
     if summary.partial {
         writeln!(out, "This run was cut short: what was finished is shown.")?;
     }

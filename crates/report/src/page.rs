@@ -22,6 +22,7 @@ const PLACES_COUNT_MAX: usize = 8;
 struct Page<'a> {
     title: &'a str,
     lead: String,
+    placement: &'a str,
     partial: bool,
     program: &'a str,
     warnings: &'a [String],
@@ -123,6 +124,7 @@ pub(crate) fn render(
     let page = Page {
         title: &options.title,
         lead: lead(summary),
+        placement: &summary.placement,
         partial: summary.partial,
         program: &summary.program,
         warnings: &summary.warnings,

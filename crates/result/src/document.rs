@@ -171,6 +171,9 @@ pub struct Summary {
     pub duration_s: f64,
     /// `true` where the run was cut short: the summary shows what was finished.
     pub partial: bool,
+    /// Where its programs ran, as whoever measured said; empty where nobody did.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub placement: String,
     /// What the data say, most important first.
     pub findings: Vec<Finding>,
     /// The experiments, in the order of the run.

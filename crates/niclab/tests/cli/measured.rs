@@ -200,6 +200,30 @@ fn a_report_can_be_written_anew() {
 }
 
 #[test]
+fn where_programs_ran_is_kept_and_stands_in_the_head_of_the_report() {
+    let scratch = scratch();
+    let path = scratch.path().join("run");
+    {
+        let _cores = cores();
+        let labels = ["--where", "snic", "--there", "peer", "--path", "on"];
+        run(quick(&path, &labels)).with(0, &[]);
+    }
+    let toml = fs::read_to_string(path.join("run.toml")).unwrap();
+    let labels = "[placement]\nwhere = \"snic\"\nthere = \"peer\"\npath = \"on\"\n";
+    assert!(toml.contains(labels), "{toml}");
+    let said = "this side on the SmartNIC's CPU, the other side on the peer";
+    let page = fs::read_to_string(path.join("report.html")).unwrap();
+    let head = &page[page.find("<header").unwrap()..page.find("</header>").unwrap()];
+    assert!(head.replace("&#39;", "'").contains(said), "{head}");
+    let shown = call(&["show", path.to_str().unwrap()]);
+    assert!(shown.prose().contains(said), "{shown:?}");
+    // Where nobody says anything nothing is told.
+    let (plain, _) = shared();
+    assert!(!fs::read_to_string(plain.join("run.toml")).unwrap().contains("[placement]"));
+    assert!(!fs::read_to_string(plain.join("report.html")).unwrap().contains("this side on"));
+}
+
+#[test]
 fn the_same_seed_plans_the_same_run_and_another_one_does_not() {
     let _cores = cores();
     let scratch = scratch();

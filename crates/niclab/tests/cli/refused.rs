@@ -80,6 +80,10 @@ fn an_axis_or_a_value_that_makes_no_sense_is_refused_with_what_does() {
 #[test]
 fn options_that_cannot_be_understood_end_with_code_2() {
     refused(&["--card", "cx9"], 2, &["'cx9' for '--card", "bf1, cx4, cx5, cx6"]);
+    refused(&["--where", "arm"], 2, &["'arm' for '--where", "host, snic, peer"]);
+    refused(&["--there", "arm"], 2, &["'arm' for '--there", "host, snic, peer"]);
+    refused(&["--path", "both"], 2, &["'both' for '--path", "on, off, none"]);
+    refused(&["--resume", "x", "--where", "host"], 2, &["cannot be used with"]);
     refused(&["--grid", "huge"], 2, &["'huge' for '--grid", "reduced, full, published"]);
     refused(&["--repeats", "0"], 2, &["'0' for '--repeats"]);
     refused(&["--seed", "abc"], 2, &["'abc' for '--seed"]);

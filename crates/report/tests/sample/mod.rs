@@ -33,6 +33,7 @@ pub fn summary() -> Summary {
         started: "2026-11-20T14:02:11Z".to_owned(),
         duration_s: 1_527.4,
         partial: true,
+        placement: "this side on the SmartNIC's CPU".to_owned(),
         findings: findings(),
         experiments: vec![occupancy(), update(), latency()],
         devices: devices(),

@@ -1,0 +1,164 @@
+//! Where the programs of a measurement ran: labels that whoever measures gives. They are stored and
+//! told, and change nothing that is measured.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+/// Whose CPU a program runs on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Cpu {
+    /// The CPU of the host that the card is in.
+    Host,
+    /// The card's own.
+    Snic,
+    /// That of the machine at the other end of the wire.
+    Peer,
+}
+
+/// Whether the card's CPU stands in the packets' way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Way {
+    /// Every packet of the host passes it.
+    On,
+    /// Packets of the host go past it.
+    Off,
+    /// The card has no CPU.
+    None,
+}
+
+/// What is said of a run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Placement {
+    /// Whose CPU ran what is on this side: the client, where a point does not say `there`.
+    #[serde(default, rename = "where", skip_serializing_if = "Option::is_none")]
+    pub here: Option<Cpu>,
+    /// Whose CPU ran the other side.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub there: Option<Cpu>,
+    /// Whether the card's CPU stood in the packets' way.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub path: Option<Way>,
+}
+
+/// A label that there is not.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("use {0}")]
+pub struct UnknownLabel(&'static str);
+
+impl Cpu {
+    /// All of them by their names.
+    pub const NAMES: [(&'static str, Cpu); 3] =
+        [("host", Cpu::Host), ("snic", Cpu::Snic), ("peer", Cpu::Peer)];
+}
+
+impl Way {
+    /// All of them by their names.
+    pub const NAMES: [(&'static str, Way); 3] =
+        [("on", Way::On), ("off", Way::Off), ("none", Way::None)];
+}
+
+impl FromStr for Cpu {
+    type Err = UnknownLabel;
+
+    fn from_str(name: &str) -> Result<Cpu, UnknownLabel> {
+        let found = Cpu::NAMES.into_iter().find(|(known, _)| *known == name);
+        found.map(|(_, cpu)| cpu).ok_or(UnknownLabel("host, snic or peer"))
+    }
+}
+
+impl FromStr for Way {
+    type Err = UnknownLabel;
+
+    fn from_str(name: &str) -> Result<Way, UnknownLabel> {
+        let found = Way::NAMES.into_iter().find(|(known, _)| *known == name);
+        found.map(|(_, way)| way).ok_or(UnknownLabel("on, off or none"))
+    }
+}
+
+/// As the study's tables name it.
+impl fmt::Display for Cpu {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Cpu::Host => "host",
+            Cpu::Snic => "SNIC",
+            Cpu::Peer => "peer",
+        })
+    }
+}
+
+/// In the words of a label.
+impl fmt::Display for Way {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Way::On => "on-path",
+            Way::Off => "off-path",
+            Way::None => "no SNIC",
+        })
+    }
+}
+
+impl Placement {
+    /// `true` where nothing is said.
+    pub fn is_unsaid(&self) -> bool {
+        *self == Placement::default()
+    }
+
+    /// What is said, in the words of a label: `SNIC`, `on-path`.
+    pub fn words(&self) -> impl Iterator<Item = String> {
+        let here = self.here.map(|cpu| cpu.to_string());
+        let there = self.there.map(|cpu| format!("to {cpu}"));
+        let path = self.path.map(|way| way.to_string());
+        [here, there, path].into_iter().flatten()
+    }
+
+    /// What is said, for the head of a report; empty where nothing is.
+    pub fn sentence(&self) -> String {
+        let of = |cpu: Cpu| match cpu {
+            Cpu::Host => "the host's CPU",
+            Cpu::Snic => "the SmartNIC's CPU",
+            Cpu::Peer => "the peer",
+        };
+        let here = self.here.map(|cpu| format!("this side on {}", of(cpu)));
+        let there = self.there.map(|cpu| format!("the other side on {}", of(cpu)));
+        let path = self.path.map(|way| match way {
+            Way::On => "the SmartNIC's CPU in the packets' way".to_owned(),
+            Way::Off => "the SmartNIC's CPU not in the packets' way".to_owned(),
+            Way::None => "no SmartNIC in the packets' way".to_owned(),
+        });
+        [here, there, path].into_iter().flatten().collect::<Vec<_>>().join(", ")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_said_comes_back_from_its_text_and_nothing_is_nothing() {
+        let all = Placement { here: Some(Cpu::Snic), there: Some(Cpu::Peer), path: Some(Way::On) };
+        let text = toml::to_string(&all).unwrap();
+        assert_eq!(text, "where = \"snic\"\nthere = \"peer\"\npath = \"on\"\n");
+        assert_eq!(toml::from_str::<Placement>(&text).unwrap(), all);
+        assert_eq!(all.words().collect::<Vec<_>>(), ["SNIC", "to peer", "on-path"]);
+        assert_eq!(
+            all.sentence(),
+            "this side on the SmartNIC's CPU, the other side on the peer, the SmartNIC's CPU in \
+             the packets' way"
+        );
+        assert!(toml::from_str::<Placement>("").unwrap().is_unsaid());
+        assert_eq!(Placement::default().sentence(), "");
+    }
+
+    #[test]
+    fn a_name_that_is_no_label_is_refused_with_those_that_are() {
+        for (name, cpu) in Cpu::NAMES {
+            assert_eq!(name.parse(), Ok(cpu));
+        }
+        assert_eq!("arm".parse::<Cpu>().unwrap_err().to_string(), "use host, snic or peer");
+        assert_eq!("".parse::<Way>().unwrap_err().to_string(), "use on, off or none");
+    }
+}
