@@ -435,7 +435,8 @@ pub struct PartsShown {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct TermShown {
     /// `client_transmit`, `server_receive`, `application`, `server_transmit`, `client_receive` or
-    /// `hardware`.
+    /// `hardware`; where nothing else is known, `client_software` and `server_software` in place of
+    /// what they are the sums of.
     pub name: String,
     /// Mean over the messages whose round trip is in the middle fifth, nanoseconds: these add up.
     pub mean_ns: f64,

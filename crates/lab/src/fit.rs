@@ -3,6 +3,7 @@
 //! Each number of a profile is found from the few points that depend on it most, by a closed form
 //! or a linear fit of least relative errors; one that nothing seen depends on stays unknown.
 
+pub mod echoes;
 pub(crate) mod published;
 pub(crate) mod results;
 

@@ -23,6 +23,21 @@ fn profiles_of_published_cards_are_what_is_fitted_to_them() {
     }
 }
 
+/// The same of the profiles of round trips; and what is fitted is in the rows that they name.
+#[test]
+fn profiles_of_published_round_trips_are_what_is_fitted_to_them() {
+    for one in echoes::ECHOING {
+        let (_, text) = model::text(one.profile).unwrap();
+        let profile = one.profile;
+        assert!(
+            one.fitted().text() == text,
+            "profiles/{profile}.toml is not what is fitted: run `niclab profile fit \
+             published:{profile} > profiles/{profile}.toml`"
+        );
+        assert_eq!(one.fitted().fitted_to.is_empty(), profile.contains("off-path"));
+    }
+}
+
 /// A card like one of the shelf, with these numbers, each by section and key.
 fn card(numbers: &[(&str, &str, f64)]) -> Profile {
     let known = read("connectx-5").unwrap();

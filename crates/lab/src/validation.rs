@@ -4,6 +4,7 @@
 //! a real one. Points to which the card's profile was fitted are `input`, those that the model
 //! could not have otherwise `implied`, all others `predicted`.
 
+pub mod echoes;
 pub mod figures;
 pub mod findings;
 mod virtual_run;
@@ -142,16 +143,15 @@ pub fn error(pair: &Pair) -> f64 {
     (pair.model - pair.published).abs() / pair.published.abs().max(least)
 }
 
-/// The page, as it stands in the book.
-pub fn page(all: &[Validated]) -> String {
+/// The page, as it stands in the book: of cards with rules, and of round trips.
+pub fn page(all: &[Validated], echoes: &[echoes::RoundTrip]) -> String {
     let mut text = HEAD.to_owned();
     for one in all {
         let _ = writeln!(text, "## {}\n", one.profile);
         tell_figures(&mut text, one);
         tell_findings(&mut text, one);
     }
-    text.truncate(text.trim_end().len());
-    text.push('\n');
+    text.push_str(&echoes::page(echoes));
     text
 }
 

@@ -236,8 +236,9 @@ pub enum ProfileCommand {
     },
     /// Fit a profile to what was measured, and print it
     ///
-    /// Of a result directory all that it has; of a published card (bf1, cx4, cx5, cx6) the points
-    /// that its profile comes from, so that the others are predictions. A number that nothing
+    /// Of a result directory all that it has; of a published card (bf1, cx4, cx5, cx6, or a profile
+    /// of round trips such as stingray) the points that its profile comes from, so that the others
+    /// are predictions. A number that nothing
     /// measured depends on is unknown.
     Fit {
         /// Result directory, or `published:CARD`

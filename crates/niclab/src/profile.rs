@@ -6,6 +6,7 @@ use std::path::Path;
 use niclab_device::model::profile::{Entry, Part, Profile};
 use niclab_device::model::schema::SECTIONS;
 use niclab_device::model::{self, UnreadProfile};
+use niclab_lab::fit::echoes::ECHOING;
 use niclab_lab::fit::{NoFit, fitted, of_results};
 use niclab_lab::validation;
 use niclab_result::Stored;
@@ -59,7 +60,10 @@ pub fn show(name: &str) -> Result<(), Failure> {
 /// Fits a profile and prints it.
 pub fn fit(from: &str, device: Option<&str>) -> Result<(), Failure> {
     let profile = match from.strip_prefix(PUBLISHED) {
-        Some(card) => fitted(card.parse()?),
+        Some(card) => match ECHOING.iter().find(|one| one.profile == card) {
+            Some(one) => one.fitted(),
+            None => fitted(card.parse()?),
+        },
         None => measured(Path::new(from), device)?,
     };
     Ok(stdout().lock().write_all(profile.text().as_bytes())?)
@@ -90,6 +94,6 @@ fn measured(directory: &Path, device: Option<&str>) -> Result<Profile, Failure> 
 
 /// Compares the modelled cards with what was published of them.
 pub fn validate() -> Result<(), Failure> {
-    let page = validation::page(&validation::validate()?);
+    let page = validation::page(&validation::validate()?, &validation::echoes::validate()?);
     Ok(stdout().lock().write_all(page.as_bytes())?)
 }

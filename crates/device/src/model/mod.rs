@@ -1,13 +1,15 @@
 //! `model:NAME`: a card in virtual time, computed from a profile.
 //!
 //! A profile says of a card what its parts are like (`schema`); a trial lets a load flow through
-//! them (`pipe`, `trial`) while operations on rules take their time (`control`). The same seed and
-//! the same calls give the same answers, far faster than a card would.
+//! them (`pipe`, `trial`) while operations on rules take their time (`control`); messages between
+//! programs take what is published of them (`echoes`). The same seed and the same calls give the
+//! same answers, far faster than a card would.
 //!
 //! Nothing here was measured on this machine: it is what follows from the profile's numbers.
 
 mod card;
 mod control;
+mod echoes;
 mod lanes;
 #[cfg(test)]
 #[path = "model_tests.rs"]
@@ -24,7 +26,10 @@ use niclab_packet::flow::FlowSet;
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
-use crate::face::{About, DeviceError, Fact, Function, Place, Setup, SetupReport, Testbed};
+use crate::face::{
+    About, DeviceError, Exchange, Exchanged, Fact, Function, Ledgered, Place, Setup, SetupReport,
+    Testbed,
+};
 use crate::plan::{Plan, RulesPlan};
 use card::{Path, SECOND_NS};
 use control::Operations;
@@ -38,10 +43,20 @@ use trial::{Trial, arrivals_pps};
 const PROFILES: &[(&str, &str)] = &[
     ("82599", include_str!("../../../../profiles/82599.toml")),
     ("bluefield", include_str!("../../../../profiles/bluefield.toml")),
+    ("bluefield2", include_str!("../../../../profiles/bluefield2.toml")),
+    ("bluefield2-off-path", include_str!("../../../../profiles/bluefield2-off-path.toml")),
+    (
+        "bluefield2-off-path-snic",
+        include_str!("../../../../profiles/bluefield2-off-path-snic.toml"),
+    ),
+    ("bluefield2-snic", include_str!("../../../../profiles/bluefield2-snic.toml")),
     ("connectx-4", include_str!("../../../../profiles/connectx-4.toml")),
+    ("connectx-4lx", include_str!("../../../../profiles/connectx-4lx.toml")),
     ("connectx-5", include_str!("../../../../profiles/connectx-5.toml")),
     ("connectx-6", include_str!("../../../../profiles/connectx-6.toml")),
     ("e810", include_str!("../../../../profiles/e810.toml")),
+    ("stingray", include_str!("../../../../profiles/stingray.toml")),
+    ("stingray-snic", include_str!("../../../../profiles/stingray-snic.toml")),
     ("xl710", include_str!("../../../../profiles/xl710.toml")),
 ];
 
@@ -210,7 +225,7 @@ fn about(name: &str, profile: &Profile) -> About {
             place("wire", &wire),
             place("sink", "sink, virtual"),
         ],
-        hosts: Vec::new(),
+        hosts: echoes::hosts(profile),
         not_supported: lacking.into_iter().collect(),
         in_virtual_time: true,
     }
@@ -238,6 +253,16 @@ impl Testbed for Model {
         let plan = RulesPlan { start_ns: 0, per_s: None, ..plan.clone() };
         let operations = Operations::of(&self.profile, &state.rules, &plan, 0.0, false)?;
         Ok(operations.scaled(scale).alone())
+    }
+
+    fn exchange(&mut self, exchange: &Exchange) -> Result<Exchanged, DeviceError> {
+        let scale = self.noise();
+        echoes::exchanged(&self.profile, exchange, scale)
+    }
+
+    fn ledger(&mut self, exchange: &Exchange, _pairs: u32) -> Result<Ledgered, DeviceError> {
+        let scale = self.noise();
+        echoes::ledger(&self.profile, exchange, scale)
     }
 
     fn run(&mut self, load: &Load, plan: &Plan) -> Result<Observation, DeviceError> {

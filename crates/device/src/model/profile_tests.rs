@@ -15,6 +15,14 @@ fitted_to = [
 
 pcie = "unknown"
 
+[echo]
+client_ns = { value = 3700, basis = "fitted", source = "a table" }
+server_ns = { value = 3200, basis = "fitted", source = "a table" }
+peer_client_ns = "unknown"
+peer_server_ns = "unknown"
+hardware_ns = { value = 15850, basis = "fitted", source = "a table" }
+byte_ps = { value = 640, basis = "at least", source = "a rate" }
+
 [port]
 rate_gbps = { value = 100, basis = "stated", source = "its box" }
 frame_rate_max = "unknown"

@@ -183,6 +183,25 @@ pub const SECTIONS: &[Section] = &[
         ],
     },
     Section {
+        name: "echo",
+        text: "a message of 1,024 B to a server and back over UDP, and the programs on both sides",
+        may_lack: false,
+        keys: &[
+            ns("client_ns", "software of a client on this side: program and kernel"),
+            ns("server_ns", "software of a server on this side"),
+            ns("peer_client_ns", "software of a client on the other side"),
+            ns("peer_server_ns", "software of a server on the other side"),
+            ns("hardware_ns", "all between the stacks of both, there and back"),
+            Key {
+                name: "byte_ps",
+                unit: "ps",
+                least: 0.0,
+                most: 1e9,
+                text: "further time there and back, a byte",
+            },
+        ],
+    },
+    Section {
         name: INJECTED,
         text: "limits that a test puts into a card; the section may be left out",
         may_lack: false,
