@@ -12,6 +12,7 @@ pub(crate) mod exchanges;
 pub(crate) mod features;
 pub(crate) mod insertions;
 pub(crate) mod ledgers;
+pub(crate) mod placements;
 pub(crate) mod renewals;
 pub(crate) mod spreads;
 pub(crate) mod streams;

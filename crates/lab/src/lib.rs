@@ -27,6 +27,7 @@ pub mod ledger;
 pub mod left;
 pub mod loss;
 pub mod measure;
+pub mod merge;
 pub mod mlr;
 pub mod occupancy;
 pub mod placement;

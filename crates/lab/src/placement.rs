@@ -107,10 +107,11 @@ impl Placement {
         *self == Placement::default()
     }
 
-    /// What is said, in the words of a label: `SNIC`, `on-path`.
+    /// What is said, in the words of a label: `SNIC`, `on-path`. That the other side is the peer
+    /// goes without saying.
     pub fn words(&self) -> impl Iterator<Item = String> {
         let here = self.here.map(|cpu| cpu.to_string());
-        let there = self.there.map(|cpu| format!("to {cpu}"));
+        let there = self.there.filter(|cpu| *cpu != Cpu::Peer).map(|cpu| format!("to {cpu}"));
         let path = self.path.map(|way| way.to_string());
         [here, there, path].into_iter().flatten()
     }
@@ -143,7 +144,9 @@ mod tests {
         let text = toml::to_string(&all).unwrap();
         assert_eq!(text, "where = \"snic\"\nthere = \"peer\"\npath = \"on\"\n");
         assert_eq!(toml::from_str::<Placement>(&text).unwrap(), all);
-        assert_eq!(all.words().collect::<Vec<_>>(), ["SNIC", "to peer", "on-path"]);
+        assert_eq!(all.words().collect::<Vec<_>>(), ["SNIC", "on-path"]);
+        let inside = Placement { there: Some(Cpu::Host), path: None, ..all };
+        assert_eq!(inside.words().collect::<Vec<_>>(), ["SNIC", "to host"]);
         assert_eq!(
             all.sentence(),
             "this side on the SmartNIC's CPU, the other side on the peer, the SmartNIC's CPU in \

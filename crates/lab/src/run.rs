@@ -21,6 +21,7 @@ use serde::{Deserialize, Serialize};
 use crate::application::APPLICATIONS;
 use crate::estimate;
 use crate::exchange::ECHO;
+use crate::merge::RunPart;
 use crate::occupancy::{self, Place};
 use crate::placement::Placement;
 use crate::published::Card;
@@ -59,6 +60,9 @@ pub struct Run {
     /// Where its programs ran, as far as it was said.
     #[serde(default, skip_serializing_if = "Placement::is_unsaid")]
     pub placement: Placement,
+    /// The results that it was merged of; none where it was measured itself.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub parts: Vec<RunPart>,
     /// What is measured.
     pub devices: Vec<RunDevice>,
     /// The experiments, in their order.
@@ -238,8 +242,8 @@ pub fn resolve(
     let program = program.to_string();
     let (card, trace) = (overrides.card, overrides.trace.clone());
     let (rules, placement) = (overrides.rules.clone(), overrides.placement);
-    let schema = SCHEMA;
-    Ok(Run { schema, program, seed, card, trace, rules, placement, devices, experiments })
+    let (schema, parts) = (SCHEMA, Vec::new());
+    Ok(Run { schema, program, seed, card, trace, rules, placement, parts, devices, experiments })
 }
 
 /// Plans one experiment.
@@ -333,6 +337,16 @@ impl Run {
             experiment.estimate_s = estimate::seconds(experiment, &self.devices);
         }
         has_joined
+    }
+
+    /// Where the programs of a device's measurements ran.
+    pub fn placement_of(&self, device: &str) -> Placement {
+        self.part_of(device).map_or(self.placement, |at| self.parts[at].placement)
+    }
+
+    /// The part of a merged run that a device was measured in.
+    pub fn part_of(&self, device: &str) -> Option<usize> {
+        self.parts.iter().position(|part| part.devices.iter().any(|name| name == device))
     }
 
     /// How long it will take, seconds.

@@ -694,6 +694,11 @@ impl std::str::FromStr for Assignment {
 }
 
 impl Kind {
+    /// It sends messages to a server that answers them, over the stack of the kernel.
+    pub fn has_messages(self) -> bool {
+        matches!(self, Kind::Echo | Kind::Ledger)
+    }
+
     /// Names that `--set` knows in an experiment of this kind, and what each means.
     pub fn axes(self) -> &'static [(&'static str, &'static str)] {
         match self {

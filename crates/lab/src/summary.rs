@@ -11,6 +11,7 @@ pub(crate) mod insertions;
 mod knees;
 pub(crate) mod ledgers;
 pub(crate) mod parts;
+pub(crate) mod placements;
 pub(crate) mod renewals;
 pub(crate) mod spreads;
 pub(crate) mod streams;
@@ -29,6 +30,7 @@ use crate::cells::Cells;
 use crate::exchange::{ECHO, RTT};
 use crate::findings;
 use crate::known::Known;
+use crate::merge::RunPart;
 use crate::run::{ExperimentRun, Run, RunDevice, Visit};
 use crate::runner::{SETUP, search, throughput as searches};
 use crate::spec::{Kind, RulesFile, Trace};
@@ -68,7 +70,10 @@ pub fn summarize(run: &Run, samples: &[Sample], latencies: &Latencies) -> Summar
     let times = || samples.iter().map(|sample| sample.time_unix_ns);
     if let (Some(first), Some(last)) = (times().min(), times().max()) {
         summary.started = words::time_of_day(first);
-        summary.duration_s = (last - first) as f64 / 1e9;
+        summary.duration_s = match run.parts.is_empty() {
+            true => (last - first) as f64 / 1e9,
+            false => run.parts.iter().map(|part| duration_s(part, samples)).sum(),
+        };
     }
     let computed = run.devices.iter().filter(|device| device.about.in_virtual_time);
     let warning = |device: &RunDevice| format!("{} is computed, not measured.", device.name);
@@ -95,6 +100,13 @@ pub fn summarize(run: &Run, samples: &[Sample], latencies: &Latencies) -> Summar
             Kind::Stream => findings::streams::findings(&results),
         });
     }
+    if !run.parts.is_empty()
+        && let Some(side_by_side) = placements::summary(run, samples)
+    {
+        summary.experiments.insert(0, side_by_side);
+        let found = findings::placements::findings(&placements::rows(run, samples));
+        summary.findings.splice(0..0, found);
+    }
     // Where too little was measured a figure is not drawn.
     let figures = summary.experiments.iter().flat_map(|experiment| &experiment.figures);
     let drawn: Vec<&str> = figures.map(|figure| figure.id.as_str()).collect();
@@ -106,6 +118,17 @@ pub fn summarize(run: &Run, samples: &[Sample], latencies: &Latencies) -> Summar
         summary.warnings.insert(0, text.into());
     }
     summary
+}
+
+/// How long a part of a merged run took, seconds: nothing was measured between the parts.
+fn duration_s(part: &RunPart, samples: &[Sample]) -> f64 {
+    let of = samples.iter().filter(|sample| part.devices.contains(&sample.device));
+    let times = of.map(|sample| sample.time_unix_ns);
+    let ends = times.fold(None, |ends: Option<(u64, u64)>, at| {
+        let (first, last) = ends.unwrap_or((at, at));
+        Some((first.min(at), last.max(at)))
+    });
+    ends.map_or(0.0, |(first, last)| (last - first) as f64 / 1e9)
 }
 
 fn draw(results: &Results<'_>) -> ExperimentSummary {

@@ -57,6 +57,16 @@ Examples:
 A point is worse or better where the whole 95 % interval of the ratio to the baseline lies beyond
 the tolerance. What the generator or the machine may have set decides nothing.";
 
+const MERGE_EXAMPLES: &str = "\
+Examples:
+  niclab run echo-size --device peer:192.0.2.7 --where host --there peer --path on -o host
+  niclab run echo-size --device peer:192.0.2.7 --where snic --there peer --path on -o snic
+      once on the host and once on its SmartNIC, against the same server
+  niclab merge host snic -o both
+      both beside each other and beside the published cards, with a report of its own
+
+Of the experiments those on round trips are taken. The directories are left as they are.";
+
 /// The commands.
 #[derive(Debug, Subcommand)]
 pub enum Command {
@@ -92,6 +102,9 @@ pub enum Command {
         /// Print the TOML of this experiment instead, to copy and change
         experiment: Option<String>,
     },
+    /// Make one result of several, measured on different hosts or from different places
+    #[command(after_long_help = MERGE_EXAMPLES)]
+    Merge(MergeArguments),
     /// Print the manual page, for `niclab man | man -l -`
     Man,
     /// Measure one thing at once and print it, without a result directory
@@ -320,6 +333,17 @@ pub struct CompareArguments {
     /// List every point, not those that differ most
     #[arg(long)]
     pub all: bool,
+}
+
+/// What `niclab merge` takes.
+#[derive(Args, Debug)]
+pub struct MergeArguments {
+    /// Result directories, as `niclab run` or `niclab merge` printed them
+    #[arg(required = true, num_args = 2.., value_name = "DIR")]
+    pub directories: Vec<PathBuf>,
+    /// Where to write the merged result: a directory that is empty or does not exist
+    #[arg(short, long, value_name = "DIR")]
+    pub output: PathBuf,
 }
 
 /// `5%` as 0.05.

@@ -62,7 +62,7 @@ struct Pair<'a> {
 }
 
 /// Refuses a directory that is named twice: a gate would be open for ever.
-fn check_names(directories: &[PathBuf]) -> Result<(), Failure> {
+pub fn check_names(directories: &[PathBuf]) -> Result<(), Failure> {
     let real = |path: &PathBuf| path.canonicalize().unwrap_or_else(|_| path.clone());
     let twice = |at: &usize| directories[..*at].iter().any(|p| real(p) == real(&directories[*at]));
     match (0..directories.len()).find(twice) {

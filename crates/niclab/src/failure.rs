@@ -24,6 +24,7 @@ use niclab_device::echo::EchoError;
 use niclab_device::model::UnreadProfile;
 use niclab_lab::advise::WorkloadError;
 use niclab_lab::fit::NoFit;
+use niclab_lab::merge::MergeError;
 use niclab_lab::published::UnknownCard;
 use niclab_lab::spec::SpecError;
 use niclab_lab::validation::ValidationError;
@@ -113,6 +114,28 @@ pub enum Failure {
         core: usize,
         /// What may be used.
         there: Vec<u32>,
+    },
+    /// Results that cannot be merged.
+    #[error("{0}")]
+    Merge(#[from] MergeError),
+    /// A merged result is to be gone on with.
+    #[error(
+        "{} was merged of {}: go on with those, and merge them again",
+        directory.display(), of.join(", ")
+    )]
+    Merged {
+        /// Its directory.
+        directory: PathBuf,
+        /// What it was merged of.
+        of: Vec<String>,
+    },
+    /// A merged result would be written into one that it is merged of.
+    #[error("--output {} lies in {}: choose another place", output.display(), of.display())]
+    Within {
+        /// What was asked for.
+        output: PathBuf,
+        /// The directory that is to stay as it is.
+        of: PathBuf,
     },
     /// A metric that cannot be compared.
     #[error("--metric {name}: choose one of {}", known.join(", "))]
@@ -274,6 +297,9 @@ impl Failure {
             | Failure::Twice { .. } => 3,
             Failure::Alone { .. }
             | Failure::Apart { .. }
+            | Failure::Merge(_)
+            | Failure::Merged { .. }
+            | Failure::Within { .. }
             | Failure::Result(_)
             | Failure::Unmeasured { .. } => 4,
             Failure::Device(DeviceError::BadLoad { .. })

@@ -15,6 +15,7 @@ mod environment;
 mod export;
 mod failure;
 mod list;
+mod merge;
 mod profile;
 mod progress;
 mod report;
@@ -54,6 +55,7 @@ fn command(command: Command) -> Result<(), Failure> {
         Command::List { experiment: None } => list::run(),
         Command::List { experiment: Some(name) } => list::toml(&name),
         Command::Man => texts::man(),
+        Command::Merge(arguments) => merge::run(&arguments),
         Command::Measure { command: MeasureCommand::Echo(arguments) } => echo::measure(&arguments),
         Command::Profile { command } => match command {
             ProfileCommand::Check { profiles } => profile::check(&profiles),

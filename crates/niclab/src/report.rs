@@ -28,12 +28,23 @@ pub fn summary(stored: &Stored) -> Result<(Summary, String), Failure> {
 pub fn write(path: &Path) -> Result<Summary, Failure> {
     let (directory, stored) = Directory::resume(path)?;
     let (summary, toml) = summary(&stored)?;
-    let options =
-        Options { title: title(&summary), command: "niclab run --resume DIRECTORY".to_owned() };
+    let options = Options { title: title(&summary), command: command(&toml)? };
     let page = niclab_report::html(&summary, &stored.environment()?, &toml, &options)?;
     directory.write_summary(&summary)?;
     directory.write_report(&page)?;
     Ok(summary)
+}
+
+/// What makes such a result again, of the run's `run.toml`.
+fn command(toml: &str) -> Result<String, Failure> {
+    let run = Run::from_toml(toml)?;
+    Ok(match run.parts.is_empty() {
+        true => "niclab run --resume DIRECTORY".to_owned(),
+        false => {
+            let names: Vec<&str> = run.parts.iter().map(|part| part.name.as_str()).collect();
+            format!("niclab merge {} --output DIRECTORY", names.join(" "))
+        }
+    })
 }
 
 fn title(summary: &Summary) -> String {

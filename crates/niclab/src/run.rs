@@ -167,6 +167,10 @@ fn unopened(name: &str) -> RunDevice {
 fn resumed(path: &Path) -> Result<Prepared, Failure> {
     let (directory, stored) = Directory::resume(path)?;
     let mut run = Run::from_toml(&stored.run_toml()?)?;
+    if !run.parts.is_empty() {
+        let of = run.parts.into_iter().map(|part| part.name).collect();
+        return Err(Failure::Merged { directory: path.to_path_buf(), of });
+    }
     let traces = run.experiments.iter().flat_map(|experiment| &experiment.loads);
     if let Some(path) = traces.filter_map(|load| load.trace.as_deref()).next() {
         trace(path)?;

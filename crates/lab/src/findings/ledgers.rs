@@ -138,7 +138,13 @@ fn probes(cell: &Cell<'_>) -> Option<Finding> {
 /// How well the terms add up, at the place where they do worst.
 fn residue(all: &[&Cell<'_>]) -> Option<Finding> {
     let of = |cell: &&&Cell<'_>| cell.estimate(RESIDUE).map_or(0.0, |ratio| ratio.median.abs());
-    let worst = all.iter().max_by(|a, b| of(a).total_cmp(&of(b)))?;
+    // Of what nobody stamped, all terms are computed: they cannot but add up.
+    let is_stamped = |cell: &&&Cell<'_>| {
+        let stamps =
+            cell.samples.first().and_then(|sample| sample.counters.get("stamps")?.as_u64());
+        stamps.is_some_and(|stamps| stamps > 0)
+    };
+    let worst = all.iter().filter(is_stamped).max_by(|a, b| of(a).total_cmp(&of(b)))?;
     let ratio = enough(worst.estimate(RESIDUE))?;
     let implication = match ratio.median.abs() <= RESIDUE_MAX {
         true => "Nothing of the time is unaccounted for.",

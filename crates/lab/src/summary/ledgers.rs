@@ -96,28 +96,39 @@ fn core_words(term: &TermShown) -> Option<String> {
     })
 }
 
+/// A message of 1,024 B at a time over UDP and IPv4, between programs that sleep.
+pub(crate) fn is_published_place(cell: &Cell<'_>) -> bool {
+    cell.is_at(&[("size", 1024.0), ("batch", 1.0)])
+        && cell.word("transport") == "udp"
+        && cell.word("family") == "ipv4"
+        && cell.word("receive") == "blocking"
+        && ["", "none"].contains(&cell.word("feature").as_str())
+}
+
+/// Software of the client and of the server, and hardware, nanoseconds. A side of which nothing but
+/// the sum is known has that.
+pub(crate) fn software_and_hardware(cell: &Cell<'_>) -> [Option<f64>; 3] {
+    let ns = |name: &str| Some(cell.estimate(&format!("{name}_ns"))?.median);
+    let sum = |names: &[&str]| names.iter().map(|name| ns(name)).sum::<Option<f64>>();
+    let client = sum(&["client_transmit", "client_receive"]).or_else(|| ns("client_software"));
+    let server = sum(&["server_receive", "application", "server_transmit"]);
+    [client, server.or_else(|| ns("server_software")), ns("hardware")]
+}
+
 /// Ours in the form of the published table, and the published rows.
 fn breakdown(results: &Results<'_>) -> Table {
     let mut rows = Vec::new();
     for device in results.devices() {
         let here = plain(results, device);
-        let is_it = |cell: &&&Cell<'_>| {
-            cell.is_at(&[("size", 1024.0), ("batch", 1.0)])
-                && cell.word("transport") == "udp"
-                && cell.word("family") == "ipv4"
-                && cell.word("receive") == "blocking"
-        };
-        for cell in here.iter().filter(is_it) {
-            let sum = |names: &[&str]| {
-                let all = names.iter().map(|name| us(cell, &format!("{name}_ns")));
-                all.sum::<Option<f64>>()
-            };
+        for cell in here.iter().filter(|cell| is_published_place(cell)) {
+            let [client, server, hardware] =
+                software_and_hardware(cell).map(|ns| us_words(ns.map(|ns| ns / 1e3)));
             rows.push(vec![
                 device.to_owned(),
                 words_at(cell, "client"),
-                us_words(sum(&["client_transmit", "client_receive"])),
-                us_words(sum(&["server_receive", "application", "server_transmit"])),
-                us_words(sum(&["hardware"])),
+                client,
+                server,
+                hardware,
                 us_words(us(cell, "rtt_ns_p50")),
                 "measured".to_owned(),
             ]);

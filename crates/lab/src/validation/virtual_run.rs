@@ -20,6 +20,11 @@ pub struct Measured {
 }
 
 impl Measured {
+    /// The histograms of the samples, by their tags.
+    pub fn latencies(&self) -> &Latencies {
+        &self.latencies
+    }
+
     /// What the samples say.
     pub fn summary(&self) -> Summary {
         summarize(&self.run, &self.samples, &self.latencies)

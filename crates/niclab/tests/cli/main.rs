@@ -12,6 +12,7 @@ mod interrupted;
 mod killed;
 mod machine;
 mod measured;
+mod merge;
 mod planning;
 mod profiles;
 mod refused;

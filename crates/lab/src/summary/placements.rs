@@ -1,0 +1,392 @@
+//! Round trips by where their programs ran: the tables of a merged run, in the form of table 2 of
+//! the study.
+//!
+//! A row is a CPU that is asked about, with the round trips of a client on it and of a server on
+//! it. What was measured from the peer is of the CPU that its server ran on, where one alone has
+//! these labels.
+
+use niclab_result::{ExperimentSummary, Sample, Table};
+
+use super::exchanges::is_plain;
+use super::ledgers::{self, is_published_place};
+use super::tables::table;
+use crate::cells::{Cell, Cells};
+use crate::exchange::RTT;
+use crate::placement::{Cpu, Way};
+use crate::published::apsys22;
+use crate::run::Run;
+use crate::statistics;
+use crate::words;
+
+/// The applications of the study: by their names in its table, and in ours.
+pub(crate) const APPLICATIONS: [(&str, &str); 4] = [
+    ("udp_echo", "UDP echo"),
+    ("memcached", "memcached"),
+    ("redis", "Redis"),
+    ("openlambda", "function"),
+];
+
+/// Lengths of the messages, or of the objects, bytes.
+pub(crate) const SIZES: [f64; 2] = [64.0, 1024.0];
+
+/// How the unloaded round trips of an application are found among what was measured. One that is
+/// measured by another experiment has another line in [`SOURCES`].
+struct Source {
+    /// Its name in [`APPLICATIONS`].
+    application: &'static str,
+    trial: &'static str,
+    is_unloaded: fn(&Cell<'_>) -> bool,
+    /// Median round trip, nanoseconds.
+    metric: &'static str,
+}
+
+const SOURCES: [Source; 1] =
+    [Source { application: "udp_echo", trial: "echo", is_unloaded: is_plain, metric: RTT }];
+
+/// The program that runs on the CPU that a row is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Side {
+    /// The client; the server is elsewhere.
+    Client,
+    /// The server; the client is elsewhere.
+    Server,
+}
+
+impl Side {
+    pub const BOTH: [Side; 2] = [Side::Client, Side::Server];
+
+    pub fn word(self) -> &'static str {
+        match self {
+            Side::Client => "client",
+            Side::Server => "server",
+        }
+    }
+
+    fn other(self) -> Side {
+        match self {
+            Side::Client => Side::Server,
+            Side::Server => Side::Client,
+        }
+    }
+}
+
+/// Round trips of an application and a length.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct RoundTrip {
+    /// Its name in [`APPLICATIONS`].
+    pub application: &'static str,
+    /// Bytes.
+    pub size: f64,
+    pub side: Side,
+    /// The part of the run that it was measured in; none where it was published.
+    pub part: Option<usize>,
+    /// Repeat, and the median of its round trips, nanoseconds.
+    pub values: Vec<(u32, f64)>,
+}
+
+impl RoundTrip {
+    /// Nanoseconds.
+    pub fn median(&self) -> f64 {
+        let values: Vec<f64> = self.values.iter().map(|(_, ns)| *ns).collect();
+        statistics::median(&values).unwrap_or(f64::NAN)
+    }
+}
+
+/// Where the time of a round trip of 1,024 B went, nanoseconds.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Split {
+    pub side: Side,
+    pub client: f64,
+    pub server: f64,
+    pub hardware: f64,
+}
+
+/// A CPU that is asked about, and what is known of it.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Placed {
+    /// What it is called.
+    pub label: String,
+    /// The card, where the device tells; empty elsewhere.
+    pub card: String,
+    /// Whose CPU it is, and whose the other side's.
+    pub cpu: Option<Cpu>,
+    pub there: Option<Cpu>,
+    pub way: Option<Way>,
+    /// It is a model, whose profile may have the numbers of another.
+    pub is_computed: bool,
+    pub round_trips: Vec<RoundTrip>,
+    pub splits: Vec<Split>,
+}
+
+impl Placed {
+    pub fn round_trip(&self, application: &str, size: f64, side: Side) -> Option<&RoundTrip> {
+        let is_it =
+            |one: &&RoundTrip| (one.application, one.size, one.side) == (application, size, side);
+        self.round_trips.iter().find(is_it)
+    }
+
+    pub fn split(&self, side: Side) -> Option<&Split> {
+        self.splits.iter().find(|split| split.side == side)
+    }
+}
+
+/// What is published, row by row of table 2.
+pub(crate) fn published() -> Vec<Placed> {
+    let mut all: Vec<Placed> = Vec::new();
+    for (application, _) in APPLICATIONS {
+        for card in apsys22::round_trips(application) {
+            let at = all.iter().position(|known| known.label == card.name);
+            let at = at.unwrap_or_else(|| {
+                all.push(published_row(&card.name));
+                all.len() - 1
+            });
+            let sides = |(size, client, server): (f64, Option<f64>, Option<f64>)| {
+                [(size, Side::Client, client), (size, Side::Server, server)]
+            };
+            let known = |(size, side, us): (f64, Side, Option<f64>)| {
+                let values = vec![(0, 1e3 * us?)];
+                Some(RoundTrip { application, size, side, part: None, values })
+            };
+            all[at].round_trips.extend(card.points.into_iter().flat_map(sides).filter_map(known));
+        }
+    }
+    for row in apsys22::breakdowns() {
+        let [Some(client), Some(server), Some(hardware), _] = row.us.map(|us| Some(1e3 * us?))
+        else {
+            continue;
+        };
+        let side = if row.of_client { Side::Client } else { Side::Server };
+        let split = Split { side, client, server, hardware };
+        let of = all.iter_mut().filter(|known| known.label == row.name);
+        of.for_each(|known| known.splits.push(split));
+    }
+    all
+}
+
+/// What the name of a row says, such as `BlueField2 (off-path mode), SNIC`.
+fn published_row(name: &str) -> Placed {
+    const OFF: &str = " (off-path mode)";
+    let (card, cpu) = name.rsplit_once(", ").unwrap_or((name, ""));
+    let way = match card {
+        _ if card.ends_with(OFF) => Some(Way::Off),
+        // BlueField2 is in on-path mode unless named off-path.
+        "BlueField2" => Some(Way::On),
+        _ => None,
+    };
+    Placed {
+        label: name.to_owned(),
+        card: card.trim_end_matches(OFF).to_owned(),
+        cpu: cpu.to_lowercase().parse().ok(),
+        way,
+        ..Placed::default()
+    }
+}
+
+/// What was measured, device by device.
+fn measured(run: &Run, samples: &[Sample]) -> Vec<Placed> {
+    let cells: Vec<Cells<'_>> = run
+        .experiments
+        .iter()
+        .filter(|experiment| experiment.kind.has_messages())
+        .map(|experiment| Cells::new(&experiment.name, samples).balanced())
+        .collect();
+    let of = |device: &crate::run::RunDevice| {
+        let placement = run.placement_of(&device.name);
+        let card = device.about.facts.iter().find(|fact| fact.name == "card");
+        let card = card.and_then(|fact| fact.value.split(',').next()).unwrap_or_default();
+        Placed {
+            label: device.name.clone(),
+            card: card.to_owned(),
+            cpu: placement.here,
+            there: placement.there,
+            way: placement.path,
+            is_computed: device.about.in_virtual_time,
+            round_trips: round_trips(&cells, &device.name, run.part_of(&device.name)),
+            splits: splits(&cells, &device.name),
+        }
+    };
+    run.devices.iter().map(of).collect()
+}
+
+/// The client's host in a point, and the side of the device that it is.
+const CLIENTS: [(&str, Side); 2] = [("here", Side::Client), ("there", Side::Server)];
+
+fn round_trips(cells: &[Cells<'_>], device: &str, part: Option<usize>) -> Vec<RoundTrip> {
+    let mut all = Vec::new();
+    for source in &SOURCES {
+        let mut of_all = cells.iter().flat_map(|cells| cells.of(device, source.trial));
+        let of_all: Vec<&Cell<'_>> =
+            of_all.by_ref().filter(|cell| (source.is_unloaded)(cell)).collect();
+        for size in SIZES {
+            for (client, side) in CLIENTS {
+                let is_it = |cell: &&&Cell<'_>| {
+                    cell.is_at(&[("size", size)]) && cell.word("client") == client
+                };
+                // Of two experiments that measured it the first counts.
+                let Some(cell) = of_all.iter().find(is_it) else { continue };
+                let value = |sample: &&Sample| {
+                    Some((sample.repeat, sample.metrics.get(source.metric)?.value))
+                };
+                let values: Vec<(u32, f64)> = cell.samples.iter().filter_map(value).collect();
+                if !values.is_empty() {
+                    let application = source.application;
+                    all.push(RoundTrip { application, size, side, part, values });
+                }
+            }
+        }
+    }
+    all
+}
+
+fn splits(cells: &[Cells<'_>], device: &str) -> Vec<Split> {
+    let mut of_all = cells.iter().flat_map(|cells| cells.of(device, "ledger"));
+    let of_all: Vec<&Cell<'_>> = of_all.by_ref().filter(|cell| is_published_place(cell)).collect();
+    let of = |(client, side): (&str, Side)| {
+        let cell = of_all.iter().find(|cell| cell.word("client") == client)?;
+        let [client, server, hardware] = ledgers::software_and_hardware(cell);
+        Some(Split { side, client: client?, server: server?, hardware: hardware? })
+    };
+    CLIENTS.into_iter().filter_map(of).collect()
+}
+
+/// Rows that were measured from the peer become the other direction of the only row that has the
+/// labels of their server; where there is none, or several, they stay.
+fn folded(mut all: Vec<Placed>) -> Vec<Placed> {
+    let mut at = 0;
+    while at < all.len() {
+        let from = &all[at];
+        let has_server = |row: &Placed| {
+            row.round_trips.iter().any(|one| one.side == Side::Server)
+                || row.splits.iter().any(|one| one.side == Side::Server)
+        };
+        let is_into = |row: &Placed| {
+            from.cpu == Some(Cpu::Peer)
+                && from.there.is_some_and(|cpu| cpu != Cpu::Peer)
+                && (row.cpu, row.way) == (from.there, from.way)
+                && !has_server(row)
+        };
+        let mut into = (0..all.len()).filter(|row| *row != at && is_into(&all[*row]));
+        let (Some(into), None) = (into.next(), into.next()) else {
+            at += 1;
+            continue;
+        };
+        let from = all[at].clone();
+        let round_trips = from.round_trips.into_iter().filter(|one| one.side == Side::Client);
+        let flipped = round_trips.map(|one| RoundTrip { side: one.side.other(), ..one });
+        all[into].round_trips.extend(flipped);
+        let splits = from.splits.into_iter().filter(|one| one.side == Side::Client);
+        all[into].splits.extend(splits.map(|one| Split { side: one.side.other(), ..one }));
+        all.remove(at);
+    }
+    all
+}
+
+/// The rows of a merged run.
+pub(crate) fn rows(run: &Run, samples: &[Sample]) -> Vec<Placed> {
+    folded(measured(run, samples))
+}
+
+/// The tables of a merged run; `None` where it has no round trip that the study has.
+pub(super) fn summary(run: &Run, samples: &[Sample]) -> Option<ExperimentSummary> {
+    let measured = measured(run, samples);
+    let mut tables = vec![side_by_side(&folded(measured.clone()))];
+    tables.extend(APPLICATIONS.iter().map(|application| matrix(application, &measured)));
+    tables.retain(|table| !table.rows.is_empty());
+    (!tables.is_empty()).then(|| ExperimentSummary {
+        name: "placement".into(),
+        question: "On which CPU do client and server answer each other soonest?".into(),
+        tables,
+        ..ExperimentSummary::default()
+    })
+}
+
+fn us(of: Option<&RoundTrip>) -> String {
+    of.map_or("-".to_owned(), |one| format!("{:.2}", one.median() / 1e3))
+}
+
+/// The form of table 2, ours and the published rows.
+fn side_by_side(rows: &[Placed]) -> Table {
+    let has = |application: &str| {
+        let mut all = rows.iter().flat_map(|row| &row.round_trips);
+        all.any(|one| one.application == application)
+    };
+    let shown: Vec<(&str, &str)> =
+        APPLICATIONS.into_iter().filter(|(application, _)| has(application)).collect();
+    let of = |row: &Placed, source: &str| {
+        let cells = shown.iter().flat_map(|(application, _)| {
+            SIZES.map(|size| {
+                let [client, server] =
+                    Side::BOTH.map(|side| us(row.round_trip(application, size, side)));
+                format!("{client} ({server})")
+            })
+        });
+        [row.label.clone()].into_iter().chain(cells).chain([source.to_owned()]).collect()
+    };
+    let mut all: Vec<Vec<String>> = Vec::new();
+    if !shown.is_empty() {
+        let ours = rows.iter().filter(|row| !row.round_trips.is_empty());
+        let source = |row: &Placed| if row.is_computed { "computed" } else { "measured" };
+        all.extend(ours.map(|row| of(row, source(row))));
+        all.extend(published().iter().map(|row| of(row, "published")));
+    }
+    let heads = shown
+        .iter()
+        .flat_map(|(_, head)| SIZES.map(|size| format!("{head}, {} B, us", words::whole(size))));
+    let columns: Vec<String> =
+        ["placement".to_owned()].into_iter().chain(heads).chain(["source".to_owned()]).collect();
+    let columns: Vec<&str> = columns.iter().map(String::as_str).collect();
+    let title = "Round trips of a client on the named CPU and, in parentheses, of a server on it, \
+                 one request at a time (published: table 2 of the study)";
+    table("placement", title, &columns, all)
+}
+
+/// Whose CPU the client had against whose the server had, as far as it was said.
+fn matrix(application: &(&str, &str), measured: &[Placed]) -> Table {
+    const UNSAID: &str = "not said";
+    let word = |cpu: Option<Cpu>| cpu.map_or(UNSAID.to_owned(), |cpu| cpu.to_string());
+    let mut servers: Vec<String> = Cpu::NAMES.map(|(_, cpu)| cpu.to_string()).to_vec();
+    servers.push(UNSAID.to_owned());
+    let mut rows = Vec::new();
+    for row in measured.iter().filter(|row| row.cpu.is_some()) {
+        for side in Side::BOTH {
+            let (client, server) = match side {
+                Side::Client => (word(row.cpu), word(row.there)),
+                // Where both are of one kind, the row that has them the other way round says so.
+                Side::Server if row.cpu == row.there => {
+                    (format!("{}, from there", word(row.there)), word(row.cpu))
+                }
+                Side::Server => (word(row.there), word(row.cpu)),
+            };
+            let both = SIZES.map(|size| row.round_trip(application.0, size, side));
+            if both.iter().all(Option::is_none) {
+                continue;
+            }
+            let both = both.map(us).join(" / ");
+            let cell = |to: &String| if *to == server { both.clone() } else { "-".to_owned() };
+            let head = [row.label.clone(), client];
+            rows.push(head.into_iter().chain(servers.iter().map(cell)).collect::<Vec<_>>());
+        }
+    }
+    // A column that nobody has is none.
+    for at in (2..2 + servers.len()).rev() {
+        if rows.iter().all(|row| row[at] == "-") {
+            rows.iter_mut().for_each(|row| drop(row.remove(at)));
+            servers.remove(at - 2);
+        }
+    }
+    let heads = servers.iter().map(|server| match server.as_str() {
+        UNSAID => "server not said".to_owned(),
+        server => format!("server on {server}"),
+    });
+    let columns: Vec<String> =
+        ["measured as", "client on"].map(str::to_owned).into_iter().chain(heads).collect();
+    let columns: Vec<&str> = columns.iter().map(String::as_str).collect();
+    let sizes = SIZES.map(|size| format!("{} B", words::whole(size))).join(" / ");
+    let title =
+        format!("Round trips of {} by the CPUs of client and server, us: {sizes}", application.1);
+    table(&format!("placement-matrix-{}", application.0), &title, &columns, rows)
+}
+
+#[cfg(test)]
+#[path = "placements_tests.rs"]
+mod tests;
