@@ -363,4 +363,4 @@ pub(crate) fn marks(seen: &Applied) -> Vec<Mark> {
 
 #[cfg(test)]
 #[path = "application_tests.rs"]
-mod tests;
+pub(crate) mod tests;

@@ -13,7 +13,7 @@ use crate::validation::{Measured, measure};
 
 /// A request takes 40 us alone, 50 us from there, and 5 us of a core of the server: so 200 k/s are
 /// answered on a core, and as many more on each other.
-struct Servers {
+pub struct Servers {
     about: About,
     /// What it has not.
     lacks: Option<(Protocol, &'static str)>,
@@ -23,14 +23,23 @@ struct Servers {
     is_slow_client: bool,
     /// Why nobody knows the energy.
     no_meter: Option<&'static str>,
+    /// All takes so many times as long.
+    pub slowness: f64,
 }
 
 impl Servers {
-    fn new() -> Servers {
+    pub fn new() -> Servers {
         let seat = |role: &str| Seat { role: role.into(), label: "a host".into(), core: None };
         let hosts = ["client", "wire", "server"].map(seat).into();
         let about = About { name: "known".into(), hosts, ..About::default() };
-        Servers { about, lacks: None, ended: None, is_slow_client: false, no_meter: None }
+        Servers {
+            about,
+            lacks: None,
+            ended: None,
+            is_slow_client: false,
+            no_meter: None,
+            slowness: 1.0,
+        }
     }
 }
 
@@ -63,6 +72,7 @@ impl Testbed for Servers {
             return Err(DeviceError::NotSupported { capability: capability.into() });
         }
         let alone_ns = if application.client == Host::There { 50_000.0 } else { 40_000.0 };
+        let alone_ns = alone_ns * self.slowness;
         let waiting = f64::from(asked.connections) * f64::from(asked.depth);
         let most = f64::from(application.cores) * 1e9 / WORK_NS;
         let per_s = match asked.pace {

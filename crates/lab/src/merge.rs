@@ -242,6 +242,8 @@ impl Merged {
                 setups: Vec::new(),
                 plans: Vec::new(),
                 exchanges: Vec::new(),
+                applications: Vec::new(),
+                streams: Vec::new(),
             };
             self.run.experiments.push(nothing);
             self.run.experiments.len() - 1
@@ -315,9 +317,21 @@ fn add_trials(into: &mut ExperimentRun, from: &ExperimentRun) -> Vec<usize> {
         let setup = moved(&mut into.setups, &from.setups, Some(trial.setup)).unwrap_or(0);
         let load = moved(&mut into.loads, &from.loads, trial.load);
         let exchange = moved(&mut into.exchanges, &from.exchanges, trial.exchange);
+        let application = moved(&mut into.applications, &from.applications, trial.application);
+        let stream = moved(&mut into.streams, &from.streams, trial.stream);
         let plan = moved(&mut into.plans, &from.plans, trial.plan);
-        let point = trial.point.clone();
-        into.trials.push(Trial { kind: trial.kind, setup, load, exchange, plan, rate, point });
+        let (kind, point) = (trial.kind, trial.point.clone());
+        into.trials.push(Trial {
+            kind,
+            setup,
+            load,
+            exchange,
+            application,
+            stream,
+            plan,
+            rate,
+            point,
+        });
         places.push(into.trials.len() - 1);
     }
     places

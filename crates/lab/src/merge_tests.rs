@@ -4,6 +4,7 @@ use niclab_device::model::{Model, read};
 use niclab_result::Summary;
 
 use super::*;
+use crate::application::tests::Servers;
 use crate::placement::{Cpu, Way};
 use crate::spec::GridName;
 use crate::summary::summarize;
@@ -69,6 +70,31 @@ fn the_summary_has_the_placements_first_and_every_device() {
     assert_eq!(found.id, "model:bluefield2, host, on-path-placement-udp_echo-client");
     let ids: Vec<&str> = summary.findings.iter().map(|one| one.id.as_str()).collect();
     assert!(ids.contains(&"lesson-snic-cpu") && !ids.contains(&"lesson-on-path"), "{ids:?}");
+}
+
+#[test]
+fn applications_stand_beside_each_other_by_where_they_ran() {
+    let part = |name: &str, here: Cpu, slowness: f64| {
+        let mut servers = Servers::new();
+        servers.slowness = slowness;
+        let measured =
+            measure(&mut servers, "memcached", GridName::Published, &[], Some(6)).unwrap();
+        let placement = Placement { here: Some(here), there: Some(Cpu::Peer), path: Some(Way::On) };
+        let latencies = measured.latencies().clone();
+        let run = Run { placement, ..measured.run };
+        Part { name: name.into(), host: None, run, samples: measured.samples, latencies }
+    };
+    let merged = merge(PROGRAM, &[part("one", Cpu::Host, 1.0), part("two", Cpu::Snic, 2.0)]);
+    let summary = summary(&merged.unwrap());
+    let names: Vec<&str> = summary.experiments.iter().map(|one| one.name.as_str()).collect();
+    assert_eq!(names, ["placement", "memcached"]);
+    let table = &summary.experiments[0].tables[0];
+    let at = table.columns.iter().position(|column| column == "memcached, 64 B, us").unwrap();
+    // As the histogram keeps it.
+    assert_eq!([&table.rows[0][at], &table.rows[1][at]], ["40.03 (50.02)", "80.06 (100.03)"]);
+    let found = summary.findings.iter().find(|one| one.id.ends_with("placement-memcached-client"));
+    let sentence = &found.unwrap().sentence;
+    assert!(sentence.contains("2.00 times"), "{sentence}");
 }
 
 #[test]

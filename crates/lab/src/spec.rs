@@ -696,7 +696,7 @@ impl std::str::FromStr for Assignment {
 impl Kind {
     /// It sends messages to a server that answers them, over the stack of the kernel.
     pub fn has_messages(self) -> bool {
-        matches!(self, Kind::Echo | Kind::Ledger)
+        matches!(self, Kind::Echo | Kind::Ledger | Kind::Application)
     }
 
     /// Names that `--set` knows in an experiment of this kind, and what each means.

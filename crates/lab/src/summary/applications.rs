@@ -206,7 +206,7 @@ pub(crate) fn is_back_to_back(cell: &Cell<'_>) -> bool {
 }
 
 /// The name that the published table has for what a cell asks.
-fn published_name(cell: &Cell<'_>) -> Option<&'static str> {
+pub(crate) fn published_name(cell: &Cell<'_>) -> Option<&'static str> {
     let is_set = cell.is_at(&[("gets", 0.0)]);
     match cell.word("protocol").as_str() {
         "memcached-udp" if is_set => Some("memcached"),

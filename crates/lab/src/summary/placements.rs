@@ -7,9 +7,12 @@
 
 use niclab_result::{ExperimentSummary, Sample, Table};
 
+use super::applications::{is_back_to_back, published_name};
 use super::exchanges::is_plain;
 use super::ledgers::{self, is_published_place};
+use super::parts::is_deep;
 use super::tables::table;
+use crate::application::LATENCY;
 use crate::cells::{Cell, Cells};
 use crate::exchange::RTT;
 use crate::placement::{Cpu, Way};
@@ -40,8 +43,24 @@ struct Source {
     metric: &'static str,
 }
 
-const SOURCES: [Source; 1] =
-    [Source { application: "udp_echo", trial: "echo", is_unloaded: is_plain, metric: RTT }];
+const SOURCES: [Source; 4] = [
+    Source { application: "udp_echo", trial: "echo", is_unloaded: is_plain, metric: RTT },
+    asked("memcached", |cell| is_asked(cell, "memcached")),
+    asked("redis", |cell| is_asked(cell, "redis")),
+    asked("openlambda", |cell| is_asked(cell, "openlambda")),
+];
+
+/// What clients ask of a server.
+const fn asked(application: &'static str, is_unloaded: fn(&Cell<'_>) -> bool) -> Source {
+    Source { application, trial: "application", is_unloaded, metric: LATENCY }
+}
+
+/// One request at a time of the kind that the study has of an application.
+fn is_asked(cell: &Cell<'_>, application: &str) -> bool {
+    is_back_to_back(cell)
+        && published_name(cell) == Some(application)
+        && cell.word("family") == "ipv4"
+}
 
 /// The program that runs on the CPU that a row is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -240,7 +259,9 @@ fn round_trips(cells: &[Cells<'_>], device: &str, part: Option<usize>) -> Vec<Ro
 
 fn splits(cells: &[Cells<'_>], device: &str) -> Vec<Split> {
     let mut of_all = cells.iter().flat_map(|cells| cells.of(device, "ledger"));
-    let of_all: Vec<&Cell<'_>> = of_all.by_ref().filter(|cell| is_published_place(cell)).collect();
+    // Stamps inside the stacks take time of their own.
+    let is_it = |cell: &&Cell<'_>| is_published_place(cell) && !is_deep(cell);
+    let of_all: Vec<&Cell<'_>> = of_all.by_ref().filter(is_it).collect();
     let of = |(client, side): (&str, Side)| {
         let cell = of_all.iter().find(|cell| cell.word("client") == client)?;
         let [client, server, hardware] = ledgers::software_and_hardware(cell);
