@@ -55,7 +55,7 @@ pub trait Lines {
     fn ask(&mut self, at: usize, asked: Asked, due_ns: u64);
     /// Sends what was written.
     fn send(&mut self, at: usize, tally: &mut Tally) -> Result<(), Gone>;
-    /// Takes the answers that are there; where `is_end`, up to the end that the other side has made.
+    /// Takes the answers that are there; where `is_end`, up to the end that the other side made.
     fn receive(&mut self, at: usize, is_end: bool, tally: &mut Tally) -> Result<(), Gone>;
     /// Waits no longer for what is lost; puts into `freed` who has room by that.
     fn give_up(&mut self, now_ns: u64, freed: &mut Vec<usize>);
