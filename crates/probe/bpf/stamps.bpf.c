@@ -414,8 +414,13 @@ static __always_inline __u32 entry(const struct flow *flow, __u32 end,
 	for (int at = 0; at < 4; at++)
 		hash = (hash ^ ((__u64)flow->source[at] << 32 | flow->target[at])) *
 		       0x9e3779b97f4a7c15;
-	hash = (hash >> 32) + ((__u32)direction << 31) + end * 0x9e3779b1;
-	return (__u32)hash >> 16;
+	hash = (hash >> 32) + end * 0x9e3779b1;
+	/*
+	 * Each direction has a half of its own: the ends of two flows whose
+	 * messages are of one length are spread by one pattern, and where one
+	 * pattern is the other one moved by some messages, they all collide.
+	 */
+	return (__u32)direction << 15 | (__u32)hash >> 17;
 }
 
 static __always_inline bool same(const struct flow *a, const struct flow *b)

@@ -198,8 +198,7 @@ pub fn segment_entry(flow: &[u8; FLOW_LEN], direction: Direction, end: u32) -> u
         hash = (hash ^ addresses).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     }
     let ends = end.wrapping_mul(0x9e37_79b1);
-    let way = (direction as u32) << 31;
-    ((hash >> 32) as u32).wrapping_add(way).wrapping_add(ends) >> 16
+    (direction as u32) << 15 | ((hash >> 32) as u32).wrapping_add(ends) >> 17
 }
 
 /// The end of a segment and its stamp, where an entry has one of this flow.

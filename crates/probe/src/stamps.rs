@@ -103,7 +103,8 @@ impl Stamps {
 
     /// The stamp of the TCP segment that ends before the sequence number `end`
     /// ([`sequence_behind`](crate::sequence_behind)); the first one, if it passed more than once.
-    /// There are 65,536 entries for all flows, and a later segment may have taken this one's.
+    /// There are 32,768 entries for all flows of a direction, and a later segment may have taken
+    /// this one's.
     ///
     /// # Errors
     /// What the kernel says against reading.
