@@ -93,6 +93,7 @@ want_applications() {
     have_daemon redis-server || packages+=(redis-server)
     have_daemon tc || packages+=(iproute2)
     have_daemon nft || packages+=(nftables)
+    have_daemon ethtool || packages+=(ethtool)
     install_packages optional "some experiments on applications and features" "${packages[@]}" ||
         return 1
     want_function

@@ -16,6 +16,7 @@ use crate::face::{
 use crate::linux::applications;
 use crate::linux::hosts::{broken, real_time};
 use crate::linux::netns::NetNs;
+use crate::linux::tune;
 use crate::plan::Plan;
 use crate::{Load, Observation};
 
@@ -40,9 +41,13 @@ pub fn open(name: &str) -> Result<Box<dyn Testbed>, DeviceError> {
     let fact = |name: &str, value: String| Fact { name: name.into(), value };
     let place =
         |role: &str, label: &str, core| Place { role: role.into(), label: label.into(), core };
+    let mut facts =
+        vec![fact("server", server.to_string()), fact("client's core", core.to_string())];
+    // Without a way there are none; the first exchange says what is wrong.
+    facts.extend(tune::interfaces(name).iter().flatten().filter_map(|of| tune::fact(of)));
     let about = About {
         name: name.to_owned(),
-        facts: vec![fact("server", server.to_string()), fact("client's core", core.to_string())],
+        facts,
         places: Vec::new(),
         hosts: vec![
             place("client", "program, kernel", Some(core)),

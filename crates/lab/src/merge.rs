@@ -127,6 +127,7 @@ pub fn merge(program: &str, parts: &[Part]) -> Result<Merged, MergeError> {
         trace: None,
         rules: None,
         placement: Placement::default(),
+        tune: false,
         parts: Vec::new(),
         devices: Vec::new(),
         experiments: Vec::new(),

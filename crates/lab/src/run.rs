@@ -60,6 +60,9 @@ pub struct Run {
     /// Where its programs ran, as far as it was said.
     #[serde(default, skip_serializing_if = "Placement::is_unsaid")]
     pub placement: Placement,
+    /// Interrupt coalescing of the interfaces measured is off meanwhile.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub tune: bool,
     /// The results that it was merged of; none where it was measured itself.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub parts: Vec<RunPart>,
@@ -241,9 +244,21 @@ pub fn resolve(
     let experiments = experiments.collect::<Result<_, SpecError>>()?;
     let program = program.to_string();
     let (card, trace) = (overrides.card, overrides.trace.clone());
-    let (rules, placement) = (overrides.rules.clone(), overrides.placement);
+    let (rules, placement, tune) = (overrides.rules.clone(), overrides.placement, overrides.tune);
     let (schema, parts) = (SCHEMA, Vec::new());
-    Ok(Run { schema, program, seed, card, trace, rules, placement, parts, devices, experiments })
+    Ok(Run {
+        schema,
+        program,
+        seed,
+        card,
+        trace,
+        rules,
+        placement,
+        tune,
+        parts,
+        devices,
+        experiments,
+    })
 }
 
 /// Plans one experiment.

@@ -631,6 +631,8 @@ pub struct Overrides {
     pub card: Card,
     /// `--where`, `--there`, `--path`: where programs run.
     pub placement: Placement,
+    /// Interrupt coalescing is off meanwhile.
+    pub tune: bool,
 }
 
 /// A capture that is sent in place of generated frames.

@@ -91,7 +91,7 @@ pub enum Command {
     },
     /// Say which devices can be measured here, and what on this machine would disturb it
     Doctor {
-        /// Take away what killed measurements left on interfaces, and nothing else; needs root
+        /// Put in order what killed measurements left at interfaces, and nothing else; needs root
         #[arg(long)]
         clean: bool,
     },
@@ -206,6 +206,9 @@ pub struct MeasureEchoArguments {
     /// Real-time priority (SCHED_FIFO) of the client, and of a server in this machine
     #[arg(long, value_name = "1-99", value_parser = clap::value_parser!(u8).range(1..=99))]
     pub fifo: Option<u8>,
+    /// Turn interrupt coalescing off meanwhile, at the interface toward the server; needs root
+    #[arg(long, requires = "server")]
+    pub tune: bool,
     /// One JSON document, times in nanoseconds
     #[arg(long)]
     pub json: bool,
@@ -233,6 +236,9 @@ pub struct ServeEchoArguments {
     /// Real-time priority (SCHED_FIFO)
     #[arg(long, value_name = "1-99", value_parser = clap::value_parser!(u8).range(1..=99))]
     pub fifo: Option<u8>,
+    /// Turn interrupt coalescing off meanwhile, at the interface with this address; needs root
+    #[arg(long)]
+    pub tune: bool,
 }
 
 /// The commands of `niclab profile`.
@@ -467,7 +473,7 @@ pub struct RunArguments {
     /// Go on with a run that was cut short: measure what is missing in its result directory
     #[arg(long, value_name = "DIR", conflicts_with_all = [
         "experiments", "device", "output", "full", "grid", "set", "deep", "repeats", "seed",
-        "trace", "rules", "card", "here", "there", "path",
+        "trace", "rules", "card", "here", "there", "path", "tune",
     ])]
     pub resume: Option<PathBuf>,
 
@@ -502,6 +508,11 @@ pub struct RunArguments {
     /// Whether a SmartNIC's CPU is in the packets' way: on, off, or none (no SmartNIC)
     #[arg(long, value_name = "WAY", value_parser = labels(Way::NAMES))]
     pub path: Option<Way>,
+
+    /// Turn interrupt coalescing off while it runs, at each interface of this host that is
+    /// measured; needs root
+    #[arg(long)]
+    pub tune: bool,
 }
 
 /// The names of labels; their type has the last word.

@@ -56,7 +56,7 @@ pub fn clean() -> Result<(), Failure> {
     let mut out = stdout().lock();
     let cleaned = niclab_device::linux::clean()?;
     for left in &cleaned {
-        writeln!(out, "taken away: {left}")?;
+        writeln!(out, "put in order: {left}")?;
     }
     if cleaned.is_empty() {
         writeln!(out, "nothing was left over")?;

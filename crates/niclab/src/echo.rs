@@ -14,6 +14,7 @@ use serde_json::json;
 use crate::arguments::{MeasureEchoArguments, ServeEchoArguments};
 use crate::failure::Failure;
 use crate::run::stop_flag;
+use crate::tune;
 
 /// What is shown of a distribution, and the share of the messages that stays below each.
 const PERCENTILES: [(&str, f64); 6] =
@@ -29,13 +30,16 @@ pub fn serve(arguments: &ServeEchoArguments) -> Result<(), Failure> {
     let _real_time = real_time(arguments.fifo)?;
     let serve = Serve { transport, receive, batch, size_max: niclab_device::echo::SIZE_MAX };
     let server = Server::bind(address, serve)?;
+    let tuned = arguments.tune.then(|| tune::address(address.ip())).transpose()?.flatten();
     let protocols = match transport {
         None => "UDP and TCP",
         Some(Transport::Udp) => "UDP",
         Some(Transport::Tcp) => "TCP",
     };
     writeln!(stdout(), "echo of {protocols} at {}; Ctrl-C ends it", server.address())?;
-    server.run(&stop)?;
+    let ran = server.run(&stop);
+    tune::end(tuned);
+    ran?;
     let done = server.served();
     writeln!(
         stdout(),
@@ -93,8 +97,13 @@ pub fn measure(arguments: &MeasureEchoArguments) -> Result<(), Failure> {
     let client = if arguments.reverse { Host::There } else { Host::Here };
     let feature = Feature::None;
     let exchange = Exchange { client, family, fifo: arguments.fifo, feature, deep: false, echo };
+    let names = [name];
+    let tuned = if arguments.tune { tune::devices(&names)? } else { Vec::new() };
+    let [name] = names;
     let mut bed = niclab_device::open(&name)?;
-    let seen = bed.exchange(&exchange)?;
+    let seen = bed.exchange(&exchange);
+    tune::end(tuned);
+    let seen = seen?;
     match arguments.json {
         true => writeln!(stdout(), "{:#}", document(&exchange, &seen))?,
         false => print(&name, &exchange, &seen)?,

@@ -24,6 +24,7 @@ mod run;
 mod show;
 mod tables;
 mod texts;
+mod tune;
 
 use std::process::ExitCode;
 

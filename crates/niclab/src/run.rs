@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use niclab_device::About;
+use niclab_device::linux::tune::Tuned;
 use niclab_device::soft::rules_met;
 use niclab_lab::experiment;
 use niclab_lab::left::{Left, left};
@@ -24,7 +25,7 @@ use crate::arguments::{Grid, RunArguments};
 use crate::devices::{self, OpenBed};
 use crate::failure::{Failure, STOPPED};
 use crate::progress::{Screen, say};
-use crate::{environment, report, rules};
+use crate::{environment, report, rules, tune};
 
 /// Name and version of the program, as results carry it.
 pub const PROGRAM: &str = concat!("niclab ", env!("CARGO_PKG_VERSION"));
@@ -32,7 +33,7 @@ pub const PROGRAM: &str = concat!("niclab ", env!("CARGO_PKG_VERSION"));
 /// Runs what was asked for, or goes on with a run that was cut short.
 pub fn run(arguments: &RunArguments) -> Result<(), Failure> {
     let stop = stop_flag()?;
-    let (run, mut beds, mut directory, done) = match &arguments.resume {
+    let Prepared { run, mut beds, tuned, mut directory, done } = match &arguments.resume {
         Some(path) => resumed(path)?,
         None => started(arguments)?,
     };
@@ -46,6 +47,7 @@ pub fn run(arguments: &RunArguments) -> Result<(), Failure> {
     // Devices close before the report: what they made on this machine is gone even if that fails.
     drop(borrowed);
     drop(beds);
+    tune::end(tuned);
     let path = directory.path().to_path_buf();
     drop(directory);
     let ended = ended?;
@@ -110,9 +112,18 @@ fn bed_of(bed: &mut OpenBed) -> Bed<'_> {
     }
 }
 
-/// A run with what it needs: testbeds in the order of its devices, the directory it writes to, the
-/// samples it has.
-type Prepared = (Run, Vec<OpenBed>, Directory, Vec<Sample>);
+/// A run with what it needs.
+struct Prepared {
+    run: Run,
+    /// Testbeds in the order of its devices.
+    beds: Vec<OpenBed>,
+    /// Interfaces that are not as they were.
+    tuned: Vec<Tuned>,
+    /// The directory it writes to.
+    directory: Directory,
+    /// The samples it has.
+    done: Vec<Sample>,
+}
 
 fn started(arguments: &RunArguments) -> Result<Prepared, Failure> {
     // Everything that can be refused without touching the machine comes first.
@@ -128,7 +139,10 @@ fn started(arguments: &RunArguments) -> Result<Prepared, Failure> {
     };
     devices::check(&names)?;
     resolve(PROGRAM, &specs, &overrides, names.iter().map(|name| unopened(name)).collect())?;
-    let (described, beds): (Vec<RunDevice>, Vec<_>) = devices::open(&names)?.into_iter().unzip();
+    let tuned = if arguments.tune { tune::devices(&names)? } else { Vec::new() };
+    let (mut described, beds): (Vec<RunDevice>, Vec<_>) =
+        devices::open(&names)?.into_iter().unzip();
+    tune::note(&tuned, &mut described);
     let mut run = resolve(PROGRAM, &specs, &overrides, described)?;
     meet(&mut run);
     let directory = Directory::create(&path)?;
@@ -137,7 +151,7 @@ fn started(arguments: &RunArguments) -> Result<Prepared, Failure> {
     if let Some(file) = &run.rules {
         directory.write_rules(&rules::read(&file.path)?)?;
     }
-    Ok((run, beds, directory, Vec::new()))
+    Ok(Prepared { run, beds, tuned, directory, done: Vec::new() })
 }
 
 /// Sees which rules of a file the traffic meets, that with most flows: a card says nothing of what
@@ -188,11 +202,12 @@ fn resumed(path: &Path) -> Result<Prepared, Failure> {
         directory.write_environment(&environment::read())?;
     }
     let names: Vec<String> = run.devices.iter().map(|device| device.name.clone()).collect();
+    let tuned = if run.tune { tune::devices(&names)? } else { Vec::new() };
     let (opened, beds): (Vec<RunDevice>, Vec<_>) = devices::open(&names)?.into_iter().unzip();
     if run.rejoin(&opened) {
         directory.write_run(&run.to_toml()?)?;
     }
-    Ok((run, beds, directory, stored.samples))
+    Ok(Prepared { run, beds, tuned, directory, done: stored.samples })
 }
 
 fn specs(names: &[String]) -> Result<Vec<Spec>, Failure> {
@@ -225,6 +240,7 @@ fn overrides(arguments: &RunArguments) -> Result<Overrides, Failure> {
         rules: arguments.rules.as_deref().map(rules::file).transpose()?,
         card: arguments.card,
         placement: Placement { here: arguments.here, there: arguments.there, path: arguments.path },
+        tune: arguments.tune,
     })
 }
 

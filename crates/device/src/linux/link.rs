@@ -8,10 +8,10 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::os::fd::{AsRawFd, BorrowedFd};
 
 use rtnetlink::packet_core::{
-    NLM_F_ACK, NLM_F_CREATE, NLM_F_EXCL, NLM_F_REQUEST, NetlinkMessage, NetlinkPayload,
+    NLM_F_ACK, NLM_F_CREATE, NLM_F_DUMP, NLM_F_EXCL, NLM_F_REQUEST, NetlinkMessage, NetlinkPayload,
 };
 use rtnetlink::packet_route::RouteNetlinkMessage;
-use rtnetlink::packet_route::address::AddressHeaderFlags;
+use rtnetlink::packet_route::address::{AddressAttribute, AddressHeaderFlags, AddressMessage};
 use rtnetlink::packet_route::link::{LinkAttribute, LinkFlags, LinkInfo, LinkMessage, Stats64};
 use rtnetlink::sys::protocols::NETLINK_ROUTE;
 use rtnetlink::sys::{Socket, SocketAddr};
@@ -154,26 +154,74 @@ pub fn add_address(index: u32, address: IpAddr, prefix_len: u8) -> io::Result<()
     request(RouteNetlinkMessage::NewAddress(message), flags).map(|_| ())
 }
 
+/// Name of the interface of this namespace that has an address; `None` where none has.
+pub fn of_address(address: IpAddr) -> io::Result<Option<String>> {
+    let socket = send(RouteNetlinkMessage::GetAddress(AddressMessage::default()), NLM_F_DUMP)?;
+    let mut index = None;
+    'parts: loop {
+        let (part, _) = socket.recv_from_full()?;
+        let mut bytes = part.as_slice();
+        while !bytes.is_empty() {
+            let message = read(bytes)?;
+            match message.payload {
+                NetlinkPayload::Done(_) => break 'parts,
+                NetlinkPayload::Error(error) => return Err(error.to_io()),
+                NetlinkPayload::InnerMessage(RouteNetlinkMessage::NewAddress(of)) => {
+                    let is_it = |attribute: &AddressAttribute| match attribute {
+                        // Over a point-to-point link `Address` is the neighbour's.
+                        AddressAttribute::Local(local) => *local == address,
+                        AddressAttribute::Address(own) => *own == address,
+                        _ => false,
+                    };
+                    if of.attributes.iter().any(is_it) {
+                        index = Some(of.header.index);
+                    }
+                }
+                _ => {}
+            }
+            // Each begins at a multiple of four.
+            let len = (message.header.length as usize).next_multiple_of(4).max(4);
+            bytes = bytes.get(len..).unwrap_or_default();
+        }
+    }
+    let Some(index) = index else {
+        return Ok(None);
+    };
+    let asked = LinkUnspec::new_with_index(index).build();
+    let told = request(RouteNetlinkMessage::GetLink(asked), 0)?;
+    let name = |attribute: LinkAttribute| match attribute {
+        LinkAttribute::IfName(name) => Some(name),
+        _ => None,
+    };
+    Ok(told.and_then(|told| told.attributes.into_iter().find_map(name)))
+}
+
 /// Sends one request and reads its answer: the link it tells of, or nothing but success.
 fn request(payload: RouteNetlinkMessage, flags: u16) -> io::Result<Option<LinkMessage>> {
-    let mut message = NetlinkMessage::from(payload);
-    message.header.flags = NLM_F_REQUEST | NLM_F_ACK | flags;
-    message.finalize();
-    let mut bytes = vec![0; message.buffer_len()];
-    message.serialize(&mut bytes);
-
-    let socket = Socket::new(NETLINK_ROUTE)?;
-    socket.connect(&SocketAddr::new(0, 0))?;
-    socket.send(&bytes, 0)?;
-    let (bytes, _) = socket.recv_from_full()?;
-    let answer = NetlinkMessage::<RouteNetlinkMessage>::deserialize(&bytes)
-        .map_err(|e| io::Error::new(io::ErrorKind::InvalidData, e))?;
-    match answer.payload {
+    let (bytes, _) = send(payload, NLM_F_ACK | flags)?.recv_from_full()?;
+    match read(&bytes)?.payload {
         NetlinkPayload::Error(error) if error.raw_code() == 0 => Ok(None),
         NetlinkPayload::Error(error) => Err(error.to_io()),
         NetlinkPayload::InnerMessage(RouteNetlinkMessage::NewLink(link)) => Ok(Some(link)),
         other => Err(io::Error::other(format!("unexpected netlink answer {other:?}"))),
     }
+}
+
+/// Sends a request; where its answer comes.
+fn send(payload: RouteNetlinkMessage, flags: u16) -> io::Result<Socket> {
+    let mut message = NetlinkMessage::from(payload);
+    message.header.flags = NLM_F_REQUEST | flags;
+    message.finalize();
+    let mut bytes = vec![0; message.buffer_len()];
+    message.serialize(&mut bytes);
+    let socket = Socket::new(NETLINK_ROUTE)?;
+    socket.connect(&SocketAddr::new(0, 0))?;
+    socket.send(&bytes, 0)?;
+    Ok(socket)
+}
+
+fn read(bytes: &[u8]) -> io::Result<NetlinkMessage<RouteNetlinkMessage>> {
+    NetlinkMessage::deserialize(bytes).map_err(|e| io::Error::new(io::ErrorKind::InvalidData, e))
 }
 
 #[cfg(test)]
@@ -186,5 +234,13 @@ mod tests {
         assert_eq!((lo.index, lo.kind), (1, None));
         assert!(lo.mtu >= 1500);
         assert_eq!(look("niclab-none").unwrap(), None);
+    }
+
+    #[test]
+    fn an_interface_is_found_by_its_address() {
+        let of = |address: &str| of_address(address.parse().unwrap()).unwrap();
+        assert_eq!(of("127.0.0.1").as_deref(), Some("lo"));
+        assert_eq!(of("198.51.100.1"), None, "set aside for texts (RFC 5737)");
+        assert_eq!(of("0.0.0.0"), None);
     }
 }

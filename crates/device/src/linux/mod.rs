@@ -10,6 +10,7 @@
 //! where a ledger is asked for (`stamped`).
 
 pub(crate) mod applications;
+mod coalescing;
 mod features;
 mod forward;
 pub(crate) mod hosts;
@@ -24,6 +25,7 @@ mod stamped;
 mod streams;
 #[cfg(test)]
 mod streams_tests;
+pub mod tune;
 #[cfg(test)]
 mod veth_tests;
 
@@ -275,18 +277,20 @@ impl Testbed for LinuxBed {
 }
 
 /// Takes away what killed measurements left on the interfaces of this network namespace, and says
-/// what: filters of probes, and the queueing disciplines that were added for them.
+/// what: coalescing that is off, filters of probes, and the queueing disciplines that were added for
+/// them.
 ///
 /// # Errors
 /// [`DeviceError::Rights`]; [`DeviceError::Broken`].
 pub fn clean() -> Result<Vec<String>, DeviceError> {
+    let set_back = tune::clean()?;
     let cleaned = niclab_probe::clean().map_err(|error| match error {
         ProbeError::NotAllowed { what } => {
             DeviceError::Rights { what: what.to_owned(), remedy: RIGHTS.to_owned() }
         }
         error => DeviceError::Broken { device: "linux".into(), reason: error.to_string() },
     })?;
-    Ok(cleaned.iter().map(Leftover::to_string).collect())
+    Ok(set_back.into_iter().chain(cleaned.iter().map(Leftover::to_string)).collect())
 }
 
 impl LinuxBed {
@@ -348,6 +352,12 @@ fn about(name: &str, ends: &Ends, cores: Cores, tester: &End, device: &End) -> A
         Ends::Named { .. } => "cable",
     };
     let (near, far) = (&tester.link, &device.link);
+    let coalescing = match ends {
+        Ends::Veth => vec![fact("coalescing", "none: a veth pair has no interrupts".into())],
+        Ends::Named { .. } => {
+            [far, near].into_iter().filter_map(|of| tune::fact(&of.name)).collect()
+        }
+    };
     About {
         name: name.into(),
         facts: vec![
@@ -368,7 +378,10 @@ fn about(name: &str, ends: &Ends, cores: Cores, tester: &End, device: &End) -> A
             fact("receive ring", format!("{RX_SLOTS} frames, fewer of long ones")),
             fact("transmit ring", format!("{TX_SLOTS} frames")),
             fact("queues", "1".into()),
-        ],
+        ]
+        .into_iter()
+        .chain(coalescing)
+        .collect(),
         places: vec![
             place("generator", &near.name, Some(cores.tester)),
             place("wire", wire, None),

@@ -17,5 +17,6 @@ mod planning;
 mod profiles;
 mod refused;
 mod rules;
+mod tune;
 mod tutorial;
 mod words;

@@ -1,0 +1,413 @@
+//! Interrupt coalescing that is turned off for a measurement, and set back behind it.
+//!
+//! What was there before is noted in a file before anything is changed, and the file goes when it
+//! is set back. Who has the file locked is at work; a file that nobody has locked was left by a
+//! process that was killed, and [`clean`] does what it had no time for. The files lie where a reboot
+//! takes them away, as it does the settings.
+
+use std::fs::{self, File, TryLockError};
+use std::io::{self, Read, Seek, Write};
+use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use super::coalescing::{self, Coalescing};
+use super::link;
+use super::name::Ends;
+use super::refused;
+use crate::face::{DeviceError, Fact};
+use crate::peer;
+
+/// Where the notes lie.
+const NOTES: &str = "/run/niclab";
+
+/// What was there before, for whoever has to set it back.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct Note {
+    /// The interface.
+    interface: String,
+    /// Who has changed it.
+    process: u32,
+    /// What it did.
+    before: Coalescing,
+}
+
+/// An interface whose coalescing is off until this is dropped.
+#[derive(Debug)]
+pub struct Tuned {
+    interface: String,
+    index: u32,
+    before: Coalescing,
+    /// Locked, and to be removed when the interface is as it was; `None` when that is done.
+    note: Option<(File, PathBuf)>,
+}
+
+impl Tuned {
+    /// Its interface.
+    pub fn interface(&self) -> &str {
+        &self.interface
+    }
+
+    /// What was there before, as a fact about a device.
+    pub fn fact(&self) -> Fact {
+        let name = format!("coalescing of {} before it was turned off", self.interface);
+        Fact { name, value: self.before.to_string() }
+    }
+
+    /// Sets it back.
+    ///
+    /// # Errors
+    /// What the kernel says against it. The note stays, then.
+    pub fn end(mut self) -> Result<(), DeviceError> {
+        self.restore()
+    }
+
+    fn restore(&mut self) -> Result<(), DeviceError> {
+        let Some((_locked, path)) = self.note.take() else {
+            return Ok(());
+        };
+        restore(self.index, &self.interface, &self.before)?;
+        remove(&path)
+    }
+}
+
+impl Drop for Tuned {
+    fn drop(&mut self) {
+        // Where this fails the note stays, and `clean` tells of it.
+        let _ = self.restore();
+    }
+}
+
+/// The interfaces of this host that packets of a device pass, as far as they are not niclab's own.
+///
+/// # Errors
+/// [`DeviceError::BadName`]; [`DeviceError::Absent`] where there is no way to the peer.
+pub fn interfaces(device: &str) -> Result<Vec<String>, DeviceError> {
+    if let Some(text) = device.strip_prefix("peer:") {
+        let server = peer::address(text)
+            .map_err(|reason| DeviceError::BadName { text: device.to_owned(), reason })?;
+        return Ok(toward(server)?.into_iter().collect());
+    }
+    match device.starts_with("linux:").then(|| Ends::parse(device)).transpose()? {
+        Some(Ends::Named { tester, device }) => Ok(vec![tester, device]),
+        Some(Ends::Veth) | None => Ok(Vec::new()),
+    }
+}
+
+/// The interface that has this address; `None` where none has, or all are meant.
+///
+/// # Errors
+/// What the kernel says against looking.
+pub fn interface_of(address: IpAddr) -> Result<Option<String>, DeviceError> {
+    link::of_address(address).map_err(|e| refused("looking for the interface of an address", &e))
+}
+
+/// The interface that packets to a server leave by.
+fn toward(server: SocketAddr) -> Result<Option<String>, DeviceError> {
+    let any: IpAddr = if server.is_ipv4() { [0; 4].into() } else { [0u16; 8].into() };
+    // Nothing is sent: to connect is to choose the way.
+    let chosen = UdpSocket::bind((any, 0)).and_then(|socket| {
+        socket.connect(server)?;
+        socket.local_addr()
+    });
+    let local = chosen.map_err(|e| DeviceError::Absent {
+        what: format!("a way to {server} ({e})"),
+        remedy: format!("`ip route get {}` says what is missing", server.ip()),
+    })?;
+    interface_of(local.ip())
+}
+
+/// What an interface of the process's namespace does, as a fact about a device; `None` where it
+/// has nothing of the kind.
+pub fn fact(interface: &str) -> Option<Fact> {
+    let link = link::look(interface).ok()??;
+    let told = coalescing::read(link.index).ok()?;
+    let value = told.map_or_else(|| "none that can be set".to_owned(), |told| told.to_string());
+    Some(Fact { name: format!("coalescing of {interface}"), value })
+}
+
+/// Turns coalescing of an interface of the calling thread's namespace off; `None` where its driver
+/// has none. What a killed process has left turned off is taken for what that found.
+///
+/// # Errors
+/// [`DeviceError::Absent`]; [`DeviceError::Rights`]; [`DeviceError::Broken`] where the driver
+/// refuses, or another process has turned it off: nothing is changed then.
+pub fn tune(interface: &str) -> Result<Option<Tuned>, DeviceError> {
+    let link = link::look(interface).map_err(|e| refused("looking up an interface", &e))?;
+    let link = link.ok_or_else(|| DeviceError::Absent {
+        what: format!("interface {interface}"),
+        remedy: "`ip link` lists those that are here".into(),
+    })?;
+    let reading = |e| refused(&format!("reading the coalescing of {interface}"), &e);
+    let Some(now) = coalescing::read(link.index).map_err(reading)? else {
+        return Ok(None);
+    };
+    let path = path(link.index).map_err(noting)?;
+    let mut file = lock(&path).map_err(noting)?.ok_or_else(|| DeviceError::Broken {
+        device: format!("interface {interface}"),
+        reason: format!(
+            "another process of niclab has turned its coalescing off ({}); wait for its end",
+            path.display()
+        ),
+    })?;
+    let left = read_note(&mut file).map_err(noting)?;
+    let left = left.filter(|note| note.interface == interface);
+    let before = left.map_or_else(|| now.clone(), |note| note.before);
+    let note = Note { interface: interface.into(), process: std::process::id(), before };
+    write_note(&mut file, &note).map_err(noting)?;
+    let Note { before, .. } = note;
+    let off = before.off();
+    // From here on the note is the guard's, which undoes what was done, if anything.
+    let tuned =
+        Tuned { interface: interface.into(), index: link.index, before, note: Some((file, path)) };
+    if off != now {
+        let what = format!("turning the coalescing of {interface} off ({off})");
+        coalescing::write(link.index, &off).map_err(|e| refused(&what, &e))?;
+    }
+    Ok(Some(tuned))
+}
+
+/// Sets back what killed processes have left turned off in the calling thread's namespace, and says
+/// what. Notes of other namespaces are left alone.
+///
+/// # Errors
+/// [`DeviceError::Rights`]; [`DeviceError::Broken`].
+pub fn clean() -> Result<Vec<String>, DeviceError> {
+    let entries = match fs::read_dir(NOTES) {
+        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        entries => entries.map_err(noting)?,
+    };
+    let namespace = namespace().map_err(noting)?;
+    let mut cleaned = Vec::new();
+    for entry in entries {
+        let path = entry.map_err(noting)?.path();
+        let Some(index) = path.file_name().and_then(|name| index(name.to_str()?, namespace)) else {
+            continue;
+        };
+        let Some(mut file) = lock(&path).map_err(noting)? else {
+            continue;
+        };
+        if let Some(note) = read_note(&mut file).map_err(noting)? {
+            let Note { interface, process, before } = note;
+            // Another interface by now, which nobody has changed.
+            let is_there = link::look(&interface).map_err(noting)?;
+            if is_there.is_some_and(|link| link.index == index) {
+                restore(index, &interface, &before)?;
+                cleaned.push(format!(
+                    "interface {interface}: no coalescing, left by process {process}; it is set \
+                     back to {before}"
+                ));
+            }
+        }
+        remove(&path)?;
+    }
+    Ok(cleaned)
+}
+
+fn restore(index: u32, interface: &str, before: &Coalescing) -> Result<(), DeviceError> {
+    match coalescing::write(index, before) {
+        // It is gone, and its settings with it.
+        Err(e) if e.raw_os_error() == Some(libc::ENODEV) => Ok(()),
+        Err(e) => Err(refused(&format!("setting the coalescing of {interface} to {before}"), &e)),
+        Ok(()) => Ok(()),
+    }
+}
+
+fn noting(error: io::Error) -> DeviceError {
+    refused(&format!("keeping a note in {NOTES}"), &error)
+}
+
+/// Number of the calling thread's network namespace.
+fn namespace() -> io::Result<u64> {
+    Ok(fs::metadata("/proc/thread-self/ns/net")?.ino())
+}
+
+/// Where the note of an interface lies.
+fn path(index: u32) -> io::Result<PathBuf> {
+    Ok(Path::new(NOTES).join(format!("coalescing-{}-{index}", namespace()?)))
+}
+
+/// The interface's number that the name of a note of this namespace has.
+fn index(name: &str, namespace: u64) -> Option<u32> {
+    let (of, index) = name.strip_prefix("coalescing-")?.split_once('-')?;
+    (of.parse::<u64>().ok()? == namespace).then(|| index.parse().ok()).flatten()
+}
+
+/// The file, locked, with its directory; `None` where somebody else has it.
+fn lock(path: &Path) -> io::Result<Option<File>> {
+    let number = |of: io::Result<fs::Metadata>| of.ok().map(|of| of.ino());
+    loop {
+        fs::create_dir_all(NOTES)?;
+        let mut options = File::options();
+        let file = match options.read(true).write(true).create(true).truncate(false).open(path) {
+            // Somebody has removed the directory in between.
+            Err(e) if e.kind() == io::ErrorKind::NotFound => continue,
+            file => file?,
+        };
+        match file.try_lock() {
+            Err(TryLockError::WouldBlock) => return Ok(None),
+            Err(TryLockError::Error(e)) => return Err(e),
+            Ok(()) => {}
+        }
+        // Who had it may have removed it meanwhile: then this is a file without a name.
+        if number(fs::metadata(path)) == number(file.metadata()) {
+            return Ok(Some(file));
+        }
+    }
+}
+
+/// What a note says; `None` where it says nothing yet: then nothing was changed.
+fn read_note(file: &mut File) -> io::Result<Option<Note>> {
+    let mut text = String::new();
+    file.rewind()?;
+    file.read_to_string(&mut text)?;
+    Ok(serde_json::from_str(&text).ok())
+}
+
+fn write_note(file: &mut File, note: &Note) -> io::Result<()> {
+    let text = serde_json::to_string(note)?;
+    file.set_len(0)?;
+    file.rewind()?;
+    file.write_all(text.as_bytes())?;
+    file.sync_all()
+}
+
+/// Removes a note that is locked, and the directory with the last of them.
+fn remove(path: &Path) -> Result<(), DeviceError> {
+    fs::remove_file(path).map_err(noting)?;
+    // Where there are others it stays.
+    let _ = fs::remove_dir(NOTES);
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::Command;
+
+    use super::super::netns::NetNs;
+    use super::super::veth_tests::cores;
+    use super::*;
+
+    /// Carries out `work` where there is a TAP that holds back interrupts for so many packets.
+    fn with_tap(test: &str, frames: u32, work: impl FnOnce(u32) + Send) {
+        let Some(_cores) = cores(test) else {
+            return;
+        };
+        let made = NetNs::anonymous().unwrap().within(|| {
+            let add = ["tuntap", "add", "dev", "tap0", "mode", "tap"];
+            if !Command::new("ip").args(add).status().is_ok_and(|status| status.success()) {
+                return false;
+            }
+            let index = link::look("tap0").unwrap().unwrap().index;
+            coalescing::write(index, &rx_frames(frames)).unwrap();
+            work(index);
+            true
+        });
+        if !made.unwrap() {
+            println!("SKIP {test}: `ip tuntap add` makes no TAP here");
+        }
+    }
+
+    fn rx_frames(frames: u32) -> Coalescing {
+        serde_json::from_value(serde_json::json!({ "rx-frames": frames })).unwrap()
+    }
+
+    fn told(index: u32) -> Coalescing {
+        coalescing::read(index).unwrap().unwrap()
+    }
+
+    /// What a kill leaves of it.
+    fn kill(mut tuned: Tuned) {
+        drop(tuned.note.take());
+    }
+
+    #[test]
+    fn coalescing_is_off_for_as_long_as_it_is_held() {
+        with_tap("coalescing_is_off_for_as_long_as_it_is_held", 16, |index| {
+            let tuned = tune("tap0").unwrap().unwrap();
+            assert_eq!(told(index), rx_frames(1));
+            let fact = Fact {
+                name: "coalescing of tap0 before it was turned off".into(),
+                value: "rx-frames 16".into(),
+            };
+            assert_eq!((tuned.interface(), tuned.fact()), ("tap0", fact));
+            let now = Fact { name: "coalescing of tap0".into(), value: "rx-frames 1".into() };
+            assert_eq!(super::fact("tap0"), Some(now));
+
+            let Err(DeviceError::Broken { device, reason }) = tune("tap0") else {
+                panic!("a second one must be refused");
+            };
+            assert_eq!(device, "interface tap0");
+            assert!(reason.starts_with("another process of niclab has turned"), "{reason}");
+            assert_eq!(clean().unwrap(), Vec::<String>::new(), "who is at work is let be");
+            assert_eq!(told(index), rx_frames(1));
+
+            tuned.end().unwrap();
+            assert_eq!(told(index), rx_frames(16));
+            assert!(!path(index).unwrap().exists());
+            drop(tune("tap0").unwrap().unwrap());
+            assert_eq!(told(index), rx_frames(16));
+        });
+    }
+
+    #[test]
+    fn what_a_killed_process_turned_off_is_set_back() {
+        with_tap("what_a_killed_process_turned_off_is_set_back", 16, |index| {
+            kill(tune("tap0").unwrap().unwrap());
+            assert_eq!(told(index), rx_frames(1));
+            let process = std::process::id();
+            let expected = format!(
+                "interface tap0: no coalescing, left by process {process}; it is set back to \
+                 rx-frames 16"
+            );
+            assert_eq!(clean().unwrap(), [expected]);
+            assert_eq!(told(index), rx_frames(16));
+            assert_eq!(clean().unwrap(), Vec::<String>::new());
+
+            // The next one that turns it off knows what there was before the killed one.
+            kill(tune("tap0").unwrap().unwrap());
+            let again = tune("tap0").unwrap().unwrap();
+            assert_eq!(again.fact().value, "rx-frames 16");
+            again.end().unwrap();
+            assert_eq!(told(index), rx_frames(16));
+
+            // Killed before the note was whole: nothing was changed then.
+            fs::create_dir_all(NOTES).unwrap();
+            fs::write(path(index).unwrap(), r#"{"interface":"tap0","process":1,"bef"#).unwrap();
+            assert_eq!(clean().unwrap(), Vec::<String>::new());
+            assert_eq!(told(index), rx_frames(16));
+            assert!(!path(index).unwrap().exists());
+        });
+    }
+
+    #[test]
+    fn an_interface_that_goes_takes_its_note_along() {
+        with_tap("an_interface_that_goes_takes_its_note_along", 16, |index| {
+            let tuned = tune("tap0").unwrap().unwrap();
+            let delete = ["tuntap", "del", "dev", "tap0", "mode", "tap"];
+            assert!(Command::new("ip").args(delete).status().unwrap().success());
+            tuned.end().unwrap();
+            assert!(!path(index).unwrap().exists());
+        });
+    }
+
+    #[test]
+    fn interfaces_without_coalescing_and_missing_ones_are_told_apart() {
+        assert!(tune("lo").unwrap().is_none());
+        let missing = tune("niclab-none").unwrap_err();
+        assert!(matches!(missing, DeviceError::Absent { .. }), "{missing}");
+    }
+
+    #[test]
+    fn a_device_names_the_interfaces_that_its_packets_pass() {
+        assert_eq!(interfaces("linux:eth8,eth9").unwrap(), ["eth8", "eth9"]);
+        assert_eq!(interfaces("peer:127.0.0.1").unwrap(), ["lo"]);
+        for without in ["linux:veth", "soft", "model:cx5", "dpdk:--vdev=net_ring0"] {
+            assert_eq!(interfaces(without).unwrap(), Vec::<String>::new());
+        }
+        assert!(interfaces("linux:eth8").is_err());
+        assert!(interfaces("peer:niclab.invalid:port").is_err());
+    }
+}
