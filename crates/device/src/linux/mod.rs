@@ -277,8 +277,8 @@ impl Testbed for LinuxBed {
 }
 
 /// Takes away what killed measurements left on the interfaces of this network namespace, and says
-/// what: coalescing that is off, filters of probes, and the queueing disciplines that were added for
-/// them.
+/// what: coalescing that is off, filters of probes, and the queueing disciplines that were added
+/// for them.
 ///
 /// # Errors
 /// [`DeviceError::Rights`]; [`DeviceError::Broken`].

@@ -2,8 +2,8 @@
 //!
 //! What was there before is noted in a file before anything is changed, and the file goes when it
 //! is set back. Who has the file locked is at work; a file that nobody has locked was left by a
-//! process that was killed, and [`clean`] does what it had no time for. The files lie where a reboot
-//! takes them away, as it does the settings.
+//! process that was killed, and [`clean`] does what it had no time for. The files lie where a
+//! reboot takes them away, as it does the settings.
 
 use std::fs::{self, File, TryLockError};
 use std::io::{self, Read, Seek, Write};

@@ -5,7 +5,7 @@ use std::process::Command;
 
 use crate::command::{call, cores, run, scratch};
 
-/// A TAP whose interrupts wait for 16 packets; what `ethtool` says of it is printed after each step.
+/// A TAP whose interrupts wait for 16 packets; what `ethtool` says of it is printed at each step.
 const SCRIPT: &str = r#"
 set -eu
 ip link set lo up
@@ -15,7 +15,10 @@ ip link set tap0 up
 ethtool -C tap0 rx-frames 16
 frames() { ethtool -c tap0 | sed -n 's/^rx-frames:[[:space:]]*//p'; }
 say() { echo "$1: $(frames)"; }
-until_is() { for _ in $(seq 400); do [ "$(frames)" = "$1" ] && return; sleep 0.05; done; say stuck; }
+until_is() {
+    for _ in $(seq 400); do [ "$(frames)" = "$1" ] && return; sleep 0.05; done
+    say stuck
+}
 serve() { "$NICLAB" serve echo --bind 198.18.9.1 "$@" >"$SCRATCH/served" 2>&1 & server=$!; }
 
 serve --tune
@@ -38,7 +41,8 @@ say cleaned
 serve
 for _ in $(seq 400); do grep -q 'echo of' "$SCRATCH/served" && break; sleep 0.05; done
 "$NICLAB" run echo-size --device peer:198.18.9.1 --tune -o "$SCRATCH/run" \
-    --set transport=udp --set size=64 --set duration_ms=20 --set warmup_ms=1 --repeats 1 || echo "run: $?"
+    --set transport=udp --set size=64 --set duration_ms=20 --set warmup_ms=1 --repeats 1 ||
+    echo "run: $?"
 say "after a run"
 kill -INT $server
 wait $server
