@@ -5,18 +5,20 @@
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::sync::atomic::AtomicBool;
 
-use niclab_load::echo;
+use niclab_load::echo::{self, Echoed, Passages};
 use niclab_load::requests::Protocol;
+use niclab_packet::echo::{Passage, Place as PacketPlace};
 
 use crate::cores::{Pinned, take};
 use crate::face::{
-    About, Application, Applied, DeviceError, Exchange, Exchanged, Fact, Family, Host, Place,
-    Setup, SetupReport, Testbed,
+    About, Application, Applied, DeviceError, Exchange, Exchanged, Fact, Family, Host, Ledgered,
+    Place, Setup, SetupReport, Testbed,
 };
 use crate::linux::applications;
 use crate::linux::hosts::{broken, real_time};
 use crate::linux::netns::NetNs;
-use crate::linux::tune;
+use crate::linux::stamped::{self, Slices, in_payload};
+use crate::linux::tune::{self, toward};
 use crate::plan::Plan;
 use crate::{Load, Observation};
 
@@ -83,20 +85,20 @@ pub fn address(text: &str) -> Result<SocketAddr, String> {
     })
 }
 
-impl Testbed for Peer {
-    fn about(&self) -> &About {
-        &self.about
-    }
+/// Stamps of a message by probes of this host: where it leaves and where it comes back.
+const STAMPS_HERE: u32 = 2;
 
-    fn setup(&mut self, setup: &Setup) -> Result<SetupReport, DeviceError> {
-        match setup.rules.is_empty() {
-            true => Ok(SetupReport::default()),
-            false => Err(DeviceError::NotSupported { capability: "rules".into() }),
-        }
-    }
+fn lacks(capability: &str) -> DeviceError {
+    DeviceError::NotSupported { capability: capability.into() }
+}
 
-    fn exchange(&mut self, exchange: &Exchange) -> Result<Exchanged, DeviceError> {
-        let lacks = |capability: &str| DeviceError::NotSupported { capability: capability.into() };
+impl Peer {
+    /// Exchanges messages, with the client here.
+    fn echo(
+        &mut self,
+        exchange: &Exchange,
+        passages: Option<&mut Passages>,
+    ) -> Result<Echoed, DeviceError> {
         if exchange.client == Host::There {
             return Err(lacks("a client there (start client and server the other way round)"));
         }
@@ -111,15 +113,62 @@ impl Testbed for Peer {
         let _pinned = Pinned::to(self.core);
         let _real_time = real_time(exchange.fifo)?;
         let never = AtomicBool::new(false);
-        let echoed =
-            echo::run(&exchange.echo, self.server, self.run, &never, None).map_err(broken)?;
-        Ok(Exchanged { echoed, served: None })
+        echo::run(&exchange.echo, self.server, self.run, &never, passages).map_err(broken)
+    }
+}
+
+impl Testbed for Peer {
+    fn about(&self) -> &About {
+        &self.about
+    }
+
+    fn setup(&mut self, setup: &Setup) -> Result<SetupReport, DeviceError> {
+        match setup.rules.is_empty() {
+            true => Ok(SetupReport::default()),
+            false => Err(DeviceError::NotSupported { capability: "rules".into() }),
+        }
+    }
+
+    fn exchange(&mut self, exchange: &Exchange) -> Result<Exchanged, DeviceError> {
+        Ok(Exchanged { echoed: self.echo(exchange, None)?, served: None })
+    }
+
+    /// The server stamps its messages all the time, so what is told of the price is that of the
+    /// probes of this host.
+    fn ledger(&mut self, exchange: &Exchange, pairs: u32) -> Result<Ledgered, DeviceError> {
+        if !in_payload(&exchange.echo) {
+            return Err(lacks(
+                "stamps that do not travel with their message (between two machines those of 128 \
+                 to 1452 B over UDP do)",
+            ));
+        }
+        if exchange.deep {
+            return Err(lacks("stamps inside the stack of a peer"));
+        }
+        let interface = toward(self.server)?.ok_or_else(|| DeviceError::Absent {
+            what: format!("the interface toward {}", self.server),
+            remedy: format!("`ip route get {}` says what is missing", self.server.ip()),
+        })?;
+        let slices = Slices::make(pairs, |is_on, slices| {
+            let _probes =
+                is_on.then(|| stamped::attach(&interface, self.server.port())).transpose()?;
+            let mut passages = Passages::new();
+            let echoed = self.echo(exchange, is_on.then_some(&mut passages))?;
+            slices.passages.extend(passages.kept.into_iter().map(|(_, passage)| passage));
+            Ok(echoed)
+        })?;
+        // By its probes, and by the program.
+        let places = [PacketPlace::ServerIngress, PacketPlace::ServerReceive];
+        let at_server = |passage: &Passage| places.iter().all(|&at| passage.at(at).is_some());
+        if !slices.passages.iter().any(at_server) {
+            return Err(lacks("stamps: the server takes none; start it with --stamps"));
+        }
+        slices.shown(exchange, STAMPS_HERE)
     }
 
     /// Asks a server that somebody has started there, at the usual port of what it speaks where the
     /// device's name has none.
     fn apply(&mut self, application: &Application) -> Result<Applied, DeviceError> {
-        let lacks = |capability: &str| DeviceError::NotSupported { capability: capability.into() };
         if application.client == Host::There {
             return Err(lacks("a client there (start client and server the other way round)"));
         }

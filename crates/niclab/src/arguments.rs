@@ -239,6 +239,9 @@ pub struct ServeEchoArguments {
     /// Turn interrupt coalescing off meanwhile, at the interface with this address; needs root
     #[arg(long)]
     pub tune: bool,
+    /// Stamp messages as they pass that interface, for a ledger of the client's; needs root
+    #[arg(long)]
+    pub stamps: bool,
 }
 
 /// The commands of `niclab profile`.

@@ -6,6 +6,7 @@ use std::sync::atomic::AtomicBool;
 
 use niclab_device::cores::{Pinned, allowed};
 use niclab_device::echo::{Echo, Echoed, Pace, Serve, Server, Transport};
+use niclab_device::linux::stamps_at;
 use niclab_device::realtime::RealTime;
 use niclab_device::{DeviceError, Exchange, Exchanged, Family, Feature, Host, Latency, peer};
 use niclab_lab::words;
@@ -36,7 +37,10 @@ pub fn serve(arguments: &ServeEchoArguments) -> Result<(), Failure> {
         Some(Transport::Udp) => "UDP",
         Some(Transport::Tcp) => "TCP",
     };
-    writeln!(stdout(), "echo of {protocols} at {}; Ctrl-C ends it", server.address())?;
+    let probes = arguments.stamps.then(|| stamps_at(server.address())).transpose()?;
+    server.stamp(probes.is_some());
+    let stamped = if probes.is_some() { "; stamps are taken" } else { "" };
+    writeln!(stdout(), "echo of {protocols} at {}{stamped}; Ctrl-C ends it", server.address())?;
     let ran = server.run(&stop);
     tune::end(tuned);
     ran?;

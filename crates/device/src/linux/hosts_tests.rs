@@ -1,11 +1,17 @@
 //! Two hosts in this machine: messages go both ways over both protocols, and nothing is left.
 
-use niclab_load::echo::{Echo, Pace, Receive, Transport};
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
 
+use niclab_load::echo::{Echo, Pace, Receive, SIZE_MAX, Serve, Server, Transport};
+
+use crate::cores::{Cores, Pinned};
 use crate::face::{DeviceError, Exchange, Family, Host, Testbed};
 use crate::feature::Feature;
-use crate::linux;
 use crate::linux::veth_tests::cores;
+use crate::linux::{Hosts, Wire, stamps_at};
+use crate::{linux, peer};
 
 fn exchange(transport: Transport, family: Family, client: Host) -> Exchange {
     let echo = Echo {
@@ -205,4 +211,55 @@ fn the_terms_of_a_round_trip_add_up_whatever_carries_their_stamps() {
             assert!(term.mean_ns > 0.0 && term.tail_ns >= term.median_ns, "{words}");
         }
     }
+}
+
+#[test]
+fn a_ledger_with_a_peer_has_what_travels_and_refuses_the_rest() {
+    let test = "a_ledger_with_a_peer_has_what_travels_and_refuses_the_rest";
+    let Some(_cores) = cores(test) else { return };
+    let hosts = Hosts::with(Cores::choose("test").unwrap(), &Feature::None).unwrap();
+    let (here, there) = hosts.sides(Host::Here);
+    let address = SocketAddr::new(there.address(Wire::Plain), 0);
+    let serve =
+        Serve { transport: None, receive: Receive::Blocking, batch: 16, size_max: SIZE_MAX };
+    let server = there.netns.within(|| Server::bind(address, serve)).unwrap().unwrap();
+    let probes = there.netns.within(|| stamps_at(server.address())).unwrap();
+    let probes = match probes {
+        Err(DeviceError::NotSupported { capability }) => {
+            return println!("SKIP {test}: {capability}");
+        }
+        probes => probes.unwrap(),
+    };
+    let stop = AtomicBool::new(false);
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            let _pinned = Pinned::to(there.core);
+            server.run(&stop).unwrap();
+        });
+        let name = format!("peer:{}", server.address());
+        let asked = |transport, size| {
+            let mut exchange = exchange(transport, Family::V4, Host::Here);
+            (exchange.echo.size, exchange.echo.batch) = (size, 1);
+            here.netns.within(|| peer::open(&name)?.ledger(&exchange, 2)).unwrap()
+        };
+        let unstamped = asked(Transport::Udp, 1024);
+        server.stamp(true);
+        let ledger = asked(Transport::Udp, 1024);
+        let refused = [(Transport::Udp, 64), (Transport::Udp, 1473), (Transport::Tcp, 1024)]
+            .map(|(transport, size)| asked(transport, size));
+        // Nothing is left waiting where one of these fails.
+        stop.store(true, Ordering::Relaxed);
+        let unstamped = unstamped.unwrap_err().to_string();
+        assert!(unstamped.contains("start it with --stamps"), "{unstamped}");
+        let seen = ledger.unwrap();
+        assert!(seen.messages > 20 * seen.incomplete, "{seen:#?}");
+        assert!(seen.residue_ratio.abs() < 0.05, "{seen:#?}");
+        assert_eq!((seen.stamps, seen.in_payload, seen.pairs.len()), (2, true, 2));
+        assert!(seen.terms[..5].iter().all(|term| term.mean_ns > 0.0), "{seen:#?}");
+        assert_ne!(seen.terms[1].core, seen.terms[4].core, "{seen:#?}");
+        for refused in refused.map(|refused| refused.unwrap_err().to_string()) {
+            assert!(refused.contains("do not travel with their message"), "{refused}");
+        }
+    });
+    drop(probes);
 }

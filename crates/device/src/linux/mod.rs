@@ -21,7 +21,7 @@ mod name;
 pub(crate) mod netns;
 mod ring;
 mod servers;
-mod stamped;
+pub(crate) mod stamped;
 mod streams;
 #[cfg(test)]
 mod streams_tests;
@@ -44,6 +44,7 @@ use self::name::Ends;
 use self::netns::NetNs;
 use self::ring::{RX_SLOTS, RxRing, SINK_SLOTS, TX_SLOTS, TxRing};
 use self::servers::Servers;
+pub use self::stamped::stamps_at;
 use crate::cores::Cores;
 use crate::face::{
     About, Application, Applied, DeviceError, Exchange, Exchanged, Fact, Function, Ledgered, Place,

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
 use niclab_load::Latency;
-use niclab_load::echo::{self, Echo, Logged, Passages, Serve, Server, Transport};
+use niclab_load::echo::{self, Echo, Echoed, Logged, Passages, Serve, Server, Transport};
 use niclab_packet::echo::{Passage, Place, is_stamped};
 use niclab_probe::ledger::{Ledger, of_kernel};
 use niclab_probe::parts::Parts;
@@ -38,11 +38,8 @@ struct Probes {
 impl Probes {
     fn attach(client: &End, server: &End, port: u16, is_deep: bool) -> Result<Probes, DeviceError> {
         let at = |end: &End| {
-            let attached = end.netns.within(|| -> Result<Stamps, ProbeError> {
-                let found = link::look(end.name).ok().flatten();
-                Stamps::attach(found.map_or(0, |link| link.index), port)
-            });
-            attached.map_err(|e| super::refused("the probes' namespace", &e))?.map_err(refused)
+            let attached = end.netns.within(|| attach(end.name, port));
+            attached.map_err(|e| super::refused("the probes' namespace", &e))?
         };
         let deep = is_deep.then(|| Deep::attach(port)).transpose().map_err(refused)?;
         Ok(Probes { client: at(client)?, server: at(server)?, deep })
@@ -121,14 +118,96 @@ fn refused(error: ProbeError) -> DeviceError {
 
 /// What slices have shown so far.
 #[derive(Default)]
-struct Slices {
+pub(crate) struct Slices {
     with: Latency,
     without: Latency,
     /// Medians of neighbours, with probes and without, nanoseconds.
     pairs: Vec<[u64; 2]>,
-    passages: Vec<Passage>,
+    pub(crate) passages: Vec<Passage>,
     /// Of the same messages, where the stacks were stamped.
     inner: Vec<Inner>,
+}
+
+impl Slices {
+    /// So many pairs of slices, one with probes and one without, each made by `slice`, which keeps
+    /// the passages.
+    pub(crate) fn make(
+        pairs: u32,
+        mut slice: impl FnMut(bool, &mut Slices) -> Result<Echoed, DeviceError>,
+    ) -> Result<Slices, DeviceError> {
+        let mut slices = Slices::default();
+        for pair in 0..pairs {
+            let mut medians = [0; 2];
+            // Which is first changes, so that what drifts is no price.
+            for is_on in [pair % 2 == 0, pair % 2 != 0] {
+                let echoed = slice(is_on, &mut slices)?;
+                if let Some(reason) = echoed.ended {
+                    return Err(DeviceError::Broken { device: "echo".into(), reason });
+                }
+                medians[usize::from(!is_on)] = echoed.rtt.0.value_at_quantile(0.5);
+                let all = if is_on { &mut slices.with } else { &mut slices.without };
+                all.0 += &echoed.rtt.0;
+            }
+            slices.pairs.push(medians);
+        }
+        Ok(slices)
+    }
+
+    /// What they come to, where messages get so many stamps with probes alone.
+    pub(crate) fn shown(self, exchange: &Exchange, stamps: u32) -> Result<Ledgered, DeviceError> {
+        let echo = &exchange.echo;
+        let ledger = Ledger::of(&self.passages).ok_or_else(|| DeviceError::Broken {
+            device: "the probes".into(),
+            reason: format!("none of {} messages has all its stamps", self.passages.len()),
+        })?;
+        let term = |term: &niclab_probe::ledger::Term| TermShown {
+            name: term.kind.name().to_owned(),
+            mean_ns: term.mean_ns,
+            median_ns: term.median_ns,
+            tail_ns: term.tail_ns,
+            core: term.core.map(|(core, _)| core),
+            core_share: term.core.map_or(0.0, |(_, share)| share),
+        };
+        Ok(Ledgered {
+            messages: ledger.messages as u64,
+            incomplete: ledger.incomplete as u64,
+            rtt_ns: ledger.rtt_ns,
+            residue_ratio: ledger.residue_ratio(),
+            terms: ledger.terms.iter().map(term).collect(),
+            parts: exchange.deep.then(|| parts(&self)).transpose()?,
+            with: self.with,
+            without: self.without,
+            pairs: self.pairs,
+            stamps,
+            in_payload: in_payload(echo),
+        })
+    }
+}
+
+/// `true` where the stamps of messages travel in them.
+pub(crate) fn in_payload(echo: &Echo) -> bool {
+    echo.transport == Transport::Udp && is_stamped(echo.size.into()) && echo.size <= WHOLE_MAX
+}
+
+/// Probes at the interface of an address of the calling thread's namespace, which stamp messages to
+/// and from its port for as long as they are held.
+///
+/// # Errors
+/// [`DeviceError::NotSupported`]: `stamps`; [`DeviceError::Absent`] where no single interface has
+/// the address.
+pub fn stamps_at(address: SocketAddr) -> Result<Stamps, DeviceError> {
+    let found = super::tune::interface_of(address.ip())?;
+    let found = found.ok_or_else(|| DeviceError::Absent {
+        what: format!("a single interface with {}, which probes must know", address.ip()),
+        remedy: "give the address that messages come to".into(),
+    })?;
+    attach(&found, address.port())
+}
+
+/// Probes at an interface of the calling thread's namespace.
+pub(crate) fn attach(interface: &str, port: u16) -> Result<Stamps, DeviceError> {
+    let found = link::look(interface).ok().flatten();
+    Stamps::attach(found.map_or(0, |link| link.index), port).map_err(refused)
 }
 
 impl Hosts {
@@ -158,23 +237,15 @@ impl Hosts {
         let bound = bound.map_err(|e| super::refused("a server's socket", &e))?.map_err(broken)?;
         let address = bound.address();
         let stop = AtomicBool::new(false);
-        let mut slices = Slices::default();
-        let made = thread::scope(|scope| {
+        let slices = thread::scope(|scope| {
             let serving = scope.spawn(|| {
                 let _pinned = Pinned::to(server.core);
                 let _real_time = real_time(exchange.fifo)?;
                 bound.run(&stop).map_err(broken)
             });
-            let made = (0..pairs).try_for_each(|pair| {
-                let mut medians = [0; 2];
-                // Which is first changes, so that what drifts is no price.
-                for is_on in [pair % 2 == 0, pair % 2 != 0] {
-                    *run = run.wrapping_add(1);
-                    let median = self.slice(exchange, (&bound, address), is_on, *run, &mut slices);
-                    medians[usize::from(!is_on)] = median?;
-                }
-                slices.pairs.push(medians);
-                Ok(())
+            let made = Slices::make(pairs, |is_on, slices| {
+                *run = run.wrapping_add(1);
+                self.slice(exchange, (&bound, address), is_on, *run, slices)
             });
             stop.store(true, Ordering::Relaxed);
             let panicked = |_| DeviceError::Broken {
@@ -182,13 +253,13 @@ impl Hosts {
                 reason: "its thread panicked".into(),
             };
             let served = serving.join().map_err(panicked)?;
-            made.and(served)
+            served.and(made)
         });
-        made?;
-        shown(exchange, slices)
+        let stamps = STAMPS_ADDED + if exchange.deep { STAMPS_DEEP } else { 0 };
+        slices?.shown(exchange, stamps)
     }
 
-    /// One slice; the median of its round trips, nanoseconds.
+    /// One slice.
     fn slice(
         &self,
         exchange: &Exchange,
@@ -196,7 +267,7 @@ impl Hosts {
         is_on: bool,
         run: u32,
         slices: &mut Slices,
-    ) -> Result<u64, DeviceError> {
+    ) -> Result<Echoed, DeviceError> {
         let (client, server) = self.ends(exchange);
         let attach = || Probes::attach(client, server, address.port(), exchange.deep);
         let probes = is_on.then(attach).transpose()?;
@@ -210,15 +281,9 @@ impl Hosts {
             echo::run(&exchange.echo, address, run, &never, kept).map_err(broken)
         });
         let echoed = ran.map_err(|e| super::refused("the client's namespace", &e))??;
-        if let Some(reason) = echoed.ended {
-            return Err(DeviceError::Broken { device: "echo".into(), reason });
-        }
-        let median_ns = echoed.rtt.0.value_at_quantile(0.5);
         let Some(probes) = probes else {
-            slices.without.0 += &echoed.rtt.0;
-            return Ok(median_ns);
+            return Ok(echoed);
         };
-        slices.with.0 += &echoed.rtt.0;
         let log = bound.take_log().into_iter().filter(|logged| logged.run == run);
         let log: HashMap<u32, Logged> = log.map(|logged| (logged.number, logged)).collect();
         let of = Asked { echo: &exchange.echo, run, client: passages.client, server: address };
@@ -234,40 +299,8 @@ impl Hosts {
             }
         }
         slices.passages.extend(passages.kept.iter().map(|(_, passage)| *passage));
-        Ok(median_ns)
+        Ok(echoed)
     }
-}
-
-/// What the slices come to.
-fn shown(exchange: &Exchange, slices: Slices) -> Result<Ledgered, DeviceError> {
-    let echo = &exchange.echo;
-    let ledger = Ledger::of(&slices.passages).ok_or_else(|| DeviceError::Broken {
-        device: "the probes".into(),
-        reason: format!("none of {} messages has all its stamps", slices.passages.len()),
-    })?;
-    let is_in_payload =
-        echo.transport == Transport::Udp && is_stamped(echo.size.into()) && echo.size <= WHOLE_MAX;
-    let term = |term: &niclab_probe::ledger::Term| TermShown {
-        name: term.kind.name().to_owned(),
-        mean_ns: term.mean_ns,
-        median_ns: term.median_ns,
-        tail_ns: term.tail_ns,
-        core: term.core.map(|(core, _)| core),
-        core_share: term.core.map_or(0.0, |(_, share)| share),
-    };
-    Ok(Ledgered {
-        messages: ledger.messages as u64,
-        incomplete: ledger.incomplete as u64,
-        rtt_ns: ledger.rtt_ns,
-        residue_ratio: ledger.residue_ratio(),
-        terms: ledger.terms.iter().map(term).collect(),
-        parts: exchange.deep.then(|| parts(&slices)).transpose()?,
-        with: slices.with,
-        without: slices.without,
-        pairs: slices.pairs,
-        stamps: STAMPS_ADDED + if exchange.deep { STAMPS_DEEP } else { 0 },
-        in_payload: is_in_payload,
-    })
 }
 
 /// What they come to inside the stacks.

@@ -105,7 +105,7 @@ pub fn interface_of(address: IpAddr) -> Result<Option<String>, DeviceError> {
 }
 
 /// The interface that packets to a server leave by.
-fn toward(server: SocketAddr) -> Result<Option<String>, DeviceError> {
+pub(crate) fn toward(server: SocketAddr) -> Result<Option<String>, DeviceError> {
     let any: IpAddr = if server.is_ipv4() { [0; 4].into() } else { [0u16; 8].into() };
     // Nothing is sent: to connect is to choose the way.
     let chosen = UdpSocket::bind((any, 0)).and_then(|socket| {

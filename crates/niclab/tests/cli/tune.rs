@@ -100,5 +100,8 @@ fn where_there_is_nothing_to_tune_it_is_said() {
     said.with(9, &["lo has no coalescing that could be turned off", "an echo server at"]);
     call(&["serve", "echo", "--bind", "0.0.0.0:0", "--tune"])
         .with(2, &["no single interface has 0.0.0.0", "give the address"]);
+    // To stamp, the one interface must be known as well.
+    call(&["serve", "echo", "--bind", "0.0.0.0:0", "--stamps"])
+        .with(9, &["a single interface with 0.0.0.0", "give the address that messages come to"]);
     call(&["measure", "echo", "--tune"]).with(2, &["--server"]);
 }
