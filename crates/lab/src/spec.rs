@@ -794,7 +794,7 @@ const ECHO_AXES: &[(&str, &str)] = &[
     ("transport", "udp or tcp"),
     ("family", "ipv4 or ipv6"),
     ("client", "the host of the client: here or there"),
-    ("receive", "how both wait: blocking, busy-poll, epoll or io-uring (UDP alone)"),
+    ("receive", "how both wait: blocking, busy-poll, epoll or io-uring"),
     ("rate", "messages a second whatever comes back, or closed: a batch when the last is back"),
     ("size", "bytes of a message, 16 to 65507"),
     ("batch", "messages sent by one call, 1 to 1024"),

@@ -180,7 +180,7 @@ pub struct MeasureEchoArguments {
     /// Messages sent together, and received together at most: 1 to 1024
     #[arg(long, value_name = "N", default_value = "1")]
     pub batch: u16,
-    /// How to wait for what comes: blocking, busy-poll, epoll, or io-uring (UDP alone)
+    /// How to wait for what comes: blocking, busy-poll, epoll, or io-uring
     #[arg(long, value_name = "WAY", default_value = "blocking")]
     pub receive: Receive,
     /// Messages a second, whatever has come back [default: the next batch when the last is back]
@@ -227,7 +227,7 @@ pub struct ServeEchoArguments {
     #[arg(long, value_name = "N", default_value = "1024",
           value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub batch: u16,
-    /// How to wait for what comes: blocking, busy-poll, epoll, or io-uring (UDP alone)
+    /// How to wait for what comes: blocking, busy-poll, epoll, or io-uring
     #[arg(long, value_name = "WAY", default_value = "blocking")]
     pub receive: Receive,
     /// Core of the server

@@ -291,9 +291,6 @@ pub fn real_time(priority: Option<u8>) -> Result<Option<RealTime>, DeviceError> 
 pub fn broken(error: EchoError) -> DeviceError {
     match error {
         EchoError::NoRing { .. } => DeviceError::NotSupported { capability: error.to_string() },
-        EchoError::NotSupported { what } => {
-            DeviceError::NotSupported { capability: what.to_owned() }
-        }
         EchoError::Range { .. } => DeviceError::BadLoad { reason: error.to_string() },
         EchoError::Nobody { server } => DeviceError::Absent {
             what: format!("an echo server at {server}"),

@@ -6,7 +6,7 @@ use std::net::{SocketAddr, UdpSocket};
 use niclab_packet::echo::{Head, Kind, clear_stamps};
 
 use super::poll::Waiter;
-use super::uring::Ring;
+use super::uring::DatagramRing;
 use super::{Echo, EchoError, Pace, Receive, socket};
 use crate::mmsg::{Incoming, Outgoing, Patience};
 
@@ -22,7 +22,7 @@ pub struct Datagrams {
 /// How messages come to the kernel and from it.
 enum Path {
     Calls { out: Box<Outgoing>, back: Box<Incoming> },
-    Ring(Box<Ring>),
+    Ring(Box<DatagramRing>),
 }
 
 impl Datagrams {
@@ -40,7 +40,7 @@ impl Datagrams {
         // One byte more shows a message that is too long.
         let back = Incoming::new(batch, size + 1);
         let path = match echo.receive {
-            Receive::IoUring => Path::Ring(Box::new(Ring::new(&socket, back, out)?)),
+            Receive::IoUring => Path::Ring(Box::new(DatagramRing::new(&socket, back, out)?)),
             _ => Path::Calls { out: Box::new(out), back: Box::new(back) },
         };
         Ok(Datagrams { socket, waiter, sleeps, path })

@@ -83,8 +83,8 @@ pub enum Receive {
     BusyPoll,
     /// It sleeps in `epoll_pwait2`, then receives.
     Epoll,
-    /// Sending and receiving go through a ring (io_uring), over UDP alone: one call hands over what
-    /// is to be sent and where to put what comes, and sleeps until something has.
+    /// Sending and receiving go through a ring (io_uring): one call hands over what is to be sent
+    /// and where to put what comes, and sleeps until something has.
     IoUring,
 }
 
@@ -182,12 +182,6 @@ pub enum EchoError {
         /// What the kernel said.
         source: std::io::Error,
     },
-    /// Not built yet.
-    #[error("not supported: {what}")]
-    NotSupported {
-        /// What was asked for.
-        what: &'static str,
-    },
     /// The kernel refused a call.
     #[error("{call}: {source}")]
     Socket {
@@ -259,9 +253,6 @@ impl Echo {
         if !(1..=BATCH_MAX).contains(&self.batch) {
             return Err(range("batch", self.batch.to_string(), format!("1 to {BATCH_MAX}")));
         }
-        if self.receive == Receive::IoUring && self.transport == Transport::Tcp {
-            return Err(EchoError::NotSupported { what: TCP_BY_RING });
-        }
         match self.pace {
             Pace::Open { per_s } if !(per_s > 0.0 && per_s <= 1e9) => {
                 Err(range("rate", per_s.to_string(), "1 to 1e9 messages a second".to_owned()))
@@ -313,9 +304,6 @@ impl Passages {
 pub(crate) fn core_now() -> Option<u16> {
     u16::try_from(rustix::thread::sched_getcpu()).ok()
 }
-
-/// Streams go through no ring yet.
-const TCP_BY_RING: &str = "TCP through io_uring";
 
 /// Now, nanoseconds of `CLOCK_MONOTONIC`.
 #[inline]

@@ -11,9 +11,9 @@ use serde::{Deserialize, Serialize};
 
 use super::datagrams::{is_empty, is_full};
 use super::poll::Waiter;
-use super::stream::{Inflow, each_of};
-use super::uring::Ring;
-use super::{EchoError, PASSAGES_MAX, Receive, TCP_BY_RING, Transport, core_now, now_ns, socket};
+use super::stream::{Inflow, READ_LEN, each_of};
+use super::uring::{self, DatagramRing, StreamRing};
+use super::{EchoError, PASSAGES_MAX, Receive, Transport, core_now, now_ns, socket};
 use crate::mmsg::{Incoming, Outgoing, Patience};
 
 /// Connections that a server holds at once; further ones are closed.
@@ -85,10 +85,10 @@ impl Server {
     /// Takes the address, whose port 0 stands for any that is free.
     ///
     /// # Errors
-    /// [`EchoError::InUse`], [`EchoError::NotHere`], [`EchoError::Socket`].
+    /// [`EchoError::InUse`], [`EchoError::NotHere`], [`EchoError::NoRing`], [`EchoError::Socket`].
     pub fn bind(address: SocketAddr, serve: Serve) -> Result<Server, EchoError> {
-        if serve.receive == Receive::IoUring && serve.transport != Some(Transport::Udp) {
-            return Err(EchoError::NotSupported { what: TCP_BY_RING });
+        if serve.receive == Receive::IoUring {
+            uring::probe()?;
         }
         let (udp, tcp) = socket::server(address, serve.transport)?;
         let mut bound = Ok(address);
@@ -217,7 +217,7 @@ impl Server {
         let len = usize::from(self.serve.size_max).min(MESSAGE_LEN_MAX) + 1;
         let mut incoming = Incoming::new(self.serve.batch.into(), len);
         if self.serve.receive == Receive::IoUring {
-            return self.ring(Ring::new(udp, incoming, Outgoing::new(0, 0))?, stop);
+            return self.ring(DatagramRing::new(udp, incoming, Outgoing::new(0, 0))?, stop);
         }
         let mut kept = Vec::with_capacity(incoming.room());
         let patience = match self.serve.receive {
@@ -255,7 +255,7 @@ impl Server {
     }
 
     /// The same through a ring.
-    fn ring(&self, mut ring: Ring, stop: &AtomicBool) -> Result<(), EchoError> {
+    fn ring(&self, mut ring: DatagramRing, stop: &AtomicBool) -> Result<(), EchoError> {
         let mut kept = Vec::new();
         while !stop.load(Ordering::Relaxed) {
             let until_ns = now_ns() + socket::TURN.as_nanos() as u64;
@@ -332,6 +332,9 @@ impl Server {
         stream.set_nodelay(true)?;
         stream.set_read_timeout(Some(socket::TURN))?;
         stream.set_write_timeout(Some(socket::TURN))?;
+        if self.serve.receive == Receive::IoUring {
+            return self.converse_by_ring(&stream, stop);
+        }
         stream.set_nonblocking(self.serve.receive != Receive::Blocking)?;
         socket::tell(&stream, self.serve.receive);
         let waiter = Waiter::new(self.serve.receive, &stream).map_err(io::Error::other)?;
@@ -346,21 +349,44 @@ impl Server {
             }
             let received = self.stamp_now();
             let messages = inflow.messages()?;
-            let mut are_requests = true;
-            let count = each_of(messages, &mut |message| {
-                are_requests &= matches!(Head::read(message), Ok(Head { kind: Kind::Request, .. }));
-                turn(message);
-            }) as u64;
-            if !are_requests {
-                return Err(io::ErrorKind::InvalidData.into());
-            }
-            if let (Some(received), Some(sent)) = (received, self.stamp_now()) {
-                each_of(messages, &mut |message| self.put_stamps(message, received, sent));
-            }
+            let count = self.turn_all(messages, received)?;
             self.write_all(&mut stream, messages, stop)?;
             self.count(count, count, 0);
         }
         Ok(())
+    }
+
+    /// The same through a ring: answers go with the call that waits for the next requests.
+    fn converse_by_ring(&self, stream: &TcpStream, stop: &AtomicBool) -> io::Result<()> {
+        let mut ring = StreamRing::new(stream, READ_LEN).map_err(io::Error::other)?;
+        while !stop.load(Ordering::Relaxed) {
+            if !ring.receive(now_ns() + socket::TURN.as_nanos() as u64)? {
+                continue;
+            }
+            let received = self.stamp_now();
+            let (messages, pending) = ring.messages()?;
+            let count = self.turn_all(messages, received)?;
+            pending.extend_from_slice(messages);
+            self.count(count, count, 0);
+        }
+        Ok(())
+    }
+
+    /// Makes answers of the requests that came at `received`, and stamps them where that is wanted;
+    /// how many they are.
+    fn turn_all(&self, messages: &mut [u8], received: Option<Stamp>) -> io::Result<u64> {
+        let mut are_requests = true;
+        let count = each_of(messages, &mut |message| {
+            are_requests &= matches!(Head::read(message), Ok(Head { kind: Kind::Request, .. }));
+            turn(message);
+        });
+        if !are_requests {
+            return Err(io::ErrorKind::InvalidData.into());
+        }
+        if let (Some(received), Some(sent)) = (received, self.stamp_now()) {
+            each_of(messages, &mut |message| self.put_stamps(message, received, sent));
+        }
+        Ok(count as u64)
     }
 
     /// Writes everything, however long the other side takes to read it, unless `stop` is set.

@@ -8,10 +8,11 @@ use niclab_packet::echo::{HEAD_LEN, Head, Kind, MESSAGE_LEN_MAX};
 
 use super::datagrams::is_empty;
 use super::poll::{Waiter, wait_for_either};
-use super::{Echo, EchoError, SILENCE_NS, socket};
+use super::uring::StreamRing;
+use super::{Echo, EchoError, Receive, SILENCE_NS, socket};
 
 /// Bytes that are read in one call: two of the longest messages.
-const READ_LEN: usize = 2 * (MESSAGE_LEN_MAX + 1);
+pub const READ_LEN: usize = 2 * (MESSAGE_LEN_MAX + 1);
 
 /// What has come of a stream and was not used yet.
 pub struct Inflow {
@@ -26,19 +27,29 @@ impl Inflow {
         Inflow { bytes: vec![0; READ_LEN], start: 0, end: 0 }
     }
 
+    /// Where to put what comes: behind what has come. Never empty.
+    pub fn room(&mut self) -> &mut [u8] {
+        if self.bytes.len() - self.end < MESSAGE_LEN_MAX {
+            self.bytes.copy_within(self.start..self.end, 0);
+            (self.start, self.end) = (0, self.end - self.start);
+        }
+        &mut self.bytes[self.end..]
+    }
+
+    /// So many bytes of the room hold what has come.
+    pub fn filled(&mut self, count: usize) {
+        self.end = (self.end + count).min(self.bytes.len());
+    }
+
     /// Reads what is there, by one call.
     ///
     /// # Errors
     /// [`io::ErrorKind::UnexpectedEof`] where the other side has closed the connection.
     pub fn read(&mut self, stream: &mut impl Read) -> io::Result<()> {
-        if self.bytes.len() - self.end < MESSAGE_LEN_MAX {
-            self.bytes.copy_within(self.start..self.end, 0);
-            (self.start, self.end) = (0, self.end - self.start);
-        }
-        match stream.read(&mut self.bytes[self.end..]) {
+        match stream.read(self.room()) {
             Ok(0) => Err(io::ErrorKind::UnexpectedEof.into()),
             Ok(count) => {
-                self.end += count;
+                self.filled(count);
                 Ok(())
             }
             Err(error) => Err(error),
@@ -80,9 +91,20 @@ pub fn each_of(mut messages: &mut [u8], each: &mut dyn FnMut(&mut [u8])) -> usiz
 /// reads no more, and both would wait for ever.
 pub struct Stream {
     stream: TcpStream,
-    waiter: Waiter,
     size: usize,
     batch: usize,
+    path: Path,
+}
+
+/// How messages come to the kernel and from it.
+enum Path {
+    Calls(Box<Calls>),
+    Ring(Box<StreamRing>),
+}
+
+/// A call that sends, one that waits, and one that receives.
+struct Calls {
+    waiter: Waiter,
     out: Vec<u8>,
     /// What of `out` the kernel has.
     sent: usize,
@@ -94,16 +116,17 @@ impl Stream {
     pub fn new(echo: &Echo, server: SocketAddr) -> Result<Stream, EchoError> {
         let stream = socket::tcp_client(server, Duration::from_nanos(SILENCE_NS))?;
         socket::tell(&stream, echo.receive);
-        stream.set_nonblocking(true).map_err(EchoError::of("O_NONBLOCK"))?;
-        let waiter = Waiter::new(echo.receive, &stream)?;
         let (size, batch) = (usize::from(echo.size), usize::from(echo.batch));
-        let (out, inflow) = (Vec::with_capacity(size * batch), Inflow::new());
-        Ok(Stream { stream, waiter, size, batch, out, sent: 0, inflow })
-    }
-
-    /// `true` where the kernel has not taken all that was to be sent.
-    pub fn is_behind(&self) -> bool {
-        self.sent < self.out.len()
+        let path = match echo.receive {
+            Receive::IoUring => Path::Ring(Box::new(StreamRing::new(&stream, usize::MAX)?)),
+            _ => {
+                stream.set_nonblocking(true).map_err(EchoError::of("O_NONBLOCK"))?;
+                let waiter = Waiter::new(echo.receive, &stream)?;
+                let (out, inflow) = (Vec::with_capacity(size * batch), Inflow::new());
+                Path::Calls(Box::new(Calls { waiter, out, sent: 0, inflow }))
+            }
+        };
+        Ok(Stream { stream, size, batch, path })
     }
 
     /// Where it sends from.
@@ -113,22 +136,58 @@ impl Stream {
 
     /// Writes the next batch: messages of the run `run`, numbered from `first` on.
     pub fn write(&mut self, run: u32, first: u32) {
-        if !self.is_behind() {
-            self.out.clear();
-            self.sent = 0;
-        }
-        let start = self.out.len();
-        self.out.resize(start + self.size * self.batch, 0);
-        for (at, message) in self.out[start..].chunks_exact_mut(self.size).enumerate() {
+        let out = match &mut self.path {
+            Path::Calls(calls) => calls.out(),
+            Path::Ring(ring) => ring.pending(),
+        };
+        let start = out.len();
+        out.resize(start + self.size * self.batch, 0);
+        for (at, message) in out[start..].chunks_exact_mut(self.size).enumerate() {
             let (len, number) = (message.len() as u16, first.wrapping_add(at as u32));
             Head { kind: Kind::Request, len, run, number }.write(message);
         }
     }
 
-    /// Sends what was written. What the kernel has no room for goes while answers are received.
+    /// Sends what was written. What the kernel has no room for goes while answers are received, as
+    /// all does through a ring.
     pub fn send(&mut self) -> io::Result<()> {
+        match &mut self.path {
+            Path::Calls(calls) => calls.send(&mut self.stream),
+            Path::Ring(_) => Ok(()),
+        }
+    }
+
+    /// Calls `each` with every message that is there, after having waited for something to read
+    /// until `until_ns` at most; how many there were.
+    pub fn receive(&mut self, until_ns: u64, each: &mut dyn FnMut(&mut [u8])) -> io::Result<usize> {
+        match &mut self.path {
+            Path::Calls(calls) => calls.receive(&mut self.stream, until_ns, each),
+            Path::Ring(ring) => match ring.receive(until_ns)? {
+                true => Ok(each_of(ring.messages()?.0, each)),
+                false => Ok(0),
+            },
+        }
+    }
+}
+
+impl Calls {
+    /// `true` where the kernel has not taken all that was to be sent.
+    fn is_behind(&self) -> bool {
+        self.sent < self.out.len()
+    }
+
+    /// Behind what to write what is to be sent.
+    fn out(&mut self) -> &mut Vec<u8> {
+        if !self.is_behind() {
+            self.out.clear();
+            self.sent = 0;
+        }
+        &mut self.out
+    }
+
+    fn send(&mut self, stream: &mut TcpStream) -> io::Result<()> {
         while self.is_behind() {
-            match self.stream.write(&self.out[self.sent..]) {
+            match stream.write(&self.out[self.sent..]) {
                 Ok(more) => self.sent += more,
                 Err(e) if is_empty(&e) => return Ok(()),
                 Err(e) => return Err(e),
@@ -137,15 +196,18 @@ impl Stream {
         Ok(())
     }
 
-    /// Calls `each` with every message that is there, after having waited for something to read
-    /// until `until_ns` at most; how many there were.
-    pub fn receive(&mut self, until_ns: u64, each: &mut dyn FnMut(&mut [u8])) -> io::Result<usize> {
-        self.send()?;
+    fn receive(
+        &mut self,
+        stream: &mut TcpStream,
+        until_ns: u64,
+        each: &mut dyn FnMut(&mut [u8]),
+    ) -> io::Result<usize> {
+        self.send(stream)?;
         match self.is_behind() {
-            true => wait_for_either(&self.stream, until_ns)?,
-            false => self.waiter.wait(&self.stream, until_ns)?,
+            true => wait_for_either(&*stream, until_ns)?,
+            false => self.waiter.wait(&*stream, until_ns)?,
         }
-        match self.inflow.read(&mut self.stream) {
+        match self.inflow.read(stream) {
             Ok(()) => Ok(each_of(self.inflow.messages()?, each)),
             Err(e) if is_empty(&e) => Ok(0),
             Err(e) => Err(e),

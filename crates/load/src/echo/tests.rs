@@ -12,14 +12,12 @@ use super::*;
 
 const WAYS: [Receive; 4] = [Receive::Blocking, Receive::BusyPoll, Receive::Epoll, Receive::IoUring];
 
-/// Protocols and ways to wait that go together.
+/// Every protocol with every way to wait that this system has.
 fn ways() -> impl Iterator<Item = (Transport, Receive)> {
     let all = [Transport::Udp, Transport::Tcp].into_iter();
     let all = all.flat_map(|transport| WAYS.map(|receive| (transport, receive)));
     let has_rings = has_rings("every way to wait: io-uring");
-    let goes = move |(transport, receive): &(Transport, Receive)| {
-        *receive != Receive::IoUring || (*transport == Transport::Udp && has_rings)
-    };
+    let goes = move |(_, receive): &(Transport, Receive)| *receive != Receive::IoUring || has_rings;
     all.filter(goes)
 }
 
@@ -55,11 +53,21 @@ fn served<T>(host: &str, serve: Serve, with: impl FnOnce(SocketAddr) -> T) -> (T
     let stop = AtomicBool::new(false);
     thread::scope(|scope| {
         let running = scope.spawn(|| server.run(&stop));
+        let ending = Ending(&stop);
         let result = with(server.address());
-        stop.store(true, Ordering::Relaxed);
+        drop(ending);
         running.join().unwrap().unwrap();
         (result, server.served())
     })
+}
+
+/// Ends a server when it goes, after a panic too.
+struct Ending<'a>(&'a AtomicBool);
+
+impl Drop for Ending<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
 }
 
 fn go(echo: &Echo, server: SocketAddr) -> Echoed {
@@ -92,10 +100,11 @@ fn every_way_to_wait_brings_every_message_back() {
 
 #[test]
 fn every_size_and_batch_comes_back() {
-    for transport in [Transport::Udp, Transport::Tcp] {
+    for (transport, receive) in ways() {
         for (size, batch) in [(16, 1), (16, 1024), (1472, 64), (65_507, 1), (65_507, 16)] {
-            let asked = Echo { size, batch, ..echo(transport) };
-            let (seen, done) = served("127.0.0.1", SERVE, |to| go(&asked, to));
+            let asked = Echo { size, batch, receive, ..echo(transport) };
+            let serve = Serve { receive, ..SERVE };
+            let (seen, done) = served("127.0.0.1", serve, |to| go(&asked, to));
             assert_balanced(&seen);
             assert!(seen.answered >= u64::from(batch), "{transport:?} {size} {batch}: {seen:?}");
             assert_eq!(seen.sent % u64::from(batch), 0, "whole batches: {seen:?}");
@@ -150,9 +159,8 @@ fn odd_server<T>(
                 count += 1;
             }
         });
-        let result = with(socket.local_addr().unwrap());
-        stop.store(true, Ordering::Relaxed);
-        result
+        let _ending = Ending(&stop);
+        with(socket.local_addr().unwrap())
     })
 }
 
@@ -315,7 +323,7 @@ fn programs_stamp_before_and_after_their_calls() {
 
 #[test]
 fn a_ring_takes_its_operations_back_before_its_memory_goes() {
-    use super::uring::Ring;
+    use super::uring::DatagramRing;
     use crate::mmsg::{Incoming, Outgoing};
 
     if !has_rings("a_ring_takes_its_operations_back_before_its_memory_goes") {
@@ -325,7 +333,8 @@ fn a_ring_takes_its_operations_back_before_its_memory_goes() {
     let to = socket.local_addr().unwrap();
     let other = UdpSocket::bind("127.0.0.1:0").unwrap();
     for _ in 0..20 {
-        let mut ring = Ring::new(&socket, Incoming::new(8, 100), Outgoing::new(0, 0)).unwrap();
+        let mut ring =
+            DatagramRing::new(&socket, Incoming::new(8, 100), Outgoing::new(0, 0)).unwrap();
         other.send_to(b"one", to).unwrap();
         // Seven receives stay with the kernel, and are taken back.
         assert_eq!(ring.receive(now_ns() + SILENCE_NS).unwrap(), 1);
@@ -342,6 +351,64 @@ fn a_ring_takes_its_operations_back_before_its_memory_goes() {
 }
 
 #[test]
+fn a_ring_of_a_connection_takes_its_operations_back() {
+    use super::uring::StreamRing;
+
+    if !has_rings("a_ring_of_a_connection_takes_its_operations_back") {
+        return;
+    }
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let mut other = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+    let mut stream = listener.accept().unwrap().0;
+    stream.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
+    for _ in 0..20 {
+        let mut ring = StreamRing::new(&stream, usize::MAX).unwrap();
+        // Nothing comes: the receive stays with the kernel, and is taken back.
+        assert!(!ring.receive(now_ns() + 1_000_000).unwrap());
+        drop(ring);
+        other.write_all(b"two").unwrap();
+        let mut bytes = [0; 3];
+        stream.read_exact(&mut bytes).unwrap();
+        assert_eq!(&bytes, b"two");
+    }
+    // More than the path holds: the send stays with the kernel, and is taken back.
+    let mut ring = StreamRing::new(&stream, usize::MAX).unwrap();
+    ring.pending().resize(64 << 20, 7);
+    assert!(!ring.receive(now_ns() + 50_000_000).unwrap());
+    drop(ring);
+    drop(stream);
+    let mut came = Vec::new();
+    other.read_to_end(&mut came).unwrap();
+    assert!(came.len() < 64 << 20 && came.iter().all(|byte| *byte == 7), "{}", came.len());
+    let mut ring = StreamRing::new(&other, usize::MAX).unwrap();
+    let closed = ring.receive(now_ns() + SILENCE_NS).unwrap_err();
+    assert_eq!(closed.kind(), std::io::ErrorKind::UnexpectedEof);
+}
+
+#[test]
+fn a_client_that_reads_no_answers_is_held_up_and_nobody_else() {
+    const MUCH: usize = 256 << 20;
+    let rings = has_rings("a_client_that_reads_no_answers_is_held_up: io-uring");
+    for receive in [Receive::Blocking, Receive::IoUring] {
+        if receive == Receive::IoUring && !rings {
+            continue;
+        }
+        let serve = Serve { receive, ..SERVE };
+        let ((), done) = served("127.0.0.1", serve, |to| {
+            let mut deaf = TcpStream::connect(to).unwrap();
+            deaf.set_write_timeout(Some(Duration::from_millis(300))).unwrap();
+            let mut message = vec![0; 65_507];
+            let head = Head { kind: Kind::Request, len: 65_507, run: 1, number: 0 };
+            head.write(&mut message);
+            let held_up = (0..MUCH / message.len()).any(|_| deaf.write_all(&message).is_err());
+            assert!(held_up, "{receive:?}: it takes requests whose answers it cannot get rid of");
+            assert!(go(&echo(Transport::Tcp), to).answered > 0);
+        });
+        assert_eq!(done.foreign, 0, "{done:?}");
+    }
+}
+
+#[test]
 fn what_cannot_be_sent_is_refused_by_name() {
     let base = echo(Transport::Udp);
     let refused = [
@@ -351,11 +418,7 @@ fn what_cannot_be_sent_is_refused_by_name() {
         (Echo { batch: 1025, ..base.clone() }, "batch = 1025: use 1 to 1024"),
         (Echo { pace: Pace::Open { per_s: 0.0 }, ..base.clone() }, "rate = 0: use 1 to 1e9"),
         (Echo { pace: Pace::Open { per_s: f64::NAN }, ..base.clone() }, "rate = NaN: use 1 to"),
-        (Echo { duration_ns: 0, ..base.clone() }, "duration = 0: use more than nothing"),
-        (
-            Echo { receive: Receive::IoUring, transport: Transport::Tcp, ..base },
-            "not supported: TCP through io_uring",
-        ),
+        (Echo { duration_ns: 0, ..base }, "duration = 0: use more than nothing"),
     ];
     for (echo, words) in refused {
         let error = echo.check().unwrap_err().to_string();

@@ -141,7 +141,7 @@ pub const UNSAFE: &[(&str, &str)] = &[
     ("crates/device/src/realtime.rs", "asks for a real-time priority"),
     ("crates/load/src/clock.rs", "reads the time-stamp counter"),
     ("crates/load/src/mmsg.rs", "headers of batches that the kernel reads and writes"),
-    ("crates/load/src/echo/uring.rs", "operations that the kernel carries out when it can"),
+    ("crates/load/src/echo/uring/", "operations that the kernel carries out when it can"),
     ("crates/load/src/stream/account.rs", "asks the kernel what it has counted"),
     ("crates/nic/src/memory.rs", "frames in huge pages, reached by descriptor"),
     ("crates/nic/src/toeplitz/", "hashes 16 tuples at a time by SIMD"),

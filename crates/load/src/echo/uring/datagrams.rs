@@ -1,28 +1,19 @@
-//! Batches of datagrams through a ring of the kernel (io_uring): what is to be sent and where to
-//! put what comes is written into a queue, and one call hands all of it over and waits for what
-//! has come.
-//!
-//! A receive that the kernel has may write its message at any time until it has completed. So the
-//! ring owns the memory, never touches a slot that is the kernel's, and takes every operation back
-//! before the memory goes; where that fails the memory stays for ever.
+//! Batches of datagrams through a ring.
 #![allow(unsafe_code)]
 
 use std::collections::VecDeque;
 use std::io;
 use std::mem::ManuallyDrop;
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::fd::AsFd;
 
-use io_uring::types::{CancelBuilder, Fd, SubmitArgs, Timespec};
-use io_uring::{IoUring, opcode, squeue};
+use io_uring::{opcode, squeue};
 
-use super::{EchoError, now_ns};
+use super::super::EchoError;
+use super::Operations;
 use crate::mmsg::{Incoming, Outgoing};
 
 /// Marks the completion of something that was sent; the rest of the number is its place.
 const SENT: u64 = 1 << 32;
-
-/// How long the kernel may take to give operations back.
-const TAKE_BACK: Timespec = Timespec::new().sec(5);
 
 /// Whose a slot for what comes is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,9 +27,8 @@ enum Slot {
 }
 
 /// A socket of datagrams, its memory, and the ring between them and the kernel.
-pub struct Ring {
-    ring: IoUring,
-    socket: OwnedFd,
+pub struct DatagramRing {
+    operations: Operations,
     incoming: ManuallyDrop<Incoming>,
     outgoing: ManuallyDrop<Outgoing>,
     slots: Vec<Slot>,
@@ -46,13 +36,11 @@ pub struct Ring {
     ready: VecDeque<(usize, i32)>,
     /// What became of things sent: place and result.
     sent: Vec<(usize, i32)>,
-    /// Operations that the kernel has.
-    outstanding: usize,
     /// Slots of the last call that received.
     came: Vec<usize>,
 }
 
-impl Ring {
+impl DatagramRing {
     /// A ring for a socket, of which it has a descriptor of its own; nothing is sent by a server
     /// but what came.
     ///
@@ -62,23 +50,17 @@ impl Ring {
         socket: impl AsFd,
         incoming: Incoming,
         outgoing: Outgoing,
-    ) -> Result<Ring, EchoError> {
-        let refused = |source| EchoError::NoRing { source };
+    ) -> Result<DatagramRing, EchoError> {
         let slots = vec![Slot::Idle; incoming.room()];
         // Room for a batch each way; the completions of all of it have twice as much.
-        let entries = (2 * incoming.room()).next_power_of_two() as u32;
-        let ring = IoUring::new(entries).map_err(refused)?;
-        let socket = socket.as_fd().try_clone_to_owned().map_err(refused)?;
-        Ok(Ring {
-            ring,
-            socket,
+        Ok(DatagramRing {
+            operations: Operations::new(socket, 2 * incoming.room())?,
             ready: VecDeque::with_capacity(slots.len()),
             came: Vec::with_capacity(slots.len()),
             sent: Vec::with_capacity(slots.len()),
             slots,
             incoming: ManuallyDrop::new(incoming),
             outgoing: ManuallyDrop::new(outgoing),
-            outstanding: 0,
         })
     }
 
@@ -87,8 +69,8 @@ impl Ring {
         &mut self.outgoing
     }
 
-    /// Places of the messages that came with the last [`Ring::receive`], in the order in which they
-    /// came; they are ours until the next one.
+    /// Places of the messages that came with the last [`DatagramRing::receive`], in the order in
+    /// which they came; they are ours until the next one.
     pub fn came(&self) -> &[usize] {
         &self.came
     }
@@ -98,52 +80,25 @@ impl Ring {
         self.incoming.message(at)
     }
 
-    fn fd(&self) -> Fd {
-        Fd(self.socket.as_raw_fd())
-    }
-
     /// Hands an operation over with the next call.
     fn push(&mut self, entry: &squeue::Entry) -> io::Result<()> {
-        loop {
-            // SAFETY: what the operation refers to (headers, vectors, bytes and addresses of
-            // `incoming` and `outgoing`) lives as long as this value, does not move, and is not
-            // touched until it has completed; `drop` waits for that or leaves it where it is.
-            if unsafe { self.ring.submission().push(entry) }.is_ok() {
-                self.outstanding += 1;
-                return Ok(());
-            }
-            self.ring.submit()?;
-        }
+        // SAFETY: what the operation refers to (headers, vectors, bytes and addresses of `incoming`
+        // and `outgoing`) lives as long as this value, does not move, and is not touched until it
+        // has completed; `drop` waits for that or leaves it where it is.
+        unsafe { self.operations.push(entry) }
     }
 
     /// Sorts what has completed.
     fn reap(&mut self) {
-        for done in self.ring.completion() {
-            self.outstanding -= 1;
-            let (number, result) = (done.user_data(), done.result());
+        let DatagramRing { operations, slots, ready, sent, .. } = self;
+        operations.reap(|number, result| {
             if number & SENT != 0 {
-                self.sent.push(((number & !SENT) as usize, result));
-            } else if let Some(slot) = self.slots.get_mut(number as usize) {
+                sent.push(((number & !SENT) as usize, result));
+            } else if let Some(slot) = slots.get_mut(number as usize) {
                 *slot = Slot::Ready;
-                self.ready.push_back((number as usize, result));
+                ready.push_back((number as usize, result));
             }
-        }
-    }
-
-    /// Hands over what is to be handed over, and waits for something to complete until `until_ns`
-    /// at most.
-    fn wait(&mut self, until_ns: u64) -> io::Result<()> {
-        let left_ns = until_ns.saturating_sub(now_ns());
-        let left =
-            Timespec::new().sec(left_ns / 1_000_000_000).nsec((left_ns % 1_000_000_000) as u32);
-        let args = SubmitArgs::new().timespec(&left);
-        match self.ring.submitter().submit_with_args(1, &args) {
-            Ok(_) => Ok(()),
-            Err(e) if matches!(e.raw_os_error(), Some(libc::ETIME | libc::EINTR | libc::EBUSY)) => {
-                Ok(())
-            }
-            Err(e) => Err(e),
-        }
+        });
     }
 
     /// Receives what is there, having waited for the first message until `until_ns` at most; how
@@ -151,7 +106,8 @@ impl Ring {
     pub fn receive(&mut self, until_ns: u64) -> io::Result<usize> {
         for at in 0..self.slots.len() {
             if self.slots[at] == Slot::Idle {
-                let entry = opcode::RecvMsg::new(self.fd(), self.incoming.arm(at)).build();
+                let fd = self.operations.fd();
+                let entry = opcode::RecvMsg::new(fd, self.incoming.arm(at)).build();
                 self.push(&entry.user_data(at as u64))?;
                 self.slots[at] = Slot::Armed;
             }
@@ -159,7 +115,7 @@ impl Ring {
         self.came.clear();
         self.reap();
         if self.ready.is_empty() {
-            self.wait(until_ns)?;
+            self.operations.wait(until_ns)?;
             self.reap();
         }
         while let Some((at, result)) = self.ready.pop_front() {
@@ -199,16 +155,16 @@ impl Ring {
     fn send_all(
         &mut self,
         count: usize,
-        header: impl Fn(&mut Ring, usize) -> *const libc::msghdr,
+        header: impl Fn(&mut DatagramRing, usize) -> *const libc::msghdr,
     ) -> io::Result<u64> {
-        let push = |ring: &mut Ring, at: usize| {
-            let entry = opcode::SendMsg::new(ring.fd(), header(ring, at)).build();
+        let push = |ring: &mut DatagramRing, at: usize| {
+            let entry = opcode::SendMsg::new(ring.operations.fd(), header(ring, at)).build();
             ring.push(&entry.user_data(SENT | at as u64))
         };
         (0..count).try_for_each(|at| push(self, at))?;
         let (mut under_way, mut went, mut failed) = (count, 0, Ok(()));
         while under_way > 0 {
-            self.ring.submit_and_wait(1)?;
+            self.operations.submit_and_wait()?;
             self.reap();
             while let Some((at, result)) = self.sent.pop() {
                 match -result {
@@ -228,24 +184,9 @@ impl Ring {
     }
 }
 
-impl Drop for Ring {
+impl Drop for DatagramRing {
     fn drop(&mut self) {
-        self.reap();
-        if self.outstanding > 0 {
-            // What was pushed and never handed over is handed over now, to be cancelled with the
-            // rest.
-            let handed = self.ring.submit();
-            let any = CancelBuilder::any();
-            let cancelled = self.ring.submitter().register_sync_cancel(Some(TAKE_BACK), any);
-            let end_ns = now_ns() + 5_000_000_000;
-            while handed.is_ok() && cancelled.is_ok() && self.outstanding > 0 && now_ns() < end_ns {
-                if self.wait(now_ns() + 10_000_000).is_err() {
-                    break;
-                }
-                self.reap();
-            }
-        }
-        if self.outstanding == 0 {
+        if self.operations.take_back() {
             // SAFETY: no operation refers to the memory any more, and nobody uses it behind this.
             unsafe {
                 ManuallyDrop::drop(&mut self.incoming);
