@@ -310,6 +310,10 @@ pub struct Application {
     /// Cores of the server, from 1; the clients have the others, one client a core, or share one
     /// where none is left.
     pub cores: u16,
+    /// A ledger of the requests is asked for, too: some are made again behind the measured part,
+    /// with probes and without.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub stamps: bool,
     /// What all clients together ask. Its protocol says which program serves: memcached,
     /// redis-server, or a function over HTTP that sends back what it is sent.
     pub requests: Requests,
@@ -328,6 +332,9 @@ pub struct Applied {
     pub link: Option<LinkUse>,
     /// What the machine consumed meanwhile.
     pub energy: Energy,
+    /// Where the time of a request goes, or why nobody knows; `None` where it was not asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ledger: Option<Result<Ledgered, String>>,
 }
 
 /// What went over an interface.

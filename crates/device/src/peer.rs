@@ -155,7 +155,7 @@ impl Testbed for Peer {
             let mut passages = Passages::new();
             let echoed = self.echo(exchange, is_on.then_some(&mut passages))?;
             slices.passages.extend(passages.kept.into_iter().map(|(_, passage)| passage));
-            Ok(echoed)
+            stamped::whole(echoed)
         })?;
         // By its probes, and by the program.
         let places = [PacketPlace::ServerIngress, PacketPlace::ServerReceive];
@@ -187,7 +187,13 @@ impl Testbed for Peer {
         };
         let address = SocketAddr::new(self.server.ip(), port);
         let here = NetNs::current();
-        applications::ask(&here, None, (&[self.core], &[]), &application.requests, address)
+        let cores: (&[u32], &[u32]) = (&[self.core], &[]);
+        let mut applied = applications::ask(&here, None, cores, &application.requests, address)?;
+        if application.stamps {
+            let why = "stamps of requests to a peer (nobody takes the server's)";
+            applied.ledger = Some(Err(why.to_owned()));
+        }
+        Ok(applied)
     }
 
     fn run(&mut self, _load: &Load, _plan: &Plan) -> Result<Observation, DeviceError> {

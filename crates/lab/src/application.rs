@@ -10,9 +10,11 @@ use niclab_result::{Coordinate, Mark, Point};
 
 use crate::axes::{at_axes, name_of, numbers, refused, words};
 use crate::exchange::{CLOSED, FAMILIES, HOSTS, paces, product};
+use crate::ledger::put_ledger;
 use crate::measure::{Metrics, put, put_ratio, quantiles};
 use crate::occupancy::Place;
 use crate::run::{PlannedRate, Resolver, Trial, index_of};
+use crate::runner::json;
 use crate::spec::{ApplicationSweep, Hits, SpecError, TrialKind};
 use crate::values::Values;
 
@@ -23,6 +25,10 @@ const PROTOCOLS: [(&str, Protocol); 4] = [
     ("redis", Protocol::Redis),
     ("http", Protocol::Http),
 ];
+
+/// Whether there is a ledger, by name. It is no axis of a point: what is measured there is measured
+/// without it.
+const STAMPS: [(&str, bool); 2] = [("no", false), ("yes", true)];
 
 /// Stands for lengths and an order of keys as they were measured, among lengths of values.
 pub(crate) const ETC: &str = "etc";
@@ -81,6 +87,7 @@ pub fn applications(
     let hosts = words("client", &sweep.client, &HOSTS)?;
     let families = words("family", &sweep.family, &FAMILIES)?;
     let cores = cores(&sweep.cores)?;
+    let stamps = one_word("stamps", &sweep.stamps, &STAMPS)?;
     let mut all = Vec::new();
     for protocol in words("protocol", &sweep.protocol, &PROTOCOLS)? {
         for ((&family, &client), path) in product(&families, &hosts)
@@ -105,13 +112,26 @@ pub fn applications(
                             seed,
                         };
                         requests.check().map_err(|error| unfit(&error))?;
-                        all.push(Application { client, family, cores, requests });
+                        all.push(Application { client, family, cores, stamps, requests });
                     }
                 }
             }
         }
     }
     Ok(all)
+}
+
+/// The one of these that is said.
+fn one_word<T: Copy + PartialEq>(
+    axis: &'static str,
+    values: &Values,
+    named: &[(&str, T)],
+) -> Result<T, SpecError> {
+    match (words(axis, values, named)?.as_slice(), values.0.last()) {
+        ([one], _) | ([one, ..], None) => Ok(*one),
+        (_, Some(last)) => Err(refused(axis, last, "give one value".to_owned())),
+        ([], None) => Err(refused(axis, &Coordinate::Number(0.0), "give one value".to_owned())),
+    }
 }
 
 /// What of a combination of values does not go together.
@@ -268,6 +288,8 @@ impl Resolver<'_> {
 /// | `shared_cores` | cores that both have |
 /// | `link_tx_gbps`, `link_rx_gbps`, `link_ratio` | frames; by the link's speed where it has one |
 /// | `joules_per_request` | energy of the machine by requests answered, where it has a meter |
+/// | `client_transmit_ns`, `server_ns` … | a term of the ledger ([`put_ledger`]), with `rtt_ns_…`, |
+/// | `residue_ratio` … | the latency of the slices with probes, and what else a ledger tells |
 pub(crate) fn put_application(metrics: &mut Metrics, seen: &Applied) {
     let r = &seen.requested;
     for (name, count) in [
@@ -300,6 +322,9 @@ pub(crate) fn put_application(metrics: &mut Metrics, seen: &Applied) {
         quantiles(metrics, "lateness_ns", lateness);
     }
     put_use(metrics, seen);
+    if let Some(Ok(ledger)) = &seen.ledger {
+        put_ledger(metrics, ledger);
+    }
 }
 
 fn put_use(metrics: &mut Metrics, seen: &Applied) {
@@ -341,6 +366,26 @@ fn put_use(metrics: &mut Metrics, seen: &Applied) {
     {
         put(metrics, ENERGY, joules / answered, "J");
     }
+}
+
+/// What stands beside the metrics of a sample.
+pub(crate) fn counters(seen: &Applied) -> serde_json::Value {
+    let mut counters = serde_json::json!({
+        "server": json(&seen.server),
+        "client": json(&seen.client),
+        "link": json(&seen.link),
+        "energy": json(&seen.energy),
+    });
+    match &seen.ledger {
+        Some(Ok(ledger)) => {
+            counters["terms"] = json(&ledger.terms);
+            counters["pairs"] = json(&ledger.pairs);
+            counters["stamps"] = ledger.stamps.into();
+        }
+        Some(Err(why)) => counters["no_ledger"] = why.as_str().into(),
+        None => {}
+    }
+    counters
 }
 
 /// The warnings that belong to an application.

@@ -2,8 +2,8 @@
 
 use niclab_device::requests::Requested;
 use niclab_device::{
-    About, DeviceError, Host, Latency, Load, Observation, Place as Seat, Plan, Setup, SetupReport,
-    Testbed,
+    About, DeviceError, Host, Latency, Ledgered, Load, Observation, Place as Seat, Plan, Setup,
+    SetupReport, TermShown, Testbed,
 };
 use niclab_result::Outcome;
 
@@ -23,6 +23,8 @@ pub struct Servers {
     is_slow_client: bool,
     /// Why nobody knows the energy.
     no_meter: Option<&'static str>,
+    /// Why nobody knows where the time goes.
+    no_probes: Option<&'static str>,
     /// All takes so many times as long.
     pub slowness: f64,
 }
@@ -38,6 +40,7 @@ impl Servers {
             ended: None,
             is_slow_client: false,
             no_meter: None,
+            no_probes: None,
             slowness: 1.0,
         }
     }
@@ -100,11 +103,43 @@ impl Testbed for Servers {
             Some(why) => Energy::Unknown { why: why.into() },
         };
         let client = vec![core(0, client)];
-        Ok(Applied { requested, client, server, link: None, energy })
+        let ledger = application.stamps.then(|| match self.no_probes {
+            None => Ok(ledger(latency_ns)),
+            Some(why) => Err(why.to_owned()),
+        });
+        Ok(Applied { requested, client, server, link: None, energy, ledger })
     }
 
     fn run(&mut self, _: &Load, _: &Plan) -> Result<Observation, DeviceError> {
         Err(DeviceError::NotSupported { capability: "frames".into() })
+    }
+}
+
+/// A tenth of the time is the client's on the way there, six are the server's, two the client's on
+/// the way back, one the wire's; and four stamps cost 100 ns each.
+fn ledger(latency_ns: f64) -> Ledgered {
+    let shares =
+        [("client_transmit", 0.1), ("server", 0.6), ("client_receive", 0.2), ("hardware", 0.1)];
+    let term = |(name, share): (&str, f64)| TermShown {
+        name: name.into(),
+        mean_ns: share * latency_ns,
+        median_ns: share * latency_ns,
+        tail_ns: share * latency_ns,
+        core: (name == "server").then_some(1),
+        core_share: 1.0,
+    };
+    let mut with = Latency::new();
+    with.record_n(latency_ns as u64, 100);
+    let pair = [latency_ns as u64 + 400, latency_ns as u64];
+    Ledgered {
+        messages: 100,
+        rtt_ns: latency_ns,
+        terms: shares.map(term).into(),
+        without: with.clone(),
+        with,
+        pairs: vec![pair; 3],
+        stamps: 4,
+        ..Ledgered::default()
     }
 }
 
@@ -144,6 +179,37 @@ fn a_request_alone_the_most_of_them_and_what_bounds_them_are_found_as_they_are()
     assert_eq!(ids[..2], ["memcached-rate-parallel", "memcached-latency-parallel"], "{ids:?}");
     let joules = measured.samples.iter().map(|sample| sample.metrics["joules_per_request"].value);
     joules.for_each(|joules| assert!(near(joules, 1e-4), "{joules}"));
+}
+
+#[test]
+fn where_the_time_of_a_request_goes_stands_beside_it_or_why_it_is_not_known() {
+    let seen = measured(&mut Servers::new(), "redis", &[]);
+    let (sentence, value) = said(&seen, "redis-redis-inside");
+    let told = "Of the 40.0 us of a set of 64 B with Redis on known, 24.0 us (60.0 %) pass at the \
+                server, in its stack and its program; 4.00 us are client transmit, 8.00 us client \
+                receive, 4.00 us hardware and wire";
+    assert!(sentence.starts_with(told), "{sentence}");
+    assert!(near(value, 24_000.0), "{value}");
+    let table = |measured: Measured| {
+        let tables = measured.summary().experiments.remove(0).tables;
+        tables.into_iter().find(|table| table.id == "redis-ledger")
+    };
+    let rows = table(seen).unwrap().rows;
+    assert_eq!(rows.len(), 4, "those that are asked for alone: {rows:?}");
+    assert!(rows[0][3] == "24.0 us (core 1)" && rows[0][8] == "100 ns", "{rows:?}");
+    let lacking = Servers { no_probes: Some("stamps: no BPF"), ..Servers::new() };
+    let seen = measured(&mut { lacking }, "redis", &[]);
+    assert!(seen.samples.iter().any(|sample| sample.counters["no_ledger"] == "stamps: no BPF"));
+    let used = seen.summary().experiments.remove(0).tables;
+    let used = used.iter().find(|table| table.id == "redis-used").unwrap();
+    assert!(used.title.ends_with(" No ledger: not supported: stamps: no BPF."), "{}", used.title);
+    assert_eq!(table(seen), None);
+    let asked = |set: &str| {
+        let error = measure(&mut Servers::new(), "redis", GridName::Reduced, &[set], Some(6));
+        error.err().unwrap().to_string()
+    };
+    assert!(asked("stamps=perhaps").contains("use one of no, yes"));
+    assert!(asked("stamps=no,yes").contains("give one value"));
 }
 
 #[test]

@@ -4,6 +4,7 @@
 //! it really takes.
 
 use niclab_device::echo::Echo;
+use niclab_device::linux::stamped_requests;
 use niclab_device::{Plan, RuleBlock, Setup, Work};
 
 use crate::ledger::{PAIRS, PROBES_S};
@@ -107,7 +108,13 @@ pub fn trial_s(run: &ExperimentRun, trial: &Trial) -> f64 {
     let application = trial.application.and_then(|at| run.applications.get(at));
     let application_s = application.map_or(0.0, |application| {
         let asked = &application.requests;
-        SERVER_S + (asked.duration_ns + asked.warmup_ns) as f64 / 1e9
+        let slice_s = stamped_requests::slice_ns(asked) as f64 / 1e9;
+        let pair_s = 2.0 * slice_s + PROBES_S;
+        let ledger_s = match application.stamps {
+            true => f64::from(stamped_requests::PAIRS) * pair_s,
+            false => 0.0,
+        };
+        SERVER_S + (asked.duration_ns + asked.warmup_ns) as f64 / 1e9 + ledger_s
     });
     let stream = trial.stream.and_then(|at| run.streams.get(at));
     let stream_s = stream.map_or(0.0, |streaming| {

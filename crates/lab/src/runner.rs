@@ -464,12 +464,7 @@ impl<'a> Runner<'a> {
                 put_application(&mut sample.metrics, &seen);
                 sample.marks = application::marks(&seen);
                 sample.load = json(application);
-                sample.counters = serde_json::json!({
-                    "server": json(&seen.server),
-                    "client": json(&seen.client),
-                    "link": json(&seen.link),
-                    "energy": json(&seen.energy),
-                });
+                sample.counters = application::counters(&seen);
                 // What was measured until then is kept, and speaks for nothing.
                 if let Some(reason) = seen.requested.ended {
                     sample.outcome = failed(reason);
@@ -756,7 +751,7 @@ fn failed(reason: String) -> Outcome {
 }
 
 /// A document of the device as it stands in a sample; one that is no JSON is left out.
-fn json<T: serde::Serialize>(document: &T) -> serde_json::Value {
+pub(crate) fn json<T: serde::Serialize>(document: &T) -> serde_json::Value {
     serde_json::to_value(document).unwrap_or_default()
 }
 

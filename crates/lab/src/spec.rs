@@ -364,6 +364,9 @@ pub struct ApplicationSweep {
     /// Cores of the server, or `to-all`.
     #[serde(default = "one")]
     pub cores: Values,
+    /// Whether there is a ledger of the requests, too: `no` or `yes`.
+    #[serde(default = "no")]
+    pub stamps: Values,
 }
 
 fn root() -> Values {
@@ -830,6 +833,7 @@ const APPLICATION_AXES: &[(&str, &str)] = &[
     ("connections", "1 to 10000, or so many for each core of the server: 100/core"),
     ("depth", "requests that wait on each connection"),
     ("cores", "of the server; to-all: 1, 2, 4 and so on, and all there are"),
+    ("stamps", "where the time of a request goes, too, over TCP: no, yes"),
     ("duration_ms", "measured part of a trial, one value"),
     ("warmup_ms", "part before it that is never counted, one value"),
 ];
@@ -1230,6 +1234,7 @@ impl ApplicationSweep {
             "connections" => Some(&mut self.connections),
             "depth" => Some(&mut self.depth),
             "cores" => Some(&mut self.cores),
+            "stamps" => Some(&mut self.stamps),
             _ => None,
         }
     }

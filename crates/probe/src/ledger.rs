@@ -6,8 +6,8 @@
 
 use niclab_packet::echo::{PLACES, Passage, Place};
 
-/// Terms of a ledger.
-pub const TERMS: usize = 6;
+/// Kinds of terms.
+const ALL: usize = 7;
 
 /// What a term is of, in the order in which a message passes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -24,10 +24,13 @@ pub enum TermKind {
     ClientReceive,
     /// Interfaces, drivers below the stamps, cards and cable, both ways.
     Hardware,
+    /// All of the server, stack and program, from its interface back to it: where the program takes
+    /// no stamps.
+    Server,
 }
 
-/// All kinds.
-pub const KINDS: [TermKind; TERMS] = [
+/// The terms of messages whose server takes stamps, in the order of a table.
+pub const KINDS: [TermKind; 6] = [
     TermKind::ClientTransmit,
     TermKind::ServerReceive,
     TermKind::Application,
@@ -35,6 +38,10 @@ pub const KINDS: [TermKind; TERMS] = [
     TermKind::ClientReceive,
     TermKind::Hardware,
 ];
+
+/// The terms of requests to a program that takes none.
+pub const OUTSIDE: [TermKind; 4] =
+    [TermKind::ClientTransmit, TermKind::Server, TermKind::ClientReceive, TermKind::Hardware];
 
 impl TermKind {
     /// Its name in documents.
@@ -46,6 +53,7 @@ impl TermKind {
             TermKind::ServerTransmit => "server_transmit",
             TermKind::ClientReceive => "client_receive",
             TermKind::Hardware => "hardware",
+            TermKind::Server => "server",
         }
     }
 
@@ -59,6 +67,7 @@ impl TermKind {
             TermKind::ServerTransmit => (ServerSend, ServerEgress),
             TermKind::ClientReceive => (ClientIngress, ClientReceive),
             TermKind::Hardware => (ClientEgress, ClientIngress),
+            TermKind::Server => (ServerIngress, ServerEgress),
         }
     }
 }
@@ -91,24 +100,25 @@ pub struct Ledger {
     pub incomplete: usize,
     /// Median of the round trips, nanoseconds.
     pub rtt_ns: f64,
-    /// The terms, in the order of [`KINDS`].
+    /// The terms, in the order of the kinds asked for.
     pub terms: Vec<Term>,
 }
 
-/// The terms of one message and its round trip, nanoseconds.
+/// The terms of one message by kind, those that were not asked for 0, and its round trip,
+/// nanoseconds.
 struct Times {
-    terms: [f64; TERMS],
+    terms: [f64; ALL],
     rtt: f64,
 }
 
 impl Times {
-    fn of(passage: &Passage) -> Option<Times> {
+    fn of(passage: &Passage, kinds: &[TermKind]) -> Option<Times> {
         let at = |place| passage.at(place).map(|stamp| stamp.time_ns as i64);
         let between = |from, to| Some((at(to)? - at(from)?) as f64);
-        let mut terms = [0.0; TERMS];
-        for (term, kind) in terms.iter_mut().zip(KINDS) {
+        let mut terms = [0.0; ALL];
+        for &kind in kinds {
             let (from, to) = kind.ends();
-            *term = between(from, to)?;
+            terms[kind as usize] = between(from, to)?;
         }
         terms[TermKind::Hardware as usize] -= between(Place::ServerIngress, Place::ServerEgress)?;
         Some(Times { terms, rtt: between(Place::ClientSend, Place::ClientReceive)? })
@@ -116,12 +126,16 @@ impl Times {
 }
 
 impl Ledger {
-    /// The ledger of these messages; `None` where none has all stamps.
-    pub fn of<'a>(passages: impl IntoIterator<Item = &'a Passage>) -> Option<Ledger> {
+    /// The ledger of these messages with these terms, [`KINDS`] or [`OUTSIDE`]; `None` where no
+    /// message has all stamps that they need.
+    pub fn of<'a>(
+        passages: impl IntoIterator<Item = &'a Passage>,
+        kinds: &[TermKind],
+    ) -> Option<Ledger> {
         let (mut all, mut whole) = (Vec::new(), Vec::new());
         let mut incomplete = 0;
         for passage in passages {
-            match Times::of(passage) {
+            match Times::of(passage, kinds) {
                 Some(times) => {
                     all.push(times);
                     whole.push(passage);
@@ -142,7 +156,7 @@ impl Ledger {
                 core: core(&whole, kind.ends().1).filter(|_| kind != TermKind::Hardware),
             })
         };
-        let terms = KINDS.into_iter().map(term).collect::<Option<_>>()?;
+        let terms = kinds.iter().copied().map(term).collect::<Option<_>>()?;
         Some(Ledger { messages: all.len(), incomplete, rtt_ns, terms })
     }
 
@@ -219,7 +233,7 @@ mod tests {
             let steps = [1_000, 200, 3_000, 50, 2_000, 300, 4_000];
             let all: Vec<Passage> =
                 (1..=100).map(|i| passage(i * 1_000_000, ahead_ns, steps)).collect();
-            let ledger = Ledger::of(&all).unwrap();
+            let ledger = Ledger::of(&all, &KINDS).unwrap();
             let means: Vec<f64> = ledger.terms.iter().map(|term| term.mean_ns).collect();
             assert_eq!(means, [1_000.0, 3_000.0, 50.0, 2_000.0, 4_000.0, 500.0]);
             assert_eq!((ledger.rtt_ns, ledger.sum_ns()), (10_550.0, 10_550.0));
@@ -231,12 +245,30 @@ mod tests {
     }
 
     #[test]
+    fn of_a_program_without_stamps_the_server_is_one_term() {
+        let mut all: Vec<Passage> = Vec::new();
+        for i in 1..=100 {
+            let whole = passage(i * 1_000_000, 7, [1_000, 200, 3_000, 50, 2_000, 300, 4_000]);
+            let mut outside = Passage::default();
+            for place in of_kernel().chain([Place::ClientSend, Place::ClientReceive]) {
+                outside.put(place, whole.at(place).unwrap());
+            }
+            all.push(outside);
+        }
+        assert_eq!(Ledger::of(&all, &KINDS), None);
+        let ledger = Ledger::of(&all, &OUTSIDE).unwrap();
+        let means: Vec<f64> = ledger.terms.iter().map(|term| term.mean_ns).collect();
+        assert_eq!(means, [1_000.0, 5_050.0, 4_000.0, 500.0]);
+        assert_eq!(ledger.sum_ns(), ledger.rtt_ns);
+    }
+
+    #[test]
     fn a_tail_is_told_and_does_not_move_the_ledger() {
         let usual = [1_000, 200, 3_000, 50, 2_000, 300, 4_000];
         let mut all: Vec<Passage> = (1..=95).map(|i| passage(i * 1_000_000, 0, usual)).collect();
         let woken_late = [1_000, 200, 903_000, 50, 2_000, 300, 4_000];
         all.extend((96..=100).map(|i| passage(i * 1_000_000, 0, woken_late)));
-        let ledger = Ledger::of(&all).unwrap();
+        let ledger = Ledger::of(&all, &KINDS).unwrap();
         let receive = &ledger.terms[TermKind::ServerReceive as usize];
         assert_eq!(
             (receive.mean_ns, receive.median_ns, receive.tail_ns),
@@ -249,9 +281,9 @@ mod tests {
         let whole = passage(1_000_000, 0, [1; 7]);
         let mut lacking = Passage::default();
         lacking.put(Place::ClientSend, Stamp { time_ns: 1, core: None });
-        let ledger = Ledger::of([&whole, &lacking, &lacking]).unwrap();
+        let ledger = Ledger::of([&whole, &lacking, &lacking], &KINDS).unwrap();
         assert_eq!((ledger.messages, ledger.incomplete), (1, 2));
-        assert_eq!(Ledger::of([&lacking]), None);
+        assert_eq!(Ledger::of([&lacking], &KINDS), None);
         assert_eq!(of_kernel().count(), 4);
     }
 }

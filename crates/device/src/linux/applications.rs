@@ -6,12 +6,13 @@ use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::thread;
 use std::time::Duration;
 
-use niclab_load::requests::{self, Pace, Requested, Requests, RequestsError};
+use niclab_load::requests::{self, Pace, Passed, Requested, Requests, RequestsError};
 
 use super::hosts::Hosts;
 use super::link;
 use super::netns::NetNs;
 use super::servers::Servers;
+use super::stamped_requests;
 use crate::cores::{Pinned, allowed};
 use crate::energy::Reading;
 use crate::face::{Application, Applied, DeviceError, Energy, Host, LinkUse};
@@ -134,7 +135,16 @@ impl Hosts {
         let _here = client.steered(&client_cores)?;
         let _there = server.steered(&server_cores)?;
         let cores = (client_cores.as_slice(), server_cores.as_slice());
-        ask(&client.netns, Some(client.name), cores, asked, address)
+        let mut applied = ask(&client.netns, Some(client.name), cores, asked, address)?;
+        if application.stamps && applied.requested.ended.is_none() {
+            let ledger = stamped_requests::ledger((client, server), cores.0, asked, address);
+            // What was measured without probes holds whether they can be had or not.
+            applied.ledger = Some(match ledger {
+                Err(DeviceError::NotSupported { capability }) => Err(capability),
+                made => Ok(made?),
+            });
+        }
+        Ok(applied)
     }
 }
 
@@ -152,21 +162,25 @@ pub fn ask(
         filled.map_err(|e| super::refused("the client's namespace", &e))?.map_err(broken)?;
     }
     let look = || Look::now(netns, interface, cores);
-    let (requested, meanwhile) = watched(look, asked, || all(netns, cores.0, asked, address))?;
+    let work = || all(netns, cores.0, asked, address, None);
+    let (requested, meanwhile) = watched(look, asked, work)?;
     let Meanwhile { client, server, link, energy } = meanwhile;
-    Ok(Applied { requested: requested?, client, server, link, energy })
+    Ok(Applied { requested: requested?, client, server, link, energy, ledger: None })
 }
 
-/// Runs the clients, each on a core of its own.
-fn all(
+/// Runs the clients, each on a core of its own, and puts what is known of their requests into
+/// `passed`, where that is asked for.
+pub(super) fn all(
     netns: &NetNs,
     cores: &[u32],
     asked: &Requests,
     address: SocketAddr,
+    mut passed: Option<&mut Vec<Passed>>,
 ) -> Result<Requested, DeviceError> {
     let shares = split(asked, cores.len());
     let never = AtomicBool::new(false);
-    let seen: Vec<Result<Requested, DeviceError>> = thread::scope(|scope| {
+    let keeps = passed.is_some();
+    let seen: Vec<Result<(Requested, Vec<Passed>), DeviceError>> = thread::scope(|scope| {
         let started: Vec<_> = shares
             .iter()
             .zip(cores)
@@ -175,7 +189,10 @@ fn all(
                 scope.spawn(move || {
                     let ran = netns.within(|| {
                         let _pinned = Pinned::to(core);
-                        requests::run(share, address, never).map_err(broken)
+                        let mut passed = Vec::new();
+                        let kept = keeps.then_some(&mut passed);
+                        let ran = requests::run(share, address, never, kept).map_err(broken);
+                        ran.map(|requested| (requested, passed))
                     });
                     ran.map_err(|e| super::refused("the client's namespace", &e))?
                 })
@@ -187,12 +204,18 @@ fn all(
         };
         started.into_iter().map(|one| one.join().unwrap_or_else(|_| Err(panicked()))).collect()
     });
-    let mut seen = seen.into_iter();
-    let first = seen.next().unwrap_or_else(|| Ok(Requested::default()))?;
-    seen.try_fold(first, |mut sum, one| {
-        sum.merge(one?);
-        Ok(sum)
-    })
+    let mut sum: Option<Requested> = None;
+    for one in seen {
+        let (requested, kept) = one?;
+        match &mut sum {
+            Some(sum) => sum.merge(requested),
+            None => sum = Some(requested),
+        }
+        if let Some(passed) = &mut passed {
+            passed.extend(kept);
+        }
+    }
+    Ok(sum.unwrap_or_default())
 }
 
 /// Looks at what is used when the measured part of `work` begins and when it ends.

@@ -21,7 +21,7 @@ fn application(protocol: Protocol, client: Host) -> Application {
         warmup_ns: 20_000_000,
         seed: 1,
     };
-    Application { client, family: Family::V4, cores: 1, requests }
+    Application { client, family: Family::V4, cores: 1, stamps: false, requests }
 }
 
 fn open(test: &str) -> Option<(impl Drop, Box<dyn Testbed>)> {

@@ -22,6 +22,7 @@ pub(crate) mod netns;
 mod ring;
 mod servers;
 pub(crate) mod stamped;
+pub mod stamped_requests;
 mod streams;
 #[cfg(test)]
 mod streams_tests;

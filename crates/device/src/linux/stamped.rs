@@ -9,7 +9,7 @@ use std::thread;
 use niclab_load::Latency;
 use niclab_load::echo::{self, Echo, Echoed, Logged, Passages, Serve, Server, Transport};
 use niclab_packet::echo::{Passage, Place, is_stamped};
-use niclab_probe::ledger::{Ledger, of_kernel};
+use niclab_probe::ledger::{KINDS, Ledger, TermKind, of_kernel};
 use niclab_probe::parts::Parts;
 use niclab_probe::{Deep, Direction, Flow, Inner, MessageId, ProbeError, Stamps, sequence_behind};
 
@@ -29,14 +29,19 @@ const STAMPS_ADDED: u32 = 6;
 const STAMPS_DEEP: u32 = 14;
 
 /// The probes at both hosts' interfaces.
-struct Probes {
+pub(super) struct Probes {
     client: Stamps,
     server: Stamps,
     deep: Option<Deep>,
 }
 
 impl Probes {
-    fn attach(client: &End, server: &End, port: u16, is_deep: bool) -> Result<Probes, DeviceError> {
+    pub(super) fn attach(
+        client: &End,
+        server: &End,
+        port: u16,
+        is_deep: bool,
+    ) -> Result<Probes, DeviceError> {
         let at = |end: &End| {
             let attached = end.netns.within(|| attach(end.name, port));
             attached.map_err(|e| super::refused("the probes' namespace", &e))?
@@ -52,45 +57,54 @@ impl Probes {
         number: u32,
         passage: &mut Passage,
     ) -> Result<(), ProbeError> {
+        if of.echo.transport == Transport::Tcp {
+            // The run's first message begins its stream, and all are of one length.
+            let end = (u64::from(number) + 1) * u64::from(of.echo.size);
+            return self.complete_segments((of.client, of.server), (end, end), passage);
+        }
         for place in of_kernel() {
-            if passage.at(place).is_some() {
-                continue;
-            }
-            let probes = match place {
-                Place::ClientEgress | Place::ClientIngress => &self.client,
-                _ => &self.server,
-            };
-            let found = match of.echo.transport {
-                Transport::Udp => probes.message(MessageId { run: of.run, number }, place)?,
-                Transport::Tcp => self.segment(probes, of, number, place)?,
-            };
-            if let Some(stamp) = found {
+            if passage.at(place).is_none()
+                && let Some(stamp) =
+                    self.at(place).message(MessageId { run: of.run, number }, place)?
+            {
                 passage.put(place, stamp);
             }
         }
         Ok(())
     }
 
-    /// The stamp of the segment that ends with a message: the run's first message begins its
-    /// stream, and all are of one length.
-    fn segment(
+    /// Adds the stamps of the segments that end with a request and with its answer: so many bytes
+    /// behind the beginnings of their streams.
+    pub(super) fn complete_segments(
         &self,
-        probes: &Stamps,
-        of: &Asked<'_>,
-        number: u32,
-        place: Place,
-    ) -> Result<Option<niclab_packet::echo::Stamp>, ProbeError> {
-        let Some(source) = of.client else { return Ok(None) };
-        let request = Flow { source, target: of.server };
-        let (flow, direction) = match place {
-            Place::ClientEgress => (request, Direction::Egress),
-            Place::ServerIngress => (request, Direction::Ingress),
-            Place::ServerEgress => (request.turned(), Direction::Egress),
-            _ => (request.turned(), Direction::Ingress),
-        };
-        let Some(beginning) = probes.beginning(flow)? else { return Ok(None) };
-        let end = (u64::from(number) + 1) * u64::from(of.echo.size);
-        probes.segment(flow, direction, sequence_behind(beginning, end))
+        (client, server): (Option<SocketAddr>, SocketAddr),
+        (request_end, answer_end): (u64, u64),
+        passage: &mut Passage,
+    ) -> Result<(), ProbeError> {
+        let Some(source) = client else { return Ok(()) };
+        let request = Flow { source, target: server };
+        for place in of_kernel() {
+            let probes = self.at(place);
+            let (flow, direction, end) = match place {
+                Place::ClientEgress => (request, Direction::Egress, request_end),
+                Place::ServerIngress => (request, Direction::Ingress, request_end),
+                Place::ServerEgress => (request.turned(), Direction::Egress, answer_end),
+                _ => (request.turned(), Direction::Ingress, answer_end),
+            };
+            let Some(beginning) = probes.beginning(flow)? else { continue };
+            if let Some(stamp) = probes.segment(flow, direction, sequence_behind(beginning, end))? {
+                passage.put(place, stamp);
+            }
+        }
+        Ok(())
+    }
+
+    /// The probes that stamp at a place.
+    fn at(&self, place: Place) -> &Stamps {
+        match place {
+            Place::ClientEgress | Place::ClientIngress => &self.client,
+            _ => &self.server,
+        }
     }
 }
 
@@ -103,7 +117,7 @@ struct Asked<'a> {
 }
 
 /// What is said of probes that cannot be had.
-fn refused(error: ProbeError) -> DeviceError {
+pub(super) fn refused(error: ProbeError) -> DeviceError {
     match error {
         ProbeError::NotAllowed { .. }
         | ProbeError::NoBpf
@@ -133,30 +147,37 @@ impl Slices {
     /// the passages.
     pub(crate) fn make(
         pairs: u32,
-        mut slice: impl FnMut(bool, &mut Slices) -> Result<Echoed, DeviceError>,
+        mut slice: impl FnMut(bool, &mut Slices) -> Result<Latency, DeviceError>,
     ) -> Result<Slices, DeviceError> {
         let mut slices = Slices::default();
         for pair in 0..pairs {
             let mut medians = [0; 2];
             // Which is first changes, so that what drifts is no price.
             for is_on in [pair % 2 == 0, pair % 2 != 0] {
-                let echoed = slice(is_on, &mut slices)?;
-                if let Some(reason) = echoed.ended {
-                    return Err(DeviceError::Broken { device: "echo".into(), reason });
-                }
-                medians[usize::from(!is_on)] = echoed.rtt.0.value_at_quantile(0.5);
+                let rtt = slice(is_on, &mut slices)?;
+                medians[usize::from(!is_on)] = rtt.0.value_at_quantile(0.5);
                 let all = if is_on { &mut slices.with } else { &mut slices.without };
-                all.0 += &echoed.rtt.0;
+                all.0 += &rtt.0;
             }
             slices.pairs.push(medians);
         }
         Ok(slices)
     }
 
-    /// What they come to, where messages get so many stamps with probes alone.
+    /// What those of an exchange come to, where messages get so many stamps with probes alone.
     pub(crate) fn shown(self, exchange: &Exchange, stamps: u32) -> Result<Ledgered, DeviceError> {
-        let echo = &exchange.echo;
-        let ledger = Ledger::of(&self.passages).ok_or_else(|| DeviceError::Broken {
+        let parts = exchange.deep.then(|| parts(&self)).transpose()?;
+        let in_payload = in_payload(&exchange.echo);
+        Ok(Ledgered { parts, in_payload, ..self.with_terms(&KINDS, stamps)? })
+    }
+
+    /// What they come to with these terms, of stamps in tables of the kernel.
+    pub(super) fn with_terms(
+        self,
+        kinds: &[TermKind],
+        stamps: u32,
+    ) -> Result<Ledgered, DeviceError> {
+        let ledger = Ledger::of(&self.passages, kinds).ok_or_else(|| DeviceError::Broken {
             device: "the probes".into(),
             reason: format!("none of {} messages has all its stamps", self.passages.len()),
         })?;
@@ -174,12 +195,12 @@ impl Slices {
             rtt_ns: ledger.rtt_ns,
             residue_ratio: ledger.residue_ratio(),
             terms: ledger.terms.iter().map(term).collect(),
-            parts: exchange.deep.then(|| parts(&self)).transpose()?,
+            parts: None,
             with: self.with,
             without: self.without,
             pairs: self.pairs,
             stamps,
-            in_payload: in_payload(echo),
+            in_payload: false,
         })
     }
 }
@@ -267,7 +288,7 @@ impl Hosts {
         is_on: bool,
         run: u32,
         slices: &mut Slices,
-    ) -> Result<Echoed, DeviceError> {
+    ) -> Result<Latency, DeviceError> {
         let (client, server) = self.ends(exchange);
         let attach = || Probes::attach(client, server, address.port(), exchange.deep);
         let probes = is_on.then(attach).transpose()?;
@@ -280,9 +301,9 @@ impl Hosts {
             let kept = is_on.then_some(&mut passages);
             echo::run(&exchange.echo, address, run, &never, kept).map_err(broken)
         });
-        let echoed = ran.map_err(|e| super::refused("the client's namespace", &e))??;
+        let rtt = whole(ran.map_err(|e| super::refused("the client's namespace", &e))??)?;
         let Some(probes) = probes else {
-            return Ok(echoed);
+            return Ok(rtt);
         };
         let log = bound.take_log().into_iter().filter(|logged| logged.run == run);
         let log: HashMap<u32, Logged> = log.map(|logged| (logged.number, logged)).collect();
@@ -299,7 +320,15 @@ impl Hosts {
             }
         }
         slices.passages.extend(passages.kept.iter().map(|(_, passage)| *passage));
-        Ok(echoed)
+        Ok(rtt)
+    }
+}
+
+/// The round trips of an exchange that did not end before its time.
+pub(crate) fn whole(echoed: Echoed) -> Result<Latency, DeviceError> {
+    match echoed.ended {
+        Some(reason) => Err(DeviceError::Broken { device: "echo".into(), reason }),
+        None => Ok(echoed.rtt),
     }
 }
 

@@ -5,10 +5,12 @@ use niclab_result::Finding;
 use super::{REPEATS_MIN, told};
 use crate::application::{LATENCY, LATENCY_TAIL, RATE, SERVER_BUSY, SERVER_TIME, WAITING};
 use crate::cells::{Cell, paired};
+use crate::exchange::RTT;
+use crate::ledger::RESIDUE;
 use crate::statistics::Estimate;
 use crate::summary::Results;
 use crate::summary::applications::{
-    bound, cells, figure_of, is_back_to_back, parallel, protocol, words_at,
+    TERMS, bound, cells, figure_of, is_back_to_back, parallel, protocol, words_at,
 };
 use crate::words;
 
@@ -39,6 +41,7 @@ pub(crate) fn findings(results: &Results<'_>) -> Vec<Finding> {
             let of: Vec<&Cell<'_>> =
                 all.iter().filter(|cell| cell.word("protocol") == name).copied().collect();
             findings.extend(alone(results, &of));
+            findings.extend(inside(results, &of));
             match scaling(results, &of) {
                 Some(finding) => findings.push(finding),
                 None => findings.extend(most(results, &of)),
@@ -88,6 +91,41 @@ fn alone(results: &Results<'_>, of: &[&Cell<'_>]) -> Option<Finding> {
     let figure = Some(figure_of(results, "latency", "parallel"));
     let id = id(results, cell, "alone");
     Some(told(cell.device, id, (&latency, "ns"), (sentence, implication), figure))
+}
+
+/// Where the time of one request goes.
+fn inside(results: &Results<'_>, of: &[&Cell<'_>]) -> Option<Finding> {
+    let is_it = |cell: &&&Cell<'_>| is_back_to_back(cell) && cell.estimate(RESIDUE).is_some();
+    let size = |cell: &Cell<'_>| cell.number("size").unwrap_or(f64::MAX);
+    let cell = of.iter().filter(is_it).min_by(|a, b| size(a).total_cmp(&size(b)))?;
+    let term = |name: &str| enough(cell.estimate(&format!("{name}_ns")));
+    let terms: Vec<Estimate> =
+        TERMS.into_iter().map(|(name, _)| term(name)).collect::<Option<_>>()?;
+    let [transmit, server, receive, wire] = terms.as_slice() else { return None };
+    let rtt = enough(cell.estimate(RTT))?;
+    let share = server.median / terms.iter().map(|term| term.median).sum::<f64>();
+    let requests = requests(cell);
+    let sentence = format!(
+        "Of the {} of a {} of {} with {} on {}, {} ({}) pass at the server, in its stack and its \
+         program; {} are client transmit, {} client receive, {} hardware and wire{}.",
+        words::time(rtt.median),
+        requests.trim_end_matches('s'),
+        words_at(cell, "size"),
+        protocol(cell),
+        cell.device,
+        words::time(server.median),
+        words::percent(share),
+        words::time(transmit.median),
+        words::time(receive.median),
+        words::time(wire.median),
+        words::few(server)
+    );
+    let implication = match share > 0.5 {
+        true => "Most is the server's: a faster card or client saves less than its program does.",
+        false => "Most is not the server's: a faster program saves less than the way there does.",
+    };
+    let id = id(results, cell, "inside");
+    Some(told(cell.device, id, (server, "ns"), (sentence, implication), None))
 }
 
 /// The most requests a second on one core, and what bounds them.

@@ -4,12 +4,14 @@ use niclab_result::{Axis, Figure, Scale, Series, Table};
 
 use super::Results;
 use super::figures::add_point;
+use super::ledgers::with_core;
 use super::tables::{marks_of, median, table, worded};
 use crate::application::{
     BUSY, CLIENT_BUSY, ENERGY, LATENCY, LATENCY_TAIL, RATE, SERVER_BUSY, SERVER_TIME, WAITING,
 };
 use crate::cells::Cell;
-use crate::exchange::CLOSED;
+use crate::exchange::{CLOSED, RTT};
+use crate::ledger::{PLAIN_RTT, RESIDUE, price};
 use crate::published::apsys22::{self, RoundTrips};
 use crate::words;
 
@@ -104,7 +106,8 @@ pub(crate) fn bound(cell: &Cell<'_>) -> &'static str {
 
 /// All tables, empty ones left out.
 pub(super) fn tables(results: &Results<'_>) -> Vec<Table> {
-    let mut tables = vec![requests(results), used(results), beside_published(results)];
+    let mut tables =
+        vec![requests(results), used(results), ledgers(results), beside_published(results)];
     tables.retain(|table| !table.rows.is_empty());
     tables
 }
@@ -191,8 +194,48 @@ fn used(results: &Results<'_>) -> Table {
     ];
     let no_meter = all.iter().find_map(|(cell, _)| no_energy(cell));
     let no_meter = no_meter.map(|why| format!(" No energy: {why}.")).unwrap_or_default();
-    let title = format!("What the requests used, {same}.{no_meter}");
+    let no_ledger = all.iter().find_map(|(cell, _)| no_ledger(cell));
+    let no_ledger = no_ledger.map(|why| format!(" No ledger: not supported: {why}."));
+    let no_ledger = no_ledger.unwrap_or_default();
+    let title = format!("What the requests used, {same}.{no_meter}{no_ledger}");
     table(&id(results, "-used"), &title, &columns, all.iter().map(row).collect())
+}
+
+/// The terms of a request, by name and by the head of their column.
+pub(crate) const TERMS: [(&str, &str); 4] = [
+    ("client_transmit", "client transmit"),
+    ("server", "server"),
+    ("client_receive", "client receive"),
+    ("hardware", "hardware and wire"),
+];
+
+/// Where the time of a request goes.
+fn ledgers(results: &Results<'_>) -> Table {
+    let (all, same) = asked(results);
+    let row = |(cell, asked): &(&Cell<'_>, String)| {
+        let terms = TERMS.iter().map(|(name, _)| with_core(cell, name));
+        let rest = [
+            median(cell, RTT, words::time),
+            median(cell, PLAIN_RTT, words::time),
+            median(cell, RESIDUE, words::percent),
+            worded(price(cell), |ns| format!("{ns:.0} ns")),
+        ];
+        [cell.device.to_owned(), asked.clone()].into_iter().chain(terms).chain(rest).collect()
+    };
+    let rows = all.iter().filter(|(cell, _)| cell.estimate(RESIDUE).is_some()).map(row).collect();
+    let heads = TERMS.iter().map(|(_, head)| *head);
+    let rest = ["request", "without probes", "residue", "a stamp (interval)"];
+    let columns: Vec<&str> = ["device", "asked"].into_iter().chain(heads).chain(rest).collect();
+    let title = format!(
+        "Where the time of a request goes, {same}: means over the middle fifth of the requests, \
+         which add up; the server is its stack and its program, between its interface and back."
+    );
+    table(&id(results, "-ledger"), &title, &columns, rows)
+}
+
+/// Why a cell has no ledger.
+fn no_ledger<'a>(cell: &'a Cell<'_>) -> Option<&'a str> {
+    cell.samples.iter().find_map(|one| one.counters.get("no_ledger")?.as_str())
 }
 
 /// Why the energy of a cell is not known.

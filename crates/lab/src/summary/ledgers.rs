@@ -60,12 +60,7 @@ fn ledgers(results: &Results<'_>) -> Table {
     for device in results.devices() {
         for cell in plain(results, device) {
             let place = AXES[..5].iter().map(|axis| words_at(cell, axis).replace("client ", ""));
-            let shown = cell.samples.first().map(|sample| terms(sample)).unwrap_or_default();
-            let times = TERMS.iter().map(|(name, _)| {
-                let time = median(cell, &format!("{name}_ns"), words::time);
-                let core = shown.iter().find(|term| term.name == *name).and_then(core_words);
-                format!("{time}{}", core.unwrap_or_default())
-            });
+            let times = TERMS.iter().map(|(name, _)| with_core(cell, name));
             let rest = [
                 median(cell, "rtt_ns_p50", words::time),
                 median(cell, RESIDUE, words::percent),
@@ -85,6 +80,13 @@ fn ledgers(results: &Results<'_>) -> Table {
     let title = "Where the time of a round trip goes: means over the middle fifth of the messages, \
                  which add up; in parentheses the core that each ended on";
     table("echo-ledger", title, &columns, rows)
+}
+
+/// The time of a term and the core that it ended on.
+pub(super) fn with_core(cell: &Cell<'_>, name: &str) -> String {
+    let shown = cell.samples.first().map(|sample| terms(sample)).unwrap_or_default();
+    let core = shown.iter().find(|term| term.name == name).and_then(core_words);
+    format!("{}{}", median(cell, &format!("{name}_ns"), words::time), core.unwrap_or_default())
 }
 
 /// ` (core 1)`; with its share where it was not always that one.

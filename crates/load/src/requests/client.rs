@@ -20,7 +20,8 @@ use super::streams::Streams;
 use super::tally::Tally;
 use super::workload::{Asked, Source};
 use super::{
-    Pace, Protocol, Requested, Requests, RequestsError, SILENCE_NS, VALUE_LEN_MAX, Values,
+    PASSED_MAX, Pace, Passed, Protocol, Requested, Requests, RequestsError, SILENCE_NS,
+    VALUE_LEN_MAX, Values,
 };
 use crate::echo::now_ns;
 
@@ -116,7 +117,8 @@ impl Gone {
 /// says what became of them. It runs on the calling thread; where several threads have a client
 /// each, [`Requested::merge`] puts together what they have seen.
 ///
-/// A server that goes ends it early; what was measured until then is returned.
+/// A server that goes ends it early; what was measured until then is returned. Where `passed` is
+/// asked for, what is known of requests of the measured part over TCP is put into it.
 ///
 /// # Errors
 /// [`RequestsError`], of a server that never answers above all.
@@ -124,23 +126,26 @@ pub fn run(
     requests: &Requests,
     server: SocketAddr,
     stop: &AtomicBool,
+    passed: Option<&mut Vec<Passed>>,
 ) -> Result<Requested, RequestsError> {
     requests.check()?;
     let count = usize::from(requests.connections);
     match requests.protocol {
         Protocol::MemcachedTcp => {
             let lines = Streams::new(requests, count, server, Text::default())?;
-            measure(lines, requests, server, stop)
+            measure(lines, requests, (server, stop), passed)
         }
         Protocol::MemcachedUdp => {
-            measure(Datagrams::new(requests, server)?, requests, server, stop)
+            measure(Datagrams::new(requests, server)?, requests, (server, stop), passed)
         }
         Protocol::Redis => {
-            measure(Streams::new(requests, count, server, Resp)?, requests, server, stop)
+            let lines = Streams::new(requests, count, server, Resp)?;
+            measure(lines, requests, (server, stop), passed)
         }
         Protocol::Http => {
             let pages = Pages::new(requests, server);
-            measure(Streams::new(requests, count, server, pages)?, requests, server, stop)
+            let lines = Streams::new(requests, count, server, pages)?;
+            measure(lines, requests, (server, stop), passed)
         }
     }
 }
@@ -205,13 +210,17 @@ fn filled<L: Lines>(
 fn measure<L: Lines>(
     lines: L,
     requests: &Requests,
-    server: SocketAddr,
-    stop: &AtomicBool,
+    (server, stop): (SocketAddr, &AtomicBool),
+    passed: Option<&mut Vec<Passed>>,
 ) -> Result<Requested, RequestsError> {
     let plan = Plan::new(requests, now_ns());
     let mut client = Client::new(lines, Source::new(requests)?, plan, stop);
+    client.tally.passed = passed.is_some().then(|| Vec::with_capacity(PASSED_MAX));
     let _exact = ExactTimers::new();
     let done = client.run();
+    if let (Some(passed), Some(kept)) = (passed, client.tally.passed.take()) {
+        passed.extend(kept);
+    }
     let now_ns = now_ns();
     let ended = match done {
         // Over UDP all may be lost.

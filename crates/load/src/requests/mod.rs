@@ -29,6 +29,7 @@ use std::fmt;
 use std::net::SocketAddr;
 use std::str::FromStr;
 
+use niclab_packet::echo::Stamp;
 use serde::{Deserialize, Serialize};
 
 pub use crate::echo::Pace;
@@ -201,6 +202,26 @@ pub struct Requested {
     /// Why it ended before its time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ended: Option<String>,
+}
+
+/// Requests of one client that are kept at most, each with what is known of it: enough for the
+/// quantiles of a ledger.
+pub const PASSED_MAX: usize = 1 << 14;
+
+/// A request that was answered over TCP, and where on its connection it and its answer are: what it
+/// takes to find the segments that carried them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Passed {
+    /// The client's end of the connection.
+    pub client: Option<SocketAddr>,
+    /// Bytes of the connection up to the end of the request.
+    pub request_end: u64,
+    /// Bytes of the other direction up to the end of the answer.
+    pub answer_end: u64,
+    /// Before the call that sent it.
+    pub sent: Stamp,
+    /// After the call that received the last of its answer.
+    pub received: Stamp,
 }
 
 /// Why no requests could be made.

@@ -6,14 +6,15 @@ use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
+use niclab_packet::echo::Stamp;
 use rustix::event::epoll::{self, EventData, EventFlags};
 
 use super::client::{Gone, Lines};
 use super::dialect::{Dialect, Renewal};
 use super::tally::{Tally, Waiting};
 use super::workload::{Asked, Workload};
-use super::{Requests, RequestsError, connect};
-use crate::echo::now_ns;
+use super::{Passed, Requests, RequestsError, connect};
+use crate::echo::{core_now, now_ns};
 
 /// Bytes that are read by one call at most.
 const READ_LEN: usize = 256 << 10;
@@ -46,14 +47,22 @@ struct Line<R> {
     carry: Vec<u8>,
     /// Bytes of the answer that is being read.
     taken: u64,
+    /// Our end of the connection; bytes of the requests written to it, and of the answers read.
+    client: Option<SocketAddr>,
+    asked: u64,
+    answered: u64,
     /// Answers since the connection was made.
     answers: u64,
 }
 
 impl<R: Default> Line<R> {
     fn new(stream: TcpStream) -> Line<R> {
+        let client = stream.local_addr().ok();
         Line {
             stream,
+            client,
+            asked: 0,
+            answered: 0,
             out: Vec::new(),
             sent: 0,
             waiting: VecDeque::new(),
@@ -97,7 +106,17 @@ impl<D: Dialect> Streams<D> {
             rest = &rest[step.used..];
             line.taken += step.used as u64;
             let Some(outcome) = step.done else { break };
-            tally.answered(first, outcome, std::mem::take(&mut line.taken), now_ns);
+            let taken = std::mem::take(&mut line.taken);
+            line.answered += taken;
+            tally.answered(first, outcome, taken, now_ns);
+            let at = |time_ns| Stamp { time_ns, core: core_now() };
+            tally.keep(first, || Passed {
+                client: line.client,
+                request_end: first.end,
+                answer_end: line.answered,
+                sent: at(first.called_ns),
+                received: at(now_ns),
+            });
             line.waiting.pop_front();
             line.answers += 1;
             self.waiting -= 1;
@@ -141,14 +160,16 @@ impl<D: Dialect> Streams<D> {
         let line = &mut self.lines[at];
         let stream = connect::begin(self.server)?;
         watch(&self.epoll, &stream, at)?;
-        line.stream = stream;
+        (line.client, line.stream) = (stream.local_addr().ok(), stream);
         (line.reading, line.taken, line.answers) = (D::Reading::default(), 0, 0);
         line.carry.clear();
         line.sent = 0;
         line.out.clear();
-        for request in &line.waiting {
+        for request in &mut line.waiting {
             self.dialect.write(&request.asked, &self.workload, &mut line.out);
+            request.end = line.out.len() as u64;
         }
+        (line.asked, line.answered) = (line.out.len() as u64, 0);
         tally.reconnected();
         Ok(())
     }
@@ -178,7 +199,9 @@ impl<D: Dialect> Lines for Streams<D> {
         let start = line.out.len();
         self.dialect.write(&asked, &self.workload, &mut line.out);
         let bytes = (line.out.len() - start) as u32;
-        line.waiting.push_back(Waiting { due_ns, called_ns: 0, bytes, asked });
+        line.asked += u64::from(bytes);
+        let end = line.asked;
+        line.waiting.push_back(Waiting { due_ns, called_ns: 0, bytes, end, asked });
         line.fresh += 1;
         self.waiting += 1;
     }

@@ -1,6 +1,6 @@
 //! What became of each request.
 
-use super::Requested;
+use super::{PASSED_MAX, Passed, Requested};
 use crate::histogram::Latency;
 
 use super::workload::Asked;
@@ -14,6 +14,8 @@ pub struct Waiting {
     pub called_ns: u64,
     /// Bytes that it has.
     pub bytes: u32,
+    /// Bytes of its connection up to its end.
+    pub end: u64,
     pub asked: Asked,
 }
 
@@ -42,6 +44,8 @@ pub struct Tally {
     pub heard_ns: u64,
     /// An answer has come, whether it counts or not.
     pub has_answers: bool,
+    /// What is known of those answered, where that is asked for.
+    pub passed: Option<Vec<Passed>>,
 }
 
 impl Tally {
@@ -52,7 +56,7 @@ impl Tally {
             lateness: is_open.then(Latency::new),
             ..Requested::default()
         };
-        Tally { seen, begin_ns, is_open, heard_ns: now_ns, has_answers: false }
+        Tally { seen, begin_ns, is_open, heard_ns: now_ns, has_answers: false, passed: None }
     }
 
     /// A request is of the measured part.
@@ -104,6 +108,18 @@ impl Tally {
         seen.latency.record(now_ns.saturating_sub(request.due_ns));
         if let Some(service) = &mut seen.service {
             service.record(now_ns.saturating_sub(request.called_ns));
+        }
+    }
+
+    /// Keeps what is known of a request that was answered, where it counts.
+    #[inline]
+    pub fn keep(&mut self, request: &Waiting, passed: impl FnOnce() -> Passed) {
+        let counts = self.counts(request);
+        if let Some(kept) = &mut self.passed
+            && counts
+            && kept.len() < PASSED_MAX
+        {
+            kept.push(passed());
         }
     }
 

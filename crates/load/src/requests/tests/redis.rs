@@ -84,11 +84,56 @@ fn what_is_no_answer_is_told() {
     ];
     for (answer, words) in odd {
         let asked = Requests { get_ratio: 1.0, ..base() };
-        let told =
-            served(says(&[answer]), |server| match run(&asked, server, &AtomicBool::new(false)) {
+        let told = served(says(&[answer]), |server| {
+            match run(&asked, server, &AtomicBool::new(false), None) {
                 Ok(seen) => seen.ended.unwrap(),
                 Err(error) => error.to_string(),
-            });
+            }
+        });
         assert!(told.contains(words), "{told}");
+    }
+}
+
+#[test]
+fn what_is_kept_of_requests_says_where_their_bytes_are() {
+    // An answer comes in two pieces.
+    let reply = |_, mut stream: TcpStream| {
+        let mut bytes = [0; 4096];
+        while matches!(stream.read(&mut bytes), Ok(1..)) {
+            for piece in ["+O", "K\r\n"] {
+                if stream.write_all(piece.as_bytes()).is_err() {
+                    return;
+                }
+            }
+        }
+    };
+    let asked = Requests {
+        connections: 2,
+        get_ratio: 0.0,
+        values: Values::Fixed(50),
+        pace: Pace::Closed,
+        ..base()
+    };
+    let mut passed = Vec::new();
+    let seen = served(reply, |server| {
+        run(&asked, server, &AtomicBool::new(false), Some(&mut passed)).unwrap()
+    });
+    assert_eq!(passed.len() as u64, seen.answered.min(PASSED_MAX as u64), "the measured part");
+    let len = seen.sent_bytes / seen.sent;
+    let mut clients: Vec<_> = passed.iter().map(|one| one.client.unwrap()).collect();
+    clients.sort();
+    clients.dedup();
+    assert_eq!(clients.len(), 2);
+    for client in clients {
+        let of: Vec<_> = passed.iter().filter(|one| one.client == Some(client)).collect();
+        for (one, next) in of.iter().zip(&of[1..]) {
+            let between = (next.request_end - one.request_end, next.answer_end - one.answer_end);
+            assert_eq!(between, (len, 5), "one behind the other");
+            assert!(one.sent.time_ns < one.received.time_ns);
+            assert!(one.received.time_ns <= next.sent.time_ns);
+        }
+        // What warms up has its bytes too.
+        assert_eq!((of[0].request_end % len, of[0].answer_end % 5), (0, 0));
+        assert!(of[0].request_end > len, "{:?}", of[0]);
     }
 }

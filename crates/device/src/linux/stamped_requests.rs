@@ -1,0 +1,88 @@
+//! Requests with stamps at both hosts' interfaces: what of a request's time is the client's, the
+//! server's and the wire's. The server is a program that takes no stamps of its own.
+
+use std::net::SocketAddr;
+
+use niclab_load::requests::{Passed, Protocol, Requests};
+use niclab_packet::echo::{Passage, Place};
+use niclab_probe::ledger::OUTSIDE;
+
+use super::applications::all;
+use super::hosts::End;
+use super::stamped::{Probes, Slices, refused};
+use crate::face::{DeviceError, Ledgered};
+
+/// Pairs of slices, one with probes and one without.
+pub const PAIRS: u32 = 3;
+
+/// Longest measured part of a slice, nanoseconds, and the part before it that does not count.
+const SLICE_MAX_NS: u64 = 100_000_000;
+const WARMUP_NS: u64 = 5_000_000;
+
+/// Slices are so many times shorter than the trial whose requests they make again.
+const SHORTER: u64 = 10;
+
+/// Stamps of a request that nobody takes without a ledger: the kernel's.
+const STAMPS: u32 = 4;
+
+/// How long each slice is for requests measured so long, nanoseconds, what does not count included.
+pub fn slice_ns(requests: &Requests) -> u64 {
+    measured_ns(requests) + WARMUP_NS
+}
+
+fn measured_ns(requests: &Requests) -> u64 {
+    (requests.duration_ns / SHORTER).clamp(1, SLICE_MAX_NS)
+}
+
+/// The ledger of what clients on these cores of one host ask of a server on the other.
+///
+/// # Errors
+/// [`DeviceError::NotSupported`] where requests have no segments of their own, or probes cannot be
+/// had; [`DeviceError::Broken`].
+pub(super) fn ledger(
+    (client, server): (&End, &End),
+    cores: &[u32],
+    asked: &Requests,
+    address: SocketAddr,
+) -> Result<Ledgered, DeviceError> {
+    let lacks = |what: &str| Err(DeviceError::NotSupported { capability: what.to_owned() });
+    if asked.protocol == Protocol::MemcachedUdp {
+        return lacks("stamps of memcached over UDP (its datagrams are not told apart)");
+    }
+    if asked.depth > 1 {
+        return lacks("stamps of requests that wait behind others on their connection (depth)");
+    }
+    let slice = Requests { duration_ns: measured_ns(asked), warmup_ns: WARMUP_NS, ..asked.clone() };
+    let slices = Slices::make(PAIRS, |is_on, slices| {
+        let attach = || Probes::attach(client, server, address.port(), false);
+        let probes = is_on.then(attach).transpose()?;
+        let mut passed = Vec::new();
+        let kept = is_on.then_some(&mut passed);
+        let seen = all(&client.netns, cores, &slice, address, kept)?;
+        if let Some(reason) = seen.ended {
+            return Err(DeviceError::Broken { device: "the client".into(), reason });
+        }
+        for one in &passed {
+            let passage = probes.as_ref().map(|probes| passage(probes, one, address));
+            slices.passages.extend(passage.transpose()?);
+        }
+        // In an open loop what waits for its turn at the client has not left yet.
+        Ok(seen.service.unwrap_or(seen.latency))
+    })?;
+    slices.with_terms(&OUTSIDE, STAMPS)
+}
+
+/// All stamps of a request.
+fn passage(probes: &Probes, passed: &Passed, server: SocketAddr) -> Result<Passage, DeviceError> {
+    let mut passage = Passage::default();
+    passage.put(Place::ClientSend, passed.sent);
+    passage.put(Place::ClientReceive, passed.received);
+    let ends = (passed.request_end, passed.answer_end);
+    let found = probes.complete_segments((passed.client, server), ends, &mut passage);
+    found.map_err(refused)?;
+    Ok(passage)
+}
+
+#[cfg(test)]
+#[path = "stamped_requests_tests.rs"]
+mod tests;
