@@ -288,8 +288,8 @@ impl Resolver<'_> {
 /// | `shared_cores` | cores that both have |
 /// | `link_tx_gbps`, `link_rx_gbps`, `link_ratio` | frames; by the link's speed where it has one |
 /// | `joules_per_request` | energy of the machine by requests answered, where it has a meter |
-/// | `client_transmit_ns`, `server_ns` … | a term of the ledger ([`put_ledger`]), with `rtt_ns_…`, |
-/// | `residue_ratio` … | the latency of the slices with probes, and what else a ledger tells |
+/// | `client_transmit_ns`, `server_ns` … | a term of the ledger ([`put_ledger`]) |
+/// | `rtt_ns_…`, `residue_ratio` … | latency with probes, and what else a ledger tells |
 pub(crate) fn put_application(metrics: &mut Metrics, seen: &Applied) {
     let r = &seen.requested;
     for (name, count) in [
