@@ -196,7 +196,10 @@ fn where_the_time_of_a_request_goes_stands_beside_it_or_why_it_is_not_known() {
     };
     let rows = table(seen).unwrap().rows;
     assert_eq!(rows.len(), 4, "those that are asked for alone: {rows:?}");
-    assert!(rows[0][3] == "24.0 us (core 1)" && rows[0][9] == "100 ns (100 ns to 100 ns)", "{rows:?}");
+    assert!(
+        rows[0][3] == "24.0 us (core 1)" && rows[0][9] == "100 ns (100 ns to 100 ns)",
+        "{rows:?}"
+    );
     let lacking = Servers { no_probes: Some("stamps: no BPF"), ..Servers::new() };
     let seen = measured(&mut { lacking }, "redis", &[]);
     assert!(seen.samples.iter().any(|sample| sample.counters["no_ledger"] == "stamps: no BPF"));
