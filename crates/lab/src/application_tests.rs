@@ -195,7 +195,10 @@ fn where_the_time_of_a_request_goes_stands_beside_it_or_why_it_is_not_known() {
         tables.into_iter().find(|table| table.id == "redis-ledger")
     };
     let rows = table(seen).unwrap().rows;
-    assert_eq!(rows.len(), 4, "those that are asked for alone: {rows:?}");
+    let asked: Vec<&str> = rows.iter().map(|row| row[1].as_str()).collect();
+    let wanted = ["here, 64 B", "here, 1,024 B", "there, 64 B", "there, 1,024 B"];
+    let wanted = wanted.map(|place| format!("clients {place}"));
+    assert_eq!(asked, wanted, "those that a ledger is asked for, by what they differ in");
     assert!(
         rows[0][3] == "24.0 us (core 1)" && rows[0][9] == "100 ns (100 ns to 100 ns)",
         "{rows:?}"
@@ -241,6 +244,11 @@ fn what_more_cores_bring_is_found_as_it_is() {
         assert!(sentence.starts_with("On 2 cores "), "{sentence}");
         assert!(sentence.contains("answers 2.00 times as many requests"), "{sentence}");
         assert!(near(value, 2.0), "{value}");
+        let findings = measured.summary().findings;
+        let is_it = |id: &str| id.ends_with(&format!("{protocol}-scaling"));
+        let found = findings.iter().find(|finding| is_it(&finding.id)).unwrap();
+        let one_thread = found.implication.starts_with("Redis carries commands out on one thread");
+        assert_eq!(one_thread, protocol == "redis", "{}", found.implication);
     }
 }
 

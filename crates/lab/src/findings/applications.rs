@@ -212,6 +212,10 @@ fn scaling(results: &Results<'_>, of: &[&Cell<'_>]) -> Option<Finding> {
             "Clients on the server's own cores take from what they measure: the figure is a lower \
              bound. Measure from another host, or leave the clients a core."
         }
+        false if many.word("protocol") == "redis" => {
+            "Redis carries commands out on one thread; other cores read and write for it. Several \
+             of it, each with keys of its own, take several cores."
+        }
         false => "What is missing to as many times as there are cores is what they wait for.",
     };
     let figure = Some(figure_of(results, "rate", "cores"));

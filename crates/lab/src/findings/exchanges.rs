@@ -146,9 +146,9 @@ fn compared(results: &Results<'_>, all: &[&Cell<'_>]) -> Vec<Finding> {
         let Some(other) = beside(all, cell, axis, word) else { continue };
         let Some(ratio) = enough(paired(other, cell, RTT)) else { continue };
         let same = (1.0 - ratio.low).max(ratio.high - 1.0) <= NO_COST;
-        let what = match (same, ratio.low > 1.0 || ratio.high < 1.0) {
-            (true, _) => "as long as".to_owned(),
-            (_, true) => format!("{} times as long as", words::significant(ratio.median)),
+        let what = match (ratio.low > 1.0 || ratio.high < 1.0, same) {
+            (true, _) => format!("{} times as long as", words::significant(ratio.median)),
+            (_, true) => "as long as".to_owned(),
             _ => format!(
                 "{} to {} times as long as",
                 words::significant(ratio.low),

@@ -114,7 +114,17 @@ pub(super) fn tables(results: &Results<'_>) -> Vec<Table> {
 
 /// Every cell with what is asked there; what is the same of all stands apart.
 fn asked<'a>(results: &'a Results<'_>) -> (Vec<(&'a Cell<'a>, String)>, String) {
-    let all: Vec<&Cell<'_>> = results.devices().flat_map(|device| cells(results, device)).collect();
+    asked_where(results, |_| true)
+}
+
+/// Those of them that are wanted.
+fn asked_where<'a>(
+    results: &'a Results<'_>,
+    is_wanted: impl Fn(&Cell<'_>) -> bool,
+) -> (Vec<(&'a Cell<'a>, String)>, String) {
+    let mut all: Vec<&Cell<'_>> =
+        results.devices().flat_map(|device| cells(results, device)).collect();
+    all.retain(|cell| is_wanted(cell));
     let Some(first) = all.first() else { return (Vec::new(), String::new()) };
     let differs = |axis: &&str| all.iter().any(|cell| cell.word(axis) != first.word(axis));
     let (telling, same): (Vec<&str>, Vec<&str>) = AXES.into_iter().partition(differs);
@@ -211,7 +221,7 @@ pub(crate) const TERMS: [(&str, &str); 4] = [
 
 /// Where the time of a request goes.
 fn ledgers(results: &Results<'_>) -> Table {
-    let (all, same) = asked(results);
+    let (all, same) = asked_where(results, |cell| cell.estimate(RESIDUE).is_some());
     let row = |(cell, asked): &(&Cell<'_>, String)| {
         let terms = TERMS.iter().map(|(name, _)| with_core(cell, name));
         let rest = [
@@ -222,7 +232,7 @@ fn ledgers(results: &Results<'_>) -> Table {
         ];
         [cell.device.to_owned(), asked.clone()].into_iter().chain(terms).chain(rest).collect()
     };
-    let rows = all.iter().filter(|(cell, _)| cell.estimate(RESIDUE).is_some()).map(row).collect();
+    let rows = all.iter().map(row).collect();
     let heads = TERMS.iter().map(|(_, head)| *head);
     let rest = ["request", "without probes", "residue", "a stamp (interval)"];
     let columns: Vec<&str> = ["device", "asked"].into_iter().chain(heads).chain(rest).collect();
