@@ -95,7 +95,8 @@ fn ours(hosts: &Hosts, size: u16, run: u32) -> Result<[f64; 2], BenchError> {
         warmup_ns: WARMUP.as_nanos() as u64,
     };
     let (client, family, feature) = (Host::Here, Family::V4, Feature::None);
-    let exchange = Exchange { client, family, feature, fifo: None, deep: false, echo };
+    let exchange =
+        Exchange { client, family, feature, fifo: None, deep: false, sockets: false, echo };
     let seen = hosts.exchange(&exchange, run)?.echoed;
     let wrong = match (&seen.ended, seen.answered, seen.lost) {
         (Some(ended), ..) => Some(ended.clone()),

@@ -265,6 +265,9 @@ pub struct Exchange {
     /// A ledger stamps inside the stacks too.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub deep: bool,
+    /// A ledger has the stamps of sockets, and not those of probes.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub sockets: bool,
     /// What the client sends, and how both wait.
     pub echo: Echo,
 }
@@ -421,6 +424,9 @@ pub struct Ledgered {
     pub stamps: u32,
     /// They travel in the message; else in tables of the kernel.
     pub in_payload: bool,
+    /// The kernel took its stamps for the sockets (`SO_TIMESTAMPING`), and why probes did not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub by_sockets: Option<String>,
 }
 
 /// The parts of a round trip inside the stacks: those of the request, the server's program, and

@@ -142,6 +142,9 @@ impl Testbed for Peer {
                  to 1452 B over UDP do)",
             ));
         }
+        if exchange.sockets {
+            return Err(lacks("stamps of the sockets of a peer"));
+        }
         if exchange.deep {
             return Err(lacks("stamps inside the stack of a peer"));
         }

@@ -32,6 +32,9 @@ pub(crate) const FAMILIES: [(&str, Family); 2] = [("ipv4", Family::V4), ("ipv6",
 /// Whether a ledger stamps inside the stacks, by name.
 const DEEP: [(&str, bool); 2] = [("no", false), ("yes", true)];
 
+/// Whose stamps a ledger has, by name.
+const STAMPS: [(&str, bool); 2] = [("probes", false), ("sockets", true)];
+
 /// Stands for a closed loop among rates.
 pub(crate) const CLOSED: &str = "closed";
 
@@ -65,12 +68,15 @@ pub fn exchanges(
     let families = words("family", &sweep.family, &FAMILIES)?;
     let features = features(&sweep.feature)?;
     let deeps = words("deep", &sweep.deep, &DEEP)?;
+    let stamps = words("stamps", &sweep.stamps, &STAMPS)?;
+    let deeps: Vec<(bool, bool)> =
+        product(&stamps, &deeps).map(|(&sockets, &deep)| (deep, sockets)).collect();
     let milliseconds = |ms: u64| ms * 1_000_000;
     let mut all = Vec::new();
     for transport in words("transport", &sweep.transport, &TRANSPORTS)? {
         for (&family, &client) in product(&families, &hosts) {
             for (&receive, &pace) in product(&receives, &paces) {
-                for ((feature, &deep), (&size, &batch)) in product(&features, &deeps)
+                for ((feature, &(deep, sockets)), (&size, &batch)) in product(&features, &deeps)
                     .flat_map(|one| product(&sizes, &batches).map(move |at| (one, at)))
                 {
                     let echo = Echo {
@@ -83,7 +89,7 @@ pub fn exchanges(
                         warmup_ns: milliseconds(warmup_ms),
                     };
                     let feature = feature.clone();
-                    all.push(Exchange { client, family, fifo: None, feature, deep, echo });
+                    all.push(Exchange { client, family, fifo: None, feature, deep, sockets, echo });
                 }
             }
         }
@@ -133,6 +139,7 @@ fn point(exchange: &Exchange) -> Point {
         ("batch", number(echo.batch)),
         ("feature", word(&exchange.feature.to_string())),
         ("deep", word(name_of(&DEEP, exchange.deep))),
+        ("stamps", word(name_of(&STAMPS, exchange.sockets))),
     ])
 }
 
@@ -148,9 +155,14 @@ impl Resolver<'_> {
         let setup = index_of(&mut self.run.setups, nothing);
         for sweep in sweeps {
             for asked in exchanges(sweep, self.grid.duration_ms, self.grid.warmup_ms)? {
-                if asked.deep && kind != TrialKind::Ledger {
-                    let yes = Coordinate::Word("yes".to_owned());
-                    return Err(refused("deep", &yes, "a ledger has it: echo-ledger".to_owned()));
+                for (is_asked, axis, value) in
+                    [(asked.deep, "deep", "yes"), (asked.sockets, "stamps", "sockets")]
+                {
+                    if is_asked && kind != TrialKind::Ledger {
+                        let value = Coordinate::Word(value.to_owned());
+                        let remedy = "a ledger has it: echo-ledger".to_owned();
+                        return Err(refused(axis, &value, remedy));
+                    }
                 }
                 let point = point(&asked);
                 let exchange = Some(index_of(&mut self.run.exchanges, asked));

@@ -16,6 +16,8 @@ struct Hosts {
     about: About,
     residue_ratio: f64,
     lacks: Option<&'static str>,
+    /// Why the stamps are those of sockets.
+    no_probes: Option<&'static str>,
 }
 
 const TIMES_NS: [f64; 6] = [1_000.0, 10_000.0, 100.0, 2_000.0, 8_000.0, 20_000.0];
@@ -25,7 +27,7 @@ impl Hosts {
         let seat = |role: &str| Place { role: role.into(), label: "a host".into(), core: None };
         let hosts = ["client", "wire", "server"].map(seat).into();
         let about = About { name: "known".into(), hosts, ..About::default() };
-        Hosts { about, residue_ratio: 0.0, lacks: None }
+        Hosts { about, residue_ratio: 0.0, lacks: None, no_probes: None }
     }
 }
 
@@ -83,6 +85,8 @@ impl Testbed for Hosts {
             pairs: vec![pair; pairs as usize],
             stamps: if exchange.deep { 20 } else { 6 },
             in_payload: true,
+            by_sockets: if exchange.sockets { Some("asked for") } else { self.no_probes }
+                .map(String::from),
         })
     }
 
@@ -136,7 +140,7 @@ fn parts_inside_the_stacks_have_a_table_and_a_finding() {
     // The ledger and the study's table are told without these stamps.
     let ledger = summary.experiments[0].tables.iter().find(|it| it.id == "echo-ledger").unwrap();
     let deep = measured.samples.iter().filter(|sample| sample.point["deep"] == word("yes"));
-    assert!(deep.count() > 0 && ledger.rows.len() == 8, "{ledger:?}");
+    assert!(deep.count() > 0 && ledger.rows.len() == 9, "{ledger:?}");
 }
 
 fn word(word: &str) -> niclab_result::Coordinate {
@@ -174,6 +178,29 @@ fn the_tables_are_those_of_the_study_with_ours_on_top() {
     let figure = &summary.experiments[0].figures[0];
     let tops: Vec<f64> = figure.series.iter().map(|series| series.points[0].y).collect();
     assert_eq!(tops, [1.0, 11.0, 11.1, 13.1, 21.1, 41.1]);
+}
+
+#[test]
+fn stamps_of_sockets_stand_beside_the_others_and_by_their_name() {
+    let table = |hosts: &mut Hosts| {
+        let mut tables = measured(hosts).summary().experiments.remove(0).tables;
+        tables.remove(0)
+    };
+    let by_sockets = |rows: &[Vec<String>]| {
+        rows.iter().filter(|row| row[4].ends_with(", stamps of sockets")).count()
+    };
+    let both = table(&mut Hosts::new());
+    assert_eq!((by_sockets(&both.rows), both.rows.len()), (1, 9), "{both:?}");
+    assert!(!both.title.contains("No probes"), "{}", both.title);
+    let alone = table(&mut Hosts { no_probes: Some("stamps: no BPF"), ..Hosts::new() });
+    assert_eq!((by_sockets(&alone.rows), alone.rows.len()), (9, 9), "{alone:?}");
+    assert!(alone.title.ends_with(". No probes: not supported: stamps: no BPF"), "{alone:?}");
+    let asked = |name, set: &str| {
+        let error = measure(&mut Hosts::new(), name, GridName::Reduced, &[set], Some(6));
+        error.err().unwrap().to_string()
+    };
+    assert!(asked("echo-ledger", "stamps=all").contains("use one of probes, sockets"));
+    assert!(asked("echo-size", "stamps=sockets").contains("a ledger has it: echo-ledger"));
 }
 
 #[test]

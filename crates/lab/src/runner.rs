@@ -524,6 +524,7 @@ impl<'a> Runner<'a> {
                     "pairs": json(&seen.pairs),
                     "stamps": seen.stamps,
                     "in_payload": seen.in_payload,
+                    "by_sockets": seen.by_sockets,
                 });
                 let latency = Some(&seen.with).filter(|rtt| !rtt.0.is_empty());
                 sample.latency_tag = latency.map(|_| format!("s{}", sample.order));

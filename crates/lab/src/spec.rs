@@ -327,6 +327,9 @@ pub struct EchoSweep {
     /// Of a ledger: whether it stamps inside the stacks too, `no` or `yes`.
     #[serde(default = "no")]
     pub deep: Values,
+    /// Of a ledger: whose stamps it has, those of `probes` or of `sockets`.
+    #[serde(default = "probes")]
+    pub stamps: Values,
 }
 
 /// A product of axes of what clients ask of a server.
@@ -444,6 +447,10 @@ fn here() -> Values {
 
 fn blocking() -> Values {
     word("blocking")
+}
+
+fn probes() -> Values {
+    word("probes")
 }
 
 fn no() -> Values {
@@ -802,6 +809,7 @@ const ECHO_AXES: &[(&str, &str)] = &[
     ("size", "bytes of a message, 16 to 65507"),
     ("batch", "messages sent by one call, 1 to 1024"),
     ("deep", "a ledger stamps inside the stacks too, over UDP: no, yes"),
+    ("stamps", "whose a ledger has: of probes, or where there are none of sockets; sockets"),
     ("feature", "in the path: none, nft-RULES, vxlan, or a queueing discipline such as fq_codel"),
     ("duration_ms", "measured part of a trial, one value"),
     ("warmup_ms", "part before it that is never counted, one value"),
@@ -1200,6 +1208,7 @@ impl EchoSweep {
             "batch" => Some(&mut self.batch),
             "feature" => Some(&mut self.feature),
             "deep" => Some(&mut self.deep),
+            "stamps" => Some(&mut self.stamps),
             _ => None,
         }
     }

@@ -100,7 +100,15 @@ pub fn measure(arguments: &MeasureEchoArguments) -> Result<(), Failure> {
     let family = if arguments.ipv6 { Family::V6 } else { family };
     let client = if arguments.reverse { Host::There } else { Host::Here };
     let feature = Feature::None;
-    let exchange = Exchange { client, family, fifo: arguments.fifo, feature, deep: false, echo };
+    let exchange = Exchange {
+        client,
+        family,
+        fifo: arguments.fifo,
+        feature,
+        deep: false,
+        sockets: false,
+        echo,
+    };
     let names = [name];
     let tuned = if arguments.tune { tune::devices(&names)? } else { Vec::new() };
     let [name] = names;

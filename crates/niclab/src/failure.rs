@@ -303,7 +303,7 @@ impl Failure {
             | Failure::Result(_)
             | Failure::Unmeasured { .. } => 4,
             Failure::Device(DeviceError::BadLoad { .. })
-            | Failure::Echo(EchoError::Range { .. }) => 3,
+            | Failure::Echo(EchoError::Range { .. } | EchoError::NotSupported { .. }) => 3,
             Failure::Device(DeviceError::Absent { .. })
             | Failure::Echo(_)
             | Failure::Lost { .. } => 9,

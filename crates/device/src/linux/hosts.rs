@@ -14,7 +14,7 @@ use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
-use niclab_load::echo::{self, EchoError, Serve, Server};
+use niclab_load::echo::{self, EchoError, Echoed, Passages, Serve, Server};
 use rustix::mount::{MountFlags, MountPropagationFlags, mount, mount_change};
 
 use super::features;
@@ -154,7 +154,15 @@ impl Hosts {
 
     /// Lets a client on the one host talk to a server on the other, which starts and ends with it.
     pub fn exchange(&self, exchange: &Exchange, run: u32) -> Result<Exchanged, DeviceError> {
-        let (client, server) = self.ends(exchange);
+        let server = self.server(exchange)?;
+        let client = || self.client(exchange, server.address(), run, None);
+        let echoed = self.beside(&server, exchange, client)?;
+        Ok(Exchanged { echoed, served: Some(server.served()) })
+    }
+
+    /// The server of an exchange on its host, which does not serve yet.
+    pub(super) fn server(&self, exchange: &Exchange) -> Result<Server, DeviceError> {
+        let (_, server) = self.ends(exchange);
         let asked = &exchange.echo;
         asked.check().map_err(broken)?;
         let serve = Serve {
@@ -165,30 +173,50 @@ impl Hosts {
         };
         let address = SocketAddr::new(server.address(Wire::of(exchange)?), 0);
         let bound = server.netns.within(|| Server::bind(address, serve));
-        let bound = bound.map_err(|e| super::refused("a server's socket", &e))?.map_err(broken)?;
-        let address = bound.address();
+        bound.map_err(|e| super::refused("a server's socket", &e))?.map_err(broken)
+    }
+
+    /// Lets it serve on its host's core while `work` is done.
+    pub(super) fn beside<T>(
+        &self,
+        server: &Server,
+        exchange: &Exchange,
+        work: impl FnOnce() -> Result<T, DeviceError>,
+    ) -> Result<T, DeviceError> {
+        let (_, host) = self.ends(exchange);
         let stop = AtomicBool::new(false);
         thread::scope(|scope| {
             let serving = scope.spawn(|| {
-                let _pinned = Pinned::to(server.core);
+                let _pinned = Pinned::to(host.core);
                 let _real_time = real_time(exchange.fifo)?;
-                bound.run(&stop).map_err(broken)
+                server.run(&stop).map_err(broken)
             });
-            let never = AtomicBool::new(false);
-            let ran = client.netns.within(|| {
-                let _pinned = Pinned::to(client.core);
-                let _real_time = real_time(exchange.fifo)?;
-                echo::run(asked, address, run, &never, None).map_err(broken)
-            });
+            let done = work();
             stop.store(true, Ordering::Relaxed);
             let served = serving.join().map_err(|_| DeviceError::Broken {
                 device: "the echo server".into(),
                 reason: "its thread panicked".into(),
             })?;
-            let ran = ran.map_err(|e| super::refused("the client's namespace", &e))?;
-            served?;
-            Ok(Exchanged { echoed: ran?, served: Some(bound.served()) })
+            served.and(done)
         })
+    }
+
+    /// Lets the client of an exchange run on its host's core.
+    pub(super) fn client(
+        &self,
+        exchange: &Exchange,
+        address: SocketAddr,
+        run: u32,
+        passages: Option<&mut Passages>,
+    ) -> Result<Echoed, DeviceError> {
+        let (client, _) = self.ends(exchange);
+        let never = AtomicBool::new(false);
+        let ran = client.netns.within(|| {
+            let _pinned = Pinned::to(client.core);
+            let _real_time = real_time(exchange.fifo)?;
+            echo::run(&exchange.echo, address, run, &never, passages).map_err(broken)
+        });
+        ran.map_err(|e| super::refused("the client's namespace", &e))?
     }
 }
 
@@ -291,6 +319,9 @@ pub fn real_time(priority: Option<u8>) -> Result<Option<RealTime>, DeviceError> 
 pub fn broken(error: EchoError) -> DeviceError {
     match error {
         EchoError::NoRing { .. } => DeviceError::NotSupported { capability: error.to_string() },
+        EchoError::NotSupported { what } => {
+            DeviceError::NotSupported { capability: what.to_owned() }
+        }
         EchoError::Range { .. } => DeviceError::BadLoad { reason: error.to_string() },
         EchoError::Nobody { server } => DeviceError::Absent {
             what: format!("an echo server at {server}"),

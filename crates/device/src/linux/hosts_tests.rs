@@ -23,7 +23,15 @@ fn exchange(transport: Transport, family: Family, client: Host) -> Exchange {
         duration_ns: 50_000_000,
         warmup_ns: 20_000_000,
     };
-    Exchange { client, family, fifo: None, feature: Feature::None, deep: false, echo }
+    Exchange {
+        client,
+        family,
+        fifo: None,
+        feature: Feature::None,
+        deep: false,
+        sockets: false,
+        echo,
+    }
 }
 
 fn open(test: &str) -> Option<(impl Drop, Box<dyn Testbed>)> {

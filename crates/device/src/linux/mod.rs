@@ -23,6 +23,7 @@ mod ring;
 mod servers;
 pub(crate) mod stamped;
 pub mod stamped_requests;
+mod stamped_sockets;
 mod streams;
 #[cfg(test)]
 mod streams_tests;

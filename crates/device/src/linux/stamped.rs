@@ -3,19 +3,17 @@
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread;
 
 use niclab_load::Latency;
-use niclab_load::echo::{self, Echo, Echoed, Logged, Passages, Serve, Server, Transport};
+use niclab_load::echo::{Echo, Echoed, Logged, Passages, Server, Transport};
 use niclab_packet::echo::{Passage, Place, is_stamped};
 use niclab_probe::ledger::{KINDS, Ledger, TermKind, of_kernel};
 use niclab_probe::parts::Parts;
 use niclab_probe::{Deep, Direction, Flow, Inner, MessageId, ProbeError, Stamps, sequence_behind};
 
-use super::hosts::{End, Hosts, Wire, broken, real_time};
+use super::hosts::{End, Hosts};
 use super::link;
-use crate::cores::Pinned;
+use super::stamped_sockets::can_stamp;
 use crate::face::{DeviceError, Exchange, Ledgered, PartsShown, TermShown};
 
 /// Longest UDP message that goes in one frame: the MTU less the headers of IPv6 and UDP.
@@ -201,6 +199,7 @@ impl Slices {
             pairs: self.pairs,
             stamps,
             in_payload: false,
+            by_sockets: None,
         })
     }
 }
@@ -232,76 +231,77 @@ pub(crate) fn attach(interface: &str, port: u16) -> Result<Stamps, DeviceError> 
 }
 
 impl Hosts {
-    /// Makes so many pairs of slices of an exchange, one with probes and one without, in changing
-    /// order; each as long as the exchange says.
+    /// Makes so many pairs of slices of an exchange, one with stamps and one without, in changing
+    /// order; each as long as the exchange says. The stamps are those of probes, or where there are
+    /// none, or that is asked for, of the sockets.
     pub fn ledger(
         &self,
         exchange: &Exchange,
         pairs: u32,
         run: &mut u32,
     ) -> Result<Ledgered, DeviceError> {
-        let (_, server) = self.ends(exchange);
-        let echo = &exchange.echo;
-        echo.check().map_err(broken)?;
-        if exchange.deep && echo.transport == Transport::Tcp {
+        if exchange.sockets {
+            return self.ledger_by_sockets(exchange, pairs, run, "they were asked for");
+        }
+        let made = self.ledger_by_probes(exchange, pairs, run);
+        self.or_by_sockets(made, exchange, pairs, run)
+    }
+
+    /// Where there are no probes, the stamps of sockets remain.
+    pub(super) fn or_by_sockets(
+        &self,
+        by_probes: Result<Ledgered, DeviceError>,
+        exchange: &Exchange,
+        pairs: u32,
+        run: &mut u32,
+    ) -> Result<Ledgered, DeviceError> {
+        match by_probes {
+            Err(DeviceError::NotSupported { capability }) if can_stamp(exchange) => {
+                self.ledger_by_sockets(exchange, pairs, run, &capability)
+            }
+            made => made,
+        }
+    }
+
+    /// The same with probes, or not at all.
+    fn ledger_by_probes(
+        &self,
+        exchange: &Exchange,
+        pairs: u32,
+        run: &mut u32,
+    ) -> Result<Ledgered, DeviceError> {
+        if exchange.deep && exchange.echo.transport == Transport::Tcp {
             let capability = "stamps inside the stack over TCP (a stream has no numbers)".into();
             return Err(DeviceError::NotSupported { capability });
         }
-        let serve = Serve {
-            transport: Some(echo.transport),
-            receive: echo.receive,
-            batch: echo.batch,
-            size_max: echo.size,
-        };
-        let address = SocketAddr::new(server.address(Wire::of(exchange)?), 0);
-        let bound = server.netns.within(|| Server::bind(address, serve));
-        let bound = bound.map_err(|e| super::refused("a server's socket", &e))?.map_err(broken)?;
-        let address = bound.address();
-        let stop = AtomicBool::new(false);
-        let slices = thread::scope(|scope| {
-            let serving = scope.spawn(|| {
-                let _pinned = Pinned::to(server.core);
-                let _real_time = real_time(exchange.fifo)?;
-                bound.run(&stop).map_err(broken)
-            });
-            let made = Slices::make(pairs, |is_on, slices| {
+        let server = self.server(exchange)?;
+        let slices = self.beside(&server, exchange, || {
+            Slices::make(pairs, |is_on, slices| {
                 *run = run.wrapping_add(1);
-                self.slice(exchange, (&bound, address), is_on, *run, slices)
-            });
-            stop.store(true, Ordering::Relaxed);
-            let panicked = |_| DeviceError::Broken {
-                device: "the echo server".into(),
-                reason: "its thread panicked".into(),
-            };
-            let served = serving.join().map_err(panicked)?;
-            served.and(made)
-        });
+                self.slice(exchange, &server, is_on, *run, slices)
+            })
+        })?;
         let stamps = STAMPS_ADDED + if exchange.deep { STAMPS_DEEP } else { 0 };
-        slices?.shown(exchange, stamps)
+        slices.shown(exchange, stamps)
     }
 
     /// One slice.
     fn slice(
         &self,
         exchange: &Exchange,
-        (bound, address): (&Server, SocketAddr),
+        bound: &Server,
         is_on: bool,
         run: u32,
         slices: &mut Slices,
     ) -> Result<Latency, DeviceError> {
         let (client, server) = self.ends(exchange);
+        let address = bound.address();
         let attach = || Probes::attach(client, server, address.port(), exchange.deep);
         let probes = is_on.then(attach).transpose()?;
         bound.stamp(is_on);
         let mut passages = Passages::new();
-        let never = AtomicBool::new(false);
-        let ran = client.netns.within(|| {
-            let _pinned = Pinned::to(client.core);
-            let _real_time = real_time(exchange.fifo)?;
-            let kept = is_on.then_some(&mut passages);
-            echo::run(&exchange.echo, address, run, &never, kept).map_err(broken)
-        });
-        let rtt = whole(ran.map_err(|e| super::refused("the client's namespace", &e))??)?;
+        let kept = is_on.then_some(&mut passages);
+        let rtt = whole(self.client(exchange, address, run, kept)?)?;
         let Some(probes) = probes else {
             return Ok(rtt);
         };

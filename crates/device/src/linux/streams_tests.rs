@@ -106,6 +106,7 @@ fn what_cannot_be_is_refused_and_the_hosts_go_on() {
         warmup_ns: 5_000_000,
     };
     let (client, family, feature) = (Host::Here, Family::V4, Feature::None);
-    let exchange = Exchange { client, family, feature, fifo: None, deep: false, echo };
+    let exchange =
+        Exchange { client, family, feature, fifo: None, deep: false, sockets: false, echo };
     assert!(bed.exchange(&exchange).unwrap().echoed.answered > 0);
 }

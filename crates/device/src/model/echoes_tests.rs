@@ -17,7 +17,15 @@ fn asked(client: Host, size: u16) -> Exchange {
     let (duration_ns, warmup_ns) = (100_000_000, 0);
     let (transport, receive, pace) = (Transport::Udp, Receive::Blocking, Pace::Closed);
     let echo = Echo { transport, size, batch: 1, receive, pace, duration_ns, warmup_ns };
-    Exchange { client, family: Family::V4, fifo: None, feature: Feature::None, deep: false, echo }
+    Exchange {
+        client,
+        family: Family::V4,
+        fifo: None,
+        feature: Feature::None,
+        deep: false,
+        sockets: false,
+        echo,
+    }
 }
 
 fn rtt_ns(card: &mut Model, client: Host, size: u16) -> u64 {

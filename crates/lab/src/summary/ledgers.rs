@@ -20,7 +20,7 @@ const AXES: [&str; 6] = ["transport", "family", "client", "receive", "size", "ba
 pub(crate) fn cells<'a>(results: &'a Results<'_>, device: &str) -> Vec<&'a Cell<'a>> {
     let mut cells: Vec<&Cell<'_>> = results.cells.of(device, "ledger").collect();
     let place = |cell: &Cell<'_>| {
-        let axes = ["transport", "family", "client", "receive", "deep"];
+        let axes = ["transport", "family", "client", "receive", "deep", "stamps"];
         let words = axes.map(|axis| cell.word(axis));
         (words, ["size", "batch"].map(|axis| cell.number(axis).unwrap_or(f64::MAX)))
     };
@@ -54,12 +54,31 @@ pub(super) fn tables(results: &Results<'_>) -> Vec<Table> {
     tables
 }
 
+/// The stamps of sockets stand beside those of probes here.
+fn asks_for_sockets(cell: &Cell<'_>) -> bool {
+    cell.word("stamps") == "sockets"
+}
+
+/// Why the stamps of a cell are those of sockets, if they are.
+fn by_sockets<'a>(cell: &'a Cell<'_>) -> Option<&'a str> {
+    cell.samples.iter().find_map(|one| one.counters.get("by_sockets")?.as_str())
+}
+
+/// Where a ledger stands on an axis, and beside how its programs wait whose stamps it has.
+fn place_words(cell: &Cell<'_>, axis: &str) -> String {
+    let words = words_at(cell, axis).replace("client ", "");
+    match axis {
+        "receive" if by_sockets(cell).is_some() => format!("{words}, stamps of sockets"),
+        _ => words,
+    }
+}
+
 /// Term by term, and where each ran.
 fn ledgers(results: &Results<'_>) -> Table {
     let mut rows = Vec::new();
     for device in results.devices() {
         for cell in plain(results, device) {
-            let place = AXES[..5].iter().map(|axis| words_at(cell, axis).replace("client ", ""));
+            let place = AXES[..5].iter().map(|axis| place_words(cell, axis));
             let times = TERMS.iter().map(|(name, _)| with_core(cell, name));
             let rest = [
                 median(cell, "rtt_ns_p50", words::time),
@@ -77,9 +96,16 @@ fn ledgers(results: &Results<'_>) -> Table {
         .chain(heads)
         .chain(["round trip", "residue", "marks"])
         .collect();
-    let title = "Where the time of a round trip goes: means over the middle fifth of the messages, \
-                 which add up; in parentheses the core that each ended on";
-    table("echo-ledger", title, &columns, rows)
+    let cells: Vec<&Cell<'_>> =
+        results.devices().flat_map(|device| plain(results, device)).collect();
+    let missing = cells.iter().filter(|cell| !asks_for_sockets(cell));
+    let why = missing.filter_map(|cell| by_sockets(cell)).next();
+    let why = why.map(|why| format!(". No probes: not supported: {why}")).unwrap_or_default();
+    let title = format!(
+        "Where the time of a round trip goes: means over the middle fifth of the messages, which \
+         add up; in parentheses the core that each ended on{why}"
+    );
+    table("echo-ledger", &title, &columns, rows)
 }
 
 /// The time of a term and the core that it ended on.
@@ -105,6 +131,7 @@ pub(crate) fn is_published_place(cell: &Cell<'_>) -> bool {
         && cell.word("family") == "ipv4"
         && cell.word("receive") == "blocking"
         && ["", "none"].contains(&cell.word("feature").as_str())
+        && !asks_for_sockets(cell)
 }
 
 /// Software of the client and of the server, and hardware, nanoseconds. A side of which nothing but
@@ -155,7 +182,7 @@ fn prices(results: &Results<'_>) -> Table {
     let mut rows = Vec::new();
     for device in results.devices() {
         for cell in cells(results, device) {
-            let place = AXES[..5].iter().map(|axis| words_at(cell, axis).replace("client ", ""));
+            let place = AXES[..5].iter().map(|axis| place_words(cell, axis));
             let rest = [
                 stamps(cell).map_or("-".to_owned(), words::whole),
                 median(cell, PLAIN_RTT, words::time),
@@ -193,6 +220,7 @@ pub(super) fn figures(results: &Results<'_>) -> Vec<Figure> {
                     && cell.word("client") == "here"
                     && cell.word("family") == "ipv4"
                     && cell.word("receive") == "blocking"
+                    && !asks_for_sockets(cell)
             });
             figures.extend(stacked(device, transport, &here));
         }

@@ -7,10 +7,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use niclab_packet::echo::{Head, Kind, Stamp};
 
 use super::datagrams::Datagrams;
+use super::stamping::StampedDatagrams;
 use super::stream::Stream;
 use super::tally::Tally;
 use super::{
-    Echo, EchoError, Echoed, PATIENCE_NS, Pace, Passages, SILENCE_NS, Transport, core_now, now_ns,
+    Echo, EchoError, Echoed, PATIENCE_NS, Pace, Passages, SILENCE_NS, Transport, check_by_socket,
+    core_now, now_ns,
 };
 
 /// Sends messages to `server` as `echo` says, until its time is over or `stop` is set, and says
@@ -30,7 +32,12 @@ pub fn run(
     mut passages: Option<&mut Passages>,
 ) -> Result<Echoed, EchoError> {
     echo.check()?;
+    let by_socket = passages.as_ref().is_some_and(|passages| passages.by_socket);
+    if by_socket {
+        check_by_socket(Some(echo.transport), echo.receive, echo.batch)?;
+    }
     let wire = match echo.transport {
+        Transport::Udp if by_socket => Wire::Stamped(StampedDatagrams::new(echo, server)?),
         Transport::Udp => Wire::Udp(Datagrams::new(echo, server)?),
         Transport::Tcp => Wire::Tcp(Stream::new(echo, server)?),
     };
@@ -96,6 +103,7 @@ fn due_count(ns: u64, gap_ns: f64) -> u64 {
 
 enum Wire {
     Udp(Datagrams),
+    Stamped(StampedDatagrams),
     Tcp(Stream),
 }
 
@@ -103,6 +111,7 @@ impl Wire {
     fn address(&self) -> Option<SocketAddr> {
         match self {
             Wire::Udp(wire) => wire.address(),
+            Wire::Stamped(wire) => wire.address(),
             Wire::Tcp(wire) => wire.address(),
         }
     }
@@ -110,6 +119,7 @@ impl Wire {
     fn write(&mut self, run: u32, first: u32) {
         match self {
             Wire::Udp(wire) => wire.write(run, first),
+            Wire::Stamped(wire) => wire.write(run, first),
             Wire::Tcp(wire) => wire.write(run, first),
         }
     }
@@ -117,6 +127,7 @@ impl Wire {
     fn send(&mut self) -> io::Result<()> {
         match self {
             Wire::Udp(wire) => wire.send(),
+            Wire::Stamped(wire) => wire.send(),
             Wire::Tcp(wire) => wire.send(),
         }
     }
@@ -168,6 +179,7 @@ impl Client<'_> {
         };
         match &mut self.wire {
             Wire::Udp(wire) => wire.receive(until_ns, &mut each)?,
+            Wire::Stamped(wire) => wire.receive(until_ns, &mut each)?,
             Wire::Tcp(wire) => wire.receive(until_ns, &mut each)?,
         };
         if let Some(now_ns) = now {

@@ -10,6 +10,7 @@ mod datagrams;
 mod poll;
 mod server;
 pub(crate) mod socket;
+mod stamping;
 mod stream;
 mod tally;
 #[cfg(test)]
@@ -26,6 +27,7 @@ use serde::{Deserialize, Serialize};
 pub use client::run;
 pub(crate) use datagrams::{is_empty, is_full};
 pub use server::{Logged, Serve, Served, Server};
+pub use stamping::realtime_ahead_ns;
 
 use crate::histogram::Latency;
 
@@ -182,6 +184,12 @@ pub enum EchoError {
         /// What the kernel said.
         source: std::io::Error,
     },
+    /// Not built.
+    #[error("not supported: {what}")]
+    NotSupported {
+        /// What was asked for.
+        what: &'static str,
+    },
     /// The kernel refused a call.
     #[error("{call}: {source}")]
     Socket {
@@ -276,6 +284,9 @@ pub struct Passages {
     pub kept: Vec<(u32, Passage)>,
     /// The client's address.
     pub client: Option<SocketAddr>,
+    /// The kernel stamps messages for the client's socket (`SO_TIMESTAMPING`): those over UDP that
+    /// have room for stamps, one a batch, not through a ring.
+    pub by_socket: bool,
 }
 
 impl Passages {
@@ -283,7 +294,7 @@ impl Passages {
     pub fn new() -> Passages {
         let mut kept = vec![(0, Passage::default()); PASSAGES_MAX];
         kept.clear();
-        Passages { kept, client: None }
+        Passages { kept, client: None, by_socket: false }
     }
 
     /// Keeps what stands in a message that has come back to the client at `received`, having been
@@ -297,6 +308,17 @@ impl Passages {
             self.kept.push((number, passage));
         }
     }
+}
+
+/// Refuses what no socket has stamps of.
+pub(crate) fn check_by_socket(
+    transport: Option<Transport>,
+    receive: Receive,
+    batch: u16,
+) -> Result<(), EchoError> {
+    let can = transport == Some(Transport::Udp) && receive != Receive::IoUring && batch == 1;
+    let what = "stamps of sockets but over UDP, one message a call, not through io_uring";
+    if can { Ok(()) } else { Err(EchoError::NotSupported { what }) }
 }
 
 /// The core that the calling thread is on.

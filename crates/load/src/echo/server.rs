@@ -11,9 +11,12 @@ use serde::{Deserialize, Serialize};
 
 use super::datagrams::{is_empty, is_full};
 use super::poll::Waiter;
+use super::stamping::{self, Stamped};
 use super::stream::{Inflow, READ_LEN, each_of};
 use super::uring::{self, DatagramRing, StreamRing};
-use super::{EchoError, PASSAGES_MAX, Receive, Transport, core_now, now_ns, socket};
+use super::{
+    EchoError, PASSAGES_MAX, Receive, Transport, check_by_socket, core_now, now_ns, socket,
+};
 use crate::mmsg::{Incoming, Outgoing, Patience};
 
 /// Connections that a server holds at once; further ones are closed.
@@ -57,6 +60,8 @@ pub struct Logged {
     pub received: Stamp,
     /// It calls.
     pub sent: Stamp,
+    /// The answer leaves for the interface, where the server's socket has stamps.
+    pub egress: Option<Stamp>,
 }
 
 #[derive(Debug, Default)]
@@ -78,6 +83,8 @@ pub struct Server {
     counters: Counters,
     /// It stamps messages, and keeps what has no room in them.
     stamps: AtomicBool,
+    /// The kernel stamps them for the socket.
+    by_socket: bool,
     log: Mutex<Vec<Logged>>,
 }
 
@@ -103,8 +110,20 @@ impl Server {
             bound = tcp.local_addr();
         }
         let address = bound.map_err(EchoError::of("getsockname"))?;
-        let (counters, stamps, log) = Default::default();
-        Ok(Server { udp, tcp, address, serve, counters, stamps, log })
+        let (counters, stamps, by_socket, log) = Default::default();
+        Ok(Server { udp, tcp, address, serve, counters, stamps, by_socket, log })
+    }
+
+    /// Has the kernel stamp messages for its socket (`SO_TIMESTAMPING`), and stamps them itself:
+    /// the stamp at ingress goes into the message, and the log has the one at egress.
+    ///
+    /// # Errors
+    /// [`EchoError::NotSupported`] but over UDP, one message a call, not through a ring.
+    pub fn stamped_by_socket(mut self) -> Result<Server, EchoError> {
+        check_by_socket(self.serve.transport, self.serve.receive, self.serve.batch)?;
+        self.by_socket = true;
+        self.stamp(true);
+        Ok(self)
     }
 
     /// Where it listens.
@@ -131,7 +150,7 @@ impl Server {
             (Head::read(message), self.log.lock())
             && log.len() < PASSAGES_MAX
         {
-            log.push(Logged { run, number, received, sent });
+            log.push(Logged { run, number, received, sent, egress: None });
         }
     }
 
@@ -219,6 +238,9 @@ impl Server {
         if self.serve.receive == Receive::IoUring {
             return self.ring(DatagramRing::new(udp, incoming, Outgoing::new(0, 0))?, stop);
         }
+        if self.by_socket {
+            return self.stamped(udp, &waiter, stop);
+        }
         let mut kept = Vec::with_capacity(incoming.room());
         let patience = match self.serve.receive {
             Receive::Blocking => Patience::One,
@@ -250,6 +272,59 @@ impl Server {
             let foreign = (count - kept.len()) as u64;
             let answered = self.send_back(udp, &mut incoming, &kept, stop);
             self.count(kept.len() as u64, answered, foreign);
+        }
+        Ok(())
+    }
+
+    /// The same one by one, stamped by the socket.
+    fn stamped(
+        &self,
+        udp: &UdpSocket,
+        waiter: &Waiter,
+        stop: &AtomicBool,
+    ) -> Result<(), EchoError> {
+        let socket = udp.try_clone().map_err(EchoError::of("dup"))?;
+        let (mut socket, mut room) = (Stamped::new(socket)?, stamping::room());
+        let sleeps = self.serve.receive == Receive::Blocking;
+        while !stop.load(Ordering::Relaxed) {
+            if self.serve.receive == Receive::Epoll {
+                let until_ns = now_ns() + socket::TURN.as_nanos() as u64;
+                waiter.wait(udp, until_ns).map_err(EchoError::of("epoll"))?;
+            }
+            let came = match socket.receive(&mut room, sleeps) {
+                Ok(came) => came,
+                Err(e) if is_empty(&e) || e.kind() == io::ErrorKind::ConnectionRefused => continue,
+                Err(e) => return Err(EchoError::of("recvmsg")(e)),
+            };
+            let received = Stamp { time_ns: now_ns(), core: core_now() };
+            let message = &mut room[..came.len];
+            let head = match Head::of_datagram(message) {
+                Ok(head) if head.kind == Kind::Request && head.len <= self.serve.size_max => head,
+                _ => {
+                    self.count(0, 0, 1);
+                    continue;
+                }
+            };
+            turn(message);
+            if let (Some(ingress), true) = (came.ingress, is_stamped(message.len())) {
+                put_stamp(message, Place::ServerIngress, ingress);
+            }
+            let sent = Stamp { time_ns: now_ns(), core: core_now() };
+            if is_stamped(message.len()) {
+                put_stamp(message, Place::ServerReceive, received);
+                put_stamp(message, Place::ServerSend, sent);
+            }
+            let answered = came.from.map(|from| socket.send(message, Some(from)));
+            let mut egress = None;
+            let left = socket.egress(|_, stamp| egress = Some(stamp));
+            left.map_err(EchoError::of("MSG_ERRQUEUE"))?;
+            if let Ok(mut log) = self.log.lock()
+                && log.len() < PASSAGES_MAX
+            {
+                let Head { run, number, .. } = head;
+                log.push(Logged { run, number, received, sent, egress });
+            }
+            self.count(1, u64::from(matches!(answered, Some(Ok(_)))), 0);
         }
         Ok(())
     }

@@ -322,6 +322,84 @@ fn programs_stamp_before_and_after_their_calls() {
 }
 
 #[test]
+fn sockets_have_the_kernels_stamps_between_those_of_the_programs() {
+    const ORDER: [Place; 8] = [
+        Place::ClientSend,
+        Place::ClientEgress,
+        Place::ServerIngress,
+        Place::ServerReceive,
+        Place::ServerSend,
+        Place::ServerEgress,
+        Place::ClientIngress,
+        Place::ClientReceive,
+    ];
+    for (host, receive) in [
+        ("127.0.0.1", Receive::Blocking),
+        ("::1", Receive::Blocking),
+        ("127.0.0.1", Receive::BusyPoll),
+        ("127.0.0.1", Receive::Epoll),
+    ] {
+        for pace in [Pace::Closed, Pace::Open { per_s: 2_000.0 }] {
+            let serve = Serve { transport: Some(Transport::Udp), receive, batch: 1, size_max: 200 };
+            let address = (host.parse::<std::net::IpAddr>().unwrap(), 0).into();
+            let server = Server::bind(address, serve).unwrap().stamped_by_socket().unwrap();
+            let asked = Echo { size: 200, receive, pace, ..echo(Transport::Udp) };
+            let mut passages = Passages { by_socket: true, ..Passages::default() };
+            let (never, stop) = (AtomicBool::new(false), AtomicBool::new(false));
+            let seen = thread::scope(|scope| {
+                let running = scope.spawn(|| server.run(&stop));
+                let ending = Ending(&stop);
+                // What is none of its is dropped, and what is too long.
+                let other = UdpSocket::bind((address.ip(), 0)).unwrap();
+                other.send_to(b"GET / HTTP/1.1", server.address()).unwrap();
+                let mut long = vec![0; 300];
+                Head { kind: Kind::Request, len: 300, run: 9, number: 0 }.write(&mut long);
+                other.send_to(&long, server.address()).unwrap();
+                let seen = run(&asked, server.address(), 9, &never, Some(&mut passages)).unwrap();
+                drop(ending);
+                running.join().unwrap().unwrap();
+                seen
+            });
+            assert_balanced(&seen);
+            assert_eq!((seen.lost, seen.foreign), (0, 0), "{seen:?}");
+            let done = server.served();
+            assert_eq!((done.foreign, done.received), (2, done.answered), "{done:?}");
+            assert_eq!(passages.kept.len() as u64, seen.answered, "{host} {receive:?}");
+            let log = server.take_log();
+            for (number, mut passage) in passages.kept {
+                let of = log.iter().find(|logged| (logged.run, logged.number) == (9, number));
+                passage.put(Place::ServerEgress, of.unwrap().egress.unwrap());
+                let times = ORDER.map(|place| passage.at(place).map(|stamp| stamp.time_ns));
+                assert!(times.iter().all(Option::is_some), "{host} {receive:?}: {times:?}");
+                // Two clocks are read to tell one by the other.
+                let near = |pair: &[Option<u64>]| pair[1].unwrap() + 2_000 > pair[0].unwrap();
+                assert!(times.windows(2).all(near), "{host} {receive:?}: {times:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn what_sockets_have_no_stamps_of_is_refused() {
+    let told = "not supported: stamps of sockets but over UDP, one message a call";
+    for (transport, receive, batch) in [
+        (Transport::Tcp, Receive::Blocking, 1),
+        (Transport::Udp, Receive::IoUring, 1),
+        (Transport::Udp, Receive::Blocking, 2),
+    ] {
+        let asked = Echo { receive, batch, ..echo(transport) };
+        let mut passages = Passages { by_socket: true, ..Passages::default() };
+        let (nobody, never) = ("127.0.0.1:9".parse().unwrap(), AtomicBool::new(false));
+        let error = run(&asked, nobody, 1, &never, Some(&mut passages)).unwrap_err();
+        assert!(error.to_string().starts_with(told), "{error}");
+        let serve = Serve { transport: Some(transport), receive, batch, size_max: SIZE_MAX };
+        let Ok(server) = Server::bind("127.0.0.1:0".parse().unwrap(), serve) else { continue };
+        let error = server.stamped_by_socket().unwrap_err();
+        assert!(error.to_string().starts_with(told), "{error}");
+    }
+}
+
+#[test]
 fn a_ring_takes_its_operations_back_before_its_memory_goes() {
     use super::uring::DatagramRing;
     use crate::mmsg::{Incoming, Outgoing};
