@@ -108,7 +108,7 @@ impl<'a> Known<'a> {
             (_, "rules") => self.no_rules = true,
             (SETUP, _) => self.bar_setup(&sample.point),
             (trial, "frame_size") => drop(self.trials.insert((trial.into(), frame()))),
-            (trial, lack) if [ECHO, STREAM].contains(&lack) || lack.starts_with(STAMPS) => {
+            (trial, lack) if [ECHO, STREAM, STAMPS].contains(&lack) => {
                 self.trials.insert((trial.into(), None));
             }
             (trial, _) if self.is_particular(sample) => {

@@ -12,7 +12,7 @@ use crate::statistics::{self, Estimate};
 /// Pairs of slices of a trial, one with probes and one without.
 pub const PAIRS: u32 = 6;
 
-/// How a capability begins that a device without probes lacks.
+/// What a device lacks that has no stamps of any message.
 pub(crate) const STAMPS: &str = "stamps";
 
 /// Seconds that it takes to attach the probes, to take them away and to read what they left.

@@ -41,7 +41,8 @@ impl Testbed for Hosts {
     }
 
     fn ledger(&mut self, exchange: &Exchange, pairs: u32) -> Result<Ledgered, DeviceError> {
-        if let Some(capability) = self.lacks {
+        if let (Some(capability), true) = (self.lacks, exchange.deep || self.lacks == Some(STAMPS))
+        {
             return Err(DeviceError::NotSupported { capability: capability.into() });
         }
         let there = exchange.client == niclab_device::Host::There;
@@ -201,6 +202,18 @@ fn stamps_of_sockets_stand_beside_the_others_and_by_their_name() {
     };
     assert!(asked("echo-ledger", "stamps=all").contains("use one of probes, sockets"));
     assert!(asked("echo-size", "stamps=sockets").contains("a ledger has it: echo-ledger"));
+}
+
+#[test]
+fn what_stamps_are_lacking_at_one_point_are_looked_for_at_others() {
+    let lacks = Some("stamps inside the stack over TCP (a stream has no numbers)");
+    let mut hosts = Hosts { lacks, ..Hosts::new() };
+    let measured = measure(&mut hosts, "echo-ledger", GridName::Reduced, &[], Some(6)).unwrap();
+    let (_, value) = said(&measured, "greatest");
+    assert_eq!(value, 20_000.0);
+    let summary = measured.summary();
+    assert_eq!(summary.experiments[0].tables[0].rows.len(), 9, "all but those inside");
+    assert!(summary.warnings.iter().any(|words| words.contains("inside the stack over TCP")));
 }
 
 #[test]
