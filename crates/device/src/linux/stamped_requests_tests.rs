@@ -123,7 +123,10 @@ fn requests_to_real_servers_have_a_ledger_or_a_reason_why_not() {
         assert!(seen.messages > 5 * seen.incomplete, "{protocol} {connections}: {seen:#?}");
         assert!(seen.residue_ratio.abs() < 0.05, "{protocol} {connections}: {seen:#?}");
         assert!(seen.terms[..3].iter().all(|term| term.mean_ns > 0.0), "{seen:#?}");
-        assert_ne!(seen.terms[1].core, seen.terms[2].core, "{protocol}: {seen:#?}");
+        // The last piece of an answer in several may be sent by the core that frees the first one.
+        if protocol != Protocol::Http {
+            assert_ne!(seen.terms[1].core, seen.terms[2].core, "{protocol}: {seen:#?}");
+        }
     }
     let mut deep = requests(Protocol::Redis, 2);
     deep.depth = 4;
