@@ -62,8 +62,9 @@ pub(crate) fn styles(published: impl Iterator<Item = bool>) -> Vec<Style> {
             used[usize::from(published)] += 1;
             let hues: &[_] = if published { &PUBLISHED } else { &MEASURED };
             let (light, dark) = hues[place % hues.len()];
-            // After one round of hues the symbols are shifted, so that pairs do not repeat soon.
-            let symbol = SYMBOLS[(place + place / hues.len()) % SYMBOLS.len()];
+            // Each round of hues begins one symbol further, so that a hue comes with every symbol
+            // before the two repeat.
+            let symbol = SYMBOLS[(place % hues.len() + place / hues.len()) % SYMBOLS.len()];
             Style { light, dark, symbol }
         })
         .collect()
@@ -103,4 +104,20 @@ pub fn config(theme: Theme) -> Value {
         },
         "title": {"color": ink, "subtitleColor": faint},
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_two_of_many_series_look_alike() {
+        for (published, most) in [(false, 28), (true, 16)] {
+            let all = styles([published].into_iter().cycle().take(most));
+            let mut looks: Vec<_> = all.iter().map(|style| (style.light, style.symbol)).collect();
+            looks.sort_unstable();
+            looks.dedup();
+            assert_eq!(looks.len(), most, "published: {published}");
+        }
+    }
 }

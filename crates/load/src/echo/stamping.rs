@@ -100,7 +100,7 @@ impl Stamped {
         &self.socket
     }
 
-    /// Sends a datagram, where to a socket is connected, or to an address; its number.
+    /// Sends a datagram to an address, or to where the socket is connected; its number.
     pub fn send(&mut self, bytes: &[u8], to: Option<SocketAddr>) -> io::Result<u32> {
         loop {
             let sent = match to {
