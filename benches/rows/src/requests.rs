@@ -224,7 +224,7 @@ impl Contest {
 
     /// A run of ours, in which no request may fail.
     fn ask(&self, requests: &Requests) -> Result<Requested, BenchError> {
-        let seen = run(requests, self.server.address(), &AtomicBool::new(false), None)?;
+        let seen = run(requests, self.server.address(), &AtomicBool::new(false), || (), None)?;
         let bad = seen.lost + seen.refused + seen.foreign + seen.misses;
         match seen.ended {
             Some(why) => Err(BenchError::Requests(why)),

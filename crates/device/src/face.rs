@@ -451,7 +451,7 @@ pub struct TermShown {
     /// `hardware`; where nothing else is known, `client_software` and `server_software` in place of
     /// what they are the sums of.
     pub name: String,
-    /// Mean over the messages whose round trip is in the middle fifth, nanoseconds: these add up.
+    /// Mean over the messages whose round trip is in the middle tenth, nanoseconds: these add up.
     pub mean_ns: f64,
     /// Median over all messages, nanoseconds.
     pub median_ns: f64,

@@ -5,7 +5,7 @@ use niclab_device::{
     About, DeviceError, Host, Latency, Ledgered, Load, Observation, Place as Seat, Plan, Setup,
     SetupReport, TermShown, Testbed,
 };
-use niclab_result::Outcome;
+use niclab_result::{Figure, Outcome};
 
 use super::*;
 use crate::spec::GridName;
@@ -179,6 +179,22 @@ fn a_request_alone_the_most_of_them_and_what_bounds_them_are_found_as_they_are()
     assert_eq!(ids[..2], ["memcached-rate-parallel", "memcached-latency-parallel"], "{ids:?}");
     let joules = measured.samples.iter().map(|sample| sample.metrics["joules_per_request"].value);
     joules.for_each(|joules| assert!(near(joules, 1e-4), "{joules}"));
+}
+
+#[test]
+fn what_waits_behind_others_is_another_curve_and_curves_go_from_left_to_right() {
+    let mut experiment =
+        measured(&mut Servers::new(), "redis", &[]).summary().experiments.remove(0);
+    let at = |id: &str, figures: &[Figure]| figures.iter().position(|figure| figure.id == id);
+    let place = at("redis-rate-parallel", &experiment.figures).unwrap();
+    let series = experiment.figures.remove(place).series;
+    let of = |words: &str| {
+        let found = series.iter().find(|series| series.name.contains(words));
+        let found = found.unwrap_or_else(|| panic!("no {words} among {series:?}"));
+        found.points.iter().map(|point| point.x).collect::<Vec<f64>>()
+    };
+    assert_eq!(of("64 B, 1 waiting on each"), [1.0, 15.0, 100.0, 1000.0]);
+    assert_eq!(of("64 B, 16 waiting on each"), [240.0]);
 }
 
 #[test]

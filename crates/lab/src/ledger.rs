@@ -60,7 +60,7 @@ pub(crate) const PARTS_RESIDUE: &str = "parts_residue_ratio";
 ///
 /// | metric | meaning |
 /// |---|---|
-/// | `client_transmit_ns` … `hardware_ns` | a term: mean over the middle fifth of the messages |
+/// | `client_transmit_ns` … `hardware_ns` | a term: mean over the middle tenth of the messages |
 /// | `client_transmit_ns_p50`, `…_ns_p99` | the same over all messages |
 /// | `rtt_ns_…` | round trips of the slices with probes |
 /// | `plain_rtt_ns_…` | those of the slices without |

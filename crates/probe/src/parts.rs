@@ -33,7 +33,7 @@ pub struct Part {
     pub name: &'static str,
     /// Of the reply; else of the request.
     pub is_reply: bool,
-    /// Mean over the messages whose round trip is in the middle fifth, nanoseconds.
+    /// Mean over the messages whose round trip is in the middle tenth, nanoseconds.
     pub mean_ns: f64,
     /// Median and 99th percentile over all messages, nanoseconds.
     pub median_ns: f64,
@@ -50,7 +50,7 @@ pub struct Parts {
     pub incomplete: usize,
     /// Median of the round trips, nanoseconds.
     pub rtt_ns: f64,
-    /// The program of the server, mean over the middle fifth, nanoseconds.
+    /// The program of the server, mean over the middle tenth, nanoseconds.
     pub application_ns: f64,
     /// The parts of the request, then those of the reply, in the order of [`NAMES`].
     pub parts: Vec<Part>,

@@ -162,19 +162,20 @@ pub fn ask(
         filled.map_err(|e| super::refused("the client's namespace", &e))?.map_err(broken)?;
     }
     let look = || Look::now(netns, interface, cores);
-    let work = || all(netns, cores.0, asked, address, None);
-    let (requested, meanwhile) = watched(look, asked, work)?;
+    let work = |begun: Begun<'_>| all(netns, cores.0, asked, address, begun, None);
+    let (requested, meanwhile) = watched(look, asked, cores.0.len(), work)?;
     let Meanwhile { client, server, link, energy } = meanwhile;
     Ok(Applied { requested: requested?, client, server, link, energy, ledger: None })
 }
 
 /// Runs the clients, each on a core of its own, and puts what is known of their requests into
-/// `passed`, where that is asked for.
+/// `passed`, where that is asked for. Each calls `begun` when its time begins to run.
 pub(super) fn all(
     netns: &NetNs,
     cores: &[u32],
     asked: &Requests,
     address: SocketAddr,
+    begun: Begun<'_>,
     mut passed: Option<&mut Vec<Passed>>,
 ) -> Result<Requested, DeviceError> {
     let shares = split(asked, cores.len());
@@ -191,8 +192,8 @@ pub(super) fn all(
                         let _pinned = Pinned::to(core);
                         let mut passed = Vec::new();
                         let kept = keeps.then_some(&mut passed);
-                        let ran = requests::run(share, address, never, kept).map_err(broken);
-                        ran.map(|requested| (requested, passed))
+                        let ran = requests::run(share, address, never, begun, kept);
+                        ran.map_err(broken).map(|requested| (requested, passed))
                     });
                     ran.map_err(|e| super::refused("the client's namespace", &e))?
                 })
@@ -218,25 +219,33 @@ pub(super) fn all(
     Ok(sum.unwrap_or_default())
 }
 
-/// Looks at what is used when the measured part of `work` begins and when it ends.
+/// Called by each client when its time begins to run.
+pub(super) type Begun<'a> = &'a (dyn Fn() + Sync);
+
+/// Looks at what is used when the measured part of the last of so many clients begins, and when it
+/// ends: connections take their time before the first request.
 fn watched<T>(
     look: impl Fn() -> std::io::Result<Look> + Send,
     asked: &Requests,
-    work: impl FnOnce() -> T,
+    clients: usize,
+    work: impl FnOnce(Begun<'_>) -> T,
 ) -> Result<(T, Meanwhile), DeviceError> {
-    let (end, ended) = channel::<()>();
+    let (begun, begins) = channel::<()>();
+    let clients = split(asked, clients).len();
     thread::scope(|scope| {
         let watch = scope.spawn(move || -> std::io::Result<Meanwhile> {
-            let wait = |ns| ended.recv_timeout(Duration::from_nanos(ns));
-            if wait(asked.warmup_ns) != Err(RecvTimeoutError::Timeout) {
+            let wait = |ns| begins.recv_timeout(Duration::from_nanos(ns));
+            let are_begun = (0..clients).all(|_| begins.recv().is_ok());
+            if !are_begun || wait(asked.warmup_ns) != Err(RecvTimeoutError::Timeout) {
                 return Ok(Meanwhile::default());
             }
             let before = look()?;
             let _ = wait(asked.duration_ns);
             Ok(look()?.since(&before))
         });
-        let done = work();
-        drop(end);
+        // The watch ends before the work where it cannot look.
+        let done = work(&|| begun.send(()).unwrap_or_default());
+        drop(begun);
         let panicked = |_| std::io::Error::other("its thread panicked");
         let seen = watch.join().map_err(panicked).and_then(|seen| seen);
         Ok((done, seen.map_err(|e| super::refused("reading what is used", &e))?))

@@ -1,5 +1,8 @@
 //! Clients on one host ask real servers on the other, and nothing is left of either.
 
+use std::sync::Mutex;
+use std::time::Instant;
+
 use niclab_load::requests::{KeyLength, Keys, Order, Protocol, Values};
 
 use super::*;
@@ -134,4 +137,32 @@ fn clients_share_connections_and_rate() {
     // A client without a connection would ask nothing.
     requests.connections = 2;
     assert_eq!(super::split(&requests, 4).len(), 2);
+}
+
+#[test]
+fn what_is_used_is_looked_at_once_the_last_client_has_begun() {
+    let mut requests = application(Protocol::Redis, Host::Here).requests;
+    (requests.connections, requests.duration_ns) = (2, 40_000_000);
+    let (started, looks) = (Instant::now(), Mutex::new(Vec::new()));
+    let look = || {
+        looks.lock().unwrap().push(started.elapsed());
+        Look::now(&NetNs::current(), None, (&[], &[]))
+    };
+    // The second client's connections take long, and its time is as long as the first one's.
+    let slow = Duration::from_millis(120);
+    let work = |begun: Begun<'_>| {
+        begun();
+        thread::sleep(slow);
+        begun();
+        thread::sleep(Duration::from_nanos(requests.warmup_ns + requests.duration_ns));
+    };
+    watched(look, &requests, 2, work).unwrap();
+    let looks = looks.lock().unwrap();
+    assert_eq!(looks.len(), 2);
+    assert!(looks[0] >= slow + Duration::from_nanos(requests.warmup_ns), "{looks:?}");
+
+    // Nobody begins where no connection is made.
+    let never = || -> std::io::Result<Look> { panic!("nothing to look at") };
+    let (_, meanwhile) = watched(never, &requests, 2, |begun| begun()).unwrap();
+    assert!(meanwhile.client.is_empty());
 }

@@ -58,7 +58,7 @@ pub(super) fn ledger(
         let probes = is_on.then(attach).transpose()?;
         let mut passed = Vec::new();
         let kept = is_on.then_some(&mut passed);
-        let seen = all(&client.netns, cores, &slice, address, kept)?;
+        let seen = all(&client.netns, cores, &slice, address, &|| (), kept)?;
         if let Some(reason) = seen.ended {
             return Err(DeviceError::Broken { device: "the client".into(), reason });
         }

@@ -237,7 +237,7 @@ fn ledgers(results: &Results<'_>) -> Table {
     let rest = ["request", "without probes", "residue", "a stamp (interval)"];
     let columns: Vec<&str> = ["device", "asked"].into_iter().chain(heads).chain(rest).collect();
     let title = format!(
-        "Where the time of a request goes, {same}: means over the middle fifth of the requests, \
+        "Where the time of a request goes, {same}: means over the middle tenth of the requests, \
          which add up; the server is its stack and its program, between its interface and back."
     );
     table(&id(results, "-ledger"), &title, &columns, rows)
@@ -371,8 +371,10 @@ fn curves(results: &Results<'_>, x: &str, (metric, what): (&str, &str), scale: f
         };
         all.extend(here.iter().filter(is_varied).map(|cell| (device.to_owned(), *cell)));
     }
-    let tells = |axis: &&&str| all.iter().any(|(_, cell)| cell.word(axis) != all[0].1.word(axis));
-    let telling: Vec<&str> = axes.iter().filter(tells).copied().collect();
+    // Requests that wait behind each other on a connection make another curve than connections do.
+    let apart = |axis: &&str| axes.contains(axis) || (x, *axis) == ("parallel", "depth");
+    let tells = |axis: &&str| all.iter().any(|(_, cell)| cell.word(axis) != all[0].1.word(axis));
+    let telling: Vec<&str> = AXES.into_iter().filter(apart).filter(tells).collect();
     let mut series = Vec::new();
     for (device, cell) in &all {
         let words = telling.iter().map(|axis| words_at(cell, axis));
@@ -383,6 +385,9 @@ fn curves(results: &Results<'_>, x: &str, (metric, what): (&str, &str), scale: f
         if let Some(point) = cell.mean(metric, scale, at) {
             add_point(&mut series, name.collect::<Vec<_>>().join(", "), device, point);
         }
+    }
+    for series in &mut series {
+        series.points.sort_by(|a, b| a.x.total_cmp(&b.x));
     }
     series
 }

@@ -102,7 +102,7 @@ fn ledgers(results: &Results<'_>) -> Table {
     let why = missing.filter_map(|cell| by_sockets(cell)).next();
     let why = why.map(|why| format!(". No probes: not supported: {why}")).unwrap_or_default();
     let title = format!(
-        "Where the time of a round trip goes: means over the middle fifth of the messages, which \
+        "Where the time of a round trip goes: means over the middle tenth of the messages, which \
          add up; in parentheses the core that each ended on{why}"
     );
     table("echo-ledger", &title, &columns, rows)

@@ -27,7 +27,7 @@ pub(super) fn parts(results: &Results<'_>) -> Table {
         }
     }
     let columns = ["device", "messages", "part", "of the request", "of the reply"];
-    let title = "Inside the stacks: means over the middle fifth of the messages, which add up";
+    let title = "Inside the stacks: means over the middle tenth of the messages, which add up";
     table("echo-ledger-parts", title, &columns, rows)
 }
 

@@ -115,7 +115,8 @@ impl Gone {
 
 /// Makes requests of `server` as `requests` say, until their time is over or `stop` is set, and
 /// says what became of them. It runs on the calling thread; where several threads have a client
-/// each, [`Requested::merge`] puts together what they have seen.
+/// each, [`Requested::merge`] puts together what they have seen. `begun` is called when the
+/// connections are made and the time begins to run, the warm-up first.
 ///
 /// A server that goes ends it early; what was measured until then is returned. Where `passed` is
 /// asked for, what is known of requests of the measured part over TCP is put into it.
@@ -126,6 +127,7 @@ pub fn run(
     requests: &Requests,
     server: SocketAddr,
     stop: &AtomicBool,
+    begun: impl FnOnce(),
     passed: Option<&mut Vec<Passed>>,
 ) -> Result<Requested, RequestsError> {
     requests.check()?;
@@ -133,19 +135,20 @@ pub fn run(
     match requests.protocol {
         Protocol::MemcachedTcp => {
             let lines = Streams::new(requests, count, server, Text::default())?;
-            measure(lines, requests, (server, stop), passed)
+            measure(lines, requests, (server, stop), begun, passed)
         }
         Protocol::MemcachedUdp => {
-            measure(Datagrams::new(requests, server)?, requests, (server, stop), passed)
+            let lines = Datagrams::new(requests, server)?;
+            measure(lines, requests, (server, stop), begun, passed)
         }
         Protocol::Redis => {
             let lines = Streams::new(requests, count, server, Resp)?;
-            measure(lines, requests, (server, stop), passed)
+            measure(lines, requests, (server, stop), begun, passed)
         }
         Protocol::Http => {
             let pages = Pages::new(requests, server);
             let lines = Streams::new(requests, count, server, pages)?;
-            measure(lines, requests, (server, stop), passed)
+            measure(lines, requests, (server, stop), begun, passed)
         }
     }
 }
@@ -211,10 +214,13 @@ fn measure<L: Lines>(
     lines: L,
     requests: &Requests,
     (server, stop): (SocketAddr, &AtomicBool),
+    begun: impl FnOnce(),
     passed: Option<&mut Vec<Passed>>,
 ) -> Result<Requested, RequestsError> {
+    let source = Source::new(requests)?;
     let plan = Plan::new(requests, now_ns());
-    let mut client = Client::new(lines, Source::new(requests)?, plan, stop);
+    begun();
+    let mut client = Client::new(lines, source, plan, stop);
     client.tally.passed = passed.is_some().then(|| Vec::with_capacity(PASSED_MAX));
     let _exact = ExactTimers::new();
     let done = client.run();

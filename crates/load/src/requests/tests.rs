@@ -34,7 +34,7 @@ pub fn requests(protocol: Protocol) -> Requests {
 }
 
 fn go(requests: &Requests, server: SocketAddr) -> Requested {
-    run(requests, server, &AtomicBool::new(false), None).unwrap()
+    run(requests, server, &AtomicBool::new(false), || (), None).unwrap()
 }
 
 /// Every request is somewhere, and every answer is in the histogram.

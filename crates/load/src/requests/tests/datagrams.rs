@@ -147,8 +147,9 @@ fn another_value_is_found() {
 
 #[test]
 fn nobody_there_is_told() {
-    let told =
-        |server| run(&base(), server, &AtomicBool::new(false), None).unwrap_err().to_string();
+    let told = |server| {
+        run(&base(), server, &AtomicBool::new(false), || (), None).unwrap_err().to_string()
+    };
     let free = told(free_port());
     assert!(free.contains("nobody answers memcached-udp requests"), "{free}");
     let silent = odd_server(|_, _, _, _| {}, told);

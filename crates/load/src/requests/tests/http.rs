@@ -112,7 +112,7 @@ fn what_is_no_answer_is_told() {
     ];
     for (answer, words) in odd {
         let told = served(always(answer, answer.len()), |server| {
-            run(&base(), server, &AtomicBool::new(false), None).unwrap_err().to_string()
+            run(&base(), server, &AtomicBool::new(false), || (), None).unwrap_err().to_string()
         });
         assert!(told.contains("does not speak http") && told.contains(words), "{told}");
     }
@@ -144,7 +144,7 @@ fn a_server_that_closes_without_an_answer_is_told() {
         request(&mut stream, &mut Vec::new());
     };
     let error = served(shut, |server| {
-        run(&base(), server, &AtomicBool::new(false), None).unwrap_err().to_string()
+        run(&base(), server, &AtomicBool::new(false), || (), None).unwrap_err().to_string()
     });
     assert!(error.contains("does not speak http: it closes the connection"), "{error}");
     // In the middle of an answer nothing can be asked again.

@@ -202,7 +202,7 @@ fn a_server_that_goes_leaves_what_was_measured() {
 #[test]
 fn a_server_that_is_none_or_another_is_told() {
     let told = |asked: &Requests, server| {
-        run(asked, server, &AtomicBool::new(false), None).unwrap_err().to_string()
+        run(asked, server, &AtomicBool::new(false), || (), None).unwrap_err().to_string()
     };
     let nobody = told(&base(), free_port());
     assert!(nobody.starts_with("nobody answers memcached-tcp requests at 127.0.0.1:"), "{nobody}");
@@ -239,7 +239,7 @@ fn a_caller_can_stop_it() {
     let stop = AtomicBool::new(false);
     let seen = served(reply, |server| {
         thread::scope(|scope| {
-            let running = scope.spawn(|| run(&asked, server, &stop, None));
+            let running = scope.spawn(|| run(&asked, server, &stop, || (), None));
             thread::sleep(Duration::from_millis(100));
             stop.store(true, std::sync::atomic::Ordering::Relaxed);
             running.join().unwrap().unwrap()

@@ -85,7 +85,7 @@ fn what_is_no_answer_is_told() {
     for (answer, words) in odd {
         let asked = Requests { get_ratio: 1.0, ..base() };
         let told = served(says(&[answer]), |server| {
-            match run(&asked, server, &AtomicBool::new(false), None) {
+            match run(&asked, server, &AtomicBool::new(false), || (), None) {
                 Ok(seen) => seen.ended.unwrap(),
                 Err(error) => error.to_string(),
             }
@@ -116,7 +116,7 @@ fn what_is_kept_of_requests_says_where_their_bytes_are() {
     };
     let mut passed = Vec::new();
     let seen = served(reply, |server| {
-        run(&asked, server, &AtomicBool::new(false), Some(&mut passed)).unwrap()
+        run(&asked, server, &AtomicBool::new(false), || (), Some(&mut passed)).unwrap()
     });
     assert_eq!(passed.len() as u64, seen.answered.min(PASSED_MAX as u64), "the measured part");
     let len = seen.sent_bytes / seen.sent;
