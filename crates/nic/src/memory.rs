@@ -8,6 +8,7 @@
 //! slot, their first lines would share two sets of a first-level cache.
 #![allow(unsafe_code)]
 
+use std::num::NonZeroU16;
 use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU16, Ordering};
@@ -73,7 +74,7 @@ pub struct Region {
     base: NonNull<u8>,
     len: usize,
     slot_len: usize,
-    id: u16,
+    id: NonZeroU16,
 }
 
 // SAFETY: the memory belongs to the region until it is dropped; who may touch which part of it is
@@ -87,7 +88,7 @@ unsafe impl Sync for Region {}
 pub struct Desc {
     address: u32,
     len: u16,
-    region: u16,
+    region: NonZeroU16,
     /// What rules say of the packet: [`FLAGGED`], [`MARKED`], [`LEAVES`] and the port.
     said: u16,
     /// Receive queue it was steered to.
@@ -107,8 +108,15 @@ const PORT_SHIFT: u32 = 8;
 
 const _: () = assert!(PORTS_MAX <= 1 << (16 - PORT_SHIFT));
 const _: () = assert!(size_of::<Desc>() == 16, "four descriptors to a cache line");
+const _: () = assert!(size_of::<Option<Desc>>() == 16, "where somebody lends one out as well");
 
 impl Desc {
+    /// Where the frame begins in its region, bytes.
+    #[inline]
+    pub fn address(&self) -> u32 {
+        self.address
+    }
+
     /// Length of the frame in bytes, without FCS.
     #[inline]
     pub fn len(&self) -> u16 {
@@ -156,7 +164,7 @@ impl Region {
     /// `frames` slots for frames of at most `frame_len` bytes without FCS, and a descriptor for
     /// each.
     pub fn new(frames: usize, frame_len: usize) -> Result<(Arc<Region>, Vec<Desc>), MemoryError> {
-        static NEXT_ID: AtomicU16 = AtomicU16::new(0);
+        static LAST_ID: AtomicU16 = AtomicU16::new(0);
         let reserved = HEADROOM + (COLOURS - 1) * 64;
         let fits = |slot_len: &usize| frame_len + reserved <= *slot_len;
         let slot_len = [SLOT_SMALL, SLOT_LARGE]
@@ -168,9 +176,9 @@ impl Region {
             return Err(MemoryError::TooLarge { frames, slot_len });
         }
         let next = |id: u16| id.checked_add(1);
-        let id = NEXT_ID
-            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, next)
-            .map_err(|_| MemoryError::TooManyRegions)?;
+        let last = LAST_ID.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next).ok();
+        let id = last.and_then(next).and_then(NonZeroU16::new);
+        let id = id.ok_or(MemoryError::TooManyRegions)?;
         let base = map(len)?;
         let region = Arc::new(Region { base, len, slot_len, id });
         let descs = (0..frames).map(|i| region.desc(i)).collect();
@@ -185,6 +193,43 @@ impl Region {
     /// Longest frame a slot holds, bytes without FCS.
     pub fn frame_len_max(&self) -> usize {
         self.slot_len - HEADROOM - (COLOURS - 1) * 64
+    }
+
+    /// Where the region begins, and its length in bytes: for who shares it with somebody that knows
+    /// no descriptors, such as the kernel. What of it that may be touched is up to descriptors.
+    pub fn extent(&self) -> (NonNull<u8>, usize) {
+        (self.base, self.len)
+    }
+
+    /// Bytes of a slot, a power of two.
+    pub fn slot_len(&self) -> usize {
+        self.slot_len
+    }
+
+    /// Frames that it has.
+    pub fn frames(&self) -> usize {
+        self.len / self.slot_len
+    }
+
+    /// Number of the slot that an address of the region lies in, from 0.
+    #[inline]
+    pub fn slot_at(&self, address: u64) -> usize {
+        (address >> self.slot_len.trailing_zeros()) as usize
+    }
+
+    /// Moves a frame within its slot, where somebody has put other bytes: it begins at `address` of
+    /// the region and has `len` bytes from now on. `false`, and nothing is changed, where that lies
+    /// outside of the slot.
+    #[inline]
+    pub fn set_extent(&self, desc: &mut Desc, address: u64, len: u32) -> bool {
+        assert!(desc.region == self.id, "a descriptor of another region");
+        let inside = address & (self.slot_len as u64 - 1);
+        let fits = inside + u64::from(len) <= self.slot_len as u64 && len <= u32::from(u16::MAX);
+        if self.slot_at(address) != self.slot_at(desc.address.into()) || !fits {
+            return false;
+        }
+        (desc.address, desc.len) = (address as u32, len as u16);
+        true
     }
 
     /// Pointer to the frame of a descriptor of this region.
@@ -430,6 +475,29 @@ mod tests {
             assert_eq!(region.slot_mut(desc).len(), region.frame_len_max());
             assert_eq!(desc.address, home, "a new frame begins where the first did");
         }
+    }
+
+    #[test]
+    fn a_frame_moves_within_its_slot_and_not_out_of_it() {
+        let (region, mut descs) = Region::new(3, 1_514).unwrap();
+        let desc = &mut descs[1];
+        let slot = SLOT_SMALL as u64;
+        assert_eq!((region.frames(), region.slot_at(slot), region.slot_at(slot - 1)), (3, 1, 0));
+        for (address, len) in [(slot, 2_048), (slot + 256, 1_514), (2 * slot - 1, 1)] {
+            assert!(region.set_extent(desc, address, len));
+            assert_eq!((desc.address(), desc.len()), (address as u32, len as u16));
+        }
+        for (address, len) in [
+            (slot - 1, 2),
+            (0, 60),
+            (2 * slot, 60),
+            (slot + 1, 2_048),
+            (slot, u32::MAX),
+            (1 << 40, 1),
+        ] {
+            assert!(!region.set_extent(desc, address, len), "{address} {len}");
+        }
+        assert_eq!((desc.address(), desc.len()), (2 * slot as u32 - 1, 1));
     }
 
     #[test]

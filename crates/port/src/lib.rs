@@ -1,5 +1,10 @@
-//! Packets in and out of the NIC: the memory wire, and the queues behind a NIC.
-#![forbid(unsafe_code)]
+#![doc = include_str!("../README.md")]
+#![deny(unsafe_code)]
 
+pub mod error;
+pub mod lane;
+pub mod link;
 pub mod queues;
+pub mod stock;
 pub mod wire;
+pub mod xdp;

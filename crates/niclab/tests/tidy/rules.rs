@@ -145,6 +145,8 @@ pub const UNSAFE: &[(&str, &str)] = &[
     ("crates/load/src/stream/account.rs", "asks the kernel what it has counted"),
     ("crates/nic/src/memory.rs", "frames in huge pages, reached by descriptor"),
     ("crates/nic/src/toeplitz/", "hashes 16 tuples at a time by SIMD"),
+    ("crates/port/src/xdp/redirect.rs", "makes links by libbpf's own function"),
+    ("crates/port/src/xdp/ring.rs", "rings shared with the kernel"),
     ("crates/probe/src/tcx.rs", "makes links by libbpf's own function"),
     ("crates/probe/tests/stamps/system.rs", "namespaces, raw frames and offloads of the tests"),
     ("crates/table/src/bulk.rs", "calls the path the CPU has"),

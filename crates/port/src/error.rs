@@ -1,0 +1,93 @@
+//! Why a port could not be opened, and what to do about it.
+
+use std::io;
+
+/// Why a port could not be opened.
+#[derive(Debug, thiserror::Error)]
+pub enum PortError {
+    /// No such interface.
+    #[error("no interface {name} in this network namespace: see `ip link`")]
+    Absent {
+        /// Its name.
+        name: String,
+    },
+    /// A right is missing.
+    #[error(
+        "not allowed to {what} {name}: run as root, or with CAP_NET_ADMIN, CAP_NET_RAW, CAP_BPF"
+    )]
+    NotAllowed {
+        /// What was to be done.
+        what: &'static str,
+        /// To which interface.
+        name: String,
+    },
+    /// Its frames are longer than one slot of frame memory.
+    #[error(
+        "{name} has an MTU of {mtu}: AF_XDP takes frames of an MTU up to {longest} here; say \
+         `ip link set {name} mtu 1500`"
+    )]
+    Mtu {
+        /// Of this interface.
+        name: String,
+        /// Its MTU.
+        mtu: u32,
+        /// The greatest that would do.
+        longest: u32,
+    },
+    /// More lanes than there can be.
+    #[error("{name}: {count} lanes: use 1 to {most}")]
+    Lanes {
+        /// Of this interface.
+        name: String,
+        /// Asked for.
+        count: u32,
+        /// Possible.
+        most: u32,
+    },
+    /// Another program has its frames.
+    #[error("{name} has an XDP program already: see `ip link show {name}`, end what attached it")]
+    Taken {
+        /// The interface.
+        name: String,
+    },
+    /// Another socket has the queue.
+    #[error("queue {queue} of {name} has an AF_XDP socket already: end the program that opened it")]
+    QueueTaken {
+        /// The interface.
+        name: String,
+        /// The queue, from 0.
+        queue: u32,
+    },
+    /// It has fewer queues.
+    #[error(
+        "{name} has no queue {queue}: use fewer cores, or give it more queues (ethtool -L {name} \
+         combined N; of a veth pair: ip link add … numrxqueues N numtxqueues N)"
+    )]
+    NoQueue {
+        /// The interface.
+        name: String,
+        /// The queue, from 0.
+        queue: u32,
+    },
+    /// The kernel refused.
+    #[error("{what} {name}: {source}")]
+    System {
+        /// What was to be done.
+        what: &'static str,
+        /// To which interface.
+        name: String,
+        /// What it said.
+        source: io::Error,
+    },
+}
+
+impl PortError {
+    /// What an error of the kernel means here.
+    pub(crate) fn of(what: &'static str, name: &str, source: io::Error) -> PortError {
+        let name = name.to_owned();
+        match source.kind() {
+            io::ErrorKind::PermissionDenied => PortError::NotAllowed { what, name },
+            _ => PortError::System { what, name, source },
+        }
+    }
+}

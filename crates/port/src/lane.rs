@@ -1,0 +1,52 @@
+//! The face of everything that frames come in by and go out by.
+
+use std::io;
+use std::os::fd::BorrowedFd;
+
+use crate::stock::Stock;
+use crate::wire::Burst;
+
+/// What one core receives from a port and sends by it: a queue of an interface, say.
+///
+/// Frames are of the region of the stock that a lane is used with, always the same.
+pub trait Lane: Send {
+    /// Takes what has arrived, as far as the burst has room.
+    ///
+    /// # Errors
+    /// What the kernel says of a port that is gone: nothing more will come from this lane.
+    fn receive(&mut self, stock: &mut Stock, into: &mut Burst) -> io::Result<()>;
+
+    /// Sends the frames from the front of a burst for which there is room; the others stay. Frames
+    /// that were sent go to the stock, now or by a later call.
+    ///
+    /// # Errors
+    /// As of [`Lane::receive`].
+    fn send(&mut self, stock: &mut Stock, burst: &mut Burst) -> io::Result<()>;
+
+    /// What tells that frames have arrived, to be waited for (`POLLIN`); `None` where they come
+    /// without anybody's saying so.
+    fn waits_on(&self) -> Option<BorrowedFd<'_>>;
+
+    /// What the lane has seen so far.
+    fn counters(&self) -> LaneCounters;
+
+    /// Ends, and gives back every frame that it has: those that wait to be sent too.
+    fn close(self: Box<Self>, stock: &mut Stock);
+}
+
+/// What went through a lane since it was opened; bytes are without FCS.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LaneCounters {
+    /// Frames received.
+    pub rx_frames: u64,
+    /// Their bytes.
+    pub rx_bytes: u64,
+    /// Frames that came and found no room, as far as the port tells.
+    pub rx_missed: u64,
+    /// Frames sent.
+    pub tx_frames: u64,
+    /// Their bytes.
+    pub tx_bytes: u64,
+    /// Frames that could not be sent, and were dropped.
+    pub tx_dropped: u64,
+}

@@ -1,0 +1,168 @@
+//! Interfaces as the kernel tells of them over rtnetlink.
+//!
+//! One request and its answer at a time on a socket of its own: no runtime is needed for that. The
+//! functions work in the namespace of the thread that calls them.
+
+use std::io;
+
+use netlink_packet_core::{NLM_F_ACK, NLM_F_REQUEST, NetlinkMessage, NetlinkPayload};
+use netlink_packet_route::RouteNetlinkMessage;
+use netlink_packet_route::link::{LinkAttribute, LinkFlags, LinkInfo, LinkMessage, Stats64};
+use netlink_sys::protocols::NETLINK_ROUTE;
+use netlink_sys::{Socket, SocketAddr};
+
+/// An interface and its counters at one moment.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Link {
+    /// Its name.
+    pub name: String,
+    /// Its number in its namespace.
+    pub index: u32,
+    /// It was switched on and has a carrier.
+    pub up: bool,
+    /// Longest packet without the Ethernet header, bytes.
+    pub mtu: u32,
+    /// Kind of a virtual interface, such as `veth`; `None` for a physical one.
+    pub kind: Option<String>,
+    /// Counters.
+    pub counters: LinkCounters,
+}
+
+/// Counters of an interface (`struct rtnl_link_stats64`); bytes are without FCS.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LinkCounters {
+    /// Frames received.
+    pub rx_frames: u64,
+    /// Frames sent.
+    pub tx_frames: u64,
+    /// Frames that the interface had no room for.
+    pub rx_missed: u64,
+    /// Frames to be sent that the interface dropped.
+    pub tx_dropped: u64,
+    /// Bytes received.
+    pub rx_bytes: u64,
+    /// Bytes sent.
+    pub tx_bytes: u64,
+}
+
+impl LinkCounters {
+    /// What was counted since `before`.
+    pub fn since(&self, before: &LinkCounters) -> LinkCounters {
+        LinkCounters {
+            rx_frames: self.rx_frames.wrapping_sub(before.rx_frames),
+            tx_frames: self.tx_frames.wrapping_sub(before.tx_frames),
+            rx_missed: self.rx_missed.wrapping_sub(before.rx_missed),
+            tx_dropped: self.tx_dropped.wrapping_sub(before.tx_dropped),
+            rx_bytes: self.rx_bytes.wrapping_sub(before.rx_bytes),
+            tx_bytes: self.tx_bytes.wrapping_sub(before.tx_bytes),
+        }
+    }
+}
+
+impl From<&Stats64> for LinkCounters {
+    fn from(stats: &Stats64) -> LinkCounters {
+        LinkCounters {
+            rx_frames: stats.rx_packets,
+            tx_frames: stats.tx_packets,
+            rx_missed: stats.rx_missed_errors,
+            tx_dropped: stats.tx_dropped,
+            rx_bytes: stats.rx_bytes,
+            tx_bytes: stats.tx_bytes,
+        }
+    }
+}
+
+/// Looks an interface up; `None` where there is none of this name.
+///
+/// # Errors
+/// What the kernel says.
+pub fn look(name: &str) -> io::Result<Option<Link>> {
+    let mut asked = LinkMessage::default();
+    asked.attributes.push(LinkAttribute::IfName(name.to_owned()));
+    match request(RouteNetlinkMessage::GetLink(asked), 0) {
+        Err(e) if e.raw_os_error() == Some(libc::ENODEV) => Ok(None),
+        Err(e) => Err(e),
+        Ok(message) => Ok(message.map(|message| Link::from_message(name, &message))),
+    }
+}
+
+impl Link {
+    fn from_message(name: &str, message: &LinkMessage) -> Link {
+        let on = LinkFlags::Up | LinkFlags::LowerUp;
+        let mut link = Link {
+            name: name.into(),
+            index: message.header.index,
+            up: message.header.flags.contains(on),
+            mtu: 0,
+            kind: None,
+            counters: LinkCounters::default(),
+        };
+        for attribute in &message.attributes {
+            match attribute {
+                LinkAttribute::Mtu(mtu) => link.mtu = *mtu,
+                LinkAttribute::Stats64(stats) => link.counters = LinkCounters::from(stats),
+                LinkAttribute::LinkInfo(infos) => link.kind = infos.iter().find_map(kind),
+                _ => {}
+            }
+        }
+        link
+    }
+}
+
+fn kind(info: &LinkInfo) -> Option<String> {
+    match info {
+        LinkInfo::Kind(kind) => Some(kind.to_string()),
+        _ => None,
+    }
+}
+
+/// Sends one request and reads its answer: the link it tells of, or nothing but success.
+///
+/// # Errors
+/// What the kernel says.
+pub fn request(payload: RouteNetlinkMessage, flags: u16) -> io::Result<Option<LinkMessage>> {
+    let (bytes, _) = send(payload, NLM_F_ACK | flags)?.recv_from_full()?;
+    match read(&bytes)?.payload {
+        NetlinkPayload::Error(error) if error.raw_code() == 0 => Ok(None),
+        NetlinkPayload::Error(error) => Err(error.to_io()),
+        NetlinkPayload::InnerMessage(RouteNetlinkMessage::NewLink(link)) => Ok(Some(link)),
+        other => Err(io::Error::other(format!("unexpected netlink answer {other:?}"))),
+    }
+}
+
+/// Sends a request; where its answer comes.
+///
+/// # Errors
+/// What the kernel says.
+pub fn send(payload: RouteNetlinkMessage, flags: u16) -> io::Result<Socket> {
+    let mut message = NetlinkMessage::from(payload);
+    message.header.flags = NLM_F_REQUEST | flags;
+    message.finalize();
+    let mut bytes = vec![0; message.buffer_len()];
+    message.serialize(&mut bytes);
+    let socket = Socket::new(NETLINK_ROUTE)?;
+    socket.connect(&SocketAddr::new(0, 0))?;
+    socket.send(&bytes, 0)?;
+    Ok(socket)
+}
+
+/// Reads a message of the kernel's.
+///
+/// # Errors
+/// [`io::ErrorKind::InvalidData`].
+pub fn read(bytes: &[u8]) -> io::Result<NetlinkMessage<RouteNetlinkMessage>> {
+    NetlinkMessage::deserialize(bytes).map_err(|e| io::Error::new(io::ErrorKind::InvalidData, e))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_loopback_interface_is_found_and_an_unknown_one_is_none() {
+        let lo = look("lo").unwrap().unwrap();
+        assert_eq!((lo.index, lo.kind), (1, None));
+        assert!(lo.mtu >= 1500);
+        assert_eq!(look("niclab-none").unwrap(), None);
+    }
+}

@@ -1,0 +1,329 @@
+//! AF_XDP: frames straight between the queues of a network interface and frame memory.
+//!
+//! A lane is one queue of the interface. Frames are the kernel's while they wait in one of its
+//! rings; the lane keeps their descriptors meanwhile, so that whatever the kernel says, only what
+//! it was lent comes back, and once. Where the driver can, it works in the frames themselves
+//! (zero copy); else the kernel copies.
+//!
+//! Every socket registers the whole region for itself, so that lanes share frames and none needs
+//! another one to stay.
+
+mod redirect;
+mod ring;
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
+use std::time::Duration;
+
+use niclab_nic::limits::BURST;
+use niclab_nic::memory::{Desc, Region};
+use rustix::net::sockopt::{
+    set_xdp_rx_ring_size, set_xdp_tx_ring_size, set_xdp_umem_completion_ring_size,
+    set_xdp_umem_fill_ring_size, set_xdp_umem_reg, xdp_mmap_offsets, xdp_options, xdp_statistics,
+};
+use rustix::net::xdp::{
+    SocketAddrXdp, SocketAddrXdpFlags, XDP_PGOFF_RX_RING, XDP_PGOFF_TX_RING,
+    XDP_UMEM_PGOFF_COMPLETION_RING, XDP_UMEM_PGOFF_FILL_RING, XdpDesc, XdpDescOptions,
+    XdpOptionsFlags, XdpUmemReg, XdpUmemRegFlags,
+};
+use rustix::net::{AddressFamily, SendFlags, SocketFlags, SocketType, bind, send, socket_with};
+
+use crate::error::PortError;
+use crate::lane::{Lane, LaneCounters};
+use crate::link;
+use crate::stock::Stock;
+use crate::wire::Burst;
+pub use redirect::Mode;
+use redirect::Redirect;
+use ring::{FromKernel, ToKernel};
+
+/// Entries of each ring; a power of two.
+const RING: u32 = 2_048;
+
+/// Frames that a lane holds at most: its fill ring and its transmit ring full, and what waits to be
+/// taken out of the other two.
+pub const FRAMES: usize = 4 * RING as usize;
+
+/// Most lanes of a port: entries of the map in `bpf/redirect.bpf.c`.
+pub const LANES_MAX: u32 = 256;
+
+/// Bytes that the kernel keeps free before each frame it receives (`XDP_PACKET_HEADROOM`).
+const KERNEL_HEADROOM: u32 = 256;
+
+/// Ethernet header with a VLAN tag, bytes: what the MTU leaves out.
+const HEADER_LEN: u32 = 18;
+
+/// Calls that drive one burst out, at most: a call takes 32 frames where the kernel copies.
+const KICKS_MAX: u32 = 4;
+
+/// How often a queue is asked for that seems taken, and how long a pause is between two tries.
+const BIND_TRIES: u32 = 50;
+const BIND_PAUSE: Duration = Duration::from_millis(10);
+
+/// One queue of an interface.
+pub struct XdpLane {
+    region: Arc<Region>,
+    /// Dropped in this order: the socket, then its rings, then the program.
+    socket: OwnedFd,
+    rx: FromKernel<XdpDesc>,
+    fill: ToKernel<u64>,
+    tx: ToKernel<XdpDesc>,
+    sent: FromKernel<u64>,
+    redirect: Arc<Redirect>,
+    /// Descriptors of the frames that the kernel has, by their slot.
+    lent: Vec<Option<Desc>>,
+    /// Of them, those to be filled.
+    filling: u32,
+    /// The driver works in the frames themselves.
+    is_zero_copy: bool,
+    counters: LaneCounters,
+    /// What the kernel named that it was not lent: never, unless it is at fault.
+    odd: u64,
+}
+
+/// Opens the first `count` queues of an interface of the calling thread's network namespace, for
+/// frames of `region`.
+///
+/// # Errors
+/// [`PortError`]; nothing stays attached.
+pub fn open(name: &str, count: u32, region: &Arc<Region>) -> Result<Vec<XdpLane>, PortError> {
+    let link = link::look(name).map_err(|e| PortError::of("look up", name, e))?;
+    let link = link.ok_or_else(|| PortError::Absent { name: name.to_owned() })?;
+    let longest = (region.slot_len() as u32).saturating_sub(KERNEL_HEADROOM + HEADER_LEN);
+    if link.mtu > longest {
+        return Err(PortError::Mtu { name: name.to_owned(), mtu: link.mtu, longest });
+    }
+    if count == 0 || count > LANES_MAX {
+        return Err(PortError::Lanes { name: name.to_owned(), count, most: LANES_MAX });
+    }
+    let redirect = Redirect::attach(link.index).map_err(|error| match error.raw_os_error() {
+        Some(libc::EBUSY | libc::EEXIST) => PortError::Taken { name: name.to_owned() },
+        _ => PortError::of("attach an XDP program to", name, error),
+    })?;
+    let redirect = Arc::new(redirect);
+    let lane = |queue| {
+        let lane = XdpLane::open(link.index, queue, region, &redirect);
+        lane.map_err(|error| match error.raw_os_error() {
+            Some(libc::EBUSY) => PortError::QueueTaken { name: name.to_owned(), queue },
+            Some(libc::EINVAL) => PortError::NoQueue { name: name.to_owned(), queue },
+            _ => PortError::of("open an AF_XDP socket on", name, error),
+        })
+    };
+    let lanes = (0..count).map(lane).collect::<Result<Vec<_>, _>>()?;
+    for (queue, lane) in (0..).zip(&lanes) {
+        let handed = redirect.hand_over(queue, lane.socket.as_fd());
+        handed.map_err(|error| PortError::of("redirect the frames of", name, error))?;
+    }
+    Ok(lanes)
+}
+
+impl XdpLane {
+    fn open(
+        index: u32,
+        queue: u32,
+        region: &Arc<Region>,
+        redirect: &Arc<Redirect>,
+    ) -> io::Result<XdpLane> {
+        let (family, kind) = (AddressFamily::XDP, SocketType::RAW);
+        let socket = socket_with(family, kind, SocketFlags::CLOEXEC, None)?;
+        let (base, len) = region.extent();
+        let memory = XdpUmemReg {
+            addr: base.as_ptr() as u64,
+            len: len as u64,
+            chunk_size: region.slot_len() as u32,
+            headroom: 0,
+            flags: XdpUmemRegFlags::empty(),
+            tx_metadata_len: 0,
+        };
+        set_xdp_umem_reg(&socket, memory)?;
+        set_xdp_umem_fill_ring_size(&socket, RING)?;
+        set_xdp_umem_completion_ring_size(&socket, RING)?;
+        set_xdp_rx_ring_size(&socket, RING)?;
+        set_xdp_tx_ring_size(&socket, RING)?;
+        let at = xdp_mmap_offsets(&socket)?;
+        let fd = socket.as_fd();
+        let rx = FromKernel::map(fd, XDP_PGOFF_RX_RING, &at.rx, RING)?;
+        let tx = ToKernel::map(fd, XDP_PGOFF_TX_RING, &at.tx, RING)?;
+        let fill = ToKernel::map(fd, XDP_UMEM_PGOFF_FILL_RING, &at.fr, RING)?;
+        let sent = FromKernel::map(fd, XDP_UMEM_PGOFF_COMPLETION_RING, &at.cr, RING)?;
+        // Zero copy where the driver can, else copies; the kernel chooses.
+        let flags = SocketAddrXdpFlags::XDP_USE_NEED_WAKEUP;
+        bind_patiently(socket.as_fd(), &SocketAddrXdp::new(flags, index, queue))?;
+        let is_zero_copy = xdp_options(&socket)?.contains(XdpOptionsFlags::XDP_OPTIONS_ZEROCOPY);
+        Ok(XdpLane {
+            region: Arc::clone(region),
+            socket,
+            rx,
+            fill,
+            tx,
+            sent,
+            redirect: Arc::clone(redirect),
+            lent: std::iter::repeat_with(|| None).take(region.frames()).collect(),
+            filling: 0,
+            is_zero_copy,
+            counters: LaneCounters::default(),
+            odd: 0,
+        })
+    }
+
+    /// Where the program runs that hands frames over.
+    pub fn mode(&self) -> Mode {
+        self.redirect.mode
+    }
+
+    /// Whether the driver works in the frames themselves; else the kernel copies.
+    pub fn is_zero_copy(&self) -> bool {
+        self.is_zero_copy
+    }
+
+    /// The descriptor of a frame that the kernel gives back.
+    #[inline]
+    fn returned(&mut self, address: u64) -> Option<Desc> {
+        let slot = self.region.slot_at(address);
+        let desc = self.lent.get_mut(slot).and_then(Option::take);
+        self.odd += u64::from(desc.is_none());
+        desc
+    }
+
+    /// Lends the kernel frames to be filled, once a burst of them is missing.
+    #[inline]
+    fn refill(&mut self, stock: &mut Stock) {
+        let missing = RING - self.filling;
+        if missing < BURST as u32 {
+            return;
+        }
+        let room = self.fill.room(missing).min(missing);
+        let mut put = 0;
+        while put < room
+            && let Some(desc) = stock.take()
+        {
+            let address = u64::from(desc.address());
+            self.fill.put(address);
+            self.lent[self.region.slot_at(address)] = Some(desc);
+            put += 1;
+        }
+        self.filling += put;
+        self.fill.publish();
+        if put > 0 && self.fill.needs_wakeup() {
+            // The driver sleeps for want of frames; what it says shows with the next frames.
+            let _ = rustix::net::recv(&self.socket, &mut [0_u8; 0][..], wakeup());
+        }
+    }
+
+    /// Gives frames that were sent to the stock.
+    #[inline]
+    fn reclaim(&mut self, stock: &mut Stock) {
+        let available = self.sent.available();
+        for _ in 0..available {
+            let address = self.sent.take();
+            if let Some(desc) = self.returned(address) {
+                stock.give(desc);
+            }
+        }
+        if available > 0 {
+            self.sent.release();
+        }
+    }
+
+    /// Has the kernel send what waits.
+    fn kick(&mut self) -> io::Result<()> {
+        for _ in 0..KICKS_MAX {
+            if !self.tx.needs_wakeup() || self.tx.waiting() == 0 {
+                return Ok(());
+            }
+            match send(&self.socket, &[], SendFlags::DONTWAIT) {
+                // Sent, or as far as one call goes.
+                Ok(_) | Err(rustix::io::Errno::AGAIN) => {}
+                // The interface has no room: later.
+                Err(rustix::io::Errno::BUSY | rustix::io::Errno::NOBUFS) => return Ok(()),
+                // Switched off for a while: what waits is sent when it is on again.
+                Err(rustix::io::Errno::NETDOWN) => return Ok(()),
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Binds a socket to a queue. The kernel lets go of one that was just closed after the call that
+/// closes it: for a moment the queue seems taken.
+fn bind_patiently(socket: BorrowedFd<'_>, address: &SocketAddrXdp) -> io::Result<()> {
+    for _ in 0..BIND_TRIES {
+        match bind(socket, address) {
+            Err(rustix::io::Errno::BUSY) => std::thread::sleep(BIND_PAUSE),
+            bound => return Ok(bound?),
+        }
+    }
+    Ok(bind(socket, address)?)
+}
+
+fn wakeup() -> rustix::net::RecvFlags {
+    rustix::net::RecvFlags::DONTWAIT
+}
+
+impl Lane for XdpLane {
+    #[inline]
+    fn receive(&mut self, stock: &mut Stock, into: &mut Burst) -> io::Result<()> {
+        let count = self.rx.available().min(into.remaining_capacity() as u32);
+        for _ in 0..count {
+            let XdpDesc { addr, len, .. } = self.rx.take();
+            let Some(mut desc) = self.returned(addr) else { continue };
+            self.filling -= 1;
+            if !self.region.set_extent(&mut desc, addr, len) {
+                self.odd += 1;
+                stock.give(desc);
+                continue;
+            }
+            self.counters.rx_bytes += u64::from(len);
+            into.push(desc);
+        }
+        if count > 0 {
+            self.rx.release();
+            self.counters.rx_frames += u64::from(count);
+        }
+        self.refill(stock);
+        Ok(())
+    }
+
+    #[inline]
+    fn send(&mut self, stock: &mut Stock, burst: &mut Burst) -> io::Result<()> {
+        self.reclaim(stock);
+        let count = self.tx.room(burst.len() as u32).min(burst.len() as u32);
+        for desc in burst.drain(..count as usize) {
+            let (addr, len) = (u64::from(desc.address()), u32::from(desc.len()));
+            self.tx.put(XdpDesc { addr, len, options: XdpDescOptions::empty() });
+            self.counters.tx_bytes += u64::from(len);
+            self.lent[self.region.slot_at(addr)] = Some(desc);
+        }
+        self.counters.tx_frames += u64::from(count);
+        if count > 0 {
+            self.tx.publish();
+        }
+        self.kick()
+    }
+
+    fn waits_on(&self) -> Option<BorrowedFd<'_>> {
+        Some(self.socket.as_fd())
+    }
+
+    fn counters(&self) -> LaneCounters {
+        let seen = xdp_statistics(&self.socket).ok();
+        // The kernel counts a full receive ring among what it dropped; an empty fill ring as well.
+        let rx_missed = seen.as_ref().map_or(0, |seen| {
+            seen.rx_dropped
+                + seen.rx_ring_full.unwrap_or(0)
+                + seen.rx_fill_ring_empty_descs.unwrap_or(0)
+        });
+        let tx_dropped = seen.map_or(0, |seen| seen.tx_invalid_descs);
+        LaneCounters { rx_missed, tx_dropped, ..self.counters }
+    }
+
+    fn close(self: Box<Self>, stock: &mut Stock) {
+        let XdpLane { socket, lent, .. } = *self;
+        // From here on the kernel takes no frame and fills none; one that is on its way out of a
+        // card in zero-copy mode may go with other bytes, but goes nowhere else.
+        drop(socket);
+        lent.into_iter().flatten().for_each(|desc| stock.give(desc));
+    }
+}

@@ -1,0 +1,247 @@
+//! Frames over AF_XDP between the ends of a veth pair, in a network namespace of the test's own.
+
+use std::collections::BTreeMap;
+use std::process::Command;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use std::{env, fs};
+
+use niclab_nic::memory::Region;
+use niclab_port::error::PortError;
+use niclab_port::lane::Lane;
+use niclab_port::stock::{Stock, count, stocks};
+use niclab_port::wire::Burst;
+use niclab_port::xdp::{self, XdpLane};
+
+/// Set in the process that carries a test out in a namespace of its own.
+const INSIDE: &str = "NICLAB_INSIDE";
+
+/// Carries a test out in a process of its own, in a network namespace that ends with it.
+fn apart(test: &str, body: fn()) {
+    if env::var_os(INSIDE).is_some() {
+        return body();
+    }
+    if !rustix::process::geteuid().is_root() {
+        return println!("SKIP {test}: network namespaces need root");
+    }
+    let ran = Command::new("unshare")
+        .arg("--net")
+        .arg(env::current_exe().unwrap())
+        .args(["--exact", test, "--nocapture"])
+        .env(INSIDE, "1")
+        .output()
+        .unwrap();
+    let said = [ran.stdout, ran.stderr].map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
+    assert!(ran.status.success(), "{}", said.concat());
+}
+
+fn ip(line: &str) {
+    let status = Command::new("ip").args(line.split_whitespace()).status().unwrap();
+    assert!(status.success(), "ip {line}");
+}
+
+/// A pair of interfaces with so many queues each, switched on, on which nobody else speaks.
+fn pair(queues: u32) {
+    let size = format!("numrxqueues {queues} numtxqueues {queues}");
+    ip(&format!("link add va {size} type veth peer name vb {size}"));
+    for name in ["va", "vb"] {
+        // No kernel without IPv6 speaks by itself.
+        let _ = fs::write(format!("/proc/sys/net/ipv6/conf/{name}/disable_ipv6"), "1");
+        ip(&format!("link set {name} up"));
+    }
+}
+
+/// A frame of a made-up protocol that says its number.
+fn frame(
+    region: &Arc<Region>,
+    stock: &mut Stock,
+    number: u32,
+    len: u16,
+) -> niclab_nic::memory::Desc {
+    let mut desc = stock.take().unwrap();
+    let bytes = region.slot_mut(&mut desc);
+    for (at, byte) in bytes.iter_mut().enumerate().take(usize::from(len)) {
+        *byte = (at as u32 + number) as u8;
+    }
+    bytes[..6].fill(0xff);
+    bytes[12..14].copy_from_slice(&[0x88, 0xb5]); // IEEE 802: local experiments
+    bytes[14..18].copy_from_slice(&number.to_be_bytes());
+    region.set_len(&mut desc, len);
+    desc
+}
+
+/// Number of a frame, whose bytes are looked at.
+fn number(bytes: &[u8]) -> u32 {
+    let number = u32::from_be_bytes(bytes[14..18].try_into().unwrap());
+    assert!(bytes[18..].iter().zip(18_u32..).all(|(byte, at)| *byte == (at + number) as u8));
+    number
+}
+
+/// Takes what comes until `done` says so, for five seconds at most.
+fn receive(
+    lane: &mut XdpLane,
+    stock: &mut Stock,
+    region: &Region,
+    mut done: impl FnMut(&[u8]) -> bool,
+) {
+    let until = Instant::now() + Duration::from_secs(5);
+    let mut burst = Burst::new();
+    let mut is_done = false;
+    while !is_done && Instant::now() < until {
+        lane.receive(stock, &mut burst).unwrap();
+        for desc in burst.drain(..) {
+            is_done |= done(region.frame(&desc));
+            stock.give(desc);
+        }
+    }
+    assert!(is_done, "frames are missing");
+}
+
+fn end(lanes: impl IntoIterator<Item = XdpLane>, mut stocks: Vec<Stock>) {
+    let frames = stocks[0].region().frames();
+    lanes.into_iter().for_each(|lane| Box::new(lane).close(&mut stocks[0]));
+    assert_eq!(count(stocks), frames, "no frame is lost");
+}
+
+#[test]
+fn frames_of_all_lengths_cross_both_ways_whole_and_in_order() {
+    apart("frames_of_all_lengths_cross_both_ways_whole_and_in_order", || {
+        pair(1);
+        let mut stocks = stocks(1, 2 * xdp::FRAMES, 1_514).unwrap();
+        let (region, stock) = (Arc::clone(stocks[0].region()), &mut stocks[0]);
+        let mut lanes: Vec<XdpLane> = ["va", "vb"]
+            .into_iter()
+            .flat_map(|name| xdp::open(name, 1, &region).unwrap())
+            .collect();
+        let mut burst = Burst::new();
+        for lane in &mut lanes {
+            lane.receive(stock, &mut burst).unwrap();
+        }
+        for _ in 0..2 {
+            let [from, to] = &mut lanes[..] else { panic!("two") };
+            let lens: Vec<u16> = (60..=1_514).collect();
+            for (at, lens) in (0_u32..).zip(lens.chunks(48)) {
+                let make = |(i, len): (u32, &u16)| frame(&region, stock, at * 48 + i, *len);
+                burst.extend((0..).zip(lens).map(make).collect::<Vec<_>>());
+                from.send(stock, &mut burst).unwrap();
+                assert!(burst.is_empty(), "there is room");
+                let mut next = 0;
+                receive(to, stock, &region, |bytes| {
+                    assert_eq!(
+                        (number(bytes), bytes.len()),
+                        (at * 48 + next, 60 + number(bytes) as usize)
+                    );
+                    next += 1;
+                    next as usize == lens.len()
+                });
+            }
+            let (sent, received) = (from.counters(), to.counters());
+            assert_eq!((sent.tx_frames, sent.tx_bytes), (received.rx_frames, received.rx_bytes));
+            assert_eq!((sent.tx_frames, received.rx_missed, sent.tx_dropped), (1_455, 0, 0));
+            lanes.reverse();
+        }
+        end(lanes, stocks);
+    });
+}
+
+#[test]
+fn each_queue_has_its_lane() {
+    apart("each_queue_has_its_lane", || {
+        pair(2);
+        let mut stocks = stocks(1, 4 * xdp::FRAMES, 1_514).unwrap();
+        let (region, stock) = (Arc::clone(stocks[0].region()), &mut stocks[0]);
+        let mut here = xdp::open("va", 2, &region).unwrap();
+        let mut there = xdp::open("vb", 2, &region).unwrap();
+        let mut burst = Burst::new();
+        for (queue, lane) in (0..).zip(&mut here) {
+            there[queue as usize].receive(stock, &mut burst).unwrap();
+            burst.push(frame(&region, stock, queue, 100));
+            lane.send(stock, &mut burst).unwrap();
+        }
+        for (queue, lane) in (0..).zip(&mut there) {
+            receive(lane, stock, &region, |bytes| number(bytes) == queue);
+            assert_eq!(lane.counters().rx_frames, 1);
+        }
+        end(here.into_iter().chain(there), stocks);
+    });
+}
+
+#[test]
+fn who_does_not_take_misses_and_no_frame_is_lost() {
+    apart("who_does_not_take_misses_and_no_frame_is_lost", || {
+        pair(1);
+        let mut stocks = stocks(1, 2 * xdp::FRAMES, 1_514).unwrap();
+        let (region, stock) = (Arc::clone(stocks[0].region()), &mut stocks[0]);
+        let mut here = xdp::open("va", 1, &region).unwrap().remove(0);
+        let mut there = xdp::open("vb", 1, &region).unwrap().remove(0);
+        let mut burst = Burst::new();
+        there.receive(stock, &mut burst).unwrap();
+        // More than all rings hold.
+        let (mut sent, until) = (0, Instant::now() + Duration::from_secs(20));
+        while sent < 6_000 && Instant::now() < until {
+            while !burst.is_full() {
+                burst.push(frame(&region, stock, sent, 60));
+                sent += 1;
+            }
+            while !burst.is_empty() && Instant::now() < until {
+                here.send(stock, &mut burst).unwrap();
+            }
+        }
+        let mut seen = BTreeMap::new();
+        let settled = Instant::now() + Duration::from_millis(300);
+        while Instant::now() < settled {
+            there.receive(stock, &mut burst).unwrap();
+            here.send(stock, &mut Burst::new()).unwrap();
+            for desc in burst.drain(..) {
+                *seen.entry(number(region.frame(&desc))).or_insert(0) += 1;
+                stock.give(desc);
+            }
+        }
+        assert!(seen.values().all(|count| *count == 1), "none comes twice");
+        let counters = there.counters();
+        assert_eq!(counters.rx_frames, seen.len() as u64);
+        assert!(counters.rx_missed > 0 && counters.rx_frames < sent.into(), "{counters:?}");
+        end([here, there], stocks);
+    });
+}
+
+#[test]
+fn what_cannot_be_opened_says_why() {
+    apart("what_cannot_be_opened_says_why", || {
+        pair(1);
+        let stocks = stocks(1, xdp::FRAMES, 1_514).unwrap();
+        let region = stocks[0].region();
+        let refused = |name: &str, count| xdp::open(name, count, region).err().unwrap();
+        assert!(matches!(refused("none", 1), PortError::Absent { .. }));
+        assert!(matches!(refused("va", 0), PortError::Lanes { count: 0, .. }));
+        assert!(matches!(refused("va", 2), PortError::NoQueue { queue: 1, .. }), "it has one");
+        let open = xdp::open("va", 1, region).unwrap();
+        assert!(matches!(refused("va", 1), PortError::Taken { .. }));
+        drop(open);
+        for _ in 0..20 {
+            drop(xdp::open("va", 1, region).unwrap());
+        }
+        ip("link set va mtu 3000");
+        let error = refused("va", 1);
+        assert!(matches!(error, PortError::Mtu { mtu: 3_000, .. }), "{error}");
+    });
+}
+
+#[test]
+fn an_interface_that_goes_leaves_its_frames() {
+    apart("an_interface_that_goes_leaves_its_frames", || {
+        pair(1);
+        let mut stocks = stocks(1, xdp::FRAMES, 1_514).unwrap();
+        let (region, stock) = (Arc::clone(stocks[0].region()), &mut stocks[0]);
+        let mut lane = xdp::open("va", 1, &region).unwrap().remove(0);
+        let mut burst = Burst::new();
+        lane.receive(stock, &mut burst).unwrap();
+        ip("link del va");
+        burst.push(frame(&region, stock, 1, 60));
+        let until = Instant::now() + Duration::from_secs(5);
+        while lane.send(stock, &mut burst).is_ok() && Instant::now() < until {}
+        assert!(lane.send(stock, &mut burst).is_err(), "it is gone");
+        stock.give_all(&mut burst);
+        end([lane], stocks);
+    });
+}
