@@ -69,6 +69,21 @@ pub enum PortError {
         /// The queue, from 0.
         queue: u32,
     },
+    /// No name that an interface can have.
+    #[error("`{name}` is no name of an interface: use 1 to 15 letters and digits")]
+    Name {
+        /// As it was given.
+        name: String,
+    },
+    /// An interface of another kind, or with another number of queues.
+    #[error(
+        "{name} is there and cannot be opened as a TAP interface of so many queues: take another \
+         name (one that is not there is made), or `ip tuntap add {name} mode tap multi_queue`"
+    )]
+    NoTap {
+        /// Its name.
+        name: String,
+    },
     /// The kernel refused.
     #[error("{what} {name}: {source}")]
     System {

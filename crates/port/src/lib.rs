@@ -6,5 +6,6 @@ pub mod lane;
 pub mod link;
 pub mod queues;
 pub mod stock;
+pub mod tap;
 pub mod wire;
 pub mod xdp;

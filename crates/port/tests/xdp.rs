@@ -1,10 +1,11 @@
 //! Frames over AF_XDP between the ends of a veth pair, in a network namespace of the test's own.
 
+mod space;
+
 use std::collections::BTreeMap;
-use std::process::Command;
+use std::fs;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use std::{env, fs};
 
 use niclab_nic::memory::Region;
 use niclab_port::error::PortError;
@@ -12,33 +13,7 @@ use niclab_port::lane::Lane;
 use niclab_port::stock::{Stock, count, stocks};
 use niclab_port::wire::Burst;
 use niclab_port::xdp::{self, XdpLane};
-
-/// Set in the process that carries a test out in a namespace of its own.
-const INSIDE: &str = "NICLAB_INSIDE";
-
-/// Carries a test out in a process of its own, in a network namespace that ends with it.
-fn apart(test: &str, body: fn()) {
-    if env::var_os(INSIDE).is_some() {
-        return body();
-    }
-    if !rustix::process::geteuid().is_root() {
-        return println!("SKIP {test}: network namespaces need root");
-    }
-    let ran = Command::new("unshare")
-        .arg("--net")
-        .arg(env::current_exe().unwrap())
-        .args(["--exact", test, "--nocapture"])
-        .env(INSIDE, "1")
-        .output()
-        .unwrap();
-    let said = [ran.stdout, ran.stderr].map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
-    assert!(ran.status.success(), "{}", said.concat());
-}
-
-fn ip(line: &str) {
-    let status = Command::new("ip").args(line.split_whitespace()).status().unwrap();
-    assert!(status.success(), "ip {line}");
-}
+use space::{apart, ip};
 
 /// A pair of interfaces with so many queues each, switched on, on which nobody else speaks.
 fn pair(queues: u32) {

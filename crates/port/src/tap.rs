@@ -1,0 +1,180 @@
+//! TAP: an interface of the kernel's whose frames go to and come from this program.
+//!
+//! What the kernel sends by the interface arrives here, and what is sent here the kernel receives.
+//! A lane is one queue of the interface (Documentation/networking/tuntap.rst). One that this made
+//! goes with its last lane.
+#![allow(unsafe_code)]
+
+use std::fs::File;
+use std::io::{self, Read, Write};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::os::unix::fs::OpenOptionsExt;
+use std::sync::Arc;
+
+use netlink_packet_route::RouteNetlinkMessage;
+use netlink_packet_route::link::{LinkFlags, LinkMessage};
+use niclab_nic::memory::Region;
+
+use crate::error::PortError;
+use crate::lane::{Lane, LaneCounters};
+use crate::link;
+use crate::stock::Stock;
+use crate::wire::Burst;
+
+/// Most queues of a TAP interface (`MAX_TAP_QUEUES`).
+pub const LANES_MAX: u32 = 256;
+
+/// Frames that a lane holds: none, for the kernel copies within each call.
+pub const FRAMES: usize = 0;
+
+/// Ethernet header with a VLAN tag, bytes: what the MTU leaves out.
+const HEADER_LEN: u32 = 18;
+
+/// One queue of a TAP interface.
+pub struct TapLane {
+    region: Arc<Region>,
+    file: File,
+    counters: LaneCounters,
+}
+
+/// Opens an interface with `count` queues in the calling thread's network namespace and switches it
+/// on: one that is there, if it is a TAP interface that nobody uses, else a new one.
+///
+/// # Errors
+/// [`PortError`]; a new interface is gone then.
+pub fn open(name: &str, count: u32, region: &Arc<Region>) -> Result<Vec<TapLane>, PortError> {
+    if count == 0 || count > LANES_MAX {
+        return Err(PortError::Lanes { name: name.to_owned(), count, most: LANES_MAX });
+    }
+    if name.is_empty() || name.len() >= libc::IFNAMSIZ || name.contains(['/', ' ', ':', '%']) {
+        return Err(PortError::Name { name: name.to_owned() });
+    }
+    let queue = |_| {
+        let file = queue(name, count > 1).map_err(|error| match error.raw_os_error() {
+            Some(libc::EBUSY) => PortError::Taken { name: name.to_owned() },
+            Some(libc::EINVAL) => PortError::NoTap { name: name.to_owned() },
+            _ => PortError::of("open the TAP interface", name, error),
+        })?;
+        Ok(TapLane { region: Arc::clone(region), file, counters: LaneCounters::default() })
+    };
+    let lanes = (0..count).map(queue).collect::<Result<Vec<_>, PortError>>()?;
+    let link = link::look(name).map_err(|error| PortError::of("look up", name, error))?;
+    let link = link.ok_or_else(|| PortError::Absent { name: name.to_owned() })?;
+    let longest = (region.frame_len_max() as u32).saturating_sub(HEADER_LEN);
+    // A frame as long as the slot is taken for one that was cut.
+    if link.mtu >= longest {
+        let longest = longest.saturating_sub(1);
+        return Err(PortError::Mtu { name: name.to_owned(), mtu: link.mtu, longest });
+    }
+    switch_on(link.index).map_err(|error| PortError::of("switch on", name, error))?;
+    Ok(lanes)
+}
+
+fn switch_on(index: u32) -> io::Result<()> {
+    let mut message = LinkMessage::default();
+    message.header.index = index;
+    message.header.flags = LinkFlags::Up;
+    message.header.change_mask = LinkFlags::Up;
+    link::request(RouteNetlinkMessage::SetLink(message), 0).map(|_| ())
+}
+
+/// Opens one queue of an interface, which is made where there is none of this name.
+fn queue(name: &str, is_one_of_many: bool) -> io::Result<File> {
+    let file = File::options()
+        .read(true)
+        .write(true)
+        .custom_flags(libc::O_NONBLOCK | libc::O_CLOEXEC)
+        .open("/dev/net/tun")?;
+    let many = if is_one_of_many { libc::IFF_MULTI_QUEUE } else { 0 };
+    // SAFETY: zeros are a valid request.
+    let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
+    for (to, from) in request.ifr_name.iter_mut().zip(name.bytes()) {
+        *to = from as libc::c_char;
+    }
+    request.ifr_ifru.ifru_flags = (libc::IFF_TAP | libc::IFF_NO_PI | many) as libc::c_short;
+    // SAFETY: the request lives through the call and is what this command reads and writes.
+    let result = unsafe { libc::ioctl(file.as_raw_fd(), libc::TUNSETIFF, &raw mut request) };
+    if result == 0 { Ok(file) } else { Err(io::Error::last_os_error()) }
+}
+
+/// What an error of a call means: that nothing is there now, that the interface is switched off, or
+/// that it is gone.
+enum Met {
+    Nothing,
+    Off,
+    Gone(io::Error),
+}
+
+fn met(error: io::Error) -> Met {
+    match error.raw_os_error() {
+        Some(libc::EAGAIN | libc::EINTR | libc::ENOBUFS) => Met::Nothing,
+        // Switched off (EIO), or the frame is none that the kernel takes (EINVAL).
+        Some(libc::EIO | libc::EINVAL) => Met::Off,
+        _ => Met::Gone(error),
+    }
+}
+
+impl Lane for TapLane {
+    fn receive(&mut self, stock: &mut Stock, into: &mut Burst) -> io::Result<()> {
+        while !into.is_full() {
+            let Some(mut desc) = stock.take() else { return Ok(()) };
+            let slot = self.region.slot_mut(&mut desc);
+            let room = slot.len();
+            match self.file.read(slot) {
+                Ok(len) if len < room => {
+                    self.region.set_len(&mut desc, len as u16);
+                    self.counters.rx_frames += 1;
+                    self.counters.rx_bytes += len as u64;
+                    into.push(desc);
+                }
+                Ok(_) => {
+                    // It was longer than the slot, for somebody has raised the MTU.
+                    self.counters.rx_missed += 1;
+                    stock.give(desc);
+                }
+                Err(error) => {
+                    stock.give(desc);
+                    return match met(error) {
+                        Met::Nothing | Met::Off => Ok(()),
+                        Met::Gone(error) => Err(error),
+                    };
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn send(&mut self, stock: &mut Stock, burst: &mut Burst) -> io::Result<()> {
+        let mut sent = 0;
+        let mut result = Ok(());
+        for desc in burst.iter() {
+            match self.file.write(self.region.frame(desc)) {
+                Ok(_) => {
+                    self.counters.tx_frames += 1;
+                    self.counters.tx_bytes += u64::from(desc.len());
+                }
+                Err(error) => match met(error) {
+                    Met::Nothing => break,
+                    Met::Off => self.counters.tx_dropped += 1,
+                    Met::Gone(error) => {
+                        result = Err(error);
+                        break;
+                    }
+                },
+            }
+            sent += 1;
+        }
+        burst.drain(..sent).for_each(|desc| stock.give(desc));
+        result
+    }
+
+    fn waits_on(&self) -> Option<BorrowedFd<'_>> {
+        Some(self.file.as_fd())
+    }
+
+    fn counters(&self) -> LaneCounters {
+        self.counters
+    }
+
+    fn close(self: Box<Self>, _stock: &mut Stock) {}
+}

@@ -1,0 +1,142 @@
+//! A TAP interface, with the kernel's own stack on its other side.
+
+mod space;
+
+use std::net::UdpSocket;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use niclab_nic::memory::{Desc, Region};
+use niclab_port::error::PortError;
+use niclab_port::lane::Lane;
+use niclab_port::stock::{Stock, count, stocks};
+use niclab_port::tap::{self, TapLane};
+use niclab_port::wire::Burst;
+use space::{apart, ip};
+
+const ARP: [u8; 2] = [0x08, 0x06];
+const IPV4: [u8; 2] = [0x08, 0x00];
+
+/// Waits for a frame of this EtherType, on whichever lane.
+fn await_type(lanes: &mut [TapLane], stock: &mut Stock, region: &Region, kind: [u8; 2]) -> Desc {
+    let until = Instant::now() + Duration::from_secs(5);
+    let mut burst = Burst::new();
+    while Instant::now() < until {
+        for lane in &mut *lanes {
+            lane.receive(stock, &mut burst).unwrap();
+            while let Some(desc) = burst.pop() {
+                if region.frame(&desc)[12..14] == kind {
+                    stock.give_all(&mut burst);
+                    return desc;
+                }
+                stock.give(desc);
+            }
+        }
+    }
+    panic!("no frame of type {kind:?} came");
+}
+
+/// Two fields of a frame change places.
+fn swap(bytes: &mut [u8], [a, b]: [usize; 2], len: usize) {
+    let (front, back) = bytes.split_at_mut(b);
+    front[a..a + len].swap_with_slice(&mut back[..len]);
+}
+
+fn send(lane: &mut TapLane, stock: &mut Stock, desc: Desc) {
+    let mut burst: Burst = [desc].into_iter().collect();
+    lane.send(stock, &mut burst).unwrap();
+    assert!(burst.is_empty());
+}
+
+fn talk(lanes_count: u32) {
+    let mut stocks = stocks(1, 512, 1_600).unwrap();
+    let (region, stock) = (Arc::clone(stocks[0].region()), &mut stocks[0]);
+    let mut lanes = tap::open("tp", lanes_count, &region).unwrap();
+    ip("addr add 10.9.0.1/24 dev tp");
+    let socket = UdpSocket::bind("10.9.0.1:0").unwrap();
+    socket.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
+    for len in [1, 18, 1_400] {
+        let said = vec![b'x'; len];
+        socket.send_to(&said, "10.9.0.2:9").unwrap();
+        if len == 1 {
+            // Who has 10.9.0.2? We.
+            let mut asked = await_type(&mut lanes, stock, &region, ARP);
+            let bytes = region.frame_mut(&mut asked);
+            bytes.copy_within(6..12, 0);
+            bytes[6..12].copy_from_slice(&[2, 0, 0, 0, 0, 9]);
+            bytes[21] = 2;
+            swap(bytes, [22, 32], 10);
+            bytes[22..28].copy_from_slice(&[2, 0, 0, 0, 0, 9]);
+            send(&mut lanes[0], stock, asked);
+        }
+        let mut came = await_type(&mut lanes, stock, &region, IPV4);
+        assert_eq!(usize::from(came.len()), 14 + 20 + 8 + len);
+        let bytes = region.frame_mut(&mut came);
+        assert_eq!(bytes[42..], said);
+        // Back to where it came from: checksums do not mind.
+        swap(bytes, [0, 6], 6);
+        swap(bytes, [26, 30], 4);
+        swap(bytes, [34, 36], 2);
+        let mut again = vec![0; 2_000];
+        let last = lanes.len() - 1;
+        send(&mut lanes[last], stock, came);
+        let (got, from) = socket.recv_from(&mut again).unwrap();
+        assert_eq!((&again[..got], from.to_string().as_str()), (&said[..], "10.9.0.2:9"));
+    }
+    let counted = lanes.iter().map(|lane| lane.counters());
+    let sums = counted.fold([0; 4], |sum, one| {
+        [
+            sum[0] + one.rx_frames,
+            sum[1] + one.tx_frames,
+            sum[2] + one.tx_dropped,
+            sum[3] + one.rx_missed,
+        ]
+    });
+    assert!(sums[0] >= 4 && sums[1..] == [4, 0, 0], "{sums:?}");
+    let frames = region.frames();
+    lanes.into_iter().for_each(|lane| Box::new(lane).close(stock));
+    assert_eq!(count(stocks), frames, "no frame is lost");
+}
+
+#[test]
+fn the_kernel_talks_to_who_sits_behind_the_interface() {
+    apart("the_kernel_talks_to_who_sits_behind_the_interface", || talk(1));
+}
+
+#[test]
+fn a_tap_interface_has_several_queues() {
+    apart("a_tap_interface_has_several_queues", || talk(3));
+}
+
+#[test]
+fn what_cannot_be_opened_says_why_and_what_goes_is_an_error() {
+    apart("what_cannot_be_opened_says_why_and_what_goes_is_an_error", || {
+        let mut stocks = stocks(1, 64, 1_600).unwrap();
+        let (region, stock) = (Arc::clone(stocks[0].region()), &mut stocks[0]);
+        let refused = |name: &str, count| tap::open(name, count, &region).err().unwrap();
+        assert!(matches!(refused("a-name-that-is-too-long", 1), PortError::Name { .. }));
+        assert!(matches!(refused("a/b", 1), PortError::Name { .. }));
+        assert!(matches!(refused("tp", 0), PortError::Lanes { count: 0, .. }));
+        assert!(matches!(refused("lo", 1), PortError::NoTap { .. }), "another kind");
+        let open = tap::open("tp", 1, &region).unwrap();
+        assert!(matches!(refused("tp", 1), PortError::Taken { .. }));
+        drop(open);
+        let mut lane = tap::open("tp", 1, &region).unwrap().remove(0);
+        let mut burst = Burst::new();
+        ip("link set tp down");
+        burst.push(stock.take().unwrap());
+        region.set_len(&mut burst[0], 60);
+        lane.receive(stock, &mut Burst::new()).unwrap();
+        lane.send(stock, &mut burst).unwrap();
+        assert_eq!((lane.counters().tx_dropped, burst.len()), (1, 0), "it is off");
+        ip("link del tp");
+        assert!(lane.receive(stock, &mut burst).is_err(), "it is gone");
+        burst.push(stock.take().unwrap());
+        region.set_len(&mut burst[0], 60);
+        assert!(lane.send(stock, &mut burst).is_err());
+        stock.give_all(&mut burst);
+        Box::new(lane).close(stock);
+        let frames = region.frames();
+        assert_eq!(count(stocks), frames);
+    });
+}
