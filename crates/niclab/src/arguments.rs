@@ -6,6 +6,7 @@ use std::str::FromStr;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
+use niclab_card::PortName;
 use niclab_device::echo::{Receive, Transport};
 use niclab_lab::placement::{Cpu, UnknownLabel, Way};
 use niclab_lab::published::Card;
@@ -26,11 +27,12 @@ Exit codes:
   2    the command line cannot be understood
   3    an experiment, a value, a trace or a file of rules cannot be used
   4    a result directory cannot be used
-  5    a device is unknown, or none could be opened
+  5    a device is unknown, none could be opened, or a port of `nic` could not be
   6    a run came to its end and has measured nothing
   7    `rules check --strict` has found something to mend
   8    `compare` has found a regression
-  9    `serve` cannot have its address, or the server of `measure` is not there or went away
+  9    `serve` cannot have its address, or the server of `measure` or the card of `nic ctl` is not
+       there or went away
   130  stopped by Ctrl-C or a signal; what was measured is kept";
 
 const RUN_EXAMPLES: &str = "\
@@ -66,6 +68,17 @@ Examples:
       both beside each other and beside the published cards, with a report of its own
 
 Of the experiments those on round trips are taken. The directories are left as they are.";
+
+const NIC_EXAMPLES: &str = "\
+Examples:
+  niclab nic --port xdp:veth0 --port tap:nic0 --queues 4 --cores 0,1 --rules rules.flow
+      veth0 on one side and a new interface nic0 on the other, four queues on two cores
+  niclab nic --port tap:nic0 --control /run/card.sock
+      and from another terminal:
+  niclab nic ctl --control /run/card.sock counters
+  niclab nic ctl --control /run/card.sock flow create 0 ingress pattern eth / end actions drop / end
+
+It needs root. The other end of a veth pair must compute checksums: ethtool -K veth1 tx off.";
 
 /// The commands.
 #[derive(Debug, Subcommand)]
@@ -113,6 +126,14 @@ pub enum Command {
         #[command(subcommand)]
         command: MeasureCommand,
     },
+    /// Run the software card between ports, until it is stopped
+    ///
+    /// Frames that come by the first port leave by the second and the other way round; with one
+    /// port they go back where they came from, with the MAC addresses swapped. In between stand the
+    /// rules and queues of the port that they came by.
+    #[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
+    #[command(after_long_help = NIC_EXAMPLES)]
+    Nic(NicArguments),
     /// Write report.html of a run anew, from its samples
     Report {
         /// Result directory, as `niclab run` printed it
@@ -242,6 +263,56 @@ pub struct ServeEchoArguments {
     /// Stamp messages as they pass that interface, for a ledger of the client's; needs root
     #[arg(long)]
     pub stamps: bool,
+}
+
+/// What `niclab nic` takes.
+#[derive(Args, Debug)]
+pub struct NicArguments {
+    /// What to do with a card that runs
+    #[command(subcommand)]
+    pub command: Option<NicCommand>,
+    /// A port: xdp:INTERFACE or tap:INTERFACE; give one, or pairs
+    #[arg(long = "port", value_name = "PORT", required = true)]
+    pub ports: Vec<PortName>,
+    /// Queues of each port, which RSS spreads over
+    #[arg(long, value_name = "N", default_value = "1",
+          value_parser = clap::value_parser!(u16).range(1..=1024))]
+    pub queues: u16,
+    /// Cores, each with a queue of each interface [default: the first that may be used]
+    #[arg(long, value_name = "N,…", value_delimiter = ',')]
+    pub cores: Vec<u32>,
+    /// File of `flow` commands, carried out before the first frame
+    #[arg(long, value_name = "FILE")]
+    pub rules: Option<PathBuf>,
+    /// Socket that `niclab nic ctl` is to reach the card by
+    #[arg(long, value_name = "PATH")]
+    pub control: Option<PathBuf>,
+    /// Stop by itself after so many seconds
+    #[arg(long, value_name = "N")]
+    pub seconds: Option<u64>,
+    /// Print a JSON object a line
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// The commands of `niclab nic`.
+#[derive(Debug, Subcommand)]
+pub enum NicCommand {
+    /// Tell a card that runs what to do, or ask it
+    ///
+    /// `counters` asks what it has counted, `stop` ends it, and a `flow` command is carried out on
+    /// the port that it names, as testpmd writes it.
+    Ctl {
+        /// Its socket, as `niclab nic --control` was given it
+        #[arg(long, value_name = "PATH")]
+        control: PathBuf,
+        /// Print the answer as the card gives it: a JSON object
+        #[arg(long)]
+        json: bool,
+        /// The command, in one word or several
+        #[arg(required = true, trailing_var_arg = true, value_name = "COMMAND")]
+        words: Vec<String>,
+    },
 }
 
 /// The commands of `niclab profile`.

@@ -7,11 +7,11 @@
 //! | 2 | the command line cannot be understood |
 //! | 3 | an experiment, a value, a trace, a profile, a workload or a file of rules cannot be used |
 //! | 4 | a result directory cannot be used |
-//! | 5 | a device is unknown, or none could be opened |
+//! | 5 | a device is unknown, none could be opened, or a port of `nic` could not be |
 //! | 6 | a run came to its end and has measured nothing |
 //! | 7 | `rules check --strict` has found something to mend |
 //! | 8 | `compare` has found a regression |
-//! | 9 | `serve` cannot have its address, or the server of `measure` is not there or went away |
+//! | 9 | `serve` cannot have its address; the server of `measure` or the card of `nic ctl` is not there |
 //! | 130 | stopped by Ctrl-C or a signal; what was measured is kept |
 
 use std::io::ErrorKind;
@@ -19,6 +19,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use niclab_bench::BenchError;
+use niclab_card::CardError;
 use niclab_device::DeviceError;
 use niclab_device::echo::EchoError;
 use niclab_device::model::UnreadProfile;
@@ -47,6 +48,31 @@ pub enum Failure {
     /// A device of `measure` cannot do it.
     #[error("{0}")]
     Device(#[from] DeviceError),
+    /// The software card could not be started.
+    #[error("{0}")]
+    Card(#[from] CardError),
+    /// A card gave back fewer frames than it had.
+    #[error("{lost} of {frames} frames did not come back: a fault of niclab; please report it")]
+    FramesLost {
+        /// Those that are missing.
+        lost: usize,
+        /// Of so many.
+        frames: usize,
+    },
+    /// The socket of a card that is to be talked to, or to be made.
+    #[error("{}: {reason}", path.display())]
+    Control {
+        /// Its path.
+        path: PathBuf,
+        /// What is wrong, and what would be right.
+        reason: String,
+    },
+    /// A card did not do what it was told.
+    #[error("{reason}")]
+    Refused {
+        /// Why not.
+        reason: String,
+    },
     /// Messages could not be sent or served.
     #[error("{0}")]
     Echo(#[from] EchoError),
@@ -274,11 +300,13 @@ impl Failure {
     pub fn exit_code(&self) -> ExitCode {
         ExitCode::from(match self {
             Failure::Bench(_)
+            | Failure::FramesLost { .. }
             | Failure::Output(_)
             | Failure::Report(_)
             | Failure::Validation(_) => 1,
             // Options that exclude each other, or name what is not there.
             Failure::Address { .. }
+            | Failure::Card(CardError::Ports { .. } | CardError::Cores)
             | Failure::Core { .. }
             | Failure::Metric { .. }
             | Failure::NoPeers { .. }
@@ -289,6 +317,8 @@ impl Failure {
             | Failure::Workload(_)
             | Failure::Profile(_)
             | Failure::UnknownCard(_)
+            | Failure::Card(CardError::Rules(_))
+            | Failure::Refused { .. }
             | Failure::Rules { .. }
             | Failure::RulesChanged { .. }
             | Failure::Spec(_)
@@ -306,8 +336,12 @@ impl Failure {
             | Failure::Echo(EchoError::Range { .. } | EchoError::NotSupported { .. }) => 3,
             Failure::Device(DeviceError::Absent { .. })
             | Failure::Echo(_)
+            | Failure::Control { .. }
             | Failure::Lost { .. } => 9,
-            Failure::Device(_) | Failure::NoDevice { .. } | Failure::UnknownDevice(_) => 5,
+            Failure::Card(_)
+            | Failure::Device(_)
+            | Failure::NoDevice { .. }
+            | Failure::UnknownDevice(_) => 5,
             Failure::Nothing { .. } => 6,
             Failure::Amiss { .. } => 7,
             Failure::Regression { .. } => 8,

@@ -16,6 +16,7 @@ mod export;
 mod failure;
 mod list;
 mod merge;
+mod nic;
 mod profile;
 mod progress;
 mod report;
@@ -58,6 +59,7 @@ fn command(command: Command) -> Result<(), Failure> {
         Command::Man => texts::man(),
         Command::Merge(arguments) => merge::run(&arguments),
         Command::Measure { command: MeasureCommand::Echo(arguments) } => echo::measure(&arguments),
+        Command::Nic(arguments) => nic::run(&arguments),
         Command::Profile { command } => match command {
             ProfileCommand::Check { profiles } => profile::check(&profiles),
             ProfileCommand::Fit { from, device } => profile::fit(&from, device.as_deref()),

@@ -130,7 +130,7 @@ pub fn plural(count: usize, one: &str, many: &str) -> String {
 }
 
 /// What a command says, if it is asked to say something.
-fn told(record: &Record) -> Option<String> {
+pub fn told(record: &Record) -> Option<String> {
     match record {
         Record::Age { rule, age } => {
             let (idle_s, timeout_s) = (age.idle_ns / 1_000_000_000, age.timeout_s);

@@ -50,6 +50,12 @@ pub enum PortError {
         /// The interface.
         name: String,
     },
+    /// Another program is behind the TAP interface.
+    #[error("{name} is the TAP interface of another program: end that, or take another name")]
+    TapTaken {
+        /// The interface.
+        name: String,
+    },
     /// Another socket has the queue.
     #[error("queue {queue} of {name} has an AF_XDP socket already: end the program that opened it")]
     QueueTaken {

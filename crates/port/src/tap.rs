@@ -51,7 +51,7 @@ pub fn open(name: &str, count: u32, region: &Arc<Region>) -> Result<Vec<TapLane>
     }
     let queue = |_| {
         let file = queue(name, count > 1).map_err(|error| match error.raw_os_error() {
-            Some(libc::EBUSY) => PortError::Taken { name: name.to_owned() },
+            Some(libc::EBUSY) => PortError::TapTaken { name: name.to_owned() },
             Some(libc::EINVAL) => PortError::NoTap { name: name.to_owned() },
             _ => PortError::of("open the TAP interface", name, error),
         })?;

@@ -119,7 +119,7 @@ fn what_cannot_be_opened_says_why_and_what_goes_is_an_error() {
         assert!(matches!(refused("tp", 0), PortError::Lanes { count: 0, .. }));
         assert!(matches!(refused("lo", 1), PortError::NoTap { .. }), "another kind");
         let open = tap::open("tp", 1, &region).unwrap();
-        assert!(matches!(refused("tp", 1), PortError::Taken { .. }));
+        assert!(matches!(refused("tp", 1), PortError::TapTaken { .. }));
         drop(open);
         let mut lane = tap::open("tp", 1, &region).unwrap().remove(0);
         let mut burst = Burst::new();

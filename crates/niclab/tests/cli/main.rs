@@ -13,6 +13,7 @@ mod killed;
 mod machine;
 mod measured;
 mod merge;
+mod nic;
 mod planning;
 mod profiles;
 mod refused;

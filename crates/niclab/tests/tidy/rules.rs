@@ -217,10 +217,11 @@ pub const MAY_KNOW: &[(&str, &[&str])] = &[
     ("load", &["packet"]),
     ("probe", &["packet"]),
     ("apps", &["nic", "packet"]),
+    ("card", &["apps", "nic", "packet", "port"]),
     ("device", &["apps", "load", "nic", "packet", "port", "probe"]),
     ("lab", &["device", "load", "packet", "result"]),
     ("report", &["result"]),
-    ("niclab", &["bench", "device", "lab", "load", "nic", "packet", "report", "result"]),
+    ("niclab", &["bench", "card", "device", "lab", "load", "nic", "packet", "report", "result"]),
 ];
 
 /// Outside crates that only some of ours may depend on, and why.

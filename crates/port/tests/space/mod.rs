@@ -7,7 +7,7 @@ use std::process::Command;
 const INSIDE: &str = "NICLAB_INSIDE";
 
 /// Carries a test out in a process of its own, in a network namespace that ends with it.
-pub fn apart(test: &str, body: fn()) {
+pub fn apart(test: &str, body: impl FnOnce()) {
     if env::var_os(INSIDE).is_some() {
         return body();
     }

@@ -1,0 +1,348 @@
+//! A card: made, changed, asked and ended by one thread, while its cores work.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread::{self, JoinHandle};
+use std::time::Instant;
+
+use niclab_nic::limits::BURST;
+use niclab_nic::memory::{MemoryError, Region};
+use niclab_nic::rule::session::{Record, Session};
+use niclab_nic::rule::text::{Commands, ReadError};
+use niclab_nic::{Nic, NicConfig, NicError};
+use niclab_port::error::PortError;
+use niclab_port::lane::Lane;
+use niclab_port::stock::{self, Stock, stocks};
+use rtrb::{Producer, RingBuffer};
+use rustix::thread::{CpuSet, sched_setaffinity};
+
+use crate::counters::{CoreCounters, Counters, PortCounters, QueueCounters, Shown};
+use crate::engine::{BACKLOG_MAX, Engine, In, Out, Side};
+use crate::name::PortName;
+
+/// Longest frame, bytes without FCS: an Ethernet frame of 1,500 B with two VLAN tags and more.
+const FRAME_LEN_MAX: usize = 1_536;
+
+/// Frames that the ring between two cores holds, for each port.
+const RING: usize = 1_024;
+
+/// Steps of a change that are settled at a time.
+const SETTLE_STEPS: usize = 1 << 16;
+
+/// What a card is made of.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CardConfig {
+    /// Its ports: one, or an even number.
+    pub ports: Vec<PortName>,
+    /// Queues of each port, 1 to 1,024; RSS spreads over them.
+    pub queues: u16,
+    /// The cores it runs on, by their numbers; each has a lane of each port.
+    pub cores: Vec<u32>,
+}
+
+/// Why there is no card.
+#[derive(Debug, thiserror::Error)]
+pub enum CardError {
+    /// A number of ports that frames cannot be forwarded between.
+    #[error("{count} ports: give one, or pairs (frames of the first leave by the second)")]
+    Ports {
+        /// How many were asked for.
+        count: usize,
+    },
+    /// Nothing to run on.
+    #[error("no core: give at least one")]
+    Cores,
+    /// Queues.
+    #[error("{0}")]
+    Nic(#[from] NicError),
+    /// Rules.
+    #[error("{0}")]
+    Rules(#[from] ReadError),
+    /// Frame memory.
+    #[error("{0}")]
+    Memory(#[from] MemoryError),
+    /// A port.
+    #[error("{name}: {source}")]
+    Port {
+        /// Its name.
+        name: PortName,
+        /// What is wrong.
+        source: PortError,
+    },
+    /// A thread could not be made.
+    #[error("a thread for core {core}: {source}")]
+    Thread {
+        /// For which core.
+        core: u32,
+        /// What the system said.
+        source: std::io::Error,
+    },
+}
+
+/// What is left of a card that has ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Ended {
+    /// What it counted.
+    pub counters: Counters,
+    /// Frames of its memory.
+    pub frames: usize,
+    /// Of them, those that did not come back: none, unless a core ended by a fault.
+    pub frames_lost: usize,
+}
+
+/// One port as the control side has it.
+struct Port {
+    name: PortName,
+    nic: Nic,
+    session: Session,
+    /// By core.
+    shown: Vec<Arc<Shown>>,
+    gone: Vec<Arc<AtomicBool>>,
+    lanes: Vec<Producer<Box<dyn Lane>>>,
+}
+
+/// A card at work.
+pub struct Card {
+    ports: Vec<Port>,
+    threads: Vec<JoinHandle<Stock>>,
+    /// Cores, and where each shows the frames that its function has had.
+    cores: Vec<(u32, Arc<AtomicU64>)>,
+    stop: Arc<AtomicBool>,
+    region: Arc<Region>,
+    queues: u16,
+    begun: Instant,
+}
+
+impl Card {
+    /// Opens the ports in the calling thread's network namespace and starts the cores, with these
+    /// `flow` commands carried out before the first frame (see [`Card::apply`]).
+    ///
+    /// # Errors
+    /// [`CardError`]; nothing stays open.
+    pub fn start(config: &CardConfig, rules: &str) -> Result<Card, CardError> {
+        let (count, cores) = (config.ports.len(), config.cores.len());
+        if count == 0 || (count > 1 && count % 2 != 0) {
+            return Err(CardError::Ports { count });
+        }
+        if cores == 0 {
+            return Err(CardError::Cores);
+        }
+        let held: usize = config.ports.iter().map(PortName::lane_frames).sum();
+        let under_way = count * (cores * RING + BACKLOG_MAX) + 8 * BURST;
+        let mut stocks = stocks(cores, cores * (held + under_way), FRAME_LEN_MAX)?;
+        let region = Arc::clone(stocks[0].region());
+        let (stop, begun) = (Arc::new(AtomicBool::new(false)), Instant::now());
+        let (mut out, mut inward) = rings(cores, count);
+        let mut sides: Vec<Vec<Side>> = (0..cores).map(|_| Vec::new()).collect();
+        let mut ports = Vec::new();
+        for (number, name) in (0..).zip(&config.ports) {
+            let (port, made) = port(number, name, config, &region)?;
+            ports.push(port);
+            sides.iter_mut().zip(made).for_each(|(sides, side)| sides.push(side));
+        }
+        let queues = config.queues;
+        let (threads, shown) = (Vec::new(), Vec::new());
+        let mut card = Card { ports, threads, cores: shown, stop, region, queues, begun };
+        card.apply(rules)?;
+        for (place, (&core, sides)) in config.cores.iter().zip(sides).enumerate() {
+            let (out, inward) = (out.remove(0), inward.remove(0));
+            let (stop, stock) = (Arc::clone(&card.stop), stocks.remove(0));
+            let shown = Arc::new(AtomicU64::new(0));
+            card.cores.push((core, Arc::clone(&shown)));
+            let engine = Engine { place, sides, out, inward, stock, stop, begun, frames: 0, shown };
+            let run = move || {
+                let mut only = CpuSet::new();
+                only.set(core as usize);
+                // Where that is not allowed it runs where there is room.
+                let _ = sched_setaffinity(None, &only);
+                engine.run()
+            };
+            let thread = thread::Builder::new().name(format!("card-{place}")).spawn(run);
+            // What was started ends with the card.
+            let thread = thread.map_err(|source| CardError::Thread { core, source })?;
+            card.threads.push(thread);
+        }
+        Ok(card)
+    }
+
+    /// Carries out a text of `flow` commands, each for the port that it names. What is for one port
+    /// is applied whole or not at all, port by port.
+    ///
+    /// # Errors
+    /// What cannot be read or is refused, with its line; what was for ports before that one stays.
+    pub fn apply(&mut self, text: &str) -> Result<Vec<(u16, Record)>, ReadError> {
+        let mut named = Vec::new();
+        let mut commands = Commands::new(text.as_bytes());
+        while let Some(next) = commands.next_command() {
+            named.extend(next?.command.port());
+        }
+        // A port that is not there is refused by the first.
+        let unknown = named.iter().any(|port| usize::from(*port) >= self.ports.len());
+        let now_ns = self.begun.elapsed().as_nanos() as u64;
+        let mut records = Vec::new();
+        for (number, port) in (0..).zip(&mut self.ports) {
+            if !unknown && !named.contains(&number) {
+                continue;
+            }
+            port.nic.set_time_ns(now_ns);
+            let own = if unknown { text.to_owned() } else { of_port(text, number)? };
+            let done = port.session.apply(&mut port.nic, own.as_bytes())?;
+            records.extend(done.into_iter().map(|record| (number, record)));
+        }
+        Ok(records)
+    }
+
+    /// What is to be done now and then, some times a second: changes are settled, ages told, and
+    /// ports that are gone opened again where they are back. What stands in the way of that is
+    /// returned, for each port that is gone.
+    pub fn tend(&mut self) -> Vec<(PortName, PortError)> {
+        let now_ns = self.begun.elapsed().as_nanos() as u64;
+        let mut missing = Vec::new();
+        for port in &mut self.ports {
+            port.nic.set_time_ns(now_ns);
+            port.nic.settle(SETTLE_STEPS);
+            if !port.gone.iter().all(|gone| gone.load(Ordering::Acquire)) {
+                continue;
+            }
+            let count = port.lanes.len() as u32;
+            match port.name.open(count, &self.region) {
+                Ok(lanes) => {
+                    for ((to, lane), gone) in port.lanes.iter_mut().zip(lanes).zip(&port.gone) {
+                        gone.store(false, Ordering::Release);
+                        // There is room, for the core has taken the one before.
+                        let _ = to.push(lane);
+                    }
+                }
+                Err(error) => missing.push((port.name.clone(), error)),
+            }
+        }
+        missing
+    }
+
+    /// What the card has counted so far; a core shows what it sees with a delay of a millisecond or
+    /// so.
+    pub fn counters(&self) -> Counters {
+        let ports = self.ports.iter().map(|port| {
+            let core = |queue: usize| queue % port.shown.len();
+            let queue = |at| QueueCounters { core: core(at), ..QueueCounters::default() };
+            let mut counters = PortCounters {
+                name: port.name.to_string(),
+                is_up: !port.gone.iter().any(|gone| gone.load(Ordering::Acquire)),
+                queues: (0..usize::from(self.queues)).map(queue).collect(),
+                ..PortCounters::default()
+            };
+            port.shown.iter().for_each(|shown| shown.add_to(&mut counters));
+            counters
+        });
+        let core = |(core, shown): &(u32, Arc<AtomicU64>)| CoreCounters {
+            core: *core,
+            frames: shown.load(Ordering::Relaxed),
+        };
+        Counters { ports: ports.collect(), cores: self.cores.iter().map(core).collect() }
+    }
+
+    /// Stops the cores, lets what is under way leave, and closes the ports.
+    pub fn end(mut self) -> Ended {
+        let stocks = self.stop();
+        let frames = self.region.frames();
+        let frames_lost = frames - stock::count(stocks);
+        Ended { counters: self.counters(), frames, frames_lost }
+    }
+
+    fn stop(&mut self) -> Vec<Stock> {
+        self.stop.store(true, Ordering::Relaxed);
+        // Of a core that panicked the frames are lost, which the count says.
+        self.threads.drain(..).filter_map(|thread| thread.join().ok()).collect()
+    }
+}
+
+impl Drop for Card {
+    fn drop(&mut self) {
+        drop(self.stop());
+    }
+}
+
+/// The rings from each core to each other one, a ring for each port: by sender, and by receiver.
+fn rings(cores: usize, ports: usize) -> (Vec<Vec<Out>>, Vec<Vec<In>>) {
+    let mut out: Vec<Vec<Out>> = (0..cores).map(|_| Vec::new()).collect();
+    let mut inward: Vec<Vec<In>> = (0..cores).map(|_| Vec::new()).collect();
+    for (from, out) in out.iter_mut().enumerate() {
+        for (to, inward) in inward.iter_mut().enumerate() {
+            let count = if from == to { 0 } else { ports };
+            let (producers, consumers) = (0..count).map(|_| RingBuffer::new(RING)).unzip();
+            out.push(producers);
+            inward.push(consumers);
+        }
+    }
+    (out, inward)
+}
+
+/// Opens a port: its control side, and what each core has of it.
+fn port(
+    number: u16,
+    name: &PortName,
+    config: &CardConfig,
+    region: &Arc<Region>,
+) -> Result<(Port, Vec<Side>), CardError> {
+    let (queues, ports) = (config.queues, config.ports.len() as u16);
+    let mut nic = Nic::new(&NicConfig { queues, ports, ..NicConfig::default() })?;
+    let refused = |source| CardError::Port { name: name.clone(), source };
+    let lanes = name.open(config.cores.len() as u32, region).map_err(refused)?;
+    let session = Session::new(number);
+    let (mut shown, mut gone, mut to, mut sides) = (vec![], vec![], vec![], vec![]);
+    for lane in lanes {
+        let (here, is_gone) = (Arc::new(Shown::new(queues)), Arc::new(AtomicBool::new(false)));
+        let (producer, consumer) = RingBuffer::new(1);
+        let (worker, seen) = (nic.worker(), (Arc::clone(&here), queues));
+        sides.push(Side::new(lane, worker, seen, Arc::clone(&is_gone), consumer));
+        shown.push(here);
+        gone.push(is_gone);
+        to.push(producer);
+    }
+    Ok((Port { name: name.clone(), nic, session, shown, gone, lanes: to }, sides))
+}
+
+/// The commands of a text that are for one port, each in its line; those for all as well.
+fn of_port(text: &str, port: u16) -> Result<String, ReadError> {
+    let mut own: Vec<&str> = vec![""; text.lines().count()];
+    let lines: Vec<&str> = text.lines().collect();
+    let mut commands = Commands::new(text.as_bytes());
+    while let Some(next) = commands.next_command() {
+        let parsed = next?;
+        let at = parsed.line as usize - 1;
+        if parsed.command.port().is_none_or(|named| named == port) {
+            own[at] = lines[at];
+        }
+    }
+    Ok(own.join("\n"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn commands_go_to_the_port_they_name_and_keep_their_lines() {
+        let text = "flow flush 1\n# words\nflow create 0 ingress pattern eth / end actions drop / \
+                    end\nflow isolate 1 1\n";
+        assert_eq!(of_port(text, 1).unwrap(), "flow flush 1\n\n\nflow isolate 1 1");
+        assert!(of_port(text, 0).unwrap().starts_with("\n\nflow create 0"));
+    }
+
+    #[test]
+    fn a_card_of_no_use_is_refused() {
+        let tap = |at| PortName { kind: crate::PortKind::Tap, interface: format!("none{at}") };
+        let config = |ports: usize, cores: Vec<u32>| CardConfig {
+            ports: (0..ports).map(tap).collect(),
+            queues: 1,
+            cores,
+        };
+        for ports in [0, 3] {
+            let refused = Card::start(&config(ports, vec![0]), "").err().unwrap();
+            assert!(matches!(refused, CardError::Ports { count } if count == ports));
+        }
+        assert!(matches!(Card::start(&config(1, vec![]), ""), Err(CardError::Cores)));
+        let none = CardConfig { queues: 0, ..config(1, vec![0]) };
+        assert!(matches!(Card::start(&none, ""), Err(CardError::Nic(_))));
+    }
+}

@@ -1,0 +1,173 @@
+//! What a card has counted: written by its cores, read by everybody.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use niclab_port::lane::LaneCounters;
+use serde::{Deserialize, Serialize};
+
+/// What a card has counted since it was started; bytes are without FCS.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Counters {
+    /// By port.
+    pub ports: Vec<PortCounters>,
+    /// By core.
+    pub cores: Vec<CoreCounters>,
+}
+
+/// What one core has counted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CoreCounters {
+    /// Its number.
+    pub core: u32,
+    /// Frames that the function on it has had.
+    pub frames: u64,
+}
+
+/// What one port has counted.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PortCounters {
+    /// Its name.
+    pub name: String,
+    /// It is there: frames come and go.
+    pub is_up: bool,
+    /// Frames received.
+    pub rx_frames: u64,
+    /// Their bytes.
+    pub rx_bytes: u64,
+    /// Frames that the port had no room for, as far as it tells.
+    pub rx_missed: u64,
+    /// Frames sent.
+    pub tx_frames: u64,
+    /// Their bytes.
+    pub tx_bytes: u64,
+    /// Frames for this port that were dropped: it had no room, or was gone.
+    pub tx_dropped: u64,
+    /// Frames that came by this port and that a rule dropped.
+    pub rule_drops: u64,
+    /// Its queues.
+    pub queues: Vec<QueueCounters>,
+}
+
+/// What one queue has counted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct QueueCounters {
+    /// The core that the function on it runs on, by its place among the card's.
+    pub core: usize,
+    /// Frames that it got.
+    pub rx_frames: u64,
+    /// Their bytes.
+    pub rx_bytes: u64,
+    /// Frames that found the ring to its core full.
+    pub rx_missed: u64,
+}
+
+/// What one core has seen of one port.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Seen {
+    pub(crate) lane: LaneCounters,
+    /// What lanes counted that were there before.
+    pub(crate) before: LaneCounters,
+    pub(crate) tx_dropped: u64,
+    pub(crate) rule_drops: u64,
+    pub(crate) queues: Vec<QueueSeen>,
+}
+
+/// What one core has seen of one queue, whose frames came by its lane.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct QueueSeen {
+    pub(crate) frames: u64,
+    pub(crate) bytes: u64,
+    pub(crate) missed: u64,
+}
+
+/// Numbers of a port beside those of its queues, and of a queue.
+const OF_PORT: usize = 7;
+const OF_QUEUE: usize = 3;
+
+/// Where one core shows what it has seen of one port. The core alone writes; who reads may see some
+/// numbers older than others.
+#[derive(Debug)]
+pub(crate) struct Shown(Vec<AtomicU64>);
+
+impl Shown {
+    pub(crate) fn new(queues: u16) -> Shown {
+        let count = OF_PORT + OF_QUEUE * usize::from(queues);
+        Shown(std::iter::repeat_with(AtomicU64::default).take(count).collect())
+    }
+
+    pub(crate) fn show(&self, seen: &Seen) {
+        let (lane, before) = (&seen.lane, &seen.before);
+        let of_port = [
+            lane.rx_frames + before.rx_frames,
+            lane.rx_bytes + before.rx_bytes,
+            lane.rx_missed + before.rx_missed,
+            lane.tx_frames + before.tx_frames,
+            lane.tx_bytes + before.tx_bytes,
+            lane.tx_dropped + before.tx_dropped + seen.tx_dropped,
+            seen.rule_drops,
+        ];
+        let of_queues =
+            seen.queues.iter().flat_map(|queue| [queue.frames, queue.bytes, queue.missed]);
+        for (slot, value) in self.0.iter().zip(of_port.into_iter().chain(of_queues)) {
+            slot.store(value, Ordering::Relaxed);
+        }
+    }
+
+    /// Adds what is shown to a port's counters, which have as many queues.
+    pub(crate) fn add_to(&self, port: &mut PortCounters) {
+        let mut values = self.0.iter().map(|slot| slot.load(Ordering::Relaxed));
+        let mut add = |to: &mut u64| *to += values.next().unwrap_or(0);
+        add(&mut port.rx_frames);
+        add(&mut port.rx_bytes);
+        add(&mut port.rx_missed);
+        add(&mut port.tx_frames);
+        add(&mut port.tx_bytes);
+        add(&mut port.tx_dropped);
+        add(&mut port.rule_drops);
+        for queue in &mut port.queues {
+            add(&mut queue.rx_frames);
+            add(&mut queue.rx_bytes);
+            add(&mut queue.rx_missed);
+        }
+    }
+}
+
+/// Adds what a lane counted to what the lanes before it did.
+pub(crate) fn add_lane(sum: &mut LaneCounters, lane: &LaneCounters) {
+    sum.rx_frames += lane.rx_frames;
+    sum.rx_bytes += lane.rx_bytes;
+    sum.rx_missed += lane.rx_missed;
+    sum.tx_frames += lane.tx_frames;
+    sum.tx_bytes += lane.tx_bytes;
+    sum.tx_dropped += lane.tx_dropped;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_cores_have_seen_adds_up() {
+        let shown = Shown::new(2);
+        let lane = LaneCounters {
+            rx_frames: 1,
+            rx_bytes: 2,
+            rx_missed: 3,
+            tx_frames: 4,
+            tx_bytes: 5,
+            tx_dropped: 6,
+        };
+        let mut before = lane;
+        add_lane(&mut before, &lane);
+        let queues = vec![QueueSeen { frames: 8, bytes: 9, missed: 10 }; 2];
+        shown.show(&Seen { lane, before, tx_dropped: 7, rule_drops: 11, queues });
+        let queues = vec![QueueCounters::default(); 2];
+        let mut port = PortCounters { queues, ..PortCounters::default() };
+        (0..2).for_each(|_| shown.add_to(&mut port));
+        let PortCounters { rx_frames, rx_bytes, rx_missed, tx_frames, tx_bytes, .. } = port;
+        assert_eq!([rx_frames, rx_bytes, rx_missed, tx_frames, tx_bytes], [6, 12, 18, 24, 30]);
+        assert_eq!((port.tx_dropped, port.rule_drops), (2 * (18 + 7), 22));
+        let queue = QueueCounters { core: 0, rx_frames: 16, rx_bytes: 18, rx_missed: 20 };
+        assert_eq!(port.queues, [queue; 2]);
+    }
+}

@@ -1,0 +1,300 @@
+//! One core of a card: its lanes, the rules, the rings to the other cores, the function.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
+use std::time::Instant;
+
+use niclab_apps::forward::swap_macs;
+use niclab_nic::Worker;
+use niclab_nic::memory::Desc;
+use niclab_port::lane::Lane;
+use niclab_port::stock::Stock;
+use niclab_port::wire::Burst;
+use rtrb::{Consumer, Producer, PushError};
+
+use crate::counters::{Seen, Shown, add_lane};
+
+/// Frames that wait for room in a lane, at most; more are dropped.
+pub(crate) const BACKLOG_MAX: usize = 1_024;
+
+/// Turns after which counters are shown, where there is no pause before.
+const SHOWN_EVERY: u32 = 1_024;
+
+/// Turns without a frame after which others may have the core for a moment.
+const IDLE_TURNS: u32 = 64;
+
+/// Turns at the end in which frames that wait may still leave.
+const LAST_TURNS: u32 = 1_000;
+
+/// One port as a core has it.
+pub(crate) struct Side {
+    /// `None` where it is gone.
+    pub(crate) lane: Option<Box<dyn Lane>>,
+    pub(crate) worker: Worker,
+    /// Frames that are to leave by it.
+    backlog: Vec<Desc>,
+    seen: Seen,
+    shown: Arc<Shown>,
+    /// Set where the lane is gone, until a new one is on its way.
+    is_gone: Arc<AtomicBool>,
+    /// New lanes.
+    lanes: Consumer<Box<dyn Lane>>,
+}
+
+impl Side {
+    pub(crate) fn new(
+        lane: Box<dyn Lane>,
+        worker: Worker,
+        (shown, queues): (Arc<Shown>, u16),
+        is_gone: Arc<AtomicBool>,
+        lanes: Consumer<Box<dyn Lane>>,
+    ) -> Side {
+        let seen = Seen { queues: vec![Default::default(); queues.into()], ..Seen::default() };
+        let backlog = Vec::with_capacity(BACKLOG_MAX);
+        Side { lane: Some(lane), worker, backlog, seen, shown, is_gone, lanes }
+    }
+
+    /// Puts a frame behind those that are to leave.
+    #[inline]
+    fn leave(&mut self, desc: Desc, stock: &mut Stock) {
+        match self.lane.is_some() && self.backlog.len() < BACKLOG_MAX {
+            true => self.backlog.push(desc),
+            false => {
+                self.seen.tx_dropped += 1;
+                stock.give(desc);
+            }
+        }
+    }
+
+    /// Sends what there is room for; whether anything left.
+    fn send(&mut self, burst: &mut Burst, stock: &mut Stock) -> bool {
+        let Some(lane) = &mut self.lane else { return false };
+        let waiting = self.backlog.len();
+        let mut sent = 0;
+        let mut result = Ok(());
+        while sent < waiting && result.is_ok() {
+            let end = waiting.min(sent + burst.capacity());
+            let count = end - sent;
+            // From the front, in order; what is not taken goes back to its place.
+            burst.extend(self.backlog.drain(..count));
+            result = lane.send(stock, burst);
+            let left = burst.len();
+            if left > 0 {
+                self.backlog.splice(..0, burst.drain(..));
+                sent += count - left;
+                break;
+            }
+            sent += count;
+        }
+        if waiting == 0 {
+            // What was sent before comes back.
+            result = lane.send(stock, burst);
+        }
+        self.met(result, stock);
+        sent > 0
+    }
+
+    /// A lane that is gone gives back its frames.
+    fn met(&mut self, result: io::Result<()>, stock: &mut Stock) {
+        if result.is_err()
+            && let Some(lane) = self.lane.take()
+        {
+            add_lane(&mut self.seen.before, &lane.counters());
+            self.seen.lane = Default::default();
+            lane.close(stock);
+            self.seen.tx_dropped += self.backlog.len() as u64;
+            self.backlog.drain(..).for_each(|desc| stock.give(desc));
+            self.is_gone.store(true, Ordering::Release);
+        }
+    }
+
+    fn show(&mut self) {
+        if let Some(lane) = &self.lane {
+            self.seen.lane = lane.counters();
+        }
+        self.shown.show(&self.seen);
+    }
+}
+
+/// The rings from one core to another, one for each port that frames come by.
+pub(crate) type Out = Vec<Producer<Desc>>;
+/// Their other ends.
+pub(crate) type In = Vec<Consumer<Desc>>;
+
+/// One core.
+pub(crate) struct Engine {
+    /// Its place among the card's.
+    pub(crate) place: usize,
+    pub(crate) sides: Vec<Side>,
+    /// By core; to itself none.
+    pub(crate) out: Vec<Out>,
+    pub(crate) inward: Vec<In>,
+    pub(crate) stock: Stock,
+    pub(crate) stop: Arc<AtomicBool>,
+    pub(crate) begun: Instant,
+    /// Frames that the function here has had.
+    pub(crate) frames: u64,
+    /// Where that is shown.
+    pub(crate) shown: Arc<AtomicU64>,
+}
+
+impl Engine {
+    /// Works until it is told to stop, and gives back its frames.
+    pub(crate) fn run(mut self) -> Stock {
+        let (mut burst, mut idle, mut turns) = (Burst::new(), 0, 0);
+        while !self.stop.load(Ordering::Relaxed) {
+            let is_busy = self.turn(&mut burst);
+            (idle, turns) = (if is_busy { 0 } else { idle + 1 }, turns + 1);
+            if idle == IDLE_TURNS || turns == SHOWN_EVERY {
+                self.show();
+                turns = 0;
+            }
+            if idle >= IDLE_TURNS {
+                // What rules were in memory may be used again: nobody is looking at it.
+                for side in &mut self.sides {
+                    side.worker.classify(self.stock.region(), &mut []);
+                }
+                std::thread::yield_now();
+            }
+        }
+        self.end(burst)
+    }
+
+    fn show(&mut self) {
+        self.sides.iter_mut().for_each(Side::show);
+        self.shown.store(self.frames, Ordering::Relaxed);
+    }
+
+    /// Frames of every lane, then of the other cores, then out; whether there was any.
+    fn turn(&mut self, burst: &mut Burst) -> bool {
+        let mut is_busy = false;
+        for port in 0..self.sides.len() {
+            is_busy |= self.receive(port, burst);
+        }
+        is_busy |= self.take_over();
+        for side in &mut self.sides {
+            is_busy |= side.send(burst, &mut self.stock);
+        }
+        is_busy
+    }
+
+    /// Takes a burst of a port, has its rules decide, and hands each frame on.
+    fn receive(&mut self, port: usize, burst: &mut Burst) -> bool {
+        let side = &mut self.sides[port];
+        if side.lane.is_none() {
+            let Ok(lane) = side.lanes.pop() else { return false };
+            side.lane = Some(lane);
+        }
+        let Some(lane) = &mut side.lane else { return false };
+        let result = lane.receive(&mut self.stock, burst);
+        side.met(result, &mut self.stock);
+        if burst.is_empty() {
+            return false;
+        }
+        side.worker.set_time_ns(self.begun.elapsed().as_nanos() as u64);
+        let decided = side.worker.classify(self.stock.region(), burst);
+        for (i, desc) in burst.drain(..).enumerate() {
+            if decided & 1 << i != 0 {
+                match desc.port() {
+                    Some(to) => self.sides[usize::from(to)].leave(desc, &mut self.stock),
+                    None => {
+                        self.sides[port].seen.rule_drops += 1;
+                        self.stock.give(desc);
+                    }
+                }
+                continue;
+            }
+            self.hand(port, desc);
+        }
+        true
+    }
+
+    /// Gives a frame to the core of its queue.
+    #[inline]
+    fn hand(&mut self, port: usize, desc: Desc) {
+        let (queue, len) = (usize::from(desc.queue), u64::from(desc.len()));
+        let core = queue % self.inward.len();
+        let full = match core == self.place {
+            true => {
+                self.forward(port, desc);
+                None
+            }
+            false => self.out[core][port].push(desc).err(),
+        };
+        let seen = &mut self.sides[port].seen.queues[queue];
+        match full {
+            None => (seen.frames, seen.bytes) = (seen.frames + 1, seen.bytes + len),
+            Some(PushError::Full(desc)) => {
+                seen.missed += 1;
+                self.stock.give(desc);
+            }
+        }
+    }
+
+    /// Takes what other cores have handed over; whether there was any.
+    fn take_over(&mut self) -> bool {
+        let mut is_busy = false;
+        for core in 0..self.inward.len() {
+            for port in 0..self.inward[core].len() {
+                // No more than was there, lest a core that receives more than this one sends
+                // keeps it here.
+                for _ in 0..self.inward[core][port].slots() {
+                    let Ok(desc) = self.inward[core][port].pop() else { break };
+                    self.forward(port, desc);
+                    is_busy = true;
+                }
+            }
+        }
+        is_busy
+    }
+
+    /// The function: out by the other port, or back with the MAC addresses swapped.
+    #[inline]
+    fn forward(&mut self, port: usize, mut desc: Desc) {
+        self.frames += 1;
+        let to = match self.sides.len() {
+            1 => {
+                swap_macs(self.stock.region().frame_mut(&mut desc));
+                port
+            }
+            _ => port ^ 1,
+        };
+        self.sides[to].leave(desc, &mut self.stock);
+    }
+
+    /// Lets what is under way leave, and gives back every frame.
+    fn end(mut self, mut burst: Burst) -> Stock {
+        // Nothing is handed over from here on; the others learn it by this.
+        self.out.clear();
+        for _ in 0..LAST_TURNS {
+            // Dropped rings are only counted; the fence makes what was put into them visible.
+            let are_last = self.inward.iter().flatten().all(Consumer::is_abandoned);
+            fence(Ordering::Acquire);
+            let mut is_busy = self.take_over();
+            for side in &mut self.sides {
+                is_busy |= side.send(&mut burst, &mut self.stock);
+            }
+            let waits = self.sides.iter().any(|side| !side.backlog.is_empty());
+            if are_last && !is_busy && !waits {
+                break;
+            }
+            std::thread::yield_now();
+        }
+        // A core that still works has not ended its turn: wait for it, however long that takes.
+        while !self.inward.iter().flatten().all(Consumer::is_abandoned) {
+            std::thread::yield_now();
+        }
+        fence(Ordering::Acquire);
+        self.take_over();
+        self.show();
+        for mut side in self.sides {
+            side.backlog.into_iter().for_each(|desc| self.stock.give(desc));
+            let rest = std::iter::from_fn(|| side.lanes.pop().ok());
+            for lane in rest.chain(side.lane.take()).collect::<Vec<_>>() {
+                lane.close(&mut self.stock);
+            }
+        }
+        self.stock
+    }
+}

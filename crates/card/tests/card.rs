@@ -1,0 +1,234 @@
+//! Two hosts talk through a card: one behind a veth pair, the other behind a TAP interface.
+
+#[path = "../../port/tests/space/mod.rs"]
+mod space;
+
+use std::env;
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream, UdpSocket};
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use niclab_card::{Card, CardConfig, Counters};
+use niclab_port::error::PortError;
+use space::{apart, ip};
+
+/// What the process in the other host is to do.
+const ROLE: &str = "NICLAB_ROLE";
+
+const HERE: &str = "10.8.0.2:7000";
+const BYTES: usize = 4 << 20;
+
+/// The other host: a process that waits in a network namespace of its own, and is killed.
+struct Host(Child);
+
+impl Host {
+    /// Makes it, with one end of a veth pair of so many queues; the other end, `va`, is here.
+    fn new(queues: u32) -> Host {
+        let child = Command::new("unshare")
+            .args(["--net", "sh", "-c", "echo made; exec cat"])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut host = Host(child);
+        host.0.stdout.as_mut().unwrap().read_exact(&mut [0; 5]).unwrap();
+        host.wire(queues);
+        host
+    }
+
+    fn wire(&self, queues: u32) {
+        let size = format!("numrxqueues {queues} numtxqueues {queues}");
+        let pid = self.0.id();
+        ip(&format!("link add va {size} type veth peer name vb {size} netns {pid}"));
+        ip("link set va up");
+        let set = "ip addr add 10.8.0.1/24 dev vb && ip link set vb up && \
+                   ethtool -K vb tx off >/dev/null";
+        let status = self.inside("sh").args(["-c", set]).status().unwrap();
+        assert!(status.success(), "{set}");
+    }
+
+    /// A command there.
+    fn inside(&self, program: &str) -> Command {
+        let mut command = Command::new("nsenter");
+        command.arg(format!("--net=/proc/{}/ns/net", self.0.id())).arg(program);
+        command
+    }
+
+    /// This program there, in a role.
+    fn client(&self, test: &str, role: &str) -> Child {
+        let program = env::current_exe().unwrap();
+        let mut command = self.inside(program.to_str().unwrap());
+        command.args(["--exact", test, "--nocapture"]).env(ROLE, role);
+        command.stdout(Stdio::null()).spawn().unwrap()
+    }
+}
+
+impl Drop for Host {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn config(queues: u16, cores: usize) -> CardConfig {
+    let ports = ["xdp:va", "tap:nic0"].map(|name| name.parse().unwrap());
+    CardConfig { ports: ports.into(), queues, cores: (0..cores as u32).collect() }
+}
+
+/// Sends back what comes over TCP and UDP, until it is told to stop.
+fn serve(stop: &AtomicBool) {
+    let listener = TcpListener::bind(HERE).unwrap();
+    let socket = UdpSocket::bind(HERE).unwrap();
+    listener.set_nonblocking(true).unwrap();
+    socket.set_nonblocking(true).unwrap();
+    let mut bytes = vec![0; 1 << 16];
+    let mut streams: Vec<TcpStream> = Vec::new();
+    while !stop.load(Ordering::Relaxed) {
+        if let Ok((stream, _)) = listener.accept() {
+            stream.set_nonblocking(false).unwrap();
+            stream.set_read_timeout(Some(Duration::from_millis(1))).unwrap();
+            streams.push(stream);
+        }
+        if let Ok((len, from)) = socket.recv_from(&mut bytes) {
+            socket.send_to(&bytes[..len], from).unwrap();
+        }
+        streams.retain_mut(|stream| match stream.read(&mut bytes) {
+            Ok(0) => false,
+            Ok(len) => stream.write_all(&bytes[..len]).is_ok(),
+            Err(_) => true,
+        });
+        thread::yield_now();
+    }
+}
+
+/// The client's part, in the other host.
+fn ask(role: &str) {
+    match role {
+        "tcp" => {
+            let here = HERE.parse().unwrap();
+            let mut stream = TcpStream::connect_timeout(&here, Duration::from_secs(5)).unwrap();
+            stream.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+            stream.set_write_timeout(Some(Duration::from_secs(10))).unwrap();
+            let sent: Vec<u8> = (0..BYTES).map(|at| (at * 7 / 3) as u8).collect();
+            let (mut reader, all) = (stream.try_clone().unwrap(), sent.clone());
+            let reading = thread::spawn(move || {
+                let mut got = vec![0; BYTES];
+                reader.read_exact(&mut got).unwrap();
+                assert!(got == all, "what comes back is what was sent");
+            });
+            stream.write_all(&sent).unwrap();
+            reading.join().unwrap();
+        }
+        "unheard" => {
+            let socket = UdpSocket::bind("0.0.0.0:0").unwrap();
+            socket.set_read_timeout(Some(Duration::from_millis(300))).unwrap();
+            socket.send_to(b"are you there?", HERE).unwrap();
+            assert!(socket.recv(&mut [0; 64]).is_err(), "somebody answers");
+        }
+        _ => {
+            // Whoever is asked may not be there at once: ARP, a port that comes back.
+            let socket = UdpSocket::bind("0.0.0.0:0").unwrap();
+            socket.set_read_timeout(Some(Duration::from_millis(50))).unwrap();
+            let (until, mut answers) = (Instant::now() + Duration::from_secs(10), 0);
+            while answers < 20 {
+                assert!(Instant::now() < until, "{answers} answers");
+                let _ = socket.send_to(b"are you there?", HERE);
+                answers += u32::from(socket.recv(&mut [0; 64]).is_ok());
+            }
+        }
+    }
+}
+
+/// Starts a card between the hosts, with a server here.
+fn talk(test: &str, config: &CardConfig, meanwhile: impl FnOnce(&mut Card, &Host)) {
+    if let Ok(role) = env::var(ROLE) {
+        return ask(&role);
+    }
+    let host = Host::new(config.cores.len() as u32);
+    let mut card = Card::start(config, "").unwrap();
+    ip("addr add 10.8.0.2/24 dev nic0");
+    let stop = AtomicBool::new(false);
+    let ended = thread::scope(|scope| {
+        scope.spawn(|| serve(&stop));
+        for role in ["udp", "tcp"] {
+            let status = host.client(test, role).wait().unwrap();
+            assert!(status.success(), "{role}: {:?}", card.counters());
+        }
+        meanwhile(&mut card, &host);
+        stop.store(true, Ordering::Relaxed);
+        card.end()
+    });
+    assert_eq!(ended.frames_lost, 0, "of {}", ended.frames);
+    let total: Counters = ended.counters;
+    let [xdp, tap] = &total.ports[..] else { panic!("two ports") };
+    assert!(xdp.rx_bytes >= BYTES as u64 && tap.rx_bytes >= BYTES as u64, "{total:?}");
+    for port in [xdp, tap] {
+        let at_queues: u64 = port.queues.iter().map(|q| q.rx_frames + q.rx_missed).sum();
+        assert_eq!(at_queues + port.rule_drops, port.rx_frames, "{port:?}");
+    }
+    for (place, core) in total.cores.iter().enumerate() {
+        let queues = total.ports.iter().flat_map(|port| &port.queues);
+        let of_core = queues.filter(|queue| queue.core == place);
+        let frames: u64 = of_core.map(|queue| queue.rx_frames).sum();
+        assert_eq!(frames, core.frames, "{total:?}");
+        assert!(frames > 0, "each has work: {total:?}");
+    }
+}
+
+#[test]
+fn two_hosts_talk_over_one_core_and_rules_decide() {
+    let test = "two_hosts_talk_over_one_core_and_rules_decide";
+    let body = || {
+        talk(test, &config(2, 1), |card, host| {
+            let udp = "pattern eth / ipv4 / udp / end actions count / drop / end";
+            let all = "pattern eth / end actions count / queue index 1 / end";
+            let text = format!("flow create 0 ingress {udp}\nflow create 1 ingress {all}\n");
+            assert_eq!(card.apply(&text).unwrap().len(), 2);
+            let before = card.counters();
+            assert!(host.client(test, "unheard").wait().unwrap().success(), "UDP is dropped");
+            assert!(host.client(test, "tcp").wait().unwrap().success(), "TCP is not");
+            let after = card.counters();
+            assert!(after.ports[0].rule_drops > before.ports[0].rule_drops);
+            let grew = |queue: usize| {
+                let at = |of: &Counters| of.ports[1].queues[queue].rx_frames;
+                at(&after) - at(&before)
+            };
+            assert!(grew(1) > 100 && grew(0) == 0, "{} {}", grew(0), grew(1));
+            let unknown = card.apply("flow flush 2").unwrap_err();
+            assert!(unknown.to_string().contains("no port 2"), "{unknown}");
+            card.apply("flow flush 0\nflow flush 1").unwrap();
+            assert!(host.client(test, "udp").wait().unwrap().success(), "as before");
+        });
+    };
+    apart(test, body);
+}
+
+#[test]
+fn two_hosts_talk_over_two_cores() {
+    let test = "two_hosts_talk_over_two_cores";
+    apart(test, || talk(test, &config(4, 2), |_, _| {}));
+}
+
+#[test]
+fn a_port_that_goes_is_opened_again_when_it_comes_back() {
+    let test = "a_port_that_goes_is_opened_again_when_it_comes_back";
+    let body = || {
+        talk(test, &config(1, 1), |card, host| {
+            ip("link del va");
+            let until = Instant::now() + Duration::from_secs(5);
+            while card.counters().ports[0].is_up && Instant::now() < until {
+                thread::sleep(Duration::from_millis(10));
+            }
+            let missing = card.tend();
+            assert!(matches!(&missing[..], [(_, PortError::Absent { .. })]), "{missing:?}");
+            host.wire(1);
+            while !card.tend().is_empty() && Instant::now() < until {}
+            assert!(host.client(test, "udp").wait().unwrap().success(), "it is back");
+            assert!(card.counters().ports[0].is_up);
+        });
+    };
+    apart(test, body);
+}

@@ -1,0 +1,121 @@
+//! `niclab nic`: a card that runs, is asked and told things, and ends, in a network namespace of the
+//! test's own.
+
+use std::fs;
+use std::process::Command;
+
+use crate::command::{call, cores, run, scratch};
+
+const SCRIPT: &str = r#"
+set -u
+cd "$SCRATCH"
+ctl() { "$NICLAB" nic ctl --control card "$@"; }
+until_there() {
+    for _ in $(seq 400); do
+        [ -S card ] && ctl counters >/dev/null 2>&1 && return
+        sleep 0.05
+    done
+}
+card() { "$NICLAB" nic --control card "$@" >live 2>errors & card=$!; until_there; }
+ends() {
+    wait $card
+    echo "$1: $?, $(ls card 2>/dev/null | wc -l) sockets, $(ip -o link | grep -c nic0) interfaces"
+}
+
+echo 'flow create 0 ingress pattern eth type is 0x1234 / end actions drop / end' >rules
+card --port tap:nic0 --queues 2 --rules rules
+ip address add 10.7.0.1/24 dev nic0
+echo hello >/dev/udp/10.7.0.2/9
+for _ in $(seq 400); do ctl counters | grep -q ' in [1-9]' && break; sleep 0.05; done
+ctl counters
+ctl --json counters
+ctl flow create 0 ingress pattern eth / ipv4 / udp / end actions count / queue index 1 / end
+ctl 'flow list 0'
+ctl flow query 0 1 count
+ctl flow destroy 0 rule 0
+ctl flow create 0 ingress pattern eth / end actions queue index 7 / end; echo "no queue: $?"
+ctl flow list 3; echo "no port: $?"
+ctl jump; echo "no command: $?"
+"$NICLAB" nic --port tap:nic9 --control card; echo "socket in use: $?"
+"$NICLAB" nic --port tap:nic0; echo "port in use: $?"
+"$NICLAB" nic --port xdp:none --seconds 1; echo "no interface: $?"
+echo 'flow create 0 ingress pattern eth / end actions none / end' >wrong
+"$NICLAB" nic --port tap:nic9 --rules wrong; echo "wrong rules: $?"
+"$NICLAB" nic --port tap:nic9 --cores 4000; echo "no core: $?"
+"$NICLAB" nic --port tap:nic7 --port tap:nic8 --port tap:nic9; echo "three ports: $?"
+ctl stop
+ends stopped
+ctl counters; echo "no card: $?"
+
+card --port tap:nic0 --json
+kill -KILL $card
+ends killed
+card --port tap:nic0 --json
+sleep 1.2
+kill -INT $card
+ends interrupted
+sed -n 1p live
+"$NICLAB" nic --port tap:nic0 --seconds 1; echo "by itself: $?"
+"#;
+
+#[test]
+fn a_card_is_told_things_and_leaves_nothing() {
+    let test = "a_card_is_told_things_and_leaves_nothing";
+    if !rustix::process::geteuid().is_root() {
+        println!("SKIP {test}: needs root");
+        return;
+    }
+    if !fs::exists("/dev/net/tun").unwrap() {
+        println!("SKIP {test}: no /dev/net/tun: this kernel has no TAP interfaces");
+        return;
+    }
+    let (_cores, scratch) = (cores(), scratch());
+    let mut command = Command::new("unshare");
+    command.args(["-n", "bash", "-c", SCRIPT]).env("SCRATCH", scratch.path());
+    command.env("NICLAB", env!("CARGO_BIN_EXE_niclab"));
+    let ended = run(command);
+    let said = format!("{}{}", ended.out, ended.err);
+    let live = fs::read_to_string(scratch.path().join("errors")).unwrap();
+    for phrase in [
+        "port 0 tap:nic0: in ",
+        "queue 1 on core ",
+        "\"name\":\"tap:nic0\"",
+        "port 0: rule 1 created",
+        "rule 1: group 0 priority 0: ETH IPV4 UDP => COUNT QUEUE",
+        "port 0: rule 1: 0 packets, 0 bytes",
+        "port 0: rule 0 destroyed",
+        "no queue: 3",
+        "no port 3",
+        "no port: 3",
+        "`jump` is no command",
+        "no command: 3",
+        "card: it is there already",
+        "socket in use: 9",
+        "nic0 is the TAP interface of another program",
+        "port in use: 5",
+        "no interface none",
+        "no interface: 5",
+        "wrong: line 1",
+        "wrong rules: 3",
+        "--core 4000",
+        "no core: 2",
+        "3 ports: give one, or pairs",
+        "three ports: 2",
+        "the card ends",
+        "stopped: 0, 0 sockets, 0 interfaces",
+        "no card: 9",
+        "killed: 137, 1 sockets, 0 interfaces",
+        "interrupted: 0, 0 sockets, 0 interfaces",
+        "by itself: 0",
+    ] {
+        assert!(said.contains(phrase), "`{phrase}` is missing in: {said}\n{live}");
+    }
+    assert!(live.is_empty(), "{live}");
+}
+
+#[test]
+fn what_is_no_port_is_refused() {
+    call(&["nic", "--port", "veth0"]).with(2, &["write xdp:INTERFACE or tap:INTERFACE"]);
+    call(&["nic"]).with(2, &["--port"]);
+    call(&["nic", "ctl", "--control", "nowhere", "stop"]).with(9, &["no card listens there"]);
+}
