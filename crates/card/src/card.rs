@@ -34,7 +34,7 @@ const SETTLE_STEPS: usize = 1 << 16;
 pub struct CardConfig {
     /// Its ports: one, or an even number.
     pub ports: Vec<PortName>,
-    /// Queues of each port, 1 to 1,024; RSS spreads over them.
+    /// Queues of each port, 1 to 256; RSS spreads over them.
     pub queues: u16,
     /// The cores it runs on, by their numbers; each has a lane of each port.
     pub cores: Vec<u32>,

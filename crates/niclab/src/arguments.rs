@@ -276,7 +276,7 @@ pub struct NicArguments {
     pub ports: Vec<PortName>,
     /// Queues of each port, which RSS spreads over
     #[arg(long, value_name = "N", default_value = "1",
-          value_parser = clap::value_parser!(u16).range(1..=1024))]
+          value_parser = clap::value_parser!(u16).range(1..=256))]
     pub queues: u16,
     /// Cores, each with a queue of each interface [default: the first that may be used]
     #[arg(long, value_name = "N,…", value_delimiter = ',')]

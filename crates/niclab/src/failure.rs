@@ -11,7 +11,7 @@
 //! | 6 | a run came to its end and has measured nothing |
 //! | 7 | `rules check --strict` has found something to mend |
 //! | 8 | `compare` has found a regression |
-//! | 9 | `serve` cannot have its address; the server of `measure` or the card of `nic ctl` is not there |
+//! | 9 | `serve` cannot have its address; the server of `measure`, the card of `ctl` is not there |
 //! | 130 | stopped by Ctrl-C or a signal; what was measured is kept |
 
 use std::io::ErrorKind;
