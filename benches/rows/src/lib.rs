@@ -12,6 +12,7 @@ pub mod beside;
 pub mod chain;
 pub mod echo;
 pub mod exact;
+pub mod forward;
 pub mod frames;
 pub mod generator;
 pub mod insert;

@@ -8,7 +8,7 @@ use crate::prefixes::Family;
 use crate::requests::Application;
 use crate::update::{self, Change};
 use crate::{
-    Bench, BenchError, Goal, Measured, acl, beside, chain, echo, exact, generator, insert,
+    Bench, BenchError, Goal, Measured, acl, beside, chain, echo, exact, forward, generator, insert,
     pipeline, prefixes, requests, rss, sets, stream,
 };
 
@@ -25,6 +25,8 @@ pub enum Subject {
     Echo,
     /// Look-ups in the exact-match table.
     Exact,
+    /// Frames over AF_XDP, there and back.
+    Forward,
     /// The generator.
     Generator,
     /// Pages of an HTTP server.
@@ -85,6 +87,7 @@ pub fn rows(files: &[PathBuf]) -> Vec<Row> {
     rows.extend(chain_rows());
     rows.extend(pipeline_rows());
     rows.extend(prefix_rows());
+    rows.push(forward_row());
     rows.extend(echo_rows());
     rows.push(stream_row());
     rows.extend(request_rows());
@@ -269,6 +272,16 @@ fn prefix_rows() -> [Row; 2] {
         row("1 M routes, IPv4", Family::Ipv4, 1_000_000),
         row("200 k routes, IPv6", Family::Ipv6, 200_000),
     ]
+}
+
+fn forward_row() -> Row {
+    Row {
+        subject: Subject::Forward,
+        what: "forward over AF_XDP, 64 B".to_owned(),
+        peer: "testpmd af_xdp",
+        goal: Goal { ratio: 1.0, floor: 0.0 },
+        measure: Box::new(forward::frames),
+    }
 }
 
 /// They have no goal in rates: what they are to be is said by [`Times`](crate::Times).

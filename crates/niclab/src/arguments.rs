@@ -467,6 +467,8 @@ pub enum BenchSubject {
     Echo,
     /// Look-ups in the exact-match table
     Exact,
+    /// Frames over AF_XDP, there and back, beside testpmd
+    Forward,
     /// Generated packets
     Generator,
     /// Pages of an HTTP server, beside wrk

@@ -238,6 +238,7 @@ impl From<BenchSubject> for Subject {
             BenchSubject::Chain => Subject::Chain,
             BenchSubject::Echo => Subject::Echo,
             BenchSubject::Exact => Subject::Exact,
+            BenchSubject::Forward => Subject::Forward,
             BenchSubject::Generator => Subject::Generator,
             BenchSubject::Http => Subject::Http,
             BenchSubject::Insert => Subject::Insert,

@@ -16,9 +16,9 @@ mod forward;
 pub(crate) mod hosts;
 #[cfg(test)]
 mod hosts_tests;
-mod link;
+pub mod link;
 mod name;
-pub(crate) mod netns;
+pub mod netns;
 mod ring;
 mod servers;
 pub(crate) mod stamped;

@@ -1,5 +1,5 @@
-//! `niclab nic`: a card that runs, is asked and told things, and ends, in a network namespace of the
-//! test's own.
+//! `niclab nic`: a card that runs, is asked and told things, and ends, in a network namespace of
+//! the test's own.
 
 use std::fs;
 use std::process::Command;
