@@ -2,9 +2,9 @@
 //! swapped over AF_XDP, by one core.
 //!
 //! Ours and testpmd have a veth pair each, made alike, and the same core. Frames come from the
-//! other end, sent over AF_XDP by the other core as fast as it can, which hands them over within its own
-//! calls; there nobody takes what comes back, so that the forwarding core has more to do than the
-//! sending one. What the forwarding interface has sent is counted by the kernel.
+//! other end, sent over AF_XDP by the other core as fast as it can, which hands them over within
+//! its own calls; there nobody takes what comes back, so that the forwarding core has more to do
+//! than the sending one. What the forwarding interface has sent is counted by the kernel.
 
 use std::process::Command;
 use std::sync::Arc;

@@ -7,13 +7,15 @@ use std::sync::Arc;
 use niclab_nic::memory::Region;
 use niclab_port::error::PortError;
 use niclab_port::lane::Lane;
-use niclab_port::{tap, xdp};
+use niclab_port::{packet, tap, xdp};
 
 /// How frames come in and go out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PortKind {
     /// AF_XDP, on an interface that is there.
     Xdp,
+    /// AF_PACKET, on an interface that is there.
+    Packet,
     /// A TAP interface, which is made where there is none of its name.
     Tap,
 }
@@ -29,7 +31,7 @@ pub struct PortName {
 
 /// A name that is no port's.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("`{0}` is no port: write xdp:INTERFACE or tap:INTERFACE")]
+#[error("`{0}` is no port: write xdp:INTERFACE, packet:INTERFACE or tap:INTERFACE")]
 pub struct UnknownPort(String);
 
 impl FromStr for PortName {
@@ -40,6 +42,7 @@ impl FromStr for PortName {
         let (kind, interface) = text.split_once(':').ok_or_else(unknown)?;
         let kind = match kind {
             "xdp" => PortKind::Xdp,
+            "packet" => PortKind::Packet,
             "tap" => PortKind::Tap,
             _ => return Err(unknown()),
         };
@@ -54,6 +57,7 @@ impl fmt::Display for PortName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let kind = match self.kind {
             PortKind::Xdp => "xdp",
+            PortKind::Packet => "packet",
             PortKind::Tap => "tap",
         };
         write!(f, "{kind}:{}", self.interface)
@@ -65,6 +69,7 @@ impl PortName {
     pub(crate) fn lane_frames(&self) -> usize {
         match self.kind {
             PortKind::Xdp => xdp::FRAMES,
+            PortKind::Packet => packet::FRAMES,
             PortKind::Tap => tap::FRAMES,
         }
     }
@@ -80,6 +85,7 @@ impl PortName {
         }
         match self.kind {
             PortKind::Xdp => xdp::open(&self.interface, count, region).map(boxed),
+            PortKind::Packet => packet::open(&self.interface, count, region).map(boxed),
             PortKind::Tap => tap::open(&self.interface, count, region).map(boxed),
         }
     }
@@ -91,7 +97,7 @@ mod tests {
 
     #[test]
     fn names_are_read_and_printed_alike_and_others_refused() {
-        for text in ["xdp:veth0", "tap:nic0", "xdp:a:b"] {
+        for text in ["xdp:veth0", "packet:eth0", "tap:nic0", "xdp:a:b"] {
             assert_eq!(text.parse::<PortName>().unwrap().to_string(), text);
         }
         for text in ["", "xdp", "xdp:", "pcap:a", "veth0", ":"] {

@@ -43,7 +43,8 @@ impl Host {
         let size = format!("numrxqueues {queues} numtxqueues {queues}");
         let pid = self.0.id();
         ip(&format!("link add va {size} type veth peer name vb {size} netns {pid}"));
-        ip("link set va up");
+        // This host answers by the card alone.
+        ip("link set va arp off up");
         let set = "ip addr add 10.8.0.1/24 dev vb && ip link set vb up && \
                    ethtool -K vb tx off >/dev/null";
         let status = self.inside("sh").args(["-c", set]).status().unwrap();
@@ -74,8 +75,22 @@ impl Drop for Host {
 }
 
 fn config(queues: u16, cores: usize) -> CardConfig {
-    let ports = ["xdp:va", "tap:nic0"].map(|name| name.parse().unwrap());
+    over("xdp:va", queues, cores)
+}
+
+/// A card with this port towards the other host.
+fn over(port: &str, queues: u16, cores: usize) -> CardConfig {
+    let ports = [port, "tap:nic0"].map(|name| name.parse().unwrap());
     CardConfig { ports: ports.into(), queues, cores: (0..cores as u32).collect() }
+}
+
+/// Stops the server with its value.
+struct Stopping<'a>(&'a AtomicBool);
+
+impl Drop for Stopping<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
 }
 
 /// Sends back what comes over TCP and UDP, until it is told to stop.
@@ -153,12 +168,13 @@ fn talk(test: &str, config: &CardConfig, meanwhile: impl FnOnce(&mut Card, &Host
     let stop = AtomicBool::new(false);
     let ended = thread::scope(|scope| {
         scope.spawn(|| serve(&stop));
+        // Whatever fails below: nobody waits for the server for ever.
+        let _stopping = Stopping(&stop);
         for role in ["udp", "tcp"] {
             let status = host.client(test, role).wait().unwrap();
             assert!(status.success(), "{role}: {:?}", card.counters());
         }
         meanwhile(&mut card, &host);
-        stop.store(true, Ordering::Relaxed);
         card.end()
     });
     assert_eq!(ended.frames_lost, 0, "of {}", ended.frames);
@@ -210,6 +226,23 @@ fn two_hosts_talk_over_one_core_and_rules_decide() {
 fn two_hosts_talk_over_two_cores() {
     let test = "two_hosts_talk_over_two_cores";
     apart(test, || talk(test, &config(4, 2), |_, _| {}));
+}
+
+#[test]
+fn two_hosts_talk_over_af_packet() {
+    let test = "two_hosts_talk_over_af_packet";
+    apart(test, || {
+        talk(test, &over("packet:va", 4, 2), |card, host| {
+            ip("link del va");
+            let until = Instant::now() + Duration::from_secs(5);
+            // Each core sees it for itself.
+            while card.tend().is_empty() && Instant::now() < until {}
+            assert!(!card.counters().ports[0].is_up, "it is gone");
+            host.wire(2);
+            while !card.tend().is_empty() && Instant::now() < until {}
+            assert!(host.client(test, "udp").wait().unwrap().success(), "it is back");
+        })
+    });
 }
 
 #[test]

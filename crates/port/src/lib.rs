@@ -4,6 +4,7 @@
 pub mod error;
 pub mod lane;
 pub mod link;
+pub mod packet;
 pub mod queues;
 pub mod stock;
 pub mod tap;

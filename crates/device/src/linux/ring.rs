@@ -1,146 +1,24 @@
-//! The rings of AF_PACKET (PACKET_MMAP, TPACKET_V2): frames in memory shared with the kernel.
-//!
-//! The only module here that touches memory the kernel writes too. Who owns a slot is told by the
-//! slot's status word, which is loaded with acquire and stored with release ordering; the bytes of
-//! a slot are read or written only while the word says that it is ours
-//! (Documentation/networking/packet_mmap.rst).
-#![allow(unsafe_code)]
+//! The rings of AF_PACKET, as a generator and a sink see them.
 
-use std::ffi::c_int;
 use std::io;
-use std::mem::{offset_of, size_of};
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
-use std::ptr::{self, NonNull};
-use std::slice;
-use std::sync::atomic::{AtomicU32, Ordering};
 
-use niclab_load::lane::{BURST, Inlet, Outlet};
-use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
-use rustix::net::{AddressFamily, SendFlags, SocketFlags, SocketType, send, socket_with};
+use niclab_load::lane::{Inlet, Outlet};
+use niclab_port::packet::{self, RxCounters};
+pub use niclab_port::packet::{RX_SLOTS, TX_SLOTS};
 
 use super::link::Link;
-
-/// Slots of the device's receive ring: 4 ms of a million frames a second, which outlasts most
-/// stalls.
-pub const RX_SLOTS: usize = 4096;
 
 /// Slots of the sink's receive ring: what a generator catching up after a stall sends at once (at
 /// most what the device's ring holds) comes back before the sink is asked again.
 pub const SINK_SLOTS: usize = 4 * RX_SLOTS;
 
-/// Most memory of a ring, bytes; with long frames it has fewer slots.
-const RING_LEN_MAX: usize = 32 << 20;
-
-/// Slots of a transmit ring; a send is finished when its call returns, so that it never grows full.
-pub const TX_SLOTS: usize = 1024;
-
-/// What a slot holds beside the frame: header, address and alignment (netoff in `tpacket_rcv`), and
-/// room for a VLAN tag that is put back.
-const SLOT_OVERHEAD: usize = 128;
-
-/// Memory is given to the kernel in blocks of this size; a slot never crosses a block.
-const BLOCK_LEN: usize = 1 << 16;
-
-/// Where a frame to be sent starts in its slot (`TPACKET2_HDRLEN - sizeof(struct sockaddr_ll)`).
-const TX_FRAME_AT: usize = libc::TPACKET2_HDRLEN - size_of::<libc::sockaddr_ll>();
-
-/// Bytes before the VLAN tag: both MAC addresses.
-const TAG_AT: usize = 12;
-
-/// Length of a VLAN tag, bytes.
-const TAG_LEN: usize = 4;
-
-const _: () = assert!(size_of::<libc::tpacket2_hdr>() == 32 && TX_FRAME_AT == 32);
-const _: () = assert!(TX_SLOTS >= BURST && RING_LEN_MAX >> 17 >= BURST);
-
-/// A ring of slots in memory shared with the kernel, and the socket it belongs to.
-struct Ring {
-    socket: OwnedFd,
-    memory: NonNull<u8>,
-    slots: usize,
-    slot_len: usize,
-    /// The slot that is next.
-    head: usize,
-}
-
-// SAFETY: the memory belongs to this ring alone (and to the kernel, whichever thread calls it);
-// nothing in it is bound to the thread that mapped it.
-unsafe impl Send for Ring {}
-
-impl Ring {
-    /// A ring of at most `slots` slots for frames of up to `frame_len` bytes; `option` says which
-    /// way.
-    fn open(socket: OwnedFd, option: c_int, slots: usize, frame_len: usize) -> io::Result<Ring> {
-        let slot_len = (frame_len + SLOT_OVERHEAD).next_power_of_two();
-        let slots = slots.min(RING_LEN_MAX / slot_len);
-        let block_len = BLOCK_LEN.max(slot_len);
-        let request = libc::tpacket_req {
-            tp_block_size: block_len as u32,
-            tp_block_nr: (slots * slot_len / block_len) as u32,
-            tp_frame_size: slot_len as u32,
-            tp_frame_nr: slots as u32,
-        };
-        let version = libc::tpacket_versions::TPACKET_V2 as c_int;
-        set_option(socket.as_fd(), libc::PACKET_VERSION, &version)?;
-        set_option(socket.as_fd(), option, &request)?;
-        let (protection, flags) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::SHARED);
-        let length = slots * slot_len;
-        // SAFETY: the kernel chooses the address; nothing else is mapped there.
-        let memory = unsafe { mmap(ptr::null_mut(), length, protection, flags, &socket, 0) }?;
-        let memory = NonNull::new(memory.cast()).ok_or(io::ErrorKind::OutOfMemory)?;
-        Ok(Ring { socket, memory, slots, slot_len, head: 0 })
-    }
-
-    /// The start of the slot `ahead` places after the head.
-    #[inline]
-    fn slot(&self, ahead: usize) -> NonNull<u8> {
-        let at = (self.head + ahead) % self.slots * self.slot_len;
-        // SAFETY: `at` is below slots * slot_len, the length that was mapped.
-        unsafe { self.memory.add(at) }
-    }
-
-    /// The status word of the slot `ahead` places after the head.
-    #[inline]
-    fn status(&self, ahead: usize) -> &AtomicU32 {
-        const { assert!(offset_of!(libc::tpacket2_hdr, tp_status) == 0) };
-        // SAFETY: a slot starts with the word, is aligned to 16, and stays mapped as long as
-        // `self`; the kernel, too, reads and writes the word as a whole.
-        unsafe { self.slot(ahead).cast::<AtomicU32>().as_ref() }
-    }
-}
-
-impl Drop for Ring {
-    fn drop(&mut self) {
-        // SAFETY: maps exactly what `open` mapped; no slice outlives the borrow of the ring.
-        // An error would mean that it was not mapped, and leaves nothing to be done.
-        let _ = unsafe { munmap(self.memory.as_ptr().cast(), self.slots * self.slot_len) };
-    }
-}
-
 /// A transmit ring on an interface.
-pub struct TxRing {
-    ring: Ring,
-    /// Longest frame it was opened for.
-    frame_len: usize,
-    reserved: usize,
-}
+pub struct TxRing(packet::TxRing);
 
 impl TxRing {
     /// Opens one for frames of up to `frame_len` bytes, past the queueing disciplines.
     pub fn open(link: &Link, frame_len: usize) -> io::Result<TxRing> {
-        let socket = packet_socket()?;
-        set_option(socket.as_fd(), libc::PACKET_QDISC_BYPASS, &1)?;
-        let ring = Ring::open(socket, libc::PACKET_TX_RING, TX_SLOTS, frame_len)?;
-        bind(ring.socket.as_fd(), link, 0)?;
-        Ok(TxRing { ring, frame_len, reserved: 0 })
-    }
-
-    /// How many of the `count` slots from the head on the kernel took over.
-    fn taken(&self, count: usize) -> usize {
-        let waits = |i: &usize| {
-            self.ring.status(*i).load(Ordering::Acquire) == libc::TP_STATUS_SEND_REQUEST
-        };
-        (0..count).find(waits).unwrap_or(count)
+        packet::TxRing::open(link, frame_len).map(TxRing)
     }
 }
 
@@ -149,217 +27,57 @@ impl Outlet for TxRing {
     const FRAME_NS: u64 = 4_000;
 
     fn frame_len_max(&self) -> u16 {
-        self.frame_len.try_into().unwrap_or(u16::MAX)
+        self.0.frame_len_max()
     }
 
     fn reserve(&mut self, want: usize) -> usize {
-        let owned = libc::TP_STATUS_SEND_REQUEST | libc::TP_STATUS_SENDING;
-        let want = want.min(BURST);
-        let busy = |i: &usize| self.ring.status(*i).load(Ordering::Acquire) & owned != 0;
-        self.reserved = (0..want).find(busy).unwrap_or(want);
-        self.reserved
+        self.0.reserve(want)
     }
 
     fn slot(&mut self, i: usize) -> &mut [u8] {
-        assert!(i < self.reserved, "slot {i} was not reserved");
-        let len = self.ring.slot_len - TX_FRAME_AT;
-        // SAFETY: `reserve` saw the slot as ours and the kernel takes it only after `commit`, which
-        // needs `self` mutably as the slice does; the slice ends with the slot.
-        unsafe { slice::from_raw_parts_mut(self.ring.slot(i).add(TX_FRAME_AT).as_ptr(), len) }
+        self.0.slot(i)
     }
 
     fn commit(&mut self, lens: &[u16]) -> usize {
-        assert!(lens.len() <= self.reserved, "more committed than reserved");
-        self.reserved = 0;
-        if lens.is_empty() {
-            return 0;
-        }
-        for (i, len) in lens.iter().enumerate() {
-            let header = self.ring.slot(i).cast::<libc::tpacket2_hdr>();
-            // SAFETY: the slot is ours until its status word is stored below.
-            unsafe { (*header.as_ptr()).tp_len = u32::from(*len) };
-            let request = libc::TP_STATUS_SEND_REQUEST;
-            self.ring.status(i).store(request, Ordering::Release);
-        }
-        // The kernel takes the slots in order and stops at the first that the interface refuses
-        // (ENOBUFS and the like); the status words tell how far it came, so the result does not.
-        let _ = send(&self.ring.socket, &[], SendFlags::DONTWAIT);
-        let left = self.taken(lens.len());
-        for i in left..lens.len() {
-            self.ring.status(i).store(libc::TP_STATUS_AVAILABLE, Ordering::Release);
-        }
-        self.ring.head = (self.ring.head + left) % self.ring.slots;
-        left
+        self.0.commit(lens)
     }
 }
 
 /// A receive ring on an interface: what arrives, not what leaves, whomever it is addressed to.
-pub struct RxRing {
-    ring: Ring,
-    polled: usize,
-}
-
-/// What the socket of a receive ring counted since it was last asked.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct RxCounters {
-    /// Frames that arrived, the dropped ones among them.
-    pub frames: u64,
-    /// Frames that found no free slot.
-    pub dropped: u64,
-}
+pub struct RxRing(packet::RxRing);
 
 impl RxRing {
     /// Opens one of at most `slots` slots for frames of up to `frame_len` bytes.
     pub fn open(link: &Link, frame_len: usize, slots: usize) -> io::Result<RxRing> {
-        let socket = packet_socket()?;
-        set_option(socket.as_fd(), libc::PACKET_IGNORE_OUTGOING, &1)?;
-        set_option(socket.as_fd(), libc::PACKET_RESERVE, &(TAG_LEN as c_int))?;
-        let ring = Ring::open(socket, libc::PACKET_RX_RING, slots, frame_len)?;
-        bind(ring.socket.as_fd(), link, libc::ETH_P_ALL as u16)?;
-        let all = libc::packet_mreq {
-            mr_ifindex: link.index as c_int,
-            mr_type: libc::PACKET_MR_PROMISC as u16,
-            mr_alen: 0,
-            mr_address: [0; 8],
-        };
-        // Ends with the socket, and the interface's own setting stays as it is.
-        set_option(ring.socket.as_fd(), libc::PACKET_ADD_MEMBERSHIP, &all)?;
-        Ok(RxRing { ring, polled: 0 })
+        packet::RxRing::open(link, frame_len, slots).map(RxRing)
     }
 
     /// Frames it holds.
     pub fn slots(&self) -> usize {
-        self.ring.slots
+        self.0.slots()
     }
 
     /// What the socket counted since the last call.
     pub fn counters(&mut self) -> io::Result<RxCounters> {
-        let mut stats = libc::tpacket_stats { tp_packets: 0, tp_drops: 0 };
-        let mut length = size_of::<libc::tpacket_stats>() as libc::socklen_t;
-        let (socket, option) = (self.ring.socket.as_raw_fd(), libc::PACKET_STATISTICS);
-        // SAFETY: both pointers are to locals that live through the call; the length is theirs.
-        let result = unsafe {
-            let to = (&raw mut stats).cast();
-            libc::getsockopt(socket, libc::SOL_PACKET, option, to, &raw mut length)
-        };
-        if result != 0 {
-            return Err(io::Error::last_os_error());
-        }
-        Ok(RxCounters { frames: stats.tp_packets.into(), dropped: stats.tp_drops.into() })
+        self.0.counters()
     }
 
     /// Throws away what has arrived so far and forgets what was counted.
     pub fn drain(&mut self) -> io::Result<()> {
-        // Bounded, lest a flood from elsewhere hold us here.
-        for _ in 0..2 * self.ring.slots / BURST {
-            if self.poll() == 0 {
-                break;
-            }
-            self.release();
-        }
-        self.release();
-        self.counters().map(|_| ())
-    }
-
-    /// Where the frame in slot `ahead` starts, and its length.
-    #[inline]
-    fn extent(&self, ahead: usize) -> (usize, usize) {
-        // SAFETY: called for slots that the kernel gave us and that are not yet released; it writes
-        // into them no more.
-        let header = unsafe { self.ring.slot(ahead).cast::<libc::tpacket2_hdr>().as_ref() };
-        let start = usize::from(header.tp_mac);
-        let len = (header.tp_snaplen as usize).min(self.ring.slot_len - start);
-        (start, len)
-    }
-
-    /// Puts the outermost VLAN tag back, which the kernel takes out of every frame it receives: the
-    /// addresses move into the reserved bytes before them.
-    #[cold]
-    fn put_tag_back(&mut self, ahead: usize) {
-        let (start, len) = self.extent(ahead);
-        let Some(tagged) = start.checked_sub(TAG_LEN).filter(|_| len >= TAG_AT) else {
-            return;
-        };
-        let slot = self.ring.slot(ahead);
-        // SAFETY: the slot is ours until released, `self` is borrowed mutably, so no slice of it
-        // exists; start + len lies within the slot, and the header ends before start - TAG_LEN
-        // (PACKET_RESERVE asked for these bytes).
-        unsafe {
-            let bytes = slice::from_raw_parts_mut(slot.add(tagged).as_ptr(), len + TAG_LEN);
-            let header = slot.cast::<libc::tpacket2_hdr>().as_mut();
-            bytes.copy_within(TAG_LEN..TAG_LEN + TAG_AT, 0);
-            let known = header.tp_status & libc::TP_STATUS_VLAN_TPID_VALID != 0;
-            let tpid = if known { header.tp_vlan_tpid } else { libc::ETH_P_8021Q as u16 };
-            bytes[TAG_AT..TAG_AT + 2].copy_from_slice(&tpid.to_be_bytes());
-            bytes[TAG_AT + 2..TAG_AT + 4].copy_from_slice(&header.tp_vlan_tci.to_be_bytes());
-            header.tp_mac -= TAG_LEN as u16;
-            header.tp_snaplen += TAG_LEN as u32;
-        }
+        self.0.drain()
     }
 }
 
 impl Inlet for RxRing {
     fn poll(&mut self) -> usize {
-        self.release();
-        for i in 0..BURST {
-            let status = self.ring.status(i).load(Ordering::Acquire);
-            if status & libc::TP_STATUS_USER == 0 {
-                break;
-            }
-            if status & libc::TP_STATUS_VLAN_VALID != 0 {
-                self.put_tag_back(i);
-            }
-            self.polled = i + 1;
-        }
-        self.polled
+        self.0.poll()
     }
 
     fn frame(&self, i: usize) -> &[u8] {
-        assert!(i < self.polled, "frame {i} was not polled");
-        let (start, len) = self.extent(i);
-        // SAFETY: the slot is ours until `release`, which needs `self` mutably; the extent was cut
-        // to the slot.
-        unsafe { slice::from_raw_parts(self.ring.slot(i).add(start).as_ptr(), len) }
+        self.0.frame(i)
     }
 
     fn release(&mut self) {
-        for i in 0..self.polled {
-            self.ring.status(i).store(libc::TP_STATUS_KERNEL, Ordering::Release);
-        }
-        self.ring.head = (self.ring.head + self.polled) % self.ring.slots;
-        self.polled = 0;
+        self.0.release();
     }
-}
-
-/// A socket that receives nothing yet: it takes part when it is bound.
-fn packet_socket() -> io::Result<OwnedFd> {
-    let flags = SocketFlags::CLOEXEC;
-    Ok(socket_with(AddressFamily::PACKET, SocketType::RAW, flags, None)?)
-}
-
-/// Binds a socket to an interface, for frames of `protocol` (0: none, it only sends).
-fn bind(socket: BorrowedFd<'_>, link: &Link, protocol: u16) -> io::Result<()> {
-    let address = libc::sockaddr_ll {
-        sll_family: libc::AF_PACKET as u16,
-        sll_protocol: protocol.to_be(),
-        sll_ifindex: link.index as c_int,
-        sll_hatype: 0,
-        sll_pkttype: 0,
-        sll_halen: 0,
-        sll_addr: [0; 8],
-    };
-    let length = size_of::<libc::sockaddr_ll>() as libc::socklen_t;
-    // SAFETY: the address lives through the call and the length is its own.
-    let result = unsafe { libc::bind(socket.as_raw_fd(), (&raw const address).cast(), length) };
-    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
-}
-
-/// Sets an option of the packet layer to a plain C value.
-fn set_option<T: Copy>(socket: BorrowedFd<'_>, option: c_int, value: &T) -> io::Result<()> {
-    let length = size_of::<T>() as libc::socklen_t;
-    let value = ptr::from_ref(value).cast();
-    // SAFETY: the value lives through the call and the length is its own; the kernel only reads it.
-    let result =
-        unsafe { libc::setsockopt(socket.as_raw_fd(), libc::SOL_PACKET, option, value, length) };
-    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }

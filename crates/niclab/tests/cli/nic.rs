@@ -115,7 +115,8 @@ fn a_card_is_told_things_and_leaves_nothing() {
 
 #[test]
 fn what_is_no_port_is_refused() {
-    call(&["nic", "--port", "veth0"]).with(2, &["write xdp:INTERFACE or tap:INTERFACE"]);
+    call(&["nic", "--port", "veth0"])
+        .with(2, &["write xdp:INTERFACE, packet:INTERFACE or tap:INTERFACE"]);
     call(&["nic"]).with(2, &["--port"]);
     call(&["nic", "ctl", "--control", "nowhere", "stop"]).with(9, &["no card listens there"]);
 }

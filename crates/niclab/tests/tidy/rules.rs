@@ -136,7 +136,6 @@ pub const RULES: &[Rule] = &[
 /// Where unsafe code may stand, and what for; a path that ends in `/` stands for all below it.
 pub const UNSAFE: &[(&str, &str)] = &[
     ("crates/device/src/linux/netns.rs", "leaves the network namespace of the process"),
-    ("crates/device/src/linux/ring.rs", "rings shared with the kernel"),
     ("crates/device/src/program.rs", "starts programs that end with this one"),
     ("crates/device/src/realtime.rs", "asks for a real-time priority"),
     ("crates/load/src/clock.rs", "reads the time-stamp counter"),
@@ -145,6 +144,7 @@ pub const UNSAFE: &[(&str, &str)] = &[
     ("crates/load/src/stream/account.rs", "asks the kernel what it has counted"),
     ("crates/nic/src/memory.rs", "frames in huge pages, reached by descriptor"),
     ("crates/nic/src/toeplitz/", "hashes 16 tuples at a time by SIMD"),
+    ("crates/port/src/packet/ring.rs", "rings shared with the kernel"),
     ("crates/port/src/tap.rs", "asks for a TAP interface"),
     ("crates/port/src/xdp/redirect.rs", "makes links by libbpf's own function"),
     ("crates/port/src/xdp/ring.rs", "rings shared with the kernel"),

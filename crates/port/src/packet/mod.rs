@@ -1,0 +1,157 @@
+//! AF_PACKET: frames of any interface, copied in and out: where AF_XDP cannot be had.
+//!
+//! What arrives the kernel's own stack sees as well, and answers where it is addressed. A lane is a
+//! socket; several share what arrives by flow.
+
+mod ring;
+
+use std::io;
+use std::os::fd::BorrowedFd;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU16, Ordering};
+
+use niclab_nic::limits::BURST;
+use niclab_nic::memory::Region;
+use rustix::net::netdevice::index_to_name;
+use rustix::net::sockopt::socket_error;
+
+pub use ring::{RX_SLOTS, RxCounters, RxRing, TX_SLOTS, TxRing};
+
+use crate::error::PortError;
+use crate::lane::{Lane, LaneCounters};
+use crate::link;
+use crate::stock::Stock;
+use crate::wire::Burst;
+
+/// Most lanes of a port (`PACKET_FANOUT_MAX` of older kernels).
+pub const LANES_MAX: u32 = 256;
+
+/// Frames that a lane holds: none, for it copies.
+pub const FRAMES: usize = 0;
+
+/// Ethernet header with a VLAN tag, bytes: what the MTU leaves out.
+const HEADER_LEN: u32 = 18;
+
+/// Turns without a frame after which it is asked whether the interface is still there.
+const LOOK_EVERY: u32 = 1_024;
+
+/// One socket for each direction, on one interface.
+pub struct PacketLane {
+    region: Arc<Region>,
+    rx: RxRing,
+    tx: TxRing,
+    index: u32,
+    idle: u32,
+    counters: LaneCounters,
+}
+
+/// Opens `count` lanes on an interface of the calling thread's network namespace.
+///
+/// # Errors
+/// [`PortError`].
+pub fn open(name: &str, count: u32, region: &Arc<Region>) -> Result<Vec<PacketLane>, PortError> {
+    static GROUP: AtomicU16 = AtomicU16::new(0);
+    let link = link::look(name).map_err(|e| PortError::of("look up", name, e))?;
+    let link = link.ok_or_else(|| PortError::Absent { name: name.to_owned() })?;
+    let longest = (region.frame_len_max() as u32).saturating_sub(HEADER_LEN);
+    if link.mtu > longest {
+        return Err(PortError::Mtu { name: name.to_owned(), mtu: link.mtu, longest });
+    }
+    if count == 0 || count > LANES_MAX {
+        return Err(PortError::Lanes { name: name.to_owned(), count, most: LANES_MAX });
+    }
+    // A number of this process's own, in a namespace that other programs may be in too.
+    let group = (std::process::id() as u16).wrapping_add(GROUP.fetch_add(1, Ordering::Relaxed));
+    let lane = |_| {
+        let rx = RxRing::open(&link, region.frame_len_max(), RX_SLOTS)?;
+        if count > 1 {
+            rx.share(group)?;
+        }
+        let tx = TxRing::open(&link, region.frame_len_max())?;
+        let (region, index) = (Arc::clone(region), link.index);
+        Ok(PacketLane { region, rx, tx, index, idle: 0, counters: LaneCounters::default() })
+    };
+    let lanes = (0..count).map(lane).collect::<io::Result<Vec<_>>>();
+    lanes.map_err(|error| PortError::of("open AF_PACKET rings on", name, error))
+}
+
+impl PacketLane {
+    /// Whether the interface is gone; asked now and then.
+    fn look(&mut self) -> io::Result<()> {
+        self.idle = 0;
+        // Switched off or gone: the kernel says the same of both.
+        if let Ok(Err(error)) = socket_error(self.rx.socket())
+            && index_to_name(self.rx.socket(), self.index).is_err()
+        {
+            return Err(error.into());
+        }
+        if let Ok(seen) = self.rx.counters() {
+            self.counters.rx_missed += seen.dropped;
+        }
+        Ok(())
+    }
+}
+
+impl Lane for PacketLane {
+    fn receive(&mut self, stock: &mut Stock, into: &mut Burst) -> io::Result<()> {
+        if into.remaining_capacity() < BURST {
+            return Ok(());
+        }
+        let found = self.rx.poll();
+        if found == 0 {
+            self.idle += 1;
+            return if self.idle < LOOK_EVERY { Ok(()) } else { self.look() };
+        }
+        for i in 0..found {
+            let frame = self.rx.frame(i);
+            let Some(mut desc) = stock.take() else {
+                self.counters.rx_missed += 1;
+                continue;
+            };
+            let slot = self.region.slot_mut(&mut desc);
+            let Some(slot) = slot.get_mut(..frame.len()) else {
+                self.counters.rx_missed += 1;
+                stock.give(desc);
+                continue;
+            };
+            slot.copy_from_slice(frame);
+            self.region.set_len(&mut desc, frame.len() as u16);
+            self.counters.rx_frames += 1;
+            self.counters.rx_bytes += frame.len() as u64;
+            into.push(desc);
+        }
+        self.rx.release();
+        Ok(())
+    }
+
+    fn send(&mut self, stock: &mut Stock, burst: &mut Burst) -> io::Result<()> {
+        if burst.is_empty() {
+            return Ok(());
+        }
+        let room = self.tx.reserve(burst.len());
+        let mut lens = [0; BURST];
+        for (i, desc) in burst.iter().enumerate().take(room) {
+            let frame = self.region.frame(desc);
+            let slot = self.tx.slot(i);
+            // A header put in front may have made it longer than any frame of the interface.
+            let len = frame.len().min(slot.len());
+            slot[..len].copy_from_slice(&frame[..len]);
+            lens[i] = len as u16;
+        }
+        let sent = self.tx.commit(&lens[..room]);
+        self.counters.tx_frames += sent as u64;
+        self.counters.tx_bytes += lens[..sent].iter().map(|&len| u64::from(len)).sum::<u64>();
+        burst.drain(..sent).for_each(|desc| stock.give(desc));
+        if sent == 0 { self.look() } else { Ok(()) }
+    }
+
+    fn waits_on(&self) -> Option<BorrowedFd<'_>> {
+        Some(self.rx.socket())
+    }
+
+    fn counters(&self) -> LaneCounters {
+        self.counters
+    }
+
+    fn close(self: Box<Self>, _stock: &mut Stock) {}
+}
