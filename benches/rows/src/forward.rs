@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use niclab_card::{Card, CardConfig, PortKind, PortName};
+use niclab_card::{Card, CardConfig, PortName};
 use niclab_device::DeviceError;
 use niclab_device::linux::link;
 use niclab_device::linux::netns::NetNs;
@@ -69,7 +69,7 @@ fn compare(bench: &Bench) -> Result<Measured, BenchError> {
     let mut theirs = End::make(&netns, "theirs", "from-b")?;
     let peer = Testpmd::start(&netns, bench, &mut theirs, other)?;
     let config = CardConfig {
-        ports: vec![PortName { kind: PortKind::Xdp, interface: "ours".to_owned() }],
+        ports: vec![PortName::Xdp("ours".to_owned())],
         queues: 1,
         cores: vec![bench.core as u32],
     };
@@ -239,7 +239,7 @@ mod tests {
         let netns = NetNs::anonymous().unwrap();
         let mut end = End::make(&netns, "ours", "from-a").unwrap();
         assert_eq!(end.slice(&netns, 0).unwrap().ops, 0);
-        let port = PortName { kind: PortKind::Xdp, interface: "ours".to_owned() };
+        let port = PortName::Xdp("ours".to_owned());
         let config = CardConfig { ports: vec![port], queues: 1, cores: vec![0] };
         let card = netns.within(|| Card::start(&config, "")).unwrap().unwrap();
         let answer = end.slice(&netns, 0).unwrap();

@@ -1,7 +1,7 @@
 //! A card: made, changed, asked and ended by one thread, while its cores work.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::Instant;
 
@@ -30,7 +30,7 @@ const RING: usize = 1_024;
 const SETTLE_STEPS: usize = 1 << 16;
 
 /// What a card is made of.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct CardConfig {
     /// Its ports: one, or an even number.
     pub ports: Vec<PortName>,
@@ -88,6 +88,8 @@ pub struct Ended {
     pub frames: usize,
     /// Of them, those that did not come back: none, unless a core ended by a fault.
     pub frames_lost: usize,
+    /// What went wrong at its ports at the end, such as a disk that is full.
+    pub trouble: Vec<String>,
 }
 
 /// One port as the control side has it.
@@ -98,6 +100,8 @@ struct Port {
     /// By core.
     shown: Vec<Arc<Shown>>,
     gone: Vec<Arc<AtomicBool>>,
+    ended: Vec<Arc<AtomicBool>>,
+    trouble: Arc<Mutex<Vec<String>>>,
     lanes: Vec<Producer<Box<dyn Lane>>>,
 }
 
@@ -201,7 +205,8 @@ impl Card {
         for port in &mut self.ports {
             port.nic.set_time_ns(now_ns);
             port.nic.settle(SETTLE_STEPS);
-            if !port.gone.iter().all(|gone| gone.load(Ordering::Acquire)) {
+            let is_gone = port.gone.iter().all(|gone| gone.load(Ordering::Acquire));
+            if !is_gone || !port.name.comes_back() {
                 continue;
             }
             let count = port.lanes.len() as u32;
@@ -217,6 +222,25 @@ impl Card {
             }
         }
         missing
+    }
+
+    /// Whether no frame will come any more by any port: all are files, and read to their end.
+    pub fn is_over(&self) -> bool {
+        let is_over = |port: &Port| {
+            let have_ended = port.ended.iter().all(|ended| ended.load(Ordering::Acquire));
+            !port.name.comes_back() && have_ended
+        };
+        self.ports.iter().all(is_over)
+    }
+
+    /// What went wrong at ports since it was last asked, each with the port's name.
+    pub fn trouble(&mut self) -> Vec<String> {
+        let of = |port: &mut Port| {
+            let mut trouble = port.trouble.lock().unwrap_or_else(PoisonError::into_inner);
+            let name = &port.name;
+            trouble.drain(..).map(|what| format!("{name}: {what}")).collect::<Vec<String>>()
+        };
+        self.ports.iter_mut().flat_map(of).collect()
     }
 
     /// What the card has counted so far; a core shows what it sees with a delay of a millisecond or
@@ -246,7 +270,8 @@ impl Card {
         let stocks = self.stop();
         let frames = self.region.frames();
         let frames_lost = frames - stock::count(stocks);
-        Ended { counters: self.counters(), frames, frames_lost }
+        let trouble = self.trouble();
+        Ended { counters: self.counters(), frames, frames_lost, trouble }
     }
 
     fn stop(&mut self) -> Vec<Stock> {
@@ -290,16 +315,21 @@ fn port(
     let lanes = name.open(config.cores.len() as u32, region).map_err(refused)?;
     let session = Session::new(number);
     let (mut shown, mut gone, mut to, mut sides) = (vec![], vec![], vec![], vec![]);
+    let (mut ended, trouble) = (vec![], Arc::new(Mutex::new(Vec::new())));
     for lane in lanes {
         let (here, is_gone) = (Arc::new(Shown::new(queues)), Arc::new(AtomicBool::new(false)));
         let (producer, consumer) = RingBuffer::new(1);
         let (worker, seen) = (nic.worker(), (Arc::clone(&here), queues));
-        sides.push(Side::new(lane, worker, seen, Arc::clone(&is_gone), consumer));
+        let is_ended = Arc::new(AtomicBool::new(false));
+        let flags = [Arc::clone(&is_gone), Arc::clone(&is_ended)];
+        sides.push(Side::new(lane, worker, seen, flags, Arc::clone(&trouble), consumer));
+        ended.push(is_ended);
         shown.push(here);
         gone.push(is_gone);
         to.push(producer);
     }
-    Ok((Port { name: name.clone(), nic, session, shown, gone, lanes: to }, sides))
+    let name = name.clone();
+    Ok((Port { name, nic, session, shown, gone, ended, trouble, lanes: to }, sides))
 }
 
 /// The commands of a text that are for one port, each in its line; those for all as well.
@@ -331,7 +361,7 @@ mod tests {
 
     #[test]
     fn a_card_of_no_use_is_refused() {
-        let tap = |at| PortName { kind: crate::PortKind::Tap, interface: format!("none{at}") };
+        let tap = |at| PortName::Tap(format!("none{at}"));
         let config = |ports: usize, cores: Vec<u32>| CardConfig {
             ports: (0..ports).map(tap).collect(),
             queues: 1,

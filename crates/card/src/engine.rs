@@ -1,8 +1,8 @@
 //! One core of a card: its lanes, the rules, the rings to the other cores, the function.
 
 use std::io;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
 use niclab_apps::forward::swap_macs;
@@ -38,6 +38,10 @@ pub(crate) struct Side {
     shown: Arc<Shown>,
     /// Set where the lane is gone, until a new one is on its way.
     is_gone: Arc<AtomicBool>,
+    /// Set where no frame will come, as far as this lane knows.
+    is_ended: Arc<AtomicBool>,
+    /// What went wrong, of all cores.
+    trouble: Arc<Mutex<Vec<String>>>,
     /// New lanes.
     lanes: Consumer<Box<dyn Lane>>,
 }
@@ -47,12 +51,14 @@ impl Side {
         lane: Box<dyn Lane>,
         worker: Worker,
         (shown, queues): (Arc<Shown>, u16),
-        is_gone: Arc<AtomicBool>,
+        [is_gone, is_ended]: [Arc<AtomicBool>; 2],
+        trouble: Arc<Mutex<Vec<String>>>,
         lanes: Consumer<Box<dyn Lane>>,
     ) -> Side {
         let seen = Seen { queues: vec![Default::default(); queues.into()], ..Seen::default() };
         let backlog = Vec::with_capacity(BACKLOG_MAX);
-        Side { lane: Some(lane), worker, backlog, seen, shown, is_gone, lanes }
+        let lane = Some(lane);
+        Side { lane, worker, backlog, seen, shown, is_gone, is_ended, trouble, lanes }
     }
 
     /// Puts a frame behind those that are to leave.
@@ -97,16 +103,25 @@ impl Side {
 
     /// A lane that is gone gives back its frames.
     fn met(&mut self, result: io::Result<()>, stock: &mut Stock) {
-        if result.is_err()
+        if let Err(error) = result
             && let Some(lane) = self.lane.take()
         {
+            self.note(&error);
             add_lane(&mut self.seen.before, &lane.counters());
             self.seen.lane = Default::default();
-            lane.close(stock);
+            // Why it is gone is known already.
+            let _ = lane.close(stock);
             self.seen.tx_dropped += self.backlog.len() as u64;
             self.backlog.drain(..).for_each(|desc| stock.give(desc));
             self.is_gone.store(true, Ordering::Release);
         }
+    }
+
+    /// Keeps what went wrong for the control side; no frame is under way meanwhile.
+    #[cold]
+    fn note(&self, error: &io::Error) {
+        let mut trouble = self.trouble.lock().unwrap_or_else(PoisonError::into_inner);
+        trouble.push(error.to_string());
     }
 
     fn show(&mut self) {
@@ -114,6 +129,8 @@ impl Side {
             self.seen.lane = lane.counters();
         }
         self.shown.show(&self.seen);
+        let is_ended = self.lane.as_ref().is_none_or(|lane| lane.is_ended());
+        self.is_ended.store(is_ended && self.backlog.is_empty(), Ordering::Release);
     }
 }
 
@@ -289,10 +306,12 @@ impl Engine {
         self.take_over();
         self.show();
         for mut side in self.sides {
-            side.backlog.into_iter().for_each(|desc| self.stock.give(desc));
+            side.backlog.drain(..).for_each(|desc| self.stock.give(desc));
             let rest = std::iter::from_fn(|| side.lanes.pop().ok());
             for lane in rest.chain(side.lane.take()).collect::<Vec<_>>() {
-                lane.close(&mut self.stock);
+                if let Err(error) = lane.close(&mut self.stock) {
+                    side.note(&error);
+                }
             }
         }
         self.stock

@@ -8,5 +8,5 @@ mod name;
 
 pub use card::{Card, CardConfig, CardError, Ended};
 pub use counters::{CoreCounters, Counters, PortCounters, QueueCounters};
-pub use name::{PortKind, PortName, UnknownPort};
+pub use name::{PortName, UnknownPort};
 pub use niclab_port::error::PortError;

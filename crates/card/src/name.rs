@@ -1,37 +1,35 @@
-//! Names of ports: what kind, and which interface.
+//! Names of ports: what kind, and which interface or files.
 
 use std::fmt;
+use std::path::PathBuf;
 use std::str::FromStr;
 use std::sync::Arc;
 
 use niclab_nic::memory::Region;
 use niclab_port::error::PortError;
 use niclab_port::lane::Lane;
-use niclab_port::{packet, tap, xdp};
+use niclab_port::pcap::{Files, Speed};
+use niclab_port::{packet, pcap, tap, xdp};
 
-/// How frames come in and go out.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum PortKind {
+/// A port as it is asked for: `xdp:veth0`, `tap:nic0`, `pcap:in=a.pcap,out=b.pcap`.
+#[derive(Clone, Debug, PartialEq)]
+pub enum PortName {
     /// AF_XDP, on an interface that is there.
-    Xdp,
+    Xdp(String),
     /// AF_PACKET, on an interface that is there.
-    Packet,
+    Packet(String),
     /// A TAP interface, which is made where there is none of its name.
-    Tap,
-}
-
-/// A port as it is asked for: `xdp:veth0`, `tap:nic0`.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PortName {
-    /// Its kind.
-    pub kind: PortKind,
-    /// Its interface.
-    pub interface: String,
+    Tap(String),
+    /// Packet traces.
+    Pcap(Files),
 }
 
 /// A name that is no port's.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("`{0}` is no port: write xdp:INTERFACE, packet:INTERFACE or tap:INTERFACE")]
+#[error(
+    "`{0}` is no port: write xdp:INTERFACE, packet:INTERFACE, tap:INTERFACE, or \
+     pcap:in=FILE,out=FILE,speed=N (one of the files, at least; speed=max)"
+)]
 pub struct UnknownPort(String);
 
 impl FromStr for PortName {
@@ -39,38 +37,72 @@ impl FromStr for PortName {
 
     fn from_str(text: &str) -> Result<PortName, UnknownPort> {
         let unknown = || UnknownPort(text.to_owned());
-        let (kind, interface) = text.split_once(':').ok_or_else(unknown)?;
-        let kind = match kind {
-            "xdp" => PortKind::Xdp,
-            "packet" => PortKind::Packet,
-            "tap" => PortKind::Tap,
-            _ => return Err(unknown()),
-        };
-        match interface.is_empty() {
-            true => Err(unknown()),
-            false => Ok(PortName { kind, interface: interface.to_owned() }),
+        let (kind, rest) = text.split_once(':').ok_or_else(unknown)?;
+        if rest.is_empty() {
+            return Err(unknown());
+        }
+        match kind {
+            "xdp" => Ok(PortName::Xdp(rest.to_owned())),
+            "packet" => Ok(PortName::Packet(rest.to_owned())),
+            "tap" => Ok(PortName::Tap(rest.to_owned())),
+            "pcap" => files(rest).map(PortName::Pcap).ok_or_else(unknown),
+            _ => Err(unknown()),
         }
     }
 }
 
+/// `in=FILE,out=FILE,speed=N`, each at most once, and one of the files.
+fn files(text: &str) -> Option<Files> {
+    let (mut input, mut output, mut speed) = (None, None, None);
+    for part in text.split(',') {
+        let (key, value) = part.split_once('=').filter(|(_, value)| !value.is_empty())?;
+        let was = match key {
+            "in" => input.replace(PathBuf::from(value)).is_some(),
+            "out" => output.replace(PathBuf::from(value)).is_some(),
+            "speed" if value == "max" => speed.replace(Speed::Max).is_some(),
+            "speed" => {
+                let times = value.parse::<f64>().ok().filter(|n| n.is_finite() && *n > 0.0)?;
+                speed.replace(Speed::Times(times)).is_some()
+            }
+            _ => return None,
+        };
+        if was {
+            return None;
+        }
+    }
+    let has_file = input.is_some() || output.is_some();
+    has_file.then(|| Files { input, output, speed: speed.unwrap_or(Speed::Times(1.0)) })
+}
+
 impl fmt::Display for PortName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let kind = match self.kind {
-            PortKind::Xdp => "xdp",
-            PortKind::Packet => "packet",
-            PortKind::Tap => "tap",
+        let files = match self {
+            PortName::Xdp(name) => return write!(f, "xdp:{name}"),
+            PortName::Packet(name) => return write!(f, "packet:{name}"),
+            PortName::Tap(name) => return write!(f, "tap:{name}"),
+            PortName::Pcap(files) => files,
         };
-        write!(f, "{kind}:{}", self.interface)
+        let path = |key: &str, path: &Option<PathBuf>| {
+            path.as_ref().map(|path| format!("{key}={}", path.display()))
+        };
+        let speed = match files.speed {
+            Speed::Times(1.0) => None,
+            Speed::Times(times) => Some(format!("speed={times}")),
+            Speed::Max => Some("speed=max".to_owned()),
+        };
+        let parts = [path("in", &files.input), path("out", &files.output), speed];
+        write!(f, "pcap:{}", parts.into_iter().flatten().collect::<Vec<_>>().join(","))
     }
 }
 
 impl PortName {
     /// Frames that one of its lanes may hold.
     pub(crate) fn lane_frames(&self) -> usize {
-        match self.kind {
-            PortKind::Xdp => xdp::FRAMES,
-            PortKind::Packet => packet::FRAMES,
-            PortKind::Tap => tap::FRAMES,
+        match self {
+            PortName::Xdp(_) => xdp::FRAMES,
+            PortName::Packet(_) => packet::FRAMES,
+            PortName::Tap(_) => tap::FRAMES,
+            PortName::Pcap(_) => pcap::FRAMES,
         }
     }
 
@@ -83,11 +115,17 @@ impl PortName {
         fn boxed(lanes: Vec<impl Lane + 'static>) -> Vec<Box<dyn Lane>> {
             lanes.into_iter().map(|lane| Box::new(lane) as Box<dyn Lane>).collect()
         }
-        match self.kind {
-            PortKind::Xdp => xdp::open(&self.interface, count, region).map(boxed),
-            PortKind::Packet => packet::open(&self.interface, count, region).map(boxed),
-            PortKind::Tap => tap::open(&self.interface, count, region).map(boxed),
+        match self {
+            PortName::Xdp(name) => xdp::open(name, count, region).map(boxed),
+            PortName::Packet(name) => packet::open(name, count, region).map(boxed),
+            PortName::Tap(name) => tap::open(name, count, region).map(boxed),
+            PortName::Pcap(files) => pcap::open(files, count, region).map(boxed),
         }
+    }
+
+    /// Whether it may be opened again where it has ended: an interface, and no file.
+    pub(crate) fn comes_back(&self) -> bool {
+        !matches!(self, PortName::Pcap(_))
     }
 }
 
@@ -97,10 +135,30 @@ mod tests {
 
     #[test]
     fn names_are_read_and_printed_alike_and_others_refused() {
-        for text in ["xdp:veth0", "packet:eth0", "tap:nic0", "xdp:a:b"] {
+        for text in [
+            "xdp:veth0",
+            "packet:eth0",
+            "tap:nic0",
+            "xdp:a:b",
+            "pcap:in=a.pcap",
+            "pcap:in=a,out=b,speed=max",
+            "pcap:out=b,speed=0.5",
+        ] {
             assert_eq!(text.parse::<PortName>().unwrap().to_string(), text);
         }
-        for text in ["", "xdp", "xdp:", "pcap:a", "veth0", ":"] {
+        for text in [
+            "",
+            "xdp",
+            "xdp:",
+            "pcap:a",
+            "veth0",
+            ":",
+            "pcap:speed=1",
+            "pcap:in=a,in=b",
+            "pcap:in=",
+            "pcap:in=a,speed=0",
+            "pcap:in=a,speed=fast",
+        ] {
             assert!(text.parse::<PortName>().is_err(), "{text}");
         }
     }

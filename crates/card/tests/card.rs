@@ -3,15 +3,18 @@
 #[path = "../../port/tests/space/mod.rs"]
 mod space;
 
-use std::env;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream, UdpSocket};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
+use std::{env, fs};
 
 use niclab_card::{Card, CardConfig, Counters};
+use niclab_packet::trace::{
+    Endian, Format, LINK_ETHERNET, Record, Resolution, Trace, TraceLimits, Writer,
+};
 use niclab_port::error::PortError;
 use space::{apart, ip};
 
@@ -264,4 +267,48 @@ fn a_port_that_goes_is_opened_again_when_it_comes_back() {
         });
     };
     apart(test, body);
+}
+
+#[test]
+fn files_are_played_through_the_rules_and_it_is_over() {
+    let directory = tempfile::tempdir().unwrap();
+    let [input, output] = ["in.pcap", "out.pcap"].map(|name| directory.path().join(name));
+    let format = Format::Pcap(Endian::Little, Resolution::Nano);
+    let mut writer = Writer::new(fs::File::create(&input).unwrap(), format).unwrap();
+    // Every third frame is ARP.
+    for number in 0..3_000_u32 {
+        let mut data = vec![0; 60 + number as usize % 1_000];
+        data[12..14].copy_from_slice(if number % 3 == 0 { &[8, 6] } else { &[0x88, 0xb5] });
+        data[14..18].copy_from_slice(&number.to_be_bytes());
+        let original_len = data.len() as u32;
+        let record =
+            Record { timestamp_ns: 0, original_len, link_type: LINK_ETHERNET, data: &data };
+        writer.write(&record).unwrap();
+    }
+    writer.finish().unwrap();
+    let ports = [
+        format!("pcap:in={},speed=max", input.display()),
+        format!("pcap:out={}", output.display()),
+    ];
+    let ports = ports.map(|name| name.parse().unwrap()).into();
+    let config = CardConfig { ports, queues: 4, cores: vec![0] };
+    let rules = "flow create 0 ingress pattern eth type is 0x0806 / end actions drop / end\n";
+    let card = Card::start(&config, rules).unwrap();
+    let until = Instant::now() + Duration::from_secs(20);
+    while !card.is_over() && Instant::now() < until {
+        thread::sleep(Duration::from_millis(5));
+    }
+    assert!(card.is_over());
+    let ended = card.end();
+    assert_eq!((ended.frames_lost, ended.trouble), (0, vec![]));
+    assert_eq!(ended.counters.ports[0].rule_drops, 1_000);
+    let trace = Trace::load(fs::File::open(&output).unwrap(), TraceLimits::default()).unwrap();
+    let numbers: Vec<u32> = trace
+        .records()
+        .map(|record| u32::from_be_bytes(record.data[14..18].try_into().unwrap()))
+        .collect();
+    let wanted: Vec<u32> = (0..3_000).filter(|number| number % 3 != 0).collect();
+    assert_eq!(numbers, wanted, "in order, and the others dropped");
+    let two = CardConfig { cores: vec![0, 1], ..config };
+    assert!(Card::start(&two, "").is_err(), "a file has one lane");
 }

@@ -41,8 +41,8 @@ use crate::worker::Worker;
 pub struct NicConfig {
     /// Receive queues, 1 to [`QUEUES_MAX`].
     pub queues: u16,
-    /// Ethernet ports that rules can let packets leave by, 1 to [`PORTS_MAX`]; port 0 is the one
-    /// that they came by.
+    /// Ethernet ports that rules can let packets leave by, 1 to [`PORTS_MAX`], numbered from 0;
+    /// where there is one, it is the one that they came by.
     pub ports: u16,
     /// RSS key; see [`crate::toeplitz`].
     pub rss_key: Vec<u8>,

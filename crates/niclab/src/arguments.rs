@@ -271,7 +271,8 @@ pub struct NicArguments {
     /// What to do with a card that runs
     #[command(subcommand)]
     pub command: Option<NicCommand>,
-    /// A port: xdp:INTERFACE, packet:INTERFACE or tap:INTERFACE; give one, or pairs
+    /// A port: xdp:INTERFACE, packet:INTERFACE, tap:INTERFACE, or packet traces,
+    /// pcap:in=FILE,out=FILE,speed=N; give one, or pairs
     #[arg(long = "port", value_name = "PORT", required = true)]
     pub ports: Vec<PortName>,
     /// Queues of each port, which RSS spreads over

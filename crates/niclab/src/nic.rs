@@ -72,6 +72,7 @@ fn card(arguments: &NicArguments) -> Result<(), Failure> {
     let mut is_told = false;
     while !stop.load(Ordering::Relaxed)
         && !is_told
+        && !card.is_over()
         && until.is_none_or(|until| Instant::now() < until)
     {
         match &control {
@@ -79,13 +80,15 @@ fn card(arguments: &NicArguments) -> Result<(), Failure> {
             None => std::thread::sleep(TEND),
         }
         live.missing(card.tend());
+        card.trouble().iter().for_each(|what| progress::say(&format!("niclab: {what}")));
         live.show(&card)?;
     }
     let ended = card.end();
     live.end(&ended.counters)?;
-    match ended.frames_lost {
-        0 => Ok(()),
-        lost => Err(Failure::FramesLost { lost, frames: ended.frames }),
+    match (ended.frames_lost, ended.trouble.is_empty()) {
+        (0, true) => Ok(()),
+        (0, false) => Err(Failure::Output(io::Error::other(ended.trouble.join("; ")))),
+        (lost, _) => Err(Failure::FramesLost { lost, frames: ended.frames }),
     }
 }
 

@@ -1,6 +1,9 @@
 //! Why a port could not be opened, and what to do about it.
 
 use std::io;
+use std::path::PathBuf;
+
+use niclab_packet::trace::TraceError;
 
 /// Why a port could not be opened.
 #[derive(Debug, thiserror::Error)]
@@ -89,6 +92,22 @@ pub enum PortError {
     NoTap {
         /// Its name.
         name: String,
+    },
+    /// A file that cannot be opened or made.
+    #[error("{}: {source}", path.display())]
+    File {
+        /// Which.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// A packet trace that cannot be read.
+    #[error("{}: {error}", path.display())]
+    Trace {
+        /// The file.
+        path: PathBuf,
+        /// Where and what is wrong.
+        error: Box<TraceError>,
     },
     /// The kernel refused.
     #[error("{what} {name}: {source}")]

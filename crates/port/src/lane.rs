@@ -27,11 +27,19 @@ pub trait Lane: Send {
     /// without anybody's saying so.
     fn waits_on(&self) -> Option<BorrowedFd<'_>>;
 
+    /// Whether no frame will come any more, though all is well: a file that was read to its end.
+    fn is_ended(&self) -> bool {
+        false
+    }
+
     /// What the lane has seen so far.
     fn counters(&self) -> LaneCounters;
 
     /// Ends, and gives back every frame that it has: those that wait to be sent too.
-    fn close(self: Box<Self>, stock: &mut Stock);
+    ///
+    /// # Errors
+    /// Of what was sent not all arrived: a file that could not be written to its end.
+    fn close(self: Box<Self>, stock: &mut Stock) -> io::Result<()>;
 }
 
 /// What went through a lane since it was opened; bytes are without FCS.

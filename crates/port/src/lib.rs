@@ -5,6 +5,7 @@ pub mod error;
 pub mod lane;
 pub mod link;
 pub mod packet;
+pub mod pcap;
 pub mod queues;
 pub mod stock;
 pub mod tap;

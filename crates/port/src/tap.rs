@@ -176,5 +176,7 @@ impl Lane for TapLane {
         self.counters
     }
 
-    fn close(self: Box<Self>, _stock: &mut Stock) {}
+    fn close(self: Box<Self>, _stock: &mut Stock) -> io::Result<()> {
+        Ok(())
+    }
 }

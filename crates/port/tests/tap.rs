@@ -94,7 +94,7 @@ fn talk(lanes_count: u32) {
     });
     assert!(sums[0] >= 4 && sums[1..] == [4, 0, 0], "{sums:?}");
     let frames = region.frames();
-    lanes.into_iter().for_each(|lane| Box::new(lane).close(stock));
+    lanes.into_iter().for_each(|lane| Box::new(lane).close(stock).unwrap());
     assert_eq!(count(stocks), frames, "no frame is lost");
 }
 
@@ -135,7 +135,7 @@ fn what_cannot_be_opened_says_why_and_what_goes_is_an_error() {
         region.set_len(&mut burst[0], 60);
         assert!(lane.send(stock, &mut burst).is_err());
         stock.give_all(&mut burst);
-        Box::new(lane).close(stock);
+        Box::new(lane).close(stock).unwrap();
         let frames = region.frames();
         assert_eq!(count(stocks), frames);
     });

@@ -74,7 +74,7 @@ fn receive(
 
 fn end(lanes: impl IntoIterator<Item = XdpLane>, mut stocks: Vec<Stock>) {
     let frames = stocks[0].region().frames();
-    lanes.into_iter().for_each(|lane| Box::new(lane).close(&mut stocks[0]));
+    lanes.into_iter().for_each(|lane| Box::new(lane).close(&mut stocks[0]).unwrap());
     assert_eq!(count(stocks), frames, "no frame is lost");
 }
 

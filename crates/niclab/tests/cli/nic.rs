@@ -4,7 +4,7 @@
 use std::fs;
 use std::process::Command;
 
-use crate::command::{call, cores, run, scratch};
+use crate::command::{call, capture, cores, run, scratch};
 
 const SCRIPT: &str = r#"
 set -u
@@ -114,9 +114,37 @@ fn a_card_is_told_things_and_leaves_nothing() {
 }
 
 #[test]
+fn a_capture_is_played_through_rules_into_another() {
+    let scratch = scratch();
+    let names = ["in.pcap", "out.pcap", "rules"];
+    let [input, output, rules] = names.map(|name| scratch.path().join(name));
+    fs::write(&input, capture(40, 100, 1)).unwrap();
+    let actions = "actions count / queue index 1 / end";
+    let rule = format!("flow create 0 ingress pattern eth / ipv4 / end {actions}");
+    fs::write(&rules, rule).unwrap();
+    let port = |key: &str, path: &std::path::Path| format!("pcap:{key}={}", path.display());
+    let [from, to] = [port("in", &input) + ",speed=max", port("out", &output)];
+    let rules = rules.to_str().unwrap();
+    let play = ["nic", "--port", &from, "--port", &to, "--queues", "2", "--rules", rules];
+    let ended = call(&play);
+    ended.with(0, &[]);
+    assert!(ended.out.contains("queue 1 on core 0: 40 frames"), "{ended:?}");
+    assert!(fs::metadata(&output).unwrap().len() > 40 * 100);
+    fs::write(&input, cut_short(&capture(40, 100, 1))).unwrap();
+    call(&play).with(5, &["record 39 at byte", "the file ends within it"]);
+    let full = ["nic", "--port", &from.replace("in=", "in=/nowhere"), "--port", &to];
+    call(&full).with(5, &["No such file"]);
+}
+
+/// A file without its last byte.
+fn cut_short(whole: &[u8]) -> &[u8] {
+    &whole[..whole.len() - 1]
+}
+
+#[test]
 fn what_is_no_port_is_refused() {
     call(&["nic", "--port", "veth0"])
-        .with(2, &["write xdp:INTERFACE, packet:INTERFACE or tap:INTERFACE"]);
+        .with(2, &["write xdp:INTERFACE, packet:INTERFACE, tap:INTERFACE"]);
     call(&["nic"]).with(2, &["--port"]);
     call(&["nic", "ctl", "--control", "nowhere", "stop"]).with(9, &["no card listens there"]);
 }

@@ -153,5 +153,7 @@ impl Lane for PacketLane {
         self.counters
     }
 
-    fn close(self: Box<Self>, _stock: &mut Stock) {}
+    fn close(self: Box<Self>, _stock: &mut Stock) -> io::Result<()> {
+        Ok(())
+    }
 }

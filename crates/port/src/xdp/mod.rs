@@ -319,11 +319,12 @@ impl Lane for XdpLane {
         LaneCounters { rx_missed, tx_dropped, ..self.counters }
     }
 
-    fn close(self: Box<Self>, stock: &mut Stock) {
+    fn close(self: Box<Self>, stock: &mut Stock) -> io::Result<()> {
         let XdpLane { socket, lent, .. } = *self;
         // From here on the kernel takes no frame and fills none; one that is on its way out of a
         // card in zero-copy mode may go with other bytes, but goes nowhere else.
         drop(socket);
         lent.into_iter().flatten().for_each(|desc| stock.give(desc));
+        Ok(())
     }
 }

@@ -1,0 +1,217 @@
+//! Packet traces as a port: frames come from one file, at their recorded times or another speed,
+//! and go to another.
+//!
+//! The file that is read is looked through before the first frame: one that ends in the middle is
+//! refused, and not found out half-way.
+
+use std::fs::File;
+use std::io::{self, BufReader, BufWriter};
+use std::os::fd::BorrowedFd;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use niclab_nic::memory::{Desc, Region};
+use niclab_packet::trace::{
+    Endian, Format, LINK_ETHERNET, Reader, Record, Resolution, TraceError, TraceErrorKind, Writer,
+};
+
+use crate::error::PortError;
+use crate::lane::{Lane, LaneCounters};
+use crate::stock::Stock;
+use crate::wire::Burst;
+
+/// Frames that a lane holds: the one that is due next.
+pub const FRAMES: usize = 1;
+
+/// When the frames of a file come.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Speed {
+    /// So many times as fast as they were recorded, above 0; 1 keeps their times.
+    Times(f64),
+    /// As fast as they are taken.
+    Max,
+}
+
+/// The files of a port.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Files {
+    /// Where frames come from; none: no frame ever comes.
+    pub input: Option<PathBuf>,
+    /// Where frames go; none: they are counted and forgotten.
+    pub output: Option<PathBuf>,
+    /// When frames come.
+    pub speed: Speed,
+}
+
+/// A port that is a file or two; it has one lane.
+pub struct PcapLane {
+    region: Arc<Region>,
+    input: Option<Reader<BufReader<File>>>,
+    output: Option<Writer<BufWriter<File>>>,
+    speed: Speed,
+    /// When the first frame was due, and when it was recorded.
+    begun: Option<(Instant, u64)>,
+    /// The frame that is due next, and when.
+    next: Option<(Desc, Instant)>,
+    counters: LaneCounters,
+}
+
+/// Opens the files; the one that is written is begun anew.
+///
+/// # Errors
+/// [`PortError::Trace`] and [`PortError::File`]; [`PortError::Lanes`] for more than one lane.
+pub fn open(files: &Files, count: u32, region: &Arc<Region>) -> Result<Vec<PcapLane>, PortError> {
+    if count != 1 {
+        return Err(PortError::Lanes { name: "pcap".to_owned(), count, most: 1 });
+    }
+    let input = files.input.as_deref().map(|path| {
+        look_through(path, region.frame_len_max())?;
+        reader(path)
+    });
+    let writer = |path: &PathBuf| {
+        let bad = |source| PortError::File { path: path.clone(), source };
+        let file = File::create(path).map_err(bad)?;
+        let format = Format::Pcap(Endian::Little, Resolution::Nano);
+        Writer::new(BufWriter::new(file), format)
+            .map_err(|error| PortError::Trace { path: path.clone(), error: Box::new(error) })
+    };
+    Ok(vec![PcapLane {
+        region: Arc::clone(region),
+        input: input.transpose()?,
+        output: files.output.as_ref().map(writer).transpose()?,
+        speed: files.speed,
+        begun: None,
+        next: None,
+        counters: LaneCounters::default(),
+    }])
+}
+
+fn reader(path: &Path) -> Result<Reader<BufReader<File>>, PortError> {
+    let file =
+        File::open(path).map_err(|source| PortError::File { path: path.to_path_buf(), source })?;
+    Reader::new(BufReader::new(file)).map_err(|error| trace(path, error))
+}
+
+fn trace(path: &Path, error: TraceError) -> PortError {
+    PortError::Trace { path: path.to_path_buf(), error: Box::new(error) }
+}
+
+/// Reads a file to its end: every frame is whole, of Ethernet, and fits.
+fn look_through(path: &Path, len_max: usize) -> Result<(), PortError> {
+    let mut reader = reader(path)?;
+    loop {
+        let (number, offset) = (reader.records_count(), reader.offset());
+        let at = |kind| TraceError { record: number, offset, kind };
+        let Some(record) = reader.next_record().map_err(|error| trace(path, error))? else {
+            return Ok(());
+        };
+        if record.link_type != LINK_ETHERNET {
+            let kind = TraceErrorKind::LinkType { link_type: record.link_type };
+            return Err(trace(path, at(kind)));
+        }
+        if record.original_len as usize > len_max || record.data.len() > len_max {
+            let reason = format!(
+                "a frame of {} B, where {len_max} B fit: capture without the offloads that join \
+                 segments (ethtool -K IFACE gro off tso off)",
+                record.original_len
+            );
+            return Err(trace(path, at(TraceErrorKind::Invalid { reason })));
+        }
+    }
+}
+
+impl PcapLane {
+    /// Reads the next frame, which takes one of the stock; `None` at the end, or without a frame.
+    fn read(&mut self, stock: &mut Stock) -> io::Result<Option<(Desc, Instant)>> {
+        let Some(reader) = &mut self.input else { return Ok(None) };
+        let Some(mut desc) = stock.take() else { return Ok(None) };
+        let record = match reader.next_record() {
+            Ok(Some(record)) => record,
+            ended => {
+                let ended = ended.map(|_| None).map_err(io::Error::other);
+                self.input = None;
+                stock.give(desc);
+                return ended;
+            }
+        };
+        let slot = self.region.slot_mut(&mut desc);
+        // What the capture cut off is zeros.
+        let whole = (record.original_len as usize).max(record.data.len()).min(slot.len());
+        let captured = record.data.len().min(whole);
+        slot[..captured].copy_from_slice(&record.data[..captured]);
+        slot[captured..whole].fill(0);
+        let now = Instant::now();
+        let (begun, first_ns) = *self.begun.get_or_insert((now, record.timestamp_ns));
+        let after_ns = record.timestamp_ns.saturating_sub(first_ns);
+        let due = match self.speed {
+            Speed::Max => now,
+            Speed::Times(times) => begun + Duration::from_secs_f64(after_ns as f64 / 1e9 / times),
+        };
+        self.region.set_len(&mut desc, whole as u16);
+        Ok(Some((desc, due)))
+    }
+}
+
+impl Lane for PcapLane {
+    fn receive(&mut self, stock: &mut Stock, into: &mut Burst) -> io::Result<()> {
+        while !into.is_full() {
+            if self.next.is_none() {
+                self.next = self.read(stock)?;
+            }
+            match self.next.take() {
+                None => return Ok(()),
+                Some((desc, due)) if due <= Instant::now() => {
+                    self.counters.rx_frames += 1;
+                    self.counters.rx_bytes += u64::from(desc.len());
+                    into.push(desc);
+                }
+                early => {
+                    self.next = early;
+                    return Ok(());
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn send(&mut self, stock: &mut Stock, burst: &mut Burst) -> io::Result<()> {
+        let mut written = 0;
+        let mut result = Ok(());
+        for desc in burst.iter() {
+            let data = self.region.frame(desc);
+            let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+            let (timestamp_ns, original_len) = (since.as_nanos() as u64, data.len() as u32);
+            let record = Record { timestamp_ns, original_len, link_type: LINK_ETHERNET, data };
+            if let Some(Err(error)) = self.output.as_mut().map(|writer| writer.write(&record)) {
+                result = Err(io::Error::other(error));
+                break;
+            }
+            self.counters.tx_frames += 1;
+            self.counters.tx_bytes += u64::from(original_len);
+            written += 1;
+        }
+        burst.drain(..written).for_each(|desc| stock.give(desc));
+        result
+    }
+
+    fn waits_on(&self) -> Option<BorrowedFd<'_>> {
+        None
+    }
+
+    fn is_ended(&self) -> bool {
+        self.input.is_none() && self.next.is_none()
+    }
+
+    fn counters(&self) -> LaneCounters {
+        self.counters
+    }
+
+    fn close(self: Box<Self>, stock: &mut Stock) -> io::Result<()> {
+        if let Some((desc, _)) = self.next {
+            stock.give(desc);
+        }
+        let finished = self.output.map(Writer::finish).transpose();
+        finished.map(|_| ()).map_err(io::Error::other)
+    }
+}

@@ -1,0 +1,140 @@
+//! Packet traces as a port.
+
+use std::fs;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use niclab_packet::trace::{
+    Endian, Format, LINK_ETHERNET, Record, Resolution, Trace, TraceLimits, Writer,
+};
+use niclab_port::error::PortError;
+use niclab_port::lane::Lane;
+use niclab_port::pcap::{self, Files, PcapLane, Speed};
+use niclab_port::stock::{Stock, count, stocks};
+use niclab_port::wire::Burst;
+use tempfile::{TempDir, tempdir};
+
+/// A file of frames of these lengths, one each millisecond; each byte says which.
+fn file(directory: &TempDir, lens: &[usize]) -> PathBuf {
+    let path = directory.path().join("in.pcap");
+    let format = Format::Pcap(Endian::Big, Resolution::Micro);
+    let mut writer = Writer::new(fs::File::create(&path).unwrap(), format).unwrap();
+    for (number, len) in (0_u64..).zip(lens) {
+        let data = vec![number as u8; *len];
+        let (timestamp_ns, original_len) = (number * 1_000_000, *len as u32);
+        let record = Record { timestamp_ns, original_len, link_type: LINK_ETHERNET, data: &data };
+        writer.write(&record).unwrap();
+    }
+    writer.finish().unwrap();
+    path
+}
+
+fn open(files: &Files, stock: &Stock) -> Result<PcapLane, PortError> {
+    Ok(pcap::open(files, 1, stock.region())?.remove(0))
+}
+
+/// Sends all that comes, until the end; how long that took.
+fn copy(lane: &mut PcapLane, stock: &mut Stock) -> Duration {
+    let begun = Instant::now();
+    let mut burst = Burst::new();
+    while !lane.is_ended() && begun.elapsed() < Duration::from_secs(10) {
+        lane.receive(stock, &mut burst).unwrap();
+        lane.send(stock, &mut burst).unwrap();
+        assert!(burst.is_empty());
+    }
+    assert!(lane.is_ended());
+    begun.elapsed()
+}
+
+#[test]
+fn what_comes_from_one_file_goes_to_another_at_its_time() {
+    let directory = tempdir().unwrap();
+    let lens: Vec<usize> = (0..50).map(|number| 60 + number * 29).collect();
+    let input = file(&directory, &lens);
+    let output = directory.path().join("out.pcap");
+    let speeds = [
+        (Speed::Times(1.0), 49),
+        (Speed::Times(0.5), 98),
+        (Speed::Times(10.0), 4),
+        (Speed::Max, 0),
+    ];
+    let mut last = Duration::MAX;
+    for (speed, least_ms) in speeds {
+        let mut stocks = stocks(1, 64, 1_514).unwrap();
+        let (stock, frames) = (&mut stocks[0], 64);
+        let files = Files { input: Some(input.clone()), output: Some(output.clone()), speed };
+        let mut lane = open(&files, stock).unwrap();
+        let took = copy(&mut lane, stock);
+        // A busy machine is slower, and never faster.
+        assert!(took >= Duration::from_millis(least_ms), "{speed:?}: {took:?}");
+        let is_faster = !matches!(speed, Speed::Times(times) if times <= 1.0);
+        assert!(!is_faster || took < last, "{speed:?}: {took:?}, and {last:?} before");
+        last = took;
+        let counters = lane.counters();
+        let bytes: usize = lens.iter().sum();
+        assert_eq!((counters.rx_frames, counters.rx_bytes), (50, bytes as u64));
+        assert_eq!((counters.tx_frames, counters.tx_bytes), (50, bytes as u64));
+        Box::new(lane).close(stock).unwrap();
+        assert_eq!(count(stocks), frames);
+        let [read, written] = [&input, &output].map(|path| {
+            let trace = Trace::load(fs::File::open(path).unwrap(), TraceLimits::default());
+            trace.unwrap().records().map(|record| record.data.to_vec()).collect::<Vec<_>>()
+        });
+        assert_eq!(read, written);
+    }
+}
+
+#[test]
+fn a_file_that_cannot_be_played_whole_is_refused() {
+    let directory = tempdir().unwrap();
+    let stocks = stocks(1, 64, 1_514).unwrap();
+    let path = file(&directory, &[60, 100, 200]);
+    let files = |input: PathBuf| Files { input: Some(input), output: None, speed: Speed::Max };
+    let refused = |path: PathBuf| open(&files(path), &stocks[0]).err().unwrap().to_string();
+    let whole = fs::read(&path).unwrap();
+    fs::write(&path, &whole[..whole.len() - 1]).unwrap();
+    let said = refused(path.clone());
+    assert!(said.contains("record 2 at byte"), "{said}");
+    fs::write(&path, b"no trace at all").unwrap();
+    assert!(refused(path).contains("not a pcap or pcapng file"));
+    let said = refused(file(&directory, &[60, 9_000]));
+    assert!(said.contains("record 1 at byte") && said.contains("ethtool -K"), "{said}");
+    assert!(refused(directory.path().join("none")).contains("none: No such file"));
+    let unwritable = directory.path().join("no/where");
+    let output = Files { input: None, output: Some(unwritable), speed: Speed::Max };
+    assert!(matches!(open(&output, &stocks[0]), Err(PortError::File { .. })));
+    let two = pcap::open(&output, 2, stocks[0].region());
+    assert!(matches!(two, Err(PortError::Lanes { most: 1, .. })));
+}
+
+#[test]
+fn a_disk_that_is_full_ends_the_port_and_loses_no_frame() {
+    if !fs::exists("/dev/full").unwrap() {
+        return println!("SKIP a_disk_that_is_full_ends_the_port: no /dev/full");
+    }
+    let mut stocks = stocks(1, 64, 1_514).unwrap();
+    let stock = &mut stocks[0];
+    let full = Files { input: None, output: Some("/dev/full".into()), speed: Speed::Max };
+    let mut lane = open(&full, stock).unwrap();
+    let region = Arc::clone(stock.region());
+    let mut burst = Burst::new();
+    let mut result = Ok(());
+    for _ in 0..100 {
+        while !burst.is_full()
+            && let Some(mut desc) = stock.take()
+        {
+            region.slot_mut(&mut desc);
+            region.set_len(&mut desc, 1_000);
+            burst.push(desc);
+        }
+        result = lane.send(stock, &mut burst);
+        if result.is_err() {
+            break;
+        }
+    }
+    assert!(result.is_err(), "the file takes nothing");
+    stock.give_all(&mut burst);
+    assert!(Box::new(lane).close(stock).is_err());
+    assert_eq!(count(stocks), 64);
+}
