@@ -8,7 +8,7 @@ use std::time::Instant;
 use niclab_nic::limits::BURST;
 use niclab_nic::memory::{MemoryError, Region};
 use niclab_nic::rule::session::{Record, Session};
-use niclab_nic::rule::text::{Commands, ReadError};
+use niclab_nic::rule::text::ReadError;
 use niclab_nic::{Nic, NicConfig, NicError};
 use niclab_port::error::PortError;
 use niclab_port::lane::Lane;
@@ -175,21 +175,14 @@ impl Card {
     /// # Errors
     /// What cannot be read or is refused, with its line; what was for ports before that one stays.
     pub fn apply(&mut self, text: &str) -> Result<Vec<(u16, Record)>, ReadError> {
-        let mut named = Vec::new();
-        let mut commands = Commands::new(text.as_bytes());
-        while let Some(next) = commands.next_command() {
-            named.extend(next?.command.port());
-        }
         // A port that is not there is refused by the first.
-        let unknown = named.iter().any(|port| usize::from(*port) >= self.ports.len());
+        let is_unknown = |port: u16| usize::from(port) >= self.ports.len();
+        let unknown = text.lines().filter_map(port_of).any(is_unknown);
         let now_ns = self.begun.elapsed().as_nanos() as u64;
         let mut records = Vec::new();
         for (number, port) in (0..).zip(&mut self.ports) {
-            if !unknown && !named.contains(&number) {
-                continue;
-            }
             port.nic.set_time_ns(now_ns);
-            let own = if unknown { text.to_owned() } else { of_port(text, number)? };
+            let own = if unknown { text.to_owned() } else { of_port(text, number) };
             let done = port.session.apply(&mut port.nic, own.as_bytes())?;
             records.extend(done.into_iter().map(|record| (number, record)));
         }
@@ -332,19 +325,20 @@ fn port(
     Ok((Port { name, nic, session, shown, gone, ended, trouble, lanes: to }, sides))
 }
 
-/// The commands of a text that are for one port, each in its line; those for all as well.
-fn of_port(text: &str, port: u16) -> Result<String, ReadError> {
-    let mut own: Vec<&str> = vec![""; text.lines().count()];
-    let lines: Vec<&str> = text.lines().collect();
-    let mut commands = Commands::new(text.as_bytes());
-    while let Some(next) = commands.next_command() {
-        let parsed = next?;
-        let at = parsed.line as usize - 1;
-        if parsed.command.port().is_none_or(|named| named == port) {
-            own[at] = lines[at];
-        }
+/// The port that a line is for, which every `flow` command names behind its own word; `None` where
+/// it is for all, or no command.
+fn port_of(line: &str) -> Option<u16> {
+    let mut words = line.split_whitespace();
+    match (words.next(), words.nth(1)) {
+        (Some("flow"), Some(port)) => port.parse().ok(),
+        _ => None,
     }
-    Ok(own.join("\n"))
+}
+
+/// The lines of a text that are for one port, each in its place; those for all as well.
+fn of_port(text: &str, port: u16) -> String {
+    let own = |line| if port_of(line).is_none_or(|named| named == port) { line } else { "" };
+    text.lines().map(own).collect::<Vec<_>>().join("\n")
 }
 
 #[cfg(test)]
@@ -355,8 +349,8 @@ mod tests {
     fn commands_go_to_the_port_they_name_and_keep_their_lines() {
         let text = "flow flush 1\n# words\nflow create 0 ingress pattern eth / end actions drop / \
                     end\nflow isolate 1 1\n";
-        assert_eq!(of_port(text, 1).unwrap(), "flow flush 1\n\n\nflow isolate 1 1");
-        assert!(of_port(text, 0).unwrap().starts_with("\n\nflow create 0"));
+        assert_eq!(of_port(text, 1), "flow flush 1\n# words\n\nflow isolate 1 1");
+        assert!(of_port(text, 0).starts_with("\n# words\nflow create 0"));
     }
 
     #[test]

@@ -309,6 +309,13 @@ fn files_are_played_through_the_rules_and_it_is_over() {
         .collect();
     let wanted: Vec<u32> = (0..3_000).filter(|number| number % 3 != 0).collect();
     assert_eq!(numbers, wanted, "in order, and the others dropped");
+    // Headers that are set are known to the commands that follow, in this text and in the next.
+    let files = CardConfig { ports: config.ports.clone(), ..config.clone() };
+    let mut card = Card::start(&files, "set raw_encap 0 eth / ipv4 / end_set\n").unwrap();
+    let encap = "flow create 1 ingress pattern eth / end actions raw_encap index 0 / queue index 1 \
+                 / end";
+    assert_eq!(card.apply(encap).map_err(|error| error.to_string()).unwrap().len(), 1);
+    drop(card);
     let two = CardConfig { cores: vec![0, 1], ..config };
     assert!(Card::start(&two, "").is_err(), "a file has one lane");
 }
