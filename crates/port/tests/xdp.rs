@@ -205,18 +205,23 @@ fn what_cannot_be_opened_says_why() {
 #[test]
 fn an_interface_that_goes_leaves_its_frames() {
     apart("an_interface_that_goes_leaves_its_frames", || {
-        pair(1);
-        let mut stocks = stocks(1, xdp::FRAMES, 1_514).unwrap();
+        pair(2);
+        let mut stocks = stocks(1, 2 * xdp::FRAMES, 1_514).unwrap();
         let (region, stock) = (Arc::clone(stocks[0].region()), &mut stocks[0]);
-        let mut lane = xdp::open("va", 1, &region).unwrap().remove(0);
-        let mut burst = Burst::new();
-        lane.receive(stock, &mut burst).unwrap();
+        let mut lanes = xdp::open("va", 2, &region).unwrap();
+        let (mut burst, until) = (Burst::new(), Instant::now() + Duration::from_secs(5));
+        let [first, second] = &mut lanes[..] else { panic!("two") };
+        first.receive(stock, &mut burst).unwrap();
+        second.receive(stock, &mut burst).unwrap();
         ip("link del va");
+        // Who only receives sees it too.
+        while second.receive(stock, &mut burst).is_ok() && Instant::now() < until {}
+        let lane = first;
         burst.push(frame(&region, stock, 1, 60));
-        let until = Instant::now() + Duration::from_secs(5);
         while lane.send(stock, &mut burst).is_ok() && Instant::now() < until {}
         assert!(lane.send(stock, &mut burst).is_err(), "it is gone");
         stock.give_all(&mut burst);
-        end([lane], stocks);
+        assert!(Instant::now() < until, "both have seen it");
+        end(lanes, stocks);
     });
 }

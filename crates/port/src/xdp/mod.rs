@@ -20,7 +20,8 @@ use niclab_nic::limits::BURST;
 use niclab_nic::memory::{Desc, Region};
 use rustix::net::sockopt::{
     set_xdp_rx_ring_size, set_xdp_tx_ring_size, set_xdp_umem_completion_ring_size,
-    set_xdp_umem_fill_ring_size, set_xdp_umem_reg, xdp_mmap_offsets, xdp_options, xdp_statistics,
+    set_xdp_umem_fill_ring_size, set_xdp_umem_reg, socket_error, xdp_mmap_offsets, xdp_options,
+    xdp_statistics,
 };
 use rustix::net::xdp::{
     SocketAddrXdp, SocketAddrXdpFlags, XDP_PGOFF_RX_RING, XDP_PGOFF_TX_RING,
@@ -54,6 +55,9 @@ const KERNEL_HEADROOM: u32 = 256;
 /// Ethernet header with a VLAN tag, bytes: what the MTU leaves out.
 const HEADER_LEN: u32 = 18;
 
+/// Turns without a frame after which it is asked whether the interface is still there.
+const LOOK_EVERY: u32 = 1_024;
+
 /// Calls that drive one burst out, at most: a call takes 32 frames where the kernel copies.
 const KICKS_MAX: u32 = 4;
 
@@ -78,6 +82,8 @@ pub struct XdpLane {
     /// The driver works in the frames themselves.
     is_zero_copy: bool,
     counters: LaneCounters,
+    /// Turns without a frame since the interface was last asked for.
+    idle: u32,
     /// What the kernel named that it was not lent: never, unless it is at fault.
     odd: u64,
 }
@@ -163,6 +169,7 @@ impl XdpLane {
             filling: 0,
             is_zero_copy,
             counters: LaneCounters::default(),
+            idle: 0,
             odd: 0,
         })
     }
@@ -226,6 +233,13 @@ impl XdpLane {
         }
     }
 
+    /// Whether the interface is gone, which the kernel says once.
+    #[cold]
+    fn look(&mut self) -> io::Result<()> {
+        self.idle = 0;
+        Ok(socket_error(&self.socket)??)
+    }
+
     /// Has the kernel send what waits.
     fn kick(&mut self) -> io::Result<()> {
         for _ in 0..KICKS_MAX {
@@ -283,7 +297,8 @@ impl Lane for XdpLane {
             self.counters.rx_frames += u64::from(count);
         }
         self.refill(stock);
-        Ok(())
+        self.idle = if count > 0 { 0 } else { self.idle + 1 };
+        if self.idle < LOOK_EVERY { Ok(()) } else { self.look() }
     }
 
     #[inline]
