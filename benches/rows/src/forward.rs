@@ -14,8 +14,8 @@ use std::time::{Duration, Instant};
 
 use niclab_card::{Card, CardConfig, PortName};
 use niclab_device::DeviceError;
-use niclab_device::linux::link;
 use niclab_device::linux::netns::NetNs;
+use niclab_device::linux::{link, refused};
 use niclab_device::program::{self, Program};
 use niclab_packet::stack::build;
 use niclab_packet::wire::{MacAddress, ethernet, ipv4, udp};
@@ -53,18 +53,7 @@ fn compare(bench: &Bench) -> Result<Measured, BenchError> {
     let other = bench.other.ok_or_else(|| DeviceError::NotSupported {
         capability: "forwarding beside a generator on one core".to_owned(),
     })?;
-    let broken = |what: &'static str| {
-        move |error: std::io::Error| DeviceError::Broken {
-            device: what.to_owned(),
-            reason: error.to_string(),
-        }
-    };
-    let netns = NetNs::anonymous().map_err(|error| match error.raw_os_error() {
-        Some(number) if number == rustix::io::Errno::PERM.raw_os_error() => {
-            DeviceError::NotSupported { capability: "network namespaces (run it as root)".into() }
-        }
-        _ => broken("a network namespace")(error),
-    })?;
+    let netns = NetNs::anonymous().map_err(|error| refused("a network namespace", &error))?;
     let mut ours = End::make(&netns, "ours", "from-a")?;
     let mut theirs = End::make(&netns, "theirs", "from-b")?;
     let peer = Testpmd::start(&netns, bench, &mut theirs, other)?;
@@ -74,7 +63,7 @@ fn compare(bench: &Bench) -> Result<Measured, BenchError> {
         cores: vec![bench.core as u32],
     };
     let card = || -> Result<Answer, BenchError> {
-        let card = netns.within(|| Card::start(&config, "")).map_err(broken("a namespace"))?;
+        let card = netns.within(|| Card::start(&config, "")).map_err(lost)?;
         let card = card.map_err(|error| DeviceError::Broken {
             device: "our card".to_owned(),
             reason: error.to_string(),

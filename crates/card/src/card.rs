@@ -1,7 +1,7 @@
 //! A card: made, changed, asked and ended by one thread, while its cores work.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::Instant;
 
@@ -88,7 +88,7 @@ pub struct Ended {
     pub frames: usize,
     /// Of them, those that did not come back: none, unless a core ended by a fault.
     pub frames_lost: usize,
-    /// What went wrong at its ports at the end, such as a disk that is full.
+    /// What kept a file from being written whole, such as a disk that is full.
     pub trouble: Vec<String>,
 }
 
@@ -99,10 +99,17 @@ struct Port {
     session: Session,
     /// By core.
     shown: Vec<Arc<Shown>>,
-    gone: Vec<Arc<AtomicBool>>,
-    ended: Vec<Arc<AtomicBool>>,
-    trouble: Arc<Mutex<Vec<String>>>,
     lanes: Vec<Producer<Box<dyn Lane>>>,
+}
+
+impl Port {
+    /// What went wrong last at each of its lanes.
+    fn trouble(&self) -> Vec<String> {
+        let of = |shown: &Arc<Shown>| {
+            shown.trouble.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        };
+        self.shown.iter().flat_map(of).collect()
+    }
 }
 
 /// A card at work.
@@ -190,23 +197,27 @@ impl Card {
     }
 
     /// What is to be done now and then, some times a second: changes are settled, ages told, and
-    /// ports that are gone opened again where they are back. What stands in the way of that is
-    /// returned, for each port that is gone.
+    /// interfaces that are gone opened again where they are back. Why each port that is gone is not
+    /// there is returned.
     pub fn tend(&mut self) -> Vec<(PortName, PortError)> {
         let now_ns = self.begun.elapsed().as_nanos() as u64;
         let mut missing = Vec::new();
         for port in &mut self.ports {
             port.nic.set_time_ns(now_ns);
             port.nic.settle(SETTLE_STEPS);
-            let is_gone = port.gone.iter().all(|gone| gone.load(Ordering::Acquire));
-            if !is_gone || !port.name.comes_back() {
+            if !port.shown.iter().all(|shown| shown.is_gone.load(Ordering::Acquire)) {
+                continue;
+            }
+            if !port.name.comes_back() {
+                let reason = port.trouble().join("; ");
+                missing.push((port.name.clone(), PortError::Ended { reason }));
                 continue;
             }
             let count = port.lanes.len() as u32;
             match port.name.open(count, &self.region) {
                 Ok(lanes) => {
-                    for ((to, lane), gone) in port.lanes.iter_mut().zip(lanes).zip(&port.gone) {
-                        gone.store(false, Ordering::Release);
+                    for ((to, lane), shown) in port.lanes.iter_mut().zip(lanes).zip(&port.shown) {
+                        shown.is_gone.store(false, Ordering::Release);
                         // There is room, for the core has taken the one before.
                         let _ = to.push(lane);
                     }
@@ -220,20 +231,11 @@ impl Card {
     /// Whether no frame will come any more by any port: all are files, and read to their end.
     pub fn is_over(&self) -> bool {
         let is_over = |port: &Port| {
-            let have_ended = port.ended.iter().all(|ended| ended.load(Ordering::Acquire));
+            let is_ended = |shown: &Arc<Shown>| shown.is_ended.load(Ordering::Acquire);
+            let have_ended = port.shown.iter().all(is_ended);
             !port.name.comes_back() && have_ended
         };
         self.ports.iter().all(is_over)
-    }
-
-    /// What went wrong at ports since it was last asked, each with the port's name.
-    pub fn trouble(&mut self) -> Vec<String> {
-        let of = |port: &mut Port| {
-            let mut trouble = port.trouble.lock().unwrap_or_else(PoisonError::into_inner);
-            let name = &port.name;
-            trouble.drain(..).map(|what| format!("{name}: {what}")).collect::<Vec<String>>()
-        };
-        self.ports.iter_mut().flat_map(of).collect()
     }
 
     /// What the card has counted so far; a core shows what it sees with a delay of a millisecond or
@@ -244,7 +246,7 @@ impl Card {
             let queue = |at| QueueCounters { core: core(at), ..QueueCounters::default() };
             let mut counters = PortCounters {
                 name: port.name.to_string(),
-                is_up: !port.gone.iter().any(|gone| gone.load(Ordering::Acquire)),
+                is_up: !port.shown.iter().any(|shown| shown.is_gone.load(Ordering::Acquire)),
                 queues: (0..usize::from(self.queues)).map(queue).collect(),
                 ..PortCounters::default()
             };
@@ -263,7 +265,13 @@ impl Card {
         let stocks = self.stop();
         let frames = self.region.frames();
         let frames_lost = frames - stock::count(stocks);
-        let trouble = self.trouble();
+        // An interface that went away may have come back; a file was to be whole.
+        let files = self.ports.iter().filter(|port| !port.name.comes_back());
+        let named = |port: &Port| {
+            let name = port.name.to_string();
+            port.trouble().into_iter().map(move |what| format!("{name}: {what}"))
+        };
+        let trouble = files.flat_map(named).collect();
         Ended { counters: self.counters(), frames, frames_lost, trouble }
     }
 
@@ -307,22 +315,15 @@ fn port(
     let refused = |source| CardError::Port { name: name.clone(), source };
     let lanes = name.open(config.cores.len() as u32, region).map_err(refused)?;
     let session = Session::new(number);
-    let (mut shown, mut gone, mut to, mut sides) = (vec![], vec![], vec![], vec![]);
-    let (mut ended, trouble) = (vec![], Arc::new(Mutex::new(Vec::new())));
+    let (mut shown, mut to, mut sides) = (vec![], vec![], vec![]);
     for lane in lanes {
-        let (here, is_gone) = (Arc::new(Shown::new(queues)), Arc::new(AtomicBool::new(false)));
+        let here = Arc::new(Shown::new(queues));
         let (producer, consumer) = RingBuffer::new(1);
-        let (worker, seen) = (nic.worker(), (Arc::clone(&here), queues));
-        let is_ended = Arc::new(AtomicBool::new(false));
-        let flags = [Arc::clone(&is_gone), Arc::clone(&is_ended)];
-        sides.push(Side::new(lane, worker, seen, flags, Arc::clone(&trouble), consumer));
-        ended.push(is_ended);
+        sides.push(Side::new(lane, nic.worker(), (Arc::clone(&here), queues), consumer));
         shown.push(here);
-        gone.push(is_gone);
         to.push(producer);
     }
-    let name = name.clone();
-    Ok((Port { name, nic, session, shown, gone, ended, trouble, lanes: to }, sides))
+    Ok((Port { name: name.clone(), nic, session, shown, lanes: to }, sides))
 }
 
 /// The port that a line is for, which every `flow` command names behind its own word; `None` where

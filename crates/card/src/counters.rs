@@ -1,6 +1,7 @@
 //! What a card has counted: written by its cores, read by everybody.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use niclab_port::lane::LaneCounters;
 use serde::{Deserialize, Serialize};
@@ -84,15 +85,28 @@ pub(crate) struct QueueSeen {
 const OF_PORT: usize = 7;
 const OF_QUEUE: usize = 3;
 
-/// Where one core shows what it has seen of one port. The core alone writes; who reads may see some
-/// numbers older than others.
+/// Where one core shows what it has seen of one port, and how its lane does. The core alone writes
+/// numbers; who reads may see some older than others.
 #[derive(Debug)]
-pub(crate) struct Shown(Vec<AtomicU64>);
+pub(crate) struct Shown {
+    numbers: Vec<AtomicU64>,
+    /// The lane is gone, and no new one is on its way.
+    pub(crate) is_gone: AtomicBool,
+    /// No frame will come, as far as this lane knows, and none waits to be sent.
+    pub(crate) is_ended: AtomicBool,
+    /// What went wrong last at its lanes.
+    pub(crate) trouble: Mutex<Option<String>>,
+}
 
 impl Shown {
     pub(crate) fn new(queues: u16) -> Shown {
         let count = OF_PORT + OF_QUEUE * usize::from(queues);
-        Shown(std::iter::repeat_with(AtomicU64::default).take(count).collect())
+        Shown {
+            numbers: std::iter::repeat_with(AtomicU64::default).take(count).collect(),
+            is_gone: AtomicBool::new(false),
+            is_ended: AtomicBool::new(false),
+            trouble: Mutex::new(None),
+        }
     }
 
     pub(crate) fn show(&self, seen: &Seen) {
@@ -108,14 +122,14 @@ impl Shown {
         ];
         let of_queues =
             seen.queues.iter().flat_map(|queue| [queue.frames, queue.bytes, queue.missed]);
-        for (slot, value) in self.0.iter().zip(of_port.into_iter().chain(of_queues)) {
+        for (slot, value) in self.numbers.iter().zip(of_port.into_iter().chain(of_queues)) {
             slot.store(value, Ordering::Relaxed);
         }
     }
 
     /// Adds what is shown to a port's counters, which have as many queues.
     pub(crate) fn add_to(&self, port: &mut PortCounters) {
-        let mut values = self.0.iter().map(|slot| slot.load(Ordering::Relaxed));
+        let mut values = self.numbers.iter().map(|slot| slot.load(Ordering::Relaxed));
         let mut add = |to: &mut u64| *to += values.next().unwrap_or(0);
         add(&mut port.rx_frames);
         add(&mut port.rx_bytes);

@@ -1,8 +1,9 @@
 //! One core of a card: its lanes, the rules, the rings to the other cores, the function.
 
+use std::collections::VecDeque;
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, PoisonError};
 use std::time::Instant;
 
 use niclab_apps::forward::swap_macs;
@@ -30,18 +31,12 @@ const LAST_TURNS: u32 = 1_000;
 /// One port as a core has it.
 pub(crate) struct Side {
     /// `None` where it is gone.
-    pub(crate) lane: Option<Box<dyn Lane>>,
-    pub(crate) worker: Worker,
+    lane: Option<Box<dyn Lane>>,
+    worker: Worker,
     /// Frames that are to leave by it.
-    backlog: Vec<Desc>,
+    backlog: VecDeque<Desc>,
     seen: Seen,
     shown: Arc<Shown>,
-    /// Set where the lane is gone, until a new one is on its way.
-    is_gone: Arc<AtomicBool>,
-    /// Set where no frame will come, as far as this lane knows.
-    is_ended: Arc<AtomicBool>,
-    /// What went wrong, of all cores.
-    trouble: Arc<Mutex<Vec<String>>>,
     /// New lanes.
     lanes: Consumer<Box<dyn Lane>>,
 }
@@ -51,21 +46,18 @@ impl Side {
         lane: Box<dyn Lane>,
         worker: Worker,
         (shown, queues): (Arc<Shown>, u16),
-        [is_gone, is_ended]: [Arc<AtomicBool>; 2],
-        trouble: Arc<Mutex<Vec<String>>>,
         lanes: Consumer<Box<dyn Lane>>,
     ) -> Side {
         let seen = Seen { queues: vec![Default::default(); queues.into()], ..Seen::default() };
-        let backlog = Vec::with_capacity(BACKLOG_MAX);
-        let lane = Some(lane);
-        Side { lane, worker, backlog, seen, shown, is_gone, is_ended, trouble, lanes }
+        let backlog = VecDeque::with_capacity(BACKLOG_MAX);
+        Side { lane: Some(lane), worker, backlog, seen, shown, lanes }
     }
 
     /// Puts a frame behind those that are to leave.
     #[inline]
     fn leave(&mut self, desc: Desc, stock: &mut Stock) {
         match self.lane.is_some() && self.backlog.len() < BACKLOG_MAX {
-            true => self.backlog.push(desc),
+            true => self.backlog.push_back(desc),
             false => {
                 self.seen.tx_dropped += 1;
                 stock.give(desc);
@@ -77,28 +69,21 @@ impl Side {
     fn send(&mut self, burst: &mut Burst, stock: &mut Stock) -> bool {
         let Some(lane) = &mut self.lane else { return false };
         let waiting = self.backlog.len();
-        let mut sent = 0;
-        let mut result = Ok(());
-        while sent < waiting && result.is_ok() {
-            let end = waiting.min(sent + burst.capacity());
-            let count = end - sent;
-            // From the front, in order; what is not taken goes back to its place.
+        // Once at least: what was sent before comes back.
+        let result = loop {
+            let count = self.backlog.len().min(burst.capacity());
             burst.extend(self.backlog.drain(..count));
-            result = lane.send(stock, burst);
-            let left = burst.len();
-            if left > 0 {
-                self.backlog.splice(..0, burst.drain(..));
-                sent += count - left;
-                break;
+            let result = lane.send(stock, burst);
+            let is_taken = burst.is_empty();
+            // What is not taken keeps its place.
+            burst.drain(..).rev().for_each(|desc| self.backlog.push_front(desc));
+            if result.is_err() || !is_taken || self.backlog.is_empty() {
+                break result;
             }
-            sent += count;
-        }
-        if waiting == 0 {
-            // What was sent before comes back.
-            result = lane.send(stock, burst);
-        }
+        };
+        let is_busy = self.backlog.len() < waiting;
         self.met(result, stock);
-        sent > 0
+        is_busy
     }
 
     /// A lane that is gone gives back its frames.
@@ -113,15 +98,15 @@ impl Side {
             let _ = lane.close(stock);
             self.seen.tx_dropped += self.backlog.len() as u64;
             self.backlog.drain(..).for_each(|desc| stock.give(desc));
-            self.is_gone.store(true, Ordering::Release);
+            self.shown.is_gone.store(true, Ordering::Release);
         }
     }
 
     /// Keeps what went wrong for the control side; no frame is under way meanwhile.
     #[cold]
     fn note(&self, error: &io::Error) {
-        let mut trouble = self.trouble.lock().unwrap_or_else(PoisonError::into_inner);
-        trouble.push(error.to_string());
+        let mut trouble = self.shown.trouble.lock().unwrap_or_else(PoisonError::into_inner);
+        *trouble = Some(error.to_string());
     }
 
     fn show(&mut self) {
@@ -130,7 +115,7 @@ impl Side {
         }
         self.shown.show(&self.seen);
         let is_ended = self.lane.as_ref().is_none_or(|lane| lane.is_ended());
-        self.is_ended.store(is_ended && self.backlog.is_empty(), Ordering::Release);
+        self.shown.is_ended.store(is_ended && self.backlog.is_empty(), Ordering::Release);
     }
 }
 
@@ -304,9 +289,12 @@ impl Engine {
         }
         fence(Ordering::Acquire);
         self.take_over();
+        for side in &mut self.sides {
+            side.seen.tx_dropped += side.backlog.len() as u64;
+            side.backlog.drain(..).for_each(|desc| self.stock.give(desc));
+        }
         self.show();
         for mut side in self.sides {
-            side.backlog.drain(..).for_each(|desc| self.stock.give(desc));
             let rest = std::iter::from_fn(|| side.lanes.pop().ok());
             for lane in rest.chain(side.lane.take()).collect::<Vec<_>>() {
                 if let Err(error) = lane.close(&mut self.stock) {

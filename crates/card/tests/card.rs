@@ -316,6 +316,19 @@ fn files_are_played_through_the_rules_and_it_is_over() {
                  / end";
     assert_eq!(card.apply(encap).map_err(|error| error.to_string()).unwrap().len(), 1);
     drop(card);
+    // A disk that is full.
+    let full = ["pcap:out=/dev/full".to_owned(), format!("pcap:in={},speed=max", input.display())];
+    let ports = full.map(|name| name.parse().unwrap()).into();
+    let mut card = Card::start(&CardConfig { ports, ..config.clone() }, "").unwrap();
+    let (mut missing, until) = (vec![], Instant::now() + Duration::from_secs(20));
+    while missing.is_empty() && Instant::now() < until {
+        missing = card.tend();
+    }
+    assert!(matches!(&missing[..], [(_, PortError::Ended { .. })]), "{missing:?}");
+    let ended = card.end();
+    assert_eq!(ended.frames_lost, 0);
+    assert!(ended.trouble[0].starts_with("pcap:out=/dev/full: "), "{:?}", ended.trouble);
+    assert!(ended.counters.ports[0].tx_dropped > 0 && !ended.counters.ports[0].is_up);
     let two = CardConfig { cores: vec![0, 1], ..config };
     assert!(Card::start(&two, "").is_err(), "a file has one lane");
 }

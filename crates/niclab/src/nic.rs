@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use niclab_card::{Card, CardConfig, CardError, Counters, PortCounters};
+use niclab_card::{Card, CardConfig, CardError, Counters, PortCounters, PortError, PortName};
 use niclab_device::cores::allowed;
 use niclab_lab::words;
 use niclab_nic::rule::session::Record;
@@ -59,7 +59,7 @@ fn card(arguments: &NicArguments) -> Result<(), Failure> {
     {
         return Err(Failure::Twice { name: format!("core {core}") });
     }
-    let text = arguments.rules.as_deref().map(read).transpose()?.unwrap_or_default();
+    let text = arguments.rules.as_deref().map(rules::text).transpose()?.unwrap_or_default();
     let control = arguments.control.as_deref().map(Control::bind).transpose()?;
     let config = CardConfig { ports: arguments.ports.clone(), queues: arguments.queues, cores };
     let mut card =
@@ -80,7 +80,6 @@ fn card(arguments: &NicArguments) -> Result<(), Failure> {
             None => std::thread::sleep(TEND),
         }
         live.missing(card.tend());
-        card.trouble().iter().for_each(|what| progress::say(&format!("niclab: {what}")));
         live.show(&card)?;
     }
     let ended = card.end();
@@ -90,13 +89,6 @@ fn card(arguments: &NicArguments) -> Result<(), Failure> {
         (0, false) => Err(Failure::Output(io::Error::other(ended.trouble.join("; ")))),
         (lost, _) => Err(Failure::FramesLost { lost, frames: ended.frames }),
     }
-}
-
-/// The text of a file of rules.
-fn read(path: &Path) -> Result<String, Failure> {
-    let unread = |error| Failure::Unread { path: path.to_path_buf(), error };
-    String::from_utf8(rules::read(path)?)
-        .map_err(|_| unread(io::Error::new(ErrorKind::InvalidData, "it is no text")))
 }
 
 /// What is printed while a card runs.
@@ -114,7 +106,7 @@ impl Live {
     }
 
     /// Says once why a port is not there.
-    fn missing(&mut self, ports: Vec<(niclab_card::PortName, niclab_card::PortError)>) {
+    fn missing(&mut self, ports: Vec<(PortName, PortError)>) {
         let reasons: Vec<String> =
             ports.into_iter().map(|(name, error)| format!("{name} is gone: {error}")).collect();
         for reason in reasons.iter().filter(|reason| !self.said.contains(reason)) {
@@ -153,14 +145,14 @@ impl Live {
 
 /// Frames a second of a port.
 fn rates(now: &PortCounters, before: &PortCounters, seconds: f64) -> String {
-    let rate = |now: u64, before: u64| words::whole((now - before) as f64 / seconds);
+    let rate = |now: u64, before: u64| words::whole(now.saturating_sub(before) as f64 / seconds);
     let received = rate(now.rx_frames, before.rx_frames);
     let sent = rate(now.tx_frames, before.tx_frames);
     let lost = |of: &PortCounters| {
         let at_queues: u64 = of.queues.iter().map(|queue| queue.rx_missed).sum();
         of.rx_missed + of.tx_dropped + at_queues
     };
-    let lost = match lost(now) - lost(before) {
+    let lost = match lost(now).saturating_sub(lost(before)) {
         0 => String::new(),
         lost => format!(", {} lost", words::whole(lost as f64)),
     };

@@ -50,12 +50,8 @@ pub fn convert(from: RulesFormat, path: &Path) -> Result<(), Failure> {
         RulesFormat::Tc => Format::Tc,
     };
     let bad = |error: ReadError| Failure::Rules { path: path.into(), error };
-    let bytes = read(path)?;
-    let text = str::from_utf8(&bytes).map_err(|error| {
-        let before = bytes[..error.valid_up_to()].iter().filter(|&&byte| byte == b'\n').count();
-        bad(ReadError::NotText { line: before as u64 + 1 })
-    })?;
-    let converted = convert::convert(format, text).map_err(|error| bad(error.into()))?;
+    let text = text(path)?;
+    let converted = convert::convert(format, &text).map_err(|error| bad(error.into()))?;
     stdout().lock().write_all(converted.as_bytes())?;
     Ok(())
 }
@@ -96,6 +92,16 @@ pub fn file(path: &Path) -> Result<RulesFile, Failure> {
 /// The text of a file.
 pub fn read(path: &Path) -> Result<Vec<u8>, Failure> {
     fs::read(path).map_err(|error| Failure::Unread { path: path.into(), error })
+}
+
+/// The text of a file, which is to be one.
+pub fn text(path: &Path) -> Result<String, Failure> {
+    String::from_utf8(read(path)?).map_err(|error| {
+        let valid = &error.as_bytes()[..error.utf8_error().valid_up_to()];
+        let before = valid.iter().filter(|&&byte| byte == b'\n').count();
+        let error = ReadError::NotText { line: before as u64 + 1 };
+        Failure::Rules { path: path.into(), error }
+    })
 }
 
 /// What a text does to a card with as many queues as there can be, and which of its rules meet.

@@ -93,6 +93,12 @@ pub enum PortError {
         /// Its name.
         name: String,
     },
+    /// A file that could not be gone on with.
+    #[error("{reason}; frames for it are dropped from here on")]
+    Ended {
+        /// What went wrong.
+        reason: String,
+    },
     /// A file that cannot be opened or made.
     #[error("{}: {source}", path.display())]
     File {

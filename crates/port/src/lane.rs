@@ -1,7 +1,6 @@
 //! The face of everything that frames come in by and go out by.
 
 use std::io;
-use std::os::fd::BorrowedFd;
 
 use crate::stock::Stock;
 use crate::wire::Burst;
@@ -22,10 +21,6 @@ pub trait Lane: Send {
     /// # Errors
     /// As of [`Lane::receive`].
     fn send(&mut self, stock: &mut Stock, burst: &mut Burst) -> io::Result<()>;
-
-    /// What tells that frames have arrived, to be waited for (`POLLIN`); `None` where they come
-    /// without anybody's saying so.
-    fn waits_on(&self) -> Option<BorrowedFd<'_>>;
 
     /// Whether no frame will come any more, though all is well: a file that was read to its end.
     fn is_ended(&self) -> bool {

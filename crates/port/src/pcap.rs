@@ -6,7 +6,6 @@
 
 use std::fs::File;
 use std::io::{self, BufReader, BufWriter};
-use std::os::fd::BorrowedFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -193,10 +192,6 @@ impl Lane for PcapLane {
         }
         burst.drain(..written).for_each(|desc| stock.give(desc));
         result
-    }
-
-    fn waits_on(&self) -> Option<BorrowedFd<'_>> {
-        None
     }
 
     fn is_ended(&self) -> bool {

@@ -412,8 +412,9 @@ fn driver(link: &Link) -> String {
     link.kind.clone().or_else(of_device).unwrap_or_else(|| "unknown".into())
 }
 
-/// What an error of the kernel means to the user.
-fn refused(what: &str, error: &io::Error) -> DeviceError {
+/// What an error of the kernel means to the user: [`DeviceError::Rights`] or
+/// [`DeviceError::Broken`].
+pub fn refused(what: &str, error: &io::Error) -> DeviceError {
     match error.raw_os_error() {
         Some(libc::EPERM | libc::EACCES) => {
             DeviceError::Rights { what: what.into(), remedy: RIGHTS.into() }

@@ -20,13 +20,12 @@ use niclab_nic::limits::BURST;
 use niclab_nic::memory::{Desc, Region};
 use rustix::net::sockopt::{
     set_xdp_rx_ring_size, set_xdp_tx_ring_size, set_xdp_umem_completion_ring_size,
-    set_xdp_umem_fill_ring_size, set_xdp_umem_reg, socket_error, xdp_mmap_offsets, xdp_options,
-    xdp_statistics,
+    set_xdp_umem_fill_ring_size, set_xdp_umem_reg, socket_error, xdp_mmap_offsets, xdp_statistics,
 };
 use rustix::net::xdp::{
     SocketAddrXdp, SocketAddrXdpFlags, XDP_PGOFF_RX_RING, XDP_PGOFF_TX_RING,
-    XDP_UMEM_PGOFF_COMPLETION_RING, XDP_UMEM_PGOFF_FILL_RING, XdpDesc, XdpDescOptions,
-    XdpOptionsFlags, XdpUmemReg, XdpUmemRegFlags,
+    XDP_UMEM_PGOFF_COMPLETION_RING, XDP_UMEM_PGOFF_FILL_RING, XdpDesc, XdpDescOptions, XdpUmemReg,
+    XdpUmemRegFlags,
 };
 use rustix::net::{AddressFamily, SendFlags, SocketFlags, SocketType, bind, send, socket_with};
 
@@ -35,7 +34,6 @@ use crate::lane::{Lane, LaneCounters};
 use crate::link;
 use crate::stock::Stock;
 use crate::wire::Burst;
-pub use redirect::Mode;
 use redirect::Redirect;
 use ring::{FromKernel, ToKernel};
 
@@ -74,18 +72,14 @@ pub struct XdpLane {
     fill: ToKernel<u64>,
     tx: ToKernel<XdpDesc>,
     sent: FromKernel<u64>,
-    redirect: Arc<Redirect>,
+    _redirect: Arc<Redirect>,
     /// Descriptors of the frames that the kernel has, by their slot.
     lent: Vec<Option<Desc>>,
     /// Of them, those to be filled.
     filling: u32,
-    /// The driver works in the frames themselves.
-    is_zero_copy: bool,
     counters: LaneCounters,
     /// Turns without a frame since the interface was last asked for.
     idle: u32,
-    /// What the kernel named that it was not lent: never, unless it is at fault.
-    odd: u64,
 }
 
 /// Opens the first `count` queues of an interface of the calling thread's network namespace, for
@@ -156,7 +150,6 @@ impl XdpLane {
         // Zero copy where the driver can, else copies; the kernel chooses.
         let flags = SocketAddrXdpFlags::XDP_USE_NEED_WAKEUP;
         bind_patiently(socket.as_fd(), &SocketAddrXdp::new(flags, index, queue))?;
-        let is_zero_copy = xdp_options(&socket)?.contains(XdpOptionsFlags::XDP_OPTIONS_ZEROCOPY);
         Ok(XdpLane {
             region: Arc::clone(region),
             socket,
@@ -164,33 +157,20 @@ impl XdpLane {
             fill,
             tx,
             sent,
-            redirect: Arc::clone(redirect),
+            _redirect: Arc::clone(redirect),
             lent: std::iter::repeat_with(|| None).take(region.frames()).collect(),
             filling: 0,
-            is_zero_copy,
             counters: LaneCounters::default(),
             idle: 0,
-            odd: 0,
         })
     }
 
-    /// Where the program runs that hands frames over.
-    pub fn mode(&self) -> Mode {
-        self.redirect.mode
-    }
-
-    /// Whether the driver works in the frames themselves; else the kernel copies.
-    pub fn is_zero_copy(&self) -> bool {
-        self.is_zero_copy
-    }
-
-    /// The descriptor of a frame that the kernel gives back.
+    /// The descriptor of a frame that the kernel gives back: one that it was lent, unless it is at
+    /// fault.
     #[inline]
-    fn returned(&mut self, address: u64) -> Option<Desc> {
+    fn returned(&mut self, address: u64) -> io::Result<Desc> {
         let slot = self.region.slot_at(address);
-        let desc = self.lent.get_mut(slot).and_then(Option::take);
-        self.odd += u64::from(desc.is_none());
-        desc
+        self.lent.get_mut(slot).and_then(Option::take).ok_or_else(foreign)
     }
 
     /// Lends the kernel frames to be filled, once a burst of them is missing.
@@ -220,17 +200,16 @@ impl XdpLane {
 
     /// Gives frames that were sent to the stock.
     #[inline]
-    fn reclaim(&mut self, stock: &mut Stock) {
+    fn reclaim(&mut self, stock: &mut Stock) -> io::Result<()> {
         let available = self.sent.available();
         for _ in 0..available {
             let address = self.sent.take();
-            if let Some(desc) = self.returned(address) {
-                stock.give(desc);
-            }
+            stock.give(self.returned(address)?);
         }
         if available > 0 {
             self.sent.release();
         }
+        Ok(())
     }
 
     /// Whether the interface is gone, which the kernel says once.
@@ -272,6 +251,12 @@ fn bind_patiently(socket: BorrowedFd<'_>, address: &SocketAddrXdp) -> io::Result
     Ok(bind(socket, address)?)
 }
 
+/// The kernel named what it was not lent.
+#[cold]
+fn foreign() -> io::Error {
+    io::Error::other("the kernel gave back a frame that it was not lent")
+}
+
 fn wakeup() -> rustix::net::RecvFlags {
     rustix::net::RecvFlags::DONTWAIT
 }
@@ -282,12 +267,11 @@ impl Lane for XdpLane {
         let count = self.rx.available().min(into.remaining_capacity() as u32);
         for _ in 0..count {
             let XdpDesc { addr, len, .. } = self.rx.take();
-            let Some(mut desc) = self.returned(addr) else { continue };
+            let mut desc = self.returned(addr)?;
             self.filling -= 1;
             if !self.region.set_extent(&mut desc, addr, len) {
-                self.odd += 1;
                 stock.give(desc);
-                continue;
+                return Err(foreign());
             }
             self.counters.rx_bytes += u64::from(len);
             into.push(desc);
@@ -303,7 +287,7 @@ impl Lane for XdpLane {
 
     #[inline]
     fn send(&mut self, stock: &mut Stock, burst: &mut Burst) -> io::Result<()> {
-        self.reclaim(stock);
+        self.reclaim(stock)?;
         let count = self.tx.room(burst.len() as u32).min(burst.len() as u32);
         for desc in burst.drain(..count as usize) {
             let (addr, len) = (u64::from(desc.address()), u32::from(desc.len()));
@@ -316,10 +300,6 @@ impl Lane for XdpLane {
             self.tx.publish();
         }
         self.kick()
-    }
-
-    fn waits_on(&self) -> Option<BorrowedFd<'_>> {
-        Some(self.socket.as_fd())
     }
 
     fn counters(&self) -> LaneCounters {

@@ -21,42 +21,32 @@ mod skeleton {
 const XDP_FLAGS_SKB_MODE: u32 = 1 << 1;
 const XDP_FLAGS_DRV_MODE: u32 = 1 << 2;
 
-/// Where in the kernel the program runs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Mode {
-    /// In the driver, before the kernel makes a packet of the frame.
-    Native,
-    /// Behind the driver, where it has no place for programs.
-    Generic,
-}
-
 /// The attached program.
 pub struct Redirect {
     _link: OwnedFd,
     sockets: MapHandle,
-    /// Where it runs.
-    pub mode: Mode,
 }
 
 impl Redirect {
-    /// Attaches it to an interface of the calling thread's network namespace.
+    /// Attaches it to an interface of the calling thread's network namespace: in the driver, before
+    /// the kernel makes a packet of the frame, or behind it where it has no place for programs.
     pub fn attach(index: u32) -> io::Result<Redirect> {
         set_print(Some((PrintLevel::Warn, |_, _| ())));
         let mut object = MaybeUninit::uninit();
         let open = skeleton::RedirectSkelBuilder::default().open(&mut object).map_err(os)?;
         let skeleton = open.load().map_err(os)?;
         let program = skeleton.progs.niclab_redirect.as_fd();
-        let (link, mode) = match link(program, index, XDP_FLAGS_DRV_MODE) {
-            Ok(link) => (link, Mode::Native),
+        let link = match link(program, index, XDP_FLAGS_DRV_MODE) {
+            Ok(link) => link,
             Err(native) => match link(program, index, XDP_FLAGS_SKB_MODE) {
-                Ok(link) => (link, Mode::Generic),
+                Ok(link) => link,
                 // Of a driver that could, what it said tells more.
                 Err(_) if native.raw_os_error() != Some(libc::EOPNOTSUPP) => return Err(native),
                 Err(generic) => return Err(generic),
             },
         };
         let sockets = MapHandle::try_from(&skeleton.maps.sockets).map_err(os)?;
-        Ok(Redirect { _link: link, sockets, mode })
+        Ok(Redirect { _link: link, sockets })
     }
 
     /// Hands the frames of a queue to a socket that is bound to it.
