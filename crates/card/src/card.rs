@@ -7,9 +7,10 @@ use std::time::Instant;
 
 use niclab_nic::limits::BURST;
 use niclab_nic::memory::{MemoryError, Region};
+use niclab_nic::rss::Rss;
 use niclab_nic::rule::session::{Record, Session};
 use niclab_nic::rule::text::ReadError;
-use niclab_nic::{Nic, NicConfig, NicError};
+use niclab_nic::{Nic, NicConfig, NicError, RuleError};
 use niclab_port::error::PortError;
 use niclab_port::lane::Lane;
 use niclab_port::stock::{self, Stock, stocks};
@@ -18,7 +19,8 @@ use rustix::thread::{CpuSet, sched_setaffinity};
 
 use crate::counters::{CoreCounters, Counters, PortCounters, QueueCounters, Shown};
 use crate::engine::{BACKLOG_MAX, Engine, In, Out, Side};
-use crate::name::PortName;
+use crate::moving::{Completed, HELD_MAX, Moving, Progress};
+use crate::name::{Opens, PortName};
 
 /// Longest frame, bytes without FCS: an Ethernet frame of 1,500 B with two VLAN tags and more.
 const FRAME_LEN_MAX: usize = 1_536;
@@ -31,9 +33,9 @@ const SETTLE_STEPS: usize = 1 << 16;
 
 /// What a card is made of.
 #[derive(Clone, Debug, PartialEq)]
-pub struct CardConfig {
+pub struct CardConfig<P = PortName> {
     /// Its ports: one, or an even number.
-    pub ports: Vec<PortName>,
+    pub ports: Vec<P>,
     /// Queues of each port, 1 to 256; RSS spreads over them.
     pub queues: u16,
     /// The cores it runs on, by their numbers; each has a lane of each port.
@@ -65,7 +67,7 @@ pub enum CardError {
     #[error("{name}: {source}")]
     Port {
         /// Its name.
-        name: PortName,
+        name: String,
         /// What is wrong.
         source: PortError,
     },
@@ -76,6 +78,38 @@ pub enum CardError {
         core: u32,
         /// What the system said.
         source: std::io::Error,
+    },
+}
+
+/// Why RSS was not changed.
+#[derive(Debug, thiserror::Error)]
+pub enum ChangeError {
+    /// There is no such port.
+    #[error("no port {port}; the card has ports 0 to {}", ports - 1)]
+    Port {
+        /// Asked for.
+        port: u16,
+        /// How many there are.
+        ports: usize,
+    },
+    /// The last change is not over.
+    #[error(
+        "port {port}: the last change is not over: frames wait for core {core}; ask again once it \
+         has sent what it has"
+    )]
+    UnderWay {
+        /// The port.
+        port: u16,
+        /// A core that has not followed it yet, by its number.
+        core: u32,
+    },
+    /// What is asked for cannot be.
+    #[error("port {port}: {source}")]
+    Unfit {
+        /// The port.
+        port: u16,
+        /// Why.
+        source: RuleError,
     },
 }
 
@@ -94,7 +128,7 @@ pub struct Ended {
 
 /// One port as the control side has it.
 struct Port {
-    name: PortName,
+    name: Box<dyn Opens>,
     nic: Nic,
     session: Session,
     /// By core.
@@ -130,7 +164,10 @@ impl Card {
     ///
     /// # Errors
     /// [`CardError`]; nothing stays open.
-    pub fn start(config: &CardConfig, rules: &str) -> Result<Card, CardError> {
+    pub fn start<P: Opens + Clone + 'static>(
+        config: &CardConfig<P>,
+        rules: &str,
+    ) -> Result<Card, CardError> {
         let (count, cores) = (config.ports.len(), config.cores.len());
         if count == 0 || (count > 1 && count % 2 != 0) {
             return Err(CardError::Ports { count });
@@ -138,16 +175,18 @@ impl Card {
         if cores == 0 {
             return Err(CardError::Cores);
         }
-        let held: usize = config.ports.iter().map(PortName::lane_frames).sum();
-        let under_way = count * (cores * RING + BACKLOG_MAX) + 8 * BURST;
+        let held: usize = config.ports.iter().map(Opens::lane_frames).sum();
+        let under_way = count * (cores * RING + BACKLOG_MAX + HELD_MAX) + 8 * BURST;
         let mut stocks = stocks(cores, cores * (held + under_way), FRAME_LEN_MAX)?;
         let region = Arc::clone(stocks[0].region());
         let (stop, begun) = (Arc::new(AtomicBool::new(false)), Instant::now());
         let (mut out, mut inward) = rings(cores, count);
+        let progress = Progress::new(cores, count);
         let mut sides: Vec<Vec<Side>> = (0..cores).map(|_| Vec::new()).collect();
         let mut ports = Vec::new();
         for (number, name) in (0..).zip(&config.ports) {
-            let (port, made) = port(number, name, config, &region)?;
+            let name = Box::new(name.clone());
+            let (port, made) = port(number, name, config, &region, &progress)?;
             ports.push(port);
             sides.iter_mut().zip(made).for_each(|(sides, side)| sides.push(side));
         }
@@ -160,7 +199,21 @@ impl Card {
             let (stop, stock) = (Arc::clone(&card.stop), stocks.remove(0));
             let shown = Arc::new(AtomicU64::new(0));
             card.cores.push((core, Arc::clone(&shown)));
-            let engine = Engine { place, sides, out, inward, stock, stop, begun, frames: 0, shown };
+            let (progress, completed) =
+                (Arc::clone(&progress), Completed::new(place, cores, count));
+            let engine = Engine {
+                place,
+                sides,
+                out,
+                inward,
+                stock,
+                progress,
+                completed,
+                stop,
+                begun,
+                frames: 0,
+                shown,
+            };
             let run = move || {
                 let mut only = CpuSet::new();
                 only.set(core as usize);
@@ -196,10 +249,44 @@ impl Card {
         Ok(records)
     }
 
+    /// How a port spreads frames that no rule decides about; `None` where there is no such port.
+    pub fn rss(&self, port: u16) -> Option<&Rss> {
+        self.ports.get(usize::from(port)).map(|port| port.nic.rss())
+    }
+
+    /// Has a port spread frames in another way from now on: another key, hash function, set of
+    /// fields or table, or all of them. No frame is lost for it, and those of a flow keep their
+    /// order: where a flow goes from one core to another, its frames wait until those before them
+    /// have left (up to a limit: [`PortCounters::held_drops`]).
+    ///
+    /// # Errors
+    /// [`ChangeError`]; nothing is then changed.
+    pub fn set_rss(&mut self, port: u16, rss: &Rss) -> Result<(), ChangeError> {
+        if let Some(core) = self.waits_for(port)? {
+            return Err(ChangeError::UnderWay { port, core });
+        }
+        let refused = |source| ChangeError::Unfit { port, source };
+        self.ports[usize::from(port)].nic.set_rss(rss).map_err(refused)
+    }
+
+    /// A core that has not followed the last change of a port's RSS yet: it has not come to look,
+    /// or holds frames for what others were given before. `None` once the new spread holds for all
+    /// frames.
+    ///
+    /// # Errors
+    /// [`ChangeError::Port`].
+    pub fn waits_for(&self, port: u16) -> Result<Option<u32>, ChangeError> {
+        let ports = self.ports.len();
+        let of = self.ports.get(usize::from(port)).ok_or(ChangeError::Port { port, ports })?;
+        let wanted = of.nic.rss_stamp().state;
+        let lags = |(shown, _): &(&Arc<Shown>, _)| shown.followed.load(Ordering::Acquire) != wanted;
+        Ok(of.shown.iter().zip(&self.cores).find(lags).map(|(_, (core, _))| *core))
+    }
+
     /// What is to be done now and then, some times a second: changes are settled, ages told, and
     /// interfaces that are gone opened again where they are back. Why each port that is gone is not
     /// there is returned.
-    pub fn tend(&mut self) -> Vec<(PortName, PortError)> {
+    pub fn tend(&mut self) -> Vec<(String, PortError)> {
         let now_ns = self.begun.elapsed().as_nanos() as u64;
         let mut missing = Vec::new();
         for port in &mut self.ports {
@@ -210,7 +297,7 @@ impl Card {
             }
             if !port.name.comes_back() {
                 let reason = port.trouble().join("; ");
-                missing.push((port.name.clone(), PortError::Ended { reason }));
+                missing.push((port.name.to_string(), PortError::Ended { reason }));
                 continue;
             }
             let count = port.lanes.len() as u32;
@@ -222,7 +309,7 @@ impl Card {
                         let _ = to.push(lane);
                     }
                 }
-                Err(error) => missing.push((port.name.clone(), error)),
+                Err(error) => missing.push((port.name.to_string(), error)),
             }
         }
         missing
@@ -304,26 +391,28 @@ fn rings(cores: usize, ports: usize) -> (Vec<Vec<Out>>, Vec<Vec<In>>) {
 }
 
 /// Opens a port: its control side, and what each core has of it.
-fn port(
+fn port<P>(
     number: u16,
-    name: &PortName,
-    config: &CardConfig,
+    name: Box<dyn Opens>,
+    config: &CardConfig<P>,
     region: &Arc<Region>,
+    progress: &Arc<Progress>,
 ) -> Result<(Port, Vec<Side>), CardError> {
     let (queues, ports) = (config.queues, config.ports.len() as u16);
     let mut nic = Nic::new(&NicConfig { queues, ports, ..NicConfig::default() })?;
-    let refused = |source| CardError::Port { name: name.clone(), source };
+    let refused = |source| CardError::Port { name: name.to_string(), source };
     let lanes = name.open(config.cores.len() as u32, region).map_err(refused)?;
     let session = Session::new(number);
     let (mut shown, mut to, mut sides) = (vec![], vec![], vec![]);
-    for lane in lanes {
+    for (place, lane) in lanes.into_iter().enumerate() {
         let here = Arc::new(Shown::new(queues));
         let (producer, consumer) = RingBuffer::new(1);
-        sides.push(Side::new(lane, nic.worker(), (Arc::clone(&here), queues), consumer));
+        let moving = Moving::new(place, number.into(), Arc::clone(progress));
+        sides.push(Side::new(lane, nic.worker(), (Arc::clone(&here), queues), consumer, moving));
         shown.push(here);
         to.push(producer);
     }
-    Ok((Port { name: name.clone(), nic, session, shown, lanes: to }, sides))
+    Ok((Port { name, nic, session, shown, lanes: to }, sides))
 }
 
 /// The port that a line is for, which every `flow` command names behind its own word; `None` where

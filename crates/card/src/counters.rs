@@ -45,6 +45,9 @@ pub struct PortCounters {
     pub tx_dropped: u64,
     /// Frames that came by this port and that a rule dropped.
     pub rule_drops: u64,
+    /// Frames that came by this port, moved to another core by a change of RSS, and found no room
+    /// among those that wait for the frames before them.
+    pub held_drops: u64,
     /// Its queues.
     pub queues: Vec<QueueCounters>,
 }
@@ -70,6 +73,7 @@ pub(crate) struct Seen {
     pub(crate) before: LaneCounters,
     pub(crate) tx_dropped: u64,
     pub(crate) rule_drops: u64,
+    pub(crate) held_drops: u64,
     pub(crate) queues: Vec<QueueSeen>,
 }
 
@@ -82,7 +86,7 @@ pub(crate) struct QueueSeen {
 }
 
 /// Numbers of a port beside those of its queues, and of a queue.
-const OF_PORT: usize = 7;
+const OF_PORT: usize = 8;
 const OF_QUEUE: usize = 3;
 
 /// Where one core shows what it has seen of one port, and how its lane does. The core alone writes
@@ -94,6 +98,9 @@ pub(crate) struct Shown {
     pub(crate) is_gone: AtomicBool,
     /// No frame will come, as far as this lane knows, and none waits to be sent.
     pub(crate) is_ended: AtomicBool,
+    /// The state of RSS that this core spreads by, once no frame waits for the change to it
+    /// (the one before meanwhile); 0 before it has looked for the first time.
+    pub(crate) followed: AtomicU64,
     /// What went wrong last at its lanes.
     pub(crate) trouble: Mutex<Option<String>>,
 }
@@ -105,6 +112,7 @@ impl Shown {
             numbers: std::iter::repeat_with(AtomicU64::default).take(count).collect(),
             is_gone: AtomicBool::new(false),
             is_ended: AtomicBool::new(false),
+            followed: AtomicU64::new(0),
             trouble: Mutex::new(None),
         }
     }
@@ -119,6 +127,7 @@ impl Shown {
             lane.tx_bytes + before.tx_bytes,
             lane.tx_dropped + before.tx_dropped + seen.tx_dropped,
             seen.rule_drops,
+            seen.held_drops,
         ];
         let of_queues =
             seen.queues.iter().flat_map(|queue| [queue.frames, queue.bytes, queue.missed]);
@@ -138,6 +147,7 @@ impl Shown {
         add(&mut port.tx_bytes);
         add(&mut port.tx_dropped);
         add(&mut port.rule_drops);
+        add(&mut port.held_drops);
         for queue in &mut port.queues {
             add(&mut queue.rx_frames);
             add(&mut queue.rx_bytes);
@@ -174,13 +184,14 @@ mod tests {
         let mut before = lane;
         add_lane(&mut before, &lane);
         let queues = vec![QueueSeen { frames: 8, bytes: 9, missed: 10 }; 2];
-        shown.show(&Seen { lane, before, tx_dropped: 7, rule_drops: 11, queues });
+        shown.show(&Seen { lane, before, tx_dropped: 7, rule_drops: 11, held_drops: 12, queues });
         let queues = vec![QueueCounters::default(); 2];
         let mut port = PortCounters { queues, ..PortCounters::default() };
         (0..2).for_each(|_| shown.add_to(&mut port));
         let PortCounters { rx_frames, rx_bytes, rx_missed, tx_frames, tx_bytes, .. } = port;
         assert_eq!([rx_frames, rx_bytes, rx_missed, tx_frames, tx_bytes], [6, 12, 18, 24, 30]);
-        assert_eq!((port.tx_dropped, port.rule_drops), (2 * (18 + 7), 22));
+        let PortCounters { tx_dropped, rule_drops, held_drops, .. } = port;
+        assert_eq!([tx_dropped, rule_drops, held_drops], [2 * (18 + 7), 22, 24]);
         let queue = QueueCounters { core: 0, rx_frames: 16, rx_bytes: 18, rx_missed: 20 };
         assert_eq!(port.queues, [queue; 2]);
     }

@@ -15,6 +15,7 @@ use niclab_port::wire::Burst;
 use rtrb::{Consumer, Producer, PushError};
 
 use crate::counters::{Seen, Shown, add_lane};
+use crate::moving::{Completed, Moving, Progress};
 
 /// Frames that wait for room in a lane, at most; more are dropped.
 pub(crate) const BACKLOG_MAX: usize = 1_024;
@@ -35,6 +36,10 @@ pub(crate) struct Side {
     worker: Worker,
     /// Frames that are to leave by it.
     backlog: VecDeque<Desc>,
+    /// Frames that were among those, and are not any more.
+    left: u64,
+    /// Flows that come by it and change their core.
+    moving: Moving,
     seen: Seen,
     shown: Arc<Shown>,
     /// New lanes.
@@ -47,10 +52,33 @@ impl Side {
         worker: Worker,
         (shown, queues): (Arc<Shown>, u16),
         lanes: Consumer<Box<dyn Lane>>,
+        moving: Moving,
     ) -> Side {
         let seen = Seen { queues: vec![Default::default(); queues.into()], ..Seen::default() };
         let backlog = VecDeque::with_capacity(BACKLOG_MAX);
-        Side { lane: Some(lane), worker, backlog, seen, shown, lanes }
+        Side { lane: Some(lane), worker, backlog, left: 0, moving, seen, shown, lanes }
+    }
+
+    /// Whether a frame that is to leave by it would be dropped for want of room.
+    fn is_full(&self) -> bool {
+        self.lane.is_some() && self.backlog.len() >= BACKLOG_MAX
+    }
+
+    /// Takes the newest rules and RSS where no frame comes that would have it do so, and lets what
+    /// was in memory before be used again: nobody is looking at it.
+    fn refresh(&mut self, stock: &Stock) {
+        self.worker.classify(stock.region(), &mut []);
+        self.follow();
+    }
+
+    /// Takes notice of the state of RSS that the last burst was spread by.
+    #[inline]
+    fn follow(&mut self) {
+        if let Some((stamp, table)) = self.worker.rss()
+            && self.moving.follow(stamp, table)
+        {
+            self.show_followed();
+        }
     }
 
     /// Puts a frame behind those that are to leave.
@@ -81,7 +109,9 @@ impl Side {
                 break result;
             }
         };
-        let is_busy = self.backlog.len() < waiting;
+        let sent = (waiting - self.backlog.len()) as u64;
+        self.left += sent;
+        let is_busy = sent > 0;
         self.met(result, stock);
         is_busy
     }
@@ -97,6 +127,7 @@ impl Side {
             // Why it is gone is known already.
             let _ = lane.close(stock);
             self.seen.tx_dropped += self.backlog.len() as u64;
+            self.left += self.backlog.len() as u64;
             self.backlog.drain(..).for_each(|desc| stock.give(desc));
             self.shown.is_gone.store(true, Ordering::Release);
         }
@@ -115,8 +146,22 @@ impl Side {
         }
         self.shown.show(&self.seen);
         let is_ended = self.lane.as_ref().is_none_or(|lane| lane.is_ended());
-        self.shown.is_ended.store(is_ended && self.backlog.is_empty(), Ordering::Release);
+        let has_all_left = self.backlog.is_empty() && self.moving.is_calm();
+        self.shown.is_ended.store(is_ended && has_all_left, Ordering::Release);
+        self.show_followed();
     }
+
+    fn show_followed(&self) {
+        if let Some(state) = self.moving.followed() {
+            self.shown.followed.store(state, Ordering::Release);
+        }
+    }
+}
+
+/// The port whose lane frames of a port leave by, of so many ports.
+#[inline]
+fn way_out(port: usize, ports: usize) -> usize {
+    if ports == 1 { port } else { port ^ 1 }
 }
 
 /// The rings from one core to another, one for each port that frames come by.
@@ -133,6 +178,9 @@ pub(crate) struct Engine {
     pub(crate) out: Vec<Out>,
     pub(crate) inward: Vec<In>,
     pub(crate) stock: Stock,
+    /// How far all cores are, and this one.
+    pub(crate) progress: Arc<Progress>,
+    pub(crate) completed: Completed,
     pub(crate) stop: Arc<AtomicBool>,
     pub(crate) begun: Instant,
     /// Frames that the function here has had.
@@ -149,18 +197,21 @@ impl Engine {
             let is_busy = self.turn(&mut burst);
             (idle, turns) = (if is_busy { 0 } else { idle + 1 }, turns + 1);
             if idle == IDLE_TURNS || turns == SHOWN_EVERY {
+                // Where one port has frames all the time another may have none.
+                self.refresh();
                 self.show();
                 turns = 0;
             }
             if idle >= IDLE_TURNS {
-                // What rules were in memory may be used again: nobody is looking at it.
-                for side in &mut self.sides {
-                    side.worker.classify(self.stock.region(), &mut []);
-                }
+                self.refresh();
                 std::thread::yield_now();
             }
         }
         self.end(burst)
+    }
+
+    fn refresh(&mut self) {
+        self.sides.iter_mut().for_each(|side| side.refresh(&self.stock));
     }
 
     fn show(&mut self) {
@@ -174,9 +225,56 @@ impl Engine {
         for port in 0..self.sides.len() {
             is_busy |= self.receive(port, burst);
         }
-        is_busy |= self.take_over();
+        self.pass_on(burst) | is_busy
+    }
+
+    /// What other cores gave, then out, and what was held; whether there was any.
+    fn pass_on(&mut self, burst: &mut Burst) -> bool {
+        let mut is_busy = self.take_over();
         for side in &mut self.sides {
             is_busy |= side.send(burst, &mut self.stock);
+        }
+        if self.progress.is_awaited() {
+            self.complete();
+        }
+        for port in 0..self.sides.len() {
+            if !self.sides[port].moving.is_calm() {
+                is_busy |= self.give_held(port);
+            }
+        }
+        is_busy
+    }
+
+    /// Says what was completed of what this core was given.
+    fn complete(&mut self) {
+        let sides = &self.sides;
+        self.completed.tell(&self.progress, |port| {
+            let side = &sides[way_out(port, sides.len())];
+            (side.left, side.backlog.len() as u64)
+        });
+    }
+
+    /// Gives on the frames of flows that move, once what came before them is completed; whether
+    /// there was any.
+    #[cold]
+    fn give_held(&mut self, port: usize) -> bool {
+        self.sides[port].moving.look();
+        let mut is_busy = false;
+        while self.sides[port].moving.gives() {
+            let Some(desc) = self.sides[port].moving.next() else {
+                self.sides[port].show_followed();
+                break;
+            };
+            let is_own = usize::from(desc.queue) % self.inward.len() == self.place;
+            let waits = match is_own && self.sides[way_out(port, self.sides.len())].is_full() {
+                true => Some(desc),
+                false => self.give(port, desc),
+            };
+            if let Some(desc) = waits {
+                self.sides[port].moving.put_back(desc);
+                break;
+            }
+            is_busy = true;
         }
         is_busy
     }
@@ -196,6 +294,8 @@ impl Engine {
         }
         side.worker.set_time_ns(self.begun.elapsed().as_nanos() as u64);
         let decided = side.worker.classify(self.stock.region(), burst);
+        side.follow();
+        let spread = if side.moving.is_calm() { 0 } else { side.worker.spread_by_port() };
         for (i, desc) in burst.drain(..).enumerate() {
             if decided & 1 << i != 0 {
                 match desc.port() {
@@ -207,31 +307,49 @@ impl Engine {
                 }
                 continue;
             }
-            self.hand(port, desc);
+            match spread & 1 << i != 0 && self.sides[port].moving.holds(&desc) {
+                true => self.hold(port, desc),
+                false => self.hand(port, desc),
+            }
         }
         true
     }
 
-    /// Gives a frame to the core of its queue.
+    /// Keeps a frame until those of its flow that came before are completed.
+    #[cold]
+    fn hold(&mut self, port: usize, desc: Desc) {
+        let side = &mut self.sides[port];
+        if let Some(desc) = side.moving.hold(desc) {
+            side.seen.held_drops += 1;
+            self.stock.give(desc);
+        }
+    }
+
+    /// Gives a frame to the core of its queue, where there is room for it.
     #[inline]
     fn hand(&mut self, port: usize, desc: Desc) {
+        if let Some(desc) = self.give(port, desc) {
+            self.sides[port].seen.queues[usize::from(desc.queue)].missed += 1;
+            self.stock.give(desc);
+        }
+    }
+
+    /// Gives a frame to the core of its queue; back where the ring to it is full.
+    #[inline]
+    fn give(&mut self, port: usize, desc: Desc) -> Option<Desc> {
         let (queue, len) = (usize::from(desc.queue), u64::from(desc.len()));
         let core = queue % self.inward.len();
-        let full = match core == self.place {
-            true => {
-                self.forward(port, desc);
-                None
-            }
-            false => self.out[core][port].push(desc).err(),
-        };
-        let seen = &mut self.sides[port].seen.queues[queue];
-        match full {
-            None => (seen.frames, seen.bytes) = (seen.frames + 1, seen.bytes + len),
-            Some(PushError::Full(desc)) => {
-                seen.missed += 1;
-                self.stock.give(desc);
-            }
+        if core == self.place {
+            self.completed.take(core, port);
+            self.forward(port, desc);
+        } else if let Err(PushError::Full(desc)) = self.out[core][port].push(desc) {
+            return Some(desc);
         }
+        let side = &mut self.sides[port];
+        side.moving.give(core);
+        let seen = &mut side.seen.queues[queue];
+        (seen.frames, seen.bytes) = (seen.frames + 1, seen.bytes + len);
+        None
     }
 
     /// Takes what other cores have handed over; whether there was any.
@@ -243,6 +361,7 @@ impl Engine {
                 // keeps it here.
                 for _ in 0..self.inward[core][port].slots() {
                     let Ok(desc) = self.inward[core][port].pop() else { break };
+                    self.completed.take(core, port);
                     self.forward(port, desc);
                     is_busy = true;
                 }
@@ -255,28 +374,35 @@ impl Engine {
     #[inline]
     fn forward(&mut self, port: usize, mut desc: Desc) {
         self.frames += 1;
-        let to = match self.sides.len() {
-            1 => {
-                swap_macs(self.stock.region().frame_mut(&mut desc));
-                port
-            }
-            _ => port ^ 1,
-        };
+        if self.sides.len() == 1 {
+            swap_macs(self.stock.region().frame_mut(&mut desc));
+        }
+        let to = way_out(port, self.sides.len());
         self.sides[to].leave(desc, &mut self.stock);
     }
 
     /// Lets what is under way leave, and gives back every frame.
     fn end(mut self, mut burst: Burst) -> Stock {
+        for _ in 0..LAST_TURNS {
+            if self.sides.iter().all(|side| side.moving.is_calm()) {
+                break;
+            }
+            self.pass_on(&mut burst);
+            std::thread::yield_now();
+        }
+        for side in &mut self.sides {
+            for desc in side.moving.end() {
+                side.seen.held_drops += 1;
+                self.stock.give(desc);
+            }
+        }
         // Nothing is handed over from here on; the others learn it by this.
         self.out.clear();
         for _ in 0..LAST_TURNS {
             // Dropped rings are only counted; the fence makes what was put into them visible.
             let are_last = self.inward.iter().flatten().all(Consumer::is_abandoned);
             fence(Ordering::Acquire);
-            let mut is_busy = self.take_over();
-            for side in &mut self.sides {
-                is_busy |= side.send(&mut burst, &mut self.stock);
-            }
+            let is_busy = self.pass_on(&mut burst);
             let waits = self.sides.iter().any(|side| !side.backlog.is_empty());
             if are_last && !is_busy && !waits {
                 break;
@@ -285,6 +411,7 @@ impl Engine {
         }
         // A core that still works has not ended its turn: wait for it, however long that takes.
         while !self.inward.iter().flatten().all(Consumer::is_abandoned) {
+            self.pass_on(&mut burst);
             std::thread::yield_now();
         }
         fence(Ordering::Acquire);

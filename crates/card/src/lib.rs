@@ -4,9 +4,10 @@
 mod card;
 mod counters;
 mod engine;
+mod moving;
 mod name;
 
-pub use card::{Card, CardConfig, CardError, Ended};
+pub use card::{Card, CardConfig, CardError, ChangeError, Ended};
 pub use counters::{CoreCounters, Counters, PortCounters, QueueCounters};
-pub use name::{PortName, UnknownPort};
+pub use name::{Opens, PortName, UnknownPort};
 pub use niclab_port::error::PortError;

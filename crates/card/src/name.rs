@@ -95,9 +95,23 @@ impl fmt::Display for PortName {
     }
 }
 
-impl PortName {
+/// Where lanes come from: what a [`PortName`] names, or what somebody else has.
+pub trait Opens: fmt::Display + Send + Sync {
     /// Frames that one of its lanes may hold.
-    pub(crate) fn lane_frames(&self) -> usize {
+    fn lane_frames(&self) -> usize;
+
+    /// Opens so many lanes in the calling thread's network namespace, for frames of this region.
+    ///
+    /// # Errors
+    /// [`PortError`]; nothing stays open.
+    fn open(&self, count: u32, region: &Arc<Region>) -> Result<Vec<Box<dyn Lane>>, PortError>;
+
+    /// Whether it may be opened again where it has ended: an interface, and no file.
+    fn comes_back(&self) -> bool;
+}
+
+impl Opens for PortName {
+    fn lane_frames(&self) -> usize {
         match self {
             PortName::Xdp(_) => xdp::FRAMES,
             PortName::Packet(_) => packet::FRAMES,
@@ -106,12 +120,7 @@ impl PortName {
         }
     }
 
-    /// Opens so many lanes in the calling thread's network namespace.
-    pub(crate) fn open(
-        &self,
-        count: u32,
-        region: &Arc<Region>,
-    ) -> Result<Vec<Box<dyn Lane>>, PortError> {
+    fn open(&self, count: u32, region: &Arc<Region>) -> Result<Vec<Box<dyn Lane>>, PortError> {
         fn boxed(lanes: Vec<impl Lane + 'static>) -> Vec<Box<dyn Lane>> {
             lanes.into_iter().map(|lane| Box::new(lane) as Box<dyn Lane>).collect()
         }
@@ -123,8 +132,7 @@ impl PortName {
         }
     }
 
-    /// Whether it may be opened again where it has ended: an interface, and no file.
-    pub(crate) fn comes_back(&self) -> bool {
+    fn comes_back(&self) -> bool {
         !matches!(self, PortName::Pcap(_))
     }
 }

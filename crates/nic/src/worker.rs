@@ -33,9 +33,9 @@ use crate::lines::Lines;
 use crate::matching::{Course, Matched, Matcher};
 use crate::memory::{Desc, Region};
 use crate::perform::{Around, Lost, Subject};
-use crate::rss::RssLevel;
 use crate::rss::context::innermost;
 use crate::rss::contexts::List;
+use crate::rss::{Indirection, RssLevel, RssStamp};
 use crate::tables::bits;
 use crate::word::{Fate, Word};
 
@@ -50,6 +50,8 @@ pub struct Worker {
     contexts: Arc<List>,
     /// Number of the context that spreads what no rule of this burst decides about.
     rss: u16,
+    /// What it spread of this burst.
+    spread: u64,
     participant: Participant,
     /// Transactions that this burst knows.
     generation: Generation,
@@ -90,6 +92,7 @@ impl Worker {
             groups: Arc::default(),
             contexts: Arc::default(),
             rss: 0,
+            spread: 0,
             participant: board.domain.reader_slot(),
             generation: Generation::default(),
             isolated: false,
@@ -140,6 +143,21 @@ impl Worker {
         self.now_ns = now_ns;
     }
 
+    /// Which packets of the last burst the port's RSS spread: bit i for `burst[i]`. Of the others
+    /// rules have decided.
+    #[inline]
+    pub fn spread_by_port(&self) -> u64 {
+        self.spread
+    }
+
+    /// The state of RSS that the port had for the last burst, an empty one included, and its
+    /// indirection table; `None` before the first.
+    #[inline]
+    pub fn rss(&self) -> Option<(RssStamp, &Indirection)> {
+        let context = self.contexts.get(usize::from(self.rss))?.as_ref()?;
+        Some((context.stamp(), context.indirection()))
+    }
+
     /// Says that this worker will not run for a while: what it held may be reused. Until
     /// [`Worker::online`] it decides about no frame.
     pub fn offline(&mut self) {
@@ -172,6 +190,7 @@ impl Worker {
         let (mut here, mut place, mut waiting, mut dropped) = (all, 0, 0, 0);
         let mut places = [0; BURST];
         let mut words = [0; BURST];
+        self.spread = 0;
         while here != 0 {
             let matched = match self.groups.get(usize::from(place)) {
                 None => Matched::default(),
@@ -193,7 +212,10 @@ impl Worker {
             let missed = here & !matched.found & !matched.rest;
             match self.isolated {
                 true => dropped |= missed,
-                false => self.spread(self.rss, missed, region, burst),
+                false => {
+                    self.spread |= missed;
+                    self.spread(self.rss, missed, region, burst);
+                }
             }
             let acted = self.act(region, burst, &matched, &mut words, &mut places);
             dropped |= acted.dropped;

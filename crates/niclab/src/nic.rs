@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use niclab_card::{Card, CardConfig, CardError, Counters, PortCounters, PortError, PortName};
+use niclab_card::{Card, CardConfig, CardError, Counters, PortCounters, PortError};
 use niclab_device::cores::allowed;
 use niclab_lab::words;
 use niclab_nic::rule::session::Record;
@@ -106,7 +106,7 @@ impl Live {
     }
 
     /// Says once why a port is not there.
-    fn missing(&mut self, ports: Vec<(PortName, PortError)>) {
+    fn missing(&mut self, ports: Vec<(String, PortError)>) {
         let reasons: Vec<String> =
             ports.into_iter().map(|(name, error)| format!("{name} is gone: {error}")).collect();
         for reason in reasons.iter().filter(|reason| !self.said.contains(reason)) {

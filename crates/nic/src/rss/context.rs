@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use niclab_packet::key::{Depth, Key, field};
 
-use super::{HashFunction, HashTypes, Indirection, Rss, RssLevel};
+use super::{HashFunction, HashTypes, Indirection, Rss, RssLevel, RssStamp};
 use crate::limits::{BURST, INDIRECTION_LEN, SPREAD_BULK_MIN};
 use crate::memory::Desc;
 use crate::tables::bits;
@@ -36,6 +36,7 @@ struct Counting {
 
 /// A state of RSS, ready for use.
 pub(crate) struct Context {
+    stamp: RssStamp,
     toeplitz: Arc<Toeplitz>,
     symmetric: bool,
     level: RssLevel,
@@ -46,7 +47,7 @@ pub(crate) struct Context {
 
 impl Context {
     /// `toeplitz` is the state's key, expanded.
-    pub(crate) fn new(rss: &Rss, toeplitz: Arc<Toeplitz>) -> Context {
+    pub(crate) fn new(rss: &Rss, toeplitz: Arc<Toeplitz>, stamp: RssStamp) -> Context {
         let ipv4 = [
             (HashTypes::IPV4_OTHER, HashTypes::NONE),
             (HashTypes::NONE, HashTypes::IPV4_TCP),
@@ -68,6 +69,7 @@ impl Context {
             })
         };
         Context {
+            stamp,
             symmetric: rss.function == HashFunction::SymmetricToeplitz,
             level: rss.level,
             ipv4: classes(HashTypes::IPV4, ipv4),
@@ -75,6 +77,16 @@ impl Context {
             indirection: rss.indirection.clone(),
             toeplitz,
         }
+    }
+
+    /// Which state it is.
+    pub(crate) fn stamp(&self) -> RssStamp {
+        self.stamp
+    }
+
+    /// The queues.
+    pub(crate) fn indirection(&self) -> &Indirection {
+        &self.indirection
     }
 
     /// Of which headers the hash is taken.

@@ -19,7 +19,7 @@ use std::sync::atomic::Ordering;
 use niclab_table::{Placed, Stamp};
 
 use super::context::Context;
-use super::{Indirection, Rss};
+use super::{Indirection, Rss, RssStamp};
 use crate::control::{Board, Nic};
 use crate::error::RuleError;
 use crate::limits::CONTEXTS_MAX;
@@ -41,6 +41,8 @@ pub(crate) struct Contexts {
     /// Numbers that nothing names any more, oldest first.
     leaving: VecDeque<(Stamp, u16)>,
     free: Vec<u16>,
+    /// Contexts made so far.
+    made: u64,
     /// Whether workers are shown less or more than there is.
     changed: bool,
     /// Replaced lists that workers hold.
@@ -55,6 +57,12 @@ struct Slot {
     uses: u32,
 }
 
+impl Slot {
+    fn stamp(&self) -> Option<RssStamp> {
+        self.context.as_ref().map(|context| context.stamp())
+    }
+}
+
 impl Contexts {
     /// One, which is the port's.
     pub(crate) fn new(board: Arc<Board>, rss: Rss) -> Result<Contexts, ToeplitzError> {
@@ -65,6 +73,7 @@ impl Contexts {
             numbers: HashMap::new(),
             leaving: VecDeque::new(),
             free: Vec::new(),
+            made: 0,
             changed: false,
             old: Vec::new(),
         };
@@ -78,6 +87,11 @@ impl Contexts {
     /// The state of RSS that a number names.
     pub(crate) fn rss(&self, number: u16) -> &Arc<Rss> {
         &self.slots[usize::from(number)].rss
+    }
+
+    /// Which state it is that a number names.
+    pub(crate) fn stamp(&self, number: u16) -> RssStamp {
+        self.slots[usize::from(number)].stamp().unwrap_or_default()
     }
 
     /// The number of the context for a state, for one use more; workers know it from now on.
@@ -134,7 +148,9 @@ impl Contexts {
 
     /// Gives a context a number.
     fn add(&mut self, rss: &Rss, toeplitz: Arc<Toeplitz>) -> u16 {
-        let context = Some(Arc::new(Context::new(rss, toeplitz)));
+        self.made += 1;
+        let stamp = RssStamp { state: self.made, hash: self.hash_like(rss).unwrap_or(self.made) };
+        let context = Some(Arc::new(Context::new(rss, toeplitz, stamp)));
         let rss = Arc::new(rss.clone());
         let slot = Slot { rss: Arc::clone(&rss), context, uses: 0 };
         let number = match self.free.pop() {
@@ -150,6 +166,17 @@ impl Contexts {
         self.numbers.insert(rss, number);
         self.changed = true;
         number
+    }
+
+    /// What the stamp of a context says of its hash that gives packets the same one as `rss` would.
+    fn hash_like(&self, rss: &Rss) -> Option<u64> {
+        let has_its_hash = |slot: &&Slot| {
+            let of = &slot.rss;
+            (of.function, of.level, of.types) == (rss.function, rss.level, rss.types)
+                && of.key == rss.key
+        };
+        let made = self.slots.iter().filter(|slot| slot.context.is_some());
+        made.into_iter().find(has_its_hash).and_then(Slot::stamp).map(|stamp| stamp.hash)
     }
 
     /// Takes those from the list that no worker can reach any more.
@@ -179,6 +206,13 @@ impl Nic {
     /// How packets are spread that no rule decides about; in an open transaction, as it will be.
     pub fn rss(&self) -> &Rss {
         self.contexts.rss(self.rss_number())
+    }
+
+    /// Which state that is; workers tell what they spread by with [`Worker::rss`].
+    ///
+    /// [`Worker::rss`]: crate::Worker::rss
+    pub fn rss_stamp(&self) -> RssStamp {
+        self.contexts.stamp(self.rss_number())
     }
 
     /// Spreads packets that no rule decides about in another way: another key, hash, set of types,
@@ -249,7 +283,7 @@ const _: () = assert!(CONTEXTS_MAX <= u16::MAX as usize, "a number has 16 bits i
 #[cfg(test)]
 mod tests {
     use crate::memory::{Desc, Region};
-    use crate::rss::{RssAction, evenly};
+    use crate::rss::{HashFunction, HashTypes, RssAction, RssLevel, evenly};
     use crate::rule::{Action, Pattern, Rule};
     use crate::{NicConfig, Worker};
 
@@ -314,6 +348,44 @@ mod tests {
         assert!(nic.settle(usize::MAX));
         worker.begin(&region, &burst);
         assert_eq!(end(&mut worker, &region, &mut burst), 3, "without the cell");
+    }
+
+    #[test]
+    fn a_worker_says_by_which_state_it_spread_and_which_packets() {
+        let mut nic = nic();
+        let mut worker = nic.worker();
+        let (region, mut burst) = Region::new(2, 100).unwrap();
+        burst.iter_mut().for_each(|desc| region.set_len(desc, 60));
+        region.slot_mut(&mut burst[0])[5] = 1;
+        assert!(worker.rss().is_none(), "before its first burst");
+        let queue = [Action::Queue(9)];
+        let pattern = Pattern::any().eth_dst([0, 0, 0, 0, 0, 1]);
+        nic.create(&Rule { group: 0, priority: 0, pattern, actions: &queue }).unwrap();
+        assert_eq!(worker.classify(&region, &mut burst), 0);
+        assert_eq!(worker.spread_by_port(), 0b10, "of the first a rule decides");
+        let first = worker.rss().unwrap().0;
+        assert_eq!(first, nic.rss_stamp());
+
+        nic.move_entries(&[(3, 7)]).unwrap();
+        assert_eq!(worker.rss().unwrap().0, first, "until its next burst");
+        assert_eq!(worker.classify(&region, &mut []), 0);
+        assert_eq!(worker.spread_by_port(), 0);
+        let (moved, table) = worker.rss().unwrap();
+        assert_eq!((moved, table[3]), (nic.rss_stamp(), 7));
+        assert!(moved.state > first.state && moved.hash == first.hash, "another table alone");
+
+        let others = [
+            Rss { key: vec![1; 40], ..nic.rss().clone() },
+            Rss { function: HashFunction::SymmetricToeplitz, ..nic.rss().clone() },
+            Rss { types: HashTypes::IP, ..nic.rss().clone() },
+            Rss { level: RssLevel::Inner, ..nic.rss().clone() },
+        ];
+        let mut hashes = vec![first.hash];
+        for other in others {
+            nic.set_rss(&other).unwrap();
+            assert!(!hashes.contains(&nic.rss_stamp().hash), "{other:?}");
+            hashes.push(nic.rss_stamp().hash);
+        }
     }
 
     #[test]

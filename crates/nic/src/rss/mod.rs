@@ -81,6 +81,16 @@ impl Default for Rss {
     }
 }
 
+/// Which state of RSS it is that spreads, without what it says.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RssStamp {
+    /// Each state that is made has a greater one than those before, from 1.
+    pub state: u64,
+    /// Two states that have the same give every packet the same hash: they differ in the
+    /// indirection table at most.
+    pub hash: u64,
+}
+
 /// An indirection table as it is written down: a list of as many queues.
 mod written {
     use serde::de::Error;

@@ -1,0 +1,271 @@
+//! RSS changes while frames flow: none is lost, and those of a flow keep their order.
+//!
+//! Each lane makes frames of its own flows, numbered flow by flow, as long as fewer than a window
+//! are under way, and looks at the numbers of what leaves by it. A frame that leaves after a later
+//! one of its flow was overtaken: the mark of each flow is moved as the lane takes the frame.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use niclab_card::{Card, CardConfig, ChangeError, Counters, Opens, PortError};
+use niclab_nic::limits::INDIRECTION_LEN;
+use niclab_nic::memory::Region;
+use niclab_nic::rss::{HashFunction, HashTypes, Rss, evenly};
+use niclab_port::lane::{Lane, LaneCounters};
+use niclab_port::stock::Stock;
+use niclab_port::wire::Burst;
+use rand::{RngExt, SeedableRng};
+use rand_xoshiro::Xoshiro256PlusPlus;
+
+const FLOWS: usize = 512;
+const QUEUES: u16 = 8;
+/// Less than a ring between cores holds: what is lost is lost by the change.
+const WINDOW: usize = 700;
+const CHANGES: usize = 1_000;
+
+/// What all lanes see.
+struct World {
+    /// By flow: the number that left last.
+    last: Vec<AtomicU64>,
+    overtaken: AtomicU64,
+    made: AtomicU64,
+    left: AtomicU64,
+    under_way: AtomicUsize,
+    makes: AtomicBool,
+    /// Every so many calls a lane sends nothing.
+    stalls: AtomicBool,
+}
+
+/// A port of such lanes: the world, and which of so many ports it is, that each has flows of its
+/// own.
+#[derive(Clone)]
+struct Made(Arc<World>, usize, usize);
+
+impl fmt::Display for Made {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("made")
+    }
+}
+
+impl Opens for Made {
+    fn lane_frames(&self) -> usize {
+        WINDOW
+    }
+
+    fn open(&self, count: u32, region: &Arc<Region>) -> Result<Vec<Box<dyn Lane>>, PortError> {
+        let Made(_, port, ports) = *self;
+        let own =
+            |place: u32| (place as usize * ports + port..FLOWS).step_by(count as usize * ports);
+        let lane = |place: u32| -> Box<dyn Lane> {
+            Box::new(MadeLane {
+                world: Arc::clone(&self.0),
+                region: Arc::clone(region),
+                next: own(place).map(|flow| (flow, 0)).collect(),
+                random: Xoshiro256PlusPlus::seed_from_u64(place.into()),
+                counters: LaneCounters::default(),
+            })
+        };
+        Ok((0..count).map(lane).collect())
+    }
+
+    fn comes_back(&self) -> bool {
+        false
+    }
+}
+
+struct MadeLane {
+    world: Arc<World>,
+    region: Arc<Region>,
+    /// Flows, and the number that the last frame of each had.
+    next: VecDeque<(usize, u64)>,
+    random: Xoshiro256PlusPlus,
+    counters: LaneCounters,
+}
+
+impl Lane for MadeLane {
+    fn receive(&mut self, stock: &mut Stock, into: &mut Burst) -> io::Result<()> {
+        let world = &self.world;
+        while !into.is_full() && world.makes.load(Ordering::Relaxed) {
+            if world.under_way.load(Ordering::Relaxed) >= WINDOW {
+                break;
+            }
+            let Some(mut desc) = stock.take() else { break };
+            let (flow, number) = self.next.pop_front().unwrap();
+            self.next.push_back((flow, number + 1));
+            write(self.region.slot_mut(&mut desc), flow, number + 1);
+            self.region.set_len(&mut desc, 60);
+            world.under_way.fetch_add(1, Ordering::Relaxed);
+            self.counters.rx_frames += 1;
+            into.push(desc);
+        }
+        world.made.fetch_add(into.len() as u64, Ordering::Relaxed);
+        Ok(())
+    }
+
+    fn send(&mut self, stock: &mut Stock, burst: &mut Burst) -> io::Result<()> {
+        if self.world.stalls.load(Ordering::Relaxed) && self.random.random_ratio(9, 10) {
+            return Ok(());
+        }
+        for desc in burst.drain(..) {
+            let (flow, number) = read(self.region.frame(&desc));
+            // Overtaken are those before it, of which one is known: the mark was not moved to it.
+            let before = self.world.last[flow].swap(number, Ordering::AcqRel);
+            let is_next = before + 1 == number;
+            self.world.overtaken.fetch_add(u64::from(!is_next), Ordering::Relaxed);
+            self.counters.tx_frames += 1;
+            self.world.left.fetch_add(1, Ordering::Relaxed);
+            self.world.under_way.fetch_sub(1, Ordering::Relaxed);
+            stock.give(desc);
+        }
+        Ok(())
+    }
+
+    fn counters(&self) -> LaneCounters {
+        self.counters
+    }
+
+    fn close(self: Box<Self>, _: &mut Stock) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// A frame of IPv4 and UDP, of a flow, with its number behind the headers.
+fn write(frame: &mut [u8], flow: usize, number: u64) {
+    frame[..60].fill(0);
+    frame[12..16].copy_from_slice(&[8, 0, 0x45, 0]);
+    frame[16..18].copy_from_slice(&46_u16.to_be_bytes());
+    (frame[22], frame[23]) = (64, 17);
+    frame[26..30].copy_from_slice(&[10, 0, (flow >> 8) as u8, flow as u8]);
+    frame[30..34].copy_from_slice(&[10, 1, 0, 1]);
+    frame[34..36].copy_from_slice(&(flow as u16).to_be_bytes());
+    frame[36..40].copy_from_slice(&[0, 53, 0, 26]);
+    frame[42..44].copy_from_slice(&(flow as u16).to_be_bytes());
+    frame[44..52].copy_from_slice(&number.to_be_bytes());
+}
+
+fn read(frame: &[u8]) -> (usize, u64) {
+    let flow = u16::from_be_bytes(frame[42..44].try_into().unwrap());
+    (flow.into(), u64::from_be_bytes(frame[44..52].try_into().unwrap()))
+}
+
+/// One of all changes that there are, by chance.
+fn changed(rss: &Rss, random: &mut Xoshiro256PlusPlus) -> Rss {
+    let mut rss = rss.clone();
+    match random.random_range(0..5) {
+        0 => rss.key = (0..40).map(|_| random.random()).collect(),
+        1 => {
+            rss.function = match rss.function {
+                HashFunction::Toeplitz => HashFunction::SymmetricToeplitz,
+                HashFunction::SymmetricToeplitz => HashFunction::Toeplitz,
+            }
+        }
+        2 => {
+            let some = [HashTypes::IP, HashTypes::IP | HashTypes::UDP, HashTypes::IPV4_UDP];
+            rss.types = some[random.random_range(0..some.len())];
+        }
+        3 => rss.indirection = evenly(0..random.random_range(1..=QUEUES)),
+        _ => {
+            for _ in 0..random.random_range(1..40) {
+                let entry = random.random_range(0..INDIRECTION_LEN);
+                rss.indirection[entry] = random.random_range(0..QUEUES);
+            }
+        }
+    }
+    rss
+}
+
+fn world() -> Arc<World> {
+    Arc::new(World {
+        last: (0..FLOWS).map(|_| AtomicU64::new(0)).collect(),
+        overtaken: AtomicU64::new(0),
+        made: AtomicU64::new(0),
+        left: AtomicU64::new(0),
+        under_way: AtomicUsize::new(0),
+        makes: AtomicBool::new(true),
+        stalls: AtomicBool::new(false),
+    })
+}
+
+fn settle(card: &mut Card, port: u16) {
+    let until = Instant::now() + Duration::from_secs(20);
+    while let Some(core) = card.waits_for(port).unwrap() {
+        assert!(Instant::now() < until, "core {core} does not follow: {:?}", card.counters());
+        thread::yield_now();
+    }
+}
+
+/// Changes RSS of all ports by chance, and holds what comes out against what went in.
+fn change(ports: usize, cores: u32, changes: usize, stalls: bool) -> Counters {
+    let world = world();
+    world.stalls.store(stalls, Ordering::Relaxed);
+    let ports = (0..ports).map(|port| Made(Arc::clone(&world), port, ports)).collect();
+    let config = CardConfig { ports, queues: QUEUES, cores: (0..cores).collect() };
+    let mut card = Card::start(&config, "").unwrap();
+    let mut random = Xoshiro256PlusPlus::seed_from_u64(7);
+    (0..config.ports.len()).for_each(|port| settle(&mut card, port as u16));
+    let mut refused = 0;
+    for round in 0..changes {
+        let port = (round % config.ports.len()) as u16;
+        let rss = changed(card.rss(port).unwrap(), &mut random);
+        let is_new = rss != *card.rss(port).unwrap();
+        card.set_rss(port, &rss).unwrap();
+        // The next one comes before this one is over.
+        match card.set_rss(port, &changed(&rss, &mut random)) {
+            Err(ChangeError::UnderWay { .. }) => refused += 1,
+            other => other.unwrap(),
+        }
+        assert!(is_new || refused < round + 2);
+        settle(&mut card, port);
+        card.tend();
+    }
+    assert!(cores == 1 || refused > changes / 10, "{refused} of {changes} met another");
+    world.makes.store(false, Ordering::Relaxed);
+    let until = Instant::now() + Duration::from_secs(20);
+    while world.under_way.load(Ordering::Relaxed) > 0 && Instant::now() < until {
+        thread::yield_now();
+    }
+    let ended = card.end();
+    let [made, left] = [&world.made, &world.left].map(|count| count.load(Ordering::Relaxed));
+    assert_eq!((made - left, ended.frames_lost), (0, 0), "of {made}: {:?}", ended.counters);
+    assert_eq!(world.overtaken.load(Ordering::Relaxed), 0, "of {made}");
+    assert!(made as usize > 20 * changes, "{made} frames");
+    let of_ports = |of: fn(&niclab_card::PortCounters) -> u64| -> u64 {
+        ended.counters.ports.iter().map(of).sum()
+    };
+    assert_eq!(of_ports(|port| port.held_drops + port.tx_dropped + port.rule_drops), 0);
+    assert_eq!(of_ports(|port| port.rx_frames), made);
+    ended.counters
+}
+
+#[test]
+fn a_thousand_changes_lose_no_frame_and_let_none_pass_another() {
+    let counters = change(1, 2, CHANGES, false);
+    assert!(counters.cores.iter().all(|core| core.frames > 0), "{counters:?}");
+}
+
+#[test]
+fn flows_keep_their_order_where_lanes_are_full_and_ports_are_pairs() {
+    change(2, 2, CHANGES / 5, true);
+    change(1, 3, CHANGES / 10, true);
+    change(2, 1, CHANGES / 10, false);
+}
+
+#[test]
+fn a_change_that_cannot_be_changes_nothing() {
+    let world = world();
+    let config = CardConfig { ports: vec![Made(world, 0, 1)], queues: 2, cores: vec![0] };
+    let mut card = Card::start(&config, "").unwrap();
+    settle(&mut card, 0);
+    let before = card.rss(0).unwrap().clone();
+    let refused = card.set_rss(0, &Rss { indirection: evenly([2]), ..before.clone() });
+    let refused = refused.unwrap_err().to_string();
+    assert!(refused.starts_with("port 0: ") && refused.contains("queue 2"), "{refused}");
+    assert!(card.set_rss(1, &before).unwrap_err().to_string().contains("ports 0 to 0"));
+    assert_eq!(*card.rss(0).unwrap(), before);
+    settle(&mut card, 0);
+}
