@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use niclab_card::{Card, CardConfig, PortName};
+use niclab_card::{Card, CardConfig, PortName, Receive};
 use niclab_device::DeviceError;
 use niclab_device::linux::netns::NetNs;
 use niclab_device::linux::{link, refused};
@@ -61,6 +61,7 @@ fn compare(bench: &Bench) -> Result<Measured, BenchError> {
         ports: vec![PortName::Xdp("ours".to_owned())],
         queues: 1,
         cores: vec![bench.core as u32],
+        receive: Receive::BusyPoll,
     };
     let card = || -> Result<Answer, BenchError> {
         let card = netns.within(|| Card::start(&config, "")).map_err(lost)?;
@@ -229,7 +230,8 @@ mod tests {
         let mut end = End::make(&netns, "ours", "from-a").unwrap();
         assert_eq!(end.slice(&netns, 0).unwrap().ops, 0);
         let port = PortName::Xdp("ours".to_owned());
-        let config = CardConfig { ports: vec![port], queues: 1, cores: vec![0] };
+        let config =
+            CardConfig { ports: vec![port], queues: 1, cores: vec![0], receive: Receive::BusyPoll };
         let card = netns.within(|| Card::start(&config, "")).unwrap().unwrap();
         let answer = end.slice(&netns, 0).unwrap();
         let ended = card.end();

@@ -1,13 +1,13 @@
 //! A card: made, changed, asked and ended by one thread, while its cores work.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::Instant;
 
 use niclab_nic::limits::BURST;
 use niclab_nic::memory::{MemoryError, Region};
-use niclab_nic::rss::Rss;
+use niclab_nic::rss::{Rss, RssChange};
 use niclab_nic::rule::session::{Record, Session};
 use niclab_nic::rule::text::ReadError;
 use niclab_nic::{Nic, NicConfig, NicError, RuleError};
@@ -17,10 +17,11 @@ use niclab_port::stock::{self, Stock, stocks};
 use rtrb::{Producer, RingBuffer};
 use rustix::thread::{CpuSet, sched_setaffinity};
 
-use crate::counters::{CoreCounters, Counters, PortCounters, QueueCounters, Shown};
+use crate::counters::{CoreCounters, CoreShown, Counters, PortCounters, QueueCounters, Shown};
 use crate::engine::{BACKLOG_MAX, Engine, In, Out, Side};
 use crate::moving::{Completed, HELD_MAX, Moving, Progress};
 use crate::name::{Opens, PortName};
+use crate::wake::Bed;
 
 /// Longest frame, bytes without FCS: an Ethernet frame of 1,500 B with two VLAN tags and more.
 const FRAME_LEN_MAX: usize = 1_536;
@@ -40,6 +41,18 @@ pub struct CardConfig<P = PortName> {
     pub queues: u16,
     /// The cores it runs on, by their numbers; each has a lane of each port.
     pub cores: Vec<u32>,
+    /// What they do while no frame comes.
+    pub receive: Receive,
+}
+
+/// How a core learns that a frame has come.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Receive {
+    /// It looks all the time.
+    #[default]
+    BusyPoll,
+    /// It sleeps until the system wakes it.
+    Interrupt,
 }
 
 /// Why there is no card.
@@ -71,7 +84,7 @@ pub enum CardError {
         /// What is wrong.
         source: PortError,
     },
-    /// A thread could not be made.
+    /// A thread could not be made, or had nothing to be woken by.
     #[error("a thread for core {core}: {source}")]
     Thread {
         /// For which core.
@@ -150,8 +163,9 @@ impl Port {
 pub struct Card {
     ports: Vec<Port>,
     threads: Vec<JoinHandle<Stock>>,
-    /// Cores, and where each shows the frames that its function has had.
-    cores: Vec<(u32, Arc<AtomicU64>)>,
+    /// Cores, and where each shows its counters.
+    cores: Vec<(u32, Arc<CoreShown>)>,
+    beds: Arc<[Bed]>,
     stop: Arc<AtomicBool>,
     region: Arc<Region>,
     queues: u16,
@@ -191,13 +205,15 @@ impl Card {
             sides.iter_mut().zip(made).for_each(|(sides, side)| sides.push(side));
         }
         let queues = config.queues;
+        let bed = |&core| Bed::new().map_err(|source| CardError::Thread { core, source });
+        let beds = config.cores.iter().map(bed).collect::<Result<Arc<[Bed]>, CardError>>()?;
         let (threads, shown) = (Vec::new(), Vec::new());
-        let mut card = Card { ports, threads, cores: shown, stop, region, queues, begun };
+        let mut card = Card { ports, threads, cores: shown, beds, stop, region, queues, begun };
         card.apply(rules)?;
         for (place, (&core, sides)) in config.cores.iter().zip(sides).enumerate() {
             let (out, inward) = (out.remove(0), inward.remove(0));
             let (stop, stock) = (Arc::clone(&card.stop), stocks.remove(0));
-            let shown = Arc::new(AtomicU64::new(0));
+            let shown = Arc::new(CoreShown::default());
             card.cores.push((core, Arc::clone(&shown)));
             let (progress, completed) =
                 (Arc::clone(&progress), Completed::new(place, cores, count));
@@ -213,6 +229,9 @@ impl Card {
                 begun,
                 frames: 0,
                 shown,
+                receive: config.receive,
+                beds: Arc::clone(&card.beds),
+                gave: vec![false; cores].into(),
             };
             let run = move || {
                 let mut only = CpuSet::new();
@@ -246,6 +265,7 @@ impl Card {
             let done = port.session.apply(&mut port.nic, own.as_bytes())?;
             records.extend(done.into_iter().map(|record| (number, record)));
         }
+        self.wake();
         Ok(records)
     }
 
@@ -266,7 +286,24 @@ impl Card {
             return Err(ChangeError::UnderWay { port, core });
         }
         let refused = |source| ChangeError::Unfit { port, source };
-        self.ports[usize::from(port)].nic.set_rss(rss).map_err(refused)
+        self.ports[usize::from(port)].nic.set_rss(rss).map_err(refused)?;
+        self.wake();
+        Ok(())
+    }
+
+    fn wake(&self) {
+        self.beds.iter().for_each(Bed::wake);
+    }
+
+    /// [`Card::set_rss`] with what a change makes of the present state.
+    ///
+    /// # Errors
+    /// As of [`Card::set_rss`].
+    pub fn change_rss(&mut self, port: u16, change: &RssChange) -> Result<(), ChangeError> {
+        let ports = self.ports.len();
+        let of = self.ports.get(usize::from(port)).ok_or(ChangeError::Port { port, ports })?;
+        let rss = of.nic.rss_after(change);
+        self.set_rss(port, &rss.map_err(|source| ChangeError::Unfit { port, source })?)
     }
 
     /// A core that has not followed the last change of a port's RSS yet: it has not come to look,
@@ -308,6 +345,7 @@ impl Card {
                         // There is room, for the core has taken the one before.
                         let _ = to.push(lane);
                     }
+                    self.beds.iter().for_each(Bed::wake);
                 }
                 Err(error) => missing.push((port.name.to_string(), error)),
             }
@@ -340,9 +378,10 @@ impl Card {
             port.shown.iter().for_each(|shown| shown.add_to(&mut counters));
             counters
         });
-        let core = |(core, shown): &(u32, Arc<AtomicU64>)| CoreCounters {
+        let core = |(core, shown): &(u32, Arc<CoreShown>)| CoreCounters {
             core: *core,
-            frames: shown.load(Ordering::Relaxed),
+            frames: shown.frames.load(Ordering::Relaxed),
+            cpu_ns: shown.cpu_ns.load(Ordering::Relaxed),
         };
         Counters { ports: ports.collect(), cores: self.cores.iter().map(core).collect() }
     }
@@ -364,6 +403,7 @@ impl Card {
 
     fn stop(&mut self) -> Vec<Stock> {
         self.stop.store(true, Ordering::Relaxed);
+        self.wake();
         // Of a core that panicked the frames are lost, which the count says.
         self.threads.drain(..).filter_map(|thread| thread.join().ok()).collect()
     }
@@ -450,6 +490,7 @@ mod tests {
             ports: (0..ports).map(tap).collect(),
             queues: 1,
             cores,
+            receive: Receive::BusyPoll,
         };
         for ports in [0, 3] {
             let refused = Card::start(&config(ports, vec![0]), "").err().unwrap();

@@ -22,6 +22,15 @@ pub struct CoreCounters {
     pub core: u32,
     /// Frames that the function on it has had.
     pub frames: u64,
+    /// Processor time that it has taken, nanoseconds.
+    pub cpu_ns: u64,
+}
+
+/// Where a core shows its own counters.
+#[derive(Debug, Default)]
+pub(crate) struct CoreShown {
+    pub(crate) frames: AtomicU64,
+    pub(crate) cpu_ns: AtomicU64,
 }
 
 /// What one port has counted.

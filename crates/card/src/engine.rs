@@ -2,7 +2,8 @@
 
 use std::collections::VecDeque;
 use std::io;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
+use std::os::fd::BorrowedFd;
+use std::sync::atomic::{AtomicBool, Ordering, fence};
 use std::sync::{Arc, PoisonError};
 use std::time::Instant;
 
@@ -13,9 +14,13 @@ use niclab_port::lane::Lane;
 use niclab_port::stock::Stock;
 use niclab_port::wire::Burst;
 use rtrb::{Consumer, Producer, PushError};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::time::{ClockId, clock_gettime};
 
-use crate::counters::{Seen, Shown, add_lane};
+use crate::card::Receive;
+use crate::counters::{CoreShown, Seen, Shown, add_lane};
 use crate::moving::{Completed, Moving, Progress};
+use crate::wake::Bed;
 
 /// Frames that wait for room in a lane, at most; more are dropped.
 pub(crate) const BACKLOG_MAX: usize = 1_024;
@@ -25,6 +30,13 @@ const SHOWN_EVERY: u32 = 1_024;
 
 /// Turns without a frame after which others may have the core for a moment.
 const IDLE_TURNS: u32 = 64;
+
+/// How long a core sleeps at most where nothing wakes it: what it is told wakes it, too, so that
+/// this is for what nobody thought of.
+const SLEEP_MAX: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
+
+/// The same where somebody has to look whether a lane has room, or a frame.
+const SLEEP_SHORT: Timespec = Timespec { tv_sec: 0, tv_nsec: 1_000_000 };
 
 /// Turns at the end in which frames that wait may still leave.
 const LAST_TURNS: u32 = 1_000;
@@ -65,20 +77,23 @@ impl Side {
     }
 
     /// Takes the newest rules and RSS where no frame comes that would have it do so, and lets what
-    /// was in memory before be used again: nobody is looking at it.
-    fn refresh(&mut self, stock: &Stock) {
+    /// was in memory before be used again: nobody is looking at it. Whether as [`Side::follow`].
+    fn refresh(&mut self, stock: &Stock) -> bool {
         self.worker.classify(stock.region(), &mut []);
-        self.follow();
+        self.follow()
     }
 
-    /// Takes notice of the state of RSS that the last burst was spread by.
+    /// Takes notice of the state of RSS that the last burst was spread by; whether frames have to
+    /// wait for others from now on.
     #[inline]
-    fn follow(&mut self) {
+    fn follow(&mut self) -> bool {
         if let Some((stamp, table)) = self.worker.rss()
             && self.moving.follow(stamp, table)
         {
             self.show_followed();
+            return !self.moving.is_calm();
         }
+        false
     }
 
     /// Puts a frame behind those that are to leave.
@@ -158,6 +173,19 @@ impl Side {
     }
 }
 
+/// Waits until a lane has a frame or this is readable, or it is time to look.
+fn wait(sides: &[Side], event: BorrowedFd<'_>) {
+    let lanes = || sides.iter().filter_map(|side| side.lane.as_deref());
+    let has_to_look = lanes().any(|lane| lane.waits_on().is_none())
+        || sides.iter().any(|side| !side.backlog.is_empty());
+    let readable = |fd| PollFd::from_borrowed_fd(fd, PollFlags::IN);
+    let mut fds: Vec<PollFd<'_>> =
+        lanes().filter_map(|lane| lane.waits_on()).map(readable).collect();
+    fds.push(readable(event));
+    // Whatever it says, the lanes are looked at.
+    let _ = poll(&mut fds, Some(if has_to_look { &SLEEP_SHORT } else { &SLEEP_MAX }));
+}
+
 /// The port whose lane frames of a port leave by, of so many ports.
 #[inline]
 fn way_out(port: usize, ports: usize) -> usize {
@@ -186,7 +214,13 @@ pub(crate) struct Engine {
     /// Frames that the function here has had.
     pub(crate) frames: u64,
     /// Where that is shown.
-    pub(crate) shown: Arc<AtomicU64>,
+    pub(crate) shown: Arc<CoreShown>,
+    /// What it does while no frame comes.
+    pub(crate) receive: Receive,
+    /// Where each core sleeps.
+    pub(crate) beds: Arc<[Bed]>,
+    /// Cores that were given something in this turn.
+    pub(crate) gave: Box<[bool]>,
 }
 
 impl Engine {
@@ -204,19 +238,63 @@ impl Engine {
             }
             if idle >= IDLE_TURNS {
                 self.refresh();
-                std::thread::yield_now();
+                match self.receive {
+                    Receive::BusyPoll => std::thread::yield_now(),
+                    Receive::Interrupt => self.sleep(),
+                }
             }
         }
         self.end(burst)
     }
 
     fn refresh(&mut self) {
-        self.sides.iter_mut().for_each(|side| side.refresh(&self.stock));
+        for side in &mut self.sides {
+            if side.refresh(&self.stock) {
+                self.gave.fill(true);
+            }
+        }
+        self.wake();
     }
 
     fn show(&mut self) {
         self.sides.iter_mut().for_each(Side::show);
-        self.shown.store(self.frames, Ordering::Relaxed);
+        self.shown.frames.store(self.frames, Ordering::Relaxed);
+        let ran = clock_gettime(ClockId::ThreadCPUTime);
+        let ran_ns = ran.tv_sec as u64 * 1_000_000_000 + ran.tv_nsec as u64;
+        self.shown.cpu_ns.store(ran_ns, Ordering::Relaxed);
+    }
+
+    /// Wakes the cores that were given something.
+    #[inline]
+    fn wake(&mut self) {
+        if self.receive == Receive::BusyPoll {
+            return;
+        }
+        for (gave, bed) in self.gave.iter_mut().zip(&self.beds[..]) {
+            if std::mem::take(gave) {
+                bed.wake();
+            }
+        }
+    }
+
+    /// Sleeps until a lane has a frame, another core gives one, or the control side wants
+    /// something.
+    #[cold]
+    fn sleep(&mut self) {
+        if self.sides.iter().any(|side| !side.moving.is_calm()) {
+            // Others are at work on what it waits for.
+            return std::thread::yield_now();
+        }
+        self.sides.iter_mut().for_each(|side| side.worker.offline());
+        let has_work = || {
+            let is_given = |ring: &Consumer<Desc>| !ring.is_empty();
+            self.stop.load(Ordering::Relaxed)
+                || self.progress.is_awaited()
+                || self.inward.iter().flatten().any(is_given)
+                || self.sides.iter().any(|side| !side.lanes.is_empty())
+        };
+        self.beds[self.place].rest(has_work, |event| wait(&self.sides, event));
+        self.sides.iter_mut().for_each(|side| side.worker.online());
     }
 
     /// Frames of every lane, then of the other cores, then out; whether there was any.
@@ -242,6 +320,7 @@ impl Engine {
                 is_busy |= self.give_held(port);
             }
         }
+        self.wake();
         is_busy
     }
 
@@ -294,7 +373,9 @@ impl Engine {
         }
         side.worker.set_time_ns(self.begun.elapsed().as_nanos() as u64);
         let decided = side.worker.classify(self.stock.region(), burst);
-        side.follow();
+        if side.follow() {
+            self.gave.fill(true);
+        }
         let spread = if side.moving.is_calm() { 0 } else { side.worker.spread_by_port() };
         for (i, desc) in burst.drain(..).enumerate() {
             if decided & 1 << i != 0 {
@@ -344,6 +425,8 @@ impl Engine {
             self.forward(port, desc);
         } else if let Err(PushError::Full(desc)) = self.out[core][port].push(desc) {
             return Some(desc);
+        } else {
+            self.gave[core] = true;
         }
         let side = &mut self.sides[port];
         side.moving.give(core);

@@ -6,8 +6,9 @@ mod counters;
 mod engine;
 mod moving;
 mod name;
+mod wake;
 
-pub use card::{Card, CardConfig, CardError, ChangeError, Ended};
+pub use card::{Card, CardConfig, CardError, ChangeError, Ended, Receive};
 pub use counters::{CoreCounters, Counters, PortCounters, QueueCounters};
 pub use name::{Opens, PortName, UnknownPort};
 pub use niclab_port::error::PortError;

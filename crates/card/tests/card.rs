@@ -11,7 +11,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 use std::{env, fs};
 
-use niclab_card::{Card, CardConfig, Counters};
+use niclab_card::{Card, CardConfig, Counters, PortName, Receive};
 use niclab_packet::trace::{
     Endian, Format, LINK_ETHERNET, Record, Resolution, Trace, TraceLimits, Writer,
 };
@@ -84,7 +84,8 @@ fn config(queues: u16, cores: usize) -> CardConfig {
 /// A card with this port towards the other host.
 fn over(port: &str, queues: u16, cores: usize) -> CardConfig {
     let ports = [port, "tap:nic0"].map(|name| name.parse().unwrap());
-    CardConfig { ports: ports.into(), queues, cores: (0..cores as u32).collect() }
+    let cores = (0..cores as u32).collect();
+    CardConfig { ports: ports.into(), queues, cores, receive: Receive::BusyPoll }
 }
 
 /// Stops the server with its value.
@@ -139,6 +140,22 @@ fn ask(role: &str) {
             });
             stream.write_all(&sent).unwrap();
             reading.join().unwrap();
+        }
+        "soon" => {
+            // Of many flows, so that some go over each pair of cores.
+            let mut waited: Vec<Duration> = (0..50)
+                .map(|_| {
+                    let socket = UdpSocket::bind("0.0.0.0:0").unwrap();
+                    socket.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
+                    thread::sleep(Duration::from_millis(2));
+                    let begun = Instant::now();
+                    socket.send_to(b"are you there?", HERE).unwrap();
+                    socket.recv(&mut [0; 64]).unwrap();
+                    begun.elapsed()
+                })
+                .collect();
+            waited.sort();
+            assert!(waited[40] < Duration::from_millis(50), "{waited:?}");
         }
         "unheard" => {
             let socket = UdpSocket::bind("0.0.0.0:0").unwrap();
@@ -231,6 +248,38 @@ fn two_hosts_talk_over_two_cores() {
     apart(test, || talk(test, &config(4, 2), |_, _| {}));
 }
 
+/// Cores that sleep are woken by the kernel, by each other and by the control side; what they run
+/// while nobody talks is next to nothing.
+fn talk_asleep(test: &str, port: &str) {
+    let asleep = CardConfig { receive: Receive::Interrupt, ..over(port, 4, 2) };
+    let body = || {
+        talk(test, &asleep, |card, host| {
+            let ran =
+                |card: &Card| -> u64 { card.counters().cores.iter().map(|core| core.cpu_ns).sum() };
+            let (before, begun) = (ran(card), Instant::now());
+            thread::sleep(Duration::from_millis(500));
+            // Counters are shown when a core goes to sleep.
+            assert!(host.client(test, "soon").wait().unwrap().success(), "they wake at once");
+            let share = (ran(card) - before) as f64 / begun.elapsed().as_nanos() as f64;
+            assert!(share < 0.5, "{share} of a core, of two");
+            let all = "flow create 0 ingress pattern eth / ipv4 / udp / end actions drop / end";
+            card.apply(all).unwrap();
+            assert!(host.client(test, "unheard").wait().unwrap().success(), "told asleep");
+        })
+    };
+    apart(test, body);
+}
+
+#[test]
+fn two_hosts_talk_over_cores_that_sleep() {
+    talk_asleep("two_hosts_talk_over_cores_that_sleep", "xdp:va");
+}
+
+#[test]
+fn two_hosts_talk_over_cores_that_sleep_with_af_packet() {
+    talk_asleep("two_hosts_talk_over_cores_that_sleep_with_af_packet", "packet:va");
+}
+
 #[test]
 fn two_hosts_talk_over_af_packet() {
     let test = "two_hosts_talk_over_af_packet";
@@ -290,8 +339,8 @@ fn files_are_played_through_the_rules_and_it_is_over() {
         format!("pcap:in={},speed=max", input.display()),
         format!("pcap:out={}", output.display()),
     ];
-    let ports = ports.map(|name| name.parse().unwrap()).into();
-    let config = CardConfig { ports, queues: 4, cores: vec![0] };
+    let ports: Vec<PortName> = ports.map(|name| name.parse().unwrap()).into();
+    let config = CardConfig { ports, queues: 4, cores: vec![0], receive: Receive::Interrupt };
     let rules = "flow create 0 ingress pattern eth type is 0x0806 / end actions drop / end\n";
     let card = Card::start(&config, rules).unwrap();
     let until = Instant::now() + Duration::from_secs(20);

@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use niclab_card::{Card, CardConfig, ChangeError, Counters, Opens, PortError};
+use niclab_card::{Card, CardConfig, ChangeError, Counters, Opens, PortError, Receive};
 use niclab_nic::limits::INDIRECTION_LEN;
 use niclab_nic::memory::Region;
 use niclab_nic::rss::{HashFunction, HashTypes, Rss, evenly};
@@ -201,10 +201,15 @@ fn settle(card: &mut Card, port: u16) {
 
 /// Changes RSS of all ports by chance, and holds what comes out against what went in.
 fn change(ports: usize, cores: u32, changes: usize, stalls: bool) -> Counters {
+    change_by(Receive::BusyPoll, ports, cores, changes, stalls)
+}
+
+fn change_by(receive: Receive, ports: usize, cores: u32, changes: usize, stalls: bool) -> Counters {
     let world = world();
     world.stalls.store(stalls, Ordering::Relaxed);
     let ports = (0..ports).map(|port| Made(Arc::clone(&world), port, ports)).collect();
-    let config = CardConfig { ports, queues: QUEUES, cores: (0..cores).collect() };
+    let cores_used = (0..cores).collect();
+    let config = CardConfig { ports, queues: QUEUES, cores: cores_used, receive };
     let mut card = Card::start(&config, "").unwrap();
     let mut random = Xoshiro256PlusPlus::seed_from_u64(7);
     (0..config.ports.len()).for_each(|port| settle(&mut card, port as u16));
@@ -253,12 +258,14 @@ fn flows_keep_their_order_where_lanes_are_full_and_ports_are_pairs() {
     change(2, 2, CHANGES / 5, true);
     change(1, 3, CHANGES / 10, true);
     change(2, 1, CHANGES / 10, false);
+    change_by(Receive::Interrupt, 1, 2, CHANGES / 5, false);
 }
 
 #[test]
 fn a_change_that_cannot_be_changes_nothing() {
     let world = world();
-    let config = CardConfig { ports: vec![Made(world, 0, 1)], queues: 2, cores: vec![0] };
+    let ports = vec![Made(world, 0, 1)];
+    let config = CardConfig { ports, queues: 2, cores: vec![0], receive: Receive::Interrupt };
     let mut card = Card::start(&config, "").unwrap();
     settle(&mut card, 0);
     let before = card.rss(0).unwrap().clone();

@@ -282,6 +282,10 @@ pub struct NicArguments {
     /// Cores, each with a queue of each interface [default: the first that may be used]
     #[arg(long, value_name = "N,…", value_delimiter = ',')]
     pub cores: Vec<u32>,
+    /// How a core learns that a frame has come: it looks all the time (busy-poll), or sleeps until
+    /// the system wakes it (interrupt), which leaves the core to others while nothing comes
+    #[arg(long, value_name = "HOW", default_value = "busy-poll", value_parser = card_receives())]
+    pub receive: niclab_card::Receive,
     /// File of `flow` commands, carried out before the first frame
     #[arg(long, value_name = "FILE")]
     pub rules: Option<PathBuf>,
@@ -301,8 +305,9 @@ pub struct NicArguments {
 pub enum NicCommand {
     /// Tell a card that runs what to do, or ask it
     ///
-    /// `counters` asks what it has counted, `stop` ends it, and a `flow` command is carried out on
-    /// the port that it names, as testpmd writes it.
+    /// `counters` asks what it has counted, `stop` ends it, a `flow` command is carried out on the
+    /// port that it names, as testpmd writes it, and `rss PORT` says how a port spreads frames, or
+    /// changes it: `rss 0 queues 0 1 end`, `rss 0 reta (0,1),(7,0)`, `rss 0 key … types ip end`.
     Ctl {
         /// Its socket, as `niclab nic --control` was given it
         #[arg(long, value_name = "PATH")]
@@ -598,6 +603,14 @@ where
     T: FromStr<Err = UnknownLabel> + Clone + Send + Sync + 'static,
 {
     PossibleValuesParser::new(names.map(|(name, _)| name)).try_map(|name| name.parse::<T>())
+}
+
+/// How a core of `niclab nic` receives.
+fn card_receives() -> impl TypedValueParser<Value = niclab_card::Receive> {
+    PossibleValuesParser::new(["busy-poll", "interrupt"]).map(|name| match name.as_str() {
+        "interrupt" => niclab_card::Receive::Interrupt,
+        _ => niclab_card::Receive::BusyPoll,
+    })
 }
 
 /// The names of published cards; `Card` has the last word.

@@ -1,6 +1,7 @@
 //! The face of everything that frames come in by and go out by.
 
 use std::io;
+use std::os::fd::BorrowedFd;
 
 use crate::stock::Stock;
 use crate::wire::Burst;
@@ -21,6 +22,12 @@ pub trait Lane: Send {
     /// # Errors
     /// As of [`Lane::receive`].
     fn send(&mut self, stock: &mut Stock, burst: &mut Burst) -> io::Result<()>;
+
+    /// What becomes readable when a frame has come, for a core that sleeps until then; `None` where
+    /// nothing does, so that somebody has to look.
+    fn waits_on(&self) -> Option<BorrowedFd<'_>> {
+        None
+    }
 
     /// Whether no frame will come any more, though all is well: a file that was read to its end.
     fn is_ended(&self) -> bool {

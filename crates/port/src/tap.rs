@@ -7,7 +7,7 @@
 
 use std::fs::File;
 use std::io::{self, Read, Write};
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::os::unix::fs::OpenOptionsExt;
 use std::sync::Arc;
 
@@ -166,6 +166,10 @@ impl Lane for TapLane {
         }
         burst.drain(..sent).for_each(|desc| stock.give(desc));
         result
+    }
+
+    fn waits_on(&self) -> Option<BorrowedFd<'_>> {
+        Some(self.file.as_fd())
     }
 
     fn counters(&self) -> LaneCounters {

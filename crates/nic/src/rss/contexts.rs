@@ -19,7 +19,7 @@ use std::sync::atomic::Ordering;
 use niclab_table::{Placed, Stamp};
 
 use super::context::Context;
-use super::{Indirection, Rss, RssStamp};
+use super::{Indirection, Rss, RssChange, RssStamp};
 use crate::control::{Board, Nic};
 use crate::error::RuleError;
 use crate::limits::CONTEXTS_MAX;
@@ -241,13 +241,7 @@ impl Nic {
     /// # Errors
     /// As [`Nic::set_rss`]; [`RuleError::EntryUnknown`] for one that the table does not have.
     pub fn move_entries(&mut self, entries: &[(usize, u16)]) -> Result<(), RuleError> {
-        let mut rss = self.rss().clone();
-        for &(entry, queue) in entries {
-            match rss.indirection.get_mut(entry) {
-                Some(slot) => *slot = queue,
-                None => return Err(RuleError::EntryUnknown { entry }),
-            }
-        }
+        let rss = self.rss_after(&RssChange::Entries(entries.to_vec()))?;
         self.set_rss(&rss)
     }
 

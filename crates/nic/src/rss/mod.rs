@@ -10,12 +10,14 @@
 //! number is given again.
 
 mod action;
+mod change;
 pub(crate) mod context;
 pub(crate) mod contexts;
 mod shares;
 mod types;
 
 pub use action::RssAction;
+pub use change::RssChange;
 pub use types::HashTypes;
 
 use serde::{Deserialize, Serialize};

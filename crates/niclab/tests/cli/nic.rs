@@ -36,6 +36,14 @@ ctl flow destroy 0 rule 0
 ctl flow create 0 ingress pattern eth / end actions queue index 7 / end; echo "no queue: $?"
 ctl flow list 3; echo "no port: $?"
 ctl jump; echo "no command: $?"
+ctl rss 0
+ctl rss 0 queues 1 end func symmetric_toeplitz
+ctl 'rss 0 reta (3,0),(4,0)'
+ctl --json rss 0 types ip end
+ctl rss 0
+ctl rss 0 queues 7 end; echo "no such queue: $?"
+ctl rss 1 queues 0 end; echo "no port 1: $?"
+ctl rss 0 quues 0 end; echo "no word: $?"
 "$NICLAB" nic --port tap:nic9 --control card; echo "socket in use: $?"
 "$NICLAB" nic --port tap:nic0; echo "port in use: $?"
 "$NICLAB" nic --port xdp:none --seconds 1; echo "no interface: $?"
@@ -87,7 +95,20 @@ fn a_card_is_told_things_and_leaves_nothing() {
         "no queue: 3",
         "no port 3",
         "no port: 3",
-        "`jump` is no command",
+        "`jump` is no command: counters, rss, stop",
+        "port 0: entries of the table: queue 0 256, queue 1 256",
+        "port 0: 256 entries of the table changed; the new spread holds after ",
+        "port 0: 2 entries of the table changed; the new spread holds after ",
+        "\"moved_entries\":0,\"settled_ns\":",
+        "port 0: rss types ipv4 ",
+        "func symmetric_toeplitz level 1",
+        "port 0: entries of the table: queue 0 2, queue 1 510",
+        "port 0: queue 7",
+        "no such queue: 3",
+        "no port 1; the card has ports 0 to 0",
+        "no port 1: 3",
+        "func, key, key_len, level, queues, reta, types",
+        "no word: 3",
         "no command: 3",
         "card: it is there already",
         "socket in use: 9",

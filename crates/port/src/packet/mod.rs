@@ -6,6 +6,7 @@
 mod ring;
 
 use std::io;
+use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU16, Ordering};
 
@@ -142,6 +143,10 @@ impl Lane for PacketLane {
         self.counters.tx_bytes += lens[..sent].iter().map(|&len| u64::from(len)).sum::<u64>();
         burst.drain(..sent).for_each(|desc| stock.give(desc));
         if sent == 0 { self.look() } else { Ok(()) }
+    }
+
+    fn waits_on(&self) -> Option<BorrowedFd<'_>> {
+        Some(self.rx.socket())
     }
 
     fn counters(&self) -> LaneCounters {

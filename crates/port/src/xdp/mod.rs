@@ -302,6 +302,10 @@ impl Lane for XdpLane {
         self.kick()
     }
 
+    fn waits_on(&self) -> Option<BorrowedFd<'_>> {
+        Some(self.socket.as_fd())
+    }
+
     fn counters(&self) -> LaneCounters {
         let seen = xdp_statistics(&self.socket).ok();
         // The kernel counts a full receive ring among what it dropped; an empty fill ring as well.

@@ -1,25 +1,77 @@
-//! The parameters of the action `rss`.
+//! The parameters of the action `rss`, which the RSS of a port has as well.
 
 use super::error::{Problem, TextError};
 use super::words::Words;
 use super::{known, one_of};
-use crate::limits::RSS_QUEUES_MAX;
-use crate::rss::{HashFunction, HashTypes, RssAction, RssLevel};
+use crate::limits::{INDIRECTION_LEN, RSS_QUEUES_MAX};
+use crate::rss::{HashFunction, HashTypes, RssAction, RssChange, RssLevel};
 use crate::toeplitz::KEY_LEN_MIN;
 
 const PARAMETERS: &[&str] = &["func", "key", "key_len", "level", "queues", "types", "/"];
+const OF_PORT: &[&str] = &["func", "key", "key_len", "level", "queues", "reta", "types"];
 const FUNCTIONS: &[&str] = &["default", "symmetric_toeplitz", "toeplitz"];
 
 /// Longest key that testpmd takes, bytes.
 const KEY_LEN_MAX: usize = 64;
 
+/// Reads how a port is to spread what no rule decides about: `rss PORT` asks how it does,
+/// `rss PORT reta (ENTRY,QUEUE),…` names queues for entries of its table, as testpmd's `port config
+/// PORT rss reta` does, and `rss PORT` with parameters of the action `rss` changes what they say;
+/// `queues` makes a table that names these queues in turn.
+///
+/// # Errors
+/// A text that is none of these, with the place of the first word that cannot stand there.
+pub fn port_rss(text: &str) -> Result<(u16, Option<RssChange>), TextError> {
+    let mut words = Words::new(1, text);
+    words.keyword("rss")?;
+    let port = words.number_u16("port")?;
+    let (behind, first) = (words.place().1, words.next());
+    let change = match first {
+        "" => None,
+        "reta" => {
+            let entries = entries(&mut words)?;
+            words.end()?;
+            Some(RssChange::Entries(entries))
+        }
+        _ => {
+            let mut words = Words::at(1, text, behind);
+            Some(RssChange::Spread(parameters(&mut words, "", OF_PORT)?))
+        }
+    };
+    Ok((port, change))
+}
+
+/// `(ENTRY,QUEUE),…`
+fn entries(words: &mut Words<'_>) -> Result<Vec<(usize, u16)>, TextError> {
+    let word = words.next();
+    let expected = || words.expected("(ENTRY,QUEUE),… without blanks");
+    let mut entries = Vec::new();
+    let pairs = word.strip_prefix('(').and_then(|rest| rest.strip_suffix(')'));
+    for pair in pairs.ok_or_else(expected)?.split("),(") {
+        let (entry, queue) = pair.split_once(',').ok_or_else(expected)?;
+        let entry = words.number_of(entry, "entry", INDIRECTION_LEN as u128 - 1)?;
+        let queue = words.number_of(queue, "queue", u16::MAX.into())?;
+        entries.push((entry as usize, queue as u16));
+    }
+    Ok(entries)
+}
+
 /// Reads parameters up to and with the `/`; of one that stands twice the last one counts.
 pub(super) fn read_rss(words: &mut Words<'_>) -> Result<RssAction, TextError> {
+    parameters(words, "/", PARAMETERS)
+}
+
+/// Reads parameters up to and with this word; `names` are those that may stand there.
+fn parameters(
+    words: &mut Words<'_>,
+    last: &str,
+    names: &[&'static str],
+) -> Result<RssAction, TextError> {
     let mut action = RssAction::default();
     let mut key_len = None;
     loop {
         match words.next() {
-            "/" => break,
+            word if word == last => break,
             "func" => action.function = function(words)?,
             "key" => action.key = Some(key(words)?),
             "key_len" => key_len = Some(words.number_u32("key_len")?),
@@ -31,7 +83,8 @@ pub(super) fn read_rss(words: &mut Words<'_>) -> Result<RssAction, TextError> {
             },
             "queues" => action.queues = queues(words)?,
             "types" => action.types = Some(types(words)?),
-            _ => return Err(words.unended(PARAMETERS, one_of(PARAMETERS))),
+            _ if last.is_empty() => return Err(words.unknown(names, one_of(names))),
+            _ => return Err(words.unended(names, one_of(names))),
         }
     }
     let given = action.key.as_ref().map_or(0, Vec::len);
@@ -110,6 +163,49 @@ fn types(words: &mut Words<'_>) -> Result<HashTypes, TextError> {
                     return Err(words.unknown(&names, one_of(&names)));
                 }
             },
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn changes_of_a_ports_rss_are_read() {
+        assert_eq!(port_rss("rss 3").unwrap(), (3, None));
+        let entries = RssChange::Entries(vec![(0, 1), (511, 7)]);
+        assert_eq!(port_rss("rss 0 reta (0,1),(511,7)").unwrap(), (0, Some(entries)));
+        let action = RssAction {
+            function: Some(HashFunction::SymmetricToeplitz),
+            queues: vec![0, 2],
+            types: Some(HashTypes::IP | HashTypes::UDP),
+            ..RssAction::default()
+        };
+        let text = "rss 1 queues 0 2 end types ip udp end func symmetric_toeplitz # why";
+        assert_eq!(port_rss(text).unwrap(), (1, Some(RssChange::Spread(action))));
+    }
+
+    #[test]
+    fn what_is_no_change_is_refused_with_its_place() {
+        for (text, said) in [
+            ("rss", "expected port: a number"),
+            ("rss x", "expected port: a number"),
+            ("rss 0 reta", "expected (ENTRY,QUEUE),… without blanks"),
+            ("rss 0 reta (1,2) (3,4)", "expected the end of the line"),
+            ("rss 0 reta (1,2,(3,4)", "expected queue: a number"),
+            ("rss 0 reta (512,2)", "512 is too great: entry is 0 to 511"),
+            ("rss 0 reta (1;2)", "expected (ENTRY,QUEUE),… without blanks"),
+            ("rss 0 queues end", "rss has no queue"),
+            ("rss 0 queues 0 1", "expected queue: a number"),
+            ("rss 0 que 0 end", "`que` is short for `queues`"),
+            ("rss 0 key 6d5a", "a key has 40 to 64 bytes"),
+            ("rss 0 types eth end", "not supported: rss types eth"),
+            ("rss 0 func toeplitz /", "expected func"),
+            ("rss 0 func toeplitz key_len 40", "key_len is 40; the key has 0 bytes"),
+        ] {
+            let refused = port_rss(text).unwrap_err().to_string();
+            assert!(refused.contains(said), "{text}: {refused}");
         }
     }
 }

@@ -1,0 +1,187 @@
+//! `niclab nic`: the software card as a program.
+
+mod control;
+mod rss;
+
+use std::fmt::Write as _;
+use std::io::{self, Write, stdout};
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use niclab_card::{Card, CardConfig, CardError, Counters, PortCounters, PortError};
+use niclab_device::cores::allowed;
+use niclab_lab::words;
+use serde_json::json;
+
+use crate::arguments::{NicArguments, NicCommand};
+use crate::failure::Failure;
+use crate::run::stop_flag;
+use crate::{progress, rules};
+use control::{Control, ctl};
+
+/// How often the card is tended and the stop flag looked at.
+const TEND: Duration = Duration::from_millis(100);
+
+/// How often counters are printed.
+const INTERVAL: Duration = Duration::from_secs(1);
+
+/// Runs a card, or talks to one.
+pub fn run(arguments: &NicArguments) -> Result<(), Failure> {
+    match &arguments.command {
+        Some(NicCommand::Ctl { control, json, words }) => ctl(control, *json, &words.join(" ")),
+        None => card(arguments),
+    }
+}
+
+/// Runs a card until it is stopped.
+fn card(arguments: &NicArguments) -> Result<(), Failure> {
+    let stop = stop_flag()?;
+    let there = allowed();
+    let cores = match &arguments.cores[..] {
+        [] => there.iter().copied().take(1).collect(),
+        cores => cores.to_vec(),
+    };
+    if let Some(&core) = cores.iter().find(|core| !there.contains(core)) {
+        return Err(Failure::Core { core: core as usize, there });
+    }
+    if let Some(core) =
+        cores.iter().enumerate().find_map(|(i, c)| cores[..i].contains(c).then_some(c))
+    {
+        return Err(Failure::Twice { name: format!("core {core}") });
+    }
+    let text = arguments.rules.as_deref().map(rules::text).transpose()?.unwrap_or_default();
+    let control = arguments.control.as_deref().map(Control::bind).transpose()?;
+    let NicArguments { ports, queues, receive, .. } = arguments;
+    let (ports, queues, receive) = (ports.clone(), *queues, *receive);
+    let config = CardConfig { ports, queues, cores, receive };
+    let mut card =
+        Card::start(&config, &text).map_err(|error| match (error, &arguments.rules) {
+            (CardError::Rules(error), Some(path)) => Failure::Rules { path: path.clone(), error },
+            (error, _) => error.into(),
+        })?;
+    let until = arguments.seconds.map(|seconds| Instant::now() + Duration::from_secs(seconds));
+    let mut live = Live::new(arguments.json, card.counters());
+    let mut is_told = false;
+    while !stop.load(Ordering::Relaxed)
+        && !is_told
+        && !card.is_over()
+        && until.is_none_or(|until| Instant::now() < until)
+    {
+        match &control {
+            Some(control) => is_told = control.serve(&mut card, TEND),
+            None => std::thread::sleep(TEND),
+        }
+        live.missing(card.tend());
+        live.show(&card)?;
+    }
+    let ended = card.end();
+    live.end(&ended.counters)?;
+    match (ended.frames_lost, ended.trouble.is_empty()) {
+        (0, true) => Ok(()),
+        (0, false) => Err(Failure::Output(io::Error::other(ended.trouble.join("; ")))),
+        (lost, _) => Err(Failure::FramesLost { lost, frames: ended.frames }),
+    }
+}
+
+/// What is printed while a card runs.
+struct Live {
+    json: bool,
+    before: Counters,
+    shown_at: Instant,
+    /// What stood in the way of the ports that are gone.
+    said: Vec<String>,
+}
+
+impl Live {
+    fn new(json: bool, before: Counters) -> Live {
+        Live { json, before, shown_at: Instant::now(), said: Vec::new() }
+    }
+
+    /// Says once why a port is not there.
+    fn missing(&mut self, ports: Vec<(String, PortError)>) {
+        let reasons: Vec<String> =
+            ports.into_iter().map(|(name, error)| format!("{name} is gone: {error}")).collect();
+        for reason in reasons.iter().filter(|reason| !self.said.contains(reason)) {
+            progress::say(&format!("niclab: {reason}"));
+        }
+        self.said = reasons;
+    }
+
+    /// Prints what was counted since the last time, where that was a second ago.
+    fn show(&mut self, card: &Card) -> io::Result<()> {
+        let passed = self.shown_at.elapsed();
+        if passed < INTERVAL {
+            return Ok(());
+        }
+        let now = card.counters();
+        if self.json {
+            writeln!(stdout(), "{}", json!(now))?;
+        } else if now != self.before {
+            let seconds = passed.as_secs_f64();
+            let ports = now.ports.iter().zip(&self.before.ports);
+            let line: Vec<String> = ports.map(|(now, old)| rates(now, old, seconds)).collect();
+            writeln!(stdout(), "{}", line.join("; "))?;
+        }
+        (self.before, self.shown_at) = (now, Instant::now());
+        Ok(())
+    }
+
+    /// Prints all that was counted.
+    fn end(&self, counters: &Counters) -> io::Result<()> {
+        match self.json {
+            true => writeln!(stdout(), "{}", json!(counters)),
+            false => write!(stdout(), "{}", table(counters)),
+        }
+    }
+}
+
+/// Frames a second of a port.
+fn rates(now: &PortCounters, before: &PortCounters, seconds: f64) -> String {
+    let rate = |now: u64, before: u64| words::whole(now.saturating_sub(before) as f64 / seconds);
+    let received = rate(now.rx_frames, before.rx_frames);
+    let sent = rate(now.tx_frames, before.tx_frames);
+    let lost = |of: &PortCounters| {
+        let at_queues: u64 = of.queues.iter().map(|queue| queue.rx_missed).sum();
+        of.rx_missed + of.tx_dropped + of.held_drops + at_queues
+    };
+    let lost = match lost(now).saturating_sub(lost(before)) {
+        0 => String::new(),
+        lost => format!(", {} lost", words::whole(lost as f64)),
+    };
+    let state = if now.is_up { "" } else { " (gone)" };
+    format!("{}{state} in {received}/s, out {sent}/s{lost}", now.name)
+}
+
+/// All counters, a line each.
+fn table(counters: &Counters) -> String {
+    let mut text = String::new();
+    for (number, port) in counters.ports.iter().enumerate() {
+        let whole = |value: u64| words::whole(value as f64);
+        let state = if port.is_up { "" } else { ", gone" };
+        // A string takes whatever is written to it.
+        let _ = writeln!(
+            text,
+            "port {number} {}{state}: in {} frames ({} B), {} missed, {} dropped by rules, {} while \
+             held; out {} frames ({} B), {} dropped",
+            port.name,
+            whole(port.rx_frames),
+            whole(port.rx_bytes),
+            whole(port.rx_missed),
+            whole(port.rule_drops),
+            whole(port.held_drops),
+            whole(port.tx_frames),
+            whole(port.tx_bytes),
+            whole(port.tx_dropped),
+        );
+        for (queue, of) in port.queues.iter().enumerate() {
+            let core = counters.cores.get(of.core).map_or(0, |core| core.core);
+            let (frames, bytes, missed) = (whole(of.rx_frames), whole(of.rx_bytes), of.rx_missed);
+            let _ = writeln!(
+                text,
+                "  queue {queue} on core {core}: {frames} frames ({bytes} B), {} missed",
+                whole(missed)
+            );
+        }
+    }
+    text
+}
