@@ -123,6 +123,16 @@ want_function() {
     return 1
 }
 
+# Who talks through the card in a test: the programs that everybody tries first.
+want_talkers() {
+    local packages=()
+    have ping || packages+=(iputils-ping)
+    have iperf3 || packages+=(iperf3)
+    have curl || packages+=(curl)
+    have python3 || packages+=(python3)
+    install_packages optional "the test of hosts that talk through the card" "${packages[@]}"
+}
+
 # On Ubuntu the package is a snap, which containers and CI machines cannot run.
 want_chromium() {
     if have_chromium || ! on_debian; then return 0; fi

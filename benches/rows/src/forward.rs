@@ -62,6 +62,7 @@ fn compare(bench: &Bench) -> Result<Measured, BenchError> {
         queues: 1,
         cores: vec![bench.core as u32],
         receive: Receive::BusyPoll,
+        balance: None,
     };
     let card = || -> Result<Answer, BenchError> {
         let card = netns.within(|| Card::start(&config, "")).map_err(lost)?;

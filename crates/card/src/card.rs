@@ -5,11 +5,12 @@ use std::sync::{Arc, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::Instant;
 
-use niclab_nic::limits::BURST;
+use niclab_nic::limits::{BURST, INDIRECTION_LEN};
 use niclab_nic::memory::{MemoryError, Region};
 use niclab_nic::rss::{Rss, RssChange};
 use niclab_nic::rule::session::{Record, Session};
 use niclab_nic::rule::text::ReadError;
+use niclab_nic::toeplitz::{Toeplitz, ToeplitzError};
 use niclab_nic::{Nic, NicConfig, NicError, RuleError};
 use niclab_port::error::PortError;
 use niclab_port::lane::Lane;
@@ -17,6 +18,7 @@ use niclab_port::stock::{self, Stock, stocks};
 use rtrb::{Producer, RingBuffer};
 use rustix::thread::{CpuSet, sched_setaffinity};
 
+use crate::balance::{Balance, Balancer, Decision, Seen};
 use crate::counters::{CoreCounters, CoreShown, Counters, PortCounters, QueueCounters, Shown};
 use crate::engine::{BACKLOG_MAX, Engine, In, Out, Side};
 use crate::moving::{Completed, HELD_MAX, Moving, Progress};
@@ -43,6 +45,17 @@ pub struct CardConfig<P = PortName> {
     pub cores: Vec<u32>,
     /// What they do while no frame comes.
     pub receive: Receive,
+    /// What is done about a queue that fills; nothing where there is nothing said.
+    pub balance: Option<Balance>,
+}
+
+/// What was done about a queue that filled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Balanced {
+    /// The port that spreads frames in another way now.
+    pub port: u16,
+    /// How many entries of its table name another queue; `None` where it has another key.
+    pub moved_entries: Option<usize>,
 }
 
 /// How a core learns that a frame has come.
@@ -73,6 +86,9 @@ pub enum CardError {
     /// Rules.
     #[error("{0}")]
     Rules(#[from] ReadError),
+    /// A key to balance by.
+    #[error("{0}")]
+    Key(ToeplitzError),
     /// Frame memory.
     #[error("{0}")]
     Memory(#[from] MemoryError),
@@ -147,9 +163,53 @@ struct Port {
     /// By core.
     shown: Vec<Arc<Shown>>,
     lanes: Vec<Producer<Box<dyn Lane>>>,
+    /// What is done about a queue that fills, and what had been counted when that was last decided.
+    balancer: Option<Balancer>,
+    before: Counted,
+}
+
+/// What a decision about a port's spread is made of, since the start of the card.
+#[derive(Clone)]
+struct Counted {
+    at: Instant,
+    entries: Box<[u64; INDIRECTION_LEN]>,
+    busy_ns: Vec<u64>,
+    missed: u64,
+}
+
+impl Counted {
+    /// What was counted after `before`.
+    fn since(&self, before: &Counted) -> Seen {
+        let passed_ns = self.at.duration_since(before.at).as_nanos().max(1) as f64;
+        let later = |entry: usize| self.entries[entry].saturating_sub(before.entries[entry]);
+        let busy = self.busy_ns.iter().zip(&before.busy_ns);
+        Seen {
+            entries: Box::new(std::array::from_fn(later)),
+            busy: busy.map(|(now, old)| now.saturating_sub(*old) as f64 / passed_ns).collect(),
+            missed: self.missed.saturating_sub(before.missed),
+        }
+    }
 }
 
 impl Port {
+    /// What was counted so far, by the cores of these.
+    fn counted(&self, cores: &[(u32, Arc<CoreShown>)]) -> Counted {
+        let mut entries = Box::new([0; INDIRECTION_LEN]);
+        let queues = usize::from(self.nic.queues());
+        let queues = vec![QueueCounters::default(); queues];
+        let mut counters = PortCounters { queues, ..PortCounters::default() };
+        for shown in &self.shown {
+            shown.add_entries(&mut entries);
+            shown.add_to(&mut counters);
+        }
+        Counted {
+            at: Instant::now(),
+            entries,
+            busy_ns: cores.iter().map(|(_, of)| of.busy_ns.load(Ordering::Relaxed)).collect(),
+            missed: counters.queues.iter().map(|queue| queue.rx_missed).sum(),
+        }
+    }
+
     /// What went wrong last at each of its lanes.
     fn trouble(&self) -> Vec<String> {
         let of = |shown: &Arc<Shown>| {
@@ -189,9 +249,12 @@ impl Card {
         if cores == 0 {
             return Err(CardError::Cores);
         }
+        if let Some(Balance::Keys(keys)) = &config.balance {
+            keys.iter().try_for_each(|key| Toeplitz::new(key).map(drop)).map_err(CardError::Key)?;
+        }
         let held: usize = config.ports.iter().map(Opens::lane_frames).sum();
         let under_way = count * (cores * RING + BACKLOG_MAX + HELD_MAX) + 8 * BURST;
-        let mut stocks = stocks(cores, cores * (held + under_way), FRAME_LEN_MAX)?;
+        let stocks = stocks(cores, cores * (held + under_way), FRAME_LEN_MAX)?;
         let region = Arc::clone(stocks[0].region());
         let (stop, begun) = (Arc::new(AtomicBool::new(false)), Instant::now());
         let (mut out, mut inward) = rings(cores, count);
@@ -210,42 +273,51 @@ impl Card {
         let (threads, shown) = (Vec::new(), Vec::new());
         let mut card = Card { ports, threads, cores: shown, beds, stop, region, queues, begun };
         card.apply(rules)?;
-        for (place, (&core, sides)) in config.cores.iter().zip(sides).enumerate() {
+        let cores = config.cores.iter().copied().zip(sides).zip(stocks).enumerate();
+        for (place, ((core, sides), stock)) in cores {
             let (out, inward) = (out.remove(0), inward.remove(0));
-            let (stop, stock) = (Arc::clone(&card.stop), stocks.remove(0));
-            let shown = Arc::new(CoreShown::default());
-            card.cores.push((core, Arc::clone(&shown)));
-            let (progress, completed) =
-                (Arc::clone(&progress), Completed::new(place, cores, count));
-            let engine = Engine {
+            card.run(core, |card, shown| Engine {
                 place,
                 sides,
                 out,
                 inward,
                 stock,
-                progress,
-                completed,
-                stop,
+                progress: Arc::clone(&progress),
+                completed: Completed::new(place, config.cores.len(), count),
+                stop: Arc::clone(&card.stop),
                 begun,
+                now_ns: 0,
+                busy_ns: 0,
                 frames: 0,
                 shown,
                 receive: config.receive,
                 beds: Arc::clone(&card.beds),
-                gave: vec![false; cores].into(),
-            };
-            let run = move || {
-                let mut only = CpuSet::new();
-                only.set(core as usize);
-                // Where that is not allowed it runs where there is room.
-                let _ = sched_setaffinity(None, &only);
-                engine.run()
-            };
-            let thread = thread::Builder::new().name(format!("card-{place}")).spawn(run);
-            // What was started ends with the card.
-            let thread = thread.map_err(|source| CardError::Thread { core, source })?;
-            card.threads.push(thread);
+                gave: vec![false; config.cores.len()].into(),
+            })?;
         }
         Ok(card)
+    }
+
+    /// Starts a core.
+    fn run(
+        &mut self,
+        core: u32,
+        engine: impl FnOnce(&Card, Arc<CoreShown>) -> Engine,
+    ) -> Result<(), CardError> {
+        let shown = Arc::new(CoreShown::default());
+        let engine = engine(self, Arc::clone(&shown));
+        let run = move || {
+            let mut only = CpuSet::new();
+            only.set(core as usize);
+            // Where that is not allowed it runs where there is room.
+            let _ = sched_setaffinity(None, &only);
+            engine.run()
+        };
+        let thread = thread::Builder::new().name(format!("card-{core}")).spawn(run);
+        // What was started ends with the card.
+        self.threads.push(thread.map_err(|source| CardError::Thread { core, source })?);
+        self.cores.push((core, shown));
+        Ok(())
     }
 
     /// Carries out a text of `flow` commands, each for the port that it names. What is for one port
@@ -353,6 +425,42 @@ impl Card {
         missing
     }
 
+    /// Decides, where that was asked for, whether ports should spread frames in another way, by
+    /// what was counted since the last time, and has them do so ([`Card::set_rss`]); to be called
+    /// some times a second. What was done is returned, by port.
+    pub fn balance(&mut self) -> Vec<Balanced> {
+        (0..self.ports.len() as u16).filter_map(|port| self.balance_port(port)).collect()
+    }
+
+    fn balance_port(&mut self, number: u16) -> Option<Balanced> {
+        let waits = self.waits_for(number);
+        let port = self.ports.get_mut(usize::from(number))?;
+        port.balancer.as_ref()?;
+        let now = port.counted(&self.cores);
+        let seen = now.since(&port.before);
+        port.before = now;
+        if !matches!(waits, Ok(None)) {
+            // Frames of two spreads are in it.
+            return None;
+        }
+        let mut rss = port.nic.rss().clone();
+        let decision = port.balancer.as_mut()?.decide(&seen, &rss.indirection)?;
+        let balanced = match decision {
+            Decision::Key(key) => {
+                rss.key = key;
+                Balanced { port: number, moved_entries: None }
+            }
+            Decision::Table(table) => {
+                let pairs = table.iter().zip(rss.indirection.iter());
+                let moved = pairs.filter(|(new, old)| new != old).count();
+                rss.indirection = table;
+                Balanced { port: number, moved_entries: Some(moved) }
+            }
+        };
+        // What was decided is a table of known queues, or a key that was looked at before.
+        self.set_rss(number, &rss).ok().map(|()| balanced)
+    }
+
     /// Whether no frame will come any more by any port: all are files, and read to their end.
     pub fn is_over(&self) -> bool {
         let is_over = |port: &Port| {
@@ -382,6 +490,7 @@ impl Card {
             core: *core,
             frames: shown.frames.load(Ordering::Relaxed),
             cpu_ns: shown.cpu_ns.load(Ordering::Relaxed),
+            busy_ns: shown.busy_ns.load(Ordering::Relaxed),
         };
         Counters { ports: ports.collect(), cores: self.cores.iter().map(core).collect() }
     }
@@ -452,7 +561,15 @@ fn port<P>(
         shown.push(here);
         to.push(producer);
     }
-    Ok((Port { name, nic, session, shown, lanes: to }, sides))
+    let balance = config.balance.clone();
+    let balancer = balance.map(|how| Balancer::new(how, queues, config.cores.len()));
+    let before = Counted {
+        at: Instant::now(),
+        entries: Box::new([0; INDIRECTION_LEN]),
+        busy_ns: vec![0; config.cores.len()],
+        missed: 0,
+    };
+    Ok((Port { name, nic, session, shown, lanes: to, balancer, before }, sides))
 }
 
 /// The port that a line is for, which every `flow` command names behind its own word; `None` where
@@ -491,6 +608,7 @@ mod tests {
             queues: 1,
             cores,
             receive: Receive::BusyPoll,
+            balance: None,
         };
         for ports in [0, 3] {
             let refused = Card::start(&config(ports, vec![0]), "").err().unwrap();

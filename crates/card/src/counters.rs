@@ -3,6 +3,7 @@
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
+use niclab_nic::limits::INDIRECTION_LEN;
 use niclab_port::lane::LaneCounters;
 use serde::{Deserialize, Serialize};
 
@@ -24,6 +25,8 @@ pub struct CoreCounters {
     pub frames: u64,
     /// Processor time that it has taken, nanoseconds.
     pub cpu_ns: u64,
+    /// Time of turns in which there was something to do, nanoseconds: what of its time it needs.
+    pub busy_ns: u64,
 }
 
 /// Where a core shows its own counters.
@@ -31,6 +34,7 @@ pub struct CoreCounters {
 pub(crate) struct CoreShown {
     pub(crate) frames: AtomicU64,
     pub(crate) cpu_ns: AtomicU64,
+    pub(crate) busy_ns: AtomicU64,
 }
 
 /// What one port has counted.
@@ -75,7 +79,7 @@ pub struct QueueCounters {
 }
 
 /// What one core has seen of one port.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub(crate) struct Seen {
     pub(crate) lane: LaneCounters,
     /// What lanes counted that were there before.
@@ -84,6 +88,22 @@ pub(crate) struct Seen {
     pub(crate) rule_drops: u64,
     pub(crate) held_drops: u64,
     pub(crate) queues: Vec<QueueSeen>,
+    /// Frames that the port's RSS spread, by entry of its table.
+    pub(crate) entries: Box<[u64; INDIRECTION_LEN]>,
+}
+
+impl Seen {
+    pub(crate) fn new(queues: u16) -> Seen {
+        Seen {
+            lane: LaneCounters::default(),
+            before: LaneCounters::default(),
+            tx_dropped: 0,
+            rule_drops: 0,
+            held_drops: 0,
+            queues: vec![QueueSeen::default(); queues.into()],
+            entries: Box::new([0; INDIRECTION_LEN]),
+        }
+    }
 }
 
 /// What one core has seen of one queue, whose frames came by its lane.
@@ -103,6 +123,8 @@ const OF_QUEUE: usize = 3;
 #[derive(Debug)]
 pub(crate) struct Shown {
     numbers: Vec<AtomicU64>,
+    /// Frames by entry of the indirection table.
+    entries: Box<[AtomicU64]>,
     /// The lane is gone, and no new one is on its way.
     pub(crate) is_gone: AtomicBool,
     /// No frame will come, as far as this lane knows, and none waits to be sent.
@@ -119,6 +141,7 @@ impl Shown {
         let count = OF_PORT + OF_QUEUE * usize::from(queues);
         Shown {
             numbers: std::iter::repeat_with(AtomicU64::default).take(count).collect(),
+            entries: (0..INDIRECTION_LEN).map(|_| AtomicU64::new(0)).collect(),
             is_gone: AtomicBool::new(false),
             is_ended: AtomicBool::new(false),
             followed: AtomicU64::new(0),
@@ -142,6 +165,16 @@ impl Shown {
             seen.queues.iter().flat_map(|queue| [queue.frames, queue.bytes, queue.missed]);
         for (slot, value) in self.numbers.iter().zip(of_port.into_iter().chain(of_queues)) {
             slot.store(value, Ordering::Relaxed);
+        }
+        for (slot, value) in self.entries.iter().zip(seen.entries.iter()) {
+            slot.store(*value, Ordering::Relaxed);
+        }
+    }
+
+    /// Adds the frames by entry of the indirection table.
+    pub(crate) fn add_entries(&self, to: &mut [u64; INDIRECTION_LEN]) {
+        for (to, shown) in to.iter_mut().zip(&self.entries) {
+            *to += shown.load(Ordering::Relaxed);
         }
     }
 
@@ -193,7 +226,13 @@ mod tests {
         let mut before = lane;
         add_lane(&mut before, &lane);
         let queues = vec![QueueSeen { frames: 8, bytes: 9, missed: 10 }; 2];
-        shown.show(&Seen { lane, before, tx_dropped: 7, rule_drops: 11, held_drops: 12, queues });
+        let mut entries = Box::new([0; INDIRECTION_LEN]);
+        entries[3] = 13;
+        let (tx_dropped, rule_drops, held_drops) = (7, 11, 12);
+        shown.show(&Seen { lane, before, tx_dropped, rule_drops, held_drops, queues, entries });
+        let mut entries = [1; INDIRECTION_LEN];
+        (0..2).for_each(|_| shown.add_entries(&mut entries));
+        assert_eq!(entries[2..5], [1, 27, 1]);
         let queues = vec![QueueCounters::default(); 2];
         let mut port = PortCounters { queues, ..PortCounters::default() };
         (0..2).for_each(|_| shown.add_to(&mut port));

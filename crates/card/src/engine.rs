@@ -9,6 +9,7 @@ use std::time::Instant;
 
 use niclab_apps::forward::swap_macs;
 use niclab_nic::Worker;
+use niclab_nic::limits::INDIRECTION_LEN;
 use niclab_nic::memory::Desc;
 use niclab_port::lane::Lane;
 use niclab_port::stock::Stock;
@@ -66,7 +67,7 @@ impl Side {
         lanes: Consumer<Box<dyn Lane>>,
         moving: Moving,
     ) -> Side {
-        let seen = Seen { queues: vec![Default::default(); queues.into()], ..Seen::default() };
+        let seen = Seen::new(queues);
         let backlog = VecDeque::with_capacity(BACKLOG_MAX);
         Side { lane: Some(lane), worker, backlog, left: 0, moving, seen, shown, lanes }
     }
@@ -211,6 +212,10 @@ pub(crate) struct Engine {
     pub(crate) completed: Completed,
     pub(crate) stop: Arc<AtomicBool>,
     pub(crate) begun: Instant,
+    /// Since then, at the beginning of this turn.
+    pub(crate) now_ns: u64,
+    /// Time of turns with something to do.
+    pub(crate) busy_ns: u64,
     /// Frames that the function here has had.
     pub(crate) frames: u64,
     /// Where that is shown.
@@ -228,6 +233,10 @@ impl Engine {
     pub(crate) fn run(mut self) -> Stock {
         let (mut burst, mut idle, mut turns) = (Burst::new(), 0, 0);
         while !self.stop.load(Ordering::Relaxed) {
+            let was_busy = idle == 0;
+            let before_ns =
+                std::mem::replace(&mut self.now_ns, self.begun.elapsed().as_nanos() as u64);
+            self.busy_ns += if was_busy { self.now_ns - before_ns } else { 0 };
             let is_busy = self.turn(&mut burst);
             (idle, turns) = (if is_busy { 0 } else { idle + 1 }, turns + 1);
             if idle == IDLE_TURNS || turns == SHOWN_EVERY {
@@ -262,6 +271,7 @@ impl Engine {
         let ran = clock_gettime(ClockId::ThreadCPUTime);
         let ran_ns = ran.tv_sec as u64 * 1_000_000_000 + ran.tv_nsec as u64;
         self.shown.cpu_ns.store(ran_ns, Ordering::Relaxed);
+        self.shown.busy_ns.store(self.busy_ns, Ordering::Relaxed);
     }
 
     /// Wakes the cores that were given something.
@@ -371,12 +381,13 @@ impl Engine {
         if burst.is_empty() {
             return false;
         }
-        side.worker.set_time_ns(self.begun.elapsed().as_nanos() as u64);
+        side.worker.set_time_ns(self.now_ns);
         let decided = side.worker.classify(self.stock.region(), burst);
         if side.follow() {
             self.gave.fill(true);
         }
-        let spread = if side.moving.is_calm() { 0 } else { side.worker.spread_by_port() };
+        let spread = side.worker.spread_by_port();
+        let moves = if side.moving.is_calm() { 0 } else { spread };
         for (i, desc) in burst.drain(..).enumerate() {
             if decided & 1 << i != 0 {
                 match desc.port() {
@@ -388,7 +399,10 @@ impl Engine {
                 }
                 continue;
             }
-            match spread & 1 << i != 0 && self.sides[port].moving.holds(&desc) {
+            if spread & 1 << i != 0 {
+                self.sides[port].seen.entries[desc.hash as usize % INDIRECTION_LEN] += 1;
+            }
+            match moves & 1 << i != 0 && self.sides[port].moving.holds(&desc) {
                 true => self.hold(port, desc),
                 false => self.hand(port, desc),
             }

@@ -1,6 +1,7 @@
 #![doc = include_str!("../README.md")]
 #![forbid(unsafe_code)]
 
+mod balance;
 mod card;
 mod counters;
 mod engine;
@@ -8,7 +9,8 @@ mod moving;
 mod name;
 mod wake;
 
-pub use card::{Card, CardConfig, CardError, ChangeError, Ended, Receive};
+pub use balance::Balance;
+pub use card::{Balanced, Card, CardConfig, CardError, ChangeError, Ended, Receive};
 pub use counters::{CoreCounters, Counters, PortCounters, QueueCounters};
 pub use name::{Opens, PortName, UnknownPort};
 pub use niclab_port::error::PortError;

@@ -85,7 +85,7 @@ fn config(queues: u16, cores: usize) -> CardConfig {
 fn over(port: &str, queues: u16, cores: usize) -> CardConfig {
     let ports = [port, "tap:nic0"].map(|name| name.parse().unwrap());
     let cores = (0..cores as u32).collect();
-    CardConfig { ports: ports.into(), queues, cores, receive: Receive::BusyPoll }
+    CardConfig { ports: ports.into(), queues, cores, receive: Receive::BusyPoll, balance: None }
 }
 
 /// Stops the server with its value.
@@ -340,7 +340,8 @@ fn files_are_played_through_the_rules_and_it_is_over() {
         format!("pcap:out={}", output.display()),
     ];
     let ports: Vec<PortName> = ports.map(|name| name.parse().unwrap()).into();
-    let config = CardConfig { ports, queues: 4, cores: vec![0], receive: Receive::Interrupt };
+    let config =
+        CardConfig { ports, queues: 4, cores: vec![0], receive: Receive::Interrupt, balance: None };
     let rules = "flow create 0 ingress pattern eth type is 0x0806 / end actions drop / end\n";
     let card = Card::start(&config, rules).unwrap();
     let until = Instant::now() + Duration::from_secs(20);

@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use niclab_card::{Card, CardConfig, ChangeError, Counters, Opens, PortError, Receive};
+use niclab_card::{Balance, Card, CardConfig, ChangeError, Counters, Opens, PortError, Receive};
 use niclab_nic::limits::INDIRECTION_LEN;
 use niclab_nic::memory::Region;
 use niclab_nic::rss::{HashFunction, HashTypes, Rss, evenly};
@@ -209,7 +209,7 @@ fn change_by(receive: Receive, ports: usize, cores: u32, changes: usize, stalls:
     world.stalls.store(stalls, Ordering::Relaxed);
     let ports = (0..ports).map(|port| Made(Arc::clone(&world), port, ports)).collect();
     let cores_used = (0..cores).collect();
-    let config = CardConfig { ports, queues: QUEUES, cores: cores_used, receive };
+    let config = CardConfig { ports, queues: QUEUES, cores: cores_used, receive, balance: None };
     let mut card = Card::start(&config, "").unwrap();
     let mut random = Xoshiro256PlusPlus::seed_from_u64(7);
     (0..config.ports.len()).for_each(|port| settle(&mut card, port as u16));
@@ -261,11 +261,69 @@ fn flows_keep_their_order_where_lanes_are_full_and_ports_are_pairs() {
     change_by(Receive::Interrupt, 1, 2, CHANGES / 5, false);
 }
 
+/// Runs a card whose flows all go to queue 0 until what balances has made both cores busy.
+fn balance(how: Balance) {
+    let world = world();
+    let ports = vec![Made(Arc::clone(&world), 0, 1)];
+    let balance = Some(how.clone());
+    let cores = vec![0, 1];
+    let receive = Receive::BusyPoll;
+    let config = CardConfig { ports, queues: QUEUES, cores, receive, balance };
+    let mut card = Card::start(&config, "").unwrap();
+    settle(&mut card, 0);
+    let indirection = evenly([0]);
+    card.set_rss(0, &Rss { indirection, ..card.rss(0).unwrap().clone() }).unwrap();
+    let until = Instant::now() + Duration::from_secs(20);
+    let mut moved = 0;
+    loop {
+        assert!(Instant::now() < until, "{how:?}: {:?}", card.counters());
+        let before = card.counters();
+        let grew = |card: &Card, core: usize| {
+            card.counters().cores[core].frames - before.cores[core].frames
+        };
+        // Cores show their counters now and then: long enough that it does not matter when.
+        while grew(&card, 0) + grew(&card, 1) < 300_000 && Instant::now() < until {
+            thread::sleep(Duration::from_millis(5));
+        }
+        let [here, there] = [0, 1].map(|core| grew(&card, core));
+        let done = card.balance();
+        settle(&mut card, 0);
+        match &how {
+            // A core that was held up has made fewer frames of its flows than it does now: what was
+            // decided then may not fit any more, and is looked at again.
+            Balance::Moves { .. } => {
+                moved += done.iter().filter_map(|one| one.moved_entries).sum::<usize>();
+                let share = there as f64 / (here + there) as f64;
+                if moved > 100 && (0.35..0.65).contains(&share) {
+                    break;
+                }
+            }
+            // Whatever the key, the table names one queue.
+            Balance::Keys(keys) => {
+                if let [one] = done[..] {
+                    assert_eq!(one.moved_entries, None);
+                    assert_eq!(card.rss(0).unwrap().key, keys[0]);
+                    break;
+                }
+            }
+        }
+    }
+    assert_eq!(world.overtaken.load(Ordering::Relaxed), 0);
+    assert_eq!(card.end().frames_lost, 0);
+}
+
+#[test]
+fn a_queue_that_fills_gives_flows_away() {
+    balance(Balance::Moves { save_cores: false });
+    balance(Balance::Keys(vec![vec![7; 40], vec![9; 40]]));
+}
+
 #[test]
 fn a_change_that_cannot_be_changes_nothing() {
     let world = world();
     let ports = vec![Made(world, 0, 1)];
-    let config = CardConfig { ports, queues: 2, cores: vec![0], receive: Receive::Interrupt };
+    let config =
+        CardConfig { ports, queues: 2, cores: vec![0], receive: Receive::Interrupt, balance: None };
     let mut card = Card::start(&config, "").unwrap();
     settle(&mut card, 0);
     let before = card.rss(0).unwrap().clone();
@@ -274,5 +332,8 @@ fn a_change_that_cannot_be_changes_nothing() {
     assert!(refused.starts_with("port 0: ") && refused.contains("queue 2"), "{refused}");
     assert!(card.set_rss(1, &before).unwrap_err().to_string().contains("ports 0 to 0"));
     assert_eq!(*card.rss(0).unwrap(), before);
+    let short = Some(Balance::Keys(vec![vec![1; 40], vec![2; 7]]));
+    let refused = Card::start(&CardConfig { balance: short, ..config.clone() }, "").err().unwrap();
+    assert!(refused.to_string().contains("an RSS key of 7 bytes"), "{refused}");
     settle(&mut card, 0);
 }

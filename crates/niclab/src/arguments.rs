@@ -286,6 +286,11 @@ pub struct NicArguments {
     /// the system wakes it (interrupt), which leaves the core to others while nothing comes
     #[arg(long, value_name = "HOW", default_value = "busy-poll", value_parser = card_receives())]
     pub receive: niclab_card::Receive,
+    /// What is done where a core is near its limit or a queue fills: flows move to other queues
+    /// (moves), and only as many cores are in use as the load needs (save-cores); or the next key
+    /// of a file of keys in hexadecimal digits, one a line, is taken (keys=FILE)
+    #[arg(long, value_name = "HOW")]
+    pub balance: Option<BalanceBy>,
     /// File of `flow` commands, carried out before the first frame
     #[arg(long, value_name = "FILE")]
     pub rules: Option<PathBuf>,
@@ -298,6 +303,31 @@ pub struct NicArguments {
     /// Print a JSON object a line
     #[arg(long)]
     pub json: bool,
+}
+
+/// What `niclab nic` does about a queue that fills.
+#[derive(Clone, Debug)]
+pub enum BalanceBy {
+    /// The keys of this file.
+    Keys(PathBuf),
+    /// Entries of the table move.
+    Moves {
+        /// And cores are saved.
+        save_cores: bool,
+    },
+}
+
+impl FromStr for BalanceBy {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<BalanceBy, &'static str> {
+        match text.split_once('=') {
+            None if text == "moves" => Ok(BalanceBy::Moves { save_cores: false }),
+            None if text == "save-cores" => Ok(BalanceBy::Moves { save_cores: true }),
+            Some(("keys", file)) if !file.is_empty() => Ok(BalanceBy::Keys(file.into())),
+            _ => Err("write moves, save-cores or keys=FILE"),
+        }
+    }
 }
 
 /// The commands of `niclab nic`.

@@ -246,6 +246,14 @@ pub enum Failure {
         /// What the system said.
         error: std::io::Error,
     },
+    /// A file of RSS keys that cannot be used.
+    #[error("{}: {reason}", path.display())]
+    Keys {
+        /// The file.
+        path: PathBuf,
+        /// Where and what is wrong.
+        reason: String,
+    },
     /// A file of rules that cannot be read.
     #[error("{}: {error}", path.display())]
     Rules {
@@ -317,7 +325,8 @@ impl Failure {
             | Failure::Workload(_)
             | Failure::Profile(_)
             | Failure::UnknownCard(_)
-            | Failure::Card(CardError::Rules(_))
+            | Failure::Card(CardError::Key(_) | CardError::Rules(_))
+            | Failure::Keys { .. }
             | Failure::Refused { .. }
             | Failure::Rules { .. }
             | Failure::RulesChanged { .. }

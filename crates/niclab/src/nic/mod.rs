@@ -8,12 +8,14 @@ use std::io::{self, Write, stdout};
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use niclab_card::{Card, CardConfig, CardError, Counters, PortCounters, PortError};
+use niclab_card::{
+    Balance, Balanced, Card, CardConfig, CardError, Counters, PortCounters, PortError,
+};
 use niclab_device::cores::allowed;
 use niclab_lab::words;
 use serde_json::json;
 
-use crate::arguments::{NicArguments, NicCommand};
+use crate::arguments::{BalanceBy, NicArguments, NicCommand};
 use crate::failure::Failure;
 use crate::run::stop_flag;
 use crate::{progress, rules};
@@ -53,7 +55,8 @@ fn card(arguments: &NicArguments) -> Result<(), Failure> {
     let control = arguments.control.as_deref().map(Control::bind).transpose()?;
     let NicArguments { ports, queues, receive, .. } = arguments;
     let (ports, queues, receive) = (ports.clone(), *queues, *receive);
-    let config = CardConfig { ports, queues, cores, receive };
+    let balance = arguments.balance.as_ref().map(balance).transpose()?;
+    let config = CardConfig { ports, queues, cores, receive, balance };
     let mut card =
         Card::start(&config, &text).map_err(|error| match (error, &arguments.rules) {
             (CardError::Rules(error), Some(path)) => Failure::Rules { path: path.clone(), error },
@@ -72,6 +75,7 @@ fn card(arguments: &NicArguments) -> Result<(), Failure> {
             None => std::thread::sleep(TEND),
         }
         live.missing(card.tend());
+        card.balance().iter().for_each(say);
         live.show(&card)?;
     }
     let ended = card.end();
@@ -81,6 +85,44 @@ fn card(arguments: &NicArguments) -> Result<(), Failure> {
         (0, false) => Err(Failure::Output(io::Error::other(ended.trouble.join("; ")))),
         (lost, _) => Err(Failure::FramesLost { lost, frames: ended.frames }),
     }
+}
+
+/// What is done about a queue that fills; the keys of a file are read.
+fn balance(by: &BalanceBy) -> Result<Balance, Failure> {
+    let path = match by {
+        BalanceBy::Moves { save_cores } => return Ok(Balance::Moves { save_cores: *save_cores }),
+        BalanceBy::Keys(path) => path,
+    };
+    let refused = |reason: String| Failure::Keys { path: path.clone(), reason };
+    let text = std::fs::read_to_string(path).map_err(|error| refused(error.to_string()))?;
+    let mut keys = Vec::new();
+    for (number, line) in (1..).zip(text.lines()) {
+        let line = line.trim();
+        if !line.is_empty() && !line.starts_with('#') {
+            let wrong = || refused(format!("line {number}: no even number of hexadecimal digits"));
+            keys.push(key(line).ok_or_else(wrong)?);
+        }
+    }
+    match keys.is_empty() {
+        true => Err(refused("no key in it; write one a line, in hexadecimal digits".to_owned())),
+        false => Ok(Balance::Keys(keys)),
+    }
+}
+
+/// The bytes that hexadecimal digits stand for.
+fn key(line: &str) -> Option<Vec<u8>> {
+    let digits: Vec<u32> = line.chars().map(|digit| digit.to_digit(16)).collect::<Option<_>>()?;
+    let (pairs, rest) = digits.as_chunks::<2>();
+    rest.is_empty().then(|| pairs.iter().map(|[high, low]| (high << 4 | low) as u8).collect())
+}
+
+/// Says that a port spreads frames in another way.
+fn say(balanced: &Balanced) {
+    let how = match balanced.moved_entries {
+        Some(count) => format!("{count} entries of its table name another queue"),
+        None => "it has the next key".to_owned(),
+    };
+    progress::say(&format!("niclab: port {}: {how}", balanced.port));
 }
 
 /// What is printed while a card runs.
@@ -161,8 +203,8 @@ fn table(counters: &Counters) -> String {
         // A string takes whatever is written to it.
         let _ = writeln!(
             text,
-            "port {number} {}{state}: in {} frames ({} B), {} missed, {} dropped by rules, {} while \
-             held; out {} frames ({} B), {} dropped",
+            "port {number} {}{state}: in {} frames ({} B), {} missed, {} dropped by rules, {} \
+             while held; out {} frames ({} B), {} dropped",
             port.name,
             whole(port.rx_frames),
             whole(port.rx_bytes),

@@ -173,5 +173,21 @@ fn what_is_no_port_is_refused() {
     call(&["nic", "--port", "veth0"])
         .with(2, &["write xdp:INTERFACE, packet:INTERFACE, tap:INTERFACE"]);
     call(&["nic"]).with(2, &["--port"]);
+    let port = ["nic", "--port", "tap:nic0"];
+    call(&[&port[..], &["--balance", "all"]].concat())
+        .with(2, &["write moves, save-cores or keys=FILE"]);
+    let scratch = scratch();
+    let keys = scratch.path().join("keys");
+    let by = format!("keys={}", keys.display());
+    let balanced = [&port[..], &["--balance", &by]].concat();
+    call(&balanced).with(3, &["keys: No such file"]);
+    for (text, says) in [
+        ("# none\n", "no key in it"),
+        ("6d5a\n6d5\n", "line 2: no even number of hexadecimal digits"),
+        ("6d5a", "an RSS key of 2 bytes cannot be used"),
+    ] {
+        fs::write(&keys, text).unwrap();
+        call(&balanced).with(3, &[says]);
+    }
     call(&["nic", "ctl", "--control", "nowhere", "stop"]).with(9, &["no card listens there"]);
 }
