@@ -107,6 +107,29 @@ pub enum PortError {
         /// What the system said.
         source: io::Error,
     },
+    /// Another card is at the socket for guests.
+    #[error("{}: another card listens there: end it, or take another path", path.display())]
+    GuestTaken {
+        /// The socket.
+        path: PathBuf,
+    },
+    /// What is at the place of the socket for guests is none.
+    #[error("{} is there and is no socket: take another path", path.display())]
+    GuestPath {
+        /// The place.
+        path: PathBuf,
+    },
+    /// Memory that a guest cannot have.
+    #[error(
+        "rings of {entries} entries and {slots} slots for a guest: use a power of two from 64 to \
+         32768, and 1 to 65536"
+    )]
+    GuestShape {
+        /// Entries of each ring.
+        entries: u32,
+        /// Slots for frames.
+        slots: u32,
+    },
     /// A packet trace that cannot be read.
     #[error("{}: {error}", path.display())]
     Trace {

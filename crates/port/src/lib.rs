@@ -2,6 +2,7 @@
 #![deny(unsafe_code)]
 
 pub mod error;
+pub mod guest;
 pub mod lane;
 pub mod link;
 pub mod packet;

@@ -144,6 +144,7 @@ pub const UNSAFE: &[(&str, &str)] = &[
     ("crates/load/src/stream/account.rs", "asks the kernel what it has counted"),
     ("crates/nic/src/memory.rs", "frames in huge pages, reached by descriptor"),
     ("crates/nic/src/toeplitz/", "hashes 16 tuples at a time by SIMD"),
+    ("crates/port/src/guest/shared.rs", "memory that another process writes too"),
     ("crates/port/src/packet/ring.rs", "rings shared with the kernel"),
     ("crates/port/src/tap.rs", "asks for a TAP interface"),
     ("crates/port/src/xdp/redirect.rs", "makes links by libbpf's own function"),

@@ -1,0 +1,352 @@
+//! A queue that another process serves: a guest.
+//!
+//! A guest has memory of its own, which it shares with the card: slots for frames, and four rings
+//! as of AF_XDP (`guest/niclab_guest.h`). It offers empty slots in the fill ring and finds frames
+//! in the receive ring; it sends by the transmit ring and has the slots back by the completion
+//! ring. The card copies frames in and out, so that its own frame memory is never the guest's to
+//! see, and nothing of it is missing when the guest ends, however that happens. In the memory
+//! stands what the guest was given or has written itself, and nothing else ever.
+//!
+//! What a guest writes may be anything. Which slots it has lent is in the card's own memory; what
+//! it asks for beside that is left undone and counted ([`Refused`]). Where an index moves as it
+//! cannot, nothing can be made of its rings any more, and the guest is ended ([`Ended`]). A call
+//! looks at a burst of entries of a ring at most, whatever stands there.
+
+mod layout;
+mod ring;
+#[cfg(test)]
+mod ring_tests;
+mod shared;
+mod socket;
+
+use std::io;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use arrayvec::ArrayVec;
+use niclab_nic::limits::BURST;
+use niclab_nic::memory::{Desc, Region};
+
+pub use layout::{HEADER_LEN, MAGIC, Shape, VERSION};
+pub use socket::Listener;
+
+use crate::lane::{Lane, LaneCounters};
+use crate::stock::Stock;
+use crate::wire::Burst;
+use layout::{FRAME_LEN_MIN, Layout};
+use ring::{Consumer, Jump, Producer};
+use shared::Shared;
+
+/// Frames of the card's that a lane holds: none, for it copies within each call.
+pub const FRAMES: usize = 0;
+
+/// Calls after which it is asked whether the guest is still there.
+const LOOK_EVERY: u32 = 1_024;
+
+/// Offsets within a slot at which frames start, in lines: were all at the start of a slot, their
+/// first lines would share few sets of a cache.
+const COLOURS: usize = 8;
+const LINE: usize = 64;
+
+/// Why a guest has ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Ended {
+    /// It has closed the socket, or was killed.
+    #[error("the guest is gone")]
+    Gone,
+    /// It has moved an index as it cannot.
+    #[error("the guest is ended: {0}")]
+    Jumped(Jump),
+}
+
+/// What a guest asked for and cannot have, since it came; each entry was left undone.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Refused {
+    /// Addresses outside of its slots.
+    pub addresses: u64,
+    /// Slots that it had lent to the card already.
+    pub lent: u64,
+    /// Frames that are too short, too long, longer than what is left of their slot, or of several
+    /// entries.
+    pub lens: u64,
+}
+
+/// Where [`Refused`] is counted by the core of the lane and read by others.
+#[derive(Clone, Debug, Default)]
+pub struct Refusals(Arc<[AtomicU64; 3]>);
+
+#[derive(Clone, Copy)]
+enum Refusal {
+    Address,
+    Lent,
+    Len,
+}
+
+impl Refusals {
+    #[cold]
+    fn count(&self, what: Refusal) {
+        self.0[what as usize].fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// What was refused so far.
+    pub fn seen(&self) -> Refused {
+        let [addresses, lent, lens] = [0, 1, 2].map(|at: usize| self.0[at].load(Ordering::Relaxed));
+        Refused { addresses, lent, lens }
+    }
+}
+
+/// One guest: what is sent here it receives, and the other way round.
+#[derive(Debug)]
+pub struct GuestLane {
+    region: Arc<Region>,
+    shared: Shared,
+    /// To the guest, who is there as long as its end is open.
+    socket: OwnedFd,
+    layout: Layout,
+    fill: Consumer<1>,
+    receive: Producer<2>,
+    transmit: Consumer<2>,
+    completion: Producer<1>,
+    /// Slots to be filled, the one that was lent first in front.
+    offered: ArrayVec<u32, { 2 * BURST }>,
+    /// By slot: the card has it, from when it takes it out of the guest's ring until it puts it
+    /// into one of the card's.
+    is_lent: Vec<bool>,
+    /// Calls since the guest was last asked for.
+    calls: u32,
+    ended: Option<Ended>,
+    counters: LaneCounters,
+    refusals: Refusals,
+}
+
+impl GuestLane {
+    /// A lane over memory of this layout, which nobody has used.
+    fn new(region: &Arc<Region>, shared: Shared, socket: OwnedFd, layout: Layout) -> GuestLane {
+        GuestLane {
+            region: Arc::clone(region),
+            shared,
+            socket,
+            fill: Consumer::new(layout.fill, 0),
+            receive: Producer::new(layout.receive, 0),
+            transmit: Consumer::new(layout.transmit, 0),
+            completion: Producer::new(layout.completion, 0),
+            offered: ArrayVec::new(),
+            is_lent: vec![false; layout.shape.slots as usize],
+            layout,
+            calls: 0,
+            ended: None,
+            counters: LaneCounters::default(),
+            refusals: Refusals::default(),
+        }
+    }
+
+    /// Where others see what was refused.
+    pub fn refusals(&self) -> Refusals {
+        self.refusals.clone()
+    }
+
+    /// Begins a call: now and then the guest is asked for. An ended one stays so.
+    #[inline]
+    fn begin(&mut self) -> io::Result<()> {
+        self.calls += 1;
+        if self.calls >= LOOK_EVERY || self.ended.is_some() { self.look() } else { Ok(()) }
+    }
+
+    #[cold]
+    fn look(&mut self) -> io::Result<()> {
+        self.calls = 0;
+        if let Some(ended) = self.ended {
+            return Err(io::Error::other(ended));
+        }
+        if socket::is_gone(&self.socket) {
+            self.ended = Some(Ended::Gone);
+            return Err(io::Error::other(Ended::Gone));
+        }
+        Ok(())
+    }
+
+    /// Ends a guest that is at fault, and tells it why.
+    #[cold]
+    fn end(&mut self, jump: Jump) -> io::Error {
+        let ended = Ended::Jumped(jump);
+        self.ended = Some(ended);
+        socket::tell(&self.socket, &ended);
+        io::Error::other(ended)
+    }
+
+    /// Takes slots that the guest lends, until there are as many as are wanted or a burst of
+    /// entries was looked at.
+    fn take_offers(&mut self, wanted: usize) -> Result<(), Jump> {
+        if self.offered.len() >= wanted {
+            return Ok(());
+        }
+        let count = self.fill.available(&self.shared, BURST as u32)?.min(BURST as u32);
+        for _ in 0..count {
+            let [address] = self.fill.take(&self.shared);
+            match self.lend(address) {
+                // There is room, for it was less than a burst before.
+                Ok((slot, _)) => self.offered.push(slot),
+                Err(refusal) => self.refusals.count(refusal),
+            }
+        }
+        if count > 0 {
+            self.fill.release(&self.shared);
+        }
+        Ok(())
+    }
+
+    /// Takes a slot over from the guest: which, and how far behind its begin the address is.
+    #[inline]
+    fn lend(&mut self, address: u64) -> Result<(u32, usize), Refusal> {
+        let (slot, inside) = self.layout.slot_of(address).ok_or(Refusal::Address)?;
+        match std::mem::replace(&mut self.is_lent[slot as usize], true) {
+            false => Ok((slot, inside)),
+            true => Err(Refusal::Lent),
+        }
+    }
+
+    /// Copies as many frames to the guest as it has slots and room in its ring for; how many.
+    fn give(&mut self, burst: &Burst) -> Result<usize, Jump> {
+        self.take_offers(burst.len())?;
+        let room = self.receive.room(&self.shared, burst.len() as u32)?;
+        let count = burst.len().min(self.offered.len()).min(room as usize);
+        for (desc, slot) in burst.iter().zip(self.offered.drain(..count)) {
+            let frame = self.region.frame(desc);
+            // A frame grown by headers may fill a slot, and never more than that.
+            let frame = &frame[..frame.len().min(self.layout.slot_len)];
+            let left = self.layout.slot_len - frame.len();
+            let offset = (slot as usize % COLOURS * LINE).min(left / LINE * LINE);
+            let address = self.layout.address(slot) + offset;
+            self.shared.copy_in(self.layout.slots + address, frame);
+            self.receive.put(&self.shared, entry(address as u64, frame.len() as u32));
+            self.is_lent[slot as usize] = false;
+            self.counters.tx_bytes += frame.len() as u64;
+        }
+        self.counters.tx_frames += count as u64;
+        if count > 0 {
+            self.receive.publish(&self.shared);
+            self.wake();
+        }
+        Ok(count)
+    }
+
+    /// Takes what the guest sends, as far as there is room for it and for giving back its slots.
+    fn take(&mut self, stock: &mut Stock, into: &mut Burst) -> Result<(), Jump> {
+        let most = into.remaining_capacity() as u32;
+        let available = self.transmit.available(&self.shared, most)?.min(most);
+        if available == 0 {
+            return Ok(());
+        }
+        let count = available.min(self.completion.room(&self.shared, available)?);
+        let mut back = ArrayVec::<u32, BURST>::new();
+        let mut taken = 0;
+        while taken < count
+            && let Some(desc) = stock.take()
+        {
+            taken += 1;
+            let [address, rest] = self.transmit.take(&self.shared);
+            match self.lend(address) {
+                Ok((slot, inside)) => {
+                    back.push(slot);
+                    match self.copy_out(slot, inside, rest, desc) {
+                        Ok(desc) => into.push(desc),
+                        Err(desc) => {
+                            self.refusals.count(Refusal::Len);
+                            stock.give(desc);
+                        }
+                    }
+                    self.completion.put(&self.shared, [self.layout.address(slot) as u64]);
+                }
+                Err(refusal) => {
+                    self.refusals.count(refusal);
+                    stock.give(desc);
+                }
+            }
+        }
+        back.into_iter().for_each(|slot| self.is_lent[slot as usize] = false);
+        if taken > 0 {
+            self.transmit.release(&self.shared);
+            self.completion.publish(&self.shared);
+            self.wake();
+        }
+        Ok(())
+    }
+
+    /// Copies a frame from `inside` a slot; `Err` gives the frame back that was for it, where its
+    /// length is none.
+    #[inline]
+    fn copy_out(
+        &mut self,
+        slot: u32,
+        inside: usize,
+        rest: u64,
+        mut desc: Desc,
+    ) -> Result<Desc, Desc> {
+        let (len, options) = len_and_options(rest);
+        let len = len as usize;
+        let left = self.layout.slot_len - inside;
+        if len < FRAME_LEN_MIN || len > left.min(self.layout.frame_len_max) || options != 0 {
+            return Err(desc);
+        }
+        let Some(room) = self.region.slot_mut(&mut desc).get_mut(..len) else {
+            return Err(desc);
+        };
+        self.shared.copy_out(self.layout.slots + self.layout.address(slot) + inside, room);
+        self.region.set_len(&mut desc, len as u16);
+        self.counters.rx_frames += 1;
+        self.counters.rx_bytes += len as u64;
+        Ok(desc)
+    }
+
+    /// Wakes the guest where it sleeps.
+    #[inline]
+    fn wake(&self) {
+        if ring::found_asleep(&self.shared, self.layout.asleep) {
+            socket::ring(&self.socket);
+        }
+    }
+}
+
+/// An entry of the receive ring: `struct niclab_guest_frame`.
+#[inline]
+fn entry(address: u64, len: u32) -> [u64; 2] {
+    let mut rest = [0; 8];
+    rest[..4].copy_from_slice(&len.to_ne_bytes());
+    [address, u64::from_ne_bytes(rest)]
+}
+
+/// The second word of an entry of the transmit ring.
+#[inline]
+fn len_and_options(word: u64) -> (u32, u32) {
+    let [a, b, c, d, e, f, g, h] = word.to_ne_bytes();
+    (u32::from_ne_bytes([a, b, c, d]), u32::from_ne_bytes([e, f, g, h]))
+}
+
+impl Lane for GuestLane {
+    /// Frames that the guest sends.
+    fn receive(&mut self, stock: &mut Stock, into: &mut Burst) -> io::Result<()> {
+        self.begin()?;
+        self.take(stock, into).map_err(|jump| self.end(jump))
+    }
+
+    /// Frames for the guest; those that it has no room for are dropped, lest others wait for it.
+    fn send(&mut self, stock: &mut Stock, burst: &mut Burst) -> io::Result<()> {
+        self.begin()?;
+        if burst.is_empty() {
+            return Ok(());
+        }
+        let given = self.give(burst).map_err(|jump| self.end(jump))?;
+        self.counters.tx_dropped += (burst.len() - given) as u64;
+        stock.give_all(burst);
+        Ok(())
+    }
+
+    fn counters(&self) -> LaneCounters {
+        self.counters
+    }
+
+    fn close(self: Box<Self>, _stock: &mut Stock) -> io::Result<()> {
+        Ok(())
+    }
+}

@@ -1,0 +1,211 @@
+//! Memory that another process writes too, and that stays as long as it is whatever that does.
+//!
+//! Every access is atomic, a word at a time: the other process may write any word at any moment,
+//! so that what is read may be torn and no two loads of it need agree, and that is all it can do.
+//! Whoever reads takes a copy first and looks at the copy alone. The file has seals against another
+//! length, for access behind the end of a shorter one would end this process (SIGBUS). Pages that
+//! the other process gives back (fallocate) come again as zeros, and cost who touches them a fault.
+//! That is the argument for the `unsafe` blocks below.
+#![allow(unsafe_code)]
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::ptr::{self, NonNull};
+use std::slice;
+pub use std::sync::atomic::fence;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+use rustix::fs::{
+    MemfdFlags, SealFlags, fcntl_add_seals, fcntl_get_seals, fstat, ftruncate, memfd_create,
+};
+use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
+
+/// Bytes that are read and written at once.
+pub const WORD: usize = size_of::<u64>();
+
+/// A mapping of such memory.
+#[derive(Debug)]
+pub struct Shared {
+    base: NonNull<AtomicU64>,
+    /// In bytes, whole words.
+    len: usize,
+}
+
+// SAFETY: the mapping is bound to no thread.
+unsafe impl Send for Shared {}
+// SAFETY: what it is reached by are atomics.
+unsafe impl Sync for Shared {}
+
+impl Shared {
+    /// New memory of `len` bytes, all of them zero, and the file by which another process has it.
+    pub fn make(len: usize) -> io::Result<(Shared, OwnedFd)> {
+        let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
+        // Before Linux 6.3 a file of this kind cannot be kept from being run as a program.
+        let file = memfd_create("niclab-guest", flags | MemfdFlags::NOEXEC_SEAL)
+            .or_else(|_| memfd_create("niclab-guest", flags))?;
+        ftruncate(&file, len as u64)?;
+        fcntl_add_seals(&file, SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL)?;
+        Ok((Shared::map(file.as_fd(), len)?, file))
+    }
+
+    /// Maps the first `len` bytes, whole words, of a file that cannot become shorter.
+    fn map(file: BorrowedFd<'_>, len: usize) -> io::Result<Shared> {
+        let is_sealed = fcntl_get_seals(file)?.contains(SealFlags::SHRINK);
+        let has_len = fstat(file)?.st_size as u64 >= len as u64;
+        if !is_sealed || !has_len || len == 0 || !len.is_multiple_of(WORD) {
+            return Err(io::ErrorKind::InvalidInput.into());
+        }
+        let (protection, flags) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::SHARED);
+        // SAFETY: the kernel chooses the address; nothing else is mapped there.
+        let base =
+            unsafe { mmap(ptr::null_mut(), len, protection, flags | MapFlags::POPULATE, file, 0) }?;
+        let base = NonNull::new(base.cast()).ok_or(io::ErrorKind::OutOfMemory)?;
+        Ok(Shared { base, len })
+    }
+
+    #[inline]
+    fn words(&self) -> &[AtomicU64] {
+        // SAFETY: the mapping has so many words for as long as `self`, aligned to a page; the file
+        // cannot become shorter. All of Rust that touches them does so by atomics.
+        unsafe { slice::from_raw_parts(self.base.as_ptr(), self.len / WORD) }
+    }
+
+    /// The word at an offset, which is a multiple of [`WORD`].
+    ///
+    /// # Panics
+    /// Outside of the memory.
+    #[inline]
+    pub fn word(&self, at: usize) -> &AtomicU64 {
+        &self.words()[at / WORD]
+    }
+
+    /// The half word at an offset, which is a multiple of [`WORD`]: the index of a ring, never
+    /// touched as a whole word.
+    ///
+    /// # Panics
+    /// Outside of the memory.
+    #[inline]
+    pub fn index(&self, at: usize) -> &AtomicU32 {
+        let word: *const AtomicU64 = self.word(at);
+        // SAFETY: the first half of a word of the mapping, for as long as `self`.
+        unsafe { &*word.cast::<AtomicU32>() }
+    }
+
+    /// Copies `bytes` to an offset, which is a multiple of [`WORD`]; what is behind them up to a
+    /// whole word becomes zero.
+    ///
+    /// # Panics
+    /// Outside of the memory.
+    #[inline]
+    pub fn copy_in(&self, at: usize, bytes: &[u8]) {
+        let words = &self.words()[at / WORD..][..bytes.len().div_ceil(WORD)];
+        let (whole, rest) = bytes.as_chunks::<WORD>();
+        for (word, bytes) in words.iter().zip(whole) {
+            word.store(u64::from_ne_bytes(*bytes), Ordering::Relaxed);
+        }
+        if let Some(word) = words.get(whole.len()) {
+            let mut last = [0; WORD];
+            last[..rest.len()].copy_from_slice(rest);
+            word.store(u64::from_ne_bytes(last), Ordering::Relaxed);
+        }
+    }
+
+    /// Copies as many bytes as there is room for from any offset.
+    ///
+    /// # Panics
+    /// Outside of the memory.
+    #[inline]
+    pub fn copy_out(&self, at: usize, into: &mut [u8]) {
+        let (first, skip) = (at / WORD, at % WORD);
+        let words = &self.words()[first..(at + into.len()).div_ceil(WORD).max(first)];
+        let load = |word: &AtomicU64| word.load(Ordering::Relaxed).to_ne_bytes();
+        let (into, words) = match words.split_first() {
+            Some((word, words)) if skip > 0 => {
+                let (front, into) = into.split_at_mut((WORD - skip).min(into.len()));
+                front.copy_from_slice(&load(word)[skip..][..front.len()]);
+                (into, words)
+            }
+            _ => (into, words),
+        };
+        let (whole, rest) = into.as_chunks_mut::<WORD>();
+        for (bytes, word) in whole.iter_mut().zip(words) {
+            *bytes = load(word);
+        }
+        if let Some(word) = words.get(whole.len()) {
+            rest.copy_from_slice(&load(word)[..rest.len()]);
+        }
+    }
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        // SAFETY: maps exactly what `map` mapped; no reference outlives `self`.
+        let _ = unsafe { munmap(self.base.as_ptr().cast(), self.len) };
+    }
+}
+
+/// The same memory mapped once more, at another place, as another process would have it.
+#[cfg(test)]
+pub fn twice(len: usize) -> (Shared, Shared) {
+    let (here, file) = Shared::make(len).unwrap();
+    let there = Shared::map(file.as_fd(), len).unwrap();
+    (here, there)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_go_in_and_come_out_at_every_offset_and_touch_no_others() {
+        let (here, there) = twice(4_096);
+        let bytes: Vec<u8> = (0..64).map(|at| 0x80 + at).collect();
+        for len in 0..=64 {
+            (0..512).for_each(|word| here.word(word * WORD).store(u64::MAX, Ordering::Relaxed));
+            here.copy_in(1_024, &bytes[..len]);
+            for skip in 0..=24 {
+                let mut got = [0; 88];
+                there.copy_out(1_024 - skip, &mut got[..skip + len]);
+                assert_eq!(got[..skip], vec![0xff; skip]);
+                assert_eq!(got[skip..skip + len], bytes[..len], "{skip} {len}");
+                assert!(got[skip + len..].iter().all(|byte| *byte == 0));
+                let from = skip.min(len);
+                there.copy_out(1_024 + from, &mut got[..len - from]);
+                assert_eq!(got[..len - from], bytes[from..len], "{skip} {len}");
+            }
+            let mut behind = [0; 8];
+            there.copy_out(1_024 + len.next_multiple_of(WORD), &mut behind);
+            assert_eq!(behind, [0xff; 8], "{len}");
+        }
+        let mut last = [0; 3];
+        there.copy_out(4_093, &mut last);
+        assert_eq!(last, [0xff; 3]);
+    }
+
+    #[test]
+    fn the_other_process_cannot_change_its_length() {
+        let (_shared, file) = Shared::make(8_192).unwrap();
+        for len in [0, 4_096, 8_191, 8_193, 1 << 20] {
+            assert_eq!(ftruncate(&file, len), Err(rustix::io::Errno::PERM), "{len}");
+        }
+        assert!(fcntl_add_seals(&file, SealFlags::WRITE).is_err());
+        assert!(Shared::map(file.as_fd(), 8_200).is_err(), "longer than it is");
+        let loose = memfd_create("loose", MemfdFlags::ALLOW_SEALING).unwrap();
+        ftruncate(&loose, 4_096).unwrap();
+        assert!(Shared::map(loose.as_fd(), 4_096).is_err(), "without seals");
+    }
+
+    #[test]
+    #[should_panic(expected = "range end index")]
+    fn nothing_is_read_behind_the_end() {
+        let (shared, _file) = Shared::make(4_096).unwrap();
+        shared.copy_out(4_090, &mut [0; 7]);
+    }
+
+    #[test]
+    #[should_panic(expected = "range end index")]
+    fn nothing_is_written_behind_the_end() {
+        let (shared, _file) = Shared::make(4_096).unwrap();
+        shared.copy_in(4_088, &[0; 9]);
+    }
+}

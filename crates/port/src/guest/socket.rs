@@ -1,0 +1,161 @@
+//! The socket that a guest comes by: it gets the layout and the memory, and is woken.
+//!
+//! The first message has the layout and, beside it, the file of the memory. Of those that follow
+//! the first byte tells the kind: [`WAKE`], or [`END`] and why in words. The card never waits for a
+//! guest and reads nothing that it writes here; how it ends is seen by the socket being closed.
+//!
+//! A guest is woken by a message and not by an eventfd: of that both processes would have the same
+//! open file, so that a guest could make it block and have the card's core wait.
+
+use std::fmt;
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use niclab_nic::memory::Region;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fs::{FileType, Mode, Stat, fchmod, lstat, unlink};
+use rustix::io::{Errno, IoSlice};
+use rustix::net::{
+    AddressFamily, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketAddrUnix,
+    SocketFlags, SocketType, accept_with, bind, connect, listen, send, sendmsg, socket_with,
+};
+
+use super::layout::Layout;
+use super::shared::Shared;
+use super::{GuestLane, Shape};
+use crate::error::PortError;
+
+/// First byte of a message that wakes, all of it.
+const WAKE: u8 = b'w';
+
+/// First byte of a message that says why the guest was ended.
+const END: u8 = b'e';
+
+/// Longest message, bytes.
+const MESSAGE_LEN_MAX: usize = 256;
+
+/// Nobody waits for a guest, and none ends this process.
+const AT_ONCE: SendFlags = SendFlags::DONTWAIT.union(SendFlags::NOSIGNAL);
+
+/// The door of one queue: a socket that guests connect to, one after the other. Who comes while one
+/// is there waits until that is gone.
+#[derive(Debug)]
+pub struct Listener {
+    socket: OwnedFd,
+    path: PathBuf,
+    shape: Shape,
+    /// Device and number of the file that was made.
+    file: (u64, u64),
+}
+
+impl Listener {
+    /// Listens at a path. Whoever may write to the file there may be a guest: its owner, until the
+    /// mode or the owner is changed. The file of a card that was killed is put out of the way.
+    ///
+    /// # Errors
+    /// [`PortError`]: another card listens there, something else has the name, or what the system
+    /// says.
+    pub fn bind(path: &Path, shape: Shape) -> Result<Listener, PortError> {
+        if !shape.is_possible() {
+            let Shape { entries, slots } = shape;
+            return Err(PortError::GuestShape { entries, slots });
+        }
+        let failed = |errno: Errno| match errno {
+            Errno::ADDRINUSE => PortError::GuestTaken { path: path.to_owned() },
+            Errno::NOTSOCK => PortError::GuestPath { path: path.to_owned() },
+            errno => PortError::File { path: path.to_owned(), source: errno.into() },
+        };
+        let address = SocketAddrUnix::new(path).map_err(failed)?;
+        let socket = unix_socket(SocketType::SEQPACKET).map_err(failed)?;
+        let file = place(&socket, &address, path).map_err(failed)?;
+        Ok(Listener { socket, path: path.to_owned(), shape, file })
+    }
+
+    /// Takes in the guest that waits, if there is one: a lane for frames of `region`. Called when
+    /// there is no guest, for a guest more would serve the queue beside the first.
+    ///
+    /// # Errors
+    /// [`PortError`]: there is no memory, or what the system says.
+    pub fn accept(&self, region: &Arc<Region>) -> Result<Option<GuestLane>, PortError> {
+        let failed = |source| PortError::File { path: self.path.clone(), source };
+        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+        let socket = match accept_with(&self.socket, flags) {
+            Ok(socket) => socket,
+            Err(Errno::AGAIN | Errno::INTR | Errno::CONNABORTED) => return Ok(None),
+            Err(errno) => return Err(failed(errno.into())),
+        };
+        let layout = Layout::new(self.shape, region.slot_len(), region.frame_len_max());
+        let (shared, file) = Shared::make(layout.memory_len).map_err(failed)?;
+        let files = [file.as_fd()];
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+        let mut beside = SendAncillaryBuffer::new(&mut space);
+        beside.push(SendAncillaryMessage::ScmRights(&files));
+        let header = layout.header();
+        // Who does not take it has left already.
+        let sent = sendmsg(&socket, &[IoSlice::new(&header)], &mut beside, AT_ONCE);
+        Ok(sent.is_ok().then(|| GuestLane::new(region, shared, socket, layout)))
+    }
+}
+
+impl Drop for Listener {
+    fn drop(&mut self) {
+        // Not what another has put there since.
+        if lstat(&self.path).is_ok_and(|now| identity(&now) == self.file) {
+            let _ = unlink(&self.path);
+        }
+    }
+}
+
+fn unix_socket(kind: SocketType) -> Result<OwnedFd, Errno> {
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    socket_with(AddressFamily::UNIX, kind, flags, None)
+}
+
+/// Has a socket listen at a path; which file it made. `ADDRINUSE` where another does, `NOTSOCK`
+/// where something else has the name.
+fn place(socket: &OwnedFd, address: &SocketAddrUnix, path: &Path) -> Result<(u64, u64), Errno> {
+    // The file gets the mode of the socket.
+    fchmod(socket, Mode::RUSR | Mode::WUSR)?;
+    if bind(socket, address) == Err(Errno::ADDRINUSE) {
+        if FileType::from_raw_mode(lstat(path)?.st_mode) != FileType::Socket {
+            return Err(Errno::NOTSOCK);
+        }
+        // By a socket of another kind, which is told apart from a guest and not let in.
+        match connect(unix_socket(SocketType::DGRAM)?, address) {
+            Err(Errno::CONNREFUSED) => unlink(path)?,
+            _ => return Err(Errno::ADDRINUSE),
+        }
+        bind(socket, address)?;
+    }
+    listen(socket, 1)?;
+    Ok(identity(&lstat(path)?))
+}
+
+fn identity(file: &Stat) -> (u64, u64) {
+    (file.st_dev, file.st_ino)
+}
+
+/// Whether a guest has closed its end.
+pub(super) fn is_gone(socket: &OwnedFd) -> bool {
+    let mut asked = [PollFd::new(socket, PollFlags::RDHUP)];
+    let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
+    let gone = PollFlags::HUP | PollFlags::RDHUP | PollFlags::ERR;
+    poll(&mut asked, Some(&at_once)).is_ok_and(|_| asked[0].revents().intersects(gone))
+}
+
+/// Wakes a guest. One that does not read its messages has enough to read when it wakes.
+#[cold]
+pub(super) fn ring(socket: &OwnedFd) {
+    let _ = send(socket, &[WAKE], AT_ONCE);
+}
+
+/// Tells a guest why it was ended, if it reads its messages.
+#[cold]
+pub(super) fn tell(socket: &OwnedFd, why: &impl fmt::Display) {
+    let mut message = why.to_string().into_bytes();
+    message.insert(0, END);
+    message.truncate(MESSAGE_LEN_MAX);
+    let _ = send(socket, &message, AT_ONCE);
+}

@@ -1,0 +1,160 @@
+//! How guests come in, what is refused at the door, and how they sleep and are woken.
+
+use std::fs;
+use std::io::IoSlice;
+use std::mem::MaybeUninit;
+use std::os::fd::AsFd;
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::UnixListener;
+
+use niclab_port::error::PortError;
+use niclab_port::guest::{HEADER_LEN, Listener, MAGIC, Shape, VERSION};
+use niclab_port::lane::Lane;
+use niclab_port::wire::Burst;
+use rustix::net::{
+    AddressFamily, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, Shutdown, SocketAddrUnix,
+    SocketType, accept, bind, listen, sendmsg, shutdown, socket,
+};
+use tempfile::tempdir;
+
+use crate::card::{Card, SMALL, bytes, until};
+use crate::peer::{Peer, knock};
+use crate::reply::Reply;
+
+#[test]
+fn the_socket_of_a_killed_card_makes_room_and_nothing_else_does() {
+    let directory = tempdir().unwrap();
+    let path = directory.path().join("queue");
+    let refused = || Listener::bind(&path, SMALL).err().unwrap();
+    // A socket that nobody listens at any more.
+    drop(UnixListener::bind(&path).unwrap());
+    let listener = Listener::bind(&path, SMALL).unwrap();
+    assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+    // Who looks whether the place is free is no guest.
+    assert!(matches!(refused(), PortError::GuestTaken { .. }));
+    let card = Card::new(SMALL);
+    assert!(listener.accept(&card.region).unwrap().is_none());
+    drop(listener);
+    assert!(!path.exists(), "it takes its file with it");
+    let stream = UnixListener::bind(&path).unwrap();
+    assert!(matches!(refused(), PortError::GuestTaken { .. }), "somebody else's");
+    drop(stream);
+    let first = Listener::bind(&path, SMALL).unwrap();
+    fs::remove_file(&path).unwrap();
+    let second = Listener::bind(&path, SMALL).unwrap();
+    drop(first);
+    assert!(path.exists(), "not its own any more");
+    drop(second);
+    fs::write(&path, "precious").unwrap();
+    assert!(matches!(refused(), PortError::GuestPath { .. }));
+    assert_eq!(fs::read(&path).unwrap(), b"precious");
+    let nowhere = directory.path().join("no/where");
+    assert!(matches!(Listener::bind(&nowhere, SMALL), Err(PortError::File { .. })));
+    let long = directory.path().join("x".repeat(108));
+    assert!(matches!(Listener::bind(&long, SMALL), Err(PortError::File { .. })));
+    let shape = Shape { entries: 100, slots: 1 };
+    assert!(matches!(Listener::bind(&path, shape), Err(PortError::GuestShape { .. })));
+    card.end([]);
+}
+
+#[test]
+fn a_guest_waits_until_the_one_before_is_gone() {
+    let mut card = Card::new(SMALL);
+    assert!(card.listener.accept(&card.region).unwrap().is_none());
+    // One that has left before it was let in: no lane, or one that soon finds out.
+    drop(knock(&card.path()));
+    let gone = card.listener.accept(&card.region).unwrap();
+    if let Some(mut lane) = gone {
+        let mut burst = Burst::new();
+        let result = (0..1_024).find_map(|_| lane.receive(&mut card.stocks[0], &mut burst).err());
+        assert_eq!(result.unwrap().to_string(), "the guest is gone");
+    }
+    let (mut lane, peer) = card.peer();
+    let next = knock(&card.path());
+    // It says goodbye, and keeps the socket.
+    shutdown(&peer.socket, Shutdown::Write).unwrap();
+    let mut burst = Burst::new();
+    let ended = (0..1_024).find_map(|_| lane.send(&mut card.stocks[0], &mut burst).err());
+    assert_eq!(ended.unwrap().to_string(), "the guest is gone");
+    let mut second = card.guest();
+    let next = Peer::join(next);
+    next.lend(0..1);
+    card.send(&mut second, [&bytes(3, 60)[..]]);
+    assert_eq!(next.received(), [(0, bytes(3, 60))]);
+    assert!(peer.memory().iter().all(|byte| *byte == 0), "the first has another memory");
+    card.end([lane, second]);
+}
+
+#[test]
+fn a_guest_that_sleeps_is_woken_once_by_frames_and_by_slots_that_come_back() {
+    let mut card = Card::new(SMALL);
+    let (mut lane, peer) = card.peer();
+    peer.lend(0..8);
+    let frame = bytes(1, 60);
+    card.send(&mut lane, [&frame[..]]);
+    assert_eq!(peer.told(), None, "it is awake");
+    peer.set_index(peer.layout.asleep_at, 1);
+    card.send(&mut lane, [&frame[..]; 8]);
+    card.send(&mut lane, [&frame[..]; 3]);
+    assert_eq!((peer.told(), peer.told()), (Some(b"w".to_vec()), None));
+    assert_eq!(peer.index(peer.layout.asleep_at), 0);
+    peer.set_index(peer.layout.asleep_at, 7);
+    card.send(&mut lane, [&frame[..]; 3]);
+    assert!(card.receive(&mut lane).is_empty());
+    assert_eq!(peer.told(), None, "nothing came, for it has lent nothing");
+    peer.put(peer.layout.transmit, &[peer.write(20, 0, &frame)]);
+    assert_eq!(card.receive(&mut lane), [&frame[..]]);
+    assert_eq!((peer.told(), peer.told()), (Some(b"w".to_vec()), None));
+    // One that says so again and again and never reads: the card does not wait for it.
+    for _ in 0..2_000 {
+        peer.set_index(peer.layout.asleep_at, 1);
+        peer.take::<2>(peer.layout.receive);
+        peer.lend(0..1);
+        card.send(&mut lane, [&frame[..]]);
+    }
+    assert_eq!(lane.counters().tx_frames, 2_008);
+    card.end([lane]);
+}
+
+#[test]
+fn a_program_that_knows_another_layout_says_so_and_leaves() {
+    let directory = tempdir().unwrap();
+    let name = "a_program_that_knows_another_layout_says_so_and_leaves";
+    let Some(reply) = Reply::new(name, directory.path()) else { return };
+    let path = directory.path().join("other");
+    let listener = socket(AddressFamily::UNIX, SocketType::SEQPACKET, None).unwrap();
+    bind(&listener, &SocketAddrUnix::new(&path).unwrap()).unwrap();
+    listen(&listener, 1).unwrap();
+    for (magic, version) in [(MAGIC, VERSION + 1), (*b"NICLAB??", VERSION)] {
+        let running = reply.start(&path);
+        let card = accept(&listener).unwrap();
+        let mut header = [0; HEADER_LEN + 8];
+        header[..8].copy_from_slice(&magic);
+        header[8..12].copy_from_slice(&version.to_ne_bytes());
+        let file = fs::File::open("/dev/null").unwrap();
+        let files = [file.as_fd()];
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+        let mut beside = SendAncillaryBuffer::new(&mut space);
+        beside.push(SendAncillaryMessage::ScmRights(&files));
+        sendmsg(&card, &[IoSlice::new(&header)], &mut beside, SendFlags::empty()).unwrap();
+        let said = format!("a card of layout {version}, and we know {VERSION}\n");
+        assert_eq!(running.end(), (Some(3), said));
+    }
+}
+
+#[test]
+fn no_wake_up_is_lost() {
+    let mut card = Card::new(SMALL);
+    let Some(reply) = Reply::new("no_wake_up_is_lost", card.directory.path()) else { return };
+    let running = reply.start(&card.path());
+    let mut lane = card.guest();
+    running.until_asleep();
+    // One frame at a time: the guest goes to sleep as the next one comes.
+    for number in 0..30_000 {
+        card.send(&mut lane, [&bytes(number, 60)[..]]);
+        until("an answer", || card.receive(&mut lane).pop());
+    }
+    assert_eq!((lane.counters().rx_frames, lane.counters().tx_dropped), (30_000, 0));
+    card.end([lane]);
+    assert_eq!(running.end(), (Some(0), "30000 frames\n".to_owned()));
+}

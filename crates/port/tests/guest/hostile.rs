@@ -1,0 +1,345 @@
+//! Guests that keep to nothing: what each does, and what that does to the card.
+
+use std::os::unix::fs::FileExt;
+
+use niclab_nic::memory::Desc;
+use niclab_port::guest::{GuestLane, Refused, Shape};
+use niclab_port::lane::Lane;
+use niclab_port::wire::Burst;
+use rustix::fs::{FallocateFlags, fallocate};
+
+use crate::card::{Card, FRAMES, SMALL};
+use crate::peer::{Peer, RingAt};
+
+#[test]
+fn a_guest_has_no_byte_that_was_not_given_to_it() {
+    let mut card = Card::new(SMALL);
+    let (mut lane, peer) = card.peer();
+    let (mut other, beside) = card.peer();
+    let secret = [0xa5; 1_500];
+    // Every frame of the card's memory had other bytes before.
+    let all: Vec<Desc> = (0..FRAMES).map(|_| card.frame(&secret)).collect();
+    all.into_iter().for_each(|desc| card.stocks[0].give(desc));
+    beside.lend(0..96 / 2);
+    for round in 0..20_u32 {
+        peer.lend((0..40).map(|at| (at + round) % 96));
+        let own = vec![round as u8; 14 + round as usize * 3];
+        card.send(&mut lane, std::iter::repeat_n(&own[..], 40));
+        card.send(&mut other, std::iter::repeat_n(&secret[..], 2));
+        let received = peer.received();
+        assert_eq!(received.len(), 40);
+        assert!(received.iter().all(|(_, bytes)| *bytes == own));
+        // And it sends from there.
+        let entries = received.iter().map(|(slot, bytes)| peer.write(*slot, 0, bytes));
+        peer.put(peer.layout.transmit, &entries.collect::<Vec<_>>());
+        assert_eq!(card.receive(&mut lane), vec![own; 40]);
+        peer.take::<1>(peer.layout.completion);
+    }
+    assert!(peer.memory().iter().all(|byte| *byte != 0xa5));
+    assert_eq!(beside.received(), (0..40).map(|slot| (slot, secret.to_vec())).collect::<Vec<_>>());
+    card.end([lane, other]);
+}
+
+#[test]
+fn what_a_guest_may_not_ask_for_is_left_undone_and_counted() {
+    let mut card = Card::new(SMALL);
+    let (mut lane, peer) = card.peer();
+    let refusals = lane.refusals();
+    assert_eq!((peer.layout.slots, peer.layout.frame_len_max), (96, 1_536));
+    let (fill, transmit) = (peer.layout.fill, peer.layout.transmit);
+    let end = 96 * 2_048_u64;
+    // Two slots are lent, one of them twice, and from within.
+    peer.put(fill, &[[0], [2_048], [2_048 + 77], [end], [u64::MAX], [1 << 40]]);
+    card.send(&mut lane, (0..4).map(|_| &[1_u8; 60][..]));
+    assert_eq!(refusals.seen(), Refused { addresses: 3, lent: 1, lens: 0 });
+    assert_eq!(peer.received().iter().map(|(slot, _)| *slot).collect::<Vec<_>>(), [0, 1]);
+    assert_eq!((lane.counters().tx_frames, lane.counters().tx_dropped), (2, 2));
+    // Slot 5 is lent and waits; 6 is sent twice at once.
+    peer.lend([3, 5]);
+    card.send(&mut lane, [&[1_u8; 60][..]]);
+    let sent = |slot: u64, inside: u64, len: u64| [slot * 2_048 + inside, len];
+    let good = [sent(6, 0, 60), sent(7, 2_000, 48), sent(8, 1, 14), sent(95, 512, 1_536)];
+    let not_its_own = [sent(5, 0, 60), sent(6, 0, 60), sent(96, 0, 60), [u64::MAX, 60]];
+    let no_frames = [
+        sent(10, 0, 0),
+        sent(11, 0, 13),
+        sent(12, 0, 1_537),
+        sent(13, 2_000, 49),
+        sent(14, 0, 0xffff_ffff),
+        sent(15, 0, 1 << 32 | 60),
+    ];
+    peer.put(transmit, &[&good[..], &not_its_own, &no_frames].concat());
+    let lens: Vec<usize> = card.receive(&mut lane).iter().map(Vec::len).collect();
+    assert_eq!(lens, [60, 48, 14, 1_536]);
+    assert_eq!(refusals.seen(), Refused { addresses: 5, lent: 3, lens: 6 });
+    let back = peer.take::<1>(peer.layout.completion);
+    let slots = [6_u64, 7, 8, 95, 10, 11, 12, 13, 14, 15];
+    assert_eq!(back, slots.map(|slot| [slot * 2_048]), "and each comes back once");
+    assert_eq!((lane.counters().rx_frames, lane.counters().rx_bytes), (4, 60 + 48 + 14 + 1_536));
+    card.end([lane]);
+}
+
+/// A burst of frames for the guest, then one of its own; what went wrong.
+fn turn(card: &mut Card, lane: &mut GuestLane) -> Option<String> {
+    let mut burst: Burst = (0..64).map(|_| card.frame(&[1; 60])).collect();
+    let stock = &mut card.stocks[0];
+    let sent = lane.send(stock, &mut burst);
+    stock.give_all(&mut burst);
+    let result = sent.and_then(|()| lane.receive(stock, &mut burst));
+    stock.give_all(&mut burst);
+    result.err().map(|error| error.to_string())
+}
+
+/// Where an index is.
+type Index = fn(&Peer) -> u64;
+
+#[test]
+fn an_index_that_cannot_be_ends_the_guest_which_is_told_why() {
+    let cases: [(&str, Index, u32, &str); 8] = [
+        ("fill", |peer| peer.layout.fill.producer, 69, "from 4 to 69: there it may be 68"),
+        ("fill", |peer| peer.layout.fill.producer, 3, "from 4 to 3: there it may be 68"),
+        ("receive", |peer| peer.layout.receive.consumer, 5, "from 2 to 5: there it may be 4"),
+        ("receive", |peer| peer.layout.receive.consumer, 1, "from 2 to 1: there it may be 4"),
+        (
+            "transmit",
+            |peer| peer.layout.transmit.producer,
+            130,
+            "from 65 to 130: there it may be 129",
+        ),
+        (
+            "transmit",
+            |peer| peer.layout.transmit.producer,
+            64,
+            "from 65 to 64: there it may be 129",
+        ),
+        (
+            "completion",
+            |peer| peer.layout.completion.consumer,
+            66,
+            "from 1 to 66: there it may be 65",
+        ),
+        (
+            "completion",
+            |peer| peer.layout.completion.consumer,
+            0,
+            "from 1 to 0: there it may be 65",
+        ),
+    ];
+    for (ring, at, to, why) in cases {
+        let mut card = Card::new(SMALL);
+        let (mut lane, peer) = card.peer();
+        let frame = [1_u8; 60];
+        let send = |slots: std::ops::Range<u32>| {
+            let entries: Vec<_> = slots.map(|slot| peer.write(slot, 0, &frame)).collect();
+            peer.put(peer.layout.transmit, &entries);
+        };
+        // Of four frames there two are looked at, and of three slots back one.
+        peer.lend(0..4);
+        card.send(&mut lane, [&frame[..]; 4]);
+        peer.set_index(peer.layout.receive.consumer, 2);
+        send(10..13);
+        assert_eq!(card.receive(&mut lane).len(), 3);
+        peer.set_index(peer.layout.completion.consumer, 1);
+        // Rings as full as they can be, so that the card looks.
+        send(20..82);
+        assert_eq!(card.receive(&mut lane).len(), 62);
+        assert_eq!(turn(&mut card, &mut lane), None, "all is well so far");
+        if ring == "completion" {
+            send(90..91);
+        }
+        peer.set_index(at(&peer), to);
+        let said = turn(&mut card, &mut lane).unwrap_or_default();
+        let expected =
+            format!("the guest is ended: its index of the {ring} ring went {why} at most");
+        assert_eq!(said, expected);
+        let told = peer.told().unwrap();
+        assert_eq!((told[0], &told[1..]), (b'e', said.as_bytes()));
+        assert_eq!(turn(&mut card, &mut lane), Some(said), "and it stays so");
+        card.end([lane]);
+    }
+}
+
+#[test]
+fn a_call_looks_at_a_burst_of_entries_whatever_they_are() {
+    let shape = Shape { entries: 1_024, slots: 96 };
+    let mut card = Card::new(shape);
+    let (mut lane, peer) = card.peer();
+    let nonsense: Vec<[u64; 1]> = (0..1_024).map(|at| [u64::MAX - at]).collect();
+    peer.put(peer.layout.fill, &nonsense);
+    let nonsense: Vec<[u64; 2]> = (0..1_024).map(|at| [u64::MAX - at, at]).collect();
+    peer.put(peer.layout.transmit, &nonsense);
+    for calls in 1..=16 {
+        card.send(&mut lane, [&[1_u8; 60][..]; 64]);
+        assert!(card.receive(&mut lane).is_empty());
+        let looked = [peer.layout.fill, peer.layout.transmit].map(|ring| peer.index(ring.consumer));
+        assert_eq!(looked, [64 * calls; 2]);
+    }
+    let refused = Refused { addresses: 2_048, lent: 0, lens: 0 };
+    assert_eq!(lane.refusals().seen(), refused);
+    assert_eq!((lane.counters().tx_dropped, lane.counters().rx_frames), (1_024, 0));
+    assert_eq!(turn(&mut card, &mut lane), None);
+    card.end([lane]);
+}
+
+/// Numbers that look random, the same for the same seed (splitmix64).
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    fn below(&mut self, end: u64) -> u64 {
+        self.next() % end
+    }
+}
+
+/// Writes something somewhere: entries that may be good, an index that may be, or any bytes.
+fn harm(peer: &Peer, random: &mut Random) {
+    let layout = &peer.layout;
+    let rings = [layout.fill, layout.receive, layout.transmit, layout.completion];
+    let RingAt { producer, consumer, entries } = rings[random.below(4) as usize];
+    match random.below(100) {
+        0 => peer.set_index([producer, consumer][random.below(2) as usize], random.next() as u32),
+        1 => {
+            let bytes: Vec<u8> = (0..random.below(600)).map(|_| random.next() as u8).collect();
+            // Anywhere before the last slots, the indices too.
+            let at = random.below(layout.memory_len - 600);
+            peer.file.write_all_at(&bytes, at).unwrap();
+        }
+        2..30 => {
+            let bytes: Vec<u8> = (0..16).map(|_| random.next() as u8).collect();
+            let at = entries + random.below(64) * 8;
+            peer.file.write_all_at(&bytes, at).unwrap();
+        }
+        30..60 => {
+            let slots = random.below(90) as u32;
+            peer.lend(slots..slots + random.below(6) as u32);
+        }
+        60..90 => {
+            let mut entry = |_| {
+                let inside = random.below(2_048);
+                let len = random.below(1_700) << (random.below(20) / 19 * 16);
+                [random.below(100) * 2_048 + inside, len]
+            };
+            let some: Vec<[u64; 2]> = (0..5).map(&mut entry).collect();
+            peer.put(layout.transmit, &some);
+        }
+        _ => {
+            peer.take::<2>(layout.receive);
+            peer.take::<1>(layout.completion);
+        }
+    }
+}
+
+#[test]
+fn garbage_everywhere_for_many_rounds_harms_nobody_else() {
+    for seed in 0..4 {
+        let mut card = Card::new(SMALL);
+        let mut random = Random(seed);
+        // Frames that are held meanwhile keep their bytes.
+        let held: Vec<Desc> = (0..FRAMES / 2).map(|at| card.frame(&[at as u8; 1_500])).collect();
+        let (mut guests, mut taken) = (0, 0);
+        for _ in 0..25 {
+            let (mut lane, peer) = card.peer();
+            guests += 1;
+            let longest = card.region.frame_len_max();
+            for _ in 0..2_000 {
+                harm(&peer, &mut random);
+                let mut burst = Burst::new();
+                let count = random.below(64);
+                burst.extend((0..count).map(|_| card.frame(&[0x5a; 200])));
+                let stock = &mut card.stocks[0];
+                let sent = lane.send(stock, &mut burst);
+                assert!(sent.is_err() || burst.is_empty());
+                stock.give_all(&mut burst);
+                let result = sent.and_then(|()| lane.receive(stock, &mut burst));
+                for desc in burst.drain(..) {
+                    let len = card.region.frame(&desc).len();
+                    assert!((14..=longest).contains(&len), "{len}");
+                    taken += 1;
+                    stock.give(desc);
+                }
+                if let Err(error) = result {
+                    assert!(error.to_string().contains("is ended: its index of the"), "{error}");
+                    break;
+                }
+            }
+            Box::new(lane).close(&mut card.stocks[0]).unwrap();
+        }
+        assert!(guests == 25 && taken > 100, "{taken} frames of {guests} guests");
+        for (at, desc) in held.into_iter().enumerate() {
+            assert_eq!(card.region.frame(&desc), [at as u8; 1_500]);
+            card.stocks[0].give(desc);
+        }
+        card.end([]);
+    }
+}
+
+#[test]
+fn a_guest_that_stops_costs_frames_of_its_own_alone() {
+    let mut card = Card::new(SMALL);
+    let (mut lane, peer) = card.peer();
+    let (mut other, beside) = card.peer();
+    peer.lend(0..64);
+    for round in 0..50 {
+        beside.lend(0..10);
+        card.send(&mut lane, [&[2_u8; 60][..]; 10]);
+        card.send(&mut other, [&[3_u8; 60][..]; 10]);
+        assert_eq!(beside.received().len(), 10, "{round}");
+    }
+    assert_eq!((lane.counters().tx_frames, lane.counters().tx_dropped), (64, 500 - 64));
+    assert_eq!((other.counters().tx_frames, other.counters().tx_dropped), (500, 0));
+    // It goes on: what waited is there, and new frames come.
+    assert_eq!(peer.received().len(), 64);
+    peer.lend(0..2);
+    card.send(&mut lane, [&[4_u8; 60][..]; 3]);
+    assert_eq!(peer.received(), [(0, vec![4; 60]), (1, vec![4; 60])]);
+    // One that has its frames back and does not look there may send no more until it does.
+    let entries: Vec<_> = (0..64).map(|slot| peer.write(slot, 0, &[5; 60])).collect();
+    peer.put(peer.layout.transmit, &entries);
+    assert_eq!(card.receive(&mut lane).len(), 64);
+    peer.put(peer.layout.transmit, &entries[..7]);
+    assert!(card.receive(&mut lane).is_empty());
+    assert_eq!(peer.take::<1>(peer.layout.completion).len(), 64);
+    assert_eq!(card.receive(&mut lane).len(), 7);
+    // One of the two goes, and the other does not mind.
+    drop(peer);
+    assert_eq!((0..1_024).find_map(|_| turn(&mut card, &mut lane)).unwrap(), "the guest is gone");
+    beside.lend(0..10);
+    card.send(&mut other, [&[3_u8; 60][..]; 10]);
+    assert_eq!(beside.received().len(), 10);
+    card.end([lane, other]);
+}
+
+#[test]
+fn pages_that_a_guest_gives_back_are_there_again() {
+    let mut card = Card::new(SMALL);
+    let (mut lane, peer) = card.peer();
+    let all = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+    for round in 0..200 {
+        peer.lend(0..4);
+        peer.put(peer.layout.transmit, &[peer.write(9, 0, &[6; 60])]);
+        let ring = peer.layout.fill;
+        let slots = peer.layout.slots_at;
+        // The slots, so that the frames are zeros; or all, the rings and their indices too.
+        let (from, len) = [(slots, 4_096 * 48), (0, peer.layout.memory_len)][round / 150];
+        fallocate(&peer.file, all, from, len).unwrap();
+        if round >= 150 {
+            assert_eq!(peer.index(ring.producer), 0);
+            let said = turn(&mut card, &mut lane).unwrap();
+            assert!(said.contains("its index of the fill ring went from 600 to 0"), "{said}");
+            break;
+        }
+        card.send(&mut lane, [&[7; 60][..]; 4]);
+        assert!(peer.received().iter().all(|(_, bytes)| *bytes == [7; 60]));
+        assert_eq!(card.receive(&mut lane), [[0; 60]]);
+        peer.take::<1>(peer.layout.completion);
+    }
+    assert_eq!(lane.counters().tx_frames, 600);
+    card.end([lane]);
+}
