@@ -285,8 +285,7 @@ impl GuestLane {
     ) -> Result<Desc, Desc> {
         let (len, options) = len_and_options(rest);
         let len = len as usize;
-        let left = self.layout.slot_len - inside;
-        if len < FRAME_LEN_MIN || len > left.min(self.layout.frame_len_max) || options != 0 {
+        if len < FRAME_LEN_MIN || len > self.layout.slot_len - inside || options != 0 {
             return Err(desc);
         }
         let Some(room) = self.region.slot_mut(&mut desc).get_mut(..len) else {
@@ -302,8 +301,10 @@ impl GuestLane {
     /// Wakes the guest where it sleeps.
     #[inline]
     fn wake(&self) {
-        if ring::found_asleep(&self.shared, self.layout.asleep) {
-            socket::ring(&self.socket);
+        let asleep = self.layout.asleep;
+        if ring::found_asleep(&self.shared, asleep) && !socket::ring(&self.socket) {
+            // With the next entry, then.
+            ring::leave_asleep(&self.shared, asleep);
         }
     }
 }

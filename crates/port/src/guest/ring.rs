@@ -163,3 +163,9 @@ pub fn found_asleep(shared: &Shared, asleep: usize) -> bool {
     }
     is_asleep
 }
+
+/// Takes back that the guest was found asleep, for it could not be woken.
+#[cold]
+pub fn leave_asleep(shared: &Shared, asleep: usize) {
+    shared.index(asleep).store(1, Ordering::Relaxed);
+}

@@ -145,10 +145,11 @@ pub(super) fn is_gone(socket: &OwnedFd) -> bool {
     poll(&mut asked, Some(&at_once)).is_ok_and(|_| asked[0].revents().intersects(gone))
 }
 
-/// Wakes a guest. One that does not read its messages has enough to read when it wakes.
+/// Wakes a guest; `false` where the message does not go: the system has no memory for it, or the
+/// guest has so many that it does not read.
 #[cold]
-pub(super) fn ring(socket: &OwnedFd) {
-    let _ = send(socket, &[WAKE], AT_ONCE);
+pub(super) fn ring(socket: &OwnedFd) -> bool {
+    send(socket, &[WAKE], AT_ONCE).is_ok()
 }
 
 /// Tells a guest why it was ended, if it reads its messages.

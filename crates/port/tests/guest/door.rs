@@ -33,7 +33,10 @@ fn the_socket_of_a_killed_card_makes_room_and_nothing_else_does() {
     // Who looks whether the place is free is no guest.
     assert!(matches!(refused(), PortError::GuestTaken { .. }));
     let card = Card::new(SMALL);
+    let guest = knock(&path);
+    assert!(listener.accept(&card.region).unwrap().is_some());
     assert!(listener.accept(&card.region).unwrap().is_none());
+    drop(guest);
     drop(listener);
     assert!(!path.exists(), "it takes its file with it");
     let stream = UnixListener::bind(&path).unwrap();
@@ -66,8 +69,8 @@ fn a_guest_waits_until_the_one_before_is_gone() {
     let gone = card.listener.accept(&card.region).unwrap();
     if let Some(mut lane) = gone {
         let mut burst = Burst::new();
-        let result = (0..1_024).find_map(|_| lane.receive(&mut card.stocks[0], &mut burst).err());
-        assert_eq!(result.unwrap().to_string(), "the guest is gone");
+        let ended = until("its end", || lane.receive(&mut card.stocks[0], &mut burst).err());
+        assert_eq!(ended.to_string(), "the guest is gone");
     }
     let (mut lane, peer) = card.peer();
     let next = knock(&card.path());
@@ -75,7 +78,7 @@ fn a_guest_waits_until_the_one_before_is_gone() {
     shutdown(&peer.socket, Shutdown::Write).unwrap();
     let mut burst = Burst::new();
     let ended = (0..1_024).find_map(|_| lane.send(&mut card.stocks[0], &mut burst).err());
-    assert_eq!(ended.unwrap().to_string(), "the guest is gone");
+    assert_eq!(ended.unwrap().to_string(), "the guest is gone", "within so many calls");
     let mut second = card.guest();
     let next = Peer::join(next);
     next.lend(0..1);
@@ -113,6 +116,14 @@ fn a_guest_that_sleeps_is_woken_once_by_frames_and_by_slots_that_come_back() {
         card.send(&mut lane, [&frame[..]]);
     }
     assert_eq!(lane.counters().tx_frames, 2_008);
+    // It is asleep as long as no message goes, and woken once it has read.
+    assert_eq!(peer.index(peer.layout.asleep_at), 1);
+    let read = std::iter::from_fn(|| peer.told()).count();
+    assert!(read > 10 && read < 2_000, "{read}");
+    peer.lend(0..1);
+    card.send(&mut lane, [&frame[..]]);
+    assert_eq!((peer.told(), peer.told()), (Some(b"w".to_vec()), None));
+    assert_eq!(peer.index(peer.layout.asleep_at), 0);
     card.end([lane]);
 }
 

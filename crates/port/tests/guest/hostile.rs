@@ -1,6 +1,9 @@
 //! Guests that keep to nothing: what each does, and what that does to the card.
 
 use std::os::unix::fs::FileExt;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use niclab_nic::memory::Desc;
 use niclab_port::guest::{GuestLane, Refused, Shape};
@@ -8,7 +11,7 @@ use niclab_port::lane::Lane;
 use niclab_port::wire::Burst;
 use rustix::fs::{FallocateFlags, fallocate};
 
-use crate::card::{Card, FRAMES, SMALL};
+use crate::card::{Card, FRAMES, SMALL, until};
 use crate::peer::{Peer, RingAt};
 
 #[test]
@@ -38,6 +41,27 @@ fn a_guest_has_no_byte_that_was_not_given_to_it() {
     assert!(peer.memory().iter().all(|byte| *byte != 0xa5));
     assert_eq!(beside.received(), (0..40).map(|slot| (slot, secret.to_vec())).collect::<Vec<_>>());
     card.end([lane, other]);
+}
+
+#[test]
+fn a_frame_that_headers_have_made_longer_stays_within_its_slot() {
+    let mut card = Card::new(SMALL);
+    let (mut lane, peer) = card.peer();
+    peer.lend(0..8);
+    let mut burst = Burst::new();
+    for number in 0..8_u8 {
+        let mut desc = card.frame(&[]);
+        let (slot, len) = (u64::from(desc.address()) & !2_047, 2_048 - u32::from(number) * 90);
+        assert!(card.region.set_extent(&mut desc, slot, len));
+        card.region.frame_mut(&mut desc).fill(number + 1);
+        burst.push(desc);
+    }
+    lane.send(&mut card.stocks[0], &mut burst).unwrap();
+    let frames = peer.received().into_iter().map(|(slot, bytes)| (slot as u8, bytes));
+    assert!(
+        frames.eq((0..8).map(|number| (number, vec![number + 1; 2_048 - number as usize * 90])))
+    );
+    card.end([lane]);
 }
 
 #[test]
@@ -281,6 +305,38 @@ fn garbage_everywhere_for_many_rounds_harms_nobody_else() {
 }
 
 #[test]
+fn garbage_at_any_moment_harms_nobody_else() {
+    let mut card = Card::new(SMALL);
+    let held: Vec<Desc> = (0..FRAMES / 2).map(|at| card.frame(&[at as u8; 1_500])).collect();
+    let (mut sent, mut turns) = (0, 0);
+    for seed in 0..40 {
+        let (mut lane, peer) = card.peer();
+        let is_over = AtomicBool::new(false);
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                let mut random = Random(seed);
+                while !is_over.load(Ordering::Relaxed) {
+                    harm(&peer, &mut random);
+                }
+            });
+            let until = Instant::now() + Duration::from_millis(100);
+            while Instant::now() < until && turn(&mut card, &mut lane).is_none() {
+                turns += 1;
+            }
+            is_over.store(true, Ordering::Relaxed);
+        });
+        sent += lane.counters().rx_frames + lane.counters().tx_frames;
+        Box::new(lane).close(&mut card.stocks[0]).unwrap();
+    }
+    assert!(turns > 40 && sent > 40, "{sent} frames in {turns} turns");
+    for (at, desc) in held.into_iter().enumerate() {
+        assert_eq!(card.region.frame(&desc), [at as u8; 1_500]);
+        card.stocks[0].give(desc);
+    }
+    card.end([]);
+}
+
+#[test]
 fn a_guest_that_stops_costs_frames_of_its_own_alone() {
     let mut card = Card::new(SMALL);
     let (mut lane, peer) = card.peer();
@@ -309,7 +365,8 @@ fn a_guest_that_stops_costs_frames_of_its_own_alone() {
     assert_eq!(card.receive(&mut lane).len(), 7);
     // One of the two goes, and the other does not mind.
     drop(peer);
-    assert_eq!((0..1_024).find_map(|_| turn(&mut card, &mut lane)).unwrap(), "the guest is gone");
+    let ended = until("its end", || turn(&mut card, &mut lane));
+    assert_eq!(ended, "the guest is gone");
     beside.lend(0..10);
     card.send(&mut other, [&[3_u8; 60][..]; 10]);
     assert_eq!(beside.received().len(), 10);

@@ -11,7 +11,7 @@ use std::path::Path;
 
 use rustix::net::{
     AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SocketAddrUnix,
-    SocketType, connect, recv, recvmsg, socket,
+    SocketFlags, SocketType, connect, recv, recvmsg, socket_with,
 };
 
 /// Where a ring is.
@@ -47,7 +47,9 @@ pub struct Peer {
 
 /// Connects, and waits for nothing.
 pub fn knock(path: &Path) -> OwnedFd {
-    let socket = socket(AddressFamily::UNIX, SocketType::SEQPACKET, None).unwrap();
+    // Not for the children that other tests start meanwhile: they would keep it open.
+    let (kind, flags) = (SocketType::SEQPACKET, SocketFlags::CLOEXEC);
+    let socket = socket_with(AddressFamily::UNIX, kind, flags, None).unwrap();
     connect(&socket, &SocketAddrUnix::new(path).unwrap()).unwrap();
     socket
 }
@@ -58,8 +60,9 @@ impl Peer {
         let mut header = [0; 400];
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
         let mut beside = RecvAncillaryBuffer::new(&mut space);
+        let flags = RecvFlags::DONTWAIT | RecvFlags::CMSG_CLOEXEC;
         let into = &mut [IoSliceMut::new(&mut header)];
-        let got = recvmsg(&socket, into, &mut beside, RecvFlags::DONTWAIT).unwrap();
+        let got = recvmsg(&socket, into, &mut beside, flags).unwrap();
         let file = beside.drain().find_map(|message| match message {
             RecvAncillaryMessage::ScmRights(mut files) => files.next(),
             _ => None,
