@@ -76,7 +76,7 @@ int main(int count, char **arguments)
 		return fprintf(stderr, "a card of layout %u, and we know %u\n", layout.version,
 			       NICLAB_GUEST_VERSION), 3;
 	memory = mmap(NULL, layout.memory_len, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
-	if (memory == MAP_FAILED)
+	if (memory == MAP_FAILED || send(card, "mapped", 6, MSG_NOSIGNAL) < 0)
 		return fail("the memory");
 	slots = (unsigned char *)memory + layout.slots_at;
 	fill = niclab_guest_ring(memory, &layout, &layout.fill);

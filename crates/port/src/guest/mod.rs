@@ -17,6 +17,8 @@ mod ring;
 #[cfg(test)]
 mod ring_tests;
 mod shared;
+#[cfg(test)]
+mod shared_tests;
 mod socket;
 
 use std::io;

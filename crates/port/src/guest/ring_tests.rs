@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use super::layout::{Layout, Shape};
 use super::ring::{Consumer, Jump, Producer, found_asleep};
-use super::shared::{Shared, fence, twice};
+use super::shared::{Shared, fence};
+use super::shared_tests::twice;
 
 const ENTRIES: u32 = 64;
 

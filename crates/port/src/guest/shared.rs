@@ -3,8 +3,9 @@
 //! Every access is atomic, a word at a time: the other process may write any word at any moment,
 //! so that what is read may be torn and no two loads of it need agree, and that is all it can do.
 //! Whoever reads takes a copy first and looks at the copy alone. The file has seals against another
-//! length, for access behind the end of a shorter one would end this process (SIGBUS). Pages that
-//! the other process gives back (fallocate) come again as zeros, and cost who touches them a fault.
+//! length, for access behind the end of a shorter one would end this process (SIGBUS); once the
+//! other process has mapped it, against giving pages back as well ([`settle`]), for this one would
+//! wait in page faults for as long as that goes on.
 //! That is the argument for the `unsafe` blocks below.
 #![allow(unsafe_code)]
 
@@ -44,12 +45,12 @@ impl Shared {
         let file = memfd_create("niclab-guest", flags | MemfdFlags::NOEXEC_SEAL)
             .or_else(|_| memfd_create("niclab-guest", flags))?;
         ftruncate(&file, len as u64)?;
-        fcntl_add_seals(&file, SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL)?;
+        fcntl_add_seals(&file, SealFlags::SHRINK | SealFlags::GROW)?;
         Ok((Shared::map(file.as_fd(), len)?, file))
     }
 
     /// Maps the first `len` bytes, whole words, of a file that cannot become shorter.
-    fn map(file: BorrowedFd<'_>, len: usize) -> io::Result<Shared> {
+    pub fn map(file: BorrowedFd<'_>, len: usize) -> io::Result<Shared> {
         let is_sealed = fcntl_get_seals(file)?.contains(SealFlags::SHRINK);
         let has_len = fstat(file)?.st_size as u64 >= len as u64;
         if !is_sealed || !has_len || len == 0 || !len.is_multiple_of(WORD) {
@@ -137,75 +138,15 @@ impl Shared {
     }
 }
 
+/// Lets nobody map the file to write to it who has not done so by now, nor change it by calls, nor
+/// change this.
+pub fn settle(file: BorrowedFd<'_>) -> io::Result<()> {
+    Ok(fcntl_add_seals(file, SealFlags::FUTURE_WRITE | SealFlags::SEAL)?)
+}
+
 impl Drop for Shared {
     fn drop(&mut self) {
         // SAFETY: maps exactly what `map` mapped; no reference outlives `self`.
         let _ = unsafe { munmap(self.base.as_ptr().cast(), self.len) };
-    }
-}
-
-/// The same memory mapped once more, at another place, as another process would have it.
-#[cfg(test)]
-pub fn twice(len: usize) -> (Shared, Shared) {
-    let (here, file) = Shared::make(len).unwrap();
-    let there = Shared::map(file.as_fd(), len).unwrap();
-    (here, there)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn bytes_go_in_and_come_out_at_every_offset_and_touch_no_others() {
-        let (here, there) = twice(4_096);
-        let bytes: Vec<u8> = (0..64).map(|at| 0x80 + at).collect();
-        for len in 0..=64 {
-            (0..512).for_each(|word| here.word(word * WORD).store(u64::MAX, Ordering::Relaxed));
-            here.copy_in(1_024, &bytes[..len]);
-            for skip in 0..=24 {
-                let mut got = [0; 88];
-                there.copy_out(1_024 - skip, &mut got[..skip + len]);
-                assert_eq!(got[..skip], vec![0xff; skip]);
-                assert_eq!(got[skip..skip + len], bytes[..len], "{skip} {len}");
-                assert!(got[skip + len..].iter().all(|byte| *byte == 0));
-                let from = skip.min(len);
-                there.copy_out(1_024 + from, &mut got[..len - from]);
-                assert_eq!(got[..len - from], bytes[from..len], "{skip} {len}");
-            }
-            let mut behind = [0; 8];
-            there.copy_out(1_024 + len.next_multiple_of(WORD), &mut behind);
-            assert_eq!(behind, [0xff; 8], "{len}");
-        }
-        let mut last = [0; 3];
-        there.copy_out(4_093, &mut last);
-        assert_eq!(last, [0xff; 3]);
-    }
-
-    #[test]
-    fn the_other_process_cannot_change_its_length() {
-        let (_shared, file) = Shared::make(8_192).unwrap();
-        for len in [0, 4_096, 8_191, 8_193, 1 << 20] {
-            assert_eq!(ftruncate(&file, len), Err(rustix::io::Errno::PERM), "{len}");
-        }
-        assert!(fcntl_add_seals(&file, SealFlags::WRITE).is_err());
-        assert!(Shared::map(file.as_fd(), 8_200).is_err(), "longer than it is");
-        let loose = memfd_create("loose", MemfdFlags::ALLOW_SEALING).unwrap();
-        ftruncate(&loose, 4_096).unwrap();
-        assert!(Shared::map(loose.as_fd(), 4_096).is_err(), "without seals");
-    }
-
-    #[test]
-    #[should_panic(expected = "range end index")]
-    fn nothing_is_read_behind_the_end() {
-        let (shared, _file) = Shared::make(4_096).unwrap();
-        shared.copy_out(4_090, &mut [0; 7]);
-    }
-
-    #[test]
-    #[should_panic(expected = "range end index")]
-    fn nothing_is_written_behind_the_end() {
-        let (shared, _file) = Shared::make(4_096).unwrap();
-        shared.copy_in(4_088, &[0; 9]);
     }
 }

@@ -1,13 +1,16 @@
 //! The socket that a guest comes by: it gets the layout and the memory, and is woken.
 //!
-//! The first message has the layout and, beside it, the file of the memory. Of those that follow
-//! the first byte tells the kind: [`WAKE`], or [`END`] and why in words. The card never waits for a
-//! guest and reads nothing that it writes here; how it ends is seen by the socket being closed.
+//! The first message has the layout and, beside it, the file of the memory. The guest maps it and
+//! says so by a message, whatever stands in it: the file is settled then, and the guest is in. Of
+//! the card's messages that follow the first byte tells the kind: [`WAKE`], or [`END`] and why in
+//! words. The card never waits for a guest and reads nothing else that it writes here; how it ends
+//! is seen by the socket being closed.
 //!
 //! A guest is woken by a message and not by an eventfd: of that both processes would have the same
 //! open file, so that a guest could make it block and have the card's core wait.
 
 use std::fmt;
+use std::io;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
@@ -18,12 +21,12 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{FileType, Mode, Stat, fchmod, lstat, unlink};
 use rustix::io::{Errno, IoSlice};
 use rustix::net::{
-    AddressFamily, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketAddrUnix,
-    SocketFlags, SocketType, accept_with, bind, connect, listen, send, sendmsg, socket_with,
+    AddressFamily, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketAddrUnix,
+    SocketFlags, SocketType, accept_with, bind, connect, listen, recv, send, sendmsg, socket_with,
 };
 
 use super::layout::Layout;
-use super::shared::Shared;
+use super::shared::{Shared, settle};
 use super::{GuestLane, Shape};
 use crate::error::PortError;
 
@@ -48,6 +51,17 @@ pub struct Listener {
     shape: Shape,
     /// Device and number of the file that was made.
     file: (u64, u64),
+    /// Who has the file of its memory, and has not mapped it as far as is known.
+    coming: Option<Coming>,
+}
+
+/// A guest that is not in yet.
+#[derive(Debug)]
+struct Coming {
+    socket: OwnedFd,
+    layout: Layout,
+    shared: Shared,
+    file: OwnedFd,
 }
 
 impl Listener {
@@ -70,24 +84,49 @@ impl Listener {
         let address = SocketAddrUnix::new(path).map_err(failed)?;
         let socket = unix_socket(SocketType::SEQPACKET).map_err(failed)?;
         let file = place(&socket, &address, path).map_err(failed)?;
-        Ok(Listener { socket, path: path.to_owned(), shape, file })
+        Ok(Listener { socket, path: path.to_owned(), shape, file, coming: None })
     }
 
-    /// Takes in the guest that waits, if there is one: a lane for frames of `region`. Called when
-    /// there is no guest, for a guest more would serve the queue beside the first.
+    /// Takes in the guest that waits, if there is one, by two calls at least: a lane for frames of
+    /// `region`. Called now and then while there is no guest, for a guest more would serve the
+    /// queue beside the first.
     ///
     /// # Errors
     /// [`PortError`]: there is no memory, or what the system says.
-    pub fn accept(&self, region: &Arc<Region>) -> Result<Option<GuestLane>, PortError> {
+    pub fn accept(&mut self, region: &Arc<Region>) -> Result<Option<GuestLane>, PortError> {
         let failed = |source| PortError::File { path: self.path.clone(), source };
+        let Some(coming) = self.coming.take() else {
+            self.coming = self.greet(region).map_err(failed)?;
+            return Ok(None);
+        };
+        if is_gone(&coming.socket) {
+            return Ok(None);
+        }
+        match recv(&coming.socket, &mut [0_u8; 1], RecvFlags::DONTWAIT) {
+            Ok(_) => {
+                settle(coming.file.as_fd()).map_err(failed)?;
+                let Coming { socket, layout, shared, .. } = coming;
+                Ok(Some(GuestLane::new(region, shared, socket, layout)))
+            }
+            Err(Errno::AGAIN | Errno::INTR) => {
+                self.coming = Some(coming);
+                Ok(None)
+            }
+            // It has left.
+            Err(_) => Ok(None),
+        }
+    }
+
+    /// Gives who waits the layout and the memory.
+    fn greet(&self, region: &Arc<Region>) -> io::Result<Option<Coming>> {
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
         let socket = match accept_with(&self.socket, flags) {
             Ok(socket) => socket,
             Err(Errno::AGAIN | Errno::INTR | Errno::CONNABORTED) => return Ok(None),
-            Err(errno) => return Err(failed(errno.into())),
+            Err(errno) => return Err(errno.into()),
         };
         let layout = Layout::new(self.shape, region.slot_len(), region.frame_len_max());
-        let (shared, file) = Shared::make(layout.memory_len).map_err(failed)?;
+        let (shared, file) = Shared::make(layout.memory_len)?;
         let files = [file.as_fd()];
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
         let mut beside = SendAncillaryBuffer::new(&mut space);
@@ -95,7 +134,7 @@ impl Listener {
         let header = layout.header();
         // Who does not take it has left already.
         let sent = sendmsg(&socket, &[IoSlice::new(&header)], &mut beside, AT_ONCE);
-        Ok(sent.is_ok().then(|| GuestLane::new(region, shared, socket, layout)))
+        Ok(sent.is_ok().then_some(Coming { socket, layout, shared, file }))
     }
 }
 

@@ -1,5 +1,6 @@
 //! A card as far as a lane sees it: frames, and a door.
 
+use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -11,7 +12,7 @@ use niclab_port::stock::{Stock, count, stocks};
 use niclab_port::wire::Burst;
 use tempfile::{TempDir, tempdir};
 
-use crate::peer::{Peer, knock};
+use crate::peer::{Peer, has_message, knock};
 
 /// Few, so that rings wrap and slots run out.
 pub const SMALL: Shape = Shape { entries: 64, slots: 96 };
@@ -41,15 +42,24 @@ impl Card {
     }
 
     /// Lets the guest in that is on its way.
-    pub fn guest(&self) -> GuestLane {
+    pub fn guest(&mut self) -> GuestLane {
         until("a guest", || self.listener.accept(&self.region).unwrap())
     }
 
     /// A guest of the tests', and its lane.
-    pub fn peer(&self) -> (GuestLane, Peer) {
+    pub fn peer(&mut self) -> (GuestLane, Peer) {
         let socket = knock(&self.path());
-        let lane = self.guest();
-        (lane, Peer::join(socket))
+        self.enter(socket)
+    }
+
+    /// Lets a guest in that has knocked.
+    pub fn enter(&mut self, socket: OwnedFd) -> (GuestLane, Peer) {
+        until("the layout", || {
+            assert!(self.listener.accept(&self.region).unwrap().is_none());
+            has_message(&socket).then_some(())
+        });
+        let peer = Peer::join(socket);
+        (self.guest(), peer)
     }
 
     /// A frame of these bytes.

@@ -1,6 +1,6 @@
 //! Guests that keep to nothing: what each does, and what that does to the card.
 
-use std::os::unix::fs::FileExt;
+use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -9,10 +9,12 @@ use niclab_nic::memory::Desc;
 use niclab_port::guest::{GuestLane, Refused, Shape};
 use niclab_port::lane::Lane;
 use niclab_port::wire::Burst;
-use rustix::fs::{FallocateFlags, fallocate};
+use rustix::fs::{FallocateFlags, SealFlags, fallocate, fcntl_add_seals, ftruncate};
+use rustix::io::{Errno, pwrite};
 
 use crate::card::{Card, FRAMES, SMALL, until};
 use crate::peer::{Peer, RingAt};
+use crate::shared::Shared;
 
 #[test]
 fn a_guest_has_no_byte_that_was_not_given_to_it() {
@@ -38,7 +40,7 @@ fn a_guest_has_no_byte_that_was_not_given_to_it() {
         assert_eq!(card.receive(&mut lane), vec![own; 40]);
         peer.take::<1>(peer.layout.completion);
     }
-    assert!(peer.memory().iter().all(|byte| *byte != 0xa5));
+    assert!(peer.all().iter().all(|byte| *byte != 0xa5));
     assert_eq!(beside.received(), (0..40).map(|slot| (slot, secret.to_vec())).collect::<Vec<_>>());
     card.end([lane, other]);
 }
@@ -233,12 +235,12 @@ fn harm(peer: &Peer, random: &mut Random) {
             let bytes: Vec<u8> = (0..random.below(600)).map(|_| random.next() as u8).collect();
             // Anywhere before the last slots, the indices too.
             let at = random.below(layout.memory_len - 600);
-            peer.file.write_all_at(&bytes, at).unwrap();
+            peer.scribble(at, &bytes);
         }
         2..30 => {
             let bytes: Vec<u8> = (0..16).map(|_| random.next() as u8).collect();
             let at = entries + random.below(64) * 8;
-            peer.file.write_all_at(&bytes, at).unwrap();
+            peer.scribble(at, &bytes);
         }
         30..60 => {
             let slots = random.below(90) as u32;
@@ -374,29 +376,19 @@ fn a_guest_that_stops_costs_frames_of_its_own_alone() {
 }
 
 #[test]
-fn pages_that_a_guest_gives_back_are_there_again() {
+fn a_guest_cannot_take_the_memory_from_under_the_card() {
     let mut card = Card::new(SMALL);
-    let (mut lane, peer) = card.peer();
-    let all = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
-    for round in 0..200 {
-        peer.lend(0..4);
-        peer.put(peer.layout.transmit, &[peer.write(9, 0, &[6; 60])]);
-        let ring = peer.layout.fill;
-        let slots = peer.layout.slots_at;
-        // The slots, so that the frames are zeros; or all, the rings and their indices too.
-        let (from, len) = [(slots, 4_096 * 48), (0, peer.layout.memory_len)][round / 150];
-        fallocate(&peer.file, all, from, len).unwrap();
-        if round >= 150 {
-            assert_eq!(peer.index(ring.producer), 0);
-            let said = turn(&mut card, &mut lane).unwrap();
-            assert!(said.contains("its index of the fill ring went from 600 to 0"), "{said}");
-            break;
-        }
-        card.send(&mut lane, [&[7; 60][..]; 4]);
-        assert!(peer.received().iter().all(|(_, bytes)| *bytes == [7; 60]));
-        assert_eq!(card.receive(&mut lane), [[0; 60]]);
-        peer.take::<1>(peer.layout.completion);
-    }
-    assert_eq!(lane.counters().tx_frames, 600);
+    let (lane, peer) = card.peer();
+    let (file, len) = (&peer.file, peer.layout.memory_len);
+    let punch = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+    let done = [
+        ftruncate(file, 0),
+        ftruncate(file, len + 4_096),
+        fallocate(file, punch, 0, len),
+        pwrite(file, &[1], 0).map(drop),
+        fcntl_add_seals(file, SealFlags::WRITE),
+    ];
+    assert_eq!(done, [Err(Errno::PERM); 5]);
+    assert!(Shared::map(file.as_fd(), len as usize).is_err(), "a second time");
     card.end([lane]);
 }

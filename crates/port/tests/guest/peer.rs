@@ -1,18 +1,19 @@
-//! A guest of the tests': it reads and writes the shared memory by calls on the file.
+//! A guest of the tests', which writes into its memory what it is told to.
 //!
 //! It knows the layout from the header alone, as a program in another language would.
 
-use std::fs::File;
 use std::io::IoSliceMut;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, OwnedFd};
-use std::os::unix::fs::FileExt;
 use std::path::Path;
+use std::sync::atomic::Ordering;
 
 use rustix::net::{
-    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SocketAddrUnix,
-    SocketFlags, SocketType, connect, recv, recvmsg, socket_with,
+    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendFlags, SocketAddrUnix,
+    SocketFlags, SocketType, connect, recv, recvmsg, send, socket_with,
 };
+
+use crate::shared::Shared;
 
 /// Where a ring is.
 #[derive(Clone, Copy, Debug)]
@@ -41,7 +42,8 @@ pub struct Layout {
 /// A guest that does what it is told.
 pub struct Peer {
     pub socket: OwnedFd,
-    pub file: File,
+    pub file: OwnedFd,
+    pub memory: Shared,
     pub layout: Layout,
 }
 
@@ -52,6 +54,12 @@ pub fn knock(path: &Path) -> OwnedFd {
     let socket = socket_with(AddressFamily::UNIX, kind, flags, None).unwrap();
     connect(&socket, &SocketAddrUnix::new(path).unwrap()).unwrap();
     socket
+}
+
+/// Whether the card has said something.
+pub fn has_message(socket: &OwnedFd) -> bool {
+    let flags = RecvFlags::DONTWAIT | RecvFlags::PEEK;
+    recv(socket, &mut [0; 1], flags).is_ok()
 }
 
 impl Peer {
@@ -67,18 +75,23 @@ impl Peer {
             RecvAncillaryMessage::ScmRights(mut files) => files.next(),
             _ => None,
         });
-        let layout = Layout::read(&header[..got.bytes]);
-        Peer { socket, file: File::from(file.unwrap()), layout }
+        let (layout, file) = (Layout::read(&header[..got.bytes]), file.unwrap());
+        let memory = Shared::map(file.as_fd(), layout.memory_len as usize).unwrap();
+        send(&socket, b"mapped", SendFlags::NOSIGNAL).unwrap();
+        Peer { socket, file, memory, layout }
     }
 
     pub fn index(&self, at: u64) -> u32 {
-        let mut bytes = [0; 4];
-        self.file.read_exact_at(&mut bytes, at).unwrap();
-        u32::from_ne_bytes(bytes)
+        self.memory.index(at as usize).load(Ordering::SeqCst)
     }
 
     pub fn set_index(&self, at: u64, value: u32) {
-        self.file.write_all_at(&value.to_ne_bytes(), at).unwrap();
+        self.memory.index(at as usize).store(value, Ordering::SeqCst);
+    }
+
+    /// Writes bytes anywhere, by words.
+    pub fn scribble(&self, at: u64, bytes: &[u8]) {
+        self.memory.copy_in(at as usize / 8 * 8, bytes);
     }
 
     /// Puts entries into a ring behind those that are there, in words, and shows them.
@@ -88,7 +101,7 @@ impl Peer {
             let count = produced.wrapping_add(number);
             let at = u64::from(count & (self.layout.entries - 1)) * 8 * WORDS as u64;
             let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_ne_bytes()).collect();
-            self.file.write_all_at(&bytes, ring.entries + at).unwrap();
+            self.memory.copy_in((ring.entries + at) as usize, &bytes);
         }
         self.set_index(ring.producer, produced.wrapping_add(entries.len() as u32));
     }
@@ -100,9 +113,8 @@ impl Peer {
             let count = from.wrapping_add(number);
             let at = u64::from(count & (self.layout.entries - 1)) * 8 * WORDS as u64;
             let word = |number| {
-                let mut bytes = [0; 8];
-                self.file.read_exact_at(&mut bytes, ring.entries + at + number as u64 * 8).unwrap();
-                u64::from_ne_bytes(bytes)
+                let at = (ring.entries + at) as usize + number * 8;
+                self.memory.word(at).load(Ordering::Relaxed)
             };
             std::array::from_fn(word)
         };
@@ -122,8 +134,8 @@ impl Peer {
     /// The frames that came, and their slots.
     pub fn received(&self) -> Vec<(u32, Vec<u8>)> {
         let frame = |[address, len]: [u64; 2]| {
-            let mut bytes = vec![0; len as usize];
-            self.file.read_exact_at(&mut bytes, self.layout.slots_at + address).unwrap();
+            let mut bytes = vec![0; (len as u32 as usize).min(2_048)];
+            self.memory.copy_out((self.layout.slots_at + address) as usize, &mut bytes);
             ((address / u64::from(self.layout.slot_len)) as u32, bytes)
         };
         self.take(self.layout.receive).into_iter().map(frame).collect()
@@ -132,15 +144,18 @@ impl Peer {
     /// Writes a frame into a slot; its entry for the transmit ring.
     pub fn write(&self, slot: u32, inside: u64, bytes: &[u8]) -> [u64; 2] {
         let address = u64::from(slot) * u64::from(self.layout.slot_len) + inside;
-        self.file.write_all_at(bytes, self.layout.slots_at + address).unwrap();
+        let at = (self.layout.slots_at + address) as usize;
+        let mut whole = vec![0; at % 8];
+        whole.extend(bytes);
+        self.memory.copy_in(at / 8 * 8, &whole);
         [address, bytes.len() as u64]
     }
 
     /// All of the memory.
-    pub fn memory(&self) -> Vec<u8> {
-        let mut memory = vec![0; self.layout.memory_len as usize];
-        self.file.read_exact_at(&mut memory, 0).unwrap();
-        memory
+    pub fn all(&self) -> Vec<u8> {
+        let mut all = vec![0; self.layout.memory_len as usize];
+        self.memory.copy_out(0, &mut all);
+        all
     }
 
     /// A message of the card's that waits.

@@ -171,7 +171,7 @@ fn a_killed_guest_costs_no_frame_and_the_next_begins_anew() {
         Box::new(lane).close(&mut card.stocks[0]).unwrap();
     }
     let (mut lane, peer) = card.peer();
-    assert!(peer.memory().iter().all(|byte| *byte == 0), "nothing of those before");
+    assert!(peer.all().iter().all(|byte| *byte == 0), "nothing of those before");
     peer.lend(0..1);
     card.send(&mut lane, [&bytes(1, 60)[..]]);
     assert_eq!(peer.received(), [(0, bytes(1, 60))]);

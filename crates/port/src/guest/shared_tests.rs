@@ -1,0 +1,79 @@
+//! Shared memory between two mappings of it.
+
+use std::os::fd::AsFd;
+use std::sync::atomic::Ordering;
+
+use rustix::fs::{
+    FallocateFlags, MemfdFlags, SealFlags, fallocate, fcntl_add_seals, ftruncate, memfd_create,
+};
+use rustix::io::{Errno, pwrite};
+
+use super::shared::{Shared, WORD, settle};
+
+/// The same memory mapped once more, at another place, as another process would have it.
+pub fn twice(len: usize) -> (Shared, Shared) {
+    let (here, file) = Shared::make(len).unwrap();
+    let there = Shared::map(file.as_fd(), len).unwrap();
+    (here, there)
+}
+
+#[test]
+fn bytes_go_in_and_come_out_at_every_offset_and_touch_no_others() {
+    let (here, there) = twice(4_096);
+    let bytes: Vec<u8> = (0..64).map(|at| 0x80 + at).collect();
+    for len in 0..=64 {
+        (0..512).for_each(|word| here.word(word * WORD).store(u64::MAX, Ordering::Relaxed));
+        here.copy_in(1_024, &bytes[..len]);
+        for skip in 0..=24 {
+            let mut got = [0; 88];
+            there.copy_out(1_024 - skip, &mut got[..skip + len]);
+            assert_eq!(got[..skip], vec![0xff; skip]);
+            assert_eq!(got[skip..skip + len], bytes[..len], "{skip} {len}");
+            assert!(got[skip + len..].iter().all(|byte| *byte == 0));
+            let from = skip.min(len);
+            there.copy_out(1_024 + from, &mut got[..len - from]);
+            assert_eq!(got[..len - from], bytes[from..len], "{skip} {len}");
+        }
+        let mut behind = [0; 8];
+        there.copy_out(1_024 + len.next_multiple_of(WORD), &mut behind);
+        assert_eq!(behind, [0xff; 8], "{len}");
+    }
+    let mut last = [0; 3];
+    there.copy_out(4_093, &mut last);
+    assert_eq!(last, [0xff; 3]);
+}
+
+#[test]
+fn the_other_process_cannot_change_its_length() {
+    let (shared, file) = Shared::make(8_192).unwrap();
+    for len in [0, 4_096, 8_191, 8_193, 1 << 20] {
+        assert_eq!(ftruncate(&file, len), Err(Errno::PERM), "{len}");
+    }
+    let there = Shared::map(file.as_fd(), 8_192).unwrap();
+    settle(file.as_fd()).unwrap();
+    let punch = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+    assert_eq!(fallocate(&file, punch, 0, 4_096), Err(Errno::PERM), "its pages stay");
+    assert_eq!(pwrite(&file, &[1], 0), Err(Errno::PERM));
+    assert!(Shared::map(file.as_fd(), 8_192).is_err(), "too late");
+    assert_eq!(fcntl_add_seals(&file, SealFlags::WRITE), Err(Errno::PERM));
+    there.word(0).store(7, Ordering::Relaxed);
+    assert_eq!(shared.word(0).load(Ordering::Relaxed), 7, "who has it may write");
+    assert!(Shared::map(file.as_fd(), 8_200).is_err(), "longer than it is");
+    let loose = memfd_create("loose", MemfdFlags::ALLOW_SEALING).unwrap();
+    ftruncate(&loose, 4_096).unwrap();
+    assert!(Shared::map(loose.as_fd(), 4_096).is_err(), "without seals");
+}
+
+#[test]
+#[should_panic(expected = "range end index")]
+fn nothing_is_read_behind_the_end() {
+    let (shared, _file) = Shared::make(4_096).unwrap();
+    shared.copy_out(4_090, &mut [0; 7]);
+}
+
+#[test]
+#[should_panic(expected = "range end index")]
+fn nothing_is_written_behind_the_end() {
+    let (shared, _file) = Shared::make(4_096).unwrap();
+    shared.copy_in(4_088, &[0; 9]);
+}
