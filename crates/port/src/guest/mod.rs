@@ -31,13 +31,14 @@ use niclab_nic::limits::BURST;
 use niclab_nic::memory::{Desc, Region};
 
 pub use layout::{HEADER_LEN, MAGIC, Shape, VERSION};
+pub use ring::Jump;
 pub use socket::Listener;
 
 use crate::lane::{Lane, LaneCounters};
 use crate::stock::Stock;
 use crate::wire::Burst;
 use layout::{FRAME_LEN_MIN, Layout};
-use ring::{Consumer, Jump, Producer};
+use ring::{Consumer, Producer};
 use shared::Shared;
 
 /// Frames of the card's that a lane holds: none, for it copies within each call.

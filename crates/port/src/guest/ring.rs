@@ -47,9 +47,13 @@ impl RingAt {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("its index of the {ring} ring went from {from} to {to}: there it may be {most} at most")]
 pub struct Jump {
+    /// Which of the four rings.
     pub ring: &'static str,
+    /// Where the index was when it was last looked at.
     pub from: u32,
+    /// Where it is.
     pub to: u32,
+    /// How far it may go; indices wrap.
     pub most: u32,
 }
 

@@ -12,8 +12,8 @@ use niclab_port::guest::{HEADER_LEN, Listener, MAGIC, Shape, VERSION};
 use niclab_port::lane::Lane;
 use niclab_port::wire::Burst;
 use rustix::net::{
-    AddressFamily, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, Shutdown, SocketAddrUnix,
-    SocketType, accept, bind, listen, sendmsg, shutdown, socket,
+    AddressFamily, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, Shutdown,
+    SocketAddrUnix, SocketType, accept, bind, listen, recv, sendmsg, shutdown, socket,
 };
 use tempfile::tempdir;
 
@@ -75,6 +75,7 @@ fn a_guest_waits_until_the_one_before_is_gone() {
         assert!(card.listener.accept(&card.region).unwrap().is_none());
     }
     assert!(!has_message(&behind));
+    recv(&slow, &mut [0; 400], RecvFlags::DONTWAIT).unwrap();
     drop((slow, behind));
     let (mut lane, peer) = card.peer();
     let next = knock(&card.path());

@@ -53,7 +53,7 @@ fn a_frame_that_headers_have_made_longer_stays_within_its_slot() {
     let mut burst = Burst::new();
     for number in 0..8_u8 {
         let mut desc = card.frame(&[]);
-        let (slot, len) = (u64::from(desc.address()) & !2_047, 2_048 - u32::from(number) * 90);
+        let (slot, len) = (u64::from(desc.address()) & !2_047, 2_048 - u32::from(number) * 10);
         assert!(card.region.set_extent(&mut desc, slot, len));
         card.region.frame_mut(&mut desc).fill(number + 1);
         burst.push(desc);
@@ -61,7 +61,7 @@ fn a_frame_that_headers_have_made_longer_stays_within_its_slot() {
     lane.send(&mut card.stocks[0], &mut burst).unwrap();
     let frames = peer.received().into_iter().map(|(slot, bytes)| (slot as u8, bytes));
     assert!(
-        frames.eq((0..8).map(|number| (number, vec![number + 1; 2_048 - number as usize * 90])))
+        frames.eq((0..8).map(|number| (number, vec![number + 1; 2_048 - number as usize * 10])))
     );
     card.end([lane]);
 }
@@ -310,8 +310,11 @@ fn garbage_everywhere_for_many_rounds_harms_nobody_else() {
 fn garbage_at_any_moment_harms_nobody_else() {
     let mut card = Card::new(SMALL);
     let held: Vec<Desc> = (0..FRAMES / 2).map(|at| card.frame(&[at as u8; 1_500])).collect();
-    let (mut sent, mut turns) = (0, 0);
-    for seed in 0..40 {
+    let (mut sent, mut turns, mut seed) = (0, 0, 0);
+    // A guest is ended soon, by an index of its own.
+    while turns < 500 || sent < 500 {
+        seed += 1;
+        assert!(seed < 5_000, "{sent} frames in {turns} turns");
         let (mut lane, peer) = card.peer();
         let is_over = AtomicBool::new(false);
         thread::scope(|scope| {
@@ -330,7 +333,6 @@ fn garbage_at_any_moment_harms_nobody_else() {
         sent += lane.counters().rx_frames + lane.counters().tx_frames;
         Box::new(lane).close(&mut card.stocks[0]).unwrap();
     }
-    assert!(turns > 40 && sent > 40, "{sent} frames in {turns} turns");
     for (at, desc) in held.into_iter().enumerate() {
         assert_eq!(card.region.frame(&desc), [at as u8; 1_500]);
         card.stocks[0].give(desc);

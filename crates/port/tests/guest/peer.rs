@@ -134,7 +134,9 @@ impl Peer {
     /// The frames that came, and their slots.
     pub fn received(&self) -> Vec<(u32, Vec<u8>)> {
         let frame = |[address, len]: [u64; 2]| {
-            let mut bytes = vec![0; (len as u32 as usize).min(2_048)];
+            let inside = address % u64::from(self.layout.slot_len);
+            assert!(inside + len <= u64::from(self.layout.slot_len), "behind the slot's end");
+            let mut bytes = vec![0; len as usize];
             self.memory.copy_out((self.layout.slots_at + address) as usize, &mut bytes);
             ((address / u64::from(self.layout.slot_len)) as u32, bytes)
         };
