@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use niclab_card::{Card, CardConfig, PortName, Receive};
+use niclab_card::{Card, CardConfig, PortName};
 use niclab_device::DeviceError;
 use niclab_device::linux::netns::NetNs;
 use niclab_device::linux::{link, refused};
@@ -57,13 +57,8 @@ fn compare(bench: &Bench) -> Result<Measured, BenchError> {
     let mut ours = End::make(&netns, "ours", "from-a")?;
     let mut theirs = End::make(&netns, "theirs", "from-b")?;
     let peer = Testpmd::start(&netns, bench, &mut theirs, other)?;
-    let config = CardConfig {
-        ports: vec![PortName::Xdp("ours".to_owned())],
-        queues: 1,
-        cores: vec![bench.core as u32],
-        receive: Receive::BusyPoll,
-        balance: None,
-    };
+    let config =
+        CardConfig::new(vec![PortName::Xdp("ours".to_owned())], 1, vec![bench.core as u32]);
     let card = || -> Result<Answer, BenchError> {
         let card = netns.within(|| Card::start(&config, "")).map_err(lost)?;
         let card = card.map_err(|error| DeviceError::Broken {
@@ -231,8 +226,7 @@ mod tests {
         let mut end = End::make(&netns, "ours", "from-a").unwrap();
         assert_eq!(end.slice(&netns, 0).unwrap().ops, 0);
         let port = PortName::Xdp("ours".to_owned());
-        let config =
-            CardConfig { ports: vec![port], queues: 1, cores: vec![0], receive: Receive::BusyPoll };
+        let config = CardConfig::new(vec![port], 1, vec![0]);
         let card = netns.within(|| Card::start(&config, "")).unwrap().unwrap();
         let answer = end.slice(&netns, 0).unwrap();
         let ended = card.end();

@@ -21,6 +21,7 @@ use rustix::thread::{CpuSet, sched_setaffinity};
 use crate::balance::{Balance, Balancer, Decision, Seen};
 use crate::counters::{CoreCounters, CoreShown, Counters, PortCounters, QueueCounters, Shown};
 use crate::engine::{BACKLOG_MAX, Engine, In, Out, Side};
+use crate::guests::{self, Door, GuestAt, Seat};
 use crate::moving::{Completed, HELD_MAX, Moving, Progress};
 use crate::name::{Opens, PortName};
 use crate::wake::Bed;
@@ -47,6 +48,16 @@ pub struct CardConfig<P = PortName> {
     pub receive: Receive,
     /// What is done about a queue that fills; nothing where there is nothing said.
     pub balance: Option<Balance>,
+    /// Queues that other processes serve.
+    pub guests: Vec<GuestAt>,
+}
+
+impl<P> CardConfig<P> {
+    /// A card that forwards, and whose cores look for frames all the time.
+    pub fn new(ports: Vec<P>, queues: u16, cores: Vec<u32>) -> CardConfig<P> {
+        let (receive, balance, guests) = (Receive::BusyPoll, None, Vec::new());
+        CardConfig { ports, queues, cores, receive, balance, guests }
+    }
 }
 
 /// What was done about a queue that filled.
@@ -80,6 +91,33 @@ pub enum CardError {
     /// Nothing to run on.
     #[error("no core: give at least one")]
     Cores,
+    /// A queue that another process is to serve, and that there is not, or twice.
+    #[error(
+        "guest on queue {queue} of port {port}: the card has ports 0 to {}, with queues 0 to {}, \
+         and each has one guest at most",
+        ports - 1,
+        queues - 1
+    )]
+    GuestQueue {
+        /// The port.
+        port: u16,
+        /// The queue.
+        queue: u16,
+        /// How many ports there are.
+        ports: usize,
+        /// Queues of each.
+        queues: u16,
+    },
+    /// Its door.
+    #[error("guest on queue {queue} of port {port}: {source}")]
+    Guest {
+        /// The port.
+        port: u16,
+        /// The queue.
+        queue: u16,
+        /// What is wrong.
+        source: PortError,
+    },
     /// Queues.
     #[error("{0}")]
     Nic(#[from] NicError),
@@ -163,6 +201,8 @@ struct Port {
     /// By core.
     shown: Vec<Arc<Shown>>,
     lanes: Vec<Producer<Box<dyn Lane>>>,
+    /// Ways to the guests of its queues.
+    doors: Vec<Door>,
     /// What is done about a queue that fills, and what had been counted when that was last decided.
     balancer: Option<Balancer>,
     before: Counted,
@@ -267,6 +307,7 @@ impl Card {
             ports.push(port);
             sides.iter_mut().zip(made).for_each(|(sides, side)| sides.push(side));
         }
+        let mut seats = seats(config, &mut ports)?;
         let queues = config.queues;
         let bed = |&core| Bed::new().map_err(|source| CardError::Thread { core, source });
         let beds = config.cores.iter().map(bed).collect::<Result<Arc<[Bed]>, CardError>>()?;
@@ -275,12 +316,13 @@ impl Card {
         card.apply(rules)?;
         let cores = config.cores.iter().copied().zip(sides).zip(stocks).enumerate();
         for (place, ((core, sides), stock)) in cores {
-            let (out, inward) = (out.remove(0), inward.remove(0));
+            let (out, inward, seats) = (out.remove(0), inward.remove(0), seats.remove(0));
             card.run(core, |card, shown| Engine {
                 place,
                 sides,
                 out,
                 inward,
+                seats,
                 stock,
                 progress: Arc::clone(&progress),
                 completed: Completed::new(place, config.cores.len(), count),
@@ -401,6 +443,13 @@ impl Card {
         for port in &mut self.ports {
             port.nic.set_time_ns(now_ns);
             port.nic.settle(SETTLE_STEPS);
+            for door in &mut port.doors {
+                match door.look(&self.region) {
+                    Ok(came) if came => self.beds.iter().for_each(Bed::wake),
+                    Ok(_) => {}
+                    Err(error) => missing.push((port.name.to_string(), error)),
+                }
+            }
             if !port.shown.iter().all(|shown| shown.is_gone.load(Ordering::Acquire)) {
                 continue;
             }
@@ -484,6 +533,7 @@ impl Card {
                 ..PortCounters::default()
             };
             port.shown.iter().for_each(|shown| shown.add_to(&mut counters));
+            counters.guests = port.doors.iter().map(Door::counters).collect();
             counters
         });
         let core = |(core, shown): &(u32, Arc<CoreShown>)| CoreCounters {
@@ -569,7 +619,28 @@ fn port<P>(
         busy_ns: vec![0; config.cores.len()],
         missed: 0,
     };
-    Ok((Port { name, nic, session, shown, lanes: to, balancer, before }, sides))
+    let doors = Vec::new();
+    Ok((Port { name, nic, session, shown, lanes: to, doors, balancer, before }, sides))
+}
+
+/// Makes the doors for guests, which the ports get, and the seats behind them, by core.
+fn seats<P>(config: &CardConfig<P>, ports: &mut [Port]) -> Result<Vec<Vec<Seat>>, CardError> {
+    let mut seats: Vec<Vec<Seat>> = config.cores.iter().map(|_| Vec::new()).collect();
+    for (place, at) in config.guests.iter().enumerate() {
+        let GuestAt { port, queue, .. } = *at;
+        let is_twice =
+            config.guests[..place].iter().any(|one| (one.port, one.queue) == (port, queue));
+        let of = ports.get_mut(usize::from(port)).filter(|_| queue < config.queues && !is_twice);
+        let Some(of) = of else {
+            let (ports, queues) = (config.ports.len(), config.queues);
+            return Err(CardError::GuestQueue { port, queue, ports, queues });
+        };
+        let made = guests::make(at);
+        let (door, seat) = made.map_err(|source| CardError::Guest { port, queue, source })?;
+        of.doors.push(door);
+        seats[usize::from(queue) % config.cores.len()].push(seat);
+    }
+    Ok(seats)
 }
 
 /// The port that a line is for, which every `flow` command names behind its own word; `None` where
@@ -603,12 +674,8 @@ mod tests {
     #[test]
     fn a_card_of_no_use_is_refused() {
         let tap = |at| PortName::Tap(format!("none{at}"));
-        let config = |ports: usize, cores: Vec<u32>| CardConfig {
-            ports: (0..ports).map(tap).collect(),
-            queues: 1,
-            cores,
-            receive: Receive::BusyPoll,
-            balance: None,
+        let config = |ports: usize, cores: Vec<u32>| {
+            CardConfig::new((0..ports).map(tap).collect(), 1, cores)
         };
         for ports in [0, 3] {
             let refused = Card::start(&config(ports, vec![0]), "").err().unwrap();

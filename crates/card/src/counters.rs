@@ -63,6 +63,28 @@ pub struct PortCounters {
     pub held_drops: u64,
     /// Its queues.
     pub queues: Vec<QueueCounters>,
+    /// Those of them that other processes serve.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub guests: Vec<GuestCounters>,
+}
+
+/// What became of the frames of a queue that another process serves.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GuestCounters {
+    /// The queue.
+    pub queue: u16,
+    /// Somebody serves it.
+    pub is_there: bool,
+    /// Frames that were given to guests.
+    pub given_frames: u64,
+    /// Frames that were dropped: no guest was there, or it had no slot for them.
+    pub dropped: u64,
+    /// Frames that guests sent.
+    pub taken_frames: u64,
+    /// What the last guest asked for and cannot have.
+    pub refused: u64,
+    /// Why the last one has gone.
+    pub ended: Option<String>,
 }
 
 /// What one queue has counted.

@@ -20,6 +20,7 @@ use rustix::time::{ClockId, clock_gettime};
 
 use crate::card::Receive;
 use crate::counters::{CoreShown, Seen, Shown, add_lane};
+use crate::guests::Seat;
 use crate::moving::{Completed, Moving, Progress};
 use crate::wake::Bed;
 
@@ -175,9 +176,10 @@ impl Side {
 }
 
 /// Waits until a lane has a frame or this is readable, or it is time to look.
-fn wait(sides: &[Side], event: BorrowedFd<'_>) {
+fn wait(sides: &[Side], has_guests: bool, event: BorrowedFd<'_>) {
     let lanes = || sides.iter().filter_map(|side| side.lane.as_deref());
-    let has_to_look = lanes().any(|lane| lane.waits_on().is_none())
+    let has_to_look = has_guests
+        || lanes().any(|lane| lane.waits_on().is_none())
         || sides.iter().any(|side| !side.backlog.is_empty());
     let readable = |fd| PollFd::from_borrowed_fd(fd, PollFlags::IN);
     let mut fds: Vec<PollFd<'_>> =
@@ -206,6 +208,8 @@ pub(crate) struct Engine {
     /// By core; to itself none.
     pub(crate) out: Vec<Out>,
     pub(crate) inward: Vec<In>,
+    /// Guests on queues of this core.
+    pub(crate) seats: Vec<Seat>,
     pub(crate) stock: Stock,
     /// How far all cores are, and this one.
     pub(crate) progress: Arc<Progress>,
@@ -267,6 +271,7 @@ impl Engine {
 
     fn show(&mut self) {
         self.sides.iter_mut().for_each(Side::show);
+        self.seats.iter().for_each(Seat::show);
         self.shown.frames.store(self.frames, Ordering::Relaxed);
         let ran = clock_gettime(ClockId::ThreadCPUTime);
         let ran_ns = ran.tv_sec as u64 * 1_000_000_000 + ran.tv_nsec as u64;
@@ -303,7 +308,8 @@ impl Engine {
                 || self.inward.iter().flatten().any(is_given)
                 || self.sides.iter().any(|side| !side.lanes.is_empty())
         };
-        self.beds[self.place].rest(has_work, |event| wait(&self.sides, event));
+        let has_guests = self.seats.iter().any(Seat::is_taken);
+        self.beds[self.place].rest(has_work, |event| wait(&self.sides, has_guests, event));
         self.sides.iter_mut().for_each(|side| side.worker.online());
     }
 
@@ -319,6 +325,12 @@ impl Engine {
     /// What other cores gave, then out, and what was held; whether there was any.
     fn pass_on(&mut self, burst: &mut Burst) -> bool {
         let mut is_busy = self.take_over();
+        for seat in &mut self.seats {
+            is_busy |= seat.serve(burst, &mut self.stock);
+            for desc in burst.drain(..) {
+                self.sides[seat.port].leave(desc, &mut self.stock);
+            }
+        }
         for side in &mut self.sides {
             is_busy |= side.send(burst, &mut self.stock);
         }
@@ -467,10 +479,15 @@ impl Engine {
         is_busy
     }
 
-    /// The function: out by the other port, or back with the MAC addresses swapped.
+    /// The function: out by the other port, or back with the MAC addresses swapped. A guest gets
+    /// the frames of its queue instead.
     #[inline]
     fn forward(&mut self, port: usize, mut desc: Desc) {
         self.frames += 1;
+        let is_its = |seat: &&mut Seat| seat.port == port && seat.queue == desc.queue;
+        if let Some(seat) = self.seats.iter_mut().find(is_its) {
+            return seat.give(desc, &mut self.stock);
+        }
         if self.sides.len() == 1 {
             swap_macs(self.stock.region().frame_mut(&mut desc));
         }
@@ -518,6 +535,7 @@ impl Engine {
             side.backlog.drain(..).for_each(|desc| self.stock.give(desc));
         }
         self.show();
+        self.seats.into_iter().for_each(|seat| seat.end(&mut self.stock));
         for mut side in self.sides {
             let rest = std::iter::from_fn(|| side.lanes.pop().ok());
             for lane in rest.chain(side.lane.take()).collect::<Vec<_>>() {

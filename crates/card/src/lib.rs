@@ -5,12 +5,14 @@ mod balance;
 mod card;
 mod counters;
 mod engine;
+mod guests;
 mod moving;
 mod name;
 mod wake;
 
 pub use balance::Balance;
 pub use card::{Balanced, Card, CardConfig, CardError, ChangeError, Ended, Receive};
-pub use counters::{CoreCounters, Counters, PortCounters, QueueCounters};
+pub use counters::{CoreCounters, Counters, GuestCounters, PortCounters, QueueCounters};
+pub use guests::GuestAt;
 pub use name::{Opens, PortName, UnknownPort};
 pub use niclab_port::error::PortError;

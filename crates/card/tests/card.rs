@@ -5,13 +5,16 @@ mod space;
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream, UdpSocket};
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 use std::{env, fs};
 
-use niclab_card::{Card, CardConfig, Counters, PortName, Receive};
+use niclab_card::{
+    Card, CardConfig, CardError, Counters, GuestAt, GuestCounters, PortName, Receive,
+};
 use niclab_packet::trace::{
     Endian, Format, LINK_ETHERNET, Record, Resolution, Trace, TraceLimits, Writer,
 };
@@ -85,7 +88,7 @@ fn config(queues: u16, cores: usize) -> CardConfig {
 fn over(port: &str, queues: u16, cores: usize) -> CardConfig {
     let ports = [port, "tap:nic0"].map(|name| name.parse().unwrap());
     let cores = (0..cores as u32).collect();
-    CardConfig { ports: ports.into(), queues, cores, receive: Receive::BusyPoll, balance: None }
+    CardConfig::new(ports.into(), queues, cores)
 }
 
 /// Stops the server with its value.
@@ -340,8 +343,7 @@ fn files_are_played_through_the_rules_and_it_is_over() {
         format!("pcap:out={}", output.display()),
     ];
     let ports: Vec<PortName> = ports.map(|name| name.parse().unwrap()).into();
-    let config =
-        CardConfig { ports, queues: 4, cores: vec![0], receive: Receive::Interrupt, balance: None };
+    let config = CardConfig { receive: Receive::Interrupt, ..CardConfig::new(ports, 4, vec![0]) };
     let rules = "flow create 0 ingress pattern eth type is 0x0806 / end actions drop / end\n";
     let card = Card::start(&config, rules).unwrap();
     let until = Instant::now() + Duration::from_secs(20);
@@ -381,4 +383,106 @@ fn files_are_played_through_the_rules_and_it_is_over() {
     assert!(ended.counters.ports[0].tx_dropped > 0 && !ended.counters.ports[0].is_up);
     let two = CardConfig { cores: vec![0, 1], ..config };
     assert!(Card::start(&two, "").is_err(), "a file has one lane");
+}
+
+/// The program that serves a queue: `port/guest/reply.c`, which swaps the MAC addresses of each
+/// frame and sends it back. `None` where nothing compiles it.
+fn reply(test: &str, directory: &Path) -> Option<PathBuf> {
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../port/guest/reply.c");
+    let program = directory.join("reply");
+    match Command::new("cc").arg("-O2").arg("-o").arg(&program).arg(source).output() {
+        Err(error) => {
+            println!("SKIP {test}: no C compiler (cc): {error}");
+            None
+        }
+        Ok(ran) => {
+            assert!(ran.status.success(), "{}", String::from_utf8_lossy(&ran.stderr));
+            Some(program)
+        }
+    }
+}
+
+/// A trace whose first frame comes at once, and the others some time later; every third is ARP.
+fn delayed_trace(path: &Path, frames: u32) {
+    let format = Format::Pcap(Endian::Little, Resolution::Nano);
+    let mut writer = Writer::new(fs::File::create(path).unwrap(), format).unwrap();
+    for number in 0..frames {
+        let mut data = vec![0; 60];
+        data[..12].copy_from_slice(&[1, 1, 1, 1, 1, 1, 2, 2, 2, 2, 2, 2]);
+        data[12..14].copy_from_slice(if number % 3 == 0 { &[8, 6] } else { &[0x88, 0xb5] });
+        data[14..18].copy_from_slice(&number.to_be_bytes());
+        let at = u64::from(number.min(1)) * 2_000_000_000 + u64::from(number) * 100_000;
+        let (original_len, link_type) = (60, LINK_ETHERNET);
+        let record = Record { timestamp_ns: at, original_len, link_type, data: &data };
+        writer.write(&record).unwrap();
+    }
+    writer.finish().unwrap();
+}
+
+#[test]
+fn a_queue_is_served_by_another_process_and_its_death_loses_no_frame() {
+    let test = "a_queue_is_served_by_another_process_and_its_death_loses_no_frame";
+    let directory = tempfile::tempdir().unwrap();
+    let [input, output, door] =
+        ["in.pcap", "out.pcap", "door"].map(|name| directory.path().join(name));
+    let Some(program) = reply(test, directory.path()) else { return };
+    delayed_trace(&input, 6_001);
+    let ports: Vec<PortName> =
+        [format!("pcap:in={}", input.display()), format!("pcap:out={}", output.display())]
+            .map(|name| name.parse().unwrap())
+            .into();
+    let guests = vec![GuestAt { port: 0, queue: 1, path: door.clone() }];
+    let config = CardConfig { guests: guests.clone(), ..CardConfig::new(ports, 2, vec![0]) };
+    let rules = "flow create 0 ingress pattern eth type is 0x0806 / end actions queue index 1 / \
+                 end\nflow create 0 ingress priority 1 pattern eth / end actions queue index 0 / \
+                 end\n";
+    let mut card = Card::start(&config, rules).unwrap();
+    let until = Instant::now() + Duration::from_secs(20);
+    let wait = |card: &mut Card, so: &dyn Fn(&GuestCounters) -> bool| loop {
+        card.tend();
+        let guest = card.counters().ports[0].guests[0].clone();
+        if so(&guest) {
+            return guest;
+        }
+        assert!(Instant::now() < until, "{:?}", card.counters());
+        thread::sleep(Duration::from_millis(2));
+    };
+    // The first frame comes before anybody is there.
+    wait(&mut card, &|guest| guest.dropped == 1);
+    let mut running = Command::new(&program).arg(&door).stdout(Stdio::null()).spawn().unwrap();
+    wait(&mut card, &|guest| guest.is_there);
+    wait(&mut card, &|guest| guest.given_frames > 300 && guest.taken_frames > 200);
+    running.kill().unwrap();
+    running.wait().unwrap();
+    let gone = wait(&mut card, &|guest| !guest.is_there);
+    assert!(gone.ended.is_some_and(|why| why.contains("gone")));
+    let mut running = Command::new(&program).arg(&door).stdout(Stdio::null()).spawn().unwrap();
+    wait(&mut card, &|guest| guest.is_there && guest.taken_frames > 400);
+    while !card.is_over() && Instant::now() < until {
+        thread::sleep(Duration::from_millis(5));
+    }
+    // What is on its way back arrives.
+    wait(&mut card, &|guest| guest.taken_frames + 300 > guest.given_frames);
+    let ended = card.end();
+    running.kill().unwrap();
+    running.wait().unwrap();
+    assert_eq!(ended.frames_lost, 0, "of {}", ended.frames);
+    let [from, to] = &ended.counters.ports[..] else { panic!("two ports") };
+    let guest = &from.guests[0];
+    assert_eq!(guest.given_frames + guest.dropped, 2_001, "all ARP, and nothing else: {guest:?}");
+    assert_eq!(guest.refused, 0);
+    // It sends by the port that its queue is of, which has no file to send to.
+    assert_eq!(from.tx_frames + from.tx_dropped, guest.taken_frames);
+    assert_eq!(to.tx_frames, 4_000, "the others went by the function");
+    assert!(!door.exists());
+
+    let twice = CardConfig { guests: [guests.clone(), guests].concat(), ..config.clone() };
+    let none = vec![GuestAt { port: 0, queue: 2, path: door.clone() }];
+    for config in [twice, CardConfig { guests: none, ..config.clone() }] {
+        let refused = Card::start(&config, "").err().unwrap();
+        assert!(matches!(refused, CardError::GuestQueue { .. }), "{refused}");
+    }
+    let nowhere = vec![GuestAt { port: 0, queue: 1, path: "/nowhere/door".into() }];
+    let refused = Card::start(&CardConfig { guests: nowhere, ..config }, "").err().unwrap();
+    assert!(matches!(refused, CardError::Guest { .. }), "{refused}");
 }

@@ -209,7 +209,7 @@ fn change_by(receive: Receive, ports: usize, cores: u32, changes: usize, stalls:
     world.stalls.store(stalls, Ordering::Relaxed);
     let ports = (0..ports).map(|port| Made(Arc::clone(&world), port, ports)).collect();
     let cores_used = (0..cores).collect();
-    let config = CardConfig { ports, queues: QUEUES, cores: cores_used, receive, balance: None };
+    let config = CardConfig { receive, ..CardConfig::new(ports, QUEUES, cores_used) };
     let mut card = Card::start(&config, "").unwrap();
     let mut random = Xoshiro256PlusPlus::seed_from_u64(7);
     (0..config.ports.len()).for_each(|port| settle(&mut card, port as u16));
@@ -266,9 +266,7 @@ fn balance(how: Balance) {
     let world = world();
     let ports = vec![Made(Arc::clone(&world), 0, 1)];
     let balance = Some(how.clone());
-    let cores = vec![0, 1];
-    let receive = Receive::BusyPoll;
-    let config = CardConfig { ports, queues: QUEUES, cores, receive, balance };
+    let config = CardConfig { balance, ..CardConfig::new(ports, QUEUES, vec![0, 1]) };
     let mut card = Card::start(&config, "").unwrap();
     settle(&mut card, 0);
     let indirection = evenly([0]);
@@ -322,8 +320,7 @@ fn a_queue_that_fills_gives_flows_away() {
 fn a_change_that_cannot_be_changes_nothing() {
     let world = world();
     let ports = vec![Made(world, 0, 1)];
-    let config =
-        CardConfig { ports, queues: 2, cores: vec![0], receive: Receive::Interrupt, balance: None };
+    let config = CardConfig { receive: Receive::Interrupt, ..CardConfig::new(ports, 2, vec![0]) };
     let mut card = Card::start(&config, "").unwrap();
     settle(&mut card, 0);
     let before = card.rss(0).unwrap().clone();

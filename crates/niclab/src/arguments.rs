@@ -6,7 +6,7 @@ use std::str::FromStr;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
-use niclab_card::PortName;
+use niclab_card::{GuestAt, PortName};
 use niclab_device::echo::{Receive, Transport};
 use niclab_lab::placement::{Cpu, UnknownLabel, Way};
 use niclab_lab::published::Card;
@@ -291,6 +291,9 @@ pub struct NicArguments {
     /// of a file of keys in hexadecimal digits, one a line, is taken (keys=FILE)
     #[arg(long, value_name = "HOW")]
     pub balance: Option<BalanceBy>,
+    /// A queue that another process serves, which comes to this Unix socket; give one for each
+    #[arg(long = "guest", value_name = "PORT.QUEUE=PATH", value_parser = guest)]
+    pub guests: Vec<GuestAt>,
     /// File of `flow` commands, carried out before the first frame
     #[arg(long, value_name = "FILE")]
     pub rules: Option<PathBuf>,
@@ -303,6 +306,16 @@ pub struct NicArguments {
     /// Print a JSON object a line
     #[arg(long)]
     pub json: bool,
+}
+
+/// A queue for another process, as `PORT.QUEUE=PATH`.
+fn guest(text: &str) -> Result<GuestAt, &'static str> {
+    let read = || {
+        let (place, path) = text.split_once('=').filter(|(_, path)| !path.is_empty())?;
+        let (port, queue) = place.split_once('.')?;
+        Some(GuestAt { port: port.parse().ok()?, queue: queue.parse().ok()?, path: path.into() })
+    };
+    read().ok_or("write PORT.QUEUE=PATH, such as 0.3=/run/queue.sock")
 }
 
 /// What `niclab nic` does about a queue that fills.

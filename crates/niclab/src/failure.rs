@@ -314,7 +314,9 @@ impl Failure {
             | Failure::Validation(_) => 1,
             // Options that exclude each other, or name what is not there.
             Failure::Address { .. }
-            | Failure::Card(CardError::Ports { .. } | CardError::Cores)
+            | Failure::Card(
+                CardError::Ports { .. } | CardError::Cores | CardError::GuestQueue { .. },
+            )
             | Failure::Core { .. }
             | Failure::Metric { .. }
             | Failure::NoPeers { .. }

@@ -9,7 +9,8 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use niclab_card::{
-    Balance, Balanced, Card, CardConfig, CardError, Counters, PortCounters, PortError,
+    Balance, Balanced, Card, CardConfig, CardError, Counters, GuestCounters, PortCounters,
+    PortError,
 };
 use niclab_device::cores::allowed;
 use niclab_lab::words;
@@ -56,7 +57,8 @@ fn card(arguments: &NicArguments) -> Result<(), Failure> {
     let NicArguments { ports, queues, receive, .. } = arguments;
     let (ports, queues, receive) = (ports.clone(), *queues, *receive);
     let balance = arguments.balance.as_ref().map(balance).transpose()?;
-    let config = CardConfig { ports, queues, cores, receive, balance };
+    let guests = arguments.guests.clone();
+    let config = CardConfig { ports, queues, cores, receive, balance, guests };
     let mut card =
         Card::start(&config, &text).map_err(|error| match (error, &arguments.rules) {
             (CardError::Rules(error), Some(path)) => Failure::Rules { path: path.clone(), error },
@@ -85,6 +87,24 @@ fn card(arguments: &NicArguments) -> Result<(), Failure> {
         (0, false) => Err(Failure::Output(io::Error::other(ended.trouble.join("; ")))),
         (lost, _) => Err(Failure::FramesLost { lost, frames: ended.frames }),
     }
+}
+
+/// What became of the frames of a queue that another process serves.
+fn of_guest(guest: &GuestCounters) -> String {
+    let whole = |value: u64| words::whole(value as f64);
+    let state = match (&guest.ended, guest.is_there) {
+        (_, true) => "there".to_owned(),
+        (None, false) => "awaited".to_owned(),
+        (Some(why), false) => format!("awaited; the last one: {why}"),
+    };
+    format!(
+        "guest on queue {} ({state}): {} frames given, {} dropped, {} sent by it, {} refused",
+        guest.queue,
+        whole(guest.given_frames),
+        whole(guest.dropped),
+        whole(guest.taken_frames),
+        whole(guest.refused),
+    )
 }
 
 /// What is done about a queue that fills; the keys of a file are read.
@@ -223,6 +243,9 @@ fn table(counters: &Counters) -> String {
                 "  queue {queue} on core {core}: {frames} frames ({bytes} B), {} missed",
                 whole(missed)
             );
+        }
+        for guest in &port.guests {
+            let _ = writeln!(text, "  {}", of_guest(guest));
         }
     }
     text
