@@ -87,6 +87,11 @@ pub fn look(name: &str) -> io::Result<Option<Link>> {
 }
 
 impl Link {
+    /// Whether it is an end of a veth pair.
+    pub fn is_veth(&self) -> bool {
+        self.kind.as_deref() == Some("veth")
+    }
+
     fn from_message(name: &str, message: &LinkMessage) -> Link {
         let on = LinkFlags::Up | LinkFlags::LowerUp;
         let mut link = Link {

@@ -39,6 +39,9 @@ const BLOCK_LEN: usize = 1 << 16;
 /// Where a frame to be sent starts in its slot (`TPACKET2_HDRLEN - sizeof(struct sockaddr_ll)`).
 const TX_FRAME_AT: usize = libc::TPACKET2_HDRLEN - size_of::<libc::sockaddr_ll>();
 
+/// linux/if_packet.h
+const FANOUT_QM: libc::c_uint = 5;
+
 /// Bytes before the VLAN tag: both MAC addresses.
 const TAG_AT: usize = 12;
 
@@ -121,10 +124,21 @@ pub struct TxRing {
 }
 
 impl TxRing {
-    /// Opens one for frames of up to `frame_len` bytes, past the queueing disciplines.
+    /// Opens one for frames of up to `frame_len` bytes, past the queueing disciplines: all leave by
+    /// one queue of the interface, that of the core which sends.
     pub fn open(link: &Link, frame_len: usize) -> io::Result<TxRing> {
+        TxRing::open_at(link, frame_len, true)
+    }
+
+    /// The same through the queueing disciplines: the kernel chooses a queue of the interface for
+    /// each flow, by a hash that nobody is told.
+    pub fn open_spread(link: &Link, frame_len: usize) -> io::Result<TxRing> {
+        TxRing::open_at(link, frame_len, false)
+    }
+
+    fn open_at(link: &Link, frame_len: usize, bypasses: bool) -> io::Result<TxRing> {
         let socket = packet_socket()?;
-        set_option(socket.as_fd(), libc::PACKET_QDISC_BYPASS, &1)?;
+        set_option(socket.as_fd(), libc::PACKET_QDISC_BYPASS, &c_int::from(bypasses))?;
         let ring = Ring::open(socket, libc::PACKET_TX_RING, TX_SLOTS, frame_len)?;
         bind(ring.socket.as_fd(), link, 0)?;
         Ok(TxRing { ring, frame_len, reserved: 0 })
@@ -227,7 +241,19 @@ impl RxRing {
     /// Shares what arrives with the other rings of this process that say the same number, by flow:
     /// a flow has its frames on one of them (`PACKET_FANOUT_HASH`).
     pub fn share(&self, group: u16) -> io::Result<()> {
-        let fanout = c_int::from(group) | (libc::PACKET_FANOUT_HASH as c_int) << 16;
+        self.fan_out(group, libc::PACKET_FANOUT_HASH)
+    }
+
+    /// The same by what the kernel keeps of a frame's queue: the ring that was the `n`-th to join
+    /// has the frames for which that number leaves the rest `n` (`PACKET_FANOUT_QM`). Of a frame
+    /// that a card received it is the queue's number and one; of one that a veth pair carried
+    /// across, the number of the queue that it was sent by.
+    pub fn share_by_queue(&self, group: u16) -> io::Result<()> {
+        self.fan_out(group, FANOUT_QM)
+    }
+
+    fn fan_out(&self, group: u16, mode: libc::c_uint) -> io::Result<()> {
+        let fanout = c_int::from(group) | (mode as c_int) << 16;
         set_option(self.ring.socket.as_fd(), libc::PACKET_FANOUT, &fanout)
     }
 

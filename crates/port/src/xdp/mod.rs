@@ -308,12 +308,10 @@ impl Lane for XdpLane {
 
     fn counters(&self) -> LaneCounters {
         let seen = xdp_statistics(&self.socket).ok();
-        // The kernel counts a full receive ring among what it dropped; an empty fill ring as well.
-        let rx_missed = seen.as_ref().map_or(0, |seen| {
-            seen.rx_dropped
-                + seen.rx_ring_full.unwrap_or(0)
-                + seen.rx_fill_ring_empty_descs.unwrap_or(0)
-        });
+        // A frame for which the fill ring had none is among those that were dropped (`__xsk_rcv`),
+        // and once more among the empty descriptors; a full receive ring is counted apart.
+        let rx_missed =
+            seen.as_ref().map_or(0, |seen| seen.rx_dropped + seen.rx_ring_full.unwrap_or(0));
         let tx_dropped = seen.map_or(0, |seen| seen.tx_invalid_descs);
         LaneCounters { rx_missed, tx_dropped, ..self.counters }
     }
