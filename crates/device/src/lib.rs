@@ -12,6 +12,7 @@ pub mod feature;
 pub mod linux;
 pub mod model;
 pub mod pair;
+mod patterns;
 pub mod peer;
 pub mod plan;
 pub mod program;
@@ -46,13 +47,13 @@ pub fn open(name: &str) -> Result<Box<dyn Testbed>, DeviceError> {
     match name.split_once(':').map_or(name, |(kind, _)| kind) {
         "soft" if name == "soft" => Ok(Box::new(soft::Soft::open()?)),
         "model" => model::open(name),
-        "linux" => linux::open(name),
+        "linux" | "linux-xdp" => linux::open(name),
         "dpdk" => dpdk::open(name),
         "peer" => peer::open(name),
         _ => Err(DeviceError::BadName {
             text: name.to_owned(),
             reason: "there are soft, model:PROFILE, linux:veth, linux:IFACE,IFACE, \
-                     dpdk:EAL-ARGUMENTS and peer:ADDRESS"
+                     linux-xdp:veth, linux-xdp:IFACE,IFACE, dpdk:EAL-ARGUMENTS and peer:ADDRESS"
                 .to_owned(),
         }),
     }

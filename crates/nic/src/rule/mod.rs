@@ -207,6 +207,12 @@ impl Pattern {
         &self.outer.mask
     }
 
+    /// Whether [`Pattern::value`] and [`Pattern::mask`] say all of it: no header inside a tunnel, no
+    /// field without a place in a key, no range.
+    pub fn is_of_outer_bits(&self) -> bool {
+        self.deep.is_none() && self.ranges == Ranges::default()
+    }
+
     /// The lines beside that of the outer headers: inner, extra and raw; or none, where no bit of
     /// them counts and no range but of outer ports is asked for.
     pub(crate) fn deep_lines(&self) -> &[Masked] {
