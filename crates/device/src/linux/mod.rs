@@ -11,6 +11,7 @@
 
 pub(crate) mod applications;
 mod coalescing;
+pub mod ethtool;
 mod features;
 mod forward;
 pub(crate) mod hosts;
