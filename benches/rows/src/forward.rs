@@ -90,7 +90,7 @@ impl End {
         let broken = |reason: String| DeviceError::Broken { device: "a veth pair".into(), reason };
         let made = netns.within(|| -> Result<(XdpLane, Stock), String> {
             let fd = netns.fd().ok_or("no namespace")?;
-            link::make_pair(near, far, fd, 1_500).map_err(|error| error.to_string())?;
+            link::make_pair(near, far, fd, (1_500, 1)).map_err(|error| error.to_string())?;
             link::switch_on(far).map_err(|error| error.to_string())?;
             let mut stocks = stocks(1, xdp::FRAMES, 1_514).map_err(|error| error.to_string())?;
             let mut stock = stocks.remove(0);

@@ -1,5 +1,7 @@
 //! What one load and one plan on one device showed.
 
+use std::collections::BTreeMap;
+
 use crate::Latency;
 use serde::{Deserialize, Serialize};
 
@@ -221,6 +223,10 @@ pub struct PortCounters {
     pub rx_missed: u64,
     /// Frames that could not be sent for lack of room.
     pub tx_dropped: u64,
+    /// What a driver counts by itself, by its own names: how much it was of the whole trial, where
+    /// it was something.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub statistics: BTreeMap<String, u64>,
 }
 
 /// Counters of one queue.

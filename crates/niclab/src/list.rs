@@ -45,7 +45,7 @@ pub fn toml(name: &str) -> Result<(), Failure> {
 }
 
 /// The kinds of devices.
-const DEVICES: [(&str, &str); 5] = [
+const DEVICES: [(&str, &str); 6] = [
     ("soft               ", "our software NIC, under a memory wire"),
     (
         "model:PROFILE      ",
@@ -53,5 +53,6 @@ const DEVICES: [(&str, &str); 5] = [
     ),
     ("linux:veth         ", "a veth pair between namespaces that niclab makes (needs root)"),
     ("linux:IFACE,IFACE  ", "two interfaces: the tester's and the one under test (needs root)"),
+    ("linux-xdp:…        ", "the same, by AF_XDP: linux-xdp:veth, linux-xdp:IFACE,IFACE"),
     ("dpdk:EAL-ARGUMENTS ", "a DPDK port, such as dpdk:--vdev=net_ring0 (needs libdpdk)"),
 ];

@@ -6,48 +6,98 @@ use niclab_load::lane::{BURST, Inlet, Outlet};
 use niclab_packet::size::FCS_LEN;
 
 use super::ring::{RxRing, TxRing};
-use crate::pair::Side;
+use crate::pair::{LAST_TURNS_MAX, Side};
+
+/// What one frame may cost in a turn before the turn looks like a stall, nanoseconds.
+pub const FRAME_NS: u64 = 3_000;
 
 /// The function, on the rings of the interface under test.
 pub struct Forward {
-    /// What the interface receives.
-    pub rx: RxRing,
+    /// What the interface receives, a ring for each queue.
+    pub rx: Vec<RxRing>,
     /// What it sends.
     pub tx: TxRing,
+    /// Frames that found no room, a number for each queue, since the trial began.
+    missed: Vec<u64>,
+    /// Of them, those that nobody was told of.
+    untold: u64,
 }
 
-impl Side for Forward {
-    // One frame through `send` and the receiver's soft interrupt takes 1 to 2 us here.
-    const FRAME_NS: u64 = 3_000;
+impl Forward {
+    /// The function on these rings.
+    pub fn new(rx: Vec<RxRing>, tx: TxRing) -> Forward {
+        let missed = vec![0; rx.len()];
+        Forward { rx, tx, missed, untold: 0 }
+    }
 
-    fn turn(&mut self, counters: &mut PortCounters) -> usize {
-        let found = self.rx.poll();
+    /// Takes up to a burst from one queue and sends it back.
+    fn serve(&mut self, queue: usize, counters: &mut PortCounters) -> usize {
+        let rx = &mut self.rx[queue];
+        let found = rx.poll();
         if found == 0 {
             return 0;
         }
         let room = self.tx.reserve(found);
         let mut lens = [0; BURST];
-        let queue = &mut counters.queues[0];
+        let counted = &mut counters.queues[queue];
         for (i, len) in lens.iter_mut().enumerate().take(found) {
-            let frame = self.rx.frame(i);
-            queue.rx_frames += 1;
-            queue.rx_bytes += frame.len() as u64 + u64::from(FCS_LEN);
+            let frame = rx.frame(i);
+            counted.rx_frames += 1;
+            counted.rx_bytes += frame.len() as u64 + u64::from(FCS_LEN);
             if i < room {
                 *len = swap_into(frame, self.tx.slot(i));
             }
         }
-        self.rx.release();
+        rx.release();
         let sent = self.tx.commit(&lens[..room]);
         let bytes: u64 = lens[..sent].iter().map(|&len| u64::from(len + FCS_LEN)).sum();
-        queue.tx_frames += sent as u64;
-        queue.tx_bytes += bytes;
+        counted.tx_frames += sent as u64;
+        counted.tx_bytes += bytes;
         counters.tx_dropped += (found - sent) as u64;
         found
     }
 
+    fn count_missed(&mut self) {
+        for (rx, missed) in self.rx.iter_mut().zip(&mut self.missed) {
+            // The counter can be read as long as the socket is open, which it is.
+            let more = rx.counters().map_or(0, |counters| counters.dropped);
+            *missed += more;
+            self.untold += more;
+        }
+    }
+}
+
+impl Side for Forward {
+    // One frame through `send` and the receiver's soft interrupt takes 1 to 2 us here.
+    const FRAME_NS: u64 = FRAME_NS;
+
+    fn queues(&self) -> u16 {
+        self.rx.len() as u16
+    }
+
+    fn start(&mut self) {
+        self.missed.fill(0);
+    }
+
+    fn turn(&mut self, counters: &mut PortCounters) -> usize {
+        (0..self.rx.len()).map(|queue| self.serve(queue, counters)).sum()
+    }
+
+    fn last(&mut self, counters: &mut PortCounters) {
+        for _ in 0..LAST_TURNS_MAX {
+            if self.turn(counters) == 0 {
+                break;
+            }
+        }
+        self.count_missed();
+        for (queue, missed) in counters.queues.iter_mut().zip(&self.missed) {
+            queue.rx_missed = *missed;
+        }
+    }
+
     fn missed(&mut self) -> u64 {
-        // The counter can be read as long as the socket is open, which it is.
-        self.rx.counters().map_or(0, |counters| counters.dropped)
+        self.count_missed();
+        std::mem::take(&mut self.untold)
     }
 }
 

@@ -87,7 +87,7 @@ impl Hosts {
         let [near, far] = NAMES;
         let (near_ns, far_ns) = (NetNs::anonymous()?, NetNs::anonymous()?);
         let far_fd = far_ns.fd().ok_or(io::ErrorKind::Unsupported)?;
-        near_ns.within(|| link::make_pair(near, far, far_fd, MTU))??;
+        near_ns.within(|| link::make_pair(near, far, far_fd, (MTU, 1)))??;
         far_ns.within(|| link::switch_on(far))??;
         let here = End { netns: near_ns, core: cores.tester, name: near, number: NUMBERS[0] };
         let there = End { netns: far_ns, core: cores.device, name: far, number: NUMBERS[1] };

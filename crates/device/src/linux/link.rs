@@ -12,13 +12,24 @@ use niclab_port::link::{read, request, send};
 use rtnetlink::packet_core::{NLM_F_CREATE, NLM_F_DUMP, NLM_F_EXCL, NetlinkPayload};
 use rtnetlink::packet_route::RouteNetlinkMessage;
 use rtnetlink::packet_route::address::{AddressAttribute, AddressHeaderFlags, AddressMessage};
-use rtnetlink::packet_route::link::LinkAttribute;
+use rtnetlink::packet_route::link::{InfoData, InfoVeth, LinkAttribute};
 use rtnetlink::{AddressMessageBuilder, LinkUnspec, LinkVeth};
 
 /// Makes a veth pair: `near` in this namespace and switched on, `far` in that of `far_ns`, where it
-/// waits for [`switch_on`]; both with this MTU.
-pub fn make_pair(near: &str, far: &str, far_ns: BorrowedFd<'_>, mtu: u32) -> io::Result<()> {
-    let pair = LinkVeth::new(near, far).mtu(mtu).build();
+/// waits for [`switch_on`]; both with this MTU, and with so many queues each way.
+pub fn make_pair(
+    near: &str,
+    far: &str,
+    far_ns: BorrowedFd<'_>,
+    (mtu, queues): (u32, u32),
+) -> io::Result<()> {
+    let count = || [LinkAttribute::NumTxQueues(queues), LinkAttribute::NumRxQueues(queues)];
+    let mut peer = LinkUnspec::new_with_name(far).build();
+    peer.attributes.extend(count());
+    let pair =
+        LinkVeth::new(near, far).mtu(mtu).set_info_data(InfoData::Veth(InfoVeth::Peer(peer)));
+    let mut pair = pair.build();
+    pair.attributes.extend(count());
     request(RouteNetlinkMessage::NewLink(pair), NLM_F_CREATE | NLM_F_EXCL)?;
     let far = || LinkUnspec::new_with_name(far);
     request(RouteNetlinkMessage::SetLink(far().mtu(mtu).build()), 0)?;

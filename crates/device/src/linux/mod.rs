@@ -1,27 +1,36 @@
-//! `linux:…`: a network interface of this machine under test, driven through AF_PACKET.
+//! `linux:…`, `linux-xdp:…`: a network interface of this machine under test.
 //!
 //! The tester has one interface, the function under test another; between them lies a cable, or the
-//! veth pair that niclab makes in two network namespaces of its own. Rules and more than one queue
-//! need a card's own interface and are "not supported" here. Interfaces given by name keep their
-//! settings; they must be up. Their sockets ask for promiscuous reception while they are open, and
-//! frames of others on the wire are forwarded, too: they show as an imbalance of the counters.
+//! veth pair that niclab makes in two network namespaces of its own. The function gets its frames
+//! by AF_PACKET, or by AF_XDP, from one queue or several. Interfaces given by name keep their
+//! settings, or get them back when the device is closed (`settings`); they must be up. AF_PACKET
+//! sockets ask for promiscuous reception while they are open, and frames of others on the wire are
+//! forwarded, too: they show as an imbalance of the counters.
 //!
-//! Messages over the stack of the kernel go between two hosts of their own (`hosts`), with probes
-//! where a ledger is asked for (`stamped`).
+//! Rules are those of the card (`ntuple`). Messages over the stack of the kernel go between two
+//! hosts of their own (`hosts`), with probes where a ledger is asked for (`stamped`).
 
 pub(crate) mod applications;
 mod coalescing;
+mod counted;
 pub mod ethtool;
+mod facts;
 mod features;
 mod forward;
+mod forward_xdp;
 pub(crate) mod hosts;
 #[cfg(test)]
 mod hosts_tests;
 pub mod link;
 mod name;
 pub mod netns;
+mod note;
+mod ntuple;
 mod ring;
+mod rings;
+mod rules;
 mod servers;
+pub mod settings;
 pub(crate) mod stamped;
 pub mod stamped_requests;
 mod stamped_sockets;
@@ -34,35 +43,39 @@ mod veth_tests;
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
-use std::fs;
 use std::io;
 
-use niclab_packet::size::FCS_LEN;
 use niclab_probe::{Leftover, ProbeError};
 
-use self::forward::Forward;
+use self::counted::Counted;
+use self::ethtool::Card;
 pub use self::hosts::{Hosts, Wire};
 use self::link::{Link, LinkCounters};
-use self::name::Ends;
+use self::name::{Ends, Name, Path};
 use self::netns::NetNs;
-use self::ring::{RX_SLOTS, RxRing, SINK_SLOTS, TX_SLOTS, TxRing};
+use self::rings::{Rings, Shape};
 use self::servers::Servers;
+use self::settings::Held;
 pub use self::stamped::stamps_at;
 use crate::cores::Cores;
 use crate::face::{
-    About, Application, Applied, DeviceError, Exchange, Exchanged, Fact, Function, Ledgered, Place,
-    RuleBlock, Setup, SetupReport, Streamed, Streaming, Testbed,
+    About, Application, Applied, DeviceError, Exchange, Exchanged, Function, Ledgered, Place,
+    Setup, SetupReport, Streamed, Streaming, Testbed,
 };
 use crate::feature::Feature;
-use crate::pair::{Stage, Trial, judge_refused};
-use crate::plan::Plan;
-use crate::{Load, Observation};
+use crate::pair::{Stage, Trial};
+use crate::plan::{Plan, RulesPlan};
+use crate::{Control, Load, Observation};
 
 /// Ethernet header and frame check sequence, which the MTU leaves out, bytes.
 const HEADER_AND_FCS_LEN: u32 = 18;
 
-/// MTU of the veth pair: frames of 9000 bytes pass.
+/// MTU of the veth pair: frames of 9000 bytes pass, but for AF_XDP, which has a page for each.
 const VETH_MTU: u32 = 9000;
+const VETH_XDP_MTU: u32 = 1500;
+
+/// Queues that the veth pair can be given, each way.
+const VETH_QUEUES_MAX: u32 = 16;
 
 /// Longest frame before the first setup says otherwise, bytes with FCS.
 const FRAME_LEN_DEFAULT: u16 = 1518;
@@ -81,13 +94,14 @@ struct End {
 struct LinuxBed {
     about: About,
     cores: Cores,
+    /// Dropped before what the interfaces had is set back.
+    rings: Option<Rings>,
+    shape: Shape,
+    /// Settings of the interface under test, and of the tester's where that is niclab's own.
+    held: Vec<Held>,
     tester: End,
     device: End,
-    frame_len_max: u16,
-    outlet: TxRing,
-    inlet: RxRing,
-    function: Forward,
-    is_veth: bool,
+    ends: Ends,
     /// The hosts of exchanges, made with the first of them that has this in its path.
     hosts: BTreeMap<Feature, Hosts>,
     /// The servers of applications.
@@ -96,40 +110,38 @@ struct LinuxBed {
     exchanges: u32,
 }
 
-/// Opens the interfaces that a name such as `linux:veth` or `linux:eth0,eth1` stands for.
+/// Opens the interfaces that a name such as `linux:veth` or `linux-xdp:eth0,eth1` stands for.
 pub fn open(name: &str) -> Result<Box<dyn Testbed>, DeviceError> {
-    let ends = Ends::parse(name)?;
+    let Name { path, ends } = Name::parse(name)?;
     let cores = Cores::choose(name)?;
     let (tester, device) = match &ends {
-        Ends::Veth => make_veth().map_err(|e| refused("making a veth pair", &e))?,
+        Ends::Veth => make_veth(path).map_err(|e| refused("making a veth pair", &e))?,
         Ends::Named { tester, device } => (End::named(tester)?, End::named(device)?),
     };
-    let rings = Rings::open(&tester, &device, FRAME_LEN_DEFAULT)?;
-    let about = about(name, &ends, cores, &tester, &device);
-    let Rings { outlet, inlet, function } = rings;
-    let frame_len_max = FRAME_LEN_DEFAULT;
-    Ok(Box::new(LinuxBed {
-        about,
+    let mut bed = LinuxBed {
+        about: about(name, path, &ends, cores, (&tester, &device)),
         cores,
+        rings: None,
+        shape: Shape { path, queues: 1, frame_len_max: FRAME_LEN_DEFAULT },
+        held: Vec::new(),
         tester,
         device,
-        frame_len_max,
-        outlet,
-        inlet,
-        function,
-        is_veth: ends == Ends::Veth,
+        ends,
         hosts: BTreeMap::new(),
         servers: Servers::default(),
         exchanges: 0,
-    }))
+    };
+    bed.arrange(bed.shape)?;
+    Ok(Box::new(bed))
 }
 
 /// Makes the pair and switches it on.
-fn make_veth() -> io::Result<(End, End)> {
+fn make_veth(path: Path) -> io::Result<(End, End)> {
     let (near, far) = ("niclab-a", "niclab-b");
     let (near_ns, far_ns) = (NetNs::anonymous()?, NetNs::anonymous()?);
     let far_fd = far_ns.fd().ok_or(io::ErrorKind::Unsupported)?;
-    near_ns.within(|| link::make_pair(near, far, far_fd, VETH_MTU))??;
+    let mtu = if path == Path::Xdp { VETH_XDP_MTU } else { VETH_MTU };
+    near_ns.within(|| link::make_pair(near, far, far_fd, (mtu, VETH_QUEUES_MAX)))??;
     far_ns.within(|| link::switch_on(far))??;
     let look = |netns: NetNs, name: &str| -> io::Result<End> {
         let link = netns.within(|| link::look(name))??.ok_or(io::ErrorKind::NotFound)?;
@@ -179,40 +191,15 @@ impl End {
     }
 }
 
-/// The rings of both ends.
-struct Rings {
-    outlet: TxRing,
-    inlet: RxRing,
-    function: Forward,
-}
-
-impl Rings {
-    fn open(tester: &End, device: &End, frame_len_max: u16) -> Result<Rings, DeviceError> {
-        let len = usize::from(frame_len_max.saturating_sub(FCS_LEN));
-        let open = |end: &End, slots: usize| {
-            end.within("opening AF_PACKET rings on", |link| {
-                Ok((RxRing::open(link, len, slots)?, TxRing::open(link, len)?))
-            })
-        };
-        let (inlet, outlet) = open(tester, SINK_SLOTS)?;
-        let (rx, tx) = open(device, RX_SLOTS)?;
-        Ok(Rings { outlet, inlet, function: Forward { rx, tx } })
-    }
-}
-
 impl Testbed for LinuxBed {
     fn about(&self) -> &About {
         &self.about
     }
 
     fn setup(&mut self, setup: &Setup) -> Result<SetupReport, DeviceError> {
-        let lacks = |capability: &str| DeviceError::NotSupported { capability: capability.into() };
-        let empty = |block: &RuleBlock| matches!(block, RuleBlock::FiveTuples { count: 0, .. });
-        if !setup.rules.iter().all(empty) {
-            return Err(lacks("rules"));
-        }
-        if setup.queues > 1 {
-            return Err(lacks("queues"));
+        if setup.cores > 1 {
+            let capability = "several cores for queues".into();
+            return Err(DeviceError::NotSupported { capability });
         }
         let mtu = self.tester.link.mtu.min(self.device.link.mtu);
         if u32::from(setup.frame_len_max) > mtu + HEADER_AND_FCS_LEN {
@@ -224,12 +211,32 @@ impl Testbed for LinuxBed {
                 ),
             });
         }
-        if setup.frame_len_max != self.frame_len_max {
-            let rings = Rings::open(&self.tester, &self.device, setup.frame_len_max)?;
-            (self.outlet, self.inlet, self.function) = (rings.outlet, rings.inlet, rings.function);
-            self.frame_len_max = setup.frame_len_max;
+        let has_rules = setup.rules.iter().any(|block| block.count() > 0);
+        if has_rules {
+            self.hold()?.take_rules()?;
         }
-        Ok(SetupReport::default())
+        let Setup { queues, frame_len_max, .. } = *setup;
+        let shape = Shape { queues: queues.max(1), frame_len_max, ..self.shape };
+        if shape != self.shape || self.rings.is_none() {
+            let before = std::mem::replace(&mut self.shape, shape);
+            self.arrange(before)?;
+            self.about.facts = facts::of_wire(&self.ends, shape.path, &self.tester, &self.device);
+        }
+        let mut report = SetupReport::default();
+        if let Some(held) = self.held.first_mut() {
+            held.clear_rules()?;
+            if has_rules {
+                rules::install(held.card(), &setup.rules, &mut report)?;
+            }
+            report.rss = held.rss();
+        }
+        Ok(report)
+    }
+
+    fn operate(&mut self, plan: &RulesPlan) -> Result<Control, DeviceError> {
+        let held = self.hold()?;
+        held.take_rules()?;
+        rules::operate(held.card(), plan)
     }
 
     /// Over a pair and in namespaces of its own: a cable between two cards of one host would be
@@ -263,44 +270,93 @@ impl Testbed for LinuxBed {
 
     fn run(&mut self, load: &Load, plan: &Plan) -> Result<Observation, DeviceError> {
         plan.rest()?;
-        let drained = self.inlet.drain().and_then(|()| self.function.rx.drain());
-        drained.map_err(|e| refused("emptying the rings", &e))?;
-        let before = self.device.counters()?;
-        let lanes = (&mut self.outlet, &mut self.inlet);
-        let depth = self.function.rx.slots() as u32;
+        let rings = self.rings.as_mut().ok_or_else(|| DeviceError::Broken {
+            device: self.about.name.clone(),
+            reason: "run before set-up".into(),
+        })?;
+        rings.drain()?;
+        let counted = Counted::now(&self.tester, &self.device)?;
+        let depth = rings.function.depth() as u32;
         let core = Some(self.cores.tester);
         let trial = Trial { device: &self.about.name, load, depth, core };
-        let function = Stage::new("function", Some(self.cores.device), &mut self.function);
+        let function = Stage::new("function", Some(self.cores.device), &mut rings.function);
+        let lanes = (&mut rings.outlet, &mut rings.inlet);
         let mut observation = trial.run(lanes, vec![function])?;
-        let counted = self.device.counters()?.since(&before);
-        let sink_missed =
-            self.inlet.counters().map_err(|e| refused("reading the sink's counters", &e))?.dropped;
-        account(&mut observation, counted, sink_missed);
+        let sink = rings.inlet.counters();
+        let sink = sink.map_err(|e| refused("reading the sink's counters", &e))?;
+        counted.account(&mut observation, sink.dropped, (&self.tester, &self.device))?;
         Ok(observation)
     }
 }
 
 /// Takes away what killed measurements left on the interfaces of this network namespace, and says
-/// what: coalescing that is off, filters of probes, and the queueing disciplines that were added
+/// what: queues, RSS and rules of a card, coalescing that is off, filters of probes, and the queueing disciplines that were added
 /// for them.
 ///
 /// # Errors
 /// [`DeviceError::Rights`]; [`DeviceError::Broken`].
 pub fn clean() -> Result<Vec<String>, DeviceError> {
-    let set_back = tune::clean()?;
+    let set_back = settings::clean()?.into_iter().chain(tune::clean()?);
     let cleaned = niclab_probe::clean().map_err(|error| match error {
         ProbeError::NotAllowed { what } => {
             DeviceError::Rights { what: what.to_owned(), remedy: RIGHTS.to_owned() }
         }
         error => DeviceError::Broken { device: "linux".into(), reason: error.to_string() },
     })?;
-    Ok(set_back.into_iter().chain(cleaned.iter().map(Leftover::to_string)).collect())
+    Ok(set_back.chain(cleaned.iter().map(Leftover::to_string)).collect())
 }
 
 impl LinuxBed {
+    fn is_veth(&self) -> bool {
+        self.ends == Ends::Veth
+    }
+
+    /// The settings of the interface under test, which are this process's from now on.
+    fn hold(&mut self) -> Result<&mut Held, DeviceError> {
+        if self.held.is_empty() {
+            let is_own = self.is_veth();
+            let ends = [&self.device].into_iter().chain(is_own.then_some(&self.tester));
+            let held = ends.map(|end| {
+                let held = end.netns.within(|| Held::hold(&end.link, is_own));
+                held.map_err(|e| refused("entering a namespace", &e))?
+            });
+            self.held = held.collect::<Result<_, _>>()?;
+        }
+        self.held.first_mut().ok_or_else(|| DeviceError::Broken {
+            device: self.about.name.clone(),
+            reason: "no settings".into(),
+        })
+    }
+
+    /// Gives both ends their queues and their rings; where that fails they get those that they had
+    /// before.
+    fn arrange(&mut self, before: Shape) -> Result<(), DeviceError> {
+        let had_rings = self.rings.is_some();
+        let arranged = self.open_rings();
+        if arranged.is_err() {
+            self.shape = before;
+            if had_rings && self.open_rings().is_err() {
+                self.rings = None;
+            }
+        }
+        arranged
+    }
+
+    fn open_rings(&mut self) -> Result<(), DeviceError> {
+        // Sockets of AF_XDP keep the queues of an interface from being changed.
+        self.rings = None;
+        let Shape { path, queues, .. } = self.shape;
+        if self.is_veth() || !self.held.is_empty() || queues > 1 || path == Path::Xdp {
+            self.hold()?;
+            self.held.iter_mut().try_for_each(|held| held.receive_by(queues.into()))?;
+        }
+        self.rings = Some(Rings::open(&self.tester, &self.device, self.shape)?);
+        Ok(())
+    }
+
     /// The hosts with this in their path.
     fn hosts(&mut self, feature: &Feature) -> Result<&Hosts, DeviceError> {
-        if !self.is_veth {
+        if !self.is_veth() || self.shape.path == Path::Xdp {
             return Err(DeviceError::NotSupported { capability: "echo".into() });
         }
         match self.hosts.entry(feature.clone()) {
@@ -310,45 +366,14 @@ impl LinuxBed {
     }
 }
 
-/// Balances the counters, and holds those of the interface against those of the function.
-fn account(observation: &mut Observation, interface: LinkCounters, sink_missed: u64) {
-    let Some(device) = &mut observation.device else {
-        return;
-    };
-    // Of the whole trial: those of the warm-up are no loss of the measured part.
-    let rx_missed = observation.rx_missed + interface.rx_missed;
-    observation.rx_missed = rx_missed.min(observation.lost);
-    device.rx_missed += interface.rx_missed;
-    // The interface also counts what its socket had no room for; what the wire refused it does not.
-    let socket_missed = device.rx_missed - interface.rx_missed - observation.generator.rx_missed;
-    let (taken, sent) = device.queues.first().map_or((0, 0), |q| (q.rx_frames, q.tx_frames));
-    observation.balance(sink_missed);
-    judge_refused(observation);
-    let pairs = [
-        ("received", interface.rx_frames, taken + socket_missed),
-        ("sent", interface.tx_frames, sent),
-    ];
-    for (what, by_interface, by_function) in pairs {
-        if by_interface != by_function {
-            observation.honesty.balanced = false;
-            observation.honesty.reasons.push(format!(
-                "the interface {what} {by_interface} frames, its socket {by_function}"
-            ));
-        }
-    }
-    if socket_missed > 0 {
-        let reason = format!(
-            "{socket_missed} frames were lost at the socket of the device's \
-            interface, {} in the interface",
-            interface.rx_missed
-        );
-        observation.honesty.reasons.push(reason);
-    }
-}
-
 /// What can be told of the two interfaces.
-fn about(name: &str, ends: &Ends, cores: Cores, tester: &End, device: &End) -> About {
-    let fact = |name: &str, value: String| Fact { name: name.into(), value };
+fn about(
+    name: &str,
+    path: Path,
+    ends: &Ends,
+    cores: Cores,
+    (tester, device): (&End, &End),
+) -> About {
     let place =
         |role: &str, label: &str, core| Place { role: role.into(), label: label.into(), core };
     let wire = match ends {
@@ -356,36 +381,18 @@ fn about(name: &str, ends: &Ends, cores: Cores, tester: &End, device: &End) -> A
         Ends::Named { .. } => "cable",
     };
     let (near, far) = (&tester.link, &device.link);
-    let coalescing = match ends {
-        Ends::Veth => vec![fact("coalescing", "none: a veth pair has no interrupts".into())],
-        Ends::Named { .. } => {
-            [far, near].into_iter().filter_map(|of| tune::fact(&of.name)).collect()
-        }
+    let hosts = match (ends, path) {
+        (Ends::Veth, Path::Packet) => vec![
+            place("client", "program, kernel", Some(cores.tester)),
+            place("wire", "veth pair", None),
+            place("server", "kernel, program", Some(cores.device)),
+        ],
+        _ => Vec::new(),
     };
+    let has_rules = device.within("asking for rules of", |link| Card::open(&link.name)?.rules());
     About {
         name: name.into(),
-        facts: vec![
-            fact("interface under test", far.name.clone()),
-            fact("driver", driver(far)),
-            fact("interface of the tester", near.name.clone()),
-            fact("driver of the tester", driver(near)),
-            fact("MTU", far.mtu.min(near.mtu).to_string()),
-            fact(
-                "kernel",
-                fs::read_to_string("/proc/sys/kernel/osrelease")
-                    .map_or_else(|_| "unknown".into(), |release| release.trim().into()),
-            ),
-            fact(
-                "packet path",
-                "AF_PACKET, TPACKET_V2 rings, queueing disciplines bypassed".into(),
-            ),
-            fact("receive ring", format!("{RX_SLOTS} frames, fewer of long ones")),
-            fact("transmit ring", format!("{TX_SLOTS} frames")),
-            fact("queues", "1".into()),
-        ]
-        .into_iter()
-        .chain(coalescing)
-        .collect(),
+        facts: facts::of_wire(ends, path, tester, device),
         places: vec![
             place("generator", &near.name, Some(cores.tester)),
             place("wire", wire, None),
@@ -393,24 +400,13 @@ fn about(name: &str, ends: &Ends, cores: Cores, tester: &End, device: &End) -> A
             place("function", Function::Forward.label(), Some(cores.device)),
             place("sink", &near.name, Some(cores.tester)),
         ],
-        hosts: match ends {
-            Ends::Veth => vec![
-                place("client", "program, kernel", Some(cores.tester)),
-                place("wire", "veth pair", None),
-                place("server", "kernel, program", Some(cores.device)),
-            ],
-            Ends::Named { .. } => Vec::new(),
+        hosts,
+        not_supported: match has_rules {
+            Ok(Some(_)) => Vec::new(),
+            _ => vec!["rules".into()],
         },
-        not_supported: vec!["rules".into(), "queues".into()],
         in_virtual_time: false,
     }
-}
-
-/// The driver of an interface: the kind of a virtual one, else what the device tree says.
-fn driver(link: &Link) -> String {
-    let path = format!("/sys/class/net/{}/device/driver", link.name);
-    let of_device = || fs::read_link(path).ok()?.file_name()?.to_str().map(String::from);
-    link.kind.clone().or_else(of_device).unwrap_or_else(|| "unknown".into())
 }
 
 /// What an error of the kernel means to the user: [`DeviceError::Rights`] or

@@ -1,9 +1,49 @@
-//! Which interfaces a name means: `linux:veth` or `linux:TESTER,DEVICE`.
+//! Which interfaces a name means, and by which path: `linux:veth`, `linux-xdp:TESTER,DEVICE`.
 
 use crate::face::DeviceError;
 
 /// Longest interface name, bytes (IFNAMSIZ without its end).
 const NAME_LEN_MAX: usize = 15;
+
+/// How the function under test gets its frames.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Path {
+    /// By rings of AF_PACKET, behind the driver: of every interface.
+    Packet,
+    /// By sockets of AF_XDP, in the driver where it has a place for that.
+    Xdp,
+}
+
+impl Path {
+    /// Each with what names begin with.
+    const ALL: [(Path, &str); 2] = [(Path::Packet, "linux:"), (Path::Xdp, "linux-xdp:")];
+}
+
+/// What a name asks for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Name {
+    /// The path of frames.
+    pub path: Path,
+    /// The interfaces.
+    pub ends: Ends,
+}
+
+impl Name {
+    /// Whether a name is one of this device's.
+    pub fn is_one(text: &str) -> bool {
+        Path::ALL.iter().any(|(_, prefix)| text.starts_with(prefix))
+    }
+
+    /// Reads a name that starts with `linux:` or `linux-xdp:`.
+    pub fn parse(text: &str) -> Result<Name, DeviceError> {
+        let bad = |reason: String| DeviceError::BadName { text: text.into(), reason };
+        let mut paths = Path::ALL.iter();
+        let found = paths.find_map(|(path, prefix)| Some((*path, text.strip_prefix(prefix)?)));
+        let (path, rest) =
+            found.ok_or_else(|| bad("must start with `linux:` or `linux-xdp:`".into()))?;
+        Ok(Name { path, ends: Ends::parse(rest).map_err(bad)? })
+    }
+}
 
 /// The two ends of the wire that a name asks for.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -20,27 +60,23 @@ pub enum Ends {
 }
 
 impl Ends {
-    /// Reads a name that starts with `linux:`.
-    pub fn parse(text: &str) -> Result<Ends, DeviceError> {
-        let bad = |reason: String| DeviceError::BadName { text: text.into(), reason };
-        let rest =
-            text.strip_prefix("linux:").ok_or_else(|| bad("must start with `linux:`".into()))?;
-        if rest == "veth" {
+    fn parse(text: &str) -> Result<Ends, String> {
+        if text == "veth" {
             return Ok(Ends::Veth);
         }
-        let names: Vec<&str> = rest.split(',').collect();
+        let names: Vec<&str> = text.split(',').collect();
         let [tester, device] = names[..] else {
-            return Err(bad(
+            return Err(
                 "give `linux:veth`, or two interfaces: `linux:TESTER,DEVICE` (the second is \
-                 measured)"
+                 measured); `linux-xdp:…` measures by AF_XDP"
                     .into(),
-            ));
+            );
         };
         for name in [tester, device] {
-            check(name).map_err(|reason| bad(format!("`{name}` {reason}")))?;
+            check(name).map_err(|reason| format!("`{name}` {reason}"))?;
         }
         if tester == device {
-            return Err(bad("the tester and the device need an interface each".into()));
+            return Err("the tester and the device need an interface each".into());
         }
         Ok(Ends::Named { tester: tester.into(), device: device.into() })
     }
@@ -64,31 +100,26 @@ fn check(name: &str) -> Result<(), &'static str> {
 mod tests {
     use super::*;
 
+    const TWO: &str = "give `linux:veth`, or two interfaces: `linux:TESTER,DEVICE` (the second is \
+        measured); `linux-xdp:…` measures by AF_XDP";
+
     #[test]
     fn a_pair_of_our_own_and_two_named_interfaces_are_read() {
-        assert_eq!(Ends::parse("linux:veth").unwrap(), Ends::Veth);
-        let named = Ends::Named { tester: "eth0".into(), device: "enp1s0f0".into() };
-        assert_eq!(Ends::parse("linux:eth0,enp1s0f0").unwrap(), named);
+        let of = |path, ends| Name { path, ends };
+        assert_eq!(Name::parse("linux:veth").unwrap(), of(Path::Packet, Ends::Veth));
+        assert_eq!(Name::parse("linux-xdp:veth").unwrap(), of(Path::Xdp, Ends::Veth));
+        let named = || Ends::Named { tester: "eth0".into(), device: "enp1s0f0".into() };
+        assert_eq!(Name::parse("linux:eth0,enp1s0f0").unwrap(), of(Path::Packet, named()));
+        assert_eq!(Name::parse("linux-xdp:eth0,enp1s0f0").unwrap(), of(Path::Xdp, named()));
+        assert!(Name::is_one("linux-xdp:a,b") && !Name::is_one("linuxes:a,b"));
     }
 
     #[test]
     fn bad_names_say_what_would_be_right() {
         for (text, reason) in [
-            (
-                "linux:",
-                "give `linux:veth`, or two interfaces: `linux:TESTER,DEVICE` (the second is \
-                measured)",
-            ),
-            (
-                "linux:eth0",
-                "give `linux:veth`, or two interfaces: `linux:TESTER,DEVICE` (the second \
-                is measured)",
-            ),
-            (
-                "linux:a,b,c",
-                "give `linux:veth`, or two interfaces: `linux:TESTER,DEVICE` (the \
-                second is measured)",
-            ),
+            ("linux:", TWO),
+            ("linux:eth0", TWO),
+            ("linux-xdp:a,b,c", TWO),
             ("linux:eth0,", "`` is no interface name: it is empty"),
             (
                 "linux:eth0,sixteen-bytes-xx",
@@ -97,10 +128,10 @@ mod tests {
             ),
             ("linux:../x,b", "`../x` is no interface name"),
             ("linux:a,a", "the tester and the device need an interface each"),
-            ("veth", "must start with `linux:`"),
+            ("veth", "must start with `linux:` or `linux-xdp:`"),
         ] {
             let bad = DeviceError::BadName { text: text.into(), reason: reason.into() };
-            assert_eq!(Ends::parse(text), Err(bad));
+            assert_eq!(Name::parse(text), Err(bad));
         }
     }
 }

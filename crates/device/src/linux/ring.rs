@@ -20,6 +20,11 @@ impl TxRing {
     pub fn open(link: &Link, frame_len: usize) -> io::Result<TxRing> {
         packet::TxRing::open(link, frame_len).map(TxRing)
     }
+
+    /// The same through them, so that the kernel spreads flows over the interface's queues.
+    pub fn open_spread(link: &Link, frame_len: usize) -> io::Result<TxRing> {
+        packet::TxRing::open_spread(link, frame_len).map(TxRing)
+    }
 }
 
 impl Outlet for TxRing {
@@ -50,6 +55,12 @@ impl RxRing {
     /// Opens one of at most `slots` slots for frames of up to `frame_len` bytes.
     pub fn open(link: &Link, frame_len: usize, slots: usize) -> io::Result<RxRing> {
         packet::RxRing::open(link, frame_len, slots).map(RxRing)
+    }
+
+    /// Shares what arrives with other rings, by the interface's queue: see
+    /// [`packet::RxRing::share_by_queue`].
+    pub fn share_by_queue(&self, group: u16) -> io::Result<()> {
+        self.0.share_by_queue(group)
     }
 
     /// Frames it holds.

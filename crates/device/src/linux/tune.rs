@@ -1,38 +1,20 @@
 //! Interrupt coalescing that is turned off for a measurement, and set back behind it.
 //!
 //! What was there before is noted in a file before anything is changed, and the file goes when it
-//! is set back. Who has the file locked is at work; a file that nobody has locked was left by a
-//! process that was killed, and [`clean`] does what it had no time for. The files lie where a
-//! reboot takes them away, as it does the settings.
+//! is set back; where a process was killed, [`clean`] does what it had no time for.
 
-use std::fs::{self, File, TryLockError};
-use std::io::{self, Read, Seek, Write};
 use std::net::{IpAddr, SocketAddr, UdpSocket};
-use std::os::unix::fs::MetadataExt;
-use std::path::{Path, PathBuf};
-
-use serde::{Deserialize, Serialize};
 
 use super::coalescing::{self, Coalescing};
 use super::link;
-use super::name::Ends;
+use super::name::{Ends, Name};
+use super::note::{Kind, Note, Said};
 use super::refused;
 use crate::face::{DeviceError, Fact};
 use crate::peer;
 
-/// Where the notes lie.
-const NOTES: &str = "/run/niclab";
-
-/// What was there before, for whoever has to set it back.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-struct Note {
-    /// The interface.
-    interface: String,
-    /// Who has changed it.
-    process: u32,
-    /// What it did.
-    before: Coalescing,
-}
+/// Notes of it.
+const NOTES: Kind<Coalescing> = Kind::new("coalescing");
 
 /// An interface whose coalescing is off until this is dropped.
 #[derive(Debug)]
@@ -40,8 +22,8 @@ pub struct Tuned {
     interface: String,
     index: u32,
     before: Coalescing,
-    /// Locked, and to be removed when the interface is as it was; `None` when that is done.
-    note: Option<(File, PathBuf)>,
+    /// To be removed when the interface is as it was; `None` when that is done.
+    note: Option<Note>,
 }
 
 impl Tuned {
@@ -65,11 +47,11 @@ impl Tuned {
     }
 
     fn restore(&mut self) -> Result<(), DeviceError> {
-        let Some((_locked, path)) = self.note.take() else {
+        let Some(note) = self.note.take() else {
             return Ok(());
         };
         restore(self.index, &self.interface, &self.before)?;
-        remove(&path)
+        note.remove()
     }
 }
 
@@ -90,7 +72,8 @@ pub fn interfaces(device: &str) -> Result<Vec<String>, DeviceError> {
             .map_err(|reason| DeviceError::BadName { text: device.to_owned(), reason })?;
         return Ok(toward(server)?.into_iter().collect());
     }
-    match device.starts_with("linux:").then(|| Ends::parse(device)).transpose()? {
+    let name = Name::is_one(device).then(|| Name::parse(device)).transpose()?;
+    match name.map(|name| name.ends) {
         Some(Ends::Named { tester, device }) => Ok(vec![tester, device]),
         Some(Ends::Veth) | None => Ok(Vec::new()),
     }
@@ -144,24 +127,16 @@ pub fn tune(interface: &str) -> Result<Option<Tuned>, DeviceError> {
     let Some(now) = coalescing::read(link.index).map_err(reading)? else {
         return Ok(None);
     };
-    let path = path(link.index).map_err(noting)?;
-    let mut file = lock(&path).map_err(noting)?.ok_or_else(|| DeviceError::Broken {
+    let taken = NOTES.take(interface, link.index)?;
+    let (mut note, left) = taken.ok_or_else(|| DeviceError::Broken {
         device: format!("interface {interface}"),
-        reason: format!(
-            "another process of niclab has turned its coalescing off ({}); wait for its end",
-            path.display()
-        ),
+        reason: "another process of niclab has turned its coalescing off; wait for its end".into(),
     })?;
-    let left = read_note(&mut file).map_err(noting)?;
-    let left = left.filter(|note| note.interface == interface);
-    let before = left.map_or_else(|| now.clone(), |note| note.before);
-    let note = Note { interface: interface.into(), process: std::process::id(), before };
-    write_note(&mut file, &note).map_err(noting)?;
-    let Note { before, .. } = note;
+    let before = left.unwrap_or_else(|| now.clone());
+    note.write(interface, &before)?;
     let off = before.off();
     // From here on the note is the guard's, which undoes what was done, if anything.
-    let tuned =
-        Tuned { interface: interface.into(), index: link.index, before, note: Some((file, path)) };
+    let tuned = Tuned { interface: interface.into(), index: link.index, before, note: Some(note) };
     if off != now {
         let what = format!("turning the coalescing of {interface} off ({off})");
         coalescing::write(link.index, &off).map_err(|e| refused(&what, &e))?;
@@ -175,33 +150,14 @@ pub fn tune(interface: &str) -> Result<Option<Tuned>, DeviceError> {
 /// # Errors
 /// [`DeviceError::Rights`]; [`DeviceError::Broken`].
 pub fn clean() -> Result<Vec<String>, DeviceError> {
-    let entries = match fs::read_dir(NOTES) {
-        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-        entries => entries.map_err(noting)?,
-    };
-    let namespace = namespace().map_err(noting)?;
     let mut cleaned = Vec::new();
-    for entry in entries {
-        let path = entry.map_err(noting)?.path();
-        let Some(index) = path.file_name().and_then(|name| index(name.to_str()?, namespace)) else {
-            continue;
-        };
-        let Some(mut file) = lock(&path).map_err(noting)? else {
-            continue;
-        };
-        if let Some(note) = read_note(&mut file).map_err(noting)? {
-            let Note { interface, process, before } = note;
-            // Another interface by now, which nobody has changed.
-            let is_there = link::look(&interface).map_err(noting)?;
-            if is_there.is_some_and(|link| link.index == index) {
-                restore(index, &interface, &before)?;
-                cleaned.push(format!(
-                    "interface {interface}: no coalescing, left by process {process}; it is set \
-                     back to {before}"
-                ));
-            }
-        }
-        remove(&path)?;
+    for (note, Said { interface, process, before }, index) in NOTES.left()? {
+        restore(index, &interface, &before)?;
+        note.remove()?;
+        cleaned.push(format!(
+            "interface {interface}: no coalescing, left by process {process}; it is set back to \
+             {before}"
+        ));
     }
     Ok(cleaned)
 }
@@ -215,75 +171,10 @@ fn restore(index: u32, interface: &str, before: &Coalescing) -> Result<(), Devic
     }
 }
 
-fn noting(error: io::Error) -> DeviceError {
-    refused(&format!("keeping a note in {NOTES}"), &error)
-}
-
-/// Number of the calling thread's network namespace.
-fn namespace() -> io::Result<u64> {
-    Ok(fs::metadata("/proc/thread-self/ns/net")?.ino())
-}
-
-/// Where the note of an interface lies.
-fn path(index: u32) -> io::Result<PathBuf> {
-    Ok(Path::new(NOTES).join(format!("coalescing-{}-{index}", namespace()?)))
-}
-
-/// The interface's number that the name of a note of this namespace has.
-fn index(name: &str, namespace: u64) -> Option<u32> {
-    let (of, index) = name.strip_prefix("coalescing-")?.split_once('-')?;
-    (of.parse::<u64>().ok()? == namespace).then(|| index.parse().ok()).flatten()
-}
-
-/// The file, locked, with its directory; `None` where somebody else has it.
-fn lock(path: &Path) -> io::Result<Option<File>> {
-    let number = |of: io::Result<fs::Metadata>| of.ok().map(|of| of.ino());
-    loop {
-        fs::create_dir_all(NOTES)?;
-        let mut options = File::options();
-        let file = match options.read(true).write(true).create(true).truncate(false).open(path) {
-            // Somebody has removed the directory in between.
-            Err(e) if e.kind() == io::ErrorKind::NotFound => continue,
-            file => file?,
-        };
-        match file.try_lock() {
-            Err(TryLockError::WouldBlock) => return Ok(None),
-            Err(TryLockError::Error(e)) => return Err(e),
-            Ok(()) => {}
-        }
-        // Who had it may have removed it meanwhile: then this is a file without a name.
-        if number(fs::metadata(path)) == number(file.metadata()) {
-            return Ok(Some(file));
-        }
-    }
-}
-
-/// What a note says; `None` where it says nothing yet: then nothing was changed.
-fn read_note(file: &mut File) -> io::Result<Option<Note>> {
-    let mut text = String::new();
-    file.rewind()?;
-    file.read_to_string(&mut text)?;
-    Ok(serde_json::from_str(&text).ok())
-}
-
-fn write_note(file: &mut File, note: &Note) -> io::Result<()> {
-    let text = serde_json::to_string(note)?;
-    file.set_len(0)?;
-    file.rewind()?;
-    file.write_all(text.as_bytes())?;
-    file.sync_all()
-}
-
-/// Removes a note that is locked, and the directory with the last of them.
-fn remove(path: &Path) -> Result<(), DeviceError> {
-    fs::remove_file(path).map_err(noting)?;
-    // Where there are others it stays.
-    let _ = fs::remove_dir(NOTES);
-    Ok(())
-}
-
 #[cfg(test)]
 mod tests {
+    use std::fs;
+    use std::path::PathBuf;
     use std::process::Command;
 
     use super::super::netns::NetNs;
@@ -312,6 +203,10 @@ mod tests {
 
     fn rx_frames(frames: u32) -> Coalescing {
         serde_json::from_value(serde_json::json!({ "rx-frames": frames })).unwrap()
+    }
+
+    fn path(index: u32) -> PathBuf {
+        NOTES.path(index).unwrap()
     }
 
     fn told(index: u32) -> Coalescing {
@@ -346,7 +241,7 @@ mod tests {
 
             tuned.end().unwrap();
             assert_eq!(told(index), rx_frames(16));
-            assert!(!path(index).unwrap().exists());
+            assert!(!path(index).exists());
             drop(tune("tap0").unwrap().unwrap());
             assert_eq!(told(index), rx_frames(16));
         });
@@ -374,11 +269,11 @@ mod tests {
             assert_eq!(told(index), rx_frames(16));
 
             // Killed before the note was whole: nothing was changed then.
-            fs::create_dir_all(NOTES).unwrap();
-            fs::write(path(index).unwrap(), r#"{"interface":"tap0","process":1,"bef"#).unwrap();
+            fs::create_dir_all(path(index).parent().unwrap()).unwrap();
+            fs::write(path(index), r#"{"interface":"tap0","process":1,"bef"#).unwrap();
             assert_eq!(clean().unwrap(), Vec::<String>::new());
             assert_eq!(told(index), rx_frames(16));
-            assert!(!path(index).unwrap().exists());
+            assert!(!path(index).exists());
         });
     }
 
@@ -389,7 +284,7 @@ mod tests {
             let delete = ["tuntap", "del", "dev", "tap0", "mode", "tap"];
             assert!(Command::new("ip").args(delete).status().unwrap().success());
             tuned.end().unwrap();
-            assert!(!path(index).unwrap().exists());
+            assert!(!path(index).exists());
         });
     }
 
@@ -403,6 +298,7 @@ mod tests {
     #[test]
     fn a_device_names_the_interfaces_that_its_packets_pass() {
         assert_eq!(interfaces("linux:eth8,eth9").unwrap(), ["eth8", "eth9"]);
+        assert_eq!(interfaces("linux-xdp:eth8,eth9").unwrap(), ["eth8", "eth9"]);
         assert_eq!(interfaces("peer:127.0.0.1").unwrap(), ["lo"]);
         for without in ["linux:veth", "soft", "model:cx5", "dpdk:--vdev=net_ring0"] {
             assert_eq!(interfaces(without).unwrap(), Vec::<String>::new());

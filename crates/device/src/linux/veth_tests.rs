@@ -124,22 +124,100 @@ fn an_overload_is_lost_at_the_device_and_counted_there() {
 }
 
 #[test]
-fn rules_and_queues_are_not_supported_which_is_a_result() {
-    let Some(_alone) = cores("rules_and_queues_are_not_supported_which_is_a_result") else {
+fn rules_are_not_supported_which_is_a_result() {
+    let Some(_alone) = cores("rules_are_not_supported_which_is_a_result") else {
         return;
     };
     let mut bed = linux::open("linux:veth").unwrap();
     let lacks = |capability: &str| DeviceError::NotSupported { capability: capability.into() };
     let rule = RuleBlock::Any { group: 0, priority: 0, actions: Vec::new() };
     let with_rule = Setup { rules: vec![rule], ..setup(64) };
-    assert_eq!(bed.setup(&with_rule), Err(lacks("rules")));
-    assert_eq!(bed.setup(&Setup { queues: 2, ..setup(64) }), Err(lacks("queues")));
-    assert_eq!(bed.about().not_supported, ["rules", "queues"]);
+    let rules = lacks("rules (n-tuple: driver veth has none)");
+    assert_eq!(bed.setup(&with_rule), Err(rules));
+    let cores = lacks("several cores for queues");
+    assert_eq!(bed.setup(&Setup { cores: 2, ..setup(64) }), Err(cores));
+    let queues = lacks("17 queues (niclab-b has 16 at most)");
+    assert_eq!(bed.setup(&Setup { queues: 17, ..setup(64) }), Err(queues));
+    assert_eq!(bed.about().not_supported, ["rules"]);
     let function = bed.about().places.iter().find(|place| place.role == "function");
     assert_eq!(function.map(|place| place.label.as_str()), Some(Function::Forward.label()));
     // The testbed is as good as before.
     bed.setup(&setup(64)).unwrap();
     assert_accounted(&run(&mut *bed, &load(Rate::Pps(1_000.0), 64)));
+}
+
+#[test]
+fn several_queues_share_the_flows_and_each_counts_its_own() {
+    let Some(_alone) = cores("several_queues_share_the_flows_and_each_counts_its_own") else {
+        return;
+    };
+    for name in ["linux:veth", "linux-xdp:veth"] {
+        let mut bed = linux::open(name).unwrap();
+        // More, fewer, one, and none that was there before.
+        for queues in [4, 2, 1, 3] {
+            bed.setup(&Setup { queues, ..setup(1518) }).unwrap();
+            let o = run(&mut *bed, &load(Rate::Pps(5_000.0), 64));
+            assert_accounted(&o);
+            let device = o.device.as_ref().unwrap();
+            assert_eq!(device.queues.len(), usize::from(queues), "{name}");
+            let mut frames = device.queues.iter().map(|queue| queue.rx_frames);
+            // By a hash of each of 100 flows: that one of four queues gets none is no luck.
+            assert!(frames.all(|frames| frames > 0), "{name} {queues} {device:?}");
+            let statistic = |name: &str| device.statistics.get(name).copied().unwrap_or(0);
+            for (at, queue) in device.queues.iter().enumerate() {
+                assert_eq!(queue.rx_frames, queue.tx_frames, "{name} {queues} {device:?}");
+                if name.starts_with("linux-xdp") {
+                    // The driver saw them on the very same queue.
+                    let seen = statistic(&format!("rx_queue_{at}_xdp_packets"));
+                    assert_eq!(queue.rx_frames, seen, "{name} {queues} {device:?}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn af_xdp_carries_frames_through_and_its_counters_balance() {
+    let Some(_alone) = cores("af_xdp_carries_frames_through_and_its_counters_balance") else {
+        return;
+    };
+    let mut bed = linux::open("linux-xdp:veth").unwrap();
+    for size in [64, 1518] {
+        bed.setup(&setup(size)).unwrap();
+        let o = run(&mut *bed, &load(Rate::Pps(2_000.0), size));
+        assert_accounted(&o);
+        assert!(o.received > 0, "{o:?}");
+        assert_eq!(o.received_bytes, u64::from(size) * o.received);
+        assert_eq!((o.duplicated, o.damaged, o.foreign), (0, 0, 0));
+    }
+    let o = run(&mut *bed, &load(Rate::Saturate, 64));
+    assert_accounted(&o);
+    assert!(o.received > 0);
+    let kpps = o.received * 1_000_000 / o.duration_ns;
+    println!("saturated: {kpps} kpps back of {} offered, {} missed", o.offered, o.rx_missed);
+    let error = bed.setup(&setup(9000)).unwrap_err();
+    assert!(matches!(error, DeviceError::BadLoad { .. }), "{error}");
+    assert!(bed.about().hosts.is_empty(), "messages go over the kernel's stack");
+}
+
+#[test]
+fn what_the_driver_says_stands_in_the_facts() {
+    let Some(_alone) = cores("what_the_driver_says_stands_in_the_facts") else {
+        return;
+    };
+    let mut bed = linux::open("linux:veth").unwrap();
+    bed.setup(&Setup { queues: 3, ..setup(64) }).unwrap();
+    let fact = |name: &str| {
+        let fact = bed.about().facts.iter().find(|fact| fact.name == name);
+        fact.map(|fact| fact.value.clone())
+    };
+    assert_eq!(fact("driver").as_deref(), Some("veth"));
+    assert_eq!(fact("driver of the tester").as_deref(), Some("veth"));
+    assert_eq!(fact("driver version").as_deref(), Some("1.0"));
+    assert_eq!(fact("card queues").as_deref(), Some("rx 3 of 16, tx 3 of 16"));
+    for none in ["firmware", "bus", "card rings", "RSS key", "n-tuple rules"] {
+        assert_eq!(fact(none), None, "{none}");
+    }
 }
 
 #[test]

@@ -1,0 +1,81 @@
+//! What the interfaces of a wire counted in a trial, held against what was counted at its ends.
+
+use super::End;
+use super::facts::Statistics;
+use super::link::LinkCounters;
+use crate::Observation;
+use crate::face::DeviceError;
+use crate::pair::judge_refused;
+
+/// Counters of both interfaces at one moment.
+pub(super) struct Counted {
+    tester: LinkCounters,
+    device: LinkCounters,
+    /// What the driver of the interface under test counts by itself.
+    statistics: Statistics,
+}
+
+impl Counted {
+    pub(super) fn now(tester: &End, device: &End) -> Result<Counted, DeviceError> {
+        let statistics = Statistics::of(device);
+        Ok(Counted { tester: tester.counters()?, device: device.counters()?, statistics })
+    }
+
+    /// Enters what was counted since into an observation, and balances it. `sink_missed` frames
+    /// found the sink's ring full.
+    pub(super) fn account(
+        self,
+        observation: &mut Observation,
+        sink_missed: u64,
+        (tester, device): (&End, &End),
+    ) -> Result<(), DeviceError> {
+        let mut interface = device.counters()?.since(&self.device);
+        let sent = tester.counters()?.since(&self.tester);
+        let statistics = Statistics::of(device).since(&self.statistics);
+        if tester.link.is_veth() {
+            // The ring of the far end was full: it has no counter of its own for that.
+            interface.rx_missed += sent.tx_dropped;
+        }
+        balance(observation, interface, sink_missed);
+        if let Some(device) = &mut observation.device {
+            device.statistics = statistics;
+        }
+        Ok(())
+    }
+}
+
+/// Balances the counters, and holds those of the interface against those of the function.
+fn balance(observation: &mut Observation, interface: LinkCounters, sink_missed: u64) {
+    let Some(device) = &mut observation.device else {
+        return;
+    };
+    // Of the whole trial: those of the warm-up are no loss of the measured part.
+    let rx_missed = observation.rx_missed + interface.rx_missed;
+    observation.rx_missed = rx_missed.min(observation.lost);
+    device.rx_missed += interface.rx_missed;
+    // The interface also counts what its socket had no room for; what the wire refused it does not.
+    let socket_missed = device.rx_missed - interface.rx_missed - observation.generator.rx_missed;
+    let function = device.total();
+    observation.balance(sink_missed);
+    judge_refused(observation);
+    let pairs = [
+        ("received", interface.rx_frames, function.rx_frames + socket_missed),
+        ("sent", interface.tx_frames, function.tx_frames),
+    ];
+    for (what, by_interface, by_function) in pairs {
+        if by_interface != by_function {
+            observation.honesty.balanced = false;
+            observation.honesty.reasons.push(format!(
+                "the interface {what} {by_interface} frames, its socket {by_function}"
+            ));
+        }
+    }
+    if socket_missed > 0 {
+        let reason = format!(
+            "{socket_missed} frames were lost at the socket of the device's \
+            interface, {} in the interface",
+            interface.rx_missed
+        );
+        observation.honesty.reasons.push(reason);
+    }
+}

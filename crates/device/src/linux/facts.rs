@@ -1,0 +1,209 @@
+//! What the interfaces of a wire say of themselves, and what their drivers count.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io;
+
+use super::ethtool::Card;
+use super::ethtool::rss::Spread;
+use super::ethtool::told::{Driver, Rings, Statistic};
+use super::link::Link;
+use super::name::{Ends, Path};
+use super::ring::{RX_SLOTS, TX_SLOTS};
+use super::{End, tune};
+use crate::face::Fact;
+
+/// Entries of an indirection table that are told one by one.
+const ENTRIES_TOLD_MAX: usize = 16;
+
+/// Those of a wire, in reading order.
+pub(super) fn of_wire(ends: &Ends, path: Path, tester: &End, device: &End) -> Vec<Fact> {
+    let fact = |name: &str, value: String| Fact { name: name.into(), value };
+    let (near, far) = (&tester.link, &device.link);
+    let mut facts = vec![fact("interface under test", far.name.clone())];
+    facts.extend(of_card(device, ""));
+    facts.push(fact("interface of the tester", near.name.clone()));
+    facts.extend(of_card(tester, " of the tester"));
+    let release = fs::read_to_string("/proc/sys/kernel/osrelease");
+    let (packet_path, ring) = match path {
+        Path::Packet => (
+            "AF_PACKET, TPACKET_V2 rings, queueing disciplines bypassed",
+            format!("{RX_SLOTS} frames of all queues together, fewer of long ones"),
+        ),
+        Path::Xdp => (
+            "AF_XDP of the function; AF_PACKET of the tester, queueing disciplines bypassed",
+            format!("{} frames of each queue", niclab_port::xdp::FRAMES / 4),
+        ),
+    };
+    facts.extend([
+        fact("MTU", far.mtu.min(near.mtu).to_string()),
+        fact("kernel", release.map_or_else(|_| "unknown".into(), |text| text.trim().into())),
+        fact("packet path", packet_path.into()),
+        fact("receive ring", ring),
+        fact("transmit ring", format!("{TX_SLOTS} frames")),
+    ]);
+    if near.is_veth() {
+        let how = "the kernel's hash of a flow, by a secret key, chooses the queue it is sent by";
+        facts.push(fact("spread over several queues", how.into()));
+    }
+    facts.extend(match ends {
+        Ends::Veth => vec![fact("coalescing", "none: a veth pair has no interrupts".into())],
+        Ends::Named { .. } => {
+            [far, near].into_iter().filter_map(|of| tune::fact(&of.name)).collect()
+        }
+    });
+    facts
+}
+
+/// What the driver of an interface says, by the place that it has in the wire: `""` of the one
+/// under test, `" of the tester"`. What it has not is left out.
+fn of_card(end: &End, whose: &str) -> Vec<Fact> {
+    let fact = |name: &str, value: String| Fact { name: format!("{name}{whose}"), value };
+    let mut facts = vec![fact("driver", driver(&end.link))];
+    // What cannot be asked is not known: no fact.
+    let told = end.within("asking", |link| {
+        Card::open(&link.name).and_then(|mut card| tell(&mut card, &fact))
+    });
+    facts.extend(told.unwrap_or_default());
+    facts
+}
+
+fn tell(card: &mut Card, fact: &dyn Fn(&str, String) -> Fact) -> io::Result<Vec<Fact>> {
+    let Driver { version, firmware, bus, .. } = card.driver()?;
+    let texts = [("driver version", version), ("firmware", firmware), ("bus", bus)];
+    let is_told = |text: &str| !text.is_empty() && text != "N/A";
+    let mut facts: Vec<Fact> = texts
+        .into_iter()
+        .filter(|(_, text)| is_told(text))
+        .map(|(name, text)| fact(name, text))
+        .collect();
+    if let Some(channels) = card.channels()? {
+        let (now, most) = (channels.now, channels.most);
+        let kinds = [
+            ("combined", now.combined, most.combined),
+            ("rx", now.rx, most.rx),
+            ("tx", now.tx, most.tx),
+        ];
+        let has = kinds.iter().filter(|(.., most)| *most > 0);
+        let text: Vec<String> =
+            has.map(|(kind, now, most)| format!("{kind} {now} of {most}")).collect();
+        facts.push(fact("card queues", text.join(", ")));
+    }
+    if let Some(Rings { rx, rx_most, tx, tx_most }) = card.rings()? {
+        let text = format!("rx {rx} of {rx_most}, tx {tx} of {tx_most} descriptors");
+        facts.push(fact("card rings", text));
+    }
+    if let Some(spread) = card.spread()? {
+        facts.push(fact("RSS hash", hash(&spread)));
+        if !spread.key.is_empty() {
+            facts.push(fact("RSS key", hex(&spread.key)));
+        }
+        if !spread.indirection.is_empty() {
+            facts.push(fact("RSS indirection", indirection(&spread.indirection)));
+        }
+    }
+    if let Some(table) = card.rules()? {
+        let text = format!("{} places, {} taken", table.places, table.taken.len());
+        facts.push(fact("n-tuple rules", text));
+    }
+    Ok(facts)
+}
+
+/// The driver of an interface: the kind of a virtual one, else what the device tree says.
+fn driver(link: &Link) -> String {
+    let path = format!("/sys/class/net/{}/device/driver", link.name);
+    let of_device = || fs::read_link(path).ok()?.file_name()?.to_str().map(String::from);
+    link.kind.clone().or_else(of_device).unwrap_or_else(|| "unknown".into())
+}
+
+fn hash(spread: &Spread) -> String {
+    let function = match spread.function {
+        0 => "not told".into(),
+        1 => "toeplitz".to_owned(),
+        2 => "xor".into(),
+        4 => "crc32".into(),
+        other => format!("number {other}"),
+    };
+    if spread.transform == 0 { function } else { format!("{function}, symmetric") }
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect::<Vec<_>>().join(":")
+}
+
+/// How often each queue stands in a table, and the table itself where it is short.
+fn indirection(table: &[u32]) -> String {
+    let mut counts = BTreeMap::new();
+    table.iter().for_each(|queue| *counts.entry(*queue).or_insert(0_u32) += 1);
+    let (queues, entries) = (counts.len(), table.len());
+    let (least, most) = (counts.values().min(), counts.values().max());
+    let (least, most) = (least.copied().unwrap_or(0), most.copied().unwrap_or(0));
+    let mut text = format!("{entries} entries, {queues} queues with {least} to {most} each");
+    if entries <= ENTRIES_TOLD_MAX {
+        let table: Vec<String> = table.iter().map(u32::to_string).collect();
+        text.push_str(&format!(": {}", table.join(" ")));
+    }
+    text
+}
+
+/// What a driver has counted at one moment.
+pub(super) struct Statistics(Vec<Statistic>);
+
+impl Statistics {
+    /// Of an interface; nothing where its driver does not count.
+    pub(super) fn of(end: &End) -> Statistics {
+        let told = end.within("reading the statistics of", |link| {
+            Card::open(&link.name).and_then(|mut card| card.statistics())
+        });
+        Statistics(told.unwrap_or_default())
+    }
+
+    /// What was counted since `before`, where it was something: those that fell are no counters.
+    /// Of several with one name all are added.
+    pub(super) fn since(self, before: &Statistics) -> BTreeMap<String, u64> {
+        let mut counted = BTreeMap::new();
+        let mut add = |statistics: &[Statistic], sign: i128| {
+            for Statistic { name, value } in statistics {
+                *counted.entry(name.clone()).or_insert(0) += sign * i128::from(*value);
+            }
+        };
+        add(&self.0, 1);
+        add(&before.0, -1);
+        let more = |(name, count): (String, i128)| Some((name, u64::try_from(count).ok()?));
+        counted.into_iter().filter_map(more).filter(|(_, count)| *count > 0).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn statistics_are_told_by_what_they_grew() {
+        let of = |values: &[(&str, u64)]| {
+            let statistic =
+                |(name, value): &(&str, u64)| Statistic { name: (*name).to_owned(), value: *value };
+            Statistics(values.iter().map(statistic).collect())
+        };
+        let before = of(&[("rx", 5), ("same", 7), ("gauge", 9), ("twice", 1), ("twice", 2)]);
+        let after =
+            of(&[("rx", 8), ("same", 7), ("gauge", 3), ("twice", 2), ("twice", 4), ("new", 1)]);
+        let expected = [("new", 1), ("rx", 3), ("twice", 3)];
+        let expected = expected.map(|(name, count)| (name.to_owned(), count));
+        assert_eq!(after.since(&before), BTreeMap::from(expected));
+    }
+
+    #[test]
+    fn a_table_is_told_in_a_line() {
+        assert_eq!(indirection(&[0, 1, 0]), "3 entries, 2 queues with 1 to 2 each: 0 1 0");
+        let long = [0, 1, 2, 3].repeat(32);
+        assert_eq!(indirection(&long), "128 entries, 4 queues with 32 to 32 each");
+    }
+
+    #[test]
+    fn a_hash_is_told_by_its_name() {
+        let of = |function, transform| hash(&Spread { function, transform, ..Spread::default() });
+        assert_eq!([of(1, 0), of(2, 0), of(1, 1)], ["toeplitz", "xor", "toeplitz, symmetric"]);
+        assert_eq!(hex(&[0x6d, 5]), "6d:05");
+    }
+}

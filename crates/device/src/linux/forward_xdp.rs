@@ -1,0 +1,157 @@
+//! The forwarding function on the queues of an interface, over AF_XDP: frames stay where they are.
+
+use std::io;
+use std::sync::Arc;
+
+use niclab_apps::forward::swap_macs;
+use niclab_load::PortCounters;
+use niclab_nic::memory::Region;
+use niclab_packet::size::FCS_LEN;
+use niclab_port::error::PortError;
+use niclab_port::lane::Lane;
+use niclab_port::stock::{Stock, stocks};
+use niclab_port::wire::Burst;
+use niclab_port::xdp::{self, XdpLane};
+
+use super::forward::FRAME_NS;
+use super::link::Link;
+use crate::pair::{LAST_TURNS_MAX, Side};
+
+/// Ethernet header with a VLAN tag, bytes: what the MTU leaves out.
+const HEADER_LEN: u32 = 18;
+
+/// A queue of the interface.
+struct Queue {
+    lane: XdpLane,
+    /// Frames that wait to be sent.
+    waiting: Burst,
+    /// Frames that found no room when the trial began.
+    missed_before: u64,
+}
+
+/// The function, on the queues of the interface under test.
+pub struct Forward {
+    queues: Vec<Queue>,
+    stock: Stock,
+    region: Arc<Region>,
+    /// Frames that found no room, and that somebody was told of.
+    told: u64,
+    /// Why nothing comes any more.
+    gone: Option<io::Error>,
+}
+
+impl Forward {
+    /// Opens the first `count` queues of an interface of the calling thread's namespace.
+    ///
+    /// # Errors
+    /// Those of [`xdp::open`].
+    pub fn open(link: &Link, count: u16) -> Result<Forward, PortError> {
+        let frames = usize::from(count) * xdp::FRAMES;
+        let no_memory = |error: &dyn ToString| PortError::System {
+            what: "get frame memory for",
+            name: link.name.clone(),
+            source: io::Error::other(error.to_string()),
+        };
+        let stocks = stocks(1, frames, (link.mtu + HEADER_LEN) as usize);
+        let stock = stocks.map_err(|e| no_memory(&e))?.pop();
+        let stock = stock.ok_or_else(|| no_memory(&"there is none"))?;
+        let region = Arc::clone(stock.region());
+        let lanes = xdp::open(&link.name, count.into(), &region)?;
+        let queue = |lane| Queue { lane, waiting: Burst::new(), missed_before: 0 };
+        let queues = lanes.into_iter().map(queue).collect();
+        Ok(Forward { queues, stock, region, told: 0, gone: None })
+    }
+
+    /// Throws away what has arrived so far, and has the kernel ready for more.
+    ///
+    /// # Errors
+    /// Of an interface that is gone.
+    pub fn drain(&mut self) -> io::Result<()> {
+        if let Some(error) = self.gone.take() {
+            return Err(error);
+        }
+        let mut burst = Burst::new();
+        for queue in &mut self.queues {
+            self.stock.give_all(&mut queue.waiting);
+            // Bounded, lest a flood from elsewhere hold us here.
+            for _ in 0..xdp::FRAMES / burst.capacity() {
+                queue.lane.receive(&mut self.stock, &mut burst)?;
+                if burst.is_empty() {
+                    break;
+                }
+                self.stock.give_all(&mut burst);
+            }
+            queue.missed_before = queue.lane.counters().rx_missed;
+        }
+        self.told = 0;
+        Ok(())
+    }
+
+    /// Takes up to a burst from one queue and sends it back.
+    fn serve(&mut self, at: usize, counters: &mut PortCounters) -> io::Result<usize> {
+        let Queue { lane, waiting, .. } = &mut self.queues[at];
+        let counted = &mut counters.queues[at];
+        let held = waiting.len();
+        lane.receive(&mut self.stock, waiting)?;
+        let with_fcs = |len: u16| u64::from(len + FCS_LEN);
+        for desc in &mut waiting[held..] {
+            counted.rx_bytes += with_fcs(desc.len());
+            swap_macs(self.region.frame_mut(desc));
+        }
+        let found = waiting.len() - held;
+        counted.rx_frames += found as u64;
+        let bytes = |burst: &Burst| burst.iter().map(|desc| with_fcs(desc.len())).sum::<u64>();
+        let (frames_before, bytes_before) = (waiting.len(), bytes(waiting));
+        lane.send(&mut self.stock, waiting)?;
+        counted.tx_frames += (frames_before - waiting.len()) as u64;
+        counted.tx_bytes += bytes_before - bytes(waiting);
+        Ok(found)
+    }
+
+    /// Frames that found no room since the trial began, a number for each queue.
+    fn missed_by_queue(&self) -> impl Iterator<Item = u64> {
+        let now = |queue: &Queue| queue.lane.counters().rx_missed;
+        self.queues.iter().map(move |queue| now(queue).saturating_sub(queue.missed_before))
+    }
+}
+
+impl Side for Forward {
+    // As of AF_PACKET: what is sent passes the receiver's soft interrupt within the call.
+    const FRAME_NS: u64 = FRAME_NS;
+
+    fn queues(&self) -> u16 {
+        self.queues.len() as u16
+    }
+
+    fn turn(&mut self, counters: &mut PortCounters) -> usize {
+        let mut found = 0;
+        for at in 0..self.queues.len() {
+            match self.serve(at, counters) {
+                Ok(more) => found += more,
+                Err(error) => self.gone = Some(error),
+            }
+        }
+        found
+    }
+
+    fn last(&mut self, counters: &mut PortCounters) {
+        for _ in 0..LAST_TURNS_MAX {
+            let found = self.turn(counters);
+            if found == 0 && self.queues.iter().all(|queue| queue.waiting.is_empty()) {
+                break;
+            }
+        }
+        for queue in &mut self.queues {
+            counters.tx_dropped += queue.waiting.len() as u64;
+            self.stock.give_all(&mut queue.waiting);
+        }
+        for (queue, missed) in counters.queues.iter_mut().zip(self.missed_by_queue()) {
+            queue.rx_missed = missed;
+        }
+    }
+
+    fn missed(&mut self) -> u64 {
+        let all = self.missed_by_queue().sum::<u64>();
+        all - std::mem::replace(&mut self.told, all)
+    }
+}

@@ -1,0 +1,167 @@
+//! The rings of both ends of a wire: those of generator and sink, and those of the function.
+
+use std::io;
+use std::sync::atomic::{AtomicU16, Ordering};
+
+use niclab_load::PortCounters;
+use niclab_packet::size::FCS_LEN;
+use niclab_port::error::PortError;
+
+use super::forward::{FRAME_NS, Forward};
+use super::forward_xdp;
+use super::link::Link;
+use super::name::Path;
+use super::ring::{RX_SLOTS, RxRing, SINK_SLOTS, TxRing};
+use super::{End, RIGHTS, refused};
+use crate::face::DeviceError;
+use crate::pair::Side;
+
+/// Slots of the rings of several queues, at least.
+const QUEUE_SLOTS_MIN: usize = 512;
+
+/// Descriptors of an AF_XDP ring.
+const XDP_SLOTS: usize = niclab_port::xdp::FRAMES / 4;
+
+const _: () = assert!(RX_SLOTS.is_power_of_two() && QUEUE_SLOTS_MIN.is_power_of_two());
+
+/// What rings are opened for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Shape {
+    /// The path of the function's frames.
+    pub path: Path,
+    /// The function's queues.
+    pub queues: u16,
+    /// Longest frame, bytes with FCS.
+    pub frame_len_max: u16,
+}
+
+/// The rings of both ends.
+pub(super) struct Rings {
+    pub outlet: TxRing,
+    pub inlet: RxRing,
+    pub function: Function,
+}
+
+/// The function under test, by its path.
+pub(super) enum Function {
+    Packet(Forward),
+    Xdp(Box<forward_xdp::Forward>),
+}
+
+impl Rings {
+    pub(super) fn open(tester: &End, device: &End, shape: Shape) -> Result<Rings, DeviceError> {
+        let len = usize::from(shape.frame_len_max.saturating_sub(FCS_LEN));
+        let spreads = shape.queues > 1 && tester.link.is_veth();
+        let what = "opening AF_PACKET rings on";
+        let (inlet, outlet) = tester.within(what, |link| {
+            // Of a veth pair the queue that sends is the queue that receives.
+            let tx = if spreads { TxRing::open_spread } else { TxRing::open };
+            Ok((RxRing::open(link, len, SINK_SLOTS)?, tx(link, len)?))
+        })?;
+        let function = match shape.path {
+            Path::Packet => Function::Packet(
+                device.within(what, |link| packet(link, shape.queues.into(), len))?,
+            ),
+            Path::Xdp => {
+                let open = |link: &Link| Ok(forward_xdp::Forward::open(link, shape.queues));
+                let opened = device.within("opening AF_XDP sockets on", open)?;
+                Function::Xdp(Box::new(opened.map_err(of_port)?))
+            }
+        };
+        Ok(Rings { outlet, inlet, function })
+    }
+
+    /// Throws away what has arrived so far.
+    pub(super) fn drain(&mut self) -> Result<(), DeviceError> {
+        let function = match &mut self.function {
+            Function::Packet(function) => function.rx.iter_mut().try_for_each(RxRing::drain),
+            Function::Xdp(function) => function.drain(),
+        };
+        let drained = function.and_then(|()| self.inlet.drain());
+        drained.map_err(|e| refused("emptying the rings", &e))
+    }
+}
+
+/// AF_PACKET rings for as many queues.
+fn packet(link: &Link, queues: usize, len: usize) -> io::Result<Forward> {
+    static GROUP: AtomicU16 = AtomicU16::new(0);
+    // A number of this process's own, in a namespace that other programs may be in too.
+    let number = GROUP.fetch_add(1, Ordering::Relaxed);
+    let group = (std::process::id() as u16).wrapping_sub(number);
+    // Blocks of the kernel's memory are filled by a power of two alone.
+    let slots = (RX_SLOTS / queues.max(1).next_power_of_two()).max(QUEUE_SLOTS_MIN);
+    let open = |_| RxRing::open(link, len, slots);
+    let mut rx = (0..queues).map(open).collect::<io::Result<Vec<_>>>()?;
+    if queues > 1 {
+        // Queue 0 of a card has the number 1, of a veth pair 0: the ring of the last queue is the
+        // first to join, or that of the first.
+        let first = if link.is_veth() { 0 } else { queues - 1 };
+        (0..queues).try_for_each(|at| rx[(first + at) % queues].share_by_queue(group))?;
+    }
+    rx.shrink_to_fit();
+    Ok(Forward::new(rx, TxRing::open(link, len)?))
+}
+
+/// What an error of a port means to the user.
+fn of_port(error: PortError) -> DeviceError {
+    let (device, reason) = ("linux".to_owned(), error.to_string());
+    match error {
+        PortError::NotAllowed { .. } => DeviceError::Rights { what: reason, remedy: RIGHTS.into() },
+        PortError::NoQueue { .. } | PortError::Mtu { .. } | PortError::Lanes { .. } => {
+            DeviceError::NotSupported { capability: reason }
+        }
+        _ => DeviceError::Broken { device, reason },
+    }
+}
+
+impl Function {
+    /// Frames that the ring of one of its queues holds.
+    pub(super) fn depth(&self) -> usize {
+        match self {
+            Function::Packet(function) => {
+                function.rx.iter().map(RxRing::slots).min().unwrap_or_default()
+            }
+            Function::Xdp(_) => XDP_SLOTS,
+        }
+    }
+}
+
+impl Side for Function {
+    const FRAME_NS: u64 = FRAME_NS;
+
+    fn queues(&self) -> u16 {
+        match self {
+            Function::Packet(function) => function.queues(),
+            Function::Xdp(function) => function.queues(),
+        }
+    }
+
+    fn start(&mut self) {
+        match self {
+            Function::Packet(function) => function.start(),
+            Function::Xdp(function) => function.start(),
+        }
+    }
+
+    #[inline]
+    fn turn(&mut self, counters: &mut PortCounters) -> usize {
+        match self {
+            Function::Packet(function) => function.turn(counters),
+            Function::Xdp(function) => function.turn(counters),
+        }
+    }
+
+    fn last(&mut self, counters: &mut PortCounters) {
+        match self {
+            Function::Packet(function) => function.last(counters),
+            Function::Xdp(function) => function.last(counters),
+        }
+    }
+
+    fn missed(&mut self) -> u64 {
+        match self {
+            Function::Packet(function) => function.missed(),
+            Function::Xdp(function) => function.missed(),
+        }
+    }
+}
