@@ -16,6 +16,7 @@ mod counted;
 pub mod ethtool;
 mod facts;
 mod features;
+pub mod flower;
 mod forward;
 mod forward_xdp;
 pub(crate) mod hosts;
@@ -49,6 +50,7 @@ use niclab_probe::{Leftover, ProbeError};
 
 use self::counted::Counted;
 use self::ethtool::Card;
+use self::flower::Filters;
 pub use self::hosts::{Hosts, Wire};
 use self::link::{Link, LinkCounters};
 use self::name::{Ends, Name, Path};
@@ -99,6 +101,8 @@ struct LinuxBed {
     shape: Shape,
     /// Settings of the interface under test, and of the tester's where that is niclab's own.
     held: Vec<Held>,
+    /// Rules of a card that has no n-tuple rules.
+    filters: Option<Filters>,
     tester: End,
     device: End,
     ends: Ends,
@@ -124,6 +128,7 @@ pub fn open(name: &str) -> Result<Box<dyn Testbed>, DeviceError> {
         rings: None,
         shape: Shape { path, queues: 1, frame_len_max: FRAME_LEN_DEFAULT },
         held: Vec::new(),
+        filters: None,
         tester,
         device,
         ends,
@@ -213,7 +218,7 @@ impl Testbed for LinuxBed {
         }
         let has_rules = setup.rules.iter().any(|block| block.count() > 0);
         if has_rules {
-            self.hold()?.take_rules()?;
+            self.take_rules()?;
         }
         let Setup { queues, frame_len_max, .. } = *setup;
         let shape = Shape { queues: queues.max(1), frame_len_max, ..self.shape };
@@ -223,20 +228,29 @@ impl Testbed for LinuxBed {
             self.about.facts = facts::of_wire(&self.ends, shape.path, &self.tester, &self.device);
         }
         let mut report = SetupReport::default();
+        if let Some(filters) = &mut self.filters {
+            let cleared = filters.remove_all();
+            cleared.map_err(|e| refused("removing flower filters", &e.error))?;
+        }
         if let Some(held) = self.held.first_mut() {
             held.clear_rules()?;
-            if has_rules {
-                rules::install(held.card(), &setup.rules, &mut report)?;
-            }
             report.rss = held.rss();
+        }
+        match (&mut self.filters, self.held.first_mut()) {
+            _ if !has_rules => {}
+            (Some(filters), _) => rules::install(filters, &setup.rules, &mut report)?,
+            (None, Some(held)) => rules::install(held.card(), &setup.rules, &mut report)?,
+            (None, None) => {}
         }
         Ok(report)
     }
 
     fn operate(&mut self, plan: &RulesPlan) -> Result<Control, DeviceError> {
-        let held = self.hold()?;
-        held.take_rules()?;
-        rules::operate(held.card(), plan)
+        self.take_rules()?;
+        match &mut self.filters {
+            Some(filters) => rules::operate(filters, plan),
+            None => rules::operate(self.hold()?.card(), plan),
+        }
     }
 
     /// Over a pair and in namespaces of its own: a cable between two cards of one host would be
@@ -290,13 +304,13 @@ impl Testbed for LinuxBed {
 }
 
 /// Takes away what killed measurements left on the interfaces of this network namespace, and says
-/// what: queues, RSS and rules of a card, coalescing that is off, filters of probes, and the queueing disciplines that were added
-/// for them.
+/// what: queues, RSS and rules of a card, flower filters, coalescing that is off, filters of
+/// probes, and the queueing disciplines that were added for filters.
 ///
 /// # Errors
 /// [`DeviceError::Rights`]; [`DeviceError::Broken`].
 pub fn clean() -> Result<Vec<String>, DeviceError> {
-    let set_back = settings::clean()?.into_iter().chain(tune::clean()?);
+    let set_back = settings::clean()?.into_iter().chain(flower::clean()?).chain(tune::clean()?);
     let cleaned = niclab_probe::clean().map_err(|error| match error {
         ProbeError::NotAllowed { what } => {
             DeviceError::Rights { what: what.to_owned(), remedy: RIGHTS.to_owned() }
@@ -326,6 +340,18 @@ impl LinuxBed {
             device: self.about.name.clone(),
             reason: "no settings".into(),
         })
+    }
+
+    /// Makes ready for rules: n-tuple rules of the card, else flower filters in the card.
+    fn take_rules(&mut self) -> Result<(), DeviceError> {
+        let without = match self.hold()?.take_rules() {
+            Err(DeviceError::NotSupported { capability }) => capability,
+            taken => return taken,
+        };
+        if self.filters.is_none() {
+            self.filters = Some(filters(&self.device, self.is_veth(), &without)?);
+        }
+        Ok(())
     }
 
     /// Gives both ends their queues and their rings; where that fails they get those that they had
@@ -366,6 +392,17 @@ impl LinuxBed {
     }
 }
 
+/// Filters in the card of an interface, which lacks other rules for this reason.
+fn filters(end: &End, is_own: bool, without: &str) -> Result<Filters, DeviceError> {
+    let offered = end.netns.within(|| flower::offered(&end.link, flower::Place::Card, is_own));
+    match offered.map_err(|e| refused("entering a namespace", &e))? {
+        Err(DeviceError::NotSupported { capability }) => Err(DeviceError::NotSupported {
+            capability: format!("rules ({without}; {capability})"),
+        }),
+        offered => offered,
+    }
+}
+
 /// What can be told of the two interfaces.
 fn about(
     name: &str,
@@ -389,7 +426,9 @@ fn about(
         ],
         _ => Vec::new(),
     };
-    let has_rules = device.within("asking for rules of", |link| Card::open(&link.name)?.rules());
+    let has_table = device.within("asking for rules of", |link| Card::open(&link.name)?.rules());
+    let has_rules =
+        matches!(has_table, Ok(Some(_))) || filters(device, *ends == Ends::Veth, "").is_ok();
     About {
         name: name.into(),
         facts: facts::of_wire(ends, path, tester, device),
@@ -401,10 +440,7 @@ fn about(
             place("sink", &near.name, Some(cores.tester)),
         ],
         hosts,
-        not_supported: match has_rules {
-            Ok(Some(_)) => Vec::new(),
-            _ => vec!["rules".into()],
-        },
+        not_supported: if has_rules { Vec::new() } else { vec!["rules".into()] },
         in_virtual_time: false,
     }
 }

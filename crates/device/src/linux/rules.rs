@@ -16,21 +16,25 @@ use crate::plan::{Calls, RulesPlan, Work};
 
 /// A table of n-tuple rules.
 pub(super) trait Places {
+    /// As messages call them.
+    const WORDS: &str;
     /// What stands in it; `None` where there is none.
     fn table(&mut self) -> io::Result<Option<Table>>;
-    /// Puts a rule in; its place.
-    fn insert(&mut self, flow: &Flow) -> io::Result<u32>;
+    /// Puts a rule in; its place, or what is said against it.
+    fn insert(&mut self, flow: &Flow, priority: u32) -> Result<u32, String>;
     /// Takes the rule at a place out.
     fn remove(&mut self, place: u32) -> io::Result<()>;
 }
 
 impl Places for Card {
+    const WORDS: &str = "n-tuple rules";
+
     fn table(&mut self) -> io::Result<Option<Table>> {
         self.rules()
     }
 
-    fn insert(&mut self, flow: &Flow) -> io::Result<u32> {
-        Card::insert(self, flow)
+    fn insert(&mut self, flow: &Flow, _priority: u32) -> Result<u32, String> {
+        Card::insert(self, flow).map_err(|e| refusal(flow, &e))
     }
 
     fn remove(&mut self, place: u32) -> io::Result<()> {
@@ -46,15 +50,16 @@ pub(super) fn install(
     report: &mut SetupReport,
 ) -> Result<(), DeviceError> {
     let mut blocks: Vec<&RuleBlock> = blocks.iter().filter(|block| block.count() > 0).collect();
-    blocks.sort_by_key(|block| block.place().map_or(0, |(_, priority, _)| priority));
+    blocks.sort_by_key(|block| priority(block));
     for block in blocks {
         let flows = flows(block)?;
+        let priority = priority(block);
         let mut places = places(card, flows.len())?.into_iter();
         let mut refusal = None;
         let mut installed = 0;
         for flow in flows {
             let begun = Instant::now();
-            let made = put(card, flow, places.next());
+            let made = put(card, flow, priority, places.next());
             report.install += begun.elapsed();
             match made {
                 Ok(_) => installed += 1,
@@ -93,16 +98,19 @@ pub(super) fn operate(card: &mut impl Places, plan: &RulesPlan) -> Result<Contro
     let mut making = Timed::of(flows.len());
     for flow in flows {
         let place = places.next();
-        created.extend(making.call(|| put(card, flow, place)));
+        created.extend(making.call(|| put(card, flow, priority(block), place)));
     }
     let mut removing = Timed::of(created.len());
     for place in created {
-        let gone = |card: &mut dyn FnMut() -> io::Result<()>| card().map_err(|e| e.to_string());
-        removing.call(|| gone(&mut || card.remove(place)));
+        removing.call(|| card.remove(place).map_err(|e| e.to_string()));
     }
     let mut control = making.end();
     control.destroyed = Some(Box::new(removing.end()));
     Ok(control)
+}
+
+fn priority(block: &RuleBlock) -> u32 {
+    block.place().map_or(0, |(_, priority, _)| priority)
 }
 
 /// The rules of a block as the card would have them, or why it cannot.
@@ -132,20 +140,30 @@ fn places(card: &mut impl Places, count: usize) -> Result<Vec<u32>, DeviceError>
     Ok(places)
 }
 
-/// Puts a rule in, or says what was said against it.
-fn put(
-    card: &mut impl Places,
+/// Puts a rule in, or says what is said against it.
+fn put<P: Places>(
+    card: &mut P,
     flow: Result<Flow, String>,
+    priority: u32,
     place: Option<u32>,
 ) -> Result<u32, String> {
-    let flow = flow.map_err(|why| format!("not supported: {why}"))?;
-    let location = place.ok_or("the table of n-tuple rules is full")?;
-    let flow = Flow { location, ..flow };
-    card.insert(&flow).map_err(|e| match e.raw_os_error() {
+    let no_words = |what| format!("not supported: {what}: {} have no words for that", P::WORDS);
+    let flow = flow.map_err(no_words)?;
+    let location = place.ok_or_else(full)?;
+    card.insert(&Flow { location, ..flow }, priority)
+}
+
+fn full() -> String {
+    "the table of n-tuple rules is full".into()
+}
+
+/// What an error of the kernel means.
+fn refusal(flow: &Flow, error: &io::Error) -> String {
+    match error.raw_os_error() {
         Some(libc::EOPNOTSUPP) => format!("the driver does not know rules such as `{flow}`"),
-        Some(libc::ENOSPC) => "the table of n-tuple rules is full".into(),
-        _ => format!("`{flow}`: {e}"),
-    })
+        Some(libc::ENOSPC) => full(),
+        _ => format!("`{flow}`: {error}"),
+    }
 }
 
 /// Calls that are timed, one after the other.
@@ -209,19 +227,22 @@ mod tests {
     }
 
     impl Places for Eight {
+        const WORDS: &str = "n-tuple rules";
+
         fn table(&mut self) -> io::Result<Option<Table>> {
             let taken = self.rules.keys().copied().collect();
             Ok(Some(Table { places: 8, finds_places: self.finds_places, taken }))
         }
 
-        fn insert(&mut self, flow: &Flow) -> io::Result<u32> {
+        fn insert(&mut self, flow: &Flow, _: u32) -> Result<u32, String> {
             self.inserted += 1;
+            let error = |number| refusal(flow, &io::Error::from_raw_os_error(number));
             if !flow.to_string().contains("tcp") && !flow.to_string().contains("udp") {
-                return Err(io::Error::from_raw_os_error(libc::EOPNOTSUPP));
+                return Err(error(libc::EOPNOTSUPP));
             }
             let free = (0..8).rev().find(|place| !self.rules.contains_key(place));
             let place = if flow.location == ANYWHERE { free } else { Some(flow.location) };
-            let place = place.ok_or(io::Error::from_raw_os_error(libc::ENOSPC))?;
+            let place = place.ok_or_else(|| error(libc::ENOSPC))?;
             assert!(place < 8 && self.rules.insert(place, *flow).is_none(), "place {place}");
             Ok(place)
         }
@@ -259,7 +280,7 @@ mod tests {
         let mut card = Eight::default();
         let flows = flows(&tuples(0, 1, Action::Drop)).unwrap();
         let other = Flow { location: 2, ..flows[0].clone().unwrap() };
-        card.insert(&other).unwrap();
+        card.insert(&other, 0).unwrap();
         let full = Some("the table of n-tuple rules is full".to_owned());
         let (count, queue) = (10, Action::Queue(0));
         assert_eq!(installed(&mut card, &[tuples(0, count, queue)]), (7, 3, full.clone()));
@@ -278,7 +299,7 @@ mod tests {
         assert_eq!(installed(&mut card, &blocks), (2, 1, Some(why.into())));
         let before = card.inserted;
         let group = RuleBlock::Any { group: 1, priority: 0, actions: vec![Action::Drop] };
-        let why = "not supported: group 1: n-tuple rules have one";
+        let why = "not supported: group 1: n-tuple rules have no words for that";
         assert_eq!(installed(&mut card, &[group]), (0, 1, Some(why.into())));
         assert_eq!(card.inserted, before, "the card was not asked");
         let file = RuleBlock::File { path: "rules".into(), rules_count: 3 };

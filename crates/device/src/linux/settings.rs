@@ -175,11 +175,11 @@ impl Held {
     /// Sees to it that n-tuple rules are switched on, as far as the card has a switch.
     ///
     /// # Errors
-    /// [`DeviceError::NotSupported`]: `rules`, where it has no table of them;
+    /// [`DeviceError::NotSupported`]: `n-tuple`, where it has no table of them;
     /// [`DeviceError::Rights`]; [`DeviceError::Broken`].
     pub fn take_rules(&mut self) -> Result<(), DeviceError> {
         if self.before.rules.is_none() {
-            return Err(lacks(format!("rules (n-tuple: {} has none)", self.driver)));
+            return Err(lacks(format!("n-tuple: {} has none", self.driver)));
         }
         match self.card.ntuple() {
             Ok(false) => match self.card.set_ntuple(true) {
@@ -443,7 +443,7 @@ mod tests {
                 (held.set_key(&[1; 40]), "rss key (driver veth has none)"),
                 (held.set_indirection(&[0; 128]), "rss indirection (driver veth has none)"),
                 (held.set_hash_fields(fields), "rss hash fields (driver veth cannot set them)"),
-                (held.take_rules(), "rules (n-tuple: driver veth has none)"),
+                (held.take_rules(), "n-tuple: driver veth has none"),
                 (held.receive_by(9), "9 queues (near0 has 8 at most)"),
             ] {
                 assert_eq!(refused, Err(lacks(capability)));

@@ -207,8 +207,8 @@ impl Pattern {
         &self.outer.mask
     }
 
-    /// Whether [`Pattern::value`] and [`Pattern::mask`] say all of it: no header inside a tunnel, no
-    /// field without a place in a key, no range.
+    /// Whether [`Pattern::value`] and [`Pattern::mask`] say all of it: no header inside a tunnel,
+    /// no field without a place in a key, no range.
     pub fn is_of_outer_bits(&self) -> bool {
         self.deep.is_none() && self.ranges == Ranges::default()
     }

@@ -1,0 +1,510 @@
+//! Rules in tc's flower classifier, on the clsact discipline of an interface: in the card, where
+//! its driver takes filters over, or in the kernel.
+//!
+//! All filters of one preference are of one protocol and, of two that match, either may win: rules
+//! of one priority that overlap are not in order. What was there stays: only filters of preferences
+//! that are niclab's are taken out, and the discipline where it was not there before.
+
+mod message;
+#[cfg(test)]
+mod message_tests;
+
+use std::io;
+
+use rtnetlink::sys::protocols::NETLINK_ROUTE;
+use rtnetlink::sys::{Socket, SocketAddr};
+use serde::{Deserialize, Serialize};
+
+pub use self::message::{Id, Place};
+use self::message::{RTM_DELQDISC, RTM_DELTFILTER, RTM_GETTFILTER, RTM_NEWQDISC, RTM_NEWTFILTER};
+use super::ethtool::flow::{ANYWHERE, Fate, Fields, Flow, Kind};
+use super::ethtool::rules::Table;
+use super::link::Link;
+use super::note::{Kind as NoteKind, Note, Said};
+use super::refused;
+use super::rules::Places;
+use crate::face::DeviceError;
+
+/// The first preference that is niclab's, and how many there are: four of each priority, for all,
+/// IPv4, IPv6 and tagged packets.
+const PREFERENCE_FIRST: u16 = 0x4c00;
+const PROTOCOLS: u16 = 4;
+/// The last priority that a filter can have.
+pub const PRIORITY_MAX: u16 = 1_023;
+
+const HEADER_LEN: usize = 16;
+const NLM_F_REQUEST: u16 = 1;
+const NLM_F_ACK: u16 = 4;
+const NLM_F_EXCL: u16 = 0x200;
+const NLM_F_CREATE: u16 = 0x400;
+const NLMSG_ERROR: u16 = 2;
+/// Flags of an error's message: what was asked is cut, and attributes follow.
+const NLM_F_CAPPED: u16 = 0x100;
+const NLM_F_ACK_TLVS: u16 = 0x200;
+const NLMSGERR_ATTR_MSG: u16 = 1;
+
+/// Notes of what was there.
+const NOTES: NoteKind<Before> = NoteKind::new("flower");
+
+/// What an interface had before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct Before {
+    /// It had the discipline.
+    clsact: bool,
+}
+
+/// Filters on an interface, which go with this.
+pub struct Filters {
+    socket: Socket,
+    interface: String,
+    index: u32,
+    place: Place,
+    before: Before,
+    /// Removed when the interface is as it was; `None` of one of niclab's own.
+    note: Option<Note>,
+    is_held: bool,
+    /// The protocol of each preference that is in use, and the number of the next filter.
+    filters: Vec<Id>,
+    next: u32,
+}
+
+/// Why the kernel refused, in its own words where it has some.
+#[derive(Debug, thiserror::Error)]
+#[error("{}", self.text())]
+pub struct Refusal {
+    /// Its number.
+    pub error: io::Error,
+    /// Its words.
+    pub words: Option<String>,
+}
+
+impl Refusal {
+    fn text(&self) -> String {
+        let error = &self.error;
+        self.words.as_ref().map_or_else(|| error.to_string(), |words| format!("{words} ({error})"))
+    }
+}
+
+impl From<io::Error> for Refusal {
+    fn from(error: io::Error) -> Refusal {
+        Refusal { error, words: None }
+    }
+}
+
+impl Filters {
+    /// Makes ready for filters on an interface of the calling thread's namespace, which niclab made
+    /// itself or not.
+    ///
+    /// # Errors
+    /// [`DeviceError::NotSupported`]: `flower`, where the kernel has no clsact discipline;
+    /// [`DeviceError::Rights`]; [`DeviceError::Broken`] where another process has filters on it.
+    pub fn attach(link: &Link, place: Place, is_own: bool) -> Result<Filters, DeviceError> {
+        let name = &link.name;
+        let opening = |e| refused(&format!("opening netlink for {name}"), &e);
+        let socket = open().map_err(opening)?;
+        let mut before = None;
+        let mut note = None;
+        if !is_own {
+            let taken = NOTES.take(name, link.index)?.ok_or_else(|| DeviceError::Broken {
+                device: format!("interface {name}"),
+                reason: "another process of niclab has filters on it; wait for its end".into(),
+            })?;
+            let (mut mine, left) = taken;
+            // Until it is known whose the discipline is, it is nobody's to take away.
+            before = left;
+            mine.write(name, &before.unwrap_or(Before { clsact: true }))?;
+            note = Some(mine);
+        }
+        let flags = NLM_F_CREATE | NLM_F_EXCL;
+        let had = match ask(&socket, RTM_NEWQDISC, flags, &message::clsact(link.index)) {
+            Ok(_) => false,
+            Err(refusal) if refusal.error.raw_os_error() == Some(libc::EEXIST) => true,
+            Err(refusal) => {
+                note.map_or(Ok(()), Note::remove)?;
+                return Err(lacks("clsact", &refusal));
+            }
+        };
+        let was_left = before.is_some();
+        let before = before.unwrap_or(Before { clsact: had });
+        if let Some(note) = &mut note {
+            note.write(name, &before)?;
+        }
+        let filters = Filters {
+            socket,
+            interface: name.clone(),
+            index: link.index,
+            place,
+            before,
+            note,
+            is_held: true,
+            filters: Vec::new(),
+            next: 1,
+        };
+        if was_left {
+            let cleared = clear(&filters.socket, filters.index, preferences());
+            cleared.map_err(|refusal| lacks("filters", &refusal))?;
+        }
+        Ok(filters)
+    }
+
+    /// Puts a filter in.
+    ///
+    /// # Errors
+    /// What filters have no words for, or the kernel's refusal, as text.
+    pub fn insert(&mut self, flow: &Flow, priority: u32) -> Result<Id, String> {
+        let no_words = |what: &str| format!("{what}: flower filters have no words for that");
+        let protocol = message::protocol(flow).map_err(no_words)?;
+        let at = match protocol {
+            0x0800 => 1,
+            0x86dd => 2,
+            0x8100 => 3,
+            3 => 0,
+            other => return Err(no_words(&format!("the Ethernet type {other:#06x}"))),
+        };
+        let priority = u16::try_from(priority).ok().filter(|of| *of <= PRIORITY_MAX);
+        let priority = priority.ok_or_else(|| format!("a priority above {PRIORITY_MAX}"))?;
+        let preference = PREFERENCE_FIRST + priority * PROTOCOLS + at;
+        let id = Id { preference, protocol, handle: self.next };
+        let asked = message::filter(self.index, id, flow, self.place).map_err(no_words)?;
+        let flags = NLM_F_CREATE | NLM_F_EXCL;
+        ask(&self.socket, RTM_NEWTFILTER, flags, &asked).map_err(|refusal| refusal.to_string())?;
+        self.next += 1;
+        self.filters.push(id);
+        Ok(id)
+    }
+
+    /// Packets and bytes that a filter has met; `None` where it does not say.
+    ///
+    /// # Errors
+    /// What the kernel says.
+    pub fn counts(&self, id: Id) -> Result<Option<(u64, u64)>, Refusal> {
+        let told = ask(&self.socket, RTM_GETTFILTER, 0, &message::named(self.index, id))?;
+        Ok(told.and_then(|told| message::counts(&told)))
+    }
+
+    /// Takes all filters out.
+    ///
+    /// # Errors
+    /// What the kernel says.
+    pub fn remove_all(&mut self) -> Result<(), Refusal> {
+        self.filters.clone().into_iter().try_for_each(|id| self.remove(id))
+    }
+
+    /// Takes a filter out.
+    ///
+    /// # Errors
+    /// What the kernel says.
+    pub fn remove(&mut self, id: Id) -> Result<(), Refusal> {
+        ask(&self.socket, RTM_DELTFILTER, 0, &message::named(self.index, id))?;
+        self.filters.retain(|known| *known != id);
+        Ok(())
+    }
+
+    fn restore(&mut self) -> Result<(), DeviceError> {
+        if !std::mem::take(&mut self.is_held) {
+            return Ok(());
+        }
+        let mut used: Vec<u16> = self.filters.iter().map(|id| id.preference).collect();
+        used.sort_unstable();
+        used.dedup();
+        restore(&self.socket, (&self.interface, self.index), self.before, used)?;
+        self.note.take().map_or(Ok(()), Note::remove)
+    }
+}
+
+impl Drop for Filters {
+    fn drop(&mut self) {
+        // Where this fails the note stays, and `clean` tells of it.
+        let _ = self.restore();
+    }
+}
+
+/// Filters on an interface that takes them there: one is put in and taken out again, of packets
+/// that there are none of.
+///
+/// # Errors
+/// [`DeviceError::NotSupported`] with what is missing; those of [`Filters::attach`].
+pub fn offered(link: &Link, place: Place, is_own: bool) -> Result<Filters, DeviceError> {
+    let mut filters = Filters::attach(link, place, is_own)?;
+    let (mut value, mut mask) = (Fields::default(), Fields::default());
+    // An address for texts (RFC 5737), which nobody has.
+    value.src[..4].copy_from_slice(&[192, 0, 2, 1]);
+    mask.src[..4].fill(0xff);
+    let flow = Flow { kind: Kind::Ipv4, value, mask, fate: Fate::Drop, location: ANYWHERE };
+    let lacks = |why: String| DeviceError::NotSupported { capability: format!("flower: {why}") };
+    let id = filters.insert(&flow, 0).map_err(lacks)?;
+    filters.remove(id).map_err(|refusal| lacks(refusal.to_string()))?;
+    Ok(filters)
+}
+
+impl Places for Filters {
+    const WORDS: &str = "flower filters";
+
+    fn table(&mut self) -> io::Result<Option<Table>> {
+        Ok(Some(Table { finds_places: true, ..Table::default() }))
+    }
+
+    fn insert(&mut self, flow: &Flow, priority: u32) -> Result<u32, String> {
+        Filters::insert(self, flow, priority).map(|id| id.handle)
+    }
+
+    fn remove(&mut self, place: u32) -> io::Result<()> {
+        let known = self.filters.iter().find(|id| id.handle == place);
+        let id = *known.ok_or(io::ErrorKind::NotFound)?;
+        Filters::remove(self, id).map_err(|refusal| refusal.error)
+    }
+}
+
+/// Takes away what killed processes have left on interfaces of the calling thread's namespace.
+///
+/// # Errors
+/// [`DeviceError::Rights`]; [`DeviceError::Broken`].
+pub fn clean() -> Result<Vec<String>, DeviceError> {
+    let mut cleaned = Vec::new();
+    for (note, Said { interface, process, before }, index) in NOTES.left()? {
+        let socket = open().map_err(|e| refused("opening netlink", &e))?;
+        restore(&socket, (&interface, index), before, preferences())?;
+        note.remove()?;
+        cleaned.push(format!("interface {interface}: flower filters, left by process {process}"));
+    }
+    Ok(cleaned)
+}
+
+fn restore(
+    socket: &Socket,
+    (interface, index): (&str, u32),
+    before: Before,
+    used: impl IntoIterator<Item = u16>,
+) -> Result<(), DeviceError> {
+    let restored = clear(socket, index, used).and_then(|()| match before.clsact {
+        true => Ok(()),
+        false => ask(socket, RTM_DELQDISC, 0, &message::clsact(index)).map(|_| ()),
+    });
+    match restored {
+        // It is gone, and its filters with it; or the discipline is.
+        Err(e) if matches!(e.error.raw_os_error(), Some(libc::ENODEV | libc::ENOENT)) => Ok(()),
+        Err(e) => Err(refused(&format!("taking filters off {interface}"), &e.error)),
+        Ok(()) => Ok(()),
+    }
+}
+
+/// All preferences that are niclab's.
+fn preferences() -> impl IntoIterator<Item = u16> {
+    PREFERENCE_FIRST..PREFERENCE_FIRST + PROTOCOLS * (PRIORITY_MAX + 1)
+}
+
+/// Takes the filters of these preferences out, whoever put them there.
+fn clear(
+    socket: &Socket,
+    index: u32,
+    preferences: impl IntoIterator<Item = u16>,
+) -> Result<(), Refusal> {
+    for preference in preferences {
+        match ask(socket, RTM_DELTFILTER, 0, &message::all_of(index, preference)) {
+            // There is none.
+            Err(e) if matches!(e.error.raw_os_error(), Some(libc::ENOENT | libc::EINVAL)) => {}
+            done => {
+                done?;
+            }
+        }
+    }
+    Ok(())
+}
+
+fn lacks(what: &str, refusal: &Refusal) -> DeviceError {
+    match refusal.error.raw_os_error() {
+        Some(libc::EPERM | libc::EACCES) => refused(what, &refusal.error),
+        _ => DeviceError::NotSupported { capability: format!("flower: {what}: {refusal}") },
+    }
+}
+
+fn open() -> io::Result<Socket> {
+    let socket = Socket::new(NETLINK_ROUTE)?;
+    socket.connect(&SocketAddr::new(0, 0))?;
+    socket.set_ext_ack(true)?;
+    Ok(socket)
+}
+
+/// Asks the kernel, and takes what it tells before it says that all is well.
+fn ask(socket: &Socket, kind: u16, flags: u16, body: &[u8]) -> Result<Option<Vec<u8>>, Refusal> {
+    let mut bytes = Vec::with_capacity(HEADER_LEN + body.len());
+    bytes.extend(((HEADER_LEN + body.len()) as u32).to_ne_bytes());
+    bytes.extend(kind.to_ne_bytes());
+    bytes.extend((NLM_F_REQUEST | NLM_F_ACK | flags).to_ne_bytes());
+    bytes.extend([0; 8]);
+    bytes.extend(body);
+    socket.send(&bytes, 0)?;
+    let mut told = None;
+    loop {
+        let (answer, _) = socket.recv_from_full()?;
+        let mut rest = &answer[..];
+        while let Some(len) = rest.get(..4).and_then(|len| len.try_into().ok()) {
+            let len = u32::from_ne_bytes(len) as usize;
+            let Some(message) = rest.get(..len).filter(|_| len >= HEADER_LEN + 4) else {
+                return Err(io::Error::from(io::ErrorKind::InvalidData).into());
+            };
+            if u16::from_ne_bytes([message[4], message[5]]) == NLMSG_ERROR {
+                return verdict(message).map(|()| told);
+            }
+            told = Some(message[HEADER_LEN..].to_vec());
+            rest = rest.get(len.next_multiple_of(4)..).unwrap_or_default();
+        }
+    }
+}
+
+/// What an error's message says.
+fn verdict(message: &[u8]) -> Result<(), Refusal> {
+    let word = |at: usize| message.get(at..at + 4).and_then(|word| word.try_into().ok());
+    let number = word(HEADER_LEN).map_or(0, i32::from_ne_bytes);
+    if number == 0 {
+        return Ok(());
+    }
+    let flags = u16::from_ne_bytes([message[6], message[7]]);
+    let asked = word(HEADER_LEN + 4).map_or(0, u32::from_ne_bytes) as usize;
+    let asked = if flags & NLM_F_CAPPED == 0 { asked.next_multiple_of(4) } else { HEADER_LEN };
+    let attributes = message.get(HEADER_LEN + 4 + asked..).unwrap_or_default();
+    let words = (flags & NLM_F_ACK_TLVS != 0)
+        .then(|| message::attribute(attributes, NLMSGERR_ATTR_MSG))
+        .flatten();
+    let words = words.map(|words| String::from_utf8_lossy(words).trim_end_matches('\0').to_owned());
+    Err(Refusal { error: io::Error::from_raw_os_error(-number), words })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::UdpSocket;
+
+    use super::super::link;
+    use super::super::netns::NetNs;
+    use super::super::veth_tests::cores;
+    use super::*;
+
+    /// Drops UDP to this port.
+    fn drop_udp(port: u16) -> Flow {
+        let value = Fields { dport: port.to_be_bytes(), ..Fields::default() };
+        let mask = Fields { dport: [0xff; 2], ..Fields::default() };
+        Flow { kind: Kind::Udp4, value, mask, fate: Fate::Drop, location: ANYWHERE }
+    }
+
+    /// Disciplines of the loopback interface of the calling thread's namespace.
+    fn disciplines() -> String {
+        let shown = std::process::Command::new("tc").args(["qdisc", "show", "dev", "lo"]).output();
+        String::from_utf8(shown.unwrap().stdout).unwrap()
+    }
+
+    fn with_lo(test: &str, work: impl FnOnce(Link) + Send) {
+        let Some(_cores) = cores(test) else {
+            return;
+        };
+        let within = NetNs::anonymous().unwrap().within(|| {
+            link::switch_on("lo").unwrap();
+            work(link::look("lo").unwrap().unwrap());
+        });
+        within.unwrap();
+    }
+
+    #[test]
+    fn a_filter_in_the_kernel_drops_and_counts() {
+        let test = "a_filter_in_the_kernel_drops_and_counts";
+        with_lo(test, |lo| {
+            let mut filters = match offered(&lo, Place::Kernel, true) {
+                Ok(filters) => filters,
+                Err(error) => return println!("SKIP {test}: {error}"),
+            };
+            let id = filters.insert(&drop_udp(9), 3).unwrap();
+            let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+            (0..5).for_each(|_| assert_eq!(socket.send_to(&[0; 10], "127.0.0.1:9").unwrap(), 10));
+            let (packets, bytes) = filters.counts(id).unwrap().unwrap();
+            assert_eq!((packets, bytes), (5, 5 * (14 + 20 + 8 + 10)));
+            filters.remove(id).unwrap();
+            assert!(filters.counts(id).is_err());
+            // Two priorities, two protocols; they all go.
+            filters.insert(&drop_udp(9), 0).unwrap();
+            filters.insert(&Flow { kind: Kind::Udp6, ..drop_udp(9) }, 0).unwrap();
+            drop(filters);
+            assert!(!disciplines().contains("clsact"), "{}", disciplines());
+        });
+    }
+
+    #[test]
+    fn a_discipline_that_was_there_stays_and_ours_goes() {
+        with_lo("a_discipline_that_was_there_stays_and_ours_goes", |lo| {
+            let filters = Filters::attach(&lo, Place::Kernel, true).unwrap();
+            assert!(disciplines().contains("clsact"));
+            drop(filters);
+            assert!(!disciplines().contains("clsact"));
+            let other = Filters::attach(&lo, Place::Kernel, true).unwrap();
+            drop(Filters::attach(&lo, Place::Kernel, true).unwrap());
+            assert!(disciplines().contains("clsact"), "the other's");
+            drop(other);
+        });
+    }
+
+    #[test]
+    fn what_a_killed_process_left_is_taken_away() {
+        with_lo("what_a_killed_process_left_is_taken_away", |lo| {
+            let kill = |mut filters: Filters| {
+                filters.is_held = false;
+                drop(filters.note.take());
+            };
+            kill(Filters::attach(&lo, Place::Kernel, false).unwrap());
+            assert!(disciplines().contains("clsact"));
+            let held = Filters::attach(&lo, Place::Kernel, false).unwrap();
+            let Err(DeviceError::Broken { reason, .. }) =
+                Filters::attach(&lo, Place::Kernel, false).map(|_| ())
+            else {
+                panic!("a second one must be refused");
+            };
+            assert!(reason.starts_with("another process of niclab has filters"), "{reason}");
+            assert_eq!(clean().unwrap(), Vec::<String>::new(), "who is at work is let be");
+            kill(held);
+            let process = std::process::id();
+            let expected = format!("interface lo: flower filters, left by process {process}");
+            assert_eq!(clean().unwrap(), [expected]);
+            assert!(!disciplines().contains("clsact"), "{}", disciplines());
+            assert_eq!(clean().unwrap(), Vec::<String>::new());
+        });
+    }
+
+    #[test]
+    fn a_card_that_takes_no_filters_is_named_with_the_reason() {
+        with_lo("a_card_that_takes_no_filters_is_named_with_the_reason", |lo| {
+            let refused = offered(&lo, Place::Card, true).map(|_| ()).unwrap_err();
+            let text = refused.to_string();
+            assert!(text.starts_with("not supported: flower: "), "{text}");
+            assert!(!disciplines().contains("clsact"), "{}", disciplines());
+        });
+    }
+
+    #[test]
+    fn what_has_no_place_among_the_preferences_is_named() {
+        with_lo("what_has_no_place_among_the_preferences_is_named", |lo| {
+            let mut filters = Filters::attach(&lo, Place::Kernel, true).unwrap();
+            let why = filters.insert(&drop_udp(9), 1_024).unwrap_err();
+            assert_eq!(why, "a priority above 1023");
+            let ptp = Fields { ether_type: [0x88, 0xf7], ..Fields::default() };
+            let mask = Fields { ether_type: [0xff; 2], ..Fields::default() };
+            let flow = Flow { kind: Kind::Ether, value: ptp, mask, ..drop_udp(9) };
+            let why = "the Ethernet type 0x88f7: flower filters have no words for that";
+            assert_eq!(filters.insert(&flow, 0).unwrap_err(), why);
+        });
+    }
+
+    #[test]
+    fn the_kernels_own_words_are_told() {
+        // An error of 2 to a message of 20 bytes, with a text.
+        let mut message = vec![0; 16];
+        message[6..8].copy_from_slice(&NLM_F_ACK_TLVS.to_ne_bytes());
+        message.extend((-2_i32).to_ne_bytes());
+        message.extend(20_u32.to_ne_bytes());
+        message.extend([0; 16]);
+        message.extend([10, 0, 1, 0]);
+        message.extend(b"no so\0");
+        let refusal = verdict(&message).unwrap_err();
+        assert_eq!(refusal.to_string(), "no so (No such file or directory (os error 2))");
+        message[6] = 0;
+        message[7] = 0;
+        let refusal = verdict(&message).unwrap_err();
+        assert_eq!(refusal.to_string(), "No such file or directory (os error 2)");
+    }
+}
