@@ -1,9 +1,11 @@
 //! A card: made, changed, asked and ended by one thread, while its cores work.
 
+use std::io;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError};
 use std::thread::{self, JoinHandle};
-use std::time::Instant;
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use niclab_nic::limits::{BURST, INDIRECTION_LEN};
 use niclab_nic::memory::{MemoryError, Region};
@@ -19,6 +21,7 @@ use rtrb::{Producer, RingBuffer};
 use rustix::thread::{CpuSet, sched_setaffinity};
 
 use crate::balance::{Balance, Balancer, Decision, Seen};
+use crate::capture::{self, Capture, Captured, Tap};
 use crate::counters::{CoreCounters, CoreShown, Counters, PortCounters, QueueCounters, Shown};
 use crate::engine::{BACKLOG_MAX, Engine, In, Out, Side};
 use crate::guests::{self, Door, GuestAt, Seat};
@@ -148,7 +151,7 @@ pub enum CardError {
     },
 }
 
-/// Why RSS was not changed.
+/// Why a card was not changed.
 #[derive(Debug, thiserror::Error)]
 pub enum ChangeError {
     /// There is no such port.
@@ -158,6 +161,20 @@ pub enum ChangeError {
         port: u16,
         /// How many there are.
         ports: usize,
+    },
+    /// Frames of the port go into a trace already.
+    #[error("port {port}: a capture is under way; end it first")]
+    Capturing {
+        /// The port.
+        port: u16,
+    },
+    /// The trace cannot be written.
+    #[error("{}: {source}", path.display())]
+    Capture {
+        /// The file.
+        path: PathBuf,
+        /// What the system says.
+        source: io::Error,
     },
     /// The last change is not over.
     #[error(
@@ -203,6 +220,9 @@ struct Port {
     lanes: Vec<Producer<Box<dyn Lane>>>,
     /// Ways to the guests of its queues.
     doors: Vec<Door>,
+    /// Frames that go into a trace, and where cores get their part of it.
+    capture: Option<Capture>,
+    taps: Vec<Producer<Tap>>,
     /// What is done about a queue that fills, and what had been counted when that was last decided.
     balancer: Option<Balancer>,
     before: Counted,
@@ -434,6 +454,55 @@ impl Card {
         Ok(of.shown.iter().zip(&self.cores).find(lags).map(|(_, (core, _))| *core))
     }
 
+    /// Has the frames that come and leave by a port written into a packet trace, so many at most,
+    /// until that is ended ([`Card::end_capture`]) or the card is.
+    ///
+    /// # Errors
+    /// [`ChangeError`]; nothing is then captured.
+    pub fn capture(
+        &mut self,
+        number: u16,
+        path: &Path,
+        frames_max: u64,
+    ) -> Result<(), ChangeError> {
+        let (ports, cores) = (self.ports.len(), self.cores.len());
+        let begun_ns = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let begun_ns =
+            (begun_ns.as_nanos() as u64).saturating_sub(self.begun.elapsed().as_nanos() as u64);
+        let missing = ChangeError::Port { port: number, ports };
+        let port = self.ports.get_mut(usize::from(number)).ok_or(missing)?;
+        let is_under_way = port.capture.as_ref().is_some_and(|capture| !capture.is_over());
+        if is_under_way || port.taps.iter().any(Producer::is_full) {
+            return Err(ChangeError::Capturing { port: number });
+        }
+        let failed = |source| ChangeError::Capture { path: path.to_owned(), source };
+        let frame_len_max = self.region.frame_len_max();
+        let (capture, taps) =
+            capture::begin(path, cores, frames_max, frame_len_max, begun_ns).map_err(failed)?;
+        for (to, tap) in port.taps.iter_mut().zip(taps) {
+            // There is room, as was just seen.
+            let _ = to.push(tap);
+        }
+        port.capture = Some(capture);
+        self.wake();
+        Ok(())
+    }
+
+    /// What the capture of a port has come to, and whether it goes on; `None` where there is none.
+    pub fn captured(&self, port: u16) -> Option<(Captured, bool)> {
+        let capture = self.ports.get(usize::from(port))?.capture.as_ref()?;
+        Some((capture.so_far(), !capture.is_over()))
+    }
+
+    /// Ends the capture of a port, if there is one: the trace is whole then.
+    ///
+    /// # Errors
+    /// What the system says of the file.
+    pub fn end_capture(&mut self, port: u16) -> io::Result<Option<Captured>> {
+        let capture = self.ports.get_mut(usize::from(port)).and_then(|port| port.capture.take());
+        capture.map(Capture::end).transpose()
+    }
+
     /// What is to be done now and then, some times a second: changes are settled, ages told, and
     /// interfaces that are gone opened again where they are back. Why each port that is gone is not
     /// there is returned.
@@ -548,6 +617,11 @@ impl Card {
     /// Stops the cores, lets what is under way leave, and closes the ports.
     pub fn end(mut self) -> Ended {
         let stocks = self.stop();
+        let ends = self.ports.iter_mut().filter_map(|port| port.capture.take());
+        let captures: Vec<String> = ends
+            .filter_map(|capture| capture.end().err())
+            .map(|e| format!("capture: {e}"))
+            .collect();
         let frames = self.region.frames();
         let frames_lost = frames - stock::count(stocks);
         // An interface that went away may have come back; a file was to be whole.
@@ -556,7 +630,7 @@ impl Card {
             let name = port.name.to_string();
             port.trouble().into_iter().map(move |what| format!("{name}: {what}"))
         };
-        let trouble = files.flat_map(named).collect();
+        let trouble = files.flat_map(named).chain(captures).collect();
         Ended { counters: self.counters(), frames, frames_lost, trouble }
     }
 
@@ -602,10 +676,13 @@ fn port<P>(
     let refused = |source| CardError::Port { name: name.to_string(), source };
     let lanes = name.open(config.cores.len() as u32, region).map_err(refused)?;
     let session = Session::new(number);
-    let (mut shown, mut to, mut sides) = (vec![], vec![], vec![]);
+    let (mut shown, mut to, mut taps, mut sides) = (vec![], vec![], vec![], vec![]);
     for (place, lane) in lanes.into_iter().enumerate() {
         let here = Arc::new(Shown::new(queues));
         let (producer, consumer) = RingBuffer::new(1);
+        let (tap, to_tap) = RingBuffer::new(1);
+        taps.push(tap);
+        let consumer = (consumer, to_tap);
         let moving = Moving::new(place, number.into(), Arc::clone(progress));
         sides.push(Side::new(lane, nic.worker(), (Arc::clone(&here), queues), consumer, moving));
         shown.push(here);
@@ -619,8 +696,10 @@ fn port<P>(
         busy_ns: vec![0; config.cores.len()],
         missed: 0,
     };
-    let doors = Vec::new();
-    Ok((Port { name, nic, session, shown, lanes: to, doors, balancer, before }, sides))
+    let (doors, capture) = (Vec::new(), None);
+    let port =
+        Port { name, nic, session, shown, lanes: to, doors, capture, taps, balancer, before };
+    Ok((port, sides))
 }
 
 /// Makes the doors for guests, which the ports get, and the seats behind them, by core.

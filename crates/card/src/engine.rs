@@ -18,6 +18,7 @@ use rtrb::{Consumer, Producer, PushError};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::time::{ClockId, clock_gettime};
 
+use crate::capture::Tap;
 use crate::card::Receive;
 use crate::counters::{CoreShown, Seen, Shown, add_lane};
 use crate::guests::Seat;
@@ -58,6 +59,10 @@ pub(crate) struct Side {
     shown: Arc<Shown>,
     /// New lanes.
     lanes: Consumer<Box<dyn Lane>>,
+    /// Gets a copy of what comes and leaves.
+    tap: Option<Tap>,
+    /// New ones.
+    taps: Consumer<Tap>,
 }
 
 impl Side {
@@ -65,12 +70,13 @@ impl Side {
         lane: Box<dyn Lane>,
         worker: Worker,
         (shown, queues): (Arc<Shown>, u16),
-        lanes: Consumer<Box<dyn Lane>>,
+        (lanes, taps): (Consumer<Box<dyn Lane>>, Consumer<Tap>),
         moving: Moving,
     ) -> Side {
         let seen = Seen::new(queues);
         let backlog = VecDeque::with_capacity(BACKLOG_MAX);
-        Side { lane: Some(lane), worker, backlog, left: 0, moving, seen, shown, lanes }
+        let (lane, tap, left) = (Some(lane), None, 0);
+        Side { lane, worker, backlog, left, moving, seen, shown, lanes, tap, taps }
     }
 
     /// Whether a frame that is to leave by it would be dropped for want of room.
@@ -81,6 +87,9 @@ impl Side {
     /// Takes the newest rules and RSS where no frame comes that would have it do so, and lets what
     /// was in memory before be used again: nobody is looking at it. Whether as [`Side::follow`].
     fn refresh(&mut self, stock: &Stock) -> bool {
+        if self.tap.as_ref().is_none_or(Tap::is_over) {
+            self.tap = self.taps.pop().ok();
+        }
         self.worker.classify(stock.region(), &mut []);
         self.follow()
     }
@@ -102,7 +111,12 @@ impl Side {
     #[inline]
     fn leave(&mut self, desc: Desc, stock: &mut Stock) {
         match self.lane.is_some() && self.backlog.len() < BACKLOG_MAX {
-            true => self.backlog.push_back(desc),
+            true => {
+                if let Some(tap) = &mut self.tap {
+                    tap.take(stock.region().frame(&desc));
+                }
+                self.backlog.push_back(desc);
+            }
             false => {
                 self.seen.tx_dropped += 1;
                 stock.give(desc);
@@ -306,7 +320,7 @@ impl Engine {
             self.stop.load(Ordering::Relaxed)
                 || self.progress.is_awaited()
                 || self.inward.iter().flatten().any(is_given)
-                || self.sides.iter().any(|side| !side.lanes.is_empty())
+                || self.sides.iter().any(|side| !side.lanes.is_empty() || !side.taps.is_empty())
         };
         let has_guests = self.seats.iter().any(Seat::is_taken);
         self.beds[self.place].rest(has_work, |event| wait(&self.sides, has_guests, event));
@@ -316,6 +330,9 @@ impl Engine {
     /// Frames of every lane, then of the other cores, then out; whether there was any.
     fn turn(&mut self, burst: &mut Burst) -> bool {
         let mut is_busy = false;
+        for tap in self.sides.iter_mut().filter_map(|side| side.tap.as_mut()) {
+            tap.now_ns = self.now_ns;
+        }
         for port in 0..self.sides.len() {
             is_busy |= self.receive(port, burst);
         }
@@ -394,6 +411,9 @@ impl Engine {
             return false;
         }
         side.worker.set_time_ns(self.now_ns);
+        if let Some(tap) = &mut side.tap {
+            burst.iter().for_each(|desc| tap.take(self.stock.region().frame(desc)));
+        }
         let decided = side.worker.classify(self.stock.region(), burst);
         if side.follow() {
             self.gave.fill(true);

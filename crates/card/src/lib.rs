@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 mod balance;
+mod capture;
 mod card;
 mod counters;
 mod engine;
@@ -11,6 +12,7 @@ mod name;
 mod wake;
 
 pub use balance::Balance;
+pub use capture::Captured;
 pub use card::{Balanced, Card, CardConfig, CardError, ChangeError, Ended, Receive};
 pub use counters::{CoreCounters, Counters, GuestCounters, PortCounters, QueueCounters};
 pub use guests::GuestAt;

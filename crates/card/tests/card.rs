@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use std::{env, fs};
 
 use niclab_card::{
-    Card, CardConfig, CardError, Counters, GuestAt, GuestCounters, PortName, Receive,
+    Card, CardConfig, CardError, ChangeError, Counters, GuestAt, GuestCounters, PortName, Receive,
 };
 use niclab_packet::trace::{
     Endian, Format, LINK_ETHERNET, Record, Resolution, Trace, TraceLimits, Writer,
@@ -485,4 +485,72 @@ fn a_queue_is_served_by_another_process_and_its_death_loses_no_frame() {
     let nowhere = vec![GuestAt { port: 0, queue: 1, path: "/nowhere/door".into() }];
     let refused = Card::start(&CardConfig { guests: nowhere, ..config }, "").err().unwrap();
     assert!(matches!(refused, CardError::Guest { .. }), "{refused}");
+}
+
+fn records(path: &Path) -> Vec<(u64, Vec<u8>)> {
+    let trace = Trace::load(fs::File::open(path).unwrap(), TraceLimits::default());
+    let trace = trace.map_err(|incomplete| incomplete.error).unwrap();
+    trace.records().map(|record| (record.timestamp_ns, record.data.to_vec())).collect()
+}
+
+#[test]
+fn what_comes_and_leaves_is_captured_and_a_capture_holds_up_nothing() {
+    let directory = tempfile::tempdir().unwrap();
+    let [input, output, all, few] =
+        ["in", "out", "all", "few"].map(|name| directory.path().join(name));
+    delayed_trace(&input, 3_001);
+    let port = format!("pcap:in={},out={}", input.display(), output.display());
+    let config = CardConfig::new(vec![port.parse::<PortName>().unwrap()], 1, vec![0]);
+    let mut card = Card::start(&config, "").unwrap();
+    let until = Instant::now() + Duration::from_secs(20);
+    while card.counters().ports[0].tx_frames == 0 && Instant::now() < until {
+        thread::sleep(Duration::from_millis(5));
+    }
+    card.capture(0, &all, u64::MAX).unwrap();
+    let refused = card.capture(0, &few, 1).unwrap_err();
+    assert!(matches!(refused, ChangeError::Capturing { port: 0 }), "{refused}");
+    assert!(matches!(card.capture(1, &few, 1), Err(ChangeError::Port { .. })));
+    while !card.is_over() && Instant::now() < until {
+        thread::sleep(Duration::from_millis(5));
+    }
+    let captured = card.end_capture(0).unwrap().unwrap();
+    assert_eq!((captured.frames, captured.missed), (6_000, 0));
+    assert_eq!(card.end_capture(0).unwrap(), None);
+    assert_eq!(card.end().frames_lost, 0);
+    let (mut came, mut left) = (records(&input), records(&output));
+    let (seen, started_ns) = (records(&all), records(&all)[0].0);
+    assert!(seen.windows(2).all(|pair| pair[0].0 <= pair[1].0), "one core: in order of time");
+    let now_ns = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap();
+    let ago_ns = now_ns.as_nanos() as u64 - started_ns;
+    assert!(ago_ns < 30_000_000_000, "{ago_ns} ns ago");
+    let data = |of: Vec<(u64, Vec<u8>)>| -> Vec<Vec<u8>> {
+        let mut data: Vec<Vec<u8>> = of.into_iter().map(|(_, data)| data).collect();
+        data.sort();
+        data
+    };
+    // The first came and left before.
+    came.remove(0);
+    left.remove(0);
+    came.extend(left);
+    assert!(data(came) == data(seen), "what came, and what left with its addresses swapped");
+
+    let mut card = Card::start(&config, "").unwrap();
+    card.capture(0, &few, 10).unwrap();
+    while card.captured(0).unwrap().1 && Instant::now() < until {
+        thread::sleep(Duration::from_millis(5));
+    }
+    assert_eq!(card.captured(0).unwrap().0.frames, 10);
+    // One that has ended makes room for the next, which cannot be written.
+    let full = Path::new("/dev/full");
+    while let Err(ChangeError::Capturing { .. }) = card.capture(0, full, u64::MAX) {
+        assert!(Instant::now() < until);
+    }
+    assert_eq!(records(&few).len(), 10);
+    while !card.is_over() && Instant::now() < until {
+        thread::sleep(Duration::from_millis(5));
+    }
+    let ended = card.end();
+    assert_eq!(ended.frames_lost, 0);
+    assert!(ended.trouble.iter().any(|what| what.contains("capture")), "{:?}", ended.trouble);
+    assert!(Card::start(&config, "").unwrap().capture(0, Path::new("/nowhere/a"), 1).is_err());
 }

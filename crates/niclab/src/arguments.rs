@@ -351,6 +351,8 @@ pub enum NicCommand {
     /// `counters` asks what it has counted, `stop` ends it, a `flow` command is carried out on the
     /// port that it names, as testpmd writes it, and `rss PORT` says how a port spreads frames, or
     /// changes it: `rss 0 queues 0 1 end`, `rss 0 reta (0,1),(7,0)`, `rss 0 key … types ip end`.
+    /// `capture PORT FILE` writes what comes and leaves by a port into a trace of packets, with
+    /// `count N` no more than so many, and `capture PORT off` ends that.
     Ctl {
         /// Its socket, as `niclab nic --control` was given it
         #[arg(long, value_name = "PATH")]

@@ -14,7 +14,7 @@ use niclab_nic::rule::session::Record;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use serde_json::{Value, json};
 
-use super::{rss, table};
+use super::{capture, rss, table};
 use crate::failure::Failure;
 use crate::rules;
 
@@ -24,7 +24,7 @@ const COMMAND_LEN_MAX: u64 = 1 << 20;
 /// How long the other side of the socket may take.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-const COMMANDS: &str = "counters, rss, stop, or a flow command";
+const COMMANDS: &str = "capture, counters, rss, stop, or a flow command";
 
 /// The socket of a card that runs. It goes with this.
 pub(super) struct Control {
@@ -89,6 +89,7 @@ fn answer(stream: UnixStream, card: &mut Card) -> io::Result<bool> {
         "stop" => (json!({ "done": ["the card ends"] }), true),
         text => match text.split_whitespace().next() {
             Some("flow" | "set") => (flow(card, text), false),
+            Some("capture") => (capture::answer(card, text), false),
             Some("rss") => (rss::answer(card, text), false),
             Some(word) => {
                 (json!({ "error": format!("`{word}` is no command: {COMMANDS}") }), false)

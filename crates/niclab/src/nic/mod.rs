@@ -1,5 +1,6 @@
 //! `niclab nic`: the software card as a program.
 
+mod capture;
 mod control;
 mod rss;
 

@@ -36,6 +36,17 @@ ctl flow destroy 0 rule 0
 ctl flow create 0 ingress pattern eth / end actions queue index 7 / end; echo "no queue: $?"
 ctl flow list 3; echo "no port: $?"
 ctl jump; echo "no command: $?"
+ctl capture 0 some.pcap
+ctl capture 0 other.pcap; echo "captures already: $?"
+for port in $(seq 20); do echo hello >/dev/udp/10.7.0.2/9; sleep 0.01; done
+ctl capture 0
+sleep 0.3
+ctl capture 0 off
+ctl capture 0 off; echo "no capture: $?"
+ctl capture 0 few.pcap count 1
+ctl capture 0 /nowhere/few.pcap; ctl capture x; ctl capture 7 some; ctl capture 0 a count 0
+ping -c 3 -i 0.05 -W 0.05 10.7.0.2 >/dev/null 2>&1
+"$NICLAB" nic --port pcap:in=some.pcap,speed=max --port pcap:out=again.pcap | grep "port 0"
 ctl rss 0
 ctl rss 0 queues 1 end func symmetric_toeplitz
 ctl 'rss 0 reta (3,0),(4,0)'
@@ -95,7 +106,19 @@ fn a_card_is_told_things_and_leaves_nothing() {
         "no queue: 3",
         "no port 3",
         "no port: 3",
-        "`jump` is no command: counters, rss, stop",
+        "`jump` is no command: capture, counters, rss, stop",
+        "port 0: frames go into some.pcap",
+        "port 0: a capture is under way; end it first",
+        "captures already: 3",
+        "frames captured so far, 0 missed",
+        "frames captured in all, 0 missed",
+        "port 0: nothing is captured",
+        "no capture: 3",
+        "/nowhere/few.pcap: No such file",
+        "`x` is no port; write capture PORT FILE",
+        "no port 7",
+        "count: a number of frames from 1 on",
+        "port 0 pcap:in=some.pcap,speed=max: in ",
         "port 0: entries of the table: queue 0 256, queue 1 256",
         "port 0: 256 entries of the table changed; the new spread holds after ",
         "port 0: 2 entries of the table changed; the new spread holds after ",
