@@ -43,8 +43,9 @@ ctl capture 0
 sleep 0.3
 ctl capture 0 off
 ctl capture 0 off; echo "no capture: $?"
+ctl capture 0 /nowhere/few.pcap
 ctl capture 0 few.pcap count 1
-ctl capture 0 /nowhere/few.pcap; ctl capture x; ctl capture 7 some; ctl capture 0 a count 0
+ctl capture x; ctl capture 7 some; ctl capture 0 a count 0
 ping -c 3 -i 0.05 -W 0.05 10.7.0.2 >/dev/null 2>&1
 "$NICLAB" nic --port pcap:in=some.pcap,speed=max --port pcap:out=again.pcap | grep "port 0"
 ctl rss 0
@@ -126,7 +127,7 @@ fn a_card_is_told_things_and_leaves_nothing() {
         "port 0: rss types ipv4 ",
         "func symmetric_toeplitz level 1",
         "port 0: entries of the table: queue 0 2, queue 1 510",
-        "port 0: queue 7",
+        "port 0: no queue 7",
         "no such queue: 3",
         "no port 1; the card has ports 0 to 0",
         "no port 1: 3",
