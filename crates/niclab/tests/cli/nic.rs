@@ -131,7 +131,7 @@ fn a_card_is_told_things_and_leaves_nothing() {
         "no such queue: 3",
         "no port 1; the card has ports 0 to 0",
         "no port 1: 3",
-        "func, key, key_len, level, queues, reta, types",
+        "expected `func`, `key`, `key_len`, `level`, `queues`, `reta` or `types`",
         "no word: 3",
         "no command: 3",
         "card: it is there already",
