@@ -37,19 +37,23 @@ inside $b sh -c 'ip link set lo up; ip address add 10.8.0.2/24 dev nic0; ip link
 head -c 200000 /dev/urandom >data
 inside $b iperf3 --server --one-off >/dev/null 2>&1 &
 inside $b python3 -m http.server 8000 >/dev/null 2>&1 &
-for _ in $(seq 100); do inside $a curl -sf -m 2 -o /dev/null http://10.8.0.2:8000/data && break; sleep 0.1; done
+url=http://10.8.0.2:8000/data
+for _ in $(seq 100); do inside $a curl -sf -m 2 -o /dev/null $url && break; sleep 0.1; done
 
 inside $a ping -q -i 0.02 -w "$SECONDS_LONG" 10.8.0.2 >pinged & ping=$!
-inside $a iperf3 --client 10.8.0.2 --time "$SECONDS_LONG" --bitrate 200M --json >streamed & stream=$!
+inside $a iperf3 --client 10.8.0.2 --time "$SECONDS_LONG" --bitrate 200M --json >streamed &
+stream=$!
 (until=$(($(date +%s) + SECONDS_LONG)) fetched=0 wrong=0
 while [ "$(date +%s)" -lt $until ]; do
-    inside $a curl -sf -m 5 -o got http://10.8.0.2:8000/data && cmp -s got data || wrong=$((wrong + 1))
+    inside $a curl -sf -m 5 -o got $url && cmp -s got data || wrong=$((wrong + 1))
     fetched=$((fetched + 1))
 done
 echo "curl: $fetched fetched, $wrong wrong") >fetched & fetch=$!
 
 changes=0 refused=0
-change() { if ctl "$@" >>told 2>>refused; then changes=$((changes + 1)); else refused=$((refused + 1)); fi; }
+change() {
+    if ctl "$@" >>told 2>>refused; then changes=$((changes + 1)); else refused=$((refused + 1)); fi
+}
 until=$(($(date +%s) + SECONDS_LONG))
 while [ "$(date +%s)" -lt $until ]; do
     for port in 0 1; do
@@ -60,8 +64,10 @@ while [ "$(date +%s)" -lt $until ]; do
         change rss $port func symmetric_toeplitz
         change rss $port "reta (0,3),($((RANDOM % 512)),2),($((RANDOM % 512)),1)"
         change rss $port types ip tcp udp end func toeplitz
-        change flow create $port ingress pattern eth / ipv4 / icmp / end actions count / queue index $((RANDOM % 4)) / end
-        change flow create $port ingress priority 1 pattern eth / ipv4 / tcp / end actions count / rss queues 1 2 end / end
+        to="queue index $((RANDOM % 4))"
+        change flow create $port ingress pattern eth / ipv4 / icmp / end actions count / $to / end
+        to="rss queues 1 2 end"
+        change flow create $port ingress pattern eth / ipv4 / tcp / end actions count / $to / end
         change flow flush $port
     done
 done
