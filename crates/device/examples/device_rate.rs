@@ -42,6 +42,8 @@ fn setup(count: u32) -> Setup {
         rules: if count == 0 { Vec::new() } else { vec![any, tuples] },
         queues: 1,
         cores: 1,
+        ports: 1,
+        receive: Default::default(),
         function: Function::Forward,
         placement: Placement::Inline,
         frame_len_max: FRAME_LEN_MAX,

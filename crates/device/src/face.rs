@@ -91,6 +91,10 @@ pub struct About {
     pub facts: Vec<Fact>,
     /// What stands along the packets' way, from the generator to the sink.
     pub places: Vec<Place>,
+    /// What stands there where frames come from memory ([`Placement::Staged`]); empty where they
+    /// never do.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub staged: Vec<Place>,
     /// What stands between a program on the one host and one on the other, where it can exchange
     /// messages ([`Testbed::exchange`]); empty where it cannot.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -100,6 +104,9 @@ pub struct About {
     /// Its trials take far less time than they tell of.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub in_virtual_time: bool,
+    /// Line rate of a port, Gbps L1; `None` where it has none, or does not tell.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub port_gbps: Option<f64>,
 }
 
 /// One thing a device says about itself.
@@ -127,11 +134,17 @@ pub struct Place {
 pub struct Setup {
     /// Rules, installed in this order.
     pub rules: Vec<RuleBlock>,
-    /// Receive queues; RSS spreads over them.
+    /// Receive queues of each port; RSS spreads over them.
     pub queues: u16,
-    /// Cores that poll them: queue `q` is of core `q % cores`.
-    #[serde(default = "one_core")]
+    /// Cores that poll them: queue `q` of port `p` is of core `(p * queues + q) % cores`.
+    #[serde(default = "one")]
     pub cores: u16,
+    /// Ports that frames come by, all alike.
+    #[serde(default = "one", skip_serializing_if = "is_one")]
+    pub ports: u16,
+    /// Which of the cores receive.
+    #[serde(default, skip_serializing_if = "Receive::is_queues")]
+    pub receive: Receive,
     /// What is done with the packets that reach a queue.
     pub function: Function,
     /// Where the device's own work runs (soft device only; others ignore it).
@@ -140,8 +153,45 @@ pub struct Setup {
     pub frame_len_max: u16,
 }
 
-fn one_core() -> u16 {
+fn one() -> u16 {
     1
+}
+
+fn is_one(count: &u16) -> bool {
+    *count == 1
+}
+
+impl Setup {
+    /// Refuses several ports, and cores that do not receive: few devices have either.
+    ///
+    /// # Errors
+    /// [`DeviceError::NotSupported`]: `ports` or `serial receive`.
+    pub fn check_plain(&self) -> Result<(), DeviceError> {
+        let lacks =
+            |capability: &str| Err(DeviceError::NotSupported { capability: capability.to_owned() });
+        match (self.ports, self.receive) {
+            (2.., _) => lacks("ports"),
+            (_, Receive::Serial) => lacks("serial receive"),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Which cores receive, where there are several.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Receive {
+    /// All of them: each has queues of its own.
+    #[default]
+    Queues,
+    /// One, which hands each frame to another: a card with a single queue, multiplied in software.
+    Serial,
+}
+
+impl Receive {
+    fn is_queues(&self) -> bool {
+        *self == Receive::Queues
+    }
 }
 
 /// Many rules of one kind, declared by what generates them.
@@ -247,6 +297,9 @@ pub enum Placement {
     Inline,
     /// On a core of its own.
     Engine,
+    /// On all cores, with frames that were prepared in memory: shows what a frame takes and how
+    /// that scales, and neither latency nor loss.
+    Staged,
 }
 
 /// Messages that two hosts exchange.

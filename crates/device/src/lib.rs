@@ -24,13 +24,13 @@ pub mod usage;
 
 pub use face::{
     About, Application, Applied, DeviceError, Energy, Exchange, Exchanged, Fact, Family, Function,
-    Host, Ledgered, LinkUse, PartsShown, Place, Placement, RuleBlock, Setup, SetupReport, Streamed,
-    Streaming, TermShown, Testbed,
+    Host, Ledgered, LinkUse, PartsShown, Place, Placement, Receive, RuleBlock, Setup, SetupReport,
+    Streamed, Streaming, TermShown, Testbed,
 };
 pub use feature::Feature;
 pub use niclab_load::{
     Arrivals, Control, FLOWS_PROBED_MAX, Honesty, Latency, Load, Observation, PortCounters,
-    QueueCounters, Rate, Slice, Stalls,
+    QueueCounters, Rate, Slice, StagedPasses, Stalls,
 };
 pub use niclab_load::{echo, requests, stream};
 pub use niclab_nic::rss::Rss;

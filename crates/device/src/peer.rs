@@ -51,6 +51,7 @@ pub fn open(name: &str) -> Result<Box<dyn Testbed>, DeviceError> {
         name: name.to_owned(),
         facts,
         places: Vec::new(),
+        staged: Vec::new(),
         hosts: vec![
             place("client", "program, kernel", Some(core)),
             place("wire", "network", None),
@@ -58,6 +59,7 @@ pub fn open(name: &str) -> Result<Box<dyn Testbed>, DeviceError> {
         ],
         not_supported: ["rules", "queues", "frames"].map(String::from).into(),
         in_virtual_time: false,
+        port_gbps: None,
     };
     Ok(Box::new(Peer { about, server, core, run: std::process::id() }))
 }

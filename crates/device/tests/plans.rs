@@ -5,7 +5,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use niclab_device::soft::Soft;
 use niclab_device::{
     Arrivals, Calls, Change, Control, ControlCore, DeviceError, Function, Load, Observation,
-    Placement, Plan, Rate, RuleBlock, RulesPlan, Setup, Stack, Testbed, Work,
+    Placement, Plan, Rate, Receive, RuleBlock, RulesPlan, Setup, Stack, Testbed, Work,
 };
 use niclab_nic::limits::ROOT_RULES_MAX;
 use niclab_nic::rule::Action;
@@ -49,7 +49,9 @@ fn load() -> Load {
 
 fn setup(rules: Vec<RuleBlock>) -> Setup {
     let (function, placement) = (Function::Forward, Placement::Inline);
-    Setup { rules, queues: 2, cores: 1, function, placement, frame_len_max: 1_518 }
+    let (cores, ports, receive) = (1, 1, Receive::Queues);
+    let frame_len_max = 1_518;
+    Setup { rules, queues: 2, cores, ports, receive, function, placement, frame_len_max }
 }
 
 fn all_to(queue: u16, priority: u32) -> RuleBlock {

@@ -7,8 +7,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use niclab_device::soft::{Soft, rules_met};
 use niclab_device::{
-    Arrivals, DeviceError, Function, Load, Observation, Placement, Plan, Rate, RuleBlock, Setup,
-    Testbed,
+    Arrivals, DeviceError, Function, Load, Observation, Placement, Plan, Rate, Receive, RuleBlock,
+    Setup, Testbed,
 };
 use niclab_nic::rule::Action;
 use niclab_packet::flow::{FlowSet, FlowSpec, IpVersion, Transport};
@@ -35,7 +35,9 @@ fn soft(test: &str) -> Option<(Soft, MutexGuard<'static, ()>)> {
 
 fn setup(rules: Vec<RuleBlock>) -> Setup {
     let (function, placement) = (Function::Forward, Placement::Inline);
-    Setup { rules, queues: 2, cores: 1, function, placement, frame_len_max: 9_000 }
+    let (cores, ports, receive) = (1, 1, Receive::Queues);
+    let frame_len_max = 9_000;
+    Setup { rules, queues: 2, cores, ports, receive, function, placement, frame_len_max }
 }
 
 fn load(rate: Rate) -> Load {
@@ -114,6 +116,34 @@ fn frames_without_a_rule_come_to_the_queues_that_their_hash_says() {
     let several = soft.setup(&Setup { queues: 8, cores: 2, ..setup(Vec::new()) });
     let capability = "several cores for queues".to_owned();
     assert_eq!(several, Err(DeviceError::NotSupported { capability }));
+}
+
+#[test]
+fn staged_frames_go_over_all_cores_and_have_no_latency() {
+    let Some((mut soft, _turn)) = soft("staged_frames") else { return };
+    let lacks =
+        |capability: &str| Err(DeviceError::NotSupported { capability: capability.to_owned() });
+    let staged = Setup { cores: 2, placement: Placement::Staged, ..setup(Vec::new()) };
+    soft.setup(&staged).unwrap();
+    let load = load(Rate::Saturate);
+    let seen = soft.run(&load, &Plan::Rest).unwrap();
+    let passes = seen.staged.unwrap();
+    assert!(passes.passes > 0 && passes.crossed > 0, "{passes:?}");
+    assert!(seen.honesty.balanced && seen.latency.is_none() && seen.lost == 0);
+    assert_eq!(seen.received % passes.passes, 0, "whole passes");
+    let rate = soft.run(&Load { rate: Rate::Pps(1e6), ..load }, &Plan::Rest);
+    assert_eq!(rate.map(drop), lacks("a rate with placement staged"));
+    let many = soft.setup(&Setup { cores: 9_999, ..staged.clone() }).unwrap_err().to_string();
+    assert!(many.starts_with("not supported: 9999 cores: there are "), "{many}");
+    // Without it a card has one port, and no core behind another.
+    let ports = Setup { ports: 2, ..setup(Vec::new()) };
+    assert_eq!(soft.setup(&ports).map(drop), lacks("ports"));
+    let serial = Setup { receive: Receive::Serial, ..setup(Vec::new()) };
+    assert_eq!(soft.setup(&serial).map(drop), lacks("serial receive"));
+    // Older runs say nothing of either.
+    let text = serde_json::to_string(&setup(Vec::new())).unwrap();
+    assert!(!text.contains("ports") && !text.contains("receive"), "{text}");
+    assert_eq!(serde_json::from_str::<Setup>(&text).unwrap(), setup(Vec::new()));
 }
 
 #[test]

@@ -10,7 +10,7 @@
 
 use niclab_device::{
     Action, Calls, Change as Replaced, ControlCore, Function, Load, Observation, Placement, Plan,
-    RuleBlock, RulesPlan, Setup, Work,
+    Receive, RuleBlock, RulesPlan, Setup, Work,
 };
 use niclab_packet::limits::FLOWS_MAX;
 use niclab_result::{Coordinate, Point};
@@ -183,7 +183,9 @@ pub(crate) fn to_change(
     rules.extend([block, any(group, Action::Queue(NONE))]);
     let (function, placement) = (Function::Forward, Placement::Inline);
     let frame_len_max = frame_len_max.max(FRAME_LEN_COMMON);
-    (Setup { rules, queues, cores: 1, function, placement, frame_len_max }, at)
+    let (cores, ports, receive) = (1, 1, Receive::Queues);
+    let setup = Setup { rules, queues, cores, ports, receive, function, placement, frame_len_max };
+    (setup, at)
 }
 
 /// Adds what packets met, of the whole trial, its warm-up included: nothing where the device does

@@ -12,7 +12,7 @@
 //! Flows with rules stand first in the traffic's flow set; the rules that no packet is to hit come
 //! from a flow set of other addresses, so that the two can never overlap by chance.
 
-use niclab_device::{Action, Function, Placement, RuleBlock, Setup};
+use niclab_device::{Action, Function, Placement, Receive, RuleBlock, Setup};
 use niclab_packet::flow::FlowSpec;
 use niclab_packet::limits::FLOWS_MAX;
 use niclab_packet::size::FrameSizes;
@@ -154,6 +154,8 @@ impl Place {
             rules: self.blocks(seed),
             queues: 1,
             cores: 1,
+            ports: 1,
+            receive: Receive::Queues,
             function: Function::Forward,
             placement: Placement::Inline,
             frame_len_max: frame_len_max.max(FRAME_LEN_COMMON),

@@ -286,6 +286,7 @@ impl<T: Tape> Trial<T> {
             slices: self.slices,
             latest_ns,
             control: None,
+            staged: None,
             honesty,
         }
     }

@@ -19,7 +19,9 @@ mod tape;
 
 pub use drive::{LoadError, drive};
 pub use histogram::Latency;
-pub use observation::{Control, Honesty, Observation, PortCounters, QueueCounters, Slice, Stalls};
+pub use observation::{
+    Control, Honesty, Observation, PortCounters, QueueCounters, Slice, StagedPasses, Stalls,
+};
 pub use sink::FLOWS_PROBED_MAX;
 pub use spec::{Arrivals, Load, Rate};
 pub use stall::StallWatch;

@@ -74,8 +74,24 @@ pub struct Observation {
     /// What the control side did; `None` where it rested.
     #[serde(default)]
     pub control: Option<Control>,
+    /// What it was made of where no generator offered the frames: they stood in memory, nothing has
+    /// a latency, and nothing can be lost.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub staged: Option<StagedPasses>,
     /// How well the generator kept its promise.
     pub honesty: Honesty,
+}
+
+/// Passes over frames in memory.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StagedPasses {
+    /// How many; the duration of the observation is so many times the median of those in which no
+    /// core was taken away.
+    pub passes: u64,
+    /// Those in which one was, where hardly any other was left; 0 elsewhere.
+    pub disturbed: u64,
+    /// Frames that one core received and another one forwarded.
+    pub crossed: u64,
 }
 
 impl Observation {

@@ -202,6 +202,7 @@ impl Testbed for DpdkBed {
         if !setup.rules.iter().all(empty) {
             return Err(lacks("rules"));
         }
+        setup.check_plain()?;
         if setup.queues > 1 {
             return Err(lacks("queues"));
         }
@@ -328,9 +329,11 @@ fn about(open: &Open, dpdk: &Dpdk, arguments: &Arguments, ports: &Ports) -> Resu
         name: open.name.clone(),
         facts,
         places: places(open.cores, arguments.wiring, tester.as_ref(), &device),
+        staged: Vec::new(),
         hosts: Vec::new(),
         not_supported: lacks.iter().map(|&capability| capability.into()).collect(),
         in_virtual_time: false,
+        port_gbps: None,
     })
 }
 

@@ -47,6 +47,8 @@ fn setup(frame_len_max: u16) -> Setup {
         rules: Vec::new(),
         queues: 1,
         cores: 1,
+        ports: 1,
+        receive: Default::default(),
         function: Function::Forward,
         placement: Placement::Inline,
         frame_len_max,

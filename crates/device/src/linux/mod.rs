@@ -44,6 +44,7 @@ mod veth_tests;
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
+use std::fs;
 use std::io;
 
 use niclab_probe::{Leftover, ProbeError};
@@ -202,6 +203,7 @@ impl Testbed for LinuxBed {
     }
 
     fn setup(&mut self, setup: &Setup) -> Result<SetupReport, DeviceError> {
+        setup.check_plain()?;
         if setup.cores > 1 {
             let capability = "several cores for queues".into();
             return Err(DeviceError::NotSupported { capability });
@@ -439,10 +441,22 @@ fn about(
             place("function", Function::Forward.label(), Some(cores.device)),
             place("sink", &near.name, Some(cores.tester)),
         ],
+        staged: Vec::new(),
         hosts,
         not_supported: if has_rules { Vec::new() } else { vec!["rules".into()] },
         in_virtual_time: false,
+        port_gbps: port_gbps(far).zip(port_gbps(near)).map(|(far, near)| far.min(near)),
     }
+}
+
+/// The speed of an interface's wire, Gbps; `None` of a virtual one, which has none, whatever it
+/// says.
+fn port_gbps(link: &Link) -> Option<f64> {
+    let path = format!("/sys/class/net/{}/speed", link.name);
+    let read = || fs::read_to_string(path).ok()?.trim().parse::<f64>().ok();
+    // Without a cable it is -1.
+    let mbps = link.kind.is_none().then(read)?.filter(|mbps| *mbps > 0.0)?;
+    Some(mbps / 1e3)
 }
 
 /// What an error of the kernel means to the user: [`DeviceError::Rights`] or

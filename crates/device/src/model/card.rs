@@ -4,9 +4,10 @@
 use niclab_nic::rule::Action;
 use niclab_packet::size::{FrameSizes, RateLevel};
 
+use super::lanes::Polling;
 use super::profile::Profile;
 use super::schema::INJECTED;
-use crate::face::DeviceError;
+use crate::face::{DeviceError, Receive};
 use crate::stack::Stack;
 
 /// Nanoseconds of a second.
@@ -36,32 +37,64 @@ pub(super) struct Way {
 pub(super) struct Path {
     rate_gbps: f64,
     frame_rate_max: Option<f64>,
-    /// Frames that wait for the classifier.
+    /// Frames that wait for the classifier of a port; none where nobody knows, which changes
+    /// nothing at a steady load.
     pub fifo: f64,
-    root_frame_ns: f64,
-    root_rule_ns: f64,
-    root_near: f64,
-    root_far_ns: f64,
+    /// Of group 0; `None` where it is unknown: without a rule there the port is what counts.
+    root: Option<Root>,
     cliff: Option<f64>,
     /// Time, rules near, time a million rules.
     table: Option<(f64, f64, f64)>,
     pcie: Option<(f64, f64)>,
-    /// Latency that nothing shortens, nanoseconds.
-    pub base_ns: f64,
-    /// Longest time until the queue is polled, nanoseconds.
-    pub wait_ns: f64,
+    /// Queues of a port that take nothing from its frame rate, and the time of one beyond.
+    queues: Option<(f64, f64)>,
+    /// Latency that nothing shortens, and the longest time until the queue is polled, nanoseconds;
+    /// `None` where latencies are unknown.
+    pub idle_ns: Option<(f64, f64)>,
     /// Time of the host's core for a frame, nanoseconds.
     pub host_ns: f64,
-    /// Descriptors of the receive queue.
+    /// Further time of it where a port has several queues.
+    several_ns: f64,
+    /// Time of a core that receives for all others.
+    serial_ns: Option<f64>,
+    /// Descriptors of the receive queue; none where nobody knows, as of the FIFO.
     pub ring: f64,
     /// Frames taken from it at a time.
-    pub burst: f64,
+    burst: Option<f64>,
     /// Further latency, and the share of frames that have it.
     pub spike: Option<(f64, f64)>,
     /// Share of frames lost at random.
     pub loss: f64,
     /// Time of the core for a frame of the last of several queues, at least, nanoseconds.
     pub slow_queue_ns: Option<f64>,
+}
+
+/// What a frame takes in group 0, nanoseconds.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Root {
+    frame_ns: f64,
+    rule_ns: f64,
+    /// Rules that fit the near memory.
+    near: f64,
+    far_ns: f64,
+}
+
+impl Root {
+    /// # Errors
+    /// [`DeviceError::NotSupported`] where a part of it alone is known.
+    fn of(profile: &Profile) -> Result<Option<Root>, DeviceError> {
+        let number = |key| needed(profile, "root", key);
+        let keys = ["frame_ns", "rule_ps", "near_rules", "far_ns"];
+        if keys.iter().all(|key| profile.number("root", key).is_none()) {
+            return Ok(None);
+        }
+        Ok(Some(Root {
+            frame_ns: number("frame_ns")?,
+            rule_ns: number("rule_ps")? / 1e3,
+            near: number("near_rules")?,
+            far_ns: number("far_ns")?,
+        }))
+    }
 }
 
 impl Path {
@@ -72,14 +105,13 @@ impl Path {
         let injected = |key| profile.number(INJECTED, key);
         let table = |key| profile.number("groups", key);
         let pcie = |key| profile.number("pcie", key);
+        let host = |key| profile.number("host", key);
+        let queues = |key| profile.number("queues", key);
         Ok(Path {
             rate_gbps: number("port", "rate_gbps")?,
             frame_rate_max: profile.number("port", "frame_rate_max"),
-            fifo: number("port", "fifo_frames")?,
-            root_frame_ns: number("root", "frame_ns")?,
-            root_rule_ns: number("root", "rule_ps")? / 1e3,
-            root_near: number("root", "near_rules")?,
-            root_far_ns: number("root", "far_ns")?,
+            fifo: profile.number("port", "fifo_frames").unwrap_or(0.0),
+            root: Root::of(profile)?,
             cliff: injected("cliff_rules"),
             table: table("table_ns")
                 .zip(table("near_rules"))
@@ -91,11 +123,13 @@ impl Path {
                 (None, _) => return Err(unknown("pcie", "frame_ns")),
                 (_, None) => return Err(unknown("pcie", "byte_ps")),
             },
-            base_ns: number("host", "base_ns")?,
-            wait_ns: number("host", "wait_ns")?,
+            queues: queues("near_queues").zip(queues("far_ns")),
+            idle_ns: host("base_ns").zip(host("wait_ns")),
             host_ns: number("host", "frame_ns")?,
-            ring: number("host", "ring_frames")?,
-            burst: number("host", "burst_frames")?,
+            several_ns: queues("several_ns").unwrap_or(0.0),
+            serial_ns: queues("serial_ns"),
+            ring: host("ring_frames").unwrap_or(0.0),
+            burst: host("burst_frames"),
             spike: injected("spike_ns").zip(injected("spike_ratio")),
             loss: injected("loss_ratio").unwrap_or(0.0),
             slow_queue_ns: injected("slow_queue_pps").map(|pps| SECOND_NS / pps),
@@ -107,26 +141,69 @@ impl Path {
         sizes.pps(self.rate_gbps, RateLevel::L1)
     }
 
-    /// Mean time of a frame between the FIFO and the host: the slowest of the stages that it goes
-    /// through one behind the other.
+    /// Mean time of a frame between the FIFOs and the host: the slowest of the stages that it goes
+    /// through one behind the other. Each port has its own, but for the bus.
     ///
     /// # Errors
     /// [`DeviceError::NotSupported`] where frames come to groups of which nothing is known.
-    pub fn frame_ns(&self, way: &Way, sizes: &FrameSizes) -> Result<f64, DeviceError> {
-        let classifier = self.root_ns(way.root) + self.groups_ns(way)?;
-        let most = self.frame_rate_max.map_or(0.0, |pps| SECOND_NS / pps);
+    pub fn frame_ns(
+        &self,
+        way: &Way,
+        sizes: &FrameSizes,
+        polling: Polling,
+    ) -> Result<f64, DeviceError> {
+        let classifier = self.root_ns(way.root)? + self.groups_ns(way)?;
+        let most = self.frame_rate_max.map_or(0.0, |pps| {
+            // A single core that receives needs a single queue.
+            let queues = match polling.receive {
+                Receive::Queues => f64::from(polling.queues),
+                Receive::Serial => 1.0,
+            };
+            let far = |(near, ns): (f64, f64)| (queues - near).max(0.0) * ns;
+            SECOND_NS / pps + self.queues.map_or(0.0, far)
+        });
         let pcie = self.pcie.map_or(0.0, |(frame, byte)| frame + byte * sizes.mean() / 1e3);
-        Ok(classifier.max(most).max(pcie))
+        Ok((classifier.max(most) / f64::from(polling.ports)).max(pcie))
+    }
+
+    /// Time of a core for a frame, nanoseconds: where one receives for all others, of all of them
+    /// together.
+    ///
+    /// # Errors
+    /// [`DeviceError::NotSupported`] where nobody knows what receiving for others takes.
+    pub fn core_ns(&self, polling: Polling) -> Result<f64, DeviceError> {
+        match (polling.receive, polling.cores) {
+            (Receive::Serial, 1) => Ok(self.host_ns),
+            (Receive::Serial, cores) => {
+                let serial_ns = self.serial_ns.ok_or_else(|| unknown("queues", "serial_ns"))?;
+                Ok(serial_ns.max(self.host_ns / f64::from(cores - 1)))
+            }
+            (Receive::Queues, _) if polling.queues > 1 => Ok(self.host_ns + self.several_ns),
+            (Receive::Queues, _) => Ok(self.host_ns),
+        }
+    }
+
+    /// Time between two looks of a busy core at a queue, nanoseconds.
+    ///
+    /// # Errors
+    /// [`DeviceError::NotSupported`] where nobody knows how many frames it takes at a time.
+    pub fn turn_ns(&self) -> Result<f64, DeviceError> {
+        Ok(self.host_ns * self.burst.ok_or_else(|| unknown("host", "burst_frames"))?)
     }
 
     /// Time in group 0. Rules beyond the near memory are gone through for each frame.
-    fn root_ns(&self, rules: f64) -> f64 {
-        let far = (rules - self.root_near).max(0.0);
-        let time = self.root_frame_ns + self.root_rule_ns * rules + self.root_far_ns * far;
-        match self.cliff {
+    fn root_ns(&self, rules: f64) -> Result<f64, DeviceError> {
+        let root = match self.root {
+            Some(root) => root,
+            None if rules > 0.0 => return Err(unknown("root", "frame_ns")),
+            None => return Ok(0.0),
+        };
+        let far = (rules - root.near).max(0.0);
+        let time = root.frame_ns + root.rule_ns * rules + root.far_ns * far;
+        Ok(match self.cliff {
             Some(cliff) if rules > cliff => 10.0 * time,
             _ => time,
-        }
+        })
     }
 
     /// Time in the other groups. The tables of a group grow with its rules; few of them stay in

@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 
 use rand::{Rng, RngExt};
 
-use super::card::{Path, SECOND_NS};
+use super::card::{Path, SECOND_NS, unknown};
+use super::profile::Profile;
+use crate::face::{DeviceError, Receive, Setup};
 
 /// One queue and what its core takes of it.
 #[derive(Clone, Debug, PartialEq)]
@@ -19,13 +21,68 @@ pub(super) struct Lane {
     pub host_ns: f64,
 }
 
-/// How many queues there are, and how many cores that poll them: queue `q` is of core `q % cores`.
+/// How frames come to cores: queue `q` of port `p` is of core `(p * queues + q) % cores`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Polling {
     /// At least 1.
+    pub ports: u16,
+    /// Of each port, at least 1.
     pub queues: u16,
     /// At least 1.
     pub cores: u16,
+    /// Which of the cores receive.
+    pub receive: Receive,
+}
+
+impl Polling {
+    /// That of a set-up, where the profile speaks of so much.
+    ///
+    /// # Errors
+    /// [`DeviceError::NotSupported`] for more ports or queues than the source has, and for cores
+    /// behind one that receives where nobody knows what that takes.
+    pub fn of(profile: &Profile, setup: &Setup) -> Result<Polling, DeviceError> {
+        let known = |key| profile.number("queues", key);
+        let polling = Polling {
+            ports: setup.ports.max(1),
+            queues: setup.queues.max(1),
+            cores: setup.cores.max(1),
+            receive: setup.receive,
+        };
+        if (polling.receive, polling.cores > 1) == (Receive::Serial, true) {
+            known("serial_ns").ok_or_else(|| unknown("queues", "serial_ns"))?;
+        }
+        let ports = known("ports").unwrap_or(1.0);
+        if f64::from(polling.ports) > ports {
+            let capability = format!("{} ports: the profile has {ports}", polling.ports);
+            return Err(DeviceError::NotSupported { capability });
+        }
+        match known("queues_max").filter(|most| f64::from(polling.queues) > *most) {
+            None => Ok(polling),
+            Some(most) => {
+                let capability = format!("more than {most} queues a port: nobody has tried them");
+                Err(DeviceError::NotSupported { capability })
+            }
+        }
+    }
+
+    /// Queues of all ports.
+    pub fn all(self) -> u16 {
+        self.ports.saturating_mul(self.queues)
+    }
+
+    /// Where the shares that queues of a port get end up: as much of them at each port.
+    fn spread(self, shares: &[(u16, f64)]) -> Vec<(u16, f64)> {
+        if self.receive == Receive::Serial {
+            return vec![(0, shares.iter().map(|(_, share)| share).sum())];
+        }
+        let of = |port: u16| {
+            let place = move |(queue, share): &(u16, f64)| {
+                (port * self.queues + queue % self.queues, share / f64::from(self.ports))
+            };
+            shares.iter().map(place)
+        };
+        (0..self.ports).flat_map(of).collect()
+    }
 }
 
 /// A queue as its core finds it.
@@ -38,17 +95,17 @@ struct Polled {
     frame_ns: f64,
 }
 
-/// The queues that get a frame. `shares` names queues, some perhaps more than once; `pps` frames a
-/// second leave the classifier for all of them.
+/// The queues that get a frame. `shares` names queues of a port, some perhaps more than once; `pps`
+/// frames a second leave the classifier for all of them.
 ///
 /// A core goes from queue to queue and takes as many frames of each as of any other, fewer only
 /// where there are no more. Where it keeps up with all of them, each is emptied in proportion to
 /// what comes to it.
 pub(super) fn lanes(path: &Path, shares: &[(u16, f64)], polling: Polling, pps: f64) -> Vec<Lane> {
-    let Polling { queues, cores } = polling;
+    let (queues, cores) = (polling.all(), polling.cores);
     let mut by_queue: BTreeMap<u16, f64> = BTreeMap::new();
-    for (queue, share) in shares {
-        *by_queue.entry(queue % queues).or_default() += share;
+    for (queue, share) in polling.spread(shares) {
+        *by_queue.entry(queue).or_default() += share;
     }
     by_queue.retain(|_, share| *share > 0.0);
     let polled = |(queue, share): (&u16, &f64)| {

@@ -27,8 +27,8 @@ use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
 use crate::face::{
-    About, DeviceError, Exchange, Exchanged, Fact, Function, Ledgered, Place, Setup, SetupReport,
-    Testbed,
+    About, DeviceError, Exchange, Exchanged, Fact, Function, Ledgered, Place, Receive, Setup,
+    SetupReport, Testbed,
 };
 use crate::plan::{Plan, RulesPlan};
 use card::{Path, SECOND_NS};
@@ -225,9 +225,11 @@ fn about(name: &str, profile: &Profile) -> About {
             place("wire", &wire),
             place("sink", "sink, virtual"),
         ],
+        staged: Vec::new(),
         hosts: echoes::hosts(profile),
         not_supported: lacking.into_iter().collect(),
         in_virtual_time: true,
+        port_gbps: rate,
     }
 }
 
@@ -238,9 +240,9 @@ impl Testbed for Model {
 
     fn setup(&mut self, setup: &Setup) -> Result<SetupReport, DeviceError> {
         self.state = None;
+        let polling = Polling::of(&self.profile, setup)?;
         let (rules, mut report) = Rules::install(&self.profile, setup)?;
         report.install = report.install.mul_f64(self.noise());
-        let polling = Polling { queues: setup.queues.max(1), cores: setup.cores.max(1) };
         let rss = Rss { indirection: evenly(0..polling.queues), ..Rss::default() };
         report.rss = Some(rss.clone());
         self.state = Some(State { rules, polling, rss });
@@ -277,17 +279,19 @@ impl Testbed for Model {
         let (slower, scale, chance) = (self.noise(), self.noise(), chance(&mut self.random));
         let broken = self.broken("run before set-up");
         let state = self.state.as_ref().ok_or(broken)?;
-        let mut path = Path::of(&self.profile)?;
-        path.host_ns *= slower;
+        let (mut path, polling) = (Path::of(&self.profile)?, state.polling);
+        path.host_ns = path.core_ns(polling)? * slower;
+        path.fifo *= f64::from(polling.ports);
         path.slow_queue_ns = path.slow_queue_ns.map(|ns| ns * slower);
-        let arrivals_pps = arrivals_pps(load, path.line_pps(&load.sizes));
+        let arrivals_pps =
+            arrivals_pps(load, path.line_pps(&load.sizes) * f64::from(polling.ports));
         let frames = arrivals_pps * load.duration_ns as f64 / SECOND_NS;
         // Of frames that are lost one by one, never the exact share is.
         let deviation = (path.loss * (1.0 - path.loss) / frames.max(1.0)).sqrt();
         path.loss = (path.loss + chance * deviation).clamp(0.0, 1.0);
         let mut shares = state.hash_shares(load)?;
         let way = state.rules.met(load, &shares).way;
-        let frame_ns = path.frame_ns(&way, &load.sizes)? * slower;
+        let frame_ns = path.frame_ns(&way, &load.sizes, polling)? * slower;
         let classified_pps = arrivals_pps.min(SECOND_NS / frame_ns.max(1e-3));
         if shares.len() > 1 {
             let whole_s = (load.warmup_ns + load.duration_ns) as f64 / SECOND_NS;
@@ -295,12 +299,15 @@ impl Testbed for Model {
             drawn(&mut shares, classified_pps * whole_s, &mut self.random);
         }
         let met = state.rules.met(load, &shares);
-        let lanes = lanes(&path, &met.queues, state.polling, classified_pps);
-        let turn_ns = path.burst * path.host_ns;
+        let lanes = lanes(&path, &met.queues, polling, classified_pps);
         let duration_ns = load.duration_ns as f64;
         let operations = match plan {
             Plan::Rest => None,
+            Plan::Rules(_) if polling.ports > 1 || polling.receive == Receive::Serial => {
+                return Err(not_supported("plans but for one port of several queues"));
+            }
             Plan::Rules(plan) => {
+                let turn_ns = path.turn_ns()?;
                 if plan.start_ns >= load.duration_ns {
                     let reason = format!("start_ns {}: the load has ended then", plan.start_ns);
                     return Err(DeviceError::BadPlan { reason });
@@ -318,7 +325,7 @@ impl Testbed for Model {
             }
         };
         let (path, met, lanes, shares) = (&path, &met, &lanes[..], &shares[..]);
-        let queues = state.polling.queues;
+        let queues = polling.all();
         let trial = Trial { path, met, lanes, shares, load, queues, arrivals_pps, frame_ns };
         Ok(trial.run(operations, &mut self.random))
     }

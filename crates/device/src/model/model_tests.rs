@@ -87,7 +87,9 @@ fn load() -> Load {
 
 fn setup(rules: Vec<RuleBlock>) -> Setup {
     let (function, placement) = (Function::Forward, Placement::Inline);
-    Setup { rules, queues: 4, cores: 1, function, placement, frame_len_max: 9_000 }
+    let (cores, ports, receive) = (1, 1, Receive::Queues);
+    let frame_len_max = 9_000;
+    Setup { rules, queues: 4, cores, ports, receive, function, placement, frame_len_max }
 }
 
 fn any(group: u32, action: Action) -> RuleBlock {
@@ -550,7 +552,7 @@ fn what_is_not_known_of_a_card_is_refused_by_name() {
     let mut xl710 = open("xl710");
     let report = xl710.setup(&setup(vec![any(0, Action::Queue(0)), others(0, 9_000)])).unwrap();
     assert_eq!((report.rules_installed, report.rules_refused), (7_680, 1_321));
-    assert_not_supported(xl710.run(&load(), &Plan::Rest), "port.fifo_frames, which is unknown");
+    assert_not_supported(xl710.run(&load(), &Plan::Rest), "host.frame_ns, which is unknown");
     let create = || plan(Work::Create(others(0, 1)));
     assert_not_supported(xl710.operate(&create()), "root_rules.ipv4_ns, which is unknown");
     let in_group = setup(vec![any(0, Action::Jump(1)), any(1, Action::Queue(0))]);

@@ -18,7 +18,7 @@ pub struct Key {
 impl Key {
     /// What it counts has no half.
     pub fn is_whole(&self) -> bool {
-        matches!(self.unit, "rules" | "frames")
+        matches!(self.unit, "rules" | "frames" | "ports" | "queues")
     }
 }
 
@@ -51,6 +51,10 @@ const fn rules(name: &'static str, text: &'static str) -> Key {
 
 const fn frames(name: &'static str, text: &'static str) -> Key {
     Key { name, unit: "frames", least: 1.0, most: 1e9, text }
+}
+
+const fn queues(name: &'static str, text: &'static str) -> Key {
+    Key { name, unit: "queues", least: 1.0, most: 65_535.0, text }
 }
 
 const fn share(name: &'static str, text: &'static str) -> Key {
@@ -138,6 +142,25 @@ pub const SECTIONS: &[Section] = &[
             ns("frame_ns", "time of the core for a frame"),
             frames("ring_frames", "descriptors of a receive queue"),
             frames("burst_frames", "frames taken from a queue at a time"),
+        ],
+    },
+    Section {
+        name: "queues",
+        text: "several ports, queues and cores",
+        may_lack: false,
+        keys: &[
+            Key {
+                name: "ports",
+                unit: "ports",
+                least: 1.0,
+                most: 64.0,
+                text: "ports of the card, each with a wire and a FIFO of its own",
+            },
+            queues("queues_max", "most queues of a port that the source speaks of"),
+            queues("near_queues", "queues of a port that take nothing from its frame rate"),
+            ns("far_ns", "further time of a frame on the port, a queue beyond these"),
+            ns("several_ns", "further time of the core for a frame of a port with several queues"),
+            ns("serial_ns", "time of a frame on a core that receives for all others"),
         ],
     },
     Section {

@@ -46,7 +46,7 @@ impl Trial<'_> {
         let effects = plan.as_ref().map_or(&nothing, |(_, (_, effects))| effects);
         let pipes: Vec<Pipe> = self.lanes.iter().map(|lane| self.flow(lane, effects)).collect();
         let mut seen = self.counted(&pipes);
-        seen.latency = Some(self.latencies(&pipes, random));
+        seen.latency = self.path.idle_ns.map(|idle_ns| self.latencies(&pipes, idle_ns, random));
         // Service begins when a frame leaves, and each leaves when it is due.
         seen.service = seen.latency.clone();
         let mut moved = Vec::new();
@@ -147,7 +147,12 @@ impl Trial<'_> {
         }
     }
 
-    fn latencies(&self, pipes: &[Pipe], random: &mut impl Rng) -> Latency {
+    fn latencies(
+        &self,
+        pipes: &[Pipe],
+        (base_ns, wait_ns): (f64, f64),
+        random: &mut impl Rng,
+    ) -> Latency {
         let path = self.path;
         let step_ns = self.load.duration_ns as f64 / f64::from(PROBES);
         let probes: Vec<(f64, f64)> = (0..PROBES)
@@ -160,10 +165,10 @@ impl Trial<'_> {
                 Some((spike_ns, share)) if random.random::<f64>() < share => spike_ns,
                 _ => 0.0,
             };
-            let wait_ns = random.random::<f64>() * path.wait_ns;
+            let wait_ns = random.random::<f64>() * wait_ns;
             // However short the queues are, a frame takes its own time in the classifier.
             let waited_ns = (out_ns - at_ns).max(self.frame_ns);
-            latency.record((waited_ns + path.base_ns + wait_ns + spike_ns) as u64);
+            latency.record((waited_ns + base_ns + wait_ns + spike_ns) as u64);
         }
         latency
     }

@@ -2,13 +2,15 @@
 //!
 //! The calling thread generates and counts. With placement `inline` the NIC and the network
 //! function share a core of their own (the core that polls the queue runs the pipeline); with
-//! `engine` each has one, and queues lie between them.
+//! `engine` each has one, and queues lie between them; with `staged` there is no wire, and all
+//! cores work on frames in memory.
 
 mod asking;
 mod control;
 #[cfg(test)]
 mod engine_tests;
 mod lanes;
+pub mod staged;
 mod stages;
 mod steps;
 mod threads;
@@ -37,6 +39,7 @@ use crate::patterns::Patterns;
 use crate::plan::{ControlCore, Plan, RulesPlan, Work};
 use control::Carrier;
 use lanes::lanes;
+use staged::Staged;
 use stages::{Engine, Function, Inline};
 
 /// Frames each ring of the wire holds, as a usual receive ring.
@@ -76,6 +79,9 @@ struct Seats {
 impl Seats {
     /// The first cores this process may use, as many as a placement takes.
     fn choose(placement: Placement) -> Result<Seats, DeviceError> {
+        if placement == Placement::Staged {
+            return Ok(Seats::default());
+        }
         let engine = placement == Placement::Engine;
         let (name, needed) = if engine { ("soft, placement engine,", 3) } else { ("soft", 2) };
         let cores = cores::take(name, needed)?;
@@ -92,6 +98,8 @@ struct State {
     seats: Seats,
     /// Longest frame, without FCS.
     frame_len_max: u16,
+    /// What was asked for, where it is staged.
+    staged: Option<Setup>,
     /// The rules of each block of the set-up that were created one by one, and their actions.
     blocks: Vec<Installed>,
 }
@@ -150,6 +158,11 @@ fn about(placement: Placement, seats: Seats) -> About {
         Placement::Engine => {
             ("software NIC, engine", seats.engine, "engine: the NIC has a core of its own")
         }
+        Placement::Staged => (
+            "software NIC, staged",
+            None,
+            "staged: frames in memory, NIC and function on all cores",
+        ),
     };
     About {
         name: "soft".to_owned(),
@@ -168,10 +181,26 @@ fn about(placement: Placement, seats: Seats) -> About {
             place("wire", &wire, None),
             place("sink", "sink", seats.tester),
         ],
+        staged: staged_places(),
         hosts: Vec::new(),
         not_supported: Vec::new(),
         in_virtual_time: false,
+        port_gbps: None,
     }
+}
+
+/// What stands where frames come from memory.
+fn staged_places() -> Vec<Place> {
+    let place = |role: &str, label: &str| Place {
+        role: role.to_owned(),
+        label: label.to_owned(),
+        core: None,
+    };
+    vec![
+        place("memory", "frames of all flows, for each core"),
+        place("device", "software NIC, staged, on all cores"),
+        place("function", face::Function::Forward.label()),
+    ]
 }
 
 impl Testbed for Soft {
@@ -180,11 +209,8 @@ impl Testbed for Soft {
     }
 
     fn setup(&mut self, setup: &Setup) -> Result<SetupReport, DeviceError> {
-        if setup.cores > 1 {
-            let capability = "several cores for queues".to_owned();
-            return Err(DeviceError::NotSupported { capability });
-        }
         let placement = setup.placement;
+        check_cores(setup)?;
         let seats = if self.pinned { Seats::choose(placement)? } else { Seats::default() };
         self.state = None;
         let config = NicConfig { queues: setup.queues, ..NicConfig::default() };
@@ -201,7 +227,8 @@ impl Testbed for Soft {
         let worker = nic.worker();
         let frame_len_max = setup.frame_len_max.saturating_sub(FCS_LEN);
         self.about = about(placement, seats);
-        self.state = Some(State { nic, worker, placement, seats, frame_len_max, blocks });
+        let staged = (placement == Placement::Staged).then(|| setup.clone());
+        self.state = Some(State { nic, worker, placement, seats, frame_len_max, staged, blocks });
         Ok(report)
     }
 
@@ -222,10 +249,12 @@ impl Testbed for Soft {
     }
 
     fn run(&mut self, load: &Load, plan: &Plan) -> Result<Observation, DeviceError> {
+        let pinned = self.pinned;
         let state = self.state.as_mut().ok_or_else(|| broken("run before set-up"))?;
         let seen = match state.placement {
             Placement::Inline => state.run_inline(load, plan),
             Placement::Engine => state.run_engine(load, plan),
+            Placement::Staged => return state.run_staged(load, plan, pinned),
         };
         if matches!(seen, Err(DeviceError::Broken { .. })) {
             // Whatever rules it has now are not those of the set-up.
@@ -234,6 +263,20 @@ impl Testbed for Soft {
         let mut observation = seen?;
         observation.balance(0);
         Ok(observation)
+    }
+}
+
+/// Refuses more cores than there are, and several where one does all the work.
+fn check_cores(setup: &Setup) -> Result<(), DeviceError> {
+    let lacks = |capability: String| Err(DeviceError::NotSupported { capability });
+    let there = cores::allowed().len().min(staged::CORES_MAX);
+    match setup.placement {
+        Placement::Staged if usize::from(setup.cores) > there => {
+            lacks(format!("{} cores: there are {there}", setup.cores))
+        }
+        Placement::Staged => Ok(()),
+        _ if setup.cores > 1 => lacks("several cores for queues".to_owned()),
+        _ => setup.check_plain(),
     }
 }
 
@@ -254,7 +297,8 @@ pub fn rules_met(setup: &Setup, load: &Load) -> Result<u32, DeviceError> {
     let (placement, seats) = (Placement::Inline, Seats::default());
     let frame_len_max = setup.frame_len_max.saturating_sub(FCS_LEN);
     let blocks = Vec::new();
-    let mut state = State { nic, worker, placement, seats, frame_len_max, blocks };
+    let staged = None;
+    let mut state = State { nic, worker, placement, seats, frame_len_max, staged, blocks };
     let load = Load { rate: Rate::Saturate, duration_ns: MEETING_NS, warmup_ns: 0, ..load.clone() };
     state.run_inline(&load, &Plan::Rest)?;
     let is_met = |id: &RuleId| state.nic.query(*id).is_ok_and(|counts| counts.packets > 0);
@@ -341,6 +385,28 @@ impl State {
         }
         self.undo(plan, ids).map_err(broken)?;
         Ok(record)
+    }
+
+    /// On as many of the cores that there are as the set-up says.
+    fn run_staged(
+        &mut self,
+        load: &Load,
+        plan: &Plan,
+        pinned: bool,
+    ) -> Result<Observation, DeviceError> {
+        let lacks = |capability: String| DeviceError::NotSupported { capability };
+        let setup = self.staged.as_ref().ok_or_else(|| broken("staged before set-up"))?;
+        if *plan != Plan::Rest {
+            return Err(lacks("plans with placement staged".to_owned()));
+        }
+        if load.rate != Rate::Saturate {
+            return Err(lacks("a rate with placement staged".to_owned()));
+        }
+        let seat = |core: u32| Some(core).filter(|_| pinned);
+        let cores = cores::allowed().into_iter().take(setup.cores.max(1).into()).map(seat);
+        // What it held may be reused: other workers do its work.
+        self.worker.offline();
+        Ok(Staged::new(&mut self.nic, setup, load, cores.collect())?.run(load))
     }
 
     fn run_engine(&mut self, load: &Load, plan: &Plan) -> Result<Observation, DeviceError> {
