@@ -6,13 +6,16 @@ use std::path::Path;
 use crate::spec::{Spec, SpecError};
 
 /// Name and text of every built-in experiment.
-const EMBEDDED: [(&str, &str); 15] = [
+const EMBEDDED: [(&str, &str); 18] = [
     ("occupancy", include_str!("../../../experiments/occupancy.toml")),
     ("update-batch", include_str!("../../../experiments/update-batch.toml")),
     ("update-rate", include_str!("../../../experiments/update-rate.toml")),
     ("rule-rate", include_str!("../../../experiments/rule-rate.toml")),
     ("rule-update", include_str!("../../../experiments/rule-update.toml")),
     ("hash-skew", include_str!("../../../experiments/hash-skew.toml")),
+    ("frame-size", include_str!("../../../experiments/frame-size.toml")),
+    ("queue-scaling", include_str!("../../../experiments/queue-scaling.toml")),
+    ("queue-overhead", include_str!("../../../experiments/queue-overhead.toml")),
     ("echo-size", include_str!("../../../experiments/echo-size.toml")),
     ("echo-batch", include_str!("../../../experiments/echo-batch.toml")),
     ("echo-features", include_str!("../../../experiments/echo-features.toml")),

@@ -11,6 +11,7 @@ use crate::exchange::ECHO;
 use crate::ledger::STAMPS;
 use crate::run::{ExperimentRun, PlannedRate, RunDevice, Trial, lacks_rules};
 use crate::runner::SETUP;
+use crate::spec::TrialKind;
 use crate::stream::STREAM;
 
 /// What is kept of a sample.
@@ -118,14 +119,15 @@ impl<'a> Known<'a> {
         }
     }
 
-    /// A trial of a plan, an exchange, an application or a stream: of one that a device cannot
-    /// carry out, another one may do.
+    /// A trial of a plan, an exchange, an application, a stream or of cores: of one that a device
+    /// cannot carry out, another one may do.
     fn is_particular(&self, sample: &Sample) -> bool {
         let is_of =
             |trial: &&Trial| trial.kind.name() == sample.trial && trial.point == sample.point;
         let found = self.experiment.trials.iter().find(is_of);
         found.is_some_and(|trial| {
             trial.plan.is_some()
+                || trial.kind == TrialKind::Scaling
                 || trial.exchange.is_some()
                 || trial.application.is_some()
                 || trial.stream.is_some()

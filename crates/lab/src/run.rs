@@ -270,7 +270,13 @@ fn experiment(
 ) -> Result<ExperimentRun, SpecError> {
     let has_rules = !matches!(
         spec.kind,
-        Kind::HashSkew | Kind::Echo | Kind::Ledger | Kind::Application | Kind::Stream
+        Kind::HashSkew
+            | Kind::FrameSize
+            | Kind::QueueScaling
+            | Kind::Echo
+            | Kind::Ledger
+            | Kind::Application
+            | Kind::Stream
     );
     if !has_rules && overrides.rules.is_some() {
         return Err(SpecError::NoRules { experiment: spec.name.clone() });
@@ -288,6 +294,8 @@ fn experiment(
         Kind::RuleRate => resolver.add_insertions()?,
         Kind::RuleUpdate => resolver.add_changes()?,
         Kind::HashSkew => resolver.add_spreads()?,
+        Kind::FrameSize => resolver.add_sizes()?,
+        Kind::QueueScaling => resolver.add_scalings()?,
         Kind::Echo => resolver.add_exchanges(&grid.echo, TrialKind::Echo)?,
         Kind::Ledger => resolver.add_exchanges(&grid.ledger, TrialKind::Ledger)?,
         Kind::Application => resolver.add_applications(&grid.application)?,

@@ -8,8 +8,8 @@ pub(crate) mod search;
 pub(crate) mod throughput;
 
 use niclab_device::{
-    Application, Control, DeviceError, Exchange, Latency, Load, Plan, Rate, Rss, Setup,
-    SetupReport, Streaming, Testbed,
+    Application, Control, DeviceError, Exchange, Latency, Load, Observation, Plan, Rate, Rss,
+    Setup, SetupReport, Streaming, Testbed,
 };
 use niclab_result::{Directory, Outcome, Point, ResultError, SCHEMA, Sample};
 
@@ -18,12 +18,14 @@ use crate::change::put_met;
 use crate::control::put_control;
 use crate::estimate;
 use crate::exchange::{self, put_exchange};
+use crate::frame_size::put_limits;
 use crate::insertion::put_effects;
 use crate::known::{Known, Seen};
 use crate::ledger::{PAIRS, put_ledger};
-use crate::measure::{self, Judged};
+use crate::measure::{self, Judged, Metrics};
 use crate::run::{ExperimentRun, PlannedRate, Run, Trial, Visit, lacks};
-use crate::spec::TrialKind;
+use crate::scaling::put_scaling;
+use crate::spec::{Kind, TrialKind};
 use crate::spread::{HASH_SHARES, hash_shares, put_spread};
 use crate::statistics;
 use crate::stream::{self, put_stream};
@@ -613,6 +615,7 @@ impl<'a> Runner<'a> {
                 if place.trial == TrialKind::Effect.name() {
                     put_effects(&mut sample.metrics, &observation);
                 }
+                self.put_limits(&mut sample.metrics, &observation, place);
                 if let Some(control) = &observation.control {
                     put_control(&mut sample.metrics, control, observation.duration_ns);
                 }
@@ -645,6 +648,17 @@ impl<'a> Runner<'a> {
                 let throughput_pps = sample.metrics.get("throughput_pps").map(|q| q.value);
                 self.keep(place.device, sample, latency).map(|()| throughput_pps)
             }
+        }
+    }
+
+    /// Adds what shows which part of a device binds, and what each core did.
+    fn put_limits(&self, metrics: &mut Metrics, observation: &Observation, place: &Place<'_>) {
+        if self.experiment.kind == Kind::FrameSize {
+            put_limits(metrics, observation);
+        }
+        if place.trial == TrialKind::Scaling.name() {
+            let setup = self.states[place.device].setup.as_ref();
+            put_scaling(metrics, observation, setup.map_or(1, |setup| setup.cores));
         }
     }
 

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::placement::Placement;
 use crate::published::Card;
-use crate::throughput::SearchSpec;
+use crate::throughput::{GoalSpec, SearchSpec};
 use crate::values::{Values, ValuesError};
 
 /// An experiment as its file declares it.
@@ -62,6 +62,10 @@ pub enum Kind {
     RuleUpdate,
     /// How the hash spreads flows over queues.
     HashSkew,
+    /// Throughput over the length of frames.
+    FrameSize,
+    /// Throughput over cores, queues and ports.
+    QueueScaling,
     /// How long messages take there and back through the kernel's stack.
     Echo,
     /// Where the time of their round trips goes.
@@ -109,6 +113,12 @@ pub struct Grid {
     /// Over how many queues flows are spread: each is a full product of its axes.
     #[serde(default)]
     pub spread: Vec<SpreadSweep>,
+    /// Which frame sizes to measure: each is a full product of its axes.
+    #[serde(default)]
+    pub size: Vec<SizeSweep>,
+    /// Which cores, queues and ports to measure: each is a full product of its axes.
+    #[serde(default)]
+    pub scaling: Vec<ScalingSweep>,
     /// Which messages to exchange: each is a full product of its axes.
     #[serde(default)]
     pub echo: Vec<EchoSweep>,
@@ -295,6 +305,51 @@ pub struct SpreadSweep {
     /// Frame size in bytes with FCS, or `imix`.
     #[serde(default = "frame_default")]
     pub frame: Values,
+}
+
+/// A product of axes of frame sizes, with what is searched at each.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SizeSweep {
+    /// Receive queues.
+    #[serde(default = "one")]
+    pub queues: Values,
+    /// Cores that poll them, never more than queues; `each`: one a queue.
+    #[serde(default = "one")]
+    pub cores: Values,
+    /// Flows of the traffic.
+    #[serde(default = "flows_default")]
+    pub flows: Values,
+    /// Frame size in bytes with FCS, or `imix`.
+    pub frame: Values,
+    /// What is searched.
+    pub goal: Vec<GoalSpec>,
+}
+
+/// A product of axes of cores, and of queues and ports that bring them frames.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ScalingSweep {
+    /// Which cores receive: `multi-queue`, `serial`.
+    #[serde(default = "multi_queue")]
+    pub receive: Values,
+    /// Ports; a number of queues that they cannot share evenly is left out.
+    #[serde(default = "one")]
+    pub ports: Values,
+    /// Receive queues of all ports.
+    pub queues: Values,
+    /// Cores that poll them, never more than queues; `each`: one a queue.
+    pub cores: Values,
+    /// Flows of the traffic.
+    #[serde(default = "flows_default")]
+    pub flows: Values,
+    /// Frame size in bytes with FCS, or `imix`.
+    #[serde(default = "frame_default")]
+    pub frame: Values,
+}
+
+fn multi_queue() -> Values {
+    word("multi-queue")
 }
 
 /// A product of axes of messages that go to an echo server and back.
@@ -525,6 +580,8 @@ pub enum TrialKind {
     Effect,
     /// As much as the device takes, over several queues: what comes to each.
     Spread,
+    /// As much as the device takes, by so many cores.
+    Scaling,
     /// Messages go to a server and back.
     Echo,
     /// The same with stamps and without, in turn.
@@ -549,6 +606,7 @@ impl TrialKind {
             TrialKind::Change => "change",
             TrialKind::Effect => "effect",
             TrialKind::Spread => "spread",
+            TrialKind::Scaling => "scaling",
             TrialKind::Echo => "echo",
             TrialKind::Ledger => "ledger",
             TrialKind::Application => "application",
@@ -766,6 +824,8 @@ impl Kind {
                 ("warmup_ms", "part before it that is never counted, one value"),
             ],
             Kind::HashSkew => SPREAD_AXES,
+            Kind::FrameSize => SIZE_AXES,
+            Kind::QueueScaling => SCALING_AXES,
             Kind::Echo | Kind::Ledger => ECHO_AXES,
             Kind::Application => APPLICATION_AXES,
             Kind::Stream => STREAM_AXES,
@@ -794,6 +854,28 @@ const SPREAD_AXES: &[(&str, &str)] = &[
     ("cores", "cores that poll them, never more than queues; each: one a queue"),
     ("flows", "flows of the traffic"),
     ("zipf", "exponent of their popularity by Zipf's law, 0: all equally often"),
+    ("frame", "frame size in bytes with FCS, or imix"),
+    ("duration_ms", "measured part of a trial, one value"),
+    ("warmup_ms", "part before it that is never counted, one value"),
+];
+
+/// Axes of [`Kind::FrameSize`].
+const SIZE_AXES: &[(&str, &str)] = &[
+    ("queues", "receive queues"),
+    ("cores", "cores that poll them, never more than queues; each: one a queue"),
+    ("flows", "flows of the traffic"),
+    ("frame", "frame size in bytes with FCS, or imix"),
+    ("duration_ms", "measured part of a saturating trial, one value"),
+    ("warmup_ms", "part before it that is never counted, one value"),
+];
+
+/// Axes of [`Kind::QueueScaling`].
+const SCALING_AXES: &[(&str, &str)] = &[
+    ("receive", "which cores receive: multi-queue, all of them; serial, one for all"),
+    ("ports", "ports that share the queues evenly"),
+    ("queues", "receive queues of all ports"),
+    ("cores", "cores that poll them, never more than queues; each: one a queue"),
+    ("flows", "flows of the traffic"),
     ("frame", "frame size in bytes with FCS, or imix"),
     ("duration_ms", "measured part of a trial, one value"),
     ("warmup_ms", "part before it that is never counted, one value"),
@@ -1099,6 +1181,8 @@ fn set_axis(kind: Kind, grid: &mut Grid, name: &str, values: &Values) -> Result<
             grid.renewal.iter_mut().filter_map(|renewal| renewal.axis(name)).collect()
         }
         Kind::HashSkew => grid.spread.iter_mut().filter_map(|spread| spread.axis(name)).collect(),
+        Kind::FrameSize => grid.size.iter_mut().filter_map(|size| size.axis(name)).collect(),
+        Kind::QueueScaling => grid.scaling.iter_mut().filter_map(|of| of.axis(name)).collect(),
         Kind::Echo => grid.echo.iter_mut().filter_map(|echo| echo.axis(name)).collect(),
         Kind::Ledger => grid.ledger.iter_mut().filter_map(|echo| echo.axis(name)).collect(),
         Kind::Stream => grid.stream.iter_mut().filter_map(|sweep| sweep.axis(name)).collect(),
@@ -1190,6 +1274,32 @@ impl SpreadSweep {
             "cores" => Some(&mut self.cores),
             "flows" => Some(&mut self.flows),
             "zipf" => Some(&mut self.zipf),
+            "frame" => Some(&mut self.frame),
+            _ => None,
+        }
+    }
+}
+
+impl SizeSweep {
+    fn axis(&mut self, name: &str) -> Option<&mut Values> {
+        match name {
+            "queues" => Some(&mut self.queues),
+            "cores" => Some(&mut self.cores),
+            "flows" => Some(&mut self.flows),
+            "frame" => Some(&mut self.frame),
+            _ => None,
+        }
+    }
+}
+
+impl ScalingSweep {
+    fn axis(&mut self, name: &str) -> Option<&mut Values> {
+        match name {
+            "receive" => Some(&mut self.receive),
+            "ports" => Some(&mut self.ports),
+            "queues" => Some(&mut self.queues),
+            "cores" => Some(&mut self.cores),
+            "flows" => Some(&mut self.flows),
             "frame" => Some(&mut self.frame),
             _ => None,
         }
@@ -1305,6 +1415,26 @@ mod tests {
         run.experiments[0].trials.iter().map(|trial| trial.point.clone()).collect()
     }
 
+    /// Experiments whose parts are sweeps alone.
+    const SWEPT: [&str; 16] = [
+        "update-batch",
+        "update-rate",
+        "rule-rate",
+        "hash-skew",
+        "frame-size",
+        "queue-scaling",
+        "queue-overhead",
+        "echo-size",
+        "echo-batch",
+        "echo-features",
+        "echo-ledger",
+        "stream",
+        "memcached",
+        "redis",
+        "function",
+        "core-scaling",
+    ];
+
     #[test]
     fn every_value_that_a_built_in_experiment_declares_is_measured() {
         let emptied = |grid: &mut Grid| {
@@ -1315,6 +1445,8 @@ mod tests {
             grid.effect.clear();
             grid.change.clear();
             grid.spread.clear();
+            grid.size.clear();
+            grid.scaling.clear();
             grid.echo.clear();
             grid.ledger.clear();
             grid.stream.clear();
@@ -1332,22 +1464,7 @@ mod tests {
                 assert!(is_there || is_named, "{name}={value}");
             }
         };
-        let names = [
-            "update-batch",
-            "update-rate",
-            "rule-rate",
-            "hash-skew",
-            "echo-size",
-            "echo-batch",
-            "echo-features",
-            "echo-ledger",
-            "stream",
-            "memcached",
-            "redis",
-            "function",
-            "core-scaling",
-        ];
-        for name in names {
+        for name in SWEPT {
             let spec = crate::experiment::spec(name).unwrap();
             let axes: Vec<&str> = spec.kind.axes().iter().map(|(name, _)| *name).collect();
             for grid in [&spec.reduced, &spec.full, &spec.published] {
@@ -1367,6 +1484,8 @@ mod tests {
                 check_part!(renewal);
                 check_part!(insertion);
                 check_part!(spread);
+                check_part!(size);
+                check_part!(scaling);
                 check_part!(echo);
                 check_part!(ledger);
                 check_part!(stream);
@@ -1441,6 +1560,29 @@ mod tests {
             "rule-update: calls = queue: a queue knows changes of actions and anew: use \
              calls=single"
         );
+    }
+
+    #[test]
+    fn a_frame_size_and_cores_that_cannot_be_are_refused() {
+        let refused = [
+            ("frame-size", "queues=0", "queues = 0: use 1 to 256"),
+            ("frame-size", "cores=all", "cores = all: use 1 to 256, or each"),
+            ("frame-size", "flows=0", "flows = 0: "),
+            ("frame-size", "frame=63", "frame = 63: use 64 to 9000"),
+            ("frame-size", "frame=jumbo", "frame = jumbo: "),
+            ("queue-scaling", "receive=all", "receive = all: use one of multi-queue, serial"),
+            ("queue-scaling", "ports=0", "ports = 0: use 1 to 64"),
+            ("queue-scaling", "queues=257", "queues = 257: use 1 to 256"),
+            ("queue-scaling", "cores=0", "cores = 0: use 1 to 256, or each"),
+            ("queue-overhead", "flows=0", "flows = 0: "),
+            ("queue-overhead", "frame=63", "frame = 63: use 64 to 9000"),
+        ];
+        for (name, set, words) in refused {
+            let spec = crate::experiment::spec(name).unwrap();
+            let overrides = Overrides { set: vec![set.parse().unwrap()], ..Default::default() };
+            let error = resolved(spec, &overrides).unwrap_err().to_string();
+            assert!(error.starts_with(&format!("{name}: {words}")), "{name}, {set}: {error}");
+        }
     }
 
     #[test]

@@ -22,7 +22,7 @@ use crate::spec::{Hits, SpecError, SpreadSweep, TrialKind};
 use crate::values::Values;
 
 /// Most queues: those that any device here has.
-const QUEUES_MAX: u32 = 256;
+pub(crate) const QUEUES_MAX: u32 = 256;
 
 /// A queue that missed more than this share of what came to it takes no more than it did: a stall
 /// makes one miss less.
@@ -76,7 +76,7 @@ pub fn places(sweep: &SpreadSweep) -> Result<Vec<Spread>, SpecError> {
 }
 
 /// Cores of so many queues: no more than these.
-fn cores(values: &Values, queues: u32) -> Result<Vec<u32>, SpecError> {
+pub(crate) fn cores(values: &Values, queues: u32) -> Result<Vec<u32>, SpecError> {
     let one = |value: &Coordinate| match value {
         Coordinate::Word(word) if word == "each" => Ok(queues),
         Coordinate::Number(cores) if (1.0..=f64::from(QUEUES_MAX)).contains(cores) => {

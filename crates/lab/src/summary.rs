@@ -7,18 +7,20 @@ mod curves;
 pub(crate) mod exchanges;
 pub(crate) mod features;
 pub(crate) mod figures;
+pub(crate) mod frame_sizes;
 pub(crate) mod insertions;
 mod knees;
 pub(crate) mod ledgers;
 pub(crate) mod parts;
 pub(crate) mod placements;
 pub(crate) mod renewals;
+pub(crate) mod scalings;
 pub(crate) mod spreads;
 pub(crate) mod streams;
 mod tables;
 pub(crate) mod throughput;
 
-use niclab_device::Place;
+use niclab_device::{About, Place};
 use niclab_load::TraceFrames;
 use niclab_result::{
     DeviceSummary, ExperimentSummary, Latencies, Mark, Outcome, SCHEMA, Sample, Summary,
@@ -94,6 +96,8 @@ pub fn summarize(run: &Run, samples: &[Sample], latencies: &Latencies) -> Summar
             Kind::RuleRate => findings::insertions::findings(&results),
             Kind::RuleUpdate => findings::changes::findings(&results),
             Kind::HashSkew => findings::spreads::findings(&results),
+            Kind::FrameSize => findings::frame_sizes::findings(&results),
+            Kind::QueueScaling => findings::scalings::findings(&results),
             Kind::Echo => findings::exchanges::findings(&results),
             Kind::Ledger => findings::ledgers::findings(&results),
             Kind::Application => findings::applications::findings(&results),
@@ -138,7 +142,12 @@ fn draw(results: &Results<'_>) -> ExperimentSummary {
         device.absent.is_none() && !(is_echo && device.about.hosts.is_empty())
     };
     let testbed = |device: &RunDevice| {
-        let places = if is_echo { &device.about.hosts } else { &device.about.places };
+        let About { places, hosts, staged, .. } = &device.about;
+        let places = match kind {
+            _ if is_echo => hosts,
+            Kind::QueueScaling if !staged.is_empty() => staged,
+            _ => places,
+        };
         testbed(&device.name, places)
     };
     ExperimentSummary {
@@ -152,6 +161,8 @@ fn draw(results: &Results<'_>) -> ExperimentSummary {
             Kind::RuleRate => insertions::figures(results),
             Kind::RuleUpdate => changes::figures(results),
             Kind::HashSkew => spreads::figures(results),
+            Kind::FrameSize => frame_sizes::figures(results),
+            Kind::QueueScaling => scalings::figures(results),
             Kind::Echo => exchanges::figures(results),
             Kind::Ledger => ledgers::figures(results),
             Kind::Application => applications::figures(results),
@@ -164,6 +175,8 @@ fn draw(results: &Results<'_>) -> ExperimentSummary {
             Kind::RuleRate => insertions::tables(results),
             Kind::RuleUpdate => changes::tables(results),
             Kind::HashSkew => spreads::tables(results),
+            Kind::FrameSize => frame_sizes::tables(results),
+            Kind::QueueScaling => scalings::tables(results),
             Kind::Echo => exchanges::tables(results),
             Kind::Ledger => ledgers::tables(results),
             Kind::Application => applications::tables(results),
@@ -353,11 +366,12 @@ fn mark_warnings(results: &Results<'_>, device: &str) -> Vec<String> {
     };
     // Elsewhere they are there for a rate to take a share of.
     let saturating: &[&str] = match results.experiment.kind {
-        Kind::Occupancy | Kind::UpdateRate => &["saturate"],
+        Kind::Occupancy | Kind::UpdateRate | Kind::FrameSize => &["saturate"],
         Kind::UpdateBatch
         | Kind::RuleRate
         | Kind::RuleUpdate
         | Kind::HashSkew
+        | Kind::QueueScaling
         | Kind::Echo
         | Kind::Ledger
         | Kind::Application
@@ -366,6 +380,7 @@ fn mark_warnings(results: &Results<'_>, device: &str) -> Vec<String> {
     let kinds = [
         ("throughput", of(saturating)),
         ("spread", of(&["spread"])),
+        ("scaling", of(&["scaling"])),
         ("echo", of(&["echo", "ledger"])),
         ("application", of(&["application"])),
         ("stream", of(&["stream"])),
@@ -416,7 +431,7 @@ fn mark_warnings(results: &Results<'_>, device: &str) -> Vec<String> {
 /// The metric that a trial is made for.
 pub(crate) fn main_metric(trial: &str) -> &'static str {
     match trial {
-        "saturate" => "throughput_pps",
+        "saturate" | "scaling" => "throughput_pps",
         "rest" | "batch" => "throughput_all_pps",
         "insert" | "change" => "operations_per_s",
         "effect" => "effect_ns_p50",

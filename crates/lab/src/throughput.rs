@@ -137,25 +137,29 @@ impl SearchSpec {
 
     /// Its goals, where they can be searched.
     pub(crate) fn goals(&self) -> Result<Vec<SearchGoal>, SpecError> {
-        let goals: Vec<SearchGoal> =
-            self.goal.iter().map(GoalSpec::resolved).collect::<Result<_, _>>()?;
-        let of_rfc2544 = |goal: &SearchGoal| {
-            let plain = SearchGoal::rfc2544(goal.final_ns, goal.width);
-            *goal == SearchGoal { name: goal.name.clone(), ..plain }
-        };
-        if self.mode == Mode::Rfc2544 && !(goals.len() == 1 && of_rfc2544(&goals[0])) {
-            let remedy = "RFC 2544 has one goal, of `name`, `trial_ms` and `width` alone: no loss, \
-                          one trial a load; use mode = \"mlrsearch\" for others";
-            return refuse("goal", goals.len().to_string(), remedy);
-        }
-        if goals.is_empty() {
-            return refuse("goal", "none".into(), "a search needs one: [[full.search.goal]]");
-        }
-        for (at, goal) in goals.iter().enumerate() {
-            check_name(goal, &goals[..at])?;
-        }
-        Ok(goals)
+        resolved_goals(self.mode, &self.goal)
     }
+}
+
+/// Goals of one search, where they can be searched.
+pub(crate) fn resolved_goals(mode: Mode, goals: &[GoalSpec]) -> Result<Vec<SearchGoal>, SpecError> {
+    let goals: Vec<SearchGoal> = goals.iter().map(GoalSpec::resolved).collect::<Result<_, _>>()?;
+    let of_rfc2544 = |goal: &SearchGoal| {
+        let plain = SearchGoal::rfc2544(goal.final_ns, goal.width);
+        *goal == SearchGoal { name: goal.name.clone(), ..plain }
+    };
+    if mode == Mode::Rfc2544 && !(goals.len() == 1 && of_rfc2544(&goals[0])) {
+        let remedy = "RFC 2544 has one goal, of `name`, `trial_ms` and `width` alone: no loss, \
+                      one trial a load; use mode = \"mlrsearch\" for others";
+        return refuse("goal", goals.len().to_string(), remedy);
+    }
+    if goals.is_empty() {
+        return refuse("goal", "none".into(), "a search needs one: [[full.search.goal]]");
+    }
+    for (at, goal) in goals.iter().enumerate() {
+        check_name(goal, &goals[..at])?;
+    }
+    Ok(goals)
 }
 
 fn refuse<T>(axis: &'static str, value: String, remedy: &str) -> Result<T, SpecError> {

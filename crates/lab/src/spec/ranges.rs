@@ -38,6 +38,8 @@ impl Spec {
             ("effect", grid.effect.len(), Kind::RuleRate),
             ("change", grid.change.len(), Kind::RuleUpdate),
             ("spread", grid.spread.len(), Kind::HashSkew),
+            ("size", grid.size.len(), Kind::FrameSize),
+            ("scaling", grid.scaling.len(), Kind::QueueScaling),
             ("echo", grid.echo.len(), Kind::Echo),
             ("ledger", grid.ledger.len(), Kind::Ledger),
             ("application", grid.application.len(), Kind::Application),

@@ -1,0 +1,296 @@
+//! Figures and tables of the experiments `queue-scaling` and `queue-overhead`.
+
+use niclab_result::{Axis, Figure, Mean, Scale, Series, Table};
+
+use super::Results;
+use super::figures::{add_point, frame_words};
+use super::spreads::number;
+use super::tables::{marks_of, median, table, worded};
+use crate::cells::Cell;
+use crate::frame_size::mean_len;
+use crate::published::presto10;
+use crate::scaling::{CORE_NS, CROSSED, PER_CORE, ideal_pps, is_staged, modelled_pps};
+use crate::words;
+
+/// Cores up to which a curve is continued by computation.
+const MODELLED_CORES_MAX: u32 = 16;
+
+/// All cells of a device, in reading order.
+pub(crate) fn cells<'a>(results: &'a Results<'_>, device: &str) -> Vec<&'a Cell<'a>> {
+    let mut cells: Vec<&Cell<'_>> = results.cells.of(device, "scaling").collect();
+    let place = |cell: &Cell<'_>| {
+        ["flows", "frame", "ports", "queues", "cores"].map(|axis| number(cell, axis))
+    };
+    cells.sort_by(|a, b| {
+        let by_place = place(a).partial_cmp(&place(b)).unwrap_or(std::cmp::Ordering::Equal);
+        a.word("receive").cmp(&b.word("receive")).then(by_place)
+    });
+    cells
+}
+
+/// Cells of one way to receive, by as many ports, a queue for each core and one load, by cores.
+pub(crate) fn curve<'a>(
+    results: &'a Results<'_>,
+    device: &str,
+    (receive, ports): (&str, f64),
+    like: &Cell<'_>,
+) -> Vec<&'a Cell<'a>> {
+    let mut all = cells(results, device);
+    let is_like =
+        |cell: &Cell<'_>| ["flows", "frame"].iter().all(|axis| cell.word(axis) == like.word(axis));
+    all.retain(|cell| {
+        cell.word("receive") == receive
+            && number(cell, "ports") == ports
+            && number(cell, "cores") == number(cell, "queues")
+            && is_like(cell)
+    });
+    all
+}
+
+/// The cells that the curves of a device are of one load with: the first one measured.
+pub(crate) fn first<'a>(results: &'a Results<'_>, device: &str) -> Option<&'a Cell<'a>> {
+    cells(results, device).into_iter().find(|cell| cell.word("receive") == "multi-queue")
+}
+
+/// Numbers of ports of a device's cells.
+pub(crate) fn ports(results: &Results<'_>, device: &str) -> Vec<f64> {
+    let mut ports: Vec<f64> =
+        cells(results, device).iter().map(|cell| number(cell, "ports")).collect();
+    ports.sort_by(f64::total_cmp);
+    ports.dedup();
+    ports
+}
+
+/// What one core forwards: where nobody measured one, what each of the fewest does.
+pub(crate) fn one<'a>(results: &'a Results<'_>, device: &str) -> Option<&'a Cell<'a>> {
+    let like = first(results, device)?;
+    let of = |ports: f64| curve(results, device, ("multi-queue", ports), like);
+    let all = ports(results, device).into_iter().flat_map(of);
+    all.min_by(|a, b| number(a, "cores").total_cmp(&number(b, "cores")))
+}
+
+/// Line rate of a device's ports.
+fn port_gbps(results: &Results<'_>, device: &str) -> Option<f64> {
+    results.run.devices.iter().find(|of| of.name == device)?.about.port_gbps
+}
+
+/// What an ideal card would forward where a cell stands, frames a second.
+pub(crate) fn ideal(results: &Results<'_>, cell: &Cell<'_>) -> Option<f64> {
+    let one_pps = one(results, cell.device)?.estimate(PER_CORE)?.median;
+    let frame_len = cell.point.get("frame").and_then(mean_len)?;
+    let frame = (frame_len, port_gbps(results, cell.device));
+    Some(ideal_pps(one_pps, number(cell, "cores"), number(cell, "ports"), frame))
+}
+
+/// Time that a frame takes more which changes cores, nanoseconds: what a core takes for a frame
+/// beside others above what it takes alone, by the share that changes.
+pub(crate) fn crossed_ns(alone: &Cell<'_>, beside: &Cell<'_>) -> Vec<f64> {
+    let (with, without) = beside.paired(alone, CORE_NS);
+    let shares = beside.values(CROSSED);
+    let of = |((with, without), share): ((f64, f64), f64)| (with - without) / share;
+    let all = with.into_iter().zip(without).zip(shares).filter(|(_, share)| *share > 0.0);
+    all.map(of).collect()
+}
+
+/// The table, left out where it is empty.
+pub(super) fn tables(results: &Results<'_>) -> Vec<Table> {
+    let mut rows = Vec::new();
+    for device in results.devices() {
+        for cell in cells(results, device) {
+            let count = |axis: &str| cell.number(axis).map(words::whole).unwrap_or_default();
+            let pps = cell.estimate("throughput_pps");
+            let of_ideal = ideal(results, cell).zip(pps).map(|(ideal, e)| e.median / ideal);
+            let is_staged = cell.samples.iter().any(|sample| is_staged(sample));
+            rows.push(vec![
+                device.to_owned(),
+                cell.word("receive"),
+                count("ports"),
+                count("queues"),
+                count("cores"),
+                count("flows"),
+                cell.word("frame"),
+                worded(pps, words::pps),
+                median(cell, PER_CORE, words::pps),
+                of_ideal.map_or("-".into(), words::percent),
+                median(cell, CORE_NS, words::time),
+                median(cell, CROSSED, words::percent),
+                if is_staged { "staged".into() } else { String::new() },
+                marks_of(cell, "throughput_pps"),
+            ]);
+        }
+    }
+    let columns = [
+        "device",
+        "receive",
+        "ports",
+        "queues",
+        "cores",
+        "flows",
+        "frame",
+        "throughput (interval)",
+        "per core",
+        "of ideal",
+        "core time a frame",
+        "changed cores",
+        "how",
+        "marks",
+    ];
+    let title = "What cores, queues and ports forward at full load, of what an ideal card would";
+    let table = table(&results.experiment.name, title, &columns, rows);
+    if table.rows.is_empty() { Vec::new() } else { vec![table] }
+}
+
+/// All together and per core, over cores; and over queues of the same cores.
+pub(super) fn figures(results: &Results<'_>) -> Vec<Figure> {
+    let of = |device| {
+        [
+            over_cores(results, device, (AGGREGATE, "throughput_pps", 1.0)),
+            over_cores(results, device, (EACH, PER_CORE, 0.0)),
+        ]
+    };
+    let mut figures: Vec<Figure> = results.devices().flat_map(of).collect();
+    figures.push(over_queues(results));
+    figures.retain(|figure| {
+        figure.series.iter().any(|series| !series.published && series.points.len() > 1)
+    });
+    figures
+}
+
+/// What cores forward together, over their number.
+pub(crate) const AGGREGATE: &str = "all";
+/// What each forwards.
+pub(crate) const EACH: &str = "each";
+/// What queues cost the same cores.
+pub(crate) const QUEUES: &str = "queues";
+
+fn axis(label: &str, unit: &str, scale: Scale) -> Axis {
+    Axis { label: label.into(), unit: unit.into(), scale }
+}
+
+/// `device`, or `device, 2 ports`.
+fn name(device: &str, ports: f64) -> String {
+    match ports {
+        1.0 => device.to_owned(),
+        ports => format!("{device}, {ports} ports"),
+    }
+}
+
+/// The curves of a device; `power` of the number of cores is what a rate of all is divided by to
+/// the first and multiplied with again: 1 for all together, 0 for each.
+fn curves(results: &Results<'_>, device: &str, metric: &str, power: f64) -> Vec<Series> {
+    let mut series = Vec::new();
+    let Some(like) = first(results, device) else { return series };
+    let drawn = |pps: f64, cores: f64| pps / 1e6 * cores.powf(power - 1.0);
+    for ports in ports(results, device) {
+        let name = name(device, ports);
+        let measured = curve(results, device, ("multi-queue", ports), like);
+        for cell in &measured {
+            if let Some(point) = cell.mean(metric, 1e-6, number(cell, "cores")) {
+                add_point(&mut series, name.clone(), device, point);
+            }
+        }
+        for cell in curve(results, device, ("serial", ports), like) {
+            if let Some(point) = cell.mean(metric, 1e-6, number(cell, "cores")) {
+                add_point(&mut series, format!("{name}, serial"), device, point);
+            }
+        }
+        for cell in &measured {
+            let Some(pps) = ideal(results, cell) else { continue };
+            let x = number(cell, "cores");
+            let point = Mean { x, y: drawn(pps, x), repeats: 1, ..Mean::default() };
+            add_point(&mut series, format!("{name}, ideal"), device, point);
+        }
+        for (x, pps) in modelled(&measured) {
+            let point = Mean { x, y: drawn(pps, x), repeats: 1, ..Mean::default() };
+            add_point(&mut series, format!("{name}, modelled"), device, point);
+        }
+    }
+    series
+}
+
+/// The curve of frames that change cores, beyond the cores measured: cores, and frames a second.
+pub(crate) fn modelled(measured: &[&Cell<'_>]) -> Vec<(f64, f64)> {
+    let (Some(alone), Some(most)) = (measured.first(), measured.last()) else { return Vec::new() };
+    let one_ns = alone.estimate(CORE_NS).map(|estimate| estimate.median);
+    let crossed = crate::statistics::median(&crossed_ns(alone, most));
+    let Some((one_ns, crossed_ns)) = one_ns.zip(crossed) else { return Vec::new() };
+    // What stalls may have set is not continued.
+    if number(alone, "cores") != 1.0 || alone.is_disturbed() || most.is_disturbed() {
+        return Vec::new();
+    }
+    let from = number(most, "cores") as u32;
+    let cores = std::iter::successors(Some(from), |cores| Some(cores * 2));
+    let cores = cores.take_while(|cores| *cores <= MODELLED_CORES_MAX).map(f64::from);
+    cores.map(|cores| (cores, modelled_pps(one_ns, crossed_ns, cores))).collect()
+}
+
+const CURVES: &str = "Ideal: what one core forwards times their number, as far as ports carry it. \
+    Serial: one core receives and hands each frame to another. Modelled: computed from the time of \
+    a frame on one core and what it takes more where it changes cores, beyond the cores measured; \
+    memory and caches that cores share are not in it. What is staged is forwarded from memory. \
+    Published: 82599, PRESTO 2010.";
+
+/// The figure of a device that is called so: two experiments of a run have it.
+pub(crate) fn figure_id(results: &Results<'_>, name: &str, device: &str) -> String {
+    format!("{}-{name}-{device}", results.experiment.name)
+}
+
+fn over_cores(results: &Results<'_>, device: &str, of: (&str, &str, f64)) -> Figure {
+    let (id, metric, power) = of;
+    let mut series = curves(results, device, metric, power);
+    series.extend(presto10::scaling(power));
+    let frame = first(results, device).map(|cell| frame_words(&cell.word("frame")));
+    let frame = frame.unwrap_or_default();
+    let (title, y) = match id {
+        EACH => ("Each core", "throughput of each core"),
+        _ => ("All cores together", "throughput"),
+    };
+    Figure {
+        id: figure_id(results, id, device),
+        title: format!("{title}, over their number: {device}"),
+        caption: format!("A queue for each core, full load of {frame}. {CURVES}"),
+        x: axis("cores", "", Scale::Log),
+        y: axis(y, "Mpps", Scale::Linear),
+        series,
+        knees: Vec::new(),
+    }
+}
+
+/// Cells that differ in their queues alone, cores and ports the same, more than one of each kind.
+pub(crate) fn at_cores<'a>(results: &'a Results<'_>, device: &str) -> Vec<Vec<&'a Cell<'a>>> {
+    let mut all = cells(results, device);
+    all.retain(|cell| cell.word("receive") == "multi-queue");
+    let place = |cell: &Cell<'_>| ["flows", "frame", "ports", "cores"].map(|axis| cell.word(axis));
+    all.sort_by(|a, b| {
+        place(a).cmp(&place(b)).then(number(a, "queues").total_cmp(&number(b, "queues")))
+    });
+    let of = all.chunk_by(|a, b| place(a) == place(b));
+    of.filter(|cells| cells.len() > 1).map(<[_]>::to_vec).collect()
+}
+
+fn over_queues(results: &Results<'_>) -> Figure {
+    let mut series = Vec::new();
+    for device in results.devices() {
+        for cells in at_cores(results, device) {
+            let (ports, cores) = (number(cells[0], "ports"), number(cells[0], "cores"));
+            let noun = if cores == 1.0 { "core" } else { "cores" };
+            let name = format!("{}, {cores} {noun}", name(device, ports));
+            for cell in cells {
+                if let Some(point) = cell.mean("throughput_pps", 1e-6, number(cell, "queues")) {
+                    add_point(&mut series, name.clone(), device, point);
+                }
+            }
+        }
+    }
+    Figure {
+        id: figure_id(results, QUEUES, "all"),
+        title: "More queues for the same cores".into(),
+        caption: "Full load; the cores poll their queues in turn. What is staged is forwarded \
+                  from memory."
+            .into(),
+        x: axis("queues of all ports", "", Scale::Log),
+        y: axis("throughput", "Mpps", Scale::Linear),
+        series,
+        knees: Vec::new(),
+    }
+}
