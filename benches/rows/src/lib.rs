@@ -22,6 +22,7 @@ pub mod prefixes;
 pub mod requests;
 mod row;
 pub mod rss;
+pub mod scaling;
 pub mod servers;
 pub mod sets;
 pub mod sockperf;

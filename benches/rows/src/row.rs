@@ -9,7 +9,7 @@ use crate::requests::Application;
 use crate::update::{self, Change};
 use crate::{
     Bench, BenchError, Goal, Measured, acl, beside, chain, echo, exact, forward, generator, insert,
-    pipeline, prefixes, requests, rss, sets, stream,
+    pipeline, prefixes, requests, rss, scaling, sets, stream,
 };
 
 /// What can be asked for by name.
@@ -43,6 +43,8 @@ pub enum Subject {
     Redis,
     /// Receive-side scaling.
     Rss,
+    /// More cores for the same card.
+    Scaling,
     /// Bulk data over the stack of the kernel.
     Stream,
     /// Rules that change beside a reader.
@@ -87,6 +89,7 @@ pub fn rows(files: &[PathBuf]) -> Vec<Row> {
     rows.extend(chain_rows());
     rows.extend(pipeline_rows());
     rows.extend(prefix_rows());
+    rows.push(scaling_row());
     rows.push(forward_row());
     rows.extend(echo_rows());
     rows.push(stream_row());
@@ -272,6 +275,16 @@ fn prefix_rows() -> [Row; 2] {
         row("1 M routes, IPv4", Family::Ipv4, 1_000_000),
         row("200 k routes, IPv6", Family::Ipv6, 200_000),
     ]
+}
+
+fn scaling_row() -> Row {
+    Row {
+        subject: Subject::Scaling,
+        what: "two cores, 64 B, staged".to_owned(),
+        peer: "one core",
+        goal: Goal { ratio: 1.9, floor: 0.0 },
+        measure: Box::new(scaling::two_cores),
+    }
 }
 
 fn forward_row() -> Row {

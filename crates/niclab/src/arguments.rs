@@ -536,6 +536,8 @@ pub enum BenchSubject {
     Redis,
     /// Receive-side scaling hashes
     Rss,
+    /// The software card on two cores, against one
+    Scaling,
     /// Bulk data over the stack of the kernel, against iperf3
     Stream,
     /// Rules that change beside a reader

@@ -247,6 +247,7 @@ impl From<BenchSubject> for Subject {
             BenchSubject::Prefixes => Subject::Prefixes,
             BenchSubject::Redis => Subject::Redis,
             BenchSubject::Rss => Subject::Rss,
+            BenchSubject::Scaling => Subject::Scaling,
             BenchSubject::Stream => Subject::Stream,
             BenchSubject::Update => Subject::Update,
         }
