@@ -288,10 +288,10 @@ fn frame(tuple: &FiveTuple, size: u16) -> Result<Vec<u8>, niclab_packet::BuildEr
     };
     let ip = match (tuple.src, tuple.dst) {
         (std::net::IpAddr::V6(src), std::net::IpAddr::V6(dst)) => {
-            Layer::Ipv6(ipv6::Repr { src: src.into(), dst: dst.into(), ..ipv6::Repr::default() })
+            Layer::Ipv6(ipv6::Repr { src, dst, ..ipv6::Repr::default() })
         }
         (std::net::IpAddr::V4(src), std::net::IpAddr::V4(dst)) => {
-            Layer::Ipv4(ipv4::Repr { src: src.into(), dst: dst.into(), ..ipv4::Repr::default() })
+            Layer::Ipv4(ipv4::Repr { src, dst, ..ipv4::Repr::default() })
         }
         // Both ends of a flow are of one version.
         _ => Layer::Payload(Vec::new()),
