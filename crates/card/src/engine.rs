@@ -314,6 +314,8 @@ impl Engine {
             // Others are at work on what it waits for.
             return std::thread::yield_now();
         }
+        // Nobody else will while it sleeps.
+        self.show();
         self.sides.iter_mut().for_each(|side| side.worker.offline());
         let has_work = || {
             let is_given = |ring: &Consumer<Desc>| !ring.is_empty();

@@ -161,7 +161,8 @@ fn show_prints_every_figure_and_table_as_wide_as_it_may() {
         let mut below = ended.out.lines().skip_while(|line| *line != distribution);
         let head = below.nth(2).unwrap();
         assert!(head.contains("p50") && head.contains("p99.9"), "not percentiles: {head}");
-        assert!(below.take_while(|line| !line.is_empty()).count() < 10, "{}", ended.out);
+        // Twice as many where latencies are so long that the table is in two parts.
+        assert!(below.take_while(|line| !line.is_empty()).count() < 20, "{}", ended.out);
     }
 }
 
