@@ -201,7 +201,7 @@ mod tests {
             ("rss 0 que 0 end", "`que` is short for `queues`"),
             ("rss 0 key 6d5a", "a key has 40 to 64 bytes"),
             ("rss 0 types eth end", "not supported: rss types eth"),
-            ("rss 0 func toeplitz /", "expected func"),
+            ("rss 0 func toeplitz /", "expected `func`"),
             ("rss 0 func toeplitz key_len 40", "key_len is 40; the key has 0 bytes"),
         ] {
             let refused = port_rss(text).unwrap_err().to_string();
