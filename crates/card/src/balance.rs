@@ -59,7 +59,8 @@ pub(crate) enum Decision {
 #[derive(Debug)]
 pub(crate) struct Balancer {
     how: Balance,
-    queues: u16,
+    /// The queues that it spreads over; what the table gives to others stays with them.
+    queues: Vec<u16>,
     cores: usize,
     /// Cores in use, the first ones.
     used: usize,
@@ -70,7 +71,7 @@ pub(crate) struct Balancer {
 }
 
 impl Balancer {
-    pub(crate) fn new(how: Balance, queues: u16, cores: usize) -> Balancer {
+    pub(crate) fn new(how: Balance, queues: Vec<u16>, cores: usize) -> Balancer {
         Balancer { how, queues, cores, used: cores, tried: Vec::new(), is_decided: false }
     }
 
@@ -110,7 +111,7 @@ impl Balancer {
     /// Queues that may be named: those of the cores in use.
     fn allowed(&self) -> Vec<u16> {
         let is_used = |queue: &u16| usize::from(*queue) % self.cores < self.used;
-        (0..self.queues).filter(is_used).collect()
+        self.queues.iter().copied().filter(is_used).collect()
     }
 
     /// A table by which no queue has much more than its share, with few entries moved: as long as
@@ -119,6 +120,9 @@ impl Balancer {
         let allowed = self.allowed();
         let place = |queue: u16| allowed.iter().position(|one| *one == queue);
         let mut table = Box::new(*table);
+        if allowed.is_empty() {
+            return table;
+        }
         let mut loads = vec![0_u64; allowed.len()];
         for (entry, queue) in table.iter().enumerate() {
             if let Some(at) = place(*queue) {
@@ -127,8 +131,11 @@ impl Balancer {
         }
         let least = |loads: &[u64]| (0..loads.len()).min_by_key(|at| loads[*at]).unwrap_or(0);
         // Entries of queues that are not in use any more, the heaviest first.
-        let mut homeless: Vec<usize> =
-            (0..INDIRECTION_LEN).filter(|entry| place(table[*entry]).is_none()).collect();
+        let is_homeless = |entry: &usize| {
+            let queue = table[*entry];
+            place(queue).is_none() && self.queues.contains(&queue)
+        };
+        let mut homeless: Vec<usize> = (0..INDIRECTION_LEN).filter(is_homeless).collect();
         homeless.sort_by_key(|entry| std::cmp::Reverse(entries[*entry]));
         for (turn, entry) in homeless.into_iter().enumerate() {
             // Those without frames are spread evenly, for what comes later.
@@ -160,7 +167,7 @@ impl Balancer {
     /// The next key, where the present one gives a queue too much.
     fn next_key(&mut self, seen: &Seen, table: &Indirection) -> Option<Decision> {
         let Balance::Keys(keys) = &self.how else { return None };
-        let share = busiest_share(&seen.entries, table, self.queues);
+        let share = busiest_share(&seen.entries, table, &self.queues);
         if self.is_decided || share <= SHARE_MAX {
             return None;
         }
@@ -177,15 +184,15 @@ impl Balancer {
     }
 }
 
-/// How many times its share the busiest queue has.
-fn busiest_share(entries: &[u64; INDIRECTION_LEN], table: &Indirection, queues: u16) -> f64 {
-    let mut loads = vec![0_u64; queues.into()];
-    for (frames, queue) in entries.iter().zip(table) {
-        loads[usize::from(*queue)] += frames;
-    }
-    let all: u64 = loads.iter().sum();
-    let most = loads.iter().copied().max().unwrap_or(0);
-    most as f64 * f64::from(queues) / (all.max(1)) as f64
+/// How many times its share the busiest of these queues has.
+fn busiest_share(entries: &[u64; INDIRECTION_LEN], table: &Indirection, queues: &[u16]) -> f64 {
+    let load = |queue: &u16| -> u64 {
+        let own = entries.iter().zip(table).filter(|(_, named)| *named == queue);
+        own.map(|(frames, _)| frames).sum()
+    };
+    let loads: Vec<u64> = queues.iter().map(load).collect();
+    let (all, most) = (loads.iter().sum::<u64>(), loads.iter().copied().max().unwrap_or(0));
+    most as f64 * queues.len() as f64 / all.max(1) as f64
 }
 
 #[cfg(test)]
@@ -196,13 +203,17 @@ mod tests {
 
     const QUEUES: u16 = 8;
 
+    fn queues() -> Vec<u16> {
+        (0..QUEUES).collect()
+    }
+
     fn seen(entries: impl Fn(usize) -> u64, busy: &[f64], missed: u64) -> Seen {
         let entries = Box::new(std::array::from_fn(entries));
         Seen { entries, busy: busy.to_vec(), missed }
     }
 
     fn moves(save_cores: bool) -> Balancer {
-        Balancer::new(Balance::Moves { save_cores }, QUEUES, 4)
+        Balancer::new(Balance::Moves { save_cores }, queues(), 4)
     }
 
     fn table_of(decision: Option<Decision>) -> Box<Indirection> {
@@ -218,7 +229,7 @@ mod tests {
         let entries = |entry: usize| if entry % 8 == 2 { 1_000 } else { 100 };
         let (before, seen) = (evenly(0..QUEUES), seen(entries, &[0.2, 0.2, 0.9, 0.2], 0));
         let after = table_of(moves(false).decide(&seen, &before));
-        let share = |table| busiest_share(&seen.entries, table, QUEUES);
+        let share = |table| busiest_share(&seen.entries, table, &queues());
         assert!(share(&before) > 4.0 && share(&after) <= SHARE_MAX, "{}", share(&after));
         let moved = (0..INDIRECTION_LEN).filter(|at| before[*at] != after[*at]).count();
         assert!((40..60).contains(&moved), "{moved} entries moved of 64 heavy ones");
@@ -259,14 +270,34 @@ mod tests {
             table = table_of(balancer.decide(&seen(|_| 500, &[0.95, 0.0, 0.0, 0.0], 0), &table));
             assert_eq!(cores(&table), used);
         }
-        let share = busiest_share(&seen(|_| 500, &[], 0).entries, &table, QUEUES);
+        let share = busiest_share(&seen(|_| 500, &[], 0).entries, &table, &queues());
         assert!(share <= SHARE_MAX, "{share}");
+    }
+
+    #[test]
+    fn queues_that_have_no_part_in_it_keep_their_entries_and_get_no_others() {
+        let others = vec![0, 1, 2, 4, 5, 6, 7];
+        let how = Balance::Moves { save_cores: true };
+        let mut balancer = Balancer::new(how, others, 4);
+        let mut table = evenly(0..QUEUES);
+        let own = |table: &Indirection| -> Vec<usize> {
+            (0..INDIRECTION_LEN).filter(|entry| table[*entry] == 3).collect()
+        };
+        let before = own(&table);
+        // Cores go, core 3 and with it queue 3 first, and come back with a queue that is heavy.
+        let heavy = |entry: usize| if entry % 8 < 4 { 1_000 } else { 10 };
+        for busy in [0.05, 0.05, 0.05, 0.95, 0.95, 0.95] {
+            if let Some(decision) = balancer.decide(&seen(heavy, &[busy; 4], 0), &table) {
+                table = table_of(Some(decision));
+            }
+            assert_eq!(own(&table), before, "{busy}");
+        }
     }
 
     #[test]
     fn keys_are_tried_in_turn_and_the_best_is_kept() {
         let keys: Vec<Vec<u8>> = (1..=3).map(|byte| vec![byte; 40]).collect();
-        let mut balancer = Balancer::new(Balance::Keys(keys.clone()), QUEUES, 4);
+        let mut balancer = Balancer::new(Balance::Keys(keys.clone()), queues(), 4);
         let table = evenly(0..QUEUES);
         let skewed =
             |by: u64| seen(move |entry| if entry % 8 == 2 { 100 * by } else { 100 }, &[0.9; 4], 1);

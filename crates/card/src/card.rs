@@ -516,7 +516,7 @@ impl Card {
                 match door.look(&self.region) {
                     Ok(came) if came => self.beds.iter().for_each(Bed::wake),
                     Ok(_) => {}
-                    Err(error) => missing.push((port.name.to_string(), error)),
+                    Err(error) => missing.push((format!("a guest of {}", port.name), error)),
                 }
             }
             if !port.shown.iter().all(|shown| shown.is_gone.load(Ordering::Acquire)) {
@@ -689,7 +689,10 @@ fn port<P>(
         to.push(producer);
     }
     let balance = config.balance.clone();
-    let balancer = balance.map(|how| Balancer::new(how, queues, config.cores.len()));
+    let is_guest =
+        |queue: &u16| config.guests.iter().any(|at| (at.port, at.queue) == (number, *queue));
+    let own = (0..queues).filter(|queue| !is_guest(queue)).collect();
+    let balancer = balance.map(|how| Balancer::new(how, own, config.cores.len()));
     let before = Counted {
         at: Instant::now(),
         entries: Box::new([0; INDIRECTION_LEN]),

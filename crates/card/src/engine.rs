@@ -249,7 +249,8 @@ pub(crate) struct Engine {
 impl Engine {
     /// Works until it is told to stop, and gives back its frames.
     pub(crate) fn run(mut self) -> Stock {
-        let (mut burst, mut idle, mut turns) = (Burst::new(), 0, 0);
+        // Turns without a frame, and those since counters were shown.
+        let (mut burst, mut idle, mut turns) = (Burst::new(), 1, 0);
         while !self.stop.load(Ordering::Relaxed) {
             let was_busy = idle == 0;
             let before_ns =
@@ -257,18 +258,20 @@ impl Engine {
             self.busy_ns += if was_busy { self.now_ns - before_ns } else { 0 };
             let is_busy = self.turn(&mut burst);
             (idle, turns) = (if is_busy { 0 } else { idle + 1 }, turns + 1);
-            if idle == IDLE_TURNS || turns == SHOWN_EVERY {
-                // Where one port has frames all the time another may have none.
+            // Where one port has frames all the time another may have none.
+            if idle >= IDLE_TURNS || turns == SHOWN_EVERY {
                 self.refresh();
+            }
+            let sleeps = idle >= IDLE_TURNS && self.receive == Receive::Interrupt;
+            // While it sleeps nobody would show them.
+            if idle == IDLE_TURNS || turns == SHOWN_EVERY || sleeps {
                 self.show();
                 turns = 0;
             }
-            if idle >= IDLE_TURNS {
-                self.refresh();
-                match self.receive {
-                    Receive::BusyPoll => std::thread::yield_now(),
-                    Receive::Interrupt => self.sleep(),
-                }
+            match sleeps {
+                true => self.sleep(),
+                false if idle >= IDLE_TURNS => std::thread::yield_now(),
+                false => {}
             }
         }
         self.end(burst)
@@ -314,8 +317,6 @@ impl Engine {
             // Others are at work on what it waits for.
             return std::thread::yield_now();
         }
-        // Nobody else will while it sleeps.
-        self.show();
         self.sides.iter_mut().for_each(|side| side.worker.offline());
         let has_work = || {
             let is_given = |ring: &Consumer<Desc>| !ring.is_empty();

@@ -202,7 +202,7 @@ impl Moving {
         }
         (self.stamp, *self.table) = (stamp, *table);
         let nothing = is_first || cores == 1 || self.until.iter().all(|until| *until == 0);
-        if !nothing && self.is_calm() {
+        if !nothing {
             self.progress.waiting.fetch_add(1, Ordering::Release);
             self.state = State::Waiting;
         }

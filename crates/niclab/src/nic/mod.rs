@@ -15,6 +15,7 @@ use niclab_card::{
 };
 use niclab_device::cores::allowed;
 use niclab_lab::words;
+use niclab_nic::rule::text::rss_key;
 use serde_json::json;
 
 use crate::arguments::{BalanceBy, NicArguments, NicCommand};
@@ -120,21 +121,14 @@ fn balance(by: &BalanceBy) -> Result<Balance, Failure> {
     for (number, line) in (1..).zip(text.lines()) {
         let line = line.trim();
         if !line.is_empty() && !line.starts_with('#') {
-            let wrong = || refused(format!("line {number}: no even number of hexadecimal digits"));
-            keys.push(key(line).ok_or_else(wrong)?);
+            let key = rss_key(line).map_err(|why| refused(format!("line {number}: {why}")))?;
+            keys.push(key);
         }
     }
     match keys.is_empty() {
         true => Err(refused("no key in it; write one a line, in hexadecimal digits".to_owned())),
         false => Ok(Balance::Keys(keys)),
     }
-}
-
-/// The bytes that hexadecimal digits stand for.
-fn key(line: &str) -> Option<Vec<u8>> {
-    let digits: Vec<u32> = line.chars().map(|digit| digit.to_digit(16)).collect::<Option<_>>()?;
-    let (pairs, rest) = digits.as_chunks::<2>();
-    rest.is_empty().then(|| pairs.iter().map(|[high, low]| (high << 4 | low) as u8).collect())
 }
 
 /// Says that a port spreads frames in another way.

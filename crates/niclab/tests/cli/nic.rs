@@ -210,8 +210,8 @@ fn what_is_no_port_is_refused() {
     call(&balanced).with(3, &["keys: No such file"]);
     for (text, says) in [
         ("# none\n", "no key in it"),
-        ("6d5a\n6d5\n", "line 2: no even number of hexadecimal digits"),
-        ("6d5a", "an RSS key of 2 bytes cannot be used"),
+        ("# one\n6d5\n", "line 2: a key has 40 to 64 bytes of two hexadecimal digits each"),
+        ("6d5a", "line 1: a key has 40 to 64 bytes"),
     ] {
         fs::write(&keys, text).unwrap();
         call(&balanced).with(3, &[says]);

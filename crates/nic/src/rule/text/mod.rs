@@ -25,7 +25,7 @@ pub use bare::Bare;
 pub use error::{Problem, ReadError, TextError};
 pub use headers::{Addresses, Headers, Inside, Outer};
 pub use read::{Commands, LINE_LEN_MAX};
-pub use rss::port_rss;
+pub use rss::{port_rss, rss_key};
 
 use super::compile::{self, CompileError};
 use super::item::{Field, FieldKind, Item, ItemMatch, Written};

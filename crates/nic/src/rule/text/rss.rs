@@ -108,24 +108,25 @@ fn function(words: &mut Words<'_>) -> Result<Option<HashFunction>, TextError> {
     }
 }
 
-fn key(words: &mut Words<'_>) -> Result<Vec<u8>, TextError> {
-    let word = words.next();
-    if word.is_empty() {
-        return Err(words.expected("the key in hexadecimal digits"));
-    }
+/// The key that hexadecimal digits stand for, two a byte.
+///
+/// # Errors
+/// What a key is, where these are none.
+pub fn rss_key(digits: &str) -> Result<Vec<u8>, String> {
     let byte = |pair: &[u8]| {
         let digit = |at: usize| (*pair.get(at)? as char).to_digit(16);
         Some((digit(0)? << 4 | digit(1)?) as u8)
     };
-    let bytes: Option<Vec<u8>> = word.as_bytes().chunks(2).map(byte).collect();
-    match bytes.filter(|bytes| (KEY_LEN_MIN..=KEY_LEN_MAX).contains(&bytes.len())) {
-        Some(bytes) => Ok(bytes),
-        None => Err(unfit(
-            words,
-            format!(
-                "a key has {KEY_LEN_MIN} to {KEY_LEN_MAX} bytes of two hexadecimal digits each"
-            ),
-        )),
+    let bytes: Option<Vec<u8>> = digits.as_bytes().chunks(2).map(byte).collect();
+    bytes.filter(|bytes| (KEY_LEN_MIN..=KEY_LEN_MAX).contains(&bytes.len())).ok_or_else(|| {
+        format!("a key has {KEY_LEN_MIN} to {KEY_LEN_MAX} bytes of two hexadecimal digits each")
+    })
+}
+
+fn key(words: &mut Words<'_>) -> Result<Vec<u8>, TextError> {
+    match words.next() {
+        "" => Err(words.expected("the key in hexadecimal digits")),
+        word => rss_key(word).map_err(|reason| unfit(words, reason)),
     }
 }
 
