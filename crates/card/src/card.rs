@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError};
 use std::thread::{self, JoinHandle};
-use std::time::{Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use niclab_nic::limits::{BURST, INDIRECTION_LEN};
 use niclab_nic::memory::{MemoryError, Region};
@@ -14,16 +14,18 @@ use niclab_nic::rule::session::{Record, Session};
 use niclab_nic::rule::text::ReadError;
 use niclab_nic::toeplitz::{Toeplitz, ToeplitzError};
 use niclab_nic::{Nic, NicConfig, NicError, RuleError};
+use niclab_port::crossing::Crossing;
 use niclab_port::error::PortError;
 use niclab_port::lane::Lane;
 use niclab_port::stock::{self, Stock, stocks};
+use niclab_port::wire::Burst;
 use rtrb::{Producer, RingBuffer};
 use rustix::thread::{CpuSet, sched_setaffinity};
 
 use crate::balance::{Balance, Balancer, Decision, Seen};
 use crate::capture::{self, Capture, Captured, Tap};
 use crate::counters::{CoreCounters, CoreShown, Counters, PortCounters, QueueCounters, Shown};
-use crate::engine::{BACKLOG_MAX, Engine, In, Out, Side};
+use crate::engine::{BACKLOG_MAX, Engine, Side};
 use crate::guests::{self, Door, GuestAt, Seat};
 use crate::moving::{Completed, HELD_MAX, Moving, Progress};
 use crate::name::{Opens, PortName};
@@ -53,13 +55,16 @@ pub struct CardConfig<P = PortName> {
     pub balance: Option<Balance>,
     /// Queues that other processes serve.
     pub guests: Vec<GuestAt>,
+    /// Time that the function takes for each frame beside forwarding it, nanoseconds: to see what a
+    /// card does that is busy.
+    pub work_ns: u32,
 }
 
 impl<P> CardConfig<P> {
     /// A card that forwards, and whose cores look for frames all the time.
     pub fn new(ports: Vec<P>, queues: u16, cores: Vec<u32>) -> CardConfig<P> {
         let (receive, balance, guests) = (Receive::BusyPoll, None, Vec::new());
-        CardConfig { ports, queues, cores, receive, balance, guests }
+        CardConfig { ports, queues, cores, receive, balance, guests, work_ns: 0 }
     }
 }
 
@@ -317,7 +322,11 @@ impl Card {
         let stocks = stocks(cores, cores * (held + under_way), FRAME_LEN_MAX)?;
         let region = Arc::clone(stocks[0].region());
         let (stop, begun) = (Arc::new(AtomicBool::new(false)), Instant::now());
-        let (mut out, mut inward) = rings(cores, count);
+        let mut crossings: Vec<Vec<Crossing>> = (0..cores).map(|_| Vec::new()).collect();
+        for _ in 0..count {
+            let port = Crossing::between(cores, RING);
+            crossings.iter_mut().zip(port).for_each(|(of, crossing)| of.push(crossing));
+        }
         let progress = Progress::new(cores, count);
         let mut sides: Vec<Vec<Side>> = (0..cores).map(|_| Vec::new()).collect();
         let mut ports = Vec::new();
@@ -336,12 +345,12 @@ impl Card {
         card.apply(rules)?;
         let cores = config.cores.iter().copied().zip(sides).zip(stocks).enumerate();
         for (place, ((core, sides), stock)) in cores {
-            let (out, inward, seats) = (out.remove(0), inward.remove(0), seats.remove(0));
+            let (crossings, seats) = (crossings.remove(0), seats.remove(0));
             card.run(core, |card, shown| Engine {
                 place,
                 sides,
-                out,
-                inward,
+                crossings,
+                bound: config.cores.iter().map(|_| Burst::new()).collect(),
                 seats,
                 stock,
                 progress: Arc::clone(&progress),
@@ -353,6 +362,7 @@ impl Card {
                 frames: 0,
                 shown,
                 receive: config.receive,
+                work: Duration::from_nanos(config.work_ns.into()),
                 beds: Arc::clone(&card.beds),
                 gave: vec![false; config.cores.len()].into(),
             })?;
@@ -401,6 +411,11 @@ impl Card {
         }
         self.wake();
         Ok(records)
+    }
+
+    /// Memory of its frames.
+    pub fn region(&self) -> &Arc<Region> {
+        &self.region
     }
 
     /// How a port spreads frames that no rule decides about; `None` where there is no such port.
@@ -646,21 +661,6 @@ impl Drop for Card {
     fn drop(&mut self) {
         drop(self.stop());
     }
-}
-
-/// The rings from each core to each other one, a ring for each port: by sender, and by receiver.
-fn rings(cores: usize, ports: usize) -> (Vec<Vec<Out>>, Vec<Vec<In>>) {
-    let mut out: Vec<Vec<Out>> = (0..cores).map(|_| Vec::new()).collect();
-    let mut inward: Vec<Vec<In>> = (0..cores).map(|_| Vec::new()).collect();
-    for (from, out) in out.iter_mut().enumerate() {
-        for (to, inward) in inward.iter_mut().enumerate() {
-            let count = if from == to { 0 } else { ports };
-            let (producers, consumers) = (0..count).map(|_| RingBuffer::new(RING)).unzip();
-            out.push(producers);
-            inward.push(consumers);
-        }
-    }
-    (out, inward)
 }
 
 /// Opens a port: its control side, and what each core has of it.

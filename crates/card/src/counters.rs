@@ -4,6 +4,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use niclab_nic::limits::INDIRECTION_LEN;
+use niclab_nic::memory::Desc;
 use niclab_port::lane::LaneCounters;
 use serde::{Deserialize, Serialize};
 
@@ -134,6 +135,20 @@ pub(crate) struct QueueSeen {
     pub(crate) frames: u64,
     pub(crate) bytes: u64,
     pub(crate) missed: u64,
+}
+
+impl QueueSeen {
+    /// It gets a frame.
+    #[inline]
+    pub(crate) fn add(&mut self, desc: &Desc) {
+        (self.frames, self.bytes) = (self.frames + 1, self.bytes + u64::from(desc.len()));
+    }
+
+    /// It did not get a frame, which was added, for want of room.
+    pub(crate) fn miss(&mut self, desc: &Desc) {
+        (self.frames, self.bytes) = (self.frames - 1, self.bytes - u64::from(desc.len()));
+        self.missed += 1;
+    }
 }
 
 /// Numbers of a port beside those of its queues, and of a queue.

@@ -3,18 +3,19 @@
 use std::collections::VecDeque;
 use std::io;
 use std::os::fd::BorrowedFd;
-use std::sync::atomic::{AtomicBool, Ordering, fence};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use niclab_apps::forward::swap_macs;
 use niclab_nic::Worker;
 use niclab_nic::limits::INDIRECTION_LEN;
 use niclab_nic::memory::Desc;
+use niclab_port::crossing::Crossing;
 use niclab_port::lane::Lane;
 use niclab_port::stock::Stock;
 use niclab_port::wire::Burst;
-use rtrb::{Consumer, Producer, PushError};
+use rtrb::Consumer;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::time::{ClockId, clock_gettime};
 
@@ -28,8 +29,10 @@ use crate::wake::Bed;
 /// Frames that wait for room in a lane, at most; more are dropped.
 pub(crate) const BACKLOG_MAX: usize = 1_024;
 
-/// Turns after which counters are shown, where there is no pause before.
+/// Turns after which counters are shown, where there is no pause before; and time, where turns are
+/// long.
 const SHOWN_EVERY: u32 = 1_024;
+const SHOWN_EVERY_NS: u64 = 2_000_000;
 
 /// Turns without a frame after which others may have the core for a moment.
 const IDLE_TURNS: u32 = 64;
@@ -209,19 +212,40 @@ fn way_out(port: usize, ports: usize) -> usize {
     if ports == 1 { port } else { port ^ 1 }
 }
 
-/// The rings from one core to another, one for each port that frames come by.
-pub(crate) type Out = Vec<Producer<Desc>>;
-/// Their other ends.
-pub(crate) type In = Vec<Consumer<Desc>>;
+/// Works for as long as the function is to take for so many frames.
+#[inline]
+fn work(each: Duration, frames: usize) {
+    if !each.is_zero() {
+        let until = Instant::now() + each * frames as u32;
+        while Instant::now() < until {
+            std::hint::spin_loop();
+        }
+    }
+}
+
+/// The function: out by the other port, or back with the MAC addresses swapped. A guest gets the
+/// frames of its queue instead.
+#[inline]
+fn forward(sides: &mut [Side], seats: &mut [Seat], stock: &mut Stock, port: usize, mut desc: Desc) {
+    let is_its = |seat: &&mut Seat| seat.port == port && seat.queue == desc.queue;
+    if let Some(seat) = seats.iter_mut().find(is_its) {
+        return seat.give(desc, stock);
+    }
+    if sides.len() == 1 {
+        swap_macs(stock.region().frame_mut(&mut desc));
+    }
+    sides[way_out(port, sides.len())].leave(desc, stock);
+}
 
 /// One core.
 pub(crate) struct Engine {
     /// Its place among the card's.
     pub(crate) place: usize,
     pub(crate) sides: Vec<Side>,
-    /// By core; to itself none.
-    pub(crate) out: Vec<Out>,
-    pub(crate) inward: Vec<In>,
+    /// By port that frames come by: rings to the other cores, and from them.
+    pub(crate) crossings: Vec<Crossing>,
+    /// By core: frames of a burst that go to it.
+    pub(crate) bound: Vec<Burst>,
     /// Guests on queues of this core.
     pub(crate) seats: Vec<Seat>,
     pub(crate) stock: Stock,
@@ -240,6 +264,8 @@ pub(crate) struct Engine {
     pub(crate) shown: Arc<CoreShown>,
     /// What it does while no frame comes.
     pub(crate) receive: Receive,
+    /// Time that the function takes for a frame beside forwarding it.
+    pub(crate) work: Duration,
     /// Where each core sleeps.
     pub(crate) beds: Arc<[Bed]>,
     /// Cores that were given something in this turn.
@@ -250,7 +276,7 @@ impl Engine {
     /// Works until it is told to stop, and gives back its frames.
     pub(crate) fn run(mut self) -> Stock {
         // Turns without a frame, and those since counters were shown.
-        let (mut burst, mut idle, mut turns) = (Burst::new(), 1, 0);
+        let (mut burst, mut idle, mut turns, mut shown_ns) = (Burst::new(), 1, 0, 0);
         while !self.stop.load(Ordering::Relaxed) {
             let was_busy = idle == 0;
             let before_ns =
@@ -259,14 +285,15 @@ impl Engine {
             let is_busy = self.turn(&mut burst);
             (idle, turns) = (if is_busy { 0 } else { idle + 1 }, turns + 1);
             // Where one port has frames all the time another may have none.
-            if idle >= IDLE_TURNS || turns == SHOWN_EVERY {
+            let is_time = turns == SHOWN_EVERY || self.now_ns - shown_ns > SHOWN_EVERY_NS;
+            if idle >= IDLE_TURNS || is_time {
                 self.refresh();
             }
             let sleeps = idle >= IDLE_TURNS && self.receive == Receive::Interrupt;
             // While it sleeps nobody would show them.
-            if idle == IDLE_TURNS || turns == SHOWN_EVERY || sleeps {
+            if idle == IDLE_TURNS || is_time || sleeps {
                 self.show();
-                turns = 0;
+                (turns, shown_ns) = (0, self.now_ns);
             }
             match sleeps {
                 true => self.sleep(),
@@ -319,10 +346,9 @@ impl Engine {
         }
         self.sides.iter_mut().for_each(|side| side.worker.offline());
         let has_work = || {
-            let is_given = |ring: &Consumer<Desc>| !ring.is_empty();
             self.stop.load(Ordering::Relaxed)
                 || self.progress.is_awaited()
-                || self.inward.iter().flatten().any(is_given)
+                || self.crossings.iter().any(|crossing| !crossing.is_empty())
                 || self.sides.iter().any(|side| !side.lanes.is_empty() || !side.taps.is_empty())
         };
         let has_guests = self.seats.iter().any(Seat::is_taken);
@@ -344,7 +370,7 @@ impl Engine {
 
     /// What other cores gave, then out, and what was held; whether there was any.
     fn pass_on(&mut self, burst: &mut Burst) -> bool {
-        let mut is_busy = self.take_over();
+        let mut is_busy = self.take_over(burst);
         for seat in &mut self.seats {
             is_busy |= seat.serve(burst, &mut self.stock);
             for desc in burst.drain(..) {
@@ -386,10 +412,10 @@ impl Engine {
                 self.sides[port].show_followed();
                 break;
             };
-            let is_own = usize::from(desc.queue) % self.inward.len() == self.place;
+            let is_own = self.core_of(&desc) == self.place;
             let waits = match is_own && self.sides[way_out(port, self.sides.len())].is_full() {
                 true => Some(desc),
-                false => self.give(port, desc),
+                false => self.give_one(port, desc),
             };
             if let Some(desc) = waits {
                 self.sides[port].moving.put_back(desc);
@@ -439,9 +465,13 @@ impl Engine {
             }
             match moves & 1 << i != 0 && self.sides[port].moving.holds(&desc) {
                 true => self.hold(port, desc),
-                false => self.hand(port, desc),
+                false => {
+                    let core = self.core_of(&desc);
+                    self.bound[core].push(desc);
+                }
             }
         }
+        self.give(port);
         true
     }
 
@@ -455,67 +485,72 @@ impl Engine {
         }
     }
 
-    /// Gives a frame to the core of its queue, where there is room for it.
+    /// The core that has the queue of a frame.
     #[inline]
-    fn hand(&mut self, port: usize, desc: Desc) {
-        if let Some(desc) = self.give(port, desc) {
-            self.sides[port].seen.queues[usize::from(desc.queue)].missed += 1;
-            self.stock.give(desc);
+    fn core_of(&self, desc: &Desc) -> usize {
+        usize::from(desc.queue) % self.bound.len()
+    }
+
+    /// Gives the frames of a burst to the cores of their queues, as far as there is room.
+    fn give(&mut self, port: usize) {
+        for (core, bound) in self.bound.iter_mut().enumerate() {
+            let Side { moving, seen, .. } = &mut self.sides[port];
+            bound.iter().for_each(|desc| seen.queues[usize::from(desc.queue)].add(desc));
+            if core == self.place {
+                moving.give(core, bound.len());
+                self.completed.take(core, port, bound.len());
+                self.frames += bound.len() as u64;
+                work(self.work, bound.len());
+                for desc in bound.drain(..) {
+                    forward(&mut self.sides, &mut self.seats, &mut self.stock, port, desc);
+                }
+                continue;
+            }
+            let given = self.crossings[port].give(core, bound);
+            self.gave[core] |= given > 0;
+            moving.give(core, given);
+            for desc in bound.drain(..) {
+                seen.queues[usize::from(desc.queue)].miss(&desc);
+                self.stock.give(desc);
+            }
         }
     }
 
-    /// Gives a frame to the core of its queue; back where the ring to it is full.
-    #[inline]
-    fn give(&mut self, port: usize, desc: Desc) -> Option<Desc> {
-        let (queue, len) = (usize::from(desc.queue), u64::from(desc.len()));
-        let core = queue % self.inward.len();
+    /// Gives a frame that was held to the core of its queue; back where there is no room.
+    fn give_one(&mut self, port: usize, desc: Desc) -> Option<Desc> {
+        let (core, queue) = (self.core_of(&desc), usize::from(desc.queue));
+        let mut seen = self.sides[port].seen.queues[queue];
+        seen.add(&desc);
         if core == self.place {
-            self.completed.take(core, port);
-            self.forward(port, desc);
-        } else if let Err(PushError::Full(desc)) = self.out[core][port].push(desc) {
+            self.completed.take(core, port, 1);
+            self.frames += 1;
+            work(self.work, 1);
+            forward(&mut self.sides, &mut self.seats, &mut self.stock, port, desc);
+        } else if let Some(desc) = self.crossings[port].give_one(core, desc) {
             return Some(desc);
-        } else {
-            self.gave[core] = true;
         }
+        self.gave[core] |= core != self.place;
         let side = &mut self.sides[port];
-        side.moving.give(core);
-        let seen = &mut side.seen.queues[queue];
-        (seen.frames, seen.bytes) = (seen.frames + 1, seen.bytes + len);
+        side.moving.give(core, 1);
+        side.seen.queues[queue] = seen;
         None
     }
 
     /// Takes what other cores have handed over; whether there was any.
-    fn take_over(&mut self) -> bool {
+    fn take_over(&mut self, burst: &mut Burst) -> bool {
         let mut is_busy = false;
-        for core in 0..self.inward.len() {
-            for port in 0..self.inward[core].len() {
-                // No more than was there, lest a core that receives more than this one sends
-                // keeps it here.
-                for _ in 0..self.inward[core][port].slots() {
-                    let Ok(desc) = self.inward[core][port].pop() else { break };
-                    self.completed.take(core, port);
-                    self.forward(port, desc);
-                    is_busy = true;
+        for (port, crossing) in self.crossings.iter_mut().enumerate() {
+            for core in 0..self.bound.len() {
+                is_busy |= crossing.take(core, self.stock.region(), burst);
+                self.completed.take(core, port, burst.len());
+                self.frames += burst.len() as u64;
+                work(self.work, burst.len());
+                for desc in burst.drain(..) {
+                    forward(&mut self.sides, &mut self.seats, &mut self.stock, port, desc);
                 }
             }
         }
         is_busy
-    }
-
-    /// The function: out by the other port, or back with the MAC addresses swapped. A guest gets
-    /// the frames of its queue instead.
-    #[inline]
-    fn forward(&mut self, port: usize, mut desc: Desc) {
-        self.frames += 1;
-        let is_its = |seat: &&mut Seat| seat.port == port && seat.queue == desc.queue;
-        if let Some(seat) = self.seats.iter_mut().find(is_its) {
-            return seat.give(desc, &mut self.stock);
-        }
-        if self.sides.len() == 1 {
-            swap_macs(self.stock.region().frame_mut(&mut desc));
-        }
-        let to = way_out(port, self.sides.len());
-        self.sides[to].leave(desc, &mut self.stock);
     }
 
     /// Lets what is under way leave, and gives back every frame.
@@ -534,11 +569,9 @@ impl Engine {
             }
         }
         // Nothing is handed over from here on; the others learn it by this.
-        self.out.clear();
+        self.crossings.iter_mut().for_each(Crossing::close);
         for _ in 0..LAST_TURNS {
-            // Dropped rings are only counted; the fence makes what was put into them visible.
-            let are_last = self.inward.iter().flatten().all(Consumer::is_abandoned);
-            fence(Ordering::Acquire);
+            let are_last = self.crossings.iter().all(Crossing::is_last);
             let is_busy = self.pass_on(&mut burst);
             let waits = self.sides.iter().any(|side| !side.backlog.is_empty());
             if are_last && !is_busy && !waits {
@@ -547,12 +580,11 @@ impl Engine {
             std::thread::yield_now();
         }
         // A core that still works has not ended its turn: wait for it, however long that takes.
-        while !self.inward.iter().flatten().all(Consumer::is_abandoned) {
+        while !self.crossings.iter().all(Crossing::is_last) {
             self.pass_on(&mut burst);
             std::thread::yield_now();
         }
-        fence(Ordering::Acquire);
-        self.take_over();
+        while self.take_over(&mut burst) {}
         for side in &mut self.sides {
             side.seen.tx_dropped += side.backlog.len() as u64;
             side.backlog.drain(..).for_each(|desc| self.stock.give(desc));

@@ -75,10 +75,10 @@ impl Completed {
         Completed { place, taken: zeros(), marked: zeros(), marks: vec![None; ports].into() }
     }
 
-    /// A frame of `port` was taken that core `from` gave.
+    /// Frames of `port` were taken that core `from` gave.
     #[inline]
-    pub(crate) fn take(&mut self, from: usize, port: usize) {
-        self.taken[from * self.marks.len() + port] += 1;
+    pub(crate) fn take(&mut self, from: usize, port: usize, frames: usize) {
+        self.taken[from * self.marks.len() + port] += frames as u64;
     }
 
     /// Says what is completed. `lane` has, by port, for the lane that frames of that port leave by:
@@ -164,10 +164,10 @@ impl Moving {
         self.is_calm().then_some(self.stamp.state)
     }
 
-    /// A frame was given to a core.
+    /// Frames were given to a core.
     #[inline]
-    pub(crate) fn give(&mut self, core: usize) {
-        self.given[core] += 1;
+    pub(crate) fn give(&mut self, core: usize, frames: usize) {
+        self.given[core] += frames as u64;
     }
 
     /// Takes notice of the state of RSS that the next frames were spread by; whether it is another

@@ -8,7 +8,7 @@
 //! slot, their first lines would share two sets of a first-level cache.
 #![allow(unsafe_code)]
 
-use std::num::NonZeroU16;
+use std::num::{NonZeroU16, NonZeroU64};
 use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU16, Ordering};
@@ -74,7 +74,8 @@ pub struct Region {
     base: NonNull<u8>,
     len: usize,
     slot_len: usize,
-    id: NonZeroU16,
+    /// Its number, as in [`Desc::place`].
+    id: NonZeroU64,
 }
 
 // SAFETY: the memory belongs to the region until it is dropped; who may touch which part of it is
@@ -86,16 +87,21 @@ unsafe impl Sync for Region {}
 /// The frame at `address`, and the right to use it.
 #[derive(Debug)]
 pub struct Desc {
-    address: u32,
-    len: u16,
-    region: NonZeroU16,
-    /// What rules say of the packet: [`FLAGGED`], [`MARKED`], [`LEAVES`] and the port.
-    said: u16,
-    /// Receive queue it was steered to.
-    pub queue: u16,
+    /// Address, length and region, from the lowest bit: a word, so that a descriptor and the
+    /// absence of one are moved by whole words. Parts that lie across the middle are written and
+    /// read again by other parts, for which a processor waits.
+    place: NonZeroU64,
     /// RSS hash, where one was taken.
     pub hash: u32,
+    /// Receive queue it was steered to.
+    pub queue: u16,
+    /// What rules say of the packet: [`FLAGGED`], [`MARKED`], [`LEAVES`] and the port.
+    said: u16,
 }
+
+/// Where parts of [`Desc::place`] begin; the address has the first bits.
+const LEN_SHIFT: u32 = 32;
+const REGION_SHIFT: u32 = 48;
 
 /// A rule picked the packet out.
 const FLAGGED: u16 = 1;
@@ -114,19 +120,19 @@ impl Desc {
     /// Where the frame begins in its region, bytes.
     #[inline]
     pub fn address(&self) -> u32 {
-        self.address
+        self.place.get() as u32
     }
 
     /// Length of the frame in bytes, without FCS.
     #[inline]
     pub fn len(&self) -> u16 {
-        self.len
+        (self.place.get() >> LEN_SHIFT) as u16
     }
 
     /// Whether the frame has no byte.
     #[inline]
     pub fn is_empty(&self) -> bool {
-        self.len == 0
+        self.len() == 0
     }
 
     /// Whether a rule flagged or marked the packet.
@@ -158,6 +164,20 @@ impl Desc {
     pub(crate) fn forget(&mut self) {
         self.said = 0;
     }
+
+    /// Number of its region, where it stands in the word.
+    #[inline]
+    fn region(&self) -> u64 {
+        self.place.get() >> REGION_SHIFT << REGION_SHIFT
+    }
+
+    /// Another stretch of the same region.
+    #[inline]
+    fn put(&mut self, address: u32, len: u16) {
+        let place = self.region() | u64::from(len) << LEN_SHIFT | u64::from(address);
+        // SAFETY: the number of the region is not zero, and stands where it stood.
+        self.place = unsafe { NonZeroU64::new_unchecked(place) };
+    }
 }
 
 impl Region {
@@ -178,6 +198,7 @@ impl Region {
         let next = |id: u16| id.checked_add(1);
         let last = LAST_ID.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next).ok();
         let id = last.and_then(next).and_then(NonZeroU16::new);
+        let id = id.and_then(|id| NonZeroU64::new(u64::from(id.get()) << REGION_SHIFT));
         let id = id.ok_or(MemoryError::TooManyRegions)?;
         let base = map(len)?;
         let region = Arc::new(Region { base, len, slot_len, id });
@@ -187,7 +208,7 @@ impl Region {
 
     fn desc(&self, frame: usize) -> Desc {
         let address = frame * self.slot_len + HEADROOM + frame % COLOURS * 64;
-        Desc { address: address as u32, len: 0, region: self.id, said: 0, queue: 0, hash: 0 }
+        Desc { place: self.id | address as u64, hash: 0, queue: 0, said: 0 }
     }
 
     /// Longest frame a slot holds, bytes without FCS.
@@ -222,23 +243,23 @@ impl Region {
     /// outside of the slot.
     #[inline]
     pub fn set_extent(&self, desc: &mut Desc, address: u64, len: u32) -> bool {
-        assert!(desc.region == self.id, "a descriptor of another region");
+        assert!(desc.region() == self.id.get(), "a descriptor of another region");
         let inside = address & (self.slot_len as u64 - 1);
         let fits = inside + u64::from(len) <= self.slot_len as u64 && len <= u32::from(u16::MAX);
-        if self.slot_at(address) != self.slot_at(desc.address.into()) || !fits {
+        if self.slot_at(address) != self.slot_at(desc.address().into()) || !fits {
             return false;
         }
-        (desc.address, desc.len) = (address as u32, len as u16);
+        desc.put(address as u32, len as u16);
         true
     }
 
     /// Pointer to the frame of a descriptor of this region.
     #[inline]
     fn at(&self, desc: &Desc) -> NonNull<u8> {
-        assert!(desc.region == self.id, "a descriptor of another region");
-        assert!((desc.address as usize) < self.len);
+        assert!(desc.region() == self.id.get(), "a descriptor of another region");
+        assert!((desc.address() as usize) < self.len);
         // SAFETY: the address lies inside the mapping, as was just checked.
-        unsafe { self.base.add(desc.address as usize) }
+        unsafe { self.base.add(desc.address() as usize) }
     }
 
     /// The bytes of a frame.
@@ -246,7 +267,7 @@ impl Region {
     pub fn frame<'a>(&'a self, desc: &'a Desc) -> &'a [u8] {
         // SAFETY: `at` checked that the slot is ours; `len` never exceeds `frame_len_max`; nobody
         // writes while the only descriptor of the frame is borrowed.
-        unsafe { std::slice::from_raw_parts(self.at(desc).as_ptr(), usize::from(desc.len)) }
+        unsafe { std::slice::from_raw_parts(self.at(desc).as_ptr(), usize::from(desc.len())) }
     }
 
     /// The bytes of a frame, to change.
@@ -254,14 +275,15 @@ impl Region {
     pub fn frame_mut<'a>(&'a self, desc: &'a mut Desc) -> &'a mut [u8] {
         // SAFETY: as in `frame`; the descriptor is borrowed for writing, so this is the only
         // access.
-        unsafe { std::slice::from_raw_parts_mut(self.at(desc).as_ptr(), usize::from(desc.len)) }
+        unsafe { std::slice::from_raw_parts_mut(self.at(desc).as_ptr(), usize::from(desc.len())) }
     }
 
     /// All bytes that a new frame may have. It begins where frames of this slot do, wherever the
     /// last one did.
     #[inline]
     pub fn slot_mut<'a>(&'a self, desc: &'a mut Desc) -> &'a mut [u8] {
-        desc.address = (desc.address as usize - self.offset(desc) + self.home(desc)) as u32;
+        let address = desc.address() as usize - self.offset(desc) + self.home(desc);
+        desc.put(address as u32, desc.len());
         // SAFETY: as in `frame_mut`; a slot has `frame_len_max` bytes behind its home.
         unsafe { std::slice::from_raw_parts_mut(self.at(desc).as_ptr(), self.frame_len_max()) }
     }
@@ -270,16 +292,16 @@ impl Region {
     /// its slot, is cut to it.
     #[inline]
     pub fn set_len(&self, desc: &mut Desc, len: u16) {
-        assert!(desc.region == self.id, "a descriptor of another region");
+        assert!(desc.region() == self.id.get(), "a descriptor of another region");
         let max = self.frame_len_max().min(self.slot_len - self.offset(desc));
-        desc.len = len.min(max as u16);
+        desc.put(desc.address(), len.min(max as u16));
     }
 
     /// Makes a frame longer in front, where its slot has room for it; all its bytes, of which the
     /// new ones are whatever was there. A frame that begins too early in its slot is moved.
     #[inline]
     pub(crate) fn grow_front<'a>(&'a self, desc: &'a mut Desc, len: usize) -> Option<&'a mut [u8]> {
-        let (offset, old_len) = (self.offset(desc), usize::from(desc.len));
+        let (offset, old_len) = (self.offset(desc), usize::from(desc.len()));
         if NOTE + len + old_len > self.slot_len {
             return None;
         }
@@ -290,30 +312,29 @@ impl Region {
             // the old one as `frame` says, the new one as was just checked.
             unsafe { std::ptr::copy(slot.add(offset), slot.add(to + len), old_len) };
         }
-        desc.address = (desc.address as usize - offset + to) as u32;
-        desc.len = (old_len + len) as u16;
+        let address = desc.address() as usize - offset + to;
+        desc.put(address as u32, (old_len + len) as u16);
         Some(self.frame_mut(desc))
     }
 
     /// Takes the first bytes of a frame away, fewer than it has.
     #[inline]
     pub(crate) fn shrink_front(&self, desc: &mut Desc, len: usize) {
-        assert!(desc.region == self.id, "a descriptor of another region");
-        assert!(len < usize::from(desc.len), "a frame begins in its slot");
-        desc.address += len as u32;
-        desc.len -= len as u16;
+        assert!(desc.region() == self.id.get(), "a descriptor of another region");
+        assert!(len < usize::from(desc.len()), "a frame begins in its slot");
+        desc.put(desc.address() + len as u32, desc.len() - len as u16);
     }
 
     /// Where a frame begins in its slot.
     #[inline]
     fn offset(&self, desc: &Desc) -> usize {
-        desc.address as usize & (self.slot_len - 1)
+        desc.address() as usize & (self.slot_len - 1)
     }
 
     /// Where new frames begin in their slot.
     #[inline]
     fn home(&self, desc: &Desc) -> usize {
-        let slot = desc.address as usize >> self.slot_len.trailing_zeros();
+        let slot = desc.address() as usize >> self.slot_len.trailing_zeros();
         HEADROOM + slot % COLOURS * 64
     }
 
@@ -350,7 +371,7 @@ impl Region {
     /// another core also changes it or fills it anew, and asking once saves asking twice.
     #[inline]
     pub fn prefetch(&self, desc: &Desc) {
-        let line = self.base.as_ptr().wrapping_add(desc.address as usize);
+        let line = self.base.as_ptr().wrapping_add(desc.address() as usize);
         #[cfg(target_arch = "x86_64")]
         // SAFETY: a prefetch never faults, whatever the address; processors without this one
         // (before Broadwell) do nothing.
@@ -448,7 +469,7 @@ mod tests {
             assert!(region.frame(desc).iter().all(|&b| b == i as u8), "frame {i}");
         }
         let lines: std::collections::HashSet<u32> =
-            descs.iter().map(|d| d.address / 64 % 32).collect();
+            descs.iter().map(|d| d.address() / 64 % 32).collect();
         assert_eq!(lines.len(), COLOURS);
     }
 
@@ -456,7 +477,7 @@ mod tests {
     fn frames_grow_in_front_until_their_slot_is_full_and_keep_their_bytes() {
         let (region, mut descs) = Region::new(9, 1_514).unwrap();
         for (i, desc) in descs.iter_mut().enumerate() {
-            let home = desc.address;
+            let home = desc.address();
             region.slot_mut(desc)[..1_000].fill(i as u8);
             region.set_len(desc, 1_000);
             region.set_mark(desc, 77);
@@ -473,7 +494,7 @@ mod tests {
             region.shrink_front(desc, grown * 40 + 990);
             assert_eq!(region.frame(desc), [i as u8; 10]);
             assert_eq!(region.slot_mut(desc).len(), region.frame_len_max());
-            assert_eq!(desc.address, home, "a new frame begins where the first did");
+            assert_eq!(desc.address(), home, "a new frame begins where the first did");
         }
     }
 

@@ -1,10 +1,12 @@
 #![doc = include_str!("../README.md")]
 #![deny(unsafe_code)]
 
+pub mod crossing;
 pub mod error;
 pub mod guest;
 pub mod lane;
 pub mod link;
+pub mod memory;
 pub mod packet;
 pub mod pcap;
 pub mod queues;

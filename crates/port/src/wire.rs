@@ -62,6 +62,12 @@ impl Far {
         self.pool.available()
     }
 
+    /// Frames that could be reserved now, at most.
+    #[inline]
+    pub fn room(&self) -> usize {
+        self.out.slots().min(self.pool.available())
+    }
+
     /// Takes at most `want` frames to fill, no more than the ring has room for.
     #[inline]
     pub fn reserve(&mut self, want: usize, into: &mut Burst) {

@@ -9,7 +9,7 @@
 //! by a ring from each to each, as the card does.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering, fence};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::Instant;
 
@@ -22,8 +22,8 @@ use niclab_packet::flow::{FiveTuple, FlowSet, Transport};
 use niclab_packet::size::FCS_LEN;
 use niclab_packet::stack::{Layer, build_with_len};
 use niclab_packet::wire::{ethernet, ipv4, ipv6, tcp, udp};
+use niclab_port::crossing::Crossing;
 use niclab_port::wire::Burst;
-use rtrb::{Consumer, Producer, RingBuffer};
 use rustix::time::{ClockId, clock_gettime};
 
 use super::{bad_load, broken};
@@ -161,16 +161,17 @@ impl Staged {
         }
         let (waiting, epoch) = (AtomicUsize::new(spread.cores), Instant::now());
         let mut work = Vec::with_capacity(spread.cores);
-        let rings = rings(spread.cores);
-        for (((place, lists), worker), (out, inward)) in
-            self.lists.drain(..).enumerate().zip(&mut self.workers).zip(rings)
+        let crossings = Crossing::between(spread.cores, RING_FRAMES);
+        for (((place, lists), worker), crossing) in
+            self.lists.drain(..).enumerate().zip(&mut self.workers).zip(crossings)
         {
             let queues = vec![0; usize::from(spread.ports) * usize::from(spread.queues)];
             let held = (0..spread.cores).map(|_| Burst::new()).collect();
             let Lists { lane, done } = lists;
             let taken = Burst::new();
+            let homes = (0..queues.len()).map(|queue| spread.core_of(queue as u16) as u8).collect();
             let core =
-                Core { place, spread, region, worker, out, inward, held, taken, done, queues };
+                Core { place, spread, region, worker, crossing, held, taken, done, queues, homes };
             work.push((core, lane));
         }
         let ended: Vec<Ended> = thread::scope(|scope| {
@@ -299,38 +300,23 @@ fn frame(tuple: &FiveTuple, size: u16) -> Result<Vec<u8>, niclab_packet::BuildEr
     build_with_len(&[Layer::Ethernet(ethernet::Repr::default()), ip, inner], size)
 }
 
-/// The rings of a core to all others, and from them; to itself it has one of no use.
-type Rings = (Vec<Option<Producer<Desc>>>, Vec<Consumer<Desc>>);
-
-fn rings(cores: usize) -> Vec<Rings> {
-    let mut all: Vec<Rings> = (0..cores).map(|_| (Vec::new(), Vec::new())).collect();
-    for from in 0..cores {
-        for to in (0..cores).filter(|to| *to != from) {
-            let (producer, consumer) = RingBuffer::new(RING_FRAMES);
-            all[from].0.resize_with(cores, || None);
-            all[from].0[to] = Some(producer);
-            all[to].1.push(consumer);
-        }
-    }
-    all
-}
-
 /// A core and what it has.
 struct Core<'a> {
     place: usize,
     spread: Spread,
     region: &'a Region,
     worker: &'a mut Worker,
-    out: Vec<Option<Producer<Desc>>>,
-    inward: Vec<Consumer<Desc>>,
+    crossing: Crossing,
     /// Frames of a burst, by the core that they go to.
     held: Vec<Burst>,
-    /// Frames that other cores have handed over, not forwarded yet.
+    /// Frames of another core.
     taken: Burst,
     /// Frames that were forwarded.
     done: Vec<Desc>,
     /// Frames received by queue.
     queues: Vec<u64>,
+    /// The core of each queue.
+    homes: Vec<u8>,
 }
 
 /// A core behind a pass.
@@ -357,15 +343,13 @@ impl Core<'_> {
         }
         let (begun_ns, ran_ns) = (epoch.elapsed().as_nanos() as u64, ran_ns());
         let crossed = self.receive(&mut lane);
-        self.out.clear();
+        self.crossing.close();
         let mut spins = 0;
         loop {
-            // Dropped rings are only counted; the fence makes what was put into them visible.
-            let are_last = self.inward.iter().all(Consumer::is_abandoned);
-            fence(Ordering::Acquire);
+            let is_last = self.crossing.is_last();
             match self.take_over() {
                 true => spins = 0,
-                false if are_last => break,
+                false if is_last => break,
                 false => wait(&mut spins),
             }
         }
@@ -393,13 +377,15 @@ impl Core<'_> {
             for mut desc in burst.drain(..) {
                 desc.queue += first;
                 self.queues[usize::from(desc.queue)] += 1;
-                let core = self.spread.core_of(desc.queue);
-                match core == self.place {
-                    true => forward(self.region, desc, &mut self.done),
-                    false => self.held[core].push(desc),
-                }
+                // Frames change cores at random: a branch on that would be guessed wrong each
+                // second time.
+                let core = usize::from(self.homes[usize::from(desc.queue)]);
+                self.held[core].push(desc);
             }
             crossed += self.hand_over();
+            for desc in self.held[self.place].drain(..) {
+                forward(self.region, desc, &mut self.done);
+            }
             self.take_over();
         }
         crossed
@@ -408,17 +394,13 @@ impl Core<'_> {
     /// Gives each core its frames of this burst, all of them.
     fn hand_over(&mut self) -> u64 {
         let mut crossed = 0;
-        for core in 0..self.held.len() {
+        let place = self.place;
+        for core in (0..self.held.len()).filter(|core| *core != place) {
             let mut spins = 0;
             crossed += self.held[core].len() as u64;
             while !self.held[core].is_empty() {
-                let Some(ring) = &mut self.out[core] else { break };
-                let count = ring.slots().min(self.held[core].len());
-                if let Ok(chunk) = ring.write_chunk_uninit(count) {
-                    chunk.fill_from_iter(self.held[core].drain(..count));
-                }
                 // A core that waits here takes what others wait for.
-                if count == 0 && !self.take_over() {
+                if self.crossing.give(core, &mut self.held[core]) == 0 && !self.take_over() {
                     wait(&mut spins);
                 }
             }
@@ -426,21 +408,16 @@ impl Core<'_> {
         crossed
     }
 
-    /// Forwards what other cores had handed over at the last call, and takes what they have since;
-    /// whether there was any. Meanwhile the first lines of these frames come from the other core.
+    /// Forwards what other cores have handed over; whether there was any.
     fn take_over(&mut self) -> bool {
-        let is_busy = !self.taken.is_empty();
-        for desc in self.taken.drain(..) {
-            forward(self.region, desc, &mut self.done);
+        let mut is_busy = false;
+        for core in 0..self.held.len() {
+            is_busy |= self.crossing.take(core, self.region, &mut self.taken);
+            for desc in self.taken.drain(..) {
+                forward(self.region, desc, &mut self.done);
+            }
         }
-        for ring in &mut self.inward {
-            let count = ring.slots().min(self.taken.remaining_capacity());
-            let Ok(chunk) = ring.read_chunk(count) else { continue };
-            let first = self.taken.len();
-            self.taken.extend(chunk);
-            self.taken[first..].iter().for_each(|desc| self.region.prefetch(desc));
-        }
-        is_busy || !self.taken.is_empty()
+        is_busy
     }
 }
 

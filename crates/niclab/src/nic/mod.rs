@@ -60,7 +60,7 @@ fn card(arguments: &NicArguments) -> Result<(), Failure> {
     let (ports, queues, receive) = (ports.clone(), *queues, *receive);
     let balance = arguments.balance.as_ref().map(balance).transpose()?;
     let guests = arguments.guests.clone();
-    let config = CardConfig { ports, queues, cores, receive, balance, guests };
+    let config = CardConfig { ports, queues, cores, receive, balance, guests, work_ns: 0 };
     let mut card =
         Card::start(&config, &text).map_err(|error| match (error, &arguments.rules) {
             (CardError::Rules(error), Some(path)) => Failure::Rules { path: path.clone(), error },
