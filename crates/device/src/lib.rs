@@ -35,7 +35,10 @@ pub use niclab_load::{
 pub use niclab_load::{echo, requests, stream};
 pub use niclab_nic::rss::Rss;
 pub use niclab_nic::rule::Action;
-pub use plan::{Calls, Change, ControlCore, OPERATIONS_PER_S_MAX, Plan, RulesPlan, Work};
+pub use plan::{
+    Answering, Calls, Change, ControlCore, OPERATIONS_PER_S_MAX, Plan, RESPREADS_PER_S_MAX,
+    Respreading, RulesPlan, SpreadPlan, Work,
+};
 pub use stack::{PREFIXES_MAX, Stack, prefixes_range};
 pub use usage::CoreUse;
 

@@ -246,7 +246,7 @@ fn judge_idle(observation: &mut Observation, load: &Load) {
 
 /// Counts the frames that the function sent back when the trial had ended: the sink has them, but
 /// they stay lost.
-fn count_late(observation: &mut Observation, inlet: &mut impl Inlet) {
+pub(crate) fn count_late(observation: &mut Observation, inlet: &mut impl Inlet) {
     let Some(queue) = observation.sink.queues.first_mut() else {
         return;
     };

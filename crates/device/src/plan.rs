@@ -14,6 +14,8 @@ pub enum Plan {
     Rest,
     /// Operations on rules.
     Rules(Box<RulesPlan>),
+    /// Changes of how frames are spread over queues.
+    Spread(SpreadPlan),
 }
 
 impl Plan {
@@ -25,8 +27,72 @@ impl Plan {
         match self {
             Plan::Rest => Ok(()),
             Plan::Rules(_) => Err(DeviceError::NotSupported { capability: "rules".to_owned() }),
+            Plan::Spread(_) => no_spread(),
         }
     }
+}
+
+/// What a device says that spreads frames in one way from its set-up on.
+pub(crate) fn no_spread<T>() -> Result<T, DeviceError> {
+    Err(DeviceError::NotSupported { capability: "changes of RSS while frames flow".to_owned() })
+}
+
+/// Changes of how frames that no rule decides about are spread over queues, in the measured part.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SpreadPlan {
+    /// What is changed, each time by chance; `None`: nothing, unless the device answers.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub change: Option<Respreading>,
+    /// Changes a second, 1 to [`RESPREADS_PER_S_MAX`]. One that is due while the last has not
+    /// settled waits for it.
+    pub per_s: u32,
+    /// What the device does by itself about a queue that fills.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub answer: Option<Answering>,
+    /// Time that the function takes for each frame beside forwarding it, nanoseconds: what fills a
+    /// core.
+    pub work_ns: u32,
+    /// Of everything random.
+    pub seed: u64,
+}
+
+impl SpreadPlan {
+    /// Nothing.
+    pub(crate) const REST: SpreadPlan =
+        SpreadPlan { change: None, per_s: 1, answer: None, work_ns: 0, seed: 0 };
+}
+
+/// Most changes of a spread a second.
+pub const RESPREADS_PER_S_MAX: u32 = 10_000;
+
+/// What of a spread is changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Respreading {
+    /// The queues of some entries of the indirection table.
+    Entries,
+    /// The number of queues that the table names, evenly.
+    Queues,
+    /// The key of the hash.
+    Key,
+    /// The function of the hash: Toeplitz, or symmetric Toeplitz.
+    Function,
+    /// The fields that are hashed.
+    Fields,
+    /// One of these.
+    Any,
+}
+
+/// What a device does about a queue that fills.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Answering {
+    /// Entries of the table move to other queues (RSS++: Barbette et al., CoNEXT 2019).
+    Moves,
+    /// The same, and only as many cores are in use as the load needs.
+    SaveCores,
+    /// The next of eight keys is taken, and the best of them once all were tried.
+    Keys,
 }
 
 /// Operations on rules, from a moment of the measured part on. The device is left with the rules of

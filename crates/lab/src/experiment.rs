@@ -6,7 +6,7 @@ use std::path::Path;
 use crate::spec::{Spec, SpecError};
 
 /// Name and text of every built-in experiment.
-const EMBEDDED: [(&str, &str); 18] = [
+const EMBEDDED: [(&str, &str); 19] = [
     ("occupancy", include_str!("../../../experiments/occupancy.toml")),
     ("update-batch", include_str!("../../../experiments/update-batch.toml")),
     ("update-rate", include_str!("../../../experiments/update-rate.toml")),
@@ -16,6 +16,7 @@ const EMBEDDED: [(&str, &str); 18] = [
     ("frame-size", include_str!("../../../experiments/frame-size.toml")),
     ("queue-scaling", include_str!("../../../experiments/queue-scaling.toml")),
     ("queue-overhead", include_str!("../../../experiments/queue-overhead.toml")),
+    ("queue-change", include_str!("../../../experiments/queue-change.toml")),
     ("echo-size", include_str!("../../../experiments/echo-size.toml")),
     ("echo-batch", include_str!("../../../experiments/echo-batch.toml")),
     ("echo-features", include_str!("../../../experiments/echo-features.toml")),

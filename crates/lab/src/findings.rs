@@ -15,6 +15,7 @@ pub(crate) mod insertions;
 pub(crate) mod ledgers;
 pub(crate) mod placements;
 pub(crate) mod renewals;
+pub(crate) mod respreads;
 pub(crate) mod scalings;
 pub(crate) mod spreads;
 pub(crate) mod streams;

@@ -128,6 +128,7 @@ impl<'a> Known<'a> {
         found.is_some_and(|trial| {
             trial.plan.is_some()
                 || trial.kind == TrialKind::Scaling
+                || trial.kind == TrialKind::Respread
                 || trial.exchange.is_some()
                 || trial.application.is_some()
                 || trial.stream.is_some()
@@ -156,7 +157,7 @@ impl<'a> Known<'a> {
     /// `false` where something is known that prevents the trial, or the one its rate hangs on.
     pub fn is_able(&self, trial: &Trial) -> bool {
         let base = match trial.rate {
-            PlannedRate::Saturate | PlannedRate::Pps(_) => None,
+            PlannedRate::Saturate | PlannedRate::Pps(_) | PlannedRate::Step { .. } => None,
             PlannedRate::ShareOf { of, .. } => self.experiment.trials.get(of),
         };
         !self.gone && !self.is_barred(trial) && !base.is_some_and(|base| self.is_barred(base))

@@ -34,6 +34,7 @@ pub mod occupancy;
 pub mod placement;
 pub mod published;
 pub mod renewal;
+pub mod respread;
 pub mod run;
 pub mod runner;
 pub mod scaling;

@@ -172,6 +172,13 @@ pub enum PlannedRate {
     Saturate,
     /// So many frames a second.
     Pps(f64),
+    /// So many frames a second, and others in the middle third of the measured part.
+    Step {
+        /// In the first and last third.
+        low_pps: f64,
+        /// In the middle one.
+        high_pps: f64,
+    },
     /// `share` of the median throughput that the `saturate` trial `of` has shown when this trial is
     /// first measured; its other repeats keep that rate.
     ShareOf {
@@ -273,6 +280,7 @@ fn experiment(
         Kind::HashSkew
             | Kind::FrameSize
             | Kind::QueueScaling
+            | Kind::QueueChange
             | Kind::Echo
             | Kind::Ledger
             | Kind::Application
@@ -296,6 +304,7 @@ fn experiment(
         Kind::HashSkew => resolver.add_spreads()?,
         Kind::FrameSize => resolver.add_sizes()?,
         Kind::QueueScaling => resolver.add_scalings()?,
+        Kind::QueueChange => resolver.add_respreads()?,
         Kind::Echo => resolver.add_exchanges(&grid.echo, TrialKind::Echo)?,
         Kind::Ledger => resolver.add_exchanges(&grid.ledger, TrialKind::Ledger)?,
         Kind::Application => resolver.add_applications(&grid.application)?,
@@ -401,7 +410,7 @@ impl ExperimentRun {
     pub fn share(&self, kind: TrialKind) -> Option<f64> {
         self.trials.iter().filter(|trial| trial.kind == kind).find_map(|trial| match trial.rate {
             PlannedRate::ShareOf { share, .. } => Some(share),
-            PlannedRate::Saturate | PlannedRate::Pps(_) => None,
+            PlannedRate::Saturate | PlannedRate::Pps(_) | PlannedRate::Step { .. } => None,
         })
     }
 

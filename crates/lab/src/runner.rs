@@ -23,6 +23,7 @@ use crate::insertion::put_effects;
 use crate::known::{Known, Seen};
 use crate::ledger::{PAIRS, put_ledger};
 use crate::measure::{self, Judged, Metrics};
+use crate::respread::{self, put_respread};
 use crate::run::{ExperimentRun, PlannedRate, Run, Trial, Visit, lacks};
 use crate::scaling::put_scaling;
 use crate::spec::{Kind, TrialKind};
@@ -563,6 +564,11 @@ impl<'a> Runner<'a> {
         let (of, share) = match trial.rate {
             PlannedRate::Saturate => return Some(Rate::Saturate),
             PlannedRate::Pps(pps) => return Some(Rate::Pps(pps)),
+            PlannedRate::Step { low_pps, high_pps } => {
+                let duration_ns = self.experiment.loads.get(trial.load?)?.duration_ns;
+                let (from_ns, until_ns) = respread::step(duration_ns);
+                return Some(Rate::Step { low_pps, high_pps, from_ns, until_ns });
+            }
             PlannedRate::ShareOf { of, share } => (of, share),
         };
         let first_pps = self.states[device].known.rate_pps(trial);
@@ -625,6 +631,10 @@ impl<'a> Runner<'a> {
                     .as_ref()
                     .map(|control| Control { each_begun_ns: Vec::new(), ..control.clone() });
                 sample.control = json(&control);
+                if let Some(seen) = &observation.respread {
+                    put_respread(&mut sample.metrics, &observation, seen);
+                    sample.control = json(seen);
+                }
                 let judged = if is_over_time { Judged::Undisturbed } else { Judged::Whole };
                 sample.marks = measure::marks(&observation, judged);
                 sample.load = json(load);

@@ -230,11 +230,11 @@ impl Testbed for Simulated {
         let able_pps = (self.able_pps() * noise * self.left_by(plan)).min(link_pps);
         let planned_pps = match load.rate {
             Rate::Saturate => able_pps.min(self.nature.generator_pps),
-            Rate::Pps(pps) => pps,
+            Rate::Pps(pps) | Rate::Step { low_pps: pps, .. } => pps,
         };
         let observation = self.observe(load, planned_pps, able_pps);
         Ok(match plan {
-            Plan::Rest => observation,
+            Plan::Rest | Plan::Spread(_) => observation,
             Plan::Rules(plan) => self.carry_out(plan, observation),
         })
     }

@@ -66,6 +66,8 @@ pub enum Kind {
     FrameSize,
     /// Throughput over cores, queues and ports.
     QueueScaling,
+    /// What changes of the spread over queues do to frames that flow.
+    QueueChange,
     /// How long messages take there and back through the kernel's stack.
     Echo,
     /// Where the time of their round trips goes.
@@ -119,6 +121,9 @@ pub struct Grid {
     /// Which cores, queues and ports to measure: each is a full product of its axes.
     #[serde(default)]
     pub scaling: Vec<ScalingSweep>,
+    /// What of a spread changes while frames flow: each is a full product of its axes.
+    #[serde(default)]
+    pub respread: Vec<RespreadSweep>,
     /// Which messages to exchange: each is a full product of its axes.
     #[serde(default)]
     pub echo: Vec<EchoSweep>,
@@ -346,6 +351,49 @@ pub struct ScalingSweep {
     /// Frame size in bytes with FCS, or `imix`.
     #[serde(default = "frame_default")]
     pub frame: Values,
+}
+
+/// A product of axes of changes to how frames are spread over queues while they flow.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RespreadSweep {
+    /// What is changed: `none`, `entries`, `queues`, `key`, `function`, `fields`, `any`.
+    #[serde(default = "none")]
+    pub change: Values,
+    /// Changes a second.
+    #[serde(default = "respreads_default")]
+    pub per_s: Values,
+    /// What the device does about a queue that fills: `none`, `moves`, `save-cores`, `keys`.
+    #[serde(default = "none")]
+    pub answer: Values,
+    /// Frames a second.
+    pub pps: Values,
+    /// So many times as many in the middle third of the measured part.
+    #[serde(default = "one")]
+    pub step: Values,
+    /// Time that the function takes for each frame beside forwarding it, nanoseconds.
+    #[serde(default = "zero")]
+    pub work_ns: Values,
+    /// Receive queues.
+    pub queues: Values,
+    /// Cores that poll them, never more than queues; `each`: one a queue.
+    pub cores: Values,
+    /// Flows of the traffic.
+    #[serde(default = "flows_default")]
+    pub flows: Values,
+    /// Exponent of their popularity by Zipf's law; 0: all equally often.
+    #[serde(default = "zero")]
+    pub zipf: Values,
+    /// Frame size in bytes with FCS, or `imix`.
+    #[serde(default = "frame_default")]
+    pub frame: Values,
+    /// Measured part of its trials, where that is another one than of others.
+    #[serde(default)]
+    pub duration_ms: Option<u64>,
+}
+
+fn respreads_default() -> Values {
+    Values::number(100)
 }
 
 fn multi_queue() -> Values {
@@ -582,6 +630,8 @@ pub enum TrialKind {
     Spread,
     /// As much as the device takes, by so many cores.
     Scaling,
+    /// Frames flow while their spread over queues changes.
+    Respread,
     /// Messages go to a server and back.
     Echo,
     /// The same with stamps and without, in turn.
@@ -607,6 +657,7 @@ impl TrialKind {
             TrialKind::Effect => "effect",
             TrialKind::Spread => "spread",
             TrialKind::Scaling => "scaling",
+            TrialKind::Respread => "respread",
             TrialKind::Echo => "echo",
             TrialKind::Ledger => "ledger",
             TrialKind::Application => "application",
@@ -826,6 +877,7 @@ impl Kind {
             Kind::HashSkew => SPREAD_AXES,
             Kind::FrameSize => SIZE_AXES,
             Kind::QueueScaling => SCALING_AXES,
+            Kind::QueueChange => RESPREAD_AXES,
             Kind::Echo | Kind::Ledger => ECHO_AXES,
             Kind::Application => APPLICATION_AXES,
             Kind::Stream => STREAM_AXES,
@@ -876,6 +928,23 @@ const SCALING_AXES: &[(&str, &str)] = &[
     ("queues", "receive queues of all ports"),
     ("cores", "cores that poll them, never more than queues; each: one a queue"),
     ("flows", "flows of the traffic"),
+    ("frame", "frame size in bytes with FCS, or imix"),
+    ("duration_ms", "measured part of a trial, one value"),
+    ("warmup_ms", "part before it that is never counted, one value"),
+];
+
+/// Axes of [`Kind::QueueChange`].
+const RESPREAD_AXES: &[(&str, &str)] = &[
+    ("change", "what is changed: none, entries, queues, key, function, fields, any"),
+    ("per_s", "changes a second"),
+    ("answer", "what the device does about a queue that fills: none, moves, save-cores, keys"),
+    ("pps", "frames a second"),
+    ("step", "so many times as many in the middle third"),
+    ("work_ns", "time the function takes for a frame beside forwarding it, nanoseconds"),
+    ("queues", "receive queues"),
+    ("cores", "cores that poll them, never more than queues; each: one a queue"),
+    ("flows", "flows of the traffic"),
+    ("zipf", "exponent of their popularity by Zipf's law, 0: all equally often"),
     ("frame", "frame size in bytes with FCS, or imix"),
     ("duration_ms", "measured part of a trial, one value"),
     ("warmup_ms", "part before it that is never counted, one value"),
@@ -1101,7 +1170,10 @@ impl Overrides {
                 {
                     return Err(SpecError::OfRules { name: name.clone() });
                 }
-                "duration_ms" => grid.duration_ms = single("duration_ms", values)?,
+                "duration_ms" => {
+                    grid.duration_ms = single("duration_ms", values)?;
+                    grid.respread.iter_mut().for_each(|sweep| sweep.duration_ms = None);
+                }
                 "warmup_ms" => grid.warmup_ms = single("warmup_ms", values)?,
                 _ => set_axis(kind, &mut grid, name, values)?,
             }
@@ -1183,6 +1255,7 @@ fn set_axis(kind: Kind, grid: &mut Grid, name: &str, values: &Values) -> Result<
         Kind::HashSkew => grid.spread.iter_mut().filter_map(|spread| spread.axis(name)).collect(),
         Kind::FrameSize => grid.size.iter_mut().filter_map(|size| size.axis(name)).collect(),
         Kind::QueueScaling => grid.scaling.iter_mut().filter_map(|of| of.axis(name)).collect(),
+        Kind::QueueChange => grid.respread.iter_mut().filter_map(|of| of.axis(name)).collect(),
         Kind::Echo => grid.echo.iter_mut().filter_map(|echo| echo.axis(name)).collect(),
         Kind::Ledger => grid.ledger.iter_mut().filter_map(|echo| echo.axis(name)).collect(),
         Kind::Stream => grid.stream.iter_mut().filter_map(|sweep| sweep.axis(name)).collect(),
@@ -1306,6 +1379,25 @@ impl ScalingSweep {
     }
 }
 
+impl RespreadSweep {
+    fn axis(&mut self, name: &str) -> Option<&mut Values> {
+        match name {
+            "change" => Some(&mut self.change),
+            "per_s" => Some(&mut self.per_s),
+            "answer" => Some(&mut self.answer),
+            "pps" => Some(&mut self.pps),
+            "step" => Some(&mut self.step),
+            "work_ns" => Some(&mut self.work_ns),
+            "queues" => Some(&mut self.queues),
+            "cores" => Some(&mut self.cores),
+            "flows" => Some(&mut self.flows),
+            "zipf" => Some(&mut self.zipf),
+            "frame" => Some(&mut self.frame),
+            _ => None,
+        }
+    }
+}
+
 impl EchoSweep {
     fn axis(&mut self, name: &str) -> Option<&mut Values> {
         match name {
@@ -1416,7 +1508,7 @@ mod tests {
     }
 
     /// Experiments whose parts are sweeps alone.
-    const SWEPT: [&str; 16] = [
+    const SWEPT: [&str; 17] = [
         "update-batch",
         "update-rate",
         "rule-rate",
@@ -1424,6 +1516,7 @@ mod tests {
         "frame-size",
         "queue-scaling",
         "queue-overhead",
+        "queue-change",
         "echo-size",
         "echo-batch",
         "echo-features",
@@ -1447,6 +1540,7 @@ mod tests {
             grid.spread.clear();
             grid.size.clear();
             grid.scaling.clear();
+            grid.respread.clear();
             grid.echo.clear();
             grid.ledger.clear();
             grid.stream.clear();
@@ -1486,6 +1580,7 @@ mod tests {
                 check_part!(spread);
                 check_part!(size);
                 check_part!(scaling);
+                check_part!(respread);
                 check_part!(echo);
                 check_part!(ledger);
                 check_part!(stream);
@@ -1575,6 +1670,15 @@ mod tests {
             ("queue-scaling", "queues=257", "queues = 257: use 1 to 256"),
             ("queue-scaling", "cores=0", "cores = 0: use 1 to 256, or each"),
             ("queue-overhead", "flows=0", "flows = 0: "),
+            ("queue-change", "change=all", "change = all: use one of none, entries, queues, "),
+            ("queue-change", "answer=yes", "answer = yes: use one of none, moves, save-cores, "),
+            ("queue-change", "per_s=0", "per_s = 0: use 1 to 10000"),
+            ("queue-change", "pps=0", "pps = 0: use 1 to 100000000"),
+            ("queue-change", "step=0", "step = 0: use 1 to 1000"),
+            ("queue-change", "work_ns=1000001", "work_ns = 1000001: use 0 to 1000000"),
+            ("queue-change", "queues=0", "queues = 0: use 1 to 256"),
+            ("queue-change", "cores=0", "cores = 0: use 1 to 256, or each"),
+            ("queue-change", "zipf=11", "zipf = 11: use 0 to 10"),
             ("queue-overhead", "frame=63", "frame = 63: use 64 to 9000"),
         ];
         for (name, set, words) in refused {

@@ -88,7 +88,7 @@ pub(crate) fn cores(values: &Values, queues: u32) -> Result<Vec<u32>, SpecError>
 }
 
 /// Exponents have digits behind the point: as typed they are words.
-fn exponents(values: &Values) -> Result<Vec<f64>, SpecError> {
+pub(crate) fn exponents(values: &Values) -> Result<Vec<f64>, SpecError> {
     let one = |value: &Coordinate| {
         let number = value.to_string().parse::<f64>().ok();
         number

@@ -14,6 +14,7 @@ pub(crate) mod ledgers;
 pub(crate) mod parts;
 pub(crate) mod placements;
 pub(crate) mod renewals;
+pub(crate) mod respreads;
 pub(crate) mod scalings;
 pub(crate) mod spreads;
 pub(crate) mod streams;
@@ -33,6 +34,7 @@ use crate::exchange::{ECHO, RTT};
 use crate::findings;
 use crate::known::Known;
 use crate::merge::RunPart;
+use crate::respread::SETTLED;
 use crate::run::{ExperimentRun, Run, RunDevice, Visit};
 use crate::runner::{SETUP, search, throughput as searches};
 use crate::spec::{Kind, RulesFile, Trace};
@@ -98,6 +100,7 @@ pub fn summarize(run: &Run, samples: &[Sample], latencies: &Latencies) -> Summar
             Kind::HashSkew => findings::spreads::findings(&results),
             Kind::FrameSize => findings::frame_sizes::findings(&results),
             Kind::QueueScaling => findings::scalings::findings(&results),
+            Kind::QueueChange => findings::respreads::findings(&results),
             Kind::Echo => findings::exchanges::findings(&results),
             Kind::Ledger => findings::ledgers::findings(&results),
             Kind::Application => findings::applications::findings(&results),
@@ -163,6 +166,7 @@ fn draw(results: &Results<'_>) -> ExperimentSummary {
             Kind::HashSkew => spreads::figures(results),
             Kind::FrameSize => frame_sizes::figures(results),
             Kind::QueueScaling => scalings::figures(results),
+            Kind::QueueChange => respreads::figures(results),
             Kind::Echo => exchanges::figures(results),
             Kind::Ledger => ledgers::figures(results),
             Kind::Application => applications::figures(results),
@@ -177,6 +181,7 @@ fn draw(results: &Results<'_>) -> ExperimentSummary {
             Kind::HashSkew => spreads::tables(results),
             Kind::FrameSize => frame_sizes::tables(results),
             Kind::QueueScaling => scalings::tables(results),
+            Kind::QueueChange => respreads::tables(results),
             Kind::Echo => exchanges::tables(results),
             Kind::Ledger => ledgers::tables(results),
             Kind::Application => applications::tables(results),
@@ -372,6 +377,7 @@ fn mark_warnings(results: &Results<'_>, device: &str) -> Vec<String> {
         | Kind::RuleUpdate
         | Kind::HashSkew
         | Kind::QueueScaling
+        | Kind::QueueChange
         | Kind::Echo
         | Kind::Ledger
         | Kind::Application
@@ -381,6 +387,7 @@ fn mark_warnings(results: &Results<'_>, device: &str) -> Vec<String> {
         ("throughput", of(saturating)),
         ("spread", of(&["spread"])),
         ("scaling", of(&["scaling"])),
+        ("spread", of(&["respread"])),
         ("echo", of(&["echo", "ledger"])),
         ("application", of(&["application"])),
         ("stream", of(&["stream"])),
@@ -436,6 +443,7 @@ pub(crate) fn main_metric(trial: &str) -> &'static str {
         "insert" | "change" => "operations_per_s",
         "effect" => "effect_ns_p50",
         "spread" => BUSIEST,
+        "respread" => SETTLED,
         "echo" | "ledger" => RTT,
         "application" => RATE,
         "stream" => CARRIED,

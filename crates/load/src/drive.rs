@@ -86,9 +86,13 @@ pub fn drive(
     inlet: &mut impl Inlet,
     window: &mut impl Window,
 ) -> Result<Observation, LoadError> {
-    if let Rate::Pps(pps) = load.rate
-        && !(pps > 0.0 && pps <= RATE_PPS_MAX)
-    {
+    let rates = match load.rate {
+        Rate::Saturate => [None, None],
+        Rate::Pps(pps) => [Some(pps), None],
+        Rate::Step { low_pps, high_pps, .. } => [Some(low_pps), Some(high_pps)],
+    };
+    let is_possible = |pps: &f64| *pps > 0.0 && *pps <= RATE_PPS_MAX;
+    if let Some(pps) = rates.into_iter().flatten().find(|pps| !is_possible(pps)) {
         return Err(LoadError::Rate { pps });
     }
     if load.duration_ns == 0 {
@@ -287,6 +291,7 @@ impl<T: Tape> Trial<T> {
             latest_ns,
             control: None,
             staged: None,
+            respread: None,
             honesty,
         }
     }

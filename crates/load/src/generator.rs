@@ -18,6 +18,8 @@ pub struct Schedule {
     next: u64,
     /// Mean gap, in the same form.
     gap: u64,
+    /// A stretch of another one: its beginning and its end in the same form, and the gap.
+    step: Option<(u64, u64, u64)>,
     /// Source of exponential gaps.
     random: Option<Xoshiro256PlusPlus>,
 }
@@ -28,12 +30,18 @@ const POINT: u32 = 20;
 impl Schedule {
     /// A schedule of `rate_pps` frames a second, from 1 a minute to 10^9.
     pub fn new(rate_pps: f64, arrivals: Arrivals, seed: u64) -> Schedule {
-        let gap = (1e9 * f64::from(1 << POINT) / rate_pps) as u64;
+        let gap = gap(rate_pps);
         let random = match arrivals {
             Arrivals::Constant => None,
             Arrivals::Poisson => Some(Xoshiro256PlusPlus::seed_from_u64(seed)),
         };
-        Schedule { next: 0, gap, random }
+        Schedule { next: 0, gap, step: None, random }
+    }
+
+    /// The same, but for another rate from `from_ns` to `until_ns`.
+    pub fn with_step(self, (from_ns, until_ns): (u64, u64), rate_pps: f64) -> Schedule {
+        let step = Some((from_ns << POINT, until_ns << POINT, gap(rate_pps)));
+        Schedule { step, ..self }
     }
 
     /// When the next frame is due.
@@ -45,11 +53,15 @@ impl Schedule {
     /// Goes on to the frame after it.
     #[inline]
     pub fn step(&mut self) {
+        let mean = match self.step {
+            Some((from, until, gap)) if (from..until).contains(&self.next) => gap,
+            _ => self.gap,
+        };
         self.next += match &mut self.random {
-            None => self.gap,
+            None => mean,
             Some(random) => {
                 let gap: f64 = Exp1.sample(random);
-                (gap * self.gap as f64) as u64
+                (gap * mean as f64) as u64
             }
         };
     }
@@ -63,6 +75,11 @@ impl Schedule {
         }
         passed
     }
+}
+
+/// Mean gap of so many frames a second, as a schedule has it.
+fn gap(rate_pps: f64) -> u64 {
+    (1e9 * f64::from(1 << POINT) / rate_pps) as u64
 }
 
 /// What became of the frames that were due in one stretch of time.
@@ -101,11 +118,15 @@ pub struct Generator<T> {
 impl<T: Tape> Generator<T> {
     /// A generator for `load`; `depth` is the number of frames the device's ring holds.
     pub fn new(load: &Load, tape: T, counted: Counted, depth: u32) -> Generator<T> {
+        let covered_ns = |pps: f64| (f64::from(depth) * 1e9 / pps) as u64;
+        let schedule = |pps| Schedule::new(pps, load.arrivals, load.seed);
         let (schedule, late_ns_max) = match load.rate {
             Rate::Saturate => (None, u64::MAX),
-            Rate::Pps(pps) => {
-                let covered_ns = (f64::from(depth) * 1e9 / pps) as u64;
-                (Some(Schedule::new(pps, load.arrivals, load.seed)), covered_ns)
+            Rate::Pps(pps) => (Some(schedule(pps)), covered_ns(pps)),
+            Rate::Step { low_pps, high_pps, from_ns, until_ns } => {
+                let part = (load.warmup_ns + from_ns, load.warmup_ns + until_ns);
+                let schedule = schedule(low_pps).with_step(part, high_pps);
+                (Some(schedule), covered_ns(low_pps.max(high_pps)))
             }
         };
         Generator {

@@ -20,7 +20,8 @@ mod tape;
 pub use drive::{LoadError, drive};
 pub use histogram::Latency;
 pub use observation::{
-    Control, Honesty, Observation, PortCounters, QueueCounters, Slice, StagedPasses, Stalls,
+    Answer, Control, Honesty, Observation, PortCounters, QueueCounters, Respread, Slice,
+    StagedPasses, Stalls,
 };
 pub use sink::FLOWS_PROBED_MAX;
 pub use spec::{Arrivals, Load, Rate};

@@ -78,8 +78,40 @@ pub struct Observation {
     /// a latency, and nothing can be lost.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub staged: Option<StagedPasses>,
+    /// What became of how the device spreads frames, where that changed or may have.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub respread: Option<Respread>,
     /// How well the generator kept its promise.
     pub honesty: Honesty,
+}
+
+/// Changes of how a device spreads frames over its queues while these flow, and what its cores did.
+/// Times are nanoseconds after the start of the measured part.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Respread {
+    /// Changes that were asked for and carried out.
+    pub changes: u64,
+    /// From the call of each until the new spread held for every frame.
+    pub settled: Option<Latency>,
+    /// Frames that were dropped while they waited for those of their flow that came before.
+    pub held_drops: u64,
+    /// What the device changed by itself.
+    pub answers: Vec<Answer>,
+    /// Length of the stretches that cores were looked at for, nanoseconds.
+    pub stretch_ns: u64,
+    /// By core: processor time in each of them, nanoseconds.
+    pub cpu_ns: Vec<Vec<u64>>,
+    /// By core: frames that its function dealt with in each of them.
+    pub frames: Vec<Vec<u64>>,
+}
+
+/// One thing that a device did about a queue that filled, or about a core that was not needed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Answer {
+    /// When.
+    pub at_ns: u64,
+    /// Entries of its table that name another queue from then on; `None` where it took another key.
+    pub moved_entries: Option<u64>,
 }
 
 /// Passes over frames in memory.

@@ -92,6 +92,17 @@ const NO_FRAMES: &str = "a load has `flows` and `sizes`, or a `trace`";
 pub enum Rate {
     /// Open loop: a frame leaves at each of its planned times whatever the device does.
     Pps(f64),
+    /// Open loop as well, with a stretch of another rate in the measured part.
+    Step {
+        /// Before it and behind it, frames a second.
+        low_pps: f64,
+        /// In it, frames a second.
+        high_pps: f64,
+        /// Its beginning, nanoseconds after that of the measured part.
+        from_ns: u64,
+        /// Its end, likewise.
+        until_ns: u64,
+    },
     /// As fast as the device takes them: a frame is offered whenever its ring has room. It shows
     /// the device's capacity; loss and latency under it are those of a full ring.
     Saturate,

@@ -30,7 +30,7 @@ use crate::face::{
     About, DeviceError, Exchange, Exchanged, Fact, Function, Ledgered, Place, Receive, Setup,
     SetupReport, Testbed,
 };
-use crate::plan::{Plan, RulesPlan};
+use crate::plan::{Plan, RulesPlan, no_spread};
 use card::{Path, SECOND_NS};
 use control::Operations;
 use lanes::{Polling, chance, drawn, lanes, skew};
@@ -303,6 +303,7 @@ impl Testbed for Model {
         let duration_ns = load.duration_ns as f64;
         let operations = match plan {
             Plan::Rest => None,
+            Plan::Spread(_) => return no_spread(),
             Plan::Rules(_) if polling.ports > 1 || polling.receive == Receive::Serial => {
                 return Err(not_supported("plans but for one port of several queues"));
             }

@@ -110,7 +110,7 @@ impl Trial<'_> {
         // A rate that the wire does not carry is the generator's failing.
         let more = match self.load.rate {
             Rate::Saturate => 1.0,
-            Rate::Pps(pps) => (pps / self.arrivals_pps).max(1.0),
+            Rate::Pps(pps) | Rate::Step { high_pps: pps, .. } => (pps / self.arrivals_pps).max(1.0),
         };
         let planned: Vec<u64> =
             marks.iter().map(|mark| (mark.arrived * more).round() as u64).collect();
@@ -368,6 +368,6 @@ fn sum_at(pipes: &[Pipe], moments: impl IntoIterator<Item = f64>) -> Vec<Mark> {
 pub(super) fn arrivals_pps(load: &Load, line_pps: f64) -> f64 {
     match load.rate {
         Rate::Saturate => line_pps,
-        Rate::Pps(pps) => pps.min(line_pps),
+        Rate::Pps(pps) | Rate::Step { high_pps: pps, .. } => pps.min(line_pps),
     }
 }

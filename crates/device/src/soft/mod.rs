@@ -6,6 +6,7 @@
 //! cores work on frames in memory.
 
 mod asking;
+mod carded;
 mod control;
 #[cfg(test)]
 mod engine_tests;
@@ -36,7 +37,7 @@ use crate::face::{
 };
 use crate::pair::{Beside, Stage, Trial};
 use crate::patterns::Patterns;
-use crate::plan::{ControlCore, Plan, RulesPlan, Work};
+use crate::plan::{ControlCore, Plan, RulesPlan, SpreadPlan, Work};
 use control::Carrier;
 use lanes::lanes;
 use staged::Staged;
@@ -100,6 +101,8 @@ struct State {
     frame_len_max: u16,
     /// What was asked for, where it is staged.
     staged: Option<Setup>,
+    /// Cores that the card is to run on.
+    cores: u16,
     /// The rules of each block of the set-up that were created one by one, and their actions.
     blocks: Vec<Installed>,
 }
@@ -228,7 +231,9 @@ impl Testbed for Soft {
         let frame_len_max = setup.frame_len_max.saturating_sub(FCS_LEN);
         self.about = about(placement, seats);
         let staged = (placement == Placement::Staged).then(|| setup.clone());
-        self.state = Some(State { nic, worker, placement, seats, frame_len_max, staged, blocks });
+        let cores = setup.cores;
+        self.state =
+            Some(State { nic, worker, placement, seats, frame_len_max, staged, cores, blocks });
         Ok(report)
     }
 
@@ -252,6 +257,9 @@ impl Testbed for Soft {
         let pinned = self.pinned;
         let state = self.state.as_mut().ok_or_else(|| broken("run before set-up"))?;
         let seen = match state.placement {
+            Placement::Inline if state.is_carded(plan) => {
+                return state.run_carded(load, plan, pinned);
+            }
             Placement::Inline => state.run_inline(load, plan),
             Placement::Engine => state.run_engine(load, plan),
             Placement::Staged => return state.run_staged(load, plan, pinned),
@@ -271,11 +279,16 @@ fn check_cores(setup: &Setup) -> Result<(), DeviceError> {
     let lacks = |capability: String| Err(DeviceError::NotSupported { capability });
     let there = cores::allowed().len().min(staged::CORES_MAX);
     match setup.placement {
-        Placement::Staged if usize::from(setup.cores) > there => {
+        Placement::Staged | Placement::Inline if usize::from(setup.cores) > there => {
             lacks(format!("{} cores: there are {there}", setup.cores))
         }
         Placement::Staged => Ok(()),
-        _ if setup.cores > 1 => lacks("several cores for queues".to_owned()),
+        Placement::Inline if setup.cores > 1 && !setup.rules.is_empty() => {
+            lacks("rules on several cores".to_owned())
+        }
+        Placement::Engine if setup.cores > 1 => {
+            lacks("several cores with placement engine".to_owned())
+        }
         _ => setup.check_plain(),
     }
 }
@@ -298,7 +311,8 @@ pub fn rules_met(setup: &Setup, load: &Load) -> Result<u32, DeviceError> {
     let frame_len_max = setup.frame_len_max.saturating_sub(FCS_LEN);
     let blocks = Vec::new();
     let staged = None;
-    let mut state = State { nic, worker, placement, seats, frame_len_max, staged, blocks };
+    let cores = 1;
+    let mut state = State { nic, worker, placement, seats, frame_len_max, staged, cores, blocks };
     let load = Load { rate: Rate::Saturate, duration_ns: MEETING_NS, warmup_ns: 0, ..load.clone() };
     state.run_inline(&load, &Plan::Rest)?;
     let is_met = |id: &RuleId| state.nic.query(*id).is_ok_and(|counts| counts.packets > 0);
@@ -317,7 +331,7 @@ impl State {
         let trial = self.trial(load);
         let queues = self.nic.queues();
         let mut control = match plan {
-            Plan::Rest => None,
+            Plan::Rest | Plan::Spread(_) => None,
             Plan::Rules(plan) => {
                 let control = Carrier::new(plan, &mut self.nic, &self.blocks, load.duration_ns)?;
                 Some((plan, control))
@@ -387,6 +401,33 @@ impl State {
         Ok(record)
     }
 
+    /// Whether the card runs as a program does, with cores of its own.
+    fn is_carded(&self, plan: &Plan) -> bool {
+        self.cores > 1 || matches!(plan, Plan::Spread(_))
+    }
+
+    /// The card on as many cores as the set-up says: behind the tester's, where there are enough.
+    fn run_carded(
+        &mut self,
+        load: &Load,
+        plan: &Plan,
+        pinned: bool,
+    ) -> Result<Observation, DeviceError> {
+        let plan = match plan {
+            Plan::Rest => SpreadPlan::REST,
+            Plan::Spread(plan) => *plan,
+            Plan::Rules(_) => {
+                let capability = "rules on several cores".to_owned();
+                return Err(DeviceError::NotSupported { capability });
+            }
+        };
+        let (mut cores, count) = (cores::allowed(), usize::from(self.cores));
+        let tester = (cores.len() > count).then(|| cores.remove(0)).filter(|_| pinned);
+        cores.truncate(count);
+        let shape = (self.nic.queues(), self.frame_len_max);
+        carded::run((load, plan), shape, (cores, tester))
+    }
+
     /// On as many of the cores that there are as the set-up says.
     fn run_staged(
         &mut self,
@@ -410,7 +451,7 @@ impl State {
     }
 
     fn run_engine(&mut self, load: &Load, plan: &Plan) -> Result<Observation, DeviceError> {
-        if let Plan::Rules(_) = plan {
+        if *plan != Plan::Rest {
             let capability = "plans with placement engine".to_owned();
             return Err(DeviceError::NotSupported { capability });
         }

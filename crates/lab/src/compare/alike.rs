@@ -156,6 +156,9 @@ const LOADS: [(&str, Of); 4] = [
     ("rate", |_, trial| match trial.rate {
         PlannedRate::Saturate => "saturating".into(),
         PlannedRate::Pps(pps) => words::pps(pps),
+        PlannedRate::Step { low_pps, high_pps } => {
+            format!("{}, {} in the middle third", words::pps(low_pps), words::pps(high_pps))
+        }
         PlannedRate::ShareOf { share, .. } => words::of_maximum(share),
     }),
 ];

@@ -40,6 +40,7 @@ impl Spec {
             ("spread", grid.spread.len(), Kind::HashSkew),
             ("size", grid.size.len(), Kind::FrameSize),
             ("scaling", grid.scaling.len(), Kind::QueueScaling),
+            ("respread", grid.respread.len(), Kind::QueueChange),
             ("echo", grid.echo.len(), Kind::Echo),
             ("ledger", grid.ledger.len(), Kind::Ledger),
             ("application", grid.application.len(), Kind::Application),

@@ -220,7 +220,7 @@ pub const MAY_KNOW: &[(&str, &[&str])] = &[
     ("probe", &["packet"]),
     ("apps", &["nic", "packet"]),
     ("card", &["apps", "nic", "packet", "port"]),
-    ("device", &["apps", "load", "nic", "packet", "port", "probe"]),
+    ("device", &["apps", "card", "load", "nic", "packet", "port", "probe"]),
     ("lab", &["device", "load", "packet", "result"]),
     ("report", &["result"]),
     ("niclab", &["bench", "card", "device", "lab", "load", "nic", "packet", "report", "result"]),

@@ -1,0 +1,160 @@
+//! The card on several cores under memory wires: what changes and answers do, what is refused.
+
+use niclab_load::{Arrivals, Honesty, Rate};
+use niclab_nic::rule::Action;
+use niclab_packet::flow::{FlowSpec, Popularity};
+use niclab_packet::size::FrameSizes;
+
+use super::*;
+use crate::face::{Function, Placement, Receive as Receivers, RuleBlock, Setup, Testbed};
+use crate::plan::{Calls, Change, ControlCore, Plan, RulesPlan, Work};
+use crate::soft::Soft;
+
+fn load(rate: Rate, duration_ms: u64) -> Load {
+    Load {
+        flows: FlowSpec { count: 500, ..FlowSpec::default() },
+        sizes: FrameSizes::Fixed(64),
+        rate,
+        arrivals: Arrivals::Constant,
+        duration_ns: duration_ms * 1_000_000,
+        warmup_ns: 10_000_000,
+        seed: 3,
+        trace: None,
+    }
+}
+
+fn setup(cores: u16, queues: u16) -> Setup {
+    Setup {
+        rules: Vec::new(),
+        queues,
+        cores,
+        ports: 1,
+        receive: Receivers::Queues,
+        function: Function::Forward,
+        placement: Placement::Inline,
+        frame_len_max: 64,
+    }
+}
+
+fn run(cores: u16, load: &Load, plan: &Plan) -> Result<Observation, DeviceError> {
+    let mut soft = Soft { pinned: false, ..Soft::open().unwrap() };
+    soft.setup(&setup(cores, 8))?;
+    soft.run(load, plan)
+}
+
+fn plan(change: Option<Respreading>) -> SpreadPlan {
+    SpreadPlan { change, per_s: 200, seed: 5, ..SpreadPlan::REST }
+}
+
+#[test]
+fn changes_of_every_kind_lose_no_frame_and_let_none_pass_another() {
+    use Respreading::{Any, Entries, Fields, Function, Key, Queues};
+    for change in [Entries, Queues, Key, Function, Fields, Any] {
+        let seen = run(2, &load(Rate::Pps(50_000.0), 200), &Plan::Spread(plan(Some(change))));
+        let seen = seen.unwrap();
+        let Honesty { balanced, reasons, .. } = &seen.honesty;
+        assert!(balanced, "{change:?}: {reasons:?}");
+        // Frames may find a wire full where the machine is busy, which no change did.
+        assert_eq!((seen.reordered, seen.duplicated, seen.damaged), (0, 0, 0), "{change:?}");
+        assert_eq!(seen.lost, seen.rx_missed, "{change:?}: {reasons:?}");
+        let respread = seen.respread.unwrap();
+        assert!(respread.changes > 5, "{change:?}: {respread:?}");
+        assert_eq!(respread.held_drops, 0);
+        assert_eq!(respread.settled.as_ref().unwrap().0.len(), respread.changes);
+        assert_eq!(respread.cpu_ns.len(), 2);
+        assert!(respread.cpu_ns[0].len() >= 10, "{respread:?}");
+        let queues = &seen.device.unwrap().queues;
+        assert!(queues.iter().filter(|queue| queue.rx_frames > 0).count() > 1);
+    }
+}
+
+#[test]
+fn a_core_that_is_not_needed_is_saved_and_comes_back_with_the_load() {
+    let rate = Rate::Step {
+        low_pps: 10_000.0,
+        high_pps: 60_000.0,
+        from_ns: 1_000_000_000,
+        until_ns: 2_000_000_000,
+    };
+    let answer = Some(Answering::SaveCores);
+    // At 20 us a frame a fifth of one core, and then more than one.
+    let plan = SpreadPlan { answer, work_ns: 20_000, ..plan(None) };
+    let seen = run(2, &load(rate, 3_000), &Plan::Spread(plan)).unwrap();
+    assert!(seen.honesty.balanced, "{:?}", seen.honesty.reasons);
+    assert_eq!(seen.reordered, 0);
+    let respread = seen.respread.unwrap();
+    assert!(respread.answers.iter().any(|answer| answer.moved_entries.is_some()), "{respread:?}");
+    let share = |core: usize, from: usize, until: usize| {
+        let frames = &respread.frames;
+        let of = |core: usize| frames[core][from..until].iter().sum::<u64>() as f64;
+        of(core) / (of(0) + of(1)).max(1.0)
+    };
+    let second = [(60, 95), (150, 195)].map(|(from, until)| share(1, from, until));
+    assert!(second[0] < 0.05, "saved: {second:?} {respread:?}");
+    assert!(second[1] > 0.2, "came back: {second:?} {respread:?}");
+}
+
+#[test]
+fn skewed_flows_are_answered_by_moves_and_by_keys() {
+    for answer in [Answering::Moves, Answering::Keys] {
+        let popularity = Popularity::Zipf { exponent: 1.0 };
+        let flows = FlowSpec { count: 64, popularity, ..FlowSpec::default() };
+        let load = Load { flows, ..load(Rate::Pps(60_000.0), 1_000) };
+        let plan = SpreadPlan { answer: Some(answer), work_ns: 20_000, ..plan(None) };
+        let seen = run(2, &load, &Plan::Spread(plan)).unwrap();
+        assert!(seen.honesty.balanced, "{answer:?}: {:?}", seen.honesty.reasons);
+        assert_eq!(seen.reordered, 0, "{answer:?}");
+        let answers = seen.respread.unwrap().answers;
+        let is_key = answer == Answering::Keys;
+        assert!(!answers.is_empty(), "{answer:?}");
+        assert!(answers.iter().all(|done| done.moved_entries.is_none() == is_key), "{answers:?}");
+    }
+}
+
+#[test]
+fn a_flow_keeps_to_its_wire_and_all_wires_have_flows() {
+    let frame = |last: u8, port: u8| {
+        let mut frame = [0; 60];
+        frame[12..14].copy_from_slice(&[8, 0]);
+        (frame[29], frame[35]) = (last, port);
+        frame
+    };
+    for wires in 1..5 {
+        let of = |last, port| wire_of(&frame(last, port), wires);
+        assert_eq!(of(7, 9), of(7, 9));
+        let mut all: Vec<usize> = (0..50).map(|last| of(last, 9)).collect();
+        all.sort_unstable();
+        all.dedup();
+        assert_eq!(all, (0..wires).collect::<Vec<_>>());
+    }
+    assert_eq!(wire_of(&[], 3), 0);
+}
+
+#[test]
+fn what_a_card_on_several_cores_cannot_do_is_named() {
+    let lacks = |outcome: Result<_, DeviceError>| match outcome {
+        Err(DeviceError::NotSupported { capability }) => capability,
+        Err(error) => panic!("{error}"),
+        Ok(_) => panic!("done"),
+    };
+    let mut soft = Soft { pinned: false, ..Soft::open().unwrap() };
+    let any = RuleBlock::Any { group: 0, priority: 0, actions: vec![Action::Queue(0)] };
+    let ruled = Setup { rules: vec![any], ..setup(2, 2) };
+    assert_eq!(lacks(soft.setup(&ruled).map(drop)), "rules on several cores");
+    let many = lacks(soft.setup(&setup(1_000, 256)).map(drop));
+    assert!(many.starts_with("1000 cores: there are "), "{many}");
+    let engine = Setup { placement: Placement::Engine, ..setup(2, 2) };
+    assert_eq!(lacks(soft.setup(&engine).map(drop)), "several cores with placement engine");
+    let rules = Plan::Rules(Box::new(RulesPlan {
+        core: ControlCore::Same,
+        start_ns: 0,
+        work: Work::Change { block: 0, change: Change::Values },
+        calls: Calls::Single,
+        slice: None,
+        threads: None,
+        per_s: None,
+        pause_ns: None,
+    }));
+    let load = load(Rate::Pps(1_000.0), 10);
+    assert_eq!(lacks(run(2, &load, &rules).map(drop)), "rules on several cores");
+}

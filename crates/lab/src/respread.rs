@@ -1,0 +1,269 @@
+//! The experiment `queue-change`: frames whose spread over queues changes while they flow.
+//!
+//! Two questions: what a change costs frames that flow (none may be lost, and none pass another of
+//! its flow), and what a device does by itself when load steps: how soon, and by how many cores.
+
+use niclab_device::{Answering, Observation, Plan, Respreading, Setup, SpreadPlan};
+use niclab_load::Respread as Seen;
+use niclab_packet::flow::{FlowSpec, Popularity};
+use niclab_packet::limits::FLOWS_MAX;
+use niclab_result::{Coordinate, Point};
+
+use crate::axes::{at_axes, name_of, numbers, words};
+use crate::flows;
+use crate::measure::{Metrics, put};
+use crate::occupancy::Place;
+use crate::run::{PlannedRate, Resolver, Trial, index_of};
+use crate::spec::{Hits, RespreadSweep, SpecError, TrialKind};
+use crate::spread::{QUEUES_MAX, cores, exponents};
+
+/// Most changes a second, frames a second, times of a step, and nanoseconds of work.
+const PER_S_MAX: u32 = niclab_device::RESPREADS_PER_S_MAX;
+const PPS_MAX: u32 = 100_000_000;
+const STEP_MAX: u32 = 1_000;
+const WORK_NS_MAX: u32 = 1_000_000;
+
+/// What is changed, by name.
+pub(crate) const CHANGES: [(&str, Option<Respreading>); 7] = [
+    ("none", None),
+    ("entries", Some(Respreading::Entries)),
+    ("queues", Some(Respreading::Queues)),
+    ("key", Some(Respreading::Key)),
+    ("function", Some(Respreading::Function)),
+    ("fields", Some(Respreading::Fields)),
+    ("any", Some(Respreading::Any)),
+];
+
+/// What a device does about a queue that fills, by name.
+pub(crate) const ANSWERS: [(&str, Option<Answering>); 4] = [
+    ("none", None),
+    ("moves", Some(Answering::Moves)),
+    ("save-cores", Some(Answering::SaveCores)),
+    ("keys", Some(Answering::Keys)),
+];
+
+/// From a change until it held for every frame, median.
+pub(crate) const SETTLED: &str = "settled_ns_p50";
+
+/// From the step up until the last thing that the device did about it.
+pub(crate) const REACTION: &str = "reaction_ns";
+
+/// The thirds of a trial in which load steps.
+pub(crate) const THIRDS: [&str; 3] = ["before", "step", "behind"];
+
+/// A core that deals with a smaller share of the frames is not in use: some come by rings that
+/// others emptied late.
+const IN_USE_MIN: f64 = 0.01;
+
+/// What is changed, or answered, under which load.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Respread {
+    /// What is changed.
+    pub change: Option<Respreading>,
+    /// Changes a second.
+    pub per_s: u32,
+    /// What the device does by itself.
+    pub answer: Option<Answering>,
+    /// Frames a second.
+    pub pps: u32,
+    /// So many times as many in the middle third.
+    pub step: u32,
+    /// Time that the function takes for a frame, nanoseconds.
+    pub work_ns: u32,
+    /// Receive queues.
+    pub queues: u32,
+    /// Cores that poll them.
+    pub cores: u32,
+    /// Flows of the traffic.
+    pub flows: u32,
+    /// Exponent of their popularity.
+    pub zipf: f64,
+}
+
+/// All places of a sweep: the product of its axes.
+pub fn places(sweep: &RespreadSweep) -> Result<Vec<Respread>, SpecError> {
+    let queues = numbers("queues", &sweep.queues, 1, QUEUES_MAX)?;
+    let mut shapes = Vec::new();
+    for queues in queues {
+        for cores in cores(&sweep.cores, queues)? {
+            for flows in numbers("flows", &sweep.flows, 1, FLOWS_MAX)? {
+                shapes
+                    .extend(exponents(&sweep.zipf)?.into_iter().map(|z| (queues, cores, flows, z)));
+            }
+        }
+    }
+    let mut loads = Vec::new();
+    for pps in numbers("pps", &sweep.pps, 1, PPS_MAX)? {
+        for step in numbers("step", &sweep.step, 1, STEP_MAX)? {
+            let work = numbers("work_ns", &sweep.work_ns, 0, WORK_NS_MAX)?;
+            loads.extend(work.into_iter().map(|work_ns| (pps, step, work_ns)));
+        }
+    }
+    let mut all = Vec::new();
+    for change in words("change", &sweep.change, &CHANGES)? {
+        for per_s in numbers("per_s", &sweep.per_s, 1, PER_S_MAX)? {
+            for answer in words("answer", &sweep.answer, &ANSWERS)? {
+                for (pps, step, work_ns) in loads.iter().copied() {
+                    let of = |(queues, cores, flows, zipf)| Respread {
+                        change,
+                        per_s,
+                        answer,
+                        pps,
+                        step,
+                        work_ns,
+                        queues,
+                        cores,
+                        flows,
+                        zipf,
+                    };
+                    all.extend(shapes.iter().copied().map(of));
+                }
+            }
+        }
+    }
+    Ok(all)
+}
+
+/// Beginning and end of the step in a measured part of this length, nanoseconds.
+pub(crate) fn step(duration_ns: u64) -> (u64, u64) {
+    (duration_ns / 3, 2 * duration_ns / 3)
+}
+
+impl Respread {
+    fn point(&self, frame: &Coordinate) -> Point {
+        let number = |value: u32| Coordinate::Number(f64::from(value));
+        let word = |word: &str| Coordinate::Word(word.to_owned());
+        at_axes([
+            ("change", word(name_of(&CHANGES, self.change))),
+            ("per_s", number(self.per_s)),
+            ("answer", word(name_of(&ANSWERS, self.answer))),
+            ("pps", number(self.pps)),
+            ("step", number(self.step)),
+            ("work_ns", number(self.work_ns)),
+            ("queues", number(self.queues)),
+            ("cores", number(self.cores)),
+            ("flows", number(self.flows)),
+            ("zipf", Coordinate::Number(self.zipf)),
+            ("frame", frame.clone()),
+        ])
+    }
+
+    fn traffic(&self, seed: u64) -> FlowSpec {
+        let popularity = match self.zipf > 0.0 {
+            true => Popularity::Zipf { exponent: self.zipf },
+            false => Popularity::Uniform,
+        };
+        FlowSpec { popularity, ..flows::sent(self.flows, seed) }
+    }
+
+    fn rate(&self) -> PlannedRate {
+        let low_pps = f64::from(self.pps);
+        match self.step {
+            1 => PlannedRate::Pps(low_pps),
+            step => PlannedRate::Step { low_pps, high_pps: low_pps * f64::from(step) },
+        }
+    }
+}
+
+impl Resolver<'_> {
+    /// A trial at its rate at each place.
+    pub fn add_respreads(&mut self) -> Result<(), SpecError> {
+        for sweep in &self.grid.respread {
+            let duration_ns = sweep.duration_ms.unwrap_or(self.grid.duration_ms) * 1_000_000;
+            for respread in places(sweep)? {
+                for frame in self.frames(&sweep.frame) {
+                    self.add_respread(&respread, &frame, duration_ns)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn add_respread(
+        &mut self,
+        of: &Respread,
+        frame: &Coordinate,
+        duration_ns: u64,
+    ) -> Result<(), SpecError> {
+        let (groups, rules, match_percent, hits) = (0, 0, 0, Hits::Flows);
+        let place = Place { groups, rules, match_percent, hits, flows: of.flows };
+        let (queues, cores) = (of.queues as u16, of.cores as u16);
+        let plain = place.setup(self.seed, self.frame_len_max(frame));
+        let setup = index_of(&mut self.run.setups, Setup { queues, cores, ..plain });
+        let at = self.load_of(of.traffic(self.seed), frame)?;
+        let mut load = self.run.loads[at].clone();
+        load.duration_ns = duration_ns;
+        let load = Some(index_of(&mut self.run.loads, load));
+        let plan = Plan::Spread(SpreadPlan {
+            change: of.change,
+            per_s: of.per_s,
+            answer: of.answer,
+            work_ns: of.work_ns,
+            seed: self.seed,
+        });
+        let plan = Some(index_of(&mut self.run.plans, plan));
+        let (kind, rate, point) = (TrialKind::Respread, of.rate(), of.point(frame));
+        self.trial(Trial {
+            kind,
+            setup,
+            load,
+            exchange: None,
+            application: None,
+            stream: None,
+            plan,
+            rate,
+            point,
+        });
+        Ok(())
+    }
+}
+
+/// Adds what became of a spread.
+///
+/// | metric | meaning |
+/// |---|---|
+/// | `respreads` | changes carried out |
+/// | `settled_ns_p50`, `_p99`, `_max` | from each call until the new spread held for every frame |
+/// | `held_drop_frames` | frames dropped while they waited, of the whole trial |
+/// | `answers` | what the device changed by itself |
+/// | `reaction_ns` | from the step up to the last answer before the step down |
+/// | `used_cores_before`, `_step`, `_behind` | cores in use in each third, on average |
+/// | `cpu_cores_before`, `_step`, `_behind` | processor time of all cores, by time |
+pub(crate) fn put_respread(metrics: &mut Metrics, o: &Observation, seen: &Seen) {
+    put(metrics, "respreads", seen.changes as f64, "changes");
+    put(metrics, "held_drop_frames", seen.held_drops as f64, "frames");
+    put(metrics, "answers", seen.answers.len() as f64, "changes");
+    if let Some(settled) = seen.settled.as_ref().filter(|settled| !settled.0.is_empty()) {
+        for (name, quantile) in [(SETTLED, 0.5), ("settled_ns_p99", 0.99)] {
+            put(metrics, name, settled.0.value_at_quantile(quantile) as f64, "ns");
+        }
+        put(metrics, "settled_ns_max", settled.0.max() as f64, "ns");
+    }
+    let (from_ns, until_ns) = step(o.duration_ns);
+    let in_step = seen.answers.iter().filter(|answer| (from_ns..until_ns).contains(&answer.at_ns));
+    if let Some(last) = in_step.last() {
+        put(metrics, REACTION, (last.at_ns - from_ns) as f64, "ns");
+    }
+    let stretches = seen.cpu_ns.first().map_or(0, Vec::len);
+    let third = |at: usize| at * stretches / THIRDS.len()..(at + 1) * stretches / THIRDS.len();
+    for (at, name) in THIRDS.iter().enumerate().filter(|_| stretches >= THIRDS.len()) {
+        let all = third(at);
+        let count = all.len() as f64;
+        let cpu_ns: u64 = seen.cpu_ns.iter().flat_map(|of| &of[all.clone()]).sum();
+        let used: usize = all.map(|stretch| used_cores(seen, stretch)).sum();
+        let busy = cpu_ns as f64 / (count * seen.stretch_ns as f64);
+        put(metrics, &format!("cpu_cores_{name}"), busy, "cores");
+        put(metrics, &format!("used_cores_{name}"), used as f64 / count, "cores");
+    }
+}
+
+/// Cores that dealt with frames in a stretch.
+pub(crate) fn used_cores(seen: &Seen, stretch: usize) -> usize {
+    let of = |frames: &Vec<u64>| frames.get(stretch).copied().unwrap_or(0) as f64;
+    let all: f64 = seen.frames.iter().map(of).sum();
+    seen.frames.iter().filter(|frames| of(frames) > IN_USE_MIN * all).count()
+}
+
+#[cfg(test)]
+#[path = "respread_tests.rs"]
+mod tests;
