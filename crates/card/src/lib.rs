@@ -9,7 +9,10 @@ mod engine;
 mod guests;
 mod moving;
 mod name;
+mod sync;
 mod wake;
+#[cfg(test)]
+mod wake_tests;
 
 pub use balance::Balance;
 pub use capture::Captured;

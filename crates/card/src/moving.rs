@@ -20,12 +20,14 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::Ordering;
 
 use crossbeam_utils::CachePadded;
 use niclab_nic::limits::INDIRECTION_LEN;
 use niclab_nic::memory::Desc;
 use niclab_nic::rss::{Indirection, RssStamp};
+
+use crate::sync::{AtomicU64, AtomicUsize};
 
 /// Frames that a core holds of a port, at most; more are dropped, and counted.
 pub(crate) const HELD_MAX: usize = 2_048;

@@ -6,10 +6,11 @@
 //! core does not sleep, or it is woken.
 
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::sync::atomic::{AtomicBool, Ordering, fence};
+use std::sync::atomic::Ordering;
 
-use rustix::event::{EventfdFlags, eventfd};
+use rustix::event::EventfdFlags;
+
+use crate::sync::{AsFd, AtomicBool, BorrowedFd, OwnedFd, eventfd, fence, read, write};
 
 /// Wakes one core.
 pub(crate) struct Bed {
@@ -29,7 +30,7 @@ impl Bed {
         fence(Ordering::SeqCst);
         if self.is_asleep.load(Ordering::Relaxed) && self.is_asleep.swap(false, Ordering::Relaxed) {
             // Were the counter full, it would be readable as well.
-            let _ = rustix::io::write(&self.event, &1_u64.to_ne_bytes());
+            let _ = write(&self.event, &1_u64.to_ne_bytes());
         }
     }
 
@@ -42,51 +43,7 @@ impl Bed {
             sleep(self.event.as_fd());
         }
         if !self.is_asleep.swap(false, Ordering::Relaxed) {
-            let _ = rustix::io::read(&self.event, &mut [0; 8]);
+            let _ = read(&self.event, &mut [0; 8]);
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::sync::atomic::AtomicU64;
-    use std::time::{Duration, Instant};
-
-    use rustix::event::{PollFd, PollFlags, Timespec, poll};
-
-    use super::*;
-
-    /// Each round one side gives the other a number and waits until it comes back; a lost wake
-    /// shows as a sleep that its time limit ends.
-    #[test]
-    fn whoever_is_given_something_wakes() {
-        const ROUNDS: u64 = 20_000;
-        let limit = Timespec { tv_sec: 2, tv_nsec: 0 };
-        let (bed, given, taken) = (Bed::new().unwrap(), AtomicU64::new(0), AtomicU64::new(0));
-        let slept = std::thread::scope(|scope| {
-            let sleeper = scope.spawn(|| {
-                let (mut longest, mut seen) = (Duration::ZERO, 0);
-                while seen < ROUNDS {
-                    let begun = Instant::now();
-                    let has_work = || given.load(Ordering::Acquire) > seen;
-                    bed.rest(has_work, |event| {
-                        let _ = poll(&mut [PollFd::new(&event, PollFlags::IN)], Some(&limit));
-                    });
-                    longest = longest.max(begun.elapsed());
-                    seen = given.load(Ordering::Acquire);
-                    taken.store(seen, Ordering::Release);
-                }
-                longest
-            });
-            for round in 1..=ROUNDS {
-                given.store(round, Ordering::Release);
-                bed.wake();
-                while taken.load(Ordering::Acquire) < round {
-                    std::thread::yield_now();
-                }
-            }
-            sleeper.join().unwrap()
-        });
-        assert!(slept < Duration::from_secs(2), "a sleep of {slept:?}");
     }
 }

@@ -1,0 +1,313 @@
+//! Sleep and moving flows in every order that threads can have with up to three preemptions, as
+//! the memory model allows them.
+//!
+//! The very files of both, over what is the model checker's instead of the system's.
+
+use std::collections::VecDeque;
+use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use std::sync::{Arc, Mutex};
+
+use loom::model::Builder;
+use loom::sync::atomic::AtomicU64;
+use loom::thread;
+use niclab_nic::limits::INDIRECTION_LEN;
+use niclab_nic::memory::{Desc, Region};
+use niclab_nic::rss::RssStamp;
+
+#[allow(dead_code)]
+#[path = "../src/moving.rs"]
+mod moving;
+#[path = "../src/wake.rs"]
+mod wake;
+
+/// Loom's atomics, and a file of them that wakes. The file orders nothing: what the system's does
+/// beside waking, the code does not rely on.
+mod sync {
+    use std::io;
+    use std::sync::atomic::Ordering::{self, Relaxed};
+
+    use loom::sync::atomic;
+    pub use loom::sync::atomic::{AtomicU64, AtomicUsize, fence};
+    use rustix::event::EventfdFlags;
+
+    /// Loom's, with stores that are swaps. Where a swap and a store both follow one store, loom
+    /// leaves open which of the two is the later one, and its loads return either. But a swap comes
+    /// right after what it found, and so before the store.
+    pub struct AtomicBool(atomic::AtomicBool);
+
+    impl AtomicBool {
+        pub fn new(value: bool) -> AtomicBool {
+            AtomicBool(atomic::AtomicBool::new(value))
+        }
+
+        pub fn load(&self, order: Ordering) -> bool {
+            self.0.load(order)
+        }
+
+        pub fn swap(&self, value: bool, order: Ordering) -> bool {
+            self.0.swap(value, order)
+        }
+
+        pub fn store(&self, value: bool, order: Ordering) {
+            self.swap(value, order);
+        }
+    }
+
+    pub struct OwnedFd(AtomicU64);
+
+    pub struct BorrowedFd<'a>(&'a OwnedFd);
+
+    pub trait AsFd {
+        fn as_fd(&self) -> BorrowedFd<'_>;
+    }
+
+    impl AsFd for OwnedFd {
+        fn as_fd(&self) -> BorrowedFd<'_> {
+            BorrowedFd(self)
+        }
+    }
+
+    impl BorrowedFd<'_> {
+        pub fn is_readable(&self) -> bool {
+            self.0.0.load(Relaxed) > 0
+        }
+    }
+
+    pub fn eventfd(count: u32, _: EventfdFlags) -> io::Result<OwnedFd> {
+        Ok(OwnedFd(AtomicU64::new(count.into())))
+    }
+
+    pub fn write(file: &OwnedFd, bytes: &[u8; 8]) -> io::Result<usize> {
+        file.0.fetch_add(u64::from_ne_bytes(*bytes), Relaxed);
+        Ok(bytes.len())
+    }
+
+    pub fn read(file: &OwnedFd, bytes: &mut [u8; 8]) -> io::Result<usize> {
+        match file.0.swap(0, Relaxed) {
+            0 => Err(io::ErrorKind::WouldBlock.into()),
+            count => {
+                *bytes = count.to_ne_bytes();
+                Ok(bytes.len())
+            }
+        }
+    }
+}
+
+use moving::{Completed, Moving, Progress};
+use sync::BorrowedFd;
+use wake::Bed;
+
+/// Who has looked so often, and let the other threads run each time, looks for ever: they take
+/// fewer steps than that. No more than two threads of a model look, or two would look in turns
+/// while the third waits: loom is not fair.
+const LOOKS: usize = 50;
+
+fn model(body: impl Fn() + Send + Sync + 'static) {
+    let mut builder = Builder::new();
+    // All orders there are would take minutes.
+    builder.preemption_bound = Some(3);
+    let runs = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&runs);
+    builder.check(move || {
+        counted.fetch_add(1, Relaxed);
+        body();
+    });
+    let runs = runs.load(Relaxed);
+    assert!(runs > 20, "{runs} orders are too few to have tried anything");
+}
+
+/// Lets the others run until something is so.
+fn until(what: &str, mut is_so: impl FnMut() -> bool) {
+    for _ in 0..LOOKS {
+        if is_so() {
+            return;
+        }
+        thread::yield_now();
+    }
+    panic!("{what} for ever");
+}
+
+// ---- sleep ------------------------------------------------------------------------------------
+
+fn sleep(event: BorrowedFd<'_>) {
+    until("it sleeps", || event.is_readable());
+}
+
+/// One core works until it has had what `givers` others give, so many things each.
+fn work(givers: usize, each: u64) {
+    let given: Arc<Vec<_>> = Arc::new((0..givers).map(|_| AtomicU64::new(0)).collect());
+    let bed = Arc::new(Bed::new().unwrap());
+    for giver in 0..givers {
+        let (given, bed) = (Arc::clone(&given), Arc::clone(&bed));
+        thread::spawn(move || {
+            for count in 1..=each {
+                given[giver].store(count, Relaxed);
+                bed.wake();
+            }
+        });
+    }
+    let had = || given.iter().map(|given| given.load(Relaxed)).sum::<u64>();
+    let mut has_had = 0;
+    while has_had < givers as u64 * each {
+        bed.rest(|| had() > has_had, sleep);
+        has_had = had();
+        thread::yield_now();
+    }
+}
+
+#[test]
+fn a_core_does_not_sleep_for_ever_with_work_there() {
+    model(|| work(1, 2));
+    model(|| work(2, 1));
+}
+
+// ---- moving flows -----------------------------------------------------------------------------
+
+/// What both cores see: core 0 receives all frames, some of which it gives to core 1. What a third
+/// one does with a frame would come after core 0 gave it, by another ring.
+struct World {
+    progress: Arc<Progress>,
+    /// How many of its frames core 1 was given.
+    ring: AtomicU64,
+    /// How many frames have left: whoever sends one must see that those before it have. It orders
+    /// nothing by itself.
+    left: AtomicU64,
+}
+
+/// A core, as far as it completes frames, which are numbered as they come.
+struct Core {
+    completed: Completed,
+    backlog: VecDeque<u64>,
+    left: u64,
+}
+
+impl Core {
+    fn new(place: usize) -> Core {
+        Core { completed: Completed::new(place, 2, 1), backlog: VecDeque::new(), left: 0 }
+    }
+
+    fn take(&mut self, number: u64) {
+        self.completed.take(0, 0, 1);
+        self.backlog.push_back(number);
+    }
+
+    /// Its lane takes a frame, if there is any; then it says how far it is.
+    fn pass_on(&mut self, world: &World) {
+        if let Some(number) = self.backlog.pop_front() {
+            assert_eq!(world.left.load(Relaxed), number, "a frame passes another");
+            world.left.store(number + 1, Relaxed);
+            self.left += 1;
+        }
+        if world.progress.is_awaited() {
+            let lane = (self.left, self.backlog.len() as u64);
+            self.completed.tell(&world.progress, |_| lane);
+        }
+    }
+}
+
+/// Core 1, until all frames have left; its own have these numbers.
+fn forward(world: &World, numbers: &[u64], count: u64) {
+    let (mut core, mut taken) = (Core::new(1), 0);
+    until("core 1 works", || {
+        let given = world.ring.load(Acquire) as usize;
+        numbers[taken..given].iter().for_each(|number| core.take(*number));
+        taken = given;
+        core.pass_on(world);
+        core.left == numbers.len() as u64 && world.left.load(Relaxed) == count
+    });
+}
+
+/// Core 0: frames of one flow come, and go to `cores`, one after the other. The first that goes to
+/// another core than the one before it comes right after the change.
+fn receive(world: &World, cores: &[u16], desc: &mut Option<Desc>) {
+    let (mut core, mut ring, mut state) = (Core::new(0), 0, 0);
+    let mut moving = Moving::new(0, 0, Arc::clone(&world.progress));
+    let mut last = None;
+    for (number, to) in cores.iter().enumerate() {
+        if last.replace(to) != Some(to) {
+            state += 1;
+            // The second change is one of the hash.
+            let stamp = RssStamp { state, hash: state / 3 };
+            assert!(moving.follow(stamp, &[*to; INDIRECTION_LEN]));
+            assert_eq!(moving.is_calm(), number == 0);
+        }
+        if !moving.is_calm() {
+            let held = desc.take().unwrap();
+            assert!(moving.holds(&held) && moving.hold(held).is_none());
+            until("core 0 waits", || {
+                core.pass_on(world);
+                moving.look();
+                moving.gives()
+            });
+            *desc = moving.next();
+            assert!(moving.next().is_none() && moving.is_calm());
+        }
+        match to {
+            0 => core.take(number as u64),
+            _ => {
+                ring += 1;
+                world.ring.store(ring, Release);
+            }
+        }
+        moving.give(usize::from(*to), 1);
+    }
+    while !core.backlog.is_empty() {
+        core.pass_on(world);
+    }
+}
+
+/// Frames of one flow go to these cores. None of them leaves before those that came before it, and
+/// all leave.
+fn leave_as_they_came<const COUNT: usize>(cores: [u16; COUNT]) {
+    let (_region, mut descs) = Region::new(1, 60).unwrap();
+    let desc = Mutex::new(descs.pop());
+    model(move || {
+        let (ring, left) = Default::default();
+        let world = Arc::new(World { progress: Progress::new(2, 1), ring, left });
+        let there = Arc::clone(&world);
+        let numbers = (0..).zip(cores).filter(|(_, core)| *core == 1);
+        let numbers: Vec<u64> = numbers.map(|(number, _)| number).collect();
+        let other = thread::spawn(move || forward(&there, &numbers, COUNT as u64));
+        receive(&world, &cores, &mut desc.lock().unwrap());
+        other.join().unwrap();
+        assert_eq!(world.left.load(Relaxed), COUNT as u64);
+        assert!(!world.progress.is_awaited());
+    });
+}
+
+#[test]
+fn frames_of_a_flow_that_moves_leave_as_they_came() {
+    // Some wait for the lane, and some in the ring, when the old core is asked.
+    leave_as_they_came([1, 1, 1, 0]);
+    leave_as_they_came([0, 0, 1]);
+    leave_as_they_came([1, 0, 1]);
+}
+
+#[test]
+fn a_core_that_is_awaited_does_not_sleep_for_ever() {
+    model(|| {
+        let (progress, bed) = (Progress::new(2, 1), Arc::new(Bed::new().unwrap()));
+        let mut moving = Moving::new(0, 0, Arc::clone(&progress));
+        let mut completed = Completed::new(1, 2, 1);
+        assert!(moving.follow(RssStamp { state: 1, hash: 1 }, &[1; INDIRECTION_LEN]));
+        moving.give(1, 1);
+        completed.take(0, 0, 1);
+        let there = Arc::clone(&bed);
+        let other = thread::spawn(move || {
+            // Its frame has left, and nobody has asked.
+            while !progress.is_awaited() {
+                there.rest(|| progress.is_awaited(), sleep);
+                thread::yield_now();
+            }
+            completed.tell(&progress, |_| (1, 0));
+        });
+        assert!(moving.follow(RssStamp { state: 2, hash: 1 }, &[0; INDIRECTION_LEN]));
+        bed.wake();
+        until("core 0 waits", || {
+            moving.look();
+            moving.gives()
+        });
+        other.join().unwrap();
+    });
+}
