@@ -4,7 +4,7 @@
 //! its flow), and what a device does by itself when load steps: how soon, and by how many cores.
 
 use niclab_device::{Answering, Observation, Plan, Respreading, Setup, SpreadPlan};
-use niclab_load::Respread as Seen;
+use niclab_load::{Answer, Respread as Seen};
 use niclab_packet::flow::{FlowSpec, Popularity};
 use niclab_packet::limits::FLOWS_MAX;
 use niclab_result::{Coordinate, Point};
@@ -240,8 +240,8 @@ pub(crate) fn put_respread(metrics: &mut Metrics, o: &Observation, seen: &Seen) 
         put(metrics, "settled_ns_max", settled.0.max() as f64, "ns");
     }
     let (from_ns, until_ns) = step(o.duration_ns);
-    let in_step = seen.answers.iter().filter(|answer| (from_ns..until_ns).contains(&answer.at_ns));
-    if let Some(last) = in_step.last() {
+    let is_in_step = |answer: &&Answer| (from_ns..until_ns).contains(&answer.at_ns);
+    if let Some(last) = seen.answers.iter().rfind(is_in_step) {
         put(metrics, REACTION, (last.at_ns - from_ns) as f64, "ns");
     }
     let stretches = seen.cpu_ns.first().map_or(0, Vec::len);

@@ -1,7 +1,7 @@
 //! Places of `queue-change`, and what its samples say.
 
 use niclab_device::{About, DeviceError, Load, SetupReport, Testbed};
-use niclab_load::{Answer, Latency};
+use niclab_load::Latency;
 use niclab_result::Summary;
 
 use super::*;
