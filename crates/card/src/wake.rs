@@ -39,10 +39,13 @@ impl Bed {
     pub(crate) fn rest(&self, has_work: impl FnOnce() -> bool, sleep: impl FnOnce(BorrowedFd<'_>)) {
         self.is_asleep.store(true, Ordering::Relaxed);
         fence(Ordering::SeqCst);
-        if !has_work() {
+        let sleeps = !has_work();
+        if sleeps {
             sleep(self.event.as_fd());
         }
-        if !self.is_asleep.swap(false, Ordering::Relaxed) {
+        // Who found it asleep may write only after this has read, when it has got up by itself: a
+        // later sleep ends by that at once, and takes it away.
+        if !self.is_asleep.swap(false, Ordering::Relaxed) || sleeps {
             let _ = read(&self.event, &mut [0; 8]);
         }
     }

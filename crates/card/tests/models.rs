@@ -3,6 +3,7 @@
 //!
 //! The very files of both, over what is the model checker's instead of the system's.
 
+use std::cell::Cell;
 use std::collections::VecDeque;
 use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
@@ -160,6 +161,26 @@ fn work(givers: usize, each: u64) {
 fn a_core_does_not_sleep_for_ever_with_work_there() {
     model(|| work(1, 2));
     model(|| work(2, 1));
+}
+
+#[test]
+fn a_core_that_is_given_nothing_more_sleeps() {
+    model(|| {
+        let (bed, given) = (Arc::new(Bed::new().unwrap()), Arc::new(AtomicU64::new(0)));
+        let (there, giving) = (Arc::clone(&bed), Arc::clone(&given));
+        let giver = thread::spawn(move || {
+            giving.store(1, Relaxed);
+            there.wake();
+        });
+        bed.rest(|| given.load(Relaxed) > 0, sleep);
+        giver.join().unwrap();
+        // What woke it too late wakes it once.
+        let is_readable = Cell::new(false);
+        for _ in 0..2 {
+            bed.rest(|| false, |event| is_readable.set(event.is_readable()));
+        }
+        assert!(!is_readable.get(), "it never sleeps again");
+    });
 }
 
 // ---- moving flows -----------------------------------------------------------------------------

@@ -46,6 +46,8 @@ pub struct MemoryLane {
     bell: Arc<Bell>,
     /// It has said that it waits.
     waits: bool,
+    /// Who sends has found it waiting, and not rung yet when it had got up by itself.
+    is_owed: bool,
     counters: LaneCounters,
 }
 
@@ -88,6 +90,7 @@ pub fn lanes(
             order: Arc::clone(&order),
             bell: Arc::clone(&bell),
             waits: false,
+            is_owed: false,
             counters: LaneCounters::default(),
         };
         Ok((FarLane { far, out: out_far, back: back_far, bell }, lane))
@@ -132,10 +135,11 @@ impl MemoryLane {
             self.near.receive(&mut self.arrived);
         }
         if !self.arrived.is_empty() && std::mem::take(&mut self.waits) {
-            let has_rung = !self.bell.waits.swap(false, Ordering::Relaxed);
-            if has_rung {
-                let _ = rustix::io::read(&self.bell.event, &mut [0; 8]);
-            }
+            self.is_owed |= !self.bell.waits.swap(false, Ordering::Relaxed);
+        }
+        if self.is_owed {
+            // Left alone, what rings late would wake the core whenever it wants to sleep.
+            self.is_owed = rustix::io::read(&self.bell.event, &mut [0; 8]).is_err();
         }
     }
 
@@ -276,6 +280,24 @@ mod tests {
         lane.receive(&mut stock, &mut burst).unwrap();
         assert_eq!(burst.len(), 3);
         assert!(!is_rung(&lane), "it has taken what there was");
+    }
+
+    #[test]
+    fn who_rings_late_rings_once() {
+        let mut stock = stocks(1, FRAMES, 60).unwrap().remove(0);
+        let (mut far, mut lane) =
+            lanes(1, DEPTH, 60, &Arc::clone(stock.region())).unwrap().remove(0);
+        let mut burst = Burst::new();
+        lane.receive(&mut stock, &mut burst).unwrap();
+        // The sender has seen that the lane waits, and is not on when it is to ring.
+        assert!(far.bell.waits.swap(false, Ordering::Relaxed));
+        offer(&mut far, 0..1);
+        lane.receive(&mut stock, &mut burst).unwrap();
+        assert_eq!(burst.len(), 1);
+        rustix::io::write(&far.bell.event, &1_u64.to_ne_bytes()).unwrap();
+        assert!(is_rung(&lane));
+        lane.receive(&mut stock, &mut burst).unwrap();
+        assert!(!is_rung(&lane), "its core would never sleep again");
     }
 
     #[test]
