@@ -95,6 +95,10 @@ pub struct About {
     /// never do.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub staged: Vec<Place>,
+    /// What stands there where a card runs as a program does ([`Placement::Card`]); empty where
+    /// none ever does.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub carded: Vec<Place>,
     /// What stands between a program on the one host and one on the other, where it can exchange
     /// messages ([`Testbed::exchange`]); empty where it cannot.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -300,6 +304,9 @@ pub enum Placement {
     /// On all cores, with frames that were prepared in memory: shows what a frame takes and how
     /// that scales, and neither latency nor loss.
     Staged,
+    /// On cores of its own as `niclab nic` runs it, which hand each other frames: for plans that
+    /// change how these are spread.
+    Card,
 }
 
 /// Messages that two hosts exchange.

@@ -52,6 +52,7 @@ pub fn open(name: &str) -> Result<Box<dyn Testbed>, DeviceError> {
         facts,
         places: Vec::new(),
         staged: Vec::new(),
+        carded: Vec::new(),
         hosts: vec![
             place("client", "program, kernel", Some(core)),
             place("wire", "network", None),

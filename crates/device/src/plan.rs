@@ -56,12 +56,6 @@ pub struct SpreadPlan {
     pub seed: u64,
 }
 
-impl SpreadPlan {
-    /// Nothing.
-    pub(crate) const REST: SpreadPlan =
-        SpreadPlan { change: None, per_s: 1, answer: None, work_ns: 0, seed: 0 };
-}
-
 /// Most changes of a spread a second.
 pub const RESPREADS_PER_S_MAX: u32 = 10_000;
 

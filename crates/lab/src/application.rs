@@ -253,15 +253,8 @@ impl Resolver<'_> {
                 let point = point(&asked);
                 let application = Some(index_of(&mut self.run.applications, asked));
                 self.trial(Trial {
-                    kind: TrialKind::Application,
-                    setup,
-                    load: None,
-                    exchange: None,
                     application,
-                    stream: None,
-                    plan: None,
-                    rate: PlannedRate::Saturate,
-                    point,
+                    ..Trial::bare(TrialKind::Application, setup, PlannedRate::Saturate, point)
                 });
             }
         }

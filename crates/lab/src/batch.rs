@@ -195,31 +195,15 @@ impl Resolver<'_> {
             point
         };
         let saturate = Trial {
-            kind: TrialKind::Saturate,
-            setup,
             load: Some(saturating),
-            exchange: None,
-            application: None,
-            stream: None,
-            plan: None,
-            rate: PlannedRate::Saturate,
-            point: at(batch.base_point()),
+            ..Trial::bare(TrialKind::Saturate, setup, PlannedRate::Saturate, at(batch.base_point()))
         };
         let of = self.trial(saturate);
         let rate = PlannedRate::ShareOf { of, share: self.spec.batch_share };
         let mut rest_point = batch.base_point();
         rest_point.insert("for_ms".into(), Coordinate::Number(duration_ns as f64 / 1e6));
-        let trial = |kind, plan, point| Trial {
-            kind,
-            setup,
-            load,
-            exchange: None,
-            application: None,
-            stream: None,
-            plan,
-            rate,
-            point,
-        };
+        let trial =
+            |kind, plan, point| Trial { load, plan, ..Trial::bare(kind, setup, rate, point) };
         self.trial(trial(TrialKind::Rest, None, at(rest_point)));
         self.trial(trial(TrialKind::Batch, plan, at(batch.point())));
         Ok(())

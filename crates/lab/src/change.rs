@@ -245,17 +245,7 @@ impl Resolver<'_> {
         let setup = index_of(&mut self.run.setups, setup);
         let plan = Some(index_of(&mut self.run.plans, change.plan(block, 0)));
         let (kind, rate, point) = (TrialKind::Change, PlannedRate::Saturate, change.point());
-        self.trial(Trial {
-            kind,
-            setup,
-            load: None,
-            exchange: None,
-            application: None,
-            stream: None,
-            plan,
-            rate,
-            point,
-        });
+        self.trial(Trial { plan, ..Trial::bare(kind, setup, rate, point) });
     }
 
     fn add_beside(
@@ -276,29 +266,17 @@ impl Resolver<'_> {
             point
         };
         let of = self.trial(Trial {
-            kind: TrialKind::Saturate,
-            setup,
             load: Some(saturating),
-            exchange: None,
-            application: None,
-            stream: None,
-            plan: None,
-            rate: PlannedRate::Saturate,
-            point: at(change.base_point()),
+            ..Trial::bare(
+                TrialKind::Saturate,
+                setup,
+                PlannedRate::Saturate,
+                at(change.base_point()),
+            )
         });
         let rate = PlannedRate::ShareOf { of, share: self.spec.batch_share };
         let (kind, point) = (TrialKind::Change, at(change.point()));
-        self.trial(Trial {
-            kind,
-            setup,
-            load,
-            exchange: None,
-            application: None,
-            stream: None,
-            plan,
-            rate,
-            point,
-        });
+        self.trial(Trial { load, plan, ..Trial::bare(kind, setup, rate, point) });
         Ok(())
     }
 }

@@ -167,17 +167,7 @@ impl Resolver<'_> {
                 let point = point(&asked);
                 let exchange = Some(index_of(&mut self.run.exchanges, asked));
                 let rate = PlannedRate::Saturate;
-                self.trial(Trial {
-                    kind,
-                    setup,
-                    load: None,
-                    exchange,
-                    application: None,
-                    stream: None,
-                    plan: None,
-                    rate,
-                    point,
-                });
+                self.trial(Trial { exchange, ..Trial::bare(kind, setup, rate, point) });
             }
         }
         Ok(())

@@ -97,17 +97,7 @@ impl Resolver<'_> {
         let setup = index_of(&mut self.run.setups, Setup { queues, cores, ..plain });
         let load = Some(self.load_of(flows::sent(polled.flows, self.seed), frame)?);
         let (point, rate) = (polled.point(frame), PlannedRate::Saturate);
-        Ok(self.trial(Trial {
-            kind: TrialKind::Saturate,
-            setup,
-            load,
-            exchange: None,
-            application: None,
-            stream: None,
-            plan: None,
-            rate,
-            point,
-        }))
+        Ok(self.trial(Trial { load, ..Trial::bare(TrialKind::Saturate, setup, rate, point) }))
     }
 }
 

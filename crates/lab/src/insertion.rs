@@ -231,17 +231,7 @@ impl Resolver<'_> {
                 let plan = Some(index_of(&mut self.run.plans, insertion.plan()));
                 let (kind, rate) = (TrialKind::Insert, PlannedRate::Saturate);
                 let point = insertion.point();
-                self.trial(Trial {
-                    kind,
-                    setup,
-                    load: None,
-                    exchange: None,
-                    application: None,
-                    stream: None,
-                    plan,
-                    rate,
-                    point,
-                });
+                self.trial(Trial { plan, ..Trial::bare(kind, setup, rate, point) });
             }
         }
         if self.run.trials.is_empty() && !self.grid.insertion.is_empty() {
@@ -269,26 +259,23 @@ impl Resolver<'_> {
         let setup = self.setup(&effect.place, frame);
         let plan = Some(index_of(&mut self.run.plans, effect.plan(self.seed)));
         let of = self.trial(Trial {
-            kind: TrialKind::Saturate,
-            setup,
             load: Some(saturating),
-            exchange: None,
-            application: None,
-            stream: None,
-            plan: None,
-            rate: PlannedRate::Saturate,
-            point: effect.base_point(frame),
+            ..Trial::bare(
+                TrialKind::Saturate,
+                setup,
+                PlannedRate::Saturate,
+                effect.base_point(frame),
+            )
         });
         self.trial(Trial {
-            kind: TrialKind::Effect,
-            setup,
             load: Some(probing),
-            exchange: None,
-            application: None,
-            stream: None,
             plan,
-            rate: PlannedRate::ShareOf { of, share: self.spec.effect_share },
-            point: effect.point(frame),
+            ..Trial::bare(
+                TrialKind::Effect,
+                setup,
+                PlannedRate::ShareOf { of, share: self.spec.effect_share },
+                effect.point(frame),
+            )
         });
         Ok(())
     }

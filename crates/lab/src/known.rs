@@ -5,6 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use niclab_device::Plan;
 use niclab_result::{Mark, Outcome, Point, Sample};
 
 use crate::exchange::ECHO;
@@ -128,7 +129,6 @@ impl<'a> Known<'a> {
         found.is_some_and(|trial| {
             trial.plan.is_some()
                 || trial.kind == TrialKind::Scaling
-                || trial.kind == TrialKind::Respread
                 || trial.exchange.is_some()
                 || trial.application.is_some()
                 || trial.stream.is_some()
@@ -166,8 +166,9 @@ impl<'a> Known<'a> {
     fn is_barred(&self, trial: &Trial) -> bool {
         let frame = trial.point.get("frame").map(ToString::to_string);
         let lacks = |frame| self.trials.contains(&(trial.kind.name().to_string(), frame));
-        let needs_rules =
-            trial.plan.is_some() || !self.experiment.setups[trial.setup].rules.is_empty();
+        let plan = trial.plan.and_then(|at| self.experiment.plans.get(at));
+        let needs_rules = matches!(plan, Some(Plan::Rules(_)))
+            || !self.experiment.setups[trial.setup].rules.is_empty();
         self.no_rules && needs_rules
             || self.setups.contains(&trial.setup)
             || self.points.contains(&key(trial.kind.name(), 0, &trial.point))

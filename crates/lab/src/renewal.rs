@@ -221,17 +221,7 @@ impl Resolver<'_> {
             let mut point = renewal.point();
             point.insert("frame".into(), frame.clone());
             let plan = renewal.plan(block).map(|plan| index_of(&mut self.run.plans, plan));
-            self.trial(Trial {
-                kind,
-                setup,
-                load,
-                exchange: None,
-                application: None,
-                stream: None,
-                plan,
-                rate,
-                point,
-            })
+            self.trial(Trial { load, plan, ..Trial::bare(kind, setup, rate, point) })
         };
         let rest = Renewal { per_s: 0, ..*renewal };
         let of = trial(&rest, TrialKind::Saturate, PlannedRate::Saturate);

@@ -3,7 +3,7 @@
 //! Two questions: what a change costs frames that flow (none may be lost, and none pass another of
 //! its flow), and what a device does by itself when load steps: how soon, and by how many cores.
 
-use niclab_device::{Answering, Observation, Plan, Respreading, Setup, SpreadPlan};
+use niclab_device::{Answering, Observation, Placement, Plan, Respreading, Setup, SpreadPlan};
 use niclab_load::{Answer, Respread as Seen};
 use niclab_packet::flow::{FlowSpec, Popularity};
 use niclab_packet::limits::FLOWS_MAX;
@@ -189,7 +189,10 @@ impl Resolver<'_> {
         let place = Place { groups, rules, match_percent, hits, flows: of.flows };
         let (queues, cores) = (of.queues as u16, of.cores as u16);
         let plain = place.setup(self.seed, self.frame_len_max(frame));
-        let setup = index_of(&mut self.run.setups, Setup { queues, cores, ..plain });
+        let setup = index_of(
+            &mut self.run.setups,
+            Setup { queues, cores, placement: Placement::Card, ..plain },
+        );
         let at = self.load_of(of.traffic(self.seed), frame)?;
         let mut load = self.run.loads[at].clone();
         load.duration_ns = duration_ns;
@@ -203,17 +206,7 @@ impl Resolver<'_> {
         });
         let plan = Some(index_of(&mut self.run.plans, plan));
         let (kind, rate, point) = (TrialKind::Respread, of.rate(), of.point(frame));
-        self.trial(Trial {
-            kind,
-            setup,
-            load,
-            exchange: None,
-            application: None,
-            stream: None,
-            plan,
-            rate,
-            point,
-        });
+        self.trial(Trial { load, plan, ..Trial::bare(kind, setup, rate, point) });
         Ok(())
     }
 }

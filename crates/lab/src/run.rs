@@ -164,6 +164,14 @@ pub struct Trial {
     pub point: Point,
 }
 
+impl Trial {
+    /// A trial that nothing is sent in yet.
+    pub fn bare(kind: TrialKind, setup: usize, rate: PlannedRate, point: Point) -> Trial {
+        let (load, exchange, application, stream, plan) = (None, None, None, None, None);
+        Trial { kind, setup, load, exchange, application, stream, plan, rate, point }
+    }
+}
+
 /// A rate that may hang on another trial.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -502,20 +510,9 @@ impl<'a> Resolver<'a> {
         let mut point = place.point();
         point.insert("frame".into(), frame.clone());
         let setup = self.setup(place, frame);
-        let plan = None;
         let trial = |kind, rate| {
             let point = point.clone();
-            Trial {
-                kind,
-                setup,
-                load,
-                exchange: None,
-                application: None,
-                stream: None,
-                plan,
-                rate,
-                point,
-            }
+            Trial { load, ..Trial::bare(kind, setup, rate, point) }
         };
         let of = self.trial(trial(TrialKind::Saturate, PlannedRate::Saturate));
         for kind in kinds {

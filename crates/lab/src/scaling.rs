@@ -121,15 +121,8 @@ impl Resolver<'_> {
         let setup = index_of(&mut self.run.setups, setup);
         let load = Some(self.load_of(flows::sent(of.flows, self.seed), frame)?);
         self.trial(Trial {
-            kind: TrialKind::Scaling,
-            setup,
             load,
-            exchange: None,
-            application: None,
-            stream: None,
-            plan: None,
-            rate: PlannedRate::Saturate,
-            point: of.point(frame),
+            ..Trial::bare(TrialKind::Scaling, setup, PlannedRate::Saturate, of.point(frame))
         });
         Ok(())
     }

@@ -145,18 +145,8 @@ impl Resolver<'_> {
         let load = Some(self.load_of(spread.traffic(self.seed), frame)?);
         let mut point = spread.point();
         point.insert("frame".into(), frame.clone());
-        let (kind, plan, rate) = (TrialKind::Spread, None, PlannedRate::Saturate);
-        self.trial(Trial {
-            kind,
-            setup,
-            load,
-            exchange: None,
-            application: None,
-            stream: None,
-            plan,
-            rate,
-            point,
-        });
+        let (kind, rate) = (TrialKind::Spread, PlannedRate::Saturate);
+        self.trial(Trial { load, ..Trial::bare(kind, setup, rate, point) });
         Ok(())
     }
 }

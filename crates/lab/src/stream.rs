@@ -126,15 +126,8 @@ impl Resolver<'_> {
                 let point = point(&asked);
                 let stream = Some(index_of(&mut self.run.streams, asked));
                 self.trial(Trial {
-                    kind: TrialKind::Stream,
-                    setup,
-                    load: None,
-                    exchange: None,
-                    application: None,
                     stream,
-                    plan: None,
-                    rate: PlannedRate::Saturate,
-                    point,
+                    ..Trial::bare(TrialKind::Stream, setup, PlannedRate::Saturate, point)
                 });
             }
         }

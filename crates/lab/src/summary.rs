@@ -145,10 +145,11 @@ fn draw(results: &Results<'_>) -> ExperimentSummary {
         device.absent.is_none() && !(is_echo && device.about.hosts.is_empty())
     };
     let testbed = |device: &RunDevice| {
-        let About { places, hosts, staged, .. } = &device.about;
+        let About { places, hosts, staged, carded, .. } = &device.about;
         let places = match kind {
             _ if is_echo => hosts,
             Kind::QueueScaling if !staged.is_empty() => staged,
+            Kind::QueueChange if !carded.is_empty() => carded,
             _ => places,
         };
         testbed(&device.name, places)

@@ -446,6 +446,19 @@ mod tests {
         trial_beside(room, keeps_each, rate, (1 << 20, &mut ()))
     }
 
+    fn load(rate: Rate) -> Load {
+        Load {
+            flows: FlowSpec { count: 10, ..FlowSpec::default() },
+            sizes: FrameSizes::Fixed(64),
+            rate,
+            arrivals: Arrivals::Constant,
+            duration_ns: 5_000_000,
+            warmup_ns: 1_000_000,
+            seed: 1,
+            trace: None,
+        }
+    }
+
     fn trial_beside(
         room: usize,
         keeps_each: usize,
@@ -455,17 +468,7 @@ mod tests {
         let ring = Rc::new(RefCell::new(Loop { room, keeps_each, count: 0, back: Vec::new() }));
         let mut outlet = End { ring, frames: Vec::new() };
         let mut inlet = outlet.clone();
-        let load = Load {
-            flows: FlowSpec { count: 10, ..FlowSpec::default() },
-            sizes: FrameSizes::Fixed(64),
-            rate,
-            arrivals: Arrivals::Constant,
-            duration_ns: 5_000_000,
-            warmup_ns: 1_000_000,
-            seed: 1,
-            trace: None,
-        };
-        let seen = drive(&load, depth, &mut outlet, &mut inlet, window).unwrap();
+        let seen = drive(&load(rate), depth, &mut outlet, &mut inlet, window).unwrap();
         assert_eq!(seen.planned, seen.offered + seen.unsent);
         assert_eq!(seen.offered, seen.received + seen.lost);
         seen
@@ -477,6 +480,23 @@ mod tests {
         assert_eq!((seen.planned, seen.unsent, seen.lost), (500, 0, 0));
         let slices: u64 = seen.slices.iter().map(|slice| slice.offered).sum();
         assert!(slices <= 500 && seen.slices.len() == 5);
+    }
+
+    #[test]
+    fn a_step_has_its_own_rate_and_what_is_before_and_behind_it_the_other() {
+        let step = |high_pps| Rate::Step {
+            low_pps: 100_000.0,
+            high_pps,
+            from_ns: 2_000_000,
+            until_ns: 3_000_000,
+        };
+        // Four milliseconds of the one, and one of the other, behind a warm-up of one.
+        assert_eq!(trial(1 << 10, usize::MAX, step(400_000.0)).planned, 400 + 400);
+        assert_eq!(trial(1 << 10, usize::MAX, step(25_000.0)).planned, 400 + 25);
+        let ring = Loop { room: 1, keeps_each: 1, count: 0, back: Vec::new() };
+        let mut end = End { ring: Rc::new(RefCell::new(ring)), frames: Vec::new() };
+        let refused = drive(&load(step(0.0)), 64, &mut end.clone(), &mut end, &mut ());
+        assert!(matches!(refused, Err(LoadError::Rate { pps: 0.0 })), "{refused:?}");
     }
 
     #[test]

@@ -91,7 +91,7 @@ pub struct Observation {
 pub struct Respread {
     /// Changes that were asked for and carried out.
     pub changes: u64,
-    /// From the call of each until the new spread held for every frame.
+    /// From the call of each, and from each answer, until the new spread held for every frame.
     pub settled: Option<Latency>,
     /// Frames that were dropped while they waited for those of their flow that came before.
     pub held_drops: u64,

@@ -3,18 +3,16 @@
 //! There is a ring from each core to each other one, single-producer single-consumer, so an end
 //! belongs to one thread. What a frame costs that changes cores is waiting for memory that the
 //! other core had last: its first line, its descriptor, the ends of the ring. So descriptors go by
-//! bursts; how far the other core has read is looked at only where there seems no room; and what
-//! has come stays in the ring for one more call, while the first lines of the frames are on their
+//! bursts, and what has come stays in the ring for one more call, while the first lines of the frames are on their
 //! way.
 
 use std::sync::atomic::{Ordering, fence};
 
 use niclab_nic::limits::BURST;
 use niclab_nic::memory::{Desc, Region};
-use rtrb::chunks::ChunkError;
 use rtrb::{Consumer, Producer, PushError, RingBuffer};
 
-use crate::wire::Burst;
+use crate::wire::{Burst, push};
 
 /// One core's ends.
 #[derive(Debug)]
@@ -53,15 +51,7 @@ impl Crossing {
     /// stay.
     #[inline]
     pub fn give(&mut self, core: usize, burst: &mut Burst) -> usize {
-        let Some(ring) = &mut self.out[core] else { return 0 };
-        let room = match ring.write_chunk_uninit(burst.len()) {
-            Ok(chunk) => return chunk.fill_from_iter(burst.drain(..)),
-            Err(ChunkError::TooFewSlots(room)) => room,
-        };
-        match ring.write_chunk_uninit(room) {
-            Ok(chunk) => chunk.fill_from_iter(burst.drain(..room)),
-            Err(_) => 0,
-        }
+        self.out[core].as_mut().map_or(0, |ring| push(ring, burst))
     }
 
     /// Gives another core a frame; back where there is no room.

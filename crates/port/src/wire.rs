@@ -12,6 +12,7 @@ use std::sync::Arc;
 use arrayvec::ArrayVec;
 use niclab_nic::limits::BURST;
 use niclab_nic::memory::{Desc, MemoryError, Pool, Region};
+use rtrb::chunks::ChunkError;
 use rtrb::{Consumer, Producer, RingBuffer};
 
 /// Frames that are handled at once.
@@ -71,7 +72,7 @@ impl Far {
     /// Takes at most `want` frames to fill, no more than the ring has room for.
     #[inline]
     pub fn reserve(&mut self, want: usize, into: &mut Burst) {
-        let room = self.out.slots().min(want).min(into.remaining_capacity());
+        let room = self.room().min(want).min(into.remaining_capacity());
         into.extend((0..room).map_while(|_| self.pool.take()));
     }
 
@@ -140,12 +141,16 @@ impl Near {
     }
 }
 
-/// Moves what fits from the front of a burst into a ring; how many.
+/// Moves what fits from the front of a burst into a ring; how many. How far the other end has read
+/// is looked at only where there seems no room: that is memory which the other core had last.
 #[inline]
 pub(crate) fn push(ring: &mut Producer<Desc>, burst: &mut Burst) -> usize {
-    let count = ring.slots().min(burst.len());
-    match ring.write_chunk_uninit(count) {
-        Ok(chunk) => chunk.fill_from_iter(burst.drain(..count)),
+    let room = match ring.write_chunk_uninit(burst.len()) {
+        Ok(chunk) => return chunk.fill_from_iter(burst.drain(..)),
+        Err(ChunkError::TooFewSlots(room)) => room,
+    };
+    match ring.write_chunk_uninit(room) {
+        Ok(chunk) => chunk.fill_from_iter(burst.drain(..room)),
         Err(_) => 0,
     }
 }

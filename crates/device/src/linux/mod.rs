@@ -442,6 +442,7 @@ fn about(
             place("sink", &near.name, Some(cores.tester)),
         ],
         staged: Vec::new(),
+        carded: Vec::new(),
         hosts,
         not_supported: if has_rules { Vec::new() } else { vec!["rules".into()] },
         in_virtual_time: false,

@@ -226,6 +226,7 @@ fn about(name: &str, profile: &Profile) -> About {
             place("sink", "sink, virtual"),
         ],
         staged: Vec::new(),
+        carded: Vec::new(),
         hosts: echoes::hosts(profile),
         not_supported: lacking.into_iter().collect(),
         in_virtual_time: true,

@@ -105,7 +105,6 @@ struct Out {
     /// Frames of the next burst, in memory of its own until their wires are known.
     frames: Vec<u8>,
     frame_len: usize,
-    reserved: usize,
     burst: Burst,
 }
 
@@ -118,8 +117,7 @@ impl Outlet for Out {
         // Whatever wires they go by, there is room.
         let room = |lane: &mut FarLane| lane.far.room();
         let room = self.far.borrow_mut().iter_mut().map(room).min().unwrap_or(0);
-        self.reserved = want.min(BURST).min(room);
-        self.reserved
+        want.min(BURST).min(room)
     }
 
     fn slot(&mut self, i: usize) -> &mut [u8] {
@@ -464,7 +462,6 @@ pub(super) fn run(
         far: Rc::clone(&far),
         frames: vec![0; BURST * usize::from(frame_len)],
         frame_len: frame_len.into(),
-        reserved: 0,
         burst: Burst::new(),
     };
     let mut back = In {

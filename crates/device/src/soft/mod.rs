@@ -3,7 +3,7 @@
 //! The calling thread generates and counts. With placement `inline` the NIC and the network
 //! function share a core of their own (the core that polls the queue runs the pipeline); with
 //! `engine` each has one, and queues lie between them; with `staged` there is no wire, and all
-//! cores work on frames in memory.
+//! cores work on frames in memory; with `card` it runs as `niclab nic` does, on several cores.
 
 mod asking;
 mod carded;
@@ -37,7 +37,7 @@ use crate::face::{
 };
 use crate::pair::{Beside, Stage, Trial};
 use crate::patterns::Patterns;
-use crate::plan::{ControlCore, Plan, RulesPlan, SpreadPlan, Work};
+use crate::plan::{ControlCore, Plan, RulesPlan, Work, no_spread};
 use control::Carrier;
 use lanes::lanes;
 use staged::Staged;
@@ -80,7 +80,7 @@ struct Seats {
 impl Seats {
     /// The first cores this process may use, as many as a placement takes.
     fn choose(placement: Placement) -> Result<Seats, DeviceError> {
-        if placement == Placement::Staged {
+        if matches!(placement, Placement::Staged | Placement::Card) {
             return Ok(Seats::default());
         }
         let engine = placement == Placement::Engine;
@@ -166,6 +166,9 @@ fn about(placement: Placement, seats: Seats) -> About {
             None,
             "staged: frames in memory, NIC and function on all cores",
         ),
+        Placement::Card => {
+            ("software NIC as a program", None, "card: the NIC runs as `niclab nic` does")
+        }
     };
     About {
         name: "soft".to_owned(),
@@ -185,6 +188,7 @@ fn about(placement: Placement, seats: Seats) -> About {
             place("sink", "sink", seats.tester),
         ],
         staged: staged_places(),
+        carded: carded_places(&wire),
         hosts: Vec::new(),
         not_supported: Vec::new(),
         in_virtual_time: false,
@@ -203,6 +207,23 @@ fn staged_places() -> Vec<Place> {
         place("memory", "frames of all flows, for each core"),
         place("device", "software NIC, staged, on all cores"),
         place("function", face::Function::Forward.label()),
+    ]
+}
+
+/// What stands where the card runs as a program does.
+fn carded_places(wire: &str) -> Vec<Place> {
+    let place = |role: &str, label: &str| Place {
+        role: role.to_owned(),
+        label: label.to_owned(),
+        core: None,
+    };
+    vec![
+        place("generator", "generator"),
+        place("wire", &format!("{wire}, for each core")),
+        place("device", "software NIC as a program, rings from core to core"),
+        place("function", face::Function::Forward.label()),
+        place("wire", "memory wires"),
+        place("sink", "sink"),
     ]
 }
 
@@ -257,9 +278,7 @@ impl Testbed for Soft {
         let pinned = self.pinned;
         let state = self.state.as_mut().ok_or_else(|| broken("run before set-up"))?;
         let seen = match state.placement {
-            Placement::Inline if state.is_carded(plan) => {
-                return state.run_carded(load, plan, pinned);
-            }
+            Placement::Card => return state.run_carded(load, plan, pinned),
             Placement::Inline => state.run_inline(load, plan),
             Placement::Engine => state.run_engine(load, plan),
             Placement::Staged => return state.run_staged(load, plan, pinned),
@@ -279,15 +298,13 @@ fn check_cores(setup: &Setup) -> Result<(), DeviceError> {
     let lacks = |capability: String| Err(DeviceError::NotSupported { capability });
     let there = cores::allowed().len().min(staged::CORES_MAX);
     match setup.placement {
-        Placement::Staged | Placement::Inline if usize::from(setup.cores) > there => {
+        Placement::Staged | Placement::Card if usize::from(setup.cores) > there => {
             lacks(format!("{} cores: there are {there}", setup.cores))
         }
         Placement::Staged => Ok(()),
-        Placement::Inline if setup.cores > 1 && !setup.rules.is_empty() => {
-            lacks("rules on several cores".to_owned())
-        }
-        Placement::Engine if setup.cores > 1 => {
-            lacks("several cores with placement engine".to_owned())
+        Placement::Card if !setup.rules.is_empty() => lacks("rules with placement card".to_owned()),
+        Placement::Inline | Placement::Engine if setup.cores > 1 => {
+            lacks("several cores for queues".to_owned())
         }
         _ => setup.check_plain(),
     }
@@ -331,7 +348,8 @@ impl State {
         let trial = self.trial(load);
         let queues = self.nic.queues();
         let mut control = match plan {
-            Plan::Rest | Plan::Spread(_) => None,
+            Plan::Rest => None,
+            Plan::Spread(_) => return no_spread(),
             Plan::Rules(plan) => {
                 let control = Carrier::new(plan, &mut self.nic, &self.blocks, load.duration_ns)?;
                 Some((plan, control))
@@ -401,11 +419,6 @@ impl State {
         Ok(record)
     }
 
-    /// Whether the card runs as a program does, with cores of its own.
-    fn is_carded(&self, plan: &Plan) -> bool {
-        self.cores > 1 || matches!(plan, Plan::Spread(_))
-    }
-
     /// The card on as many cores as the set-up says: behind the tester's, where there are enough.
     fn run_carded(
         &mut self,
@@ -413,19 +426,20 @@ impl State {
         plan: &Plan,
         pinned: bool,
     ) -> Result<Observation, DeviceError> {
-        let plan = match plan {
-            Plan::Rest => SpreadPlan::REST,
-            Plan::Spread(plan) => *plan,
-            Plan::Rules(_) => {
-                let capability = "rules on several cores".to_owned();
-                return Err(DeviceError::NotSupported { capability });
-            }
+        let lacks = |what: &str| {
+            let capability = format!("{what} with placement card");
+            Err(DeviceError::NotSupported { capability })
         };
+        let Plan::Spread(plan) = plan else { return lacks("plans but of the spread") };
+        // The tester may share a core, and would be what sets the rate.
+        if load.rate == Rate::Saturate {
+            return lacks("a saturating load");
+        }
         let (mut cores, count) = (cores::allowed(), usize::from(self.cores));
         let tester = (cores.len() > count).then(|| cores.remove(0)).filter(|_| pinned);
         cores.truncate(count);
         let shape = (self.nic.queues(), self.frame_len_max);
-        carded::run((load, plan), shape, (cores, tester))
+        carded::run((load, *plan), shape, (cores, tester))
     }
 
     /// On as many of the cores that there are as the set-up says.

@@ -34,17 +34,7 @@ impl Resolver<'_> {
             point.insert("frame".into(), frame.clone());
             point.insert("rate".into(), rate.clone());
             let (kind, rate) = (TrialKind::Fixed, PlannedRate::Pps(pps));
-            self.trial(Trial {
-                kind,
-                setup,
-                load: Some(load),
-                exchange: None,
-                application: None,
-                stream: None,
-                plan: None,
-                rate,
-                point,
-            });
+            self.trial(Trial { load: Some(load), ..Trial::bare(kind, setup, rate, point) });
         }
         Ok(())
     }
