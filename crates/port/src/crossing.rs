@@ -3,8 +3,8 @@
 //! There is a ring from each core to each other one, single-producer single-consumer, so an end
 //! belongs to one thread. What a frame costs that changes cores is waiting for memory that the
 //! other core had last: its first line, its descriptor, the ends of the ring. So descriptors go by
-//! bursts, and what has come stays in the ring for one more call, while the first lines of the frames are on their
-//! way.
+//! bursts, and what has come stays in the ring for one more call, while the first lines of the
+//! frames are on their way.
 
 use std::sync::atomic::{Ordering, fence};
 
