@@ -330,6 +330,7 @@ fn about(open: &Open, dpdk: &Dpdk, arguments: &Arguments, ports: &Ports) -> Resu
         facts,
         places: places(open.cores, arguments.wiring, tester.as_ref(), &device),
         staged: Vec::new(),
+        carded: Vec::new(),
         hosts: Vec::new(),
         not_supported: lacks.iter().map(|&capability| capability.into()).collect(),
         in_virtual_time: false,
