@@ -18,6 +18,7 @@ use niclab_port::crossing::Crossing;
 use niclab_port::error::PortError;
 use niclab_port::lane::Lane;
 use niclab_port::stock::{self, Stock, stocks};
+use niclab_port::wake::Bell;
 use niclab_port::wire::Burst;
 use rtrb::{Producer, RingBuffer};
 use rustix::thread::{CpuSet, sched_setaffinity};
@@ -29,7 +30,6 @@ use crate::engine::{BACKLOG_MAX, Engine, Side};
 use crate::guests::{self, Door, GuestAt, Seat};
 use crate::moving::{Completed, HELD_MAX, Moving, Progress};
 use crate::name::{Opens, PortName};
-use crate::wake::Bed;
 
 /// Longest frame, bytes without FCS: an Ethernet frame of 1,500 B with two VLAN tags and more.
 const FRAME_LEN_MAX: usize = 1_536;
@@ -290,7 +290,7 @@ pub struct Card {
     threads: Vec<JoinHandle<Stock>>,
     /// Cores, and where each shows its counters.
     cores: Vec<(u32, Arc<CoreShown>)>,
-    beds: Arc<[Bed]>,
+    bells: Arc<[Bell]>,
     stop: Arc<AtomicBool>,
     region: Arc<Region>,
     queues: u16,
@@ -338,10 +338,10 @@ impl Card {
         }
         let mut seats = seats(config, &mut ports)?;
         let queues = config.queues;
-        let bed = |&core| Bed::new().map_err(|source| CardError::Thread { core, source });
-        let beds = config.cores.iter().map(bed).collect::<Result<Arc<[Bed]>, CardError>>()?;
+        let bell = |&core| Bell::new().map_err(|source| CardError::Thread { core, source });
+        let bells = config.cores.iter().map(bell).collect::<Result<Arc<[Bell]>, CardError>>()?;
         let (threads, shown) = (Vec::new(), Vec::new());
-        let mut card = Card { ports, threads, cores: shown, beds, stop, region, queues, begun };
+        let mut card = Card { ports, threads, cores: shown, bells, stop, region, queues, begun };
         card.apply(rules)?;
         let cores = config.cores.iter().copied().zip(sides).zip(stocks).enumerate();
         for (place, ((core, sides), stock)) in cores {
@@ -363,7 +363,7 @@ impl Card {
                 shown,
                 receive: config.receive,
                 work: Duration::from_nanos(config.work_ns.into()),
-                beds: Arc::clone(&card.beds),
+                bells: Arc::clone(&card.bells),
                 gave: vec![false; config.cores.len()].into(),
             })?;
         }
@@ -441,7 +441,7 @@ impl Card {
     }
 
     fn wake(&self) {
-        self.beds.iter().for_each(Bed::wake);
+        self.bells.iter().for_each(Bell::ring);
     }
 
     /// [`Card::set_rss`] with what a change makes of the present state.
@@ -529,7 +529,7 @@ impl Card {
             port.nic.settle(SETTLE_STEPS);
             for door in &mut port.doors {
                 match door.look(&self.region) {
-                    Ok(came) if came => self.beds.iter().for_each(Bed::wake),
+                    Ok(came) if came => self.bells.iter().for_each(Bell::ring),
                     Ok(_) => {}
                     Err(error) => missing.push((format!("a guest of {}", port.name), error)),
                 }
@@ -550,7 +550,7 @@ impl Card {
                         // There is room, for the core has taken the one before.
                         let _ = to.push(lane);
                     }
-                    self.beds.iter().for_each(Bed::wake);
+                    self.bells.iter().for_each(Bell::ring);
                 }
                 Err(error) => missing.push((port.name.to_string(), error)),
             }

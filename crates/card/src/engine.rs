@@ -14,6 +14,7 @@ use niclab_nic::memory::Desc;
 use niclab_port::crossing::Crossing;
 use niclab_port::lane::Lane;
 use niclab_port::stock::Stock;
+use niclab_port::wake::Bell;
 use niclab_port::wire::Burst;
 use rtrb::Consumer;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -24,7 +25,6 @@ use crate::card::Receive;
 use crate::counters::{CoreShown, Seen, Shown, add_lane};
 use crate::guests::Seat;
 use crate::moving::{Completed, Moving, Progress};
-use crate::wake::Bed;
 
 /// Frames that wait for room in a lane, at most; more are dropped.
 pub(crate) const BACKLOG_MAX: usize = 1_024;
@@ -267,7 +267,7 @@ pub(crate) struct Engine {
     /// Time that the function takes for a frame beside forwarding it.
     pub(crate) work: Duration,
     /// Where each core sleeps.
-    pub(crate) beds: Arc<[Bed]>,
+    pub(crate) bells: Arc<[Bell]>,
     /// Cores that were given something in this turn.
     pub(crate) gave: Box<[bool]>,
 }
@@ -329,9 +329,9 @@ impl Engine {
         if self.receive == Receive::BusyPoll {
             return;
         }
-        for (gave, bed) in self.gave.iter_mut().zip(&self.beds[..]) {
+        for (gave, bell) in self.gave.iter_mut().zip(&self.bells[..]) {
             if std::mem::take(gave) {
-                bed.wake();
+                bell.ring();
             }
         }
     }
@@ -352,7 +352,7 @@ impl Engine {
                 || self.sides.iter().any(|side| !side.lanes.is_empty() || !side.taps.is_empty())
         };
         let has_guests = self.seats.iter().any(Seat::is_taken);
-        self.beds[self.place].rest(has_work, |event| wait(&self.sides, has_guests, event));
+        self.bells[self.place].rest(has_work, |event| wait(&self.sides, has_guests, event));
         self.sides.iter_mut().for_each(|side| side.worker.online());
     }
 

@@ -10,9 +10,6 @@ mod guests;
 mod moving;
 mod name;
 mod sync;
-mod wake;
-#[cfg(test)]
-mod wake_tests;
 
 pub use balance::Balance;
 pub use capture::Captured;

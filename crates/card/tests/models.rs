@@ -1,9 +1,8 @@
-//! Sleep and moving flows in every order that threads can have with up to three preemptions, as
-//! the memory model allows them.
+//! Moving flows in every order that threads can have with up to three preemptions, as the memory
+//! model allows them.
 //!
-//! The very files of both, over what is the model checker's instead of the system's.
+//! The very files, over what is the model checker's instead of the system's.
 
-use std::cell::Cell;
 use std::collections::VecDeque;
 use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
@@ -19,85 +18,22 @@ use niclab_nic::rss::RssStamp;
 #[allow(dead_code)]
 #[path = "../src/moving.rs"]
 mod moving;
-#[path = "../src/wake.rs"]
-mod wake;
+#[path = "../../port/tests/wake/sync.rs"]
+mod bell;
 
-/// Loom's atomics, and a file of them that wakes. The file orders nothing: what the system's does
-/// beside waking, the code does not rely on.
+/// Loom's atomics, and a file of them that wakes.
 mod sync {
-    use std::io;
-    use std::sync::atomic::Ordering::{self, Relaxed};
+    pub use loom::sync::atomic::AtomicUsize;
 
-    use loom::sync::atomic;
-    pub use loom::sync::atomic::{AtomicU64, AtomicUsize, fence};
-    use rustix::event::EventfdFlags;
-
-    /// Loom's, with stores that are swaps. Where a swap and a store both follow one store, loom
-    /// leaves open which of the two is the later one, and its loads return either. But a swap comes
-    /// right after what it found, and so before the store.
-    pub struct AtomicBool(atomic::AtomicBool);
-
-    impl AtomicBool {
-        pub fn new(value: bool) -> AtomicBool {
-            AtomicBool(atomic::AtomicBool::new(value))
-        }
-
-        pub fn load(&self, order: Ordering) -> bool {
-            self.0.load(order)
-        }
-
-        pub fn swap(&self, value: bool, order: Ordering) -> bool {
-            self.0.swap(value, order)
-        }
-
-        pub fn store(&self, value: bool, order: Ordering) {
-            self.swap(value, order);
-        }
-    }
-
-    pub struct OwnedFd(AtomicU64);
-
-    pub struct BorrowedFd<'a>(&'a OwnedFd);
-
-    pub trait AsFd {
-        fn as_fd(&self) -> BorrowedFd<'_>;
-    }
-
-    impl AsFd for OwnedFd {
-        fn as_fd(&self) -> BorrowedFd<'_> {
-            BorrowedFd(self)
-        }
-    }
-
-    impl BorrowedFd<'_> {
-        pub fn is_readable(&self) -> bool {
-            self.0.0.load(Relaxed) > 0
-        }
-    }
-
-    pub fn eventfd(count: u32, _: EventfdFlags) -> io::Result<OwnedFd> {
-        Ok(OwnedFd(AtomicU64::new(count.into())))
-    }
-
-    pub fn write(file: &OwnedFd, bytes: &[u8; 8]) -> io::Result<usize> {
-        file.0.fetch_add(u64::from_ne_bytes(*bytes), Relaxed);
-        Ok(bytes.len())
-    }
-
-    pub fn read(file: &OwnedFd, bytes: &mut [u8; 8]) -> io::Result<usize> {
-        match file.0.swap(0, Relaxed) {
-            0 => Err(io::ErrorKind::WouldBlock.into()),
-            count => {
-                *bytes = count.to_ne_bytes();
-                Ok(bytes.len())
-            }
-        }
-    }
+    pub use crate::bell::*;
 }
+#[allow(dead_code)]
+#[path = "../../port/src/wake.rs"]
+mod wake;
 
 use moving::{Completed, Moving, Progress};
 use sync::BorrowedFd;
-use wake::Bed;
+use wake::Bell;
 
 /// Who has looked so often, and let the other threads run each time, looks for ever: they take
 /// fewer steps than that. No more than two threads of a model look, or two would look in turns
@@ -129,61 +65,9 @@ fn until(what: &str, mut is_so: impl FnMut() -> bool) {
     panic!("{what} for ever");
 }
 
-// ---- sleep ------------------------------------------------------------------------------------
-
 fn sleep(event: BorrowedFd<'_>) {
     until("it sleeps", || event.is_readable());
 }
-
-/// One core works until it has had what `givers` others give, so many things each.
-fn work(givers: usize, each: u64) {
-    let given: Arc<Vec<_>> = Arc::new((0..givers).map(|_| AtomicU64::new(0)).collect());
-    let bed = Arc::new(Bed::new().unwrap());
-    for giver in 0..givers {
-        let (given, bed) = (Arc::clone(&given), Arc::clone(&bed));
-        thread::spawn(move || {
-            for count in 1..=each {
-                given[giver].store(count, Relaxed);
-                bed.wake();
-            }
-        });
-    }
-    let had = || given.iter().map(|given| given.load(Relaxed)).sum::<u64>();
-    let mut has_had = 0;
-    while has_had < givers as u64 * each {
-        bed.rest(|| had() > has_had, sleep);
-        has_had = had();
-        thread::yield_now();
-    }
-}
-
-#[test]
-fn a_core_does_not_sleep_for_ever_with_work_there() {
-    model(|| work(1, 2));
-    model(|| work(2, 1));
-}
-
-#[test]
-fn a_core_that_is_given_nothing_more_sleeps() {
-    model(|| {
-        let (bed, given) = (Arc::new(Bed::new().unwrap()), Arc::new(AtomicU64::new(0)));
-        let (there, giving) = (Arc::clone(&bed), Arc::clone(&given));
-        let giver = thread::spawn(move || {
-            giving.store(1, Relaxed);
-            there.wake();
-        });
-        bed.rest(|| given.load(Relaxed) > 0, sleep);
-        giver.join().unwrap();
-        // What woke it too late wakes it once.
-        let is_readable = Cell::new(false);
-        for _ in 0..2 {
-            bed.rest(|| false, |event| is_readable.set(event.is_readable()));
-        }
-        assert!(!is_readable.get(), "it never sleeps again");
-    });
-}
-
-// ---- moving flows -----------------------------------------------------------------------------
 
 /// What both cores see: core 0 receives all frames, some of which it gives to core 1. What a third
 /// one does with a frame would come after core 0 gave it, by another ring.
@@ -308,13 +192,13 @@ fn frames_of_a_flow_that_moves_leave_as_they_came() {
 #[test]
 fn a_core_that_is_awaited_does_not_sleep_for_ever() {
     model(|| {
-        let (progress, bed) = (Progress::new(2, 1), Arc::new(Bed::new().unwrap()));
+        let (progress, bell) = (Progress::new(2, 1), Arc::new(Bell::new().unwrap()));
         let mut moving = Moving::new(0, 0, Arc::clone(&progress));
         let mut completed = Completed::new(1, 2, 1);
         assert!(moving.follow(RssStamp { state: 1, hash: 1 }, &[1; INDIRECTION_LEN]));
         moving.give(1, 1);
         completed.take(0, 0, 1);
-        let there = Arc::clone(&bed);
+        let there = Arc::clone(&bell);
         let other = thread::spawn(move || {
             // Its frame has left, and nobody has asked.
             while !progress.is_awaited() {
@@ -324,7 +208,7 @@ fn a_core_that_is_awaited_does_not_sleep_for_ever() {
             completed.tell(&progress, |_| (1, 0));
         });
         assert!(moving.follow(RssStamp { state: 2, hash: 1 }, &[0; INDIRECTION_LEN]));
-        bed.wake();
+        bell.ring();
         until("core 0 waits", || {
             moving.look();
             moving.gives()

@@ -11,6 +11,10 @@ pub mod packet;
 pub mod pcap;
 pub mod queues;
 pub mod stock;
+mod sync;
 pub mod tap;
+pub mod wake;
+#[cfg(test)]
+mod wake_tests;
 pub mod wire;
 pub mod xdp;

@@ -6,32 +6,22 @@
 //! Each frame that leaves by one of a port's lanes gets the next number of all of them, in
 //! [`Desc::hash`]: so the sink can tell in which order they left, whatever lane it looks at first.
 //!
-//! A lane that found nothing says so and looks once more; who sends does so and then looks whether
-//! the lane had said it. Between the two steps of each lies a sequentially consistent fence, so one
-//! of them at least sees what the other did, and the core behind the lane does not sleep over a
-//! frame.
+//! A lane that found nothing has a [`Bell`] that whoever sends rings, so that the core behind the
+//! lane does not sleep over a frame.
 
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::BorrowedFd;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering, fence};
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use niclab_nic::limits::BURST;
 use niclab_nic::memory::{Desc, MemoryError, Region};
 use rtrb::{Consumer, Producer, RingBuffer};
-use rustix::event::{EventfdFlags, eventfd};
 
 use crate::lane::{Lane, LaneCounters};
 use crate::stock::Stock;
+use crate::wake::Bell;
 use crate::wire::{Burst, Far, Near, pull, push, wire};
-
-/// What tells a core behind a lane that a frame has come.
-#[derive(Debug)]
-struct Bell {
-    /// The lane found nothing, and would be told.
-    waits: AtomicBool,
-    event: OwnedFd,
-}
 
 /// The card's end of one wire.
 #[derive(Debug)]
@@ -76,8 +66,7 @@ pub fn lanes(
     let no_memory = |error: MemoryError| io::Error::new(io::ErrorKind::OutOfMemory, error);
     let one = |_| {
         let (far, near) = wire(depth, 0, frame_len).map_err(no_memory)?;
-        let event = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
-        let bell = Arc::new(Bell { waits: AtomicBool::new(false), event });
+        let bell = Arc::new(Bell::new()?);
         let (out, out_far) = RingBuffer::new(depth);
         // Those that the sink has in hand come on top of what the ring to it holds.
         let (back_far, back) = RingBuffer::new(2 * depth + 4 * BURST);
@@ -102,12 +91,7 @@ impl FarLane {
     /// Sends frames that were reserved, for which there is room ([`Far::reserve`]).
     pub fn send(&mut self, burst: &mut Burst) -> usize {
         let sent = self.far.send(burst);
-        fence(Ordering::SeqCst);
-        if self.bell.waits.load(Ordering::Relaxed) && self.bell.waits.swap(false, Ordering::Relaxed)
-        {
-            // Were the counter full, it would be readable as well.
-            let _ = rustix::io::write(&self.bell.event, &1_u64.to_ne_bytes());
-        }
+        self.bell.ring();
         sent
     }
 
@@ -130,16 +114,15 @@ impl MemoryLane {
         self.near.receive(&mut self.arrived);
         if self.arrived.is_empty() && !self.waits {
             self.waits = true;
-            self.bell.waits.store(true, Ordering::Relaxed);
-            fence(Ordering::SeqCst);
+            self.bell.wait();
             self.near.receive(&mut self.arrived);
         }
         if !self.arrived.is_empty() && std::mem::take(&mut self.waits) {
-            self.is_owed |= !self.bell.waits.swap(false, Ordering::Relaxed);
+            self.is_owed |= self.bell.is_rung();
         }
         if self.is_owed {
             // Left alone, what rings late would wake the core whenever it wants to sleep.
-            self.is_owed = rustix::io::read(&self.bell.event, &mut [0; 8]).is_err();
+            self.is_owed = !self.bell.hush();
         }
     }
 
@@ -189,7 +172,7 @@ impl Lane for MemoryLane {
     }
 
     fn waits_on(&self) -> Option<BorrowedFd<'_>> {
-        Some(self.bell.event.as_fd())
+        Some(self.bell.event())
     }
 
     fn counters(&self) -> LaneCounters {
@@ -290,11 +273,12 @@ mod tests {
         let mut burst = Burst::new();
         lane.receive(&mut stock, &mut burst).unwrap();
         // The sender has seen that the lane waits, and is not on when it is to ring.
-        assert!(far.bell.waits.swap(false, Ordering::Relaxed));
+        assert!(!far.bell.is_rung());
         offer(&mut far, 0..1);
         lane.receive(&mut stock, &mut burst).unwrap();
         assert_eq!(burst.len(), 1);
-        rustix::io::write(&far.bell.event, &1_u64.to_ne_bytes()).unwrap();
+        far.bell.wait();
+        far.bell.ring();
         assert!(is_rung(&lane));
         lane.receive(&mut stock, &mut burst).unwrap();
         assert!(!is_rung(&lane), "its core would never sleep again");
