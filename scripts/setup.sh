@@ -139,14 +139,9 @@ want_chromium() {
     install_packages optional "the tests of the report in a browser" chromium
 }
 
-# The device process for DPDK: a program of its own, for it links what most machines lack.
+# The device process for DPDK, beside niclab: a program of its own, for it links what most machines
+# lack. What both are made of is built once. build_dpdk [--release]
 build_dpdk() {
     [ -f dpdk/helper/Cargo.toml ] && have_dpdk || return 0
-    cargo build --release --manifest-path dpdk/helper/Cargo.toml --target-dir "$target/dpdk"
-    local profile
-    for profile in release debug; do
-        mkdir -p "$target/$profile"
-        # A copy, and only of a newer one: a process may be running from the old.
-        cp --update --remove-destination "$target/dpdk/release/niclab-dpdk" "$target/$profile/"
-    done
+    cargo build --manifest-path dpdk/helper/Cargo.toml --target-dir "$target" "$@"
 }

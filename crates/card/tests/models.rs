@@ -15,11 +15,11 @@ use niclab_nic::limits::INDIRECTION_LEN;
 use niclab_nic::memory::{Desc, Region};
 use niclab_nic::rss::RssStamp;
 
+#[path = "../../port/tests/wake/sync.rs"]
+mod bell;
 #[allow(dead_code)]
 #[path = "../src/moving.rs"]
 mod moving;
-#[path = "../../port/tests/wake/sync.rs"]
-mod bell;
 
 /// Loom's atomics, and a file of them that wakes.
 mod sync {

@@ -1,12 +1,14 @@
 //! Findings on devices whose truth is known: what appears, what it says, and what must not appear.
 
+use niclab_device::model::{Model, read};
 use niclab_result::Mark;
 
 use super::*;
 use crate::run::resolve;
 use crate::simulated::{Bench, Nature};
-use crate::spec::Overrides;
+use crate::spec::{GridName, Overrides};
 use crate::summary::summarize;
+use crate::validation::measure;
 
 /// The findings of the default experiment on one simulated device.
 fn found(nature: Nature, repeats: u32) -> Vec<Finding> {
@@ -209,7 +211,7 @@ fn a_chain_at_its_limit_has_at_most_its_share_of_what_the_generator_sends() {
 fn findings_of_every_experiment_name_figures_and_those_that_they_name_are_there() {
     // Of one number there is no figure.
     let bare = ["effect", "rule-memory", "knee-group0-hits"];
-    for experiment in of_frames() {
+    for experiment in of_rules() {
         let bench = run_of(experiment);
         let summary = summarize(&bench.run, &bench.store.samples, &bench.store.latencies);
         let figures = &summary.experiments[0].figures;
@@ -222,13 +224,13 @@ fn findings_of_every_experiment_name_figures_and_those_that_they_name_are_there(
     }
 }
 
-/// The default experiments that send frames: the device that is known has no hosts.
-fn of_frames() -> impl Iterator<Item = &'static str> {
-    let has_frames = |name: &&str| {
+/// The experiments on rules: the device that is known has one queue, and no hosts.
+fn of_rules() -> impl Iterator<Item = &'static str> {
+    let has_rules = |name: &&str| {
         let axes = crate::experiment::spec(name).unwrap().kind.axes();
-        axes.iter().any(|(axis, _)| *axis == "frame")
+        axes.iter().any(|(axis, _)| *axis == "rules")
     };
-    crate::experiment::DEFAULT.into_iter().filter(has_frames)
+    crate::experiment::names().filter(has_rules)
 }
 
 /// A run of this experiment on a known device, small enough for every finding there is.
@@ -267,7 +269,7 @@ fn counters_that_do_not_add_up_and_stalls_are_no_finding_of_any_experiment() {
         "rule-update" => vec!["update-rate", "in-place", "update-transaction"],
         _ => vec![],
     };
-    for experiment in of_frames() {
+    for experiment in of_rules() {
         for mark in [Mark::Unbalanced, Mark::Disturbed] {
             let mut found = of_marked(run_of(experiment), mark);
             let known = known(experiment);
@@ -282,6 +284,25 @@ fn counters_that_do_not_add_up_and_stalls_are_no_finding_of_any_experiment() {
         let sound = run_of(experiment);
         let found = summarize(&sound.run, &sound.store.samples, &sound.store.latencies).findings;
         assert!(found.len() > known(experiment).len(), "{experiment}: {found:?}");
+    }
+}
+
+#[test]
+fn neither_are_they_of_experiments_on_queues() {
+    // Where frames land hangs on no time.
+    let landed = |finding: &Finding| {
+        ["followed", "evenness", "popular"].iter().any(|id| finding.id == format!("82599-{id}"))
+    };
+    for name in ["hash-skew", "frame-size", "queue-scaling", "queue-overhead"] {
+        let mut card = Model::new("82599", read("82599").unwrap(), 1);
+        let mut measured = measure(&mut card, name, GridName::Reduced, &[], Some(6)).unwrap();
+        assert!(!measured.summary().findings.is_empty(), "{name}");
+        for mark in [Mark::Unbalanced, Mark::Disturbed] {
+            measured.samples.iter_mut().for_each(|sample| sample.marks = vec![mark]);
+            let mut found = measured.summary().findings;
+            found.retain(|finding| mark == Mark::Unbalanced || !landed(finding));
+            assert_eq!(found, [], "{name}, {mark}");
+        }
     }
 }
 

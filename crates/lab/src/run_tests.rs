@@ -108,17 +108,19 @@ fn equal_set_ups_are_shared_and_equal_points_measured_once() {
 }
 
 #[test]
-fn the_default_run_fits_ten_minutes_and_full_ninety() {
+fn a_run_of_everything_fits_a_quarter_of_an_hour_and_full_ninety_minutes() {
     let reduced = resolved(&Overrides::default(), three());
     assert!(reduced.estimate_s() < 200.0, "{} s", reduced.estimate_s());
     assert_eq!(reduced.experiments[0].repeats, 6, "enough for an interval");
-    let specs = experiment::DEFAULT.map(|name| experiment::spec(name).unwrap());
+    let specs: Vec<Spec> =
+        experiment::names().map(|name| experiment::spec(name).unwrap()).collect();
     let all = resolve("x", &specs, &Overrides::default(), three()).unwrap();
     for run in &all.experiments {
         assert_eq!(run.repeats, 6, "{}: {:?}", run.name, run.taken_back);
     }
     let budgets_s: u64 = all.experiments.iter().filter_map(|run| run.budget_s).sum();
-    assert!(budgets_s <= 620, "{budgets_s} s");
+    // Estimates are of what takes longest: two cores are through with all after six tenths of it.
+    assert!(budgets_s <= 900, "{budgets_s} s");
     let full = resolved(&Overrides { grid: GridName::Full, ..Default::default() }, three());
     assert!(full.estimate_s() < 5_400.0, "{} s", full.estimate_s());
     assert!(full.experiments[0].repeats >= 6);

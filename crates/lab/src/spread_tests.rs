@@ -154,7 +154,7 @@ fn a_card_that_does_as_it_says_is_told_from_one_that_does_not() {
     let ids: Vec<&str> = experiment.figures.iter().map(|figure| figure.id.as_str()).collect();
     assert_eq!(ids, ["hash-skew-8-64", "hash-skew-popularity", "hash-skew-queues"]);
     let rows = |table: usize| experiment.tables[table].rows.len();
-    assert_eq!((experiment.tables.len(), rows(0), rows(1)), (2, 11, 8));
+    assert_eq!((experiment.tables.len(), rows(0), rows(1)), (2, 9, 8));
     assert!(findings.iter().all(|finding| finding.figure.is_some()));
 
     let (findings, _) = found(&[("skew_ratio", 0.05)], &[]);

@@ -38,7 +38,7 @@ Exit codes:
 const RUN_EXAMPLES: &str = "\
 Examples:
   niclab run
-      the default experiments on every default device this machine has, in minutes
+      all experiments on every default device this machine has, in minutes
   niclab run occupancy --device soft --set groups=0 --set rules=0,1k,64k -o first
       one device, three places, into the directory `first`
   niclab run --resume first
@@ -557,7 +557,7 @@ pub struct ExportArguments {
 /// What `niclab run` takes.
 #[derive(Args, Debug)]
 pub struct RunArguments {
-    /// Experiments: names (see `niclab list`) or TOML files [default: all default experiments]
+    /// Experiments: names (see `niclab list`) or TOML files [default: all of them]
     #[arg(value_name = "EXPERIMENT")]
     pub experiments: Vec<String>,
 

@@ -11,11 +11,9 @@ use crate::failure::Failure;
 /// Prints experiments with their axes, and the devices.
 pub fn run() -> Result<(), Failure> {
     let mut out = stdout().lock();
-    writeln!(out, "Experiments (niclab run NAME):")?;
+    writeln!(out, "Experiments (niclab run NAME); without a name, all of them:")?;
     for listing in experiment::list()? {
-        let default = experiment::DEFAULT.contains(&listing.name.as_str());
-        let default = if default { " (default)" } else { "" };
-        writeln!(out, "  {}{default}: {}", listing.name, listing.question)?;
+        writeln!(out, "  {}: {}", listing.name, listing.question)?;
         for (axis, meaning) in &listing.axes {
             writeln!(out, "    --set {:<18}{meaning}", format!("{axis}=..."))?;
         }
@@ -36,8 +34,8 @@ pub fn run() -> Result<(), Failure> {
 /// Prints the TOML of a built-in experiment.
 pub fn toml(name: &str) -> Result<(), Failure> {
     let Some(text) = experiment::text(name) else {
-        let known: Vec<String> = experiment::list()?.into_iter().map(|l| l.name).collect();
-        let (name, known) = (name.to_owned(), known.join(", "));
+        let known = experiment::names().collect::<Vec<_>>().join(", ");
+        let name = name.to_owned();
         return Err(Failure::Spec(SpecError::Unknown { name, known }));
     };
     stdout().lock().write_all(text.as_bytes())?;

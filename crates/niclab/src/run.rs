@@ -211,8 +211,8 @@ fn resumed(path: &Path) -> Result<Prepared, Failure> {
 }
 
 fn specs(names: &[String]) -> Result<Vec<Spec>, Failure> {
-    let default = || experiment::DEFAULT.map(str::to_owned).to_vec();
-    let names = if names.is_empty() { default() } else { names.to_vec() };
+    let all = || experiment::names().map(str::to_owned).collect();
+    let names = if names.is_empty() { all() } else { names.to_vec() };
     let specs: Vec<Spec> =
         names.iter().map(|name| experiment::spec(name)).collect::<Result<_, _>>()?;
     let twice = |at: &usize| specs[..*at].iter().any(|spec| spec.name == specs[*at].name);
