@@ -167,15 +167,15 @@ fn any_port(of: &Sized<'_>) -> Option<Finding> {
     let mut filled: Vec<String> = filled.collect();
     if filled.len() < PORTS_GBPS.len() {
         let none = PORTS_GBPS[filled.len()];
-        filled.push(format!("{none} Gbps by none of up to {longest} B"));
+        filled.push(format!("{none} Gbps at no length of up to {longest} B"));
     }
     let bound = match is_bound {
-        true => ", or shorter ones: the generator set some of its rates",
+        true => " The generator set some of its rates: shorter frames may do.",
         false => "",
     };
     let sentence = format!(
         "{} has no line rate. By {} it deals with {}{} in {shortest} B frames; its frames would \
-         fill a port of {}{bound}.",
+         fill a port of {}.{bound}",
         of.device,
         of.place(),
         at_least(is_bound),
