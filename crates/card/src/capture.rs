@@ -8,8 +8,8 @@
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::Path;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
@@ -40,6 +40,10 @@ pub(crate) struct Tap {
 struct Shared {
     /// Nothing more is to be captured.
     is_over: AtomicBool,
+    /// Nothing more will be written.
+    is_done: AtomicBool,
+    /// Why the file is not whole.
+    trouble: Mutex<Option<String>>,
     missed: AtomicU64,
     written: AtomicU64,
 }
@@ -68,12 +72,14 @@ impl Tap {
 }
 
 /// What a capture has come to.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Captured {
     /// Frames in the trace.
     pub frames: u64,
     /// Frames that are not in it, for it was behind.
     pub missed: u64,
+    /// Why the trace is not whole, where it could not be written.
+    pub trouble: Option<String>,
 }
 
 /// A capture under way.
@@ -115,8 +121,11 @@ pub(crate) fn begin(
     let work = move || {
         let written = write(&mut writer, &mut ends, &region, &here, (frames_max, begun_ns));
         here.is_over.store(true, Ordering::Relaxed);
-        written?;
-        writer.finish().map_err(io::Error::other)?.flush()
+        let whole = written.and_then(|()| writer.finish().map_err(io::Error::other)?.flush());
+        let trouble = whole.as_ref().err().map(io::Error::to_string);
+        *here.trouble.lock().unwrap_or_else(PoisonError::into_inner) = trouble;
+        here.is_done.store(true, Ordering::Release);
+        whole
     };
     let writer = thread::Builder::new().name("capture".to_owned()).spawn(work)?;
     Ok((Capture { writer: Some(writer), shared }, taps))
@@ -164,12 +173,14 @@ impl Capture {
     pub(crate) fn so_far(&self) -> Captured {
         let [frames, missed] =
             [&self.shared.written, &self.shared.missed].map(|count| count.load(Ordering::Relaxed));
-        Captured { frames, missed }
+        let trouble = self.shared.trouble.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        Captured { frames, missed, trouble }
     }
 
-    /// Whether it has ended by itself: there are enough frames, or the file could not be written.
-    pub(crate) fn is_over(&self) -> bool {
-        self.shared.is_over.load(Ordering::Relaxed)
+    /// Whether it has ended by itself, and the file is done with: there were enough frames, or it
+    /// could not be written.
+    pub(crate) fn is_done(&self) -> bool {
+        self.shared.is_done.load(Ordering::Acquire)
     }
 
     /// Ends it, once all that was captured is written.

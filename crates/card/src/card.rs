@@ -2,7 +2,7 @@
 
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -211,7 +211,8 @@ pub struct Ended {
     pub frames: usize,
     /// Of them, those that did not come back: none, unless a core ended by a fault.
     pub frames_lost: usize,
-    /// What kept a file from being written whole, such as a disk that is full.
+    /// What kept a file from being written whole, such as a disk that is full; which core ended by a
+    /// fault.
     pub trouble: Vec<String>,
 }
 
@@ -291,10 +292,14 @@ pub struct Card {
     /// Cores, and where each shows its counters.
     cores: Vec<(u32, Arc<CoreShown>)>,
     bells: Arc<[Bell]>,
+    /// How often the cores were told something.
+    told: Arc<AtomicU64>,
     stop: Arc<AtomicBool>,
     region: Arc<Region>,
     queues: u16,
     begun: Instant,
+    /// What went wrong and is to be told at the end.
+    trouble: Vec<String>,
 }
 
 impl Card {
@@ -336,16 +341,20 @@ impl Card {
             ports.push(port);
             sides.iter_mut().zip(made).for_each(|(sides, side)| sides.push(side));
         }
-        let mut seats = seats(config, &mut ports)?;
+        let seats = seats(config, &mut ports)?;
         let queues = config.queues;
         let bell = |&core| Bell::new().map_err(|source| CardError::Thread { core, source });
         let bells = config.cores.iter().map(bell).collect::<Result<Arc<[Bell]>, CardError>>()?;
-        let (threads, shown) = (Vec::new(), Vec::new());
-        let mut card = Card { ports, threads, cores: shown, bells, stop, region, queues, begun };
+        let (threads, cores, told) = (Vec::new(), Vec::new(), Arc::default());
+        let trouble = Vec::new();
+        let mut card =
+            Card { ports, threads, cores, bells, told, stop, region, queues, begun, trouble };
         card.apply(rules)?;
-        let cores = config.cores.iter().copied().zip(sides).zip(stocks).enumerate();
-        for (place, ((core, sides), stock)) in cores {
-            let (crossings, seats) = (crossings.remove(0), seats.remove(0));
+        // Those that are not taken are gone before the card is: a core that ends waits for the other
+        // ends of its crossings.
+        let rings = crossings.into_iter().zip(seats);
+        let cores = config.cores.iter().copied().zip(sides).zip(stocks).zip(rings).enumerate();
+        for (place, (((core, sides), stock), (crossings, seats))) in cores {
             card.run(core, |card, shown| Engine {
                 place,
                 sides,
@@ -364,6 +373,8 @@ impl Card {
                 receive: config.receive,
                 work: Duration::from_nanos(config.work_ns.into()),
                 bells: Arc::clone(&card.bells),
+                told: Arc::clone(&card.told),
+                has_heard: 0,
                 gave: vec![false; config.cores.len()].into(),
             })?;
         }
@@ -440,7 +451,9 @@ impl Card {
         Ok(())
     }
 
+    /// Has the cores look at what they were told.
     fn wake(&self) {
+        self.told.fetch_add(1, Ordering::Release);
         self.bells.iter().for_each(Bell::ring);
     }
 
@@ -486,10 +499,13 @@ impl Card {
             (begun_ns.as_nanos() as u64).saturating_sub(self.begun.elapsed().as_nanos() as u64);
         let missing = ChangeError::Port { port: number, ports };
         let port = self.ports.get_mut(usize::from(number)).ok_or(missing)?;
-        let is_under_way = port.capture.as_ref().is_some_and(|capture| !capture.is_over());
+        let is_under_way = port.capture.as_ref().is_some_and(|capture| !capture.is_done());
         if is_under_way || port.taps.iter().any(Producer::is_full) {
             return Err(ChangeError::Capturing { port: number });
         }
+        // What became of the one before is told at the end, where nobody asked.
+        let before = port.capture.take().and_then(|capture| capture.end().err());
+        self.trouble.extend(before.map(|error| format!("capture: {error}")));
         let failed = |source| ChangeError::Capture { path: path.to_owned(), source };
         let frame_len_max = self.region.frame_len_max();
         let (capture, taps) =
@@ -506,7 +522,7 @@ impl Card {
     /// What the capture of a port has come to, and whether it goes on; `None` where there is none.
     pub fn captured(&self, port: u16) -> Option<(Captured, bool)> {
         let capture = self.ports.get(usize::from(port))?.capture.as_ref()?;
-        Some((capture.so_far(), !capture.is_over()))
+        Some((capture.so_far(), !capture.is_done()))
     }
 
     /// Ends the capture of a port, if there is one: the trace is whole then.
@@ -523,21 +539,31 @@ impl Card {
     /// there is returned.
     pub fn tend(&mut self) -> Vec<(String, PortError)> {
         let now_ns = self.begun.elapsed().as_nanos() as u64;
-        let mut missing = Vec::new();
+        let (mut missing, mut is_told) = (Vec::new(), false);
         for port in &mut self.ports {
             port.nic.set_time_ns(now_ns);
             port.nic.settle(SETTLE_STEPS);
             for door in &mut port.doors {
                 match door.look(&self.region) {
-                    Ok(came) if came => self.bells.iter().for_each(Bell::ring),
-                    Ok(_) => {}
-                    Err(error) => missing.push((format!("a guest of {}", port.name), error)),
+                    Ok(came) => is_told |= came,
+                    Err(error) => missing.push((
+                        format!("the door of queue {} of {}", door.queue(), port.name),
+                        error,
+                    )),
                 }
             }
-            if !port.shown.iter().all(|shown| shown.is_gone.load(Ordering::Acquire)) {
+            let is_gone = |shown: &Arc<Shown>| shown.is_gone.load(Ordering::Acquire);
+            let gone = port.shown.iter().filter(|shown| is_gone(shown)).count();
+            if gone == 0 {
                 continue;
             }
-            if !port.name.comes_back() {
+            let has_all_closed = gone == port.shown.len();
+            if !has_all_closed {
+                // It is opened again as a whole.
+                port.shown.iter().for_each(|shown| shown.closes.store(true, Ordering::Release));
+                is_told = true;
+            }
+            if !has_all_closed || !port.name.comes_back() {
                 let reason = port.trouble().join("; ");
                 missing.push((port.name.to_string(), PortError::Ended { reason }));
                 continue;
@@ -546,14 +572,18 @@ impl Card {
             match port.name.open(count, &self.region) {
                 Ok(lanes) => {
                     for ((to, lane), shown) in port.lanes.iter_mut().zip(lanes).zip(&port.shown) {
+                        shown.closes.store(false, Ordering::Release);
                         shown.is_gone.store(false, Ordering::Release);
                         // There is room, for the core has taken the one before.
                         let _ = to.push(lane);
                     }
-                    self.bells.iter().for_each(Bell::ring);
+                    is_told = true;
                 }
                 Err(error) => missing.push((port.name.to_string(), error)),
             }
+        }
+        if is_told {
+            self.wake();
         }
         missing
     }
@@ -594,8 +624,12 @@ impl Card {
         self.set_rss(number, &rss).ok().map(|()| balanced)
     }
 
-    /// Whether no frame will come any more by any port: all are files, and read to their end.
+    /// Whether no frame will come any more by any port, for all are files and read to their end, or
+    /// a core has ended by a fault, which [`Card::end`] tells.
     pub fn is_over(&self) -> bool {
+        if self.threads.iter().any(JoinHandle::is_finished) {
+            return true;
+        }
         let is_over = |port: &Port| {
             let is_ended = |shown: &Arc<Shown>| shown.is_ended.load(Ordering::Acquire);
             let have_ended = port.shown.iter().all(is_ended);
@@ -633,10 +667,8 @@ impl Card {
     pub fn end(mut self) -> Ended {
         let stocks = self.stop();
         let ends = self.ports.iter_mut().filter_map(|port| port.capture.take());
-        let captures: Vec<String> = ends
-            .filter_map(|capture| capture.end().err())
-            .map(|e| format!("capture: {e}"))
-            .collect();
+        let captures = ends.filter_map(|capture| capture.end().err());
+        self.trouble.extend(captures.map(|error| format!("capture: {error}")));
         let frames = self.region.frames();
         let frames_lost = frames - stock::count(stocks);
         // An interface that went away may have come back; a file was to be whole.
@@ -645,15 +677,23 @@ impl Card {
             let name = port.name.to_string();
             port.trouble().into_iter().map(move |what| format!("{name}: {what}"))
         };
-        let trouble = files.flat_map(named).chain(captures).collect();
+        let trouble = files.flat_map(named).chain(self.trouble.drain(..)).collect();
         Ended { counters: self.counters(), frames, frames_lost, trouble }
     }
 
     fn stop(&mut self) -> Vec<Stock> {
         self.stop.store(true, Ordering::Relaxed);
         self.wake();
-        // Of a core that panicked the frames are lost, which the count says.
-        self.threads.drain(..).filter_map(|thread| thread.join().ok()).collect()
+        let cores = self.cores.iter().map(|(core, _)| core);
+        let ended = self.threads.drain(..).zip(cores).map(|(thread, core)| (core, thread.join()));
+        let mut stocks = Vec::new();
+        for (core, stock) in ended {
+            match stock {
+                Ok(stock) => stocks.push(stock),
+                Err(_) => self.trouble.push(format!("core {core} ended by a fault of niclab")),
+            }
+        }
+        stocks
     }
 }
 

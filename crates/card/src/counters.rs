@@ -164,6 +164,8 @@ pub(crate) struct Shown {
     entries: Box<[AtomicU64]>,
     /// The lane is gone, and no new one is on its way.
     pub(crate) is_gone: AtomicBool,
+    /// The lane is to be closed, for another of the port is gone.
+    pub(crate) closes: AtomicBool,
     /// No frame will come, as far as this lane knows, and none waits to be sent.
     pub(crate) is_ended: AtomicBool,
     /// The state of RSS that this core spreads by, once no frame waits for the change to it
@@ -180,6 +182,7 @@ impl Shown {
             numbers: std::iter::repeat_with(AtomicU64::default).take(count).collect(),
             entries: (0..INDIRECTION_LEN).map(|_| AtomicU64::new(0)).collect(),
             is_gone: AtomicBool::new(false),
+            closes: AtomicBool::new(false),
             is_ended: AtomicBool::new(false),
             followed: AtomicU64::new(0),
             trouble: Mutex::new(None),

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::io;
 use std::os::fd::BorrowedFd;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -89,7 +89,10 @@ impl Side {
 
     /// Takes the newest rules and RSS where no frame comes that would have it do so, and lets what
     /// was in memory before be used again: nobody is looking at it. Whether as [`Side::follow`].
-    fn refresh(&mut self, stock: &Stock) -> bool {
+    fn refresh(&mut self, stock: &mut Stock) -> bool {
+        if self.shown.closes.load(Ordering::Acquire) {
+            self.close(stock);
+        }
         if self.tap.as_ref().is_none_or(Tap::is_over) {
             self.tap = self.taps.pop().ok();
         }
@@ -152,10 +155,16 @@ impl Side {
 
     /// A lane that is gone gives back its frames.
     fn met(&mut self, result: io::Result<()>, stock: &mut Stock) {
-        if let Err(error) = result
-            && let Some(lane) = self.lane.take()
-        {
+        if let Err(error) = result {
             self.note(&error);
+            self.close(stock);
+        }
+    }
+
+    /// Closes the lane, if there is one: its frames come back.
+    #[cold]
+    fn close(&mut self, stock: &mut Stock) {
+        if let Some(lane) = self.lane.take() {
             add_lane(&mut self.seen.before, &lane.counters());
             self.seen.lane = Default::default();
             // Why it is gone is known already.
@@ -268,6 +277,9 @@ pub(crate) struct Engine {
     pub(crate) work: Duration,
     /// Where each core sleeps.
     pub(crate) bells: Arc<[Bell]>,
+    /// How often the control side told the cores something, and how often this one has looked.
+    pub(crate) told: Arc<AtomicU64>,
+    pub(crate) has_heard: u64,
     /// Cores that were given something in this turn.
     pub(crate) gave: Box<[bool]>,
 }
@@ -305,8 +317,9 @@ impl Engine {
     }
 
     fn refresh(&mut self) {
+        self.has_heard = self.told.load(Ordering::Acquire);
         for side in &mut self.sides {
-            if side.refresh(&self.stock) {
+            if side.refresh(&mut self.stock) {
                 self.gave.fill(true);
             }
         }
@@ -346,10 +359,9 @@ impl Engine {
         }
         self.sides.iter_mut().for_each(|side| side.worker.offline());
         let has_work = || {
-            self.stop.load(Ordering::Relaxed)
+            self.told.load(Ordering::Acquire) != self.has_heard
                 || self.progress.is_awaited()
                 || self.crossings.iter().any(|crossing| !crossing.is_empty())
-                || self.sides.iter().any(|side| !side.lanes.is_empty() || !side.taps.is_empty())
         };
         let has_guests = self.seats.iter().any(Seat::is_taken);
         self.bells[self.place].rest(has_work, |event| wait(&self.sides, has_guests, event));

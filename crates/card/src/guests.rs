@@ -161,6 +161,11 @@ pub(crate) fn make(at: &GuestAt) -> Result<(Door, Seat), PortError> {
 }
 
 impl Door {
+    /// The queue behind it.
+    pub(crate) fn queue(&self) -> u16 {
+        self.queue
+    }
+
     /// Lets in who waits, where nobody is there; whether somebody came.
     ///
     /// # Errors

@@ -1,6 +1,7 @@
 //! Names of ports: what kind, and which interface or files.
 
 use std::fmt;
+use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::str::FromStr;
 use std::sync::Arc;
@@ -28,7 +29,7 @@ pub enum PortName {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "`{0}` is no port: write xdp:INTERFACE, packet:INTERFACE, tap:INTERFACE, or \
-     pcap:in=FILE,out=FILE,speed=N (one of the files, at least; speed=max)"
+     pcap:in=FILE,out=FILE,speed=N (one of the files, at least; N from 0.000001 to 1e9, or max)"
 )]
 pub struct UnknownPort(String);
 
@@ -51,6 +52,9 @@ impl FromStr for PortName {
     }
 }
 
+/// How many times as fast as recorded a trace may be played.
+const SPEEDS: RangeInclusive<f64> = 1e-6..=1e9;
+
 /// `in=FILE,out=FILE,speed=N`, each at most once, and one of the files.
 fn files(text: &str) -> Option<Files> {
     let (mut input, mut output, mut speed) = (None, None, None);
@@ -61,7 +65,7 @@ fn files(text: &str) -> Option<Files> {
             "out" => output.replace(PathBuf::from(value)).is_some(),
             "speed" if value == "max" => speed.replace(Speed::Max).is_some(),
             "speed" => {
-                let times = value.parse::<f64>().ok().filter(|n| n.is_finite() && *n > 0.0)?;
+                let times = value.parse::<f64>().ok().filter(|times| SPEEDS.contains(times))?;
                 speed.replace(Speed::Times(times)).is_some()
             }
             _ => return None,
@@ -165,6 +169,8 @@ mod tests {
             "pcap:in=a,in=b",
             "pcap:in=",
             "pcap:in=a,speed=0",
+            "pcap:in=a,speed=1e-300",
+            "pcap:in=a,speed=inf",
             "pcap:in=a,speed=fast",
         ] {
             assert!(text.parse::<PortName>().is_err(), "{text}");

@@ -254,8 +254,6 @@ fn two_hosts_talk_over_two_cores() {
     apart(test, || talk(test, &config(4, 2), |_, _| {}));
 }
 
-/// Cores that sleep are woken by the kernel, by each other and by the control side; what they run
-/// while nobody talks is next to nothing.
 /// Waits until no frame comes any more, and the counters say so.
 fn quiet(card: &Card) {
     let frames = || -> u64 { card.counters().cores.iter().map(|core| core.frames).sum() };
@@ -270,6 +268,8 @@ fn quiet(card: &Card) {
     }
 }
 
+/// Cores that sleep are woken by the kernel, by each other and by the control side; what they run
+/// while nobody talks is next to nothing.
 fn talk_asleep(test: &str, port: &str) {
     let asleep = CardConfig { receive: Receive::Interrupt, ..over(port, 4, 2) };
     let body = || {

@@ -265,8 +265,9 @@ impl Region {
     /// The bytes of a frame.
     #[inline]
     pub fn frame<'a>(&'a self, desc: &'a Desc) -> &'a [u8] {
-        // SAFETY: `at` checked that the slot is ours; `len` never exceeds `frame_len_max`; nobody
-        // writes while the only descriptor of the frame is borrowed.
+        // SAFETY: `at` checked that the slot is ours, and whatever sets a place or a length sees to it
+        // that the frame ends in its slot; nobody writes while the only descriptor of the frame is
+        // borrowed.
         unsafe { std::slice::from_raw_parts(self.at(desc).as_ptr(), usize::from(desc.len())) }
     }
 
@@ -283,7 +284,9 @@ impl Region {
     #[inline]
     pub fn slot_mut<'a>(&'a self, desc: &'a mut Desc) -> &'a mut [u8] {
         let address = desc.address() as usize - self.offset(desc) + self.home(desc);
-        desc.put(address as u32, desc.len());
+        // A frame that was longer ended in its slot from where it began, not from here.
+        let len = usize::from(desc.len()).min(self.frame_len_max());
+        desc.put(address as u32, len as u16);
         // SAFETY: as in `frame_mut`; a slot has `frame_len_max` bytes behind its home.
         unsafe { std::slice::from_raw_parts_mut(self.at(desc).as_ptr(), self.frame_len_max()) }
     }

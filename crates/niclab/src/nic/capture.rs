@@ -38,9 +38,13 @@ fn begun(card: &mut Card, port: u16, file: &str, count: u64) -> Result<Value, St
 }
 
 fn told(port: u16, captured: Option<(Captured, bool)>) -> Value {
-    let Some((Captured { frames, missed }, goes_on)) = captured else {
+    let Some((Captured { frames, missed, trouble }, goes_on)) = captured else {
         return json!({ "done": [format!("port {port}: nothing is captured")] });
     };
+    if let Some(trouble) = trouble {
+        let kept = words::whole(frames as f64);
+        return json!({ "error": format!("port {port}: capture ended after {kept} frames: {trouble}") });
+    }
     let [count, behind] = [frames, missed].map(|count| words::whole(count as f64));
     let so_far = if goes_on { "so far" } else { "in all" };
     let says = format!("port {port}: {count} frames captured {so_far}, {behind} missed");

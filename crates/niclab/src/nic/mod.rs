@@ -55,7 +55,7 @@ fn card(arguments: &NicArguments) -> Result<(), Failure> {
         return Err(Failure::Twice { name: format!("core {core}") });
     }
     let text = arguments.rules.as_deref().map(rules::text).transpose()?.unwrap_or_default();
-    let control = arguments.control.as_deref().map(Control::bind).transpose()?;
+    let mut control = arguments.control.as_deref().map(Control::bind).transpose()?;
     let NicArguments { ports, queues, receive, .. } = arguments;
     let (ports, queues, receive) = (ports.clone(), *queues, *receive);
     let balance = arguments.balance.as_ref().map(balance).transpose()?;
@@ -68,16 +68,22 @@ fn card(arguments: &NicArguments) -> Result<(), Failure> {
         })?;
     let until = arguments.seconds.map(|seconds| Instant::now() + Duration::from_secs(seconds));
     let mut live = Live::new(arguments.json, card.counters());
-    let mut is_told = false;
+    let (mut is_told, mut tended_at) = (false, Instant::now());
     while !stop.load(Ordering::Relaxed)
         && !is_told
         && !card.is_over()
         && until.is_none_or(|until| Instant::now() < until)
     {
-        match &control {
-            Some(control) => is_told = control.serve(&mut card, TEND),
-            None => std::thread::sleep(TEND),
+        let rest = TEND.saturating_sub(tended_at.elapsed());
+        match &mut control {
+            Some(control) => is_told = control.serve(&mut card, rest),
+            None => std::thread::sleep(rest),
         }
+        // Who asks for something does not hasten this.
+        if tended_at.elapsed() < TEND {
+            continue;
+        }
+        tended_at = Instant::now();
         live.missing(card.tend());
         card.balance().iter().for_each(say);
         live.show(&card)?;
@@ -154,10 +160,10 @@ impl Live {
         Live { json, before, shown_at: Instant::now(), said: Vec::new() }
     }
 
-    /// Says once why a port is not there.
-    fn missing(&mut self, ports: Vec<(String, PortError)>) {
+    /// Says once what is not there, and why.
+    fn missing(&mut self, what: Vec<(String, PortError)>) {
         let reasons: Vec<String> =
-            ports.into_iter().map(|(name, error)| format!("{name} is gone: {error}")).collect();
+            what.into_iter().map(|(name, error)| format!("{name} is not there: {error}")).collect();
         for reason in reasons.iter().filter(|reason| !self.said.contains(reason)) {
             progress::say(&format!("niclab: {reason}"));
         }
@@ -173,7 +179,7 @@ impl Live {
         let now = card.counters();
         if self.json {
             writeln!(stdout(), "{}", json!(now))?;
-        } else if now != self.before {
+        } else if now.ports != self.before.ports {
             let seconds = passed.as_secs_f64();
             let ports = now.ports.iter().zip(&self.before.ports);
             let line: Vec<String> = ports.map(|(now, old)| rates(now, old, seconds)).collect();

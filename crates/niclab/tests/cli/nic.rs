@@ -57,6 +57,7 @@ ctl rss 0 queues 7 end; echo "no such queue: $?"
 ctl rss 1 queues 0 end; echo "no port 1: $?"
 ctl rss 0 quues 0 end; echo "no word: $?"
 "$NICLAB" nic --port tap:nic9 --control card; echo "socket in use: $?"
+"$NICLAB" nic --port tap:nic9 --control rules; echo "a file: $?, $(wc -l <rules) line"
 "$NICLAB" nic --port tap:nic0; echo "port in use: $?"
 "$NICLAB" nic --port xdp:none --seconds 1; echo "no interface: $?"
 echo 'flow create 0 ingress pattern eth / end actions none / end' >wrong
@@ -66,6 +67,14 @@ echo 'flow create 0 ingress pattern eth / end actions none / end' >wrong
 ctl stop
 ends stopped
 ctl counters; echo "no card: $?"
+
+card --port tap:nic0 --queues 2 --guest 0.1=guest --balance save-cores
+ctl counters
+ls guest
+ctl stop
+wait $card; ls guest 2>/dev/null || echo "no door"
+"$NICLAB" nic --port tap:nic0 --guest 0.1=guest; echo "no queue for a guest: $?"
+"$NICLAB" nic --port tap:nic0 --balance keys=rules; echo "no keys: $?"
 
 card --port tap:nic0 --json
 kill -KILL $card
@@ -119,6 +128,7 @@ const SAID: &[&str] = &[
     "no command: 3",
     "card: it is there already",
     "socket in use: 9",
+    "a file: 9, 1 line",
     "nic0 is the TAP interface of another program",
     "port in use: 5",
     "no interface none",
@@ -132,6 +142,11 @@ const SAID: &[&str] = &[
     "the card ends",
     "stopped: 0, 0 sockets, 0 interfaces",
     "no card: 9",
+    "guest on queue 1 (awaited): 0 frames given",
+    "\nguest\n",
+    "no door",
+    "no queue for a guest: 2",
+    "no keys: 3",
     "killed: 137, 1 sockets, 0 interfaces",
     "interrupted: 0, 0 sockets, 0 interfaces",
     "by itself: 0",

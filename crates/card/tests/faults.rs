@@ -1,0 +1,120 @@
+//! What fails while a card is at work: a lane of a port, or a core.
+
+use std::fmt;
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use niclab_card::{Card, CardConfig, Opens, PortError};
+use niclab_nic::memory::Region;
+use niclab_port::lane::{Lane, LaneCounters};
+use niclab_port::stock::Stock;
+use niclab_port::wire::Burst;
+
+/// What happens to the first lane of a port when it is looked at next.
+#[derive(Default)]
+struct Fate {
+    fails: AtomicBool,
+    panics: AtomicBool,
+    opened: AtomicUsize,
+    closed: AtomicUsize,
+}
+
+#[derive(Clone)]
+struct Fated(Arc<Fate>);
+
+impl fmt::Display for Fated {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("fated")
+    }
+}
+
+impl Opens for Fated {
+    fn lane_frames(&self) -> usize {
+        0
+    }
+
+    fn open(&self, count: u32, _: &Arc<Region>) -> Result<Vec<Box<dyn Lane>>, PortError> {
+        self.0.opened.fetch_add(1, Ordering::Relaxed);
+        let lane = |place| -> Box<dyn Lane> {
+            Box::new(FatedLane { fate: Arc::clone(&self.0), is_first: place == 0 })
+        };
+        Ok((0..count).map(lane).collect())
+    }
+
+    fn comes_back(&self) -> bool {
+        true
+    }
+}
+
+struct FatedLane {
+    fate: Arc<Fate>,
+    is_first: bool,
+}
+
+impl Lane for FatedLane {
+    fn receive(&mut self, _: &mut Stock, _: &mut Burst) -> io::Result<()> {
+        if self.is_first && self.fate.fails.swap(false, Ordering::Relaxed) {
+            return Err(io::Error::other("a queue fails"));
+        }
+        assert!(!(self.is_first && self.fate.panics.load(Ordering::Relaxed)), "on purpose");
+        Ok(())
+    }
+
+    fn send(&mut self, _: &mut Stock, _: &mut Burst) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn counters(&self) -> LaneCounters {
+        LaneCounters::default()
+    }
+
+    fn close(self: Box<Self>, _: &mut Stock) -> io::Result<()> {
+        self.fate.closed.fetch_add(1, Ordering::Relaxed);
+        Ok(())
+    }
+}
+
+fn card() -> (Arc<Fate>, Card) {
+    let fate = Arc::new(Fate::default());
+    let config = CardConfig::new(vec![Fated(Arc::clone(&fate))], 2, vec![0, 0]);
+    let card = Card::start(&config, "").unwrap();
+    (fate, card)
+}
+
+/// Tends a card until something is so; what it said last that is missing.
+fn tended(card: &mut Card, is_so: impl Fn(&Card) -> bool) -> Vec<String> {
+    let until = Instant::now() + Duration::from_secs(10);
+    let mut said = Vec::new();
+    while !is_so(card) {
+        assert!(Instant::now() < until, "for ever");
+        let missing = card.tend();
+        said.extend(missing.into_iter().map(|(name, error)| format!("{name}: {error}")));
+        thread::sleep(Duration::from_millis(5));
+    }
+    said
+}
+
+#[test]
+fn a_port_of_which_one_lane_fails_is_opened_again_whole() {
+    let (fate, mut card) = card();
+    fate.fails.store(true, Ordering::Relaxed);
+    let said = tended(&mut card, |card| {
+        fate.opened.load(Ordering::Relaxed) == 2 && card.counters().ports[0].is_up
+    });
+    assert_eq!(fate.closed.load(Ordering::Relaxed), 2, "the lane beside it is closed, too");
+    assert!(said.iter().any(|what| what.contains("a queue fails")), "{said:?}");
+    assert_eq!(card.end().frames_lost, 0);
+    assert_eq!(fate.closed.load(Ordering::Relaxed), 4);
+}
+
+#[test]
+fn a_card_with_a_core_that_panics_is_over() {
+    let (fate, mut card) = card();
+    assert!(!card.is_over());
+    fate.panics.store(true, Ordering::Relaxed);
+    tended(&mut card, Card::is_over);
+    assert_eq!(card.end().trouble, ["core 0 ended by a fault of niclab"]);
+}
