@@ -1,6 +1,6 @@
 //! Batches on a simulated device: what it is known to do is found and worded.
 
-use niclab_result::Summary;
+use niclab_result::{Origin, Summary};
 
 use super::*;
 use crate::run::PlannedRate;
@@ -80,7 +80,8 @@ fn a_device_that_is_dead_for_a_known_time_is_found_dead_for_it() {
     assert!(near(value("batch-sliced"), 1.0) && near(value("batch-distinct"), 1.0));
     assert!(near(value("transaction"), 1.5), "{:?}", summary.findings);
     let figure = &summary.experiments[0].figures[0];
-    let ours: Vec<_> = figure.series.iter().filter(|series| !series.published).collect();
+    let ours: Vec<_> =
+        figure.series.iter().filter(|series| series.origin != Origin::Published).collect();
     assert_eq!(ours.len(), 2, "at once, and in slices");
     assert_eq!(figure.series.len(), 2, "published curves are of seconds");
     assert!(!figure.caption.contains("Published"), "{}", figure.caption);
@@ -168,7 +169,7 @@ fn published_curves_stand_beside_trials_of_seconds() {
     let (_, summary) =
         measured(&["group=0", "core=same", "calls=single", "slice=all", "after_ms=2000"]);
     let figure = &summary.experiments[0].figures[0];
-    assert_eq!(figure.series.iter().filter(|series| series.published).count(), 4);
+    assert_eq!(figure.series.iter().filter(|series| series.origin == Origin::Published).count(), 4);
     assert!(figure.caption.ends_with("PAM 2021, figure 3."), "{}", figure.caption);
 }
 

@@ -5,7 +5,7 @@ use niclab_device::{
     About, DeviceError, Latency, Load, Observation, Place as Seat, Plan, Setup, SetupReport,
     Testbed,
 };
-use niclab_result::Outcome;
+use niclab_result::{Origin, Outcome};
 
 use super::*;
 use crate::simulated::{Bench, Nature, cell_at};
@@ -159,7 +159,8 @@ fn ours_stands_beside_the_published_table_in_both_directions() {
     assert_eq!(at("known", "64 B, us"), "20.08 (26.77)");
     assert_eq!(at("CX-4Lx, host", "1024 B, us"), "23.28 (22.42)");
     let figure = &summary.experiments[0].figures[0];
-    let published = figure.series.iter().filter(|series| series.published).count();
+    let published =
+        figure.series.iter().filter(|series| series.origin == Origin::Published).count();
     assert_eq!(published, 7);
 }
 

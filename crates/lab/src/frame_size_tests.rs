@@ -4,7 +4,7 @@ use niclab_device::model::profile::{Basis, Entry, Part as Known, Profile};
 use niclab_device::model::schema::SECTIONS;
 use niclab_device::model::{Model, read};
 use niclab_device::{Honesty, QueueCounters};
-use niclab_result::{Latencies, Summary};
+use niclab_result::{Latencies, Origin, Summary};
 
 use super::*;
 use crate::spec::GridName;
@@ -175,7 +175,8 @@ fn the_card_of_the_study_fills_its_port_as_the_study_found() {
     let [experiment] = &summary.experiments[..] else { panic!("one experiment") };
     let ids: Vec<&str> = experiment.figures.iter().map(|figure| figure.id.as_str()).collect();
     assert_eq!(ids, ["frame-size-pps", "frame-size-gbps"]);
-    let published = experiment.figures[0].series.iter().filter(|series| series.published);
+    let published =
+        experiment.figures[0].series.iter().filter(|series| series.origin == Origin::Published);
     assert_eq!(published.map(|series| series.points.len()).collect::<Vec<_>>(), [2]);
     assert_eq!(experiment.tables.len(), 1);
     assert_eq!(experiment.tables[0].rows.len(), 6);

@@ -1,6 +1,6 @@
 //! Insertions on a simulated device: what it is known to do is found and worded.
 
-use niclab_result::{Outcome, Summary};
+use niclab_result::{Origin, Outcome, Summary};
 
 use super::*;
 use crate::simulated::{Bench, Nature, cell_at as cell, finding_value as value};
@@ -138,8 +138,11 @@ fn the_published_grid_draws_the_actions_of_the_stack_that_it_measures() {
     let summary = summarize(&bench.run, &bench.store.samples, &bench.store.latencies);
     let figures = &summary.experiments[0].figures;
     let actions = figures.iter().find(|figure| figure.id == "rule-rate-group1-actions").unwrap();
-    assert_eq!(actions.series.iter().filter(|series| !series.published).count(), 4);
-    assert!(actions.series.iter().any(|series| series.published));
+    assert_eq!(
+        actions.series.iter().filter(|series| series.origin != Origin::Published).count(),
+        4
+    );
+    assert!(actions.series.iter().any(|series| series.origin == Origin::Published));
     assert!((value(&summary, "actions-group1") - 1.0 / 1.3).abs() < 0.01);
 }
 

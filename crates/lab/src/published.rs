@@ -7,7 +7,7 @@ pub mod presto10;
 
 use std::str::FromStr;
 
-use niclab_result::{Mean, Series, Shape};
+use niclab_result::{Mean, Origin, Series, Shape};
 use serde::{Deserialize, Serialize};
 
 /// A card whose figures are published.
@@ -241,8 +241,8 @@ pub fn batches(which: Batch, card: Card) -> Vec<Series> {
         let name = format!("{}, {batch}", card.label());
         let at = series.iter().position(|s| s.name == name).unwrap_or_else(|| {
             let device = card.label().to_string();
-            let (published, shape) = (true, Shape::Line);
-            series.push(Series { name, device, published, shape, points: Vec::new() });
+            let (origin, shape) = (Origin::Published, Shape::Line);
+            series.push(Series { name, device, origin, shape, points: Vec::new() });
             series.len() - 1
         });
         let (x, y) = (row.x - BATCH_START_S, row.y / LINK_GBPS * 100.0);
@@ -283,7 +283,13 @@ fn curves(card: Card, shape: Shape, rows: &str, scale: f64) -> Vec<Series> {
         let name = format!("{}, {}", card.label(), row.series.replace("Table", "group"));
         let at = series.iter().position(|s| s.name == name).unwrap_or_else(|| {
             let device = card.label().to_string();
-            series.push(Series { name, device, published: true, shape, points: Vec::new() });
+            series.push(Series {
+                name,
+                device,
+                origin: Origin::Published,
+                shape,
+                points: Vec::new(),
+            });
             series.len() - 1
         });
         place(&mut series[at].points, &row, scale);

@@ -1,7 +1,7 @@
 //! Rates of renewal on a simulated device: what it is known to do is found and worded.
 
 use niclab_device::OPERATIONS_PER_S_MAX;
-use niclab_result::{Finding, Summary};
+use niclab_result::{Finding, Origin, Summary};
 
 use super::*;
 use crate::simulated::{Bench, Nature, cell_at, cell_of as cell};
@@ -83,7 +83,8 @@ fn a_device_that_gives_a_known_share_of_its_time_to_rules_is_found_to() {
     assert!(near(value("hand-over-distinct"), 5_000.0), "{:?}", summary.findings);
     assert!(summary.findings.iter().all(|finding| !finding.id.contains("ceiling")));
     let figure = &summary.experiments[0].figures[0];
-    let ours: Vec<_> = figure.series.iter().filter(|series| !series.published).collect();
+    let ours: Vec<_> =
+        figure.series.iter().filter(|series| series.origin != Origin::Published).collect();
     assert_eq!(ours.len(), 2);
     assert!((ours[0].points[0].y - 90.0).abs() < 1e-6, "{:?}", ours[0]);
 }

@@ -3,7 +3,7 @@
 use niclab_device::StagedPasses;
 use niclab_device::model::profile::Profile;
 use niclab_device::model::{Model, read};
-use niclab_result::{Quantity, Summary};
+use niclab_result::{Origin, Quantity, Summary};
 
 use super::*;
 use crate::simulated::cell_at;
@@ -127,6 +127,10 @@ fn the_card_of_the_study_scales_as_the_study_found() {
         experiment.figures[0].series.iter().map(|series| series.name.as_str()).collect();
     let wanted = ["card", "card, serial", "card, ideal", "card, 2 ports", "card, 2 ports, ideal"];
     assert_eq!(names[..5], wanted, "{names:?}");
+    for series in &experiment.figures[0].series[..5] {
+        let is_computed = series.origin == Origin::Computed;
+        assert_eq!(is_computed, series.name.ends_with("ideal"), "{}", series.name);
+    }
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Summaries of simulated runs: every figure has its curves, every number its place.
 
-use niclab_result::{Figure, Shape};
+use niclab_result::{Figure, Origin, Shape};
 
 use super::*;
 use crate::simulated::{Bench, Nature};
@@ -59,15 +59,22 @@ fn published_curves_stand_beside_ours_and_are_marked() {
     let (_, summary) = bench(vec![Nature::default()], 1);
     let root = figure(&summary, "occupancy-throughput-group0-1500");
     assert_eq!((root.y.unit.as_str(), root.series.len()), ("Gbps", 2));
-    assert!(!root.series[0].published && root.series[1].published);
+    assert!(
+        root.series[0].origin != Origin::Published && root.series[1].origin == Origin::Published
+    );
     // 10 Gbps L1 at 1500 B: 9.87 Gbps L2.
     assert!((root.series[0].points[0].y - 9.868).abs() < 0.01, "{:?}", root.series[0].points[0]);
     assert!((root.series[1].points[0].y - 98.86).abs() < 1e-9);
     let latency = figure(&summary, "occupancy-latency-group0");
     let published = latency.series.last().unwrap();
-    assert!(published.published && published.shape == Shape::Box);
+    assert!(published.origin == Origin::Published && published.shape == Shape::Box);
     assert!((published.points.last().unwrap().y / 156_000.0 - 1.0).abs() < 0.02, "156 ms in us");
-    assert!(!figure(&summary, "occupancy-throughput-group0-64").series.iter().any(|s| s.published));
+    assert!(
+        !figure(&summary, "occupancy-throughput-group0-64")
+            .series
+            .iter()
+            .any(|s| s.origin == Origin::Published)
+    );
 }
 
 #[test]
@@ -293,7 +300,7 @@ fn a_run_of_a_trace_tells_of_the_trace_and_not_of_64_bytes() {
     assert!(shown.all(|figure| ids.contains(&figure)), "{ids:?}");
     let mut ours = summary.clone();
     for figure in &mut ours.experiments[0].figures {
-        figure.series.retain(|series| !series.published);
+        figure.series.retain(|series| series.origin != Origin::Published);
     }
     let text = serde_json::to_string(&ours).unwrap();
     assert!(!text.contains("64 B") && !text.contains("10,000 flows"), "{text}");

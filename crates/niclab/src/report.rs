@@ -47,9 +47,15 @@ fn command(toml: &str) -> Result<String, Failure> {
     })
 }
 
+/// Most experiments that a title names.
+const TITLE_NAMES_MAX: usize = 4;
+
 fn title(summary: &Summary) -> String {
     let names: Vec<&str> = summary.experiments.iter().map(|e| e.name.as_str()).collect();
-    format!("niclab: {}", names.join(", "))
+    match names.len() {
+        ..=TITLE_NAMES_MAX => format!("niclab: {}", names.join(", ")),
+        count => format!("niclab: {count} experiments"),
+    }
 }
 
 /// Prints what was found, what is wrong with the data, and where the report is.

@@ -3,7 +3,7 @@
 use std::io::{Write, stdout};
 use std::path::Path;
 
-use niclab_result::{Figure, Mean, Shape, Stored, Summary};
+use niclab_result::{Figure, Mean, Origin, Shape, Stored, Summary};
 
 use crate::failure::Failure;
 use crate::report;
@@ -161,7 +161,7 @@ mod tests {
         Series {
             name: name.into(),
             device: "soft".into(),
-            published: false,
+            origin: Origin::Measured,
             shape: Shape::Cdf,
             points: (1..=count).map(point).collect(),
         }

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use askama::Template;
 use niclab_result::{
-    DeviceSummary, Environment, ExperimentSummary, Figure, Finding, Mark, Scale, Series, Shape,
-    Summary,
+    DeviceSummary, Environment, ExperimentSummary, Figure, Finding, Mark, Origin, Scale, Series,
+    Shape, Summary,
 };
 use serde_json::{Value, json};
 
@@ -89,7 +89,8 @@ struct KeyView {
     light: &'static str,
     dark: &'static str,
     symbol: &'static str,
-    published: bool,
+    /// `measured`, `computed` or `published`.
+    origin: &'static str,
     /// Drawn as a box, as a bare line, or as a line with symbols.
     shape: &'static str,
     empty: bool,
@@ -254,7 +255,7 @@ fn points(figure: &Figure) -> impl Iterator<Item = &niclab_result::Mean> {
 
 /// The legend.
 fn key(figure: &Figure) -> Vec<KeyView> {
-    let styles = theme::styles(figure.series.iter().map(|series| series.published));
+    let styles = theme::styles(figure.series.iter().map(|series| series.origin));
     let names = spec::series_names(figure);
     let entries = figure.series.iter().zip(styles).zip(names);
     entries
@@ -263,7 +264,11 @@ fn key(figure: &Figure) -> Vec<KeyView> {
             light: style.light,
             dark: style.dark,
             symbol: style.symbol,
-            published: series.published,
+            origin: match series.origin {
+                Origin::Measured => "measured",
+                Origin::Computed => "computed",
+                Origin::Published => "published",
+            },
             shape: match series.shape {
                 Shape::Box => "box",
                 _ if spec::crowded(series) => "bare",
@@ -276,15 +281,12 @@ fn key(figure: &Figure) -> Vec<KeyView> {
 
 /// What the bars or boxes of a figure span.
 fn bars(figure: &Figure) -> String {
-    let has = |published: bool, of: fn(&Series) -> bool| {
-        figure.series.iter().any(|series| series.published == published && of(series))
-    };
     if figure.series.iter().any(|series| series.shape == Shape::Box) {
         return "Boxes span p25 to p75 with a stroke at the median, whiskers p1 to p99.".into();
     }
     let barred = |series: &Series| series.points.iter().any(|point| point.low.is_some());
     let barred_as = |is_few: bool| {
-        let points = figure.series.iter().filter(|series| !series.published);
+        let points = figure.series.iter().filter(|series| series.origin != Origin::Published);
         let mut barred = points.flat_map(|s| &s.points).filter(|point| point.low.is_some());
         barred.any(|point| spec::is_range(point) == is_few)
     };
@@ -300,7 +302,8 @@ fn bars(figure: &Figure) -> String {
         }
         (false, false) => "",
     };
-    let published = match has(true, barred) {
+    let is_barred = |series: &Series| series.origin == Origin::Published && barred(series);
+    let published = match figure.series.iter().any(is_barred) {
         true => "Bars of published series span p1 to p99.",
         false => "",
     };

@@ -3,7 +3,7 @@
 //! One data set, one row per point; layers pick their rows by the columns `shape` and `glyph`.
 //! Nothing is computed here but where things stand on the paper.
 
-use niclab_result::{Figure, Knee, Mark, Mean, Scale, Series, Shape};
+use niclab_result::{Figure, Knee, Mark, Mean, Origin, Scale, Series, Shape};
 use serde_json::{Map, Value, json};
 
 use crate::axis::{self, Direction};
@@ -28,7 +28,7 @@ const WIDTH_PX: u32 = 720;
 #[must_use]
 pub fn vega_lite(figure: &Figure) -> Value {
     let names = series_names(figure);
-    let styles = theme::styles(figure.series.iter().map(|series| series.published));
+    let styles = theme::styles(figure.series.iter().map(|series| series.origin));
     let encoding = encoding(figure, &names, &styles);
     let mut layers = Vec::new();
     if figure.x.scale != Scale::Ordinal && !figure.knees.is_empty() {
@@ -61,7 +61,7 @@ pub(crate) fn series_names(figure: &Figure) -> Vec<String> {
     let mut names: Vec<String> = Vec::new();
     for series in &figure.series {
         let mut name = series.name.clone();
-        if series.published && !name.to_lowercase().contains("published") {
+        if series.origin == Origin::Published && !name.to_lowercase().contains("published") {
             name.push_str(" (published)");
         }
         if names.contains(&name) {
@@ -96,7 +96,7 @@ pub(crate) fn range_words(series: &Series, point: &Mean) -> String {
                 words::number(p99)
             );
         }
-        _ if series.published => ((point.low, point.high), "p1 to p99"),
+        _ if series.origin == Origin::Published => ((point.low, point.high), "p1 to p99"),
         _ if is_range(point) => ((point.low, point.high), "smallest to largest"),
         _ => ((point.low, point.high), "95 % interval"),
     };
@@ -214,7 +214,7 @@ fn row(figure: &Figure, series: &Series, point: &Mean) -> Map<String, Value> {
     put("repeats", json!(point.repeats));
     put("marks", json!(marks_words(&point.marks)));
     put("shape", json!(shape_name(series.shape)));
-    put("published", json!(series.published));
+    put("origin", json!(series.origin));
     put("glyph", json!(glyph(series, point)));
     row
 }
@@ -238,8 +238,8 @@ fn glyph(series: &Series, point: &Mean) -> &'static str {
         () if !point.marks.is_empty() => "triangle",
         () if boxed(series, point) => "none",
         () if crowded(series) => "none",
-        () if series.published => "hollow",
-        () => "filled",
+        () if series.origin == Origin::Measured => "filled",
+        () => "hollow",
     }
 }
 
@@ -368,8 +368,11 @@ fn knee_layers(figure: &Figure, x: &Value) -> Vec<Value> {
 /// Error bars and curves.
 fn line_layers(figure: &Figure) -> Vec<Value> {
     let dash = json!({
-        "field": "published", "type": "nominal", "legend": null,
-        "scale": {"domain": [false, true], "range": [[1, 0], [6, 4]]},
+        "field": "origin", "type": "nominal", "legend": null,
+        "scale": {
+            "domain": [Origin::Measured, Origin::Computed, Origin::Published],
+            "range": [[1, 0], [2, 3], [6, 4]],
+        },
     });
     let ordinal = figure.x.scale == Scale::Ordinal;
     let mut layers = Vec::new();
@@ -404,7 +407,7 @@ fn box_layers(hue: &Value) -> Vec<Value> {
         layer(
             whole.to_owned(),
             json!({"type": "rule", "strokeWidth": 1.2,
-                   "strokeDash": {"expr": "datum.published ? [3, 2] : [1, 0]"}}),
+                   "strokeDash": {"expr": "datum.origin == 'published' ? [3, 2] : [1, 0]"}}),
             json!({"y": {"field": "low"}, "y2": {"field": "high"}}),
         ),
         // Paper under the box hides the whisker; the fill over it is faint, so the median shows.
@@ -416,7 +419,7 @@ fn box_layers(hue: &Value) -> Vec<Value> {
         layer(
             whole.to_owned(),
             json!({"type": "bar", "size": width,
-                   "fillOpacity": {"expr": "datum.published ? 0 : 0.3"}, "strokeWidth": 1.2}),
+                   "fillOpacity": {"expr": "datum.origin == 'published' ? 0 : 0.3"}, "strokeWidth": 1.2}),
             json!({"y": {"field": "p25"}, "y2": {"field": "p75"}, "stroke": hue}),
         ),
         layer(
@@ -427,7 +430,7 @@ fn box_layers(hue: &Value) -> Vec<Value> {
     ]
 }
 
-/// Symbols: filled where measured, hollow where published, a hollow triangle where marked.
+/// Symbols: filled where measured, else hollow; a hollow triangle where marked.
 fn glyph_layers(figure: &Figure, names: &[String], styles: &[Style]) -> Vec<Value> {
     let symbols: Vec<_> = styles.iter().map(|style| style.symbol).collect();
     let shape = json!({

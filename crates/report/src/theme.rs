@@ -4,6 +4,7 @@
 //! the dark one. Hues are those of Okabe and Ito (2008), which colour-blind readers tell apart;
 //! a series also differs by its symbol, so no figure needs colour to be read.
 
+use niclab_result::Origin;
 use serde_json::{Value, json};
 
 /// The two looks of a figure.
@@ -15,7 +16,7 @@ pub enum Theme {
     Dark,
 }
 
-/// Hues of measured series, light and dark, in the order of their use.
+/// Hues of measured and computed series, light and dark, in the order of their use.
 const MEASURED: [(&str, &str); 7] = [
     ("#0072B2", "#56B4E9"),
     ("#D55E00", "#E8743B"),
@@ -53,11 +54,12 @@ pub(crate) struct Style {
     pub symbol: &'static str,
 }
 
-/// Styles of a figure's series in their order, given which of them are published.
-pub(crate) fn styles(published: impl Iterator<Item = bool>) -> Vec<Style> {
+/// Styles of a figure's series in their order, given where they come from.
+pub(crate) fn styles(origins: impl Iterator<Item = Origin>) -> Vec<Style> {
     let mut used = [0_usize; 2];
-    published
-        .map(|published| {
+    origins
+        .map(|origin| {
+            let published = origin == Origin::Published;
             let place = used[usize::from(published)];
             used[usize::from(published)] += 1;
             let hues: &[_] = if published { &PUBLISHED } else { &MEASURED };
@@ -112,12 +114,14 @@ mod tests {
 
     #[test]
     fn no_two_of_many_series_look_alike() {
-        for (published, most) in [(false, 28), (true, 16)] {
-            let all = styles([published].into_iter().cycle().take(most));
+        for (origins, most) in
+            [(&[Origin::Measured, Origin::Computed][..], 28), (&[Origin::Published], 16)]
+        {
+            let all = styles(origins.iter().copied().cycle().take(most));
             let mut looks: Vec<_> = all.iter().map(|style| (style.light, style.symbol)).collect();
             looks.sort_unstable();
             looks.dedup();
-            assert_eq!(looks.len(), most, "published: {published}");
+            assert_eq!(looks.len(), most, "{origins:?}");
         }
     }
 }

@@ -4,7 +4,7 @@
 mod sample;
 
 use niclab_report::{Options, ReportError, html};
-use niclab_result::{Environment, Figure, Mark, SCHEMA, Summary};
+use niclab_result::{Environment, Figure, Mark, Origin, SCHEMA, Summary};
 
 const HOSTILE: &str = "</script><img src=x onerror=alert(1)> \"quoted\" & 'single'";
 
@@ -102,7 +102,7 @@ fn a_whole_run_has_no_banner_and_a_clean_one_says_so() {
 fn bars_are_called_what_they_are() {
     let captions = |is_few: fn(usize) -> bool| {
         let mut summary = sample::summary();
-        let ours = |series: &&mut niclab_result::Series| !series.published;
+        let ours = |series: &&mut niclab_result::Series| series.origin != Origin::Published;
         for series in figure_mut(&mut summary).series.iter_mut().filter(ours) {
             for (at, point) in series.points.iter_mut().enumerate() {
                 point.marks = if is_few(at) { vec![Mark::FewSamples] } else { Vec::new() };

@@ -4,7 +4,7 @@
 mod sample;
 
 use niclab_report::{Theme, config, dark_colours, vega_lite};
-use niclab_result::{Figure, Scale, Shape};
+use niclab_result::{Figure, Origin, Scale, Shape};
 use serde_json::Value;
 
 fn figure(id: &str) -> Figure {
@@ -67,12 +67,30 @@ fn each_point_is_one_row_with_its_glyph() {
 }
 
 #[test]
+fn what_was_computed_is_drawn_apart_from_what_was_measured() {
+    let mut figure = figure("occupancy-throughput-group0");
+    figure.series[0].origin = Origin::Computed;
+    let spec = vega_lite(&figure);
+    let rows = spec["data"]["values"].as_array().unwrap();
+    let computed = rows.iter().filter(|row| row["series"] == figure.series[0].name.as_str());
+    assert!(computed.clone().count() > 0);
+    assert!(
+        computed.into_iter().all(|row| row["origin"] == "computed" && row["glyph"] != "filled")
+    );
+    let lines = spec["layer"].as_array().unwrap().iter();
+    let dash = lines.map(|layer| &layer["encoding"]["strokeDash"]["scale"]).find(|d| d.is_object());
+    let dash = dash.unwrap();
+    assert_eq!(dash["domain"][1], "computed");
+    assert!(dash["range"][1] != dash["range"][0] && dash["range"][1] != dash["range"][2]);
+}
+
+#[test]
 fn series_of_one_name_stay_apart() {
     let mut figure = figure("occupancy-throughput-group0");
     for series in &mut figure.series {
         series.name = "same".to_owned();
         series.device = "soft".to_owned();
-        series.published = false;
+        series.origin = Origin::Measured;
     }
     let spec = vega_lite(&figure);
     let domain = spec["encoding"]["color"]["scale"]["domain"].as_array().unwrap();

@@ -295,6 +295,18 @@ pub enum Shape {
     Cdf,
 }
 
+/// Where a curve comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Origin {
+    /// This run.
+    Measured,
+    /// What follows from a measurement, or from the device's own words: a model, an ideal, a limit.
+    Computed,
+    /// A publication.
+    Published,
+}
+
 /// One curve.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Series {
@@ -302,8 +314,8 @@ pub struct Series {
     pub name: String,
     /// Device measured, or the published card.
     pub device: String,
-    /// `true` for figures taken from a publication; drawn apart from ours.
-    pub published: bool,
+    /// Where its points come from; each is drawn in its own way.
+    pub origin: Origin,
     /// How it is drawn.
     pub shape: Shape,
     /// Its points, by ascending x.

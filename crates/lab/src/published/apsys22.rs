@@ -3,7 +3,7 @@
 //! Source: Xing et al., APSys 2022, table 2 (`reference/apsys22/README.md` says how it was read,
 //! and why the two directions of some rows are best taken as a set).
 
-use niclab_result::{Mean, Series, Shape};
+use niclab_result::{Mean, Origin, Series, Shape};
 
 /// Table 2: `nic,cpu,workload,message_size,direction,rtt,unit`.
 const TABLE_2: &str = include_str!("../../../../reference/apsys22/table2_rtt.csv");
@@ -106,7 +106,7 @@ pub fn series(workload: &str) -> Vec<Series> {
         let name = format!("{} (published)", card.name);
         let points: Vec<Mean> = card.points.into_iter().filter_map(point).collect();
         let (device, shape) = (name.clone(), Shape::Line);
-        Series { name, device, published: true, shape, points }
+        Series { name, device, origin: Origin::Published, shape, points }
     };
     round_trips(workload).into_iter().map(of).collect()
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use niclab_result::{Axis, Figure, Mean, Sample, Scale, Series, Shape, Table};
+use niclab_result::{Axis, Figure, Mean, Origin, Sample, Scale, Series, Shape, Table};
 use serde_json::Value;
 
 use super::Results;
@@ -199,20 +199,22 @@ pub(super) fn figures(results: &Results<'_>) -> Vec<Figure> {
             figure.series.push(Series {
                 name: format!("{}, {batch} {}", cell.device, pace_words(cell)),
                 device: cell.device.to_string(),
-                published: false,
+                origin: Origin::Measured,
                 shape: Shape::Line,
                 points,
             });
         }
     }
-    figures.retain(|figure| figure.series.iter().any(|series| !series.published));
+    figures.retain(|figure| figure.series.iter().any(|series| series.origin != Origin::Published));
     for figure in &mut figures {
         // Seconds of a published trial would leave no room for a trial of milliseconds.
-        let ours = figure.series.iter().filter(|series| !series.published);
+        let ours = figure.series.iter().filter(|series| series.origin != Origin::Published);
         let last_s =
             ours.flat_map(|series| &series.points).map(|point| point.x).fold(0.0, f64::max);
-        figure.series.retain(|series| !series.published || last_s >= PUBLISHED_MIN_S);
-        if figure.series.iter().any(|series| series.published) {
+        figure
+            .series
+            .retain(|series| series.origin != Origin::Published || last_s >= PUBLISHED_MIN_S);
+        if figure.series.iter().any(|series| series.origin == Origin::Published) {
             figure.caption.push_str(&format!(
                 " Published: {}, a saturated link of 100 Gbps, 1500 B frames, samples of 0.1 s, \
                  PAM 2021, figure 3.",

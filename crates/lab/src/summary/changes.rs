@@ -1,6 +1,6 @@
 //! Figures and tables of the experiment `rule-update`.
 
-use niclab_result::{Axis, Figure, Scale, Series, Table};
+use niclab_result::{Axis, Figure, Origin, Scale, Series, Table};
 
 use super::Results;
 use super::figures::{add_point, frame_words};
@@ -160,7 +160,7 @@ pub(super) fn figures(results: &Results<'_>) -> Vec<Figure> {
         figures.push(figure(results, group, false));
         figures.push(figure(results, group, true));
     }
-    figures.retain(|figure| figure.series.iter().any(|series| !series.published));
+    figures.retain(|figure| figure.series.iter().any(|series| series.origin != Origin::Published));
     figures
 }
 

@@ -1,6 +1,6 @@
 //! Figures and tables of the experiments on the echo.
 
-use niclab_result::{Axis, Figure, Scale, Series, Table};
+use niclab_result::{Axis, Figure, Origin, Scale, Series, Table};
 
 use super::figures::add_point;
 use super::tables::{marks_of, median, table, worded};
@@ -167,7 +167,10 @@ pub(super) fn figures(results: &Results<'_>) -> Vec<Figure> {
         false => vec![rtt(results, "size"), rtt(results, "batch"), rate(results)],
     };
     figures.retain(|figure| {
-        figure.series.iter().any(|series| !series.published && series.points.len() > 1)
+        figure
+            .series
+            .iter()
+            .any(|series| series.origin != Origin::Published && series.points.len() > 1)
     });
     figures
 }

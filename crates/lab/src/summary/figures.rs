@@ -1,7 +1,7 @@
 //! The figures of the occupancy experiment: medians with their intervals, published curves beside.
 
 use niclab_device::Latency;
-use niclab_result::{Axis, Figure, Mean, Scale, Series, Shape};
+use niclab_result::{Axis, Figure, Mean, Origin, Scale, Series, Shape};
 
 use super::{FoundKnee, Results};
 use crate::cells::Cell;
@@ -24,7 +24,10 @@ pub(super) fn figures(results: &Results<'_>) -> Vec<Figure> {
         Some(_) => vec![latency_cdf(results), throughput_flows(results)],
     };
     let is_measured = |figure: &Figure| {
-        figure.series.iter().any(|series| !series.published && !series.points.is_empty())
+        figure
+            .series
+            .iter()
+            .any(|series| series.origin != Origin::Published && !series.points.is_empty())
     };
     figures.retain(is_measured);
     figures
@@ -123,16 +126,38 @@ fn curve<'a>(
     let mut points: Vec<Mean> = cells.filter_map(mean).collect();
     points.sort_by(|a, b| a.x.total_cmp(&b.x));
     let device = device.to_string();
-    (!points.is_empty()).then_some(Series { name, device, published: false, shape, points })
+    (!points.is_empty()).then_some(Series { name, device, origin: Origin::Measured, shape, points })
 }
 
-/// Adds a measured point to the line of this name, which is begun where it is new.
+/// Adds a measured point to the line of this name.
 pub(super) fn add_point(series: &mut Vec<Series>, name: String, device: &str, point: Mean) {
+    add(series, Origin::Measured, name, device, point);
+}
+
+/// Adds a point that was computed, `y` at `x`, to the line of this name.
+pub(super) fn add_computed(
+    series: &mut Vec<Series>,
+    name: String,
+    device: &str,
+    (x, y): (f64, f64),
+) {
+    let point = Mean { x, y, repeats: 1, ..Mean::default() };
+    add(series, Origin::Computed, name, device, point);
+}
+
+/// Adds a point to the line of this name, which is begun where it is new.
+pub(super) fn add(
+    series: &mut Vec<Series>,
+    origin: Origin,
+    name: String,
+    device: &str,
+    point: Mean,
+) {
     match series.iter_mut().find(|series| series.name == name) {
         Some(series) => series.points.push(point),
         None => {
             let (device, shape) = (device.to_string(), Shape::Line);
-            series.push(Series { name, device, published: false, shape, points: vec![point] });
+            series.push(Series { name, device, origin, shape, points: vec![point] });
         }
     }
 }
@@ -419,7 +444,7 @@ fn latency_cdf(results: &Results<'_>) -> Figure {
             series.push(Series {
                 name: format!("{device}, {}", words::rules(rules(cell))),
                 device: device.into(),
-                published: false,
+                origin: Origin::Measured,
                 shape: Shape::Cdf,
                 points: distribution(&latency, cell.samples.len() as u32),
             });

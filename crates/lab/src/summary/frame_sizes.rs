@@ -1,9 +1,9 @@
 //! Figures and tables of the experiment `frame-size`.
 
-use niclab_result::{Axis, Figure, Mean, Scale, Series, Table};
+use niclab_result::{Axis, Figure, Mean, Origin, Scale, Series, Table};
 
 use super::Results;
-use super::figures::add_point;
+use super::figures::{add_computed, add_point};
 use super::spreads::number;
 use super::tables::{marks_of, median, table, worded};
 use super::throughput::{FoundGoal, FoundThroughput, found};
@@ -221,7 +221,10 @@ pub(super) fn figures(results: &Results<'_>) -> Vec<Figure> {
     let all = sized(results);
     let mut figures = vec![frames(&all), bits(&all)];
     figures.retain(|figure| {
-        figure.series.iter().any(|series| !series.published && series.points.len() > 1)
+        figure
+            .series
+            .iter()
+            .any(|series| series.origin != Origin::Published && series.points.len() > 1)
     });
     figures
 }
@@ -287,8 +290,7 @@ fn frames(all: &[Sized<'_>]) -> Figure {
     for gbps in ports(all) {
         let name = format!("line rate of {gbps} Gbps");
         for x in &lengths {
-            let point = Mean { x: *x, y: 1e3 / wire_ns(*x, gbps), repeats: 1, ..Mean::default() };
-            add_point(&mut series, name.clone(), &name, point);
+            add_computed(&mut series, name.clone(), &name, (*x, 1e3 / wire_ns(*x, gbps)));
         }
     }
     series.push(presto10::saturating());

@@ -1,7 +1,7 @@
 //! Figures and tables of the experiment `rule-rate`.
 
 use niclab_device::Stack;
-use niclab_result::{Axis, Figure, Scale, Series, Table};
+use niclab_result::{Axis, Figure, Origin, Scale, Series, Table};
 
 use super::Results;
 use super::batches::calls_words;
@@ -167,7 +167,9 @@ pub(super) fn figures(results: &Results<'_>) -> Vec<Figure> {
         figures.push(figure(results, (group, "calls"), None, &calls, "stack"));
     }
     // One series is no comparison: stacks alone are drawn whatever there are.
-    let ours = |figure: &Figure| figure.series.iter().filter(|series| !series.published).count();
+    let ours = |figure: &Figure| {
+        figure.series.iter().filter(|series| series.origin != Origin::Published).count()
+    };
     figures.retain(|figure| ours(figure) > usize::from(!figure.id.contains("stacks")));
     figures
 }

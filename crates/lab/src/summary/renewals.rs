@@ -1,6 +1,6 @@
 //! Figures and tables of the experiment `update-rate`.
 
-use niclab_result::{Axis, Figure, Mean, Sample, Scale, Series, Table};
+use niclab_result::{Axis, Figure, Mean, Origin, Sample, Scale, Series, Table};
 
 use super::Results;
 use super::batches::{calls_words, pace_words};
@@ -201,7 +201,7 @@ pub(super) fn figures(results: &Results<'_>) -> Vec<Figure> {
         figures.push(throughput(results, group, &frame));
         figures.push(latency(results, group, &frame));
     }
-    figures.retain(|figure| figure.series.iter().any(|series| !series.published));
+    figures.retain(|figure| figure.series.iter().any(|series| series.origin != Origin::Published));
     figures
 }
 

@@ -1,9 +1,9 @@
 //! Figures and tables of the experiments `queue-scaling` and `queue-overhead`.
 
-use niclab_result::{Axis, Figure, Mean, Scale, Series, Table};
+use niclab_result::{Axis, Figure, Origin, Scale, Series, Table};
 
 use super::Results;
-use super::figures::{add_point, frame_words};
+use super::figures::{add_computed, add_point, frame_words};
 use super::spreads::number;
 use super::tables::{marks_of, median, table, worded};
 use crate::cells::Cell;
@@ -151,7 +151,10 @@ pub(super) fn figures(results: &Results<'_>) -> Vec<Figure> {
     let mut figures: Vec<Figure> = results.devices().flat_map(of).collect();
     figures.push(over_queues(results));
     figures.retain(|figure| {
-        figure.series.iter().any(|series| !series.published && series.points.len() > 1)
+        figure
+            .series
+            .iter()
+            .any(|series| series.origin != Origin::Published && series.points.len() > 1)
     });
     figures
 }
@@ -197,12 +200,10 @@ fn curves(results: &Results<'_>, device: &str, metric: &str, power: f64) -> Vec<
         for cell in &measured {
             let Some(pps) = ideal(results, cell) else { continue };
             let x = number(cell, "cores");
-            let point = Mean { x, y: drawn(pps, x), repeats: 1, ..Mean::default() };
-            add_point(&mut series, format!("{name}, ideal"), device, point);
+            add_computed(&mut series, format!("{name}, ideal"), device, (x, drawn(pps, x)));
         }
         for (x, pps) in modelled(&measured) {
-            let point = Mean { x, y: drawn(pps, x), repeats: 1, ..Mean::default() };
-            add_point(&mut series, format!("{name}, modelled"), device, point);
+            add_computed(&mut series, format!("{name}, modelled"), device, (x, drawn(pps, x)));
         }
     }
     series

@@ -1,9 +1,9 @@
 //! Figures and tables of the experiment `hash-skew`.
 
-use niclab_result::{Axis, Figure, Mean, Scale, Series, Table};
+use niclab_result::{Axis, Figure, Mean, Origin, Scale, Series, Table};
 
 use super::Results;
-use super::figures::{add_point, frame_words};
+use super::figures::{add, frame_words};
 use super::tables::{marks_of, median, table, worded};
 use crate::cells::Cell;
 use crate::spread::{
@@ -209,16 +209,17 @@ fn axis(label: &str, unit: &str, scale: Scale) -> Axis {
 /// same whatever the cores.
 fn curves(cells: &[&Cell<'_>], device: &str, x: &str) -> Vec<Series> {
     let mut series: Vec<Series> = Vec::new();
-    for (metric, name) in
-        [(BUSIEST, device.to_owned()), (HASHED_BUSIEST, format!("{device}, by its hash"))]
-    {
+    for (origin, metric, name) in [
+        (Origin::Measured, BUSIEST, device.to_owned()),
+        (Origin::Computed, HASHED_BUSIEST, format!("{device}, by its hash")),
+    ] {
         for cell in cells {
             let at = number(cell, x);
             let is_there = series.iter().any(|series| {
                 series.name == name && series.points.iter().any(|point| point.x == at)
             });
             if let Some(point) = cell.mean(metric, 1.0, at).filter(|_| !is_there) {
-                add_point(&mut series, name.clone(), device, point);
+                add(&mut series, origin, name.clone(), device, point);
             }
         }
     }
@@ -308,14 +309,15 @@ fn shares(results: &Results<'_>) -> Figure {
         let of = |queue: &Queue| queue.came() as f64 / all.max(1) as f64;
         let measured = queues.iter().map(of).collect();
         let name = format!("{device}, {}", place_words(cell));
-        for (name, shares) in
-            [(name.clone(), measured), (format!("{name}, by its hash"), hash_shares(cell))]
-        {
+        for (origin, name, shares) in [
+            (Origin::Measured, name.clone(), measured),
+            (Origin::Computed, format!("{name}, by its hash"), hash_shares(cell)),
+        ] {
             for (at, share) in shares.iter().enumerate() {
                 let repeats = cell.samples.len() as u32;
                 let (x, y) = (at as f64, share * 100.0);
                 let point = Mean { x, y, repeats, ..Mean::default() };
-                add_point(&mut series, name.clone(), device, point);
+                add(&mut series, origin, name.clone(), device, point);
             }
         }
     }

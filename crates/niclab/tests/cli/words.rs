@@ -74,8 +74,9 @@ fn list_names_experiments_axes_and_devices_and_its_toml_can_be_run() {
     let list = call(&["list"]);
     list.with(0, &[]);
     for word in [
-        "occupancy (default)",
-        "update-batch (default)",
+        "without a name, all of them",
+        "occupancy: ",
+        "update-batch: ",
         "--set batch=",
         "--set rules=",
         "--set frame=",

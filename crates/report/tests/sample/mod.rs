@@ -3,7 +3,7 @@
 //! Nothing here was measured; the published series are made up too.
 
 use niclab_result::{
-    Axis, DeviceSummary, Environment, ExperimentSummary, Figure, Finding, Knee, Mark, Mean,
+    Axis, DeviceSummary, Environment, ExperimentSummary, Figure, Finding, Knee, Mark, Mean, Origin,
     Quantity, SCHEMA, Scale, Series, Shape, Summary, Table, TestbedBox, TestbedSummary,
 };
 
@@ -196,8 +196,8 @@ fn point(x: f64, y: f64, spread: f64) -> Mean {
 }
 
 fn series(name: &str, device: &str, shape: Shape, points: Vec<Mean>) -> Series {
-    let published = device == CARD;
-    Series { name: name.to_owned(), device: device.to_owned(), published, shape, points }
+    let origin = if device == CARD { Origin::Published } else { Origin::Measured };
+    Series { name: name.to_owned(), device: device.to_owned(), origin, shape, points }
 }
 
 fn figure(id: &str, title: &str, caption: &str, axes: (Axis, Axis), series: Vec<Series>) -> Figure {
