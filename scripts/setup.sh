@@ -139,9 +139,9 @@ want_chromium() {
     install_packages optional "the tests of the report in a browser" chromium
 }
 
-# The device process for DPDK, beside niclab: a program of its own, for it links what most machines
-# lack. What both are made of is built once. build_dpdk [--release]
-build_dpdk() {
-    [ -f dpdk/helper/Cargo.toml ] && have_dpdk || return 0
-    cargo build --manifest-path dpdk/helper/Cargo.toml --target-dir "$target" "$@"
+# Members of the workspace that can be built here, as arguments of cargo: without libdpdk all but the
+# program that links it, which is the device process for DPDK and lies beside niclab.
+members() {
+    printf -- '--workspace'
+    have_dpdk || printf ' --exclude niclab-dpdk'
 }

@@ -4,6 +4,8 @@
 //! pipe under another number, and what is printed goes nowhere; its errors go to standard error,
 //! where niclab keeps the last lines.
 
+#![deny(unsafe_code)]
+
 mod arguments;
 mod bed;
 mod lane;
