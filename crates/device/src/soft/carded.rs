@@ -114,10 +114,8 @@ impl Outlet for Out {
     }
 
     fn reserve(&mut self, want: usize) -> usize {
-        // Whatever wires they go by, there is room.
-        let room = |lane: &mut FarLane| lane.far.room();
-        let room = self.far.borrow_mut().iter_mut().map(room).min().unwrap_or(0);
-        want.min(BURST).min(room)
+        // Whether there is room hangs on the wire, and that on the frame: `commit` knows.
+        want.min(BURST)
     }
 
     fn slot(&mut self, i: usize) -> &mut [u8] {
@@ -129,17 +127,19 @@ impl Outlet for Out {
         let wires = far.len();
         let frames = self.frames.chunks_exact(self.frame_len).zip(lens);
         let frames = frames.map(|(frame, len)| &frame[..usize::from(*len)]);
+        let mut sent = 0;
         for (wire, lane) in far.iter_mut().enumerate() {
             let region = Arc::clone(lane.far.region());
             let own = frames.clone().filter(|frame| wire_of(frame, wires) == wire);
+            // Those that find their wire full are missed, whatever room others have.
             lane.far.reserve(own.clone().count(), &mut self.burst);
             for (desc, frame) in self.burst.iter_mut().zip(own) {
                 region.slot_mut(desc)[..frame.len()].copy_from_slice(frame);
                 region.set_len(desc, frame.len() as u16);
             }
-            lane.send(&mut self.burst);
+            sent += lane.send(&mut self.burst);
         }
-        lens.len()
+        sent
     }
 }
 
@@ -474,8 +474,7 @@ pub(super) fn run(
     };
     let mut beside = Beside::new(card, plan, tester.is_none());
     let _pinned = tester.map(Pinned::to);
-    let depth = WIRE_DEPTH * count as u32;
-    let driven = drive(load, depth, &mut out, &mut back, &mut beside).map_err(bad_load);
+    let driven = drive(load, WIRE_DEPTH, &mut out, &mut back, &mut beside).map_err(bad_load);
     beside.end(driven, &mut back)
 }
 

@@ -115,14 +115,40 @@ fn skewed_flows_are_answered_by_moves_and_by_keys() {
     }
 }
 
+/// The head of a frame from an address that ends so, to this port.
+fn frame(last: u8, port: u8) -> [u8; 60] {
+    let mut frame = [0; 60];
+    frame[12..14].copy_from_slice(&[8, 0]);
+    (frame[29], frame[35]) = (last, port);
+    frame
+}
+
+#[test]
+fn a_frame_is_missed_where_its_own_wire_is_full_and_nowhere_else() {
+    let (region, _frames) = Region::new(BURST, 60).unwrap();
+    let (far, _near): (Vec<FarLane>, Vec<_>) =
+        lanes(2, WIRE_DEPTH as usize, 60, &region).unwrap().into_iter().unzip();
+    let far = Rc::new(RefCell::new(far));
+    let (frames, burst) = (vec![0; BURST * 60], Burst::new());
+    let mut out = Out { far, frames, frame_len: 60, burst };
+    // A burst whose frames go by these wires in turn; how many of them leave.
+    let mut leave = |wires: [u8; 2]| {
+        assert_eq!(out.reserve(BURST), BURST);
+        for at in 0..BURST {
+            out.slot(at).copy_from_slice(&frame(wires[at % 2], 0));
+        }
+        out.commit(&[60; BURST])
+    };
+    for _ in 0..WIRE_DEPTH as usize / BURST {
+        assert_eq!(leave([0, 0]), BURST);
+    }
+    assert_eq!(leave([0, 0]), 0);
+    assert_eq!(leave([0, 1]), BURST / 2);
+    assert_eq!(leave([1, 1]), BURST);
+}
+
 #[test]
 fn a_flow_keeps_to_its_wire_and_all_wires_have_flows() {
-    let frame = |last: u8, port: u8| {
-        let mut frame = [0; 60];
-        frame[12..14].copy_from_slice(&[8, 0]);
-        (frame[29], frame[35]) = (last, port);
-        frame
-    };
     for wires in 1..5 {
         let of = |last, port| wire_of(&frame(last, port), wires);
         assert_eq!(of(7, 9), of(7, 9));
