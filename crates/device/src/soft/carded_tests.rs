@@ -68,6 +68,31 @@ fn changes_of_every_kind_lose_no_frame_and_let_none_pass_another() {
     }
 }
 
+/// What the tester does while no load lasts.
+fn beside(shares: bool) -> Beside {
+    let wires = Wires { frame_len: 60, far: Arc::default() };
+    let cores = crate::cores::allowed()[..1].to_vec();
+    let receive = Receive::Interrupt;
+    let config = CardConfig { receive, ..CardConfig::new(vec![wires], 2, cores) };
+    Beside::new(Card::start(&config, "").unwrap(), plan(None), shares)
+}
+
+#[test]
+fn a_tester_that_wakes_late_has_not_worked_meanwhile() {
+    let nominal_ns = LOOK_EVERY.as_nanos() as u64;
+    let mut beside = beside(true);
+    let mut usual = |shares| {
+        beside.shares = shares;
+        let mut turns: Vec<u64> = (0..200).map(|_| beside.turn()).collect();
+        turns.sort_unstable();
+        turns[100]
+    };
+    // Nothing was to be done, and a sleep ends later than it is to.
+    assert!(usual(false) < 5_000);
+    assert!((nominal_ns..nominal_ns + 5_000).contains(&usual(true)));
+    beside.card.end();
+}
+
 /// The second core's share of the frames where load is low, and where it is high; every trial must
 /// keep frames and their order.
 fn shares_of_the_second() -> [f64; 2] {
