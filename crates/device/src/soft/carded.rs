@@ -281,16 +281,19 @@ impl Beside {
         }
     }
 
-    /// What each core did in the stretch that has ended.
-    fn end_stretch(&mut self) {
-        let now = self.card.counters();
+    /// What each core did in the stretches that have ended: several, where the tester was away, and
+    /// of what it finds behind that each has the same share.
+    fn end_stretches(&mut self, count: u64, now: Counters) {
+        let share = |sum: u64, at: u64| sum * (at + 1) / count - sum * at / count;
         self.seen.cpu_ns.resize_with(now.cores.len(), Vec::new);
         self.seen.frames.resize_with(now.cores.len(), Vec::new);
         let lists = self.seen.cpu_ns.iter_mut().zip(&mut self.seen.frames);
         for ((cpu_ns, frames), (now, before)) in lists.zip(now.cores.iter().zip(&self.before.cores))
         {
-            cpu_ns.push(now.cpu_ns.saturating_sub(before.cpu_ns));
-            frames.push(now.frames.saturating_sub(before.frames));
+            let ran_ns = now.cpu_ns.saturating_sub(before.cpu_ns);
+            let dealt_with = now.frames.saturating_sub(before.frames);
+            cpu_ns.extend((0..count).map(|at| share(ran_ns, at)));
+            frames.extend((0..count).map(|at| share(dealt_with, at)));
         }
         self.before = now;
     }
@@ -310,9 +313,10 @@ impl Window for Beside {
             self.look(begun_ns);
             self.change(begun_ns);
             self.balance(begun_ns, opened_ns);
-            if begun_ns >= self.stretch_ns {
-                self.end_stretch();
-                self.stretch_ns += STRETCH_NS;
+            if let Some(late_ns) = begun_ns.checked_sub(self.stretch_ns) {
+                let count = 1 + late_ns / STRETCH_NS;
+                self.end_stretches(count, self.card.counters());
+                self.stretch_ns += count * STRETCH_NS;
             }
         }
         let worked_ns = self.clock.now_ns().saturating_sub(begun_ns);

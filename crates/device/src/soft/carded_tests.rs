@@ -93,6 +93,23 @@ fn a_tester_that_wakes_late_has_not_worked_meanwhile() {
     beside.card.end();
 }
 
+#[test]
+fn what_cores_did_while_the_tester_was_away_is_shared_among_the_stretches() {
+    let mut beside = beside(false);
+    let now_ns = beside.clock.now_ns();
+    beside.opened(now_ns);
+    let mut now = beside.card.counters();
+    now.cores[0].frames += 10;
+    beside.end_stretches(4, now);
+    assert_eq!(beside.seen.frames, [[2, 3, 2, 3]]);
+    // It comes back two stretches and a half behind the end of one.
+    beside.stretch_ns = now_ns - 5 * STRETCH_NS / 2;
+    beside.turn();
+    assert_eq!((beside.seen.frames[0].len(), beside.seen.cpu_ns[0].len()), (7, 7));
+    assert!(beside.stretch_ns > now_ns && beside.stretch_ns <= now_ns + STRETCH_NS);
+    beside.card.end();
+}
+
 /// The second core's share of the frames where load is low, and where it is high; every trial must
 /// keep frames and their order.
 fn shares_of_the_second() -> [f64; 2] {
