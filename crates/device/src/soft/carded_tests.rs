@@ -8,7 +8,7 @@ use niclab_packet::size::FrameSizes;
 use super::*;
 use crate::face::{Function, Placement, Receive as Receivers, RuleBlock, Setup, Testbed};
 use crate::plan::{Calls, Change, ControlCore, Plan, RulesPlan, Work};
-use crate::soft::Soft;
+use crate::soft::{CARD_FRAME_LEN_MAX, Soft};
 
 fn load(rate: Rate, duration_ms: u64) -> Load {
     Load {
@@ -107,6 +107,14 @@ fn what_cores_did_while_the_tester_was_away_is_shared_among_the_stretches() {
     beside.turn();
     assert_eq!((beside.seen.frames[0].len(), beside.seen.cpu_ns[0].len()), (7, 7));
     assert!(beside.stretch_ns > now_ns && beside.stretch_ns <= now_ns + STRETCH_NS);
+    beside.card.end();
+}
+
+#[test]
+fn the_card_has_room_for_the_longest_frames_that_are_not_refused() {
+    let beside = beside(false);
+    let room = beside.card.region().frame_len_max();
+    assert!(room + usize::from(FCS_LEN) >= CARD_FRAME_LEN_MAX.into(), "{room}");
     beside.card.end();
 }
 
@@ -213,6 +221,9 @@ fn what_a_card_on_several_cores_cannot_do_is_named() {
     let any = RuleBlock::Any { group: 0, priority: 0, actions: vec![Action::Queue(0)] };
     let ruled = Setup { rules: vec![any], ..setup(2, 2) };
     assert_eq!(lacks(soft.setup(&ruled).map(drop)), "rules with placement card");
+    let long = Setup { frame_len_max: 9_000, ..setup(1, 2) };
+    let room = "frames of 9000 B with placement card: it has room for 1540 B";
+    assert_eq!(lacks(soft.setup(&long).map(drop)), room);
     let many = lacks(soft.setup(&setup(1_000, 256)).map(drop));
     assert!(many.starts_with("1000 cores: there are "), "{many}");
     let rules = Plan::Rules(Box::new(RulesPlan {

@@ -53,6 +53,9 @@ const QUEUE_DEPTH_MAX: usize = 1_024;
 /// Frames that all queues hold together, unless a burst for each takes more.
 const QUEUES_DEPTH_MAX: usize = 8_192;
 
+/// Longest frame that the card as a program has room for, bytes with FCS: it would cut others.
+const CARD_FRAME_LEN_MAX: u16 = 1_536 + FCS_LEN;
+
 /// Steps of a transaction that are settled at a time.
 const SETTLE_STEPS: usize = 1 << 16;
 
@@ -302,6 +305,10 @@ fn check_cores(setup: &Setup) -> Result<(), DeviceError> {
             lacks(format!("{} cores: there are {there}", setup.cores))
         }
         Placement::Staged => Ok(()),
+        Placement::Card if setup.frame_len_max > CARD_FRAME_LEN_MAX => lacks(format!(
+            "frames of {} B with placement card: it has room for {CARD_FRAME_LEN_MAX} B",
+            setup.frame_len_max
+        )),
         Placement::Card if !setup.rules.is_empty() => lacks("rules with placement card".to_owned()),
         Placement::Inline | Placement::Engine if setup.cores > 1 => {
             lacks("several cores for queues".to_owned())
