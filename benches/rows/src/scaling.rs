@@ -85,7 +85,7 @@ impl Cores {
         let start = Instant::now();
         let (mut calm, mut others) = ((0, 0), (0, 0));
         while start.elapsed() < Duration::from_millis(bench.slice_ms) {
-            let pass = self.staged.pass();
+            let pass = self.staged.pass()?;
             let (ops, ns) = if pass.is_disturbed { &mut others } else { &mut calm };
             (*ops, *ns) = (*ops + pass.frames, *ns + pass.ns);
             (self.frames, self.crossed) = (self.frames + pass.frames, self.crossed + pass.crossed);

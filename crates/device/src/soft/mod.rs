@@ -304,6 +304,9 @@ fn check_cores(setup: &Setup) -> Result<(), DeviceError> {
         Placement::Staged | Placement::Card if usize::from(setup.cores) > there => {
             lacks(format!("{} cores: there are {there}", setup.cores))
         }
+        Placement::Staged if !setup.rules.is_empty() => {
+            lacks("rules with placement staged".to_owned())
+        }
         Placement::Staged => Ok(()),
         Placement::Card if setup.frame_len_max > CARD_FRAME_LEN_MAX => lacks(format!(
             "frames of {} B with placement card: it has room for {CARD_FRAME_LEN_MAX} B",
@@ -468,7 +471,7 @@ impl State {
         let cores = cores::allowed().into_iter().take(setup.cores.max(1).into()).map(seat);
         // What it held may be reused: other workers do its work.
         self.worker.offline();
-        Ok(Staged::new(&mut self.nic, setup, load, cores.collect())?.run(load))
+        Staged::new(&mut self.nic, setup, load, cores.collect())?.run(load)
     }
 
     fn run_engine(&mut self, load: &Load, plan: &Plan) -> Result<Observation, DeviceError> {

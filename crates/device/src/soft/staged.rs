@@ -1,15 +1,14 @@
 //! The software NIC and its function on all cores, with frames that were prepared in memory.
 //!
-//! There is no generator and no wire: each core has a lane of frames before a pass begins, more
-//! than its caches next to it hold, and a pass ends when all of them have been through rules, hash
-//! and function. The time of a pass is known, and so is what a frame takes on so many cores. When
+//! There is no generator and no wire: each core has a lane of frames before a pass begins, and a pass
+//! ends when all of them have been through hash and function. The time of a pass is known, and so is what a frame takes on so many cores. When
 //! a frame was due is not, nor can one be lost: this shows neither latency nor loss.
 //!
 //! Lanes have frames of all flows. A core gives a frame whose queue is another core's to that one,
 //! by a ring from each to each, as the card does.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 use std::time::Instant;
 
@@ -30,8 +29,9 @@ use super::{bad_load, broken};
 use crate::cores::Pinned;
 use crate::face::{DeviceError, Receive, Setup};
 
-/// Frames of a lane: of short ones 4 MiB of slots, several times a core's second cache, and a pass
-/// of half a millisecond or more, so that cores need not begin at the very same moment.
+/// Frames of a lane: of short ones 1 MiB of cache lines, more than many a second cache holds and
+/// less than others do, and a pass of some hundred microseconds or more, so that cores need not begin
+/// at the very same moment.
 const LANE_FRAMES: usize = 16_384;
 
 /// Frames of a ring from one core to another, as the card's.
@@ -152,7 +152,18 @@ impl Staged {
     }
 
     /// Lets every frame through once.
-    pub fn pass(&mut self) -> Pass {
+    ///
+    /// # Errors
+    /// [`DeviceError::Broken`], now and from then on, where a core panicked.
+    pub fn pass(&mut self) -> Result<Pass, DeviceError> {
+        let is_whole = self.lists.len() == self.spread.cores;
+        let ended = if is_whole { self.work() } else { None };
+        let ended = ended.ok_or_else(|| broken("staged: a core panicked in a pass"))?;
+        Ok(self.collect(ended))
+    }
+
+    /// The work of a pass on all cores; `None` where one of them panicked.
+    fn work(&mut self) -> Option<Vec<Ended>> {
         let (spread, region) = (self.spread, &self.region);
         let per_lane = self.descs.len() / spread.receivers();
         let mut descs = self.descs.iter_mut().filter_map(Option::take);
@@ -160,6 +171,7 @@ impl Staged {
             lists.lane.extend(descs.by_ref().take(per_lane));
         }
         let (waiting, epoch) = (AtomicUsize::new(spread.cores), Instant::now());
+        let has_panicked = &AtomicBool::new(false);
         let mut work = Vec::with_capacity(spread.cores);
         let crossings = Crossing::between(spread.cores, RING_FRAMES);
         for (((place, lists), worker), crossing) in
@@ -170,25 +182,38 @@ impl Staged {
             let Lists { lane, done } = lists;
             let taken = Burst::new();
             let homes = (0..queues.len()).map(|queue| spread.core_of(queue as u16) as u8).collect();
-            let core =
-                Core { place, spread, region, worker, crossing, held, taken, done, queues, homes };
+            let core = Core {
+                place,
+                spread,
+                region,
+                worker,
+                crossing,
+                held,
+                taken,
+                done,
+                queues,
+                homes,
+                has_panicked,
+            };
             work.push((core, lane));
         }
-        let ended: Vec<Ended> = thread::scope(|scope| {
+        thread::scope(|scope| {
             let threads: Vec<_> = work
                 .into_iter()
                 .zip(&self.cores)
                 .map(|((core, lane), seat)| {
                     let waiting = &waiting;
                     scope.spawn(move || {
+                        let _alarm = Alarm(has_panicked);
                         let _pinned = seat.map(Pinned::to);
                         core.run(lane, waiting, epoch)
                     })
                 })
                 .collect();
-            threads.into_iter().filter_map(|thread| thread.join().ok()).collect()
-        });
-        self.collect(ended)
+            // Every one is waited for: a panic that nobody took would go on here.
+            let ended: Vec<_> = threads.into_iter().map(|thread| thread.join().ok()).collect();
+            ended.into_iter().collect()
+        })
     }
 
     /// Puts the frames of a pass back into their places, and adds up what it was.
@@ -214,18 +239,21 @@ impl Staged {
 
     /// Passes for as long as a load lasts; the time of each counts as the median of the undisturbed
     /// ones, for a pass in which the machine took a core away says nothing of the card.
-    pub(super) fn run(&mut self, load: &Load) -> Observation {
+    ///
+    /// # Errors
+    /// Those of [`Staged::pass`].
+    pub(super) fn run(&mut self, load: &Load) -> Result<Observation, DeviceError> {
         let until = |start: Instant, ns: u64| (start.elapsed().as_nanos() as u64) < ns;
         let start = Instant::now();
-        self.pass();
+        self.pass()?;
         while until(start, load.warmup_ns) {
-            self.pass();
+            self.pass()?;
         }
-        let (start, mut passes) = (Instant::now(), vec![self.pass()]);
+        let (start, mut passes) = (Instant::now(), vec![self.pass()?]);
         while until(start, load.duration_ns) {
-            passes.push(self.pass());
+            passes.push(self.pass()?);
         }
-        observed(&passes, load)
+        Ok(observed(&passes, load))
     }
 }
 
@@ -317,6 +345,19 @@ struct Core<'a> {
     queues: Vec<u64>,
     /// The core of each queue.
     homes: Vec<u8>,
+    /// A core is gone, and no other may wait for it.
+    has_panicked: &'a AtomicBool,
+}
+
+/// Tells the other cores of a panic of this one.
+struct Alarm<'a>(&'a AtomicBool);
+
+impl Drop for Alarm<'_> {
+    fn drop(&mut self) {
+        if thread::panicking() {
+            self.0.store(true, Ordering::Release);
+        }
+    }
 }
 
 /// A core behind a pass.
@@ -338,7 +379,7 @@ impl Core<'_> {
         self.worker.online();
         waiting.fetch_sub(1, Ordering::AcqRel);
         let mut spins = 0;
-        while waiting.load(Ordering::Acquire) > 0 {
+        while waiting.load(Ordering::Acquire) > 0 && !self.is_alone() {
             wait(&mut spins);
         }
         let (begun_ns, ran_ns) = (epoch.elapsed().as_nanos() as u64, ran_ns());
@@ -360,13 +401,19 @@ impl Core<'_> {
         Ended { begun_ns, ended_ns, worked_ns, lane, done, crossed, queues }
     }
 
+    /// A core that it might wait for is gone.
+    #[inline]
+    fn is_alone(&self) -> bool {
+        self.has_panicked.load(Ordering::Acquire)
+    }
+
     /// Takes the frames of its own lane, and between bursts those that others give it; how many it
     /// gave to others.
     fn receive(&mut self, lane: &mut Vec<Desc>) -> u64 {
         let (mut burst, mut next) = (Burst::new(), Burst::new());
         let (mut lane, mut crossed, mut port) = (lane.drain(..), 0, 0);
         next.extend(lane.by_ref().take(BURST));
-        while !next.is_empty() {
+        while !next.is_empty() && !self.is_alone() {
             std::mem::swap(&mut burst, &mut next);
             next.extend(lane.by_ref().take(BURST));
             // As where frames come from a ring, the first line of those behind is asked for.
@@ -398,7 +445,7 @@ impl Core<'_> {
         for core in (0..self.held.len()).filter(|core| *core != place) {
             let mut spins = 0;
             crossed += self.held[core].len() as u64;
-            while !self.held[core].is_empty() {
+            while !self.held[core].is_empty() && !self.is_alone() {
                 // A core that waits here takes what others wait for.
                 if self.crossing.give(core, &mut self.held[core]) == 0 && !self.take_over() {
                     wait(&mut spins);

@@ -4,11 +4,13 @@ use std::collections::BTreeMap;
 
 use niclab_load::{Arrivals, Rate};
 use niclab_nic::NicConfig;
+use niclab_nic::rule::Action;
 use niclab_packet::flow::FlowSpec;
 use niclab_packet::size::FrameSizes;
 
 use super::*;
-use crate::face::{Function, Placement};
+use crate::face::{Function, Placement, RuleBlock, Testbed};
+use crate::soft::Soft;
 
 fn load() -> Load {
     Load {
@@ -23,19 +25,23 @@ fn load() -> Load {
     }
 }
 
-/// Free cores: frames are counted as ever.
-fn staged(cores: usize, queues: u16, ports: u16, receive: Receive) -> (Nic, Staged) {
-    let mut nic = Nic::new(&NicConfig { queues, ..NicConfig::default() }).unwrap();
-    let setup = Setup {
+fn setup(cores: u16, queues: u16, ports: u16, receive: Receive) -> Setup {
+    Setup {
         rules: Vec::new(),
         queues,
-        cores: cores as u16,
+        cores,
         ports,
         receive,
         function: Function::Forward,
         placement: Placement::Staged,
         frame_len_max: 1_518,
-    };
+    }
+}
+
+/// Free cores: frames are counted as ever.
+fn staged(cores: usize, queues: u16, ports: u16, receive: Receive) -> (Nic, Staged) {
+    let mut nic = Nic::new(&NicConfig { queues, ..NicConfig::default() }).unwrap();
+    let setup = setup(cores as u16, queues, ports, receive);
     let staged = Staged::new(&mut nic, &setup, &load(), vec![None; cores]).unwrap();
     (nic, staged)
 }
@@ -62,7 +68,7 @@ fn every_frame_goes_to_the_core_of_its_queue_once_and_comes_back() {
         for desc in staged.descs.iter_mut().flatten() {
             staged.region.frame_mut(desc)[0] = 1;
         }
-        let pass = staged.pass();
+        let pass = staged.pass().unwrap();
         let frames = (LANE_FRAMES * cores) as u64;
         assert_eq!(pass.frames, frames, "{at:?}");
         assert_eq!(pass.queues.iter().sum::<u64>(), frames, "{at:?}");
@@ -70,7 +76,7 @@ fn every_frame_goes_to_the_core_of_its_queue_once_and_comes_back() {
         // The function has had each of them once.
         let swapped = |head: &Vec<u8>| head[0] == 0 && head[6] == 1;
         assert!(addresses(&staged).iter().all(swapped), "{at:?}");
-        staged.pass();
+        staged.pass().unwrap();
         assert!(addresses(&staged).iter().all(|head| head[0] == 1), "{at:?}");
         // What crossed: all but the share of the core that received it.
         let crossed = pass.crossed as f64 / frames as f64;
@@ -87,7 +93,7 @@ fn every_frame_goes_to_the_core_of_its_queue_once_and_comes_back() {
 #[test]
 fn queues_get_what_their_hash_says() {
     let (nic, mut staged) = staged(2, 4, 1, Receive::Queues);
-    let pass = staged.pass();
+    let pass = staged.pass().unwrap();
     let flows = FlowSet::new(&load().flows).unwrap();
     let mut picker = flows.picker(1);
     let mut drawn: BTreeMap<u32, f64> = BTreeMap::new();
@@ -121,19 +127,35 @@ fn a_pass_that_was_disturbed_does_not_set_the_time() {
 }
 
 #[test]
+fn a_core_that_panics_ends_the_pass_of_all() {
+    let (nic, mut staged) = staged(2, 4, 1, Receive::Queues);
+    // Frames of half the queues are unknown to whoever has them: the first core panics, and what
+    // the second has is for the first, more than the ring between them holds.
+    staged.spread.queues = 2;
+    for desc in staged.descs.iter_mut().skip(LANE_FRAMES).flatten() {
+        staged.region.frame_mut(desc)[12..14].fill(0);
+    }
+    for _ in 0..2 {
+        let error = staged.pass().unwrap_err();
+        assert_eq!(error, broken("staged: a core panicked in a pass"));
+    }
+    drop(nic);
+}
+
+#[test]
+fn rules_are_refused() {
+    let any = RuleBlock::Any { group: 0, priority: 0, actions: vec![Action::Queue(0)] };
+    let mut soft = Soft { pinned: false, ..Soft::open().unwrap() };
+    let refused = soft.setup(&Setup { rules: vec![any], ..setup(1, 1, 1, Receive::Queues) });
+    let capability = "rules with placement staged".to_owned();
+    assert_eq!(refused.map(drop), Err(DeviceError::NotSupported { capability }));
+}
+
+#[test]
 fn frames_of_a_trace_are_refused() {
     let mut nic = Nic::new(&NicConfig::default()).unwrap();
     let load = Load { trace: Some("a.pcap".into()), ..load() };
-    let setup = Setup {
-        rules: Vec::new(),
-        queues: 1,
-        cores: 1,
-        ports: 1,
-        receive: Receive::Queues,
-        function: Function::Forward,
-        placement: Placement::Staged,
-        frame_len_max: 64,
-    };
+    let setup = setup(1, 1, 1, Receive::Queues);
     let refused = Staged::new(&mut nic, &setup, &load, vec![None]).err();
     let capability = "staged frames of a trace".to_owned();
     assert_eq!(refused, Some(DeviceError::NotSupported { capability }));
