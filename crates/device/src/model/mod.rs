@@ -20,7 +20,7 @@ mod rules;
 pub mod schema;
 mod trial;
 
-use niclab_load::{Arrivals, Control, Load, Observation};
+use niclab_load::{Arrivals, Control, Load, Observation, Rate};
 use niclab_nic::rss::{Rss, evenly};
 use niclab_packet::flow::FlowSet;
 use rand::{RngExt, SeedableRng};
@@ -269,12 +269,7 @@ impl Testbed for Model {
     }
 
     fn run(&mut self, load: &Load, plan: &Plan) -> Result<Observation, DeviceError> {
-        if load.trace.is_some() {
-            return Err(not_supported("traces"));
-        }
-        if load.arrivals == Arrivals::Poisson {
-            return Err(not_supported("arrivals other than constant"));
-        }
+        check(load, plan)?;
         // What is random comes from the seed of the load, and differs from trial to trial.
         self.random = Xoshiro256PlusPlus::seed_from_u64(self.random.random::<u64>() ^ load.seed);
         let (slower, scale, chance) = (self.noise(), self.noise(), chance(&mut self.random));
@@ -330,5 +325,16 @@ impl Testbed for Model {
         let queues = polling.all();
         let trial = Trial { path, met, lanes, shares, load, queues, arrivals_pps, frame_ns };
         Ok(trial.run(operations, &mut self.random))
+    }
+}
+
+/// Refuses loads and plans that no modelled card knows.
+fn check(load: &Load, plan: &Plan) -> Result<(), DeviceError> {
+    match (plan, load.rate, load.arrivals) {
+        _ if load.trace.is_some() => Err(not_supported("traces")),
+        (_, _, Arrivals::Poisson) => Err(not_supported("arrivals other than constant")),
+        (Plan::Spread(_), ..) => no_spread(),
+        (_, Rate::Step { .. }, _) => Err(not_supported("a load that steps")),
+        _ => Ok(()),
     }
 }

@@ -587,6 +587,9 @@ fn what_no_modelled_card_does_is_refused_by_name() {
     model.setup(&setup(vec![any(0, Action::Queue(0)), each(0, Action::Queue(1))])).unwrap();
     let trace = Load { trace: Some("a.pcap".into()), ..load() };
     assert_not_supported(model.run(&trace, &Plan::Rest), "traces");
+    let rate = Rate::Step { low_pps: 1e3, high_pps: 2e3, from_ns: 0, until_ns: 1_000 };
+    let steps = Load { rate, ..load() };
+    assert_not_supported(model.run(&steps, &Plan::Rest), "a load that steps");
     let create = || plan(Work::Create(others(0, 5)));
     let change = |change| plan(Work::Change { block: 1, change });
     let matches = "changes of what rules match, in place";
