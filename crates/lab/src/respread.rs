@@ -42,8 +42,11 @@ pub(crate) const ANSWERS: [(&str, Option<Answering>); 4] = [
     ("keys", Some(Answering::Keys)),
 ];
 
-/// From a change until it held for every frame, median.
+/// From a change until it was seen to hold for every frame, median.
 pub(crate) const SETTLED: &str = "settled_ns_p50";
+
+/// Time between two looks at whether it does.
+pub(crate) const LOOK: &str = "look_ns";
 
 /// From the step up until the last thing that the device did about it.
 pub(crate) const REACTION: &str = "reaction_ns";
@@ -216,7 +219,8 @@ impl Resolver<'_> {
 /// | metric | meaning |
 /// |---|---|
 /// | `respreads` | changes carried out |
-/// | `settled_ns_p50`, `_p99`, `_max` | from each call until the new spread held for every frame |
+/// | `settled_ns_p50`, `_p99`, `_max` | from each call until the new spread was seen to hold for every frame |
+/// | `look_ns` | time between two looks at that, on average |
 /// | `held_drop_frames` | frames dropped while they waited, of the whole trial |
 /// | `answers` | what the device changed by itself |
 /// | `reaction_ns` | from the step up to the last answer before the step down |
@@ -231,6 +235,7 @@ pub(crate) fn put_respread(metrics: &mut Metrics, o: &Observation, seen: &Seen) 
             put(metrics, name, settled.0.value_at_quantile(quantile) as f64, "ns");
         }
         put(metrics, "settled_ns_max", settled.0.max() as f64, "ns");
+        put(metrics, LOOK, seen.look_ns as f64, "ns");
     }
     let (from_ns, until_ns) = step(o.duration_ns);
     let is_in_step = |answer: &&Answer| (from_ns..until_ns).contains(&answer.at_ns);

@@ -15,6 +15,7 @@ fn seen() -> Seen {
     Seen {
         changes: 100,
         settled: Some(settled),
+        look_ns: 7,
         held_drops: 3,
         answers: [100, 450, 550, 950]
             .map(|at_ns| Answer { at_ns, moved_entries: Some(7) })
@@ -40,6 +41,7 @@ fn a_sample_tells_of_each_third_and_of_the_answers_to_the_step() {
     );
     assert!((value(SETTLED) / 50_000.0 - 1.0).abs() < 0.01, "{}", value(SETTLED));
     assert!((value("settled_ns_max") / 100_000.0 - 1.0).abs() < 0.01);
+    assert_eq!(value(LOOK), 7.0);
     // From 300 on until 600: the last answer at 550.
     assert_eq!(value(REACTION), 250.0);
     let of = |name: &str| THIRDS.map(|third| value(&format!("{name}_{third}")));
@@ -117,7 +119,7 @@ impl Testbed for Told {
         if plan.change.is_some() {
             let mut settled = Latency::new();
             (0..40).for_each(|_| settled.record(5_000));
-            respread.settled = Some(settled);
+            (respread.settled, respread.look_ns) = (Some(settled), 2_000);
         }
         // Every answer comes 120 ms behind the step, and keys lose what is lost without.
         if plan.answer.is_some() {
@@ -167,6 +169,8 @@ fn what_changes_and_answers_do_is_said() {
     assert!(changed.contains("While card forwarded 600,000 frames, 1,200 changes"), "{changed}");
     assert!(changed.contains("lost none of them"), "{changed}");
     assert!(changed.contains("let none pass another"), "{changed}");
+    let seen = "was seen to hold after 5.00 us (the longest after 5.00 us), looked for each 2.00 us";
+    assert!(changed.contains(seen), "{changed}");
     let moves = sentence(&summary, "card-answer-moves");
     assert!(moves.contains("2.50 % of the frames are lost, where 10.0 % are without"), "{moves}");
     assert!(moves.contains("120 ms after the step"), "{moves}");

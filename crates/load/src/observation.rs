@@ -91,8 +91,12 @@ pub struct Observation {
 pub struct Respread {
     /// Changes that were asked for and carried out.
     pub changes: u64,
-    /// From the call of each, and from each answer, until the new spread held for every frame.
+    /// From the call of each, and from each answer, until the new spread was seen to hold for every
+    /// frame.
     pub settled: Option<Latency>,
+    /// Time between two looks at whether it does, on average: nothing was seen sooner.
+    #[serde(default)]
+    pub look_ns: u64,
     /// Frames that were dropped while they waited for those of their flow that came before.
     pub held_drops: u64,
     /// What the device changed by itself.

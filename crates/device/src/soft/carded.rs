@@ -211,6 +211,8 @@ struct Beside {
     balance_ns: u64,
     stretch_ns: u64,
     settled: Latency,
+    /// Looks at whether a change has settled.
+    looks: u64,
     /// The counters at the last end of a stretch.
     before: Counters,
     seen: Respread,
@@ -232,6 +234,7 @@ impl Beside {
             balance_ns: 0,
             stretch_ns: 0,
             settled: Latency::new(),
+            looks: 0,
             before,
             seen: Respread { stretch_ns: STRETCH_NS, ..Respread::default() },
             refusal: None,
@@ -310,6 +313,7 @@ impl Window for Beside {
     fn turn(&mut self) -> u64 {
         let begun_ns = self.clock.now_ns();
         if let Some(opened_ns) = self.opened_ns {
+            self.looks += 1;
             self.look(begun_ns);
             self.change(begun_ns);
             self.balance(begun_ns, opened_ns);
@@ -329,7 +333,8 @@ impl Window for Beside {
     }
 
     fn closed(&mut self) {
-        self.opened_ns = None;
+        let Some(opened_ns) = self.opened_ns.take() else { return };
+        self.seen.look_ns = self.clock.now_ns().saturating_sub(opened_ns) / self.looks.max(1);
     }
 }
 

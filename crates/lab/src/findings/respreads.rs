@@ -4,7 +4,7 @@ use niclab_result::Finding;
 
 use super::{REPEATS_MIN, told};
 use crate::cells::Cell;
-use crate::respread::{REACTION, SETTLED};
+use crate::respread::{LOOK, REACTION, SETTLED};
 use crate::statistics;
 use crate::summary::Results;
 use crate::summary::respreads::{USED, answers, changes, figure_id, sum};
@@ -31,6 +31,8 @@ fn changed(results: &Results<'_>, device: &str) -> Option<Finding> {
         all.iter().copied().filter(|cell| cell.word("change") != "none").collect();
     let of = |metric| cells.iter().map(|cell| sum(cell, metric)).sum::<f64>();
     let settled: Vec<f64> = cells.iter().flat_map(|cell| cell.values(SETTLED)).collect();
+    let looks: Vec<f64> = cells.iter().flat_map(|cell| cell.values(LOOK)).collect();
+    let look = statistics::median(&looks)?;
     let longest = cells.iter().flat_map(|cell| cell.values("settled_ns_max")).fold(0.0, f64::max);
     let holds = statistics::estimate(&settled).filter(|holds| holds.repeats >= REPEATS_MIN)?;
     // Frames that found a wire full were lost in front of the device, where a stall keeps it.
@@ -42,14 +44,15 @@ fn changed(results: &Results<'_>, device: &str) -> Option<Finding> {
     };
     let sentence = format!(
         "While {device} forwarded {} frames, {} changes of their spread over queues lost {} of \
-         them behind its receive ring and let {} pass another of its flow; a new spread held \
-         after {} (the longest took {}).",
+         them behind its receive ring and let {} pass another of its flow; a new spread was seen \
+         to hold after {} (the longest after {}), looked for each {}.",
         words::whole(frames),
         words::whole(of("respreads")),
         count(lost),
         count(reordered),
         words::time(holds.median),
-        words::time(longest)
+        words::time(longest),
+        words::time(look)
     );
     let implication = match lost + reordered {
         0.0 => "Its spread can be changed while it works.",

@@ -9,7 +9,7 @@ use super::figures::add_point;
 use super::spreads::{number, popularity};
 use super::tables::{marks_of, median, table, worded};
 use crate::cells::Cell;
-use crate::respread::{REACTION, SETTLED, THIRDS, used_cores};
+use crate::respread::{LOOK, REACTION, SETTLED, THIRDS, used_cores};
 use crate::statistics;
 use crate::words;
 
@@ -87,6 +87,7 @@ fn changed(results: &Results<'_>) -> Table {
                 worded(cell.estimate(SETTLED), words::time),
                 median(cell, "settled_ns_p99", words::time),
                 median(cell, "settled_ns_max", words::time),
+                median(cell, LOOK, words::time),
                 median(cell, "latency_ns_p99", words::time),
                 marks_of(cell, SETTLED),
             ]);
@@ -108,11 +109,12 @@ fn changed(results: &Results<'_>) -> Table {
         "holds after (interval)",
         "p99",
         "max",
+        "looked for each",
         "latency p99",
         "marks",
     ];
     let title = "Frames that flow while their spread over queues changes, all repeats together, \
-                 and how long it takes until the new spread holds for every frame";
+                 and how long it takes until the new spread is seen to hold for every frame";
     table("queue-change-changes", title, &columns, rows)
 }
 
