@@ -48,8 +48,11 @@ pub(crate) const SETTLED: &str = "settled_ns_p50";
 /// Time between two looks at whether it does.
 pub(crate) const LOOK: &str = "look_ns";
 
-/// From the step up until the last thing that the device did about it.
+/// From the step up until the first thing that the device did then.
 pub(crate) const REACTION: &str = "reaction_ns";
+
+/// From the step up until the last thing that it did before the step down.
+pub(crate) const REACTION_LAST: &str = "reaction_ns_last";
 
 /// The thirds of a trial in which load steps.
 pub(crate) const THIRDS: [&str; 3] = ["before", "step", "behind"];
@@ -223,7 +226,7 @@ impl Resolver<'_> {
 /// | `look_ns` | time between two looks at that, on average |
 /// | `held_drop_frames` | frames dropped while they waited, of the whole trial |
 /// | `answers` | what the device changed by itself |
-/// | `reaction_ns` | from the step up to the last answer before the step down |
+/// | `reaction_ns`, `_last` | from the step up to the first answer, and to the last before the step down |
 /// | `used_cores_before`, `_step`, `_behind` | cores in use in each third, on average |
 /// | `cpu_cores_before`, `_step`, `_behind` | processor time of all cores, by time |
 pub(crate) fn put_respread(metrics: &mut Metrics, o: &Observation, seen: &Seen) {
@@ -239,8 +242,12 @@ pub(crate) fn put_respread(metrics: &mut Metrics, o: &Observation, seen: &Seen) 
     }
     let (from_ns, until_ns) = step(o.duration_ns);
     let is_in_step = |answer: &&Answer| (from_ns..until_ns).contains(&answer.at_ns);
-    if let Some(last) = seen.answers.iter().rfind(is_in_step) {
-        put(metrics, REACTION, (last.at_ns - from_ns) as f64, "ns");
+    let ends = [
+        (REACTION, seen.answers.iter().find(is_in_step)),
+        (REACTION_LAST, seen.answers.iter().rfind(is_in_step)),
+    ];
+    for (name, answer) in ends {
+        answer.iter().for_each(|of| put(metrics, name, (of.at_ns - from_ns) as f64, "ns"));
     }
     let stretches = seen.cpu_ns.first().map_or(0, Vec::len);
     let third = |at: usize| at * stretches / THIRDS.len()..(at + 1) * stretches / THIRDS.len();

@@ -1,7 +1,7 @@
 //! Places of `queue-change`, and what its samples say.
 
 use niclab_device::{About, DeviceError, Load, SetupReport, Testbed};
-use niclab_load::Latency;
+use niclab_load::{Latency, Slice};
 use niclab_result::Summary;
 
 use super::*;
@@ -42,8 +42,8 @@ fn a_sample_tells_of_each_third_and_of_the_answers_to_the_step() {
     assert!((value(SETTLED) / 50_000.0 - 1.0).abs() < 0.01, "{}", value(SETTLED));
     assert!((value("settled_ns_max") / 100_000.0 - 1.0).abs() < 0.01);
     assert_eq!(value(LOOK), 7.0);
-    // From 300 on until 600: the last answer at 550.
-    assert_eq!(value(REACTION), 250.0);
+    // From 300 on until 600: the first answer at 450, the last at 550.
+    assert_eq!((value(REACTION), value(REACTION_LAST)), (150.0, 250.0));
     let of = |name: &str| THIRDS.map(|third| value(&format!("{name}_{third}")));
     assert_eq!(of("used_cores"), [1.0, 2.0, 1.0]);
     assert_eq!(of("cpu_cores"), [0.5, 1.8, 0.2]);
@@ -83,10 +83,13 @@ fn a_step_is_the_middle_third() {
 }
 
 /// A card whose spread can be changed, and which does as it is told here.
+#[derive(Default)]
 struct Told {
     about: About,
     loses: u64,
     passes: u64,
+    /// Under changes of this the machine stalls, and the card loses half of the frames.
+    stalls: Option<Respreading>,
 }
 
 impl Testbed for Told {
@@ -121,12 +124,14 @@ impl Testbed for Told {
             (0..40).for_each(|_| settled.record(5_000));
             (respread.settled, respread.look_ns) = (Some(settled), 2_000);
         }
-        // Every answer comes 120 ms behind the step, and keys lose what is lost without.
+        // Answers come 120 and 220 ms behind the step, and keys lose what is lost without.
         if plan.answer.is_some() {
-            let at_ns = from_ns + 120_000_000;
-            respread.answers = vec![Answer { at_ns, moved_entries: None }];
+            let at = |ns| Answer { at_ns: from_ns + ns, moved_entries: None };
+            respread.answers = vec![at(120_000_000), at(220_000_000)];
         }
+        let stalls = plan.change.is_some() && plan.change == self.stalls;
         let lost = match (plan.answer, plan.change) {
+            _ if stalls => 10_000,
             (None, None) => 2_000,
             (Some(Answering::Keys), _) => 2_000,
             (Some(_), _) => 500,
@@ -140,6 +145,7 @@ impl Testbed for Told {
             lost,
             reordered: if plan.change.is_some() { self.passes } else { 0 },
             duration_ns: load.duration_ns,
+            slices: vec![Slice { offered, received: 1, disturbed: stalls, ..Slice::default() }],
             respread: Some(respread),
             ..Observation::default()
         };
@@ -149,9 +155,12 @@ impl Testbed for Told {
 }
 
 fn found(loses: u64, passes: u64) -> Summary {
-    let about = About { name: "card".into(), ..About::default() };
-    let mut card = Told { about, loses, passes };
-    validation::measure(&mut card, "queue-change", GridName::Reduced, &[], Some(6))
+    summary(Told { loses, passes, ..Told::default() }, &[], 6)
+}
+
+fn summary(card: Told, set: &[&str], repeats: u32) -> Summary {
+    let mut card = Told { about: About { name: "card".into(), ..About::default() }, ..card };
+    validation::measure(&mut card, "queue-change", GridName::Reduced, set, Some(repeats))
         .unwrap()
         .summary()
 }
@@ -166,14 +175,19 @@ fn what_changes_and_answers_do_is_said() {
     let summary = found(0, 0);
     let changed = sentence(&summary, "card-spread-changes");
     // Five kinds, forty changes each, six repeats.
-    assert!(changed.contains("While card forwarded 600,000 frames, 1,200 changes"), "{changed}");
-    assert!(changed.contains("lost none of them"), "{changed}");
+    let what = "While card forwarded 600,000 frames (200,000 64 B frames a second of 10,000 flows \
+                (all equally often), by 8 queues on 2 cores), 1,200 changes of their spread over \
+                queues, at most 100 a second,";
+    assert!(changed.starts_with(what), "{changed}");
+    let lost = "lost none of them behind its receive ring (without a change: 12,000 of 120,000)";
+    assert!(changed.contains(lost), "{changed}");
     assert!(changed.contains("let none pass another"), "{changed}");
     let seen = "was seen to hold after 5.00 us (the longest after 5.00 us), looked for each 2.00 us";
     assert!(changed.contains(seen), "{changed}");
     let moves = sentence(&summary, "card-answer-moves");
     assert!(moves.contains("2.50 % of the frames are lost, where 10.0 % are without"), "{moves}");
-    assert!(moves.contains("120 ms after the step"), "{moves}");
+    let when = "first answers 120 ms after the step and has settled by 220 ms (6 of 6 repeats)";
+    assert!(moves.contains(when), "{moves}");
     let words = |id: &str| {
         let found = summary.findings.iter().find(|finding| finding.id == id);
         found.map(|finding| finding.implication.clone()).unwrap_or_default()
@@ -182,7 +196,7 @@ fn what_changes_and_answers_do_is_said() {
     assert!(words("card-answer-keys").starts_with("At this load the answer changes little"));
     let saved = sentence(&summary, "card-saved-cores");
     assert!(
-        saved.contains("card uses 1.00 of 2 before load steps and 2.00 while it is high"),
+        saved.contains("card uses 1.00 of 2 before load steps and 2.00 while it is 5 times as high"),
         "{saved}"
     );
     let table = &summary.experiments[0].tables[1];
@@ -202,4 +216,35 @@ fn a_card_that_loses_frames_or_their_order_is_told_so() {
     let changed = sentence(&summary, "card-spread-changes");
     assert!(changed.contains("lost 90 of them"), "{changed}");
     assert!(changed.contains("let 60 pass another"), "{changed}");
+}
+
+#[test]
+fn loads_are_told_apart_by_their_axes() {
+    let set = ["flows=100,1000", "per_s=10,100"];
+    let summary = summary(Told::default(), &set, 6);
+    let few = sentence(&summary, "card-spread-changes-flows-100-per_s-10");
+    assert!(few.contains(" of 100 flows ") && few.contains("at most 10 a second"), "{few}");
+    assert!(few.contains("600,000 frames"), "of one load alone: {few}");
+    let many = sentence(&summary, "card-answer-moves-flows-1000-per_s-100");
+    assert!(many.contains(" of 1,000 flows (Zipf 1), 12.0 us of work each"), "{many}");
+    let mut ids: Vec<&str> = summary.findings.iter().map(|of| of.id.as_str()).collect();
+    ids.sort_unstable();
+    let count = ids.len();
+    ids.dedup();
+    assert_eq!(ids.len(), count, "{ids:?}");
+}
+
+#[test]
+fn what_stalls_set_is_left_out_of_what_changes_cost() {
+    let told = Told { stalls: Some(Respreading::Key), ..Told::default() };
+    let changed = sentence(&summary(told, &[], 6), "card-spread-changes");
+    // Four kinds of five.
+    assert!(changed.contains("480,000 frames"), "{changed}");
+    assert!(changed.contains("lost none of them"), "{changed}");
+}
+
+#[test]
+fn no_core_is_called_saved_where_load_does_not_step() {
+    let summary = summary(Told::default(), &["step=1"], 6);
+    assert!(summary.findings.iter().all(|finding| !finding.id.contains("saved")));
 }

@@ -9,12 +9,16 @@ use super::figures::add_point;
 use super::spreads::{number, popularity};
 use super::tables::{marks_of, median, table, worded};
 use crate::cells::Cell;
-use crate::respread::{LOOK, REACTION, SETTLED, THIRDS, used_cores};
+use crate::respread::{LOOK, REACTION, REACTION_LAST, SETTLED, THIRDS, used_cores};
 use crate::statistics;
 use crate::words;
 
 /// Length of what a point over time tells of, nanoseconds.
 const POINT_NS: u64 = 50_000_000;
+
+/// The axes of a load and of the card under it: all but what is changed, or answered.
+pub(crate) const LOAD: [&str; 9] =
+    ["cores", "queues", "flows", "zipf", "work_ns", "pps", "step", "per_s", "frame"];
 
 /// All cells of a device in which something is changed, or nothing is done at all.
 pub(crate) fn changes<'a>(results: &'a Results<'_>, device: &str) -> Vec<&'a Cell<'a>> {
@@ -32,10 +36,7 @@ pub(crate) fn answers<'a>(results: &'a Results<'_>, device: &str) -> Vec<&'a Cel
 
 fn cells<'a>(results: &'a Results<'_>, device: &str) -> Vec<&'a Cell<'a>> {
     let mut cells: Vec<&Cell<'_>> = results.cells.of(device, "respread").collect();
-    let place = |cell: &Cell<'_>| {
-        ["cores", "queues", "flows", "zipf", "work_ns", "pps", "step", "per_s"]
-            .map(|axis| number(cell, axis))
-    };
+    let place = |cell: &Cell<'_>| (LOAD.map(|axis| number(cell, axis)), cell.word("frame"));
     cells.sort_by(|a, b| {
         let by_place = place(a).partial_cmp(&place(b)).unwrap_or(std::cmp::Ordering::Equal);
         let words =
@@ -143,6 +144,7 @@ fn answered(results: &Results<'_>) -> Table {
                 held,
                 median(cell, "answers", words::significant),
                 worded(cell.estimate(REACTION), words::time),
+                median(cell, REACTION_LAST, words::time),
                 thirds("used_cores"),
                 thirds("cpu_cores"),
                 median(cell, "latency_ns_p99", words::time),
@@ -165,6 +167,7 @@ fn answered(results: &Results<'_>) -> Table {
         "dropped while held",
         "answers",
         "reaction (interval)",
+        "settled by",
         "cores in use",
         "processor time, cores",
         "latency p99",
@@ -205,9 +208,8 @@ fn over_time(results: &Results<'_>, device: &str, (id, title): (&str, &str)) -> 
     let all = answers(results, device);
     // One load: the one that steps highest.
     let like = all.iter().copied().max_by(|a, b| number(a, "step").total_cmp(&number(b, "step")));
-    let axes = ["cores", "queues", "flows", "zipf", "work_ns", "pps", "step", "frame"];
     let is_like = |cell: &&&Cell<'_>| {
-        like.is_some_and(|like| axes.iter().all(|axis| cell.word(axis) == like.word(axis)))
+        like.is_some_and(|like| LOAD.iter().all(|axis| cell.word(axis) == like.word(axis)))
     };
     for cell in all.iter().filter(is_like) {
         let seen: Vec<Seen> = cell.samples.iter().filter_map(|sample| seen(sample)).collect();
