@@ -248,3 +248,14 @@ fn no_core_is_called_saved_where_load_does_not_step() {
     let summary = summary(Told::default(), &["step=1"], 6);
     assert!(summary.findings.iter().all(|finding| !finding.id.contains("saved")));
 }
+
+#[test]
+fn cells_without_a_change_are_judged_by_what_they_have() {
+    let summary_of = |repeats| summary(Told::default(), &[], repeats);
+    let enough = summary_of(6);
+    assert_eq!(cell_at(&enough.experiments[0].tables[0], &[("change of", "none")], "marks"), "");
+    assert!(!enough.warnings.iter().any(|of| of.contains("fewer repeats")), "{enough:#?}");
+    let few = summary_of(3).warnings;
+    let said = "card: 10 of 10 spread-change points have fewer repeats";
+    assert!(few.iter().any(|of| of.contains(said)), "{few:?}");
+}

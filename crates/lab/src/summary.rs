@@ -34,7 +34,6 @@ use crate::exchange::{ECHO, RTT};
 use crate::findings;
 use crate::known::Known;
 use crate::merge::RunPart;
-use crate::respread::SETTLED;
 use crate::run::{ExperimentRun, Run, RunDevice, Visit};
 use crate::runner::{SETUP, search, throughput as searches};
 use crate::spec::{Kind, RulesFile, Trace};
@@ -388,7 +387,7 @@ fn mark_warnings(results: &Results<'_>, device: &str) -> Vec<String> {
         ("throughput", of(saturating)),
         ("spread", of(&["spread"])),
         ("scaling", of(&["scaling"])),
-        ("spread", of(&["respread"])),
+        ("spread-change", of(&["respread"])),
         ("echo", of(&["echo", "ledger"])),
         ("application", of(&["application"])),
         ("stream", of(&["stream"])),
@@ -444,7 +443,8 @@ pub(crate) fn main_metric(trial: &str) -> &'static str {
         "insert" | "change" => "operations_per_s",
         "effect" => "effect_ns_p50",
         "spread" => BUSIEST,
-        "respread" => SETTLED,
+        // Not every cell has changes that settle.
+        "respread" => "loss_ratio",
         "echo" | "ledger" => RTT,
         "application" => RATE,
         "stream" => CARRIED,

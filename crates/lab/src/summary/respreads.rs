@@ -72,6 +72,8 @@ fn changed(results: &Results<'_>) -> Table {
     for device in results.devices() {
         for cell in changes(results, device) {
             let [offered, lost, reordered, held] = frames(cell);
+            // Where nothing is changed nothing settles.
+            let judged = if cell.word("change") == "none" { "loss_ratio" } else { SETTLED };
             rows.push(vec![
                 device.to_owned(),
                 cell.word("change"),
@@ -90,7 +92,7 @@ fn changed(results: &Results<'_>) -> Table {
                 median(cell, "settled_ns_max", words::time),
                 median(cell, LOOK, words::time),
                 median(cell, "latency_ns_p99", words::time),
-                marks_of(cell, SETTLED),
+                marks_of(cell, judged),
             ]);
         }
     }
