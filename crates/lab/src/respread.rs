@@ -135,6 +135,14 @@ pub(crate) fn step(duration_ns: u64) -> (u64, u64) {
     (duration_ns / 3, 2 * duration_ns / 3)
 }
 
+/// The plan of a repeat, where it is one of the spread: each draws changes and keys of its own.
+pub(crate) fn of_repeat(plan: &Plan, repeat: u32) -> Option<Plan> {
+    let Plan::Spread(plan) = plan else { return None };
+    // High bits: runs of neighbouring seeds share no repeat.
+    let seed = plan.seed ^ u64::from(repeat) << 32;
+    Some(Plan::Spread(SpreadPlan { seed, ..*plan }))
+}
+
 impl Respread {
     fn point(&self, frame: &Coordinate) -> Point {
         let number = |value: u32| Coordinate::Number(f64::from(value));

@@ -259,3 +259,49 @@ fn cells_without_a_change_are_judged_by_what_they_have() {
     let said = "card: 10 of 10 spread-change points have fewer repeats";
     assert!(few.iter().any(|of| of.contains(said)), "{few:?}");
 }
+
+#[test]
+fn each_repeat_draws_changes_of_its_own() {
+    let spread = SpreadPlan {
+        change: Some(Respreading::Any),
+        per_s: 1,
+        answer: None,
+        work_ns: 0,
+        seed: 42,
+    };
+    let seed = |repeat| match of_repeat(&Plan::Spread(spread), repeat) {
+        Some(Plan::Spread(SpreadPlan { seed, .. })) => seed,
+        other => panic!("{other:?}"),
+    };
+    assert_eq!((seed(0), seed(1) == seed(0), seed(1) == seed(2)), (42, false, false));
+    assert_eq!(of_repeat(&Plan::Rest, 1), None);
+    let mut card = Seeds::default();
+    validation::measure(&mut card, "queue-change", GridName::Reduced, &["change=key"], Some(3))
+        .unwrap();
+    card.seen.sort_unstable();
+    card.seen.dedup();
+    assert_eq!(card.seen.len(), 3, "{:?}", card.seen);
+}
+
+/// A card that notes the seeds of the plans that it is given.
+#[derive(Default)]
+struct Seeds {
+    about: About,
+    seen: Vec<u64>,
+}
+
+impl Testbed for Seeds {
+    fn about(&self) -> &About {
+        &self.about
+    }
+
+    fn setup(&mut self, _: &Setup) -> Result<SetupReport, DeviceError> {
+        Ok(SetupReport::default())
+    }
+
+    fn run(&mut self, _: &Load, plan: &Plan) -> Result<Observation, DeviceError> {
+        let Plan::Spread(plan) = plan else { panic!("{plan:?}") };
+        self.seen.push(plan.seed);
+        Ok(Observation::default())
+    }
+}

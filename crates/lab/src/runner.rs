@@ -406,6 +406,8 @@ impl<'a> Runner<'a> {
         if let Some(asked) = trial.stream.and_then(|at| self.experiment.streams.get(at)) {
             return self.stream(beds, asked, place);
         }
+        let of_repeat = respread::of_repeat(plan, place.repeat);
+        let plan = of_repeat.as_ref().unwrap_or(plan);
         let Some(load) = trial.load else { return self.operate(beds, plan, place) };
         let mut load = self.experiment.loads[load].clone();
         match self.rate(place.device, trial) {

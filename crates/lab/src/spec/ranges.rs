@@ -1,6 +1,6 @@
 //! Ranges of the numbers that stand in an experiment's file.
 
-use super::{Grid, Kind, KneeSpec, Spec, SpecError};
+use super::{DURATION_MS_MAX, Grid, Kind, KneeSpec, Spec, SpecError};
 use crate::occupancy::RULES_MAX;
 
 /// Most repeats, and most pairs behind a decision.
@@ -89,6 +89,9 @@ fn in_grid((name, grid): &(&str, &Grid)) -> Result<(), Wrong> {
     if grid.budget_s == Some(0) {
         return Err((format!("{name}.budget_s"), "0".into(), "use 1 or more seconds".into()));
     }
+    for duration_ms in grid.respread.iter().filter_map(|sweep| sweep.duration_ms) {
+        self::whole(format!("{name}.respread.duration_ms"), duration_ms, 1, DURATION_MS_MAX)?;
+    }
     grid.knee.iter().try_for_each(|knee| in_knee(name, knee))
 }
 
@@ -142,6 +145,11 @@ mod tests {
             ("kind = \"update_batch\"", "kind = \"update_rate\""),
             "reduced.batch = 3 of them: an experiment of this kind has renewal",
         );
+        for value in ["0", "600001", "18446744073709"] {
+            let to = format!("duration_ms = {value}");
+            let words = format!("reduced.respread.duration_ms = {value}: use 1 to 600000");
+            refused("queue-change", ("duration_ms = 1800", &to), &words);
+        }
         let of = |change: (&str, &str), words: &str| refused("occupancy", change, words);
         of(("repeats = 6", "repeats = 0"), "reduced.repeats = 0: use 1 to 1000");
         of(("repeats_min = 3", "repeats_min = 7"), "reduced.repeats_min = 7: use 1 to 6");
