@@ -154,10 +154,10 @@ pub(crate) fn ideal_pps(one_pps: f64, cores: f64, ports: f64, frame: (f64, Optio
     (one_pps * cores).min(carried.unwrap_or(f64::INFINITY))
 }
 
-/// What cores forward that take `one_ns` for a frame, and `crossed_ns` more for each that another
-/// core received: of so many cores all but one have it.
-pub(crate) fn modelled_pps(one_ns: f64, crossed_ns: f64, cores: f64) -> f64 {
-    cores * 1e9 / (one_ns + crossed_ns * (cores - 1.0) / cores)
+/// What cores forward that take `one_ns` for a frame, and `more_ns` more for each that another core
+/// received: of so many cores all but one have it.
+pub(crate) fn modelled_pps(one_ns: f64, more_ns: f64, cores: f64) -> f64 {
+    cores * 1e9 / (one_ns + more_ns * (cores - 1.0) / cores)
 }
 
 #[cfg(test)]

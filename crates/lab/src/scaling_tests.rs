@@ -1,6 +1,6 @@
 //! Cores, queues and ports whose curves are known, and cards that have them.
 
-use niclab_device::StagedPasses;
+use niclab_device::{About, DeviceError, Fact, Load, Plan, SetupReport, StagedPasses, Testbed};
 use niclab_device::model::profile::Profile;
 use niclab_device::model::{Model, read};
 use niclab_result::{Origin, Quantity, Summary};
@@ -68,7 +68,7 @@ fn an_ideal_card_is_limited_by_its_ports_alone() {
     assert!((ideal(8.0, 1.0, Some(10.0)) - 14.88).abs() < 0.01);
     assert!((ideal(8.0, 2.0, Some(10.0)) - 25.2).abs() < 1e-9);
     assert!((ideal(64.0, 1.0, None) - 201.6).abs() < 1e-9);
-    // One core hands nothing over; of very many all but a few frames are handed over.
+    // To one core nobody hands anything over; of very many all but a few frames are handed over.
     assert_eq!(modelled_pps(20.0, 10.0, 1.0), 50e6);
     assert_eq!(modelled_pps(20.0, 10.0, 2.0), 80e6);
     assert!((modelled_pps(20.0, 10.0, 1_000.0) / 1e9 - 1_000.0 / 30.0).abs() < 0.1);
@@ -181,4 +181,59 @@ fn two_experiments_of_a_run_have_figures_and_findings_of_their_own() {
     is_apart(figures(&scaling), figures(&overhead));
     is_apart(ids(&scaling), ids(&overhead));
     assert!(overhead.findings.iter().all(|finding| finding.figure.is_some()));
+}
+
+/// A card whose frames take 100 ns of one core, and 60 ns more of each of several; of these all but
+/// one's share change cores.
+struct Slower(About);
+
+impl Testbed for Slower {
+    fn about(&self) -> &About {
+        &self.0
+    }
+
+    fn setup(&mut self, setup: &Setup) -> Result<SetupReport, DeviceError> {
+        self.0.port_gbps = None;
+        self.0.facts = vec![Fact { name: "cores".into(), value: setup.cores.to_string() }];
+        Ok(SetupReport::default())
+    }
+
+    fn run(&mut self, load: &Load, _: &Plan) -> Result<Observation, DeviceError> {
+        let cores: u64 = self.0.facts[0].value.parse().unwrap();
+        let is_long = load.sizes.max() > 64;
+        let frame_ns = if cores > 1 { 160 } else { 100 } * if is_long { 2 } else { 1 };
+        let frames = cores * 16_000;
+        let crossed = frames - frames / cores;
+        let mut o = Observation {
+            planned: frames,
+            offered: frames,
+            received: frames,
+            duration_ns: frames * frame_ns / cores,
+            staged: Some(StagedPasses { passes: 1, disturbed: 0, crossed }),
+            ..Observation::default()
+        };
+        o.honesty.balanced = true;
+        Ok(o)
+    }
+}
+
+fn slower(name: &str, set: &[&str]) -> Summary {
+    let mut card = Slower(About { name: "card".into(), ..About::default() });
+    measure(&mut card, name, GridName::Reduced, set, Some(6)).unwrap().summary()
+}
+
+#[test]
+fn what_a_frame_takes_more_beside_other_cores_is_told_as_that() {
+    let set = ["receive=multi-queue", "ports=1", "queues=1,2", "cores=each", "frame=64"];
+    let summary = slower("queue-scaling", &set);
+    let (sentence, more_ns) = said(&summary, "beside-1-2-2");
+    assert!((more_ns - 60.0).abs() < 1e-6, "{sentence}");
+    let words = "A frame takes 100 ns of one core of card, and 60.0 ns more of each of 2 cores";
+    assert!(sentence.starts_with(words), "{sentence}");
+    assert!(sentence.contains("where 50.0 % of the frames change cores"), "{sentence}");
+    let figures = &summary.experiments[0].figures;
+    let series = figures[0].series.iter().find(|series| series.name == "card, modelled").unwrap();
+    // Of four cores three quarters of the frames change: 100 ns and 90 more.
+    let four = series.points.iter().find(|point| point.x == 4.0).unwrap();
+    assert!((four.y - 4e3 / 190.0).abs() < 1e-6, "{}", four.y);
 }

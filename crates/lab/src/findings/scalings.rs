@@ -4,18 +4,18 @@ use niclab_result::Finding;
 
 use super::{REPEATS_MIN, Verdict, told, verdict};
 use crate::cells::{self, Cell};
-use crate::scaling::{CROSSED, is_staged};
+use crate::scaling::{CORE_NS, CROSSED, is_staged};
 use crate::statistics::{self, Estimate};
 use crate::summary::Results;
 use crate::summary::figures::frame_words;
 use crate::summary::scalings::{
-    AGGREGATE, EACH, QUEUES, at_cores, crossed_ns, curve, figure_id, first, ideal, ports,
+    AGGREGATE, EACH, QUEUES, at_cores, beside_ns, curve, figure_id, first, ideal, ports,
 };
 use crate::summary::spreads::number;
 use crate::words;
 
-/// Device by device: what more cores bring, with queues of their own and without; what frames that
-/// change cores cost; and what queues and ports cost the same cores.
+/// Device by device: what more cores bring, with queues of their own and without; what a frame takes
+/// of a core beside others; and what queues and ports cost the same cores.
 pub(crate) fn findings(results: &Results<'_>) -> Vec<Finding> {
     let mut findings = Vec::new();
     for device in results.devices() {
@@ -25,7 +25,7 @@ pub(crate) fn findings(results: &Results<'_>) -> Vec<Finding> {
             findings.extend(scaling(results, &cells));
             let serial = curve(results, device, ("serial", ports), like);
             findings.extend(serial_of(results, &cells, &serial));
-            findings.extend(handing_over(results, &cells));
+            findings.extend(beside(results, &cells));
         }
         findings.extend(ports_of(results, device, like));
         findings
@@ -140,32 +140,35 @@ fn serial_of(results: &Results<'_>, cells: &[&Cell<'_>], serial: &[&Cell<'_>]) -
     ))
 }
 
-/// What frames cost that change cores.
-fn handing_over(results: &Results<'_>, cells: &[&Cell<'_>]) -> Option<Finding> {
+/// What a frame takes of a core beside others, above what it takes of one alone.
+fn beside(results: &Results<'_>, cells: &[&Cell<'_>]) -> Option<Finding> {
     let (alone, most) = (*cells.first()?, *cells.last()?);
     let crossed = most.estimate(CROSSED).filter(|share| share.median > 0.0)?;
-    let takes = statistics::estimate(&crossed_ns(alone, most))?;
+    let (one_ns, more) = (alone.estimate(CORE_NS)?, statistics::estimate(&beside_ns(alone, most))?);
     let is_disturbed = alone.is_disturbed() || most.is_disturbed();
-    if number(alone, "cores") != 1.0 || takes.repeats < REPEATS_MIN || is_disturbed {
+    if number(alone, "cores") != 1.0 || more.repeats < REPEATS_MIN || is_disturbed {
         return None;
     }
     let sentence = format!(
-        "Of the frames on {} of {} {} change cores between hash and function{}, and each of them \
-         takes {} ns more{}.",
-        cores(most),
+        "A frame takes {} ns of one core of {}, and {} ns more of each of {}{}{}, where {} of the \
+         frames change cores between hash and function{}.",
+        words::significant(one_ns.median),
         most.device,
-        words::percent(crossed.median),
+        words::significant(more.median),
+        cores(most),
         by_ports(most),
-        words::significant(takes.median),
-        words::few(&takes)
+        staged(most),
+        words::percent(crossed.median),
+        words::few(&more)
     );
-    let implication = "A card that hashes in hardware hands no frame from core to core: where it \
-                       does, this is saved.";
+    let implication = "Count with this time on several cores. What of it the change takes, and what \
+                       it is that cores share caches, memory or a core of two threads, these trials \
+                       do not tell apart.";
     let words = (sentence, implication);
     Some(told(
         most.device,
-        id(results, "handing-over", most),
-        (&takes, "ns"),
+        id(results, "beside", most),
+        (&more, "ns"),
         words,
         Some(figure_id(results, EACH, most.device)),
     ))

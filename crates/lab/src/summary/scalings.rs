@@ -82,14 +82,12 @@ pub(crate) fn ideal(results: &Results<'_>, cell: &Cell<'_>) -> Option<f64> {
     Some(ideal_pps(one_pps, number(cell, "cores"), number(cell, "ports"), frame))
 }
 
-/// Time that a frame takes more which changes cores, nanoseconds: what a core takes for a frame
-/// beside others above what it takes alone, by the share that changes.
-pub(crate) fn crossed_ns(alone: &Cell<'_>, beside: &Cell<'_>) -> Vec<f64> {
+/// Time that a frame takes more of a core beside others than of one alone, nanoseconds, repeat by
+/// repeat. What frames take that change cores is in it, and whatever else cores share: caches,
+/// memory, a core of two threads.
+pub(crate) fn beside_ns(alone: &Cell<'_>, beside: &Cell<'_>) -> Vec<f64> {
     let (with, without) = beside.paired(alone, CORE_NS);
-    let shares = beside.values(CROSSED);
-    let of = |((with, without), share): ((f64, f64), f64)| (with - without) / share;
-    let all = with.into_iter().zip(without).zip(shares).filter(|(_, share)| *share > 0.0);
-    all.map(of).collect()
+    with.into_iter().zip(without).map(|(with, without)| with - without).collect()
 }
 
 /// The table, left out where it is empty.
@@ -209,12 +207,16 @@ fn curves(results: &Results<'_>, device: &str, metric: &str, power: f64) -> Vec<
     series
 }
 
-/// The curve of frames that change cores, beyond the cores measured: cores, and frames a second.
+/// The curve beyond the cores measured, as if frames that change cores took all that a frame takes
+/// more beside others: cores, and frames a second.
 pub(crate) fn modelled(measured: &[&Cell<'_>]) -> Vec<(f64, f64)> {
     let (Some(alone), Some(most)) = (measured.first(), measured.last()) else { return Vec::new() };
     let one_ns = alone.estimate(CORE_NS).map(|estimate| estimate.median);
-    let crossed = crate::statistics::median(&crossed_ns(alone, most));
-    let Some((one_ns, crossed_ns)) = one_ns.zip(crossed) else { return Vec::new() };
+    let more_ns = crate::statistics::median(&beside_ns(alone, most));
+    let share = most.estimate(CROSSED).map(|share| share.median).filter(|share| *share > 0.0);
+    let Some(((one_ns, more_ns), share)) = one_ns.zip(more_ns).zip(share) else {
+        return Vec::new();
+    };
     // What stalls may have set is not continued.
     if number(alone, "cores") != 1.0 || alone.is_disturbed() || most.is_disturbed() {
         return Vec::new();
@@ -222,13 +224,14 @@ pub(crate) fn modelled(measured: &[&Cell<'_>]) -> Vec<(f64, f64)> {
     let from = number(most, "cores") as u32;
     let cores = std::iter::successors(Some(from), |cores| Some(cores * 2));
     let cores = cores.take_while(|cores| *cores <= MODELLED_CORES_MAX).map(f64::from);
-    cores.map(|cores| (cores, modelled_pps(one_ns, crossed_ns, cores))).collect()
+    cores.map(|cores| (cores, modelled_pps(one_ns, more_ns / share, cores))).collect()
 }
 
 const CURVES: &str = "Ideal: what one core forwards times their number, as far as ports carry it. \
-    Serial: one core receives and hands each frame to another. Modelled: computed from the time of \
-    a frame on one core and what it takes more where it changes cores, beyond the cores measured; \
-    memory and caches that cores share are not in it. What is staged is forwarded from memory. \
+    Serial: one core receives and hands each frame to another. Modelled: computed beyond \
+    the cores measured from the time of a frame on one core and what it takes more beside others, as \
+    if that grew with the share of frames that change cores; what else cores share, caches, memory \
+    and cores of two threads, is not told apart from it. What is staged is forwarded from memory. \
     Published: 82599, PRESTO 2010.";
 
 /// The figure of a device that is called so: two experiments of a run have it.
