@@ -237,3 +237,28 @@ fn what_a_frame_takes_more_beside_other_cores_is_told_as_that() {
     let four = series.points.iter().find(|point| point.x == 4.0).unwrap();
     assert!((four.y - 4e3 / 190.0).abs() < 1e-6, "{}", four.y);
 }
+
+#[test]
+fn the_ideal_of_a_load_is_of_that_load() {
+    let set = ["receive=multi-queue", "ports=1", "queues=1,2", "cores=each", "frame=64,1518"];
+    let summary = slower("queue-scaling", &set);
+    for frame in ["64", "1518"] {
+        let place = [("receive", "multi-queue"), ("cores", "2"), ("frame", frame)];
+        // 100 of 160 ns, and twice both where frames are long.
+        assert_eq!(cell_at(&summary.experiments[0].tables[0], &place, "of ideal"), "62.5 %");
+    }
+}
+
+#[test]
+fn curves_over_queues_are_told_apart_by_their_load() {
+    let set = ["ports=1", "queues=2,4", "cores=2", "frame=64,1518"];
+    let summary = slower("queue-overhead", &set);
+    let figures = &summary.experiments[0].figures;
+    let figure = figures.iter().find(|figure| figure.id == "queue-overhead-queues-all").unwrap();
+    let names: Vec<&str> = figure.series.iter().map(|series| series.name.as_str()).collect();
+    assert_eq!(names, ["card, 2 cores, 1518 B frames", "card, 2 cores, 64 B frames"]);
+    assert!(figure.series.iter().all(|series| series.points.len() == 2), "{figure:#?}");
+    let plain = slower("queue-overhead", &["ports=1", "queues=2,4", "cores=2", "frame=64"]);
+    let figures = &plain.experiments[0].figures;
+    assert!(figures.iter().any(|figure| figure.series.iter().any(|of| of.name == "card, 2 cores")));
+}

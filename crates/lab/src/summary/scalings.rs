@@ -61,11 +61,10 @@ pub(crate) fn ports(results: &Results<'_>, device: &str) -> Vec<f64> {
     ports
 }
 
-/// What one core forwards: where nobody measured one, what each of the fewest does.
-pub(crate) fn one<'a>(results: &'a Results<'_>, device: &str) -> Option<&'a Cell<'a>> {
-    let like = first(results, device)?;
-    let of = |ports: f64| curve(results, device, ("multi-queue", ports), like);
-    let all = ports(results, device).into_iter().flat_map(of);
+/// What one core forwards of a cell's load: where nobody measured one, what each of the fewest does.
+fn one<'a>(results: &'a Results<'_>, like: &Cell<'_>) -> Option<&'a Cell<'a>> {
+    let of = |ports: f64| curve(results, like.device, ("multi-queue", ports), like);
+    let all = ports(results, like.device).into_iter().flat_map(of);
     all.min_by(|a, b| number(a, "cores").total_cmp(&number(b, "cores")))
 }
 
@@ -76,7 +75,7 @@ fn port_gbps(results: &Results<'_>, device: &str) -> Option<f64> {
 
 /// What an ideal card would forward where a cell stands, frames a second.
 pub(crate) fn ideal(results: &Results<'_>, cell: &Cell<'_>) -> Option<f64> {
-    let one_pps = one(results, cell.device)?.estimate(PER_CORE)?.median;
+    let one_pps = one(results, cell)?.estimate(PER_CORE)?.median;
     let frame_len = cell.point.get("frame").and_then(mean_len)?;
     let frame = (frame_len, port_gbps(results, cell.device));
     Some(ideal_pps(one_pps, number(cell, "cores"), number(cell, "ports"), frame))
@@ -274,11 +273,25 @@ pub(crate) fn at_cores<'a>(results: &'a Results<'_>, device: &str) -> Vec<Vec<&'
 
 fn over_queues(results: &Results<'_>) -> Figure {
     let mut series = Vec::new();
+    let all = |axis: &str| -> Vec<String> {
+        let cells = results.devices().flat_map(|device| at_cores(results, device)).flatten();
+        let mut words: Vec<String> = cells.map(|cell| cell.word(axis)).collect();
+        words.sort_unstable();
+        words.dedup();
+        words
+    };
+    let [differs_frame, differs_flows] = ["frame", "flows"].map(|axis| all(axis).len() > 1);
     for device in results.devices() {
         for cells in at_cores(results, device) {
             let (ports, cores) = (number(cells[0], "ports"), number(cells[0], "cores"));
             let noun = if cores == 1.0 { "core" } else { "cores" };
-            let name = format!("{}, {cores} {noun}", name(device, ports));
+            let mut name = format!("{}, {cores} {noun}", name(device, ports));
+            if differs_frame {
+                name += &format!(", {}", frame_words(&cells[0].word("frame")));
+            }
+            if differs_flows {
+                name += &format!(", {} flows", words::whole(number(cells[0], "flows")));
+            }
             for cell in cells {
                 if let Some(point) = cell.mean("throughput_pps", 1e-6, number(cell, "queues")) {
                     add_point(&mut series, name.clone(), device, point);
