@@ -140,6 +140,18 @@ pub(crate) struct Shown {
     pub idle: Option<f64>,
 }
 
+impl Shown {
+    /// Frames found the ring of their queue full.
+    pub fn is_ring_full(&self) -> bool {
+        self.ring_missed > MISSED_MIN
+    }
+
+    /// The device's core had hardly a moment to spare.
+    pub fn is_busy(&self) -> bool {
+        self.idle.is_some_and(|idle| idle <= BUSY_MAX)
+    }
+}
+
 /// The part of a device that keeps it from more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Part {
@@ -166,12 +178,11 @@ pub(crate) fn binding(shown: &[Shown], port_gbps: Option<f64>) -> Vec<Option<Par
         let takes_ns = 1e9 / of.pps;
         least_ns = least_ns.min(takes_ns);
         let is_full = |gbps: f64| of.pps * wire_ns(of.frame_len, gbps) >= PORT_FULL_MIN * 1e9;
-        let is_busy = of.idle.is_some_and(|idle| idle <= BUSY_MAX);
         let may_idle = of.idle.is_none_or(|idle| idle > FREE_MIN);
         parts.push(match () {
             _ if port_gbps.is_some_and(is_full) => Some(Part::Port),
             _ if of.is_generator_limited => Some(Part::Generator),
-            _ if of.ring_missed > MISSED_MIN || is_busy => Some(Part::Cores),
+            _ if of.is_ring_full() || of.is_busy() => Some(Part::Cores),
             _ if of.early_missed > MISSED_MIN && may_idle => {
                 let is_same = takes_ns <= SAME_TIME_MAX * least_ns;
                 Some(if is_same { Part::FrameRate } else { Part::Bytes })

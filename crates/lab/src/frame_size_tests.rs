@@ -3,7 +3,9 @@
 use niclab_device::model::profile::{Basis, Entry, Part as Known, Profile};
 use niclab_device::model::schema::SECTIONS;
 use niclab_device::model::{Model, read};
-use niclab_device::{Honesty, QueueCounters};
+use niclab_device::{
+    About, DeviceError, Honesty, Load, Plan, QueueCounters, Rate, SetupReport, Testbed,
+};
 use niclab_result::{Latencies, Origin, Summary};
 
 use super::*;
@@ -217,4 +219,76 @@ fn a_device_without_a_line_rate_is_told_which_ports_it_would_fill() {
     let (sentence, _) = said(&summary, "simulated-line-rate-1-1-");
     assert!(sentence.contains("has no line rate"), "{sentence}: {:?}", summary.findings);
     assert!(sentence.contains("would fill a port of 10 Gbps"), "{sentence}");
+}
+
+/// A card that loses a tenth of what comes at full load: at rings with 64 and 256 B frames, and with
+/// 512 B frames its core is never idle; of 128 B frames nothing is known.
+struct Partly(About);
+
+impl Testbed for Partly {
+    fn about(&self) -> &About {
+        &self.0
+    }
+
+    fn setup(&mut self, _: &Setup) -> Result<SetupReport, DeviceError> {
+        Ok(SetupReport::default())
+    }
+
+    fn run(&mut self, load: &Load, _: &Plan) -> Result<Observation, DeviceError> {
+        let (size, full) = (load.sizes.max(), load.rate == Rate::Saturate);
+        let offered = match load.rate {
+            Rate::Pps(pps) => (pps * load.duration_ns as f64 / 1e9) as u64,
+            _ => load.duration_ns / 100,
+        };
+        let lost = if full { offered / 10 } else { 0 };
+        let of_ring = if full && [64, 256].contains(&size) { lost } else { 0 };
+        let queue = QueueCounters { rx_missed: of_ring, ..QueueCounters::default() };
+        let sent = QueueCounters { tx_frames: offered, ..QueueCounters::default() };
+        let port = |queue| PortCounters { queues: vec![queue], ..PortCounters::default() };
+        Ok(Observation {
+            planned: offered,
+            offered,
+            received: offered - lost,
+            lost,
+            duration_ns: load.duration_ns,
+            generator: port(sent),
+            device: Some(port(queue)),
+            honesty: Honesty {
+                achieved_ratio: 1.0,
+                balanced: true,
+                device_idle_ratio: (size == 512).then_some(0.0),
+                ..Honesty::default()
+            },
+            ..Observation::default()
+        })
+    }
+}
+
+#[test]
+fn lengths_of_which_nothing_is_known_part_those_of_which_something_is() {
+    let mut card = Partly(About { name: "card".into(), ..About::default() });
+    let set = ["queues=1", "cores=1", "frame=64,128,256,512"];
+    let found = measure(&mut card, "frame-size", GridName::Reduced, &set, Some(6)).unwrap();
+    let (bound, _) = said(&found.summary(), "card-bound-1-1-");
+    let expected = "By one queue on one core card is bound by the cores with 64 B frames (frames find \
+                    the ring of their queue full), then by the cores with 256 to 512 B frames (rings \
+                    are full, or the core that empties them is hardly ever idle).";
+    assert_eq!(bound, expected);
+}
+
+#[test]
+fn a_length_by_search_is_of_searches_alone() {
+    let summary = found(read("82599").unwrap(), &["queues=4", "cores=4"]);
+    let (whole, _) = said(&summary, "card-line-rate-4-4-");
+    assert!(whole.contains("of them lost at most, frames of"), "{whole}");
+    let mut card = Model::new("card", read("82599").unwrap(), 5);
+    let set = ["queues=4", "cores=4"];
+    let mut found = measure(&mut card, "frame-size", GridName::Reduced, &set, Some(6)).unwrap();
+    let is_first = |of: &niclab_result::Sample| {
+        of.trial == "mlrsearch" && of.point.get("frame") == Some(&Coordinate::Number(64.0))
+    };
+    found.samples.retain(|sample| !is_first(sample));
+    let (part, _) = said(&found.summary(), "card-line-rate-4-4-");
+    assert!(part.contains("fill its 10 Gbps"), "{part}");
+    assert!(!part.contains("lost at most"), "{part}");
 }

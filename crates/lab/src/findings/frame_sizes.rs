@@ -3,7 +3,7 @@
 use niclab_result::{Finding, Quantity};
 
 use super::REPEATS_MIN;
-use crate::frame_size::{Part, filled_from, wire_ns};
+use crate::frame_size::{Part, Shown, filled_from, wire_ns};
 use crate::summary::Results;
 use crate::summary::figures::frame_words;
 use crate::summary::frame_sizes::{FRAMES, PORTS_GBPS, Sized, part_words, sized};
@@ -41,10 +41,13 @@ fn finding(of: &Sized<'_>, id: &str, number: (f64, &str), said: (String, &str)) 
     }
 }
 
-/// What shows that a part binds.
-fn evidence(part: Part) -> &'static str {
+/// What shows that a part binds with frames of these lengths.
+fn evidence(part: Part, run: &[Shown]) -> &'static str {
+    let [are_full, are_busy] =
+        [Shown::is_ring_full, Shown::is_busy].map(|is_so| run.iter().all(is_so));
     match part {
         Part::Port => "the wire is full",
+        Part::FrameRate if run.len() == 1 => "frames are lost before they come to a queue",
         Part::FrameRate => {
             "frames are lost before they come to a queue, as many a second however \
                             long they are"
@@ -53,9 +56,29 @@ fn evidence(part: Part) -> &'static str {
             "frames are lost before they come to a queue, and take longer the longer \
                         they are"
         }
-        Part::Cores => "frames wait for a core that is never idle",
+        Part::Cores => match (are_full, are_busy) {
+            (true, true) => "rings are full, and the core that empties them is hardly ever idle",
+            (true, false) => "frames find the ring of their queue full",
+            (false, true) => "the core is hardly ever idle",
+            (false, false) => "rings are full, or the core that empties them is hardly ever idle",
+        },
         Part::Generator => "it sent no more",
     }
+}
+
+/// Lengths next to each other with which the same part binds, and that part: with lengths in
+/// between of which nobody knows they are not one range.
+fn runs(of: &Sized<'_>) -> Vec<(Vec<(String, Shown)>, Part)> {
+    let plain = of.sizes.iter().zip(&of.parts);
+    let all: Vec<(String, Shown, Option<Part>)> = plain
+        .filter(|(size, _)| size.cell.number("frame").is_some())
+        .map(|(size, part)| (size.cell.word("frame"), size.shown, *part))
+        .collect();
+    let known = all.chunk_by(|a, b| a.2 == b.2).filter_map(|run| {
+        let lengths = run.iter().map(|(frame, shown, _)| (frame.clone(), *shown)).collect();
+        Some((lengths, run[0].2?))
+    });
+    known.collect()
 }
 
 /// Which part binds from which length to which.
@@ -63,26 +86,20 @@ fn bound(of: &Sized<'_>) -> Option<Finding> {
     if of.sizes.iter().any(|size| size.cell.values("throughput_pps").len() < REPEATS_MIN) {
         return None;
     }
-    let known: Vec<(String, Part)> = of
-        .sizes
+    let known = runs(of);
+    let said: Vec<String> = known
         .iter()
-        .zip(&of.parts)
-        .filter(|(size, _)| size.cell.number("frame").is_some())
-        .filter_map(|(size, part)| Some((size.cell.word("frame"), (*part)?)))
-        .collect();
-    let runs: Vec<&[(String, Part)]> = known.chunk_by(|a, b| a.1 == b.1).collect();
-    let said: Vec<String> = runs
-        .iter()
-        .map(|run| {
-            let (first, part) = &run[0];
+        .map(|(run, part)| {
+            let (first, last) = (&run[0].0, &run[run.len() - 1].0);
             let sizes = match run.len() {
                 1 => frame_words(first),
-                _ => format!("{first} to {}", frame_words(&run[run.len() - 1].0)),
+                _ => format!("{first} to {}", frame_words(last)),
             };
-            format!("{} with {sizes} ({})", part_words(*part), evidence(*part))
+            let shown: Vec<Shown> = run.iter().map(|(_, shown)| *shown).collect();
+            format!("{} with {sizes} ({})", part_words(*part), evidence(*part, &shown))
         })
         .collect();
-    let (shortest, part) = known.first()?;
+    let (shortest, part) = known.first().map(|(run, part)| (&run[0].0, part))?;
     let implication = match part {
         Part::Cores => "More cores, or a cheaper function on them, forward more short frames.",
         Part::FrameRate => "More cores forward no more short frames: the card has no more.",
@@ -145,10 +162,10 @@ fn own_port(of: &Sized<'_>, gbps: f64) -> Option<Finding> {
     Some(finding(of, "line-rate", (value, unit), (sentence, implication)))
 }
 
-/// `; with 0.5 % of them lost at most, frames of 90.4 B`; empty where nothing was searched.
+/// `; with 0.5 % of them lost at most, frames of 90.4 B`; empty where a length was not searched.
 fn searched(of: &Sized<'_>, gbps: f64) -> String {
     let goal = of.sizes.iter().find_map(|size| size.headline());
-    let length = filled_from(&of.rates(|size| size.pps()), gbps, Some(gbps));
+    let length = of.searched().and_then(|rates| filled_from(&rates, gbps, Some(gbps)));
     goal.zip(length).map_or(String::new(), |(goal, length)| {
         let loss = words::percent_asked(goal.goal.loss_ratio);
         format!("; with {loss} of them lost at most, frames of {} B", words::significant(length))
@@ -157,7 +174,7 @@ fn searched(of: &Sized<'_>, gbps: f64) -> String {
 
 /// From which length on frames would fill ports of usual speeds: the device has none of its own.
 fn any_port(of: &Sized<'_>) -> Option<Finding> {
-    let rates = of.rates(|size| size.pps());
+    let rates = of.searched().unwrap_or_else(|| of.rates(|size| size.shown.pps));
     let ((shortest, pps), (longest, _)) = (*rates.first()?, *rates.last()?);
     let is_bound = of.sizes.iter().any(|size| size.is_at_least());
     let filled = PORTS_GBPS.into_iter().filter_map(|gbps| {

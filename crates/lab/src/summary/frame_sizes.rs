@@ -43,10 +43,9 @@ impl Size<'_> {
         goals.max_by(|a, b| a.goal.loss_ratio.total_cmp(&b.goal.loss_ratio))
     }
 
-    /// Frames a second by the headline, or of the saturating trials where there is none.
-    pub fn pps(&self) -> f64 {
-        let found = self.headline().and_then(|goal| goal.found.conditional_pps);
-        found.unwrap_or(self.shown.pps)
+    /// Frames a second by the headline.
+    fn searched_pps(&self) -> Option<f64> {
+        self.headline().and_then(|goal| goal.found.conditional_pps)
     }
 
     /// The rate is not the device's limit.
@@ -85,6 +84,13 @@ impl Sized<'_> {
     pub fn rates(&self, pps: impl Fn(&Size<'_>) -> f64) -> Vec<(f64, f64)> {
         let plain = self.sizes.iter().filter(|size| size.cell.number("frame").is_some());
         plain.map(|size| (size.shown.frame_len, pps(size))).collect()
+    }
+
+    /// Frames of one length each, and the rate of each by search; `None` where one has none, for
+    /// rates at full load are others.
+    pub fn searched(&self) -> Option<Vec<(f64, f64)>> {
+        let plain = self.sizes.iter().filter(|size| size.cell.number("frame").is_some());
+        plain.map(|size| Some((size.shown.frame_len, size.searched_pps()?))).collect()
     }
 }
 
