@@ -62,14 +62,16 @@ impl Forward {
         Ok(Forward { queues, stock, region, told: 0, gone: None })
     }
 
+    /// Why nothing came any more, where a queue failed since this was asked last.
+    pub fn gone(&mut self) -> Option<io::Error> {
+        self.gone.take()
+    }
+
     /// Throws away what has arrived so far, and has the kernel ready for more.
     ///
     /// # Errors
     /// Of an interface that is gone.
     pub fn drain(&mut self) -> io::Result<()> {
-        if let Some(error) = self.gone.take() {
-            return Err(error);
-        }
         let mut burst = Burst::new();
         for queue in &mut self.queues {
             self.stock.give_all(&mut queue.waiting);
@@ -128,7 +130,8 @@ impl Side for Forward {
         for at in 0..self.queues.len() {
             match self.serve(at, counters) {
                 Ok(more) => found += more,
-                Err(error) => self.gone = Some(error),
+                // What comes behind the first follows from it.
+                Err(error) => _ = self.gone.get_or_insert(error),
             }
         }
         found

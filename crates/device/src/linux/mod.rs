@@ -117,28 +117,34 @@ struct LinuxBed {
 
 /// Opens the interfaces that a name such as `linux:veth` or `linux-xdp:eth0,eth1` stands for.
 pub fn open(name: &str) -> Result<Box<dyn Testbed>, DeviceError> {
-    let Name { path, ends } = Name::parse(name)?;
-    let cores = Cores::choose(name)?;
-    let (tester, device) = match &ends {
-        Ends::Veth => make_veth(path).map_err(|e| refused("making a veth pair", &e))?,
-        Ends::Named { tester, device } => (End::named(tester)?, End::named(device)?),
-    };
-    let mut bed = LinuxBed {
-        about: about(name, path, &ends, cores, (&tester, &device)),
-        cores,
-        rings: None,
-        shape: Shape { path, queues: 1, frame_len_max: FRAME_LEN_DEFAULT },
-        held: Vec::new(),
-        filters: None,
-        tester,
-        device,
-        ends,
-        hosts: BTreeMap::new(),
-        servers: Servers::default(),
-        exchanges: 0,
-    };
-    bed.arrange(bed.shape)?;
-    Ok(Box::new(bed))
+    Ok(Box::new(LinuxBed::open(name)?))
+}
+
+impl LinuxBed {
+    fn open(name: &str) -> Result<LinuxBed, DeviceError> {
+        let Name { path, ends } = Name::parse(name)?;
+        let cores = Cores::choose(name)?;
+        let (tester, device) = match &ends {
+            Ends::Veth => make_veth(path).map_err(|e| refused("making a veth pair", &e))?,
+            Ends::Named { tester, device } => (End::named(tester)?, End::named(device)?),
+        };
+        let mut bed = LinuxBed {
+            about: about(name, path, &ends, cores, (&tester, &device)),
+            cores,
+            rings: None,
+            shape: Shape { path, queues: 1, frame_len_max: FRAME_LEN_DEFAULT },
+            held: Vec::new(),
+            filters: None,
+            tester,
+            device,
+            ends,
+            hosts: BTreeMap::new(),
+            servers: Servers::default(),
+            exchanges: 0,
+        };
+        bed.arrange(bed.shape)?;
+        Ok(bed)
+    }
 }
 
 /// Makes the pair and switches it on.
@@ -297,7 +303,12 @@ impl Testbed for LinuxBed {
         let trial = Trial { device: &self.about.name, load, depth, core };
         let function = Stage::new("function", Some(self.cores.device), &mut rings.function);
         let lanes = (&mut rings.outlet, &mut rings.inlet);
-        let mut observation = trial.run(lanes, vec![function])?;
+        let observed = trial.run(lanes, vec![function]);
+        // What was lost then says nothing of the device but that it broke.
+        if let Some(error) = rings.function.gone() {
+            return Err(refused(&format!("forwarding frames on {}", self.device.link.name), &error));
+        }
+        let mut observation = observed?;
         let sink = rings.inlet.counters();
         let sink = sink.map_err(|e| refused("reading the sink's counters", &e))?;
         counted.account(&mut observation, sink.dropped, (&self.tester, &self.device))?;

@@ -115,6 +115,14 @@ fn of_port(error: PortError) -> DeviceError {
 }
 
 impl Function {
+    /// Why the function dealt with no more frames, where its interface failed in a trial.
+    pub(super) fn gone(&mut self) -> Option<io::Error> {
+        match self {
+            Function::Packet(_) => None,
+            Function::Xdp(function) => function.gone(),
+        }
+    }
+
     /// Frames that the ring of one of its queues holds.
     pub(super) fn depth(&self) -> usize {
         match self {

@@ -126,6 +126,31 @@ fn an_overload_is_lost_at_the_device_and_counted_there() {
 }
 
 #[test]
+fn an_interface_that_goes_in_a_trial_is_a_broken_device_and_no_loss() {
+    let Some(_alone) = cores("an_interface_that_goes_in_a_trial_is_a_broken_device_and_no_loss")
+    else {
+        return;
+    };
+    let mut bed = match linux::LinuxBed::open("linux-xdp:veth") {
+        Ok(bed) => bed,
+        Err(error) => return println!("SKIP: {error}"),
+    };
+    bed.setup(&setup(64)).unwrap();
+    let netns = bed.device.netns.try_clone().unwrap();
+    let error = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            std::thread::sleep(std::time::Duration::from_millis(120));
+            let down = || Command::new("ip").args(["link", "del", "niclab-b"]).status();
+            assert!(netns.within(down).unwrap().unwrap().success());
+        });
+        bed.run(&load(Rate::Pps(2_000.0), 64), &Plan::Rest).unwrap_err()
+    });
+    let text = error.to_string();
+    assert!(matches!(error, DeviceError::Broken { .. }), "{text}");
+    assert!(text.contains("forwarding frames on niclab-b: "), "{text}");
+}
+
+#[test]
 fn rules_are_not_supported_which_is_a_result() {
     let Some(_alone) = cores("rules_are_not_supported_which_is_a_result") else {
         return;
