@@ -15,7 +15,9 @@ pub(super) const RTM_GETTFILTER: u16 = 46;
 /// The parent of a clsact discipline, its handle, and the parent of filters of what comes in.
 const CLSACT: u32 = 0xffff_fff1;
 const CLSACT_HANDLE: u32 = 0xffff_0000;
-const INGRESS: u32 = 0xffff_fff2;
+pub(super) const INGRESS: u32 = 0xffff_fff2;
+/// That of filters of what leaves.
+pub(super) const EGRESS: u32 = 0xffff_fff3;
 
 /// Attributes of a message, of a filter, of an action, of its statistics.
 const TCA_KIND: u16 = 1;
@@ -140,6 +142,11 @@ pub(super) fn named(index: u32, id: Id) -> Vec<u8> {
     let mut message = Message::of(index, id.handle, INGRESS, info(id));
     message.put(TCA_KIND, b"flower\0");
     message.0
+}
+
+/// All filters of a parent, to be told of.
+pub(super) fn all_at(index: u32, parent: u32) -> Vec<u8> {
+    Message::of(index, 0, parent, 0).0
 }
 
 /// All filters of a preference, to be taken out.

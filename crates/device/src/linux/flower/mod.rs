@@ -3,7 +3,7 @@
 //!
 //! All filters of one preference are of one protocol and, of two that match, either may win: rules
 //! of one priority that overlap are not in order. What was there stays: only filters of preferences
-//! that are niclab's are taken out, and the discipline where it was not there before.
+//! that are niclab's are taken out, and the discipline where it was not there before and has no filters of others by now.
 
 mod message;
 #[cfg(test)]
@@ -36,8 +36,10 @@ const HEADER_LEN: usize = 16;
 const NLM_F_REQUEST: u16 = 1;
 const NLM_F_ACK: u16 = 4;
 const NLM_F_EXCL: u16 = 0x200;
+const NLM_F_DUMP: u16 = 0x300;
 const NLM_F_CREATE: u16 = 0x400;
 const NLMSG_ERROR: u16 = 2;
+const NLMSG_DONE: u16 = 3;
 /// Flags of an error's message: what was asked is cut, and attributes follow.
 const NLM_F_CAPPED: u16 = 0x100;
 const NLM_F_ACK_TLVS: u16 = 0x200;
@@ -276,9 +278,12 @@ fn restore(
     before: Before,
     used: impl IntoIterator<Item = u16>,
 ) -> Result<(), DeviceError> {
-    let restored = clear(socket, index, used).and_then(|()| match before.clsact {
-        true => Ok(()),
-        false => ask(socket, RTM_DELQDISC, 0, &message::clsact(index)).map(|_| ()),
+    let restored = clear(socket, index, used).and_then(|()| {
+        // What others put there since would go with it.
+        if before.clsact || has_filters(socket, index)? {
+            return Ok(());
+        }
+        ask(socket, RTM_DELQDISC, 0, &message::clsact(index)).map(|_| ())
     });
     match restored {
         // It is gone, and its filters with it; or the discipline is.
@@ -311,6 +316,17 @@ fn clear(
     Ok(())
 }
 
+/// Whether there are filters on the discipline, whoever put them there.
+fn has_filters(socket: &Socket, index: u32) -> Result<bool, Refusal> {
+    for parent in [message::INGRESS, message::EGRESS] {
+        let all = message::all_at(index, parent);
+        if ask(socket, RTM_GETTFILTER, NLM_F_DUMP, &all)?.is_some() {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
 fn lacks(what: &str, refusal: &Refusal) -> DeviceError {
     match refusal.error.raw_os_error() {
         Some(libc::EPERM | libc::EACCES) => refused(what, &refusal.error),
@@ -325,7 +341,7 @@ fn open() -> io::Result<Socket> {
     Ok(socket)
 }
 
-/// Asks the kernel, and takes what it tells before it says that all is well.
+/// Asks the kernel, and takes the last that it tells before it says that this is all.
 fn ask(socket: &Socket, kind: u16, flags: u16, body: &[u8]) -> Result<Option<Vec<u8>>, Refusal> {
     let mut bytes = Vec::with_capacity(HEADER_LEN + body.len());
     bytes.extend(((HEADER_LEN + body.len()) as u32).to_ne_bytes());
@@ -343,8 +359,10 @@ fn ask(socket: &Socket, kind: u16, flags: u16, body: &[u8]) -> Result<Option<Vec
             let Some(message) = rest.get(..len).filter(|_| len >= HEADER_LEN + 4) else {
                 return Err(io::Error::from(io::ErrorKind::InvalidData).into());
             };
-            if u16::from_ne_bytes([message[4], message[5]]) == NLMSG_ERROR {
-                return verdict(message).map(|()| told);
+            match u16::from_ne_bytes([message[4], message[5]]) {
+                NLMSG_ERROR => return verdict(message).map(|()| told),
+                NLMSG_DONE => return Ok(told),
+                _ => {}
             }
             told = Some(message[HEADER_LEN..].to_vec());
             rest = rest.get(len.next_multiple_of(4)..).unwrap_or_default();
@@ -437,6 +455,21 @@ mod tests {
             drop(Filters::attach(&lo, Place::Kernel, true).unwrap());
             assert!(disciplines().contains("clsact"), "the other's");
             drop(other);
+        });
+    }
+
+    #[test]
+    fn a_discipline_on_which_others_have_filters_by_now_stays() {
+        let test = "a_discipline_on_which_others_have_filters_by_now_stays";
+        with_lo(test, |lo| {
+            let first = Filters::attach(&lo, Place::Kernel, true).unwrap();
+            let mut other = Filters::attach(&lo, Place::Kernel, true).unwrap();
+            if let Err(error) = other.insert(&drop_udp(9), 0) {
+                return println!("SKIP {test}: {error}");
+            }
+            drop(first);
+            assert!(disciplines().contains("clsact"), "{}", disciplines());
+            assert!(other.remove_all().is_ok(), "its filter is there");
         });
     }
 
