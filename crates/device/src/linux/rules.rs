@@ -18,6 +18,8 @@ use crate::plan::{Calls, RulesPlan, Work};
 pub(super) trait Places {
     /// As messages call them.
     const WORDS: &str;
+    /// Each has a priority of its own; where not, that of two that match is first whose place is.
+    const HAVE_PRIORITIES: bool;
     /// What stands in it; `None` where there is none.
     fn table(&mut self) -> io::Result<Option<Table>>;
     /// Puts a rule in; its place, or what is said against it.
@@ -28,6 +30,7 @@ pub(super) trait Places {
 
 impl Places for Card {
     const WORDS: &str = "n-tuple rules";
+    const HAVE_PRIORITIES: bool = false;
 
     fn table(&mut self) -> io::Result<Option<Table>> {
         self.rules()
@@ -44,15 +47,25 @@ impl Places for Card {
 
 /// Creates the rules of a set-up's blocks, the highest priority first, each behind those that were
 /// there. Of a block the first refusal ends it: the rest counts as refused too.
-pub(super) fn install(
-    card: &mut impl Places,
+///
+/// # Errors
+/// [`DeviceError::NotSupported`] for rules of a file, and for several priorities where these go by
+/// places and the driver finds the places.
+pub(super) fn install<P: Places>(
+    card: &mut P,
     blocks: &[RuleBlock],
     report: &mut SetupReport,
 ) -> Result<(), DeviceError> {
     let mut blocks: Vec<&RuleBlock> = blocks.iter().filter(|block| block.count() > 0).collect();
     blocks.sort_by_key(|block| priority(block));
+    let differ = blocks.windows(2).any(|pair| priority(pair[0]) != priority(pair[1]));
+    if differ && !P::HAVE_PRIORITIES && table(card)?.finds_places {
+        let capability =
+            format!("several priorities (the driver finds the places of {} itself)", P::WORDS);
+        return Err(DeviceError::NotSupported { capability });
+    }
     for block in blocks {
-        let flows = flows(block)?;
+        let flows = flows::<P>(block)?;
         let priority = priority(block);
         let mut places = places(card, flows.len())?.into_iter();
         let mut refusal = None;
@@ -82,9 +95,9 @@ pub(super) fn install(
 ///
 /// # Errors
 /// [`DeviceError::NotSupported`] for other work, and for other calls than one a rule.
-pub(super) fn operate(card: &mut impl Places, plan: &RulesPlan) -> Result<Control, DeviceError> {
+pub(super) fn operate<P: Places>(card: &mut P, plan: &RulesPlan) -> Result<Control, DeviceError> {
     let lacks = |what: &str| {
-        Err(DeviceError::NotSupported { capability: format!("{what} (n-tuple rules have none)") })
+        Err(DeviceError::NotSupported { capability: format!("{what} ({} have none)", P::WORDS) })
     };
     let Work::Create(block) = &plan.work else { return lacks("rules changed in place") };
     match plan.calls {
@@ -92,7 +105,7 @@ pub(super) fn operate(card: &mut impl Places, plan: &RulesPlan) -> Result<Contro
         Calls::Single | Calls::Queue => return lacks("operation queues of rules"),
         Calls::Transaction => return lacks("transactions of rules"),
     }
-    let flows = flows(block)?;
+    let flows = flows::<P>(block)?;
     let mut places = places(card, flows.len())?.into_iter();
     let mut created = Vec::with_capacity(flows.len());
     let mut making = Timed::of(flows.len());
@@ -114,9 +127,9 @@ fn priority(block: &RuleBlock) -> u32 {
 }
 
 /// The rules of a block as the card would have them, or why it cannot.
-fn flows(block: &RuleBlock) -> Result<Vec<Result<Flow, String>>, DeviceError> {
+fn flows<P: Places>(block: &RuleBlock) -> Result<Vec<Result<Flow, String>>, DeviceError> {
     let Some((group, priority, actions)) = block.place() else {
-        let capability = "rules of a file (n-tuple rules are made one by one)".into();
+        let capability = format!("rules of a file ({} are made one by one)", P::WORDS);
         return Err(DeviceError::NotSupported { capability });
     };
     let patterns = Patterns::of(block)?;
@@ -124,10 +137,15 @@ fn flows(block: &RuleBlock) -> Result<Vec<Result<Flow, String>>, DeviceError> {
     Ok((0..patterns.len()).map(flow).collect())
 }
 
+fn table<P: Places>(card: &mut P) -> Result<Table, DeviceError> {
+    let table = card.table();
+    let table = table.map_err(|e| refused(&format!("reading the table of {}", P::WORDS), &e))?;
+    Ok(table.unwrap_or_default())
+}
+
 /// Places for so many rules, behind those that are there; fewer where the table is full.
 fn places(card: &mut impl Places, count: usize) -> Result<Vec<u32>, DeviceError> {
-    let table = card.table().map_err(|e| refused("reading the table of n-tuple rules", &e))?;
-    let table = table.unwrap_or_default();
+    let table = table(card)?;
     if table.finds_places {
         return Ok(vec![ANYWHERE; count]);
     }
@@ -149,19 +167,19 @@ fn put<P: Places>(
 ) -> Result<u32, String> {
     let no_words = |what| format!("not supported: {what}: {} have no words for that", P::WORDS);
     let flow = flow.map_err(no_words)?;
-    let location = place.ok_or_else(full)?;
+    let location = place.ok_or_else(|| full(P::WORDS))?;
     card.insert(&Flow { location, ..flow }, priority)
 }
 
-fn full() -> String {
-    "the table of n-tuple rules is full".into()
+fn full(words: &str) -> String {
+    format!("the table of {words} is full")
 }
 
 /// What an error of the kernel means.
 fn refusal(flow: &Flow, error: &io::Error) -> String {
     match error.raw_os_error() {
         Some(libc::EOPNOTSUPP) => format!("the driver does not know rules such as `{flow}`"),
-        Some(libc::ENOSPC) => full(),
+        Some(libc::ENOSPC) => full(Card::WORDS),
         _ => format!("`{flow}`: {error}"),
     }
 }
@@ -228,6 +246,7 @@ mod tests {
 
     impl Places for Eight {
         const WORDS: &str = "n-tuple rules";
+        const HAVE_PRIORITIES: bool = false;
 
         fn table(&mut self) -> io::Result<Option<Table>> {
             let taken = self.rules.keys().copied().collect();
@@ -250,6 +269,27 @@ mod tests {
         fn remove(&mut self, place: u32) -> io::Result<()> {
             let gone = self.rules.remove(&place);
             gone.map(|_| ()).ok_or(io::Error::from_raw_os_error(libc::ENOENT))
+        }
+    }
+
+    /// Filters, each with its priority.
+    #[derive(Default)]
+    struct Filters(Eight);
+
+    impl Places for Filters {
+        const WORDS: &str = "flower filters";
+        const HAVE_PRIORITIES: bool = true;
+
+        fn table(&mut self) -> io::Result<Option<Table>> {
+            self.0.table()
+        }
+
+        fn insert(&mut self, flow: &Flow, priority: u32) -> Result<u32, String> {
+            self.0.insert(flow, priority)
+        }
+
+        fn remove(&mut self, place: u32) -> io::Result<()> {
+            self.0.remove(place)
         }
     }
 
@@ -278,7 +318,7 @@ mod tests {
     #[test]
     fn rules_of_others_stay_and_a_full_table_refuses() {
         let mut card = Eight::default();
-        let flows = flows(&tuples(0, 1, Action::Drop)).unwrap();
+        let flows = flows::<Eight>(&tuples(0, 1, Action::Drop)).unwrap();
         let other = Flow { location: 2, ..flows[0].clone().unwrap() };
         card.insert(&other, 0).unwrap();
         let full = Some("the table of n-tuple rules is full".to_owned());
@@ -305,6 +345,32 @@ mod tests {
         let file = RuleBlock::File { path: "rules".into(), rules_count: 3 };
         let error = install(&mut card, &[file], &mut SetupReport::default()).unwrap_err();
         assert!(matches!(error, DeviceError::NotSupported { .. }), "{error}");
+    }
+
+    #[test]
+    fn priorities_are_not_lost_where_the_driver_finds_the_places() {
+        let eight = || Eight { finds_places: true, ..Eight::default() };
+        let blocks = [tuples(5, 2, Action::Queue(1)), tuples(0, 3, Action::Drop)];
+        let mut report = SetupReport::default();
+        let error = install(&mut eight(), &blocks, &mut report).unwrap_err();
+        let capability = "several priorities (the driver finds the places of n-tuple rules itself)";
+        assert_eq!(error, DeviceError::NotSupported { capability: capability.into() });
+        assert_eq!(report, SetupReport::default(), "none was put in");
+        let same = [tuples(5, 2, Action::Queue(1)), tuples(5, 3, Action::Drop)];
+        assert_eq!(installed(&mut eight(), &same), (5, 0, None));
+        install(&mut Filters(eight()), &blocks, &mut report).unwrap();
+        assert_eq!(report.rules_installed, 5);
+    }
+
+    #[test]
+    fn filters_are_called_filters() {
+        let mut filters = Filters::default();
+        let mut report = SetupReport::default();
+        let file = RuleBlock::File { path: "rules".into(), rules_count: 3 };
+        let error = install(&mut filters, &[file], &mut report).unwrap_err().to_string();
+        assert!(error.contains("rules of a file (flower filters are made one by one)"), "{error}");
+        install(&mut filters, &[tuples(0, 9, Action::Drop)], &mut report).unwrap();
+        assert_eq!(report.refusal.as_deref(), Some("the table of flower filters is full"));
     }
 
     #[test]

@@ -241,6 +241,7 @@ pub fn offered(link: &Link, place: Place, is_own: bool) -> Result<Filters, Devic
 
 impl Places for Filters {
     const WORDS: &str = "flower filters";
+    const HAVE_PRIORITIES: bool = true;
 
     fn table(&mut self) -> io::Result<Option<Table>> {
         Ok(Some(Table { finds_places: true, ..Table::default() }))
