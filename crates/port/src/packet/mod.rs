@@ -76,6 +76,24 @@ pub fn open(name: &str, count: u32, region: &Arc<Region>) -> Result<Vec<PacketLa
 }
 
 impl PacketLane {
+    /// Has the kernel send from the front of a burst; how many left.
+    fn commit(&mut self, burst: &Burst) -> usize {
+        let room = self.tx.reserve(burst.len());
+        let mut lens = [0; BURST];
+        for (i, desc) in burst.iter().enumerate().take(room) {
+            let frame = self.region.frame(desc);
+            let slot = self.tx.slot(i);
+            // A header put in front may have made it longer than any frame of the interface.
+            let len = frame.len().min(slot.len());
+            slot[..len].copy_from_slice(&frame[..len]);
+            lens[i] = len as u16;
+        }
+        let sent = self.tx.commit(&lens[..room]);
+        self.counters.tx_frames += sent as u64;
+        self.counters.tx_bytes += lens[..sent].iter().map(|&len| u64::from(len)).sum::<u64>();
+        sent
+    }
+
     /// Whether the interface is gone; asked now and then.
     fn look(&mut self) -> io::Result<()> {
         self.idle = 0;
@@ -128,21 +146,18 @@ impl Lane for PacketLane {
         if burst.is_empty() {
             return Ok(());
         }
-        let room = self.tx.reserve(burst.len());
-        let mut lens = [0; BURST];
-        for (i, desc) in burst.iter().enumerate().take(room) {
-            let frame = self.region.frame(desc);
-            let slot = self.tx.slot(i);
-            // A header put in front may have made it longer than any frame of the interface.
-            let len = frame.len().min(slot.len());
-            slot[..len].copy_from_slice(&frame[..len]);
-            lens[i] = len as u16;
+        let waiting = burst.len();
+        loop {
+            let sent = self.commit(burst);
+            burst.drain(..sent).for_each(|desc| stock.give(desc));
+            if !self.tx.refuses() {
+                break;
+            }
+            // The kernel comes no further than this one, and sends in its slot what is next.
+            self.counters.tx_dropped += 1;
+            burst.drain(..1).for_each(|desc| stock.give(desc));
         }
-        let sent = self.tx.commit(&lens[..room]);
-        self.counters.tx_frames += sent as u64;
-        self.counters.tx_bytes += lens[..sent].iter().map(|&len| u64::from(len)).sum::<u64>();
-        burst.drain(..sent).for_each(|desc| stock.give(desc));
-        if sent == 0 { self.look() } else { Ok(()) }
+        if burst.len() == waiting { self.look() } else { Ok(()) }
     }
 
     fn waits_on(&self) -> Option<BorrowedFd<'_>> {

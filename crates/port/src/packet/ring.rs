@@ -121,6 +121,8 @@ pub struct TxRing {
     /// Longest frame it was opened for.
     frame_len: usize,
     reserved: usize,
+    /// Of the last commit.
+    refused: bool,
 }
 
 impl TxRing {
@@ -141,15 +143,20 @@ impl TxRing {
         set_option(socket.as_fd(), libc::PACKET_QDISC_BYPASS, &c_int::from(bypasses))?;
         let ring = Ring::open(socket, libc::PACKET_TX_RING, TX_SLOTS, frame_len)?;
         bind(ring.socket.as_fd(), link, 0)?;
-        Ok(TxRing { ring, frame_len, reserved: 0 })
+        Ok(TxRing { ring, frame_len, reserved: 0, refused: false })
     }
 
-    /// How many of the `count` slots from the head on the kernel took over.
-    fn taken(&self, count: usize) -> usize {
-        let waits = |i: &usize| {
-            self.ring.status(*i).load(Ordering::Acquire) == libc::TP_STATUS_SEND_REQUEST
-        };
-        (0..count).find(waits).unwrap_or(count)
+    /// How many of the `count` slots from the head on the kernel took over, and whether it refuses
+    /// the frame in the one behind them.
+    fn taken(&self, count: usize) -> (usize, bool) {
+        for i in 0..count {
+            match self.ring.status(i).load(Ordering::Acquire) {
+                libc::TP_STATUS_SEND_REQUEST => return (i, false),
+                libc::TP_STATUS_WRONG_FORMAT => return (i, true),
+                _ => {}
+            }
+        }
+        (count, false)
     }
 }
 
@@ -181,7 +188,7 @@ impl TxRing {
     /// left. What was reserved and did not leave is given back.
     pub fn commit(&mut self, lens: &[u16]) -> usize {
         assert!(lens.len() <= self.reserved, "more committed than reserved");
-        self.reserved = 0;
+        (self.reserved, self.refused) = (0, false);
         if lens.is_empty() {
             return 0;
         }
@@ -193,14 +200,22 @@ impl TxRing {
             self.ring.status(i).store(request, Ordering::Release);
         }
         // The kernel takes the slots in order and stops at the first that the interface refuses
-        // (ENOBUFS and the like); the status words tell how far it came, so the result does not.
+        // (ENOBUFS and the like), and there it goes on; the status words tell how far it came, so
+        // the result does not.
         let _ = send(&self.ring.socket, &[], SendFlags::DONTWAIT);
-        let left = self.taken(lens.len());
+        let (left, refused) = self.taken(lens.len());
+        self.refused = refused;
         for i in left..lens.len() {
             self.ring.status(i).store(libc::TP_STATUS_AVAILABLE, Ordering::Release);
         }
         self.ring.head = (self.ring.head + left) % self.ring.slots;
         left
+    }
+
+    /// Whether the frame behind those that left at the last commit is one that the interface never
+    /// takes: it is longer than its MTU, or shorter than a header.
+    pub fn refuses(&self) -> bool {
+        self.refused
     }
 }
 
