@@ -86,3 +86,34 @@ fn frames_that_are_too_long_are_dropped_and_hold_up_no_other() {
         end([here, there], stocks);
     });
 }
+
+#[test]
+fn who_does_not_take_misses_and_every_frame_is_counted() {
+    apart("who_does_not_take_misses_and_every_frame_is_counted", || {
+        pair();
+        let mut stocks = stocks(1, 256, 1_514).unwrap();
+        let (region, stock) = (Arc::clone(stocks[0].region()), &mut stocks[0]);
+        let (mut here, mut there) = (open("va", &region), open("vb", &region));
+        // More than the ring holds.
+        let (mut sent, mut burst) = (0, Burst::new());
+        while sent < 2 * packet::RX_SLOTS as u32 {
+            while !burst.is_full() {
+                burst.push(frame(&region, stock, sent, 60));
+                sent += 1;
+            }
+            while !burst.is_empty() {
+                here.send(stock, &mut burst).unwrap();
+            }
+        }
+        let missed = there.counters().rx_missed;
+        assert!(missed > 0, "seen while frames still wait");
+        let came = numbers(&mut there, stock, &region, sent as usize - missed as usize);
+        let counters = there.counters();
+        assert_eq!(counters.rx_frames, came.len() as u64);
+        assert_eq!((counters.rx_frames + counters.rx_missed, counters.rx_missed), (
+            u64::from(sent),
+            missed,
+        ));
+        end([here, there], stocks);
+    });
+}

@@ -69,7 +69,7 @@ impl RxRing {
     }
 
     /// What the socket counted since the last call.
-    pub fn counters(&mut self) -> io::Result<RxCounters> {
+    pub fn counters(&self) -> io::Result<RxCounters> {
         self.0.counters()
     }
 

@@ -5,6 +5,7 @@
 
 mod ring;
 
+use std::cell::Cell;
 use std::io;
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
@@ -43,6 +44,8 @@ pub struct PacketLane {
     index: u32,
     idle: u32,
     counters: LaneCounters,
+    /// Frames that found no free slot of the ring: the kernel forgets them once they are asked for.
+    dropped: Cell<u64>,
 }
 
 /// Opens `count` lanes on an interface of the calling thread's network namespace.
@@ -68,8 +71,8 @@ pub fn open(name: &str, count: u32, region: &Arc<Region>) -> Result<Vec<PacketLa
             rx.share(group)?;
         }
         let tx = TxRing::open(&link, region.frame_len_max())?;
-        let (region, index) = (Arc::clone(region), link.index);
-        Ok(PacketLane { region, rx, tx, index, idle: 0, counters: LaneCounters::default() })
+        let (region, index, counters) = (Arc::clone(region), link.index, LaneCounters::default());
+        Ok(PacketLane { region, rx, tx, index, idle: 0, counters, dropped: Cell::new(0) })
     };
     let lanes = (0..count).map(lane).collect::<io::Result<Vec<_>>>();
     lanes.map_err(|error| PortError::of("open AF_PACKET rings on", name, error))
@@ -103,9 +106,6 @@ impl PacketLane {
         {
             return Err(error.into());
         }
-        if let Ok(seen) = self.rx.counters() {
-            self.counters.rx_missed += seen.dropped;
-        }
         Ok(())
     }
 }
@@ -120,6 +120,7 @@ impl Lane for PacketLane {
             self.idle += 1;
             return if self.idle < LOOK_EVERY { Ok(()) } else { self.look() };
         }
+        self.idle = 0;
         for i in 0..found {
             let frame = self.rx.frame(i);
             let Some(mut desc) = stock.take() else {
@@ -165,7 +166,10 @@ impl Lane for PacketLane {
     }
 
     fn counters(&self) -> LaneCounters {
-        self.counters
+        let seen = self.rx.counters().unwrap_or_default();
+        self.dropped.set(self.dropped.get() + seen.dropped);
+        let rx_missed = self.counters.rx_missed + self.dropped.get();
+        LaneCounters { rx_missed, ..self.counters }
     }
 
     fn close(self: Box<Self>, _stock: &mut Stock) -> io::Result<()> {

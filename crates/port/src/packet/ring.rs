@@ -283,7 +283,7 @@ impl RxRing {
     }
 
     /// What the socket counted since the last call.
-    pub fn counters(&mut self) -> io::Result<RxCounters> {
+    pub fn counters(&self) -> io::Result<RxCounters> {
         let mut stats = libc::tpacket_stats { tp_packets: 0, tp_drops: 0 };
         let mut length = size_of::<libc::tpacket_stats>() as libc::socklen_t;
         let (socket, option) = (self.ring.socket.as_raw_fd(), libc::PACKET_STATISTICS);
