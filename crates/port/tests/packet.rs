@@ -4,11 +4,14 @@ mod space;
 
 use std::fs;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use niclab_nic::memory::{Desc, Region};
 use niclab_port::lane::Lane;
-use niclab_port::packet::{self, PacketLane};
+use niclab_port::link;
+use niclab_port::packet::{self, PacketLane, RxRing};
 use niclab_port::stock::{Stock, count, stocks};
 use niclab_port::wire::Burst;
 use space::{apart, ip};
@@ -110,10 +113,101 @@ fn who_does_not_take_misses_and_every_frame_is_counted() {
         let came = numbers(&mut there, stock, &region, sent as usize - missed as usize);
         let counters = there.counters();
         assert_eq!(counters.rx_frames, came.len() as u64);
-        assert_eq!((counters.rx_frames + counters.rx_missed, counters.rx_missed), (
-            u64::from(sent),
-            missed,
-        ));
+        assert_eq!(
+            (counters.rx_frames + counters.rx_missed, counters.rx_missed),
+            (u64::from(sent), missed,)
+        );
         end([here, there], stocks);
+    });
+}
+
+/// A frame of UDP over IPv4 that says its number, from as many ports as there are.
+fn datagram(region: &Region, stock: &mut Stock, number: u32) -> Desc {
+    let mut desc = frame(region, stock, number, 60);
+    let bytes = region.slot_mut(&mut desc);
+    bytes[12..14].copy_from_slice(&[0x08, 0x00]);
+    let header = [0x45, 0, 0, 46, 0, 0, 0, 0, 64, 17, 0, 0, 10, 9, 9, 1, 10, 9, 9, 2];
+    bytes[14..34].copy_from_slice(&header);
+    bytes[34..36].copy_from_slice(&(number as u16).to_be_bytes());
+    bytes[42..46].copy_from_slice(&number.to_be_bytes());
+    desc
+}
+
+/// By lane, the numbers of the datagrams that have come.
+fn datagrams(lanes: &mut [PacketLane], stock: &mut Stock, region: &Region) -> Vec<Vec<u32>> {
+    let mut burst = Burst::new();
+    let take = |lane: &mut PacketLane| {
+        let mut numbers = Vec::new();
+        loop {
+            lane.receive(stock, &mut burst).unwrap();
+            if burst.is_empty() {
+                return numbers;
+            }
+            let number = |bytes: &[u8]| u32::from_be_bytes(bytes[42..46].try_into().unwrap());
+            numbers.extend(burst.iter().map(|desc| number(region.frame(desc))));
+            stock.give_all(&mut burst);
+        }
+    };
+    lanes.iter_mut().map(take).collect()
+}
+
+#[test]
+fn lanes_share_what_arrives_with_each_other_and_with_nobody_else() {
+    apart("lanes_share_what_arrives_with_each_other_and_with_nobody_else", || {
+        pair();
+        let mut stocks = stocks(1, 256, 1_514).unwrap();
+        let (region, stock) = (Arc::clone(stocks[0].region()), &mut stocks[0]);
+        // Other programs have numbers like that of this process, at this interface and another.
+        let other = |(number, name): (u16, &str)| {
+            let ring = RxRing::open(&link::look(name).unwrap().unwrap(), 1_514, 64).unwrap();
+            ring.share(Some((std::process::id() as u16).wrapping_add(number))).unwrap();
+            ring
+        };
+        let others: Vec<RxRing> =
+            (0..16).zip(["vb", "vb", "va", "va"].into_iter().cycle()).map(other).collect();
+        let mut here = open("va", &region);
+        let (mut lanes, mut burst) = (packet::open("vb", 3, &region).unwrap(), Burst::new());
+        for number in 0..1_000 {
+            burst.push(datagram(&region, stock, number));
+            here.send(stock, &mut burst).unwrap();
+        }
+        let came = datagrams(&mut lanes, stock, &region);
+        assert!(came.iter().all(|numbers| numbers.len() > 100), "every lane has some");
+        let mut all = came.concat();
+        all.sort_unstable();
+        assert_eq!(all, (0..1_000).collect::<Vec<u32>>(), "each came once");
+        drop(others);
+        end(lanes.into_iter().chain([here]), stocks);
+    });
+}
+
+#[test]
+fn frames_that_come_while_lanes_are_opened_come_once() {
+    apart("frames_that_come_while_lanes_are_opened_come_once", || {
+        pair();
+        let mut stocks = stocks(2, 512, 1_514).unwrap();
+        let region = Arc::clone(stocks[0].region());
+        let [stock, theirs] = &mut stocks[..] else { panic!("two") };
+        let mut here = open("va", &region);
+        let stop = AtomicBool::new(false);
+        let came = thread::scope(|scope| {
+            scope.spawn(|| {
+                let (mut number, mut burst) = (0, Burst::new());
+                while !stop.load(Ordering::Relaxed) {
+                    burst.push(datagram(&region, theirs, number));
+                    here.send(theirs, &mut burst).unwrap();
+                    theirs.give_all(&mut burst);
+                    number += 1;
+                }
+            });
+            let mut lanes = packet::open("vb", 4, &region).unwrap();
+            thread::sleep(Duration::from_millis(5));
+            stop.store(true, Ordering::Relaxed);
+            datagrams(&mut lanes, stock, &region)
+        });
+        let mut all = came.concat();
+        all.sort_unstable();
+        assert!(!all.is_empty());
+        assert!(all.windows(2).all(|two| two[0] < two[1]), "none comes twice");
     });
 }

@@ -59,7 +59,7 @@ impl RxRing {
 
     /// Shares what arrives with other rings, by the interface's queue: see
     /// [`packet::RxRing::share_by_queue`].
-    pub fn share_by_queue(&self, group: u16) -> io::Result<()> {
+    pub fn share_by_queue(&self, group: Option<u16>) -> io::Result<u16> {
         self.0.share_by_queue(group)
     }
 

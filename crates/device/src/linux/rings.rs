@@ -1,7 +1,6 @@
 //! The rings of both ends of a wire: those of generator and sink, and those of the function.
 
 use std::io;
-use std::sync::atomic::{AtomicU16, Ordering};
 
 use niclab_load::PortCounters;
 use niclab_packet::size::FCS_LEN;
@@ -84,10 +83,6 @@ impl Rings {
 
 /// AF_PACKET rings for as many queues.
 fn packet(link: &Link, queues: usize, len: usize) -> io::Result<Forward> {
-    static GROUP: AtomicU16 = AtomicU16::new(0);
-    // A number of this process's own, in a namespace that other programs may be in too.
-    let number = GROUP.fetch_add(1, Ordering::Relaxed);
-    let group = (std::process::id() as u16).wrapping_sub(number);
     // Blocks of the kernel's memory are filled by a power of two alone.
     let slots = (RX_SLOTS / queues.max(1).next_power_of_two()).max(QUEUE_SLOTS_MIN);
     let open = |_| RxRing::open(link, len, slots);
@@ -96,7 +91,10 @@ fn packet(link: &Link, queues: usize, len: usize) -> io::Result<Forward> {
         // Queue 0 of a card has the number 1, of a veth pair 0: the ring of the last queue is the
         // first to join, or that of the first.
         let first = if link.is_veth() { 0 } else { queues - 1 };
-        (0..queues).try_for_each(|at| rx[(first + at) % queues].share_by_queue(group))?;
+        let mut group = None;
+        for at in 0..queues {
+            group = Some(rx[(first + at) % queues].share_by_queue(group)?);
+        }
     }
     rx.shrink_to_fit();
     Ok(Forward::new(rx, TxRing::open(link, len)?))

@@ -9,7 +9,6 @@ use std::cell::Cell;
 use std::io;
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU16, Ordering};
 
 use niclab_nic::limits::BURST;
 use niclab_nic::memory::Region;
@@ -20,7 +19,7 @@ pub use ring::{RX_SLOTS, RxCounters, RxRing, TX_SLOTS, TxRing};
 
 use crate::error::PortError;
 use crate::lane::{Lane, LaneCounters};
-use crate::link;
+use crate::link::{self, Link};
 use crate::stock::Stock;
 use crate::wire::Burst;
 
@@ -53,7 +52,6 @@ pub struct PacketLane {
 /// # Errors
 /// [`PortError`].
 pub fn open(name: &str, count: u32, region: &Arc<Region>) -> Result<Vec<PacketLane>, PortError> {
-    static GROUP: AtomicU16 = AtomicU16::new(0);
     let link = link::look(name).map_err(|e| PortError::of("look up", name, e))?;
     let link = link.ok_or_else(|| PortError::Absent { name: name.to_owned() })?;
     let longest = (region.frame_len_max() as u32).saturating_sub(HEADER_LEN);
@@ -63,19 +61,28 @@ pub fn open(name: &str, count: u32, region: &Arc<Region>) -> Result<Vec<PacketLa
     if count == 0 || count > LANES_MAX {
         return Err(PortError::Lanes { name: name.to_owned(), count, most: LANES_MAX });
     }
-    // A number of this process's own, in a namespace that other programs may be in too.
-    let group = (std::process::id() as u16).wrapping_add(GROUP.fetch_add(1, Ordering::Relaxed));
-    let lane = |_| {
-        let rx = RxRing::open(&link, region.frame_len_max(), RX_SLOTS)?;
-        if count > 1 {
-            rx.share(group)?;
-        }
-        let tx = TxRing::open(&link, region.frame_len_max())?;
+    let opened = rings(&link, count, region.frame_len_max());
+    let rings = opened.map_err(|error| PortError::of("open AF_PACKET rings on", name, error))?;
+    let lane = |(rx, tx)| {
         let (region, index, counters) = (Arc::clone(region), link.index, LaneCounters::default());
-        Ok(PacketLane { region, rx, tx, index, idle: 0, counters, dropped: Cell::new(0) })
+        PacketLane { region, rx, tx, index, idle: 0, counters, dropped: Cell::new(0) }
     };
-    let lanes = (0..count).map(lane).collect::<io::Result<Vec<_>>>();
-    lanes.map_err(|error| PortError::of("open AF_PACKET rings on", name, error))
+    Ok(rings.into_iter().map(lane).collect())
+}
+
+/// The rings of so many lanes, which share what arrives.
+fn rings(link: &Link, count: u32, len: usize) -> io::Result<Vec<(RxRing, TxRing)>> {
+    let open = |_| Ok((RxRing::open(link, len, RX_SLOTS)?, TxRing::open(link, len)?));
+    let mut rings = (0..count).map(open).collect::<io::Result<Vec<_>>>()?;
+    if count > 1 {
+        let mut group = None;
+        for (rx, _) in &rings {
+            group = Some(rx.share(group)?);
+        }
+        // What came before is in several of them.
+        rings.iter_mut().try_for_each(|(rx, _)| rx.drain())?;
+    }
+    Ok(rings)
 }
 
 impl PacketLane {

@@ -253,9 +253,11 @@ impl RxRing {
         Ok(RxRing { ring, polled: 0 })
     }
 
-    /// Shares what arrives with the other rings of this process that say the same number, by flow:
-    /// a flow has its frames on one of them (`PACKET_FANOUT_HASH`).
-    pub fn share(&self, group: u16) -> io::Result<()> {
+    /// Shares what arrives with the other rings of a group, by flow: a flow has its frames on one of
+    /// them (`PACKET_FANOUT_HASH`). The first begins a group, whose number the others say. A ring
+    /// that is to join has had every frame since it was opened, and those of before stay in it
+    /// until [`RxRing::drain`].
+    pub fn share(&self, group: Option<u16>) -> io::Result<u16> {
         self.fan_out(group, libc::PACKET_FANOUT_HASH)
     }
 
@@ -263,13 +265,18 @@ impl RxRing {
     /// has the frames for which that number leaves the rest `n` (`PACKET_FANOUT_QM`). Of a frame
     /// that a card received it is the queue's number and one; of one that a veth pair carried
     /// across, the number of the queue that it was sent by.
-    pub fn share_by_queue(&self, group: u16) -> io::Result<()> {
+    pub fn share_by_queue(&self, group: Option<u16>) -> io::Result<u16> {
         self.fan_out(group, FANOUT_QM)
     }
 
-    fn fan_out(&self, group: u16, mode: libc::c_uint) -> io::Result<()> {
-        let fanout = c_int::from(group) | (mode as c_int) << 16;
-        set_option(self.ring.socket.as_fd(), libc::PACKET_FANOUT, &fanout)
+    fn fan_out(&self, group: Option<u16>, mode: libc::c_uint) -> io::Result<u16> {
+        // The kernel knows which numbers other programs of the namespace have.
+        let flag = if group.is_none() { libc::PACKET_FANOUT_FLAG_UNIQUEID } else { 0 };
+        let fanout = c_int::from(group.unwrap_or(0)) | ((mode | flag) as c_int) << 16;
+        set_option(self.ring.socket.as_fd(), libc::PACKET_FANOUT, &fanout)?;
+        let mut given: c_int = 0;
+        option(self.ring.socket.as_fd(), libc::PACKET_FANOUT, &mut given)?;
+        Ok(given as u16)
     }
 
     /// The socket, which tells when frames have arrived.
@@ -285,16 +292,7 @@ impl RxRing {
     /// What the socket counted since the last call.
     pub fn counters(&self) -> io::Result<RxCounters> {
         let mut stats = libc::tpacket_stats { tp_packets: 0, tp_drops: 0 };
-        let mut length = size_of::<libc::tpacket_stats>() as libc::socklen_t;
-        let (socket, option) = (self.ring.socket.as_raw_fd(), libc::PACKET_STATISTICS);
-        // SAFETY: both pointers are to locals that live through the call; the length is theirs.
-        let result = unsafe {
-            let to = (&raw mut stats).cast();
-            libc::getsockopt(socket, libc::SOL_PACKET, option, to, &raw mut length)
-        };
-        if result != 0 {
-            return Err(io::Error::last_os_error());
-        }
+        option(self.ring.socket.as_fd(), libc::PACKET_STATISTICS, &mut stats)?;
         Ok(RxCounters { frames: stats.tp_packets.into(), dropped: stats.tp_drops.into() })
     }
 
@@ -414,5 +412,17 @@ fn set_option<T: Copy>(socket: BorrowedFd<'_>, option: c_int, value: &T) -> io::
     // SAFETY: the value lives through the call and the length is its own; the kernel only reads it.
     let result =
         unsafe { libc::setsockopt(socket.as_raw_fd(), libc::SOL_PACKET, option, value, length) };
+    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+/// Reads an option of the packet layer, a plain C value of integers.
+fn option<T: Copy>(socket: BorrowedFd<'_>, option: c_int, value: &mut T) -> io::Result<()> {
+    let mut length = size_of::<T>() as libc::socklen_t;
+    let value = ptr::from_mut(value).cast();
+    // SAFETY: both pointers are to values that live through the call; the length is the value's,
+    // any bytes make integers.
+    let result = unsafe {
+        libc::getsockopt(socket.as_raw_fd(), libc::SOL_PACKET, option, value, &raw mut length)
+    };
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
