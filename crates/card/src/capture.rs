@@ -5,8 +5,7 @@
 //! and counted; the card waits for nothing. Frames of different cores may stand in the trace a
 //! little out of order; their times are right.
 
-use std::fs::File;
-use std::io::{self, BufWriter, Write};
+use std::io::{self, Write};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -14,7 +13,9 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use niclab_nic::memory::{Desc, Region};
-use niclab_packet::trace::{Endian, Format, LINK_ETHERNET, Record, Resolution, Writer};
+use niclab_packet::trace::{LINK_ETHERNET, Record, Writer};
+use niclab_port::error::PortError;
+use niclab_port::output::Output;
 use rtrb::{Consumer, Producer, RingBuffer};
 
 /// Frames of the capture for each core.
@@ -88,11 +89,11 @@ pub(crate) struct Capture {
     shared: Arc<Shared>,
 }
 
-/// Begins a capture into a new file, by so many cores, of `frames_max` frames at most; `begun_ns`
-/// is when the card was started, in nanoseconds since 1970.
+/// Begins a capture into a file, which is begun anew, by so many cores, of `frames_max` frames at
+/// most; `begun_ns` is when the card was started, in nanoseconds since 1970.
 ///
 /// # Errors
-/// What the system says of the file, the memory or the thread.
+/// What the system says of the file, the memory or the thread; a file that a port has.
 pub(crate) fn begin(
     path: &Path,
     cores: usize,
@@ -100,9 +101,7 @@ pub(crate) fn begin(
     frame_len_max: usize,
     begun_ns: u64,
 ) -> io::Result<(Capture, Vec<Tap>)> {
-    let format = Format::Pcap(Endian::Little, Resolution::Nano);
-    let writer = Writer::new(BufWriter::new(File::create(path)?), format);
-    let mut writer = writer.map_err(io::Error::other)?;
+    let mut writer = Output::open(path).map_err(what_it_says)?.begin()?;
     let memory = Region::new(cores * FRAMES, frame_len_max);
     let (region, mut descs) = memory.map_err(io::Error::other)?;
     let shared = Arc::new(Shared::default());
@@ -129,6 +128,14 @@ pub(crate) fn begin(
     };
     let writer = thread::Builder::new().name("capture".to_owned()).spawn(work)?;
     Ok((Capture { writer: Some(writer), shared }, taps))
+}
+
+/// What the system says of a file, or why another one is to be taken.
+fn what_it_says(error: PortError) -> io::Error {
+    match error {
+        PortError::File { source, .. } => source,
+        error => io::Error::other(error),
+    }
 }
 
 /// Writes what comes, until it is over and all is written, or there are enough.

@@ -524,6 +524,12 @@ fn what_comes_and_leaves_is_captured_and_a_capture_holds_up_nothing() {
     while card.counters().ports[0].tx_frames == 0 && Instant::now() < until {
         thread::sleep(Duration::from_millis(5));
     }
+    let read = fs::read(&input).unwrap();
+    for path in [&input, &output] {
+        let refused = card.capture(0, path, 1).unwrap_err();
+        assert!(refused.to_string().contains("same file as"), "{refused}");
+    }
+    assert!(read == fs::read(&input).unwrap(), "a file of the port stays as it is");
     card.capture(0, &all, u64::MAX).unwrap();
     let refused = card.capture(0, &few, 1).unwrap_err();
     assert!(matches!(refused, ChangeError::Capturing { port: 0 }), "{refused}");

@@ -107,6 +107,18 @@ pub enum PortError {
         /// What the system said.
         source: io::Error,
     },
+    /// A file that would be written while it is read, or by two.
+    #[error(
+        "{} is the same file as {}, which is open here: give another one to write to",
+        path.display(),
+        taken.display()
+    )]
+    FileTaken {
+        /// Which.
+        path: PathBuf,
+        /// As it was named before.
+        taken: PathBuf,
+    },
     /// Another card is at the socket for guests.
     #[error("{}: another card listens there: end it, or take another path", path.display())]
     GuestTaken {

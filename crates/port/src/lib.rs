@@ -7,6 +7,7 @@ pub mod guest;
 pub mod lane;
 pub mod link;
 pub mod memory;
+pub mod output;
 pub mod packet;
 pub mod pcap;
 pub mod queues;

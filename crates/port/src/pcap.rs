@@ -5,18 +5,17 @@
 //! refused, and not found out half-way.
 
 use std::fs::File;
-use std::io::{self, BufReader, BufWriter};
+use std::io::{self, BufReader};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use niclab_nic::memory::{Desc, Region};
-use niclab_packet::trace::{
-    Endian, Format, LINK_ETHERNET, Reader, Record, Resolution, TraceError, TraceErrorKind, Writer,
-};
+use niclab_packet::trace::{LINK_ETHERNET, Reader, Record, TraceError, TraceErrorKind, Writer};
 
 use crate::error::PortError;
 use crate::lane::{Lane, LaneCounters};
+use crate::output::{Claim, Output};
 use crate::stock::Stock;
 use crate::wire::Burst;
 
@@ -43,11 +42,20 @@ pub struct Files {
     pub speed: Speed,
 }
 
+/// Where frames go.
+enum Sink {
+    /// A file that is to be begun anew.
+    Waiting(Output),
+    Begun(Writer<Output>),
+}
+
 /// A port that is a file or two; it has one lane.
 pub struct PcapLane {
     region: Arc<Region>,
     input: Option<Reader<BufReader<File>>>,
-    output: Option<Writer<BufWriter<File>>>,
+    /// That it is not written to: as long as the lane is there.
+    _claim: Option<Claim>,
+    output: Option<Sink>,
     speed: Speed,
     /// When the first frame was due, and when it was recorded.
     begun: Option<(Instant, u64)>,
@@ -56,29 +64,29 @@ pub struct PcapLane {
     counters: LaneCounters,
 }
 
-/// Opens the files; the one that is written is begun anew.
+/// Opens the files. The one that is written is begun anew when the lane is first used, so that a
+/// card which does not start leaves it as it was.
 ///
 /// # Errors
-/// [`PortError::Trace`] and [`PortError::File`]; [`PortError::Lanes`] for more than one lane.
+/// [`PortError::Trace`] and [`PortError::File`]; [`PortError::FileTaken`] for a file that is read
+/// and written, by this port or two; [`PortError::Lanes`] for more than one lane.
 pub fn open(files: &Files, count: u32, region: &Arc<Region>) -> Result<Vec<PcapLane>, PortError> {
     if count != 1 {
         return Err(PortError::Lanes { name: "pcap".to_owned(), count, most: 1 });
     }
     let input = files.input.as_deref().map(|path| {
+        let file = file(path)?;
+        let claim = Claim::to_read(path, &file)?;
         look_through(path, region.frame_len_max())?;
-        reader(path)
+        Ok((reader(path, file)?, claim))
     });
-    let writer = |path: &PathBuf| {
-        let bad = |source| PortError::File { path: path.clone(), source };
-        let file = File::create(path).map_err(bad)?;
-        let format = Format::Pcap(Endian::Little, Resolution::Nano);
-        Writer::new(BufWriter::new(file), format)
-            .map_err(|error| PortError::Trace { path: path.clone(), error: Box::new(error) })
-    };
+    let (input, claim) = input.transpose()?.unzip();
+    let output = files.output.as_deref().map(Output::open).transpose()?;
     Ok(vec![PcapLane {
         region: Arc::clone(region),
-        input: input.transpose()?,
-        output: files.output.as_ref().map(writer).transpose()?,
+        input,
+        _claim: claim,
+        output: output.map(Sink::Waiting),
         speed: files.speed,
         begun: None,
         next: None,
@@ -86,9 +94,11 @@ pub fn open(files: &Files, count: u32, region: &Arc<Region>) -> Result<Vec<PcapL
     }])
 }
 
-fn reader(path: &Path) -> Result<Reader<BufReader<File>>, PortError> {
-    let file =
-        File::open(path).map_err(|source| PortError::File { path: path.to_path_buf(), source })?;
+fn file(path: &Path) -> Result<File, PortError> {
+    File::open(path).map_err(|source| PortError::File { path: path.to_path_buf(), source })
+}
+
+fn reader(path: &Path, file: File) -> Result<Reader<BufReader<File>>, PortError> {
     Reader::new(BufReader::new(file)).map_err(|error| trace(path, error))
 }
 
@@ -98,7 +108,7 @@ fn trace(path: &Path, error: TraceError) -> PortError {
 
 /// Reads a file to its end: every frame is whole, of Ethernet, and fits.
 fn look_through(path: &Path, len_max: usize) -> Result<(), PortError> {
-    let mut reader = reader(path)?;
+    let mut reader = reader(path, file(path)?)?;
     loop {
         let (number, offset) = (reader.records_count(), reader.offset());
         let at = |kind| TraceError { record: number, offset, kind };
@@ -121,6 +131,23 @@ fn look_through(path: &Path, len_max: usize) -> Result<(), PortError> {
 }
 
 impl PcapLane {
+    /// Begins the file anew that is written, if that is to be done.
+    #[inline]
+    fn begin(&mut self) -> io::Result<()> {
+        match self.output {
+            Some(Sink::Waiting(_)) => self.begin_anew(),
+            _ => Ok(()),
+        }
+    }
+
+    #[cold]
+    fn begin_anew(&mut self) -> io::Result<()> {
+        if let Some(Sink::Waiting(output)) = self.output.take() {
+            self.output = Some(Sink::Begun(output.begin()?));
+        }
+        Ok(())
+    }
+
     /// Reads the next frame, which takes one of the stock; `None` at the end, or without a frame.
     fn read(&mut self, stock: &mut Stock) -> io::Result<Option<(Desc, Instant)>> {
         let Some(reader) = &mut self.input else { return Ok(None) };
@@ -154,6 +181,7 @@ impl PcapLane {
 
 impl Lane for PcapLane {
     fn receive(&mut self, stock: &mut Stock, into: &mut Burst) -> io::Result<()> {
+        self.begin()?;
         while !into.is_full() {
             if self.next.is_none() {
                 self.next = self.read(stock)?;
@@ -175,6 +203,11 @@ impl Lane for PcapLane {
     }
 
     fn send(&mut self, stock: &mut Stock, burst: &mut Burst) -> io::Result<()> {
+        self.begin()?;
+        let mut output = match &mut self.output {
+            Some(Sink::Begun(writer)) => Some(writer),
+            _ => None,
+        };
         let mut written = 0;
         let mut result = Ok(());
         for desc in burst.iter() {
@@ -182,7 +215,7 @@ impl Lane for PcapLane {
             let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
             let (timestamp_ns, original_len) = (since.as_nanos() as u64, data.len() as u32);
             let record = Record { timestamp_ns, original_len, link_type: LINK_ETHERNET, data };
-            if let Some(Err(error)) = self.output.as_mut().map(|writer| writer.write(&record)) {
+            if let Some(Err(error)) = output.as_mut().map(|writer| writer.write(&record)) {
                 result = Err(io::Error::other(error));
                 break;
             }
@@ -202,11 +235,15 @@ impl Lane for PcapLane {
         self.counters
     }
 
-    fn close(self: Box<Self>, stock: &mut Stock) -> io::Result<()> {
+    fn close(mut self: Box<Self>, stock: &mut Stock) -> io::Result<()> {
+        let begun = self.begin();
         if let Some((desc, _)) = self.next {
             stock.give(desc);
         }
-        let finished = self.output.map(Writer::finish).transpose();
-        finished.map(|_| ()).map_err(io::Error::other)
+        begun?;
+        match self.output {
+            Some(Sink::Begun(writer)) => writer.finish().map(|_| ()).map_err(io::Error::other),
+            _ => Ok(()),
+        }
     }
 }

@@ -138,3 +138,49 @@ fn a_disk_that_is_full_ends_the_port_and_loses_no_frame() {
     assert!(Box::new(lane).close(stock).is_err());
     assert_eq!(count(stocks), 64);
 }
+
+#[test]
+fn a_file_that_is_read_is_not_written_to() {
+    let directory = tempdir().unwrap();
+    let stocks = stocks(1, 64, 1_514).unwrap();
+    let input = file(&directory, &[60, 100]);
+    let before = fs::read(&input).unwrap();
+    let [symbolic, hard] = ["symbolic", "hard"].map(|name| directory.path().join(name));
+    std::os::unix::fs::symlink(&input, &symbolic).unwrap();
+    fs::hard_link(&input, &hard).unwrap();
+    let files = |input: Option<&PathBuf>, output: Option<&PathBuf>| Files {
+        input: input.cloned(),
+        output: output.cloned(),
+        speed: Speed::Max,
+    };
+    let refused = |files: &Files| {
+        let error = open(files, &stocks[0]).err().unwrap();
+        assert!(matches!(error, PortError::FileTaken { .. }), "{error}");
+        error.to_string()
+    };
+    for name in [&input, &symbolic, &hard] {
+        let said = refused(&files(Some(&input), Some(name)));
+        let (name, input) = (name.display(), input.display());
+        assert_eq!(
+            said,
+            format!(
+                "{name} is the same file as {input}, which is open here: give another one to write to"
+            )
+        );
+    }
+    // By two ports, whichever comes first; two may read, and none writes what another writes.
+    let reads = open(&files(Some(&input), None), &stocks[0]).unwrap();
+    open(&files(Some(&hard), None), &stocks[0]).unwrap();
+    refused(&files(None, Some(&symbolic)));
+    drop(reads);
+    let writes = open(&files(None, Some(&symbolic)), &stocks[0]).unwrap();
+    refused(&files(Some(&input), None));
+    refused(&files(None, Some(&hard)));
+    drop(writes);
+    assert!(before == fs::read(&input).unwrap(), "a port that was never used leaves it as it was");
+    let mut stocks = stocks;
+    let writes = open(&files(None, Some(&hard)), &stocks[0]).unwrap();
+    Box::new(writes).close(&mut stocks[0]).unwrap();
+    let trace = Trace::load(fs::File::open(&input).unwrap(), TraceLimits::default()).unwrap();
+    assert_eq!(trace.records().count(), 0, "begun anew");
+}
