@@ -225,3 +225,22 @@ fn an_interface_that_goes_leaves_its_frames() {
         end(lanes, stocks);
     });
 }
+
+#[test]
+fn a_lane_that_is_seldom_asked_sees_soon_that_its_interface_is_gone() {
+    apart("a_lane_that_is_seldom_asked_sees_soon_that_its_interface_is_gone", || {
+        pair(1);
+        let mut stocks = stocks(1, xdp::FRAMES, 1_514).unwrap();
+        let (region, stock) = (Arc::clone(stocks[0].region()), &mut stocks[0]);
+        let mut lane = xdp::open("va", 1, &region).unwrap().remove(0);
+        let mut burst = Burst::new();
+        ip("link del va");
+        // As often as a core that sleeps.
+        let turns = (0..20).find(|_| {
+            std::thread::sleep(Duration::from_millis(100));
+            lane.receive(stock, &mut burst).is_err()
+        });
+        assert!(turns.is_some_and(|turns| turns < 10), "{turns:?}");
+        end([lane], stocks);
+    });
+}

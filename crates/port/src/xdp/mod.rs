@@ -28,6 +28,7 @@ use rustix::net::xdp::{
     XdpUmemRegFlags,
 };
 use rustix::net::{AddressFamily, SendFlags, SocketFlags, SocketType, bind, send, socket_with};
+use rustix::time::{ClockId, clock_gettime};
 
 use crate::error::PortError;
 use crate::lane::{Lane, LaneCounters};
@@ -53,8 +54,9 @@ const KERNEL_HEADROOM: u32 = 256;
 /// Ethernet header with a VLAN tag, bytes: what the MTU leaves out.
 const HEADER_LEN: u32 = 18;
 
-/// Turns without a frame after which it is asked whether the interface is still there.
-const LOOK_EVERY: u32 = 1_024;
+/// Time after which a lane without a frame asks whether the interface is still there. By the clock,
+/// for a core that sleeps between two turns has few of them.
+const LOOK_EVERY_MS: i64 = 100;
 
 /// Calls that drive one burst out, at most: a call takes 32 frames where the kernel copies.
 const KICKS_MAX: u32 = 4;
@@ -78,8 +80,8 @@ pub struct XdpLane {
     /// Of them, those to be filled.
     filling: u32,
     counters: LaneCounters,
-    /// Turns without a frame since the interface was last asked for.
-    idle: u32,
+    /// When the interface was last asked for.
+    looked_ms: i64,
 }
 
 /// Opens the first `count` queues of an interface of the calling thread's network namespace, for
@@ -161,7 +163,7 @@ impl XdpLane {
             lent: std::iter::repeat_with(|| None).take(region.frames()).collect(),
             filling: 0,
             counters: LaneCounters::default(),
-            idle: 0,
+            looked_ms: now_ms(),
         })
     }
 
@@ -212,10 +214,13 @@ impl XdpLane {
         Ok(())
     }
 
-    /// Whether the interface is gone, which the kernel says once.
-    #[cold]
+    /// Whether the interface is gone, which the kernel says once; asked now and then.
     fn look(&mut self) -> io::Result<()> {
-        self.idle = 0;
+        let now_ms = now_ms();
+        if now_ms - self.looked_ms < LOOK_EVERY_MS {
+            return Ok(());
+        }
+        self.looked_ms = now_ms;
         Ok(socket_error(&self.socket)??)
     }
 
@@ -257,6 +262,12 @@ fn foreign() -> io::Error {
     io::Error::other("the kernel gave back a frame that it was not lent")
 }
 
+/// The time by the clock that costs least to read, a few milliseconds coarse.
+fn now_ms() -> i64 {
+    let now = clock_gettime(ClockId::MonotonicCoarse);
+    now.tv_sec * 1_000 + now.tv_nsec / 1_000_000
+}
+
 fn wakeup() -> rustix::net::RecvFlags {
     rustix::net::RecvFlags::DONTWAIT
 }
@@ -281,8 +292,7 @@ impl Lane for XdpLane {
             self.counters.rx_frames += u64::from(count);
         }
         self.refill(stock);
-        self.idle = if count > 0 { 0 } else { self.idle + 1 };
-        if self.idle < LOOK_EVERY { Ok(()) } else { self.look() }
+        if count > 0 { Ok(()) } else { self.look() }
     }
 
     #[inline]
