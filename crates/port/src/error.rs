@@ -78,6 +78,22 @@ pub enum PortError {
         /// The queue, from 0.
         queue: u32,
     },
+    /// It has more queues, whose frames would not come.
+    #[error(
+        "{name} receives by {queues} queues, and frames of {} of them would go to the kernel: use \
+         {queues} cores, or say `ethtool -L {name} {word} {count}`",
+        queues - count
+    )]
+    QueuesLeft {
+        /// The interface.
+        name: String,
+        /// How many it has.
+        queues: u32,
+        /// How many were to be opened.
+        count: u32,
+        /// What ethtool calls them.
+        word: &'static str,
+    },
     /// No name that an interface can have.
     #[error("`{name}` is no name of an interface: use 1 to 15 letters and digits")]
     Name {

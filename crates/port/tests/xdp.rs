@@ -4,6 +4,7 @@ mod space;
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::process::Command;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -242,5 +243,43 @@ fn a_lane_that_is_seldom_asked_sees_soon_that_its_interface_is_gone() {
         });
         assert!(turns.is_some_and(|turns| turns < 10), "{turns:?}");
         end([lane], stocks);
+    });
+}
+
+#[test]
+fn queues_whose_frames_would_not_come_are_refused() {
+    apart("queues_whose_frames_would_not_come_are_refused", || {
+        pair(4);
+        let stocks = stocks(1, 4 * xdp::FRAMES, 1_514).unwrap();
+        let region = stocks[0].region();
+        let refused = xdp::open("va", 3, region).err().unwrap();
+        assert!(matches!(refused, PortError::QueuesLeft { queues: 4, count: 3, .. }), "{refused}");
+        let said = refused.to_string();
+        let remedy = said.split('`').nth(1).unwrap();
+        assert_eq!(remedy, "ethtool -L va rx 3");
+        drop(xdp::open_first("va", 3, region).unwrap());
+        drop(xdp::open("va", 4, region).unwrap());
+        let mut words = remedy.split(' ');
+        let status = Command::new(words.next().unwrap()).args(words).status().unwrap();
+        assert!(status.success());
+        drop(xdp::open("va", 3, region).unwrap());
+    });
+}
+
+#[test]
+fn an_open_interface_lets_in_what_is_addressed_to_others() {
+    apart("an_open_interface_lets_in_what_is_addressed_to_others", || {
+        pair(1);
+        let stocks = stocks(1, xdp::FRAMES, 1_514).unwrap();
+        let is_promiscuous = || {
+            let told = Command::new("ip").args(["-details", "link", "show", "va"]).output();
+            let told = String::from_utf8(told.unwrap().stdout).unwrap();
+            assert!(told.contains(" promiscuity "), "{told}");
+            told.contains(" promiscuity 1 ")
+        };
+        let lanes = xdp::open("va", 1, stocks[0].region()).unwrap();
+        assert!(is_promiscuous());
+        drop(lanes);
+        assert!(!is_promiscuous(), "as it was");
     });
 }

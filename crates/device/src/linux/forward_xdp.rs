@@ -41,10 +41,11 @@ pub struct Forward {
 }
 
 impl Forward {
-    /// Opens the first `count` queues of an interface of the calling thread's namespace.
+    /// Opens the first `count` queues of an interface of the calling thread's namespace. Others get
+    /// nothing, or are not there: `Held::receive_by`.
     ///
     /// # Errors
-    /// Those of [`xdp::open`].
+    /// Those of [`xdp::open_first`].
     pub fn open(link: &Link, count: u16) -> Result<Forward, PortError> {
         let frames = usize::from(count) * xdp::FRAMES;
         let no_memory = |error: &dyn ToString| PortError::System {
@@ -56,7 +57,7 @@ impl Forward {
         let stock = stocks.map_err(|e| no_memory(&e))?.pop();
         let stock = stock.ok_or_else(|| no_memory(&"there is none"))?;
         let region = Arc::clone(stock.region());
-        let lanes = xdp::open(&link.name, count.into(), &region)?;
+        let lanes = xdp::open_first(&link.name, count.into(), &region)?;
         let queue = |lane| Queue { lane, waiting: Burst::new(), missed_before: 0 };
         let queues = lanes.into_iter().map(queue).collect();
         Ok(Forward { queues, stock, region, told: 0, gone: None })

@@ -148,6 +148,7 @@ pub const UNSAFE: &[(&str, &str)] = &[
     ("crates/port/src/guest/shared.rs", "memory that another process writes too"),
     ("crates/port/src/packet/ring.rs", "rings shared with the kernel"),
     ("crates/port/src/tap.rs", "asks for a TAP interface"),
+    ("crates/port/src/xdp/queues.rs", "asks the driver of an interface"),
     ("crates/port/src/xdp/redirect.rs", "makes links by libbpf's own function"),
     ("crates/port/src/xdp/ring.rs", "rings shared with the kernel"),
     ("crates/probe/src/tcx.rs", "makes links by libbpf's own function"),

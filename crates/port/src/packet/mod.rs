@@ -15,6 +15,7 @@ use niclab_nic::memory::Region;
 use rustix::net::netdevice::index_to_name;
 use rustix::net::sockopt::socket_error;
 
+pub(crate) use ring::promiscuous;
 pub use ring::{RX_SLOTS, RxCounters, RxRing, TX_SLOTS, TxRing};
 
 use crate::error::PortError;

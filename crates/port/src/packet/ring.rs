@@ -242,14 +242,7 @@ impl RxRing {
         set_option(socket.as_fd(), libc::PACKET_RESERVE, &(TAG_LEN as c_int))?;
         let ring = Ring::open(socket, libc::PACKET_RX_RING, slots, frame_len)?;
         bind(ring.socket.as_fd(), link, libc::ETH_P_ALL as u16)?;
-        let all = libc::packet_mreq {
-            mr_ifindex: link.index as c_int,
-            mr_type: libc::PACKET_MR_PROMISC as u16,
-            mr_alen: 0,
-            mr_address: [0; 8],
-        };
-        // Ends with the socket, and the interface's own setting stays as it is.
-        set_option(ring.socket.as_fd(), libc::PACKET_ADD_MEMBERSHIP, &all)?;
+        let_all_in(ring.socket.as_fd(), link)?;
         Ok(RxRing { ring, polled: 0 })
     }
 
@@ -386,6 +379,25 @@ impl RxRing {
 fn packet_socket() -> io::Result<OwnedFd> {
     let flags = SocketFlags::CLOEXEC;
     Ok(socket_with(AddressFamily::PACKET, SocketType::RAW, flags, None)?)
+}
+
+/// Has an interface let in frames to whomever they are addressed, as long as what this returns is
+/// open.
+pub fn promiscuous(link: &Link) -> io::Result<OwnedFd> {
+    let socket = packet_socket()?;
+    let_all_in(socket.as_fd(), link)?;
+    Ok(socket)
+}
+
+/// Ends with the socket, and the interface's own setting stays as it is.
+fn let_all_in(socket: BorrowedFd<'_>, link: &Link) -> io::Result<()> {
+    let all = libc::packet_mreq {
+        mr_ifindex: link.index as c_int,
+        mr_type: libc::PACKET_MR_PROMISC as u16,
+        mr_alen: 0,
+        mr_address: [0; 8],
+    };
+    set_option(socket, libc::PACKET_ADD_MEMBERSHIP, &all)
 }
 
 /// Binds a socket to an interface, for frames of `protocol` (0: none, it only sends).

@@ -8,6 +8,7 @@
 //! Every socket registers the whole region for itself, so that lanes share frames and none needs
 //! another one to stay.
 
+mod queues;
 mod redirect;
 mod ring;
 
@@ -33,8 +34,10 @@ use rustix::time::{ClockId, clock_gettime};
 use crate::error::PortError;
 use crate::lane::{Lane, LaneCounters};
 use crate::link;
+use crate::packet::promiscuous;
 use crate::stock::Stock;
 use crate::wire::Burst;
+use queues::{Receiving, receiving};
 use redirect::Redirect;
 use ring::{FromKernel, ToKernel};
 
@@ -74,7 +77,7 @@ pub struct XdpLane {
     fill: ToKernel<u64>,
     tx: ToKernel<XdpDesc>,
     sent: FromKernel<u64>,
-    _redirect: Arc<Redirect>,
+    _interface: Arc<Interface>,
     /// Descriptors of the frames that the kernel has, by their slot.
     lent: Vec<Option<Desc>>,
     /// Of them, those to be filled.
@@ -84,12 +87,35 @@ pub struct XdpLane {
     looked_ms: i64,
 }
 
-/// Opens the first `count` queues of an interface of the calling thread's network namespace, for
-/// frames of `region`.
+/// What all lanes of an interface need.
+struct Interface {
+    redirect: Redirect,
+    /// The filter of a card lets in what is addressed to others.
+    _promiscuous: OwnedFd,
+}
+
+/// Opens all queues of an interface of the calling thread's network namespace, `count` of them, for
+/// frames of `region`: every frame that arrives comes by a lane.
+///
+/// # Errors
+/// [`PortError`]: [`PortError::QueuesLeft`] where there are more queues. Nothing stays attached.
+pub fn open(name: &str, count: u32, region: &Arc<Region>) -> Result<Vec<XdpLane>, PortError> {
+    // A driver that does not tell may have others.
+    if let Ok(Receiving { queues, word }) = receiving(name)
+        && queues > count
+        && count > 0
+    {
+        return Err(PortError::QueuesLeft { name: name.to_owned(), queues, count, word });
+    }
+    open_first(name, count, region)
+}
+
+/// Opens the first `count` queues. Frames of the others go to the kernel: for who has the card
+/// spread its frames over these alone.
 ///
 /// # Errors
 /// [`PortError`]; nothing stays attached.
-pub fn open(name: &str, count: u32, region: &Arc<Region>) -> Result<Vec<XdpLane>, PortError> {
+pub fn open_first(name: &str, count: u32, region: &Arc<Region>) -> Result<Vec<XdpLane>, PortError> {
     let link = link::look(name).map_err(|e| PortError::of("look up", name, e))?;
     let link = link.ok_or_else(|| PortError::Absent { name: name.to_owned() })?;
     let longest = (region.slot_len() as u32).saturating_sub(KERNEL_HEADROOM + HEADER_LEN);
@@ -103,9 +129,11 @@ pub fn open(name: &str, count: u32, region: &Arc<Region>) -> Result<Vec<XdpLane>
         Some(libc::EBUSY | libc::EEXIST) => PortError::Taken { name: name.to_owned() },
         _ => PortError::of("attach an XDP program to", name, error),
     })?;
-    let redirect = Arc::new(redirect);
+    let promiscuous = promiscuous(&link);
+    let promiscuous = promiscuous.map_err(|e| PortError::of("receive all frames of", name, e))?;
+    let interface = Arc::new(Interface { redirect, _promiscuous: promiscuous });
     let lane = |queue| {
-        let lane = XdpLane::open(link.index, queue, region, &redirect);
+        let lane = XdpLane::open(link.index, queue, region, &interface);
         lane.map_err(|error| match error.raw_os_error() {
             Some(libc::EBUSY) => PortError::QueueTaken { name: name.to_owned(), queue },
             Some(libc::EINVAL) => PortError::NoQueue { name: name.to_owned(), queue },
@@ -114,7 +142,7 @@ pub fn open(name: &str, count: u32, region: &Arc<Region>) -> Result<Vec<XdpLane>
     };
     let lanes = (0..count).map(lane).collect::<Result<Vec<_>, _>>()?;
     for (queue, lane) in (0..).zip(&lanes) {
-        let handed = redirect.hand_over(queue, lane.socket.as_fd());
+        let handed = interface.redirect.hand_over(queue, lane.socket.as_fd());
         handed.map_err(|error| PortError::of("redirect the frames of", name, error))?;
     }
     Ok(lanes)
@@ -125,7 +153,7 @@ impl XdpLane {
         index: u32,
         queue: u32,
         region: &Arc<Region>,
-        redirect: &Arc<Redirect>,
+        interface: &Arc<Interface>,
     ) -> io::Result<XdpLane> {
         let (family, kind) = (AddressFamily::XDP, SocketType::RAW);
         let socket = socket_with(family, kind, SocketFlags::CLOEXEC, None)?;
@@ -159,7 +187,7 @@ impl XdpLane {
             fill,
             tx,
             sent,
-            _redirect: Arc::clone(redirect),
+            _interface: Arc::clone(interface),
             lent: std::iter::repeat_with(|| None).take(region.frames()).collect(),
             filling: 0,
             counters: LaneCounters::default(),
