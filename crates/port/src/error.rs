@@ -102,12 +102,16 @@ pub enum PortError {
     },
     /// An interface of another kind, or with another number of queues.
     #[error(
-        "{name} is there and cannot be opened as a TAP interface of so many queues: take another \
-         name (one that is not there is made), or `ip tuntap add {name} mode tap multi_queue`"
+        "{name} is there and cannot be opened as a TAP interface of {}: take another name (one \
+         that is not there is made), or make it anew: `{}`",
+        if *count > 1 { "several queues" } else { "one queue" },
+        tap_anew(name, *count)
     )]
     NoTap {
         /// Its name.
         name: String,
+        /// Queues that were to be opened.
+        count: u32,
     },
     /// A file that could not be gone on with.
     #[error("{reason}; frames for it are dropped from here on")]
@@ -176,6 +180,13 @@ pub enum PortError {
         /// What it said.
         source: io::Error,
     },
+}
+
+/// Commands that make a TAP interface for so many queues of one of the other kind: the kernel opens
+/// none as what it was not made.
+fn tap_anew(name: &str, count: u32) -> String {
+    let (old, new) = if count > 1 { ("", " multi_queue") } else { (" multi_queue", "") };
+    format!("ip tuntap del {name} mode tap{old} && ip tuntap add {name} mode tap{new}")
 }
 
 impl PortError {

@@ -52,7 +52,7 @@ pub fn open(name: &str, count: u32, region: &Arc<Region>) -> Result<Vec<TapLane>
     let queue = |_| {
         let file = queue(name, count > 1).map_err(|error| match error.raw_os_error() {
             Some(libc::EBUSY) => PortError::TapTaken { name: name.to_owned() },
-            Some(libc::EINVAL) => PortError::NoTap { name: name.to_owned() },
+            Some(libc::EINVAL) => PortError::NoTap { name: name.to_owned(), count },
             _ => PortError::of("open the TAP interface", name, error),
         })?;
         Ok(TapLane { region: Arc::clone(region), file, counters: LaneCounters::default() })
@@ -107,7 +107,9 @@ enum Met {
 
 fn met(error: io::Error) -> Met {
     match error.raw_os_error() {
-        Some(libc::EAGAIN | libc::EINTR | libc::ENOBUFS) => Met::Nothing,
+        // The kernel has no memory for a frame, and may have it soon.
+        Some(libc::ENOBUFS | libc::ENOMEM) => Met::Nothing,
+        Some(libc::EAGAIN | libc::EINTR) => Met::Nothing,
         // Switched off (EIO), or the frame is none that the kernel takes (EINVAL).
         Some(libc::EIO | libc::EINVAL) => Met::Off,
         _ => Met::Gone(error),
@@ -178,5 +180,19 @@ impl Lane for TapLane {
 
     fn close(self: Box<Self>, _stock: &mut Stock) -> io::Result<()> {
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_interface_is_there_though_memory_is_short() {
+        for code in [libc::ENOMEM, libc::ENOBUFS, libc::EAGAIN] {
+            assert!(matches!(met(io::Error::from_raw_os_error(code)), Met::Nothing), "{code}");
+        }
+        let gone = io::Error::from_raw_os_error(libc::EBADFD);
+        assert!(matches!(met(gone), Met::Gone(_)));
     }
 }

@@ -140,3 +140,21 @@ fn what_cannot_be_opened_says_why_and_what_goes_is_an_error() {
         assert_eq!(count(stocks), frames);
     });
 }
+
+#[test]
+fn an_interface_of_another_number_of_queues_can_be_made_anew_as_it_is_said() {
+    apart("an_interface_of_another_number_of_queues_can_be_made_anew_as_it_is_said", || {
+        let stocks = stocks(1, 64, 1_600).unwrap();
+        for (made, count) in [(" multi_queue", 1), ("", 2)] {
+            ip(&format!("tuntap add tp mode tap{made}"));
+            let refused = tap::open("tp", count, stocks[0].region()).err().unwrap();
+            assert!(matches!(refused, PortError::NoTap { .. }), "{refused}");
+            let said = refused.to_string();
+            for command in said.split('`').nth(1).unwrap().split(" && ") {
+                ip(command.strip_prefix("ip ").unwrap());
+            }
+            drop(tap::open("tp", count, stocks[0].region()).unwrap());
+            ip("link del tp");
+        }
+    });
+}

@@ -197,6 +197,10 @@ fn what_cannot_be_opened_says_why() {
         for _ in 0..20 {
             drop(xdp::open("va", 1, region).unwrap());
         }
+        // Longer slots than a page the kernel takes none.
+        let long = niclab_port::stock::stocks(1, xdp::FRAMES, 5_000).unwrap();
+        let error = xdp::open("va", 1, long[0].region()).err().unwrap();
+        assert!(matches!(error, PortError::System { .. }), "it has this queue: {error}");
         ip("link set va mtu 3000");
         let error = refused("va", 1);
         assert!(matches!(error, PortError::Mtu { mtu: 3_000, .. }), "{error}");

@@ -132,15 +132,18 @@ pub fn open_first(name: &str, count: u32, region: &Arc<Region>) -> Result<Vec<Xd
     let promiscuous = promiscuous(&link);
     let promiscuous = promiscuous.map_err(|e| PortError::of("receive all frames of", name, e))?;
     let interface = Arc::new(Interface { redirect, _promiscuous: promiscuous });
+    let failed = |source| PortError::of("open an AF_XDP socket on", name, source);
     let lane = |queue| {
-        let lane = XdpLane::open(link.index, queue, region, &interface);
-        lane.map_err(|error| match error.raw_os_error() {
+        let lane = XdpLane::open(region, &interface).map_err(failed)?;
+        let bound = lane.bind(link.index, queue);
+        bound.map_err(|error| match error.raw_os_error() {
             Some(libc::EBUSY) => PortError::QueueTaken { name: name.to_owned(), queue },
             Some(libc::EINVAL) => PortError::NoQueue { name: name.to_owned(), queue },
-            _ => PortError::of("open an AF_XDP socket on", name, error),
-        })
+            _ => failed(error),
+        })?;
+        Ok(lane)
     };
-    let lanes = (0..count).map(lane).collect::<Result<Vec<_>, _>>()?;
+    let lanes = (0..count).map(lane).collect::<Result<Vec<_>, PortError>>()?;
     for (queue, lane) in (0..).zip(&lanes) {
         let handed = interface.redirect.hand_over(queue, lane.socket.as_fd());
         handed.map_err(|error| PortError::of("redirect the frames of", name, error))?;
@@ -149,12 +152,8 @@ pub fn open_first(name: &str, count: u32, region: &Arc<Region>) -> Result<Vec<Xd
 }
 
 impl XdpLane {
-    fn open(
-        index: u32,
-        queue: u32,
-        region: &Arc<Region>,
-        interface: &Arc<Interface>,
-    ) -> io::Result<XdpLane> {
+    /// A lane of no queue yet.
+    fn open(region: &Arc<Region>, interface: &Arc<Interface>) -> io::Result<XdpLane> {
         let (family, kind) = (AddressFamily::XDP, SocketType::RAW);
         let socket = socket_with(family, kind, SocketFlags::CLOEXEC, None)?;
         let (base, len) = region.extent();
@@ -177,9 +176,6 @@ impl XdpLane {
         let tx = ToKernel::map(fd, XDP_PGOFF_TX_RING, &at.tx, RING)?;
         let fill = ToKernel::map(fd, XDP_UMEM_PGOFF_FILL_RING, &at.fr, RING)?;
         let sent = FromKernel::map(fd, XDP_UMEM_PGOFF_COMPLETION_RING, &at.cr, RING)?;
-        // Zero copy where the driver can, else copies; the kernel chooses.
-        let flags = SocketAddrXdpFlags::XDP_USE_NEED_WAKEUP;
-        bind_patiently(socket.as_fd(), &SocketAddrXdp::new(flags, index, queue))?;
         Ok(XdpLane {
             region: Arc::clone(region),
             socket,
@@ -193,6 +189,21 @@ impl XdpLane {
             counters: LaneCounters::default(),
             looked_ms: now_ms(),
         })
+    }
+
+    /// Binds it to a queue of an interface. The kernel lets go of a socket that was just closed after
+    /// the call that closes it: for a moment the queue seems taken.
+    fn bind(&self, index: u32, queue: u32) -> io::Result<()> {
+        // Zero copy where the driver can, else copies; the kernel chooses.
+        let flags = SocketAddrXdpFlags::XDP_USE_NEED_WAKEUP;
+        let address = SocketAddrXdp::new(flags, index, queue);
+        for _ in 0..BIND_TRIES {
+            match bind(&self.socket, &address) {
+                Err(rustix::io::Errno::BUSY) => std::thread::sleep(BIND_PAUSE),
+                bound => return Ok(bound?),
+            }
+        }
+        Ok(bind(&self.socket, &address)?)
     }
 
     /// The descriptor of a frame that the kernel gives back: one that it was lent, unless it is at
@@ -270,18 +281,6 @@ impl XdpLane {
         }
         Ok(())
     }
-}
-
-/// Binds a socket to a queue. The kernel lets go of one that was just closed after the call that
-/// closes it: for a moment the queue seems taken.
-fn bind_patiently(socket: BorrowedFd<'_>, address: &SocketAddrXdp) -> io::Result<()> {
-    for _ in 0..BIND_TRIES {
-        match bind(socket, address) {
-            Err(rustix::io::Errno::BUSY) => std::thread::sleep(BIND_PAUSE),
-            bound => return Ok(bound?),
-        }
-    }
-    Ok(bind(socket, address)?)
 }
 
 /// The kernel named what it was not lent.
