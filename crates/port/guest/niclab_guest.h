@@ -5,11 +5,12 @@
  *
  * Connect to the card's socket (AF_UNIX, SOCK_SEQPACKET). The first message is a struct
  * niclab_guest_layout, with the file of the memory beside it (SCM_RIGHTS): map memory_len bytes of
- * it, shared, to read and to write, and send a message to say that you have, of one byte or more:
- * the card looks at the rings from then on, and nobody can map the memory to write any more. Of
- * each message that follows the first byte says what it is: NICLAB_GUEST_WAKE, or NICLAB_GUEST_END
- * and why the card ended you, in words. A closed socket: the card has ended. Close yours and you
- * are gone; the card waits for the next guest then.
+ * it, shared, to read and to write, and send a message to say that you have, of one byte or more,
+ * within five seconds, or the card lets you go for the sake of the next. It looks at the rings from
+ * your message on, and nobody can map the memory to write any more. Of each message that follows
+ * the first byte says what it is: NICLAB_GUEST_WAKE, or NICLAB_GUEST_END and why the card ended
+ * you, in words. A closed socket: the card has ended. Close yours and you are gone; the card waits
+ * for the next guest then.
  *
  * In the memory are slots for frames and four rings, as of AF_XDP. An address counts bytes from the
  * first slot. A slot is always somebody's, and yours at first:

@@ -1,8 +1,8 @@
 //! The socket that a guest comes by: it gets the layout and the memory, and is woken.
 //!
 //! The first message has the layout and, beside it, the file of the memory. The guest maps it and
-//! says so by a message, whatever stands in it: the file is settled then, and the guest is in. Of
-//! the card's messages that follow the first byte tells the kind: [`WAKE`], or [`END`] and why in
+//! says so by a message, whatever stands in it: the file is settled then, and the guest is in. One
+//! that does not is let go after [`COMING_MAX`], for the sake of the next. Of the card's messages that follow the first byte tells the kind: [`WAKE`], or [`END`] and why in
 //! words. The card never waits for a guest and reads nothing else that it writes here; how it ends
 //! is seen by the socket being closed.
 //!
@@ -15,6 +15,7 @@ use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use niclab_nic::memory::Region;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -35,6 +36,9 @@ const WAKE: u8 = b'w';
 
 /// First byte of a message that says why the guest was ended.
 const END: u8 = b'e';
+
+/// Time that a guest has to map its memory: another one may be waiting behind it.
+const COMING_MAX: Duration = Duration::from_secs(5);
 
 /// Longest message, bytes.
 const MESSAGE_LEN_MAX: usize = 256;
@@ -62,6 +66,7 @@ struct Coming {
     layout: Layout,
     shared: Shared,
     file: OwnedFd,
+    since: Instant,
 }
 
 impl Listener {
@@ -88,7 +93,7 @@ impl Listener {
     }
 
     /// Takes in the guest that waits, if there is one, by two calls at least: a lane for frames of
-    /// `region`. Called now and then while there is no guest, for a guest more would serve the
+    /// `region`. One that has not mapped its memory within five seconds is let go. Called now and then while there is no guest, for a guest more would serve the
     /// queue beside the first.
     ///
     /// # Errors
@@ -109,7 +114,13 @@ impl Listener {
                 Ok(Some(GuestLane::new(region, shared, socket, layout)))
             }
             Err(Errno::AGAIN | Errno::INTR) => {
-                self.coming = Some(coming);
+                match coming.since.elapsed() < COMING_MAX {
+                    true => self.coming = Some(coming),
+                    false => {
+                        let seconds = COMING_MAX.as_secs();
+                        tell(&coming.socket, &format_args!("not mapped within {seconds} seconds"));
+                    }
+                }
                 Ok(None)
             }
             // It has left.
@@ -133,8 +144,9 @@ impl Listener {
         beside.push(SendAncillaryMessage::ScmRights(&files));
         let header = layout.header();
         // Who does not take it has left already.
+        let since = Instant::now();
         let sent = sendmsg(&socket, &[IoSlice::new(&header)], &mut beside, AT_ONCE);
-        Ok(sent.is_ok().then_some(Coming { socket, layout, shared, file }))
+        Ok(sent.is_ok().then_some(Coming { socket, layout, shared, file, since }))
     }
 }
 

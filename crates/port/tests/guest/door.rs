@@ -6,6 +6,7 @@ use std::mem::MaybeUninit;
 use std::os::fd::AsFd;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixListener;
+use std::time::Instant;
 
 use niclab_port::error::PortError;
 use niclab_port::guest::{HEADER_LEN, Listener, MAGIC, Shape, VERSION};
@@ -75,7 +76,6 @@ fn a_guest_waits_until_the_one_before_is_gone() {
         assert!(card.listener.accept(&card.region).unwrap().is_none());
     }
     assert!(!has_message(&behind));
-    recv(&slow, &mut [0; 400], RecvFlags::DONTWAIT).unwrap();
     drop((slow, behind));
     let (mut lane, peer) = card.peer();
     let next = knock(&card.path());
@@ -90,6 +90,27 @@ fn a_guest_waits_until_the_one_before_is_gone() {
     assert_eq!(next.received(), [(0, bytes(3, 60))]);
     assert!(peer.all().iter().all(|byte| *byte == 0), "the first has another memory");
     card.end([lane, second]);
+}
+
+#[test]
+fn a_guest_that_does_not_come_in_is_let_go_for_the_next() {
+    let mut card = Card::new(SMALL);
+    let slow = knock(&card.path());
+    until("the layout", || {
+        assert!(card.listener.accept(&card.region).unwrap().is_none());
+        has_message(&slow).then_some(())
+    });
+    recv(&slow, &mut [0; 400], RecvFlags::empty()).unwrap();
+    let (begun, next) = (Instant::now(), knock(&card.path()));
+    let (lane, _peer) = card.enter(next);
+    let waited = begun.elapsed();
+    assert!((4..9).contains(&waited.as_secs()), "{waited:?}");
+    let mut why = [0; 100];
+    let (len, _) = recv(&slow, &mut why, RecvFlags::DONTWAIT).unwrap();
+    assert_eq!(why[..len], *b"enot mapped within 5 seconds");
+    let (end, _) = recv(&slow, &mut why, RecvFlags::DONTWAIT).unwrap();
+    assert_eq!(end, 0, "the card has closed it");
+    card.end([lane]);
 }
 
 #[test]
