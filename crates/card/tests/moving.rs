@@ -130,8 +130,8 @@ impl Lane for MadeLane {
         self.counters
     }
 
-    fn close(self: Box<Self>, _: &mut Stock) -> io::Result<()> {
-        Ok(())
+    fn close(self: Box<Self>, _: &mut Stock) -> io::Result<LaneCounters> {
+        Ok(self.counters())
     }
 }
 

@@ -37,11 +37,12 @@ pub trait Lane: Send {
     /// What the lane has seen so far.
     fn counters(&self) -> LaneCounters;
 
-    /// Ends, and gives back every frame that it has: those that wait to be sent too.
+    /// Ends, and gives back every frame that it has: those that wait to be sent too, which do not
+    /// count as sent in what it has seen in all.
     ///
     /// # Errors
     /// Of what was sent not all arrived: a file that could not be written to its end.
-    fn close(self: Box<Self>, stock: &mut Stock) -> io::Result<()>;
+    fn close(self: Box<Self>, stock: &mut Stock) -> io::Result<LaneCounters>;
 }
 
 /// What went through a lane since it was opened; bytes are without FCS.

@@ -188,9 +188,9 @@ impl Lane for MemoryLane {
         self.counters
     }
 
-    fn close(mut self: Box<Self>, stock: &mut Stock) -> io::Result<()> {
+    fn close(mut self: Box<Self>, stock: &mut Stock) -> io::Result<LaneCounters> {
         self.collect(stock);
-        Ok(())
+        Ok(self.counters())
     }
 }
 

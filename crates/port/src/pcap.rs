@@ -235,15 +235,15 @@ impl Lane for PcapLane {
         self.counters
     }
 
-    fn close(mut self: Box<Self>, stock: &mut Stock) -> io::Result<()> {
+    fn close(mut self: Box<Self>, stock: &mut Stock) -> io::Result<LaneCounters> {
         let begun = self.begin();
         if let Some((desc, _)) = self.next {
             stock.give(desc);
         }
         begun?;
-        match self.output {
-            Some(Sink::Begun(writer)) => writer.finish().map(|_| ()).map_err(io::Error::other),
-            _ => Ok(()),
+        if let Some(Sink::Begun(writer)) = self.output {
+            writer.finish().map_err(io::Error::other)?;
         }
+        Ok(self.counters)
     }
 }

@@ -178,8 +178,8 @@ impl Lane for TapLane {
         self.counters
     }
 
-    fn close(self: Box<Self>, _stock: &mut Stock) -> io::Result<()> {
-        Ok(())
+    fn close(self: Box<Self>, _stock: &mut Stock) -> io::Result<LaneCounters> {
+        Ok(self.counters())
     }
 }
 

@@ -60,7 +60,9 @@ fn open(name: &str, region: &Arc<Region>) -> PacketLane {
 
 fn end(lanes: impl IntoIterator<Item = PacketLane>, mut stocks: Vec<Stock>) {
     let frames = stocks[0].region().frames();
-    lanes.into_iter().for_each(|lane| Box::new(lane).close(&mut stocks[0]).unwrap());
+    for lane in lanes {
+        Box::new(lane).close(&mut stocks[0]).unwrap();
+    }
     assert_eq!(count(stocks), frames, "no frame is lost");
 }
 

@@ -94,7 +94,9 @@ fn talk(lanes_count: u32) {
     });
     assert!(sums[0] >= 4 && sums[1..] == [4, 0, 0], "{sums:?}");
     let frames = region.frames();
-    lanes.into_iter().for_each(|lane| Box::new(lane).close(stock).unwrap());
+    for lane in lanes {
+        Box::new(lane).close(stock).unwrap();
+    }
     assert_eq!(count(stocks), frames, "no frame is lost");
 }
 

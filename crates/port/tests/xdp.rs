@@ -75,7 +75,9 @@ fn receive(
 
 fn end(lanes: impl IntoIterator<Item = XdpLane>, mut stocks: Vec<Stock>) {
     let frames = stocks[0].region().frames();
-    lanes.into_iter().for_each(|lane| Box::new(lane).close(&mut stocks[0]).unwrap());
+    for lane in lanes {
+        Box::new(lane).close(&mut stocks[0]).unwrap();
+    }
     assert_eq!(count(stocks), frames, "no frame is lost");
 }
 
@@ -285,5 +287,39 @@ fn an_open_interface_lets_in_what_is_addressed_to_others() {
         assert!(is_promiscuous());
         drop(lanes);
         assert!(!is_promiscuous(), "as it was");
+    });
+}
+
+#[test]
+fn what_counts_as_sent_leaves_before_the_end_or_is_dropped() {
+    apart("what_counts_as_sent_leaves_before_the_end_or_is_dropped", || {
+        pair(1);
+        let mut stocks = stocks(1, 2 * xdp::FRAMES, 1_514).unwrap();
+        let (region, stock) = (Arc::clone(stocks[0].region()), &mut stocks[0]);
+        let mut there = xdp::open("vb", 1, &region).unwrap().remove(0);
+        there.receive(stock, &mut Burst::new()).unwrap();
+        for goes in [true, false] {
+            let mut here = xdp::open("va", 1, &region).unwrap().remove(0);
+            // Nothing leaves an interface that is switched off.
+            ip("link set va down");
+            let mut burst: Burst = (0..40).map(|at| frame(&region, stock, at, 100)).collect();
+            here.send(stock, &mut burst).unwrap();
+            assert_eq!((here.counters().tx_frames, burst.len()), (40, 0), "all count as sent");
+            if goes {
+                ip("link set va up");
+            }
+            let counters = Box::new(here).close(stock).unwrap();
+            let sent = if goes { 40 } else { 0 };
+            assert_eq!((counters.tx_frames, counters.tx_bytes), (sent, sent * 100));
+            assert_eq!(counters.tx_dropped, 40 - sent);
+            if goes {
+                let mut came = 0;
+                receive(&mut there, stock, &region, |_| {
+                    came += 1;
+                    came == 40
+                });
+            }
+        }
+        end([there], stocks);
     });
 }

@@ -350,7 +350,7 @@ impl Lane for GuestLane {
         self.counters
     }
 
-    fn close(self: Box<Self>, _stock: &mut Stock) -> io::Result<()> {
-        Ok(())
+    fn close(self: Box<Self>, _stock: &mut Stock) -> io::Result<LaneCounters> {
+        Ok(self.counters())
     }
 }

@@ -180,7 +180,7 @@ impl Lane for PacketLane {
         LaneCounters { rx_missed, ..self.counters }
     }
 
-    fn close(self: Box<Self>, _stock: &mut Stock) -> io::Result<()> {
-        Ok(())
+    fn close(self: Box<Self>, _stock: &mut Stock) -> io::Result<LaneCounters> {
+        Ok(self.counters())
     }
 }

@@ -15,7 +15,7 @@ mod ring;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use niclab_nic::limits::BURST;
 use niclab_nic::memory::{Desc, Region};
@@ -64,6 +64,9 @@ const LOOK_EVERY_MS: i64 = 100;
 /// Calls that drive one burst out, at most: a call takes 32 frames where the kernel copies.
 const KICKS_MAX: u32 = 4;
 
+/// How long a lane that ends waits for the frames that it has given to the kernel.
+const LAST_FRAMES_MAX: Duration = Duration::from_millis(100);
+
 /// How often a queue is asked for that seems taken, and how long a pause is between two tries.
 const BIND_TRIES: u32 = 50;
 const BIND_PAUSE: Duration = Duration::from_millis(10);
@@ -82,6 +85,8 @@ pub struct XdpLane {
     lent: Vec<Option<Desc>>,
     /// Of them, those to be filled.
     filling: u32,
+    /// And those to be sent, which count as sent already, with their bytes.
+    sending: (u64, u64),
     counters: LaneCounters,
     /// When the interface was last asked for.
     looked_ms: i64,
@@ -186,6 +191,7 @@ impl XdpLane {
             _interface: Arc::clone(interface),
             lent: std::iter::repeat_with(|| None).take(region.frames()).collect(),
             filling: 0,
+            sending: (0, 0),
             counters: LaneCounters::default(),
             looked_ms: now_ms(),
         })
@@ -245,7 +251,10 @@ impl XdpLane {
         let available = self.sent.available();
         for _ in 0..available {
             let address = self.sent.take();
-            stock.give(self.returned(address)?);
+            let desc = self.returned(address)?;
+            let (frames, bytes) = self.sending;
+            self.sending = (frames.saturating_sub(1), bytes.saturating_sub(u64::from(desc.len())));
+            stock.give(desc);
         }
         if available > 0 {
             self.sent.release();
@@ -261,6 +270,20 @@ impl XdpLane {
         }
         self.looked_ms = now_ms;
         Ok(socket_error(&self.socket)??)
+    }
+
+    /// Has the kernel send what counts as sent, for a while: with the socket it would be dropped.
+    fn drive_out(&mut self, stock: &mut Stock) {
+        use rustix::io::Errno;
+        let until = Instant::now() + LAST_FRAMES_MAX;
+        while self.reclaim(stock).is_ok() && self.sending.0 > 0 && Instant::now() < until {
+            match send(&self.socket, &[], SendFlags::DONTWAIT) {
+                Ok(_) | Err(Errno::AGAIN | Errno::BUSY | Errno::NOBUFS) => {}
+                // Switched off, or gone.
+                Err(_) => return,
+            }
+            std::thread::yield_now();
+        }
     }
 
     /// Has the kernel send what waits.
@@ -330,9 +353,11 @@ impl Lane for XdpLane {
             let (addr, len) = (u64::from(desc.address()), u32::from(desc.len()));
             self.tx.put(XdpDesc { addr, len, options: XdpDescOptions::empty() });
             self.counters.tx_bytes += u64::from(len);
+            self.sending.1 += u64::from(len);
             self.lent[self.region.slot_at(addr)] = Some(desc);
         }
         self.counters.tx_frames += u64::from(count);
+        self.sending.0 += u64::from(count);
         if count > 0 {
             self.tx.publish();
         }
@@ -353,12 +378,19 @@ impl Lane for XdpLane {
         LaneCounters { rx_missed, tx_dropped, ..self.counters }
     }
 
-    fn close(self: Box<Self>, stock: &mut Stock) -> io::Result<()> {
+    fn close(mut self: Box<Self>, stock: &mut Stock) -> io::Result<LaneCounters> {
+        self.drive_out(stock);
+        let mut counters = self.counters();
+        let (frames, bytes) = self.sending;
+        counters.tx_frames -= frames;
+        counters.tx_bytes -= bytes;
+        // What the kernel counts as dropped it does not give back either.
+        counters.tx_dropped = counters.tx_dropped.max(frames);
         let XdpLane { socket, lent, .. } = *self;
         // From here on the kernel takes no frame and fills none; one that is on its way out of a
         // card in zero-copy mode may go with other bytes, but goes nowhere else.
         drop(socket);
         lent.into_iter().flatten().for_each(|desc| stock.give(desc));
-        Ok(())
+        Ok(counters)
     }
 }
