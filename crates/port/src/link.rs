@@ -11,6 +11,9 @@ use netlink_packet_route::link::{LinkAttribute, LinkFlags, LinkInfo, LinkMessage
 use netlink_sys::protocols::NETLINK_ROUTE;
 use netlink_sys::{Socket, SocketAddr};
 
+/// Ethernet header with a VLAN tag, bytes: what the MTU leaves out.
+pub const HEADER_LEN: u32 = 18;
+
 /// An interface and its counters at one moment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Link {

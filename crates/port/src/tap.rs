@@ -17,7 +17,7 @@ use niclab_nic::memory::Region;
 
 use crate::error::PortError;
 use crate::lane::{Lane, LaneCounters};
-use crate::link;
+use crate::link::{self, HEADER_LEN};
 use crate::stock::Stock;
 use crate::wire::Burst;
 
@@ -26,9 +26,6 @@ pub const LANES_MAX: u32 = 256;
 
 /// Frames that a lane holds: none, for the kernel copies within each call.
 pub const FRAMES: usize = 0;
-
-/// Ethernet header with a VLAN tag, bytes: what the MTU leaves out.
-const HEADER_LEN: u32 = 18;
 
 /// One queue of a TAP interface.
 pub struct TapLane {

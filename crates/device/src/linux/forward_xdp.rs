@@ -9,6 +9,7 @@ use niclab_nic::memory::Region;
 use niclab_packet::size::FCS_LEN;
 use niclab_port::error::PortError;
 use niclab_port::lane::Lane;
+use niclab_port::link::HEADER_LEN;
 use niclab_port::stock::{Stock, stocks};
 use niclab_port::wire::Burst;
 use niclab_port::xdp::{self, XdpLane};
@@ -16,9 +17,6 @@ use niclab_port::xdp::{self, XdpLane};
 use super::forward::FRAME_NS;
 use super::link::Link;
 use crate::pair::{LAST_TURNS_MAX, Side};
-
-/// Ethernet header with a VLAN tag, bytes: what the MTU leaves out.
-const HEADER_LEN: u32 = 18;
 
 /// A queue of the interface.
 struct Queue {

@@ -20,7 +20,7 @@ pub use ring::{RX_SLOTS, RxCounters, RxRing, TX_SLOTS, TxRing};
 
 use crate::error::PortError;
 use crate::lane::{Lane, LaneCounters};
-use crate::link::{self, Link};
+use crate::link::{self, HEADER_LEN, Link};
 use crate::stock::Stock;
 use crate::wire::Burst;
 
@@ -29,9 +29,6 @@ pub const LANES_MAX: u32 = 256;
 
 /// Frames that a lane holds: none, for it copies.
 pub const FRAMES: usize = 0;
-
-/// Ethernet header with a VLAN tag, bytes: what the MTU leaves out.
-const HEADER_LEN: u32 = 18;
 
 /// Turns without a frame after which it is asked whether the interface is still there.
 const LOOK_EVERY: u32 = 1_024;

@@ -33,7 +33,7 @@ use rustix::time::{ClockId, clock_gettime};
 
 use crate::error::PortError;
 use crate::lane::{Lane, LaneCounters};
-use crate::link;
+use crate::link::{self, HEADER_LEN};
 use crate::packet::promiscuous;
 use crate::stock::Stock;
 use crate::wire::Burst;
@@ -53,9 +53,6 @@ pub const LANES_MAX: u32 = 256;
 
 /// Bytes that the kernel keeps free before each frame it receives (`XDP_PACKET_HEADROOM`).
 const KERNEL_HEADROOM: u32 = 256;
-
-/// Ethernet header with a VLAN tag, bytes: what the MTU leaves out.
-const HEADER_LEN: u32 = 18;
 
 /// Time after which a lane without a frame asks whether the interface is still there. By the clock,
 /// for a core that sleeps between two turns has few of them.
