@@ -151,17 +151,6 @@ pub enum PortError {
         /// The place.
         path: PathBuf,
     },
-    /// Memory that a guest cannot have.
-    #[error(
-        "rings of {entries} entries and {slots} slots for a guest: use a power of two from 64 to \
-         32768, and 1 to 65536"
-    )]
-    GuestShape {
-        /// Entries of each ring.
-        entries: u32,
-        /// Slots for frames.
-        slots: u32,
-    },
     /// A packet trace that cannot be read.
     #[error("{}: {error}", path.display())]
     Trace {

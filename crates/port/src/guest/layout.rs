@@ -36,10 +36,10 @@ const SLOTS_MAX: u32 = 1 << 16;
 /// How much a guest gets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shape {
-    /// Entries of each ring, a power of two from 64 to 32,768.
-    pub entries: u32,
-    /// Slots for frames, 1 to 65,536.
-    pub slots: u32,
+    /// Entries of each ring.
+    pub(super) entries: u32,
+    /// Slots for frames.
+    pub(super) slots: u32,
 }
 
 impl Default for Shape {
@@ -50,13 +50,15 @@ impl Default for Shape {
 }
 
 impl Shape {
-    /// Whether there can be such a one.
-    pub(super) fn is_possible(self) -> bool {
-        let entries = ENTRIES_MIN..=ENTRIES_MAX;
-        let slots = 1..=SLOTS_MAX;
-        self.entries.is_power_of_two()
-            && entries.contains(&self.entries)
-            && slots.contains(&self.slots)
+    /// Rings of so many entries each, a power of two from 64 to 32,768, and 1 to 65,536 slots;
+    /// `None` of other numbers.
+    pub const fn new(entries: u32, slots: u32) -> Option<Shape> {
+        let is_possible = entries.is_power_of_two()
+            && ENTRIES_MIN <= entries
+            && entries <= ENTRIES_MAX
+            && 1 <= slots
+            && slots <= SLOTS_MAX;
+        if is_possible { Some(Shape { entries, slots }) } else { None }
     }
 }
 
@@ -81,7 +83,7 @@ pub struct Layout {
 }
 
 impl Layout {
-    /// The layout for a shape that is possible, and slots and frames of these lengths.
+    /// The layout for a shape, and slots and frames of these lengths.
     pub fn new(shape: Shape, slot_len: usize, frame_len_max: usize) -> Layout {
         let mut end = LINE;
         let mut ring = |name, words: usize| {
@@ -193,8 +195,9 @@ mod tests {
 
     #[test]
     fn shapes_that_cannot_be_are_told() {
-        let possible = |entries, slots| Shape { entries, slots }.is_possible();
-        assert!(Shape::default().is_possible() && possible(64, 1) && possible(32_768, 65_536));
+        let possible = |entries, slots| Shape::new(entries, slots).is_some();
+        let Shape { entries, slots } = Shape::default();
+        assert!(possible(entries, slots) && possible(64, 1) && possible(32_768, 65_536));
         assert!(!possible(32, 1) && !possible(100, 1) && !possible(65_536, 1));
         assert!(!possible(0, 1) && !possible(64, 0) && !possible(64, 65_537));
     }

@@ -15,7 +15,7 @@ use tempfile::{TempDir, tempdir};
 use crate::peer::{Peer, has_message, knock};
 
 /// Few, so that rings wrap and slots run out.
-pub const SMALL: Shape = Shape { entries: 64, slots: 96 };
+pub const SMALL: Shape = Shape::new(64, 96).unwrap();
 
 /// Frames of its memory.
 pub const FRAMES: usize = 512;

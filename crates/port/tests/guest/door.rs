@@ -9,7 +9,7 @@ use std::os::unix::net::UnixListener;
 use std::time::Instant;
 
 use niclab_port::error::PortError;
-use niclab_port::guest::{HEADER_LEN, Listener, MAGIC, Shape, VERSION};
+use niclab_port::guest::{HEADER_LEN, Listener, MAGIC, VERSION};
 use niclab_port::lane::Lane;
 use niclab_port::wire::Burst;
 use rustix::net::{
@@ -55,8 +55,6 @@ fn the_socket_of_a_killed_card_makes_room_and_nothing_else_does() {
     assert!(matches!(Listener::bind(&nowhere, SMALL), Err(PortError::File { .. })));
     let long = directory.path().join("x".repeat(108));
     assert!(matches!(Listener::bind(&long, SMALL), Err(PortError::File { .. })));
-    let shape = Shape { entries: 100, slots: 1 };
-    assert!(matches!(Listener::bind(&path, shape), Err(PortError::GuestShape { .. })));
     card.end([]);
 }
 

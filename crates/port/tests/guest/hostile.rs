@@ -187,7 +187,7 @@ fn an_index_that_cannot_be_ends_the_guest_which_is_told_why() {
 
 #[test]
 fn a_call_looks_at_a_burst_of_entries_whatever_they_are() {
-    let shape = Shape { entries: 1_024, slots: 96 };
+    let shape = Shape::new(1_024, 96).unwrap();
     let mut card = Card::new(shape);
     let (mut lane, peer) = card.peer();
     let nonsense: Vec<[u64; 1]> = (0..1_024).map(|at| [u64::MAX - at]).collect();
