@@ -12,7 +12,7 @@ use niclab_nic::Worker;
 use niclab_nic::limits::INDIRECTION_LEN;
 use niclab_nic::memory::Desc;
 use niclab_port::crossing::Crossing;
-use niclab_port::lane::Lane;
+use niclab_port::lane::{Lane, LaneCounters};
 use niclab_port::stock::Stock;
 use niclab_port::wake::Bell;
 use niclab_port::wire::Burst;
@@ -91,7 +91,7 @@ impl Side {
     /// was in memory before be used again: nobody is looking at it. Whether as [`Side::follow`].
     fn refresh(&mut self, stock: &mut Stock) -> bool {
         if self.shown.closes.load(Ordering::Acquire) {
-            self.close(stock);
+            self.lose(stock);
         }
         if self.tap.as_ref().is_none_or(Tap::is_over) {
             self.tap = self.taps.pop().ok();
@@ -157,23 +157,30 @@ impl Side {
     fn met(&mut self, result: io::Result<()>, stock: &mut Stock) {
         if let Err(error) = result {
             self.note(&error);
-            self.close(stock);
+            self.lose(stock);
         }
     }
 
-    /// Closes the lane, if there is one: its frames come back.
+    /// Closes the lane, if there is one: frames that were to leave by it are dropped.
     #[cold]
-    fn close(&mut self, stock: &mut Stock) {
+    fn lose(&mut self, stock: &mut Stock) {
         if let Some(lane) = self.lane.take() {
-            add_lane(&mut self.seen.before, &lane.counters());
-            self.seen.lane = Default::default();
             // Why it is gone is known already.
-            let _ = lane.close(stock);
+            let _ = self.close(lane, stock);
             self.seen.tx_dropped += self.backlog.len() as u64;
             self.left += self.backlog.len() as u64;
             self.backlog.drain(..).for_each(|desc| stock.give(desc));
             self.shown.is_gone.store(true, Ordering::Release);
         }
+    }
+
+    /// Closes a lane: its frames come back, and what it counted is kept.
+    fn close(&mut self, lane: Box<dyn Lane>, stock: &mut Stock) -> io::Result<()> {
+        let so_far = lane.counters();
+        let closed = lane.close(stock);
+        add_lane(&mut self.seen.before, closed.as_ref().unwrap_or(&so_far));
+        self.seen.lane = LaneCounters::default();
+        closed.map(drop)
     }
 
     /// Keeps what went wrong for the control side; no frame is under way meanwhile.
@@ -601,16 +608,17 @@ impl Engine {
             side.seen.tx_dropped += side.backlog.len() as u64;
             side.backlog.drain(..).for_each(|desc| self.stock.give(desc));
         }
-        self.show();
-        self.seats.into_iter().for_each(|seat| seat.end(&mut self.stock));
-        for mut side in self.sides {
-            let rest = std::iter::from_fn(|| side.lanes.pop().ok());
-            for lane in rest.chain(side.lane.take()).collect::<Vec<_>>() {
-                if let Err(error) = lane.close(&mut self.stock) {
+        for side in &mut self.sides {
+            let lanes: Vec<Box<dyn Lane>> =
+                std::iter::from_fn(|| side.lanes.pop().ok()).chain(side.lane.take()).collect();
+            for lane in lanes {
+                if let Err(error) = side.close(lane, &mut self.stock) {
                     side.note(&error);
                 }
             }
         }
+        self.show();
+        self.seats.into_iter().for_each(|seat| seat.end(&mut self.stock));
         self.stock
     }
 }

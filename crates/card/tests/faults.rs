@@ -71,9 +71,9 @@ impl Lane for FatedLane {
         LaneCounters::default()
     }
 
-    fn close(self: Box<Self>, _: &mut Stock) -> io::Result<()> {
+    fn close(self: Box<Self>, _: &mut Stock) -> io::Result<LaneCounters> {
         self.fate.closed.fetch_add(1, Ordering::Relaxed);
-        Ok(())
+        Ok(self.counters())
     }
 }
 

@@ -182,7 +182,8 @@ fn what_changes_and_answers_do_is_said() {
     let lost = "lost none of them behind its receive ring (without a change: 12,000 of 120,000)";
     assert!(changed.contains(lost), "{changed}");
     assert!(changed.contains("let none pass another"), "{changed}");
-    let seen = "was seen to hold after 5.00 us (the longest after 5.00 us), looked for each 2.00 us";
+    let seen =
+        "was seen to hold after 5.00 us (the longest after 5.00 us), looked for each 2.00 us";
     assert!(changed.contains(seen), "{changed}");
     let moves = sentence(&summary, "card-answer-moves");
     assert!(moves.contains("2.50 % of the frames are lost, where 10.0 % are without"), "{moves}");
@@ -196,7 +197,8 @@ fn what_changes_and_answers_do_is_said() {
     assert!(words("card-answer-keys").starts_with("At this load the answer changes little"));
     let saved = sentence(&summary, "card-saved-cores");
     assert!(
-        saved.contains("card uses 1.00 of 2 before load steps and 2.00 while it is 5 times as high"),
+        saved
+            .contains("card uses 1.00 of 2 before load steps and 2.00 while it is 5 times as high"),
         "{saved}"
     );
     let table = &summary.experiments[0].tables[1];
@@ -262,13 +264,8 @@ fn cells_without_a_change_are_judged_by_what_they_have() {
 
 #[test]
 fn each_repeat_draws_changes_of_its_own() {
-    let spread = SpreadPlan {
-        change: Some(Respreading::Any),
-        per_s: 1,
-        answer: None,
-        work_ns: 0,
-        seed: 42,
-    };
+    let spread =
+        SpreadPlan { change: Some(Respreading::Any), per_s: 1, answer: None, work_ns: 0, seed: 42 };
     let seed = |repeat| match of_repeat(&Plan::Spread(spread), repeat) {
         Some(Plan::Spread(SpreadPlan { seed, .. })) => seed,
         other => panic!("{other:?}"),

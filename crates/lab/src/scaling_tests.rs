@@ -1,8 +1,8 @@
 //! Cores, queues and ports whose curves are known, and cards that have them.
 
-use niclab_device::{About, DeviceError, Fact, Load, Plan, SetupReport, StagedPasses, Testbed};
 use niclab_device::model::profile::Profile;
 use niclab_device::model::{Model, read};
+use niclab_device::{About, DeviceError, Fact, Load, Plan, SetupReport, StagedPasses, Testbed};
 use niclab_result::{Origin, Quantity, Summary};
 
 use super::*;

@@ -306,7 +306,10 @@ impl Testbed for LinuxBed {
         let observed = trial.run(lanes, vec![function]);
         // What was lost then says nothing of the device but that it broke.
         if let Some(error) = rings.function.gone() {
-            return Err(refused(&format!("forwarding frames on {}", self.device.link.name), &error));
+            return Err(refused(
+                &format!("forwarding frames on {}", self.device.link.name),
+                &error,
+            ));
         }
         let mut observation = observed?;
         let sink = rings.inlet.counters();
