@@ -47,7 +47,7 @@ const STRETCH_NS: u64 = 10_000_000;
 /// How often the card decides about its spread, as `niclab nic` does, nanoseconds.
 const BALANCE_EVERY_NS: u64 = 100_000_000;
 
-/// How long a change may take to settle behind the end of a trial.
+/// How long a change may take to settle behind the end of a trial, and a frame to come back.
 const SETTLE: Duration = Duration::from_secs(2);
 
 /// Keys that a card tries which balances by them.
@@ -191,6 +191,48 @@ impl Inlet for In {
             self.done.extend(of.map(|(_, desc)| desc));
             lane.release(&mut self.done);
         }
+    }
+}
+
+/// From the card when nothing is offered any more: a poll finds less than a burst only where no more
+/// is under way, however long others have a core that would send it back.
+struct Last<'a> {
+    back: &'a mut In,
+    card: &'a Card,
+    /// Frames that the sink has not had yet, those that the card dropped included.
+    missing: u64,
+    until: Instant,
+}
+
+impl Last<'_> {
+    fn is_under_way(&self) -> bool {
+        let of = |port: &niclab_card::PortCounters| {
+            let missed: u64 = port.queues.iter().map(|queue| queue.rx_missed).sum();
+            missed + port.held_drops + port.rule_drops + port.tx_dropped
+        };
+        let dropped: u64 = self.card.counters().ports.iter().map(of).sum();
+        self.missing > dropped + self.back.taken.len() as u64 && Instant::now() < self.until
+    }
+}
+
+impl Inlet for Last<'_> {
+    fn poll(&mut self) -> usize {
+        loop {
+            let found = self.back.poll();
+            if found == BURST || !self.is_under_way() {
+                self.missing = self.missing.saturating_sub(found as u64);
+                return found;
+            }
+            thread::yield_now();
+        }
+    }
+
+    fn frame(&self, i: usize) -> &[u8] {
+        self.back.frame(i)
+    }
+
+    fn release(&mut self) {
+        self.back.release();
     }
 }
 
@@ -351,7 +393,10 @@ impl Beside {
             thread::yield_now();
         }
         let driven = driven.map(|mut seen| {
-            count_late(&mut seen, back);
+            let offered = seen.generator.total().tx_frames - seen.generator.rx_missed;
+            let missing = offered.saturating_sub(seen.sink.total().rx_frames);
+            let (card, until) = (&self.card, Instant::now() + SETTLE);
+            count_late(&mut seen, &mut Last { back, card, missing, until });
             seen
         });
         while back.poll() > 0 {
