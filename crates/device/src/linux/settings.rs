@@ -157,7 +157,8 @@ impl Held {
     ///
     /// # Errors
     /// [`DeviceError::NotSupported`]: `rss key`; [`DeviceError::Rights`]; [`DeviceError::Broken`].
-    pub fn set_key(&mut self, key: &[u8]) -> Result<(), DeviceError> {
+    #[cfg(test)]
+    fn set_key(&mut self, key: &[u8]) -> Result<(), DeviceError> {
         let transform = self.spread("rss key", |spread| !spread.key.is_empty())?;
         let spread = Spread { key: key.to_vec(), transform, ..Spread::default() };
         self.set("rss key", |card| card.set_spread(&spread))
@@ -168,7 +169,8 @@ impl Held {
     /// # Errors
     /// [`DeviceError::NotSupported`]: `rss hash fields`; [`DeviceError::Rights`];
     /// [`DeviceError::Broken`].
-    pub fn set_hash_fields(&mut self, fields: Fields) -> Result<(), DeviceError> {
+    #[cfg(test)]
+    fn set_hash_fields(&mut self, fields: Fields) -> Result<(), DeviceError> {
         self.set("rss hash fields", |card| card.set_hash_fields(fields))
     }
 
@@ -205,7 +207,8 @@ impl Held {
     ///
     /// # Errors
     /// What the kernel says against it. The note stays, then.
-    pub fn end(mut self) -> Result<(), DeviceError> {
+    #[cfg(test)]
+    fn end(mut self) -> Result<(), DeviceError> {
         self.restore()
     }
 

@@ -5,7 +5,9 @@
 
 use std::fmt;
 
-use super::layout::{array, u32_at, u64_at};
+use super::layout::array;
+#[cfg(test)]
+use super::layout::{u32_at, u64_at};
 
 /// Lengths of a rule, of a header in it, and of what lies beside the header.
 pub(super) const FLOW_LEN: usize = 168;
@@ -154,7 +156,8 @@ impl Flow {
     }
 
     /// What the kernel's structure says; `None` of a rule that niclab has no words for.
-    pub fn from_bytes(bytes: &[u8; FLOW_LEN]) -> Option<Flow> {
+    #[cfg(test)]
+    pub(super) fn from_bytes(bytes: &[u8; FLOW_LEN]) -> Option<Flow> {
         let number = u32_at(bytes, 0) & !(EXT | MAC_EXT);
         let (kind, ..) = *Kind::ALL.iter().find(|(_, known, _)| *known == number)?;
         let fields = |header, ext| fields(kind, &array(bytes, header), &array(bytes, ext));
@@ -217,6 +220,7 @@ fn ext(kind: Kind, fields: &Fields) -> [u8; EXT_LEN] {
     bytes
 }
 
+#[cfg(test)]
 fn fields(kind: Kind, header: &[u8; HEADER_LEN], ext: &[u8; EXT_LEN]) -> Fields {
     let mut fields = Fields { vlan_tci: array(ext, 10), ..Fields::default() };
     if kind == Kind::Ether {

@@ -85,7 +85,6 @@ fn questions_have_the_numbers_of_the_header() {
         ("GRSSH", Spread::ask(0, 0).0),
         ("GRXCLSRLCNT", rules::ask_count()),
         ("GRXCLSRLALL", rules::ask_all(2).0),
-        ("GRXCLSRULE", rules::at(0x2f, 7)),
         ("SRXCLSRLDEL", rules::at(0x31, 7)),
     ] {
         assert_eq!(layout::u32_at(&command, 0) as usize, number(name), "{name}");

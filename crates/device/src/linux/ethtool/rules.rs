@@ -3,11 +3,10 @@
 use std::io;
 
 use super::Card;
-use super::flow::{FLOW_LEN, Flow};
-use super::layout::{Bytes, array, u32_at, u64_at};
+use super::flow::Flow;
+use super::layout::{Bytes, u32_at, u64_at};
 
 const GRXCLSRLCNT: u32 = 0x2e;
-const GRXCLSRULE: u32 = 0x2f;
 const GRXCLSRLALL: u32 = 0x30;
 const SRXCLSRLDEL: u32 = 0x31;
 const SRXCLSRLINS: u32 = 0x32;
@@ -101,15 +100,6 @@ impl Card {
     /// What the kernel says.
     pub fn insert(&mut self, flow: &Flow) -> io::Result<u32> {
         self.caller.ask(&insert(flow), RXNFC_LEN).map(read_location)
-    }
-
-    /// The rule at a place; `None` of one that niclab has no words for.
-    ///
-    /// # Errors
-    /// What the kernel says: `ENOENT` or `EINVAL` where there is none.
-    pub fn rule(&mut self, location: u32) -> io::Result<Option<Flow>> {
-        let answer = self.caller.ask(&at(GRXCLSRULE, location), RXNFC_LEN)?;
-        Ok(Flow::from_bytes(&array::<FLOW_LEN>(answer, FLOW_AT)))
     }
 
     /// Takes the rule at a place out.

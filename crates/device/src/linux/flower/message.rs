@@ -38,10 +38,12 @@ const VLAN_ETH_TYPE: u16 = 25;
 const IP_TOS: u16 = 73;
 const ACT_KIND: u16 = 1;
 const ACT_OPTIONS: u16 = 2;
+#[cfg(test)]
 const ACT_STATS: u16 = 4;
 /// Of both `gact` and `skbedit`.
 const ACT_PARMS: u16 = 2;
 const QUEUE_MAPPING: u16 = 4;
+#[cfg(test)]
 const STATS_BASIC: u16 = 1;
 
 /// Attributes of ports, each way with its mask, by protocol.
@@ -53,6 +55,7 @@ const NESTED: u16 = 0x8000;
 
 /// The card is to do it and the kernel is not (`TCA_CLS_FLAGS_SKIP_SW`); the reverse.
 const SKIP_SW: u32 = 2;
+#[cfg(test)]
 const SKIP_HW: u32 = 1;
 
 const ACT_SHOT: u32 = 2;
@@ -69,6 +72,7 @@ pub enum Place {
     /// In the card alone.
     Card,
     /// In the kernel alone.
+    #[cfg(test)]
     Kernel,
 }
 
@@ -217,6 +221,7 @@ pub(super) fn filter(
         layers(options, flow.kind, value, mask);
         let flags = match place {
             Place::Card => SKIP_SW,
+            #[cfg(test)]
             Place::Kernel => SKIP_HW,
         };
         options.nest(FLOWER_ACT, |actions| actions.nest(1, |one| action(one, flow.fate)));
@@ -284,6 +289,7 @@ fn action(one: &mut Message, fate: Fate) {
 }
 
 /// Packets and bytes that a filter told of has met; `None` where it does not say.
+#[cfg(test)]
 pub(super) fn counts(message: &[u8]) -> Option<(u64, u64)> {
     let options = attribute(message.get(20..)?, TCA_OPTIONS)?;
     let action = attribute(attribute(options, FLOWER_ACT)?, 1)?;

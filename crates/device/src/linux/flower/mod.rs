@@ -179,7 +179,8 @@ impl Filters {
     ///
     /// # Errors
     /// What the kernel says.
-    pub fn counts(&self, id: Id) -> Result<Option<(u64, u64)>, Refusal> {
+    #[cfg(test)]
+    fn counts(&self, id: Id) -> Result<Option<(u64, u64)>, Refusal> {
         let told = ask(&self.socket, RTM_GETTFILTER, 0, &message::named(self.index, id))?;
         Ok(told.and_then(|told| message::counts(&told)))
     }
