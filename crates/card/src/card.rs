@@ -211,8 +211,8 @@ pub struct Ended {
     pub frames: usize,
     /// Of them, those that did not come back: none, unless a core ended by a fault.
     pub frames_lost: usize,
-    /// What kept a file from being written whole, such as a disk that is full; which core ended by a
-    /// fault.
+    /// What kept a file from being written whole, such as a disk that is full; which core ended by
+    /// a fault.
     pub trouble: Vec<String>,
 }
 
@@ -312,16 +312,8 @@ impl Card {
         config: &CardConfig<P>,
         rules: &str,
     ) -> Result<Card, CardError> {
+        check(config)?;
         let (count, cores) = (config.ports.len(), config.cores.len());
-        if count == 0 || (count > 1 && count % 2 != 0) {
-            return Err(CardError::Ports { count });
-        }
-        if cores == 0 {
-            return Err(CardError::Cores);
-        }
-        if let Some(Balance::Keys(keys)) = &config.balance {
-            keys.iter().try_for_each(|key| Toeplitz::new(key).map(drop)).map_err(CardError::Key)?;
-        }
         let held: usize = config.ports.iter().map(Opens::lane_frames).sum();
         let under_way = count * (cores * RING + BACKLOG_MAX + HELD_MAX) + 8 * BURST;
         let stocks = stocks(cores, cores * (held + under_way), FRAME_LEN_MAX)?;
@@ -350,8 +342,8 @@ impl Card {
         let mut card =
             Card { ports, threads, cores, bells, told, stop, region, queues, begun, trouble };
         card.apply(rules)?;
-        // Those that are not taken are gone before the card is: a core that ends waits for the other
-        // ends of its crossings.
+        // Those that are not taken are gone before the card is: a core that ends waits for the
+        // other ends of its crossings.
         let rings = crossings.into_iter().zip(seats);
         let cores = config.cores.iter().copied().zip(sides).zip(stocks).zip(rings).enumerate();
         for (place, (((core, sides), stock), (crossings, seats))) in cores {
@@ -701,6 +693,21 @@ impl Drop for Card {
     fn drop(&mut self) {
         drop(self.stop());
     }
+}
+
+/// Refuses a card of no use.
+fn check<P>(config: &CardConfig<P>) -> Result<(), CardError> {
+    let count = config.ports.len();
+    if count == 0 || (count > 1 && count % 2 != 0) {
+        return Err(CardError::Ports { count });
+    }
+    if config.cores.is_empty() {
+        return Err(CardError::Cores);
+    }
+    if let Some(Balance::Keys(keys)) = &config.balance {
+        keys.iter().try_for_each(|key| Toeplitz::new(key).map(drop)).map_err(CardError::Key)?;
+    }
+    Ok(())
 }
 
 /// Opens a port: its control side, and what each core has of it.

@@ -221,8 +221,8 @@ fn a_device_without_a_line_rate_is_told_which_ports_it_would_fill() {
     assert!(sentence.contains("would fill a port of 10 Gbps"), "{sentence}");
 }
 
-/// A card that loses a tenth of what comes at full load: at rings with 64 and 256 B frames, and with
-/// 512 B frames its core is never idle; of 128 B frames nothing is known.
+/// A card that loses a tenth of what comes at full load: at rings with 64 and 256 B frames, and
+/// with 512 B frames its core is never idle; of 128 B frames nothing is known.
 struct Partly(About);
 
 impl Testbed for Partly {
@@ -270,9 +270,9 @@ fn lengths_of_which_nothing_is_known_part_those_of_which_something_is() {
     let set = ["queues=1", "cores=1", "frame=64,128,256,512"];
     let found = measure(&mut card, "frame-size", GridName::Reduced, &set, Some(6)).unwrap();
     let (bound, _) = said(&found.summary(), "card-bound-1-1-");
-    let expected = "By one queue on one core card is bound by the cores with 64 B frames (frames find \
-                    the ring of their queue full), then by the cores with 256 to 512 B frames (rings \
-                    are full, or the core that empties them is hardly ever idle).";
+    let expected = "By one queue on one core card is bound by the cores with 64 B frames (frames \
+                    find the ring of their queue full), then by the cores with 256 to 512 B \
+                    frames (rings are full, or the core that empties them is hardly ever idle).";
     assert_eq!(bound, expected);
 }
 

@@ -265,9 +265,9 @@ impl Region {
     /// The bytes of a frame.
     #[inline]
     pub fn frame<'a>(&'a self, desc: &'a Desc) -> &'a [u8] {
-        // SAFETY: `at` checked that the slot is ours, and whatever sets a place or a length sees to it
-        // that the frame ends in its slot; nobody writes while the only descriptor of the frame is
-        // borrowed.
+        // SAFETY: `at` checked that the slot is ours, and whatever sets a place or a length sees to
+        // it that the frame ends in its slot; nobody writes while the only descriptor of the frame
+        // is borrowed.
         unsafe { std::slice::from_raw_parts(self.at(desc).as_ptr(), usize::from(desc.len())) }
     }
 

@@ -3,7 +3,7 @@
 use std::io::{Write, stdout};
 use std::path::Path;
 
-use niclab_result::{Figure, Mean, Origin, Shape, Stored, Summary};
+use niclab_result::{Figure, Mean, Shape, Stored, Summary};
 
 use crate::failure::Failure;
 use crate::report;

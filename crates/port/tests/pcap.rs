@@ -161,12 +161,8 @@ fn a_file_that_is_read_is_not_written_to() {
     for name in [&input, &symbolic, &hard] {
         let said = refused(&files(Some(&input), Some(name)));
         let (name, input) = (name.display(), input.display());
-        assert_eq!(
-            said,
-            format!(
-                "{name} is the same file as {input}, which is open here: give another one to write to"
-            )
-        );
+        let wanted = "which is open here: give another one to write to";
+        assert_eq!(said, format!("{name} is the same file as {input}, {wanted}"));
     }
     // By two ports, whichever comes first; two may read, and none writes what another writes.
     let reads = open(&files(Some(&input), None), &stocks[0]).unwrap();

@@ -419,7 +419,8 @@ fn box_layers(hue: &Value) -> Vec<Value> {
         layer(
             whole.to_owned(),
             json!({"type": "bar", "size": width,
-                   "fillOpacity": {"expr": "datum.origin == 'published' ? 0 : 0.3"}, "strokeWidth": 1.2}),
+                   "fillOpacity": {"expr": "datum.origin == 'published' ? 0 : 0.3"},
+                   "strokeWidth": 1.2}),
             json!({"y": {"field": "p25"}, "y2": {"field": "p75"}, "stroke": hue}),
         ),
         layer(

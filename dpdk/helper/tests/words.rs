@@ -1,5 +1,5 @@
-//! What the helper says to whoever starts it: nothing where it is asked nothing, and what is wrong where
-//! a line is no question.
+//! What the helper says to whoever starts it: nothing where it is asked nothing, and what is wrong
+//! where a line is no question.
 
 use std::io::{Read, Write};
 use std::process::{Child, Command, Stdio};

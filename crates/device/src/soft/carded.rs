@@ -194,8 +194,8 @@ impl Inlet for In {
     }
 }
 
-/// From the card when nothing is offered any more: a poll finds less than a burst only where no more
-/// is under way, however long others have a core that would send it back.
+/// From the card when nothing is offered any more: a poll finds less than a burst only where no
+/// more is under way, however long others have a core that would send it back.
 struct Last<'a> {
     back: &'a mut In,
     card: &'a Card,

@@ -1,8 +1,9 @@
 //! The software NIC and its function on all cores, with frames that were prepared in memory.
 //!
-//! There is no generator and no wire: each core has a lane of frames before a pass begins, and a pass
-//! ends when all of them have been through hash and function. The time of a pass is known, and so is what a frame takes on so many cores. When
-//! a frame was due is not, nor can one be lost: this shows neither latency nor loss.
+//! There is no generator and no wire: each core has a lane of frames before a pass begins, and a
+//! pass ends when all of them have been through hash and function. The time of a pass is known, and
+//! so is what a frame takes on so many cores. When a frame was due is not, nor can one be lost:
+//! this shows neither latency nor loss.
 //!
 //! Lanes have frames of all flows. A core gives a frame whose queue is another core's to that one,
 //! by a ring from each to each, as the card does.
@@ -30,8 +31,8 @@ use crate::cores::Pinned;
 use crate::face::{DeviceError, Receive, Setup};
 
 /// Frames of a lane: of short ones 1 MiB of cache lines, more than many a second cache holds and
-/// less than others do, and a pass of some hundred microseconds or more, so that cores need not begin
-/// at the very same moment.
+/// less than others do, and a pass of some hundred microseconds or more, so that cores need not
+/// begin at the very same moment.
 const LANE_FRAMES: usize = 16_384;
 
 /// Frames of a ring from one core to another, as the card's.

@@ -14,8 +14,8 @@ use crate::summary::scalings::{
 use crate::summary::spreads::number;
 use crate::words;
 
-/// Device by device: what more cores bring, with queues of their own and without; what a frame takes
-/// of a core beside others; and what queues and ports cost the same cores.
+/// Device by device: what more cores bring, with queues of their own and without; what a frame
+/// takes of a core beside others; and what queues and ports cost the same cores.
 pub(crate) fn findings(results: &Results<'_>) -> Vec<Finding> {
     let mut findings = Vec::new();
     for device in results.devices() {
@@ -161,9 +161,9 @@ fn beside(results: &Results<'_>, cells: &[&Cell<'_>]) -> Option<Finding> {
         words::percent(crossed.median),
         words::few(&more)
     );
-    let implication = "Count with this time on several cores. What of it the change takes, and what \
-                       it is that cores share caches, memory or a core of two threads, these trials \
-                       do not tell apart.";
+    let implication = "Count with this time on several cores. What of it the change takes, and \
+                       what it is that cores share caches, memory or a core of two threads, these \
+                       trials do not tell apart.";
     let words = (sentence, implication);
     Some(told(
         most.device,

@@ -61,7 +61,8 @@ pub(crate) fn ports(results: &Results<'_>, device: &str) -> Vec<f64> {
     ports
 }
 
-/// What one core forwards of a cell's load: where nobody measured one, what each of the fewest does.
+/// What one core forwards of a cell's load: where nobody measured one, what each of the fewest
+/// does.
 fn one<'a>(results: &'a Results<'_>, like: &Cell<'_>) -> Option<&'a Cell<'a>> {
     let of = |ports: f64| curve(results, like.device, ("multi-queue", ports), like);
     let all = ports(results, like.device).into_iter().flat_map(of);
@@ -228,9 +229,10 @@ pub(crate) fn modelled(measured: &[&Cell<'_>]) -> Vec<(f64, f64)> {
 
 const CURVES: &str = "Ideal: what one core forwards times their number, as far as ports carry it. \
     Serial: one core receives and hands each frame to another. Modelled: computed beyond \
-    the cores measured from the time of a frame on one core and what it takes more beside others, as \
-    if that grew with the share of frames that change cores; what else cores share, caches, memory \
-    and cores of two threads, is not told apart from it. What is staged is forwarded from memory. \
+    the cores measured from the time of a frame on one core and what it takes more beside others, \
+    as if that grew with the share of frames that change cores; what else cores share, caches, \
+    memory and cores of two threads, is not told apart from it. What is staged is forwarded from \
+    memory. \
     Published: 82599, PRESTO 2010.";
 
 /// The figure of a device that is called so: two experiments of a run have it.

@@ -43,7 +43,8 @@ fn told(port: u16, captured: Option<(Captured, bool)>) -> Value {
     };
     if let Some(trouble) = trouble {
         let kept = words::whole(frames as f64);
-        return json!({ "error": format!("port {port}: capture ended after {kept} frames: {trouble}") });
+        let says = format!("port {port}: capture ended after {kept} frames: {trouble}");
+        return json!({ "error": says });
     }
     let [count, behind] = [frames, missed].map(|count| words::whole(count as f64));
     let so_far = if goes_on { "so far" } else { "in all" };

@@ -2,9 +2,10 @@
 //!
 //! The first message has the layout and, beside it, the file of the memory. The guest maps it and
 //! says so by a message, whatever stands in it: the file is settled then, and the guest is in. One
-//! that does not is let go after [`COMING_MAX`], for the sake of the next. Of the card's messages that follow the first byte tells the kind: [`WAKE`], or [`END`] and why in
-//! words. The card never waits for a guest and reads nothing else that it writes here; how it ends
-//! is seen by the socket being closed.
+//! that does not is let go after [`COMING_MAX`], for the sake of the next. Of the card's messages
+//! that follow the first byte tells the kind: [`WAKE`], or [`END`] and why in words. The card never
+//! waits for a guest and reads nothing else that it writes here; how it ends is seen by the socket
+//! being closed.
 //!
 //! A guest is woken by a message and not by an eventfd: of that both processes would have the same
 //! open file, so that a guest could make it block and have the card's core wait.
@@ -89,8 +90,8 @@ impl Listener {
     }
 
     /// Takes in the guest that waits, if there is one, by two calls at least: a lane for frames of
-    /// `region`. One that has not mapped its memory within five seconds is let go. Called now and then while there is no guest, for a guest more would serve the
-    /// queue beside the first.
+    /// `region`. One that has not mapped its memory within five seconds is let go. Called now and
+    /// then while there is no guest, for a guest more would serve the queue beside the first.
     ///
     /// # Errors
     /// [`PortError`]: there is no memory, or what the system says.

@@ -246,9 +246,9 @@ impl RxRing {
         Ok(RxRing { ring, polled: 0 })
     }
 
-    /// Shares what arrives with the other rings of a group, by flow: a flow has its frames on one of
-    /// them (`PACKET_FANOUT_HASH`). The first begins a group, whose number the others say. A ring
-    /// that is to join has had every frame since it was opened, and those of before stay in it
+    /// Shares what arrives with the other rings of a group, by flow: a flow has its frames on one
+    /// of them (`PACKET_FANOUT_HASH`). The first begins a group, whose number the others say. A
+    /// ring that is to join has had every frame since it was opened, and those of before stay in it
     /// until [`RxRing::drain`].
     pub fn share(&self, group: Option<u16>) -> io::Result<u16> {
         self.fan_out(group, libc::PACKET_FANOUT_HASH)

@@ -194,8 +194,8 @@ impl XdpLane {
         })
     }
 
-    /// Binds it to a queue of an interface. The kernel lets go of a socket that was just closed after
-    /// the call that closes it: for a moment the queue seems taken.
+    /// Binds it to a queue of an interface. The kernel lets go of a socket that was just closed
+    /// after the call that closes it: for a moment the queue seems taken.
     fn bind(&self, index: u32, queue: u32) -> io::Result<()> {
         // Zero copy where the driver can, else copies; the kernel chooses.
         let flags = SocketAddrXdpFlags::XDP_USE_NEED_WAKEUP;

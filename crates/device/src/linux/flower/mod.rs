@@ -3,7 +3,8 @@
 //!
 //! All filters of one preference are of one protocol and, of two that match, either may win: rules
 //! of one priority that overlap are not in order. What was there stays: only filters of preferences
-//! that are niclab's are taken out, and the discipline where it was not there before and has no filters of others by now.
+//! that are niclab's are taken out, and the discipline where it was not there before and has no
+//! filters of others by now.
 
 mod message;
 #[cfg(test)]
