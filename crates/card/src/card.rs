@@ -698,7 +698,7 @@ impl Drop for Card {
 /// Refuses a card of no use.
 fn check<P>(config: &CardConfig<P>) -> Result<(), CardError> {
     let count = config.ports.len();
-    if count == 0 || (count > 1 && count % 2 != 0) {
+    if count == 0 || (count > 1 && !count.is_multiple_of(2)) {
         return Err(CardError::Ports { count });
     }
     if config.cores.is_empty() {

@@ -234,7 +234,7 @@ impl Resolver<'_> {
 /// | `look_ns` | time between two looks at that, on average |
 /// | `held_drop_frames` | frames dropped while they waited, of the whole trial |
 /// | `answers` | what the device changed by itself |
-/// | `reaction_ns`, `_last` | from the step up to the first answer, and the last before the step down |
+/// | `reaction_ns`, `_last` | from the step up to the first answer, and to the last in the step |
 /// | `used_cores_before`, `_step`, `_behind` | cores in use in each third, on average |
 /// | `cpu_cores_before`, `_step`, `_behind` | processor time of all cores, by time |
 pub(crate) fn put_respread(metrics: &mut Metrics, o: &Observation, seen: &Seen) {

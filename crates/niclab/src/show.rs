@@ -148,7 +148,7 @@ fn number(value: f64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use niclab_result::{Axis, Scale, Series};
+    use niclab_result::{Axis, Origin, Scale, Series};
 
     use super::*;
 
