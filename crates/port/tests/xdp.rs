@@ -297,7 +297,9 @@ fn what_counts_as_sent_leaves_before_the_end_or_is_dropped() {
         let mut stocks = stocks(1, 2 * xdp::FRAMES, 1_514).unwrap();
         let (region, stock) = (Arc::clone(stocks[0].region()), &mut stocks[0]);
         let mut there = xdp::open("vb", 1, &region).unwrap().remove(0);
-        there.receive(stock, &mut Burst::new()).unwrap();
+        let mut came = Burst::new();
+        there.receive(stock, &mut came).unwrap();
+        stock.give_all(&mut came);
         for goes in [true, false] {
             let mut here = xdp::open("va", 1, &region).unwrap().remove(0);
             // Nothing leaves an interface that is switched off.

@@ -161,9 +161,9 @@ fn beside(results: &Results<'_>, cells: &[&Cell<'_>]) -> Option<Finding> {
         words::percent(crossed.median),
         words::few(&more)
     );
-    let implication = "Count with this time on several cores. What of it the change takes, and \
-                       what it is that cores share caches, memory or a core of two threads, these \
-                       trials do not tell apart.";
+    let implication = "Count with this time on several cores. How much of it is the change, and \
+                       how much that cores share caches, memory or a core of two threads, these \
+                       trials do not tell.";
     let words = (sentence, implication);
     Some(told(
         most.device,
