@@ -34,8 +34,11 @@ use crate::name::{Opens, PortName};
 /// Longest frame, bytes without FCS: an Ethernet frame of 1,500 B with two VLAN tags and more.
 const FRAME_LEN_MAX: usize = 1_536;
 
-/// Frames that the ring between two cores holds, for each port.
-const RING: usize = 1_024;
+/// Frames that the ring between two cores holds, for each port: what a port brings while a core is
+/// kept from work for some milliseconds. Of many cores each has a part of a port's frames alone.
+fn ring_of(cores: usize) -> usize {
+    (8_192 / cores).clamp(1_024, 4_096)
+}
 
 /// Steps of a change that are settled at a time.
 const SETTLE_STEPS: usize = 1 << 16;
@@ -315,13 +318,13 @@ impl Card {
         check(config)?;
         let (count, cores) = (config.ports.len(), config.cores.len());
         let held: usize = config.ports.iter().map(Opens::lane_frames).sum();
-        let under_way = count * (cores * RING + BACKLOG_MAX + HELD_MAX) + 8 * BURST;
+        let under_way = count * (cores * ring_of(cores) + BACKLOG_MAX + HELD_MAX) + 8 * BURST;
         let stocks = stocks(cores, cores * (held + under_way), FRAME_LEN_MAX)?;
         let region = Arc::clone(stocks[0].region());
         let (stop, begun) = (Arc::new(AtomicBool::new(false)), Instant::now());
         let mut crossings: Vec<Vec<Crossing>> = (0..cores).map(|_| Vec::new()).collect();
         for _ in 0..count {
-            let port = Crossing::between(cores, RING);
+            let port = Crossing::between(cores, ring_of(cores));
             crossings.iter_mut().zip(port).for_each(|(of, crossing)| of.push(crossing));
         }
         let progress = Progress::new(cores, count);

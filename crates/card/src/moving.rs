@@ -30,7 +30,7 @@ use niclab_nic::rss::{Indirection, RssStamp};
 use crate::sync::{AtomicU64, AtomicUsize};
 
 /// Frames that a core holds of a port, at most; more are dropped, and counted.
-pub(crate) const HELD_MAX: usize = 2_048;
+pub(crate) const HELD_MAX: usize = 4_096;
 
 /// How far the cores are with what they were given, while somebody waits for it.
 pub(crate) struct Progress {

@@ -53,11 +53,12 @@ fn changed(card: &mut Card, port: u16, change: &RssChange) -> Result<Value, Chan
     card.change_rss(port, change)?;
     let moved = before.zip(card.rss(port)).map_or(0, |(old, new)| moved(&old, new));
     let core = wait(card, port)?;
+    let passed_ns = begun.elapsed().as_nanos() as u64;
     let held = match core {
-        None => format!("holds after {}", words::time(begun.elapsed().as_nanos() as f64)),
+        None => format!("holds after {}", words::time(passed_ns as f64)),
         Some(core) => format!("does not hold yet: frames wait for core {core}"),
     };
-    let settled_ns = core.is_none().then(|| begun.elapsed().as_nanos() as u64);
+    let settled_ns = core.is_none().then_some(passed_ns);
     let says = format!("port {port}: {moved} entries of the table changed; the new spread {held}");
     Ok(json!({ "done": [says], "moved_entries": moved, "settled_ns": settled_ns }))
 }
