@@ -213,6 +213,21 @@ fn what_changes_and_answers_do_is_said() {
 }
 
 #[test]
+fn what_is_changed_beside_a_step_stands_in_its_row_and_in_no_curve() {
+    let summary = summary(Told::default(), &["change=none,key"], 6);
+    let table = &summary.experiments[0].tables[1];
+    for change in ["none", "key"] {
+        let at = [("answer", "moves"), ("change of", change)];
+        assert!(!cell_at(table, &at, "lost").is_empty());
+    }
+    let used = &summary.experiments[0].figures[0];
+    let times = |points: &[niclab_result::Mean]| points.windows(2).all(|two| two[0].x < two[1].x);
+    assert!(used.series.iter().all(|series| times(&series.points)), "one load alone");
+    let ids: std::collections::BTreeSet<_> = summary.findings.iter().map(|of| &of.id).collect();
+    assert_eq!(ids.len(), summary.findings.len());
+}
+
+#[test]
 fn a_card_that_loses_frames_or_their_order_is_told_so() {
     let summary = found(3, 2);
     let changed = sentence(&summary, "card-spread-changes");

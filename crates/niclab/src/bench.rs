@@ -388,7 +388,7 @@ mod tests {
         let said = |asked, there: &[u32]| core(Some(asked), there).unwrap_err().to_string();
         assert_eq!(
             said(99, &[0, 1]),
-            "--core 99: choose one of the cores this process may use: 0, 1"
+            "core 99: choose one of the cores this process may use: 0, 1"
         );
     }
 }

@@ -134,7 +134,7 @@ pub enum Failure {
     #[error("{0}")]
     Bench(#[from] BenchError),
     /// A core that is not there, or that this process may not use.
-    #[error("--core {core}: choose one of the cores this process may use: {}", listed(there))]
+    #[error("core {core}: choose one of the cores this process may use: {}", listed(there))]
     Core {
         /// What was asked for.
         core: usize,

@@ -22,7 +22,9 @@ pub(crate) fn findings(results: &Results<'_>) -> Vec<Finding> {
         let of_changes: Vec<&Cell<'_>> =
             all.iter().copied().filter(|cell| cell.word("change") != "none").collect();
         findings.extend(all.chunk_by(is_like).filter_map(|cells| changed(cells, &of_changes)));
-        let all = answers(results, device);
+        // Of those that are changed from outside as well the table tells.
+        let mut all = answers(results, device);
+        all.retain(|cell| cell.word("change") == "none");
         findings.extend(all.iter().filter_map(|cell| answered(cell, &all)));
         findings.extend(all.iter().filter_map(|cell| saved(cell, &all)));
     }

@@ -198,15 +198,17 @@ impl Live {
     }
 }
 
+/// Frames that found the ring to the core of their queue full.
+fn at_queues(port: &PortCounters) -> u64 {
+    port.queues.iter().map(|queue| queue.rx_missed).sum()
+}
+
 /// Frames a second of a port.
 fn rates(now: &PortCounters, before: &PortCounters, seconds: f64) -> String {
     let rate = |now: u64, before: u64| words::whole(now.saturating_sub(before) as f64 / seconds);
     let received = rate(now.rx_frames, before.rx_frames);
     let sent = rate(now.tx_frames, before.tx_frames);
-    let lost = |of: &PortCounters| {
-        let at_queues: u64 = of.queues.iter().map(|queue| queue.rx_missed).sum();
-        of.rx_missed + of.tx_dropped + of.held_drops + at_queues
-    };
+    let lost = |of: &PortCounters| of.rx_missed + of.tx_dropped + of.held_drops + at_queues(of);
     let lost = match lost(now).saturating_sub(lost(before)) {
         0 => String::new(),
         lost => format!(", {} lost", words::whole(lost as f64)),
@@ -224,12 +226,13 @@ fn table(counters: &Counters) -> String {
         // A string takes whatever is written to it.
         let _ = writeln!(
             text,
-            "port {number} {}{state}: in {} frames ({} B), {} missed, {} dropped by rules, {} \
-             while held; out {} frames ({} B), {} dropped",
+            "port {number} {}{state}: in {} frames ({} B), {} missed, {} at queues, {} dropped by \
+             rules, {} while held; out {} frames ({} B), {} dropped",
             port.name,
             whole(port.rx_frames),
             whole(port.rx_bytes),
             whole(port.rx_missed),
+            whole(at_queues(port)),
             whole(port.rule_drops),
             whole(port.held_drops),
             whole(port.tx_frames),

@@ -135,7 +135,7 @@ const SAID: &[&str] = &[
     "no interface: 5",
     "wrong: line 1",
     "wrong rules: 3",
-    "--core 4000",
+    "core 4000",
     "no core: 2",
     "3 ports: give one, or pairs",
     "three ports: 2",
