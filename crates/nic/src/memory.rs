@@ -303,7 +303,7 @@ impl Region {
     /// Makes a frame longer in front, where its slot has room for it; all its bytes, of which the
     /// new ones are whatever was there. A frame that begins too early in its slot is moved.
     #[inline]
-    pub(crate) fn grow_front<'a>(&'a self, desc: &'a mut Desc, len: usize) -> Option<&'a mut [u8]> {
+    pub fn grow_front<'a>(&'a self, desc: &'a mut Desc, len: usize) -> Option<&'a mut [u8]> {
         let (offset, old_len) = (self.offset(desc), usize::from(desc.len()));
         if NOTE + len + old_len > self.slot_len {
             return None;
@@ -321,8 +321,11 @@ impl Region {
     }
 
     /// Takes the first bytes of a frame away, fewer than it has.
+    ///
+    /// # Panics
+    /// If they are all of its bytes, or more.
     #[inline]
-    pub(crate) fn shrink_front(&self, desc: &mut Desc, len: usize) {
+    pub fn shrink_front(&self, desc: &mut Desc, len: usize) {
         assert!(desc.region() == self.id.get(), "a descriptor of another region");
         assert!(len < usize::from(desc.len()), "a frame begins in its slot");
         desc.put(desc.address() + len as u32, desc.len() - len as u16);

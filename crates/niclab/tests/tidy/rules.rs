@@ -216,6 +216,7 @@ pub const MAY_KNOW: &[(&str, &[&str])] = &[
     ("table", &[]),
     ("result", &[]),
     ("nic", &["packet", "table"]),
+    ("program", &["nic", "table"]),
     ("port", &["nic", "packet"]),
     ("load", &["packet"]),
     ("probe", &["packet"]),

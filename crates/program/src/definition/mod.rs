@@ -1,0 +1,257 @@
+//! The definition of correct: a program carried out packet by packet, as its text reads.
+//!
+//! Nothing here is fast. Tables are lists that are looked through from the front, fields are bytes,
+//! and each packet goes its whole way before the next one comes. The fast path is compared with
+//! this, packet by packet.
+
+mod packet;
+mod tables;
+
+use crate::entry::{Change, ChangeError, Rates, Session};
+use crate::form::{Operand, Program, Step};
+use crate::limits::{MIRROR_SESSIONS, MIRROR_SLOTS, RECIRCULATIONS_MAX};
+use crate::meter::Meter;
+use crate::outcome::{Copied, Fate, Lost, Outcome};
+use packet::Packet;
+use tables::Tables;
+
+/// A program with all that outlives a packet.
+#[derive(Clone, Debug)]
+pub struct Definition {
+    program: Program,
+    tables: Tables,
+    registers: Vec<Vec<u64>>,
+    meters: Vec<Vec<Option<Meter>>>,
+    /// Keys of Toeplitz hashes.
+    keys: Vec<Vec<u8>>,
+    sessions: Vec<Option<Session>>,
+    now_ns: u64,
+}
+
+/// What comes after an instruction.
+enum Flow {
+    Next,
+    To(usize),
+    Return,
+    End(Fate),
+}
+
+impl Definition {
+    /// A program with empty tables.
+    #[must_use]
+    pub fn new(program: Program) -> Definition {
+        let registers = program.registers.iter().map(|array| vec![array.initial; array.len]);
+        let meters = program.meters.iter().map(|array| vec![None; array.len]);
+        Definition {
+            tables: Tables::new(&program),
+            registers: registers.collect(),
+            meters: meters.collect(),
+            keys: vec![crate::rss::DEFAULT_KEY.to_vec(); program.rss.len()],
+            sessions: vec![None; MIRROR_SESSIONS as usize],
+            now_ns: 0,
+            program,
+        }
+    }
+
+    /// The program.
+    #[must_use]
+    pub fn program(&self) -> &Program {
+        &self.program
+    }
+
+    /// Carries out changes: all of them, or none.
+    ///
+    /// # Errors
+    /// With the first that does not fit the program, else the first that its tables refuse.
+    pub fn change(&mut self, changes: &[Change]) -> Result<(), ChangeError> {
+        changes.iter().try_for_each(|change| self.program.check(change))?;
+        let mut tables = self.tables.clone();
+        for change in changes {
+            tables.change(&self.program, change)?;
+        }
+        self.tables = tables;
+        Ok(())
+    }
+
+    /// Says what time it is, nanoseconds from any moment, for packets to come.
+    pub fn set_time_ns(&mut self, now_ns: u64) {
+        self.now_ns = now_ns;
+    }
+
+    /// What a register has; `None` where there is no such array. The index is taken as a packet's.
+    #[must_use]
+    pub fn register(&self, array: usize, index: u64) -> Option<u64> {
+        let array = self.registers.get(array)?;
+        array.get(index as usize & (array.len() - 1)).copied()
+    }
+
+    /// Writes a register; the index is taken as a packet's.
+    pub fn set_register(&mut self, array: usize, index: u64, value: u64) {
+        if let Some(array) = self.registers.get_mut(array) {
+            let len = array.len();
+            array[index as usize & (len - 1)] = value;
+        }
+    }
+
+    /// Gives a meter its rates, and full buckets; the index is taken as a packet's.
+    pub fn set_meter(&mut self, array: usize, index: u64, rates: Rates) {
+        if let Some(array) = self.meters.get_mut(array) {
+            let len = array.len();
+            array[index as usize & (len - 1)] = Some(Meter::new(rates, self.now_ns));
+        }
+    }
+
+    /// Says where copies of a session go.
+    pub fn set_session(&mut self, number: usize, session: Session) {
+        if let Some(place) = self.sessions.get_mut(number) {
+            *place = Some(session);
+        }
+    }
+
+    /// What happens to a packet that comes by a port.
+    pub fn run(&mut self, port: u64, frame: &[u8]) -> Outcome {
+        let mut packet = Packet::new(&self.program, frame);
+        let mut copies = Vec::new();
+        for pass in 0..=RECIRCULATIONS_MAX {
+            packet.begin(&self.program, pass);
+            let mut fate = self.pass(&mut packet, port);
+            packet.deparse();
+            match packet.frame.is_empty() {
+                true => fate = Fate::Dropped(Lost::Empty),
+                false => self.copy(&packet, &mut copies),
+            }
+            if packet.comes_again && matches!(fate, Fate::Port(_)) {
+                continue;
+            }
+            return Outcome { fate, frame: packet.frame, copies };
+        }
+        Outcome { fate: Fate::Dropped(Lost::Rounds), frame: packet.frame, copies }
+    }
+
+    /// Once through the program.
+    fn pass(&mut self, packet: &mut Packet, port: u64) -> Fate {
+        let apply = self.program.apply.steps.clone();
+        let mut at = 0;
+        loop {
+            let flow = match &apply[at] {
+                Step::Rx(to) if packet.pass == 0 => {
+                    packet.set(to, port);
+                    Flow::Next
+                }
+                Step::Table(table) => self.table(*table, packet),
+                step => self.step(step, packet),
+            };
+            at = match flow {
+                Flow::Next => at + 1,
+                Flow::To(to) => to,
+                Flow::End(fate) => return fate,
+                // `apply` has none.
+                Flow::Return => return Fate::Dropped(Lost::Told),
+            };
+        }
+    }
+
+    /// Looks into a table, and runs the action.
+    fn table(&mut self, table: usize, packet: &mut Packet) -> Flow {
+        let found = self.tables.look(&self.program, table, packet, self.now_ns);
+        let Some(found) = found else { return Flow::Next };
+        packet.arguments = found.arguments;
+        packet.last = Some(found.last);
+        let code = self.program.actions[found.last.action].code.steps.clone();
+        let mut at = 0;
+        loop {
+            match self.step(&code[at], packet) {
+                Flow::Next => at += 1,
+                Flow::To(to) => at = to,
+                Flow::Return => return Flow::Next,
+                Flow::End(fate) => return Flow::End(fate),
+            }
+        }
+    }
+
+    /// Copies for the slots that were filled.
+    fn copy(&self, packet: &Packet, copies: &mut Vec<Copied>) {
+        for session in packet.mirrored.iter().flatten() {
+            if let Some(Session { port, len_max }) = self.sessions[*session] {
+                let len = packet.frame.len().min(len_max as usize);
+                copies.push(Copied { port, frame: packet.frame[..len].to_vec() });
+            }
+        }
+    }
+
+    fn index(array_len: usize, index: u64) -> usize {
+        index as usize & (array_len - 1)
+    }
+
+    fn step(&mut self, step: &Step, packet: &mut Packet) -> Flow {
+        match step {
+            Step::Rx(_) | Step::Table(_) => {}
+            Step::Tx(port) => return Flow::End(Fate::Port(packet.value(port))),
+            Step::Drop => return Flow::End(Fate::Dropped(Lost::Told)),
+            Step::Return => return Flow::Return,
+            Step::Jump(condition, to) => {
+                return if packet.is_so(condition) { Flow::To(*to) } else { Flow::Next };
+            }
+            Step::Extract(..) | Step::Lookahead(_) => {
+                if !packet.extract(&self.program, step) {
+                    return Flow::End(Fate::Dropped(Lost::Short));
+                }
+            }
+            Step::Mirror { slot, session } => {
+                let slot = packet.number(slot) % MIRROR_SLOTS;
+                let session = packet.number(session) % MIRROR_SESSIONS;
+                packet.mirrored[slot as usize] = Some(session as usize);
+            }
+            Step::RegisterRead { to, array, index } => {
+                let array = &self.registers[*array];
+                let value = array[Self::index(array.len(), packet.value(index))];
+                packet.set(to, value);
+            }
+            Step::RegisterWrite { array, index, value } => {
+                let array = &mut self.registers[*array];
+                let index = Self::index(array.len(), packet.value(index));
+                array[index] = packet.value(value);
+            }
+            Step::RegisterAdd { array, index, value } => {
+                let array = &mut self.registers[*array];
+                let index = Self::index(array.len(), packet.value(index));
+                array[index] = array[index].wrapping_add(packet.value(value));
+            }
+            Step::Meter { array, index, length, colour, to } => {
+                let array = &mut self.meters[*array];
+                let index = Self::index(array.len(), packet.value(index));
+                let (length, colour) = (packet.value(length), packet.value(colour).min(2));
+                let after = array[index]
+                    .as_mut()
+                    .map_or(colour, |meter| meter.colour(length, colour, self.now_ns));
+                packet.set(to, after);
+            }
+            Step::Learn { action, arguments, timeout } => {
+                let first = arguments.map(|first| first.field);
+                let timeout = packet.number(timeout);
+                self.tables.learn(&self.program, packet, *action, first, timeout, self.now_ns);
+            }
+            Step::Rearm(timeout) => {
+                let timeout = timeout.map(|timeout| packet.number(&timeout));
+                self.tables.rearm(&self.program, packet, timeout, self.now_ns);
+            }
+            Step::Forget => self.tables.forget(packet),
+            Step::Rss(key, to, range) => {
+                let hash = crate::rss::hash(&self.keys[*key], &packet.bytes(range));
+                packet.set(to, u64::from(hash));
+            }
+            step => packet.step(&self.program, step),
+        }
+        Flow::Next
+    }
+}
+
+impl Packet {
+    /// A field, or a number.
+    fn value(&self, operand: &Operand) -> u64 {
+        match operand {
+            Operand::Field(place) => self.number(place),
+            Operand::Value(value) => *value,
+        }
+    }
+}

@@ -1,0 +1,522 @@
+//! A program, typed: every name is resolved to a number, every width is known and fits.
+//!
+//! Only [`Program::read`](crate::Program::read) makes one, so whoever has one need not check it
+//! again: numbers name something that exists, operands have the widths that their instruction
+//! takes, jumps lead forward in their own code, and every path ends.
+
+use std::fmt;
+
+/// A program: what happens to each packet, and the tables and arrays it looks into.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Program {
+    /// Types of headers, of metadata, and of the arguments of actions.
+    pub structs: Vec<Struct>,
+    /// Headers that packets can have.
+    pub headers: Vec<Header>,
+    /// Type of what is known of a packet beside its headers: number in `structs`.
+    pub metadata: usize,
+    /// What entries of tables can do.
+    pub actions: Vec<Action>,
+    /// Tables, learners and selectors.
+    pub tables: Vec<Table>,
+    /// Arrays of numbers that outlive a packet.
+    pub registers: Vec<Registers>,
+    /// Arrays of meters.
+    pub meters: Vec<Meters>,
+    /// Toeplitz hashes, each with a key that the control side sets.
+    pub rss: Vec<String>,
+    /// What happens to a packet, from its arrival on.
+    pub apply: Code,
+}
+
+/// A type: fields one behind the other, without gaps.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Struct {
+    /// Its name.
+    pub name: String,
+    /// Its fields.
+    pub fields: Vec<Field>,
+    /// Bytes; of a type with a variable field, the most.
+    pub len: usize,
+}
+
+/// A field of a type.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Field {
+    /// Its name.
+    pub name: String,
+    /// Bits, a multiple of 8; of a variable field, the most.
+    pub bits: u32,
+    /// Where it begins in its type, bytes.
+    pub offset: usize,
+    /// Its length is told where it is extracted. Only the last field of a header can be so.
+    pub is_variable: bool,
+}
+
+/// A header.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Header {
+    /// Its name, without `h.`.
+    pub name: String,
+    /// Its type: number in [`Program::structs`].
+    pub of: usize,
+}
+
+/// What an entry of a table does.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Action {
+    /// Its name.
+    pub name: String,
+    /// The type of its arguments: number in [`Program::structs`].
+    pub arguments: Option<usize>,
+    /// What it does.
+    pub code: Code,
+}
+
+/// An array of registers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Registers {
+    /// Its name.
+    pub name: String,
+    /// How many it has, a power of two: an index is taken modulo it, as DPDK does, which rounds the
+    /// size of an array up for that.
+    pub len: usize,
+    /// What each has before it is written.
+    pub initial: u64,
+}
+
+/// An array of meters.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Meters {
+    /// Its name.
+    pub name: String,
+    /// How many it has; as [`Registers::len`].
+    pub len: usize,
+}
+
+/// A table of any kind.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Table {
+    /// Its name.
+    pub name: String,
+    /// What it is.
+    pub kind: Kind,
+    /// Entries it has room for.
+    pub size: usize,
+}
+
+/// What a table is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Its entries are the control side's.
+    Match {
+        /// What it looks at. Without any, every packet takes the default action.
+        key: Vec<(Place, Match)>,
+        /// What its entries do.
+        actions: Actions,
+    },
+    /// Its entries are those that actions learn.
+    Learner {
+        /// What it looks at.
+        key: Vec<Place>,
+        /// What its entries do.
+        actions: Actions,
+        /// Seconds that an entry stays without being met, to choose from.
+        timeouts: Vec<u32>,
+    },
+    /// It picks a member of a group, the same for packets of one flow.
+    Selector {
+        /// Says the group.
+        group: Place,
+        /// What is hashed.
+        key: Vec<Place>,
+        /// Takes the member.
+        member: Place,
+        /// Groups.
+        groups_max: usize,
+        /// Members of a group.
+        members_max: usize,
+    },
+}
+
+/// How a field of a key is matched.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Match {
+    /// All bits.
+    Exact,
+    /// The bits of a mask; of entries that match, the one of the lowest priority number.
+    Wildcard,
+    /// The first bits; of entries that match, the one of the longest prefix.
+    Prefix,
+}
+
+/// What the entries of a table do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Actions {
+    /// The actions, and where each may stand.
+    pub of: Vec<(usize, Scope)>,
+    /// The action of packets that no entry matches, from the start.
+    pub default: Invocation,
+    /// The default action stays as it is.
+    pub is_default_const: bool,
+}
+
+/// Where an action of a table may stand.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scope {
+    /// In entries and as the default.
+    All,
+    /// In entries.
+    Entries,
+    /// As the default.
+    Default,
+}
+
+/// An action with its arguments.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Invocation {
+    /// Number of the action.
+    pub action: usize,
+    /// Its arguments, each as wide as its field, first byte first.
+    pub arguments: Vec<Vec<u8>>,
+}
+
+/// Whose field a place is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Owner {
+    /// A header of this number; numbers there stand first byte first.
+    Header(usize),
+    /// Metadata.
+    Metadata,
+    /// The arguments of the action.
+    Arguments,
+}
+
+/// A field that is read or written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Place {
+    /// Whose.
+    pub owner: Owner,
+    /// Number of the field.
+    pub field: usize,
+    /// Its bits.
+    pub bits: u32,
+    /// Where it begins, bytes.
+    pub offset: usize,
+}
+
+/// What is read: a field of at most 64 bits, or a number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Operand {
+    /// A field.
+    Field(Place),
+    /// A number.
+    Value(u64),
+}
+
+/// Instructions, and the names of those that jumps lead to.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Code {
+    /// One after the other.
+    pub steps: Vec<Step>,
+    /// Name and number of the instructions that have one, in order.
+    pub labels: Vec<(String, usize)>,
+}
+
+/// Two numbers become one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Alu {
+    /// Sum, modulo the width of the destination.
+    Add,
+    /// Difference, modulo the width of the destination.
+    Sub,
+    /// Bits of both.
+    And,
+    /// Bits of either.
+    Or,
+    /// Bits of one of them.
+    Xor,
+    /// Bits moved up; by 64 or more, none is left.
+    Shl,
+    /// Bits moved down; by 64 or more, none is left.
+    Shr,
+}
+
+/// How two numbers are compared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Order {
+    /// Equal.
+    Equal,
+    /// Different.
+    Different,
+    /// The first is less.
+    Less,
+    /// The first is greater.
+    Greater,
+}
+
+/// When a jump is taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Condition {
+    /// Always.
+    Always,
+    /// The packet has the header.
+    Valid(usize),
+    /// It has not.
+    Invalid(usize),
+    /// The last table had an entry for it.
+    Hit,
+    /// It had not.
+    Miss,
+    /// The last table ran this action, also as its default.
+    Ran(usize),
+    /// It ran another.
+    RanOther(usize),
+    /// Two numbers are so.
+    Compare(Order, Operand, Operand),
+}
+
+/// What is added to a checksum.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Summand {
+    /// A field of a header.
+    Field(Place),
+    /// A header.
+    Header(usize),
+}
+
+/// A hash function.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Hash {
+    /// CRC-32C, from 0 and without a last inversion: DPDK's `rte_hash_crc`, which its programs call
+    /// `crc32`.
+    Crc32c,
+    /// Bob Jenkins' lookup3, from 0: DPDK's `rte_jhash`.
+    Jhash,
+    /// CRC-16/ARC: P4's `CRC16`.
+    Crc16,
+    /// CRC-32 of IEEE 802.3: P4's `CRC32`.
+    Crc32,
+    /// The last 8 bytes as a number.
+    Identity,
+}
+
+/// Fields one behind the other of the same owner.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Range {
+    /// The first.
+    pub first: Place,
+    /// The last.
+    pub last: Place,
+}
+
+/// One instruction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// Take a packet; the port it came by.
+    Rx(Place),
+    /// Send it by this port; by one that is not there, drop it.
+    Tx(Operand),
+    /// Drop it.
+    Drop,
+    /// Have a copy of it sent as the session says, when it leaves or is dropped.
+    Mirror {
+        /// Which of its copies.
+        slot: Place,
+        /// Number of the session.
+        session: Place,
+    },
+    /// Have it come round again in place of being sent.
+    Recirculate,
+    /// How often it has come round.
+    RecircId(Place),
+    /// Take a header off its front; the bytes of the variable field where there is one.
+    Extract(usize, Option<Place>),
+    /// Look at a header without taking it.
+    Lookahead(usize),
+    /// Put a header before its payload, behind those that were put before; none that it has not.
+    Emit(usize),
+    /// Say that it has a header.
+    Validate(usize),
+    /// Say that it has not.
+    Invalidate(usize),
+    /// Copy a number, cut or filled with zeros in front.
+    Move(Place, Operand),
+    /// Copy the upper half of 128 bits, from or to a field of 64.
+    MoveHigh(Place, Place),
+    /// Fill a header with the bytes of arguments from this field on, and say that the packet has
+    /// it.
+    Fill(usize, Place),
+    /// Calculate.
+    Alu(Alu, Place, Operand),
+    /// Add to a checksum (RFC 1071).
+    ChecksumAdd(Place, Summand),
+    /// Take a field out of a checksum (RFC 1624).
+    ChecksumSub(Place, Place),
+    /// Read a register; 0 where there is none.
+    RegisterRead {
+        /// Takes it.
+        to: Place,
+        /// Which array.
+        array: usize,
+        /// Which of it.
+        index: Operand,
+    },
+    /// Write a register.
+    RegisterWrite {
+        /// Which array.
+        array: usize,
+        /// Which of it.
+        index: Operand,
+        /// With this.
+        value: Operand,
+    },
+    /// Add to a register, modulo 2^64.
+    RegisterAdd {
+        /// Which array.
+        array: usize,
+        /// Which of it.
+        index: Operand,
+        /// This.
+        value: Operand,
+    },
+    /// Ask a meter (RFC 2698).
+    Meter {
+        /// Which array.
+        array: usize,
+        /// Which of it.
+        index: Operand,
+        /// Bytes of the packet.
+        length: Operand,
+        /// Its colour so far: 0 green, 1 yellow, 2 red.
+        colour: Operand,
+        /// Takes its colour.
+        to: Place,
+    },
+    /// Look into a table, and run the action of the entry that matches or the default one.
+    Table(usize),
+    /// Have the learner that ran this action keep the key it missed, with an action.
+    Learn {
+        /// The action of the entry.
+        action: usize,
+        /// The first of its arguments in metadata, the others behind it.
+        arguments: Option<Place>,
+        /// Which timeout.
+        timeout: Place,
+    },
+    /// Have the entry that ran this action stay for its timeout again, or for another one.
+    Rearm(Option<Place>),
+    /// Have the learner that ran this action let the entry go.
+    Forget,
+    /// Number of the entry that the last table found.
+    EntryId(Place),
+    /// Hash fields.
+    Hash(Hash, Place, Range),
+    /// Hash fields by Toeplitz, with a key.
+    Rss(usize, Place, Range),
+    /// Go on at another instruction, further down.
+    Jump(Condition, usize),
+    /// End the action.
+    Return,
+}
+
+impl Place {
+    /// Bytes.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.bits as usize / 8
+    }
+
+    /// Never: a field has a byte at least.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        false
+    }
+
+    /// Whether it is kept as a number; else it is bytes, the first first.
+    #[must_use]
+    pub fn is_number(&self) -> bool {
+        self.bits <= 64
+    }
+
+    /// Ones for its bits, of at most 64.
+    #[must_use]
+    pub fn mask(&self) -> u64 {
+        u64::MAX.checked_shr(64 - self.bits.min(64)).unwrap_or(0)
+    }
+}
+
+impl Range {
+    /// Bytes of the fields.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.last.offset + self.last.len() - self.first.offset
+    }
+
+    /// Never: it has a field.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        false
+    }
+}
+
+impl Program {
+    /// The type of a header.
+    #[must_use]
+    pub fn header_type(&self, header: usize) -> &Struct {
+        &self.structs[self.headers[header].of]
+    }
+
+    /// The type of metadata.
+    #[must_use]
+    pub fn metadata_type(&self) -> &Struct {
+        &self.structs[self.metadata]
+    }
+
+    /// The fields of an action's arguments.
+    #[must_use]
+    pub fn arguments(&self, action: usize) -> &[Field] {
+        let of = self.actions[action].arguments.map(|of| &self.structs[of]);
+        of.map_or(&[], |of| &of.fields)
+    }
+}
+
+impl Kind {
+    /// The actions of a table that has any.
+    #[must_use]
+    pub fn actions(&self) -> Option<&Actions> {
+        match self {
+            Kind::Match { actions, .. } | Kind::Learner { actions, .. } => Some(actions),
+            Kind::Selector { .. } => None,
+        }
+    }
+}
+
+impl Hash {
+    /// All, with the names that programs give them.
+    pub const ALL: [(&'static str, Hash); 5] = [
+        ("crc16", Hash::Crc16),
+        ("crc32", Hash::Crc32c),
+        ("crc32_ieee", Hash::Crc32),
+        ("identity", Hash::Identity),
+        ("jhash", Hash::Jhash),
+    ];
+}
+
+impl Match {
+    /// All, with the names that programs give them.
+    pub const ALL: [(&'static str, Match); 3] =
+        [("exact", Match::Exact), ("lpm", Match::Prefix), ("wildcard", Match::Wildcard)];
+}
+
+impl fmt::Display for Match {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(Match::ALL.iter().find(|(_, of)| of == self).map_or("", |(name, _)| name))
+    }
+}
+
+impl fmt::Display for Hash {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(Hash::ALL.iter().find(|(_, of)| of == self).map_or("", |(name, _)| name))
+    }
+}

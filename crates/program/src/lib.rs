@@ -1,0 +1,25 @@
+#![doc = include_str!("../README.md")]
+#![forbid(unsafe_code)]
+
+pub mod definition;
+mod dump;
+mod entry;
+mod form;
+mod hash;
+pub mod limits;
+mod meter;
+mod outcome;
+mod rss;
+mod run;
+mod select;
+mod text;
+mod value;
+
+pub use entry::{Change, ChangeError, Entry, Key, Member, Part, Rates, Session};
+pub use form::{
+    Action, Actions, Alu, Code, Condition, Field, Hash, Header, Invocation, Kind, Match, Meters,
+    Operand, Order, Owner, Place, Program, Range, Registers, Scope, Step, Struct, Summand, Table,
+};
+pub use outcome::{Copied, Fate, Lost, Outcome};
+pub use run::{Pipeline, Worker};
+pub use text::{Problem, SpecError};

@@ -1,0 +1,44 @@
+//! Limits of a program, each with its reason.
+
+/// Bytes of a program's text. The largest that the P4 compiler's samples give has 60 KB.
+pub const TEXT_LEN_MAX: usize = 4 << 20;
+/// Struct types.
+pub const STRUCTS_MAX: usize = 4_096;
+/// Fields of one struct type.
+pub const FIELDS_MAX: usize = 4_096;
+/// Headers: their validity is one word a packet.
+pub const HEADERS_MAX: usize = 64;
+/// Bytes of one struct type: 60 bytes of IPv4 and its options, 255 of IPv6's and more fit well.
+pub const STRUCT_LEN_MAX: usize = 4_096;
+/// Bytes of all headers of a packet together; a burst of them stays in a second-level cache.
+pub const HEADERS_LEN_MAX: usize = 8_192;
+/// Actions of a program: an entry names its action by a byte.
+pub const ACTIONS_MAX: usize = 256;
+/// Tables of a program.
+pub const TABLES_MAX: usize = 256;
+/// Instructions of one action, or of the main part.
+pub const CODE_LEN_MAX: usize = 65_536;
+/// Headers that a packet emits, one sent twice counted twice.
+pub const EMITS_MAX: usize = 64;
+/// Bytes of a table's key: what `niclab_table::Exact` takes.
+pub const KEY_LEN_MAX: usize = niclab_table::KEY_WORDS_MAX * 8;
+/// Entries of a table.
+pub const ENTRIES_MAX: u64 = niclab_table::CAPACITY_LIMIT as u64;
+/// Registers, meters or counters of one array.
+pub const ARRAY_LEN_MAX: u64 = 1 << 26;
+/// Groups of a selector.
+pub const GROUPS_MAX: u64 = 1 << 20;
+/// Members of one group of a selector.
+pub const MEMBERS_MAX: u64 = 1 << 16;
+/// Timeouts that a learner chooses from.
+pub const TIMEOUTS_MAX: usize = 16;
+/// Times that a packet may come round again.
+pub const RECIRCULATIONS_MAX: u32 = 16;
+/// Slots for copies of a packet: as many as it can be mirrored at once.
+pub const MIRROR_SLOTS: u64 = 4;
+/// Sessions, each of which says where copies go.
+pub const MIRROR_SESSIONS: u64 = 64;
+
+const _: () = assert!(ACTIONS_MAX <= 1 << 8 && TABLES_MAX <= 1 << 8);
+const _: () = assert!(HEADERS_MAX <= u64::BITS as usize);
+const _: () = assert!(STRUCT_LEN_MAX <= HEADERS_LEN_MAX);

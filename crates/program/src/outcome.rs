@@ -1,0 +1,45 @@
+//! What came of a packet.
+
+/// What came of one packet.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Outcome {
+    /// Where it went.
+    pub fate: Fate,
+    /// Its bytes when it went there.
+    pub frame: Vec<u8>,
+    /// Copies that were made on the way.
+    pub copies: Vec<Copied>,
+}
+
+/// Where a packet goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fate {
+    /// Out by this port; whoever runs the program knows whether it is there.
+    Port(u64),
+    /// Nowhere.
+    Dropped(Lost),
+}
+
+/// Why a packet goes nowhere.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lost {
+    /// The program says so.
+    Told,
+    /// It ends before a header that is taken off it.
+    Short,
+    /// It came round more often than it may.
+    Rounds,
+    /// No byte is left of it.
+    Empty,
+    /// Its frame has no room for the headers that were put before it.
+    NoRoom,
+}
+
+/// A copy of a packet.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Copied {
+    /// The port that it leaves by.
+    pub port: u32,
+    /// Its bytes.
+    pub frame: Vec<u8>,
+}

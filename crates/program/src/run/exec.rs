@@ -1,0 +1,442 @@
+//! Instructions, each over the packets of a burst.
+
+use std::sync::atomic::Ordering::Relaxed;
+
+use niclab_nic::memory::{Desc, Region};
+
+use super::burst::{BURST, Burst, Lane, NO_ACTION, bits, put};
+use super::plan::{Look, Op, Plan, Source, Summed, When, Wide};
+use super::state::State;
+use super::tables::{Reading, Tables};
+use crate::form::{Alu, Order};
+use crate::limits::{MIRROR_SESSIONS, MIRROR_SLOTS};
+use crate::outcome::{Fate, Lost};
+
+/// What carries a burst through a program.
+pub(super) struct Run<'a> {
+    pub plan: &'a Plan,
+    pub state: &'a State,
+    pub tables: &'a mut Tables,
+    pub reading: Reading<'a>,
+    pub burst: &'a mut Burst,
+    pub region: &'a Region,
+    pub frames: &'a [Desc],
+    /// Where the packets came from.
+    pub port: u64,
+    /// How often these have come round.
+    pub pass: u64,
+    pub now_ns: u64,
+    /// For what is hashed.
+    pub scratch: &'a mut Vec<u8>,
+}
+
+impl Run<'_> {
+    /// Carries out the main part for the packets of a mask.
+    pub(super) fn apply(&mut self, packets: u64) {
+        let plan = self.plan;
+        let (mut active, mut at) = (packets, 0);
+        for &(first, last) in &plan.alone {
+            active = self.ops(at..first, active);
+            active = self.alone(first, last, active);
+            at = last + 1;
+        }
+        self.ops(at..plan.apply.ops.len(), active);
+    }
+
+    /// Carries out instructions; the packets that are there behind them.
+    fn ops(&mut self, range: std::ops::Range<usize>, mut active: u64) -> u64 {
+        let plan = self.plan;
+        for op in &plan.apply.ops[range] {
+            match op {
+                Op::Join(join) => active |= std::mem::take(&mut self.burst.waiting[*join]),
+                _ if active == 0 => {}
+                Op::Jump(when, join) => {
+                    let taken = self.which(when, active);
+                    self.burst.waiting[*join] |= taken;
+                    active &= !taken;
+                }
+                Op::Table(table) => {
+                    self.table(*table, active);
+                    active &= !self.burst.ended;
+                }
+                op => {
+                    self.op(op, active);
+                    active &= !self.burst.ended;
+                }
+            }
+        }
+        active
+    }
+
+    /// Carries out instructions packet by packet.
+    fn alone(&mut self, first: usize, last: usize, active: u64) -> u64 {
+        let plan = self.plan;
+        let joins = || {
+            plan.apply.ops[first..=last].iter().filter_map(|op| match op {
+                Op::Join(join) => Some(*join),
+                _ => None,
+            })
+        };
+        let waiting: u64 = joins().map(|join| self.burst.waiting[join]).fold(0, |all, of| all | of);
+        if (active | waiting).count_ones() < 2 {
+            return self.ops(first..last + 1, active);
+        }
+        for join in joins() {
+            self.burst.waited[join] = std::mem::take(&mut self.burst.waiting[join]);
+        }
+        let mut through = 0;
+        for packet in bits(active | waiting) {
+            let one = 1 << packet;
+            for join in joins() {
+                self.burst.waiting[join] = self.burst.waited[join] & one;
+            }
+            through |= self.ops(first..last + 1, active & one);
+        }
+        through
+    }
+
+    /// Looks into a table and runs the actions.
+    fn table(&mut self, table: usize, active: u64) {
+        let plan = self.plan;
+        if let Look::Selector { group, key, member } = &plan.tables[table] {
+            for packet in bits(active) {
+                self.burst.gather(key, packet, self.scratch);
+                let group = self.burst.one(*group, packet);
+                let picked = self.tables.pick(table, group, self.scratch, &self.reading);
+                self.burst.set(*member, packet, u64::from(picked));
+            }
+            return;
+        }
+        self.tables.look(table, active, self.burst, plan, self.now_ns, &self.reading);
+        let mut left = active;
+        while left != 0 {
+            let action = self.burst.ran[left.trailing_zeros() as usize];
+            let same = bits(left).filter(|&i| self.burst.ran[i] == action);
+            let same = same.fold(0, |mask, i| mask | 1 << i);
+            left &= !same;
+            if action != NO_ACTION {
+                self.action(table, usize::from(action), same);
+            }
+        }
+    }
+
+    fn action(&mut self, table: usize, action: usize, packets: u64) {
+        let plan = self.plan;
+        let mut active = packets;
+        for op in &plan.actions[action].ops {
+            match op {
+                Op::Join(join) => active |= std::mem::take(&mut self.burst.action_waiting[*join]),
+                _ if active == 0 => {}
+                Op::Jump(when, join) => {
+                    let taken = self.which(when, active);
+                    self.burst.action_waiting[*join] |= taken;
+                    active &= !taken;
+                }
+                Op::Return => active = 0,
+                Op::Learn { action, arguments, timeout } => {
+                    for packet in bits(active) {
+                        let timeout = self.burst.one(*timeout, packet);
+                        let burst = &mut *self.burst;
+                        self.tables.learn(
+                            table,
+                            packet,
+                            *action,
+                            arguments,
+                            timeout,
+                            self.now_ns,
+                            burst,
+                        );
+                    }
+                }
+                Op::Rearm(timeout) => {
+                    for packet in bits(active) {
+                        let timeout = timeout.map(|timeout| self.burst.one(timeout, packet));
+                        self.tables.rearm(table, packet, timeout, self.now_ns);
+                    }
+                }
+                Op::Forget => bits(active).for_each(|packet| self.tables.forget(table, packet)),
+                op => {
+                    self.op(op, active);
+                    active &= !self.burst.ended;
+                }
+            }
+        }
+    }
+
+    /// Which packets a jump takes.
+    fn which(&self, when: &When, active: u64) -> u64 {
+        let ran = |action: usize| {
+            let is_it = |i: &usize| usize::from(self.burst.ran[*i]) == action;
+            bits(active).filter(is_it).fold(0, |mask, i| mask | 1 << i)
+        };
+        active
+            & match when {
+                When::Always => u64::MAX,
+                When::Valid(header) => self.burst.valid[*header],
+                When::Invalid(header) => !self.burst.valid[*header],
+                When::Hit => self.burst.hit,
+                When::Miss => !self.burst.hit,
+                When::Ran(action) => ran(*action),
+                When::RanOther(action) => !ran(*action),
+                When::Compare(order, a, b) => {
+                    let (a, b) = (self.burst.load(*a, active), self.burst.load(*b, active));
+                    match order {
+                        Order::Equal => compare(&a, &b, |a, b| a == b),
+                        Order::Different => compare(&a, &b, |a, b| a != b),
+                        Order::Less => compare(&a, &b, |a, b| a < b),
+                        Order::Greater => compare(&a, &b, |a, b| a > b),
+                    }
+                }
+            }
+    }
+
+    /// Ends the way of packets.
+    fn end(&mut self, packets: u64, fate: impl Fn(usize) -> Fate) {
+        bits(packets).for_each(|i| self.burst.fates[i] = fate(i));
+        self.burst.ended |= packets;
+    }
+
+    /// An instruction of the main part or of an action.
+    fn op(&mut self, op: &Op, active: u64) {
+        match op {
+            Op::Move(to, from) => {
+                let values = self.burst.load(*from, active);
+                self.burst.save(*to, active, &values);
+            }
+            Op::Alu(alu, to, from) => {
+                let source = match *to {
+                    super::plan::Target::Lane(lane, _) => Source::Lane(lane),
+                    super::plan::Target::Bytes { at, len } => Source::Bytes { at, len },
+                };
+                let (a, b) = (self.burst.load(source, active), self.burst.load(*from, active));
+                self.burst.save(*to, active, &calculate(*alu, &a, &b));
+            }
+            Op::Extract { .. } | Op::Lookahead(_) => self.extract(op, active),
+            Op::Emit(header) => {
+                let packets = active & self.burst.valid[*header];
+                match self.burst.emits.last_mut() {
+                    // As when packets come one by one.
+                    Some((last, of)) if last == header && *of & packets == 0 => *of |= packets,
+                    _ => self.burst.emits.push((*header, packets)),
+                }
+            }
+            Op::Validate(header) => self.burst.valid[*header] |= active,
+            Op::Invalidate(header) => self.burst.valid[*header] &= !active,
+            Op::Rx(to) if self.pass == 0 => self.burst.save(*to, active, &[self.port; BURST]),
+            Op::Rx(_) => {}
+            Op::Tx(port) => {
+                let ports = self.burst.load(*port, active);
+                self.end(active, |i| Fate::Port(ports[i]));
+            }
+            Op::Drop => self.end(active, |_| Fate::Dropped(Lost::Told)),
+            Op::MoveWide(to, from) => {
+                bits(active).for_each(|i| self.burst.copy(*to, *from, i));
+            }
+            Op::Set { at, len, value } => {
+                bits(active).for_each(|i| self.burst.set_wide(*at, *len, i, *value));
+            }
+            Op::Fill { header, parts } => {
+                bits(active).for_each(|i| self.fill(parts, i));
+                self.burst.valid[*header] |= active;
+            }
+            Op::ChecksumAdd { at, summand } => {
+                bits(active).for_each(|i| self.checksum(*at, *summand, i, false));
+            }
+            Op::ChecksumSub { at, summand } => {
+                bits(active).for_each(|i| self.checksum(*at, *summand, i, true));
+            }
+            op => self.rare(op, active),
+        }
+    }
+
+    fn rare(&mut self, op: &Op, active: u64) {
+        match op {
+            Op::Mirror { slot, session } => {
+                for i in bits(active) {
+                    let slot = self.burst.one(*slot, i) % MIRROR_SLOTS;
+                    let session = self.burst.one(*session, i) % MIRROR_SESSIONS;
+                    self.burst.sessions[i][slot as usize] = session as u8 + 1;
+                }
+                self.burst.mirrored |= active;
+            }
+            Op::Recirculate => self.burst.again |= active,
+            Op::RecircId(to) => self.burst.save(*to, active, &[self.pass; BURST]),
+            Op::EntryId(to) => {
+                let entries = self.burst.entry;
+                self.burst.save(*to, active, &entries);
+            }
+            Op::RegisterRead { to, array, index } => {
+                let array = &self.state.registers[*array];
+                for i in bits(active) {
+                    let value = array.read(self.burst.one(*index, i));
+                    self.burst.set(*to, i, value);
+                }
+            }
+            Op::RegisterWrite { array, index, value } => {
+                let array = &self.state.registers[*array];
+                for i in bits(active) {
+                    array.write(self.burst.one(*index, i), self.burst.one(*value, i));
+                }
+            }
+            Op::RegisterAdd { array, index, value } => {
+                let array = &self.state.registers[*array];
+                for i in bits(active) {
+                    array.add(self.burst.one(*index, i), self.burst.one(*value, i));
+                }
+            }
+            Op::Meter { array, index, length, colour, to } => {
+                let array = &self.state.meters[*array];
+                for i in bits(active) {
+                    let (index, length) = (self.burst.one(*index, i), self.burst.one(*length, i));
+                    let colour = self.burst.one(*colour, i).min(2);
+                    let after = array.colour(index, length, colour, self.now_ns);
+                    self.burst.set(*to, i, after);
+                }
+            }
+            Op::Hash(hash, to, of) => {
+                for i in bits(active) {
+                    self.burst.gather(of, i, self.scratch);
+                    let value = hash.of(self.scratch);
+                    self.burst.set(*to, i, value);
+                }
+            }
+            Op::Rss(key, to, of) => {
+                let key = self.state.keys[*key].load();
+                for i in bits(active) {
+                    self.burst.gather(of, i, self.scratch);
+                    let value = crate::rss::hash(&key, self.scratch);
+                    self.burst.set(*to, i, u64::from(value));
+                }
+            }
+            // The callers' own.
+            _ => {}
+        }
+    }
+
+    fn extract(&mut self, op: &Op, active: u64) {
+        let (header, more, is_taken) = match op {
+            Op::Extract { header, more } => (*header, *more, true),
+            Op::Lookahead(header) => (*header, None, false),
+            _ => return,
+        };
+        let head = self.plan.headers[header];
+        let mut short = 0;
+        for i in bits(active) {
+            let more = more.map_or(0, |more| self.burst.one(more, i));
+            let len = head.len.saturating_add(more as usize);
+            let cursor = usize::from(self.burst.cursor[i]);
+            let bytes = self.region.frame(&self.frames[i]).get(cursor..);
+            let bytes = bytes.and_then(|rest| rest.get(..len)).filter(|_| len <= head.len_max);
+            let Some(bytes) = bytes else {
+                short |= 1 << i;
+                continue;
+            };
+            let at = head.at;
+            self.burst.store_of(i)[at..at + len].copy_from_slice(bytes);
+            if head.len != head.len_max {
+                self.burst.lens[header][i] = len as u16;
+            }
+            if is_taken {
+                self.burst.cursor[i] = (cursor + len) as u16;
+            }
+        }
+        self.burst.valid[header] |= active & !short;
+        if short != 0 {
+            self.end(short, |_| Fate::Dropped(Lost::Short));
+        }
+    }
+
+    fn fill(&mut self, parts: &[(Wide, usize, usize)], packet: usize) {
+        for &(from, to, len) in parts {
+            match from {
+                Wide::Lane { lane, len: of } => {
+                    let bytes = self.burst.lanes[lane][packet].to_be_bytes();
+                    let bytes = &bytes[8 - of..][..len];
+                    self.burst.store_of(packet)[to..to + len].copy_from_slice(bytes);
+                }
+                Wide::Bytes { at, .. } => {
+                    self.burst.store_of(packet).copy_within(at..at + len, to);
+                }
+            }
+        }
+    }
+
+    /// As the definition's `checksum`.
+    fn checksum(&mut self, at: usize, summand: Summed, packet: usize, take: bool) {
+        let (from, len) = match summand {
+            Summed::Bytes { at, len } => (at, len),
+            Summed::Header(header) => {
+                let len = self.burst.header_len(self.plan, header, packet);
+                (self.plan.headers[header].at, len)
+            }
+        };
+        let store = self.burst.store_of(packet);
+        let pairs = store[from..from + len].chunks_exact(2);
+        let odd = pairs.remainder().first().map_or(0, |byte| u64::from(*byte) << 8);
+        let words = pairs.map(|pair| u64::from(pair[0]) << 8 | u64::from(pair[1]));
+        let sum: u64 = words.sum::<u64>() + odd;
+        let count = len.div_ceil(2) as u64;
+        let old = u64::from(store[at]) << 8 | u64::from(store[at + 1]);
+        let mut all = (!old & 0xffff) + if take { 0xffff * count - sum } else { sum };
+        while all > 0xffff {
+            all = (all & 0xffff) + (all >> 16);
+        }
+        let checksum = !all & 0xffff;
+        put(store, at, 2, if checksum == 0 { 0xffff } else { checksum });
+    }
+}
+
+/// For which packets numbers are so.
+#[inline(always)]
+fn compare(a: &Lane, b: &Lane, is_so: impl Fn(u64, u64) -> bool) -> u64 {
+    let mut mask = 0;
+    for (i, (a, b)) in a.iter().zip(b).enumerate() {
+        mask |= u64::from(is_so(*a, *b)) << i;
+    }
+    mask
+}
+
+#[inline(always)]
+fn each(a: &Lane, b: &Lane, of: impl Fn(u64, u64) -> u64) -> Lane {
+    let mut values = [0; BURST];
+    for ((value, a), b) in values.iter_mut().zip(a).zip(b) {
+        *value = of(*a, *b);
+    }
+    values
+}
+
+fn calculate(alu: Alu, a: &Lane, b: &Lane) -> Lane {
+    match alu {
+        Alu::Add => each(a, b, u64::wrapping_add),
+        Alu::Sub => each(a, b, u64::wrapping_sub),
+        Alu::And => each(a, b, |a, b| a & b),
+        Alu::Or => each(a, b, |a, b| a | b),
+        Alu::Xor => each(a, b, |a, b| a ^ b),
+        Alu::Shl => each(a, b, |a, b| if b < 64 { a << b } else { 0 }),
+        Alu::Shr => each(a, b, |a, b| if b < 64 { a >> b } else { 0 }),
+    }
+}
+
+impl super::state::Registers {
+    /// What a register has.
+    #[inline]
+    pub(super) fn read(&self, index: u64) -> u64 {
+        self.at(index).map_or(0, |word| word.load(Relaxed)).wrapping_add(self.initial)
+    }
+
+    /// Writes a register.
+    #[inline]
+    pub(super) fn write(&self, index: u64, value: u64) {
+        if let Some(word) = self.at(index) {
+            word.store(value.wrapping_sub(self.initial), Relaxed);
+        }
+    }
+
+    /// Adds to a register: no addition of another core is lost.
+    #[inline]
+    pub(super) fn add(&self, index: u64, value: u64) {
+        if let Some(word) = self.at(index) {
+            word.fetch_add(value, Relaxed);
+        }
+    }
+}

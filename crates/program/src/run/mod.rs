@@ -1,0 +1,17 @@
+//! The fast path: a program carried out burst by burst, on any number of cores, while its tables
+//! change.
+
+mod burst;
+mod control;
+mod exec;
+mod keyed;
+mod learner;
+mod order;
+mod plan;
+mod record;
+mod state;
+mod tables;
+mod worker;
+
+pub use control::Pipeline;
+pub use worker::Worker;

@@ -1,0 +1,613 @@
+//! A program as the fast path carries it out: fields have become lanes and offsets, labels masks.
+//!
+//! # How a burst goes through
+//!
+//! Jumps lead forward only, so one pass over the instructions carries out every path: each
+//! instruction works on the packets that are there, a jump takes packets out until their label
+//! comes. Where the order of packets can be seen, in a register that is read and written, a part
+//! of the program is carried out packet by packet ([`Plan::alone`]).
+//!
+//! Fields of metadata and arguments of at most 64 bits are *lanes*: a number for each packet of the
+//! burst, side by side. Headers, and wider fields, are bytes in a *store*, one for each packet.
+
+use crate::form::{
+    Alu, Code, Condition, Hash, Kind, Match, Operand, Order, Owner, Place, Program, Range, Step,
+    Summand,
+};
+use crate::limits::MIRROR_SLOTS;
+
+/// Where a number is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Source {
+    Lane(usize),
+    /// Bytes of the store, the first first, at most eight.
+    Bytes {
+        at: usize,
+        len: usize,
+    },
+    Value(u64),
+}
+
+/// Where a number goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Target {
+    /// And the bits it has room for.
+    Lane(usize, u64),
+    Bytes {
+        at: usize,
+        len: usize,
+    },
+}
+
+/// Bytes that are moved.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Wide {
+    /// A lane of so many bytes.
+    Lane {
+        lane: usize,
+        len: usize,
+    },
+    Bytes {
+        at: usize,
+        len: usize,
+    },
+}
+
+/// What is hashed: parts one behind the other.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Hashed {
+    pub parts: Vec<Part>,
+    pub len: usize,
+}
+
+/// A part of what is hashed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Part {
+    /// A number of so many bytes, the last byte first.
+    Lane {
+        lane: usize,
+        len: usize,
+    },
+    Bytes {
+        at: usize,
+        len: usize,
+    },
+}
+
+/// A part of a key: a number of so many bits, at this bit of the key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Piece {
+    pub from: Source,
+    pub bits: u32,
+    pub at: u32,
+}
+
+/// What is known of a header.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Head {
+    /// Where it is in the store.
+    pub at: usize,
+    /// Its bytes without the variable field.
+    pub len: usize,
+    /// With it.
+    pub len_max: usize,
+}
+
+/// Whose arguments an action gets.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Argument {
+    pub to: Wide,
+    /// Words of an entry's record that it takes.
+    pub words: usize,
+}
+
+/// One instruction.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Op {
+    /// Packets come here that jumped.
+    Join(usize),
+    Rx(Target),
+    Tx(Source),
+    Drop,
+    Mirror {
+        slot: Source,
+        session: Source,
+    },
+    Recirculate,
+    RecircId(Target),
+    Extract {
+        header: usize,
+        more: Option<Source>,
+    },
+    Lookahead(usize),
+    Emit(usize),
+    Validate(usize),
+    Invalidate(usize),
+    Move(Target, Source),
+    MoveWide(Wide, Wide),
+    /// A number in the last bytes, zeros before it.
+    Set {
+        at: usize,
+        len: usize,
+        value: u64,
+    },
+    /// From argument bytes to a header: what, to where, and how many of its first bytes.
+    Fill {
+        header: usize,
+        parts: Vec<(Wide, usize, usize)>,
+    },
+    Alu(Alu, Target, Source),
+    ChecksumAdd {
+        at: usize,
+        summand: Summed,
+    },
+    ChecksumSub {
+        at: usize,
+        summand: Summed,
+    },
+    RegisterRead {
+        to: Target,
+        array: usize,
+        index: Source,
+    },
+    RegisterWrite {
+        array: usize,
+        index: Source,
+        value: Source,
+    },
+    RegisterAdd {
+        array: usize,
+        index: Source,
+        value: Source,
+    },
+    Meter {
+        array: usize,
+        index: Source,
+        length: Source,
+        colour: Source,
+        to: Target,
+    },
+    Table(usize),
+    Learn {
+        action: usize,
+        arguments: Vec<Wide>,
+        timeout: Source,
+    },
+    Rearm(Option<Source>),
+    Forget,
+    EntryId(Target),
+    Hash(Hash, Target, Hashed),
+    Rss(usize, Target, Hashed),
+    /// To the join of this number.
+    Jump(When, usize),
+    Return,
+}
+
+/// What is added to a checksum.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Summed {
+    Bytes {
+        at: usize,
+        len: usize,
+    },
+    /// A header, as long as it is.
+    Header(usize),
+}
+
+/// When a jump is taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum When {
+    Always,
+    Valid(usize),
+    Invalid(usize),
+    Hit,
+    Miss,
+    Ran(usize),
+    RanOther(usize),
+    Compare(Order, Source, Source),
+}
+
+/// Instructions one after the other.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Line {
+    pub ops: Vec<Op>,
+    /// How many joins it has.
+    pub joins: usize,
+}
+
+/// A table, for the fast path.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Look {
+    Match { key: Vec<Piece>, bits: u32, how: Engine },
+    Learner { key: Vec<Piece>, bits: u32 },
+    Selector { group: Source, key: Hashed, member: Target },
+}
+
+/// How entries of a table are found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Engine {
+    /// There is no key.
+    Nothing,
+    Exact,
+    /// The longest prefix.
+    Prefix,
+    /// The best priority.
+    Wildcard,
+}
+
+/// A program as the fast path carries it out.
+#[derive(Clone, Debug)]
+pub(super) struct Plan {
+    /// Numbers side by side: metadata first, then arguments.
+    pub lanes: usize,
+    /// Those of metadata, which are zero when a packet comes.
+    pub metadata_lanes: usize,
+    /// Bytes of a packet's store.
+    pub store: usize,
+    /// Those that are zero when a packet comes round again: the headers.
+    pub headers_len: usize,
+    pub headers: Vec<Head>,
+    pub apply: Line,
+    pub actions: Vec<Line>,
+    pub arguments: Vec<Vec<Argument>>,
+    pub tables: Vec<Look>,
+    /// Ranges of `apply`, first and last instruction, that packets go through one by one.
+    pub alone: Vec<(usize, usize)>,
+    /// Every packet goes its whole way before the next one comes.
+    pub all_alone: bool,
+    /// The program asks for numbers of entries.
+    pub entry_ids: bool,
+}
+
+/// Where fields are.
+struct Layout<'a> {
+    program: &'a Program,
+    headers: Vec<Head>,
+    /// Of each field of metadata.
+    metadata: Vec<Wide>,
+    /// Of each argument, by action.
+    arguments: Vec<Vec<Wide>>,
+}
+
+impl Plan {
+    pub(super) fn of(program: &Program) -> Plan {
+        let (mut store, mut lanes) = (0, 0);
+        let mut headers = Vec::new();
+        for header in 0..program.headers.len() {
+            let of = program.header_type(header);
+            let last = of.fields.last().filter(|last| last.is_variable);
+            let variable = last.map_or(0, |last| last.bits as usize / 8);
+            headers.push(Head { at: store, len: of.len - variable, len_max: of.len });
+            store += of.len;
+        }
+        let headers_len = store;
+        let mut place = |bits: u32| {
+            let len = bits as usize / 8;
+            if bits <= 64 {
+                lanes += 1;
+                Wide::Lane { lane: lanes - 1, len }
+            } else {
+                store += len;
+                Wide::Bytes { at: store - len, len }
+            }
+        };
+        let metadata: Vec<Wide> =
+            program.metadata_type().fields.iter().map(|field| place(field.bits)).collect();
+        let arguments: Vec<Vec<Wide>> = (0..program.actions.len())
+            .map(|action| program.arguments(action).iter().map(|field| place(field.bits)).collect())
+            .collect();
+        let metadata_lanes =
+            metadata.iter().filter(|wide| matches!(wide, Wide::Lane { .. })).count();
+        let layout = Layout { program, headers, metadata, arguments };
+        let line = |code: &Code, action| layout.line(code, action);
+        let apply = line(&program.apply, None);
+        let actions: Vec<Line> =
+            program.actions.iter().enumerate().map(|(n, of)| line(&of.code, Some(n))).collect();
+        let tables: Vec<Look> = program.tables.iter().map(|of| layout.look(&of.kind)).collect();
+        let all = || apply.ops.iter().chain(actions.iter().flat_map(|line| &line.ops));
+        let comes_again = all().any(|op| matches!(op, Op::Recirculate));
+        let alone = super::order::alone(program, &apply, &actions);
+        Plan {
+            lanes,
+            metadata_lanes,
+            // Eight bytes are read and written where a field has fewer.
+            store: store + 8,
+            headers_len,
+            entry_ids: all().any(|op| matches!(op, Op::EntryId(_))),
+            all_alone: comes_again && alone.tells,
+            alone: alone.ranges,
+            tables,
+            arguments: layout
+                .arguments
+                .iter()
+                .map(|of| of.iter().map(argument).collect())
+                .collect(),
+            headers: layout.headers,
+            apply,
+            actions,
+        }
+    }
+}
+
+fn argument(to: &Wide) -> Argument {
+    let words = match to {
+        Wide::Lane { .. } => 1,
+        Wide::Bytes { len, .. } => len.div_ceil(8),
+    };
+    Argument { to: *to, words }
+}
+
+impl Layout<'_> {
+    fn wide(&self, place: &Place, action: Option<usize>) -> Wide {
+        match place.owner {
+            Owner::Header(header) => {
+                Wide::Bytes { at: self.headers[header].at + place.offset, len: place.len() }
+            }
+            Owner::Metadata => self.metadata[place.field],
+            // Arguments are named in actions alone.
+            Owner::Arguments => self.arguments[action.unwrap_or_default()][place.field],
+        }
+    }
+
+    fn source(&self, operand: &Operand, action: Option<usize>) -> Source {
+        match operand {
+            Operand::Value(value) => Source::Value(*value),
+            Operand::Field(place) => self.field(place, action),
+        }
+    }
+
+    /// A field of at most 64 bits.
+    fn field(&self, place: &Place, action: Option<usize>) -> Source {
+        match self.wide(place, action) {
+            Wide::Lane { lane, .. } => Source::Lane(lane),
+            Wide::Bytes { at, len } => Source::Bytes { at, len },
+        }
+    }
+
+    fn target(&self, place: &Place, action: Option<usize>) -> Target {
+        match self.wide(place, action) {
+            Wide::Lane { lane, .. } => Target::Lane(lane, place.mask()),
+            Wide::Bytes { at, len } => Target::Bytes { at, len },
+        }
+    }
+
+    fn hashed(&self, range: &Range, action: Option<usize>) -> Hashed {
+        let len = range.len();
+        if let Owner::Header(header) = range.first.owner {
+            let at = self.headers[header].at + range.first.offset;
+            return Hashed { parts: vec![Part::Bytes { at, len }], len };
+        }
+        let fields = match range.first.owner {
+            Owner::Metadata => &self.metadata,
+            _ => &self.arguments[action.unwrap_or_default()],
+        };
+        let part = |wide: &Wide| match *wide {
+            Wide::Lane { lane, len } => Part::Lane { lane, len },
+            Wide::Bytes { at, len } => Part::Bytes { at, len },
+        };
+        Hashed {
+            parts: fields[range.first.field..=range.last.field].iter().map(part).collect(),
+            len,
+        }
+    }
+
+    /// Key fields packed one behind the other, and the bits of all.
+    fn pieces<'a>(&self, places: impl Iterator<Item = &'a Place>) -> (Vec<Piece>, u32) {
+        let (mut pieces, mut bit) = (Vec::new(), 0);
+        for place in places {
+            match self.wide(place, None) {
+                Wide::Lane { lane, .. } => {
+                    pieces.push(Piece { from: Source::Lane(lane), bits: place.bits, at: bit });
+                    bit += place.bits;
+                }
+                Wide::Bytes { at, len } => {
+                    for begin in (0..len).step_by(8) {
+                        let len = (len - begin).min(8);
+                        let from = Source::Bytes { at: at + begin, len };
+                        pieces.push(Piece { from, bits: 8 * len as u32, at: bit });
+                        bit += 8 * len as u32;
+                    }
+                }
+            }
+        }
+        (pieces, bit)
+    }
+
+    fn look(&self, kind: &Kind) -> Look {
+        match kind {
+            Kind::Match { key, .. } => {
+                let has = |how| key.iter().any(|(_, of)| *of == how);
+                let how = match () {
+                    () if key.is_empty() => Engine::Nothing,
+                    () if has(Match::Wildcard) => Engine::Wildcard,
+                    () if has(Match::Prefix) => Engine::Prefix,
+                    () => Engine::Exact,
+                };
+                let (key, bits) = self.pieces(key.iter().map(|(place, _)| place));
+                Look::Match { key, bits, how }
+            }
+            Kind::Learner { key, .. } => {
+                let (key, bits) = self.pieces(key.iter());
+                Look::Learner { key, bits }
+            }
+            Kind::Selector { group, key, member, .. } => {
+                let part = |place: &Place| match self.wide(place, None) {
+                    Wide::Lane { lane, len } => Part::Lane { lane, len },
+                    Wide::Bytes { at, len } => Part::Bytes { at, len },
+                };
+                let hashed = Hashed {
+                    parts: key.iter().map(part).collect(),
+                    len: key.iter().map(Place::len).sum(),
+                };
+                let (group, member) = (self.field(group, None), self.target(member, None));
+                Look::Selector { group, key: hashed, member }
+            }
+        }
+    }
+
+    fn line(&self, code: &Code, action: Option<usize>) -> Line {
+        let mut joins: Vec<usize> = code
+            .steps
+            .iter()
+            .filter_map(|step| if let Step::Jump(_, to) = step { Some(*to) } else { None })
+            .collect();
+        joins.sort_unstable();
+        joins.dedup();
+        let mut ops = Vec::with_capacity(code.steps.len() + joins.len());
+        for (number, step) in code.steps.iter().enumerate() {
+            if let Ok(join) = joins.binary_search(&number) {
+                ops.push(Op::Join(join));
+            }
+            ops.push(self.op(step, action, &joins));
+        }
+        Line { ops, joins: joins.len() }
+    }
+
+    fn op(&self, step: &Step, action: Option<usize>, joins: &[usize]) -> Op {
+        let source = |operand: &Operand| self.source(operand, action);
+        let field = |place: &Place| self.field(place, action);
+        let target = |place: &Place| self.target(place, action);
+        let summed = |place: &Place| match self.wide(place, action) {
+            Wide::Bytes { at, len } => Summed::Bytes { at, len },
+            // Checksums are of headers.
+            Wide::Lane { .. } => Summed::Bytes { at: 0, len: 0 },
+        };
+        let checksum = |place: &Place| match self.wide(place, action) {
+            Wide::Bytes { at, .. } => at,
+            Wide::Lane { .. } => 0,
+        };
+        match step {
+            Step::Rx(to) => Op::Rx(target(to)),
+            Step::Tx(port) => Op::Tx(source(port)),
+            Step::Drop => Op::Drop,
+            Step::Mirror { slot, session } => {
+                Op::Mirror { slot: field(slot), session: field(session) }
+            }
+            Step::Recirculate => Op::Recirculate,
+            Step::RecircId(to) => Op::RecircId(target(to)),
+            Step::Extract(header, more) => {
+                Op::Extract { header: *header, more: more.map(|more| field(&more)) }
+            }
+            Step::Lookahead(header) => Op::Lookahead(*header),
+            Step::Emit(header) => Op::Emit(*header),
+            Step::Validate(header) => Op::Validate(*header),
+            Step::Invalidate(header) => Op::Invalidate(*header),
+            Step::Move(to, from) => self.moved(to, from, action),
+            Step::MoveHigh(to, from) => {
+                let high = |place: &Place| match self.wide(place, action) {
+                    Wide::Bytes { at, .. } => Wide::Bytes { at, len: 8 },
+                    lane @ Wide::Lane { .. } => lane,
+                };
+                Op::MoveWide(high(to), high(from))
+            }
+            Step::Fill(header, from) => self.fill(*header, from, action.unwrap_or_default()),
+            Step::Alu(alu, to, from) => Op::Alu(*alu, target(to), source(from)),
+            Step::ChecksumAdd(to, Summand::Field(from)) => {
+                Op::ChecksumAdd { at: checksum(to), summand: summed(from) }
+            }
+            Step::ChecksumAdd(to, Summand::Header(header)) => {
+                Op::ChecksumAdd { at: checksum(to), summand: Summed::Header(*header) }
+            }
+            Step::ChecksumSub(to, from) => {
+                Op::ChecksumSub { at: checksum(to), summand: summed(from) }
+            }
+            Step::Jump(condition, to) => {
+                let join = joins.binary_search(to).unwrap_or_default();
+                Op::Jump(self.when(condition, action), join)
+            }
+            Step::Return => Op::Return,
+            step => self.lasting(step, action),
+        }
+    }
+
+    /// An instruction that has to do with what outlives a packet, or hashes.
+    fn lasting(&self, step: &Step, action: Option<usize>) -> Op {
+        let source = |operand: &Operand| self.source(operand, action);
+        let field = |place: &Place| self.field(place, action);
+        let target = |place: &Place| self.target(place, action);
+        match step {
+            Step::RegisterRead { to, array, index } => {
+                Op::RegisterRead { to: target(to), array: *array, index: source(index) }
+            }
+            Step::RegisterWrite { array, index, value } => {
+                let (index, value) = (source(index), source(value));
+                Op::RegisterWrite { array: *array, index, value }
+            }
+            Step::RegisterAdd { array, index, value } => {
+                let (index, value) = (source(index), source(value));
+                Op::RegisterAdd { array: *array, index, value }
+            }
+            Step::Meter { array, index, length, colour, to } => {
+                let [index, length, colour] = [index, length, colour].map(source);
+                Op::Meter { array: *array, index, length, colour, to: target(to) }
+            }
+            Step::Table(table) => Op::Table(*table),
+            Step::Learn { action, arguments, timeout } => {
+                let count = self.program.arguments(*action).len();
+                let first = arguments.map_or(0, |first| first.field);
+                let arguments = self.metadata[first..first + count].to_vec();
+                Op::Learn { action: *action, arguments, timeout: field(timeout) }
+            }
+            Step::Rearm(timeout) => Op::Rearm(timeout.map(|timeout| field(&timeout))),
+            Step::Forget => Op::Forget,
+            Step::EntryId(to) => Op::EntryId(target(to)),
+            Step::Hash(hash, to, range) => Op::Hash(*hash, target(to), self.hashed(range, action)),
+            Step::Rss(key, to, range) => Op::Rss(*key, target(to), self.hashed(range, action)),
+            // The caller's own.
+            _ => Op::Return,
+        }
+    }
+
+    fn when(&self, condition: &Condition, action: Option<usize>) -> When {
+        match condition {
+            Condition::Always => When::Always,
+            Condition::Valid(header) => When::Valid(*header),
+            Condition::Invalid(header) => When::Invalid(*header),
+            Condition::Hit => When::Hit,
+            Condition::Miss => When::Miss,
+            Condition::Ran(of) => When::Ran(*of),
+            Condition::RanOther(of) => When::RanOther(*of),
+            Condition::Compare(order, a, b) => {
+                When::Compare(*order, self.source(a, action), self.source(b, action))
+            }
+        }
+    }
+
+    /// A copy, as numbers where both sides have at most 64 bits.
+    fn moved(&self, to: &Place, from: &Operand, action: Option<usize>) -> Op {
+        match from {
+            Operand::Field(place) if !(to.is_number() && place.is_number()) => {
+                Op::MoveWide(self.wide(to, action), self.wide(place, action))
+            }
+            from if to.is_number() => Op::Move(self.target(to, action), self.source(from, action)),
+            from => {
+                let Wide::Bytes { at, len } = self.wide(to, action) else {
+                    return Op::Return;
+                };
+                let value = match from {
+                    Operand::Value(value) => *value,
+                    Operand::Field(_) => 0,
+                };
+                Op::Set { at, len, value }
+            }
+        }
+    }
+
+    /// The bytes of arguments, one behind the other, to where they go in the header.
+    fn fill(&self, header: usize, from: &Place, action: usize) -> Op {
+        let (begin, len) = (self.headers[header].at, self.headers[header].len_max);
+        let (mut parts, mut done) = (Vec::new(), 0);
+        for wide in &self.arguments[action][from.field..] {
+            let part = match *wide {
+                Wide::Lane { len, .. } | Wide::Bytes { len, .. } => len,
+            };
+            if done < len {
+                parts.push((*wide, begin + done, part.min(len - done)));
+            }
+            done += part;
+        }
+        Op::Fill { header, parts }
+    }
+}
+
+const _: () = assert!(MIRROR_SLOTS <= 8);

@@ -1,0 +1,368 @@
+//! Tables, for one worker: look-ups of a burst, and the learners that are its own.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use niclab_table::{Generation, Participant, Segments, Versions, is_reference};
+
+use super::burst::{BURST, Burst, Lane, NO_ACTION, bits};
+use super::keyed::Lookup;
+use super::learner::Learner;
+use super::plan::{Engine, Look, Piece, Plan, Source, Wide};
+use super::record::{Does, Records, Word};
+use crate::hash::crc32c;
+
+/// Words of a record before its arguments: number of the entry, and its rank.
+pub(super) const RECORD_HEAD: usize = 2;
+pub(super) const RECORD_ID: usize = 0;
+pub(super) const RECORD_RANK: usize = 1;
+
+/// What workers see of the tables, by number.
+pub(super) type Views = Vec<Arc<View>>;
+
+/// What workers see of one table.
+#[derive(Debug, Default)]
+pub(super) struct View {
+    pub exact: Option<Arc<dyn Lookup>>,
+    /// Those of a table with masks, in the order that they are to be asked.
+    pub masks: Vec<Arc<Masked>>,
+}
+
+/// The entries under one mask.
+#[derive(Debug)]
+pub(super) struct Masked {
+    pub mask: Vec<u64>,
+    pub entries: Arc<dyn Lookup>,
+    /// No entry has a better rank than this.
+    pub best: AtomicU64,
+}
+
+/// What a burst reads tables by.
+pub(super) struct Reading<'a> {
+    pub participant: &'a Participant,
+    pub generation: Generation,
+    pub versions: &'a Versions,
+    pub views: &'a Views,
+    pub records: &'a Records,
+    /// Words of default actions, by table.
+    pub defaults: &'a [AtomicU64],
+    /// Words of the groups of selectors, by table.
+    pub groups: &'a [Option<Segments<1>>],
+}
+
+impl Reading<'_> {
+    /// What a word stands for in this burst.
+    #[inline(always)]
+    fn now(&self, word: u64) -> u64 {
+        if is_reference(word) { self.versions.at(word, self.generation) } else { word }
+    }
+}
+
+/// The tables of one worker.
+#[derive(Debug)]
+pub(super) struct Tables {
+    learners: Vec<Option<Learner>>,
+    /// Keys of a burst, one behind the other.
+    keys: Vec<u64>,
+    /// The same under a mask.
+    masked: Vec<u64>,
+}
+
+/// Answers to a burst.
+struct Answers {
+    /// Packets that have one.
+    found: u64,
+    words: Lane,
+}
+
+impl Tables {
+    pub(super) fn new(plan: &Plan, program: &crate::form::Program) -> Tables {
+        let learner = |(of, look): (&crate::form::Table, &Look)| match look {
+            Look::Learner { bits, .. } => Learner::new(program, of, *bits),
+            _ => None,
+        };
+        let learners = program.tables.iter().zip(&plan.tables).map(learner).collect();
+        let keys = vec![0; BURST * niclab_table::KEY_WORDS_MAX];
+        Tables { learners, masked: keys.clone(), keys }
+    }
+
+    /// Looks packets up; what they found is in the burst then.
+    pub(super) fn look(
+        &mut self,
+        table: usize,
+        active: u64,
+        burst: &mut Burst,
+        plan: &Plan,
+        now_ns: u64,
+        reading: &Reading<'_>,
+    ) {
+        let answers = match &plan.tables[table] {
+            Look::Match { how: Engine::Nothing, .. } | Look::Selector { .. } => {
+                Answers { found: 0, words: [0; BURST] }
+            }
+            Look::Match { key, how, .. } => {
+                let view = &reading.views[table];
+                match how {
+                    Engine::Exact => self.exact(view, key, active, burst, reading),
+                    how => self.best(view, key, *how, active, burst, reading),
+                }
+            }
+            Look::Learner { key, .. } => {
+                self.learned(table, key, active, burst, plan, now_ns);
+                let found = burst.hit & active;
+                self.default(table, active & !found, burst, plan, reading);
+                return;
+            }
+        };
+        burst.hit = burst.hit & !active | answers.found;
+        for i in bits(answers.found) {
+            if let Does::Record(_, number) = Word(answers.words[i]).does() {
+                reading.records.prefetch(number);
+            }
+        }
+        for i in bits(answers.found) {
+            take(answers.words[i], i, burst, plan, reading);
+        }
+        self.default(table, active & !answers.found, burst, plan, reading);
+    }
+
+    /// The default action, for packets that found nothing.
+    fn default(
+        &self,
+        table: usize,
+        missed: u64,
+        burst: &mut Burst,
+        plan: &Plan,
+        reading: &Reading<'_>,
+    ) {
+        if missed != 0 {
+            let word = reading.now(reading.defaults[table].load(Ordering::Acquire));
+            for i in bits(missed) {
+                take(word, i, burst, plan, reading);
+                burst.entry[i] = 0;
+            }
+        }
+    }
+
+    fn exact(
+        &mut self,
+        view: &View,
+        key: &[Piece],
+        active: u64,
+        burst: &Burst,
+        reading: &Reading<'_>,
+    ) -> Answers {
+        let mut answers = Answers { found: 0, words: [0; BURST] };
+        let Some(entries) = &view.exact else { return answers };
+        let words = entries.words();
+        let count = pack(&mut self.keys, words, key, active, burst);
+        let mut values = [0; BURST];
+        let found =
+            entries.look(reading.participant, &self.keys[..count * words], &mut values[..count]);
+        for (at, i) in bits(active).enumerate() {
+            let word = if found >> at & 1 == 1 { reading.now(values[at]) } else { 0 };
+            answers.words[i] = word;
+            answers.found |= u64::from(word != 0) << i;
+        }
+        answers
+    }
+
+    /// The longest prefix, or the best rank, among the masks of a table.
+    fn best(
+        &mut self,
+        view: &View,
+        key: &[Piece],
+        how: Engine,
+        active: u64,
+        burst: &Burst,
+        reading: &Reading<'_>,
+    ) -> Answers {
+        let mut answers = Answers { found: 0, words: [0; BURST] };
+        let Some(first) = view.masks.first() else { return answers };
+        let words = first.entries.words();
+        pack(&mut self.keys, words, key, active, burst);
+        let mut ranks = [u64::MAX; BURST];
+        for masked in &view.masks {
+            let best = masked.best.load(Ordering::Acquire);
+            let (mut count, mut asked) = (0, [0; BURST]);
+            for (at, i) in bits(active).enumerate() {
+                if ranks[i] > best {
+                    let key = &self.keys[at * words..][..words];
+                    let to = &mut self.masked[count * words..][..words];
+                    for ((to, key), mask) in to.iter_mut().zip(key).zip(&masked.mask) {
+                        *to = key & mask;
+                    }
+                    asked[count] = i;
+                    count += 1;
+                }
+            }
+            if count == 0 {
+                continue;
+            }
+            let mut values = [0; BURST];
+            let keys = &self.masked[..count * words];
+            let found = masked.entries.look(reading.participant, keys, &mut values[..count]);
+            for at in bits(found) {
+                let (i, word) = (asked[at], reading.now(values[at]));
+                if word == 0 {
+                    continue;
+                }
+                let rank = match (how, Word(word).does()) {
+                    (Engine::Wildcard, Does::Record(_, number)) => {
+                        reading.records.word(number, RECORD_RANK)
+                    }
+                    // Masks are asked in the order of their prefixes.
+                    _ => 0,
+                };
+                if rank < ranks[i] {
+                    ranks[i] = rank;
+                    answers.words[i] = word;
+                    answers.found |= 1 << i;
+                }
+            }
+        }
+        answers
+    }
+
+    fn learned(
+        &mut self,
+        table: usize,
+        key: &[Piece],
+        active: u64,
+        burst: &mut Burst,
+        plan: &Plan,
+        now_ns: u64,
+    ) {
+        let Some(learner) = &mut self.learners[table] else { return };
+        let words = learner.words();
+        pack(&mut self.keys, words, key, active, burst);
+        burst.hit &= !active;
+        for (at, i) in bits(active).enumerate() {
+            let key = &self.keys[at * words..][..words];
+            if let Some((entry, action)) = learner.look(i, key, now_ns) {
+                burst.hit |= 1 << i;
+                burst.ran[i] = action;
+                burst.entry[i] = entry + 1;
+                let mut at = 0;
+                for argument in &plan.arguments[usize::from(action)] {
+                    let word = |n: usize| learner.argument(entry, at + n);
+                    give(argument.to, i, burst, word);
+                    at += argument.words;
+                }
+            }
+        }
+    }
+
+    /// Keeps the key that a packet missed.
+    #[allow(clippy::too_many_arguments)]
+    pub(super) fn learn(
+        &mut self,
+        table: usize,
+        packet: usize,
+        action: usize,
+        arguments: &[Wide],
+        timeout: u64,
+        now_ns: u64,
+        burst: &Burst,
+    ) {
+        if let Some(learner) = &mut self.learners[table] {
+            learner.learn(packet, action, arguments, timeout, now_ns, burst);
+        }
+    }
+
+    pub(super) fn rearm(&mut self, table: usize, packet: usize, timeout: Option<u64>, now_ns: u64) {
+        if let Some(learner) = &mut self.learners[table] {
+            learner.rearm(packet, timeout, now_ns);
+        }
+    }
+
+    pub(super) fn forget(&mut self, table: usize, packet: usize) {
+        if let Some(learner) = &mut self.learners[table] {
+            learner.forget(packet);
+        }
+    }
+
+    /// As `crate::select::pick`, in a record of members: their number and the sum of all weights,
+    /// then each one's number and the sum of the weights up to it.
+    pub(super) fn pick(&self, table: usize, group: u64, key: &[u8], reading: &Reading<'_>) -> u32 {
+        let groups = reading.groups[table].as_ref();
+        let word = u32::try_from(group).ok().and_then(|group| groups?.get(group));
+        let word = reading.now(word.map_or(0, |[word]| word.load(Ordering::Acquire)));
+        let Does::Record(_, number) = Word(word).does() else { return 0 };
+        let head = reading.records.word(number, 0);
+        let (count, weights) = (head >> 32, head & 0xffff_ffff);
+        let point = (u64::from(crc32c(key)) * weights) >> 32;
+        let (mut low, mut high) = (0, count as usize);
+        while low < high {
+            let middle = (low + high) / 2;
+            match reading.records.word(number, 1 + middle) & 0xffff_ffff > point {
+                true => high = middle,
+                false => low = middle + 1,
+            }
+        }
+        if low < count as usize { (reading.records.word(number, 1 + low) >> 32) as u32 } else { 0 }
+    }
+}
+
+/// Has a packet run what a word says.
+#[inline(always)]
+fn take(word: u64, i: usize, burst: &mut Burst, plan: &Plan, reading: &Reading<'_>) {
+    match Word(word).does() {
+        Does::Plain(action, argument) => {
+            burst.ran[i] = action;
+            burst.entry[i] = 0;
+            if let Some(only) = plan.arguments[usize::from(action)].first() {
+                give(only.to, i, burst, |_| argument);
+            }
+        }
+        Does::Record(action, number) => {
+            burst.ran[i] = action;
+            burst.entry[i] = reading.records.word(number, RECORD_ID) + 1;
+            let mut at = RECORD_HEAD;
+            for argument in &plan.arguments[usize::from(action)] {
+                give(argument.to, i, burst, |n| reading.records.word(number, at + n));
+                at += argument.words;
+            }
+        }
+    }
+    if word == 0 {
+        burst.ran[i] = NO_ACTION;
+    }
+}
+
+/// Gives a packet an argument.
+#[inline(always)]
+fn give(to: Wide, i: usize, burst: &mut Burst, word: impl Fn(usize) -> u64) {
+    match to {
+        Wide::Lane { lane, .. } => burst.lanes[lane][i] = word(0),
+        Wide::Bytes { at, len } => {
+            let store = burst.store_of(i);
+            for (n, chunk) in store[at..at + len].chunks_mut(8).enumerate() {
+                chunk.copy_from_slice(&word(n).to_le_bytes()[..chunk.len()]);
+            }
+        }
+    }
+}
+
+/// Packs the keys of the packets of a mask, one behind the other; how many there are.
+#[inline(always)]
+fn pack(keys: &mut [u64], words: usize, pieces: &[Piece], active: u64, burst: &Burst) -> usize {
+    let count = active.count_ones() as usize;
+    keys[..count * words].fill(0);
+    for piece in pieces {
+        let (word, shift) = (piece.at as usize / 64, piece.at % 64);
+        let is_split = shift + piece.bits > 64;
+        let values = match piece.from {
+            Source::Lane(lane) => &burst.lanes[lane],
+            from => &burst.load(from, active),
+        };
+        for (at, i) in bits(active).enumerate() {
+            let key = &mut keys[at * words..][..words];
+            key[word] |= values[i] << shift;
+            if is_split {
+                key[word + 1] |= values[i] >> (64 - shift);
+            }
+        }
+    }
+    count
+}

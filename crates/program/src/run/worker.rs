@@ -1,0 +1,194 @@
+//! The way of packets through a program, on one core; a burst at a time.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use niclab_nic::memory::{Desc, Region};
+use niclab_table::Participant;
+
+use super::burst::{BURST, Burst, bits};
+use super::control::Board;
+use super::exec::Run;
+use super::tables::{Reading, Tables, Views};
+use crate::entry::Session;
+use crate::limits::RECIRCULATIONS_MAX;
+use crate::outcome::{Fate, Lost};
+
+/// What carries packets through a program, for one core. It reads what the control side shows and
+/// waits for nobody.
+pub struct Worker {
+    board: Arc<Board>,
+    participant: Participant,
+    version: u64,
+    views: Arc<Views>,
+    tables: Tables,
+    burst: Box<Burst>,
+    scratch: Vec<u8>,
+    now_ns: u64,
+}
+
+impl Worker {
+    pub(super) fn new(board: Arc<Board>) -> Worker {
+        Worker {
+            participant: board.domain.reader_slot(),
+            version: 0,
+            views: Arc::default(),
+            tables: Tables::new(&board.plan, &board.program),
+            burst: Box::new(Burst::new(&board.plan)),
+            scratch: Vec::with_capacity(crate::limits::HEADERS_LEN_MAX),
+            now_ns: 0,
+            board,
+        }
+    }
+
+    /// Says what time it is, nanoseconds from any moment, for bursts to come: meters and learners
+    /// go by it.
+    pub fn set_time_ns(&mut self, now_ns: u64) {
+        self.now_ns = now_ns;
+    }
+
+    /// Says that this worker will not run for a while: what it held may be used again.
+    pub fn offline(&mut self) {
+        self.participant.offline();
+        self.version = 0;
+        self.views = Arc::default();
+    }
+
+    /// Takes up work again after [`Worker::offline`].
+    pub fn online(&mut self) {
+        self.participant.online();
+    }
+
+    /// Carries a burst of at most [`BURST`](niclab_nic::limits::BURST) frames of `region` through
+    /// the program, which came by `port`: the frames are then as they leave, and `fates` says
+    /// where each goes. `copy` gets the bytes of each copy and the port that it leaves by.
+    ///
+    /// # Panics
+    /// If this worker is offline, or there are more frames than a burst or than fates.
+    pub fn run(
+        &mut self,
+        region: &Region,
+        frames: &mut [Desc],
+        port: u64,
+        fates: &mut [Fate],
+        mut copy: impl FnMut(u32, &[u8]),
+    ) {
+        assert!(self.participant.is_online(), "an offline worker runs; call `online` first");
+        assert!(frames.len() <= BURST && frames.len() <= fates.len(), "a burst that is too long");
+        self.participant.quiescent();
+        // What a transaction made is there before its generation.
+        let generation = self.board.versions.generation();
+        let version = self.board.version.load(Ordering::Acquire);
+        if version != self.version {
+            self.version = version;
+            self.views = self.board.views.load_full();
+        }
+        let board = Arc::clone(&self.board);
+        let reading = || Reading {
+            participant: &self.participant,
+            generation,
+            versions: &board.versions,
+            views: &self.views,
+            records: &board.records,
+            defaults: &board.defaults,
+            groups: &board.groups,
+        };
+        let all = u64::MAX.checked_shr(64 - frames.len() as u32).unwrap_or(0);
+        let (mut rest, one) = (all, board.plan.all_alone);
+        while rest != 0 {
+            let now = if one { rest & rest.wrapping_neg() } else { rest };
+            rest &= !now;
+            let mut packets = now;
+            for pass in 0..=u64::from(RECIRCULATIONS_MAX) {
+                self.burst.begin(&board.plan, packets, pass == 0);
+                Run {
+                    plan: &board.plan,
+                    state: &board.state,
+                    tables: &mut self.tables,
+                    reading: reading(),
+                    burst: &mut self.burst,
+                    region,
+                    frames,
+                    port,
+                    pass,
+                    now_ns: self.now_ns,
+                    scratch: &mut self.scratch,
+                }
+                .apply(packets);
+                packets = leave(&board, &mut self.burst, region, frames, packets, &mut copy);
+                for i in bits(now & !packets) {
+                    fates[i] = self.burst.fates[i];
+                }
+                if packets == 0 {
+                    break;
+                }
+            }
+            for i in bits(packets) {
+                fates[i] = Fate::Dropped(Lost::Rounds);
+            }
+        }
+    }
+}
+
+/// Puts headers before what is left of the packets and makes their copies; those that come round
+/// again.
+fn leave(
+    board: &Board,
+    burst: &mut Burst,
+    region: &Region,
+    frames: &mut [Desc],
+    packets: u64,
+    copy: &mut impl FnMut(u32, &[u8]),
+) -> u64 {
+    let mut gone = 0;
+    for i in bits(packets) {
+        if let Err(lost) = deparse(board, burst, region, &mut frames[i], i) {
+            burst.fates[i] = Fate::Dropped(lost);
+            gone |= 1 << i;
+        }
+    }
+    for i in bits(burst.mirrored & packets & !gone) {
+        for session in burst.sessions[i].into_iter().filter(|session| *session != 0) {
+            let session = board.state.session(usize::from(session) - 1);
+            if let Some(Session { port, len_max }) = session {
+                let frame = region.frame(&frames[i]);
+                copy(port, &frame[..frame.len().min(len_max as usize)]);
+            }
+        }
+    }
+    let goes_on = |i: &usize| matches!(burst.fates[*i], Fate::Port(_));
+    bits(burst.again & packets).filter(goes_on).fold(0, |mask, i| mask | 1 << i)
+}
+
+/// Puts the emitted headers of a packet before what is left of it.
+fn deparse(
+    board: &Board,
+    burst: &Burst,
+    region: &Region,
+    frame: &mut Desc,
+    i: usize,
+) -> Result<(), Lost> {
+    let plan = &board.plan;
+    let emitted = || burst.emits.iter().filter(|(_, of)| of >> i & 1 == 1).map(|(h, _)| *h);
+    let len: usize = emitted().map(|header| burst.header_len(plan, header, i)).sum();
+    let cursor = usize::from(burst.cursor[i]);
+    if len + usize::from(frame.len()) == cursor {
+        return Err(Lost::Empty);
+    }
+    match len.checked_sub(cursor) {
+        Some(0) => {}
+        Some(more) => {
+            region.grow_front(frame, more).ok_or(Lost::NoRoom)?;
+        }
+        None => region.shrink_front(frame, cursor - len),
+    }
+    let (bytes, stored) = (region.frame_mut(frame), burst.stored(i));
+    let mut at = 0;
+    for header in emitted() {
+        let len = burst.header_len(plan, header, i);
+        let from = plan.headers[header].at;
+        bytes[at..at + len].copy_from_slice(&stored[from..from + len]);
+        at += len;
+    }
+    Ok(())
+}

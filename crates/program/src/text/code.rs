@@ -1,0 +1,412 @@
+//! Instructions.
+
+use std::collections::HashMap;
+
+use super::error::Wrong;
+use super::resolve::{Owners, Scene};
+use super::words::{Line, Word};
+use crate::form::{Alu, Code, Condition, Hash, Operand, Order, Place, Range, Step, Summand};
+use crate::limits::CODE_LEN_MAX;
+
+/// Where instructions stand.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Part {
+    Apply,
+    Action,
+}
+
+/// Reads the instructions of a block that begins with `of`.
+pub(super) fn read<'a>(
+    scene: &Scene<'a, '_>,
+    of: Word<'a>,
+    lines: &[Line<'a>],
+    part: Part,
+) -> Result<Code, Wrong> {
+    if lines.len() > CODE_LEN_MAX {
+        return Err(of.unfit(format!("{CODE_LEN_MAX} instructions at most stand in one block")));
+    }
+    let mut body = Body { numbers: HashMap::new(), lines: Vec::new(), labels: Vec::new() };
+    for line in lines {
+        body.take(line)?;
+    }
+    let mut code = Code { steps: Vec::with_capacity(body.lines.len()), labels: body.labels };
+    for (number, line) in body.lines.iter().enumerate() {
+        let instruction = Instruction { scene, line, number, labels: &body.numbers };
+        let step = instruction.read()?;
+        placed(&step, number, line.first(), part)?;
+        code.steps.push(step);
+    }
+    match (code.steps.last(), body.lines.last()) {
+        (Some(Step::Tx(_) | Step::Drop | Step::Return), _) => Ok(code),
+        (_, last) => {
+            let last = last.map_or(of, Line::first);
+            let ends =
+                if part == Part::Apply { "`tx` or `drop`" } else { "`return`, `tx` or `drop`" };
+            Err(last.unfit(format!("the last instruction has to be {ends}")))
+        }
+    }
+}
+
+/// Lines of instructions, and the numbers that labels have.
+struct Body<'a> {
+    numbers: HashMap<&'a str, usize>,
+    lines: Vec<Line<'a>>,
+    labels: Vec<(String, usize)>,
+}
+
+impl<'a> Body<'a> {
+    fn take(&mut self, line: &Line<'a>) -> Result<(), Wrong> {
+        let (number, mut line) = (self.lines.len(), line.clone());
+        if line.at(1).text == ":" {
+            let label = line.first();
+            if self.numbers.insert(label.name()?, number).is_some() {
+                return Err(label.unfit(format!("there is another label `{}`", label.text)));
+            }
+            self.labels.push((label.text.to_owned(), number));
+            line = line.after(2);
+        }
+        // They change nothing: tables and arrays are brought near anyway.
+        if !matches!(line.first().text, "regprefetch" | "metprefetch") {
+            self.lines.push(line);
+        }
+        Ok(())
+    }
+}
+
+/// That an instruction may stand where it does.
+fn placed(step: &Step, number: usize, word: Word<'_>, part: Part) -> Result<(), Wrong> {
+    let is_action = part == Part::Action;
+    match step {
+        Step::Rx(_) if is_action || number > 0 => {
+            Err(word.unfit("a packet is received by the first instruction of `apply` alone"))
+        }
+        Step::Table(_) if is_action => Err(Wrong::not_supported(word.at, "a table in an action")),
+        Step::Learn { .. } | Step::Rearm(_) | Step::Forget | Step::Return if !is_action => {
+            Err(word.unfit(format!("`{}` stands in actions alone", word.text)))
+        }
+        step if !is_action && number == 0 && !matches!(step, Step::Rx(_)) => {
+            Err(word.expected("`rx`, by which `apply` begins"))
+        }
+        _ => Ok(()),
+    }
+}
+
+struct Instruction<'a, 'l> {
+    scene: &'l Scene<'a, 'l>,
+    line: &'l Line<'a>,
+    number: usize,
+    labels: &'l HashMap<&'a str, usize>,
+}
+
+impl<'a> Instruction<'a, '_> {
+    /// The operand of this number, from 1 on.
+    fn word(&self, index: usize) -> Word<'a> {
+        self.line.at(index)
+    }
+
+    /// That there are so many operands.
+    fn operands(&self, count: usize) -> Result<(), Wrong> {
+        self.line.ends_at(1 + count)
+    }
+
+    fn small(&self, index: usize, owners: Owners) -> Result<Place, Wrong> {
+        self.scene.small(self.word(index), owners)
+    }
+
+    /// A field of at most 64 bits, or a number.
+    fn operand(&self, index: usize, owners: Owners) -> Result<Operand, Wrong> {
+        let word = self.word(index);
+        if word.text.starts_with(|c: char| c.is_ascii_digit()) {
+            return word.number().map(Operand::Value);
+        }
+        match self.scene.field(word)? {
+            Some(_) => self.scene.small(word, owners).map(Operand::Field),
+            None => Err(word.expected(format!("{owners}, or a number"))),
+        }
+    }
+
+    fn read(&self) -> Result<Step, Wrong> {
+        let name = self.line.first();
+        if let Some((_, alu)) = ALU.iter().find(|(of, _)| *of == name.text) {
+            self.operands(2)?;
+            let (to, from) = (self.small(1, Owners::PACKET)?, self.operand(2, Owners::ALL)?);
+            return Ok(Step::Alu(*alu, to, from));
+        }
+        match name.text {
+            "rx" | "tx" | "drop" | "mirror" | "recirculate" | "recircid" => self.port(name),
+            "extract" | "lookahead" | "emit" | "validate" | "invalidate" | "dma" => {
+                self.header(name)
+            }
+            "mov" | "movh" | "ckadd" | "cksub" | "hash" | "rss" => self.value(name),
+            "regrd" | "regwr" | "regadd" | "meter" => self.array(name),
+            "table" | "learn" | "rearm" | "forget" | "entryid" | "return" => self.table(name),
+            "extern" => Err(Wrong::not_supported(name.at, "extern objects and functions")),
+            text if text.starts_with("jmp") => self.jump(name),
+            _ => Err(name.expected("an instruction")),
+        }
+    }
+
+    fn port(&self, name: Word<'a>) -> Result<Step, Wrong> {
+        let one = |step: fn(Place) -> Step| {
+            self.operands(1)?;
+            self.small(1, Owners::METADATA).map(step)
+        };
+        match name.text {
+            "rx" => one(Step::Rx),
+            "recircid" => one(Step::RecircId),
+            "tx" => {
+                self.operands(1)?;
+                self.operand(1, Owners::METADATA).map(Step::Tx)
+            }
+            "mirror" => {
+                self.operands(2)?;
+                let (slot, session) = (self.small(1, Owners::HOST)?, self.small(2, Owners::HOST)?);
+                Ok(Step::Mirror { slot, session })
+            }
+            "drop" => self.operands(0).map(|()| Step::Drop),
+            _ => self.operands(0).map(|()| Step::Recirculate),
+        }
+    }
+
+    fn header(&self, name: Word<'a>) -> Result<Step, Wrong> {
+        let header = self.scene.header(self.word(1))?;
+        let of = self.scene.program.header_type(header);
+        let is_variable = of.fields.iter().any(|field| field.is_variable);
+        let fixed = || match is_variable {
+            true => Err(self.word(1).unfit("a header without a field of variable length")),
+            false => Ok(()),
+        };
+        match name.text {
+            "extract" if is_variable => {
+                self.operands(2)?;
+                let len = self.small(2, Owners::METADATA)?;
+                Ok(Step::Extract(header, Some(len)))
+            }
+            "extract" => self.operands(1).map(|()| Step::Extract(header, None)),
+            "dma" => {
+                self.operands(2)?;
+                fixed()?;
+                let from = self.scene.place(self.word(2), Owners::ARGUMENTS)?;
+                let arguments = self.scene.arguments.map(|of| &self.scene.program.structs[of]);
+                match arguments.is_some_and(|all| from.offset + of.len <= all.len) {
+                    true => Ok(Step::Fill(header, from)),
+                    false => {
+                        let reason = format!("the {} bytes from here on do not exist", of.len);
+                        Err(self.word(2).unfit(reason))
+                    }
+                }
+            }
+            "lookahead" => {
+                self.operands(1)?;
+                fixed().map(|()| Step::Lookahead(header))
+            }
+            "emit" => self.operands(1).map(|()| Step::Emit(header)),
+            "validate" => self.operands(1).map(|()| Step::Validate(header)),
+            _ => self.operands(1).map(|()| Step::Invalidate(header)),
+        }
+    }
+
+    fn value(&self, name: Word<'a>) -> Result<Step, Wrong> {
+        match name.text {
+            "mov" => {
+                self.operands(2)?;
+                let to = self.scene.place(self.word(1), Owners::PACKET)?;
+                let word = self.word(2);
+                let from = match word.text.starts_with(|c: char| c.is_ascii_digit()) {
+                    true => Operand::Value(word.number()?),
+                    false => Operand::Field(self.scene.place(word, Owners::ALL)?),
+                };
+                Ok(Step::Move(to, from))
+            }
+            "movh" => {
+                self.operands(2)?;
+                let to = self.scene.place(self.word(1), Owners::PACKET)?;
+                let from = self.scene.place(self.word(2), Owners::ALL)?;
+                match (to.bits, from.bits) {
+                    (64, 128) | (128, 64) => Ok(Step::MoveHigh(to, from)),
+                    _ => Err(self.word(1).unfit("one field has to have 128 bits, the other 64")),
+                }
+            }
+            "ckadd" | "cksub" => self.checksum(name),
+            _ => {
+                self.operands(4)?;
+                let to = self.small(2, Owners::METADATA)?;
+                let range = self.range()?;
+                if name.text == "rss" {
+                    return Ok(Step::Rss(self.scene.rss(self.word(1))?, to, range));
+                }
+                let word = self.word(1);
+                let hash = Hash::ALL.iter().find(|(name, _)| *name == word.text);
+                let names: Vec<String> =
+                    Hash::ALL.iter().map(|(name, _)| format!("`{name}`")).collect();
+                let (_, hash) = hash.ok_or_else(|| word.expected(names.join(", ")))?;
+                Ok(Step::Hash(*hash, to, range))
+            }
+        }
+    }
+
+    /// The fields from the third operand to the fourth.
+    fn range(&self) -> Result<Range, Wrong> {
+        let first = self.scene.place(self.word(3), Owners::ALL)?;
+        let last = self.scene.place(self.word(4), Owners::ALL)?;
+        match first.owner == last.owner && first.offset <= last.offset {
+            true => Ok(Range { first, last }),
+            false => {
+                Err(self.word(4).unfit("the last field stands behind the first, in the same type"))
+            }
+        }
+    }
+
+    fn checksum(&self, name: Word<'a>) -> Result<Step, Wrong> {
+        self.operands(2)?;
+        let to = self.small(1, Owners::HEADERS)?;
+        if to.bits != 16 {
+            return Err(self
+                .word(1)
+                .unfit(format!("a checksum has 16 bits; this has {}", to.bits)));
+        }
+        let word = self.word(2);
+        let is_field = word.text.matches('.').count() > 1;
+        match (name.text, is_field) {
+            ("ckadd", false) => {
+                Ok(Step::ChecksumAdd(to, Summand::Header(self.scene.header(word)?)))
+            }
+            ("ckadd", true) => {
+                Ok(Step::ChecksumAdd(to, Summand::Field(self.small(2, Owners::HEADERS)?)))
+            }
+            _ => Ok(Step::ChecksumSub(to, self.small(2, Owners::HEADERS)?)),
+        }
+    }
+
+    fn array(&self, name: Word<'a>) -> Result<Step, Wrong> {
+        match name.text {
+            "regrd" => {
+                self.operands(3)?;
+                let to = self.small(1, Owners::PACKET)?;
+                let array = self.scene.registers(self.word(2))?;
+                Ok(Step::RegisterRead { to, array, index: self.operand(3, Owners::ALL)? })
+            }
+            "meter" => {
+                self.operands(5)?;
+                Ok(Step::Meter {
+                    array: self.scene.meters(self.word(1))?,
+                    index: self.operand(2, Owners::ALL)?,
+                    length: self.operand(3, Owners::ALL)?,
+                    colour: self.operand(4, Owners::HOST)?,
+                    to: self.small(5, Owners::METADATA)?,
+                })
+            }
+            name => {
+                self.operands(3)?;
+                let array = self.scene.registers(self.word(1))?;
+                let index = self.operand(2, Owners::ALL)?;
+                let value = self.operand(3, Owners::ALL)?;
+                match name {
+                    "regwr" => Ok(Step::RegisterWrite { array, index, value }),
+                    _ => Ok(Step::RegisterAdd { array, index, value }),
+                }
+            }
+        }
+    }
+
+    fn table(&self, name: Word<'a>) -> Result<Step, Wrong> {
+        match name.text {
+            "table" => {
+                self.operands(1)?;
+                self.scene.table_named(self.word(1)).map(Step::Table)
+            }
+            "learn" => self.learn(),
+            "rearm" if self.line.len() == 1 => Ok(Step::Rearm(None)),
+            "rearm" => {
+                self.operands(1)?;
+                Ok(Step::Rearm(Some(self.small(1, Owners::METADATA)?)))
+            }
+            "entryid" => {
+                self.operands(1)?;
+                self.small(1, Owners::METADATA).map(Step::EntryId)
+            }
+            "forget" => self.operands(0).map(|()| Step::Forget),
+            _ => self.operands(0).map(|()| Step::Return),
+        }
+    }
+
+    /// `learn ACTION [ARGUMENT] TIMEOUT`
+    fn learn(&self) -> Result<Step, Wrong> {
+        let action = self.scene.action(self.word(1))?;
+        let fields = self.scene.program.arguments(action);
+        let given = self.line.len() > 3;
+        self.operands(2 + usize::from(given))?;
+        let timeout = self.small(2 + usize::from(given), Owners::METADATA)?;
+        if given == fields.is_empty() {
+            let arguments = if given { "no arguments" } else { "arguments: name the first" };
+            return Err(self.word(2).unfit(format!("`{}` has {arguments}", self.word(1).text)));
+        }
+        if !given {
+            return Ok(Step::Learn { action, arguments: None, timeout });
+        }
+        let first = self.scene.place(self.word(2), Owners::METADATA)?;
+        let there = &self.scene.program.metadata_type().fields[first.field..];
+        let fits = there.len() >= fields.len()
+            && there.iter().zip(fields).all(|(there, field)| there.bits == field.bits);
+        match fits {
+            true => Ok(Step::Learn { action, arguments: Some(first), timeout }),
+            false => {
+                let widths: Vec<String> =
+                    fields.iter().map(|field| field.bits.to_string()).collect();
+                let reason =
+                    format!("fields of {} bits have to stand from here on", widths.join(", "));
+                Err(self.word(2).unfit(reason))
+            }
+        }
+    }
+
+    fn jump(&self, name: Word<'a>) -> Result<Step, Wrong> {
+        let compare = COMPARE.iter().find(|(of, _)| *of == name.text);
+        let condition = match (name.text, compare) {
+            (_, Some((_, order))) => {
+                self.operands(3)?;
+                let (a, b) = (self.operand(2, Owners::ALL)?, self.operand(3, Owners::ALL)?);
+                Condition::Compare(*order, a, b)
+            }
+            ("jmp", _) => self.operands(1).map(|()| Condition::Always)?,
+            ("jmph", _) => self.operands(1).map(|()| Condition::Hit)?,
+            ("jmpnh", _) => self.operands(1).map(|()| Condition::Miss)?,
+            ("jmpv" | "jmpnv" | "jmpa" | "jmpna", _) => {
+                self.operands(2)?;
+                match name.text {
+                    "jmpv" => Condition::Valid(self.scene.header(self.word(2))?),
+                    "jmpnv" => Condition::Invalid(self.scene.header(self.word(2))?),
+                    "jmpa" => Condition::Ran(self.scene.action(self.word(2))?),
+                    _ => Condition::RanOther(self.scene.action(self.word(2))?),
+                }
+            }
+            _ => return Err(name.expected("an instruction")),
+        };
+        let label = self.word(1);
+        match self.labels.get(label.text) {
+            None => Err(label.expected("a label of this block")),
+            Some(to) if *to <= self.number => Err(Wrong::not_supported(
+                label.at,
+                "a jump back, which could go on for ever; `recirculate` has a packet come round",
+            )),
+            Some(to) => Ok(Step::Jump(condition, *to)),
+        }
+    }
+}
+
+const ALU: [(&str, Alu); 7] = [
+    ("add", Alu::Add),
+    ("and", Alu::And),
+    ("or", Alu::Or),
+    ("shl", Alu::Shl),
+    ("shr", Alu::Shr),
+    ("sub", Alu::Sub),
+    ("xor", Alu::Xor),
+];
+
+const COMPARE: [(&str, Order); 4] = [
+    ("jmpeq", Order::Equal),
+    ("jmpgt", Order::Greater),
+    ("jmplt", Order::Less),
+    ("jmpneq", Order::Different),
+];

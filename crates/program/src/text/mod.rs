@@ -1,0 +1,34 @@
+//! A program's text: the `.spec` assembly of DPDK's SWX pipeline, which P4's compiler emits.
+//!
+//! Read as `rte_swx_pipeline_spec` reads it (DPDK 24.11), but for what `docs/programs.md` names.
+
+mod blocks;
+mod code;
+mod defaults;
+mod error;
+mod resolve;
+mod words;
+
+pub use error::{Problem, SpecError};
+
+use error::{At, Wrong};
+
+use crate::form::Program;
+use crate::limits::TEXT_LEN_MAX;
+
+impl Program {
+    /// Reads a program.
+    ///
+    /// # Errors
+    /// With line and column of the first thing that is wrong, and what was expected there.
+    pub fn read(source: &str) -> Result<Program, SpecError> {
+        let read = || {
+            if source.len() > TEXT_LEN_MAX {
+                let at = At { line: 1, column: 1, width: 1 };
+                return Err(Wrong::unfit(at, "the text of a program has at most 4 MiB"));
+            }
+            resolve::resolve(&blocks::read(&mut words::lines(source))?)
+        };
+        read().map_err(|wrong| SpecError::new(source, wrong))
+    }
+}

@@ -1,0 +1,364 @@
+//! Random programs, as text: every instruction, with operands that it takes.
+
+use rand::{Rng, RngExt};
+use rand_xoshiro::Xoshiro256PlusPlus;
+
+/// Widths of fields, bits.
+const WIDTHS: [u32; 8] = [8, 16, 24, 32, 40, 48, 64, 128];
+const HEADERS: usize = 4;
+const METADATA: usize = 12;
+const ACTIONS: usize = 6;
+
+/// What a program is made of: widths of fields, and who learns.
+pub struct Shape {
+    headers: Vec<Vec<u32>>,
+    metadata: Vec<u32>,
+    /// Of each action.
+    arguments: Vec<Vec<u32>>,
+    has_learner: bool,
+}
+
+pub struct Writer<'r> {
+    rng: &'r mut Xoshiro256PlusPlus,
+    shape: Shape,
+    text: String,
+    /// Labels of the block that is written.
+    labels: usize,
+}
+
+/// The number of the header whose last field has a variable length.
+const VARIABLE: usize = 3;
+
+/// A program.
+pub fn program(rng: &mut Xoshiro256PlusPlus) -> String {
+    let mut widths = |count: usize| -> Vec<u32> {
+        (0..count).map(|_| WIDTHS[rng.random_range(0..WIDTHS.len())]).collect()
+    };
+    let mut headers: Vec<Vec<u32>> = (0..HEADERS).map(|_| widths(4)).collect();
+    // A checksum, and something to hash and to sum up.
+    headers.iter_mut().for_each(|header| header[1] = 16);
+    let mut metadata = widths(METADATA);
+    metadata[..5].copy_from_slice(&[32, 16, 32, 8, 24]);
+    metadata[METADATA - 1] = 128;
+    let mut arguments: Vec<Vec<u32>> = (0..ACTIONS).map(|action| widths(action % 3)).collect();
+    // What an action learns stands in metadata as its arguments do.
+    arguments[5] = metadata[5..7].to_vec();
+    // As long as a header, for `dma`.
+    arguments[4] = headers[0].clone();
+    let has_learner = rng.random_bool(0.5);
+    let shape = Shape { headers, metadata, arguments, has_learner };
+    let mut writer = Writer { rng, shape, text: String::new(), labels: 0 };
+    writer.declare();
+    writer.actions();
+    writer.tables();
+    writer.apply();
+    writer.text
+}
+
+impl Writer<'_> {
+    fn line(&mut self, line: impl AsRef<str>) {
+        self.text.push_str(line.as_ref());
+        self.text.push('\n');
+    }
+
+    fn declare(&mut self) {
+        for header in 0..HEADERS {
+            self.line(format!("struct header{header}_t {{"));
+            for (field, bits) in self.shape.headers[header].clone().into_iter().enumerate() {
+                self.line(format!("\tbit<{bits}> f{field}"));
+            }
+            if header == VARIABLE {
+                self.line("\tvarbit<64> rest");
+            }
+            self.line("}");
+            self.line(format!("header h{header} instanceof header{header}_t"));
+        }
+        self.line("struct metadata_t {");
+        for (field, bits) in self.shape.metadata.clone().into_iter().enumerate() {
+            self.line(format!("\tbit<{bits}> f{field}"));
+        }
+        self.line("}\nmetadata instanceof metadata_t");
+        for (action, arguments) in self.shape.arguments.clone().into_iter().enumerate() {
+            if !arguments.is_empty() {
+                self.line(format!("struct a{action}_t {{"));
+                for (field, bits) in arguments.into_iter().enumerate() {
+                    self.line(format!("\tbit<{bits}> f{field}"));
+                }
+                self.line("}");
+            }
+        }
+        self.line("regarray r0 size 4 initval 7\nregarray r1 size 5 initval 0");
+        self.line("metarray m0 size 2\nrss rss0");
+    }
+
+    fn one(&mut self, count: usize) -> usize {
+        self.rng.random_range(0..count)
+    }
+
+    /// A field, as `small` says; with the action whose arguments may be named.
+    fn field(&mut self, may: &str, small: bool, action: Option<usize>) -> Option<String> {
+        for _ in 0..20 {
+            let owner = may.as_bytes()[self.one(may.len())] as char;
+            let (name, widths) = match owner {
+                'h' => {
+                    let header = self.one(HEADERS);
+                    (format!("h.h{header}"), self.shape.headers[header].clone())
+                }
+                'm' => ("m".to_owned(), self.shape.metadata.clone()),
+                _ => match action {
+                    Some(action) => ("t".to_owned(), self.shape.arguments[action].clone()),
+                    None => continue,
+                },
+            };
+            if widths.is_empty() {
+                continue;
+            }
+            let field = self.one(widths.len());
+            if !small || widths[field] <= 64 {
+                return Some(format!("{name}.f{field}"));
+            }
+        }
+        None
+    }
+
+    fn number(&mut self) -> String {
+        match self.one(4) {
+            0 => format!("{:#x}", self.rng.next_u64()),
+            1 => format!("{}", self.one(3)),
+            2 => format!("{:#x}", self.one(1 << 16)),
+            _ => format!("{}", self.one(70)),
+        }
+    }
+
+    fn operand(&mut self, may: &str, action: Option<usize>) -> String {
+        let number = self.number();
+        match self.one(3) {
+            0 => number,
+            _ => self.field(may, true, action).unwrap_or(number),
+        }
+    }
+
+    /// An instruction that neither jumps nor ends.
+    fn plain(&mut self, action: Option<usize>) -> Option<String> {
+        let to = self.field("hm", true, action)?;
+        let metadata = self.field("m", true, action)?;
+        let header = self.one(HEADERS);
+        Some(match self.one(25) {
+            0..=3 => format!("mov {to} {}", self.operand("hmt", action)),
+            4 => format!(
+                "mov {} {}",
+                self.field("hm", false, action)?,
+                self.field("hmt", false, action)?
+            ),
+            5..=8 => {
+                let alu = ["add", "sub", "and", "or", "xor", "shl", "shr"][self.one(7)];
+                format!("{alu} {to} {}", self.operand("hmt", action))
+            }
+            9 => format!("ckadd h.h{header}.f1 {}", self.field("h", true, action)?),
+            10 => format!("ckadd h.h{header}.f1 h.h{}", self.one(HEADERS)),
+            11 => format!("cksub h.h{header}.f1 {}", self.field("h", true, action)?),
+            12 => format!("regrd {to} r{} {}", self.one(2), self.operand("hmt", action)),
+            13 => {
+                let (index, value) = (self.operand("hmt", action), self.operand("hmt", action));
+                format!("regwr r{} {index} {value}", self.one(2))
+            }
+            14 => {
+                let (index, value) = (self.operand("hmt", action), self.operand("hmt", action));
+                format!("regadd r{} {index} {value}", self.one(2))
+            }
+            15 => {
+                let [index, length] = ["hmt", "hmt"].map(|may| self.operand(may, action));
+                format!("meter m0 {index} {length} {} {metadata}", self.operand("mt", action))
+            }
+            16 => {
+                let hash = ["crc16", "crc32", "crc32_ieee", "identity", "jhash"][self.one(5)];
+                format!("hash {hash} {metadata} {}", self.range(action))
+            }
+            17 => format!("rss rss0 {metadata} {}", self.range(action)),
+            18 => format!("validate h.h{header}"),
+            19 => format!("invalidate h.h{header}"),
+            20 => match header {
+                VARIABLE => return None,
+                header => format!("lookahead h.h{header}"),
+            },
+            21 => {
+                let session = self.field("mt", true, action)?;
+                format!("mirror {metadata} {session}")
+            }
+            22 => match self.one(8) {
+                0 => "recirculate".to_owned(),
+                _ => format!("recircid {metadata}"),
+            },
+            23 if !self.shape.has_learner => format!("entryid {metadata}"),
+            23 => self.extract(header),
+            _ => self.extract(header),
+        })
+    }
+
+    fn extract(&mut self, header: usize) -> String {
+        match header {
+            VARIABLE => {
+                // Mostly a length that fits.
+                self.line("\tand m.f3 7");
+                "extract h.h3 m.f3".to_owned()
+            }
+            header => format!("extract h.h{header}"),
+        }
+    }
+
+    fn range(&mut self, action: Option<usize>) -> String {
+        let (name, count) = match self.one(3) {
+            0 => (format!("h.h{}", self.one(HEADERS)), 4),
+            1 => ("m".to_owned(), METADATA),
+            _ => match action.map(|action| self.shape.arguments[action].len()) {
+                Some(count @ 1..) => ("t".to_owned(), count),
+                _ => ("m".to_owned(), METADATA),
+            },
+        };
+        let first = self.one(count);
+        let last = first + self.one(count - first);
+        format!("{name}.f{first} {name}.f{last}")
+    }
+
+    fn condition(&mut self, label: &str, action: Option<usize>) -> String {
+        match self.one(8) {
+            0 => format!("jmpv {label} h.h{}", self.one(HEADERS)),
+            1 => format!("jmpnv {label} h.h{}", self.one(HEADERS)),
+            2 => format!("jmp{} {label}", ["h", "nh"][self.one(2)]),
+            3 => format!("jmp{} {label} act{}", ["a", "na"][self.one(2)], self.one(ACTIONS)),
+            4 => format!("jmp {label}"),
+            _ => {
+                let order = ["jmpeq", "jmpneq", "jmplt", "jmpgt"][self.one(4)];
+                let (a, b) = (self.operand("hmt", action), self.operand("hmt", action));
+                format!("{order} {label} {a} {b}")
+            }
+        }
+    }
+
+    /// Instructions with jumps; what a path may do before it is over is `more`'s.
+    fn body(
+        &mut self,
+        len: usize,
+        action: Option<usize>,
+        more: impl Fn(&mut Self) -> Option<String>,
+    ) {
+        // Labels that were named, and where they are to stand.
+        let mut open: Vec<(usize, String)> = Vec::new();
+        for at in 0..len {
+            let due: Vec<String> =
+                open.extract_if(.., |(to, _)| *to == at).map(|(_, label)| label).collect();
+            // One label an instruction: the others stand at ones that change nothing.
+            for label in due {
+                self.line(format!("{label} :\tadd m.f2 1"));
+            }
+            if self.one(5) == 0 {
+                let (to, label) = (at + 1 + self.one(len - at), format!("L{}", self.labels));
+                self.labels += 1;
+                let jump = self.condition(&label, action);
+                self.line(format!("\t{jump}"));
+                open.push((to, label));
+            }
+            let instruction = match self.one(4) {
+                0 => more(self),
+                _ => self.plain(action),
+            };
+            if let Some(instruction) = instruction {
+                self.line(format!("\t{instruction}"));
+            }
+        }
+        for (_, label) in open {
+            self.line(format!("{label} :\txor m.f2 1"));
+        }
+    }
+
+    fn actions(&mut self) {
+        for action in 0..ACTIONS {
+            let arguments = match self.shape.arguments[action].is_empty() {
+                true => "none".to_owned(),
+                false => format!("instanceof a{action}_t"),
+            };
+            self.line(format!("action act{action} args {arguments} {{"));
+            self.labels = 0;
+            let len = self.one(6);
+            self.body(len, Some(action), |writer| match (action, writer.one(4)) {
+                (3, 0) => Some("drop".to_owned()),
+                (3, 1) => Some("tx m.f0".to_owned()),
+                (4, 0) => Some("dma h.h0 t.f0".to_owned()),
+                (2, 0..=2) if writer.shape.has_learner => Some("learn act5 m.f5 m.f3".to_owned()),
+                (5, 0) if writer.shape.has_learner => Some("rearm".to_owned()),
+                (5, 1) if writer.shape.has_learner => Some("rearm m.f3".to_owned()),
+                (5, 2) if writer.shape.has_learner => Some("forget".to_owned()),
+                _ => None,
+            });
+            self.line("\treturn\n}");
+        }
+    }
+
+    fn key(&mut self, how: &[&str]) {
+        self.line("\tkey {");
+        let mut names: Vec<String> = Vec::new();
+        for how in how {
+            let name = self.field("hm", false, None).unwrap_or("m.f0".to_owned());
+            if !names.contains(&name) {
+                self.line(format!("\t\t{name} {how}"));
+                names.push(name);
+            }
+        }
+        self.line("\t}");
+    }
+
+    fn tables(&mut self) {
+        // Actions 2 and 5 are those of the learner.
+        let plain: &[usize] =
+            if self.shape.has_learner { &[0, 1, 3, 4] } else { &[0, 1, 2, 3, 4, 5] };
+        let hows: [&[&str]; 5] = [
+            &["exact", "exact"],
+            &["lpm"],
+            &["exact", "lpm"],
+            &["wildcard", "exact", "wildcard"],
+            &["wildcard"],
+        ];
+        for (table, how) in hows.iter().enumerate() {
+            self.line(format!("table t{table} {{"));
+            self.key(how);
+            self.line("\tactions {");
+            plain.iter().for_each(|action| self.line(format!("\t\tact{action}")));
+            self.line("\t}\n\tdefault_action act0 args none\n\tsize 12\n}");
+        }
+        self.line("table t5 {\n\tactions {\n\t\tact3\n\t\tact0\n\t}");
+        self.line("\tdefault_action act0 args none const\n}");
+        if self.shape.has_learner {
+            self.line("learner l0 {");
+            self.key(&["", ""]);
+            self.line("\tactions {\n\t\tact5\n\t\tact2\n\t}");
+            let arguments: Vec<String> = (0..self.shape.arguments[2].len())
+                .map(|field| format!("f{field} {}", self.one(200)))
+                .collect();
+            self.line(format!("\tdefault_action act2 args {}", arguments.join(" ")));
+            self.line("\tsize 5\n\ttimeout {\n\t\t1\n\t\t2\n\t\t5\n\t}\n}");
+        }
+        self.line("selector s0 {\n\tgroup_id m.f3");
+        self.line("\tselector {\n\t\th.h0.f0\n\t\tm.f2\n\t}");
+        self.line("\tmember_id m.f4\n\tn_groups_max 4\n\tn_members_per_group_max 8\n}");
+    }
+
+    fn apply(&mut self) {
+        self.line("apply {\n\trx m.f0\n\textract h.h0");
+        self.labels = 0;
+        let len = 4 + self.one(25);
+        self.body(len, None, |writer| {
+            Some(match writer.one(12) {
+                0 => format!("emit h.h{}", writer.one(HEADERS)),
+                1 if writer.one(4) == 0 => "drop".to_owned(),
+                2 if writer.one(4) == 0 => "tx m.f1".to_owned(),
+                3 if writer.shape.has_learner => "table l0".to_owned(),
+                4 => "table s0".to_owned(),
+                other => format!("table t{}", other % 6),
+            })
+        });
+        for header in 0..HEADERS {
+            self.line(format!("\temit h.h{header}"));
+        }
+        self.line("\ttx m.f0\n}");
+    }
+}

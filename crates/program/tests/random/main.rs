@@ -1,0 +1,247 @@
+//! Random programs and packets: the fast path does what the definition says, packet by packet,
+//! while tables change.
+
+mod generate;
+
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+
+use niclab_nic::limits::BURST;
+use niclab_nic::memory::{Desc, Region};
+use niclab_program::definition::Definition;
+use niclab_program::{
+    Change, ChangeError, Entry, Fate, Invocation, Kind, Lost, Match, Member, Part, Pipeline,
+    Program, Rates, Session,
+};
+use rand::{Rng, RngExt, SeedableRng};
+use rand_xoshiro::Xoshiro256PlusPlus;
+
+/// Programs that are tried; `NICLAB_PROGRAMS` for more.
+fn programs() -> u64 {
+    std::env::var("NICLAB_PROGRAMS").ok().and_then(|count| count.parse().ok()).unwrap_or(400)
+}
+
+/// Bytes that are often the same.
+fn bytes(rng: &mut Xoshiro256PlusPlus, len: usize) -> Vec<u8> {
+    let few = rng.random_bool(0.7);
+    (0..len).map(|_| if few { rng.random_range(0..2) } else { rng.random() }).collect()
+}
+
+fn invocation(rng: &mut Xoshiro256PlusPlus, program: &Program, action: usize) -> Invocation {
+    let arguments = program.arguments(action).iter();
+    let arguments = arguments.map(|field| bytes(rng, field.bits as usize / 8)).collect();
+    Invocation { action, arguments }
+}
+
+fn entry(rng: &mut Xoshiro256PlusPlus, program: &Program, table: usize) -> Option<Entry> {
+    let Kind::Match { key, actions } = &program.tables[table].kind else { return None };
+    let mut priority = 0;
+    let parts = key.iter().map(|(place, how)| {
+        let value = bytes(rng, place.len());
+        match how {
+            Match::Exact => Part::exact(value),
+            Match::Prefix => Part::prefix(&value, rng.random_range(0..=place.bits)),
+            Match::Wildcard => {
+                priority = rng.random_range(0..3);
+                let masks = [0, 0xff, 0x0f, 1];
+                let mask = masks[rng.random_range(0..4)];
+                Part::masked(&value, vec![mask; place.len()])
+            }
+        }
+    });
+    let key = parts.collect();
+    let action = actions.of[rng.random_range(0..actions.of.len())].0;
+    Some(Entry { key, priority, does: invocation(rng, program, action) })
+}
+
+fn change(rng: &mut Xoshiro256PlusPlus, program: &Program, known: &[(usize, Entry)]) -> Change {
+    let table = rng.random_range(0..program.tables.len());
+    if let Kind::Selector { .. } = program.tables[table].kind {
+        let member = |_| Member { id: rng.random_range(0..100), weight: rng.random_range(1..4) };
+        let members = (0..3).map(member).collect();
+        return Change::Group { table, group: rng.random_range(0..4), members };
+    }
+    let some = (!known.is_empty()).then(|| known[rng.random_range(0..known.len())].clone());
+    match (rng.random_range(0..6), some) {
+        (0, Some((table, entry))) => Change::Delete { table, key: entry.key },
+        (1, Some((table, entry))) => {
+            let other = self::entry(rng, program, table);
+            let entry = other.map(|other| Entry { key: entry.key, ..other });
+            entry.map_or(Change::Delete { table, key: vec![] }, |entry| Change::Modify {
+                table,
+                entry,
+            })
+        }
+        (2, _) => {
+            let Some(actions) = program.tables[table].kind.actions() else {
+                return Change::Delete { table, key: vec![] };
+            };
+            let action = actions.of[rng.random_range(0..actions.of.len())].0;
+            Change::Default { table, does: invocation(rng, program, action) }
+        }
+        _ => match entry(rng, program, table) {
+            Some(entry) => Change::Add { table, entry },
+            None => Change::Delete { table, key: vec![] },
+        },
+    }
+}
+
+/// Both sides, and what the test knows of them.
+struct Sides {
+    definition: Definition,
+    pipeline: Pipeline,
+    worker: niclab_program::Worker,
+    now_ns: u64,
+    known: Vec<(usize, Entry)>,
+    region: Arc<Region>,
+    frames: Vec<Desc>,
+}
+
+impl Sides {
+    /// The same changes, alone or together, which both carry out or refuse.
+    fn change(&mut self, rng: &mut Xoshiro256PlusPlus) {
+        let count = if rng.random_bool(0.5) { 1 } else { rng.random_range(1..6) };
+        let changes: Vec<Change> =
+            (0..count).map(|_| change(rng, self.definition.program(), &self.known)).collect();
+        let said = self.definition.change(&changes);
+        let told = self.pipeline.change(&changes);
+        if matches!(told, Err(ChangeError::Room { .. })) {
+            panic!("{told:?}");
+        }
+        assert_eq!(said, told, "{changes:?}");
+        if said.is_ok() {
+            for change in changes {
+                if let Change::Add { table, entry } = change {
+                    self.known.push((table, entry));
+                }
+            }
+        }
+    }
+
+    fn arrays(&mut self, rng: &mut Xoshiro256PlusPlus) {
+        let (index, value) = (rng.random_range(0..5), rng.next_u64());
+        self.definition.set_register(1, index, value);
+        self.pipeline.set_register(1, index, value);
+        let rates = Rates {
+            committed: rng.random_range(0..1000),
+            peak: rng.random_range(0..2000),
+            committed_burst: rng.random_range(0..1000),
+            peak_burst: rng.random_range(0..2000),
+        };
+        self.definition.set_time_ns(self.now_ns);
+        self.definition.set_meter(0, index, rates);
+        self.pipeline.set_meter(0, index, rates, self.now_ns);
+        let number = rng.random_range(0..4);
+        let session = Session { port: number, len_max: rng.random_range(1..100) };
+        self.definition.set_session(number as usize, session);
+        self.pipeline.set_session(number as usize, session);
+    }
+
+    /// A burst goes through both and is the same afterwards.
+    fn burst(&mut self, rng: &mut Xoshiro256PlusPlus) {
+        let count = match rng.random_range(0..3) {
+            0 => 1,
+            1 => BURST,
+            _ => rng.random_range(1..=BURST),
+        };
+        let (region, descs) = (&self.region, &mut self.frames[..count]);
+        let port = rng.random_range(0..3);
+        let mut expected = Vec::new();
+        self.definition.set_time_ns(self.now_ns);
+        self.worker.set_time_ns(self.now_ns);
+        for desc in &mut *descs {
+            let len = rng.random_range(1..150);
+            let frame = bytes(rng, len);
+            region.slot_mut(desc)[..len].copy_from_slice(&frame);
+            region.set_len(desc, len as u16);
+            expected.push(self.definition.run(port, &frame));
+        }
+        let (mut fates, mut copies) = (vec![Fate::Dropped(Lost::Told); count], Vec::new());
+        self.worker.run(region, descs, port, &mut fates, |port, frame| {
+            copies.push((port, frame.to_vec()));
+        });
+        for (i, (expected, fate)) in expected.iter().zip(&fates).enumerate() {
+            assert_eq!(expected.fate, *fate, "packet {i} of {count}");
+            if let Fate::Port(_) = fate {
+                assert_eq!(expected.frame, region.frame(&descs[i]), "packet {i} of {count}");
+            }
+        }
+        let all = expected.iter().flat_map(|outcome| &outcome.copies);
+        let mut said: Vec<_> = all.map(|copy| (copy.port, copy.frame.clone())).collect();
+        said.sort();
+        copies.sort();
+        assert!(
+            said == copies,
+            "copies missing {:?}, too many {:?}",
+            without(&said, &copies),
+            without(&copies, &said)
+        );
+    }
+}
+
+/// Of these in `a`, those that are not in `b`; both are sorted.
+fn without<T: PartialEq + Clone>(a: &[T], b: &[T]) -> Vec<T> {
+    let mut rest = b.to_vec();
+    let is_missing = |of: &&T| match rest.iter().position(|other| other == *of) {
+        Some(at) => {
+            rest.swap_remove(at);
+            false
+        }
+        None => true,
+    };
+    a.iter().filter(is_missing).cloned().collect()
+}
+
+fn compare(seed: u64, region: &Arc<Region>, frames: Vec<Desc>) -> Vec<Desc> {
+    let mut rng = Xoshiro256PlusPlus::seed_from_u64(seed);
+    let text = generate::program(&mut rng);
+    let program = Program::read(&text).unwrap_or_else(|error| panic!("{text}\n{error}"));
+    assert_eq!(Program::read(&program.to_string()).as_ref(), Ok(&program), "{text}");
+    let pipeline = Pipeline::new(program.clone()).unwrap();
+    let mut sides = Sides {
+        worker: pipeline.worker(),
+        pipeline,
+        definition: Definition::new(program.clone()),
+        now_ns: 1,
+        known: Vec::new(),
+        region: Arc::clone(region),
+        frames,
+    };
+    for _ in 0..8 {
+        for _ in 0..rng.random_range(0..8) {
+            sides.change(&mut rng);
+        }
+        sides.arrays(&mut rng);
+        sides.now_ns += rng.random_range(0..1_500_000_000);
+        sides.burst(&mut rng);
+        for (array, registers) in program.registers.iter().enumerate() {
+            for index in 0..registers.len as u64 {
+                let both = (
+                    sides.definition.register(array, index),
+                    sides.pipeline.register(array, index),
+                );
+                assert_eq!(both.0, both.1, "{}[{index}]", registers.name);
+            }
+        }
+    }
+    sides.frames
+}
+
+#[test]
+fn the_fast_path_does_what_the_definition_says() {
+    let first = std::env::var("NICLAB_SEED").ok().and_then(|seed| seed.parse().ok());
+    let seeds = first.map_or(0..programs(), |seed| seed..seed + 1);
+    let (region, mut frames) = Region::new(BURST, 1000).unwrap();
+    for seed in seeds {
+        let lent = std::mem::take(&mut frames);
+        let outcome = std::panic::catch_unwind(AssertUnwindSafe(|| compare(seed, &region, lent)));
+        match outcome {
+            Ok(back) => frames = back,
+            Err(panic) => {
+                let mut rng = Xoshiro256PlusPlus::seed_from_u64(seed);
+                println!("seed {seed}:\n{}", generate::program(&mut rng));
+                std::panic::resume_unwind(panic);
+            }
+        }
+    }
+}

@@ -1,0 +1,168 @@
+//! What is read, what is refused, and with what words.
+
+use niclab_program::{Kind, Problem, Program};
+
+/// A program around a part of its main code and its declarations.
+fn around(more: &str, apply: &str) -> String {
+    format!(
+        "struct eth_t {{\n\tbit<48> dst\n\tbit<48> src\n\tbit<16> type\n}}\n\
+         struct wide_t {{\n\tbit<128> address\n\tbit<64> half\n\tvarbit<64> rest\n}}\n\
+         struct meta_t {{\n\tbit<32> port\n\tbit<16> a\n\tbit<128> wide\n}}\n\
+         struct args_t {{\n\tbit<32> port\n}}\n\
+         header eth instanceof eth_t\nheader wide instanceof wide_t\n\
+         metadata instanceof meta_t\nregarray regs size 10 initval 0x7\n\
+         action go args instanceof args_t {{\n\tmov m.port t.port\n\treturn\n}}\n\
+         action none args none {{\n\treturn\n}}\n\
+         {more}\napply {{\n\trx m.port\n{apply}\n\ttx m.port\n}}\n"
+    )
+}
+
+fn refused(text: &str) -> (String, String) {
+    let error = Program::read(text).expect_err(text);
+    let line = text.lines().nth(error.line() - 1).unwrap_or_default();
+    (error.problem().to_string(), line.trim().to_owned())
+}
+
+/// That each of these is refused with these words, at a line of its own.
+fn are_refused(cases: &[(&str, &str)], around: impl Fn(&str) -> String) {
+    for (wrong, said) in cases {
+        let (problem, line) = refused(&around(wrong));
+        assert!(problem.starts_with(said), "{problem}\nin place of {said}\nfor {wrong}");
+        assert!(wrong.contains(&line), "{line} is not of {wrong}");
+    }
+}
+
+#[test]
+fn what_is_wrong_in_an_instruction_is_said_at_its_place() {
+    let cases = [
+        ("\tmov m.port", "expected a field, as `h.HEADER.FIELD` or `m.FIELD` or `t.FIELD`, found"),
+        (
+            "\tmov m.port 0x1ffffffffffffffff",
+            "expected a number below 2^64, as 20, 0x14 or 024, found `0x1ffffffffffffffff`",
+        ),
+        ("\tmvo m.port 1", "expected an instruction, found `mvo`"),
+        ("\tmov m.prot 1", "expected a field of `meta_t`, found `m.prot`"),
+        ("\tmov m.port 1 2", "expected the end of the line, found `2`"),
+        ("\tmov m.port t.port", "there are no arguments here"),
+        ("\tadd m.wide 1", "a field of at most 64 bits; this has 128"),
+        ("\tmovh m.port h.eth.dst", "one field has to have 128 bits, the other 64"),
+        ("\textract h.wide", "expected a field, as `m.FIELD`"),
+        ("\textract h.ipv4", "expected a header, as `h.NAME`, found `h.ipv4`"),
+        ("\tmov h.wide.rest 1", "a field of variable length can only be extracted and sent"),
+        ("\tckadd h.eth.dst h.eth.type", "a checksum has 16 bits; this has 48"),
+        ("\tjmp NOWHERE", "expected a label of this block, found `NOWHERE`"),
+        ("BACK : mov m.a 1\n\tjmp BACK", "not supported: a jump back"),
+        ("A : mov m.a 1\nA : mov m.a 2", "there is another label `A`"),
+        ("\trx m.port", "a packet is received by the first instruction of `apply` alone"),
+        ("\treturn", "`return` stands in actions alone"),
+        ("\tlearn go m.port m.a", "`learn` stands in actions alone"),
+        ("\textern e.obj.func", "not supported: extern objects and functions"),
+        ("\tregrd m.a nothing 0", "expected the name of a `regarray`, found `nothing`"),
+        ("\thash md5 m.a m.port m.a", "expected `crc16`, `crc32`"),
+        ("\thash crc32 m.a m.a m.port", "the last field stands behind the first"),
+    ];
+    are_refused(&cases, |apply| around("", apply));
+}
+
+#[test]
+fn what_is_wrong_in_a_declaration_is_said_at_its_place() {
+    let cases = [
+        ("struct eth_t {\n\tbit<8> x\n}", "there is another `eth_t`; choose another name"),
+        ("struct x {\n\tbit<7> x\n}", "expected a number of bits that is a multiple of 8"),
+        (
+            "struct x {\n\tvarbit<8> x\n\tbit<8> y\n}",
+            "only the last field can have a variable length",
+        ),
+        ("header x instanceof nothing", "expected a type of a `struct`, found `nothing`"),
+        ("extobj x instanceof y", "not supported: extern objects"),
+        ("metadata instanceof args_t", "`metadata` stands here for the second time"),
+        (
+            "action x args none {\n\tmov m.a 1\n}",
+            "the last instruction has to be `return`, `tx` or `drop`",
+        ),
+        ("action x args none {\n\ttable t\n\treturn\n}", "expected the name of a table"),
+        (
+            "action x args instanceof wide_t {\n\treturn\n}",
+            "arguments cannot have a field of variable length",
+        ),
+        (
+            concat!(
+                "learner l {\nkey {\nm.a\n}\nactions {\nnone\n}\n",
+                "default_action none args none\nsize 1\n}",
+            ),
+            "a learner has 1 to 16 timeouts; this has 0",
+        ),
+        ("selector s {\n\tselector {\n\t\tm.a\n\t}\n}", "`s` does not say its `group_id`"),
+    ];
+    are_refused(&cases, |more| around(more, ""));
+}
+
+#[test]
+fn what_is_wrong_in_a_table_is_said_at_its_place() {
+    let cases = [
+        (
+            "\tactions {\n\t\tgo\n\t}\n\tdefault_action go args none",
+            "expected values of port, found `none`",
+        ),
+        (
+            "\tactions {\n\t\tgo\n\t}\n\tdefault_action go args port 0x100000000",
+            "expected a number of 32 bits for `port`",
+        ),
+        (
+            "\tactions {\n\t\tgo\n\t}\n\tdefault_action none args none",
+            "expected an action of this table that may be the default",
+        ),
+        (
+            "\tactions {\n\t\tnone @tableonly\n\t}\n\tdefault_action none args none",
+            "expected an action of this table that may be the default",
+        ),
+        (
+            "\tkey {\n\t\tm.a lpm\n\t\tm.port wildcard\n\t}",
+            "beside an `lpm` field, all others are `exact`",
+        ),
+        ("\tkey {\n\t\tm.a ternary\n\t}", "expected `exact`, `lpm` or `wildcard`, found `ternary`"),
+        ("\tkey {\n\t\tm.a exact\n\t\tm.a exact\n\t}", "`m.a` is in this key already"),
+        ("\tsiez 10", "expected `key`, `actions`"),
+    ];
+    are_refused(&cases, |inner| around(&format!("table t {{\n{inner}\n}}"), ""));
+}
+
+#[test]
+fn a_text_without_its_main_parts_is_refused() {
+    assert!(refused("").0.contains("metadata"));
+    let open = "the text ends before this block does; end it by a line with `}`";
+    assert_eq!(refused("struct x {\n\tbit<8> x"), (open.to_owned(), "struct x {".to_owned()));
+    let without = "struct m {\n\tbit<8> a\n}\nmetadata instanceof m\n";
+    assert!(refused(without).0.contains("apply"));
+    let falls_off = format!("{without}apply {{\n\trx m.a\n}}\n");
+    assert_eq!(refused(&falls_off).0, "the last instruction has to be `tx` or `drop`");
+    let error = Program::read(&" ".repeat(5 << 20)).expect_err("too long");
+    assert!(matches!(error.problem(), Problem::Unfit { .. }));
+}
+
+#[test]
+fn the_line_is_shown_with_a_caret_under_the_word() {
+    let error = Program::read("struct a {\n\tbit<9> x\n}\n").expect_err("9 bits");
+    let shown = error.to_string();
+    let lines: Vec<&str> = shown.lines().collect();
+    assert!(lines[0].starts_with("line 2, column 2: expected a number of bits"), "{shown}");
+    assert_eq!(lines[1..], ["   bit<9> x", "   ^^^^^^"]);
+}
+
+#[test]
+fn what_is_read_is_what_was_written() {
+    let more = "table t {\n\tkey {\n\t\tm.wide wildcard\n\t\th.eth.dst exact\n\t}\n\
+                \tactions {\n\t\tgo\n\t\tnone @defaultonly\n\t}\n\
+                \tdefault_action go args port 0x12345678 const\n\tinstanceof exact\n\
+                \tpragma some\n\thash crc32\n\tsize 010\n}";
+    let text = around(more, "\tregprefetch regs 3\nL :\tjmpneq M 0x5 m.port ; why\nM :\ttable t");
+    let program = Program::read(&text).unwrap();
+    assert_eq!(program.registers[0].len, 16, "rounded up");
+    let table = &program.tables[0];
+    let Kind::Match { key, actions } = &table.kind else { panic!("{table:?}") };
+    assert_eq!((key.len(), table.size, actions.is_default_const), (2, 8, true));
+    assert_eq!(actions.default.arguments, [[0x12, 0x34, 0x56, 0x78]]);
+    assert_eq!(program.apply.steps.len(), 4, "a prefetch is nothing");
+    let again = program.to_string();
+    assert_eq!(Program::read(&again).unwrap(), program, "{again}");
+}
