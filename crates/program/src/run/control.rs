@@ -20,12 +20,13 @@ use niclab_table::{
 
 use super::keyed::{Keyed, keyed, words_of};
 use super::plan::{Engine, Look, Piece, Plan};
+use super::prune::{Parts, Pruner, Ranks, SLOTS_MAX};
 use super::record::{Does, Records, Shelf, Word};
 use super::state::State;
 use super::tables::{Masked, RECORD_HEAD, RECORD_RANK, View, Views};
 use super::worker::Worker;
 use crate::entry::{Change, ChangeError, Entry, Key, Member, Rates, Session};
-use crate::form::{Invocation, Kind, Program};
+use crate::form::{Invocation, Kind, Match, Program};
 use crate::limits::ENTRIES_MAX;
 
 /// What the control side shows workers.
@@ -96,6 +97,10 @@ struct Content {
     live: usize,
     /// Tables by mask; of a table without masks, one.
     masks: Vec<Mask>,
+    /// What of the key the filter of masks looks at.
+    parts: Parts,
+    pruner: Pruner,
+    ranks: Arc<Ranks>,
     /// Entries have numbers, for which the program asks.
     is_numbered: bool,
     /// Numbers of entries that were given back.
@@ -111,8 +116,7 @@ struct Content {
 #[derive(Debug)]
 struct Mask {
     mask: Vec<u64>,
-    /// Bits of the mask that are set.
-    ones: u32,
+    slot: usize,
     live: usize,
     entries: Box<dyn Keyed>,
     shown: Arc<Masked>,
@@ -328,8 +332,7 @@ impl Pipeline {
             None => self.new_mask(table, mask_words)?,
         };
         let word = self.word(table, &entry.does, id, rank)?;
-        let of = &self.tables[table].masks[mask];
-        of.shown.best.fetch_min(rank_of(self.tables[table].how, rank), Ordering::Release);
+        self.admit(table, mask, rank, &key);
         self.put(Place::Entry { table, mask, key: key.into() }, word)?;
         let content = &mut self.tables[table];
         content.sequence = content.sequence.wrapping_add(1);
@@ -349,9 +352,7 @@ impl Pipeline {
             Does::Plain(..) => (0, 0),
         };
         let word = self.word(table, &entry.does, id, rank)?;
-        let content = &self.tables[table];
-        let best = rank_of(content.how, rank);
-        content.masks[mask].shown.best.fetch_min(best, Ordering::Release);
+        self.admit(table, mask, rank, &key);
         self.put(Place::Entry { table, mask, key: key.into() }, word)
     }
 
@@ -529,37 +530,71 @@ impl Pipeline {
         is_done
     }
 
+    /// Makes ready for an entry, before a packet can find it.
+    fn admit(&mut self, table: usize, mask: usize, rank: u64, key: &[u64]) {
+        let content = &mut self.tables[table];
+        if content.how == Engine::Exact {
+            return;
+        }
+        let Mask { slot, ref mask, .. } = content.masks[mask];
+        content.ranks.admit(slot, if content.how == Engine::Wildcard { rank } else { 0 });
+        content.pruner.take(slot, Pruner::spans(&content.parts, key, mask));
+        if content.pruner.is_wanted(content.masks.len()) {
+            let all = content.masks.iter().flat_map(|mask| {
+                let keys = mask.entries.keys().into_iter();
+                keys.map(|key| (mask.slot, key, mask.mask.as_slice()))
+            });
+            // The new one is not there yet.
+            let all = all.chain([(slot, key.to_vec(), mask.as_slice())]).collect();
+            content.pruner.make(&content.parts, all);
+            self.show(table);
+        }
+    }
+
     /// A table for entries under a mask that had none, shown to workers.
     fn new_mask(&mut self, table: usize, mask: Vec<u64>) -> Result<usize, ChangeError> {
-        let made = Mask::new(mask, &self.tables[table], &self.board.domain);
+        let content = &self.tables[table];
+        let slot = match content.how {
+            // The longest first; other fields of such a key count whole.
+            Engine::Prefix => {
+                let ones: u32 = mask.iter().map(|word| word.count_ones()).sum();
+                let bits: u32 = content.key.iter().map(|piece| piece.bits).sum();
+                (bits - ones) as usize
+            }
+            _ => content.masks.len(),
+        };
+        if slot >= SLOTS_MAX {
+            let reason = format!("entries have {SLOTS_MAX} different masks at most");
+            return Err(self.room(table, reason));
+        }
+        let made = Mask::new(mask, slot, content, &self.board.domain);
         let made = made.map_err(|error| self.room(table, error))?;
-        // One that has been empty since all workers passed could be used again; there are few.
         self.tables[table].masks.push(made);
+        self.show(table);
+        Ok(self.tables[table].masks.len() - 1)
+    }
+
+    /// Shows workers a table as it is.
+    fn show(&mut self, table: usize) {
         let mut views = Views::clone(&self.board.views.load());
         views[table] = self.tables[table].view();
         self.board.views.store(Arc::new(views));
         self.board.version.fetch_add(1, Ordering::Release);
-        Ok(self.tables[table].masks.len() - 1)
     }
 }
 
-/// What a mask is ordered by: ranks where entries have them.
-fn rank_of(how: Engine, rank: u64) -> u64 {
-    if how == Engine::Wildcard { rank } else { 0 }
-}
-
 impl Mask {
-    fn new(mask: Vec<u64>, content: &Content, domain: &Domain) -> Result<Mask, CreateError> {
+    fn new(
+        mask: Vec<u64>,
+        slot: usize,
+        content: &Content,
+        domain: &Domain,
+    ) -> Result<Mask, CreateError> {
         // Entries that are to go stay until workers have passed.
         let max = (2 * content.size as u64 + 64).min(ENTRIES_MAX) as usize;
         let entries = keyed(content.words, Config::growing(max, 0x5eed), domain)?;
-        let shown = Masked {
-            mask: mask.clone(),
-            entries: entries.reader(),
-            best: AtomicU64::new(u64::MAX),
-        };
-        let ones = mask.iter().map(|word| word.count_ones()).sum();
-        Ok(Mask { mask, ones, live: 0, entries, shown: Arc::new(shown) })
+        let shown = Arc::new(Masked { mask: mask.clone(), entries: entries.reader() });
+        Ok(Mask { mask, slot, live: 0, entries, shown })
     }
 }
 
@@ -574,12 +609,26 @@ impl Content {
             Look::Match { key, bits, how } => (key.clone(), *bits, *how),
             _ => (Vec::new(), 0, Engine::Nothing),
         };
+        // Which bits of the key are of fields that are matched by masks.
+        let mut masked = Vec::new();
+        if let Kind::Match { key, .. } = &table.kind {
+            let mut bit = 0;
+            for (place, how) in key {
+                masked.extend((*how != Match::Exact).then_some(bit..bit + place.bits));
+                bit += place.bits;
+            }
+        }
+        let is_masked = |piece: &Piece| masked.iter().any(|of| of.contains(&piece.at));
+        let parts = Parts::of(&key, is_masked);
         let mut content = Content {
             key,
             words: words_of(bits),
             size: table.size,
             live: 0,
             masks: Vec::new(),
+            parts,
+            pruner: Pruner::default(),
+            ranks: Arc::new(Ranks::new()),
             is_numbered,
             free: BTreeSet::new(),
             fresh: 0,
@@ -587,7 +636,7 @@ impl Content {
             how,
         };
         if how == Engine::Exact {
-            content.masks.push(Mask::new(Vec::new(), &content, domain)?);
+            content.masks.push(Mask::new(Vec::new(), 0, &content, domain)?);
         }
         Ok(content)
     }
@@ -634,16 +683,18 @@ impl Content {
 
     /// What workers are to see.
     fn view(&self) -> Arc<View> {
-        let mut masks: Vec<&Mask> = self.masks.iter().collect();
-        match self.how {
-            Engine::Exact => {
-                let exact = self.masks.first().map(|mask| mask.entries.reader());
-                return Arc::new(View { exact, masks: Vec::new() });
-            }
-            Engine::Prefix => masks.sort_by_key(|mask| std::cmp::Reverse(mask.ones)),
-            _ => masks.sort_by_key(|mask| mask.shown.best.load(Ordering::Relaxed)),
+        if self.how == Engine::Exact {
+            let exact = self.masks.first().map(|mask| mask.entries.reader());
+            return Arc::new(View { exact, slots: None });
         }
-        let masks = masks.into_iter().map(|mask| Arc::clone(&mask.shown)).collect();
-        Arc::new(View { exact: None, masks })
+        let mut masks = Vec::new();
+        for mask in &self.masks {
+            if masks.len() <= mask.slot {
+                masks.resize(mask.slot + 1, None);
+            }
+            masks[mask.slot] = Some(Arc::clone(&mask.shown));
+        }
+        let slots = self.pruner.slots(masks, &self.ranks, self.parts);
+        Arc::new(View { exact: None, slots: Some(slots) })
     }
 }

@@ -24,6 +24,8 @@ pub(super) trait Keyed: Send + std::fmt::Debug {
     /// Takes growth further; whether nothing is left of it.
     fn rest(&mut self, groups: usize) -> bool;
     fn reader(&self) -> Arc<dyn Lookup>;
+    /// The keys of all entries.
+    fn keys(&self) -> Vec<Vec<u64>>;
 }
 
 /// A key of the wrong length is none: whoever makes keys knows the length.
@@ -64,6 +66,10 @@ impl<const W: usize> Keyed for Exact<W> {
 
     fn reader(&self) -> Arc<dyn Lookup> {
         Arc::new(Exact::reader(self))
+    }
+
+    fn keys(&self) -> Vec<Vec<u64>> {
+        self.iter().map(|(key, _)| key.to_vec()).collect()
     }
 }
 

@@ -8,6 +8,7 @@ mod keyed;
 mod learner;
 mod order;
 mod plan;
+mod prune;
 mod record;
 mod state;
 mod tables;

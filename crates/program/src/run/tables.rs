@@ -9,6 +9,7 @@ use super::burst::{BURST, Burst, Lane, NO_ACTION, bits};
 use super::keyed::Lookup;
 use super::learner::Learner;
 use super::plan::{Engine, Look, Piece, Plan, Source, Wide};
+use super::prune::{Course, Slots};
 use super::record::{Does, Records, Word};
 use crate::hash::crc32c;
 
@@ -24,8 +25,8 @@ pub(super) type Views = Vec<Arc<View>>;
 #[derive(Debug, Default)]
 pub(super) struct View {
     pub exact: Option<Arc<dyn Lookup>>,
-    /// Those of a table with masks, in the order that they are to be asked.
-    pub masks: Vec<Arc<Masked>>,
+    /// Those of a table with masks.
+    pub slots: Option<Slots>,
 }
 
 /// The entries under one mask.
@@ -33,8 +34,6 @@ pub(super) struct View {
 pub(super) struct Masked {
     pub mask: Vec<u64>,
     pub entries: Arc<dyn Lookup>,
-    /// No entry has a better rank than this.
-    pub best: AtomicU64,
 }
 
 /// What a burst reads tables by.
@@ -66,6 +65,7 @@ pub(super) struct Tables {
     keys: Vec<u64>,
     /// The same under a mask.
     masked: Vec<u64>,
+    course: Box<Course>,
 }
 
 /// Answers to a burst.
@@ -83,7 +83,7 @@ impl Tables {
         };
         let learners = program.tables.iter().zip(&plan.tables).map(learner).collect();
         let keys = vec![0; BURST * niclab_table::KEY_WORDS_MAX];
-        Tables { learners, masked: keys.clone(), keys }
+        Tables { learners, masked: keys.clone(), keys, course: Box::new(Course::new()) }
     }
 
     /// Looks packets up; what they found is in the burst then.
@@ -178,48 +178,47 @@ impl Tables {
         reading: &Reading<'_>,
     ) -> Answers {
         let mut answers = Answers { found: 0, words: [0; BURST] };
-        let Some(first) = view.masks.first() else { return answers };
-        let words = first.entries.words();
-        pack(&mut self.keys, words, key, active, burst);
-        let mut ranks = [u64::MAX; BURST];
-        for masked in &view.masks {
-            let best = masked.best.load(Ordering::Acquire);
-            let (mut count, mut asked) = (0, [0; BURST]);
-            for (at, i) in bits(active).enumerate() {
-                if ranks[i] > best {
-                    let key = &self.keys[at * words..][..words];
-                    let to = &mut self.masked[count * words..][..words];
-                    for ((to, key), mask) in to.iter_mut().zip(key).zip(&masked.mask) {
-                        *to = key & mask;
-                    }
-                    asked[count] = i;
-                    count += 1;
+        let Some(slots) = &view.slots else { return answers };
+        let Some(words) = slots.words() else { return answers };
+        let count = pack(&mut self.keys, words, key, active, burst);
+        let course = &mut *self.course;
+        // By place of the keys, as are words until the end.
+        let (mut found, mut best) = (0_u64, [0; BURST]);
+        let mut open = slots.begin(course, &self.keys, words, count);
+        while open != 0 {
+            let (together, masked) = slots.together(course, open);
+            let Some(masked) = masked else { break };
+            let asked = together.count_ones() as usize;
+            for (to, at) in self.masked.chunks_exact_mut(words).zip(bits(together)) {
+                let key = &self.keys[at * words..][..words];
+                for ((to, key), mask) in to.iter_mut().zip(key).zip(&masked.mask) {
+                    *to = key & mask;
                 }
-            }
-            if count == 0 {
-                continue;
             }
             let mut values = [0; BURST];
-            let keys = &self.masked[..count * words];
-            let found = masked.entries.look(reading.participant, keys, &mut values[..count]);
-            for at in bits(found) {
-                let (i, word) = (asked[at], reading.now(values[at]));
-                if word == 0 {
-                    continue;
-                }
-                let rank = match (how, Word(word).does()) {
-                    (Engine::Wildcard, Does::Record(_, number)) => {
-                        reading.records.word(number, RECORD_RANK)
+            let keys = &self.masked[..asked * words];
+            let hits = masked.entries.look(reading.participant, keys, &mut values[..asked]);
+            for (nth, at) in bits(together).enumerate() {
+                let word = if hits >> nth & 1 == 1 { reading.now(values[nth]) } else { 0 };
+                if word != 0 {
+                    let rank = match (how, Word(word).does()) {
+                        (Engine::Wildcard, Does::Record(_, number)) => {
+                            reading.records.word(number, RECORD_RANK)
+                        }
+                        // The longest prefix is asked first.
+                        _ => 0,
+                    };
+                    if rank < course.ranks[at] {
+                        (course.ranks[at], best[at]) = (rank, word);
+                        found |= 1 << at;
                     }
-                    // Masks are asked in the order of their prefixes.
-                    _ => 0,
-                };
-                if rank < ranks[i] {
-                    ranks[i] = rank;
-                    answers.words[i] = word;
-                    answers.found |= 1 << i;
                 }
+                open &= !(u64::from(!slots.next(course, at)) << at);
             }
+        }
+        for (at, i) in bits(active).enumerate() {
+            answers.words[i] = best[at];
+            answers.found |= (found >> at & 1) << i;
         }
         answers
     }
