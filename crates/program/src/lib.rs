@@ -13,6 +13,7 @@ mod rss;
 mod run;
 mod select;
 mod text;
+mod trial;
 mod value;
 
 pub use entry::{Change, ChangeError, Entry, Key, Member, Part, Rates, Session};
@@ -22,4 +23,5 @@ pub use form::{
 };
 pub use outcome::{Copied, Fate, Lost, Outcome};
 pub use run::{Pipeline, Worker};
-pub use text::{Problem, SpecError};
+pub use text::{Command, Problem, Stf, TextError};
+pub use trial::{Execution, Failure, Single, SingleError, Verdict, carry_out};

@@ -4,7 +4,7 @@ use std::fmt;
 
 /// Why a program is refused. Its text shows the line with a caret under the word.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SpecError(Box<Shown>);
+pub struct TextError(Box<Shown>);
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Shown {
@@ -78,12 +78,12 @@ impl Wrong {
     }
 }
 
-impl SpecError {
-    pub(crate) fn new(source: &str, Wrong { at, problem }: Wrong) -> SpecError {
+impl TextError {
+    pub(crate) fn new(source: &str, Wrong { at, problem }: Wrong) -> TextError {
         let line = source.lines().nth(at.line.saturating_sub(1)).unwrap_or_default();
         // A tab is as wide as anything else to whoever counts columns.
         let text = line.replace('\t', " ");
-        SpecError(Box::new(Shown { at, text, problem }))
+        TextError(Box::new(Shown { at, text, problem }))
     }
 
     /// Number of the line, from 1.
@@ -105,7 +105,7 @@ impl SpecError {
     }
 }
 
-impl fmt::Display for SpecError {
+impl fmt::Display for TextError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Shown { at: At { line, column, width }, text, problem } = &*self.0;
         writeln!(f, "line {line}, column {column}: {problem}")?;
@@ -114,4 +114,4 @@ impl fmt::Display for SpecError {
     }
 }
 
-impl std::error::Error for SpecError {}
+impl std::error::Error for TextError {}

@@ -4,12 +4,17 @@
 
 mod blocks;
 mod code;
+mod command;
 mod defaults;
 mod error;
 mod resolve;
+mod stf;
 mod words;
 
-pub use error::{Problem, SpecError};
+pub use command::Command;
+pub use error::{Problem, TextError};
+pub use stf::Stf;
+pub(crate) use stf::{Expected, Step};
 
 use error::{At, Wrong};
 
@@ -21,7 +26,7 @@ impl Program {
     ///
     /// # Errors
     /// With line and column of the first thing that is wrong, and what was expected there.
-    pub fn read(source: &str) -> Result<Program, SpecError> {
+    pub fn read(source: &str) -> Result<Program, TextError> {
         let read = || {
             if source.len() > TEXT_LEN_MAX {
                 let at = At { line: 1, column: 1, width: 1 };
@@ -29,6 +34,6 @@ impl Program {
             }
             resolve::resolve(&blocks::read(&mut words::lines(source))?)
         };
-        read().map_err(|wrong| SpecError::new(source, wrong))
+        read().map_err(|wrong| TextError::new(source, wrong))
     }
 }

@@ -1,0 +1,492 @@
+//! What the control side is told in words: one command a line, in the syntax of P4's STF tests.
+//!
+//! | command | what it does |
+//! |---|---|
+//! | `add TABLE [PRIORITY] KEY:VALUE … ACTION(ARGUMENT:VALUE, …)` | puts an entry in |
+//! | `modify TABLE [PRIORITY] KEY:VALUE … ACTION(…)` | gives an entry another thing to do |
+//! | `delete TABLE KEY:VALUE …` | takes an entry out |
+//! | `setdefault TABLE ACTION(…)` | says what packets do that no entry matches |
+//! | `group SELECTOR GROUP MEMBER[:WEIGHT] …` | says who is in a group |
+//! | `register_write ARRAY INDEX VALUE` | writes a register |
+//! | `meter_set_rates ARRAY INDEX CIR CBS PIR PBS` | bytes a second, and bytes at once |
+//! | `mirroring_add SESSION PORT [LENGTH]` | says where copies go |
+//!
+//! A value is a number (decimal, `0x`, `0b`), an IPv4, IPv6 or MAC address. A prefix is
+//! `VALUE/BITS`; a masked value `VALUE&&&MASK`, or digits of `0x` or `0b` with `*` for those that do
+//! not count.
+
+use super::error::{Problem, TextError, Wrong};
+use super::words::{Line, Word, lines};
+use crate::entry::{Change, Entry, Key, Member, Part, Rates, Session};
+use crate::form::{Field, Invocation, Kind, Match, Place, Program};
+use crate::limits::MIRROR_SESSIONS;
+use crate::value;
+
+/// What the control side is told.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Command {
+    /// A change of a table.
+    Change(Change),
+    /// Write a register.
+    Register {
+        /// Number of the array.
+        array: usize,
+        /// Which.
+        index: u64,
+        /// What.
+        value: u64,
+    },
+    /// Give a meter its rates.
+    Meter {
+        /// Number of the array.
+        array: usize,
+        /// Which.
+        index: u64,
+        /// Its rates.
+        rates: Rates,
+    },
+    /// Say where copies go.
+    Session {
+        /// Number of the session.
+        number: usize,
+        /// Where.
+        session: Session,
+    },
+}
+
+/// What stands where a command begins.
+const BEGINNINGS: &str = "`add`, `modify`, `delete`, `setdefault`, `group`, `register_write`, \
+    `meter_set_rates` or `mirroring_add`";
+
+impl Command {
+    /// Reads a line.
+    ///
+    /// # Errors
+    /// With the column of what is wrong, and what would do.
+    pub fn read(program: &Program, text: &str) -> Result<Command, TextError> {
+        let line = lines(text).next();
+        let read = line.map(|line| read(program, &line)).unwrap_or_else(|| {
+            let problem =
+                Problem::Expected { expected: BEGINNINGS.to_owned(), found: String::new() };
+            Err(Wrong { at: super::error::At { line: 1, column: 1, width: 1 }, problem })
+        });
+        read.map_err(|wrong| TextError::new(text, wrong))
+    }
+}
+
+pub(super) fn read(program: &Program, line: &Line<'_>) -> Result<Command, Wrong> {
+    let words = Words { program, line };
+    match line.first().text {
+        "add" | "modify" => {
+            let table = words.table(1)?;
+            let (key, priority, at) = words.key(table, true)?;
+            let does = words.action(table, at)?;
+            let entry = Entry { key, priority, does };
+            Ok(Command::Change(match line.first().text {
+                "add" => Change::Add { table, entry },
+                _ => Change::Modify { table, entry },
+            }))
+        }
+        "delete" => {
+            let table = words.table(1)?;
+            let (key, _, at) = words.key(table, false)?;
+            line.ends_at(at)?;
+            Ok(Command::Change(Change::Delete { table, key }))
+        }
+        "setdefault" => {
+            let table = words.table(1)?;
+            let does = words.action(table, 2)?;
+            Ok(Command::Change(Change::Default { table, does }))
+        }
+        "group" => words.group(),
+        "register_write" => {
+            line.ends_at(4)?;
+            let array =
+                named(line.at(1), "regarray", words.program.registers.iter().map(|a| &a.name))?;
+            let (index, value) = (line.at(2).number()?, line.at(3).number()?);
+            Ok(Command::Register { array, index, value })
+        }
+        "meter_set_rates" => words.meter(),
+        "mirroring_add" => {
+            line.ends_at(4)?;
+            let number = line.at(1).number_in("a session", 0, MIRROR_SESSIONS - 1)? as usize;
+            let port = line.at(2).number_in("a port", 0, u64::from(u32::MAX))? as u32;
+            let len_max = match line.len() {
+                4 => line.at(3).number_in("a length", 1, u64::from(u32::MAX))? as u32,
+                _ => u32::MAX,
+            };
+            Ok(Command::Session { number, session: Session { port, len_max } })
+        }
+        _ => Err(line.first().expected(BEGINNINGS)),
+    }
+}
+
+/// The number of a name among those there are.
+pub(super) fn named<'n>(
+    word: Word<'_>,
+    what: &str,
+    names: impl Iterator<Item = &'n String>,
+) -> Result<usize, Wrong> {
+    let names: Vec<&String> = names.collect();
+    names.iter().position(|name| *name == word.text).ok_or_else(|| {
+        let names: Vec<&str> = names.iter().map(|name| name.as_str()).collect();
+        let there = if names.is_empty() { "there is none".to_owned() } else { names.join(", ") };
+        let article = if what.starts_with('a') { "an" } else { "a" };
+        word.expected(format!("{article} {what}: {there}"))
+    })
+}
+
+struct Words<'a, 'p> {
+    program: &'p Program,
+    line: &'p Line<'a>,
+}
+
+impl<'a> Words<'a, '_> {
+    fn table(&self, at: usize) -> Result<usize, Wrong> {
+        named(self.line.at(at), "table", self.program.tables.iter().map(|table| &table.name))
+    }
+
+    /// Key and priority, and the number of the word behind them.
+    fn key(&self, table: usize, may_have_priority: bool) -> Result<(Key, u32, usize), Wrong> {
+        let Kind::Match { key, .. } = &self.program.tables[table].kind else {
+            let reason = "its entries are not the control side's";
+            return Err(self.line.at(1).unfit(reason));
+        };
+        let (mut at, mut priority) = (2, 0);
+        let second = self.line.at(2);
+        if may_have_priority && !second.text.contains([':', '(']) {
+            priority = second.number_in("a priority", 0, u64::from(u32::MAX))? as u32;
+            at = 3;
+        }
+        let mut parts: Vec<Option<Part>> = vec![None; key.len()];
+        while let Some((name, text)) = split(self.line.at(at)) {
+            let field = self.key_field(key, name)?;
+            if parts[field].is_some() {
+                return Err(name.unfit(format!("`{}` stands here already", name.text)));
+            }
+            let (place, how) = &key[field];
+            parts[field] = Some(part(text, place.len(), *how)?);
+            at += 1;
+        }
+        let missing = parts.iter().position(Option::is_none);
+        if let Some(missing) = missing {
+            // One that may match anything need not be said.
+            let is_free = |(part, (_, how)): (&Option<Part>, &(Place, Match))| {
+                part.is_some() || *how == Match::Wildcard
+            };
+            if !parts.iter().zip(key).all(is_free) {
+                let name = self.program.name_of(&key[missing].0);
+                return Err(self.line.at(at).expected(format!("`{name}:VALUE`")));
+            }
+        }
+        let any =
+            |(place, _): &(Place, Match)| Part::masked(&vec![0; place.len()], vec![0; place.len()]);
+        let key = parts.into_iter().zip(key).map(|(part, of)| part.unwrap_or_else(|| any(of)));
+        Ok((key.collect(), priority, at))
+    }
+
+    /// The field of a key by its name, or by the last part of it.
+    fn key_field(&self, key: &[(Place, Match)], name: Word<'_>) -> Result<usize, Wrong> {
+        let names: Vec<String> = key.iter().map(|(place, _)| self.program.name_of(place)).collect();
+        let whole = names.iter().position(|of| of == name.text);
+        let is_last = |of: &String| of.rsplit('.').next() == Some(name.text);
+        let mut short = names.iter().enumerate().filter(|(_, of)| is_last(of));
+        let only = short.next().filter(|_| short.next().is_none()).map(|(at, _)| at);
+        whole
+            .or(only)
+            .ok_or_else(|| name.expected(format!("a field of the key: {}", names.join(", "))))
+    }
+
+    /// `ACTION(ARGUMENT:VALUE, …)` from a word on to the end of the line.
+    fn action(&self, table: usize, at: usize) -> Result<Invocation, Wrong> {
+        let Some(actions) = self.program.tables[table].kind.actions() else {
+            return Err(self.line.at(1).unfit("a selector has no actions"));
+        };
+        let word = self.line.at(at);
+        let wrong = || word.expected("an action with its arguments, as `name(argument:value)`");
+        let (name, first) = word.text.split_once('(').ok_or_else(wrong)?;
+        let names = actions.of.iter().map(|(action, _)| &self.program.actions[*action].name);
+        let chosen = named(Word { text: name, at: word.at }, "action of this table", names)?;
+        let action = actions.of[chosen].0;
+        // The parts between the commas, each where it stands.
+        let mut parts: Vec<Word<'a>> = Vec::new();
+        let rest = (at + 1..self.line.len()).map(|at| self.line.at(at));
+        let first = Word { text: first, at: word.at };
+        let mut is_closed = false;
+        for word in std::iter::once(first).chain(rest) {
+            if is_closed {
+                return Err(word.expected("the end of the line"));
+            }
+            let text = word.text.strip_suffix(')').unwrap_or(word.text);
+            is_closed = text.len() < word.text.len();
+            let pieces = text.split(',').filter(|piece| !piece.is_empty());
+            parts.extend(pieces.map(|piece| Word { text: piece, at: word.at }));
+        }
+        if !is_closed {
+            return Err(self.line.at(self.line.len()).expected("`)`"));
+        }
+        let arguments = self.arguments(self.program.arguments(action), &parts, word)?;
+        Ok(Invocation { action, arguments })
+    }
+
+    fn arguments(
+        &self,
+        fields: &[Field],
+        parts: &[Word<'a>],
+        action: Word<'a>,
+    ) -> Result<Vec<Vec<u8>>, Wrong> {
+        let mut values: Vec<Option<Vec<u8>>> = vec![None; fields.len()];
+        for word in parts {
+            let (name, text) = split(*word).ok_or_else(|| word.expected("`argument:value`"))?;
+            let field = named(name, "argument", fields.iter().map(|field| &field.name))?;
+            let bytes = value::parse(text.text, fields[field].bits as usize / 8);
+            let wrong = || text.expected(format!("a value of {} bits", fields[field].bits));
+            values[field] = Some(bytes.ok_or_else(wrong)?);
+        }
+        let missing = values.iter().position(Option::is_none);
+        match missing {
+            Some(field) => {
+                Err(action.unfit(format!("the argument `{}` is missing", fields[field].name)))
+            }
+            None => Ok(values.into_iter().flatten().collect()),
+        }
+    }
+
+    fn group(&self) -> Result<Command, Wrong> {
+        let table = self.table(1)?;
+        let group = self.line.at(2).number_in("a group", 0, u64::from(u32::MAX))? as u32;
+        let mut members = Vec::new();
+        for at in 3..self.line.len() {
+            let word = self.line.at(at);
+            let (id, weight) = match word.text.split_once(':') {
+                Some((id, weight)) => (id, weight),
+                None => (word.text, "1"),
+            };
+            let number = |text: &str| {
+                Word { text, at: word.at }.number_in("a number", 0, u64::from(u32::MAX))
+            };
+            members.push(Member { id: number(id)? as u32, weight: number(weight)? as u32 });
+        }
+        Ok(Command::Change(Change::Group { table, group, members }))
+    }
+
+    fn meter(&self) -> Result<Command, Wrong> {
+        self.line.ends_at(7)?;
+        let names = self.program.meters.iter().map(|array| &array.name);
+        let array = named(self.line.at(1), "metarray", names)?;
+        let number = |at: usize| self.line.at(at).number();
+        let burst = |at: usize| -> Result<u32, Wrong> {
+            let bytes = self.line.at(at).number_in("bytes", 0, u64::from(u32::MAX))?;
+            Ok(bytes as u32)
+        };
+        let rates = Rates {
+            committed: number(3)?,
+            committed_burst: burst(4)?,
+            peak: number(5)?,
+            peak_burst: burst(6)?,
+        };
+        Ok(Command::Meter { array, index: number(2)?, rates })
+    }
+}
+
+/// `NAME:VALUE`; the value may have colons, as addresses do.
+fn split(word: Word<'_>) -> Option<(Word<'_>, Word<'_>)> {
+    let (name, text) = word.text.split_once(':').filter(|(name, _)| !name.contains('('))?;
+    let mut at = word.at;
+    at.column += name.chars().count() + 1;
+    at.width = text.chars().count().max(1);
+    let name_at = super::error::At { width: name.chars().count().max(1), ..word.at };
+    Some((Word { text: name, at: name_at }, Word { text, at }))
+}
+
+/// What an entry wants of a field.
+fn part(word: Word<'_>, len: usize, how: Match) -> Result<Part, Wrong> {
+    let value = |text: &str| {
+        let wrong = || word.expected(format!("a value of {} bits", 8 * len));
+        value::parse(text, len).ok_or_else(wrong)
+    };
+    let bits = |text: &str| {
+        let wrong = || word.expected(format!("a prefix of 0 to {} bits", 8 * len));
+        text.parse::<u32>().ok().filter(|bits| *bits as usize <= 8 * len).ok_or_else(wrong)
+    };
+    match how {
+        Match::Exact => Ok(Part::exact(value(word.text)?)),
+        Match::Prefix | Match::Wildcard if word.text.contains('/') => {
+            let (of, len) = word.text.split_once('/').unwrap_or((word.text, ""));
+            Ok(Part::prefix(&value(of)?, bits(len)?))
+        }
+        Match::Prefix => Ok(Part::exact(value(word.text)?)),
+        Match::Wildcard => match word.text.split_once("&&&") {
+            Some((of, mask)) => Ok(Part::masked(&value(of)?, value(mask)?)),
+            None if word.text == "*" => Ok(Part::masked(&vec![0; len], vec![0; len])),
+            None if word.text.contains('*') => {
+                let ones = if word.text.starts_with("0b") { "1" } else { "f" };
+                let digits = |of: &str, star: &str| of.replace('*', star);
+                let prefix = word.text.get(..2).unwrap_or_default();
+                let rest = word.text.get(2..).unwrap_or_default();
+                let count = |c: char| if c == '*' { "0" } else { ones };
+                let mask: String = rest.chars().map(count).collect();
+                let of = value(&format!("{prefix}{}", digits(rest, "0")))?;
+                Ok(Part::masked(&of, value(&format!("{prefix}{mask}"))?))
+            }
+            None => Ok(Part::exact(value(word.text)?)),
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PROGRAM: &str = "
+        struct h_t {
+            bit<48> mac
+            bit<32> ip
+            bit<16> port
+        }
+        header h instanceof h_t
+        struct m_t {
+            bit<32> port
+        }
+        metadata instanceof m_t
+        struct a_t {
+            bit<32> port
+            bit<48> mac
+        }
+        action go args instanceof a_t {
+            return
+        }
+        action none args none {
+            return
+        }
+        table exact {
+            key {
+                h.h.mac exact
+            }
+            actions {
+                go
+                none
+            }
+            default_action none args none
+        }
+        table route {
+            key {
+                m.port exact
+                h.h.ip lpm
+            }
+            actions {
+                none
+            }
+            default_action none args none
+        }
+        table acl {
+            key {
+                h.h.ip wildcard
+                h.h.port wildcard
+            }
+            actions {
+                none
+            }
+            default_action none args none
+        }
+        selector s {
+            group_id m.port
+            selector {
+                h.h.ip
+            }
+            member_id m.port
+            n_groups_max 4
+            n_members_per_group_max 4
+        }
+        regarray r size 4 initval 0
+        metarray m size 4
+        apply {
+            rx m.port
+            tx m.port
+        }";
+
+    fn program() -> Program {
+        Program::read(PROGRAM).unwrap()
+    }
+
+    fn change(text: &str) -> Change {
+        match Command::read(&program(), text) {
+            Ok(Command::Change(change)) => change,
+            other => panic!("{text}: {other:?}"),
+        }
+    }
+
+    #[test]
+    fn entries_are_read_with_their_values_and_masks() {
+        let key = vec![Part::exact(vec![2, 0, 0, 0, 0, 1])];
+        let does =
+            Invocation { action: 0, arguments: vec![vec![0, 0, 0, 3], vec![0, 0, 0, 0, 0, 9]] };
+        let entry = Entry { key: key.clone(), priority: 0, does: does.clone() };
+        let add = change("add exact h.h.mac:02:00:00:00:00:01 go(mac:0x9, port:3)");
+        assert_eq!(add, Change::Add { table: 0, entry: entry.clone() });
+        let modify = change("modify exact mac:0x020000000001 go( port:3,mac:9 )");
+        assert_eq!(modify, Change::Modify { table: 0, entry });
+        assert_eq!(change("delete exact mac:0x020000000001"), Change::Delete { table: 0, key });
+        assert_eq!(
+            change("setdefault exact go(port:3, mac:9)"),
+            Change::Default { table: 0, does }
+        );
+        let parts = |text: &str| match change(text) {
+            Change::Add { entry, .. } => (entry.key, entry.priority),
+            other => panic!("{other:?}"),
+        };
+        let (key, _) = parts("add route ip:10.1.0.0/16 m.port:1 none()");
+        assert_eq!(key, [Part::exact(vec![0, 0, 0, 1]), Part::prefix(&[10, 1, 0, 0], 16)]);
+        let (key, priority) = parts("add acl 7 ip:0x0a0b**** port:0x50&&&0xff none()");
+        assert_eq!(key[0], Part::masked(&[10, 11, 0, 0], vec![0xff, 0xff, 0, 0]));
+        assert_eq!((&key[1], priority), (&Part::masked(&[0, 0x50], vec![0, 0xff]), 7));
+        let (key, _) = parts("add acl port:0b1*1 none()");
+        assert_eq!(key[0], Part::masked(&[0; 4], vec![0; 4]), "what is not said may be anything");
+        assert_eq!(key[1], Part::masked(&[0, 5], vec![0, 5]), "digits in front do not count");
+    }
+
+    #[test]
+    fn other_commands_are_read() {
+        let members = vec![Member { id: 4, weight: 1 }, Member { id: 5, weight: 3 }];
+        assert_eq!(change("group s 2 4 5:3"), Change::Group { table: 3, group: 2, members });
+        let read = |text: &str| Command::read(&program(), text).unwrap();
+        assert_eq!(
+            read("register_write r 1 0x10"),
+            Command::Register { array: 0, index: 1, value: 16 }
+        );
+        let rates = Rates { committed: 1, committed_burst: 2, peak: 3, peak_burst: 4 };
+        assert_eq!(
+            read("meter_set_rates m 0 1 2 3 4"),
+            Command::Meter { array: 0, index: 0, rates }
+        );
+        let session = Session { port: 9, len_max: u32::MAX };
+        assert_eq!(read("mirroring_add 3 9"), Command::Session { number: 3, session });
+    }
+
+    #[test]
+    fn what_is_wrong_is_said_at_its_column() {
+        for (text, column, said) in [
+            ("", 1, "expected `add`"),
+            ("insert exact mac:1 none()", 1, "expected `add`"),
+            ("add exat mac:1 none()", 5, "expected a table: exact, route, acl, s"),
+            ("add exact mca:1 none()", 11, "expected a field of the key: h.h.mac"),
+            ("add exact mac:0x1000000000000 none()", 15, "expected a value of 48 bits"),
+            ("add exact mac:1 mac:2 none()", 17, "`mac` stands here already"),
+            ("add exact none()", 11, "expected `h.h.mac:VALUE`"),
+            ("add exact x mac:1 none()", 11, "expected a number below 2^64"),
+            ("add exact mac:1 gone()", 17, "expected an action of this table: go, none"),
+            ("add exact mac:1 none", 17, "expected an action with its arguments"),
+            ("add exact mac:1 go(port:1", 26, "expected `)`"),
+            ("add exact mac:1 go(port:1)", 17, "the argument `mac` is missing"),
+            ("add exact mac:1 go(port:1,mac:2) more", 34, "expected the end of the line"),
+            ("add route m.port:1 ip:10.0.0.0/33 none()", 23, "expected a prefix of 0 to 32 bits"),
+            ("add s 1 none()", 5, "its entries are not the control side's"),
+            ("register_write q 1 1", 16, "expected a regarray: r"),
+            ("mirroring_add 64 1", 15, "expected a session from 0 to 63"),
+        ] {
+            let error = Command::read(&program(), text).expect_err(text);
+            assert!(error.problem().to_string().starts_with(said), "{text}: {error}");
+            assert_eq!(error.column(), column, "{text}: {error}");
+        }
+    }
+}

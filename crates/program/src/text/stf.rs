@@ -1,0 +1,174 @@
+//! Packet tests in the STF format of P4's compilers: what is told, sent and expected, line by line.
+//!
+//! Beside the [commands](super::command):
+//!
+//! | line | what it says |
+//! |---|---|
+//! | `packet PORT HEX …` | a packet comes by this port |
+//! | `expect PORT HEX … [$]` | one leaves by this port: with these first bytes, `*` for any digit; with `$`, with no more |
+//! | `expect PORT` | any packet leaves by this port |
+//! | `no_packet` | the last packet that came makes none leave |
+//! | `check_counter ARRAY(INDEX) == VALUE` | a register has this value; or `!=`, `<`, `<=`, `>`, `>=` |
+//! | `wait [SECONDS]` | so much time passes |
+//!
+//! Packets leave a port in the order of the lines that expect them; one that nobody expects is
+//! wrong, as is one that does not come.
+
+use super::command;
+use super::error::{TextError, Wrong};
+use super::words::{Line, Word, lines};
+use crate::form::Program;
+
+/// A test, read for a program.
+#[derive(Clone, Debug)]
+pub struct Stf {
+    pub(crate) steps: Vec<(usize, Step)>,
+}
+
+/// A line of a test.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Step {
+    Told(command::Command),
+    Packet { port: u64, frame: Vec<u8> },
+    Expect { port: u64, frame: Expected },
+    NoPacket,
+    Check { array: usize, index: u64, is: Comparison, value: u64 },
+    Wait { ns: u64 },
+}
+
+/// What a packet has to be.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Expected {
+    value: Vec<u8>,
+    mask: Vec<u8>,
+    is_whole: bool,
+}
+
+/// How two numbers have to be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Comparison {
+    Equal,
+    Different,
+    Less,
+    AtMost,
+    Greater,
+    AtLeast,
+}
+
+/// What stands where a line begins.
+const BEGINNINGS: &str = "`packet`, `expect`, `no_packet`, `check_counter`, `wait`, `add`, \
+    `modify`, `delete`, `setdefault`, `group`, `register_write`, `meter_set_rates` or \
+    `mirroring_add`";
+
+impl Stf {
+    /// Reads a test.
+    ///
+    /// # Errors
+    /// With line and column of what is wrong.
+    pub fn read(program: &Program, text: &str) -> Result<Stf, TextError> {
+        let step = |line: Line<'_>| Ok((line.first().at.line, step(program, &line)?));
+        let steps = lines(text).map(step).collect::<Result<_, Wrong>>();
+        steps.map(|steps| Stf { steps }).map_err(|wrong| TextError::new(text, wrong))
+    }
+}
+
+fn step(program: &Program, line: &Line<'_>) -> Result<Step, Wrong> {
+    let port = || line.at(1).number_in("a port", 0, u64::from(u32::MAX));
+    match line.first().text {
+        "packet" => {
+            let port = port()?;
+            let frame = data(line)?;
+            match frame.mask.iter().all(|mask| *mask == 0xff) && !frame.is_whole {
+                true if !frame.value.is_empty() => Ok(Step::Packet { port, frame: frame.value }),
+                _ => Err(line.at(2).expected("the bytes of a packet, as hexadecimal digits")),
+            }
+        }
+        "expect" => Ok(Step::Expect { port: port()?, frame: data(line)? }),
+        "no_packet" => line.ends_at(1).map(|()| Step::NoPacket),
+        "wait" => {
+            line.ends_at(2)?;
+            let seconds = match line.len() {
+                1 => 0,
+                _ => line.at(1).number_in("seconds", 0, 1_000_000)?,
+            };
+            Ok(Step::Wait { ns: seconds * 1_000_000_000 })
+        }
+        "check_counter" => check(program, line),
+        "add" | "modify" | "delete" | "setdefault" | "group" | "register_write"
+        | "meter_set_rates" | "mirroring_add" => command::read(program, line).map(Step::Told),
+        _ => Err(line.first().expected(BEGINNINGS)),
+    }
+}
+
+/// Hexadecimal digits from the third word on, with `*` and `$`.
+fn data(line: &Line<'_>) -> Result<Expected, Wrong> {
+    let (mut digits, mut is_whole) = (Vec::new(), false);
+    for at in 2..line.len() {
+        let word = line.at(at);
+        let wrong = || word.expected("hexadecimal digits, `*` for any, or `$` for the end");
+        for c in word.text.chars() {
+            match (c, c.to_digit(16)) {
+                _ if is_whole => return Err(wrong()),
+                ('$', _) => is_whole = true,
+                ('*', _) => digits.push((0, 0)),
+                (_, Some(digit)) => digits.push((digit as u8, 0xf)),
+                _ => return Err(wrong()),
+            }
+        }
+    }
+    if digits.len() % 2 == 1 {
+        return Err(line.at(line.len() - 1).unfit("half a byte is missing"));
+    }
+    let bytes = |of: fn(&(u8, u8)) -> u8| -> Vec<u8> {
+        digits.chunks(2).map(|pair| of(&pair[0]) << 4 | of(&pair[1])).collect()
+    };
+    Ok(Expected { value: bytes(|digit| digit.0), mask: bytes(|digit| digit.1), is_whole })
+}
+
+/// `check_counter ARRAY(INDEX) == VALUE`
+fn check(program: &Program, line: &Line<'_>) -> Result<Step, Wrong> {
+    line.ends_at(4)?;
+    let word = line.at(1);
+    let parts = word.text.strip_suffix(')').and_then(|text| text.split_once('('));
+    let (name, index) = parts.ok_or_else(|| word.expected("`ARRAY(INDEX)`"))?;
+    let names = program.registers.iter().map(|array| &array.name);
+    let array = command::named(Word { text: name, at: word.at }, "regarray", names)?;
+    let index = Word { text: index, at: word.at }.number()?;
+    let is = match line.at(2).text {
+        "==" => Comparison::Equal,
+        "!=" => Comparison::Different,
+        "<" => Comparison::Less,
+        "<=" => Comparison::AtMost,
+        ">" => Comparison::Greater,
+        ">=" => Comparison::AtLeast,
+        _ => return Err(line.at(2).expected("`==`, `!=`, `<`, `<=`, `>` or `>=`")),
+    };
+    Ok(Step::Check { array, index, is, value: line.at(3).number()? })
+}
+
+impl Expected {
+    /// Why a packet is not so; `None` where it is.
+    pub(crate) fn differs(&self, frame: &[u8]) -> Option<String> {
+        let len = self.value.len();
+        if frame.len() < len || self.is_whole && frame.len() > len {
+            let more = if self.is_whole { "" } else { " or more" };
+            return Some(format!("{} B in place of {len}{more}", frame.len()));
+        }
+        let is_wrong = |at: &usize| (frame[*at] ^ self.value[*at]) & self.mask[*at] != 0;
+        let at = (0..len).find(is_wrong)?;
+        Some(format!("byte {at} is {:02x} in place of {:02x}", frame[at], self.value[at]))
+    }
+}
+
+impl Comparison {
+    pub(crate) fn holds(self, a: u64, b: u64) -> bool {
+        match self {
+            Comparison::Equal => a == b,
+            Comparison::Different => a != b,
+            Comparison::Less => a < b,
+            Comparison::AtMost => a <= b,
+            Comparison::Greater => a > b,
+            Comparison::AtLeast => a >= b,
+        }
+    }
+}

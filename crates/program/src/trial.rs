@@ -1,0 +1,275 @@
+//! Packet tests carried out, by either execution.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::fmt;
+
+use niclab_nic::memory::{Desc, MemoryError, Region};
+use niclab_table::CreateError;
+
+use crate::definition::Definition;
+use crate::entry::{Change, ChangeError, Rates, Session};
+use crate::form::Program;
+use crate::outcome::{Copied, Fate, Lost, Outcome};
+use crate::run::{Pipeline, Worker};
+use crate::text::{Command, Expected, Step, Stf};
+
+/// What carries a program out, packet by packet as far as a test sees.
+pub trait Execution {
+    /// Carries out changes: all of them, or none.
+    ///
+    /// # Errors
+    /// With the first that is wrong.
+    fn change(&mut self, changes: &[Change]) -> Result<(), ChangeError>;
+    /// What a register has.
+    fn register(&self, array: usize, index: u64) -> u64;
+    /// Writes a register.
+    fn set_register(&mut self, array: usize, index: u64, value: u64);
+    /// Gives a meter its rates.
+    fn set_meter(&mut self, array: usize, index: u64, rates: Rates);
+    /// Says where copies go.
+    fn set_session(&mut self, number: usize, session: Session);
+    /// Says what time it is.
+    fn set_time_ns(&mut self, now_ns: u64);
+    /// What happens to a packet.
+    fn run(&mut self, port: u64, frame: &[u8]) -> Outcome;
+
+    /// Carries out a command.
+    ///
+    /// # Errors
+    /// Where it does not fit what is there.
+    fn tell(&mut self, command: &Command) -> Result<(), ChangeError> {
+        match command {
+            Command::Change(change) => self.change(std::slice::from_ref(change))?,
+            Command::Register { array, index, value } => self.set_register(*array, *index, *value),
+            Command::Meter { array, index, rates } => self.set_meter(*array, *index, *rates),
+            Command::Session { number, session } => self.set_session(*number, *session),
+        }
+        Ok(())
+    }
+}
+
+impl Execution for Definition {
+    fn change(&mut self, changes: &[Change]) -> Result<(), ChangeError> {
+        Definition::change(self, changes)
+    }
+
+    fn register(&self, array: usize, index: u64) -> u64 {
+        Definition::register(self, array, index).unwrap_or(0)
+    }
+
+    fn set_register(&mut self, array: usize, index: u64, value: u64) {
+        Definition::set_register(self, array, index, value);
+    }
+
+    fn set_meter(&mut self, array: usize, index: u64, rates: Rates) {
+        Definition::set_meter(self, array, index, rates);
+    }
+
+    fn set_session(&mut self, number: usize, session: Session) {
+        Definition::set_session(self, number, session);
+    }
+
+    fn set_time_ns(&mut self, now_ns: u64) {
+        Definition::set_time_ns(self, now_ns);
+    }
+
+    fn run(&mut self, port: u64, frame: &[u8]) -> Outcome {
+        Definition::run(self, port, frame)
+    }
+}
+
+/// The fast path, a burst of one packet at a time.
+pub struct Single {
+    pipeline: Pipeline,
+    worker: Worker,
+    region: std::sync::Arc<Region>,
+    frame: [Desc; 1],
+    now_ns: u64,
+}
+
+/// Why the fast path cannot be had.
+#[derive(Debug, thiserror::Error)]
+pub enum SingleError {
+    /// No memory for tables.
+    #[error(transparent)]
+    Tables(#[from] CreateError),
+    /// No memory for frames.
+    #[error(transparent)]
+    Frames(#[from] MemoryError),
+    /// The region has no frame.
+    #[error("no frame")]
+    NoFrame,
+}
+
+/// The longest packet of a test, bytes.
+const FRAME_LEN_MAX: usize = 9_000;
+
+impl Single {
+    /// A program with empty tables.
+    ///
+    /// # Errors
+    /// Where there is no memory.
+    pub fn new(program: Program) -> Result<Single, SingleError> {
+        let pipeline = Pipeline::new(program)?;
+        let (region, mut frames) = Region::new(1, FRAME_LEN_MAX)?;
+        let frame = [frames.pop().ok_or(SingleError::NoFrame)?];
+        Ok(Single { worker: pipeline.worker(), pipeline, region, frame, now_ns: 0 })
+    }
+}
+
+impl Execution for Single {
+    fn change(&mut self, changes: &[Change]) -> Result<(), ChangeError> {
+        self.pipeline.change(changes)
+    }
+
+    fn register(&self, array: usize, index: u64) -> u64 {
+        self.pipeline.register(array, index).unwrap_or(0)
+    }
+
+    fn set_register(&mut self, array: usize, index: u64, value: u64) {
+        self.pipeline.set_register(array, index, value);
+    }
+
+    fn set_meter(&mut self, array: usize, index: u64, rates: Rates) {
+        self.pipeline.set_meter(array, index, rates, self.now_ns);
+    }
+
+    fn set_session(&mut self, number: usize, session: Session) {
+        self.pipeline.set_session(number, session);
+    }
+
+    fn set_time_ns(&mut self, now_ns: u64) {
+        self.now_ns = now_ns;
+        self.worker.set_time_ns(now_ns);
+    }
+
+    fn run(&mut self, port: u64, frame: &[u8]) -> Outcome {
+        let [desc] = &mut self.frame;
+        let slot = self.region.slot_mut(desc);
+        let len = frame.len().min(slot.len());
+        slot[..len].copy_from_slice(&frame[..len]);
+        self.region.set_len(desc, len as u16);
+        let (mut fates, mut copies) = ([Fate::Dropped(Lost::Told)], Vec::new());
+        self.worker.run(&self.region, &mut self.frame, port, &mut fates, |port, frame| {
+            copies.push(Copied { port, frame: frame.to_vec() });
+        });
+        let [fate] = fates;
+        Outcome { fate, frame: self.region.frame(&self.frame[0]).to_vec(), copies }
+    }
+}
+
+/// What a test came to.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Verdict {
+    /// Packets that came.
+    pub packets: usize,
+    /// What was expected and was so: packets that left, registers.
+    pub met: usize,
+    /// What was not as expected.
+    pub failures: Vec<Failure>,
+}
+
+/// Something that is not as expected.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Failure {
+    /// Line of the test, from 1.
+    pub line: usize,
+    /// What is wrong.
+    pub reason: String,
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "line {}: {}", self.line, self.reason)
+    }
+}
+
+/// What leaves and what is expected, port by port.
+#[derive(Default)]
+struct Ports<'a> {
+    /// With the line of the packet that came.
+    left: BTreeMap<u64, VecDeque<(usize, Vec<u8>)>>,
+    expected: BTreeMap<u64, VecDeque<(usize, &'a Expected)>>,
+}
+
+/// Carries out a test on a fresh execution.
+pub fn carry_out(test: &Stf, execution: &mut impl Execution) -> Verdict {
+    let (mut verdict, mut ports, mut now_ns) = (Verdict::default(), Ports::default(), 0);
+    // The line of the last packet, and whether any left for it.
+    let mut last = (0, false);
+    execution.set_time_ns(now_ns);
+    for (line, step) in &test.steps {
+        let line = *line;
+        let mut fail = |reason: String| verdict.failures.push(Failure { line, reason });
+        match step {
+            Step::Told(command) => {
+                if let Err(error) = execution.tell(command) {
+                    fail(error.to_string());
+                }
+            }
+            Step::Packet { port, frame } => {
+                verdict.packets += 1;
+                let outcome = execution.run(*port, frame);
+                let copies = outcome.copies.into_iter().map(|of| (u64::from(of.port), of.frame));
+                let whole = match outcome.fate {
+                    Fate::Port(port) => Some((port, outcome.frame)),
+                    Fate::Dropped(_) => None,
+                };
+                last = (line, false);
+                for (port, frame) in whole.into_iter().chain(copies) {
+                    ports.left.entry(port).or_default().push_back((line, frame));
+                    last.1 = true;
+                }
+            }
+            Step::Expect { port, frame } => {
+                ports.expected.entry(*port).or_default().push_back((line, frame));
+            }
+            Step::NoPacket if last.1 => {
+                fail(format!("the packet of line {} made one leave", last.0));
+            }
+            Step::NoPacket => verdict.met += 1,
+            Step::Check { array, index, is, value } => {
+                let has = execution.register(*array, *index);
+                match is.holds(has, *value) {
+                    true => verdict.met += 1,
+                    false => fail(format!("it is {has}")),
+                }
+            }
+            Step::Wait { ns } => {
+                now_ns += ns;
+                execution.set_time_ns(now_ns);
+            }
+        }
+    }
+    ports.judge(&mut verdict);
+    verdict.failures.sort_by_key(|failure| failure.line);
+    verdict
+}
+
+impl Ports<'_> {
+    fn judge(mut self, verdict: &mut Verdict) {
+        for (port, expected) in self.expected {
+            let mut left = self.left.remove(&port).unwrap_or_default();
+            for (line, expected) in expected {
+                let wrong = match left.pop_front() {
+                    None => Some(format!("no packet left by port {port}")),
+                    Some((of, frame)) => expected
+                        .differs(&frame)
+                        .map(|why| format!("that of line {of} left by port {port}: {why}")),
+                };
+                match wrong {
+                    None => verdict.met += 1,
+                    Some(reason) => verdict.failures.push(Failure { line, reason }),
+                }
+            }
+            self.left.insert(port, left);
+        }
+        for (port, left) in self.left {
+            for (line, frame) in left {
+                let digits: String = frame.iter().take(64).map(|b| format!("{b:02x}")).collect();
+                let reason = format!("it left by port {port}, and nothing expects it: {digits}");
+                verdict.failures.push(Failure { line, reason });
+            }
+        }
+    }
+}
