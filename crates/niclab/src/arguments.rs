@@ -145,6 +145,12 @@ pub enum Command {
         #[command(subcommand)]
         command: ProfileCommand,
     },
+    /// Read programs of the card, the assembly that P4's compiler emits for DPDK, and test them
+    Program {
+        /// What to do with them
+        #[command(subcommand)]
+        command: ProgramCommand,
+    },
     /// Read rules as text, as testpmd's `flow` commands write them
     Rules {
         /// What to do with them
@@ -164,6 +170,31 @@ pub enum Command {
     Show {
         /// Result directory, as `niclab run` printed it
         directory: PathBuf,
+    },
+}
+
+/// The commands of `niclab program`.
+#[derive(Debug, Subcommand)]
+pub enum ProgramCommand {
+    /// Read programs, and say what each costs a packet at worst
+    Check {
+        /// Files of programs
+        #[arg(required = true)]
+        programs: Vec<PathBuf>,
+    },
+    /// Print a program as it is understood
+    Dump {
+        /// File of a program
+        program: PathBuf,
+    },
+    /// Carry a packet test out, by the definition and by the fast path
+    ///
+    /// The test is written in the STF format of P4's compilers.
+    Test {
+        /// File of the test
+        test: PathBuf,
+        /// File of the program
+        program: PathBuf,
     },
 }
 

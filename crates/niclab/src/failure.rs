@@ -5,13 +5,15 @@
 //! | 0 | done |
 //! | 1 | something else went wrong |
 //! | 2 | the command line cannot be understood |
-//! | 3 | an experiment, a value, a trace, a profile, a workload or a file of rules cannot be used |
+//! | 3 | an experiment, a value, a trace, a profile, a workload, a program, its test or a file of |
+//! |   | rules cannot be used |
 //! | 4 | a result directory cannot be used |
 //! | 5 | a device is unknown, none could be opened, or a port of `nic` could not be |
 //! | 6 | a run came to its end and has measured nothing |
 //! | 7 | `rules check --strict` has found something to mend |
 //! | 8 | `compare` has found a regression |
 //! | 9 | `serve` cannot have its address; the server of `measure`, the card of `ctl` is not there |
+//! | 10 | a packet test of `program test` did not hold |
 //! | 130 | stopped by Ctrl-C or a signal; what was measured is kept |
 
 use std::io::ErrorKind;
@@ -30,6 +32,7 @@ use niclab_lab::published::UnknownCard;
 use niclab_lab::spec::SpecError;
 use niclab_lab::validation::ValidationError;
 use niclab_nic::rule::text::ReadError;
+use niclab_program::{SingleError, TextError};
 use niclab_report::ReportError;
 use niclab_result::ResultError;
 
@@ -81,6 +84,30 @@ pub enum Failure {
     Lost {
         /// Why.
         reason: String,
+    },
+    /// A program or a packet test that cannot be read.
+    #[error("{}: {error}", path.display())]
+    Program {
+        /// The file.
+        path: PathBuf,
+        /// Where and what is wrong, and what was expected.
+        error: TextError,
+    },
+    /// A packet test that did not hold.
+    #[error("{}: {failures} expectations were not met, as is said above", path.display())]
+    Untrue {
+        /// The file of the test.
+        path: PathBuf,
+        /// In both executions together.
+        failures: usize,
+    },
+    /// There is no memory for what a program needs.
+    #[error("{}: {error}", path.display())]
+    ProgramMemory {
+        /// Its file.
+        path: PathBuf,
+        /// What is missing.
+        error: SingleError,
     },
     /// A single run of a single device is to be compared.
     #[error(
@@ -310,6 +337,7 @@ impl Failure {
             Failure::Bench(_)
             | Failure::FramesLost { .. }
             | Failure::Output(_)
+            | Failure::ProgramMemory { .. }
             | Failure::Report(_)
             | Failure::Validation(_) => 1,
             // Options that exclude each other, or name what is not there.
@@ -330,6 +358,7 @@ impl Failure {
             | Failure::Card(CardError::Key(_) | CardError::Rules(_))
             | Failure::Keys { .. }
             | Failure::Refused { .. }
+            | Failure::Program { .. }
             | Failure::Rules { .. }
             | Failure::RulesChanged { .. }
             | Failure::Spec(_)
@@ -356,6 +385,7 @@ impl Failure {
             Failure::Nothing { .. } => 6,
             Failure::Amiss { .. } => 7,
             Failure::Regression { .. } => 8,
+            Failure::Untrue { .. } => 10,
             Failure::Stopped { .. } => STOPPED as u8,
         })
     }

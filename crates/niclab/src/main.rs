@@ -18,6 +18,7 @@ mod list;
 mod merge;
 mod nic;
 mod profile;
+mod program;
 mod progress;
 mod report;
 mod rules;
@@ -31,7 +32,9 @@ use std::process::ExitCode;
 
 use clap::Parser;
 
-use arguments::{Arguments, Command, MeasureCommand, ProfileCommand, RulesCommand, ServeCommand};
+use arguments::{
+    Arguments, Command, MeasureCommand, ProfileCommand, ProgramCommand, RulesCommand, ServeCommand,
+};
 use failure::Failure;
 
 fn main() -> ExitCode {
@@ -66,6 +69,11 @@ fn command(command: Command) -> Result<(), Failure> {
             ProfileCommand::Keys => profile::keys(),
             ProfileCommand::Show { profile } => profile::show(&profile),
             ProfileCommand::Validate => profile::validate(),
+        },
+        Command::Program { command } => match command {
+            ProgramCommand::Check { programs } => program::check(&programs),
+            ProgramCommand::Dump { program } => program::dump(&program),
+            ProgramCommand::Test { test, program } => program::test(&test, &program),
         },
         Command::Report { directory } => report::run(&directory),
         Command::Rules { command: RulesCommand::Check(arguments) } => rules::check(&arguments),

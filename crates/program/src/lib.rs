@@ -1,6 +1,7 @@
 #![doc = include_str!("../README.md")]
 #![forbid(unsafe_code)]
 
+mod cost;
 pub mod definition;
 mod dump;
 mod entry;
@@ -16,6 +17,7 @@ mod text;
 mod trial;
 mod value;
 
+pub use cost::Cost;
 pub use entry::{Change, ChangeError, Entry, Key, Member, Part, Rates, Session};
 pub use form::{
     Action, Actions, Alu, Code, Condition, Field, Hash, Header, Invocation, Kind, Match, Meters,

@@ -225,7 +225,10 @@ pub const MAY_KNOW: &[(&str, &[&str])] = &[
     ("device", &["apps", "card", "load", "nic", "packet", "port", "probe"]),
     ("lab", &["device", "load", "packet", "result"]),
     ("report", &["result"]),
-    ("niclab", &["bench", "card", "device", "lab", "load", "nic", "packet", "report", "result"]),
+    (
+        "niclab",
+        &["bench", "card", "device", "lab", "load", "nic", "packet", "program", "report", "result"],
+    ),
 ];
 
 /// Outside crates that only some of ours may depend on, and why.

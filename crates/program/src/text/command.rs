@@ -12,8 +12,8 @@
 //! | `mirroring_add SESSION PORT [LENGTH]` | says where copies go |
 //!
 //! A value is a number (decimal, `0x`, `0b`), an IPv4, IPv6 or MAC address. A prefix is
-//! `VALUE/BITS`; a masked value `VALUE&&&MASK`, or digits of `0x` or `0b` with `*` for those that do
-//! not count.
+//! `VALUE/BITS`; a masked value `VALUE&&&MASK`, or digits of `0x` or `0b` with `*` for those that
+//! do not count.
 
 use super::error::{Problem, TextError, Wrong};
 use super::words::{Line, Word, lines};

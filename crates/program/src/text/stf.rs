@@ -5,11 +5,13 @@
 //! | line | what it says |
 //! |---|---|
 //! | `packet PORT HEX …` | a packet comes by this port |
-//! | `expect PORT HEX … [$]` | one leaves by this port: with these first bytes, `*` for any digit; with `$`, with no more |
+//! | `expect PORT HEX … [$]` | one leaves by this port, with these first bytes; `$`: and no more |
 //! | `expect PORT` | any packet leaves by this port |
 //! | `no_packet` | the last packet that came makes none leave |
-//! | `check_counter ARRAY(INDEX) == VALUE` | a register has this value; or `!=`, `<`, `<=`, `>`, `>=` |
+//! | `check_counter ARRAY(INDEX) == VALUE` | a register is so; or `!=`, `<`, `<=`, `>`, `>=` |
 //! | `wait [SECONDS]` | so much time passes |
+//!
+//! A `*` stands for any hexadecimal digit.
 //!
 //! Packets leave a port in the order of the lines that expect them; one that nobody expects is
 //! wrong, as is one that does not come.

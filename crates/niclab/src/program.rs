@@ -1,0 +1,65 @@
+//! `niclab program`: programs of the card, read, shown and tested.
+
+use std::io::{Write, stdout};
+use std::path::{Path, PathBuf};
+
+use niclab_program::definition::Definition;
+use niclab_program::{Program, Single, Stf, Verdict, carry_out};
+
+use crate::failure::Failure;
+use crate::rules;
+
+/// Reads programs, and says what each has and what it costs a packet at worst. The first that is
+/// refused ends it.
+pub fn check(paths: &[PathBuf]) -> Result<(), Failure> {
+    let mut out = stdout().lock();
+    for path in paths {
+        let program = read(path)?;
+        let entries: usize = program.tables.iter().map(|table| table.size).sum();
+        writeln!(
+            out,
+            "{}: {} headers, {} tables of {entries} entries, {} actions, {} arrays\n\
+             a packet at worst:\n{}",
+            path.display(),
+            program.headers.len(),
+            program.tables.len(),
+            program.actions.len(),
+            program.registers.len() + program.meters.len(),
+            program.cost(),
+        )?;
+    }
+    Ok(())
+}
+
+/// Prints a program as it is understood.
+pub fn dump(path: &Path) -> Result<(), Failure> {
+    write!(stdout().lock(), "{}", read(path)?)?;
+    Ok(())
+}
+
+/// Carries a packet test out by both executions.
+pub fn test(test: &Path, path: &Path) -> Result<(), Failure> {
+    let program = read(path)?;
+    let stf = Stf::read(&program, &rules::text(test)?)
+        .map_err(|error| Failure::Program { path: test.into(), error })?;
+    let defined = carry_out(&stf, &mut Definition::new(program.clone()));
+    let memory = |error| Failure::ProgramMemory { path: path.into(), error };
+    let fast = carry_out(&stf, &mut Single::new(program).map_err(memory)?);
+    let mut out = stdout().lock();
+    for (name, Verdict { packets, met, failures }) in
+        [("definition", &defined), ("fast path", &fast)]
+    {
+        writeln!(out, "{name}: {packets} packets, {met} expectations met, {} not", failures.len())?;
+        failures.iter().try_for_each(|failure| writeln!(out, "  {failure}"))?;
+    }
+    match defined.failures.len() + fast.failures.len() {
+        0 => Ok(()),
+        failures => Err(Failure::Untrue { path: test.into(), failures }),
+    }
+}
+
+/// The program in a file.
+fn read(path: &Path) -> Result<Program, Failure> {
+    Program::read(&rules::text(path)?)
+        .map_err(|error| Failure::Program { path: path.into(), error })
+}

@@ -1,0 +1,222 @@
+//! What a packet costs at worst, told before the first one comes.
+//!
+//! Each figure is the largest over all paths through the program, by itself: the path with most
+//! look-ups need not be the one with most instructions. A packet that comes round again costs it
+//! all again.
+
+use std::fmt;
+
+use crate::form::{Code, Field, Kind, Program, Step};
+
+/// A packet's cost at worst, once through the program.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Cost {
+    /// Instructions.
+    pub instructions: u64,
+    /// Look-ups in tables, learners and selectors.
+    pub lookups: u64,
+    /// Bits of the keys that are looked up.
+    pub key_bits: u64,
+    /// Bits of the entries that are read: the arguments of their actions.
+    pub entry_bits: u64,
+    /// Reads and writes of registers, and questions to meters.
+    pub array_accesses: u64,
+    /// Bytes that are hashed, by instructions and selectors.
+    pub hashed_bytes: u64,
+    /// Bytes of headers that are taken off.
+    pub extracted_bytes: u64,
+    /// Bytes of headers that are put before the rest.
+    pub emitted_bytes: u64,
+    /// Transactions of DMA with an application's memory. There is no instruction that makes one.
+    pub dma_transactions: u64,
+    /// Bytes of them.
+    pub dma_bytes: u64,
+}
+
+impl Cost {
+    fn each(self, other: Cost, of: impl Fn(u64, u64) -> u64) -> Cost {
+        Cost {
+            instructions: of(self.instructions, other.instructions),
+            lookups: of(self.lookups, other.lookups),
+            key_bits: of(self.key_bits, other.key_bits),
+            entry_bits: of(self.entry_bits, other.entry_bits),
+            array_accesses: of(self.array_accesses, other.array_accesses),
+            hashed_bytes: of(self.hashed_bytes, other.hashed_bytes),
+            extracted_bytes: of(self.extracted_bytes, other.extracted_bytes),
+            emitted_bytes: of(self.emitted_bytes, other.emitted_bytes),
+            dma_transactions: of(self.dma_transactions, other.dma_transactions),
+            dma_bytes: of(self.dma_bytes, other.dma_bytes),
+        }
+    }
+
+    fn and(self, other: Cost) -> Cost {
+        self.each(other, u64::saturating_add)
+    }
+
+    fn or(self, other: Cost) -> Cost {
+        self.each(other, u64::max)
+    }
+}
+
+impl Program {
+    /// What a packet costs at worst.
+    #[must_use]
+    pub fn cost(&self) -> Cost {
+        let actions: Vec<Cost> =
+            self.actions.iter().map(|action| self.worst(&action.code, &[])).collect();
+        self.worst(&self.apply, &actions)
+    }
+
+    /// The worst path through a code: jumps lead forward, so from its end.
+    fn worst(&self, code: &Code, actions: &[Cost]) -> Cost {
+        let mut from = vec![Cost::default(); code.steps.len() + 1];
+        for (at, step) in code.steps.iter().enumerate().rev() {
+            let behind = match step {
+                Step::Tx(_) | Step::Drop | Step::Return => Cost::default(),
+                Step::Jump(crate::form::Condition::Always, to) => from[*to],
+                Step::Jump(_, to) => from[*to].or(from[at + 1]),
+                _ => from[at + 1],
+            };
+            from[at] = self.step(step, actions).and(behind);
+        }
+        from[0]
+    }
+
+    fn step(&self, step: &Step, actions: &[Cost]) -> Cost {
+        let one = Cost { instructions: 1, ..Cost::default() };
+        let len = |header: &usize| self.header_type(*header).len as u64;
+        match step {
+            Step::Extract(header, _) | Step::Lookahead(header) => {
+                Cost { extracted_bytes: len(header), ..one }
+            }
+            Step::Emit(header) => Cost { emitted_bytes: len(header), ..one },
+            Step::RegisterRead { .. }
+            | Step::RegisterWrite { .. }
+            | Step::RegisterAdd { .. }
+            | Step::Meter { .. } => Cost { array_accesses: 1, ..one },
+            Step::Hash(_, _, range) | Step::Rss(_, _, range) => {
+                Cost { hashed_bytes: range.len() as u64, ..one }
+            }
+            Step::Table(table) => self.lookup(*table, actions).and(one),
+            _ => one,
+        }
+    }
+
+    fn lookup(&self, table: usize, actions: &[Cost]) -> Cost {
+        let kind = &self.tables[table].kind;
+        let (bits, hashed) = match kind {
+            Kind::Match { key, .. } => (key.iter().map(|(place, _)| place.bits).sum::<u32>(), 0),
+            Kind::Learner { key, .. } => (key.iter().map(|place| place.bits).sum(), 0),
+            Kind::Selector { group, key, .. } => {
+                (group.bits, key.iter().map(|place| place.bits / 8).sum())
+            }
+        };
+        let own = Cost {
+            lookups: u64::from(bits > 0),
+            key_bits: u64::from(bits),
+            hashed_bytes: u64::from(hashed),
+            ..Cost::default()
+        };
+        let of = kind.actions().into_iter().flat_map(|actions| &actions.of);
+        let worst = of.fold(Cost::default(), |worst, (action, _)| {
+            let fields = self.arguments(*action).iter();
+            let entry_bits = fields.map(|field: &Field| u64::from(field.bits)).sum();
+            let does = actions.get(*action).copied().unwrap_or_default();
+            worst.or(does.and(Cost { entry_bits, ..Cost::default() }))
+        });
+        own.and(worst)
+    }
+}
+
+impl fmt::Display for Cost {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let lines = [
+            ("instructions", self.instructions),
+            ("table look-ups", self.lookups),
+            ("key bits", self.key_bits),
+            ("entry bits", self.entry_bits),
+            ("register and meter accesses", self.array_accesses),
+            ("bytes hashed", self.hashed_bytes),
+            ("bytes of headers taken off", self.extracted_bytes),
+            ("bytes of headers put on", self.emitted_bytes),
+            ("DMA transactions", self.dma_transactions),
+            ("DMA bytes", self.dma_bytes),
+        ];
+        for (at, (name, value)) in lines.iter().enumerate() {
+            let end = if at + 1 < lines.len() { "\n" } else { "" };
+            write!(f, "  {name:<28}{value:>8}{end}")?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_worst_of_all_paths_is_told_figure_by_figure() {
+        let program = Program::read(
+            "struct h_t {
+                bit<16> a
+                bit<48> b
+            }
+            header h instanceof h_t
+            struct m_t {
+                bit<32> port
+                bit<16> a
+            }
+            metadata instanceof m_t
+            regarray r size 1 initval 0
+            struct wide_t {
+                bit<128> w
+            }
+            action wide args instanceof wide_t {
+                return
+            }
+            action long args none {
+                regadd r 0 1
+                regadd r 0 1
+                return
+            }
+            table t {
+                key {
+                    h.h.a exact
+                    m.a exact
+                }
+                actions {
+                    wide
+                    long
+                }
+                default_action long args none
+            }
+            apply {
+                rx m.port
+                jmpeq SHORT m.port 1
+                extract h.h
+                table t
+                emit h.h
+                tx m.port
+                SHORT : hash crc32 m.a m.port m.a
+                hash crc32 m.a m.port m.a
+                hash crc32 m.a m.port m.a
+                drop
+            }",
+        )
+        .unwrap();
+        let expected = Cost {
+            // rx, jump, extract, table and three of its action, emit, tx.
+            instructions: 9,
+            lookups: 1,
+            key_bits: 32,
+            entry_bits: 128,
+            array_accesses: 2,
+            hashed_bytes: 18,
+            extracted_bytes: 8,
+            emitted_bytes: 8,
+            dma_transactions: 0,
+            dma_bytes: 0,
+        };
+        assert_eq!(program.cost(), expected);
+    }
+}
