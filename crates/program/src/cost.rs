@@ -72,7 +72,7 @@ impl Program {
         let mut from = vec![Cost::default(); code.steps.len() + 1];
         for (at, step) in code.steps.iter().enumerate().rev() {
             let behind = match step {
-                Step::Tx(_) | Step::Drop | Step::Return => Cost::default(),
+                Step::Tx(_) | Step::Steer(_) | Step::Drop | Step::Return => Cost::default(),
                 Step::Jump(crate::form::Condition::Always, to) => from[*to],
                 Step::Jump(_, to) => from[*to].or(from[at + 1]),
                 _ => from[at + 1],

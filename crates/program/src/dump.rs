@@ -176,6 +176,7 @@ impl Named<'_> {
         match step {
             Step::Rx(to) => format!("rx {}", place(to)),
             Step::Tx(port) => format!("tx {}", operand(port)),
+            Step::Steer(queue) => format!("steer {}", operand(queue)),
             Step::Drop => "drop".to_owned(),
             Step::Mirror { slot, session } => format!("mirror {} {}", place(slot), place(session)),
             Step::Recirculate => "recirculate".to_owned(),

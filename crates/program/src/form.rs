@@ -317,6 +317,8 @@ pub enum Step {
     Rx(Place),
     /// Send it by this port; by one that is not there, drop it.
     Tx(Operand),
+    /// Give it to this queue of the host; to one that is not there, drop it. Ours, not SWX's.
+    Steer(Operand),
     /// Drop it.
     Drop,
     /// Have a copy of it sent as the session says, when it leaves or is dropped.

@@ -16,6 +16,8 @@ pub struct Outcome {
 pub enum Fate {
     /// Out by this port; whoever runs the program knows whether it is there.
     Port(u64),
+    /// To this queue of the host; whoever runs the program knows whether it is there.
+    Queue(u64),
     /// Nowhere.
     Dropped(Lost),
 }

@@ -101,6 +101,10 @@ pub enum SingleError {
     NoFrame,
 }
 
+/// Packets for queue 0 of the host are expected at this port of a test, those for queue 1 at the
+/// next, and so on.
+const QUEUES: u64 = 1_000_000;
+
 /// The longest packet of a test, bytes.
 const FRAME_LEN_MAX: usize = 9_000;
 
@@ -213,6 +217,8 @@ pub fn carry_out(test: &Stf, execution: &mut impl Execution) -> Verdict {
                 let copies = outcome.copies.into_iter().map(|of| (u64::from(of.port), of.frame));
                 let whole = match outcome.fate {
                     Fate::Port(port) => Some((port, outcome.frame)),
+                    // As if queues were ports, from so many on.
+                    Fate::Queue(queue) => Some((QUEUES + queue, outcome.frame)),
                     Fate::Dropped(_) => None,
                 };
                 last = (line, false);

@@ -78,7 +78,7 @@ fn what_is_wrong_in_a_declaration_is_said_at_its_place() {
         ("metadata instanceof args_t", "`metadata` stands here for the second time"),
         (
             "action x args none {\n\tmov m.a 1\n}",
-            "the last instruction has to be `return`, `tx` or `drop`",
+            "the last instruction has to be `return`, `tx`, `steer` or `drop`",
         ),
         ("action x args none {\n\ttable t\n\treturn\n}", "expected the name of a table"),
         (
@@ -135,7 +135,7 @@ fn a_text_without_its_main_parts_is_refused() {
     let without = "struct m {\n\tbit<8> a\n}\nmetadata instanceof m\n";
     assert!(refused(without).0.contains("apply"));
     let falls_off = format!("{without}apply {{\n\trx m.a\n}}\n");
-    assert_eq!(refused(&falls_off).0, "the last instruction has to be `tx` or `drop`");
+    assert_eq!(refused(&falls_off).0, "the last instruction has to be `tx`, `steer` or `drop`");
     let error = Program::read(&" ".repeat(5 << 20)).expect_err("too long");
     assert!(matches!(error.problem(), Problem::Unfit { .. }));
 }

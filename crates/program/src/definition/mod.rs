@@ -120,7 +120,7 @@ impl Definition {
                 true => fate = Fate::Dropped(Lost::Empty),
                 false => self.copy(&packet, &mut copies),
             }
-            if packet.comes_again && matches!(fate, Fate::Port(_)) {
+            if packet.comes_again && !matches!(fate, Fate::Dropped(_)) {
                 continue;
             }
             return Outcome { fate, frame: packet.frame, copies };
@@ -187,6 +187,7 @@ impl Definition {
         match step {
             Step::Rx(_) | Step::Table(_) => {}
             Step::Tx(port) => return Flow::End(Fate::Port(packet.value(port))),
+            Step::Steer(queue) => return Flow::End(Fate::Queue(packet.value(queue))),
             Step::Drop => return Flow::End(Fate::Dropped(Lost::Told)),
             Step::Return => return Flow::Return,
             Step::Jump(condition, to) => {

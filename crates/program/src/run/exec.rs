@@ -228,6 +228,10 @@ impl Run<'_> {
                 let ports = self.burst.load(*port, active);
                 self.end(active, |i| Fate::Port(ports[i]));
             }
+            Op::Steer(queue) => {
+                let queues = self.burst.load(*queue, active);
+                self.end(active, |i| Fate::Queue(queues[i]));
+            }
             Op::Drop => self.end(active, |_| Fate::Dropped(Lost::Told)),
             Op::MoveWide(to, from) => {
                 bits(active).for_each(|i| self.burst.copy(*to, *from, i));

@@ -108,6 +108,7 @@ pub(super) enum Op {
     Join(usize),
     Rx(Target),
     Tx(Source),
+    Steer(Source),
     Drop,
     Mirror {
         slot: Source,
@@ -479,6 +480,7 @@ impl Layout<'_> {
         match step {
             Step::Rx(to) => Op::Rx(target(to)),
             Step::Tx(port) => Op::Tx(source(port)),
+            Step::Steer(queue) => Op::Steer(source(queue)),
             Step::Drop => Op::Drop,
             Step::Mirror { slot, session } => {
                 Op::Mirror { slot: field(slot), session: field(session) }

@@ -156,7 +156,7 @@ fn leave(
             }
         }
     }
-    let goes_on = |i: &usize| matches!(burst.fates[*i], Fate::Port(_));
+    let goes_on = |i: &usize| !matches!(burst.fates[*i], Fate::Dropped(_));
     bits(burst.again & packets).filter(goes_on).fold(0, |mask, i| mask | 1 << i)
 }
 

@@ -37,11 +37,14 @@ pub(super) fn read<'a>(
         code.steps.push(step);
     }
     match (code.steps.last(), body.lines.last()) {
-        (Some(Step::Tx(_) | Step::Drop | Step::Return), _) => Ok(code),
+        (Some(Step::Tx(_) | Step::Steer(_) | Step::Drop | Step::Return), _) => Ok(code),
         (_, last) => {
             let last = last.map_or(of, Line::first);
-            let ends =
-                if part == Part::Apply { "`tx` or `drop`" } else { "`return`, `tx` or `drop`" };
+            let ends = if part == Part::Apply {
+                "`tx`, `steer` or `drop`"
+            } else {
+                "`return`, `tx`, `steer` or `drop`"
+            };
             Err(last.unfit(format!("the last instruction has to be {ends}")))
         }
     }
@@ -133,7 +136,9 @@ impl<'a> Instruction<'a, '_> {
             return Ok(Step::Alu(*alu, to, from));
         }
         match name.text {
-            "rx" | "tx" | "drop" | "mirror" | "recirculate" | "recircid" => self.port(name),
+            "rx" | "tx" | "steer" | "drop" | "mirror" | "recirculate" | "recircid" => {
+                self.port(name)
+            }
             "extract" | "lookahead" | "emit" | "validate" | "invalidate" | "dma" => {
                 self.header(name)
             }
@@ -157,6 +162,10 @@ impl<'a> Instruction<'a, '_> {
             "tx" => {
                 self.operands(1)?;
                 self.operand(1, Owners::METADATA).map(Step::Tx)
+            }
+            "steer" => {
+                self.operands(1)?;
+                self.operand(1, Owners::METADATA).map(Step::Steer)
             }
             "mirror" => {
                 self.operands(2)?;

@@ -11,7 +11,8 @@
 //! | `check_counter ARRAY(INDEX) == VALUE` | a register is so; or `!=`, `<`, `<=`, `>`, `>=` |
 //! | `wait [SECONDS]` | so much time passes |
 //!
-//! A `*` stands for any hexadecimal digit.
+//! A `*` stands for any hexadecimal digit. What is given to queue N of the host is expected at port
+//! 1000000 + N.
 //!
 //! Packets leave a port in the order of the lines that expect them; one that nobody expects is
 //! wrong, as is one that does not come.

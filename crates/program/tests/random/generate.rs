@@ -351,6 +351,7 @@ impl Writer<'_> {
                 0 => format!("emit h.h{}", writer.one(HEADERS)),
                 1 if writer.one(4) == 0 => "drop".to_owned(),
                 2 if writer.one(4) == 0 => "tx m.f1".to_owned(),
+                2 if writer.one(3) == 0 => "steer m.f2".to_owned(),
                 3 if writer.shape.has_learner => "table l0".to_owned(),
                 4 => "table s0".to_owned(),
                 other => format!("table t{}", other % 6),

@@ -162,7 +162,7 @@ impl Sides {
         });
         for (i, (expected, fate)) in expected.iter().zip(&fates).enumerate() {
             assert_eq!(expected.fate, *fate, "packet {i} of {count}");
-            if let Fate::Port(_) = fate {
+            if let Fate::Port(_) | Fate::Queue(_) = fate {
                 assert_eq!(expected.frame, region.frame(&descs[i]), "packet {i} of {count}");
             }
         }
