@@ -20,6 +20,7 @@ use niclab_port::lane::Lane;
 use niclab_port::stock::{self, Stock, stocks};
 use niclab_port::wake::Bell;
 use niclab_port::wire::Burst;
+use niclab_program::Pipeline;
 use rtrb::{Producer, RingBuffer};
 use rustix::thread::{CpuSet, sched_setaffinity};
 
@@ -30,6 +31,7 @@ use crate::engine::{BACKLOG_MAX, Engine, Side};
 use crate::guests::{self, Door, GuestAt, Seat};
 use crate::moving::{Completed, HELD_MAX, Moving, Progress};
 use crate::name::{Opens, PortName};
+use crate::programmed::{Carried, ToCore, way};
 
 /// Longest frame, bytes without FCS: an Ethernet frame of 1,500 B with two VLAN tags and more.
 const FRAME_LEN_MAX: usize = 1_536;
@@ -195,6 +197,12 @@ pub enum ChangeError {
         /// A core that has not followed it yet, by its number.
         core: u32,
     },
+    /// The last program has not come to all cores.
+    #[error("core {core} has not taken the last program yet: ask again")]
+    ProgramUnderWay {
+        /// The core, by its number.
+        core: u32,
+    },
     /// What is asked for cannot be.
     #[error("port {port}: {source}")]
     Unfit {
@@ -301,6 +309,9 @@ pub struct Card {
     region: Arc<Region>,
     queues: u16,
     begun: Instant,
+    /// What decides about frames in place of rules and RSS, and the way to each core.
+    program: Option<Pipeline>,
+    to_cores: Vec<ToCore>,
     /// What went wrong and is to be told at the end.
     trouble: Vec<String>,
 }
@@ -314,6 +325,19 @@ impl Card {
     pub fn start<P: Opens + Clone + 'static>(
         config: &CardConfig<P>,
         rules: &str,
+    ) -> Result<Card, CardError> {
+        Card::start_with(config, rules, None)
+    }
+
+    /// The same, with a program that decides about frames in place of rules and RSS from the first
+    /// one on; its ports are those of the card.
+    ///
+    /// # Errors
+    /// [`CardError`]; nothing stays open.
+    pub fn start_with<P: Opens + Clone + 'static>(
+        config: &CardConfig<P>,
+        rules: &str,
+        program: Option<Pipeline>,
     ) -> Result<Card, CardError> {
         check(config)?;
         let (count, cores) = (config.ports.len(), config.cores.len());
@@ -341,15 +365,28 @@ impl Card {
         let bell = |&core| Bell::new().map_err(|source| CardError::Thread { core, source });
         let bells = config.cores.iter().map(bell).collect::<Result<Arc<[Bell]>, CardError>>()?;
         let (threads, cores, told) = (Vec::new(), Vec::new(), Arc::default());
-        let trouble = Vec::new();
-        let mut card =
-            Card { ports, threads, cores, bells, told, stop, region, queues, begun, trouble };
+        let mut card = Card {
+            ports,
+            threads,
+            cores,
+            bells,
+            told,
+            stop,
+            region,
+            queues,
+            begun,
+            program,
+            to_cores: Vec::new(),
+            trouble: Vec::new(),
+        };
         card.apply(rules)?;
         // Those that are not taken are gone before the card is: a core that ends waits for the
         // other ends of its crossings.
         let rings = crossings.into_iter().zip(seats);
         let cores = config.cores.iter().copied().zip(sides).zip(stocks).zip(rings).enumerate();
         for (place, (((core, sides), stock), (crossings, seats))) in cores {
+            let (to_core, program) = way(card.carried());
+            card.to_cores.push(to_core);
             card.run(core, |card, shown| Engine {
                 place,
                 sides,
@@ -357,6 +394,7 @@ impl Card {
                 bound: config.cores.iter().map(|_| Burst::new()).collect(),
                 seats,
                 stock,
+                program,
                 progress: Arc::clone(&progress),
                 completed: Completed::new(place, config.cores.len(), count),
                 stop: Arc::clone(&card.stop),
@@ -417,6 +455,42 @@ impl Card {
         }
         self.wake();
         Ok(records)
+    }
+
+    /// The program that decides about frames, to change its tables; `None` where rules and RSS do.
+    pub fn program(&mut self) -> Option<&mut Pipeline> {
+        self.program.as_mut()
+    }
+
+    /// Has another program decide about frames from now on, or none. No frame is lost for it, and
+    /// none sees two programs: each core takes it between two of its bursts.
+    ///
+    /// # Errors
+    /// Where a core has not taken the last one yet; nothing is then changed.
+    pub fn set_program(&mut self, program: Option<Pipeline>) -> Result<(), ChangeError> {
+        let lags = self.to_cores.iter().position(|to| !to.is_free());
+        if let Some(place) = lags {
+            let core = self.cores.get(place).map_or(0, |(core, _)| *core);
+            return Err(ChangeError::ProgramUnderWay { core });
+        }
+        self.program = program;
+        for place in 0..self.to_cores.len() {
+            let carried = self.carried();
+            self.to_cores[place].give(carried);
+        }
+        self.wake();
+        Ok(())
+    }
+
+    /// The program, for one more core.
+    fn carried(&self) -> Option<Box<Carried>> {
+        let ports = self.ports.len();
+        self.program.as_ref().map(|program| Carried::new(program.worker(), ports))
+    }
+
+    /// Time since the card began, nanoseconds: what its program is told.
+    pub fn now_ns(&self) -> u64 {
+        self.begun.elapsed().as_nanos() as u64
     }
 
     /// Memory of its frames.
@@ -535,6 +609,8 @@ impl Card {
     pub fn tend(&mut self) -> Vec<(String, PortError)> {
         let now_ns = self.begun.elapsed().as_nanos() as u64;
         let (mut missing, mut is_told) = (Vec::new(), false);
+        self.program.iter_mut().for_each(|program| _ = program.settle(SETTLE_STEPS));
+        self.to_cores.iter_mut().for_each(ToCore::tidy);
         for port in &mut self.ports {
             port.nic.set_time_ns(now_ns);
             port.nic.settle(SETTLE_STEPS);

@@ -59,6 +59,14 @@ pub struct PortCounters {
     pub tx_dropped: u64,
     /// Frames that came by this port and that a rule dropped.
     pub rule_drops: u64,
+    /// Frames that came by this port and that a program dropped, or for which it had no way out: a
+    /// port or queue that is not there.
+    #[serde(default)]
+    pub program_drops: u64,
+    /// Frames that came by this port and could not go through the program: they end before a header
+    /// that is taken off them, came round too often, or have no room for headers.
+    #[serde(default)]
+    pub program_faults: u64,
     /// Frames that came by this port, moved to another core by a change of RSS, and found no room
     /// among those that wait for the frames before them.
     pub held_drops: u64,
@@ -109,6 +117,8 @@ pub(crate) struct Seen {
     pub(crate) before: LaneCounters,
     pub(crate) tx_dropped: u64,
     pub(crate) rule_drops: u64,
+    pub(crate) program_drops: u64,
+    pub(crate) program_faults: u64,
     pub(crate) held_drops: u64,
     pub(crate) queues: Vec<QueueSeen>,
     /// Frames that the port's RSS spread, by entry of its table.
@@ -122,6 +132,8 @@ impl Seen {
             before: LaneCounters::default(),
             tx_dropped: 0,
             rule_drops: 0,
+            program_drops: 0,
+            program_faults: 0,
             held_drops: 0,
             queues: vec![QueueSeen::default(); queues.into()],
             entries: Box::new([0; INDIRECTION_LEN]),
@@ -152,7 +164,7 @@ impl QueueSeen {
 }
 
 /// Numbers of a port beside those of its queues, and of a queue.
-const OF_PORT: usize = 8;
+const OF_PORT: usize = 10;
 const OF_QUEUE: usize = 3;
 
 /// Where one core shows what it has seen of one port, and how its lane does. The core alone writes
@@ -200,6 +212,8 @@ impl Shown {
             lane.tx_dropped + before.tx_dropped + seen.tx_dropped,
             seen.rule_drops,
             seen.held_drops,
+            seen.program_drops,
+            seen.program_faults,
         ];
         let of_queues =
             seen.queues.iter().flat_map(|queue| [queue.frames, queue.bytes, queue.missed]);
@@ -230,6 +244,8 @@ impl Shown {
         add(&mut port.tx_dropped);
         add(&mut port.rule_drops);
         add(&mut port.held_drops);
+        add(&mut port.program_drops);
+        add(&mut port.program_faults);
         for queue in &mut port.queues {
             add(&mut queue.rx_frames);
             add(&mut queue.rx_bytes);
@@ -268,8 +284,18 @@ mod tests {
         let queues = vec![QueueSeen { frames: 8, bytes: 9, missed: 10 }; 2];
         let mut entries = Box::new([0; INDIRECTION_LEN]);
         entries[3] = 13;
-        let (tx_dropped, rule_drops, held_drops) = (7, 11, 12);
-        shown.show(&Seen { lane, before, tx_dropped, rule_drops, held_drops, queues, entries });
+        let seen = Seen {
+            lane,
+            before,
+            tx_dropped: 7,
+            rule_drops: 11,
+            held_drops: 12,
+            program_drops: 14,
+            program_faults: 15,
+            queues,
+            entries,
+        };
+        shown.show(&seen);
         let mut entries = [1; INDIRECTION_LEN];
         (0..2).for_each(|_| shown.add_entries(&mut entries));
         assert_eq!(entries[2..5], [1, 27, 1]);
@@ -280,6 +306,7 @@ mod tests {
         assert_eq!([rx_frames, rx_bytes, rx_missed, tx_frames, tx_bytes], [6, 12, 18, 24, 30]);
         let PortCounters { tx_dropped, rule_drops, held_drops, .. } = port;
         assert_eq!([tx_dropped, rule_drops, held_drops], [2 * (18 + 7), 22, 24]);
+        assert_eq!([port.program_drops, port.program_faults], [28, 30]);
         let queue = QueueCounters { core: 0, rx_frames: 16, rx_bytes: 18, rx_missed: 20 };
         assert_eq!(port.queues, [queue; 2]);
     }

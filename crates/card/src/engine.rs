@@ -16,6 +16,7 @@ use niclab_port::lane::{Lane, LaneCounters};
 use niclab_port::stock::Stock;
 use niclab_port::wake::Bell;
 use niclab_port::wire::Burst;
+use niclab_program::{Fate, Lost};
 use rtrb::Consumer;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::time::{ClockId, clock_gettime};
@@ -25,6 +26,7 @@ use crate::card::Receive;
 use crate::counters::{CoreShown, Seen, Shown, add_lane};
 use crate::guests::Seat;
 use crate::moving::{Completed, Moving, Progress};
+use crate::programmed::AtCore;
 
 /// Frames that wait for room in a lane, at most; more are dropped.
 pub(crate) const BACKLOG_MAX: usize = 1_024;
@@ -265,6 +267,8 @@ pub(crate) struct Engine {
     /// Guests on queues of this core.
     pub(crate) seats: Vec<Seat>,
     pub(crate) stock: Stock,
+    /// What decides about frames in place of rules and RSS, where there is a program.
+    pub(crate) program: AtCore,
     /// How far all cores are, and this one.
     pub(crate) progress: Arc<Progress>,
     pub(crate) completed: Completed,
@@ -305,7 +309,8 @@ impl Engine {
             (idle, turns) = (if is_busy { 0 } else { idle + 1 }, turns + 1);
             // Where one port has frames all the time another may have none.
             let is_time = turns == SHOWN_EVERY || self.now_ns - shown_ns > SHOWN_EVERY_NS;
-            if idle >= IDLE_TURNS || is_time {
+            let is_told = self.told.load(Ordering::Relaxed) != self.has_heard;
+            if idle >= IDLE_TURNS || is_time || is_told {
                 self.refresh();
             }
             let sleeps = idle >= IDLE_TURNS && self.receive == Receive::Interrupt;
@@ -325,6 +330,11 @@ impl Engine {
 
     fn refresh(&mut self) {
         self.has_heard = self.told.load(Ordering::Acquire);
+        self.program.follow();
+        if let Some(carried) = &mut self.program.carried {
+            // What was in its tables may be used again.
+            carried.run(0, &mut Burst::new(), &mut self.stock);
+        }
         for side in &mut self.sides {
             if side.refresh(&mut self.stock) {
                 self.gave.fill(true);
@@ -365,6 +375,7 @@ impl Engine {
             return std::thread::yield_now();
         }
         self.sides.iter_mut().for_each(|side| side.worker.offline());
+        self.program.carried.iter_mut().for_each(|carried| carried.worker.offline());
         let has_work = || {
             self.told.load(Ordering::Acquire) != self.has_heard
                 || self.progress.is_awaited()
@@ -373,6 +384,7 @@ impl Engine {
         let has_guests = self.seats.iter().any(Seat::is_taken);
         self.bells[self.place].rest(has_work, |event| wait(&self.sides, has_guests, event));
         self.sides.iter_mut().for_each(|side| side.worker.online());
+        self.program.carried.iter_mut().for_each(|carried| carried.worker.online());
     }
 
     /// Frames of every lane, then of the other cores, then out; whether there was any.
@@ -462,6 +474,11 @@ impl Engine {
         if let Some(tap) = &mut side.tap {
             burst.iter().for_each(|desc| tap.take(self.stock.region().frame(desc)));
         }
+        if self.program.carried.is_some() {
+            self.carry(port, burst);
+            return true;
+        }
+        let side = &mut self.sides[port];
         let decided = side.worker.classify(self.stock.region(), burst);
         if side.follow() {
             self.gave.fill(true);
@@ -492,6 +509,43 @@ impl Engine {
         }
         self.give(port);
         true
+    }
+
+    /// Has the program decide about a burst of a port.
+    fn carry(&mut self, port: usize, burst: &mut Burst) {
+        let Some(carried) = &mut self.program.carried else { return };
+        carried.worker.set_time_ns(self.now_ns);
+        carried.run(port, burst, &mut self.stock);
+        for (to, missed) in carried.missed.iter_mut().enumerate() {
+            self.sides[to].seen.tx_dropped += std::mem::take(missed);
+        }
+        for (to, desc) in carried.copies.drain(..) {
+            self.sides[to].leave(desc, &mut self.stock);
+        }
+        let (ports, queues) = (self.sides.len() as u64, self.sides[port].seen.queues.len() as u64);
+        for (i, mut desc) in burst.drain(..).enumerate() {
+            match carried.fate(i) {
+                Fate::Port(to) if to < ports => {
+                    self.sides[to as usize].leave(desc, &mut self.stock);
+                }
+                Fate::Queue(queue) if queue < queues => {
+                    desc.queue = queue as u16;
+                    let core = usize::from(desc.queue) % self.bound.len();
+                    self.bound[core].push(desc);
+                }
+                fate => {
+                    let seen = &mut self.sides[port].seen;
+                    match fate {
+                        Fate::Dropped(Lost::Short | Lost::Rounds | Lost::NoRoom) => {
+                            seen.program_faults += 1;
+                        }
+                        _ => seen.program_drops += 1,
+                    }
+                    self.stock.give(desc);
+                }
+            }
+        }
+        self.give(port);
     }
 
     /// Keeps a frame until those of its flow that came before are completed.

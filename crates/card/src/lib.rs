@@ -9,6 +9,7 @@ mod engine;
 mod guests;
 mod moving;
 mod name;
+mod programmed;
 mod sync;
 
 pub use balance::Balance;
@@ -18,3 +19,4 @@ pub use counters::{CoreCounters, Counters, GuestCounters, PortCounters, QueueCou
 pub use guests::GuestAt;
 pub use name::{Opens, PortName, UnknownPort};
 pub use niclab_port::error::PortError;
+pub use niclab_program as program;

@@ -1,0 +1,123 @@
+//! A program on a core: where it has its packets go, and how it is replaced.
+//!
+//! The control side makes what a core needs and pushes it into a ring; the core takes it between two
+//! bursts, so that no packet sees two programs, and sends back what it had, which is freed where it
+//! was made.
+
+use niclab_nic::limits::BURST;
+use niclab_nic::memory::Desc;
+use niclab_port::stock::Stock;
+use niclab_port::wire::Burst;
+use niclab_program::{Fate, Lost, Worker};
+use rtrb::{Consumer, Producer, RingBuffer};
+
+/// Copies that a burst can make, at most: more are not made, and counted.
+const COPIES_MAX: usize = 2 * BURST;
+
+/// A program as one core carries it out.
+pub(crate) struct Carried {
+    pub(crate) worker: Worker,
+    fates: [Fate; BURST],
+    /// Copies of the last burst, and the port that each leaves by.
+    pub(crate) copies: Vec<(usize, Desc)>,
+    /// Copies that were not made, by the port that they were to leave by.
+    pub(crate) missed: Vec<u64>,
+}
+
+impl Carried {
+    pub(crate) fn new(worker: Worker, ports: usize) -> Box<Carried> {
+        let fates = [Fate::Dropped(Lost::Told); BURST];
+        let copies = Vec::with_capacity(COPIES_MAX);
+        Box::new(Carried { worker, fates, copies, missed: vec![0; ports] })
+    }
+
+    /// Carries a burst through; where each frame goes is told by [`Carried::fate`].
+    pub(crate) fn run(&mut self, port: usize, burst: &mut Burst, stock: &mut Stock) {
+        let Carried { worker, fates, copies, missed } = self;
+        let region = std::sync::Arc::clone(stock.region());
+        worker.run(&region, burst, port as u64, fates, |to, bytes| {
+            let to = to as usize;
+            let room = to < missed.len() && copies.len() < COPIES_MAX;
+            match if room { stock.take() } else { None } {
+                Some(mut desc) => {
+                    let slot = region.slot_mut(&mut desc);
+                    let len = bytes.len().min(slot.len());
+                    slot[..len].copy_from_slice(&bytes[..len]);
+                    region.set_len(&mut desc, len as u16);
+                    copies.push((to, desc));
+                }
+                None => missed.iter_mut().skip(to).take(1).for_each(|missed| *missed += 1),
+            }
+        });
+    }
+
+    /// Where the frame of this place in the burst goes.
+    #[inline]
+    pub(crate) fn fate(&self, i: usize) -> Fate {
+        self.fates[i]
+    }
+}
+
+/// The control side's end of the way to a core.
+pub(crate) struct ToCore {
+    to: Producer<Option<Box<Carried>>>,
+    back: Consumer<Box<Carried>>,
+}
+
+/// The core's end.
+pub(crate) struct AtCore {
+    from: Consumer<Option<Box<Carried>>>,
+    back: Producer<Box<Carried>>,
+    /// What runs.
+    pub(crate) carried: Option<Box<Carried>>,
+}
+
+/// Both ends, with what the core begins with.
+pub(crate) fn way(carried: Option<Box<Carried>>) -> (ToCore, AtCore) {
+    let (to, from) = RingBuffer::new(1);
+    // One that is replaced, and one that is left at the end.
+    let (producer, back) = RingBuffer::new(2);
+    (ToCore { to, back }, AtCore { from, back: producer, carried })
+}
+
+impl ToCore {
+    /// Whether the core has taken the last one.
+    pub(crate) fn is_free(&self) -> bool {
+        !self.to.is_full()
+    }
+
+    /// Gives the core another program, or none; to be called where it has taken the last one.
+    pub(crate) fn give(&mut self, carried: Option<Box<Carried>>) {
+        // There is room, as was seen.
+        let _ = self.to.push(carried);
+    }
+
+    /// Frees what the core had.
+    pub(crate) fn tidy(&mut self) {
+        while self.back.pop().is_ok() {}
+    }
+}
+
+impl AtCore {
+    /// Takes a new program where there is one.
+    #[inline]
+    pub(crate) fn follow(&mut self) {
+        if !self.from.is_empty() {
+            self.replace();
+        }
+    }
+
+    #[cold]
+    fn replace(&mut self) {
+        if self.carried.is_some() && self.back.is_full() {
+            return;
+        }
+        if let Ok(next) = self.from.pop()
+            && let Some(mut last) = std::mem::replace(&mut self.carried, next)
+        {
+            last.worker.offline();
+            // There is room, as was just seen.
+            let _ = self.back.push(last);
+        }
+    }
+}

@@ -1,0 +1,289 @@
+//! Programs on a card: what they decide, and that no frame is lost, or sees half of a change, when
+//! tables change and programs are replaced while frames flow.
+//!
+//! Each lane makes frames as long as fewer than a window are under way, and looks at what leaves by
+//! it: a frame has four numbers then, each written by another part of the program.
+
+use std::fmt;
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use niclab_card::program::{Change, Entry, Invocation, Part, Pipeline, Program};
+use niclab_card::{Card, CardConfig, ChangeError, Opens, PortError, Receive};
+use niclab_nic::memory::Region;
+use niclab_port::lane::{Lane, LaneCounters};
+use niclab_port::stock::Stock;
+use niclab_port::wire::Burst;
+
+const WINDOW: usize = 700;
+
+/// What all lanes see.
+#[derive(Default)]
+struct World {
+    made: AtomicU64,
+    left: AtomicU64,
+    /// Frames whose numbers are not those of one moment.
+    torn: AtomicU64,
+    /// The largest number that was seen.
+    latest: AtomicU64,
+    under_way: AtomicUsize,
+    makes: AtomicBool,
+}
+
+#[derive(Clone)]
+struct Made(Arc<World>);
+
+impl fmt::Display for Made {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("made")
+    }
+}
+
+impl Opens for Made {
+    fn lane_frames(&self) -> usize {
+        WINDOW
+    }
+
+    fn open(&self, count: u32, region: &Arc<Region>) -> Result<Vec<Box<dyn Lane>>, PortError> {
+        let lane = |_| -> Box<dyn Lane> {
+            let (world, region) = (Arc::clone(&self.0), Arc::clone(region));
+            Box::new(MadeLane { world, region, counters: LaneCounters::default() })
+        };
+        Ok((0..count).map(lane).collect())
+    }
+
+    fn comes_back(&self) -> bool {
+        false
+    }
+}
+
+struct MadeLane {
+    world: Arc<World>,
+    region: Arc<Region>,
+    counters: LaneCounters,
+}
+
+impl Lane for MadeLane {
+    fn receive(&mut self, stock: &mut Stock, into: &mut Burst) -> io::Result<()> {
+        let world = &self.world;
+        while !into.is_full()
+            && world.makes.load(Ordering::Relaxed)
+            && world.under_way.load(Ordering::Relaxed) < WINDOW
+        {
+            let Some(mut desc) = stock.take() else { break };
+            self.region.slot_mut(&mut desc)[..60].fill(0);
+            self.region.set_len(&mut desc, 60);
+            world.under_way.fetch_add(1, Ordering::Relaxed);
+            world.made.fetch_add(1, Ordering::Relaxed);
+            self.counters.rx_frames += 1;
+            into.push(desc);
+        }
+        Ok(())
+    }
+
+    fn send(&mut self, stock: &mut Stock, burst: &mut Burst) -> io::Result<()> {
+        for desc in burst.drain(..) {
+            let frame = self.region.frame(&desc);
+            let number =
+                |at: usize| u32::from_be_bytes(*frame[4 * at..].first_chunk().unwrap_or(&[0; 4]));
+            let is_whole = (1..4).all(|at| number(at) == number(0)) && frame.len() == 60;
+            self.world.torn.fetch_add(u64::from(!is_whole), Ordering::Relaxed);
+            self.world.latest.fetch_max(number(0).into(), Ordering::Relaxed);
+            self.world.left.fetch_add(1, Ordering::Relaxed);
+            self.world.under_way.fetch_sub(1, Ordering::Relaxed);
+            self.counters.tx_frames += 1;
+            stock.give(desc);
+        }
+        Ok(())
+    }
+
+    fn counters(&self) -> LaneCounters {
+        self.counters
+    }
+
+    fn close(self: Box<Self>, _: &mut Stock) -> io::Result<LaneCounters> {
+        Ok(self.counters())
+    }
+}
+
+/// A program that writes `constant`, and what two tables and a default action say, into a frame.
+fn program(constant: u32) -> Program {
+    let text = format!(
+        "struct h_t {{\n bit<32> constant\n bit<32> first\n bit<32> second\n bit<32> other\n}}
+         header h instanceof h_t
+         struct m_t {{\n bit<32> port\n bit<32> key\n}}
+         metadata instanceof m_t
+         struct number_t {{\n bit<32> number\n}}
+         action first args instanceof number_t {{\n mov h.h.first t.number\n return\n}}
+         action second args instanceof number_t {{\n mov h.h.second t.number\n return\n}}
+         action other args instanceof number_t {{\n mov h.h.other t.number\n return\n}}
+         table t1 {{
+            key {{\n m.key exact\n}}
+            actions {{\n first\n}}
+            default_action first args number 0
+         }}
+         table t2 {{
+            key {{\n m.key wildcard\n}}
+            actions {{\n second\n}}
+            default_action second args number 0
+         }}
+         table t3 {{
+            actions {{\n other\n}}
+            default_action other args number {constant}
+         }}
+         apply {{
+            rx m.port
+            extract h.h
+            mov h.h.constant {constant}
+            table t1
+            table t2
+            table t3
+            emit h.h
+            tx m.port
+         }}"
+    );
+    Program::read(&text).unwrap_or_else(|error| panic!("{error}"))
+}
+
+/// What makes all of a program's tables say a number.
+fn numbers(number: u32, is_new: bool) -> Vec<Change> {
+    let does = |action| Invocation { action, arguments: vec![number.to_be_bytes().to_vec()] };
+    let entry =
+        |action| Entry { key: vec![Part::exact(vec![0; 4])], priority: 0, does: does(action) };
+    let each = |table: usize| match is_new {
+        true => Change::Add { table, entry: entry(table) },
+        false => Change::Modify { table, entry: entry(table) },
+    };
+    vec![each(0), each(1), Change::Default { table: 2, does: does(2) }]
+}
+
+/// A program whose tables all say the number that it writes itself.
+fn pipeline(number: u32) -> Pipeline {
+    let mut pipeline = Pipeline::new(program(number)).unwrap();
+    pipeline.change(&numbers(number, true)).unwrap();
+    pipeline
+}
+
+/// A card of one port on two cores, frames flowing.
+fn at_work(program: Option<Pipeline>, receive: Receive) -> (Card, Arc<World>) {
+    let world = Arc::new(World::default());
+    let config =
+        CardConfig { receive, ..CardConfig::new(vec![Made(Arc::clone(&world))], 2, vec![0, 1]) };
+    let card = Card::start_with(&config, "", program).unwrap();
+    world.makes.store(true, Ordering::Relaxed);
+    (card, world)
+}
+
+/// Waits until so many more frames have left.
+fn let_leave(world: &World, count: u64) {
+    let (until, from) =
+        (Instant::now() + Duration::from_secs(20), world.left.load(Ordering::Relaxed));
+    while world.left.load(Ordering::Relaxed) < from + count {
+        assert!(Instant::now() < until, "frames do not leave");
+        thread::yield_now();
+    }
+}
+
+/// Ends: every frame that was made has left or is counted, and none was lost.
+fn end(card: Card, world: &World) {
+    world.makes.store(false, Ordering::Relaxed);
+    let until = Instant::now() + Duration::from_secs(20);
+    while world.under_way.load(Ordering::Relaxed) > 0 && Instant::now() < until {
+        thread::yield_now();
+    }
+    let ended = card.end();
+    assert_eq!(ended.frames_lost, 0);
+    assert_eq!(world.made.load(Ordering::Relaxed), world.left.load(Ordering::Relaxed), "{ended:?}");
+    assert_eq!(world.torn.load(Ordering::Relaxed), 0);
+    let port = &ended.counters.ports[0];
+    assert_eq!([port.program_drops, port.program_faults, port.tx_dropped], [0; 3]);
+}
+
+#[test]
+fn programs_are_replaced_while_frames_flow_and_none_is_lost_or_sees_two() {
+    for receive in [Receive::BusyPoll, Receive::Interrupt] {
+        let (mut card, world) = at_work(Some(pipeline(1)), receive);
+        let_leave(&world, 2_000);
+        for number in 2..200 {
+            let mut next = Some(pipeline(number));
+            let until = Instant::now() + Duration::from_secs(20);
+            while let Some(program) = next.take() {
+                match card.set_program(Some(program)) {
+                    Ok(()) => {}
+                    Err(ChangeError::ProgramUnderWay { .. }) => {
+                        assert!(Instant::now() < until, "a core does not take its program");
+                        next = Some(pipeline(number));
+                    }
+                    Err(other) => panic!("{other}"),
+                }
+            }
+            let_leave(&world, 50);
+            card.tend();
+        }
+        let_leave(&world, 5_000);
+        assert_eq!(world.latest.load(Ordering::Relaxed), 199);
+        end(card, &world);
+    }
+}
+
+#[test]
+fn tables_change_together_while_frames_flow() {
+    // The program's own constant is that of the tables in every frame only if it is not looked at.
+    let text = program(0).to_string().replace("mov h.h.constant 0x0", "mov h.h.constant 0x7");
+    let text = text.replace("\temit h.h\n", "\tmov h.h.constant h.h.first\n\temit h.h\n");
+    let mut pipeline = Pipeline::new(Program::read(&text).unwrap()).unwrap();
+    pipeline.change(&numbers(1, true)).unwrap();
+    let (mut card, world) = at_work(Some(pipeline), Receive::BusyPoll);
+    for number in 2..5_000 {
+        card.program().unwrap().change(&numbers(number, false)).unwrap();
+        if number % 100 == 0 {
+            let_leave(&world, 100);
+            card.tend();
+        }
+    }
+    let_leave(&world, 5_000);
+    assert_eq!(world.latest.load(Ordering::Relaxed), 4_999);
+    end(card, &world);
+}
+
+#[test]
+fn a_program_comes_and_goes_and_what_it_has_no_way_for_is_counted() {
+    let (mut card, world) = at_work(None, Receive::BusyPoll);
+    let_leave(&world, 1_000);
+    let nowhere = program(0).to_string().replace("tx m.port", "tx 0x5");
+    card.set_program(Some(Pipeline::new(Program::read(&nowhere).unwrap()).unwrap())).unwrap();
+    let until = Instant::now() + Duration::from_secs(20);
+    while card.counters().ports[0].program_drops < WINDOW as u64 {
+        assert!(Instant::now() < until, "{:?}", card.counters());
+        // Frames that are dropped leave no room in the window.
+        world.under_way.store(0, Ordering::Relaxed);
+        thread::yield_now();
+    }
+    let short = program(0)
+        .to_string()
+        .replace("extract h.h", "extract h.h\n extract h.h\n extract h.h\n extract h.h");
+    let mut next = Some(Pipeline::new(Program::read(&short).unwrap()).unwrap());
+    while card.counters().ports[0].program_faults == 0 {
+        assert!(Instant::now() < until, "{:?}", card.counters());
+        if let Some(program) = next.take()
+            && card.set_program(Some(program)).is_err()
+        {
+            next = Some(Pipeline::new(Program::read(&short).unwrap()).unwrap());
+        }
+        world.under_way.store(0, Ordering::Relaxed);
+        thread::yield_now();
+    }
+    while card.set_program(None).is_err() {
+        thread::yield_now();
+    }
+    let left = world.left.load(Ordering::Relaxed);
+    while world.left.load(Ordering::Relaxed) == left {
+        assert!(Instant::now() < until);
+        world.under_way.store(0, Ordering::Relaxed);
+        thread::yield_now();
+    }
+    assert_eq!(card.end().frames_lost, 0);
+}
