@@ -27,7 +27,8 @@
  *                            cloned N", one N after "left" for each output port, clones included
  *   send FILE OUT [PORT]     lets the frames of FILE in at PORT (0), each when the one before is
  *                            through, and writes a line to OUT for all that becomes of it: "FRAME
- *                            PORT BYTES" or "FRAME drop", frames counted from 0; not with feed pcap
+ *                            PORT BYTES" or "FRAME drop", frames counted from 0, "short" in place
+ *                            of bytes where more was read than there was; not with feed pcap
  *   quit
  *
  * The ports are of this file, under the names of the library's source and sink, which are not linked:
@@ -147,6 +148,9 @@ static int source_rx(void *port, struct rte_swx_pkt *packet)
 			return 0;
 		packet->pkt = buffers.unused[--buffers.unused_count];
 		packet->handle = packet->pkt;
+		/* What a program reads past the end is always the same. */
+		if (record != NULL)
+			memset(packet->pkt, 0, BUFFER_LEN);
 		rte_memcpy(&packet->pkt[HEADROOM], &frame[HEADROOM], packet->length);
 	}
 	input->left--;
@@ -172,6 +176,11 @@ static void write_record(const struct output *output, const struct rte_swx_pkt *
 		return;
 	}
 	fprintf(record, " %" PRIu32 " ", output->port);
+	/* A header read past the end of a packet makes its length less than nothing. */
+	if (packet->offset > BUFFER_LEN || length > BUFFER_LEN - packet->offset) {
+		fprintf(record, "short\n");
+		return;
+	}
 	for (uint32_t i = 0; i < length; i++)
 		fprintf(record, "%02x", packet->pkt[packet->offset + i]);
 	fprintf(record, "\n");
