@@ -9,9 +9,10 @@
  * Before a program is loaded:
  *   ports IN OUT             input ports, a power of two, and output ports; 1 and 4 if not said. A
  *                            program that sends to a port that is not there ends this one
- *   feed own|copy|pcap       own: frames lie still and a program finds them as it left them (the
- *                            default); copy: each is copied into a buffer; pcap: DPDK's net_pcap with
- *                            infinite_rx=1, and dropped by it at the end; frames come before load
+ *   feed own|copy|pcap       own: frames lie still and a program finds them as it left them, which
+ *                            is so if nothing is said; copy: each is copied into a buffer;
+ *                            pcap: DPDK's net_pcap with infinite_rx=1 receives, and drops what is
+ *                            sent; its frames come before load
  *   frames FILE PORT         an input port gives out the frames of FILE, a pcap capture, round and
  *                            round; any time where the feed is not pcap
  *   load SPEC                generated, compiled, loaded; answers "ok" and the seconds it took
@@ -31,8 +32,9 @@
  *                            of bytes where more was read than there was; not with feed pcap
  *   quit
  *
- * The ports are of this file, under the names of the library's source and sink, which are not linked:
- * what builds a generated pipeline knows only the library's own kinds.
+ * The ports of own and copy are of this file, under the names of the library's source and sink, for
+ * what builds a generated pipeline knows only the library's kinds; a program's symbols come before
+ * those of a library. Dropped packets end in such a port whatever the feed.
  *
  * Run: spec CORE -- pinned to that core by EAL; memory without huge pages needs no root.
  */
@@ -55,15 +57,17 @@
 #include <rte_swx_pipeline.h>
 #include <rte_swx_pipeline_spec.h>
 #include <rte_swx_port_source_sink.h>
+#include <rte_version.h>
 
 #include "eal.h"
 
 #define PORTS_MAX 64
-#define HEADROOM 128	  /* before a frame, for headers that a program adds; as RTE_PKTMBUF_HEADROOM */
+#define HEADROOM 128 /* before a frame, for headers that are added; as RTE_PKTMBUF_HEADROOM */
 #define FRAME_LEN_MAX 9600
-#define BUFFERS 32	  /* more than a pipeline has in hand, which is 16 */
-#define BUFFER_LEN 9792	  /* an odd number of cache lines: buffers do not compete for the same sets */
-#define POOL_SPARE 32768  /* buffers of DPDK beside those that net_pcap keeps; as examples/pipeline */
+#define BUFFERS 32	/* more than a pipeline has in hand, which is 16 */
+#define BUFFER_LEN 9792 /* an odd number of cache lines: buffers lie in different sets */
+/* What examples/pipeline has: buffers, beside those that net_pcap keeps, and bursts. */
+#define POOL_SPARE 32768
 #define POOL_BUFFER_LEN 2304
 #define BURST "32"
 #define INSTRUCTIONS_RUN 1000 /* between two looks at the clock; as examples/pipeline */
@@ -856,8 +860,8 @@ static int serve(void)
 		if (strcmp(line, "quit\n") == 0)
 			return 0;
 		if (!command_before(line) && !command_after(line))
-			printf("error %s\n", control == NULL ? "unknown, or needs a program" :
-							       "unknown, or comes before a program");
+			printf("error unknown, or %s\n",
+			       control == NULL ? "needs a program" : "comes before a program");
 		fflush(stdout);
 	}
 	return 0;
@@ -874,7 +878,7 @@ int main(int argc, char **argv)
 		return 1;
 	for (uint32_t i = 0; i < BUFFERS; i++)
 		buffers.unused[buffers.unused_count++] = buffers.data[i];
-	printf("ok\n");
+	printf("ok rte_swx_pipeline of %s\n", rte_version());
 	fflush(stdout);
 	return serve();
 }

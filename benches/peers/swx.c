@@ -20,7 +20,7 @@
  *
  * The ports are of this file: the input hands out the frames where they lie, the output only
  * counts. Those of the library (source and sink) take a buffer from a pool and copy each frame.
- * Instructions are interpreted: compiled ones need a header of DPDK that is not installed.
+ * Instructions are interpreted; spec.c has compiled ones.
  *
  * Run: swx CORE -- pinned to that core by EAL; memory without huge pages needs no root.
  */
