@@ -869,7 +869,7 @@ static int serve(void)
 
 int main(int argc, char **argv)
 {
-	char megabytes[] = "4096";
+	char megabytes[] = "2048";
 
 	if (start_eal(argc, argv, megabytes) != 0)
 		return 1;
