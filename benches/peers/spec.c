@@ -8,7 +8,7 @@
  *
  * Before a program is loaded:
  *   ports IN OUT             input ports, a power of two, and output ports; 1 and 4 if not said. A
- *                            program that sends to a port that is not there ends this one
+ *                            program that sends to port OUT drops; beyond it, this one ends
  *   feed own|copy|pcap       own: frames lie still and a program finds them as it left them, which
  *                            is so if nothing is said; copy: each is copied into a buffer;
  *                            pcap: DPDK's net_pcap with infinite_rx=1 receives, and drops what is
