@@ -296,6 +296,15 @@ impl Port {
     }
 }
 
+/// What one core is made of.
+struct Parts {
+    sides: Vec<Side>,
+    stock: Stock,
+    crossings: Vec<Crossing>,
+    seats: Vec<Seat>,
+    progress: Arc<Progress>,
+}
+
 /// A card at work.
 pub struct Card {
     ports: Vec<Port>,
@@ -383,35 +392,57 @@ impl Card {
         // Those that are not taken are gone before the card is: a core that ends waits for the
         // other ends of its crossings.
         let rings = crossings.into_iter().zip(seats);
-        let cores = config.cores.iter().copied().zip(sides).zip(stocks).zip(rings).enumerate();
-        for (place, (((core, sides), stock), (crossings, seats))) in cores {
-            let (to_core, program) = way(card.carried());
-            card.to_cores.push(to_core);
-            card.run(core, |card, shown| Engine {
-                place,
-                sides,
-                crossings,
-                bound: config.cores.iter().map(|_| Burst::new()).collect(),
-                seats,
-                stock,
-                program,
-                progress: Arc::clone(&progress),
-                completed: Completed::new(place, config.cores.len(), count),
-                stop: Arc::clone(&card.stop),
-                begun,
-                now_ns: 0,
-                busy_ns: 0,
-                frames: 0,
-                shown,
-                receive: config.receive,
-                work: Duration::from_nanos(config.work_ns.into()),
-                bells: Arc::clone(&card.bells),
-                told: Arc::clone(&card.told),
-                has_heard: 0,
-                gave: vec![false; config.cores.len()].into(),
-            })?;
-        }
+        let parts = sides.into_iter().zip(stocks).zip(rings);
+        let parts = parts.map(|((sides, stock), (crossings, seats))| Parts {
+            sides,
+            stock,
+            crossings,
+            seats,
+            progress: Arc::clone(&progress),
+        });
+        config.cores.iter().zip(parts).try_for_each(|(core, parts)| {
+            card.engage(config.receive, config.work_ns, *core, config.cores.len(), parts)
+        })?;
         Ok(card)
+    }
+
+    /// Makes the next core of so many, and starts it.
+    fn engage(
+        &mut self,
+        receive: Receive,
+        work_ns: u32,
+        core: u32,
+        cores: usize,
+        parts: Parts,
+    ) -> Result<(), CardError> {
+        let (place, begun) = (self.cores.len(), self.begun);
+        let (to_core, program) = way(self.carried());
+        self.to_cores.push(to_core);
+        let Parts { sides, stock, crossings, seats, progress } = parts;
+        let ports = sides.len();
+        self.run(core, |card, shown| Engine {
+            place,
+            sides,
+            crossings,
+            bound: (0..cores).map(|_| Burst::new()).collect(),
+            seats,
+            stock,
+            program,
+            progress,
+            completed: Completed::new(place, cores, ports),
+            stop: Arc::clone(&card.stop),
+            begun,
+            now_ns: 0,
+            busy_ns: 0,
+            frames: 0,
+            shown,
+            receive,
+            work: Duration::from_nanos(work_ns.into()),
+            bells: Arc::clone(&card.bells),
+            told: Arc::clone(&card.told),
+            has_heard: 0,
+            gave: vec![false; cores].into(),
+        })
     }
 
     /// Starts a core.

@@ -1,8 +1,8 @@
 //! A program on a core: where it has its packets go, and how it is replaced.
 //!
-//! The control side makes what a core needs and pushes it into a ring; the core takes it between two
-//! bursts, so that no packet sees two programs, and sends back what it had, which is freed where it
-//! was made.
+//! The control side makes what a core needs and pushes it into a ring; the core takes it between
+//! two bursts, so that no packet sees two programs, and sends back what it had, which is freed
+//! where it was made.
 
 use niclab_nic::limits::BURST;
 use niclab_nic::memory::Desc;

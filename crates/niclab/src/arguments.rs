@@ -328,6 +328,12 @@ pub struct NicArguments {
     /// File of `flow` commands, carried out before the first frame
     #[arg(long, value_name = "FILE")]
     pub rules: Option<PathBuf>,
+    /// File of a program, which decides about frames in place of rules and RSS
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["rules", "balance"])]
+    pub program: Option<PathBuf>,
+    /// File of the program's tables, in JSON
+    #[arg(long, value_name = "FILE", requires = "program")]
+    pub tables: Option<PathBuf>,
     /// Socket that `niclab nic ctl` is to reach the card by
     #[arg(long, value_name = "PATH")]
     pub control: Option<PathBuf>,
@@ -383,7 +389,11 @@ pub enum NicCommand {
     /// port that it names, as testpmd writes it, and `rss PORT` says how a port spreads frames, or
     /// changes it: `rss 0 queues 0 1 end`, `rss 0 reta (0,1),(7,0)`, `rss 0 key … types ip end`.
     /// `capture PORT FILE` writes what comes and leaves by a port into a trace of packets, with
-    /// `count N` no more than so many, and `capture PORT off` ends that.
+    /// `count N` no more than so many, and `capture PORT off` ends that. `program load FILE` has
+    /// another program decide about frames, `program none` none; `program show` says how many
+    /// entries its tables have, `program register ARRAY INDEX` what a register has. `table add`,
+    /// `modify`, `delete` and `setdefault` change tables as packet tests write it, `table
+    /// transaction` several at once, with `;` between them, and `table load FILE` a file of them.
     Ctl {
         /// Its socket, as `niclab nic --control` was given it
         #[arg(long, value_name = "PATH")]

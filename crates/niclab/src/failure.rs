@@ -93,6 +93,14 @@ pub enum Failure {
         /// Where and what is wrong, and what was expected.
         error: TextError,
     },
+    /// A file of tables that cannot be used; nothing of it was.
+    #[error("{}: {reason}", path.display())]
+    Tables {
+        /// The file.
+        path: PathBuf,
+        /// Where and what is wrong.
+        reason: String,
+    },
     /// A packet test that did not hold.
     #[error("{}: {failures} expectations were not met, as is said above", path.display())]
     Untrue {
@@ -362,6 +370,7 @@ impl Failure {
             | Failure::Rules { .. }
             | Failure::RulesChanged { .. }
             | Failure::Spec(_)
+            | Failure::Tables { .. }
             | Failure::Trace { .. }
             | Failure::Unread { .. }
             | Failure::Twice { .. } => 3,

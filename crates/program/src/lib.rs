@@ -25,5 +25,5 @@ pub use form::{
 };
 pub use outcome::{Copied, Fate, Lost, Outcome};
 pub use run::{Pipeline, Worker};
-pub use text::{Command, Problem, Stf, TextError};
+pub use text::{Command, FileError, Problem, Stf, TextError, read_tables};
 pub use trial::{Execution, Failure, Single, SingleError, Verdict, carry_out};

@@ -15,7 +15,7 @@ use niclab_nic::rule::session::Record;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use serde_json::{Value, json};
 
-use super::{capture, rss, table};
+use super::{capture, programmed, rss, table};
 use crate::failure::Failure;
 use crate::rules;
 
@@ -25,7 +25,7 @@ const COMMAND_LEN_MAX: usize = 1 << 20;
 /// How long the other side of the socket may take.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-const COMMANDS: &str = "capture, counters, rss, stop, or a flow command";
+const COMMANDS: &str = "capture, counters, program, rss, stop, table, or a flow command";
 
 /// Most that are connected at once; more wait until one of them has gone.
 const CLIENTS_MAX: usize = 16;
@@ -167,6 +167,7 @@ fn carry_out(card: &mut Card, line: &str) -> (Value, bool) {
         Some("stop") if line == "stop" => return (json!({ "done": ["the card ends"] }), true),
         Some("flow" | "set") => flow(card, line),
         Some("capture") => capture::answer(card, line),
+        Some("program" | "table") => programmed::answer(card, line),
         Some("rss") => rss::answer(card, line),
         Some(word) => json!({ "error": format!("`{word}` is no command: {COMMANDS}") }),
         None => json!({ "error": format!("no command: {COMMANDS}") }),

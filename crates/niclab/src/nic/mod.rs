@@ -2,6 +2,7 @@
 
 mod capture;
 mod control;
+mod programmed;
 mod rss;
 
 use std::fmt::Write as _;
@@ -33,7 +34,9 @@ const INTERVAL: Duration = Duration::from_secs(1);
 /// Runs a card, or talks to one.
 pub fn run(arguments: &NicArguments) -> Result<(), Failure> {
     match &arguments.command {
-        Some(NicCommand::Ctl { control, json, words }) => ctl(control, *json, &words.join(" ")),
+        Some(NicCommand::Ctl { control, json, words }) => {
+            ctl(control, *json, &programmed::sent(&words.join(" "))?)
+        }
         None => card(arguments),
     }
 }
@@ -61,10 +64,16 @@ fn card(arguments: &NicArguments) -> Result<(), Failure> {
     let balance = arguments.balance.as_ref().map(balance).transpose()?;
     let guests = arguments.guests.clone();
     let config = CardConfig { ports, queues, cores, receive, balance, guests, work_ns: 0 };
+    let program = arguments.program.as_deref();
+    let program = program.map(|path| programmed::open(path, arguments.tables.as_deref()));
     let mut card =
-        Card::start(&config, &text).map_err(|error| match (error, &arguments.rules) {
-            (CardError::Rules(error), Some(path)) => Failure::Rules { path: path.clone(), error },
-            (error, _) => error.into(),
+        Card::start_with(&config, &text, program.transpose()?).map_err(|error| {
+            match (error, &arguments.rules) {
+                (CardError::Rules(error), Some(path)) => {
+                    Failure::Rules { path: path.clone(), error }
+                }
+                (error, _) => error.into(),
+            }
         })?;
     let until = arguments.seconds.map(|seconds| Instant::now() + Duration::from_secs(seconds));
     let mut live = Live::new(arguments.json, card.counters());
@@ -203,6 +212,17 @@ fn at_queues(port: &PortCounters) -> u64 {
     port.queues.iter().map(|queue| queue.rx_missed).sum()
 }
 
+/// What a program did not let through, where there is anything of that.
+fn by_program(port: &PortCounters) -> String {
+    let whole = |value: u64| words::whole(value as f64);
+    match (port.program_drops, port.program_faults) {
+        (0, 0) => String::new(),
+        (drops, faults) => {
+            format!(", {} by the program, {} unfit for it", whole(drops), whole(faults))
+        }
+    }
+}
+
 /// Frames a second of a port.
 fn rates(now: &PortCounters, before: &PortCounters, seconds: f64) -> String {
     let rate = |now: u64, before: u64| words::whole(now.saturating_sub(before) as f64 / seconds);
@@ -227,7 +247,7 @@ fn table(counters: &Counters) -> String {
         let _ = writeln!(
             text,
             "port {number} {}{state}: in {} frames ({} B), {} missed, {} at queues, {} dropped by \
-             rules, {} while held; out {} frames ({} B), {} dropped",
+             rules, {} while held{}; out {} frames ({} B), {} dropped",
             port.name,
             whole(port.rx_frames),
             whole(port.rx_bytes),
@@ -235,6 +255,7 @@ fn table(counters: &Counters) -> String {
             whole(at_queues(port)),
             whole(port.rule_drops),
             whole(port.held_drops),
+            by_program(port),
             whole(port.tx_frames),
             whole(port.tx_bytes),
             whole(port.tx_dropped),

@@ -17,6 +17,7 @@ mod merge;
 mod nic;
 mod planning;
 mod profiles;
+mod programs;
 mod refused;
 mod rules;
 mod tune;

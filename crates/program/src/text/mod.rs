@@ -7,12 +7,14 @@ mod code;
 mod command;
 mod defaults;
 mod error;
+mod file;
 mod resolve;
 mod stf;
 mod words;
 
 pub use command::Command;
 pub use error::{Problem, TextError};
+pub use file::{FileError, read_tables};
 pub use stf::Stf;
 pub(crate) use stf::{Expected, Step};
 

@@ -1,0 +1,194 @@
+//! `niclab program`, and programs on the card: read, tested, run, told things and replaced.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use crate::command::{call, capture, run, scratch};
+
+/// Frames leave by the port that a table says for their type, and are counted.
+const PROGRAM: &str = "
+struct ethernet_h {
+	bit<48> dst
+	bit<48> src
+	bit<16> type
+}
+header ethernet instanceof ethernet_h
+struct meta {
+	bit<32> port
+}
+metadata instanceof meta
+regarray count size 4 initval 0
+struct out_args {
+	bit<32> port
+}
+action out args instanceof out_args {
+	mov m.port t.port
+	regadd count t.port 1
+	return
+}
+action drop args none {
+	drop
+}
+table types {
+	key {
+		h.ethernet.type exact
+	}
+	actions {
+		out
+		drop
+	}
+	default_action drop args none
+	size 4
+}
+apply {
+	rx m.port
+	extract h.ethernet
+	table types
+	emit h.ethernet
+	tx m.port
+}
+";
+
+const TABLES: &str = r#"{ "tables": { "types": { "entries": [
+    { "key": { "type": "0x0800" }, "action": "out", "arguments": { "port": 1 } }
+] } } }"#;
+
+/// A directory with a program, its tables and a capture of a hundred frames.
+fn files() -> tempfile::TempDir {
+    let scratch = scratch();
+    let write = |name: &str, bytes: &[u8]| fs::write(scratch.path().join(name), bytes).unwrap();
+    write("program.spec", PROGRAM.as_bytes());
+    write("tables.json", TABLES.as_bytes());
+    write("wrong.spec", b"struct a {\n\tbit<7> b\n}\n");
+    write("wrong.json", br#"{ "tables": { "kinds": { "entries": [] }, "types": { "size": 3 } } }"#);
+    write("in.pcap", &capture(100, 60, 1));
+    scratch
+}
+
+/// Runs a script in the directory, with the command as `$NICLAB`; what it said.
+fn script(directory: &Path, text: &str) -> String {
+    let mut command = Command::new("bash");
+    command.args(["-c", text]).current_dir(directory).env("NICLAB", env!("CARGO_BIN_EXE_niclab"));
+    let ended = run(command);
+    format!("{}{}", ended.out, ended.err)
+}
+
+#[test]
+fn programs_are_checked_shown_and_tested() {
+    let scratch = files();
+    let at = |name: &str| scratch.path().join(name).display().to_string();
+    let program = at("program.spec");
+    let checked = call(&["program", "check", &program]);
+    assert_eq!(checked.code, Some(0), "{checked:?}");
+    for phrase in ["1 headers, 1 tables of 4 entries, 2 actions, 1 arrays", "key bits"] {
+        assert!(checked.out.contains(phrase), "{checked:?}");
+    }
+    // What is shown is the same program.
+    let shown = call(&["program", "dump", &program]);
+    fs::write(at("shown.spec"), &shown.out).unwrap();
+    assert_eq!(call(&["program", "dump", &at("shown.spec")]).out, shown.out);
+    let frame = "000000000000 000000000000 0800 00";
+    let holds = format!("add types type:0x800 out(port:2)\npacket 0 {frame}\nexpect 2 {frame} $\n");
+    fs::write(at("holds.stf"), &holds).unwrap();
+    let held = call(&["program", "test", &at("holds.stf"), &program]);
+    assert_eq!(held.code, Some(0), "{held:?}");
+    assert_eq!(held.out.matches("1 packets, 1 expectations met, 0 not").count(), 2, "{held:?}");
+    fs::write(at("fails.stf"), holds.replace("expect 2", "expect 3")).unwrap();
+    let failed = call(&["program", "test", &at("fails.stf"), &program]);
+    failed.with(10, &["4 expectations were not met"]);
+    assert!(failed.out.contains("line 3: no packet left by port 3"), "{failed:?}");
+    let wrong = call(&["program", "check", &at("wrong.spec")]);
+    wrong.with(3, &["wrong.spec: line 2, column 2: expected a number of bits", "^^^^^^"]);
+    fs::write(at("wrong.stf"), "packet\n").unwrap();
+    call(&["program", "test", &at("wrong.stf"), &program]).with(3, &["line 1, column 7"]);
+    call(&["program", "dump", "/nowhere/x.spec"]).with(3, &["/nowhere/x.spec"]);
+}
+
+#[test]
+fn a_program_decides_on_the_card_and_what_is_wrong_is_refused_before_a_port_is_opened() {
+    let scratch = files();
+    let said = script(
+        scratch.path(),
+        r#"
+        ports="--port pcap:in=in.pcap,out=back.pcap,speed=max --port pcap:out=out.pcap"
+        "$NICLAB" nic $ports --program program.spec --tables tables.json | grep '^port'
+        "$NICLAB" nic $ports --program program.spec | grep '^port 0'
+        "$NICLAB" nic --port tap:none --program wrong.spec; echo "program: $?"
+        "$NICLAB" nic --port tap:none --program program.spec --tables wrong.json; echo "tables: $?"
+        "$NICLAB" nic --port tap:none --tables tables.json; echo "no program: $?"
+        "#,
+    );
+    for phrase in [
+        "in 100 frames",
+        "out 100 frames",
+        "100 by the program, 0 unfit",
+        "wrong.spec: line 2, column 2",
+        "program: 3",
+        "wrong.json: tables.types: unknown field `size`",
+        "tables: 3",
+        "no program: 2",
+    ] {
+        assert!(said.contains(phrase), "`{phrase}` is missing in: {said}");
+    }
+}
+
+#[test]
+fn tables_change_and_programs_are_replaced_on_a_card_that_runs() {
+    let scratch = files();
+    let said = script(
+        scratch.path(),
+        r#"
+        "$NICLAB" nic --port pcap:in=in.pcap,out=back.pcap,speed=0.0001 --port pcap:out=out.pcap \
+            --control card --program program.spec >live 2>&1 & card=$!
+        ctl() { "$NICLAB" nic ctl --control card "$@" 2>&1; }
+        for _ in $(seq 400); do ctl counters >/dev/null && break; sleep 0.05; done
+        ctl table add types type:0x800 'out(port:1)'
+        ctl table add types type:0x800 'out(port:1)'; echo "twice: $?"
+        ctl table add types typ:0x800 'out(port:1)'; echo "no field: $?"
+        ctl table transaction 'add types type:5 drop(); delete types type:6'; echo "half: $?"
+        ctl program show
+        ctl table transaction 'add types type:5 drop(); modify types type:0x800 out(port:0)'
+        ctl program show
+        ctl table register_write count 2 42
+        ctl program register count 2
+        ctl program register counts 2; echo "no array: $?"
+        ctl table load wrong.json; echo "wrong file: $?"
+        ctl program load wrong.spec; echo "wrong program: $?"
+        ctl program load program.spec
+        ctl table load tables.json
+        ctl program show
+        ctl program none
+        ctl table add types type:5 'drop()'; echo "no program: $?"
+        ctl program fly; echo "no command: $?"
+        ctl stop
+        wait $card; echo "ends: $?"
+        "#,
+    );
+    for phrase in [
+        "twice: 3",
+        "types has an entry with this key",
+        "expected a field of the key: h.ethernet.type, found `typ`",
+        "no field: 3",
+        "types has no entry with this key",
+        "half: 3",
+        "types: 1 of 4 entries",
+        "2 commands carried out together",
+        "types: 2 of 4 entries",
+        "\n42\n",
+        "no regarray counts; there are: count",
+        "no array: 3",
+        "tables.types: unknown field `size`",
+        "wrong file: 3",
+        "line 2, column 2",
+        "wrong program: 3",
+        "its tables are empty",
+        "rules and RSS decide about frames",
+        "the card has no program",
+        "no program: 3",
+        "no command: 3",
+        "ends: 0",
+    ] {
+        assert!(said.contains(phrase), "`{phrase}` is missing in: {said}");
+    }
+}
