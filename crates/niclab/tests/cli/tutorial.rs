@@ -1,4 +1,4 @@
-//! The chapters about rules: files are written, commands run, and what is shown is compared.
+//! Chapters of the book: files are written, commands run, and what is shown is compared.
 
 use std::fs;
 use std::path::Path;
@@ -8,6 +8,8 @@ use niclab_device::cores::allowed;
 use crate::command::{cores, niclab, run, scratch};
 
 const CHAPTER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/rules-tutorial.md");
+
+const PROGRAMS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/first-program.md");
 
 const BOOK: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/rules.md");
 
@@ -51,15 +53,18 @@ fn carry_out(command: &str, expected: &str, directory: &Path) {
     }
 }
 
-#[test]
-fn the_chapter_about_rules_runs_as_written() {
-    let _cores = cores();
-    let scratch = scratch();
+/// Carries a chapter out in a directory; how many files and commands it has, and the scripts that it
+/// has for root.
+fn carried_out(chapter: &str, directory: &Path) -> (usize, usize, String) {
     let measures = allowed().len() >= 2;
-    let (mut files, mut commands) = (0, 0);
-    for (info, text) in blocks(&fs::read_to_string(CHAPTER).unwrap()) {
+    let (mut files, mut commands, mut scripts) = (0, 0, String::new());
+    for (info, text) in blocks(&fs::read_to_string(chapter).unwrap()) {
+        if info == "sh" {
+            scripts.push_str(&text);
+            continue;
+        }
         if let Some(name) = info.strip_prefix("text,") {
-            fs::write(scratch.path().join(name), &text).unwrap();
+            fs::write(directory.join(name), &text).unwrap();
             files += 1;
             continue;
         }
@@ -70,11 +75,67 @@ fn the_chapter_about_rules_runs_as_written() {
                 println!("SKIP {command}: this process may use one core alone");
                 continue;
             }
-            carry_out(command, expected, scratch.path());
+            carry_out(command, expected, directory);
             commands += 1;
         }
     }
+    (files, commands, scripts)
+}
+
+#[test]
+fn the_chapter_about_rules_runs_as_written() {
+    let _cores = cores();
+    let (files, commands, _) = carried_out(CHAPTER, scratch().path());
     assert!(files >= 5 && commands >= 5, "{files} files, {commands} commands");
+}
+
+#[test]
+fn the_chapter_about_programs_runs_as_written() {
+    let test = "the chapter about programs on the card";
+    let (_cores, scratch) = (cores(), scratch());
+    let (files, commands, scripts) = carried_out(PROGRAMS, scratch.path());
+    assert_eq!((files, commands), (3, 2));
+    if let Some(reason) = missing(&["unshare", "ip", "ping", "ethtool"]) {
+        println!("SKIP {test}: {reason}");
+        return;
+    }
+    // Names of namespaces that are the test's own.
+    let own = "mount -t tmpfs none /run && mkdir -p /run/netns && ";
+    let command = Path::new(env!("CARGO_BIN_EXE_niclab")).parent().unwrap().display().to_string();
+    let path = format!("{command}:{}", std::env::var("PATH").unwrap_or_default());
+    let script = format!("{own}set -x\n{scripts}");
+    let mut started = std::process::Command::new("unshare");
+    started.args(["-m", "-n", "bash", "-c", &script]).current_dir(scratch.path());
+    let ended = run({
+        started.env("PATH", path);
+        started
+    });
+    let said = format!("{}{}", ended.out, ended.err);
+    assert_eq!(ended.code, Some(0), "{said}");
+    assert_eq!(said.matches("3 packets transmitted, 3 received").count(), 4, "{said}");
+    assert_eq!(said.matches("3 packets transmitted, 0 received").count(), 1, "{said}");
+    for phrase in ["\nblocked\n", "\n3\n", "blocked: 2 of 256 entries", "the card ends"] {
+        assert!(said.contains(phrase), "`{phrase}` is missing in: {said}");
+    }
+}
+
+/// Why namespaces with interfaces of ours cannot be had here.
+fn missing(programs: &[&str]) -> Option<String> {
+    let is_there = |program: &&&str| {
+        let mut command = std::process::Command::new("sh");
+        command.args(["-c", &format!("command -v {program}")]);
+        run(command).code == Some(0)
+    };
+    if let Some(program) = programs.iter().find(|program| !is_there(program)) {
+        return Some(format!("needs {program}"));
+    }
+    let mut command = std::process::Command::new("unshare");
+    command.args(["-m", "-n", "true"]);
+    if run(command).code != Some(0) {
+        return Some("needs root".to_owned());
+    }
+    let has_tap = fs::exists("/dev/net/tun").unwrap_or(false);
+    (!has_tap).then(|| "no /dev/net/tun: this kernel has no TAP interfaces".to_owned())
 }
 
 #[test]
