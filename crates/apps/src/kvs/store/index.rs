@@ -1,0 +1,430 @@
+//! The index: from the hash of a key to the places where an item with this hash may be.
+//!
+//! Linear hashing (Litwin, VLDB 1980): the table grows by one bucket at a time, whose entries come
+//! out of one other, so that it never stops to be built anew. It holds places and knows nothing of
+//! items: whoever asks compares the keys.
+
+use super::log::Place;
+
+/// Entries of a bucket: with the link they fill one cache line.
+const SLOTS: usize = 7;
+
+/// Entries a bucket holds on average before the table grows: as long as not all buckets of a round
+/// have been split, those that wait hold up to twice as many.
+const LOAD: usize = 4;
+
+/// Buckets whose memory is taken together: 16 KiB.
+const CHUNK: usize = 256;
+
+/// Bytes of memory by which the index grows.
+pub const CHUNK_BYTES: usize = CHUNK * size_of::<Bucket>();
+
+/// An entry: the place below, and above it the upper bits of the hash, which tell most other keys
+/// apart without a look at the item. 0 is none.
+type Slot = u64;
+
+/// Entries of keys whose hashes end alike.
+#[derive(Clone, Copy, Debug)]
+#[repr(C, align(64))]
+struct Bucket {
+    slots: [Slot; SLOTS],
+    /// The bucket that goes on with what has no room here, among the spare ones; 0 is none.
+    next: u32,
+}
+
+// A bucket is what one miss of the cache brings.
+const _: () = assert!(size_of::<Bucket>() == 64);
+
+const EMPTY: Bucket = Bucket { slots: [0; SLOTS], next: 0 };
+
+/// There is no memory for a bucket: [`Index::add_spare`] or [`Index::add_main`], and again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NoBucket;
+
+/// Buckets in memory that grows by chunks and never moves.
+#[derive(Debug, Default)]
+struct Buckets {
+    chunks: Vec<Box<[Bucket]>>,
+    used: usize,
+}
+
+impl Buckets {
+    fn add(&mut self) {
+        self.chunks.push(vec![EMPTY; CHUNK].into_boxed_slice());
+    }
+
+    fn is_full(&self) -> bool {
+        self.used == self.chunks.len() * CHUNK
+    }
+
+    #[inline]
+    fn at(&self, number: usize) -> &Bucket {
+        &self.chunks[number / CHUNK][number % CHUNK]
+    }
+
+    #[inline]
+    fn at_mut(&mut self, number: usize) -> &mut Bucket {
+        &mut self.chunks[number / CHUNK][number % CHUNK]
+    }
+}
+
+/// A bucket, wherever it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum At {
+    Main(usize),
+    Spare(u32),
+}
+
+/// Places by hashes.
+#[derive(Debug)]
+pub struct Index {
+    main: Buckets,
+    /// Those that go on with full ones. The first is never used: its number means none.
+    spare: Buckets,
+    /// First of the spare buckets that were used and are free again.
+    free: u32,
+    /// Buckets at the start of this round of growing, a power of two.
+    round: usize,
+    entries: usize,
+}
+
+impl Index {
+    /// An empty index, with memory for the first buckets.
+    pub fn new() -> Index {
+        let (mut main, mut spare) = (Buckets::default(), Buckets::default());
+        main.add();
+        main.used = 1;
+        spare.add();
+        spare.used = 1;
+        Index { main, spare, free: 0, round: 1, entries: 0 }
+    }
+
+    /// Memory that it has, bytes.
+    pub fn bytes(&self) -> usize {
+        (self.main.chunks.len() + self.spare.chunks.len()) * CHUNK_BYTES
+    }
+
+    /// Entries.
+    pub fn len(&self) -> usize {
+        self.entries
+    }
+
+    /// Takes memory for more buckets of the table.
+    pub fn add_main(&mut self) {
+        self.main.add();
+    }
+
+    /// Takes memory for more buckets that go on with full ones.
+    pub fn add_spare(&mut self) {
+        self.spare.add();
+    }
+
+    #[inline]
+    fn bucket_of(&self, hash: u64) -> usize {
+        let short = hash as usize & (self.round - 1);
+        // Those below the split have been split in this round: one bit more of the hash counts.
+        match short < self.main.used - self.round {
+            true => hash as usize & (2 * self.round - 1),
+            false => short,
+        }
+    }
+
+    #[inline]
+    fn bucket(&self, at: At) -> &Bucket {
+        match at {
+            At::Main(number) => self.main.at(number),
+            At::Spare(number) => self.spare.at(number as usize),
+        }
+    }
+
+    #[inline]
+    fn bucket_mut(&mut self, at: At) -> &mut Bucket {
+        match at {
+            At::Main(number) => self.main.at_mut(number),
+            At::Spare(number) => self.spare.at_mut(number as usize),
+        }
+    }
+
+    /// The bucket behind, where there is one.
+    #[inline]
+    fn next(&self, at: At) -> Option<At> {
+        let next = self.bucket(at).next;
+        (next != 0).then_some(At::Spare(next))
+    }
+
+    /// The first entry with this hash's tag of which `is_it` holds.
+    #[inline]
+    pub fn find(&self, hash: u64, mut is_it: impl FnMut(Place) -> bool) -> Option<Place> {
+        let mut at = Some(At::Main(self.bucket_of(hash)));
+        while let Some(here) = at {
+            for &slot in &self.bucket(here).slots {
+                if slot != 0 && tag(slot) == tag_of(hash) && is_it(place(slot)) {
+                    return Some(place(slot));
+                }
+            }
+            at = self.next(here);
+        }
+        None
+    }
+
+    /// Where the entry of this very place is, the bucket before it, and its slot.
+    fn seek(&self, hash: u64, wanted: Slot) -> Option<(Option<At>, At, usize)> {
+        let (mut before, mut at) = (None, At::Main(self.bucket_of(hash)));
+        loop {
+            if let Some(slot) = self.bucket(at).slots.iter().position(|slot| *slot == wanted) {
+                return Some((before, at, slot));
+            }
+            (before, at) = (Some(at), self.next(at)?);
+        }
+    }
+
+    /// Adds an entry.
+    ///
+    /// # Errors
+    /// [`NoBucket`]: nothing has changed.
+    pub fn insert(&mut self, hash: u64, place: Place) -> Result<(), NoBucket> {
+        self.put(self.bucket_of(hash), slot_of(hash, place))?;
+        self.entries += 1;
+        Ok(())
+    }
+
+    /// Puts an entry into the chain of a bucket.
+    fn put(&mut self, bucket: usize, slot: Slot) -> Result<(), NoBucket> {
+        let mut at = At::Main(bucket);
+        loop {
+            if let Some(free) = self.bucket_mut(at).slots.iter_mut().find(|slot| **slot == 0) {
+                *free = slot;
+                return Ok(());
+            }
+            match self.next(at) {
+                Some(next) => at = next,
+                None => break,
+            }
+        }
+        let more = self.take_spare()?;
+        self.bucket_mut(At::Spare(more)).slots[0] = slot;
+        self.bucket_mut(at).next = more;
+        Ok(())
+    }
+
+    /// An empty spare bucket.
+    fn take_spare(&mut self) -> Result<u32, NoBucket> {
+        if self.free != 0 {
+            let number = self.free;
+            self.free = self.spare.at(number as usize).next;
+            *self.spare.at_mut(number as usize) = EMPTY;
+            return Ok(number);
+        }
+        if self.spare.is_full() {
+            return Err(NoBucket);
+        }
+        self.spare.used += 1;
+        Ok((self.spare.used - 1) as u32)
+    }
+
+    /// Takes an entry out; `false` where there was none.
+    pub fn remove(&mut self, hash: u64, place: Place) -> bool {
+        let Some((before, at, slot)) = self.seek(hash, slot_of(hash, place)) else { return false };
+        self.bucket_mut(at).slots[slot] = 0;
+        self.entries -= 1;
+        self.unchain(before, at);
+        true
+    }
+
+    /// Gives a spare bucket back that holds nothing any more.
+    fn unchain(&mut self, before: Option<At>, at: At) {
+        let (Some(before), At::Spare(number)) = (before, at) else { return };
+        if self.bucket(at).slots == EMPTY.slots {
+            self.bucket_mut(before).next = self.bucket(at).next;
+            self.bucket_mut(at).next = self.free;
+            self.free = number;
+        }
+    }
+
+    /// Lets an entry point to another place; `false` where there was none.
+    pub fn replace(&mut self, hash: u64, old: Place, new: Place) -> bool {
+        let Some((_, at, slot)) = self.seek(hash, slot_of(hash, old)) else { return false };
+        self.bucket_mut(at).slots[slot] = slot_of(hash, new);
+        true
+    }
+
+    /// There are so many entries that a bucket more is due.
+    pub fn is_due(&self) -> bool {
+        self.entries > self.main.used * LOAD
+    }
+
+    /// One bucket more: it takes what belongs there out of another one. `hash_of` says the hash of
+    /// the item at a place.
+    ///
+    /// # Errors
+    /// [`NoBucket`]: nothing has changed; the table goes on with longer chains.
+    pub fn grow(&mut self, hash_of: impl Fn(Place) -> u64) -> Result<(), NoBucket> {
+        if self.main.is_full() {
+            return Err(NoBucket);
+        }
+        let (from, into) = (self.main.used - self.round, self.main.used);
+        let belongs = |slot: Slot, round: usize| hash_of(place(slot)) as usize & round != 0;
+        let mut moving = 0;
+        let mut at = Some(At::Main(from));
+        while let Some(here) = at {
+            let slots = self.bucket(here).slots;
+            moving +=
+                slots.iter().filter(|slot| **slot != 0 && belongs(**slot, self.round)).count();
+            at = self.next(here);
+        }
+        if !self.has_spare(moving.saturating_sub(SLOTS).div_ceil(SLOTS)) {
+            return Err(NoBucket);
+        }
+        self.main.used += 1;
+        let (mut before, mut at) = (None, Some(At::Main(from)));
+        while let Some(here) = at {
+            for number in 0..SLOTS {
+                let slot = self.bucket(here).slots[number];
+                if slot != 0 && belongs(slot, self.round) {
+                    self.put(into, slot)?;
+                    self.bucket_mut(here).slots[number] = 0;
+                }
+            }
+            at = self.next(here);
+            let is_kept = matches!(here, At::Main(_)) || self.bucket(here).slots != EMPTY.slots;
+            self.unchain(before, here);
+            if is_kept {
+                before = Some(here);
+            }
+        }
+        if self.main.used == 2 * self.round {
+            self.round *= 2;
+        }
+        Ok(())
+    }
+
+    /// So many spare buckets can be taken.
+    fn has_spare(&self, count: usize) -> bool {
+        let mut free = self.spare.chunks.len() * CHUNK - self.spare.used;
+        let mut at = self.free;
+        while free < count && at != 0 {
+            free += 1;
+            at = self.spare.at(at as usize).next;
+        }
+        free >= count
+    }
+}
+
+#[inline]
+fn tag(slot: Slot) -> u64 {
+    slot >> Place::BITS
+}
+
+#[inline]
+fn tag_of(hash: u64) -> u64 {
+    hash >> Place::BITS
+}
+
+#[inline]
+fn place(slot: Slot) -> Place {
+    Place(slot & ((1 << Place::BITS) - 1))
+}
+
+#[inline]
+fn slot_of(hash: u64, place: Place) -> Slot {
+    tag_of(hash) << Place::BITS | place.0
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashMap;
+
+    use super::super::super::hash::hash;
+    use super::*;
+
+    fn hash_of(place: Place) -> u64 {
+        hash(&place.0.to_le_bytes(), 3)
+    }
+
+    /// Inserts with all that may be needed.
+    fn insert(index: &mut Index, hash: u64, place: Place) {
+        if index.insert(hash, place).is_err() {
+            index.add_spare();
+            index.insert(hash, place).unwrap();
+        }
+    }
+
+    fn grow(index: &mut Index, hash_of: impl Fn(Place) -> u64) {
+        while index.is_due() && index.grow(&hash_of).is_err() {
+            index.add_main();
+        }
+    }
+
+    #[test]
+    fn what_was_put_in_is_found_while_it_grows_and_gone_when_removed() {
+        let mut index = Index::new();
+        for number in 1..=20_000 {
+            insert(&mut index, hash_of(Place(number)), Place(number));
+            grow(&mut index, hash_of);
+            let early = Place(number.div_ceil(2));
+            assert_eq!(index.find(hash_of(early), |p| p == early), Some(early));
+        }
+        assert_eq!(index.len(), 20_000);
+        assert!(index.main.used >= 5_000 && index.bytes() < 20_000 * 28, "{}", index.bytes());
+        for number in (1..=20_000).step_by(2) {
+            assert!(index.remove(hash_of(Place(number)), Place(number)));
+            assert!(!index.remove(hash_of(Place(number)), Place(number)));
+        }
+        for number in 1..=20_000 {
+            let is_there = index.find(hash_of(Place(number)), |p| p.0 == number).is_some();
+            assert_eq!(is_there, number % 2 == 0, "{number}");
+        }
+    }
+
+    #[test]
+    fn hashes_that_are_all_the_same_form_a_chain_that_is_given_back() {
+        let mut index = Index::new();
+        for number in 1..=500 {
+            insert(&mut index, 5, Place(number));
+        }
+        let mut seen = Vec::new();
+        assert_eq!(
+            index.find(5, |p| !seen.contains(&p) && {
+                seen.push(p);
+                false
+            }),
+            None
+        );
+        assert_eq!(seen.len(), 500);
+        assert!(index.replace(5, Place(7), Place(1000)));
+        assert!(!index.replace(5, Place(7), Place(1001)));
+        assert!(index.remove(5, Place(1000)));
+        for number in (1..=500).filter(|n| *n != 7) {
+            assert!(index.remove(5, Place(number)));
+        }
+        let bytes = index.bytes();
+        for number in 1..=500 {
+            index.insert(6, Place(number)).unwrap();
+        }
+        assert_eq!((index.len(), index.bytes()), (500, bytes), "no bucket was lost");
+    }
+
+    #[test]
+    fn without_memory_it_says_so_and_has_not_changed() {
+        let mut index = Index::new();
+        let full = (1..).find(|n| index.insert(5, Place(*n)).is_err()).unwrap();
+        assert_eq!(index.len(), full as usize - 1);
+        assert_eq!(index.insert(5, Place(full)), Err(NoBucket));
+        assert!((1..full).all(|n| index.find(5, |p| p.0 == n).is_some()));
+    }
+
+    #[test]
+    fn a_split_without_spare_buckets_changes_nothing() {
+        // All belong into the new bucket, which alone cannot hold them.
+        let mut index = Index::new();
+        let hash_of = |_: Place| 1;
+        let full = (1..).find(|n| index.insert(1, Place(*n)).is_err()).unwrap();
+        assert_eq!(index.grow(hash_of), Err(NoBucket));
+        assert!((1..full).all(|n| index.find(1, |p| p.0 == n).is_some()));
+        index.add_spare();
+        index.grow(hash_of).unwrap();
+        assert!((1..full).all(|n| index.find(1, |p| p.0 == n).is_some()));
+        let counts: HashMap<bool, usize> = HashMap::from([(true, index.len())]);
+        assert_eq!(counts[&true], full as usize - 1);
+    }
+}

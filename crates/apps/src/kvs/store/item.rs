@@ -1,0 +1,191 @@
+//! The image of an item in the log: a header, the key, the value.
+//!
+//! The image is all that there is of an item: whoever writes one into the log, a core or a network
+//! card, has the store only link it.
+
+use super::super::time::{Expiry, Moment};
+
+/// Bytes of a header.
+pub const HEADER_LEN: usize = 40;
+
+/// Items begin at multiples of this, bytes.
+pub const ALIGN: usize = 8;
+
+/// Where the fields of a header stand, little-endian.
+mod field {
+    use std::ops::Range;
+
+    pub const HASH: Range<usize> = 0..8;
+    pub const CAS: Range<usize> = 8..16;
+    pub const FLAGS: Range<usize> = 16..20;
+    pub const EXPIRY: Range<usize> = 20..24;
+    pub const WRITTEN: Range<usize> = 24..28;
+    pub const ACCESSED: Range<usize> = 28..32;
+    pub const VALUE_LEN: Range<usize> = 32..36;
+    pub const KEY_LEN: usize = 36;
+    pub const MARKS: usize = 37;
+}
+
+/// What is marked on an item, a bit each.
+pub mod mark {
+    /// It was read since it was stored.
+    pub const FETCHED: u8 = 1;
+    /// It was read since it was stored or last moved: it is kept once more.
+    pub const RECENT: u8 = 2;
+    /// A client has declared it stale.
+    pub const STALE: u8 = 4;
+    /// A client has been told to fetch it anew.
+    pub const WON: u8 = 8;
+    /// Its key came in base64.
+    pub const BINARY_KEY: u8 = 16;
+    /// It is out of the index: its bytes are to be had.
+    pub const DEAD: u8 = 32;
+}
+
+/// What is known of an item beside its key and value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Header {
+    /// Hash of the key.
+    pub hash: u64,
+    /// The number that changes with each change of the item.
+    pub cas: u64,
+    /// What the client keeps beside the value.
+    pub flags: u32,
+    /// When it ends.
+    pub expiry: Expiry,
+    /// When it was stored.
+    pub written: Moment,
+    /// When it was last read, or stored.
+    pub accessed: Moment,
+    /// Bytes of the value.
+    pub value_len: u32,
+    /// Bytes of the key.
+    pub key_len: u8,
+    /// Bits of [`mark`].
+    pub marks: u8,
+}
+
+impl Header {
+    /// The header at the start of these bytes, of which there are at least [`HEADER_LEN`].
+    #[inline]
+    pub fn read(bytes: &[u8]) -> Header {
+        Header {
+            hash: u64_at(bytes, field::HASH.start),
+            cas: u64_at(bytes, field::CAS.start),
+            flags: u32_at(bytes, field::FLAGS.start),
+            expiry: Expiry::from_bits(u32_at(bytes, field::EXPIRY.start)),
+            written: Moment(u32_at(bytes, field::WRITTEN.start)),
+            accessed: Moment(u32_at(bytes, field::ACCESSED.start)),
+            value_len: u32_at(bytes, field::VALUE_LEN.start),
+            key_len: bytes[field::KEY_LEN],
+            marks: bytes[field::MARKS],
+        }
+    }
+
+    /// Writes it to the start of these bytes.
+    pub fn write(&self, bytes: &mut [u8]) {
+        bytes[field::HASH].copy_from_slice(&self.hash.to_le_bytes());
+        bytes[field::CAS].copy_from_slice(&self.cas.to_le_bytes());
+        bytes[field::FLAGS].copy_from_slice(&self.flags.to_le_bytes());
+        bytes[field::EXPIRY].copy_from_slice(&self.expiry.bits().to_le_bytes());
+        bytes[field::WRITTEN].copy_from_slice(&self.written.0.to_le_bytes());
+        bytes[field::ACCESSED].copy_from_slice(&self.accessed.0.to_le_bytes());
+        bytes[field::VALUE_LEN].copy_from_slice(&self.value_len.to_le_bytes());
+        bytes[field::KEY_LEN] = self.key_len;
+        bytes[field::MARKS] = self.marks;
+        bytes[field::MARKS + 1..HEADER_LEN].fill(0);
+    }
+
+    /// Bytes of the whole item in the log.
+    #[inline]
+    pub fn item_len(&self) -> usize {
+        item_len(self.key_len.into(), self.value_len as usize)
+    }
+
+    /// Where the value begins, from the start of the item.
+    #[inline]
+    pub fn value_start(&self) -> usize {
+        HEADER_LEN + usize::from(self.key_len)
+    }
+
+    /// All of these bits of [`mark`] are set.
+    #[inline]
+    pub fn has(&self, marks: u8) -> bool {
+        self.marks & marks == marks
+    }
+}
+
+/// Bytes in the log of an item with a key and a value so long.
+#[inline]
+pub fn item_len(key_len: usize, value_len: usize) -> usize {
+    (HEADER_LEN + key_len + value_len).next_multiple_of(ALIGN)
+}
+
+/// Hash and marks alone, for whoever walks over many.
+#[inline]
+pub fn hash_at(bytes: &[u8]) -> u64 {
+    u64_at(bytes, field::HASH.start)
+}
+
+#[inline]
+fn u64_at(bytes: &[u8], at: usize) -> u64 {
+    let mut word = [0; 8];
+    word.copy_from_slice(&bytes[at..at + 8]);
+    u64::from_le_bytes(word)
+}
+
+#[inline]
+fn u32_at(bytes: &[u8], at: usize) -> u32 {
+    let mut word = [0; 4];
+    word.copy_from_slice(&bytes[at..at + 4]);
+    u32::from_le_bytes(word)
+}
+
+/// An item as it stands in the log.
+#[derive(Clone, Copy, Debug)]
+pub struct Item<'a> {
+    /// What is known of it.
+    pub header: Header,
+    /// Its key.
+    pub key: &'a [u8],
+    /// Its value.
+    pub value: &'a [u8],
+}
+
+impl<'a> Item<'a> {
+    /// The item that begins where these bytes do; they may go on behind it.
+    #[inline]
+    pub fn read(bytes: &'a [u8]) -> Item<'a> {
+        let header = Header::read(bytes);
+        let (head, rest) = bytes.split_at(header.value_start());
+        Item { header, key: &head[HEADER_LEN..], value: &rest[..header.value_len as usize] }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_header_is_read_as_it_was_written() {
+        let header = Header {
+            hash: 0x0102_0304_0506_0708,
+            cas: 9,
+            flags: 0xffff_fffe,
+            expiry: Expiry::of(7, Moment(100)),
+            written: Moment(100),
+            accessed: Moment(101),
+            value_len: 3,
+            key_len: 2,
+            marks: mark::STALE | mark::DEAD,
+        };
+        let mut bytes = vec![0xaa; header.item_len()];
+        header.write(&mut bytes);
+        bytes[HEADER_LEN..HEADER_LEN + 5].copy_from_slice(b"kyval");
+        assert_eq!(bytes.len(), 48);
+        let item = Item::read(&bytes);
+        assert_eq!((item.header, item.key, item.value), (header, &b"ky"[..], &b"val"[..]));
+        assert_eq!(hash_at(&bytes), header.hash);
+        assert!(header.has(mark::STALE) && !header.has(mark::STALE | mark::WON));
+    }
+}

@@ -1,0 +1,391 @@
+//! What commands do to a partition, whatever protocol they came by.
+//!
+//! The rules are memcached's: its protocol.txt says them, and where that is silent its tests do.
+
+use super::super::hash::Key;
+use super::super::limits::VALUE_LEN_MAX;
+use super::super::time::{Expiry, Moment};
+use super::item::mark;
+use super::log::Place;
+use super::partition::{New, Partition, Unstored, Value};
+
+/// Digits of the longest number of 64 bits.
+const DIGITS_MAX: usize = 20;
+
+/// Under which condition a value is stored, and how.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mode {
+    /// Always.
+    Set,
+    /// Where there is none.
+    Add,
+    /// Where there is one.
+    Replace,
+    /// Behind the one that is there.
+    Append,
+    /// Before the one that is there.
+    Prepend,
+}
+
+/// A request to store.
+#[derive(Clone, Copy, Debug)]
+pub struct Write<'a> {
+    /// Under this key.
+    pub key: Key<'a>,
+    /// On this condition.
+    pub mode: Mode,
+    /// What the client keeps beside the value.
+    pub flags: u32,
+    /// When it ends.
+    pub expiry: Expiry,
+    /// The value.
+    pub value: &'a [u8],
+    /// Only where the item has this number.
+    pub compare: Option<u64>,
+    /// The number that it gets; `None`: one of ours.
+    pub cas: Option<u64>,
+    /// An item with a higher number than `compare` is replaced, too, by one that is stale.
+    pub stale_allowed: bool,
+    /// Where nothing is there to be appended to, the value is stored until then.
+    pub vivify: Option<Expiry>,
+    /// The key came in base64.
+    pub is_binary_key: bool,
+}
+
+/// What became of a value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Written {
+    /// It is stored.
+    Stored {
+        /// Number of the item.
+        cas: u64,
+        /// Bytes of its value.
+        value_len: usize,
+    },
+    /// The condition does not hold.
+    NotStored,
+    /// The item has another number.
+    Exists,
+    /// There is no item whose number could be compared.
+    NotFound,
+    /// It is longer than any value may be.
+    TooLarge,
+    /// There is no room for it.
+    NoMemory,
+}
+
+/// A request to count.
+#[derive(Clone, Copy, Debug)]
+pub struct Count<'a> {
+    /// The item with this key.
+    pub key: Key<'a>,
+    /// Up or down.
+    pub way: CountWay,
+    /// By this much.
+    pub delta: u64,
+    /// Only where the item has this number.
+    pub compare: Option<u64>,
+    /// The number that it gets; `None`: one of ours.
+    pub cas: Option<u64>,
+    /// Where there is no item, one with this value is made, until then.
+    pub initial: Option<(u64, Expiry)>,
+}
+
+/// Which way is counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CountWay {
+    /// Beyond the highest number it goes on with 0.
+    Up,
+    /// It ends at 0.
+    Down,
+}
+
+/// What became of a count.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Counted {
+    /// The item has this value now.
+    Now {
+        /// The number.
+        value: u64,
+        /// Where the item is.
+        place: Place,
+    },
+    /// The value is no number.
+    NotNumeric,
+    /// There is no item.
+    NotFound,
+    /// The item has another number.
+    Exists,
+    /// There is no room for the longer number.
+    NoMemory,
+}
+
+/// What became of a deletion.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Deleted {
+    /// It is gone.
+    Done,
+    /// There was none.
+    NotFound,
+    /// The item has another number.
+    Exists,
+}
+
+impl Partition {
+    /// Reads an item: counted, and the item is in use.
+    #[inline]
+    pub fn get(&mut self, key: &Key<'_>, now: Moment) -> Option<Place> {
+        self.counters.cmd_get += 1;
+        let found = self.find_counted(key, now);
+        match found {
+            Some(place) => {
+                self.counters.get_hits += 1;
+                self.bump(place, now);
+            }
+            None => self.counters.get_misses += 1,
+        }
+        found
+    }
+
+    /// Finds an item, and counts one that was over.
+    #[inline]
+    pub fn find_counted(&mut self, key: &Key<'_>, now: Moment) -> Option<Place> {
+        let before = self.counters.reclaimed;
+        let found = self.find(key, now);
+        self.counters.get_expired += self.counters.reclaimed - before;
+        found
+    }
+
+    /// Gives an item another end.
+    pub fn touch(&mut self, key: &Key<'_>, expiry: Expiry, now: Moment) -> Option<Place> {
+        self.counters.cmd_touch += 1;
+        let found = self.find_counted(key, now);
+        match found {
+            Some(place) => {
+                self.counters.touch_hits += 1;
+                self.bump(place, now);
+                self.change(place, |header| header.expiry = expiry);
+            }
+            None => self.counters.touch_misses += 1,
+        }
+        found
+    }
+
+    /// Takes an item out.
+    pub fn delete(&mut self, key: &Key<'_>, compare: Option<u64>, now: Moment) -> Deleted {
+        let Some(place) = self.find(key, now) else {
+            self.counters.delete_misses += 1;
+            return Deleted::NotFound;
+        };
+        if compare.is_some_and(|cas| cas != self.item(place).header.cas) {
+            return Deleted::Exists;
+        }
+        self.counters.delete_hits += 1;
+        self.unlink(place);
+        Deleted::Done
+    }
+
+    /// Stores a value.
+    pub fn write(&mut self, write: &Write<'_>, now: Moment) -> Written {
+        self.counters.cmd_set += 1;
+        let found = self.find(&write.key, now);
+        if write.value.len() > VALUE_LEN_MAX {
+            return self.too_large(write, found);
+        }
+        let Some(place) = found else { return self.write_new(write, now) };
+        let header = self.item(place).header;
+        let is_same = write.compare.map(|cas| cas == header.cas);
+        let (mut expiry, mut marks) = (write.expiry, binary_key(write));
+        let value = match (write.mode, is_same) {
+            (Mode::Add, _) => {
+                self.bump(place, now);
+                return Written::NotStored;
+            }
+            (Mode::Set | Mode::Replace, None) => Value::Whole(write.value),
+            (Mode::Set | Mode::Replace, Some(true)) => {
+                self.counters.cas_hits += 1;
+                Value::Whole(write.value)
+            }
+            (Mode::Set | Mode::Replace, Some(false)) => {
+                if !(write.stale_allowed && write.compare.is_some_and(|cas| cas < header.cas)) {
+                    self.counters.cas_badval += 1;
+                    return Written::Exists;
+                }
+                self.counters.cas_hits += 1;
+                expiry = header.expiry;
+                marks |= mark::STALE | header.marks & mark::WON;
+                Value::Whole(write.value)
+            }
+            (Mode::Append | Mode::Prepend, Some(false)) => return Written::Exists,
+            (Mode::Append, _) => Value::Behind(write.value),
+            (Mode::Prepend, _) => Value::Before(write.value),
+        };
+        let mut flags = write.flags;
+        if !matches!(value, Value::Whole(_)) {
+            if self.item(place).value.len() + write.value.len() > VALUE_LEN_MAX {
+                return Written::TooLarge;
+            }
+            (flags, expiry) = (header.flags, header.expiry);
+        }
+        let cas = write.cas.unwrap_or_else(|| self.next_cas());
+        let stored = self.put(&write.key, New { flags, expiry, cas, marks }, value, now);
+        self.written(write, stored, now)
+    }
+
+    /// Stores a value under a key that has none.
+    fn write_new(&mut self, write: &Write<'_>, now: Moment) -> Written {
+        let is_joined = matches!(write.mode, Mode::Append | Mode::Prepend);
+        let expiry = match (write.mode, write.vivify) {
+            (Mode::Set | Mode::Replace, _) if write.compare.is_some() => {
+                self.counters.cas_misses += 1;
+                return Written::NotFound;
+            }
+            (Mode::Set | Mode::Add, _) => write.expiry,
+            (Mode::Append | Mode::Prepend, Some(expiry)) => expiry,
+            _ => return Written::NotStored,
+        };
+        debug_assert!(!is_joined || write.vivify.is_some());
+        let cas = write.cas.unwrap_or_else(|| self.next_cas());
+        let new = New { flags: write.flags, expiry, cas, marks: binary_key(write) };
+        let stored = self.put(&write.key, new, Value::Whole(write.value), now);
+        self.written(write, stored, now)
+    }
+
+    fn written(
+        &mut self,
+        write: &Write<'_>,
+        stored: Result<Place, Unstored>,
+        now: Moment,
+    ) -> Written {
+        match stored {
+            Ok(place) => {
+                let item = self.item(place);
+                Written::Stored { cas: item.header.cas, value_len: item.value.len() }
+            }
+            Err(Unstored::Gone) => Written::NotStored,
+            Err(Unstored::NoMemory) => {
+                self.counters.store_no_memory += 1;
+                // Whoever reads must not find what was to be replaced.
+                if write.mode == Mode::Set
+                    && let Some(place) = self.find(&write.key, now)
+                {
+                    self.unlink(place);
+                }
+                Written::NoMemory
+            }
+        }
+    }
+
+    fn too_large(&mut self, write: &Write<'_>, found: Option<Place>) -> Written {
+        self.counters.store_too_large += 1;
+        if let (Mode::Set, Some(place)) = (write.mode, found) {
+            self.unlink(place);
+        }
+        Written::TooLarge
+    }
+
+    /// A value so long will never come: what it was to replace goes now.
+    pub fn refuse_large(&mut self, key: &Key<'_>, mode: Mode, now: Moment) {
+        self.counters.store_too_large += 1;
+        if let (Mode::Set, Some(place)) = (mode, self.find(key, now)) {
+            self.unlink(place);
+        }
+    }
+
+    /// Counts up or down.
+    pub fn count(&mut self, count: &Count<'_>, now: Moment) -> Counted {
+        let Some(place) = self.find(&count.key, now) else { return self.count_new(count, now) };
+        let item = self.item(place);
+        if count.compare.is_some_and(|cas| cas != item.header.cas) {
+            return Counted::Exists;
+        }
+        let Some(before) = number(item.value) else { return Counted::NotNumeric };
+        let (header, old_len) = (item.header, item.value.len());
+        let value = match count.way {
+            CountWay::Up => before.wrapping_add(count.delta),
+            CountWay::Down => before.saturating_sub(count.delta),
+        };
+        match count.way {
+            CountWay::Up => self.counters.incr_hits += 1,
+            CountWay::Down => self.counters.decr_hits += 1,
+        }
+        self.bump(place, now);
+        let cas = count.cas.unwrap_or_else(|| self.next_cas());
+        let (mut digits, mut stored) = ([0; DIGITS_MAX], Ok(place));
+        let text = decimal(value, &mut digits);
+        if text.len() <= old_len {
+            // As memcached does: a shorter number is followed by spaces.
+            let room = self.value_mut(place);
+            room[..text.len()].copy_from_slice(text);
+            room[text.len()..].fill(b' ');
+            self.change(place, |header| header.cas = cas);
+        } else {
+            let (flags, expiry) = (header.flags, header.expiry);
+            let marks = header.marks | mark::FETCHED | mark::RECENT;
+            stored =
+                self.put(&count.key, New { flags, expiry, cas, marks }, Value::Whole(text), now);
+        }
+        stored.map_or(Counted::NoMemory, |place| Counted::Now { value, place })
+    }
+
+    fn count_new(&mut self, count: &Count<'_>, now: Moment) -> Counted {
+        let Some((value, expiry)) = count.initial else {
+            match count.way {
+                CountWay::Up => self.counters.incr_misses += 1,
+                CountWay::Down => self.counters.decr_misses += 1,
+            }
+            return Counted::NotFound;
+        };
+        let cas = count.cas.unwrap_or_else(|| self.next_cas());
+        let mut digits = [0; DIGITS_MAX];
+        let text = Value::Whole(decimal(value, &mut digits));
+        let stored = self.put(&count.key, New { flags: 0, expiry, cas, marks: 0 }, text, now);
+        stored.map_or(Counted::NoMemory, |place| Counted::Now { value, place })
+    }
+}
+
+fn binary_key(write: &Write<'_>) -> u8 {
+    if write.is_binary_key { mark::BINARY_KEY } else { 0 }
+}
+
+/// A value as a number: digits, perhaps with spaces behind that a shorter number has left.
+fn number(value: &[u8]) -> Option<u64> {
+    let end = value.iter().rposition(|byte| *byte != b' ')? + 1;
+    let add = |sum: u64, byte: &u8| {
+        let digit = byte.is_ascii_digit().then(|| u64::from(byte - b'0'))?;
+        sum.checked_mul(10)?.checked_add(digit)
+    };
+    value[..end].iter().try_fold(0, add)
+}
+
+/// The digits of a number, written to the end of `room`.
+pub fn decimal(mut value: u64, room: &mut [u8; DIGITS_MAX]) -> &[u8] {
+    let mut at = DIGITS_MAX;
+    loop {
+        at -= 1;
+        room[at] = b'0' + (value % 10) as u8;
+        value /= 10;
+        if value == 0 {
+            return &room[at..];
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_read_and_written() {
+        for value in [0, 7, 10, 12_345, u64::MAX] {
+            let mut room = [0; DIGITS_MAX];
+            let text = decimal(value, &mut room).to_vec();
+            assert_eq!(text, value.to_string().as_bytes());
+            assert_eq!(number(&text), Some(value));
+            assert_eq!(number(&[&text[..], b"  "].concat()), Some(value));
+        }
+        for text in ["", " ", " 1", "1 1", "-1", "1x", "18446744073709551616"] {
+            assert_eq!(number(text.as_bytes()), None, "{text}");
+        }
+    }
+}

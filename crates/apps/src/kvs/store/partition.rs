@@ -1,0 +1,334 @@
+//! A partition: a log of items and the index to them, within a limit of memory.
+//!
+//! It reads no clock and takes no lock: it is told the time, and whoever calls has it alone. What
+//! commands mean is not known here but in `operations`; room is made in `cleaning`.
+
+use super::super::hash::Key;
+use super::super::limits::{PARTITION_BYTES_MIN, VALUE_LEN_MAX};
+use super::super::time::{Expiry, Moment};
+use super::cleaning::Cleaning;
+use super::counters::{Counters, Statistics};
+use super::index::{CHUNK_BYTES, Index};
+use super::item::{HEADER_LEN, Header, Item, hash_at, item_len, mark};
+use super::log::{Log, Place};
+
+/// Segments of a partition, at least: fewer would waste much of it by what is kept free.
+const SEGMENTS_MIN: usize = 8;
+
+/// Longest segment, bytes: two of the longest items fit, so that little is lost at its end.
+const SEGMENT_LEN_MAX: usize = 2 * (VALUE_LEN_MAX + PAGE);
+
+/// Segments begin on pages.
+const PAGE: usize = 4096;
+
+/// What a partition is to be.
+#[derive(Clone, Copy, Debug)]
+pub struct Shape {
+    /// Memory that it may have, bytes: [`PARTITION_BYTES_MIN`] at least.
+    pub budget_bytes: usize,
+    /// Which of the partitions it is.
+    pub number: usize,
+    /// How many there are.
+    pub count: usize,
+}
+
+/// A value that is to be stored.
+#[derive(Clone, Copy, Debug)]
+pub enum Value<'a> {
+    /// These bytes.
+    Whole(&'a [u8]),
+    /// These behind those of the item that is there.
+    Behind(&'a [u8]),
+    /// These before those of the item that is there.
+    Before(&'a [u8]),
+}
+
+/// What is stored beside the value.
+#[derive(Clone, Copy, Debug)]
+pub struct New {
+    /// What the client keeps there.
+    pub flags: u32,
+    /// When it ends.
+    pub expiry: Expiry,
+    /// Its number.
+    pub cas: u64,
+    /// Bits of [`mark`].
+    pub marks: u8,
+}
+
+/// Why an item is not stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unstored {
+    /// There is no room for it, whatever else goes.
+    NoMemory,
+    /// The item that it was to go on with had to make room.
+    Gone,
+}
+
+/// Items under their keys.
+#[derive(Debug)]
+pub struct Partition {
+    pub(super) log: Log,
+    pub(super) index: Index,
+    pub(super) cleaning: Cleaning,
+    pub(super) counters: Counters,
+    budget_bytes: usize,
+    cas_last: u64,
+    cas_step: u64,
+    flush_at: Option<Moment>,
+}
+
+impl Partition {
+    /// An empty one, which takes memory as it needs it.
+    pub fn new(shape: Shape) -> Partition {
+        let budget_bytes = shape.budget_bytes.max(PARTITION_BYTES_MIN);
+        let index = Index::new();
+        let segment_len = (budget_bytes - index.bytes()) / SEGMENTS_MIN / PAGE * PAGE;
+        Partition {
+            log: Log::new(segment_len.min(SEGMENT_LEN_MAX)),
+            index,
+            cleaning: Cleaning::default(),
+            counters: Counters::default(),
+            budget_bytes,
+            cas_last: shape.number as u64 + 1,
+            cas_step: shape.count as u64,
+            flush_at: None,
+        }
+    }
+
+    /// Longest item that it takes, bytes with header and key.
+    pub fn item_len_max(&self) -> usize {
+        self.log.segment_len()
+    }
+
+    /// What it has and has counted.
+    pub fn statistics(&self) -> Statistics {
+        Statistics {
+            counters: self.counters,
+            curr_items: self.index.len() as u64,
+            bytes: self.log.live() as u64,
+            memory_bytes: (self.log.bytes() + self.index.bytes()) as u64,
+            hash_bytes: self.index.bytes() as u64,
+            limit_maxbytes: self.budget_bytes as u64,
+            ..Statistics::default()
+        }
+    }
+
+    /// Begins to count anew.
+    pub fn reset_counters(&mut self) {
+        self.counters = Counters::default();
+    }
+
+    /// Its counters, for those who count what they do.
+    pub fn counters_mut(&mut self) -> &mut Counters {
+        &mut self.counters
+    }
+
+    /// Memory that is not taken yet, bytes.
+    pub(super) fn unspent(&self) -> usize {
+        self.budget_bytes - self.log.bytes() - self.index.bytes()
+    }
+
+    /// A number that no item of any partition has had.
+    pub fn next_cas(&mut self) -> u64 {
+        self.cas_last += self.cas_step;
+        self.cas_last
+    }
+
+    /// From `at` on nothing is there of what was stored until then.
+    pub fn flush(&mut self, at: Moment, now: Moment) {
+        self.flush_when_due(now);
+        match at <= now {
+            true => self.clear(),
+            false => self.flush_at = Some(at),
+        }
+    }
+
+    #[inline]
+    fn flush_when_due(&mut self, now: Moment) {
+        if self.flush_at.is_some_and(|at| at <= now) {
+            self.clear();
+        }
+    }
+
+    fn clear(&mut self) {
+        self.flush_at = None;
+        self.log = Log::new(self.log.segment_len());
+        self.index = Index::new();
+        self.cleaning = Cleaning::default();
+    }
+
+    /// The item under a key. What is over is not there.
+    #[inline]
+    pub fn find(&mut self, key: &Key<'_>, now: Moment) -> Option<Place> {
+        self.flush_when_due(now);
+        let place = self.seek(key)?;
+        let header = Header::read(self.log.at(place));
+        if header.expiry.is_past(now) {
+            self.counters.expired_unfetched += u64::from(!header.has(mark::FETCHED));
+            self.counters.reclaimed += 1;
+            self.unlink(place);
+            return None;
+        }
+        Some(place)
+    }
+
+    /// The item under a key, over or not.
+    #[inline]
+    fn seek(&self, key: &Key<'_>) -> Option<Place> {
+        self.index.find(key.hash, |place| {
+            let bytes = self.log.at(place);
+            hash_at(bytes) == key.hash && Item::read(bytes).key == key.bytes
+        })
+    }
+
+    /// The item at a place that [`find`](Partition::find) or [`put`](Partition::put) has given and
+    /// after which nothing was stored.
+    #[inline]
+    pub fn item(&self, place: Place) -> Item<'_> {
+        Item::read(self.log.at(place))
+    }
+
+    /// Changes what is known of an item beside its key and value.
+    #[inline]
+    pub fn change(&mut self, place: Place, change: impl FnOnce(&mut Header)) {
+        let bytes = self.log.at_mut(place);
+        let before = Header::read(bytes);
+        let mut header = before;
+        change(&mut header);
+        (header.hash, header.key_len, header.value_len) =
+            (before.hash, before.key_len, before.value_len);
+        header.write(bytes);
+    }
+
+    /// It is read: it stays when room is made, once.
+    #[inline]
+    pub fn bump(&mut self, place: Place, now: Moment) {
+        self.change(place, |header| {
+            header.marks |= mark::FETCHED | mark::RECENT;
+            header.accessed = now;
+        });
+    }
+
+    /// The value of an item, to be written over.
+    pub fn value_mut(&mut self, place: Place) -> &mut [u8] {
+        let bytes = self.log.at_mut(place);
+        let header = Header::read(bytes);
+        &mut bytes[header.value_start()..][..header.value_len as usize]
+    }
+
+    /// Takes an item out.
+    pub fn unlink(&mut self, place: Place) {
+        let header = Header::read(self.log.at(place));
+        self.index.remove(header.hash, place);
+        self.bury(place, &header);
+    }
+
+    /// The bytes of an item that the index no longer points to are to be had.
+    pub(super) fn bury(&mut self, place: Place, header: &Header) {
+        let dead = Header { marks: header.marks | mark::DEAD, ..*header };
+        dead.write(self.log.at_mut(place));
+        self.log.forget(place, header.item_len());
+    }
+
+    /// Stores an item under a key, in place of the one that is there.
+    ///
+    /// # Errors
+    /// [`Unstored`]: the one that was there may have made room, otherwise nothing has changed.
+    pub fn put(
+        &mut self,
+        key: &Key<'_>,
+        new: New,
+        value: Value<'_>,
+        now: Moment,
+    ) -> Result<Place, Unstored> {
+        let (bytes, is_joined) = match value {
+            Value::Whole(bytes) => (bytes, false),
+            Value::Behind(bytes) | Value::Before(bytes) => (bytes, true),
+        };
+        let old_len = match is_joined {
+            true => {
+                let old = self.seek(key).ok_or(Unstored::Gone)?;
+                self.item(old).value.len()
+            }
+            false => 0,
+        };
+        let value_len = old_len + bytes.len();
+        let place = self.room_for(item_len(key.bytes.len(), value_len), now)?;
+        // Whatever was known of the old item before may have moved or gone.
+        let old = self.seek(key);
+        let header = Header {
+            hash: key.hash,
+            cas: new.cas,
+            flags: new.flags,
+            expiry: new.expiry,
+            written: now,
+            accessed: now,
+            value_len: value_len as u32,
+            key_len: key.bytes.len() as u8,
+            marks: new.marks,
+        };
+        let target = self.log.at_mut(place);
+        header.write(target);
+        target[HEADER_LEN..header.value_start()].copy_from_slice(key.bytes);
+        let at = header.value_start();
+        let at = if matches!(value, Value::Behind(_)) { at + old_len } else { at };
+        target[at..at + bytes.len()].copy_from_slice(bytes);
+        if is_joined {
+            let Some(old) = old else {
+                self.bury(place, &header);
+                return Err(Unstored::Gone);
+            };
+            let behind = matches!(value, Value::Before(_)).then_some(bytes.len()).unwrap_or(0);
+            let from = Header::read(self.log.at(old)).value_start();
+            self.log.copy((old, from), (place, header.value_start() + behind), old_len);
+        }
+        self.link(old, place, &header)
+    }
+
+    /// Has the index point to a new item instead of the old one of its key.
+    fn link(
+        &mut self,
+        old: Option<Place>,
+        place: Place,
+        header: &Header,
+    ) -> Result<Place, Unstored> {
+        if let Some(old) = old {
+            let before = Header::read(self.log.at(old));
+            self.index.replace(header.hash, old, place);
+            self.bury(old, &before);
+        } else if self.index.insert(header.hash, place).is_err() {
+            let added = self.take_chunk(Index::add_spare);
+            if !added || self.index.insert(header.hash, place).is_err() {
+                self.bury(place, header);
+                return Err(Unstored::NoMemory);
+            }
+        }
+        self.counters.total_items += 1;
+        if self.index.is_due() {
+            self.grow();
+        }
+        Ok(place)
+    }
+
+    /// One bucket more, where there is memory for it.
+    fn grow(&mut self) {
+        for add in [Index::add_main, Index::add_spare] {
+            let log = &self.log;
+            if self.index.grow(|place| hash_at(log.at(place))).is_ok() || !self.take_chunk(add) {
+                return;
+            }
+        }
+        let log = &self.log;
+        let _ = self.index.grow(|place| hash_at(log.at(place)));
+    }
+
+    /// Memory for more buckets: what is unspent, or that of an empty segment.
+    fn take_chunk(&mut self, add: impl Fn(&mut Index)) -> bool {
+        if self.unspent() < CHUNK_BYTES && !self.log.drop_segment() {
+            return false;
+        }
+        add(&mut self.index);
+        true
+    }
+}
