@@ -11,6 +11,8 @@ use niclab_device::echo::{Receive, Transport};
 use niclab_lab::placement::{Cpu, UnknownLabel, Way};
 use niclab_lab::published::Card;
 
+use crate::kvs::Bytes;
+
 /// Tells the truth about a network card, and gives you one you can program.
 #[derive(Debug, Parser)]
 #[command(name = "niclab", version, max_term_width = 100, after_long_help = EXIT_CODES)]
@@ -31,8 +33,8 @@ Exit codes:
   6    a run came to its end and has measured nothing
   7    `rules check --strict` has found something to mend
   8    `compare` has found a regression
-  9    `serve` cannot have its address, or the server of `measure` or the card of `nic ctl` is not
-       there or went away
+  9    `serve` or `kvs` cannot have its address, or the server of `measure` or the card of `nic ctl`
+       is not there or went away
   130  stopped by Ctrl-C or a signal; what was measured is kept";
 
 const RUN_EXAMPLES: &str = "\
@@ -80,6 +82,13 @@ Examples:
 
 It needs root. The other end of a veth pair must compute checksums: ethtool -K veth1 tx off.";
 
+const KVS_EXAMPLES: &str = "\
+Examples:
+  niclab kvs
+      on one core, for clients on this machine: 127.0.0.1:11211, TCP and UDP
+  niclab kvs --listen 192.0.2.7 --cores 0,1 --memory 4GiB --connections 10000
+      for a network, on two cores; UDP only where `--udp on` is given";
+
 /// The commands.
 #[derive(Debug, Subcommand)]
 pub enum Command {
@@ -110,6 +119,12 @@ pub enum Command {
     },
     /// Write the samples of a run in another format
     Export(ExportArguments),
+    /// Serve a key-value store to memcached's clients, until it is stopped
+    ///
+    /// It speaks memcached's text, meta and binary protocols. Items are kept in memory alone; the
+    /// oldest that nobody reads make room for new ones.
+    #[command(after_long_help = KVS_EXAMPLES)]
+    Kvs(KvsArguments),
     /// List the experiments, their axes and the devices
     List {
         /// Print the TOML of this experiment instead, to copy and change
@@ -294,6 +309,43 @@ pub struct ServeEchoArguments {
     /// Stamp messages as they pass that interface, for a ledger of the client's; needs root
     #[arg(long)]
     pub stamps: bool,
+}
+
+/// What `niclab kvs` takes.
+#[derive(Args, Debug)]
+pub struct KvsArguments {
+    /// Address to listen at; 0.0.0.0 or `[::]` stand for all; the port may be left out
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:11211")]
+    pub listen: String,
+    /// UDP at the same port: on or off [default: on at a loopback address, and off at others, where
+    /// an answer could be led to somebody who never asked]
+    #[arg(long, value_name = "HOW")]
+    pub udp: Option<OnOff>,
+    /// Cores, a thread on each [default: the first that may be used]
+    #[arg(long, value_name = "N,…", value_delimiter = ',')]
+    pub cores: Vec<u32>,
+    /// Memory for items and their index; 256 KiB at least for each core
+    #[arg(long, value_name = "BYTES", default_value = "64MiB")]
+    pub memory: Bytes,
+    /// Connections served at once; further ones are told so and closed
+    #[arg(long, value_name = "N", default_value = "1024", value_parser = connections())]
+    pub connections: usize,
+    /// End connections that have said nothing for so many seconds [default: never]
+    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..))]
+    pub idle_timeout: Option<u64>,
+    /// Memory for requests that are not whole and answers that are not read, of all connections;
+    /// who needs more is disconnected
+    #[arg(long, value_name = "BYTES", default_value = "64MiB")]
+    pub buffers: Bytes,
+}
+
+/// On or off.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum OnOff {
+    /// Yes
+    On,
+    /// No
+    Off,
 }
 
 /// What `niclab nic` takes.
@@ -699,6 +751,12 @@ fn card_receives() -> impl TypedValueParser<Value = niclab_card::Receive> {
         "interrupt" => niclab_card::Receive::Interrupt,
         _ => niclab_card::Receive::BusyPoll,
     })
+}
+
+/// How many connections `niclab kvs` may be asked to serve.
+fn connections() -> impl TypedValueParser<Value = usize> {
+    let most = niclab_apps::kvs::server::CONNECTIONS_MAX as i64;
+    clap::value_parser!(u32).range(1..=most).map(|count| count as usize)
 }
 
 /// The names of published cards; `Card` has the last word.

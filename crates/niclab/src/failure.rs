@@ -12,7 +12,7 @@
 //! | 6 | a run came to its end and has measured nothing |
 //! | 7 | `rules check --strict` has found something to mend |
 //! | 8 | `compare` has found a regression |
-//! | 9 | `serve` cannot have its address; the server of `measure`, the card of `ctl` is not there |
+//! | 9 | `serve`, `kvs` cannot have the address; `measure`'s server or `ctl`'s card is not there |
 //! | 10 | a packet test of `program test` did not hold |
 //! | 130 | stopped by Ctrl-C or a signal; what was measured is kept |
 
@@ -20,6 +20,7 @@ use std::io::ErrorKind;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+use niclab_apps::kvs::server::ServerError;
 use niclab_bench::BenchError;
 use niclab_card::CardError;
 use niclab_device::DeviceError;
@@ -79,6 +80,9 @@ pub enum Failure {
     /// Messages could not be sent or served.
     #[error("{0}")]
     Echo(#[from] EchoError),
+    /// A key-value store cannot be served.
+    #[error("{0}")]
+    Kvs(#[from] ServerError),
     /// A measurement that ended before its time.
     #[error("{reason}; what was measured until then is above")]
     Lost {
@@ -354,6 +358,7 @@ impl Failure {
                 CardError::Ports { .. } | CardError::Cores | CardError::GuestQueue { .. },
             )
             | Failure::Core { .. }
+            | Failure::Kvs(ServerError::Core { .. })
             | Failure::Metric { .. }
             | Failure::NoPeers { .. }
             | Failure::NotModelled { .. }
@@ -365,6 +370,7 @@ impl Failure {
             | Failure::UnknownCard(_)
             | Failure::Card(CardError::Key(_) | CardError::Rules(_))
             | Failure::Keys { .. }
+            | Failure::Kvs(ServerError::Store(_) | ServerError::Descriptors { .. })
             | Failure::Refused { .. }
             | Failure::Program { .. }
             | Failure::Rules { .. }
@@ -386,6 +392,7 @@ impl Failure {
             Failure::Device(DeviceError::Absent { .. })
             | Failure::Echo(_)
             | Failure::Control { .. }
+            | Failure::Kvs(_)
             | Failure::Lost { .. } => 9,
             Failure::Card(_)
             | Failure::Device(_)

@@ -14,6 +14,7 @@ mod echo;
 mod environment;
 mod export;
 mod failure;
+mod kvs;
 mod list;
 mod merge;
 mod nic;
@@ -57,6 +58,7 @@ fn command(command: Command) -> Result<(), Failure> {
         Command::Doctor { clean: false } => doctor::run(),
         Command::Doctor { clean: true } => doctor::clean(),
         Command::Export(arguments) => export::run(&arguments),
+        Command::Kvs(arguments) => kvs::run(&arguments),
         Command::List { experiment: None } => list::run(),
         Command::List { experiment: Some(name) } => list::toml(&name),
         Command::Man => texts::man(),

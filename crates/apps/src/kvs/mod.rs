@@ -1,14 +1,23 @@
 //! A key-value store that speaks memcached's protocols.
 //!
 //! - `store`: items in partitions, each a log and an index to it, within a limit of memory.
-//! - `text`, `binary`, `datagram`: memcached's protocols: bytes in, bytes out.
+//! - `text`, `binary`, `datagram`: memcached's protocols, from bytes to bytes.
 //! - `session`: what one connection has said so far.
 //! - `server`: sockets of the kernel, and a thread for each core.
 //!
 //! Facts of the protocols are from memcached's doc/protocol.txt and doc/protocol-binary.txt, and
 //! from what memcached 1.6.18 answers.
 
+pub mod binary;
+pub mod datagram;
 pub mod hash;
 pub mod limits;
+pub mod server;
+pub mod session;
+mod standing;
 pub mod store;
+pub mod text;
 pub mod time;
+
+/// What `version` answers: whose protocol it is, up to which of its releases, and who speaks.
+pub const VERSION: &str = "1.6.18-niclab";

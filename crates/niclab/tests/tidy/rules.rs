@@ -227,7 +227,10 @@ pub const MAY_KNOW: &[(&str, &[&str])] = &[
     ("report", &["result"]),
     (
         "niclab",
-        &["bench", "card", "device", "lab", "load", "nic", "packet", "program", "report", "result"],
+        &[
+            "apps", "bench", "card", "device", "lab", "load", "nic", "packet", "program", "report",
+            "result",
+        ],
     ),
 ];
 

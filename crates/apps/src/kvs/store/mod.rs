@@ -62,6 +62,7 @@ struct Locked {
 pub struct Store {
     partitions: Vec<Locked>,
     seed: u64,
+    flushes: AtomicU64,
 }
 
 impl Store {
@@ -83,7 +84,8 @@ impl Store {
             waits: AtomicU64::new(0),
             wait_ns: AtomicU64::new(0),
         };
-        Ok(Store { partitions: (0..partitions).map(locked).collect(), seed })
+        let partitions = (0..partitions).map(locked).collect();
+        Ok(Store { partitions, seed, flushes: AtomicU64::new(0) })
     }
 
     /// A key as this store hashes it.
@@ -100,9 +102,15 @@ impl Store {
 
     /// Empties it, now or at a time to come.
     pub fn flush(&self, at: Moment, now: Moment) {
+        self.flushes.fetch_add(1, Ordering::Relaxed);
         for locked in &self.partitions {
             locked.lock().flush(at, now);
         }
+    }
+
+    /// Times that it was to be emptied.
+    pub fn flushes(&self) -> u64 {
+        self.flushes.load(Ordering::Relaxed)
     }
 
     /// What all partitions have and have counted.
@@ -119,6 +127,7 @@ impl Store {
 
     /// Begins to count anew.
     pub fn reset_counters(&self) {
+        self.flushes.store(0, Ordering::Relaxed);
         for locked in &self.partitions {
             locked.lock().reset_counters();
             locked.waits.store(0, Ordering::Relaxed);

@@ -1,0 +1,228 @@
+//! Frames of the binary protocol: 24 bytes, and behind them extras, key and value.
+
+/// Bytes of a header.
+pub const HEAD_LEN: usize = 24;
+
+/// First byte of an answer.
+const ANSWER_MAGIC: u8 = 0x81;
+
+/// Where the fields of a header stand, big-endian.
+mod field {
+    pub const OPCODE: usize = 1;
+    pub const KEY_LEN: usize = 2;
+    pub const EXTRAS_LEN: usize = 4;
+    pub const BODY_LEN: usize = 8;
+    pub const OPAQUE: usize = 12;
+    pub const CAS: usize = 16;
+}
+
+/// Codes of requests; a quiet one is answered only where something went wrong, or was found.
+pub mod opcode {
+    pub const GET: u8 = 0x00;
+    pub const SET: u8 = 0x01;
+    pub const ADD: u8 = 0x02;
+    pub const REPLACE: u8 = 0x03;
+    pub const DELETE: u8 = 0x04;
+    pub const INCREMENT: u8 = 0x05;
+    pub const DECREMENT: u8 = 0x06;
+    pub const QUIT: u8 = 0x07;
+    pub const FLUSH: u8 = 0x08;
+    pub const GETQ: u8 = 0x09;
+    pub const NOOP: u8 = 0x0a;
+    pub const VERSION: u8 = 0x0b;
+    pub const GETK: u8 = 0x0c;
+    pub const GETKQ: u8 = 0x0d;
+    pub const APPEND: u8 = 0x0e;
+    pub const PREPEND: u8 = 0x0f;
+    pub const STAT: u8 = 0x10;
+    pub const SETQ: u8 = 0x11;
+    pub const PREPENDQ: u8 = 0x1a;
+    pub const VERBOSITY: u8 = 0x1b;
+    pub const TOUCH: u8 = 0x1c;
+    pub const GAT: u8 = 0x1d;
+    pub const GATQ: u8 = 0x1e;
+    pub const GATK: u8 = 0x23;
+    pub const GATKQ: u8 = 0x24;
+
+    /// The request that a quiet one is the quiet form of, and whether it is one.
+    pub fn loud(code: u8) -> (u8, bool) {
+        match code {
+            GETQ => (GET, true),
+            GETKQ => (GETK, true),
+            GATQ => (GAT, true),
+            GATKQ => (GATK, true),
+            0x11..=0x18 => (code - SETQ + SET, true),
+            0x19..=PREPENDQ => (code - 0x19 + APPEND, true),
+            _ => (code, false),
+        }
+    }
+}
+
+/// What an answer says: a code, and the words that an error has for it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Status {
+    Done,
+    NotFound,
+    Exists,
+    TooLarge,
+    Invalid,
+    NotStored,
+    NotNumeric,
+    Unknown,
+    NoMemory,
+}
+
+impl Status {
+    fn code(self) -> u16 {
+        match self {
+            Status::Done => 0x00,
+            Status::NotFound => 0x01,
+            Status::Exists => 0x02,
+            Status::TooLarge => 0x03,
+            Status::Invalid => 0x04,
+            Status::NotStored => 0x05,
+            Status::NotNumeric => 0x06,
+            Status::Unknown => 0x81,
+            Status::NoMemory => 0x82,
+        }
+    }
+
+    fn words(self) -> &'static str {
+        match self {
+            Status::Done => "",
+            Status::NotFound => "Not found",
+            Status::Exists => "Data exists for key.",
+            Status::TooLarge => "Too large.",
+            Status::Invalid => "Invalid arguments",
+            Status::NotStored => "Not stored.",
+            Status::NotNumeric => "Non-numeric server-side value for incr or decr",
+            Status::Unknown => "Unknown command",
+            Status::NoMemory => "Out of memory",
+        }
+    }
+}
+
+/// The header of a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Head {
+    /// What is asked for, as it came.
+    pub code: u8,
+    pub key_len: usize,
+    pub extras_len: usize,
+    pub body_len: usize,
+    /// What the client wants back with the answer.
+    pub opaque: [u8; 4],
+    pub cas: u64,
+}
+
+/// A request that is whole.
+#[derive(Clone, Copy, Debug)]
+pub struct Request<'a> {
+    pub head: Head,
+    /// The request without its quietness.
+    pub loud: u8,
+    pub is_quiet: bool,
+    pub extras: &'a [u8],
+    pub key: &'a [u8],
+    pub value: &'a [u8],
+}
+
+impl Head {
+    /// The header at the start of at least [`HEAD_LEN`] bytes.
+    pub fn read(bytes: &[u8]) -> Head {
+        let mut opaque = [0; 4];
+        opaque.copy_from_slice(&bytes[field::OPAQUE..field::OPAQUE + 4]);
+        Head {
+            code: bytes[field::OPCODE],
+            key_len: number(&bytes[field::KEY_LEN..field::KEY_LEN + 2]) as usize,
+            extras_len: bytes[field::EXTRAS_LEN].into(),
+            body_len: number(&bytes[field::BODY_LEN..field::BODY_LEN + 4]) as usize,
+            opaque,
+            cas: number(&bytes[field::CAS..field::CAS + 8]),
+        }
+    }
+
+    /// Bytes of the value, where the lengths agree.
+    pub fn value_len(&self) -> Option<usize> {
+        self.body_len.checked_sub(self.key_len + self.extras_len)
+    }
+
+    /// The whole request, of whose body as much is there as is wanted.
+    pub fn request<'a>(&self, input: &'a [u8]) -> Request<'a> {
+        let (loud, is_quiet) = opcode::loud(self.code);
+        let (extras, rest) = input[HEAD_LEN..].split_at(self.extras_len);
+        let (key, rest) = rest.split_at(self.key_len);
+        let value_len = self.value_len().unwrap_or(0).min(rest.len());
+        Request { head: *self, loud, is_quiet, extras, key, value: &rest[..value_len] }
+    }
+}
+
+/// A number of up to eight bytes, the highest first.
+pub fn number(bytes: &[u8]) -> u64 {
+    bytes.iter().fold(0, |sum, byte| sum << 8 | u64::from(*byte))
+}
+
+/// What stands in an answer.
+#[derive(Clone, Copy, Debug)]
+pub struct Answer<'a> {
+    pub status: Status,
+    pub cas: u64,
+    pub extras: &'a [u8],
+    pub key: &'a [u8],
+    pub value: &'a [u8],
+}
+
+/// An answer that says no more than that it is one.
+pub const DONE: Answer<'static> =
+    Answer { status: Status::Done, cas: 0, extras: b"", key: b"", value: b"" };
+
+/// Adds an answer.
+pub fn answer(head: &Head, answer: &Answer<'_>, out: &mut Vec<u8>) {
+    let body_len = answer.extras.len() + answer.key.len() + answer.value.len();
+    out.reserve(HEAD_LEN + body_len);
+    out.extend_from_slice(&[ANSWER_MAGIC, head.code]);
+    out.extend_from_slice(&(answer.key.len() as u16).to_be_bytes());
+    out.extend_from_slice(&[answer.extras.len() as u8, 0]);
+    out.extend_from_slice(&answer.status.code().to_be_bytes());
+    out.extend_from_slice(&(body_len as u32).to_be_bytes());
+    out.extend_from_slice(&head.opaque);
+    out.extend_from_slice(&answer.cas.to_be_bytes());
+    for part in [answer.extras, answer.key, answer.value] {
+        out.extend_from_slice(part);
+    }
+}
+
+/// Adds an answer that says what went wrong.
+pub fn refuse(head: &Head, status: Status, out: &mut Vec<u8>) {
+    answer(head, &Answer { status, value: status.words().as_bytes(), ..DONE }, out);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn quiet_forms_are_known() {
+        let pairs = [
+            (0x09, 0x00),
+            (0x0d, 0x0c),
+            (0x11, 0x01),
+            (0x12, 0x02),
+            (0x13, 0x03),
+            (0x14, 0x04),
+            (0x15, 0x05),
+            (0x16, 0x06),
+            (0x17, 0x07),
+            (0x18, 0x08),
+            (0x19, 0x0e),
+            (0x1a, 0x0f),
+            (0x1e, 0x1d),
+            (0x24, 0x23),
+        ];
+        for code in 0..=0xff {
+            let expected = pairs.iter().find(|(quiet, _)| *quiet == code);
+            let expected = expected.map_or((code, false), |(_, loud)| (*loud, true));
+            assert_eq!(opcode::loud(code), expected, "{code:#x}");
+        }
+    }
+}

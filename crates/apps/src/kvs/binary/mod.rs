@@ -1,0 +1,127 @@
+//! memcached's binary protocol.
+//!
+//! From its doc/protocol-binary.txt, and where that is silent or memcached does otherwise, from what
+//! memcached does. There is no SASL here, and its requests are answered as by a memcached without.
+
+mod frame;
+mod requests;
+#[cfg(test)]
+mod tests;
+
+use super::limits::{KEY_LEN_MAX, VALUE_LEN_MAX};
+use super::session::{BINARY_MAGIC, Context, Step};
+use frame::{HEAD_LEN, Head, Status, opcode, refuse};
+
+/// Longest body that is waited for or passed over, as in memcached: beyond it the client is lost.
+const BODY_LEN_MAX: usize = 1 << 30;
+
+/// Where among the frames a connection is.
+#[derive(Debug, Default)]
+pub enum State {
+    /// At the start of one.
+    #[default]
+    Frame,
+    /// Within a body that is of no use, which has so many bytes more.
+    Skip(usize),
+}
+
+/// What the lengths of a request have to be.
+struct Form {
+    extras_len: &'static [usize],
+    has_key: Key,
+    has_value: bool,
+}
+
+/// Whether a request has a key.
+#[derive(PartialEq)]
+enum Key {
+    Always,
+    Never,
+    Perhaps,
+}
+
+/// Does what the frame at the start of `input` asks for.
+pub fn step(state: &mut State, input: &[u8], out: &mut Vec<u8>, context: &Context<'_>) -> Step {
+    if let State::Skip(left) = state {
+        let count = input.len().min(*left);
+        *left -= count;
+        if *left == 0 {
+            *state = State::Frame;
+        }
+        return Step::Done(count);
+    }
+    if input[0] != BINARY_MAGIC {
+        return Step::Close;
+    }
+    if input.len() < HEAD_LEN {
+        return Step::More(HEAD_LEN);
+    }
+    let head = Head::read(input);
+    let Some(value_len) = head.value_len() else {
+        refuse(&head, Status::Unknown, out);
+        return Step::Close;
+    };
+    if head.body_len > BODY_LEN_MAX || head.key_len > KEY_LEN_MAX {
+        refuse(&head, Status::Invalid, out);
+        return Step::Close;
+    }
+    let Some(form) = form(opcode::loud(head.code).0) else {
+        refuse(&head, Status::Unknown, out);
+        return pass_over(state, head.body_len, HEAD_LEN);
+    };
+    if !form.fits(&head, value_len) {
+        refuse(&head, Status::Invalid, out);
+        return Step::Close;
+    }
+    let before_value = HEAD_LEN + head.extras_len + head.key_len;
+    let is_too_large = value_len > VALUE_LEN_MAX;
+    let needed = if is_too_large { before_value } else { HEAD_LEN + head.body_len };
+    if input.len() < needed {
+        return Step::More(needed);
+    }
+    let request = head.request(input);
+    if is_too_large {
+        requests::refuse_large(&request, out, context);
+        return pass_over(state, value_len, before_value);
+    }
+    match requests::carry_out(&request, out, context) {
+        true => Step::Done(needed),
+        false => Step::Close,
+    }
+}
+
+fn pass_over(state: &mut State, count: usize, used: usize) -> Step {
+    if count > 0 {
+        *state = State::Skip(count);
+    }
+    Step::Done(used)
+}
+
+/// The form of a request; `None` where there is no such request.
+fn form(loud: u8) -> Option<Form> {
+    let of = |extras_len, has_key, has_value| Some(Form { extras_len, has_key, has_value });
+    match loud {
+        opcode::GET | opcode::GETK | opcode::DELETE => of(&[0], Key::Always, false),
+        opcode::SET | opcode::ADD | opcode::REPLACE => of(&[8], Key::Always, true),
+        opcode::INCREMENT | opcode::DECREMENT => of(&[20], Key::Always, false),
+        opcode::APPEND | opcode::PREPEND => of(&[0], Key::Always, true),
+        opcode::TOUCH | opcode::GAT | opcode::GATK => of(&[4], Key::Always, false),
+        opcode::QUIT | opcode::NOOP | opcode::VERSION => of(&[0], Key::Never, false),
+        opcode::FLUSH => of(&[0, 4], Key::Never, false),
+        opcode::VERBOSITY => of(&[4], Key::Never, false),
+        opcode::STAT => of(&[0], Key::Perhaps, false),
+        _ => None,
+    }
+}
+
+impl Form {
+    fn fits(&self, head: &Head, value_len: usize) -> bool {
+        let is_key_right = match self.has_key {
+            Key::Always => head.key_len > 0,
+            Key::Never => head.key_len == 0,
+            Key::Perhaps => true,
+        };
+        let is_value_right = self.has_value || value_len == 0;
+        self.extras_len.contains(&head.extras_len) && is_key_right && is_value_right
+    }
+}

@@ -1,0 +1,38 @@
+//! Requests that come by UDP.
+
+use std::io::ErrorKind;
+use std::net::UdpSocket;
+
+use super::super::datagram::{parts, serve};
+use super::super::session::Context;
+use super::Shared;
+use super::connection::Scratch;
+use super::tally::add;
+
+/// Datagrams that are served in one turn, before connections have theirs.
+const BATCH: usize = 64;
+
+/// Serves what has come.
+pub fn turn(udp: &UdpSocket, scratch: &mut Scratch, context: &Context<'_>, shared: &Shared) {
+    let (mut read, mut written, mut count) = (0, 0, 0);
+    for _ in 0..BATCH {
+        let (len, from) = match udp.recv_from(&mut scratch.read) {
+            Ok(came) => came,
+            Err(error) if error.kind() == ErrorKind::WouldBlock => break,
+            // What a client that is gone leaves behind says nothing of the others.
+            Err(_) => continue,
+        };
+        count += 1;
+        read += len as u64;
+        let Some(id) = serve(&scratch.read[..len], &mut scratch.out, context) else { continue };
+        parts(id, &scratch.out, |part| {
+            // What the kernel has no room for is lost, as datagrams may be.
+            if udp.send_to(part, from).is_ok() {
+                written += part.len() as u64;
+            }
+        });
+    }
+    add(&shared.tally.datagrams, count);
+    add(&shared.tally.bytes_read, read);
+    add(&shared.tally.bytes_written, written);
+}

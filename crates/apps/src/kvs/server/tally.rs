@@ -1,0 +1,67 @@
+//! What the threads of a server count together.
+
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+
+use super::Standing;
+
+/// Counters of connections, bytes and buffers.
+#[derive(Debug, Default)]
+pub struct Tally {
+    connections: AtomicUsize,
+    connections_total: AtomicU64,
+    rejected: AtomicU64,
+    pub idle_kicks: AtomicU64,
+    pub overrun_kicks: AtomicU64,
+    pub bytes_read: AtomicU64,
+    pub bytes_written: AtomicU64,
+    pub datagrams: AtomicU64,
+    /// Bytes of requests that are not whole and of answers that are not sent.
+    buffers_bytes: AtomicUsize,
+}
+
+impl Tally {
+    /// A connection comes; `false` where there are as many as there may be.
+    pub fn enter(&self, max: usize) -> bool {
+        if self.connections.fetch_add(1, Ordering::Relaxed) >= max {
+            self.leave();
+            add(&self.rejected, 1);
+            return false;
+        }
+        add(&self.connections_total, 1);
+        true
+    }
+
+    /// A connection has gone.
+    pub fn leave(&self) {
+        self.connections.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    /// A connection that held `before` bytes holds `now`; how many all hold.
+    pub fn hold(&self, before: usize, now: usize) -> usize {
+        match now >= before {
+            true => self.buffers_bytes.fetch_add(now - before, Ordering::Relaxed) + now - before,
+            false => self.buffers_bytes.fetch_sub(before - now, Ordering::Relaxed) - (before - now),
+        }
+    }
+
+    /// What is told of it.
+    pub fn standing(&self) -> Standing {
+        let of = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        Standing {
+            curr_connections: self.connections.load(Ordering::Relaxed) as u64,
+            total_connections: of(&self.connections_total),
+            rejected_connections: of(&self.rejected),
+            idle_kicks: of(&self.idle_kicks),
+            overrun_kicks: of(&self.overrun_kicks),
+            bytes_read: of(&self.bytes_read),
+            bytes_written: of(&self.bytes_written),
+            datagrams: of(&self.datagrams),
+            ..Standing::default()
+        }
+    }
+}
+
+/// Counts.
+pub fn add(counter: &AtomicU64, count: u64) {
+    counter.fetch_add(count, Ordering::Relaxed);
+}

@@ -1,0 +1,107 @@
+//! What one connection has said so far, and what it is answered.
+//!
+//! Bytes in, bytes out: no socket, no clock. Requests are read where the bytes lie; a request that
+//! is not whole yet waits, and is looked at again when as much has come as it needs.
+
+use super::binary;
+pub use super::standing::{Host, Standing};
+use super::store::Store;
+use super::text;
+use super::time::Moment;
+
+/// First byte of a connection that speaks the binary protocol.
+pub const BINARY_MAGIC: u8 = 0x80;
+
+/// What is there to serve a request with.
+#[derive(Clone, Copy)]
+pub struct Context<'a> {
+    /// The items.
+    pub store: &'a Store,
+    /// What time it is.
+    pub now: Moment,
+    /// Who serves, for statistics.
+    pub host: &'a dyn Host,
+}
+
+/// What was done with some bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// So many bytes are done with.
+    Done(usize),
+    /// Nothing can be done before there are so many bytes in all.
+    More(usize),
+    /// The connection is to end after what was answered.
+    Close,
+}
+
+/// What is needed to go on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Next {
+    /// So many bytes in all, those that were not used included.
+    Input(usize),
+    /// Room for answers.
+    Room,
+    /// Nothing: the connection is to end after what was answered.
+    Close,
+}
+
+/// How far it came.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Progress {
+    /// Bytes that are done with.
+    pub used: usize,
+    /// What is needed to go on.
+    pub next: Next,
+}
+
+/// Which protocol a connection speaks; its first byte says it.
+#[derive(Debug, Default)]
+enum Protocol {
+    #[default]
+    Unknown,
+    Text(text::State),
+    Binary(binary::State),
+}
+
+/// One connection's side of the talk.
+#[derive(Debug, Default)]
+pub struct Session {
+    protocol: Protocol,
+}
+
+impl Session {
+    /// Serves the requests at the start of `input`, as long as less than `room` bytes of answers
+    /// wait in `out`: the last one may go beyond.
+    pub fn serve(
+        &mut self,
+        input: &[u8],
+        out: &mut Vec<u8>,
+        room: usize,
+        context: &Context<'_>,
+    ) -> Progress {
+        let mut used = 0;
+        loop {
+            let rest = &input[used..];
+            if out.len() >= room {
+                return Progress { used, next: Next::Room };
+            }
+            let step = match (&mut self.protocol, rest.first()) {
+                (_, None) => return Progress { used, next: Next::Input(1) },
+                (Protocol::Unknown, Some(&first)) => {
+                    self.protocol = match first {
+                        BINARY_MAGIC => Protocol::Binary(binary::State::default()),
+                        _ => Protocol::Text(text::State::default()),
+                    };
+                    continue;
+                }
+                (Protocol::Text(state), _) => text::step(state, rest, out, context),
+                (Protocol::Binary(state), _) => binary::step(state, rest, out, context),
+            };
+            match step {
+                Step::Done(count) => used += count,
+                Step::More(count) => return Progress { used, next: Next::Input(count) },
+                Step::Close => return Progress { used, next: Next::Close },
+            }
+        }
+    }
+}

@@ -1,0 +1,141 @@
+//! `md` and `ma`: taking an item out or making it stale, and counting.
+
+use super::super::super::session::Context;
+use super::super::super::store::{
+    Count, CountWay, Counted, Deleted, New, Partition, Place, Value, mark,
+};
+use super::super::super::time::Expiry;
+use super::super::answer;
+use super::{Command, Done, figure, time_left};
+
+/// `md`.
+pub fn delete(command: &Command<'_>, out: &mut Vec<u8>, context: &Context<'_>) -> Done {
+    let flags = &command.flags;
+    let mut partition = context.store.partition(&command.key);
+    let code: &[u8] = match flags.is_stale || flags.without_value {
+        true => spoil(command, &mut partition, context)?,
+        false => match partition.delete(&command.key, flags.compare, context.now) {
+            Deleted::Done => b"HD",
+            Deleted::NotFound => b"NF",
+            Deleted::Exists => b"EX",
+        },
+    };
+    // Quiet, it is silent of what is as wanted: there is no such item any more.
+    if !(flags.is_quiet && matches!(code, b"HD" | b"NF")) {
+        out.extend_from_slice(code);
+        command.echo(2, out);
+        out.extend_from_slice(b"\r\n");
+    }
+    Ok(())
+}
+
+/// Makes an item stale or takes its value away; it stays.
+fn spoil(
+    command: &Command<'_>,
+    partition: &mut Partition,
+    context: &Context<'_>,
+) -> Result<&'static [u8], &'static [u8]> {
+    let (flags, now) = (&command.flags, context.now);
+    let Some(mut place) = partition.find(&command.key, now) else {
+        partition.counters_mut().delete_misses += 1;
+        return Ok(b"NF");
+    };
+    let before = partition.item(place).header;
+    if flags.compare.is_some_and(|cas| cas != before.cas) {
+        return Ok(b"EX");
+    }
+    let expiry = flags.time.map(|time| Expiry::of(time, now));
+    if flags.without_value {
+        let cas = flags.cas.unwrap_or(before.cas);
+        let marks = before.marks & mark::BINARY_KEY;
+        let new = New { flags: flags.flags, expiry: expiry.unwrap_or(Expiry::NEVER), cas, marks };
+        let made = partition.put(&command.key, new, Value::Whole(b""), now);
+        place = made.map_err(|_| &b"SERVER_ERROR out of memory\r\n"[..])?;
+    }
+    if flags.is_stale {
+        let cas = flags.cas.unwrap_or_else(|| partition.next_cas());
+        partition.change(place, |header| {
+            header.expiry = expiry.unwrap_or(header.expiry);
+            header.marks = (header.marks | mark::STALE) & !mark::WON;
+            header.cas = cas;
+        });
+    } else {
+        partition.counters_mut().delete_hits += 1;
+    }
+    Ok(b"HD")
+}
+
+/// `ma`.
+pub fn count(command: &Command<'_>, out: &mut Vec<u8>, context: &Context<'_>) -> Done {
+    let (flags, now) = (&command.flags, context.now);
+    let way = match flags.mode {
+        None | Some(b'I' | b'i' | b'+') => CountWay::Up,
+        Some(b'D' | b'd' | b'-') => CountWay::Down,
+        Some(_) => return Err(b"CLIENT_ERROR invalid mode for ma M token\r\n"),
+    };
+    let count = Count {
+        key: command.key,
+        way,
+        delta: flags.delta,
+        compare: flags.compare,
+        cas: flags.cas,
+        initial: flags.vivify.map(|time| (flags.initial, Expiry::of(time, now))),
+    };
+    let mut partition = context.store.partition(&command.key);
+    let code: &[u8] = match partition.count(&count, now) {
+        Counted::Now { value, place } => {
+            if let Some(time) = flags.time {
+                partition.change(place, |header| header.expiry = Expiry::of(time, now));
+            }
+            if !flags.is_quiet {
+                counted(command, value, place, &partition, out, context);
+            }
+            return Ok(());
+        }
+        Counted::NotNumeric => {
+            return Err(b"CLIENT_ERROR cannot increment or decrement non-numeric value\r\n");
+        }
+        Counted::NoMemory => return Err(b"SERVER_ERROR out of memory\r\n"),
+        Counted::NotFound => b"NF",
+        Counted::Exists => b"EX",
+    };
+    if !(flags.is_quiet && code == b"NF") {
+        out.extend_from_slice(code);
+        command.echo(2, out);
+        out.extend_from_slice(b"\r\n");
+    }
+    Ok(())
+}
+
+/// Answers a count that was made.
+fn counted(
+    command: &Command<'_>,
+    value: u64,
+    place: Place,
+    partition: &Partition,
+    out: &mut Vec<u8>,
+    context: &Context<'_>,
+) {
+    let header = partition.item(place).header;
+    let mut digits = Vec::with_capacity(20);
+    answer::number(&mut digits, value);
+    match command.flags.with_value {
+        true => {
+            out.extend_from_slice(b"VA ");
+            answer::number(out, digits.len() as u64);
+        }
+        false => out.extend_from_slice(b"HD"),
+    }
+    for word in command.flag_words(2) {
+        match word[0] {
+            b'c' => figure(out, b'c', header.cas),
+            b't' => time_left(out, header.expiry.left_s(context.now)),
+            _ => command.echo_one(word, command.flags.is_binary, out),
+        }
+    }
+    out.extend_from_slice(b"\r\n");
+    if command.flags.with_value {
+        out.extend_from_slice(&digits);
+        out.extend_from_slice(b"\r\n");
+    }
+}

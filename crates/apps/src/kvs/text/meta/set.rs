@@ -1,0 +1,112 @@
+//! `ms`: storing a value.
+
+use super::super::super::limits::{KEY_LEN_MAX, VALUE_LEN_MAX};
+use super::super::super::session::{Context, Step};
+use super::super::super::store::{Mode, Write, Written};
+use super::super::super::time::Expiry;
+use super::super::storage::{Data, data, value_len};
+use super::super::{BAD_CHUNK, BAD_FORMAT, Line, NO_MEMORY, State, TOO_LARGE};
+use super::flags::Flags;
+use super::{Command, figure};
+
+/// Stores the value behind the line, once it is there.
+pub fn set(state: &mut State, line: &Line<'_>, out: &mut Vec<u8>, context: &Context<'_>) -> Step {
+    let len = value_len(line.words.at(2));
+    let (Some(value_len), 3..) = (len, line.words.count) else {
+        out.extend_from_slice(BAD_FORMAT);
+        return Step::Done(line.next);
+    };
+    let mut room = [0; KEY_LEN_MAX];
+    let read = Flags::read(line, 3).and_then(|flags| {
+        let key = flags.key(line.words.at(1), &mut room, context)?;
+        Ok((flags, key, mode(flags.mode)?))
+    });
+    let (flags, key, mode) = match read {
+        Ok((_, key, mode)) if value_len > VALUE_LEN_MAX => {
+            context.store.partition(&key).refuse_large(&key, mode, context.now);
+            return skip(state, line, value_len, TOO_LARGE, out);
+        }
+        Ok(read) => read,
+        Err(complaint) => return skip(state, line, value_len, complaint, out),
+    };
+    match data(line, value_len) {
+        Data::More(count) => Step::More(count),
+        Data::Broken(next) => {
+            out.extend_from_slice(BAD_CHUNK);
+            Step::Done(next)
+        }
+        Data::Whole(value, next) => {
+            store(&Command { line, flags, key }, mode, value, out, context);
+            Step::Done(next)
+        }
+    }
+}
+
+/// The value that follows is of no use.
+fn skip(
+    state: &mut State,
+    line: &Line<'_>,
+    value_len: usize,
+    complaint: &[u8],
+    out: &mut Vec<u8>,
+) -> Step {
+    out.extend_from_slice(complaint);
+    *state = State::Skip(value_len + 2);
+    Step::Done(line.next)
+}
+
+fn mode(letter: Option<u8>) -> Result<Mode, &'static [u8]> {
+    match letter {
+        None | Some(b'S' | b's') => Ok(Mode::Set),
+        Some(b'E' | b'e') => Ok(Mode::Add),
+        Some(b'A' | b'a') => Ok(Mode::Append),
+        Some(b'P' | b'p') => Ok(Mode::Prepend),
+        Some(b'R' | b'r') => Ok(Mode::Replace),
+        Some(_) => Err(b"CLIENT_ERROR invalid mode for ms M token\r\n"),
+    }
+}
+
+fn store(
+    command: &Command<'_>,
+    mode: Mode,
+    value: &[u8],
+    out: &mut Vec<u8>,
+    context: &Context<'_>,
+) {
+    let flags = &command.flags;
+    let write = Write {
+        key: command.key,
+        mode,
+        flags: flags.flags,
+        expiry: Expiry::of(flags.time.unwrap_or(0), context.now),
+        value,
+        compare: flags.compare,
+        cas: flags.cas,
+        stale_allowed: flags.is_stale,
+        vivify: flags.vivify.map(|time| Expiry::of(time, context.now)),
+        is_binary_key: flags.is_binary,
+    };
+    let written = context.store.partition(&command.key).write(&write, context.now);
+    let code: &[u8] = match written {
+        Written::Stored { .. } if flags.is_quiet => return,
+        Written::Stored { .. } => b"HD",
+        Written::NotStored => b"NS",
+        Written::Exists => b"EX",
+        Written::NotFound => b"NF",
+        Written::TooLarge => return out.extend_from_slice(TOO_LARGE),
+        Written::NoMemory => return out.extend_from_slice(NO_MEMORY),
+    };
+    let (cas, value_len) = match written {
+        Written::Stored { cas, value_len } => (cas, value_len),
+        _ => (0, value.len()),
+    };
+    out.extend_from_slice(code);
+    for word in command.flag_words(3) {
+        match word[0] {
+            b'c' => figure(out, b'c', cas),
+            b's' => figure(out, b's', value_len as u64),
+            _ => command.echo_one(word, flags.is_binary, out),
+        }
+    }
+    out.extend_from_slice(b"\r\n");
+}

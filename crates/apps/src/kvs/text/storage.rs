@@ -1,0 +1,141 @@
+//! `set`, `add`, `replace`, `append`, `prepend`, `cas`: a line and a value.
+
+use super::super::limits::{KEY_LEN_MAX, VALUE_LEN_MAX};
+use super::super::session::{Context, Step};
+use super::super::store::{Mode, Write, Written};
+use super::super::time::Expiry;
+use super::words::{signed, unsigned, unsigned_32};
+use super::{BAD_CHUNK, BAD_FORMAT, Line, NO_MEMORY, State, TOO_LARGE, UNKNOWN, answer};
+
+/// A line that a value follows, or a complaint about it.
+pub struct Storage<'a> {
+    line: Line<'a>,
+    request: Result<Request<'a>, &'static [u8]>,
+}
+
+/// What such a line says.
+#[derive(Clone, Copy)]
+struct Request<'a> {
+    key: &'a [u8],
+    mode: Mode,
+    flags: u32,
+    time: i64,
+    value_len: usize,
+    compare: Option<u64>,
+}
+
+/// All but `cas`.
+pub fn classic<'a>(line: &Line<'a>, mode: Mode) -> Storage<'a> {
+    let request = match line.words.count {
+        5 | 6 => request(line, mode, None),
+        _ => Err(UNKNOWN),
+    };
+    Storage { line: *line, request }
+}
+
+/// `cas`.
+pub fn compared<'a>(line: &Line<'a>) -> Storage<'a> {
+    let request = match (line.words.count, unsigned(line.words.at(5))) {
+        (6 | 7, Some(cas)) => request(line, Mode::Set, Some(cas)),
+        (6 | 7, None) => Err(BAD_FORMAT),
+        _ => Err(UNKNOWN),
+    };
+    Storage { line: *line, request }
+}
+
+fn request<'a>(
+    line: &Line<'a>,
+    mode: Mode,
+    compare: Option<u64>,
+) -> Result<Request<'a>, &'static [u8]> {
+    let words = &line.words;
+    let (key, flags, time) = (words.at(1), unsigned_32(words.at(2)), signed(words.at(3)));
+    let value_len = value_len(words.at(4));
+    match (flags, time, value_len) {
+        (Some(flags), Some(time), Some(value_len)) if key.len() <= KEY_LEN_MAX => {
+            Ok(Request { key, mode, flags, time, value_len, compare })
+        }
+        _ => Err(BAD_FORMAT),
+    }
+}
+
+/// Length of a value, up to what memcached would wait for: the value and its end by 31 bits.
+pub fn value_len(word: &[u8]) -> Option<usize> {
+    let len = unsigned(word).filter(|len| *len <= i32::MAX as u64 - 2)?;
+    usize::try_from(len).ok()
+}
+
+/// The value behind a line, once it has come as a whole.
+pub enum Data<'a> {
+    /// It is here, and the next line begins there.
+    Whole(&'a [u8], usize),
+    /// It does not end where it should; what follows is a line again there.
+    Broken(usize),
+    /// There have to be so many bytes in all.
+    More(usize),
+}
+
+/// Looks for a value of this length behind a line.
+pub fn data<'a>(line: &Line<'a>, value_len: usize) -> Data<'a> {
+    let (start, end) = (line.next, line.next + value_len);
+    match line.input.get(start..end + 2) {
+        None => Data::More(end + 2),
+        Some([value @ .., b'\r', b'\n']) => Data::Whole(value, end + 2),
+        Some(_) => Data::Broken(end + 2),
+    }
+}
+
+impl Storage<'_> {
+    /// Stores the value, once it is there.
+    pub fn run(&self, state: &mut State, out: &mut Vec<u8>, context: &Context<'_>) -> Step {
+        let is_quiet = self.line.words.is_noreply();
+        let request = match self.request {
+            Ok(request) => request,
+            Err(complaint) => {
+                answer::say(out, is_quiet, complaint);
+                return Step::Done(self.line.next);
+            }
+        };
+        let key = context.store.key(request.key);
+        if request.value_len > VALUE_LEN_MAX {
+            context.store.partition(&key).refuse_large(&key, request.mode, context.now);
+            answer::say(out, is_quiet, TOO_LARGE);
+            *state = State::Skip(request.value_len + 2);
+            return Step::Done(self.line.next);
+        }
+        let (value, next) = match data(&self.line, request.value_len) {
+            Data::More(count) => return Step::More(count),
+            Data::Broken(next) => {
+                answer::say(out, is_quiet, BAD_CHUNK);
+                return Step::Done(next);
+            }
+            Data::Whole(value, next) => (value, next),
+        };
+        let write = Write {
+            key,
+            mode: request.mode,
+            flags: request.flags,
+            expiry: Expiry::of(request.time, context.now),
+            value,
+            compare: request.compare,
+            cas: None,
+            stale_allowed: false,
+            vivify: None,
+            is_binary_key: false,
+        };
+        let written = context.store.partition(&key).write(&write, context.now);
+        answer::say(out, is_quiet, words(written));
+        Step::Done(next)
+    }
+}
+
+fn words(written: Written) -> &'static [u8] {
+    match written {
+        Written::Stored { .. } => b"STORED\r\n",
+        Written::NotStored => b"NOT_STORED\r\n",
+        Written::Exists => b"EXISTS\r\n",
+        Written::NotFound => b"NOT_FOUND\r\n",
+        Written::TooLarge => TOO_LARGE,
+        Written::NoMemory => NO_MEMORY,
+    }
+}

@@ -1,0 +1,165 @@
+//! `niclab kvs`: a key-value store for memcached's clients, until it is stopped.
+
+use std::fmt;
+use std::io::{Write, stdout};
+use std::net::{IpAddr, SocketAddr};
+use std::str::FromStr;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use niclab_apps::kvs::server::{Ended, Options, Server, Udp};
+use niclab_device::cores::allowed;
+use niclab_lab::words;
+
+use crate::arguments::{KvsArguments, OnOff};
+use crate::failure::Failure;
+use crate::run::stop_flag;
+
+/// Port of memcached's clients.
+const PORT: u16 = 11211;
+
+/// Serves until it is stopped, then says what it did.
+pub fn run(arguments: &KvsArguments) -> Result<(), Failure> {
+    let stop: Arc<AtomicBool> = stop_flag()?;
+    let listen = address(&arguments.listen)?;
+    let udp = match arguments.udp {
+        None => Udp::OnLoopback,
+        Some(OnOff::On) => Udp::On,
+        Some(OnOff::Off) => Udp::Off,
+    };
+    let options = Options {
+        listen,
+        udp,
+        cores: cores(&arguments.cores)?,
+        memory_bytes: arguments.memory.0,
+        connections_max: arguments.connections,
+        idle_timeout: arguments.idle_timeout.map(Duration::from_secs),
+        buffers_bytes_max: arguments.buffers.0,
+    };
+    let on_cores = options.cores.iter().map(u32::to_string).collect::<Vec<_>>().join(", ");
+    let server = Server::bind(options)?;
+    let protocols = if server.is_udp() { "TCP and UDP" } else { "TCP" };
+    writeln!(
+        stdout(),
+        "kvs over {protocols} at {}; cores {on_cores}; {} of memory; Ctrl-C ends it",
+        server.address(),
+        arguments.memory
+    )?;
+    print(&server.run(&stop)?)
+}
+
+fn address(text: &str) -> Result<SocketAddr, Failure> {
+    let bare = || text.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>();
+    let read = text.parse().or_else(|_| bare().map(|ip| SocketAddr::new(ip, PORT)));
+    read.map_err(|_| Failure::Address {
+        reason: format!(
+            "--listen {text}: give an address such as 127.0.0.1:{PORT} or [::1]:{PORT}"
+        ),
+    })
+}
+
+fn cores(wanted: &[u32]) -> Result<Vec<u32>, Failure> {
+    let there = allowed();
+    let cores = match wanted {
+        [] => there.first().copied().into_iter().collect(),
+        cores => cores.to_vec(),
+    };
+    if let Some(&core) = cores.iter().find(|core| !there.contains(core)) {
+        return Err(Failure::Core { core: core as usize, there });
+    }
+    let twice = cores.iter().enumerate().find(|(at, core)| cores[..*at].contains(core));
+    match twice {
+        Some((_, core)) => Err(Failure::Twice { name: format!("core {core}") }),
+        None => Ok(cores),
+    }
+}
+
+fn print(ended: &Ended) -> Result<(), Failure> {
+    let (standing, counters) = (&ended.standing, &ended.statistics.counters);
+    let whole = |count: u64| words::whole(count as f64);
+    let mut out = stdout().lock();
+    writeln!(
+        out,
+        "{} connections, {} refused; {} datagrams; {} bytes in, {} out",
+        whole(standing.total_connections),
+        whole(standing.rejected_connections),
+        whole(standing.datagrams),
+        whole(standing.bytes_read),
+        whole(standing.bytes_written)
+    )?;
+    writeln!(
+        out,
+        "{} keys read, {} found; {} stored; {} items there, {} evicted",
+        whole(counters.cmd_get),
+        whole(counters.get_hits),
+        whole(counters.cmd_set),
+        whole(ended.statistics.curr_items),
+        whole(counters.evictions)
+    )?;
+    writeln!(
+        out,
+        "waited {} times for a partition, {} in all",
+        whole(ended.statistics.lock_waits),
+        words::time(ended.statistics.lock_wait_ns as f64)
+    )?;
+    Ok(())
+}
+
+/// A number of bytes, as it was typed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Bytes(pub usize);
+
+/// Units of bytes, the largest first.
+const UNITS: [(&str, usize); 4] = [("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10), ("B", 1)];
+
+impl FromStr for Bytes {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Bytes, String> {
+        let split = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+        let (digits, unit) = text.split_at(split);
+        let factor = match unit {
+            "" => Some(1),
+            unit => UNITS.iter().find(|(name, _)| *name == unit).map(|(_, factor)| *factor),
+        };
+        let bytes = factor.and_then(|factor| digits.parse::<usize>().ok()?.checked_mul(factor));
+        let limit = |bytes: &usize| *bytes <= isize::MAX as usize;
+        let wrong = || format!("`{text}` is no size: give one such as 64MiB, 1GiB or 67108864");
+        bytes.filter(limit).map(Bytes).ok_or_else(wrong)
+    }
+}
+
+impl fmt::Display for Bytes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let fits = |unit: &&(&str, usize)| self.0 >= unit.1 && self.0.is_multiple_of(unit.1);
+        let (name, factor) = UNITS.iter().find(fits).copied().unwrap_or(("B", 1));
+        write!(f, "{} {name}", self.0 / factor)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_are_read_and_said() {
+        let read = |text: &str| text.parse::<Bytes>().map(|bytes| bytes.to_string());
+        assert_eq!(read("64MiB").as_deref(), Ok("64 MiB"));
+        assert_eq!(read("1024MiB").as_deref(), Ok("1 GiB"));
+        assert_eq!(read("1000").as_deref(), Ok("1000 B"));
+        assert_eq!(read("0").as_deref(), Ok("0 B"));
+        for wrong in ["", "MiB", "64MB", "-1", "1.5GiB", "64 MiB", "99999999999GiB"] {
+            assert!(read(wrong).unwrap_err().contains("give one such as 64MiB"), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn addresses_may_leave_the_port_out() {
+        let read = |text: &str| address(text).map(|address| address.to_string()).ok();
+        assert_eq!(read("127.0.0.1").as_deref(), Some("127.0.0.1:11211"));
+        assert_eq!(read("[::1]:5").as_deref(), Some("[::1]:5"));
+        assert_eq!(read("::1").as_deref(), Some("[::1]:11211"));
+        assert!(read("nowhere").is_none() && read("").is_none());
+    }
+}
