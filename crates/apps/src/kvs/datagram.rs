@@ -57,3 +57,89 @@ pub fn parts(id: u16, answer: &[u8], mut send: impl FnMut(&[u8])) {
         send(&datagram[..FRAME_LEN + part.len()]);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::limits::VALUE_LEN_MAX;
+    use super::super::session::{Host, Standing};
+    use super::super::store::Store;
+    use super::super::time::Moment;
+    use super::*;
+
+    struct Nobody;
+
+    impl Host for Nobody {
+        fn standing(&self) -> Standing {
+            Standing::default()
+        }
+    }
+
+    fn framed(words: [u16; 4], request: &[u8]) -> Vec<u8> {
+        let mut bytes: Vec<u8> = words.iter().flat_map(|word| word.to_be_bytes()).collect();
+        bytes.extend_from_slice(request);
+        bytes
+    }
+
+    /// The answer to a request, put together of its datagrams.
+    fn ask(store: &Store, datagram: &[u8]) -> Option<Vec<u8>> {
+        let context = Context { store, now: Moment(1000), host: &Nobody };
+        let (mut out, mut whole, mut sent) = (b"before".to_vec(), Vec::new(), Vec::new());
+        let id = serve(datagram, &mut out, &context)?;
+        parts(id, &out, |part| sent.push(part.to_vec()));
+        for (number, part) in sent.iter().enumerate() {
+            assert!(part.len() <= DATAGRAM_LEN_MAX && part.len() > FRAME_LEN);
+            assert_eq!(part[..8], framed([id, number as u16, sent.len() as u16, 0], b""));
+            whole.extend_from_slice(&part[FRAME_LEN..]);
+        }
+        Some(whole)
+    }
+
+    #[test]
+    fn answers_go_in_numbered_parts() {
+        let store = Store::new(32 << 20, 2, 7).unwrap();
+        let one = |request: &[u8]| ask(&store, &framed([0xbeef, 0, 1, 0], request));
+        let said = |request: &[u8]| String::from_utf8(one(request).unwrap()).unwrap();
+        assert_eq!(said(b"set a 0 0 1\r\nx\r\nget a\r\n"), "STORED\r\nVALUE a 0 1\r\nx\r\nEND\r\n");
+        let value = vec![b'v'; 5000];
+        assert_eq!(said(&[b"set long 0 0 5000\r\n", &value[..], b"\r\n"].concat()), "STORED\r\n");
+        let long = said(b"get long\r\n");
+        assert_eq!(long.len(), "VALUE long 0 5000\r\n\r\nEND\r\n".len() + 5000);
+        assert_eq!(one(b"set a 0 0 1 noreply\r\nx\r\n"), Some(Vec::new()), "no datagram at all");
+        let noop = [&[0x80, 0x0a][..], &[0; 22]].concat();
+        assert_eq!(one(&noop).map(|answer| answer.len()), Some(24), "each chooses its protocol");
+    }
+
+    #[test]
+    fn what_is_no_whole_request_is_refused() {
+        let store = Store::new(1 << 20, 1, 7).unwrap();
+        for datagram in [&b""[..], b"1234567", &framed([1, 0, 1, 0], b"")] {
+            assert_eq!(ask(&store, datagram), None);
+        }
+        for words in [[1, 0, 2, 0], [1, 1, 2, 0], [1, 0, 0, 0]] {
+            assert_eq!(ask(&store, &framed(words, b"get a\r\n")).as_deref(), Some(SEVERAL));
+        }
+        for half in [&b"get a"[..], b"set a 0 0 5\r\nab", &[0x80, 0, 0]] {
+            assert_eq!(ask(&store, &framed([1, 0, 1, 0], half)).as_deref(), Some(INCOMPLETE));
+        }
+        assert_eq!(ask(&store, &framed([1, 0, 1, 0], b"quit\r\n")), Some(Vec::new()));
+    }
+
+    #[test]
+    fn an_answer_has_a_length() {
+        let store = Store::new(32 << 20, 1, 7).unwrap();
+        let key = store.key(b"k");
+        let value = vec![1; VALUE_LEN_MAX];
+        let new = super::super::store::New {
+            flags: 0,
+            expiry: super::super::time::Expiry::NEVER,
+            cas: 1,
+            marks: 0,
+        };
+        let whole = super::super::store::Value::Whole(&value);
+        store.partition(&key).put(&key, new, whole, Moment(1000)).unwrap();
+        let once = ask(&store, &framed([1, 0, 1, 0], b"get k\r\n")).unwrap();
+        assert!(once.len() > VALUE_LEN_MAX && once.ends_with(b"END\r\n"));
+        let twice = ask(&store, &framed([1, 0, 1, 0], b"get k k\r\n"));
+        assert_eq!(twice.as_deref(), Some(TOO_LONG));
+    }
+}

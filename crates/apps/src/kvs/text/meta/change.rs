@@ -20,8 +20,7 @@ pub fn delete(command: &Command<'_>, out: &mut Vec<u8>, context: &Context<'_>) -
             Deleted::Exists => b"EX",
         },
     };
-    // Quiet, it is silent of what is as wanted: there is no such item any more.
-    if !(flags.is_quiet && matches!(code, b"HD" | b"NF")) {
+    if !(flags.is_quiet && code == b"HD") {
         out.extend_from_slice(code);
         command.echo(2, out);
         out.extend_from_slice(b"\r\n");
@@ -99,11 +98,9 @@ pub fn count(command: &Command<'_>, out: &mut Vec<u8>, context: &Context<'_>) ->
         Counted::NotFound => b"NF",
         Counted::Exists => b"EX",
     };
-    if !(flags.is_quiet && code == b"NF") {
-        out.extend_from_slice(code);
-        command.echo(2, out);
-        out.extend_from_slice(b"\r\n");
-    }
+    out.extend_from_slice(code);
+    command.echo(2, out);
+    out.extend_from_slice(b"\r\n");
     Ok(())
 }
 
