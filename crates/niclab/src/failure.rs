@@ -13,6 +13,7 @@
 //! | 7 | `rules check --strict` has found something to mend |
 //! | 8 | `compare` has found a regression |
 //! | 9 | `serve`, `kvs` cannot have the address; `measure`'s server or `ctl`'s card is not there |
+//! | 9 | `serve`, `kvs` cannot have the address; `measure`'s server or `ctl`'s card is not there |
 //! | 10 | a packet test of `program test` did not hold |
 //! | 130 | stopped by Ctrl-C or a signal; what was measured is kept |
 

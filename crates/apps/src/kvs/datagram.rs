@@ -1,7 +1,8 @@
 //! The frame of memcached's UDP: eight bytes before each request and each part of an answer.
 //!
-//! From its protocol.txt, "UDP protocol": request id, number of the datagram, how many there are, and
-//! two bytes that are 0, all big-endian. Requests of several datagrams are refused, as memcached does.
+//! From its protocol.txt, "UDP protocol": request id, number of the datagram, how many there are,
+//! and two bytes that are 0, all big-endian. Requests of several datagrams are refused, as
+//! memcached does.
 
 use super::limits::{DATAGRAM_ANSWER_LEN_MAX, DATAGRAM_LEN_MAX};
 use super::session::{Context, Next, Session};

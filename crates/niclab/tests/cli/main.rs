@@ -11,6 +11,7 @@ mod directories;
 mod echo;
 mod interrupted;
 mod killed;
+mod kvs;
 mod machine;
 mod measured;
 mod merge;

@@ -1,7 +1,7 @@
 //! memcached's binary protocol.
 //!
-//! From its doc/protocol-binary.txt, and where that is silent or memcached does otherwise, from what
-//! memcached does. There is no SASL here, and its requests are answered as by a memcached without.
+//! From its doc/protocol-binary.txt, and where that is silent or memcached does otherwise, from
+//! what memcached does. There is no SASL here: its requests are answered as by a memcached without.
 
 mod frame;
 mod requests;

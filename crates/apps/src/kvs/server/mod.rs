@@ -55,8 +55,8 @@ pub struct Options {
     pub buffers_bytes_max: usize,
 }
 
-/// Whether UDP is served. An answer may be a thousand times as long as its request, and who asks can
-/// name somebody else as sender: so it is not offered to a network unless somebody wants it.
+/// Whether UDP is served. An answer may be a thousand times as long as its request, and who asks
+/// can name somebody else as sender: so it is not offered to a network unless somebody wants it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Udp {
     /// Where only this machine can ask.
@@ -101,8 +101,8 @@ pub enum ServerError {
     },
     /// A process may not have so many descriptors.
     #[error(
-        "--connections {wanted}: this process may open {limit} files: raise `ulimit -n`, or ask for \
-         fewer"
+        "--connections {wanted}: this process may open {limit} files: raise `ulimit -n`, or ask \
+         for fewer"
     )]
     Descriptors {
         /// Connections that were asked for.

@@ -248,7 +248,7 @@ fn datagrams_are_answered_where_they_are_wanted() {
     client.send(b"\x12\x34\0\0\0\x01\0\0set a 0 0 1\r\nx\r\n").unwrap();
     let len = client.recv(&mut answer).unwrap();
     assert_eq!(answer[..len], *b"\x12\x34\0\0\0\x01\0\0STORED\r\n");
-    assert_eq!(server.figure("datagrams"), 2);
+    wait_until(|| server.figure("datagrams") == 2);
     drop(server);
     let quiet = Server::bind(Options { udp: Udp::Off, ..options() }).unwrap();
     assert!(!quiet.is_udp());

@@ -76,13 +76,17 @@ enum Step {
 fn step() -> impl Strategy<Value = Step> {
     let key = 0..12u8;
     let time = prop_oneof![4 => Just(0i64), 1 => Just(-1), 2 => 1..5i64];
+    let delta = prop_oneof![0..200u64, any::<u64>()];
+    let write = (key.clone(), 0..5u8, 0..60u8, time.clone(), 0..6u8);
+    let count = (key.clone(), any::<bool>(), delta, any::<bool>());
+    let delete = (key.clone(), 0..6u8);
     prop_oneof![
-        8 => (key.clone(), 0..5u8, 0..60u8, time.clone(), 0..6u8)
-            .prop_map(|(key, mode, len, time, compare)| Step::Write { key, mode, len, time, compare }),
-        2 => (key.clone(), 0..6u8).prop_map(|(key, compare)| Step::Delete { key, compare }),
+        8 => write.prop_map(|(key, mode, len, time, compare)| {
+            Step::Write { key, mode, len, time, compare }
+        }),
+        2 => delete.prop_map(|(key, compare)| Step::Delete { key, compare }),
         2 => (key.clone(), time).prop_map(|(key, time)| Step::Touch { key, time }),
-        3 => (key.clone(), any::<bool>(), prop_oneof![0..200u64, any::<u64>()], any::<bool>())
-            .prop_map(|(key, up, delta, initial)| Step::Count { key, up, delta, initial }),
+        3 => count.prop_map(|(key, up, delta, initial)| Step::Count { key, up, delta, initial }),
         4 => key.prop_map(|key| Step::Get { key }),
         1 => (0..3u8).prop_map(|seconds| Step::Wait { seconds }),
         1 => (0..40u8).prop_map(|delay| Step::Flush { delay }),
@@ -162,7 +166,7 @@ fn model_count(model: &mut Model, key: u8, count: &Count<'_>) -> Option<Result<u
         model.map.insert(key, kept);
         return Some(Ok(value));
     };
-    let text = String::from_utf8_lossy(&kept.value).trim_end().to_owned();
+    let text = String::from_utf8_lossy(&kept.value).trim_end_matches(' ').to_owned();
     let is_number = !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
     let Some(before) = text.parse::<u64>().ok().filter(|_| is_number) else {
         return Some(Err(()));

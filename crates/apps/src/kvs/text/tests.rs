@@ -163,11 +163,13 @@ fn commands_of_one_line_are_answered() {
 #[test]
 fn without_reply_nothing_is_said() {
     check(
-        "set a 0 0 1 noreply|x|add a 0 0 1 noreply|x|replace a 0 0 1 noreply|y|append a 0 0 1 noreply|z|get a",
+        "set a 0 0 1 noreply|x|add a 0 0 1 noreply|x|replace a 0 0 1 noreply|y|\
+         append a 0 0 1 noreply|z|get a",
         "VALUE a 0 2|yz|END",
     );
     check(
-        "incr a 1 noreply|decr a 1 noreply|touch a 0 noreply|delete a noreply|delete a 0 noreply|mn",
+        "incr a 1 noreply|decr a 1 noreply|touch a 0 noreply|delete a noreply|\
+         delete a 0 noreply|mn",
         "MN",
     );
     check(
@@ -233,13 +235,18 @@ fn malformed_lines_get_the_error_that_memcached_gives() {
     ] {
         check(line, BAD);
     }
+}
+
+#[test]
+fn malformed_numbers_and_usage_have_errors_of_their_own() {
     check(
         "incr a x|decr a -1",
         "CLIENT_ERROR invalid numeric delta argument|CLIENT_ERROR invalid numeric delta argument",
     );
     check(
         "touch a x|gat x a|flush_all x",
-        "CLIENT_ERROR invalid exptime argument|CLIENT_ERROR invalid exptime argument|CLIENT_ERROR invalid exptime argument",
+        "CLIENT_ERROR invalid exptime argument|CLIENT_ERROR invalid exptime argument|\
+         CLIENT_ERROR invalid exptime argument",
     );
     let usage = "CLIENT_ERROR bad command line format.  Usage: delete <key> [noreply]";
     check("delete a 5|delete a b c", &format!("{usage}|{usage}"));
@@ -349,8 +356,10 @@ fn mg_answers_what_its_flags_ask_for_in_their_order() {
     );
     check(
         "mg a v v|mg a !|mg a T|mg a Tx|mg a R|mg a Cx|mg !!! b",
-        "CLIENT_ERROR duplicate flag|CLIENT_ERROR invalid flag|CLIENT_ERROR bad token in command line format|\
-           CLIENT_ERROR bad token in command line format|CLIENT_ERROR bad token in command line format|\
+        "CLIENT_ERROR duplicate flag|CLIENT_ERROR invalid flag|\
+         CLIENT_ERROR bad token in command line format|\
+           CLIENT_ERROR bad token in command line format|\
+               CLIENT_ERROR bad token in command line format|\
            CLIENT_ERROR bad token in command line format|CLIENT_ERROR error decoding key",
     );
     check(&format!("mg a{}", " a".repeat(20)), "CLIENT_ERROR options flags are too long");
@@ -406,7 +415,8 @@ fn md_takes_out_and_ma_counts() {
         "STORED|HD|VA 0 f0 t-1 c2||HD|VA 0 c9 X W|",
     );
     check(
-        "ma n|ma n q|set n 0 0 2|10|ma n v|ma n D5 v|ma n MD D3 v|ma n M- v|ma n M+ v q|ma n v t k Oz c",
+        "ma n|ma n q|set n 0 0 2|10|ma n v|ma n D5 v|ma n MD D3 v|ma n M- v|ma n M+ v q|\
+         ma n v t k Oz c",
         "NF|NF|STORED|VA 2|11|VA 2|16|VA 2|13|VA 2|12|VA 2 t-1 kn Oz c7|14"
             .replace("c7", "c8")
             .as_str(),
@@ -423,13 +433,15 @@ fn md_takes_out_and_ma_counts() {
     );
     check(
         "set a 0 50 1|x|me a|mg a|me a|me none",
-        "STORED|ME a exp=50 la=0 cas=2 fetch=no cls=1 size=48|HD|ME a exp=50 la=0 cas=2 fetch=yes cls=1 size=48|EN",
+        "STORED|ME a exp=50 la=0 cas=2 fetch=no cls=1 size=48|HD|\
+         ME a exp=50 la=0 cas=2 fetch=yes cls=1 size=48|EN",
     );
 }
 
 #[test]
 fn statistics_have_memcacheds_names() {
-    let said = b"set a 0 0 1\r\nx\r\nget a b\r\nget a\r\ndelete a\r\nincr n 1\r\ntouch a 1\r\ncas a 0 0 1 1\r\nx\r\nstats\r\n";
+    let said = b"set a 0 0 1\r\nx\r\nget a b\r\nget a\r\ndelete a\r\nincr n 1\r\ntouch a 1\r\n\
+        cas a 0 0 1 1\r\nx\r\nstats\r\n";
     let told = answers(said);
     for line in [
         "cmd_get 3",
