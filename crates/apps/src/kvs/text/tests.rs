@@ -50,7 +50,10 @@ impl Talk {
                     assert!(needed > self.kept.len(), "it would be asked for ever");
                     self.needed = needed;
                 }
-                Next::Room => assert!(out.len() >= ANSWERS_LEN_MAX),
+                Next::Room => {
+                    assert!(out.len() >= ANSWERS_LEN_MAX);
+                    self.needed = 1;
+                }
                 Next::Close => self.is_over = true,
             }
         }
