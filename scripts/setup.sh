@@ -123,14 +123,17 @@ want_function() {
     return 1
 }
 
-# Who talks through the card in a test: the programs that everybody tries first.
+# Who talks through the card and with `niclab kvs` in a test: the programs that everybody tries
+# first.
 want_talkers() {
     local packages=()
     have ping || packages+=(iputils-ping)
     have iperf3 || packages+=(iperf3)
     have curl || packages+=(curl)
     have python3 || packages+=(python3)
-    install_packages optional "the test of hosts that talk through the card" "${packages[@]}"
+    # memcached's own test programs, as clients of `niclab kvs`.
+    have memccapable || packages+=(libmemcached-tools)
+    install_packages optional "tests with programs that everybody tries first" "${packages[@]}"
 }
 
 # On Ubuntu the package is a snap, which containers and CI machines cannot run.

@@ -295,6 +295,8 @@ fn frames_that_cannot_be_end_the_talk() {
 fn a_value_that_is_too_long_is_passed_over() {
     let value = "v".repeat(VALUE_LEN_MAX + 1);
     let said = [set(1, "k", "v", 0), set(1, "k", &value, 0), get(0, "k"), get(0x0a, "")].concat();
+    let (early, _) = answers(&said[..150], 150);
+    assert_eq!(early.last().map(|said| said.status), Some(3), "it does not wait for the value");
     for piece in [1000, said.len()] {
         let (all, is_over) = answers(&said, piece);
         let got: Vec<(u8, u16)> = all.iter().map(|said| (said.code, said.status)).collect();

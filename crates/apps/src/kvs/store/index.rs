@@ -379,7 +379,9 @@ mod tests {
     #[test]
     fn hashes_that_are_all_the_same_form_a_chain_that_is_given_back() {
         let mut index = Index::new();
-        for number in 1..=500 {
+        // Two buckets, so that the two hashes have chains of their own.
+        index.grow(hash_of).unwrap();
+        for number in 1..=1700 {
             insert(&mut index, 5, Place(number));
         }
         let mut seen = Vec::new();
@@ -390,18 +392,18 @@ mod tests {
             }),
             None
         );
-        assert_eq!(seen.len(), 500);
-        assert!(index.replace(5, Place(7), Place(1000)));
-        assert!(!index.replace(5, Place(7), Place(1001)));
-        assert!(index.remove(5, Place(1000)));
-        for number in (1..=500).filter(|n| *n != 7) {
+        assert_eq!(seen.len(), 1700);
+        assert!(index.replace(5, Place(7), Place(9000)));
+        assert!(!index.replace(5, Place(7), Place(9001)));
+        assert!(index.remove(5, Place(9000)));
+        for number in (1..=1700).filter(|n| *n != 7) {
             assert!(index.remove(5, Place(number)));
         }
         let bytes = index.bytes();
-        for number in 1..=500 {
+        for number in 1..=1700 {
             index.insert(6, Place(number)).unwrap();
         }
-        assert_eq!((index.len(), index.bytes()), (500, bytes), "no bucket was lost");
+        assert_eq!((index.len(), index.bytes()), (1700, bytes), "no bucket was lost");
     }
 
     #[test]

@@ -315,6 +315,12 @@ fn lines_have_a_length_unless_they_are_keys() {
     many.extend_from_slice(b"\r\nmn\r\n");
     let expected = "VALUE k 0 1 2\r\nv\r\n".repeat(5);
     assert_eq!(answers(&many), format!("STORED\r\n{expected}END\r\nMN\r\n"));
+    let mut talk = Talk::new();
+    talk.say(b"get ");
+    for _ in 0..100 {
+        assert_eq!(talk.say(&[b' '; 3000]), b"");
+        assert!(talk.kept.len() < 3010, "spaces are kept");
+    }
     let endless = [&b"get "[..], &[b'y'; 3000], b" a\r\nmn\r\n"].concat();
     assert_eq!(answers(&endless), format!("{BAD}\r\nMN\r\n"));
 }
