@@ -66,7 +66,7 @@ pub struct Header {
 }
 
 impl Header {
-    /// The header at the start of these bytes, of which there are at least [`HEADER_LEN`].
+    /// The header at the start of these bytes, of which there are at least as many as it has.
     #[inline]
     pub fn read(bytes: &[u8]) -> Header {
         Header {

@@ -29,6 +29,8 @@ struct Segment {
 #[derive(Debug)]
 pub struct Log {
     segment_len: usize,
+    /// Bits of a place that say where in its segment an item is; those above say which it is.
+    within_bits: u32,
     /// `None`: its memory was given back.
     segments: Vec<Option<Segment>>,
     /// Segments with memory and without items.
@@ -46,8 +48,9 @@ impl Log {
     /// A log without any memory yet. `segment_len` is a multiple of [`ALIGN`].
     pub fn new(segment_len: usize) -> Log {
         debug_assert!(segment_len > 0 && segment_len.is_multiple_of(ALIGN));
+        let within_bits = (segment_len / ALIGN).next_power_of_two().trailing_zeros();
         let (segments, empty, vacant, sealed) = Default::default();
-        Log { segment_len, segments, empty, vacant, sealed, head: None, live: 0 }
+        Log { segment_len, within_bits, segments, empty, vacant, sealed, head: None, live: 0 }
     }
 
     /// Bytes of a segment: no item is longer.
@@ -91,13 +94,14 @@ impl Log {
     }
 
     fn place(&self, number: usize, at: usize) -> Place {
-        Place(((number * self.segment_len + at) / ALIGN) as u64 + 1)
+        Place((number << self.within_bits | at / ALIGN) as u64 + 1)
     }
 
     #[inline]
     fn position(&self, place: Place) -> (usize, usize) {
-        let byte = (place.0 - 1) as usize * ALIGN;
-        (byte / self.segment_len, byte % self.segment_len)
+        let place = (place.0 - 1) as usize;
+        let within = place & ((1 << self.within_bits) - 1);
+        (place >> self.within_bits, within * ALIGN)
     }
 
     /// Takes memory for one more empty segment.

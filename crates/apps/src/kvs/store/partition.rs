@@ -21,6 +21,12 @@ const SEGMENT_LEN_MAX: usize = 2 * (VALUE_LEN_MAX + PAGE);
 /// Segments begin on pages.
 const PAGE: usize = 4096;
 
+/// Least length of a segment, bytes.
+const SEGMENT_LEN_MIN: usize = (PARTITION_BYTES_MIN - 2 * CHUNK_BYTES) / SEGMENTS_MIN / PAGE * PAGE;
+
+// A segment that is given back is room for a chunk of the index.
+const _: () = assert!(SEGMENT_LEN_MIN >= CHUNK_BYTES);
+
 /// What a partition is to be.
 #[derive(Clone, Copy, Debug)]
 pub struct Shape {

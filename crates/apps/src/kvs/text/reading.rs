@@ -3,6 +3,8 @@
 //! Keys are taken as they come: neither a line of a million keys nor the answers to it are ever in
 //! memory as a whole.
 
+use memchr::memchr2;
+
 use super::super::limits::KEY_LEN_MAX;
 use super::super::session::{Context, Step};
 use super::super::time::Expiry;
@@ -54,7 +56,7 @@ impl Keys {
     ) -> (Step, Option<State>) {
         let spaces = input.iter().take_while(|byte| **byte == b' ').count();
         let rest = &input[spaces..];
-        let Some(end) = rest.iter().position(|byte| matches!(byte, b' ' | b'\n')) else {
+        let Some(end) = memchr2(b' ', b'\n', rest) else {
             if rest.len() > KEY_LEN_MAX + 1 {
                 out.extend_from_slice(BAD_FORMAT);
                 return (Step::Done(input.len()), Some(State::SkipLine));
