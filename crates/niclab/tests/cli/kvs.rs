@@ -6,6 +6,7 @@ use std::process::{Child, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
+use rustix::thread::{CpuSet, sched_getaffinity};
 
 use crate::command::{call, cores, niclab};
 
@@ -68,6 +69,13 @@ impl Drop for Server {
     }
 }
 
+/// The first two cores that may be used, or the only one.
+fn two_cores() -> String {
+    let set = sched_getaffinity(None).unwrap();
+    let there = (0..CpuSet::MAX_CPU).filter(|core| set.is_set(*core)).take(2);
+    there.map(|core| core.to_string()).collect::<Vec<_>>().join(",")
+}
+
 /// A program of Debian's libmemcached-tools, where it is installed.
 fn tool(name: &str, test: &str) -> Option<Command> {
     let mut probe = Command::new(name);
@@ -98,7 +106,7 @@ fn memcaslap_finds_what_it_has_stored() {
     let _cores = cores();
     for more in [&[][..], &["--binary"], &["--udp"]] {
         let Some(mut command) = tool("memcaslap", test) else { return };
-        let server = Server::start(&["--memory", "1GiB"]);
+        let server = Server::start(&["--memory", "1GiB", "--cores", &two_cores()]);
         command.args(["-s", &server.address, "-T", "1", "-c", "16", "-t", "4s", "-v", "1"]);
         command.args(["-X", "256"]).args(more);
         let ended = command.output().unwrap();

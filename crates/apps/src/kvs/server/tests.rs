@@ -180,6 +180,42 @@ fn all_together_hold_no_more_than_they_may() {
 }
 
 #[test]
+fn what_many_change_at_once_adds_up() {
+    const CLIENTS: usize = 4;
+    const EACH: usize = 3000;
+    let server = start(options());
+    ask(
+        &mut server.connect(),
+        b"set n 0 0 1\r\n0\r\nset c 0 0 1\r\n0\r\n",
+        b"STORED\r\nSTORED\r\n",
+    );
+    std::thread::scope(|scope| {
+        for _ in 0..CLIENTS {
+            scope.spawn(|| {
+                let mut stream = server.connect();
+                let said = "incr n 1 noreply\r\n".repeat(EACH) + "mn\r\n";
+                assert_eq!(ask(&mut stream, said.as_bytes(), b"\r\n"), "MN\r\n");
+                // The same by comparing: whoever was too late tries again.
+                for _ in 0..EACH / 100 {
+                    while !add_one(&mut stream) {}
+                }
+            });
+        }
+    });
+    let told = ask(&mut server.connect(), b"incr n 0\r\nincr c 0\r\nmn\r\n", b"MN\r\n");
+    assert_eq!(told, format!("{}\r\n{}\r\nMN\r\n", CLIENTS * EACH, CLIENTS * EACH / 100));
+}
+
+/// Reads the number under `c` and stores the next one, unless somebody was faster.
+fn add_one(stream: &mut TcpStream) -> bool {
+    let told = ask(stream, b"gets c\r\n", b"END\r\n");
+    let words: Vec<&str> = told.split_whitespace().collect();
+    let (cas, next) = (words[4], (words[5].parse::<u64>().unwrap() + 1).to_string());
+    let said = format!("cas c 0 0 {} {cas}\r\n{next}\r\n", next.len());
+    ask(stream, said.as_bytes(), b"\r\n") == "STORED\r\n"
+}
+
+#[test]
 fn ten_thousand_connections_are_served() {
     // Both ends are in this process: twice as many descriptors.
     const COUNT: usize = 10_000;
