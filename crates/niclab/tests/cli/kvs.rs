@@ -229,6 +229,100 @@ fn memcached_answers_the_same() {
     assert!(otherwise.is_empty(), "{otherwise}");
 }
 
+/// A request of the binary protocol.
+fn frame(code: u8, extras: &[u8], key: &str, value: &str, cas: u64) -> Vec<u8> {
+    let mut bytes = vec![0x80, code];
+    bytes.extend_from_slice(&(key.len() as u16).to_be_bytes());
+    bytes.extend_from_slice(&[extras.len() as u8, 0, 0, 0]);
+    let body_len = extras.len() + key.len() + value.len();
+    bytes.extend_from_slice(&(body_len as u32).to_be_bytes());
+    bytes.extend_from_slice(&[1, 2, 3, code]);
+    bytes.extend_from_slice(&cas.to_be_bytes());
+    [&bytes, extras, key.as_bytes(), value.as_bytes()].concat()
+}
+
+/// What is answered to frames, each answer with the number of the item as whether it has one.
+fn framed_answers(address: &str, frames: &[Vec<u8>]) -> Vec<Vec<u8>> {
+    let mut stream = TcpStream::connect(address).unwrap();
+    stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+    stream.write_all(&frames.concat()).unwrap();
+    stream.shutdown(Shutdown::Write).unwrap();
+    let (mut all, mut answers) = (Vec::new(), Vec::new());
+    let _ = stream.read_to_end(&mut all);
+    let mut rest = &all[..];
+    while rest.len() >= 24 {
+        let body_len = u32::from_be_bytes(rest[8..12].try_into().unwrap()) as usize;
+        let (answer, behind) = rest.split_at(24 + body_len);
+        let mut answer = answer.to_vec();
+        let has_cas = answer[16..24].iter().any(|byte| *byte != 0);
+        answer.splice(16..24, [u8::from(has_cas)]);
+        answers.push(answer);
+        rest = behind;
+    }
+    answers
+}
+
+#[test]
+fn memcached_answers_the_same_to_frames() {
+    let Some(memcached) = Memcached::start("memcached_answers_the_same_to_frames") else { return };
+    let server = Server::start(&[]);
+    let (store, time) = ([0, 0, 0, 5, 0, 0, 0, 0], [0, 0, 0, 100]);
+    let count = |code, delta: u64, initial: u64, time: u32, key| {
+        let numbers = [delta, initial].map(u64::to_be_bytes).concat();
+        frame(code, &[&numbers[..], &time.to_be_bytes()].concat(), key, "", 0)
+    };
+    let plain = |code, key| frame(code, b"", key, "", 0);
+    let set = |code, key, value, cas| frame(code, &store, key, value, cas);
+    let join = |code, key, cas| frame(code, b"", key, "x", cas);
+    let reads = |key| [0, 9, 0xc, 0xd].map(|code| plain(code, key)).to_vec();
+    let touches = |key| [0x1c, 0x1d, 0x1e, 0x23, 0x24].map(|code| frame(code, &time, key, "", 0));
+    let (large, long) = ("v".repeat(1_048_577), "k".repeat(251));
+    let talks: [Vec<Vec<u8>>; 12] = [
+        [vec![set(1, "k", "v", 0)], reads("k"), reads("none"), vec![plain(0xa, "")]].concat(),
+        [1, 2, 3, 0x11, 0x12, 0x13].map(|code| set(code, "k", "v", 0)).to_vec(),
+        [3, 0x13, 2, 3].map(|code| set(code, "k", "v", 0)).to_vec(),
+        [vec![set(1, "k", "v", 0)], [1, 2, 3, 0x11].map(|code| set(code, "k", "w", 99)).to_vec()]
+            .concat(),
+        [1, 2, 3].map(|code| set(code, "none", "w", 99)).to_vec(),
+        [0xe, 0xf, 0x19, 0x1a].map(|code| join(code, "none", 0)).to_vec(),
+        vec![set(1, "k", "", 0), join(0xe, "k", 0), join(0x1a, "k", 0), join(0xe, "k", 99)],
+        vec![plain(4, "k"), plain(0x14, "k"), set(1, "k", "v", 0), frame(4, b"", "k", "", 99)],
+        vec![
+            count(5, 1, 7, u32::MAX, "n"),
+            count(5, 1, 7, 0, "n"),
+            count(6, 100, 0, 0, "n"),
+            count(0x15, 1, 5, u32::MAX, "none"),
+            count(0x16, 1, 5, 0, "m"),
+            plain(0xc, "m"),
+            set(1, "t", "text", 0),
+            count(5, 1, 0, 0, "t"),
+        ],
+        [vec![set(1, "k", "v", 0)], touches("k").to_vec(), touches("none").to_vec()].concat(),
+        vec![plain(8, ""), frame(8, &time, "", "", 0), plain(0x18, ""), plain(0x10, "bogus")],
+        vec![set(1, "k", "v", 0), set(1, "k", &large, 0), plain(0, "k"), plain(0x20, "")],
+    ];
+    // Each of these is the last that is heard.
+    let last = [
+        plain(7, ""),
+        plain(0x17, ""),
+        plain(0, ""),
+        plain(0xa, "k"),
+        plain(0, &long),
+        frame(0, b"x", "k", "", 0),
+        frame(1, b"", "k", "v", 0),
+        frame(5, b"12345678", "k", "", 0),
+        frame(0x1c, b"", "k", "", 0),
+    ];
+    let last = last.map(|frame| vec![frame, plain(0xa, "")]);
+    for talk in talks.iter().chain(&last) {
+        let talk = [&[plain(8, "")], &talk[..]].concat();
+        let [ours, theirs] =
+            [&server.address, &memcached.address].map(|address| framed_answers(address, &talk));
+        let shown: Vec<_> = talk.iter().map(|frame| &frame[..frame.len().min(60)]).collect();
+        assert_eq!(ours, theirs, "{shown:?}");
+    }
+}
+
 /// What memcached answers to it, `MN` being the question behind.
 const MALFORMED: [(&[u8], &str); 14] = [
     (b"bogus", "ERROR\r\nMN\r\n"),

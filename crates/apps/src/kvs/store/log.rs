@@ -94,7 +94,7 @@ impl Log {
     }
 
     fn place(&self, number: usize, at: usize) -> Place {
-        Place((number << self.within_bits | at / ALIGN) as u64 + 1)
+        Place(((number << self.within_bits) | (at / ALIGN)) as u64 + 1)
     }
 
     #[inline]

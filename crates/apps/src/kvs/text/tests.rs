@@ -347,10 +347,7 @@ fn mg_answers_what_its_flags_ask_for_in_their_order() {
         "ms a 3 F5 T100|abc|mg a|mg a v|mg a s v t f k Oq1 c",
         "HD|HD|VA 3|abc|VA 3 s3 t100 f5 ka Oq1 c2|abc",
     );
-    check(
-        "mg none|mg none v q|mg none k Oabc|mn",
-        "EN|EN kna Oabc|MN".replace("kna", "knone").as_str(),
-    );
+    check("mg none|mg none v q|mg none k Oabc|mn", "EN|EN knone Oabc|MN");
     check("set a 0 0 1|x|mg a h l t|mg a h|mg a u h", "STORED|HD h0 l0 t-1|HD h1|HD h1");
     check("set a 0 0 1|x|mg a u h|mg a h", "STORED|HD h0|HD h0");
     check("set a 0 0 1|x|mg a c v C2|mg a v C3", "STORED|HD c2|VA 1|x");
@@ -367,9 +364,9 @@ fn mg_answers_what_its_flags_ask_for_in_their_order() {
         "mg a v v|mg a !|mg a T|mg a Tx|mg a R|mg a Cx|mg !!! b",
         "CLIENT_ERROR duplicate flag|CLIENT_ERROR invalid flag|\
          CLIENT_ERROR bad token in command line format|\
-           CLIENT_ERROR bad token in command line format|\
-               CLIENT_ERROR bad token in command line format|\
-           CLIENT_ERROR bad token in command line format|CLIENT_ERROR error decoding key",
+         CLIENT_ERROR bad token in command line format|\
+         CLIENT_ERROR bad token in command line format|\
+         CLIENT_ERROR bad token in command line format|CLIENT_ERROR error decoding key",
     );
     check(&format!("mg a{}", " a".repeat(20)), "CLIENT_ERROR options flags are too long");
 }
@@ -412,7 +409,7 @@ fn ms_stores_as_its_mode_says() {
     check(
         "ms a 2 MX|hi|ms a 2 M|hi|ms a 2 Fx|hi|ms a 2 v v|hi|mn",
         "CLIENT_ERROR invalid mode for ms M token|CLIENT_ERROR invalid mode for ms M token|\
-           CLIENT_ERROR bad token in command line format|CLIENT_ERROR duplicate flag|MN",
+         CLIENT_ERROR bad token in command line format|CLIENT_ERROR duplicate flag|MN",
     );
 }
 
@@ -426,9 +423,7 @@ fn md_takes_out_and_ma_counts() {
     check(
         "ma n|ma n q|set n 0 0 2|10|ma n v|ma n D5 v|ma n MD D3 v|ma n M- v|ma n M+ v q|\
          ma n v t k Oz c",
-        "NF|NF|STORED|VA 2|11|VA 2|16|VA 2|13|VA 2|12|VA 2 t-1 kn Oz c7|14"
-            .replace("c7", "c8")
-            .as_str(),
+        "NF|NF|STORED|VA 2|11|VA 2|16|VA 2|13|VA 2|12|VA 2 t-1 kn Oz c8|14",
     );
     check("ma n N90 J13 v t|ma n v T5 t|ma n C1|ma n E500 c", "VA 2 t90|13|VA 2 t5|14|EX|HD c500");
     check(
@@ -438,7 +433,7 @@ fn md_takes_out_and_ma_counts() {
     check(
         "ma n MX|ma n Dx|ma n Jx|ma n MD D1 N0 J5 v|ma n MD D300 v",
         "CLIENT_ERROR invalid mode for ma M token|CLIENT_ERROR invalid numeric delta value|\
-           CLIENT_ERROR invalid numeric initial value|VA 1|5|VA 1|0",
+         CLIENT_ERROR invalid numeric initial value|VA 1|5|VA 1|0",
     );
     check(
         "set a 0 50 1|x|me a|mg a|me a|me none",
