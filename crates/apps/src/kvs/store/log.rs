@@ -175,6 +175,7 @@ impl Log {
             self.segment_mut(source).bytes.copy_within(start..start + len, end);
             return;
         }
+        // Two that differ are never refused, and both have memory, for items are in them.
         if let Ok([Some(source), Some(target)]) = self.segments.get_disjoint_mut([source, target]) {
             target.bytes[end..end + len].copy_from_slice(&source.bytes[start..start + len]);
         }
