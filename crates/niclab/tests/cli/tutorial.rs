@@ -53,8 +53,8 @@ fn carry_out(command: &str, expected: &str, directory: &Path) {
     }
 }
 
-/// Carries a chapter out in a directory; how many files and commands it has, and the scripts that it
-/// has for root.
+/// Carries a chapter out in a directory; how many files and commands it has, and the scripts that
+/// it has for root.
 fn carried_out(chapter: &str, directory: &Path) -> (usize, usize, String) {
     let measures = allowed().len() >= 2;
     let (mut files, mut commands, mut scripts) = (0, 0, String::new());
