@@ -259,6 +259,33 @@ impl Burst {
     }
 }
 
+/// Copies bytes of a header, as many as there are of the shorter: a few moves of registers, where
+/// a call of the system's copy costs more than they do.
+#[inline(always)]
+pub(super) fn copy_header(to: &mut [u8], from: &[u8]) {
+    let len = to.len().min(from.len());
+    match len {
+        16.. => {
+            for at in (0..=len - 16).step_by(16).chain([len - 16]) {
+                copy_at::<16>(to, from, at);
+            }
+        }
+        8.. => [0, len - 8].into_iter().for_each(|at| copy_at::<8>(to, from, at)),
+        4.. => [0, len - 4].into_iter().for_each(|at| copy_at::<4>(to, from, at)),
+        _ => to.iter_mut().zip(from).for_each(|(to, from)| *to = *from),
+    }
+}
+
+/// Copies `N` bytes at the same place of both.
+#[inline(always)]
+fn copy_at<const N: usize>(to: &mut [u8], from: &[u8], at: usize) {
+    let to = to.get_mut(at..).and_then(|to| to.first_chunk_mut::<N>());
+    let from = from.get(at..).and_then(|from| from.first_chunk::<N>());
+    if let (Some(to), Some(from)) = (to, from) {
+        *to = *from;
+    }
+}
+
 /// Writes the last bytes of a number, the first first.
 #[inline(always)]
 pub(super) fn put(store: &mut [u8], at: usize, len: usize, value: u64) {
@@ -269,5 +296,21 @@ pub(super) fn put(store: &mut [u8], at: usize, len: usize, value: u64) {
         4 => store[at..at + 4].copy_from_slice(&bytes[4..]),
         8 => store[at..at + 8].copy_from_slice(&bytes),
         len => store[at..at + len].copy_from_slice(&bytes[8 - len..]),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn headers_of_all_lengths_are_copied_and_nothing_behind_them() {
+        let from: Vec<u8> = (1..=200).collect();
+        for len in 0..100 {
+            let mut to = vec![0; 120];
+            copy_header(&mut to[10..10 + len], &from);
+            assert_eq!(to[10..10 + len], from[..len]);
+            assert!(to[..10].iter().chain(&to[10 + len..]).all(|byte| *byte == 0), "{len}");
+        }
     }
 }

@@ -4,7 +4,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use niclab_nic::memory::{Desc, Region};
 
-use super::burst::{BURST, Burst, Lane, NO_ACTION, bits, put};
+use super::burst::{BURST, Burst, Lane, NO_ACTION, bits, copy_header, put};
 use super::plan::{Look, Op, Plan, Source, Summed, When, Wide};
 use super::state::State;
 use super::tables::{Reading, Tables};
@@ -111,8 +111,11 @@ impl Run<'_> {
         let mut left = active;
         while left != 0 {
             let action = self.burst.ran[left.trailing_zeros() as usize];
-            let same = bits(left).filter(|&i| self.burst.ran[i] == action);
-            let same = same.fold(0, |mask, i| mask | 1 << i);
+            let mut same = 0;
+            for (i, ran) in self.burst.ran.iter().enumerate() {
+                same |= u64::from(*ran == action) << i;
+            }
+            same &= left;
             left &= !same;
             if action != NO_ACTION {
                 self.action(table, usize::from(action), same);
@@ -336,7 +339,7 @@ impl Run<'_> {
                 continue;
             };
             let at = head.at;
-            self.burst.store_of(i)[at..at + len].copy_from_slice(bytes);
+            copy_header(&mut self.burst.store_of(i)[at..at + len], bytes);
             if head.len != head.len_max {
                 self.burst.lens[header][i] = len as u16;
             }
@@ -356,7 +359,7 @@ impl Run<'_> {
                 Wide::Lane { lane, len: of } => {
                     let bytes = self.burst.lanes[lane][packet].to_be_bytes();
                     let bytes = &bytes[8 - of..][..len];
-                    self.burst.store_of(packet)[to..to + len].copy_from_slice(bytes);
+                    copy_header(&mut self.burst.store_of(packet)[to..to + len], bytes);
                 }
                 Wide::Bytes { at, .. } => {
                     self.burst.store_of(packet).copy_within(at..at + len, to);

@@ -15,6 +15,7 @@
 //! | 63 | never set: it marks a reference (`niclab_table::Versions`) |
 
 use std::collections::VecDeque;
+use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 
 use niclab_table::{Domain, Segments, Stamp};
@@ -81,7 +82,13 @@ impl Records {
         unit.map_or(0, |unit| unit[at % UNIT].load(Relaxed))
     }
 
-    /// The first unit of a record.
+    /// The first words of a record.
+    #[inline(always)]
+    pub(super) fn first(&self, number: u32) -> Option<&[AtomicU64; UNIT]> {
+        self.0.get(number)
+    }
+
+    /// Asks for the first words of a record.
     #[inline(always)]
     pub(super) fn prefetch(&self, number: u32) {
         if let Some(unit) = self.0.get(number) {

@@ -288,18 +288,23 @@ impl Tables {
         let word = u32::try_from(group).ok().and_then(|group| groups?.get(group));
         let word = reading.now(word.map_or(0, |[word]| word.load(Ordering::Acquire)));
         let Does::Record(_, number) = Word(word).does() else { return 0 };
-        let head = reading.records.word(number, 0);
+        let Some(first) = reading.records.first(number) else { return 0 };
+        let word = |at: usize| match first.get(at) {
+            Some(word) => word.load(Ordering::Relaxed),
+            None => reading.records.word(number, at),
+        };
+        let head = word(0);
         let (count, weights) = (head >> 32, head & 0xffff_ffff);
         let point = (u64::from(crc32c(key)) * weights) >> 32;
         let (mut low, mut high) = (0, count as usize);
         while low < high {
             let middle = (low + high) / 2;
-            match reading.records.word(number, 1 + middle) & 0xffff_ffff > point {
+            match word(1 + middle) & 0xffff_ffff > point {
                 true => high = middle,
                 false => low = middle + 1,
             }
         }
-        if low < count as usize { (reading.records.word(number, 1 + low) >> 32) as u32 } else { 0 }
+        if low < count as usize { (word(1 + low) >> 32) as u32 } else { 0 }
     }
 }
 
@@ -316,10 +321,14 @@ fn take(word: u64, i: usize, burst: &mut Burst, plan: &Plan, reading: &Reading<'
         }
         Does::Record(action, number) => {
             burst.ran[i] = action;
-            burst.entry[i] = reading.records.word(number, RECORD_ID) + 1;
+            let Some(first) = reading.records.first(number) else { return };
+            burst.entry[i] = first[RECORD_ID].load(Ordering::Relaxed) + 1;
             let mut at = RECORD_HEAD;
             for argument in &plan.arguments[usize::from(action)] {
-                give(argument.to, i, burst, |n| reading.records.word(number, at + n));
+                give(argument.to, i, burst, |n| match first.get(at + n) {
+                    Some(word) => word.load(Ordering::Relaxed),
+                    None => reading.records.word(number, at + n),
+                });
                 at += argument.words;
             }
         }

@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 use niclab_nic::memory::{Desc, Region};
 use niclab_table::Participant;
 
-use super::burst::{BURST, Burst, bits};
+use super::burst::{BURST, Burst, bits, copy_header};
 use super::control::Board;
 use super::exec::Run;
 use super::tables::{Reading, Tables, Views};
@@ -187,7 +187,7 @@ fn deparse(
     for header in emitted() {
         let len = burst.header_len(plan, header, i);
         let from = plan.headers[header].at;
-        bytes[at..at + len].copy_from_slice(&stored[from..from + len]);
+        copy_header(&mut bytes[at..at + len], &stored[from..from + len]);
         at += len;
     }
     Ok(())
