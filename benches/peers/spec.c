@@ -24,8 +24,8 @@
  *   mirror SESSION PORT fast|slow LENGTH   a session of mirroring; LENGTH 0 keeps all of a packet
  *   commit                   makes what was added so far effective
  *   register ARRAY INDEX     answers "ok" and the value
- *   forward MS               runs for MS milliseconds; answers "PACKETS NS left N ... dropped N
- *                            cloned N", one N after "left" for each output port, clones included
+ *   forward MS               runs for MS milliseconds; answers "PACKETS NS N ... DROPPED CLONED",
+ *                            one N for each output port, clones included
  *   send FILE OUT [PORT]     lets the frames of FILE in at PORT (0), each when the one before is
  *                            through, and writes a line to OUT for all that becomes of it: "FRAME
  *                            PORT BYTES" or "FRAME drop", frames counted from 0, "short" in place
@@ -719,10 +719,10 @@ static void command_forward(uint64_t ms)
 	drain();
 	for (uint32_t port = 0; port <= outputs_count; port++)
 		packets += after[port] - before[port];
-	printf("%" PRIu64 " %" PRIu64 " left", packets - clones, end - start);
+	printf("%" PRIu64 " %" PRIu64, packets - clones, end - start);
 	for (uint32_t port = 0; port < outputs_count; port++)
 		printf(" %" PRIu64, after[port] - before[port]);
-	printf(" dropped %" PRIu64 " cloned %" PRIu64 "\n",
+	printf(" %" PRIu64 " %" PRIu64 "\n",
 	       after[outputs_count] - before[outputs_count], clones);
 }
 

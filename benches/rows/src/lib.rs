@@ -19,6 +19,7 @@ pub mod insert;
 pub mod keys;
 pub mod pipeline;
 pub mod prefixes;
+mod program;
 pub mod requests;
 mod row;
 pub mod rss;
@@ -190,6 +191,14 @@ pub enum BenchError {
         /// What the system said.
         source: std::io::Error,
     },
+    /// Both sides let a frame leave, and not in the same way.
+    #[error("a frame leaves us as `{ours}`, the peer as `{theirs}`: not the same work")]
+    Frames {
+        /// Number, port and bytes.
+        ours: String,
+        /// The same.
+        theirs: String,
+    },
     /// A frame could not be made.
     #[error(transparent)]
     Frame(#[from] BuildError),
@@ -250,6 +259,12 @@ pub enum BenchError {
         /// What it said.
         said: String,
     },
+    /// A program of ours cannot be read.
+    #[error(transparent)]
+    Text(#[from] niclab_program::TextError),
+    /// An entry of ours was refused.
+    #[error(transparent)]
+    Entry(#[from] niclab_program::ChangeError),
     /// A load client of ours was refused, or what it asked for failed.
     #[error("requests: {0}")]
     Requests(String),

@@ -9,7 +9,7 @@ use crate::requests::Application;
 use crate::update::{self, Change};
 use crate::{
     Bench, BenchError, Goal, Measured, acl, beside, chain, echo, exact, forward, generator, insert,
-    pipeline, prefixes, requests, rss, scaling, sets, stream,
+    pipeline, prefixes, program, requests, rss, scaling, sets, stream,
 };
 
 /// What can be asked for by name.
@@ -39,6 +39,8 @@ pub enum Subject {
     Pipeline,
     /// Longest prefixes of routing tables.
     Prefixes,
+    /// Programs of the card.
+    Program,
     /// Sets of Redis.
     Redis,
     /// Receive-side scaling.
@@ -89,6 +91,7 @@ pub fn rows(files: &[PathBuf]) -> Vec<Row> {
     rows.extend(chain_rows());
     rows.extend(pipeline_rows());
     rows.extend(prefix_rows());
+    rows.extend(program_rows());
     rows.push(scaling_row());
     rows.push(forward_row());
     rows.extend(echo_rows());
@@ -260,6 +263,16 @@ fn pipeline_rows() -> [Row; 2] {
         peer,
         goal: Goal { ratio: 1.0, floor: 10e6 },
         measure: Box::new(move |bench| pipeline::forward(bench, 65_536, program)),
+    })
+}
+
+fn program_rows() -> [Row; 2] {
+    [18, 1_000].map(|routes| Row {
+        subject: Subject::Program,
+        what: format!("router, {routes} routes, 64 B"),
+        peer: "DPDK SWX, as C",
+        goal: Goal { ratio: 1.0, floor: 3e6 },
+        measure: Box::new(move |bench| program::route(bench, routes)),
     })
 }
 

@@ -625,6 +625,8 @@ pub enum BenchSubject {
     Pipeline,
     /// Longest prefixes of routing tables
     Prefixes,
+    /// Programs of the card, beside DPDK's SWX pipeline
+    Program,
     /// Sets of Redis, beside redis-benchmark
     Redis,
     /// Receive-side scaling hashes

@@ -245,6 +245,7 @@ impl From<BenchSubject> for Subject {
             BenchSubject::Memcached => Subject::Memcached,
             BenchSubject::Pipeline => Subject::Pipeline,
             BenchSubject::Prefixes => Subject::Prefixes,
+            BenchSubject::Program => Subject::Program,
             BenchSubject::Redis => Subject::Redis,
             BenchSubject::Rss => Subject::Rss,
             BenchSubject::Scaling => Subject::Scaling,
