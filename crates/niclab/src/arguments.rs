@@ -27,7 +27,7 @@ Exit codes:
   0    done
   1    something else went wrong, such as a full disk behind the output
   2    the command line cannot be understood
-  3    an experiment, a value, a trace or a file of rules cannot be used
+  3    an experiment, a value, a trace, a program, its test or a file of rules cannot be used
   4    a result directory cannot be used
   5    a device is unknown, none could be opened, or a port of `nic` could not be
   6    a run came to its end and has measured nothing
@@ -35,6 +35,7 @@ Exit codes:
   8    `compare` has found a regression
   9    `serve` or `kvs` cannot have its address, or the server of `measure` or the card of `nic ctl`
        is not there or went away
+  10   a packet test of `program test` did not hold
   130  stopped by Ctrl-C or a signal; what was measured is kept";
 
 const RUN_EXAMPLES: &str = "\

@@ -5,14 +5,17 @@ use std::process::{Command, Stdio};
 
 use crate::command::{call, cores, niclab, quick, run, scratch, shared};
 
-const COMMANDS: [&str; 11] = [
+const COMMANDS: [&str; 14] = [
     "bench",
     "compare",
     "completions",
     "doctor",
     "export",
+    "kvs",
     "list",
     "man",
+    "nic",
+    "program",
     "report",
     "rules",
     "run",
@@ -57,7 +60,7 @@ fn help_names_every_command_option_and_exit_code() {
     let top = call(&["--help"]);
     top.with(0, &[]);
     assert!(COMMANDS.iter().all(|name| top.out.contains(name)), "{}", top.out);
-    for code in ["0", "1", "2", "3", "4", "5", "6", "7", "8", "130"] {
+    for code in ["0", "1", "2", "3", "4", "5", "6", "7", "8", "9", "10", "130"] {
         let line = |line: &str| line.trim_start().split(' ').next() == Some(code);
         assert!(top.out.lines().any(line), "exit code {code} is missing: {}", top.out);
     }
