@@ -111,7 +111,7 @@ pub enum Failure {
     Untrue {
         /// The file of the test.
         path: PathBuf,
-        /// In both executions together.
+        /// How many, in the execution that has more.
         failures: usize,
     },
     /// There is no memory for what a program needs.

@@ -26,12 +26,16 @@ pub const KEY_LEN_MAX: usize = niclab_table::KEY_WORDS_MAX * 8;
 pub const ENTRIES_MAX: u64 = niclab_table::CAPACITY_LIMIT as u64;
 /// Registers, meters or counters of one array.
 pub const ARRAY_LEN_MAX: u64 = 1 << 26;
+/// Bytes that arrays and learners of a program are set aside, at most.
+pub const ROOM_MAX: usize = 1 << 30;
 /// Groups of a selector.
 pub const GROUPS_MAX: u64 = 1 << 20;
 /// Members of one group of a selector.
 pub const MEMBERS_MAX: u64 = 1 << 16;
 /// Timeouts that a learner chooses from.
 pub const TIMEOUTS_MAX: usize = 16;
+/// The longest packet of a packet test, bytes.
+pub const TEST_FRAME_LEN_MAX: usize = 9_000;
 /// Times that a packet may come round again.
 pub const RECIRCULATIONS_MAX: u32 = 16;
 /// Slots for copies of a packet: as many as it can be mirrored at once.

@@ -9,6 +9,7 @@ use niclab_table::CreateError;
 use crate::definition::Definition;
 use crate::entry::{Change, ChangeError, Rates, Session};
 use crate::form::Program;
+use crate::limits::TEST_FRAME_LEN_MAX;
 use crate::outcome::{Copied, Fate, Lost, Outcome};
 use crate::run::{Pipeline, Worker};
 use crate::text::{Command, Expected, Step, Stf};
@@ -105,9 +106,6 @@ pub enum SingleError {
 /// next, and so on.
 const QUEUES: u64 = 1_000_000;
 
-/// The longest packet of a test, bytes.
-const FRAME_LEN_MAX: usize = 9_000;
-
 impl Single {
     /// A program with empty tables.
     ///
@@ -115,7 +113,7 @@ impl Single {
     /// Where there is no memory.
     pub fn new(program: Program) -> Result<Single, SingleError> {
         let pipeline = Pipeline::new(program)?;
-        let (region, mut frames) = Region::new(1, FRAME_LEN_MAX)?;
+        let (region, mut frames) = Region::new(1, TEST_FRAME_LEN_MAX)?;
         let frame = [frames.pop().ok_or(SingleError::NoFrame)?];
         Ok(Single { worker: pipeline.worker(), pipeline, region, frame, now_ns: 0 })
     }
@@ -218,7 +216,7 @@ pub fn carry_out(test: &Stf, execution: &mut impl Execution) -> Verdict {
                 let whole = match outcome.fate {
                     Fate::Port(port) => Some((port, outcome.frame)),
                     // As if queues were ports, from so many on.
-                    Fate::Queue(queue) => Some((QUEUES + queue, outcome.frame)),
+                    Fate::Queue(queue) => Some((QUEUES.saturating_add(queue), outcome.frame)),
                     Fate::Dropped(_) => None,
                 };
                 last = (line, false);
@@ -230,15 +228,16 @@ pub fn carry_out(test: &Stf, execution: &mut impl Execution) -> Verdict {
             Step::Expect { port, frame } => {
                 ports.expected.entry(*port).or_default().push_back((line, frame));
             }
+            Step::NoPacket if last.0 == 0 => fail("no packet has come before".to_owned()),
             Step::NoPacket if last.1 => {
                 fail(format!("the packet of line {} made one leave", last.0));
             }
             Step::NoPacket => verdict.met += 1,
-            Step::Check { array, index, is, value } => {
+            Step::Check { name, array, index, is, value } => {
                 let has = execution.register(*array, *index);
                 match is.holds(has, *value) {
                     true => verdict.met += 1,
-                    false => fail(format!("it is {has}")),
+                    false => fail(format!("{name}({index}) is {has}")),
                 }
             }
             Step::Wait { ns } => {

@@ -106,7 +106,7 @@ fn what_is_not_as_expected_is_said_with_its_line() {
         "line 9: it left by port 1, and nothing expects it: 00010001",
         "line 10: the packet of line 9 made one leave",
         "line 11: no packet left by port 2",
-        "line 12: it is 4",
+        "line 12: count(1) is 4",
     ];
     assert_eq!(said, expected);
 }

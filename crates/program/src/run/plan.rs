@@ -282,23 +282,31 @@ impl Plan {
             store += of.len;
         }
         let headers_len = store;
-        let mut place = |bits: u32| {
+        let place = |bits: u32, lanes: &mut usize, store: &mut usize| {
             let len = bits as usize / 8;
             if bits <= 64 {
-                lanes += 1;
-                Wide::Lane { lane: lanes - 1, len }
+                *lanes += 1;
+                Wide::Lane { lane: *lanes - 1, len }
             } else {
-                store += len;
-                Wide::Bytes { at: store - len, len }
+                *store += len;
+                Wide::Bytes { at: *store - len, len }
             }
         };
+        let fields = program.metadata_type().fields.iter();
         let metadata: Vec<Wide> =
-            program.metadata_type().fields.iter().map(|field| place(field.bits)).collect();
+            fields.map(|field| place(field.bits, &mut lanes, &mut store)).collect();
+        let metadata_lanes = lanes;
+        // A packet has the arguments of one action at a time: all have the same places.
+        let (first_lane, first_byte) = (lanes, store);
         let arguments: Vec<Vec<Wide>> = (0..program.actions.len())
-            .map(|action| program.arguments(action).iter().map(|field| place(field.bits)).collect())
+            .map(|action| {
+                let (mut lane, mut byte) = (first_lane, first_byte);
+                let fields = program.arguments(action).iter();
+                let places = fields.map(|field| place(field.bits, &mut lane, &mut byte)).collect();
+                (lanes, store) = (lanes.max(lane), store.max(byte));
+                places
+            })
             .collect();
-        let metadata_lanes =
-            metadata.iter().filter(|wide| matches!(wide, Wide::Lane { .. })).count();
         let layout = Layout { program, headers, metadata, arguments };
         let line = |code: &Code, action| layout.line(code, action);
         let apply = line(&program.apply, None);

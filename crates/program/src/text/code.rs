@@ -29,6 +29,13 @@ pub(super) fn read<'a>(
     for line in lines {
         body.take(line)?;
     }
+    // What stands behind it may be left out.
+    if let (Some((name, number)), Some(line)) = (body.labels.last(), lines.last())
+        && *number == body.lines.len()
+    {
+        let reason = format!("an instruction has to stand behind the label `{name}`");
+        return Err(line.first().unfit(reason));
+    }
     let mut code = Code { steps: Vec::with_capacity(body.lines.len()), labels: body.labels };
     for (number, line) in body.lines.iter().enumerate() {
         let instruction = Instruction { scene, line, number, labels: &body.numbers };

@@ -239,6 +239,9 @@ impl<'a> Words<'a, '_> {
         for word in parts {
             let (name, text) = split(*word).ok_or_else(|| word.expected("`argument:value`"))?;
             let field = named(name, "argument", fields.iter().map(|field| &field.name))?;
+            if values[field].is_some() {
+                return Err(name.unfit(format!("`{}` stands here already", name.text)));
+            }
             let bytes = value::parse(text.text, fields[field].bits as usize / 8);
             let wrong = || text.expected(format!("a value of {} bits", fields[field].bits));
             values[field] = Some(bytes.ok_or_else(wrong)?);

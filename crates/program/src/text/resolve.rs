@@ -8,11 +8,11 @@ use super::words::{Line, Word};
 use super::{code, defaults};
 use crate::form::{
     Action, Actions, Field, Header, Kind, Match, Meters, Owner, Place, Program, Registers, Scope,
-    Struct, Table,
+    Step, Struct, Table,
 };
 use crate::limits::{
     ACTIONS_MAX, ARRAY_LEN_MAX, ENTRIES_MAX, FIELDS_MAX, GROUPS_MAX, HEADERS_LEN_MAX, HEADERS_MAX,
-    KEY_LEN_MAX, MEMBERS_MAX, STRUCT_LEN_MAX, STRUCTS_MAX, TABLES_MAX, TIMEOUTS_MAX,
+    KEY_LEN_MAX, MEMBERS_MAX, ROOM_MAX, STRUCT_LEN_MAX, STRUCTS_MAX, TABLES_MAX, TIMEOUTS_MAX,
 };
 
 /// Numbers of what has a name of its own kind.
@@ -100,6 +100,10 @@ pub(super) fn resolve(blocks: &Blocks<'_>) -> Result<Program, Wrong> {
         let code = code::read(&scene, block.name, &block.body, code::Part::Action)?;
         program.actions[number].code = code;
     }
+    for (number, block) in blocks.tables.iter().enumerate() {
+        learning(&program, &program.tables[number], block)?;
+    }
+    room(blocks, &program)?;
     let Some((word, body)) = &blocks.apply else {
         return Err(Wrong::unfit(
             At { line: 1, column: 1, width: 1 },
@@ -109,6 +113,71 @@ pub(super) fn resolve(blocks: &Blocks<'_>) -> Result<Program, Wrong> {
     let scene = Scene { names: &names, program: &program, arguments: None };
     program.apply = code::read(&scene, *word, body, code::Part::Apply)?;
     Ok(program)
+}
+
+/// That actions which learn are of learners, and learn what is theirs.
+fn learning(program: &Program, table: &Table, block: &TableBlock<'_>) -> Result<(), Wrong> {
+    let of = table.kind.actions().into_iter().flat_map(|actions| &actions.of);
+    for ((action, _), line) in of.zip(&block.actions) {
+        let (action, word) = (&program.actions[*action], line.first());
+        for step in &action.code.steps {
+            let learnt = match step {
+                Step::Learn { action, .. } => Some(*action),
+                Step::Rearm(_) | Step::Forget => None,
+                _ => continue,
+            };
+            let Kind::Learner { actions, .. } = &table.kind else {
+                let reason =
+                    format!("`{}` learns, which is for the actions of a learner", word.text);
+                return Err(word.unfit(reason));
+            };
+            let may = |of: &(usize, Scope)| Some(of.0) == learnt && of.1 != Scope::Default;
+            if let Some(learnt) = learnt
+                && !actions.of.iter().any(may)
+            {
+                let reason = format!(
+                    "`{}` learns `{}`, which has to be an action of this learner's entries",
+                    word.text, program.actions[learnt].name
+                );
+                return Err(word.unfit(reason));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// That what is set aside for arrays and learners is within a limit.
+fn room(blocks: &Blocks<'_>, program: &Program) -> Result<(), Wrong> {
+    let registers = program.registers.iter().map(|array| array.len * 8);
+    let meters = program.meters.iter().map(|array| array.len * 64);
+    let learner = |table: &Table| match &table.kind {
+        Kind::Learner { key, actions, .. } => {
+            let key: usize = key.iter().map(Place::len).sum();
+            let arguments = |(action, _): &(usize, Scope)| {
+                program.arguments(*action).iter().map(|field| field.bits as usize / 8 + 8).sum()
+            };
+            let arguments: usize = actions.of.iter().map(arguments).max().unwrap_or(0);
+            // Key and arguments, each word of the key twice, and what is known of an entry.
+            table.size.saturating_mul(2 * (key + 8) + arguments + 64)
+        }
+        _ => 0,
+    };
+    let learners = program.tables.iter().map(learner);
+    let all = registers.chain(meters).chain(learners).fold(0_usize, usize::saturating_add);
+    if all <= ROOM_MAX {
+        return Ok(());
+    }
+    let first = blocks.registers.first().map(|(name, ..)| *name);
+    let first = first.or(blocks.meters.first().map(|(name, _)| *name));
+    let of_learner = blocks.tables.iter().find(|block| block.kind == TableKind::Learner);
+    let word = first.or(of_learner.map(|block| block.name));
+    let at = word.map(|word| word.at).unwrap_or_default();
+    let reason = format!(
+        "arrays and learners of a program need {} MiB at most, and these {}: make them smaller",
+        ROOM_MAX >> 20,
+        all >> 20
+    );
+    Err(Wrong::unfit(at, reason))
 }
 
 fn structure<'a>(block: &StructBlock<'a>, names: &mut Names<'a>) -> Result<Struct, Wrong> {

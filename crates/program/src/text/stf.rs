@@ -21,6 +21,7 @@ use super::command;
 use super::error::{TextError, Wrong};
 use super::words::{Line, Word, lines};
 use crate::form::Program;
+use crate::limits::TEST_FRAME_LEN_MAX;
 
 /// A test, read for a program.
 #[derive(Clone, Debug)]
@@ -35,7 +36,7 @@ pub(crate) enum Step {
     Packet { port: u64, frame: Vec<u8> },
     Expect { port: u64, frame: Expected },
     NoPacket,
-    Check { array: usize, index: u64, is: Comparison, value: u64 },
+    Check { name: String, array: usize, index: u64, is: Comparison, value: u64 },
     Wait { ns: u64 },
 }
 
@@ -82,6 +83,10 @@ fn step(program: &Program, line: &Line<'_>) -> Result<Step, Wrong> {
             let port = port()?;
             let frame = data(line)?;
             match frame.mask.iter().all(|mask| *mask == 0xff) && !frame.is_whole {
+                true if frame.value.len() > TEST_FRAME_LEN_MAX => {
+                    let reason = format!("a packet has {TEST_FRAME_LEN_MAX} bytes at most");
+                    Err(line.at(2).unfit(reason))
+                }
                 true if !frame.value.is_empty() => Ok(Step::Packet { port, frame: frame.value }),
                 _ => Err(line.at(2).expected("the bytes of a packet, as hexadecimal digits")),
             }
@@ -146,7 +151,7 @@ fn check(program: &Program, line: &Line<'_>) -> Result<Step, Wrong> {
         ">=" => Comparison::AtLeast,
         _ => return Err(line.at(2).expected("`==`, `!=`, `<`, `<=`, `>` or `>=`")),
     };
-    Ok(Step::Check { array, index, is, value: line.at(3).number()? })
+    Ok(Step::Check { name: name.to_owned(), array, index, is, value: line.at(3).number()? })
 }
 
 impl Expected {
