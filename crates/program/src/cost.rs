@@ -25,7 +25,9 @@ pub struct Cost {
     pub hashed_bytes: u64,
     /// Bytes of headers that are taken off.
     pub extracted_bytes: u64,
-    /// Bytes of headers that are put before the rest.
+    /// Headers that are put before the rest.
+    pub emitted_headers: u64,
+    /// Their bytes.
     pub emitted_bytes: u64,
     /// Transactions of DMA with an application's memory. There is no instruction that makes one.
     pub dma_transactions: u64,
@@ -43,6 +45,7 @@ impl Cost {
             array_accesses: of(self.array_accesses, other.array_accesses),
             hashed_bytes: of(self.hashed_bytes, other.hashed_bytes),
             extracted_bytes: of(self.extracted_bytes, other.extracted_bytes),
+            emitted_headers: of(self.emitted_headers, other.emitted_headers),
             emitted_bytes: of(self.emitted_bytes, other.emitted_bytes),
             dma_transactions: of(self.dma_transactions, other.dma_transactions),
             dma_bytes: of(self.dma_bytes, other.dma_bytes),
@@ -89,7 +92,7 @@ impl Program {
             Step::Extract(header, _) | Step::Lookahead(header) => {
                 Cost { extracted_bytes: len(header), ..one }
             }
-            Step::Emit(header) => Cost { emitted_bytes: len(header), ..one },
+            Step::Emit(header) => Cost { emitted_headers: 1, emitted_bytes: len(header), ..one },
             Step::RegisterRead { .. }
             | Step::RegisterWrite { .. }
             | Step::RegisterAdd { .. }
@@ -138,6 +141,7 @@ impl fmt::Display for Cost {
             ("register and meter accesses", self.array_accesses),
             ("bytes hashed", self.hashed_bytes),
             ("bytes of headers taken off", self.extracted_bytes),
+            ("headers put on", self.emitted_headers),
             ("bytes of headers put on", self.emitted_bytes),
             ("DMA transactions", self.dma_transactions),
             ("DMA bytes", self.dma_bytes),
@@ -213,6 +217,7 @@ mod tests {
             array_accesses: 2,
             hashed_bytes: 18,
             extracted_bytes: 8,
+            emitted_headers: 1,
             emitted_bytes: 8,
             dma_transactions: 0,
             dma_bytes: 0,

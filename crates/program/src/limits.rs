@@ -26,6 +26,8 @@ pub const KEY_LEN_MAX: usize = niclab_table::KEY_WORDS_MAX * 8;
 pub const ENTRIES_MAX: u64 = niclab_table::CAPACITY_LIMIT as u64;
 /// Registers, meters or counters of one array.
 pub const ARRAY_LEN_MAX: u64 = 1 << 26;
+/// Arrays of a kind.
+pub const ARRAYS_MAX: usize = 256;
 /// Bytes that arrays and learners of a program are set aside, at most.
 pub const ROOM_MAX: usize = 1 << 30;
 /// Groups of a selector.

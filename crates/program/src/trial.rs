@@ -241,7 +241,7 @@ pub fn carry_out(test: &Stf, execution: &mut impl Execution) -> Verdict {
                 }
             }
             Step::Wait { ns } => {
-                now_ns += ns;
+                now_ns = now_ns.saturating_add(*ns);
                 execution.set_time_ns(now_ns);
             }
         }

@@ -141,6 +141,68 @@ fn a_text_without_its_main_parts_is_refused() {
 }
 
 #[test]
+fn what_learns_is_an_action_of_a_learner_and_learns_what_is_its_own() {
+    let learner = |actions: &str| {
+        format!(
+            "action learns args none {{\n\tlearn go m.port m.a\n\treturn\n}}\n\
+             learner l {{\n\tkey {{\n\t\tm.a\n\t}}\n\tactions {{\n{actions}\n\t}}\n\
+             \tdefault_action learns args none\n\tsize 4\n\ttimeout {{\n\t\t1\n\t}}\n}}"
+        )
+    };
+    assert!(Program::read(&around(&learner("\t\tlearns\n\t\tgo"), "")).is_ok());
+    for actions in ["\t\tlearns", "\t\tlearns\n\t\tgo @defaultonly"] {
+        let (problem, line) = refused(&around(&learner(actions), ""));
+        assert!(problem.starts_with("`learns` learns `go`, which has to be"), "{problem}");
+        assert_eq!(line, "learns");
+    }
+    let plain = "action forgets args none {\n\tforget\n\treturn\n}\n\
+                 table t {\n\tactions {\n\t\tforgets\n\t}\n\tdefault_action forgets args none\n}";
+    let (problem, _) = refused(&around(plain, ""));
+    assert_eq!(problem, "`forgets` learns, which is for the actions of a learner");
+}
+
+#[test]
+fn what_a_program_asks_for_has_limits() {
+    let emits = "\temit h.eth\n".repeat(65);
+    let said = "a packet emits 64 headers at most, and here 65";
+    assert_eq!(refused(&around("", &emits)).0, said);
+    let large = "regarray big size 0x4000000 initval 0\n".to_owned();
+    let large = large.clone() + &large.replace("big", "bigger") + &large.replace("big", "third");
+    let (problem, _) = refused(&around(&large, ""));
+    assert!(problem.starts_with("arrays and learners of a program need 1024 MiB"), "{problem}");
+    let learner = "learner l {\n\tkey {\n\t\tm.a\n\t}\n\tactions {\n\t\tnone\n\t}\n\
+                   \tdefault_action none args none\n\tsize 0x20000000\n\ttimeout {\n\t\t1\n\t}\n}";
+    assert!(refused(&around(learner, "")).0.starts_with("arrays and learners"));
+    let many: String = (0..257).map(|n| format!("regarray r{n} size 1 initval 0\n")).collect();
+    assert!(refused(&around(&many, "")).0.contains("256 register arrays"));
+}
+
+#[test]
+fn a_label_has_an_instruction_behind_it_and_an_instruction_may_have_several() {
+    let last = "\tjmp L\n\ttx m.port\nL :\tregprefetch regs 0";
+    let text = around("", last).replace("\n\ttx m.port\n}", "\n}");
+    let (problem, _) = refused(&text);
+    assert_eq!(problem, "an instruction has to stand behind the label `L`");
+    let two = "\tjmp B\nA :\tregprefetch regs 0\nB :\tmov m.a 1\n\tjmp C\nC :\tmov m.a 2";
+    let program = Program::read(&around("", two)).unwrap();
+    assert_eq!(Program::read(&program.to_string()).as_ref(), Ok(&program), "{program}");
+}
+
+#[test]
+fn a_line_of_any_length_is_shown_around_the_word() {
+    let text = format!("{}wrong {}", " ".repeat(70_000), "more ".repeat(20_000));
+    let error = Program::read(&text).expect_err("no block");
+    assert_eq!(error.column(), 70_001);
+    let shown = error.to_string();
+    assert!(shown.lines().all(|line| line.chars().count() < 300), "{shown}");
+    let lines: Vec<&str> = shown.lines().collect();
+    assert_eq!(lines[1].find("wrong"), lines[2].find('^'), "{shown}");
+    let long = format!("struct {} {{\n}}\n", "x".repeat(100_000));
+    let shown = Program::read(&long).expect_err("a name that is too long").to_string();
+    assert!(shown.len() < 1_000, "{shown}");
+}
+
+#[test]
 fn the_line_is_shown_with_a_caret_under_the_word() {
     let error = Program::read("struct a {\n\tbit<9> x\n}\n").expect_err("9 bits");
     let shown = error.to_string();

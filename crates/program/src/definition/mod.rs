@@ -173,7 +173,7 @@ impl Definition {
     fn copy(&self, packet: &Packet, copies: &mut Vec<Copied>) {
         for session in packet.mirrored.iter().flatten() {
             if let Some(Session { port, len_max }) = self.sessions[*session] {
-                let len = packet.frame.len().min(len_max as usize);
+                let len = packet.frame.len().min(len_max.max(1) as usize);
                 copies.push(Copied { port, frame: packet.frame[..len].to_vec() });
             }
         }

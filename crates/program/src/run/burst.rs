@@ -81,7 +81,7 @@ impl Burst {
             hit: 0,
             ran: [NO_ACTION; BURST],
             entry: [0; BURST],
-            emits: Vec::with_capacity(crate::limits::EMITS_MAX),
+            emits: Vec::with_capacity(BURST * crate::limits::EMITS_MAX),
             sessions: [[0; MIRROR_SLOTS as usize]; BURST],
             mirrored: 0,
             again: 0,
@@ -97,8 +97,9 @@ impl Burst {
     pub(super) fn begin(&mut self, plan: &Plan, packets: u64, is_first: bool) {
         if is_first {
             self.lanes[..plan.metadata_lanes].iter_mut().for_each(|lane| *lane = [0; BURST]);
-            let highest = u64::BITS - packets.leading_zeros();
-            self.store[..highest as usize * self.stride].fill(0);
+            for i in bits(packets) {
+                self.store_of(i)[..plan.zeroed].fill(0);
+            }
         } else {
             for i in bits(packets) {
                 self.store_of(i)[..plan.headers_len].fill(0);
@@ -307,7 +308,7 @@ mod tests {
     fn headers_of_all_lengths_are_copied_and_nothing_behind_them() {
         let from: Vec<u8> = (1..=200).collect();
         for len in 0..100 {
-            let mut to = vec![0; 120];
+            let mut to = [0; 120];
             copy_header(&mut to[10..10 + len], &from);
             assert_eq!(to[10..10 + len], from[..len]);
             assert!(to[..10].iter().chain(&to[10 + len..]).all(|byte| *byte == 0), "{len}");

@@ -583,6 +583,11 @@ impl Pipeline {
     }
 }
 
+/// A seed for a hash whose keys others may choose.
+pub(super) fn seed() -> u64 {
+    std::hash::BuildHasher::hash_one(&std::hash::RandomState::new(), 0)
+}
+
 impl Mask {
     fn new(
         mask: Vec<u64>,
@@ -592,7 +597,7 @@ impl Mask {
     ) -> Result<Mask, CreateError> {
         // Entries that are to go stay until workers have passed.
         let max = (2 * content.size as u64 + 64).min(ENTRIES_MAX) as usize;
-        let entries = keyed(content.words, Config::growing(max, 0x5eed), domain)?;
+        let entries = keyed(content.words, Config::growing(max, seed()), domain)?;
         let shown = Arc::new(Masked { mask: mask.clone(), entries: entries.reader() });
         Ok(Mask { mask, slot, live: 0, entries, shown })
     }

@@ -48,24 +48,74 @@ pub(super) struct Alone {
     pub tells: bool,
 }
 
+/// Who has to do with an object.
+#[derive(Clone, Copy, Default)]
+struct Sites {
+    first: usize,
+    last: usize,
+    /// Several instructions, or one that is carried out at several places.
+    several: bool,
+    reads: bool,
+    adds: bool,
+    writes: bool,
+}
+
+/// What an action does with each object: the same wherever a table runs it.
+type Summary = BTreeMap<Object, Sites>;
+
+fn note(of: &mut Summary, at: usize, object: Object, access: Access) {
+    let is_new = !of.contains_key(&object);
+    let sites = of.entry(object).or_insert(Sites { first: at, last: at, ..Sites::default() });
+    sites.several |= !is_new;
+    sites.last = at;
+    sites.reads |= access == Access::Read;
+    sites.adds |= access == Access::Add;
+    sites.writes |= access == Access::Write;
+}
+
 /// Looks through a program for what outlives a packet.
 pub(super) fn alone(program: &Program, apply: &Line, actions: &[Line]) -> Alone {
-    let mut sites: BTreeMap<Object, Vec<(usize, Access)>> = BTreeMap::new();
+    // What learns is of the learner that runs it: this number stands for it.
+    let own = usize::MAX;
+    let of_actions: Vec<Summary> = actions
+        .iter()
+        .map(|line| {
+            let mut of = Summary::new();
+            let seen = line.ops.iter().filter_map(|op| access(op, Some(own)));
+            seen.for_each(|(object, access)| note(&mut of, 0, object, access));
+            of
+        })
+        .collect();
+    let mut all = Summary::new();
     for (at, op) in apply.ops.iter().enumerate() {
-        let mut note = |(object, access)| sites.entry(object).or_default().push((at, access));
-        access(op, None).into_iter().for_each(&mut note);
+        if let Some((object, access)) = access(op, None) {
+            note(&mut all, at, object, access);
+        }
         let Op::Table(table) = op else { continue };
         let kind = &program.tables[*table].kind;
-        let learner = matches!(kind, Kind::Learner { .. }).then_some(*table);
-        learner.into_iter().for_each(|table| note((Object::Learner(table), Access::Read)));
+        if matches!(kind, Kind::Learner { .. }) {
+            note(&mut all, at, Object::Learner(*table), Access::Read);
+        }
         for (action, _) in kind.actions().into_iter().flat_map(|actions| &actions.of) {
-            let ops = actions[*action].ops.iter();
-            ops.filter_map(|op| access(op, learner)).for_each(&mut note);
+            for (object, sites) in &of_actions[*action] {
+                let object = match object {
+                    Object::Learner(of) if *of == own => Object::Learner(*table),
+                    object => *object,
+                };
+                let is_new = !all.contains_key(&object);
+                let place = Sites { first: at, last: at, ..Sites::default() };
+                let into = all.entry(object).or_insert(place);
+                into.several |= !is_new || sites.several;
+                into.last = at;
+                into.reads |= sites.reads;
+                into.adds |= sites.adds;
+                into.writes |= sites.writes;
+            }
         }
     }
-    let telling = || sites.values().filter(|of| tells(of));
-    let several = telling().filter(|of| of.len() > 1);
-    let mut ranges: Vec<(usize, usize)> = several.filter_map(|of| range(of)).collect();
+    let telling = || all.values().filter(|sites| sites.writes || sites.adds && sites.reads);
+    let several = telling().filter(|sites| sites.several);
+    let mut ranges: Vec<(usize, usize)> = several.map(|of| (of.first, of.last)).collect();
     ranges.sort_unstable();
     ranges.dedup_by(|next, last| {
         let meets = next.0 <= last.1;
@@ -75,16 +125,4 @@ pub(super) fn alone(program: &Program, apply: &Line, actions: &[Line]) -> Alone 
         meets
     });
     Alone { ranges, tells: telling().next().is_some() }
-}
-
-/// Whether the order of packets can be seen.
-fn tells(sites: &[(usize, Access)]) -> bool {
-    let has = |access| sites.iter().any(|(_, of)| *of == access);
-    has(Access::Write) || has(Access::Add) && has(Access::Read)
-}
-
-/// From the first instruction to the last.
-fn range(sites: &[(usize, Access)]) -> Option<(usize, usize)> {
-    let places = || sites.iter().map(|(at, _)| *at);
-    Some((places().min()?, places().max()?))
 }

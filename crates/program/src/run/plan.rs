@@ -245,6 +245,8 @@ pub(super) struct Plan {
     pub metadata_lanes: usize,
     /// Bytes of a packet's store.
     pub store: usize,
+    /// Those that are zero when a packet comes: headers and metadata.
+    pub zeroed: usize,
     /// Those that are zero when a packet comes round again: the headers.
     pub headers_len: usize,
     pub headers: Vec<Head>,
@@ -321,6 +323,7 @@ impl Plan {
             metadata_lanes,
             // Eight bytes are read and written where a field has fewer.
             store: store + 8,
+            zeroed: first_byte,
             headers_len,
             entry_ids: all().any(|op| matches!(op, Op::EntryId(_))),
             all_alone: comes_again && alone.tells,

@@ -232,10 +232,10 @@ impl Tables {
         plan: &Plan,
         now_ns: u64,
     ) {
+        burst.hit &= !active;
         let Some(learner) = &mut self.learners[table] else { return };
         let words = learner.words();
         pack(&mut self.keys, words, key, active, burst);
-        burst.hit &= !active;
         for (at, i) in bits(active).enumerate() {
             let key = &self.keys[at * words..][..words];
             if let Some((entry, action)) = learner.look(i, key, now_ns) {

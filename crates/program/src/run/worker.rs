@@ -83,12 +83,14 @@ impl Worker {
             self.version = version;
             self.views = self.board.views.load_full();
         }
-        let board = Arc::clone(&self.board);
+        let Worker { board, participant, views, tables, burst, scratch, .. } = self;
+        let now_ns = self.now_ns;
+        let board: &Board = board;
         let reading = || Reading {
-            participant: &self.participant,
+            participant,
             generation,
             versions: &board.versions,
-            views: &self.views,
+            views,
             records: &board.records,
             defaults: &board.defaults,
             groups: &board.groups,
@@ -100,24 +102,24 @@ impl Worker {
             rest &= !now;
             let mut packets = now;
             for pass in 0..=u64::from(RECIRCULATIONS_MAX) {
-                self.burst.begin(&board.plan, packets, pass == 0);
+                burst.begin(&board.plan, packets, pass == 0);
                 Run {
                     plan: &board.plan,
                     state: &board.state,
-                    tables: &mut self.tables,
+                    tables,
                     reading: reading(),
-                    burst: &mut self.burst,
+                    burst,
                     region,
                     frames,
                     port,
                     pass,
-                    now_ns: self.now_ns,
-                    scratch: &mut self.scratch,
+                    now_ns,
+                    scratch,
                 }
                 .apply(packets);
-                packets = leave(&board, &mut self.burst, region, frames, packets, &mut copy);
+                packets = leave(board, burst, region, frames, packets, &mut copy);
                 for i in bits(now & !packets) {
-                    fates[i] = self.burst.fates[i];
+                    fates[i] = burst.fates[i];
                 }
                 if packets == 0 {
                     break;

@@ -72,7 +72,10 @@ impl<'a> Body<'a> {
             if self.numbers.insert(label.name()?, number).is_some() {
                 return Err(label.unfit(format!("there is another label `{}`", label.text)));
             }
-            self.labels.push((label.text.to_owned(), number));
+            // Another name of the same instruction is none for it when it is written.
+            if self.labels.last().is_none_or(|(_, of)| *of != number) {
+                self.labels.push((label.text.to_owned(), number));
+            }
             line = line.after(2);
         }
         // They change nothing: tables and arrays are brought near anyway.

@@ -64,7 +64,12 @@ impl Command {
     /// # Errors
     /// With the column of what is wrong, and what would do.
     pub fn read(program: &Program, text: &str) -> Result<Command, TextError> {
-        let line = lines(text).next();
+        let mut all = lines(text);
+        let (line, more) = (all.next(), all.next());
+        if let Some(more) = more {
+            let wrong = more.first().expected("one command alone");
+            return Err(TextError::new(text, wrong));
+        }
         let read = line.map(|line| read(program, &line)).unwrap_or_else(|| {
             let problem =
                 Problem::Expected { expected: BEGINNINGS.to_owned(), found: String::new() };

@@ -10,8 +10,14 @@ pub struct TextError(Box<Shown>);
 struct Shown {
     at: At,
     text: String,
+    /// Characters of the line before it.
+    before: usize,
     problem: Problem,
 }
+
+/// Characters of a line that are shown, and those before the word.
+const SHOWN_MAX: usize = 100;
+const BEFORE_MAX: usize = 60;
 
 /// What is wrong at a place.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -45,7 +51,11 @@ impl fmt::Display for Found<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0 {
             "" => f.write_str("the end of the line"),
-            word => write!(f, "`{}`", word.escape_debug()),
+            word => {
+                let shown: String = word.chars().take(SHOWN_MAX).collect();
+                let more = if shown.len() < word.len() { "…" } else { "" };
+                write!(f, "`{}{more}`", shown.escape_debug())
+            }
         }
     }
 }
@@ -81,9 +91,12 @@ impl Wrong {
 impl TextError {
     pub(crate) fn new(source: &str, Wrong { at, problem }: Wrong) -> TextError {
         let line = source.lines().nth(at.line.saturating_sub(1)).unwrap_or_default();
+        // What stands around the word: a line may have any length.
+        let before = at.column.saturating_sub(1 + BEFORE_MAX);
+        let shown = line.chars().skip(before).take(SHOWN_MAX);
         // A tab is as wide as anything else to whoever counts columns.
-        let text = line.replace('\t', " ");
-        TextError(Box::new(Shown { at, text, problem }))
+        let text = shown.map(|c| if c == '\t' { ' ' } else { c }).collect();
+        TextError(Box::new(Shown { at, text, before, problem }))
     }
 
     /// Number of the line, from 1.
@@ -107,10 +120,12 @@ impl TextError {
 
 impl fmt::Display for TextError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Shown { at: At { line, column, width }, text, problem } = &*self.0;
+        let Shown { at: At { line, column, width }, text, before, problem } = &*self.0;
         writeln!(f, "line {line}, column {column}: {problem}")?;
         writeln!(f, "  {text}")?;
-        write!(f, "  {:indent$}{}", "", "^".repeat((*width).max(1)), indent = column - 1)
+        let indent = column - 1 - before;
+        let carets = (*width).clamp(1, SHOWN_MAX - indent);
+        write!(f, "  {}{}", " ".repeat(indent), "^".repeat(carets))
     }
 }
 

@@ -51,17 +51,22 @@ pub fn read_tables(program: &Program, text: &str) -> Result<Vec<Command>, FileEr
     only("the file", root, &["tables", "groups", "registers", "meters", "sessions"])?;
     let mut commands = Commands { program, commands: Vec::new() };
     for (name, table) in part(root, "tables")? {
+        named("tables", name)?;
         commands.table(name, table)?;
     }
     for (name, groups) in part(root, "groups")? {
         let place = format!("groups.{name}");
+        named("groups", name)?;
         for (group, members) in object(&place, groups)? {
+            named(&place, group)?;
             commands.group(name, group, members)?;
         }
     }
     for (name, values) in part(root, "registers")? {
         let place = format!("registers.{name}");
+        named("registers", name)?;
         for (index, value) in object(&place, values)? {
+            named(&place, index)?;
             let place = format!("{place}.{index}");
             let value = word(&place, value)?;
             commands.tell(&place, &format!("register_write {name} {index} {value}"))?;
@@ -69,7 +74,9 @@ pub fn read_tables(program: &Program, text: &str) -> Result<Vec<Command>, FileEr
     }
     for (name, meters) in part(root, "meters")? {
         let place = format!("meters.{name}");
+        named("meters", name)?;
         for (index, rates) in object(&place, meters)? {
+            named(&place, index)?;
             let place = format!("{place}.{index}");
             let fields = ["committed", "committed_burst", "peak", "peak_burst"];
             let words = fields_of(&place, rates, &fields, &fields)?;
@@ -79,6 +86,7 @@ pub fn read_tables(program: &Program, text: &str) -> Result<Vec<Command>, FileEr
     }
     for (number, session) in part(root, "sessions")? {
         let place = format!("sessions.{number}");
+        named("sessions", number)?;
         let words = fields_of(&place, session, &["port", "length"], &["port"])?;
         commands.tell(&place, &format!("mirroring_add {number} {}", words.join(" ")))?;
     }
@@ -109,6 +117,15 @@ fn only(place: &str, of: &Object, fields: &[&str]) -> Result<(), FileError> {
         Some(key) => {
             Err(wrong(place, format!("unknown field `{key}`; there are: {}", fields.join(", "))))
         }
+    }
+}
+
+/// That a name in the file is one word of a command.
+fn named(place: &str, name: &str) -> Result<(), FileError> {
+    let is_one = |c: char| !c.is_whitespace() && !"(),;#:/".contains(c);
+    match !name.is_empty() && name.chars().all(is_one) {
+        true => Ok(()),
+        false => Err(wrong(place, format!("expected a name, found `{name}`"))),
     }
 }
 
@@ -182,6 +199,7 @@ impl Commands<'_> {
             let key_place = format!("{place}.key");
             let key = of.get("key").ok_or_else(|| wrong(&place, "the field `key` is missing"))?;
             for (field, value) in object(&key_place, key)? {
+                named(&key_place, field)?;
                 let value = word(&format!("{key_place}.{field}"), value)?;
                 line += &format!(" {field}:{value}");
             }
@@ -215,6 +233,7 @@ fn action(place: &str, of: &Object) -> Result<String, FileError> {
     let mut arguments = Vec::new();
     if let Some(values) = of.get("arguments") {
         for (argument, value) in object(&place, values)? {
+            named(&place, argument)?;
             let value = word(&format!("{place}.{argument}"), value)?;
             arguments.push(format!("{argument}:{value}"));
         }

@@ -11,8 +11,9 @@ use crate::form::{
     Step, Struct, Table,
 };
 use crate::limits::{
-    ACTIONS_MAX, ARRAY_LEN_MAX, ENTRIES_MAX, FIELDS_MAX, GROUPS_MAX, HEADERS_LEN_MAX, HEADERS_MAX,
-    KEY_LEN_MAX, MEMBERS_MAX, ROOM_MAX, STRUCT_LEN_MAX, STRUCTS_MAX, TABLES_MAX, TIMEOUTS_MAX,
+    ACTIONS_MAX, ARRAY_LEN_MAX, ARRAYS_MAX, EMITS_MAX, ENTRIES_MAX, FIELDS_MAX, GROUPS_MAX,
+    HEADERS_LEN_MAX, HEADERS_MAX, KEY_LEN_MAX, MEMBERS_MAX, ROOM_MAX, STRUCT_LEN_MAX, STRUCTS_MAX,
+    TABLES_MAX, TIMEOUTS_MAX,
 };
 
 /// Numbers of what has a name of its own kind.
@@ -112,7 +113,13 @@ pub(super) fn resolve(blocks: &Blocks<'_>) -> Result<Program, Wrong> {
     };
     let scene = Scene { names: &names, program: &program, arguments: None };
     program.apply = code::read(&scene, *word, body, code::Part::Apply)?;
-    Ok(program)
+    match program.cost().emitted_headers as usize {
+        ..=EMITS_MAX => Ok(program),
+        emits => {
+            let reason = format!("a packet emits {EMITS_MAX} headers at most, and here {emits}");
+            Err(word.unfit(reason))
+        }
+    }
 }
 
 /// That actions which learn are of learners, and learn what is theirs.
@@ -271,15 +278,18 @@ fn arrays<'a>(
         Ok((word.number_in("a size", 1, ARRAY_LEN_MAX)? as usize).next_power_of_two())
     };
     for &(name, size, initial) in &blocks.registers {
+        count(name, program.registers.len(), ARRAYS_MAX, "register arrays")?;
         let name = enter(&mut names.registers, name)?;
         let (len, initial) = (len(size)?, initial.number()?);
         program.registers.push(Registers { name, len, initial });
     }
     for &(name, size) in &blocks.meters {
+        count(name, program.meters.len(), ARRAYS_MAX, "meter arrays")?;
         let name = enter(&mut names.meters, name)?;
         program.meters.push(Meters { name, len: len(size)? });
     }
     for &name in &blocks.rss {
+        count(name, program.rss.len(), ARRAYS_MAX, "rss hashes")?;
         program.rss.push(enter(&mut names.rss, name)?);
     }
     Ok(())
