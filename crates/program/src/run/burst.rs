@@ -59,6 +59,19 @@ pub(super) fn bits(mut mask: u64) -> impl Iterator<Item = usize> {
     })
 }
 
+/// Does something for each packet of a mask, in order. Mostly it is a whole burst, which costs no
+/// search for bits.
+#[inline(always)]
+pub(super) fn each_of(mask: u64, mut of: impl FnMut(usize)) {
+    if mask == u64::MAX {
+        for i in 0..BURST {
+            of(i);
+        }
+    } else {
+        bits(mask).for_each(of);
+    }
+}
+
 /// Eight bytes from `at` on as a number.
 #[inline(always)]
 fn eight(bytes: &[u8], at: usize) -> u64 {
@@ -184,9 +197,7 @@ impl Burst {
                 }
             }
             Target::Bytes { at, len } => {
-                for i in bits(packets) {
-                    put(self.store_of(i), at, len, values[i]);
-                }
+                each_of(packets, |i| put(self.store_of(i), at, len, values[i]));
             }
         }
     }

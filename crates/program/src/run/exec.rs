@@ -4,7 +4,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use niclab_nic::memory::{Desc, Region};
 
-use super::burst::{BURST, Burst, Lane, NO_ACTION, bits, copy_header, put};
+use super::burst::{BURST, Burst, Lane, NO_ACTION, bits, copy_header, each_of, put};
 use super::plan::{Look, Op, Plan, Source, Summed, When, Wide};
 use super::state::State;
 use super::tables::{Reading, Tables};
@@ -195,7 +195,7 @@ impl Run<'_> {
 
     /// Ends the way of packets.
     fn end(&mut self, packets: u64, fate: impl Fn(usize) -> Fate) {
-        bits(packets).for_each(|i| self.burst.fates[i] = fate(i));
+        each_of(packets, |i| self.burst.fates[i] = fate(i));
         self.burst.ended |= packets;
     }
 
@@ -247,10 +247,10 @@ impl Run<'_> {
                 self.burst.valid[*header] |= active;
             }
             Op::ChecksumAdd { at, summand } => {
-                bits(active).for_each(|i| self.checksum(*at, *summand, i, false));
+                each_of(active, |i| self.checksum(*at, *summand, i, false));
             }
             Op::ChecksumSub { at, summand } => {
-                bits(active).for_each(|i| self.checksum(*at, *summand, i, true));
+                each_of(active, |i| self.checksum(*at, *summand, i, true));
             }
             op => self.rare(op, active),
         }
@@ -328,7 +328,7 @@ impl Run<'_> {
         };
         let head = self.plan.headers[header];
         let mut short = 0;
-        for i in bits(active) {
+        each_of(active, |i| {
             let more = more.map_or(0, |more| self.burst.one(more, i));
             let len = head.len.saturating_add(more as usize);
             let cursor = usize::from(self.burst.cursor[i]);
@@ -336,7 +336,7 @@ impl Run<'_> {
             let bytes = bytes.and_then(|rest| rest.get(..len)).filter(|_| len <= head.len_max);
             let Some(bytes) = bytes else {
                 short |= 1 << i;
-                continue;
+                return;
             };
             let at = head.at;
             copy_header(&mut self.burst.store_of(i)[at..at + len], bytes);
@@ -346,7 +346,7 @@ impl Run<'_> {
             if is_taken {
                 self.burst.cursor[i] = (cursor + len) as u16;
             }
-        }
+        });
         self.burst.valid[header] |= active & !short;
         if short != 0 {
             self.end(short, |_| Fate::Dropped(Lost::Short));
@@ -377,11 +377,25 @@ impl Run<'_> {
                 (self.plan.headers[header].at, len)
             }
         };
+        let field = match len {
+            ..=8 => Some(self.burst.one(Source::Bytes { at: from, len }, packet)),
+            _ => None,
+        };
         let store = self.burst.store_of(packet);
-        let pairs = store[from..from + len].chunks_exact(2);
-        let odd = pairs.remainder().first().map_or(0, |byte| u64::from(*byte) << 8);
-        let words = pairs.map(|pair| u64::from(pair[0]) << 8 | u64::from(pair[1]));
-        let sum: u64 = words.sum::<u64>() + odd;
+        let sum = match field {
+            // The words of one number; the last of an odd number of bytes has a zero behind it.
+            Some(number) => {
+                let number = if len % 2 == 1 { number << 8 } else { number };
+                let word = |shift: u32| number >> shift & 0xffff;
+                word(0) + word(16) + word(32) + word(48)
+            }
+            None => {
+                let pairs = store[from..from + len].chunks_exact(2);
+                let odd = pairs.remainder().first().map_or(0, |byte| u64::from(*byte) << 8);
+                let words = pairs.map(|pair| u64::from(pair[0]) << 8 | u64::from(pair[1]));
+                words.sum::<u64>() + odd
+            }
+        };
         let count = len.div_ceil(2) as u64;
         let old = u64::from(store[at]) << 8 | u64::from(store[at + 1]);
         let mut all = (!old & 0xffff) + if take { 0xffff * count - sum } else { sum };

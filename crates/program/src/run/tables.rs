@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use niclab_table::{Generation, Participant, Segments, Versions, is_reference};
 
-use super::burst::{BURST, Burst, Lane, NO_ACTION, bits};
+use super::burst::{BURST, Burst, Lane, NO_ACTION, bits, each_of};
 use super::keyed::Lookup;
 use super::learner::Learner;
 use super::plan::{Engine, Look, Piece, Plan, Source, Wide};
@@ -115,14 +115,12 @@ impl Tables {
             }
         };
         burst.hit = burst.hit & !active | answers.found;
-        for i in bits(answers.found) {
+        each_of(answers.found, |i| {
             if let Does::Record(_, number) = Word(answers.words[i]).does() {
                 reading.records.prefetch(number);
             }
-        }
-        for i in bits(answers.found) {
-            take(answers.words[i], i, burst, plan, reading);
-        }
+        });
+        each_of(answers.found, |i| take(answers.words[i], i, burst, plan, reading));
         self.default(table, active & !answers.found, burst, plan, reading);
     }
 
@@ -159,11 +157,13 @@ impl Tables {
         let mut values = [0; BURST];
         let found =
             entries.look(reading.participant, &self.keys[..count * words], &mut values[..count]);
-        for (at, i) in bits(active).enumerate() {
+        let mut at = 0;
+        each_of(active, |i| {
             let word = if found >> at & 1 == 1 { reading.now(values[at]) } else { 0 };
             answers.words[i] = word;
             answers.found |= u64::from(word != 0) << i;
-        }
+            at += 1;
+        });
         answers
     }
 
@@ -215,6 +215,10 @@ impl Tables {
                 }
                 open &= !(u64::from(!slots.next(course, at)) << at);
             }
+        }
+        if active == u64::MAX {
+            (answers.words, answers.found) = (best, found);
+            return answers;
         }
         for (at, i) in bits(active).enumerate() {
             answers.words[i] = best[at];
@@ -364,13 +368,15 @@ fn pack(keys: &mut [u64], words: usize, pieces: &[Piece], active: u64, burst: &B
             Source::Lane(lane) => &burst.lanes[lane],
             from => &burst.load(from, active),
         };
-        for (at, i) in bits(active).enumerate() {
+        let mut at = 0;
+        each_of(active, |i| {
             let key = &mut keys[at * words..][..words];
             key[word] |= values[i] << shift;
             if is_split {
                 key[word + 1] |= values[i] >> (64 - shift);
             }
-        }
+            at += 1;
+        });
     }
     count
 }

@@ -143,8 +143,16 @@ fn leave(
     copy: &mut impl FnMut(u32, &[u8]),
 ) -> u64 {
     let mut gone = 0;
+    let alike = Alike::of(board, burst, packets);
     for i in bits(packets) {
-        if let Err(lost) = deparse(board, burst, region, &mut frames[i], i) {
+        let left = match &alike {
+            Some(alike) if usize::from(burst.cursor[i]) == alike.len => {
+                alike.put(burst.stored(i), region.frame_mut(&mut frames[i]));
+                Ok(())
+            }
+            _ => deparse(board, burst, region, &mut frames[i], i),
+        };
+        if let Err(lost) = left {
             burst.fates[i] = Fate::Dropped(lost);
             gone |= 1 << i;
         }
@@ -160,6 +168,52 @@ fn leave(
     }
     let goes_on = |i: &usize| !matches!(burst.fates[*i], Fate::Dropped(_));
     bits(burst.again & packets).filter(goes_on).fold(0, |mask, i| mask | 1 << i)
+}
+
+/// What all packets of a burst have before the rest, where it is the same and has their lengths:
+/// stretches of their stores, one behind the other.
+struct Alike {
+    stretches: [(usize, usize); STRETCHES_MAX],
+    count: usize,
+    len: usize,
+}
+
+/// More come one by one.
+const STRETCHES_MAX: usize = 8;
+
+impl Alike {
+    fn of(board: &Board, burst: &Burst, packets: u64) -> Option<Alike> {
+        let mut alike = Alike { stretches: [(0, 0); STRETCHES_MAX], count: 0, len: 0 };
+        for (header, of) in &burst.emits {
+            let head = board.plan.headers[*header];
+            match of & packets {
+                0 => continue,
+                of if of == packets && head.len == head.len_max => {}
+                _ => return None,
+            }
+            alike.len += head.len;
+            // Headers that lie side by side are one stretch.
+            if let Some((at, len)) = alike.stretches[..alike.count].last_mut()
+                && *at + *len == head.at
+            {
+                *len += head.len;
+                continue;
+            }
+            *alike.stretches.get_mut(alike.count)? = (head.at, head.len);
+            alike.count += 1;
+        }
+        (alike.len > 0).then_some(alike)
+    }
+
+    /// Puts them where they were taken off.
+    #[inline(always)]
+    fn put(&self, stored: &[u8], frame: &mut [u8]) {
+        let mut to = 0;
+        for &(at, len) in &self.stretches[..self.count] {
+            copy_header(&mut frame[to..to + len], &stored[at..at + len]);
+            to += len;
+        }
+    }
 }
 
 /// Puts the emitted headers of a packet before what is left of it.
