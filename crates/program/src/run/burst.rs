@@ -59,17 +59,10 @@ pub(super) fn bits(mut mask: u64) -> impl Iterator<Item = usize> {
     })
 }
 
-/// Does something for each packet of a mask, in order. Mostly it is a whole burst, which costs no
-/// search for bits.
+/// Does something for each packet of a mask, in order.
 #[inline(always)]
-pub(super) fn each_of(mask: u64, mut of: impl FnMut(usize)) {
-    if mask == u64::MAX {
-        for i in 0..BURST {
-            of(i);
-        }
-    } else {
-        bits(mask).for_each(of);
-    }
+pub(super) fn each_of(mask: u64, of: impl FnMut(usize)) {
+    bits(mask).for_each(of);
 }
 
 /// Eight bytes from `at` on as a number.
