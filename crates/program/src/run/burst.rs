@@ -61,8 +61,11 @@ pub(super) fn bits(mut mask: u64) -> impl Iterator<Item = usize> {
 
 /// Does something for each packet of a mask, in order.
 #[inline(always)]
-pub(super) fn each_of(mask: u64, of: impl FnMut(usize)) {
-    bits(mask).for_each(of);
+pub(super) fn each_of(mut mask: u64, mut of: impl FnMut(usize)) {
+    while mask != 0 {
+        of(mask.trailing_zeros() as usize % BURST);
+        mask &= mask - 1;
+    }
 }
 
 /// Eight bytes from `at` on as a number.
@@ -154,9 +157,7 @@ impl Burst {
                         *value = eight(store, at) >> shift;
                     }
                 } else {
-                    for i in bits(packets) {
-                        values[i] = eight(self.stored(i), at) >> shift;
-                    }
+                    each_of(packets, |i| values[i] = eight(self.stored(i), at) >> shift);
                 }
                 values
             }

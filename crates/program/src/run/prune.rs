@@ -13,7 +13,9 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use niclab_table::{Bits, Filter, FilterConfig, FilterReader, FilterRule, Pages, Sets, Span};
+use niclab_table::{
+    Bits, Burst as Walk, Filter, FilterConfig, FilterReader, FilterRule, Pages, Span,
+};
 
 use super::burst::{BURST, Lane, bits};
 use super::plan::Piece;
@@ -47,9 +49,18 @@ pub(super) struct Slots {
     /// By slot.
     masks: Vec<Option<Arc<Masked>>>,
     ranks: Arc<Ranks>,
-    filter: Option<FilterReader<F>>,
+    filter: Option<Reader>,
     parts: Parts,
 }
+
+/// A filter of one field of 32 bits, as most tables of prefixes need, or of all.
+#[derive(Debug)]
+enum Either<A, B> {
+    One(A),
+    All(B),
+}
+
+type Reader = Either<FilterReader<1>, FilterReader<F>>;
 
 /// The best rank of each slot and those behind it, or better.
 #[derive(Debug)]
@@ -61,7 +72,7 @@ pub(super) struct Ranks {
 /// The filter of a table, for the control side.
 #[derive(Debug, Default)]
 pub(super) struct Pruner {
-    filter: Option<Filter<F>>,
+    filter: Option<Either<Filter<1>, Filter<F>>>,
     /// Entries it took since it was made, and how many there were then.
     taken: usize,
     made_with: usize,
@@ -83,6 +94,13 @@ impl Parts {
             }
         }
         parts
+    }
+
+    /// The only part, where it is one of the wide ones.
+    fn only(&self) -> Option<usize> {
+        let mut there = (0..F).filter(|at| self.0[*at].bits > 0);
+        let only = there.next().filter(|_| there.next().is_none())?;
+        (FIELDS[only] == Bits::ThirtyTwo).then_some(only)
     }
 
     /// The values of a key, each with its bits in front: a prefix stays one.
@@ -142,11 +160,13 @@ impl Ranks {
 impl Pruner {
     /// Has an entry found by its packets, where there is a filter.
     pub(super) fn take(&mut self, slot: usize, spans: [Span; F]) {
-        if let Some(filter) = &mut self.filter {
-            self.taken += 1;
-            // It knows all slots there can be.
-            let _ = filter.add(slot, &spans);
-        }
+        let Some(filter) = &mut self.filter else { return };
+        self.taken += 1;
+        // It knows all slots there can be.
+        let _ = match filter {
+            Either::One(filter) => filter.add(slot, &[only_of(&spans)]),
+            Either::All(filter) => filter.add(slot, &spans),
+        };
     }
 
     /// Whether the filter of so many masks is to be made, or made anew.
@@ -160,17 +180,20 @@ impl Pruner {
     /// Makes the filter of all entries: slot, key and mask of each. Without memory there is none,
     /// and all masks are asked.
     pub(super) fn make(&mut self, parts: &Parts, entries: Vec<(usize, Vec<u64>, &[u64])>) {
-        let config = FilterConfig {
-            fields: FIELDS,
-            tables_max: SLOTS_MAX,
-            rules_max: 4 * entries.len() + SPARE_MIN,
-            pages: Pages::Huge,
-        };
         (self.taken, self.made_with) = (0, entries.len());
-        let rules = entries.into_iter();
-        let rules =
-            rules.map(|(table, key, mask)| FilterRule { table, spans: parts.spans(&key, mask) });
-        self.filter = Filter::build(config, rules).ok();
+        let rules_max = 4 * entries.len() + SPARE_MIN;
+        let spans = entries.into_iter().map(|(table, key, mask)| (table, parts.spans(&key, mask)));
+        self.filter = match parts.only() {
+            Some(_) => {
+                let rules =
+                    spans.map(|(table, spans)| FilterRule { table, spans: [only_of(&spans)] });
+                Filter::build(config([Bits::ThirtyTwo], rules_max), rules).ok().map(Either::One)
+            }
+            None => {
+                let rules = spans.map(|(table, spans)| FilterRule { table, spans });
+                Filter::build(config(FIELDS, rules_max), rules).ok().map(Either::All)
+            }
+        };
     }
 
     pub(super) fn spans(parts: &Parts, key: &[u64], mask: &[u64]) -> [Span; F] {
@@ -183,16 +206,28 @@ impl Pruner {
         ranks: &Arc<Ranks>,
         parts: Parts,
     ) -> Slots {
-        let filter = self.filter.as_ref().map(Filter::reader);
+        let filter = self.filter.as_ref().map(|filter| match filter {
+            Either::One(filter) => Either::One(filter.reader()),
+            Either::All(filter) => Either::All(filter.reader()),
+        });
         Slots { masks, ranks: Arc::clone(ranks), filter, parts }
     }
+}
+
+fn config<const N: usize>(fields: [Bits; N], rules_max: usize) -> FilterConfig<N> {
+    FilterConfig { fields, tables_max: SLOTS_MAX, rules_max, pages: Pages::Huge }
+}
+
+/// The span of the only part that is looked at: the others are of all values.
+fn only_of(spans: &[Span; F]) -> Span {
+    spans.iter().copied().find(|span| *span != Span::ALL).unwrap_or(Span::ALL)
 }
 
 /// Packets on their way through the slots of a table, by the place of their keys.
 #[derive(Debug)]
 pub(super) struct Course {
-    values: Vec<[u32; F]>,
-    sets: Vec<Sets<F>>,
+    one: Walk<1>,
+    all: Walk<F>,
     /// The word of slots that a packet is at, and which are left of it.
     words: [usize; BURST],
     left: Lane,
@@ -205,13 +240,21 @@ pub(super) struct Course {
 impl Course {
     pub(super) fn new() -> Course {
         Course {
-            values: vec![[0; F]; BURST],
-            sets: vec![Sets::default(); BURST],
+            one: Walk::default(),
+            all: Walk::default(),
             words: [0; BURST],
             left: [0; BURST],
             ranks: [u64::MAX; BURST],
             slots: [0; BURST],
         }
+    }
+}
+
+impl Course {
+    /// Takes a word of slots that a packet is led to.
+    #[inline(always)]
+    fn take(&mut self, at: usize, (word, left): (u32, u64)) {
+        (self.words[at], self.left[at]) = (word as usize, left);
     }
 }
 
@@ -232,15 +275,19 @@ impl Slots {
     ) -> u64 {
         course.ranks = [u64::MAX; BURST];
         course.words = [0; BURST];
+        let slots = self.masks.len();
+        let keys = keys.chunks_exact(words).take(count).enumerate();
         match &self.filter {
-            Some(filter) => {
-                for (values, key) in course.values.iter_mut().zip(keys.chunks_exact(words)) {
-                    *values = self.parts.values(key);
-                }
-                filter.find(&course.values[..count], &mut course.sets[..count]);
-                for at in 0..count {
-                    course.left[at] = filter.word(&course.sets[at], 0);
-                }
+            Some(Either::One(filter)) => {
+                let only = self.parts.only().unwrap_or(0);
+                keys.for_each(|(at, key)| course.one.set(at, [self.parts.values(key)[only]]));
+                filter.find_first(None, slots, &mut course.one, count);
+                (0..count).for_each(|at| course.take(at, course.one.left(at)));
+            }
+            Some(Either::All(filter)) => {
+                keys.for_each(|(at, key)| course.all.set(at, self.parts.values(key)));
+                filter.find_first(None, slots, &mut course.all, count);
+                (0..count).for_each(|at| course.take(at, course.all.left(at)));
             }
             None => course.left = [self.word(0); BURST],
         }
@@ -260,14 +307,27 @@ impl Slots {
         let rank = course.ranks[at];
         loop {
             if course.left[at] == 0 {
-                course.words[at] += 1;
-                if 64 * course.words[at] >= self.masks.len() {
+                if 64 * (course.words[at] + 1) >= self.masks.len() {
                     return false;
                 }
-                course.left[at] = match &self.filter {
-                    Some(filter) => filter.word(&course.sets[at], course.words[at]),
-                    None => self.word(course.words[at]),
-                };
+                let slots = self.masks.len();
+                match &self.filter {
+                    Some(Either::One(filter)) => {
+                        filter.next_word(None, &mut course.one, at, slots);
+                        course.take(at, course.one.left(at));
+                    }
+                    Some(Either::All(filter)) => {
+                        filter.next_word(None, &mut course.all, at, slots);
+                        course.take(at, course.all.left(at));
+                    }
+                    None => {
+                        course.words[at] += 1;
+                        course.left[at] = self.word(course.words[at]);
+                    }
+                }
+                if course.left[at] == 0 {
+                    return false;
+                }
                 continue;
             }
             let slot = 64 * course.words[at] + course.left[at].trailing_zeros() as usize;

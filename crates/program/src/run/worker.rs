@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 use niclab_nic::memory::{Desc, Region};
 use niclab_table::Participant;
 
-use super::burst::{BURST, Burst, bits, copy_header};
+use super::burst::{BURST, Burst, bits, copy_header, each_of};
 use super::control::Board;
 use super::exec::Run;
 use super::tables::{Reading, Tables, Views};
@@ -144,7 +144,7 @@ fn leave(
 ) -> u64 {
     let mut gone = 0;
     let alike = Alike::of(board, burst, packets);
-    for i in bits(packets) {
+    each_of(packets, |i| {
         let left = match &alike {
             Some(alike) if usize::from(burst.cursor[i]) == alike.len => {
                 alike.put(burst.stored(i), region.frame_mut(&mut frames[i]));
@@ -156,7 +156,7 @@ fn leave(
             burst.fates[i] = Fate::Dropped(lost);
             gone |= 1 << i;
         }
-    }
+    });
     for i in bits(burst.mirrored & packets & !gone) {
         for session in burst.sessions[i].into_iter().filter(|session| *session != 0) {
             let session = board.state.session(usize::from(session) - 1);
