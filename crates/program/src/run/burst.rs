@@ -191,7 +191,14 @@ impl Burst {
                 }
             }
             Target::Bytes { at, len } => {
-                each_of(packets, |i| put(self.store_of(i), at, len, values[i]));
+                // One loop for each width: the width is not looked at for each packet.
+                match len {
+                    1 => each_of(packets, |i| put(self.store_of(i), at, 1, values[i])),
+                    2 => each_of(packets, |i| put(self.store_of(i), at, 2, values[i])),
+                    4 => each_of(packets, |i| put(self.store_of(i), at, 4, values[i])),
+                    6 => each_of(packets, |i| put(self.store_of(i), at, 6, values[i])),
+                    len => each_of(packets, |i| put(self.store_of(i), at, len, values[i])),
+                }
             }
         }
     }

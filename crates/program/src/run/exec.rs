@@ -4,7 +4,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use niclab_nic::memory::{Desc, Region};
 
-use super::burst::{BURST, Burst, Lane, NO_ACTION, bits, copy_header, each_of, put};
+use super::burst::{BURST, Burst, Lane, NO_ACTION, bits, copy_header, each_of};
 use super::plan::{Look, Op, Plan, Source, Summed, When, Wide};
 use super::state::State;
 use super::tables::{Reading, Tables};
@@ -247,10 +247,10 @@ impl Run<'_> {
                 self.burst.valid[*header] |= active;
             }
             Op::ChecksumAdd { at, summand } => {
-                each_of(active, |i| self.checksum(*at, *summand, i, false));
+                self.checksum(*at, *summand, active, false);
             }
             Op::ChecksumSub { at, summand } => {
-                each_of(active, |i| self.checksum(*at, *summand, i, true));
+                self.checksum(*at, *summand, active, true);
             }
             op => self.rare(op, active),
         }
@@ -369,42 +369,49 @@ impl Run<'_> {
     }
 
     /// As the definition's `checksum`.
-    fn checksum(&mut self, at: usize, summand: Summed, packet: usize, take: bool) {
-        let (from, len) = match summand {
-            Summed::Bytes { at, len } => (at, len),
-            Summed::Header(header) => {
-                let len = self.burst.header_len(self.plan, header, packet);
-                (self.plan.headers[header].at, len)
-            }
-        };
-        let field = match len {
-            ..=8 => Some(self.burst.one(Source::Bytes { at: from, len }, packet)),
-            _ => None,
-        };
-        let store = self.burst.store_of(packet);
-        let sum = match field {
-            // The words of one number; the last of an odd number of bytes has a zero behind it.
-            Some(number) => {
-                let number = if len % 2 == 1 { number << 8 } else { number };
+    fn checksum(&mut self, at: usize, summand: Summed, active: u64, take: bool) {
+        if let Summed::Bytes { at: from, len: len @ ..=8 } = summand {
+            let numbers = self.burst.load(Source::Bytes { at: from, len }, active);
+            let count = len.div_ceil(2) as u64;
+            return each_of(active, |i| {
+                // The last of an odd number of bytes has a zero behind it.
+                let number = if len % 2 == 1 { numbers[i] << 8 } else { numbers[i] };
                 let word = |shift: u32| number >> shift & 0xffff;
-                word(0) + word(16) + word(32) + word(48)
-            }
-            None => {
-                let pairs = store[from..from + len].chunks_exact(2);
-                let odd = pairs.remainder().first().map_or(0, |byte| u64::from(*byte) << 8);
-                let words = pairs.map(|pair| u64::from(pair[0]) << 8 | u64::from(pair[1]));
-                words.sum::<u64>() + odd
-            }
-        };
-        let count = len.div_ceil(2) as u64;
-        let old = u64::from(store[at]) << 8 | u64::from(store[at + 1]);
-        let mut all = (!old & 0xffff) + if take { 0xffff * count - sum } else { sum };
-        while all > 0xffff {
-            all = (all & 0xffff) + (all >> 16);
+                let sum = word(0) + word(16) + word(32) + word(48);
+                add(self.burst.store_of(i), at, if take { 0xffff * count - sum } else { sum });
+            });
         }
-        let checksum = !all & 0xffff;
-        put(store, at, 2, if checksum == 0 { 0xffff } else { checksum });
+        each_of(active, |i| {
+            let (from, len) = match summand {
+                Summed::Bytes { at, len } => (at, len),
+                Summed::Header(header) => {
+                    let len = self.burst.header_len(self.plan, header, i);
+                    (self.plan.headers[header].at, len)
+                }
+            };
+            let store = self.burst.store_of(i);
+            let pairs = store[from..from + len].chunks_exact(2);
+            let odd = pairs.remainder().first().map_or(0, |byte| u64::from(*byte) << 8);
+            let words = pairs.map(|pair| u64::from(pair[0]) << 8 | u64::from(pair[1]));
+            let sum = words.sum::<u64>() + odd;
+            let count = len.div_ceil(2) as u64;
+            add(store, at, if take { 0xffff * count - sum } else { sum });
+        });
     }
+}
+
+/// Adds to the checksum at a place of a store.
+#[inline(always)]
+fn add(store: &mut [u8], at: usize, sum: u64) {
+    let Some(field) = store.get_mut(at..).and_then(|rest| rest.first_chunk_mut::<2>()) else {
+        return;
+    };
+    let mut all = u64::from(!u16::from_be_bytes(*field)) + sum;
+    while all > 0xffff {
+        all = (all & 0xffff) + (all >> 16);
+    }
+    let checksum = !(all as u16);
+    *field = if checksum == 0 { 0xffff_u16 } else { checksum }.to_be_bytes();
 }
 
 /// For which packets numbers are so.
