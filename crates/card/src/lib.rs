@@ -19,4 +19,3 @@ pub use counters::{CoreCounters, Counters, GuestCounters, PortCounters, QueueCou
 pub use guests::GuestAt;
 pub use name::{Opens, PortName, UnknownPort};
 pub use niclab_port::error::PortError;
-pub use niclab_program as program;

@@ -11,12 +11,12 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use niclab_card::program::{Change, Entry, Invocation, Part, Pipeline, Program};
 use niclab_card::{Card, CardConfig, ChangeError, Opens, PortError, Receive};
 use niclab_nic::memory::Region;
 use niclab_port::lane::{Lane, LaneCounters};
 use niclab_port::stock::Stock;
 use niclab_port::wire::Burst;
+use niclab_program::{Change, Entry, Invocation, Part, Pipeline, Program};
 
 const WINDOW: usize = 700;
 

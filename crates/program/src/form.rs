@@ -23,7 +23,8 @@ pub struct Program {
     pub registers: Vec<Registers>,
     /// Arrays of meters.
     pub meters: Vec<Meters>,
-    /// Toeplitz hashes, each with a key that the control side sets.
+    /// Names of Toeplitz hashes. All have the key that cards come with (Microsoft's specification
+    /// of RSS).
     pub rss: Vec<String>,
     /// What happens to a packet, from its arrival on.
     pub apply: Code,
@@ -414,7 +415,7 @@ pub enum Step {
     EntryId(Place),
     /// Hash fields.
     Hash(Hash, Place, Range),
-    /// Hash fields by Toeplitz, with a key.
+    /// Hash fields by Toeplitz.
     Rss(usize, Place, Range),
     /// Go on at another instruction, further down.
     Jump(Condition, usize),

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use niclab_card::Card;
-use niclab_card::program::{Change, Command, Pipeline, Program, read_tables};
+use niclab_program::{Change, Command, Pipeline, Program, Table, read_tables};
 use serde_json::{Value, json};
 
 use crate::failure::Failure;
@@ -125,7 +125,7 @@ fn program(card: &mut Card, rest: &str) -> Result<Vec<String>, String> {
                 return Ok(vec!["no program: rules and RSS decide about frames".to_owned()]);
             };
             let tables = pipeline.program().tables.iter().enumerate();
-            let line = |(number, table): (usize, &niclab_card::program::Table)| {
+            let line = |(number, table): (usize, &Table)| {
                 format!("{}: {} of {} entries", table.name, pipeline.entries(number), table.size)
             };
             Ok(tables.map(line).collect())

@@ -22,8 +22,6 @@ pub struct Definition {
     tables: Tables,
     registers: Vec<Vec<u64>>,
     meters: Vec<Vec<Option<Meter>>>,
-    /// Keys of Toeplitz hashes.
-    keys: Vec<Vec<u8>>,
     sessions: Vec<Option<Session>>,
     now_ns: u64,
 }
@@ -46,7 +44,6 @@ impl Definition {
             tables: Tables::new(&program),
             registers: registers.collect(),
             meters: meters.collect(),
-            keys: vec![crate::rss::DEFAULT_KEY.to_vec(); program.rss.len()],
             sessions: vec![None; MIRROR_SESSIONS as usize],
             now_ns: 0,
             program,
@@ -237,8 +234,8 @@ impl Definition {
                 self.tables.rearm(&self.program, packet, timeout, self.now_ns);
             }
             Step::Forget => self.tables.forget(packet),
-            Step::Rss(key, to, range) => {
-                let hash = crate::rss::hash(&self.keys[*key], &packet.bytes(range));
+            Step::Rss(_, to, range) => {
+                let hash = crate::rss::hash(&crate::rss::DEFAULT_KEY, &packet.bytes(range));
                 packet.set(to, u64::from(hash));
             }
             step => packet.step(&self.program, step),

@@ -3,7 +3,8 @@
 //! # How a change becomes visible
 //!
 //! An entry is a word under its key. A change by itself stores the word: it is there for the next
-//! look-up. Changes that come together put references to cells in place of words
+//! look-up, or, where it brings a mask or a filter that was not there, for the next burst; so two
+//! changes that are not made together have no order within a burst. Changes that come together put references to cells in place of words
 //! (`niclab_table::Versions`), and one store of the generation, which a worker reads once a burst,
 //! makes all of them visible. What a word leads to, the record or the entries under a new mask, is
 //! there before the word is. Cells are taken out of the places again when no burst of before the
@@ -69,8 +70,8 @@ struct Done {
     old: Vec<(bool, u64)>,
     /// Words that replaced them.
     new: Vec<(bool, u64)>,
-    /// Entries that came, and entries that went, in their order: table, mask and number.
-    moved: Vec<(Moved, usize, usize, u32)>,
+    /// Entries that came, and entries that went, in their order: table and number.
+    moved: Vec<(Moved, usize, u32)>,
 }
 
 /// Whether an entry came or went.
@@ -117,7 +118,6 @@ struct Content {
 struct Mask {
     mask: Vec<u64>,
     slot: usize,
-    live: usize,
     entries: Box<dyn Keyed>,
     shown: Arc<Masked>,
 }
@@ -336,8 +336,8 @@ impl Pipeline {
         self.put(Place::Entry { table, mask, key: key.into() }, word)?;
         let content = &mut self.tables[table];
         content.sequence = content.sequence.wrapping_add(1);
-        self.done.moved.push((Moved::Came, table, mask, id));
-        content.came(mask, id);
+        self.done.moved.push((Moved::Came, table, id));
+        content.came(id);
         Ok(())
     }
 
@@ -365,8 +365,8 @@ impl Pipeline {
             Does::Plain(..) => 0,
         };
         self.put(Place::Entry { table, mask, key: key.into() }, 0)?;
-        self.done.moved.push((Moved::Went, table, mask, id));
-        self.tables[table].went(mask, id);
+        self.done.moved.push((Moved::Went, table, id));
+        self.tables[table].went(id);
         Ok(())
     }
 
@@ -484,10 +484,10 @@ impl Pipeline {
     /// Takes back what was done.
     fn undo(&mut self) {
         let done = std::mem::take(&mut self.done);
-        for (moved, table, mask, id) in done.moved.into_iter().rev() {
+        for (moved, table, id) in done.moved.into_iter().rev() {
             match moved {
-                Moved::Came => self.tables[table].went(mask, id),
-                Moved::Went => self.tables[table].came(mask, id),
+                Moved::Came => self.tables[table].went(id),
+                Moved::Went => self.tables[table].came(id),
             }
         }
         for (place, id) in done.cells.iter().rev() {
@@ -599,7 +599,7 @@ impl Mask {
         let max = (2 * content.size as u64 + 64).min(ENTRIES_MAX) as usize;
         let entries = keyed(content.words, Config::growing(max, seed()), domain)?;
         let shown = Arc::new(Masked { mask: mask.clone(), entries: entries.reader() });
-        Ok(Mask { mask, slot, live: 0, entries, shown })
+        Ok(Mask { mask, slot, entries, shown })
     }
 }
 
@@ -670,17 +670,15 @@ impl Content {
         self.masks.iter().position(|of| of.mask == mask)
     }
 
-    fn came(&mut self, mask: usize, id: u32) {
+    fn came(&mut self, id: u32) {
         self.live += 1;
-        self.masks[mask].live += 1;
         if self.is_numbered && !self.free.remove(&id) {
             self.fresh = id + 1;
         }
     }
 
-    fn went(&mut self, mask: usize, id: u32) {
+    fn went(&mut self, id: u32) {
         self.live -= 1;
-        self.masks[mask].live -= 1;
         if self.is_numbered {
             self.free.insert(id);
         }

@@ -11,6 +11,7 @@ use super::tables::{Reading, Tables};
 use crate::form::{Alu, Order};
 use crate::limits::{MIRROR_SESSIONS, MIRROR_SLOTS};
 use crate::outcome::{Fate, Lost};
+use crate::rss::DEFAULT_KEY;
 
 /// What carries a burst through a program.
 pub(super) struct Run<'a> {
@@ -307,11 +308,10 @@ impl Run<'_> {
                     self.burst.set(*to, i, value);
                 }
             }
-            Op::Rss(key, to, of) => {
-                let key = self.state.keys[*key].load();
+            Op::Rss(to, of) => {
                 for i in bits(active) {
                     self.burst.gather(of, i, self.scratch);
-                    let value = crate::rss::hash(&key, self.scratch);
+                    let value = crate::rss::hash(&DEFAULT_KEY, self.scratch);
                     self.burst.set(*to, i, u64::from(value));
                 }
             }

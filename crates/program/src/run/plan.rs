@@ -178,7 +178,7 @@ pub(super) enum Op {
     Forget,
     EntryId(Target),
     Hash(Hash, Target, Hashed),
-    Rss(usize, Target, Hashed),
+    Rss(Target, Hashed),
     /// To the join of this number.
     Jump(When, usize),
     Return,
@@ -565,7 +565,7 @@ impl Layout<'_> {
             Step::Forget => Op::Forget,
             Step::EntryId(to) => Op::EntryId(target(to)),
             Step::Hash(hash, to, range) => Op::Hash(*hash, target(to), self.hashed(range, action)),
-            Step::Rss(key, to, range) => Op::Rss(*key, target(to), self.hashed(range, action)),
+            Step::Rss(_, to, range) => Op::Rss(target(to), self.hashed(range, action)),
             // The caller's own.
             _ => Op::Return,
         }

@@ -1,9 +1,8 @@
-//! What outlives a packet, and is shared by all cores: registers, meters, keys.
+//! What outlives a packet, and is shared by all cores: registers, meters, sessions.
 
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 
-use arc_swap::ArcSwap;
 use niclab_table::Segments;
 
 use crate::entry::{Rates, Session};
@@ -15,8 +14,6 @@ use crate::limits::MIRROR_SESSIONS;
 pub(super) struct State {
     pub registers: Vec<Registers>,
     pub meters: Vec<Meters>,
-    /// Keys of Toeplitz hashes.
-    pub keys: Vec<ArcSwap<Vec<u8>>>,
     /// Where copies go: port and length of each session, or none.
     sessions: Vec<AtomicU64>,
 }
@@ -66,11 +63,9 @@ impl State {
             (0..array.len as u32).step_by(1 << 14).for_each(|at| _ = meters.reach(at));
             Meters { meters, len: array.len }
         });
-        let key = || ArcSwap::from_pointee(crate::rss::DEFAULT_KEY.to_vec());
         State {
             registers: registers.collect(),
             meters: meters.collect(),
-            keys: program.rss.iter().map(|_| key()).collect(),
             sessions: (0..MIRROR_SESSIONS).map(|_| AtomicU64::new(0)).collect(),
         }
     }
