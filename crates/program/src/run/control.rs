@@ -4,11 +4,11 @@
 //!
 //! An entry is a word under its key. A change by itself stores the word: it is there for the next
 //! look-up, or, where it brings a mask or a filter that was not there, for the next burst; so two
-//! changes that are not made together have no order within a burst. Changes that come together put references to cells in place of words
-//! (`niclab_table::Versions`), and one store of the generation, which a worker reads once a burst,
-//! makes all of them visible. What a word leads to, the record or the entries under a new mask, is
-//! there before the word is. Cells are taken out of the places again when no burst of before the
-//! commit is under way.
+//! changes that are not made together have no order within a burst. Changes that come together put
+//! references to cells in place of words (`niclab_table::Versions`), and one store of the
+//! generation, which a worker reads once a burst, makes all of them visible. What a word leads to,
+//! the record or the entries under a new mask, is there before the word is. Cells are taken out of
+//! the places again when no burst of before the commit is under way.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
