@@ -302,7 +302,8 @@ pub enum Hash {
     Identity,
 }
 
-/// Fields one behind the other of the same owner.
+/// Fields one behind the other of the same owner. The last can be of variable length: as many of
+/// its bytes as the packet has belong to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Range {
     /// The first.

@@ -48,7 +48,10 @@ fn what_is_wrong_in_an_instruction_is_said_at_its_place() {
         ("\tmovh m.port h.eth.dst", "one field has to have 128 bits, the other 64"),
         ("\textract h.wide", "expected a field, as `m.FIELD`"),
         ("\textract h.ipv4", "expected a header, as `h.NAME`, found `h.ipv4`"),
-        ("\tmov h.wide.rest 1", "a field of variable length can only be extracted and sent"),
+        (
+            "\tmov h.wide.rest 1",
+            "a field of variable length can be extracted, hashed and sent only",
+        ),
         ("\tckadd h.eth.dst h.eth.type", "a checksum has 16 bits; this has 48"),
         ("\tjmp NOWHERE", "expected a label of this block, found `NOWHERE`"),
         ("BACK : mov m.a 1\n\tjmp BACK", "not supported: a jump back"),

@@ -144,8 +144,9 @@ impl Packet {
         let (first, last) = (range.first.field, range.last.field);
         let of = match range.first.owner {
             Owner::Header(header) => {
+                let Taken { bytes, len, .. } = &self.headers[header];
                 let from = range.first.offset;
-                return self.headers[header].bytes[from..from + range.len()].to_vec();
+                return bytes[from..(from + range.len()).min(*len)].to_vec();
             }
             Owner::Metadata => &self.metadata[first..=last],
             Owner::Arguments => &self.arguments[first..=last],

@@ -247,7 +247,7 @@ impl Burst {
     }
 
     /// The bytes that are hashed of one packet.
-    pub(super) fn gather(&self, of: &Hashed, packet: usize, into: &mut Vec<u8>) {
+    pub(super) fn gather(&self, of: &Hashed, plan: &Plan, packet: usize, into: &mut Vec<u8>) {
         into.clear();
         for part in &of.parts {
             match *part {
@@ -256,6 +256,11 @@ impl Burst {
                 }
                 Part::Bytes { at, len } => {
                     into.extend_from_slice(&self.stored(packet)[at..at + len]);
+                }
+                Part::Rest { header, from } => {
+                    let (at, len) =
+                        (plan.headers[header].at, self.header_len(plan, header, packet));
+                    into.extend_from_slice(&self.stored(packet)[at + from..at + len]);
                 }
             }
         }

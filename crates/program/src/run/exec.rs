@@ -101,7 +101,7 @@ impl Run<'_> {
         let plan = self.plan;
         if let Look::Selector { group, key, member } = &plan.tables[table] {
             for packet in bits(active) {
-                self.burst.gather(key, packet, self.scratch);
+                self.burst.gather(key, plan, packet, self.scratch);
                 let group = self.burst.one(*group, packet);
                 let picked = self.tables.pick(table, group, self.scratch, &self.reading);
                 self.burst.set(*member, packet, u64::from(picked));
@@ -303,14 +303,14 @@ impl Run<'_> {
             }
             Op::Hash(hash, to, of) => {
                 for i in bits(active) {
-                    self.burst.gather(of, i, self.scratch);
+                    self.burst.gather(of, self.plan, i, self.scratch);
                     let value = hash.of(self.scratch);
                     self.burst.set(*to, i, value);
                 }
             }
             Op::Rss(to, of) => {
                 for i in bits(active) {
-                    self.burst.gather(of, i, self.scratch);
+                    self.burst.gather(of, self.plan, i, self.scratch);
                     let value = crate::rss::hash(&DEFAULT_KEY, self.scratch);
                     self.burst.set(*to, i, u64::from(value));
                 }

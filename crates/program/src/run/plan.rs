@@ -72,6 +72,11 @@ pub(super) enum Part {
         at: usize,
         len: usize,
     },
+    /// A header's bytes, as many as it has, behind its first.
+    Rest {
+        header: usize,
+        from: usize,
+    },
 }
 
 /// A part of a key: a number of so many bits, at this bit of the key.
@@ -386,8 +391,12 @@ impl Layout<'_> {
     fn hashed(&self, range: &Range, action: Option<usize>) -> Hashed {
         let len = range.len();
         if let Owner::Header(header) = range.first.owner {
-            let at = self.headers[header].at + range.first.offset;
-            return Hashed { parts: vec![Part::Bytes { at, len }], len };
+            let (head, from) = (&self.headers[header], range.first.offset);
+            let part = match from + len > head.len {
+                true => Part::Rest { header, from },
+                false => Part::Bytes { at: head.at + from, len },
+            };
+            return Hashed { parts: vec![part], len };
         }
         let fields = match range.first.owner {
             Owner::Metadata => &self.metadata,

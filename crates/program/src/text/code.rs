@@ -266,8 +266,11 @@ impl<'a> Instruction<'a, '_> {
 
     /// The fields from the third operand to the fourth.
     fn range(&self) -> Result<Range, Wrong> {
-        let first = self.scene.place(self.word(3), Owners::ALL)?;
-        let last = self.scene.place(self.word(4), Owners::ALL)?;
+        let place = |index: usize| {
+            let found = self.scene.any_field(self.word(index))?;
+            found.ok_or_else(|| self.word(index).expected(format!("{}", Owners::ALL)))
+        };
+        let ((first, _), (last, _)) = (place(3)?, place(4)?);
         match first.owner == last.owner && first.offset <= last.offset {
             true => Ok(Range { first, last }),
             false => {

@@ -324,6 +324,16 @@ impl<'a> Scene<'a, '_> {
 
     /// The field that a word names; `None` where it has not the form of one.
     pub(super) fn field(&self, word: Word<'a>) -> Result<Option<Place>, Wrong> {
+        match self.any_field(word)? {
+            Some((_, true)) => {
+                Err(word.unfit("a field of variable length can be extracted, hashed and sent only"))
+            }
+            found => Ok(found.map(|(place, _)| place)),
+        }
+    }
+
+    /// The same with whether its length is variable: its bits are the most, then.
+    pub(super) fn any_field(&self, word: Word<'a>) -> Result<Option<(Place, bool)>, Wrong> {
         let (of, owner, name) = match word.text.split_at_checked(2) {
             Some(("m.", name)) => (self.program.metadata, Owner::Metadata, name),
             Some(("t.", name)) => match self.arguments {
@@ -349,10 +359,7 @@ impl<'a> Scene<'a, '_> {
             return Err(word.expected(format!("a field of `{}`", of_type.name)));
         };
         let Field { bits, offset, is_variable, .. } = of_type.fields[field];
-        match is_variable {
-            true => Err(word.unfit("a field of variable length can only be extracted and sent")),
-            false => Ok(Some(Place { owner, field, bits, offset })),
-        }
+        Ok(Some((Place { owner, field, bits, offset }, is_variable)))
     }
 
     /// A field, of one of these owners.

@@ -217,7 +217,10 @@ impl Writer<'_> {
         };
         let first = self.one(count);
         let last = first + self.one(count - first);
-        format!("{name}.f{first} {name}.f{last}")
+        match name == format!("h.h{VARIABLE}") && self.one(2) == 0 {
+            true => format!("{name}.f{first} {name}.rest"),
+            false => format!("{name}.f{first} {name}.f{last}"),
+        }
     }
 
     fn condition(&mut self, label: &str, action: Option<usize>) -> String {
