@@ -8,6 +8,7 @@ mod chain;
 mod control;
 mod counters;
 pub mod definition;
+pub mod dma;
 mod error;
 mod freed;
 mod groups;
@@ -28,6 +29,9 @@ mod raw;
 pub mod rss;
 pub mod rule;
 mod settle;
+pub mod shared;
+#[cfg(test)]
+mod shared_tests;
 mod tables;
 mod template;
 #[allow(unsafe_code)]

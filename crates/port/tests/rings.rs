@@ -33,7 +33,7 @@ mod shared {
             }
         }
 
-        pub fn index(&self, at: usize) -> &AtomicU32 {
+        pub fn half_word(&self, at: usize) -> &AtomicU32 {
             &self.indices[at / WORD]
         }
 
@@ -125,7 +125,7 @@ fn a_guest_that_goes_to_sleep_is_seen_or_sees() {
             found_asleep(&there, ASLEEP)
         });
         let guest = thread::spawn(move || {
-            shared.index(ASLEEP).store(1, Ordering::Relaxed);
+            shared.half_word(ASLEEP).store(1, Ordering::Relaxed);
             fence(Ordering::SeqCst);
             consumer.available(&shared, 1).unwrap() > 0
         });

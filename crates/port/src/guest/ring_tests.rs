@@ -1,5 +1,6 @@
 //! The rings of guests between two mappings of one memory, in two threads.
 
+use std::os::fd::AsFd;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc;
 use std::thread;
@@ -8,9 +9,15 @@ use std::time::Duration;
 use super::layout::{Layout, Shape};
 use super::ring::{Consumer, Jump, Producer, found_asleep};
 use super::shared::{Shared, fence};
-use super::shared_tests::twice;
 
 const ENTRIES: u32 = 64;
+
+/// Memory, and a second mapping of it, as another process would have it.
+fn twice(len: usize) -> (Shared, Shared) {
+    let (here, file) = Shared::make(len).unwrap();
+    let there = Shared::map(file.as_fd(), len).unwrap();
+    (here, there)
+}
 
 fn layout() -> Layout {
     Layout::new(Shape { entries: ENTRIES, slots: ENTRIES }, 2_048, 1_536)
@@ -20,7 +27,7 @@ fn layout() -> Layout {
 fn ends(shared: &Shared, layout: &Layout, start: u32) -> (Producer<2>, Consumer<2>) {
     let at = layout.transmit;
     for index in [at.producer, at.consumer] {
-        shared.index(index).store(start, Ordering::Relaxed);
+        shared.half_word(index).store(start, Ordering::Relaxed);
     }
     (Producer::new(at, start), Consumer::new(at, start))
 }
@@ -75,7 +82,7 @@ fn an_index_moves_forward_and_no_further_than_there_are_entries() {
     let at = layout.transmit;
     for start in [0, 1_000, u32::MAX - 20] {
         let move_to = |index: usize, by: i64| {
-            there.index(index).store((i64::from(start) + by) as u32, Ordering::Release);
+            there.half_word(index).store((i64::from(start) + by) as u32, Ordering::Release);
         };
         for (by, room) in [(0, Some(44)), (7, Some(51)), (20, Some(64)), (21, None), (-1, None)] {
             let (mut producer, _) = ends(&here, &layout, start);
@@ -117,7 +124,7 @@ fn who_looks_is_found_asleep_or_finds_the_entry() {
         let mut slept = 0;
         for _ in 0..turns {
             while consumer.available(&there, 1).unwrap() == 0 {
-                there.index(asleep).store(1, Ordering::Relaxed);
+                there.half_word(asleep).store(1, Ordering::Relaxed);
                 fence(Ordering::SeqCst);
                 if consumer.available(&there, 1).unwrap() == 0 {
                     let rung = bell.recv_timeout(Duration::from_secs(10));

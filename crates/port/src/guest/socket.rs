@@ -28,9 +28,9 @@ use rustix::net::{
 };
 
 use super::layout::Layout;
-use super::shared::{Shared, settle};
 use super::{GuestLane, Shape};
 use crate::error::PortError;
+use niclab_nic::shared::{Shared, settle};
 
 /// First byte of a message that wakes, all of it.
 const WAKE: u8 = b'w';

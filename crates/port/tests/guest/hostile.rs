@@ -14,7 +14,7 @@ use rustix::io::{Errno, pwrite};
 
 use crate::card::{Card, FRAMES, SMALL, until};
 use crate::peer::{Peer, RingAt};
-use crate::shared::Shared;
+use niclab_nic::shared::Shared;
 
 #[test]
 fn a_guest_has_no_byte_that_was_not_given_to_it() {

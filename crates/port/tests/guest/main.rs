@@ -5,8 +5,3 @@ mod door;
 mod hostile;
 mod peer;
 mod reply;
-
-/// Mappings of the guests' memory, as the card has them.
-#[allow(dead_code, unused_imports)]
-#[path = "../../src/guest/shared.rs"]
-mod shared;

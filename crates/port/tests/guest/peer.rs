@@ -13,7 +13,7 @@ use rustix::net::{
     SocketFlags, SocketType, connect, recv, recvmsg, send, socket_with,
 };
 
-use crate::shared::Shared;
+use niclab_nic::shared::Shared;
 
 /// Where a ring is.
 #[derive(Clone, Copy, Debug)]
@@ -82,11 +82,11 @@ impl Peer {
     }
 
     pub fn index(&self, at: u64) -> u32 {
-        self.memory.index(at as usize).load(Ordering::SeqCst)
+        self.memory.half_word(at as usize).load(Ordering::SeqCst)
     }
 
     pub fn set_index(&self, at: u64, value: u32) {
-        self.memory.index(at as usize).store(value, Ordering::SeqCst);
+        self.memory.half_word(at as usize).store(value, Ordering::SeqCst);
     }
 
     /// Writes bytes anywhere, by words.

@@ -13,8 +13,7 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::ptr::{self, NonNull};
 use std::slice;
-pub use std::sync::atomic::fence;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+pub use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 
 use rustix::fs::{
     MemfdFlags, SealFlags, fcntl_add_seals, fcntl_get_seals, fstat, ftruncate, memfd_create,
@@ -42,8 +41,8 @@ impl Shared {
     pub fn make(len: usize) -> io::Result<(Shared, OwnedFd)> {
         let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
         // Before Linux 6.3 a file of this kind cannot be kept from being run as a program.
-        let file = memfd_create("niclab-guest", flags | MemfdFlags::NOEXEC_SEAL)
-            .or_else(|_| memfd_create("niclab-guest", flags))?;
+        let file = memfd_create("niclab", flags | MemfdFlags::NOEXEC_SEAL)
+            .or_else(|_| memfd_create("niclab", flags))?;
         ftruncate(&file, len as u64)?;
         fcntl_add_seals(&file, SealFlags::SHRINK | SealFlags::GROW)?;
         Ok((Shared::map(file.as_fd(), len)?, file))
@@ -86,7 +85,7 @@ impl Shared {
     /// # Panics
     /// Outside of the memory.
     #[inline]
-    pub fn index(&self, at: usize) -> &AtomicU32 {
+    pub fn half_word(&self, at: usize) -> &AtomicU32 {
         let word: *const AtomicU64 = self.word(at);
         // SAFETY: the first half of a word of the mapping, for as long as `self`.
         unsafe { &*word.cast::<AtomicU32>() }
@@ -109,6 +108,46 @@ impl Shared {
             last[..rest.len()].copy_from_slice(rest);
             word.store(u64::from_ne_bytes(last), Ordering::Relaxed);
         }
+    }
+
+    /// Copies `bytes` to any offset, and touches no others: words of which they are a part are
+    /// changed as a whole, so that what another core writes beside them at the same time stays.
+    ///
+    /// # Panics
+    /// Outside of the memory.
+    #[inline]
+    pub fn write(&self, at: usize, bytes: &[u8]) {
+        let (mut at, mut bytes) = (at, bytes);
+        if !at.is_multiple_of(WORD) {
+            let (front, rest) = bytes.split_at((WORD - at % WORD).min(bytes.len()));
+            self.merge(at, front);
+            (at, bytes) = (at + front.len(), rest);
+        }
+        let (whole, rest) = bytes.as_chunks::<WORD>();
+        let words = &self.words()[at / WORD..][..whole.len()];
+        for (word, bytes) in words.iter().zip(whole) {
+            word.store(u64::from_ne_bytes(*bytes), Ordering::Relaxed);
+        }
+        if !rest.is_empty() {
+            self.merge(at + WORD * whole.len(), rest);
+        }
+    }
+
+    /// Writes a part of one word.
+    fn merge(&self, at: usize, bytes: &[u8]) {
+        let merged = |old: u64| {
+            let mut word = old.to_ne_bytes();
+            word[at % WORD..][..bytes.len()].copy_from_slice(bytes);
+            Some(u64::from_ne_bytes(word))
+        };
+        // It always says what to store.
+        let _ = self.word(at).fetch_update(Ordering::Relaxed, Ordering::Relaxed, merged);
+    }
+
+    /// Its length.
+    #[inline]
+    pub fn len_bytes(&self) -> usize {
+        self.len
     }
 
     /// Copies as many bytes as there is room for from any offset.

@@ -8,10 +8,10 @@ use rustix::fs::{
 };
 use rustix::io::{Errno, pwrite};
 
-use super::shared::{Shared, WORD, settle};
+use crate::shared::{Shared, WORD, settle};
 
 /// The same memory mapped once more, at another place, as another process would have it.
-pub fn twice(len: usize) -> (Shared, Shared) {
+fn twice(len: usize) -> (Shared, Shared) {
     let (here, file) = Shared::make(len).unwrap();
     let there = Shared::map(file.as_fd(), len).unwrap();
     (here, there)
@@ -41,6 +41,42 @@ fn bytes_go_in_and_come_out_at_every_offset_and_touch_no_others() {
     let mut last = [0; 3];
     there.copy_out(4_093, &mut last);
     assert_eq!(last, [0xff; 3]);
+}
+
+#[test]
+fn bytes_are_written_at_every_offset_and_no_others() {
+    let (here, there) = twice(4_096);
+    let bytes: Vec<u8> = (0..64).collect();
+    for at in 0..20 {
+        for len in 0..=40 {
+            here.copy_in(0, &[0xff; 128]);
+            here.write(64 + at, &bytes[..len]);
+            let mut got = [0; 128];
+            there.copy_out(0, &mut got);
+            assert_eq!(got[64 + at..][..len], bytes[..len], "{at} {len}");
+            let others = got[..64 + at].iter().chain(&got[64 + at + len..]);
+            assert!(others.into_iter().all(|byte| *byte == 0xff), "{at} {len}");
+        }
+    }
+}
+
+#[test]
+fn cores_that_write_beside_each_other_lose_nothing() {
+    let (here, there) = twice(4_096);
+    std::thread::scope(|scope| {
+        for core in 0..2_u8 {
+            let here = &here;
+            scope.spawn(move || {
+                for round in 0..100_000_u32 {
+                    here.write(3 + 2 * usize::from(core), &(round as u16).to_ne_bytes());
+                }
+            });
+        }
+    });
+    let mut got = [0; 8];
+    there.copy_out(0, &mut got);
+    let last = (99_999_u32 as u16).to_ne_bytes();
+    assert_eq!(got, [0, 0, 0, last[0], last[1], last[0], last[1], 0]);
 }
 
 #[test]
