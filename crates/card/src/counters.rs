@@ -64,7 +64,8 @@ pub struct PortCounters {
     #[serde(default)]
     pub program_drops: u64,
     /// Frames that came by this port and could not go through the program: they end before a header
-    /// that is taken off them, came round too often, or have no room for headers.
+    /// that is taken off them, came round too often, have no room for headers, would reach outside
+    /// of the application's memory, or found its ring full.
     #[serde(default)]
     pub program_faults: u64,
     /// Frames that came by this port, moved to another core by a change of RSS, and found no room

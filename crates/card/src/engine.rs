@@ -533,10 +533,11 @@ impl Engine {
                     let core = usize::from(desc.queue) % self.bound.len();
                     self.bound[core].push(desc);
                 }
+                Fate::Back => self.sides[port].leave(desc, &mut self.stock),
                 fate => {
                     let seen = &mut self.sides[port].seen;
                     match fate {
-                        Fate::Dropped(Lost::Short | Lost::Rounds | Lost::NoRoom) => {
+                        Fate::Dropped(lost) if lost != Lost::Told && lost != Lost::Empty => {
                             seen.program_faults += 1;
                         }
                         _ => seen.program_drops += 1,

@@ -6,7 +6,7 @@
 
 use std::fmt;
 
-use crate::form::{Code, Field, Kind, Program, Step};
+use crate::form::{Code, Field, Kind, Listed, Program, Step};
 
 /// A packet's cost at worst, once through the program.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -19,7 +19,7 @@ pub struct Cost {
     pub key_bits: u64,
     /// Bits of the entries that are read: the arguments of their actions.
     pub entry_bits: u64,
-    /// Reads and writes of registers, and questions to meters.
+    /// Reads and writes of registers, questions to meters, and counts.
     pub array_accesses: u64,
     /// Bytes that are hashed, by instructions and selectors.
     pub hashed_bytes: u64,
@@ -29,7 +29,7 @@ pub struct Cost {
     pub emitted_headers: u64,
     /// Their bytes.
     pub emitted_bytes: u64,
-    /// Transactions of DMA with an application's memory. There is no instruction that makes one.
+    /// Transactions of DMA with an application's memory.
     pub dma_transactions: u64,
     /// Bytes of them.
     pub dma_bytes: u64,
@@ -75,7 +75,9 @@ impl Program {
         let mut from = vec![Cost::default(); code.steps.len() + 1];
         for (at, step) in code.steps.iter().enumerate().rev() {
             let behind = match step {
-                Step::Tx(_) | Step::Steer(_) | Step::Drop | Step::Return => Cost::default(),
+                Step::Tx(_) | Step::Steer(_) | Step::Reply | Step::Drop | Step::Return => {
+                    Cost::default()
+                }
                 Step::Jump(crate::form::Condition::Always, to) => from[*to],
                 Step::Jump(_, to) => from[*to].or(from[at + 1]),
                 _ => from[at + 1],
@@ -96,9 +98,24 @@ impl Program {
             Step::RegisterRead { .. }
             | Step::RegisterWrite { .. }
             | Step::RegisterAdd { .. }
+            | Step::Count { .. }
             | Step::Meter { .. } => Cost { array_accesses: 1, ..one },
             Step::Hash(_, _, range) | Step::Rss(_, _, range) => {
                 Cost { hashed_bytes: range.len() as u64, ..one }
+            }
+            Step::DmaWrite { rings, what, .. } => {
+                let entry = self.rings[*rings].shape.entry_len;
+                let bytes = if is_open(what) { entry } else { self.listed_bytes(what) };
+                Cost { dma_transactions: 1, dma_bytes: bytes as u64, ..one }
+            }
+            Step::DmaWriteAt { window, what, .. } => {
+                let most = self.windows[*window].len.min(PACKET_LEN_MAX);
+                let bytes = if is_open(what) { most } else { self.listed_bytes(what) };
+                Cost { dma_transactions: 1, dma_bytes: bytes as u64, ..one }
+            }
+            Step::DmaReadAt { into, .. } => {
+                let dma_bytes = self.listed_bytes(into) as u64;
+                Cost { dma_transactions: 1, dma_bytes, ..one }
             }
             Step::Table(table) => self.lookup(*table, actions).and(one),
             _ => one,
@@ -129,6 +146,14 @@ impl Program {
         });
         own.and(worst)
     }
+}
+
+/// Bytes of a frame, at most.
+const PACKET_LEN_MAX: usize = u16::MAX as usize;
+
+/// Whether a list has as many bytes of the payload as the packet says.
+fn is_open(list: &[Listed]) -> bool {
+    list.iter().any(|of| matches!(of, Listed::Payload(_)))
 }
 
 impl fmt::Display for Cost {

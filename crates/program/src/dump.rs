@@ -3,8 +3,8 @@
 use std::fmt::{self, Display, Formatter};
 
 use crate::form::{
-    Actions, Alu, Code, Condition, Kind, Operand, Order, Owner, Place, Program, Scope, Step,
-    Struct, Summand, Table,
+    Actions, Alu, Code, Condition, Digests, Kind, Listed, Operand, Order, Owner, Place, Program,
+    Rings, Scope, Step, Struct, Summand, Table,
 };
 
 impl Display for Program {
@@ -26,6 +26,10 @@ impl Display for Program {
         for name in &self.rss {
             writeln!(f, "rss {name}")?;
         }
+        for array in &self.counters {
+            writeln!(f, "countarray {} size {}", array.name, array.len)?;
+        }
+        self.memory(f)?;
         for (number, action) in self.actions.iter().enumerate() {
             match action.arguments {
                 None => writeln!(f, "\naction {} args none {{", action.name)?,
@@ -57,6 +61,20 @@ fn structure(of: &Struct, f: &mut Formatter<'_>) -> fmt::Result {
 }
 
 impl Program {
+    fn memory(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        for window in &self.windows {
+            writeln!(f, "window {} size {}", window.name, window.len)?;
+        }
+        for Rings { name, count, shape } in &self.rings {
+            let (entries, len) = (shape.entries, shape.entry_len);
+            writeln!(f, "ring {name} count {count} size {entries} entry {len}")?;
+        }
+        for Digests { name, len, of } in &self.digests {
+            writeln!(f, "digest {name} size {len} instanceof {}", self.structs[*of].name)?;
+        }
+        Ok(())
+    }
+
     fn table(&self, table: &Table, f: &mut Formatter<'_>) -> fmt::Result {
         let name = |place: &Place| Named { program: self, arguments: None }.place(place);
         match &table.kind {
@@ -172,12 +190,18 @@ impl Named<'_> {
     /// An instruction; the label of a jump is looked up in its code.
     fn step(self, step: &Step, code: &Code) -> String {
         let (place, operand) = (|place: &Place| self.place(place), |of: &Operand| self.operand(of));
-        let register = |array: &usize| &self.program.registers[*array].name;
         match step {
             Step::Rx(to) => format!("rx {}", place(to)),
             Step::Tx(port) => format!("tx {}", operand(port)),
             Step::Steer(queue) => format!("steer {}", operand(queue)),
             Step::Drop => "drop".to_owned(),
+            Step::Reply
+            | Step::Length(_)
+            | Step::Count { .. }
+            | Step::DmaWrite { .. }
+            | Step::DmaWriteAt { .. }
+            | Step::DmaReadAt { .. }
+            | Step::Digest(..) => self.own(step),
             Step::Mirror { slot, session } => format!("mirror {} {}", place(slot), place(session)),
             Step::Recirculate => "recirculate".to_owned(),
             Step::RecircId(to) => format!("recircid {}", place(to)),
@@ -200,20 +224,10 @@ impl Named<'_> {
                 format!("ckadd {} {}", place(to), self.header(*header))
             }
             Step::ChecksumSub(to, from) => format!("cksub {} {}", place(to), place(from)),
-            Step::RegisterRead { to, array, index } => {
-                format!("regrd {} {} {}", place(to), register(array), operand(index))
-            }
-            Step::RegisterWrite { array, index, value } => {
-                format!("regwr {} {} {}", register(array), operand(index), operand(value))
-            }
-            Step::RegisterAdd { array, index, value } => {
-                format!("regadd {} {} {}", register(array), operand(index), operand(value))
-            }
-            Step::Meter { array, index, length, colour, to } => {
-                let array = &self.program.meters[*array].name;
-                let [index, length, colour] = [index, length, colour].map(operand);
-                format!("meter {array} {index} {length} {colour} {}", place(to))
-            }
+            Step::RegisterRead { .. }
+            | Step::RegisterWrite { .. }
+            | Step::RegisterAdd { .. }
+            | Step::Meter { .. } => self.array(step),
             Step::Table(table) => format!("table {}", self.program.tables[*table].name),
             Step::Learn { action, arguments, timeout } => {
                 let first = arguments.map_or(String::new(), |first| format!(" {}", place(&first)));
@@ -232,6 +246,66 @@ impl Named<'_> {
             }
             Step::Jump(condition, to) => self.jump(condition, code.label(*to)),
             Step::Return => "return".to_owned(),
+        }
+    }
+
+    /// An instruction that has to do with registers or meters.
+    fn array(self, step: &Step) -> String {
+        let (place, operand) = (|place: &Place| self.place(place), |of: &Operand| self.operand(of));
+        let register = |array: &usize| &self.program.registers[*array].name;
+        match step {
+            Step::RegisterRead { to, array, index } => {
+                format!("regrd {} {} {}", place(to), register(array), operand(index))
+            }
+            Step::RegisterWrite { array, index, value } => {
+                format!("regwr {} {} {}", register(array), operand(index), operand(value))
+            }
+            Step::RegisterAdd { before, array, index, value } => {
+                let before = before.map_or(String::new(), |before| format!("{} ", place(&before)));
+                let (index, value) = (operand(index), operand(value));
+                format!("regadd {before}{} {index} {value}", register(array))
+            }
+            Step::Meter { array, index, length, colour, to } => {
+                let array = &self.program.meters[*array].name;
+                let [index, length, colour] = [index, length, colour].map(operand);
+                format!("meter {array} {index} {length} {colour} {}", place(to))
+            }
+            _ => String::new(),
+        }
+    }
+
+    /// An instruction that SWX has not.
+    fn own(self, step: &Step) -> String {
+        let list = |list: &[Listed]| -> String {
+            let name = |of: &Listed| match of {
+                Listed::Field(place) => format!(" {}", self.place(place)),
+                Listed::Header(header) => format!(" {}", self.header(*header)),
+                Listed::Payload(len) => format!(" payload {}", self.operand(len)),
+            };
+            list.iter().map(name).collect()
+        };
+        let program = self.program;
+        match step {
+            Step::Length(to) => format!("length {}", self.place(to)),
+            Step::Count { array, index } => {
+                format!("count {} {}", program.counters[*array].name, self.operand(index))
+            }
+            Step::DmaWrite { rings, index, what } => {
+                let (name, index) = (&program.rings[*rings].name, self.operand(index));
+                format!("dma_write {name} {index}{}", list(what))
+            }
+            Step::DmaWriteAt { window, offset, what } => {
+                let (name, offset) = (&program.windows[*window].name, self.operand(offset));
+                format!("dma_write_at {name} {offset}{}", list(what))
+            }
+            Step::DmaReadAt { window, offset, into } => {
+                let (name, offset) = (&program.windows[*window].name, self.operand(offset));
+                format!("dma_read_at {name} {offset}{}", list(into))
+            }
+            Step::Digest(digest, first) => {
+                format!("digest {} {}", program.digests[*digest].name, self.place(first))
+            }
+            _ => "reply".to_owned(),
         }
     }
 

@@ -23,6 +23,14 @@ pub struct Program {
     pub registers: Vec<Registers>,
     /// Arrays of meters.
     pub meters: Vec<Meters>,
+    /// Arrays of counters. These, and what follows down to digests, SWX has not.
+    pub counters: Vec<Counters>,
+    /// Memory of the application.
+    pub windows: Vec<Window>,
+    /// Rings of the application.
+    pub rings: Vec<Rings>,
+    /// What the control side is told of packets.
+    pub digests: Vec<Digests>,
     /// Names of Toeplitz hashes. All have the key that cards come with (Microsoft's specification
     /// of RSS).
     pub rss: Vec<String>,
@@ -93,6 +101,46 @@ pub struct Meters {
     pub name: String,
     /// How many it has; as [`Registers::len`].
     pub len: usize,
+}
+
+/// An array of counters of packets and their bytes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Counters {
+    /// Its name.
+    pub name: String,
+    /// How many it has; as [`Registers::len`].
+    pub len: usize,
+}
+
+/// Memory of the application that the program runs for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Window {
+    /// Its name.
+    pub name: String,
+    /// Bytes.
+    pub len: usize,
+}
+
+/// Rings of the application, all of one shape: the card fills them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Rings {
+    /// Their name.
+    pub name: String,
+    /// How many they are.
+    pub count: usize,
+    /// Entries of each, a power of two, and bytes of an entry.
+    pub shape: niclab_nic::dma::Shape,
+}
+
+/// Records for the control side.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Digests {
+    /// Their name.
+    pub name: String,
+    /// Records that can wait, a power of two.
+    pub len: usize,
+    /// What a record has: number in [`Program::structs`].
+    pub of: usize,
 }
 
 /// A table of any kind.
@@ -302,6 +350,18 @@ pub enum Hash {
     Identity,
 }
 
+/// A part of what is written to an application's memory, or read from it: one behind the other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Listed {
+    /// A field: of a header as it stands there; elsewhere a number of at most 64 bits has its last
+    /// byte first.
+    Field(Place),
+    /// A header, with as many bytes as it has.
+    Header(usize),
+    /// So many bytes of the packet behind the headers that were taken off.
+    Payload(Operand),
+}
+
 /// Fields one behind the other of the same owner. The last can be of variable length: as many of
 /// its bytes as the packet has belong to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -313,7 +373,7 @@ pub struct Range {
 }
 
 /// One instruction.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Step {
     /// Take a packet; the port it came by.
     Rx(Place),
@@ -321,6 +381,47 @@ pub enum Step {
     Tx(Operand),
     /// Give it to this queue of the host; to one that is not there, drop it. Ours, not SWX's.
     Steer(Operand),
+    /// Send it by the port that it came by, with source and destination exchanged. Ours, as are
+    /// the next six.
+    Reply,
+    /// Bytes of the packet as it came, or came round.
+    Length(Place),
+    /// Count the packet and its bytes.
+    Count {
+        /// Which array.
+        array: usize,
+        /// Which of it.
+        index: Operand,
+    },
+    /// Put an entry into a ring of the application.
+    DmaWrite {
+        /// Which rings.
+        rings: usize,
+        /// Which of them.
+        index: Operand,
+        /// What.
+        what: Vec<Listed>,
+    },
+    /// Write to a window of the application.
+    DmaWriteAt {
+        /// Which window.
+        window: usize,
+        /// Where in it.
+        offset: Operand,
+        /// What.
+        what: Vec<Listed>,
+    },
+    /// Read from a window of the application.
+    DmaReadAt {
+        /// Which window.
+        window: usize,
+        /// Where in it.
+        offset: Operand,
+        /// Fields, and headers, which the packet has then.
+        into: Vec<Listed>,
+    },
+    /// Tell the control side what stands in metadata from here on.
+    Digest(usize, Place),
     /// Drop it.
     Drop,
     /// Have a copy of it sent as the session says, when it leaves or is dropped.
@@ -377,6 +478,8 @@ pub enum Step {
     },
     /// Add to a register, modulo 2^64.
     RegisterAdd {
+        /// Takes what it had before.
+        before: Option<Place>,
         /// Which array.
         array: usize,
         /// Which of it.
@@ -465,6 +568,17 @@ impl Range {
 }
 
 impl Program {
+    /// Bytes that a list has at most, without payload.
+    #[must_use]
+    pub fn listed_bytes(&self, list: &[Listed]) -> usize {
+        let bytes = |of: &Listed| match of {
+            Listed::Field(place) => place.len(),
+            Listed::Header(header) => self.header_type(*header).len,
+            Listed::Payload(_) => 0,
+        };
+        list.iter().map(bytes).sum()
+    }
+
     /// The type of a header.
     #[must_use]
     pub fn header_type(&self, header: usize) -> &Struct {

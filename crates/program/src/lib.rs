@@ -15,13 +15,15 @@ mod run;
 mod select;
 mod text;
 mod trial;
+mod turn;
 mod value;
 
 pub use cost::Cost;
 pub use entry::{Change, ChangeError, Entry, Key, Member, Part, Rates, Session};
 pub use form::{
-    Action, Actions, Alu, Code, Condition, Field, Hash, Header, Invocation, Kind, Match, Meters,
-    Operand, Order, Owner, Place, Program, Range, Registers, Scope, Step, Struct, Summand, Table,
+    Action, Actions, Alu, Code, Condition, Counters, Digests, Field, Hash, Header, Invocation,
+    Kind, Listed, Match, Meters, Operand, Order, Owner, Place, Program, Range, Registers, Rings,
+    Scope, Step, Struct, Summand, Table, Window,
 };
 pub use outcome::{Copied, Fate, Lost, Outcome};
 pub use run::{Pipeline, Worker};

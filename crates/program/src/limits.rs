@@ -28,8 +28,18 @@ pub const ENTRIES_MAX: u64 = niclab_table::CAPACITY_LIMIT as u64;
 pub const ARRAY_LEN_MAX: u64 = 1 << 26;
 /// Arrays of a kind.
 pub const ARRAYS_MAX: usize = 256;
-/// Bytes that arrays and learners of a program are set aside, at most.
+/// Bytes that arrays, learners and digests of a program are set aside, at most.
 pub const ROOM_MAX: usize = 1 << 30;
+/// Bytes of an application's window: all of it is taken when the program is loaded.
+pub const WINDOW_LEN_MAX: u64 = 1 << 36;
+/// Rings of one name, of which a program chooses one: a ring for each core.
+pub const RINGS_MAX: u64 = 256;
+/// Entries of a ring, and records that wait for the control side.
+pub const RING_ENTRIES_MAX: u64 = 1 << 20;
+/// Bytes that one instruction writes to an application's memory, or reads from it.
+pub const DMA_LEN_MAX: usize = 65_536;
+/// Bytes of a ring's entry: a frame and what is known of it.
+pub const ENTRY_LEN_MAX: u64 = 16_384;
 /// Groups of a selector.
 pub const GROUPS_MAX: u64 = 1 << 20;
 /// Members of one group of a selector.

@@ -18,6 +18,8 @@ pub enum Fate {
     Port(u64),
     /// To this queue of the host; whoever runs the program knows whether it is there.
     Queue(u64),
+    /// Out by the port that it came by, turned round.
+    Back,
     /// Nowhere.
     Dropped(Lost),
 }
@@ -35,6 +37,10 @@ pub enum Lost {
     Empty,
     /// Its frame has no room for the headers that were put before it.
     NoRoom,
+    /// It was to be written where the application has no memory, or read from there.
+    Outside,
+    /// The application's ring has no room for an entry.
+    RingFull,
 }
 
 /// A copy of a packet.

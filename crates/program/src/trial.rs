@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 
+use niclab_nic::dma::Reader;
 use niclab_nic::memory::{Desc, MemoryError, Region};
 use niclab_table::CreateError;
 
@@ -12,7 +13,7 @@ use crate::form::Program;
 use crate::limits::TEST_FRAME_LEN_MAX;
 use crate::outcome::{Copied, Fate, Lost, Outcome};
 use crate::run::{Pipeline, Worker};
-use crate::text::{Command, Expected, Step, Stf};
+use crate::text::{Checked, Command, Expected, Step, Stf};
 
 /// What carries a program out, packet by packet as far as a test sees.
 pub trait Execution {
@@ -33,6 +34,16 @@ pub trait Execution {
     fn set_time_ns(&mut self, now_ns: u64);
     /// What happens to a packet.
     fn run(&mut self, port: u64, frame: &[u8]) -> Outcome;
+    /// Packets and bytes that a counter has.
+    fn counter(&self, array: usize, index: u64) -> (u64, u64);
+    /// The next entry of a ring.
+    fn take(&mut self, rings: usize, index: u64) -> Option<Vec<u8>>;
+    /// The next record that the control side is told.
+    fn digest(&mut self, digest: usize) -> Option<Vec<u8>>;
+    /// Bytes of a window, of those that it has.
+    fn window(&self, window: usize, offset: usize, len: usize) -> Vec<u8>;
+    /// Writes to a window, as the application does.
+    fn set_window(&mut self, window: usize, offset: usize, bytes: &[u8]);
 
     /// Carries out a command.
     ///
@@ -77,12 +88,34 @@ impl Execution for Definition {
     fn run(&mut self, port: u64, frame: &[u8]) -> Outcome {
         Definition::run(self, port, frame)
     }
+
+    fn counter(&self, array: usize, index: u64) -> (u64, u64) {
+        Definition::counter(self, array, index).unwrap_or_default()
+    }
+
+    fn take(&mut self, rings: usize, index: u64) -> Option<Vec<u8>> {
+        Definition::take(self, rings, index)
+    }
+
+    fn digest(&mut self, digest: usize) -> Option<Vec<u8>> {
+        Definition::digest(self, digest)
+    }
+
+    fn window(&self, window: usize, offset: usize, len: usize) -> Vec<u8> {
+        Definition::window(self, window, offset, len).to_vec()
+    }
+
+    fn set_window(&mut self, window: usize, offset: usize, bytes: &[u8]) {
+        Definition::set_window(self, window, offset, bytes);
+    }
 }
 
 /// The fast path, a burst of one packet at a time.
 pub struct Single {
     pipeline: Pipeline,
     worker: Worker,
+    /// The application's ends of the rings.
+    readers: Vec<Vec<Reader>>,
     region: std::sync::Arc<Region>,
     frame: [Desc; 1],
     now_ns: u64,
@@ -112,10 +145,14 @@ impl Single {
     /// # Errors
     /// Where there is no memory.
     pub fn new(program: Program) -> Result<Single, SingleError> {
-        let pipeline = Pipeline::new(program)?;
+        let mut pipeline = Pipeline::new(program)?;
+        let counts: Vec<usize> = pipeline.program().rings.iter().map(|of| of.count).collect();
+        let mut all =
+            |(rings, count)| (0..count).filter_map(|n| pipeline.reader(rings, n)).collect();
+        let readers = counts.into_iter().enumerate().map(&mut all).collect();
         let (region, mut frames) = Region::new(1, TEST_FRAME_LEN_MAX)?;
         let frame = [frames.pop().ok_or(SingleError::NoFrame)?];
-        Ok(Single { worker: pipeline.worker(), pipeline, region, frame, now_ns: 0 })
+        Ok(Single { worker: pipeline.worker(), pipeline, readers, region, frame, now_ns: 0 })
     }
 }
 
@@ -157,6 +194,35 @@ impl Execution for Single {
         });
         let [fate] = fates;
         Outcome { fate, frame: self.region.frame(&self.frame[0]).to_vec(), copies }
+    }
+
+    fn counter(&self, array: usize, index: u64) -> (u64, u64) {
+        self.pipeline.counter(array, index).unwrap_or_default()
+    }
+
+    fn take(&mut self, rings: usize, index: u64) -> Option<Vec<u8>> {
+        let reader = self.readers.get_mut(rings)?.get_mut(index as usize)?;
+        let mut entry = vec![0; reader.shape().entry_len];
+        reader.take(|shared, at| shared.copy_out(at, &mut entry))?;
+        Some(entry)
+    }
+
+    fn digest(&mut self, digest: usize) -> Option<Vec<u8>> {
+        self.pipeline.digest(digest)
+    }
+
+    fn window(&self, window: usize, offset: usize, len: usize) -> Vec<u8> {
+        let mut bytes = vec![0; len];
+        if let Some(shared) = self.pipeline.window(window) {
+            shared.copy_out(offset, &mut bytes);
+        }
+        bytes
+    }
+
+    fn set_window(&mut self, window: usize, offset: usize, bytes: &[u8]) {
+        if let Some(shared) = self.pipeline.window(window) {
+            shared.write(offset, bytes);
+        }
     }
 }
 
@@ -215,6 +281,7 @@ pub fn carry_out(test: &Stf, execution: &mut impl Execution) -> Verdict {
                 let copies = outcome.copies.into_iter().map(|of| (u64::from(of.port), of.frame));
                 let whole = match outcome.fate {
                     Fate::Port(port) => Some((port, outcome.frame)),
+                    Fate::Back => Some((*port, outcome.frame)),
                     // As if queues were ports, from so many on.
                     Fate::Queue(queue) => Some((QUEUES.saturating_add(queue), outcome.frame)),
                     Fate::Dropped(_) => None,
@@ -233,22 +300,52 @@ pub fn carry_out(test: &Stf, execution: &mut impl Execution) -> Verdict {
                 fail(format!("the packet of line {} made one leave", last.0));
             }
             Step::NoPacket => verdict.met += 1,
-            Step::Check { name, array, index, is, value } => {
-                let has = execution.register(*array, *index);
-                match is.holds(has, *value) {
-                    true => verdict.met += 1,
-                    false => fail(format!("{name}({index}) is {has}")),
-                }
-            }
             Step::Wait { ns } => {
                 now_ns = now_ns.saturating_add(*ns);
                 execution.set_time_ns(now_ns);
             }
+            Step::Window { window, offset, bytes } => {
+                execution.set_window(*window, *offset, bytes);
+            }
+            step => match look(step, execution) {
+                None => verdict.met += 1,
+                Some(reason) => fail(reason),
+            },
         }
     }
     ports.judge(&mut verdict);
     verdict.failures.sort_by_key(|failure| failure.line);
     verdict
+}
+
+/// Looks at what a program leaves behind beside packets; what is wrong with it.
+fn look(step: &Step, execution: &mut impl Execution) -> Option<String> {
+    let differs =
+        |what: &str, has: Option<Vec<u8>>, expected: &Option<Expected>| match (has, expected) {
+            (None, None) => None,
+            (Some(_), None) => Some(format!("there is {what}")),
+            (None, Some(_)) => Some(format!("there is no {what}")),
+            (Some(has), Some(expected)) => expected.differs(&has),
+        };
+    match step {
+        Step::Check { name, of, index, is, value } => {
+            let has = match of {
+                Checked::Register(array) => execution.register(*array, *index),
+                Checked::Packets(array) => execution.counter(*array, *index).0,
+                Checked::Bytes(array) => execution.counter(*array, *index).1,
+            };
+            (!is.holds(has, *value)).then(|| format!("{name}({index}) is {has}"))
+        }
+        Step::Entry { rings, index, expected } => {
+            differs("entry", execution.take(*rings, *index), expected)
+        }
+        Step::Digest { digest, expected } => differs("record", execution.digest(*digest), expected),
+        Step::ExpectWindow { window, offset, expected } => {
+            expected.differs(&execution.window(*window, *offset, expected.len()))
+        }
+        // Theirs who carry the test out.
+        _ => None,
+    }
 }
 
 impl Ports<'_> {

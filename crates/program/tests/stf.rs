@@ -111,6 +111,124 @@ fn what_is_not_as_expected_is_said_with_its_line() {
     assert_eq!(said, expected);
 }
 
+/// A key and a value, which are kept, told, counted and answered.
+const KEEPER: &str = "
+    struct h_t {
+        bit<48> dst
+        bit<48> src
+        bit<16> key
+        bit<32> value
+    }
+    header h instanceof h_t
+    struct m_t {
+        bit<32> port
+        bit<16> key
+        bit<32> value
+        bit<16> len
+        bit<64> place
+    }
+    struct told_t {
+        bit<16> key
+        bit<32> value
+    }
+    metadata instanceof m_t
+    regarray next size 1 initval 0
+    countarray seen size 4
+    window kept size 16
+    ring log count 2 size 2 entry 12
+    digest told size 2 instanceof told_t
+    apply {
+        rx m.port
+        length m.len
+        extract h.h
+        mov m.key h.h.key
+        mov m.value h.h.value
+        jmpgt READ m.key 1
+        count seen m.key
+        regadd m.place next 0 4
+        dma_write_at kept m.place h.h.value
+        dma_write log m.key m.key h.h.value m.len payload 2
+        digest told m.key
+        mov h.h.value m.place
+        emit h.h
+        reply
+        READ : shl m.key 2
+        dma_read_at kept m.key h.h.value
+        emit h.h
+        reply
+    }";
+
+#[test]
+fn what_a_program_leaves_behind_beside_packets_is_looked_at() {
+    let program = Program::read(KEEPER).unwrap();
+    assert_eq!(Program::read(&program.to_string()).as_ref(), Ok(&program));
+    let carried = |text: &str| {
+        let test = Stf::read(&program, text).unwrap_or_else(|error| panic!("{error}"));
+        let defined = carry_out(&test, &mut Definition::new(program.clone()));
+        let fast = carry_out(&test, &mut Single::new(program.clone()).unwrap());
+        assert_eq!(defined, fast);
+        fast.failures.iter().map(ToString::to_string).collect::<Vec<_>>()
+    };
+    let first = "packet 3 020202020202 040404040404 0001 aabbccdd 1122
+         expect 3 040404040404 020202020202 0001 00000000 1122 $\n";
+    let holds = "no_entry log(0)
+         expect_entry log(1) 0100 aabbccdd 1400 1122 0000 $
+         no_entry log(1)
+         expect_digest told 0100 ddccbbaa
+         no_digest told
+         check_counter seen(1) == 1
+         check_counter seen(1) bytes == 20
+         check_counter seen(1) packets != 0
+         expect_window kept(0) aabbccdd 00000000
+         window kept(8) 0102 0304
+         packet 2 020202020202 040404040404 0002 00000000
+         expect 2 040404040404 020202020202 0002 01020304 $
+         # Behind the window.
+         packet 2 020202020202 040404040404 0004 00000000
+         no_packet
+         packet 2 020202020202 040404040404 0001 00000000 33
+         no_packet
+         no_entry log(1)
+         packet 2 020202020202 040404040404 0001 00000001 3344
+         expect 2
+         packet 2 020202020202 040404040404 0000 00000002 3344
+         expect 2
+         # Full: three were to be kept there, and two were taken.
+         packet 2 020202020202 040404040404 0000 00000002 3344
+         no_packet
+         expect_entry log(1) 0100 00000001";
+    assert_eq!(carried(&format!("{first}{holds}")), <[String; 0]>::default());
+    let wrong = "no_entry log(1)
+         expect_entry log(1) 00
+         expect_digest told 0200
+         expect_digest told
+         check_counter seen(1) bytes == 21
+         expect_window kept(1) 00";
+    let said = carried(&format!("{first}{wrong}"));
+    let expected = [
+        "line 3: there is entry",
+        "line 4: there is no entry",
+        "line 5: byte 0 is 01 in place of 02",
+        "line 6: there is no record",
+        "line 7: seen(1) is 20",
+        "line 8: byte 0 is bb in place of 00",
+    ];
+    assert_eq!(said, expected);
+    for (text, said) in [
+        ("expect_entry log(2) 00", "there are 2 rings, from 0 on"),
+        ("expect_entry log 00", "expected `RING(INDEX)`"),
+        ("no_entry log(0) 00", "expected the end of the line"),
+        ("expect_window kept(15) 0000", "the window has 16 bytes"),
+        ("window kept(0) 0*", "expected bytes"),
+        ("expect_digest tell 00", "expected a digest: told"),
+        ("check_counter seen(0) frames == 1", "expected `==`"),
+        ("check_counter next(0) bytes == 1", "expected `==`"),
+    ] {
+        let error = Stf::read(&program, text).expect_err(text);
+        assert!(error.problem().to_string().starts_with(said), "{text}: {error}");
+    }
+}
+
 #[test]
 fn what_cannot_be_read_is_refused_at_its_place() {
     let program = Program::read(PROGRAM).unwrap();
@@ -126,7 +244,7 @@ fn what_cannot_be_read_is_refused_at_its_place() {
         ("no_packet 1", 1, "expected the end of the line"),
         ("check_counter count == 1", 1, "expected `ARRAY(INDEX)`"),
         ("check_counter count(1) ~ 1", 1, "expected `==`"),
-        ("check_counter none(1) == 1", 1, "expected a regarray: count"),
+        ("check_counter none(1) == 1", 1, "expected a regarray or countarray: count"),
         ("add to to:1 go()", 1, "the argument `port` is missing"),
     ] {
         let error = Stf::read(&program, text).expect_err(text);

@@ -81,7 +81,7 @@ fn what_is_wrong_in_a_declaration_is_said_at_its_place() {
         ("metadata instanceof args_t", "`metadata` stands here for the second time"),
         (
             "action x args none {\n\tmov m.a 1\n}",
-            "the last instruction has to be `return`, `tx`, `steer` or `drop`",
+            "the last instruction has to be `return`, `tx`, `steer`, `reply` or `drop`",
         ),
         ("action x args none {\n\ttable t\n\treturn\n}", "expected the name of a table"),
         (
@@ -131,6 +131,51 @@ fn what_is_wrong_in_a_table_is_said_at_its_place() {
 }
 
 #[test]
+fn what_would_reach_outside_of_an_applications_memory_is_refused() {
+    let memory = "window w size 20\nring q count 2 size 3 entry 20\ncountarray c size 4\n\
+                  struct d_t {\n\tbit<32> port\n\tbit<16> a\n}\ndigest d size 4 instanceof d_t";
+    let cases = [
+        ("\tdma_write_at w 7 h.eth", "the window has 20 bytes, and these end behind it"),
+        ("\tdma_write_at w 0 payload 21", "the window has 20 bytes, and these end behind it"),
+        ("\tdma_write_at w 0xffffffffffffffff m.a", "the window has 20 bytes, and these end"),
+        ("\tdma_read_at w 5 m.wide", "the window has 20 bytes, and these end behind it"),
+        ("\tdma_read_at w 0 t.port", "there are no arguments here"),
+        ("\tdma_read_at w 0 payload 1", "expected a field, as `h.HEADER.FIELD` or `m.FIELD`"),
+        ("\tdma_read_at w 0 h.wide", "a header without a field of variable length"),
+        ("\tdma_read_at w 0", "expected a field or a header"),
+        ("\tdma_write_at x 0 m.a", "expected the name of a `window`, found `x`"),
+        ("\tdma_write q 2 m.a", "there are 2 rings, from 0 on"),
+        ("\tdma_write q 1 h.eth h.eth", "an entry has 20 bytes, and these are 28"),
+        ("\tdma_write q 1", "expected a field, a header or `payload`"),
+        ("\tdma_write q 1 payload", "expected a field, as `m.FIELD` or `t.FIELD`, or a number"),
+        ("\tdma_write x 1 m.a", "expected the name of a `ring`, found `x`"),
+        ("\tcount c", "expected"),
+        ("\tcount regs 0", "expected the name of a `countarray`, found `regs`"),
+        ("\tdigest d m.a", "fields of 32, 16 bits have to stand from here on"),
+        ("\tdigest d h.eth.dst", "expected a field, as `m.FIELD`"),
+        ("\treply 1", "expected the end of the line, found `1`"),
+        ("\tregadd m.wide regs 0 1", "a field of at most 64 bits; this has 128"),
+        ("\tlength h.eth.type", "expected a field, as `m.FIELD`"),
+    ];
+    are_refused(&cases, |apply| around(memory, apply));
+    for (wrong, said) in [
+        ("window w size 0", "expected bytes"),
+        ("window w", "expected `size`"),
+        ("ring q count 257 size 4 entry 8", "expected how many"),
+        ("ring q count 1 size 4", "expected `entry`"),
+        ("ring q count 1 size 4 entry 16385", "expected bytes of an entry"),
+        ("digest d size 4 instanceof wide_t", "a digest cannot have a field of variable length"),
+        ("digest d size 4 instanceof none_t\nstruct none_t {\n}", "a digest has a field at least"),
+        ("digest d size 4 instanceof x", "expected a type of a `struct`, found `x`"),
+        ("countarray c size 0", "expected a size"),
+    ] {
+        let (problem, line) = refused(&around(wrong, ""));
+        assert!(problem.starts_with(said), "{problem}\nin place of {said}");
+        assert!(wrong.starts_with(&line), "{line}");
+    }
+}
+
+#[test]
 fn a_text_without_its_main_parts_is_refused() {
     assert!(refused("").0.contains("metadata"));
     let open = "the text ends before this block does; end it by a line with `}`";
@@ -138,7 +183,10 @@ fn a_text_without_its_main_parts_is_refused() {
     let without = "struct m {\n\tbit<8> a\n}\nmetadata instanceof m\n";
     assert!(refused(without).0.contains("apply"));
     let falls_off = format!("{without}apply {{\n\trx m.a\n}}\n");
-    assert_eq!(refused(&falls_off).0, "the last instruction has to be `tx`, `steer` or `drop`");
+    assert_eq!(
+        refused(&falls_off).0,
+        "the last instruction has to be `tx`, `steer`, `reply` or `drop`"
+    );
     let error = Program::read(&" ".repeat(5 << 20)).expect_err("too long");
     assert!(matches!(error.problem(), Problem::Unfit { .. }));
 }
@@ -172,10 +220,13 @@ fn what_a_program_asks_for_has_limits() {
     let large = "regarray big size 0x4000000 initval 0\n".to_owned();
     let large = large.clone() + &large.replace("big", "bigger") + &large.replace("big", "third");
     let (problem, _) = refused(&around(&large, ""));
-    assert!(problem.starts_with("arrays and learners of a program need 1024 MiB"), "{problem}");
+    assert!(
+        problem.starts_with("arrays, learners and digests of a program need 1024 MiB"),
+        "{problem}"
+    );
     let learner = "learner l {\n\tkey {\n\t\tm.a\n\t}\n\tactions {\n\t\tnone\n\t}\n\
                    \tdefault_action none args none\n\tsize 0x20000000\n\ttimeout {\n\t\t1\n\t}\n}";
-    assert!(refused(&around(learner, "")).0.starts_with("arrays and learners"));
+    assert!(refused(&around(learner, "")).0.starts_with("arrays, learners and digests"));
     let many: String = (0..257).map(|n| format!("regarray r{n} size 1 initval 0\n")).collect();
     assert!(refused(&around(&many, "")).0.contains("256 register arrays"));
 }

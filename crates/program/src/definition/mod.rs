@@ -4,6 +4,7 @@
 //! and each packet goes its whole way before the next one comes. The fast path is compared with
 //! this, packet by packet.
 
+mod memory;
 mod packet;
 mod tables;
 
@@ -12,6 +13,8 @@ use crate::form::{Operand, Program, Step};
 use crate::limits::{MIRROR_SESSIONS, MIRROR_SLOTS, RECIRCULATIONS_MAX};
 use crate::meter::Meter;
 use crate::outcome::{Copied, Fate, Lost, Outcome};
+use crate::turn::turn;
+use memory::Memory;
 use packet::Packet;
 use tables::Tables;
 
@@ -23,6 +26,7 @@ pub struct Definition {
     registers: Vec<Vec<u64>>,
     meters: Vec<Vec<Option<Meter>>>,
     sessions: Vec<Option<Session>>,
+    memory: Memory,
     now_ns: u64,
 }
 
@@ -45,6 +49,7 @@ impl Definition {
             registers: registers.collect(),
             meters: meters.collect(),
             sessions: vec![None; MIRROR_SESSIONS as usize],
+            memory: Memory::new(&program),
             now_ns: 0,
             program,
         }
@@ -105,6 +110,33 @@ impl Definition {
         }
     }
 
+    /// Packets and bytes that a counter has; as [`Definition::register`].
+    #[must_use]
+    pub fn counter(&self, array: usize, index: u64) -> Option<(u64, u64)> {
+        self.memory.counter(array, index)
+    }
+
+    /// The bytes of a window from an offset on; fewer where it ends before.
+    #[must_use]
+    pub fn window(&self, window: usize, offset: usize, len: usize) -> &[u8] {
+        self.memory.window(window, offset, len)
+    }
+
+    /// Writes to a window, as far as it goes.
+    pub fn set_window(&mut self, window: usize, offset: usize, bytes: &[u8]) {
+        self.memory.set_window(window, offset, bytes);
+    }
+
+    /// The next entry of a ring.
+    pub fn take(&mut self, rings: usize, index: u64) -> Option<Vec<u8>> {
+        self.memory.take(rings, index)
+    }
+
+    /// The next record that the control side is told.
+    pub fn digest(&mut self, digest: usize) -> Option<Vec<u8>> {
+        self.memory.digest(digest)
+    }
+
     /// What happens to a packet that comes by a port.
     pub fn run(&mut self, port: u64, frame: &[u8]) -> Outcome {
         let mut packet = Packet::new(&self.program, frame);
@@ -119,6 +151,9 @@ impl Definition {
             }
             if packet.comes_again && !matches!(fate, Fate::Dropped(_)) {
                 continue;
+            }
+            if fate == Fate::Back {
+                turn(&mut packet.frame);
             }
             return Outcome { fate, frame: packet.frame, copies };
         }
@@ -180,11 +215,48 @@ impl Definition {
         index as usize & (array_len - 1)
     }
 
+    /// An instruction that has to do with registers or meters.
+    fn array(&mut self, step: &Step, packet: &mut Packet) {
+        match step {
+            Step::RegisterRead { to, array, index } => {
+                let array = &self.registers[*array];
+                let value = array[Self::index(array.len(), packet.value(index))];
+                packet.set(to, value);
+            }
+            Step::RegisterWrite { array, index, value } => {
+                let array = &mut self.registers[*array];
+                let index = Self::index(array.len(), packet.value(index));
+                array[index] = packet.value(value);
+            }
+            Step::RegisterAdd { before, array, index, value } => {
+                let array = &mut self.registers[*array];
+                let (index, value) =
+                    (Self::index(array.len(), packet.value(index)), packet.value(value));
+                let was = array[index];
+                array[index] = was.wrapping_add(value);
+                if let Some(before) = before {
+                    packet.set(before, was);
+                }
+            }
+            Step::Meter { array, index, length, colour, to } => {
+                let array = &mut self.meters[*array];
+                let index = Self::index(array.len(), packet.value(index));
+                let (length, colour) = (packet.value(length), packet.value(colour).min(2));
+                let after = array[index]
+                    .as_mut()
+                    .map_or(colour, |meter| meter.colour(length, colour, self.now_ns));
+                packet.set(to, after);
+            }
+            _ => {}
+        }
+    }
+
     fn step(&mut self, step: &Step, packet: &mut Packet) -> Flow {
         match step {
             Step::Rx(_) | Step::Table(_) => {}
             Step::Tx(port) => return Flow::End(Fate::Port(packet.value(port))),
             Step::Steer(queue) => return Flow::End(Fate::Queue(packet.value(queue))),
+            Step::Reply => return Flow::End(Fate::Back),
             Step::Drop => return Flow::End(Fate::Dropped(Lost::Told)),
             Step::Return => return Flow::Return,
             Step::Jump(condition, to) => {
@@ -200,29 +272,18 @@ impl Definition {
                 let session = packet.number(session) % MIRROR_SESSIONS;
                 packet.mirrored[slot as usize] = Some(session as usize);
             }
-            Step::RegisterRead { to, array, index } => {
-                let array = &self.registers[*array];
-                let value = array[Self::index(array.len(), packet.value(index))];
-                packet.set(to, value);
-            }
-            Step::RegisterWrite { array, index, value } => {
-                let array = &mut self.registers[*array];
-                let index = Self::index(array.len(), packet.value(index));
-                array[index] = packet.value(value);
-            }
-            Step::RegisterAdd { array, index, value } => {
-                let array = &mut self.registers[*array];
-                let index = Self::index(array.len(), packet.value(index));
-                array[index] = array[index].wrapping_add(packet.value(value));
-            }
-            Step::Meter { array, index, length, colour, to } => {
-                let array = &mut self.meters[*array];
-                let index = Self::index(array.len(), packet.value(index));
-                let (length, colour) = (packet.value(length), packet.value(colour).min(2));
-                let after = array[index]
-                    .as_mut()
-                    .map_or(colour, |meter| meter.colour(length, colour, self.now_ns));
-                packet.set(to, after);
+            Step::RegisterRead { .. }
+            | Step::RegisterWrite { .. }
+            | Step::RegisterAdd { .. }
+            | Step::Meter { .. } => self.array(step, packet),
+            Step::Count { .. }
+            | Step::DmaWrite { .. }
+            | Step::DmaWriteAt { .. }
+            | Step::DmaReadAt { .. }
+            | Step::Digest(..) => {
+                if let Err(lost) = self.memory.step(&self.program, step, packet) {
+                    return Flow::End(Fate::Dropped(lost));
+                }
             }
             Step::Learn { action, arguments, timeout } => {
                 let first = arguments.map(|first| first.field);
@@ -246,7 +307,7 @@ impl Definition {
 
 impl Packet {
     /// A field, or a number.
-    fn value(&self, operand: &Operand) -> u64 {
+    pub(super) fn value(&self, operand: &Operand) -> u64 {
         match operand {
             Operand::Field(place) => self.number(place),
             Operand::Value(value) => *value,

@@ -1,7 +1,8 @@
 //! One packet on its way through a program.
 
-use crate::form::{Alu, Condition, Order, Owner, Place, Program, Range, Step, Summand};
-use crate::limits::MIRROR_SLOTS;
+use crate::form::{Alu, Condition, Listed, Order, Owner, Place, Program, Range, Step, Summand};
+use crate::limits::{DMA_LEN_MAX, MIRROR_SLOTS};
+use crate::outcome::Lost;
 use crate::value::{from_number, to_number};
 
 /// A packet, its headers and what is known beside them.
@@ -19,6 +20,8 @@ pub(super) struct Packet {
     pub mirrored: Vec<Option<usize>>,
     pub comes_again: bool,
     pub pass: u32,
+    /// Bytes that it had when it came, or came round.
+    pub len: usize,
     /// What the last table said.
     pub last: Option<Last>,
     /// The learner that was looked into last, and the key it was asked for.
@@ -56,6 +59,7 @@ impl Packet {
             mirrored: Vec::new(),
             comes_again: false,
             pass: 0,
+            len: 0,
             last: None,
             learning: None,
         }
@@ -71,6 +75,7 @@ impl Packet {
         };
         self.headers = (0..program.headers.len()).map(empty).collect();
         self.emitted.clear();
+        self.len = self.frame.len();
         self.mirrored = vec![None; MIRROR_SLOTS as usize];
         (self.comes_again, self.pass, self.last, self.learning) = (false, pass, None, None);
     }
@@ -181,6 +186,53 @@ impl Packet {
         true
     }
 
+    /// What is written of it, or why it is not.
+    pub(super) fn listed(&self, list: &[Listed]) -> Result<Vec<u8>, Lost> {
+        let mut all = Vec::new();
+        for of in list {
+            match of {
+                Listed::Field(place) => all.extend(self.hashed(place)),
+                Listed::Header(header) => {
+                    let Taken { bytes, len, .. } = &self.headers[*header];
+                    all.extend(&bytes[..*len]);
+                }
+                Listed::Payload(len) => {
+                    let len = usize::try_from(self.value(len)).map_err(|_| Lost::Short)?;
+                    all.extend(self.frame.get(..len).ok_or(Lost::Short)?);
+                    if all.len() > DMA_LEN_MAX {
+                        return Err(Lost::Outside);
+                    }
+                }
+            }
+        }
+        Ok(all)
+    }
+
+    /// Takes over what was read.
+    pub(super) fn unlist(&mut self, program: &Program, list: &[Listed], mut bytes: &[u8]) {
+        for of in list {
+            let len = program.listed_bytes(&[*of]);
+            let (read, rest) = bytes.split_at(len);
+            bytes = rest;
+            match of {
+                Listed::Field(place) => {
+                    let turns = place.is_number() && place.owner == Owner::Metadata;
+                    let field = self.field_mut(place);
+                    field.copy_from_slice(read);
+                    if turns {
+                        field.reverse();
+                    }
+                }
+                Listed::Header(header) => {
+                    let taken = &mut self.headers[*header];
+                    taken.bytes.copy_from_slice(read);
+                    taken.is_valid = true;
+                }
+                Listed::Payload(_) => {}
+            }
+        }
+    }
+
     pub(super) fn is_so(&self, condition: &Condition) -> bool {
         let is_hit = self.last.is_some_and(|last| last.is_hit);
         let ran = |action: &usize| self.last.is_some_and(|last| last.action == *action);
@@ -208,6 +260,7 @@ impl Packet {
     pub(super) fn step(&mut self, program: &Program, step: &Step) {
         match step {
             Step::Recirculate => self.comes_again = true,
+            Step::Length(to) => self.set(to, self.len as u64),
             Step::RecircId(to) => self.set(to, u64::from(self.pass)),
             Step::EntryId(to) => self.set(to, self.last.map_or(0, |last| last.entry)),
             Step::Emit(header) if self.headers[*header].is_valid => self.emitted.push(*header),

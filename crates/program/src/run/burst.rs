@@ -39,6 +39,8 @@ pub(super) struct Burst {
     pub mirrored: u64,
     /// Packets that come round again.
     pub again: u64,
+    /// Packets that go back where they came from.
+    pub replied: u64,
     /// Packets that are through.
     pub ended: u64,
     pub fates: [Fate; BURST],
@@ -94,6 +96,7 @@ impl Burst {
             sessions: [[0; MIRROR_SLOTS as usize]; BURST],
             mirrored: 0,
             again: 0,
+            replied: 0,
             ended: 0,
             fates: [Fate::Dropped(Lost::Told); BURST],
             waiting: vec![0; plan.apply.joins],
@@ -126,7 +129,7 @@ impl Burst {
         if self.mirrored != 0 {
             self.sessions = [[0; MIRROR_SLOTS as usize]; BURST];
         }
-        (self.mirrored, self.again, self.ended) = (0, 0, 0);
+        (self.mirrored, self.again, self.replied, self.ended) = (0, 0, 0, 0);
         self.waiting.fill(0);
     }
 
@@ -249,19 +252,22 @@ impl Burst {
     /// The bytes that are hashed of one packet.
     pub(super) fn gather(&self, of: &Hashed, plan: &Plan, packet: usize, into: &mut Vec<u8>) {
         into.clear();
-        for part in &of.parts {
-            match *part {
-                Part::Lane { lane, len } => {
-                    into.extend_from_slice(&self.lanes[lane][packet].to_le_bytes()[..len]);
-                }
-                Part::Bytes { at, len } => {
-                    into.extend_from_slice(&self.stored(packet)[at..at + len]);
-                }
-                Part::Rest { header, from } => {
-                    let (at, len) =
-                        (plan.headers[header].at, self.header_len(plan, header, packet));
-                    into.extend_from_slice(&self.stored(packet)[at + from..at + len]);
-                }
+        of.parts.iter().for_each(|part| self.append(*part, plan, packet, into));
+    }
+
+    /// Puts a part of one packet behind what is there.
+    #[inline(always)]
+    pub(super) fn append(&self, part: Part, plan: &Plan, packet: usize, into: &mut Vec<u8>) {
+        match part {
+            Part::Lane { lane, len } => {
+                into.extend_from_slice(&self.lanes[lane][packet].to_le_bytes()[..len]);
+            }
+            Part::Bytes { at, len } => {
+                into.extend_from_slice(&self.stored(packet)[at..at + len]);
+            }
+            Part::Rest { header, from } => {
+                let (at, len) = (plan.headers[header].at, self.header_len(plan, header, packet));
+                into.extend_from_slice(&self.stored(packet)[at + from..at + len]);
             }
         }
     }

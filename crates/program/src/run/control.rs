@@ -11,10 +11,12 @@
 //! the places again when no burst of before the commit is under way.
 
 use std::collections::{BTreeSet, VecDeque};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use arc_swap::ArcSwap;
+use niclab_nic::dma::Reader;
+use niclab_nic::shared::Shared;
 use niclab_table::{
     CellId, Changes, Config, CreateError, Domain, InsertError, Placed, Segments, Stamp, Versions,
 };
@@ -23,7 +25,7 @@ use super::keyed::{Keyed, keyed, words_of};
 use super::plan::{Engine, Look, Piece, Plan};
 use super::prune::{Parts, Pruner, Ranks, SLOTS_MAX};
 use super::record::{Does, Records, Shelf, Word};
-use super::state::State;
+use super::state::{Counts, Readers, State};
 use super::tables::{Masked, RECORD_HEAD, RECORD_RANK, View, Views};
 use super::worker::Worker;
 use crate::entry::{Change, ChangeError, Entry, Key, Member, Rates, Session};
@@ -44,6 +46,8 @@ pub(super) struct Board {
     pub views: ArcSwap<Views>,
     /// Which views they are: one more for each that were shown.
     pub version: AtomicU64,
+    /// What each worker has counted, also those that are gone.
+    pub counts: Mutex<Vec<Arc<Counts>>>,
 }
 
 /// A program, its tables and arrays: what changes them.
@@ -60,6 +64,7 @@ pub struct Pipeline {
     passed: Stamp,
     /// What the open transaction did.
     done: Done,
+    readers: Readers,
 }
 
 /// What a transaction did, to be undone or completed.
@@ -139,8 +144,10 @@ impl Pipeline {
             Kind::Selector { groups_max, .. } => Some(Segments::new(groups_max as u32)),
             _ => None,
         });
+        let (state, readers) = State::new(&program)?;
         let board = Board {
-            state: State::new(&program),
+            state,
+            counts: Mutex::default(),
             versions: changes.versions(),
             records: Records::new(),
             defaults: program.tables.iter().map(|_| AtomicU64::new(0)).collect(),
@@ -159,6 +166,7 @@ impl Pipeline {
             folding: VecDeque::new(),
             passed: Stamp::FIRST,
             done: Done::default(),
+            readers,
         };
         pipeline.set_defaults()?;
         Ok(pipeline)
@@ -205,6 +213,35 @@ impl Pipeline {
         if let Some(array) = self.board.state.meters.get(array) {
             array.set(index, rates, now_ns);
         }
+    }
+
+    /// Packets and bytes that a counter has; as [`Pipeline::register`]. Each core counts for
+    /// itself: these are the sums, exact once no packet is on its way.
+    #[must_use]
+    pub fn counter(&self, array: usize, index: u64) -> Option<(u64, u64)> {
+        let counts = self.board.counts.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = array < self.board.program.counters.len();
+        let each = counts.iter().filter_map(|of| of.read(array, index));
+        known.then(|| each.fold((0_u64, 0_u64), |all, of| (all.0 + of.0, all.1.wrapping_add(of.1))))
+    }
+
+    /// The memory of a window.
+    #[must_use]
+    pub fn window(&self, window: usize) -> Option<Arc<Shared>> {
+        self.board.state.windows.get(window).map(|(shared, _)| Arc::clone(shared))
+    }
+
+    /// The application's end of a ring; `None` where there is no such ring, or somebody has it.
+    pub fn reader(&mut self, rings: usize, index: usize) -> Option<Reader> {
+        self.readers.rings.get_mut(rings)?.get_mut(index)?.take()
+    }
+
+    /// The next record that the control side is told, as its fields stand in metadata.
+    pub fn digest(&mut self, digest: usize) -> Option<Vec<u8>> {
+        let reader = self.readers.digests.get_mut(digest)?;
+        let mut record = vec![0; reader.shape().entry_len];
+        reader.take(|shared, at| shared.copy_out(at, &mut record))?;
+        Some(record)
     }
 
     /// Says where copies of a session go.

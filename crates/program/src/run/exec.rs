@@ -6,7 +6,7 @@ use niclab_nic::memory::{Desc, Region};
 
 use super::burst::{BURST, Burst, Lane, NO_ACTION, bits, copy_header, each_of};
 use super::plan::{Look, Op, Plan, Source, Summed, When, Wide};
-use super::state::State;
+use super::state::{Counts, State};
 use super::tables::{Reading, Tables};
 use crate::form::{Alu, Order};
 use crate::limits::{MIRROR_SESSIONS, MIRROR_SLOTS};
@@ -17,6 +17,7 @@ use crate::rss::DEFAULT_KEY;
 pub(super) struct Run<'a> {
     pub plan: &'a Plan,
     pub state: &'a State,
+    pub counts: &'a Counts,
     pub tables: &'a mut Tables,
     pub reading: Reading<'a>,
     pub burst: &'a mut Burst,
@@ -195,7 +196,7 @@ impl Run<'_> {
     }
 
     /// Ends the way of packets.
-    fn end(&mut self, packets: u64, fate: impl Fn(usize) -> Fate) {
+    pub(super) fn end(&mut self, packets: u64, fate: impl Fn(usize) -> Fate) {
         each_of(packets, |i| self.burst.fates[i] = fate(i));
         self.burst.ended |= packets;
     }
@@ -236,6 +237,10 @@ impl Run<'_> {
                 let queues = self.burst.load(*queue, active);
                 self.end(active, |i| Fate::Queue(queues[i]));
             }
+            Op::Reply => {
+                self.burst.replied |= active;
+                self.end(active, |_| Fate::Back);
+            }
             Op::Drop => self.end(active, |_| Fate::Dropped(Lost::Told)),
             Op::MoveWide(to, from) => {
                 bits(active).for_each(|i| self.burst.copy(*to, *from, i));
@@ -273,33 +278,22 @@ impl Run<'_> {
                 let entries = self.burst.entry;
                 self.burst.save(*to, active, &entries);
             }
-            Op::RegisterRead { to, array, index } => {
-                let array = &self.state.registers[*array];
+            Op::RegisterRead { .. }
+            | Op::RegisterWrite { .. }
+            | Op::RegisterAdd { .. }
+            | Op::Meter { .. } => self.array(op, active),
+            Op::Length(to) => {
+                let frames = self.frames;
+                bits(active).for_each(|i| self.burst.set(*to, i, u64::from(frames[i].len())));
+            }
+            Op::Count { array, index } => {
                 for i in bits(active) {
-                    let value = array.read(self.burst.one(*index, i));
-                    self.burst.set(*to, i, value);
+                    let bytes = u64::from(self.frames[i].len());
+                    self.counts.count(*array, self.burst.one(*index, i), bytes);
                 }
             }
-            Op::RegisterWrite { array, index, value } => {
-                let array = &self.state.registers[*array];
-                for i in bits(active) {
-                    array.write(self.burst.one(*index, i), self.burst.one(*value, i));
-                }
-            }
-            Op::RegisterAdd { array, index, value } => {
-                let array = &self.state.registers[*array];
-                for i in bits(active) {
-                    array.add(self.burst.one(*index, i), self.burst.one(*value, i));
-                }
-            }
-            Op::Meter { array, index, length, colour, to } => {
-                let array = &self.state.meters[*array];
-                for i in bits(active) {
-                    let (index, length) = (self.burst.one(*index, i), self.burst.one(*length, i));
-                    let colour = self.burst.one(*colour, i).min(2);
-                    let after = array.colour(index, length, colour, self.now_ns);
-                    self.burst.set(*to, i, after);
-                }
+            Op::DmaWrite { .. } | Op::DmaWriteAt { .. } | Op::DmaReadAt { .. } | Op::Digest(..) => {
+                self.memory(op, active)
             }
             Op::Hash(hash, to, of) => {
                 for i in bits(active) {
@@ -316,6 +310,44 @@ impl Run<'_> {
                 }
             }
             // The callers' own.
+            _ => {}
+        }
+    }
+
+    /// An instruction that has to do with registers or meters.
+    fn array(&mut self, op: &Op, active: u64) {
+        match op {
+            Op::RegisterRead { to, array, index } => {
+                let array = &self.state.registers[*array];
+                for i in bits(active) {
+                    let value = array.read(self.burst.one(*index, i));
+                    self.burst.set(*to, i, value);
+                }
+            }
+            Op::RegisterWrite { array, index, value } => {
+                let array = &self.state.registers[*array];
+                for i in bits(active) {
+                    array.write(self.burst.one(*index, i), self.burst.one(*value, i));
+                }
+            }
+            Op::RegisterAdd { before, array, index, value } => {
+                let array = &self.state.registers[*array];
+                for i in bits(active) {
+                    let was = array.add(self.burst.one(*index, i), self.burst.one(*value, i));
+                    if let Some(before) = before {
+                        self.burst.set(*before, i, was);
+                    }
+                }
+            }
+            Op::Meter { array, index, length, colour, to } => {
+                let array = &self.state.meters[*array];
+                for i in bits(active) {
+                    let (index, length) = (self.burst.one(*index, i), self.burst.one(*length, i));
+                    let colour = self.burst.one(*colour, i).min(2);
+                    let after = array.colour(index, length, colour, self.now_ns);
+                    self.burst.set(*to, i, after);
+                }
+            }
             _ => {}
         }
     }
@@ -460,11 +492,10 @@ impl super::state::Registers {
         }
     }
 
-    /// Adds to a register: no addition of another core is lost.
+    /// Adds to a register, and says what it had: no addition of another core is lost.
     #[inline]
-    pub(super) fn add(&self, index: u64, value: u64) {
-        if let Some(word) = self.at(index) {
-            word.fetch_add(value, Relaxed);
-        }
+    pub(super) fn add(&self, index: u64, value: u64) -> u64 {
+        let was = self.at(index).map_or(0, |word| word.fetch_add(value, Relaxed));
+        was.wrapping_add(self.initial)
     }
 }

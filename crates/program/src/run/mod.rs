@@ -6,6 +6,7 @@ mod control;
 mod exec;
 mod keyed;
 mod learner;
+mod memory;
 mod order;
 mod plan;
 mod prune;

@@ -17,6 +17,9 @@ enum Object {
     Register(usize),
     Meter(usize),
     Learner(usize),
+    Window(usize),
+    Rings(usize),
+    Digest(usize),
 }
 
 /// What an instruction does with it.
@@ -31,7 +34,14 @@ fn access(op: &Op, learner: Option<usize>) -> Option<(Object, Access)> {
     match op {
         Op::RegisterRead { array, .. } => Some((Object::Register(*array), Access::Read)),
         Op::RegisterWrite { array, .. } => Some((Object::Register(*array), Access::Write)),
+        Op::RegisterAdd { before: Some(_), array, .. } => {
+            Some((Object::Register(*array), Access::Write))
+        }
         Op::RegisterAdd { array, .. } => Some((Object::Register(*array), Access::Add)),
+        Op::DmaWrite { rings, .. } => Some((Object::Rings(*rings), Access::Write)),
+        Op::DmaWriteAt { window, .. } => Some((Object::Window(*window), Access::Write)),
+        Op::DmaReadAt { window, .. } => Some((Object::Window(*window), Access::Read)),
+        Op::Digest(digest, _) => Some((Object::Digest(*digest), Access::Write)),
         Op::Meter { array, .. } => Some((Object::Meter(*array), Access::Write)),
         Op::Learn { .. } | Op::Rearm(_) | Op::Forget => {
             learner.map(|learner| (Object::Learner(learner), Access::Write))

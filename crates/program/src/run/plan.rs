@@ -11,8 +11,8 @@
 //! burst, side by side. Headers, and wider fields, are bytes in a *store*, one for each packet.
 
 use crate::form::{
-    Alu, Code, Condition, Hash, Kind, Match, Operand, Order, Owner, Place, Program, Range, Step,
-    Summand,
+    Alu, Code, Condition, Hash, Kind, Listed, Match, Operand, Order, Owner, Place, Program, Range,
+    Step, Summand,
 };
 use crate::limits::MIRROR_SLOTS;
 
@@ -57,7 +57,6 @@ pub(super) enum Wide {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Hashed {
     pub parts: Vec<Part>,
-    pub len: usize,
 }
 
 /// A part of what is hashed.
@@ -77,6 +76,14 @@ pub(super) enum Part {
         header: usize,
         from: usize,
     },
+}
+
+/// A part of what is written to an application's memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Span {
+    Part(Part),
+    /// So many bytes behind the headers that were taken off.
+    Payload(Source),
 }
 
 /// A part of a key: a number of so many bits, at this bit of the key.
@@ -114,6 +121,30 @@ pub(super) enum Op {
     Rx(Target),
     Tx(Source),
     Steer(Source),
+    Reply,
+    Length(Target),
+    Count {
+        array: usize,
+        index: Source,
+    },
+    DmaWrite {
+        rings: usize,
+        index: Source,
+        what: Vec<Span>,
+    },
+    DmaWriteAt {
+        window: usize,
+        offset: Source,
+        what: Vec<Span>,
+    },
+    DmaReadAt {
+        window: usize,
+        offset: Source,
+        into: Vec<Wide>,
+        /// Headers that packets have then.
+        headers: Vec<usize>,
+    },
+    Digest(usize, Hashed),
     Drop,
     Mirror {
         slot: Source,
@@ -162,6 +193,7 @@ pub(super) enum Op {
         value: Source,
     },
     RegisterAdd {
+        before: Option<Target>,
         array: usize,
         index: Source,
         value: Source,
@@ -346,6 +378,18 @@ impl Plan {
     }
 }
 
+fn part(of: &Wide) -> Part {
+    match *of {
+        Wide::Lane { lane, len } => Part::Lane { lane, len },
+        Wide::Bytes { at, len } => Part::Bytes { at, len },
+    }
+}
+
+/// Fields one behind the other.
+fn hashed(fields: &[Wide]) -> Hashed {
+    Hashed { parts: fields.iter().map(part).collect() }
+}
+
 fn argument(to: &Wide) -> Argument {
     let words = match to {
         Wide::Lane { .. } => 1,
@@ -389,27 +433,43 @@ impl Layout<'_> {
     }
 
     fn hashed(&self, range: &Range, action: Option<usize>) -> Hashed {
-        let len = range.len();
         if let Owner::Header(header) = range.first.owner {
+            let len = range.len();
             let (head, from) = (&self.headers[header], range.first.offset);
             let part = match from + len > head.len {
                 true => Part::Rest { header, from },
                 false => Part::Bytes { at: head.at + from, len },
             };
-            return Hashed { parts: vec![part], len };
+            return Hashed { parts: vec![part] };
         }
         let fields = match range.first.owner {
             Owner::Metadata => &self.metadata,
             _ => &self.arguments[action.unwrap_or_default()],
         };
-        let part = |wide: &Wide| match *wide {
-            Wide::Lane { lane, len } => Part::Lane { lane, len },
-            Wide::Bytes { at, len } => Part::Bytes { at, len },
+        hashed(&fields[range.first.field..=range.last.field])
+    }
+
+    /// What is written to an application's memory.
+    fn spans(&self, list: &[Listed], action: Option<usize>) -> Vec<Span> {
+        let span = |of: &Listed| match of {
+            Listed::Field(place) => Span::Part(part(&self.wide(place, action))),
+            Listed::Header(header) => Span::Part(Part::Rest { header: *header, from: 0 }),
+            Listed::Payload(len) => Span::Payload(self.source(len, action)),
         };
-        Hashed {
-            parts: fields[range.first.field..=range.last.field].iter().map(part).collect(),
-            len,
-        }
+        list.iter().map(span).collect()
+    }
+
+    /// Where to what is read of it goes.
+    fn places(&self, list: &[Listed], action: Option<usize>) -> Vec<Wide> {
+        let place = |of: &Listed| match of {
+            Listed::Field(place) => Some(self.wide(place, action)),
+            Listed::Header(header) => {
+                let Head { at, len, .. } = self.headers[*header];
+                Some(Wide::Bytes { at, len })
+            }
+            Listed::Payload(_) => None,
+        };
+        list.iter().filter_map(place).collect()
     }
 
     /// Key fields packed one behind the other, and the bits of all.
@@ -452,16 +512,9 @@ impl Layout<'_> {
                 Look::Learner { key, bits }
             }
             Kind::Selector { group, key, member, .. } => {
-                let part = |place: &Place| match self.wide(place, None) {
-                    Wide::Lane { lane, len } => Part::Lane { lane, len },
-                    Wide::Bytes { at, len } => Part::Bytes { at, len },
-                };
-                let hashed = Hashed {
-                    parts: key.iter().map(part).collect(),
-                    len: key.iter().map(Place::len).sum(),
-                };
+                let key: Vec<Wide> = key.iter().map(|place| self.wide(place, None)).collect();
                 let (group, member) = (self.field(group, None), self.target(member, None));
-                Look::Selector { group, key: hashed, member }
+                Look::Selector { group, key: hashed(&key), member }
             }
         }
     }
@@ -501,6 +554,8 @@ impl Layout<'_> {
             Step::Rx(to) => Op::Rx(target(to)),
             Step::Tx(port) => Op::Tx(source(port)),
             Step::Steer(queue) => Op::Steer(source(queue)),
+            Step::Reply => Op::Reply,
+            Step::Length(to) => Op::Length(target(to)),
             Step::Drop => Op::Drop,
             Step::Mirror { slot, session } => {
                 Op::Mirror { slot: field(slot), session: field(session) }
@@ -555,9 +610,33 @@ impl Layout<'_> {
                 let (index, value) = (source(index), source(value));
                 Op::RegisterWrite { array: *array, index, value }
             }
-            Step::RegisterAdd { array, index, value } => {
+            Step::RegisterAdd { before, array, index, value } => {
                 let (index, value) = (source(index), source(value));
-                Op::RegisterAdd { array: *array, index, value }
+                let before = before.map(|before| target(&before));
+                Op::RegisterAdd { before, array: *array, index, value }
+            }
+            Step::Count { array, index } => Op::Count { array: *array, index: source(index) },
+            Step::DmaWrite { rings, index, what } => {
+                let (index, what) = (source(index), self.spans(what, action));
+                Op::DmaWrite { rings: *rings, index, what }
+            }
+            Step::DmaWriteAt { window, offset, what } => {
+                let (offset, what) = (source(offset), self.spans(what, action));
+                Op::DmaWriteAt { window: *window, offset, what }
+            }
+            Step::DmaReadAt { window, offset, into } => {
+                let header = |of: &Listed| match of {
+                    Listed::Header(header) => Some(*header),
+                    _ => None,
+                };
+                let headers = into.iter().filter_map(header).collect();
+                let (offset, into) = (source(offset), self.places(into, action));
+                Op::DmaReadAt { window: *window, offset, into, headers }
+            }
+            Step::Digest(digest, first) => {
+                let count = self.program.structs[self.program.digests[*digest].of].fields.len();
+                let fields = &self.metadata[first.field..first.field + count];
+                Op::Digest(*digest, hashed(fields))
             }
             Step::Meter { array, index, length, colour, to } => {
                 let [index, length, colour] = [index, length, colour].map(source);

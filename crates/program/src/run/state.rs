@@ -1,12 +1,15 @@
 //! What outlives a packet, and is shared by all cores: registers, meters, sessions.
 
+use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 
-use niclab_table::Segments;
+use niclab_nic::dma::{Filler, Reader, Shape, ring};
+use niclab_nic::shared::{Shared, WORD};
+use niclab_table::{CreateError, Segments};
 
 use crate::entry::{Rates, Session};
-use crate::form::Program;
+use crate::form::{Digests, Program};
 use crate::limits::MIRROR_SESSIONS;
 
 /// All of it.
@@ -14,6 +17,10 @@ use crate::limits::MIRROR_SESSIONS;
 pub(super) struct State {
     pub registers: Vec<Registers>,
     pub meters: Vec<Meters>,
+    /// With the bytes that the program declares.
+    pub windows: Vec<(Arc<Shared>, usize)>,
+    pub rings: Vec<Vec<Filler>>,
+    pub digests: Vec<Filler>,
     /// Where copies go: port and length of each session, or none.
     sessions: Vec<AtomicU64>,
 }
@@ -50,8 +57,39 @@ const IS_SET: usize = 6;
 
 const NANO: u64 = 1_000_000_000;
 
+/// The other ends of what the card fills.
+#[derive(Debug)]
+pub(super) struct Readers {
+    /// Until the application takes them.
+    pub rings: Vec<Vec<Option<Reader>>>,
+    pub digests: Vec<Reader>,
+}
+
+/// Memory of an application.
+fn memory(bytes: usize) -> Result<Arc<Shared>, CreateError> {
+    let made = Shared::make(bytes.next_multiple_of(WORD));
+    made.map(|(shared, _)| Arc::new(shared)).map_err(|_| CreateError::OutOfMemory { bytes })
+}
+
 impl State {
-    pub(super) fn new(program: &Program) -> State {
+    pub(super) fn new(program: &Program) -> Result<(State, Readers), CreateError> {
+        let windows = program.windows.iter().map(|window| Ok((memory(window.len)?, window.len)));
+        let windows = windows.collect::<Result<_, CreateError>>()?;
+        let (mut rings, mut readers) = (Vec::new(), Vec::new());
+        for of in &program.rings {
+            let both = (0..of.count).map(|_| Ok(ring(&memory(of.shape.bytes())?, of.shape)));
+            let both: Vec<(Filler, Reader)> = both.collect::<Result<_, CreateError>>()?;
+            let (fillers, theirs): (Vec<Filler>, Vec<Reader>) = both.into_iter().unzip();
+            rings.push(fillers);
+            readers.push(theirs.into_iter().map(Some).collect());
+        }
+        let digest = |of: &Digests| {
+            let entry_len = program.structs[of.of].len;
+            let shape = Shape { entries: of.len as u32, entry_len };
+            Ok(ring(&memory(shape.bytes())?, shape))
+        };
+        let digests = program.digests.iter().map(digest).collect::<Result<Vec<_>, CreateError>>();
+        let (digests, told): (Vec<Filler>, Vec<Reader>) = digests?.into_iter().unzip();
         let registers = program.registers.iter().map(|array| {
             let words = Segments::new(array.len as u32);
             // The packet path allocates nothing.
@@ -63,11 +101,15 @@ impl State {
             (0..array.len as u32).step_by(1 << 14).for_each(|at| _ = meters.reach(at));
             Meters { meters, len: array.len }
         });
-        State {
+        let state = State {
             registers: registers.collect(),
             meters: meters.collect(),
+            windows,
+            rings,
+            digests,
             sessions: (0..MIRROR_SESSIONS).map(|_| AtomicU64::new(0)).collect(),
-        }
+        };
+        Ok((state, Readers { rings: readers, digests: told }))
     }
 
     pub(super) fn set_session(&self, number: usize, session: Session) {
@@ -81,6 +123,33 @@ impl State {
     pub(super) fn session(&self, number: usize) -> Option<Session> {
         let word = self.sessions.get(number)?.load(Relaxed);
         (word != 0).then_some(Session { port: word as u32, len_max: (word >> 32) as u32 })
+    }
+}
+
+/// What one core has counted: nobody else writes there.
+#[derive(Debug)]
+pub(super) struct Counts(Vec<Box<[[AtomicU64; 2]]>>);
+
+impl Counts {
+    pub(super) fn new(program: &Program) -> Counts {
+        let array = |len: usize| (0..len).map(|_| [AtomicU64::new(0), AtomicU64::new(0)]).collect();
+        Counts(program.counters.iter().map(|of| array(of.len)).collect())
+    }
+
+    /// Counts a packet of so many bytes; the index is taken modulo the length.
+    #[inline]
+    pub(super) fn count(&self, array: usize, index: u64, bytes: u64) {
+        let array = &self.0[array];
+        let [packets, of_bytes] = &array[index as usize & (array.len() - 1)];
+        packets.store(packets.load(Relaxed) + 1, Relaxed);
+        of_bytes.store(of_bytes.load(Relaxed).wrapping_add(bytes), Relaxed);
+    }
+
+    /// Packets and bytes; `None` where there is no such array.
+    pub(super) fn read(&self, array: usize, index: u64) -> Option<(u64, u64)> {
+        let array = self.0.get(array)?;
+        let [packets, bytes] = &array[index as usize & (array.len() - 1)];
+        Some((packets.load(Relaxed), bytes.load(Relaxed)))
     }
 }
 

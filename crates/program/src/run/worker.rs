@@ -1,7 +1,7 @@
 //! The way of packets through a program, on one core; a burst at a time.
 
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, PoisonError};
 
 use niclab_nic::memory::{Desc, Region};
 use niclab_table::Participant;
@@ -9,10 +9,12 @@ use niclab_table::Participant;
 use super::burst::{BURST, Burst, bits, copy_header, each_of};
 use super::control::Board;
 use super::exec::Run;
+use super::state::Counts;
 use super::tables::{Reading, Tables, Views};
 use crate::entry::Session;
-use crate::limits::RECIRCULATIONS_MAX;
+use crate::limits::{DMA_LEN_MAX, ENTRY_LEN_MAX, HEADERS_LEN_MAX, RECIRCULATIONS_MAX};
 use crate::outcome::{Fate, Lost};
+use crate::turn::turn;
 
 /// What carries packets through a program, for one core. It reads what the control side shows and
 /// waits for nobody.
@@ -24,18 +26,29 @@ pub struct Worker {
     tables: Tables,
     burst: Box<Burst>,
     scratch: Vec<u8>,
+    counts: Arc<Counts>,
     now_ns: u64,
 }
 
+/// What is hashed, written or read at once. Twice, for what is too long is seen afterwards.
+const SCRATCH_LEN: usize = 2 * DMA_LEN_MAX;
+
+const _: () = assert!(HEADERS_LEN_MAX <= SCRATCH_LEN && ENTRY_LEN_MAX as usize <= DMA_LEN_MAX);
+
 impl Worker {
     pub(super) fn new(board: Arc<Board>) -> Worker {
+        let counts = Arc::new(Counts::new(&board.program));
+        let mut all = board.counts.lock().unwrap_or_else(PoisonError::into_inner);
+        all.push(Arc::clone(&counts));
+        drop(all);
         Worker {
+            counts,
             participant: board.domain.reader_slot(),
             version: 0,
             views: Arc::default(),
             tables: Tables::new(&board.plan, &board.program),
             burst: Box::new(Burst::new(&board.plan)),
-            scratch: Vec::with_capacity(crate::limits::HEADERS_LEN_MAX),
+            scratch: Vec::with_capacity(SCRATCH_LEN),
             now_ns: 0,
             board,
         }
@@ -83,7 +96,7 @@ impl Worker {
             self.version = version;
             self.views = self.board.views.load_full();
         }
-        let Worker { board, participant, views, tables, burst, scratch, .. } = self;
+        let Worker { board, participant, views, tables, burst, scratch, counts, .. } = self;
         let now_ns = self.now_ns;
         let board: &Board = board;
         let reading = || Reading {
@@ -106,6 +119,7 @@ impl Worker {
                 Run {
                     plan: &board.plan,
                     state: &board.state,
+                    counts,
                     tables,
                     reading: reading(),
                     burst,
@@ -120,6 +134,9 @@ impl Worker {
                 packets = leave(board, burst, region, frames, packets, &mut copy);
                 for i in bits(now & !packets) {
                     fates[i] = burst.fates[i];
+                }
+                for i in bits(burst.replied & now & !packets) {
+                    turn(region.frame_mut(&mut frames[i]));
                 }
                 if packets == 0 {
                     break;

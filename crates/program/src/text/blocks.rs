@@ -17,6 +17,14 @@ pub(super) struct Blocks<'a> {
     /// Name and size.
     pub meters: Vec<(Word<'a>, Word<'a>)>,
     pub rss: Vec<Word<'a>>,
+    /// Name and size.
+    pub counters: Vec<(Word<'a>, Word<'a>)>,
+    /// Name and bytes.
+    pub windows: Vec<(Word<'a>, Word<'a>)>,
+    /// Name, how many, entries, and bytes of an entry.
+    pub rings: Vec<[Word<'a>; 4]>,
+    /// Name, size and type.
+    pub digests: Vec<[Word<'a>; 3]>,
     pub apply: Option<(Word<'a>, Vec<Line<'a>>)>,
 }
 
@@ -64,7 +72,7 @@ pub(super) enum TableKind {
 
 /// What stands where a block begins.
 const BEGINNINGS: &str = "`struct`, `header`, `metadata`, `action`, `table`, `selector`, \
-    `learner`, `regarray`, `metarray`, `rss` or `apply`";
+    `learner`, `regarray`, `metarray`, `countarray`, `rss`, `window`, `ring`, `digest` or `apply`";
 
 /// Reads all blocks.
 pub(super) fn read<'a>(lines: &mut impl Iterator<Item = Line<'a>>) -> Result<Blocks<'a>, Wrong> {
@@ -93,10 +101,21 @@ pub(super) fn read<'a>(lines: &mut impl Iterator<Item = Line<'a>>) -> Result<Blo
                 line.ends_at(6)?;
                 blocks.registers.push((line.at(1), line.at(3), line.at(5)));
             }
-            "metarray" => {
+            "metarray" => blocks.meters.push(sized(&line)?),
+            "countarray" => blocks.counters.push(sized(&line)?),
+            "window" => blocks.windows.push(sized(&line)?),
+            "ring" => {
+                line.wants(2, "count")?;
+                line.wants(4, "size")?;
+                line.wants(6, "entry")?;
+                line.ends_at(8)?;
+                blocks.rings.push([line.at(1), line.at(3), line.at(5), line.at(7)]);
+            }
+            "digest" => {
                 line.wants(2, "size")?;
-                line.ends_at(4)?;
-                blocks.meters.push((line.at(1), line.at(3)));
+                line.wants(4, "instanceof")?;
+                line.ends_at(6)?;
+                blocks.digests.push([line.at(1), line.at(3), line.at(5)]);
             }
             "rss" => {
                 line.ends_at(2)?;
@@ -113,6 +132,13 @@ pub(super) fn read<'a>(lines: &mut impl Iterator<Item = Line<'a>>) -> Result<Blo
         }
     }
     Ok(blocks)
+}
+
+/// `… NAME size N`
+fn sized<'a>(line: &Line<'a>) -> Result<(Word<'a>, Word<'a>), Wrong> {
+    line.wants(2, "size")?;
+    line.ends_at(4)?;
+    Ok((line.at(1), line.at(3)))
 }
 
 /// Keeps what may be said once.

@@ -5,8 +5,10 @@ use std::collections::HashMap;
 use super::error::Wrong;
 use super::resolve::{Owners, Scene};
 use super::words::{Line, Word};
-use crate::form::{Alu, Code, Condition, Hash, Operand, Order, Place, Range, Step, Summand};
-use crate::limits::CODE_LEN_MAX;
+use crate::form::{
+    Alu, Code, Condition, Field, Hash, Listed, Operand, Order, Place, Program, Range, Step, Summand,
+};
+use crate::limits::{CODE_LEN_MAX, DMA_LEN_MAX};
 
 /// Where instructions stand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,13 +46,15 @@ pub(super) fn read<'a>(
         code.steps.push(step);
     }
     match (code.steps.last(), body.lines.last()) {
-        (Some(Step::Tx(_) | Step::Steer(_) | Step::Drop | Step::Return), _) => Ok(code),
+        (Some(Step::Tx(_) | Step::Steer(_) | Step::Reply | Step::Drop | Step::Return), _) => {
+            Ok(code)
+        }
         (_, last) => {
             let last = last.map_or(of, Line::first);
             let ends = if part == Part::Apply {
-                "`tx`, `steer` or `drop`"
+                "`tx`, `steer`, `reply` or `drop`"
             } else {
-                "`return`, `tx`, `steer` or `drop`"
+                "`return`, `tx`, `steer`, `reply` or `drop`"
             };
             Err(last.unfit(format!("the last instruction has to be {ends}")))
         }
@@ -146,14 +150,14 @@ impl<'a> Instruction<'a, '_> {
             return Ok(Step::Alu(*alu, to, from));
         }
         match name.text {
-            "rx" | "tx" | "steer" | "drop" | "mirror" | "recirculate" | "recircid" => {
-                self.port(name)
-            }
+            "rx" | "tx" | "steer" | "reply" | "drop" | "mirror" | "recirculate" | "recircid"
+            | "length" => self.port(name),
             "extract" | "lookahead" | "emit" | "validate" | "invalidate" | "dma" => {
                 self.header(name)
             }
             "mov" | "movh" | "ckadd" | "cksub" | "hash" | "rss" => self.value(name),
-            "regrd" | "regwr" | "regadd" | "meter" => self.array(name),
+            "regrd" | "regwr" | "regadd" | "meter" | "count" => self.array(name),
+            "dma_write" | "dma_write_at" | "dma_read_at" | "digest" => self.memory(name),
             "table" | "learn" | "rearm" | "forget" | "entryid" | "return" => self.table(name),
             "extern" => Err(Wrong::not_supported(name.at, "extern objects and functions")),
             text if text.starts_with("jmp") => self.jump(name),
@@ -169,6 +173,8 @@ impl<'a> Instruction<'a, '_> {
         match name.text {
             "rx" => one(Step::Rx),
             "recircid" => one(Step::RecircId),
+            "length" => one(Step::Length),
+            "reply" => self.operands(0).map(|()| Step::Reply),
             "tx" => {
                 self.operands(1)?;
                 self.operand(1, Owners::METADATA).map(Step::Tx)
@@ -318,17 +324,127 @@ impl<'a> Instruction<'a, '_> {
                     to: self.small(5, Owners::METADATA)?,
                 })
             }
-            name => {
+            "count" => {
+                self.operands(2)?;
+                let array = self.scene.counters(self.word(1))?;
+                Ok(Step::Count { array, index: self.operand(2, Owners::ALL)? })
+            }
+            "regwr" => {
                 self.operands(3)?;
                 let array = self.scene.registers(self.word(1))?;
-                let index = self.operand(2, Owners::ALL)?;
-                let value = self.operand(3, Owners::ALL)?;
+                let (index, value) = (self.operand(2, Owners::ALL)?, self.operand(3, Owners::ALL)?);
+                Ok(Step::RegisterWrite { array, index, value })
+            }
+            _ => {
+                // `regadd [BEFORE] ARRAY INDEX VALUE`
+                let first = usize::from(self.line.len() > 4);
+                self.operands(3 + first)?;
+                let before = (first == 1).then(|| self.small(1, Owners::METADATA)).transpose()?;
+                let array = self.scene.registers(self.word(1 + first))?;
+                let index = self.operand(2 + first, Owners::ALL)?;
+                let value = self.operand(3 + first, Owners::ALL)?;
+                Ok(Step::RegisterAdd { before, array, index, value })
+            }
+        }
+    }
+
+    /// What has to do with memory of the application, or tells the control side.
+    fn memory(&self, name: Word<'a>) -> Result<Step, Wrong> {
+        let program = self.scene.program;
+        match name.text {
+            "dma_write" => {
+                let rings = self.scene.rings(self.word(1))?;
+                let (of, index) = (&program.rings[rings], self.operand(2, Owners::ALL)?);
+                if let Operand::Value(value) = index
+                    && value >= of.count as u64
+                {
+                    let reason = format!("there are {} rings, from 0 on", of.count);
+                    return Err(self.word(2).unfit(reason));
+                }
+                let what = self.list(3, true)?;
+                let bytes = fixed_bytes(program, &what);
+                match bytes <= of.shape.entry_len {
+                    true => Ok(Step::DmaWrite { rings, index, what }),
+                    false => {
+                        let entry = of.shape.entry_len;
+                        let reason = format!("an entry has {entry} bytes, and these are {bytes}");
+                        Err(self.word(1).unfit(reason))
+                    }
+                }
+            }
+            "digest" => {
+                self.operands(2)?;
+                let digest = self.scene.digest(self.word(1))?;
+                let fields = &program.structs[program.digests[digest].of].fields;
+                let first = self.first_of(self.word(2), fields)?;
+                Ok(Step::Digest(digest, first))
+            }
+            name => {
+                let window = self.scene.window(self.word(1))?;
+                let offset = self.operand(2, Owners::ALL)?;
+                let what = self.list(3, name == "dma_write_at")?;
+                let (bytes, len) = (fixed_bytes(program, &what), program.windows[window].len);
+                let from = match offset {
+                    Operand::Value(from) => from,
+                    Operand::Field(_) => 0,
+                };
+                if from.saturating_add(bytes as u64) > len as u64 {
+                    let reason = format!("the window has {len} bytes, and these end behind it");
+                    return Err(self.word(2).unfit(reason));
+                }
                 match name {
-                    "regwr" => Ok(Step::RegisterWrite { array, index, value }),
-                    _ => Ok(Step::RegisterAdd { array, index, value }),
+                    "dma_write_at" => Ok(Step::DmaWriteAt { window, offset, what }),
+                    _ => Ok(Step::DmaReadAt { window, offset, into: what }),
                 }
             }
         }
+    }
+
+    /// What is written, or where to what is read goes, from this operand on.
+    fn list(&self, from: usize, writes: bool) -> Result<Vec<Listed>, Wrong> {
+        let mut list = Vec::new();
+        let mut at = from;
+        while at < self.line.len() {
+            let word = self.word(at);
+            at += 1;
+            if writes && word.text == "payload" {
+                list.push(Listed::Payload(self.operand(at, Owners::HOST)?));
+                at += 1;
+            } else if word.text.starts_with("h.") && word.text.matches('.').count() == 1 {
+                let header = self.scene.header(word)?;
+                let of = self.scene.program.header_type(header);
+                if !writes && of.fields.iter().any(|field| field.is_variable) {
+                    return Err(word.unfit("a header without a field of variable length"));
+                }
+                list.push(Listed::Header(header));
+            } else {
+                let owners = if writes { Owners::ALL } else { Owners::PACKET };
+                list.push(Listed::Field(self.scene.place(word, owners)?));
+            }
+        }
+        if self.scene.program.listed_bytes(&list) > DMA_LEN_MAX {
+            let reason = format!("one instruction moves {DMA_LEN_MAX} bytes at most");
+            return Err(self.word(from).unfit(reason));
+        }
+        match (list.is_empty(), writes) {
+            (false, _) => Ok(list),
+            (true, true) => Err(self.word(at).expected("a field, a header or `payload`")),
+            (true, false) => Err(self.word(at).expected("a field or a header")),
+        }
+    }
+
+    /// A field of metadata from which on fields of these widths stand.
+    fn first_of(&self, word: Word<'a>, fields: &[Field]) -> Result<Place, Wrong> {
+        let first = self.scene.place(word, Owners::METADATA)?;
+        let there = &self.scene.program.metadata_type().fields[first.field..];
+        let fits = there.len() >= fields.len()
+            && there.iter().zip(fields).all(|(there, field)| there.bits == field.bits);
+        if fits {
+            return Ok(first);
+        }
+        let widths: Vec<String> = fields.iter().map(|field| field.bits.to_string()).collect();
+        let reason = format!("fields of {} bits have to stand from here on", widths.join(", "));
+        Err(word.unfit(reason))
     }
 
     fn table(&self, name: Word<'a>) -> Result<Step, Wrong> {
@@ -366,20 +482,8 @@ impl<'a> Instruction<'a, '_> {
         if !given {
             return Ok(Step::Learn { action, arguments: None, timeout });
         }
-        let first = self.scene.place(self.word(2), Owners::METADATA)?;
-        let there = &self.scene.program.metadata_type().fields[first.field..];
-        let fits = there.len() >= fields.len()
-            && there.iter().zip(fields).all(|(there, field)| there.bits == field.bits);
-        match fits {
-            true => Ok(Step::Learn { action, arguments: Some(first), timeout }),
-            false => {
-                let widths: Vec<String> =
-                    fields.iter().map(|field| field.bits.to_string()).collect();
-                let reason =
-                    format!("fields of {} bits have to stand from here on", widths.join(", "));
-                Err(self.word(2).unfit(reason))
-            }
-        }
+        let first = self.first_of(self.word(2), fields)?;
+        Ok(Step::Learn { action, arguments: Some(first), timeout })
     }
 
     fn jump(&self, name: Word<'a>) -> Result<Step, Wrong> {
@@ -414,6 +518,23 @@ impl<'a> Instruction<'a, '_> {
             Some(to) => Ok(Step::Jump(condition, *to)),
         }
     }
+}
+
+/// Bytes that a list has, whatever the packet.
+fn fixed_bytes(program: &Program, list: &[Listed]) -> usize {
+    let variable = |of: &Listed| match of {
+        Listed::Header(header) => {
+            let last = program.header_type(*header).fields.last();
+            last.filter(|last| last.is_variable).map_or(0, |last| last.bits as usize / 8)
+        }
+        _ => 0,
+    };
+    let values = |of: &Listed| match of {
+        Listed::Payload(Operand::Value(len)) => usize::try_from(*len).unwrap_or(usize::MAX),
+        _ => 0,
+    };
+    let most = program.listed_bytes(list) - list.iter().map(variable).sum::<usize>();
+    list.iter().map(values).fold(most, usize::saturating_add)
 }
 
 const ALU: [(&str, Alu); 7] = [

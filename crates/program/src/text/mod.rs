@@ -16,7 +16,7 @@ pub use command::Command;
 pub use error::{Problem, TextError};
 pub use file::{FileError, read_tables};
 pub use stf::Stf;
-pub(crate) use stf::{Expected, Step};
+pub(crate) use stf::{Checked, Expected, Step};
 
 use error::{At, Wrong};
 

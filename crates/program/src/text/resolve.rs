@@ -6,14 +6,16 @@ use super::blocks::{ActionBlock, Blocks, StructBlock, TableBlock, TableKind};
 use super::error::{At, Wrong};
 use super::words::{Line, Word};
 use super::{code, defaults};
+use niclab_nic::dma::Shape;
+
 use crate::form::{
-    Action, Actions, Field, Header, Kind, Match, Meters, Owner, Place, Program, Registers, Scope,
-    Step, Struct, Table,
+    Action, Actions, Counters, Digests, Field, Header, Kind, Match, Meters, Owner, Place, Program,
+    Registers, Rings, Scope, Step, Struct, Table, Window,
 };
 use crate::limits::{
-    ACTIONS_MAX, ARRAY_LEN_MAX, ARRAYS_MAX, EMITS_MAX, ENTRIES_MAX, FIELDS_MAX, GROUPS_MAX,
-    HEADERS_LEN_MAX, HEADERS_MAX, KEY_LEN_MAX, MEMBERS_MAX, ROOM_MAX, STRUCT_LEN_MAX, STRUCTS_MAX,
-    TABLES_MAX, TIMEOUTS_MAX,
+    ACTIONS_MAX, ARRAY_LEN_MAX, ARRAYS_MAX, EMITS_MAX, ENTRIES_MAX, ENTRY_LEN_MAX, FIELDS_MAX,
+    GROUPS_MAX, HEADERS_LEN_MAX, HEADERS_MAX, KEY_LEN_MAX, MEMBERS_MAX, RING_ENTRIES_MAX,
+    RINGS_MAX, ROOM_MAX, STRUCT_LEN_MAX, STRUCTS_MAX, TABLES_MAX, TIMEOUTS_MAX, WINDOW_LEN_MAX,
 };
 
 /// Numbers of what has a name of its own kind.
@@ -26,6 +28,10 @@ pub(super) struct Names<'a> {
     registers: HashMap<&'a str, usize>,
     meters: HashMap<&'a str, usize>,
     rss: HashMap<&'a str, usize>,
+    counters: HashMap<&'a str, usize>,
+    windows: HashMap<&'a str, usize>,
+    rings: HashMap<&'a str, usize>,
+    digests: HashMap<&'a str, usize>,
     /// Number of a field by its type and name.
     fields: HashMap<(usize, &'a str), usize>,
 }
@@ -71,6 +77,10 @@ pub(super) fn resolve(blocks: &Blocks<'_>) -> Result<Program, Wrong> {
         registers: Vec::new(),
         meters: Vec::new(),
         rss: Vec::new(),
+        counters: Vec::new(),
+        windows: Vec::new(),
+        rings: Vec::new(),
+        digests: Vec::new(),
         apply: crate::form::Code::default(),
     };
     for block in &blocks.structs {
@@ -80,6 +90,7 @@ pub(super) fn resolve(blocks: &Blocks<'_>) -> Result<Program, Wrong> {
     headers(blocks, &mut names, &mut program)?;
     metadata(blocks, &names, &mut program)?;
     arrays(blocks, &mut names, &mut program)?;
+    memory(blocks, &mut names, &mut program)?;
     for ActionBlock { name, arguments, .. } in &blocks.actions {
         count(*name, program.actions.len(), ACTIONS_MAX, "actions")?;
         let of = arguments.map(|of| number(&names.structs, of, "a type of a `struct`"));
@@ -170,17 +181,26 @@ fn room(blocks: &Blocks<'_>, program: &Program) -> Result<(), Wrong> {
         _ => 0,
     };
     let learners = program.tables.iter().map(learner);
-    let all = registers.chain(meters).chain(learners).fold(0_usize, usize::saturating_add);
+    let counters = program.counters.iter().map(|array| array.len * 16);
+    let digests = program.digests.iter().map(|of| of.len * (program.structs[of.of].len + 8));
+    let all = registers
+        .chain(meters)
+        .chain(counters)
+        .chain(learners)
+        .chain(digests)
+        .fold(0_usize, usize::saturating_add);
     if all <= ROOM_MAX {
         return Ok(());
     }
     let first = blocks.registers.first().map(|(name, ..)| *name);
-    let first = first.or(blocks.meters.first().map(|(name, _)| *name));
+    let first = first.or(blocks.meters.first().or(blocks.counters.first()).map(|(name, _)| *name));
+    let first = first.or(blocks.digests.first().map(|[name, ..]| *name));
     let of_learner = blocks.tables.iter().find(|block| block.kind == TableKind::Learner);
     let word = first.or(of_learner.map(|block| block.name));
     let at = word.map(|word| word.at).unwrap_or_default();
     let reason = format!(
-        "arrays and learners of a program need {} MiB at most, and these {}: make them smaller",
+        "arrays, learners and digests of a program need {} MiB at most, and these {}: \
+         make them smaller",
         ROOM_MAX >> 20,
         all >> 20
     );
@@ -288,9 +308,50 @@ fn arrays<'a>(
         let name = enter(&mut names.meters, name)?;
         program.meters.push(Meters { name, len: len(size)? });
     }
+    for &(name, size) in &blocks.counters {
+        count(name, program.counters.len(), ARRAYS_MAX, "counter arrays")?;
+        let name = enter(&mut names.counters, name)?;
+        program.counters.push(Counters { name, len: len(size)? });
+    }
     for &name in &blocks.rss {
         count(name, program.rss.len(), ARRAYS_MAX, "rss hashes")?;
         program.rss.push(enter(&mut names.rss, name)?);
+    }
+    Ok(())
+}
+
+/// What the program has of its application, and tells the control side.
+fn memory<'a>(
+    blocks: &Blocks<'a>,
+    names: &mut Names<'a>,
+    program: &mut Program,
+) -> Result<(), Wrong> {
+    for &(name, size) in &blocks.windows {
+        count(name, program.windows.len(), ARRAYS_MAX, "windows")?;
+        let name = enter(&mut names.windows, name)?;
+        let len = size.number_in("bytes", 1, WINDOW_LEN_MAX)? as usize;
+        program.windows.push(Window { name, len });
+    }
+    let entries = |word: Word<'_>| -> Result<u32, Wrong> {
+        Ok((word.number_in("a size", 1, RING_ENTRIES_MAX)? as u32).next_power_of_two())
+    };
+    for &[name, rings, size, entry] in &blocks.rings {
+        count(name, program.rings.len(), ARRAYS_MAX, "rings")?;
+        let name = enter(&mut names.rings, name)?;
+        let rings = rings.number_in("how many", 1, RINGS_MAX)? as usize;
+        let entry_len = entry.number_in("bytes of an entry", 1, ENTRY_LEN_MAX)? as usize;
+        let shape = Shape { entries: entries(size)?, entry_len };
+        program.rings.push(Rings { name, count: rings, shape });
+    }
+    for &[name, size, of] in &blocks.digests {
+        count(name, program.digests.len(), ARRAYS_MAX, "digests")?;
+        let number = number(&names.structs, of, "a type of a `struct`")?;
+        fixed(program, Some(number), of.at, "a digest")?;
+        if program.structs[number].fields.is_empty() {
+            return Err(of.unfit("a digest has a field at least"));
+        }
+        let (name, len) = (enter(&mut names.digests, name)?, entries(size)? as usize);
+        program.digests.push(Digests { name, len, of: number });
     }
     Ok(())
 }
@@ -316,6 +377,22 @@ impl<'a> Scene<'a, '_> {
 
     pub(super) fn meters(&self, word: Word<'a>) -> Result<usize, Wrong> {
         number(&self.names.meters, word, "the name of a `metarray`")
+    }
+
+    pub(super) fn counters(&self, word: Word<'a>) -> Result<usize, Wrong> {
+        number(&self.names.counters, word, "the name of a `countarray`")
+    }
+
+    pub(super) fn window(&self, word: Word<'a>) -> Result<usize, Wrong> {
+        number(&self.names.windows, word, "the name of a `window`")
+    }
+
+    pub(super) fn rings(&self, word: Word<'a>) -> Result<usize, Wrong> {
+        number(&self.names.rings, word, "the name of a `ring`")
+    }
+
+    pub(super) fn digest(&self, word: Word<'a>) -> Result<usize, Wrong> {
+        number(&self.names.digests, word, "the name of a `digest`")
     }
 
     pub(super) fn rss(&self, word: Word<'a>) -> Result<usize, Wrong> {

@@ -8,7 +8,12 @@
 //! | `expect PORT HEX … [$]` | one leaves by this port, with these first bytes; `$`: and no more |
 //! | `expect PORT` | any packet leaves by this port |
 //! | `no_packet` | the last packet that came makes none leave |
-//! | `check_counter ARRAY(INDEX) == VALUE` | a register is so; or `!=`, `<`, `<=`, `>`, `>=` |
+//! | `check_counter ARRAY(INDEX) == VALUE` | a register or counter is so; or `!=`, `<` and so on |
+//! | `expect_entry RING(INDEX) HEX … [$]` | the next entry of a ring is so |
+//! | `no_entry RING(INDEX)` | there is none |
+//! | `expect_digest NAME HEX …`, `no_digest NAME` | the next record is so; there is none |
+//! | `window NAME(OFFSET) HEX …` | the application writes to its memory |
+//! | `expect_window NAME(OFFSET) HEX …` | its memory is so |
 //! | `wait [SECONDS]` | so much time passes |
 //!
 //! A `*` stands for any hexadecimal digit. What is given to queue N of the host is expected at port
@@ -33,11 +38,54 @@ pub struct Stf {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Step {
     Told(command::Command),
-    Packet { port: u64, frame: Vec<u8> },
-    Expect { port: u64, frame: Expected },
+    Packet {
+        port: u64,
+        frame: Vec<u8>,
+    },
+    Expect {
+        port: u64,
+        frame: Expected,
+    },
     NoPacket,
-    Check { name: String, array: usize, index: u64, is: Comparison, value: u64 },
-    Wait { ns: u64 },
+    Check {
+        name: String,
+        of: Checked,
+        index: u64,
+        is: Comparison,
+        value: u64,
+    },
+    /// The next entry of a ring, or that there is none.
+    Entry {
+        rings: usize,
+        index: u64,
+        expected: Option<Expected>,
+    },
+    /// The next record for the control side, or that there is none.
+    Digest {
+        digest: usize,
+        expected: Option<Expected>,
+    },
+    Window {
+        window: usize,
+        offset: usize,
+        bytes: Vec<u8>,
+    },
+    ExpectWindow {
+        window: usize,
+        offset: usize,
+        expected: Expected,
+    },
+    Wait {
+        ns: u64,
+    },
+}
+
+/// What is counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Checked {
+    Register(usize),
+    Packets(usize),
+    Bytes(usize),
 }
 
 /// What a packet has to be.
@@ -60,9 +108,9 @@ pub(crate) enum Comparison {
 }
 
 /// What stands where a line begins.
-const BEGINNINGS: &str = "`packet`, `expect`, `no_packet`, `check_counter`, `wait`, `add`, \
-    `modify`, `delete`, `setdefault`, `group`, `register_write`, `meter_set_rates` or \
-    `mirroring_add`";
+const BEGINNINGS: &str = "`packet`, `expect`, `no_packet`, `check_counter`, `expect_entry`, \
+    `no_entry`, `expect_digest`, `no_digest`, `window`, `expect_window`, `wait`, `add`, `modify`, \
+    `delete`, `setdefault`, `group`, `register_write`, `meter_set_rates` or `mirroring_add`";
 
 impl Stf {
     /// Reads a test.
@@ -81,7 +129,7 @@ fn step(program: &Program, line: &Line<'_>) -> Result<Step, Wrong> {
     match line.first().text {
         "packet" => {
             let port = port()?;
-            let frame = data(line)?;
+            let frame = data(line, 2)?;
             match frame.mask.iter().all(|mask| *mask == 0xff) && !frame.is_whole {
                 true if frame.value.len() > TEST_FRAME_LEN_MAX => {
                     let reason = format!("a packet has {TEST_FRAME_LEN_MAX} bytes at most");
@@ -91,7 +139,7 @@ fn step(program: &Program, line: &Line<'_>) -> Result<Step, Wrong> {
                 _ => Err(line.at(2).expected("the bytes of a packet, as hexadecimal digits")),
             }
         }
-        "expect" => Ok(Step::Expect { port: port()?, frame: data(line)? }),
+        "expect" => Ok(Step::Expect { port: port()?, frame: data(line, 2)? }),
         "no_packet" => line.ends_at(1).map(|()| Step::NoPacket),
         "wait" => {
             line.ends_at(2)?;
@@ -102,16 +150,18 @@ fn step(program: &Program, line: &Line<'_>) -> Result<Step, Wrong> {
             Ok(Step::Wait { ns: seconds * 1_000_000_000 })
         }
         "check_counter" => check(program, line),
+        "expect_entry" | "no_entry" | "expect_digest" | "no_digest" | "window"
+        | "expect_window" => memory(program, line),
         "add" | "modify" | "delete" | "setdefault" | "group" | "register_write"
         | "meter_set_rates" | "mirroring_add" => command::read(program, line).map(Step::Told),
         _ => Err(line.first().expected(BEGINNINGS)),
     }
 }
 
-/// Hexadecimal digits from the third word on, with `*` and `$`.
-fn data(line: &Line<'_>) -> Result<Expected, Wrong> {
+/// Hexadecimal digits from a word on, with `*` and `$`.
+fn data(line: &Line<'_>, from: usize) -> Result<Expected, Wrong> {
     let (mut digits, mut is_whole) = (Vec::new(), false);
-    for at in 2..line.len() {
+    for at in from..line.len() {
         let word = line.at(at);
         let wrong = || word.expected("hexadecimal digits, `*` for any, or `$` for the end");
         for c in word.text.chars() {
@@ -133,28 +183,93 @@ fn data(line: &Line<'_>) -> Result<Expected, Wrong> {
     Ok(Expected { value: bytes(|digit| digit.0), mask: bytes(|digit| digit.1), is_whole })
 }
 
-/// `check_counter ARRAY(INDEX) == VALUE`
-fn check(program: &Program, line: &Line<'_>) -> Result<Step, Wrong> {
-    line.ends_at(4)?;
+/// `NAME(NUMBER)`, in the second word.
+fn indexed<'a>(line: &Line<'a>, form: &str) -> Result<(Word<'a>, u64), Wrong> {
     let word = line.at(1);
     let parts = word.text.strip_suffix(')').and_then(|text| text.split_once('('));
-    let (name, index) = parts.ok_or_else(|| word.expected("`ARRAY(INDEX)`"))?;
-    let names = program.registers.iter().map(|array| &array.name);
-    let array = command::named(Word { text: name, at: word.at }, "regarray", names)?;
-    let index = Word { text: index, at: word.at }.number()?;
-    let is = match line.at(2).text {
+    let (name, index) = parts.ok_or_else(|| word.expected(form))?;
+    let part = |text| Word { text, at: word.at };
+    Ok((part(name), part(index).number()?))
+}
+
+/// `check_counter ARRAY(INDEX) [packets|bytes] == VALUE`
+fn check(program: &Program, line: &Line<'_>) -> Result<Step, Wrong> {
+    let (name, index) = indexed(line, "`ARRAY(INDEX)`")?;
+    let counter = program.counters.iter().position(|array| array.name == name.text);
+    let (of, at) = match (counter, line.at(2).text) {
+        (Some(counter), "bytes") => (Checked::Bytes(counter), 3),
+        (Some(counter), "packets") => (Checked::Packets(counter), 3),
+        (Some(counter), _) => (Checked::Packets(counter), 2),
+        (None, _) => {
+            let names = program.registers.iter().map(|array| &array.name);
+            let array = command::named(name, "regarray or countarray", names)?;
+            (Checked::Register(array), 2)
+        }
+    };
+    let is = match line.at(at).text {
         "==" => Comparison::Equal,
         "!=" => Comparison::Different,
         "<" => Comparison::Less,
         "<=" => Comparison::AtMost,
         ">" => Comparison::Greater,
         ">=" => Comparison::AtLeast,
-        _ => return Err(line.at(2).expected("`==`, `!=`, `<`, `<=`, `>` or `>=`")),
+        _ => return Err(line.at(at).expected("`==`, `!=`, `<`, `<=`, `>` or `>=`")),
     };
-    Ok(Step::Check { name: name.to_owned(), array, index, is, value: line.at(3).number()? })
+    line.ends_at(at + 2)?;
+    let (name, value) = (name.text.to_owned(), line.at(at + 1).number()?);
+    Ok(Step::Check { name, of, index, is, value })
+}
+
+/// What has to do with an application's memory, or with the control side.
+fn memory(program: &Program, line: &Line<'_>) -> Result<Step, Wrong> {
+    let first = line.first().text;
+    let expected = || match first.starts_with("no_") {
+        true => line.ends_at(2).map(|()| None),
+        false => data(line, 2).map(Some),
+    };
+    match first {
+        "expect_entry" | "no_entry" => {
+            let (name, index) = indexed(line, "`RING(INDEX)`")?;
+            let rings = command::named(name, "ring", program.rings.iter().map(|of| &of.name))?;
+            let count = program.rings[rings].count as u64;
+            if index >= count {
+                return Err(line.at(1).unfit(format!("there are {count} rings, from 0 on")));
+            }
+            Ok(Step::Entry { rings, index, expected: expected()? })
+        }
+        "expect_digest" | "no_digest" => {
+            let names = program.digests.iter().map(|of| &of.name);
+            let digest = command::named(line.at(1), "digest", names)?;
+            Ok(Step::Digest { digest, expected: expected()? })
+        }
+        first => {
+            let (name, offset) = indexed(line, "`NAME(OFFSET)`")?;
+            let names = program.windows.iter().map(|of| &of.name);
+            let window = command::named(name, "window", names)?;
+            let (bytes, len) = (data(line, 2)?, program.windows[window].len);
+            let end = usize::try_from(offset).ok();
+            let end = end.and_then(|offset| offset.checked_add(bytes.value.len()));
+            if end.is_none_or(|end| end > len) {
+                return Err(line.at(1).unfit(format!("the window has {len} bytes")));
+            }
+            let offset = offset as usize;
+            match first {
+                "expect_window" => Ok(Step::ExpectWindow { window, offset, expected: bytes }),
+                _ if bytes.is_whole || bytes.mask.iter().any(|mask| *mask != 0xff) => {
+                    Err(line.at(2).expected("bytes, as hexadecimal digits"))
+                }
+                _ => Ok(Step::Window { window, offset, bytes: bytes.value }),
+            }
+        }
+    }
 }
 
 impl Expected {
+    /// How many bytes are told.
+    pub(crate) fn len(&self) -> usize {
+        self.value.len()
+    }
+
     /// Why a packet is not so; `None` where it is.
     pub(crate) fn differs(&self, frame: &[u8]) -> Option<String> {
         let len = self.value.len();

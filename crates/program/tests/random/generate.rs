@@ -88,7 +88,15 @@ impl Writer<'_> {
             }
         }
         self.line("regarray r0 size 4 initval 7\nregarray r1 size 5 initval 0");
-        self.line("metarray m0 size 2\nrss rss0");
+        self.line("metarray m0 size 2\nrss rss0\ncountarray c0 size 3");
+        self.line("window w0 size 61\nwindow w1 size 16384");
+        self.line("ring q0 count 2 size 4 entry 43\nring q1 count 1 size 64 entry 1024");
+        self.line("struct digest_t {");
+        let told: [u32; 3] = std::array::from_fn(|field| self.shape.metadata[5 + field]);
+        for (field, bits) in told.into_iter().enumerate() {
+            self.line(format!("\tbit<{bits}> f{field}"));
+        }
+        self.line("}\ndigest d0 size 8 instanceof digest_t");
     }
 
     fn one(&mut self, count: usize) -> usize {
@@ -143,6 +151,9 @@ impl Writer<'_> {
         let to = self.field("hm", true, action)?;
         let metadata = self.field("m", true, action)?;
         let header = self.one(HEADERS);
+        if self.one(8) == 0 {
+            return self.own(action);
+        }
         Some(match self.one(25) {
             0..=3 => format!("mov {to} {}", self.operand("hmt", action)),
             4 => format!(
@@ -193,6 +204,78 @@ impl Writer<'_> {
             23 => self.extract(header),
             _ => self.extract(header),
         })
+    }
+
+    /// An instruction that SWX has not.
+    fn own(&mut self, action: Option<usize>) -> Option<String> {
+        let metadata = self.field("m", true, action)?;
+        let offset = match self.one(3) {
+            0 => self.operand("hmt", action),
+            _ => {
+                self.line("\tand m.f3 31");
+                "m.f3".to_owned()
+            }
+        };
+        // A number that is outside is refused where it is read.
+        let is_number = offset.starts_with(|c: char| c.is_ascii_digit());
+        let (offset, index) = match is_number {
+            true => ("7".to_owned(), "1".to_owned()),
+            false => (offset.clone(), offset),
+        };
+        Some(match self.one(8) {
+            0 => format!("length {metadata}"),
+            1 => format!("count c0 {}", self.operand("hmt", action)),
+            2 => {
+                let (index, value) = (self.operand("hmt", action), self.operand("hmt", action));
+                format!("regadd {metadata} r{} {index} {value}", self.one(2))
+            }
+            3 => "digest d0 m.f5".to_owned(),
+            4 => {
+                let index = if self.one(2) == 0 { "0".to_owned() } else { index };
+                format!("dma_write q0 {index}{}", self.list("hmt", 40, action))
+            }
+            5 => format!("dma_write q1 0{}", self.list("hmt", 900, action)),
+            6 => {
+                let (window, most) = [(0, 40), (1, 900)][self.one(2)];
+                format!("dma_write_at w{window} {offset}{}", self.list("hmt", most, action))
+            }
+            _ => {
+                let (window, most) = [(0, 40), (1, 900)][self.one(2)];
+                format!("dma_read_at w{window} {offset}{}", self.list("hm", most, action))
+            }
+        })
+    }
+
+    /// What is written, or of `hm` where to it is read; of so many bytes at most, as told.
+    fn list(&mut self, may: &str, most: usize, action: Option<usize>) -> String {
+        let (mut list, mut bytes) = (String::new(), 0);
+        for _ in 0..1 + self.one(6) {
+            let header = self.one(HEADERS);
+            let (word, len) = match self.one(4) {
+                0 if header != VARIABLE || may.contains('t') => {
+                    let bits: u32 = self.shape.headers[header].iter().sum();
+                    (format!("h.h{header}"), bits as usize / 8 + 8)
+                }
+                1 if may.contains('t') => {
+                    let len = match self.one(2) {
+                        0 => format!("{}", self.one(20)),
+                        _ => self.field("mt", true, action).unwrap_or("3".to_owned()),
+                    };
+                    (format!("payload {len}"), 20)
+                }
+                // Of 128 bits at most.
+                _ => match self.field(may, false, action) {
+                    Some(field) => (field, 16),
+                    None => continue,
+                },
+            };
+            if bytes + len <= most {
+                list.push(' ');
+                list.push_str(&word);
+                bytes += len;
+            }
+        }
+        if list.is_empty() { " m.f3".to_owned() } else { list }
     }
 
     fn extract(&mut self, header: usize) -> String {
@@ -286,6 +369,7 @@ impl Writer<'_> {
             self.body(len, Some(action), |writer| match (action, writer.one(4)) {
                 (3, 0) => Some("drop".to_owned()),
                 (3, 1) => Some("tx m.f0".to_owned()),
+                (3, 2) => Some("reply".to_owned()),
                 (4, 0) => Some("dma h.h0 t.f0".to_owned()),
                 (2, 0..=2) if writer.shape.has_learner => Some("learn act5 m.f5 m.f3".to_owned()),
                 (5, 0) if writer.shape.has_learner => Some("rearm".to_owned()),
@@ -355,6 +439,7 @@ impl Writer<'_> {
                 1 if writer.one(4) == 0 => "drop".to_owned(),
                 2 if writer.one(4) == 0 => "tx m.f1".to_owned(),
                 2 if writer.one(3) == 0 => "steer m.f2".to_owned(),
+                2 if writer.one(3) == 0 => "reply".to_owned(),
                 3 if writer.shape.has_learner => "table l0".to_owned(),
                 4 => "table s0".to_owned(),
                 other => format!("table t{}", other % 6),

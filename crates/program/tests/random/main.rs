@@ -6,6 +6,7 @@ mod generate;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
+use niclab_nic::dma::Reader;
 use niclab_nic::limits::BURST;
 use niclab_nic::memory::{Desc, Region};
 use niclab_program::definition::Definition;
@@ -93,6 +94,7 @@ struct Sides {
     worker: niclab_program::Worker,
     now_ns: u64,
     known: Vec<(usize, Entry)>,
+    readers: Vec<Vec<Reader>>,
     region: Arc<Region>,
     frames: Vec<Desc>,
 }
@@ -137,6 +139,35 @@ impl Sides {
         self.pipeline.set_session(number as usize, session);
     }
 
+    /// The application reads and writes its memory, and both have had the same.
+    fn memory(&mut self, rng: &mut Xoshiro256PlusPlus) {
+        for (rings, index) in [(0, 0), (0, 1), (1, 0)] {
+            let reader = &mut self.readers[rings][index as usize];
+            for _ in 0..rng.random_range(0..6) {
+                let mut entry = vec![0; reader.shape().entry_len];
+                let told =
+                    reader.take(|shared, at| shared.copy_out(at, &mut entry)).map(|()| entry);
+                assert_eq!(self.definition.take(rings, index), told, "ring {rings} {index}");
+            }
+        }
+        for _ in 0..rng.random_range(0..4) {
+            assert_eq!(self.definition.digest(0), self.pipeline.digest(0), "digest");
+        }
+        for (window, of) in self.definition.program().windows.clone().iter().enumerate() {
+            let shared = self.pipeline.window(window).unwrap();
+            let mut bytes = vec![0; of.len];
+            shared.copy_out(0, &mut bytes);
+            assert_eq!(self.definition.window(window, 0, of.len), bytes, "{}", of.name);
+            let offset = rng.random_range(0..of.len - 8);
+            let bytes = self::bytes(rng, 8);
+            shared.write(offset, &bytes);
+            self.definition.set_window(window, offset, &bytes);
+        }
+        for index in 0..4 {
+            assert_eq!(self.definition.counter(0, index), self.pipeline.counter(0, index));
+        }
+    }
+
     /// A burst goes through both and is the same afterwards.
     fn burst(&mut self, rng: &mut Xoshiro256PlusPlus) {
         let count = match rng.random_range(0..3) {
@@ -162,7 +193,7 @@ impl Sides {
         });
         for (i, (expected, fate)) in expected.iter().zip(&fates).enumerate() {
             assert_eq!(expected.fate, *fate, "packet {i} of {count}");
-            if let Fate::Port(_) | Fate::Queue(_) = fate {
+            if let Fate::Port(_) | Fate::Queue(_) | Fate::Back = fate {
                 assert_eq!(expected.frame, region.frame(&descs[i]), "packet {i} of {count}");
             }
         }
@@ -197,13 +228,18 @@ fn compare(seed: u64, region: &Arc<Region>, frames: Vec<Desc>) -> Vec<Desc> {
     let text = generate::program(&mut rng);
     let program = Program::read(&text).unwrap_or_else(|error| panic!("{text}\n{error}"));
     assert_eq!(Program::read(&program.to_string()).as_ref(), Ok(&program), "{text}");
-    let pipeline = Pipeline::new(program.clone()).unwrap();
+    let mut pipeline = Pipeline::new(program.clone()).unwrap();
+    let mut readers = |(rings, count)| -> Vec<Reader> {
+        (0..count).map(|index| pipeline.reader(rings, index).unwrap()).collect()
+    };
+    let readers = [(0, 2), (1, 1)].map(&mut readers).into();
     let mut sides = Sides {
         worker: pipeline.worker(),
         pipeline,
         definition: Definition::new(program.clone()),
         now_ns: 1,
         known: Vec::new(),
+        readers,
         region: Arc::clone(region),
         frames,
     };
@@ -214,6 +250,7 @@ fn compare(seed: u64, region: &Arc<Region>, frames: Vec<Desc>) -> Vec<Desc> {
         sides.arrays(&mut rng);
         sides.now_ns += rng.random_range(0..1_500_000_000);
         sides.burst(&mut rng);
+        sides.memory(&mut rng);
         for (array, registers) in program.registers.iter().enumerate() {
             for index in 0..registers.len as u64 {
                 let both = (
