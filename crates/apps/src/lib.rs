@@ -3,3 +3,4 @@
 
 pub mod forward;
 pub mod kvs;
+pub mod service;

@@ -7,6 +7,7 @@ use std::sync::{Arc, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+use niclab_apps::service::Service;
 use niclab_nic::limits::{BURST, INDIRECTION_LEN};
 use niclab_nic::memory::{MemoryError, Region};
 use niclab_nic::rss::{Rss, RssChange};
@@ -32,6 +33,7 @@ use crate::guests::{self, Door, GuestAt, Seat};
 use crate::moving::{Completed, HELD_MAX, Moving, Progress};
 use crate::name::{Opens, PortName};
 use crate::programmed::{Carried, ToCore, way};
+use crate::serving::Serving;
 
 /// Longest frame, bytes without FCS: an Ethernet frame of 1,500 B with two VLAN tags and more.
 const FRAME_LEN_MAX: usize = 1_536;
@@ -104,6 +106,19 @@ pub enum CardError {
     /// Nothing to run on.
     #[error("no core: give at least one")]
     Cores,
+    /// Services that cannot be had so.
+    #[error(
+        "{services} services on {cores} cores beside {guests} guests: give one for each core, and \
+         no guests"
+    )]
+    Services {
+        /// Services.
+        services: usize,
+        /// Cores.
+        cores: usize,
+        /// Queues that other processes are to serve.
+        guests: usize,
+    },
     /// A queue that another process is to serve, and that there is not, or twice.
     #[error(
         "guest on queue {queue} of port {port}: the card has ports 0 to {}, with queues 0 to {}, \
@@ -302,6 +317,7 @@ struct Parts {
     stock: Stock,
     crossings: Vec<Crossing>,
     seats: Vec<Seat>,
+    service: Option<Serving>,
     progress: Arc<Progress>,
 }
 
@@ -348,7 +364,21 @@ impl Card {
         rules: &str,
         program: Option<Pipeline>,
     ) -> Result<Card, CardError> {
-        check(config)?;
+        Card::serve(config, rules, program, Vec::new())
+    }
+
+    /// The same, with a service on each core, in the order of the cores, that answers the frames of
+    /// its queues; where there are none the card forwards. Guests are for cards that forward.
+    ///
+    /// # Errors
+    /// [`CardError`]; nothing stays open.
+    pub fn serve<P: Opens + Clone + 'static>(
+        config: &CardConfig<P>,
+        rules: &str,
+        program: Option<Pipeline>,
+        services: Vec<Box<dyn Service>>,
+    ) -> Result<Card, CardError> {
+        check(config, services.len())?;
         let (count, cores) = (config.ports.len(), config.cores.len());
         let held: usize = config.ports.iter().map(Opens::lane_frames).sum();
         let under_way = count * (cores * ring_of(cores) + BACKLOG_MAX + HELD_MAX) + 8 * BURST;
@@ -370,6 +400,9 @@ impl Card {
             sides.iter_mut().zip(made).for_each(|(sides, side)| sides.push(side));
         }
         let seats = seats(config, &mut ports)?;
+        let serving = |of| Some(Serving::new(of, Arc::clone(&region)));
+        let serving: Vec<_> = services.into_iter().map(serving).collect();
+        let services = serving.into_iter().chain(std::iter::repeat_with(|| None));
         let queues = config.queues;
         let bell = |&core| Bell::new().map_err(|source| CardError::Thread { core, source });
         let bells = config.cores.iter().map(bell).collect::<Result<Arc<[Bell]>, CardError>>()?;
@@ -392,12 +425,13 @@ impl Card {
         // Those that are not taken are gone before the card is: a core that ends waits for the
         // other ends of its crossings.
         let rings = crossings.into_iter().zip(seats);
-        let parts = sides.into_iter().zip(stocks).zip(rings);
-        let parts = parts.map(|((sides, stock), (crossings, seats))| Parts {
+        let parts = sides.into_iter().zip(stocks).zip(rings).zip(services);
+        let parts = parts.map(|(((sides, stock), (crossings, seats)), service)| Parts {
             sides,
             stock,
             crossings,
             seats,
+            service,
             progress: Arc::clone(&progress),
         });
         config.cores.iter().zip(parts).try_for_each(|(core, parts)| {
@@ -418,7 +452,7 @@ impl Card {
         let (place, begun) = (self.cores.len(), self.begun);
         let (to_core, program) = way(self.carried());
         self.to_cores.push(to_core);
-        let Parts { sides, stock, crossings, seats, progress } = parts;
+        let Parts { sides, stock, crossings, seats, service, progress } = parts;
         let ports = sides.len();
         self.run(core, |card, shown| Engine {
             place,
@@ -426,6 +460,7 @@ impl Card {
             crossings,
             bound: (0..cores).map(|_| Burst::new()).collect(),
             seats,
+            service,
             stock,
             program,
             progress,
@@ -806,13 +841,17 @@ impl Drop for Card {
 }
 
 /// Refuses a card of no use.
-fn check<P>(config: &CardConfig<P>) -> Result<(), CardError> {
+fn check<P>(config: &CardConfig<P>, services: usize) -> Result<(), CardError> {
     let count = config.ports.len();
     if count == 0 || (count > 1 && !count.is_multiple_of(2)) {
         return Err(CardError::Ports { count });
     }
     if config.cores.is_empty() {
         return Err(CardError::Cores);
+    }
+    if services > 0 && (services != config.cores.len() || !config.guests.is_empty()) {
+        let (cores, guests) = (config.cores.len(), config.guests.len());
+        return Err(CardError::Services { services, cores, guests });
     }
     if let Some(Balance::Keys(keys)) = &config.balance {
         keys.iter().try_for_each(|key| Toeplitz::new(key).map(drop)).map_err(CardError::Key)?;

@@ -27,6 +27,7 @@ use crate::counters::{CoreShown, Seen, Shown, add_lane};
 use crate::guests::Seat;
 use crate::moving::{Completed, Moving, Progress};
 use crate::programmed::AtCore;
+use crate::serving::Serving;
 
 /// Frames that wait for room in a lane, at most; more are dropped.
 pub(crate) const BACKLOG_MAX: usize = 1_024;
@@ -60,7 +61,7 @@ pub(crate) struct Side {
     left: u64,
     /// Flows that come by it and change their core.
     moving: Moving,
-    seen: Seen,
+    pub(crate) seen: Seen,
     shown: Arc<Shown>,
     /// New lanes.
     lanes: Consumer<Box<dyn Lane>>,
@@ -117,7 +118,7 @@ impl Side {
 
     /// Puts a frame behind those that are to leave.
     #[inline]
-    fn leave(&mut self, desc: Desc, stock: &mut Stock) {
+    pub(crate) fn leave(&mut self, desc: Desc, stock: &mut Stock) {
         match self.lane.is_some() && self.backlog.len() < BACKLOG_MAX {
             true => {
                 if let Some(tap) = &mut self.tap {
@@ -241,8 +242,8 @@ fn work(each: Duration, frames: usize) {
     }
 }
 
-/// The function: out by the other port, or back with the MAC addresses swapped. A guest gets the
-/// frames of its queue instead.
+/// The function where there is no service: out by the other port, or back with the MAC addresses
+/// swapped. A guest gets the frames of its queue instead.
 #[inline]
 fn forward(sides: &mut [Side], seats: &mut [Seat], stock: &mut Stock, port: usize, mut desc: Desc) {
     let is_its = |seat: &&mut Seat| seat.port == port && seat.queue == desc.queue;
@@ -253,6 +254,21 @@ fn forward(sides: &mut [Side], seats: &mut [Seat], stock: &mut Stock, port: usiz
         swap_macs(stock.region().frame_mut(&mut desc));
     }
     sides[way_out(port, sides.len())].leave(desc, stock);
+}
+
+/// The function on frames that came by a port and are this core's.
+fn work_on(
+    sides: &mut [Side],
+    seats: &mut [Seat],
+    stock: &mut Stock,
+    service: &mut Option<Serving>,
+    port: usize,
+    burst: &mut Burst,
+) {
+    match service {
+        Some(serving) if !burst.is_empty() => serving.serve(&mut sides[port], stock, burst),
+        _ => burst.drain(..).for_each(|desc| forward(sides, seats, stock, port, desc)),
+    }
 }
 
 /// One core.
@@ -266,6 +282,8 @@ pub(crate) struct Engine {
     pub(crate) bound: Vec<Burst>,
     /// Guests on queues of this core.
     pub(crate) seats: Vec<Seat>,
+    /// What answers frames in place of forwarding them.
+    pub(crate) service: Option<Serving>,
     pub(crate) stock: Stock,
     /// What decides about frames in place of rules and RSS, where there is a program.
     pub(crate) program: AtCore,
@@ -575,9 +593,8 @@ impl Engine {
                 self.completed.take(core, port, bound.len());
                 self.frames += bound.len() as u64;
                 work(self.work, bound.len());
-                for desc in bound.drain(..) {
-                    forward(&mut self.sides, &mut self.seats, &mut self.stock, port, desc);
-                }
+                let (sides, seats) = (&mut self.sides, &mut self.seats);
+                work_on(sides, seats, &mut self.stock, &mut self.service, port, bound);
                 continue;
             }
             let given = self.crossings[port].give(core, bound);
@@ -599,7 +616,9 @@ impl Engine {
             self.completed.take(core, port, 1);
             self.frames += 1;
             work(self.work, 1);
-            forward(&mut self.sides, &mut self.seats, &mut self.stock, port, desc);
+            let (sides, seats) = (&mut self.sides, &mut self.seats);
+            let mut one = Burst::from_iter([desc]);
+            work_on(sides, seats, &mut self.stock, &mut self.service, port, &mut one);
         } else if let Some(desc) = self.crossings[port].give_one(core, desc) {
             return Some(desc);
         }
@@ -619,9 +638,8 @@ impl Engine {
                 self.completed.take(core, port, burst.len());
                 self.frames += burst.len() as u64;
                 work(self.work, burst.len());
-                for desc in burst.drain(..) {
-                    forward(&mut self.sides, &mut self.seats, &mut self.stock, port, desc);
-                }
+                let (sides, seats) = (&mut self.sides, &mut self.seats);
+                work_on(sides, seats, &mut self.stock, &mut self.service, port, burst);
             }
         }
         is_busy

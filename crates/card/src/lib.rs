@@ -10,6 +10,7 @@ mod guests;
 mod moving;
 mod name;
 mod programmed;
+mod serving;
 mod sync;
 
 pub use balance::Balance;

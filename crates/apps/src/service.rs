@@ -1,0 +1,20 @@
+//! A service on the queues of a core: frames come by bursts, and frames go as answers.
+//!
+//! Each core has one of its own. A burst is there to be gone through step by step: all keys hashed,
+//! all places asked for, all looked up.
+
+use niclab_nic::memory::{Desc, Region};
+
+/// What serves the frames that come by the queues of one core.
+pub trait Service: Send {
+    /// Serves a burst, at most `niclab_nic::limits::BURST` frames in the order in which they came;
+    /// [`Desc::queue`] says by which queue. The frames are the caller's and stay as they are.
+    fn serve(&mut self, region: &Region, frames: &[Desc], answers: &mut dyn Answers);
+}
+
+/// Where answers go: out by the port that the burst came by.
+pub trait Answers {
+    /// A frame of so many bytes, without FCS, to be written; it leaves once it is. `None` where
+    /// there is no free frame, or none so long: the answer is lost, as frames may be, and counted.
+    fn frame(&mut self, len: usize) -> Option<&mut [u8]>;
+}

@@ -1,0 +1,65 @@
+//! A service on a core: its answers leave by the port that the frames came by.
+
+use std::sync::Arc;
+
+use niclab_apps::service::{Answers, Service};
+use niclab_nic::memory::{Desc, Region};
+use niclab_port::stock::Stock;
+use niclab_port::wire::Burst;
+
+use crate::engine::Side;
+
+/// What a core has of a service.
+pub(crate) struct Serving {
+    service: Box<dyn Service>,
+    /// Memory of the frames.
+    region: Arc<Region>,
+}
+
+impl Serving {
+    pub(crate) fn new(service: Box<dyn Service>, region: Arc<Region>) -> Serving {
+        Serving { service, region }
+    }
+
+    /// Serves a burst that came by a port, and gives its frames back.
+    pub(crate) fn serve(&mut self, side: &mut Side, stock: &mut Stock, burst: &mut Burst) {
+        let mut out = Out { side, stock, last: None };
+        self.service.serve(&self.region, burst, &mut out);
+        out.send();
+        stock.give_all(burst);
+    }
+}
+
+/// Where the answers to a burst go.
+struct Out<'a> {
+    side: &'a mut Side,
+    stock: &'a mut Stock,
+    /// The one that is being written.
+    last: Option<Desc>,
+}
+
+impl Out<'_> {
+    /// Lets the last one leave: it is written.
+    #[inline]
+    fn send(&mut self) {
+        if let Some(desc) = self.last.take() {
+            self.side.leave(desc, self.stock);
+        }
+    }
+}
+
+impl Answers for Out<'_> {
+    #[inline]
+    fn frame(&mut self, len: usize) -> Option<&mut [u8]> {
+        self.send();
+        let fits = len <= self.stock.region().frame_len_max();
+        let Some(mut desc) = (if fits { self.stock.take() } else { None }) else {
+            self.side.seen.tx_dropped += 1;
+            return None;
+        };
+        let region = self.stock.region();
+        region.slot_mut(&mut desc);
+        region.set_len(&mut desc, len as u16);
+        Some(region.frame_mut(self.last.insert(desc)))
+    }
+}
