@@ -25,6 +25,7 @@ use niclab_program::Pipeline;
 use rtrb::{Producer, RingBuffer};
 use rustix::thread::{CpuSet, sched_setaffinity};
 
+use crate::applications::{Application, ApplicationError, Applications, Owned};
 use crate::balance::{Balance, Balancer, Decision, Seen};
 use crate::capture::{self, Capture, Captured, Tap};
 use crate::counters::{CoreCounters, CoreShown, Counters, PortCounters, QueueCounters, Shown};
@@ -146,6 +147,9 @@ pub enum CardError {
         /// What is wrong.
         source: PortError,
     },
+    /// An application.
+    #[error("{0}")]
+    Application(#[from] ApplicationError),
     /// Queues.
     #[error("{0}")]
     Nic(#[from] NicError),
@@ -226,6 +230,19 @@ pub enum ChangeError {
         /// Why.
         source: RuleError,
     },
+}
+
+/// What a card runs from its first frame on.
+#[derive(Default)]
+pub struct Runs<'a> {
+    /// `flow` commands.
+    pub rules: &'a str,
+    /// What decides about frames in place of rules and RSS.
+    pub program: Option<Pipeline>,
+    /// Who has flows of its own: the first of those whose a frame is.
+    pub applications: Vec<Application>,
+    /// What answers frames on each core in place of forwarding them.
+    pub services: Vec<Box<dyn Service>>,
 }
 
 /// What is left of a card that has ended.
@@ -337,6 +354,7 @@ pub struct Card {
     /// What decides about frames in place of rules and RSS, and the way to each core.
     program: Option<Pipeline>,
     to_cores: Vec<ToCore>,
+    applications: Applications,
     /// What went wrong and is to be told at the end.
     trouble: Vec<String>,
 }
@@ -378,10 +396,25 @@ impl Card {
         program: Option<Pipeline>,
         services: Vec<Box<dyn Service>>,
     ) -> Result<Card, CardError> {
+        Card::run_all(config, Runs { rules, program, services, ..Runs::default() })
+    }
+
+    /// The same, of all that a card can run.
+    ///
+    /// # Errors
+    /// [`CardError`]; nothing stays open.
+    pub fn run_all<P: Opens + Clone + 'static>(
+        config: &CardConfig<P>,
+        runs: Runs<'_>,
+    ) -> Result<Card, CardError> {
+        let Runs { rules, program, applications, services } = runs;
         check(config, services.len())?;
         let (count, cores) = (config.ports.len(), config.cores.len());
         let held: usize = config.ports.iter().map(Opens::lane_frames).sum();
-        let under_way = count * (cores * ring_of(cores) + BACKLOG_MAX + HELD_MAX) + 8 * BURST;
+        let hosted = Applications::frames(applications.len());
+        let applications = Applications::new(applications, count, config.queues)?;
+        let under_way =
+            count * (cores * ring_of(cores) + BACKLOG_MAX + HELD_MAX) + hosted + 8 * BURST;
         let stocks = stocks(cores, cores * (held + under_way), FRAME_LEN_MAX)?;
         let region = Arc::clone(stocks[0].region());
         let (stop, begun) = (Arc::new(AtomicBool::new(false)), Instant::now());
@@ -419,6 +452,7 @@ impl Card {
             begun,
             program,
             to_cores: Vec::new(),
+            applications,
             trouble: Vec::new(),
         };
         card.apply(rules)?;
@@ -452,6 +486,7 @@ impl Card {
         let (place, begun) = (self.cores.len(), self.begun);
         let (to_core, program) = way(self.carried());
         self.to_cores.push(to_core);
+        let host = self.applications.core();
         let Parts { sides, stock, crossings, seats, service, progress } = parts;
         let ports = sides.len();
         self.run(core, |card, shown| Engine {
@@ -463,6 +498,7 @@ impl Card {
             service,
             stock,
             program,
+            host,
             progress,
             completed: Completed::new(place, cores, ports),
             stop: Arc::clone(&card.stop),
@@ -550,8 +586,26 @@ impl Card {
 
     /// The program, for one more core.
     fn carried(&self) -> Option<Box<Carried>> {
-        let ports = self.ports.len();
-        self.program.as_ref().map(|program| Carried::new(program.worker(), ports))
+        let owned = || Owned::all(self.ports.len(), self.queues);
+        self.program.as_ref().map(|program| Carried::new(program.worker(), owned()))
+    }
+
+    /// The program of an application, to change its tables.
+    ///
+    /// # Errors
+    /// [`ApplicationError::Unknown`].
+    pub fn application(&mut self, name: &str) -> Result<&mut Pipeline, ApplicationError> {
+        self.applications.pipeline(name)
+    }
+
+    /// Has another program run for an application from now on, as [`Card::set_program`].
+    ///
+    /// # Errors
+    /// [`ApplicationError`]; nothing is then changed.
+    pub fn set_application(&mut self, name: &str, by: Pipeline) -> Result<(), ApplicationError> {
+        self.applications.replace(name, by)?;
+        self.wake();
+        Ok(())
     }
 
     /// Time since the card began, nanoseconds: what its program is told.
@@ -677,6 +731,7 @@ impl Card {
         let (mut missing, mut is_told) = (Vec::new(), false);
         self.program.iter_mut().for_each(|program| _ = program.settle(SETTLE_STEPS));
         self.to_cores.iter_mut().for_each(ToCore::tidy);
+        self.applications.settle(SETTLE_STEPS);
         for port in &mut self.ports {
             port.nic.set_time_ns(now_ns);
             port.nic.settle(SETTLE_STEPS);
@@ -797,7 +852,11 @@ impl Card {
             cpu_ns: shown.cpu_ns.load(Ordering::Relaxed),
             busy_ns: shown.busy_ns.load(Ordering::Relaxed),
         };
-        Counters { ports: ports.collect(), cores: self.cores.iter().map(core).collect() }
+        Counters {
+            ports: ports.collect(),
+            cores: self.cores.iter().map(core).collect(),
+            applications: self.applications.counters(),
+        }
     }
 
     /// Stops the cores, lets what is under way leave, and closes the ports.

@@ -6,6 +6,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use niclab_nic::limits::INDIRECTION_LEN;
 use niclab_nic::memory::Desc;
 use niclab_port::lane::LaneCounters;
+
+use crate::applications::ApplicationCounters;
 use serde::{Deserialize, Serialize};
 
 /// What a card has counted since it was started; bytes are without FCS.
@@ -15,6 +17,9 @@ pub struct Counters {
     pub ports: Vec<PortCounters>,
     /// By core.
     pub cores: Vec<CoreCounters>,
+    /// By application.
+    #[serde(default)]
+    pub applications: Vec<ApplicationCounters>,
 }
 
 /// What one core has counted.

@@ -16,17 +16,18 @@ use niclab_port::lane::{Lane, LaneCounters};
 use niclab_port::stock::Stock;
 use niclab_port::wake::Bell;
 use niclab_port::wire::Burst;
-use niclab_program::{Fate, Lost};
+use niclab_program::Fate;
 use rtrb::Consumer;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::time::{ClockId, clock_gettime};
 
+use crate::applications::{Host, loss};
 use crate::capture::Tap;
 use crate::card::Receive;
 use crate::counters::{CoreShown, Seen, Shown, add_lane};
 use crate::guests::Seat;
 use crate::moving::{Completed, Moving, Progress};
-use crate::programmed::AtCore;
+use crate::programmed::{AtCore, Carried};
 use crate::serving::Serving;
 
 /// Frames that wait for room in a lane, at most; more are dropped.
@@ -46,6 +47,9 @@ const SLEEP_MAX: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
 
 /// The same where somebody has to look whether a lane has room, or a frame.
 const SLEEP_SHORT: Timespec = Timespec { tv_sec: 0, tv_nsec: 1_000_000 };
+
+/// Bursts of each port in a turn where there are applications.
+const INTAKE_BURSTS: usize = 4;
 
 /// Turns at the end in which frames that wait may still leave.
 const LAST_TURNS: u32 = 1_000;
@@ -287,6 +291,8 @@ pub(crate) struct Engine {
     pub(crate) stock: Stock,
     /// What decides about frames in place of rules and RSS, where there is a program.
     pub(crate) program: AtCore,
+    /// Applications that have flows of their own.
+    pub(crate) host: Option<Box<Host>>,
     /// How far all cores are, and this one.
     pub(crate) progress: Arc<Progress>,
     pub(crate) completed: Completed,
@@ -353,6 +359,9 @@ impl Engine {
             // What was in its tables may be used again.
             carried.run(0, &mut Burst::new(), &mut self.stock);
         }
+        if let Some(host) = &mut self.host {
+            host.refresh(&mut self.stock);
+        }
         for side in &mut self.sides {
             if side.refresh(&mut self.stock) {
                 self.gave.fill(true);
@@ -364,6 +373,7 @@ impl Engine {
     fn show(&mut self) {
         self.sides.iter_mut().for_each(Side::show);
         self.seats.iter().for_each(Seat::show);
+        self.host.iter().for_each(|host| host.show());
         self.shown.frames.store(self.frames, Ordering::Relaxed);
         let ran = clock_gettime(ClockId::ThreadCPUTime);
         let ran_ns = ran.tv_sec as u64 * 1_000_000_000 + ran.tv_nsec as u64;
@@ -394,6 +404,7 @@ impl Engine {
         }
         self.sides.iter_mut().for_each(|side| side.worker.offline());
         self.program.carried.iter_mut().for_each(|carried| carried.worker.offline());
+        self.host.iter_mut().for_each(|host| host.offline());
         let has_work = || {
             self.told.load(Ordering::Acquire) != self.has_heard
                 || self.progress.is_awaited()
@@ -403,6 +414,7 @@ impl Engine {
         self.bells[self.place].rest(has_work, |event| wait(&self.sides, has_guests, event));
         self.sides.iter_mut().for_each(|side| side.worker.online());
         self.program.carried.iter_mut().for_each(|carried| carried.worker.online());
+        self.host.iter_mut().for_each(|host| host.online());
     }
 
     /// Frames of every lane, then of the other cores, then out; whether there was any.
@@ -411,9 +423,18 @@ impl Engine {
         for tap in self.sides.iter_mut().filter_map(|side| side.tap.as_mut()) {
             tap.now_ns = self.now_ns;
         }
-        for port in 0..self.sides.len() {
-            is_busy |= self.receive(port, burst);
+        // Frames of an application that has too many are to be dropped for it, not missed for all.
+        for _ in 0..if self.host.is_some() { INTAKE_BURSTS } else { 1 } {
+            let mut any = false;
+            for port in 0..self.sides.len() {
+                any |= self.receive(port, burst);
+            }
+            is_busy |= any;
+            if !any {
+                break;
+            }
         }
+        is_busy |= self.host();
         self.pass_on(burst) | is_busy
     }
 
@@ -492,6 +513,9 @@ impl Engine {
         if let Some(tap) = &mut side.tap {
             burst.iter().for_each(|desc| tap.take(self.stock.region().frame(desc)));
         }
+        if let Some(host) = &mut self.host {
+            host.take(port, burst, &mut self.stock);
+        }
         if self.program.carried.is_some() {
             self.carry(port, burst);
             return true;
@@ -531,7 +555,17 @@ impl Engine {
 
     /// Has the program decide about a burst of a port.
     fn carry(&mut self, port: usize, burst: &mut Burst) {
-        let Some(carried) = &mut self.program.carried else { return };
+        let Some(mut carried) = self.program.carried.take() else { return };
+        self.decide(&mut carried, port, burst);
+        let [told, others @ ..] = std::mem::take(&mut carried.lost);
+        let seen = &mut self.sides[port].seen;
+        seen.program_drops += told;
+        seen.program_faults += others.iter().sum::<u64>();
+        self.program.carried = Some(carried);
+    }
+
+    /// Has a program decide about a burst of a port, and hands each frame on.
+    fn decide(&mut self, carried: &mut Carried, port: usize, burst: &mut Burst) {
         carried.worker.set_time_ns(self.now_ns);
         carried.run(port, burst, &mut self.stock);
         for (to, missed) in carried.missed.iter_mut().enumerate() {
@@ -540,31 +574,32 @@ impl Engine {
         for (to, desc) in carried.copies.drain(..) {
             self.sides[to].leave(desc, &mut self.stock);
         }
-        let (ports, queues) = (self.sides.len() as u64, self.sides[port].seen.queues.len() as u64);
         for (i, mut desc) in burst.drain(..).enumerate() {
             match carried.fate(i) {
-                Fate::Port(to) if to < ports => {
+                Fate::Port(to) if carried.owned.has_port(to) => {
                     self.sides[to as usize].leave(desc, &mut self.stock);
                 }
-                Fate::Queue(queue) if queue < queues => {
+                Fate::Queue(queue) if carried.owned.has_queue(queue) => {
                     desc.queue = queue as u16;
                     let core = usize::from(desc.queue) % self.bound.len();
                     self.bound[core].push(desc);
                 }
                 Fate::Back => self.sides[port].leave(desc, &mut self.stock),
                 fate => {
-                    let seen = &mut self.sides[port].seen;
-                    match fate {
-                        Fate::Dropped(lost) if lost != Lost::Told && lost != Lost::Empty => {
-                            seen.program_faults += 1;
-                        }
-                        _ => seen.program_drops += 1,
-                    }
+                    carried.lost[loss(fate)] += 1;
                     self.stock.give(desc);
                 }
             }
         }
         self.give(port);
+    }
+
+    /// Lets applications work on what waits for them; whether anything did.
+    fn host(&mut self) -> bool {
+        let Some(mut host) = self.host.take() else { return false };
+        let worked = host.turns(|carried, port, burst| self.decide(carried, port, burst));
+        self.host = Some(host);
+        worked
     }
 
     /// Keeps a frame until those of its flow that came before are completed.
@@ -647,6 +682,15 @@ impl Engine {
 
     /// Lets what is under way leave, and gives back every frame.
     fn end(mut self, mut burst: Burst) -> Stock {
+        for _ in 0..LAST_TURNS {
+            if !self.host() {
+                break;
+            }
+            self.pass_on(&mut burst);
+        }
+        if let Some(host) = &mut self.host {
+            host.end(&mut self.stock);
+        }
         for _ in 0..LAST_TURNS {
             if self.sides.iter().all(|side| side.moving.is_calm()) {
                 break;

@@ -1,6 +1,7 @@
 #![doc = include_str!("../README.md")]
 #![forbid(unsafe_code)]
 
+mod applications;
 mod balance;
 mod capture;
 mod card;
@@ -13,9 +14,10 @@ mod programmed;
 mod serving;
 mod sync;
 
+pub use applications::{Application, ApplicationCounters, ApplicationError};
 pub use balance::Balance;
 pub use capture::Captured;
-pub use card::{Balanced, Card, CardConfig, CardError, ChangeError, Ended, Receive};
+pub use card::{Balanced, Card, CardConfig, CardError, ChangeError, Ended, Receive, Runs};
 pub use counters::{CoreCounters, Counters, GuestCounters, PortCounters, QueueCounters};
 pub use guests::GuestAt;
 pub use name::{Opens, PortName, UnknownPort};

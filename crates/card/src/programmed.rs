@@ -9,6 +9,8 @@ use niclab_nic::memory::Desc;
 use niclab_port::stock::Stock;
 use niclab_port::wire::Burst;
 use niclab_program::{Fate, Lost, Worker};
+
+use crate::applications::{Losses, Owned};
 use rtrb::{Consumer, Producer, RingBuffer};
 
 /// Copies that a burst can make, at most: more are not made, and counted.
@@ -22,22 +24,29 @@ pub(crate) struct Carried {
     pub(crate) copies: Vec<(usize, Desc)>,
     /// Copies that were not made, by the port that they were to leave by.
     pub(crate) missed: Vec<u64>,
+    /// What it may send by.
+    pub(crate) owned: Owned,
+    /// Frames that it did not let through, until somebody takes the numbers.
+    pub(crate) lost: Losses,
 }
 
 impl Carried {
-    pub(crate) fn new(worker: Worker, ports: usize) -> Box<Carried> {
+    pub(crate) fn new(worker: Worker, owned: Owned) -> Box<Carried> {
         let fates = [Fate::Dropped(Lost::Told); BURST];
-        let copies = Vec::with_capacity(COPIES_MAX);
-        Box::new(Carried { worker, fates, copies, missed: vec![0; ports] })
+        let (copies, missed) = (Vec::with_capacity(COPIES_MAX), vec![0; owned.ports()]);
+        Box::new(Carried { worker, fates, copies, missed, owned, lost: Losses::default() })
     }
 
     /// Carries a burst through; where each frame goes is told by [`Carried::fate`].
     pub(crate) fn run(&mut self, port: usize, burst: &mut Burst, stock: &mut Stock) {
-        let Carried { worker, fates, copies, missed } = self;
+        let Carried { worker, fates, copies, missed, owned, .. } = self;
         let region = std::sync::Arc::clone(stock.region());
         worker.run(&region, burst, port as u64, fates, |to, bytes| {
             let to = to as usize;
-            let room = to < missed.len() && copies.len() < COPIES_MAX;
+            if !owned.has_port(to as u64) {
+                return;
+            }
+            let room = copies.len() < COPIES_MAX;
             match if room { stock.take() } else { None } {
                 Some(mut desc) => {
                     let slot = region.slot_mut(&mut desc);

@@ -1,0 +1,614 @@
+//! Applications on a card: each has a program of its own, for flows of its own.
+//!
+//! # What keeps them apart
+//! - **Frames.** A classifier of rules says whose a frame is, before any program sees it; of
+//!   several applications whose flows a frame is in, the first has it. What is nobody's goes on as
+//!   on a card without applications.
+//! - **Ways out.** A program sends by the ports and to the queues that its application owns, and
+//!   back where a frame came from. Elsewhere it is refused where that is known when it is loaded,
+//!   and dropped and counted where it is not.
+//! - **Memory.** Windows and rings are of one program; the frames that are not its own are not in
+//!   the bursts that it is given.
+//! - **Time.** What waits for an application waits in a queue of its own on each core. A core takes
+//!   turns: each application may work for a time in proportion to its share, and what it takes
+//!   beyond, at most one burst, is taken off its next turn. Time in which the system ran something
+//!   else on the core is nobody's. One that asks for more than its share has its queue full, and
+//!   loses frames of its own.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Instant;
+
+use niclab_nic::limits::BURST;
+use niclab_nic::memory::Desc;
+use niclab_nic::rule::session::Session;
+use niclab_nic::{Nic, NicConfig, Worker};
+use niclab_port::stock::Stock;
+use niclab_port::wire::Burst;
+use niclab_program::{Fate, Lost, Operand, Pipeline, Program, Step};
+use rustix::time::{ClockId, clock_gettime};
+use serde::{Deserialize, Serialize};
+
+use crate::card::CardError;
+use crate::programmed::{AtCore, Carried, ToCore, way};
+
+/// Frames that wait for an application on a core, at most.
+pub(crate) const WAITING_MAX: usize = 512;
+
+/// Time that an application may work in a turn, for each unit of its share, nanoseconds: some
+/// bursts of a fast program, some packets of a slow one.
+const TURN_NS: i64 = 10_000;
+
+/// Applications of a card, at most: a frame says whose it is by a number of a queue.
+const APPLICATIONS_MAX: usize = 64;
+
+/// An application that a card is to run.
+#[derive(Debug)]
+pub struct Application {
+    /// Its name.
+    pub name: String,
+    /// Its program, with its tables.
+    pub pipeline: Pipeline,
+    /// Ports that its frames come by and that it may send by.
+    pub ports: Vec<u16>,
+    /// Queues that it may steer to.
+    pub queues: Vec<u16>,
+    /// Its flows: patterns as of rules, such as `eth / ipv4 / udp dst is 11211 / end`.
+    pub flows: Vec<String>,
+    /// Its share of the cores' time beside those of others, 1 at least.
+    pub share: u32,
+}
+
+/// Why an application cannot be had.
+#[derive(Debug, thiserror::Error)]
+pub enum ApplicationError {
+    /// Too many.
+    #[error("{count} applications: a card has {APPLICATIONS_MAX} at most")]
+    TooMany {
+        /// How many were asked for.
+        count: usize,
+    },
+    /// Two of one name.
+    #[error("there is another application {name}")]
+    Twice {
+        /// The name.
+        name: String,
+    },
+    /// It owns a port or a queue that is not there.
+    #[error("application {name}: the card has no {what} {number}")]
+    Missing {
+        /// The application.
+        name: String,
+        /// `port` or `queue`.
+        what: &'static str,
+        /// Its number.
+        number: u16,
+    },
+    /// It has no flow or no port: no frame would ever be its own.
+    #[error("application {name}: give at least one flow, one port, and a share of 1 or more")]
+    Nothing {
+        /// The application.
+        name: String,
+    },
+    /// A pattern that cannot be read, or that another application has.
+    #[error("application {name}: flow `{flow}`: {reason}")]
+    Flow {
+        /// The application.
+        name: String,
+        /// The pattern.
+        flow: String,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// Its program sends where it may not.
+    #[error("application {name}: the program names {what} {number}, which the application has not")]
+    Outside {
+        /// The application.
+        name: String,
+        /// `port` or `queue`.
+        what: &'static str,
+        /// Its number.
+        number: u64,
+    },
+    /// The last program has not come to all cores.
+    #[error("application {name}: a core has not taken the last program yet: ask again")]
+    UnderWay {
+        /// The application.
+        name: String,
+    },
+    /// There is none of this name.
+    #[error("no application {name}; there are: {there}")]
+    Unknown {
+        /// What was asked for.
+        name: String,
+        /// The names.
+        there: String,
+    },
+}
+
+/// What an application has counted.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ApplicationCounters {
+    /// Its name.
+    pub name: String,
+    /// Frames of its flows that its program has had.
+    pub frames: u64,
+    /// Frames of its flows that came while too many waited: it has used its share.
+    pub missed: u64,
+    /// Frames that its program dropped.
+    pub drops: u64,
+    /// Frames that could not go through its program: they end before a header that is taken off
+    /// them, came round too often, or have no room for headers.
+    pub faults: u64,
+    /// Frames that were to go by a port or to a queue that it has not, or for which its program
+    /// would have reached outside of its memory.
+    pub outside: u64,
+    /// Frames that found a ring of the application full.
+    pub ring_full: u64,
+    /// Time that cores have worked for it, nanoseconds.
+    pub busy_ns: u64,
+}
+
+/// The numbers of [`ApplicationCounters`], in their order.
+type Numbers = [u64; 7];
+
+const FRAMES: usize = 0;
+const MISSED: usize = 1;
+const DROPS: usize = 2;
+const FAULTS: usize = 3;
+const OUTSIDE: usize = 4;
+const RING_FULL: usize = 5;
+const BUSY_NS: usize = 6;
+
+/// Where a core shows them.
+#[derive(Debug, Default)]
+struct Shown([AtomicU64; 7]);
+
+/// What an application may send by.
+#[derive(Clone, Debug)]
+pub(crate) struct Owned {
+    ports: Vec<bool>,
+    queues: Vec<bool>,
+}
+
+impl Owned {
+    /// All ports and queues of a card.
+    pub(crate) fn all(ports: usize, queues: u16) -> Owned {
+        Owned { ports: vec![true; ports], queues: vec![true; queues.into()] }
+    }
+
+    /// How many ports the card has.
+    pub(crate) fn ports(&self) -> usize {
+        self.ports.len()
+    }
+
+    #[inline]
+    pub(crate) fn has_port(&self, port: u64) -> bool {
+        usize::try_from(port).ok().and_then(|port| self.ports.get(port)) == Some(&true)
+    }
+
+    #[inline]
+    pub(crate) fn has_queue(&self, queue: u64) -> bool {
+        usize::try_from(queue).ok().and_then(|queue| self.queues.get(queue)) == Some(&true)
+    }
+
+    /// That a program names no port or queue but these.
+    fn permits(&self, name: &str, program: &Program) -> Result<(), ApplicationError> {
+        let codes = program.actions.iter().map(|action| &action.code).chain([&program.apply]);
+        for step in codes.flat_map(|code| &code.steps) {
+            let (what, number) = match step {
+                Step::Tx(Operand::Value(port)) if !self.has_port(*port) => ("port", *port),
+                Step::Steer(Operand::Value(queue)) if !self.has_queue(*queue) => ("queue", *queue),
+                _ => continue,
+            };
+            return Err(ApplicationError::Outside { name: name.to_owned(), what, number });
+        }
+        Ok(())
+    }
+}
+
+/// An application as the control side has it.
+struct Hosted {
+    name: String,
+    pipeline: Pipeline,
+    owned: Owned,
+    to_cores: Vec<ToCore>,
+    shown: Vec<Arc<Shown>>,
+}
+
+/// All applications of a card, and whose flows are whose.
+pub(crate) struct Applications {
+    all: Vec<Hosted>,
+    /// By port: what says whose a frame is.
+    dispatch: Vec<Nic>,
+    shares: Vec<u32>,
+}
+
+impl Applications {
+    /// Makes what a card of so many ports, queues and cores needs for these.
+    ///
+    /// # Errors
+    /// [`ApplicationError`] of the first that cannot be had.
+    pub(crate) fn new(
+        given: Vec<Application>,
+        ports: usize,
+        queues: u16,
+    ) -> Result<Applications, CardError> {
+        if given.len() > APPLICATIONS_MAX {
+            return Err(ApplicationError::TooMany { count: given.len() }.into());
+        }
+        let config = NicConfig { queues: given.len() as u16, ports: 1, ..NicConfig::default() };
+        let mut dispatch = match given.is_empty() {
+            true => Vec::new(),
+            false => (0..ports).map(|_| Nic::new(&config)).collect::<Result<Vec<Nic>, _>>()?,
+        };
+        let (mut all, mut shares): (Vec<Hosted>, Vec<u32>) = (Vec::new(), Vec::new());
+        let mut claimed = Vec::new();
+        for (number, of) in given.into_iter().enumerate() {
+            if all.iter().any(|other| other.name == of.name) {
+                return Err(ApplicationError::Twice { name: of.name }.into());
+            }
+            let owned = owned(&of, ports, queues)?;
+            owned.permits(&of.name, of.pipeline.program())?;
+            for port in &of.ports {
+                claim(&mut dispatch[usize::from(*port)], &of, number, &mut claimed)?;
+            }
+            shares.push(of.share);
+            let (to_cores, shown) = (Vec::new(), Vec::new());
+            all.push(Hosted { name: of.name, pipeline: of.pipeline, owned, to_cores, shown });
+        }
+        Ok(Applications { all, dispatch, shares })
+    }
+
+    /// The frames that wait for them on a core at most.
+    pub(crate) fn frames(count: usize) -> usize {
+        count * WAITING_MAX
+    }
+
+    /// What one more core needs; `None` where there are no applications.
+    pub(crate) fn core(&mut self) -> Option<Box<Host>> {
+        if self.all.is_empty() {
+            return None;
+        }
+        let dispatch: Vec<Worker> = self.dispatch.iter_mut().map(|nic| nic.worker()).collect();
+        let places = self.all.iter_mut().zip(&self.shares).map(|(of, share)| {
+            let (to_core, program) = way(Some(of.carried()));
+            let shown = Arc::<Shown>::default();
+            of.to_cores.push(to_core);
+            of.shown.push(Arc::clone(&shown));
+            let waiting = dispatch.iter().map(|_| VecDeque::with_capacity(WAITING_MAX)).collect();
+            let turn_ns = TURN_NS * i64::from(*share);
+            Place {
+                program,
+                waiting,
+                count: 0,
+                next: 0,
+                turn_ns,
+                credit_ns: 0,
+                each_ns: 1,
+                seen: Numbers::default(),
+                shown,
+            }
+        });
+        let places = places.collect();
+        Some(Box::new(Host { dispatch, places, clock: None }))
+    }
+
+    /// The program of an application.
+    ///
+    /// # Errors
+    /// [`ApplicationError::Unknown`].
+    pub(crate) fn pipeline(&mut self, name: &str) -> Result<&mut Pipeline, ApplicationError> {
+        self.of(name).map(|of| &mut of.pipeline)
+    }
+
+    fn of(&mut self, name: &str) -> Result<&mut Hosted, ApplicationError> {
+        match self.all.iter().position(|of| of.name == name) {
+            Some(at) => Ok(&mut self.all[at]),
+            None => {
+                let names: Vec<&str> = self.all.iter().map(|of| of.name.as_str()).collect();
+                let there = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
+                Err(ApplicationError::Unknown { name: name.to_owned(), there })
+            }
+        }
+    }
+
+    /// Has another program run for an application.
+    ///
+    /// # Errors
+    /// [`ApplicationError`]; the last one goes on then.
+    pub(crate) fn replace(&mut self, name: &str, by: Pipeline) -> Result<(), ApplicationError> {
+        let of = self.of(name)?;
+        of.owned.permits(name, by.program())?;
+        if !of.to_cores.iter().all(ToCore::is_free) {
+            return Err(ApplicationError::UnderWay { name: name.to_owned() });
+        }
+        of.pipeline = by;
+        for place in 0..of.to_cores.len() {
+            let carried = of.carried();
+            of.to_cores[place].give(Some(carried));
+        }
+        Ok(())
+    }
+
+    /// Lets what packets no longer see be used again.
+    pub(crate) fn settle(&mut self, steps: usize) {
+        for of in &mut self.all {
+            of.pipeline.settle(steps);
+            of.to_cores.iter_mut().for_each(ToCore::tidy);
+        }
+    }
+
+    /// What they have counted.
+    pub(crate) fn counters(&self) -> Vec<ApplicationCounters> {
+        let of = |of: &Hosted| {
+            let sum =
+                |at: usize| of.shown.iter().map(|shown| shown.0[at].load(Ordering::Relaxed)).sum();
+            ApplicationCounters {
+                name: of.name.clone(),
+                frames: sum(FRAMES),
+                missed: sum(MISSED),
+                drops: sum(DROPS),
+                faults: sum(FAULTS),
+                outside: sum(OUTSIDE),
+                ring_full: sum(RING_FULL),
+                busy_ns: sum(BUSY_NS),
+            }
+        };
+        self.all.iter().map(of).collect()
+    }
+}
+
+impl Hosted {
+    fn carried(&self) -> Box<Carried> {
+        Carried::new(self.pipeline.worker(), self.owned.clone())
+    }
+}
+
+/// What an application owns, of a card of so many ports and queues.
+fn owned(of: &Application, ports: usize, queues: u16) -> Result<Owned, ApplicationError> {
+    let name = || of.name.clone();
+    if of.flows.is_empty() || of.ports.is_empty() || of.share == 0 {
+        return Err(ApplicationError::Nothing { name: name() });
+    }
+    let mut owned = Owned { ports: vec![false; ports], queues: vec![false; queues.into()] };
+    for (what, numbers, has) in
+        [("port", &of.ports, &mut owned.ports), ("queue", &of.queues, &mut owned.queues)]
+    {
+        for &number in numbers {
+            let place = has.get_mut(usize::from(number));
+            *place.ok_or(ApplicationError::Missing { name: name(), what, number })? = true;
+        }
+    }
+    Ok(owned)
+}
+
+/// Gives an application its flows at a port.
+fn claim(
+    nic: &mut Nic,
+    of: &Application,
+    number: usize,
+    claimed: &mut Vec<(usize, String)>,
+) -> Result<(), ApplicationError> {
+    let mut session = Session::new(0);
+    for flow in &of.flows {
+        let refused = |reason: String| {
+            let (name, flow) = (of.name.clone(), flow.clone());
+            ApplicationError::Flow { name, flow, reason }
+        };
+        if flow.contains(['\n', '\r']) || flow.contains(" actions ") {
+            return Err(refused("give a pattern alone".to_owned()));
+        }
+        let pattern = flow.trim().trim_end_matches("end").trim_end().trim_end_matches('/').trim();
+        let words = pattern.split_whitespace().collect::<Vec<_>>().join(" ");
+        if claimed.iter().any(|(owner, other)| *owner != number && *other == words) {
+            return Err(refused("another application has it".to_owned()));
+        }
+        claimed.push((number, words));
+        let rule = format!(
+            "flow create 0 priority {number} ingress pattern {pattern} / end \
+             actions queue index {number} / end\n"
+        );
+        session.apply(nic, rule.as_bytes()).map_err(|error| refused(error.to_string()))?;
+    }
+    Ok(())
+}
+
+/// An application on a core.
+struct Place {
+    program: AtCore,
+    /// By port: its frames that wait.
+    waiting: Vec<VecDeque<Desc>>,
+    count: usize,
+    /// The port whose frames come next.
+    next: usize,
+    /// Time that it may work in a turn.
+    turn_ns: i64,
+    /// Time that it may still work, or has worked too long.
+    credit_ns: i64,
+    /// What a frame takes it, as far as was seen.
+    each_ns: u64,
+    seen: Numbers,
+    shown: Arc<Shown>,
+}
+
+/// Time that a core has had of the system, beside time that has passed.
+struct Clock {
+    passed: Instant,
+    had_ns: u64,
+}
+
+/// A burst that takes longer may have been interrupted.
+const SUSPECT_NS: u64 = 50_000;
+
+/// How long what was read of the clock is good for: asking the system takes some 200 ns.
+const CLOCK_NS: u64 = 1_000_000;
+
+impl Clock {
+    fn now() -> Clock {
+        let had = clock_gettime(ClockId::ThreadCPUTime);
+        let had_ns = had.tv_sec as u64 * 1_000_000_000 + had.tv_nsec as u64;
+        Clock { passed: Instant::now(), had_ns }
+    }
+
+    /// What of a time that has just passed was the core's own.
+    fn own(&mut self, took_ns: u64) -> u64 {
+        if took_ns < SUSPECT_NS {
+            return took_ns;
+        }
+        let now = Clock::now();
+        let passed_ns = now.passed.duration_since(self.passed).as_nanos() as u64;
+        let lost_ns = passed_ns.saturating_sub(now.had_ns - self.had_ns);
+        *self = now;
+        took_ns.saturating_sub(lost_ns)
+    }
+}
+
+/// All applications on a core.
+pub(crate) struct Host {
+    /// By port.
+    dispatch: Vec<Worker>,
+    places: Vec<Place>,
+    /// `None` until the core runs.
+    clock: Option<Clock>,
+}
+
+impl Host {
+    /// Takes the frames of applications out of a burst of a port; what finds no room is dropped.
+    pub(crate) fn take(&mut self, port: usize, burst: &mut Burst, stock: &mut Stock) {
+        let worker = &mut self.dispatch[port];
+        worker.classify(stock.region(), burst);
+        let (mut i, spread) = (0, worker.spread_by_port());
+        let mut rest = Burst::new();
+        for desc in burst.drain(..) {
+            let is_nobodys = spread >> i & 1 == 1;
+            i += 1;
+            match self.places.get_mut(usize::from(desc.queue)).filter(|_| !is_nobodys) {
+                None => rest.push(desc),
+                Some(place) if place.count == WAITING_MAX => {
+                    place.seen[MISSED] += 1;
+                    stock.give(desc);
+                }
+                Some(place) => {
+                    place.waiting[port].push_back(desc);
+                    place.count += 1;
+                }
+            }
+        }
+        *burst = rest;
+    }
+
+    /// The turn of each: `work` has its program decide about a burst of a port and hands it on.
+    /// Whether any had something to do.
+    pub(crate) fn turns(&mut self, mut work: impl FnMut(&mut Carried, usize, &mut Burst)) -> bool {
+        let has_work = self.places.iter().any(|place| place.count > 0);
+        if has_work {
+            let is_old = |clock: &Clock| clock.passed.elapsed().as_nanos() as u64 > CLOCK_NS;
+            if self.clock.as_ref().is_none_or(is_old) {
+                self.clock = Some(Clock::now());
+            }
+            let clock = self.clock.get_or_insert_with(Clock::now);
+            self.places.iter_mut().for_each(|place| place.turn(clock, &mut work));
+        }
+        has_work
+    }
+
+    /// Takes new programs, and lets what was in tables before be used again.
+    pub(crate) fn refresh(&mut self, stock: &mut Stock) {
+        self.dispatch.iter_mut().for_each(|of| _ = of.classify(stock.region(), &mut []));
+        for place in &mut self.places {
+            place.program.follow();
+            if let Some(carried) = &mut place.program.carried {
+                carried.run(0, &mut Burst::new(), stock);
+            }
+        }
+    }
+
+    /// Nobody looks at what was there before, until [`Host::online`].
+    pub(crate) fn offline(&mut self) {
+        self.dispatch.iter_mut().for_each(Worker::offline);
+        let carried = self.places.iter_mut().filter_map(|place| place.program.carried.as_mut());
+        carried.for_each(|carried| carried.worker.offline());
+    }
+
+    pub(crate) fn online(&mut self) {
+        self.dispatch.iter_mut().for_each(Worker::online);
+        let carried = self.places.iter_mut().filter_map(|place| place.program.carried.as_mut());
+        carried.for_each(|carried| carried.worker.online());
+    }
+
+    pub(crate) fn show(&self) {
+        for place in &self.places {
+            for (slot, value) in place.shown.0.iter().zip(place.seen) {
+                slot.store(value, Ordering::Relaxed);
+            }
+        }
+    }
+
+    /// Gives back what waits.
+    pub(crate) fn end(&mut self, stock: &mut Stock) {
+        for place in &mut self.places {
+            place.seen[MISSED] += place.count as u64;
+            place.waiting.iter_mut().flat_map(|of| of.drain(..)).for_each(|desc| stock.give(desc));
+            place.count = 0;
+        }
+        self.show();
+    }
+}
+
+impl Place {
+    fn turn(&mut self, clock: &mut Clock, work: &mut impl FnMut(&mut Carried, usize, &mut Burst)) {
+        if self.count == 0 {
+            // What it did not use is not kept: else it could hold others up later.
+            self.credit_ns = self.credit_ns.min(0);
+            return;
+        }
+        self.credit_ns = (self.credit_ns + self.turn_ns).min(self.turn_ns);
+        let mut burst = Burst::new();
+        while self.credit_ns > 0 && self.count > 0 {
+            let ports = self.waiting.len();
+            let has = |port: &usize| !self.waiting[*port].is_empty();
+            let next = (self.next..self.next + ports).map(|port| port % ports).find(has);
+            let Some(port) = next else { return };
+            self.next = port + 1;
+            let most = (self.turn_ns as u64 / self.each_ns).clamp(1, BURST as u64) as usize;
+            let count = self.waiting[port].len().min(most);
+            burst.extend(self.waiting[port].drain(..count));
+            self.count -= count;
+            let begun = Instant::now();
+            if let Some(carried) = &mut self.program.carried {
+                work(carried, port, &mut burst);
+            }
+            let took_ns = clock.own(begun.elapsed().as_nanos() as u64);
+            self.credit_ns -= took_ns as i64;
+            self.seen[FRAMES] += count as u64;
+            self.seen[BUSY_NS] += took_ns;
+            let each_ns = took_ns / count as u64;
+            self.each_ns = ((7 * self.each_ns + each_ns) / 8).max(1);
+            if let Some(carried) = &mut self.program.carried {
+                for (at, lost) in std::mem::take(&mut carried.lost).into_iter().enumerate() {
+                    self.seen[DROPS + at] += lost;
+                }
+            }
+        }
+    }
+}
+
+/// Frames that a program did not let through: told so, unfit, outside, and for want of room in a
+/// ring.
+pub(crate) type Losses = [u64; 4];
+
+const _: () = assert!(FAULTS == DROPS + 1 && OUTSIDE == DROPS + 2 && RING_FULL == DROPS + 3);
+
+/// Which of [`Losses`] a fate is that leads nowhere.
+#[inline]
+pub(crate) fn loss(fate: Fate) -> usize {
+    match fate {
+        Fate::Dropped(Lost::Told | Lost::Empty) => 0,
+        Fate::Dropped(Lost::Short | Lost::Rounds | Lost::NoRoom) => 1,
+        Fate::Dropped(Lost::RingFull) => 3,
+        // A port or a queue that it has not is outside, too.
+        _ => 2,
+    }
+}

@@ -1,0 +1,415 @@
+//! Applications on one card: each sees its own flows, has its share of the time, and what it does
+//! wrong is its own.
+//!
+//! A lane makes frames of two flows, so many of each in a burst, told apart by UDP's destination
+//! port, and counts what leaves by it.
+
+use std::fmt;
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use niclab_card::{
+    Application, ApplicationCounters, ApplicationError, Card, CardConfig, CardError, Opens,
+    PortError, Receive, Runs,
+};
+use niclab_nic::limits::BURST;
+use niclab_nic::memory::Region;
+use niclab_port::lane::{Lane, LaneCounters};
+use niclab_port::stock::Stock;
+use niclab_port::wire::Burst;
+use niclab_program::{Pipeline, Program};
+
+/// UDP ports of the flows.
+const FLOWS: [u16; 2] = [1000, 2000];
+
+/// What a port sees.
+#[derive(Default)]
+struct World {
+    /// Frames of each flow in a burst.
+    mix: [AtomicUsize; 2],
+    made: [AtomicU64; 2],
+    /// Frames that left by it, by flow.
+    left: [AtomicU64; 2],
+    makes: AtomicBool,
+}
+
+#[derive(Clone)]
+struct Made(Arc<World>);
+
+impl fmt::Display for Made {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("made")
+    }
+}
+
+impl Opens for Made {
+    fn lane_frames(&self) -> usize {
+        2 * BURST
+    }
+
+    fn open(&self, count: u32, region: &Arc<Region>) -> Result<Vec<Box<dyn Lane>>, PortError> {
+        let lane = |_| -> Box<dyn Lane> {
+            let (world, region) = (Arc::clone(&self.0), Arc::clone(region));
+            Box::new(MadeLane { world, region, counters: LaneCounters::default() })
+        };
+        Ok((0..count).map(lane).collect())
+    }
+
+    fn comes_back(&self) -> bool {
+        false
+    }
+}
+
+struct MadeLane {
+    world: Arc<World>,
+    region: Arc<Region>,
+    counters: LaneCounters,
+}
+
+/// Offset of UDP's ports in a frame.
+const PORTS: usize = 14 + 20;
+
+fn write_frame(slot: &mut [u8], flow: usize, number: u64) {
+    slot[..60].fill(0);
+    slot[12..14].copy_from_slice(&0x0800_u16.to_be_bytes());
+    slot[14] = 0x45;
+    slot[16..18].copy_from_slice(&46_u16.to_be_bytes());
+    (slot[22], slot[23]) = (64, 17);
+    slot[26..34].copy_from_slice(&[10, 0, 0, 1, 10, 0, 0, 2]);
+    slot[PORTS..PORTS + 2].copy_from_slice(&FLOWS[flow].to_be_bytes());
+    slot[PORTS + 2..PORTS + 4].copy_from_slice(&FLOWS[flow].to_be_bytes());
+    slot[PORTS + 4..PORTS + 6].copy_from_slice(&26_u16.to_be_bytes());
+    slot[PORTS + 8..PORTS + 12].copy_from_slice(&(number as u32).to_be_bytes());
+}
+
+impl Lane for MadeLane {
+    fn receive(&mut self, stock: &mut Stock, into: &mut Burst) -> io::Result<()> {
+        if !self.world.makes.load(Ordering::Relaxed) {
+            return Ok(());
+        }
+        for flow in [0, 1] {
+            for _ in 0..self.world.mix[flow].load(Ordering::Relaxed) {
+                let Some(mut desc) = stock.take() else { return Ok(()) };
+                let number = self.world.made[flow].fetch_add(1, Ordering::Relaxed);
+                write_frame(self.region.slot_mut(&mut desc), flow, number);
+                self.region.set_len(&mut desc, 60);
+                self.counters.rx_frames += 1;
+                into.push(desc);
+            }
+        }
+        Ok(())
+    }
+
+    fn send(&mut self, stock: &mut Stock, burst: &mut Burst) -> io::Result<()> {
+        for desc in burst.drain(..) {
+            let frame = self.region.frame(&desc);
+            let port = u16::from_be_bytes([frame[PORTS + 2], frame[PORTS + 3]]);
+            if let Some(flow) = FLOWS.iter().position(|of| *of == port) {
+                self.world.left[flow].fetch_add(1, Ordering::Relaxed);
+            }
+            self.counters.tx_frames += 1;
+            stock.give(desc);
+        }
+        Ok(())
+    }
+
+    fn counters(&self) -> LaneCounters {
+        self.counters
+    }
+
+    fn close(self: Box<Self>, _: &mut Stock) -> io::Result<LaneCounters> {
+        Ok(self.counters())
+    }
+}
+
+/// A program that takes the frame apart; `body` stands before it is put together again.
+fn pipeline(more: &str, body: &str) -> Pipeline {
+    let text = format!(
+        "struct eth_t {{
+            bit<48> dst
+            bit<48> src
+            bit<16> type
+        }}
+        struct ip_t {{
+            bit<64> head
+            bit<96> rest
+        }}
+        struct udp_t {{
+            bit<16> src
+            bit<16> dst
+            bit<32> more
+            bit<32> number
+        }}
+        header eth instanceof eth_t
+        header ip instanceof ip_t
+        header udp instanceof udp_t
+        struct m_t {{
+            bit<32> port
+            bit<32> a
+            bit<32> number
+        }}
+        metadata instanceof m_t
+        countarray by_port size 4096
+        {more}
+        apply {{
+            rx m.port
+            extract h.eth
+            extract h.ip
+            extract h.udp
+            mov m.a h.udp.dst
+            count by_port m.a
+            mov m.number h.udp.number
+            emit h.eth
+            emit h.ip
+            emit h.udp
+            {body}
+        }}"
+    );
+    Pipeline::new(Program::read(&text).unwrap_or_else(|error| panic!("{error}"))).unwrap()
+}
+
+/// The application of a flow.
+fn application(flow: usize, pipeline: Pipeline) -> Application {
+    Application {
+        name: ["a", "b"][flow].to_owned(),
+        pipeline,
+        ports: vec![0],
+        queues: vec![flow as u16],
+        flows: vec![format!("eth / ipv4 / udp dst is {} / end", FLOWS[flow])],
+        share: 1,
+    }
+}
+
+/// A card with two ports that only forwards what is nobody's.
+fn start(applications: Vec<Application>, mix: [usize; 2]) -> (Card, [Arc<World>; 2]) {
+    let worlds: [Arc<World>; 2] = Default::default();
+    let ports = worlds.iter().map(|world| Made(Arc::clone(world))).collect();
+    let config = CardConfig { receive: Receive::BusyPoll, ..CardConfig::new(ports, 2, vec![0]) };
+    let card = Card::run_all(&config, Runs { applications, ..Runs::default() }).unwrap();
+    for (place, count) in worlds[0].mix.iter().zip(mix) {
+        place.store(count, Ordering::Relaxed);
+    }
+    worlds[0].makes.store(true, Ordering::Relaxed);
+    (card, worlds)
+}
+
+/// Waits until it is so, or for as long as nobody would wait.
+fn run_until(card: &mut Card, is_so: impl Fn(&[ApplicationCounters]) -> bool) {
+    let until = Instant::now() + Duration::from_secs(60);
+    while !is_so(&card.counters().applications) {
+        assert!(Instant::now() < until, "{:?}", card.counters().applications);
+        card.tend();
+        thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// Stops making frames, ends the card, and says what its applications counted.
+fn end(card: Card, world: &World) -> Vec<ApplicationCounters> {
+    world.makes.store(false, Ordering::Relaxed);
+    let ended = card.end();
+    assert_eq!((ended.frames_lost, ended.trouble), (0, vec![]));
+    ended.counters.applications
+}
+
+fn load(of: &AtomicU64) -> u64 {
+    of.load(Ordering::Relaxed)
+}
+
+/// All frames that were made of a flow, by what became of them.
+fn all(counters: &ApplicationCounters) -> u64 {
+    counters.frames + counters.missed
+}
+
+#[test]
+fn each_sees_its_own_flows_and_nobody_elses() {
+    let own = |flow| application(flow, pipeline("", "reply"));
+    let (mut card, [world, other]) = start(vec![own(0), own(1)], [20, 20]);
+    run_until(&mut card, |of| of.iter().all(|of| of.frames > 5_000));
+    world.makes.store(false, Ordering::Relaxed);
+    run_until(&mut card, |of| (0..2).all(|flow| all(&of[flow]) == load(&world.made[flow])));
+    let seen = |card: &mut Card, name: &str, port: u16| {
+        card.application(name).unwrap().counter(0, port.into()).unwrap().0
+    };
+    let both = [seen(&mut card, "a", FLOWS[0]), seen(&mut card, "b", FLOWS[1])];
+    assert_eq!([seen(&mut card, "a", FLOWS[1]), seen(&mut card, "b", FLOWS[0])], [0, 0]);
+    let counters = end(card, &world);
+    for flow in [0, 1] {
+        let of = &counters[flow];
+        assert!(of.frames > 1_000, "{of:?}");
+        assert_eq!(
+            [all(of), of.frames, of.frames],
+            [load(&world.made[flow]), both[flow], load(&world.left[flow])]
+        );
+        assert_eq!([of.drops, of.faults, of.outside, of.ring_full], [0; 4]);
+        assert_eq!(load(&other.left[flow]), 0, "it came back where it came from");
+    }
+}
+
+#[test]
+fn what_is_nobodys_goes_on_as_without_applications() {
+    let own = application(0, pipeline("", "drop"));
+    let (mut card, [world, other]) = start(vec![own], [3, 30]);
+    run_until(&mut card, |of| of[0].frames > 2_000);
+    let counters = end(card, &world);
+    assert_eq!([load(&world.left[0]), load(&other.left[0]), load(&world.left[1])], [0; 3]);
+    assert_eq!([all(&counters[0]), counters[0].drops], [load(&world.made[0]); 2]);
+    assert!(load(&other.left[1]) > 1_000 && load(&other.left[1]) <= load(&world.made[1]));
+}
+
+/// Instructions that take long.
+fn long(count: usize) -> String {
+    "regadd m.a work m.a 1\n".repeat(count)
+}
+
+const WORK: &str = "regarray work size 16 initval 0";
+
+#[test]
+fn a_greedy_one_slows_nobody_beyond_its_share() {
+    // Of the first flow far more comes than its program, some 10 us a frame, can take.
+    let greedy = application(0, pipeline(WORK, &format!("{}drop", long(2_000))));
+    let modest = application(1, pipeline("", "reply"));
+    let (mut card, [world, _]) = start(vec![greedy, modest], [60, 4]);
+    run_until(&mut card, |of| of[1].frames > 10_000 && of[0].missed > 1_000);
+    let counters = end(card, &world);
+    let [greedy, modest] = &counters[..] else { panic!("{counters:?}") };
+    assert!(greedy.missed > greedy.frames, "{greedy:?}");
+    assert_eq!(modest.missed, 0, "{modest:?}");
+    assert_eq!(load(&world.left[1]), load(&world.made[1]));
+}
+
+#[test]
+fn those_who_ask_for_more_than_there_is_have_time_by_their_shares() {
+    let of = |flow, share| {
+        let pipeline = pipeline(WORK, &format!("{}drop", long(500)));
+        Application { share, ..application(flow, pipeline) }
+    };
+    let (mut card, [world, _]) = start(vec![of(0, 1), of(1, 3)], [32, 32]);
+    run_until(&mut card, |of| of.iter().all(|of| of.busy_ns > 200_000_000));
+    let counters = end(card, &world);
+    let ratio = counters[1].busy_ns as f64 / counters[0].busy_ns as f64;
+    assert!((2.0..4.0).contains(&ratio), "{ratio}: {counters:?}");
+    assert!(counters.iter().all(|of| of.missed > 0), "{counters:?}");
+}
+
+#[test]
+fn a_hostile_one_reaches_nothing_that_is_not_its_own() {
+    // By turns: a port, a queue, a place behind its window and a ring that it has not.
+    let body = "and m.number 3
+        jmpeq PORT m.number 0
+        jmpeq QUEUE m.number 1
+        jmpeq WINDOW m.number 2
+        dma_write q m.a m.number
+        drop
+        PORT : mov m.port 1
+        tx m.port
+        QUEUE : mov m.port 1
+        steer m.port
+        WINDOW : dma_write_at w m.a m.number
+        drop";
+    let hostile =
+        application(0, pipeline("window w size 999\nring q count 1 size 4 entry 8", body));
+    let modest = application(1, pipeline("", "reply"));
+    let (mut card, [world, other]) = start(vec![hostile, modest], [20, 10]);
+    run_until(&mut card, |of| of.iter().all(|of| of.frames > 2_000));
+    let shared = card.application("a").unwrap().window(0).unwrap();
+    let mut bytes = vec![0; 999];
+    shared.copy_out(0, &mut bytes);
+    let counters = end(card, &world);
+    let [hostile, modest] = &counters[..] else { panic!("{counters:?}") };
+    assert_eq!([hostile.outside, hostile.drops, hostile.faults], [hostile.frames, 0, 0]);
+    assert!(hostile.frames > 1_000 && bytes.iter().all(|byte| *byte == 0));
+    assert_eq!([load(&world.left[0]), load(&other.left[0])], [0; 2]);
+    assert_eq!([modest.frames, modest.missed], [load(&world.left[1]), 0]);
+}
+
+#[test]
+fn one_that_reads_no_more_loses_its_own_frames_alone() {
+    let ring = "ring q count 1 size 64 entry 8";
+    let body = "dma_write q 0 m.number\n reply";
+    let dies = application(0, pipeline(ring, body));
+    let modest = application(1, pipeline("", "reply"));
+    let (mut card, [world, _]) = start(vec![dies, modest], [8, 8]);
+    let mut reader = card.application("a").unwrap().reader(0, 0).unwrap();
+    let mut last = None;
+    let mut read = 0_u64;
+    let until = Instant::now() + Duration::from_secs(60);
+    while read < 1_000 && Instant::now() < until {
+        let number = reader.take(|shared, at| {
+            let mut four = [0; 4];
+            shared.copy_out(at, &mut four);
+            u32::from_le_bytes(four)
+        });
+        if let Some(number) = number {
+            assert!(last.is_none_or(|last| last < number), "{last:?} {number}");
+            (last, read) = (Some(number), read + 1);
+        }
+    }
+    // It dies: nobody reads any more, with its flow as strong as before.
+    drop(reader);
+    run_until(&mut card, |of| of[0].ring_full > 1_000);
+    let before = card.counters().applications;
+    let text = pipeline("", "reply");
+    card.set_application("a", text).unwrap();
+    let answered = |of: &[ApplicationCounters]| of[0].frames - of[0].ring_full;
+    run_until(&mut card, |of| answered(of) > answered(&before) + 1_000);
+    let counters = end(card, &world);
+    assert_eq!(read, 1_000);
+    let replied = counters[0].frames - counters[0].ring_full;
+    assert_eq!(replied, load(&world.left[0]), "{counters:?}");
+    assert_eq!([counters[1].frames, counters[1].missed], [load(&world.left[1]), 0]);
+    assert_eq!(load(&world.left[1]), load(&world.made[1]));
+}
+
+/// Why these applications cannot be had.
+fn refused(applications: Vec<Application>) -> String {
+    let ports = [(); 2].map(|()| Made(Arc::default())).into();
+    let config = CardConfig::new(ports, 2, vec![0]);
+    match Card::run_all(&config, Runs { applications, ..Runs::default() }) {
+        Err(CardError::Application(error)) => error.to_string(),
+        Err(error) => panic!("{error}"),
+        Ok(_) => panic!("it started"),
+    }
+}
+
+#[test]
+fn what_is_not_theirs_is_refused_when_they_are_loaded() {
+    let plain = |flow| application(flow, pipeline("", "reply"));
+    let with = |body: &str| vec![application(0, pipeline("", body))];
+    let cases = [
+        (with("tx 1"), "application a: the program names port 1, which the application has not"),
+        (with("steer 1"), "application a: the program names queue 1, which the application"),
+        (vec![plain(0), Application { name: "a".to_owned(), ..plain(1) }], "there is another"),
+        (vec![Application { ports: vec![2], ..plain(0) }], "application a: the card has no port 2"),
+        (vec![Application { queues: vec![7], ..plain(0) }], "application a: the card has no queue"),
+        (vec![Application { flows: vec![], ..plain(0) }], "application a: give at least one flow"),
+        (vec![Application { share: 0, ..plain(0) }], "application a: give at least one flow"),
+        (
+            vec![Application { flows: vec!["eth / ipx / end".to_owned()], ..plain(0) }],
+            "application a: flow `eth / ipx / end`: ",
+        ),
+        (
+            vec![Application {
+                flows: vec!["eth / end actions drop / end".to_owned()],
+                ..plain(0)
+            }],
+            "application a: flow `eth / end actions drop / end`: give a pattern alone",
+        ),
+        (
+            vec![plain(0), Application { flows: plain(0).flows, ..plain(1) }],
+            "application b: flow `eth / ipv4 / udp dst is 1000 / end`: another application has it",
+        ),
+    ];
+    for (applications, said) in cases {
+        let reason = refused(applications);
+        assert!(reason.starts_with(said), "{reason}\nin place of {said}");
+    }
+    let (mut card, [world, _]) = start(vec![plain(0)], [1, 0]);
+    let wrong = card.set_application("a", pipeline("", "tx 1"));
+    assert!(matches!(wrong, Err(ApplicationError::Outside { number: 1, .. })), "{wrong:?}");
+    let unknown = card.set_application("c", pipeline("", "reply"));
+    assert_eq!(unknown.unwrap_err().to_string(), "no application c; there are: a");
+    assert!(end(card, &world)[0].outside == 0);
+}
