@@ -23,6 +23,13 @@
  *   members SELECTOR FILE    lines "group ID member ID weight WEIGHT"
  *   mirror SESSION PORT fast|slow LENGTH   a session of mirroring; LENGTH 0 keeps all of a packet
  *   commit                   makes what was added so far effective
+ *   changes TABLE FILE LIVE  reads lines as those of entries, for later; the first LIVE of them have
+ *                            the keys of the entries there are, in their order
+ *   modify COUNT MS          adds them in turn, round and round, for MS milliseconds: each takes the
+ *                            place of the entry with its key. Every COUNT are committed together.
+ *                            Answers "CHANGES NS"
+ *   renew COUNT MS           the same, but the oldest entry goes and the next line's comes: COUNT
+ *                            changes are half of the one and half of the other, one or one at least
  *   register ARRAY INDEX     answers "ok" and the value
  *   forward MS               runs for MS milliseconds; answers "PACKETS NS N ... DROPPED CLONED",
  *                            one N for each output port, clones included
@@ -649,6 +656,99 @@ static void command_commit(void)
 		printf("ok %.3f\n", (now_ns() - start) / 1e9);
 }
 
+/* Entries that are to come, in turn. */
+static struct {
+	char table[256];
+	struct rte_swx_table_entry **entries;
+	uint64_t count, live, next;
+} changes;
+
+static int read_changes(FILE *file)
+{
+	char *line = NULL;
+	size_t size = 0;
+	int empty, status = 0;
+
+	while (status == 0 && getline(&line, &size, file) >= 0) {
+		struct rte_swx_table_entry *entry = rte_swx_ctl_pipeline_table_entry_read(
+			control, changes.table, line, &empty);
+		void *longer = realloc(changes.entries, (changes.count + 1) * sizeof(entry));
+
+		if (longer != NULL)
+			changes.entries = longer;
+		if (entry == NULL || longer == NULL)
+			status = -EINVAL;
+		else
+			changes.entries[changes.count++] = entry;
+	}
+	free(line);
+	return status;
+}
+
+static void command_changes(const char *table, const char *path, uint64_t live)
+{
+	FILE *file = fopen(path, "r");
+	int status;
+
+	if (file == NULL || changes.entries != NULL) {
+		printf("error %s: %s\n", path, file ? "changes are read once" : strerror(errno));
+		return;
+	}
+	snprintf(changes.table, sizeof(changes.table), "%s", table);
+	status = read_changes(file);
+	fclose(file);
+	changes.live = live;
+	if (status != 0 || live == 0 || live > changes.count)
+		printf("error %s:%" PRIu64 ": not for %s\n", path, changes.count + 1, table);
+	else
+		printf("ok %" PRIu64 "\n", changes.count);
+}
+
+/* The line that is so far behind the next one. */
+static struct rte_swx_table_entry *later_entry(uint64_t behind)
+{
+	return changes.entries[(changes.next + behind) % changes.count];
+}
+
+/* So many changes, committed together; negative if one was refused. */
+static int change_together(uint32_t count, bool renew)
+{
+	uint32_t lines = renew ? RTE_MAX(count / 2, 1u) : count;
+	int status = 0;
+
+	for (uint32_t i = 0; renew && status == 0 && i < lines; i++)
+		status = rte_swx_ctl_pipeline_table_entry_delete(control, changes.table,
+								 later_entry(i));
+	/* One by one there is a commit for each. */
+	if (renew && status == 0 && count == 1)
+		status = rte_swx_ctl_pipeline_commit(control, 1);
+	for (uint32_t i = 0; status == 0 && i < lines; i++)
+		status = rte_swx_ctl_pipeline_table_entry_add(
+			control, changes.table, later_entry(renew ? changes.live + i : i));
+	changes.next = (changes.next + lines) % changes.count;
+	return status ? status : rte_swx_ctl_pipeline_commit(control, 1);
+}
+
+static void command_change(uint32_t count, uint64_t ms, bool renew)
+{
+	uint64_t start = now_ns(), end, done = 0;
+	int status;
+
+	if (changes.entries == NULL || count == 0) {
+		printf("error no changes\n");
+		return;
+	}
+	do {
+		status = change_together(count, renew);
+		done += renew ? 2 * RTE_MAX(count / 2, 1u) : count;
+		end = now_ns();
+	} while (status == 0 && end - start < ms * 1000000);
+	if (status != 0)
+		printf("error a change: %s\n", strerror(-status));
+	else
+		printf("%" PRIu64 " %" PRIu64 "\n", done, end - start);
+}
+
 static void command_register(const char *array, uint32_t index)
 {
 	uint64_t value = 0;
@@ -841,6 +941,12 @@ static bool command_after(const char *line)
 		command_lines(a, b, line_member);
 	else if (strcmp(line, "commit\n") == 0)
 		command_commit();
+	else if (sscanf(line, "changes %255s %255s %" SCNu32, a, b, &x) == 3)
+		command_changes(a, b, x);
+	else if (sscanf(line, "modify %" SCNu32 "%" SCNu32, &x, &y) == 2)
+		command_change(x, y, false);
+	else if (sscanf(line, "renew %" SCNu32 "%" SCNu32, &x, &y) == 2)
+		command_change(x, y, true);
 	else if (sscanf(line, "register %255s %" SCNu32, a, &x) == 2)
 		command_register(a, x);
 	else if (sscanf(line, "mirror %" SCNu32 "%" SCNu32 " %255s %" SCNu32, &x, &y, a, &z) == 4)

@@ -11,6 +11,7 @@ pub mod acl;
 pub mod beside;
 pub mod chain;
 pub mod echo;
+pub mod entries;
 pub mod exact;
 pub mod forward;
 pub mod frames;

@@ -3,12 +3,13 @@
 use std::path::PathBuf;
 
 use crate::chain::{Finds, Masks};
+use crate::entries::{Case, Done, Kind};
 use crate::insert::{Room, Written};
 use crate::prefixes::Family;
 use crate::requests::Application;
 use crate::update::{self, Change};
 use crate::{
-    Bench, BenchError, Goal, Measured, acl, beside, chain, echo, exact, forward, generator, insert,
+    Bench, BenchError, Goal, Measured, acl, beside, chain, echo, entries, exact, forward, generator, insert,
     pipeline, prefixes, program, requests, rss, scaling, sets, stream,
 };
 
@@ -41,6 +42,8 @@ pub enum Subject {
     Prefixes,
     /// Programs of the card.
     Program,
+    /// Entries of a program's tables that change.
+    ProgramUpdate,
     /// Sets of Redis.
     Redis,
     /// Receive-side scaling.
@@ -92,6 +95,7 @@ pub fn rows(files: &[PathBuf]) -> Vec<Row> {
     rows.extend(pipeline_rows());
     rows.extend(prefix_rows());
     rows.extend(program_rows());
+    rows.extend(entry_rows());
     rows.push(scaling_row());
     rows.push(forward_row());
     rows.extend(echo_rows());
@@ -274,6 +278,49 @@ fn program_rows() -> [Row; 2] {
         goal: Goal { ratio: 1.0, floor: 3e6 },
         measure: Box::new(move |bench| program::route(bench, routes)),
     })
+}
+
+/// A table of wildcards has fewer entries: the peer of the rows with a peer compares each with all.
+const ENTRIES: [(Kind, &str, u32); 3] =
+    [(Kind::Exact, "exact", 65_536), (Kind::Prefix, "lpm", 65_536), (Kind::Wildcard, "wildcard", 10_000)];
+/// Changes of a transaction.
+const TOGETHER: u32 = 1_000;
+/// Entries in rows with a peer.
+const ENTRIES_BESIDE: u32 = 1_000;
+
+fn entry_rows() -> Vec<Row> {
+    let mut rows = Vec::new();
+    let ways = [
+        (Done::Modify, "modify", 1),
+        (Done::Modify, "modify, transactions", TOGETHER),
+        (Done::Renew, "delete, add", 1),
+        (Done::Renew, "delete, add, transactions", TOGETHER),
+    ];
+    for (kind, name, entries) in ENTRIES {
+        for (done, way, together) in ways {
+            let case = Case { kind, done, entries, together };
+            rows.push(Row {
+                subject: Subject::ProgramUpdate,
+                what: format!("{name}, {entries} entries, {way}"),
+                peer: "",
+                goal: Goal { ratio: 0.0, floor: 1e6 },
+                measure: Box::new(move |bench| entries::changes(bench, case)),
+            });
+        }
+    }
+    for (kind, name, _) in ENTRIES {
+        for (done, way, together) in [ways[0], ways[3]] {
+            let case = Case { kind, done, entries: ENTRIES_BESIDE, together };
+            rows.push(Row {
+                subject: Subject::ProgramUpdate,
+                what: format!("{name}, {ENTRIES_BESIDE} entries, {way}"),
+                peer: "DPDK SWX",
+                goal: Goal { ratio: 1.0, floor: 1e6 },
+                measure: Box::new(move |bench| entries::beside(bench, case)),
+            });
+        }
+    }
+    rows
 }
 
 fn prefix_rows() -> [Row; 2] {

@@ -628,6 +628,8 @@ pub enum BenchSubject {
     Prefixes,
     /// Programs of the card, beside DPDK's SWX pipeline
     Program,
+    /// Entries of a program's tables that change, beside DPDK's SWX pipeline
+    ProgramUpdate,
     /// Sets of Redis, beside redis-benchmark
     Redis,
     /// Receive-side scaling hashes

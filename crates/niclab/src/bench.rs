@@ -246,6 +246,7 @@ impl From<BenchSubject> for Subject {
             BenchSubject::Pipeline => Subject::Pipeline,
             BenchSubject::Prefixes => Subject::Prefixes,
             BenchSubject::Program => Subject::Program,
+            BenchSubject::ProgramUpdate => Subject::ProgramUpdate,
             BenchSubject::Redis => Subject::Redis,
             BenchSubject::Rss => Subject::Rss,
             BenchSubject::Scaling => Subject::Scaling,
