@@ -358,6 +358,28 @@ impl<const W: usize> Exact<W> {
         new.chain(old.filter(move |(key, _)| !moved(key)))
     }
 
+    /// The number of the array that all entries are in, and its groups; `None` while the table
+    /// grows, when they are in two.
+    #[must_use]
+    pub fn array(&self) -> Option<(u32, usize)> {
+        self.predecessor.is_none().then(|| (self.number, self.current.groups()))
+    }
+
+    /// The entries of a group of that array, for who goes through a table part by part: all groups
+    /// of one array have all entries that were there from the first to the last of them.
+    pub fn group(&self, group: usize) -> impl Iterator<Item = ([u64; W], u64)> + '_ {
+        let grid = self.current.grid();
+        let live = (group < self.current.groups()).then(|| grid.live(group));
+        let positions = live.into_iter().flatten();
+        positions.map(move |position| (grid.key(position), grid.value(position)))
+    }
+
+    /// Moves up to `groups` groups of a growing table; whether it grows no more.
+    pub fn advance(&mut self, groups: usize) -> bool {
+        self.tend(groups);
+        self.predecessor.is_none()
+    }
+
     /// Does housekeeping in idle time: moves up to `groups` groups of a growing table, frees
     /// destroyed slots and replaced arrays. True when nothing is left to do; call it again, and
     /// let the readers pass quiescent states, when it is false.

@@ -57,6 +57,11 @@ impl SetWriter {
         self.count_max = count_max;
     }
 
+    /// Whether a table is in every set of a field.
+    pub(super) fn is_everywhere(&self, field: usize, table: usize) -> bool {
+        self.fields[field].everywhere[table / 64] >> (table % 64) & 1 == 1
+    }
+
     /// Puts tables into every set of a field.
     pub(super) fn add_everywhere<const F: usize>(
         &mut self,
@@ -152,6 +157,38 @@ impl Block {
     }
 }
 
+/// Sets that a change has met, with what they grow to: mostly a few.
+#[derive(Default)]
+pub(super) struct Grown {
+    few: [(u16, u16); FEW],
+    count: usize,
+    others: HashMap<u16, u16, Mixing>,
+}
+
+/// More are looked for by their hash.
+const FEW: usize = 4;
+
+impl Grown {
+    fn get(&self, set: u16) -> Option<u16> {
+        let few = self.few[..self.count].iter().find(|(of, _)| *of == set);
+        match few {
+            Some((_, grown)) => Some(*grown),
+            None if self.count == FEW => self.others.get(&set).copied(),
+            None => None,
+        }
+    }
+
+    fn insert(&mut self, set: u16, grown: u16) {
+        match self.few.get_mut(self.count) {
+            Some(free) => {
+                *free = (set, grown);
+                self.count += 1;
+            }
+            None => _ = self.others.insert(set, grown),
+        }
+    }
+}
+
 /// A change under way.
 pub(super) struct Change<'a, const F: usize> {
     pub(super) shared: &'a Shared<F>,
@@ -166,7 +203,7 @@ pub(super) struct Change<'a, const F: usize> {
     /// Whether there was more to visit.
     pub(super) cut: bool,
     /// Sets met before, with what they grow to.
-    pub(super) grown: HashMap<u16, u16, Mixing>,
+    pub(super) grown: Grown,
     /// The last of them: neighbours are often alike.
     pub(super) last: Option<(u16, u16)>,
     /// Whether no value beyond the span got any of the tables.
@@ -374,9 +411,9 @@ impl<const F: usize> Change<'_, F> {
         {
             return grown;
         }
-        if let Some(grown) = self.grown.get(&set) {
-            self.last = Some((set, *grown));
-            return *grown;
+        if let Some(grown) = self.grown.get(set) {
+            self.last = Some((set, grown));
+            return grown;
         }
         let union = self.sets.union(self.shared, self.field, set, self.tables);
         let grown = union.unwrap_or_else(|| {

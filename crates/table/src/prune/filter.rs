@@ -1,9 +1,10 @@
 //! The filter as its writer sees it: made from rules, grown by rules.
 
+use std::collections::hash_map::Entry as Slot;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use super::change::{Change, SetWriter};
+use super::change::{Change, Grown, SetWriter};
 use super::join::WIDE_MAX;
 use super::reader::FilterReader;
 use super::tree::{Entry, LINE_WORDS, Shape, set_slot};
@@ -49,12 +50,14 @@ pub struct Filter<const F: usize> {
     free: usize,
     /// What is in the filter, but for spans of all values.
     held: HashSet<(u16, u16, Span), Mixing>,
-    /// Tables of spans that were gathered, by field and span.
-    gathered: HashMap<(u16, Span), Vec<u16>, Mixing>,
+    /// Tables of spans that were gathered, by field and span: the first, and the others.
+    gathered: HashMap<(u16, Span), (u16, Vec<u16>), Mixing>,
     /// Those by the logarithm of how many values they have.
     widths: [Vec<(u16, Span)>; WIDTHS],
     /// Changes that had to give tables to more values than they were told to.
     widened: usize,
+    /// Memory for the tables of a change.
+    bitmap: Vec<u64>,
 }
 
 impl<const F: usize> Filter<F> {
@@ -95,7 +98,8 @@ impl<const F: usize> Filter<F> {
         let sets = SetWriter::new(F, set_words);
         let (shared, held) = (Arc::new(shared), HashSet::default());
         let (gathered, widths) = (HashMap::default(), [const { Vec::new() }; WIDTHS]);
-        Ok(Self { shared, sets, tables_max, free, held, gathered, widths, widened: 0 })
+        let (widened, bitmap) = (0, vec![0; set_words]);
+        Ok(Self { shared, sets, tables_max, free, held, gathered, widths, widened, bitmap })
     }
 
     /// The filter of these rules: as exact as a filter by fields can be, and smaller than one to
@@ -125,11 +129,13 @@ impl<const F: usize> Filter<F> {
         for (field, span) in spans.iter().enumerate() {
             if let Some(span) = self.missing(field, *span, table) {
                 let key = (field as u16, span);
-                let tables = self.gathered.entry(key).or_default();
-                if tables.is_empty() {
-                    self.widths[span.values_count().ilog2() as usize].push(key);
+                match self.gathered.entry(key) {
+                    Slot::Occupied(gathered) => gathered.into_mut().1.push(table as u16),
+                    Slot::Vacant(free) => {
+                        free.insert((table as u16, Vec::new()));
+                        self.widths[span.values_count().ilog2() as usize].push(key);
+                    }
                 }
-                tables.push(table as u16);
             }
         }
         Ok(())
@@ -142,9 +148,9 @@ impl<const F: usize> Filter<F> {
             let Some((field, span)) = self.widths.iter_mut().rev().find_map(Vec::pop) else {
                 return false;
             };
-            let Some(tables) = self.gathered.remove(&(field, span)) else { continue };
-            let tables = self.bitmap(tables.into_iter().map(usize::from));
-            self.cover(usize::from(field), span, &tables, ADD_VISITS_MAX);
+            let Some((first, others)) = self.gathered.remove(&(field, span)) else { continue };
+            let tables = std::iter::once(first).chain(others).map(usize::from);
+            self.cover(usize::from(field), span, tables, ADD_VISITS_MAX);
         }
         true
     }
@@ -163,8 +169,7 @@ impl<const F: usize> Filter<F> {
         self.check(table)?;
         for (field, span) in spans.iter().enumerate() {
             if let Some(span) = self.missing(field, *span, table) {
-                let tables = self.bitmap(std::iter::once(table));
-                self.cover(field, span, &tables, ADD_VISITS_MAX);
+                self.cover(field, span, std::iter::once(table), ADD_VISITS_MAX);
             }
         }
         Ok(())
@@ -201,28 +206,25 @@ impl<const F: usize> Filter<F> {
         (table < tables_max).then_some(()).ok_or(FilterError::Table { table, tables_max })
     }
 
-    /// The span as values of the field can lie in it, unless the table has it already.
+    /// The span as values of the field can lie in it, unless the table has it already, or all.
     fn missing(&mut self, field: usize, span: Span, table: usize) -> Option<Span> {
+        if self.sets.is_everywhere(field, table) {
+            return None;
+        }
         let span = span.within(self.shared.shapes[field].bits)?;
         self.held.insert((field as u16, table as u16, span)).then_some(span)
     }
 
-    fn bitmap(&self, tables: impl Iterator<Item = usize>) -> Vec<u64> {
-        let mut bitmap = vec![0; self.shared.set_words];
-        for table in tables {
-            bitmap[table / 64] |= 1 << (table % 64);
-        }
-        bitmap
-    }
-
-    fn cover(&mut self, field: usize, span: Span, tables: &[u64], visits: usize) {
-        let Self { shared, sets, free, .. } = self;
+    fn cover(&mut self, field: usize, span: Span, of: impl Iterator<Item = usize>, visits: usize) {
+        let Self { shared, sets, free, bitmap: tables, .. } = self;
+        tables.fill(0);
+        of.for_each(|table| tables[table / 64] |= 1 << (table % 64));
         let all = Span::ALL.within(shared.shapes[field].bits);
         if Some(span) == all {
             sets.add_everywhere(shared, field, tables);
             return;
         }
-        let (cut, grown, last, exact) = (false, HashMap::default(), None, true);
+        let (cut, grown, last, exact) = (false, Grown::default(), None, true);
         let change = Change { shared, sets, free, field, tables, visits, cut, grown, last, exact };
         self.widened += usize::from(!change.cover(span));
     }
