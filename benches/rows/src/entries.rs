@@ -305,8 +305,8 @@ mod tests {
             for (done, together) in
                 [(Done::Modify, 1), (Done::Modify, 1_000), (Done::Renew, 1), (Done::Renew, 1_000)]
             {
-                let mut table = Table::new(Case { entries: 1_500, ..case(kind, done, together) })
-                    .unwrap();
+                let mut table =
+                    Table::new(Case { entries: 1_500, ..case(kind, done, together) }).unwrap();
                 let answer = table.run(1).unwrap();
                 assert!(answer.ops > 0 && answer.ops.is_multiple_of(1_000), "{answer:?}");
                 assert_eq!(table.pipeline.entries(table.number), 1_500);

@@ -9,8 +9,8 @@ use crate::prefixes::Family;
 use crate::requests::Application;
 use crate::update::{self, Change};
 use crate::{
-    Bench, BenchError, Goal, Measured, acl, beside, chain, echo, entries, exact, forward, generator, insert,
-    pipeline, prefixes, program, requests, rss, scaling, sets, stream,
+    Bench, BenchError, Goal, Measured, acl, beside, chain, echo, entries, exact, forward,
+    generator, insert, pipeline, prefixes, program, requests, rss, scaling, sets, stream,
 };
 
 /// What can be asked for by name.
@@ -281,8 +281,11 @@ fn program_rows() -> [Row; 2] {
 }
 
 /// A table of wildcards has fewer entries: the peer of the rows with a peer compares each with all.
-const ENTRIES: [(Kind, &str, u32); 3] =
-    [(Kind::Exact, "exact", 65_536), (Kind::Prefix, "lpm", 65_536), (Kind::Wildcard, "wildcard", 10_000)];
+const ENTRIES: [(Kind, &str, u32); 3] = [
+    (Kind::Exact, "exact", 65_536),
+    (Kind::Prefix, "lpm", 65_536),
+    (Kind::Wildcard, "wildcard", 10_000),
+];
 /// Changes of a transaction.
 const TOGETHER: u32 = 1_000;
 /// Entries in rows with a peer.

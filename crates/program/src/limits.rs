@@ -22,6 +22,9 @@ pub const CODE_LEN_MAX: usize = 65_536;
 pub const EMITS_MAX: usize = 64;
 /// Bytes of a table's key: what `niclab_table::Exact` takes.
 pub const KEY_LEN_MAX: usize = niclab_table::KEY_WORDS_MAX * 8;
+/// Different masks that the entries of a table with wildcards have: half of what a filter of masks
+/// knows (`niclab_table::TABLES_LIMIT`), so that as many can go while others come.
+pub const MASKS_MAX: usize = niclab_table::TABLES_LIMIT / 2;
 /// Entries of a table.
 pub const ENTRIES_MAX: u64 = niclab_table::CAPACITY_LIMIT as u64;
 /// Registers, meters or counters of one array.

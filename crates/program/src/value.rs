@@ -72,7 +72,9 @@ fn from_digits(digits: &str, radix: u32, len: usize) -> Option<Vec<u8>> {
 
 /// The number in bytes, the last eight where there are more.
 pub(crate) fn to_number(bytes: &[u8]) -> u64 {
-    bytes.iter().fold(0, |number, byte| number << 8 | u64::from(*byte))
+    let (mut eight, last) = ([0; 8], &bytes[bytes.len().saturating_sub(8)..]);
+    eight[8 - last.len()..].copy_from_slice(last);
+    u64::from_be_bytes(eight)
 }
 
 #[cfg(test)]

@@ -10,7 +10,7 @@
 //! the record or the entries under a new mask, is there before the word is. Cells are taken out of
 //! the places again when no burst of before the commit is under way.
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -18,19 +18,21 @@ use arc_swap::ArcSwap;
 use niclab_nic::dma::Reader;
 use niclab_nic::shared::Shared;
 use niclab_table::{
-    CellId, Changes, Config, CreateError, Domain, InsertError, Placed, Segments, Stamp, Versions,
+    CellId, Changes, CreateError, Domain, InsertError, Placed, Segments, Stamp, Versions,
 };
 
-use super::keyed::{Keyed, keyed, words_of};
-use super::plan::{Engine, Look, Piece, Plan};
-use super::prune::{Parts, Pruner, Ranks, SLOTS_MAX};
-use super::record::{Does, Records, Shelf, Word};
+use super::content::{Content, Moved};
+use super::plan::{Engine, Plan, Wide};
+use super::record::{Does, HEAD, Rank, Records, Shelf, Word, head};
 use super::state::{Counts, Readers, State};
-use super::tables::{Masked, RECORD_HEAD, RECORD_RANK, View, Views};
+use super::tables::Views;
 use super::worker::Worker;
 use crate::entry::{Change, ChangeError, Entry, Key, Member, Rates, Session};
-use crate::form::{Invocation, Kind, Match, Program};
-use crate::limits::ENTRIES_MAX;
+use crate::form::{Invocation, Kind, Program};
+
+/// Steps that the making of a filter is taken further at a time where nothing changes: some
+/// milliseconds of work.
+const FILTER_STEPS_MAX: usize = 1 << 10;
 
 /// What the control side shows workers.
 #[derive(Debug)]
@@ -60,71 +62,67 @@ pub struct Pipeline {
     changes: Changes,
     shelf: Shelf,
     /// Places whose cells are to be taken out, oldest first.
-    folding: VecDeque<(Stamp, Place, CellId)>,
+    folding: VecDeque<(Stamp, Place<Box<[u64]>>, CellId)>,
     passed: Stamp,
     /// What the open transaction did.
     done: Done,
     readers: Readers,
+    /// Words of a record that is made.
+    words: Vec<u64>,
+    /// What was shown before and a worker may still hold: it is not to be the one that lets it go.
+    replaced: Vec<Arc<Views>>,
 }
 
 /// What a transaction did, to be undone or completed.
 #[derive(Debug, Default)]
 struct Done {
-    cells: Vec<(Place, CellId)>,
+    cells: Vec<(Place<Box<[u64]>>, CellId)>,
     /// Words that were replaced, and whether they are groups'.
     old: Vec<(bool, u64)>,
     /// Words that replaced them.
     new: Vec<(bool, u64)>,
-    /// Entries that came, and entries that went, in their order: table and number.
-    moved: Vec<(Moved, usize, u32)>,
+    /// Entries that came, and entries that went, in their order: table, slot of the mask, number.
+    moved: Vec<(Moved, usize, usize, u32)>,
+    /// Tables with masks that workers do not see yet.
+    hidden: Vec<usize>,
 }
 
-/// Whether an entry came or went.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Moved {
-    Came,
-    Went,
-}
-
-/// Where a word stands.
-#[derive(Clone, Debug)]
-enum Place {
-    Entry { table: usize, mask: usize, key: Box<[u64]> },
+/// Where a word stands; an entry by its key.
+#[derive(Clone, Copy, Debug)]
+enum Place<K> {
+    Entry { table: usize, slot: usize, key: K },
     Default { table: usize },
     Group { table: usize, group: u32 },
 }
 
-/// What the control side knows of a table.
-#[derive(Debug)]
-struct Content {
-    key: Vec<Piece>,
-    words: usize,
-    size: usize,
-    live: usize,
-    /// Tables by mask; of a table without masks, one.
-    masks: Vec<Mask>,
-    /// What of the key the filter of masks looks at.
-    parts: Parts,
-    pruner: Pruner,
-    ranks: Arc<Ranks>,
-    /// Entries have numbers, for which the program asks.
-    is_numbered: bool,
-    /// Numbers of entries that were given back.
-    free: BTreeSet<u32>,
-    /// Numbers from here on were never used.
-    fresh: u32,
-    /// Entries that were ever added.
-    sequence: u32,
-    how: Engine,
+impl<K: AsRef<[u64]>> Place<K> {
+    fn lent(&self) -> Place<&[u64]> {
+        match self {
+            Place::Entry { table, slot, key } => {
+                Place::Entry { table: *table, slot: *slot, key: key.as_ref() }
+            }
+            Place::Default { table } => Place::Default { table: *table },
+            Place::Group { table, group } => Place::Group { table: *table, group: *group },
+        }
+    }
 }
 
-/// The entries under one mask.
-#[derive(Debug)]
-struct Mask {
-    mask: Vec<u64>,
-    slot: usize,
-    entries: Box<dyn Keyed>,
-    shown: Arc<Masked>,
+impl Place<&[u64]> {
+    fn kept(self) -> Place<Box<[u64]>> {
+        match self {
+            Place::Entry { table, slot, key } => Place::Entry { table, slot, key: key.into() },
+            Place::Default { table } => Place::Default { table },
+            Place::Group { table, group } => Place::Group { table, group },
+        }
+    }
+
+    fn table(self) -> usize {
+        match self {
+            Place::Entry { table, .. } | Place::Default { table } | Place::Group { table, .. } => {
+                table
+            }
+        }
+    }
 }
 
 impl Pipeline {
@@ -167,6 +165,8 @@ impl Pipeline {
             passed: Stamp::FIRST,
             done: Done::default(),
             readers,
+            words: Vec::new(),
+            replaced: Vec::new(),
         };
         pipeline.set_defaults()?;
         Ok(pipeline)
@@ -176,7 +176,7 @@ impl Pipeline {
         for table in 0..self.tables.len() {
             let actions = self.board.program.tables[table].kind.actions();
             let Some(default) = actions.map(|actions| actions.default.clone()) else { continue };
-            let word = self.word(table, &default, 0, 0);
+            let word = self.word(table, &default, 0, Rank::FIRST);
             let word = word.map_err(|_| CreateError::OutOfMemory { bytes: 0 })?;
             self.board.defaults[table].store(word, Ordering::Release);
         }
@@ -252,7 +252,7 @@ impl Pipeline {
     /// Entries of a table, those alone that the control side put there.
     #[must_use]
     pub fn entries(&self, table: usize) -> usize {
-        self.tables.get(table).map_or(0, |content| content.live)
+        self.tables.get(table).map_or(0, Content::live)
     }
 
     /// Carries out changes: all of them, or none. Packets see all of them from one moment on, and
@@ -262,7 +262,7 @@ impl Pipeline {
     /// With the first that does not fit the program, else the first that its tables refuse.
     pub fn change(&mut self, changes: &[Change]) -> Result<(), ChangeError> {
         changes.iter().try_for_each(|change| self.board.program.check(change))?;
-        self.settle(2 * changes.len() + 2);
+        self.fold(2 * changes.len() + 2);
         if changes.len() > 1 {
             if !self.changes.has_room(changes.len()) {
                 let table = "the transaction".to_owned();
@@ -293,8 +293,9 @@ impl Pipeline {
             Change::Modify { table, entry } => self.modify(*table, entry),
             Change::Delete { table, key } => self.delete(*table, key),
             Change::Default { table, does } => {
-                let word = self.word(*table, does, 0, 0)?;
-                self.put(Place::Default { table: *table }, word)
+                let word = self.word(*table, does, 0, Rank::FIRST)?;
+                let place = Place::Default { table: *table };
+                self.put(place, self.at(place), word)
             }
             Change::Group { table, group, members } => self.group(*table, *group, members),
         }
@@ -306,7 +307,7 @@ impl Pipeline {
         table: usize,
         does: &Invocation,
         id: u32,
-        rank: u64,
+        rank: Rank,
     ) -> Result<u64, ChangeError> {
         let plan = &self.board.plan;
         let fields = &plan.arguments[does.action];
@@ -321,12 +322,13 @@ impl Pipeline {
         if let Some(word) = plain {
             return Ok(word.0);
         }
-        let mut words = vec![u64::from(id), rank];
+        self.words.clear();
+        self.words.extend(head(id, rank));
         for (field, bytes) in fields.iter().zip(&does.arguments) {
             match field.to {
-                super::plan::Wide::Lane { .. } => words.push(number(bytes)),
-                super::plan::Wide::Bytes { .. } => {
-                    words.extend(bytes.chunks(8).map(|chunk| {
+                Wide::Lane { .. } => self.words.push(number(bytes)),
+                Wide::Bytes { .. } => {
+                    self.words.extend(bytes.chunks(8).map(|chunk| {
                         let mut eight = [0; 8];
                         eight[..chunk.len()].copy_from_slice(chunk);
                         u64::from_le_bytes(eight)
@@ -334,7 +336,7 @@ impl Pipeline {
                 }
             }
         }
-        let record = self.shelf.put(&self.board.records, &words, &self.board.domain);
+        let record = self.shelf.put(&self.board.records, &self.words, &self.board.domain);
         let record = record.ok_or_else(|| self.room(table, "no room for what entries do"))?;
         Ok(Word::record(does.action, record).0)
     }
@@ -343,79 +345,81 @@ impl Pipeline {
     fn record_words(&self, word: u64) -> usize {
         let Does::Record(action, _) = Word(word).does() else { return 0 };
         let arguments = &self.board.plan.arguments[usize::from(action)];
-        RECORD_HEAD + arguments.iter().map(|argument| argument.words).sum::<usize>()
+        HEAD + arguments.iter().map(|argument| argument.words).sum::<usize>()
     }
 
-    /// The newest word under a key; zero is none.
-    fn newest(&self, table: usize, mask: usize, key: &[u64]) -> u64 {
-        let word = self.tables[table].masks[mask].entries.look_up(key).unwrap_or(0);
-        self.changes.newest(word)
+    /// Number and rank of an entry; those of one without a record are of no use.
+    fn known(&self, word: u64) -> (u32, Rank) {
+        match Word(word).does() {
+            Does::Record(_, number) => {
+                (self.board.records.id(number), self.board.records.rank(number))
+            }
+            Does::Plain(..) => (0, Rank::FIRST),
+        }
     }
 
     fn add(&mut self, table: usize, entry: &Entry) -> Result<(), ChangeError> {
-        let (key, mask_words) = self.tables[table].pack(&entry.key);
-        let known = self.tables[table].mask_of(&mask_words);
-        if known.is_some_and(|mask| self.newest(table, mask, &key) != 0) {
+        let packed = self.tables[table].pack(&entry.key);
+        let key = packed.key();
+        let known = self.tables[table].slot_of(&packed);
+        let current = known.map_or(0, |slot| self.tables[table].word(slot, key));
+        if self.changes.newest(current) != 0 {
             return Err(ChangeError::Exists { table: self.name(table) });
         }
-        let content = &self.tables[table];
-        if content.live >= content.size {
-            return Err(ChangeError::Full { table: self.name(table), size: content.size });
+        if let Err(size) = self.tables[table].has_room() {
+            return Err(ChangeError::Full { table: self.name(table), size });
         }
-        let id = content.free.first().copied().unwrap_or(content.fresh);
-        let rank = u64::from(entry.priority) << 32 | u64::from(content.sequence);
-        let mask = match known {
-            Some(mask) => mask,
-            None => self.new_mask(table, mask_words)?,
+        let slot = match known {
+            Some(slot) => slot,
+            None => {
+                let made = self.tables[table].new_mask(&packed, &self.board.domain);
+                made.map_err(|error| self.room(table, error))?
+            }
         };
+        let id = self.tables[table].id();
+        let rank = Rank { priority: entry.priority, sequence: self.tables[table].sequence };
         let word = self.word(table, &entry.does, id, rank)?;
-        self.admit(table, mask, rank, &key);
-        self.put(Place::Entry { table, mask, key: key.into() }, word)?;
-        let content = &mut self.tables[table];
-        content.sequence = content.sequence.wrapping_add(1);
-        self.done.moved.push((Moved::Came, table, id));
-        content.came(id);
+        self.tend(table, 1);
+        self.tables[table].admit(slot, key, rank, Some(Moved::Came));
+        self.put(Place::Entry { table, slot, key }, current, word)?;
+        self.tables[table].sequence += 1;
+        self.count(Moved::Came, table, slot, id);
         Ok(())
     }
 
     fn modify(&mut self, table: usize, entry: &Entry) -> Result<(), ChangeError> {
-        let (mask, key, word) = self.find(table, &entry.key)?;
-        let (id, rank) = match Word(word).does() {
-            Does::Record(_, number) => {
-                let sequence = self.board.records.word(number, RECORD_RANK) & 0xffff_ffff;
-                let id = self.board.records.word(number, super::tables::RECORD_ID) as u32;
-                (id, u64::from(entry.priority) << 32 | sequence)
-            }
-            Does::Plain(..) => (0, 0),
+        let packed = self.tables[table].pack(&entry.key);
+        let key = packed.key();
+        let known = self.tables[table].slot_of(&packed);
+        let current = known.map_or(0, |slot| self.tables[table].word(slot, key));
+        let (Some(slot), word @ 1..) = (known, self.changes.newest(current)) else {
+            return Err(ChangeError::Missing { table: self.name(table) });
         };
+        let (id, before) = self.known(word);
+        let rank = Rank { priority: entry.priority, ..before };
         let word = self.word(table, &entry.does, id, rank)?;
-        self.admit(table, mask, rank, &key);
-        self.put(Place::Entry { table, mask, key: key.into() }, word)
+        self.tables[table].admit(slot, key, rank, None);
+        self.put(Place::Entry { table, slot, key }, current, word)
     }
 
     fn delete(&mut self, table: usize, key: &Key) -> Result<(), ChangeError> {
-        let (mask, key, word) = self.find(table, key)?;
-        let id = match Word(word).does() {
-            Does::Record(_, number) => {
-                self.board.records.word(number, super::tables::RECORD_ID) as u32
-            }
-            Does::Plain(..) => 0,
+        let packed = self.tables[table].pack(key);
+        let key = packed.key();
+        let known = self.tables[table].slot_of(&packed);
+        let current = known.map_or(0, |slot| self.tables[table].word(slot, key));
+        let (Some(slot), word @ 1..) = (known, self.changes.newest(current)) else {
+            return Err(ChangeError::Missing { table: self.name(table) });
         };
-        self.put(Place::Entry { table, mask, key: key.into() }, 0)?;
-        self.done.moved.push((Moved::Went, table, id));
-        self.tables[table].went(id);
+        let (id, _) = self.known(word);
+        self.put(Place::Entry { table, slot, key }, current, 0)?;
+        self.count(Moved::Went, table, slot, id);
         Ok(())
     }
 
-    /// Mask, key and word of an entry.
-    fn find(&self, table: usize, key: &Key) -> Result<(usize, Vec<u64>, u64), ChangeError> {
-        let (key, mask_words) = self.tables[table].pack(key);
-        let mask = self.tables[table].mask_of(&mask_words);
-        let word = mask.map_or(0, |mask| self.newest(table, mask, &key));
-        match (mask, word) {
-            (Some(mask), 1..) => Ok((mask, key, word)),
-            _ => Err(ChangeError::Missing { table: self.name(table) }),
-        }
+    /// Takes note of an entry that came or went.
+    fn count(&mut self, moved: Moved, table: usize, slot: usize, id: u32) {
+        self.tables[table].count(moved, slot, id);
+        self.done.moved.push((moved, table, slot, id));
     }
 
     fn group(&mut self, table: usize, group: u32, members: &[Member]) -> Result<(), ChangeError> {
@@ -428,122 +432,143 @@ impl Pipeline {
         words[0] = (members.len() as u64) << 32 | weights;
         let record = self.shelf.put(&self.board.records, &words, &self.board.domain);
         let record = record.ok_or_else(|| self.room(table, "no room for members"))?;
-        self.put(Place::Group { table, group }, Word::record(0, record).0)
+        let place = Place::Group { table, group };
+        self.put(place, self.at(place), Word::record(0, record).0)
     }
 
     /// The word at a place.
-    fn at(&self, place: &Place) -> u64 {
+    fn at(&self, place: Place<&[u64]>) -> u64 {
         match place {
-            Place::Entry { table, mask, key } => {
-                self.tables[*table].masks[*mask].entries.look_up(key).unwrap_or(0)
-            }
-            Place::Default { table } => self.board.defaults[*table].load(Ordering::Relaxed),
+            Place::Entry { table, slot, key } => self.tables[table].word(slot, key),
+            Place::Default { table } => self.board.defaults[table].load(Ordering::Relaxed),
             Place::Group { table, group } => {
-                let groups = self.board.groups[*table].as_ref();
-                groups.map_or(0, |groups| groups.reach(*group)[0].load(Ordering::Relaxed))
+                let groups = self.board.groups[table].as_ref();
+                groups.map_or(0, |groups| groups.reach(group)[0].load(Ordering::Relaxed))
             }
         }
     }
 
-    /// Stores a word at a place; zero takes the entry out.
-    fn store(&mut self, place: &Place, word: u64) -> Result<(), InsertError> {
+    /// Stores a word at a place that has this one; zero takes the entry out.
+    fn store(&mut self, place: Place<&[u64]>, current: u64, word: u64) -> Result<(), InsertError> {
         match place {
-            Place::Entry { table, mask, key } => {
-                let entries = &mut self.tables[*table].masks[*mask].entries;
-                match (word, entries.look_up(key)) {
-                    (0, _) => entries.remove(key),
-                    (word, Some(_)) => entries.update(key, word),
-                    (word, None) => entries.insert(key, word)?,
+            Place::Entry { table, slot, key } => {
+                let content = &mut self.tables[table];
+                // Its mask is there as long as the entry, and before it.
+                let Some(mask) = content.mask_mut(slot) else { return Ok(()) };
+                match (current, word) {
+                    (0, 0) => {}
+                    (0, word) => mask.entries.insert(key, word)?,
+                    (_, 0) => {
+                        mask.entries.remove(key);
+                        content.cleared(slot);
+                    }
+                    (_, word) => mask.entries.update(key, word),
                 }
             }
-            Place::Default { table } => self.board.defaults[*table].store(word, Ordering::Release),
+            Place::Default { table } => self.board.defaults[table].store(word, Ordering::Release),
             Place::Group { table, group } => {
-                if let Some(groups) = &self.board.groups[*table] {
-                    groups.reach(*group)[0].store(word, Ordering::Release);
+                if let Some(groups) = &self.board.groups[table] {
+                    groups.reach(group)[0].store(word, Ordering::Release);
                 }
             }
         }
         Ok(())
     }
 
-    /// Has a place hold a word, at once or with the open transaction.
-    fn put(&mut self, place: Place, word: u64) -> Result<(), ChangeError> {
-        let (Place::Entry { table, .. } | Place::Default { table } | Place::Group { table, .. }) =
-            place;
-        let current = self.at(&place);
+    /// Has a place that holds `current` hold a word, at once or with the open transaction.
+    fn put(&mut self, place: Place<&[u64]>, current: u64, word: u64) -> Result<(), ChangeError> {
+        let table = place.table();
+        if self.tables[table].is_hidden {
+            match self.changes.is_open() {
+                true => self.done.hidden.push(table),
+                false => self.show(table),
+            }
+        }
         let old = self.changes.newest(current);
         let placed = self.changes.place(current, word);
         let stored = match placed {
-            Placed::Word(word) => self.store(&place, word),
-            Placed::Cell(_, reference) => self.store(&place, reference),
+            Placed::Word(word) => self.store(place, current, word),
+            Placed::Cell(_, reference) => self.store(place, current, reference),
             Placed::Kept => Ok(()),
         };
+        let is_group = matches!(place, Place::Group { .. });
         match (stored, placed) {
             (Err(error), _) => {
                 if let Placed::Cell(id, _) = placed {
                     self.changes.cancel(id);
                 }
-                self.give_back(matches!(place, Place::Group { .. }), word);
+                self.give_back(is_group, word, self.board.domain.stamp());
                 return Err(self.room(table, error));
             }
-            (Ok(()), Placed::Cell(id, _)) => self.done.cells.push((place.clone(), id)),
+            (Ok(()), Placed::Cell(id, _)) => self.done.cells.push((place.kept(), id)),
             (Ok(()), _) => {}
         }
-        let is_group = matches!(place, Place::Group { .. });
         self.done.old.extend((old != 0).then_some((is_group, old)));
         self.done.new.extend((word != 0).then_some((is_group, word)));
         Ok(())
     }
 
-    /// Gives back the record that a word names, which nothing names any more.
-    fn give_back(&mut self, is_group: bool, word: u64) {
+    /// Gives back the record that a word names, which nothing has named any more since this stamp.
+    fn give_back(&mut self, is_group: bool, word: u64, stamp: Stamp) {
         if let Does::Record(_, number) = Word(word).does() {
             let words = match is_group {
                 true => 1 + (self.board.records.word(number, 0) >> 32) as usize,
                 false => self.record_words(word),
             };
-            self.shelf.give_back(number, words, self.board.domain.stamp());
+            self.shelf.give_back(number, words, stamp);
         }
     }
 
     /// Shows what was done, and lets go of what it replaced.
     fn commit(&mut self) {
-        let done = std::mem::take(&mut self.done);
-        if self.changes.is_open() {
-            let stamp = self.changes.commit();
-            self.folding.extend(done.cells.into_iter().map(|(place, id)| (stamp, place, id)));
+        let mut done = std::mem::take(&mut self.done);
+        done.hidden.drain(..).for_each(|table| self.show(table));
+        let stamp = match self.changes.is_open() {
+            true => self.changes.commit(),
+            false => self.board.domain.stamp(),
+        };
+        self.folding.extend(done.cells.drain(..).map(|(place, id)| (stamp, place, id)));
+        for (is_group, word) in done.old.drain(..) {
+            self.give_back(is_group, word, stamp);
         }
-        for (is_group, word) in done.old {
-            self.give_back(is_group, word);
-        }
+        done.new.clear();
+        done.moved.clear();
+        // Its memory is used again.
+        self.done = done;
     }
 
     /// Takes back what was done.
     fn undo(&mut self) {
-        let done = std::mem::take(&mut self.done);
-        for (moved, table, id) in done.moved.into_iter().rev() {
-            match moved {
-                Moved::Came => self.tables[table].went(id),
-                Moved::Went => self.tables[table].came(id),
-            }
+        let mut done = std::mem::take(&mut self.done);
+        for (moved, table, slot, id) in done.moved.drain(..).rev() {
+            let back = match moved {
+                Moved::Came => Moved::Went,
+                Moved::Went => Moved::Came,
+            };
+            self.tables[table].count(back, slot, id);
         }
         for (place, id) in done.cells.iter().rev() {
             let before = self.changes.before(*id);
+            let current = self.at(place.lent());
             // What was there before has room.
-            let _ = self.store(place, before);
+            let _ = self.store(place.lent(), current, before);
         }
         self.changes.abort();
-        for (_, id) in done.cells {
-            self.changes.release(id);
+        done.cells.drain(..).for_each(|(_, id)| self.changes.release(id));
+        let stamp = self.board.domain.stamp();
+        for (is_group, word) in done.new.drain(..) {
+            self.give_back(is_group, word, stamp);
         }
-        for (is_group, word) in done.new {
-            self.give_back(is_group, word);
+        for table in done.hidden.drain(..) {
+            self.tables[table].evict();
+            self.show(table);
         }
+        done.old.clear();
+        self.done = done;
     }
 
-    /// Takes cells out of their places that all workers have passed, at most so many; whether none
-    /// is left, and no table grows. To be called now and then while nothing changes.
-    pub fn settle(&mut self, count: usize) -> bool {
+    /// Takes up to so many cells out of their places that all workers have passed.
+    fn fold(&mut self, count: usize) {
         for _ in 0..count {
             let Some((stamp, ..)) = self.folding.front() else { break };
             if *stamp > self.passed {
@@ -553,188 +578,135 @@ impl Pipeline {
                 }
             }
             let Some((_, place, id)) = self.folding.pop_front() else { break };
-            let current = self.at(&place);
+            let current = self.at(place.lent());
             if let Some(word) = self.changes.fold(current, id) {
                 // It takes the place of what is there.
-                let _ = self.store(&place, word);
+                let _ = self.store(place.lent(), current, word);
             }
             self.changes.release(id);
         }
+    }
+
+    /// Does what is left to do of changes, up to so many steps of each kind; whether nothing is. To
+    /// be called now and then while nothing changes.
+    pub fn settle(&mut self, count: usize) -> bool {
+        self.fold(count);
         let mut is_done = self.folding.is_empty();
-        for mask in self.tables.iter_mut().flat_map(|table| &mut table.masks) {
-            is_done &= mask.entries.rest(count);
+        for table in 0..self.tables.len() {
+            self.tend(table, count.min(FILTER_STEPS_MAX));
+            is_done &= self.tables[table].rest(count);
+            self.show(table);
         }
+        self.let_go();
         is_done
     }
 
-    /// Makes ready for an entry, before a packet can find it.
-    fn admit(&mut self, table: usize, mask: usize, rank: u64, key: &[u64]) {
-        let content = &mut self.tables[table];
-        if content.how == Engine::Exact {
+    /// Takes the making of a table's filter further.
+    fn tend(&mut self, table: usize, steps: usize) {
+        let Pipeline { board, tables, changes, .. } = self;
+        tables[table].tend(steps, |word| best_of(&board.records, changes, word));
+    }
+
+    /// Shows workers a table as it is, where they see it as it was.
+    fn show(&mut self, table: usize) {
+        if !std::mem::take(&mut self.tables[table].is_hidden) {
             return;
         }
-        let Mask { slot, ref mask, .. } = content.masks[mask];
-        content.ranks.admit(slot, if content.how == Engine::Wildcard { rank } else { 0 });
-        content.pruner.take(slot, Pruner::spans(&content.parts, key, mask));
-        if content.pruner.is_wanted(content.masks.len()) {
-            let all = content.masks.iter().flat_map(|mask| {
-                let keys = mask.entries.keys().into_iter();
-                keys.map(|key| (mask.slot, key, mask.mask.as_slice()))
-            });
-            // The new one is not there yet.
-            let all = all.chain([(slot, key.to_vec(), mask.as_slice())]).collect();
-            content.pruner.make(&content.parts, all);
-            self.show(table);
-        }
-    }
-
-    /// A table for entries under a mask that had none, shown to workers.
-    fn new_mask(&mut self, table: usize, mask: Vec<u64>) -> Result<usize, ChangeError> {
-        let content = &self.tables[table];
-        let slot = match content.how {
-            // The longest first; other fields of such a key count whole.
-            Engine::Prefix => {
-                let ones: u32 = mask.iter().map(|word| word.count_ones()).sum();
-                let bits: u32 = content.key.iter().map(|piece| piece.bits).sum();
-                (bits - ones) as usize
-            }
-            _ => content.masks.len(),
-        };
-        if slot >= SLOTS_MAX {
-            let reason = format!("entries have {SLOTS_MAX} different masks at most");
-            return Err(self.room(table, reason));
-        }
-        let made = Mask::new(mask, slot, content, &self.board.domain);
-        let made = made.map_err(|error| self.room(table, error))?;
-        self.tables[table].masks.push(made);
-        self.show(table);
-        Ok(self.tables[table].masks.len() - 1)
-    }
-
-    /// Shows workers a table as it is.
-    fn show(&mut self, table: usize) {
         let mut views = Views::clone(&self.board.views.load());
         views[table] = self.tables[table].view();
-        self.board.views.store(Arc::new(views));
+        self.replaced.push(self.board.views.swap(Arc::new(views)));
         self.board.version.fetch_add(1, Ordering::Release);
+        self.let_go();
+    }
+
+    /// Lets go of what no worker has any more.
+    fn let_go(&mut self) {
+        self.replaced.retain(|views| Arc::strong_count(views) > 1);
     }
 }
 
-/// A seed for a hash whose keys others may choose.
-pub(super) fn seed() -> u64 {
-    std::hash::BuildHasher::hash_one(&std::hash::RandomState::new(), 0)
-}
-
-impl Mask {
-    fn new(
-        mask: Vec<u64>,
-        slot: usize,
-        content: &Content,
-        domain: &Domain,
-    ) -> Result<Mask, CreateError> {
-        // Entries that are to go stay until workers have passed.
-        let max = (2 * content.size as u64 + 64).min(ENTRIES_MAX) as usize;
-        let entries = keyed(content.words, Config::growing(max, seed()), domain)?;
-        let shown = Arc::new(Masked { mask: mask.clone(), entries: entries.reader() });
-        Ok(Mask { mask, slot, entries, shown })
+/// The bound of the best rank that a worker may see in a word, whatever its generation.
+fn best_of(records: &Records, changes: &Changes, mut word: u64) -> u64 {
+    let bound = |word: u64| match Word(word).does() {
+        Does::Record(_, number) => records.rank(number).bound(),
+        Does::Plain(..) => u64::MAX,
+    };
+    let mut best = u64::MAX;
+    while let Some(id) = changes.cell(word) {
+        best = best.min(bound(changes.newest(word)));
+        word = changes.before(id);
     }
+    best.min(bound(word))
 }
 
-impl Content {
-    fn new(
-        table: &crate::form::Table,
-        look: &Look,
-        is_numbered: bool,
-        domain: &Domain,
-    ) -> Result<Content, CreateError> {
-        let (key, bits, how) = match look {
-            Look::Match { key, bits, how } => (key.clone(), *bits, *how),
-            _ => (Vec::new(), 0, Engine::Nothing),
+#[cfg(test)]
+mod tests {
+    use niclab_nic::memory::Region;
+
+    use super::*;
+    use crate::entry::Part;
+    use crate::outcome::{Fate, Lost};
+
+    const PROGRAM: &str = "
+        struct h_t {
+            bit<32> of
+        }
+        header h instanceof h_t
+        struct m_t {
+            bit<32> port
+        }
+        metadata instanceof m_t
+        struct go_t {
+            bit<32> port
+        }
+        action go args instanceof go_t {
+            mov m.port t.port
+            tx m.port
+        }
+        table all {
+            key {
+                h.h.of wildcard
+            }
+            actions {
+                go
+            }
+            default_action go args port 99
+        }
+        apply {
+            rx m.port
+            extract h.h
+            emit h.h
+            table all
+            tx m.port
+        }";
+
+    /// The number of entries that were ever added has more than 32 bits after an hour.
+    #[test]
+    fn the_first_of_equal_entries_counts_however_many_were_added_before() {
+        let mut pipeline = Pipeline::new(Program::read(PROGRAM).unwrap()).unwrap();
+        let mut worker = pipeline.worker();
+        let (region, mut frames) = Region::new(1, 4).unwrap();
+        let mut met = || {
+            let mut fates = [Fate::Dropped(Lost::Told)];
+            region.set_len(&mut frames[0], 4);
+            worker.run(&region, &mut frames, 0, &mut fates, |_, _| {});
+            fates[0]
         };
-        // Which bits of the key are of fields that are matched by masks.
-        let mut masked = Vec::new();
-        if let Kind::Match { key, .. } = &table.kind {
-            let mut bit = 0;
-            for (place, how) in key {
-                masked.extend((*how != Match::Exact).then_some(bit..bit + place.bits));
-                bit += place.bits;
-            }
+        pipeline.tables[0].sequence = u64::from(u32::MAX) - 3;
+        let key = |bits: u32| vec![Part::prefix(&[0; 4], bits)];
+        // The order of their masks is another one than theirs.
+        let order: [u32; 8] = [5, 1, 7, 3, 8, 2, 6, 4];
+        for bits in order {
+            let does = Invocation { action: 0, arguments: vec![bits.to_be_bytes().to_vec()] };
+            let entry = Entry { key: key(bits), priority: 1, does };
+            pipeline.change(&[Change::Add { table: 0, entry }]).unwrap();
+            assert_eq!(met(), Fate::Port(u64::from(order[0])));
         }
-        let is_masked = |piece: &Piece| masked.iter().any(|of| of.contains(&piece.at));
-        let parts = Parts::of(&key, is_masked);
-        let mut content = Content {
-            key,
-            words: words_of(bits),
-            size: table.size,
-            live: 0,
-            masks: Vec::new(),
-            parts,
-            pruner: Pruner::default(),
-            ranks: Arc::new(Ranks::new()),
-            is_numbered,
-            free: BTreeSet::new(),
-            fresh: 0,
-            sequence: 0,
-            how,
-        };
-        if how == Engine::Exact {
-            content.masks.push(Mask::new(Vec::new(), 0, &content, domain)?);
+        for gone in 1..=order.len() {
+            let key = key(order[gone - 1]);
+            pipeline.change(&[Change::Delete { table: 0, key }]).unwrap();
+            assert_eq!(met(), Fate::Port(order.get(gone).map_or(99, |of| u64::from(*of))));
         }
-        Ok(content)
-    }
-
-    /// Key and mask of an entry, in words; the mask of an exact table is empty.
-    fn pack(&self, key: &Key) -> (Vec<u64>, Vec<u64>) {
-        let mut words = (vec![0; self.words], vec![0; self.words]);
-        let chunks = key.iter().flat_map(|part| part.value.chunks(8).zip(part.mask.chunks(8)));
-        for (piece, (value, mask)) in self.key.iter().zip(chunks) {
-            let (word, shift) = (piece.at as usize / 64, piece.at % 64);
-            for (words, bytes) in [(&mut words.0, value), (&mut words.1, mask)] {
-                let number = crate::value::to_number(bytes);
-                words[word] |= number << shift;
-                if shift + piece.bits > 64 {
-                    words[word + 1] |= number >> (64 - shift);
-                }
-            }
-        }
-        match self.how {
-            Engine::Exact => (words.0, Vec::new()),
-            _ => words,
-        }
-    }
-
-    fn mask_of(&self, mask: &[u64]) -> Option<usize> {
-        self.masks.iter().position(|of| of.mask == mask)
-    }
-
-    fn came(&mut self, id: u32) {
-        self.live += 1;
-        if self.is_numbered && !self.free.remove(&id) {
-            self.fresh = id + 1;
-        }
-    }
-
-    fn went(&mut self, id: u32) {
-        self.live -= 1;
-        if self.is_numbered {
-            self.free.insert(id);
-        }
-    }
-
-    /// What workers are to see.
-    fn view(&self) -> Arc<View> {
-        if self.how == Engine::Exact {
-            let exact = self.masks.first().map(|mask| mask.entries.reader());
-            return Arc::new(View { exact, slots: None });
-        }
-        let mut masks = Vec::new();
-        for mask in &self.masks {
-            if masks.len() <= mask.slot {
-                masks.resize(mask.slot + 1, None);
-            }
-            masks[mask.slot] = Some(Arc::clone(&mask.shown));
-        }
-        let slots = self.pruner.slots(masks, &self.ranks, self.parts);
-        Arc::new(View { exact: None, slots: Some(slots) })
+        assert!(pipeline.tables[0].sequence > u64::from(u32::MAX));
     }
 }

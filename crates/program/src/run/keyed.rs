@@ -21,11 +21,16 @@ pub(super) trait Keyed: Send + std::fmt::Debug {
     fn look_up(&self, key: &[u64]) -> Option<u64>;
     fn update(&mut self, key: &[u64], word: u64);
     fn remove(&mut self, key: &[u64]);
+    fn is_empty(&self) -> bool;
     /// Takes growth further; whether nothing is left of it.
     fn rest(&mut self, groups: usize) -> bool;
+    /// The same, and nothing else.
+    fn advance(&mut self, groups: usize) -> bool;
     fn reader(&self) -> Arc<dyn Lookup>;
-    /// The keys of all entries.
-    fn keys(&self) -> Vec<Vec<u64>>;
+    /// As [`Exact::array`].
+    fn array(&self) -> Option<(u32, usize)>;
+    /// Shows the entries of a group of that array.
+    fn visit(&self, group: usize, see: &mut dyn FnMut(&[u64], u64));
 }
 
 /// A key of the wrong length is none: whoever makes keys knows the length.
@@ -60,16 +65,28 @@ impl<const W: usize> Keyed for Exact<W> {
         Exact::remove(self, fixed(key));
     }
 
+    fn is_empty(&self) -> bool {
+        Exact::is_empty(self)
+    }
+
     fn rest(&mut self, groups: usize) -> bool {
         Exact::rest(self, groups)
+    }
+
+    fn advance(&mut self, groups: usize) -> bool {
+        Exact::advance(self, groups)
     }
 
     fn reader(&self) -> Arc<dyn Lookup> {
         Arc::new(Exact::reader(self))
     }
 
-    fn keys(&self) -> Vec<Vec<u64>> {
-        self.iter().map(|(key, _)| key.to_vec()).collect()
+    fn array(&self) -> Option<(u32, usize)> {
+        Exact::array(self)
+    }
+
+    fn visit(&self, group: usize, see: &mut dyn FnMut(&[u64], u64)) {
+        self.group(group).for_each(|(key, word)| see(&key, word));
     }
 }
 

@@ -56,7 +56,7 @@ impl Learner {
             program.arguments(action).iter().map(|of| (of.bits as usize).div_ceil(64)).sum()
         };
         let arguments_words = actions.of.iter().map(|(a, _)| arguments(*a)).max().unwrap_or(0);
-        let config = Config::growing(table.size, super::control::seed());
+        let config = Config::growing(table.size, super::content::seed());
         Some(Learner {
             entries: keyed(words, config, &Domain::new()).ok()?,
             words,

@@ -2,6 +2,7 @@
 //! change.
 
 mod burst;
+mod content;
 mod control;
 mod exec;
 mod keyed;

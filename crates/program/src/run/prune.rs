@@ -3,33 +3,45 @@
 //! Each mask has a *slot*. A packet is looked up in the slots that the filter
 //! (`niclab_table::Filter`) names for it, in their order, until no later one can have a better
 //! entry. Slots of prefixes are in the order of their length, so the first entry that is found is
-//! the best one; those of other masks are in the order in which the masks came, and each knows the
-//! best rank that it and those behind it can have.
+//! the best one; those of other masks are the lowest that were free, and each knows the best rank
+//! that it and those behind it can have.
 //!
 //! What a worker sees is there before the word of an entry is stored: the slot of its mask, its
-//! rank, and its spans in the filter. So no entry is missed. The filter only grows; where as many
-//! entries have come as there were, it is made anew from those that are left.
+//! rank, and its spans in the filter. So no entry is missed.
+//!
+//! A filter only grows. Where three times as many entries have come as there were, it is made anew
+//! from those that are left, a few with each that comes, and workers see it when it is complete.
+//! Ranks rise then to what they are, and those of a mask as soon as nobody can see an entry of it.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use niclab_table::{
-    Bits, Burst as Walk, Filter, FilterConfig, FilterReader, FilterRule, Pages, Span,
+    Bits, Burst as Walk, Filter, FilterConfig, FilterReader, Pages, Span, TABLES_LIMIT,
 };
 
 use super::burst::{BURST, Lane, bits};
+use super::content::Mask;
 use super::plan::Piece;
+use super::record::Rank;
 use super::tables::Masked;
 
 /// The parts of a key that the filter looks at: two of 32 bits, two of 16.
 const FIELDS: [Bits; 4] = [Bits::ThirtyTwo, Bits::ThirtyTwo, Bits::Sixteen, Bits::Sixteen];
 const F: usize = FIELDS.len();
-/// Masks of one table.
-pub(super) const SLOTS_MAX: usize = 1_024;
+/// Slots of one table.
+pub(super) const SLOTS_MAX: usize = TABLES_LIMIT;
+/// Slots that filters are made for: the fewer, the less they take. One that does not know a slot is
+/// given up, and all slots are asked until there is another.
+const SLOTS: [usize; 3] = [64, 512, SLOTS_MAX];
 /// A table of fewer masks is asked in all of them.
 const FILTER_MASKS_MIN: usize = 3;
 /// Entries that may come before a filter is made anew, at least.
 const SPARE_MIN: usize = 4_096;
+/// Groups of entries that a filter takes in with each entry that comes while it is made, and then
+/// spans that it lays out: it is complete when a fifth as many have come as there are.
+const STEP_GROUPS: usize = 2;
+const STEP_SPANS: usize = 16;
 
 /// Bits of a key that the filter looks at.
 #[derive(Clone, Copy, Debug, Default)]
@@ -62,7 +74,7 @@ enum Either<A, B> {
 
 type Reader = Either<FilterReader<1>, FilterReader<F>>;
 
-/// The best rank of each slot and those behind it, or better.
+/// A bound of the best rank of each slot, and of those behind it.
 #[derive(Debug)]
 pub(super) struct Ranks {
     best: Box<[AtomicU64]>,
@@ -70,12 +82,36 @@ pub(super) struct Ranks {
 }
 
 /// The filter of a table, for the control side.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Pruner {
-    filter: Option<Either<Filter<1>, Filter<F>>>,
-    /// Entries it took since it was made, and how many there were then.
+    parts: Parts,
+    /// Slots there can be.
+    slots_max: usize,
+    shown: Option<Made>,
+    next: Option<Making>,
+    /// Entries that came since the filter was begun, and how many there were then.
     taken: usize,
     made_with: usize,
+}
+
+/// A filter, and the slots it knows.
+#[derive(Debug)]
+struct Made {
+    filter: Either<Filter<1>, Filter<F>>,
+    slots: usize,
+}
+
+/// A filter that does not have all entries yet.
+#[derive(Debug)]
+struct Making {
+    made: Made,
+    /// Slots whose entries it does not have yet; the last is under way:
+    slots: Vec<usize>,
+    /// these are the array that was begun, and the next group of it.
+    array: u32,
+    group: usize,
+    /// Bounds of the ranks it has seen, by slot.
+    best: Vec<u64>,
 }
 
 impl Parts {
@@ -141,81 +177,231 @@ fn halves(piece: &Piece) -> impl Iterator<Item = (u32, u32)> {
 }
 
 impl Ranks {
-    pub(super) fn new() -> Ranks {
-        let none = || (0..SLOTS_MAX).map(|_| AtomicU64::new(u64::MAX)).collect();
+    pub(super) fn new(slots: usize) -> Ranks {
+        let none = || (0..slots).map(|_| AtomicU64::new(u64::MAX)).collect();
         Ranks { best: none(), rest: none() }
     }
 
     /// Says that a slot has an entry of this rank.
-    pub(super) fn admit(&self, slot: usize, rank: u64) {
-        self.best[slot].fetch_min(rank, Ordering::Release);
+    pub(super) fn admit(&self, slot: usize, rank: Rank) {
+        let bound = rank.bound();
+        if self.best[slot].load(Ordering::Relaxed) <= bound {
+            return;
+        }
+        self.best[slot].store(bound, Ordering::Release);
         for rest in self.rest[..=slot].iter().rev() {
-            if rest.fetch_min(rank, Ordering::Release) <= rank {
+            if rest.load(Ordering::Relaxed) <= bound {
                 break;
             }
+            rest.store(bound, Ordering::Release);
+        }
+    }
+
+    /// Says that no worker can see an entry below this bound in a slot, which may be above what it
+    /// is.
+    pub(super) fn raise(&self, slot: usize, bound: u64) {
+        if self.best[slot].load(Ordering::Relaxed) >= bound {
+            return;
+        }
+        self.best[slot].store(bound, Ordering::Release);
+        let mut behind = self.rest.get(slot + 1).map_or(u64::MAX, |of| of.load(Ordering::Relaxed));
+        for (best, rest) in self.best.iter().zip(&self.rest[..=slot]).rev() {
+            behind = behind.min(best.load(Ordering::Relaxed));
+            if rest.load(Ordering::Relaxed) == behind {
+                break;
+            }
+            rest.store(behind, Ordering::Release);
+        }
+    }
+}
+
+impl Made {
+    /// An empty one; `None` without memory.
+    fn new(parts: &Parts, slots: usize, rules_max: usize) -> Option<Made> {
+        let filter = match parts.only() {
+            Some(_) => Filter::new(config([Bits::ThirtyTwo], slots, rules_max)).map(Either::One),
+            None => Filter::new(config(FIELDS, slots, rules_max)).map(Either::All),
+        };
+        Some(Made { filter: filter.ok()?, slots })
+    }
+
+    /// Has an entry found by its packets; `later`, when all entries are there.
+    fn take(&mut self, slot: usize, spans: &[Span; F], later: bool) {
+        // It knows the slot.
+        let _ = match (&mut self.filter, later) {
+            (Either::One(filter), false) => filter.add(slot, &[only_of(spans)]),
+            (Either::One(filter), true) => filter.gather(slot, &[only_of(spans)]),
+            (Either::All(filter), false) => filter.add(slot, spans),
+            (Either::All(filter), true) => filter.gather(slot, spans),
+        };
+    }
+
+    /// Lays some spans out; whether there may be more.
+    fn lay(&mut self, spans: usize) -> bool {
+        match &mut self.filter {
+            Either::One(filter) => filter.lay(spans),
+            Either::All(filter) => filter.lay(spans),
         }
     }
 }
 
 impl Pruner {
-    /// Has an entry found by its packets, where there is a filter.
-    pub(super) fn take(&mut self, slot: usize, spans: [Span; F]) {
-        let Some(filter) = &mut self.filter else { return };
-        self.taken += 1;
-        // It knows all slots there can be.
-        let _ = match filter {
-            Either::One(filter) => filter.add(slot, &[only_of(&spans)]),
-            Either::All(filter) => filter.add(slot, &spans),
-        };
+    pub(super) fn new(parts: Parts, slots_max: usize) -> Pruner {
+        let slots_max = slots_max.min(SLOTS_MAX);
+        Pruner { parts, slots_max, shown: None, next: None, taken: 0, made_with: 0 }
     }
 
-    /// Whether the filter of so many masks is to be made, or made anew.
-    pub(super) fn is_wanted(&self, masks: usize) -> bool {
-        match self.filter {
-            None => masks >= FILTER_MASKS_MIN,
-            Some(_) => self.taken > self.made_with + SPARE_MIN,
+    /// Has an entry found by its packets, where there is a filter. True where workers are to see
+    /// that there is none any more.
+    pub(super) fn take(&mut self, slot: usize, key: &[u64], mask: &[u64], rank: Rank) -> bool {
+        if self.shown.is_none() && self.next.is_none() {
+            return false;
+        }
+        self.taken += 1;
+        if self.next.as_ref().is_some_and(|next| slot >= next.made.slots) {
+            self.next = None;
+        }
+        let spans = self.parts.spans(key, mask);
+        if let Some(next) = &mut self.next {
+            next.made.take(slot, &spans, true);
+            next.admit(slot, rank.bound());
+        }
+        match &mut self.shown {
+            Some(shown) if slot >= shown.slots => {
+                self.shown = None;
+                true
+            }
+            Some(shown) => {
+                shown.take(slot, &spans, false);
+                false
+            }
+            None => false,
         }
     }
 
-    /// Makes the filter of all entries: slot, key and mask of each. Without memory there is none,
-    /// and all masks are asked.
-    pub(super) fn make(&mut self, parts: &Parts, entries: Vec<(usize, Vec<u64>, &[u64])>) {
-        (self.taken, self.made_with) = (0, entries.len());
-        let rules_max = 4 * entries.len() + SPARE_MIN;
-        let spans = entries.into_iter().map(|(table, key, mask)| (table, parts.spans(&key, mask)));
-        self.filter = match parts.only() {
-            Some(_) => {
-                let rules =
-                    spans.map(|(table, spans)| FilterRule { table, spans: [only_of(&spans)] });
-                Filter::build(config([Bits::ThirtyTwo], rules_max), rules).ok().map(Either::One)
-            }
-            None => {
-                let rules = spans.map(|(table, spans)| FilterRule { table, spans });
-                Filter::build(config(FIELDS, rules_max), rules).ok().map(Either::All)
-            }
+    /// Says that the rank of an entry that is there is another one.
+    pub(super) fn admit(&mut self, slot: usize, rank: Rank) {
+        if let Some(next) = &mut self.next {
+            next.admit(slot, rank.bound());
+        }
+    }
+
+    /// Whether a filter is being made.
+    pub(super) fn is_busy(&self) -> bool {
+        self.next.is_some()
+    }
+
+    /// Takes the making of a filter so many steps further, or begins it where so many masks and
+    /// entries want it. True where it is complete, and workers are to see it. `best_of` is the
+    /// bound of the best rank that a worker may see in a word.
+    pub(super) fn tend(
+        &mut self,
+        masks: &mut [Option<Mask>],
+        (live_masks, live): (usize, usize),
+        steps: usize,
+        ranks: &Ranks,
+        best_of: impl Fn(u64) -> u64,
+    ) -> bool {
+        let is_wanted = match self.shown {
+            None => live_masks >= FILTER_MASKS_MIN,
+            Some(_) => self.taken > 3 * self.made_with + SPARE_MIN,
         };
+        match &mut self.next {
+            None if is_wanted => {
+                self.begin(masks, live);
+                false
+            }
+            None => false,
+            Some(next) => {
+                let is_complete = (0..steps).any(|_| next.step(masks, &self.parts, &best_of));
+                if is_complete && let Some(next) = self.next.take() {
+                    next.best.iter().enumerate().for_each(|(slot, best)| ranks.raise(slot, *best));
+                    self.shown = Some(next.made);
+                }
+                is_complete
+            }
+        }
     }
 
-    pub(super) fn spans(parts: &Parts, key: &[u64], mask: &[u64]) -> [Span; F] {
-        parts.spans(key, mask)
+    /// Without memory there is none, and all masks are asked.
+    #[cold]
+    fn begin(&mut self, masks: &[Option<Mask>], live: usize) {
+        (self.taken, self.made_with) = (0, live);
+        let fits = |slots: &usize| 2 * masks.len() <= *slots;
+        let slots = SLOTS.into_iter().find(fits).unwrap_or(SLOTS_MAX).min(self.slots_max);
+        let made = Made::new(&self.parts, slots, 5 * live + 2 * SPARE_MIN);
+        self.next = made.map(|made| Making {
+            made,
+            slots: (0..masks.len()).filter(|slot| masks[*slot].is_some()).collect(),
+            array: 0,
+            group: 0,
+            best: vec![u64::MAX; masks.len()],
+        });
     }
 
-    pub(super) fn slots(
-        &self,
-        masks: Vec<Option<Arc<Masked>>>,
-        ranks: &Arc<Ranks>,
-        parts: Parts,
-    ) -> Slots {
-        let filter = self.filter.as_ref().map(|filter| match filter {
+    pub(super) fn slots(&self, masks: Vec<Option<Arc<Masked>>>, ranks: &Arc<Ranks>) -> Slots {
+        let filter = self.shown.as_ref().map(|made| match &made.filter {
             Either::One(filter) => Either::One(filter.reader()),
             Either::All(filter) => Either::All(filter.reader()),
         });
-        Slots { masks, ranks: Arc::clone(ranks), filter, parts }
+        Slots { masks, ranks: Arc::clone(ranks), filter, parts: self.parts }
     }
 }
 
-fn config<const N: usize>(fields: [Bits; N], rules_max: usize) -> FilterConfig<N> {
-    FilterConfig { fields, tables_max: SLOTS_MAX, rules_max, pages: Pages::Huge }
+impl Making {
+    fn admit(&mut self, slot: usize, bound: u64) {
+        if self.best.len() <= slot {
+            self.best.resize(slot + 1, u64::MAX);
+        }
+        self.best[slot] = self.best[slot].min(bound);
+    }
+
+    /// Takes some entries in, or lays some spans out; whether that is all.
+    fn step(
+        &mut self,
+        masks: &mut [Option<Mask>],
+        parts: &Parts,
+        best_of: impl Fn(u64) -> u64,
+    ) -> bool {
+        let Some(&slot) = self.slots.last() else { return !self.made.lay(STEP_SPANS) };
+        let Some(mask) = masks.get_mut(slot).and_then(Option::as_mut) else {
+            self.done();
+            return false;
+        };
+        // While it grows its entries are in two places.
+        let Some((array, groups)) = mask.entries.array() else {
+            mask.entries.advance(STEP_GROUPS);
+            return false;
+        };
+        if array != self.array {
+            (self.array, self.group) = (array, 0);
+        }
+        for _ in 0..STEP_GROUPS {
+            let mut best = u64::MAX;
+            let made = &mut self.made;
+            mask.entries.visit(self.group, &mut |key, word| {
+                made.take(slot, &parts.spans(key, &mask.mask), true);
+                best = best.min(best_of(word));
+            });
+            self.admit(slot, best);
+            self.group += 1;
+            if self.group >= groups {
+                self.done();
+                break;
+            }
+        }
+        false
+    }
+
+    /// Goes on with the next slot.
+    fn done(&mut self) {
+        self.slots.pop();
+        (self.array, self.group) = (0, 0);
+    }
+}
+
+fn config<const N: usize>(fields: [Bits; N], slots: usize, rules_max: usize) -> FilterConfig<N> {
+    FilterConfig { fields, tables_max: slots, rules_max, pages: Pages::Huge }
 }
 
 /// The span of the only part that is looked at: the others are of all values.
@@ -231,8 +417,9 @@ pub(super) struct Course {
     /// The word of slots that a packet is at, and which are left of it.
     words: [usize; BURST],
     left: Lane,
-    /// The rank of what was found.
-    pub ranks: Lane,
+    /// The rank of what was found, and its limit.
+    ranks: [Rank; BURST],
+    limits: Lane,
     /// The slot that a packet is to be asked in next.
     slots: [usize; BURST],
 }
@@ -244,13 +431,22 @@ impl Course {
             all: Walk::default(),
             words: [0; BURST],
             left: [0; BURST],
-            ranks: [u64::MAX; BURST],
+            ranks: [Rank::LAST; BURST],
+            limits: [u64::MAX; BURST],
             slots: [0; BURST],
         }
     }
-}
 
-impl Course {
+    /// Takes note of an entry for a packet; whether it is better than what was found before.
+    #[inline(always)]
+    pub(super) fn found(&mut self, at: usize, rank: Rank) -> bool {
+        let is_better = rank < self.ranks[at];
+        if is_better {
+            (self.ranks[at], self.limits[at]) = (rank, rank.limit());
+        }
+        is_better
+    }
+
     /// Takes a word of slots that a packet is led to.
     #[inline(always)]
     fn take(&mut self, at: usize, (word, left): (u32, u64)) {
@@ -273,7 +469,8 @@ impl Slots {
         words: usize,
         count: usize,
     ) -> u64 {
-        course.ranks = [u64::MAX; BURST];
+        course.ranks = [Rank::LAST; BURST];
+        course.limits = [u64::MAX; BURST];
         course.words = [0; BURST];
         let slots = self.masks.len();
         let keys = keys.chunks_exact(words).take(count).enumerate();
@@ -304,7 +501,7 @@ impl Slots {
     /// Finds the next slot that may have a better entry than was found for a packet.
     #[inline]
     pub(super) fn next(&self, course: &mut Course, at: usize) -> bool {
-        let rank = course.ranks[at];
+        let limit = course.limits[at];
         loop {
             if course.left[at] == 0 {
                 if 64 * (course.words[at] + 1) >= self.masks.len() {
@@ -332,10 +529,10 @@ impl Slots {
             }
             let slot = 64 * course.words[at] + course.left[at].trailing_zeros() as usize;
             course.left[at] &= course.left[at] - 1;
-            if slot >= self.masks.len() || self.ranks.rest[slot].load(Ordering::Acquire) >= rank {
+            if slot >= self.masks.len() || self.ranks.rest[slot].load(Ordering::Acquire) >= limit {
                 return false;
             }
-            let may = self.ranks.best[slot].load(Ordering::Acquire) < rank;
+            let may = self.ranks.best[slot].load(Ordering::Acquire) < limit;
             if may && self.masks[slot].is_some() {
                 course.slots[at] = slot;
                 return true;

@@ -33,6 +33,14 @@ const ARGUMENT_SHIFT: u32 = 16;
 /// The largest argument that a word has room for.
 const ARGUMENT_MAX: u64 = (1 << 47) - 1;
 
+/// Words of an entry's record before its arguments.
+pub(super) const HEAD: usize = 2;
+
+/// These words: the number of the entry, and its rank.
+pub(super) fn head(id: u32, rank: Rank) -> [u64; HEAD] {
+    [u64::from(rank.priority) << 32 | u64::from(id), rank.sequence]
+}
+
 /// What a table answers with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Word(pub u64);
@@ -66,6 +74,34 @@ impl Word {
     }
 }
 
+/// Which of two entries counts: the one with the lower priority number, and of equal ones the one
+/// that was added first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Rank {
+    pub priority: u32,
+    /// How many were added before it.
+    pub sequence: u64,
+}
+
+/// Sequences from here on have one bound.
+const SEQUENCE_MAX: u64 = u32::MAX as u64 - 1;
+
+impl Rank {
+    pub(super) const FIRST: Rank = Rank { priority: 0, sequence: 0 };
+    /// Behind all others.
+    pub(super) const LAST: Rank = Rank { priority: u32::MAX, sequence: u64::MAX };
+
+    /// A number that is no larger than that of a rank behind it. Below `u64::MAX`.
+    pub(super) fn bound(self) -> u64 {
+        u64::from(self.priority) << 32 | self.sequence.min(SEQUENCE_MAX)
+    }
+
+    /// Ranks whose bound is not below this are behind this one.
+    pub(super) fn limit(self) -> u64 {
+        self.bound() + u64::from(self.sequence >= SEQUENCE_MAX)
+    }
+}
+
 /// All records, for workers.
 #[derive(Debug)]
 pub(super) struct Records(Segments<UNIT>);
@@ -80,6 +116,19 @@ impl Records {
     pub(super) fn word(&self, number: u32, at: usize) -> u64 {
         let unit = self.0.get(number + (at / UNIT) as u32);
         unit.map_or(0, |unit| unit[at % UNIT].load(Relaxed))
+    }
+
+    /// The number of the entry that a record is of.
+    #[inline(always)]
+    pub(super) fn id(&self, number: u32) -> u32 {
+        self.word(number, 0) as u32
+    }
+
+    /// Its rank.
+    #[inline(always)]
+    pub(super) fn rank(&self, number: u32) -> Rank {
+        let priority = (self.word(number, 0) >> 32) as u32;
+        Rank { priority, sequence: self.word(number, 1) }
     }
 
     /// The first words of a record.
@@ -160,6 +209,21 @@ mod tests {
         for word in [Word::plain(0, 0).unwrap(), Word::plain(255, ARGUMENT_MAX).unwrap(), record] {
             assert!(word.0 != 0 && word.0 >> 63 == 0, "{word:?}");
         }
+    }
+
+    #[test]
+    fn a_bound_never_hides_a_better_rank() {
+        let sequences = [0, 1, SEQUENCE_MAX - 1, SEQUENCE_MAX, SEQUENCE_MAX + 1, u64::MAX - 1];
+        let rank = |priority| sequences.map(|sequence| Rank { priority, sequence });
+        let ranks = [rank(0), rank(7), rank(u32::MAX)].concat();
+        for one in &ranks {
+            assert!(one.bound() < u64::MAX && *one < Rank::LAST);
+            // What a worker passes over is behind what it has found.
+            let passed = ranks.iter().filter(|other| other.bound() >= one.limit());
+            passed.for_each(|other| assert!(other >= one, "{other:?} {one:?}"));
+        }
+        let [a, b] = [3, 4].map(|sequence| Rank { priority: 1, sequence });
+        assert!(b.bound() >= a.limit(), "that is what bounds are for");
     }
 
     #[test]

@@ -10,13 +10,8 @@ use super::keyed::Lookup;
 use super::learner::Learner;
 use super::plan::{Engine, Look, Piece, Plan, Source, Wide};
 use super::prune::{Course, Slots};
-use super::record::{Does, Records, Word};
+use super::record::{Does, HEAD, Rank, Records, Word};
 use crate::hash::crc32c;
-
-/// Words of a record before its arguments: number of the entry, and its rank.
-pub(super) const RECORD_HEAD: usize = 2;
-pub(super) const RECORD_ID: usize = 0;
-pub(super) const RECORD_RANK: usize = 1;
 
 /// What workers see of the tables, by number.
 pub(super) type Views = Vec<Arc<View>>;
@@ -202,14 +197,12 @@ impl Tables {
                 let word = if hits >> nth & 1 == 1 { reading.now(values[nth]) } else { 0 };
                 if word != 0 {
                     let rank = match (how, Word(word).does()) {
-                        (Engine::Wildcard, Does::Record(_, number)) => {
-                            reading.records.word(number, RECORD_RANK)
-                        }
+                        (Engine::Wildcard, Does::Record(_, number)) => reading.records.rank(number),
                         // The longest prefix is asked first.
-                        _ => 0,
+                        _ => Rank::FIRST,
                     };
-                    if rank < course.ranks[at] {
-                        (course.ranks[at], best[at]) = (rank, word);
+                    if course.found(at, rank) {
+                        best[at] = word;
                         found |= 1 << at;
                     }
                 }
@@ -326,8 +319,8 @@ fn take(word: u64, i: usize, burst: &mut Burst, plan: &Plan, reading: &Reading<'
         Does::Record(action, number) => {
             burst.ran[i] = action;
             let Some(first) = reading.records.first(number) else { return };
-            burst.entry[i] = first[RECORD_ID].load(Ordering::Relaxed) + 1;
-            let mut at = RECORD_HEAD;
+            burst.entry[i] = u64::from(first[0].load(Ordering::Relaxed) as u32) + 1;
+            let mut at = HEAD;
             for argument in &plan.arguments[usize::from(action)] {
                 give(argument.to, i, burst, |n| match first.get(at + n) {
                     Some(word) => word.load(Ordering::Relaxed),
