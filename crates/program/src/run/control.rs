@@ -62,7 +62,7 @@ pub struct Pipeline {
     changes: Changes,
     shelf: Shelf,
     /// Places whose cells are to be taken out, oldest first.
-    folding: VecDeque<(Stamp, Place<Box<[u64]>>, CellId)>,
+    folding: VecDeque<(Stamp, Changed)>,
     passed: Stamp,
     /// What the open transaction did.
     done: Done,
@@ -73,10 +73,13 @@ pub struct Pipeline {
     replaced: Vec<Arc<Views>>,
 }
 
+/// A place that a transaction changed, and its cell.
+type Changed = (Place<Box<[u64]>>, CellId);
+
 /// What a transaction did, to be undone or completed.
 #[derive(Debug, Default)]
 struct Done {
-    cells: Vec<(Place<Box<[u64]>>, CellId)>,
+    cells: Vec<Changed>,
     /// Words that were replaced, and whether they are groups'.
     old: Vec<(bool, u64)>,
     /// Words that replaced them.
@@ -527,7 +530,7 @@ impl Pipeline {
             true => self.changes.commit(),
             false => self.board.domain.stamp(),
         };
-        self.folding.extend(done.cells.drain(..).map(|(place, id)| (stamp, place, id)));
+        self.folding.extend(done.cells.drain(..).map(|cell| (stamp, cell)));
         for (is_group, word) in done.old.drain(..) {
             self.give_back(is_group, word, stamp);
         }
@@ -577,7 +580,7 @@ impl Pipeline {
                     break;
                 }
             }
-            let Some((_, place, id)) = self.folding.pop_front() else { break };
+            let Some((_, (place, id))) = self.folding.pop_front() else { break };
             let current = self.at(place.lent());
             if let Some(word) = self.changes.fold(current, id) {
                 // It takes the place of what is there.

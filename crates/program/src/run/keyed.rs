@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use niclab_table::{
-    Config, CreateError, Domain, Exact, InsertError, KEY_WORDS_MAX, Participant, Reader,
+    Config, CreateError, Domain, Exact, Hasher, InsertError, KEY_WORDS_MAX, Participant, Reader,
 };
 
 /// The reading end: keys one behind the other, in words.
@@ -97,6 +97,20 @@ const WIDTHS: [usize; 8] = [1, 2, 3, 4, 6, 8, 12, KEY_WORDS_MAX];
 pub(super) fn words_of(bits: u32) -> usize {
     let words = bits.div_ceil(64) as usize;
     WIDTHS.into_iter().find(|width| *width >= words).unwrap_or(KEY_WORDS_MAX)
+}
+
+/// The hash of a key of so many words.
+pub(super) fn hash(hasher: &Hasher, key: &[u64]) -> u64 {
+    match key.len() {
+        1 => hasher.hash::<1>(fixed(key)),
+        2 => hasher.hash::<2>(fixed(key)),
+        3 => hasher.hash::<3>(fixed(key)),
+        4 => hasher.hash::<4>(fixed(key)),
+        6 => hasher.hash::<6>(fixed(key)),
+        8 => hasher.hash::<8>(fixed(key)),
+        12 => hasher.hash::<12>(fixed(key)),
+        _ => hasher.hash::<KEY_WORDS_MAX>(fixed(key)),
+    }
 }
 
 /// A table for keys of so many words, one of [`WIDTHS`].

@@ -175,7 +175,7 @@ fn room(blocks: &Blocks<'_>, program: &Program) -> Result<(), Wrong> {
                 program.arguments(*action).iter().map(|field| field.bits as usize / 8 + 8).sum()
             };
             let arguments: usize = actions.of.iter().map(arguments).max().unwrap_or(0);
-            // Key and arguments, each word of the key twice, and what is known of an entry.
+            // Key and arguments, in words, what is known of an entry and where it stands.
             table.size.saturating_mul(2 * (key + 8) + arguments + 64)
         }
         _ => 0,
