@@ -27,6 +27,7 @@ pub struct Definition {
     meters: Vec<Vec<Option<Meter>>>,
     sessions: Vec<Option<Session>>,
     memory: Memory,
+    frame_len_max: usize,
     now_ns: u64,
 }
 
@@ -50,6 +51,7 @@ impl Definition {
             meters: meters.collect(),
             sessions: vec![None; MIRROR_SESSIONS as usize],
             memory: Memory::new(&program),
+            frame_len_max: usize::MAX,
             now_ns: 0,
             program,
         }
@@ -137,6 +139,11 @@ impl Definition {
         self.memory.digest(digest)
     }
 
+    /// Says how long a frame can be with its headers; any length where this is not said.
+    pub fn set_frame_len_max(&mut self, len: usize) {
+        self.frame_len_max = len;
+    }
+
     /// What happens to a packet that comes by a port.
     pub fn run(&mut self, port: u64, frame: &[u8]) -> Outcome {
         let mut packet = Packet::new(&self.program, frame);
@@ -145,9 +152,10 @@ impl Definition {
             packet.begin(&self.program, pass);
             let mut fate = self.pass(&mut packet, port);
             packet.deparse();
-            match packet.frame.is_empty() {
-                true => fate = Fate::Dropped(Lost::Empty),
-                false => self.copy(&packet, &mut copies),
+            match packet.frame.len() {
+                0 => fate = Fate::Dropped(Lost::Empty),
+                len if len > self.frame_len_max => fate = Fate::Dropped(Lost::NoRoom),
+                _ => self.copy(&packet, &mut copies),
             }
             if packet.comes_again && !matches!(fate, Fate::Dropped(_)) {
                 continue;

@@ -1,5 +1,7 @@
 //! Tables as lists.
 
+use std::collections::BTreeSet;
+
 use crate::entry::{Change, ChangeError, Entry, Key, Member};
 use crate::form::{Invocation, Kind, Match, Program};
 use crate::select::pick;
@@ -58,8 +60,8 @@ impl Tables {
                 if content.entries.len() >= size {
                     return Err(ChangeError::Full { table: name(*table), size });
                 }
-                let is_free = |number: &usize| !content.entries.iter().any(|(of, _)| of == number);
-                let number = (0..size).find(is_free).unwrap_or(size);
+                let used: BTreeSet<usize> = content.entries.iter().map(|(of, _)| *of).collect();
+                let number = (0..size).find(|number| !used.contains(number)).unwrap_or(size);
                 content.entries.push((number, entry.clone()));
             }
             Change::Modify { table, entry } => {

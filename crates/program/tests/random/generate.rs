@@ -4,7 +4,9 @@ use rand::{Rng, RngExt};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
 /// Widths of fields, bits.
-const WIDTHS: [u32; 8] = [8, 16, 24, 32, 40, 48, 64, 128];
+const WIDTHS: [u32; 10] = [8, 16, 24, 32, 40, 48, 64, 72, 128, 136];
+/// A field so wide that frames have no room for some of its headers.
+const WIDEST: u32 = 8 * 250;
 const HEADERS: usize = 4;
 const METADATA: usize = 12;
 const ACTIONS: usize = 6;
@@ -16,6 +18,7 @@ pub struct Shape {
     /// Of each action.
     arguments: Vec<Vec<u32>>,
     has_learner: bool,
+    size: usize,
 }
 
 pub struct Writer<'r> {
@@ -29,14 +32,17 @@ pub struct Writer<'r> {
 /// The number of the header whose last field has a variable length.
 const VARIABLE: usize = 3;
 
-/// A program.
-pub fn program(rng: &mut Xoshiro256PlusPlus) -> String {
+/// A program whose tables have so many entries.
+pub fn program(rng: &mut Xoshiro256PlusPlus, size: usize) -> String {
     let mut widths = |count: usize| -> Vec<u32> {
         (0..count).map(|_| WIDTHS[rng.random_range(0..WIDTHS.len())]).collect()
     };
     let mut headers: Vec<Vec<u32>> = (0..HEADERS).map(|_| widths(4)).collect();
     // A checksum, and something to hash and to sum up.
     headers.iter_mut().for_each(|header| header[1] = 16);
+    headers[2][3] = WIDEST;
+    // Halves of each other, for `movh`.
+    headers[0][2] = 128;
     let mut metadata = widths(METADATA);
     metadata[..5].copy_from_slice(&[32, 16, 32, 8, 24]);
     metadata[METADATA - 1] = 128;
@@ -46,7 +52,7 @@ pub fn program(rng: &mut Xoshiro256PlusPlus) -> String {
     // As long as a header, for `dma`.
     arguments[4] = headers[0].clone();
     let has_learner = rng.random_bool(0.5);
-    let shape = Shape { headers, metadata, arguments, has_learner };
+    let shape = Shape { headers, metadata, arguments, has_learner, size };
     let mut writer = Writer { rng, shape, text: String::new(), labels: 0 };
     writer.declare();
     writer.actions();
@@ -154,7 +160,7 @@ impl Writer<'_> {
         if self.one(8) == 0 {
             return self.own(action);
         }
-        Some(match self.one(25) {
+        Some(match self.one(28) {
             0..=3 => format!("mov {to} {}", self.operand("hmt", action)),
             4 => format!(
                 "mov {} {}",
@@ -200,6 +206,8 @@ impl Writer<'_> {
                 0 => "recirculate".to_owned(),
                 _ => format!("recircid {metadata}"),
             },
+            25 => self.halves(action)?,
+            26 => format!("mov {} {}", self.wide()?, self.number()),
             23 if !self.shape.has_learner => format!("entryid {metadata}"),
             23 => self.extract(header),
             _ => self.extract(header),
@@ -263,9 +271,12 @@ impl Writer<'_> {
                     };
                     (format!("payload {len}"), 20)
                 }
-                // Of 128 bits at most.
                 _ => match self.field(may, false, action) {
-                    Some(field) => (field, 16),
+                    Some(field) if field.starts_with('t') => (field, 17),
+                    Some(field) => {
+                        let bits = self.bits(&field);
+                        (field, bits as usize / 8)
+                    }
                     None => continue,
                 },
             };
@@ -276,6 +287,42 @@ impl Writer<'_> {
             }
         }
         if list.is_empty() { " m.f3".to_owned() } else { list }
+    }
+
+    /// Some field of more than 64 bits.
+    fn wide(&mut self) -> Option<String> {
+        self.fields(false).into_iter().find(|name| self.bits(name) > 64)
+    }
+
+    /// Some fields of headers and metadata.
+    fn fields(&mut self, small: bool) -> Vec<String> {
+        (0..40).filter_map(|_| self.field("hm", small, None)).collect()
+    }
+
+    /// Bits of a field of headers or metadata.
+    fn bits(&self, name: &str) -> u32 {
+        let (owner, field) = name.rsplit_once(".f").unwrap_or_default();
+        let widths = match owner.strip_prefix("h.h") {
+            Some(header) => &self.shape.headers[header.parse::<usize>().unwrap_or(0)],
+            None => &self.shape.metadata,
+        };
+        widths[field.parse::<usize>().unwrap_or(0)]
+    }
+
+    /// The upper half of 128 bits, from or to 64.
+    fn halves(&mut self, action: Option<usize>) -> Option<String> {
+        let wide = ["h.h0.f2", "m.f11"][self.one(2)];
+        let small = self.fields(true);
+        let small = small.into_iter().find(|name| self.bits(name) == 64);
+        // Arguments can be moved from.
+        let of_argument = action
+            .and_then(|action| self.shape.arguments[action].iter().position(|bits| *bits == 64));
+        match (self.one(3), small, of_argument) {
+            (0, _, Some(field)) => Some(format!("movh {wide} t.f{field}")),
+            (1, Some(small), _) => Some(format!("movh {wide} {small}")),
+            (_, Some(small), _) => Some(format!("movh {small} {wide}")),
+            _ => None,
+        }
     }
 
     fn extract(&mut self, header: usize) -> String {
@@ -368,8 +415,10 @@ impl Writer<'_> {
             let len = self.one(6);
             self.body(len, Some(action), |writer| match (action, writer.one(4)) {
                 (3, 0) => Some("drop".to_owned()),
-                (3, 1) => Some("tx m.f0".to_owned()),
-                (3, 2) => Some("reply".to_owned()),
+                (3, 1) => Some(format!("tx {}", ["m.f0", "3", "0x1ffffffff"][writer.one(3)])),
+                (3, 2) => Some(format!("steer {}", ["m.f1", "2"][writer.one(2)])),
+                (0, 0) => Some(format!("emit h.h{}", writer.one(HEADERS))),
+                (3, 3) => Some("reply".to_owned()),
                 (4, 0) => Some("dma h.h0 t.f0".to_owned()),
                 (2, 0..=2) if writer.shape.has_learner => Some("learn act5 m.f5 m.f3".to_owned()),
                 (5, 0) if writer.shape.has_learner => Some("rearm".to_owned()),
@@ -385,7 +434,8 @@ impl Writer<'_> {
         self.line("\tkey {");
         let mut names: Vec<String> = Vec::new();
         for how in how {
-            let name = self.field("hm", false, None).unwrap_or("m.f0".to_owned());
+            let name = self.fields(false).into_iter().find(|name| self.bits(name) < WIDEST);
+            let name = name.unwrap_or("m.f0".to_owned());
             if !names.contains(&name) {
                 self.line(format!("\t\t{name} {how}"));
                 names.push(name);
@@ -410,23 +460,31 @@ impl Writer<'_> {
             self.key(how);
             self.line("\tactions {");
             plain.iter().for_each(|action| self.line(format!("\t\tact{action}")));
-            self.line("\t}\n\tdefault_action act0 args none\n\tsize 12\n}");
+            self.line("\t}\n\tdefault_action act0 args none");
+            self.line(format!("\tsize {}\n}}", self.shape.size));
         }
         self.line("table t5 {\n\tactions {\n\t\tact3\n\t\tact0\n\t}");
         self.line("\tdefault_action act0 args none const\n}");
         if self.shape.has_learner {
-            self.line("learner l0 {");
-            self.key(&["", ""]);
-            self.line("\tactions {\n\t\tact5\n\t\tact2\n\t}");
-            let arguments: Vec<String> = (0..self.shape.arguments[2].len())
-                .map(|field| format!("f{field} {}", self.one(200)))
-                .collect();
-            self.line(format!("\tdefault_action act2 args {}", arguments.join(" ")));
-            self.line("\tsize 5\n\ttimeout {\n\t\t1\n\t\t2\n\t\t5\n\t}\n}");
+            self.learner("l0", 5, &[1, 2, 5]);
+            self.learner("l1", 3, &[2]);
         }
         self.line("selector s0 {\n\tgroup_id m.f3");
         self.line("\tselector {\n\t\th.h0.f0\n\t\tm.f2\n\t}");
         self.line("\tmember_id m.f4\n\tn_groups_max 4\n\tn_members_per_group_max 8\n}");
+    }
+
+    fn learner(&mut self, name: &str, size: usize, timeouts: &[u32]) {
+        self.line(format!("learner {name} {{"));
+        self.key(&["", ""]);
+        self.line("\tactions {\n\t\tact5\n\t\tact2\n\t}");
+        let arguments: Vec<String> = (0..self.shape.arguments[2].len())
+            .map(|field| format!("f{field} {}", self.one(200)))
+            .collect();
+        self.line(format!("\tdefault_action act2 args {}", arguments.join(" ")));
+        self.line(format!("\tsize {size}\n\ttimeout {{"));
+        timeouts.iter().for_each(|seconds| self.line(format!("\t\t{seconds}")));
+        self.line("\t}\n}");
     }
 
     fn apply(&mut self) {
@@ -437,10 +495,10 @@ impl Writer<'_> {
             Some(match writer.one(12) {
                 0 => format!("emit h.h{}", writer.one(HEADERS)),
                 1 if writer.one(4) == 0 => "drop".to_owned(),
-                2 if writer.one(4) == 0 => "tx m.f1".to_owned(),
-                2 if writer.one(3) == 0 => "steer m.f2".to_owned(),
+                2 if writer.one(4) == 0 => format!("tx {}", ["m.f1", "2"][writer.one(2)]),
+                2 if writer.one(3) == 0 => format!("steer {}", ["m.f2", "0"][writer.one(2)]),
                 2 if writer.one(3) == 0 => "reply".to_owned(),
-                3 if writer.shape.has_learner => "table l0".to_owned(),
+                3 if writer.shape.has_learner => format!("table l{}", writer.one(2)),
                 4 => "table s0".to_owned(),
                 other => format!("table t{}", other % 6),
             })

@@ -17,6 +17,13 @@ use niclab_program::{
 use rand::{Rng, RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
+/// The longest frame that comes, and bytes of a slot and of what it keeps in front.
+const FRAME_LEN_MAX: usize = 1_500;
+const SLOT_LEN: usize = 2_048;
+const NOTE_LEN: usize = 8;
+/// Entries of a table: some are refused.
+const SIZE: usize = 12;
+
 /// Programs that are tried; `NICLAB_PROGRAMS` for more.
 fn programs() -> u64 {
     std::env::var("NICLAB_PROGRAMS").ok().and_then(|count| count.parse().ok()).unwrap_or(400)
@@ -91,7 +98,9 @@ fn change(rng: &mut Xoshiro256PlusPlus, program: &Program, known: &[(usize, Entr
 struct Sides {
     definition: Definition,
     pipeline: Pipeline,
-    worker: niclab_program::Worker,
+    /// What one learns the other does not know: the second has work where nothing learns.
+    workers: [niclab_program::Worker; 2],
+    learns: bool,
     now_ns: u64,
     known: Vec<(usize, Entry)>,
     readers: Vec<Vec<Reader>>,
@@ -168,6 +177,22 @@ impl Sides {
         }
     }
 
+    /// Workers go offline and come back, for the burst that follows at the latest.
+    fn come_and_go(&mut self, rng: &mut Xoshiro256PlusPlus) {
+        for at in 0..2 {
+            if rng.random_bool(0.2) {
+                self.workers[at].offline();
+                if rng.random_bool(0.5) {
+                    self.change(rng);
+                }
+                self.workers[at].online();
+            }
+        }
+        if rng.random_bool(0.2) {
+            self.pipeline.settle(rng.random_range(0..100));
+        }
+    }
+
     /// A burst goes through both and is the same afterwards.
     fn burst(&mut self, rng: &mut Xoshiro256PlusPlus) {
         let count = match rng.random_range(0..3) {
@@ -175,24 +200,27 @@ impl Sides {
             1 => BURST,
             _ => rng.random_range(1..=BURST),
         };
+        let at = if self.learns { 0 } else { rng.random_range(0..2) };
         let (region, descs) = (&self.region, &mut self.frames[..count]);
+        let worker = &mut self.workers[at];
         let port = rng.random_range(0..3);
         let mut expected = Vec::new();
         self.definition.set_time_ns(self.now_ns);
-        self.worker.set_time_ns(self.now_ns);
+        worker.set_time_ns(self.now_ns);
         for desc in &mut *descs {
-            let len = rng.random_range(1..150);
+            let len_max = if rng.random_bool(0.1) { FRAME_LEN_MAX } else { 150 };
+            let len = rng.random_range(1..len_max);
             let frame = bytes(rng, len);
             region.slot_mut(desc)[..len].copy_from_slice(&frame);
             region.set_len(desc, len as u16);
             expected.push(self.definition.run(port, &frame));
         }
         let (mut fates, mut copies) = (vec![Fate::Dropped(Lost::Told); count], Vec::new());
-        self.worker.run(region, descs, port, &mut fates, |port, frame| {
+        worker.run(region, descs, port, &mut fates, |port, frame| {
             copies.push((port, frame.to_vec()));
         });
         for (i, (expected, fate)) in expected.iter().zip(&fates).enumerate() {
-            assert_eq!(expected.fate, *fate, "packet {i} of {count}");
+            assert_eq!(expected.fate, *fate, "packet {i} of {count}, worker {at}");
             if let Fate::Port(_) | Fate::Queue(_) | Fate::Back = fate {
                 assert_eq!(expected.frame, region.frame(&descs[i]), "packet {i} of {count}");
             }
@@ -223,32 +251,66 @@ fn without<T: PartialEq + Clone>(a: &[T], b: &[T]) -> Vec<T> {
     a.iter().filter(is_missing).cloned().collect()
 }
 
+impl Sides {
+    fn new(text: &str, region: &Arc<Region>, frames: Vec<Desc>) -> Sides {
+        let program = Program::read(text).unwrap_or_else(|error| panic!("{text}\n{error}"));
+        assert_eq!(Program::read(&program.to_string()).as_ref(), Ok(&program), "{text}");
+        let mut pipeline = Pipeline::new(program.clone()).unwrap();
+        let mut readers = |(rings, count)| -> Vec<Reader> {
+            (0..count).map(|index| pipeline.reader(rings, index).unwrap()).collect()
+        };
+        let readers = [(0, 2), (1, 1)].map(&mut readers).into();
+        let mut definition = Definition::new(program.clone());
+        definition.set_frame_len_max(SLOT_LEN - NOTE_LEN);
+        Sides {
+            workers: [pipeline.worker(), pipeline.worker()],
+            learns: program.tables.iter().any(|of| matches!(of.kind, Kind::Learner { .. })),
+            pipeline,
+            definition,
+            now_ns: 1,
+            known: Vec::new(),
+            readers,
+            region: Arc::clone(region),
+            frames,
+        }
+    }
+
+    /// Adds many entries to a table, and takes the oldest out where there are more than so many.
+    fn renew(&mut self, rng: &mut Xoshiro256PlusPlus, table: usize, live_max: usize) {
+        let mut changes = Vec::new();
+        for _ in 0..400 {
+            let Some(entry) = entry(rng, self.definition.program(), table) else { break };
+            if !self.known.iter().any(|(of, known)| *of == table && known.key == entry.key) {
+                self.known.push((table, entry.clone()));
+                changes.push(Change::Add { table, entry });
+            }
+        }
+        let surplus = self.known.len().saturating_sub(live_max);
+        let gone = self.known.drain(..surplus);
+        changes.extend(gone.map(|(table, entry)| Change::Delete { table, key: entry.key }));
+        if rng.random_bool(0.5) {
+            for change in &changes {
+                assert_eq!(self.pipeline.change(std::slice::from_ref(change)), Ok(()));
+            }
+        } else {
+            assert_eq!(self.pipeline.change(&changes), Ok(()));
+        }
+        assert_eq!(self.definition.change(&changes), Ok(()));
+    }
+}
+
 fn compare(seed: u64, region: &Arc<Region>, frames: Vec<Desc>) -> Vec<Desc> {
     let mut rng = Xoshiro256PlusPlus::seed_from_u64(seed);
-    let text = generate::program(&mut rng);
-    let program = Program::read(&text).unwrap_or_else(|error| panic!("{text}\n{error}"));
-    assert_eq!(Program::read(&program.to_string()).as_ref(), Ok(&program), "{text}");
-    let mut pipeline = Pipeline::new(program.clone()).unwrap();
-    let mut readers = |(rings, count)| -> Vec<Reader> {
-        (0..count).map(|index| pipeline.reader(rings, index).unwrap()).collect()
-    };
-    let readers = [(0, 2), (1, 1)].map(&mut readers).into();
-    let mut sides = Sides {
-        worker: pipeline.worker(),
-        pipeline,
-        definition: Definition::new(program.clone()),
-        now_ns: 1,
-        known: Vec::new(),
-        readers,
-        region: Arc::clone(region),
-        frames,
-    };
+    let text = generate::program(&mut rng, SIZE);
+    let mut sides = Sides::new(&text, region, frames);
+    let program = sides.definition.program().clone();
     for _ in 0..8 {
         for _ in 0..rng.random_range(0..8) {
             sides.change(&mut rng);
         }
         sides.arrays(&mut rng);
         sides.now_ns += rng.random_range(0..1_500_000_000);
+        sides.come_and_go(&mut rng);
         sides.burst(&mut rng);
         sides.memory(&mut rng);
         for (array, registers) in program.registers.iter().enumerate() {
@@ -268,7 +330,7 @@ fn compare(seed: u64, region: &Arc<Region>, frames: Vec<Desc>) -> Vec<Desc> {
 fn the_fast_path_does_what_the_definition_says() {
     let first = std::env::var("NICLAB_SEED").ok().and_then(|seed| seed.parse().ok());
     let seeds = first.map_or(0..programs(), |seed| seed..seed + 1);
-    let (region, mut frames) = Region::new(BURST, 1000).unwrap();
+    let (region, mut frames) = Region::new(BURST, FRAME_LEN_MAX).unwrap();
     for seed in seeds {
         let lent = std::mem::take(&mut frames);
         let outcome = std::panic::catch_unwind(AssertUnwindSafe(|| compare(seed, &region, lent)));
@@ -276,9 +338,30 @@ fn the_fast_path_does_what_the_definition_says() {
             Ok(back) => frames = back,
             Err(panic) => {
                 let mut rng = Xoshiro256PlusPlus::seed_from_u64(seed);
-                println!("seed {seed}:\n{}", generate::program(&mut rng));
+                println!("seed {seed}:\n{}", generate::program(&mut rng, SIZE));
                 std::panic::resume_unwind(panic);
             }
         }
+    }
+}
+
+/// Tables of prefixes and of wildcards grow past several sizes, and have their filters made anew.
+#[test]
+fn tables_of_thousands_of_entries_that_come_and_go_do_what_the_definition_says() {
+    let (region, mut frames) = Region::new(BURST, FRAME_LEN_MAX).unwrap();
+    for seed in 0..4 + programs() / 1_000 {
+        let mut rng = Xoshiro256PlusPlus::seed_from_u64(seed);
+        let text = generate::program(&mut rng, 1 << 16);
+        let mut sides = Sides::new(&text, &region, std::mem::take(&mut frames));
+        for round in 0..24 {
+            sides.renew(&mut rng, 1 + seed as usize % 4, 1_500);
+            sides.burst(&mut rng);
+            if round % 8 == 0 {
+                sides.workers[1].offline();
+                sides.pipeline.settle(100);
+                sides.workers[1].online();
+            }
+        }
+        frames = sides.frames;
     }
 }
