@@ -4,7 +4,7 @@ mod space;
 
 use std::fs;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -192,6 +192,7 @@ fn frames_that_come_while_lanes_are_opened_come_once() {
         let [stock, theirs] = &mut stocks[..] else { panic!("two") };
         let mut here = open("va", &region);
         let stop = AtomicBool::new(false);
+        let sent = AtomicU32::new(0);
         let came = thread::scope(|scope| {
             scope.spawn(|| {
                 let (mut number, mut burst) = (0, Burst::new());
@@ -200,10 +201,14 @@ fn frames_that_come_while_lanes_are_opened_come_once() {
                     here.send(theirs, &mut burst).unwrap();
                     theirs.give_all(&mut burst);
                     number += 1;
+                    sent.store(number, Ordering::Relaxed);
                 }
             });
             let mut lanes = packet::open("vb", 4, &region).unwrap();
-            thread::sleep(Duration::from_millis(5));
+            let before = sent.load(Ordering::Relaxed);
+            while sent.load(Ordering::Relaxed) < before + 100 {
+                thread::yield_now();
+            }
             stop.store(true, Ordering::Relaxed);
             datagrams(&mut lanes, stock, &region)
         });
