@@ -252,7 +252,7 @@ impl Index {
     }
 
     fn home(&self, hash: u64) -> usize {
-        (hash * self.places.len() as u64 >> 32) as usize
+        ((hash * self.places.len() as u64) >> 32) as usize
     }
 
     fn next(&self, place: usize) -> usize {
