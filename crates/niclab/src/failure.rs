@@ -98,6 +98,14 @@ pub enum Failure {
         /// Where and what is wrong, and what was expected.
         error: TextError,
     },
+    /// A file of an application that cannot be used.
+    #[error("{}: {reason}", path.display())]
+    Application {
+        /// The file.
+        path: PathBuf,
+        /// Where and what is wrong.
+        reason: String,
+    },
     /// A file of tables that cannot be used; nothing of it was.
     #[error("{}: {reason}", path.display())]
     Tables {
@@ -369,7 +377,7 @@ impl Failure {
             | Failure::Workload(_)
             | Failure::Profile(_)
             | Failure::UnknownCard(_)
-            | Failure::Card(CardError::Key(_) | CardError::Rules(_))
+            | Failure::Card(CardError::Application(_) | CardError::Key(_) | CardError::Rules(_))
             | Failure::Keys { .. }
             | Failure::Kvs(ServerError::Store(_) | ServerError::Descriptors { .. })
             | Failure::Refused { .. }
@@ -377,6 +385,7 @@ impl Failure {
             | Failure::Rules { .. }
             | Failure::RulesChanged { .. }
             | Failure::Spec(_)
+            | Failure::Application { .. }
             | Failure::Tables { .. }
             | Failure::Trace { .. }
             | Failure::Unread { .. }

@@ -25,7 +25,8 @@ const COMMAND_LEN_MAX: usize = 1 << 20;
 /// How long the other side of the socket may take.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-const COMMANDS: &str = "capture, counters, program, rss, stop, table, or a flow command";
+const COMMANDS: &str =
+    "application, capture, counters, program, rss, stop, table, or a flow command";
 
 /// Most that are connected at once; more wait until one of them has gone.
 const CLIENTS_MAX: usize = 16;
@@ -167,7 +168,7 @@ fn carry_out(card: &mut Card, line: &str) -> (Value, bool) {
         Some("stop") if line == "stop" => return (json!({ "done": ["the card ends"] }), true),
         Some("flow" | "set") => flow(card, line),
         Some("capture") => capture::answer(card, line),
-        Some("program" | "table") => programmed::answer(card, line),
+        Some("application" | "program" | "table") => programmed::answer(card, line),
         Some("rss") => rss::answer(card, line),
         Some(word) => json!({ "error": format!("`{word}` is no command: {COMMANDS}") }),
         None => json!({ "error": format!("no command: {COMMANDS}") }),

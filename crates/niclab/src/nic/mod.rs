@@ -1,5 +1,6 @@
 //! `niclab nic`: the software card as a program.
 
+mod applications;
 mod capture;
 mod control;
 mod programmed;
@@ -11,8 +12,8 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use niclab_card::{
-    Balance, Balanced, Card, CardConfig, CardError, Counters, GuestCounters, PortCounters,
-    PortError,
+    ApplicationCounters, Balance, Balanced, Card, CardConfig, CardError, Counters, GuestCounters,
+    PortCounters, PortError, Runs,
 };
 use niclab_device::cores::allowed;
 use niclab_lab::words;
@@ -66,14 +67,18 @@ fn card(arguments: &NicArguments) -> Result<(), Failure> {
     let config = CardConfig { ports, queues, cores, receive, balance, guests, work_ns: 0 };
     let program = arguments.program.as_deref();
     let program = program.map(|path| programmed::open(path, arguments.tables.as_deref()));
+    let applications = arguments.applications.iter();
+    let applications = applications.map(|path| applications::open(path, config.ports.len()));
+    let runs = Runs {
+        rules: &text,
+        program: program.transpose()?,
+        applications: applications.collect::<Result<_, _>>()?,
+        ..Runs::default()
+    };
     let mut card =
-        Card::start_with(&config, &text, program.transpose()?).map_err(|error| {
-            match (error, &arguments.rules) {
-                (CardError::Rules(error), Some(path)) => {
-                    Failure::Rules { path: path.clone(), error }
-                }
-                (error, _) => error.into(),
-            }
+        Card::run_all(&config, runs).map_err(|error| match (error, &arguments.rules) {
+            (CardError::Rules(error), Some(path)) => Failure::Rules { path: path.clone(), error },
+            (error, _) => error.into(),
         })?;
     let until = arguments.seconds.map(|seconds| Instant::now() + Duration::from_secs(seconds));
     let mut live = Live::new(arguments.json, card.counters());
@@ -104,6 +109,23 @@ fn card(arguments: &NicArguments) -> Result<(), Failure> {
         (0, false) => Err(Failure::Output(io::Error::other(ended.trouble.join("; ")))),
         (lost, _) => Err(Failure::FramesLost { lost, frames: ended.frames }),
     }
+}
+
+/// What became of the frames of an application.
+fn of_application(of: &ApplicationCounters) -> String {
+    let whole = |value: u64| words::whole(value as f64);
+    format!(
+        "application {}: {} frames, {} missed beyond its share; {} dropped by its program, {} \
+         unfit for it, {} outside of what it has, {} found its ring full; {} ms of work",
+        of.name,
+        whole(of.frames),
+        whole(of.missed),
+        whole(of.drops),
+        whole(of.faults),
+        whole(of.outside),
+        whole(of.ring_full),
+        whole(of.busy_ns / 1_000_000),
+    )
 }
 
 /// What became of the frames of a queue that another process serves.
@@ -272,6 +294,9 @@ fn table(counters: &Counters) -> String {
         for guest in &port.guests {
             let _ = writeln!(text, "  {}", of_guest(guest));
         }
+    }
+    for of in &counters.applications {
+        let _ = writeln!(text, "{}", of_application(of));
     }
     text
 }

@@ -192,3 +192,107 @@ fn tables_change_and_programs_are_replaced_on_a_card_that_runs() {
         assert!(said.contains(phrase), "`{phrase}` is missing in: {said}");
     }
 }
+
+/// Each frame is counted, told, and written where the application reads it; then it goes back.
+const KEEPER: &str = "
+struct ethernet_h {
+	bit<48> dst
+	bit<48> src
+	bit<16> type
+}
+header ethernet instanceof ethernet_h
+struct meta {
+	bit<32> port
+	bit<16> type
+}
+metadata instanceof meta
+struct told_t {
+	bit<16> type
+}
+countarray seen size 4
+window kept size 64
+digest told size 8 instanceof told_t
+apply {
+	rx m.port
+	extract h.ethernet
+	mov m.type h.ethernet.type
+	count seen 1
+	digest told m.type
+	dma_write_at kept 0 h.ethernet
+	emit h.ethernet
+	reply
+}
+";
+
+#[test]
+fn an_application_has_what_its_file_says_and_is_asked_by_its_name() {
+    let scratch = files();
+    let write = |name: &str, text: &str| fs::write(scratch.path().join(name), text).unwrap();
+    // The second frame comes long after the first.
+    let mut slow = capture(2, 60, 1);
+    let second = slow.len() - 76;
+    slow[second..second + 4].copy_from_slice(&9_000_u32.to_le_bytes());
+    fs::write(scratch.path().join("slow.pcap"), slow).unwrap();
+    write("keeper.spec", KEEPER);
+    write("larger.spec", &KEEPER.replace("size 64", "size 65"));
+    let flows = r#""flows": ["eth / ipv4 / end"]"#;
+    let file = |more: &str| format!(r#"{{ "program": "keeper.spec", {flows}{more} }}"#);
+    write("keeper.json", &file(r#", "windows": { "kept": 64 }"#));
+    write("poor.json", &file(r#", "windows": { "kept": 63 }"#));
+    write("none.json", &file(""));
+    write("odd.json", &file(r#", "shares": 2"#));
+    write("far.json", &file(r#", "windows": { "kept": 64 }, "ports": [7]"#));
+    write("flow.json", &file(r#", "windows": { "kept": 64 }"#).replace("eth / ipv4", "eth / ipx"));
+    let said = script(
+        scratch.path(),
+        r#"
+        "$NICLAB" nic --port pcap:in=in.pcap,out=back.pcap,speed=max \
+            --application keeper.json | grep -E '^(port|application)'
+        "$NICLAB" nic --port pcap:in=slow.pcap,out=back.pcap \
+            --control card --application keeper.json >live 2>&1 & card=$!
+        ctl() { "$NICLAB" nic ctl --control card "$@" 2>&1; }
+        for _ in $(seq 400); do ctl counters | grep -q 'keeper: 1 frames' && break; sleep 0.05; done
+        ctl application keeper program counter seen 1
+        ctl application keeper program digests told
+        ctl application keeper program digests tell; echo "no digest: $?"
+        ctl application keeper program load larger.spec; echo "larger: $?"
+        ctl application keeper program load keeper.spec
+        ctl application keeper program none; echo "always one: $?"
+        ctl application other program show; echo "no application: $?"
+        ctl application; echo "no name: $?"
+        ctl stop
+        wait $card; echo "ends: $?"
+        for file in poor none odd far flow; do
+            "$NICLAB" nic --port pcap:in=in.pcap --application $file.json; echo "$file: $?"
+        done
+        "#,
+    );
+    for phrase in [
+        "out 100 frames",
+        "application keeper: 100 frames, 0 missed beyond its share; 0 dropped by its program",
+        "1 packets, 60 B",
+        "type 0x0800",
+        "no digest tell; there are: told",
+        "no digest: 3",
+        "window kept: 65 bytes, and the application has 64",
+        "larger: 3",
+        "its tables are empty",
+        "always one: 3",
+        "no application other; there are: keeper",
+        "no application: 3",
+        "no name: 3",
+        "ends: 0",
+        "its program takes 64 bytes for the window kept, and may have 63",
+        "poor: 3",
+        "its program has the window kept, which is not among the windows here",
+        "none: 3",
+        "unknown field `shares`",
+        "odd: 3",
+        "application far: the card has no port 7",
+        "far: 3",
+        "flow `eth / ipx / end`",
+        "flow: 3",
+    ] {
+        assert!(said.contains(phrase), "`{phrase}` is missing in: {said}");
+    }
+}

@@ -1,0 +1,88 @@
+//! Applications of a card: read from files, with what they own.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use niclab_card::Application;
+use niclab_program::Program;
+use serde::Deserialize;
+
+use super::programmed;
+use crate::failure::Failure;
+use crate::rules;
+
+/// What a file says of an application.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Said {
+    /// The name of the file where it is left out.
+    name: Option<String>,
+    program: PathBuf,
+    tables: Option<PathBuf>,
+    /// All of the card where they are left out.
+    ports: Option<Vec<u16>>,
+    #[serde(default)]
+    queues: Vec<u16>,
+    flows: Vec<String>,
+    #[serde(default = "one")]
+    share: u32,
+    /// Bytes of each window that the program may have, and of each of its rings.
+    #[serde(default)]
+    windows: BTreeMap<String, u64>,
+    #[serde(default)]
+    rings: BTreeMap<String, u64>,
+}
+
+fn one() -> u32 {
+    1
+}
+
+/// Reads the file of an application for a card of so many ports.
+///
+/// # Errors
+/// [`Failure`]: what cannot be read, or a program that asks for more than the application has.
+pub(super) fn open(path: &Path, ports: usize) -> Result<Application, Failure> {
+    let refused = |reason: String| Failure::Application { path: path.into(), reason };
+    let text = rules::text(path)?;
+    let said: Said = serde_json::from_str(&text).map_err(|error| refused(error.to_string()))?;
+    let beside = |file: &Path| path.parent().unwrap_or(Path::new("")).join(file);
+    let stem = || path.file_stem().map(|stem| stem.to_string_lossy().into_owned());
+    let name = said.name.clone().or_else(stem).unwrap_or_default();
+    if name.is_empty() || name.contains(char::is_whitespace) {
+        return Err(refused(format!("the name `{name}`: write one word")));
+    }
+    let program = beside(&said.program);
+    let read = programmed::read(&program)?;
+    granted(&said, &read).map_err(refused)?;
+    let tables = said.tables.as_deref().map(beside);
+    let pipeline = programmed::load(&program, read, tables.as_deref())?;
+    let ports = said.ports.unwrap_or_else(|| (0..ports as u16).collect());
+    let Said { queues, flows, share, .. } = said;
+    Ok(Application { name, pipeline, ports, queues, flows, share })
+}
+
+/// That a program asks for no memory that the application has not.
+fn granted(said: &Said, program: &Program) -> Result<(), String> {
+    let windows = program.windows.iter().map(|of| ("window", &of.name, of.len, &said.windows));
+    let rings = program.rings.iter().map(|of| {
+        let bytes = of.shape.bytes().saturating_mul(of.count);
+        ("ring", &of.name, bytes, &said.rings)
+    });
+    for (what, name, bytes, has) in windows.chain(rings) {
+        match has.get(name) {
+            None => {
+                return Err(format!(
+                    "its program has the {what} {name}, which is not among the {what}s here; \
+                     it takes {bytes} bytes"
+                ));
+            }
+            Some(&most) if bytes as u64 > most => {
+                return Err(format!(
+                    "its program takes {bytes} bytes for the {what} {name}, and may have {most}"
+                ));
+            }
+            Some(_) => {}
+        }
+    }
+    Ok(())
+}
