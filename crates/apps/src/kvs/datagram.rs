@@ -4,6 +4,7 @@
 //! and two bytes that are 0, all big-endian. Requests of several datagrams are refused, as
 //! memcached does.
 
+use super::binary;
 use super::limits::{DATAGRAM_ANSWER_LEN_MAX, DATAGRAM_LEN_MAX};
 use super::session::{Context, Next, Session};
 
@@ -45,18 +46,25 @@ pub fn serve(datagram: &[u8], out: &mut Vec<u8>, context: &Context<'_>) -> Optio
     Some(id)
 }
 
-/// Calls `send` with each datagram of an answer.
-pub fn parts(id: u16, answer: &[u8], mut send: impl FnMut(&[u8])) {
-    let mut datagram = [0; DATAGRAM_LEN_MAX];
+/// Frame header and content of each datagram of an answer.
+#[inline]
+pub fn parts(id: u16, answer: &[u8]) -> impl Iterator<Item = ([u8; FRAME_LEN], &[u8])> {
     let count = answer.len().div_ceil(PART_LEN_MAX) as u16;
-    for (number, part) in answer.chunks(PART_LEN_MAX).enumerate() {
-        let words = [id, number as u16, count, 0];
-        for (place, word) in datagram.chunks_exact_mut(2).zip(words) {
-            place.copy_from_slice(&word.to_be_bytes());
-        }
-        datagram[FRAME_LEN..FRAME_LEN + part.len()].copy_from_slice(part);
-        send(&datagram[..FRAME_LEN + part.len()]);
-    }
+    answer.chunks(PART_LEN_MAX).enumerate().map(move |(number, part)| {
+        let words = [id, number as u16, count, 0].map(u16::to_be_bytes);
+        let mut frame = [0; FRAME_LEN];
+        frame.copy_from_slice(words.as_flattened());
+        (frame, part)
+    })
+}
+
+/// The request id of a datagram, the one request of the binary protocol that it has, and its key,
+/// where that is all of it and has a key: what a burst can be served together of.
+#[inline]
+pub fn single(datagram: &[u8]) -> Option<(u16, &[u8], &[u8])> {
+    let (frame, request) = datagram.split_first_chunk::<FRAME_LEN>()?;
+    let [a, b, _, _, 0, 1, _, _] = *frame else { return None };
+    Some((u16::from_be_bytes([a, b]), request, binary::single(request)?))
 }
 
 #[cfg(test)]
@@ -86,7 +94,7 @@ mod tests {
         let context = Context { store, now: Moment(1000), host: &Nobody };
         let (mut out, mut whole, mut sent) = (b"before".to_vec(), Vec::new(), Vec::new());
         let id = serve(datagram, &mut out, &context)?;
-        parts(id, &out, |part| sent.push(part.to_vec()));
+        sent.extend(parts(id, &out).map(|(frame, part)| [&frame[..], part].concat()));
         for (number, part) in sent.iter().enumerate() {
             assert!(part.len() <= DATAGRAM_LEN_MAX && part.len() > FRAME_LEN);
             assert_eq!(part[..8], framed([id, number as u16, sent.len() as u16, 0], b""));

@@ -1,13 +1,14 @@
-//! The hash of a key: seeded, eight bytes at a time.
+//! The hash of a key: seeded, eight bytes at a time; and the one that a network card takes of it.
 //!
 //! Clients choose the keys, so the seed is secret: who does not know it cannot make keys that fall
-//! into one bucket.
+//! into one bucket. The card's hash has no secret: by it keys are spread over partitions, and who
+//! makes keys for one of them keeps one core busy, no more.
 
 /// An odd constant with as many ones as zeros: the golden ratio's.
 const MULTIPLIER: u64 = 0x9e37_79b9_7f4a_7c15;
 
 /// A key with its hash.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Key<'a> {
     /// The key itself, at most [`KEY_LEN_MAX`](super::limits::KEY_LEN_MAX) bytes.
     pub bytes: &'a [u8],
@@ -54,6 +55,60 @@ pub fn hash(bytes: &[u8], seed: u64) -> u64 {
     fold(state ^ seed, MULTIPLIER)
 }
 
+/// Parts of the keys that a card can tell apart: the lowest byte of [`steering`].
+pub const STEERED: usize = 256;
+
+/// The part of the keys that a card steers by: of [`STEERED`].
+#[inline]
+pub fn steered(bytes: &[u8]) -> usize {
+    steering(bytes) as usize % STEERED
+}
+
+/// The partition of each part, of so many partitions: what a card is told, and what the store goes
+/// by where a card steers.
+#[inline]
+pub fn owner(part: usize, partitions: usize) -> usize {
+    part * partitions / STEERED
+}
+
+/// What a byte adds to a CRC-32C that so many bytes stand behind.
+static CRC32C: [[u32; 256]; 8] = {
+    let mut tables = [[0; 256]; 8];
+    let mut byte = 0;
+    while byte < 256 {
+        let (mut crc, mut bit) = (byte as u32, 0);
+        while bit < 8 {
+            crc = if crc & 1 == 1 { crc >> 1 ^ 0x82f6_3b78 } else { crc >> 1 };
+            bit += 1;
+        }
+        tables[0][byte] = crc;
+        byte += 1;
+    }
+    let mut behind = 1;
+    while behind < 8 {
+        byte = 0;
+        while byte < 256 {
+            let last = tables[behind - 1][byte];
+            tables[behind][byte] = last >> 8 ^ tables[0][last as usize & 0xff];
+            byte += 1;
+        }
+        behind += 1;
+    }
+    tables
+};
+
+/// CRC-32C from 0 without inversion, as programs of a card have it (`hash crc32`).
+pub fn steering(bytes: &[u8]) -> u32 {
+    let (eights, rest) = bytes.as_chunks::<8>();
+    let mut crc = 0;
+    for eight in eights {
+        let word = u64::from_le_bytes(*eight) ^ u64::from(crc);
+        let part = |at: usize| CRC32C[7 - at][(word >> (8 * at)) as usize & 0xff];
+        crc = (0..8).fold(0, |crc, at| crc ^ part(at));
+    }
+    rest.iter().fold(crc, |crc, byte| crc >> 8 ^ CRC32C[0][usize::from(crc as u8 ^ byte)])
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -76,6 +131,38 @@ mod tests {
             let even = even / 64;
             assert!(buckets.iter().all(|n| n.abs_diff(even) < even / 2), "{buckets:?}");
         }
+    }
+
+    #[test]
+    fn what_a_card_steers_by_is_crc_32c() {
+        // RFC 3720, B.4: its CRC begins with ones and is inverted at the end. Bytes whose effect is
+        // that of a beginning with ones stand before.
+        let standard = |bytes: &[u8]| {
+            let mut all = bytes.to_vec();
+            all[..4].iter_mut().for_each(|byte| *byte ^= 0xff);
+            !steering(&all)
+        };
+        assert_eq!(standard(&[0; 32]), 0x8a91_36aa);
+        assert_eq!(standard(&[0xff; 32]), 0x62a8_ab43);
+        let rising: Vec<u8> = (0..32).collect();
+        assert_eq!(standard(&rising), 0x46dd_794e);
+        assert_eq!(standard(b"123456789"), 0xe306_9283);
+        assert_eq!(steering(b""), 0);
+    }
+
+    #[test]
+    fn parts_of_keys_are_spread_over_all_partitions() {
+        for partitions in [1, 2, 3, 8, 256] {
+            let mut counts = vec![0; partitions];
+            (0..STEERED).for_each(|part| counts[owner(part, partitions)] += 1);
+            let (least, most) = (STEERED / partitions, STEERED.div_ceil(partitions));
+            assert!(counts.iter().all(|count| (least..=most).contains(count)), "{counts:?}");
+        }
+        let mut counts = vec![0_u32; 2];
+        for number in 0..64_000 {
+            counts[owner(steered(format!("key:{number}").as_bytes()), 2)] += 1;
+        }
+        assert!(counts[0].abs_diff(32_000) < 1_600, "{counts:?}");
     }
 
     #[test]

@@ -38,6 +38,10 @@ pub const PARTITION_BYTES_MIN: usize = 256 << 10;
 pub const PARTITIONS_MAX: usize = 256;
 
 const _: () = assert!(KEY_LEN_MAX <= u8::MAX as usize, "an item keeps the length in a byte");
+const _: () = assert!(
+    PARTITIONS_MAX <= super::hash::STEERED,
+    "each partition has a part of the keys that a card can tell apart"
+);
 const _: () = assert!(LINE_LEN_MAX > 2 * KEY_LEN_MAX, "each command with its key fits");
 const _: () = assert!(
     DATAGRAM_ANSWER_LEN_MAX / DATAGRAM_LEN_MAX < u16::MAX as usize,

@@ -3,13 +3,17 @@
 //! - `store`: items in partitions, each a log and an index to it, within a limit of memory.
 //! - `text`, `binary`, `datagram`: memcached's protocols, from bytes to bytes.
 //! - `session`: what one connection has said so far.
+//! - `bulk`: datagrams that came together, served together.
+//! - `frames`: a host made of frames, for a card's queues.
 //! - `server`: sockets of the kernel, and a thread for each core.
 //!
 //! Facts of the protocols are from memcached's doc/protocol.txt and doc/protocol-binary.txt, and
 //! from what memcached 1.6.18 answers.
 
 pub mod binary;
+pub mod bulk;
 pub mod datagram;
+pub mod frames;
 pub mod hash;
 pub mod limits;
 pub mod server;

@@ -220,7 +220,7 @@ pub const MAY_KNOW: &[(&str, &[&str])] = &[
     ("program", &["nic", "table"]),
     ("load", &["packet"]),
     ("probe", &["packet"]),
-    ("apps", &["nic", "packet"]),
+    ("apps", &["nic", "packet", "table"]),
     ("card", &["apps", "nic", "packet", "port", "program"]),
     ("device", &["apps", "card", "load", "nic", "packet", "port", "probe"]),
     ("lab", &["device", "load", "packet", "result"]),

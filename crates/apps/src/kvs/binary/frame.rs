@@ -11,6 +11,8 @@ mod field {
     pub const OPCODE: usize = 1;
     pub const KEY_LEN: usize = 2;
     pub const EXTRAS_LEN: usize = 4;
+    /// Of an answer.
+    pub const STATUS: usize = 6;
     pub const BODY_LEN: usize = 8;
     pub const OPAQUE: usize = 12;
     pub const CAS: usize = 16;
@@ -45,6 +47,7 @@ pub mod opcode {
     pub const GATKQ: u8 = 0x24;
 
     /// The request that a quiet one is the quiet form of, and whether it is one.
+    #[inline]
     pub fn loud(code: u8) -> (u8, bool) {
         match code {
             GETQ => (GET, true),
@@ -118,36 +121,40 @@ pub struct Head {
 /// A request that is whole.
 #[derive(Clone, Copy, Debug)]
 pub struct Request<'a> {
-    pub head: Head,
+    pub(super) head: Head,
     /// The request without its quietness.
-    pub loud: u8,
-    pub is_quiet: bool,
-    pub extras: &'a [u8],
+    pub(super) loud: u8,
+    pub(super) is_quiet: bool,
+    pub(super) extras: &'a [u8],
+    /// The key.
     pub key: &'a [u8],
-    pub value: &'a [u8],
+    pub(super) value: &'a [u8],
 }
 
 impl Head {
-    /// The header at the start of at least [`HEAD_LEN`] bytes.
-    pub fn read(bytes: &[u8]) -> Head {
-        let mut opaque = [0; 4];
-        opaque.copy_from_slice(&bytes[field::OPAQUE..field::OPAQUE + 4]);
+    /// The header in these bytes.
+    #[inline]
+    pub fn read(bytes: &[u8; HEAD_LEN]) -> Head {
+        let [_, code, k0, k1, extras_len, _, _, _, rest @ ..] = *bytes;
+        let [b0, b1, b2, b3, o0, o1, o2, o3, cas @ ..] = rest;
         Head {
-            code: bytes[field::OPCODE],
-            key_len: number(&bytes[field::KEY_LEN..field::KEY_LEN + 2]) as usize,
-            extras_len: bytes[field::EXTRAS_LEN].into(),
-            body_len: number(&bytes[field::BODY_LEN..field::BODY_LEN + 4]) as usize,
-            opaque,
-            cas: number(&bytes[field::CAS..field::CAS + 8]),
+            code,
+            key_len: u16::from_be_bytes([k0, k1]).into(),
+            extras_len: extras_len.into(),
+            body_len: u32::from_be_bytes([b0, b1, b2, b3]) as usize,
+            opaque: [o0, o1, o2, o3],
+            cas: u64::from_be_bytes(cas),
         }
     }
 
     /// Bytes of the value, where the lengths agree.
+    #[inline]
     pub fn value_len(&self) -> Option<usize> {
         self.body_len.checked_sub(self.key_len + self.extras_len)
     }
 
     /// The whole request, of whose body as much is there as is wanted.
+    #[inline]
     pub fn request<'a>(&self, input: &'a [u8]) -> Request<'a> {
         let (loud, is_quiet) = opcode::loud(self.code);
         let (extras, rest) = input[HEAD_LEN..].split_at(self.extras_len);
@@ -158,6 +165,7 @@ impl Head {
 }
 
 /// A number of up to eight bytes, the highest first.
+#[inline]
 pub fn number(bytes: &[u8]) -> u64 {
     bytes.iter().fold(0, |sum, byte| sum << 8 | u64::from(*byte))
 }
@@ -177,16 +185,20 @@ pub const DONE: Answer<'static> =
     Answer { status: Status::Done, cas: 0, extras: b"", key: b"", value: b"" };
 
 /// Adds an answer.
+#[inline]
 pub fn answer(head: &Head, answer: &Answer<'_>, out: &mut Vec<u8>) {
     let body_len = answer.extras.len() + answer.key.len() + answer.value.len();
     out.reserve(HEAD_LEN + body_len);
-    out.extend_from_slice(&[ANSWER_MAGIC, head.code]);
-    out.extend_from_slice(&(answer.key.len() as u16).to_be_bytes());
-    out.extend_from_slice(&[answer.extras.len() as u8, 0]);
-    out.extend_from_slice(&answer.status.code().to_be_bytes());
-    out.extend_from_slice(&(body_len as u32).to_be_bytes());
-    out.extend_from_slice(&head.opaque);
-    out.extend_from_slice(&answer.cas.to_be_bytes());
+    let mut bytes = [0; HEAD_LEN];
+    (bytes[0], bytes[field::OPCODE]) = (ANSWER_MAGIC, head.code);
+    let mut put = |at: usize, number: &[u8]| bytes[at..][..number.len()].copy_from_slice(number);
+    put(field::KEY_LEN, &(answer.key.len() as u16).to_be_bytes());
+    put(field::EXTRAS_LEN, &[answer.extras.len() as u8]);
+    put(field::STATUS, &answer.status.code().to_be_bytes());
+    put(field::BODY_LEN, &(body_len as u32).to_be_bytes());
+    put(field::OPAQUE, &head.opaque);
+    put(field::CAS, &answer.cas.to_be_bytes());
+    out.extend_from_slice(&bytes);
     for part in [answer.extras, answer.key, answer.value] {
         out.extend_from_slice(part);
     }

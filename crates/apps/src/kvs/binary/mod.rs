@@ -8,8 +8,11 @@ mod requests;
 #[cfg(test)]
 mod tests;
 
+use super::hash::Key as HashedKey;
 use super::limits::{KEY_LEN_MAX, VALUE_LEN_MAX};
 use super::session::{BINARY_MAGIC, Context, Step};
+use super::store::Partition;
+use super::time::Moment;
 use frame::{HEAD_LEN, Head, Status, opcode, refuse};
 
 /// Longest body that is waited for or passed over, as in memcached: beyond it the client is lost.
@@ -40,6 +43,38 @@ enum Key {
     Perhaps,
 }
 
+/// The key of the request that these bytes are, where they are a whole one with a key and a value
+/// that is not too long, and nothing is behind it.
+#[inline]
+pub fn single(input: &[u8]) -> Option<&[u8]> {
+    let bytes = input.first_chunk().filter(|bytes| bytes[0] == BINARY_MAGIC)?;
+    let head = Head::read(bytes);
+    let value_len = head.value_len()?;
+    let form = form(opcode::loud(head.code).0)?;
+    let is_right = form.has_key == Key::Always
+        && form.fits(&head, value_len)
+        && head.key_len <= KEY_LEN_MAX
+        && value_len <= VALUE_LEN_MAX
+        && input.len() == HEAD_LEN + head.body_len;
+    let start = HEAD_LEN + head.extras_len;
+    if is_right { input.get(start..start + head.key_len) } else { None }
+}
+
+/// Carries out the request that these bytes are, of which [`single`] has told the key, in the key's
+/// partition, and answers it.
+#[inline]
+pub fn keyed(
+    input: &[u8],
+    key: HashedKey<'_>,
+    partition: &mut Partition,
+    out: &mut Vec<u8>,
+    now: Moment,
+) {
+    if let Some(bytes) = input.first_chunk() {
+        requests::keyed(&Head::read(bytes).request(input), key, partition, out, now);
+    }
+}
+
 /// Does what the frame at the start of `input` asks for.
 pub fn step(state: &mut State, input: &[u8], out: &mut Vec<u8>, context: &Context<'_>) -> Step {
     if let State::Skip(left) = state {
@@ -53,10 +88,8 @@ pub fn step(state: &mut State, input: &[u8], out: &mut Vec<u8>, context: &Contex
     if input[0] != BINARY_MAGIC {
         return Step::Close;
     }
-    if input.len() < HEAD_LEN {
-        return Step::More(HEAD_LEN);
-    }
-    let head = Head::read(input);
+    let Some(bytes) = input.first_chunk() else { return Step::More(HEAD_LEN) };
+    let head = Head::read(bytes);
     let Some(value_len) = head.value_len() else {
         refuse(&head, Status::Unknown, out);
         return Step::Close;
@@ -98,6 +131,7 @@ fn pass_over(state: &mut State, count: usize, used: usize) -> Step {
 }
 
 /// The form of a request; `None` where there is no such request.
+#[inline]
 fn form(loud: u8) -> Option<Form> {
     let of = |extras_len, has_key, has_value| Some(Form { extras_len, has_key, has_value });
     match loud {
@@ -115,6 +149,7 @@ fn form(loud: u8) -> Option<Form> {
 }
 
 impl Form {
+    #[inline]
     fn fits(&self, head: &Head, value_len: usize) -> bool {
         let is_key_right = match self.has_key {
             Key::Always => head.key_len > 0,

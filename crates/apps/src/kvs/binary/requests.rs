@@ -1,11 +1,12 @@
 //! What each request of the binary protocol does, and its answer.
 
 use super::super::VERSION;
+use super::super::hash::Key;
 use super::super::session::Context;
 use super::super::standing;
-use super::super::store::{Count, CountWay, Counted, Deleted, Mode, Write, Written};
+use super::super::store::{Count, CountWay, Counted, Deleted, Mode, Partition, Write, Written};
 use super::super::text::flush_time;
-use super::super::time::Expiry;
+use super::super::time::{Expiry, Moment};
 use super::frame::{Answer, DONE, Request, Status, answer, number, opcode, refuse};
 
 /// As the time of a count: where there is no item, none is made.
@@ -14,17 +15,6 @@ const NEVER_MADE: u64 = 0xffff_ffff;
 /// Carries out a request and answers it; `false` where the connection is to end.
 pub fn carry_out(request: &Request<'_>, out: &mut Vec<u8>, context: &Context<'_>) -> bool {
     match request.loud {
-        opcode::GET | opcode::GETK | opcode::GAT | opcode::GATK | opcode::TOUCH => {
-            get(request, out, context);
-        }
-        opcode::SET => store(request, Mode::Set, out, context),
-        opcode::ADD => store(request, Mode::Add, out, context),
-        opcode::REPLACE => store(request, Mode::Replace, out, context),
-        opcode::APPEND => store(request, Mode::Append, out, context),
-        opcode::PREPEND => store(request, Mode::Prepend, out, context),
-        opcode::DELETE => delete(request, out, context),
-        opcode::INCREMENT => count(request, CountWay::Up, out, context),
-        opcode::DECREMENT => count(request, CountWay::Down, out, context),
         opcode::STAT => statistics(request, out, context),
         opcode::VERSION => {
             answer(&request.head, &Answer { value: VERSION.as_bytes(), ..DONE }, out);
@@ -38,10 +28,36 @@ pub fn carry_out(request: &Request<'_>, out: &mut Vec<u8>, context: &Context<'_>
             done(request, 0, out);
             return false;
         }
-        // NOOP, and VERBOSITY: nothing is written whatever it is.
-        _ => done(request, 0, out),
+        // Nothing is written whatever the verbosity is.
+        opcode::NOOP | opcode::VERBOSITY => done(request, 0, out),
+        _ => {
+            let key = context.store.key(request.key);
+            keyed(request, key, &mut context.store.partition(&key), out, context.now);
+        }
     }
     true
+}
+
+/// Carries out a request that has a key, in the key's partition, and answers it.
+#[inline]
+pub fn keyed(
+    request: &Request<'_>,
+    key: Key<'_>,
+    partition: &mut Partition,
+    out: &mut Vec<u8>,
+    now: Moment,
+) {
+    match request.loud {
+        opcode::SET => store(request, key, Mode::Set, partition, out, now),
+        opcode::ADD => store(request, key, Mode::Add, partition, out, now),
+        opcode::REPLACE => store(request, key, Mode::Replace, partition, out, now),
+        opcode::APPEND => store(request, key, Mode::Append, partition, out, now),
+        opcode::PREPEND => store(request, key, Mode::Prepend, partition, out, now),
+        opcode::DELETE => delete(request, key, partition, out, now),
+        opcode::INCREMENT => count(request, key, CountWay::Up, partition, out, now),
+        opcode::DECREMENT => count(request, key, CountWay::Down, partition, out, now),
+        _ => get(request, key, partition, out, now),
+    }
 }
 
 /// Says that it was done, unless that goes without saying.
@@ -51,16 +67,20 @@ fn done(request: &Request<'_>, cas: u64, out: &mut Vec<u8>) {
     }
 }
 
-fn get(request: &Request<'_>, out: &mut Vec<u8>, context: &Context<'_>) {
-    let key = context.store.key(request.key);
-    let mut partition = context.store.partition(&key);
+fn get(
+    request: &Request<'_>,
+    key: Key<'_>,
+    partition: &mut Partition,
+    out: &mut Vec<u8>,
+    now: Moment,
+) {
     let is_touch = !request.extras.is_empty();
     let found = match is_touch {
         true => {
-            let expiry = Expiry::of(number(request.extras) as i64, context.now);
-            partition.touch(&key, expiry, context.now)
+            let expiry = Expiry::of(number(request.extras) as i64, now);
+            partition.touch(&key, expiry, now)
         }
-        false => partition.get(&key, context.now),
+        false => partition.get(&key, now),
     };
     let with_key = matches!(request.loud, opcode::GETK | opcode::GATK);
     let name = if with_key { request.key } else { b"" };
@@ -80,8 +100,14 @@ fn get(request: &Request<'_>, out: &mut Vec<u8>, context: &Context<'_>) {
     answer(&request.head, &found, out);
 }
 
-fn store(request: &Request<'_>, mode: Mode, out: &mut Vec<u8>, context: &Context<'_>) {
-    let key = context.store.key(request.key);
+fn store(
+    request: &Request<'_>,
+    key: Key<'_>,
+    mode: Mode,
+    partition: &mut Partition,
+    out: &mut Vec<u8>,
+    now: Moment,
+) {
     let is_joined = matches!(mode, Mode::Append | Mode::Prepend);
     let compare = (request.head.cas != 0).then_some(request.head.cas);
     let (flags, time) = match request.extras {
@@ -93,7 +119,7 @@ fn store(request: &Request<'_>, mode: Mode, out: &mut Vec<u8>, context: &Context
         // A comparison says all that `add` and `replace` would.
         mode: if compare.is_some() && !is_joined { Mode::Set } else { mode },
         flags: flags as u32,
-        expiry: Expiry::of(time as i64, context.now),
+        expiry: Expiry::of(time as i64, now),
         value: request.value,
         compare,
         cas: None,
@@ -101,7 +127,7 @@ fn store(request: &Request<'_>, mode: Mode, out: &mut Vec<u8>, context: &Context
         vivify: None,
         is_binary_key: false,
     };
-    let status = match context.store.partition(&key).write(&write, context.now) {
+    let status = match partition.write(&write, now) {
         Written::Stored { cas, .. } => return done(request, cas, out),
         Written::Exists => Status::Exists,
         Written::NotFound => Status::NotFound,
@@ -124,21 +150,32 @@ pub fn refuse_large(request: &Request<'_>, out: &mut Vec<u8>, context: &Context<
     refuse(&request.head, Status::TooLarge, out);
 }
 
-fn delete(request: &Request<'_>, out: &mut Vec<u8>, context: &Context<'_>) {
-    let key = context.store.key(request.key);
+fn delete(
+    request: &Request<'_>,
+    key: Key<'_>,
+    partition: &mut Partition,
+    out: &mut Vec<u8>,
+    now: Moment,
+) {
     let compare = (request.head.cas != 0).then_some(request.head.cas);
-    match context.store.partition(&key).delete(&key, compare, context.now) {
+    match partition.delete(&key, compare, now) {
         Deleted::Done => done(request, 0, out),
         Deleted::NotFound => refuse(&request.head, Status::NotFound, out),
         Deleted::Exists => refuse(&request.head, Status::Exists, out),
     }
 }
 
-fn count(request: &Request<'_>, way: CountWay, out: &mut Vec<u8>, context: &Context<'_>) {
+fn count(
+    request: &Request<'_>,
+    key: Key<'_>,
+    way: CountWay,
+    partition: &mut Partition,
+    out: &mut Vec<u8>,
+    now: Moment,
+) {
     let (numbers, time) = request.extras.split_at(16);
     let time = number(time);
-    let initial = (number(&numbers[8..]), Expiry::of(time as i64, context.now));
-    let key = context.store.key(request.key);
+    let initial = (number(&numbers[8..]), Expiry::of(time as i64, now));
     let count = Count {
         key,
         way,
@@ -147,8 +184,7 @@ fn count(request: &Request<'_>, way: CountWay, out: &mut Vec<u8>, context: &Cont
         cas: None,
         initial: (time != NEVER_MADE).then_some(initial),
     };
-    let mut partition = context.store.partition(&key);
-    let status = match partition.count(&count, context.now) {
+    let status = match partition.count(&count, now) {
         Counted::Now { value, place } => {
             let cas = partition.item(place).header.cas;
             if !request.is_quiet {

@@ -75,7 +75,7 @@ fn answers(said: &[u8], piece: usize) -> (Vec<Said>, bool) {
 fn read(mut out: &[u8]) -> Vec<Said> {
     let mut all = Vec::new();
     while !out.is_empty() {
-        let head = Head::read(out);
+        let head = Head::read(out.first_chunk().unwrap());
         assert_eq!((out[0], out[5]), (0x81, 0));
         assert_eq!(head.opaque, [0xde, 0xad, head.code, 1]);
         let body = &out[HEAD_LEN..HEAD_LEN + head.body_len];

@@ -3,7 +3,7 @@
 use std::io::ErrorKind;
 use std::net::UdpSocket;
 
-use super::super::datagram::{parts, serve};
+use super::super::datagram::{FRAME_LEN, parts, serve};
 use super::super::session::Context;
 use super::Shared;
 use super::connection::Scratch;
@@ -25,12 +25,15 @@ pub fn turn(udp: &UdpSocket, scratch: &mut Scratch, context: &Context<'_>, share
         count += 1;
         read += len as u64;
         let Some(id) = serve(&scratch.read[..len], &mut scratch.out, context) else { continue };
-        parts(id, &scratch.out, |part| {
+        for (frame, part) in parts(id, &scratch.out) {
+            let datagram = &mut scratch.read[..FRAME_LEN + part.len()];
+            datagram[..FRAME_LEN].copy_from_slice(&frame);
+            datagram[FRAME_LEN..].copy_from_slice(part);
             // What the kernel has no room for is lost, as datagrams may be.
-            if udp.send_to(part, from).is_ok() {
-                written += part.len() as u64;
+            if udp.send_to(datagram, from).is_ok() {
+                written += datagram.len() as u64;
             }
-        });
+        }
     }
     add(&shared.tally.datagrams, count);
     add(&shared.tally.bytes_read, read);

@@ -6,6 +6,7 @@
 
 mod connection;
 mod datagrams;
+mod queues;
 mod sockets;
 mod tally;
 #[cfg(test)]
@@ -15,6 +16,7 @@ mod worker;
 use std::io::{self, Write};
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::os::fd::AsFd;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -22,10 +24,13 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 
+use super::frames::{Counted, Identity};
 use super::limits::DATAGRAM_LEN_MAX;
 use super::session::{Host, Standing};
-use super::store::{Statistics, Store, StoreError};
+use super::store::{Spread, Statistics, Store, StoreError};
 use super::time::Moment;
+use crate::service::Service;
+use queues::Queues;
 use tally::Tally;
 use worker::{Inbox, Worker};
 
@@ -44,6 +49,8 @@ pub struct Options {
     pub udp: Udp,
     /// A thread on each of these cores, and as many partitions.
     pub cores: Vec<u32>,
+    /// By what keys are spread over these.
+    pub spread: Spread,
     /// Memory of items and index, bytes.
     pub memory_bytes: usize,
     /// Connections that are served at once.
@@ -143,7 +150,7 @@ pub struct Server {
     tcp: TcpListener,
     udp: Vec<UdpSocket>,
     address: SocketAddr,
-    shared: Shared,
+    shared: Arc<Shared>,
 }
 
 /// What all threads have in common.
@@ -176,6 +183,8 @@ impl Host for Shared {
 pub struct Ended {
     /// Of its connections.
     pub standing: Standing,
+    /// Of its frames, where a card brought any.
+    pub frames: Counted,
     /// Of its items.
     pub statistics: Statistics,
 }
@@ -188,6 +197,7 @@ impl Server {
     pub fn bind(options: Options) -> Result<Server, ServerError> {
         sockets::allow_descriptors(options.connections_max)?;
         let store = Store::new(options.memory_bytes, options.cores.len(), random())?;
+        let store = store.spread_by(options.spread);
         let is_udp = options.udp.is_on(options.listen.ip());
         let udp_count = if is_udp { options.cores.len() } else { 0 };
         let (tcp, udp) = sockets::listen(options.listen, udp_count)?;
@@ -195,7 +205,7 @@ impl Server {
             .local_addr()
             .map_err(|source| ServerError::System { call: "getsockname", source })?;
         let (port, start, tally) = (address.port(), Instant::now(), Tally::default());
-        let shared = Shared { store, tally, options, start, port, is_udp };
+        let shared = Arc::new(Shared { store, tally, options, start, port, is_udp });
         Ok(Server { tcp, udp, address, shared })
     }
 
@@ -207,6 +217,17 @@ impl Server {
     /// It serves UDP at the same port.
     pub fn is_udp(&self) -> bool {
         self.shared.is_udp
+    }
+
+    /// What serves the same items to frames, for each core's queues of a card. Where keys are
+    /// spread as cards tell them apart ([`Spread::Steered`]), the queue of a core's number has
+    /// requests of its own partition alone, of which the card has looked at all headers
+    /// ([`Station::serve`](super::frames::Station::serve)); other queues have anything.
+    pub fn services(&self, identity: Identity) -> Vec<Box<dyn Service>> {
+        let of = |place| -> Box<dyn Service> {
+            Box::new(Queues::new(Arc::clone(&self.shared), identity, place))
+        };
+        (0..self.shared.options.cores.len()).map(of).collect()
     }
 
     /// Serves until `stop` is set.
@@ -222,7 +243,7 @@ impl Server {
         thread::scope(|scope| {
             let workers: Vec<_> = (shared.options.cores.iter().zip(&inboxes).zip(udp))
                 .map(|((&core, inbox), udp)| {
-                    let shared = &shared;
+                    let shared = &*shared;
                     scope.spawn(move || {
                         let served = Worker::new(shared, inbox, udp)
                             .and_then(|mut worker| worker.run(core, stop));
@@ -237,7 +258,8 @@ impl Server {
             let joined = workers.into_iter().map(|worker| worker.join().unwrap_or(Ok(())));
             joined.fold(accepted, |all, served| all.and(served))
         })?;
-        Ok(Ended { standing: shared.standing(), statistics: shared.store.statistics() })
+        let (standing, frames) = (shared.standing(), shared.tally.frames.all());
+        Ok(Ended { standing, frames, statistics: shared.store.statistics() })
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
+use super::super::frames::{Counted, Shown};
 use super::Standing;
 
 /// Counters of connections, bytes and buffers.
@@ -15,6 +16,8 @@ pub struct Tally {
     pub bytes_read: AtomicU64,
     pub bytes_written: AtomicU64,
     pub datagrams: AtomicU64,
+    /// What cores have counted of frames.
+    pub frames: Shown,
     /// Bytes of requests that are not whole and of answers that are not sent.
     buffers_bytes: AtomicUsize,
 }
@@ -47,15 +50,16 @@ impl Tally {
     /// What is told of it.
     pub fn standing(&self) -> Standing {
         let of = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        let frames: Counted = self.frames.all();
         Standing {
             curr_connections: self.connections.load(Ordering::Relaxed) as u64,
             total_connections: of(&self.connections_total),
             rejected_connections: of(&self.rejected),
             idle_kicks: of(&self.idle_kicks),
             overrun_kicks: of(&self.overrun_kicks),
-            bytes_read: of(&self.bytes_read),
-            bytes_written: of(&self.bytes_written),
-            datagrams: of(&self.datagrams),
+            bytes_read: of(&self.bytes_read) + frames.datagram_bytes,
+            bytes_written: of(&self.bytes_written) + frames.answer_bytes,
+            datagrams: of(&self.datagrams) + frames.datagrams,
             ..Standing::default()
         }
     }

@@ -28,6 +28,7 @@ fn options() -> Options {
         listen: "127.0.0.1:0".parse().unwrap(),
         udp: Udp::OnLoopback,
         cores: vec![first, cores.next().map_or(first, |core| core as u32)],
+        spread: Spread::Secret,
         memory_bytes: 64 << 20,
         connections_max: 100,
         idle_timeout: None,

@@ -4,6 +4,8 @@
 //! out of one other, so that it never stops to be built anew. It holds places and knows nothing of
 //! items: whoever asks compares the keys.
 
+use niclab_table::prefetch;
+
 use super::log::Place;
 
 /// Entries of a bucket: with the link they fill one cache line.
@@ -150,6 +152,12 @@ impl Index {
     fn next(&self, at: At) -> Option<At> {
         let next = self.bucket(at).next;
         (next != 0).then_some(At::Spare(next))
+    }
+
+    /// Asks for the bucket of a hash ahead of its use.
+    #[inline]
+    pub fn ask(&self, hash: u64) {
+        prefetch(self.main.at(self.bucket_of(hash)));
     }
 
     /// The first entry with this hash's tag of which `is_it` holds.

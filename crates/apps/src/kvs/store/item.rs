@@ -83,6 +83,7 @@ impl Header {
     }
 
     /// Writes it to the start of these bytes.
+    #[inline]
     pub fn write(&self, bytes: &mut [u8]) {
         bytes[field::HASH].copy_from_slice(&self.hash.to_le_bytes());
         bytes[field::CAS].copy_from_slice(&self.cas.to_le_bytes());
@@ -119,6 +120,33 @@ impl Header {
 #[inline]
 pub fn item_len(key_len: usize, value_len: usize) -> usize {
     (HEADER_LEN + key_len + value_len).next_multiple_of(ALIGN)
+}
+
+/// Whether the item that begins where these bytes do has this key, of this hash.
+#[inline]
+pub fn is_of(bytes: &[u8], hash: u64, key: &[u8]) -> bool {
+    usize::from(bytes[field::KEY_LEN]) == key.len()
+        && hash_at(bytes) == hash
+        && bytes[HEADER_LEN..].starts_with(key)
+}
+
+/// When the item ends that begins where these bytes do.
+#[inline]
+pub fn expiry_at(bytes: &[u8]) -> Expiry {
+    Expiry::from_bits(u32_at(bytes, field::EXPIRY.start))
+}
+
+/// Writes that the item that begins where these bytes do was read; nothing is written where it was
+/// known: a line that is only read stays with every core that reads it.
+#[inline]
+pub fn bump_at(bytes: &mut [u8], now: Moment) {
+    let marks = bytes[field::MARKS] | mark::FETCHED | mark::RECENT;
+    if bytes[field::MARKS] != marks {
+        bytes[field::MARKS] = marks;
+    }
+    if u32_at(bytes, field::ACCESSED.start) != now.0 {
+        bytes[field::ACCESSED].copy_from_slice(&now.0.to_le_bytes());
+    }
 }
 
 /// Hash and marks alone, for whoever walks over many.

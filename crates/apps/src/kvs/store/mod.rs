@@ -23,7 +23,7 @@ pub use log::Place;
 pub use operations::{Count, CountWay, Counted, Deleted, Mode, Write, Written, decimal};
 pub use partition::{New, Partition, Shape, Unstored, Value};
 
-use super::hash::Key;
+use super::hash::{Key, owner, steered};
 use super::limits::{PARTITION_BYTES_MIN, PARTITIONS_MAX};
 use super::time::Moment;
 
@@ -48,6 +48,10 @@ pub enum StoreError {
     },
 }
 
+/// Rounds of looking for a free partition before a thread sleeps until there is one: some tens of
+/// microseconds, several times what a group of requests takes.
+const SPINS_MAX: u32 = 1_000;
+
 /// A partition behind its lock. Neighbours do not share a cache line.
 #[derive(Debug)]
 #[repr(align(128))]
@@ -57,11 +61,22 @@ struct Locked {
     wait_ns: AtomicU64,
 }
 
+/// By what keys are spread over partitions.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Spread {
+    /// By their secret hash.
+    #[default]
+    Secret,
+    /// By what a card can tell of them, too ([`steered`]).
+    Steered,
+}
+
 /// All partitions.
 #[derive(Debug)]
 pub struct Store {
     partitions: Vec<Locked>,
     seed: u64,
+    spread: Spread,
     flushes: AtomicU64,
 }
 
@@ -85,7 +100,18 @@ impl Store {
             wait_ns: AtomicU64::new(0),
         };
         let partitions = (0..partitions).map(locked).collect();
-        Ok(Store { partitions, seed, flushes: AtomicU64::new(0) })
+        let spread = Spread::default();
+        Ok(Store { partitions, seed, spread, flushes: AtomicU64::new(0) })
+    }
+
+    /// The same, empty, with its keys spread in this way.
+    pub fn spread_by(self, spread: Spread) -> Store {
+        Store { spread, ..self }
+    }
+
+    /// How many partitions there are.
+    pub fn partitions(&self) -> usize {
+        self.partitions.len()
     }
 
     /// A key as this store hashes it.
@@ -97,7 +123,57 @@ impl Store {
     /// The partition of a key, alone.
     #[inline]
     pub fn partition(&self, key: &Key<'_>) -> MutexGuard<'_, Partition> {
-        self.partitions[key.partition(self.partitions.len())].lock()
+        self.locked(self.partition_of(key))
+    }
+
+    /// Which partition has a key.
+    #[inline]
+    pub fn partition_of(&self, key: &Key<'_>) -> usize {
+        match self.spread {
+            Spread::Secret => key.partition(self.partitions.len()),
+            Spread::Steered => owner(steered(key.bytes), self.partitions.len()),
+        }
+    }
+
+    /// A partition, alone.
+    #[inline]
+    pub fn locked(&self, number: usize) -> MutexGuard<'_, Partition> {
+        self.partitions[number].lock()
+    }
+
+    /// One of these partitions, alone, the first that is free, and which of them; `None` where
+    /// these are none.
+    #[inline]
+    pub fn any(&self, numbers: &[u16]) -> Option<(usize, MutexGuard<'_, Partition>)> {
+        self.free(numbers).or_else(|| self.wait_for_any(numbers))
+    }
+
+    #[inline]
+    fn free(&self, numbers: &[u16]) -> Option<(usize, MutexGuard<'_, Partition>)> {
+        numbers.iter().enumerate().find_map(|(at, &number)| {
+            match self.partitions[usize::from(number)].partition.try_lock() {
+                Ok(partition) => Some((at, partition)),
+                Err(TryLockError::Poisoned(poisoned)) => Some((at, poisoned.into_inner())),
+                Err(TryLockError::WouldBlock) => None,
+            }
+        })
+    }
+
+    /// Whoever has them is about to be done: to sleep and be woken would take longer.
+    #[cold]
+    fn wait_for_any(&self, numbers: &[u16]) -> Option<(usize, MutexGuard<'_, Partition>)> {
+        let first = &self.partitions[usize::from(*numbers.first()?)];
+        let start = Instant::now();
+        for _ in 0..SPINS_MAX {
+            std::hint::spin_loop();
+            if let Some(found) = self.free(numbers) {
+                first.waited(start);
+                return Some(found);
+            }
+        }
+        let partition = first.partition.lock().unwrap_or_else(PoisonError::into_inner);
+        first.waited(start);
+        Some((0, partition))
     }
 
     /// Empties it, now or at a time to come.
@@ -151,9 +227,14 @@ impl Locked {
     fn wait(&self) -> MutexGuard<'_, Partition> {
         let start = Instant::now();
         let partition = self.partition.lock().unwrap_or_else(PoisonError::into_inner);
+        self.waited(start);
+        partition
+    }
+
+    /// Counts that somebody waited.
+    fn waited(&self, start: Instant) {
         self.waits.fetch_add(1, Ordering::Relaxed);
         let waited_ns = start.elapsed().as_nanos() as u64;
         self.wait_ns.fetch_add(waited_ns, Ordering::Relaxed);
-        partition
     }
 }

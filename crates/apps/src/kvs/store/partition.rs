@@ -3,13 +3,15 @@
 //! It reads no clock and takes no lock: it is told the time, and whoever calls has it alone. What
 //! commands mean is not known here but in `operations`; room is made in `cleaning`.
 
+use niclab_table::prefetch;
+
 use super::super::hash::Key;
 use super::super::limits::{PARTITION_BYTES_MIN, VALUE_LEN_MAX};
 use super::super::time::{Expiry, Moment};
 use super::cleaning::Cleaning;
 use super::counters::{Counters, Statistics};
 use super::index::{CHUNK_BYTES, Index};
-use super::item::{HEADER_LEN, Header, Item, hash_at, item_len, mark};
+use super::item::{HEADER_LEN, Header, Item, bump_at, expiry_at, hash_at, is_of, item_len, mark};
 use super::log::{Log, Place};
 
 /// Segments of a partition, at least: fewer would waste much of it by what is kept free.
@@ -17,6 +19,11 @@ const SEGMENTS_MIN: usize = 8;
 
 /// Longest segment, bytes: two of the longest items fit, so that little is lost at its end.
 const SEGMENT_LEN_MAX: usize = 2 * (VALUE_LEN_MAX + PAGE);
+
+/// Bytes of a cache line, and the lines of an item that are asked for: an item of an average size
+/// has no more.
+const LINE: usize = 64;
+const ASKED_LINES: usize = 3;
 
 /// Segments begin on pages.
 const PAGE: usize = 4096;
@@ -169,8 +176,8 @@ impl Partition {
     pub fn find(&mut self, key: &Key<'_>, now: Moment) -> Option<Place> {
         self.flush_when_due(now);
         let place = self.seek(key)?;
-        let header = Header::read(self.log.at(place));
-        if header.expiry.is_past(now) {
+        if expiry_at(self.log.at(place)).is_past(now) {
+            let header = Header::read(self.log.at(place));
             self.counters.expired_unfetched += u64::from(!header.has(mark::FETCHED));
             self.counters.reclaimed += 1;
             self.unlink(place);
@@ -179,13 +186,24 @@ impl Partition {
         Some(place)
     }
 
+    /// Asks for where the place of an item with this hash stands, ahead of its use.
+    #[inline]
+    pub fn ask(&self, hash: u64) {
+        self.index.ask(hash);
+    }
+
+    /// Asks for the item that is likely meant by this hash; [`ask`](Partition::ask) came before.
+    #[inline]
+    pub fn ask_item(&self, hash: u64) {
+        if let Some(place) = self.index.find(hash, |_| true) {
+            self.log.at(place).iter().step_by(LINE).take(ASKED_LINES).for_each(prefetch);
+        }
+    }
+
     /// The item under a key, over or not.
     #[inline]
     fn seek(&self, key: &Key<'_>) -> Option<Place> {
-        self.index.find(key.hash, |place| {
-            let bytes = self.log.at(place);
-            hash_at(bytes) == key.hash && Item::read(bytes).key == key.bytes
-        })
+        self.index.find(key.hash, |place| is_of(self.log.at(place), key.hash, key.bytes))
     }
 
     /// The item at a place that [`find`](Partition::find) or [`put`](Partition::put) has given and
@@ -210,10 +228,7 @@ impl Partition {
     /// It is read: it stays when room is made, once.
     #[inline]
     pub fn bump(&mut self, place: Place, now: Moment) {
-        self.change(place, |header| {
-            header.marks |= mark::FETCHED | mark::RECENT;
-            header.accessed = now;
-        });
+        bump_at(self.log.at_mut(place), now);
     }
 
     /// The value of an item, to be written over.

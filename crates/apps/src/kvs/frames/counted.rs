@@ -1,0 +1,61 @@
+//! What a host made of frames counts.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Declares the counters, and what is done with each of them, from one list.
+macro_rules! counted {
+    ($($(#[$doc:meta])* $name:ident,)*) => {
+        /// Counters of frames.
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+        pub struct Counted {
+            $($(#[$doc])* pub $name: u64,)*
+        }
+
+        /// What several cores have counted together.
+        #[derive(Debug, Default)]
+        pub struct Shown {
+            $($name: AtomicU64,)*
+        }
+
+        impl Shown {
+            /// Adds what a core has counted.
+            pub fn add(&self, counted: &Counted) {
+                $(if counted.$name > 0 {
+                    self.$name.fetch_add(counted.$name, Ordering::Relaxed);
+                })*
+            }
+
+            /// What all have told so far.
+            pub fn all(&self) -> Counted {
+                Counted { $($name: self.$name.load(Ordering::Relaxed),)* }
+            }
+        }
+    };
+}
+
+counted! {
+    /// Frames that came.
+    frames,
+    /// Datagrams for the store.
+    datagrams,
+    /// Bytes of them.
+    datagram_bytes,
+    /// Frames with answers of the store.
+    answers,
+    /// Bytes of the datagrams in them.
+    answer_bytes,
+    /// ARP requests that were answered.
+    arp,
+    /// Echo requests that were answered.
+    echoes,
+    /// Frames whose lengths or checksums are wrong.
+    malformed,
+    /// Fragments.
+    fragments,
+    /// Frames of a sender to whom nothing is answered.
+    refused,
+    /// Frames that are not for us: another address, port or protocol.
+    strange,
+    /// Answers for which there was no free frame.
+    unsent,
+}

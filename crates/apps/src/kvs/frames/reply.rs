@@ -1,0 +1,167 @@
+//! Frames that a host made of frames sends.
+
+use std::net::Ipv4Addr;
+
+use niclab_packet::checksum;
+use niclab_packet::wire::udp;
+use niclab_packet::wire::{
+    EtherType, IpProtocol, MacAddress, arp as arp_wire, ethernet, icmp, ipv4,
+};
+
+use super::super::datagram::{FRAME_LEN, parts};
+use super::{Counted, Identity};
+use crate::service::Answers;
+
+/// Bytes of all headers before a datagram's content.
+const HEADS_LEN: usize = ethernet::HEADER_LEN + ipv4::HEADER_LEN + udp::HEADER_LEN;
+
+/// Shortest frame without FCS; what is missing is filled with zeros.
+const FRAME_LEN_MIN: usize = 60;
+
+/// Who asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Peer {
+    pub mac: MacAddress,
+    pub ip: Ipv4Addr,
+    pub port: u16,
+}
+
+impl Default for Peer {
+    fn default() -> Peer {
+        Peer { mac: MacAddress::default(), ip: Ipv4Addr::UNSPECIFIED, port: 0 }
+    }
+}
+
+/// The headers of every answer, but for what differs from one to the next.
+#[derive(Clone, Debug)]
+pub struct Template {
+    heads: [u8; HEADS_LEN],
+    /// Partial sums of what does not differ: of the IPv4 header, and of the pseudo header and the
+    /// header of UDP.
+    ip_sum: u64,
+    udp_sum: u64,
+}
+
+impl Template {
+    /// Of answers of this host.
+    pub fn new(identity: &Identity) -> Template {
+        let mut heads = [0; HEADS_LEN];
+        let nobody = Peer::default();
+        let (ethernet, rest) = heads.split_at_mut(ethernet::HEADER_LEN);
+        let (ip, datagram) = rest.split_at_mut(ipv4::HEADER_LEN);
+        link(identity, &nobody, EtherType::IPV4, ethernet);
+        network(identity, &nobody, IpProtocol::UDP, ip, 0);
+        let mut packet = ipv4::Packet::new_unchecked(ip);
+        packet.set_total_len(0);
+        packet.set_checksum(0);
+        let ip_sum = checksum::sum(packet.as_bytes());
+        let checksum = udp::ChecksumMode::Computed;
+        let repr = udp::Repr { src_port: identity.port, dst_port: 0, checksum };
+        let mut datagram = udp::Datagram::new_unchecked(datagram);
+        repr.emit(&mut datagram, 0);
+        let udp_sum = packet.pseudo(IpProtocol::UDP, 0) + u64::from(identity.port);
+        Template { heads, ip_sum, udp_sum }
+    }
+
+    /// Writes them for a datagram with this content.
+    #[inline]
+    fn write(&self, peer: &Peer, heads: &mut [u8; HEADS_LEN], content: &[u8]) {
+        *heads = self.heads;
+        let (ethernet, rest) = heads.split_at_mut(ethernet::HEADER_LEN);
+        let (ip, datagram) = rest.split_at_mut(ipv4::HEADER_LEN);
+        ethernet::Frame::new_unchecked(ethernet).set_dst(peer.mac);
+        let len = (udp::HEADER_LEN + content.len()) as u16;
+        let total_len = ipv4::HEADER_LEN as u16 + len;
+        let bits = u64::from(u32::from(peer.ip));
+        let dst_sum = (bits >> 16) + (bits & 0xffff);
+        let mut packet = ipv4::Packet::new_unchecked(ip);
+        packet.set_total_len(total_len);
+        packet.set_dst(peer.ip);
+        packet.set_checksum(checksum::finish(self.ip_sum + u64::from(total_len) + dst_sum));
+        let mut datagram = udp::Datagram::new_unchecked(datagram);
+        datagram.set_dst_port(peer.port);
+        datagram.set_length(len);
+        // The length counts twice: in the header, and in the pseudo header.
+        let sum = self.udp_sum + dst_sum + u64::from(peer.port) + 2 * u64::from(len);
+        datagram.set_checksum(checksum::finish_udp(sum + checksum::sum(content)));
+    }
+}
+
+/// Sends the datagrams of an answer.
+#[inline]
+pub fn send(
+    template: &Template,
+    peer: &Peer,
+    id: u16,
+    answer: &[u8],
+    counted: &mut Counted,
+    answers: &mut dyn Answers,
+) {
+    for (frame, part) in parts(id, answer) {
+        let len = FRAME_LEN + part.len();
+        let bytes = answers.frame((HEADS_LEN + len).max(FRAME_LEN_MIN));
+        let Some((heads, content)) = bytes.and_then(|bytes| bytes.split_first_chunk_mut()) else {
+            counted.unsent += 1;
+            continue;
+        };
+        content[..FRAME_LEN].copy_from_slice(&frame);
+        content[FRAME_LEN..len].copy_from_slice(part);
+        content[len..].fill(0);
+        counted.answers += 1;
+        counted.answer_bytes += len as u64;
+        template.write(peer, heads, &content[..len]);
+    }
+}
+
+#[inline]
+fn link(identity: &Identity, peer: &Peer, ether_type: EtherType, bytes: &mut [u8]) {
+    let repr = ethernet::Repr { dst: peer.mac, src: identity.mac, ether_type };
+    repr.emit(&mut ethernet::Frame::new_unchecked(bytes));
+}
+
+#[inline]
+fn network(
+    identity: &Identity,
+    peer: &Peer,
+    protocol: IpProtocol,
+    bytes: &mut [u8],
+    payload_len: usize,
+) {
+    let repr = ipv4::Repr { src: identity.ip, dst: peer.ip, protocol, ..ipv4::Repr::default() };
+    repr.emit(&mut ipv4::Packet::new_unchecked(bytes), payload_len);
+}
+
+/// Answers an ARP request; whether there was a frame for it.
+pub fn arp(identity: &Identity, request: &arp_wire::Repr, answers: &mut dyn Answers) -> bool {
+    let Some(bytes) = answers.frame(FRAME_LEN_MIN) else { return false };
+    let peer = Peer { mac: request.src_mac, ip: request.src_ip, port: 0 };
+    let (ethernet, rest) = bytes.split_at_mut(ethernet::HEADER_LEN);
+    link(identity, &peer, EtherType::ARP, ethernet);
+    let repr = arp_wire::Repr {
+        operation: arp_wire::REPLY,
+        src_mac: identity.mac,
+        src_ip: identity.ip,
+        dst_mac: peer.mac,
+        dst_ip: peer.ip,
+    };
+    rest.fill(0);
+    repr.emit(&mut arp_wire::Packet::new_unchecked(rest));
+    true
+}
+
+/// Answers an echo request; whether there was a frame for it.
+pub fn echo(identity: &Identity, peer: &Peer, message: &[u8], answers: &mut dyn Answers) -> bool {
+    let len = ethernet::HEADER_LEN + ipv4::HEADER_LEN + message.len();
+    let Some(bytes) = answers.frame(len.max(FRAME_LEN_MIN)) else { return false };
+    let (ethernet, rest) = bytes.split_at_mut(ethernet::HEADER_LEN);
+    let (ip, rest) = rest.split_at_mut(ipv4::HEADER_LEN);
+    link(identity, peer, EtherType::IPV4, ethernet);
+    network(identity, peer, IpProtocol::ICMP, ip, message.len());
+    let (own, padding) = rest.split_at_mut(message.len());
+    own.copy_from_slice(message);
+    padding.fill(0);
+    let mut own = icmp::Message::new_unchecked(own);
+    own.set_message_type(icmp::MessageType::ECHO_REPLY, 0);
+    own.fill_checksum();
+    true
+}
