@@ -107,6 +107,12 @@ pub enum CardError {
     /// Nothing to run on.
     #[error("no core: give at least one")]
     Cores,
+    /// A program that comes with the card.
+    #[error("the program of the card: {reason}")]
+    Program {
+        /// What is wrong.
+        reason: String,
+    },
     /// Services that cannot be had so.
     #[error(
         "{services} services on {cores} cores beside {guests} guests: give one for each core, and \

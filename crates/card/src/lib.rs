@@ -12,6 +12,7 @@ mod moving;
 mod name;
 mod programmed;
 mod serving;
+pub mod steering;
 mod sync;
 
 pub use applications::{Application, ApplicationCounters, ApplicationError};
