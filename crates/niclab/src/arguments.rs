@@ -88,7 +88,10 @@ Examples:
   niclab kvs
       on one core, for clients on this machine: 127.0.0.1:11211, TCP and UDP
   niclab kvs --listen 192.0.2.7 --cores 0,1 --memory 4GiB --connections 10000
-      for a network, on two cores; UDP only where `--udp on` is given";
+      for a network, on two cores; UDP only where `--udp on` is given
+  niclab kvs --mode steer --port tap:kvs0 --address 10.9.0.2/24 --cores 0,1
+      UDP by a card, at an address of its own; the system's side of it is the interface kvs0:
+      ip address add 10.9.0.1/24 dev kvs0 && ip link set kvs0 up";
 
 /// The commands.
 #[derive(Debug, Subcommand)]
@@ -315,6 +318,20 @@ pub struct ServeEchoArguments {
 /// What `niclab kvs` takes.
 #[derive(Args, Debug)]
 pub struct KvsArguments {
+    /// By what UDP comes: the system's sockets (kernel), or a card of niclab's that spreads clients
+    /// over the cores (rss) or gives each core requests for its own keys (steer)
+    #[arg(long, value_name = "HOW", default_value = "kernel")]
+    pub mode: KvsMode,
+    /// The card's port: xdp:INTERFACE, packet:INTERFACE or tap:INTERFACE; for rss and steer
+    #[arg(long, value_name = "PORT", required_if_eq_any = CARD_MODES)]
+    pub port: Option<PortName>,
+    /// The store's own address at that port and the bits of its network, such as 10.9.0.2/24; for
+    /// rss and steer
+    #[arg(long, value_name = "ADDRESS/BITS", required_if_eq_any = CARD_MODES)]
+    pub address: Option<String>,
+    /// How a core of the card learns that a frame has come, as for `niclab nic`
+    #[arg(long, value_name = "HOW", default_value = "interrupt", value_parser = card_receives())]
+    pub receive: niclab_card::Receive,
     /// Address to listen at; 0.0.0.0 or `[::]` stand for all; the port may be left out
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:11211")]
     pub listen: String,
@@ -338,6 +355,20 @@ pub struct KvsArguments {
     /// who needs more is disconnected
     #[arg(long, value_name = "BYTES", default_value = "64MiB")]
     pub buffers: Bytes,
+}
+
+/// Modes of `niclab kvs` that need a card.
+const CARD_MODES: [(&str, &str); 2] = [("mode", "rss"), ("mode", "steer")];
+
+/// By what UDP comes to `niclab kvs`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum KvsMode {
+    /// Sockets of the system
+    Kernel,
+    /// A card that spreads clients over the cores; any core serves any key
+    Rss,
+    /// A card that gives each core the requests for its own keys
+    Steer,
 }
 
 /// On or off.

@@ -70,14 +70,14 @@ impl Drop for Server {
 }
 
 /// The first two cores that may be used, or the only one.
-fn two_cores() -> String {
+pub fn two_cores() -> String {
     let set = sched_getaffinity(None).unwrap();
     let there = (0..CpuSet::MAX_CPU).filter(|core| set.is_set(*core)).take(2);
     there.map(|core| core.to_string()).collect::<Vec<_>>().join(",")
 }
 
 /// A program of Debian's libmemcached-tools, where it is installed.
-fn tool(name: &str, test: &str) -> Option<Command> {
+pub fn tool(name: &str, test: &str) -> Option<Command> {
     let mut probe = Command::new(name);
     if probe.arg("-V").stdout(Stdio::null()).stderr(Stdio::null()).status().is_err() {
         println!("SKIP {test}: {name} is missing (apt-get install libmemcached-tools)");

@@ -19,6 +19,7 @@ mod nic;
 mod planning;
 mod profiles;
 mod programs;
+mod queues;
 mod refused;
 mod rules;
 mod tune;

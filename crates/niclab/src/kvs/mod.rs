@@ -1,5 +1,7 @@
 //! `niclab kvs`: a key-value store for memcached's clients, until it is stopped.
 
+mod card;
+
 use std::fmt;
 use std::io::{Write, stdout};
 use std::net::{IpAddr, SocketAddr};
@@ -9,10 +11,11 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use niclab_apps::kvs::server::{Ended, Options, Server, Udp};
+use niclab_apps::kvs::store::Spread;
 use niclab_device::cores::allowed;
 use niclab_lab::words;
 
-use crate::arguments::{KvsArguments, OnOff};
+use crate::arguments::{KvsArguments, KvsMode, OnOff};
 use crate::failure::Failure;
 use crate::run::stop_flag;
 
@@ -32,11 +35,16 @@ pub fn run(arguments: &KvsArguments) -> Result<(), Failure> {
         listen,
         udp,
         cores: cores(&arguments.cores)?,
+        spread: match arguments.mode {
+            KvsMode::Steer => Spread::Steered,
+            KvsMode::Kernel | KvsMode::Rss => Spread::Secret,
+        },
         memory_bytes: arguments.memory.0,
         connections_max: arguments.connections,
         idle_timeout: arguments.idle_timeout.map(Duration::from_secs),
         buffers_bytes_max: arguments.buffers.0,
     };
+    let wanted = card::Wanted::new(arguments, &options)?;
     let on_cores = options.cores.iter().map(u32::to_string).collect::<Vec<_>>().join(", ");
     let server = Server::bind(options)?;
     let protocols = if server.is_udp() { "TCP and UDP" } else { "TCP" };
@@ -46,7 +54,10 @@ pub fn run(arguments: &KvsArguments) -> Result<(), Failure> {
         server.address(),
         arguments.memory
     )?;
-    print(&server.run(&stop)?)
+    let Some(wanted) = wanted else { return print(&server.run(&stop)?) };
+    let (ended, card) = wanted.serve(server, &stop)?;
+    print(&ended)?;
+    card::print(&ended.frames, &card)
 }
 
 fn address(text: &str) -> Result<SocketAddr, Failure> {

@@ -1,0 +1,205 @@
+//! The card that brings UDP to `niclab kvs`.
+
+use std::fs;
+use std::io::{self, Write, stdout};
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use niclab_apps::kvs::frames::{Counted, Identity};
+use niclab_apps::kvs::server::{Ended, Options, Server};
+use niclab_card::{self as card, Card, CardConfig, PortName, steering};
+use niclab_lab::words;
+use niclab_packet::wire::MacAddress;
+
+use crate::arguments::{KvsArguments, KvsMode};
+use crate::failure::Failure;
+use crate::progress;
+
+/// How often the card is tended.
+const TEND: Duration = Duration::from_millis(100);
+
+/// A card that is to be.
+pub struct Wanted {
+    config: CardConfig,
+    mode: KvsMode,
+    ip: Ipv4Addr,
+    network_bits: u8,
+}
+
+impl Wanted {
+    /// What was asked for; `None` where UDP comes by the system's sockets.
+    pub fn new(arguments: &KvsArguments, options: &Options) -> Result<Option<Wanted>, Failure> {
+        let refused = |reason: String| Err(Failure::Address { reason });
+        let (port, address) = match (arguments.mode, &arguments.port, &arguments.address) {
+            (KvsMode::Kernel, None, None) => return Ok(None),
+            (KvsMode::Kernel, _, _) => {
+                return refused("--port and --address are for --mode rss and steer".to_owned());
+            }
+            (_, Some(port), Some(address)) => (port.clone(), address),
+            _ => return refused("--mode rss and steer need --port and --address".to_owned()),
+        };
+        if matches!(port, PortName::Pcap(_)) {
+            return refused(format!("--port {port}: not supported: a store behind packet traces"));
+        }
+        let (ip, network_bits) = read(address)?;
+        let cores = options.cores.len();
+        let queues = match arguments.mode {
+            KvsMode::Steer => steering::queues(cores),
+            _ => cores as u16,
+        };
+        let config = CardConfig {
+            receive: arguments.receive,
+            ..CardConfig::new(vec![port], queues, options.cores.clone())
+        };
+        Ok(Some(Wanted { config, mode: arguments.mode, ip, network_bits }))
+    }
+
+    /// Serves by the card and by the system's sockets until `stop` is set.
+    pub fn serve(self, server: Server, stop: &AtomicBool) -> Result<(Ended, card::Ended), Failure> {
+        let Wanted { config, mode, ip, network_bits } = self;
+        let (port, cores) = (server.address().port(), config.cores.len());
+        let mac = mac(&config.ports[0], ip)?;
+        let identity = Identity { mac, ip, network_bits, port };
+        let program = match mode {
+            KvsMode::Steer => Some(steering::pipeline(&identity, cores)?),
+            _ => None,
+        };
+        let mut card = Card::serve(&config, "", program, server.services(identity))?;
+        let (name, at) = (&config.ports[0], SocketAddr::from((ip, port)));
+        writeln!(stdout(), "UDP by a card at {at} ({mac}), {name}")?;
+        let served = thread::scope(|scope| {
+            let serving = scope.spawn(|| {
+                let served = server.run(stop);
+                stop.store(true, Ordering::Relaxed);
+                served
+            });
+            let mut said = String::new();
+            while !stop.load(Ordering::Relaxed) && !card.is_over() {
+                thread::sleep(TEND);
+                let missing = card.tend();
+                let reasons: Vec<String> =
+                    missing.iter().map(|(name, error)| format!("{name}: {error}")).collect();
+                let now = reasons.join("; ");
+                if !now.is_empty() && now != said {
+                    progress::say(&format!("niclab: {now}"));
+                }
+                said = now;
+            }
+            // A core that breaks off ends all.
+            stop.store(true, Ordering::Relaxed);
+            serving.join()
+        });
+        let ended = card.end();
+        let served = served.map_err(|_| io::Error::other("the server ended by a fault"))??;
+        match (ended.frames_lost, ended.trouble.is_empty()) {
+            (0, true) => Ok((served, ended)),
+            (0, false) => Err(io::Error::other(ended.trouble.join("; ")).into()),
+            (lost, _) => Err(Failure::FramesLost { lost, frames: ended.frames }),
+        }
+    }
+}
+
+/// An address and the bits of its network.
+fn read(text: &str) -> Result<(Ipv4Addr, u8), Failure> {
+    let parts = text.split_once('/').and_then(|(ip, bits)| {
+        let (ip, bits): (Ipv4Addr, u8) = (ip.parse().ok()?, bits.parse().ok()?);
+        let host = u32::MAX.checked_shr(bits.into()).unwrap_or(0);
+        let is_all = host > 1 && [0, host].contains(&(u32::from(ip) & host));
+        let first = ip.octets()[0];
+        let is_host = !is_all && first != 0 && first != 127 && first < 224;
+        ((1..=32).contains(&bits) && is_host).then_some((ip, bits))
+    });
+    parts.ok_or_else(|| Failure::Address {
+        reason: format!("--address {text}: give a host's IPv4 address such as 10.9.0.2/24"),
+    })
+}
+
+/// The Ethernet address: an interface's own, or, where the card is the other end of a new one, an
+/// address that is made of the IPv4 address.
+fn mac(port: &PortName, ip: Ipv4Addr) -> Result<MacAddress, Failure> {
+    let name = match port {
+        PortName::Xdp(name) | PortName::Packet(name) => name,
+        _ => {
+            let [a, b, c, d] = ip.octets();
+            return Ok(MacAddress([2, 0, a, b, c, d]));
+        }
+    };
+    let text = fs::read_to_string(format!("/sys/class/net/{name}/address")).ok();
+    let mac = text.and_then(|text| text.trim().parse().ok());
+    mac.ok_or_else(|| Failure::Address {
+        reason: format!("--port {port}: no such interface, or one without an Ethernet address"),
+    })
+}
+
+/// What became of the card's frames.
+pub fn print(counted: &Counted, card: &card::Ended) -> Result<(), Failure> {
+    let whole = |count: u64| words::whole(count as f64);
+    let mut out = stdout().lock();
+    writeln!(
+        out,
+        "{} frames by the card: {} datagrams, {} answers; {} ARP, {} echo; {} malformed, {} \
+         fragments, {} not to be answered, {} for others, {} answers without a frame",
+        whole(counted.frames),
+        whole(counted.datagrams),
+        whole(counted.answers),
+        whole(counted.arp),
+        whole(counted.echoes),
+        whole(counted.malformed),
+        whole(counted.fragments),
+        whole(counted.refused),
+        whole(counted.strange),
+        whole(counted.unsent),
+    )?;
+    for port in &card.counters.ports {
+        let queues = port.queues.iter().map(|queue| whole(queue.rx_frames)).collect::<Vec<_>>();
+        let missed = port.queues.iter().map(|queue| queue.rx_missed).sum::<u64>();
+        writeln!(
+            out,
+            "{}: by queue {}; {} missed, {} at queues; {} dropped when sent",
+            port.name,
+            queues.join(", "),
+            whole(port.rx_missed),
+            whole(missed),
+            whole(port.tx_dropped),
+        )?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_hosts_address_is_read_and_nothing_else() {
+        let ok = |text: &str| read(text).ok().map(|(ip, bits)| format!("{ip} {bits}"));
+        assert_eq!(ok("10.9.0.2/24").as_deref(), Some("10.9.0.2 24"));
+        assert_eq!(ok("10.9.0.2/32").as_deref(), Some("10.9.0.2 32"));
+        assert_eq!(ok("10.9.0.0/31").as_deref(), Some("10.9.0.0 31"));
+        for wrong in [
+            "10.9.0.2",
+            "10.9.0.2/33",
+            "10.9.0.2/0",
+            "10.9.0.0/24",
+            "10.9.0.255/24",
+            "::1/64",
+            "",
+            "224.0.0.1/24",
+            "127.0.0.1/8",
+            "0.0.0.1/24",
+            "10.9.0.2/24x",
+        ] {
+            assert_eq!(ok(wrong), None, "{wrong}");
+        }
+    }
+
+    #[test]
+    fn the_ethernet_address_is_the_interfaces_or_made_up() {
+        let of = |port: &str| mac(&port.parse().unwrap(), Ipv4Addr::new(10, 9, 0, 2));
+        assert_eq!(of("tap:kvs0").ok(), Some(MacAddress([2, 0, 10, 9, 0, 2])));
+        let refused = of("xdp:nowhere0").err().unwrap().to_string();
+        assert!(refused.contains("no such interface"), "{refused}");
+    }
+}

@@ -1,0 +1,348 @@
+//! `kvs --mode rss` and `steer`: clients over UDP through a TAP port of the card, in a network
+//! namespace of the test's own, which ends with it.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{TcpStream, UdpSocket};
+use std::path::Path;
+use std::process::{Child, ChildStdout, Command, Stdio};
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, geteuid, kill_process};
+
+use crate::command::{call, cores, niclab};
+use crate::kvs::{tool, two_cores};
+
+/// Set where this program runs in a namespace of its own.
+const APART: &str = "NICLAB_QUEUES_APART";
+
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// `true` in a network namespace of its own, where the test is to be carried out; elsewhere it is
+/// started there, and its end awaited.
+fn is_apart(test: &str) -> bool {
+    if std::env::var_os(APART).is_some() {
+        return true;
+    }
+    if !geteuid().is_root() || !Path::new("/dev/net/tun").exists() {
+        println!("SKIP {test}: needs root and /dev/net/tun");
+        return false;
+    }
+    let probe = Command::new("unshare").args(["-n", "ip", "link"]).output();
+    if !probe.is_ok_and(|ended| ended.status.success()) {
+        println!("SKIP {test}: needs `unshare -n` and `ip`");
+        return false;
+    }
+    let _cores = cores();
+    let name = format!("queues::{test}");
+    let program = std::env::current_exe().unwrap();
+    let mut command = Command::new("unshare");
+    command.arg("-n").arg(program).args(["--exact", &name, "--nocapture"]).env(APART, "1");
+    let ended = command.output().unwrap();
+    let said = format!(
+        "{}{}",
+        String::from_utf8_lossy(&ended.stdout),
+        String::from_utf8_lossy(&ended.stderr)
+    );
+    print!("{said}");
+    assert!(ended.status.success() && said.contains("1 passed"), "{said}");
+    false
+}
+
+#[track_caller]
+fn system(line: &str) {
+    let ended = Command::new("sh").args(["-c", line]).output().unwrap();
+    assert!(ended.status.success(), "{line}: {}", String::from_utf8_lossy(&ended.stderr));
+}
+
+/// A store behind a card, killed with its value.
+struct Store {
+    child: Child,
+    out: BufReader<ChildStdout>,
+    /// Of UDP by the card.
+    address: String,
+    /// Of TCP by the system.
+    tcp: String,
+}
+
+impl Store {
+    fn start(mode: &str, more: &[&str]) -> Store {
+        system("ip link set lo up");
+        let mut command = niclab(&["kvs", "--listen", "127.0.0.1:0", "--mode", mode]);
+        command.args(["--port", "tap:kvs0", "--address", "10.9.0.2/24"]);
+        command.args(["--cores", &two_cores(), "--memory", "1GiB"]).args(more);
+        let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
+        let mut out = BufReader::new(child.stdout.take().unwrap());
+        let mut at = || {
+            let mut line = String::new();
+            out.read_line(&mut line).unwrap();
+            let rest = line.split(" at ").nth(1).unwrap_or_else(|| panic!("{line}"));
+            rest.split([';', ' ']).next().unwrap().to_owned()
+        };
+        let (tcp, address) = (at(), at());
+        let store = Store { child, out, address, tcp };
+        system("ip address add 10.9.0.1/24 dev kvs0 && ip link set kvs0 up");
+        store
+    }
+
+    fn client(&self) -> UdpSocket {
+        let socket = UdpSocket::bind("10.9.0.1:0").unwrap();
+        socket.set_read_timeout(Some(PATIENCE)).unwrap();
+        socket.connect(&self.address).unwrap();
+        socket
+    }
+
+    fn stop(mut self) -> String {
+        kill_process(Pid::from_child(&self.child), Signal::INT).unwrap();
+        let mut rest = String::new();
+        self.out.read_to_string(&mut rest).unwrap();
+        assert!(self.child.wait().unwrap().success(), "{rest}");
+        rest
+    }
+}
+
+impl Drop for Store {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// A datagram with memcached's frame header.
+fn framed(id: u16, count: u16, said: &[u8]) -> Vec<u8> {
+    [[id, 0, count, 0].map(u16::to_be_bytes).as_flattened(), said].concat()
+}
+
+/// A request of the binary protocol.
+fn request(code: u8, extras: &[u8], key: &[u8], value: &[u8]) -> Vec<u8> {
+    let mut bytes = vec![0x80, code, 0, key.len() as u8, extras.len() as u8, 0, 0, 0];
+    let body_len = (extras.len() + key.len() + value.len()) as u32;
+    bytes.extend_from_slice(&body_len.to_be_bytes());
+    bytes.extend_from_slice(&[0; 12]);
+    [&bytes[..], extras, key, value].concat()
+}
+
+/// What is answered to a datagram, put together of as many as there are.
+#[track_caller]
+fn ask(client: &UdpSocket, id: u16, said: &[u8]) -> Vec<u8> {
+    client.send(&framed(id, 1, said)).unwrap();
+    let mut parts: Vec<Option<Vec<u8>>> = Vec::new();
+    let mut room = [0; 2048];
+    loop {
+        let len = client.recv(&mut room).unwrap();
+        let word = |at: usize| u16::from_be_bytes([room[2 * at], room[2 * at + 1]]);
+        assert!(len <= 1400 && word(0) == id && word(3) == 0);
+        parts.resize(word(2).into(), None);
+        parts[usize::from(word(1))] = Some(room[8..len].to_vec());
+        if parts.iter().all(Option::is_some) {
+            return parts.into_iter().flatten().flatten().collect();
+        }
+    }
+}
+
+/// What is answered to words over TCP.
+fn ask_tcp(store: &Store, said: &[u8], len: usize) -> Vec<u8> {
+    let mut stream = TcpStream::connect(&store.tcp).unwrap();
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    stream.write_all(said).unwrap();
+    let mut answer = vec![0; len];
+    stream.read_exact(&mut answer).unwrap();
+    answer
+}
+
+/// Frames by queue, as the store says at its end; nothing was lost or malformed.
+#[track_caller]
+fn by_queue(told: &str) -> Vec<u64> {
+    for none in [" 0 malformed", " 0 fragments", " 0 answers without a frame", " 0 missed"] {
+        assert!(told.contains(none), "{told}");
+    }
+    let queues = told.split("by queue ").nth(1).unwrap().split(';').next().unwrap();
+    queues.split(", ").map(|count| count.replace(',', "").parse().unwrap()).collect()
+}
+
+/// The queues that more than a few frames came by.
+#[track_caller]
+fn busy(told: &str) -> Vec<usize> {
+    let queues = by_queue(told);
+    (0..queues.len()).filter(|&queue| queues[queue] > 500).collect()
+}
+
+#[test]
+fn memcaslap_finds_what_it_has_stored_by_the_card() {
+    let test = "memcaslap_finds_what_it_has_stored_by_the_card";
+    if tool("memcaslap", test).is_none() || !is_apart(test) {
+        return;
+    }
+    // Its requests are of the text protocol: with `--binary -U` it sends none, to no server.
+    for (mode, queues) in [("rss", [0, 1]), ("steer", [2, 3])] {
+        let store = Store::start(mode, &[]);
+        let mut command = tool("memcaslap", test).unwrap();
+        command.args(["-s", &store.address, "-U", "-T", "1", "-c", "16", "-t", "4s", "-v", "1"]);
+        let ended = command.args(["-X", "256"]).output().unwrap();
+        let said = String::from_utf8_lossy(&ended.stdout);
+        let figure = |name: &str| -> u64 {
+            let value = said.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(": "));
+            value.unwrap_or_else(|| panic!("no {name} in {said}")).trim().parse().unwrap()
+        };
+        assert!(ended.status.success(), "{said}");
+        assert!(figure("cmd_get") > 1000 && figure("cmd_set") > 100, "{mode}: {said}");
+        for none in ["get_misses", "verify_misses", "verify_failed", "packet_drop"] {
+            assert_eq!(figure(none), 0, "{mode}: {said}");
+        }
+        assert_eq!(busy(&store.stop()), queues, "{mode}");
+    }
+}
+
+/// Sixteen clients of the binary protocol, each with keys of its own, at once: whatever one of them
+/// reads is what it stored last.
+#[test]
+fn binary_clients_find_what_they_have_stored() {
+    let test = "binary_clients_find_what_they_have_stored";
+    if !is_apart(test) {
+        return;
+    }
+    const CLIENTS: usize = 16;
+    const KEYS: usize = 50;
+    for mode in ["rss", "steer"] {
+        let store = Store::start(mode, &[]);
+        let clients: Vec<UdpSocket> = (0..CLIENTS).map(|_| store.client()).collect();
+        let mut stored = vec![[0_usize; KEYS]; CLIENTS];
+        let value = |client: usize, key: usize, round: usize| {
+            format!("{client}.{key}.{round} ").repeat(1 + (key + round) % 40).into_bytes()
+        };
+        for round in 0..3_000 {
+            let at = |client: usize| (client + round * 7) % KEYS;
+            let is_set = |client: usize| round < 8 * KEYS || (client + round).is_multiple_of(10);
+            for (number, client) in clients.iter().enumerate() {
+                let key = format!("{number}:key:{}", at(number)).into_bytes();
+                let asked = match is_set(number) {
+                    true => {
+                        stored[number][at(number)] = round;
+                        request(1, &[0; 8], &key, &value(number, at(number), round))
+                    }
+                    false => request(0, b"", &key, b""),
+                };
+                client.send(&framed(round as u16, 1, &asked)).unwrap();
+            }
+            for (number, client) in clients.iter().enumerate() {
+                let mut room = [0; 2048];
+                let len = client.recv(&mut room).unwrap();
+                assert_eq!(room[..2], (round as u16).to_be_bytes(), "{mode}");
+                let last = stored[number][at(number)];
+                match is_set(number) {
+                    true => assert_eq!(room[8..16], [0x81, 1, 0, 0, 0, 0, 0, 0]),
+                    false => assert!(
+                        room[8 + 28..len] == value(number, at(number), last)[..],
+                        "{mode}, {number}, {round}: {}",
+                        String::from_utf8_lossy(&room[8 + 28..len])
+                    ),
+                }
+            }
+        }
+        // In both modes both cores have work; a card that steers has found every key.
+        let told = store.stop();
+        assert_eq!(busy(&told), [0, 1], "{told}");
+        assert_eq!(by_queue(&told).len(), if mode == "rss" { 2 } else { 4 });
+    }
+}
+
+/// Every key is the same one, whichever way it is asked for.
+#[test]
+fn all_ways_lead_to_the_same_items() {
+    let test = "all_ways_lead_to_the_same_items";
+    if !is_apart(test) {
+        return;
+    }
+    for mode in ["rss", "steer"] {
+        let store = Store::start(mode, &[]);
+        let clients: Vec<UdpSocket> = (0..4).map(|_| store.client()).collect();
+        for number in 0..200_u16 {
+            let (key, value) = (format!("key:{number}"), format!("value {number}"));
+            let (client, other) = (&clients[usize::from(number) % 4], &clients[3]);
+            let set = request(1, &[0; 8], key.as_bytes(), value.as_bytes());
+            assert_eq!(ask(client, number, &set)[..8], [0x81, 1, 0, 0, 0, 0, 0, 0]);
+            let got = ask(other, number, &request(0, b"", key.as_bytes(), b""));
+            assert_eq!(got[28..], *value.as_bytes(), "{mode}");
+            let text = format!("VALUE {key} 0 {}\r\n{value}\r\nEND\r\n", value.len()).into_bytes();
+            let asked = format!("get {key}\r\n").into_bytes();
+            assert_eq!(ask(other, number, &asked), text, "{mode}");
+            assert_eq!(ask_tcp(&store, &asked, text.len()), text, "{mode}");
+            // What TCP or the text protocol changes is seen by requests that are steered.
+            let asked = format!("append {key} 0 0 1\r\n!\r\n").into_bytes();
+            match number % 2 {
+                0 => assert_eq!(ask_tcp(&store, &asked, 8), b"STORED\r\n"),
+                _ => assert_eq!(ask(other, number, &asked), b"STORED\r\n"),
+            }
+            let got = ask(client, number, &request(0, b"", key.as_bytes(), b""));
+            assert_eq!(got[28..], *format!("{value}!").as_bytes(), "{mode}");
+        }
+        let told = store.stop();
+        assert!(told.contains("200 stored") || told.contains("400 stored"), "{told}");
+    }
+}
+
+#[test]
+fn a_host_behind_a_card_answers_what_it_should_and_nothing_else() {
+    let test = "a_host_behind_a_card_answers_what_it_should_and_nothing_else";
+    if !is_apart(test) {
+        return;
+    }
+    for (mode, receive) in [("rss", "interrupt"), ("steer", "busy-poll")] {
+        let store = Store::start(mode, &["--receive", receive]);
+        let pinged =
+            Command::new("ping").args(["-c", "3", "-i", "0.2", "-W", "5", "10.9.0.2"]).output();
+        match pinged {
+            Ok(ended) => {
+                let said = String::from_utf8_lossy(&ended.stdout);
+                assert!(said.contains("3 received"), "{said}");
+            }
+            Err(_) => println!("SKIP a part of {test}: no ping"),
+        }
+        let client = store.client();
+        // A value of 100 KiB comes in as many datagrams as it takes.
+        let value = vec![b'v'; 100 << 10];
+        let said = [&b"set long 0 0 102400\r\n"[..], &value, b"\r\n"].concat();
+        assert_eq!(ask_tcp(&store, &said, 8), b"STORED\r\n");
+        let expected = [b"VALUE long 0 102400\r\n", &value[..], b"\r\nEND\r\n"].concat();
+        assert!(ask(&client, 7, b"get long\r\n") == expected);
+        assert!(ask(&client, 8, &request(0, b"", b"long", b""))[28..] == value[..]);
+        // Several requests in a datagram; half ones; frame headers that are none.
+        let said = ask(&client, 9, b"set a 0 0 1\r\nx\r\nget a\r\n");
+        assert_eq!(said, b"STORED\r\nVALUE a 0 1\r\nx\r\nEND\r\n");
+        let two = [request(0, b"", b"a", b""), request(0, b"", b"a", b"")].concat();
+        assert_eq!(ask(&client, 10, &two).len(), 2 * 29);
+        let half = b"SERVER_ERROR incomplete request in a datagram\r\n";
+        for said in [&b"get a"[..], &request(0, b"", b"a", b"")[..24], &[0x80]] {
+            assert_eq!(ask(&client, 11, said), half);
+        }
+        client.send(&framed(12, 2, b"get a\r\n")).unwrap();
+        let mut room = [0; 2048];
+        let len = client.recv(&mut room).unwrap();
+        assert_eq!(room[8..len], *b"SERVER_ERROR multi-packet request not supported\r\n");
+        // None of these has an answer, and what follows is answered.
+        for said in [&b""[..], b"1234567", b"12345678", &framed(1, 1, b"")] {
+            client.send(said).unwrap();
+        }
+        let long = vec![b'x'; 8000];
+        client.send(&framed(13, 1, &long)).unwrap();
+        assert_eq!(ask(&client, 14, b"mn\r\n"), b"MN\r\n");
+        assert_eq!(ask(&client, 15, &request(0x7f, b"", b"a", b""))[6..8], [0, 0x81]);
+        let told = store.stop();
+        // A datagram of 8,000 bytes comes in fragments.
+        assert!(!told.contains(" 0 fragments") && told.contains(" 0 malformed"), "{told}");
+    }
+}
+
+#[test]
+fn what_does_not_go_together_is_refused() {
+    let card = ["kvs", "--port", "tap:none0", "--address", "10.9.0.2/24"];
+    call(&card).with(2, &["--port and --address are for --mode rss and steer"]);
+    call(&["kvs", "--mode", "steer"]).with(2, &["--port", "--address"]);
+    let with = |port: &str, address: &str| {
+        call(&["kvs", "--mode", "rss", "--port", port, "--address", address])
+    };
+    with("tap:none0", "10.9.0.2").with(2, &["such as 10.9.0.2/24"]);
+    with("tap:none0", "10.9.0.255/24").with(2, &["such as 10.9.0.2/24"]);
+    with("pcap:in=a.pcap", "10.9.0.2/24").with(2, &["not supported"]);
+    with("xdp:none0", "10.9.0.2/24").with(2, &["none0", "no such interface"]);
+    with("none0", "10.9.0.2/24").with(2, &["is no port"]);
+}
