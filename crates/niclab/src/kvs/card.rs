@@ -8,6 +8,7 @@ use std::thread;
 use std::time::Duration;
 
 use niclab_apps::kvs::frames::{Counted, Identity};
+use niclab_apps::kvs::limits::PARTITIONS_MAX;
 use niclab_apps::kvs::server::{Ended, Options, Server};
 use niclab_card::{self as card, Card, CardConfig, PortName, steering};
 use niclab_lab::words;
@@ -19,6 +20,18 @@ use crate::progress;
 
 /// How often the card is tended.
 const TEND: Duration = Duration::from_millis(100);
+
+/// Memory of a partition into which values of every length fit, bytes.
+const PARTITION_BYTES: usize = 9 << 20;
+
+/// How many partitions a store has in a mode: as many as cores; where all cores share all of them
+/// by bursts, twice as many, so that one is free (`niclab bench kvs`), as long as the longest values
+/// fit.
+pub fn partitions(mode: KvsMode, options: &Options) -> usize {
+    let cores = options.cores.len();
+    let twice = mode == KvsMode::Rss && options.memory_bytes >= 2 * cores * PARTITION_BYTES;
+    if twice { (2 * cores).min(PARTITIONS_MAX.max(cores)) } else { cores }
+}
 
 /// A card that is to be.
 pub struct Wanted {

@@ -31,10 +31,11 @@ pub fn run(arguments: &KvsArguments) -> Result<(), Failure> {
         Some(OnOff::On) => Udp::On,
         Some(OnOff::Off) => Udp::Off,
     };
-    let options = Options {
+    let mut options = Options {
         listen,
         udp,
         cores: cores(&arguments.cores)?,
+        partitions: 0,
         spread: match arguments.mode {
             KvsMode::Steer => Spread::Steered,
             KvsMode::Kernel | KvsMode::Rss => Spread::Secret,
@@ -44,6 +45,7 @@ pub fn run(arguments: &KvsArguments) -> Result<(), Failure> {
         idle_timeout: arguments.idle_timeout.map(Duration::from_secs),
         buffers_bytes_max: arguments.buffers.0,
     };
+    options.partitions = card::partitions(arguments.mode, &options);
     let wanted = card::Wanted::new(arguments, &options)?;
     let on_cores = options.cores.iter().map(u32::to_string).collect::<Vec<_>>().join(", ");
     let server = Server::bind(options)?;

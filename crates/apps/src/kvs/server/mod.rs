@@ -47,8 +47,10 @@ pub struct Options {
     pub listen: SocketAddr,
     /// UDP, too.
     pub udp: Udp,
-    /// A thread on each of these cores, and as many partitions.
+    /// A thread on each of these cores.
     pub cores: Vec<u32>,
+    /// Partitions, where no core has one of its own ([`Spread::Steered`]).
+    pub partitions: usize,
     /// By what keys are spread over these.
     pub spread: Spread,
     /// Memory of items and index, bytes.
@@ -196,7 +198,12 @@ impl Server {
     /// [`ServerError`].
     pub fn bind(options: Options) -> Result<Server, ServerError> {
         sockets::allow_descriptors(options.connections_max)?;
-        let store = Store::new(options.memory_bytes, options.cores.len(), random())?;
+        let partitions = match options.spread {
+            Spread::Secret => options.partitions,
+            // Each core has one.
+            Spread::Steered => options.cores.len(),
+        };
+        let store = Store::new(options.memory_bytes, partitions, random())?;
         let store = store.spread_by(options.spread);
         let is_udp = options.udp.is_on(options.listen.ip());
         let udp_count = if is_udp { options.cores.len() } else { 0 };

@@ -28,6 +28,7 @@ fn options() -> Options {
         listen: "127.0.0.1:0".parse().unwrap(),
         udp: Udp::OnLoopback,
         cores: vec![first, cores.next().map_or(first, |core| core as u32)],
+        partitions: 2,
         spread: Spread::Secret,
         memory_bytes: 64 << 20,
         connections_max: 100,
@@ -311,7 +312,7 @@ fn what_cannot_be_had_is_said() {
     let told = refused(Options { listen: elsewhere, ..options() });
     assert!(told.contains("192.0.2.1:0 is not an address of this machine"), "{told}");
     assert!(refused(Options { memory_bytes: 1000, ..options() }).contains("use at least 524288"));
-    assert!(refused(Options { cores: vec![], ..options() }).contains("0 partitions"));
+    assert!(refused(Options { partitions: 0, ..options() }).contains("0 partitions"));
     let nowhere = Options { cores: vec![1023], ..options() };
     let told = Server::bind(nowhere).unwrap().run(&AtomicBool::new(false)).unwrap_err();
     assert!(told.to_string().contains("core 1023 cannot be used here"), "{told}");

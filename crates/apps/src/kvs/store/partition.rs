@@ -78,8 +78,10 @@ pub enum Unstored {
     Gone,
 }
 
-/// Items under their keys.
+/// Items under their keys. It begins with a cache line: who looks whether its lock is free does not
+/// take the line from whoever has it.
 #[derive(Debug)]
+#[repr(align(64))]
 pub struct Partition {
     pub(super) log: Log,
     pub(super) index: Index,
