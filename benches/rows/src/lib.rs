@@ -18,6 +18,7 @@ pub mod frames;
 pub mod generator;
 pub mod insert;
 pub mod keys;
+pub mod kvs;
 pub mod pipeline;
 pub mod prefixes;
 mod program;

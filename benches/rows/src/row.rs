@@ -2,15 +2,18 @@
 
 use std::path::PathBuf;
 
+use niclab_nic::limits::BURST;
+
 use crate::chain::{Finds, Masks};
 use crate::entries::{Case, Done, Kind};
 use crate::insert::{Room, Written};
+use crate::kvs::{Figure, Keys, Shape};
 use crate::prefixes::Family;
 use crate::requests::Application;
 use crate::update::{self, Change};
 use crate::{
     Bench, BenchError, Goal, Measured, acl, beside, chain, echo, entries, exact, forward,
-    generator, insert, pipeline, prefixes, program, requests, rss, scaling, sets, stream,
+    generator, insert, kvs, pipeline, prefixes, program, requests, rss, scaling, sets, stream,
 };
 
 /// What can be asked for by name.
@@ -34,6 +37,8 @@ pub enum Subject {
     Http,
     /// New keys and new rules.
     Insert,
+    /// The key-value store behind the card's queues.
+    Kvs,
     /// Gets and sets of memcached.
     Memcached,
     /// All that happens to a packet.
@@ -97,6 +102,7 @@ pub fn rows(files: &[PathBuf]) -> Vec<Row> {
     rows.extend(program_rows());
     rows.extend(entry_rows());
     rows.push(scaling_row());
+    rows.extend(kvs_rows());
     rows.push(forward_row());
     rows.extend(echo_rows());
     rows.push(stream_row());
@@ -348,6 +354,41 @@ fn scaling_row() -> Row {
         goal: Goal { ratio: 1.9, floor: 0.0 },
         measure: Box::new(scaling::two_cores),
     }
+}
+
+/// Requests a second that the build without the card's help is to reach, so that a ratio to it says
+/// something.
+const KVS_FLOOR: f64 = 1e6;
+
+/// What steering is to gain: throughput, and the time of a core for a request, of which 30 % are to
+/// be saved.
+const KVS_THROUGHPUT: f64 = 1.3;
+const KVS_TIME: f64 = 1.0 / 0.7;
+
+fn kvs_rows() -> Vec<Row> {
+    // Of a whole burst of the card, and of what each of two cores gets of one on average.
+    let shapes =
+        [Keys::Uniform, Keys::Zipf].map(|keys| [BURST, BURST / 2].map(|burst| (keys, burst)));
+    shapes.into_iter().flatten().flat_map(|(keys, burst)| kvs_rows_of(keys, burst)).collect()
+}
+
+fn kvs_rows_of(keys: Keys, burst: usize) -> [Row; 3] {
+    let row = |build: &str, peer, ratio, floor, measure: Box<Measure>| Row {
+        subject: Subject::Kvs,
+        what: format!("kvs, {}, bursts of {burst}, {build}", keys.name()),
+        peer,
+        goal: Goal { ratio, floor },
+        measure,
+    };
+    let shape = Shape { burst, ..Shape::of(keys) };
+    let beside =
+        |figure| -> Box<Measure> { Box::new(move |bench| kvs::beside(bench, &shape, figure)) };
+    let alone = Box::new(move |bench: &Bench| kvs::alone(bench, &shape));
+    [
+        row("rss", "", 0.0, KVS_FLOOR, alone),
+        row("steer", "rss", KVS_THROUGHPUT, 0.0, beside(Figure::Throughput)),
+        row("steer, a core's time", "rss", KVS_TIME, 0.0, beside(Figure::Time)),
+    ]
 }
 
 fn forward_row() -> Row {

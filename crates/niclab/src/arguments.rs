@@ -657,6 +657,8 @@ pub enum BenchSubject {
     Http,
     /// New keys and new rules
     Insert,
+    /// The key-value store behind the card's queues: steered by key, beside RSS
+    Kvs,
     /// Gets and sets of memcached, beside memcaslap
     Memcached,
     /// All that happens to a packet

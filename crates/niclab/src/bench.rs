@@ -242,6 +242,7 @@ impl From<BenchSubject> for Subject {
             BenchSubject::Generator => Subject::Generator,
             BenchSubject::Http => Subject::Http,
             BenchSubject::Insert => Subject::Insert,
+            BenchSubject::Kvs => Subject::Kvs,
             BenchSubject::Memcached => Subject::Memcached,
             BenchSubject::Pipeline => Subject::Pipeline,
             BenchSubject::Prefixes => Subject::Prefixes,

@@ -1,0 +1,213 @@
+//! A key-value store behind a card's queues: what steering by key is worth to the cores that serve.
+//!
+//! The same requests lie in memory, beyond the second cache, and the card's stage has been over
+//! them before anything is timed: it has chosen a queue by RSS, or by the program `kvs-steering`.
+//! Only the application is timed, on two cores at once: `Station` with all that `niclab kvs` does
+//! for a frame, from its headers to the frame with the answer. Both builds are the same code.
+//!
+//! Staged: this shows time and throughput, no latency and no loss.
+
+mod load;
+mod pass;
+
+use niclab_apps::kvs::bulk::{STEPS, Step};
+use niclab_nic::limits::BURST;
+use niclab_pairing::{Answer, alternate};
+
+use crate::{Bench, BenchError, Measured, Slices, median};
+pub use load::Keys;
+use pass::Cores;
+pub use pass::{Pass, Staged};
+
+/// What the card does for the store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Build {
+    /// It spreads clients over the cores by their addresses: any core may get any key.
+    Rss {
+        /// Partitions of the store.
+        partitions: usize,
+    },
+    /// It gives each core the requests for the keys of its own partition.
+    Steer,
+}
+
+impl Build {
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Build::Rss { .. } => "rss",
+            Build::Steer => "steer",
+        }
+    }
+}
+
+/// What of both builds is compared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Figure {
+    /// Requests a second of both cores together, which are done when the slower one is.
+    Throughput,
+    /// Requests for each second that a core works or waits for the other one.
+    Time,
+}
+
+/// Passes that say where the time goes.
+const WATCHED: usize = 31;
+
+/// How it is set up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shape {
+    /// How often each key is asked for.
+    pub keys: Keys,
+    /// Partitions of the build that shares them; the other one has one a core.
+    pub partitions: usize,
+    /// Frames that are served together.
+    pub burst: usize,
+}
+
+impl Shape {
+    /// As `niclab kvs` is on two cores.
+    pub fn of(keys: Keys) -> Shape {
+        Shape { keys, partitions: 4, burst: BURST }
+    }
+
+    fn staged(&self, build: Build, cores: Cores) -> Result<Staged, BenchError> {
+        Staged::new(build, self.keys, cores, self.burst)
+    }
+
+    fn rss(&self, cores: Cores) -> Result<Staged, BenchError> {
+        self.staged(Build::Rss { partitions: self.partitions }, cores)
+    }
+}
+
+/// The row of the build without the card's help alone: its floor.
+///
+/// # Errors
+/// [`BenchError`]. A machine of one core is no error but [`Slices::NotSupported`].
+pub fn alone(bench: &Bench, shape: &Shape) -> Result<Measured, BenchError> {
+    let Some(cores) = two(bench) else { return Ok(one_core()) };
+    let mut staged = shape.rss(cores)?;
+    let rates = crate::alone(bench.pairs, || slice(&mut staged, bench, Figure::Throughput))?;
+    Ok(Measured::of(Slices::Single(rates)).with(said(&mut staged)?))
+}
+
+/// Steering by key against RSS.
+///
+/// # Errors
+/// As of [`alone`].
+pub fn beside(bench: &Bench, shape: &Shape, figure: Figure) -> Result<Measured, BenchError> {
+    let Some(cores) = two(bench) else { return Ok(one_core()) };
+    let (mut steer, mut rss) = (shape.staged(Build::Steer, cores)?, shape.rss(cores)?);
+    let pairs = alternate(
+        bench.pairs,
+        || slice(&mut steer, bench, figure),
+        || slice(&mut rss, bench, figure),
+    )?;
+    let ns = |rates: &[f64]| median(rates).map_or(0.0, |rate| 1e9 / rate);
+    let (ours, theirs) = (ns(&pairs.ours), ns(&pairs.theirs));
+    let what = match figure {
+        Figure::Throughput => "from request to request on two cores",
+        Figure::Time => "of a core for a request",
+    };
+    let note = format!(
+        "staged: {ours:.1} ns {what} with steer, {theirs:.1} ns with rss: {:.0} % less",
+        100.0 * (1.0 - ours / theirs)
+    );
+    Ok(Measured::of(Slices::Paired(pairs)).with(note).with(said(&mut steer)?).with(said(&mut rss)?))
+}
+
+/// The cores of a bench, where there are two.
+fn two(bench: &Bench) -> Option<Cores> {
+    Some([bench.core as u32, bench.other? as u32])
+}
+
+fn one_core() -> Measured {
+    Measured::of(Slices::NotSupported("two cores on a machine that has one".to_owned()))
+}
+
+/// Passes for a slice. Those in which the machine took a core away count only where there is no
+/// other.
+fn slice(staged: &mut Staged, bench: &Bench, figure: Figure) -> Result<Answer, BenchError> {
+    let until = std::time::Duration::from_millis(bench.slice_ms);
+    let (start, mut calm, mut others) = (std::time::Instant::now(), (0, 0), (0, 0));
+    while start.elapsed() < until {
+        let pass = staged.pass()?;
+        let (ops, ns) = if pass.is_disturbed { &mut others } else { &mut calm };
+        let took = match figure {
+            Figure::Throughput => pass.ns,
+            Figure::Time => pass.worked_ns,
+        };
+        (*ops, *ns) = (*ops + pass.requests, *ns + took);
+    }
+    let (ops, ns) = if calm.0 > 0 { calm } else { others };
+    Ok(Answer { ops, ns, rest: Vec::new() })
+}
+
+/// Where the time of a request goes: medians over passes that were watched.
+fn said(staged: &mut Staged) -> Result<String, BenchError> {
+    let mut of: [Vec<f64>; STEPS] = Default::default();
+    for _ in 0..WATCHED {
+        let pass = staged.watched()?;
+        for (of, ns) in of.iter_mut().zip(pass.steps_ns) {
+            of.push(ns as f64 / pass.requests.max(1) as f64);
+        }
+    }
+    let names = [
+        (Step::Receive, "receive and check"),
+        (Step::Parse, "parse"),
+        (Step::Hash, "hash"),
+        (Step::Lock, "lock"),
+        (Step::LookUp, "look-up"),
+        (Step::CarryOut, "carry out and copy"),
+        (Step::Reply, "reply"),
+    ];
+    let part = |(step, name): (Step, &str)| {
+        format!("{name} {:.1}", median(&of[step as usize]).unwrap_or(0.0))
+    };
+    let parts: Vec<String> = names.map(part).into();
+    let (name, share) = (staged.build().name(), 100.0 * staged.share());
+    let parts = parts.join(", ");
+    Ok(format!("{name}, {share:.0} % on the first core; ns of a request, watched: {parts}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn both_builds_answer_every_request_right() {
+        for keys in [Keys::Uniform, Keys::Zipf] {
+            let rss = |partitions| Build::Rss { partitions };
+            for (build, burst) in [(rss(2), 64), (rss(9), 64), (Build::Steer, 64), (rss(2), 1)] {
+                let mut staged = Staged::new(build, keys, [0, 1], burst).unwrap();
+                for pass in [staged.pass().unwrap(), staged.watched().unwrap()] {
+                    assert_eq!(pass.requests, load::FRAMES as u64);
+                    assert!(pass.ns > 0 && pass.worked_ns > 0);
+                    assert_eq!(pass.steps_ns[Step::Hash as usize] > 0, pass.is_watched);
+                }
+                assert_eq!(staged.wrong(), 0, "{build:?}");
+                let share = staged.share();
+                assert!((0.4..0.6).contains(&share), "{build:?}, {keys:?}: {share}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_wrong_answer_is_seen() {
+        let mut staged = Staged::new(Build::Steer, Keys::Uniform, [0, 1], 64).unwrap();
+        staged.forget();
+        staged.pass().unwrap();
+        assert!(staged.wrong() > 0, "gets of items that are not there");
+    }
+
+    #[test]
+    fn a_row_has_its_pairs_and_says_where_the_time_goes() {
+        let peers = std::path::PathBuf::new();
+        let bench = Bench { core: 0, other: Some(1), pairs: 2, peers, slice_ms: 1 };
+        let measured = beside(&bench, &Shape::of(Keys::Uniform), Figure::Time).unwrap();
+        assert!(matches!(&measured.slices, Slices::Paired(pairs) if pairs.ours.len() == 2));
+        assert!(measured.notes[1].contains("ns of a request, watched: receive"));
+        let one = Bench { other: None, ..bench };
+        let measured = alone(&one, &Shape::of(Keys::Zipf)).unwrap();
+        assert!(matches!(measured.slices, Slices::NotSupported(_)));
+    }
+}

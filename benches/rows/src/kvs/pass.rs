@@ -1,0 +1,393 @@
+//! Passes over frames that lie in memory, on two cores at once.
+
+use std::fs;
+use std::slice::Chunks;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+
+use niclab_apps::kvs::bulk::{STEPS, Step, Watch};
+use niclab_apps::kvs::frames::Station;
+use niclab_apps::kvs::session::{Context, Host, Standing};
+use niclab_apps::kvs::store::{New, Spread, Store, Value};
+use niclab_apps::kvs::time::{Expiry, Moment};
+use niclab_apps::service::Answers;
+use niclab_card::steering;
+use niclab_device::cores::Pinned;
+use niclab_load::clock::Clock;
+use niclab_nic::limits::BURST;
+use niclab_nic::memory::{Desc, Region};
+use niclab_nic::{Nic, NicConfig};
+use niclab_program::{Fate, Lost};
+
+use super::Build;
+use super::load::{ASKED_AT, FRAMES, KEYS, Keys, STORE, VALUE_AT, VALUE_LEN, frames, key, value};
+use crate::BenchError;
+
+/// The two cores.
+pub type Cores = [u32; 2];
+
+/// Memory of the store: much more than its items need.
+const STORE_BYTES: usize = 256 << 20;
+
+/// Frames of a core that answers are written to, one after the other, as a ring to be sent has.
+const ANSWERS: usize = 256;
+
+/// The time of day that the store is told.
+const NOW: Moment = Moment(1_700_000_000);
+
+/// A core that does not run us for more than this share of a pass disturbs it.
+const AWAY_MAX: f64 = 0.02;
+
+/// Rounds of waiting for the other core after which it may have this one.
+const SPINS_MAX: u32 = 10_000;
+
+/// What a pass took.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Pass {
+    /// From the first core's beginning to the last one's end, nanoseconds.
+    pub ns: u64,
+    /// Of both cores, each from its beginning to its end without the time in which something else
+    /// had it, nanoseconds.
+    pub worked_ns: u64,
+    /// Requests.
+    pub requests: u64,
+    /// The machine took a core away meanwhile.
+    pub is_disturbed: bool,
+    /// Steps were timed.
+    pub is_watched: bool,
+    /// Time of both cores by [`Step`], where they were timed.
+    pub steps_ns: [u64; STEPS],
+}
+
+/// A store, and the requests for it.
+pub struct Staged {
+    build: Build,
+    /// Frames that are served together.
+    burst: usize,
+    store: Store,
+    region: Arc<Region>,
+    seats: [Seat; 2],
+    clock: Clock,
+}
+
+/// One core.
+struct Seat {
+    core: u32,
+    /// The frames of its queues, in the order in which they come.
+    frames: Vec<Desc>,
+    station: Station,
+    sink: Sink,
+}
+
+/// Where answers are written.
+struct Sink {
+    region: Arc<Region>,
+    frames: Vec<Desc>,
+    at: usize,
+    /// So many answers.
+    count: u64,
+}
+
+impl Answers for Sink {
+    #[inline]
+    fn frame(&mut self, len: usize) -> Option<&mut [u8]> {
+        self.at = (self.at + 1) % ANSWERS;
+        self.count += 1;
+        let desc = &mut self.frames[self.at];
+        self.region.slot_mut(desc);
+        self.region.set_len(desc, len as u16);
+        Some(self.region.frame_mut(desc))
+    }
+}
+
+/// Looks at each answer to a get, and counts those that are not right.
+struct Judge<'a> {
+    sink: &'a mut Sink,
+    is_open: bool,
+    gets: u64,
+    wrong: u64,
+}
+
+impl Judge<'_> {
+    fn close(&mut self) {
+        if !std::mem::take(&mut self.is_open) {
+            return;
+        }
+        let frame = self.sink.region.frame(&self.sink.frames[self.sink.at]);
+        let number = frame[ASKED_AT..].first_chunk().map_or(0, |word| u32::from_be_bytes(*word));
+        let answer = &frame[42 + 8..];
+        // A set is answered by a header alone.
+        let is_set = answer[1] == 1 && answer[6..8] == [0, 0];
+        let is_get = frame.get(VALUE_AT..VALUE_AT + VALUE_LEN) == Some(&value(number)[..]);
+        self.gets += u64::from(is_get);
+        self.wrong += u64::from(!is_set && !is_get);
+    }
+}
+
+impl Answers for Judge<'_> {
+    fn frame(&mut self, len: usize) -> Option<&mut [u8]> {
+        self.close();
+        self.is_open = true;
+        self.sink.frame(len)
+    }
+}
+
+/// Whose statistics nobody asks for.
+struct Nobody;
+
+impl Host for Nobody {
+    fn standing(&self) -> Standing {
+        Standing::default()
+    }
+}
+
+/// Times each step of a burst.
+struct Stopwatch {
+    clock: Clock,
+    last_ns: u64,
+    steps_ns: [u64; STEPS],
+}
+
+impl Watch for Stopwatch {
+    #[inline]
+    fn done(&mut self, step: Step) {
+        let now_ns = self.clock.now_ns();
+        self.steps_ns[step as usize] += now_ns - self.last_ns;
+        self.last_ns = now_ns;
+    }
+}
+
+impl Staged {
+    /// A store with all keys, and requests that the card's stage has been over; so many, at most
+    /// [`BURST`], are served together.
+    ///
+    /// # Errors
+    /// Where there is no memory, or a frame of the load cannot be made.
+    pub fn new(build: Build, keys: Keys, cores: Cores, burst: usize) -> Result<Staged, BenchError> {
+        let spread = match build {
+            Build::Rss { .. } => Spread::Secret,
+            Build::Steer => Spread::Steered,
+        };
+        let partitions = match build {
+            Build::Rss { partitions } => partitions,
+            Build::Steer => cores.len(),
+        };
+        let store = Store::new(STORE_BYTES, partitions, 7);
+        let store = store.map_err(|error| BenchError::Requests(error.to_string()))?;
+        let store = store.spread_by(spread);
+        fill(&store)?;
+        let frames = frames(keys)?;
+        let room = frames.iter().map(Vec::len).max().unwrap_or(0);
+        let (region, mut descs) = Region::new(frames.len(), room)?;
+        for (frame, desc) in frames.iter().zip(&mut descs) {
+            region.set_len(desc, frame.len() as u16);
+            region.frame_mut(desc).copy_from_slice(frame);
+        }
+        match build {
+            Build::Rss { .. } => by_rss(&region, &mut descs, cores.len() as u16)?,
+            Build::Steer => by_program(&region, &mut descs, cores.len())?,
+        }
+        let mut of_cores = [Vec::new(), Vec::new()];
+        for desc in descs {
+            of_cores[usize::from(desc.queue) % cores.len()].push(desc);
+        }
+        let [one, other] = of_cores;
+        let seats = [seat(cores[0], one)?, seat(cores[1], other)?];
+        let burst = burst.clamp(1, BURST);
+        Ok(Staged { build, burst, store, region, seats, clock: Clock::new() })
+    }
+
+    /// What the card does for the store.
+    pub fn build(&self) -> Build {
+        self.build
+    }
+
+    /// The share of requests that the first core has.
+    pub fn share(&self) -> f64 {
+        self.seats[0].frames.len() as f64 / FRAMES as f64
+    }
+
+    /// Serves every request once.
+    ///
+    /// # Errors
+    /// Where not every request was answered.
+    pub fn pass(&mut self) -> Result<Pass, BenchError> {
+        self.run(|_| (), |()| [0; STEPS], false)
+    }
+
+    /// The same, with each step of a burst timed.
+    ///
+    /// # Errors
+    /// As of [`Staged::pass`].
+    pub fn watched(&mut self) -> Result<Pass, BenchError> {
+        let watch =
+            |clock: Clock| Stopwatch { clock, last_ns: clock.now_ns(), steps_ns: [0; STEPS] };
+        self.run(watch, |watch| watch.steps_ns, true)
+    }
+
+    fn run<W: Watch>(
+        &mut self,
+        watch: impl Fn(Clock) -> W + Sync,
+        steps: impl Fn(W) -> [u64; STEPS] + Sync,
+        is_watched: bool,
+    ) -> Result<Pass, BenchError> {
+        let Staged { build, burst, store, region, seats, clock } = self;
+        let (build, clock, waiting) = (*build, *clock, AtomicUsize::new(seats.len()));
+        let burst = *burst;
+        let ended = thread::scope(|scope| {
+            let threads: Vec<_> = seats
+                .iter_mut()
+                .enumerate()
+                .map(|(place, seat)| {
+                    let (waiting, watch, steps) = (&waiting, &watch, &steps);
+                    let (store, region) = (&*store, &**region);
+                    scope.spawn(move || {
+                        let _pinned = Pinned::to(seat.core);
+                        meet(waiting);
+                        let away_ns = delayed_ns();
+                        let begun_ns = clock.now_ns();
+                        let mut watch = watch(clock);
+                        let owner = |queue: u16| {
+                            let is_told = build == Build::Steer && usize::from(queue) == place;
+                            is_told.then_some(place)
+                        };
+                        let Seat { frames, station, sink, .. } = seat;
+                        let bursts = frames.chunks(burst);
+                        serve(store, region, bursts, station, sink, owner, &mut watch);
+                        let ended_ns = clock.now_ns();
+                        let away_ns = delayed_ns() - away_ns;
+                        (begun_ns, ended_ns, away_ns, steps(watch))
+                    })
+                })
+                .collect();
+            threads.into_iter().map(|thread| thread.join().ok()).collect::<Option<Vec<_>>>()
+        });
+        let broken = || BenchError::Requests("a core broke off".to_owned());
+        let ended = ended.ok_or_else(broken)?;
+        let mut pass = Pass { is_watched, ..Pass::default() };
+        let begun = ended.iter().map(|(begun, ..)| *begun).min().unwrap_or(0);
+        pass.ns = ended.iter().map(|(_, end, ..)| *end).max().unwrap_or(0) - begun;
+        for (begun, end, away, steps_ns) in ended {
+            let took = end - begun;
+            pass.worked_ns += took.saturating_sub(away);
+            pass.is_disturbed |= away as f64 > AWAY_MAX * took as f64;
+            pass.steps_ns.iter_mut().zip(steps_ns).for_each(|(sum, of)| *sum += of);
+        }
+        pass.requests = self.seats.iter_mut().map(|of| std::mem::take(&mut of.sink.count)).sum();
+        match pass.requests == FRAMES as u64 {
+            true => Ok(pass),
+            false => {
+                let said = format!("{} answers to {FRAMES} requests", pass.requests);
+                Err(BenchError::Requests(said))
+            }
+        }
+    }
+
+    /// Answers that are not right, of one pass on this thread.
+    pub fn wrong(&mut self) -> u64 {
+        let (mut wrong, mut gets) = (0, 0);
+        for (place, seat) in self.seats.iter_mut().enumerate() {
+            let Seat { frames, station, sink, .. } = seat;
+            let mut judge = Judge { sink, is_open: false, gets: 0, wrong: 0 };
+            let is_steered = self.build == Build::Steer;
+            let owner = |queue: u16| (is_steered && usize::from(queue) == place).then_some(place);
+            let (store, bursts) = (&self.store, frames.chunks(self.burst));
+            serve(store, &self.region, bursts, station, &mut judge, owner, &mut ());
+            judge.close();
+            (wrong, gets) = (wrong + judge.wrong, gets + judge.gets);
+            seat.sink.count = 0;
+        }
+        // Nine of ten requests are gets.
+        wrong + (FRAMES as u64 / 10 * 8).saturating_sub(gets)
+    }
+
+    /// Empties the store.
+    pub fn forget(&mut self) {
+        self.store.flush(NOW, NOW);
+    }
+}
+
+/// Serves the frames of a core, by bursts; as where they come from a ring, the first lines of those
+/// behind are asked for.
+fn serve<W: Watch>(
+    store: &Store,
+    region: &Region,
+    bursts: Chunks<'_, Desc>,
+    station: &mut Station,
+    answers: &mut dyn Answers,
+    owner: impl Fn(u16) -> Option<usize>,
+    watch: &mut W,
+) {
+    let context = Context { store, now: NOW, host: &Nobody };
+    let mut bursts = bursts.peekable();
+    while let Some(burst) = bursts.next() {
+        if let Some(next) = bursts.peek() {
+            next.iter().for_each(|desc| region.prefetch(desc));
+        }
+        station.serve(region, burst, &owner, &context, watch, answers);
+    }
+}
+
+/// Puts every key into a store.
+fn fill(store: &Store) -> Result<(), BenchError> {
+    for number in 0..KEYS {
+        let (key, value) = (key(number), value(number));
+        let key = store.key(&key);
+        let new = New { flags: 0, expiry: Expiry::NEVER, cas: u64::from(number) + 1, marks: 0 };
+        let put = store.partition(&key).put(&key, new, Value::Whole(&value), NOW);
+        put.map_err(|_| BenchError::Requests("a store without room".to_owned()))?;
+    }
+    Ok(())
+}
+
+fn seat(core: u32, frames: Vec<Desc>) -> Result<Seat, BenchError> {
+    let (region, own) = Region::new(ANSWERS, 1_514)?;
+    let sink = Sink { region, frames: own, at: 0, count: 0 };
+    Ok(Seat { core, frames, station: Station::new(STORE), sink })
+}
+
+/// The card's stage: RSS.
+fn by_rss(region: &Region, descs: &mut [Desc], queues: u16) -> Result<(), BenchError> {
+    let mut nic = Nic::new(&NicConfig { queues, ..NicConfig::default() })?;
+    let mut worker = nic.worker();
+    descs.chunks_mut(BURST).for_each(|burst| _ = worker.classify(region, burst));
+    Ok(())
+}
+
+/// The card's stage: the program that steers by key.
+fn by_program(region: &Region, descs: &mut [Desc], cores: usize) -> Result<(), BenchError> {
+    let broken = |said: String| BenchError::Requests(said);
+    let pipeline = steering::pipeline(&STORE, cores).map_err(|error| broken(error.to_string()))?;
+    let (mut worker, mut fates) = (pipeline.worker(), [Fate::Dropped(Lost::Told); BURST]);
+    for burst in descs.chunks_mut(BURST) {
+        worker.run(region, burst, 0, &mut fates, |_, _| {});
+        for (desc, fate) in burst.iter_mut().zip(&fates) {
+            match fate {
+                Fate::Queue(queue) if (*queue as usize) < cores => desc.queue = *queue as u16,
+                fate => return Err(broken(format!("the program says {fate:?} of a request"))),
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Waits until the other core is here, too.
+fn meet(waiting: &AtomicUsize) {
+    waiting.fetch_sub(1, Ordering::AcqRel);
+    let mut spins = 0;
+    while waiting.load(Ordering::Acquire) > 0 {
+        spins += 1;
+        match spins % SPINS_MAX {
+            0 => thread::yield_now(),
+            _ => std::hint::spin_loop(),
+        }
+    }
+}
+
+/// Time that this thread could have run and something else had its core, nanoseconds: waiting for
+/// the other core is none of it (the kernel's sched-stats.rst). 0 where the kernel does not count.
+fn delayed_ns() -> u64 {
+    let counted = fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
+    counted.split_whitespace().nth(1).and_then(|word| word.parse().ok()).unwrap_or(0)
+}
