@@ -418,8 +418,8 @@ pub struct NicArguments {
     /// File of the program's tables, in JSON
     #[arg(long, value_name = "FILE", requires = "program")]
     pub tables: Option<PathBuf>,
-    /// File of an application, in JSON: its program, and the flows, ports, queues and memory that it
-    /// owns; give one for each
+    /// File of an application, in JSON: its program, and the flows, ports, queues and memory that
+    /// it owns; give one for each
     #[arg(long = "application", value_name = "FILE")]
     pub applications: Vec<PathBuf>,
     /// Socket that `niclab nic ctl` is to reach the card by
@@ -479,11 +479,12 @@ pub enum NicCommand {
     /// `capture PORT FILE` writes what comes and leaves by a port into a trace of packets, with
     /// `count N` no more than so many, and `capture PORT off` ends that. `program load FILE` has
     /// another program decide about frames, `program none` none; `program show` says how many
-    /// entries its tables have, `program register ARRAY INDEX` what a register has, `program counter
-    /// ARRAY INDEX` a counter, and `program digests NAME` what it has told since. `table add`,
-    /// `modify`, `delete` and `setdefault` change tables as packet tests write it, `table
-    /// transaction` several at once, with `;` between them, and `table load FILE` a file of them. With `application NAME` before it,
-    /// what begins with `program` or `table` is for the program of an application.
+    /// entries its tables have, `program register ARRAY INDEX` what a register has, `program
+    /// counter ARRAY INDEX` a counter, and `program digests NAME` what it has told since. `table
+    /// add`, `modify`, `delete` and `setdefault` change tables as packet tests write it, `table
+    /// transaction` several at once, with `;` between them, and `table load FILE` a file of them.
+    /// With `application NAME` before it, what begins with `program` or `table` is for the program
+    /// of an application.
     Ctl {
         /// Its socket, as `niclab nic --control` was given it
         #[arg(long, value_name = "PATH")]

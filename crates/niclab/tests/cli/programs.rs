@@ -224,8 +224,8 @@ apply {
 }
 ";
 
-#[test]
-fn an_application_has_what_its_file_says_and_is_asked_by_its_name() {
+/// A directory with files of applications, whole and wrong ones.
+fn keepers() -> tempfile::TempDir {
     let scratch = files();
     let write = |name: &str, text: &str| fs::write(scratch.path().join(name), text).unwrap();
     // The second frame comes long after the first.
@@ -243,6 +243,12 @@ fn an_application_has_what_its_file_says_and_is_asked_by_its_name() {
     write("odd.json", &file(r#", "shares": 2"#));
     write("far.json", &file(r#", "windows": { "kept": 64 }, "ports": [7]"#));
     write("flow.json", &file(r#", "windows": { "kept": 64 }"#).replace("eth / ipv4", "eth / ipx"));
+    scratch
+}
+
+#[test]
+fn an_application_has_what_its_file_says_and_is_asked_by_its_name() {
+    let scratch = keepers();
     let said = script(
         scratch.path(),
         r#"
