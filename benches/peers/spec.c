@@ -33,6 +33,10 @@
  *   register ARRAY INDEX     answers "ok" and the value
  *   forward MS               runs for MS milliseconds; answers "PACKETS NS N ... DROPPED CLONED",
  *                            one N for each output port, clones included
+ *   pass COUNT               lets each frame through once, as it was before the first pass: that it
+ *                            is put back takes no time that counts. COUNT go in when those before
+ *                            are out; answers as forward does, and the nanoseconds of each COUNT;
+ *                            not with feed pcap
  *   send FILE OUT [PORT]     lets the frames of FILE in at PORT (0), each when the one before is
  *                            through, and writes a line to OUT for all that becomes of it: "FRAME
  *                            PORT BYTES" or "FRAME drop", frames counted from 0, "short" in place
@@ -76,8 +80,10 @@
 /* What examples/pipeline has: buffers, beside those that net_pcap keeps, and bursts. */
 #define POOL_SPARE 32768
 #define POOL_BUFFER_LEN 2304
+#define POOL_NAMED 512 /* where no buffer is taken, and the text that names the ports names a pool */
 #define BURST "32"
 #define INSTRUCTIONS_RUN 1000 /* between two looks at the clock; as examples/pipeline */
+#define PASS_INSTRUCTIONS_RUN 64 /* so little that the end of a stretch is seen when it is there */
 #define SEND_RUNS_MAX 10000   /* a frame that is not through then is given up */
 
 enum feed { OWN, COPY, PCAP };
@@ -91,6 +97,7 @@ struct frames {
 
 struct input {
 	struct frames frames;
+	uint8_t *original; /* the frames as they were before the first pass; NULL before it */
 	uint64_t at, left; /* the next frame; so many may still be handed out */
 };
 
@@ -392,6 +399,7 @@ static void command_frames(const char *path, uint32_t port)
 		return;
 	}
 	free_frames(&inputs[port].frames);
+	free(inputs[port].original);
 	inputs[port] = (struct input){ .frames = frames };
 	printf("ok %" PRIu64 "\n", frames.count);
 }
@@ -536,7 +544,7 @@ static void command_load(const char *path, bool generated)
 			return;
 		}
 	ports = ports_text();
-	if (ports == NULL || make_pool(POOL_SPARE) != 0) {
+	if (ports == NULL || make_pool(feed == PCAP ? POOL_SPARE : POOL_NAMED) != 0) {
 		printf("error no memory\n");
 		return;
 	}
@@ -803,9 +811,23 @@ static void drain(void)
 		rte_swx_pipeline_run(pipeline, INSTRUCTIONS_RUN);
 }
 
+/* Writes what left between two readings, of which so many were clones; the line stays open. */
+static void answer_outputs(const uint64_t *before, const uint64_t *after, uint64_t clones,
+			   uint64_t ns)
+{
+	uint64_t packets = 0;
+
+	for (uint32_t port = 0; port <= outputs_count; port++)
+		packets += after[port] - before[port];
+	printf("%" PRIu64 " %" PRIu64, packets - clones, ns);
+	for (uint32_t port = 0; port < outputs_count; port++)
+		printf(" %" PRIu64, after[port] - before[port]);
+	printf(" %" PRIu64 " %" PRIu64, after[outputs_count] - before[outputs_count], clones);
+}
+
 static void command_forward(uint64_t ms)
 {
-	uint64_t before[PORTS_MAX + 1], after[PORTS_MAX + 1], start, end, clones, packets = 0;
+	uint64_t before[PORTS_MAX + 1], after[PORTS_MAX + 1], start, end, clones;
 
 	clones = read_outputs(before);
 	for (uint32_t port = 0; port < inputs_count; port++)
@@ -817,13 +839,67 @@ static void command_forward(uint64_t ms)
 	} while (end - start < ms * 1000000);
 	clones = read_outputs(after) - clones;
 	drain();
-	for (uint32_t port = 0; port <= outputs_count; port++)
-		packets += after[port] - before[port];
-	printf("%" PRIu64 " %" PRIu64, packets - clones, end - start);
-	for (uint32_t port = 0; port < outputs_count; port++)
-		printf(" %" PRIu64, after[port] - before[port]);
-	printf(" %" PRIu64 " %" PRIu64 "\n",
-	       after[outputs_count] - before[outputs_count], clones);
+	answer_outputs(before, after, clones, end - start);
+	printf("\n");
+}
+
+/* The frames of all inputs as they were before the first pass, to be let in once. */
+static int rewind_frames(void)
+{
+	for (uint32_t port = 0; port < inputs_count; port++) {
+		struct input *input = &inputs[port];
+		size_t bytes = input->frames.count * input->frames.stride;
+
+		if (input->original == NULL && bytes > 0) {
+			input->original = malloc(bytes);
+			if (input->original == NULL)
+				return -ENOMEM;
+			memcpy(input->original, input->frames.data, bytes);
+		} else if (bytes > 0) {
+			memcpy(input->frames.data, input->original, bytes);
+		}
+		input->at = 0;
+	}
+	return 0;
+}
+
+/* Lets the next frames of an input in and waits until they are through; the nanoseconds. */
+static uint64_t run_frames(struct input *input, uint64_t count)
+{
+	uint64_t start = now_ns();
+
+	input->left = count;
+	while (input->left + inside > 0)
+		rte_swx_pipeline_run(pipeline, PASS_INSTRUCTIONS_RUN);
+	return now_ns() - start;
+}
+
+static void command_pass(uint32_t count)
+{
+	uint64_t before[PORTS_MAX + 1], after[PORTS_MAX + 1], clones, ns = 0, number = 0;
+	uint64_t *each, stretches = 0;
+
+	for (uint32_t port = 0; port < inputs_count; port++)
+		stretches += inputs[port].frames.count / RTE_MAX(count, 1U) + 1;
+	each = calloc(stretches, sizeof(*each));
+	if (feed == PCAP || count == 0 || each == NULL || rewind_frames() != 0) {
+		printf("error no pass with feed pcap, of no frames, or without memory\n");
+		free(each);
+		return;
+	}
+	clones = read_outputs(before);
+	for (uint32_t port = 0; port < inputs_count; port++)
+		for (uint64_t rest = inputs[port].frames.count; rest > 0;
+		     rest -= RTE_MIN(rest, count)) {
+			each[number] = run_frames(&inputs[port], RTE_MIN(rest, count));
+			ns += each[number++];
+		}
+	clones = read_outputs(after) - clones;
+	answer_outputs(before, after, clones, ns);
+	for (uint64_t i = 0; i < number; i++)
+		printf(" %" PRIu64, each[i]);
+	printf("\n");
+	free(each);
 }
 
 /* Lets frames in one by one; -ELOOP where one does not come out. */
@@ -939,6 +1015,8 @@ static bool command_after(const char *line)
 		command_lines(a, b, line_default);
 	else if (sscanf(line, "members %255s %255s", a, b) == 2)
 		command_lines(a, b, line_member);
+	else if (sscanf(line, "pass %" SCNu32, &x) == 1)
+		command_pass(x);
 	else if (strcmp(line, "commit\n") == 0)
 		command_commit();
 	else if (sscanf(line, "changes %255s %255s %" SCNu32, a, b, &x) == 3)
