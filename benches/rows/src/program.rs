@@ -9,6 +9,7 @@ use std::fs;
 use std::hint::black_box;
 use std::path::Path;
 
+use niclab_device::cases::ROUTER;
 use niclab_nic::limits::BURST;
 use niclab_packet::trace::{Endian, Format, LINK_ETHERNET, Record, Resolution, Writer};
 use niclab_pairing::{Answer, PairingError, Peer, slice};
@@ -18,8 +19,6 @@ use crate::frames::Frames;
 use crate::keys::mix;
 use crate::sets::Packet;
 use crate::{Bench, BenchError, Measured};
-
-const ROUTER: &str = include_str!("program/router.spec");
 
 /// Next hops, each of a port of its own of four.
 const HOPS: u32 = 64;

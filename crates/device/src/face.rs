@@ -12,6 +12,7 @@ use niclab_nic::rule::Action;
 use niclab_packet::flow::FlowSpec;
 use serde::{Deserialize, Serialize};
 
+use crate::cases::Loaded;
 use crate::feature::Feature;
 use crate::plan::{Plan, RulesPlan};
 use crate::stack::Stack;
@@ -78,6 +79,16 @@ pub trait Testbed {
         Err(DeviceError::NotSupported { capability: "stream".to_owned() })
     }
 
+    /// Lets packets that lie in memory through a program, on one core, again and again, and says
+    /// what that took; it tells neither of latency nor of loss. It needs no set-up.
+    ///
+    /// # Errors
+    /// [`DeviceError::NotSupported`]: `programs`, or something of this one;
+    /// [`DeviceError::BadLoad`] where a number of it is out of range; [`DeviceError::Broken`].
+    fn process(&mut self, _processing: &Processing) -> Result<Processed, DeviceError> {
+        Err(DeviceError::NotSupported { capability: "programs".to_owned() })
+    }
+
     /// Offers `load` while the control side carries out `plan`, and says what was seen.
     fn run(&mut self, load: &Load, plan: &Plan) -> Result<Observation, DeviceError>;
 }
@@ -99,6 +110,14 @@ pub struct About {
     /// none ever does.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub carded: Vec<Place>,
+    /// What stands there where packets in memory go through a program ([`Testbed::process`]); empty
+    /// where none do.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub programmed: Vec<Place>,
+    /// Time that it takes to load a program the first time, where that is more than the little that
+    /// any trial takes, milliseconds.
+    #[serde(default, skip_serializing_if = "is_none")]
+    pub program_load_ms: u32,
     /// What stands between a program on the one host and one on the other, where it can exchange
     /// messages ([`Testbed::exchange`]); empty where it cannot.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -155,6 +174,10 @@ pub struct Setup {
     pub placement: Placement,
     /// Longest frame that will be offered, bytes with FCS.
     pub frame_len_max: u16,
+}
+
+fn is_none(count: &u32) -> bool {
+    *count == 0
 }
 
 fn one() -> u16 {
@@ -433,6 +456,53 @@ impl Default for Energy {
     fn default() -> Energy {
         Energy::Unknown { why: "it was not asked for".to_owned() }
     }
+}
+
+/// Packets in memory that go through a program.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Processing {
+    /// The program, its tables and its packets.
+    pub program: Loaded,
+    /// Time that is measured, of the program alone, nanoseconds.
+    pub duration_ns: u64,
+    /// Time before it, never counted.
+    pub warmup_ns: u64,
+}
+
+/// What [`Testbed::process`] saw.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Processed {
+    /// Packets of a pass: each goes through once, as it was before the first pass.
+    pub packets: u64,
+    /// Of these, those that did not leave in the first pass.
+    pub lost: u64,
+    /// Their bytes with FCS, before the program.
+    pub bytes: u64,
+    /// Packets of a stretch: a pass is timed stretch by stretch, for a machine that takes the core
+    /// away for a moment spoils a stretch, and not a pass.
+    pub stretch: u64,
+    /// What each stretch took, nanoseconds.
+    pub stretches_ns: Vec<u64>,
+    /// What the first packets came to, where the program began anew: a number that is the same for
+    /// two devices that send the same bytes by the same ports.
+    pub digest: String,
+    /// What a packet costs at worst, once through the program, as its text says.
+    pub worst: Worst,
+}
+
+/// What a packet costs at worst, figure by figure.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Worst {
+    /// Instructions.
+    pub instructions: u64,
+    /// Look-ups in tables.
+    pub lookups: u64,
+    /// Bits of the keys that are looked up.
+    pub key_bits: u64,
+    /// Reads and writes of registers, and questions to meters.
+    pub array_accesses: u64,
+    /// Bytes of headers that are taken off, and put on.
+    pub header_bytes: u64,
 }
 
 /// Bulk data from one host to the other.

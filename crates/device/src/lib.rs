@@ -4,6 +4,7 @@
 //! [`Plan`], and returns one [`Observation`]. All four cross process borders as JSON, because a
 //! testbed may live in another process or on another host.
 
+pub mod cases;
 pub mod cores;
 pub mod dpdk;
 pub mod energy;
@@ -15,17 +16,19 @@ pub mod pair;
 mod patterns;
 pub mod peer;
 pub mod plan;
+mod processing;
 pub mod program;
 pub mod realtime;
 mod scratch;
 pub mod soft;
 mod stack;
+pub mod swx;
 pub mod usage;
 
 pub use face::{
     About, Application, Applied, DeviceError, Energy, Exchange, Exchanged, Fact, Family, Function,
-    Host, Ledgered, LinkUse, PartsShown, Place, Placement, Receive, RuleBlock, Setup, SetupReport,
-    Streamed, Streaming, TermShown, Testbed,
+    Host, Ledgered, LinkUse, PartsShown, Place, Placement, Processed, Processing, Receive,
+    RuleBlock, Setup, SetupReport, Streamed, Streaming, TermShown, Testbed, Worst,
 };
 pub use feature::Feature;
 pub use niclab_load::{
@@ -42,7 +45,7 @@ pub use plan::{
 pub use stack::{PREFIXES_MAX, Stack, prefixes_range};
 pub use usage::CoreUse;
 
-/// Opens a device by its name: `soft`, `model:…`, `linux:…`, `dpdk:…` or `peer:…`.
+/// Opens a device by its name: `soft`, `model:…`, `linux:…`, `dpdk:…`, `peer:…` or `swx`.
 ///
 /// # Errors
 /// [`DeviceError::BadName`] for another name; whatever keeps the device from being used.
@@ -53,10 +56,12 @@ pub fn open(name: &str) -> Result<Box<dyn Testbed>, DeviceError> {
         "linux" | "linux-xdp" => linux::open(name),
         "dpdk" => dpdk::open(name),
         "peer" => peer::open(name),
+        "swx" => swx::open(name),
         _ => Err(DeviceError::BadName {
             text: name.to_owned(),
             reason: "there are soft, model:PROFILE, linux:veth, linux:IFACE,IFACE, \
-                     linux-xdp:veth, linux-xdp:IFACE,IFACE, dpdk:EAL-ARGUMENTS and peer:ADDRESS"
+                     linux-xdp:veth, linux-xdp:IFACE,IFACE, dpdk:EAL-ARGUMENTS, peer:ADDRESS, \
+                     swx and swx:DIRECTORY"
                 .to_owned(),
         }),
     }

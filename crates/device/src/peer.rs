@@ -53,6 +53,8 @@ pub fn open(name: &str) -> Result<Box<dyn Testbed>, DeviceError> {
         places: Vec::new(),
         staged: Vec::new(),
         carded: Vec::new(),
+        programmed: Vec::new(),
+        program_load_ms: 0,
         hosts: vec![
             place("client", "program, kernel", Some(core)),
             place("wire", "network", None),

@@ -331,6 +331,8 @@ fn about(open: &Open, dpdk: &Dpdk, arguments: &Arguments, ports: &Ports) -> Resu
         places: places(open.cores, arguments.wiring, tester.as_ref(), &device),
         staged: Vec::new(),
         carded: Vec::new(),
+        programmed: Vec::new(),
+        program_load_ms: 0,
         hosts: Vec::new(),
         not_supported: lacks.iter().map(|&capability| capability.into()).collect(),
         in_virtual_time: false,

@@ -460,6 +460,8 @@ fn about(
         ],
         staged: Vec::new(),
         carded: Vec::new(),
+        programmed: Vec::new(),
+        program_load_ms: 0,
         hosts,
         not_supported: if may_have_rules { Vec::new() } else { vec!["rules".into()] },
         in_virtual_time: false,

@@ -11,6 +11,7 @@ mod control;
 #[cfg(test)]
 mod engine_tests;
 mod lanes;
+mod programs;
 pub mod staged;
 mod stages;
 mod steps;
@@ -33,7 +34,8 @@ use niclab_port::wire::wire;
 
 use crate::cores::{self, Pinned};
 use crate::face::{
-    self, About, DeviceError, Fact, Place, Placement, RuleBlock, Setup, SetupReport, Testbed,
+    self, About, DeviceError, Fact, Place, Placement, Processed, Processing, RuleBlock, Setup,
+    SetupReport, Testbed,
 };
 use crate::pair::{Beside, Stage, Trial};
 use crate::patterns::Patterns;
@@ -192,6 +194,8 @@ fn about(placement: Placement, seats: Seats) -> About {
         ],
         staged: staged_places(),
         carded: carded_places(&wire),
+        programmed: programs::places(),
+        program_load_ms: 0,
         hosts: Vec::new(),
         not_supported: Vec::new(),
         in_virtual_time: false,
@@ -275,6 +279,10 @@ impl Testbed for Soft {
             self.state = None;
         }
         done
+    }
+
+    fn process(&mut self, processing: &Processing) -> Result<Processed, DeviceError> {
+        programs::process(processing, self.pinned)
     }
 
     fn run(&mut self, load: &Load, plan: &Plan) -> Result<Observation, DeviceError> {

@@ -222,7 +222,7 @@ pub const MAY_KNOW: &[(&str, &[&str])] = &[
     ("probe", &["packet"]),
     ("apps", &["nic", "packet", "table"]),
     ("card", &["apps", "nic", "packet", "port", "program"]),
-    ("device", &["apps", "card", "load", "nic", "packet", "port", "probe"]),
+    ("device", &["apps", "card", "load", "nic", "packet", "pairing", "port", "probe", "program"]),
     ("lab", &["device", "load", "packet", "result"]),
     ("report", &["result"]),
     (
