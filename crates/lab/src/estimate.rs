@@ -3,12 +3,13 @@
 //! The figures are those of a small cloud machine, on the careful side; a run also watches the time
 //! it really takes.
 
+use niclab_device::cases::Loaded;
 use niclab_device::echo::Echo;
 use niclab_device::linux::stamped_requests;
 use niclab_device::{Plan, RuleBlock, Setup, Work};
 
 use crate::ledger::{PAIRS, PROBES_S};
-use crate::run::{ExperimentRun, Knee, RunDevice, Trial, is_able};
+use crate::run::{ExperimentRun, Knee, RunDevice, Trial, Visit, is_able};
 use crate::spec::{KneeKind, TrialKind};
 use crate::throughput::Search;
 
@@ -39,11 +40,13 @@ pub fn pace(device: &RunDevice) -> f64 {
 /// Seconds that `run` will take on these devices.
 pub fn seconds(run: &ExperimentRun, devices: &[RunDevice]) -> f64 {
     let visits = run.order.iter().map(|visit| {
-        let setup = run.setup_of(visit).map_or(0.0, setup_s);
+        let setup = visit_setup_s(run, visit);
         let trials = || visit.trials.iter().map(|&at| &run.trials[at]);
         let made = trials().map(|trial| trial_s(run, trial)).sum::<f64>();
         let shares = trials().map(|trial| shares_s(run, trial)).sum::<f64>();
-        devices.get(visit.device).map_or(1.0, pace) * (setup + made) + shares
+        let device = devices.get(visit.device);
+        let load = |device| trials().map(|trial| load_s(run, trial, device)).sum::<f64>();
+        device.map_or(1.0, pace) * (setup + made) + shares + device.map_or(0.0, load)
     });
     let searches = devices.iter().flat_map(|device| {
         let able = |knee: &&Knee| is_able(device, &knee.place.with_rules(1).setup(knee.seed, 64));
@@ -76,6 +79,14 @@ fn plan_s(plan: &Plan, setup: &Setup) -> f64 {
             Work::Renew { block } => setup.rules.get(*block).map_or(0.0, block_s),
         },
     }
+}
+
+/// Seconds to bring a device into the state of a visit. Programs are measured one by one in one
+/// that has nothing set up.
+pub fn visit_setup_s(run: &ExperimentRun, visit: &Visit) -> f64 {
+    let is_program = |at: &usize| run.trials[*at].processing.is_some();
+    let setup = run.setup_of(visit).filter(|_| !visit.trials.iter().all(is_program));
+    setup.map_or(0.0, setup_s)
 }
 
 /// Seconds to bring a device into this state.
@@ -121,8 +132,15 @@ pub fn trial_s(run: &ExperimentRun, trial: &Trial) -> f64 {
         let stream = &streaming.stream;
         SERVER_S + (stream.duration_ns + stream.warmup_ns) as f64 / 1e9
     });
-    let load_s = trial.load.map_or(TRIAL_S, |load| load_s(run, load));
-    plan_s + exchange_s + application_s + stream_s + load_s
+    let processing = trial.processing.and_then(|at| run.processings.get(at));
+    let program_s = processing.map_or(0.0, |of| {
+        let Loaded { count, entries, .. } = of.program;
+        // Packets are put back before each pass, which takes as long as a short program.
+        2.0 * (of.duration_ns + of.warmup_ns) as f64 / 1e9
+            + f64::from(count) * f64::from(entries) / RULES_PER_S
+    });
+    let offered_s = trial.load.map_or(TRIAL_S, |load| offered_s(run, load));
+    plan_s + exchange_s + application_s + stream_s + program_s + offered_s
 }
 
 /// Seconds to compute what each flow of a trial comes to by its hash, whatever the device.
@@ -132,7 +150,13 @@ pub fn shares_s(run: &ExperimentRun, trial: &Trial) -> f64 {
     load.map_or(0.0, |load| f64::from(load.flows.count) / SHARES_PER_S)
 }
 
-fn load_s(run: &ExperimentRun, load: usize) -> f64 {
+/// Seconds that loading a program takes a device, of the first time the share of each repeat.
+pub fn load_s(run: &ExperimentRun, trial: &Trial, device: &RunDevice) -> f64 {
+    let load_s = f64::from(device.about.program_load_ms) / 1e3;
+    trial.processing.map_or(0.0, |_| load_s / f64::from(run.repeats.max(1)))
+}
+
+fn offered_s(run: &ExperimentRun, load: usize) -> f64 {
     let Some(load) = run.loads.get(load) else {
         return TRIAL_S;
     };
@@ -148,7 +172,7 @@ pub fn knee_s(run: &ExperimentRun, knee: &Knee) -> f64 {
     match knee.spec.kind {
         KneeKind::Capacity => probes * setup_s,
         KneeKind::Throughput => {
-            let pair = setup_s + SETUP_S + 2.0 * load_s(run, knee.load);
+            let pair = setup_s + SETUP_S + 2.0 * offered_s(run, knee.load);
             probes * f64::from(knee.spec.pairs) * pair
         }
     }

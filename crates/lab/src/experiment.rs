@@ -7,7 +7,7 @@ use crate::spec::{Spec, SpecError};
 
 /// Name and text of every built-in experiment, in the order in which a run without names measures
 /// them all.
-const EMBEDDED: [(&str, &str); 19] = [
+const EMBEDDED: [(&str, &str); 20] = [
     ("occupancy", include_str!("../../../experiments/occupancy.toml")),
     ("update-batch", include_str!("../../../experiments/update-batch.toml")),
     ("update-rate", include_str!("../../../experiments/update-rate.toml")),
@@ -27,6 +27,7 @@ const EMBEDDED: [(&str, &str); 19] = [
     ("redis", include_str!("../../../experiments/redis.toml")),
     ("function", include_str!("../../../experiments/function.toml")),
     ("core-scaling", include_str!("../../../experiments/core-scaling.toml")),
+    ("program-cost", include_str!("../../../experiments/program-cost.toml")),
 ];
 
 /// What `niclab list` says of an experiment.

@@ -14,6 +14,7 @@ pub(crate) mod frame_sizes;
 pub(crate) mod insertions;
 pub(crate) mod ledgers;
 pub(crate) mod placements;
+pub(crate) mod programs;
 pub(crate) mod renewals;
 pub(crate) mod respreads;
 pub(crate) mod scalings;

@@ -32,6 +32,7 @@ pub mod merge;
 pub mod mlr;
 pub mod occupancy;
 pub mod placement;
+pub mod program;
 pub mod published;
 pub mod renewal;
 pub mod respread;

@@ -245,6 +245,7 @@ impl Merged {
                 exchanges: Vec::new(),
                 applications: Vec::new(),
                 streams: Vec::new(),
+                processings: Vec::new(),
             };
             self.run.experiments.push(nothing);
             self.run.experiments.len() - 1
@@ -320,6 +321,7 @@ fn add_trials(into: &mut ExperimentRun, from: &ExperimentRun) -> Vec<usize> {
         let exchange = moved(&mut into.exchanges, &from.exchanges, trial.exchange);
         let application = moved(&mut into.applications, &from.applications, trial.application);
         let stream = moved(&mut into.streams, &from.streams, trial.stream);
+        let processing = moved(&mut into.processings, &from.processings, trial.processing);
         let plan = moved(&mut into.plans, &from.plans, trial.plan);
         let (kind, point) = (trial.kind, trial.point.clone());
         into.trials.push(Trial {
@@ -329,6 +331,7 @@ fn add_trials(into: &mut ExperimentRun, from: &ExperimentRun) -> Vec<usize> {
             exchange,
             application,
             stream,
+            processing,
             plan,
             rate,
             point,

@@ -8,7 +8,8 @@ mod throughput;
 use std::collections::BTreeMap;
 
 use niclab_device::{
-    About, Application, Arrivals, Exchange, Load, Plan, Rate, RuleBlock, Setup, Streaming,
+    About, Application, Arrivals, Exchange, Load, Plan, Processing, Rate, RuleBlock, Setup,
+    Streaming,
 };
 use niclab_packet::flow::FlowSpec;
 use niclab_packet::size::FrameSizes;
@@ -24,6 +25,7 @@ use crate::exchange::ECHO;
 use crate::merge::RunPart;
 use crate::occupancy::{self, Place};
 use crate::placement::Placement;
+use crate::program::PROGRAMS;
 use crate::published::Card;
 use crate::spec::{
     Assignment, Grid, GridName, Hits, Kind, KneeSpec, Overrides, RulesFile, Spec, SpecError, Sweep,
@@ -134,6 +136,9 @@ pub struct ExperimentRun {
     /// Bulk data from one host to another.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub streams: Vec<Streaming>,
+    /// Programs that packets go through.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub processings: Vec<Processing>,
 }
 
 /// One thing to measure.
@@ -155,6 +160,9 @@ pub struct Trial {
     /// Index of the stream: bulk data in place of a load and a plan.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stream: Option<usize>,
+    /// Index of the program that packets go through, in place of a load and a plan.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub processing: Option<usize>,
     /// Index of the plan; none: the control side rests.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub plan: Option<usize>,
@@ -167,8 +175,9 @@ pub struct Trial {
 impl Trial {
     /// A trial that nothing is sent in yet.
     pub fn bare(kind: TrialKind, setup: usize, rate: PlannedRate, point: Point) -> Trial {
-        let (load, exchange, application, stream, plan) = (None, None, None, None, None);
-        Trial { kind, setup, load, exchange, application, stream, plan, rate, point }
+        let (load, exchange, application, stream) = (None, None, None, None);
+        let (processing, plan) = (None, None);
+        Trial { kind, setup, load, exchange, application, stream, processing, plan, rate, point }
     }
 }
 
@@ -293,6 +302,7 @@ fn experiment(
             | Kind::Ledger
             | Kind::Application
             | Kind::Stream
+            | Kind::ProgramCost
     );
     if !has_rules && overrides.rules.is_some() {
         return Err(SpecError::NoRules { experiment: spec.name.clone() });
@@ -317,6 +327,7 @@ fn experiment(
         Kind::Ledger => resolver.add_exchanges(&grid.ledger, TrialKind::Ledger)?,
         Kind::Application => resolver.add_applications(&grid.application)?,
         Kind::Stream => resolver.add_streams(&grid.stream)?,
+        Kind::ProgramCost => resolver.add_programs(&grid.program)?,
     }
     let run = resolver.finish(devices);
     Ok(ExperimentRun { left_out: left_out(&run, &overrides.set), ..run })
@@ -460,6 +471,7 @@ impl<'a> Resolver<'a> {
             exchanges: Vec::new(),
             applications: Vec::new(),
             streams: Vec::new(),
+            processings: Vec::new(),
         };
         Resolver { spec, overrides, grid, seed, run }
     }
@@ -673,6 +685,11 @@ fn take_back(run: &mut ExperimentRun, repeats_min: u32) -> bool {
         streaming.stream.duration_ns /= 2;
         taken = true;
     }
+    let long = |processing: &&mut Processing| processing.duration_ns > DURATION_NS_MIN;
+    for processing in run.processings.iter_mut().filter(long) {
+        processing.duration_ns /= 2;
+        taken = true;
+    }
     for plan in run.plans.iter_mut().filter(|_| taken) {
         if let Plan::Rules(plan) = plan {
             plan.start_ns /= 2;
@@ -693,13 +710,14 @@ fn taken_back(planned: &ExperimentRun, run: &ExperimentRun) -> Vec<String> {
             run.repeats, planned.repeats
         ));
     }
-    // All loads are halved together, and so are all exchanges, applications and streams.
+    // All loads are halved together, and so are all exchanges, applications, streams, programs.
     let duration_ms = |run: &ExperimentRun| {
         let of_load = run.loads.last().map(|load| load.duration_ns);
         let of_exchange = run.exchanges.last().map(|exchange| exchange.echo.duration_ns);
         let of_application = run.applications.last().map(|asked| asked.requests.duration_ns);
         let of_stream = run.streams.last().map(|streaming| streaming.stream.duration_ns);
-        let duration_ns = of_load.or(of_exchange).or(of_application).or(of_stream);
+        let of_program = run.processings.last().map(|processing| processing.duration_ns);
+        let duration_ns = of_load.or(of_exchange).or(of_application).or(of_stream).or(of_program);
         duration_ns.map(|ns| ns as f64 / 1e6)
     };
     let durations = duration_ms(planned).zip(duration_ms(run)).filter(|(before, now)| now < before);
@@ -755,15 +773,27 @@ pub(crate) fn number(axis: &'static str, value: &Coordinate) -> Result<u32, Spec
     }
 }
 
-/// Every trial of every repeat, set-ups and devices in random order within a repeat.
+/// Every trial of every repeat, set-ups and devices in random order within a repeat. Of programs
+/// the devices come one behind the other: what they take is compared.
 fn order(run: &ExperimentRun, devices: &[RunDevice], seed: u64) -> Vec<Visit> {
     let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
     let mut by_setup: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
-    for (at, trial) in run.trials.iter().enumerate() {
+    for (at, trial) in run.trials.iter().enumerate().filter(|(_, of)| of.processing.is_none()) {
         by_setup.entry(trial.setup).or_default().push(at);
     }
+    let mut programs: Vec<usize> = (0..run.trials.len()).collect();
+    programs.retain(|&at| run.trials[at].processing.is_some());
     let mut order = Vec::new();
     for repeat in 0..run.repeats as usize {
+        programs.shuffle(&mut random);
+        for &at in &programs {
+            let able = |(_, of): &(usize, &RunDevice)| can_make(of, run, at);
+            let able = devices.iter().enumerate().filter(able).map(|(device, _)| device);
+            let mut visits: Vec<Visit> =
+                able.map(|device| Visit { repeat, device, trials: vec![at] }).collect();
+            visits.shuffle(&mut random);
+            order.extend(visits);
+        }
         let mut visits = Vec::new();
         for (device, about) in devices.iter().enumerate() {
             for trials in by_setup.values() {
@@ -798,6 +828,12 @@ pub(crate) fn lacks(device: &RunDevice, run: &ExperimentRun, trial: usize) -> Op
     if needs_rules && lacks_rules(device) {
         return Some("rules");
     }
+    if trial.processing.is_some() && device.about.programmed.is_empty() {
+        return Some(PROGRAMS);
+    }
+    if trial.load.is_some() && lacks_named(device, FRAMES) {
+        return Some(FRAMES);
+    }
     let has_hosts = !device.about.hosts.is_empty();
     match (trial.exchange, trial.application, trial.stream) {
         (Some(_), ..) if !has_hosts => Some(ECHO),
@@ -807,9 +843,17 @@ pub(crate) fn lacks(device: &RunDevice, run: &ExperimentRun, trial: usize) -> Op
     }
 }
 
+/// What a device that takes no frames of a generator says that it lacks.
+pub(crate) const FRAMES: &str = "frames";
+
 /// `true` where a device said beforehand that it has no rules.
 pub(crate) fn lacks_rules(device: &RunDevice) -> bool {
-    device.about.not_supported.iter().any(|lacking| lacking == "rules")
+    lacks_named(device, "rules")
+}
+
+/// `true` where a device said beforehand that it lacks this.
+fn lacks_named(device: &RunDevice, capability: &str) -> bool {
+    device.about.not_supported.iter().any(|lacking| lacking == capability)
 }
 
 /// Trials in random order, but those whose rate hangs on others after them.

@@ -8,8 +8,8 @@ pub(crate) mod search;
 pub(crate) mod throughput;
 
 use niclab_device::{
-    Application, Control, DeviceError, Exchange, Latency, Load, Observation, Plan, Rate, Rss,
-    Setup, SetupReport, Streaming, Testbed,
+    Application, Control, DeviceError, Exchange, Latency, Load, Observation, Plan, Processing,
+    Rate, Rss, Setup, SetupReport, Streaming, Testbed,
 };
 use niclab_result::{Directory, Outcome, Point, ResultError, SCHEMA, Sample};
 
@@ -23,6 +23,7 @@ use crate::insertion::put_effects;
 use crate::known::{Known, Seen};
 use crate::ledger::{PAIRS, put_ledger};
 use crate::measure::{self, Judged, Metrics};
+use crate::program::{self, put_processed};
 use crate::respread::{self, put_respread};
 use crate::run::{ExperimentRun, PlannedRate, Run, Trial, Visit, lacks};
 use crate::scaling::put_scaling;
@@ -302,7 +303,7 @@ impl<'a> Runner<'a> {
             return Ok(());
         };
         let pace = self.pace(visit.device);
-        let estimate_s = pace * estimate::setup_s(setup);
+        let estimate_s = pace * estimate::visit_setup_s(experiment, visit);
         self.past_s += estimate_s;
         let repeat = visit.repeat as u32;
         let mut is_set_up = None;
@@ -315,7 +316,10 @@ impl<'a> Runner<'a> {
                 point: &trial.point,
             };
             let shares_s = estimate::shares_s(experiment, trial);
-            let trial_s = pace * estimate::trial_s(experiment, trial) + shares_s;
+            let of_device = self.run.devices.get(visit.device);
+            let load_s =
+                of_device.map_or(0.0, |device| estimate::load_s(experiment, trial, device));
+            let trial_s = pace * estimate::trial_s(experiment, trial) + shares_s + load_s;
             if self.is_done(&place) {
                 self.past_s += trial_s;
                 continue;
@@ -405,6 +409,9 @@ impl<'a> Runner<'a> {
         }
         if let Some(asked) = trial.stream.and_then(|at| self.experiment.streams.get(at)) {
             return self.stream(beds, asked, place);
+        }
+        if let Some(asked) = trial.processing.and_then(|at| self.experiment.processings.get(at)) {
+            return self.process(beds, asked, place);
         }
         let of_repeat = respread::of_repeat(plan, place.repeat);
         let plan = of_repeat.as_ref().unwrap_or(plan);
@@ -501,6 +508,31 @@ impl<'a> Runner<'a> {
                 sample.counters = json(&seen);
                 // What was measured until then is kept, and speaks for nothing.
                 if let Some(reason) = stream::ended(&seen) {
+                    sample.outcome = failed(reason);
+                }
+                self.keep(place.device, sample, None)
+            }
+        }
+    }
+
+    /// Lets packets through a program and stores what they took.
+    fn process(
+        &mut self,
+        beds: &mut [Bed<'_>],
+        processing: &Processing,
+        place: &Place<'_>,
+    ) -> Result<(), ResultError> {
+        let Some(Ok(bed)) = beds.get_mut(place.device) else {
+            return Ok(());
+        };
+        let mut sample = self.sample(place, Outcome::Measured);
+        match bed.process(processing) {
+            Err(error) => self.record_error(place, error),
+            Ok(seen) => {
+                put_processed(&mut sample.metrics, &seen);
+                sample.load = json(processing);
+                sample.counters = json(&seen);
+                if let Some(reason) = program::failure(&seen) {
                     sample.outcome = failed(reason);
                 }
                 self.keep(place.device, sample, None)

@@ -76,6 +76,8 @@ pub enum Kind {
     Application,
     /// How much data the kernel's stack carries from one host to another.
     Stream,
+    /// What programs take of a core.
+    ProgramCost,
 }
 
 /// One set of places to measure, and how thoroughly.
@@ -136,6 +138,9 @@ pub struct Grid {
     /// Which bulk data to send: each is a full product of its axes.
     #[serde(default)]
     pub stream: Vec<StreamSweep>,
+    /// Which programs to measure: each is a full product of its axes.
+    #[serde(default)]
+    pub program: Vec<ProgramSweep>,
     /// Which knees to search.
     #[serde(default)]
     pub knee: Vec<KneeSpec>,
@@ -508,6 +513,20 @@ pub struct StreamSweep {
     pub rate: Values,
 }
 
+/// A product of axes of programs with their tables filled.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ProgramSweep {
+    /// Which: names of [`Case`](niclab_device::cases::Case).
+    pub program: Values,
+    /// Headers, tables in a row or instructions; of what does not grow there is one.
+    #[serde(default = "one")]
+    pub count: Values,
+    /// Entries of a table, where there is one to be filled.
+    #[serde(default = "zero")]
+    pub entries: Values,
+}
+
 fn latency_share_default() -> f64 {
     0.6
 }
@@ -640,6 +659,8 @@ pub enum TrialKind {
     Application,
     /// One host sends to another as much as goes.
     Stream,
+    /// Packets in memory go through a program.
+    Process,
 }
 
 impl TrialKind {
@@ -662,6 +683,7 @@ impl TrialKind {
             TrialKind::Ledger => "ledger",
             TrialKind::Application => "application",
             TrialKind::Stream => "stream",
+            TrialKind::Process => "process",
         }
     }
 }
@@ -881,6 +903,7 @@ impl Kind {
             Kind::Echo | Kind::Ledger => ECHO_AXES,
             Kind::Application => APPLICATION_AXES,
             Kind::Stream => STREAM_AXES,
+            Kind::ProgramCost => PROGRAM_AXES,
             Kind::UpdateRate => RENEWAL_AXES,
         }
     }
@@ -962,6 +985,15 @@ const ECHO_AXES: &[(&str, &str)] = &[
     ("deep", "a ledger stamps inside the stacks too, over UDP: no, yes"),
     ("stamps", "whose a ledger has: of probes, or where there are none of sockets; sockets"),
     ("feature", "in the path: none, nft-RULES, vxlan, or a queueing discipline such as fq_codel"),
+    ("duration_ms", "measured part of a trial, one value"),
+    ("warmup_ms", "part before it that is never counted, one value"),
+];
+
+/// Axes of [`Kind::ProgramCost`].
+const PROGRAM_AXES: &[(&str, &str)] = &[
+    ("program", "which: l2-switch, l3-router, …, router; headers, exact, lpm, wildcard; moves, …"),
+    ("count", "headers, tables in a row, or instructions"),
+    ("entries", "entries of a table, where there is one to be filled"),
     ("duration_ms", "measured part of a trial, one value"),
     ("warmup_ms", "part before it that is never counted, one value"),
 ];
@@ -1259,6 +1291,7 @@ fn set_axis(kind: Kind, grid: &mut Grid, name: &str, values: &Values) -> Result<
         Kind::Echo => grid.echo.iter_mut().filter_map(|echo| echo.axis(name)).collect(),
         Kind::Ledger => grid.ledger.iter_mut().filter_map(|echo| echo.axis(name)).collect(),
         Kind::Stream => grid.stream.iter_mut().filter_map(|sweep| sweep.axis(name)).collect(),
+        Kind::ProgramCost => grid.program.iter_mut().filter_map(|of| of.axis(name)).collect(),
         Kind::Application => {
             grid.application.iter_mut().filter_map(|sweep| sweep.axis(name)).collect()
         }
@@ -1374,6 +1407,17 @@ impl ScalingSweep {
             "cores" => Some(&mut self.cores),
             "flows" => Some(&mut self.flows),
             "frame" => Some(&mut self.frame),
+            _ => None,
+        }
+    }
+}
+
+impl ProgramSweep {
+    fn axis(&mut self, name: &str) -> Option<&mut Values> {
+        match name {
+            "program" => Some(&mut self.program),
+            "count" => Some(&mut self.count),
+            "entries" => Some(&mut self.entries),
             _ => None,
         }
     }
@@ -1508,7 +1552,7 @@ mod tests {
     }
 
     /// Experiments whose parts are sweeps alone.
-    const SWEPT: [&str; 17] = [
+    const SWEPT: [&str; 18] = [
         "update-batch",
         "update-rate",
         "rule-rate",
@@ -1526,6 +1570,7 @@ mod tests {
         "redis",
         "function",
         "core-scaling",
+        "program-cost",
     ];
 
     #[test]
@@ -1544,6 +1589,7 @@ mod tests {
             grid.echo.clear();
             grid.ledger.clear();
             grid.stream.clear();
+            grid.program.clear();
             grid.knee.clear();
             grid.search.clear();
         };
@@ -1584,6 +1630,7 @@ mod tests {
                 check_part!(echo);
                 check_part!(ledger);
                 check_part!(stream);
+                check_part!(program);
             }
         }
     }

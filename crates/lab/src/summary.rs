@@ -13,6 +13,7 @@ mod knees;
 pub(crate) mod ledgers;
 pub(crate) mod parts;
 pub(crate) mod placements;
+pub(crate) mod programs;
 pub(crate) mod renewals;
 pub(crate) mod respreads;
 pub(crate) mod scalings;
@@ -34,6 +35,7 @@ use crate::exchange::{ECHO, RTT};
 use crate::findings;
 use crate::known::Known;
 use crate::merge::RunPart;
+use crate::program::{PACKET, PROGRAMS};
 use crate::run::{ExperimentRun, Run, RunDevice, Visit};
 use crate::runner::{SETUP, search, throughput as searches};
 use crate::spec::{Kind, RulesFile, Trace};
@@ -104,6 +106,7 @@ pub fn summarize(run: &Run, samples: &[Sample], latencies: &Latencies) -> Summar
             Kind::Ledger => findings::ledgers::findings(&results),
             Kind::Application => findings::applications::findings(&results),
             Kind::Stream => findings::streams::findings(&results),
+            Kind::ProgramCost => findings::programs::findings(&results),
         });
     }
     if !run.parts.is_empty()
@@ -140,19 +143,19 @@ fn duration_s(part: &RunPart, samples: &[Sample]) -> f64 {
 fn draw(results: &Results<'_>) -> ExperimentSummary {
     let kind = results.experiment.kind;
     let is_echo = matches!(kind, Kind::Echo | Kind::Ledger | Kind::Application | Kind::Stream);
-    let measured = |device: &&RunDevice| {
-        device.absent.is_none() && !(is_echo && device.about.hosts.is_empty())
-    };
-    let testbed = |device: &RunDevice| {
-        let About { places, hosts, staged, carded, .. } = &device.about;
-        let places = match kind {
+    let places = |device: &RunDevice| {
+        let About { places, hosts, staged, carded, programmed, .. } = &device.about;
+        match kind {
             _ if is_echo => hosts,
+            Kind::ProgramCost => programmed,
             Kind::QueueScaling if !staged.is_empty() => staged,
             Kind::QueueChange if !carded.is_empty() => carded,
             _ => places,
-        };
-        testbed(&device.name, places)
+        }
+        .clone()
     };
+    let measured = |device: &&RunDevice| device.absent.is_none() && !places(device).is_empty();
+    let testbed = |device: &RunDevice| testbed(&device.name, &places(device));
     ExperimentSummary {
         name: results.experiment.name.clone(),
         question: results.experiment.question.clone(),
@@ -171,6 +174,7 @@ fn draw(results: &Results<'_>) -> ExperimentSummary {
             Kind::Ledger => ledgers::figures(results),
             Kind::Application => applications::figures(results),
             Kind::Stream => streams::figures(results),
+            Kind::ProgramCost => programs::figures(results),
         },
         tables: match results.experiment.kind {
             Kind::Occupancy => tables::tables(results),
@@ -186,6 +190,7 @@ fn draw(results: &Results<'_>) -> ExperimentSummary {
             Kind::Ledger => ledgers::tables(results),
             Kind::Application => applications::tables(results),
             Kind::Stream => streams::tables(results),
+            Kind::ProgramCost => programs::tables(results),
         },
     }
 }
@@ -241,6 +246,7 @@ fn warnings(results: &Results<'_>) -> Vec<String> {
         warnings.extend(refusal_warning(results, &device.name));
         warnings.extend(mark_warnings(results, &device.name));
     }
+    warnings.extend(programs::unlike(results));
     warnings
 }
 
@@ -321,6 +327,7 @@ fn lack_warning(results: &Results<'_>, device: &RunDevice) -> Option<String> {
         .filter(|lacking| {
             ![ECHO, APPLICATIONS, STREAM].contains(lacking) || !device.about.hosts.is_empty()
         })
+        .filter(|lacking| *lacking != PROGRAMS)
         .collect();
     lacks.sort_unstable();
     lacks.dedup();
@@ -363,14 +370,10 @@ fn is_made_good(failed: &Sample, later: &[Sample]) -> bool {
         .any(|s| has_gone || is_same(s))
 }
 
-/// How many points of the device carry a mark, and which of their figures not to trust.
-fn mark_warnings(results: &Results<'_>, device: &str) -> Vec<String> {
-    let of = |trials: &[&str]| -> Vec<Vec<Mark>> {
-        let cells = trials.iter().flat_map(|trial| results.cells.of(device, trial));
-        cells.map(|cell| cell.marks(main_metric(cell.trial))).collect()
-    };
-    // Elsewhere they are there for a rate to take a share of.
-    let saturating: &[&str] = match results.experiment.kind {
+/// The trials at full load that are there to be shown: elsewhere they are there for a rate to take
+/// a share of.
+fn saturating(kind: Kind) -> &'static [&'static str] {
+    match kind {
         Kind::Occupancy | Kind::UpdateRate | Kind::FrameSize => &["saturate"],
         Kind::UpdateBatch
         | Kind::RuleRate
@@ -381,16 +384,26 @@ fn mark_warnings(results: &Results<'_>, device: &str) -> Vec<String> {
         | Kind::Echo
         | Kind::Ledger
         | Kind::Application
-        | Kind::Stream => &[],
+        | Kind::Stream
+        | Kind::ProgramCost => &[],
+    }
+}
+
+/// How many points of the device carry a mark, and which of their figures not to trust.
+fn mark_warnings(results: &Results<'_>, device: &str) -> Vec<String> {
+    let of = |trials: &[&str]| -> Vec<Vec<Mark>> {
+        let cells = trials.iter().flat_map(|trial| results.cells.of(device, trial));
+        cells.map(|cell| cell.marks(main_metric(cell.trial))).collect()
     };
     let kinds = [
-        ("throughput", of(saturating)),
+        ("throughput", of(saturating(results.experiment.kind))),
         ("spread", of(&["spread"])),
         ("scaling", of(&["scaling"])),
         ("spread-change", of(&["respread"])),
         ("echo", of(&["echo", "ledger"])),
         ("application", of(&["application"])),
         ("stream", of(&["stream"])),
+        ("program", of(&["process"])),
         ("latency", of(&["latency", "light", "fixed"])),
         ("batch", of(&["rest", "batch"])),
         ("insertion", of(&["insert"])),
@@ -448,6 +461,7 @@ pub(crate) fn main_metric(trial: &str) -> &'static str {
         "echo" | "ledger" => RTT,
         "application" => RATE,
         "stream" => CARRIED,
+        "process" => PACKET,
         _ => "latency_ns_p50",
     }
 }

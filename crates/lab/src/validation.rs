@@ -21,6 +21,8 @@ use crate::statistics;
 use figures::{OUTAGE_RESOLUTION_S, Pair};
 #[cfg(test)]
 pub(crate) use virtual_run::Memory;
+#[cfg(test)]
+pub(crate) use virtual_run::measure_beside;
 pub use virtual_run::{Measured, measure};
 
 /// The published cards and the profiles of their models.

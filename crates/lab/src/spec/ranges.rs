@@ -45,6 +45,7 @@ impl Spec {
             ("ledger", grid.ledger.len(), Kind::Ledger),
             ("application", grid.application.len(), Kind::Application),
             ("stream", grid.stream.len(), Kind::Stream),
+            ("program", grid.program.len(), Kind::ProgramCost),
         ];
         let strange = parts.iter().find(|(_, count, kind)| *count > 0 && *kind != self.kind);
         let Some((part, count, _)) = strange else { return Ok(()) };

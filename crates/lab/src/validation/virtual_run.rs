@@ -42,14 +42,31 @@ pub fn measure(
     set: &[&str],
     repeats: Option<u32>,
 ) -> Result<Measured, ValidationError> {
+    measure_beside(vec![device], name, grid, set, repeats)
+}
+
+/// Measures several devices with an experiment, one beside the other.
+///
+/// # Errors
+/// As [`measure`].
+pub(crate) fn measure_beside(
+    devices: Vec<&mut dyn Testbed>,
+    name: &str,
+    grid: GridName,
+    set: &[&str],
+    repeats: Option<u32>,
+) -> Result<Measured, ValidationError> {
     let set = set.iter().map(|text| text.parse()).collect::<Result<_, SpecError>>()?;
     let overrides = Overrides { set, repeats, grid, ..Overrides::default() };
-    let about = device.about().clone();
-    let described = RunDevice { name: about.name.clone(), absent: None, about };
+    let described = devices.iter().map(|device| {
+        let about = device.about().clone();
+        RunDevice { name: about.name.clone(), absent: None, about }
+    });
+    let described = described.collect();
     let program = concat!("niclab ", env!("CARGO_PKG_VERSION"));
-    let run = resolve(program, &[experiment::spec(name)?], &overrides, vec![described])?;
+    let run = resolve(program, &[experiment::spec(name)?], &overrides, described)?;
     let mut store = Memory::default();
-    let mut beds: Vec<Bed<'_>> = vec![Ok(device)];
+    let mut beds: Vec<Bed<'_>> = devices.into_iter().map(Ok).collect();
     execute(&run, &mut beds, &[], &mut store, &mut Clock(0))?;
     Ok(Measured { run, samples: store.samples, latencies: store.latencies })
 }

@@ -1,0 +1,119 @@
+//! The experiment `program-cost`: what match+action programs take of a core, packet by packet.
+//!
+//! Packets lie in memory, and go through the program and nothing else. So a device that runs the
+//! same text is comparable, whatever ports it has; its trials stand side by side with ours, program
+//! by program.
+
+use niclab_device::cases::{Case, ENTRIES_MAX, INSTRUCTIONS_MAX, Loaded};
+use niclab_device::{Processed, Processing};
+use niclab_result::{Coordinate, Point};
+
+use crate::axes::{at_axes, numbers, refused, words};
+use crate::measure::{Metrics, put};
+use crate::occupancy::Place;
+use crate::run::{PlannedRate, Resolver, Trial, index_of};
+use crate::spec::{Hits, ProgramSweep, SpecError, TrialKind};
+use crate::statistics;
+
+/// What has no programs says that it lacks this.
+pub(crate) const PROGRAMS: &str = "programs";
+
+/// Time of a core for a packet.
+pub(crate) const PACKET: &str = "packet_ns";
+
+/// Shortest frames that a port of 10 Gbps brings in a second: 64 B, and 20 B between two of them.
+pub(crate) const LINE_RATE_PPS: f64 = 10e9 / (8.0 * 84.0);
+
+/// All programs of a sweep, the product of its axes as far as they go together: of what does not
+/// grow there is one, what has no table has no entries, and numbers that a program does not have
+/// are left out: `--set` may leave a sweep without any.
+pub fn programs(sweep: &ProgramSweep) -> Result<Vec<Loaded>, SpecError> {
+    let counts = numbers("count", &sweep.count, 1, INSTRUCTIONS_MAX)?;
+    let entries = numbers("entries", &sweep.entries, 0, ENTRIES_MAX)?;
+    let mut all: Vec<Loaded> = Vec::new();
+    for case in words("program", &sweep.program, &Case::ALL)? {
+        let counts = if case.counts() == (1, 1) { &[1][..] } else { &counts };
+        let entries = if case.entries_max() == 0 { &[0][..] } else { &entries };
+        for &count in counts {
+            let of = entries.iter().map(|&entries| Loaded { case, count, entries });
+            all.extend(of.filter(|of| of.check().is_ok()));
+        }
+    }
+    Ok(all)
+}
+
+fn point(of: Loaded) -> Point {
+    let number = |number: u32| Coordinate::Number(number.into());
+    at_axes([
+        ("program", Coordinate::Word(of.case.name().to_owned())),
+        ("count", number(of.count)),
+        ("entries", number(of.entries)),
+    ])
+}
+
+impl Resolver<'_> {
+    /// A trial for each program. They have no set-up but that nothing is set up.
+    pub fn add_programs(&mut self, sweeps: &[ProgramSweep]) -> Result<(), SpecError> {
+        let (groups, rules, match_percent, hits, flows) = (0, 0, 0, Hits::Flows, 1);
+        let nothing = Place { groups, rules, match_percent, hits, flows }.setup(self.seed, 64);
+        let setup = index_of(&mut self.run.setups, nothing);
+        let ns = |ms: u64| ms * 1_000_000;
+        for sweep in sweeps {
+            for program in programs(sweep)? {
+                let (duration_ns, warmup_ns) = (ns(self.grid.duration_ms), ns(self.grid.warmup_ms));
+                let asked = Processing { program, duration_ns, warmup_ns };
+                let processing = Some(index_of(&mut self.run.processings, asked));
+                let (kind, rate) = (TrialKind::Process, PlannedRate::Saturate);
+                self.trial(Trial { processing, ..Trial::bare(kind, setup, rate, point(program)) });
+            }
+        }
+        let words =
+            |of: fn(&ProgramSweep) -> String| sweeps.iter().map(of).collect::<Vec<_>>().join("; ");
+        if self.run.trials.is_empty() {
+            let value = Coordinate::Word(words(|sweep| sweep.program.to_string()));
+            let entries = words(|sweep| sweep.entries.to_string());
+            let counts = words(|sweep| sweep.count.to_string());
+            let remedy = format!("none has entries of {entries} with a count of {counts}");
+            return Err(refused("program", &value, remedy));
+        }
+        Ok(())
+    }
+}
+
+/// The metrics of a program.
+///
+/// | metric | meaning |
+/// |---|---|
+/// | `packet_ns` | time of a core for a packet: the median of the stretches |
+/// | `throughput_pps` | packets a second of a core that does nothing else |
+/// | `stretches` | stretches of packets that were timed |
+/// | `worst_…` | what a packet costs at worst by the program's text |
+pub(crate) fn put_processed(metrics: &mut Metrics, seen: &Processed) {
+    let stretches: Vec<f64> = seen.stretches_ns.iter().map(|ns| *ns as f64).collect();
+    let packets = seen.stretch.max(1) as f64;
+    if let Some(stretch_ns) = statistics::median(&stretches).filter(|ns| *ns > 0.0) {
+        put(metrics, PACKET, stretch_ns / packets, "ns");
+        put(metrics, "throughput_pps", packets * 1e9 / stretch_ns, "pps");
+    }
+    put(metrics, "stretches", stretches.len() as f64, "stretches");
+    for (name, count, unit) in [
+        ("worst_instructions", seen.worst.instructions, "instructions"),
+        ("worst_lookups", seen.worst.lookups, "look-ups"),
+        ("worst_key_bits", seen.worst.key_bits, "bit"),
+        ("worst_array_accesses", seen.worst.array_accesses, "accesses"),
+        ("worst_header_bytes", seen.worst.header_bytes, "B"),
+    ] {
+        put(metrics, name, count as f64, unit);
+    }
+}
+
+/// Why a trial speaks for nothing: packets that are lost on the way cost less than others.
+pub(crate) fn failure(seen: &Processed) -> Option<String> {
+    (seen.lost > 0).then(|| {
+        format!("{} of {} packets did not come through the program", seen.lost, seen.packets)
+    })
+}
+
+#[cfg(test)]
+#[path = "program_tests.rs"]
+mod tests;
