@@ -206,6 +206,20 @@ pub enum ProgramCommand {
         /// File of a program
         program: PathBuf,
     },
+    /// Print a program that `program-cost` measures
+    ///
+    /// Of `headers`, of tables matched `exact`, `lpm` or `wildcard`, and of an action of `moves`,
+    /// `adds`, `checksums` or `registers` there are as many as --count says.
+    Make {
+        /// Its name, as the experiment's axis `program` has it
+        program: String,
+        /// Headers, tables in a row, or instructions
+        #[arg(long, value_name = "N", default_value_t = 1)]
+        count: u32,
+        /// Entries of a table [default: the most, up to 1024]
+        #[arg(long, value_name = "N")]
+        entries: Option<u32>,
+    },
     /// Carry a packet test out, by the definition and by the fast path
     ///
     /// The test is written in the STF format of P4's compilers.
@@ -699,8 +713,9 @@ pub struct RunArguments {
     #[arg(value_name = "EXPERIMENT")]
     pub experiments: Vec<String>,
 
-    /// Device: soft, model:PROFILE, linux:veth, linux:IFACE,IFACE or dpdk:EAL-ARGUMENTS; may be
-    /// given again [default: soft, linux:veth and dpdk:--vdev=net_ring0, as far as they are here]
+    /// Device: soft, model:PROFILE, linux:veth, linux:IFACE,IFACE, dpdk:EAL-ARGUMENTS or swx; may
+    /// be given again [default: soft, linux:veth, dpdk:--vdev=net_ring0 and swx, as far as they are
+    /// here]
     #[arg(long, value_name = "DEVICE")]
     pub device: Vec<String>,
 

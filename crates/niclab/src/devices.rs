@@ -6,8 +6,8 @@ use niclab_lab::run::RunDevice;
 use crate::failure::Failure;
 use crate::progress::say;
 
-/// What a run without `--device` measures: our NIC and two devices that are not ours.
-pub const DEFAULT: [&str; 3] = ["soft", "linux:veth", "dpdk:--vdev=net_ring0"];
+/// What a run without `--device` measures: our NIC and devices that are not ours.
+pub const DEFAULT: [&str; 4] = ["soft", "linux:veth", "dpdk:--vdev=net_ring0", "swx"];
 
 /// Refuses a list that names a device twice: their samples could not be told apart.
 pub fn check(names: &[String]) -> Result<(), Failure> {

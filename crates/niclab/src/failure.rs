@@ -106,6 +106,12 @@ pub enum Failure {
         /// Where and what is wrong.
         reason: String,
     },
+    /// A program that no experiment measures.
+    #[error("{reason}")]
+    Case {
+        /// What is wrong, and what there is.
+        reason: String,
+    },
     /// A file of tables that cannot be used; nothing of it was.
     #[error("{}: {reason}", path.display())]
     Tables {
@@ -381,6 +387,7 @@ impl Failure {
             | Failure::Keys { .. }
             | Failure::Kvs(ServerError::Store(_) | ServerError::Descriptors { .. })
             | Failure::Refused { .. }
+            | Failure::Case { .. }
             | Failure::Program { .. }
             | Failure::Rules { .. }
             | Failure::RulesChanged { .. }

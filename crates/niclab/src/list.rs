@@ -43,7 +43,7 @@ pub fn toml(name: &str) -> Result<(), Failure> {
 }
 
 /// The kinds of devices.
-const DEVICES: [(&str, &str); 6] = [
+const DEVICES: [(&str, &str); 7] = [
     ("soft               ", "our software NIC, under a memory wire"),
     (
         "model:PROFILE      ",
@@ -53,4 +53,5 @@ const DEVICES: [(&str, &str); 6] = [
     ("linux:IFACE,IFACE  ", "two interfaces: the tester's and the one under test (needs root)"),
     ("linux-xdp:…        ", "the same, by AF_XDP: linux-xdp:veth, linux-xdp:IFACE,IFACE"),
     ("dpdk:EAL-ARGUMENTS ", "a DPDK port, such as dpdk:--vdev=net_ring0 (needs libdpdk)"),
+    ("swx                ", "DPDK's SWX pipeline, for programs alone (benches/peers/build)"),
 ];

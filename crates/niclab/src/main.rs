@@ -75,6 +75,9 @@ fn command(command: Command) -> Result<(), Failure> {
         Command::Program { command } => match command {
             ProgramCommand::Check { programs } => program::check(&programs),
             ProgramCommand::Dump { program } => program::dump(&program),
+            ProgramCommand::Make { program, count, entries } => {
+                program::make(&program, count, entries)
+            }
             ProgramCommand::Test { test, program } => program::test(&test, &program),
         },
         Command::Report { directory } => report::run(&directory),

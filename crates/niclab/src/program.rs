@@ -3,11 +3,15 @@
 use std::io::{Write, stdout};
 use std::path::{Path, PathBuf};
 
+use niclab_device::cases::{Case, Loaded};
 use niclab_program::definition::Definition;
 use niclab_program::{Program, Single, Stf, Verdict, carry_out};
 
 use crate::failure::Failure;
 use crate::rules;
+
+/// Entries of a table where nobody says how many.
+const ENTRIES_DEFAULT: u32 = 1_024;
 
 /// Reads programs, and says what each has and what it costs a packet at worst. The first that is
 /// refused ends it.
@@ -34,6 +38,20 @@ pub fn check(paths: &[PathBuf]) -> Result<(), Failure> {
 /// Prints a program as it is understood.
 pub fn dump(path: &Path) -> Result<(), Failure> {
     write!(stdout().lock(), "{}", read(path)?)?;
+    Ok(())
+}
+
+/// Prints a program that an experiment measures.
+pub fn make(name: &str, count: u32, entries: Option<u32>) -> Result<(), Failure> {
+    let known = || Case::ALL.map(|(name, _)| name).join(", ");
+    let found = Case::ALL.iter().find(|(known, _)| *known == name);
+    let case = found.map(|(_, case)| *case).ok_or_else(|| Failure::Case {
+        reason: format!("no program `{name}`: there are {}", known()),
+    })?;
+    let entries = entries.unwrap_or(case.entries_max().min(ENTRIES_DEFAULT));
+    let text = Loaded { case, count, entries }.text();
+    let text = text.map_err(|error| Failure::Case { reason: error.to_string() })?;
+    write!(stdout().lock(), "{text}")?;
     Ok(())
 }
 

@@ -4,7 +4,9 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use crate::command::{call, capture, run, scratch};
+use niclab_result::Summary;
+
+use crate::command::{call, capture, cores, niclab, run, samples, scratch};
 
 /// Frames leave by the port that a table says for their type, and are counted.
 const PROGRAM: &str = "
@@ -103,6 +105,79 @@ fn programs_are_checked_shown_and_tested() {
     fs::write(at("wrong.stf"), "packet\n").unwrap();
     call(&["program", "test", &at("wrong.stf"), &program]).with(3, &["line 1, column 7"]);
     call(&["program", "dump", "/nowhere/x.spec"]).with(3, &["/nowhere/x.spec"]);
+}
+
+#[test]
+fn programs_that_are_measured_are_printed_and_read_again() {
+    let scratch = scratch();
+    let path = scratch.path().join("made.spec").display().to_string();
+    for (made, has) in [
+        (&["headers", "--count", "5"][..], "5 headers, 0 tables"),
+        (&["wildcard", "--count", "2", "--entries", "10"], "2 tables of 20 entries"),
+        (&["registers", "--count", "3"], "8 arrays"),
+        (&["l3-router"], "5 headers, 4 tables"),
+    ] {
+        let printed = call(&[&["program", "make"], made].concat());
+        assert_eq!(printed.code, Some(0), "{printed:?}");
+        fs::write(&path, &printed.out).unwrap();
+        let checked = call(&["program", "check", &path]);
+        assert!(checked.out.contains(has), "{checked:?}");
+    }
+    call(&["program", "make", "heads"]).with(3, &["no program `heads`: there are l2-switch, "]);
+    let more = call(&["program", "make", "headers", "--count", "9"]);
+    more.with(3, &["headers: count = 9: use 1 to 8"]);
+    let entries = call(&["program", "make", "acl", "--entries", "5000"]);
+    entries.with(3, &["acl: entries = 5000: use 1 to 4096"]);
+}
+
+#[test]
+fn what_programs_take_of_a_core_is_measured_from_end_to_end() {
+    let _cores = cores();
+    let scratch = scratch();
+    let path = scratch.path().join("run");
+    let mut command = niclab(&["run", "program-cost", "--device", "soft", "--repeats", "3"]);
+    // Slices of a pass or two: the test is of what is stored, and not of how long it takes.
+    for set in ["program=acl,headers,exact", "entries=100", "duration_ms=1", "warmup_ms=0"] {
+        command.args(["--set", set]);
+    }
+    command.arg("-o").arg(&path);
+    run(command).with(0, &["program-cost on soft", "100 %"]);
+    let samples = samples(&path);
+    assert!(samples.iter().all(|sample| sample["outcome"] == "measured"), "{samples:?}");
+    let at = |sample: &serde_json::Value| {
+        let point = &sample["point"];
+        format!("{} {} {}", point["program"], point["count"], point["entries"]).replace('"', "")
+    };
+    let mut places: Vec<String> = samples.iter().map(at).collect();
+    places.sort();
+    for place in ["acl 1.0 100.0", "headers 1.0 0.0", "headers 8.0 0.0", "exact 4.0 100.0"] {
+        assert_eq!(places.iter().filter(|of| *of == place).count(), 3, "{places:?}");
+    }
+    for sample in &samples {
+        let metric = |name: &str| sample["metrics"][name]["value"].as_f64().unwrap();
+        let product = metric("packet_ns") * metric("throughput_pps");
+        assert!((product / 1e9 - 1.0).abs() < 1e-6 && metric("stretches") >= 32.0, "{sample}");
+        assert!(metric("worst_instructions") > 0.0 && sample["counters"]["lost"] == 0, "{sample}");
+    }
+    let text = fs::read_to_string(path.join("summary.json")).unwrap();
+    let summary: Summary = serde_json::from_str(&text).unwrap();
+    assert_eq!(summary.experiments[0].testbeds[0].boxes.len(), 2);
+    let ids: Vec<&str> = summary.findings.iter().map(|found| found.id.as_str()).collect();
+    for id in ["soft-header", "soft-lookup-exact-100", "soft-line-rate"] {
+        assert!(ids.contains(&id), "{ids:?}");
+    }
+    let html = fs::read_to_string(path.join("report.html")).unwrap();
+    assert!(html.contains("What a packet takes of a core in a program"));
+    // Nothing else of a device is asked for programs, and what has none says so.
+    let elsewhere = niclab_run_on("model:connectx-5", scratch.path());
+    elsewhere.with(6, &["nothing was measured", "model:connectx-5: not supported: programs"]);
+}
+
+/// A run of this experiment on another device.
+fn niclab_run_on(device: &str, directory: &Path) -> crate::command::Ended {
+    let mut command = niclab(&["run", "program-cost", "--device", device, "-o"]);
+    command.arg(directory.join("other"));
+    run(command)
 }
 
 #[test]

@@ -30,7 +30,7 @@ fn an_unknown_experiment_names_those_there_are() {
 
 #[test]
 fn an_unknown_device_names_the_kinds_there_are() {
-    let kinds = ["soft", "linux:veth", "linux:IFACE,IFACE", "dpdk:EAL-ARGUMENTS"];
+    let kinds = ["soft", "linux:veth", "linux:IFACE,IFACE", "dpdk:EAL-ARGUMENTS", "swx"];
     refused(&["--device", "sfot"], 5, &[&["device `sfot`"], &kinds[..]].concat());
     refused(&["--device", "soft", "--device", "sfot"], 5, &["device `sfot`"]);
     refused(&["--device", "linux:eth0"], 5, &["linux:TESTER,DEVICE"]);
