@@ -9,7 +9,7 @@ use niclab_device::linux::stamped_requests;
 use niclab_device::{Plan, RuleBlock, Setup, Work};
 
 use crate::ledger::{PAIRS, PROBES_S};
-use crate::run::{ExperimentRun, Knee, RunDevice, Trial, Visit, is_able};
+use crate::run::{ExperimentRun, Knee, RunDevice, Trial, Visit, can_make, is_able};
 use crate::spec::{KneeKind, TrialKind};
 use crate::throughput::Search;
 
@@ -53,7 +53,7 @@ pub fn seconds(run: &ExperimentRun, devices: &[RunDevice]) -> f64 {
         run.knees.iter().filter(able).map(|knee| pace(device) * knee_s(run, knee))
     });
     let throughputs = devices.iter().flat_map(|device| {
-        let able = |search: &&Search| is_able(device, &run.setups[run.trials[search.of].setup]);
+        let able = |search: &&Search| can_make(device, run, search.of);
         run.searches.iter().filter(able).map(|search| pace(device) * search_s(run, search))
     });
     visits.sum::<f64>() + searches.sum::<f64>() + throughputs.sum::<f64>()

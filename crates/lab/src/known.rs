@@ -10,7 +10,7 @@ use niclab_result::{Mark, Outcome, Point, Sample};
 
 use crate::exchange::ECHO;
 use crate::ledger::STAMPS;
-use crate::run::{ExperimentRun, PlannedRate, RunDevice, Trial, lacks_rules};
+use crate::run::{ExperimentRun, FRAMES, PlannedRate, RunDevice, Trial, lacks_named, lacks_rules};
 use crate::runner::SETUP;
 use crate::spec::TrialKind;
 use crate::stream::STREAM;
@@ -43,6 +43,8 @@ pub(crate) struct Known<'a> {
     pub gone: bool,
     /// It has no rules.
     pub no_rules: bool,
+    /// It takes no frames of a generator.
+    no_frames: bool,
     /// Its latest sample of each measurement, but those with which it went away.
     seen: BTreeMap<Key, Seen>,
     /// The rate at which a trial was first measured, in place of a repeat 0.
@@ -66,6 +68,7 @@ impl<'a> Known<'a> {
             experiment,
             gone: false,
             no_rules: lacks_rules(device),
+            no_frames: lacks_named(device, FRAMES),
             seen: BTreeMap::new(),
             rates: BTreeMap::new(),
             setups: BTreeSet::new(),
@@ -171,6 +174,7 @@ impl<'a> Known<'a> {
         let needs_rules = matches!(plan, Some(Plan::Rules(_)))
             || !self.experiment.setups[trial.setup].rules.is_empty();
         self.no_rules && needs_rules
+            || self.no_frames && trial.load.is_some()
             || self.setups.contains(&trial.setup)
             || self.points.contains(&key(trial.kind.name(), 0, &trial.point))
             || lacks(None)

@@ -217,6 +217,21 @@ fn what_has_no_programs_says_so_once() {
 }
 
 #[test]
+fn a_device_that_has_programs_alone_is_offered_no_frame() {
+    let mut card = Card::new("card", 1.0);
+    card.about.not_supported = ["rules", "queues", "frames"].map(String::from).into();
+    for experiment in ["hash-skew", "frame-size", "occupancy"] {
+        let measured = measure(&mut card, experiment, GridName::Reduced, &[], Some(1)).unwrap();
+        let is_lack =
+            |sample: &niclab_result::Sample| matches!(sample.outcome, Outcome::NotSupported { .. });
+        assert_eq!(measured.samples.len(), 1, "{experiment}: {:?}", measured.samples);
+        assert!(measured.samples.iter().all(is_lack));
+        let summary = measured.summary();
+        assert!(!summary.partial && summary.experiments[0].testbeds.is_empty(), "{experiment}");
+    }
+}
+
+#[test]
 fn numbers_that_do_not_go_together_are_left_out() {
     let of = |program: &str, count: &str, entries: &str| {
         let [program, count, entries] =

@@ -852,7 +852,7 @@ pub(crate) fn lacks_rules(device: &RunDevice) -> bool {
 }
 
 /// `true` where a device said beforehand that it lacks this.
-fn lacks_named(device: &RunDevice, capability: &str) -> bool {
+pub(crate) fn lacks_named(device: &RunDevice, capability: &str) -> bool {
     device.about.not_supported.iter().any(|lacking| lacking == capability)
 }
 

@@ -83,6 +83,7 @@ pub fn summarize(run: &Run, samples: &[Sample], latencies: &Latencies) -> Summar
     let computed = run.devices.iter().filter(|device| device.about.in_virtual_time);
     let warning = |device: &RunDevice| format!("{} is computed, not measured.", device.name);
     summary.warnings.extend(computed.map(warning));
+    summary.warnings.extend(run.devices.iter().filter_map(absent_warning));
     summary.warnings.extend(run.trace.iter().flat_map(trace_warnings));
     summary.warnings.extend(run.rules.iter().filter_map(unmet_warning));
     for experiment in &run.experiments {
@@ -241,13 +242,21 @@ fn warnings(results: &Results<'_>) -> Vec<String> {
     let mut warnings: Vec<String> =
         plan.map(|words| format!("{}: {words}.", experiment.name)).collect();
     for device in &results.run.devices {
-        warnings.extend(failure_warning(results, &device.name));
+        if device.absent.is_none() {
+            warnings.extend(failure_warning(results, &device.name));
+        }
         warnings.extend(lack_warning(results, device));
         warnings.extend(refusal_warning(results, &device.name));
         warnings.extend(mark_warnings(results, &device.name));
     }
     warnings.extend(programs::unlike(results));
     warnings
+}
+
+/// A device that could not be opened: it is missing from all experiments, and said once.
+fn absent_warning(device: &RunDevice) -> Option<String> {
+    let reason = device.absent.as_ref()?;
+    Some(format!("{}: not measured: {reason}.", device.name))
 }
 
 /// Rules that no frame reached.
