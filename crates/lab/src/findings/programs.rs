@@ -113,7 +113,7 @@ fn most_of(cell: &Cell<'_>, all: &[(&Cell<'_>, Estimate)]) -> String {
     let most: Vec<&str> = most.collect();
     match most.is_empty() {
         true => "Its text has the most of nothing: what it takes is not told by counting.".into(),
-        false => format!("Its text has the most {} of all.", most.join(" and the most ")),
+        false => format!("Its text has the most {} of all.", most.join(", ")),
     }
 }
 
@@ -193,10 +193,14 @@ fn slope(results: &Results<'_>, curve: &[&Cell<'_>]) -> Option<Finding> {
         Growth::Tables => (format!("lookup-{program}-{}", first.word("entries")), "tables"),
         _ => (format!("instruction-{program}"), "instructions"),
     };
+    let fit = 1e9 / LINE_RATE_PPS / slope.median;
     let implication = match slope.low > 0.0 {
+        true if fit < 1.0 => {
+            "One alone takes longer than line rate of 10 Gbps leaves a core.".into()
+        }
         true => format!(
             "Line rate of 10 Gbps leaves one core time for {} of them, and for nothing else.",
-            words::significant(1e9 / LINE_RATE_PPS / slope.median)
+            words::significant(fit)
         ),
         false => "What it takes cannot be told from nothing here.".to_owned(),
     };
