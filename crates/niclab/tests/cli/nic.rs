@@ -99,7 +99,7 @@ const SAID: &[&str] = &[
     "no queue: 3",
     "no port 3",
     "no port: 3",
-    "`jump` is no command: capture, counters, program, rss, stop, table",
+    "`jump` is no command: application, capture, counters, program, rss, stop, table",
     "port 0: frames go into some.pcap",
     "port 0: a capture is under way; end it first",
     "captures already: 3",
