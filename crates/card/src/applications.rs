@@ -587,28 +587,37 @@ impl Place {
             let each_ns = took_ns / count as u64;
             self.each_ns = ((7 * self.each_ns + each_ns) / 8).max(1);
             if let Some(carried) = &mut self.program.carried {
-                for (at, lost) in std::mem::take(&mut carried.lost).into_iter().enumerate() {
-                    self.seen[DROPS + at] += lost;
-                }
+                let [drops, faults, outside, ring_full, no_way] = carried.lost.take();
+                self.seen[DROPS] += drops;
+                self.seen[FAULTS] += faults;
+                self.seen[OUTSIDE] += outside + no_way;
+                self.seen[RING_FULL] += ring_full;
             }
         }
     }
 }
 
-/// Frames that a program did not let through: told so, unfit, outside, and for want of room in a
-/// ring.
-pub(crate) type Losses = [u64; 4];
+/// Frames that a program did not let through: as it says, unfit for it, that would have reached
+/// outside of its memory, that found a ring full, and for which there is no way out.
+#[derive(Debug, Default)]
+pub(crate) struct Losses([u64; 5]);
 
-const _: () = assert!(FAULTS == DROPS + 1 && OUTSIDE == DROPS + 2 && RING_FULL == DROPS + 3);
+impl Losses {
+    /// One more that goes nowhere.
+    #[inline]
+    pub(crate) fn add(&mut self, fate: Fate) {
+        let at = match fate {
+            Fate::Dropped(Lost::Told | Lost::Empty) => 0,
+            Fate::Dropped(Lost::Short | Lost::Rounds | Lost::NoRoom) => 1,
+            Fate::Dropped(Lost::Outside) => 2,
+            Fate::Dropped(Lost::RingFull) => 3,
+            Fate::Port(_) | Fate::Queue(_) | Fate::Back => 4,
+        };
+        self.0[at] += 1;
+    }
 
-/// Which of [`Losses`] a fate is that leads nowhere.
-#[inline]
-pub(crate) fn loss(fate: Fate) -> usize {
-    match fate {
-        Fate::Dropped(Lost::Told | Lost::Empty) => 0,
-        Fate::Dropped(Lost::Short | Lost::Rounds | Lost::NoRoom) => 1,
-        Fate::Dropped(Lost::RingFull) => 3,
-        // A port or a queue that it has not is outside, too.
-        _ => 2,
+    /// The numbers, which begin anew.
+    pub(crate) fn take(&mut self) -> [u64; 5] {
+        std::mem::take(&mut self.0)
     }
 }

@@ -21,7 +21,7 @@ use rtrb::Consumer;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::time::{ClockId, clock_gettime};
 
-use crate::applications::{Host, loss};
+use crate::applications::Host;
 use crate::capture::Tap;
 use crate::card::Receive;
 use crate::counters::{CoreShown, Seen, Shown, add_lane};
@@ -557,10 +557,10 @@ impl Engine {
     fn carry(&mut self, port: usize, burst: &mut Burst) {
         let Some(mut carried) = self.program.carried.take() else { return };
         self.decide(&mut carried, port, burst);
-        let [told, others @ ..] = std::mem::take(&mut carried.lost);
+        let [told, unfit, outside, ring_full, no_way] = carried.lost.take();
         let seen = &mut self.sides[port].seen;
-        seen.program_drops += told;
-        seen.program_faults += others.iter().sum::<u64>();
+        seen.program_drops += told + no_way;
+        seen.program_faults += unfit + outside + ring_full;
         self.program.carried = Some(carried);
     }
 
@@ -586,7 +586,7 @@ impl Engine {
                 }
                 Fate::Back => self.sides[port].leave(desc, &mut self.stock),
                 fate => {
-                    carried.lost[loss(fate)] += 1;
+                    carried.lost.add(fate);
                     self.stock.give(desc);
                 }
             }
