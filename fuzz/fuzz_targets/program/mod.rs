@@ -1,0 +1,84 @@
+//! A program carried out by the definition and by the fast path.
+
+use std::sync::{Arc, Mutex, OnceLock};
+
+use niclab_nic::memory::{Desc, Region};
+use niclab_program::definition::Definition;
+use niclab_program::{Command, Copied, Fate, Lost, Pipeline, Program};
+
+/// What a program sets aside for its arrays and windows, at most: it could be all there is.
+const ROOM_MAX: usize = 1 << 16;
+
+/// Frames that all runs share: a process has so many regions and no more.
+fn region() -> &'static (Arc<Region>, Mutex<Vec<Desc>>) {
+    static REGION: OnceLock<(Arc<Region>, Mutex<Vec<Desc>>)> = OnceLock::new();
+    REGION.get_or_init(|| {
+        let (region, frames) = Region::new(1, 9_000).expect("memory");
+        (region, Mutex::new(frames))
+    })
+}
+
+fn room(program: &Program) -> usize {
+    let registers = program.registers.iter().map(|of| of.len);
+    let meters = program.meters.iter().map(|of| of.len);
+    let counters = program.counters.iter().map(|of| of.len);
+    let windows = program.windows.iter().map(|of| of.len);
+    let rings = program.rings.iter().map(|of| of.count.saturating_mul(of.shape.bytes()));
+    let digests = program.digests.iter().map(|of| of.len * program.structs[of.of].len);
+    let tables = program.tables.iter().map(|of| of.size);
+    let all = registers.chain(meters).chain(counters).chain(windows).chain(rings);
+    all.chain(digests).chain(tables).fold(0, usize::saturating_add)
+}
+
+/// Both are told the same, and do the same with each packet.
+pub fn carry(program: Program, packets: &[&[u8]], told: &[Command]) {
+    if room(&program) > ROOM_MAX {
+        return;
+    }
+    let mut definition = Definition::new(program.clone());
+    let Ok(mut pipeline) = Pipeline::new(program) else { return };
+    for command in told {
+        match command {
+            Command::Change(change) => {
+                let change = std::slice::from_ref(change);
+                assert_eq!(definition.change(change), pipeline.change(change));
+            }
+            Command::Register { array, index, value } => {
+                definition.set_register(*array, *index, *value);
+                pipeline.set_register(*array, *index, *value);
+            }
+            Command::Meter { array, index, rates } => {
+                definition.set_meter(*array, *index, *rates);
+                pipeline.set_meter(*array, *index, *rates, 0);
+            }
+            Command::Session { number, session } => {
+                definition.set_session(*number, *session);
+                pipeline.set_session(*number, *session);
+            }
+        }
+    }
+    let (mut worker, (region, frames)) = (pipeline.worker(), region());
+    let mut frames = frames.lock().expect("one at a time");
+    for packet in packets {
+        let packet = &packet[..packet.len().min(1_500)];
+        if packet.is_empty() {
+            continue;
+        }
+        region.slot_mut(&mut frames[0])[..packet.len()].copy_from_slice(packet);
+        region.set_len(&mut frames[0], packet.len() as u16);
+        let expected = definition.run(1, packet);
+        let (mut fates, mut copies) = ([Fate::Dropped(Lost::Told)], Vec::new());
+        worker.run(region, &mut frames[..1], 1, &mut fates, |port, frame| {
+            copies.push(Copied { port, frame: frame.to_vec() });
+        });
+        // Headers that a frame has no room for are the frame's, not the program's.
+        if fates[0] == Fate::Dropped(Lost::NoRoom) {
+            return;
+        }
+        assert_eq!(expected.fate, fates[0]);
+        if !matches!(fates[0], Fate::Dropped(_)) {
+            assert_eq!(expected.frame, region.frame(&frames[0]));
+        }
+        assert_eq!(expected.copies, copies);
+    }
+}
