@@ -21,7 +21,7 @@ fuzz_target!(|data: &[u8]| {
     let text_of = PROGRAMS[usize::from(first) % PROGRAMS.len()];
     // A log of 64 MiB would be written anew for each text.
     let text_of = text_of.replace("window items size 67108864", "window items size 4096");
-    let program = Program::read(&text_of).expect("a program of the project");
+    let Ok(program) = Program::read(&text_of) else { panic!("a program of the project") };
     match usize::from(first) / PROGRAMS.len() % 3 {
         0 => {
             let read = |line: &str| Command::read(&program, line);

@@ -10,12 +10,10 @@ use niclab_program::{Command, Copied, Fate, Lost, Pipeline, Program};
 const ROOM_MAX: usize = 1 << 16;
 
 /// Frames that all runs share: a process has so many regions and no more.
-fn region() -> &'static (Arc<Region>, Mutex<Vec<Desc>>) {
-    static REGION: OnceLock<(Arc<Region>, Mutex<Vec<Desc>>)> = OnceLock::new();
-    REGION.get_or_init(|| {
-        let (region, frames) = Region::new(1, 9_000).expect("memory");
-        (region, Mutex::new(frames))
-    })
+fn region() -> Option<&'static (Arc<Region>, Mutex<Vec<Desc>>)> {
+    static REGION: OnceLock<Option<(Arc<Region>, Mutex<Vec<Desc>>)>> = OnceLock::new();
+    let make = || Region::new(1, 9_000).ok().map(|(region, frames)| (region, Mutex::new(frames)));
+    REGION.get_or_init(make).as_ref()
 }
 
 fn room(program: &Program) -> usize {
@@ -57,8 +55,10 @@ pub fn carry(program: Program, packets: &[&[u8]], told: &[Command]) {
             }
         }
     }
-    let (mut worker, (region, frames)) = (pipeline.worker(), region());
-    let mut frames = frames.lock().expect("one at a time");
+    let (mut worker, Some((region, frames))) = (pipeline.worker(), region()) else {
+        panic!("no memory for a frame");
+    };
+    let Ok(mut frames) = frames.lock() else { panic!("a run before has ended in its middle") };
     for packet in packets {
         let packet = &packet[..packet.len().min(1_500)];
         if packet.is_empty() {
