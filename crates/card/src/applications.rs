@@ -15,7 +15,7 @@
 //!   else on the core is nobody's. One that asks for more than its share has its queue full, and
 //!   loses frames of its own.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
@@ -36,9 +36,16 @@ use crate::programmed::{AtCore, Carried, ToCore, way};
 /// Frames that wait for an application on a core, at most.
 pub(crate) const WAITING_MAX: usize = 512;
 
-/// Time that an application may work in a turn, for each unit of its share, nanoseconds: some
-/// bursts of a fast program, some packets of a slow one.
+/// Time in which each application has a turn, all of them asking for more, nanoseconds for each of
+/// them: some bursts of a fast program, some packets of a slow one.
 const TURN_NS: i64 = 10_000;
+
+/// The largest share.
+const SHARE_MAX: u32 = 100;
+
+/// What an instruction takes at most, nanoseconds, as long as it touches what is near: a burst is
+/// so short that its worst packets take some turns and no more.
+const STEP_NS: u64 = 5;
 
 /// Applications of a card, at most: a frame says whose it is by a number of a queue.
 const APPLICATIONS_MAX: usize = 64;
@@ -56,8 +63,12 @@ pub struct Application {
     pub queues: Vec<u16>,
     /// Its flows: patterns as of rules, such as `eth / ipv4 / udp dst is 11211 / end`.
     pub flows: Vec<String>,
-    /// Its share of the cores' time beside those of others, 1 at least.
+    /// Its share of the cores' time beside those of others, 1 to 100.
     pub share: u32,
+    /// Bytes that its program may take for each window, and for the rings of each name.
+    pub windows: BTreeMap<String, u64>,
+    /// The same of rings.
+    pub rings: BTreeMap<String, u64>,
 }
 
 /// Why an application cannot be had.
@@ -86,7 +97,9 @@ pub enum ApplicationError {
         number: u16,
     },
     /// It has no flow or no port: no frame would ever be its own.
-    #[error("application {name}: give at least one flow, one port, and a share of 1 or more")]
+    #[error(
+        "application {name}: give at least one flow, one port, and a share of 1 to {SHARE_MAX}"
+    )]
     Nothing {
         /// The application.
         name: String,
@@ -110,6 +123,22 @@ pub enum ApplicationError {
         what: &'static str,
         /// Its number.
         number: u64,
+    },
+    /// Its program asks for memory that it has not.
+    #[error(
+        "application {name}: {what} {memory}: its program takes {bytes} bytes, and it has {most}"
+    )]
+    Memory {
+        /// The application.
+        name: String,
+        /// `window` or `ring`.
+        what: &'static str,
+        /// Which.
+        memory: String,
+        /// What the program takes.
+        bytes: u64,
+        /// What it may take.
+        most: u64,
     },
     /// The last program has not come to all cores.
     #[error("application {name}: a core has not taken the last program yet: ask again")]
@@ -170,12 +199,16 @@ struct Shown([AtomicU64; 7]);
 pub(crate) struct Owned {
     ports: Vec<bool>,
     queues: Vec<bool>,
+    /// Bytes by name.
+    windows: BTreeMap<String, u64>,
+    rings: BTreeMap<String, u64>,
 }
 
 impl Owned {
     /// All ports and queues of a card.
     pub(crate) fn all(ports: usize, queues: u16) -> Owned {
-        Owned { ports: vec![true; ports], queues: vec![true; queues.into()] }
+        let (windows, rings) = Default::default();
+        Owned { ports: vec![true; ports], queues: vec![true; queues.into()], windows, rings }
     }
 
     /// How many ports the card has.
@@ -193,7 +226,7 @@ impl Owned {
         usize::try_from(queue).ok().and_then(|queue| self.queues.get(queue)) == Some(&true)
     }
 
-    /// That a program names no port or queue but these.
+    /// That a program names no port or queue but these, and takes no memory but this.
     fn permits(&self, name: &str, program: &Program) -> Result<(), ApplicationError> {
         let codes = program.actions.iter().map(|action| &action.code).chain([&program.apply]);
         for step in codes.flat_map(|code| &code.steps) {
@@ -204,7 +237,35 @@ impl Owned {
             };
             return Err(ApplicationError::Outside { name: name.to_owned(), what, number });
         }
-        Ok(())
+        granted(name, program, &self.windows, &self.rings)
+    }
+}
+
+/// That a program takes no more memory than these bytes, for each window and for the rings of each
+/// name.
+///
+/// # Errors
+/// [`ApplicationError::Memory`].
+pub fn granted(
+    name: &str,
+    program: &Program,
+    windows: &BTreeMap<String, u64>,
+    rings: &BTreeMap<String, u64>,
+) -> Result<(), ApplicationError> {
+    let takes = program
+        .windows
+        .iter()
+        .map(|of| ("window", &of.name, of.len as u64, windows.get(&of.name).copied().unwrap_or(0)));
+    let of_rings = program.rings.iter().map(|of| {
+        let bytes = of.shape.bytes().saturating_mul(of.count) as u64;
+        ("ring", &of.name, bytes, rings.get(&of.name).copied().unwrap_or(0))
+    });
+    match takes.chain(of_rings).find(|(_, _, bytes, most)| bytes > most) {
+        None => Ok(()),
+        Some((what, memory, bytes, most)) => {
+            let (name, memory) = (name.to_owned(), memory.clone());
+            Err(ApplicationError::Memory { name, what, memory, bytes, most })
+        }
     }
 }
 
@@ -252,7 +313,7 @@ impl Applications {
             let owned = owned(&of, ports, queues)?;
             owned.permits(&of.name, of.pipeline.program())?;
             for port in &of.ports {
-                claim(&mut dispatch[usize::from(*port)], &of, number, &mut claimed)?;
+                claim(&mut dispatch[usize::from(*port)], &of, (number, *port), &mut claimed)?;
             }
             shares.push(of.share);
             let (to_cores, shown) = (Vec::new(), Vec::new());
@@ -272,13 +333,15 @@ impl Applications {
             return None;
         }
         let dispatch: Vec<Worker> = self.dispatch.iter_mut().map(|nic| nic.worker()).collect();
+        let total: i64 = self.shares.iter().map(|share| i64::from(*share)).sum();
+        let round_ns = TURN_NS * self.all.len() as i64;
         let places = self.all.iter_mut().zip(&self.shares).map(|(of, share)| {
             let (to_core, program) = way(Some(of.carried()));
             let shown = Arc::<Shown>::default();
             of.to_cores.push(to_core);
             of.shown.push(Arc::clone(&shown));
             let waiting = dispatch.iter().map(|_| VecDeque::with_capacity(WAITING_MAX)).collect();
-            let turn_ns = TURN_NS * i64::from(*share);
+            let turn_ns = round_ns * i64::from(*share) / total;
             Place {
                 program,
                 waiting,
@@ -312,6 +375,18 @@ impl Applications {
                 Err(ApplicationError::Unknown { name: name.to_owned(), there })
             }
         }
+    }
+
+    /// That a program may run for an application.
+    ///
+    /// # Errors
+    /// [`ApplicationError`].
+    pub(crate) fn permits(
+        &mut self,
+        name: &str,
+        program: &Program,
+    ) -> Result<(), ApplicationError> {
+        self.of(name)?.owned.permits(name, program)
     }
 
     /// Has another program run for an application.
@@ -362,17 +437,23 @@ impl Applications {
 
 impl Hosted {
     fn carried(&self) -> Box<Carried> {
-        Carried::new(self.pipeline.worker(), self.owned.clone())
+        let worst_steps = self.pipeline.program().worst_steps();
+        Carried::new(self.pipeline.worker(), self.owned.clone(), worst_steps)
     }
 }
 
 /// What an application owns, of a card of so many ports and queues.
 fn owned(of: &Application, ports: usize, queues: u16) -> Result<Owned, ApplicationError> {
     let name = || of.name.clone();
-    if of.flows.is_empty() || of.ports.is_empty() || of.share == 0 {
+    if of.flows.is_empty() || of.ports.is_empty() || !(1..=SHARE_MAX).contains(&of.share) {
         return Err(ApplicationError::Nothing { name: name() });
     }
-    let mut owned = Owned { ports: vec![false; ports], queues: vec![false; queues.into()] };
+    let mut owned = Owned {
+        ports: vec![false; ports],
+        queues: vec![false; queues.into()],
+        windows: of.windows.clone(),
+        rings: of.rings.clone(),
+    };
     for (what, numbers, has) in
         [("port", &of.ports, &mut owned.ports), ("queue", &of.queues, &mut owned.queues)]
     {
@@ -388,8 +469,8 @@ fn owned(of: &Application, ports: usize, queues: u16) -> Result<Owned, Applicati
 fn claim(
     nic: &mut Nic,
     of: &Application,
-    number: usize,
-    claimed: &mut Vec<(usize, String)>,
+    (number, port): (usize, u16),
+    claimed: &mut Vec<(usize, u16, String)>,
 ) -> Result<(), ApplicationError> {
     let mut session = Session::new(0);
     for flow in &of.flows {
@@ -402,10 +483,13 @@ fn claim(
         }
         let pattern = flow.trim().trim_end_matches("end").trim_end().trim_end_matches('/').trim();
         let words = pattern.split_whitespace().collect::<Vec<_>>().join(" ");
-        if claimed.iter().any(|(owner, other)| *owner != number && *other == words) {
+        let is_it = |(owner, at, other): &(usize, u16, String)| {
+            *owner != number && *at == port && *other == words
+        };
+        if claimed.iter().any(is_it) {
             return Err(refused("another application has it".to_owned()));
         }
-        claimed.push((number, words));
+        claimed.push((number, port, words));
         let rule = format!(
             "flow create 0 priority {number} ingress pattern {pattern} / end \
              actions queue index {number} / end\n"
@@ -572,7 +656,10 @@ impl Place {
             let next = (self.next..self.next + ports).map(|port| port % ports).find(has);
             let Some(port) = next else { return };
             self.next = port + 1;
-            let most = (self.turn_ns as u64 / self.each_ns).clamp(1, BURST as u64) as usize;
+            let usual = self.turn_ns as u64 / self.each_ns;
+            let worst = self.program.carried.as_ref().map_or(1, |of| of.worst_steps);
+            let most = usual.min(4 * TURN_NS as u64 / (worst * STEP_NS).max(1));
+            let most = most.clamp(1, BURST as u64) as usize;
             let count = self.waiting[port].len().min(most);
             burst.extend(self.waiting[port].drain(..count));
             self.count -= count;

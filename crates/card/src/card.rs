@@ -21,7 +21,7 @@ use niclab_port::lane::Lane;
 use niclab_port::stock::{self, Stock, stocks};
 use niclab_port::wake::Bell;
 use niclab_port::wire::Burst;
-use niclab_program::Pipeline;
+use niclab_program::{Pipeline, Program};
 use rtrb::{Producer, RingBuffer};
 use rustix::thread::{CpuSet, sched_setaffinity};
 
@@ -593,7 +593,9 @@ impl Card {
     /// The program, for one more core.
     fn carried(&self) -> Option<Box<Carried>> {
         let owned = || Owned::all(self.ports.len(), self.queues);
-        self.program.as_ref().map(|program| Carried::new(program.worker(), owned()))
+        let carried =
+            |of: &Pipeline| Carried::new(of.worker(), owned(), of.program().worst_steps());
+        self.program.as_ref().map(carried)
     }
 
     /// The program of an application, to change its tables.
@@ -602,6 +604,14 @@ impl Card {
     /// [`ApplicationError::Unknown`].
     pub fn application(&mut self, name: &str) -> Result<&mut Pipeline, ApplicationError> {
         self.applications.pipeline(name)
+    }
+
+    /// That a program may run for an application: to be asked before memory is taken for it.
+    ///
+    /// # Errors
+    /// [`ApplicationError`].
+    pub fn permits(&mut self, name: &str, program: &Program) -> Result<(), ApplicationError> {
+        self.applications.permits(name, program)
     }
 
     /// Has another program run for an application from now on, as [`Card::set_program`].

@@ -15,7 +15,7 @@ mod serving;
 pub mod steering;
 mod sync;
 
-pub use applications::{Application, ApplicationCounters, ApplicationError};
+pub use applications::{Application, ApplicationCounters, ApplicationError, granted};
 pub use balance::Balance;
 pub use capture::Captured;
 pub use card::{Balanced, Card, CardConfig, CardError, ChangeError, Ended, Receive, Runs};

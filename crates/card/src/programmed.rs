@@ -26,25 +26,28 @@ pub(crate) struct Carried {
     pub(crate) missed: Vec<u64>,
     /// What it may send by.
     pub(crate) owned: Owned,
+    /// Instructions that a packet takes at worst.
+    pub(crate) worst_steps: u64,
     /// Frames that it did not let through, until somebody takes the numbers.
     pub(crate) lost: Losses,
 }
 
 impl Carried {
-    pub(crate) fn new(worker: Worker, owned: Owned) -> Box<Carried> {
+    pub(crate) fn new(worker: Worker, owned: Owned, worst_steps: u64) -> Box<Carried> {
         let fates = [Fate::Dropped(Lost::Told); BURST];
         let (copies, missed) = (Vec::with_capacity(COPIES_MAX), vec![0; owned.ports()]);
-        Box::new(Carried { worker, fates, copies, missed, owned, lost: Losses::default() })
+        let lost = Losses::default();
+        Box::new(Carried { worker, fates, copies, missed, owned, worst_steps, lost })
     }
 
     /// Carries a burst through; where each frame goes is told by [`Carried::fate`].
     pub(crate) fn run(&mut self, port: usize, burst: &mut Burst, stock: &mut Stock) {
-        let Carried { worker, fates, copies, missed, owned, .. } = self;
+        let Carried { worker, fates, copies, missed, owned, lost, .. } = self;
         let region = std::sync::Arc::clone(stock.region());
         worker.run(&region, burst, port as u64, fates, |to, bytes| {
             let to = to as usize;
             if !owned.has_port(to as u64) {
-                return;
+                return lost.add(Fate::Port(to as u64));
             }
             let room = copies.len() < COPIES_MAX;
             match if room { stock.take() } else { None } {

@@ -4,6 +4,7 @@
 //! A lane makes frames of two flows, so many of each in a burst, told apart by UDP's destination
 //! port, and counts what leaves by it.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::io;
 use std::sync::Arc;
@@ -180,6 +181,8 @@ fn application(flow: usize, pipeline: Pipeline) -> Application {
         queues: vec![flow as u16],
         flows: vec![format!("eth / ipv4 / udp dst is {} / end", FLOWS[flow])],
         share: 1,
+        windows: BTreeMap::from([("w".to_owned(), 999)]),
+        rings: BTreeMap::from([("q".to_owned(), 1 << 20)]),
     }
 }
 
@@ -386,6 +389,15 @@ fn what_is_not_theirs_is_refused_when_they_are_loaded() {
         (vec![Application { queues: vec![7], ..plain(0) }], "application a: the card has no queue"),
         (vec![Application { flows: vec![], ..plain(0) }], "application a: give at least one flow"),
         (vec![Application { share: 0, ..plain(0) }], "application a: give at least one flow"),
+        (vec![Application { share: 101, ..plain(0) }], "application a: give at least one flow"),
+        (
+            vec![application(0, pipeline("window w size 1000", "reply"))],
+            "application a: window w: its program takes 1000 bytes, and it has 999",
+        ),
+        (
+            vec![application(0, pipeline("ring r count 2 size 4 entry 8", "reply"))],
+            "application a: ring r: its program takes 128 bytes, and it has 0",
+        ),
         (
             vec![Application { flows: vec!["eth / ipx / end".to_owned()], ..plain(0) }],
             "application a: flow `eth / ipx / end`: ",

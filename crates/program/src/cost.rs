@@ -7,6 +7,7 @@
 use std::fmt;
 
 use crate::form::{Code, Field, Kind, Listed, Program, Step};
+use crate::limits::RECIRCULATIONS_MAX;
 
 /// A packet's cost at worst, once through the program.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -70,6 +71,15 @@ impl Program {
         self.worst(&self.apply, &actions)
     }
 
+    /// Instructions that a packet takes at worst, however often it comes round.
+    #[must_use]
+    pub fn worst_steps(&self) -> u64 {
+        let codes = self.actions.iter().map(|action| &action.code).chain([&self.apply]);
+        let comes_again = codes.flat_map(|code| &code.steps).any(|of| *of == Step::Recirculate);
+        let rounds = if comes_again { u64::from(RECIRCULATIONS_MAX) + 1 } else { 1 };
+        self.cost().instructions.saturating_mul(rounds)
+    }
+
     /// The worst path through a code: jumps lead forward, so from its end.
     fn worst(&self, code: &Code, actions: &[Cost]) -> Cost {
         let mut from = vec![Cost::default(); code.steps.len() + 1];
@@ -103,10 +113,10 @@ impl Program {
             Step::Hash(_, _, range) | Step::Rss(_, _, range) => {
                 Cost { hashed_bytes: range.len() as u64, ..one }
             }
-            Step::DmaWrite { rings, what, .. } => {
-                let entry = self.rings[*rings].shape.entry_len;
-                let bytes = if is_open(what) { entry } else { self.listed_bytes(what) };
-                Cost { dma_transactions: 1, dma_bytes: bytes as u64, ..one }
+            // What is left of an entry is written, too.
+            Step::DmaWrite { rings, .. } => {
+                let dma_bytes = self.rings[*rings].shape.entry_len as u64;
+                Cost { dma_transactions: 1, dma_bytes, ..one }
             }
             Step::DmaWriteAt { window, what, .. } => {
                 let most = self.windows[*window].len.min(PACKET_LEN_MAX);

@@ -18,6 +18,8 @@ pub const ACTIONS_MAX: usize = 256;
 pub const TABLES_MAX: usize = 256;
 /// Instructions of one action, or of the main part.
 pub const CODE_LEN_MAX: usize = 65_536;
+/// Instructions that a packet takes at worst, however often it comes round: some milliseconds.
+pub const PACKET_STEPS_MAX: u64 = 65_536;
 /// Headers that a packet emits, one sent twice counted twice.
 pub const EMITS_MAX: usize = 64;
 /// Bytes of a table's key: what `niclab_table::Exact` takes.

@@ -217,6 +217,14 @@ fn what_a_program_asks_for_has_limits() {
     let emits = "\temit h.eth\n".repeat(65);
     let said = "a packet emits 64 headers at most, and here 65";
     assert_eq!(refused(&around("", &emits)).0, said);
+    let action = format!("action long args none {{\n{}\treturn\n}}", "\tmov m.a 1\n".repeat(255));
+    let table = "table t {\n\tactions {\n\t\tlong\n\t}\n\tdefault_action long args none\n}\n";
+    let apply = |count: usize| around(&format!("{action}\n{table}"), &"\ttable t\n".repeat(count));
+    assert!(Program::read(&apply(254)).is_ok());
+    let (problem, _) = refused(&apply(256));
+    assert!(problem.starts_with("a packet takes 65536 instructions at most"), "{problem}");
+    let again = apply(20).replace("\ttable t\n\n", "\trecirculate\n\n");
+    assert!(refused(&again).0.contains("here 8"), "{}", refused(&again).0);
     let large = "regarray big size 0x4000000 initval 0\n".to_owned();
     let large = large.clone() + &large.replace("big", "bigger") + &large.replace("big", "third");
     let (problem, _) = refused(&around(&large, ""));

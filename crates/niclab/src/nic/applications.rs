@@ -3,8 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use niclab_card::Application;
-use niclab_program::Program;
+use niclab_card::{Application, granted};
 use serde::Deserialize;
 
 use super::programmed;
@@ -53,36 +52,12 @@ pub(super) fn open(path: &Path, ports: usize) -> Result<Application, Failure> {
     }
     let program = beside(&said.program);
     let read = programmed::read(&program)?;
-    granted(&said, &read).map_err(refused)?;
+    // Before memory is taken for it.
+    granted(&name, &read, &said.windows, &said.rings)
+        .map_err(|error| refused(error.to_string()))?;
     let tables = said.tables.as_deref().map(beside);
     let pipeline = programmed::load(&program, read, tables.as_deref())?;
     let ports = said.ports.unwrap_or_else(|| (0..ports as u16).collect());
-    let Said { queues, flows, share, .. } = said;
-    Ok(Application { name, pipeline, ports, queues, flows, share })
-}
-
-/// That a program asks for no memory that the application has not.
-fn granted(said: &Said, program: &Program) -> Result<(), String> {
-    let windows = program.windows.iter().map(|of| ("window", &of.name, of.len, &said.windows));
-    let rings = program.rings.iter().map(|of| {
-        let bytes = of.shape.bytes().saturating_mul(of.count);
-        ("ring", &of.name, bytes, &said.rings)
-    });
-    for (what, name, bytes, has) in windows.chain(rings) {
-        match has.get(name) {
-            None => {
-                return Err(format!(
-                    "its program has the {what} {name}, which is not among the {what}s here; \
-                     it takes {bytes} bytes"
-                ));
-            }
-            Some(&most) if bytes as u64 > most => {
-                return Err(format!(
-                    "its program takes {bytes} bytes for the {what} {name}, and may have {most}"
-                ));
-            }
-            Some(_) => {}
-        }
-    }
-    Ok(())
+    let Said { queues, flows, share, windows, rings, .. } = said;
+    Ok(Application { name, pipeline, ports, queues, flows, share, windows, rings })
 }

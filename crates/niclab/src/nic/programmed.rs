@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use niclab_card::Card;
-use niclab_program::{Change, Command, Field, Pipeline, Program, Rings, Table, read_tables};
+use niclab_program::{Change, Command, Field, Pipeline, Program, Table, read_tables};
 use serde_json::{Value, json};
 
 use crate::failure::Failure;
@@ -90,34 +90,10 @@ impl Whose<'_> {
         match self {
             Whose::Card => card.set_program(Some(by)).map_err(|error| error.to_string()),
             Whose::Application(name) => {
-                // No more memory than it has.
-                granted(self.pipeline(card)?.program(), by.program())?;
                 card.set_application(name, by).map_err(|error| error.to_string())
             }
         }
     }
-}
-
-/// That the next program of an application asks for no memory that the last one had not.
-fn granted(last: &Program, next: &Program) -> Result<(), String> {
-    for window in &next.windows {
-        let has = last.windows.iter().find(|of| of.name == window.name).map_or(0, |of| of.len);
-        if window.len > has {
-            return Err(format!(
-                "window {}: {} bytes, and the application has {has}",
-                window.name, window.len
-            ));
-        }
-    }
-    for rings in &next.rings {
-        let bytes = |of: &Rings| of.count * of.shape.bytes();
-        let has = last.rings.iter().find(|of| of.name == rings.name).map_or(0, bytes);
-        if bytes(rings) > has {
-            let (name, bytes) = (&rings.name, bytes(rings));
-            return Err(format!("ring {name}: {bytes} bytes, and the application has {has}"));
-        }
-    }
-    Ok(())
 }
 
 /// What a client sends in place of these words: files are read where the client is.
@@ -198,6 +174,10 @@ fn program(card: &mut Card, whose: Whose<'_>, rest: &str) -> Result<Vec<String>,
     let words: Vec<&str> = rest.split_whitespace().collect();
     if let Some(("load", text)) = rest.split_once(' ') {
         let program = Program::read(&loaded(text)?).map_err(|error| error.to_string())?;
+        if let Whose::Application(name) = whose {
+            // Before memory is taken for it.
+            card.permits(name, &program).map_err(|error| error.to_string())?;
+        }
         let pipeline = Pipeline::new(program).map_err(|error| error.to_string())?;
         whose.replace(card, pipeline)?;
         return Ok(vec!["the program decides about frames; its tables are empty".to_owned()]);

@@ -14,8 +14,9 @@ use crate::form::{
 };
 use crate::limits::{
     ACTIONS_MAX, ARRAY_LEN_MAX, ARRAYS_MAX, EMITS_MAX, ENTRIES_MAX, ENTRY_LEN_MAX, FIELDS_MAX,
-    GROUPS_MAX, HEADERS_LEN_MAX, HEADERS_MAX, KEY_LEN_MAX, MEMBERS_MAX, RING_ENTRIES_MAX,
-    RINGS_MAX, ROOM_MAX, STRUCT_LEN_MAX, STRUCTS_MAX, TABLES_MAX, TIMEOUTS_MAX, WINDOW_LEN_MAX,
+    GROUPS_MAX, HEADERS_LEN_MAX, HEADERS_MAX, KEY_LEN_MAX, MEMBERS_MAX, PACKET_STEPS_MAX,
+    RING_ENTRIES_MAX, RINGS_MAX, ROOM_MAX, STRUCT_LEN_MAX, STRUCTS_MAX, TABLES_MAX, TIMEOUTS_MAX,
+    WINDOW_LEN_MAX,
 };
 
 /// Numbers of what has a name of its own kind.
@@ -124,13 +125,16 @@ pub(super) fn resolve(blocks: &Blocks<'_>) -> Result<Program, Wrong> {
     };
     let scene = Scene { names: &names, program: &program, arguments: None };
     program.apply = code::read(&scene, *word, body, code::Part::Apply)?;
-    match program.cost().emitted_headers as usize {
-        ..=EMITS_MAX => Ok(program),
-        emits => {
-            let reason = format!("a packet emits {EMITS_MAX} headers at most, and here {emits}");
-            Err(word.unfit(reason))
-        }
-    }
+    let (emits, steps) = (program.cost().emitted_headers as usize, program.worst_steps());
+    let reason = match (emits > EMITS_MAX, steps > PACKET_STEPS_MAX) {
+        (false, false) => return Ok(program),
+        (true, _) => format!("a packet emits {EMITS_MAX} headers at most, and here {emits}"),
+        (false, true) => format!(
+            "a packet takes {PACKET_STEPS_MAX} instructions at most, with all times that it comes \
+             round, and here {steps}"
+        ),
+    };
+    Err(word.unfit(reason))
 }
 
 /// That actions which learn are of learners, and learn what is theirs.
