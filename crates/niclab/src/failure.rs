@@ -292,8 +292,8 @@ pub enum Failure {
     /// The result directory cannot be used.
     #[error("{0}")]
     Result(#[from] ResultError),
-    /// A file of rules that is not there, or not to be opened.
-    #[error("{}: {error}; give a file of rules, one command a line", path.display())]
+    /// A file of rules, a program or tables that is not there, or not to be opened.
+    #[error("{}: {error}; give a file that can be read", path.display())]
     Unread {
         /// The file.
         path: PathBuf,

@@ -28,9 +28,16 @@ pub fn check(paths: &[PathBuf]) -> Result<(), Failure> {
             program.headers.len(),
             program.tables.len(),
             program.actions.len(),
-            program.registers.len() + program.meters.len(),
+            program.registers.len() + program.meters.len() + program.counters.len(),
             program.cost(),
         )?;
+        for window in &program.windows {
+            writeln!(out, "window {}: {} bytes", window.name, window.len)?;
+        }
+        for rings in &program.rings {
+            let (name, count) = (&rings.name, rings.count);
+            writeln!(out, "ring {name}: {} bytes in {count} rings", count * rings.shape.bytes())?;
+        }
     }
     Ok(())
 }
@@ -55,9 +62,29 @@ pub fn make(name: &str, count: u32, entries: Option<u32>) -> Result<(), Failure>
     Ok(())
 }
 
+/// That the machine has the memory that a program takes for its application at once: asking for
+/// more would have the system end some process.
+pub fn fits(program: &Program) -> Result<(), String> {
+    let windows = program.windows.iter().map(|window| window.len);
+    let rings = program.rings.iter().map(|of| of.shape.bytes().saturating_mul(of.count));
+    let takes = windows.chain(rings).fold(0, usize::saturating_add) as u64;
+    let said = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
+    let line = said.lines().find_map(|line| line.strip_prefix("MemAvailable:"));
+    let words = line.and_then(|line| line.split_whitespace().next());
+    let there = words.and_then(|word| word.parse::<u64>().ok()).map_or(u64::MAX, |kib| kib * 1024);
+    match takes <= there {
+        true => Ok(()),
+        false => Err(format!(
+            "windows and rings of the program take {takes} bytes, and the machine has {there}: \
+             make them smaller"
+        )),
+    }
+}
+
 /// Carries a packet test out by both executions.
 pub fn test(test: &Path, path: &Path) -> Result<(), Failure> {
     let program = read(path)?;
+    fits(&program).map_err(|reason| Failure::Case { reason })?;
     let stf = Stf::read(&program, &rules::text(test)?)
         .map_err(|error| Failure::Program { path: test.into(), error })?;
     let defined = carry_out(&stf, &mut Definition::new(program.clone()));

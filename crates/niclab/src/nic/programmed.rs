@@ -7,6 +7,7 @@ use niclab_program::{Change, Command, Field, Pipeline, Program, Table, read_tabl
 use serde_json::{Value, json};
 
 use crate::failure::Failure;
+use crate::program::fits;
 use crate::rules;
 
 const TABLE_COMMANDS: &str = "table add, modify, delete, setdefault, group, register_write, \
@@ -33,6 +34,7 @@ pub(super) fn load(
     program: Program,
     tables: Option<&Path>,
 ) -> Result<Pipeline, Failure> {
+    fits(&program).map_err(|reason| Failure::Tables { path: path.into(), reason })?;
     let memory = |error| Failure::ProgramMemory { path: path.into(), error };
     let mut pipeline = Pipeline::new(program).map_err(|error| memory(error.into()))?;
     if let Some(path) = tables {
@@ -178,6 +180,7 @@ fn program(card: &mut Card, whose: Whose<'_>, rest: &str) -> Result<Vec<String>,
             // Before memory is taken for it.
             card.permits(name, &program).map_err(|error| error.to_string())?;
         }
+        fits(&program)?;
         let pipeline = Pipeline::new(program).map_err(|error| error.to_string())?;
         whose.replace(card, pipeline)?;
         return Ok(vec!["the program decides about frames; its tables are empty".to_owned()]);

@@ -343,7 +343,9 @@ fn an_application_has_what_its_file_says_and_is_asked_by_its_name() {
         ctl application; echo "no name: $?"
         ctl stop
         wait $card; echo "ends: $?"
-        for file in poor none odd far flow; do
+        sed 's/size 64/size 68000000000/' keeper.spec >vast.spec
+        sed 's/keeper.spec/vast.spec/; s/64 }/68000000000 }/' keeper.json >vast.json
+        for file in vast poor none odd far flow; do
             "$NICLAB" nic --port pcap:in=in.pcap --application $file.json; echo "$file: $?"
         done
         "#,
@@ -365,6 +367,8 @@ fn an_application_has_what_its_file_says_and_is_asked_by_its_name() {
         "ends: 0",
         "window kept: its program takes 64 bytes, and it has 63",
         "poor: 3",
+        "windows and rings of the program take 68000000000 bytes, and the machine has",
+        "vast: 3",
         "window kept: its program takes 64 bytes, and it has 0",
         "none: 3",
         "unknown field `shares`",

@@ -233,7 +233,7 @@ fn a_file_that_cannot_be_used_and_axes_that_it_brings_are_refused() {
     ended.with(3, &["my.flow: line 1, column 21: no rule 1"]);
     assert!(samples.is_empty());
     let none = call(&["run", "occupancy", "--device", "soft", "--rules", "no.flow"]);
-    none.with(3, &["no.flow: No such file", "give a file of rules, one command a line"]);
+    none.with(3, &["no.flow: No such file", "give a file that can be read"]);
     let (ended, _) = measured(RULES, &["--device", "soft", "--set", "rules=5"]);
     ended.with(2, &["--set rules: the rules of --rules stand where the file says"]);
 }
