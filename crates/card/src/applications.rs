@@ -170,8 +170,8 @@ pub struct ApplicationCounters {
     /// Frames that could not go through its program: they end before a header that is taken off
     /// them, came round too often, or have no room for headers.
     pub faults: u64,
-    /// Frames that were to go by a port or to a queue that it has not, or for which its program
-    /// would have reached outside of its memory.
+    /// Frames, and copies, that were to go by a port or to a queue that it has not, or for which its
+    /// program would have reached outside of its memory.
     pub outside: u64,
     /// Frames that found a ring of the application full.
     pub ring_full: u64,
@@ -199,16 +199,12 @@ struct Shown([AtomicU64; 7]);
 pub(crate) struct Owned {
     ports: Vec<bool>,
     queues: Vec<bool>,
-    /// Bytes by name.
-    windows: BTreeMap<String, u64>,
-    rings: BTreeMap<String, u64>,
 }
 
 impl Owned {
     /// All ports and queues of a card.
     pub(crate) fn all(ports: usize, queues: u16) -> Owned {
-        let (windows, rings) = Default::default();
-        Owned { ports: vec![true; ports], queues: vec![true; queues.into()], windows, rings }
+        Owned { ports: vec![true; ports], queues: vec![true; queues.into()] }
     }
 
     /// How many ports the card has.
@@ -224,20 +220,6 @@ impl Owned {
     #[inline]
     pub(crate) fn has_queue(&self, queue: u64) -> bool {
         usize::try_from(queue).ok().and_then(|queue| self.queues.get(queue)) == Some(&true)
-    }
-
-    /// That a program names no port or queue but these, and takes no memory but this.
-    fn permits(&self, name: &str, program: &Program) -> Result<(), ApplicationError> {
-        let codes = program.actions.iter().map(|action| &action.code).chain([&program.apply]);
-        for step in codes.flat_map(|code| &code.steps) {
-            let (what, number) = match step {
-                Step::Tx(Operand::Value(port)) if !self.has_port(*port) => ("port", *port),
-                Step::Steer(Operand::Value(queue)) if !self.has_queue(*queue) => ("queue", *queue),
-                _ => continue,
-            };
-            return Err(ApplicationError::Outside { name: name.to_owned(), what, number });
-        }
-        granted(name, program, &self.windows, &self.rings)
     }
 }
 
@@ -274,6 +256,9 @@ struct Hosted {
     name: String,
     pipeline: Pipeline,
     owned: Owned,
+    /// Bytes that its program may take, by name.
+    windows: BTreeMap<String, u64>,
+    rings: BTreeMap<String, u64>,
     to_cores: Vec<ToCore>,
     shown: Vec<Arc<Shown>>,
 }
@@ -311,13 +296,15 @@ impl Applications {
                 return Err(ApplicationError::Twice { name: of.name }.into());
             }
             let owned = owned(&of, ports, queues)?;
-            owned.permits(&of.name, of.pipeline.program())?;
             for port in &of.ports {
                 claim(&mut dispatch[usize::from(*port)], &of, (number, *port), &mut claimed)?;
             }
             shares.push(of.share);
+            let Application { name, pipeline, windows, rings, .. } = of;
             let (to_cores, shown) = (Vec::new(), Vec::new());
-            all.push(Hosted { name: of.name, pipeline: of.pipeline, owned, to_cores, shown });
+            let hosted = Hosted { name, pipeline, owned, windows, rings, to_cores, shown };
+            hosted.permits(hosted.pipeline.program())?;
+            all.push(hosted);
         }
         Ok(Applications { all, dispatch, shares })
     }
@@ -386,7 +373,7 @@ impl Applications {
         name: &str,
         program: &Program,
     ) -> Result<(), ApplicationError> {
-        self.of(name)?.owned.permits(name, program)
+        self.of(name)?.permits(program)
     }
 
     /// Has another program run for an application.
@@ -395,7 +382,7 @@ impl Applications {
     /// [`ApplicationError`]; the last one goes on then.
     pub(crate) fn replace(&mut self, name: &str, by: Pipeline) -> Result<(), ApplicationError> {
         let of = self.of(name)?;
-        of.owned.permits(name, by.program())?;
+        of.permits(by.program())?;
         if !of.to_cores.iter().all(ToCore::is_free) {
             return Err(ApplicationError::UnderWay { name: name.to_owned() });
         }
@@ -436,6 +423,22 @@ impl Applications {
 }
 
 impl Hosted {
+    /// That a program names no port or queue but the application's, and takes no more memory.
+    fn permits(&self, program: &Program) -> Result<(), ApplicationError> {
+        let codes = program.actions.iter().map(|action| &action.code).chain([&program.apply]);
+        for step in codes.flat_map(|code| &code.steps) {
+            let (what, number) = match step {
+                Step::Tx(Operand::Value(port)) if !self.owned.has_port(*port) => ("port", *port),
+                Step::Steer(Operand::Value(queue)) if !self.owned.has_queue(*queue) => {
+                    ("queue", *queue)
+                }
+                _ => continue,
+            };
+            return Err(ApplicationError::Outside { name: self.name.clone(), what, number });
+        }
+        granted(&self.name, program, &self.windows, &self.rings)
+    }
+
     fn carried(&self) -> Box<Carried> {
         let worst_steps = self.pipeline.program().worst_steps();
         Carried::new(self.pipeline.worker(), self.owned.clone(), worst_steps)
@@ -448,12 +451,7 @@ fn owned(of: &Application, ports: usize, queues: u16) -> Result<Owned, Applicati
     if of.flows.is_empty() || of.ports.is_empty() || !(1..=SHARE_MAX).contains(&of.share) {
         return Err(ApplicationError::Nothing { name: name() });
     }
-    let mut owned = Owned {
-        ports: vec![false; ports],
-        queues: vec![false; queues.into()],
-        windows: of.windows.clone(),
-        rings: of.rings.clone(),
-    };
+    let mut owned = Owned { ports: vec![false; ports], queues: vec![false; queues.into()] };
     for (what, numbers, has) in
         [("port", &of.ports, &mut owned.ports), ("queue", &of.queues, &mut owned.queues)]
     {

@@ -243,11 +243,12 @@ pub enum ChangeError {
 pub struct Runs<'a> {
     /// `flow` commands.
     pub rules: &'a str,
-    /// What decides about frames in place of rules and RSS.
+    /// What decides about frames in place of rules and RSS; its ports are those of the card.
     pub program: Option<Pipeline>,
     /// Who has flows of its own: the first of those whose a frame is.
     pub applications: Vec<Application>,
-    /// What answers frames on each core in place of forwarding them.
+    /// What answers the frames of its queues on each core, in the order of the cores; where there
+    /// is none the card forwards. Guests are for cards that forward.
     pub services: Vec<Box<dyn Service>>,
 }
 
@@ -375,41 +376,14 @@ impl Card {
         config: &CardConfig<P>,
         rules: &str,
     ) -> Result<Card, CardError> {
-        Card::start_with(config, rules, None)
+        Card::start_with(config, Runs { rules, ..Runs::default() })
     }
 
-    /// The same, with a program that decides about frames in place of rules and RSS from the first
-    /// one on; its ports are those of the card.
+    /// The same, with all that a card can run.
     ///
     /// # Errors
     /// [`CardError`]; nothing stays open.
     pub fn start_with<P: Opens + Clone + 'static>(
-        config: &CardConfig<P>,
-        rules: &str,
-        program: Option<Pipeline>,
-    ) -> Result<Card, CardError> {
-        Card::serve(config, rules, program, Vec::new())
-    }
-
-    /// The same, with a service on each core, in the order of the cores, that answers the frames of
-    /// its queues; where there are none the card forwards. Guests are for cards that forward.
-    ///
-    /// # Errors
-    /// [`CardError`]; nothing stays open.
-    pub fn serve<P: Opens + Clone + 'static>(
-        config: &CardConfig<P>,
-        rules: &str,
-        program: Option<Pipeline>,
-        services: Vec<Box<dyn Service>>,
-    ) -> Result<Card, CardError> {
-        Card::run_all(config, Runs { rules, program, services, ..Runs::default() })
-    }
-
-    /// The same, of all that a card can run.
-    ///
-    /// # Errors
-    /// [`CardError`]; nothing stays open.
-    pub fn run_all<P: Opens + Clone + 'static>(
         config: &CardConfig<P>,
         runs: Runs<'_>,
     ) -> Result<Card, CardError> {

@@ -65,7 +65,7 @@ pub struct PortCounters {
     /// Frames that came by this port and that a rule dropped.
     pub rule_drops: u64,
     /// Frames that came by this port and that a program dropped, or for which it had no way out: a
-    /// port or queue that is not there.
+    /// port or queue that is not there; copies for a port that is not there, too.
     #[serde(default)]
     pub program_drops: u64,
     /// Frames that came by this port and could not go through the program: they end before a header

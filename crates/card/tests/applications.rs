@@ -191,7 +191,7 @@ fn start(applications: Vec<Application>, mix: [usize; 2]) -> (Card, [Arc<World>;
     let worlds: [Arc<World>; 2] = Default::default();
     let ports = worlds.iter().map(|world| Made(Arc::clone(world))).collect();
     let config = CardConfig { receive: Receive::BusyPoll, ..CardConfig::new(ports, 2, vec![0]) };
-    let card = Card::run_all(&config, Runs { applications, ..Runs::default() }).unwrap();
+    let card = Card::start_with(&config, Runs { applications, ..Runs::default() }).unwrap();
     for (place, count) in worlds[0].mix.iter().zip(mix) {
         place.store(count, Ordering::Relaxed);
     }
@@ -370,7 +370,7 @@ fn one_that_reads_no_more_loses_its_own_frames_alone() {
 fn refused(applications: Vec<Application>) -> String {
     let ports = [(); 2].map(|()| Made(Arc::default())).into();
     let config = CardConfig::new(ports, 2, vec![0]);
-    match Card::run_all(&config, Runs { applications, ..Runs::default() }) {
+    match Card::start_with(&config, Runs { applications, ..Runs::default() }) {
         Err(CardError::Application(error)) => error.to_string(),
         Err(error) => panic!("{error}"),
         Ok(_) => panic!("it started"),

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use niclab_card::{Card, CardConfig, ChangeError, Opens, PortError, Receive};
+use niclab_card::{Card, CardConfig, ChangeError, Opens, PortError, Receive, Runs};
 use niclab_nic::memory::Region;
 use niclab_port::lane::{Lane, LaneCounters};
 use niclab_port::stock::Stock;
@@ -172,7 +172,7 @@ fn at_work(program: Option<Pipeline>, receive: Receive) -> (Card, Arc<World>) {
     let world = Arc::new(World::default());
     let config =
         CardConfig { receive, ..CardConfig::new(vec![Made(Arc::clone(&world))], 2, vec![0, 1]) };
-    let card = Card::start_with(&config, "", program).unwrap();
+    let card = Card::start_with(&config, Runs { program, ..Runs::default() }).unwrap();
     world.makes.store(true, Ordering::Relaxed);
     (card, world)
 }

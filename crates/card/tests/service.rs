@@ -8,7 +8,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use niclab_apps::service::{Answers, Service};
-use niclab_card::{Card, CardConfig, CardError, GuestAt, Opens, PortError, Receive};
+use niclab_card::{Card, CardConfig, CardError, GuestAt, Opens, PortError, Receive, Runs};
 use niclab_nic::limits::BURST;
 use niclab_nic::memory::{Desc, Region};
 use niclab_port::lane::{Lane, LaneCounters};
@@ -143,6 +143,10 @@ fn services(world: &Arc<World>, count: usize) -> Vec<Box<dyn Service>> {
     (0..count).map(of).collect()
 }
 
+fn runs(program: Option<Pipeline>, services: Vec<Box<dyn Service>>) -> Runs<'static> {
+    Runs { program, services, ..Runs::default() }
+}
+
 #[test]
 fn each_core_serves_its_queues_and_every_answer_leaves() {
     for receive in [Receive::BusyPoll, Receive::Interrupt] {
@@ -150,7 +154,7 @@ fn each_core_serves_its_queues_and_every_answer_leaves() {
         let ports = vec![Made(Arc::clone(&world))];
         let config = CardConfig { receive, ..CardConfig::new(ports, QUEUES as u16, vec![0, 1]) };
         let services = services(&world, 2);
-        let card = Card::serve(&config, "", Some(steering()), services).unwrap();
+        let card = Card::start_with(&config, runs(Some(steering()), services)).unwrap();
         world.makes.store(true, Ordering::Relaxed);
         let begun = Instant::now();
         let served = || world.served.iter().map(|of| of.load(Ordering::Relaxed)).sum::<u64>();
@@ -181,10 +185,10 @@ fn each_core_serves_its_queues_and_every_answer_leaves() {
 fn a_service_for_each_core_or_none() {
     let world = Arc::new(World::default());
     let config = CardConfig::new(vec![Made(Arc::clone(&world))], 2, vec![0, 1]);
-    let refused = Card::serve(&config, "", None, services(&world, 1)).err().unwrap();
+    let refused = Card::start_with(&config, runs(None, services(&world, 1))).err().unwrap();
     assert!(matches!(refused, CardError::Services { services: 1, cores: 2, guests: 0 }));
     let guests = vec![GuestAt { port: 0, queue: 0, path: "none".into() }];
     let config = CardConfig { guests, ..config };
-    let refused = Card::serve(&config, "", None, services(&world, 2)).err().unwrap();
+    let refused = Card::start_with(&config, runs(None, services(&world, 2))).err().unwrap();
     assert!(refused.to_string().contains("one for each core, and no guests"), "{refused}");
 }

@@ -12,8 +12,8 @@
 //! fill one slot. The word of a slot is written by the core that took it, with release, behind
 //! the bytes of the entry, and whatever else this core wrote before; the application reads it
 //! with acquire. It gives the slot back with release behind its last read, and a core looks
-//! with acquire before it writes. `tests/dma.rs` has every order of two cores and an
-//! application.
+//! with acquire before it writes. `tests/dma.rs` has the orders of two cores and an application
+//! with up to three preemptions; that reads are not put off behind the giving back it cannot see.
 //!
 //! An application may write anything there: a core then takes a slot for full or for free,
 //! which spoils entries of this application, and goes on. It tries again only when another core

@@ -221,7 +221,8 @@ fn what_a_program_leaves_behind_beside_packets_is_looked_at() {
         ("expect_window kept(15) 0000", "the window has 16 bytes"),
         ("window kept(0) 0*", "expected bytes"),
         ("expect_digest tell 00", "expected a digest: told"),
-        ("check_counter seen(0) frames == 1", "expected `==`"),
+        ("check_counter seen(0) frames == 1", "expected `packets`, `bytes`, `==`"),
+        ("check_counter sene(0) == 1", "expected a regarray or countarray: next, seen"),
         ("check_counter next(0) bytes == 1", "expected `==`"),
     ] {
         let error = Stf::read(&program, text).expect_err(text);

@@ -10,7 +10,7 @@ use std::time::Duration;
 use niclab_apps::kvs::frames::{Counted, Identity};
 use niclab_apps::kvs::limits::PARTITIONS_MAX;
 use niclab_apps::kvs::server::{Ended, Options, Server};
-use niclab_card::{self as card, Card, CardConfig, PortName, steering};
+use niclab_card::{self as card, Card, CardConfig, PortName, Runs, steering};
 use niclab_lab::words;
 use niclab_packet::wire::MacAddress;
 
@@ -79,7 +79,9 @@ impl Wanted {
             KvsMode::Steer => Some(steering::pipeline(&identity, cores)?),
             _ => None,
         };
-        let mut card = Card::serve(&config, "", program, server.services(identity))?;
+        let services = server.services(identity);
+        let runs = Runs { program, services, ..Runs::default() };
+        let mut card = Card::start_with(&config, runs)?;
         let (name, at) = (&config.ports[0], SocketAddr::from((ip, port)));
         writeln!(stdout(), "UDP by a card at {at} ({mac}), {name}")?;
         let served = thread::scope(|scope| {

@@ -76,7 +76,7 @@ fn card(arguments: &NicArguments) -> Result<(), Failure> {
         ..Runs::default()
     };
     let mut card =
-        Card::run_all(&config, runs).map_err(|error| match (error, &arguments.rules) {
+        Card::start_with(&config, runs).map_err(|error| match (error, &arguments.rules) {
             (CardError::Rules(error), Some(path)) => Failure::Rules { path: path.clone(), error },
             (error, _) => error.into(),
         })?;

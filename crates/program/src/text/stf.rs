@@ -195,16 +195,14 @@ fn indexed<'a>(line: &Line<'a>, form: &str) -> Result<(Word<'a>, u64), Wrong> {
 /// `check_counter ARRAY(INDEX) [packets|bytes] == VALUE`
 fn check(program: &Program, line: &Line<'_>) -> Result<Step, Wrong> {
     let (name, index) = indexed(line, "`ARRAY(INDEX)`")?;
-    let counter = program.counters.iter().position(|array| array.name == name.text);
-    let (of, at) = match (counter, line.at(2).text) {
+    let registers = program.registers.iter().map(|array| &array.name);
+    let counters = program.counters.iter().map(|array| &array.name);
+    let place = command::named(name, "regarray or countarray", registers.chain(counters))?;
+    let (of, at) = match (place.checked_sub(program.registers.len()), line.at(2).text) {
         (Some(counter), "bytes") => (Checked::Bytes(counter), 3),
         (Some(counter), "packets") => (Checked::Packets(counter), 3),
         (Some(counter), _) => (Checked::Packets(counter), 2),
-        (None, _) => {
-            let names = program.registers.iter().map(|array| &array.name);
-            let array = command::named(name, "regarray or countarray", names)?;
-            (Checked::Register(array), 2)
-        }
+        (None, _) => (Checked::Register(place), 2),
     };
     let is = match line.at(at).text {
         "==" => Comparison::Equal,
@@ -213,7 +211,12 @@ fn check(program: &Program, line: &Line<'_>) -> Result<Step, Wrong> {
         "<=" => Comparison::AtMost,
         ">" => Comparison::Greater,
         ">=" => Comparison::AtLeast,
-        _ => return Err(line.at(at).expected("`==`, `!=`, `<`, `<=`, `>` or `>=`")),
+        _ => {
+            let counted =
+                if matches!(of, Checked::Packets(_)) { "`packets`, `bytes`, " } else { "" };
+            let what = format!("{counted}`==`, `!=`, `<`, `<=`, `>` or `>=`");
+            return Err(line.at(at).expected(what));
+        }
     };
     line.ends_at(at + 2)?;
     let (name, value) = (name.text.to_owned(), line.at(at + 1).number()?);
