@@ -170,8 +170,8 @@ pub struct ApplicationCounters {
     /// Frames that could not go through its program: they end before a header that is taken off
     /// them, came round too often, or have no room for headers.
     pub faults: u64,
-    /// Frames, and copies, that were to go by a port or to a queue that it has not, or for which its
-    /// program would have reached outside of its memory.
+    /// Frames, and copies, that were to go by a port or to a queue that it has not, or for which
+    /// its program would have reached outside of its memory.
     pub outside: u64,
     /// Frames that found a ring of the application full.
     pub ring_full: u64,

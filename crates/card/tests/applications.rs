@@ -4,23 +4,19 @@
 //! A lane makes frames of two flows, so many of each in a burst, told apart by UDP's destination
 //! port, and counts what leaves by it.
 
+mod made;
+
 use std::collections::BTreeMap;
-use std::fmt;
-use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use made::Made;
 use niclab_card::{
-    Application, ApplicationCounters, ApplicationError, Card, CardConfig, CardError, Opens,
-    PortError, Receive, Runs,
+    Application, ApplicationCounters, ApplicationError, Card, CardConfig, CardError, Receive, Runs,
 };
 use niclab_nic::limits::BURST;
-use niclab_nic::memory::Region;
-use niclab_port::lane::{Lane, LaneCounters};
-use niclab_port::stock::Stock;
-use niclab_port::wire::Burst;
 use niclab_program::{Pipeline, Program};
 
 /// UDP ports of the flows.
@@ -35,39 +31,6 @@ struct World {
     /// Frames that left by it, by flow.
     left: [AtomicU64; 2],
     makes: AtomicBool,
-}
-
-#[derive(Clone)]
-struct Made(Arc<World>);
-
-impl fmt::Display for Made {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("made")
-    }
-}
-
-impl Opens for Made {
-    fn lane_frames(&self) -> usize {
-        2 * BURST
-    }
-
-    fn open(&self, count: u32, region: &Arc<Region>) -> Result<Vec<Box<dyn Lane>>, PortError> {
-        let lane = |_| -> Box<dyn Lane> {
-            let (world, region) = (Arc::clone(&self.0), Arc::clone(region));
-            Box::new(MadeLane { world, region, counters: LaneCounters::default() })
-        };
-        Ok((0..count).map(lane).collect())
-    }
-
-    fn comes_back(&self) -> bool {
-        false
-    }
-}
-
-struct MadeLane {
-    world: Arc<World>,
-    region: Arc<Region>,
-    counters: LaneCounters,
 }
 
 /// Offset of UDP's ports in a frame.
@@ -86,43 +49,28 @@ fn write_frame(slot: &mut [u8], flow: usize, number: u64) {
     slot[PORTS + 8..PORTS + 12].copy_from_slice(&(number as u32).to_be_bytes());
 }
 
-impl Lane for MadeLane {
-    fn receive(&mut self, stock: &mut Stock, into: &mut Burst) -> io::Result<()> {
-        if !self.world.makes.load(Ordering::Relaxed) {
-            return Ok(());
+impl made::World for World {
+    type Own = ();
+
+    const HELD: usize = 2 * BURST;
+
+    fn own(&self, _: u32, _: u32) {}
+
+    fn make(&self, (): &mut (), at: usize, slot: &mut [u8]) -> Option<u16> {
+        let [first, second] = [0, 1].map(|flow: usize| self.mix[flow].load(Ordering::Relaxed));
+        if !self.makes.load(Ordering::Relaxed) || at >= first + second {
+            return None;
         }
-        for flow in [0, 1] {
-            for _ in 0..self.world.mix[flow].load(Ordering::Relaxed) {
-                let Some(mut desc) = stock.take() else { return Ok(()) };
-                let number = self.world.made[flow].fetch_add(1, Ordering::Relaxed);
-                write_frame(self.region.slot_mut(&mut desc), flow, number);
-                self.region.set_len(&mut desc, 60);
-                self.counters.rx_frames += 1;
-                into.push(desc);
-            }
-        }
-        Ok(())
+        let flow = usize::from(at >= first);
+        write_frame(slot, flow, self.made[flow].fetch_add(1, Ordering::Relaxed));
+        Some(60)
     }
 
-    fn send(&mut self, stock: &mut Stock, burst: &mut Burst) -> io::Result<()> {
-        for desc in burst.drain(..) {
-            let frame = self.region.frame(&desc);
-            let port = u16::from_be_bytes([frame[PORTS + 2], frame[PORTS + 3]]);
-            if let Some(flow) = FLOWS.iter().position(|of| *of == port) {
-                self.world.left[flow].fetch_add(1, Ordering::Relaxed);
-            }
-            self.counters.tx_frames += 1;
-            stock.give(desc);
+    fn left(&self, (): &mut (), frame: &[u8]) {
+        let port = u16::from_be_bytes([frame[PORTS + 2], frame[PORTS + 3]]);
+        if let Some(flow) = FLOWS.iter().position(|of| *of == port) {
+            self.left[flow].fetch_add(1, Ordering::Relaxed);
         }
-        Ok(())
-    }
-
-    fn counters(&self) -> LaneCounters {
-        self.counters
-    }
-
-    fn close(self: Box<Self>, _: &mut Stock) -> io::Result<LaneCounters> {
-        Ok(self.counters())
     }
 }
 
@@ -368,7 +316,7 @@ fn one_that_reads_no_more_loses_its_own_frames_alone() {
 
 /// Why these applications cannot be had.
 fn refused(applications: Vec<Application>) -> String {
-    let ports = [(); 2].map(|()| Made(Arc::default())).into();
+    let ports = [(); 2].map(|()| Made(Arc::<World>::default())).into();
     let config = CardConfig::new(ports, 2, vec![0]);
     match Card::start_with(&config, Runs { applications, ..Runs::default() }) {
         Err(CardError::Application(error)) => error.to_string(),

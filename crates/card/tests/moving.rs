@@ -5,21 +5,18 @@
 //! one of its flow was overtaken: the mark of each flow is moved as the lane takes the frame. What
 //! does not leave at all was lost: with a window that fits a ring, by the change.
 
+mod made;
+
 use std::collections::VecDeque;
-use std::fmt;
-use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use niclab_card::{Balance, Card, CardConfig, ChangeError, Counters, Opens, PortError, Receive};
+use made::Made;
+use niclab_card::{Balance, Card, CardConfig, ChangeError, Counters, Receive};
 use niclab_nic::limits::INDIRECTION_LEN;
-use niclab_nic::memory::Region;
 use niclab_nic::rss::{HashFunction, HashTypes, Rss, evenly};
-use niclab_port::lane::{Lane, LaneCounters};
-use niclab_port::stock::Stock;
-use niclab_port::wire::Burst;
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
@@ -44,95 +41,61 @@ struct World {
     stalls: AtomicBool,
 }
 
-/// A port of such lanes: the world, and which of so many ports it is, that each has flows of its
-/// own.
-#[derive(Clone)]
-struct Made(Arc<World>, usize, usize);
-
-impl fmt::Display for Made {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("made")
-    }
-}
-
-impl Opens for Made {
-    fn lane_frames(&self) -> usize {
-        WINDOW
-    }
-
-    fn open(&self, count: u32, region: &Arc<Region>) -> Result<Vec<Box<dyn Lane>>, PortError> {
-        let Made(_, port, ports) = *self;
-        let own =
-            |place: u32| (place as usize * ports + port..FLOWS).step_by(count as usize * ports);
-        let lane = |place: u32| -> Box<dyn Lane> {
-            Box::new(MadeLane {
-                world: Arc::clone(&self.0),
-                region: Arc::clone(region),
-                next: own(place).map(|flow| (flow, 0)).collect(),
-                random: Xoshiro256PlusPlus::seed_from_u64(place.into()),
-                counters: LaneCounters::default(),
-            })
-        };
-        Ok((0..count).map(lane).collect())
-    }
-
-    fn comes_back(&self) -> bool {
-        false
-    }
-}
-
-struct MadeLane {
+/// One of so many ports, each of which has flows of its own.
+struct Port {
     world: Arc<World>,
-    region: Arc<Region>,
+    port: usize,
+    ports: usize,
+}
+
+/// What a lane has of its own.
+struct Own {
     /// Flows, and the number that the last frame of each had.
     next: VecDeque<(usize, u64)>,
     random: Xoshiro256PlusPlus,
-    counters: LaneCounters,
 }
 
-impl Lane for MadeLane {
-    fn receive(&mut self, stock: &mut Stock, into: &mut Burst) -> io::Result<()> {
+impl made::World for Port {
+    type Own = Own;
+
+    const HELD: usize = WINDOW;
+
+    fn own(&self, place: u32, count: u32) -> Own {
+        let first = place as usize * self.ports + self.port;
+        let flows = (first..FLOWS).step_by(count as usize * self.ports);
+        let random = Xoshiro256PlusPlus::seed_from_u64(place.into());
+        Own { next: flows.map(|flow| (flow, 0)).collect(), random }
+    }
+
+    fn make(&self, own: &mut Own, _: usize, slot: &mut [u8]) -> Option<u16> {
         let world = &self.world;
-        while !into.is_full() && world.makes.load(Ordering::Relaxed) {
-            if world.under_way.load(Ordering::Relaxed) >= world.window {
-                break;
-            }
-            let Some(mut desc) = stock.take() else { break };
-            let (flow, number) = self.next.pop_front().unwrap();
-            self.next.push_back((flow, number + 1));
-            write(self.region.slot_mut(&mut desc), flow, number + 1);
-            self.region.set_len(&mut desc, 60);
-            world.under_way.fetch_add(1, Ordering::Relaxed);
-            self.counters.rx_frames += 1;
-            into.push(desc);
+        let is_full = world.under_way.load(Ordering::Relaxed) >= world.window;
+        if !world.makes.load(Ordering::Relaxed) || is_full {
+            return None;
         }
-        world.made.fetch_add(into.len() as u64, Ordering::Relaxed);
-        Ok(())
+        let (flow, number) = own.next.pop_front()?;
+        own.next.push_back((flow, number + 1));
+        write(slot, flow, number + 1);
+        world.under_way.fetch_add(1, Ordering::Relaxed);
+        world.made.fetch_add(1, Ordering::Relaxed);
+        Some(60)
     }
 
-    fn send(&mut self, stock: &mut Stock, burst: &mut Burst) -> io::Result<()> {
-        if self.world.stalls.load(Ordering::Relaxed) && self.random.random_ratio(9, 10) {
-            return Ok(());
-        }
-        for desc in burst.drain(..) {
-            let (flow, number) = read(self.region.frame(&desc));
-            let before = self.world.last[flow].swap(number, Ordering::AcqRel);
-            self.world.overtaken.fetch_add(u64::from(before > number), Ordering::Relaxed);
-            self.counters.tx_frames += 1;
-            self.world.left.fetch_add(1, Ordering::Relaxed);
-            self.world.under_way.fetch_sub(1, Ordering::Relaxed);
-            stock.give(desc);
-        }
-        Ok(())
+    fn takes(&self, own: &mut Own) -> bool {
+        !(self.world.stalls.load(Ordering::Relaxed) && own.random.random_ratio(9, 10))
     }
 
-    fn counters(&self) -> LaneCounters {
-        self.counters
+    fn left(&self, _: &mut Own, frame: &[u8]) {
+        let (flow, number) = read(frame);
+        let before = self.world.last[flow].swap(number, Ordering::AcqRel);
+        self.world.overtaken.fetch_add(u64::from(before > number), Ordering::Relaxed);
+        self.world.left.fetch_add(1, Ordering::Relaxed);
+        self.world.under_way.fetch_sub(1, Ordering::Relaxed);
     }
+}
 
-    fn close(self: Box<Self>, _: &mut Stock) -> io::Result<LaneCounters> {
-        Ok(self.counters())
-    }
+fn made(world: &Arc<World>, port: usize, ports: usize) -> Made<Port> {
+    Made(Arc::new(Port { world: Arc::clone(world), port, ports }))
 }
 
 /// A frame of IPv4 and UDP, of a flow, with its number behind the headers.
@@ -209,7 +172,7 @@ fn change(ports: usize, cores: u32, changes: usize, stalls: bool) -> Counters {
 fn change_by(receive: Receive, ports: usize, cores: u32, changes: usize, stalls: bool) -> Counters {
     let world = world(WINDOW);
     world.stalls.store(stalls, Ordering::Relaxed);
-    let ports = (0..ports).map(|port| Made(Arc::clone(&world), port, ports)).collect();
+    let ports = (0..ports).map(|port| made(&world, port, ports)).collect();
     let cores_used = (0..cores).collect();
     let config = CardConfig { receive, ..CardConfig::new(ports, QUEUES, cores_used) };
     let mut card = Card::start(&config, "").unwrap();
@@ -270,7 +233,7 @@ fn flows_keep_their_order_where_lanes_are_full_and_ports_are_pairs() {
 /// made both cores busy.
 fn balance(how: Balance) {
     let world = world(usize::MAX);
-    let ports = vec![Made(Arc::clone(&world), 0, 1)];
+    let ports = vec![made(&world, 0, 1)];
     let balance = Some(how.clone());
     let config = CardConfig { balance, ..CardConfig::new(ports, QUEUES, vec![0, 1]) };
     let mut card = Card::start(&config, "").unwrap();
@@ -325,7 +288,7 @@ fn a_queue_that_fills_gives_flows_away() {
 #[test]
 fn a_change_that_cannot_be_changes_nothing() {
     let world = world(WINDOW);
-    let ports = vec![Made(world, 0, 1)];
+    let ports = vec![made(&world, 0, 1)];
     let config = CardConfig { receive: Receive::Interrupt, ..CardConfig::new(ports, 2, vec![0]) };
     let mut card = Card::start(&config, "").unwrap();
     settle(&mut card, 0);

@@ -4,18 +4,15 @@
 //! Each lane makes frames as long as fewer than a window are under way, and looks at what leaves by
 //! it: a frame has four numbers then, each written by another part of the program.
 
-use std::fmt;
-use std::io;
+mod made;
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use niclab_card::{Card, CardConfig, ChangeError, Opens, PortError, Receive, Runs};
-use niclab_nic::memory::Region;
-use niclab_port::lane::{Lane, LaneCounters};
-use niclab_port::stock::Stock;
-use niclab_port::wire::Burst;
+use made::Made;
+use niclab_card::{Card, CardConfig, ChangeError, Receive, Runs};
 use niclab_program::{Change, Entry, Invocation, Part, Pipeline, Program};
 
 const WINDOW: usize = 700;
@@ -33,79 +30,33 @@ struct World {
     makes: AtomicBool,
 }
 
-#[derive(Clone)]
-struct Made(Arc<World>);
+impl made::World for World {
+    type Own = ();
 
-impl fmt::Display for Made {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("made")
-    }
-}
+    const HELD: usize = WINDOW;
 
-impl Opens for Made {
-    fn lane_frames(&self) -> usize {
-        WINDOW
-    }
+    fn own(&self, _: u32, _: u32) {}
 
-    fn open(&self, count: u32, region: &Arc<Region>) -> Result<Vec<Box<dyn Lane>>, PortError> {
-        let lane = |_| -> Box<dyn Lane> {
-            let (world, region) = (Arc::clone(&self.0), Arc::clone(region));
-            Box::new(MadeLane { world, region, counters: LaneCounters::default() })
-        };
-        Ok((0..count).map(lane).collect())
-    }
-
-    fn comes_back(&self) -> bool {
-        false
-    }
-}
-
-struct MadeLane {
-    world: Arc<World>,
-    region: Arc<Region>,
-    counters: LaneCounters,
-}
-
-impl Lane for MadeLane {
-    fn receive(&mut self, stock: &mut Stock, into: &mut Burst) -> io::Result<()> {
-        let world = &self.world;
-        while !into.is_full()
-            && world.makes.load(Ordering::Relaxed)
-            && world.under_way.load(Ordering::Relaxed) < WINDOW
-        {
-            let Some(mut desc) = stock.take() else { break };
-            self.region.slot_mut(&mut desc)[..60].fill(0);
-            self.region.set_len(&mut desc, 60);
-            world.under_way.fetch_add(1, Ordering::Relaxed);
-            world.made.fetch_add(1, Ordering::Relaxed);
-            self.counters.rx_frames += 1;
-            into.push(desc);
+    fn make(&self, (): &mut (), _: usize, slot: &mut [u8]) -> Option<u16> {
+        let may =
+            self.makes.load(Ordering::Relaxed) && self.under_way.load(Ordering::Relaxed) < WINDOW;
+        if !may {
+            return None;
         }
-        Ok(())
+        slot[..60].fill(0);
+        self.under_way.fetch_add(1, Ordering::Relaxed);
+        self.made.fetch_add(1, Ordering::Relaxed);
+        Some(60)
     }
 
-    fn send(&mut self, stock: &mut Stock, burst: &mut Burst) -> io::Result<()> {
-        for desc in burst.drain(..) {
-            let frame = self.region.frame(&desc);
-            let number =
-                |at: usize| u32::from_be_bytes(*frame[4 * at..].first_chunk().unwrap_or(&[0; 4]));
-            let is_whole = (1..4).all(|at| number(at) == number(0)) && frame.len() == 60;
-            self.world.torn.fetch_add(u64::from(!is_whole), Ordering::Relaxed);
-            self.world.latest.fetch_max(number(0).into(), Ordering::Relaxed);
-            self.world.left.fetch_add(1, Ordering::Relaxed);
-            self.world.under_way.fetch_sub(1, Ordering::Relaxed);
-            self.counters.tx_frames += 1;
-            stock.give(desc);
-        }
-        Ok(())
-    }
-
-    fn counters(&self) -> LaneCounters {
-        self.counters
-    }
-
-    fn close(self: Box<Self>, _: &mut Stock) -> io::Result<LaneCounters> {
-        Ok(self.counters())
+    fn left(&self, (): &mut (), frame: &[u8]) {
+        let number =
+            |at: usize| u32::from_be_bytes(*frame[4 * at..].first_chunk().unwrap_or(&[0; 4]));
+        let is_whole = (1..4).all(|at| number(at) == number(0)) && frame.len() == 60;
+        self.torn.fetch_add(u64::from(!is_whole), Ordering::Relaxed);
+        self.latest.fetch_max(number(0).into(), Ordering::Relaxed);
+        self.left.fetch_add(1, Ordering::Relaxed);
+        self.under_way.fetch_sub(1, Ordering::Relaxed);
     }
 }
 

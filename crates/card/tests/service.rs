@@ -1,19 +1,17 @@
 //! A service on a card: which core gets which frames, where answers go, and that no frame is lost.
 
-use std::fmt;
-use std::io;
+mod made;
+
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use made::Made;
 use niclab_apps::service::{Answers, Service};
-use niclab_card::{Card, CardConfig, CardError, GuestAt, Opens, PortError, Receive, Runs};
+use niclab_card::{Card, CardConfig, CardError, GuestAt, Receive, Runs};
 use niclab_nic::limits::BURST;
 use niclab_nic::memory::{Desc, Region};
-use niclab_port::lane::{Lane, LaneCounters};
-use niclab_port::stock::Stock;
-use niclab_port::wire::Burst;
 use niclab_program::{Pipeline, Program};
 
 /// Frames that each lane makes: a number, and the queue that it is steered to.
@@ -31,75 +29,29 @@ struct World {
     served: [AtomicU64; 2],
 }
 
-#[derive(Clone)]
-struct Made(Arc<World>);
+impl made::World for World {
+    /// Numbers of frames that are to come.
+    type Own = std::ops::Range<u32>;
 
-impl fmt::Display for Made {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("made")
-    }
-}
+    const HELD: usize = BURST;
 
-impl Opens for Made {
-    fn lane_frames(&self) -> usize {
-        BURST
+    fn own(&self, place: u32, _: u32) -> std::ops::Range<u32> {
+        place * FRAMES..(place + 1) * FRAMES
     }
 
-    fn open(&self, count: u32, region: &Arc<Region>) -> Result<Vec<Box<dyn Lane>>, PortError> {
-        let lane = |place| -> Box<dyn Lane> {
-            let (world, region) = (Arc::clone(&self.0), Arc::clone(region));
-            let numbers = place * FRAMES..(place + 1) * FRAMES;
-            Box::new(MadeLane { world, region, numbers, counters: LaneCounters::default() })
-        };
-        Ok((0..count).map(lane).collect())
+    fn make(&self, own: &mut Self::Own, _: usize, slot: &mut [u8]) -> Option<u16> {
+        let makes = self.makes.load(Ordering::Relaxed);
+        let number = if makes { own.next() } else { None }?;
+        slot[..4].copy_from_slice(&number.to_be_bytes());
+        slot[4..8].copy_from_slice(&(number % QUEUES).to_be_bytes());
+        self.made.fetch_add(1, Ordering::Relaxed);
+        Some(60)
     }
 
-    fn comes_back(&self) -> bool {
-        false
-    }
-}
-
-struct MadeLane {
-    world: Arc<World>,
-    region: Arc<Region>,
-    numbers: std::ops::Range<u32>,
-    counters: LaneCounters,
-}
-
-impl Lane for MadeLane {
-    fn receive(&mut self, stock: &mut Stock, into: &mut Burst) -> io::Result<()> {
-        while !into.is_full() && self.world.makes.load(Ordering::Relaxed) {
-            let Some(number) = self.numbers.next() else { break };
-            let Some(mut desc) = stock.take() else { break };
-            let slot = self.region.slot_mut(&mut desc);
-            slot[..4].copy_from_slice(&number.to_be_bytes());
-            slot[4..8].copy_from_slice(&(number % QUEUES).to_be_bytes());
-            self.region.set_len(&mut desc, 60);
-            self.world.made.fetch_add(1, Ordering::Relaxed);
-            self.counters.rx_frames += 1;
-            into.push(desc);
-        }
-        Ok(())
-    }
-
-    fn send(&mut self, stock: &mut Stock, burst: &mut Burst) -> io::Result<()> {
-        for desc in burst.drain(..) {
-            let frame = self.region.frame(&desc);
-            assert_eq!(frame.len(), 64, "as long as it was asked for");
-            let number = u32::from_be_bytes(*frame.first_chunk().unwrap());
-            self.world.left.lock().unwrap().push(number);
-            self.counters.tx_frames += 1;
-            stock.give(desc);
-        }
-        Ok(())
-    }
-
-    fn counters(&self) -> LaneCounters {
-        self.counters
-    }
-
-    fn close(self: Box<Self>, _: &mut Stock) -> io::Result<LaneCounters> {
-        Ok(self.counters())
+    fn left(&self, _: &mut Self::Own, frame: &[u8]) {
+        assert_eq!(frame.len(), 64, "as long as it was asked for");
+        let number = u32::from_be_bytes(*frame.first_chunk().unwrap());
+        self.left.lock().unwrap().push(number);
     }
 }
 

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, OnceLock};
 
 use niclab_nic::memory::{Desc, Region};
 use niclab_program::definition::Definition;
-use niclab_program::{Command, Copied, Fate, Lost, Pipeline, Program};
+use niclab_program::{Command, Copied, Execution, Fate, Lost, Pipeline, Program};
 
 /// What a program sets aside for its arrays and windows, at most: it could be all there is.
 const ROOM_MAX: usize = 1 << 16;
@@ -36,24 +36,8 @@ pub fn carry(program: Program, packets: &[&[u8]], told: &[Command]) {
     let mut definition = Definition::new(program.clone());
     let Ok(mut pipeline) = Pipeline::new(program) else { return };
     for command in told {
-        match command {
-            Command::Change(change) => {
-                let change = std::slice::from_ref(change);
-                assert_eq!(definition.change(change), pipeline.change(change));
-            }
-            Command::Register { array, index, value } => {
-                definition.set_register(*array, *index, *value);
-                pipeline.set_register(*array, *index, *value);
-            }
-            Command::Meter { array, index, rates } => {
-                definition.set_meter(*array, *index, *rates);
-                pipeline.set_meter(*array, *index, *rates, 0);
-            }
-            Command::Session { number, session } => {
-                definition.set_session(*number, *session);
-                pipeline.set_session(*number, *session);
-            }
-        }
+        let said = Execution::tell(&mut definition, command);
+        assert_eq!(said, pipeline.tell(std::slice::from_ref(command), 0));
     }
     let (mut worker, Some((region, frames))) = (pipeline.worker(), region()) else {
         panic!("no memory for a frame");

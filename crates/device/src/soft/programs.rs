@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use niclab_nic::limits::BURST;
 use niclab_nic::memory::{Desc, Region};
-use niclab_program::{Command, Fate, Lost, Pipeline, Worker};
+use niclab_program::{Fate, Lost, Pipeline, Worker};
 
 use super::broken;
 use crate::cases::Prepared;
@@ -14,7 +14,7 @@ use crate::cores::Pinned;
 use crate::face::{DeviceError, Place, Processed, Processing};
 use crate::processing::{self, COMPARED, Digest, STRETCH};
 
-/// Changes that are told together.
+/// Commands that are told together.
 const CHANGES: usize = 4_096;
 
 /// Transactions' leftovers that are taken out at a time.
@@ -71,7 +71,8 @@ impl Stage {
     fn new(prepared: Prepared) -> Result<Stage, DeviceError> {
         let Prepared { program, commands, frames, .. } = prepared;
         let mut pipeline = Pipeline::new(program).map_err(broken)?;
-        tell(&mut pipeline, commands)?;
+        commands.chunks(CHANGES).try_for_each(|some| pipeline.tell(some, 0)).map_err(broken)?;
+        while !pipeline.settle(SETTLE_STEPS) {}
         let longest = frames.iter().map(Vec::len).max().unwrap_or(0);
         let (region, descs) = Region::new(frames.len(), longest + ROOM).map_err(broken)?;
         let worker = pipeline.worker();
@@ -140,28 +141,6 @@ impl Stage {
         }
         digest.text()
     }
-}
-
-/// Tells a program what it begins with, many changes at a time.
-fn tell(pipeline: &mut Pipeline, commands: Vec<Command>) -> Result<(), DeviceError> {
-    let mut changes = Vec::new();
-    for command in commands {
-        match command {
-            Command::Change(change) => changes.push(change),
-            Command::Register { array, index, value } => {
-                pipeline.set_register(array, index, value);
-            }
-            Command::Meter { array, index, rates } => pipeline.set_meter(array, index, rates, 0),
-            Command::Session { number, session } => pipeline.set_session(number, session),
-        }
-        if changes.len() == CHANGES {
-            pipeline.change(&changes).map_err(broken)?;
-            changes.clear();
-        }
-    }
-    pipeline.change(&changes).map_err(broken)?;
-    while !pipeline.settle(SETTLE_STEPS) {}
-    Ok(())
 }
 
 #[cfg(test)]

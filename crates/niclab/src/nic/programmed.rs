@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use niclab_card::Card;
-use niclab_program::{Change, Command, Field, Pipeline, Program, Table, read_tables};
+use niclab_program::{Command, Field, Pipeline, Program, Table, read_tables};
 use serde_json::{Value, json};
 
 use crate::failure::Failure;
@@ -41,34 +41,9 @@ pub(super) fn load(
         let refused = |reason: String| Failure::Tables { path: path.into(), reason };
         let commands = read_tables(pipeline.program(), &rules::text(path)?);
         let commands = commands.map_err(|error| refused(error.to_string()))?;
-        tell(&mut pipeline, &commands, 0).map_err(refused)?;
+        pipeline.tell(&commands, 0).map_err(|error| refused(error.to_string()))?;
     }
     Ok(pipeline)
-}
-
-/// Carries commands out: the changes of tables together, or none of them and nothing else.
-fn tell(pipeline: &mut Pipeline, commands: &[Command], now_ns: u64) -> Result<(), String> {
-    let changes: Vec<Change> = commands
-        .iter()
-        .filter_map(|command| match command {
-            Command::Change(change) => Some(change.clone()),
-            _ => None,
-        })
-        .collect();
-    pipeline.change(&changes).map_err(|error| error.to_string())?;
-    for command in commands {
-        match command {
-            Command::Change(_) => {}
-            Command::Register { array, index, value } => {
-                pipeline.set_register(*array, *index, *value);
-            }
-            Command::Meter { array, index, rates } => {
-                pipeline.set_meter(*array, *index, *rates, now_ns);
-            }
-            Command::Session { number, session } => pipeline.set_session(*number, *session),
-        }
-    }
-    Ok(())
 }
 
 /// Whose program is meant: the card's, or an application's.
@@ -165,7 +140,7 @@ fn table(card: &mut Card, whose: Whose<'_>, rest: &str) -> Result<Vec<String>, S
         }
         _ => vec![Command::read(pipeline.program(), rest).map_err(|error| error.to_string())?],
     };
-    tell(pipeline, &commands, now_ns)?;
+    pipeline.tell(&commands, now_ns).map_err(|error| error.to_string())?;
     Ok(vec![match commands.len() {
         1 => "done".to_owned(),
         count => format!("{count} commands carried out together"),

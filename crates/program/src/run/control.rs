@@ -29,6 +29,7 @@ use super::tables::Views;
 use super::worker::Worker;
 use crate::entry::{Change, ChangeError, Entry, Key, Member, Rates, Session};
 use crate::form::{Invocation, Kind, Program};
+use crate::text::Command;
 
 /// Steps that the making of a filter is taken further at a time where nothing changes: some
 /// milliseconds of work.
@@ -280,6 +281,32 @@ impl Pipeline {
             Err(_) => self.undo(),
         }
         carried
+    }
+
+    /// Carries commands out at this time, nanoseconds as workers are told: the changes of tables
+    /// together, or none of them and nothing else.
+    ///
+    /// # Errors
+    /// As of [`Pipeline::change`].
+    pub fn tell(&mut self, commands: &[Command], now_ns: u64) -> Result<(), ChangeError> {
+        let change = |command: &Command| match command {
+            Command::Change(change) => Some(change.clone()),
+            _ => None,
+        };
+        self.change(&commands.iter().filter_map(change).collect::<Vec<Change>>())?;
+        for command in commands {
+            match command {
+                Command::Change(_) => {}
+                Command::Register { array, index, value } => {
+                    self.set_register(*array, *index, *value);
+                }
+                Command::Meter { array, index, rates } => {
+                    self.set_meter(*array, *index, *rates, now_ns);
+                }
+                Command::Session { number, session } => self.set_session(*number, *session),
+            }
+        }
+        Ok(())
     }
 
     fn name(&self, table: usize) -> String {

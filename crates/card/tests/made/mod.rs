@@ -1,0 +1,111 @@
+//! Ports whose frames a test makes, and looks at when they leave.
+
+use std::fmt;
+use std::io;
+use std::sync::Arc;
+
+use niclab_card::{Opens, PortError};
+use niclab_nic::memory::Region;
+use niclab_port::lane::{Lane, LaneCounters};
+use niclab_port::stock::Stock;
+use niclab_port::wire::Burst;
+
+/// What a test has its lanes do.
+pub trait World: Send + Sync + 'static {
+    /// What one lane has of its own.
+    type Own: Send + 'static;
+
+    /// Frames that a lane holds at most.
+    const HELD: usize;
+
+    /// For the lane of this place, of so many.
+    fn own(&self, place: u32, count: u32) -> Self::Own;
+
+    /// Writes a frame that comes, the `at`-th of its burst; its length. `None`: no more comes now.
+    fn make(&self, own: &mut Self::Own, at: usize, slot: &mut [u8]) -> Option<u16>;
+
+    /// Whether a lane takes what is sent now.
+    fn takes(&self, _own: &mut Self::Own) -> bool {
+        true
+    }
+
+    /// A frame has left.
+    fn left(&self, own: &mut Self::Own, frame: &[u8]);
+}
+
+/// A port of such lanes.
+pub struct Made<W>(pub Arc<W>);
+
+impl<W> Clone for Made<W> {
+    fn clone(&self) -> Made<W> {
+        Made(Arc::clone(&self.0))
+    }
+}
+
+impl<W> fmt::Display for Made<W> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("made")
+    }
+}
+
+impl<W: World> Opens for Made<W> {
+    fn lane_frames(&self) -> usize {
+        W::HELD
+    }
+
+    fn open(&self, count: u32, region: &Arc<Region>) -> Result<Vec<Box<dyn Lane>>, PortError> {
+        let lane = |place| -> Box<dyn Lane> {
+            let (world, region) = (Arc::clone(&self.0), Arc::clone(region));
+            let own = world.own(place, count);
+            Box::new(MadeLane { world, own, region, counters: LaneCounters::default() })
+        };
+        Ok((0..count).map(lane).collect())
+    }
+
+    fn comes_back(&self) -> bool {
+        false
+    }
+}
+
+struct MadeLane<W: World> {
+    world: Arc<W>,
+    own: W::Own,
+    region: Arc<Region>,
+    counters: LaneCounters,
+}
+
+impl<W: World> Lane for MadeLane<W> {
+    fn receive(&mut self, stock: &mut Stock, into: &mut Burst) -> io::Result<()> {
+        while !into.is_full() {
+            let Some(mut desc) = stock.take() else { break };
+            let slot = self.region.slot_mut(&mut desc);
+            let Some(len) = self.world.make(&mut self.own, into.len(), slot) else {
+                stock.give(desc);
+                break;
+            };
+            self.region.set_len(&mut desc, len);
+            self.counters.rx_frames += 1;
+            into.push(desc);
+        }
+        Ok(())
+    }
+
+    fn send(&mut self, stock: &mut Stock, burst: &mut Burst) -> io::Result<()> {
+        if self.world.takes(&mut self.own) {
+            for desc in burst.drain(..) {
+                self.world.left(&mut self.own, self.region.frame(&desc));
+                self.counters.tx_frames += 1;
+                stock.give(desc);
+            }
+        }
+        Ok(())
+    }
+
+    fn counters(&self) -> LaneCounters {
+        self.counters
+    }
+
+    fn close(self: Box<Self>, _: &mut Stock) -> io::Result<LaneCounters> {
+        Ok(self.counters())
+    }
+}
