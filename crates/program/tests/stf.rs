@@ -231,6 +231,41 @@ fn what_a_program_leaves_behind_beside_packets_is_looked_at() {
 }
 
 #[test]
+fn what_one_instruction_writes_has_a_length_in_whatever_order() {
+    // Thirty times 2,000 bytes of payload and one header of 4,096: 64,096 bytes, and 66,096.
+    let program = |order: &str| {
+        format!(
+            "struct h_t {{
+                bit<32768> bytes
+            }}
+            header h instanceof h_t
+            struct m_t {{
+                bit<32> port
+            }}
+            metadata instanceof m_t
+            window w size 70000
+            apply {{
+                rx m.port
+                dma_write_at w 0 {order}
+                reply
+            }}"
+        )
+    };
+    let payload = |times: usize| " payload 2000".repeat(times);
+    let orders = |times| [format!("h.h{}", payload(times)), format!("{} h.h", payload(times))];
+    let packet = "ab".repeat(2_000);
+    for (times, said) in [(30, "expect 1"), (31, "no_packet")] {
+        for order in orders(times) {
+            let program = Program::read(&program(&order)).unwrap_or_else(|error| panic!("{error}"));
+            let test = Stf::read(&program, &format!("packet 1 {packet}\n{said}")).unwrap();
+            let defined = carry_out(&test, &mut Definition::new(program.clone()));
+            let fast = carry_out(&test, &mut Single::new(program).unwrap());
+            assert_eq!((&defined, defined.failures.len()), (&fast, 0), "{times} {order}");
+        }
+    }
+}
+
+#[test]
 fn what_cannot_be_read_is_refused_at_its_place() {
     let program = Program::read(PROGRAM).unwrap();
     for (text, line, said) in [

@@ -199,13 +199,10 @@ impl Packet {
                 Listed::Payload(len) => {
                     let len = usize::try_from(self.value(len)).map_err(|_| Lost::Short)?;
                     all.extend(self.frame.get(..len).ok_or(Lost::Short)?);
-                    if all.len() > DMA_LEN_MAX {
-                        return Err(Lost::Outside);
-                    }
                 }
             }
         }
-        Ok(all)
+        if all.len() > DMA_LEN_MAX { Err(Lost::Outside) } else { Ok(all) }
     }
 
     /// Takes over what was read.

@@ -121,6 +121,7 @@ impl Run<'_> {
     /// Puts together what is written of a packet.
     fn list(&mut self, what: &[Span], packet: usize) -> Result<(), Lost> {
         self.scratch.clear();
+        let mut is_long = false;
         for span in what {
             match *span {
                 Span::Part(part) => self.burst.append(part, self.plan, packet, self.scratch),
@@ -129,13 +130,14 @@ impl Run<'_> {
                     let frame = self.region.frame(&self.frames[packet]);
                     let rest = frame.get(usize::from(self.burst.cursor[packet])..);
                     let bytes = rest.and_then(|rest| rest.get(..len)).ok_or(Lost::Short)?;
-                    if self.scratch.len() + len > DMA_LEN_MAX {
-                        return Err(Lost::Outside);
+                    // What is too long is not put together: there is no room for it.
+                    match self.scratch.len() + len <= DMA_LEN_MAX {
+                        true => self.scratch.extend_from_slice(bytes),
+                        false => is_long = true,
                     }
-                    self.scratch.extend_from_slice(bytes);
                 }
             }
         }
-        Ok(())
+        if is_long || self.scratch.len() > DMA_LEN_MAX { Err(Lost::Outside) } else { Ok(()) }
     }
 }
