@@ -43,7 +43,7 @@ fn is_apart(test: &str) -> bool {
         String::from_utf8_lossy(&ended.stdout),
         String::from_utf8_lossy(&ended.stderr)
     );
-    print!("{said}");
+    said.lines().filter(|line| line.starts_with("SKIP ")).for_each(|line| println!("{line}"));
     assert!(ended.status.success() && said.contains("1 passed"), "{said}");
     false
 }
