@@ -6,7 +6,7 @@
 
 use std::fmt;
 
-use crate::form::{Code, Field, Kind, Listed, Program, Step};
+use crate::form::{Action, Code, Kind, Listed, Program, Step, Table};
 use crate::limits::RECIRCULATIONS_MAX;
 
 /// A packet's cost at worst, once through the program.
@@ -66,9 +66,14 @@ impl Program {
     /// What a packet costs at worst.
     #[must_use]
     pub fn cost(&self) -> Cost {
-        let actions: Vec<Cost> =
-            self.actions.iter().map(|action| self.worst(&action.code, &[])).collect();
-        self.worst(&self.apply, &actions)
+        // Each action and each table once, however often the program leads there.
+        let runs = |action: &Action| {
+            let of = action.arguments.map_or(0, |of| 8 * self.structs[of].len as u64);
+            self.worst(&action.code, &[]).and(Cost { entry_bits: of, ..Cost::default() })
+        };
+        let actions: Vec<Cost> = self.actions.iter().map(runs).collect();
+        let tables: Vec<Cost> = self.tables.iter().map(|of| lookup(of, &actions)).collect();
+        self.worst(&self.apply, &tables)
     }
 
     /// Instructions that a packet takes at worst, however often it comes round.
@@ -81,7 +86,7 @@ impl Program {
     }
 
     /// The worst path through a code: jumps lead forward, so from its end.
-    fn worst(&self, code: &Code, actions: &[Cost]) -> Cost {
+    fn worst(&self, code: &Code, tables: &[Cost]) -> Cost {
         let mut from = vec![Cost::default(); code.steps.len() + 1];
         for (at, step) in code.steps.iter().enumerate().rev() {
             let behind = match step {
@@ -92,12 +97,12 @@ impl Program {
                 Step::Jump(_, to) => from[*to].or(from[at + 1]),
                 _ => from[at + 1],
             };
-            from[at] = self.step(step, actions).and(behind);
+            from[at] = self.step(step, tables).and(behind);
         }
         from[0]
     }
 
-    fn step(&self, step: &Step, actions: &[Cost]) -> Cost {
+    fn step(&self, step: &Step, tables: &[Cost]) -> Cost {
         let one = Cost { instructions: 1, ..Cost::default() };
         let len = |header: &usize| self.header_type(*header).len as u64;
         match step {
@@ -127,35 +132,30 @@ impl Program {
                 let dma_bytes = self.listed_bytes(into) as u64;
                 Cost { dma_transactions: 1, dma_bytes, ..one }
             }
-            Step::Table(table) => self.lookup(*table, actions).and(one),
+            // In the main part alone.
+            Step::Table(table) => tables.get(*table).copied().unwrap_or_default().and(one),
             _ => one,
         }
     }
+}
 
-    fn lookup(&self, table: usize, actions: &[Cost]) -> Cost {
-        let kind = &self.tables[table].kind;
-        let (bits, hashed) = match kind {
-            Kind::Match { key, .. } => (key.iter().map(|(place, _)| place.bits).sum::<u32>(), 0),
-            Kind::Learner { key, .. } => (key.iter().map(|place| place.bits).sum(), 0),
-            Kind::Selector { group, key, .. } => {
-                (group.bits, key.iter().map(|place| place.bits / 8).sum())
-            }
-        };
-        let own = Cost {
-            lookups: u64::from(bits > 0),
-            key_bits: u64::from(bits),
-            hashed_bytes: u64::from(hashed),
-            ..Cost::default()
-        };
-        let of = kind.actions().into_iter().flat_map(|actions| &actions.of);
-        let worst = of.fold(Cost::default(), |worst, (action, _)| {
-            let fields = self.arguments(*action).iter();
-            let entry_bits = fields.map(|field: &Field| u64::from(field.bits)).sum();
-            let does = actions.get(*action).copied().unwrap_or_default();
-            worst.or(does.and(Cost { entry_bits, ..Cost::default() }))
-        });
-        own.and(worst)
-    }
+/// What looking into a table costs, with the worst of its actions.
+fn lookup(table: &Table, actions: &[Cost]) -> Cost {
+    let (bits, hashed) = match &table.kind {
+        Kind::Match { key, .. } => (key.iter().map(|(place, _)| place.bits).sum::<u32>(), 0),
+        Kind::Learner { key, .. } => (key.iter().map(|place| place.bits).sum(), 0),
+        Kind::Selector { group, key, .. } => {
+            (group.bits, key.iter().map(|place| place.bits / 8).sum())
+        }
+    };
+    let own = Cost {
+        lookups: u64::from(bits > 0),
+        key_bits: u64::from(bits),
+        hashed_bytes: u64::from(hashed),
+        ..Cost::default()
+    };
+    let of = table.kind.actions().into_iter().flat_map(|actions| &actions.of);
+    own.and(of.fold(Cost::default(), |worst, (action, _)| worst.or(actions[*action])))
 }
 
 /// Bytes of a frame, at most.

@@ -527,6 +527,14 @@ pub enum Step {
     Return,
 }
 
+impl Struct {
+    /// Whether its last field has a variable length; no other can.
+    #[must_use]
+    pub fn is_variable(&self) -> bool {
+        self.fields.last().is_some_and(|last| last.is_variable)
+    }
+}
+
 impl Place {
     /// Bytes.
     #[must_use]

@@ -20,6 +20,10 @@ pub const TABLES_MAX: usize = 256;
 pub const CODE_LEN_MAX: usize = 65_536;
 /// Instructions that a packet takes at worst, however often it comes round: some milliseconds.
 pub const PACKET_STEPS_MAX: u64 = 65_536;
+/// Fields that instructions take without naming each, all of a program together: those of a digest,
+/// those that are learnt, those of a hash from the first to the last. A program at work has them
+/// one by one.
+pub const IMPLIED_FIELDS_MAX: usize = 1 << 20;
 /// Headers that a packet emits, one sent twice counted twice.
 pub const EMITS_MAX: usize = 64;
 /// Bytes of a table's key: what `niclab_table::Exact` takes.

@@ -58,7 +58,7 @@ pub(super) struct Alone {
     pub tells: bool,
 }
 
-/// Who has to do with an object.
+/// Who has to do with an object, and where in the main part.
 #[derive(Clone, Copy, Default)]
 struct Sites {
     first: usize,
@@ -70,58 +70,89 @@ struct Sites {
     writes: bool,
 }
 
-/// What an action does with each object: the same wherever a table runs it.
-type Summary = BTreeMap<Object, Sites>;
+impl Sites {
+    /// One instruction at one place.
+    fn one(at: usize, access: Access) -> Sites {
+        Sites {
+            first: at,
+            last: at,
+            several: false,
+            reads: access == Access::Read,
+            adds: access == Access::Add,
+            writes: access == Access::Write,
+        }
+    }
 
-fn note(of: &mut Summary, at: usize, object: Object, access: Access) {
-    let is_new = !of.contains_key(&object);
-    let sites = of.entry(object).or_insert(Sites { first: at, last: at, ..Sites::default() });
-    sites.several |= !is_new;
-    sites.last = at;
-    sites.reads |= access == Access::Read;
-    sites.adds |= access == Access::Add;
-    sites.writes |= access == Access::Write;
+    /// The same, wherever these are.
+    fn at(self, places: Sites) -> Sites {
+        let Sites { first, last, several, .. } = places;
+        Sites { first, last, several: several || self.several, ..self }
+    }
+
+    fn join(&mut self, other: Sites) {
+        self.first = self.first.min(other.first);
+        self.last = self.last.max(other.last);
+        self.several = true;
+        self.reads |= other.reads;
+        self.adds |= other.adds;
+        self.writes |= other.writes;
+    }
 }
 
-/// Looks through a program for what outlives a packet.
+/// What has been seen of each object.
+type Summary = BTreeMap<Object, Sites>;
+
+fn note(all: &mut Summary, object: Object, sites: Sites) {
+    all.entry(object).and_modify(|of| of.join(sites)).or_insert(sites);
+}
+
+fn meet(place: &mut Option<Sites>, other: Sites) {
+    match place {
+        None => *place = Some(other),
+        Some(place) => place.join(other),
+    }
+}
+
+/// What learns is of the learner that runs it: this number stands for it.
+const OWN: Object = Object::Learner(usize::MAX);
+
+/// Looks through a program for what outlives a packet. Each instruction is looked at once, however
+/// many tables run its action.
 pub(super) fn alone(program: &Program, apply: &Line, actions: &[Line]) -> Alone {
-    // What learns is of the learner that runs it: this number stands for it.
-    let own = usize::MAX;
-    let of_actions: Vec<Summary> = actions
-        .iter()
-        .map(|line| {
-            let mut of = Summary::new();
-            let seen = line.ops.iter().filter_map(|op| access(op, Some(own)));
-            seen.for_each(|(object, access)| note(&mut of, 0, object, access));
-            of
-        })
-        .collect();
-    let mut all = Summary::new();
+    let (mut all, mut tables) = (Summary::new(), vec![None; program.tables.len()]);
     for (at, op) in apply.ops.iter().enumerate() {
         if let Some((object, access)) = access(op, None) {
-            note(&mut all, at, object, access);
+            note(&mut all, object, Sites::one(at, access));
         }
-        let Op::Table(table) = op else { continue };
-        let kind = &program.tables[*table].kind;
-        if matches!(kind, Kind::Learner { .. }) {
-            note(&mut all, at, Object::Learner(*table), Access::Read);
+        if let Op::Table(table) = op {
+            meet(&mut tables[*table], Sites::one(at, Access::Read));
         }
-        for (action, _) in kind.actions().into_iter().flat_map(|actions| &actions.of) {
-            for (object, sites) in &of_actions[*action] {
-                let object = match object {
-                    Object::Learner(of) if *of == own => Object::Learner(*table),
-                    object => *object,
-                };
-                let is_new = !all.contains_key(&object);
-                let place = Sites { first: at, last: at, ..Sites::default() };
-                let into = all.entry(object).or_insert(place);
-                into.several |= !is_new || sites.several;
-                into.last = at;
-                into.reads |= sites.reads;
-                into.adds |= sites.adds;
-                into.writes |= sites.writes;
+    }
+    let summary = |line: &Line| {
+        let mut of = Summary::new();
+        let seen = line.ops.iter().filter_map(|op| access(op, Some(usize::MAX)));
+        seen.for_each(|(object, access)| note(&mut of, object, Sites::one(0, access)));
+        of
+    };
+    let of_actions: Vec<Summary> = actions.iter().map(summary).collect();
+    let mut places = vec![None; actions.len()];
+    for (number, (table, sites)) in program.tables.iter().zip(tables).enumerate() {
+        let Some(sites) = sites else { continue };
+        let is_learner = matches!(table.kind, Kind::Learner { .. });
+        if is_learner {
+            note(&mut all, Object::Learner(number), sites);
+        }
+        for (action, _) in table.kind.actions().into_iter().flat_map(|actions| &actions.of) {
+            meet(&mut places[*action], sites);
+            if let Some(own) = of_actions[*action].get(&OWN) {
+                note(&mut all, Object::Learner(number), own.at(sites));
             }
         }
+    }
+    for (of, places) in of_actions.iter().zip(places) {
+        let Some(places) = places else { continue };
+        let lasting = of.iter().filter(|(object, _)| **object != OWN);
+        lasting.for_each(|(object, sites)| note(&mut all, *object, sites.at(places)));
     }
     let telling = || all.values().filter(|sites| sites.writes || sites.adds && sites.reads);
     let several = telling().filter(|sites| sites.several);

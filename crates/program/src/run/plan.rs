@@ -702,9 +702,10 @@ impl Layout<'_> {
             let part = match *wide {
                 Wide::Lane { len, .. } | Wide::Bytes { len, .. } => len,
             };
-            if done < len {
-                parts.push((*wide, begin + done, part.min(len - done)));
+            if done >= len {
+                break;
             }
+            parts.push((*wide, begin + done, part.min(len - done)));
             done += part;
         }
         Op::Fill { header, parts }

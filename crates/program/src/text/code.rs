@@ -6,9 +6,10 @@ use super::error::Wrong;
 use super::resolve::{Owners, Scene};
 use super::words::{Line, Word};
 use crate::form::{
-    Alu, Code, Condition, Field, Hash, Listed, Operand, Order, Place, Program, Range, Step, Summand,
+    Alu, Code, Condition, Field, Hash, Listed, Operand, Order, Owner, Place, Program, Range, Step,
+    Summand,
 };
-use crate::limits::{CODE_LEN_MAX, DMA_LEN_MAX};
+use crate::limits::{CODE_LEN_MAX, DMA_LEN_MAX, IMPLIED_FIELDS_MAX};
 
 /// Where instructions stand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -130,6 +131,20 @@ impl<'a> Instruction<'a, '_> {
         self.scene.small(self.word(index), owners)
     }
 
+    /// That instructions may take so many fields more that they do not name, of which `word` is
+    /// the first.
+    fn implies(&self, word: Word<'a>, fields: usize) -> Result<(), Wrong> {
+        let all = self.scene.implied.get().saturating_add(fields);
+        self.scene.implied.set(all);
+        match all <= IMPLIED_FIELDS_MAX {
+            true => Ok(()),
+            false => Err(word.unfit(format!(
+                "the instructions of a program take {IMPLIED_FIELDS_MAX} fields at most that they \
+                 do not name one by one, and with these {all}: fewer instructions or shorter types"
+            ))),
+        }
+    }
+
     /// A field of at most 64 bits, or a number.
     fn operand(&self, index: usize, owners: Owners) -> Result<Operand, Wrong> {
         let word = self.word(index);
@@ -196,7 +211,7 @@ impl<'a> Instruction<'a, '_> {
     fn header(&self, name: Word<'a>) -> Result<Step, Wrong> {
         let header = self.scene.header(self.word(1))?;
         let of = self.scene.program.header_type(header);
-        let is_variable = of.fields.iter().any(|field| field.is_variable);
+        let is_variable = of.is_variable();
         let fixed = || match is_variable {
             true => Err(self.word(1).unfit("a header without a field of variable length")),
             false => Ok(()),
@@ -213,13 +228,14 @@ impl<'a> Instruction<'a, '_> {
                 fixed()?;
                 let from = self.scene.place(self.word(2), Owners::ARGUMENTS)?;
                 let arguments = self.scene.arguments.map(|of| &self.scene.program.structs[of]);
-                match arguments.is_some_and(|all| from.offset + of.len <= all.len) {
-                    true => Ok(Step::Fill(header, from)),
-                    false => {
-                        let reason = format!("the {} bytes from here on do not exist", of.len);
-                        Err(self.word(2).unfit(reason))
-                    }
-                }
+                let behind = arguments.filter(|all| from.offset + of.len <= all.len);
+                let Some(all) = behind else {
+                    let reason = format!("the {} bytes from here on do not exist", of.len);
+                    return Err(self.word(2).unfit(reason));
+                };
+                // A field has a byte at least.
+                self.implies(self.word(2), of.len.min(all.fields.len() - from.field))?;
+                Ok(Step::Fill(header, from))
             }
             "lookahead" => {
                 self.operands(1)?;
@@ -277,12 +293,15 @@ impl<'a> Instruction<'a, '_> {
             found.ok_or_else(|| self.word(index).expected(format!("{}", Owners::ALL)))
         };
         let ((first, _), (last, _)) = (place(3)?, place(4)?);
-        match first.owner == last.owner && first.offset <= last.offset {
-            true => Ok(Range { first, last }),
-            false => {
-                Err(self.word(4).unfit("the last field stands behind the first, in the same type"))
-            }
+        if first.owner != last.owner || first.offset > last.offset {
+            let reason = "the last field stands behind the first, in the same type";
+            return Err(self.word(4).unfit(reason));
         }
+        // Fields of a header are bytes side by side.
+        if !matches!(first.owner, Owner::Header(_)) {
+            self.implies(self.word(3), last.field + 1 - first.field)?;
+        }
+        Ok(Range { first, last })
     }
 
     fn checksum(&self, name: Word<'a>) -> Result<Step, Wrong> {
@@ -413,7 +432,7 @@ impl<'a> Instruction<'a, '_> {
             } else if word.text.starts_with("h.") && word.text.matches('.').count() == 1 {
                 let header = self.scene.header(word)?;
                 let of = self.scene.program.header_type(header);
-                if !writes && of.fields.iter().any(|field| field.is_variable) {
+                if !writes && of.is_variable() {
                     return Err(word.unfit("a header without a field of variable length"));
                 }
                 list.push(Listed::Header(header));
@@ -436,6 +455,7 @@ impl<'a> Instruction<'a, '_> {
     /// A field of metadata from which on fields of these widths stand.
     fn first_of(&self, word: Word<'a>, fields: &[Field]) -> Result<Place, Wrong> {
         let first = self.scene.place(word, Owners::METADATA)?;
+        self.implies(word, fields.len())?;
         let there = &self.scene.program.metadata_type().fields[first.field..];
         let fits = there.len() >= fields.len()
             && there.iter().zip(fields).all(|(there, field)| there.bits == field.bits);

@@ -1,6 +1,7 @@
 //! From blocks to a program: every name is looked up, every width compared.
 
-use std::collections::HashMap;
+use std::cell::Cell;
+use std::collections::{HashMap, HashSet};
 
 use super::blocks::{ActionBlock, Blocks, StructBlock, TableBlock, TableKind};
 use super::error::{At, Wrong};
@@ -43,6 +44,8 @@ pub(super) struct Scene<'a, 'p> {
     pub program: &'p Program,
     /// The type of the arguments of the action that is read.
     pub arguments: Option<usize>,
+    /// Fields that instructions take without naming each, so far.
+    pub implied: &'p Cell<usize>,
 }
 
 fn number<'a>(names: &HashMap<&'a str, usize>, word: Word<'a>, what: &str) -> Result<usize, Wrong> {
@@ -68,7 +71,7 @@ fn count(word: Word<'_>, there: usize, max: usize, what: &str) -> Result<(), Wro
 
 /// Makes a program of blocks.
 pub(super) fn resolve(blocks: &Blocks<'_>) -> Result<Program, Wrong> {
-    let mut names = Names::default();
+    let (mut names, implied) = (Names::default(), Cell::new(0));
     let mut program = Program {
         structs: Vec::new(),
         headers: Vec::new(),
@@ -103,19 +106,17 @@ pub(super) fn resolve(blocks: &Blocks<'_>) -> Result<Program, Wrong> {
     for block in &blocks.tables {
         count(block.name, program.tables.len(), TABLES_MAX, "tables")?;
         enter(&mut names.tables, block.name)?;
-        let scene = Scene { names: &names, program: &program, arguments: None };
+        let scene = Scene { names: &names, program: &program, arguments: None, implied: &implied };
         let table = scene.table(block)?;
         program.tables.push(table);
     }
     for (number, block) in blocks.actions.iter().enumerate() {
         let arguments = program.actions[number].arguments;
-        let scene = Scene { names: &names, program: &program, arguments };
+        let scene = Scene { names: &names, program: &program, arguments, implied: &implied };
         let code = code::read(&scene, block.name, &block.body, code::Part::Action)?;
         program.actions[number].code = code;
     }
-    for (number, block) in blocks.tables.iter().enumerate() {
-        learning(&program, &program.tables[number], block)?;
-    }
+    learning(&program, blocks)?;
     room(blocks, &program)?;
     let Some((word, body)) = &blocks.apply else {
         return Err(Wrong::unfit(
@@ -123,7 +124,7 @@ pub(super) fn resolve(blocks: &Blocks<'_>) -> Result<Program, Wrong> {
             "there is no `apply { … }`, which says what happens to a packet",
         ));
     };
-    let scene = Scene { names: &names, program: &program, arguments: None };
+    let scene = Scene { names: &names, program: &program, arguments: None, implied: &implied };
     program.apply = code::read(&scene, *word, body, code::Part::Apply)?;
     let (emits, steps) = (program.cost().emitted_headers as usize, program.worst_steps());
     let reason = match (emits > EMITS_MAX, steps > PACKET_STEPS_MAX) {
@@ -137,25 +138,48 @@ pub(super) fn resolve(blocks: &Blocks<'_>) -> Result<Program, Wrong> {
     Err(word.unfit(reason))
 }
 
+/// An action that one learns; none where it changes the entry that ran it.
+type Learns = Option<usize>;
+
+/// What an action learns, each once.
+fn learns(code: &crate::form::Code) -> Vec<Learns> {
+    let learns = |step: &Step| match step {
+        Step::Learn { action, .. } => Some(Some(*action)),
+        Step::Rearm(_) | Step::Forget => Some(None),
+        _ => None,
+    };
+    let mut seen = HashSet::new();
+    code.steps.iter().filter_map(learns).filter(|learns| seen.insert(*learns)).collect()
+}
+
 /// That actions which learn are of learners, and learn what is theirs.
-fn learning(program: &Program, table: &Table, block: &TableBlock<'_>) -> Result<(), Wrong> {
-    let of = table.kind.actions().into_iter().flat_map(|actions| &actions.of);
-    for ((action, _), line) in of.zip(&block.actions) {
-        let (action, word) = (&program.actions[*action], line.first());
-        for step in &action.code.steps {
-            let learnt = match step {
-                Step::Learn { action, .. } => Some(*action),
-                Step::Rearm(_) | Step::Forget => None,
-                _ => continue,
-            };
-            let Kind::Learner { actions, .. } = &table.kind else {
+fn learning(program: &Program, blocks: &Blocks<'_>) -> Result<(), Wrong> {
+    let learnt: Vec<Vec<Learns>> =
+        program.actions.iter().map(|action| learns(&action.code)).collect();
+    let mut tables = program.tables.iter().zip(&blocks.tables);
+    tables.try_for_each(|(table, block)| learning_of(program, &learnt, table, block))
+}
+
+/// The same of one table.
+fn learning_of(
+    program: &Program,
+    learnt: &[Vec<Learns>],
+    table: &Table,
+    block: &TableBlock<'_>,
+) -> Result<(), Wrong> {
+    let of = || table.kind.actions().into_iter().flat_map(|actions| &actions.of);
+    let mut may = vec![false; program.actions.len()];
+    of().for_each(|(action, scope)| may[*action] = *scope != Scope::Default);
+    for ((action, _), line) in of().zip(&block.actions) {
+        let word = line.first();
+        for learnt in &learnt[*action] {
+            if !matches!(table.kind, Kind::Learner { .. }) {
                 let reason =
                     format!("`{}` learns, which is for the actions of a learner", word.text);
                 return Err(word.unfit(reason));
-            };
-            let may = |of: &(usize, Scope)| Some(of.0) == learnt && of.1 != Scope::Default;
-            if let Some(learnt) = learnt
-                && !actions.of.iter().any(may)
+            }
+            if let Some(learnt) = *learnt
+                && !may[learnt]
             {
                 let reason = format!(
                     "`{}` learns `{}`, which has to be an action of this learner's entries",
@@ -176,7 +200,8 @@ fn room(blocks: &Blocks<'_>, program: &Program) -> Result<(), Wrong> {
         Kind::Learner { key, actions, .. } => {
             let key: usize = key.iter().map(Place::len).sum();
             let arguments = |(action, _): &(usize, Scope)| {
-                program.arguments(*action).iter().map(|field| field.bits as usize / 8 + 8).sum()
+                let of = program.actions[*action].arguments.map(|of| &program.structs[of]);
+                of.map_or(0, |of| of.len + 8 * of.fields.len())
             };
             let arguments: usize = actions.of.iter().map(arguments).max().unwrap_or(0);
             // Key and arguments, in words, what is known of an entry and where it stands.
