@@ -249,7 +249,7 @@ impl Loaded {
 pub const ROUTER: &str = include_str!("router.spec");
 
 /// A number that looks random, the same for the same number (the finaliser of `splitmix64`).
-fn mix(number: u64) -> u64 {
+pub(crate) fn mix(number: u64) -> u64 {
     let number = number.wrapping_add(0x9e37_79b9_7f4a_7c15);
     let number = (number ^ number >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     let number = (number ^ number >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);

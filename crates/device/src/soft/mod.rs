@@ -10,6 +10,7 @@ mod carded;
 mod control;
 #[cfg(test)]
 mod engine_tests;
+pub mod kvs;
 mod lanes;
 mod programs;
 pub mod staged;

@@ -1,23 +1,27 @@
-//! Requests of the published workload as frames: 100 k keys of 32 B, values of 64 B, nine of ten
-//! requests a get, memcached's binary protocol over UDP.
+//! Requests for a key-value store as frames: keys of 32 B, values of 64 B, memcached's binary
+//! protocol over UDP.
 
 use std::net::Ipv4Addr;
 
 use niclab_apps::kvs::frames::Identity;
+use niclab_packet::BuildError;
 use niclab_packet::flow::{FlowSet, FlowSpec, Popularity};
 use niclab_packet::stack::{Layer, build};
 use niclab_packet::wire::{IpProtocol, MacAddress, ethernet, ipv4, udp};
 
-use crate::BenchError;
-use crate::keys::mix;
+use serde::{Deserialize, Serialize};
 
-/// Keys, and bytes of keys and values.
-pub const KEYS: u32 = 100_000;
-const KEY_LEN: usize = 32;
+use super::super::broken;
+use crate::cases::mix;
+use crate::face::DeviceError;
+
+/// Bytes of a key.
+pub const KEY_LEN: usize = 32;
+/// Bytes of a value.
 pub const VALUE_LEN: usize = 64;
 
-/// One request of so many is a set.
-const SETS: u64 = 10;
+/// Most keys of a load.
+pub const KEYS_MAX: u32 = 1_000_000;
 
 /// Frames of all cores together: two or three lines each, several times a second cache.
 pub const FRAMES: usize = 32_768;
@@ -26,7 +30,8 @@ pub const FRAMES: usize = 32_768;
 const CLIENTS: u64 = 1_024;
 
 /// How often each key is asked for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Keys {
     /// All equally often.
     Uniform,
@@ -41,6 +46,24 @@ impl Keys {
             Keys::Uniform => "uniform",
             Keys::Zipf => "Zipf",
         }
+    }
+}
+
+/// What is asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Asked {
+    /// How often each key is.
+    pub keys: Keys,
+    /// Keys, at most [`KEYS_MAX`]; the store has all of them.
+    pub count: u32,
+    /// Of a hundred requests so many are a get, the others a set.
+    pub gets_percent: u32,
+}
+
+impl Asked {
+    /// The published workload: 100 k keys, nine of ten requests a get.
+    pub fn published(keys: Keys) -> Asked {
+        Asked { keys, count: 100_000, gets_percent: 90 }
     }
 }
 
@@ -71,22 +94,23 @@ pub fn value(number: u32) -> [u8; VALUE_LEN] {
 }
 
 /// The frames of all requests, in the order in which they come.
-pub fn frames(keys: Keys) -> Result<Vec<Vec<u8>>, BenchError> {
-    let popularity = match keys {
+pub fn frames(asked: &Asked) -> Result<Vec<Vec<u8>>, DeviceError> {
+    let popularity = match asked.keys {
         Keys::Uniform => Popularity::Uniform,
         Keys::Zipf => Popularity::Zipf { exponent: 0.99 },
     };
-    let spec = FlowSpec { count: KEYS, popularity, ..FlowSpec::default() };
-    let set = FlowSet::new(&spec).map_err(|error| BenchError::Requests(error.to_string()))?;
-    let mut picker = set.picker(1);
+    let spec = FlowSpec { count: asked.count, popularity, ..FlowSpec::default() };
+    let mut picker = FlowSet::new(&spec).map_err(broken)?.picker(1);
     // A rank is no key: those that are often asked for lie anywhere.
-    (0..FRAMES).map(|at| frame(at, picker.next())).collect()
+    let frames = (0..FRAMES).map(|at| frame(at, picker.next(), asked.gets_percent));
+    frames.collect::<Result<_, _>>().map_err(broken)
 }
 
 /// One request for a key.
-fn frame(at: usize, number: u32) -> Result<Vec<u8>, BenchError> {
+fn frame(at: usize, number: u32, gets_percent: u32) -> Result<Vec<u8>, BuildError> {
     let random = mix(1 << 40 | at as u64);
-    let (client, is_set) = (random % CLIENTS, (random >> 32).is_multiple_of(SETS));
+    let client = random % CLIENTS;
+    let is_set = (random >> 32) % 100 >= u64::from(gets_percent);
     let value = value(number);
     let (code, extras, value): (u8, &[u8], &[u8]) = match is_set {
         true => (0x01, &[0; 8], &value),
@@ -102,7 +126,7 @@ fn frame(at: usize, number: u32) -> Result<Vec<u8>, BenchError> {
     let content = [&content[..], extras, &key(number), value].concat();
     let [a, b, c, d, ..] = mix(2 << 40 | client).to_le_bytes();
     let (src_port, dst_port) = (32_768 | u16::from_le_bytes([a, b]), STORE.port);
-    Ok(build(&[
+    build(&[
         Layer::Ethernet(ethernet::Repr {
             dst: STORE.mac,
             src: MacAddress::local(client as u32),
@@ -116,7 +140,12 @@ fn frame(at: usize, number: u32) -> Result<Vec<u8>, BenchError> {
         }),
         Layer::Udp(udp::Repr { src_port, dst_port, ..udp::Repr::default() }),
         Layer::Payload(content),
-    ])?)
+    ])
+}
+
+/// Whether a frame of the load is a get.
+pub fn is_get(frame: &[u8]) -> bool {
+    frame[42 + 8 + 1] == 0
 }
 
 /// Where in a frame with the answer to a get the number of its key and the value stand.

@@ -1,45 +1,20 @@
 //! A key-value store behind a card's queues: what steering by key is worth to the cores that serve.
 //!
-//! The same requests lie in memory, beyond the second cache, and the card's stage has been over
-//! them before anything is timed: it has chosen a queue by RSS, or by the program `kvs-steering`.
-//! Only the application is timed, on two cores at once: `Station` with all that `niclab kvs` does
-//! for a frame, from its headers to the frame with the answer. Both builds are the same code.
+//! [`Staged`] has the store and the requests; the experiment `kvs-steering` measures the same. Two
+//! cores serve at once.
 //!
 //! Staged: this shows time and throughput, no latency and no loss.
 
-mod load;
-mod pass;
-
 use niclab_apps::kvs::bulk::{STEPS, Step};
+pub use niclab_device::soft::kvs::Keys;
+use niclab_device::soft::kvs::{Asked, Build, Staged};
 use niclab_nic::limits::BURST;
 use niclab_pairing::{Answer, alternate};
 
 use crate::{Bench, BenchError, Measured, Slices, median};
-pub use load::Keys;
-use pass::Cores;
-pub use pass::{Pass, Staged};
 
-/// What the card does for the store.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Build {
-    /// It spreads clients over the cores by their addresses: any core may get any key.
-    Rss {
-        /// Partitions of the store.
-        partitions: usize,
-    },
-    /// It gives each core the requests for the keys of its own partition.
-    Steer,
-}
-
-impl Build {
-    /// Its name.
-    pub fn name(self) -> &'static str {
-        match self {
-            Build::Rss { .. } => "rss",
-            Build::Steer => "steer",
-        }
-    }
-}
+/// The two cores.
+type Cores = [Option<u32>; 2];
 
 /// What of both builds is compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -71,7 +46,7 @@ impl Shape {
     }
 
     fn staged(&self, build: Build, cores: Cores) -> Result<Staged, BenchError> {
-        Staged::new(build, self.keys, cores, self.burst)
+        Ok(Staged::new(build, &Asked::published(self.keys), &cores, self.burst)?)
     }
 
     fn rss(&self, cores: Cores) -> Result<Staged, BenchError> {
@@ -117,7 +92,7 @@ pub fn beside(bench: &Bench, shape: &Shape, figure: Figure) -> Result<Measured, 
 
 /// The cores of a bench, where there are two.
 fn two(bench: &Bench) -> Option<Cores> {
-    Some([bench.core as u32, bench.other? as u32])
+    Some([Some(bench.core as u32), Some(bench.other? as u32)])
 }
 
 fn one_core() -> Measured {
@@ -172,32 +147,6 @@ fn said(staged: &mut Staged) -> Result<String, BenchError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn both_builds_answer_every_request_right() {
-        for keys in [Keys::Uniform, Keys::Zipf] {
-            let rss = |partitions| Build::Rss { partitions };
-            for (build, burst) in [(rss(2), 64), (rss(9), 64), (Build::Steer, 64), (rss(2), 1)] {
-                let mut staged = Staged::new(build, keys, [0, 1], burst).unwrap();
-                for pass in [staged.pass().unwrap(), staged.watched().unwrap()] {
-                    assert_eq!(pass.requests, load::FRAMES as u64);
-                    assert!(pass.ns > 0 && pass.worked_ns > 0);
-                    assert_eq!(pass.steps_ns[Step::Hash as usize] > 0, pass.is_watched);
-                }
-                assert_eq!(staged.wrong(), 0, "{build:?}");
-                let share = staged.share();
-                assert!((0.4..0.6).contains(&share), "{build:?}, {keys:?}: {share}");
-            }
-        }
-    }
-
-    #[test]
-    fn a_wrong_answer_is_seen() {
-        let mut staged = Staged::new(Build::Steer, Keys::Uniform, [0, 1], 64).unwrap();
-        staged.forget();
-        staged.pass().unwrap();
-        assert!(staged.wrong() > 0, "gets of items that are not there");
-    }
 
     #[test]
     fn a_row_has_its_pairs_and_says_where_the_time_goes() {

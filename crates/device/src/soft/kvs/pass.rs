@@ -1,4 +1,4 @@
-//! Passes over frames that lie in memory, on two cores at once.
+//! Passes over frames that lie in memory, on all cores at once.
 
 use std::fs;
 use std::slice::Chunks;
@@ -13,19 +13,19 @@ use niclab_apps::kvs::store::{New, Spread, Store, Value};
 use niclab_apps::kvs::time::{Expiry, Moment};
 use niclab_apps::service::Answers;
 use niclab_card::steering;
-use niclab_device::cores::Pinned;
 use niclab_load::clock::Clock;
 use niclab_nic::limits::BURST;
 use niclab_nic::memory::{Desc, Region};
 use niclab_nic::{Nic, NicConfig};
 use niclab_program::{Fate, Lost};
 
+use super::super::broken;
 use super::Build;
-use super::load::{ASKED_AT, FRAMES, KEYS, Keys, STORE, VALUE_AT, VALUE_LEN, frames, key, value};
-use crate::BenchError;
-
-/// The two cores.
-pub type Cores = [u32; 2];
+use super::load::{
+    ASKED_AT, Asked, FRAMES, STORE, VALUE_AT, VALUE_LEN, frames, is_get, key, value,
+};
+use crate::cores::Pinned;
+use crate::face::DeviceError;
 
 /// Memory of the store: much more than its items need.
 const STORE_BYTES: usize = 256 << 20;
@@ -39,7 +39,7 @@ const NOW: Moment = Moment(1_700_000_000);
 /// A core that does not run us for more than this share of a pass disturbs it.
 const AWAY_MAX: f64 = 0.02;
 
-/// Rounds of waiting for the other core after which it may have this one.
+/// Rounds of waiting for the other cores after which they may have this one.
 const SPINS_MAX: u32 = 10_000;
 
 /// What a pass took.
@@ -47,7 +47,7 @@ const SPINS_MAX: u32 = 10_000;
 pub struct Pass {
     /// From the first core's beginning to the last one's end, nanoseconds.
     pub ns: u64,
-    /// Of both cores, each from its beginning to its end without the time in which something else
+    /// Of all cores, each from its beginning to its end without the time in which something else
     /// had it, nanoseconds.
     pub worked_ns: u64,
     /// Requests.
@@ -56,7 +56,7 @@ pub struct Pass {
     pub is_disturbed: bool,
     /// Steps were timed.
     pub is_watched: bool,
-    /// Time of both cores by [`Step`], where they were timed.
+    /// Time of all cores by [`Step`], where they were timed.
     pub steps_ns: [u64; STEPS],
 }
 
@@ -67,13 +67,16 @@ pub struct Staged {
     burst: usize,
     store: Store,
     region: Arc<Region>,
-    seats: [Seat; 2],
+    seats: Vec<Seat>,
+    /// So many requests are gets.
+    gets: u64,
     clock: Clock,
 }
 
 /// One core.
 struct Seat {
-    core: u32,
+    /// None: wherever there is room.
+    core: Option<u32>,
     /// The frames of its queues, in the order in which they come.
     frames: Vec<Desc>,
     station: Station,
@@ -160,11 +163,16 @@ impl Watch for Stopwatch {
 
 impl Staged {
     /// A store with all keys, and requests that the card's stage has been over; so many, at most
-    /// [`BURST`], are served together.
+    /// [`BURST`], are served together. `cores` are those that they keep to.
     ///
     /// # Errors
-    /// Where there is no memory, or a frame of the load cannot be made.
-    pub fn new(build: Build, keys: Keys, cores: Cores, burst: usize) -> Result<Staged, BenchError> {
+    /// [`DeviceError::Broken`] where there is no memory, or a frame of the load cannot be made.
+    pub fn new(
+        build: Build,
+        asked: &Asked,
+        cores: &[Option<u32>],
+        burst: usize,
+    ) -> Result<Staged, DeviceError> {
         let spread = match build {
             Build::Rss { .. } => Spread::Secret,
             Build::Steer => Spread::Steered,
@@ -173,13 +181,12 @@ impl Staged {
             Build::Rss { partitions } => partitions,
             Build::Steer => cores.len(),
         };
-        let store = Store::new(STORE_BYTES, partitions, 7);
-        let store = store.map_err(|error| BenchError::Requests(error.to_string()))?;
-        let store = store.spread_by(spread);
-        fill(&store)?;
-        let frames = frames(keys)?;
+        let store = Store::new(STORE_BYTES, partitions, 7).map_err(broken)?.spread_by(spread);
+        fill(&store, asked.count)?;
+        let frames = frames(asked)?;
+        let gets = frames.iter().filter(|frame| is_get(frame)).count() as u64;
         let room = frames.iter().map(Vec::len).max().unwrap_or(0);
-        let (region, mut descs) = Region::new(frames.len(), room)?;
+        let (region, mut descs) = Region::new(frames.len(), room).map_err(broken)?;
         for (frame, desc) in frames.iter().zip(&mut descs) {
             region.set_len(desc, frame.len() as u16);
             region.frame_mut(desc).copy_from_slice(frame);
@@ -188,14 +195,14 @@ impl Staged {
             Build::Rss { .. } => by_rss(&region, &mut descs, cores.len() as u16)?,
             Build::Steer => by_program(&region, &mut descs, cores.len())?,
         }
-        let mut of_cores = [Vec::new(), Vec::new()];
+        let mut of_cores: Vec<Vec<Desc>> = cores.iter().map(|_| Vec::new()).collect();
         for desc in descs {
             of_cores[usize::from(desc.queue) % cores.len()].push(desc);
         }
-        let [one, other] = of_cores;
-        let seats = [seat(cores[0], one)?, seat(cores[1], other)?];
+        let seats = cores.iter().zip(of_cores).map(|(core, frames)| seat(*core, frames));
+        let seats = seats.collect::<Result<_, _>>()?;
         let burst = burst.clamp(1, BURST);
-        Ok(Staged { build, burst, store, region, seats, clock: Clock::new() })
+        Ok(Staged { build, burst, store, region, seats, gets, clock: Clock::new() })
     }
 
     /// What the card does for the store.
@@ -212,7 +219,7 @@ impl Staged {
     ///
     /// # Errors
     /// Where not every request was answered.
-    pub fn pass(&mut self) -> Result<Pass, BenchError> {
+    pub fn pass(&mut self) -> Result<Pass, DeviceError> {
         self.run(|_| (), |()| [0; STEPS], false)
     }
 
@@ -220,7 +227,7 @@ impl Staged {
     ///
     /// # Errors
     /// As of [`Staged::pass`].
-    pub fn watched(&mut self) -> Result<Pass, BenchError> {
+    pub fn watched(&mut self) -> Result<Pass, DeviceError> {
         let watch =
             |clock: Clock| Stopwatch { clock, last_ns: clock.now_ns(), steps_ns: [0; STEPS] };
         self.run(watch, |watch| watch.steps_ns, true)
@@ -231,8 +238,8 @@ impl Staged {
         watch: impl Fn(Clock) -> W + Sync,
         steps: impl Fn(W) -> [u64; STEPS] + Sync,
         is_watched: bool,
-    ) -> Result<Pass, BenchError> {
-        let Staged { build, burst, store, region, seats, clock } = self;
+    ) -> Result<Pass, DeviceError> {
+        let Staged { build, burst, store, region, seats, clock, .. } = self;
         let (build, clock, waiting) = (*build, *clock, AtomicUsize::new(seats.len()));
         let burst = *burst;
         let ended = thread::scope(|scope| {
@@ -243,7 +250,7 @@ impl Staged {
                     let (waiting, watch, steps) = (&waiting, &watch, &steps);
                     let (store, region) = (&*store, &**region);
                     scope.spawn(move || {
-                        let _pinned = Pinned::to(seat.core);
+                        let _pinned = seat.core.map(Pinned::to);
                         meet(waiting);
                         let away_ns = delayed_ns();
                         let begun_ns = clock.now_ns();
@@ -263,8 +270,8 @@ impl Staged {
                 .collect();
             threads.into_iter().map(|thread| thread.join().ok()).collect::<Option<Vec<_>>>()
         });
-        let broken = || BenchError::Requests("a core broke off".to_owned());
-        let ended = ended.ok_or_else(broken)?;
+        let broke_off = || broken("a core broke off");
+        let ended = ended.ok_or_else(broke_off)?;
         let mut pass = Pass { is_watched, ..Pass::default() };
         let begun = ended.iter().map(|(begun, ..)| *begun).min().unwrap_or(0);
         pass.ns = ended.iter().map(|(_, end, ..)| *end).max().unwrap_or(0) - begun;
@@ -277,10 +284,7 @@ impl Staged {
         pass.requests = self.seats.iter_mut().map(|of| std::mem::take(&mut of.sink.count)).sum();
         match pass.requests == FRAMES as u64 {
             true => Ok(pass),
-            false => {
-                let said = format!("{} answers to {FRAMES} requests", pass.requests);
-                Err(BenchError::Requests(said))
-            }
+            false => Err(broken(format!("{} answers to {FRAMES} requests", pass.requests))),
         }
     }
 
@@ -298,8 +302,7 @@ impl Staged {
             (wrong, gets) = (wrong + judge.wrong, gets + judge.gets);
             seat.sink.count = 0;
         }
-        // Nine of ten requests are gets.
-        wrong + (FRAMES as u64 / 10 * 8).saturating_sub(gets)
+        wrong.max(self.gets.saturating_sub(gets))
     }
 
     /// Empties the store.
@@ -330,35 +333,34 @@ fn serve<W: Watch>(
 }
 
 /// Puts every key into a store.
-fn fill(store: &Store) -> Result<(), BenchError> {
-    for number in 0..KEYS {
+fn fill(store: &Store, keys: u32) -> Result<(), DeviceError> {
+    for number in 0..keys {
         let (key, value) = (key(number), value(number));
         let key = store.key(&key);
         let new = New { flags: 0, expiry: Expiry::NEVER, cas: u64::from(number) + 1, marks: 0 };
         let put = store.partition(&key).put(&key, new, Value::Whole(&value), NOW);
-        put.map_err(|_| BenchError::Requests("a store without room".to_owned()))?;
+        put.map_err(|_| broken("a store without room"))?;
     }
     Ok(())
 }
 
-fn seat(core: u32, frames: Vec<Desc>) -> Result<Seat, BenchError> {
-    let (region, own) = Region::new(ANSWERS, 1_514)?;
+fn seat(core: Option<u32>, frames: Vec<Desc>) -> Result<Seat, DeviceError> {
+    let (region, own) = Region::new(ANSWERS, 1_514).map_err(broken)?;
     let sink = Sink { region, frames: own, at: 0, count: 0 };
     Ok(Seat { core, frames, station: Station::new(STORE), sink })
 }
 
 /// The card's stage: RSS.
-fn by_rss(region: &Region, descs: &mut [Desc], queues: u16) -> Result<(), BenchError> {
-    let mut nic = Nic::new(&NicConfig { queues, ..NicConfig::default() })?;
+fn by_rss(region: &Region, descs: &mut [Desc], queues: u16) -> Result<(), DeviceError> {
+    let mut nic = Nic::new(&NicConfig { queues, ..NicConfig::default() }).map_err(broken)?;
     let mut worker = nic.worker();
     descs.chunks_mut(BURST).for_each(|burst| _ = worker.classify(region, burst));
     Ok(())
 }
 
 /// The card's stage: the program that steers by key.
-fn by_program(region: &Region, descs: &mut [Desc], cores: usize) -> Result<(), BenchError> {
-    let broken = |said: String| BenchError::Requests(said);
-    let pipeline = steering::pipeline(&STORE, cores).map_err(|error| broken(error.to_string()))?;
+fn by_program(region: &Region, descs: &mut [Desc], cores: usize) -> Result<(), DeviceError> {
+    let pipeline = steering::pipeline(&STORE, cores).map_err(broken)?;
     let (mut worker, mut fates) = (pipeline.worker(), [Fate::Dropped(Lost::Told); BURST]);
     for burst in descs.chunks_mut(BURST) {
         worker.run(region, burst, 0, &mut fates, |_, _| {});
@@ -372,7 +374,7 @@ fn by_program(region: &Region, descs: &mut [Desc], cores: usize) -> Result<(), B
     Ok(())
 }
 
-/// Waits until the other core is here, too.
+/// Waits until the other cores are here, too.
 fn meet(waiting: &AtomicUsize) {
     waiting.fetch_sub(1, Ordering::AcqRel);
     let mut spins = 0;
@@ -386,7 +388,7 @@ fn meet(waiting: &AtomicUsize) {
 }
 
 /// Time that this thread could have run and something else had its core, nanoseconds: waiting for
-/// the other core is none of it (the kernel's sched-stats.rst). 0 where the kernel does not count.
+/// the other cores is none of it (the kernel's sched-stats.rst). 0 where the kernel does not count.
 fn delayed_ns() -> u64 {
     let counted = fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
     counted.split_whitespace().nth(1).and_then(|word| word.parse().ok()).unwrap_or(0)

@@ -1,0 +1,87 @@
+//! A key-value store behind a card's queues: what the card's help is worth to the cores that serve.
+//!
+//! The same requests lie in memory, beyond the second cache, and the card's stage has been over
+//! them before anything is timed: it has chosen a queue by RSS, or by the program `kvs-steering`.
+//! Only the application is timed, on all cores at once: `Station` with all that `niclab kvs` does
+//! for a frame, from its headers to the frame with the answer. All builds are the same code.
+//!
+//! Staged: this shows time and throughput, no latency and no loss.
+
+mod load;
+mod pass;
+
+pub use load::{Asked, FRAMES, KEY_LEN, KEYS_MAX, Keys, VALUE_LEN};
+pub use pass::{Pass, Staged};
+use serde::{Deserialize, Serialize};
+
+/// What the card does for the store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Build {
+    /// It spreads clients over the cores by their addresses: any core may get any key.
+    Rss {
+        /// Partitions of the store.
+        partitions: usize,
+    },
+    /// It gives each core the requests for the keys of its own partition.
+    Steer,
+}
+
+impl Build {
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Build::Rss { .. } => "rss",
+            Build::Steer => "steer",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use niclab_apps::kvs::bulk::Step;
+
+    use super::*;
+
+    const RSS: Build = Build::Rss { partitions: 2 };
+
+    #[test]
+    fn every_build_answers_every_request_right() {
+        let many = Build::Rss { partitions: 9 };
+        for keys in [Keys::Uniform, Keys::Zipf] {
+            for (build, burst) in [(RSS, 64), (many, 64), (Build::Steer, 64), (RSS, 1)] {
+                let asked = Asked::published(keys);
+                let mut staged = Staged::new(build, &asked, &[None; 2], burst).unwrap();
+                for pass in [staged.pass().unwrap(), staged.watched().unwrap()] {
+                    assert_eq!(pass.requests, FRAMES as u64);
+                    assert!(pass.ns > 0 && pass.worked_ns > 0);
+                    assert_eq!(pass.steps_ns[Step::Hash as usize] > 0, pass.is_watched);
+                }
+                assert_eq!(staged.wrong(), 0, "{build:?}");
+                let share = staged.share();
+                assert!((0.4..0.6).contains(&share), "{build:?}, {keys:?}: {share}");
+            }
+        }
+    }
+
+    #[test]
+    fn any_number_of_cores_serves_what_is_asked() {
+        for (cores, count, gets_percent) in [(1, 1_000, 100), (3, 10, 50), (4, 1_000, 0)] {
+            for build in [RSS, Build::Steer] {
+                let asked = Asked { keys: Keys::Uniform, count, gets_percent };
+                let mut staged = Staged::new(build, &asked, &vec![None; cores], 64).unwrap();
+                assert_eq!(staged.pass().unwrap().requests, FRAMES as u64);
+                assert_eq!(staged.wrong(), 0, "{build:?} on {cores} cores");
+            }
+        }
+    }
+
+    #[test]
+    fn a_wrong_answer_is_seen() {
+        let asked = Asked::published(Keys::Uniform);
+        let mut staged = Staged::new(Build::Steer, &asked, &[None; 2], 64).unwrap();
+        staged.forget();
+        staged.pass().unwrap();
+        assert!(staged.wrong() > 0, "gets of items that are not there");
+    }
+}
