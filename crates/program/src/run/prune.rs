@@ -33,7 +33,7 @@ const F: usize = FIELDS.len();
 pub(super) const SLOTS_MAX: usize = TABLES_LIMIT;
 /// Slots that filters are made for: the fewer, the less they take. One that does not know a slot is
 /// given up, and all slots are asked until there is another.
-const SLOTS: [usize; 3] = [64, 512, SLOTS_MAX];
+const SLOTS: [usize; 5] = [64, 128, 256, 512, SLOTS_MAX];
 /// A table of fewer masks is asked in all of them.
 const FILTER_MASKS_MIN: usize = 3;
 /// Entries that may come before a filter is made anew, at least.
