@@ -15,6 +15,7 @@ use serde::{Deserialize, Serialize};
 use crate::cases::Loaded;
 use crate::feature::Feature;
 use crate::plan::{Plan, RulesPlan};
+use crate::serving::{Answered, Serving};
 use crate::stack::Stack;
 use crate::usage::CoreUse;
 
@@ -89,6 +90,17 @@ pub trait Testbed {
         Err(DeviceError::NotSupported { capability: "programs".to_owned() })
     }
 
+    /// Lets a key-value store serve requests that lie in memory behind a card's queues, on so many
+    /// cores at once, again and again, and says what that took; it tells neither of latency nor of
+    /// loss. It needs no set-up.
+    ///
+    /// # Errors
+    /// [`DeviceError::NotSupported`]: `key-value store`, or more cores than there are;
+    /// [`DeviceError::BadLoad`] where a number is out of range; [`DeviceError::Broken`].
+    fn serve(&mut self, _serving: &Serving) -> Result<Answered, DeviceError> {
+        Err(DeviceError::NotSupported { capability: "key-value store".to_owned() })
+    }
+
     /// Offers `load` while the control side carries out `plan`, and says what was seen.
     fn run(&mut self, load: &Load, plan: &Plan) -> Result<Observation, DeviceError>;
 }
@@ -114,6 +126,10 @@ pub struct About {
     /// where none do.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub programmed: Vec<Place>,
+    /// What stands there where a key-value store serves requests in memory ([`Testbed::serve`]);
+    /// empty where none does.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub serving: Vec<Place>,
     /// Time that it takes to load a program the first time, where that is more than the little that
     /// any trial takes, milliseconds.
     #[serde(default, skip_serializing_if = "is_none")]

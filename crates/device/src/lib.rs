@@ -20,6 +20,7 @@ mod processing;
 pub mod program;
 pub mod realtime;
 mod scratch;
+mod serving;
 pub mod soft;
 mod stack;
 pub mod swx;
@@ -42,6 +43,7 @@ pub use plan::{
     Answering, Calls, Change, ControlCore, OPERATIONS_PER_S_MAX, Plan, RESPREADS_PER_S_MAX,
     Respreading, RulesPlan, SpreadPlan, Work,
 };
+pub use serving::{Answered, Crossed, Serving, StepShown};
 pub use stack::{PREFIXES_MAX, Stack, prefixes_range};
 pub use usage::CoreUse;
 

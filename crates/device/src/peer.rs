@@ -54,6 +54,7 @@ pub fn open(name: &str) -> Result<Box<dyn Testbed>, DeviceError> {
         staged: Vec::new(),
         carded: Vec::new(),
         programmed: Vec::new(),
+        serving: Vec::new(),
         program_load_ms: 0,
         hosts: vec![
             place("client", "program, kernel", Some(core)),

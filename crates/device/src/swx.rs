@@ -73,6 +73,7 @@ pub fn open(name: &str) -> Result<Box<dyn Testbed>, DeviceError> {
             fact("programs", "generated as C, compiled, one process each".to_owned()),
         ],
         programmed: processing::places("SWX pipeline, generated as C"),
+        serving: Vec::new(),
         program_load_ms: LOAD_MS,
         not_supported: ["rules", "queues", "frames"].map(String::from).into(),
         ..About::default()

@@ -332,6 +332,7 @@ fn about(open: &Open, dpdk: &Dpdk, arguments: &Arguments, ports: &Ports) -> Resu
         staged: Vec::new(),
         carded: Vec::new(),
         programmed: Vec::new(),
+        serving: Vec::new(),
         program_load_ms: 0,
         hosts: Vec::new(),
         not_supported: lacks.iter().map(|&capability| capability.into()).collect(),

@@ -461,6 +461,7 @@ fn about(
         staged: Vec::new(),
         carded: Vec::new(),
         programmed: Vec::new(),
+        serving: Vec::new(),
         program_load_ms: 0,
         hosts,
         not_supported: if may_have_rules { Vec::new() } else { vec!["rules".into()] },

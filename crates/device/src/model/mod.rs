@@ -228,6 +228,7 @@ fn about(name: &str, profile: &Profile) -> About {
         staged: Vec::new(),
         carded: Vec::new(),
         programmed: Vec::new(),
+        serving: Vec::new(),
         program_load_ms: 0,
         hosts: echoes::hosts(profile),
         not_supported: lacking.into_iter().collect(),

@@ -41,6 +41,7 @@ use crate::face::{
 use crate::pair::{Beside, Stage, Trial};
 use crate::patterns::Patterns;
 use crate::plan::{ControlCore, Plan, RulesPlan, Work, no_spread};
+use crate::serving::{Answered, Serving};
 use control::Carrier;
 use lanes::lanes;
 use staged::Staged;
@@ -196,6 +197,7 @@ fn about(placement: Placement, seats: Seats) -> About {
         staged: staged_places(),
         carded: carded_places(&wire),
         programmed: programs::places(),
+        serving: kvs::places(),
         program_load_ms: 0,
         hosts: Vec::new(),
         not_supported: Vec::new(),
@@ -284,6 +286,10 @@ impl Testbed for Soft {
 
     fn process(&mut self, processing: &Processing) -> Result<Processed, DeviceError> {
         programs::process(processing, self.pinned)
+    }
+
+    fn serve(&mut self, serving: &Serving) -> Result<Answered, DeviceError> {
+        kvs::serve(serving, self.pinned)
     }
 
     fn run(&mut self, load: &Load, plan: &Plan) -> Result<Observation, DeviceError> {

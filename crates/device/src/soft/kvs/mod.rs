@@ -9,10 +9,12 @@
 
 mod load;
 mod pass;
+mod serve;
 
 pub use load::{Asked, FRAMES, KEY_LEN, KEYS_MAX, Keys, VALUE_LEN};
-pub use pass::{Pass, Staged};
+pub use pass::{Judged, Pass, Staged};
 use serde::{Deserialize, Serialize};
+pub(super) use serve::{places, serve};
 
 /// What the card does for the store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -57,7 +59,7 @@ mod tests {
                     assert!(pass.ns > 0 && pass.worked_ns > 0);
                     assert_eq!(pass.steps_ns[Step::Hash as usize] > 0, pass.is_watched);
                 }
-                assert_eq!(staged.wrong(), 0, "{build:?}");
+                assert_eq!(staged.judged().wrong, 0, "{build:?}");
                 let share = staged.share();
                 assert!((0.4..0.6).contains(&share), "{build:?}, {keys:?}: {share}");
             }
@@ -71,7 +73,7 @@ mod tests {
                 let asked = Asked { keys: Keys::Uniform, count, gets_percent };
                 let mut staged = Staged::new(build, &asked, &vec![None; cores], 64).unwrap();
                 assert_eq!(staged.pass().unwrap().requests, FRAMES as u64);
-                assert_eq!(staged.wrong(), 0, "{build:?} on {cores} cores");
+                assert_eq!(staged.judged().wrong, 0, "{build:?} on {cores} cores");
             }
         }
     }
@@ -82,6 +84,6 @@ mod tests {
         let mut staged = Staged::new(Build::Steer, &asked, &[None; 2], 64).unwrap();
         staged.forget();
         staged.pass().unwrap();
-        assert!(staged.wrong() > 0, "gets of items that are not there");
+        assert!(staged.judged().wrong > 0, "gets of items that are not there");
     }
 }

@@ -17,7 +17,7 @@ use niclab_load::clock::Clock;
 use niclab_nic::limits::BURST;
 use niclab_nic::memory::{Desc, Region};
 use niclab_nic::{Nic, NicConfig};
-use niclab_program::{Fate, Lost};
+use niclab_program::{Fate, Lost, Pipeline};
 
 use super::super::broken;
 use super::Build;
@@ -68,6 +68,7 @@ pub struct Staged {
     store: Store,
     region: Arc<Region>,
     seats: Vec<Seat>,
+    card: Card,
     /// So many requests are gets.
     gets: u64,
     clock: Clock,
@@ -110,6 +111,16 @@ struct Judge<'a> {
     is_open: bool,
     gets: u64,
     wrong: u64,
+    bytes: u64,
+}
+
+/// What was seen of all answers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Judged {
+    /// So many were not right.
+    pub wrong: u64,
+    /// Bytes of all together, without FCS.
+    pub bytes: u64,
 }
 
 impl Judge<'_> {
@@ -132,6 +143,7 @@ impl Answers for Judge<'_> {
     fn frame(&mut self, len: usize) -> Option<&mut [u8]> {
         self.close();
         self.is_open = true;
+        self.bytes += len as u64;
         self.sink.frame(len)
     }
 }
@@ -191,10 +203,8 @@ impl Staged {
             region.set_len(desc, frame.len() as u16);
             region.frame_mut(desc).copy_from_slice(frame);
         }
-        match build {
-            Build::Rss { .. } => by_rss(&region, &mut descs, cores.len() as u16)?,
-            Build::Steer => by_program(&region, &mut descs, cores.len())?,
-        }
+        let mut card = Card::new(build, cores.len())?;
+        card.work(&region, &mut descs)?;
         let mut of_cores: Vec<Vec<Desc>> = cores.iter().map(|_| Vec::new()).collect();
         for desc in descs {
             of_cores[usize::from(desc.queue) % cores.len()].push(desc);
@@ -202,7 +212,7 @@ impl Staged {
         let seats = cores.iter().zip(of_cores).map(|(core, frames)| seat(*core, frames));
         let seats = seats.collect::<Result<_, _>>()?;
         let burst = burst.clamp(1, BURST);
-        Ok(Staged { build, burst, store, region, seats, gets, clock: Clock::new() })
+        Ok(Staged { build, burst, store, region, seats, card, gets, clock: Clock::new() })
     }
 
     /// What the card does for the store.
@@ -210,9 +220,33 @@ impl Staged {
         self.build
     }
 
+    /// Bytes of all requests, without FCS.
+    pub fn frame_bytes(&self) -> u64 {
+        let descs = self.seats.iter().flat_map(|seat| &seat.frames);
+        descs.map(|desc| self.region.frame(desc).len() as u64).sum()
+    }
+
+    /// Requests of each core.
+    pub fn shares(&self) -> Vec<u64> {
+        self.seats.iter().map(|seat| seat.frames.len() as u64).collect()
+    }
+
     /// The share of requests that the first core has.
     pub fn share(&self) -> f64 {
         self.seats[0].frames.len() as f64 / FRAMES as f64
+    }
+
+    /// Has the card do its work on every request again, on this thread, and says what that took,
+    /// nanoseconds.
+    ///
+    /// # Errors
+    /// [`DeviceError::Broken`] where it does something else.
+    pub fn card_ns(&mut self) -> Result<u64, DeviceError> {
+        let begun_ns = self.clock.now_ns();
+        for seat in &mut self.seats {
+            self.card.work(&self.region, &mut seat.frames)?;
+        }
+        Ok(self.clock.now_ns() - begun_ns)
     }
 
     /// Serves every request once.
@@ -288,21 +322,24 @@ impl Staged {
         }
     }
 
-    /// Answers that are not right, of one pass on this thread.
-    pub fn wrong(&mut self) -> u64 {
-        let (mut wrong, mut gets) = (0, 0);
+    /// Looks at each answer of one pass on this thread.
+    pub fn judged(&mut self) -> Judged {
+        let (mut judged, mut gets) = (Judged::default(), 0);
         for (place, seat) in self.seats.iter_mut().enumerate() {
             let Seat { frames, station, sink, .. } = seat;
-            let mut judge = Judge { sink, is_open: false, gets: 0, wrong: 0 };
+            let mut judge = Judge { sink, is_open: false, gets: 0, wrong: 0, bytes: 0 };
             let is_steered = self.build == Build::Steer;
             let owner = |queue: u16| (is_steered && usize::from(queue) == place).then_some(place);
             let (store, bursts) = (&self.store, frames.chunks(self.burst));
             serve(store, &self.region, bursts, station, &mut judge, owner, &mut ());
             judge.close();
-            (wrong, gets) = (wrong + judge.wrong, gets + judge.gets);
+            judged.wrong += judge.wrong;
+            judged.bytes += judge.bytes;
+            gets += judge.gets;
             seat.sink.count = 0;
         }
-        wrong.max(self.gets.saturating_sub(gets))
+        judged.wrong = judged.wrong.max(self.gets.saturating_sub(gets));
+        judged
     }
 
     /// Empties the store.
@@ -350,25 +387,59 @@ fn seat(core: Option<u32>, frames: Vec<Desc>) -> Result<Seat, DeviceError> {
     Ok(Seat { core, frames, station: Station::new(STORE), sink })
 }
 
-/// The card's stage: RSS.
-fn by_rss(region: &Region, descs: &mut [Desc], queues: u16) -> Result<(), DeviceError> {
-    let mut nic = Nic::new(&NicConfig { queues, ..NicConfig::default() }).map_err(broken)?;
-    let mut worker = nic.worker();
-    descs.chunks_mut(BURST).for_each(|burst| _ = worker.classify(region, burst));
-    Ok(())
+/// The card's stage, in front of the cores that serve.
+enum Card {
+    /// RSS.
+    Hash { _nic: Box<Nic>, worker: niclab_nic::Worker },
+    /// A program, and the cores that it chooses from.
+    Program { _pipeline: Box<Pipeline>, worker: niclab_program::Worker, cores: usize },
 }
 
-/// The card's stage: the program that steers by key.
-fn by_program(region: &Region, descs: &mut [Desc], cores: usize) -> Result<(), DeviceError> {
-    let pipeline = steering::pipeline(&STORE, cores).map_err(broken)?;
-    let (mut worker, mut fates) = (pipeline.worker(), [Fate::Dropped(Lost::Told); BURST]);
-    for burst in descs.chunks_mut(BURST) {
-        worker.run(region, burst, 0, &mut fates, |_, _| {});
-        for (desc, fate) in burst.iter_mut().zip(&fates) {
-            match fate {
-                Fate::Queue(queue) if (*queue as usize) < cores => desc.queue = *queue as u16,
-                fate => return Err(broken(format!("the program says {fate:?} of a request"))),
+impl Card {
+    fn new(build: Build, cores: usize) -> Result<Card, DeviceError> {
+        Ok(match build {
+            Build::Rss { .. } => {
+                let config = NicConfig { queues: cores as u16, ..NicConfig::default() };
+                let mut _nic = Box::new(Nic::new(&config).map_err(broken)?);
+                let worker = _nic.worker();
+                Card::Hash { _nic, worker }
             }
+            Build::Steer => {
+                let _pipeline = Box::new(steering::pipeline(&STORE, cores).map_err(broken)?);
+                let worker = _pipeline.worker();
+                Card::Program { _pipeline, worker, cores }
+            }
+        })
+    }
+
+    /// Chooses a queue for each frame.
+    fn work(&mut self, region: &Region, descs: &mut [Desc]) -> Result<(), DeviceError> {
+        let mut rest = descs;
+        while !rest.is_empty() {
+            let (burst, behind) = rest.split_at_mut(BURST.min(rest.len()));
+            behind.iter().take(BURST).for_each(|desc| region.prefetch(desc));
+            match self {
+                Card::Hash { worker, .. } => _ = worker.classify(region, burst),
+                Card::Program { worker, cores, .. } => steer(worker, *cores, region, burst)?,
+            }
+            rest = behind;
+        }
+        Ok(())
+    }
+}
+
+fn steer(
+    worker: &mut niclab_program::Worker,
+    cores: usize,
+    region: &Region,
+    burst: &mut [Desc],
+) -> Result<(), DeviceError> {
+    let mut fates = [Fate::Dropped(Lost::Told); BURST];
+    worker.run(region, burst, 0, &mut fates, |_, _| {});
+    for (desc, fate) in burst.iter_mut().zip(&fates) {
+        match fate {
+            Fate::Queue(queue) if (*queue as usize) < cores => desc.queue = *queue as u16,
+            fate => return Err(broken(format!("the program says {fate:?} of a request"))),
         }
     }
     Ok(())

@@ -1,0 +1,74 @@
+//! Requests in memory that a key-value store serves behind a card's queues: what a device is
+//! asked, and what it tells.
+
+use serde::{Deserialize, Serialize};
+
+use crate::soft::kvs::{Asked, Build};
+
+/// Requests in memory, and who serves them.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Serving {
+    /// What the card does for the store.
+    pub build: Build,
+    /// What is asked for.
+    pub asked: Asked,
+    /// Cores that serve.
+    pub cores: u16,
+    /// Requests that are served together.
+    pub burst: u16,
+    /// Time that is measured, of the application alone, nanoseconds.
+    pub duration_ns: u64,
+    /// Time before it, never counted.
+    pub warmup_ns: u64,
+}
+
+/// What [`Testbed::serve`](crate::Testbed::serve) saw.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Answered {
+    /// Requests of a pass: each is served once.
+    pub requests: u64,
+    /// Of these, those of each core.
+    pub cores: Vec<u64>,
+    /// Of these, those that were not answered right.
+    pub wrong: u64,
+    /// What passes took, from the first core's beginning to the last one's end, nanoseconds. Those
+    /// in which the machine took a core away are left out where there are others.
+    pub passes_ns: Vec<u64>,
+    /// What the same passes took of all cores together, waiting for each other included,
+    /// nanoseconds.
+    pub worked_ns: Vec<u64>,
+    /// There were no others.
+    pub is_disturbed: bool,
+    /// Where the time of a request goes, of a core.
+    pub steps: Vec<StepShown>,
+    /// Time that the card's own work takes for a request where a core does it, nanoseconds.
+    pub card_ns: f64,
+    /// What crosses the bus between card and host.
+    pub crossed: Crossed,
+}
+
+/// A step of serving a burst, watched in passes of its own.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct StepShown {
+    /// `receive`, `parse`, `hash`, `lock`, `look_up`, `carry_out` or `reply`.
+    pub name: String,
+    /// What it takes for a request, nanoseconds.
+    pub request_ns: f64,
+}
+
+/// What crosses the bus between card and host for a request: means over all of them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Crossed {
+    /// Frames that the host gets.
+    pub frames: f64,
+    /// Their bytes, without FCS.
+    pub frame_bytes: f64,
+    /// Frames that it sends.
+    pub answers: f64,
+    /// Their bytes, without FCS.
+    pub answer_bytes: f64,
+    /// Transactions of a program with the store's memory, at worst by the program's text.
+    pub dma_transactions: u64,
+    /// Bytes of them.
+    pub dma_bytes: u64,
+}

@@ -1,0 +1,208 @@
+//! Requests in memory and a store: pass by pass, what each took, and where that went.
+
+use std::time::Instant;
+
+use niclab_apps::kvs::bulk::{STEPS, Step};
+use niclab_card::steering;
+use niclab_nic::limits::BURST;
+use niclab_program::{Cost, Program};
+
+use super::super::{broken, staged::CORES_MAX};
+use super::load::KEYS_MAX;
+use super::pass::{Pass, Staged};
+use super::{Build, FRAMES};
+use crate::cores::{self, Pinned};
+use crate::face::{DeviceError, Place};
+use crate::serving::{Answered, Crossed, Serving, StepShown};
+
+/// The steps by name.
+const NAMES: [(Step, &str); STEPS] = [
+    (Step::Receive, "receive"),
+    (Step::Parse, "parse"),
+    (Step::Hash, "hash"),
+    (Step::Lock, "lock"),
+    (Step::LookUp, "look_up"),
+    (Step::CarryOut, "carry_out"),
+    (Step::Reply, "reply"),
+];
+
+/// Fewest passes that say where the time goes, and what the card's work takes.
+const WATCHED_MIN: usize = 5;
+
+/// Share of the measured time that they have.
+const WATCHED_SHARE: u64 = 4;
+
+/// What stands along the requests' way.
+pub(in crate::soft) fn places() -> Vec<Place> {
+    let place = |role: &str, label: &str| Place {
+        role: role.to_owned(),
+        label: label.to_owned(),
+        core: None,
+    };
+    vec![
+        place("memory", "requests, behind the card's stage"),
+        place("function", "key-value store, staged, on all its cores"),
+    ]
+}
+
+/// Serves requests on as many of the cores that there are as is said.
+pub(in crate::soft) fn serve(serving: &Serving, is_pinned: bool) -> Result<Answered, DeviceError> {
+    check(serving)?;
+    let (allowed, count) = (cores::allowed(), usize::from(serving.cores));
+    if count > allowed.len() {
+        let capability = format!("{count} cores: there are {}", allowed.len());
+        return Err(DeviceError::NotSupported { capability });
+    }
+    let seats: Vec<Option<u32>> =
+        allowed.iter().take(count).map(|core| Some(*core).filter(|_| is_pinned)).collect();
+    let mut staged =
+        Staged::new(serving.build, &serving.asked, &seats, usize::from(serving.burst))?;
+    let judged = staged.judged();
+    passes(serving.warmup_ns, 0, || staged.pass())?;
+    let measured = passes(serving.duration_ns, 1, || staged.pass())?;
+    let watched_ns = serving.duration_ns / WATCHED_SHARE;
+    let watched = passes(watched_ns, WATCHED_MIN, || staged.watched())?;
+    let _pinned = seats[0].map(Pinned::to);
+    let card_ns = (0..WATCHED_MIN).map(|_| staged.card_ns()).collect::<Result<Vec<u64>, _>>()?;
+    let requests = FRAMES as f64;
+    Ok(Answered {
+        requests: FRAMES as u64,
+        cores: staged.shares(),
+        wrong: judged.wrong,
+        passes_ns: measured.iter().map(|pass| pass.ns).collect(),
+        worked_ns: measured.iter().map(|pass| pass.worked_ns).collect(),
+        is_disturbed: measured.iter().all(|pass| pass.is_disturbed),
+        steps: steps(&watched),
+        card_ns: median(card_ns) as f64 / requests,
+        crossed: Crossed {
+            frames: 1.0,
+            frame_bytes: staged.frame_bytes() as f64 / requests,
+            answers: 1.0,
+            answer_bytes: judged.bytes as f64 / requests,
+            ..dma(serving.build)?
+        },
+    })
+}
+
+/// Refuses numbers out of their ranges.
+fn check(serving: &Serving) -> Result<(), DeviceError> {
+    let (asked, most) = (&serving.asked, KEYS_MAX);
+    let ranges = [
+        ("count", asked.count, 1, most),
+        ("gets", asked.gets_percent, 0, 100),
+        ("cores", u32::from(serving.cores), 1, CORES_MAX as u32),
+        ("burst", u32::from(serving.burst), 1, BURST as u32),
+    ];
+    for (what, value, min, max) in ranges {
+        if !(min..=max).contains(&value) {
+            let reason = format!("{what} = {value}: use {min} to {max}");
+            return Err(DeviceError::BadLoad { reason });
+        }
+    }
+    Ok(())
+}
+
+/// Passes for so long, and no fewer than so many. Those in which the machine took a core away are
+/// left out where there are others.
+fn passes(
+    ns: u64,
+    least: usize,
+    mut pass: impl FnMut() -> Result<Pass, DeviceError>,
+) -> Result<Vec<Pass>, DeviceError> {
+    let (start, mut all) = (Instant::now(), Vec::new());
+    while all.len() < least || (start.elapsed().as_nanos() as u64) < ns {
+        all.push(pass()?);
+    }
+    if all.iter().any(|pass| !pass.is_disturbed) {
+        all.retain(|pass| !pass.is_disturbed);
+    }
+    Ok(all)
+}
+
+/// What each step takes for a request: the median of the passes.
+fn steps(watched: &[Pass]) -> Vec<StepShown> {
+    let of = |(step, name): (Step, &str)| {
+        let all = watched.iter().map(|pass| pass.steps_ns[step as usize]).collect();
+        StepShown { name: name.to_owned(), request_ns: median(all) as f64 / FRAMES as f64 }
+    };
+    NAMES.map(of).into()
+}
+
+fn median(mut all: Vec<u64>) -> u64 {
+    all.sort_unstable();
+    all.get(all.len() / 2).copied().unwrap_or(0)
+}
+
+/// What a program writes into the store's memory for a request, at worst by its text.
+fn dma(build: Build) -> Result<Crossed, DeviceError> {
+    let cost = match build {
+        Build::Rss { .. } => Cost::default(),
+        Build::Steer => Program::read(steering::PROGRAM).map_err(broken)?.cost(),
+    };
+    let (dma_transactions, dma_bytes) = (cost.dma_transactions, cost.dma_bytes);
+    Ok(Crossed { dma_transactions, dma_bytes, ..Crossed::default() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Asked, Keys};
+    use super::*;
+
+    fn serving(build: Build) -> Serving {
+        let asked = Asked { keys: Keys::Uniform, count: 1_000, gets_percent: 90 };
+        Serving { build, asked, cores: 1, burst: 64, duration_ns: 1, warmup_ns: 0 }
+    }
+
+    #[test]
+    fn what_was_served_is_told_with_its_steps_and_what_crosses_the_bus() {
+        for build in [Build::Rss { partitions: 2 }, Build::Steer] {
+            let seen = serve(&serving(build), false).unwrap();
+            assert_eq!((seen.requests, seen.wrong), (FRAMES as u64, 0));
+            assert_eq!(seen.cores, [FRAMES as u64]);
+            assert_eq!((seen.passes_ns.len(), seen.worked_ns.len()), (1, 1), "a pass is enough");
+            let names: Vec<&str> = seen.steps.iter().map(|step| step.name.as_str()).collect();
+            assert_eq!(names, NAMES.map(|(_, name)| name));
+            assert!(seen.steps.iter().map(|step| step.request_ns).sum::<f64>() > 0.0);
+            assert!(seen.card_ns > 0.0);
+            // Headers, memcached's frame header and its own, a key of 32 B; of one in ten more.
+            let get = (14 + 20 + 8 + 8 + 24 + 32) as f64;
+            let Crossed { frame_bytes, answer_bytes, .. } = seen.crossed;
+            assert!((get + 6.0..get + 9.0).contains(&frame_bytes), "{frame_bytes}");
+            // Flags and a value of 64 B, in nine of ten.
+            let get = (14 + 20 + 8 + 8 + 24 + 4 + 64) as f64;
+            assert!((get - 9.0..get - 5.0).contains(&answer_bytes), "{answer_bytes}");
+            assert_eq!((seen.crossed.frames, seen.crossed.answers), (1.0, 1.0));
+            assert_eq!((seen.crossed.dma_transactions, seen.crossed.dma_bytes), (0, 0));
+        }
+    }
+
+    #[test]
+    fn numbers_out_of_range_are_bad_loads_and_cores_that_are_not_there_not_supported() {
+        let refused = |change: fn(&mut Serving)| {
+            let mut of = serving(Build::Steer);
+            change(&mut of);
+            serve(&of, false).unwrap_err().to_string()
+        };
+        assert_eq!(refused(|of| of.burst = 65), "load: burst = 65: use 1 to 64");
+        assert_eq!(refused(|of| of.asked.count = 0), "load: count = 0: use 1 to 1000000");
+        assert_eq!(refused(|of| of.asked.gets_percent = 101), "load: gets = 101: use 0 to 100");
+        assert_eq!(refused(|of| of.cores = 65), "load: cores = 65: use 1 to 64");
+        let there = cores::allowed().len();
+        if there < CORES_MAX {
+            let words = format!("not supported: {CORES_MAX} cores: there are {there}");
+            assert_eq!(refused(|of| of.cores = CORES_MAX as u16), words);
+        }
+    }
+
+    #[test]
+    fn passes_in_which_a_core_was_taken_away_count_only_where_there_are_no_others() {
+        let pass = |ns, is_disturbed| Pass { ns, is_disturbed, ..Pass::default() };
+        let kept = |of: Vec<Pass>| {
+            let (count, mut of) = (of.len(), of.into_iter());
+            let all = passes(0, count, || Ok(of.next().unwrap())).unwrap();
+            all.iter().map(|pass| pass.ns).collect::<Vec<_>>()
+        };
+        assert_eq!(kept(vec![pass(1, true), pass(2, false), pass(3, true)]), [2]);
+        assert_eq!(kept(vec![pass(1, true), pass(3, true)]), [1, 3]);
+    }
+}
