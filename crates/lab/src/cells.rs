@@ -206,6 +206,7 @@ impl Cell<'_> {
                 | "fixed"
                 | "mlrsearch"
                 | "rfc2544"
+                | "serve"
                 | "stream"
         )
     }

@@ -26,6 +26,11 @@ const SERVER_S: f64 = 0.05;
 /// Flows made a second.
 const FLOWS_PER_S: f64 = 5_000_000.0;
 
+/// Making the requests that lie in memory in front of a store.
+const REQUESTS_S: f64 = 0.1;
+/// Items that are put into a store, a second.
+const ITEMS_PER_S: f64 = 1_500_000.0;
+
 /// Flows whose hashes are computed a second, once by the lab and once by a model.
 const SHARES_PER_S: f64 = 2_000_000.0;
 
@@ -82,10 +87,10 @@ fn plan_s(plan: &Plan, setup: &Setup) -> f64 {
 }
 
 /// Seconds to bring a device into the state of a visit. Programs are measured one by one in one
-/// that has nothing set up.
+/// that has nothing set up, and so are requests in memory.
 pub fn visit_setup_s(run: &ExperimentRun, visit: &Visit) -> f64 {
-    let is_program = |at: &usize| run.trials[*at].processing.is_some();
-    let setup = run.setup_of(visit).filter(|_| !visit.trials.iter().all(is_program));
+    let is_in_memory = |at: &usize| run.trials[*at].is_in_memory();
+    let setup = run.setup_of(visit).filter(|_| !visit.trials.iter().all(is_in_memory));
     setup.map_or(0.0, setup_s)
 }
 
@@ -139,8 +144,15 @@ pub fn trial_s(run: &ExperimentRun, trial: &Trial) -> f64 {
         2.0 * (of.duration_ns + of.warmup_ns) as f64 / 1e9
             + f64::from(count) * f64::from(entries) / RULES_PER_S
     });
+    let serving = trial.serving.and_then(|at| run.servings.get(at));
+    let store_s = serving.map_or(0.0, |of| {
+        // Passes that are watched take a part of the measured time again.
+        1.5 * (of.duration_ns + of.warmup_ns) as f64 / 1e9
+            + REQUESTS_S
+            + f64::from(of.asked.count) / ITEMS_PER_S
+    });
     let offered_s = trial.load.map_or(TRIAL_S, |load| offered_s(run, load));
-    plan_s + exchange_s + application_s + stream_s + program_s + offered_s
+    plan_s + exchange_s + application_s + stream_s + program_s + store_s + offered_s
 }
 
 /// Seconds to compute what each flow of a trial comes to by its hash, whatever the device.

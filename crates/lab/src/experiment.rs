@@ -7,7 +7,7 @@ use crate::spec::{Spec, SpecError};
 
 /// Name and text of every built-in experiment, in the order in which a run without names measures
 /// them all.
-const EMBEDDED: [(&str, &str); 20] = [
+const EMBEDDED: [(&str, &str); 21] = [
     ("occupancy", include_str!("../../../experiments/occupancy.toml")),
     ("update-batch", include_str!("../../../experiments/update-batch.toml")),
     ("update-rate", include_str!("../../../experiments/update-rate.toml")),
@@ -28,6 +28,7 @@ const EMBEDDED: [(&str, &str); 20] = [
     ("function", include_str!("../../../experiments/function.toml")),
     ("core-scaling", include_str!("../../../experiments/core-scaling.toml")),
     ("program-cost", include_str!("../../../experiments/program-cost.toml")),
+    ("kvs-steering", include_str!("../../../experiments/kvs-steering.toml")),
 ];
 
 /// What `niclab list` says of an experiment.

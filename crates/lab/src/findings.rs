@@ -12,6 +12,7 @@ pub(crate) mod exchanges;
 pub(crate) mod features;
 pub(crate) mod frame_sizes;
 pub(crate) mod insertions;
+pub(crate) mod kvs;
 pub(crate) mod ledgers;
 pub(crate) mod placements;
 pub(crate) mod programs;

@@ -123,8 +123,8 @@ impl<'a> Known<'a> {
         }
     }
 
-    /// A trial of a plan, an exchange, an application, a stream, a program or of cores: of one that
-    /// a device cannot carry out, another one may do.
+    /// A trial of a plan, an exchange, an application, a stream, a program, a store or of cores: of
+    /// one that a device cannot carry out, another one may do.
     fn is_particular(&self, sample: &Sample) -> bool {
         let is_of =
             |trial: &&Trial| trial.kind.name() == sample.trial && trial.point == sample.point;
@@ -136,6 +136,7 @@ impl<'a> Known<'a> {
                 || trial.application.is_some()
                 || trial.stream.is_some()
                 || trial.processing.is_some()
+                || trial.serving.is_some()
         })
     }
 

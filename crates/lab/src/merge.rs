@@ -246,6 +246,7 @@ impl Merged {
                 applications: Vec::new(),
                 streams: Vec::new(),
                 processings: Vec::new(),
+                servings: Vec::new(),
             };
             self.run.experiments.push(nothing);
             self.run.experiments.len() - 1
@@ -322,6 +323,7 @@ fn add_trials(into: &mut ExperimentRun, from: &ExperimentRun) -> Vec<usize> {
         let application = moved(&mut into.applications, &from.applications, trial.application);
         let stream = moved(&mut into.streams, &from.streams, trial.stream);
         let processing = moved(&mut into.processings, &from.processings, trial.processing);
+        let serving = moved(&mut into.servings, &from.servings, trial.serving);
         let plan = moved(&mut into.plans, &from.plans, trial.plan);
         let (kind, point) = (trial.kind, trial.point.clone());
         into.trials.push(Trial {
@@ -332,6 +334,7 @@ fn add_trials(into: &mut ExperimentRun, from: &ExperimentRun) -> Vec<usize> {
             application,
             stream,
             processing,
+            serving,
             plan,
             rate,
             point,

@@ -3,6 +3,7 @@
 //! Source: Katsikas et al., PAM 2021 (`reference/pam21/README.md` says how they were read).
 
 pub mod apsys22;
+pub mod flexnic;
 pub mod presto10;
 
 use std::str::FromStr;

@@ -8,8 +8,8 @@ mod throughput;
 use std::collections::BTreeMap;
 
 use niclab_device::{
-    About, Application, Arrivals, Exchange, Load, Plan, Processing, Rate, RuleBlock, Setup,
-    Streaming,
+    About, Application, Arrivals, Exchange, Load, Plan, Processing, Rate, RuleBlock, Serving,
+    Setup, Streaming,
 };
 use niclab_packet::flow::FlowSpec;
 use niclab_packet::size::FrameSizes;
@@ -22,6 +22,7 @@ use serde::{Deserialize, Serialize};
 use crate::application::APPLICATIONS;
 use crate::estimate;
 use crate::exchange::ECHO;
+use crate::kvs::STORE;
 use crate::merge::RunPart;
 use crate::occupancy::{self, Place};
 use crate::placement::Placement;
@@ -139,6 +140,9 @@ pub struct ExperimentRun {
     /// Programs that packets go through.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub processings: Vec<Processing>,
+    /// Requests that a key-value store serves.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub servings: Vec<Serving>,
 }
 
 /// One thing to measure.
@@ -163,6 +167,9 @@ pub struct Trial {
     /// Index of the program that packets go through, in place of a load and a plan.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub processing: Option<usize>,
+    /// Index of the requests that a key-value store serves, in place of a load and a plan.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub serving: Option<usize>,
     /// Index of the plan; none: the control side rests.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub plan: Option<usize>,
@@ -173,11 +180,28 @@ pub struct Trial {
 }
 
 impl Trial {
+    /// What it needs lies in memory: it has nothing set up.
+    pub fn is_in_memory(&self) -> bool {
+        self.processing.is_some() || self.serving.is_some()
+    }
+
     /// A trial that nothing is sent in yet.
     pub fn bare(kind: TrialKind, setup: usize, rate: PlannedRate, point: Point) -> Trial {
         let (load, exchange, application, stream) = (None, None, None, None);
-        let (processing, plan) = (None, None);
-        Trial { kind, setup, load, exchange, application, stream, processing, plan, rate, point }
+        let (processing, serving, plan) = (None, None, None);
+        Trial {
+            kind,
+            setup,
+            load,
+            exchange,
+            application,
+            stream,
+            processing,
+            serving,
+            plan,
+            rate,
+            point,
+        }
     }
 }
 
@@ -303,6 +327,7 @@ fn experiment(
             | Kind::Application
             | Kind::Stream
             | Kind::ProgramCost
+            | Kind::KvsSteering
     );
     if !has_rules && overrides.rules.is_some() {
         return Err(SpecError::NoRules { experiment: spec.name.clone() });
@@ -328,6 +353,7 @@ fn experiment(
         Kind::Application => resolver.add_applications(&grid.application)?,
         Kind::Stream => resolver.add_streams(&grid.stream)?,
         Kind::ProgramCost => resolver.add_programs(&grid.program)?,
+        Kind::KvsSteering => resolver.add_servings(&grid.serving)?,
     }
     let run = resolver.finish(devices);
     Ok(ExperimentRun { left_out: left_out(&run, &overrides.set), ..run })
@@ -472,6 +498,7 @@ impl<'a> Resolver<'a> {
             applications: Vec::new(),
             streams: Vec::new(),
             processings: Vec::new(),
+            servings: Vec::new(),
         };
         Resolver { spec, overrides, grid, seed, run }
     }
@@ -690,6 +717,11 @@ fn take_back(run: &mut ExperimentRun, repeats_min: u32) -> bool {
         processing.duration_ns /= 2;
         taken = true;
     }
+    let long = |serving: &&mut Serving| serving.duration_ns > DURATION_NS_MIN;
+    for serving in run.servings.iter_mut().filter(long) {
+        serving.duration_ns /= 2;
+        taken = true;
+    }
     for plan in run.plans.iter_mut().filter(|_| taken) {
         if let Plan::Rules(plan) = plan {
             plan.start_ns /= 2;
@@ -710,14 +742,16 @@ fn taken_back(planned: &ExperimentRun, run: &ExperimentRun) -> Vec<String> {
             run.repeats, planned.repeats
         ));
     }
-    // All loads are halved together, and so are all exchanges, applications, streams, programs.
+    // All loads are halved together, and so are all exchanges, applications, streams and so on.
     let duration_ms = |run: &ExperimentRun| {
         let of_load = run.loads.last().map(|load| load.duration_ns);
         let of_exchange = run.exchanges.last().map(|exchange| exchange.echo.duration_ns);
         let of_application = run.applications.last().map(|asked| asked.requests.duration_ns);
         let of_stream = run.streams.last().map(|streaming| streaming.stream.duration_ns);
         let of_program = run.processings.last().map(|processing| processing.duration_ns);
-        let duration_ns = of_load.or(of_exchange).or(of_application).or(of_stream).or(of_program);
+        let of_store = run.servings.last().map(|serving| serving.duration_ns);
+        let of_memory = of_program.or(of_store);
+        let duration_ns = of_load.or(of_exchange).or(of_application).or(of_stream).or(of_memory);
         duration_ns.map(|ns| ns as f64 / 1e6)
     };
     let durations = duration_ms(planned).zip(duration_ms(run)).filter(|(before, now)| now < before);
@@ -773,24 +807,26 @@ pub(crate) fn number(axis: &'static str, value: &Coordinate) -> Result<u32, Spec
     }
 }
 
-/// Every trial of every repeat, set-ups and devices in random order within a repeat. Of programs
-/// the devices come one behind the other: what they take is compared.
+/// Every trial of every repeat, set-ups and devices in random order within a repeat. What is
+/// compared comes one behind the other: of a program the devices, of requests in memory the modes,
+/// too.
 fn order(run: &ExperimentRun, devices: &[RunDevice], seed: u64) -> Vec<Visit> {
     let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
     let mut by_setup: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
-    for (at, trial) in run.trials.iter().enumerate().filter(|(_, of)| of.processing.is_none()) {
+    for (at, trial) in run.trials.iter().enumerate().filter(|(_, of)| !of.is_in_memory()) {
         by_setup.entry(trial.setup).or_default().push(at);
     }
-    let mut programs: Vec<usize> = (0..run.trials.len()).collect();
-    programs.retain(|&at| run.trials[at].processing.is_some());
+    let mut compared = compared(run);
     let mut order = Vec::new();
     for repeat in 0..run.repeats as usize {
-        programs.shuffle(&mut random);
-        for &at in &programs {
-            let able = |(_, of): &(usize, &RunDevice)| can_make(of, run, at);
-            let able = devices.iter().enumerate().filter(able).map(|(device, _)| device);
-            let mut visits: Vec<Visit> =
-                able.map(|device| Visit { repeat, device, trials: vec![at] }).collect();
+        compared.shuffle(&mut random);
+        for trials in &compared {
+            let mut visits = Vec::new();
+            for &at in trials {
+                let able = |(_, of): &(usize, &RunDevice)| can_make(of, run, at);
+                let able = devices.iter().enumerate().filter(able).map(|(device, _)| device);
+                visits.extend(able.map(|device| Visit { repeat, device, trials: vec![at] }));
+            }
             visits.shuffle(&mut random);
             order.extend(visits);
         }
@@ -809,6 +845,23 @@ fn order(run: &ExperimentRun, devices: &[RunDevice], seed: u64) -> Vec<Visit> {
         order.extend(visits);
     }
     order
+}
+
+/// Trials in memory by what is compared: those that differ in their mode alone.
+fn compared(run: &ExperimentRun) -> Vec<Vec<usize>> {
+    let place = |at: usize| {
+        let mut point = run.trials[at].point.clone();
+        point.remove("mode");
+        point
+    };
+    let mut groups: Vec<Vec<usize>> = Vec::new();
+    for at in (0..run.trials.len()).filter(|&at| run.trials[at].is_in_memory()) {
+        match groups.iter_mut().find(|group| place(group[0]) == place(at)) {
+            Some(group) => group.push(at),
+            None => groups.push(vec![at]),
+        }
+    }
+    groups
 }
 
 /// `false` where a device said beforehand that it cannot be brought into this state.
@@ -830,6 +883,9 @@ pub(crate) fn lacks(device: &RunDevice, run: &ExperimentRun, trial: usize) -> Op
     }
     if trial.processing.is_some() && device.about.programmed.is_empty() {
         return Some(PROGRAMS);
+    }
+    if trial.serving.is_some() && device.about.serving.is_empty() {
+        return Some(STORE);
     }
     if trial.load.is_some() && lacks_named(device, FRAMES) {
         return Some(FRAMES);

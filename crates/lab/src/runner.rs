@@ -9,7 +9,7 @@ pub(crate) mod throughput;
 
 use niclab_device::{
     Application, Control, DeviceError, Exchange, Latency, Load, Observation, Plan, Processing,
-    Rate, Rss, Setup, SetupReport, Streaming, Testbed,
+    Rate, Rss, Serving, Setup, SetupReport, Streaming, Testbed,
 };
 use niclab_result::{Directory, Outcome, Point, ResultError, SCHEMA, Sample};
 
@@ -21,6 +21,7 @@ use crate::exchange::{self, put_exchange};
 use crate::frame_size::put_limits;
 use crate::insertion::put_effects;
 use crate::known::{Known, Seen};
+use crate::kvs::{self, put_answered};
 use crate::ledger::{PAIRS, put_ledger};
 use crate::measure::{self, Judged, Metrics};
 use crate::program::{self, put_processed};
@@ -413,6 +414,9 @@ impl<'a> Runner<'a> {
         if let Some(asked) = trial.processing.and_then(|at| self.experiment.processings.get(at)) {
             return self.process(beds, asked, place);
         }
+        if let Some(asked) = trial.serving.and_then(|at| self.experiment.servings.get(at)) {
+            return self.serve(beds, asked, place);
+        }
         let of_repeat = respread::of_repeat(plan, place.repeat);
         let plan = of_repeat.as_ref().unwrap_or(plan);
         let Some(load) = trial.load else { return self.operate(beds, plan, place) };
@@ -533,6 +537,32 @@ impl<'a> Runner<'a> {
                 sample.load = json(processing);
                 sample.counters = json(&seen);
                 if let Some(reason) = program::failure(&seen) {
+                    sample.outcome = failed(reason);
+                }
+                self.keep(place.device, sample, None)
+            }
+        }
+    }
+
+    /// Lets a store serve requests and stores what they took.
+    fn serve(
+        &mut self,
+        beds: &mut [Bed<'_>],
+        serving: &Serving,
+        place: &Place<'_>,
+    ) -> Result<(), ResultError> {
+        let Some(Ok(bed)) = beds.get_mut(place.device) else {
+            return Ok(());
+        };
+        let mut sample = self.sample(place, Outcome::Measured);
+        match bed.serve(serving) {
+            Err(error) => self.record_error(place, error),
+            Ok(seen) => {
+                put_answered(&mut sample.metrics, &seen);
+                kvs::mark(&mut sample, &seen);
+                sample.load = json(serving);
+                sample.counters = json(&seen);
+                if let Some(reason) = kvs::failure(&seen) {
                     sample.outcome = failed(reason);
                 }
                 self.keep(place.device, sample, None)

@@ -78,6 +78,8 @@ pub enum Kind {
     Stream,
     /// What programs take of a core.
     ProgramCost,
+    /// What a card's help is worth to a key-value store.
+    KvsSteering,
 }
 
 /// One set of places to measure, and how thoroughly.
@@ -141,6 +143,9 @@ pub struct Grid {
     /// Which programs to measure: each is a full product of its axes.
     #[serde(default)]
     pub program: Vec<ProgramSweep>,
+    /// Which requests a key-value store is to serve: each is a full product of its axes.
+    #[serde(default)]
+    pub serving: Vec<ServingSweep>,
     /// Which knees to search.
     #[serde(default)]
     pub knee: Vec<KneeSpec>,
@@ -527,6 +532,24 @@ pub struct ProgramSweep {
     pub entries: Values,
 }
 
+/// A product of axes of requests for a key-value store, and of who serves them.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ServingSweep {
+    /// What the card does: `rss`, `steer`.
+    pub mode: Values,
+    /// How often each key is asked for: `uniform`, `zipf`.
+    pub keys: Values,
+    /// Keys.
+    pub count: Values,
+    /// Percent of the requests that are gets.
+    pub gets: Values,
+    /// Cores that serve.
+    pub cores: Values,
+    /// Requests that are served together.
+    pub burst: Values,
+}
+
 fn latency_share_default() -> f64 {
     0.6
 }
@@ -661,6 +684,8 @@ pub enum TrialKind {
     Stream,
     /// Packets in memory go through a program.
     Process,
+    /// Requests in memory are served by a key-value store.
+    Serve,
 }
 
 impl TrialKind {
@@ -684,6 +709,7 @@ impl TrialKind {
             TrialKind::Application => "application",
             TrialKind::Stream => "stream",
             TrialKind::Process => "process",
+            TrialKind::Serve => "serve",
         }
     }
 }
@@ -904,6 +930,7 @@ impl Kind {
             Kind::Application => APPLICATION_AXES,
             Kind::Stream => STREAM_AXES,
             Kind::ProgramCost => PROGRAM_AXES,
+            Kind::KvsSteering => SERVING_AXES,
             Kind::UpdateRate => RENEWAL_AXES,
         }
     }
@@ -994,6 +1021,18 @@ const PROGRAM_AXES: &[(&str, &str)] = &[
     ("program", "which: l2-switch, l3-router, …, router; headers, exact, lpm, wildcard; moves, …"),
     ("count", "headers, tables in a row, or instructions"),
     ("entries", "entries of a table, where there is one to be filled"),
+    ("duration_ms", "measured part of a trial, one value"),
+    ("warmup_ms", "part before it that is never counted, one value"),
+];
+
+/// Axes of [`Kind::KvsSteering`].
+const SERVING_AXES: &[(&str, &str)] = &[
+    ("mode", "what the card does: rss, steer"),
+    ("keys", "how often each is asked for: uniform, zipf"),
+    ("count", "keys"),
+    ("gets", "percent of the requests that are gets"),
+    ("cores", "cores that serve"),
+    ("burst", "requests that are served together"),
     ("duration_ms", "measured part of a trial, one value"),
     ("warmup_ms", "part before it that is never counted, one value"),
 ];
@@ -1292,6 +1331,7 @@ fn set_axis(kind: Kind, grid: &mut Grid, name: &str, values: &Values) -> Result<
         Kind::Ledger => grid.ledger.iter_mut().filter_map(|echo| echo.axis(name)).collect(),
         Kind::Stream => grid.stream.iter_mut().filter_map(|sweep| sweep.axis(name)).collect(),
         Kind::ProgramCost => grid.program.iter_mut().filter_map(|of| of.axis(name)).collect(),
+        Kind::KvsSteering => grid.serving.iter_mut().filter_map(|of| of.axis(name)).collect(),
         Kind::Application => {
             grid.application.iter_mut().filter_map(|sweep| sweep.axis(name)).collect()
         }
@@ -1418,6 +1458,20 @@ impl ProgramSweep {
             "program" => Some(&mut self.program),
             "count" => Some(&mut self.count),
             "entries" => Some(&mut self.entries),
+            _ => None,
+        }
+    }
+}
+
+impl ServingSweep {
+    fn axis(&mut self, name: &str) -> Option<&mut Values> {
+        match name {
+            "mode" => Some(&mut self.mode),
+            "keys" => Some(&mut self.keys),
+            "count" => Some(&mut self.count),
+            "gets" => Some(&mut self.gets),
+            "cores" => Some(&mut self.cores),
+            "burst" => Some(&mut self.burst),
             _ => None,
         }
     }
@@ -1552,7 +1606,7 @@ mod tests {
     }
 
     /// Experiments whose parts are sweeps alone.
-    const SWEPT: [&str; 18] = [
+    const SWEPT: [&str; 19] = [
         "update-batch",
         "update-rate",
         "rule-rate",
@@ -1571,6 +1625,7 @@ mod tests {
         "function",
         "core-scaling",
         "program-cost",
+        "kvs-steering",
     ];
 
     #[test]
@@ -1590,6 +1645,7 @@ mod tests {
             grid.ledger.clear();
             grid.stream.clear();
             grid.program.clear();
+            grid.serving.clear();
             grid.knee.clear();
             grid.search.clear();
         };
@@ -1631,6 +1687,7 @@ mod tests {
                 check_part!(ledger);
                 check_part!(stream);
                 check_part!(program);
+                check_part!(serving);
             }
         }
     }

@@ -10,6 +10,7 @@ pub(crate) mod figures;
 pub(crate) mod frame_sizes;
 pub(crate) mod insertions;
 mod knees;
+pub(crate) mod kvs;
 pub(crate) mod ledgers;
 pub(crate) mod parts;
 pub(crate) mod placements;
@@ -34,6 +35,7 @@ use crate::cells::Cells;
 use crate::exchange::{ECHO, RTT};
 use crate::findings;
 use crate::known::Known;
+use crate::kvs::{REQUEST, STORE};
 use crate::merge::RunPart;
 use crate::program::{PACKET, PROGRAMS};
 use crate::run::{ExperimentRun, Run, RunDevice, Visit};
@@ -108,6 +110,7 @@ pub fn summarize(run: &Run, samples: &[Sample], latencies: &Latencies) -> Summar
             Kind::Application => findings::applications::findings(&results),
             Kind::Stream => findings::streams::findings(&results),
             Kind::ProgramCost => findings::programs::findings(&results),
+            Kind::KvsSteering => findings::kvs::findings(&results),
         });
     }
     if !run.parts.is_empty()
@@ -145,10 +148,11 @@ fn draw(results: &Results<'_>) -> ExperimentSummary {
     let kind = results.experiment.kind;
     let is_echo = matches!(kind, Kind::Echo | Kind::Ledger | Kind::Application | Kind::Stream);
     let places = |device: &RunDevice| {
-        let About { places, hosts, staged, carded, programmed, .. } = &device.about;
+        let About { places, hosts, staged, carded, programmed, serving, .. } = &device.about;
         match kind {
             _ if is_echo => hosts,
             Kind::ProgramCost => programmed,
+            Kind::KvsSteering => serving,
             Kind::QueueScaling if !staged.is_empty() => staged,
             Kind::QueueChange if !carded.is_empty() => carded,
             _ => places,
@@ -176,6 +180,7 @@ fn draw(results: &Results<'_>) -> ExperimentSummary {
             Kind::Application => applications::figures(results),
             Kind::Stream => streams::figures(results),
             Kind::ProgramCost => programs::figures(results),
+            Kind::KvsSteering => kvs::figures(results),
         },
         tables: match results.experiment.kind {
             Kind::Occupancy => tables::tables(results),
@@ -192,6 +197,7 @@ fn draw(results: &Results<'_>) -> ExperimentSummary {
             Kind::Application => applications::tables(results),
             Kind::Stream => streams::tables(results),
             Kind::ProgramCost => programs::tables(results),
+            Kind::KvsSteering => kvs::tables(results),
         },
     }
 }
@@ -336,7 +342,7 @@ fn lack_warning(results: &Results<'_>, device: &RunDevice) -> Option<String> {
         .filter(|lacking| {
             ![ECHO, APPLICATIONS, STREAM].contains(lacking) || !device.about.hosts.is_empty()
         })
-        .filter(|lacking| *lacking != PROGRAMS)
+        .filter(|lacking| ![PROGRAMS, STORE].contains(lacking))
         .collect();
     lacks.sort_unstable();
     lacks.dedup();
@@ -394,7 +400,8 @@ fn saturating(kind: Kind) -> &'static [&'static str] {
         | Kind::Ledger
         | Kind::Application
         | Kind::Stream
-        | Kind::ProgramCost => &[],
+        | Kind::ProgramCost
+        | Kind::KvsSteering => &[],
     }
 }
 
@@ -413,6 +420,7 @@ fn mark_warnings(results: &Results<'_>, device: &str) -> Vec<String> {
         ("application", of(&["application"])),
         ("stream", of(&["stream"])),
         ("program", of(&["process"])),
+        ("store", of(&["serve"])),
         ("latency", of(&["latency", "light", "fixed"])),
         ("batch", of(&["rest", "batch"])),
         ("insertion", of(&["insert"])),
@@ -471,6 +479,7 @@ pub(crate) fn main_metric(trial: &str) -> &'static str {
         "application" => RATE,
         "stream" => CARRIED,
         "process" => PACKET,
+        "serve" => REQUEST,
         _ => "latency_ns_p50",
     }
 }

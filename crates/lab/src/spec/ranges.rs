@@ -46,6 +46,7 @@ impl Spec {
             ("application", grid.application.len(), Kind::Application),
             ("stream", grid.stream.len(), Kind::Stream),
             ("program", grid.program.len(), Kind::ProgramCost),
+            ("serving", grid.serving.len(), Kind::KvsSteering),
         ];
         let strange = parts.iter().find(|(_, count, kind)| *count > 0 && *kind != self.kind);
         let Some((part, count, _)) = strange else { return Ok(()) };

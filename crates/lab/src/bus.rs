@@ -1,0 +1,138 @@
+//! What requests cost the bus between card and host, and when it binds: computed from frames,
+//! descriptors, and what a program writes into an application's memory.
+//!
+//! A frame to the host is a write, cut where it is longer than a transaction may be; one from the
+//! host is a read, which is asked for and answered. Descriptors are read and written back by cache
+//! lines, several frames each. Doorbells, interrupts and flow control are left out: one of many for
+//! a burst, or none.
+
+use niclab_device::Crossed;
+
+/// Header, sequence number, check and framing of a transaction, bytes (PCI Express Base
+/// Specification, 64-bit addresses).
+const HEADER_BYTES: f64 = 24.0;
+
+/// Data of a transaction at most, bytes: what root ports usually allow.
+const DATA_MAX: f64 = 256.0;
+
+/// A descriptor of a frame, bytes (82599).
+const DESCRIPTOR_BYTES: f64 = 16.0;
+
+/// Descriptors that are read or written back together: a cache line.
+const DESCRIPTORS: f64 = 4.0;
+
+/// A bus that a published card sits on.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Bus {
+    /// Generation and lanes.
+    pub name: &'static str,
+    /// What it carries each way, Gbps.
+    pub gbps: f64,
+}
+
+/// The buses of published cards, the slowest first: of the 82599 (`reference/presto10`), of the
+/// Stingray and of BlueField-2 (`reference/apsys22`). Lanes times their rate, less the line code.
+pub(crate) const BUSES: [Bus; 3] = [
+    Bus { name: "PCIe 2.0 x8", gbps: 8.0 * 5.0 * 8.0 / 10.0 },
+    Bus { name: "PCIe 3.0 x8", gbps: 8.0 * 8.0 * 128.0 / 130.0 },
+    Bus { name: "PCIe 4.0 x16", gbps: 16.0 * 16.0 * 128.0 / 130.0 },
+];
+
+/// What goes one way for a request.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) struct Way {
+    /// Transactions.
+    pub transactions: f64,
+    /// Bytes with their headers.
+    pub bytes: f64,
+}
+
+impl Way {
+    /// So many transactions with these bytes of data together.
+    fn of(transactions: f64, data_bytes: f64) -> Way {
+        Way { transactions, bytes: data_bytes + HEADER_BYTES * transactions }
+    }
+
+    fn and(self, other: Way) -> Way {
+        Way {
+            transactions: self.transactions + other.transactions,
+            bytes: self.bytes + other.bytes,
+        }
+    }
+}
+
+/// Transactions of frames with these bytes together.
+fn cut(frames: f64, bytes: f64) -> f64 {
+    match frames > 0.0 {
+        true => frames * (bytes / frames / DATA_MAX).ceil(),
+        false => 0.0,
+    }
+}
+
+/// What a request takes of the bus: to the host, and from it.
+pub(crate) fn ways(of: &Crossed) -> [Way; 2] {
+    let lines = |frames: f64| Way::of(frames / DESCRIPTORS, frames * DESCRIPTOR_BYTES);
+    let asked = |frames: f64| Way::of(frames / DESCRIPTORS, 0.0);
+    let frames = Way::of(cut(of.frames, of.frame_bytes), of.frame_bytes);
+    let answers = Way::of(cut(of.answers, of.answer_bytes), of.answer_bytes);
+    let dma = Way::of(of.dma_transactions as f64, of.dma_bytes as f64);
+    // Descriptors of both are asked for by the card; those of received frames are written back.
+    let to = frames.and(lines(of.frames)).and(asked(of.frames)).and(asked(of.answers)).and(dma);
+    let to = to.and(Way::of(of.answers, 0.0));
+    [to, answers.and(lines(of.frames)).and(lines(of.answers))]
+}
+
+impl Bus {
+    /// Requests a second that it carries.
+    pub fn requests_per_s(&self, ways: [Way; 2]) -> f64 {
+        self.gbps * 1e9 / 8.0 / ways[0].bytes.max(ways[1].bytes)
+    }
+
+    /// Cores from which on it binds, where a request takes each so long.
+    pub fn binding_cores(&self, ways: [Way; 2], request_ns: f64) -> f64 {
+        self.requests_per_s(ways) * request_ns / 1e9
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FRAMES: Crossed = Crossed {
+        frames: 1.0,
+        frame_bytes: 100.0,
+        answers: 1.0,
+        answer_bytes: 300.0,
+        dma_transactions: 0,
+        dma_bytes: 0,
+    };
+
+    #[test]
+    fn frames_and_descriptors_are_counted_by_hand() {
+        let [to, from] = ways(&FRAMES);
+        // A frame, a quarter of a line back, two quarters of questions, the question for an answer.
+        assert_eq!(to, Way { transactions: 2.75, bytes: 100.0 + 16.0 + 2.75 * 24.0 });
+        // An answer in two, and a quarter of a line of each kind.
+        assert_eq!(from, Way { transactions: 2.5, bytes: 300.0 + 32.0 + 2.5 * 24.0 });
+        let bus = Bus { name: "a bus", gbps: 8.0 };
+        assert!((bus.requests_per_s([to, from]) - 1e9 / 392.0).abs() < 1.0);
+        assert!((bus.binding_cores([to, from], 784.0) - 2.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn what_the_card_keeps_does_not_cross_and_what_it_writes_does() {
+        let kept = Crossed { frames: 0.0, frame_bytes: 0.0, ..FRAMES };
+        let [before, after] = [FRAMES, kept].map(|of| ways(&of)[0]);
+        assert!((before.bytes - after.bytes - (100.0 + 16.0 + 1.5 * 24.0)).abs() < 1e-9);
+        let written = Crossed { dma_transactions: 2, dma_bytes: 96, ..kept };
+        let more = ways(&written)[0];
+        assert_eq!(more.transactions, after.transactions + 2.0);
+        assert!((more.bytes - after.bytes - (96.0 + 48.0)).abs() < 1e-9);
+        assert_eq!(ways(&Crossed::default()), [Way::default(); 2]);
+    }
+
+    #[test]
+    fn buses_carry_what_is_said_of_them() {
+        assert_eq!(BUSES.map(|bus| bus.gbps.round()), [32.0, 63.0, 252.0]);
+    }
+}

@@ -1,0 +1,207 @@
+//! The experiment `kvs-steering`: what a card's help is worth to a key-value store.
+//!
+//! Requests lie in memory, the card's stage is over, and the application alone is timed, on all of
+//! its cores at once. So the builds of the store are comparable whatever card there is; trials of
+//! all of them at one place stand one behind the other.
+
+use niclab_device::soft::kvs::{Asked, Build, KEYS_MAX, Keys};
+use niclab_device::soft::staged::CORES_MAX;
+use niclab_device::{Answered, Serving};
+use niclab_result::{Coordinate, Mark, Point, Sample};
+
+use crate::axes::{at_axes, name_of, numbers, words};
+use crate::bus::ways;
+use crate::measure::{Metrics, put};
+use crate::occupancy::Place;
+use crate::run::{PlannedRate, Resolver, Trial, index_of};
+use crate::spec::{Hits, ServingSweep, SpecError, TrialKind};
+use crate::statistics;
+
+/// What has no store says that it lacks this.
+pub(crate) const STORE: &str = "key-value store";
+
+/// Requests a second of all cores together.
+pub(crate) const ANSWERED: &str = "answered_per_s";
+/// Time of a core for a request, those that it waits in included.
+pub(crate) const REQUEST: &str = "request_ns";
+/// Time of a core for the card's work on a request.
+pub(crate) const CARD: &str = "card_ns";
+/// What goes over the bus for a request.
+pub(crate) const BUS: [[&str; 2]; 2] =
+    [["to_host_transactions", "to_host_bytes"], ["from_host_transactions", "from_host_bytes"]];
+
+/// The steps of a request, and what they are called in a column.
+pub(crate) const STEPS: [(&str, &str); 7] = [
+    ("receive", "receive, check"),
+    ("parse", "parse"),
+    ("hash", "hash"),
+    ("lock", "lock"),
+    ("look_up", "look-up"),
+    ("carry_out", "carry out, copy"),
+    ("reply", "reply"),
+];
+
+/// The metric of a step.
+pub(crate) fn step_metric(name: &str) -> String {
+    format!("{name}_ns")
+}
+
+/// What the card does, as it is named.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mode {
+    /// It spreads clients over the cores.
+    Rss,
+    /// It gives each core the requests for its own keys.
+    Steer,
+}
+
+/// The mode without the card's help.
+pub(crate) const PLAIN: &str = "rss";
+
+/// The modes by name.
+pub(crate) const MODES: [(&str, Mode); 2] = [(PLAIN, Mode::Rss), ("steer", Mode::Steer)];
+
+/// Keys that are asked for equally often, as the study's are taken to be.
+pub(crate) const UNIFORM: &str = "uniform";
+
+/// How often keys are asked for, by name.
+pub(crate) const KEYS: [(&str, Keys); 2] = [(UNIFORM, Keys::Uniform), ("zipf", Keys::Zipf)];
+
+impl Mode {
+    /// As `niclab kvs` builds the store on so many cores.
+    fn build(self, cores: u32) -> Build {
+        match self {
+            Mode::Rss => Build::Rss { partitions: 2 * cores as usize },
+            Mode::Steer => Build::Steer,
+        }
+    }
+}
+
+/// What is asked, and who serves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Served {
+    /// What the card does.
+    pub mode: Mode,
+    /// What is asked for.
+    pub asked: Asked,
+    /// Cores that serve.
+    pub cores: u32,
+    /// Requests that are served together.
+    pub burst: u32,
+}
+
+/// All places of a sweep: the product of its axes, all modes at each.
+pub fn places(sweep: &ServingSweep) -> Result<Vec<Served>, SpecError> {
+    let modes = words("mode", &sweep.mode, &MODES)?;
+    let all_gets = numbers("gets", &sweep.gets, 0, 100)?;
+    let all_cores = numbers("cores", &sweep.cores, 1, CORES_MAX as u32)?;
+    let bursts = numbers("burst", &sweep.burst, 1, 64)?;
+    let mut all = Vec::new();
+    for keys in words("keys", &sweep.keys, &KEYS)? {
+        for count in numbers("count", &sweep.count, 1, KEYS_MAX)? {
+            for &gets_percent in &all_gets {
+                let asked = Asked { keys, count, gets_percent };
+                for &cores in &all_cores {
+                    for &burst in &bursts {
+                        let of = |mode: &Mode| Served { mode: *mode, asked, cores, burst };
+                        all.extend(modes.iter().map(of));
+                    }
+                }
+            }
+        }
+    }
+    Ok(all)
+}
+
+impl Served {
+    fn point(&self) -> Point {
+        let number = |number: u32| Coordinate::Number(number.into());
+        at_axes([
+            ("mode", Coordinate::Word(name_of(&MODES, self.mode).to_owned())),
+            ("keys", Coordinate::Word(name_of(&KEYS, self.asked.keys).to_owned())),
+            ("count", number(self.asked.count)),
+            ("gets", number(self.asked.gets_percent)),
+            ("cores", number(self.cores)),
+            ("burst", number(self.burst)),
+        ])
+    }
+}
+
+impl Resolver<'_> {
+    /// A trial at each place. They have no set-up but that nothing is set up.
+    pub fn add_servings(&mut self, sweeps: &[ServingSweep]) -> Result<(), SpecError> {
+        let (groups, rules, match_percent, hits, flows) = (0, 0, 0, Hits::Flows, 1);
+        let nothing = Place { groups, rules, match_percent, hits, flows }.setup(self.seed, 64);
+        let setup = index_of(&mut self.run.setups, nothing);
+        let ns = |ms: u64| ms * 1_000_000;
+        let (duration_ns, warmup_ns) = (ns(self.grid.duration_ms), ns(self.grid.warmup_ms));
+        for sweep in sweeps {
+            for of in places(sweep)? {
+                let asked = Serving {
+                    build: of.mode.build(of.cores),
+                    asked: of.asked,
+                    cores: of.cores as u16,
+                    burst: of.burst as u16,
+                    duration_ns,
+                    warmup_ns,
+                };
+                let serving = Some(index_of(&mut self.run.servings, asked));
+                let (kind, rate) = (TrialKind::Serve, PlannedRate::Saturate);
+                self.trial(Trial { serving, ..Trial::bare(kind, setup, rate, of.point()) });
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The metrics of a store.
+///
+/// | metric | meaning |
+/// |---|---|
+/// | `answered_per_s` | requests a second of all cores together: the median of the passes |
+/// | `request_ns` | time of a core for a request, waiting for other cores' locks included |
+/// | `receive_ns` … `reply_ns` | where it goes, watched in passes of their own |
+/// | `card_ns` | time of a core for the card's work, which is in none of these |
+/// | `busiest_ratio` | requests of the core that has most, of the mean |
+/// | `to_host_…`, `from_host_…` | what crosses the bus for a request, computed |
+pub(crate) fn put_answered(metrics: &mut Metrics, seen: &Answered) {
+    let requests = seen.requests.max(1) as f64;
+    let median = |all: &[u64]| {
+        let all: Vec<f64> = all.iter().map(|ns| *ns as f64).collect();
+        statistics::median(&all).filter(|ns| *ns > 0.0)
+    };
+    if let Some(pass_ns) = median(&seen.passes_ns) {
+        put(metrics, ANSWERED, requests * 1e9 / pass_ns, "1/s");
+    }
+    if let Some(worked_ns) = median(&seen.worked_ns) {
+        put(metrics, REQUEST, worked_ns / requests, "ns");
+    }
+    for step in &seen.steps {
+        put(metrics, &step_metric(&step.name), step.request_ns, "ns");
+    }
+    put(metrics, CARD, seen.card_ns, "ns");
+    let busiest = seen.cores.iter().max().map_or(0.0, |most| *most as f64);
+    put(metrics, "busiest_ratio", busiest * seen.cores.len() as f64 / requests, "1");
+    put(metrics, "passes", seen.passes_ns.len() as f64, "passes");
+    for (way, [transactions, bytes]) in ways(&seen.crossed).iter().zip(BUS) {
+        put(metrics, transactions, way.transactions, "transactions");
+        put(metrics, bytes, way.bytes, "B");
+    }
+}
+
+/// Why a trial speaks for nothing: what is answered wrong may be answered sooner.
+pub(crate) fn failure(seen: &Answered) -> Option<String> {
+    (seen.wrong > 0)
+        .then(|| format!("{} of {} requests were not answered right", seen.wrong, seen.requests))
+}
+
+/// Whether the machine took a core away in the passes that count.
+pub(crate) fn mark(sample: &mut Sample, seen: &Answered) {
+    if seen.is_disturbed {
+        sample.marks.push(Mark::Disturbed);
+    }
+}
+
+#[cfg(test)]
+#[path = "kvs_tests.rs"]
+mod tests;

@@ -1,0 +1,305 @@
+//! Devices on which a request takes a known time, and what is made of it.
+
+use std::collections::BTreeSet;
+
+use niclab_device::{
+    About, Crossed, DeviceError, Load, Observation, Place as Seat, Plan, Setup, SetupReport,
+    StepShown, Testbed,
+};
+use niclab_result::{Origin, Outcome};
+
+use super::*;
+use crate::simulated::cell_at;
+use crate::spec::GridName;
+use crate::validation::{Measured, measure};
+use crate::values::Values;
+
+/// A device on which a request takes 200 ns of a core, and with `rss` on several cores `shared_ns`
+/// more, of them 30 ns of a look-up and the rest of carrying it out; of Zipf's keys twice that.
+/// What the card does takes 20 ns by RSS and `card_ns` by a program.
+struct Store {
+    about: About,
+    shared_ns: f64,
+    card_ns: f64,
+    wrong: u64,
+    /// Every second trial takes twice as long.
+    is_moody: bool,
+    cores: u16,
+    asked: Vec<Serving>,
+}
+
+impl Store {
+    fn new() -> Store {
+        let seat = Seat { role: "function".into(), label: "a store".into(), core: None };
+        let about = About { name: "box".into(), serving: vec![seat], ..About::default() };
+        let (shared_ns, card_ns, wrong, is_moody) = (100.0, 150.0, 0, false);
+        Store { about, shared_ns, card_ns, wrong, is_moody, cores: 2, asked: Vec::new() }
+    }
+
+    fn more_ns(&self, serving: &Serving) -> f64 {
+        let is_shared = matches!(serving.build, Build::Rss { .. }) && serving.cores > 1;
+        let times = if serving.asked.keys == Keys::Zipf { 2.0 } else { 1.0 };
+        if is_shared { times * self.shared_ns } else { 0.0 }
+    }
+}
+
+impl Testbed for Store {
+    fn about(&self) -> &About {
+        &self.about
+    }
+
+    fn setup(&mut self, setup: &Setup) -> Result<SetupReport, DeviceError> {
+        assert!(setup.rules.is_empty(), "a store needs no rules");
+        Ok(SetupReport::default())
+    }
+
+    fn serve(&mut self, serving: &Serving) -> Result<Answered, DeviceError> {
+        if serving.cores > self.cores {
+            let capability = format!("{} cores: there are {}", serving.cores, self.cores);
+            return Err(DeviceError::NotSupported { capability });
+        }
+        self.asked.push(serving.clone());
+        let is_slow = self.is_moody && self.asked.len().is_multiple_of(3);
+        let mood = if is_slow { 2.0 } else { 1.0 };
+        let (more_ns, cores) = (self.more_ns(serving), u64::from(serving.cores));
+        let step = |name: &str, request_ns: f64| StepShown { name: name.into(), request_ns };
+        let lookup_ns = (30.0_f64).min(more_ns);
+        let worked_ns = (mood * 1e3 * (200.0 + more_ns)) as u64;
+        let is_steered = serving.build == Build::Steer;
+        Ok(Answered {
+            requests: 1_000,
+            cores: vec![1_000 / cores; serving.cores.into()],
+            wrong: self.wrong,
+            passes_ns: vec![worked_ns / cores, 9 * worked_ns, worked_ns / cores],
+            worked_ns: vec![worked_ns, 9 * worked_ns, worked_ns],
+            is_disturbed: false,
+            steps: vec![
+                step("receive", mood * 60.0),
+                step("look_up", mood * (30.0 + lookup_ns)),
+                step("carry_out", mood * (110.0 + more_ns - lookup_ns)),
+            ],
+            card_ns: if is_steered { self.card_ns } else { 20.0 },
+            crossed: Crossed {
+                frames: 1.0,
+                frame_bytes: 113.2,
+                answers: 1.0,
+                answer_bytes: 135.2,
+                ..Crossed::default()
+            },
+        })
+    }
+
+    fn run(&mut self, _: &Load, _: &Plan) -> Result<Observation, DeviceError> {
+        Err(DeviceError::NotSupported { capability: "frames".into() })
+    }
+}
+
+fn measured(store: &mut Store, set: &[&str]) -> Measured {
+    measure(store, "kvs-steering", GridName::Reduced, set, Some(6)).unwrap()
+}
+
+fn said(measured: &Measured, id: &str) -> (String, f64) {
+    let findings = measured.summary().findings;
+    let found = findings.iter().find(|finding| finding.id == id);
+    let found = found.unwrap_or_else(|| panic!("no {id} among {findings:#?}"));
+    (format!("{} {}", found.sentence, found.implication), found.value.value)
+}
+
+fn ids(measured: &Measured) -> BTreeSet<String> {
+    measured.summary().findings.into_iter().map(|found| found.id).collect()
+}
+
+fn near(value: f64, wanted: f64) -> bool {
+    (value / wanted - 1.0).abs() < 1e-3
+}
+
+#[test]
+fn what_help_brings_and_why_is_found_as_it_is() {
+    let measured = measured(&mut Store::new(), &[]);
+    let summary = measured.summary();
+    assert!(!summary.partial && summary.warnings.is_empty(), "{:?}", summary.warnings);
+    let (words, value) = said(&measured, "box-kvs-steer-throughput");
+    assert!(near(value, 1.5), "{value}");
+    let start = "With the study's workload 2 cores of box answer 10.0 M/s (staged) where the card \
+                 steers requests by their keys, 1.50 times the 6.67 M/s with RSS; the study states \
+                 1.30 to 1.45 times, on six cores.";
+    assert!(words.starts_with(start), "{words}");
+    assert!(words.contains("Most of what it saves is memory"), "{words}");
+    let (words, value) = said(&measured, "box-kvs-steer-time");
+    assert!(near(value, 200.0 / 300.0), "{value}");
+    assert!(
+        words.contains("200 ns with steer in place of 300 ns with rss, 33.3 % less"),
+        "{words}"
+    );
+    assert!(words.contains("states 310 ns in place of 510 ns, 39.2 % less"), "{words}");
+    assert!(words.ends_with("timed: carry out, copy 70.0 ns; look-up 30.0 ns."), "{words}");
+    let (words, value) = said(&measured, "box-kvs-steer-workloads");
+    assert!(near(value, 2.0), "{value}");
+    assert!(words.contains("study's is Zipf: 2.00 times the throughput"), "{words}");
+}
+
+#[test]
+fn what_the_card_does_is_set_against_what_it_saves() {
+    let of = |card_ns| {
+        let mut store = Store::new();
+        store.card_ns = card_ns;
+        said(&measured(&mut store, &["keys=uniform", "cores=2"]), "box-kvs-steer-card")
+    };
+    let (words, value) = of(150.0);
+    assert!(near(value, 130.0), "{value}");
+    assert!(words.contains("130 ns more than RSS; the application's core saves 100 ns"), "{words}");
+    assert!(words.contains("costs more than it brings"), "{words}");
+    assert!(of(100.0).0.contains("The help pays even where a core"), "{}", of(100.0).0);
+    let mut store = Store::new();
+    store.card_ns = 20.0;
+    assert!(!ids(&measured(&mut store, &[])).contains("box-kvs-steer-card"), "nothing more");
+}
+
+#[test]
+fn the_cause_is_the_steps_that_are_shorter() {
+    let mut store = Store::new();
+    store.shared_ns = 0.0;
+    let all = ids(&measured(&mut store, &[]));
+    for id in ["throughput", "time", "workloads"] {
+        assert!(!all.contains(&format!("box-kvs-steer-{id}")), "{all:?}");
+    }
+    assert!(all.contains("box-kvs-steer-bus"), "{all:?}");
+    let mut store = Store::new();
+    store.shared_ns = -50.0;
+    let (words, value) = said(&measured(&mut store, &[]), "box-kvs-steer-throughput");
+    assert!(near(value, 0.75), "{value}");
+    assert!(words.contains("It costs more than it brings here"), "{words}");
+}
+
+#[test]
+fn what_the_repeats_do_not_hold_is_no_finding() {
+    let mut store = Store::new();
+    store.shared_ns = 5.0;
+    store.is_moody = true;
+    let all = ids(&measured(&mut store, &["keys=uniform", "count=100k", "gets=90", "cores=2"]));
+    assert!(!all.contains("box-kvs-steer-throughput"), "{all:?}");
+    assert!(!all.contains("box-kvs-steer-time"), "{all:?}");
+}
+
+#[test]
+fn the_bus_and_the_cores_beyond_are_computed_and_say_so() {
+    let measured = measured(&mut Store::new(), &[]);
+    let summary = measured.summary();
+    let figure = |id: &str| {
+        let found = summary.experiments[0].figures.iter().find(|figure| figure.id == id);
+        found.unwrap_or_else(|| panic!("no {id}"))
+    };
+    let cores = figure("kvs-steering-cores-box");
+    let curve = |name: &str| {
+        let found = cores.series.iter().find(|series| series.name == name);
+        let points = found.unwrap_or_else(|| panic!("no {name}: {:?}", cores.series));
+        (points.origin, points.points.iter().map(|of| (of.x, of.y)).collect::<Vec<_>>())
+    };
+    let (origin, points) = curve("box, rss, modelled");
+    assert_eq!(origin, Origin::Computed);
+    assert_eq!(points.iter().map(|(x, _)| *x).collect::<Vec<_>>(), [2.0, 4.0, 8.0, 16.0]);
+    // Of 2 cores half of the items were another core's, of 16 all but one in 16.
+    assert!(near(points[0].1, 2e3 / 300.0) && near(points[3].1, 16e3 / 387.5), "{points:?}");
+    let (_, points) = curve("box, steer, modelled");
+    assert!(near(points[3].1, 16e3 / 200.0), "{points:?}");
+    let (origin, points) = curve("PCIe 2.0 x8, rss");
+    // From the host: an answer, a quarter of a line of descriptors of each kind.
+    let carried = 32e9 / 8.0 / (135.2 + 32.0 + 1.5 * 24.0) / 1e6;
+    assert!(origin == Origin::Computed && near(points[0].1, carried), "{points:?}");
+    assert!(!cores.series.iter().any(|series| series.name == "PCIe 2.0 x8, steer"), "the same");
+    let (words, value) = said(&measured, "box-kvs-steer-bus");
+    assert!(near(value, carried * 0.2), "{value}");
+    assert!(words.contains("(computed; the study states 4 cores)"), "{words}");
+    assert!(words.contains("The help leaves the bus as it is"), "{words}");
+    let request = figure("kvs-steering-request");
+    let study = request.series.iter().find(|series| series.origin == Origin::Published).unwrap();
+    let stated: Vec<_> = study.points.iter().map(|of| (of.x_word.as_str(), of.y)).collect();
+    assert_eq!(stated, [("rss", 510.0), ("steer", 310.0), ("dma", 200.0)]);
+    let table = &summary.experiments[0].tables[0];
+    let here = |what: &str| cell_at(table, &[("what", what)], "here");
+    assert_eq!(here("throughput, steer over rss"), "1.50 (1.50 to 1.50)");
+    // 6 cores: (200 + 200 * 5 / 6) / 200.
+    assert_eq!(here("throughput, steer over rss, 6 cores, modelled"), "1.83");
+}
+
+#[test]
+fn modes_of_a_place_are_measured_one_behind_the_other() {
+    let mut store = Store::new();
+    measured(&mut store, &[]);
+    for pair in store.asked.chunks(2) {
+        let place = |of: &Serving| (of.asked, of.cores, of.burst);
+        assert_eq!(place(&pair[0]), place(&pair[1]));
+        assert_ne!(pair[0].build, pair[1].build);
+    }
+    let firsts = store.asked.chunks(2).filter(|pair| pair[0].build == Build::Steer).count();
+    assert!(firsts > 0 && firsts < store.asked.len() / 2, "in random order: {firsts}");
+    let two = store.asked.iter().filter(|of| of.cores == 2 && of.build != Build::Steer);
+    assert!(
+        two.clone().count() > 0
+            && two.into_iter().all(|of| of.build == Build::Rss { partitions: 4 })
+    );
+}
+
+#[test]
+fn what_is_answered_wrong_speaks_for_nothing() {
+    let mut store = Store::new();
+    store.wrong = 1;
+    let measured = measured(&mut store, &[]);
+    let is_failed = |sample: &Sample| {
+        matches!(&sample.outcome, Outcome::Failed { reason, .. }
+            if reason == "1 of 1000 requests were not answered right")
+    };
+    assert!(!measured.samples.is_empty() && measured.samples.iter().all(is_failed));
+    assert!(measured.summary().findings.is_empty());
+}
+
+#[test]
+fn what_has_no_store_says_so_once_and_missing_cores_are_no_failure() {
+    let mut store = Store::new();
+    store.about.serving.clear();
+    let measured = measured(&mut store, &[]);
+    assert!(store.asked.is_empty());
+    let lack = Outcome::NotSupported { capability: "key-value store".into() };
+    assert!(measured.samples.iter().map(|sample| &sample.outcome).eq([&lack]));
+    let summary = measured.summary();
+    assert!(summary.warnings.is_empty() && !summary.partial, "{:?}", summary.warnings);
+    assert!(summary.experiments[0].figures.is_empty());
+    let mut store = Store::new();
+    store.cores = 1;
+    let summary = self::measured(&mut store, &[]).summary();
+    let lack = "box: kvs-steering: not supported: 2 cores: there are 1.";
+    assert!(!summary.partial && summary.warnings == [lack], "{:?}", summary.warnings);
+}
+
+#[test]
+fn a_sweep_out_of_range_is_refused_with_what_would_be_right() {
+    let sweep = |change: fn(&mut ServingSweep)| {
+        let values = |text: &str| Values::parse(text).unwrap();
+        let mut sweep = ServingSweep {
+            mode: values("rss,steer"),
+            keys: values("uniform"),
+            count: values("100k"),
+            gets: values("90"),
+            cores: values("1,2"),
+            burst: values("64"),
+        };
+        change(&mut sweep);
+        places(&sweep)
+    };
+    let all = sweep(|_| ()).unwrap();
+    let told: Vec<_> = all.iter().map(|of| (of.mode, of.cores)).collect();
+    assert_eq!(told, [(Mode::Rss, 1), (Mode::Steer, 1), (Mode::Rss, 2), (Mode::Steer, 2)]);
+    let refused = |change: fn(&mut ServingSweep)| sweep(change).unwrap_err().to_string();
+    let mode = refused(|of| of.mode = Values::parse("kernel").unwrap());
+    assert!(mode.contains("mode = kernel: use one of rss, steer"), "{mode}");
+    let keys = refused(|of| of.keys = Values::parse("pareto").unwrap());
+    assert!(keys.contains("keys = pareto: use one of uniform, zipf"), "{keys}");
+    let count = refused(|of| of.count = Values::parse("2000000").unwrap());
+    assert!(count.contains("count = 2000000: use 1 to 1000000"), "{count}");
+    let gets = refused(|of| of.gets = Values::parse("101").unwrap());
+    assert!(gets.contains("gets = 101: use 0 to 100"), "{gets}");
+    let burst = refused(|of| of.burst = Values::parse("65").unwrap());
+    assert!(burst.contains("burst = 65: use 1 to 64"), "{burst}");
+    let cores = refused(|of| of.cores = Values::parse("0").unwrap());
+    assert!(cores.contains("cores = 0: use 1 to 64"), "{cores}");
+}

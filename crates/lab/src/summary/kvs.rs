@@ -1,0 +1,470 @@
+//! Figures and tables of the experiment `kvs-steering`.
+
+use niclab_device::Answered;
+use niclab_result::{Figure, Mean, Scale, Series, Table};
+use serde::Deserialize;
+
+use super::Results;
+use super::curves::axis;
+use super::figures::{add_computed, add_point};
+use super::tables::{marks_of, median, table, worded};
+use crate::bus::{BUSES, Bus, Way, ways};
+use crate::cells::{Cell, paired};
+use crate::frame_size::wire_ns;
+use crate::kvs::{ANSWERED, BUS, CARD, KEYS, MODES, PLAIN, REQUEST, STEPS, UNIFORM, step_metric};
+use crate::published::flexnic;
+use crate::scaling::modelled_pps;
+use crate::statistics::{self, Estimate};
+use crate::words;
+
+/// Axes of a place, all but the mode.
+const PLACE: [&str; 5] = ["keys", "count", "gets", "cores", "burst"];
+
+/// The study's workload: keys, and percent of gets.
+const STUDY: [(&str, f64); 2] = [("count", 100_000.0), ("gets", 90.0)];
+
+/// Cores up to which a curve is continued by computation.
+const MODELLED_CORES_MAX: u32 = 16;
+
+/// Cores that the study had.
+pub(crate) const STUDY_CORES: f64 = 6.0;
+
+/// Bytes of a frame on the wire that are not in memory: FCS.
+const FCS_BYTES: f64 = 4.0;
+
+/// All cells of a device, in reading order: place by place, all modes at each.
+pub(crate) fn cells<'a>(results: &'a Results<'_>, device: &str) -> Vec<&'a Cell<'a>> {
+    let mut cells: Vec<&Cell<'_>> = results.cells.of(device, "serve").collect();
+    let place = |cell: &Cell<'_>| {
+        let at =
+            |known: &[&str], axis: &str| known.iter().position(|name| *name == cell.word(axis));
+        let numbers = PLACE[1..].iter().map(|axis| cell.number(axis).unwrap_or(0.0) as u64);
+        let numbers: Vec<u64> = numbers.collect();
+        (at(&KEYS.map(|(name, _)| name), "keys"), numbers, at(&MODES.map(|(name, _)| name), "mode"))
+    };
+    cells.sort_by_key(|cell| place(cell));
+    cells
+}
+
+/// The cell of another mode at the same place.
+pub(crate) fn with_mode<'a>(
+    results: &'a Results<'_>,
+    cell: &Cell<'_>,
+    mode: &str,
+) -> Option<&'a Cell<'a>> {
+    let is_same = |other: &&Cell<'_>| PLACE.iter().all(|axis| other.word(axis) == cell.word(axis));
+    let mut all = results.cells.of(cell.device, "serve").filter(is_same);
+    all.find(|other| other.word("mode") == mode)
+}
+
+fn most(all: &[&Cell<'_>], axis: &str) -> f64 {
+    all.iter().filter_map(|cell| cell.number(axis)).fold(0.0, f64::max)
+}
+
+/// Cells on as many cores as were measured, in the longest bursts.
+pub(crate) fn largest<'a>(results: &'a Results<'_>, device: &str) -> Vec<&'a Cell<'a>> {
+    let mut all = cells(results, device);
+    let at = ["cores", "burst"].map(|axis| (axis, most(&all, axis)));
+    all.retain(|cell| cell.is_at(&at));
+    all
+}
+
+/// Whether a cell has the study's workload.
+fn is_study(cell: &Cell<'_>) -> bool {
+    cell.is_at(&STUDY) && cell.word("keys") == UNIFORM
+}
+
+/// Of each mode the cell with the study's workload on most cores.
+pub(crate) fn study<'a>(results: &'a Results<'_>, device: &str) -> Vec<&'a Cell<'a>> {
+    let mut all = largest(results, device);
+    all.retain(|cell| is_study(cell));
+    all
+}
+
+/// What is asked, by what tells it from the study's workload.
+pub(crate) fn workload(cell: &Cell<'_>) -> String {
+    let number = |axis: &str| words::whole(cell.number(axis).unwrap_or(0.0));
+    let mut words = Vec::new();
+    if cell.word("keys") != UNIFORM {
+        words.push("Zipf".to_owned());
+    }
+    for ((axis, usual), unit) in STUDY.iter().zip(["keys", "% gets"]) {
+        if cell.number(axis) != Some(*usual) {
+            words.push(format!("{} {unit}", number(axis)));
+        }
+    }
+    match words.is_empty() {
+        true => "the study's".to_owned(),
+        false => words.join(", "),
+    }
+}
+
+/// How a metric stands to that of the mode without help at the same place.
+pub(crate) fn of_plain(results: &Results<'_>, cell: &Cell<'_>, metric: &str) -> Option<Estimate> {
+    let plain = with_mode(results, cell, PLAIN)?;
+    (cell.word("mode") != PLAIN).then(|| paired(cell, plain, metric))?
+}
+
+/// What a request of a cell takes of the bus.
+pub(crate) fn bus_ways(cell: &Cell<'_>) -> Option<[Way; 2]> {
+    let of = |sample: &&niclab_result::Sample| Answered::deserialize(&sample.counters).ok();
+    cell.samples.iter().find_map(of).map(|seen| ways(&seen.crossed))
+}
+
+/// Cores from which on a bus binds.
+pub(crate) fn binding(cell: &Cell<'_>, bus: &Bus) -> Option<f64> {
+    Some(bus.binding_cores(bus_ways(cell)?, cell.estimate(REQUEST)?.median))
+}
+
+/// Cores whose answers, or requests, two ports of 10 Gbps carry: the study's.
+fn ports_carry(results: &Results<'_>, cell: &Cell<'_>) -> Option<f64> {
+    let plain = with_mode(results, cell, PLAIN)?;
+    let of = |sample: &&niclab_result::Sample| Answered::deserialize(&sample.counters).ok();
+    let crossed = plain.samples.iter().find_map(of)?.crossed;
+    let longest = crossed.frame_bytes.max(crossed.answer_bytes) + FCS_BYTES;
+    Some(2.0 * cell.estimate(REQUEST)?.median / wire_ns(longest, 10.0))
+}
+
+/// The tables.
+pub(super) fn tables(results: &Results<'_>) -> Vec<Table> {
+    let mut tables = vec![published(results), served(results), steps(results), bus(results)];
+    tables.retain(|table| !table.rows.is_empty());
+    tables
+}
+
+fn id(results: &Results<'_>, what: &str) -> String {
+    format!("{}-{what}", results.experiment.name)
+}
+
+fn places(cell: &Cell<'_>) -> Vec<String> {
+    let number = |axis: &str| words::whole(cell.number(axis).unwrap_or(0.0));
+    let keys = cell.word("keys");
+    let rest = ["count", "gets", "cores", "burst"].map(number);
+    [vec![cell.device.to_owned(), keys], rest.to_vec(), vec![cell.word("mode")]].concat()
+}
+
+const PLACES: [&str; 7] = ["device", "keys", "of them", "% gets", "cores", "together", "mode"];
+
+/// What was answered, and what it took.
+fn served(results: &Results<'_>) -> Table {
+    let mut rows = Vec::new();
+    for cell in results.devices().flat_map(|device| cells(results, device)) {
+        let ratio = |metric| worded(of_plain(results, cell, metric), words::significant);
+        let rest = vec![
+            worded(cell.estimate(ANSWERED), millions),
+            ratio(ANSWERED),
+            worded(cell.estimate(REQUEST), words::time),
+            ratio(REQUEST),
+            median(cell, "busiest_ratio", words::significant),
+            median(cell, CARD, words::time),
+            marks_of(cell, REQUEST),
+        ];
+        rows.push([places(cell), rest].concat());
+    }
+    let rest = [
+        "answered (interval)",
+        "of rss's",
+        "a core, a request (interval)",
+        "of rss's time",
+        "busiest core, of the mean",
+        "card's work in software",
+        "marks",
+    ];
+    let title = "What is answered, staged, and what a request takes of a core";
+    table(&id(results, "served"), title, &[&PLACES[..], &rest].concat(), rows)
+}
+
+/// `7.84 M/s`.
+pub(crate) fn millions(per_s: f64) -> String {
+    format!("{} M/s", words::significant(per_s / 1e6))
+}
+
+/// Where the time of a request goes.
+fn steps(results: &Results<'_>) -> Table {
+    let mut rows = Vec::new();
+    for cell in results.devices().flat_map(|device| cells(results, device)) {
+        if !cell.is_at(&STUDY) {
+            continue;
+        }
+        let times = STEPS.map(|(name, _)| median(cell, &step_metric(name), words::time));
+        rows.push([places(cell), times.to_vec()].concat());
+    }
+    let heads = STEPS.map(|(_, head)| head);
+    let title = "Where the time of a request goes on the application's core: each step of a burst \
+                 timed, in passes of their own";
+    table(&id(results, "steps"), title, &[&PLACES[..], &heads].concat(), rows)
+}
+
+/// What crosses the bus, and when it binds.
+fn bus(results: &Results<'_>) -> Table {
+    let mut rows = Vec::new();
+    for cell in results.devices().flat_map(|device| study(results, device)) {
+        let mut row = vec![cell.device.to_owned(), cell.word("mode")];
+        row.extend(BUS.as_flattened().iter().map(|of| median(cell, of, words::significant)));
+        let cores = |cores: Option<f64>| cores.map_or("-".to_owned(), words::significant);
+        row.extend(BUSES.iter().map(|bus| cores(binding(cell, bus))));
+        row.push(cores(ports_carry(results, cell)));
+        rows.push(row);
+    }
+    let heads = ["device", "mode", "to host", "B", "from host", "B"];
+    let buses = BUSES.map(|bus| bus.name);
+    let title = "What a request takes of the bus between card and host, transactions and bytes \
+                 each way, and the cores at which buses and ports bind: computed from frames, \
+                 descriptors and what a program writes at worst";
+    let columns = [&heads[..], &buses, &["2 ports of 10 Gbps"]].concat();
+    table(&id(results, "bus"), title, &columns, rows)
+}
+
+/// Ours and the study's.
+fn published(results: &Results<'_>) -> Table {
+    let mut rows = Vec::new();
+    for device in results.devices() {
+        let all = study(results, device);
+        for cell in &all {
+            let (mode, stated) = (cell.word("mode"), flexnic::request_ns(&cell.word("mode")));
+            rows.push(vec![
+                device.to_owned(),
+                format!("a request's time of a core, {mode}"),
+                worded(cell.estimate(REQUEST), words::time),
+                stated.map_or("-".to_owned(), words::time),
+            ]);
+        }
+        for cell in all.iter().filter(|cell| cell.word("mode") != PLAIN) {
+            let mode = cell.word("mode");
+            let (least, most) = flexnic::steering_gain().unwrap_or_default();
+            let gain = format!("{} to {}", words::significant(least), words::significant(most));
+            let less = of_plain(results, cell, REQUEST).map(|ratio| ratio.median);
+            let [with, plain] = [mode.as_str(), PLAIN].map(flexnic::request_ns);
+            let stated_less = with.zip(plain).map(|(with, plain)| with / plain);
+            let less_words =
+                |ratio: Option<f64>| ratio.map_or("-".into(), |ratio| words::percent(1.0 - ratio));
+            rows.push(vec![
+                device.to_owned(),
+                format!("throughput, {mode} over rss"),
+                worded(of_plain(results, cell, ANSWERED), words::significant),
+                if mode == "steer" { gain.clone() } else { "-".to_owned() },
+            ]);
+            rows.push(vec![
+                device.to_owned(),
+                format!("less time with {mode}"),
+                less_words(less),
+                less_words(stated_less),
+            ]);
+            if let Some(ratio) = modelled_gain(results, cell) {
+                rows.push(vec![
+                    device.to_owned(),
+                    format!("throughput, {mode} over rss, 6 cores, modelled"),
+                    words::significant(ratio),
+                    if mode == "steer" { gain } else { "-".to_owned() },
+                ]);
+            }
+        }
+        for cell in &all {
+            let cores = binding(cell, &BUSES[0]).map_or("-".into(), words::significant);
+            let stated = flexnic::stated("kvs_pcie_bottleneck_cores");
+            rows.push(vec![
+                device.to_owned(),
+                format!("cores at which {} binds, {}, computed", BUSES[0].name, cell.word("mode")),
+                cores,
+                stated.map_or("-".to_owned(), words::significant),
+            ]);
+        }
+    }
+    let title = "Beside what the study states (FlexNIC, ASPLOS 2016: six cores of 2.2 GHz, a card \
+                 emulated in software)";
+    table(&id(results, "published"), title, &["device", "what", "here", "stated"], rows)
+}
+
+/// Cells of a mode with the study's workload in the longest bursts, by cores.
+fn by_cores<'a>(results: &'a Results<'_>, device: &str, mode: &str) -> Vec<&'a Cell<'a>> {
+    let mut all = cells(results, device);
+    let burst = most(&all, "burst");
+    all.retain(|cell| {
+        is_study(cell) && cell.word("mode") == mode && cell.is_at(&[("burst", burst)])
+    });
+    all
+}
+
+/// Requests a second on so many cores by the model: where cores share items, what a request takes
+/// more beside others grows with the share of items that another core had last; where each has
+/// its own, it takes what it takes on most of those measured.
+fn modelled(measured: &[&Cell<'_>], cores: f64) -> Option<f64> {
+    let (alone, most) = (*measured.first()?, *measured.last()?);
+    let (one, many) = (alone.number("cores")?, most.number("cores")?);
+    if one != 1.0 || many <= one || alone.is_disturbed() || most.is_disturbed() {
+        return None;
+    }
+    let [one_ns, many_ns] = [alone, most].map(|cell| cell.estimate(REQUEST).map(|of| of.median));
+    let (one_ns, many_ns) = (one_ns?, many_ns?);
+    Some(match alone.word("mode") == PLAIN {
+        true => {
+            let (with, before) = most.paired(alone, REQUEST);
+            let more = with.iter().zip(before).map(|(with, before)| with - before);
+            let more_ns = statistics::median(&more.collect::<Vec<_>>())?.max(0.0);
+            modelled_pps(one_ns, more_ns * many / (many - 1.0), cores)
+        }
+        false => modelled_pps(many_ns, 0.0, cores),
+    })
+}
+
+/// How a mode's throughput stands to that without help on the study's cores, by the model.
+pub(crate) fn modelled_gain(results: &Results<'_>, cell: &Cell<'_>) -> Option<f64> {
+    let of = |mode: &str| modelled(&by_cores(results, cell.device, mode), STUDY_CORES);
+    Some(of(&cell.word("mode"))? / of(PLAIN)?)
+}
+
+/// All figures, those without a measured point left out.
+pub(super) fn figures(results: &Results<'_>) -> Vec<Figure> {
+    let mut figures = vec![requests(results), gains(results), over_steps(results)];
+    figures.extend(results.devices().map(|device| over_cores(results, device)));
+    figures.retain(|figure| {
+        let is_drawn = |series: &Series| series.origin == niclab_result::Origin::Measured;
+        figure.series.iter().any(is_drawn)
+    });
+    figures
+}
+
+/// The figure of this name.
+pub(crate) fn figure_id(results: &Results<'_>, what: &str) -> String {
+    id(results, what)
+}
+
+fn ordinal(cell: &Cell<'_>, estimate: Estimate, x_word: String, metric: &str) -> Mean {
+    Mean {
+        y: estimate.median,
+        low: Some(estimate.low).filter(|_| estimate.repeats > 1),
+        high: Some(estimate.high).filter(|_| estimate.repeats > 1),
+        repeats: estimate.repeats as u32,
+        marks: cell.marks(metric),
+        x_word,
+        ..Mean::default()
+    }
+}
+
+/// The study's workload, mode by mode, beside the study.
+fn requests(results: &Results<'_>) -> Figure {
+    let mut series = Vec::new();
+    for cell in results.devices().flat_map(|device| study(results, device)) {
+        let Some(estimate) = cell.estimate(REQUEST) else { continue };
+        let cores = words::whole(cell.number("cores").unwrap_or(0.0));
+        let noun = if cores == "1" { "core" } else { "cores" };
+        let point = ordinal(cell, estimate, cell.word("mode"), REQUEST);
+        add_point(&mut series, format!("{}, {cores} {noun}", cell.device), cell.device, point);
+    }
+    let stated: Vec<(&str, f64)> = ["rss", "steer", "dma"]
+        .iter()
+        .filter_map(|of| Some((*of, flexnic::request_ns(of)?)))
+        .collect();
+    series.push(flexnic::curve(&stated));
+    Figure {
+        id: figure_id(results, "request"),
+        title: "What a request takes of an application's core".into(),
+        caption: "The study's workload: 100,000 keys of 32 B, values of 64 B, nine gets to a set. \
+                  Staged: the card's own work is not in it."
+            .into(),
+        x: axis("what the card does", "", Scale::Ordinal),
+        y: axis("time of a core for a request", "ns", Scale::Linear),
+        series,
+        knees: Vec::new(),
+    }
+}
+
+/// What help brings, workload by workload.
+fn gains(results: &Results<'_>) -> Figure {
+    let mut series = Vec::new();
+    for cell in results.devices().flat_map(|device| largest(results, device)) {
+        let Some(ratio) = of_plain(results, cell, ANSWERED) else { continue };
+        let point = ordinal(cell, ratio, workload(cell), REQUEST);
+        let name = format!("{}, {}", cell.device, cell.word("mode"));
+        add_point(&mut series, name, cell.device, point);
+    }
+    if let Some((least, most)) = flexnic::steering_gain() {
+        series.push(flexnic::curve(&[("the study's", least), ("the study's", most)]));
+    }
+    Figure {
+        id: figure_id(results, "gain"),
+        title: "What help brings, by what is asked".into(),
+        caption:
+            "Throughput over that of rss at the same place, most cores measured. Named by what \
+                  differs from the study's workload; of the study the least and the most of key \
+                  steering."
+                .into(),
+        x: axis("workload", "", Scale::Ordinal),
+        y: axis("throughput, of rss's", "", Scale::Linear),
+        series,
+        knees: Vec::new(),
+    }
+}
+
+/// Where the time goes.
+fn over_steps(results: &Results<'_>) -> Figure {
+    let mut series = Vec::new();
+    for cell in results.devices().flat_map(|device| study(results, device)) {
+        for (name, label) in STEPS {
+            let metric = step_metric(name);
+            let Some(estimate) = cell.estimate(&metric) else { continue };
+            let point = ordinal(cell, estimate, label.to_owned(), &metric);
+            let name = format!("{}, {}", cell.device, cell.word("mode"));
+            add_point(&mut series, name, cell.device, point);
+        }
+    }
+    Figure {
+        id: figure_id(results, "steps"),
+        title: "Where the time of a request goes".into(),
+        caption:
+            "The study's workload, most cores measured. Each step of a burst timed, in passes \
+                  of their own; waiting for a lock is in the lock."
+                .into(),
+        x: axis("step", "", Scale::Ordinal),
+        y: axis("time of a core for a request", "ns", Scale::Linear),
+        series,
+        knees: Vec::new(),
+    }
+}
+
+/// All cores together, over their number, and what the bus carries.
+fn over_cores(results: &Results<'_>, device: &str) -> Figure {
+    let mut series = Vec::new();
+    let mut carried: Vec<f64> = Vec::new();
+    for (mode, _) in MODES {
+        let measured = by_cores(results, device, mode);
+        for cell in &measured {
+            if let Some(point) = cell.mean(ANSWERED, 1e-6, cell.number("cores").unwrap_or(0.0)) {
+                add_point(&mut series, format!("{device}, {mode}"), device, point);
+            }
+        }
+        let from = measured.last().and_then(|cell| cell.number("cores")).unwrap_or(0.0) as u32;
+        let cores = std::iter::successors(Some(from.max(1)), |cores| Some(cores * 2));
+        for cores in cores.take_while(|cores| *cores <= MODELLED_CORES_MAX).map(f64::from) {
+            let Some(per_s) = modelled(&measured, cores) else { continue };
+            let name = format!("{device}, {mode}, modelled");
+            add_computed(&mut series, name, device, (cores, per_s / 1e6));
+        }
+        let ways = measured.last().and_then(|cell| bus_ways(cell));
+        carried.extend(ways.map(|ways| BUSES[0].requests_per_s(ways) / 1e6));
+        // What crosses is the same of several modes.
+        if let Some(most) =
+            carried.last().filter(|most| !carried[..carried.len() - 1].contains(most))
+        {
+            for cores in [1.0, f64::from(MODELLED_CORES_MAX)] {
+                let name = format!("{}, {mode}", BUSES[0].name);
+                add_computed(&mut series, name, device, (cores, *most));
+            }
+        }
+    }
+    Figure {
+        id: format!("{}-{device}", figure_id(results, "cores")),
+        title: format!("Requests a second over cores: {device}"),
+        caption: format!(
+            "The study's workload, staged. Modelled: computed beyond the cores measured; with rss \
+             what a request takes more beside others grows with the share of items that another \
+             core had last, with an owner for each key it stays. {}: what the bus would carry, \
+             computed; stated is that PCIe binds from 4 cores on.",
+            BUSES[0].name
+        ),
+        x: axis("cores", "", Scale::Log),
+        y: axis("answered", "M/s", Scale::Linear),
+        series,
+        knees: Vec::new(),
+    }
+}
