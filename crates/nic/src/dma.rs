@@ -13,7 +13,7 @@
 //! the bytes of the entry, and whatever else this core wrote before; the application reads it
 //! with acquire. It gives the slot back with release behind its last read, and a core looks
 //! with acquire before it writes. `tests/dma.rs` has the orders of two cores and an application
-//! with up to three preemptions; that reads are not put off behind the giving back it cannot see.
+//! with up to three preemptions, over entries whose every access it watches.
 //!
 //! An application may write anything there: a core then takes a slot for full or for free,
 //! which spoils entries of this application, and goes on. It tries again only when another core

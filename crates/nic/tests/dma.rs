@@ -1,7 +1,9 @@
 //! Rings of an application in every order that two cores and it can have with up to three
 //! preemptions, as the memory model allows them.
 //!
-//! The very file of the rings, over memory of the model checker's instead of a mapping.
+//! The very file of the rings, over memory of the model checker's instead of a mapping. Entries are
+//! cells that it watches: one that is read or written while another thread may still be at it, for
+//! want of a release or an acquire between the two, is found.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
@@ -16,16 +18,36 @@ mod dma;
 
 /// Memory of the model checker's, with the face of the mapping.
 mod shared {
+    use std::sync::Mutex;
+
+    use loom::cell::Cell;
     pub use loom::sync::atomic::{AtomicU64, Ordering};
 
     pub const WORD: usize = 8;
 
+    /// Of each word what the rings see, and what an entry has there: nothing reads both.
     #[derive(Debug)]
-    pub struct Shared(pub Vec<AtomicU64>);
+    pub struct Shared(pub Vec<(AtomicU64, Entry)>);
+
+    /// The lock lends the cell to several threads and is no part of the model: nothing else runs
+    /// while it is held.
+    pub type Entry = Mutex<Cell<u64>>;
 
     impl Shared {
+        pub fn of(words: usize) -> Shared {
+            Shared((0..words).map(|_| (AtomicU64::new(0), Mutex::new(Cell::new(0)))).collect())
+        }
+
         pub fn word(&self, at: usize) -> &AtomicU64 {
-            &self.0[at / WORD]
+            &self.0[at / WORD].0
+        }
+
+        pub fn read(&self, at: usize) -> u64 {
+            self.0[at / WORD].1.lock().unwrap().get()
+        }
+
+        pub fn write(&self, at: usize, value: u64) {
+            self.0[at / WORD].1.lock().unwrap().set(value);
         }
 
         pub fn len_bytes(&self) -> usize {
@@ -48,7 +70,7 @@ fn model(body: impl Fn(Filler, Reader) + Send + Sync + 'static) {
     builder.check(move || {
         counted.fetch_add(1, Relaxed);
         let words = SHAPE.bytes() / shared::WORD;
-        let shared = Arc::new(Shared((0..words).map(|_| AtomicU64::new(0)).collect()));
+        let shared = Arc::new(Shared::of(words));
         let (filler, reader) = ring(&shared, SHAPE);
         body(filler, reader);
     });
@@ -57,11 +79,11 @@ fn model(body: impl Fn(Filler, Reader) + Send + Sync + 'static) {
 }
 
 fn put(filler: &Filler, value: u64) -> bool {
-    filler.fill(|shared, at| shared.word(at).store(value, Relaxed))
+    filler.fill(|shared, at| shared.write(at, value))
 }
 
 fn get(reader: &mut Reader) -> Option<u64> {
-    reader.take(|shared, at| shared.word(at).load(Relaxed))
+    reader.take(|shared, at| shared.read(at))
 }
 
 #[test]
