@@ -11,9 +11,12 @@
 //!   the bursts that it is given.
 //! - **Time.** What waits for an application waits in a queue of its own on each core. A core takes
 //!   turns: each application may work for a time in proportion to its share, and what it takes
-//!   beyond, at most one burst, is taken off its next turn. Time in which the system ran something
-//!   else on the core is nobody's. One that asks for more than its share has its queue full, and
-//!   loses frames of its own.
+//!   beyond, at most one burst, is taken off its next turn. What the function does with frames that
+//!   it steered to a queue, on whichever core, is its work, too. Time in which the system ran
+//!   something else on the core is nobody's. One that asks for more than its share has its queue
+//!   full, and loses frames of its own.
+//! - **Room.** What it sends waits for a port apart from what others send (`leaving`), and what it
+//!   steers goes to other cores by rings of its own (`steered`).
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -31,7 +34,9 @@ use rustix::time::{ClockId, clock_gettime};
 use serde::{Deserialize, Serialize};
 
 use crate::card::CardError;
+use crate::leaving::OWN;
 use crate::programmed::{AtCore, Carried, ToCore, way};
+use crate::steered::{self, Steered};
 
 /// Frames that wait for an application on a core, at most.
 pub(crate) const WAITING_MAX: usize = 512;
@@ -175,12 +180,19 @@ pub struct ApplicationCounters {
     pub outside: u64,
     /// Frames that found a ring of the application full.
     pub ring_full: u64,
+    /// Frames that it steered to a queue of another core, where too many of its own waited.
+    #[serde(default)]
+    pub queue_missed: u64,
+    /// Frames, copies and answers that were to leave by a port, where too many of its own waited,
+    /// or which was gone.
+    #[serde(default)]
+    pub tx_dropped: u64,
     /// Time that cores have worked for it, nanoseconds.
     pub busy_ns: u64,
 }
 
 /// The numbers of [`ApplicationCounters`], in their order.
-type Numbers = [u64; 7];
+type Numbers = [u64; 9];
 
 const FRAMES: usize = 0;
 const MISSED: usize = 1;
@@ -188,11 +200,13 @@ const DROPS: usize = 2;
 const FAULTS: usize = 3;
 const OUTSIDE: usize = 4;
 const RING_FULL: usize = 5;
-const BUSY_NS: usize = 6;
+const QUEUE_MISSED: usize = 6;
+const TX_DROPPED: usize = 7;
+const BUSY_NS: usize = 8;
 
 /// Where a core shows them.
 #[derive(Debug, Default)]
-struct Shown([AtomicU64; 7]);
+struct Shown([AtomicU64; 9]);
 
 /// What an application may send by.
 #[derive(Clone, Debug)]
@@ -309,20 +323,24 @@ impl Applications {
         Ok(Applications { all, dispatch, shares })
     }
 
-    /// The frames that wait for them on a core at most.
-    pub(crate) fn frames(count: usize) -> usize {
-        count * WAITING_MAX
+    /// The frames that so many of them have waiting for a core, of so many, at most, without those
+    /// that are to leave.
+    pub(crate) fn frames(count: usize, cores: usize) -> usize {
+        count * (WAITING_MAX + steered::frames_max(cores))
     }
 
-    /// What one more core needs; `None` where there are no applications.
-    pub(crate) fn core(&mut self) -> Option<Box<Host>> {
+    /// What one more core needs, with its ends of each one's rings; `None` where there are no
+    /// applications.
+    pub(crate) fn core(&mut self, steered: Vec<Steered>) -> Option<Box<Host>> {
         if self.all.is_empty() {
             return None;
         }
         let dispatch: Vec<Worker> = self.dispatch.iter_mut().map(|nic| nic.worker()).collect();
         let total: i64 = self.shares.iter().map(|share| i64::from(*share)).sum();
         let round_ns = TURN_NS * self.all.len() as i64;
-        let places = self.all.iter_mut().zip(&self.shares).map(|(of, share)| {
+        let rings = self.shares.iter().zip(steered);
+        let places = self.all.iter_mut().zip(rings).enumerate().map(|(at, (of, rings))| {
+            let ((share, steered), whose) = (rings, OWN + 1 + at);
             let (to_core, program) = way(Some(of.carried()));
             let shown = Arc::<Shown>::default();
             of.to_cores.push(to_core);
@@ -330,7 +348,9 @@ impl Applications {
             let waiting = dispatch.iter().map(|_| VecDeque::with_capacity(WAITING_MAX)).collect();
             let turn_ns = round_ns * i64::from(*share) / total;
             Place {
+                whose,
                 program,
+                steered,
                 waiting,
                 count: 0,
                 next: 0,
@@ -415,6 +435,8 @@ impl Applications {
                 faults: sum(FAULTS),
                 outside: sum(OUTSIDE),
                 ring_full: sum(RING_FULL),
+                queue_missed: sum(QUEUE_MISSED),
+                tx_dropped: sum(TX_DROPPED),
                 busy_ns: sum(BUSY_NS),
             }
         };
@@ -499,7 +521,11 @@ fn claim(
 
 /// An application on a core.
 struct Place {
+    /// Its frames among those that are to leave.
+    whose: usize,
     program: AtCore,
+    /// Its rings from and to the other cores.
+    steered: Steered,
     /// By port: its frames that wait.
     waiting: Vec<VecDeque<Desc>>,
     count: usize,
@@ -521,11 +547,9 @@ struct Clock {
     had_ns: u64,
 }
 
-/// A burst that takes longer may have been interrupted.
+/// A burst that takes longer may have been interrupted; and how old what was read of the clock may
+/// be when one begins, for asking the system takes some 200 ns.
 const SUSPECT_NS: u64 = 50_000;
-
-/// How long what was read of the clock is good for: asking the system takes some 200 ns.
-const CLOCK_NS: u64 = 1_000_000;
 
 impl Clock {
     fn now() -> Clock {
@@ -534,8 +558,22 @@ impl Clock {
         Clock { passed: Instant::now(), had_ns }
     }
 
-    /// What of a time that has just passed was the core's own.
-    fn own(&mut self, took_ns: u64) -> u64 {
+    /// Work begins: when that is.
+    fn begin(&mut self) -> Instant {
+        let begun = Instant::now();
+        match begun.duration_since(self.passed).as_nanos() as u64 > SUSPECT_NS {
+            false => begun,
+            true => {
+                *self = Clock::now();
+                self.passed
+            }
+        }
+    }
+
+    /// What of the time since work began was the core's own. Of the time just before it, what the
+    /// system took is forgiven as well: no more than what was read may be old.
+    fn own(&mut self, begun: Instant) -> u64 {
+        let took_ns = begun.elapsed().as_nanos() as u64;
         if took_ns < SUSPECT_NS {
             return took_ns;
         }
@@ -581,19 +619,29 @@ impl Host {
         *burst = rest;
     }
 
-    /// The turn of each: `work` has its program decide about a burst of a port and hands it on.
-    /// Whether any had something to do.
-    pub(crate) fn turns(&mut self, mut work: impl FnMut(&mut Carried, usize, &mut Burst)) -> bool {
-        let has_work = self.places.iter().any(|place| place.count > 0);
+    /// The turn of each. Whether any had something to do.
+    pub(crate) fn turns(&mut self, works: &mut impl Works) -> bool {
+        let has_work = self.places.iter().any(|place| !place.is_idle());
         if has_work {
-            let is_old = |clock: &Clock| clock.passed.elapsed().as_nanos() as u64 > CLOCK_NS;
-            if self.clock.as_ref().is_none_or(is_old) {
-                self.clock = Some(Clock::now());
-            }
             let clock = self.clock.get_or_insert_with(Clock::now);
-            self.places.iter_mut().for_each(|place| place.turn(clock, &mut work));
+            self.places.iter_mut().for_each(|place| place.turn(clock, works));
         }
         has_work
+    }
+
+    /// Whether there are frames that other cores gave.
+    pub(crate) fn is_given(&self) -> bool {
+        self.places.iter().any(|place| !place.steered.is_empty())
+    }
+
+    /// Gives other cores nothing any more.
+    pub(crate) fn close(&mut self) {
+        self.places.iter_mut().for_each(|place| place.steered.close());
+    }
+
+    /// Whether no other core gives anything any more.
+    pub(crate) fn is_last(&self) -> bool {
+        self.places.iter().all(|place| place.steered.is_last())
     }
 
     /// Takes new programs, and lets what was in tables before be used again.
@@ -628,7 +676,7 @@ impl Host {
         }
     }
 
-    /// Gives back what waits.
+    /// Gives back what waits for programs.
     pub(crate) fn end(&mut self, stock: &mut Stock) {
         for place in &mut self.places {
             place.seen[MISSED] += place.count as u64;
@@ -639,46 +687,99 @@ impl Host {
     }
 }
 
+/// What a core does for an application.
+pub(crate) trait Works {
+    /// Has the program decide about a burst of a port, and hands each frame on: some to other cores
+    /// by `steered`. What was lost on the way.
+    fn decide(
+        &mut self,
+        whose: usize,
+        carried: &mut Carried,
+        steered: &mut Steered,
+        port: usize,
+        burst: &mut Burst,
+    ) -> NoRoom;
+
+    /// Has the function work on a burst that came by a port. What was lost on the way.
+    fn serve(&mut self, whose: usize, port: usize, burst: &mut Burst) -> NoRoom;
+}
+
+/// Frames of an application for which there was no room: on the way to a queue, and out by a port.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct NoRoom {
+    pub(crate) queue: u64,
+    pub(crate) port: u64,
+}
+
 impl Place {
-    fn turn(&mut self, clock: &mut Clock, work: &mut impl FnMut(&mut Carried, usize, &mut Burst)) {
-        if self.count == 0 {
+    fn is_idle(&self) -> bool {
+        self.count == 0 && self.steered.is_empty()
+    }
+
+    fn turn(&mut self, clock: &mut Clock, works: &mut impl Works) {
+        if self.is_idle() {
             // What it did not use is not kept: else it could hold others up later.
             self.credit_ns = self.credit_ns.min(0);
             return;
         }
         self.credit_ns = (self.credit_ns + self.turn_ns).min(self.turn_ns);
-        let mut burst = Burst::new();
-        while self.credit_ns > 0 && self.count > 0 {
-            let ports = self.waiting.len();
-            let has = |port: &usize| !self.waiting[*port].is_empty();
-            let next = (self.next..self.next + ports).map(|port| port % ports).find(has);
-            let Some(port) = next else { return };
-            self.next = port + 1;
-            let usual = self.turn_ns as u64 / self.each_ns;
-            let worst = self.program.carried.as_ref().map_or(1, |of| of.worst_steps);
-            let most = usual.min(4 * TURN_NS as u64 / (worst * STEP_NS).max(1));
-            let most = most.clamp(1, BURST as u64) as usize;
-            let count = self.waiting[port].len().min(most);
-            burst.extend(self.waiting[port].drain(..count));
-            self.count -= count;
-            let begun = Instant::now();
-            if let Some(carried) = &mut self.program.carried {
-                work(carried, port, &mut burst);
-            }
-            let took_ns = clock.own(begun.elapsed().as_nanos() as u64);
-            self.credit_ns -= took_ns as i64;
-            self.seen[FRAMES] += count as u64;
-            self.seen[BUSY_NS] += took_ns;
-            let each_ns = took_ns / count as u64;
-            self.each_ns = ((7 * self.each_ns + each_ns) / 8).max(1);
-            if let Some(carried) = &mut self.program.carried {
-                let [drops, faults, outside, ring_full, no_way] = carried.lost.take();
-                self.seen[DROPS] += drops;
-                self.seen[FAULTS] += faults;
-                self.seen[OUTSIDE] += outside + no_way;
-                self.seen[RING_FULL] += ring_full;
+        for _ in 0..self.steered.cores() {
+            if self.credit_ns > 0 && !self.steered.is_empty() {
+                let begun = clock.begin();
+                let (mut lost, whose) = (NoRoom::default(), self.whose);
+                let count = self.steered.take(|port, burst| {
+                    let NoRoom { port, .. } = works.serve(whose, port, burst);
+                    lost.port += port;
+                });
+                if count > 0 {
+                    self.charge(clock.own(begun), lost);
+                }
             }
         }
+        while self.credit_ns > 0 && self.count > 0 {
+            self.decide(clock, works);
+        }
+    }
+
+    /// Has the program decide about a burst.
+    fn decide(&mut self, clock: &mut Clock, works: &mut impl Works) {
+        let mut burst = Burst::new();
+        let ports = self.waiting.len();
+        let has = |port: &usize| !self.waiting[*port].is_empty();
+        let next = (self.next..self.next + ports).map(|port| port % ports).find(has);
+        let Some(port) = next else { return };
+        self.next = port + 1;
+        let usual = self.turn_ns as u64 / self.each_ns;
+        let worst = self.program.carried.as_ref().map_or(1, |of| of.worst_steps);
+        let most = usual.min(4 * TURN_NS as u64 / (worst * STEP_NS).max(1));
+        let most = most.clamp(1, BURST as u64) as usize;
+        let count = self.waiting[port].len().min(most);
+        burst.extend(self.waiting[port].drain(..count));
+        self.count -= count;
+        let begun = clock.begin();
+        let lost = match &mut self.program.carried {
+            None => NoRoom::default(),
+            Some(of) => works.decide(self.whose, of, &mut self.steered, port, &mut burst),
+        };
+        let took_ns = clock.own(begun);
+        self.charge(took_ns, lost);
+        self.seen[FRAMES] += count as u64;
+        self.each_ns = ((7 * self.each_ns + took_ns / count as u64) / 8).max(1);
+        if let Some(carried) = &mut self.program.carried {
+            let [drops, faults, outside, ring_full, no_way] = carried.lost.take();
+            self.seen[DROPS] += drops;
+            self.seen[FAULTS] += faults;
+            self.seen[OUTSIDE] += outside + no_way;
+            self.seen[RING_FULL] += ring_full;
+        }
+    }
+
+    /// Takes time that was worked for it off what it may work.
+    fn charge(&mut self, took_ns: u64, lost: NoRoom) {
+        self.credit_ns -= took_ns as i64;
+        self.seen[BUSY_NS] += took_ns;
+        self.seen[QUEUE_MISSED] += lost.queue;
+        self.seen[TX_DROPPED] += lost.port;
     }
 }
 

@@ -29,12 +29,14 @@ use crate::applications::{Application, ApplicationError, Applications, Owned};
 use crate::balance::{Balance, Balancer, Decision, Seen};
 use crate::capture::{self, Capture, Captured, Tap};
 use crate::counters::{CoreCounters, CoreShown, Counters, PortCounters, QueueCounters, Shown};
-use crate::engine::{BACKLOG_MAX, Engine, Side};
+use crate::engine::{Engine, Side};
 use crate::guests::{self, Door, GuestAt, Seat};
+use crate::leaving::{self, Leaving};
 use crate::moving::{Completed, HELD_MAX, Moving, Progress};
 use crate::name::{Opens, PortName};
 use crate::programmed::{Carried, ToCore, way};
 use crate::serving::Serving;
+use crate::steered::Steered;
 
 /// Longest frame, bytes without FCS: an Ethernet frame of 1,500 B with two VLAN tags and more.
 const FRAME_LEN_MAX: usize = 1_536;
@@ -340,6 +342,7 @@ struct Parts {
     sides: Vec<Side>,
     stock: Stock,
     crossings: Vec<Crossing>,
+    steered: Vec<Steered>,
     seats: Vec<Seat>,
     service: Option<Serving>,
     progress: Arc<Progress>,
@@ -391,24 +394,21 @@ impl Card {
         check(config, services.len())?;
         let (count, cores) = (config.ports.len(), config.cores.len());
         let held: usize = config.ports.iter().map(Opens::lane_frames).sum();
-        let hosted = Applications::frames(applications.len());
+        let hosted = applications.len();
         let applications = Applications::new(applications, count, config.queues)?;
-        let under_way =
-            count * (cores * ring_of(cores) + BACKLOG_MAX + HELD_MAX) + hosted + 8 * BURST;
+        let waiting = Applications::frames(hosted, cores) + leaving::frames_max(hosted, count);
+        let under_way = count * (cores * ring_of(cores) + HELD_MAX) + waiting + 8 * BURST;
         let stocks = stocks(cores, cores * (held + under_way), FRAME_LEN_MAX)?;
         let region = Arc::clone(stocks[0].region());
         let (stop, begun) = (Arc::new(AtomicBool::new(false)), Instant::now());
-        let mut crossings: Vec<Vec<Crossing>> = (0..cores).map(|_| Vec::new()).collect();
-        for _ in 0..count {
-            let port = Crossing::between(cores, ring_of(cores));
-            crossings.iter_mut().zip(port).for_each(|(of, crossing)| of.push(crossing));
-        }
+        let crossings = by_core(cores, count, || Crossing::between(cores, ring_of(cores)));
+        let steered = by_core(cores, hosted, || Steered::between(cores, &region));
         let progress = Progress::new(cores, count);
         let mut sides: Vec<Vec<Side>> = (0..cores).map(|_| Vec::new()).collect();
         let mut ports = Vec::new();
         for (number, name) in (0..).zip(&config.ports) {
             let name = Box::new(name.clone());
-            let (port, made) = port(number, name, config, &region, &progress)?;
+            let (port, made) = port((number, hosted), name, config, &region, &progress)?;
             ports.push(port);
             sides.iter_mut().zip(made).for_each(|(sides, side)| sides.push(side));
         }
@@ -438,12 +438,13 @@ impl Card {
         card.apply(rules)?;
         // Those that are not taken are gone before the card is: a core that ends waits for the
         // other ends of its crossings.
-        let rings = crossings.into_iter().zip(seats);
+        let rings = crossings.into_iter().zip(steered).zip(seats);
         let parts = sides.into_iter().zip(stocks).zip(rings).zip(services);
-        let parts = parts.map(|(((sides, stock), (crossings, seats)), service)| Parts {
+        let parts = parts.map(|(((sides, stock), ((crossings, steered), seats)), service)| Parts {
             sides,
             stock,
             crossings,
+            steered,
             seats,
             service,
             progress: Arc::clone(&progress),
@@ -466,8 +467,8 @@ impl Card {
         let (place, begun) = (self.cores.len(), self.begun);
         let (to_core, program) = way(self.carried());
         self.to_cores.push(to_core);
-        let host = self.applications.core();
-        let Parts { sides, stock, crossings, seats, service, progress } = parts;
+        let Parts { sides, stock, crossings, steered, seats, service, progress } = parts;
+        let host = self.applications.core(steered);
         let ports = sides.len();
         self.run(core, |card, shown| Engine {
             place,
@@ -889,6 +890,15 @@ impl Drop for Card {
     }
 }
 
+/// What each of so many cores has of so many things, which are made in parts for all of them.
+fn by_core<T>(cores: usize, count: usize, make: impl Fn() -> Vec<T>) -> Vec<Vec<T>> {
+    let mut all: Vec<Vec<T>> = (0..cores).map(|_| Vec::new()).collect();
+    for _ in 0..count {
+        all.iter_mut().zip(make()).for_each(|(of, part)| of.push(part));
+    }
+    all
+}
+
 /// Refuses a card of no use.
 fn check<P>(config: &CardConfig<P>, services: usize) -> Result<(), CardError> {
     let count = config.ports.len();
@@ -910,7 +920,7 @@ fn check<P>(config: &CardConfig<P>, services: usize) -> Result<(), CardError> {
 
 /// Opens a port: its control side, and what each core has of it.
 fn port<P>(
-    number: u16,
+    (number, applications): (u16, usize),
     name: Box<dyn Opens>,
     config: &CardConfig<P>,
     region: &Arc<Region>,
@@ -929,7 +939,9 @@ fn port<P>(
         taps.push(tap);
         let consumer = (consumer, to_tap);
         let moving = Moving::new(place, number.into(), Arc::clone(progress));
-        sides.push(Side::new(lane, nic.worker(), (Arc::clone(&here), queues), consumer, moving));
+        let leaving = Leaving::new(applications, ports.into());
+        let shows = (Arc::clone(&here), queues);
+        sides.push(Side::new(lane, nic.worker(), shows, consumer, (moving, leaving)));
         shown.push(here);
         to.push(producer);
     }

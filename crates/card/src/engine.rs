@@ -1,6 +1,5 @@
 //! One core of a card: its lanes, the rules, the rings to the other cores, the function.
 
-use std::collections::VecDeque;
 use std::io;
 use std::os::fd::BorrowedFd;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -21,17 +20,16 @@ use rtrb::Consumer;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::time::{ClockId, clock_gettime};
 
-use crate::applications::Host;
+use crate::applications::{Host, NoRoom, Works};
 use crate::capture::Tap;
 use crate::card::Receive;
 use crate::counters::{CoreShown, Seen, Shown, add_lane};
 use crate::guests::Seat;
+use crate::leaving::{Leaving, OWN};
 use crate::moving::{Completed, Moving, Progress};
 use crate::programmed::{AtCore, Carried};
 use crate::serving::Serving;
-
-/// Frames that wait for room in a lane, at most; more are dropped.
-pub(crate) const BACKLOG_MAX: usize = 1_024;
+use crate::steered::Steered;
 
 /// Turns after which counters are shown, where there is no pause before; and time, where turns are
 /// long.
@@ -60,9 +58,9 @@ pub(crate) struct Side {
     lane: Option<Box<dyn Lane>>,
     worker: Worker,
     /// Frames that are to leave by it.
-    backlog: VecDeque<Desc>,
-    /// Frames that were among those, and are not any more.
-    left: u64,
+    leaving: Leaving,
+    /// Whose frames are worked on: what is to leave is theirs.
+    whose: usize,
     /// Flows that come by it and change their core.
     moving: Moving,
     pub(crate) seen: Seen,
@@ -81,17 +79,16 @@ impl Side {
         worker: Worker,
         (shown, queues): (Arc<Shown>, u16),
         (lanes, taps): (Consumer<Box<dyn Lane>>, Consumer<Tap>),
-        moving: Moving,
+        (moving, leaving): (Moving, Leaving),
     ) -> Side {
         let seen = Seen::new(queues);
-        let backlog = VecDeque::with_capacity(BACKLOG_MAX);
-        let (lane, tap, left) = (Some(lane), None, 0);
-        Side { lane, worker, backlog, left, moving, seen, shown, lanes, tap, taps }
+        let (lane, tap, whose) = (Some(lane), None, OWN);
+        Side { lane, worker, leaving, whose, moving, seen, shown, lanes, tap, taps }
     }
 
-    /// Whether a frame that is to leave by it would be dropped for want of room.
+    /// Whether a frame of the card's own that is to leave by it would be dropped for want of room.
     fn is_full(&self) -> bool {
-        self.lane.is_some() && self.backlog.len() >= BACKLOG_MAX
+        self.lane.is_some() && !self.leaving.has_room(OWN)
     }
 
     /// Takes the newest rules and RSS where no frame comes that would have it do so, and lets what
@@ -123,12 +120,12 @@ impl Side {
     /// Puts a frame behind those that are to leave.
     #[inline]
     pub(crate) fn leave(&mut self, desc: Desc, stock: &mut Stock) {
-        match self.lane.is_some() && self.backlog.len() < BACKLOG_MAX {
+        match self.lane.is_some() && self.leaving.has_room(self.whose) {
             true => {
                 if let Some(tap) = &mut self.tap {
                     tap.take(stock.region().frame(&desc));
                 }
-                self.backlog.push_back(desc);
+                self.leaving.push(self.whose, desc);
             }
             false => {
                 self.seen.tx_dropped += 1;
@@ -140,22 +137,7 @@ impl Side {
     /// Sends what there is room for; whether anything left.
     fn send(&mut self, burst: &mut Burst, stock: &mut Stock) -> bool {
         let Some(lane) = &mut self.lane else { return false };
-        let waiting = self.backlog.len();
-        // Once at least: what was sent before comes back.
-        let result = loop {
-            let count = self.backlog.len().min(burst.capacity());
-            burst.extend(self.backlog.drain(..count));
-            let result = lane.send(stock, burst);
-            let is_taken = burst.is_empty();
-            // What is not taken keeps its place.
-            burst.drain(..).rev().for_each(|desc| self.backlog.push_front(desc));
-            if result.is_err() || !is_taken || self.backlog.is_empty() {
-                break result;
-            }
-        };
-        let sent = (waiting - self.backlog.len()) as u64;
-        self.left += sent;
-        let is_busy = sent > 0;
+        let (is_busy, result) = self.leaving.send(&mut **lane, stock, burst);
         self.met(result, stock);
         is_busy
     }
@@ -174,10 +156,16 @@ impl Side {
         if let Some(lane) = self.lane.take() {
             // Why it is gone is known already.
             let _ = self.close(lane, stock);
-            self.seen.tx_dropped += self.backlog.len() as u64;
-            self.left += self.backlog.len() as u64;
-            self.backlog.drain(..).for_each(|desc| stock.give(desc));
+            self.drop_leaving(stock);
             self.shown.is_gone.store(true, Ordering::Release);
+        }
+    }
+
+    /// Drops what is to leave.
+    fn drop_leaving(&mut self, stock: &mut Stock) {
+        for desc in self.leaving.drain() {
+            self.seen.tx_dropped += 1;
+            stock.give(desc);
         }
     }
 
@@ -203,7 +191,7 @@ impl Side {
         }
         self.shown.show(&self.seen);
         let is_ended = self.lane.as_ref().is_none_or(|lane| lane.is_ended());
-        let has_all_left = self.backlog.is_empty() && self.moving.is_calm();
+        let has_all_left = self.leaving.is_empty() && self.moving.is_calm();
         self.shown.is_ended.store(is_ended && has_all_left, Ordering::Release);
         self.show_followed();
     }
@@ -220,7 +208,7 @@ fn wait(sides: &[Side], has_guests: bool, event: BorrowedFd<'_>) {
     let lanes = || sides.iter().filter_map(|side| side.lane.as_deref());
     let has_to_look = has_guests
         || lanes().any(|lane| lane.waits_on().is_none())
-        || sides.iter().any(|side| !side.backlog.is_empty());
+        || sides.iter().any(|side| !side.leaving.is_empty());
     let readable = |fd| PollFd::from_borrowed_fd(fd, PollFlags::IN);
     let mut fds: Vec<PollFd<'_>> =
         lanes().filter_map(|lane| lane.waits_on()).map(readable).collect();
@@ -409,6 +397,7 @@ impl Engine {
             self.told.load(Ordering::Acquire) != self.has_heard
                 || self.progress.is_awaited()
                 || self.crossings.iter().any(|crossing| !crossing.is_empty())
+                || self.host.as_ref().is_some_and(|host| host.is_given())
         };
         let has_guests = self.seats.iter().any(Seat::is_taken);
         self.bells[self.place].rest(has_work, |event| wait(&self.sides, has_guests, event));
@@ -465,10 +454,7 @@ impl Engine {
     /// Says what was completed of what this core was given.
     fn complete(&mut self) {
         let sides = &self.sides;
-        self.completed.tell(&self.progress, |port| {
-            let side = &sides[way_out(port, sides.len())];
-            (side.left, side.backlog.len() as u64)
-        });
+        self.completed.tell(&self.progress, |port| sides[way_out(port, sides.len())].leaving.own());
     }
 
     /// Gives on the frames of flows that move, once what came before them is completed; whether
@@ -556,7 +542,8 @@ impl Engine {
     /// Has the program decide about a burst of a port.
     fn carry(&mut self, port: usize, burst: &mut Burst) {
         let Some(mut carried) = self.program.carried.take() else { return };
-        self.decide(&mut carried, port, burst);
+        self.decide_on(&mut carried, port, burst);
+        self.give(port);
         let [told, unfit, outside, ring_full, no_way] = carried.lost.take();
         let seen = &mut self.sides[port].seen;
         seen.program_drops += told + no_way;
@@ -564,8 +551,9 @@ impl Engine {
         self.program.carried = Some(carried);
     }
 
-    /// Has a program decide about a burst of a port, and hands each frame on.
-    fn decide(&mut self, carried: &mut Carried, port: usize, burst: &mut Burst) {
+    /// Has a program decide about a burst of a port, and sends each frame on, but for those that go
+    /// to queues: they are put by for the cores that have them.
+    fn decide_on(&mut self, carried: &mut Carried, port: usize, burst: &mut Burst) {
         carried.worker.set_time_ns(self.now_ns);
         carried.run(port, burst, &mut self.stock);
         for (to, missed) in carried.missed.iter_mut().enumerate() {
@@ -591,13 +579,46 @@ impl Engine {
                 }
             }
         }
-        self.give(port);
+    }
+
+    /// Does work that sends an application's frames; how many found no room.
+    fn on_behalf(&mut self, whose: usize, work: impl FnOnce(&mut Engine)) -> u64 {
+        let dropped = |sides: &[Side]| sides.iter().map(|side| side.seen.tx_dropped).sum::<u64>();
+        let before = dropped(&self.sides);
+        self.sides.iter_mut().for_each(|side| side.whose = whose);
+        work(self);
+        self.sides.iter_mut().for_each(|side| side.whose = OWN);
+        dropped(&self.sides) - before
+    }
+
+    /// Gives frames that an application steered, which were put by, to the cores of their queues;
+    /// how many found no room.
+    fn give_steered(&mut self, steered: &mut Steered, port: usize) -> u64 {
+        let mut missed = 0;
+        for (core, bound) in self.bound.iter_mut().enumerate() {
+            let queues = &mut self.sides[port].seen.queues;
+            bound.iter().for_each(|desc| queues[usize::from(desc.queue)].add(desc));
+            if core == self.place {
+                self.frames += bound.len() as u64;
+                work(self.work, bound.len());
+                let (sides, seats) = (&mut self.sides, &mut self.seats);
+                work_on(sides, seats, &mut self.stock, &mut self.service, port, bound);
+            } else if !bound.is_empty() {
+                self.gave[core] |= steered.give(core, port, bound) > 0;
+                missed += bound.len() as u64;
+                for desc in bound.drain(..) {
+                    queues[usize::from(desc.queue)].miss(&desc);
+                    self.stock.give(desc);
+                }
+            }
+        }
+        missed
     }
 
     /// Lets applications work on what waits for them; whether anything did.
     fn host(&mut self) -> bool {
         let Some(mut host) = self.host.take() else { return false };
-        let worked = host.turns(|carried, port, burst| self.decide(carried, port, burst));
+        let worked = host.turns(self);
         self.host = Some(host);
         worked
     }
@@ -680,6 +701,12 @@ impl Engine {
         is_busy
     }
 
+    /// Whether no other core gives anything any more.
+    fn are_last(&self) -> bool {
+        self.crossings.iter().all(Crossing::is_last)
+            && self.host.as_ref().is_none_or(|host| host.is_last())
+    }
+
     /// Lets what is under way leave, and gives back every frame.
     fn end(mut self, mut burst: Burst) -> Stock {
         for _ in 0..LAST_TURNS {
@@ -690,6 +717,7 @@ impl Engine {
         }
         if let Some(host) = &mut self.host {
             host.end(&mut self.stock);
+            host.close();
         }
         for _ in 0..LAST_TURNS {
             if self.sides.iter().all(|side| side.moving.is_calm()) {
@@ -707,24 +735,22 @@ impl Engine {
         // Nothing is handed over from here on; the others learn it by this.
         self.crossings.iter_mut().for_each(Crossing::close);
         for _ in 0..LAST_TURNS {
-            let are_last = self.crossings.iter().all(Crossing::is_last);
-            let is_busy = self.pass_on(&mut burst);
-            let waits = self.sides.iter().any(|side| !side.backlog.is_empty());
+            let are_last = self.are_last();
+            let is_busy = self.host() | self.pass_on(&mut burst);
+            let waits = self.sides.iter().any(|side| !side.leaving.is_empty());
             if are_last && !is_busy && !waits {
                 break;
             }
             std::thread::yield_now();
         }
         // A core that still works has not ended its turn: wait for it, however long that takes.
-        while !self.crossings.iter().all(Crossing::is_last) {
+        while !self.are_last() {
+            self.host();
             self.pass_on(&mut burst);
             std::thread::yield_now();
         }
-        while self.take_over(&mut burst) {}
-        for side in &mut self.sides {
-            side.seen.tx_dropped += side.backlog.len() as u64;
-            side.backlog.drain(..).for_each(|desc| self.stock.give(desc));
-        }
+        while self.host() | self.take_over(&mut burst) {}
+        self.sides.iter_mut().for_each(|side| side.drop_leaving(&mut self.stock));
         for side in &mut self.sides {
             let lanes: Vec<Box<dyn Lane>> =
                 std::iter::from_fn(|| side.lanes.pop().ok()).chain(side.lane.take()).collect();
@@ -737,5 +763,33 @@ impl Engine {
         self.show();
         self.seats.into_iter().for_each(|seat| seat.end(&mut self.stock));
         self.stock
+    }
+}
+
+impl Works for Engine {
+    fn decide(
+        &mut self,
+        whose: usize,
+        carried: &mut Carried,
+        steered: &mut Steered,
+        port: usize,
+        burst: &mut Burst,
+    ) -> NoRoom {
+        let mut lost = NoRoom::default();
+        lost.port = self.on_behalf(whose, |engine| {
+            engine.decide_on(carried, port, burst);
+            lost.queue = engine.give_steered(steered, port);
+        });
+        lost
+    }
+
+    fn serve(&mut self, whose: usize, port: usize, burst: &mut Burst) -> NoRoom {
+        let port = self.on_behalf(whose, |engine| {
+            engine.frames += burst.len() as u64;
+            work(engine.work, burst.len());
+            let (sides, seats) = (&mut engine.sides, &mut engine.seats);
+            work_on(sides, seats, &mut engine.stock, &mut engine.service, port, burst);
+        });
+        NoRoom { queue: 0, port }
     }
 }

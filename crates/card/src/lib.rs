@@ -8,10 +8,12 @@ mod card;
 mod counters;
 mod engine;
 mod guests;
+mod leaving;
 mod moving;
 mod name;
 mod programmed;
 mod serving;
+mod steered;
 pub mod steering;
 mod sync;
 

@@ -28,9 +28,15 @@ struct World {
     /// Frames of each flow in a burst.
     mix: [AtomicUsize; 2],
     made: [AtomicU64; 2],
+    /// Frames of the second flow that may be under way, 0 for any number, and those that are
+    /// through, by whichever port.
+    second_max: AtomicU64,
+    through: Arc<AtomicU64>,
     /// Frames that left by it, by flow.
     left: [AtomicU64; 2],
     makes: AtomicBool,
+    /// It takes one burst where it would take all.
+    is_slow: AtomicBool,
 }
 
 /// Offset of UDP's ports in a frame.
@@ -50,26 +56,39 @@ fn write_frame(slot: &mut [u8], flow: usize, number: u64) {
 }
 
 impl made::World for World {
-    type Own = ();
+    /// Whether it is the first, which frames come by, and whether it took what was sent last.
+    type Own = (bool, bool);
 
     const HELD: usize = 2 * BURST;
 
-    fn own(&self, _: u32, _: u32) {}
+    fn own(&self, place: u32, _: u32) -> (bool, bool) {
+        (place == 0, false)
+    }
 
-    fn make(&self, (): &mut (), at: usize, slot: &mut [u8]) -> Option<u16> {
+    fn make(&self, (is_first, _): &mut Self::Own, at: usize, slot: &mut [u8]) -> Option<u16> {
         let [first, second] = [0, 1].map(|flow: usize| self.mix[flow].load(Ordering::Relaxed));
-        if !self.makes.load(Ordering::Relaxed) || at >= first + second {
+        if !*is_first || !self.makes.load(Ordering::Relaxed) || at >= first + second {
             return None;
         }
         let flow = usize::from(at >= first);
+        let (max, under_way) = (load(&self.second_max), load(&self.made[1]) - load(&self.through));
+        if flow == 1 && max > 0 && under_way >= max {
+            return None;
+        }
         write_frame(slot, flow, self.made[flow].fetch_add(1, Ordering::Relaxed));
         Some(60)
     }
 
-    fn left(&self, (): &mut (), frame: &[u8]) {
+    fn takes(&self, (_, took): &mut Self::Own) -> bool {
+        *took = !*took || !self.is_slow.load(Ordering::Relaxed);
+        *took
+    }
+
+    fn left(&self, _: &mut Self::Own, frame: &[u8]) {
         let port = u16::from_be_bytes([frame[PORTS + 2], frame[PORTS + 3]]);
         if let Some(flow) = FLOWS.iter().position(|of| *of == port) {
             self.left[flow].fetch_add(1, Ordering::Relaxed);
+            self.through.fetch_add(flow as u64, Ordering::Relaxed);
         }
     }
 }
@@ -136,9 +155,25 @@ fn application(flow: usize, pipeline: Pipeline) -> Application {
 
 /// A card with two ports that only forwards what is nobody's.
 fn start(applications: Vec<Application>, mix: [usize; 2]) -> (Card, [Arc<World>; 2]) {
-    let worlds: [Arc<World>; 2] = Default::default();
+    start_on(vec![0], 0, worlds(), (applications, mix))
+}
+
+/// Two ports that make nothing yet.
+fn worlds() -> [Arc<World>; 2] {
+    let through = Arc::<AtomicU64>::default();
+    [0, 1].map(|_| Arc::new(World { through: Arc::clone(&through), ..World::default() }))
+}
+
+/// The same on these cores, with a function that takes so long for each frame.
+fn start_on(
+    cores: Vec<u32>,
+    work_ns: u32,
+    worlds: [Arc<World>; 2],
+    (applications, mix): (Vec<Application>, [usize; 2]),
+) -> (Card, [Arc<World>; 2]) {
     let ports = worlds.iter().map(|world| Made(Arc::clone(world))).collect();
-    let config = CardConfig { receive: Receive::BusyPoll, ..CardConfig::new(ports, 2, vec![0]) };
+    let receive = Receive::BusyPoll;
+    let config = CardConfig { receive, work_ns, ..CardConfig::new(ports, 2, cores) };
     let card = Card::start_with(&config, Runs { applications, ..Runs::default() }).unwrap();
     for (place, count) in worlds[0].mix.iter().zip(mix) {
         place.store(count, Ordering::Relaxed);
@@ -229,6 +264,42 @@ fn a_greedy_one_slows_nobody_beyond_its_share() {
     assert!(greedy.missed > greedy.frames, "{greedy:?}");
     assert_eq!(modest.missed, 0, "{modest:?}");
     assert_eq!(load(&world.left[1]), load(&world.made[1]));
+}
+
+#[test]
+fn who_answers_more_than_a_port_takes_loses_its_own_answers_alone() {
+    let both = [0, 1].map(|flow| application(flow, pipeline("", "reply"))).into();
+    let worlds = worlds();
+    worlds[0].is_slow.store(true, Ordering::Relaxed);
+    // Of a turn's four bursts the port takes one.
+    let (mut card, [world, _]) = start_on(vec![0], 0, worlds, (both, [60, 4]));
+    run_until(&mut card, |of| of[0].tx_dropped > 5_000 && of[1].frames > 5_000);
+    let counters = end(card, &world);
+    let [greedy, modest] = &counters[..] else { panic!("{counters:?}") };
+    assert_eq!([modest.tx_dropped, modest.missed], [0, 0], "{modest:?}");
+    assert_eq!([load(&world.left[1]); 2], [load(&world.made[1]), modest.frames]);
+    assert_eq!(greedy.frames - greedy.tx_dropped, load(&world.left[0]), "{greedy:?}");
+}
+
+#[test]
+fn who_steers_more_than_a_core_takes_loses_its_own_frames_alone_and_pays_for_them() {
+    let steers =
+        |flow| Application { queues: vec![1], ..application(flow, pipeline("", "steer 1")) };
+    let (worlds, work_ns) = (worlds(), 5_000);
+    // Of the second, one frame follows another.
+    worlds[0].second_max.store(4, Ordering::Relaxed);
+    let both = (vec![steers(0), steers(1)], [60, 4]);
+    let (mut card, [world, other]) = start_on(vec![0, 1], work_ns, worlds, both);
+    run_until(&mut card, |of| of[0].queue_missed > 5_000 && of[1].frames > 2_000);
+    let missed = |card: &Card| card.counters().ports[0].queues[1].rx_missed;
+    assert!(missed(&card) > 5_000);
+    let counters = end(card, &world);
+    let [greedy, modest] = &counters[..] else { panic!("{counters:?}") };
+    assert_eq!([modest.queue_missed, modest.tx_dropped, modest.missed], [0; 3], "{modest:?}");
+    assert_eq!([load(&other.left[1]); 2], [load(&world.made[1]), modest.frames]);
+    assert_eq!(greedy.frames - greedy.queue_missed, load(&other.left[0]), "{greedy:?}");
+    // The other core works on it: what the system took of that is nobody's.
+    assert!(greedy.busy_ns > load(&other.left[0]) * u64::from(work_ns) / 2, "{greedy:?}");
 }
 
 #[test]

@@ -116,7 +116,8 @@ fn of_application(of: &ApplicationCounters) -> String {
     let whole = |value: u64| words::whole(value as f64);
     format!(
         "application {}: {} frames, {} missed beyond its share; {} dropped by its program, {} \
-         unfit for it, {} outside of what it has, {} found its ring full; {} ms of work",
+         unfit for it, {} outside of what it has, {} found its ring full; {} too many for the core \
+         of a queue, {} for a port; {} ms of work",
         of.name,
         whole(of.frames),
         whole(of.missed),
@@ -124,6 +125,8 @@ fn of_application(of: &ApplicationCounters) -> String {
         whole(of.faults),
         whole(of.outside),
         whole(of.ring_full),
+        whole(of.queue_missed),
+        whole(of.tx_dropped),
         whole(of.busy_ns / 1_000_000),
     )
 }

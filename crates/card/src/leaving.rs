@@ -1,0 +1,117 @@
+//! Frames that wait for a lane to take them: the card's own, and apart from them those of each
+//! application.
+//!
+//! Each has room of its own, and the lane is given a burst of each in turn. So who sends more than
+//! the lane takes loses frames of its own, and has others wait for a burst and no more.
+
+use std::collections::VecDeque;
+use std::io;
+
+use niclab_nic::limits::BURST;
+use niclab_nic::memory::Desc;
+use niclab_port::lane::Lane;
+use niclab_port::stock::Stock;
+use niclab_port::wire::Burst;
+
+/// Frames of the card's own that wait for room in a lane, at most; more are dropped.
+pub(crate) const BACKLOG_MAX: usize = 1_024;
+
+/// Frames of an application that wait for room in the lanes of a core: each of so many ports has a
+/// part of it, and a burst at least.
+const SENDING_MAX: usize = 512;
+
+/// Whose frames are no application's: those of the application of number n are `n + 1`'s.
+pub(crate) const OWN: usize = 0;
+
+/// Frames that an application may have waiting at one of so many ports.
+fn room(ports: usize) -> usize {
+    (SENDING_MAX / ports).max(BURST)
+}
+
+/// Frames that wait for the lanes of a core at so many ports, at most.
+pub(crate) fn frames_max(applications: usize, ports: usize) -> usize {
+    ports * (BACKLOG_MAX + applications * room(ports))
+}
+
+/// The frames that are to leave by a lane.
+pub(crate) struct Leaving {
+    /// By whose they are.
+    queues: Box<[VecDeque<Desc>]>,
+    /// Room of each application.
+    room: usize,
+    /// Whose turn is next.
+    next: usize,
+    count: usize,
+    /// Frames of the card's own that were among these, and are not any more.
+    left: u64,
+}
+
+impl Leaving {
+    pub(crate) fn new(applications: usize, ports: usize) -> Leaving {
+        let room = room(ports);
+        let len = |whose| if whose == OWN { BACKLOG_MAX } else { room };
+        let queues = (0..=applications).map(|whose| VecDeque::with_capacity(len(whose)));
+        Leaving { queues: queues.collect(), room, next: OWN, count: 0, left: 0 }
+    }
+
+    /// Whether nothing waits.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.count == 0
+    }
+
+    /// Whether there is room for one more of these frames.
+    #[inline]
+    pub(crate) fn has_room(&self, whose: usize) -> bool {
+        self.queues[whose].len() < if whose == OWN { BACKLOG_MAX } else { self.room }
+    }
+
+    /// Puts a frame behind the others, for which there is room.
+    #[inline]
+    pub(crate) fn push(&mut self, whose: usize, desc: Desc) {
+        self.queues[whose].push_back(desc);
+        self.count += 1;
+    }
+
+    /// Frames of the card's own that have left so far, and that wait.
+    pub(crate) fn own(&self) -> (u64, u64) {
+        (self.left, self.queues[OWN].len() as u64)
+    }
+
+    /// Gives the lane what it takes; whether it took any, and what it says.
+    pub(crate) fn send(
+        &mut self,
+        lane: &mut dyn Lane,
+        stock: &mut Stock,
+        burst: &mut Burst,
+    ) -> (bool, io::Result<()>) {
+        let before = self.count;
+        // Once at least: what was sent before comes back.
+        loop {
+            let all = self.queues.len();
+            let waits = |whose: &usize| !self.queues[*whose].is_empty();
+            let turn = (self.next..self.next + all).map(|whose| whose % all).find(waits);
+            let whose = turn.unwrap_or(OWN);
+            let queue = &mut self.queues[whose];
+            let count = queue.len().min(burst.capacity());
+            burst.extend(queue.drain(..count));
+            let result = lane.send(stock, burst);
+            let (is_taken, sent) = (burst.is_empty(), count - burst.len());
+            // What is not taken keeps its place.
+            burst.drain(..).rev().for_each(|desc| queue.push_front(desc));
+            self.count -= sent;
+            self.left += if whose == OWN { sent as u64 } else { 0 };
+            // Who got nothing is the next one again.
+            self.next = if sent > 0 { (whose + 1) % all } else { whose };
+            if result.is_err() || !is_taken || self.count == 0 {
+                return (self.count < before, result);
+            }
+        }
+    }
+
+    /// All that waits, which goes elsewhere.
+    pub(crate) fn drain(&mut self) -> impl Iterator<Item = Desc> + '_ {
+        self.left += self.queues[OWN].len() as u64;
+        self.count = 0;
+        self.queues.iter_mut().flat_map(|queue| queue.drain(..))
+    }
+}
