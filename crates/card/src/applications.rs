@@ -807,3 +807,26 @@ impl Losses {
         std::mem::take(&mut self.0)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn what_the_system_took_is_forgiven_once_and_not_what_it_took_before() {
+        // It has the core while this sleeps.
+        let pause = Duration::from_millis(20);
+        let mut clock = Clock::now();
+        std::thread::sleep(pause);
+        let (begun, before_ns) = (clock.begin(), Clock::now().had_ns);
+        while Clock::now().had_ns - before_ns < 4 * SUSPECT_NS {}
+        let own_ns = clock.own(begun);
+        assert!(own_ns >= 3 * SUSPECT_NS, "{own_ns} ns of work");
+        let begun = clock.begin();
+        std::thread::sleep(pause);
+        let own_ns = clock.own(begun);
+        assert!(own_ns < pause.as_nanos() as u64 / 2, "{own_ns} ns of a pause");
+    }
+}

@@ -69,10 +69,13 @@ pub struct PortCounters {
     #[serde(default)]
     pub program_drops: u64,
     /// Frames that came by this port and could not go through the program: they end before a header
-    /// that is taken off them, came round too often, have no room for headers, would reach outside
-    /// of the application's memory, or found its ring full.
+    /// that is taken off them, came round too often, have no room for headers, or would reach
+    /// outside of the program's memory.
     #[serde(default)]
     pub program_faults: u64,
+    /// Frames that came by this port and found a ring of the program full.
+    #[serde(default)]
+    pub program_ring_full: u64,
     /// Frames that came by this port, moved to another core by a change of RSS, and found no room
     /// among those that wait for the frames before them.
     pub held_drops: u64,
@@ -125,6 +128,7 @@ pub(crate) struct Seen {
     pub(crate) rule_drops: u64,
     pub(crate) program_drops: u64,
     pub(crate) program_faults: u64,
+    pub(crate) program_ring_full: u64,
     pub(crate) held_drops: u64,
     pub(crate) queues: Vec<QueueSeen>,
     /// Frames that the port's RSS spread, by entry of its table.
@@ -140,6 +144,7 @@ impl Seen {
             rule_drops: 0,
             program_drops: 0,
             program_faults: 0,
+            program_ring_full: 0,
             held_drops: 0,
             queues: vec![QueueSeen::default(); queues.into()],
             entries: Box::new([0; INDIRECTION_LEN]),
@@ -170,7 +175,7 @@ impl QueueSeen {
 }
 
 /// Numbers of a port beside those of its queues, and of a queue.
-const OF_PORT: usize = 10;
+const OF_PORT: usize = 11;
 const OF_QUEUE: usize = 3;
 
 /// Where one core shows what it has seen of one port, and how its lane does. The core alone writes
@@ -220,6 +225,7 @@ impl Shown {
             seen.held_drops,
             seen.program_drops,
             seen.program_faults,
+            seen.program_ring_full,
         ];
         let of_queues =
             seen.queues.iter().flat_map(|queue| [queue.frames, queue.bytes, queue.missed]);
@@ -252,6 +258,7 @@ impl Shown {
         add(&mut port.held_drops);
         add(&mut port.program_drops);
         add(&mut port.program_faults);
+        add(&mut port.program_ring_full);
         for queue in &mut port.queues {
             add(&mut queue.rx_frames);
             add(&mut queue.rx_bytes);
@@ -298,6 +305,7 @@ mod tests {
             held_drops: 12,
             program_drops: 14,
             program_faults: 15,
+            program_ring_full: 16,
             queues,
             entries,
         };
@@ -312,7 +320,8 @@ mod tests {
         assert_eq!([rx_frames, rx_bytes, rx_missed, tx_frames, tx_bytes], [6, 12, 18, 24, 30]);
         let PortCounters { tx_dropped, rule_drops, held_drops, .. } = port;
         assert_eq!([tx_dropped, rule_drops, held_drops], [2 * (18 + 7), 22, 24]);
-        assert_eq!([port.program_drops, port.program_faults], [28, 30]);
+        let PortCounters { program_drops, program_faults, program_ring_full, .. } = port;
+        assert_eq!([program_drops, program_faults, program_ring_full], [28, 30, 32]);
         let queue = QueueCounters { core: 0, rx_frames: 16, rx_bytes: 18, rx_missed: 20 };
         assert_eq!(port.queues, [queue; 2]);
     }

@@ -547,7 +547,8 @@ impl Engine {
         let [told, unfit, outside, ring_full, no_way] = carried.lost.take();
         let seen = &mut self.sides[port].seen;
         seen.program_drops += told + no_way;
-        seen.program_faults += unfit + outside + ring_full;
+        seen.program_faults += unfit + outside;
+        seen.program_ring_full += ring_full;
         self.program.carried = Some(carried);
     }
 

@@ -240,11 +240,15 @@ fn at_queues(port: &PortCounters) -> u64 {
 /// What a program did not let through, where there is anything of that.
 fn by_program(port: &PortCounters) -> String {
     let whole = |value: u64| words::whole(value as f64);
-    match (port.program_drops, port.program_faults) {
+    let faults = match (port.program_drops, port.program_faults) {
         (0, 0) => String::new(),
         (drops, faults) => {
             format!(", {} by the program, {} unfit for it", whole(drops), whole(faults))
         }
+    };
+    match port.program_ring_full {
+        0 => faults,
+        full => format!("{faults}, {} found a ring full", whole(full)),
     }
 }
 
