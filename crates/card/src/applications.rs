@@ -70,10 +70,26 @@ pub struct Application {
     pub flows: Vec<String>,
     /// Its share of the cores' time beside those of others, 1 to 100.
     pub share: u32,
-    /// Bytes that its program may take for each window, and for the rings of each name.
+    /// Memory that its program may take.
+    pub grant: Grant,
+}
+
+/// Memory that an application's program may take, bytes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Grant {
+    /// For each window.
     pub windows: BTreeMap<String, u64>,
-    /// The same of rings.
+    /// For the rings of each name.
     pub rings: BTreeMap<String, u64>,
+    /// For registers, meters, counters, learners and digests, on all cores together.
+    pub memory: u64,
+}
+
+impl Default for Grant {
+    /// No windows and rings, and arrays of some size.
+    fn default() -> Grant {
+        Grant { windows: BTreeMap::new(), rings: BTreeMap::new(), memory: 64 << 20 }
+    }
 }
 
 /// Why an application cannot be had.
@@ -136,7 +152,7 @@ pub enum ApplicationError {
     Memory {
         /// The application.
         name: String,
-        /// `window` or `ring`.
+        /// `window`, `ring`, or `memory`.
         what: &'static str,
         /// Which.
         memory: String,
@@ -237,30 +253,34 @@ impl Owned {
     }
 }
 
-/// That a program takes no more memory than these bytes, for each window and for the rings of each
-/// name.
-///
-/// # Errors
-/// [`ApplicationError::Memory`].
-pub fn granted(
-    name: &str,
-    program: &Program,
-    windows: &BTreeMap<String, u64>,
-    rings: &BTreeMap<String, u64>,
-) -> Result<(), ApplicationError> {
-    let takes = program
-        .windows
-        .iter()
-        .map(|of| ("window", &of.name, of.len as u64, windows.get(&of.name).copied().unwrap_or(0)));
-    let of_rings = program.rings.iter().map(|of| {
-        let bytes = of.shape.bytes().saturating_mul(of.count) as u64;
-        ("ring", &of.name, bytes, rings.get(&of.name).copied().unwrap_or(0))
-    });
-    match takes.chain(of_rings).find(|(_, _, bytes, most)| bytes > most) {
-        None => Ok(()),
-        Some((what, memory, bytes, most)) => {
-            let (name, memory) = (name.to_owned(), memory.clone());
-            Err(ApplicationError::Memory { name, what, memory, bytes, most })
+impl Grant {
+    /// That a program takes no more memory than this on so many cores.
+    ///
+    /// # Errors
+    /// [`ApplicationError::Memory`], of the application of this name.
+    pub fn allows(
+        &self,
+        name: &str,
+        program: &Program,
+        cores: usize,
+    ) -> Result<(), ApplicationError> {
+        let of = |what: &'static str, of: &str, bytes: usize, most: Option<&u64>| {
+            (what, of.to_owned(), bytes as u64, most.copied().unwrap_or(0))
+        };
+        let windows = program.windows.iter();
+        let windows = windows.map(|at| of("window", &at.name, at.len, self.windows.get(&at.name)));
+        let rings = program.rings.iter().map(|at| {
+            let bytes = at.shape.bytes().saturating_mul(at.count);
+            of("ring", &at.name, bytes, self.rings.get(&at.name))
+        });
+        let arrays = format!("of arrays, learners and digests (cores: {cores})");
+        let arrays = of("memory", &arrays, program.room().of(cores), Some(&self.memory));
+        let mut takes = windows.chain(rings).chain([arrays]);
+        match takes.find(|(_, _, bytes, most)| bytes > most) {
+            None => Ok(()),
+            Some((what, memory, bytes, most)) => {
+                Err(ApplicationError::Memory { name: name.to_owned(), what, memory, bytes, most })
+            }
         }
     }
 }
@@ -270,9 +290,9 @@ struct Hosted {
     name: String,
     pipeline: Pipeline,
     owned: Owned,
-    /// Bytes that its program may take, by name.
-    windows: BTreeMap<String, u64>,
-    rings: BTreeMap<String, u64>,
+    grant: Grant,
+    /// Cores that its program runs on.
+    cores: usize,
     to_cores: Vec<ToCore>,
     shown: Vec<Arc<Shown>>,
 }
@@ -292,7 +312,7 @@ impl Applications {
     /// [`ApplicationError`] of the first that cannot be had.
     pub(crate) fn new(
         given: Vec<Application>,
-        ports: usize,
+        (ports, cores): (usize, usize),
         queues: u16,
     ) -> Result<Applications, CardError> {
         if given.len() > APPLICATIONS_MAX {
@@ -314,9 +334,9 @@ impl Applications {
                 claim(&mut dispatch[usize::from(*port)], &of, (number, *port), &mut claimed)?;
             }
             shares.push(of.share);
-            let Application { name, pipeline, windows, rings, .. } = of;
+            let Application { name, pipeline, grant, .. } = of;
             let (to_cores, shown) = (Vec::new(), Vec::new());
-            let hosted = Hosted { name, pipeline, owned, windows, rings, to_cores, shown };
+            let hosted = Hosted { name, pipeline, owned, grant, cores, to_cores, shown };
             hosted.permits(hosted.pipeline.program())?;
             all.push(hosted);
         }
@@ -458,7 +478,7 @@ impl Hosted {
             };
             return Err(ApplicationError::Outside { name: self.name.clone(), what, number });
         }
-        granted(&self.name, program, &self.windows, &self.rings)
+        self.grant.allows(&self.name, program, self.cores)
     }
 
     fn carried(&self) -> Box<Carried> {

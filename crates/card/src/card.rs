@@ -395,7 +395,7 @@ impl Card {
         let (count, cores) = (config.ports.len(), config.cores.len());
         let held: usize = config.ports.iter().map(Opens::lane_frames).sum();
         let hosted = applications.len();
-        let applications = Applications::new(applications, count, config.queues)?;
+        let applications = Applications::new(applications, (count, cores), config.queues)?;
         let waiting = Applications::frames(hosted, cores) + leaving::frames_max(hosted, count);
         let under_way = count * (cores * ring_of(cores) + HELD_MAX) + waiting + 8 * BURST;
         let stocks = stocks(cores, cores * (held + under_way), FRAME_LEN_MAX)?;

@@ -17,7 +17,7 @@ mod steered;
 pub mod steering;
 mod sync;
 
-pub use applications::{Application, ApplicationCounters, ApplicationError, granted};
+pub use applications::{Application, ApplicationCounters, ApplicationError, Grant};
 pub use balance::Balance;
 pub use capture::Captured;
 pub use card::{Balanced, Card, CardConfig, CardError, ChangeError, Ended, Receive, Runs};

@@ -14,7 +14,8 @@ use std::time::{Duration, Instant};
 
 use made::Made;
 use niclab_card::{
-    Application, ApplicationCounters, ApplicationError, Card, CardConfig, CardError, Receive, Runs,
+    Application, ApplicationCounters, ApplicationError, Card, CardConfig, CardError, Grant,
+    Receive, Runs,
 };
 use niclab_nic::limits::BURST;
 use niclab_program::{Pipeline, Program};
@@ -148,8 +149,12 @@ fn application(flow: usize, pipeline: Pipeline) -> Application {
         queues: vec![flow as u16],
         flows: vec![format!("eth / ipv4 / udp dst is {} / end", FLOWS[flow])],
         share: 1,
-        windows: BTreeMap::from([("w".to_owned(), 999)]),
-        rings: BTreeMap::from([("q".to_owned(), 1 << 20)]),
+        grant: Grant {
+            windows: BTreeMap::from([("w".to_owned(), 999)]),
+            rings: BTreeMap::from([("q".to_owned(), 1 << 20)]),
+            // What `pipeline` has counters for, on two cores.
+            memory: 2 * 16 * 4_096,
+        },
     }
 }
 
@@ -303,6 +308,27 @@ fn who_steers_more_than_a_core_takes_loses_its_own_frames_alone_and_pays_for_the
 }
 
 #[test]
+fn what_each_core_has_is_granted_for_each_of_them() {
+    let own = || application(0, pipeline("", "reply"));
+    drop(start_on(vec![0, 1], 0, worlds(), (vec![own()], [1, 0])));
+    let grant = Grant { memory: 131_071, ..own().grant };
+    let runs = Runs { applications: vec![Application { grant, ..own() }], ..Runs::default() };
+    let poor = Card::start_with(&CardConfig::new(worlds().map(Made).into(), 2, vec![0, 1]), runs);
+    let error = poor.err().unwrap().to_string();
+    assert!(error.ends_with("its program takes 131072 bytes, and it has 131071"), "{error}");
+    let learner = "struct m_t {\nbit<32> a\n}\nmetadata instanceof m_t\nregarray r size 8 \
+        initval 0\naction x args none {\nreturn\n}\nlearner l {\nkey {\nm.a\n}\nactions \
+        {\nx\n}\ndefault_action x args none\nsize 100\ntimeout {\n1\n}\n}\napply {\nrx \
+        m.a\ntable l\ndrop\n}\n";
+    let program = Program::read(learner).unwrap();
+    let room = program.room();
+    assert_eq!(room.shared, 64);
+    assert!(room.each >= 100 * 64, "{room:?}");
+    let grant = Grant { memory: room.of(2) as u64, ..Grant::default() };
+    assert!(grant.allows("a", &program, 2).is_ok() && grant.allows("a", &program, 3).is_err());
+}
+
+#[test]
 fn those_who_ask_for_more_than_there_is_have_time_by_their_shares() {
     let of = |flow, share| {
         let pipeline = pipeline(WORK, &format!("{}drop", long(500)));
@@ -418,6 +444,14 @@ fn what_is_not_theirs_is_refused_when_they_are_loaded() {
             "application a: ring r: its program takes 128 bytes, and it has 0",
         ),
         (
+            vec![application(
+                0,
+                pipeline("countarray c size 4096\nregarray r size 1 initval 0", "reply"),
+            )],
+            "application a: memory of arrays, learners and digests (cores: 1): its program takes \
+             131080 bytes, and it has 131072",
+        ),
+        (
             vec![Application { flows: vec!["eth / ipx / end".to_owned()], ..plain(0) }],
             "application a: flow `eth / ipx / end`: ",
         ),
@@ -438,6 +472,8 @@ fn what_is_not_theirs_is_refused_when_they_are_loaded() {
         assert!(reason.starts_with(said), "{reason}\nin place of {said}");
     }
     let (mut card, [world, _]) = start(vec![plain(0)], [1, 0]);
+    let wrong = card.set_application("a", pipeline("regarray r size 16384 initval 0", "reply"));
+    assert!(matches!(wrong, Err(ApplicationError::Memory { most: 131_072, .. })), "{wrong:?}");
     let wrong = card.set_application("a", pipeline("", "tx 1"));
     assert!(matches!(wrong, Err(ApplicationError::Outside { number: 1, .. })), "{wrong:?}");
     let unknown = card.set_application("c", pipeline("", "reply"));

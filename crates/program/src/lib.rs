@@ -10,6 +10,7 @@ mod hash;
 pub mod limits;
 mod meter;
 mod outcome;
+mod room;
 mod rss;
 mod run;
 mod select;
@@ -26,6 +27,7 @@ pub use form::{
     Scope, Step, Struct, Summand, Table, Window,
 };
 pub use outcome::{Copied, Fate, Lost, Outcome};
+pub use room::Room;
 pub use run::{Pipeline, Worker};
 pub use text::{Command, FileError, Problem, Stf, TextError, read_tables};
 pub use trial::{Execution, Failure, Single, SingleError, Verdict, carry_out};

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use niclab_card::{Application, granted};
+use niclab_card::{Application, Grant};
 use serde::Deserialize;
 
 use super::programmed;
@@ -30,17 +30,24 @@ struct Said {
     windows: BTreeMap<String, u64>,
     #[serde(default)]
     rings: BTreeMap<String, u64>,
+    /// Bytes of its arrays, learners and digests, on all cores.
+    #[serde(default = "memory")]
+    memory: u64,
+}
+
+fn memory() -> u64 {
+    Grant::default().memory
 }
 
 fn one() -> u32 {
     1
 }
 
-/// Reads the file of an application for a card of so many ports.
+/// Reads the file of an application for a card of so many ports and cores.
 ///
 /// # Errors
 /// [`Failure`]: what cannot be read, or a program that asks for more than the application has.
-pub(super) fn open(path: &Path, ports: usize) -> Result<Application, Failure> {
+pub(super) fn open(path: &Path, ports: usize, cores: usize) -> Result<Application, Failure> {
     let refused = |reason: String| Failure::Application { path: path.into(), reason };
     let text = rules::text(path)?;
     let said: Said = serde_json::from_str(&text).map_err(|error| refused(error.to_string()))?;
@@ -53,11 +60,13 @@ pub(super) fn open(path: &Path, ports: usize) -> Result<Application, Failure> {
     let program = beside(&said.program);
     let read = programmed::read(&program)?;
     // Before memory is taken for it.
-    granted(&name, &read, &said.windows, &said.rings)
-        .map_err(|error| refused(error.to_string()))?;
+    let Said { windows, rings, memory, .. } = &said;
+    let (windows, rings) = (windows.clone(), rings.clone());
+    let grant = Grant { windows, rings, memory: *memory };
+    grant.allows(&name, &read, cores).map_err(|error| refused(error.to_string()))?;
     let tables = said.tables.as_deref().map(beside);
     let pipeline = programmed::load(&program, read, tables.as_deref())?;
     let ports = said.ports.unwrap_or_else(|| (0..ports as u16).collect());
-    let Said { queues, flows, share, windows, rings, .. } = said;
-    Ok(Application { name, pipeline, ports, queues, flows, share, windows, rings })
+    let Said { queues, flows, share, .. } = said;
+    Ok(Application { name, pipeline, ports, queues, flows, share, grant })
 }

@@ -68,7 +68,8 @@ fn card(arguments: &NicArguments) -> Result<(), Failure> {
     let program = arguments.program.as_deref();
     let program = program.map(|path| programmed::open(path, arguments.tables.as_deref()));
     let applications = arguments.applications.iter();
-    let applications = applications.map(|path| applications::open(path, config.ports.len()));
+    let applications =
+        applications.map(|path| applications::open(path, config.ports.len(), config.cores.len()));
     let runs = Runs {
         rules: &text,
         program: program.transpose()?,

@@ -194,30 +194,7 @@ fn learning_of(
 
 /// That what is set aside for arrays and learners is within a limit.
 fn room(blocks: &Blocks<'_>, program: &Program) -> Result<(), Wrong> {
-    let registers = program.registers.iter().map(|array| array.len * 8);
-    let meters = program.meters.iter().map(|array| array.len * 64);
-    let learner = |table: &Table| match &table.kind {
-        Kind::Learner { key, actions, .. } => {
-            let key: usize = key.iter().map(Place::len).sum();
-            let arguments = |(action, _): &(usize, Scope)| {
-                let of = program.actions[*action].arguments.map(|of| &program.structs[of]);
-                of.map_or(0, |of| of.len + 8 * of.fields.len())
-            };
-            let arguments: usize = actions.of.iter().map(arguments).max().unwrap_or(0);
-            // Key and arguments, in words, what is known of an entry and where it stands.
-            table.size.saturating_mul(2 * (key + 8) + arguments + 64)
-        }
-        _ => 0,
-    };
-    let learners = program.tables.iter().map(learner);
-    let counters = program.counters.iter().map(|array| array.len * 16);
-    let digests = program.digests.iter().map(|of| of.len * (program.structs[of.of].len + 8));
-    let all = registers
-        .chain(meters)
-        .chain(counters)
-        .chain(learners)
-        .chain(digests)
-        .fold(0_usize, usize::saturating_add);
+    let all = program.room().of(1);
     if all <= ROOM_MAX {
         return Ok(());
     }
