@@ -133,6 +133,28 @@ mod tests {
         assert_eq!(ask(&store, &framed([1, 0, 1, 0], b"quit\r\n")), Some(Vec::new()));
     }
 
+    /// A request that was cut anywhere is refused, and has changed nothing.
+    #[test]
+    fn half_a_request_is_none() {
+        let store = Store::new(1 << 20, 1, 7).unwrap();
+        let set = [&[0x80, 1, 0, 1, 8, 0, 0, 0, 0, 0, 0, 10][..], &[0; 20], b"kv"].concat();
+        for whole in [&b"set k 0 0 1\r\nv\r\n"[..], b"ms k 1 c\r\nv\r\n", b"mg k N0 v\r\n", &set] {
+            for len in 1..whole.len() {
+                let said = framed([1, 0, 1, 0], &whole[..len]);
+                assert_eq!(ask(&store, &said).as_deref(), Some(INCOMPLETE), "{len} of {whole:?}");
+                assert_eq!(store.statistics().curr_items, 0, "{len} of {whole:?}");
+            }
+            assert_ne!(ask(&store, &framed([1, 0, 1, 0], whole)).as_deref(), Some(INCOMPLETE));
+            assert_eq!(
+                ask(&store, &framed([1, 0, 1, 0], b"flush_all\r\n")),
+                Some(b"OK\r\n".into())
+            );
+        }
+        // What stands before the half is carried out, and answered before it.
+        let said = framed([1, 0, 1, 0], b"set k 0 0 1\r\nv\r\nget");
+        assert_eq!(ask(&store, &said), Some([b"STORED\r\n", INCOMPLETE].concat()));
+    }
+
     #[test]
     fn an_answer_has_a_length() {
         let store = Store::new(32 << 20, 1, 7).unwrap();

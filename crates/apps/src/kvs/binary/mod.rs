@@ -4,6 +4,8 @@
 //! what memcached does. There is no SASL here: its requests are answered as by a memcached without.
 
 mod frame;
+#[cfg(test)]
+mod malformed;
 mod requests;
 #[cfg(test)]
 mod tests;

@@ -197,7 +197,7 @@ impl Server {
     /// # Errors
     /// [`ServerError`].
     pub fn bind(options: Options) -> Result<Server, ServerError> {
-        sockets::allow_descriptors(options.connections_max)?;
+        sockets::allow_descriptors(options.connections_max, options.cores.len())?;
         let partitions = match options.spread {
             Spread::Secret => options.partitions,
             // Each core has one.

@@ -15,8 +15,12 @@ use super::ServerError;
 /// Connections that may wait to be accepted: a burst of clients is not turned away.
 const BACKLOG: i32 = 4096;
 
-/// Descriptors beside those of connections: listeners, epolls, standard streams.
+/// Descriptors beside those of connections: the listener, standard streams, what the rest of the
+/// process has.
 const DESCRIPTORS_BESIDE: u64 = 64;
+
+/// And for each core: epoll, bell and UDP, and what a card has there.
+const DESCRIPTORS_OF_CORE: u64 = 8;
 
 /// Bytes that a UDP socket may hold, each way: bursts are not lost while a thread serves TCP.
 const UDP_BUFFER: usize = 1 << 20;
@@ -24,9 +28,10 @@ const UDP_BUFFER: usize = 1 << 20;
 /// Where any port would do for two protocols, so many are tried for one that both have free.
 const PORTS_TRIED: usize = 32;
 
-/// Sees to it that so many connections can be open.
-pub fn allow_descriptors(connections: usize) -> Result<(), ServerError> {
-    let needed = connections as u64 + DESCRIPTORS_BESIDE;
+/// Sees to it that so many connections can be open, served on so many cores.
+pub fn allow_descriptors(connections: usize, cores: usize) -> Result<(), ServerError> {
+    let beside = DESCRIPTORS_BESIDE + DESCRIPTORS_OF_CORE * cores as u64;
+    let needed = connections as u64 + beside;
     let limits = getrlimit(Resource::Nofile);
     if limits.current.is_none_or(|current| current >= needed) {
         return Ok(());

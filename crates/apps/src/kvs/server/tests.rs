@@ -222,8 +222,8 @@ fn ten_thousand_connections_are_served() {
     // Both ends are in this process: twice as many descriptors.
     const COUNT: usize = 10_000;
     let test = "ten_thousand_connections_are_served";
-    if sockets::allow_descriptors(2 * COUNT + 100).is_err() {
-        println!("SKIP {test}: needs {} open files (ulimit -n)", 2 * COUNT + 100);
+    if sockets::allow_descriptors(2 * COUNT + 100, 2).is_err() {
+        println!("SKIP {test}: needs {} open files (ulimit -n)", 2 * COUNT + 180);
         return;
     }
     let server = start(Options { connections_max: COUNT + 1, ..options() });

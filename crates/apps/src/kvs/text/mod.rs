@@ -5,6 +5,8 @@
 
 mod answer;
 mod classic;
+#[cfg(test)]
+mod malformed;
 mod meta;
 mod reading;
 mod storage;

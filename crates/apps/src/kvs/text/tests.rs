@@ -63,7 +63,7 @@ impl Talk {
 
 /// Says something on a fresh connection, at once and in pieces; what is answered, and `<end>` where
 /// the connection ends.
-fn answers(said: &[u8]) -> String {
+pub(super) fn answers(said: &[u8]) -> String {
     let held = |piece: usize| {
         let mut talk = Talk::new();
         let mut all = Vec::new();
