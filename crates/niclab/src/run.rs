@@ -4,7 +4,9 @@ use std::fs::File;
 use std::io::{BufReader, Error};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Duration;
 
 use niclab_device::About;
 use niclab_device::linux::tune::Tuned;
@@ -20,6 +22,7 @@ use niclab_packet::trace::{self, Incomplete, TraceErrorKind, TraceLimits};
 use niclab_result::{Directory, ENVIRONMENT, RULES, ResultError, Sample, Summary};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::flag;
+use signal_hook::iterator::Signals;
 
 use crate::arguments::{Grid, RunArguments};
 use crate::devices::{self, OpenBed};
@@ -92,16 +95,26 @@ fn nothing(summary: &Summary, directory: PathBuf) -> Failure {
     Failure::Nothing { directory, reasons: reasons.collect() }
 }
 
-/// A flag that Ctrl-C and SIGTERM raise; a second one ends the process at once.
+/// Signals that come together are one: a terminal and a program that started this one may both
+/// hand on the same Ctrl-C.
+const TOGETHER: Duration = Duration::from_millis(100);
+
+/// A flag that Ctrl-C and SIGTERM raise; a second one, which does not come together with the first,
+/// ends the process at once.
 ///
 /// SIGHUP is left alone: under nohup it is ignored, and the samples are safe in any case.
 pub fn stop_flag() -> Result<Arc<AtomicBool>, Failure> {
-    let stop = Arc::new(AtomicBool::new(false));
+    let [stop, is_next_last] = [(); 2].map(|()| Arc::new(AtomicBool::new(false)));
     for signal in [SIGINT, SIGTERM] {
-        // In this order: the first signal finds the flag down and raises it.
-        flag::register_conditional_shutdown(signal, STOPPED, Arc::clone(&stop))?;
+        flag::register_conditional_shutdown(signal, STOPPED, Arc::clone(&is_next_last))?;
         flag::register(signal, Arc::clone(&stop))?;
     }
+    let mut signals = Signals::new([SIGINT, SIGTERM])?;
+    thread::Builder::new().name("signals".to_owned()).spawn(move || {
+        signals.forever().next();
+        thread::sleep(TOGETHER);
+        is_next_last.store(true, Ordering::Relaxed);
+    })?;
     Ok(stop)
 }
 

@@ -124,7 +124,7 @@ fn a_second_ctrl_c_ends_a_long_trial_at_once() {
     assert!(running.wait_until(|| path.join("environment.json").exists()));
     sleep(Duration::from_millis(200));
     running.signal(Signal::INT);
-    sleep(Duration::from_millis(200));
+    sleep(Duration::from_secs(1));
     let second = Instant::now();
     running.signal(Signal::INT);
     running.end().with(130, &[]);
