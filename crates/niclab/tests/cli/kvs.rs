@@ -10,17 +10,22 @@ use rustix::thread::{CpuSet, sched_getaffinity};
 
 use crate::command::{call, cores, niclab};
 
-/// A server on a free port of the loopback, killed with its value.
-struct Server {
-    child: Child,
+/// A server on a free port, killed with its value.
+pub struct Server {
+    pub child: Child,
     out: BufReader<ChildStdout>,
-    line: String,
-    address: String,
+    pub line: String,
+    pub address: String,
 }
 
 impl Server {
-    fn start(options: &[&str]) -> Server {
-        let mut command = niclab(&["kvs", "--listen", "127.0.0.1:0"]);
+    /// One at the loopback.
+    pub fn start(options: &[&str]) -> Server {
+        Server::at("127.0.0.1:0", options)
+    }
+
+    pub fn at(listen: &str, options: &[&str]) -> Server {
+        let mut command = niclab(&["kvs", "--listen", listen]);
         command.args(options).stdout(Stdio::piped());
         let mut child = command.spawn().unwrap();
         let mut out = BufReader::new(child.stdout.take().unwrap());
@@ -30,12 +35,12 @@ impl Server {
         Server { child, out, line, address }
     }
 
-    fn port(&self) -> &str {
+    pub fn port(&self) -> &str {
         self.address.rsplit(':').next().unwrap()
     }
 
     /// Stops it by a signal; what it said last.
-    fn stop(mut self, signal: Signal) -> String {
+    pub fn stop(mut self, signal: Signal) -> String {
         kill_process(Pid::from_child(&self.child), signal).unwrap();
         let mut rest = String::new();
         self.out.read_to_string(&mut rest).unwrap();
@@ -363,6 +368,10 @@ fn it_says_where_it_listens_and_what_it_did() {
     assert!(server.line.contains("8 MiB of memory; Ctrl-C ends it"), "{}", server.line);
     let told = server.answer(b"set a 0 0 1\r\nx\r\nget a");
     assert_eq!(told, "STORED\r\nVALUE a 0 1\r\nx\r\nEND\r\nMN\r\n");
+    // A terminal and who started it may both hand on the same Ctrl-C.
+    for signal in [Signal::INT, Signal::TERM] {
+        kill_process(Pid::from_child(&server.child), signal).unwrap();
+    }
     let told = server.stop(Signal::INT);
     assert!(told.contains("1 keys read, 1 found; 1 stored; 1 items there, 0 evicted"), "{told}");
     let quiet = Server::start(&["--udp", "off"]);
