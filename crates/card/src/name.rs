@@ -1,16 +1,18 @@
 //! Names of ports: what kind, and which interface or files.
 
 use std::fmt;
+use std::io;
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::str::FromStr;
 use std::sync::Arc;
 
 use niclab_nic::memory::Region;
+use niclab_packet::wire::MacAddress;
 use niclab_port::error::PortError;
 use niclab_port::lane::Lane;
 use niclab_port::pcap::{Files, Speed};
-use niclab_port::{packet, pcap, tap, xdp};
+use niclab_port::{link, packet, pcap, tap, xdp};
 
 /// A port as it is asked for: `xdp:veth0`, `tap:nic0`, `pcap:in=a.pcap,out=b.pcap`.
 #[derive(Clone, Debug, PartialEq)]
@@ -32,6 +34,22 @@ pub enum PortName {
      pcap:in=FILE,out=FILE,speed=N (one of the files, at least; N from 0.000001 to 1e9, or max)"
 )]
 pub struct UnknownPort(String);
+
+impl PortName {
+    /// The Ethernet address of its interface, as the kernel has it in this network namespace;
+    /// `None` where there is no such interface, or it has none.
+    ///
+    /// # Errors
+    /// What the kernel says.
+    pub fn mac(&self) -> io::Result<Option<MacAddress>> {
+        match self {
+            PortName::Xdp(name) | PortName::Packet(name) | PortName::Tap(name) => {
+                Ok(link::look(name)?.and_then(|link| link.mac))
+            }
+            PortName::Pcap(_) => Ok(None),
+        }
+    }
+}
 
 impl FromStr for PortName {
     type Err = UnknownPort;

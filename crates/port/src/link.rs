@@ -10,6 +10,7 @@ use netlink_packet_route::RouteNetlinkMessage;
 use netlink_packet_route::link::{LinkAttribute, LinkFlags, LinkInfo, LinkMessage, Stats64};
 use netlink_sys::protocols::NETLINK_ROUTE;
 use netlink_sys::{Socket, SocketAddr};
+use niclab_packet::wire::MacAddress;
 
 /// Ethernet header with a VLAN tag, bytes: what the MTU leaves out.
 pub const HEADER_LEN: u32 = 18;
@@ -27,6 +28,8 @@ pub struct Link {
     pub mtu: u32,
     /// Kind of a virtual interface, such as `veth`; `None` for a physical one.
     pub kind: Option<String>,
+    /// Its Ethernet address, where it has one.
+    pub mac: Option<MacAddress>,
     /// Counters.
     pub counters: LinkCounters,
 }
@@ -103,12 +106,16 @@ impl Link {
             up: message.header.flags.contains(on),
             mtu: 0,
             kind: None,
+            mac: None,
             counters: LinkCounters::default(),
         };
         for attribute in &message.attributes {
             match attribute {
                 LinkAttribute::Mtu(mtu) => link.mtu = *mtu,
                 LinkAttribute::Stats64(stats) => link.counters = LinkCounters::from(stats),
+                LinkAttribute::Address(bytes) => {
+                    link.mac = bytes.as_slice().try_into().ok().map(MacAddress);
+                }
                 LinkAttribute::LinkInfo(infos) => link.kind = infos.iter().find_map(kind),
                 _ => {}
             }
@@ -169,7 +176,7 @@ mod tests {
     #[test]
     fn the_loopback_interface_is_found_and_an_unknown_one_is_none() {
         let lo = look("lo").unwrap().unwrap();
-        assert_eq!((lo.index, lo.kind), (1, None));
+        assert_eq!((lo.index, lo.kind, lo.mac), (1, None, Some(MacAddress([0; 6]))));
         assert!(lo.mtu >= 1500);
         assert_eq!(look("niclab-none").unwrap(), None);
     }

@@ -1,6 +1,5 @@
 //! The card that brings UDP to `niclab kvs`.
 
-use std::fs;
 use std::io::{self, Write, stdout};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -134,15 +133,11 @@ fn read(text: &str) -> Result<(Ipv4Addr, u8), Failure> {
 /// The Ethernet address: an interface's own, or, where the card is the other end of a new one, an
 /// address that is made of the IPv4 address.
 fn mac(port: &PortName, ip: Ipv4Addr) -> Result<MacAddress, Failure> {
-    let name = match port {
-        PortName::Xdp(name) | PortName::Packet(name) => name,
-        _ => {
-            let [a, b, c, d] = ip.octets();
-            return Ok(MacAddress([2, 0, a, b, c, d]));
-        }
-    };
-    let text = fs::read_to_string(format!("/sys/class/net/{name}/address")).ok();
-    let mac = text.and_then(|text| text.trim().parse().ok());
+    if !matches!(port, PortName::Xdp(_) | PortName::Packet(_)) {
+        let [a, b, c, d] = ip.octets();
+        return Ok(MacAddress([2, 0, a, b, c, d]));
+    }
+    let mac = port.mac()?;
     mac.ok_or_else(|| Failure::Address {
         reason: format!("--port {port}: no such interface, or one without an Ethernet address"),
     })

@@ -1,5 +1,6 @@
-//! `kvs --mode rss` and `steer`: clients over UDP through a TAP port of the card, in a network
-//! namespace of the test's own, which ends with it.
+//! `kvs --mode rss` and `steer`: clients over UDP through a TAP port of the card, and through an
+//! AF_XDP port on a pair of virtual interfaces, in a network namespace of the test's own, which
+//! ends with it.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpStream, UdpSocket};
@@ -54,6 +55,19 @@ fn system(line: &str) {
     assert!(ended.status.success(), "{line}: {}", String::from_utf8_lossy(&ended.stderr));
 }
 
+/// Ports of a card. The clients' side of each is the interface `kvs0`.
+const PORTS: [&str; 2] = ["tap:kvs0", "xdp:kvs1"];
+
+/// Makes the interfaces of a port, where it does not make its own: a queue for each core, as
+/// AF_XDP needs, and sums computed by the kernel, for no card behind it does.
+fn make_interfaces(port: &str, cores: usize) {
+    if let Some(name) = port.strip_prefix("xdp:") {
+        let many = format!("numrxqueues {cores} numtxqueues {cores}");
+        system(&format!("ip link add kvs0 {many} type veth peer name {name} {many}"));
+        system(&format!("ethtool -K kvs0 tx off >/dev/null && ip link set {name} up"));
+    }
+}
+
 /// A store behind a card, killed with its value.
 struct Store {
     child: Child,
@@ -65,11 +79,13 @@ struct Store {
 }
 
 impl Store {
-    fn start(mode: &str, more: &[&str]) -> Store {
+    fn start(port: &str, mode: &str, more: &[&str]) -> Store {
         system("ip link set lo up");
+        let cores = two_cores();
+        make_interfaces(port, cores.split(',').count());
         let mut command = niclab(&["kvs", "--listen", "127.0.0.1:0", "--mode", mode]);
-        command.args(["--port", "tap:kvs0", "--address", "10.9.0.2/24"]);
-        command.args(["--cores", &two_cores(), "--memory", "1GiB"]).args(more);
+        command.args(["--port", port, "--address", "10.9.0.2/24"]);
+        command.args(["--cores", &cores, "--memory", "1GiB"]).args(more);
         let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
         let mut out = BufReader::new(child.stdout.take().unwrap());
         let mut at = || {
@@ -104,6 +120,8 @@ impl Drop for Store {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
+        // Gone already where the card has made it.
+        let _ = Command::new("ip").args(["link", "del", "kvs0"]).stderr(Stdio::null()).status();
     }
 }
 
@@ -149,6 +167,11 @@ fn ask_tcp(store: &Store, said: &[u8], len: usize) -> Vec<u8> {
     answer
 }
 
+/// Each port in each mode.
+fn everywhere() -> impl Iterator<Item = (&'static str, &'static str)> {
+    PORTS.into_iter().flat_map(|port| ["rss", "steer"].map(|mode| (port, mode)))
+}
+
 /// Frames by queue, as the store says at its end; nothing was lost or malformed.
 #[track_caller]
 fn by_queue(told: &str) -> Vec<u64> {
@@ -173,8 +196,10 @@ fn memcaslap_finds_what_it_has_stored_by_the_card() {
         return;
     }
     // Its requests are of the text protocol: with `--binary -U` it sends none, to no server.
-    for (mode, queues) in [("rss", [0, 1]), ("steer", [2, 3])] {
-        let store = Store::start(mode, &[]);
+    let modes = [("rss", [0, 1]), ("steer", [2, 3])];
+    for (port, (mode, queues)) in PORTS.into_iter().flat_map(|port| modes.map(|mode| (port, mode)))
+    {
+        let store = Store::start(port, mode, &[]);
         let mut command = tool("memcaslap", test).unwrap();
         command.args(["-s", &store.address, "-U", "-T", "1", "-c", "16", "-t", "4s", "-v", "1"]);
         let ended = command.args(["-X", "256"]).output().unwrap();
@@ -202,8 +227,8 @@ fn binary_clients_find_what_they_have_stored() {
     }
     const CLIENTS: usize = 16;
     const KEYS: usize = 50;
-    for mode in ["rss", "steer"] {
-        let store = Store::start(mode, &[]);
+    for (port, mode) in everywhere() {
+        let store = Store::start(port, mode, &[]);
         let clients: Vec<UdpSocket> = (0..CLIENTS).map(|_| store.client()).collect();
         let mut stored = vec![[0_usize; KEYS]; CLIENTS];
         let value = |client: usize, key: usize, round: usize| {
@@ -252,8 +277,8 @@ fn all_ways_lead_to_the_same_items() {
     if !is_apart(test) {
         return;
     }
-    for mode in ["rss", "steer"] {
-        let store = Store::start(mode, &[]);
+    for (port, mode) in everywhere() {
+        let store = Store::start(port, mode, &[]);
         let clients: Vec<UdpSocket> = (0..4).map(|_| store.client()).collect();
         for number in 0..200_u16 {
             let (key, value) = (format!("key:{number}"), format!("value {number}"));
@@ -286,8 +311,9 @@ fn a_host_behind_a_card_answers_what_it_should_and_nothing_else() {
     if !is_apart(test) {
         return;
     }
-    for (mode, receive) in [("rss", "interrupt"), ("steer", "busy-poll")] {
-        let store = Store::start(mode, &["--receive", receive]);
+    for (port, mode) in everywhere() {
+        let receive = if mode == "rss" { "interrupt" } else { "busy-poll" };
+        let store = Store::start(port, mode, &["--receive", receive]);
         let pinged =
             Command::new("ping").args(["-c", "3", "-i", "0.2", "-W", "5", "10.9.0.2"]).output();
         match pinged {
