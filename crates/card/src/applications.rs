@@ -26,6 +26,7 @@ use std::time::Instant;
 use niclab_nic::limits::BURST;
 use niclab_nic::memory::Desc;
 use niclab_nic::rule::session::Session;
+use niclab_nic::rule::text::ReadError;
 use niclab_nic::{Nic, NicConfig, Worker};
 use niclab_port::stock::Stock;
 use niclab_port::wire::Burst;
@@ -534,7 +535,11 @@ fn claim(
             "flow create 0 priority {number} ingress pattern {pattern} / end \
              actions queue index {number} / end\n"
         );
-        session.apply(nic, rule.as_bytes()).map_err(|error| refused(error.to_string()))?;
+        // Of the rule that was made of it, what is wrong is told, and not its words.
+        session.apply(nic, rule.as_bytes()).map_err(|error| match error {
+            ReadError::Text(error) => refused(error.problem().to_string()),
+            error => refused(error.to_string()),
+        })?;
     }
     Ok(())
 }

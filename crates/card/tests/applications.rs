@@ -453,7 +453,7 @@ fn what_is_not_theirs_is_refused_when_they_are_loaded() {
         ),
         (
             vec![Application { flows: vec!["eth / ipx / end".to_owned()], ..plain(0) }],
-            "application a: flow `eth / ipx / end`: ",
+            "application a: flow `eth / ipx / end`: expected ",
         ),
         (
             vec![Application {
@@ -470,6 +470,7 @@ fn what_is_not_theirs_is_refused_when_they_are_loaded() {
     for (applications, said) in cases {
         let reason = refused(applications);
         assert!(reason.starts_with(said), "{reason}\nin place of {said}");
+        assert!(!reason.contains("flow create"), "{reason}: nobody has written that");
     }
     let (mut card, [world, _]) = start(vec![plain(0)], [1, 0]);
     let wrong = card.set_application("a", pipeline("regarray r size 16384 initval 0", "reply"));

@@ -147,4 +147,17 @@ impl Reader {
         self.taken += 1;
         Some(entry)
     }
+
+    /// Has `look` read an entry that waits behind so many others, which all stay; `None` where
+    /// fewer wait.
+    pub fn peek<T>(&self, behind: u32, look: impl FnOnce(&Shared, usize) -> T) -> Option<T> {
+        if behind >= self.shape.entries {
+            return None;
+        }
+        let number = self.taken + u64::from(behind);
+        let (slot, full) = (self.shape.slot(number), self.shape.free(number) + 1);
+        let waits = self.shared.word(slot).load(Ordering::Acquire) == full;
+        // It stays what it is: nobody but this reader gives it back.
+        waits.then(|| look(&self.shared, slot + WORD))
+    }
 }

@@ -171,3 +171,22 @@ fn what_is_wrong_is_said_at_its_place() {
         assert!(error.reason.starts_with(said), "{text}: {error}");
     }
 }
+
+/// Of what is not there nothing can be said, nor that there is nothing to say.
+#[test]
+fn an_empty_part_has_the_name_of_something() {
+    let program = program();
+    for (text, place, said) in [
+        (r#"{"tables": {"stats": {}}}"#, "tables.stats", "expected a table: stations"),
+        (r#"{"tables": {"stats": {"entries": []}}}"#, "tables.stats", "expected a table: stations"),
+        (r#"{"groups": {"path": {}}}"#, "groups.path", "expected a table: stations"),
+        (r#"{"registers": {"counts": {}}}"#, "registers.counts", "expected a regarray: count"),
+        (r#"{"meters": {"rate": {}}}"#, "meters.rate", "expected a metarray: rates"),
+    ] {
+        let error = read_tables(&program, text).expect_err(text);
+        assert_eq!(error.place, place, "{text}: {error}");
+        assert!(error.reason.starts_with(said), "{text}: {error}");
+    }
+    let empty = r#"{"tables": {"stations": {"entries": []}}, "registers": {"count": {}}}"#;
+    assert_eq!(read_tables(&program, empty).unwrap(), []);
+}

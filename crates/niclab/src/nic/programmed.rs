@@ -12,10 +12,18 @@ use crate::rules;
 
 const TABLE_COMMANDS: &str = "table add, modify, delete, setdefault, group, register_write, \
     meter_set_rates, mirroring_add, transaction or load";
-const PROGRAM_COMMANDS: &str = "program load, none, show, register, counter or digests";
+const PROGRAM_COMMANDS: &str =
+    "program load, none, show, register, counter, digests, ring or window";
 
 /// Records of an answer, at most: what is left waits for the next question.
 const DIGESTS_MAX: usize = 1_000;
+
+/// Entries of a ring that are shown, at most: what waits behind them is told to be there.
+const ENTRIES_MAX: u32 = 64;
+
+/// Bytes of a window that are shown, at most, and on a line.
+const WINDOW_MAX: usize = 4_096;
+const LINE_BYTES: usize = 32;
 
 /// The program of a file.
 pub(super) fn read(path: &Path) -> Result<Program, Failure> {
@@ -99,10 +107,12 @@ pub(super) fn answer(card: &mut Card, line: &str) -> Value {
         _ if line == "application" => Err(format!("no command: {}", of_application())),
         _ => of_program(card, Whose::Card, line),
     };
-    match done {
-        Ok(said) => json!({ "done": said }),
-        Err(error) => json!({ "error": error }),
-    }
+    done.unwrap_or_else(|error| json!({ "error": error }))
+}
+
+/// An answer of lines alone.
+fn lines(lines: &[impl AsRef<str>]) -> Value {
+    json!({ "done": lines.iter().map(AsRef::as_ref).collect::<Vec<&str>>() })
 }
 
 fn of_application() -> String {
@@ -110,7 +120,7 @@ fn of_application() -> String {
 }
 
 /// Carries out a command that begins with `table` or `program`.
-fn of_program(card: &mut Card, whose: Whose<'_>, line: &str) -> Result<Vec<String>, String> {
+fn of_program(card: &mut Card, whose: Whose<'_>, line: &str) -> Result<Value, String> {
     match line.split_once(' ') {
         Some(("table", rest)) => table(card, whose, rest.trim()),
         Some(("program", rest)) => program(card, whose, rest.trim()),
@@ -125,7 +135,7 @@ fn loaded(rest: &str) -> Result<String, String> {
     serde_json::from_str(rest).map_err(|_| "give a file: load FILE".to_owned())
 }
 
-fn table(card: &mut Card, whose: Whose<'_>, rest: &str) -> Result<Vec<String>, String> {
+fn table(card: &mut Card, whose: Whose<'_>, rest: &str) -> Result<Value, String> {
     let now_ns = card.now_ns();
     let pipeline = whose.pipeline(card)?;
     let commands = match rest.split_once(' ') {
@@ -133,21 +143,21 @@ fn table(card: &mut Card, whose: Whose<'_>, rest: &str) -> Result<Vec<String>, S
             let text = loaded(text)?;
             read_tables(pipeline.program(), &text).map_err(|error| error.to_string())?
         }
-        Some(("transaction", lines)) => {
-            let each = lines.split(';').map(str::trim).filter(|line| !line.is_empty());
+        Some(("transaction", all)) => {
+            let each = all.split(';').map(str::trim).filter(|line| !line.is_empty());
             let read = |line| Command::read(pipeline.program(), line);
             each.map(read).collect::<Result<_, _>>().map_err(|error| error.to_string())?
         }
         _ => vec![Command::read(pipeline.program(), rest).map_err(|error| error.to_string())?],
     };
     pipeline.tell(&commands, now_ns).map_err(|error| error.to_string())?;
-    Ok(vec![match commands.len() {
+    Ok(lines(&[match commands.len() {
         1 => "done".to_owned(),
         count => format!("{count} commands carried out together"),
-    }])
+    }]))
 }
 
-fn program(card: &mut Card, whose: Whose<'_>, rest: &str) -> Result<Vec<String>, String> {
+fn program(card: &mut Card, whose: Whose<'_>, rest: &str) -> Result<Value, String> {
     let words: Vec<&str> = rest.split_whitespace().collect();
     if let Some(("load", text)) = rest.split_once(' ') {
         let program = Program::read(&loaded(text)?).map_err(|error| error.to_string())?;
@@ -158,56 +168,117 @@ fn program(card: &mut Card, whose: Whose<'_>, rest: &str) -> Result<Vec<String>,
         fits(&program)?;
         let pipeline = Pipeline::new(program).map_err(|error| error.to_string())?;
         whose.replace(card, pipeline)?;
-        return Ok(vec!["the program decides about frames; its tables are empty".to_owned()]);
+        return Ok(lines(&["the program decides about frames; its tables are empty"]));
     }
     if words == ["none"]
         && let Whose::Card = whose
     {
         card.set_program(None).map_err(|error| error.to_string())?;
-        return Ok(vec!["rules and RSS decide about frames".to_owned()]);
+        return Ok(lines(&["rules and RSS decide about frames"]));
     }
     if words == ["show"]
         && let Whose::Card = whose
         && card.program().is_none()
     {
-        return Ok(vec!["no program: rules and RSS decide about frames".to_owned()]);
+        return Ok(lines(&["no program: rules and RSS decide about frames"]));
     }
     ask(whose.pipeline(card)?, &words)
         .unwrap_or_else(|| Err(format!("`program {rest}` is no command: {PROGRAM_COMMANDS}")))
 }
 
 /// Asks a program what it has; `None` where these words ask for nothing.
-fn ask(pipeline: &mut Pipeline, words: &[&str]) -> Option<Result<Vec<String>, String>> {
-    let number = |index: &str| index.parse().map_err(|_| format!("`{index}` is no index"));
-    let of = pipeline.program();
-    match *words {
-        ["show"] => {
-            let line = |(number, table): (usize, &Table)| {
-                format!("{}: {} of {} entries", table.name, pipeline.entries(number), table.size)
-            };
-            Some(Ok(of.tables.iter().enumerate().map(line).collect()))
-        }
-        ["register", name, index] => {
-            let array = named("regarray", name, of.registers.iter().map(|of| &of.name));
-            let index = number(index);
-            Some(array.and_then(|array| {
-                Ok(vec![pipeline.register(array, index?).unwrap_or(0).to_string()])
-            }))
-        }
-        ["counter", name, index] => {
-            let array = named("countarray", name, of.counters.iter().map(|of| &of.name));
-            let index = number(index);
-            Some(array.and_then(|array| {
-                let (packets, bytes) = pipeline.counter(array, index?).unwrap_or_default();
-                Ok(vec![format!("{packets} packets, {bytes} B")])
-            }))
-        }
+fn ask(pipeline: &mut Pipeline, words: &[&str]) -> Option<Result<Value, String>> {
+    Some(match *words {
+        ["show"] => Ok(show(pipeline)),
+        ["register", name, index] => register(pipeline, name, index),
+        ["counter", name, index] => counter(pipeline, name, index),
+        ["ring", name, index] => ring(pipeline, name, index),
+        ["window", name, offset, count] => window(pipeline, name, offset, count),
         ["digests", name] => {
-            let digest = named("digest", name, of.digests.iter().map(|of| &of.name));
-            Some(digest.map(|digest| digests(pipeline, digest)))
+            let digests_of = &pipeline.program().digests;
+            let digest = named("digest", name, digests_of.iter().map(|of| &of.name));
+            digest.map(|digest| lines(&digests(pipeline, digest)))
         }
-        _ => None,
+        _ => return None,
+    })
+}
+
+fn number(text: &str) -> Result<u64, String> {
+    text.parse().map_err(|_| format!("`{text}` is no number"))
+}
+
+fn show(pipeline: &Pipeline) -> Value {
+    let tables = || pipeline.program().tables.iter().enumerate();
+    let line = |(number, table): (usize, &Table)| {
+        format!("{}: {} of {} entries", table.name, pipeline.entries(number), table.size)
+    };
+    let told = |(number, table): (usize, &Table)| {
+        let entries = pipeline.entries(number);
+        json!({ "name": table.name, "entries": entries, "size": table.size })
+    };
+    let (done, tables): (Vec<String>, Vec<Value>) =
+        (tables().map(line).collect(), tables().map(told).collect());
+    json!({ "done": done, "tables": tables })
+}
+
+fn register(pipeline: &Pipeline, name: &str, index: &str) -> Result<Value, String> {
+    let arrays = pipeline.program().registers.iter().map(|of| &of.name);
+    let array = named("regarray", name, arrays)?;
+    let value = pipeline.register(array, number(index)?).unwrap_or(0);
+    Ok(json!({ "done": [value.to_string()], "value": value }))
+}
+
+fn counter(pipeline: &Pipeline, name: &str, index: &str) -> Result<Value, String> {
+    let arrays = pipeline.program().counters.iter().map(|of| &of.name);
+    let array = named("countarray", name, arrays)?;
+    let (packets, bytes) = pipeline.counter(array, number(index)?).unwrap_or_default();
+    let line = format!("{packets} packets, {bytes} B");
+    Ok(json!({ "done": [line], "packets": packets, "bytes": bytes }))
+}
+
+/// A copy of the first entries that wait in a ring: whoever reads it still finds them.
+fn ring(pipeline: &Pipeline, name: &str, index: &str) -> Result<Value, String> {
+    let rings = &pipeline.program().rings;
+    let at = named("ring", name, rings.iter().map(|of| &of.name))?;
+    let (count, ring) = (rings[at].count, number(index)? as usize);
+    if ring >= count {
+        return Err(format!("ring {name} has {count}, from 0 on: there is no {index}"));
     }
+    let entry = |behind| pipeline.waiting(at, ring, behind).map(|bytes| hex(&bytes));
+    let entries: Vec<String> = (0..ENTRIES_MAX).map_while(entry).collect();
+    let line = |(number, entry): (usize, &String)| format!("{number}: {entry}");
+    let mut done: Vec<String> = entries.iter().enumerate().map(line).collect();
+    match (entries.len(), entry(ENTRIES_MAX)) {
+        (0, _) => done.push("no entry waits".to_owned()),
+        (_, Some(_)) => done.push("and more behind them".to_owned()),
+        _ => {}
+    }
+    Ok(json!({ "done": done, "entries": entries }))
+}
+
+/// A copy of some bytes of a window.
+fn window(pipeline: &Pipeline, name: &str, offset: &str, count: &str) -> Result<Value, String> {
+    let windows = &pipeline.program().windows;
+    let at = named("window", name, windows.iter().map(|of| &of.name))?;
+    let (len, offset, count) = (windows[at].len, number(offset)?, number(count)?);
+    let end = offset.checked_add(count).filter(|end| *end <= len as u64);
+    if end.is_none() || !(1..=WINDOW_MAX as u64).contains(&count) {
+        let most = format!("ask for 1 to {WINDOW_MAX} at a time");
+        return Err(format!("window {name} has {len} bytes, from 0 on: {most}"));
+    }
+    let (offset, mut bytes) = (offset as usize, vec![0; count as usize]);
+    if let Some(shared) = pipeline.window(at) {
+        shared.copy_out(offset, &mut bytes);
+    }
+    let line = |(number, bytes): (usize, &[u8])| {
+        format!("{}: {}", offset + number * LINE_BYTES, hex(bytes))
+    };
+    let done: Vec<String> = bytes.chunks(LINE_BYTES).enumerate().map(line).collect();
+    Ok(json!({ "done": done, "bytes": hex(&bytes) }))
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// The records that wait, so many at most, each with the names and numbers of its fields.
@@ -221,8 +292,7 @@ fn digests(pipeline: &mut Pipeline, digest: usize) -> Vec<String> {
             if of.len() <= 8 {
                 of.reverse();
             }
-            let digits: String = of.iter().map(|byte| format!("{byte:02x}")).collect();
-            format!("{} 0x{digits}", field.name)
+            format!("{} 0x{}", field.name, hex(&of))
         };
         fields.iter().map(field).collect::<Vec<_>>().join(", ")
     };

@@ -200,7 +200,7 @@ fn a_program_decides_on_the_card_and_what_is_wrong_is_refused_before_a_port_is_o
         "100 by the program, 0 unfit",
         "wrong.spec: line 2, column 2",
         "program: 3",
-        "wrong.json: tables.types: unknown field `size`",
+        "wrong.json: tables.kinds: expected a table: types",
         "tables: 3",
         "no program: 2",
     ] {
@@ -253,7 +253,7 @@ fn tables_change_and_programs_are_replaced_on_a_card_that_runs() {
         "\n42\n",
         "no regarray counts; there are: count",
         "no array: 3",
-        "tables.types: unknown field `size`",
+        "tables.kinds: expected a table: types",
         "wrong file: 3",
         "line 2, column 2",
         "wrong program: 3",
@@ -286,6 +286,7 @@ struct told_t {
 }
 countarray seen size 4
 window kept size 64
+ring held count 1 size 128 entry 16
 digest told size 8 instanceof told_t
 apply {
 	rx m.port
@@ -294,6 +295,7 @@ apply {
 	count seen 1
 	digest told m.type
 	dma_write_at kept 0 h.ethernet
+	dma_write held 0 h.ethernet
 	emit h.ethernet
 	reply
 }
@@ -310,7 +312,7 @@ fn keepers() -> tempfile::TempDir {
     fs::write(scratch.path().join("slow.pcap"), slow).unwrap();
     write("keeper.spec", KEEPER);
     write("larger.spec", &KEEPER.replace("size 64", "size 65"));
-    let flows = r#""flows": ["eth / ipv4 / end"]"#;
+    let flows = r#""flows": ["eth / ipv4 / end"], "rings": { "held": 3072 }"#;
     let file = |more: &str| format!(r#"{{ "program": "keeper.spec", {flows}{more} }}"#);
     write("keeper.json", &file(r#", "windows": { "kept": 64 }"#));
     write("poor.json", &file(r#", "windows": { "kept": 63 }"#));
@@ -320,6 +322,45 @@ fn keepers() -> tempfile::TempDir {
     write("flow.json", &file(r#", "windows": { "kept": 64 }"#).replace("eth / ipv4", "eth / ipx"));
     scratch
 }
+
+/// What is said to them, in any order.
+const KEEPERS_SAY: &[&str] = &[
+    "out 100 frames",
+    "application keeper: 100 frames, 0 missed beyond its share; 0 dropped by its program",
+    "1 packets, 60 B",
+    r#""bytes":60,"done":["1 packets, 60 B"],"packets":1"#,
+    "0: 02000000000102000000000208000000",
+    // What was looked at is still there.
+    r#""entries":["02000000000102000000000208000000"]"#,
+    "ring held has 1, from 0 on: there is no 1",
+    "no ring: 3",
+    "6: 0200000000020800",
+    "window kept has 64 bytes, from 0 on: ask for 1 to 4096 at a time",
+    "behind it: 3",
+    "type 0x0800",
+    "no digest tell; there are: told",
+    "no digest: 3",
+    "window kept: its program takes 65 bytes, and it has 64",
+    "larger: 3",
+    "its tables are empty",
+    "always one: 3",
+    "no application other; there are: keeper",
+    "no application: 3",
+    "no name: 3",
+    "ends: 0",
+    "window kept: its program takes 64 bytes, and it has 63",
+    "poor: 3",
+    "windows and rings of the program take 68000003072 bytes, and the machine has",
+    "vast: 3",
+    "window kept: its program takes 64 bytes, and it has 0",
+    "none: 3",
+    "unknown field `shares`",
+    "odd: 3",
+    "application far: the card has no port 7",
+    "far: 3",
+    "flow `eth / ipx / end`: expected ",
+    "flow: 3",
+];
 
 #[test]
 fn an_application_has_what_its_file_says_and_is_asked_by_its_name() {
@@ -334,7 +375,13 @@ fn an_application_has_what_its_file_says_and_is_asked_by_its_name() {
         ctl() { "$NICLAB" nic ctl --control card "$@" 2>&1; }
         for _ in $(seq 400); do ctl counters | grep -q 'keeper: 1 frames' && break; sleep 0.05; done
         ctl application keeper program counter seen 1
+        ctl --json application keeper program counter seen 1
         ctl application keeper program digests told
+        ctl application keeper program ring held 0
+        ctl --json application keeper program ring held 0
+        ctl application keeper program ring held 1; echo "no ring: $?"
+        ctl application keeper program window kept 6 8
+        ctl application keeper program window kept 60 5; echo "behind it: $?"
         ctl application keeper program digests tell; echo "no digest: $?"
         ctl application keeper program load larger.spec; echo "larger: $?"
         ctl application keeper program load keeper.spec
@@ -350,34 +397,20 @@ fn an_application_has_what_its_file_says_and_is_asked_by_its_name() {
         done
         "#,
     );
-    for phrase in [
-        "out 100 frames",
-        "application keeper: 100 frames, 0 missed beyond its share; 0 dropped by its program",
-        "1 packets, 60 B",
-        "type 0x0800",
-        "no digest tell; there are: told",
-        "no digest: 3",
-        "window kept: its program takes 65 bytes, and it has 64",
-        "larger: 3",
-        "its tables are empty",
-        "always one: 3",
-        "no application other; there are: keeper",
-        "no application: 3",
-        "no name: 3",
-        "ends: 0",
-        "window kept: its program takes 64 bytes, and it has 63",
-        "poor: 3",
-        "windows and rings of the program take 68000000000 bytes, and the machine has",
-        "vast: 3",
-        "window kept: its program takes 64 bytes, and it has 0",
-        "none: 3",
-        "unknown field `shares`",
-        "odd: 3",
-        "application far: the card has no port 7",
-        "far: 3",
-        "flow `eth / ipx / end`",
-        "flow: 3",
-    ] {
+    for phrase in KEEPERS_SAY {
         assert!(said.contains(phrase), "`{phrase}` is missing in: {said}");
     }
+}
+
+/// The files that are there to be copied: memory to the byte, flows, tables.
+#[test]
+fn an_application_to_copy_is_taken_as_it_is() {
+    let scratch = files();
+    let programs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../programs");
+    let file = programs.join("kvs-items/application.json");
+    let trace = format!("pcap:in={}", scratch.path().join("in.pcap").display());
+    let ended =
+        call(&["nic", "--queues", "2", "--port", &trace, "--application", file.to_str().unwrap()]);
+    ended.with(0, &[]);
+    assert!(ended.out.contains("application kvs-items: 0 frames"), "{ended:?}");
 }

@@ -240,6 +240,16 @@ impl Pipeline {
         self.readers.rings.get_mut(rings)?.get_mut(index)?.take()
     }
 
+    /// A copy of the entry that waits in a ring behind so many others; `None` where fewer wait, and
+    /// of a ring that is not there or that somebody reads.
+    #[must_use]
+    pub fn waiting(&self, rings: usize, index: usize, behind: u32) -> Option<Vec<u8>> {
+        let reader = self.readers.rings.get(rings)?.get(index)?.as_ref()?;
+        let mut entry = vec![0; reader.shape().entry_len];
+        reader.peek(behind, |shared, at| shared.copy_out(at, &mut entry))?;
+        Some(entry)
+    }
+
     /// The next record that the control side is told, as its fields stand in metadata.
     pub fn digest(&mut self, digest: usize) -> Option<Vec<u8>> {
         let reader = self.readers.digests.get_mut(digest)?;

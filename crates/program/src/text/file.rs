@@ -50,9 +50,11 @@ pub fn read_tables(program: &Program, text: &str) -> Result<Vec<Command>, FileEr
     let root = object("the file", &value)?;
     only("the file", root, &["tables", "groups", "registers", "meters", "sessions"])?;
     let mut commands = Commands { program, commands: Vec::new() };
+    let tables = || program.tables.iter().map(|of| &of.name);
     for (name, table) in part(root, "tables")? {
         named("tables", name)?;
         commands.table(name, table)?;
+        there("tables", name, "a table", tables())?;
     }
     for (name, groups) in part(root, "groups")? {
         let place = format!("groups.{name}");
@@ -61,6 +63,7 @@ pub fn read_tables(program: &Program, text: &str) -> Result<Vec<Command>, FileEr
             named(&place, group)?;
             commands.group(name, group, members)?;
         }
+        there("groups", name, "a table", tables())?;
     }
     for (name, values) in part(root, "registers")? {
         let place = format!("registers.{name}");
@@ -71,6 +74,8 @@ pub fn read_tables(program: &Program, text: &str) -> Result<Vec<Command>, FileEr
             let value = word(&place, value)?;
             commands.tell(&place, &format!("register_write {name} {index} {value}"))?;
         }
+        let arrays = program.registers.iter().map(|of| &of.name);
+        there("registers", name, "a regarray", arrays)?;
     }
     for (name, meters) in part(root, "meters")? {
         let place = format!("meters.{name}");
@@ -83,6 +88,7 @@ pub fn read_tables(program: &Program, text: &str) -> Result<Vec<Command>, FileEr
             commands
                 .tell(&place, &format!("meter_set_rates {name} {index} {}", words.join(" ")))?;
         }
+        there("meters", name, "a metarray", program.meters.iter().map(|of| &of.name))?;
     }
     for (number, session) in part(root, "sessions")? {
         let place = format!("sessions.{number}");
@@ -126,6 +132,24 @@ fn named(place: &str, name: &str) -> Result<(), FileError> {
     match !name.is_empty() && name.chars().all(is_one) {
         true => Ok(()),
         false => Err(wrong(place, format!("expected a name, found `{name}`"))),
+    }
+}
+
+/// That there is something of a name, of which the file may say nothing else.
+fn there<'n>(
+    part: &str,
+    name: &str,
+    what: &str,
+    names: impl Iterator<Item = &'n String>,
+) -> Result<(), FileError> {
+    let names: Vec<&str> = names.map(String::as_str).collect();
+    match names.contains(&name) {
+        true => Ok(()),
+        false => {
+            let known =
+                if names.is_empty() { "there is none".to_owned() } else { names.join(", ") };
+            Err(wrong(format!("{part}.{name}"), format!("expected {what}: {known}")))
+        }
     }
 }
 
