@@ -13,7 +13,7 @@ use niclab_load::echo::{Echo, Pace, Receive, Transport};
 use niclab_pairing::in_turn;
 
 use crate::sockperf::{self, MEASURED, RUN, WARMUP};
-use crate::{Bench, BenchError, Measured, Slices, Times};
+use crate::{Bar, Bench, BenchError, Measured, Slices, Times};
 
 /// Where sockperf's server listens.
 const PORT: u16 = 11_111;
@@ -79,6 +79,7 @@ fn compare(bench: &Bench, size: u16) -> Result<Measured, BenchError> {
         what,
         ours_ns: turns.iter().map(|[ours, _]| ours[at]).collect(),
         theirs_ns: turns.iter().map(|[_, theirs]| theirs[at]).collect(),
+        bar: Bar::Alike,
     };
     Ok(Measured::of(Slices::Times(vec![times("p50", 0), times("p99", 1)])))
 }

@@ -29,6 +29,7 @@ pub mod scaling;
 pub mod servers;
 pub mod sets;
 pub mod sockperf;
+pub mod stores;
 pub mod stream;
 mod times;
 pub mod update;
@@ -47,7 +48,7 @@ use niclab_table::{CreateError, InsertError};
 
 pub use niclab_pairing::Pairs;
 pub use row::{ACL_GOAL, Row, Subject, rows};
-pub use times::Times;
+pub use times::{Bar, Times};
 
 /// How to measure.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -10,10 +10,12 @@ use crate::insert::{Room, Written};
 use crate::kvs::{Figure, Keys, Shape};
 use crate::prefixes::Family;
 use crate::requests::Application;
+use crate::stores::Way;
 use crate::update::{self, Change};
 use crate::{
     Bench, BenchError, Goal, Measured, acl, beside, chain, echo, entries, exact, forward,
-    generator, insert, kvs, pipeline, prefixes, program, requests, rss, scaling, sets, stream,
+    generator, insert, kvs, pipeline, prefixes, program, requests, rss, scaling, sets, stores,
+    stream,
 };
 
 /// What can be asked for by name.
@@ -39,6 +41,8 @@ pub enum Subject {
     Insert,
     /// The key-value store behind the card's queues.
     Kvs,
+    /// The same over sockets of the kernel.
+    KvsSockets,
     /// Gets and sets of memcached.
     Memcached,
     /// All that happens to a packet.
@@ -103,6 +107,7 @@ pub fn rows(files: &[PathBuf]) -> Vec<Row> {
     rows.extend(entry_rows());
     rows.push(scaling_row());
     rows.extend(kvs_rows());
+    rows.extend(store_rows());
     rows.push(forward_row());
     rows.extend(echo_rows());
     rows.push(stream_row());
@@ -389,6 +394,22 @@ fn kvs_rows_of(keys: Keys, burst: usize) -> [Row; 3] {
         row("steer", "rss", KVS_THROUGHPUT, 0.0, beside(Figure::Throughput)),
         row("steer, a core's time", "rss", KVS_TIME, 0.0, beside(Figure::Time)),
     ]
+}
+
+fn store_rows() -> Vec<Row> {
+    let row = |what: String, ratio, measure: Box<Measure>| {
+        let goal = Goal { ratio, floor: 0.0 };
+        Row { subject: Subject::KvsSockets, what, peer: "memcached", goal, measure }
+    };
+    let of = |way: Way| {
+        let (name, rates) = (way.name(), Box::new(move |bench: &Bench| stores::rates(bench, way)));
+        let latencies = Box::new(move |bench: &Bench| stores::latencies(bench, way));
+        [
+            row(format!("kvs over {name}, 64 clients"), 1.0, rates),
+            row(format!("kvs over {name}, half that rate"), 0.0, latencies),
+        ]
+    };
+    [Way::Tcp, Way::Udp].into_iter().flat_map(of).collect()
 }
 
 fn forward_row() -> Row {

@@ -62,6 +62,8 @@ impl Program {
 pub enum Service {
     /// One thread, 512 MB.
     Memcached,
+    /// The same, over UDP, too.
+    MemcachedUdp,
     /// Nothing is written to a disk.
     Redis,
     /// One process, which answers `hello`.
@@ -81,7 +83,7 @@ server { listen 127.0.0.1:PORT; location / { return 200 hello; } } }
 impl Service {
     fn program(self) -> Program {
         let (name, package) = match self {
-            Service::Memcached => ("memcached", "memcached"),
+            Service::Memcached | Service::MemcachedUdp => ("memcached", "memcached"),
             Service::Redis => ("redis-server", "redis-server"),
             Service::Nginx => ("nginx", "nginx-light"),
         };
@@ -92,6 +94,9 @@ impl Service {
         // As root it stays root: who becomes another one does not end with us.
         let line = match self {
             Service::Memcached => format!("-u root -t 1 -m 512 -U 0 -l 127.0.0.1 -p {port}"),
+            Service::MemcachedUdp => {
+                format!("-u root -t 1 -m 512 -U {port} -l 127.0.0.1 -p {port}")
+            }
             Service::Redis => format!("--bind 127.0.0.1 --port {port} --appendonly no --save"),
             Service::Nginx => {
                 let text = NGINX.replace("PLACE", place).replace("PORT", port);

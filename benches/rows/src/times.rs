@@ -1,8 +1,8 @@
-//! Times of ours and of a peer's that are to be alike.
+//! Times of ours and of a peer's that are to be alike, or no longer.
 //!
 //! A time that both programs leave to the kernel cannot be halved by one of them: what is to be
 //! shown is that ours reads it as the peer does. So the bar is the peer itself: how much its turns
-//! differ from each other.
+//! differ from each other. Where ours are to be no longer, they may be as short as they like.
 
 use niclab_pairing::{Interval, PAIRS_MIN, median_interval};
 
@@ -20,6 +20,18 @@ pub struct Times {
     pub ours_ns: Vec<f64>,
     /// The peer's.
     pub theirs_ns: Vec<f64>,
+    /// What ours are to be.
+    pub bar: Bar,
+}
+
+/// What times of ours are to be beside a peer's.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Bar {
+    /// As the peer's are, within what it differs from itself.
+    #[default]
+    Alike,
+    /// No longer than the peer's, within the same.
+    NoLonger,
 }
 
 impl Times {
@@ -52,12 +64,13 @@ impl Times {
         median_interval(&ratios)
     }
 
-    /// Met where the interval of the ratio lies inside of the peer's own from run to run.
+    /// Met where the interval of the ratio lies inside of the peer's own from run to run, or, where
+    /// ours are to be no longer, ends below its end.
     pub fn verdict(&self) -> Verdict {
-        let inside = self
-            .ratio()
-            .zip(self.own())
-            .is_some_and(|(ratio, [low, high])| ratio.low >= low && ratio.high <= high);
+        let inside = self.ratio().zip(self.own()).is_some_and(|(ratio, [low, high])| {
+            let is_short = self.bar == Bar::Alike && ratio.low < low;
+            !is_short && ratio.high <= high
+        });
         match (self.ours_ns.len() < PAIRS_MIN, inside) {
             (true, _) => Verdict::Undecided,
             (false, true) => Verdict::Met,
@@ -75,7 +88,7 @@ mod tests {
         let theirs_ns: Vec<f64> =
             (0..count).map(|turn| if turn % 2 == 0 { 1_000.0 } else { 1_100.0 }).collect();
         let ours_ns = theirs_ns.iter().map(|ns| ns * factor).collect();
-        Times { what: "p50", ours_ns, theirs_ns }
+        Times { what: "p50", ours_ns, theirs_ns, bar: Bar::Alike }
     }
 
     #[test]
@@ -89,6 +102,14 @@ mod tests {
         // Faster than the peer is not alike either: something is not measured.
         assert_eq!(times(0.8, 31).verdict(), Verdict::Missed);
         assert_eq!(times(1.0, 29).verdict(), Verdict::Undecided);
+    }
+
+    #[test]
+    fn ours_may_be_shorter_where_they_are_to_be_no_longer() {
+        let times = |factor| Times { bar: Bar::NoLonger, ..times(factor, 31) };
+        assert_eq!(times(0.5).verdict(), Verdict::Met);
+        assert_eq!(times(1.05).verdict(), Verdict::Met);
+        assert_eq!(times(1.2).verdict(), Verdict::Missed);
     }
 
     #[test]

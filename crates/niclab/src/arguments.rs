@@ -674,6 +674,8 @@ pub enum BenchSubject {
     Insert,
     /// The key-value store behind the card's queues: steered by key, beside RSS
     Kvs,
+    /// The same over sockets of the kernel, beside memcached
+    KvsSockets,
     /// Gets and sets of memcached, beside memcaslap
     Memcached,
     /// All that happens to a packet

@@ -4,7 +4,7 @@ use std::io::{self, Write, stdout};
 use std::path::{Path, PathBuf};
 
 use niclab_bench::{
-    ACL_GOAL, Bench, BenchError, Figures, Goal, Pairs, Row, Slices, Subject, Times, Verdict,
+    ACL_GOAL, Bar, Bench, BenchError, Figures, Goal, Pairs, Row, Slices, Subject, Times, Verdict,
     geomean, median, rows,
 };
 use niclab_device::cores::allowed;
@@ -171,7 +171,10 @@ impl<W: Write> Sheet<'_, W> {
         let what = format!("{what}, {}", times.what);
         let us = |ns: &[f64]| median(ns).map_or(String::new(), |ns| number(ns / 1e3));
         let (ours, theirs) = (us(&times.ours_ns), us(&times.theirs_ns));
-        let bounds = |[low, high]: [f64; 2]| format!("{} to {}", number(low), number(high));
+        let bounds = |[low, high]: [f64; 2]| match times.bar {
+            Bar::Alike => format!("{} to {}", number(low), number(high)),
+            Bar::NoLonger => format!("to {}", number(high)),
+        };
         let goal = times.own().map_or(String::new(), bounds);
         let ratio = times.ratio().map_or(String::new(), |ratio| {
             let [low, median, high] = [ratio.low, ratio.median, ratio.high].map(number);
@@ -243,6 +246,7 @@ impl From<BenchSubject> for Subject {
             BenchSubject::Http => Subject::Http,
             BenchSubject::Insert => Subject::Insert,
             BenchSubject::Kvs => Subject::Kvs,
+            BenchSubject::KvsSockets => Subject::KvsSockets,
             BenchSubject::Memcached => Subject::Memcached,
             BenchSubject::Pipeline => Subject::Pipeline,
             BenchSubject::Prefixes => Subject::Prefixes,
@@ -308,7 +312,7 @@ mod tests {
         let theirs_ns: Vec<f64> =
             (0..31).map(|turn| if turn % 2 == 0 { 30_000.0 } else { 31_000.0 }).collect();
         let ours_ns = theirs_ns.iter().map(|ns| ns * 1.01).collect();
-        let times = Times { what: "p50", ours_ns, theirs_ns };
+        let times = Times { what: "p50", ours_ns, theirs_ns, bar: Bar::Alike };
         let text = |times: &Times| words(&sheet(|sheet| sheet.times("echo", "sockperf", times)));
         let figures = "sockperf 30.0 1.01 [1.01, 1.01] 0.97 to 1.03 met";
         assert_eq!(text(&times), format!("echo, p50 30.3 {figures}"));
