@@ -100,7 +100,7 @@ fn shorter(cell: &Cell<'_>, plain: &Cell<'_>) -> Vec<(&'static str, &'static str
     all
 }
 
-/// Why a request is served sooner: what the most of what is saved is spent on.
+/// Why a request is served sooner: where at least half of what is saved is saved for certain.
 fn why(cell: &Cell<'_>, plain: &Cell<'_>) -> String {
     let all = shorter(cell, plain);
     let sum = |names: &[&str]| {
@@ -120,9 +120,13 @@ fn why(cell: &Cell<'_>, plain: &Cell<'_>) -> String {
         ),
         (sum(&["reply"]), "Most of what it saves is answering."),
     ];
+    let (with, without) = cell.paired(plain, REQUEST);
+    let saved: Vec<f64> = without.iter().zip(with).map(|(plain, with)| plain - with).collect();
+    let half = statistics::median(&saved).unwrap_or(0.0) / 2.0;
     let most = causes.iter().max_by(|(a, _), (b, _)| a.total_cmp(b));
-    let most = most.filter(|(saved, _)| *saved > 0.0);
-    most.map_or("Which step is shorter these repeats do not tell.", |(_, words)| words).to_owned()
+    let most = most.filter(|(saved, _)| *saved > 0.0 && *saved >= half);
+    let unknown = "Where most of it is saved these repeats do not tell.";
+    most.map_or(unknown, |(_, words)| words).to_owned()
 }
 
 /// What a request takes of a core, and which steps are shorter.

@@ -32,15 +32,16 @@ pub(crate) const STUDY_CORES: f64 = 6.0;
 /// Bytes of a frame on the wire that are not in memory: FCS.
 const FCS_BYTES: f64 = 4.0;
 
-/// All cells of a device, in reading order: place by place, all modes at each.
+/// All cells of a device, in reading order: the study's workload first, place by place, all modes
+/// at each.
 pub(crate) fn cells<'a>(results: &'a Results<'_>, device: &str) -> Vec<&'a Cell<'a>> {
     let mut cells: Vec<&Cell<'_>> = results.cells.of(device, "serve").collect();
     let place = |cell: &Cell<'_>| {
-        let at =
-            |known: &[&str], axis: &str| known.iter().position(|name| *name == cell.word(axis));
-        let numbers = PLACE[1..].iter().map(|axis| cell.number(axis).unwrap_or(0.0) as u64);
-        let numbers: Vec<u64> = numbers.collect();
-        (at(&KEYS.map(|(name, _)| name), "keys"), numbers, at(&MODES.map(|(name, _)| name), "mode"))
+        let keys = KEYS.iter().position(|(name, _)| *name == cell.word("keys"));
+        let mode = MODES.iter().position(|(name, _)| *name == cell.word("mode"));
+        let number = |axis: &&str| cell.number(axis).unwrap_or(0.0) as u64;
+        let numbers: Vec<u64> = PLACE[1..].iter().map(number).collect();
+        (!is_study(cell), keys, numbers, mode)
     };
     cells.sort_by_key(|cell| place(cell));
     cells
@@ -137,13 +138,12 @@ fn id(results: &Results<'_>, what: &str) -> String {
 }
 
 fn places(cell: &Cell<'_>) -> Vec<String> {
-    let number = |axis: &str| words::whole(cell.number(axis).unwrap_or(0.0));
-    let keys = cell.word("keys");
-    let rest = ["count", "gets", "cores", "burst"].map(number);
-    [vec![cell.device.to_owned(), keys], rest.to_vec(), vec![cell.word("mode")]].concat()
+    let [cores, burst] =
+        ["cores", "burst"].map(|axis| words::whole(cell.number(axis).unwrap_or(0.0)));
+    vec![cell.device.to_owned(), workload(cell), cores, burst, cell.word("mode")]
 }
 
-const PLACES: [&str; 7] = ["device", "keys", "of them", "% gets", "cores", "together", "mode"];
+const PLACES: [&str; 5] = ["device", "workload", "cores", "together", "mode"];
 
 /// What was answered, and what it took.
 fn served(results: &Results<'_>) -> Table {
@@ -170,7 +170,8 @@ fn served(results: &Results<'_>) -> Table {
         "card's work in software",
         "marks",
     ];
-    let title = "What is answered, staged, and what a request takes of a core";
+    let title = "What is answered, staged, and what a request takes of a core; workloads by what \
+                 differs from the study's";
     table(&id(results, "served"), title, &[&PLACES[..], &rest].concat(), rows)
 }
 
@@ -425,31 +426,27 @@ fn over_steps(results: &Results<'_>) -> Figure {
 /// All cores together, over their number, and what the bus carries.
 fn over_cores(results: &Results<'_>, device: &str) -> Figure {
     let mut series = Vec::new();
-    let mut carried: Vec<f64> = Vec::new();
-    for (mode, _) in MODES {
-        let measured = by_cores(results, device, mode);
-        for cell in &measured {
+    let all = MODES.map(|(mode, _)| (mode, by_cores(results, device, mode)));
+    for (mode, measured) in &all {
+        for cell in measured {
             if let Some(point) = cell.mean(ANSWERED, 1e-6, cell.number("cores").unwrap_or(0.0)) {
                 add_point(&mut series, format!("{device}, {mode}"), device, point);
             }
         }
+    }
+    for (mode, measured) in &all {
         let from = measured.last().and_then(|cell| cell.number("cores")).unwrap_or(0.0) as u32;
         let cores = std::iter::successors(Some(from.max(1)), |cores| Some(cores * 2));
         for cores in cores.take_while(|cores| *cores <= MODELLED_CORES_MAX).map(f64::from) {
-            let Some(per_s) = modelled(&measured, cores) else { continue };
+            let Some(per_s) = modelled(measured, cores) else { continue };
             let name = format!("{device}, {mode}, modelled");
             add_computed(&mut series, name, device, (cores, per_s / 1e6));
         }
-        let ways = measured.last().and_then(|cell| bus_ways(cell));
-        carried.extend(ways.map(|ways| BUSES[0].requests_per_s(ways) / 1e6));
-        // What crosses is the same of several modes.
-        if let Some(most) =
-            carried.last().filter(|most| !carried[..carried.len() - 1].contains(most))
-        {
-            for cores in [1.0, f64::from(MODELLED_CORES_MAX)] {
-                let name = format!("{}, {mode}", BUSES[0].name);
-                add_computed(&mut series, name, device, (cores, *most));
-            }
+    }
+    for (modes, per_s) in carried(&all) {
+        for cores in [1.0, f64::from(MODELLED_CORES_MAX)] {
+            let name = format!("{}, {}", BUSES[0].name, modes.join(" and "));
+            add_computed(&mut series, name, device, (cores, per_s / 1e6));
         }
     }
     Figure {
@@ -467,4 +464,18 @@ fn over_cores(results: &Results<'_>, device: &str) -> Figure {
         series,
         knees: Vec::new(),
     }
+}
+
+/// Requests a second that the slowest bus carries; modes of which it carries as many together.
+fn carried<'a>(all: &[(&'a str, Vec<&Cell<'_>>)]) -> Vec<(Vec<&'a str>, f64)> {
+    let mut carried: Vec<(Vec<&str>, f64)> = Vec::new();
+    for (mode, measured) in all {
+        let Some(ways) = measured.last().and_then(|cell| bus_ways(cell)) else { continue };
+        let per_s = BUSES[0].requests_per_s(ways);
+        match carried.iter_mut().find(|(_, known)| *known == per_s) {
+            Some((modes, _)) => modes.push(mode),
+            None => carried.push((vec![mode], per_s)),
+        }
+    }
+    carried
 }
