@@ -22,6 +22,7 @@ mod programs;
 mod queues;
 mod refused;
 mod rules;
+mod stores;
 mod trouble;
 mod tune;
 mod tutorial;
