@@ -81,7 +81,14 @@ pub(crate) fn numbers(axis: &Axis, direction: Direction, values: &[f64]) -> Valu
     let mut look = look(axis, direction);
     look["labelExpr"] = json!(LABEL);
     match ticks.is_empty() {
-        true => look["tickCount"] = json!(6),
+        true => {
+            look["tickCount"] = json!(6);
+            // There is no half of a core, nor of a table.
+            let counts = axis.unit.is_empty() && values.iter().all(|value| value.fract() == 0.0);
+            if direction == Direction::X && counts {
+                look["tickMinStep"] = json!(1);
+            }
+        }
         false => look["values"] = json!(ticks),
     }
     json!({"type": "quantitative", "scale": scale, "axis": look})
@@ -162,6 +169,21 @@ fn symlog_ticks(constant: f64, low: f64, high: f64) -> Vec<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_counted_has_no_ticks_between_whole_numbers() {
+        let axis = |unit: &str| {
+            let (label, unit) = ("tables".to_owned(), unit.to_owned());
+            Axis { label, unit, scale: Scale::Linear }
+        };
+        let step = |unit, direction, values: &[f64]| {
+            numbers(&axis(unit), direction, values)["axis"]["tickMinStep"].clone()
+        };
+        assert_eq!(step("", Direction::X, &[1.0, 4.0]), 1);
+        assert_eq!(step("", Direction::X, &[1.0, 2.5]), Value::Null);
+        assert_eq!(step("ms", Direction::X, &[1.0, 4.0]), Value::Null);
+        assert_eq!(step("", Direction::Y, &[1.0, 4.0]), Value::Null, "ratios, shares");
+    }
 
     #[test]
     fn ticks_are_round_and_few() {

@@ -267,7 +267,7 @@ fn published(results: &Results<'_>) -> Table {
                 device.to_owned(),
                 format!("cores at which {} binds, {}, computed", BUSES[0].name, cell.word("mode")),
                 cores,
-                stated.map_or("-".to_owned(), words::significant),
+                stated.map_or("-".to_owned(), words::whole),
             ]);
         }
     }
