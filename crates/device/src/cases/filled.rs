@@ -1,6 +1,6 @@
 //! What tables of programs begin with that nobody grows.
 
-use super::packets::{CLIENTS, SERVICE, SERVICE_PORT};
+use super::packets::{CLIENTS, SERVICE, SERVICE_PORT, STORE_PORT};
 use super::{Case, Loaded, mix};
 
 /// Next hops of routers, backends of the load balancer.
@@ -31,6 +31,13 @@ pub(super) fn lines(of: Loaded) -> Vec<String> {
             let wire = "add wires in_port:0 wire(port:1)".to_owned();
             [wire].into_iter().chain(all.flat_map(customer)).collect()
         }
+        Case::KvsSteering => store(&[]),
+        Case::KvsItems => {
+            // Each owner has a segment of its own.
+            let next =
+                (0..OWNERS).map(|owner| format!("register_write next {owner} {}", owner << 40));
+            store(&next.collect::<Vec<_>>())
+        }
         Case::Router => {
             let routes = all.map(|number| {
                 let (prefix, bits, hop) = route(number);
@@ -45,6 +52,20 @@ pub(super) fn lines(of: Loaded) -> Vec<String> {
         }
         _ => Vec::new(),
     }
+}
+
+/// Owners of keys.
+const OWNERS: u64 = 16;
+
+/// A key-value store whose keys belong to owners in equal parts, and what else is said of it.
+fn store(more: &[String]) -> Vec<String> {
+    let (dst, ip) = (mac(OURS), SERVICE);
+    let key = format!("h.ethernet.dst:{dst} h.ipv4.dst:{ip} dst_port:{STORE_PORT}");
+    let owner = |part: u64| format!("register_write owners {part} {}", part % OWNERS);
+    let mut lines = vec![format!("add stores {key} serve()")];
+    lines.extend((0..256).map(owner));
+    lines.extend_from_slice(more);
+    lines
 }
 
 /// The MAC address of a station.

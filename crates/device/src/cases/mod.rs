@@ -39,6 +39,10 @@ pub enum Case {
     LoadBalancer,
     /// `programs/rate-limiter`: customers by prefix, all within their rates.
     RateLimiter,
+    /// `programs/kvs-steering`: gets of a key-value store, to sixteen owners.
+    KvsSteering,
+    /// `programs/kvs-items`: sets of a key-value store, into the logs of sixteen owners.
+    KvsItems,
     /// IPv4 by prefixes, less thoroughly than `l3-router`, in words that SWX knows.
     Router,
     /// So many headers taken off and put on.
@@ -61,13 +65,15 @@ pub enum Case {
 
 impl Case {
     /// All of them by name.
-    pub const ALL: [(&'static str, Case); 15] = [
+    pub const ALL: [(&'static str, Case); 17] = [
         ("l2-switch", Case::L2Switch),
         ("l3-router", Case::L3Router),
         ("acl", Case::Acl),
         ("vxlan-gateway", Case::VxlanGateway),
         ("load-balancer", Case::LoadBalancer),
         ("rate-limiter", Case::RateLimiter),
+        ("kvs-steering", Case::KvsSteering),
+        ("kvs-items", Case::KvsItems),
         ("router", Case::Router),
         ("headers", Case::Headers),
         ("exact", Case::Exact),
@@ -213,6 +219,10 @@ impl Loaded {
             Case::RateLimiter => {
                 include_str!("../../../../programs/rate-limiter/rate-limiter.spec").into()
             }
+            Case::KvsSteering => {
+                include_str!("../../../../programs/kvs-steering/kvs-steering.spec").into()
+            }
+            Case::KvsItems => include_str!("../../../../programs/kvs-items/kvs-items.spec").into(),
             Case::Router => ROUTER.to_owned(),
             _ => grown::text(self),
         })

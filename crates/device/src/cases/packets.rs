@@ -3,7 +3,7 @@
 
 use niclab_packet::BuildError;
 use niclab_packet::size::FCS_LEN;
-use niclab_packet::stack::{Layer, build_with_len};
+use niclab_packet::stack::{Layer, build, build_with_len};
 use niclab_packet::wire::{MacAddress, ethernet, ipv4, udp};
 
 use super::filled::{HOPS, OURS, flow, route, station};
@@ -17,6 +17,12 @@ pub const PACKETS: usize = 32_768;
 pub(super) const SERVICE: u32 = 0xc000_0200;
 pub(super) const SERVICE_PORT: u16 = 53;
 pub(super) const CLIENTS: u32 = 0x0a00_0000;
+
+/// The port of the key-value store.
+pub(super) const STORE_PORT: u16 = 11_211;
+
+/// Keys that are asked for.
+const KEYS: u32 = 100_000;
 
 /// Shortest frame, bytes with FCS.
 const LEN_MIN: u16 = 64;
@@ -63,6 +69,8 @@ fn frame(of: Loaded, at: usize) -> Result<Vec<u8>, BuildError> {
             let service = SERVICE + entry % HOPS;
             udp4([OURS, sender], [client, service], [port, SERVICE_PORT])
         }
+        Case::KvsSteering => request([sender, OURS], random, &get(random % KEYS)),
+        Case::KvsItems => request([sender, OURS], random, &set(random % KEYS)),
         Case::Exact | Case::Lpm | Case::Wildcard => {
             let ([src, dst], [src_mask, dst_mask]) = key(of.case, entry);
             let within = |value: u32, mask: u32| value | random & !mask;
@@ -91,6 +99,45 @@ fn udp4(
     let ip = ipv4::Repr { src: src.into(), dst: dst.into(), ..ipv4::Repr::default() };
     let udp = udp::Repr { src_port, dst_port, ..udp::Repr::default() };
     build_with_len(&[Layer::Ethernet(ethernet), Layer::Ipv4(ip), Layer::Udp(udp)], LEN_MIN)
+}
+
+/// A request for the store, of the binary protocol: its code and extras, a key of 32 bytes and a
+/// value, behind memcached's frame header of one datagram.
+fn content(code: u8, extras: &[u8], key: u32, value: &[u8]) -> Vec<u8> {
+    let key = format!("{key:032}");
+    let body_len = (extras.len() + key.len() + value.len()) as u32;
+    let mut bytes = vec![0, 7, 0, 0, 0, 1, 0, 0, 0x80, code, 0, key.len() as u8];
+    bytes.extend([extras.len() as u8, 0, 0, 0]);
+    bytes.extend(body_len.to_be_bytes());
+    bytes.extend([0; 12]);
+    [&bytes[..], extras, key.as_bytes(), value].concat()
+}
+
+fn get(key: u32) -> Vec<u8> {
+    content(0, b"", key, b"")
+}
+
+/// Of a value of 64 bytes that stays for ever.
+fn set(key: u32) -> Vec<u8> {
+    content(1, &[0; 8], key, &[b'v'; 64])
+}
+
+/// A frame with a request from a station and a client to the store.
+fn request([from, to]: [[u8; 6]; 2], client: u32, content: &[u8]) -> Result<Vec<u8>, BuildError> {
+    let (src, dst) = (MacAddress(from), MacAddress(to));
+    let ip = ipv4::Repr {
+        src: (CLIENTS + client % 65_536).into(),
+        dst: SERVICE.into(),
+        ..ipv4::Repr::default()
+    };
+    let src_port = 1_024 + (client >> 16 & 0x3fff) as u16;
+    let udp = udp::Repr { src_port, dst_port: STORE_PORT, ..udp::Repr::default() };
+    build(&[
+        Layer::Ethernet(ethernet::Repr { dst, src, ..ethernet::Repr::default() }),
+        Layer::Ipv4(ip),
+        Layer::Udp(udp),
+        Layer::Payload(content.to_vec()),
+    ])
 }
 
 /// Ethernet with so many tags that there are `headers` headers.

@@ -4,9 +4,10 @@ use std::hint::black_box;
 use std::sync::Arc;
 use std::time::Instant;
 
+use niclab_nic::dma::Reader;
 use niclab_nic::limits::BURST;
 use niclab_nic::memory::{Desc, Region};
-use niclab_program::{Fate, Lost, Pipeline, Worker};
+use niclab_program::{Command, Fate, Lost, Pipeline, Worker};
 
 use super::broken;
 use crate::cases::Prepared;
@@ -54,7 +55,11 @@ pub(super) fn process(processing: &Processing, is_pinned: bool) -> Result<Proces
 
 /// A program with its tables, and its packets.
 struct Stage {
-    _pipeline: Pipeline,
+    pipeline: Pipeline,
+    /// What it was told of registers.
+    registers: Vec<Command>,
+    /// The application's ends of its rings.
+    readers: Vec<Reader>,
     worker: Worker,
     region: Arc<Region>,
     descs: Vec<Desc>,
@@ -78,12 +83,36 @@ impl Stage {
         let worker = pipeline.worker();
         let epoch = Instant::now();
         let (lost, stretches_ns) = (0, Vec::with_capacity(descs.len() / STRETCH + 1));
-        let _pipeline = pipeline;
-        Ok(Stage { _pipeline, worker, region, descs, frames, lost, stretches_ns, epoch })
+        let is_register = |command: &Command| matches!(command, Command::Register { .. });
+        let registers = commands.into_iter().filter(is_register).collect();
+        let counts: Vec<usize> = pipeline.program().rings.iter().map(|of| of.count).collect();
+        let ends = |(rings, count)| (0..count).map(move |index| (rings, index));
+        let ends = counts.into_iter().enumerate().flat_map(ends);
+        let readers = ends.filter_map(|(rings, index)| pipeline.reader(rings, index)).collect();
+        Ok(Stage {
+            pipeline,
+            registers,
+            readers,
+            worker,
+            region,
+            descs,
+            frames,
+            lost,
+            stretches_ns,
+            epoch,
+        })
     }
 
-    /// Puts every packet back as it was.
+    /// Puts every packet and register back as it was, and empties the rings.
     fn rewind(&mut self) {
+        for command in &self.registers {
+            if let Command::Register { array, index, value } = *command {
+                self.pipeline.set_register(array, index, value);
+            }
+        }
+        for reader in &mut self.readers {
+            while reader.take(|_, _| ()).is_some() {}
+        }
         for (desc, frame) in self.descs.iter_mut().zip(&self.frames) {
             self.region.slot_mut(desc)[..frame.len()].copy_from_slice(frame);
             self.region.set_len(desc, frame.len() as u16);

@@ -64,3 +64,16 @@ fn numbers_out_of_range_are_bad_loads() {
     let refused = process(&asked(Case::Headers, 9, 0), false).unwrap_err();
     assert_eq!(refused.to_string(), "load: headers: count = 9: use 1 to 8");
 }
+
+/// A store's log is full after some passes, and its rings after two, unless each begins anew.
+#[test]
+fn registers_and_rings_begin_anew_in_each_pass() {
+    let of = Loaded { case: Case::KvsItems, count: 1, entries: 0 };
+    let mut stage = Stage::new(of.prepare().unwrap()).unwrap();
+    for pass in 0..6 {
+        stage.pass();
+        assert_eq!(stage.lost, 0, "pass {pass}");
+    }
+    let stored = (0..16).map(|owner| stage.pipeline.counter(0, owner).unwrap().0).sum::<u64>();
+    assert_eq!(stored, 6 * PACKETS as u64, "the card has stored them all");
+}
