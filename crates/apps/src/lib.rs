@@ -1,5 +1,5 @@
 //! Network functions that run on the NIC's queues. They see frames; they know no NIC and no wire.
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 
 pub mod forward;
 pub mod kvs;

@@ -10,6 +10,18 @@ pub trait Service: Send {
     /// Serves a burst, at most `niclab_nic::limits::BURST` frames in the order in which they came;
     /// [`Desc::queue`] says by which queue. The frames are the caller's and stay as they are.
     fn serve(&mut self, region: &Region, frames: &[Desc], answers: &mut dyn Answers);
+
+    /// Its turn, again and again: between two bursts of the core, whether there are frames for it
+    /// or not. Here it reads the rings that a program fills: those with the number of its core. Its
+    /// answers leave by the card's first port. Whether there was anything to do.
+    fn turn(&mut self, _: &mut dyn Answers) -> bool {
+        false
+    }
+
+    /// Whether its next turn has something to do: the core does not go to sleep then.
+    fn has_work(&self) -> bool {
+        false
+    }
 }
 
 /// Where answers go: out by the port that the burst came by.

@@ -398,6 +398,7 @@ impl Engine {
                 || self.progress.is_awaited()
                 || self.crossings.iter().any(|crossing| !crossing.is_empty())
                 || self.host.as_ref().is_some_and(|host| host.is_given())
+                || self.service.as_ref().is_some_and(Serving::has_work)
         };
         let has_guests = self.seats.iter().any(Seat::is_taken);
         self.bells[self.place].rest(has_work, |event| wait(&self.sides, has_guests, event));
@@ -430,6 +431,9 @@ impl Engine {
     /// What other cores gave, then out, and what was held; whether there was any.
     fn pass_on(&mut self, burst: &mut Burst) -> bool {
         let mut is_busy = self.take_over(burst);
+        if let Some(serving) = &mut self.service {
+            is_busy |= serving.turn(&mut self.sides[0], &mut self.stock);
+        }
         for seat in &mut self.seats {
             is_busy |= seat.serve(burst, &mut self.stock);
             for desc in burst.drain(..) {
@@ -557,6 +561,14 @@ impl Engine {
     fn decide_on(&mut self, carried: &mut Carried, port: usize, burst: &mut Burst) {
         carried.worker.set_time_ns(self.now_ns);
         carried.run(port, burst, &mut self.stock);
+        let filled = carried.worker.take_filled();
+        if filled != 0 && self.service.is_some() {
+            // The ring of a number is read by the core of this number.
+            let cores = self.gave.len();
+            (0..64).filter(|ring| filled >> ring & 1 == 1).for_each(|ring| {
+                self.gave[ring % cores] |= ring % cores != self.place;
+            });
+        }
         for (to, missed) in carried.missed.iter_mut().enumerate() {
             self.sides[to].seen.tx_dropped += std::mem::take(missed);
         }

@@ -1,5 +1,5 @@
 #![doc = include_str!("../README.md")]
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 
 mod applications;
 mod balance;
@@ -8,6 +8,7 @@ mod card;
 mod counters;
 mod engine;
 mod guests;
+pub mod items;
 mod leaving;
 mod moving;
 mod name;

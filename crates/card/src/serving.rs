@@ -28,6 +28,20 @@ impl Serving {
         out.send();
         stock.give_all(burst);
     }
+
+    /// Lets the service have its turn; whether it had anything to do.
+    #[inline]
+    pub(crate) fn turn(&mut self, side: &mut Side, stock: &mut Stock) -> bool {
+        let mut out = Out { side, stock, last: None };
+        let is_busy = self.service.turn(&mut out);
+        out.send();
+        is_busy
+    }
+
+    /// Whether its next turn has something to do.
+    pub(crate) fn has_work(&self) -> bool {
+        self.service.has_work()
+    }
 }
 
 /// Where the answers to a burst go.

@@ -21,6 +21,8 @@
 
 use std::sync::Arc;
 
+use niclab_table::prefetch;
+
 use super::shared::{AtomicU64, Ordering, Shared, WORD};
 
 /// What a ring is.
@@ -131,6 +133,28 @@ impl Reader {
     #[inline]
     pub fn shape(&self) -> Shape {
         self.shape
+    }
+
+    /// Entries that were taken so far.
+    #[inline]
+    pub fn taken(&self) -> u64 {
+        self.taken
+    }
+
+    /// Asks for the entry that so many others come before, ahead of its use.
+    #[inline]
+    pub fn ask(&self, ahead: u64) {
+        prefetch(self.shared.word(self.shape.slot(self.taken + ahead)));
+    }
+
+    /// Has `read` read the entry that so many others come before, and leaves it there; `None` where
+    /// it is not there yet.
+    #[inline]
+    pub fn look<T>(&self, ahead: u64, read: impl FnOnce(&Shared, usize) -> T) -> Option<T> {
+        let number = self.taken + ahead;
+        let slot = self.shape.slot(number);
+        let is_full = self.shared.word(slot).load(Ordering::Acquire) == self.shape.free(number) + 1;
+        is_full.then(|| read(&self.shared, slot + WORD))
     }
 
     /// Has `read` read the next entry, which begins at the offset that it is told; `None` where

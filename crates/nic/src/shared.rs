@@ -70,6 +70,12 @@ impl Shared {
         unsafe { slice::from_raw_parts(self.base.as_ptr(), self.len / WORD) }
     }
 
+    /// Where the memory begins: for who knows of a part of it that nobody else writes any more.
+    #[inline]
+    pub fn base(&self) -> NonNull<AtomicU64> {
+        self.base
+    }
+
     /// The word at an offset, which is a multiple of [`WORD`].
     ///
     /// # Panics

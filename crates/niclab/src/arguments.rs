@@ -333,14 +333,16 @@ pub struct ServeEchoArguments {
 #[derive(Args, Debug)]
 pub struct KvsArguments {
     /// By what UDP comes: the system's sockets (kernel), or a card of niclab's that spreads clients
-    /// over the cores (rss) or gives each core requests for its own keys (steer)
+    /// over the cores (rss), gives each core requests for its own keys (steer), or takes requests
+    /// apart and writes items itself (dma)
     #[arg(long, value_name = "HOW", default_value = "kernel")]
     pub mode: KvsMode,
-    /// The card's port: xdp:INTERFACE, packet:INTERFACE or tap:INTERFACE; for rss and steer
+    /// The card's port: xdp:INTERFACE, packet:INTERFACE or tap:INTERFACE; for all modes but
+    /// kernel
     #[arg(long, value_name = "PORT", required_if_eq_any = CARD_MODES)]
     pub port: Option<PortName>,
     /// The store's own address at that port and the bits of its network, such as 10.9.0.2/24; for
-    /// rss and steer
+    /// all modes but kernel
     #[arg(long, value_name = "ADDRESS/BITS", required_if_eq_any = CARD_MODES)]
     pub address: Option<String>,
     /// How a core of the card learns that a frame has come, as for `niclab nic`
@@ -356,7 +358,7 @@ pub struct KvsArguments {
     /// Cores, a thread on each [default: the first that may be used]
     #[arg(long, value_name = "N,…", value_delimiter = ',')]
     pub cores: Vec<u32>,
-    /// Memory for items and their index; 256 KiB at least for each core
+    /// Memory for items and their index; 256 KiB at least for each core, with dma 2336 KiB
     #[arg(long, value_name = "BYTES", default_value = "64MiB")]
     pub memory: Bytes,
     /// Connections served at once; further ones are told so and closed
@@ -372,7 +374,7 @@ pub struct KvsArguments {
 }
 
 /// Modes of `niclab kvs` that need a card.
-const CARD_MODES: [(&str, &str); 2] = [("mode", "rss"), ("mode", "steer")];
+const CARD_MODES: [(&str, &str); 3] = [("mode", "rss"), ("mode", "steer"), ("mode", "dma")];
 
 /// By what UDP comes to `niclab kvs`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -383,6 +385,8 @@ pub enum KvsMode {
     Rss,
     /// A card that gives each core the requests for its own keys
     Steer,
+    /// A card that writes items and answers for it, and tells each core what it is asked for
+    Dma,
 }
 
 /// On or off.

@@ -26,6 +26,22 @@ pub fn sum(bytes: &[u8]) -> u64 {
     u64::from(u16::from_be(fold(total)))
 }
 
+/// Copies `from` to the start of `to`, which has room for it, and gives the partial of it, as
+/// [`sum`] does.
+#[inline]
+pub fn copy(from: &[u8], to: &mut [u8]) -> u64 {
+    let (words, rest) = from.as_chunks::<8>();
+    let (whole, end) = to[..from.len()].split_at_mut(8 * words.len());
+    let mut total: u64 = 0;
+    for (to, word) in whole.as_chunks_mut::<8>().0.iter_mut().zip(words) {
+        *to = *word;
+        let word = u64::from_ne_bytes(*word);
+        total += (word & 0xffff_ffff) + (word >> 32);
+    }
+    end.copy_from_slice(rest);
+    u64::from(u16::from_be(fold(total))) + sum(rest)
+}
+
 /// Folds a partial to 16 bits, carries added back in. Not complemented.
 #[inline]
 pub const fn fold(partial: u64) -> u16 {

@@ -130,6 +130,11 @@ impl Default for Bulk {
 }
 
 impl Bulk {
+    /// Room for one answer.
+    pub fn room(&mut self) -> &mut Vec<u8> {
+        &mut self.other
+    }
+
     /// Serves datagrams, at most [`BURST`], and calls `answer` with the number of a datagram, its
     /// request id and what is to be sent for it, where that is anything.
     pub fn serve<W: Watch>(

@@ -4,6 +4,7 @@
 //! - `text`, `binary`, `datagram`: memcached's protocols, from bytes to bytes.
 //! - `session`: what one connection has said so far.
 //! - `bulk`: datagrams that came together, served together.
+//! - `event`: what a card tells of requests that it has looked at.
 //! - `frames`: a host made of frames, for a card's queues.
 //! - `server`: sockets of the kernel, and a thread for each core.
 //!
@@ -13,6 +14,7 @@
 pub mod binary;
 pub mod bulk;
 pub mod datagram;
+pub mod event;
 pub mod frames;
 pub mod hash;
 pub mod limits;

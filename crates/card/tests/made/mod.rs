@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::io;
+use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
 use niclab_card::{Opens, PortError};
@@ -27,6 +28,11 @@ pub trait World: Send + Sync + 'static {
     /// Whether a lane takes what is sent now.
     fn takes(&self, _own: &mut Self::Own) -> bool {
         true
+    }
+
+    /// What becomes readable when a frame comes; `None`: somebody has to look.
+    fn waits_on(&self, _own: &Self::Own) -> Option<BorrowedFd<'_>> {
+        None
     }
 
     /// A frame has left.
@@ -99,6 +105,10 @@ impl<W: World> Lane for MadeLane<W> {
             }
         }
         Ok(())
+    }
+
+    fn waits_on(&self) -> Option<BorrowedFd<'_>> {
+        self.world.waits_on(&self.own)
     }
 
     fn counters(&self) -> LaneCounters {

@@ -6,9 +6,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use niclab_apps::kvs::frames::{Counted, Identity};
+use niclab_apps::kvs::frames::Identity;
 use niclab_apps::kvs::limits::PARTITIONS_MAX;
-use niclab_apps::kvs::server::{Ended, Options, Server};
+use niclab_apps::kvs::server::{Ended, Options, Server, ServerError, moment};
+use niclab_apps::kvs::store::{LENT_PARTITION_BYTES_MIN, StoreError};
+use niclab_card::items::{self, Told};
 use niclab_card::{self as card, Card, CardConfig, PortName, Runs, steering};
 use niclab_lab::words;
 use niclab_packet::wire::MacAddress;
@@ -38,6 +40,16 @@ pub struct Wanted {
     mode: KvsMode,
     ip: Ipv4Addr,
     network_bits: u8,
+    memory_bytes: usize,
+}
+
+/// What server and card have done.
+pub struct Served {
+    /// The server.
+    pub server: Ended,
+    card: card::Ended,
+    /// What the card has told, where it does.
+    told: Option<Told>,
 }
 
 impl Wanted {
@@ -47,15 +59,21 @@ impl Wanted {
         let (port, address) = match (arguments.mode, &arguments.port, &arguments.address) {
             (KvsMode::Kernel, None, None) => return Ok(None),
             (KvsMode::Kernel, _, _) => {
-                return refused("--port and --address are for --mode rss and steer".to_owned());
+                return refused(
+                    "--port and --address are for --mode rss, steer and dma".to_owned(),
+                );
             }
             (_, Some(port), Some(address)) => (port.clone(), address),
-            _ => return refused("--mode rss and steer need --port and --address".to_owned()),
+            _ => return refused("--mode rss, steer and dma need --port and --address".to_owned()),
         };
         if matches!(port, PortName::Pcap(_)) {
             return refused(format!("--port {port}: not supported: a store behind packet traces"));
         }
         let (ip, network_bits) = read(address)?;
+        let memory_bytes = options.memory_bytes;
+        if arguments.mode == KvsMode::Dma {
+            check(options.cores.len(), memory_bytes)?;
+        }
         let cores = options.cores.len();
         let queues = match arguments.mode {
             KvsMode::Steer => steering::queues(cores),
@@ -65,20 +83,27 @@ impl Wanted {
             receive: arguments.receive,
             ..CardConfig::new(vec![port], queues, options.cores.clone())
         };
-        Ok(Some(Wanted { config, mode: arguments.mode, ip, network_bits }))
+        Ok(Some(Wanted { config, mode: arguments.mode, ip, network_bits, memory_bytes }))
     }
 
     /// Serves by the card and by the system's sockets until `stop` is set.
-    pub fn serve(self, server: Server, stop: &AtomicBool) -> Result<(Ended, card::Ended), Failure> {
-        let Wanted { config, mode, ip, network_bits } = self;
+    pub fn serve(self, server: Server, stop: &AtomicBool) -> Result<Served, Failure> {
+        let Wanted { config, mode, ip, network_bits, memory_bytes } = self;
         let (port, cores) = (server.address().port(), config.cores.len());
         let mac = mac(&config.ports[0], ip)?;
         let identity = Identity { mac, ip, network_bits, port };
-        let program = match mode {
-            KvsMode::Steer => Some(steering::pipeline(&identity, cores)?),
-            _ => None,
-        };
-        let services = server.services(identity);
+        let (mut program, mut loans) = (None, Vec::new());
+        match mode {
+            KvsMode::Kernel | KvsMode::Rss => {}
+            KvsMode::Steer => program = Some(steering::pipeline(&identity, cores)?),
+            KvsMode::Dma => {
+                let (mut pipeline, lent) = items::pipeline(&identity, cores, memory_bytes, None)?;
+                items::set_time(&mut pipeline, moment());
+                (program, loans) = (Some(pipeline), lent);
+            }
+        }
+        let is_told = !loans.is_empty();
+        let services = server.services(identity, loans);
         let runs = Runs { program, services, ..Runs::default() };
         let mut card = Card::start_with(&config, runs)?;
         let (name, at) = (&config.ports[0], SocketAddr::from((ip, port)));
@@ -92,6 +117,9 @@ impl Wanted {
             let mut said = String::new();
             while !stop.load(Ordering::Relaxed) && !card.is_over() {
                 thread::sleep(TEND);
+                if let Some(program) = card.program().filter(|_| is_told) {
+                    items::set_time(program, moment());
+                }
                 let missing = card.tend();
                 let reasons: Vec<String> =
                     missing.iter().map(|(name, error)| format!("{name}: {error}")).collect();
@@ -105,14 +133,30 @@ impl Wanted {
             stop.store(true, Ordering::Relaxed);
             serving.join()
         });
+        let told = card.program().filter(|_| is_told).map(|program| items::told(program, cores));
         let ended = card.end();
         let served = served.map_err(|_| io::Error::other("the server ended by a fault"))??;
         match (ended.frames_lost, ended.trouble.is_empty()) {
-            (0, true) => Ok((served, ended)),
+            (0, true) => Ok(Served { server: served, card: ended, told }),
             (0, false) => Err(io::Error::other(ended.trouble.join("; ")).into()),
             (lost, _) => Err(Failure::FramesLost { lost, frames: ended.frames }),
         }
     }
+}
+
+/// That a card can write items for so many cores, of so much memory.
+fn check(cores: usize, bytes: usize) -> Result<(), Failure> {
+    if cores > items::CORES_MAX {
+        let most = items::CORES_MAX;
+        let reason = format!("--mode dma: {cores} cores: the card writes for {most} at most");
+        return Err(Failure::Address { reason });
+    }
+    let least = cores * LENT_PARTITION_BYTES_MIN;
+    if bytes < least {
+        let error = StoreError::Memory { bytes, least, partitions: cores };
+        return Err(ServerError::Store(error).into());
+    }
+    Ok(())
 }
 
 /// An address and the bits of its network.
@@ -144,7 +188,9 @@ fn mac(port: &PortName, ip: Ipv4Addr) -> Result<MacAddress, Failure> {
 }
 
 /// What became of the card's frames.
-pub fn print(counted: &Counted, card: &card::Ended) -> Result<(), Failure> {
+pub fn print(served: &Served) -> Result<(), Failure> {
+    let Served { server, card, told } = served;
+    let counted = &server.frames;
     let whole = |count: u64| words::whole(count as f64);
     let mut out = stdout().lock();
     writeln!(
@@ -162,6 +208,19 @@ pub fn print(counted: &Counted, card: &card::Ended) -> Result<(), Failure> {
         whole(counted.strange),
         whole(counted.unsent),
     )?;
+    if let Some(told) = told {
+        let full = card.counters.ports.iter().map(|port| port.program_faults).sum::<u64>();
+        writeln!(
+            out,
+            "the card stored {} items and told of {} keys asked for; {} frames as they came, {} \
+             dropped; {} events unfit",
+            whole(told.stored),
+            whole(told.asked),
+            whole(told.left),
+            whole(full),
+            whole(server.statistics.unfit),
+        )?;
+    }
     for port in &card.counters.ports {
         let queues = port.queues.iter().map(|queue| whole(queue.rx_frames)).collect::<Vec<_>>();
         let missed = port.queues.iter().map(|queue| queue.rx_missed).sum::<u64>();

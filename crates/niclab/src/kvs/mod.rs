@@ -37,7 +37,7 @@ pub fn run(arguments: &KvsArguments) -> Result<(), Failure> {
         cores: cores(&arguments.cores)?,
         partitions: 0,
         spread: match arguments.mode {
-            KvsMode::Steer => Spread::Steered,
+            KvsMode::Steer | KvsMode::Dma => Spread::Steered,
             KvsMode::Kernel | KvsMode::Rss => Spread::Secret,
         },
         memory_bytes: arguments.memory.0,
@@ -57,9 +57,9 @@ pub fn run(arguments: &KvsArguments) -> Result<(), Failure> {
         arguments.memory
     )?;
     let Some(wanted) = wanted else { return print(&server.run(&stop)?) };
-    let (ended, card) = wanted.serve(server, &stop)?;
-    print(&ended)?;
-    card::print(&ended.frames, &card)
+    let served = wanted.serve(server, &stop)?;
+    print(&served.server)?;
+    card::print(&served)
 }
 
 fn address(text: &str) -> Result<SocketAddr, Failure> {

@@ -135,6 +135,8 @@ pub const RULES: &[Rule] = &[
 
 /// Where unsafe code may stand, and what for; a path that ends in `/` stands for all below it.
 pub const UNSAFE: &[(&str, &str)] = &[
+    ("crates/apps/src/kvs/store/lent.rs", "items in memory that a card writes"),
+    ("crates/card/src/items.rs", "lends a store the memory that a program writes items into"),
     ("crates/device/src/linux/ethtool/call.rs", "asks the driver of an interface"),
     ("crates/device/src/linux/netns.rs", "leaves the network namespace of the process"),
     ("crates/device/src/program.rs", "starts programs that end with this one"),

@@ -44,6 +44,8 @@ pub(super) struct Burst {
     /// Packets that are through.
     pub ended: u64,
     pub fates: [Fate; BURST],
+    /// Numbers of rings that got an entry, modulo 64, until somebody takes them.
+    pub filled: u64,
     /// Packets that jumped to a join of the main part, or of the action that runs.
     pub waiting: Vec<u64>,
     /// The same, while packets go through one by one.
@@ -98,6 +100,7 @@ impl Burst {
             again: 0,
             replied: 0,
             ended: 0,
+            filled: 0,
             fates: [Fate::Dropped(Lost::Told); BURST],
             waiting: vec![0; plan.apply.joins],
             waited: vec![0; plan.apply.joins],

@@ -74,6 +74,27 @@ pub struct Pipeline {
     replaced: Vec<Arc<Views>>,
 }
 
+/// An array of registers that an application and the program have in common.
+#[derive(Clone, Debug)]
+pub struct SharedRegisters {
+    board: Arc<Board>,
+    array: usize,
+}
+
+impl SharedRegisters {
+    /// What a register has; the index is taken as a packet's.
+    #[must_use]
+    pub fn read(&self, index: u64) -> u64 {
+        self.board.state.registers[self.array].read(index)
+    }
+
+    /// Writes a register. Who hands memory over by it has done with that memory: whatever was done
+    /// before comes before what a packet does that has read the register.
+    pub fn write(&self, index: u64, value: u64) {
+        self.board.state.registers[self.array].write(index, value);
+    }
+}
+
 /// A place that a transaction changed, and its cell.
 type Changed = (Place<Box<[u64]>>, CellId);
 
@@ -210,6 +231,14 @@ impl Pipeline {
         if let Some(array) = self.board.state.registers.get(array) {
             array.write(index, value);
         }
+    }
+
+    /// An array of registers for an application; `None` where there is none.
+    #[must_use]
+    pub fn registers(&self, array: usize) -> Option<SharedRegisters> {
+        let board = || Arc::clone(&self.board);
+        let is_there = array < self.board.state.registers.len();
+        is_there.then(|| SharedRegisters { board: board(), array })
     }
 
     /// Gives a meter its rates, and full buckets, at this time; the index is taken as a packet's.

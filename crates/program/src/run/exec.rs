@@ -1,6 +1,6 @@
 //! Instructions, each over the packets of a burst.
 
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::Ordering::{AcqRel, Acquire, Release};
 
 use niclab_nic::memory::{Desc, Region};
 
@@ -478,24 +478,25 @@ fn calculate(alu: Alu, a: &Lane, b: &Lane) -> Lane {
 }
 
 impl super::state::Registers {
-    /// What a register has.
+    /// What a register has. An application may hand memory over by a register: what it did before
+    /// it wrote it was done before what a packet does that has read it, and the other way round.
     #[inline]
     pub(super) fn read(&self, index: u64) -> u64 {
-        self.at(index).map_or(0, |word| word.load(Relaxed)).wrapping_add(self.initial)
+        self.at(index).map_or(0, |word| word.load(Acquire)).wrapping_add(self.initial)
     }
 
     /// Writes a register.
     #[inline]
     pub(super) fn write(&self, index: u64, value: u64) {
         if let Some(word) = self.at(index) {
-            word.store(value.wrapping_sub(self.initial), Relaxed);
+            word.store(value.wrapping_sub(self.initial), Release);
         }
     }
 
     /// Adds to a register, and says what it had: no addition of another core is lost.
     #[inline]
     pub(super) fn add(&self, index: u64, value: u64) -> u64 {
-        let was = self.at(index).map_or(0, |word| word.fetch_add(value, Relaxed));
+        let was = self.at(index).map_or(0, |word| word.fetch_add(value, AcqRel));
         was.wrapping_add(self.initial)
     }
 }

@@ -57,7 +57,10 @@ impl Run<'_> {
         self.scratch.resize(entry_len, 0);
         let scratch = &*self.scratch;
         match ring.fill(|shared, at| shared.copy_in(at, scratch)) {
-            true => Ok(()),
+            true => {
+                self.burst.filled |= 1 << (index % 64);
+                Ok(())
+            }
             false => Err(Lost::RingFull),
         }
     }

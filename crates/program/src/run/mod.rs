@@ -16,5 +16,5 @@ mod state;
 mod tables;
 mod worker;
 
-pub use control::Pipeline;
+pub use control::{Pipeline, SharedRegisters};
 pub use worker::Worker;

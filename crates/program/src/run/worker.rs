@@ -72,6 +72,12 @@ impl Worker {
         self.participant.online();
     }
 
+    /// Which rings got an entry since this was last asked: a bit for each number of a ring modulo
+    /// 64, for whoever wakes those that read them.
+    pub fn take_filled(&mut self) -> u64 {
+        std::mem::take(&mut self.burst.filled)
+    }
+
     /// Carries a burst of at most [`BURST`](niclab_nic::limits::BURST) frames of `region` through
     /// the program, which came by `port`: the frames are then as they leave, and `fates` says
     /// where each goes. `copy` gets the bytes of each copy and the port that it leaves by.

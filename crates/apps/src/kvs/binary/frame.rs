@@ -106,7 +106,7 @@ impl Status {
 }
 
 /// The header of a request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Head {
     /// What is asked for, as it came.
     pub code: u8,
@@ -204,6 +204,21 @@ pub fn answer(head: &Head, answer: &Answer<'_>, out: &mut Vec<u8>) {
     }
 }
 
+/// Bytes of the answer to a get before the value.
+pub const FOUND_LEN: usize = HEAD_LEN + 4;
+
+/// The answer to a get that has found an item, before the value.
+#[inline]
+pub fn found(opaque: [u8; 4], cas: u64, flags: u32, value_len: u32) -> [u8; FOUND_LEN] {
+    let mut bytes = [0; FOUND_LEN];
+    (bytes[0], bytes[field::OPCODE], bytes[field::EXTRAS_LEN]) = (ANSWER_MAGIC, opcode::GET, 4);
+    bytes[field::BODY_LEN..][..4].copy_from_slice(&(4 + value_len).to_be_bytes());
+    bytes[field::OPAQUE..][..4].copy_from_slice(&opaque);
+    bytes[field::CAS..][..8].copy_from_slice(&cas.to_be_bytes());
+    bytes[HEAD_LEN..].copy_from_slice(&flags.to_be_bytes());
+    bytes
+}
+
 /// Adds an answer that says what went wrong.
 pub fn refuse(head: &Head, status: Status, out: &mut Vec<u8>) {
     answer(head, &Answer { status, value: status.words().as_bytes(), ..DONE }, out);
@@ -212,6 +227,16 @@ pub fn refuse(head: &Head, status: Status, out: &mut Vec<u8>) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_was_found_is_said_as_any_other_answer() {
+        let head = Head { opaque: [1, 2, 3, 4], ..Head::default() };
+        let extras = 0x0102_0304_u32.to_be_bytes();
+        let said = Answer { cas: 1 << 63 | 5, extras: &extras, value: b"value", ..DONE };
+        let mut out = Vec::new();
+        answer(&head, &said, &mut out);
+        assert_eq!(out[..FOUND_LEN], found(head.opaque, said.cas, 0x0102_0304, 5));
+    }
 
     #[test]
     fn quiet_forms_are_known() {

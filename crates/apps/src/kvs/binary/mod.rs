@@ -13,7 +13,7 @@ mod tests;
 use super::hash::Key as HashedKey;
 use super::limits::{KEY_LEN_MAX, VALUE_LEN_MAX};
 use super::session::{BINARY_MAGIC, Context, Step};
-use super::store::Partition;
+use super::store::{Header, Item, Partition};
 use super::time::Moment;
 use frame::{HEAD_LEN, Head, Status, opcode, refuse};
 
@@ -74,6 +74,26 @@ pub fn keyed(
 ) {
     if let Some(bytes) = input.first_chunk() {
         requests::keyed(&Head::read(bytes).request(input), key, partition, out, now);
+    }
+}
+
+/// Bytes of the answer to a get before the value.
+pub const FOUND_LEN: usize = frame::FOUND_LEN;
+
+/// The answer to a get that has found an item, before the value.
+#[inline]
+pub fn found(opaque: [u8; 4], header: &Header) -> [u8; FOUND_LEN] {
+    frame::found(opaque, header.cas, header.flags, header.value_len)
+}
+
+/// Adds the answer to a get that has found this, or nothing.
+pub fn got(opaque: [u8; 4], item: Option<&Item<'_>>, out: &mut Vec<u8>) {
+    match item {
+        Some(item) => {
+            out.extend_from_slice(&found(opaque, &item.header));
+            out.extend_from_slice(item.value);
+        }
+        None => refuse(&Head { opaque, ..Head::default() }, Status::NotFound, out),
     }
 }
 

@@ -44,6 +44,10 @@ counted! {
     answers,
     /// Bytes of the datagrams in them.
     answer_bytes,
+    /// Keys asked for by events of a card.
+    asked,
+    /// Items that a card has told by events that were taken in their turn.
+    told,
     /// ARP requests that were answered.
     arp,
     /// Echo requests that were answered.

@@ -10,6 +10,7 @@
 //! are no sender's) and 6864 (§4.1: what is not to be broken up needs no identification).
 
 mod counted;
+mod events;
 mod reply;
 #[cfg(test)]
 mod tests;
@@ -26,6 +27,7 @@ pub use counted::{Counted, Shown};
 use reply::{Peer, Template};
 
 use super::bulk::{Asked, Bulk, Step, Watch};
+use super::event::Event;
 use super::session::Context;
 use crate::service::Answers;
 
@@ -63,6 +65,16 @@ impl Identity {
         let first = ip.octets()[0];
         is_of_all || other == own || first == 0 || first == 127 || first >= 224
     }
+
+    /// Whether there is nobody, or more than one, at these addresses.
+    fn is_no_host(&self, peer: &Peer) -> bool {
+        peer.mac.is_multicast() || self.is_no_sender(peer.ip)
+    }
+
+    /// Whether this one gets no answer of the store: at another store's port it would be a request.
+    fn refuses(&self, peer: &Peer) -> bool {
+        peer.port == 0 || peer.port == self.port || self.is_no_host(peer)
+    }
 }
 
 /// What a frame is.
@@ -83,6 +95,8 @@ pub struct Station {
     identity: Identity,
     template: Template,
     bulk: Bulk,
+    /// Events of a card that are served together.
+    events: Box<[Event; BURST]>,
     /// What it has counted; whoever takes it leaves zeros.
     pub counted: Counted,
 }
@@ -91,7 +105,8 @@ impl Station {
     /// A host with these addresses.
     pub fn new(identity: Identity) -> Station {
         let (template, bulk) = (Template::new(&identity), Bulk::default());
-        Station { identity, template, bulk, counted: Counted::default() }
+        let events = Box::new([Event::default(); BURST]);
+        Station { identity, template, bulk, events, counted: Counted::default() }
     }
 
     /// Serves a burst of frames. `owner` says of a queue the partition that its requests are of,
@@ -168,9 +183,7 @@ impl Station {
             return self.malformed();
         }
         let peer = Peer { mac: peer_mac, ip: src, port: datagram.src_port() };
-        // An answer to another store's port would be a request there.
-        let is_nobody = peer.port == 0 || peer.port == self.identity.port;
-        if is_nobody || self.is_refused(&peer) {
+        if self.identity.refuses(&peer) {
             self.counted.refused += 1;
             return Came::Nothing;
         }
@@ -179,7 +192,7 @@ impl Station {
     }
 
     fn is_refused(&self, peer: &Peer) -> bool {
-        peer.mac.is_multicast() || self.identity.is_no_sender(peer.ip)
+        self.identity.is_no_host(peer)
     }
 
     #[cold]

@@ -8,7 +8,9 @@ use niclab_packet::wire::{
     EtherType, IpProtocol, MacAddress, arp as arp_wire, ethernet, icmp, ipv4,
 };
 
+use super::super::binary::FOUND_LEN;
 use super::super::datagram::{FRAME_LEN, parts};
+use super::super::limits::DATAGRAM_LEN_MAX;
 use super::{Counted, Identity};
 use crate::service::Answers;
 
@@ -63,14 +65,14 @@ impl Template {
         Template { heads, ip_sum, udp_sum }
     }
 
-    /// Writes them for a datagram with this content.
+    /// Writes them for a datagram with so many bytes of content, of which this is the partial sum.
     #[inline]
-    fn write(&self, peer: &Peer, heads: &mut [u8; HEADS_LEN], content: &[u8]) {
+    fn write(&self, peer: &Peer, heads: &mut [u8; HEADS_LEN], len: usize, content: u64) {
         *heads = self.heads;
         let (ethernet, rest) = heads.split_at_mut(ethernet::HEADER_LEN);
         let (ip, datagram) = rest.split_at_mut(ipv4::HEADER_LEN);
         ethernet::Frame::new_unchecked(ethernet).set_dst(peer.mac);
-        let len = (udp::HEADER_LEN + content.len()) as u16;
+        let len = (udp::HEADER_LEN + len) as u16;
         let total_len = ipv4::HEADER_LEN as u16 + len;
         let bits = u64::from(u32::from(peer.ip));
         let dst_sum = (bits >> 16) + (bits & 0xffff);
@@ -83,7 +85,7 @@ impl Template {
         datagram.set_length(len);
         // The length counts twice: in the header, and in the pseudo header.
         let sum = self.udp_sum + dst_sum + u64::from(peer.port) + 2 * u64::from(len);
-        datagram.set_checksum(checksum::finish_udp(sum + checksum::sum(content)));
+        datagram.set_checksum(checksum::finish_udp(sum + content));
     }
 }
 
@@ -109,9 +111,45 @@ pub fn send(
         content[len..].fill(0);
         counted.answers += 1;
         counted.answer_bytes += len as u64;
-        template.write(peer, heads, &content[..len]);
+        template.write(peer, heads, len, checksum::sum(&content[..len]));
     }
 }
+
+/// Longest value that the answer to a get has in one datagram, bytes.
+pub const SHORT_LEN_MAX: usize = DATAGRAM_LEN_MAX - FRAME_LEN - FOUND_LEN;
+
+/// Sends the answer to a get that has found an item with a value of at most [`SHORT_LEN_MAX`]: it
+/// is written where it leaves from, the value copied and summed in one go.
+#[inline]
+pub fn found(
+    template: &Template,
+    peer: &Peer,
+    id: u16,
+    head: &[u8; FOUND_LEN],
+    value: &[u8],
+    counted: &mut Counted,
+    answers: &mut dyn Answers,
+) {
+    const BEFORE: usize = FRAME_LEN + FOUND_LEN;
+    let len = BEFORE + value.len();
+    let bytes = answers.frame(HEADS_LEN + len);
+    let Some((heads, content)) = bytes.and_then(|bytes| bytes.split_first_chunk_mut()) else {
+        counted.unsent += 1;
+        return;
+    };
+    let (before, room) = content.split_at_mut(BEFORE);
+    before[..FRAME_LEN].copy_from_slice([id, 0, 1, 0].map(u16::to_be_bytes).as_flattened());
+    before[FRAME_LEN..].copy_from_slice(head);
+    let sum = checksum::sum(before) + checksum::copy(value, room);
+    counted.answers += 1;
+    counted.answer_bytes += len as u64;
+    template.write(peer, heads, len, sum);
+}
+
+// What comes before the value has an even length, so that the value's sum can be added to its; and
+// with its headers it is as long as the shortest frame.
+const _: () = assert!((FRAME_LEN + FOUND_LEN).is_multiple_of(2));
+const _: () = assert!(HEADS_LEN + FRAME_LEN + FOUND_LEN >= FRAME_LEN_MIN);
 
 #[inline]
 fn link(identity: &Identity, peer: &Peer, ether_type: EtherType, bytes: &mut [u8]) {

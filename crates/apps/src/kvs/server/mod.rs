@@ -27,7 +27,7 @@ use rustix::io::Errno;
 use super::frames::{Counted, Identity};
 use super::limits::DATAGRAM_LEN_MAX;
 use super::session::{Host, Standing};
-use super::store::{Spread, Statistics, Store, StoreError};
+use super::store::{Loan, Spread, Statistics, Store, StoreError};
 use super::time::Moment;
 use crate::service::Service;
 use queues::Queues;
@@ -230,9 +230,14 @@ impl Server {
     /// spread as cards tell them apart ([`Spread::Steered`]), the queue of a core's number has
     /// requests of its own partition alone, of which the card has looked at all headers
     /// ([`Station::serve`](super::frames::Station::serve)); other queues have anything.
-    pub fn services(&self, identity: Identity) -> Vec<Box<dyn Service>> {
+    ///
+    /// Where the card lends segments for items and tells events, a loan for each core, in their
+    /// order, nothing of that kind comes by queues.
+    pub fn services(&self, identity: Identity, loans: Vec<Loan>) -> Vec<Box<dyn Service>> {
+        let turns = loans.first().map(|loan| Arc::clone(&loan.turns));
+        self.shared.store.lend(loans.into_iter());
         let of = |place| -> Box<dyn Service> {
-            Box::new(Queues::new(Arc::clone(&self.shared), identity, place))
+            Box::new(Queues::new(Arc::clone(&self.shared), identity, place, turns.clone()))
         };
         (0..self.shared.options.cores.len()).map(of).collect()
     }
@@ -315,7 +320,7 @@ fn welcome(mut stream: TcpStream, inbox: &Inbox, shared: &Shared) {
 }
 
 /// The time of day, as the store is told it.
-fn moment() -> Moment {
+pub fn moment() -> Moment {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     Moment(u32::try_from(since.as_secs()).unwrap_or(u32::MAX))
 }

@@ -7,12 +7,15 @@ use niclab_nic::memory::{Desc, Region};
 
 use super::super::frames::{Identity, Station};
 use super::super::session::Context;
-use super::super::store::Spread;
+use super::super::store::{Spread, Turns};
 use super::{Shared, moment};
 use crate::service::{Answers, Service};
 
 /// Frames after which a core tells what it has counted, where all its bursts are full.
 const TOLD_EVERY: u64 = 1 << 10;
+
+/// Bursts of events that are served before frames have their turn.
+const BURSTS: usize = 4;
 
 /// What serves the queues of one core.
 pub struct Queues {
@@ -20,11 +23,18 @@ pub struct Queues {
     station: Station,
     /// The number of the core, its partition, and the queue of requests for that.
     place: usize,
+    /// Where the cores of a card that tells events say that they have ended a turn.
+    turns: Option<Arc<Turns>>,
 }
 
 impl Queues {
-    pub fn new(shared: Arc<Shared>, identity: Identity, place: usize) -> Queues {
-        Queues { shared, station: Station::new(identity), place }
+    pub fn new(
+        shared: Arc<Shared>,
+        identity: Identity,
+        place: usize,
+        turns: Option<Arc<Turns>>,
+    ) -> Queues {
+        Queues { shared, station: Station::new(identity), place, turns }
     }
 
     fn tell(&mut self) {
@@ -34,14 +44,38 @@ impl Queues {
 
 impl Service for Queues {
     fn serve(&mut self, region: &Region, frames: &[Desc], answers: &mut dyn Answers) {
-        let Queues { shared, station, place } = self;
+        let Queues { shared, station, place, turns } = self;
         let context = Context { store: &shared.store, now: moment(), host: &**shared };
-        let (is_steered, place) = (shared.options.spread == Spread::Steered, *place);
+        // A card that tells events has nothing come to a queue that is of a partition alone.
+        let is_steered = shared.options.spread == Spread::Steered && turns.is_none();
+        let place = *place;
         let owner = |queue| (is_steered && usize::from(queue) == place).then_some(place);
         station.serve(region, frames, owner, &context, &mut (), answers);
         if station.counted.frames >= TOLD_EVERY || frames.len() < BURST {
             self.tell();
         }
+    }
+
+    fn turn(&mut self, answers: &mut dyn Answers) -> bool {
+        let Queues { shared, station, place, turns: Some(turns) } = self else { return false };
+        let context = Context { store: &shared.store, now: moment(), host: &**shared };
+        let mut count = 0;
+        for _ in 0..BURSTS {
+            let served = station.turn(*place, BURST, &context, &mut (), answers);
+            count += served;
+            if served < BURST {
+                break;
+            }
+        }
+        turns.end(*place);
+        if count > 0 {
+            self.tell();
+        }
+        count > 0
+    }
+
+    fn has_work(&self) -> bool {
+        self.turns.is_some() && self.shared.store.own(self.place).has_events()
     }
 }
 

@@ -59,7 +59,7 @@ impl Tally {
             overrun_kicks: of(&self.overrun_kicks),
             bytes_read: of(&self.bytes_read) + frames.datagram_bytes,
             bytes_written: of(&self.bytes_written) + frames.answer_bytes,
-            datagrams: of(&self.datagrams) + frames.datagrams,
+            datagrams: of(&self.datagrams) + frames.datagrams + frames.asked + frames.told,
             ..Standing::default()
         }
     }

@@ -3,6 +3,9 @@
 //! Where much of the log is no longer in use, the segment with the least in use is taken and all
 //! that is good in it moves to the head: nothing is lost. Where nearly all is in use, the oldest
 //! segment is taken; what was read since it was written or moved stays (CLOCK), the rest goes.
+//!
+//! Of the segments that a card lends one is to be empty for it; all that lives in the one with the
+//! least in use moves to the head of the log, where it has its turn with the others.
 
 use super::super::time::Moment;
 use super::item::{Header, mark};
@@ -14,7 +17,7 @@ const EMPTY_KEPT: usize = 2;
 
 /// Bytes that are walked over for each byte that is stored. A segment that is emptied gives at
 /// least a quarter of itself back: four would do, and some are lost at the ends of segments.
-const WALK_RATIO: usize = 8;
+pub(super) const WALK_RATIO: usize = 8;
 
 /// Part of the full segments in use, in quarters, up to which nothing has to go.
 const QUARTERS_KEPT: usize = 3;
@@ -43,6 +46,8 @@ struct Victim {
 #[derive(Debug, Default)]
 pub struct Cleaning {
     victim: Option<Victim>,
+    /// The lent segment that is being emptied, and how far it was walked over, bytes.
+    lent: Option<(usize, usize)>,
 }
 
 impl Partition {
@@ -150,15 +155,52 @@ impl Partition {
             room => room,
         };
         let Some(new) = new else { return false };
-        self.log.copy((place, 0), (new, 0), len);
-        self.index.replace(header.hash, place, new);
+        self.move_to(place, new, header);
         // It has had its turn: unless it is read again, it goes next time.
         if matches!(self.cleaning.victim, Some(Victim { way: Way::Evict, .. })) {
             self.change(new, |header| header.marks &= !mark::RECENT);
         }
+        true
+    }
+
+    fn move_to(&mut self, place: Place, new: Place, header: &Header) {
+        self.log.copy((place, 0), (new, 0), header.item_len());
+        self.index.replace(header.hash, place, new);
         self.bury(place, header);
         self.counters.items_moved += 1;
-        true
+    }
+
+    /// Walks over so many bytes of segments that are lent, where none of them is empty.
+    pub(super) fn clean_lent(&mut self, bytes: usize, now: Moment) {
+        let mut left = bytes;
+        while left > 0 && (self.cleaning.lent.is_some() || self.log.is_lent_scarce()) {
+            let victim = self.cleaning.lent.or_else(|| Some((self.log.take_lent()?, 0)));
+            let Some(victim) = victim else { return };
+            let walked = self.step_lent(victim, now);
+            left = left.saturating_sub(walked);
+        }
+    }
+
+    /// One item of the lent segment that is being emptied; how many bytes that was.
+    fn step_lent(&mut self, (segment, at): (usize, usize), now: Moment) -> usize {
+        let Some((place, at)) = self.log.lent_item_of(segment, at) else {
+            self.log.release(segment);
+            self.cleaning.lent = None;
+            self.settle(false);
+            return 0;
+        };
+        let header = Header::read(self.log.at(place));
+        let len = header.item_len();
+        self.cleaning.lent = Some((segment, at + len));
+        if header.has(mark::DEAD) {
+            return len;
+        }
+        let is_over = header.expiry.is_past(now);
+        match if is_over { Err(Unstored::Gone) } else { self.room_for(len, now) } {
+            Ok(new) => self.move_to(place, new, &header),
+            Err(_) => self.drop_item(place, &header, is_over),
+        }
+        len
     }
 
     fn drop_item(&mut self, place: Place, header: &Header, is_over: bool) {

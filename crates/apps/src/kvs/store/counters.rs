@@ -93,6 +93,8 @@ pub struct Statistics {
     pub hash_bytes: u64,
     /// Most memory that they may have, bytes.
     pub limit_maxbytes: u64,
+    /// Items of a card that could not be, and were not linked.
+    pub unfit: u64,
     /// Times that somebody had to wait for a partition's lock.
     pub lock_waits: u64,
     /// How long all of them waited, ns.
@@ -108,6 +110,7 @@ impl Statistics {
         self.memory_bytes += other.memory_bytes;
         self.hash_bytes += other.hash_bytes;
         self.limit_maxbytes += other.limit_maxbytes;
+        self.unfit += other.unfit;
         self.lock_waits += other.lock_waits;
         self.lock_wait_ns += other.lock_wait_ns;
     }

@@ -155,6 +155,12 @@ pub fn hash_at(bytes: &[u8]) -> u64 {
     u64_at(bytes, field::HASH.start)
 }
 
+/// Writes the hash of the key, which a card does not know.
+#[inline]
+pub fn write_hash(bytes: &mut [u8], hash: u64) {
+    bytes[field::HASH].copy_from_slice(&hash.to_le_bytes());
+}
+
 #[inline]
 fn u64_at(bytes: &[u8], at: usize) -> u64 {
     let mut word = [0; 8];

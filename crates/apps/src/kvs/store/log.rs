@@ -1,10 +1,20 @@
 //! The log: segments of memory that items are appended to, and that are emptied one at a time.
 //!
 //! It knows where bytes are and how many of a segment's are in use; it knows nothing of keys.
+//!
+//! Segments of a card's window may be among them ([`Log::lend`]). They go round apart from the
+//! others: an empty one is given to the card, which appends to it; when it is full the next one is;
+//! once nobody can still be writing to it, it is sealed, and emptied in its turn.
 
 use std::collections::VecDeque;
 
-use super::item::ALIGN;
+use niclab_table::prefetch;
+
+use super::item::{ALIGN, Header};
+use super::lent::{LENT_BYTES, LENT_LEN, Piece};
+
+/// Bytes of a cache line.
+const LINE: usize = 64;
 
 /// Where an item begins: never 0, so that 0 is free to mean none; 40 bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,11 +28,54 @@ impl Place {
 /// Memory in which items stand one behind the other.
 #[derive(Debug)]
 struct Segment {
-    bytes: Box<[u8]>,
-    /// Bytes from the start on that hold items.
+    memory: Memory,
+    /// Bytes from the start on that hold items; of our own memory.
     used: usize,
-    /// Of these, bytes of items that are in the index.
+    /// Bytes of items that are in the index.
     live: usize,
+}
+
+/// Whose memory it is.
+#[derive(Debug)]
+enum Memory {
+    Own(Box<[u8]>),
+    /// The card's.
+    Lent(Piece),
+}
+
+impl Segment {
+    /// The item that begins there, and perhaps more behind it.
+    #[inline]
+    fn at(&self, at: usize) -> &[u8] {
+        match &self.memory {
+            Memory::Own(bytes) => &bytes[at..],
+            Memory::Lent(piece) => piece.item(at),
+        }
+    }
+
+    #[inline]
+    fn at_mut(&mut self, at: usize) -> &mut [u8] {
+        match &mut self.memory {
+            Memory::Own(bytes) => &mut bytes[at..],
+            Memory::Lent(piece) => piece.item_mut(at),
+        }
+    }
+}
+
+/// What becomes of segments that are lent, by their numbers.
+#[derive(Debug, Default)]
+struct Lent {
+    /// The first so many of all segments.
+    count: usize,
+    /// Bytes of items in them that are in the index.
+    live: usize,
+    empty: Vec<usize>,
+    /// The one that the card appends to.
+    filling: Option<usize>,
+    /// The one before, to which cores of the card may still be writing.
+    draining: Option<usize>,
+    /// Those in which all has been published that ever will be.
+    sealed: Vec<usize>,
 }
 
 /// The segments of a partition.
@@ -42,15 +95,60 @@ pub struct Log {
     /// The one that is appended to.
     head: Option<usize>,
     live: usize,
+    lent: Lent,
 }
 
 impl Log {
     /// A log without any memory yet. `segment_len` is a multiple of [`ALIGN`].
     pub fn new(segment_len: usize) -> Log {
         debug_assert!(segment_len > 0 && segment_len.is_multiple_of(ALIGN));
-        let within_bits = (segment_len / ALIGN).next_power_of_two().trailing_zeros();
         let (segments, empty, vacant, sealed) = Default::default();
-        Log { segment_len, within_bits, segments, empty, vacant, sealed, head: None, live: 0 }
+        let (head, live, lent) = Default::default();
+        let mut log =
+            Log { segment_len, within_bits: 0, segments, empty, vacant, sealed, head, live, lent };
+        log.set_within_bits(segment_len);
+        log
+    }
+
+    /// Places within the longest segments can be told apart.
+    fn set_within_bits(&mut self, len_max: usize) {
+        self.within_bits = (len_max / ALIGN).next_power_of_two().trailing_zeros();
+    }
+
+    /// Takes segments of a card's window over, all empty; nothing has been stored so far.
+    pub fn lend(&mut self, pieces: impl Iterator<Item = Piece>) {
+        debug_assert!(self.segments.is_empty(), "places that were given would be other ones");
+        let segment = |piece| Some(Segment { memory: Memory::Lent(piece), used: 0, live: 0 });
+        self.segments.extend(pieces.map(segment));
+        self.set_within_bits(self.segment_len.max(LENT_LEN));
+        let count = self.segments.len();
+        // The first is the first to be filled.
+        let empty = (0..count).rev().collect();
+        let sealed = Vec::with_capacity(count);
+        self.lent = Lent { count, empty, sealed, ..Lent::default() };
+    }
+
+    /// Forgets all items. What the card has it keeps.
+    pub fn clear(&mut self) {
+        let Lent { count, filling, draining, .. } = self.lent;
+        self.segments.truncate(count);
+        self.lent.live = 0;
+        self.lent.empty.clear();
+        self.lent.sealed.clear();
+        for number in (0..count).rev() {
+            let segment = self.segment_mut(number);
+            segment.live = 0;
+            if let Memory::Lent(piece) = &mut segment.memory {
+                piece.clear();
+            }
+            if filling != Some(number) && draining != Some(number) {
+                self.lent.empty.push(number);
+            }
+        }
+        self.empty.clear();
+        self.vacant.clear();
+        self.sealed.clear();
+        (self.head, self.live) = (None, 0);
     }
 
     /// Bytes of a segment: no item is longer.
@@ -60,7 +158,8 @@ impl Log {
 
     /// Memory that it has, bytes.
     pub fn bytes(&self) -> usize {
-        (self.segments.len() - self.vacant.len()) * self.segment_len
+        let own = self.segments.len() - self.vacant.len() - self.lent.count;
+        own * self.segment_len + self.lent.count * LENT_BYTES
     }
 
     /// Bytes of items that are in the index.
@@ -73,10 +172,10 @@ impl Log {
         self.empty.len()
     }
 
-    /// Full segments, and the bytes in use of all of them.
+    /// Full segments of our own memory, and the bytes in use of all of them.
     pub fn sealed(&self) -> (usize, usize) {
         let live_in_head = self.head.map_or(0, |head| self.segment(head).live);
-        (self.sealed.len(), self.live - live_in_head)
+        (self.sealed.len(), self.live - self.lent.live - live_in_head)
     }
 
     fn segment(&self, number: usize) -> &Segment {
@@ -107,7 +206,7 @@ impl Log {
     /// Takes memory for one more empty segment.
     pub fn add_segment(&mut self) {
         let bytes = vec![0; self.segment_len].into_boxed_slice();
-        let segment = Some(Segment { bytes, used: 0, live: 0 });
+        let segment = Some(Segment { memory: Memory::Own(bytes), used: 0, live: 0 });
         let number = match self.vacant.pop() {
             Some(number) => {
                 self.segments[number] = segment;
@@ -133,9 +232,10 @@ impl Log {
     /// full.
     pub fn append(&mut self, len: usize) -> Option<Place> {
         let head = self.head?;
+        let segment_len = self.segment_len;
         let segment = self.segment_mut(head);
         let at = segment.used;
-        if segment.bytes.len() - at < len {
+        if segment_len - at < len {
             return None;
         }
         segment.used += len;
@@ -153,31 +253,47 @@ impl Log {
         true
     }
 
-    /// The item at a place and what is behind it in its segment.
+    /// The item at a place, and perhaps more behind it.
     #[inline]
     pub fn at(&self, place: Place) -> &[u8] {
         let (number, at) = self.position(place);
-        &self.segment(number).bytes[at..]
+        self.segment(number).at(at)
+    }
+
+    /// Asks for the first lines at a place, ahead of their use.
+    #[inline]
+    pub fn ask(&self, place: Place, lines: usize) {
+        let (number, at) = self.position(place);
+        match &self.segment(number).memory {
+            Memory::Own(bytes) => {
+                bytes[at..].iter().step_by(LINE).take(lines).for_each(prefetch);
+            }
+            Memory::Lent(piece) => piece.ask(at, lines),
+        }
     }
 
     /// The same, to be written.
     #[inline]
     pub fn at_mut(&mut self, place: Place) -> &mut [u8] {
         let (number, at) = self.position(place);
-        &mut self.segment_mut(number).bytes[at..]
+        self.segment_mut(number).at_mut(at)
     }
 
     /// Copies bytes from `skip` behind one place to `gap` behind another; they do not overlap.
     pub fn copy(&mut self, from: (Place, usize), to: (Place, usize), len: usize) {
         let ((source, start), (target, end)) = (self.position(from.0), self.position(to.0));
-        let (start, end) = (start + from.1, end + to.1);
         if source == target {
-            self.segment_mut(source).bytes.copy_within(start..start + len, end);
+            let (first, other) = (start.min(end), start.abs_diff(end));
+            let (from_at, to_at) = if start < end { (0, other) } else { (other, 0) };
+            let from_at = from_at + from.1;
+            let bytes = self.segment_mut(source).at_mut(first);
+            bytes.copy_within(from_at..from_at + len, to_at + to.1);
             return;
         }
         // Two that differ are never refused, and both have memory, for items are in them.
         if let Ok([Some(source), Some(target)]) = self.segments.get_disjoint_mut([source, target]) {
-            target.bytes[end..end + len].copy_from_slice(&source.bytes[start..start + len]);
+            let bytes = &source.at(start)[from.1..][..len];
+            target.at_mut(end)[to.1..][..len].copy_from_slice(bytes);
         }
     }
 
@@ -186,6 +302,66 @@ impl Log {
         let (number, _) = self.position(place);
         self.segment_mut(number).live -= len;
         self.live -= len;
+        if number < self.lent.count {
+            self.lent.live -= len;
+        }
+    }
+
+    /// There is none of them that could be given to the card.
+    pub fn is_lent_scarce(&self) -> bool {
+        self.lent.empty.is_empty()
+    }
+
+    /// Gives the card an empty segment in place of the one that it has filled: the number of the
+    /// new one in the window, and whether there was one before. `None` where there is none, or
+    /// where the last one that was filled is not sealed yet.
+    pub fn give_lent(&mut self) -> Option<(usize, bool)> {
+        if self.lent.draining.is_some() {
+            return None;
+        }
+        let number = self.lent.empty.pop()?;
+        self.lent.draining = self.lent.filling.replace(number);
+        let Memory::Lent(piece) = &self.segment(number).memory else { return None };
+        Some((piece.number(), self.lent.draining.is_some()))
+    }
+
+    /// Nobody will publish anything more in the segment that was filled last.
+    pub fn seal_lent(&mut self) {
+        self.lent.sealed.extend(self.lent.draining.take());
+    }
+
+    /// Whether a segment that was filled is not sealed yet, and how many are empty.
+    #[cfg(test)]
+    pub fn lent_state(&self) -> (bool, usize) {
+        (self.lent.draining.is_some(), self.lent.empty.len())
+    }
+
+    /// Takes notice of an item that the card says it has written at a place of its window: it is in
+    /// use from now on. `None` where there can be none.
+    pub fn publish(&mut self, at: u64, len: usize) -> Option<(Place, Header)> {
+        let (wanted, at) = (at as usize / LENT_LEN, at as usize % LENT_LEN);
+        let is_it = |number: &usize| match &self.segment(*number).memory {
+            Memory::Lent(piece) => piece.number() == wanted,
+            Memory::Own(_) => false,
+        };
+        // It writes to no other.
+        let number = [self.lent.filling, self.lent.draining].into_iter().flatten().find(is_it)?;
+        let place = self.place(number, at);
+        let segment = self.segment_mut(number);
+        let Memory::Lent(piece) = &mut segment.memory else { return None };
+        let header = piece.publish(at, len)?;
+        segment.live += len;
+        self.live += len;
+        self.lent.live += len;
+        Some((place, header))
+    }
+
+    /// Takes the lent segment with the fewest bytes in use out of those that are sealed, to be
+    /// emptied.
+    pub fn take_lent(&mut self) -> Option<usize> {
+        let live = |at: &usize| self.segment(self.lent.sealed[*at]).live;
+        let at = (0..self.lent.sealed.len()).min_by_key(live)?;
+        Some(self.lent.sealed.swap_remove(at))
     }
 
     /// Takes the oldest full segment out of the row, to be emptied.
@@ -206,12 +382,27 @@ impl Log {
         (at < segment.used && segment.live > 0).then(|| self.place(number, at))
     }
 
+    /// Where the first item at or behind `at` of a lent segment that is being emptied is, and how
+    /// far from its start; `None` behind the last.
+    pub fn lent_item_of(&self, number: usize, at: usize) -> Option<(Place, usize)> {
+        let segment = self.segment(number);
+        let Memory::Lent(piece) = &segment.memory else { return None };
+        let at = piece.next(at).filter(|_| segment.live > 0)?;
+        Some((self.place(number, at), at))
+    }
+
     /// A segment has been emptied.
     pub fn release(&mut self, number: usize) {
         let segment = self.segment_mut(number);
         debug_assert_eq!(segment.live, 0, "an item would be lost without a word");
         segment.used = 0;
-        self.empty.push(number);
+        match &mut segment.memory {
+            Memory::Own(_) => self.empty.push(number),
+            Memory::Lent(piece) => {
+                piece.clear();
+                self.lent.empty.push(number);
+            }
+        }
     }
 }
 

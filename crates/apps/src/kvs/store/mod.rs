@@ -7,6 +7,10 @@ mod cleaning;
 mod counters;
 mod index;
 mod item;
+mod lent;
+#[cfg(test)]
+mod lent_tests;
+mod loan;
 mod log;
 mod operations;
 mod partition;
@@ -19,6 +23,8 @@ use std::time::Instant;
 
 pub use counters::{Counters, Statistics};
 pub use item::{Header, Item, mark};
+pub use lent::{LENT_LEN, Window};
+pub use loan::{LENT_PARTITION_BYTES_MIN, Loan, Next, Turns, segments_of};
 pub use log::Place;
 pub use operations::{Count, CountWay, Counted, Deleted, Mode, Write, Written, decimal};
 pub use partition::{New, Partition, Shape, Unstored, Value};
@@ -135,17 +141,35 @@ impl Store {
         }
     }
 
-    /// A partition, alone.
+    /// A partition, alone; what a card has written is in it.
     #[inline]
     pub fn locked(&self, number: usize) -> MutexGuard<'_, Partition> {
+        let mut partition = self.partitions[number].lock();
+        partition.catch_up();
+        partition
+    }
+
+    /// A partition, alone, for whoever takes what a card tells event by event.
+    #[inline]
+    pub fn own(&self, number: usize) -> MutexGuard<'_, Partition> {
         self.partitions[number].lock()
+    }
+
+    /// Lends each partition what a card has for it, in their order, before anything is stored. Keys
+    /// are spread as the card spreads them ([`Spread::Steered`]).
+    pub fn lend(&self, loans: impl Iterator<Item = Loan>) {
+        for (locked, loan) in self.partitions.iter().zip(loans) {
+            locked.lock().lend(loan, self.seed);
+        }
     }
 
     /// One of these partitions, alone, the first that is free, and which of them; `None` where
     /// these are none.
     #[inline]
     pub fn any(&self, numbers: &[u16]) -> Option<(usize, MutexGuard<'_, Partition>)> {
-        self.free(numbers).or_else(|| self.wait_for_any(numbers))
+        let (at, mut partition) = self.free(numbers).or_else(|| self.wait_for_any(numbers))?;
+        partition.catch_up();
+        Some((at, partition))
     }
 
     #[inline]
@@ -179,8 +203,8 @@ impl Store {
     /// Empties it, now or at a time to come.
     pub fn flush(&self, at: Moment, now: Moment) {
         self.flushes.fetch_add(1, Ordering::Relaxed);
-        for locked in &self.partitions {
-            locked.lock().flush(at, now);
+        for number in 0..self.partitions.len() {
+            self.locked(number).flush(at, now);
         }
     }
 
@@ -193,7 +217,10 @@ impl Store {
     pub fn statistics(&self) -> Statistics {
         let mut all = Statistics::default();
         for locked in &self.partitions {
-            let statistics = locked.lock().statistics();
+            let mut partition = locked.lock();
+            partition.catch_up();
+            let statistics = partition.statistics();
+            drop(partition);
             all.add(&statistics);
             all.lock_waits += locked.waits.load(Ordering::Relaxed);
             all.lock_wait_ns += locked.wait_ns.load(Ordering::Relaxed);

@@ -3,15 +3,14 @@
 //! It reads no clock and takes no lock: it is told the time, and whoever calls has it alone. What
 //! commands mean is not known here but in `operations`; room is made in `cleaning`.
 
-use niclab_table::prefetch;
-
 use super::super::hash::Key;
 use super::super::limits::{PARTITION_BYTES_MIN, VALUE_LEN_MAX};
 use super::super::time::{Expiry, Moment};
-use super::cleaning::Cleaning;
+use super::cleaning::{Cleaning, WALK_RATIO};
 use super::counters::{Counters, Statistics};
 use super::index::{CHUNK_BYTES, Index};
 use super::item::{HEADER_LEN, Header, Item, bump_at, expiry_at, hash_at, is_of, item_len, mark};
+use super::loan::Lent;
 use super::log::{Log, Place};
 
 /// Segments of a partition, at least: fewer would waste much of it by what is kept free.
@@ -20,9 +19,7 @@ const SEGMENTS_MIN: usize = 8;
 /// Longest segment, bytes: two of the longest items fit, so that little is lost at its end.
 const SEGMENT_LEN_MAX: usize = 2 * (VALUE_LEN_MAX + PAGE);
 
-/// Bytes of a cache line, and the lines of an item that are asked for: an item of an average size
-/// has no more.
-const LINE: usize = 64;
+/// Lines of an item that are asked for: one of an average size has no more.
 const ASKED_LINES: usize = 3;
 
 /// Segments begin on pages.
@@ -78,6 +75,11 @@ pub enum Unstored {
     Gone,
 }
 
+/// Length of the segments of a log with so much memory.
+fn segment_len(bytes: usize) -> usize {
+    (bytes / SEGMENTS_MIN / PAGE * PAGE).min(SEGMENT_LEN_MAX)
+}
+
 /// Items under their keys. It begins with a cache line: who looks whether its lock is free does not
 /// take the line from whoever has it.
 #[derive(Debug)]
@@ -91,6 +93,8 @@ pub struct Partition {
     cas_last: u64,
     cas_step: u64,
     flush_at: Option<Moment>,
+    /// What it has of a card.
+    pub(super) lent: Option<Box<Lent>>,
 }
 
 impl Partition {
@@ -98,9 +102,8 @@ impl Partition {
     pub fn new(shape: Shape) -> Partition {
         let budget_bytes = shape.budget_bytes.max(PARTITION_BYTES_MIN);
         let index = Index::new();
-        let segment_len = (budget_bytes - index.bytes()) / SEGMENTS_MIN / PAGE * PAGE;
         Partition {
-            log: Log::new(segment_len.min(SEGMENT_LEN_MAX)),
+            log: Log::new(segment_len(budget_bytes - index.bytes())),
             index,
             cleaning: Cleaning::default(),
             counters: Counters::default(),
@@ -108,7 +111,15 @@ impl Partition {
             cas_last: shape.number as u64 + 1,
             cas_step: shape.count as u64,
             flush_at: None,
+            lent: None,
         }
+    }
+
+    /// Shares the memory anew: so much of it is taken by segments that are not its own. Nothing has
+    /// been stored.
+    pub(super) fn make_room_for_lent(&mut self, bytes: usize) {
+        let own = self.budget_bytes.saturating_sub(bytes + self.index.bytes());
+        self.log = Log::new(segment_len(own.max(PARTITION_BYTES_MIN - self.index.bytes())));
     }
 
     /// Longest item that it takes, bytes with header and key.
@@ -125,6 +136,7 @@ impl Partition {
             memory_bytes: (self.log.bytes() + self.index.bytes()) as u64,
             hash_bytes: self.index.bytes() as u64,
             limit_maxbytes: self.budget_bytes as u64,
+            unfit: self.unfit(),
             ..Statistics::default()
         }
     }
@@ -160,7 +172,7 @@ impl Partition {
     }
 
     #[inline]
-    fn flush_when_due(&mut self, now: Moment) {
+    pub(super) fn flush_when_due(&mut self, now: Moment) {
         if self.flush_at.is_some_and(|at| at <= now) {
             self.clear();
         }
@@ -168,7 +180,7 @@ impl Partition {
 
     fn clear(&mut self) {
         self.flush_at = None;
-        self.log = Log::new(self.log.segment_len());
+        self.log.clear();
         self.index = Index::new();
         self.cleaning = Cleaning::default();
     }
@@ -198,7 +210,7 @@ impl Partition {
     #[inline]
     pub fn ask_item(&self, hash: u64) {
         if let Some(place) = self.index.find(hash, |_| true) {
-            self.log.at(place).iter().step_by(LINE).take(ASKED_LINES).for_each(prefetch);
+            self.log.ask(place, ASKED_LINES);
         }
     }
 
@@ -277,7 +289,9 @@ impl Partition {
             false => 0,
         };
         let value_len = old_len + bytes.len();
-        let place = self.room_for(item_len(key.bytes.len(), value_len), now)?;
+        let len = item_len(key.bytes.len(), value_len);
+        self.clean_lent(len * WALK_RATIO, now);
+        let place = self.room_for(len, now)?;
         // Whatever was known of the old item before may have moved or gone.
         let old = self.seek(key);
         let header = Header {
@@ -310,7 +324,7 @@ impl Partition {
     }
 
     /// Has the index point to a new item instead of the old one of its key.
-    fn link(
+    pub(super) fn link(
         &mut self,
         old: Option<Place>,
         place: Place,

@@ -1,0 +1,201 @@
+//! What a card tells the core that owns a key: that it has written an item, or that one is asked
+//! for.
+//!
+//! An event is an entry of a ring of the program `kvs-items`, whose README says what stands where.
+
+use std::net::Ipv4Addr;
+
+use niclab_nic::dma::Reader;
+use niclab_nic::shared::Shared;
+use niclab_packet::wire::MacAddress;
+
+/// Bytes of an event before what is told.
+const HEAD_LEN: usize = 22;
+
+/// Longest key that an event has, bytes.
+pub const EVENT_KEY_LEN_MAX: usize = 64;
+
+/// Bytes of an event that mean something, at most.
+pub const EVENT_LEN_MAX: usize = HEAD_LEN + EVENT_KEY_LEN_MAX;
+
+/// Kinds of events.
+const ASKED: u8 = 1;
+const STORED: u8 = 2;
+
+/// Bytes that say where an item is.
+const PLACE_LEN: usize = 12;
+
+/// One event, copied out of the ring.
+#[derive(Clone, Copy, Debug)]
+pub struct Event {
+    bytes: [u8; EVENT_LEN_MAX],
+}
+
+/// What an event tells.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Told<'a> {
+    /// The item of this key is asked for, by this client.
+    Asked(&'a [u8], Client),
+    /// An item was written, its client has its answer.
+    Stored(Written),
+    /// Nothing that a card tells.
+    Nothing,
+}
+
+/// Where the card has written an item.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Written {
+    /// Where it begins in the window.
+    pub at: u64,
+    /// Bytes that it has there.
+    pub len: usize,
+}
+
+/// Who asked, and what an answer has to say again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Client {
+    /// Its Ethernet address.
+    pub mac: MacAddress,
+    /// Its IPv4 address.
+    pub ip: Ipv4Addr,
+    /// Its port of UDP.
+    pub port: u16,
+    /// Id of the datagram.
+    pub id: u16,
+    /// What the request wants back.
+    pub opaque: [u8; 4],
+}
+
+impl Default for Event {
+    fn default() -> Event {
+        Event { bytes: [0; EVENT_LEN_MAX] }
+    }
+}
+
+impl Event {
+    /// Takes the next event out of a ring; `false` where there is none.
+    #[inline]
+    pub fn take(&mut self, ring: &mut Reader) -> bool {
+        ring.take(|shared, at| self.copy(shared, at)).is_some()
+    }
+
+    /// Copies as much as means something.
+    #[inline]
+    fn copy(&mut self, shared: &Shared, at: usize) {
+        shared.copy_out(at, &mut self.bytes[..HEAD_LEN + 2]);
+        let more = match self.bytes[0] {
+            ASKED => usize::from(self.bytes[1]).min(EVENT_KEY_LEN_MAX),
+            _ => PLACE_LEN,
+        };
+        shared.copy_out(
+            at + HEAD_LEN + 2,
+            &mut self.bytes[HEAD_LEN + 2..(HEAD_LEN + more).max(HEAD_LEN + 2)],
+        );
+    }
+
+    /// Where an item was written, of the event that so many others come before; the first `None`
+    /// says that there is no event yet, the other one that it tells something else.
+    pub fn written(ring: &Reader, ahead: u64) -> Option<Option<Written>> {
+        ring.look(ahead, |shared, at| {
+            let mut event = Event::default();
+            event.copy(shared, at);
+            match event.told() {
+                Told::Stored(written) => Some(written),
+                _ => None,
+            }
+        })
+    }
+
+    /// What it tells.
+    #[inline]
+    pub fn told(&self) -> Told<'_> {
+        let bytes = &self.bytes;
+        let rest = &bytes[HEAD_LEN..];
+        match bytes[0] {
+            ASKED => {
+                let key_len = usize::from(bytes[1]);
+                if !(1..=EVENT_KEY_LEN_MAX).contains(&key_len) {
+                    return Told::Nothing;
+                }
+                Told::Asked(&rest[..key_len], self.client())
+            }
+            STORED => {
+                let mut at = [0; 8];
+                at.copy_from_slice(&rest[..8]);
+                let len = u32::from_le_bytes([rest[8], rest[9], rest[10], rest[11]]);
+                Told::Stored(Written { at: u64::from_le_bytes(at), len: len as usize })
+            }
+            _ => Told::Nothing,
+        }
+    }
+
+    #[inline]
+    fn client(&self) -> Client {
+        let [_, _, _, _, i0, i1, p0, p1, rest @ ..] = &self.bytes;
+        let [m0, m1, m2, m3, m4, m5, o0, o1, o2, o3, a0, a1, a2, a3, ..] = *rest;
+        Client {
+            mac: MacAddress([m0, m1, m2, m3, m4, m5]),
+            ip: Ipv4Addr::from(u32::from_le_bytes([a0, a1, a2, a3])),
+            port: u16::from_le_bytes([*p0, *p1]),
+            id: u16::from_le_bytes([*i0, *i1]),
+            // Numbers stand in events with their lowest byte first.
+            opaque: [o3, o2, o1, o0],
+        }
+    }
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+
+    /// An event that an item is asked for, as the card writes it.
+    pub fn asked(client: &Client, key: &[u8]) -> Vec<u8> {
+        let Client { mac, ip, port, id, opaque } = *client;
+        let mut bytes = vec![ASKED, key.len() as u8, 0, 0];
+        bytes.extend([id, port].map(u16::to_le_bytes).as_flattened());
+        bytes.extend(mac.0);
+        bytes.extend(opaque.iter().rev());
+        bytes.extend(u32::from(ip).to_le_bytes());
+        [&bytes[..], key].concat()
+    }
+
+    /// An event that an item was written.
+    pub fn stored(key_len: u8, at: u64, len: u32) -> Vec<u8> {
+        let mut bytes = [0; HEAD_LEN];
+        (bytes[0], bytes[1]) = (STORED, key_len);
+        [&bytes[..], &at.to_le_bytes(), &len.to_le_bytes()].concat()
+    }
+
+    #[test]
+    fn what_a_card_has_written_is_read() {
+        // As in the program's tests: client 10.9.0.1, port 4000, id 0xbeef, opaque 01020304.
+        let client = Client {
+            mac: MacAddress([2, 0, 0, 0, 0, 7]),
+            ip: Ipv4Addr::new(10, 9, 0, 1),
+            port: 4000,
+            id: 0xbeef,
+            opaque: [1, 2, 3, 4],
+        };
+        let bytes = asked(&client, b"a");
+        let expected = "01010000efbea00f020000000007040302010100090a61";
+        let hex: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+        assert_eq!(hex, expected);
+        let event = |bytes: &[u8]| {
+            let mut event = Event::default();
+            event.bytes[..bytes.len()].copy_from_slice(bytes);
+            event
+        };
+        assert_eq!(event(&bytes).told(), Told::Asked(b"a", client));
+        let long = asked(&client, &[7; EVENT_KEY_LEN_MAX]);
+        assert_eq!(event(&long).told(), Told::Asked(&[7; EVENT_KEY_LEN_MAX], client));
+        let written = Written { at: 0x0020_0008, len: 48 };
+        assert_eq!(event(&stored(1, 0x0020_0008, 48)).told(), Told::Stored(written));
+        assert_eq!(event(&[0]).told(), Told::Nothing);
+        assert_eq!(event(&[3, 1]).told(), Told::Nothing);
+        for key_len in [0, 65, 255] {
+            let mut wrong = bytes.clone();
+            wrong[1] = key_len;
+            assert_eq!(event(&wrong).told(), Told::Nothing);
+        }
+    }
+}

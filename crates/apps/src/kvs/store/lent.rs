@@ -1,0 +1,270 @@
+//! Segments of the log that a network card writes items into.
+//!
+//! # Why it is sound
+//! A segment lies in a window, memory that cores of the card write by atomics while the core that
+//! owns the partition reads it as plain bytes. What is read so are the bytes of one item, never
+//! what is behind it, and only between two moments:
+//! - **From when it was published.** The card writes an item, and then that it did into a ring,
+//!   with release; the store reads this with acquire and only then calls [`Piece::publish`]. Nobody
+//!   writes to the bytes of an item a second time: each has a place of its own, by an addition to
+//!   a register that no two cores see the same value of. That is what [`Window::new`] asks for.
+//! - **Until the segment is handed back**, by a register that is written with release, and read
+//!   with acquire by who writes to it again. The log does so when nothing in it is in the index.
+//!
+//! Whoever has the partition's lock is the only one that reads, or writes marks, meanwhile; `&self`
+//! and `&mut self` say which. The length of an item is what its header says, which the store alone
+//! may have changed since it was checked, and it never leads out of the segment.
+#![allow(unsafe_code)]
+
+use std::slice;
+use std::sync::Arc;
+
+use niclab_nic::shared::{Ordering, Shared, WORD};
+use niclab_table::prefetch;
+
+use super::super::limits::KEY_LEN_MAX;
+use super::item::{ALIGN, HEADER_LEN, Header, item_len, mark};
+
+/// Bytes of a segment that is lent.
+pub const LENT_LEN: usize = 1 << 20;
+
+/// Bytes of what is known of one beside it: a bit for each place where an item can begin.
+const BEGINS_LEN: usize = LENT_LEN / ALIGN / 8;
+
+/// Memory that a segment takes, all told.
+pub const LENT_BYTES: usize = LENT_LEN + BEGINS_LEN;
+
+/// Where in a header the word with both lengths stands.
+const LENGTHS_AT: usize = 32;
+
+const _: () = assert!(ALIGN == WORD && HEADER_LEN > LENGTHS_AT + WORD - 1);
+
+/// A card's window for items.
+#[derive(Clone, Debug)]
+pub struct Window(Arc<Shared>);
+
+impl Window {
+    /// The window in this memory.
+    ///
+    /// # Safety
+    /// As long as the window or anything made of it is there, nobody but cores of a card writes to
+    /// the memory, and these write to a segment only at places that they were given by one register
+    /// that was told its number, each once, and before they publish an item there.
+    pub unsafe fn new(memory: Arc<Shared>) -> Window {
+        Window(memory)
+    }
+
+    /// Asks for some lines at a place of it, ahead of their use.
+    #[inline]
+    pub fn ask(&self, at: u64, lines: usize) {
+        let last = self.0.len_bytes() - WORD;
+        for line in 0..lines {
+            let at = usize::try_from(at).unwrap_or(last).saturating_add(64 * line).min(last);
+            prefetch(self.0.word(at));
+        }
+    }
+
+    /// Segments that it has.
+    pub fn segments(&self) -> usize {
+        self.0.len_bytes() / LENT_LEN
+    }
+}
+
+/// One segment, as the partition has it that it is of.
+#[derive(Debug)]
+pub struct Piece {
+    window: Window,
+    /// Where it begins in the window.
+    start: usize,
+    /// Where items begin that were published.
+    begins: Box<[u64]>,
+}
+
+impl Piece {
+    /// The segment of a number, which nobody else has.
+    ///
+    /// # Panics
+    /// If the window has none of this number.
+    pub fn new(window: &Window, number: usize) -> Piece {
+        assert!(number < window.segments(), "segment {number} of a window");
+        let begins = vec![0; BEGINS_LEN / WORD].into_boxed_slice();
+        Piece { window: window.clone(), start: number * LENT_LEN, begins }
+    }
+
+    /// Its number in the window.
+    pub fn number(&self) -> usize {
+        self.start / LENT_LEN
+    }
+
+    /// Bytes of the item at a place, as its header says.
+    #[inline]
+    fn said(&self, at: usize) -> usize {
+        let word = self.window.0.word(self.start + at + LENGTHS_AT).load(Ordering::Relaxed);
+        let [v0, v1, v2, v3, key_len, ..] = word.to_ne_bytes();
+        let value_len = u32::from_le_bytes([v0, v1, v2, v3]) as usize;
+        item_len(key_len.into(), value_len)
+    }
+
+    /// The same; no more than there are.
+    #[inline]
+    fn len_at(&self, at: usize) -> usize {
+        self.said(at).min(LENT_LEN - at)
+    }
+
+    /// Takes notice of an item that the card has written there, of so many bytes; its header.
+    /// `None` where no item can be so: nothing has changed then.
+    pub fn publish(&mut self, at: usize, len: usize) -> Option<Header> {
+        let is_there = at.is_multiple_of(ALIGN) && (HEADER_LEN..=LENT_LEN).contains(&len);
+        if !is_there || at > LENT_LEN - len || self.said(at) != len {
+            return None;
+        }
+        let (word, bit) = (at / ALIGN / 64, 1 << (at / ALIGN % 64));
+        let header = Header::read(self.item(at));
+        let is_key_right = (1..=KEY_LEN_MAX).contains(&header.key_len.into());
+        if !is_key_right || header.has(mark::DEAD) || self.begins[word] & bit != 0 {
+            return None;
+        }
+        self.begins[word] |= bit;
+        Some(header)
+    }
+
+    /// The item that was published at this place.
+    #[inline]
+    pub fn item(&self, at: usize) -> &[u8] {
+        let len = self.len_at(at);
+        // SAFETY: within the mapping, which is there as long as the window; the bytes of one item,
+        // which nobody else writes (see above).
+        unsafe { slice::from_raw_parts(self.at(at), len) }
+    }
+
+    /// The same, to be written.
+    #[inline]
+    pub fn item_mut(&mut self, at: usize) -> &mut [u8] {
+        let len = self.len_at(at);
+        // SAFETY: as above, and nobody else reads it either, for the partition is this caller's.
+        unsafe { slice::from_raw_parts_mut(self.at(at), len) }
+    }
+
+    #[inline]
+    fn at(&self, at: usize) -> *mut u8 {
+        self.window.0.base().as_ptr().cast::<u8>().wrapping_add(self.start + at)
+    }
+
+    /// Asks for some lines from a place on, ahead of their use.
+    #[inline]
+    pub fn ask(&self, at: usize, lines: usize) {
+        self.window.ask((self.start + at) as u64, lines);
+    }
+
+    /// Where the first item at or behind a place begins.
+    pub fn next(&self, at: usize) -> Option<usize> {
+        let (word, bit) = (at / ALIGN / 64, at / ALIGN % 64);
+        let first = self.begins.get(word)? >> bit << bit;
+        let rest = self.begins[word + 1..].iter().copied();
+        let found = std::iter::once(first).chain(rest).enumerate().find(|(_, bits)| *bits != 0);
+        found
+            .map(|(skipped, bits)| ((word + skipped) * 64 + bits.trailing_zeros() as usize) * ALIGN)
+    }
+
+    /// Forgets all items.
+    pub fn clear(&mut self) {
+        self.begins.fill(0);
+    }
+}
+
+#[cfg(test)]
+pub(in super::super) mod tests {
+    use super::super::super::time::{Expiry, Moment};
+    use super::*;
+
+    /// A window of so many segments, and its memory for whoever plays the card.
+    pub fn window(segments: usize) -> (Window, Arc<Shared>) {
+        let (shared, _) = Shared::make(segments * LENT_LEN).unwrap();
+        let shared = Arc::new(shared);
+        // SAFETY: tests write as a card does, on one thread, before they publish.
+        (unsafe { Window::new(Arc::clone(&shared)) }, shared)
+    }
+
+    /// An item as a card writes it.
+    pub fn image(key: &[u8], value: &[u8], cas: u64, now: Moment) -> Vec<u8> {
+        let header = Header {
+            hash: 0,
+            cas,
+            flags: 3,
+            expiry: Expiry::NEVER,
+            written: now,
+            accessed: now,
+            value_len: value.len() as u32,
+            key_len: key.len() as u8,
+            marks: 0,
+        };
+        let mut bytes = vec![0; header.item_len()];
+        header.write(&mut bytes);
+        bytes[HEADER_LEN..header.value_start()].copy_from_slice(key);
+        bytes[header.value_start()..][..value.len()].copy_from_slice(value);
+        bytes
+    }
+
+    #[test]
+    fn what_was_published_is_there_and_nothing_else() {
+        let (window, memory) = window(2);
+        let mut piece = Piece::new(&window, 1);
+        assert_eq!((piece.number(), piece.next(0)), (1, None));
+        let (one, other) = (image(b"a", b"value", 1, Moment(5)), image(b"key", b"", 2, Moment(5)));
+        let last = LENT_LEN - other.len();
+        memory.write(LENT_LEN + 64, &one);
+        memory.write(LENT_LEN + last, &other);
+        assert_eq!(piece.next(0), None, "written, and not published");
+        assert_eq!(piece.publish(last, other.len()).map(|header| header.cas), Some(2));
+        assert_eq!(piece.publish(64, one.len()).map(|header| header.cas), Some(1));
+        assert_eq!((piece.item(64), piece.item(last)), (&one[..], &other[..]));
+        assert_eq!((piece.next(0), piece.next(64)), (Some(64), Some(64)));
+        assert_eq!(
+            (piece.next(72), piece.next(last), piece.next(last + 8)),
+            (Some(last), Some(last), None)
+        );
+        assert_eq!(piece.next(LENT_LEN), None);
+        piece.item_mut(64)[0] = 7;
+        assert_eq!((piece.item(64)[0], piece.item(64).len()), (7, one.len()));
+        piece.clear();
+        assert_eq!(piece.next(0), None);
+    }
+
+    #[test]
+    fn what_does_not_fit_is_refused() {
+        let (window, memory) = window(1);
+        let mut piece = Piece::new(&window, 0);
+        let one = image(b"a", b"value", 1, Moment(5));
+        memory.write(64, &one);
+        let wrong = [
+            (65, one.len()),
+            (64, one.len() + 8),
+            (64, one.len() - 8),
+            (72, one.len()),
+            (64, 0),
+            (LENT_LEN, one.len()),
+            (LENT_LEN - 8, one.len()),
+            (usize::MAX - 7, one.len()),
+            (64, usize::MAX),
+        ];
+        for (at, len) in wrong {
+            assert_eq!(piece.publish(at, len), None, "{at} {len}");
+        }
+        // Without a key, and one that is out of use.
+        memory.write(1024, &image(b"", b"value", 1, Moment(5)));
+        assert_eq!(piece.publish(1024, 48), None);
+        let mut dead = one.clone();
+        dead[37] = mark::DEAD;
+        memory.write(2048, &dead);
+        assert_eq!(piece.publish(2048, dead.len()), None);
+        // Lengths that lead out of the segment.
+        let mut long = one.clone();
+        long[32..36].copy_from_slice(&u32::MAX.to_le_bytes());
+        let at = LENT_LEN - 64;
+        memory.write(at, &long);
+        assert_eq!(piece.publish(at, one.len()), None);
+        assert_eq!(piece.publish(at, 64), None, "it would be longer than there is room");
+        assert!(piece.publish(64, one.len()).is_some());
+        assert_eq!(piece.publish(64, one.len()), None, "a second time");
+    }
+}

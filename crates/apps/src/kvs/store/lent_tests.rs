@@ -1,0 +1,479 @@
+//! A partition to which a card lends segments, beside a plain map.
+//!
+//! The card is played by the test: two cores that are given places by a register, write items there
+//! and tell of them, in any order, and now and then find the ring full, so that a gap is left.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use niclab_nic::dma::{self, Filler, ring};
+use niclab_nic::shared::Shared;
+
+use super::super::event::tests::{asked, stored};
+use super::super::event::{Client, Event, Told};
+use super::super::hash::Key;
+use super::super::time::{Expiry, Moment};
+use super::lent::tests::{image, window};
+use super::lent::{LENT_BYTES, LENT_LEN};
+use super::*;
+
+const START: Moment = Moment(1_000_000);
+const SEED: u64 = 7;
+const CORES: usize = 2;
+const RING: dma::Shape = dma::Shape { entries: 64, entry_len: 88 };
+
+#[derive(Clone, Debug)]
+struct Register(Arc<AtomicU64>);
+
+impl Next for Register {
+    fn read(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+
+    fn write(&self, place: u64) {
+        self.0.store(place, Ordering::Relaxed);
+    }
+}
+
+/// An item that a core has written and not told of.
+struct Under {
+    key: Vec<u8>,
+    value: Vec<u8>,
+    at: u64,
+    len: usize,
+}
+
+struct Card {
+    memory: Arc<Shared>,
+    ring: Filler,
+    next: Register,
+    turns: Arc<Turns>,
+    under_way: [Option<Under>; CORES],
+    cas: u64,
+}
+
+/// A partition with so much memory and so many lent segments, and its card.
+fn made(budget_bytes: usize, segments: usize) -> (Partition, Card) {
+    let (window, memory) = window(segments);
+    let rings = Arc::new(Shared::make(RING.bytes()).unwrap().0);
+    let (filler, events) = ring(&rings, RING);
+    let next = Register(Arc::new(AtomicU64::new(LENT_LEN as u64)));
+    let turns = Arc::new(Turns::new(CORES));
+    let loan = Loan {
+        window,
+        segments: 0..segments,
+        events,
+        next: Box::new(next.clone()),
+        turns: Arc::clone(&turns),
+    };
+    let mut partition = Partition::new(Shape { budget_bytes, number: 0, count: 1 });
+    partition.lend(loan, SEED);
+    let card = Card { memory, ring: filler, next, turns, under_way: [None, None], cas: 0 };
+    (partition, card)
+}
+
+impl Card {
+    /// A core writes an item, and does not tell of it yet; `false` where there is no room.
+    fn begin(&mut self, core: usize, key: &[u8], value: &[u8], now: Moment) -> bool {
+        self.cas += 1;
+        let image = image(key, value, self.cas << 8 | 1 << 63, now);
+        let within = (1_u64 << 40) - 1;
+        if self.next.read() & within > LENT_LEN as u64 {
+            return false;
+        }
+        let place = self.next.0.fetch_add(image.len() as u64, Ordering::Relaxed);
+        let (segment, at) = (place >> 40, place & within);
+        if at + image.len() as u64 > LENT_LEN as u64 {
+            return false;
+        }
+        let at = segment * LENT_LEN as u64 + at;
+        self.memory.write(at as usize, &image);
+        let (key, value) = (key.to_vec(), value.to_vec());
+        self.under_way[core] = Some(Under { key, value, at, len: image.len() });
+        true
+    }
+
+    fn tell(&self, event: &[u8]) -> bool {
+        self.ring.fill(|shared, at| shared.copy_in(at, event))
+    }
+
+    /// A core tells of what it has under way; what is stored then.
+    fn finish(&mut self, core: usize, is_dropped: bool) -> Option<(Vec<u8>, Vec<u8>)> {
+        let Under { key, value, at, len } = self.under_way[core].take()?;
+        let told = !is_dropped && self.tell(&stored(key.len() as u8, at, len as u32));
+        self.turns.end(core);
+        told.then_some((key, value))
+    }
+
+    fn turn(&self, core: usize) {
+        if self.under_way[core].is_none() {
+            self.turns.end(core);
+        }
+    }
+}
+
+fn client(id: u16) -> Client {
+    Client {
+        mac: Default::default(),
+        ip: std::net::Ipv4Addr::UNSPECIFIED,
+        port: 1,
+        id,
+        opaque: [0; 4],
+    }
+}
+
+/// The core's turn; values of what it was asked for, in their order.
+fn turn(partition: &mut Partition, now: Moment) -> Vec<(u16, Option<Vec<u8>>)> {
+    let mut room = [Event::default(); 16];
+    let (count, known) = partition.take_events(&mut room);
+    let mut answers = Vec::new();
+    for (at, event) in room[..count].iter().enumerate() {
+        match event.told() {
+            Told::Asked(key, client) => {
+                let place = partition.get(&Key::new(key, SEED), now);
+                answers.push((client.id, place.map(|place| partition.item(place).value.to_vec())));
+            }
+            Told::Stored(written) if at >= known => {
+                let (place, _) = partition.publish(&written).expect("the card writes what can be");
+                partition.link_written(place);
+            }
+            Told::Stored(_) | Told::Nothing => {}
+        }
+    }
+    partition.settle(count < room.len());
+    answers
+}
+
+fn write<'a>(key: &'a [u8], value: &'a [u8], expiry: Expiry) -> Write<'a> {
+    Write {
+        key: Key::new(key, SEED),
+        mode: Mode::Set,
+        flags: 0,
+        expiry,
+        value,
+        compare: None,
+        cas: None,
+        stale_allowed: false,
+        vivify: None,
+        is_binary_key: false,
+    }
+}
+
+/// Numbers that are the same in each run.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, end: usize) -> usize {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        (self.0 >> 11) as usize % end
+    }
+}
+
+/// What ends, and what is there.
+#[derive(Clone, PartialEq, Debug)]
+struct Kept {
+    value: Vec<u8>,
+    expiry: Expiry,
+}
+
+struct World {
+    partition: Partition,
+    card: Card,
+    model: HashMap<Vec<u8>, Kept>,
+    /// Gets that the ring has, with what they are to find at the latest.
+    now: Moment,
+    random: Random,
+    keys: usize,
+    /// All that is stored has to be found.
+    is_ample: bool,
+    /// Sets of the card, of requests, gaps.
+    counts: [usize; 3],
+}
+
+impl World {
+    fn new(seed: u64, keys: usize, budget_bytes: usize, segments: usize, is_ample: bool) -> World {
+        let (partition, card) = made(budget_bytes, segments);
+        let random = Random(seed * 0x9e37_79b9 + 1);
+        let (model, counts) = (HashMap::new(), [0; 3]);
+        World { partition, card, model, now: START, random, keys, is_ample, counts }
+    }
+
+    fn key(&mut self) -> Vec<u8> {
+        // Some are asked for often, and others live long.
+        let among = if self.random.below(2) == 0 { 30 } else { self.keys };
+        format!("key:{}", self.random.below(among)).into_bytes()
+    }
+
+    fn value(&mut self) -> Vec<u8> {
+        let (len, first) = (self.random.below(1400), self.random.below(256));
+        (0..len).map(|at| (at * 31 + first) as u8).collect()
+    }
+
+    fn keep(&mut self, key: Vec<u8>, value: Vec<u8>, expiry: Expiry) {
+        self.model.insert(key, Kept { value, expiry });
+    }
+
+    #[track_caller]
+    fn look(&mut self, key: &[u8], found: Option<Vec<u8>>) {
+        let now = self.now;
+        let kept = self.model.get(key).filter(|kept| !kept.expiry.is_past(now));
+        match (found, kept) {
+            (None, Some(_)) => assert!(!self.is_ample, "{key:?} is gone"),
+            (found, kept) => assert_eq!(found.as_ref(), kept.map(|kept| &kept.value), "{key:?}"),
+        }
+    }
+
+    /// By a request that the core serves, which has the partition alone.
+    fn request(&mut self) {
+        self.partition.catch_up();
+        let (key, now) = (self.key(), self.now);
+        match self.random.below(12) {
+            0..5 => {
+                let value = self.value();
+                let expiry = match self.random.below(4) {
+                    0 => Expiry::of(1 + self.random.below(3) as i64, now),
+                    _ => Expiry::NEVER,
+                };
+                let written = self.partition.write(&write(&key, &value, expiry), now);
+                assert!(matches!(written, Written::Stored { .. }), "{written:?}");
+                self.counts[1] += 1;
+                self.keep(key, value, expiry);
+            }
+            5 => {
+                let deleted = self.partition.delete(&Key::new(&key, SEED), None, now);
+                let kept = self.model.remove(&key).filter(|kept| !kept.expiry.is_past(now));
+                let is_right = (deleted == Deleted::Done) == kept.is_some();
+                assert!(is_right || !self.is_ample && deleted == Deleted::NotFound);
+            }
+            6 => {
+                let tail = b"tail";
+                let append = Write { mode: Mode::Append, ..write(&key, tail, Expiry::NEVER) };
+                let written = self.partition.write(&append, now);
+                let kept = self.model.get_mut(&key).filter(|kept| !kept.expiry.is_past(now));
+                match (written, kept) {
+                    (Written::Stored { .. }, Some(kept)) => kept.value.extend_from_slice(tail),
+                    (Written::NotStored, None) => {}
+                    (Written::NotStored, Some(_)) => {
+                        assert!(!self.is_ample);
+                        self.model.remove(&key);
+                    }
+                    other => panic!("{other:?}"),
+                }
+            }
+            7 => {
+                let expiry = Expiry::of(self.random.below(5) as i64, now);
+                let place = self.partition.touch(&Key::new(&key, SEED), expiry, now);
+                if let Some(kept) = self.model.get_mut(&key).filter(|of| !of.expiry.is_past(now)) {
+                    assert!(place.is_some() || !self.is_ample);
+                    kept.expiry = expiry;
+                }
+            }
+            _ => {
+                let place = self.partition.get(&Key::new(&key, SEED), now);
+                let found = place.map(|place| self.partition.item(place).value.to_vec());
+                self.look(&key, found);
+            }
+        }
+    }
+
+    fn step(&mut self) {
+        let core = self.random.below(CORES);
+        match self.random.below(100) {
+            0..55 => {
+                if self.card.under_way[core].is_none() {
+                    let (key, value) = (self.key(), self.value());
+                    if !self.card.begin(core, &key, &value, self.now) {
+                        // As it came: the core stores it.
+                        self.partition.catch_up();
+                        let of = write(&key, &value, Expiry::NEVER);
+                        let written = self.partition.write(&of, self.now);
+                        assert!(matches!(written, Written::Stored { .. }), "{written:?}");
+                        self.counts[1] += 1;
+                        self.keep(key, value, Expiry::NEVER);
+                    }
+                }
+                let is_dropped = self.random.below(20) == 0;
+                if self.random.below(3) > 0 {
+                    match self.card.finish(core, is_dropped) {
+                        Some((key, value)) => {
+                            self.counts[0] += 1;
+                            self.keep(key, value, Expiry::NEVER);
+                        }
+                        None => self.counts[2] += 1,
+                    }
+                }
+            }
+            55..70 => self.card.turn(core),
+            70..85 => {
+                turn(&mut self.partition, self.now);
+            }
+            85..99 => self.request(),
+            _ => match self.random.below(40) {
+                0 => self.now.0 += 1,
+                1 if self.random.below(20) == 0 => {
+                    self.partition.catch_up();
+                    self.partition.flush(self.now, self.now);
+                    self.model.clear();
+                }
+                // What is asked for by the ring sees all that came before.
+                _ => {
+                    while !turn(&mut self.partition, self.now).is_empty() {}
+                    let key = self.key();
+                    if self.card.tell(&asked(&client(9), &key)) {
+                        let mut answers = Vec::new();
+                        while answers.is_empty() {
+                            answers = turn(&mut self.partition, self.now);
+                        }
+                        let (_, found) = answers.remove(0);
+                        self.look(&key, found);
+                    }
+                }
+            },
+        }
+        let now = self.partition.statistics();
+        assert!(now.memory_bytes <= now.limit_maxbytes, "{now:?}");
+        assert!(now.bytes + now.hash_bytes <= now.memory_bytes, "{now:?}");
+        assert_eq!(now.unfit, 0);
+    }
+
+    fn run(&mut self, steps: usize) {
+        (0..steps).for_each(|_| self.step());
+        // In the end everything is found, and a live byte is one of an item that is in the index.
+        self.partition.catch_up();
+        let keys: Vec<Vec<u8>> = self.model.keys().cloned().collect();
+        let mut live = 0;
+        for key in keys {
+            let place = self.partition.find(&Key::new(&key, SEED), self.now);
+            let found = place.map(|place| self.partition.item(place).value.to_vec());
+            live += place.map_or(0, |place| self.partition.item(place).header.item_len());
+            self.look(&key, found);
+        }
+        let over = self.partition.statistics().bytes as usize;
+        assert!(live <= over, "{live} {over}");
+    }
+}
+
+#[test]
+fn what_card_and_requests_store_is_what_a_map_has() {
+    for seed in 0..4 {
+        let mut world = World::new(seed, 2_000, 8 << 20, 2 + seed as usize % 3, true);
+        world.run(60_000);
+        let [by_card, by_requests, gaps] = world.counts;
+        assert!(by_card > 8_000 && by_requests > 3_000 && gaps > 500, "{:?}", world.counts);
+        let counters = world.partition.statistics().counters;
+        assert_eq!(counters.evictions, 0);
+        assert!(counters.items_moved > 100, "segments went round: {counters:?}");
+    }
+}
+
+#[test]
+fn a_full_log_forgets_and_is_never_wrong() {
+    for seed in 0..3 {
+        let budget = 2 * LENT_BYTES + (1 << 20) + (seed as usize) * (1 << 19);
+        let mut world = World::new(100 + seed, 9_000, budget, 2, false);
+        world.run(60_000);
+        let counters = world.partition.statistics().counters;
+        assert!(world.counts[0] > 6_000, "{:?}", world.counts);
+        assert!(counters.evictions > 500, "{counters:?}");
+    }
+}
+
+/// Whoever has the partition next sees what the card has answered for, though its core has not had
+/// its turn; and what the core then takes is not linked twice.
+#[test]
+fn what_was_answered_is_there_whoever_comes() {
+    let (mut partition, mut card) = made(8 << 20, 2);
+    let key = |key: &'static [u8]| Key::new(key, SEED);
+    assert!(card.begin(0, b"a", b"one", START));
+    assert_eq!(partition.find(&key(b"a"), START), None, "not told of");
+    card.finish(0, false).unwrap();
+    assert!(partition.has_events());
+    assert_eq!(partition.find(&key(b"a"), START), None, "nobody has looked");
+    partition.catch_up();
+    let place = partition.find(&key(b"a"), START).unwrap();
+    assert_eq!(partition.item(place).value, b"one");
+    assert_eq!(partition.delete(&key(b"a"), None, START), Deleted::Done);
+    assert!(partition.has_events(), "its core takes it yet");
+    assert_eq!(turn(&mut partition, START), []);
+    assert_eq!(partition.find(&key(b"a"), START), None, "it was deleted since");
+    assert!(!partition.has_events());
+    assert_eq!(partition.statistics().counters.total_items, 1);
+}
+
+#[test]
+fn a_segment_is_not_given_back_while_somebody_may_write_to_it() {
+    let (mut partition, mut card) = made(8 << 20, 2);
+    let value = vec![1; 1000];
+    let mut stored = 0;
+    let fill = |card: &mut Card, partition: &mut Partition, key: &[u8]| {
+        let is_there = card.begin(0, key, &value, START);
+        card.finish(0, false);
+        turn(partition, START);
+        is_there
+    };
+    let first = card.next.read() >> 40;
+    // A core has begun, and goes on only when all is full.
+    assert!(card.begin(1, b"late", b"late", START));
+    while fill(&mut card, &mut partition, b"same") {
+        stored += 1;
+    }
+    // The other segment is filled and full; the first one has not been sealed.
+    for _ in 0..3 * stored {
+        fill(&mut card, &mut partition, b"same");
+    }
+    assert_eq!(partition.log.lent_state(), (true, 0), "it waits for the core that has begun");
+    let second = card.next.read() >> 40;
+    assert_ne!(first, second);
+    assert_eq!(card.finish(1, false), Some((b"late".to_vec(), b"late".to_vec())));
+    turn(&mut partition, START);
+    let place = partition.find(&Key::new(b"late", SEED), START).unwrap();
+    assert_eq!(partition.item(place).value, b"late");
+    // Once that has ended two turns it is emptied, and what lives in it moves.
+    for _ in 0..4 {
+        (0..CORES).for_each(|core| card.turn(core));
+        partition.catch_up();
+    }
+    let put = write(b"other", &value, Expiry::NEVER);
+    for _ in 0..2 * stored {
+        partition.write(&put, START);
+    }
+    assert_eq!(card.next.read(), first << 40, "the card has it again");
+    let place = partition.find(&Key::new(b"late", SEED), START).unwrap();
+    assert_eq!(partition.item(place).value, b"late");
+}
+
+#[test]
+fn what_cannot_be_is_not_linked_and_counted() {
+    let (mut partition, card) = made(8 << 20, 2);
+    let one = image(b"a", b"value", 1, START);
+    card.memory.write(0, &one);
+    card.memory.write(LENT_LEN, &one);
+    let len = one.len() as u32;
+    // Another segment, beyond the window, another length, between two places.
+    for (at, len) in
+        [(LENT_LEN as u64, len), (u64::MAX, len), (2 << 40, len), (0, len + 8), (4, len)]
+    {
+        assert!(card.tell(&stored(1, at, len)));
+    }
+    assert!(card.tell(&[3; 88]) && card.tell(&stored(1, 0, len)));
+    partition.catch_up();
+    let statistics = partition.statistics();
+    assert_eq!((statistics.unfit, statistics.curr_items), (5, 1));
+    assert!(partition.find(&Key::new(b"a", SEED), START).is_some());
+}
+
+#[test]
+fn so_much_is_lent_as_there_is() {
+    let least = LENT_PARTITION_BYTES_MIN;
+    assert_eq!(segments_of(least, 1, 64), Some(2));
+    assert_eq!(segments_of(least - 1, 1, 64), None);
+    assert_eq!(segments_of(2 * least, 2, 64), Some(2));
+    assert_eq!(segments_of(64 << 20, 2, 64), Some(15));
+    assert_eq!(segments_of(1 << 30, 2, 64), Some(32));
+    assert_eq!(segments_of(1 << 30, 16, 64), Some(4));
+    assert_eq!(segments_of(1 << 40, 33, 64), None);
+    assert_eq!(segments_of(1 << 40, 32, 64), Some(2));
+}

@@ -1,0 +1,272 @@
+//! What a partition has of a network card: segments that the card writes items into, and the ring
+//! by which it says so.
+//!
+//! An item that the card has written, and answered, is there for whoever comes next, by whatever
+//! way: who takes the partition's lock first links all items that the ring tells of
+//! ([`Partition::catch_up`]). The core that answers what is asked for takes the events themselves
+//! ([`Partition::take_events`]), in their order, and passes over items that are linked.
+//!
+//! **When a segment is sealed.** A core of the card that was given a place in a segment may still
+//! be writing there when another one finds it full. So the store waits, in this order, until every
+//! core of the card has ended a turn since the segment was seen to be full: all items are written
+//! and their events too; until every core has ended one more: all events before these are whole;
+//! and until it has come to an event that is not there yet, or so far that no older one can be
+//! behind.
+
+use std::fmt::Debug;
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use niclab_nic::dma::Reader;
+
+use super::super::event::{Event, Written};
+use super::super::hash::hash;
+use super::super::limits::PARTITION_BYTES_MIN;
+use super::cleaning::WALK_RATIO;
+use super::item::{HEADER_LEN, Header, is_of, write_hash};
+use super::lent::{LENT_BYTES, LENT_LEN, Piece, Window};
+use super::log::Place;
+use super::partition::Partition;
+
+/// Where the card appends an owner's next item: the number of the segment from this bit on, and the
+/// place in it below.
+const SEGMENT_SHIFT: u32 = 40;
+
+/// The register that says where the card appends next.
+pub trait Next: Debug + Send {
+    /// What it says.
+    fn read(&self) -> u64;
+    /// Has it say something else.
+    fn write(&self, place: u64);
+}
+
+/// How often each core of a card has ended a turn.
+#[derive(Debug)]
+pub struct Turns(Box<[Turn]>);
+
+/// On a cache line of its own.
+#[derive(Debug, Default)]
+#[repr(align(64))]
+struct Turn(AtomicU64);
+
+impl Turns {
+    /// Of so many cores.
+    pub fn new(cores: usize) -> Turns {
+        Turns((0..cores).map(|_| Turn::default()).collect())
+    }
+
+    /// A core says that no burst of its own is under way.
+    #[inline]
+    pub fn end(&self, core: usize) {
+        if let Some(Turn(count)) = self.0.get(core) {
+            count.store(count.load(Ordering::Relaxed) + 1, Ordering::Release);
+        }
+    }
+}
+
+/// What a card lends a partition.
+#[derive(Debug)]
+pub struct Loan {
+    /// The card's window for items.
+    pub window: Window,
+    /// The numbers of this partition's segments in it.
+    pub segments: Range<usize>,
+    /// The ring of this partition's events.
+    pub events: Reader,
+    /// Where the card appends.
+    pub next: Box<dyn Next>,
+    /// The turns of all cores of the card.
+    pub turns: Arc<Turns>,
+}
+
+/// How many segments a card lends each of so many partitions, of a window that has so many: half of
+/// the memory, as far as they go. `None` where it is too little for two, without which the card has
+/// none while one is emptied.
+pub fn segments_of(bytes: usize, partitions: usize, window: usize) -> Option<usize> {
+    let budget = bytes / partitions;
+    let count = (budget / 2 / LENT_BYTES).min(window / partitions).max(2);
+    let fits = count * LENT_BYTES + PARTITION_BYTES_MIN <= budget && count * partitions <= window;
+    fits.then_some(count)
+}
+
+/// Least memory of a partition to which a card lends segments, bytes.
+pub const LENT_PARTITION_BYTES_MIN: usize = 2 * LENT_BYTES + PARTITION_BYTES_MIN;
+
+/// How far the last full segment is on its way to be sealed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Draining {
+    /// There is none.
+    Not,
+    /// Some core has not ended a turn since.
+    Written,
+    /// Or has not ended another one.
+    Told,
+    /// The events up to this number are to be linked, or all that are there.
+    Linked(u64),
+}
+
+/// A loan as a partition has it.
+#[derive(Debug)]
+pub(super) struct Lent {
+    loan: Loan,
+    seed: u64,
+    /// Events that were linked or taken, since the start.
+    linked: u64,
+    draining: Draining,
+    /// The turns of all cores when that began.
+    since: Box<[u64]>,
+    /// Events of items that cannot be.
+    unfit: u64,
+}
+
+impl Lent {
+    /// Every core has ended a turn since [`Lent::begin`].
+    fn has_turned(&self) -> bool {
+        let now = self.loan.turns.0.iter().map(|Turn(count)| count.load(Ordering::Acquire));
+        now.zip(&self.since).all(|(now, since)| now != *since)
+    }
+
+    fn begin(&mut self, draining: Draining) {
+        self.draining = draining;
+        for (since, Turn(count)) in self.since.iter_mut().zip(&self.loan.turns.0) {
+            *since = count.load(Ordering::Acquire);
+        }
+    }
+
+    /// The card has no room in the segment that it appends to.
+    fn is_full(&self) -> bool {
+        self.loan.next.read() & ((1 << SEGMENT_SHIFT) - 1) >= LENT_LEN as u64
+    }
+}
+
+impl Partition {
+    /// Takes segments of a card over, before anything was stored; `seed` is that of the keys'
+    /// hashes.
+    pub fn lend(&mut self, loan: Loan, seed: u64) {
+        let pieces = loan.segments.clone().map(|number| Piece::new(&loan.window, number));
+        self.make_room_for_lent(loan.segments.len() * LENT_BYTES);
+        self.log.lend(pieces);
+        let since = loan.turns.0.iter().map(|_| 0).collect();
+        let (linked, draining) = (loan.events.taken(), Draining::Not);
+        self.lent = Some(Box::new(Lent { loan, seed, linked, draining, since, unfit: 0 }));
+        self.settle(false);
+    }
+
+    /// Items of the card that could not be; counted since the start.
+    pub fn unfit(&self) -> u64 {
+        self.lent.as_ref().map_or(0, |lent| lent.unfit)
+    }
+
+    /// Whether the card has told something that nobody has taken.
+    pub fn has_events(&self) -> bool {
+        self.lent.as_ref().is_some_and(|lent| lent.loan.events.look(0, |_, _| ()).is_some())
+    }
+
+    /// Links every item that the card has told of so far.
+    #[inline]
+    pub fn catch_up(&mut self) {
+        if self.lent.is_some() {
+            self.link_all();
+        }
+    }
+
+    fn link_all(&mut self) {
+        loop {
+            let Some(lent) = &mut self.lent else { return };
+            let ahead = lent.linked - lent.loan.events.taken();
+            let Some(written) = Event::written(&lent.loan.events, ahead) else { break };
+            lent.linked += 1;
+            if let Some((place, _)) = written.and_then(|written| self.publish(&written)) {
+                self.link_written(place);
+            }
+        }
+        self.settle(true);
+    }
+
+    /// Takes events, as many as there is room for; how many, and how many of them, the first ones,
+    /// were looked at already: their items are linked. [`Partition::settle`] is to follow once the
+    /// others are.
+    #[inline]
+    pub fn take_events(&mut self, room: &mut [Event]) -> (usize, usize) {
+        let Some(lent) = &mut self.lent else { return (0, 0) };
+        let known = (lent.linked - lent.loan.events.taken()) as usize;
+        let mut count = 0;
+        while count < room.len() && room[count].take(&mut lent.loan.events) {
+            count += 1;
+        }
+        lent.linked = lent.linked.max(lent.loan.events.taken());
+        // The next ones come while these are served.
+        (0..count as u64).for_each(|ahead| lent.loan.events.ask(ahead));
+        (count, known.min(count))
+    }
+
+    /// Asks for an item that the card says it has written, ahead of its use.
+    #[inline]
+    pub fn ask_written(&self, written: &Written) {
+        if let Some(lent) = &self.lent {
+            lent.loan.window.ask(written.at, 2);
+        }
+    }
+
+    /// Takes notice of an item that the card has written, to be linked next; where it is, and the
+    /// hash of its key. What cannot be is counted.
+    pub fn publish(&mut self, written: &Written) -> Option<(Place, u64)> {
+        let published = self.log.publish(written.at, written.len);
+        let lent = self.lent.as_mut()?;
+        let Some((place, header)) = published else {
+            lent.unfit += 1;
+            return None;
+        };
+        let bytes = self.log.at_mut(place);
+        let hash = hash(&bytes[HEADER_LEN..header.value_start()], lent.seed);
+        write_hash(bytes, hash);
+        Some((place, hash))
+    }
+
+    /// Has the index lead to an item that was published, in place of the one of its key that is
+    /// there.
+    pub fn link_written(&mut self, place: Place) {
+        let header = Header::read(self.log.at(place));
+        // The card says what time it was.
+        let now = header.written;
+        self.flush_when_due(now);
+        self.counters.cmd_set += 1;
+        let log = &self.log;
+        let item = log.at(place);
+        let key = &item[HEADER_LEN..header.value_start()];
+        let old = self.index.find(header.hash, |other| is_of(log.at(other), header.hash, key));
+        if self.link(old, place, &header).is_err() {
+            // The client was told that it is stored: as if it had to go at once.
+            self.counters.evictions += 1;
+        }
+        self.clean_lent(header.item_len() * WALK_RATIO, now);
+    }
+
+    /// Seals a segment, and gives the card the next one, where it is time. `is_last`: an event was
+    /// just looked for and not there.
+    pub fn settle(&mut self, is_last: bool) {
+        let Some(lent) = &mut self.lent else { return };
+        match lent.draining {
+            Draining::Written if lent.has_turned() => lent.begin(Draining::Told),
+            Draining::Told if lent.has_turned() => {
+                let entries = u64::from(lent.loan.events.shape().entries);
+                lent.draining = Draining::Linked(lent.loan.events.taken() + entries);
+            }
+            Draining::Linked(end) if is_last || lent.linked >= end => {
+                self.log.seal_lent();
+                lent.draining = Draining::Not;
+            }
+            _ => {}
+        }
+        if lent.draining != Draining::Not || self.log.is_lent_scarce() || !lent.is_full() {
+            return;
+        }
+        if let Some((number, had_another)) = self.log.give_lent() {
+            lent.loan.next.write((number as u64) << SEGMENT_SHIFT);
+            if had_another {
+                lent.begin(Draining::Written);
+            }
+        }
+    }
+}

@@ -1,0 +1,282 @@
+//! A store behind a card that writes items and tells events answers what it answers behind one that
+//! steers, whatever it is asked; and what the card could not do, it does itself.
+//!
+//! Programs, stations and stores in one process, frame by frame.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use niclab_apps::kvs::frames::Identity;
+use niclab_apps::kvs::server::{Ended, Options, Server, Udp, moment};
+use niclab_apps::kvs::store::{LENT_PARTITION_BYTES_MIN, Spread};
+use niclab_apps::service::{Answers, Service};
+use niclab_card::{items, steering};
+use niclab_nic::limits::BURST;
+use niclab_nic::memory::{Desc, Region};
+use niclab_packet::stack::{Layer, build};
+use niclab_packet::wire::{IpProtocol, MacAddress, ethernet, ipv4, udp};
+use niclab_program::{Fate, Lost, Pipeline, Worker};
+use rand::{Rng, RngExt, SeedableRng};
+use rand_xoshiro::Xoshiro256PlusPlus;
+
+const CORES: usize = 2;
+
+const US: Identity = Identity {
+    mac: MacAddress([2, 0, 10, 9, 0, 2]),
+    ip: std::net::Ipv4Addr::new(10, 9, 0, 2),
+    network_bits: 24,
+    port: 11211,
+};
+
+/// Bytes before a datagram's content.
+const HEADS_LEN: usize = 42;
+
+/// Answers by the number of their datagrams: what each has behind the frame header.
+type Said = BTreeMap<u16, Vec<Vec<u8>>>;
+
+#[derive(Default)]
+struct Sent(Vec<Vec<u8>>);
+
+impl Answers for Sent {
+    fn frame(&mut self, len: usize) -> Option<&mut [u8]> {
+        self.0.push(vec![0xee; len]);
+        self.0.last_mut().map(|frame| &mut frame[..])
+    }
+}
+
+/// A card's program, and a store behind it.
+struct Stack {
+    pipeline: Pipeline,
+    worker: Worker,
+    server: Server,
+    services: Vec<Box<dyn Service>>,
+    room: (std::sync::Arc<Region>, Vec<Desc>),
+}
+
+impl Stack {
+    fn new(is_told: bool, memory_bytes: usize) -> Stack {
+        let options = Options {
+            listen: "127.0.0.1:0".parse().unwrap(),
+            udp: Udp::Off,
+            cores: vec![0, 1],
+            partitions: CORES,
+            spread: Spread::Steered,
+            memory_bytes,
+            connections_max: 16,
+            idle_timeout: None,
+            buffers_bytes_max: 1 << 20,
+        };
+        let server = Server::bind(options).unwrap();
+        let (mut pipeline, loans) = match is_told {
+            true => items::pipeline(&US, CORES, memory_bytes, Some(256)).unwrap(),
+            false => (steering::pipeline(&US, CORES).unwrap(), Vec::new()),
+        };
+        items::set_time(&mut pipeline, moment());
+        let services = server.services(US, loans);
+        let room = Region::new(BURST, 1600).unwrap();
+        Stack { worker: pipeline.worker(), pipeline, server, services, room }
+    }
+
+    /// What is answered to frames that come together; a core has turns until it has nothing to do.
+    fn ask(&mut self, frames: &[Vec<u8>]) -> Said {
+        let (region, descs) = &mut self.room;
+        let descs = &mut descs[..frames.len()];
+        for (desc, frame) in descs.iter_mut().zip(frames) {
+            region.slot_mut(desc)[..frame.len()].copy_from_slice(frame);
+            region.set_len(desc, frame.len() as u16);
+        }
+        let mut fates = [Fate::Dropped(Lost::Told); BURST];
+        self.worker.run(region, descs, 0, &mut fates, |_, _| {});
+        let mut sent = Sent::default();
+        for (desc, fate) in descs.iter_mut().zip(fates) {
+            match fate {
+                Fate::Back => sent.0.push(region.frame(desc).to_vec()),
+                Fate::Queue(queue) => {
+                    desc.queue = queue as u16;
+                    let core = queue as usize % CORES;
+                    self.services[core].serve(region, std::slice::from_ref(desc), &mut sent);
+                }
+                Fate::Dropped(Lost::Told | Lost::Empty) => {}
+                fate => panic!("{fate:?}"),
+            }
+        }
+        for service in &mut self.services {
+            while service.has_work() {
+                assert!(service.turn(&mut sent));
+            }
+            service.turn(&mut sent);
+        }
+        let mut said = Said::new();
+        for frame in sent.0 {
+            let packet = ipv4::Packet::new_checked(&frame[14..]).unwrap();
+            assert!(packet.is_checksum_valid() && packet.src() == US.ip);
+            let total_len = packet.total_len();
+            assert!(frame[14 + total_len..].iter().all(|byte| *byte == 0), "padding");
+            let datagram = udp::Datagram::new_unchecked(&frame[34..14 + total_len]);
+            let pseudo = packet.pseudo(IpProtocol::UDP, datagram.length());
+            assert!(datagram.is_checksum_valid(pseudo), "{frame:02x?}");
+            let mut content = frame[HEADS_LEN..14 + total_len].to_vec();
+            let id = u16::from_be_bytes([content[0], content[1]]);
+            // The number of an item hangs on who gave it.
+            if content.len() >= 32 && content[8] == 0x81 {
+                content[8 + 16..8 + 24].fill(0);
+            }
+            let to = [&frame[..6], &frame[30..34], &frame[36..38]].concat();
+            said.entry(id).or_default().push([to, content].concat());
+        }
+        said
+    }
+
+    fn end(self) -> Ended {
+        let stop = AtomicBool::new(false);
+        stop.store(true, Ordering::Relaxed);
+        drop(self.services);
+        self.server.run(&stop).unwrap()
+    }
+}
+
+fn frame(client: u8, port: u16, content: Vec<u8>) -> Vec<u8> {
+    build(&[
+        Layer::Ethernet(ethernet::Repr {
+            dst: US.mac,
+            src: MacAddress::local(client.into()),
+            ..ethernet::Repr::default()
+        }),
+        Layer::Ipv4(ipv4::Repr {
+            src: [10, 9, 0, client].into(),
+            dst: US.ip,
+            protocol: IpProtocol::UDP,
+            ..ipv4::Repr::default()
+        }),
+        Layer::Udp(udp::Repr { src_port: port, dst_port: US.port, ..udp::Repr::default() }),
+        Layer::Payload(content),
+    ])
+    .unwrap()
+}
+
+fn request(id: u16, code: u8, extras: &[u8], key: &[u8], value: &[u8]) -> Vec<u8> {
+    let mut bytes = [id, 0, 1, 0].map(u16::to_be_bytes).as_flattened().to_vec();
+    bytes.extend([0x80, code, 0, key.len() as u8, extras.len() as u8, 0, 0, 0]);
+    bytes.extend(((extras.len() + key.len() + value.len()) as u32).to_be_bytes());
+    bytes.extend([id.to_be_bytes(), [7, 8]].as_flattened());
+    bytes.extend([0; 8]);
+    [&bytes[..], extras, key, value].concat()
+}
+
+/// Requests of all kinds, most of them what the card takes; keys of all lengths.
+fn random_request(random: &mut Xoshiro256PlusPlus, id: u16, keys: u32) -> Vec<u8> {
+    let number = random.random_range(0..keys);
+    let mut key = format!("key:{number}:").into_bytes();
+    // Some keys are too long for the card.
+    key.resize(key.len() + number as usize % 70, b'x');
+    let mut value = vec![0; random.random_range(0..1_395)];
+    random.fill_bytes(&mut value);
+    let flags = [0, 0, 1, number as u8];
+    let never = [&flags[..], &[0; 4]].concat();
+    let once = [&flags[..], &[0, 0, 1, 0]].concat();
+    let count = [&5_u64.to_be_bytes()[..], &1_u64.to_be_bytes(), &[0; 4]].concat();
+    match random.random_range(0..40) {
+        0..14 => request(id, 0x01, &never, &key, &value),
+        14..30 => request(id, 0x00, b"", &key, b""),
+        30 => request(id, 0x01, &once, &key, &value),
+        31 => request(id, 0x04, b"", &key, b""),
+        32 => request(id, 0x05, &count, &key, b""),
+        33 => request(id, 0x0e, b"", &key, b"tail"),
+        34 => request(id, 0x02, &never, &key, &value),
+        35 => request(id, 0x0c, b"", &key, b""),
+        36 => request(id, 0x11, &never, &key, &value),
+        37 => {
+            let text = [&b"get "[..], &key, b"\r\n"].concat();
+            [[id, 0, 1, 0].map(u16::to_be_bytes).as_flattened(), &text].concat()
+        }
+        38 if random.random_range(0..40) == 0 => request(id, 0x08, b"", b"", b""),
+        38 => request(id, 0x0a, b"", b"", b""),
+        _ => {
+            let head = format!(" 0 0 {}\r\n", value.len() % 100);
+            let value = &value[..value.len() % 100];
+            let text = [&b"set "[..], &key, head.as_bytes(), value, b"\r\n"].concat();
+            [[id, 0, 1, 0].map(u16::to_be_bytes).as_flattened(), &text].concat()
+        }
+    }
+}
+
+#[test]
+fn both_cards_lead_to_the_same_answers() {
+    for seed in 0..2 {
+        // Enough memory that nothing has to go, and so little that segments go round.
+        let memory = 16 << 20;
+        let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
+        let (mut told, mut steered) = (Stack::new(true, memory), Stack::new(false, memory));
+        for number in 0..20_000_u32 {
+            let id = number as u16;
+            let content = random_request(&mut random, id, 400);
+            let asked = [frame(3 + (number % 200) as u8, 2_000 + id % 999, content)];
+            assert_eq!(told.ask(&asked), steered.ask(&asked));
+        }
+        let said = items::told(&told.pipeline, CORES);
+        assert!(said.stored > 1_000 && said.asked > 2_000 && said.left > 1_000, "{said:?}");
+        let (told, steered) = (told.end(), steered.end());
+        let items = |of: &Ended| of.statistics.curr_items;
+        assert_eq!(items(&told), items(&steered));
+        let (one, other) = (told.statistics.counters, steered.statistics.counters);
+        assert_eq!((one.cmd_get, one.get_hits), (other.cmd_get, other.get_hits));
+        assert_eq!((one.cmd_set, one.total_items), (other.cmd_set, other.total_items));
+        assert_eq!((told.statistics.unfit, one.evictions), (0, 0));
+        assert!(told.frames.told > said.stored / 2, "others were linked by who came before");
+        assert_eq!(told.frames.asked, said.asked);
+    }
+}
+
+/// Gets and sets of one key that come together are answered in their order, as long as the card
+/// takes them all.
+#[test]
+fn a_get_behind_a_set_sees_it() {
+    let (mut told, mut full) = (Stack::new(true, 16 << 20), 0);
+    for round in 0..3_000_u16 {
+        let value = |id: u16| format!("{id} ").repeat(1 + usize::from(id) % 50).into_bytes();
+        let set = |id: u16| frame(9, 4_000, request(id, 1, &[0; 8], b"same", &value(id)));
+        let get = |id: u16| frame(9, 4_000, request(id, 0, b"", b"same", b""));
+        let at = round.wrapping_mul(8);
+        let frames = [set(at), get(at + 1), get(at + 2), set(at + 3), set(at + 4), get(at + 5)];
+        let left = items::told(&told.pipeline, CORES).left;
+        let said = told.ask(&frames);
+        assert_eq!(said.len(), 6);
+        if items::told(&told.pipeline, CORES).left > left {
+            full += 1;
+            continue;
+        }
+        for (get, set) in [(at + 1, at), (at + 2, at), (at + 5, at + 4)] {
+            let answer = &said[&get][0];
+            assert!(answer.ends_with(&value(set)), "{get}: {}", String::from_utf8_lossy(answer));
+        }
+    }
+    assert!((1..100).contains(&full), "segments were full now and then: {full}");
+}
+
+#[test]
+fn nobody_is_answered_whom_it_would_harm() {
+    let mut told = Stack::new(true, 16 << 20);
+    let get = || request(1, 0, b"", b"key", b"");
+    assert_eq!(told.ask(&[frame(9, 4_000, get())]).len(), 1);
+    assert_eq!(told.ask(&[frame(9, US.port, get())]).len(), 0, "another store");
+    assert_eq!(told.ask(&[frame(9, 0, get())]).len(), 0);
+    assert_eq!(told.ask(&[frame(255, 4_000, get())]).len(), 0, "all hosts of the network");
+    assert_eq!(told.ask(&[frame(2, 4_000, get())]).len(), 0, "the store itself");
+    let set = || request(1, 1, &[0; 8], b"key", b"value");
+    assert_eq!(told.ask(&[frame(9, US.port, set())]).len(), 0, "another store");
+    let mut group = frame(9, 4_000, get());
+    group[6] |= 1;
+    assert_eq!(told.ask(&[group]).len(), 0);
+    let ended = told.end();
+    assert_eq!((ended.frames.refused, ended.frames.asked), (6, 1));
+}
+
+#[test]
+fn too_little_memory_or_too_many_cores_are_refused() {
+    let refused =
+        |cores, bytes| items::pipeline(&US, cores, bytes, None).err().map(|e| e.to_string());
+    assert_eq!(refused(CORES, CORES * LENT_PARTITION_BYTES_MIN), None);
+    let said = refused(CORES, CORES * LENT_PARTITION_BYTES_MIN - CORES).unwrap();
+    assert!(said.contains("too little memory"), "{said}");
+    assert!(refused(17, 1 << 40).is_some());
+}

@@ -1,0 +1,190 @@
+//! Rings that a program fills and services read: who is woken, and what becomes of a ring that
+//! nobody reads.
+
+mod made;
+
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use made::Made;
+use niclab_apps::service::{Answers, Service};
+use niclab_card::{Card, CardConfig, Receive, Runs};
+use niclab_nic::dma::Reader;
+use niclab_nic::memory::{Desc, Region};
+use niclab_program::{Pipeline, Program};
+use rustix::event::{EventfdFlags, eventfd};
+
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// Entries of a ring.
+const ENTRIES: u64 = 64;
+
+/// Time after an answer until the next frame comes: a core without work is asleep by then.
+const PAUSE: Duration = Duration::from_millis(2);
+
+/// Frames come to the first core alone; each names the ring that it is told by.
+struct World {
+    /// Never readable: nobody sends to the second core.
+    silent: OwnedFd,
+    /// Frames that are to come, and the rings that they are for, in turn.
+    frames: u64,
+    rings: &'static [u32],
+    /// So many of those for the second core's ring come before their answers; where it is one, it
+    /// comes a while after the last.
+    window: u64,
+    made: AtomicU64,
+    asked: AtomicU64,
+    answered: AtomicU64,
+    times: Mutex<Vec<Instant>>,
+    /// Whether each core's service reads its ring.
+    reads: [bool; 2],
+}
+
+impl World {
+    fn new(frames: u64, rings: &'static [u32], window: u64, reads: [bool; 2]) -> Arc<World> {
+        Arc::new(World {
+            silent: eventfd(0, EventfdFlags::CLOEXEC).unwrap(),
+            frames,
+            rings,
+            window,
+            made: AtomicU64::new(0),
+            asked: AtomicU64::new(0),
+            answered: AtomicU64::new(0),
+            times: Mutex::new(vec![Instant::now()]),
+            reads,
+        })
+    }
+
+    fn wait_for(&self, what: impl Fn() -> bool) {
+        let begun = Instant::now();
+        while !what() {
+            assert!(begun.elapsed() < PATIENCE, "{:?} of {:?}", self.answered, self.made);
+            thread::sleep(Duration::from_millis(1));
+        }
+    }
+}
+
+impl made::World for World {
+    /// The place of the lane.
+    type Own = u32;
+
+    const HELD: usize = 64;
+
+    fn own(&self, place: u32, _: u32) -> u32 {
+        place
+    }
+
+    fn make(&self, place: &mut u32, _: usize, slot: &mut [u8]) -> Option<u16> {
+        let made = self.made.load(Ordering::Relaxed);
+        let may = *place == 0 && made < self.frames;
+        let ring = self.rings[made as usize % self.rings.len()];
+        let under_way = self.asked.load(Ordering::Relaxed) - self.answered.load(Ordering::Relaxed);
+        let is_time = || {
+            let times = self.times.lock().unwrap();
+            self.window > 1 || times.last().is_some_and(|last| last.elapsed() > PAUSE)
+        };
+        if !may || under_way >= self.window || !is_time() {
+            return None;
+        }
+        self.asked.fetch_add(u64::from(ring == 1), Ordering::Relaxed);
+        slot[..60].fill(0);
+        slot[..4].copy_from_slice(&ring.to_be_bytes());
+        self.made.fetch_add(1, Ordering::Relaxed);
+        Some(60)
+    }
+
+    fn waits_on(&self, place: &u32) -> Option<BorrowedFd<'_>> {
+        (*place == 1).then(|| self.silent.as_fd())
+    }
+
+    fn left(&self, place: &mut u32, _: &[u8]) {
+        assert_eq!(*place, 1, "the core of the ring answers");
+        self.times.lock().unwrap().push(Instant::now());
+        self.answered.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+/// Answers each entry of its ring.
+struct Reads {
+    world: Arc<World>,
+    place: usize,
+    ring: Reader,
+}
+
+impl Service for Reads {
+    fn serve(&mut self, _: &Region, _: &[Desc], _: &mut dyn Answers) {
+        panic!("no frame comes by a queue");
+    }
+
+    fn turn(&mut self, answers: &mut dyn Answers) -> bool {
+        let reads = self.world.reads[self.place];
+        let taken = reads && self.ring.take(|_, _| ()).is_some();
+        if taken {
+            answers.frame(60).unwrap().fill(0);
+        }
+        taken
+    }
+
+    fn has_work(&self) -> bool {
+        let reads = self.world.reads[self.place];
+        reads && self.ring.look(0, |_, _| ()).is_some()
+    }
+}
+
+fn card(world: &Arc<World>, receive: Receive) -> Card {
+    let text = format!(
+        "struct h_t {{\n bit<32> ring\n}}
+         header h instanceof h_t
+         struct m_t {{\n bit<32> port\n bit<32> ring\n}}
+         metadata instanceof m_t
+         ring events count 2 size {ENTRIES} entry 8
+         apply {{
+            rx m.port
+            extract h.h
+            mov m.ring h.h.ring
+            dma_write events m.ring m.ring
+            drop
+         }}"
+    );
+    let program = Program::read(&text).unwrap_or_else(|error| panic!("{error}"));
+    let mut pipeline = Pipeline::new(program).unwrap();
+    let mut service = |place| -> Box<dyn Service> {
+        let ring = pipeline.reader(0, place).unwrap();
+        Box::new(Reads { world: Arc::clone(world), place, ring })
+    };
+    let services = vec![service(0), service(1)];
+    let ports = vec![Made(Arc::clone(world))];
+    let config = CardConfig { receive, ..CardConfig::new(ports, 2, vec![0, 1]) };
+    Card::start_with(&config, Runs { program: Some(pipeline), services, ..Runs::default() })
+        .unwrap()
+}
+
+/// A core that nobody wakes sleeps for 100 ms.
+#[test]
+fn a_core_that_sleeps_is_woken_when_another_one_fills_its_ring() {
+    const FRAMES: u64 = 61;
+    let world = World::new(FRAMES, &[1], 1, [true, true]);
+    let card = card(&world, Receive::Interrupt);
+    world.wait_for(|| world.answered.load(Ordering::Relaxed) == FRAMES);
+    let ended = card.end();
+    assert_eq!((ended.frames_lost, ended.trouble), (0, Vec::new()));
+    let times = world.times.lock().unwrap();
+    let mut took: Vec<Duration> = times.windows(2).map(|two| two[1] - two[0]).collect();
+    took.sort_unstable();
+    assert!(took[took.len() / 2] < Duration::from_millis(50), "{took:?}");
+}
+
+#[test]
+fn who_does_not_read_his_ring_loses_his_own_frames_and_they_are_counted() {
+    const FRAMES: u64 = 4_000;
+    let world = World::new(FRAMES, &[0, 1], ENTRIES / 2, [false, true]);
+    let card = card(&world, Receive::BusyPoll);
+    // The other one has all of its own answered.
+    world.wait_for(|| world.answered.load(Ordering::Relaxed) == FRAMES / 2);
+    let ended = card.end();
+    assert_eq!(ended.counters.ports[0].program_faults, FRAMES / 2 - ENTRIES);
+    assert_eq!((ended.frames_lost, ended.trouble), (0, Vec::new()));
+}
