@@ -152,10 +152,17 @@ impl Definition {
             packet.begin(&self.program, pass);
             let mut fate = self.pass(&mut packet, port);
             packet.deparse();
-            match packet.frame.len() {
-                0 => fate = Fate::Dropped(Lost::Empty),
-                len if len > self.frame_len_max => fate = Fate::Dropped(Lost::NoRoom),
-                _ => self.copy(&packet, &mut copies),
+            let lost = match packet.frame.len() {
+                0 => Some(Lost::Empty),
+                len if len > self.frame_len_max => Some(Lost::NoRoom),
+                _ => {
+                    self.copy(&packet, &mut copies);
+                    None
+                }
+            };
+            // What ended it before is the reason.
+            if let (Some(lost), false) = (lost, matches!(fate, Fate::Dropped(_))) {
+                fate = Fate::Dropped(lost);
             }
             if packet.comes_again && !matches!(fate, Fate::Dropped(_)) {
                 continue;

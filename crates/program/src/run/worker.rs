@@ -176,7 +176,10 @@ fn leave(
             _ => deparse(board, burst, region, &mut frames[i], i),
         };
         if let Err(lost) = left {
-            burst.fates[i] = Fate::Dropped(lost);
+            // What ended it before is the reason.
+            if !matches!(burst.fates[i], Fate::Dropped(_)) {
+                burst.fates[i] = Fate::Dropped(lost);
+            }
             gone |= 1 << i;
         }
     });
