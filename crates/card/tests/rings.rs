@@ -185,6 +185,6 @@ fn who_does_not_read_his_ring_loses_his_own_frames_and_they_are_counted() {
     // The other one has all of its own answered.
     world.wait_for(|| world.answered.load(Ordering::Relaxed) == FRAMES / 2);
     let ended = card.end();
-    assert_eq!(ended.counters.ports[0].program_faults, FRAMES / 2 - ENTRIES);
+    assert_eq!(ended.counters.ports[0].program_ring_full, FRAMES / 2 - ENTRIES);
     assert_eq!((ended.frames_lost, ended.trouble), (0, Vec::new()));
 }

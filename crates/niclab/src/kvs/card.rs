@@ -209,7 +209,8 @@ pub fn print(served: &Served) -> Result<(), Failure> {
         whole(counted.unsent),
     )?;
     if let Some(told) = told {
-        let full = card.counters.ports.iter().map(|port| port.program_faults).sum::<u64>();
+        let ports = card.counters.ports.iter();
+        let dropped: u64 = ports.map(|port| port.program_faults + port.program_ring_full).sum();
         writeln!(
             out,
             "the card stored {} items and told of {} keys asked for; {} frames as they came, {} \
@@ -217,7 +218,7 @@ pub fn print(served: &Served) -> Result<(), Failure> {
             whole(told.stored),
             whole(told.asked),
             whole(told.left),
-            whole(full),
+            whole(dropped),
             whole(server.statistics.unfit),
         )?;
     }
