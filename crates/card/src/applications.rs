@@ -190,7 +190,8 @@ pub struct ApplicationCounters {
     /// Frames that its program dropped.
     pub drops: u64,
     /// Frames that could not go through its program: they end before a header that is taken off
-    /// them, came round too often, or have no room for headers.
+    /// them, came round too often, have no room for headers, or were to be written where somebody
+    /// else writes without end.
     pub faults: u64,
     /// Frames, and copies, that were to go by a port or to a queue that it has not, or for which
     /// its program would have reached outside of its memory.
@@ -819,7 +820,7 @@ impl Losses {
     pub(crate) fn add(&mut self, fate: Fate) {
         let at = match fate {
             Fate::Dropped(Lost::Told | Lost::Empty) => 0,
-            Fate::Dropped(Lost::Short | Lost::Rounds | Lost::NoRoom) => 1,
+            Fate::Dropped(Lost::Short | Lost::Rounds | Lost::NoRoom | Lost::Hindered) => 1,
             Fate::Dropped(Lost::Outside) => 2,
             Fate::Dropped(Lost::RingFull) => 3,
             Fate::Port(_) | Fate::Queue(_) | Fate::Back => 4,

@@ -118,15 +118,16 @@ impl Shared {
 
     /// Copies `bytes` to any offset, and touches no others: words of which they are a part are
     /// changed as a whole, so that what another core writes beside them at the same time stays.
+    /// Whether that was possible: not where somebody changes such a word without end.
     ///
     /// # Panics
     /// Outside of the memory.
     #[inline]
-    pub fn write(&self, at: usize, bytes: &[u8]) {
-        let (mut at, mut bytes) = (at, bytes);
+    pub fn write(&self, at: usize, bytes: &[u8]) -> bool {
+        let (mut at, mut bytes, mut is_done) = (at, bytes, true);
         if !at.is_multiple_of(WORD) {
             let (front, rest) = bytes.split_at((WORD - at % WORD).min(bytes.len()));
-            self.merge(at, front);
+            is_done &= merge(self.word(at), at, front);
             (at, bytes) = (at + front.len(), rest);
         }
         let (whole, rest) = bytes.as_chunks::<WORD>();
@@ -135,19 +136,10 @@ impl Shared {
             word.store(u64::from_ne_bytes(*bytes), Ordering::Relaxed);
         }
         if !rest.is_empty() {
-            self.merge(at + WORD * whole.len(), rest);
+            let at = at + WORD * whole.len();
+            is_done &= merge(self.word(at), at, rest);
         }
-    }
-
-    /// Writes a part of one word.
-    fn merge(&self, at: usize, bytes: &[u8]) {
-        let merged = |old: u64| {
-            let mut word = old.to_ne_bytes();
-            word[at % WORD..][..bytes.len()].copy_from_slice(bytes);
-            Some(u64::from_ne_bytes(word))
-        };
-        // It always says what to store.
-        let _ = self.word(at).fetch_update(Ordering::Relaxed, Ordering::Relaxed, merged);
+        is_done
     }
 
     /// Its length.
@@ -181,6 +173,34 @@ impl Shared {
             rest.copy_from_slice(&load(word)[..rest.len()]);
         }
     }
+}
+
+/// Times that a part of a word is tried: of some cores that write parts of one, each comes through
+/// long before.
+const TRIES_MAX: usize = 1_024;
+
+/// Writes the part of a word that begins at an offset; whether it did.
+#[inline]
+fn merge(word: &AtomicU64, at: usize, bytes: &[u8]) -> bool {
+    change(word, |old| {
+        let mut merged = old.to_ne_bytes();
+        merged[at % WORD..][..bytes.len()].copy_from_slice(bytes);
+        u64::from_ne_bytes(merged)
+    })
+}
+
+/// Changes a word that others change, too; whether it did, and not where they go on for ever.
+#[inline]
+pub(crate) fn change(word: &AtomicU64, mut changed: impl FnMut(u64) -> u64) -> bool {
+    let mut old = word.load(Ordering::Relaxed);
+    for _ in 0..TRIES_MAX {
+        let new = changed(old);
+        match word.compare_exchange_weak(old, new, Ordering::Relaxed, Ordering::Relaxed) {
+            Ok(_) => return true,
+            Err(now) => old = now,
+        }
+    }
+    false
 }
 
 /// Lets nobody map the file to write to it who has not done so by now, nor change it by calls, nor

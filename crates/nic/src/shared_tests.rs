@@ -8,7 +8,7 @@ use rustix::fs::{
 };
 use rustix::io::{Errno, pwrite};
 
-use crate::shared::{Shared, WORD, settle};
+use crate::shared::{Shared, WORD, change, settle};
 
 /// The same memory mapped once more, at another place, as another process would have it.
 fn twice(len: usize) -> (Shared, Shared) {
@@ -50,7 +50,7 @@ fn bytes_are_written_at_every_offset_and_no_others() {
     for at in 0..20 {
         for len in 0..=40 {
             here.copy_in(0, &[0xff; 128]);
-            here.write(64 + at, &bytes[..len]);
+            assert!(here.write(64 + at, &bytes[..len]));
             let mut got = [0; 128];
             there.copy_out(0, &mut got);
             assert_eq!(got[64 + at..][..len], bytes[..len], "{at} {len}");
@@ -68,7 +68,8 @@ fn cores_that_write_beside_each_other_lose_nothing() {
             let here = &here;
             scope.spawn(move || {
                 for round in 0..100_000_u32 {
-                    here.write(3 + 2 * usize::from(core), &(round as u16).to_ne_bytes());
+                    let bytes = (round as u16).to_ne_bytes();
+                    assert!(here.write(3 + 2 * usize::from(core), &bytes));
                 }
             });
         }
@@ -77,6 +78,21 @@ fn cores_that_write_beside_each_other_lose_nothing() {
     there.copy_out(0, &mut got);
     let last = (99_999_u32 as u16).to_ne_bytes();
     assert_eq!(got, [0, 0, 0, last[0], last[1], last[0], last[1], 0]);
+}
+
+#[test]
+fn who_changes_a_word_without_end_holds_nobody_up() {
+    let (here, there) = twice(4_096);
+    let mut tries = 0;
+    let is_done = change(here.word(8), |old| {
+        tries += 1;
+        // The other process is faster each time.
+        there.word(8).store(old + 1, Ordering::Relaxed);
+        0
+    });
+    assert!(!is_done && tries > 100, "{tries}");
+    assert_eq!(here.word(8).load(Ordering::Relaxed), tries);
+    assert!(change(here.word(8), |old| old + 1));
 }
 
 #[test]

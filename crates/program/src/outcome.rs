@@ -41,6 +41,8 @@ pub enum Lost {
     Outside,
     /// The application's ring has no room for an entry.
     RingFull,
+    /// Somebody else changed the place that it was to be written to, again and again.
+    Hindered,
 }
 
 /// A copy of a packet.

@@ -74,8 +74,10 @@ impl Run<'_> {
     ) -> Result<(), Lost> {
         self.list(what, packet)?;
         let at = self.within(window, self.burst.one(offset, packet), self.scratch.len())?;
-        self.state.windows[window].0.write(at, self.scratch);
-        Ok(())
+        match self.state.windows[window].0.write(at, self.scratch) {
+            true => Ok(()),
+            false => Err(Lost::Hindered),
+        }
     }
 
     fn read_at(
