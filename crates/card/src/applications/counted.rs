@@ -1,0 +1,106 @@
+//! What applications have counted: a core counts by itself, shows it, and who asks adds it up.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use niclab_program::{Fate, Lost};
+use serde::{Deserialize, Serialize};
+
+/// What an application has counted.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ApplicationCounters {
+    /// Its name.
+    pub name: String,
+    /// Frames of its flows that its program has had.
+    pub frames: u64,
+    /// Frames of its flows that came while too many waited: it has used its share.
+    pub missed: u64,
+    /// Frames that its program dropped.
+    pub drops: u64,
+    /// Frames that could not go through its program: they end before a header that is taken off
+    /// them, came round too often, have no room for headers, or were to be written where somebody
+    /// else writes without end.
+    pub faults: u64,
+    /// Frames, and copies, that were to go by a port or to a queue that it has not, or for which
+    /// its program would have reached outside of its memory.
+    pub outside: u64,
+    /// Frames that found a ring of the application full.
+    pub ring_full: u64,
+    /// Frames that it steered to a queue of another core, where too many of its own waited.
+    #[serde(default)]
+    pub queue_missed: u64,
+    /// Frames, copies and answers that were to leave by a port, where too many of its own waited,
+    /// or which was gone.
+    #[serde(default)]
+    pub tx_dropped: u64,
+    /// Time that cores have worked for it, nanoseconds.
+    pub busy_ns: u64,
+}
+
+/// The numbers of [`ApplicationCounters`], in their order.
+pub(super) type Numbers = [u64; 9];
+
+pub(super) const FRAMES: usize = 0;
+pub(super) const MISSED: usize = 1;
+pub(super) const DROPS: usize = 2;
+pub(super) const FAULTS: usize = 3;
+pub(super) const OUTSIDE: usize = 4;
+pub(super) const RING_FULL: usize = 5;
+pub(super) const QUEUE_MISSED: usize = 6;
+pub(super) const TX_DROPPED: usize = 7;
+pub(super) const BUSY_NS: usize = 8;
+
+/// Where a core shows them.
+#[derive(Debug, Default)]
+pub(super) struct Shown([AtomicU64; 9]);
+
+impl Shown {
+    /// Shows what a core has seen.
+    pub(super) fn show(&self, seen: &Numbers) {
+        for (slot, value) in self.0.iter().zip(seen) {
+            slot.store(*value, Ordering::Relaxed);
+        }
+    }
+}
+
+/// What an application has counted on all cores.
+pub(super) fn sum(name: &str, shown: &[Arc<Shown>]) -> ApplicationCounters {
+    let sum = |at: usize| shown.iter().map(|shown| shown.0[at].load(Ordering::Relaxed)).sum();
+    ApplicationCounters {
+        name: name.to_owned(),
+        frames: sum(FRAMES),
+        missed: sum(MISSED),
+        drops: sum(DROPS),
+        faults: sum(FAULTS),
+        outside: sum(OUTSIDE),
+        ring_full: sum(RING_FULL),
+        queue_missed: sum(QUEUE_MISSED),
+        tx_dropped: sum(TX_DROPPED),
+        busy_ns: sum(BUSY_NS),
+    }
+}
+
+/// Frames that a program did not let through: as it says, unfit for it, that would have reached
+/// outside of its memory, that found a ring full, and for which there is no way out.
+#[derive(Debug, Default)]
+pub(crate) struct Losses([u64; 5]);
+
+impl Losses {
+    /// One more that goes nowhere.
+    #[inline]
+    pub(crate) fn add(&mut self, fate: Fate) {
+        let at = match fate {
+            Fate::Dropped(Lost::Told | Lost::Empty) => 0,
+            Fate::Dropped(Lost::Short | Lost::Rounds | Lost::NoRoom | Lost::Hindered) => 1,
+            Fate::Dropped(Lost::Outside) => 2,
+            Fate::Dropped(Lost::RingFull) => 3,
+            Fate::Port(_) | Fate::Queue(_) | Fate::Back => 4,
+        };
+        self.0[at] += 1;
+    }
+
+    /// The numbers, which begin anew.
+    pub(crate) fn take(&mut self) -> [u64; 5] {
+        std::mem::take(&mut self.0)
+    }
+}

@@ -1,0 +1,274 @@
+//! Applications on a core: what waits for each, and their turns.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use niclab_nic::Worker;
+use niclab_nic::limits::BURST;
+use niclab_nic::memory::Desc;
+use niclab_port::stock::Stock;
+use niclab_port::wire::Burst;
+
+use super::counted::{
+    BUSY_NS, DROPS, FAULTS, FRAMES, MISSED, Numbers, OUTSIDE, QUEUE_MISSED, RING_FULL, Shown,
+    TX_DROPPED,
+};
+use super::time::Clock;
+use crate::programmed::{AtCore, Carried};
+use crate::steered::Steered;
+
+/// Frames that wait for an application on a core, at most.
+pub(super) const WAITING_MAX: usize = 512;
+
+/// Time in which each application has a turn, all of them asking for more, nanoseconds for each of
+/// them: some bursts of a fast program, some packets of a slow one.
+pub(super) const TURN_NS: i64 = 10_000;
+
+/// What an instruction takes at most, nanoseconds, as long as it touches what is near: a burst is
+/// so short that its worst packets take some turns and no more.
+const STEP_NS: u64 = 5;
+
+/// An application on a core.
+pub(super) struct Place {
+    /// Its frames among those that are to leave.
+    whose: usize,
+    program: AtCore,
+    /// Its rings from and to the other cores.
+    steered: Steered,
+    /// By port: its frames that wait.
+    waiting: Vec<VecDeque<Desc>>,
+    count: usize,
+    /// The port whose frames come next.
+    next: usize,
+    /// Time that it may work in a turn.
+    turn_ns: i64,
+    /// Time that it may still work, or has worked too long.
+    credit_ns: i64,
+    /// What a frame takes it, as far as was seen.
+    each_ns: u64,
+    seen: Numbers,
+    shown: Arc<Shown>,
+}
+
+/// What a core does for an application.
+pub(crate) trait Works {
+    /// Has the program decide about a burst of a port, and hands each frame on: some to other cores
+    /// by `steered`. What was lost on the way.
+    fn decide(
+        &mut self,
+        whose: usize,
+        carried: &mut Carried,
+        steered: &mut Steered,
+        port: usize,
+        burst: &mut Burst,
+    ) -> NoRoom;
+
+    /// Has the function work on a burst that came by a port. What was lost on the way.
+    fn serve(&mut self, whose: usize, port: usize, burst: &mut Burst) -> NoRoom;
+}
+
+/// Frames of an application for which there was no room: on the way to a queue, and out by a port.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct NoRoom {
+    pub(crate) queue: u64,
+    pub(crate) port: u64,
+}
+
+impl Place {
+    /// For a core of so many ports.
+    pub(super) fn new(
+        whose: usize,
+        program: AtCore,
+        steered: Steered,
+        ports: usize,
+        turn_ns: i64,
+        shown: Arc<Shown>,
+    ) -> Place {
+        Place {
+            whose,
+            program,
+            steered,
+            waiting: (0..ports).map(|_| VecDeque::with_capacity(WAITING_MAX)).collect(),
+            count: 0,
+            next: 0,
+            turn_ns,
+            credit_ns: 0,
+            each_ns: 1,
+            seen: Numbers::default(),
+            shown,
+        }
+    }
+
+    fn is_idle(&self) -> bool {
+        self.count == 0 && self.steered.is_empty()
+    }
+
+    fn turn(&mut self, clock: &mut Clock, works: &mut impl Works) {
+        if self.is_idle() {
+            // What it did not use is not kept: else it could hold others up later.
+            self.credit_ns = self.credit_ns.min(0);
+            return;
+        }
+        self.credit_ns = (self.credit_ns + self.turn_ns).min(self.turn_ns);
+        for _ in 0..self.steered.cores() {
+            if self.credit_ns > 0 && !self.steered.is_empty() {
+                let begun = clock.begin();
+                let (mut lost, whose) = (NoRoom::default(), self.whose);
+                let count = self.steered.take(|port, burst| {
+                    let NoRoom { port, .. } = works.serve(whose, port, burst);
+                    lost.port += port;
+                });
+                if count > 0 {
+                    self.charge(clock.own(begun), lost);
+                }
+            }
+        }
+        while self.credit_ns > 0 && self.count > 0 {
+            self.decide(clock, works);
+        }
+    }
+
+    /// Has the program decide about a burst.
+    fn decide(&mut self, clock: &mut Clock, works: &mut impl Works) {
+        let mut burst = Burst::new();
+        let ports = self.waiting.len();
+        let has = |port: &usize| !self.waiting[*port].is_empty();
+        let next = (self.next..self.next + ports).map(|port| port % ports).find(has);
+        let Some(port) = next else { return };
+        self.next = port + 1;
+        let usual = self.turn_ns as u64 / self.each_ns;
+        let worst = self.program.carried.as_ref().map_or(1, |of| of.worst_steps);
+        let most = usual.min(4 * TURN_NS as u64 / (worst * STEP_NS).max(1));
+        let most = most.clamp(1, BURST as u64) as usize;
+        let count = self.waiting[port].len().min(most);
+        burst.extend(self.waiting[port].drain(..count));
+        self.count -= count;
+        let begun = clock.begin();
+        let lost = match &mut self.program.carried {
+            None => NoRoom::default(),
+            Some(of) => works.decide(self.whose, of, &mut self.steered, port, &mut burst),
+        };
+        let took_ns = clock.own(begun);
+        self.charge(took_ns, lost);
+        self.seen[FRAMES] += count as u64;
+        self.each_ns = ((7 * self.each_ns + took_ns / count as u64) / 8).max(1);
+        if let Some(carried) = &mut self.program.carried {
+            let [drops, faults, outside, ring_full, no_way] = carried.lost.take();
+            self.seen[DROPS] += drops;
+            self.seen[FAULTS] += faults;
+            self.seen[OUTSIDE] += outside + no_way;
+            self.seen[RING_FULL] += ring_full;
+        }
+    }
+
+    /// Takes time that was worked for it off what it may work.
+    fn charge(&mut self, took_ns: u64, lost: NoRoom) {
+        self.credit_ns -= took_ns as i64;
+        self.seen[BUSY_NS] += took_ns;
+        self.seen[QUEUE_MISSED] += lost.queue;
+        self.seen[TX_DROPPED] += lost.port;
+    }
+}
+
+/// All applications on a core.
+pub(crate) struct Host {
+    /// By port.
+    dispatch: Vec<Worker>,
+    places: Vec<Place>,
+    /// `None` until the core runs.
+    clock: Option<Clock>,
+}
+
+impl Host {
+    /// With what says whose a frame is, by port.
+    pub(super) fn new(dispatch: Vec<Worker>, places: Vec<Place>) -> Host {
+        Host { dispatch, places, clock: None }
+    }
+
+    /// Takes the frames of applications out of a burst of a port; what finds no room is dropped.
+    pub(crate) fn take(&mut self, port: usize, burst: &mut Burst, stock: &mut Stock) {
+        let worker = &mut self.dispatch[port];
+        worker.classify(stock.region(), burst);
+        let (mut i, spread) = (0, worker.spread_by_port());
+        let mut rest = Burst::new();
+        for desc in burst.drain(..) {
+            let is_nobodys = spread >> i & 1 == 1;
+            i += 1;
+            match self.places.get_mut(usize::from(desc.queue)).filter(|_| !is_nobodys) {
+                None => rest.push(desc),
+                Some(place) if place.count == WAITING_MAX => {
+                    place.seen[MISSED] += 1;
+                    stock.give(desc);
+                }
+                Some(place) => {
+                    place.waiting[port].push_back(desc);
+                    place.count += 1;
+                }
+            }
+        }
+        *burst = rest;
+    }
+
+    /// The turn of each. Whether any had something to do.
+    pub(crate) fn turns(&mut self, works: &mut impl Works) -> bool {
+        let has_work = self.places.iter().any(|place| !place.is_idle());
+        if has_work {
+            let clock = self.clock.get_or_insert_with(Clock::now);
+            self.places.iter_mut().for_each(|place| place.turn(clock, works));
+        }
+        has_work
+    }
+
+    /// Whether there are frames that other cores gave.
+    pub(crate) fn is_given(&self) -> bool {
+        self.places.iter().any(|place| !place.steered.is_empty())
+    }
+
+    /// Gives other cores nothing any more.
+    pub(crate) fn close(&mut self) {
+        self.places.iter_mut().for_each(|place| place.steered.close());
+    }
+
+    /// Whether no other core gives anything any more.
+    pub(crate) fn is_last(&self) -> bool {
+        self.places.iter().all(|place| place.steered.is_last())
+    }
+
+    /// Takes new programs, and lets what was in tables before be used again.
+    pub(crate) fn refresh(&mut self, stock: &mut Stock) {
+        self.dispatch.iter_mut().for_each(|of| _ = of.classify(stock.region(), &mut []));
+        for place in &mut self.places {
+            place.program.follow();
+            if let Some(carried) = &mut place.program.carried {
+                carried.run(0, &mut Burst::new(), stock);
+            }
+        }
+    }
+
+    /// Nobody looks at what was there before, until [`Host::online`].
+    pub(crate) fn offline(&mut self) {
+        self.dispatch.iter_mut().for_each(Worker::offline);
+        let carried = self.places.iter_mut().filter_map(|place| place.program.carried.as_mut());
+        carried.for_each(|carried| carried.worker.offline());
+    }
+
+    pub(crate) fn online(&mut self) {
+        self.dispatch.iter_mut().for_each(Worker::online);
+        let carried = self.places.iter_mut().filter_map(|place| place.program.carried.as_mut());
+        carried.for_each(|carried| carried.worker.online());
+    }
+
+    pub(crate) fn show(&self) {
+        self.places.iter().for_each(|place| place.shown.show(&place.seen));
+    }
+
+    /// Gives back what waits for programs.
+    pub(crate) fn end(&mut self, stock: &mut Stock) {
+        for place in &mut self.places {
+            place.seen[MISSED] += place.count as u64;
+            place.waiting.iter_mut().flat_map(|of| of.drain(..)).for_each(|desc| stock.give(desc));
+            place.count = 0;
+        }
+        self.show();
+    }
+}
