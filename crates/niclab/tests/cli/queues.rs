@@ -1,6 +1,6 @@
-//! `kvs --mode rss`, `steer` and `dma`: clients over UDP through a TAP port of the card, and through
-//! an AF_XDP port on a pair of virtual interfaces, in a network namespace of the test's own, which
-//! ends with it.
+//! `kvs --mode rss`, `steer` and `dma`: clients over UDP through a TAP port of the card, and
+//! through an AF_XDP port on a pair of virtual interfaces, in a network namespace of the test's
+//! own, which ends with it.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpStream, UdpSocket};
