@@ -231,6 +231,7 @@ fn the_bus_and_the_cores_beyond_are_computed_and_say_so() {
     assert_eq!(stated, [("rss", 510.0), ("steer", 310.0), ("dma", 200.0)]);
     let table = &summary.experiments[0].tables[0];
     let here = |what: &str| cell_at(table, &[("what", what)], "here");
+    assert_eq!(here("latency of a request"), "not supported: latency of staged passes");
     assert_eq!(here("throughput, steer over rss"), "1.50 (1.50 to 1.50)");
     // 6 cores: (200 + 200 * 5 / 6) / 200.
     assert_eq!(here("throughput, steer over rss, 6 cores, modelled"), "1.83");

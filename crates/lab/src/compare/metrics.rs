@@ -6,8 +6,10 @@
 use crate::application::{LATENCY, LATENCY_TAIL, RATE, SERVER_TIME};
 use crate::cells::Cell;
 use crate::exchange::{ANSWERED, RTT, RTT_TAIL};
+use crate::kvs;
 use crate::ledger::PLAIN_RTT;
 use crate::measure::DEVICE_TIME;
+use crate::program::PACKET;
 use crate::runner::SETUP;
 use crate::runner::search::{CAPACITY, PLATEAU, PROBE};
 use crate::spread::{BUSIEST, FASTEST, FULL, MISPLACED};
@@ -28,7 +30,7 @@ pub enum Better {
 pub const KNEE: &str = "knee_rules";
 
 /// Trial, and the metrics that it is made for.
-const HEADLINES: [(&str, &[&str]); 14] = [
+const HEADLINES: [(&str, &[&str]); 16] = [
     ("saturate", &["throughput_pps", "device_ns_per_frame", "operations_per_s", "operations_done"]),
     ("latency", &["latency_ns_p50", "latency_ns_p99"]),
     ("light", &["latency_ns_p50", "latency_ns_p99"]),
@@ -40,6 +42,8 @@ const HEADLINES: [(&str, &[&str]); 14] = [
     ("echo", &[RTT, RTT_TAIL, ANSWERED]),
     ("ledger", &[PLAIN_RTT, "client_receive_ns", "server_receive_ns"]),
     ("stream", &[CARRIED, CPU]),
+    ("process", &[PACKET]),
+    ("serve", &[kvs::ANSWERED, kvs::REQUEST, kvs::CARD]),
     ("application", &[RATE, LATENCY, LATENCY_TAIL, SERVER_TIME]),
     // Without a batch: there to compare `batch` with, beside it in each repeat.
     ("rest", &[]),
@@ -192,6 +196,7 @@ mod tests {
     fn a_trial_that_is_not_known_is_compared_by_what_it_has_and_a_search_is_not() {
         let of = |trial: &str, wanted: &[String]| of(trial, wanted, &[]);
         assert!(of("soak", &[]).contains(&"throughput_pps".to_string()));
+        assert_eq!(of("serve", &[]), ["answered_per_s", "request_ns", "card_ns"]);
         assert!(of("rest", &[]).is_empty() && of(PROBE, &["throughput_pps".into()]).is_empty());
         assert_eq!(of("rest", &["loss_ratio".into()]), ["loss_ratio"]);
         assert!(rank("saturate") < rank("batch") && rank("batch") < rank("soak"));

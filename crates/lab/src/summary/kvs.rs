@@ -230,6 +230,11 @@ fn published(results: &Results<'_>) -> Table {
                 stated.map_or("-".to_owned(), words::time),
             ]);
         }
+        if !all.is_empty() {
+            let lack = "not supported: latency of staged passes";
+            let what = "latency of a request";
+            rows.push(vec![device.to_owned(), what.into(), lack.into(), "-".into()]);
+        }
         for cell in all.iter().filter(|cell| cell.word("mode") != PLAIN) {
             let mode = cell.word("mode");
             let (least, most) = flexnic::steering_gain().unwrap_or_default();
