@@ -1,10 +1,10 @@
-//! Both builds of the key-value store behind the card's queues: times, and where they go.
+//! All builds of the key-value store behind the card's queues: times, and where they go.
 //!
 //! ```sh
 //! cargo bench -p niclab-bench --bench kvs -- --pairs 31 --partitions 4 --burst 64
 //! ```
 
-use niclab_bench::kvs::{Figure, Keys, Shape, alone, beside};
+use niclab_bench::kvs::{Build, Figure, Keys, Shape, alone, beside};
 use niclab_bench::{Bench, BenchError, Figures, Measured, Slices, median};
 
 fn main() -> Result<(), BenchError> {
@@ -19,8 +19,11 @@ fn main() -> Result<(), BenchError> {
     for keys in [Keys::Uniform, Keys::Zipf] {
         let shape = Shape { keys, partitions, burst };
         show(&format!("rss, {}", keys.name()), &alone(&bench, &shape)?);
-        for figure in [Figure::Throughput, Figure::Time] {
-            show(&format!("steer, {}, {figure:?}", keys.name()), &beside(&bench, &shape, figure)?);
+        for build in [Build::Steer, Build::Dma] {
+            for figure in [Figure::Throughput, Figure::Time] {
+                let what = format!("{}, {}, {figure:?}", build.name(), keys.name());
+                show(&what, &beside(&bench, &shape, build, figure)?);
+            }
         }
     }
     Ok(())

@@ -1,4 +1,4 @@
-//! A key-value store behind a card's queues: what steering by key is worth to the cores that serve.
+//! A key-value store behind a card's queues: what the card's help is worth to the cores that serve.
 //!
 //! [`Staged`] has the store and the requests; the experiment `kvs-steering` measures the same. Two
 //! cores serve at once.
@@ -6,8 +6,9 @@
 //! Staged: this shows time and throughput, no latency and no loss.
 
 use niclab_apps::kvs::bulk::{STEPS, Step};
+pub use niclab_device::soft::kvs::Build;
 pub use niclab_device::soft::kvs::Keys;
-use niclab_device::soft::kvs::{Asked, Build, Staged};
+use niclab_device::soft::kvs::{Asked, Staged};
 use niclab_nic::limits::BURST;
 use niclab_pairing::{Answer, alternate};
 
@@ -16,7 +17,7 @@ use crate::{Bench, BenchError, Measured, Slices, median};
 /// The two cores.
 type Cores = [Option<u32>; 2];
 
-/// What of both builds is compared.
+/// What of two builds is compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Figure {
     /// Requests a second of both cores together, which are done when the slower one is.
@@ -65,16 +66,21 @@ pub fn alone(bench: &Bench, shape: &Shape) -> Result<Measured, BenchError> {
     Ok(Measured::of(Slices::Single(rates)).with(said(&mut staged)?))
 }
 
-/// Steering by key against RSS.
+/// A build with the card's help against RSS.
 ///
 /// # Errors
 /// As of [`alone`].
-pub fn beside(bench: &Bench, shape: &Shape, figure: Figure) -> Result<Measured, BenchError> {
+pub fn beside(
+    bench: &Bench,
+    shape: &Shape,
+    build: Build,
+    figure: Figure,
+) -> Result<Measured, BenchError> {
     let Some(cores) = two(bench) else { return Ok(one_core()) };
-    let (mut steer, mut rss) = (shape.staged(Build::Steer, cores)?, shape.rss(cores)?);
+    let (mut helped, mut rss) = (shape.staged(build, cores)?, shape.rss(cores)?);
     let pairs = alternate(
         bench.pairs,
-        || slice(&mut steer, bench, figure),
+        || slice(&mut helped, bench, figure),
         || slice(&mut rss, bench, figure),
     )?;
     let ns = |rates: &[f64]| median(rates).map_or(0.0, |rate| 1e9 / rate);
@@ -84,10 +90,12 @@ pub fn beside(bench: &Bench, shape: &Shape, figure: Figure) -> Result<Measured, 
         Figure::Time => "of a core for a request",
     };
     let note = format!(
-        "staged: {ours:.1} ns {what} with steer, {theirs:.1} ns with rss: {:.0} % less",
+        "staged: {ours:.1} ns {what} with {}, {theirs:.1} ns with rss: {:.0} % less",
+        build.name(),
         100.0 * (1.0 - ours / theirs)
     );
-    Ok(Measured::of(Slices::Paired(pairs)).with(note).with(said(&mut steer)?).with(said(&mut rss)?))
+    let (helped, rss) = (said(&mut helped)?, said(&mut rss)?);
+    Ok(Measured::of(Slices::Paired(pairs)).with(note).with(helped).with(rss))
 }
 
 /// The cores of a bench, where there are two.
@@ -152,8 +160,10 @@ mod tests {
     fn a_row_has_its_pairs_and_says_where_the_time_goes() {
         let peers = std::path::PathBuf::new();
         let bench = Bench { core: 0, other: Some(1), pairs: 2, peers, slice_ms: 1 };
-        let measured = beside(&bench, &Shape::of(Keys::Uniform), Figure::Time).unwrap();
+        let shape = Shape::of(Keys::Uniform);
+        let measured = beside(&bench, &shape, Build::Dma, Figure::Time).unwrap();
         assert!(matches!(&measured.slices, Slices::Paired(pairs) if pairs.ours.len() == 2));
+        assert!(measured.notes[0].contains(" with dma, "), "{:?}", measured.notes);
         assert!(measured.notes[1].contains("ns of a request, watched: receive"));
         let one = Bench { other: None, ..bench };
         let measured = alone(&one, &Shape::of(Keys::Zipf)).unwrap();

@@ -24,6 +24,7 @@ use super::Build;
 use super::load::{
     ASKED_AT, Asked, FRAMES, STORE, VALUE_AT, VALUE_LEN, frames, is_get, key, value,
 };
+use super::told::Told;
 use crate::cores::Pinned;
 use crate::face::DeviceError;
 
@@ -69,6 +70,8 @@ pub struct Staged {
     region: Arc<Region>,
     seats: Vec<Seat>,
     card: Card,
+    /// The card that tells of requests, where it does its work before each pass.
+    told: Option<Told>,
     /// So many requests are gets.
     gets: u64,
     clock: Clock,
@@ -119,6 +122,8 @@ struct Judge<'a> {
 pub struct Judged {
     /// So many were not right.
     pub wrong: u64,
+    /// Frames with answers.
+    pub answers: u64,
     /// Bytes of all together, without FCS.
     pub bytes: u64,
 }
@@ -187,15 +192,19 @@ impl Staged {
     ) -> Result<Staged, DeviceError> {
         let spread = match build {
             Build::Rss { .. } => Spread::Secret,
-            Build::Steer => Spread::Steered,
+            Build::Steer | Build::Dma => Spread::Steered,
         };
         let partitions = match build {
             Build::Rss { partitions } => partitions,
-            Build::Steer => cores.len(),
+            Build::Steer | Build::Dma => cores.len(),
         };
         let store = Store::new(STORE_BYTES, partitions, 7).map_err(broken)?.spread_by(spread);
-        fill(&store, asked.count)?;
         let frames = frames(asked)?;
+        let told = match build {
+            Build::Dma => Some(Told::new(&store, cores.len(), STORE_BYTES, frames.clone())?),
+            Build::Rss { .. } | Build::Steer => None,
+        };
+        fill(&store, asked.count)?;
         let gets = frames.iter().filter(|frame| is_get(frame)).count() as u64;
         let room = frames.iter().map(Vec::len).max().unwrap_or(0);
         let (region, mut descs) = Region::new(frames.len(), room).map_err(broken)?;
@@ -212,7 +221,8 @@ impl Staged {
         let seats = cores.iter().zip(of_cores).map(|(core, frames)| seat(*core, frames));
         let seats = seats.collect::<Result<_, _>>()?;
         let burst = burst.clamp(1, BURST);
-        Ok(Staged { build, burst, store, region, seats, card, gets, clock: Clock::new() })
+        let clock = Clock::new();
+        Ok(Staged { build, burst, store, region, seats, card, told, gets, clock })
     }
 
     /// What the card does for the store.
@@ -243,10 +253,25 @@ impl Staged {
     /// [`DeviceError::Broken`] where it does something else.
     pub fn card_ns(&mut self) -> Result<u64, DeviceError> {
         let begun_ns = self.clock.now_ns();
+        if self.told.is_some() {
+            self.stage()?;
+            let took_ns = self.clock.now_ns() - begun_ns;
+            // What it has told is to be taken before it tells more.
+            for (place, seat) in self.seats.iter_mut().enumerate() {
+                take(&self.store, place, self.burst, &mut seat.station, &mut seat.sink, &mut ());
+                seat.take_count();
+            }
+            return Ok(took_ns);
+        }
         for seat in &mut self.seats {
             self.card.work(&self.region, &mut seat.frames)?;
         }
         Ok(self.clock.now_ns() - begun_ns)
+    }
+
+    /// The card's work, where it is to be done for each pass.
+    fn stage(&mut self) -> Result<(), DeviceError> {
+        self.told.as_mut().map_or(Ok(()), |told| told.stage(&self.store))
     }
 
     /// Serves every request once.
@@ -273,6 +298,7 @@ impl Staged {
         steps: impl Fn(W) -> [u64; STEPS] + Sync,
         is_watched: bool,
     ) -> Result<Pass, DeviceError> {
+        self.stage()?;
         let Staged { build, burst, store, region, seats, clock, .. } = self;
         let (build, clock, waiting) = (*build, *clock, AtomicUsize::new(seats.len()));
         let burst = *burst;
@@ -295,7 +321,10 @@ impl Staged {
                         };
                         let Seat { frames, station, sink, .. } = seat;
                         let bursts = frames.chunks(burst);
-                        serve(store, region, bursts, station, sink, owner, &mut watch);
+                        match build {
+                            Build::Dma => take(store, place, burst, station, sink, &mut watch),
+                            _ => serve(store, region, bursts, station, sink, owner, &mut watch),
+                        }
                         let ended_ns = clock.now_ns();
                         let away_ns = delayed_ns() - away_ns;
                         (begun_ns, ended_ns, away_ns, steps(watch))
@@ -315,7 +344,7 @@ impl Staged {
             pass.is_disturbed |= away as f64 > AWAY_MAX * took as f64;
             pass.steps_ns.iter_mut().zip(steps_ns).for_each(|(sum, of)| *sum += of);
         }
-        pass.requests = self.seats.iter_mut().map(|of| std::mem::take(&mut of.sink.count)).sum();
+        pass.requests = self.seats.iter_mut().map(Seat::take_count).sum();
         match pass.requests == FRAMES as u64 {
             true => Ok(pass),
             false => Err(broken(format!("{} answers to {FRAMES} requests", pass.requests))),
@@ -323,7 +352,11 @@ impl Staged {
     }
 
     /// Looks at each answer of one pass on this thread.
-    pub fn judged(&mut self) -> Judged {
+    ///
+    /// # Errors
+    /// As of [`Staged::card_ns`].
+    pub fn judged(&mut self) -> Result<Judged, DeviceError> {
+        self.stage()?;
         let (mut judged, mut gets) = (Judged::default(), 0);
         for (place, seat) in self.seats.iter_mut().enumerate() {
             let Seat { frames, station, sink, .. } = seat;
@@ -331,21 +364,47 @@ impl Staged {
             let is_steered = self.build == Build::Steer;
             let owner = |queue: u16| (is_steered && usize::from(queue) == place).then_some(place);
             let (store, bursts) = (&self.store, frames.chunks(self.burst));
-            serve(store, &self.region, bursts, station, &mut judge, owner, &mut ());
+            match self.build {
+                Build::Dma => take(store, place, self.burst, station, &mut judge, &mut ()),
+                _ => serve(store, &self.region, bursts, station, &mut judge, owner, &mut ()),
+            }
             judge.close();
             judged.wrong += judge.wrong;
             judged.bytes += judge.bytes;
+            judged.answers += judge.sink.count;
             gets += judge.gets;
-            seat.sink.count = 0;
+            seat.take_count();
         }
         judged.wrong = judged.wrong.max(self.gets.saturating_sub(gets));
-        judged
+        Ok(judged)
     }
 
     /// Empties the store.
     pub fn forget(&mut self) {
         self.store.flush(NOW, NOW);
     }
+}
+
+impl Seat {
+    /// Requests since this was last asked: those that were answered, and items that the card has
+    /// answered for.
+    fn take_count(&mut self) -> u64 {
+        let counted = std::mem::take(&mut self.station.counted);
+        std::mem::take(&mut self.sink.count) + counted.told
+    }
+}
+
+/// Serves the events of a core, so many together.
+fn take<W: Watch>(
+    store: &Store,
+    place: usize,
+    burst: usize,
+    station: &mut Station,
+    answers: &mut dyn Answers,
+    watch: &mut W,
+) {
+    let context = Context { store, now: NOW, host: &Nobody };
+    while station.turn(place, burst, &context, watch, answers) > 0 {}
 }
 
 /// Serves the frames of a core, by bursts; as where they come from a ring, the first lines of those
@@ -404,7 +463,8 @@ impl Card {
                 let worker = _nic.worker();
                 Card::Hash { _nic, worker }
             }
-            Build::Steer => {
+            // Told or not, a request is one for the owner of its key.
+            Build::Steer | Build::Dma => {
                 let _pipeline = Box::new(steering::pipeline(&STORE, cores).map_err(broken)?);
                 let worker = _pipeline.worker();
                 Card::Program { _pipeline, worker, cores }

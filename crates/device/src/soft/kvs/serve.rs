@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use niclab_apps::kvs::bulk::{STEPS, Step};
-use niclab_card::steering;
+use niclab_card::{items, steering};
 use niclab_nic::limits::BURST;
 use niclab_program::{Cost, Program};
 
@@ -57,14 +57,14 @@ pub(in crate::soft) fn serve(serving: &Serving, is_pinned: bool) -> Result<Answe
         allowed.iter().take(count).map(|core| Some(*core).filter(|_| is_pinned)).collect();
     let mut staged =
         Staged::new(serving.build, &serving.asked, &seats, usize::from(serving.burst))?;
-    let judged = staged.judged();
+    let judged = staged.judged()?;
     passes(serving.warmup_ns, 0, || staged.pass())?;
     let measured = passes(serving.duration_ns, 1, || staged.pass())?;
     let watched_ns = serving.duration_ns / WATCHED_SHARE;
     let watched = passes(watched_ns, WATCHED_MIN, || staged.watched())?;
     let _pinned = seats[0].map(Pinned::to);
     let card_ns = (0..WATCHED_MIN).map(|_| staged.card_ns()).collect::<Result<Vec<u64>, _>>()?;
-    let requests = FRAMES as f64;
+    let (requests, is_told) = (FRAMES as f64, serving.build == Build::Dma);
     Ok(Answered {
         requests: FRAMES as u64,
         cores: staged.shares(),
@@ -75,9 +75,10 @@ pub(in crate::soft) fn serve(serving: &Serving, is_pinned: bool) -> Result<Answe
         steps: steps(&watched),
         card_ns: median(card_ns) as f64 / requests,
         crossed: Crossed {
-            frames: 1.0,
-            frame_bytes: staged.frame_bytes() as f64 / requests,
-            answers: 1.0,
+            // What the card tells crosses as events.
+            frames: if is_told { 0.0 } else { 1.0 },
+            frame_bytes: if is_told { 0.0 } else { staged.frame_bytes() as f64 / requests },
+            answers: judged.answers as f64 / requests,
             answer_bytes: judged.bytes as f64 / requests,
             ..dma(serving.build)?
         },
@@ -138,6 +139,7 @@ fn dma(build: Build) -> Result<Crossed, DeviceError> {
     let cost = match build {
         Build::Rss { .. } => Cost::default(),
         Build::Steer => Program::read(steering::PROGRAM).map_err(broken)?.cost(),
+        Build::Dma => Program::read(items::PROGRAM).map_err(broken)?.cost(),
     };
     let (dma_transactions, dma_bytes) = (cost.dma_transactions, cost.dma_bytes);
     Ok(Crossed { dma_transactions, dma_bytes, ..Crossed::default() })

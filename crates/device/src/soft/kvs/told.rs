@@ -1,0 +1,104 @@
+//! The stage of a card that writes items and tells events: done anew before each pass, for events
+//! are taken and items linked once.
+
+use std::sync::Arc;
+
+use niclab_apps::kvs::store::{LENT_LEN, Store, Turns};
+use niclab_card::items;
+use niclab_nic::limits::BURST;
+use niclab_nic::memory::{Desc, Region};
+use niclab_program::{Fate, Lost, Pipeline, Worker};
+
+use super::super::broken;
+use super::load::{FRAMES, STORE};
+use crate::face::DeviceError;
+
+/// Room that a segment has to have for all sets of a pass that one core may own, bytes.
+const PASS_LEN: u64 = 1 << 19;
+
+/// Rounds of turns in which a full segment gives way to the next one.
+const ROUNDS_MAX: usize = 16;
+
+/// The card.
+pub struct Told {
+    pipeline: Pipeline,
+    worker: Worker,
+    turns: Arc<Turns>,
+    /// Number of the register that says where items go.
+    next: usize,
+    room: (Arc<Region>, Vec<Desc>),
+    frames: Vec<Vec<u8>>,
+}
+
+/// All sets of a pass are written before any is linked.
+fn too_many() -> DeviceError {
+    let capability = "dma: more sets in a pass than a segment of a core has room for".to_owned();
+    DeviceError::NotSupported { capability }
+}
+
+impl Told {
+    /// A card for a store on so many cores, which lends it segments, and the frames that come.
+    pub fn new(
+        store: &Store,
+        cores: usize,
+        bytes: usize,
+        frames: Vec<Vec<u8>>,
+    ) -> Result<Told, DeviceError> {
+        // All of a pass are told before any is taken.
+        let made = items::pipeline(&STORE, cores, bytes, Some(FRAMES as u32));
+        let (pipeline, loans) = made.map_err(broken)?;
+        let registers = &pipeline.program().registers;
+        let next = registers.iter().position(|array| array.name == "next");
+        let next = next.ok_or_else(|| broken("no register"))?;
+        let turns = loans.first().map(|loan| Arc::clone(&loan.turns));
+        let turns = turns.ok_or_else(|| broken("no loan"))?;
+        store.lend(loans.into_iter());
+        let room =
+            Region::new(BURST, frames.iter().map(Vec::len).max().unwrap_or(0)).map_err(broken)?;
+        let worker = pipeline.worker();
+        Ok(Told { pipeline, worker, turns, next, room, frames })
+    }
+
+    /// Has the card go over all frames: sets are written and answered, gets told.
+    pub fn stage(&mut self, store: &Store) -> Result<(), DeviceError> {
+        for core in 0..store.partitions() {
+            self.make_room(store, core)?;
+        }
+        let (region, descs) = &mut self.room;
+        let mut fates = [Fate::Dropped(Lost::Told); BURST];
+        for frames in self.frames.chunks(BURST) {
+            let descs = &mut descs[..frames.len()];
+            for (desc, frame) in descs.iter_mut().zip(frames) {
+                region.slot_mut(desc)[..frame.len()].copy_from_slice(frame);
+                region.set_len(desc, frame.len() as u16);
+            }
+            self.worker.run(region, descs, 0, &mut fates, |_, _| {});
+            let told = [Fate::Back, Fate::Dropped(Lost::Told), Fate::Dropped(Lost::Empty)];
+            match fates[..frames.len()].iter().find(|fate| !told.contains(fate)) {
+                None => {}
+                // There was no room in the segment.
+                Some(Fate::Queue(_)) => return Err(too_many()),
+                Some(fate) => return Err(broken(format!("the card says {fate:?} of a request"))),
+            }
+        }
+        Ok(())
+    }
+
+    /// Has the card go on with another segment where the one that it fills has little room.
+    fn make_room(&mut self, store: &Store, core: usize) -> Result<(), DeviceError> {
+        let within = (1_u64 << 40) - 1;
+        let last = self.pipeline.register(self.next, core as u64).unwrap_or(0);
+        if (last & within) + PASS_LEN <= LENT_LEN as u64 {
+            return Ok(());
+        }
+        self.pipeline.set_register(self.next, core as u64, last & !within | LENT_LEN as u64);
+        for _ in 0..ROUNDS_MAX {
+            (0..store.partitions()).for_each(|core| self.turns.end(core));
+            store.locked(core).catch_up();
+            if self.pipeline.register(self.next, core as u64).unwrap_or(0) & within == 0 {
+                return Ok(());
+            }
+        }
+        Err(broken("no empty segment for the card"))
+    }
+}
