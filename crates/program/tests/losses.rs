@@ -1,9 +1,9 @@
-//! A packet that a program lets go of is counted under the reason that ended it, also where nothing
-//! of it is left to be sent.
+//! What is lost is told: a packet under the reason that ended it, also where nothing of it is left
+//! to be sent; a record for the control side that finds no room. So is what cores have learnt.
 
 use niclab_nic::memory::Region;
 use niclab_program::definition::Definition;
-use niclab_program::{Fate, Lost, Pipeline, Program};
+use niclab_program::{Fate, Lost, Pipeline, Program, Worker};
 
 /// What both executions say of three packets of four bytes, which `body` gets as a header.
 fn fates(body: &str) -> [Fate; 3] {
@@ -45,4 +45,39 @@ fn what_ended_a_packet_is_told_though_nothing_of_it_is_left() {
     assert_eq!(fates("dma_write_at w h.h.a h.h.a"), [Fate::Dropped(Lost::Outside); 3]);
     assert_eq!(fates("jmpeq E h.h.a 0\ndrop\nE : validate h.h"), [Fate::Dropped(Lost::Told); 3]);
     assert_eq!(fates("invalidate h.h"), [Fate::Dropped(Lost::Empty); 3]);
+}
+
+#[test]
+fn records_without_room_and_entries_that_cores_learnt_are_counted() {
+    let text = "struct m_t {\n bit<32> port\n bit<32> timeout\n}
+        metadata instanceof m_t
+        digest d size 4 instanceof m_t
+        action met args none {\n return\n}
+        action missed args none {\n learn met m.timeout\n return\n}
+        learner l {
+            key {\n m.port\n}
+            actions {\n met\n missed\n}
+            default_action missed args none
+            size 8
+            timeout {\n 60\n}
+        }
+        apply {\n rx m.port\n table l\n digest d m.port\n drop\n}";
+    let program = Program::read(text).unwrap_or_else(|error| panic!("{error}"));
+    let mut pipeline = Pipeline::new(program).unwrap();
+    let (region, mut descs) = Region::new(1, 256).unwrap();
+    region.set_len(&mut descs[0], 60);
+    let mut run = |worker: &mut Worker, port: u64| {
+        worker.run(&region, &mut descs, port, &mut [Fate::Back], |_, _| panic!("a copy"));
+    };
+    let mut workers = [pipeline.worker(), pipeline.worker()];
+    (0..3).for_each(|port| run(&mut workers[0], port));
+    assert_eq!([pipeline.entries(0), pipeline.untold(0) as usize], [3, 0]);
+    (0..3).for_each(|port| run(&mut workers[1], port % 2));
+    assert_eq!([pipeline.entries(0), pipeline.untold(0) as usize], [5, 2]);
+    assert_eq!(std::iter::from_fn(|| pipeline.digest(0)).count(), 4);
+    let [first, second] = workers;
+    drop(second);
+    assert_eq!([pipeline.entries(0), pipeline.untold(0) as usize], [3, 2], "one is gone");
+    drop(first);
+    assert_eq!(pipeline.entries(0), 0);
 }

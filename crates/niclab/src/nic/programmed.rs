@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use niclab_card::Card;
-use niclab_program::{Command, Field, Pipeline, Program, Table, read_tables};
+use niclab_program::{Command, Field, Kind, Pipeline, Program, Table, read_tables};
 use serde_json::{Value, json};
 
 use crate::failure::Failure;
@@ -197,7 +197,7 @@ fn ask(pipeline: &mut Pipeline, words: &[&str]) -> Option<Result<Value, String>>
         ["digests", name] => {
             let digests_of = &pipeline.program().digests;
             let digest = named("digest", name, digests_of.iter().map(|of| &of.name));
-            digest.map(|digest| lines(&digests(pipeline, digest)))
+            digest.map(|digest| digests(pipeline, digest))
         }
         _ => return None,
     })
@@ -210,7 +210,13 @@ fn number(text: &str) -> Result<u64, String> {
 fn show(pipeline: &Pipeline) -> Value {
     let tables = || pipeline.program().tables.iter().enumerate();
     let line = |(number, table): (usize, &Table)| {
-        format!("{}: {} of {} entries", table.name, pipeline.entries(number), table.size)
+        let (name, entries, size) = (&table.name, pipeline.entries(number), table.size);
+        match table.kind {
+            Kind::Learner { .. } => {
+                format!("{name}: {entries} entries on all cores, each with room for {size}")
+            }
+            _ => format!("{name}: {entries} of {size} entries"),
+        }
     };
     let told = |(number, table): (usize, &Table)| {
         let entries = pipeline.entries(number);
@@ -281,8 +287,9 @@ fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// The records that wait, so many at most, each with the names and numbers of its fields.
-fn digests(pipeline: &mut Pipeline, digest: usize) -> Vec<String> {
+/// The records that wait, so many at most, each with the names and numbers of its fields; how many
+/// found no room so far.
+fn digests(pipeline: &mut Pipeline, digest: usize) -> Value {
     let of = &pipeline.program().digests[digest];
     let fields = pipeline.program().structs[of.of].fields.clone();
     let record = |bytes: Vec<u8>| {
@@ -297,7 +304,12 @@ fn digests(pipeline: &mut Pipeline, digest: usize) -> Vec<String> {
         fields.iter().map(field).collect::<Vec<_>>().join(", ")
     };
     let next = || pipeline.digest(digest);
-    std::iter::from_fn(next).take(DIGESTS_MAX).map(record).collect()
+    let mut done: Vec<String> = std::iter::from_fn(next).take(DIGESTS_MAX).map(record).collect();
+    let untold = pipeline.untold(digest);
+    if untold > 0 {
+        done.push(format!("{untold} were not told: too many waited"));
+    }
+    json!({ "done": done, "untold": untold })
 }
 
 /// The place of a name among those of its kind.

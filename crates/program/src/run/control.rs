@@ -287,15 +287,29 @@ impl Pipeline {
         Some(record)
     }
 
+    /// Records of a digest that were not told, for too many waited.
+    #[must_use]
+    pub fn untold(&self, digest: usize) -> u64 {
+        self.sum(|of| of.untold(digest))
+    }
+
+    /// What all cores have counted.
+    fn sum(&self, of: impl Fn(&Counts) -> u64) -> u64 {
+        let counts = self.board.counts.lock().unwrap_or_else(PoisonError::into_inner);
+        counts.iter().map(|counts| of(counts)).sum()
+    }
+
     /// Says where copies of a session go.
     pub fn set_session(&mut self, number: usize, session: Session) {
         self.board.state.set_session(number, session);
     }
 
-    /// Entries of a table, those alone that the control side put there.
+    /// Entries of a table: those that the control side put there, and of a learner those that all
+    /// cores have learnt, with some whose time has run out.
     #[must_use]
     pub fn entries(&self, table: usize) -> usize {
-        self.tables.get(table).map_or(0, Content::live)
+        let live = self.tables.get(table).map_or(0, Content::live);
+        live + self.sum(|of| of.learnt(table)) as usize
     }
 
     /// Carries out changes: all of them, or none. Packets see all of them from one moment on, and

@@ -75,6 +75,12 @@ impl Learner {
         })
     }
 
+    /// Entries that it has, with those whose time has run out and whose room nobody wanted yet.
+    #[inline]
+    pub(super) fn len(&self) -> usize {
+        self.fresh as usize - self.free.len()
+    }
+
     pub(super) fn words(&self) -> usize {
         self.words
     }

@@ -28,7 +28,10 @@ impl Run<'_> {
                     self.burst.gather(of, self.plan, packet, self.scratch);
                     let scratch = &*self.scratch;
                     // Who does not listen is told less; the packet goes on.
-                    self.state.digests[*digest].fill(|shared, at| shared.copy_in(at, scratch));
+                    let told = &self.state.digests[*digest];
+                    if !told.fill(|shared, at| shared.copy_in(at, scratch)) {
+                        self.counts.lose(*digest);
+                    }
                     Ok(())
                 }
                 _ => Ok(()),

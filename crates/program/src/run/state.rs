@@ -128,18 +128,58 @@ impl State {
 
 /// What one core has counted: nobody else writes there.
 #[derive(Debug)]
-pub(super) struct Counts(Vec<Box<[[AtomicU64; 2]]>>);
+pub(super) struct Counts {
+    /// Packets and bytes, by array.
+    arrays: Vec<Box<[[AtomicU64; 2]]>>,
+    /// Records that found no room, by digest.
+    untold: Box<[AtomicU64]>,
+    /// Entries that learners have, by table.
+    learnt: Box<[AtomicU64]>,
+}
 
 impl Counts {
     pub(super) fn new(program: &Program) -> Counts {
         let array = |len: usize| (0..len).map(|_| [AtomicU64::new(0), AtomicU64::new(0)]).collect();
-        Counts(program.counters.iter().map(|of| array(of.len)).collect())
+        let zeros = |len: usize| (0..len).map(|_| AtomicU64::new(0)).collect();
+        Counts {
+            arrays: program.counters.iter().map(|of| array(of.len)).collect(),
+            untold: zeros(program.digests.len()),
+            learnt: zeros(program.tables.len()),
+        }
+    }
+
+    /// A record found no room.
+    #[inline]
+    pub(super) fn lose(&self, digest: usize) {
+        let untold = &self.untold[digest];
+        untold.store(untold.load(Relaxed) + 1, Relaxed);
+    }
+
+    /// Records that found no room.
+    pub(super) fn untold(&self, digest: usize) -> u64 {
+        self.untold.get(digest).map_or(0, |untold| untold.load(Relaxed))
+    }
+
+    /// A learner has so many entries.
+    #[inline]
+    pub(super) fn learn(&self, table: usize, entries: u64) {
+        self.learnt[table].store(entries, Relaxed);
+    }
+
+    /// Entries that a learner has.
+    pub(super) fn learnt(&self, table: usize) -> u64 {
+        self.learnt.get(table).map_or(0, |learnt| learnt.load(Relaxed))
+    }
+
+    /// The learners are gone.
+    pub(super) fn forget(&self) {
+        self.learnt.iter().for_each(|learnt| learnt.store(0, Relaxed));
     }
 
     /// Counts a packet of so many bytes; the index is taken modulo the length.
     #[inline]
     pub(super) fn count(&self, array: usize, index: u64, bytes: u64) {
-        let array = &self.0[array];
+        let array = &self.arrays[array];
         let [packets, of_bytes] = &array[index as usize & (array.len() - 1)];
         packets.store(packets.load(Relaxed) + 1, Relaxed);
         of_bytes.store(of_bytes.load(Relaxed).wrapping_add(bytes), Relaxed);
@@ -147,7 +187,7 @@ impl Counts {
 
     /// Packets and bytes; `None` where there is no such array.
     pub(super) fn read(&self, array: usize, index: u64) -> Option<(u64, u64)> {
-        let array = self.0.get(array)?;
+        let array = self.arrays.get(array)?;
         let [packets, bytes] = &array[index as usize & (array.len() - 1)];
         Some((packets.load(Relaxed), bytes.load(Relaxed)))
     }

@@ -81,6 +81,16 @@ impl Tables {
         Tables { learners, masked: keys.clone(), keys, course: Box::new(Course::new()) }
     }
 
+    /// Tells how much each learner has learnt, by table.
+    #[inline]
+    pub(super) fn learnt(&self, mut tell: impl FnMut(usize, usize)) {
+        for (table, learner) in self.learners.iter().enumerate() {
+            if let Some(learner) = learner {
+                tell(table, learner.len());
+            }
+        }
+    }
+
     /// Looks packets up; what they found is in the burst then.
     pub(super) fn look(
         &mut self,

@@ -152,6 +152,14 @@ impl Worker {
                 fates[i] = Fate::Dropped(Lost::Rounds);
             }
         }
+        tables.learnt(|table, entries| counts.learn(table, entries as u64));
+    }
+}
+
+impl Drop for Worker {
+    /// What it has counted stays; what it has learnt does not.
+    fn drop(&mut self) {
+        self.counts.forget();
     }
 }
 
