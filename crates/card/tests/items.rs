@@ -253,6 +253,23 @@ fn a_get_behind_a_set_sees_it() {
     assert!((1..100).contains(&full), "segments were full now and then: {full}");
 }
 
+/// Its client has the answer, and the core has not had its turn: a request that comes by a queue
+/// finds the item.
+#[test]
+fn what_the_card_has_answered_is_there_for_who_comes_another_way() {
+    let mut told = Stack::new(true, 16 << 20);
+    for id in 0..200_u16 {
+        let key = format!("key:{id}").into_bytes();
+        let set = frame(9, 4_000, request(2 * id, 1, &[0; 8], &key, b"value"));
+        let text = [&b"get "[..], &key, b"\r\n"].concat();
+        let head = [2 * id + 1, 0, 1, 0].map(u16::to_be_bytes);
+        let get = frame(9, 4_000, [head.as_flattened(), &text].concat());
+        let said = told.ask(&[set, get]);
+        let answer = &said[&(2 * id + 1)][0];
+        assert!(answer.ends_with(b"value\r\nEND\r\n"), "{}", String::from_utf8_lossy(answer));
+    }
+}
+
 #[test]
 fn nobody_is_answered_whom_it_would_harm() {
     let mut told = Stack::new(true, 16 << 20);
