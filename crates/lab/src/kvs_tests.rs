@@ -229,6 +229,10 @@ fn the_bus_and_the_cores_beyond_are_computed_and_say_so() {
     let study = request.series.iter().find(|series| series.origin == Origin::Published).unwrap();
     let stated: Vec<_> = study.points.iter().map(|of| (of.x_word.as_str(), of.y)).collect();
     assert_eq!(stated, [("rss", 510.0), ("steer", 310.0), ("dma", 200.0)]);
+    let gain = figure("kvs-steering-gain");
+    let stated = gain.series.iter().filter(|series| series.origin == Origin::Published);
+    let stated: Vec<f64> = stated.flat_map(|series| &series.points).map(|of| of.y).collect();
+    assert!(near(stated[0], 1.3) && near(stated[1], 1.45) && stated.len() == 2, "{stated:?}");
     let table = &summary.experiments[0].tables[0];
     let here = |what: &str| cell_at(table, &[("what", what)], "here");
     assert_eq!(here("latency of a request"), "not supported: latency of staged passes");

@@ -9,6 +9,9 @@ const STATED: &str = include_str!("../../../../reference/flexnic/stated_numbers.
 
 /// Its name in a legend.
 pub const STUDY: &str = "FlexNIC, 6 cores (published)";
+/// The same, of the least and the most that it states.
+pub const STUDY_ENDS: [&str; 2] =
+    ["FlexNIC, 6 cores, least (published)", "FlexNIC, 6 cores, most (published)"];
 
 /// A stated number by its name; `None` where there is none.
 pub fn stated(quantity: &str) -> Option<f64> {
@@ -32,14 +35,14 @@ pub fn steering_gain() -> Option<(f64, f64)> {
     Some((1.0 + gain("min")? / 100.0, 1.0 + gain("max")? / 100.0))
 }
 
-/// The curve of a study's numbers at places that are words.
-pub fn curve(points: &[(&str, f64)]) -> Series {
+/// The curve of this name of the study's numbers at places that are words.
+pub fn curve(name: &str, points: &[(&str, f64)]) -> Series {
     let point = |(word, y): &(&str, f64)| {
         let x_word = (*word).to_owned();
         Mean { y: *y, x_word, repeats: 1, ..Mean::default() }
     };
     Series {
-        name: STUDY.to_owned(),
+        name: name.to_owned(),
         device: STUDY.to_owned(),
         origin: Origin::Published,
         shape: Shape::Line,

@@ -361,7 +361,7 @@ fn requests(results: &Results<'_>) -> Figure {
         .iter()
         .filter_map(|of| Some((*of, flexnic::request_ns(of)?)))
         .collect();
-    series.push(flexnic::curve(&stated));
+    series.push(flexnic::curve(flexnic::STUDY, &stated));
     Figure {
         id: figure_id(results, "request"),
         title: "What a request takes of an application's core".into(),
@@ -385,7 +385,8 @@ fn gains(results: &Results<'_>) -> Figure {
         add_point(&mut series, name, cell.device, point);
     }
     if let Some((least, most)) = flexnic::steering_gain() {
-        series.push(flexnic::curve(&[("the study's", least), ("the study's", most)]));
+        let ends = flexnic::STUDY_ENDS.into_iter().zip([least, most]);
+        series.extend(ends.map(|(name, gain)| flexnic::curve(name, &[("the study's", gain)])));
     }
     Figure {
         id: figure_id(results, "gain"),
