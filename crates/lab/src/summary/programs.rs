@@ -99,7 +99,11 @@ pub(crate) fn words_at(cell: &Cell<'_>, axis: &str) -> String {
 /// A program in words: `l3-router with 4,096 entries`, `exact, 4 tables in a row, 1,024 entries`.
 pub(crate) fn program_words(cell: &Cell<'_>) -> String {
     if growth(cell) == Growth::Nothing {
-        return format!("{} with {}", cell.word("program"), words_at(cell, "entries"));
+        let (program, entries) = (cell.word("program"), words_at(cell, "entries"));
+        return match entries.is_empty() {
+            true => program.to_owned(),
+            false => format!("{program} with {entries}"),
+        };
     }
     let words = AXES.iter().map(|axis| words_at(cell, axis)).filter(|words| !words.is_empty());
     words.collect::<Vec<_>>().join(", ")
