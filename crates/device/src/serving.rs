@@ -16,7 +16,7 @@ pub struct Serving {
     pub cores: u16,
     /// Requests that are served together.
     pub burst: u16,
-    /// Time that is measured, of the application alone, nanoseconds.
+    /// Time in which passes of the application are measured, nanoseconds.
     pub duration_ns: u64,
     /// Time before it, never counted.
     pub warmup_ns: u64,
@@ -67,8 +67,8 @@ pub struct Crossed {
     pub answers: f64,
     /// Their bytes, without FCS.
     pub answer_bytes: f64,
-    /// Transactions of a program with the store's memory, at worst by the program's text.
-    pub dma_transactions: u64,
-    /// Bytes of them.
-    pub dma_bytes: u64,
+    /// Pieces that a program writes into the store's memory.
+    pub dma_writes: f64,
+    /// Their bytes.
+    pub dma_bytes: f64,
 }

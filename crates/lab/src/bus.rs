@@ -75,7 +75,7 @@ pub(crate) fn ways(of: &Crossed) -> [Way; 2] {
     let asked = |frames: f64| Way::of(frames / DESCRIPTORS, 0.0);
     let frames = Way::of(cut(of.frames, of.frame_bytes), of.frame_bytes);
     let answers = Way::of(cut(of.answers, of.answer_bytes), of.answer_bytes);
-    let dma = Way::of(of.dma_transactions as f64, of.dma_bytes as f64);
+    let dma = Way::of(cut(of.dma_writes, of.dma_bytes), of.dma_bytes);
     // Descriptors of both are asked for by the card; those of received frames are written back.
     let to = frames.and(lines(of.frames)).and(asked(of.frames)).and(asked(of.answers)).and(dma);
     let to = to.and(Way::of(of.answers, 0.0));
@@ -103,8 +103,8 @@ mod tests {
         frame_bytes: 100.0,
         answers: 1.0,
         answer_bytes: 300.0,
-        dma_transactions: 0,
-        dma_bytes: 0,
+        dma_writes: 0.0,
+        dma_bytes: 0.0,
     };
 
     #[test]
@@ -124,10 +124,12 @@ mod tests {
         let kept = Crossed { frames: 0.0, frame_bytes: 0.0, ..FRAMES };
         let [before, after] = [FRAMES, kept].map(|of| ways(&of)[0]);
         assert!((before.bytes - after.bytes - (100.0 + 16.0 + 1.5 * 24.0)).abs() < 1e-9);
-        let written = Crossed { dma_transactions: 2, dma_bytes: 96, ..kept };
+        let written = Crossed { dma_writes: 2.0, dma_bytes: 96.0, ..kept };
         let more = ways(&written)[0];
         assert_eq!(more.transactions, after.transactions + 2.0);
         assert!((more.bytes - after.bytes - (96.0 + 48.0)).abs() < 1e-9);
+        let long = ways(&Crossed { dma_bytes: 600.0, ..written })[0];
+        assert_eq!(long.transactions, after.transactions + 4.0, "each in two");
         assert_eq!(ways(&Crossed::default()), [Way::default(); 2]);
     }
 

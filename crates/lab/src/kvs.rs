@@ -53,13 +53,16 @@ pub enum Mode {
     Rss,
     /// It gives each core the requests for its own keys.
     Steer,
+    /// It writes items and answers for them, and tells each core what it is asked for.
+    Dma,
 }
 
 /// The mode without the card's help.
 pub(crate) const PLAIN: &str = "rss";
 
 /// The modes by name.
-pub(crate) const MODES: [(&str, Mode); 2] = [(PLAIN, Mode::Rss), ("steer", Mode::Steer)];
+pub(crate) const MODES: [(&str, Mode); 3] =
+    [(PLAIN, Mode::Rss), ("steer", Mode::Steer), ("dma", Mode::Dma)];
 
 /// Keys that are asked for equally often, as the study's are taken to be.
 pub(crate) const UNIFORM: &str = "uniform";
@@ -73,6 +76,7 @@ impl Mode {
         match self {
             Mode::Rss => Build::Rss { partitions: 2 * cores as usize },
             Mode::Steer => Build::Steer,
+            Mode::Dma => Build::Dma,
         }
     }
 }

@@ -99,7 +99,8 @@ impl Testbed for Store {
 }
 
 fn measured(store: &mut Store, set: &[&str]) -> Measured {
-    measure(store, "kvs-steering", GridName::Reduced, set, Some(6)).unwrap()
+    let set = [&["mode=rss,steer"], set].concat();
+    measure(store, "kvs-steering", GridName::Reduced, &set, Some(6)).unwrap()
 }
 
 fn said(measured: &Measured, id: &str) -> (String, f64) {
@@ -143,6 +144,20 @@ fn what_help_brings_and_why_is_found_as_it_is() {
 }
 
 #[test]
+fn a_card_that_writes_items_stands_beside_the_studys() {
+    let set = ["mode=rss,dma", "keys=uniform", "cores=2"];
+    let mut store = Store::new();
+    let measured = measure(&mut store, "kvs-steering", GridName::Reduced, &set, Some(6)).unwrap();
+    let (words, value) = said(&measured, "box-kvs-dma-time");
+    assert!(near(value, 200.0 / 300.0), "{value}");
+    assert!(words.contains("states 200 ns in place of 510 ns, 60.8 % less"), "{words}");
+    let (words, _) = said(&measured, "box-kvs-dma-throughput");
+    assert!(words.contains("where the card writes items and tells cores"), "{words}");
+    assert!(!words.contains("the study states"), "it states none of this: {words}");
+    assert!(store.asked.iter().any(|of| of.build == Build::Dma));
+}
+
+#[test]
 fn what_the_card_does_is_set_against_what_it_saves() {
     let of = |card_ns| {
         let mut store = Store::new();
@@ -163,11 +178,13 @@ fn what_the_card_does_is_set_against_what_it_saves() {
 fn the_cause_is_the_steps_that_are_shorter() {
     let mut store = Store::new();
     store.shared_ns = 0.0;
-    let all = ids(&measured(&mut store, &[]));
+    let without = measured(&mut store, &[]);
+    let all = ids(&without);
     for id in ["throughput", "time", "workloads"] {
         assert!(!all.contains(&format!("box-kvs-steer-{id}")), "{all:?}");
     }
-    assert!(all.contains("box-kvs-steer-bus"), "{all:?}");
+    let (words, _) = said(&without, "box-kvs-steer-bus");
+    assert!(words.ends_with("The help leaves the bus as it is."), "{words}");
     let mut store = Store::new();
     store.shared_ns = -50.0;
     let (words, value) = said(&measured(&mut store, &[]), "box-kvs-steer-throughput");
@@ -310,7 +327,7 @@ fn a_sweep_out_of_range_is_refused_with_what_would_be_right() {
     assert_eq!(told, [(Mode::Rss, 1), (Mode::Steer, 1), (Mode::Rss, 2), (Mode::Steer, 2)]);
     let refused = |change: fn(&mut ServingSweep)| sweep(change).unwrap_err().to_string();
     let mode = refused(|of| of.mode = Values::parse("kernel").unwrap());
-    assert!(mode.contains("mode = kernel: use one of rss, steer"), "{mode}");
+    assert!(mode.contains("mode = kernel: use one of rss, steer, dma"), "{mode}");
     let keys = refused(|of| of.keys = Values::parse("pareto").unwrap());
     assert!(keys.contains("keys = pareto: use one of uniform, zipf"), "{keys}");
     let count = refused(|of| of.count = Values::parse("2000000").unwrap());

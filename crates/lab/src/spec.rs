@@ -536,7 +536,7 @@ pub struct ProgramSweep {
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ServingSweep {
-    /// What the card does: `rss`, `steer`.
+    /// What the card does: `rss`, `steer`, `dma`.
     pub mode: Values,
     /// How often each key is asked for: `uniform`, `zipf`.
     pub keys: Values,
@@ -1027,7 +1027,7 @@ const PROGRAM_AXES: &[(&str, &str)] = &[
 
 /// Axes of [`Kind::KvsSteering`].
 const SERVING_AXES: &[(&str, &str)] = &[
-    ("mode", "what the card does: rss, steer"),
+    ("mode", "what the card does: rss, steer, dma"),
     ("keys", "how often each is asked for: uniform, zipf"),
     ("count", "keys"),
     ("gets", "percent of the requests that are gets"),

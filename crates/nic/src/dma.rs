@@ -147,10 +147,13 @@ impl Reader {
         prefetch(self.shared.word(self.shape.slot(self.taken + ahead)));
     }
 
-    /// Has `read` read the entry that so many others come before, and leaves it there; `None` where
-    /// it is not there yet.
+    /// Has `read` read the entry that so many others come before, and leaves it there: nobody but
+    /// this reader gives it back. `None` where it is not there yet.
     #[inline]
     pub fn look<T>(&self, ahead: u64, read: impl FnOnce(&Shared, usize) -> T) -> Option<T> {
+        if ahead >= u64::from(self.shape.entries) {
+            return None;
+        }
         let number = self.taken + ahead;
         let slot = self.shape.slot(number);
         let is_full = self.shared.word(slot).load(Ordering::Acquire) == self.shape.free(number) + 1;
@@ -170,18 +173,5 @@ impl Reader {
         self.shared.word(slot).store(full + 1, Ordering::Release);
         self.taken += 1;
         Some(entry)
-    }
-
-    /// Has `look` read an entry that waits behind so many others, which all stay; `None` where
-    /// fewer wait.
-    pub fn peek<T>(&self, behind: u32, look: impl FnOnce(&Shared, usize) -> T) -> Option<T> {
-        if behind >= self.shape.entries {
-            return None;
-        }
-        let number = self.taken + u64::from(behind);
-        let (slot, full) = (self.shape.slot(number), self.shape.free(number) + 1);
-        let waits = self.shared.word(slot).load(Ordering::Acquire) == full;
-        // It stays what it is: nobody but this reader gives it back.
-        waits.then(|| look(&self.shared, slot + WORD))
     }
 }

@@ -139,8 +139,7 @@ fn what_a_core_wrote_before_is_there_with_the_entry() {
 #[test]
 fn what_is_looked_at_stays_until_it_is_taken() {
     model(|filler, mut reader| {
-        let look =
-            |reader: &Reader, ahead| reader.look(ahead, |shared, at| shared.word(at).load(Relaxed));
+        let look = |reader: &Reader, ahead| reader.look(ahead, |shared, at| shared.read(at));
         assert!(put(&filler, 1));
         let core = thread::spawn(move || assert!(put(&filler, 2) && !put(&filler, 3)));
         assert_eq!((look(&reader, 0), look(&reader, 0)), (Some(1), Some(1)));

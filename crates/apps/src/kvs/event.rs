@@ -10,7 +10,7 @@ use niclab_nic::shared::Shared;
 use niclab_packet::wire::MacAddress;
 
 /// Bytes of an event before what is told.
-const HEAD_LEN: usize = 22;
+pub const HEAD_LEN: usize = 22;
 
 /// Longest key that an event has, bytes.
 pub const EVENT_KEY_LEN_MAX: usize = 64;
@@ -23,7 +23,7 @@ const ASKED: u8 = 1;
 const STORED: u8 = 2;
 
 /// Bytes that say where an item is.
-const PLACE_LEN: usize = 12;
+pub const PLACE_LEN: usize = 12;
 
 /// One event, copied out of the ring.
 #[derive(Clone, Copy, Debug)]

@@ -51,6 +51,7 @@ fn cores(cell: &Cell<'_>) -> String {
 fn help(cell: &Cell<'_>) -> String {
     match cell.word("mode").as_str() {
         "steer" => "where the card steers requests by their keys".to_owned(),
+        "dma" => "where the card writes items and tells cores what they are asked for".to_owned(),
         mode => format!("with the card's help `{mode}`"),
     }
 }
@@ -86,17 +87,26 @@ fn gain(results: &Results<'_>, cell: &Cell<'_>, plain: &Cell<'_>) -> Option<Find
     Some(told(cell.device, id(cell, "throughput"), (&ratio, "1"), words, figure))
 }
 
-/// By how much each step is shorter than without help, where the repeats hold it, the most first.
-fn shorter(cell: &Cell<'_>, plain: &Cell<'_>) -> Vec<(&'static str, &'static str, f64)> {
+/// A step that is shorter than without help.
+struct Shorter {
+    name: &'static str,
+    label: &'static str,
+    /// By how much, and by how much at least.
+    ns: f64,
+    least_ns: f64,
+}
+
+/// Steps that are shorter than without help, where the repeats hold it, the most first.
+fn shorter(cell: &Cell<'_>, plain: &Cell<'_>) -> Vec<Shorter> {
     let of = |(name, label): (&'static str, &'static str)| {
         let (with, without) = cell.paired(plain, &step_metric(name));
         let saved: Vec<f64> = without.iter().zip(with).map(|(plain, with)| plain - with).collect();
         let saved = statistics::estimate(&saved)?;
         let is_held = saved.repeats >= REPEATS_MIN && saved.low > 0.0;
-        is_held.then_some((name, label, saved.median))
+        is_held.then_some(Shorter { name, label, ns: saved.median, least_ns: saved.low })
     };
     let mut all: Vec<_> = STEPS.into_iter().filter_map(of).collect();
-    all.sort_by(|(.., a), (.., b)| b.total_cmp(a));
+    all.sort_by(|a: &Shorter, b: &Shorter| b.ns.total_cmp(&a.ns));
     all
 }
 
@@ -104,15 +114,17 @@ fn shorter(cell: &Cell<'_>, plain: &Cell<'_>) -> Vec<(&'static str, &'static str
 fn why(cell: &Cell<'_>, plain: &Cell<'_>) -> String {
     let all = shorter(cell, plain);
     let sum = |names: &[&str]| {
-        all.iter().filter(|(name, ..)| names.contains(name)).map(|(.., ns)| ns).sum::<f64>()
+        all.iter().filter(|of| names.contains(&of.name)).map(|of| of.least_ns).sum::<f64>()
     };
+    // One core shares nothing.
+    let shared = |ns: f64| if cell.number("cores") > Some(1.0) { ns } else { 0.0 };
     let causes = [
         (
-            sum(&["look_up", "carry_out"]),
+            shared(sum(&["look_up", "carry_out"])),
             "Most of what it saves is memory: items and buckets that another core wrote last have \
              to come from there.",
         ),
-        (sum(&["lock"]), "Most of what it saves is waiting for locks that cores share."),
+        (shared(sum(&["lock"])), "Most of what it saves is waiting for locks that cores share."),
         (
             sum(&["receive", "parse", "hash"]),
             "Most of what it saves is work that the card has done already: headers, requests or \
@@ -124,7 +136,7 @@ fn why(cell: &Cell<'_>, plain: &Cell<'_>) -> String {
     let saved: Vec<f64> = without.iter().zip(with).map(|(plain, with)| plain - with).collect();
     let half = statistics::median(&saved).unwrap_or(0.0) / 2.0;
     let most = causes.iter().max_by(|(a, _), (b, _)| a.total_cmp(b));
-    let most = most.filter(|(saved, _)| *saved > 0.0 && *saved >= half);
+    let most = most.filter(|(saved, _)| half > 0.0 && *saved >= half);
     let unknown = "Where most of it is saved these repeats do not tell.";
     most.map_or(unknown, |(_, words)| words).to_owned()
 }
@@ -154,7 +166,7 @@ fn time(results: &Results<'_>, cell: &Cell<'_>, plain: &Cell<'_>) -> Option<Find
     );
     let steps: Vec<String> = shorter(cell, plain)
         .iter()
-        .map(|(_, label, ns)| format!("{label} {}", words::time(*ns)))
+        .map(|of| format!("{} {}", of.label, words::time(of.ns)))
         .collect();
     let implication = match steps.is_empty() {
         true => "Which step is shorter these repeats do not tell.".to_owned(),
@@ -265,15 +277,19 @@ fn bus(results: &Results<'_>, cell: &Cell<'_>, plain: &Cell<'_>) -> Option<Findi
         words::significant(without),
         words::whole(stated)
     );
-    let implication = match share {
+    let on_bus = match share {
         share if share > 1.01 => {
-            "The help frees cores and loads the bus: it binds sooner.".to_owned()
+            format!("The help loads the bus by {} more", words::percent(share - 1.0))
         }
         share if share < 0.99 => {
-            format!("The help takes {} off the bus, too.", words::percent(1.0 - share))
+            format!("The help takes {} off the bus", words::percent(1.0 - share))
         }
-        _ => "The help leaves the bus as it is: it frees cores, and fewer of them load the bus."
-            .to_owned(),
+        _ => "The help leaves the bus as it is".to_owned(),
+    };
+    let is_freed = held(of_plain(results, cell, REQUEST)).is_some_and(|of| of.high < 1.0);
+    let implication = match is_freed {
+        true => format!("{on_bus}, and frees cores: fewer of them load it as much."),
+        false => format!("{on_bus}."),
     };
     let figure = Some(format!("{}-{}", figure_id(results, "cores"), cell.device));
     let words = (sentence, implication.as_str());

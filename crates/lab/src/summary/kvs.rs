@@ -157,7 +157,7 @@ fn served(results: &Results<'_>) -> Table {
             ratio(REQUEST),
             median(cell, "busiest_ratio", words::significant),
             median(cell, CARD, words::time),
-            marks_of(cell, REQUEST),
+            marks_of_both(cell),
         ];
         rows.push([places(cell), rest].concat());
     }
@@ -173,6 +173,16 @@ fn served(results: &Results<'_>) -> Table {
     let title = "What is answered, staged, and what a request takes of a core; workloads by what \
                  differs from the study's";
     table(&id(results, "served"), title, &[&PLACES[..], &rest].concat(), rows)
+}
+
+/// Marks of both metrics of a row, those of both once.
+fn marks_of_both(cell: &Cell<'_>) -> String {
+    let [answered, took] = [ANSWERED, REQUEST].map(|metric| marks_of(cell, metric));
+    match answered == took || took.is_empty() {
+        true => answered,
+        false if answered.is_empty() => took,
+        false => format!("{answered}; a request: {took}"),
+    }
 }
 
 /// `7.84 M/s`.
@@ -315,6 +325,10 @@ fn modelled(measured: &[&Cell<'_>], cores: f64) -> Option<f64> {
 
 /// How a mode's throughput stands to that without help on the study's cores, by the model.
 pub(crate) fn modelled_gain(results: &Results<'_>, cell: &Cell<'_>) -> Option<f64> {
+    // What was measured is not computed as well.
+    if cell.number("cores") >= Some(STUDY_CORES) {
+        return None;
+    }
     let of = |mode: &str| modelled(&by_cores(results, cell.device, mode), STUDY_CORES);
     Some(of(&cell.word("mode"))? / of(PLAIN)?)
 }
@@ -380,7 +394,7 @@ fn gains(results: &Results<'_>) -> Figure {
     let mut series = Vec::new();
     for cell in results.devices().flat_map(|device| largest(results, device)) {
         let Some(ratio) = of_plain(results, cell, ANSWERED) else { continue };
-        let point = ordinal(cell, ratio, workload(cell), REQUEST);
+        let point = ordinal(cell, ratio, workload(cell), ANSWERED);
         let name = format!("{}, {}", cell.device, cell.word("mode"));
         add_point(&mut series, name, cell.device, point);
     }

@@ -55,7 +55,7 @@ fn a_place_that_cannot_be_and_a_device_without_a_store_are_refused() {
         command.arg(scratch.path().join("none"));
         run(command).with(3, words);
     };
-    refused("mode=kernel", &["mode = kernel", "use one of rss, steer"]);
+    refused("mode=kernel", &["mode = kernel", "use one of rss, steer, dma"]);
     refused("burst=65", &["burst = 65", "use 1 to 64"]);
     refused("zipf=1", &["zipf"]);
     let file = scratch.path().join("mine.toml");

@@ -275,7 +275,7 @@ impl Pipeline {
     pub fn waiting(&self, rings: usize, index: usize, behind: u32) -> Option<Vec<u8>> {
         let reader = self.readers.rings.get(rings)?.get(index)?.as_ref()?;
         let mut entry = vec![0; reader.shape().entry_len];
-        reader.peek(behind, |shared, at| shared.copy_out(at, &mut entry))?;
+        reader.look(behind.into(), |shared, at| shared.copy_out(at, &mut entry))?;
         Some(entry)
     }
 

@@ -22,7 +22,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::Instant;
 
 pub use counters::{Counters, Statistics};
-pub use item::{Header, Item, mark};
+pub use item::{Header, Item, item_len, mark};
 pub use lent::{LENT_LEN, Window};
 pub use loan::{LENT_PARTITION_BYTES_MIN, Loan, Next, Turns, segments_of};
 pub use log::Place;

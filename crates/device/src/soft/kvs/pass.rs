@@ -24,7 +24,7 @@ use super::Build;
 use super::load::{
     ASKED_AT, Asked, FRAMES, STORE, VALUE_AT, VALUE_LEN, frames, is_get, key, value,
 };
-use super::told::Told;
+use super::told::{self, Told};
 use crate::cores::Pinned;
 use crate::face::DeviceError;
 
@@ -267,6 +267,12 @@ impl Staged {
             self.card.work(&self.region, &mut seat.frames)?;
         }
         Ok(self.clock.now_ns() - begun_ns)
+    }
+
+    /// Pieces that the card has written into the store's memory for one pass, and their bytes.
+    pub fn written(&self) -> (u64, u64) {
+        let sets = FRAMES as u64 - self.gets;
+        self.told.as_ref().map_or((0, 0), |_| told::written(self.gets, sets))
     }
 
     /// The card's work, where it is to be done for each pass.

@@ -3,11 +3,9 @@
 use std::time::Instant;
 
 use niclab_apps::kvs::bulk::{STEPS, Step};
-use niclab_card::{items, steering};
 use niclab_nic::limits::BURST;
-use niclab_program::{Cost, Program};
 
-use super::super::{broken, staged::CORES_MAX};
+use super::super::staged::CORES_MAX;
 use super::load::KEYS_MAX;
 use super::pass::{Pass, Staged};
 use super::{Build, FRAMES};
@@ -64,6 +62,7 @@ pub(in crate::soft) fn serve(serving: &Serving, is_pinned: bool) -> Result<Answe
     let watched = passes(watched_ns, WATCHED_MIN, || staged.watched())?;
     let _pinned = seats[0].map(Pinned::to);
     let card_ns = (0..WATCHED_MIN).map(|_| staged.card_ns()).collect::<Result<Vec<u64>, _>>()?;
+    let dma = staged.written();
     let (requests, is_told) = (FRAMES as f64, serving.build == Build::Dma);
     Ok(Answered {
         requests: FRAMES as u64,
@@ -80,7 +79,8 @@ pub(in crate::soft) fn serve(serving: &Serving, is_pinned: bool) -> Result<Answe
             frame_bytes: if is_told { 0.0 } else { staged.frame_bytes() as f64 / requests },
             answers: judged.answers as f64 / requests,
             answer_bytes: judged.bytes as f64 / requests,
-            ..dma(serving.build)?
+            dma_writes: dma.0 as f64 / requests,
+            dma_bytes: dma.1 as f64 / requests,
         },
     })
 }
@@ -134,17 +134,6 @@ fn median(mut all: Vec<u64>) -> u64 {
     all.get(all.len() / 2).copied().unwrap_or(0)
 }
 
-/// What a program writes into the store's memory for a request, at worst by its text.
-fn dma(build: Build) -> Result<Crossed, DeviceError> {
-    let cost = match build {
-        Build::Rss { .. } => Cost::default(),
-        Build::Steer => Program::read(steering::PROGRAM).map_err(broken)?.cost(),
-        Build::Dma => Program::read(items::PROGRAM).map_err(broken)?.cost(),
-    };
-    let (dma_transactions, dma_bytes) = (cost.dma_transactions, cost.dma_bytes);
-    Ok(Crossed { dma_transactions, dma_bytes, ..Crossed::default() })
-}
-
 #[cfg(test)]
 mod tests {
     use super::super::{Asked, Keys};
@@ -174,8 +163,21 @@ mod tests {
             let get = (14 + 20 + 8 + 8 + 24 + 4 + 64) as f64;
             assert!((get - 9.0..get - 5.0).contains(&answer_bytes), "{answer_bytes}");
             assert_eq!((seen.crossed.frames, seen.crossed.answers), (1.0, 1.0));
-            assert_eq!((seen.crossed.dma_transactions, seen.crossed.dma_bytes), (0, 0));
+            assert_eq!((seen.crossed.dma_writes, seen.crossed.dma_bytes), (0.0, 0.0));
         }
+    }
+
+    #[test]
+    fn what_a_card_tells_crosses_as_events_and_items() {
+        let seen = serve(&serving(Build::Dma), false).unwrap();
+        let Crossed { frames, frame_bytes, answers, dma_writes, dma_bytes, .. } = seen.crossed;
+        assert_eq!((frames, frame_bytes, seen.wrong), (0.0, 0.0, 0));
+        assert!((0.89..0.91).contains(&answers), "the card answers sets: {answers}");
+        assert!((dma_writes - (2.0 - answers)).abs() < 1e-9, "an item more for each of them");
+        // A key of 32 B behind 22, and the ring's word; or where it is, and the item.
+        let (get, set) = ((8 + 22 + 32) as f64, (8 + 22 + 12 + 40 + 32 + 64) as f64);
+        let bytes = answers * get + (1.0 - answers) * set;
+        assert!((dma_bytes - bytes).abs() < 1e-6, "{dma_bytes} {bytes}");
     }
 
     #[test]

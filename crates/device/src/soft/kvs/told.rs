@@ -3,14 +3,16 @@
 
 use std::sync::Arc;
 
-use niclab_apps::kvs::store::{LENT_LEN, Store, Turns};
+use niclab_apps::kvs::event::{HEAD_LEN, PLACE_LEN};
+use niclab_apps::kvs::store::{LENT_LEN, Store, Turns, item_len};
 use niclab_card::items;
 use niclab_nic::limits::BURST;
 use niclab_nic::memory::{Desc, Region};
+use niclab_nic::shared::WORD;
 use niclab_program::{Fate, Lost, Pipeline, Worker};
 
 use super::super::broken;
-use super::load::{FRAMES, STORE};
+use super::load::{FRAMES, KEY_LEN, STORE, VALUE_LEN};
 use crate::face::DeviceError;
 
 /// Room that a segment has to have for all sets of a pass that one core may own, bytes.
@@ -28,6 +30,15 @@ pub struct Told {
     next: usize,
     room: (Arc<Region>, Vec<Desc>),
     frames: Vec<Vec<u8>>,
+}
+
+/// Pieces that the program writes for so many gets and sets, and their bytes: an event for each,
+/// with the word of the ring's slot, and an item for a set.
+pub fn written(gets: u64, sets: u64) -> (u64, u64) {
+    let event = (WORD + HEAD_LEN) as u64;
+    let item = item_len(KEY_LEN, VALUE_LEN) as u64;
+    let bytes = gets * (event + KEY_LEN as u64) + sets * (event + PLACE_LEN as u64 + item);
+    (gets + 2 * sets, bytes)
 }
 
 /// All sets of a pass are written before any is linked.
