@@ -38,12 +38,12 @@ impl Station {
         let mut partition = context.store.own(place);
         watch.done(Step::Lock);
         let most = most.min(BURST);
-        let (count, known) = partition.take_events(&mut self.events[..most]);
+        let (count, known) = partition.take_events(&mut self.events[..most], context.now);
         if count > 0 {
             watch.done(Step::Receive);
             self.serve_events((count, known), &mut partition, context, watch, answers);
         }
-        partition.settle(count < most);
+        partition.settle();
         count
     }
 

@@ -186,7 +186,8 @@ impl Partition {
         let Some((place, at)) = self.log.lent_item_of(segment, at) else {
             self.log.release(segment);
             self.cleaning.lent = None;
-            self.settle(false);
+            // Nothing else that `settle` does: a burst of events may be half linked.
+            self.give();
             return 0;
         };
         let header = Header::read(self.log.at(place));

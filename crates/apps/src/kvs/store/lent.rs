@@ -23,6 +23,7 @@ use niclab_nic::shared::{Ordering, Shared, WORD};
 use niclab_table::prefetch;
 
 use super::super::limits::KEY_LEN_MAX;
+use super::super::time::Moment;
 use super::item::{ALIGN, HEADER_LEN, Header, item_len, mark};
 
 /// Bytes of a segment that is lent.
@@ -36,6 +37,9 @@ pub const LENT_BYTES: usize = LENT_LEN + BEGINS_LEN;
 
 /// Where in a header the word with both lengths stands.
 const LENGTHS_AT: usize = 32;
+
+/// Where the word begins that says when it was written.
+const WRITTEN_AT: usize = 24;
 
 const _: () = assert!(ALIGN == WORD && HEADER_LEN > LENGTHS_AT + WORD - 1);
 
@@ -105,7 +109,15 @@ impl Piece {
         item_len(key_len.into(), value_len)
     }
 
-    /// The same; no more than there are.
+    /// When the item at a place was written, as its header says; `None` where no item can be.
+    pub fn written(&self, at: usize) -> Option<Moment> {
+        let is_there = at.is_multiple_of(ALIGN) && at <= LENT_LEN - HEADER_LEN;
+        let word = is_there.then(|| self.window.0.word(self.start + at + WRITTEN_AT))?;
+        let [t0, t1, t2, t3, ..] = word.load(Ordering::Relaxed).to_ne_bytes();
+        Some(Moment(u32::from_le_bytes([t0, t1, t2, t3])))
+    }
+
+    /// Bytes of the item at a place, no more than there are.
     #[inline]
     fn len_at(&self, at: usize) -> usize {
         self.said(at).min(LENT_LEN - at)
@@ -174,7 +186,7 @@ impl Piece {
 
 #[cfg(test)]
 pub(in super::super) mod tests {
-    use super::super::super::time::{Expiry, Moment};
+    use super::super::super::time::Expiry;
     use super::*;
 
     /// A window of so many segments, and its memory for whoever plays the card.
@@ -217,6 +229,8 @@ pub(in super::super) mod tests {
         assert_eq!(piece.next(0), None, "written, and not published");
         assert_eq!(piece.publish(last, other.len()).map(|header| header.cas), Some(2));
         assert_eq!(piece.publish(64, one.len()).map(|header| header.cas), Some(1));
+        assert_eq!((piece.written(64), piece.written(last)), (Some(Moment(5)), Some(Moment(5))));
+        assert_eq!((piece.written(65), piece.written(LENT_LEN - 8)), (None, None));
         assert_eq!((piece.item(64), piece.item(last)), (&one[..], &other[..]));
         assert_eq!((piece.next(0), piece.next(64)), (Some(64), Some(64)));
         assert_eq!(

@@ -46,7 +46,7 @@ struct Under {
 
 struct Card {
     memory: Arc<Shared>,
-    ring: Filler,
+    ring: Arc<Filler>,
     next: Register,
     turns: Arc<Turns>,
     under_way: [Option<Under>; CORES],
@@ -69,7 +69,8 @@ fn made(budget_bytes: usize, segments: usize) -> (Partition, Card) {
     };
     let mut partition = Partition::new(Shape { budget_bytes, number: 0, count: 1 });
     partition.lend(loan, SEED);
-    let card = Card { memory, ring: filler, next, turns, under_way: [None, None], cas: 0 };
+    let card =
+        Card { memory, ring: Arc::new(filler), next, turns, under_way: [None, None], cas: 0 };
     (partition, card)
 }
 
@@ -126,22 +127,35 @@ fn client(id: u16) -> Client {
 /// The core's turn; values of what it was asked for, in their order.
 fn turn(partition: &mut Partition, now: Moment) -> Vec<(u16, Option<Vec<u8>>)> {
     let mut room = [Event::default(); 16];
-    let (count, known) = partition.take_events(&mut room);
-    let mut answers = Vec::new();
-    for (at, event) in room[..count].iter().enumerate() {
-        match event.told() {
-            Told::Asked(key, client) => {
-                let place = partition.get(&Key::new(key, SEED), now);
-                answers.push((client.id, place.map(|place| partition.item(place).value.to_vec())));
-            }
-            Told::Stored(written) if at >= known => {
-                let (place, _) = partition.publish(&written).expect("the card writes what can be");
-                partition.link_written(place);
-            }
-            Told::Stored(_) | Told::Nothing => {}
+    let (count, known) = partition.take_events(&mut room, now);
+    let answers = serve(partition, &room[..count], known, now);
+    partition.settle();
+    answers
+}
+
+/// Serves events, of which the first were looked at already: what was written is all published
+/// before anything is linked.
+fn serve(
+    partition: &mut Partition,
+    events: &[Event],
+    known: usize,
+    now: Moment,
+) -> Vec<(u16, Option<Vec<u8>>)> {
+    let publish = |(at, event): (usize, &Event)| match event.told() {
+        Told::Stored(written) if at >= known => {
+            Some(partition.publish(&written).expect("the card writes what can be").0)
         }
+        _ => None,
+    };
+    let places: Vec<_> = events.iter().enumerate().map(publish).collect();
+    let mut answers = Vec::new();
+    for (event, place) in events.iter().zip(places) {
+        if let Told::Asked(key, client) = event.told() {
+            let place = partition.get(&Key::new(key, SEED), now);
+            answers.push((client.id, place.map(|place| partition.item(place).value.to_vec())));
+        }
+        place.into_iter().for_each(|place| partition.link_written(place));
     }
-    partition.settle(count < room.len());
     answers
 }
 
@@ -443,6 +457,104 @@ fn a_segment_is_not_given_back_while_somebody_may_write_to_it() {
     assert_eq!(card.next.read(), first << 40, "the card has it again");
     let place = partition.find(&Key::new(b"late", SEED), START).unwrap();
     assert_eq!(partition.item(place).value, b"late");
+}
+
+/// An event that stands behind one that is not whole is linked, however far the segment of its item
+/// was on its way to be sealed when the first one became whole.
+#[test]
+fn a_segment_is_not_sealed_on_a_look_that_was_too_early() {
+    let (mut partition, mut card) = made(8 << 20, 3);
+    let value = vec![1; 1000];
+    let fill = |card: &mut Card, partition: &mut Partition, core| {
+        while card.begin(core, b"same", &value, START) {
+            card.finish(core, false);
+            turn(partition, START);
+        }
+        turn(partition, START);
+    };
+    fill(&mut card, &mut partition, 0);
+    for _ in 0..4 {
+        (0..CORES).for_each(|core| card.turn(core));
+        turn(&mut partition, START);
+    }
+    assert_eq!(partition.log.lent_state(), (false, 1), "the first one is sealed");
+    // An item of the second one, which becomes full.
+    assert!(card.begin(0, b"late", b"late", START));
+    fill(&mut card, &mut partition, 1);
+    assert_eq!(partition.log.lent_state(), (true, 0));
+    // All that is in the first segment is dead: the next item to be linked finds it empty.
+    assert!(card.begin(1, b"next", b"next", START));
+    card.finish(1, false);
+    let (ring, mut room) = (Arc::clone(&card.ring), [Event::default(); 16]);
+    let mut taken = (0, 0);
+    // Core 1 is in its next turn, and has the next place of the ring.
+    assert!(ring.fill(|shared, at| {
+        card.finish(0, false);
+        partition.settle();
+        taken = partition.take_events(&mut room, START);
+        shared.copy_in(at, &asked(&client(1), b"other"));
+    }));
+    let (count, known) = taken;
+    assert_eq!(count, 1);
+    (0..CORES).for_each(|core| card.turn(core));
+    serve(&mut partition, &room[..count], known, START);
+    partition.settle();
+    for _ in 0..4 {
+        (0..CORES).for_each(|core| card.turn(core));
+        turn(&mut partition, START);
+    }
+    let place = partition.find(&Key::new(b"late", SEED), START).expect("it was answered");
+    assert_eq!(partition.item(place).value, b"late");
+    assert_eq!((partition.unfit(), partition.log.lent_state()), (0, (false, 1)));
+}
+
+/// A flush that was put off comes before what the card wrote since, and none of what it wrote
+/// before is there, whenever that is linked.
+#[test]
+fn a_flush_that_was_put_off_comes_between_what_was_written_before_and_since() {
+    let later = Moment(START.0 + 1);
+    let look = |partition: &mut Partition, key: &[u8]| {
+        let place = partition.find(&Key::new(key, SEED), later);
+        place.map(|place| partition.item(place).value.to_vec())
+    };
+    for now in [START, later] {
+        let (mut partition, mut card) = made(8 << 20, 2);
+        let mut store = |key: &[u8], at: Moment| {
+            assert!(card.begin(0, key, key, at));
+            card.finish(0, false);
+        };
+        store(b"before", START);
+        turn(&mut partition, START);
+        partition.flush(later, START);
+        // One burst, which the core takes a moment before it knows that the time has come, or after.
+        store(b"old", START);
+        for key in [b"a", b"b", b"c"] {
+            store(key, later);
+        }
+        assert_eq!(turn(&mut partition, now), []);
+        assert_eq!(look(&mut partition, b"before"), None);
+        assert_eq!(look(&mut partition, b"old"), None);
+        store(b"a", later);
+        store(b"late", START);
+        turn(&mut partition, later);
+        for key in [b"a", b"b", b"c"] {
+            assert_eq!(look(&mut partition, key).as_deref(), Some(&key[..]));
+        }
+        assert_eq!(look(&mut partition, b"late"), None, "it was written before");
+        let len = image(b"a", b"a", 1, later).len() as u64;
+        let statistics = partition.statistics();
+        assert_eq!((statistics.curr_items, statistics.bytes), (3, 3 * len));
+        // The same for who comes by another way.
+        partition.flush(Moment(later.0 + 1), later);
+        card.begin(0, b"x", b"x", later);
+        card.finish(0, false);
+        card.begin(0, b"y", b"y", Moment(later.0 + 1));
+        card.finish(0, false);
+        partition.catch_up();
+        assert_eq!(look(&mut partition, b"x"), None);
+        assert_eq!(look(&mut partition, b"y").as_deref(), Some(&b"y"[..]));
+        assert_eq!(partition.statistics().curr_items, 1);
+    }
 }
 
 #[test]

@@ -10,8 +10,8 @@
 //! be writing there when another one finds it full. So the store waits, in this order, until every
 //! core of the card has ended a turn since the segment was seen to be full: all items are written
 //! and their events too; until every core has ended one more: all events before these are whole;
-//! and until it has come to an event that is not there yet, or so far that no older one can be
-//! behind.
+//! and until a look that began after that has come to an event that is not there yet, or so far that
+//! no older one can be behind, and what it took is linked.
 
 use std::fmt::Debug;
 use std::ops::Range;
@@ -20,9 +20,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use niclab_nic::dma::Reader;
 
-use super::super::event::{Event, Written};
+use super::super::event::{Event, Told, Written};
 use super::super::hash::hash;
 use super::super::limits::PARTITION_BYTES_MIN;
+use super::super::time::Moment;
 use super::cleaning::WALK_RATIO;
 use super::item::{HEADER_LEN, Header, is_of, write_hash};
 use super::lent::{LENT_BYTES, LENT_LEN, Piece, Window};
@@ -102,8 +103,10 @@ enum Draining {
     Written,
     /// Or has not ended another one.
     Told,
-    /// The events up to this number are to be linked, or all that are there.
+    /// The events up to this number are to be taken, or all that are there.
     Linked(u64),
+    /// They were; it is sealed once the last of them is linked.
+    Taken,
 }
 
 /// A loan as a partition has it.
@@ -134,6 +137,16 @@ impl Lent {
         }
     }
 
+    /// A look at the ring is over, and `is_last` says that it came to an event that is not there
+    /// yet. What it says of an older state than that when it began is worth nothing.
+    fn looked(&mut self, is_last: bool) {
+        if let Draining::Linked(end) = self.draining
+            && (is_last || self.linked >= end)
+        {
+            self.draining = Draining::Taken;
+        }
+    }
+
     /// The card has no room in the segment that it appends to.
     fn is_full(&self) -> bool {
         self.loan.next.read() & ((1 << SEGMENT_SHIFT) - 1) >= LENT_LEN as u64
@@ -150,7 +163,7 @@ impl Partition {
         let since = loan.turns.0.iter().map(|_| 0).collect();
         let (linked, draining) = (loan.events.taken(), Draining::Not);
         self.lent = Some(Box::new(Lent { loan, seed, linked, draining, since, unfit: 0 }));
-        self.settle(false);
+        self.settle();
     }
 
     /// Items of the card that could not be; counted since the start.
@@ -175,20 +188,26 @@ impl Partition {
         loop {
             let Some(lent) = &mut self.lent else { return };
             let ahead = lent.linked - lent.loan.events.taken();
-            let Some(written) = Event::written(&lent.loan.events, ahead) else { break };
+            let Some(written) = Event::written(&lent.loan.events, ahead) else {
+                lent.looked(true);
+                break;
+            };
             lent.linked += 1;
-            if let Some((place, _)) = written.and_then(|written| self.publish(&written)) {
+            let Some(written) = written else { continue };
+            self.flush_before(&written);
+            if let Some((place, _)) = self.publish(&written) {
                 self.link_written(place);
             }
         }
-        self.settle(true);
+        self.settle();
     }
 
     /// Takes events, as many as there is room for; how many, and how many of them, the first ones,
     /// were looked at already: their items are linked. [`Partition::settle`] is to follow once the
-    /// others are.
+    /// others are; until then nothing is flushed that is due at `now`, for it was here.
     #[inline]
-    pub fn take_events(&mut self, room: &mut [Event]) -> (usize, usize) {
+    pub fn take_events(&mut self, room: &mut [Event], now: Moment) -> (usize, usize) {
+        self.flush_when_due(now);
         let Some(lent) = &mut self.lent else { return (0, 0) };
         let known = (lent.linked - lent.loan.events.taken()) as usize;
         let mut count = 0;
@@ -196,9 +215,29 @@ impl Partition {
             count += 1;
         }
         lent.linked = lent.linked.max(lent.loan.events.taken());
+        lent.looked(count < room.len());
         // The next ones come while these are served.
         (0..count as u64).for_each(|ahead| lent.loan.events.ask(ahead));
-        (count, known.min(count))
+        let known = known.min(count);
+        if self.is_flush_ahead() {
+            for event in &room[known..count] {
+                if let Told::Stored(written) = event.told() {
+                    self.flush_before(&written);
+                }
+            }
+        }
+        (count, known)
+    }
+
+    /// Flushes what the card stored before a flush that was due when it wrote this item, the time
+    /// of which is the card's. Never once an item was published that is not linked: the flush would
+    /// forget its bytes, and the index lead there all the same.
+    fn flush_before(&mut self, written: &Written) {
+        if self.is_flush_ahead()
+            && let Some(time) = self.log.written(written.at)
+        {
+            self.flush_when_due(time);
+        }
     }
 
     /// Asks for an item that the card says it has written, ahead of its use.
@@ -228,10 +267,12 @@ impl Partition {
     /// there.
     pub fn link_written(&mut self, place: Place) {
         let header = Header::read(self.log.at(place));
+        self.counters.cmd_set += 1;
+        if self.is_flushed(header.written) {
+            return self.bury(place, &header);
+        }
         // The card says what time it was.
         let now = header.written;
-        self.flush_when_due(now);
-        self.counters.cmd_set += 1;
         let log = &self.log;
         let item = log.at(place);
         let key = &item[HEADER_LEN..header.value_start()];
@@ -243,9 +284,9 @@ impl Partition {
         self.clean_lent(header.item_len() * WALK_RATIO, now);
     }
 
-    /// Seals a segment, and gives the card the next one, where it is time. `is_last`: an event was
-    /// just looked for and not there.
-    pub fn settle(&mut self, is_last: bool) {
+    /// Seals a segment, and gives the card the next one, where it is time; all items that were
+    /// published are linked.
+    pub fn settle(&mut self) {
         let Some(lent) = &mut self.lent else { return };
         match lent.draining {
             Draining::Written if lent.has_turned() => lent.begin(Draining::Told),
@@ -253,12 +294,18 @@ impl Partition {
                 let entries = u64::from(lent.loan.events.shape().entries);
                 lent.draining = Draining::Linked(lent.loan.events.taken() + entries);
             }
-            Draining::Linked(end) if is_last || lent.linked >= end => {
+            Draining::Taken => {
                 self.log.seal_lent();
                 lent.draining = Draining::Not;
             }
             _ => {}
         }
+        self.give();
+    }
+
+    /// Gives the card the next segment, where it is time.
+    pub(super) fn give(&mut self) {
+        let Some(lent) = &mut self.lent else { return };
         if lent.draining != Draining::Not || self.log.is_lent_scarce() || !lent.is_full() {
             return;
         }

@@ -10,6 +10,7 @@ use std::collections::VecDeque;
 
 use niclab_table::prefetch;
 
+use super::super::time::Moment;
 use super::item::{ALIGN, Header};
 use super::lent::{LENT_BYTES, LENT_LEN, Piece};
 
@@ -339,13 +340,8 @@ impl Log {
     /// Takes notice of an item that the card says it has written at a place of its window: it is in
     /// use from now on. `None` where there can be none.
     pub fn publish(&mut self, at: u64, len: usize) -> Option<(Place, Header)> {
-        let (wanted, at) = (at as usize / LENT_LEN, at as usize % LENT_LEN);
-        let is_it = |number: &usize| match &self.segment(*number).memory {
-            Memory::Lent(piece) => piece.number() == wanted,
-            Memory::Own(_) => false,
-        };
-        // It writes to no other.
-        let number = [self.lent.filling, self.lent.draining].into_iter().flatten().find(is_it)?;
+        let number = self.written_to(at)?;
+        let at = at as usize % LENT_LEN;
         let place = self.place(number, at);
         let segment = self.segment_mut(number);
         let Memory::Lent(piece) = &mut segment.memory else { return None };
@@ -354,6 +350,22 @@ impl Log {
         self.live += len;
         self.lent.live += len;
         Some((place, header))
+    }
+
+    /// The lent segment that has this place of the window, of those that the card may write to.
+    fn written_to(&self, at: u64) -> Option<usize> {
+        let wanted = at as usize / LENT_LEN;
+        let is_it = |number: &usize| match &self.segment(*number).memory {
+            Memory::Lent(piece) => piece.number() == wanted,
+            Memory::Own(_) => false,
+        };
+        [self.lent.filling, self.lent.draining].into_iter().flatten().find(is_it)
+    }
+
+    /// When the card wrote the item that it says is at a place of its window, by its own clock.
+    pub fn written(&self, at: u64) -> Option<Moment> {
+        let Memory::Lent(piece) = &self.segment(self.written_to(at)?).memory else { return None };
+        piece.written(at as usize % LENT_LEN)
     }
 
     /// Takes the lent segment with the fewest bytes in use out of those that are sealed, to be

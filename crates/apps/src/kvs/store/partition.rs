@@ -93,6 +93,9 @@ pub struct Partition {
     cas_last: u64,
     cas_step: u64,
     flush_at: Option<Moment>,
+    /// When the last flush that was put off was due: what a card wrote before that and tells later
+    /// is not there.
+    flushed_at: Moment,
     /// What it has of a card.
     pub(super) lent: Option<Box<Lent>>,
 }
@@ -111,6 +114,7 @@ impl Partition {
             cas_last: shape.number as u64 + 1,
             cas_step: shape.count as u64,
             flush_at: None,
+            flushed_at: Moment(0),
             lent: None,
         }
     }
@@ -173,9 +177,22 @@ impl Partition {
 
     #[inline]
     pub(super) fn flush_when_due(&mut self, now: Moment) {
-        if self.flush_at.is_some_and(|at| at <= now) {
+        if let Some(at) = self.flush_at.filter(|at| *at <= now) {
+            self.flushed_at = at;
             self.clear();
         }
+    }
+
+    /// Whether a flush is put off.
+    #[inline]
+    pub(super) fn is_flush_ahead(&self) -> bool {
+        self.flush_at.is_some()
+    }
+
+    /// Whether what was stored then has gone by a flush that was put off.
+    #[inline]
+    pub(super) fn is_flushed(&self, stored: Moment) -> bool {
+        stored < self.flushed_at
     }
 
     fn clear(&mut self) {
