@@ -393,6 +393,7 @@ impl Engine {
         self.sides.iter_mut().for_each(|side| side.worker.offline());
         self.program.carried.iter_mut().for_each(|carried| carried.worker.offline());
         self.host.iter_mut().for_each(|host| host.offline());
+        self.service.iter_mut().for_each(Serving::rest);
         let has_work = || {
             self.told.load(Ordering::Acquire) != self.has_heard
                 || self.progress.is_awaited()
@@ -405,6 +406,7 @@ impl Engine {
         self.sides.iter_mut().for_each(|side| side.worker.online());
         self.program.carried.iter_mut().for_each(|carried| carried.worker.online());
         self.host.iter_mut().for_each(|host| host.online());
+        self.service.iter_mut().for_each(Serving::wake);
     }
 
     /// Frames of every lane, then of the other cores, then out; whether there was any.

@@ -27,6 +27,8 @@ struct World {
     /// Frames that a core was given of a queue that is not its own.
     strayed: AtomicU64,
     served: [AtomicU64; 2],
+    /// How often each core has said that it rests.
+    rested: [AtomicU64; 2],
 }
 
 impl made::World for World {
@@ -59,11 +61,12 @@ impl made::World for World {
 struct Twice {
     world: Arc<World>,
     place: usize,
+    rests: bool,
 }
 
 impl Service for Twice {
     fn serve(&mut self, region: &Region, frames: &[Desc], answers: &mut dyn Answers) {
-        assert!((1..=BURST).contains(&frames.len()));
+        assert!((1..=BURST).contains(&frames.len()) && !self.rests);
         for desc in frames {
             let frame = region.frame(desc);
             let queue = u32::from_be_bytes(*frame[4..].first_chunk().unwrap());
@@ -79,6 +82,20 @@ impl Service for Twice {
         }
         self.world.served[self.place].fetch_add(frames.len() as u64, Ordering::Relaxed);
     }
+
+    fn turn(&mut self, _: &mut dyn Answers) -> bool {
+        assert!(!self.rests);
+        false
+    }
+
+    fn rest(&mut self) {
+        assert!(!std::mem::replace(&mut self.rests, true));
+        self.world.rested[self.place].fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn wake(&mut self) {
+        assert!(std::mem::replace(&mut self.rests, false));
+    }
 }
 
 fn steering() -> Pipeline {
@@ -91,7 +108,9 @@ fn steering() -> Pipeline {
 }
 
 fn services(world: &Arc<World>, count: usize) -> Vec<Box<dyn Service>> {
-    let of = |place| -> Box<dyn Service> { Box::new(Twice { world: Arc::clone(world), place }) };
+    let of = |place| -> Box<dyn Service> {
+        Box::new(Twice { world: Arc::clone(world), place, rests: false })
+    };
     (0..count).map(of).collect()
 }
 
@@ -107,8 +126,14 @@ fn each_core_serves_its_queues_and_every_answer_leaves() {
         let config = CardConfig { receive, ..CardConfig::new(ports, QUEUES as u16, vec![0, 1]) };
         let services = services(&world, 2);
         let card = Card::start_with(&config, runs(Some(steering()), services)).unwrap();
-        world.makes.store(true, Ordering::Relaxed);
         let begun = Instant::now();
+        // Who sleeps has said so.
+        let rested = || world.rested.iter().all(|of| of.load(Ordering::Relaxed) > 0);
+        while receive == Receive::Interrupt && !rested() {
+            assert!(begun.elapsed() < Duration::from_secs(20), "nobody rests");
+            thread::sleep(Duration::from_millis(1));
+        }
+        world.makes.store(true, Ordering::Relaxed);
         let served = || world.served.iter().map(|of| of.load(Ordering::Relaxed)).sum::<u64>();
         let missed = || {
             let counters = card.counters();
@@ -130,6 +155,7 @@ fn each_core_serves_its_queues_and_every_answer_leaves() {
         assert!(port.tx_frames > served, "{port:?}");
         assert!(left.chunk_by(|a, b| a == b).all(|same| same.len() <= 2));
         assert!(world.served.iter().all(|of| of.load(Ordering::Relaxed) > 0));
+        assert_eq!(rested(), receive == Receive::Interrupt);
     }
 }
 

@@ -77,6 +77,14 @@ impl Service for Queues {
     fn has_work(&self) -> bool {
         self.turns.is_some() && self.shared.store.own(self.place).has_events()
     }
+
+    fn rest(&mut self) {
+        self.turns.iter().for_each(|turns| turns.rest(self.place));
+    }
+
+    fn wake(&mut self) {
+        self.turns.iter().for_each(|turns| turns.wake(self.place));
+    }
 }
 
 impl Drop for Queues {

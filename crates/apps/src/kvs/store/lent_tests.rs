@@ -1,117 +1,26 @@
 //! A partition to which a card lends segments, beside a plain map.
-//!
-//! The card is played by the test: two cores that are given places by a register, write items there
-//! and tell of them, in any order, and now and then find the ring full, so that a gap is left.
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
-
-use niclab_nic::dma::{self, Filler, ring};
-use niclab_nic::shared::Shared;
 
 use super::super::event::tests::{asked, stored};
 use super::super::event::{Client, Event, Told};
 use super::super::hash::Key;
 use super::super::time::{Expiry, Moment};
-use super::lent::tests::{image, window};
+use super::lent::tests::image;
 use super::lent::{LENT_BYTES, LENT_LEN};
+use super::played::{CORES, Card, lent};
 use super::*;
 
 const START: Moment = Moment(1_000_000);
 const SEED: u64 = 7;
-const CORES: usize = 2;
-const RING: dma::Shape = dma::Shape { entries: 64, entry_len: 88 };
-
-#[derive(Clone, Debug)]
-struct Register(Arc<AtomicU64>);
-
-impl Next for Register {
-    fn read(&self) -> u64 {
-        self.0.load(Ordering::Relaxed)
-    }
-
-    fn write(&self, place: u64) {
-        self.0.store(place, Ordering::Relaxed);
-    }
-}
-
-/// An item that a core has written and not told of.
-struct Under {
-    key: Vec<u8>,
-    value: Vec<u8>,
-    at: u64,
-    len: usize,
-}
-
-struct Card {
-    memory: Arc<Shared>,
-    ring: Arc<Filler>,
-    next: Register,
-    turns: Arc<Turns>,
-    under_way: [Option<Under>; CORES],
-    cas: u64,
-}
 
 /// A partition with so much memory and so many lent segments, and its card.
 fn made(budget_bytes: usize, segments: usize) -> (Partition, Card) {
-    let (window, memory) = window(segments);
-    let rings = Arc::new(Shared::make(RING.bytes()).unwrap().0);
-    let (filler, events) = ring(&rings, RING);
-    let next = Register(Arc::new(AtomicU64::new(LENT_LEN as u64)));
-    let turns = Arc::new(Turns::new(CORES));
-    let loan = Loan {
-        window,
-        segments: 0..segments,
-        events,
-        next: Box::new(next.clone()),
-        turns: Arc::clone(&turns),
-    };
+    let (loan, card) = lent(segments);
     let mut partition = Partition::new(Shape { budget_bytes, number: 0, count: 1 });
     partition.lend(loan, SEED);
-    let card =
-        Card { memory, ring: Arc::new(filler), next, turns, under_way: [None, None], cas: 0 };
     (partition, card)
-}
-
-impl Card {
-    /// A core writes an item, and does not tell of it yet; `false` where there is no room.
-    fn begin(&mut self, core: usize, key: &[u8], value: &[u8], now: Moment) -> bool {
-        self.cas += 1;
-        let image = image(key, value, self.cas << 8 | 1 << 63, now);
-        let within = (1_u64 << 40) - 1;
-        if self.next.read() & within > LENT_LEN as u64 {
-            return false;
-        }
-        let place = self.next.0.fetch_add(image.len() as u64, Ordering::Relaxed);
-        let (segment, at) = (place >> 40, place & within);
-        if at + image.len() as u64 > LENT_LEN as u64 {
-            return false;
-        }
-        let at = segment * LENT_LEN as u64 + at;
-        self.memory.write(at as usize, &image);
-        let (key, value) = (key.to_vec(), value.to_vec());
-        self.under_way[core] = Some(Under { key, value, at, len: image.len() });
-        true
-    }
-
-    fn tell(&self, event: &[u8]) -> bool {
-        self.ring.fill(|shared, at| shared.copy_in(at, event))
-    }
-
-    /// A core tells of what it has under way; what is stored then.
-    fn finish(&mut self, core: usize, is_dropped: bool) -> Option<(Vec<u8>, Vec<u8>)> {
-        let Under { key, value, at, len } = self.under_way[core].take()?;
-        let told = !is_dropped && self.tell(&stored(key.len() as u8, at, len as u32));
-        self.turns.end(core);
-        told.then_some((key, value))
-    }
-
-    fn turn(&self, core: usize) {
-        if self.under_way[core].is_none() {
-            self.turns.end(core);
-        }
-    }
 }
 
 fn client(id: u16) -> Client {
@@ -457,6 +366,36 @@ fn a_segment_is_not_given_back_while_somebody_may_write_to_it() {
     assert_eq!(card.next.read(), first << 40, "the card has it again");
     let place = partition.find(&Key::new(b"late", SEED), START).unwrap();
     assert_eq!(partition.item(place).value, b"late");
+}
+
+/// A core that rests is not waited for; one that has come back is.
+#[test]
+fn who_rests_holds_no_segment_up() {
+    let (mut partition, mut card) = made(8 << 20, 2);
+    let value = vec![1; 1000];
+    let fill = |card: &mut Card, partition: &mut Partition, count: usize| {
+        let mut refused = 0;
+        for _ in 0..count {
+            if !card.begin(0, b"same", &value, START) {
+                refused += 1;
+                partition.write(&write(b"same", &value, Expiry::NEVER), START);
+            }
+            card.finish(0, false);
+            card.turn(0);
+            turn(partition, START);
+        }
+        refused
+    };
+    card.turns.rest(1);
+    // Some segments, and a few sets for each that come while the next one is given.
+    let refused = fill(&mut card, &mut partition, 8_000);
+    assert!((1..50).contains(&refused), "{refused}");
+    card.turns.wake(1);
+    let refused = fill(&mut card, &mut partition, 8_000);
+    assert!(refused > 4_000, "{refused}");
+    card.turns.rest(1);
+    let refused = fill(&mut card, &mut partition, 8_000);
+    assert!((1..50).contains(&refused), "{refused}");
 }
 
 /// An event that stands behind one that is not whole is linked, however far the segment of its item

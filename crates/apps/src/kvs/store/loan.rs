@@ -10,13 +10,19 @@
 //! be writing there when another one finds it full. So the store waits, in this order, until every
 //! core of the card has ended a turn since the segment was seen to be full: all items are written
 //! and their events too; until every core has ended one more: all events before these are whole;
-//! and until a look that began after that has come to an event that is not there yet, or so far that
-//! no older one can be behind, and what it took is linked.
+//! and until a look that began after that has come to an event that is not there yet, or so far
+//! that no older one can be behind, and what it took is linked.
+//!
+//! **A core that rests counts as having turned**, for it has nothing under way. When it comes back,
+//! it says so, and a fence follows; when the store begins to wait, it looks who rests behind a
+//! fence, too. Either its fence is the first of both, and what the core said is seen: it is waited
+//! for. Or the store's is, and whatever was so before it, the core sees: its places are in the new
+//! segment, and its events behind those of all who had ended their turns.
 
 use std::fmt::Debug;
 use std::ops::Range;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering, fence};
 
 use niclab_nic::dma::Reader;
 
@@ -42,7 +48,7 @@ pub trait Next: Debug + Send {
     fn write(&self, place: u64);
 }
 
-/// How often each core of a card has ended a turn.
+/// How often each core of a card has ended a turn, twice; and one more while it rests.
 #[derive(Debug)]
 pub struct Turns(Box<[Turn]>);
 
@@ -60,8 +66,24 @@ impl Turns {
     /// A core says that no burst of its own is under way.
     #[inline]
     pub fn end(&self, core: usize) {
-        if let Some(Turn(count)) = self.0.get(core) {
-            count.store(count.load(Ordering::Relaxed) + 1, Ordering::Release);
+        self.add(core, 2);
+    }
+
+    /// A core says that it begins none from here on, until [`Turns::wake`].
+    pub fn rest(&self, core: usize) {
+        self.add(core, 1);
+    }
+
+    /// A core that rested says that it may begin one.
+    pub fn wake(&self, core: usize) {
+        self.add(core, 1);
+        fence(Ordering::SeqCst);
+    }
+
+    #[inline]
+    fn add(&self, core: usize, count: u64) {
+        if let Some(Turn(turns)) = self.0.get(core) {
+            turns.store(turns.load(Ordering::Relaxed) + count, Ordering::Release);
         }
     }
 }
@@ -124,14 +146,15 @@ pub(super) struct Lent {
 }
 
 impl Lent {
-    /// Every core has ended a turn since [`Lent::begin`].
+    /// Every core has ended a turn since [`Lent::begin`], or rested then.
     fn has_turned(&self) -> bool {
         let now = self.loan.turns.0.iter().map(|Turn(count)| count.load(Ordering::Acquire));
-        now.zip(&self.since).all(|(now, since)| now != *since)
+        now.zip(&self.since).all(|(now, since)| now != *since || since % 2 == 1)
     }
 
     fn begin(&mut self, draining: Draining) {
         self.draining = draining;
+        fence(Ordering::SeqCst);
         for (since, Turn(count)) in self.since.iter_mut().zip(&self.loan.turns.0) {
             *since = count.load(Ordering::Acquire);
         }

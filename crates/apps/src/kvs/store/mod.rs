@@ -15,6 +15,8 @@ mod log;
 mod operations;
 mod partition;
 #[cfg(test)]
+pub(super) mod played;
+#[cfg(test)]
 mod tests;
 
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -1,0 +1,107 @@
+//! A card played by a test: cores that are given places by a register, write items there and tell
+//! of them, in any order, and now and then find the ring full, so that a gap is left.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use niclab_nic::dma::{self, Filler, ring};
+use niclab_nic::shared::Shared;
+
+use super::super::event::tests::stored;
+use super::super::time::Moment;
+use super::lent::LENT_LEN;
+use super::lent::tests::{image, window};
+use super::{Loan, Next, Turns};
+
+/// Cores that the card has.
+pub const CORES: usize = 2;
+
+const RING: dma::Shape = dma::Shape { entries: 64, entry_len: 88 };
+
+#[derive(Clone, Debug)]
+pub struct Register(pub Arc<AtomicU64>);
+
+impl Next for Register {
+    fn read(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+
+    fn write(&self, place: u64) {
+        self.0.store(place, Ordering::Relaxed);
+    }
+}
+
+/// An item that a core has written and not told of.
+pub struct Under {
+    key: Vec<u8>,
+    value: Vec<u8>,
+    at: u64,
+    len: usize,
+}
+
+pub struct Card {
+    pub memory: Arc<Shared>,
+    pub ring: Arc<Filler>,
+    pub next: Register,
+    pub turns: Arc<Turns>,
+    pub under_way: [Option<Under>; CORES],
+    cas: u64,
+}
+
+/// So many segments, lent, and their card.
+pub fn lent(segments: usize) -> (Loan, Card) {
+    let (window, memory) = window(segments);
+    let rings = Arc::new(Shared::make(RING.bytes()).unwrap().0);
+    let (filler, events) = ring(&rings, RING);
+    let next = Register(Arc::new(AtomicU64::new(LENT_LEN as u64)));
+    let turns = Arc::new(Turns::new(CORES));
+    let loan = Loan {
+        window,
+        segments: 0..segments,
+        events,
+        next: Box::new(next.clone()),
+        turns: Arc::clone(&turns),
+    };
+    let (ring, under_way) = (Arc::new(filler), [None, None]);
+    (loan, Card { memory, ring, next, turns, under_way, cas: 0 })
+}
+
+impl Card {
+    /// A core writes an item, and does not tell of it yet; `false` where there is no room.
+    pub fn begin(&mut self, core: usize, key: &[u8], value: &[u8], now: Moment) -> bool {
+        self.cas += 1;
+        let image = image(key, value, self.cas << 8 | 1 << 63, now);
+        let within = (1_u64 << 40) - 1;
+        if self.next.read() & within > LENT_LEN as u64 {
+            return false;
+        }
+        let place = self.next.0.fetch_add(image.len() as u64, Ordering::Relaxed);
+        let (segment, at) = (place >> 40, place & within);
+        if at + image.len() as u64 > LENT_LEN as u64 {
+            return false;
+        }
+        let at = segment * LENT_LEN as u64 + at;
+        self.memory.write(at as usize, &image);
+        let (key, value) = (key.to_vec(), value.to_vec());
+        self.under_way[core] = Some(Under { key, value, at, len: image.len() });
+        true
+    }
+
+    pub fn tell(&self, event: &[u8]) -> bool {
+        self.ring.fill(|shared, at| shared.copy_in(at, event))
+    }
+
+    /// A core tells of what it has under way; what is stored then.
+    pub fn finish(&mut self, core: usize, is_dropped: bool) -> Option<(Vec<u8>, Vec<u8>)> {
+        let Under { key, value, at, len } = self.under_way[core].take()?;
+        let told = !is_dropped && self.tell(&stored(key.len() as u8, at, len as u32));
+        self.turns.end(core);
+        told.then_some((key, value))
+    }
+
+    pub fn turn(&self, core: usize) {
+        if self.under_way[core].is_none() {
+            self.turns.end(core);
+        }
+    }
+}
