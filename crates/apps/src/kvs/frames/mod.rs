@@ -11,6 +11,8 @@
 
 mod counted;
 mod events;
+#[cfg(test)]
+mod events_tests;
 mod reply;
 #[cfg(test)]
 mod tests;

@@ -9,7 +9,7 @@ use super::super::store::{Spread, Store};
 use super::super::time::Moment;
 use super::*;
 
-const US: Identity = Identity {
+pub(super) const US: Identity = Identity {
     mac: MacAddress([2, 0, 10, 9, 0, 2]),
     ip: Ipv4Addr::new(10, 9, 0, 2),
     network_bits: 24,
@@ -18,7 +18,7 @@ const US: Identity = Identity {
 const THEM: Peer =
     Peer { mac: MacAddress([2, 0, 0, 0, 0, 7]), ip: Ipv4Addr::new(10, 9, 0, 1), port: 4000 };
 
-struct Nobody;
+pub(super) struct Nobody;
 
 impl Host for Nobody {
     fn standing(&self) -> Standing {
@@ -27,9 +27,9 @@ impl Host for Nobody {
 }
 
 /// Frames that were sent; there is room for so many.
-struct Sent {
-    frames: Vec<Vec<u8>>,
-    room: usize,
+pub(super) struct Sent {
+    pub frames: Vec<Vec<u8>>,
+    pub room: usize,
 }
 
 impl Answers for Sent {

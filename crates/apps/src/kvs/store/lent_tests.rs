@@ -9,7 +9,7 @@ use super::super::hash::Key;
 use super::super::time::{Expiry, Moment};
 use super::lent::tests::image;
 use super::lent::{LENT_BYTES, LENT_LEN};
-use super::played::{CORES, Card, lent};
+use super::played_tests::{CORES, Card, lent};
 use super::*;
 
 const START: Moment = Moment(1_000_000);
@@ -465,7 +465,7 @@ fn a_flush_that_was_put_off_comes_between_what_was_written_before_and_since() {
         store(b"before", START);
         turn(&mut partition, START);
         partition.flush(later, START);
-        // One burst, which the core takes a moment before it knows that the time has come, or after.
+        // One burst, which the core takes before it knows that the time has come, or after.
         store(b"old", START);
         for key in [b"a", b"b", b"c"] {
             store(key, later);

@@ -15,7 +15,7 @@ mod log;
 mod operations;
 mod partition;
 #[cfg(test)]
-pub(super) mod played;
+pub(super) mod played_tests;
 #[cfg(test)]
 mod tests;
 

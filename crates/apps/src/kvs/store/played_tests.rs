@@ -16,7 +16,7 @@ use super::{Loan, Next, Turns};
 /// Cores that the card has.
 pub const CORES: usize = 2;
 
-const RING: dma::Shape = dma::Shape { entries: 64, entry_len: 88 };
+const RING: dma::Shape = dma::Shape { entries: 128, entry_len: 88 };
 
 #[derive(Clone, Debug)]
 pub struct Register(pub Arc<AtomicU64>);
@@ -33,6 +33,7 @@ impl Next for Register {
 
 /// An item that a core has written and not told of.
 pub struct Under {
+    written: Moment,
     key: Vec<u8>,
     value: Vec<u8>,
     at: u64,
@@ -83,7 +84,7 @@ impl Card {
         let at = segment * LENT_LEN as u64 + at;
         self.memory.write(at as usize, &image);
         let (key, value) = (key.to_vec(), value.to_vec());
-        self.under_way[core] = Some(Under { key, value, at, len: image.len() });
+        self.under_way[core] = Some(Under { written: now, key, value, at, len: image.len() });
         true
     }
 
@@ -93,12 +94,18 @@ impl Card {
 
     /// A core tells of what it has under way; what is stored then.
     pub fn finish(&mut self, core: usize, is_dropped: bool) -> Option<(Vec<u8>, Vec<u8>)> {
-        let Under { key, value, at, len } = self.under_way[core].take()?;
+        let Under { key, value, at, len, .. } = self.under_way[core].take()?;
         let told = !is_dropped && self.tell(&stored(key.len() as u8, at, len as u32));
         self.turns.end(core);
         told.then_some((key, value))
     }
 
+    /// When a core has written what it has not told of.
+    pub fn written_at(&self, core: usize) -> Option<Moment> {
+        self.under_way[core].as_ref().map(|under| under.written)
+    }
+
+    /// A core without anything under way ends a turn.
     pub fn turn(&self, core: usize) {
         if self.under_way[core].is_none() {
             self.turns.end(core);
