@@ -233,9 +233,14 @@ impl Server {
     ///
     /// Where the card lends segments for items and tells events, a loan for each core, in their
     /// order, nothing of that kind comes by queues.
+    ///
+    /// # Panics
+    /// If there are loans, and not one for each core ([`Store::lend`]).
     pub fn services(&self, identity: Identity, loans: Vec<Loan>) -> Vec<Box<dyn Service>> {
         let turns = loans.first().map(|loan| Arc::clone(&loan.turns));
-        self.shared.store.lend(loans.into_iter());
+        if !loans.is_empty() {
+            self.shared.store.lend(loans.into_iter());
+        }
         let of = |place| -> Box<dyn Service> {
             Box::new(Queues::new(Arc::clone(&self.shared), identity, place, turns.clone()))
         };

@@ -528,3 +528,17 @@ fn so_much_is_lent_as_there_is() {
     assert_eq!(segments_of(1 << 40, 33, 64), None);
     assert_eq!(segments_of(1 << 40, 32, 64), Some(2));
 }
+
+#[test]
+#[should_panic = "a loan for each partition"]
+fn fewer_loans_than_partitions_are_refused() {
+    let store = Store::new(16 << 20, 2, SEED).unwrap().spread_by(Spread::Steered);
+    store.lend(std::iter::once(lent(2).0));
+}
+
+#[test]
+#[should_panic = "a store that it steers"]
+fn a_store_that_no_card_steers_takes_no_loan() {
+    let store = Store::new(16 << 20, 1, SEED).unwrap();
+    store.lend(std::iter::once(lent(2).0));
+}

@@ -158,8 +158,14 @@ impl Store {
     }
 
     /// Lends each partition what a card has for it, in their order, before anything is stored. Keys
-    /// are spread as the card spreads them ([`Spread::Steered`]).
-    pub fn lend(&self, loans: impl Iterator<Item = Loan>) {
+    /// are spread as the card spreads them.
+    ///
+    /// # Panics
+    /// If keys are not spread so ([`Spread::Steered`]), or loans are more or fewer than partitions:
+    /// items would be linked where nobody looks for them.
+    pub fn lend(&self, loans: impl ExactSizeIterator<Item = Loan>) {
+        assert_eq!(self.spread, Spread::Steered, "a card lends to a store that it steers");
+        assert_eq!(loans.len(), self.partitions.len(), "a loan for each partition");
         for (locked, loan) in self.partitions.iter().zip(loans) {
             locked.lock().lend(loan, self.seed);
         }
