@@ -549,6 +549,14 @@ impl Engine {
     fn carry(&mut self, port: usize, burst: &mut Burst) {
         let Some(mut carried) = self.program.carried.take() else { return };
         self.decide_on(&mut carried, port, burst);
+        let filled = carried.worker.take_filled();
+        if filled != 0 && self.service.is_some() {
+            // Of the card's own program the ring of a number is read by the core of this number.
+            let cores = self.gave.len();
+            (0..64).filter(|ring| filled >> ring & 1 == 1).for_each(|ring| {
+                self.gave[ring % cores] |= ring % cores != self.place;
+            });
+        }
         self.give(port);
         let [told, unfit, outside, ring_full, no_way] = carried.lost.take();
         let seen = &mut self.sides[port].seen;
@@ -563,14 +571,6 @@ impl Engine {
     fn decide_on(&mut self, carried: &mut Carried, port: usize, burst: &mut Burst) {
         carried.worker.set_time_ns(self.now_ns);
         carried.run(port, burst, &mut self.stock);
-        let filled = carried.worker.take_filled();
-        if filled != 0 && self.service.is_some() {
-            // The ring of a number is read by the core of this number.
-            let cores = self.gave.len();
-            (0..64).filter(|ring| filled >> ring & 1 == 1).for_each(|ring| {
-                self.gave[ring % cores] |= ring % cores != self.place;
-            });
-        }
         for (to, missed) in carried.missed.iter_mut().enumerate() {
             self.sides[to].seen.tx_dropped += std::mem::take(missed);
         }
