@@ -130,7 +130,8 @@ fn request([from, to]: [[u8; 6]; 2], client: u32, content: &[u8]) -> Result<Vec<
         dst: SERVICE.into(),
         ..ipv4::Repr::default()
     };
-    let src_port = 1_024 + (client >> 16 & 0x3fff) as u16;
+    // None is the port of a store: the card leaves what comes from one to the host.
+    let src_port = 32_768 + (client >> 16 & 0x3fff) as u16;
     let udp = udp::Repr { src_port, dst_port: STORE_PORT, ..udp::Repr::default() };
     build(&[
         Layer::Ethernet(ethernet::Repr { dst, src, ..ethernet::Repr::default() }),
