@@ -66,11 +66,13 @@ impl Shared {
     #[inline]
     fn words(&self) -> &[AtomicU64] {
         // SAFETY: the mapping has so many words for as long as `self`, aligned to a page; the file
-        // cannot become shorter. All of Rust that touches them does so by atomics.
+        // cannot become shorter. All of Rust that touches them does so by atomics, but for who has
+        // an unsafe contract with all others about parts of it ([`Shared::base`]).
         unsafe { slice::from_raw_parts(self.base.as_ptr(), self.len / WORD) }
     }
 
-    /// Where the memory begins: for who knows of a part of it that nobody else writes any more.
+    /// Where the memory begins: for who knows of a part of it that nobody else writes any more, and
+    /// that nobody reads, by atomics or otherwise, while he writes to it.
     #[inline]
     pub fn base(&self) -> NonNull<AtomicU64> {
         self.base
