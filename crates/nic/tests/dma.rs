@@ -138,16 +138,20 @@ fn what_a_core_wrote_before_is_there_with_the_entry() {
 
 #[test]
 fn what_is_looked_at_stays_until_it_is_taken() {
-    model(|filler, mut reader| {
+    model(|filler, reader| {
         let look = |reader: &Reader, ahead| reader.look(ahead, |shared, at| shared.read(at));
         assert!(put(&filler, 1));
         let core = thread::spawn(move || assert!(put(&filler, 2) && !put(&filler, 3)));
-        assert_eq!((look(&reader, 0), look(&reader, 0)), (Some(1), Some(1)));
-        let second = look(&reader, 1);
-        assert!(second.is_none_or(|value| value == 2));
-        // The slot of the first one is not that of the third.
-        assert_eq!(look(&reader, 2), None);
+        let application = thread::spawn(move || {
+            assert_eq!((look(&reader, 0), look(&reader, 0)), (Some(1), Some(1)));
+            let second = look(&reader, 1);
+            assert!(second.is_none_or(|value| value == 2));
+            // The slot of the first one is not that of the third.
+            assert_eq!(look(&reader, 2), None);
+            reader
+        });
         core.join().unwrap();
+        let mut reader = application.join().unwrap();
         assert_eq!(look(&reader, 1), Some(2));
         assert_eq!((get(&mut reader), reader.taken()), (Some(1), 1));
         assert_eq!((look(&reader, 0), look(&reader, 1)), (Some(2), None));
