@@ -182,6 +182,9 @@ fn clients_that_stall_hold_up_nobody() {
         let _ = client.write(b"set h 0 0 1048576\r\n");
         let _ = client.write(&value[..MIB / 2]);
     }
+    // Of a third kind: half a request, and nothing any more.
+    let mut silent = connect(&server);
+    silent.write_all(b"get").unwrap();
     let start = Instant::now();
     while figure(&mut lively, "overrun_kicks") == 0 || figure(&mut lively, "idle_kicks") == 0 {
         assert!(start.elapsed() < PATIENCE, "nobody was disconnected");
@@ -194,7 +197,7 @@ fn clients_that_stall_hold_up_nobody() {
         assert!(more < 16 * MIB, "{more} bytes for those that stall");
         sleep(Duration::from_millis(50));
     }
-    drop((stalled, deaf));
+    drop((stalled, deaf, silent));
     wait_for(&mut lively, "curr_connections", 1);
     assert_eq!(ask(&mut lively, b"get l\r\n", "END\r\n").len(), 19 + MIB + 7);
 }
