@@ -5,21 +5,18 @@
 use std::sync::Arc;
 
 use niclab_apps::kvs::frames::Identity;
-use niclab_apps::kvs::hash::{STEERED, owner};
 use niclab_apps::kvs::store::{LENT_LEN, Loan, Next, Turns, Window, segments_of};
 use niclab_apps::kvs::time::Moment;
-use niclab_program::{Change, Entry, Invocation, Part, Pipeline, Program, SharedRegisters};
+use niclab_program::{Pipeline, Program, SharedRegisters};
 
 use crate::CardError;
+use crate::steering::{array, broken, fill};
 
 /// Its text.
 pub const PROGRAM: &str = include_str!("../../../programs/kvs-items/kvs-items.spec");
 
 /// Cores that it can have as owners of keys.
 pub const CORES_MAX: usize = 16;
-
-/// Number of the action that an entry of its table runs.
-const SERVE: usize = 0;
 
 /// What the card has done for a store.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -49,15 +46,6 @@ impl Next for NextOf {
     }
 }
 
-fn broken(error: &dyn std::fmt::Display) -> CardError {
-    CardError::Program { reason: error.to_string() }
-}
-
-fn array(program: &Program, name: &str) -> Result<usize, CardError> {
-    let place = program.registers.iter().position(|array| array.name == name);
-    place.ok_or_else(|| broken(&format!("no regarray {name}")))
-}
-
 /// The program, with its tables for a store on so many cores, each of which has a queue; and what
 /// it lends each of them. `memory_bytes` are the store's, half of which at most are lent; the rings
 /// have so many entries as the program says, or as many as are asked for.
@@ -71,9 +59,7 @@ pub fn pipeline(
     entries: Option<u32>,
 ) -> Result<(Pipeline, Vec<Loan>), CardError> {
     let mut program = Program::read(PROGRAM).map_err(|error| broken(&error))?;
-    let table = program.table_number("stores").map_err(|error| broken(&error))?;
-    let [owners, others, next] = ["owners", "others", "next"].map(|name| array(&program, name));
-    let (owners, others, next) = (owners?, others?, next?);
+    let next = array(&program, "next")?;
     let ([window], [rings]) = (&mut program.windows[..], &mut program.rings[..]) else {
         return Err(broken(&"another window or other rings"));
     };
@@ -84,18 +70,7 @@ pub fn pipeline(
     (window.len, rings.count) = (lent * cores * LENT_LEN, cores);
     rings.shape.entries = entries.unwrap_or(rings.shape.entries);
     let mut pipeline = Pipeline::new(program).map_err(|error| broken(&error))?;
-    let key = vec![
-        Part::exact(identity.mac.0.to_vec()),
-        Part::exact(identity.ip.octets().to_vec()),
-        Part::exact(identity.port.to_be_bytes().to_vec()),
-    ];
-    let does = Invocation { action: SERVE, arguments: Vec::new() };
-    let entry = Entry { key, priority: 0, does };
-    pipeline.change(&[Change::Add { table, entry }]).map_err(|error| broken(&error))?;
-    for part in 0..STEERED {
-        pipeline.set_register(owners, part as u64, owner(part, cores) as u64);
-        pipeline.set_register(others, part as u64, (part % cores) as u64);
-    }
+    fill(&mut pipeline, identity, cores, 0)?;
     let (memory, registers) = (pipeline.window(0), pipeline.registers(next));
     let (Some(memory), Some(registers)) = (memory, registers) else {
         return Err(broken(&"no window"));

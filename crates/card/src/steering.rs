@@ -10,7 +10,7 @@ use crate::CardError;
 /// Its text.
 pub const PROGRAM: &str = include_str!("../../../programs/kvs-steering/kvs-steering.spec");
 
-/// Number of the action that an entry of its table runs.
+/// Number of the action that an entry of the table `stores` runs.
 const SERVE: usize = 0;
 
 /// Queues that a card with this program needs for a store of so many partitions, each of a core:
@@ -24,15 +24,23 @@ pub fn queues(partitions: usize) -> u16 {
 /// # Errors
 /// [`CardError::Program`]: no memory, or the text is not what this was made for.
 pub fn pipeline(identity: &Identity, partitions: usize) -> Result<Pipeline, CardError> {
-    let broken = |error: &dyn std::fmt::Display| CardError::Program { reason: error.to_string() };
     let program = Program::read(PROGRAM).map_err(|error| broken(&error))?;
-    let table = program.table_number("stores").map_err(|error| broken(&error))?;
-    let array = |name: &str| {
-        let place = program.registers.iter().position(|array| array.name == name);
-        place.ok_or_else(|| broken(&format!("no regarray {name}")))
-    };
-    let (owners, others) = (array("owners")?, array("others")?);
     let mut pipeline = Pipeline::new(program).map_err(|error| broken(&error))?;
+    fill(&mut pipeline, identity, partitions, partitions)?;
+    Ok(pipeline)
+}
+
+/// Tells a program of stores of this one: its table `stores`, the `owners` of parts of the keys, and
+/// the queues of all `others`, as many from `first_other` on as there are partitions.
+pub(crate) fn fill(
+    pipeline: &mut Pipeline,
+    identity: &Identity,
+    partitions: usize,
+    first_other: usize,
+) -> Result<(), CardError> {
+    let program = pipeline.program();
+    let table = program.table_number("stores").map_err(|error| broken(&error))?;
+    let (owners, others) = (array(program, "owners")?, array(program, "others")?);
     let key = vec![
         Part::exact(identity.mac.0.to_vec()),
         Part::exact(identity.ip.octets().to_vec()),
@@ -43,10 +51,20 @@ pub fn pipeline(identity: &Identity, partitions: usize) -> Result<Pipeline, Card
     pipeline.change(&[Change::Add { table, entry }]).map_err(|error| broken(&error))?;
     for part in 0..STEERED {
         pipeline.set_register(owners, part as u64, owner(part, partitions) as u64);
-        let other = partitions + part % partitions;
+        let other = first_other + part % partitions;
         pipeline.set_register(others, part as u64, other as u64);
     }
-    Ok(pipeline)
+    Ok(())
+}
+
+/// The number of an array of registers.
+pub(crate) fn array(program: &Program, name: &str) -> Result<usize, CardError> {
+    let place = program.registers.iter().position(|array| array.name == name);
+    place.ok_or_else(|| broken(&format!("no regarray {name}")))
+}
+
+pub(crate) fn broken(error: &dyn std::fmt::Display) -> CardError {
+    CardError::Program { reason: error.to_string() }
 }
 
 #[cfg(test)]
