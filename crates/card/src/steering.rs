@@ -30,8 +30,8 @@ pub fn pipeline(identity: &Identity, partitions: usize) -> Result<Pipeline, Card
     Ok(pipeline)
 }
 
-/// Tells a program of stores of this one: its table `stores`, the `owners` of parts of the keys, and
-/// the queues of all `others`, as many from `first_other` on as there are partitions.
+/// Tells a program of stores of this one: its table `stores`, the `owners` of parts of the keys,
+/// and the queues of all `others`, as many from `first_other` on as there are partitions.
 pub(crate) fn fill(
     pipeline: &mut Pipeline,
     identity: &Identity,
