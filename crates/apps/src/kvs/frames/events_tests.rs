@@ -6,8 +6,8 @@ use std::collections::{HashMap, VecDeque};
 use super::super::event::Client;
 use super::super::event::tests::asked;
 use super::super::hash::Key;
-use super::super::store::played_tests::{CORES, Card, lent};
-use super::super::store::{Deleted, Mode, Spread, Store, Write, Written};
+use super::super::store::played_tests::{CORES, Card, Random, lent, set_of};
+use super::super::store::{Deleted, Spread, Store, Written};
 use super::super::time::{Expiry, Moment};
 use super::tests::{Nobody, Sent, US};
 use super::*;
@@ -16,18 +16,6 @@ const SEED: u64 = 7;
 
 /// Bytes of an answer before the value: headers, frame header, header and flags.
 const VALUE_AT: usize = 42 + 8 + 24 + 4;
-
-/// Numbers that are the same in each run.
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, end: usize) -> usize {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        (self.0 >> 11) as usize % end
-    }
-}
 
 /// A value, and when it was written.
 type Kept = (Vec<u8>, Moment);
@@ -137,18 +125,7 @@ impl World {
 
     /// A request that some core serves as it came.
     fn write(&mut self, key: &[u8], value: &[u8]) {
-        let of = Write {
-            key: Key::new(key, SEED),
-            mode: Mode::Set,
-            flags: 0,
-            expiry: Expiry::NEVER,
-            value,
-            compare: None,
-            cas: None,
-            stale_allowed: false,
-            vivify: None,
-            is_binary_key: false,
-        };
+        let of = set_of(Key::new(key, SEED), value, Expiry::NEVER);
         let written = self.store.locked(0).write(&of, self.now);
         assert!(matches!(written, Written::Stored { .. }), "{written:?}");
         self.keep(key, Some((value.to_vec(), self.now)));

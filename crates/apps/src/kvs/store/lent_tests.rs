@@ -9,7 +9,7 @@ use super::super::hash::Key;
 use super::super::time::{Expiry, Moment};
 use super::lent::tests::image;
 use super::lent::{LENT_BYTES, LENT_LEN};
-use super::played_tests::{CORES, Card, lent};
+use super::played_tests::{CORES, Card, Random, lent, set_of};
 use super::*;
 
 const START: Moment = Moment(1_000_000);
@@ -69,30 +69,7 @@ fn serve(
 }
 
 fn write<'a>(key: &'a [u8], value: &'a [u8], expiry: Expiry) -> Write<'a> {
-    Write {
-        key: Key::new(key, SEED),
-        mode: Mode::Set,
-        flags: 0,
-        expiry,
-        value,
-        compare: None,
-        cas: None,
-        stale_allowed: false,
-        vivify: None,
-        is_binary_key: false,
-    }
-}
-
-/// Numbers that are the same in each run.
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, end: usize) -> usize {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        (self.0 >> 11) as usize % end
-    }
+    set_of(Key::new(key, SEED), value, expiry)
 }
 
 /// What ends, and what is there.

@@ -8,10 +8,11 @@ use niclab_nic::dma::{self, Filler, ring};
 use niclab_nic::shared::Shared;
 
 use super::super::event::tests::stored;
-use super::super::time::Moment;
+use super::super::hash::Key;
+use super::super::time::{Expiry, Moment};
 use super::lent::LENT_LEN;
 use super::lent::tests::{image, window};
-use super::{Loan, Next, Turns};
+use super::{Loan, Mode, Next, Turns, Write};
 
 /// Cores that the card has.
 pub const CORES: usize = 2;
@@ -28,6 +29,34 @@ impl Next for Register {
 
     fn write(&self, place: u64) {
         self.0.store(place, Ordering::Relaxed);
+    }
+}
+
+/// Numbers that are the same in each run.
+pub struct Random(pub u64);
+
+impl Random {
+    pub fn below(&mut self, end: usize) -> usize {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        (self.0 >> 11) as usize % end
+    }
+}
+
+/// A request to store under a key, whatever is there.
+pub fn set_of<'a>(key: Key<'a>, value: &'a [u8], expiry: Expiry) -> Write<'a> {
+    Write {
+        key,
+        mode: Mode::Set,
+        flags: 0,
+        expiry,
+        value,
+        compare: None,
+        cas: None,
+        stale_allowed: false,
+        vivify: None,
+        is_binary_key: false,
     }
 }
 

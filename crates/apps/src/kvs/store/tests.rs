@@ -7,6 +7,7 @@ use proptest::prelude::*;
 use super::super::hash::Key;
 use super::super::limits::{PARTITION_BYTES_MIN, VALUE_LEN_MAX};
 use super::super::time::{Expiry, Moment};
+use super::played_tests::set_of;
 use super::*;
 
 const START: Moment = Moment(1_000_000);
@@ -20,18 +21,7 @@ fn key(bytes: &[u8]) -> Key<'_> {
 }
 
 fn write<'a>(key: &'a [u8], value: &'a [u8]) -> Write<'a> {
-    Write {
-        key: Key::new(key, 1),
-        mode: Mode::Set,
-        flags: 0,
-        expiry: Expiry::NEVER,
-        value,
-        compare: None,
-        cas: None,
-        stale_allowed: false,
-        vivify: None,
-        is_binary_key: false,
-    }
+    set_of(Key::new(key, 1), value, Expiry::NEVER)
 }
 
 #[track_caller]
