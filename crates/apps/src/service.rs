@@ -22,13 +22,6 @@ pub trait Service: Send {
     fn has_work(&self) -> bool {
         false
     }
-
-    /// Its core rests from here on: it takes no frame, and runs no program, before
-    /// [`wake`](Service::wake).
-    fn rest(&mut self) {}
-
-    /// Its core is to go on.
-    fn wake(&mut self) {}
 }
 
 /// Where answers go: out by the port that the burst came by.

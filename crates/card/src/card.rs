@@ -31,6 +31,7 @@ use crate::capture::{self, Capture, Captured, Tap};
 use crate::counters::{CoreCounters, CoreShown, Counters, PortCounters, QueueCounters, Shown};
 use crate::engine::{Engine, Side};
 use crate::guests::{self, Door, GuestAt, Seat};
+use crate::items::Items;
 use crate::leaving::{self, Leaving};
 use crate::moving::{Completed, HELD_MAX, Moving, Progress};
 use crate::name::{Opens, PortName};
@@ -240,13 +241,56 @@ pub enum ChangeError {
     },
 }
 
+/// What decides about frames in place of rules and RSS.
+#[derive(Debug)]
+pub enum Decider {
+    /// The program that writes items for a store, whose services are those of the card: it has a
+    /// core for each core of the card.
+    Items(Items),
+    /// A program, whose ports are those of the card.
+    Program(Pipeline),
+}
+
+impl From<Items> for Decider {
+    fn from(items: Items) -> Decider {
+        Decider::Items(items)
+    }
+}
+
+impl From<Pipeline> for Decider {
+    fn from(program: Pipeline) -> Decider {
+        Decider::Program(program)
+    }
+}
+
+impl Decider {
+    /// That it can run on so many cores.
+    fn fits(&self, cores: usize) -> Result<(), CardError> {
+        match self {
+            // Who is not counted would not be waited for.
+            Decider::Items(items) if items.cores() != cores => {
+                let reason = format!("items for {} cores on {cores}", items.cores());
+                Err(CardError::Program { reason })
+            }
+            Decider::Items(_) | Decider::Program(_) => Ok(()),
+        }
+    }
+
+    fn settle(&mut self) {
+        match self {
+            Decider::Items(items) => items.settle(SETTLE_STEPS),
+            Decider::Program(program) => _ = program.settle(SETTLE_STEPS),
+        }
+    }
+}
+
 /// What a card runs from its first frame on.
 #[derive(Default)]
 pub struct Runs<'a> {
     /// `flow` commands.
     pub rules: &'a str,
-    /// What decides about frames in place of rules and RSS; its ports are those of the card.
-    pub program: Option<Pipeline>,
+    /// What decides about frames in place of rules and RSS.
+    pub program: Option<Decider>,
     /// Who has flows of its own: the first of those whose a frame is.
     pub applications: Vec<Application>,
     /// What answers the frames of its queues on each core, in the order of the cores; where there
@@ -362,7 +406,7 @@ pub struct Card {
     queues: u16,
     begun: Instant,
     /// What decides about frames in place of rules and RSS, and the way to each core.
-    program: Option<Pipeline>,
+    program: Option<Decider>,
     to_cores: Vec<ToCore>,
     applications: Applications,
     /// What went wrong and is to be told at the end.
@@ -392,6 +436,7 @@ impl Card {
     ) -> Result<Card, CardError> {
         let Runs { rules, program, applications, services } = runs;
         check(config, services.len())?;
+        program.iter().try_for_each(|program| program.fits(config.cores.len()))?;
         let (count, cores) = (config.ports.len(), config.cores.len());
         let held: usize = config.ports.iter().map(Opens::lane_frames).sum();
         let hosted = applications.len();
@@ -465,7 +510,7 @@ impl Card {
         parts: Parts,
     ) -> Result<(), CardError> {
         let (place, begun) = (self.cores.len(), self.begun);
-        let (to_core, program) = way(self.carried());
+        let (to_core, program) = way(self.carried(place));
         self.to_cores.push(to_core);
         let Parts { sides, stock, crossings, steered, seats, service, progress } = parts;
         let host = self.applications.core(steered);
@@ -540,9 +585,21 @@ impl Card {
         Ok(records)
     }
 
-    /// The program that decides about frames, to change its tables; `None` where rules and RSS do.
+    /// The program that decides about frames, to change its tables; `None` where rules and RSS do,
+    /// or the program of a store.
     pub fn program(&mut self) -> Option<&mut Pipeline> {
-        self.program.as_mut()
+        match &mut self.program {
+            Some(Decider::Program(program)) => Some(program),
+            Some(Decider::Items(_)) | None => None,
+        }
+    }
+
+    /// The program that writes items for a store, where it decides about frames.
+    pub fn items(&mut self) -> Option<&mut Items> {
+        match &mut self.program {
+            Some(Decider::Items(items)) => Some(items),
+            Some(Decider::Program(_)) | None => None,
+        }
     }
 
     /// Has another program decide about frames from now on, or none. No frame is lost for it, and
@@ -556,21 +613,24 @@ impl Card {
             let core = self.cores.get(place).map_or(0, |(core, _)| *core);
             return Err(ChangeError::ProgramUnderWay { core });
         }
-        self.program = program;
+        self.program = program.map(Decider::from);
         for place in 0..self.to_cores.len() {
-            let carried = self.carried();
+            let carried = self.carried(place);
             self.to_cores[place].give(carried);
         }
         self.wake();
         Ok(())
     }
 
-    /// The program, for one more core.
-    fn carried(&self) -> Option<Box<Carried>> {
+    /// The program, for the core of this number.
+    fn carried(&self, core: usize) -> Option<Box<Carried>> {
         let owned = || Owned::all(self.ports.len(), self.queues);
         let carried =
             |of: &Pipeline| Carried::new(of.worker(), owned(), of.program().worst_steps());
-        self.program.as_ref().map(carried)
+        Some(match self.program.as_ref()? {
+            Decider::Items(of) => carried(of.pipeline()).waited_for(of.turns(), core),
+            Decider::Program(of) => carried(of),
+        })
     }
 
     /// The program of an application, to change its tables.
@@ -720,7 +780,7 @@ impl Card {
     pub fn tend(&mut self) -> Vec<(String, PortError)> {
         let now_ns = self.begun.elapsed().as_nanos() as u64;
         let (mut missing, mut is_told) = (Vec::new(), false);
-        self.program.iter_mut().for_each(|program| _ = program.settle(SETTLE_STEPS));
+        self.program.iter_mut().for_each(Decider::settle);
         self.to_cores.iter_mut().for_each(ToCore::tidy);
         self.applications.settle(SETTLE_STEPS);
         for port in &mut self.ports {

@@ -391,9 +391,8 @@ impl Engine {
             return std::thread::yield_now();
         }
         self.sides.iter_mut().for_each(|side| side.worker.offline());
-        self.program.carried.iter_mut().for_each(|carried| carried.worker.offline());
+        self.program.carried.iter_mut().for_each(|carried| carried.rest());
         self.host.iter_mut().for_each(|host| host.offline());
-        self.service.iter_mut().for_each(Serving::rest);
         let has_work = || {
             self.told.load(Ordering::Acquire) != self.has_heard
                 || self.progress.is_awaited()
@@ -404,9 +403,8 @@ impl Engine {
         let has_guests = self.seats.iter().any(Seat::is_taken);
         self.bells[self.place].rest(has_work, |event| wait(&self.sides, has_guests, event));
         self.sides.iter_mut().for_each(|side| side.worker.online());
-        self.program.carried.iter_mut().for_each(|carried| carried.worker.online());
+        self.program.carried.iter_mut().for_each(|carried| carried.wake());
         self.host.iter_mut().for_each(|host| host.online());
-        self.service.iter_mut().for_each(Serving::wake);
     }
 
     /// Frames of every lane, then of the other cores, then out; whether there was any.
@@ -432,6 +430,7 @@ impl Engine {
 
     /// What other cores gave, then out, and what was held; whether there was any.
     fn pass_on(&mut self, burst: &mut Burst) -> bool {
+        self.program.carried.iter().for_each(|carried| carried.end_turn());
         let mut is_busy = self.take_over(burst);
         if let Some(serving) = &mut self.service {
             is_busy |= serving.turn(&mut self.sides[0], &mut self.stock);
@@ -775,6 +774,7 @@ impl Engine {
                 }
             }
         }
+        self.program.carried.iter_mut().for_each(|carried| carried.rest());
         self.show();
         self.seats.into_iter().for_each(|seat| seat.end(&mut self.stock));
         self.stock

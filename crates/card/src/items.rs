@@ -1,13 +1,20 @@
 //! The program that writes a key-value store's items and tells the core that owns a key what it is
 //! asked for, filled for a store; and what a card with it lends the store.
+//!
+//! # Why it is sound
+//! The store reads what the program has written as plain bytes, and [`Loan::new`] says what that
+//! takes. So nobody has the program's memory, its registers or what runs it but this crate:
+//! [`Items`] goes into one card ([`Card`](crate::Card)), each core of which says between two bursts
+//! that it has nothing under way, or into [`Staged`], where one thread runs it, burst by burst.
 #![allow(unsafe_code)]
 
 use std::sync::Arc;
 
 use niclab_apps::kvs::frames::Identity;
-use niclab_apps::kvs::store::{LENT_LEN, Loan, Next, Turns, Window, segments_of};
+use niclab_apps::kvs::store::{LENT_LEN, Loan, Next, Turns, segments_of};
 use niclab_apps::kvs::time::Moment;
-use niclab_program::{Pipeline, Program, SharedRegisters};
+use niclab_nic::memory::{Desc, Region};
+use niclab_program::{Fate, Pipeline, Program, SharedRegisters, Worker};
 
 use crate::CardError;
 use crate::steering::{array, broken, fill};
@@ -17,6 +24,9 @@ pub const PROGRAM: &str = include_str!("../../../programs/kvs-items/kvs-items.sp
 
 /// Cores that it can have as owners of keys.
 pub const CORES_MAX: usize = 16;
+
+/// The bits of register `next` that say where in a segment.
+const WITHIN: u64 = (1 << 40) - 1;
 
 /// What the card has done for a store.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -46,69 +56,152 @@ impl Next for NextOf {
     }
 }
 
-/// The program, with its tables for a store on so many cores, each of which has a queue; and what
-/// it lends each of them. `memory_bytes` are the store's, half of which at most are lent; the rings
-/// have so many entries as the program says, or as many as are asked for.
-///
-/// # Errors
-/// [`CardError::Program`]: too many cores, no memory, or the text is not what this was made for.
-pub fn pipeline(
-    identity: &Identity,
-    cores: usize,
-    memory_bytes: usize,
-    entries: Option<u32>,
-) -> Result<(Pipeline, Vec<Loan>), CardError> {
-    let mut program = Program::read(PROGRAM).map_err(|error| broken(&error))?;
-    let next = array(&program, "next")?;
-    let ([window], [rings]) = (&mut program.windows[..], &mut program.rings[..]) else {
-        return Err(broken(&"another window or other rings"));
-    };
-    let lent = segments_of(memory_bytes, cores, window.len / LENT_LEN);
-    let lent = lent.filter(|_| cores <= CORES_MAX && cores <= rings.count);
-    let lent = lent.ok_or_else(|| broken(&"too many cores, or too little memory for them"))?;
-    // No more memory is taken than what is lent.
-    (window.len, rings.count) = (lent * cores * LENT_LEN, cores);
-    rings.shape.entries = entries.unwrap_or(rings.shape.entries);
-    let mut pipeline = Pipeline::new(program).map_err(|error| broken(&error))?;
-    fill(&mut pipeline, identity, cores, 0)?;
-    let (memory, registers) = (pipeline.window(0), pipeline.registers(next));
-    let (Some(memory), Some(registers)) = (memory, registers) else {
-        return Err(broken(&"no window"));
-    };
-    // SAFETY: nobody else has the memory but the cores that run the program. An item goes where
-    // register `next` says, by an addition that gives each packet a place of its own; the event
-    // that publishes it is written behind it; and a segment's number is written to the register by
-    // the partition alone that it is lent to.
-    let window = unsafe { Window::new(memory) };
-    let turns = Arc::new(Turns::new(cores));
-    let mut loans = Vec::new();
-    for core in 0..cores {
-        let Some(events) = pipeline.reader(0, core) else { return Err(broken(&"no ring")) };
-        loans.push(Loan {
-            window: window.clone(),
-            segments: core * lent..(core + 1) * lent,
-            events,
-            next: Box::new(NextOf { registers: registers.clone(), owner: core as u64 }),
-            turns: Arc::clone(&turns),
-        });
-    }
-    Ok((pipeline, loans))
+/// The program, with its tables for a store.
+#[derive(Debug)]
+pub struct Items {
+    pipeline: Pipeline,
+    turns: Arc<Turns>,
+    /// Numbers of its registers: where items go, and what time it is.
+    next: usize,
+    clock: usize,
 }
 
-/// Says what time it is, for items to come.
-pub fn set_time(pipeline: &mut Pipeline, now: Moment) {
-    if let Ok(clock) = array(pipeline.program(), "clock") {
-        pipeline.set_register(clock, 0, now.0.into());
+impl Items {
+    /// The program for a store on so many cores, each of which has a queue; and what it lends each
+    /// of them. `memory_bytes` are the store's, half of which at most are lent; the rings have so
+    /// many entries as the program says, or as many as are asked for.
+    ///
+    /// # Errors
+    /// [`CardError::Program`]: too many cores, no memory, or the text is not what this was made
+    /// for.
+    pub fn new(
+        identity: &Identity,
+        cores: usize,
+        memory_bytes: usize,
+        entries: Option<u32>,
+    ) -> Result<(Items, Vec<Loan>), CardError> {
+        let mut program = Program::read(PROGRAM).map_err(|error| broken(&error))?;
+        let (next, clock) = (array(&program, "next")?, array(&program, "clock")?);
+        let ([window], [rings]) = (&mut program.windows[..], &mut program.rings[..]) else {
+            return Err(broken(&"another window or other rings"));
+        };
+        let lent = segments_of(memory_bytes, cores, window.len / LENT_LEN);
+        let lent = lent.filter(|_| cores <= CORES_MAX && cores <= rings.count);
+        let lent = lent.ok_or_else(|| broken(&"too many cores, or too little memory for them"))?;
+        // No more memory is taken than what is lent.
+        (window.len, rings.count) = (lent * cores * LENT_LEN, cores);
+        rings.shape.entries = entries.unwrap_or(rings.shape.entries);
+        let mut pipeline = Pipeline::new(program).map_err(|error| broken(&error))?;
+        fill(&mut pipeline, identity, cores, 0)?;
+        let turns = Arc::new(Turns::new(cores));
+        let mut items = Items { pipeline, turns, next, clock };
+        let loans = (0..cores).map(|core| items.loan(core, lent));
+        let loans = loans.collect::<Option<Vec<_>>>().ok_or_else(|| broken(&"no window"))?;
+        Ok((items, loans))
+    }
+
+    /// What an owner is lent, so many segments; once.
+    fn loan(&mut self, core: usize, lent: usize) -> Option<Loan> {
+        let memory = self.pipeline.window(0)?;
+        let registers = self.pipeline.registers(self.next)?;
+        let events = self.pipeline.reader(0, core)?;
+        let next = Box::new(NextOf { registers, owner: core as u64 });
+        let (segments, turns) = (core * lent..(core + 1) * lent, Arc::clone(&self.turns));
+        // SAFETY: the program writes where `regadd` on register `next` of the owner says, which
+        // stands there at 1 MiB first, and nothing of what would go beyond; it tells of that behind
+        // it, with the rest of the same burst. The register of one owner alone leads to these
+        // segments, for its store writes numbers of them. Nobody else has memory, registers, rings
+        // or turns: `Items` gives nothing of them away, but to the cores of a card of as many cores
+        // and to `Staged`, which count turns between bursts. The ring's reader is had once, so no
+        // second loan has these segments.
+        Some(unsafe { Loan::new(memory, segments, events, next, turns) })
+    }
+
+    /// Cores that it is for.
+    pub fn cores(&self) -> usize {
+        self.turns.cores()
+    }
+
+    /// Says what time it is, for items to come.
+    pub fn set_time(&mut self, now: Moment) {
+        self.pipeline.set_register(self.clock, 0, now.0.into());
+    }
+
+    /// What the program has counted.
+    pub fn told(&self) -> Told {
+        let counters = &self.pipeline.program().counters;
+        let count = |name: &str, index: u64| {
+            let array = counters.iter().position(|array| array.name == name);
+            let counted = array.and_then(|array| self.pipeline.counter(array, index));
+            counted.map_or(0, |(packets, _)| packets)
+        };
+        let of_all = |name: &str| (0..self.cores() as u64).map(|owner| count(name, owner)).sum();
+        Told { stored: of_all("stored"), asked: of_all("asked"), left: count("left", 0) }
+    }
+
+    /// The program: for the card that it is put into, which gives it to nobody.
+    pub(crate) fn pipeline(&self) -> &Pipeline {
+        &self.pipeline
+    }
+
+    /// Lets what packets no longer see be used again, so many steps.
+    pub(crate) fn settle(&mut self, steps: usize) {
+        self.pipeline.settle(steps);
+    }
+
+    /// Where cores say that they have nothing under way.
+    pub(crate) fn turns(&self) -> &Arc<Turns> {
+        &self.turns
+    }
+
+    /// The program without a card: on the thread that calls.
+    pub fn staged(self) -> Staged {
+        Staged { worker: self.pipeline.worker(), items: self }
     }
 }
 
-/// What the program has counted for so many owners.
-pub fn told(pipeline: &Pipeline, cores: usize) -> Told {
-    let counters = &pipeline.program().counters;
-    let count = |name: &str, index: u64| {
-        let array = counters.iter().position(|array| array.name == name);
-        array.and_then(|array| pipeline.counter(array, index)).map_or(0, |(packets, _)| packets)
-    };
-    let of_all = |name: &str| (0..cores as u64).map(|owner| count(name, owner)).sum();
-    Told { stored: of_all("stored"), asked: of_all("asked"), left: count("left", 0) }
+/// The program on one thread, which is all cores of the card.
+pub struct Staged {
+    items: Items,
+    worker: Worker,
+}
+
+impl Staged {
+    /// Carries a burst that came by the card's first port through, as [`Worker::run`] does: the
+    /// program makes no copies. All cores have ended a turn then.
+    pub fn run(&mut self, region: &Region, burst: &mut [Desc], fates: &mut [Fate]) {
+        self.worker.run(region, burst, 0, fates, |_, _| {});
+        self.turn();
+    }
+
+    /// All cores have a turn without a frame.
+    pub fn turn(&self) {
+        (0..self.items.cores()).for_each(|core| self.items.turns.end(core));
+    }
+
+    /// Bytes of items that the segment has room for that the program fills for an owner.
+    pub fn room(&self, owner: usize) -> usize {
+        let at = self.items.pipeline.register(self.items.next, owner as u64).unwrap_or(u64::MAX);
+        LENT_LEN.saturating_sub((at & WITHIN) as usize)
+    }
+
+    /// Takes the segment that the program fills for an owner for full.
+    pub fn leave_segment(&mut self, owner: usize) {
+        let Items { pipeline, next, .. } = &mut self.items;
+        let at = pipeline.register(*next, owner as u64).unwrap_or(0);
+        // What was there is skipped: no place is given twice.
+        if at & WITHIN < LENT_LEN as u64 {
+            pipeline.set_register(*next, owner as u64, at & !WITHIN | LENT_LEN as u64);
+        }
+    }
+
+    /// Says what time it is, for items to come.
+    pub fn set_time(&mut self, now: Moment) {
+        self.items.set_time(now);
+    }
+
+    /// What the program has counted.
+    pub fn told(&self) -> Told {
+        self.items.told()
+    }
 }

@@ -21,7 +21,7 @@ mod sync;
 pub use applications::{Application, ApplicationCounters, ApplicationError, Grant};
 pub use balance::Balance;
 pub use capture::Captured;
-pub use card::{Balanced, Card, CardConfig, CardError, ChangeError, Ended, Receive, Runs};
+pub use card::{Balanced, Card, CardConfig, CardError, ChangeError, Decider, Ended, Receive, Runs};
 pub use counters::{CoreCounters, Counters, GuestCounters, PortCounters, QueueCounters};
 pub use guests::GuestAt;
 pub use name::{Opens, PortName, UnknownPort};

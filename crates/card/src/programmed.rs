@@ -4,6 +4,9 @@
 //! two bursts, so that no packet sees two programs, and sends back what it had, which is freed
 //! where it was made.
 
+use std::sync::Arc;
+
+use niclab_apps::kvs::store::Turns;
 use niclab_nic::limits::BURST;
 use niclab_nic::memory::Desc;
 use niclab_port::stock::Stock;
@@ -30,20 +33,46 @@ pub(crate) struct Carried {
     pub(crate) worst_steps: u64,
     /// Frames that it did not let through, until somebody takes the numbers.
     pub(crate) lost: Losses,
+    /// Where this core, of that number, says that it has nothing under way, where a store waits for
+    /// it.
+    turns: Option<(Arc<Turns>, usize)>,
 }
 
 impl Carried {
     pub(crate) fn new(worker: Worker, owned: Owned, worst_steps: u64) -> Box<Carried> {
         let fates = [Fate::Dropped(Lost::Told); BURST];
         let (copies, missed) = (Vec::with_capacity(COPIES_MAX), vec![0; owned.ports()]);
-        let lost = Losses::default();
-        Box::new(Carried { worker, fates, copies, missed, owned, worst_steps, lost })
+        let (lost, turns) = (Losses::default(), None);
+        Box::new(Carried { worker, fates, copies, missed, owned, worst_steps, lost, turns })
+    }
+
+    /// The same on the core of this number, which says where it has nothing under way.
+    pub(crate) fn waited_for(self: Box<Carried>, turns: &Arc<Turns>, core: usize) -> Box<Carried> {
+        Box::new(Carried { turns: Some((Arc::clone(turns), core)), ..*self })
+    }
+
+    /// The core is between two bursts.
+    #[inline]
+    pub(crate) fn end_turn(&self) {
+        self.turns.iter().for_each(|(turns, core)| turns.end(*core));
+    }
+
+    /// It carries no burst through before [`Carried::wake`].
+    pub(crate) fn rest(&mut self) {
+        self.worker.offline();
+        self.turns.iter().for_each(|(turns, core)| turns.rest(*core));
+    }
+
+    /// It may carry bursts through again.
+    pub(crate) fn wake(&mut self) {
+        self.worker.online();
+        self.turns.iter().for_each(|(turns, core)| turns.wake(*core));
     }
 
     /// Carries a burst through; where each frame goes is told by [`Carried::fate`].
     pub(crate) fn run(&mut self, port: usize, burst: &mut Burst, stock: &mut Stock) {
         let Carried { worker, fates, copies, missed, owned, lost, .. } = self;
-        let region = std::sync::Arc::clone(stock.region());
+        let region = Arc::clone(stock.region());
         worker.run(&region, burst, port as u64, fates, |to, bytes| {
             let to = to as usize;
             if !owned.has_port(to as u64) {
@@ -127,7 +156,7 @@ impl AtCore {
         if let Ok(next) = self.from.pop()
             && let Some(mut last) = std::mem::replace(&mut self.carried, next)
         {
-            last.worker.offline();
+            last.rest();
             // There is room, as was just seen.
             let _ = self.back.push(last);
         }

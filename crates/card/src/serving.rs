@@ -42,16 +42,6 @@ impl Serving {
     pub(crate) fn has_work(&self) -> bool {
         self.service.has_work()
     }
-
-    /// Its core rests from here on.
-    pub(crate) fn rest(&mut self) {
-        self.service.rest();
-    }
-
-    /// Its core is to go on.
-    pub(crate) fn wake(&mut self) {
-        self.service.wake();
-    }
 }
 
 /// Where the answers to a burst go.

@@ -1,23 +1,32 @@
 //! A store behind a card that writes items and tells events answers what it answers behind one that
 //! steers, whatever it is asked; and what the card could not do, it does itself.
 //!
-//! Programs, stations and stores in one process, frame by frame.
+//! Programs, stations and stores in one process, frame by frame; and on a card's cores.
+
+mod made;
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::{Duration, Instant};
 
+use made::Made;
 use niclab_apps::kvs::frames::Identity;
 use niclab_apps::kvs::server::{Ended, Options, Server, Udp, moment};
 use niclab_apps::kvs::store::{LENT_PARTITION_BYTES_MIN, Spread};
 use niclab_apps::service::{Answers, Service};
-use niclab_card::{items, steering};
+use niclab_card::items::{Items, Staged, Told};
+use niclab_card::{Card, CardConfig, CardError, Receive, Runs, steering};
 use niclab_nic::limits::BURST;
 use niclab_nic::memory::{Desc, Region};
 use niclab_packet::stack::{Layer, build};
 use niclab_packet::wire::{IpProtocol, MacAddress, ethernet, ipv4, udp};
-use niclab_program::{Fate, Lost, Pipeline, Worker};
+use niclab_program::{Fate, Lost, Worker};
 use rand::{Rng, RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
+use rustix::event::{EventfdFlags, eventfd};
 
 const CORES: usize = 2;
 
@@ -44,37 +53,52 @@ impl Answers for Sent {
     }
 }
 
+/// A card's program, on the thread that calls.
+enum OneThread {
+    Told(Box<Staged>),
+    Steered(Worker),
+}
+
 /// A card's program, and a store behind it.
 struct Stack {
-    pipeline: Pipeline,
-    worker: Worker,
+    card: OneThread,
     server: Server,
     services: Vec<Box<dyn Service>>,
     room: (std::sync::Arc<Region>, Vec<Desc>),
 }
 
+fn server(memory_bytes: usize) -> Server {
+    let options = Options {
+        listen: "127.0.0.1:0".parse().unwrap(),
+        udp: Udp::Off,
+        cores: vec![0, 1],
+        partitions: CORES,
+        spread: Spread::Steered,
+        memory_bytes,
+        connections_max: 16,
+        idle_timeout: None,
+        buffers_bytes_max: 1 << 20,
+    };
+    Server::bind(options).unwrap()
+}
+
 impl Stack {
     fn new(is_told: bool, memory_bytes: usize) -> Stack {
-        let options = Options {
-            listen: "127.0.0.1:0".parse().unwrap(),
-            udp: Udp::Off,
-            cores: vec![0, 1],
-            partitions: CORES,
-            spread: Spread::Steered,
-            memory_bytes,
-            connections_max: 16,
-            idle_timeout: None,
-            buffers_bytes_max: 1 << 20,
+        let server = server(memory_bytes);
+        let (card, loans) = match is_told {
+            true => {
+                let (mut items, loans) = Items::new(&US, CORES, memory_bytes, Some(256)).unwrap();
+                items.set_time(moment());
+                (OneThread::Told(Box::new(items.staged())), loans)
+            }
+            false => {
+                let pipeline = steering::pipeline(&US, CORES).unwrap();
+                (OneThread::Steered(pipeline.worker()), Vec::new())
+            }
         };
-        let server = Server::bind(options).unwrap();
-        let (mut pipeline, loans) = match is_told {
-            true => items::pipeline(&US, CORES, memory_bytes, Some(256)).unwrap(),
-            false => (steering::pipeline(&US, CORES).unwrap(), Vec::new()),
-        };
-        items::set_time(&mut pipeline, moment());
         let services = server.services(US, loans);
         let room = Region::new(BURST, 1600).unwrap();
-        Stack { worker: pipeline.worker(), pipeline, server, services, room }
+        Stack { card, server, services, room }
     }
 
     /// What is answered to frames that come together; a core has turns until it has nothing to do.
@@ -86,7 +110,10 @@ impl Stack {
             region.set_len(desc, frame.len() as u16);
         }
         let mut fates = [Fate::Dropped(Lost::Told); BURST];
-        self.worker.run(region, descs, 0, &mut fates, |_, _| {});
+        match &mut self.card {
+            OneThread::Told(staged) => staged.run(region, descs, &mut fates),
+            OneThread::Steered(worker) => worker.run(region, descs, 0, &mut fates, |_, _| {}),
+        }
         let mut sent = Sent::default();
         for (desc, fate) in descs.iter_mut().zip(fates) {
             match fate {
@@ -125,6 +152,13 @@ impl Stack {
             said.entry(id).or_default().push([to, content].concat());
         }
         said
+    }
+
+    fn told(&self) -> Told {
+        match &self.card {
+            OneThread::Told(staged) => staged.told(),
+            OneThread::Steered(_) => Told::default(),
+        }
     }
 
     fn end(self) -> Ended {
@@ -213,7 +247,7 @@ fn both_cards_lead_to_the_same_answers() {
             let asked = [frame(3 + (number % 200) as u8, 2_000 + id % 999, content)];
             assert_eq!(told.ask(&asked), steered.ask(&asked));
         }
-        let said = items::told(&told.pipeline, CORES);
+        let said = told.told();
         assert!(said.stored > 1_000 && said.asked > 2_000 && said.left > 1_000, "{said:?}");
         let (told, steered) = (told.end(), steered.end());
         let items = |of: &Ended| of.statistics.curr_items;
@@ -238,10 +272,10 @@ fn a_get_behind_a_set_sees_it() {
         let get = |id: u16| frame(9, 4_000, request(id, 0, b"", b"same", b""));
         let at = round.wrapping_mul(8);
         let frames = [set(at), get(at + 1), get(at + 2), set(at + 3), set(at + 4), get(at + 5)];
-        let left = items::told(&told.pipeline, CORES).left;
+        let left = told.told().left;
         let said = told.ask(&frames);
         assert_eq!(said.len(), 6);
-        if items::told(&told.pipeline, CORES).left > left {
+        if told.told().left > left {
             full += 1;
             continue;
         }
@@ -288,10 +322,109 @@ fn nobody_is_answered_whom_it_would_harm() {
     assert_eq!((ended.frames.refused, ended.frames.asked), (6, 1));
 }
 
+/// Sets that come to the first core alone: a few whenever the second one has looked, or sleeps.
+struct Sets {
+    /// Never readable: nobody sends to the second core.
+    silent: OwnedFd,
+    made: AtomicU64,
+    has_looked: AtomicBool,
+    last: Mutex<Instant>,
+}
+
+impl Sets {
+    fn new() -> Arc<Sets> {
+        let silent = eventfd(0, EventfdFlags::CLOEXEC).unwrap();
+        let (made, has_looked) = Default::default();
+        Arc::new(Sets { silent, made, has_looked, last: Mutex::new(Instant::now()) })
+    }
+
+    fn is_time(&self) -> bool {
+        let mut last = self.last.lock().unwrap();
+        let has_looked = self.has_looked.swap(false, Ordering::Relaxed);
+        let is_time = has_looked || last.elapsed() > Duration::from_millis(1);
+        *last = if is_time { Instant::now() } else { *last };
+        is_time
+    }
+}
+
+impl made::World for Sets {
+    /// The place of the lane.
+    type Own = u32;
+
+    const HELD: usize = 64;
+
+    fn own(&self, place: u32, _: u32) -> u32 {
+        place
+    }
+
+    fn make(&self, place: &mut u32, at: usize, slot: &mut [u8]) -> Option<u16> {
+        if *place != 0 {
+            self.has_looked.store(true, Ordering::Relaxed);
+            return None;
+        }
+        let number = self.made.load(Ordering::Relaxed);
+        if number == SETS || at == 16 || at == 0 && !self.is_time() {
+            return None;
+        }
+        let key = format!("key:{}", number % 500).into_bytes();
+        let set = request(number as u16, 1, &[0; 8], &key, &[7; 1000]);
+        // What the card leaves goes to both cores.
+        let frame = frame(9, 4_000 + number as u16 % 64, set);
+        slot[..frame.len()].copy_from_slice(&frame);
+        self.made.store(number + 1, Ordering::Relaxed);
+        Some(frame.len() as u16)
+    }
+
+    fn waits_on(&self, place: &u32) -> Option<BorrowedFd<'_>> {
+        (*place == 1).then(|| self.silent.as_fd())
+    }
+
+    fn left(&self, _: &mut u32, _: &[u8]) {}
+}
+
+const SETS: u64 = 12_000;
+
+/// Two segments of 1 MiB a core would be full after a third of the sets.
+#[test]
+fn segments_go_round_whether_cores_sleep_or_not() {
+    for receive in [Receive::BusyPoll, Receive::Interrupt] {
+        let memory_bytes = CORES * LENT_PARTITION_BYTES_MIN;
+        let server = server(memory_bytes);
+        let (items, loans) = Items::new(&US, CORES, memory_bytes, None).unwrap();
+        let services = server.services(US, loans);
+        let ports = vec![Made(Sets::new())];
+        let config = CardConfig { receive, ..CardConfig::new(ports, 2, vec![0, 1]) };
+        let runs = Runs { program: Some(items.into()), services, ..Runs::default() };
+        let mut card = Card::start_with(&config, runs).unwrap();
+        let (begun, mut told) = (Instant::now(), Told::default());
+        while told.stored + told.left < SETS {
+            assert!(begun.elapsed() < Duration::from_secs(60), "{told:?}");
+            thread::sleep(Duration::from_millis(1));
+            told = card.items().unwrap().told();
+        }
+        assert!(card.program().is_none(), "nobody else has it");
+        assert_eq!((told.stored + told.left, told.asked), (SETS, 0));
+        assert!(told.stored > 2 * SETS / 3, "{told:?}");
+        let ended = card.end();
+        assert_eq!((ended.frames_lost, ended.trouble), (0, Vec::new()));
+    }
+}
+
+/// A core that is not counted would not be waited for.
+#[test]
+fn items_for_another_number_of_cores_are_refused() {
+    for cores in [vec![0], vec![0, 1, 0]] {
+        let ports = vec![Made(Sets::new())];
+        let (items, _) = Items::new(&US, CORES, 16 << 20, Some(256)).unwrap();
+        let runs = Runs { program: Some(items.into()), ..Runs::default() };
+        let refused = Card::start_with(&CardConfig::new(ports, 2, cores), runs).err().unwrap();
+        assert!(matches!(&refused, CardError::Program { reason } if reason.contains("2 cores")));
+    }
+}
+
 #[test]
 fn too_little_memory_or_too_many_cores_are_refused() {
-    let refused =
-        |cores, bytes| items::pipeline(&US, cores, bytes, None).err().map(|e| e.to_string());
+    let refused = |cores, bytes| Items::new(&US, cores, bytes, None).err().map(|e| e.to_string());
     assert_eq!(refused(CORES, CORES * LENT_PARTITION_BYTES_MIN), None);
     let said = refused(CORES, CORES * LENT_PARTITION_BYTES_MIN - CORES).unwrap();
     assert!(said.contains("too little memory"), "{said}");

@@ -123,6 +123,7 @@ fn at_work(program: Option<Pipeline>, receive: Receive) -> (Card, Arc<World>) {
     let world = Arc::new(World::default());
     let config =
         CardConfig { receive, ..CardConfig::new(vec![Made(Arc::clone(&world))], 2, vec![0, 1]) };
+    let program = program.map(Pipeline::into);
     let card = Card::start_with(&config, Runs { program, ..Runs::default() }).unwrap();
     world.makes.store(true, Ordering::Relaxed);
     (card, world)

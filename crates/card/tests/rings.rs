@@ -158,8 +158,8 @@ fn card(world: &Arc<World>, receive: Receive) -> Card {
     let services = vec![service(0), service(1)];
     let ports = vec![Made(Arc::clone(world))];
     let config = CardConfig { receive, ..CardConfig::new(ports, 2, vec![0, 1]) };
-    Card::start_with(&config, Runs { program: Some(pipeline), services, ..Runs::default() })
-        .unwrap()
+    let program = Some(pipeline.into());
+    Card::start_with(&config, Runs { program, services, ..Runs::default() }).unwrap()
 }
 
 /// A core that nobody wakes sleeps for 100 ms.

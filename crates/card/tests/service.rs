@@ -27,7 +27,7 @@ struct World {
     /// Frames that a core was given of a queue that is not its own.
     strayed: AtomicU64,
     served: [AtomicU64; 2],
-    /// How often each core has said that it rests.
+    /// How often each core was about to sleep.
     rested: [AtomicU64; 2],
 }
 
@@ -61,12 +61,11 @@ impl made::World for World {
 struct Twice {
     world: Arc<World>,
     place: usize,
-    rests: bool,
 }
 
 impl Service for Twice {
     fn serve(&mut self, region: &Region, frames: &[Desc], answers: &mut dyn Answers) {
-        assert!((1..=BURST).contains(&frames.len()) && !self.rests);
+        assert!((1..=BURST).contains(&frames.len()));
         for desc in frames {
             let frame = region.frame(desc);
             let queue = u32::from_be_bytes(*frame[4..].first_chunk().unwrap());
@@ -83,18 +82,10 @@ impl Service for Twice {
         self.world.served[self.place].fetch_add(frames.len() as u64, Ordering::Relaxed);
     }
 
-    fn turn(&mut self, _: &mut dyn Answers) -> bool {
-        assert!(!self.rests);
-        false
-    }
-
-    fn rest(&mut self) {
-        assert!(!std::mem::replace(&mut self.rests, true));
+    /// It is asked before its core sleeps.
+    fn has_work(&self) -> bool {
         self.world.rested[self.place].fetch_add(1, Ordering::Relaxed);
-    }
-
-    fn wake(&mut self) {
-        assert!(std::mem::replace(&mut self.rests, false));
+        false
     }
 }
 
@@ -108,14 +99,12 @@ fn steering() -> Pipeline {
 }
 
 fn services(world: &Arc<World>, count: usize) -> Vec<Box<dyn Service>> {
-    let of = |place| -> Box<dyn Service> {
-        Box::new(Twice { world: Arc::clone(world), place, rests: false })
-    };
+    let of = |place| -> Box<dyn Service> { Box::new(Twice { world: Arc::clone(world), place }) };
     (0..count).map(of).collect()
 }
 
 fn runs(program: Option<Pipeline>, services: Vec<Box<dyn Service>>) -> Runs<'static> {
-    Runs { program, services, ..Runs::default() }
+    Runs { program: program.map(Pipeline::into), services, ..Runs::default() }
 }
 
 #[test]

@@ -10,7 +10,7 @@ use niclab_apps::kvs::frames::Identity;
 use niclab_apps::kvs::limits::PARTITIONS_MAX;
 use niclab_apps::kvs::server::{Ended, Options, Server, ServerError, moment};
 use niclab_apps::kvs::store::{LENT_PARTITION_BYTES_MIN, StoreError};
-use niclab_card::items::{self, Told};
+use niclab_card::items::{self, Items, Told};
 use niclab_card::{self as card, Card, CardConfig, PortName, Runs, steering};
 use niclab_lab::words;
 use niclab_packet::wire::MacAddress;
@@ -95,14 +95,13 @@ impl Wanted {
         let (mut program, mut loans) = (None, Vec::new());
         match mode {
             KvsMode::Kernel | KvsMode::Rss => {}
-            KvsMode::Steer => program = Some(steering::pipeline(&identity, cores)?),
+            KvsMode::Steer => program = Some(steering::pipeline(&identity, cores)?.into()),
             KvsMode::Dma => {
-                let (mut pipeline, lent) = items::pipeline(&identity, cores, memory_bytes, None)?;
-                items::set_time(&mut pipeline, moment());
-                (program, loans) = (Some(pipeline), lent);
+                let (mut items, lent) = Items::new(&identity, cores, memory_bytes, None)?;
+                items.set_time(moment());
+                (program, loans) = (Some(items.into()), lent);
             }
         }
-        let is_told = !loans.is_empty();
         let services = server.services(identity, loans);
         let runs = Runs { program, services, ..Runs::default() };
         let mut card = Card::start_with(&config, runs)?;
@@ -117,9 +116,7 @@ impl Wanted {
             let mut said = String::new();
             while !stop.load(Ordering::Relaxed) && !card.is_over() {
                 thread::sleep(TEND);
-                if let Some(program) = card.program().filter(|_| is_told) {
-                    items::set_time(program, moment());
-                }
+                card.items().into_iter().for_each(|items| items.set_time(moment()));
                 let missing = card.tend();
                 let reasons: Vec<String> =
                     missing.iter().map(|(name, error)| format!("{name}: {error}")).collect();
@@ -133,7 +130,7 @@ impl Wanted {
             stop.store(true, Ordering::Relaxed);
             serving.join()
         });
-        let told = card.program().filter(|_| is_told).map(|program| items::told(program, cores));
+        let told = card.items().map(|items| items.told());
         let ended = card.end();
         let served = served.map_err(|_| io::Error::other("the server ended by a fault"))??;
         match (ended.frames_lost, ended.trouble.is_empty()) {

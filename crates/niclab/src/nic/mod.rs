@@ -12,8 +12,8 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use niclab_card::{
-    ApplicationCounters, Balance, Balanced, Card, CardConfig, CardError, Counters, GuestCounters,
-    PortCounters, PortError, Runs,
+    ApplicationCounters, Balance, Balanced, Card, CardConfig, CardError, Counters, Decider,
+    GuestCounters, PortCounters, PortError, Runs,
 };
 use niclab_device::cores::allowed;
 use niclab_lab::words;
@@ -72,7 +72,7 @@ fn card(arguments: &NicArguments) -> Result<(), Failure> {
         applications.map(|path| applications::open(path, config.ports.len(), config.cores.len()));
     let runs = Runs {
         rules: &text,
-        program: program.transpose()?,
+        program: program.transpose()?.map(Decider::from),
         applications: applications.collect::<Result<_, _>>()?,
         ..Runs::default()
     };

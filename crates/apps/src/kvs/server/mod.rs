@@ -237,12 +237,12 @@ impl Server {
     /// # Panics
     /// If there are loans, and not one for each core ([`Store::lend`]).
     pub fn services(&self, identity: Identity, loans: Vec<Loan>) -> Vec<Box<dyn Service>> {
-        let turns = loans.first().map(|loan| Arc::clone(&loan.turns));
-        if !loans.is_empty() {
+        let is_told = !loans.is_empty();
+        if is_told {
             self.shared.store.lend(loans.into_iter());
         }
         let of = |place| -> Box<dyn Service> {
-            Box::new(Queues::new(Arc::clone(&self.shared), identity, place, turns.clone()))
+            Box::new(Queues::new(Arc::clone(&self.shared), identity, place, is_told))
         };
         (0..self.shared.options.cores.len()).map(of).collect()
     }

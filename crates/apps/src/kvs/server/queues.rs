@@ -7,7 +7,7 @@ use niclab_nic::memory::{Desc, Region};
 
 use super::super::frames::{Identity, Station};
 use super::super::session::Context;
-use super::super::store::{Spread, Turns};
+use super::super::store::Spread;
 use super::{Shared, moment};
 use crate::service::{Answers, Service};
 
@@ -23,18 +23,13 @@ pub struct Queues {
     station: Station,
     /// The number of the core, its partition, and the queue of requests for that.
     place: usize,
-    /// Where the cores of a card that tells events say that they have ended a turn.
-    turns: Option<Arc<Turns>>,
+    /// The card tells events.
+    is_told: bool,
 }
 
 impl Queues {
-    pub fn new(
-        shared: Arc<Shared>,
-        identity: Identity,
-        place: usize,
-        turns: Option<Arc<Turns>>,
-    ) -> Queues {
-        Queues { shared, station: Station::new(identity), place, turns }
+    pub fn new(shared: Arc<Shared>, identity: Identity, place: usize, is_told: bool) -> Queues {
+        Queues { shared, station: Station::new(identity), place, is_told }
     }
 
     fn tell(&mut self) {
@@ -44,10 +39,10 @@ impl Queues {
 
 impl Service for Queues {
     fn serve(&mut self, region: &Region, frames: &[Desc], answers: &mut dyn Answers) {
-        let Queues { shared, station, place, turns } = self;
+        let Queues { shared, station, place, is_told } = self;
         let context = Context { store: &shared.store, now: moment(), host: &**shared };
         // A card that tells events has nothing come to a queue that is of a partition alone.
-        let is_steered = shared.options.spread == Spread::Steered && turns.is_none();
+        let is_steered = shared.options.spread == Spread::Steered && !*is_told;
         let place = *place;
         let owner = |queue| (is_steered && usize::from(queue) == place).then_some(place);
         station.serve(region, frames, owner, &context, &mut (), answers);
@@ -57,7 +52,7 @@ impl Service for Queues {
     }
 
     fn turn(&mut self, answers: &mut dyn Answers) -> bool {
-        let Queues { shared, station, place, turns: Some(turns) } = self else { return false };
+        let Queues { shared, station, place, is_told: true } = self else { return false };
         let context = Context { store: &shared.store, now: moment(), host: &**shared };
         let mut count = 0;
         for _ in 0..BURSTS {
@@ -67,7 +62,6 @@ impl Service for Queues {
                 break;
             }
         }
-        turns.end(*place);
         if count > 0 {
             self.tell();
         }
@@ -75,15 +69,7 @@ impl Service for Queues {
     }
 
     fn has_work(&self) -> bool {
-        self.turns.is_some() && self.shared.store.own(self.place).has_events()
-    }
-
-    fn rest(&mut self) {
-        self.turns.iter().for_each(|turns| turns.rest(self.place));
-    }
-
-    fn wake(&mut self) {
-        self.turns.iter().for_each(|turns| turns.wake(self.place));
+        self.is_told && self.shared.store.own(self.place).has_events()
     }
 }
 

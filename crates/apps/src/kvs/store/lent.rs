@@ -7,24 +7,34 @@
 //! - **From when it was published.** The card writes an item, and then that it did into a ring,
 //!   with release; the store reads this with acquire and only then calls [`Piece::publish`]. Nobody
 //!   writes to the bytes of an item a second time: each has a place of its own, by an addition to
-//!   a register that no two cores see the same value of. That is what [`Window::new`] asks for.
+//!   a register that no two cores see the same value of.
 //! - **Until the segment is handed back**, by a register that is written with release, and read
-//!   with acquire by who writes to it again. The log does so when nothing in it is in the index.
+//!   with acquire by who writes to it again. The log does so when nothing in it is in the index,
+//!   and nobody who was given a place in it before can still be writing there or tell of it: of
+//!   that `loan` has the argument, by the turns of all cores.
+//!
+//! What the card has to do for it is what [`Loan::new`] asks for. There is no other way to a
+//! window, nor to a segment of one; and no partition, place or event is handed out of `kvs`, so
+//! that nobody else can ask for an item that is not published, or not any more.
 //!
 //! Whoever has the partition's lock is the only one that reads, or writes marks, meanwhile; `&self`
 //! and `&mut self` say which. The length of an item is what its header says, which the store alone
 //! may have changed since it was checked, and it never leads out of the segment.
 #![allow(unsafe_code)]
 
+use std::fmt::Debug;
+use std::ops::Range;
 use std::slice;
 use std::sync::Arc;
 
+use niclab_nic::dma::Reader;
 use niclab_nic::shared::{Ordering, Shared, WORD};
 use niclab_table::prefetch;
 
 use super::super::limits::KEY_LEN_MAX;
 use super::super::time::Moment;
 use super::item::{ALIGN, HEADER_LEN, Header, item_len, mark};
+use super::turns::Turns;
 
 /// Bytes of a segment that is lent.
 pub const LENT_LEN: usize = 1 << 20;
@@ -43,21 +53,69 @@ const WRITTEN_AT: usize = 24;
 
 const _: () = assert!(ALIGN == WORD && HEADER_LEN > LENGTHS_AT + WORD - 1);
 
-/// A card's window for items.
-#[derive(Clone, Debug)]
-pub struct Window(Arc<Shared>);
+/// Where the card appends an owner's next item: the number of the segment from this bit on, and the
+/// place in it below.
+pub(super) const SEGMENT_SHIFT: u32 = 40;
 
-impl Window {
-    /// The window in this memory.
+/// The register that says where the card appends next.
+pub trait Next: Debug + Send {
+    /// What it says.
+    fn read(&self) -> u64;
+    /// Has it say something else.
+    fn write(&self, place: u64);
+}
+
+/// What a card lends a partition.
+#[derive(Debug)]
+pub struct Loan {
+    /// The card's window for items.
+    pub(super) window: Window,
+    /// The numbers of this partition's segments in it.
+    pub(super) segments: Range<usize>,
+    /// The ring of this partition's events.
+    pub(super) events: Reader,
+    /// Where the card appends.
+    pub(super) next: Box<dyn Next>,
+    /// The turns of all cores of the card.
+    pub(super) turns: Arc<Turns>,
+}
+
+impl Loan {
+    /// Segments of these numbers, of [`LENT_LEN`] bytes each, of a card's memory; with the ring
+    /// that tells of what is written there, the register that says where, and the turns of the
+    /// card's cores.
     ///
     /// # Safety
-    /// As long as the window or anything made of it is there, nobody but cores of a card writes to
-    /// the memory, and these write to a segment only at places that they were given by one register
-    /// that was told its number, each once, and before they publish an item there.
-    pub unsafe fn new(memory: Arc<Shared>) -> Window {
-        Window(memory)
+    /// As long as the loan or anything made of it is there:
+    /// - Nobody writes to these segments but cores of the card, at places that they were given by
+    ///   an addition to the register behind `next`, with acquire, each once: the number of a
+    ///   segment from bit 40 on, and the place in it below. What would not fit into the segment is
+    ///   not written.
+    /// - Nobody changes this register but by such an addition and by `next`, which writes with
+    ///   release. It begins with a place where nothing fits.
+    /// - The ring is filled by these cores alone. Of the kind that says an item was written they
+    ///   put in only what they have written, behind the item, and in the turn in which they were
+    ///   given its place.
+    /// - In `turns` each core that may be given a place counts for itself, and nobody else does; it
+    ///   ends a turn, and rests, only with nothing under way: whatever it was given a place for is
+    ///   written, or never will be, and every slot of the ring that it took is filled.
+    /// - Nobody else is lent these segments.
+    pub unsafe fn new(
+        memory: Arc<Shared>,
+        segments: Range<usize>,
+        events: Reader,
+        next: Box<dyn Next>,
+        turns: Arc<Turns>,
+    ) -> Loan {
+        Loan { window: Window(memory), segments, events, next, turns }
     }
+}
 
+/// A card's window for items.
+#[derive(Clone, Debug)]
+pub(super) struct Window(Arc<Shared>);
+
+impl Window {
     /// Asks for some lines at a place of it, ahead of their use.
     #[inline]
     pub fn ask(&self, at: u64, lines: usize) {
@@ -85,11 +143,11 @@ pub struct Piece {
 }
 
 impl Piece {
-    /// The segment of a number, which nobody else has.
+    /// The segment of a number, which is lent to the caller alone.
     ///
     /// # Panics
     /// If the window has none of this number.
-    pub fn new(window: &Window, number: usize) -> Piece {
+    pub(super) fn new(window: &Window, number: usize) -> Piece {
         assert!(number < window.segments(), "segment {number} of a window");
         let begins = vec![0; BEGINS_LEN / WORD].into_boxed_slice();
         Piece { window: window.clone(), start: number * LENT_LEN, begins }
@@ -193,8 +251,19 @@ pub(in super::super) mod tests {
     pub fn window(segments: usize) -> (Window, Arc<Shared>) {
         let (shared, _) = Shared::make(segments * LENT_LEN).unwrap();
         let shared = Arc::new(shared);
-        // SAFETY: tests write as a card does, on one thread, before they publish.
-        (unsafe { Window::new(Arc::clone(&shared)) }, shared)
+        (Window(Arc::clone(&shared)), shared)
+    }
+
+    /// So many segments, lent, and their memory for whoever plays the card: on one thread, so that
+    /// nothing is written while somebody reads.
+    pub fn lent(
+        segments: usize,
+        (events, next, turns): (Reader, Box<dyn Next>, Arc<Turns>),
+    ) -> (Loan, Arc<Shared>) {
+        let (_, memory) = window(segments);
+        // SAFETY: nobody else has the memory; tests write as a card does, to places that they have
+        // not published.
+        (unsafe { Loan::new(Arc::clone(&memory), 0..segments, events, next, turns) }, memory)
     }
 
     /// An item as a card writes it.

@@ -11,20 +11,8 @@
 //! core of the card has ended a turn since the segment was seen to be full: all items are written
 //! and their events too; until every core has ended one more: all events before these are whole;
 //! and until a look that began after that has come to an event that is not there yet, or so far
-//! that no older one can be behind, and what it took is linked.
-//!
-//! **A core that rests counts as having turned**, for it has nothing under way. When it comes back,
-//! it says so, and a fence follows; when the store begins to wait, it looks who rests behind a
-//! fence, too. Either its fence is the first of both, and what the core said is seen: it is waited
-//! for. Or the store's is, and whatever was so before it, the core sees: its places are in the new
-//! segment, and its events behind those of all who had ended their turns.
-
-use std::fmt::Debug;
-use std::ops::Range;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering, fence};
-
-use niclab_nic::dma::Reader;
+//! that no older one can be behind, and what it took is linked. Why a core that rests has not to be
+//! waited for stands in `turns`.
 
 use super::super::event::{Event, Told, Written};
 use super::super::hash::hash;
@@ -32,76 +20,9 @@ use super::super::limits::PARTITION_BYTES_MIN;
 use super::super::time::Moment;
 use super::cleaning::WALK_RATIO;
 use super::item::{HEADER_LEN, Header, is_of, write_hash};
-use super::lent::{LENT_BYTES, LENT_LEN, Piece, Window};
+use super::lent::{LENT_BYTES, LENT_LEN, Loan, Piece, SEGMENT_SHIFT};
 use super::log::Place;
 use super::partition::Partition;
-
-/// Where the card appends an owner's next item: the number of the segment from this bit on, and the
-/// place in it below.
-const SEGMENT_SHIFT: u32 = 40;
-
-/// The register that says where the card appends next.
-pub trait Next: Debug + Send {
-    /// What it says.
-    fn read(&self) -> u64;
-    /// Has it say something else.
-    fn write(&self, place: u64);
-}
-
-/// How often each core of a card has ended a turn, twice; and one more while it rests.
-#[derive(Debug)]
-pub struct Turns(Box<[Turn]>);
-
-/// On a cache line of its own.
-#[derive(Debug, Default)]
-#[repr(align(64))]
-struct Turn(AtomicU64);
-
-impl Turns {
-    /// Of so many cores.
-    pub fn new(cores: usize) -> Turns {
-        Turns((0..cores).map(|_| Turn::default()).collect())
-    }
-
-    /// A core says that no burst of its own is under way.
-    #[inline]
-    pub fn end(&self, core: usize) {
-        self.add(core, 2);
-    }
-
-    /// A core says that it begins none from here on, until [`Turns::wake`].
-    pub fn rest(&self, core: usize) {
-        self.add(core, 1);
-    }
-
-    /// A core that rested says that it may begin one.
-    pub fn wake(&self, core: usize) {
-        self.add(core, 1);
-        fence(Ordering::SeqCst);
-    }
-
-    #[inline]
-    fn add(&self, core: usize, count: u64) {
-        if let Some(Turn(turns)) = self.0.get(core) {
-            turns.store(turns.load(Ordering::Relaxed) + count, Ordering::Release);
-        }
-    }
-}
-
-/// What a card lends a partition.
-#[derive(Debug)]
-pub struct Loan {
-    /// The card's window for items.
-    pub window: Window,
-    /// The numbers of this partition's segments in it.
-    pub segments: Range<usize>,
-    /// The ring of this partition's events.
-    pub events: Reader,
-    /// Where the card appends.
-    pub next: Box<dyn Next>,
-    /// The turns of all cores of the card.
-    pub turns: Arc<Turns>,
-}
 
 /// How many segments a card lends each of so many partitions, of a window that has so many: half of
 /// the memory, as far as they go. `None` where it is too little for two, without which the card has
@@ -148,16 +69,12 @@ pub(super) struct Lent {
 impl Lent {
     /// Every core has ended a turn since [`Lent::begin`], or rested then.
     fn has_turned(&self) -> bool {
-        let now = self.loan.turns.0.iter().map(|Turn(count)| count.load(Ordering::Acquire));
-        now.zip(&self.since).all(|(now, since)| now != *since || since % 2 == 1)
+        self.loan.turns.have_ended(&self.since)
     }
 
     fn begin(&mut self, draining: Draining) {
         self.draining = draining;
-        fence(Ordering::SeqCst);
-        for (since, Turn(count)) in self.since.iter_mut().zip(&self.loan.turns.0) {
-            *since = count.load(Ordering::Acquire);
-        }
+        self.loan.turns.look(&mut self.since);
     }
 
     /// A look at the ring is over, and `is_last` says that it came to an event that is not there
@@ -183,7 +100,7 @@ impl Partition {
         let pieces = loan.segments.clone().map(|number| Piece::new(&loan.window, number));
         self.make_room_for_lent(loan.segments.len() * LENT_BYTES);
         self.log.lend(pieces);
-        let since = loan.turns.0.iter().map(|_| 0).collect();
+        let since = vec![0; loan.turns.cores()].into();
         let (linked, draining) = (loan.events.taken(), Draining::Not);
         self.lent = Some(Box::new(Lent { loan, seed, linked, draining, since, unfit: 0 }));
         self.settle();

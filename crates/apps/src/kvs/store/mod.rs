@@ -16,20 +16,27 @@ mod operations;
 mod partition;
 #[cfg(test)]
 pub(super) mod played_tests;
+mod sync;
 #[cfg(test)]
 mod tests;
+mod turns;
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::Instant;
 
 pub use counters::{Counters, Statistics};
-pub use item::{Header, Item, item_len, mark};
-pub use lent::{LENT_LEN, Window};
-pub use loan::{LENT_PARTITION_BYTES_MIN, Loan, Next, Turns, segments_of};
-pub use log::Place;
-pub use operations::{Count, CountWay, Counted, Deleted, Mode, Write, Written, decimal};
-pub use partition::{New, Partition, Shape, Unstored, Value};
+pub use item::item_len;
+pub(super) use item::{Header, Item, mark};
+pub use lent::{LENT_LEN, Loan, Next};
+pub use loan::{LENT_PARTITION_BYTES_MIN, segments_of};
+pub(super) use log::Place;
+pub(super) use operations::{Count, CountWay, Counted, Deleted, Mode, Write, Written, decimal};
+use partition::Shape;
+pub use partition::{New, Unstored, Value};
+// What it hands out leads to memory that a card writes (`lent`).
+pub(super) use partition::Partition;
+pub use turns::Turns;
 
 use super::hash::{Key, owner, steered};
 use super::limits::{PARTITION_BYTES_MIN, PARTITIONS_MAX};
@@ -130,7 +137,7 @@ impl Store {
 
     /// The partition of a key, alone.
     #[inline]
-    pub fn partition(&self, key: &Key<'_>) -> MutexGuard<'_, Partition> {
+    pub(super) fn partition(&self, key: &Key<'_>) -> MutexGuard<'_, Partition> {
         self.locked(self.partition_of(key))
     }
 
@@ -145,7 +152,7 @@ impl Store {
 
     /// A partition, alone; what a card has written is in it.
     #[inline]
-    pub fn locked(&self, number: usize) -> MutexGuard<'_, Partition> {
+    pub(super) fn locked(&self, number: usize) -> MutexGuard<'_, Partition> {
         let mut partition = self.partitions[number].lock();
         partition.catch_up();
         partition
@@ -153,8 +160,27 @@ impl Store {
 
     /// A partition, alone, for whoever takes what a card tells event by event.
     #[inline]
-    pub fn own(&self, number: usize) -> MutexGuard<'_, Partition> {
+    pub(super) fn own(&self, number: usize) -> MutexGuard<'_, Partition> {
         self.partitions[number].lock()
+    }
+
+    /// Stores an item under a key, in place of the one that is there.
+    ///
+    /// # Errors
+    /// [`Unstored`].
+    pub fn put(
+        &self,
+        key: &Key<'_>,
+        new: New,
+        value: Value<'_>,
+        now: Moment,
+    ) -> Result<(), Unstored> {
+        self.partition(key).put(key, new, value, now).map(drop)
+    }
+
+    /// Has a partition link what its card has told of, and give it a segment where it has none.
+    pub fn catch_up(&self, number: usize) {
+        drop(self.locked(number));
     }
 
     /// Lends each partition what a card has for it, in their order, before anything is stored. Keys
@@ -174,7 +200,7 @@ impl Store {
     /// One of these partitions, alone, the first that is free, and which of them; `None` where
     /// these are none.
     #[inline]
-    pub fn any(&self, numbers: &[u16]) -> Option<(usize, MutexGuard<'_, Partition>)> {
+    pub(super) fn any(&self, numbers: &[u16]) -> Option<(usize, MutexGuard<'_, Partition>)> {
         let (at, mut partition) = self.free(numbers).or_else(|| self.wait_for_any(numbers))?;
         partition.catch_up();
         Some((at, partition))

@@ -11,7 +11,7 @@ use super::super::event::tests::stored;
 use super::super::hash::Key;
 use super::super::time::{Expiry, Moment};
 use super::lent::LENT_LEN;
-use super::lent::tests::{image, window};
+use super::lent::tests::image;
 use super::{Loan, Mode, Next, Turns, Write};
 
 /// Cores that the card has.
@@ -80,18 +80,12 @@ pub struct Card {
 
 /// So many segments, lent, and their card.
 pub fn lent(segments: usize) -> (Loan, Card) {
-    let (window, memory) = window(segments);
     let rings = Arc::new(Shared::make(RING.bytes()).unwrap().0);
     let (filler, events) = ring(&rings, RING);
     let next = Register(Arc::new(AtomicU64::new(LENT_LEN as u64)));
     let turns = Arc::new(Turns::new(CORES));
-    let loan = Loan {
-        window,
-        segments: 0..segments,
-        events,
-        next: Box::new(next.clone()),
-        turns: Arc::clone(&turns),
-    };
+    let (loan, memory) =
+        super::lent::tests::lent(segments, (events, Box::new(next.clone()), Arc::clone(&turns)));
     let (ring, under_way) = (Arc::new(filler), [None, None]);
     (loan, Card { memory, ring, next, turns, under_way, cas: 0 })
 }

@@ -440,7 +440,7 @@ fn fill(store: &Store, keys: u32) -> Result<(), DeviceError> {
         let (key, value) = (key(number), value(number));
         let key = store.key(&key);
         let new = New { flags: 0, expiry: Expiry::NEVER, cas: u64::from(number) + 1, marks: 0 };
-        let put = store.partition(&key).put(&key, new, Value::Whole(&value), NOW);
+        let put = store.put(&key, new, Value::Whole(&value), NOW);
         put.map_err(|_| broken("a store without room"))?;
     }
     Ok(())

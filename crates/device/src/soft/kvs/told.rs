@@ -4,30 +4,26 @@
 use std::sync::Arc;
 
 use niclab_apps::kvs::event::{HEAD_LEN, PLACE_LEN};
-use niclab_apps::kvs::store::{LENT_LEN, Store, Turns, item_len};
-use niclab_card::items;
+use niclab_apps::kvs::store::{Store, item_len};
+use niclab_card::items::{Items, Staged};
 use niclab_nic::limits::BURST;
 use niclab_nic::memory::{Desc, Region};
 use niclab_nic::shared::WORD;
-use niclab_program::{Fate, Lost, Pipeline, Worker};
+use niclab_program::{Fate, Lost};
 
 use super::super::broken;
 use super::load::{FRAMES, KEY_LEN, STORE, VALUE_LEN};
 use crate::face::DeviceError;
 
 /// Room that a segment has to have for all sets of a pass that one core may own, bytes.
-const PASS_LEN: u64 = 1 << 19;
+const PASS_LEN: usize = 1 << 19;
 
 /// Rounds of turns in which a full segment gives way to the next one.
 const ROUNDS_MAX: usize = 16;
 
 /// The card.
 pub struct Told {
-    pipeline: Pipeline,
-    worker: Worker,
-    turns: Arc<Turns>,
-    /// Number of the register that says where items go.
-    next: usize,
+    card: Staged,
     room: (Arc<Region>, Vec<Desc>),
     frames: Vec<Vec<u8>>,
 }
@@ -56,18 +52,12 @@ impl Told {
         frames: Vec<Vec<u8>>,
     ) -> Result<Told, DeviceError> {
         // All of a pass are told before any is taken.
-        let made = items::pipeline(&STORE, cores, bytes, Some(FRAMES as u32));
-        let (pipeline, loans) = made.map_err(broken)?;
-        let registers = &pipeline.program().registers;
-        let next = registers.iter().position(|array| array.name == "next");
-        let next = next.ok_or_else(|| broken("no register"))?;
-        let turns = loans.first().map(|loan| Arc::clone(&loan.turns));
-        let turns = turns.ok_or_else(|| broken("no loan"))?;
+        let made = Items::new(&STORE, cores, bytes, Some(FRAMES as u32));
+        let (items, loans) = made.map_err(broken)?;
         store.lend(loans.into_iter());
         let room =
             Region::new(BURST, frames.iter().map(Vec::len).max().unwrap_or(0)).map_err(broken)?;
-        let worker = pipeline.worker();
-        Ok(Told { pipeline, worker, turns, next, room, frames })
+        Ok(Told { card: items.staged(), room, frames })
     }
 
     /// Has the card go over all frames: sets are written and answered, gets told.
@@ -83,7 +73,7 @@ impl Told {
                 region.slot_mut(desc)[..frame.len()].copy_from_slice(frame);
                 region.set_len(desc, frame.len() as u16);
             }
-            self.worker.run(region, descs, 0, &mut fates, |_, _| {});
+            self.card.run(region, descs, &mut fates);
             let told = [Fate::Back, Fate::Dropped(Lost::Told), Fate::Dropped(Lost::Empty)];
             match fates[..frames.len()].iter().find(|fate| !told.contains(fate)) {
                 None => {}
@@ -97,16 +87,14 @@ impl Told {
 
     /// Has the card go on with another segment where the one that it fills has little room.
     fn make_room(&mut self, store: &Store, core: usize) -> Result<(), DeviceError> {
-        let within = (1_u64 << 40) - 1;
-        let last = self.pipeline.register(self.next, core as u64).unwrap_or(0);
-        if (last & within) + PASS_LEN <= LENT_LEN as u64 {
+        if self.card.room(core) >= PASS_LEN {
             return Ok(());
         }
-        self.pipeline.set_register(self.next, core as u64, last & !within | LENT_LEN as u64);
+        self.card.leave_segment(core);
         for _ in 0..ROUNDS_MAX {
-            (0..store.partitions()).for_each(|core| self.turns.end(core));
-            store.locked(core).catch_up();
-            if self.pipeline.register(self.next, core as u64).unwrap_or(0) & within == 0 {
+            self.card.turn();
+            store.catch_up(core);
+            if self.card.room(core) >= PASS_LEN {
                 return Ok(());
             }
         }
