@@ -31,7 +31,7 @@ use crate::capture::{self, Capture, Captured, Tap};
 use crate::counters::{CoreCounters, CoreShown, Counters, PortCounters, QueueCounters, Shown};
 use crate::engine::{Engine, Side};
 use crate::guests::{self, Door, GuestAt, Seat};
-use crate::items::Items;
+use crate::items::{Items, Told};
 use crate::leaving::{self, Leaving};
 use crate::moving::{Completed, HELD_MAX, Moving, Progress};
 use crate::name::{Opens, PortName};
@@ -303,6 +303,8 @@ pub struct Runs<'a> {
 pub struct Ended {
     /// What it counted.
     pub counters: Counters,
+    /// What it did for a store, where it writes items.
+    pub told: Option<Told>,
     /// Frames of its memory.
     pub frames: usize,
     /// Of them, those that did not come back: none, unless a core ended by a fault.
@@ -925,7 +927,8 @@ impl Card {
             port.trouble().into_iter().map(move |what| format!("{name}: {what}"))
         };
         let trouble = files.flat_map(named).chain(self.trouble.drain(..)).collect();
-        Ended { counters: self.counters(), frames, frames_lost, trouble }
+        let told = self.items().map(|items| items.told());
+        Ended { counters: self.counters(), told, frames, frames_lost, trouble }
     }
 
     fn stop(&mut self) -> Vec<Stock> {

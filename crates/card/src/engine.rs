@@ -432,9 +432,7 @@ impl Engine {
     fn pass_on(&mut self, burst: &mut Burst) -> bool {
         self.program.carried.iter().for_each(|carried| carried.end_turn());
         let mut is_busy = self.take_over(burst);
-        if let Some(serving) = &mut self.service {
-            is_busy |= serving.turn(&mut self.sides[0], &mut self.stock);
-        }
+        is_busy |= self.serve();
         for seat in &mut self.seats {
             is_busy |= seat.serve(burst, &mut self.stock);
             for desc in burst.drain(..) {
@@ -454,6 +452,13 @@ impl Engine {
         }
         self.wake();
         is_busy
+    }
+
+    /// Lets the service have its turn; whether it had anything to do.
+    #[inline]
+    fn serve(&mut self) -> bool {
+        let Engine { service, sides, stock, .. } = self;
+        service.as_mut().is_some_and(|serving| serving.turn(&mut sides[0], stock))
     }
 
     /// Says what was completed of what this core was given.
@@ -763,7 +768,7 @@ impl Engine {
             self.pass_on(&mut burst);
             std::thread::yield_now();
         }
-        while self.host() | self.take_over(&mut burst) {}
+        while self.host() | self.take_over(&mut burst) | self.serve() {}
         self.sides.iter_mut().for_each(|side| side.drop_leaving(&mut self.stock));
         for side in &mut self.sides {
             let lanes: Vec<Box<dyn Lane>> =

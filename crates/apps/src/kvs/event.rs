@@ -9,6 +9,9 @@ use niclab_nic::dma::Reader;
 use niclab_nic::shared::Shared;
 use niclab_packet::wire::MacAddress;
 
+use super::binary::HEAD_LEN as HEAD_OF_REQUEST_LEN;
+use super::datagram::FRAME_LEN;
+
 /// Bytes of an event before what is told.
 pub const HEAD_LEN: usize = 22;
 
@@ -24,6 +27,12 @@ const STORED: u8 = 2;
 
 /// Bytes that say where an item is.
 pub const PLACE_LEN: usize = 12;
+
+/// Bytes of the datagrams that the card takes, without the key and the value: a get, a set, with
+/// flags and end; and of its answer to a set.
+pub(super) const GET_LEN: usize = FRAME_LEN + HEAD_OF_REQUEST_LEN;
+pub(super) const SET_LEN: usize = GET_LEN + 8;
+pub(super) const SET_ANSWER_LEN: usize = GET_LEN;
 
 /// One event, copied out of the ring.
 #[derive(Clone, Copy, Debug)]

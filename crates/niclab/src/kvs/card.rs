@@ -10,7 +10,7 @@ use niclab_apps::kvs::frames::Identity;
 use niclab_apps::kvs::limits::PARTITIONS_MAX;
 use niclab_apps::kvs::server::{Ended, Options, Server, ServerError, moment};
 use niclab_apps::kvs::store::{LENT_PARTITION_BYTES_MIN, StoreError};
-use niclab_card::items::{self, Items, Told};
+use niclab_card::items::{self, Items};
 use niclab_card::{self as card, Card, CardConfig, PortName, Runs, steering};
 use niclab_lab::words;
 use niclab_packet::wire::MacAddress;
@@ -48,8 +48,6 @@ pub struct Served {
     /// The server.
     pub server: Ended,
     card: card::Ended,
-    /// What the card has told, where it does.
-    told: Option<Told>,
 }
 
 impl Wanted {
@@ -130,11 +128,12 @@ impl Wanted {
             stop.store(true, Ordering::Relaxed);
             serving.join()
         });
-        let told = card.items().map(|items| items.told());
+        // What it has told until then is part of what the server has done.
         let ended = card.end();
-        let served = served.map_err(|_| io::Error::other("the server ended by a fault"))??;
+        let over = served.map_err(|_| io::Error::other("the server ended by a fault"))??;
+        let server = over.ended();
         match (ended.frames_lost, ended.trouble.is_empty()) {
-            (0, true) => Ok(Served { server: served, card: ended, told }),
+            (0, true) => Ok(Served { server, card: ended }),
             (0, false) => Err(io::Error::other(ended.trouble.join("; ")).into()),
             (lost, _) => Err(Failure::FramesLost { lost, frames: ended.frames }),
         }
@@ -186,7 +185,7 @@ fn mac(port: &PortName, ip: Ipv4Addr) -> Result<MacAddress, Failure> {
 
 /// What became of the card's frames.
 pub fn print(served: &Served) -> Result<(), Failure> {
-    let Served { server, card, told } = served;
+    let Served { server, card } = served;
     let counted = &server.frames;
     let whole = |count: u64| words::whole(count as f64);
     let mut out = stdout().lock();
@@ -205,7 +204,7 @@ pub fn print(served: &Served) -> Result<(), Failure> {
         whole(counted.strange),
         whole(counted.unsent),
     )?;
-    if let Some(told) = told {
+    if let Some(told) = &card.told {
         let ports = card.counters.ports.iter();
         let dropped: u64 = ports.map(|port| port.program_faults + port.program_ring_full).sum();
         writeln!(

@@ -56,7 +56,7 @@ pub fn run(arguments: &KvsArguments) -> Result<(), Failure> {
         server.address(),
         arguments.memory
     )?;
-    let Some(wanted) = wanted else { return print(&server.run(&stop)?) };
+    let Some(wanted) = wanted else { return print(&server.run(&stop)?.ended()) };
     let served = wanted.serve(server, &stop)?;
     print(&served.server)?;
     card::print(&served)

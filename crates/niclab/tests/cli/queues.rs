@@ -182,6 +182,35 @@ fn by_queue(told: &str) -> Vec<u64> {
     queues.split(", ").map(|count| count.replace(',', "").parse().unwrap()).collect()
 }
 
+/// The number before these words in what the store says at its end.
+#[track_caller]
+fn figure(told: &str, words: &str) -> u64 {
+    let before = told.split(words).next().filter(|before| before.len() < told.len());
+    let before = before.unwrap_or_else(|| panic!("no {words} in {told}"));
+    let number = before.split([' ', '\n']).next_back();
+    number.unwrap().replace(',', "").parse().unwrap_or_else(|_| panic!("{words} in {told}"))
+}
+
+/// That all that came is what was answered or dropped; the datagrams, and their bytes.
+#[track_caller]
+fn balance(told: &str, mode: &str) -> [u64; 3] {
+    let sum = |all: &[&str]| all.iter().map(|words| figure(told, words)).sum::<u64>();
+    let frames = figure(told, " frames by the card");
+    let of_frames = [" ARP", " echo", " malformed", " fragments", " not to be answered"];
+    let others = sum(&of_frames) + figure(told, " for others");
+    let datagrams = figure(told, " datagrams; ");
+    if mode == "dma" {
+        let came = frames + sum(&[" items and told of", " keys asked for"]);
+        assert_eq!(came, datagrams + others + figure(told, " events unfit"), "{told}");
+        let missed = figure(told, " at queues");
+        assert_eq!(figure(told, " frames as they came"), frames + missed, "{told}");
+    } else {
+        assert_eq!(frames, datagrams + others, "{told}");
+        assert_eq!(figure(told, " datagrams, "), datagrams, "{told}");
+    }
+    [datagrams, figure(told, " bytes in"), figure(told, " out\n")]
+}
+
 /// The queues that more than a few frames came by.
 #[track_caller]
 fn busy(told: &str) -> Vec<usize> {
@@ -231,6 +260,7 @@ fn binary_clients_find_what_they_have_stored() {
         let store = Store::start(port, mode, &[]);
         let clients: Vec<UdpSocket> = (0..CLIENTS).map(|_| store.client()).collect();
         let mut stored = vec![[0_usize; KEYS]; CLIENTS];
+        let (mut bytes_in, mut bytes_out, mut sets) = (0, 0, 0);
         let value = |client: usize, key: usize, round: usize| {
             format!("{client}.{key}.{round} ").repeat(1 + (key + round) % 40).into_bytes()
         };
@@ -246,12 +276,14 @@ fn binary_clients_find_what_they_have_stored() {
                     }
                     false => request(0, b"", &key, b""),
                 };
-                client.send(&framed(round as u16, 1, &asked)).unwrap();
+                bytes_in += client.send(&framed(round as u16, 1, &asked)).unwrap() as u64;
+                sets += u64::from(is_set(number));
             }
             for (number, client) in clients.iter().enumerate() {
                 let mut room = [0; 2048];
                 let len = client.recv(&mut room).unwrap();
                 assert_eq!(room[..2], (round as u16).to_be_bytes(), "{mode}");
+                bytes_out += len as u64;
                 let last = stored[number][at(number)];
                 match is_set(number) {
                     true => assert_eq!(room[8..16], [0x81, 1, 0, 0, 0, 0, 0, 0]),
@@ -264,15 +296,16 @@ fn binary_clients_find_what_they_have_stored() {
             }
         }
         let told = store.stop();
+        let asked = (CLIENTS * 3_000) as u64;
+        assert_eq!(balance(&told, mode), [asked, bytes_in, bytes_out], "{mode}: {told}");
+        assert_eq!(figure(&told, " keys read"), asked - sets, "{told}");
+        assert_eq!(figure(&told, " stored;"), sets, "{told}");
         if mode == "dma" {
             // By queues come ARP, and what met a segment that was full.
-            let [stored, asked] = ["the card stored ", "told of "].map(|before| {
-                let rest = told.split(before).nth(1).unwrap_or_else(|| panic!("{told}"));
-                rest.split(' ').next().unwrap().replace(',', "").parse::<usize>().unwrap()
-            });
-            let left = CLIENTS * 3_000 - (stored + asked);
+            let by_card = figure(&told, " items and told of") + figure(&told, " keys asked for");
+            let left = asked - by_card;
             assert!(left < 200, "{told}");
-            assert!(by_queue(&told).iter().sum::<u64>() < left as u64 + 100, "{told}");
+            assert!(by_queue(&told).iter().sum::<u64>() < left + 100, "{told}");
             assert!(told.contains(" 0 dropped; 0 events unfit"), "{told}");
             continue;
         }
@@ -313,6 +346,7 @@ fn all_ways_lead_to_the_same_items() {
             assert_eq!(got[28..], *format!("{value}!").as_bytes(), "{mode}");
         }
         let told = store.stop();
+        balance(&told, mode);
         assert!(told.contains("200 stored") || told.contains("400 stored"), "{told}");
     }
 }

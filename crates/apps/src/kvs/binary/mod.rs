@@ -15,7 +15,8 @@ use super::limits::{KEY_LEN_MAX, VALUE_LEN_MAX};
 use super::session::{BINARY_MAGIC, Context, Step};
 use super::store::{Header, Item, Partition};
 use super::time::Moment;
-use frame::{HEAD_LEN, Head, Status, opcode, refuse};
+pub use frame::HEAD_LEN;
+use frame::{Head, Status, opcode, refuse};
 
 /// Longest body that is waited for or passed over, as in memcached: beyond it the client is lost.
 const BODY_LEN_MAX: usize = 1 << 30;

@@ -38,16 +38,14 @@ counted! {
     frames,
     /// Datagrams for the store.
     datagrams,
-    /// Bytes of them.
+    /// Bytes of them, and of those by which keys were asked for by events.
     datagram_bytes,
     /// Frames with answers of the store.
     answers,
     /// Bytes of the datagrams in them.
     answer_bytes,
-    /// Keys asked for by events of a card.
+    /// Keys asked for by events of a card, and answered.
     asked,
-    /// Items that a card has told by events that were taken in their turn.
-    told,
     /// ARP requests that were answered.
     arp,
     /// Echo requests that were answered.
@@ -56,7 +54,7 @@ counted! {
     malformed,
     /// Fragments.
     fragments,
-    /// Frames of a sender to whom nothing is answered.
+    /// Frames, and events, of a sender to whom nothing is answered.
     refused,
     /// Frames that are not for us: another address, port or protocol.
     strange,

@@ -6,7 +6,7 @@
 
 use super::super::binary::{found, got};
 use super::super::bulk::{Bulk, Step, Watch};
-use super::super::event::{Client, Told, Written};
+use super::super::event::{Client, GET_LEN, Told, Written};
 use super::super::hash::Key;
 use super::super::session::Context;
 use super::super::store::{Item, Partition, Place};
@@ -82,11 +82,11 @@ impl Station {
         for task in &tasks[..count] {
             match task {
                 Task::Link(place, _) => {
-                    counted.told += 1;
                     partition.link_written(*place);
                 }
                 Task::Answer(key, client) => {
                     counted.asked += 1;
+                    counted.datagram_bytes += (GET_LEN + key.bytes.len()) as u64;
                     let place = partition.get(key, context.now);
                     let item = place.map(|place| partition.item(place));
                     answer(item, client, (&*template, &mut *bulk, &mut *counted), answers);

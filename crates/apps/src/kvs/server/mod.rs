@@ -175,7 +175,7 @@ impl Host for Shared {
             port: self.port,
             is_udp: self.is_udp,
             idle_timeout_s: self.options.idle_timeout.map_or(0, |time| time.as_secs()),
-            ..self.tally.standing()
+            ..self.tally.standing(self.store.stored())
         }
     }
 }
@@ -189,6 +189,18 @@ pub struct Ended {
     pub frames: Counted,
     /// Of its items.
     pub statistics: Statistics,
+}
+
+/// A server that is over. Where a card brings frames this goes on until the card has ended.
+#[derive(Debug)]
+pub struct Over(Arc<Shared>);
+
+impl Over {
+    /// What it has done.
+    pub fn ended(&self) -> Ended {
+        let (statistics, standing) = (self.0.store.statistics(), self.0.standing());
+        Ended { standing, frames: self.0.tally.frames.all(), statistics }
+    }
 }
 
 impl Server {
@@ -251,7 +263,7 @@ impl Server {
     ///
     /// # Errors
     /// [`ServerError`]: what breaks one thread ends all.
-    pub fn run(self, stop: &AtomicBool) -> Result<Ended, ServerError> {
+    pub fn run(self, stop: &AtomicBool) -> Result<Over, ServerError> {
         let Server { tcp, udp, shared, .. } = self;
         let mut udp: Vec<Option<UdpSocket>> = udp.into_iter().map(Some).collect();
         udp.resize_with(shared.options.cores.len(), || None);
@@ -275,8 +287,7 @@ impl Server {
             let joined = workers.into_iter().map(|worker| worker.join().unwrap_or(Ok(())));
             joined.fold(accepted, |all, served| all.and(served))
         })?;
-        let (standing, frames) = (shared.standing(), shared.tally.frames.all());
-        Ok(Ended { standing, frames, statistics: shared.store.statistics() })
+        Ok(Over(shared))
     }
 }
 

@@ -3,6 +3,7 @@
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use super::super::frames::{Counted, Shown};
+use super::super::store::Stored;
 use super::Standing;
 
 /// Counters of connections, bytes and buffers.
@@ -47,8 +48,8 @@ impl Tally {
         }
     }
 
-    /// What is told of it.
-    pub fn standing(&self) -> Standing {
+    /// What is told of it, and of what came to a card that stored it.
+    pub fn standing(&self, stored: Stored) -> Standing {
         let of = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         let frames: Counted = self.frames.all();
         Standing {
@@ -57,9 +58,9 @@ impl Tally {
             rejected_connections: of(&self.rejected),
             idle_kicks: of(&self.idle_kicks),
             overrun_kicks: of(&self.overrun_kicks),
-            bytes_read: of(&self.bytes_read) + frames.datagram_bytes,
-            bytes_written: of(&self.bytes_written) + frames.answer_bytes,
-            datagrams: of(&self.datagrams) + frames.datagrams + frames.asked + frames.told,
+            bytes_read: of(&self.bytes_read) + frames.datagram_bytes + stored.bytes_in,
+            bytes_written: of(&self.bytes_written) + frames.answer_bytes + stored.bytes_out,
+            datagrams: of(&self.datagrams) + frames.datagrams + frames.asked + stored.items,
             ..Standing::default()
         }
     }

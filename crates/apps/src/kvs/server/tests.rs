@@ -42,7 +42,7 @@ fn start(options: Options) -> Running {
     let (address, stop) = (server.address(), Arc::new(AtomicBool::new(false)));
     let thread = std::thread::spawn({
         let stop = Arc::clone(&stop);
-        move || server.run(&stop)
+        move || server.run(&stop).map(|over| over.ended())
     });
     Running { address, stop, thread: Some(thread) }
 }

@@ -78,6 +78,34 @@ counters! {
     items_moved,
 }
 
+/// What a card has stored, each item by a datagram that it has answered, as far as its items could
+/// be. `stats reset` leaves it as it is, as all that is counted of datagrams.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Stored {
+    /// Items, and datagrams.
+    pub items: u64,
+    /// Bytes of these datagrams.
+    pub bytes_in: u64,
+    /// Bytes of the answers.
+    pub bytes_out: u64,
+}
+
+impl Stored {
+    /// Counts one more, by a datagram of so many bytes.
+    pub(super) fn count(&mut self, bytes_in: usize, bytes_out: usize) {
+        self.items += 1;
+        self.bytes_in += bytes_in as u64;
+        self.bytes_out += bytes_out as u64;
+    }
+
+    /// Adds what another partition has.
+    pub fn add(&mut self, other: &Stored) {
+        self.items += other.items;
+        self.bytes_in += other.bytes_in;
+        self.bytes_out += other.bytes_out;
+    }
+}
+
 /// What a partition, or all of them, has and has counted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Statistics {
@@ -93,6 +121,8 @@ pub struct Statistics {
     pub hash_bytes: u64,
     /// Most memory that they may have, bytes.
     pub limit_maxbytes: u64,
+    /// Items that a card has stored and answered, and datagrams that brought them.
+    pub stored: Stored,
     /// Items of a card that could not be, and were not linked.
     pub unfit: u64,
     /// Times that somebody had to wait for a partition's lock.
@@ -110,6 +140,7 @@ impl Statistics {
         self.memory_bytes += other.memory_bytes;
         self.hash_bytes += other.hash_bytes;
         self.limit_maxbytes += other.limit_maxbytes;
+        self.stored.add(&other.stored);
         self.unfit += other.unfit;
         self.lock_waits += other.lock_waits;
         self.lock_wait_ns += other.lock_wait_ns;

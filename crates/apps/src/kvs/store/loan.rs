@@ -14,11 +14,12 @@
 //! that no older one can be behind, and what it took is linked. Why a core that rests has not to be
 //! waited for stands in `turns`.
 
-use super::super::event::{Event, Told, Written};
+use super::super::event::{Event, SET_ANSWER_LEN, SET_LEN, Told, Written};
 use super::super::hash::hash;
 use super::super::limits::PARTITION_BYTES_MIN;
 use super::super::time::Moment;
 use super::cleaning::WALK_RATIO;
+use super::counters::Stored;
 use super::item::{HEADER_LEN, Header, is_of, write_hash};
 use super::lent::{LENT_BYTES, LENT_LEN, Loan, Piece, SEGMENT_SHIFT};
 use super::log::Place;
@@ -62,7 +63,8 @@ pub(super) struct Lent {
     draining: Draining,
     /// The turns of all cores when that began.
     since: Box<[u64]>,
-    /// Events of items that cannot be.
+    /// Items that were linked, and events of items that cannot be.
+    stored: Stored,
     unfit: u64,
 }
 
@@ -101,9 +103,15 @@ impl Partition {
         self.make_room_for_lent(loan.segments.len() * LENT_BYTES);
         self.log.lend(pieces);
         let since = vec![0; loan.turns.cores()].into();
-        let (linked, draining) = (loan.events.taken(), Draining::Not);
-        self.lent = Some(Box::new(Lent { loan, seed, linked, draining, since, unfit: 0 }));
+        let (linked, draining, stored) = (loan.events.taken(), Draining::Not, Stored::default());
+        let lent = Lent { loan, seed, linked, draining, since, stored, unfit: 0 };
+        self.lent = Some(Box::new(lent));
         self.settle();
+    }
+
+    /// Items of the card that were linked; counted since the start.
+    pub fn stored(&self) -> Stored {
+        self.lent.as_ref().map_or(Stored::default(), |lent| lent.stored)
     }
 
     /// Items of the card that could not be; counted since the start.
@@ -208,6 +216,10 @@ impl Partition {
     pub fn link_written(&mut self, place: Place) {
         let header = Header::read(self.log.at(place));
         self.counters.cmd_set += 1;
+        if let Some(lent) = &mut self.lent {
+            let content_len = usize::from(header.key_len) + header.value_len as usize;
+            lent.stored.count(SET_LEN + content_len, SET_ANSWER_LEN);
+        }
         if self.is_flushed(header.written) {
             return self.bury(place, &header);
         }

@@ -25,7 +25,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::Instant;
 
-pub use counters::{Counters, Statistics};
+pub use counters::{Counters, Statistics, Stored};
 pub use item::item_len;
 pub(super) use item::{Header, Item, mark};
 pub use lent::{LENT_LEN, Loan, Next};
@@ -259,6 +259,13 @@ impl Store {
             all.lock_waits += locked.waits.load(Ordering::Relaxed);
             all.lock_wait_ns += locked.wait_ns.load(Ordering::Relaxed);
         }
+        all
+    }
+
+    /// What a card has stored in all partitions.
+    pub fn stored(&self) -> Stored {
+        let mut all = Stored::default();
+        (0..self.partitions.len()).for_each(|number| all.add(&self.locked(number).stored()));
         all
     }
 

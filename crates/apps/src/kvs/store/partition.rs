@@ -140,6 +140,7 @@ impl Partition {
             memory_bytes: (self.log.bytes() + self.index.bytes()) as u64,
             hash_bytes: self.index.bytes() as u64,
             limit_maxbytes: self.budget_bytes as u64,
+            stored: self.stored(),
             unfit: self.unfit(),
             ..Statistics::default()
         }

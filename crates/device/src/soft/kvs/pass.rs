@@ -72,6 +72,8 @@ pub struct Staged {
     card: Card,
     /// The card that tells of requests, where it does its work before each pass.
     told: Option<Told>,
+    /// Items that it had stored when they were last counted.
+    stored: u64,
     /// So many requests are gets.
     gets: u64,
     clock: Clock,
@@ -222,7 +224,7 @@ impl Staged {
         let seats = seats.collect::<Result<_, _>>()?;
         let burst = burst.clamp(1, BURST);
         let clock = Clock::new();
-        Ok(Staged { build, burst, store, region, seats, card, told, gets, clock })
+        Ok(Staged { build, burst, store, region, seats, card, told, stored: 0, gets, clock })
     }
 
     /// What the card does for the store.
@@ -259,8 +261,8 @@ impl Staged {
             // What it has told is to be taken before it tells more.
             for (place, seat) in self.seats.iter_mut().enumerate() {
                 take(&self.store, place, self.burst, &mut seat.station, &mut seat.sink, &mut ());
-                seat.take_count();
             }
+            self.take_count();
             return Ok(took_ns);
         }
         for seat in &mut self.seats {
@@ -350,7 +352,7 @@ impl Staged {
             pass.is_disturbed |= away as f64 > AWAY_MAX * took as f64;
             pass.steps_ns.iter_mut().zip(steps_ns).for_each(|(sum, of)| *sum += of);
         }
-        pass.requests = self.seats.iter_mut().map(Seat::take_count).sum();
+        pass.requests = self.take_count();
         match pass.requests == FRAMES as u64 {
             true => Ok(pass),
             false => Err(broken(format!("{} answers to {FRAMES} requests", pass.requests))),
@@ -379,24 +381,24 @@ impl Staged {
             judged.bytes += judge.bytes;
             judged.answers += judge.sink.count;
             gets += judge.gets;
-            seat.take_count();
         }
+        self.take_count();
         judged.wrong = judged.wrong.max(self.gets.saturating_sub(gets));
         Ok(judged)
+    }
+
+    /// Requests since this was last asked: those that were answered, and items that the card has
+    /// answered for.
+    fn take_count(&mut self) -> u64 {
+        let stored = self.store.stored().items;
+        let by_card = stored - std::mem::replace(&mut self.stored, stored);
+        let counts = self.seats.iter_mut().map(|seat| std::mem::take(&mut seat.sink.count));
+        by_card + counts.sum::<u64>()
     }
 
     /// Empties the store.
     pub fn forget(&mut self) {
         self.store.flush(NOW, NOW);
-    }
-}
-
-impl Seat {
-    /// Requests since this was last asked: those that were answered, and items that the card has
-    /// answered for.
-    fn take_count(&mut self) -> u64 {
-        let counted = std::mem::take(&mut self.station.counted);
-        std::mem::take(&mut self.sink.count) + counted.told
     }
 }
 
