@@ -9,7 +9,7 @@ use super::super::hash::Key;
 use super::super::time::{Expiry, Moment};
 use super::lent::tests::image;
 use super::lent::{LENT_BYTES, LENT_LEN};
-use super::played_tests::{CORES, Card, Random, lent, set_of};
+use super::played_tests::{CORES, Card, Random, Under, lent, set_of};
 use super::*;
 
 const START: Moment = Moment(1_000_000);
@@ -42,16 +42,16 @@ fn turn(partition: &mut Partition, now: Moment) -> Vec<(u16, Option<Vec<u8>>)> {
     answers
 }
 
-/// Serves events, of which the first were looked at already: what was written is all published
-/// before anything is linked.
+/// Serves events, of which some were looked at already: what was written is all published before
+/// anything is linked.
 fn serve(
     partition: &mut Partition,
     events: &[Event],
-    known: usize,
+    known: u64,
     now: Moment,
 ) -> Vec<(u16, Option<Vec<u8>>)> {
     let publish = |(at, event): (usize, &Event)| match event.told() {
-        Told::Stored(written) if at >= known => {
+        Told::Stored(written) if known >> at & 1 == 0 => {
             Some(partition.publish(&written).expect("the card writes what can be").0)
         }
         _ => None,
@@ -89,16 +89,18 @@ struct World {
     keys: usize,
     /// All that is stored has to be found.
     is_ample: bool,
-    /// Sets of the card, of requests, gaps.
-    counts: [usize; 3],
+    /// A core of the card that has taken a place of the ring.
+    holds: Option<usize>,
+    /// Sets of the card, of requests, gaps, places of the ring that were held.
+    counts: [usize; 4],
 }
 
 impl World {
     fn new(seed: u64, keys: usize, budget_bytes: usize, segments: usize, is_ample: bool) -> World {
         let (partition, card) = made(budget_bytes, segments);
         let random = Random(seed * 0x9e37_79b9 + 1);
-        let (model, counts) = (HashMap::new(), [0; 3]);
-        World { partition, card, model, now: START, random, keys, is_ample, counts }
+        let (model, holds, counts) = (HashMap::new(), None, [0; 4]);
+        World { partition, card, model, now: START, random, keys, is_ample, holds, counts }
     }
 
     fn key(&mut self) -> Vec<u8> {
@@ -179,8 +181,37 @@ impl World {
         }
     }
 
+    /// A core takes a place of the ring, and fills it some steps later.
+    fn hold(&mut self) {
+        let (core, steps) = (self.random.below(CORES), self.random.below(60));
+        let ring = Arc::clone(&self.card.ring);
+        let told = ring.fill(|shared, at| {
+            self.holds = Some(core);
+            (0..steps).for_each(|_| self.step());
+            self.holds = None;
+            // What it has under way is told there, behind all that was answered meanwhile.
+            let event = match self.card.under_way[core].take() {
+                Some(Under { key, value, at, len, .. }) => {
+                    self.partition.catch_up();
+                    let event = stored(key.len() as u8, at, len as u32);
+                    self.keep(key, value, Expiry::NEVER);
+                    event
+                }
+                None => vec![0; 88],
+            };
+            shared.copy_in(at, &event);
+        });
+        if told {
+            self.card.turns.end(core);
+            self.counts[3] += 1;
+        }
+    }
+
     fn step(&mut self) {
         let core = self.random.below(CORES);
+        if self.holds == Some(core) {
+            return;
+        }
         match self.random.below(100) {
             0..55 => {
                 if self.card.under_way[core].is_none() {
@@ -218,7 +249,9 @@ impl World {
                     self.partition.flush(self.now, self.now);
                     self.model.clear();
                 }
+                2..20 if self.holds.is_none() => self.hold(),
                 // What is asked for by the ring sees all that came before.
+                _ if self.holds.is_some() => {}
                 _ => {
                     while !turn(&mut self.partition, self.now).is_empty() {}
                     let key = self.key();
@@ -261,8 +294,9 @@ fn what_card_and_requests_store_is_what_a_map_has() {
     for seed in 0..4 {
         let mut world = World::new(seed, 2_000, 8 << 20, 2 + seed as usize % 3, true);
         world.run(60_000);
-        let [by_card, by_requests, gaps] = world.counts;
-        assert!(by_card > 8_000 && by_requests > 3_000 && gaps > 500, "{:?}", world.counts);
+        let [by_card, by_requests, gaps, held] = world.counts;
+        let is_all = by_card > 8_000 && by_requests > 3_000 && gaps > 500 && held > 100;
+        assert!(is_all, "{:?}", world.counts);
         let counters = world.partition.statistics().counters;
         assert_eq!(counters.evictions, 0);
         assert!(counters.items_moved > 100, "segments went round: {counters:?}");
@@ -301,6 +335,43 @@ fn what_was_answered_is_there_whoever_comes() {
     assert_eq!(partition.find(&key(b"a"), START), None, "it was deleted since");
     assert!(!partition.has_events());
     assert_eq!(partition.statistics().counters.total_items, 1);
+}
+
+/// A core has taken the place of the ring before, and has not filled it: its client has no answer
+/// yet, and the one behind has.
+#[test]
+fn what_was_answered_is_there_though_a_place_before_it_is_empty() {
+    let key = |key: &'static [u8]| Key::new(key, SEED);
+    let value = |partition: &mut Partition, of| {
+        let place = partition.find(&key(of), START)?;
+        Some(partition.item(place).value.to_vec())
+    };
+    let (mut partition, mut card) = made(8 << 20, 2);
+    let ring = Arc::clone(&card.ring);
+    assert!(card.begin(1, b"a", b"first", START));
+    let Under { at: first, len, .. } = card.under_way[1].take().unwrap();
+    assert!(ring.fill(|shared, at| {
+        for of in [b"a", b"b"] {
+            assert!(card.begin(0, of, b"one", START));
+            card.finish(0, false).unwrap();
+        }
+        assert!(card.tell(&asked(&client(1), b"a")) && card.tell(&asked(&client(2), b"b")));
+        partition.catch_up();
+        assert_eq!(value(&mut partition, b"a").as_deref(), Some(&b"one"[..]));
+        // What a request stores then is not written over by what was answered before it.
+        let written = partition.write(&write(b"b", b"two", Expiry::NEVER), START);
+        assert!(matches!(written, Written::Stored { .. }));
+        partition.catch_up();
+        assert_eq!(turn(&mut partition, START), [], "events are taken in their order");
+        shared.copy_in(at, &stored(1, first, len as u32));
+    }));
+    assert!(card.begin(0, b"c", b"one", START));
+    card.finish(0, false).unwrap();
+    let [a, b] = [&b"first"[..], b"two"].map(|value| Some(value.to_vec()));
+    assert_eq!(turn(&mut partition, START), [(1, a), (2, b)]);
+    assert_eq!(value(&mut partition, b"c").as_deref(), Some(&b"one"[..]));
+    let statistics = partition.statistics();
+    assert_eq!((statistics.stored.items, statistics.unfit), (4, 0), "each is linked once");
 }
 
 #[test]

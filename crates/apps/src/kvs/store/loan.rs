@@ -6,6 +6,13 @@
 //! ([`Partition::catch_up`]). The core that answers what is asked for takes the events themselves
 //! ([`Partition::take_events`]), in their order, and passes over items that are linked.
 //!
+//! **Places of the ring that are not filled yet.** A core of the card takes a place of the ring and
+//! then fills it; others may fill places behind it meanwhile, and answer. So who links looks behind
+//! such a place, too. A core takes one at a time: behind as many empty places as there are cores
+//! nothing was told to anybody. What is then linked before its turn came is known by a bit. The
+//! item of an empty place, whose client has no answer yet, is linked when that is filled, over
+//! those of the same key that were linked meanwhile.
+//!
 //! **When a segment is sealed.** A core of the card that was given a place in a segment may still
 //! be writing there when another one finds it full. So the store waits, in this order, until every
 //! core of the card has ended a turn since the segment was seen to be full: all items are written
@@ -58,8 +65,12 @@ enum Draining {
 pub(super) struct Lent {
     loan: Loan,
     seed: u64,
-    /// Events that were linked or taken, since the start.
+    /// Events, since the start, all of which were linked or taken.
     linked: u64,
+    /// Those of the events behind that were linked: bits, by the number's place in the ring.
+    early: Box<[u64]>,
+    /// How many they are.
+    early_count: usize,
     draining: Draining,
     /// The turns of all cores when that began.
     since: Box<[u64]>,
@@ -77,6 +88,44 @@ impl Lent {
     fn begin(&mut self, draining: Draining) {
         self.draining = draining;
         self.loan.turns.look(&mut self.since);
+    }
+
+    /// The word and the bit of an event among those that were linked before their turn.
+    #[inline]
+    fn bit(&self, number: u64) -> (usize, u64) {
+        let at = (number & u64::from(self.loan.events.shape().entries - 1)) as usize;
+        (at / 64, 1 << (at % 64))
+    }
+
+    /// Whether an event behind [`Lent::linked`] was linked.
+    #[inline]
+    fn is_early(&self, number: u64) -> bool {
+        let (word, bit) = self.bit(number);
+        self.early_count > 0 && self.early[word] & bit != 0
+    }
+
+    /// An event was linked, or looked at: it is passed over from now on.
+    fn pass(&mut self, number: u64) {
+        let (word, bit) = self.bit(number);
+        self.early[word] |= bit;
+        self.early_count += 1;
+        self.pass_to(self.linked);
+    }
+
+    /// All events up to this one were linked or taken; and those behind it that were linked.
+    #[inline]
+    fn pass_to(&mut self, number: u64) {
+        if self.early_count == 0 {
+            self.linked = self.linked.max(number);
+        }
+        while self.linked < number || self.is_early(self.linked) {
+            if self.is_early(self.linked) {
+                let (word, bit) = self.bit(self.linked);
+                self.early[word] &= !bit;
+                self.early_count -= 1;
+            }
+            self.linked += 1;
+        }
     }
 
     /// A look at the ring is over, and `is_last` says that it came to an event that is not there
@@ -104,7 +153,9 @@ impl Partition {
         self.log.lend(pieces);
         let since = vec![0; loan.turns.cores()].into();
         let (linked, draining, stored) = (loan.events.taken(), Draining::Not, Stored::default());
-        let lent = Lent { loan, seed, linked, draining, since, stored, unfit: 0 };
+        let early = vec![0; (loan.events.shape().entries as usize).div_ceil(64)].into();
+        let (early_count, unfit) = (0, 0);
+        let lent = Lent { loan, seed, linked, early, early_count, draining, since, stored, unfit };
         self.lent = Some(Box::new(lent));
         self.settle();
     }
@@ -133,15 +184,28 @@ impl Partition {
     }
 
     fn link_all(&mut self) {
-        loop {
+        let Some(lent) = &self.lent else { return };
+        let (mut number, mut gaps) = (lent.linked, lent.loan.turns.cores());
+        while gaps > 0 {
             let Some(lent) = &mut self.lent else { return };
-            let ahead = lent.linked - lent.loan.events.taken();
-            let Some(written) = Event::written(&lent.loan.events, ahead) else {
-                lent.looked(true);
-                break;
-            };
-            lent.linked += 1;
-            let Some(written) = written else { continue };
+            // Where an empty place was filled, all up to the next one is known.
+            number = number.max(lent.linked);
+            if lent.is_early(number) {
+                number += 1;
+                continue;
+            }
+            let written = Event::written(&lent.loan.events, number - lent.loan.events.taken());
+            match written {
+                Some(_) => lent.pass(number),
+                None => {
+                    gaps -= 1;
+                    if number == lent.linked {
+                        lent.looked(true);
+                    }
+                }
+            }
+            number += 1;
+            let Some(Some(written)) = written else { continue };
             self.flush_before(&written);
             if let Some((place, _)) = self.publish(&written) {
                 self.link_written(place);
@@ -150,26 +214,28 @@ impl Partition {
         self.settle();
     }
 
-    /// Takes events, as many as there is room for; how many, and how many of them, the first ones,
+    /// Takes events, as many as there is room for, at most 64; how many, and by bits which of them
     /// were looked at already: their items are linked. [`Partition::settle`] is to follow once the
     /// others are; until then nothing is flushed that is due at `now`, for it was here.
     #[inline]
-    pub fn take_events(&mut self, room: &mut [Event], now: Moment) -> (usize, usize) {
+    pub fn take_events(&mut self, room: &mut [Event], now: Moment) -> (usize, u64) {
         self.flush_when_due(now);
         let Some(lent) = &mut self.lent else { return (0, 0) };
-        let known = (lent.linked - lent.loan.events.taken()) as usize;
-        let mut count = 0;
-        while count < room.len() && room[count].take(&mut lent.loan.events) {
+        let (first, mut count, mut known) = (lent.loan.events.taken(), 0, 0);
+        while count < room.len().min(64) && room[count].take(&mut lent.loan.events) {
+            let number = first + count as u64;
+            known |= u64::from(number < lent.linked || lent.is_early(number)) << count;
             count += 1;
         }
-        lent.linked = lent.linked.max(lent.loan.events.taken());
+        lent.pass_to(lent.loan.events.taken());
         lent.looked(count < room.len());
         // The next ones come while these are served.
         (0..count as u64).for_each(|ahead| lent.loan.events.ask(ahead));
-        let known = known.min(count);
         if self.is_flush_ahead() {
-            for event in &room[known..count] {
-                if let Told::Stored(written) = event.told() {
+            for (at, event) in room[..count].iter().enumerate() {
+                if known >> at & 1 == 0
+                    && let Told::Stored(written) = event.told()
+                {
                     self.flush_before(&written);
                 }
             }

@@ -63,10 +63,10 @@ pub fn set_of<'a>(key: Key<'a>, value: &'a [u8], expiry: Expiry) -> Write<'a> {
 /// An item that a core has written and not told of.
 pub struct Under {
     written: Moment,
-    key: Vec<u8>,
-    value: Vec<u8>,
-    at: u64,
-    len: usize,
+    pub key: Vec<u8>,
+    pub value: Vec<u8>,
+    pub at: u64,
+    pub len: usize,
 }
 
 pub struct Card {
