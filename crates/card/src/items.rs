@@ -39,20 +39,26 @@ pub struct Told {
     pub left: u64,
 }
 
-/// The place of the next item of one owner.
+/// The place and the number of the next item of one owner.
 #[derive(Debug)]
 struct NextOf {
-    registers: SharedRegisters,
+    places: SharedRegisters,
+    numbers: SharedRegisters,
     owner: u64,
 }
 
 impl Next for NextOf {
     fn read(&self) -> u64 {
-        self.registers.read(self.owner)
+        self.places.read(self.owner)
     }
 
     fn write(&self, place: u64) {
-        self.registers.write(self.owner, place);
+        self.places.write(self.owner, place);
+    }
+
+    /// As the program makes one.
+    fn number(&self) -> u64 {
+        (self.numbers.add(self.owner, 1) + 1) << 8 | self.owner | 1 << 63
     }
 }
 
@@ -61,8 +67,9 @@ impl Next for NextOf {
 pub struct Items {
     pipeline: Pipeline,
     turns: Arc<Turns>,
-    /// Numbers of its registers: where items go, and what time it is.
+    /// Numbers of its registers: where items go, which numbers they get, and what time it is.
     next: usize,
+    numbers: usize,
     clock: usize,
 }
 
@@ -81,7 +88,8 @@ impl Items {
         entries: Option<u32>,
     ) -> Result<(Items, Vec<Loan>), CardError> {
         let mut program = Program::read(PROGRAM).map_err(|error| broken(&error))?;
-        let (next, clock) = (array(&program, "next")?, array(&program, "clock")?);
+        let [next, numbers, clock] = ["next", "numbers", "clock"].map(|name| array(&program, name));
+        let (next, numbers, clock) = (next?, numbers?, clock?);
         let ([window], [rings]) = (&mut program.windows[..], &mut program.rings[..]) else {
             return Err(broken(&"another window or other rings"));
         };
@@ -94,7 +102,7 @@ impl Items {
         let mut pipeline = Pipeline::new(program).map_err(|error| broken(&error))?;
         fill(&mut pipeline, identity, cores, 0)?;
         let turns = Arc::new(Turns::new(cores));
-        let mut items = Items { pipeline, turns, next, clock };
+        let mut items = Items { pipeline, turns, next, numbers, clock };
         let loans = (0..cores).map(|core| items.loan(core, lent));
         let loans = loans.collect::<Option<Vec<_>>>().ok_or_else(|| broken(&"no window"))?;
         Ok((items, loans))
@@ -103,9 +111,10 @@ impl Items {
     /// What an owner is lent, so many segments; once.
     fn loan(&mut self, core: usize, lent: usize) -> Option<Loan> {
         let memory = self.pipeline.window(0)?;
-        let registers = self.pipeline.registers(self.next)?;
+        let places = self.pipeline.registers(self.next)?;
+        let numbers = self.pipeline.registers(self.numbers)?;
         let events = self.pipeline.reader(0, core)?;
-        let next = Box::new(NextOf { registers, owner: core as u64 });
+        let next = Box::new(NextOf { places, numbers, owner: core as u64 });
         let (segments, turns) = (core * lent..(core + 1) * lent, Arc::clone(&self.turns));
         // SAFETY: the program writes where `regadd` on register `next` of the owner says, which
         // stands there at 1 MiB first, and nothing of what would go beyond; it tells of that behind

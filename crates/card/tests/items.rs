@@ -310,6 +310,37 @@ fn what_the_card_has_answered_is_there_for_who_comes_another_way() {
     }
 }
 
+/// Whoever stores under a key, the card or the host: its number goes up.
+#[test]
+fn numbers_go_up_whoever_stores() {
+    let mut told = Stack::new(true, 16 << 20);
+    let text = |id: u16, said: &str| {
+        let head = [id, 0, 1, 0].map(u16::to_be_bytes);
+        frame(9, 4_000, [head.as_flattened(), said.as_bytes()].concat())
+    };
+    let (mut last, mut all) = ([0; 2], Vec::new());
+    for id in 0..200_u16 {
+        let (key, at) = (["a", "b"][usize::from(id) % 2], usize::from(id) % 2);
+        let store = match id % 3 {
+            0 => text(2 * id, &format!("set {key} 0 0 1\r\nx\r\n")),
+            _ => frame(9, 4_000, request(2 * id, 1, &[0; 8], key.as_bytes(), b"x")),
+        };
+        told.ask(&[store]);
+        let said = told.ask(&[text(2 * id + 1, &format!("gets {key}\r\n"))]);
+        let said = String::from_utf8_lossy(&said[&(2 * id + 1)][0]).into_owned();
+        let number = said.split("\r\n").next().and_then(|line| line.split(' ').next_back());
+        let number: u64 = number.unwrap().parse().unwrap();
+        assert!(number > last[at], "{number} behind {}", last[at]);
+        last[at] = number;
+        all.push(number);
+    }
+    all.sort_unstable();
+    all.dedup();
+    assert_eq!(all.len(), 200, "no two are the same");
+    let said = told.told();
+    assert!(said.stored > 100 && said.left > 250, "both have stored: {said:?}");
+}
+
 #[test]
 fn nobody_is_answered_whom_it_would_harm() {
     let mut told = Stack::new(true, 16 << 20);

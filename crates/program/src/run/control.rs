@@ -88,6 +88,11 @@ impl SharedRegisters {
         self.board.state.registers[self.array].read(index)
     }
 
+    /// Adds to a register, as a packet does, and says what it had.
+    pub fn add(&self, index: u64, value: u64) -> u64 {
+        self.board.state.registers[self.array].add(index, value)
+    }
+
     /// Writes a register. Who hands memory over by it has done with that memory: whatever was done
     /// before comes before what a packet does that has read the register.
     pub fn write(&self, index: u64, value: u64) {

@@ -57,12 +57,15 @@ const _: () = assert!(ALIGN == WORD && HEADER_LEN > LENGTHS_AT + WORD - 1);
 /// place in it below.
 pub(super) const SEGMENT_SHIFT: u32 = 40;
 
-/// The register that says where the card appends next.
+/// The registers that say where the card appends next, and which number an item gets.
 pub trait Next: Debug + Send {
-    /// What it says.
+    /// Where the card appends.
     fn read(&self) -> u64;
-    /// Has it say something else.
+    /// Has it append somewhere else.
     fn write(&self, place: u64);
+    /// Takes a number for an item: higher than all that were given before, by the card or here, and
+    /// that no partition gives a second time.
+    fn number(&self) -> u64;
 }
 
 /// What a card lends a partition.

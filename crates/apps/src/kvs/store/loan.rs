@@ -138,6 +138,11 @@ impl Lent {
         }
     }
 
+    /// Takes a number for an item, of those that the card gives.
+    pub(super) fn number(&self) -> u64 {
+        self.loan.next.number()
+    }
+
     /// The card has no room in the segment that it appends to.
     fn is_full(&self) -> bool {
         self.loan.next.read() & ((1 << SEGMENT_SHIFT) - 1) >= LENT_LEN as u64

@@ -163,6 +163,9 @@ impl Partition {
 
     /// A number that no item of any partition has had.
     pub fn next_cas(&mut self) -> u64 {
+        if let Some(lent) = &self.lent {
+            return lent.number();
+        }
         self.cas_last += self.cas_step;
         self.cas_last
     }

@@ -19,8 +19,9 @@ pub const CORES: usize = 2;
 
 const RING: dma::Shape = dma::Shape { entries: 128, entry_len: 88 };
 
+/// Where items go, and how many have got a number.
 #[derive(Clone, Debug)]
-pub struct Register(pub Arc<AtomicU64>);
+pub struct Register(pub Arc<AtomicU64>, Arc<AtomicU64>);
 
 impl Next for Register {
     fn read(&self) -> u64 {
@@ -29,6 +30,10 @@ impl Next for Register {
 
     fn write(&self, place: u64) {
         self.0.store(place, Ordering::Relaxed);
+    }
+
+    fn number(&self) -> u64 {
+        (self.1.fetch_add(1, Ordering::Relaxed) + 1) << 8 | 1 << 63
     }
 }
 
@@ -75,26 +80,24 @@ pub struct Card {
     pub next: Register,
     pub turns: Arc<Turns>,
     pub under_way: [Option<Under>; CORES],
-    cas: u64,
 }
 
 /// So many segments, lent, and their card.
 pub fn lent(segments: usize) -> (Loan, Card) {
     let rings = Arc::new(Shared::make(RING.bytes()).unwrap().0);
     let (filler, events) = ring(&rings, RING);
-    let next = Register(Arc::new(AtomicU64::new(LENT_LEN as u64)));
+    let next = Register(Arc::new(AtomicU64::new(LENT_LEN as u64)), Arc::default());
     let turns = Arc::new(Turns::new(CORES));
     let (loan, memory) =
         super::lent::tests::lent(segments, (events, Box::new(next.clone()), Arc::clone(&turns)));
     let (ring, under_way) = (Arc::new(filler), [None, None]);
-    (loan, Card { memory, ring, next, turns, under_way, cas: 0 })
+    (loan, Card { memory, ring, next, turns, under_way })
 }
 
 impl Card {
     /// A core writes an item, and does not tell of it yet; `false` where there is no room.
     pub fn begin(&mut self, core: usize, key: &[u8], value: &[u8], now: Moment) -> bool {
-        self.cas += 1;
-        let image = image(key, value, self.cas << 8 | 1 << 63, now);
+        let image = image(key, value, self.next.number(), now);
         let within = (1_u64 << 40) - 1;
         if self.next.read() & within > LENT_LEN as u64 {
             return false;
