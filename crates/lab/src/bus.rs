@@ -87,11 +87,6 @@ impl Bus {
     pub fn requests_per_s(&self, ways: [Way; 2]) -> f64 {
         self.gbps * 1e9 / 8.0 / ways[0].bytes.max(ways[1].bytes)
     }
-
-    /// Cores from which on it binds, where a request takes each so long.
-    pub fn binding_cores(&self, ways: [Way; 2], request_ns: f64) -> f64 {
-        self.requests_per_s(ways) * request_ns / 1e9
-    }
 }
 
 #[cfg(test)]
@@ -116,7 +111,6 @@ mod tests {
         assert_eq!(from, Way { transactions: 2.5, bytes: 300.0 + 32.0 + 2.5 * 24.0 });
         let bus = Bus { name: "a bus", gbps: 8.0 };
         assert!((bus.requests_per_s([to, from]) - 1e9 / 392.0).abs() < 1.0);
-        assert!((bus.binding_cores([to, from], 784.0) - 2.0).abs() < 1e-9);
     }
 
     #[test]

@@ -26,6 +26,10 @@ struct Store {
     is_moody: bool,
     /// The longest step is timed with what makes it longer.
     is_seen: bool,
+    /// Bytes that the card writes where requests are steered.
+    dma_bytes: f64,
+    /// What headers, a look-up and carrying it out take more where requests are steered.
+    steered_ns: [f64; 3],
     cores: u16,
     asked: Vec<Serving>,
 }
@@ -35,8 +39,20 @@ impl Store {
         let seat = Seat { role: "function".into(), label: "a store".into(), core: None };
         let about = About { name: "box".into(), serving: vec![seat], ..About::default() };
         let (shared_ns, card_ns, wrong, is_moody) = (100.0, 150.0, 0, false);
-        let (is_seen, cores, asked) = (true, 2, Vec::new());
-        Store { about, shared_ns, card_ns, wrong, is_moody, is_seen, cores, asked }
+        let (is_seen, dma_bytes, steered_ns) = (true, 0.0, [0.0; 3]);
+        let (cores, asked) = (2, Vec::new());
+        Store {
+            about,
+            shared_ns,
+            card_ns,
+            wrong,
+            is_moody,
+            is_seen,
+            dma_bytes,
+            steered_ns,
+            cores,
+            asked,
+        }
     }
 
     fn more_ns(&self, serving: &Serving) -> f64 {
@@ -70,6 +86,7 @@ impl Testbed for Store {
         let carried_ns = if self.is_seen { more_ns - lookup_ns } else { 0.0 };
         let worked_ns = (mood * 1e3 * (200.0 + more_ns)) as u64;
         let is_steered = serving.build == Build::Steer;
+        let more = if is_steered { self.steered_ns } else { [0.0; 3] };
         Ok(Answered {
             requests: 1_000,
             cores: vec![1_000 / cores; serving.cores.into()],
@@ -78,9 +95,9 @@ impl Testbed for Store {
             worked_ns: vec![worked_ns, 9 * worked_ns, worked_ns],
             is_disturbed: false,
             steps: vec![
-                step("receive", mood * 60.0),
-                step("look_up", mood * (30.0 + lookup_ns)),
-                step("carry_out", mood * (110.0 + carried_ns)),
+                step("receive", mood * (60.0 + more[0])),
+                step("look_up", mood * (30.0 + lookup_ns + more[1])),
+                step("carry_out", mood * (110.0 + carried_ns + more[2])),
             ],
             card_ns: if is_steered { self.card_ns } else { 20.0 },
             crossed: Crossed {
@@ -88,7 +105,8 @@ impl Testbed for Store {
                 frame_bytes: 113.2,
                 answers: 1.0,
                 answer_bytes: 135.2,
-                ..Crossed::default()
+                dma_writes: if is_steered && self.dma_bytes > 0.0 { 1.0 } else { 0.0 },
+                dma_bytes: if is_steered { self.dma_bytes } else { 0.0 },
             },
         })
     }
@@ -129,7 +147,9 @@ fn what_help_brings_and_why_is_found_as_it_is() {
                  steers requests by their keys, 1.50 times the 6.67 M/s with RSS; the study states \
                  1.30 to 1.45 times, on six cores.";
     assert!(words.starts_with(start), "{words}");
-    assert!(words.contains("Most of what it saves is memory"), "{words}");
+    let memory = "Most of what it saves is memory: items and buckets that another core wrote last \
+                  have to come from there (100 ns).";
+    assert!(words.ends_with(memory), "{words}");
     let (words, value) = said(&measured, "box-kvs-steer-time");
     assert!(near(value, 200.0 / 300.0), "{value}");
     assert!(
@@ -140,7 +160,28 @@ fn what_help_brings_and_why_is_found_as_it_is() {
     assert!(words.ends_with("timed: carry out, copy 70.0 ns; look-up 30.0 ns."), "{words}");
     let (words, value) = said(&measured, "box-kvs-steer-workloads");
     assert!(near(value, 2.0), "{value}");
-    assert!(words.contains("study's is Zipf: 2.00 times the throughput"), "{words}");
+    let most = "most with Zipf, else the study's: 2.00 times the throughput with rss; least with";
+    assert!(words.contains(most), "{words}");
+}
+
+#[test]
+fn every_ratio_says_of_what_it_is() {
+    let measured = measured(&mut Store::new(), &[]);
+    let summary = measured.summary();
+    let unit = |id: &str| {
+        let found = summary.findings.iter().find(|found| found.id == format!("box-kvs-steer-{id}"));
+        found.unwrap().value.unit.clone()
+    };
+    assert_eq!(unit("throughput"), "times the throughput with rss");
+    assert_eq!(unit("workloads"), "times the throughput with rss");
+    assert_eq!(unit("time"), "of the time with rss");
+    let tables = &summary.experiments[0].tables;
+    let served = tables.iter().find(|table| table.id == "kvs-steering-served").unwrap();
+    let place = [("workload", "the study's"), ("cores", "2"), ("mode", "steer")];
+    let at = |head: &str| cell_at(served, &place, head);
+    assert_eq!(at("answered, against rss"), "1.50 times rss (1.50 to 1.50)");
+    assert_eq!(at("a request, against rss"), "0.667 of rss's time (0.667 to 0.667)");
+    assert_eq!(at("busiest core's requests"), "1.00 times the mean (1.00 to 1.00)");
 }
 
 #[test]
@@ -166,7 +207,9 @@ fn what_the_card_does_is_set_against_what_it_saves() {
     };
     let (words, value) = of(150.0);
     assert!(near(value, 130.0), "{value}");
-    assert!(words.contains("130 ns more than RSS; the application's core saves 100 ns"), "{words}");
+    let both = "130 ns more than RSS; with what the application's core saves of that, both \
+                together take 30.0 ns more.";
+    assert!(words.contains(both), "{words}");
     assert!(words.contains("costs more than it brings"), "{words}");
     assert!(of(100.0).0.contains("The help pays even where a core"), "{}", of(100.0).0);
     let mut store = Store::new();
@@ -193,14 +236,31 @@ fn the_cause_is_the_steps_that_are_shorter() {
 }
 
 #[test]
-fn a_step_that_is_a_little_shorter_is_no_cause() {
-    let mut store = Store::new();
-    store.is_seen = false;
-    let measured = measured(&mut store, &[]);
-    let (words, _) = said(&measured, "box-kvs-steer-throughput");
-    assert!(words.ends_with("Where most of it is saved these repeats do not tell."), "{words}");
-    let (words, _) = said(&measured, "box-kvs-steer-time");
-    assert!(words.ends_with("Shorter are, by steps that were timed: look-up 30.0 ns."), "{words}");
+fn causes_and_steps_are_told_by_the_same_differences() {
+    let told = |change: fn(&mut Store)| {
+        let mut store = Store::new();
+        change(&mut store);
+        let measured = measured(&mut store, &["keys=uniform", "cores=2"]);
+        ["throughput", "time"].map(|id| said(&measured, &format!("box-kvs-steer-{id}")).0)
+    };
+    // Of 100 ns that are saved the steps show 30.
+    let [why, steps] = told(|store| store.is_seen = false);
+    let part = "What it is shown to save, none of it most for certain: memory: items and buckets \
+                that another core wrote last have to come from there (30.0 ns).";
+    assert!(why.ends_with(part), "{why}");
+    assert!(steps.ends_with("Shorter are, by steps that were timed: look-up 30.0 ns."), "{steps}");
+    // Steps of which none is shorter: neither of the two knows more than the other.
+    let [why, steps] = told(|store| store.steered_ns = [0.0, 30.0, 70.0]);
+    for words in [why, steps] {
+        assert!(words.ends_with("In which step it saves these repeats do not tell."), "{words}");
+    }
+    // What is longer is told as well.
+    let [why, steps] = told(|store| store.steered_ns = [-20.0, 30.0, 70.0]);
+    assert!(why.contains("headers, requests or keys are not looked at again (20.0 ns)"), "{why}");
+    assert!(steps.ends_with("timed: receive, check 20.0 ns."), "{steps}");
+    let [_, steps] = told(|store| store.steered_ns = [15.0, 0.0, 0.0]);
+    let both = "carry out, copy 70.0 ns; look-up 30.0 ns. Longer are: receive, check 15.0 ns.";
+    assert!(steps.ends_with(both), "{steps}");
 }
 
 #[test]
@@ -238,10 +298,19 @@ fn the_bus_and_the_cores_beyond_are_computed_and_say_so() {
     // From the host: an answer, a quarter of a line of descriptors of each kind.
     let carried = 32e9 / 8.0 / (135.2 + 32.0 + 1.5 * 24.0) / 1e6;
     assert!(origin == Origin::Computed && near(points[0].1, carried), "{points:?}");
+    // An answer, its FCS, preamble and gap, 10 Gbps each.
+    let (_, points) = curve("2 ports of 10 Gbps");
+    let ports = 2.0 * 10e9 / 8.0 / (135.2 + 24.0) / 1e6;
+    assert!(near(points[0].1, ports), "{points:?}");
     let (words, value) = said(&measured, "box-kvs-steer-bus");
-    assert!(near(value, carried * 0.2), "{value}");
-    assert!(words.contains("(computed; the study states 4 cores)"), "{words}");
-    assert!(words.contains("The help leaves the bus as it is"), "{words}");
+    assert!(near(value, ports * 0.2), "{value}");
+    let first = "2 ports of 10 Gbps would bind first with steer: from 3.14 cores of box on, with \
+                 rss from 4.71 on; PCIe 2.0 x8 would from 3.94 on with steer (computed; the study";
+    assert!(words.starts_with(first), "{words}");
+    assert!(
+        words.contains("so faster ports come first. The help leaves the bus as it is"),
+        "{words}"
+    );
     let request = figure("kvs-steering-request");
     let study = request.series.iter().find(|series| series.origin == Origin::Published).unwrap();
     let stated: Vec<_> = study.points.iter().map(|of| (of.x_word.as_str(), of.y)).collect();
@@ -253,9 +322,21 @@ fn the_bus_and_the_cores_beyond_are_computed_and_say_so() {
     let table = &summary.experiments[0].tables[0];
     let here = |what: &str| cell_at(table, &[("what", what)], "here");
     assert_eq!(here("latency of a request"), "not supported: latency of staged passes");
-    assert_eq!(here("throughput, steer over rss"), "1.50 (1.50 to 1.50)");
+    assert_eq!(here("throughput with steer"), "1.50 times that with rss (1.50 to 1.50)");
     // 6 cores: (200 + 200 * 5 / 6) / 200.
-    assert_eq!(here("throughput, steer over rss, 6 cores, modelled"), "1.83");
+    assert_eq!(here("throughput with steer on 6 cores, modelled"), "1.83 times that with rss");
+    assert_eq!(here("cores at which 2 ports of 10 Gbps bind, steer, computed"), "3.14");
+    assert_eq!(here("cores at which PCIe 2.0 x8 binds, steer, computed"), "3.94");
+}
+
+#[test]
+fn where_the_bus_is_full_before_the_wire_is_it_is_named_first() {
+    let mut store = Store::new();
+    store.dma_bytes = 400.0;
+    let measured = measured(&mut store, &["keys=uniform", "cores=2"]);
+    let (words, _) = said(&measured, "box-kvs-steer-bus");
+    assert!(words.starts_with("PCIe 2.0 x8 would bind first with steer: from 1."), "{words}");
+    assert!(words.contains("the bus is full before the wire is. The help loads"), "{words}");
 }
 
 #[test]

@@ -1,5 +1,7 @@
 //! Numbers in prose: as many digits as they carry, thousands set apart.
 
+use niclab_result::digits;
+
 use crate::statistics::{Ends, Estimate};
 
 /// Three significant digits: `12.3`, `0.0123`, `1,230`.
@@ -12,6 +14,22 @@ pub fn significant(value: f64) -> String {
     let magnitude = rounded.abs().log10().floor() as i32;
     let decimals = (2 - magnitude).clamp(0, 9) as usize;
     grouped(&format!("{rounded:.decimals$}"))
+}
+
+/// A median, to the digits that where it lies supports: `0.87` of 0.8725 in 0.86 to 0.89.
+pub fn supported(estimate: &Estimate) -> String {
+    at_ends(estimate.median, estimate)
+}
+
+/// Where a median lies, to the digits of [`supported`]: `0.86 to 0.89`.
+pub fn ends(estimate: &Estimate) -> String {
+    let [low, high] = [estimate.low, estimate.high].map(|end| at_ends(end, estimate));
+    format!("{low} to {high}")
+}
+
+fn at_ends(value: f64, estimate: &Estimate) -> String {
+    let decimals = digits::decimals(estimate.median, (estimate.low, estimate.high));
+    grouped(&format!("{value:.decimals$}"))
 }
 
 /// A whole number with its thousands apart: `65,536`.
@@ -71,6 +89,17 @@ pub fn rules(count: f64) -> String {
 /// A share of one in percent: `97.2 %`.
 pub fn percent(share: f64) -> String {
     format!("{} %", significant(share * 100.0))
+}
+
+/// How much less than one a ratio is, in percent, to the digits that where it lies supports.
+pub fn percent_less(ratio: &Estimate) -> String {
+    let less = Estimate {
+        median: 100.0 * (1.0 - ratio.median),
+        low: 100.0 * (1.0 - ratio.high),
+        high: 100.0 * (1.0 - ratio.low),
+        ..*ratio
+    };
+    format!("{} %", supported(&less))
 }
 
 /// A share that was asked for, in percent: `0.5 %`, with no more digits than it has, three at most.
@@ -154,6 +183,17 @@ mod tests {
         let expected = ["60", "3.33", "0.5", "100"].map(|n| format!("{n} % of the maximum"));
         assert_eq!(rates, expected);
         assert_eq!([0.0, 1.0, 16.0].map(groups), ["group 0", "group 1", "groups 1-16"]);
+    }
+
+    #[test]
+    fn a_ratio_has_the_digits_that_its_interval_supports() {
+        let of = |median, low, high| {
+            let estimate = Estimate { median, low, high, repeats: 6, ends: Ends::Interval };
+            format!("{} ({})", supported(&estimate), ends(&estimate))
+        };
+        assert_eq!(of(0.8725, 0.8612, 0.8931), "0.87 (0.86 to 0.89)");
+        assert_eq!(of(2.49, 1.71, 4.88), "2.5 (1.7 to 4.9)");
+        assert_eq!(of(0.666_67, 0.666_67, 0.666_67), "0.667 (0.667 to 0.667)");
     }
 
     #[test]

@@ -20,6 +20,7 @@
 #![forbid(unsafe_code)]
 
 pub mod csv;
+pub mod digits;
 pub mod directory;
 pub mod document;
 pub mod error;

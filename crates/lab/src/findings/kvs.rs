@@ -10,9 +10,13 @@ use crate::published::flexnic;
 use crate::statistics::{self, Estimate};
 use crate::summary::Results;
 use crate::summary::kvs::{
-    binding, figure_id, largest, millions, of_plain, study, with_mode, workload,
+    Limit, STUDY_WORDS, bus_limit, figure_id, largest, millions, of_plain, ports_limit, study,
+    with_mode, workload,
 };
 use crate::words;
+
+/// Unit of a throughput as so many times that without help.
+const TIMES: &str = "times the throughput with rss";
 
 /// Device by device and mode by mode: what the card's help is worth with the study's workload, and
 /// why; what it costs; where it is worth most; and what it leaves on the bus.
@@ -70,11 +74,12 @@ fn gain(results: &Results<'_>, cell: &Cell<'_>, plain: &Cell<'_>) -> Option<Find
         format!("; the study states {least} to {most} times, on six cores")
     });
     let sentence = format!(
-        "With the study's workload {} answer {} (staged) {}, {} times the {} with RSS{stated}{}.",
+        "With the study's workload {} {} {} (staged) {}, {} times the {} with RSS{stated}{}.",
         cores(cell),
+        if cell.number("cores") == Some(1.0) { "answers" } else { "answer" },
         millions(with?.median),
         help(cell),
-        words::significant(ratio.median),
+        words::supported(&ratio),
         millions(without?.median),
         words::few(&ratio)
     );
@@ -84,61 +89,100 @@ fn gain(results: &Results<'_>, cell: &Cell<'_>, plain: &Cell<'_>) -> Option<Find
     };
     let figure = Some(figure_id(results, "gain"));
     let words = (sentence, implication.as_str());
-    Some(told(cell.device, id(cell, "throughput"), (&ratio, "1"), words, figure))
+    Some(told(cell.device, id(cell, "throughput"), (&ratio, TIMES), words, figure))
 }
 
-/// A step that is shorter than without help.
-struct Shorter {
+/// A step that is shorter or longer than without help.
+struct Changed {
     name: &'static str,
     label: &'static str,
-    /// By how much, and by how much at least.
-    ns: f64,
-    least_ns: f64,
+    /// What it saves, below 0 where it is longer.
+    saved: Estimate,
 }
 
-/// Steps that are shorter than without help, where the repeats hold it, the most first.
-fn shorter(cell: &Cell<'_>, plain: &Cell<'_>) -> Vec<Shorter> {
+/// Differences of pairs of repeats, those without help less those with it.
+fn saved(cell: &Cell<'_>, plain: &Cell<'_>, metric: &str) -> Option<Estimate> {
+    let (with, without) = cell.paired(plain, metric);
+    let saved: Vec<f64> = without.iter().zip(with).map(|(plain, with)| plain - with).collect();
+    statistics::estimate(&saved)
+}
+
+/// Steps that are not as long as without help, where the repeats hold it, what saves most first.
+fn changed(cell: &Cell<'_>, plain: &Cell<'_>) -> Vec<Changed> {
     let of = |(name, label): (&'static str, &'static str)| {
-        let (with, without) = cell.paired(plain, &step_metric(name));
-        let saved: Vec<f64> = without.iter().zip(with).map(|(plain, with)| plain - with).collect();
-        let saved = statistics::estimate(&saved)?;
-        let is_held = saved.repeats >= REPEATS_MIN && saved.low > 0.0;
-        is_held.then_some(Shorter { name, label, ns: saved.median, least_ns: saved.low })
+        let saved = saved(cell, plain, &step_metric(name))?;
+        let is_held = saved.repeats >= REPEATS_MIN && (saved.low > 0.0 || saved.high < 0.0);
+        is_held.then_some(Changed { name, label, saved })
     };
     let mut all: Vec<_> = STEPS.into_iter().filter_map(of).collect();
-    all.sort_by(|a: &Shorter, b: &Shorter| b.ns.total_cmp(&a.ns));
+    all.sort_by(|a: &Changed, b: &Changed| b.saved.median.total_cmp(&a.saved.median));
     all
 }
 
-/// Why a request is served sooner: where at least half of what is saved is saved for certain.
+/// Steps that have one cause where they are shorter, and the cause.
+const CAUSES: [(&[&str], &str); 4] = [
+    (
+        &["look_up", "carry_out"],
+        "memory: items and buckets that another core wrote last have to come from there",
+    ),
+    (&["lock"], "waiting for locks that cores share"),
+    (
+        &["receive", "parse", "hash"],
+        "work that the card has done already: headers, requests or keys are not looked at again",
+    ),
+    (&["reply"], "answering"),
+];
+
+/// Why a request is served sooner, by the very steps that [`time`] lists: what is saved by causes,
+/// and whether one of them is most of it.
 fn why(cell: &Cell<'_>, plain: &Cell<'_>) -> String {
-    let all = shorter(cell, plain);
-    let sum = |names: &[&str]| {
-        all.iter().filter(|of| names.contains(&of.name)).map(|of| of.least_ns).sum::<f64>()
+    let all = changed(cell, plain);
+    let of = |(names, cause): &(&[&str], &'static str)| {
+        let steps = || all.iter().filter(|of| names.contains(&of.name));
+        let ns: f64 = steps().map(|of| of.saved.median).sum();
+        let least_ns: f64 = steps().map(|of| of.saved.low).sum();
+        // One core shares nothing: there a shorter look-up has no cause that is known.
+        let is_known = cell.number("cores") > Some(1.0) || names[0] != "look_up";
+        let cause = if is_known { *cause } else { "finding and copying items" };
+        (ns > 0.0).then_some((ns, least_ns, cause))
     };
-    // One core shares nothing.
-    let shared = |ns: f64| if cell.number("cores") > Some(1.0) { ns } else { 0.0 };
-    let causes = [
-        (
-            shared(sum(&["look_up", "carry_out"])),
-            "Most of what it saves is memory: items and buckets that another core wrote last have \
-             to come from there.",
-        ),
-        (shared(sum(&["lock"])), "Most of what it saves is waiting for locks that cores share."),
-        (
-            sum(&["receive", "parse", "hash"]),
-            "Most of what it saves is work that the card has done already: headers, requests or \
-             keys are not looked at again.",
-        ),
-        (sum(&["reply"]), "Most of what it saves is answering."),
-    ];
-    let (with, without) = cell.paired(plain, REQUEST);
-    let saved: Vec<f64> = without.iter().zip(with).map(|(plain, with)| plain - with).collect();
-    let half = statistics::median(&saved).unwrap_or(0.0) / 2.0;
-    let most = causes.iter().max_by(|(a, _), (b, _)| a.total_cmp(b));
-    let most = most.filter(|(saved, _)| half > 0.0 && *saved >= half);
-    let unknown = "Where most of it is saved these repeats do not tell.";
-    most.map_or(unknown, |(_, words)| words).to_owned()
+    let mut causes: Vec<_> = CAUSES.iter().filter_map(of).collect();
+    causes.sort_by(|(a, ..), (b, ..)| b.total_cmp(a));
+    let half_ns = saved(cell, plain, REQUEST).map_or(0.0, |saved| saved.median / 2.0);
+    match causes.first() {
+        None => UNTOLD.to_owned(),
+        Some((ns, least_ns, cause)) if half_ns > 0.0 && *least_ns >= half_ns => {
+            format!("Most of what it saves is {cause} ({}).", words::time(*ns))
+        }
+        Some(_) => {
+            let told = causes.iter().map(|(ns, _, why)| format!("{why} ({})", words::time(*ns)));
+            let told = told.collect::<Vec<_>>().join("; ");
+            format!("What it is shown to save, none of it most for certain: {told}.")
+        }
+    }
+}
+
+/// What is said of steps where no repeats hold a difference.
+const UNTOLD: &str = "In which step it saves these repeats do not tell.";
+
+/// Which steps are shorter, and which longer.
+fn steps(cell: &Cell<'_>, plain: &Cell<'_>) -> String {
+    let all = changed(cell, plain);
+    let (shorter, longer): (Vec<&Changed>, Vec<_>) =
+        all.iter().partition(|of| of.saved.median > 0.0);
+    if shorter.is_empty() {
+        return UNTOLD.to_owned();
+    }
+    let list = |of: &[&Changed]| {
+        let each =
+            of.iter().map(|of| format!("{} {}", of.label, words::time(of.saved.median.abs())));
+        each.collect::<Vec<_>>().join("; ")
+    };
+    let and = match longer.is_empty() {
+        true => String::new(),
+        false => format!(" Longer are: {}.", list(&longer)),
+    };
+    format!("Shorter are, by steps that were timed: {}.{and}", list(&shorter))
 }
 
 /// What a request takes of a core, and which steps are shorter.
@@ -155,7 +199,7 @@ fn time(results: &Results<'_>, cell: &Cell<'_>, plain: &Cell<'_>) -> Option<Find
             words::time(before)
         )
     });
-    let less = words::percent(1.0 - ratio.median);
+    let less = words::percent_less(&ratio);
     let sentence = format!(
         "A request takes each of {} {} with {mode} in place of {} with {PLAIN}, {less} \
          less{stated}{}.",
@@ -164,47 +208,46 @@ fn time(results: &Results<'_>, cell: &Cell<'_>, plain: &Cell<'_>) -> Option<Find
         words::time(without?.median),
         words::few(&ratio)
     );
-    let steps: Vec<String> = shorter(cell, plain)
-        .iter()
-        .map(|of| format!("{} {}", of.label, words::time(of.ns)))
-        .collect();
-    let implication = match steps.is_empty() {
-        true => "Which step is shorter these repeats do not tell.".to_owned(),
-        false => format!("Shorter are, by steps that were timed: {}.", steps.join("; ")),
-    };
+    let implication = steps(cell, plain);
     let figure = Some(figure_id(results, "steps"));
     let words = (sentence, implication.as_str());
-    Some(told(cell.device, id(cell, "time"), (&ratio, "1"), words, figure))
+    Some(told(cell.device, id(cell, "time"), (&ratio, "of the time with rss"), words, figure))
 }
 
 /// What the card's work takes more where a core does it, against what the application saves.
 fn card(results: &Results<'_>, cell: &Cell<'_>, plain: &Cell<'_>) -> Option<Finding> {
-    let differences = |metric: &str, sign: f64| {
-        let (with, without) = cell.paired(plain, metric);
-        let of = with.iter().zip(without).map(|(with, without)| sign * (with - without));
-        statistics::estimate(&of.collect::<Vec<_>>()).filter(|of| of.repeats >= REPEATS_MIN)
-    };
-    let (more, saved) = (differences(CARD, 1.0)?, differences(REQUEST, -1.0)?);
+    let (with, without) = cell.paired(plain, CARD);
+    let more: Vec<f64> = with.iter().zip(without).map(|(with, without)| with - without).collect();
+    let (with, without) = cell.paired(plain, REQUEST);
+    let saved = without.iter().zip(with).map(|(without, with)| without - with);
+    // Of each pair of repeats what both cores together spend more.
+    let net: Vec<f64> = more.iter().zip(saved).map(|(more, saved)| more - saved).collect();
+    let [more, net] = [&more, &net].map(|of| statistics::estimate(of));
+    let (more, net) = (more.filter(|of| of.repeats >= REPEATS_MIN)?, net?);
     if more.low <= 0.0 {
         return None;
     }
     let mode = cell.word("mode");
+    let (sum, adjective) =
+        (words::time(net.median.abs()), if net.median < 0.0 { "less" } else { "more" });
     let sentence = format!(
-        "What the card does for a request takes a core of {} {} with {mode}, {} more than RSS; the \
-         application's core saves {}{}.",
+        "What the card does for a request takes a core of {} {} with {mode}, {} more than RSS; \
+         with what the application's core saves of that, both together take {sum} {adjective}{}.",
         cell.device,
         words::time(cell.estimate(CARD)?.median),
         words::time(more.median),
-        words::time(saved.median.max(0.0)),
         words::few(&more)
     );
-    let implication = match (saved.high < more.low, saved.low > more.high) {
+    let implication = match (net.low > 0.0, net.high < 0.0) {
         (true, _) => {
             "In software on the same cores the help costs more than it brings: it is worth its \
              price where a card, or a core that nothing else needs, does it."
         }
         (_, true) => "The help pays even where a core of the same machine does the card's work.",
-        _ => "Whether a core that does the card's work earns it back these repeats do not tell.",
+        _ => {
+            "In software on the same cores the help costs about what it brings: which is more \
+             changes from repeat to repeat."
+        }
     };
     let words = (sentence, implication);
     Some(told(
@@ -231,53 +274,78 @@ fn workloads(results: &Results<'_>, device: &str, mode: &str) -> Option<Finding>
         return None;
     }
     let sentence = format!(
-        "Of {} workloads {mode} brings {} most where what differs from the study's is {}: {} times \
-         the throughput; least where it is {}: {} times{}.",
+        "Of {} workloads {mode} brings {} most with {}: {} times the throughput with {PLAIN}; \
+         least with {}: {} times it{}.",
         all.len(),
         cores(most),
         differing(most),
-        words::significant(more.median),
+        words::supported(more),
         differing(least),
-        words::significant(less.median),
+        words::supported(less),
         words::few(more)
     );
     let implication = "What the help is worth hangs on what is asked: measure with your keys and \
                        your share of gets.";
     let words = (sentence, implication);
     let figure = Some(figure_id(results, "gain"));
-    Some(told(device, id(most, "workloads"), (more, "1"), words, figure))
+    Some(told(device, id(most, "workloads"), (more, TIMES), words, figure))
 }
 
+/// A workload, by what tells it from the study's.
 fn differing(cell: &Cell<'_>) -> String {
     match workload(cell) {
-        words if words == "the study's" => "nothing".to_owned(),
-        words => words,
+        words if words == STUDY_WORDS => words,
+        words => format!("{words}, else the study's"),
     }
 }
 
-/// When the bus binds, and what the help takes off it.
+/// What binds first where there are cores enough, and what the help takes off the bus.
 fn bus(results: &Results<'_>, cell: &Cell<'_>, plain: &Cell<'_>) -> Option<Finding> {
-    let bus = &BUSES[0];
     let time = cell.estimate(REQUEST).filter(|of| of.repeats >= REPEATS_MIN)?;
-    let (with, without) = (binding(cell, bus)?, binding(plain, bus)?);
+    let (ports, bus) = (ports_limit(results, cell)?, bus_limit(cell, &BUSES[0])?);
+    let are_ports_first = ports.requests_per_s <= bus.requests_per_s;
+    let (first, then) = if are_ports_first { (&ports, &bus) } else { (&bus, &ports) };
+    let without = match are_ports_first {
+        true => ports_limit(results, plain),
+        false => bus_limit(plain, &BUSES[0]),
+    };
+    let cores = time.scaled(first.requests_per_s / 1e9);
+    let at = |limit: &Limit, cell: &Cell<'_>| limit.cores(cell).map(words::significant);
+    let stated = flexnic::stated("kvs_pcie_bottleneck_cores").unwrap_or_default();
+    let sentence = format!(
+        "{} would bind first with {}: from {} cores of {} on, with {PLAIN} from {} on; {} would \
+         from {} on with {} (computed; the study, which has such ports, states that PCIe binds \
+         from {} cores on).",
+        first.name,
+        cell.word("mode"),
+        words::supported(&cores),
+        cell.device,
+        at(&without?, plain)?,
+        then.name,
+        at(then, cell)?,
+        cell.word("mode"),
+        words::whole(stated)
+    );
+    let means = match are_ports_first {
+        true => {
+            "More cores than that answer no more: the wire is full of requests and answers before \
+             the bus is, so faster ports come first."
+        }
+        false => "More cores than that answer no more: the bus is full before the wire is.",
+    };
+    let implication = format!("{means} {}", on_bus(results, cell, plain));
+    let figure = Some(format!("{}-{}", figure_id(results, "cores"), cell.device));
+    let words = (sentence, implication.as_str());
+    Some(told(cell.device, id(cell, "bus"), (&cores, "cores"), words, figure))
+}
+
+/// What the help takes off the bus, or puts on it.
+fn on_bus(results: &Results<'_>, cell: &Cell<'_>, plain: &Cell<'_>) -> String {
     let bytes = |cell: &Cell<'_>| {
         let of = |metric| cell.estimate(metric).map_or(0.0, |of| of.median);
         of(BUS[0][1]).max(of(BUS[1][1]))
     };
-    let share = bytes(cell) / bytes(plain);
-    let cores = time.scaled(with / time.median);
-    let stated = flexnic::stated("kvs_pcie_bottleneck_cores").unwrap_or_default();
-    let sentence = format!(
-        "By what a request takes of it, {} binds from {} cores of {} on with {}, from {} on with \
-         {PLAIN} (computed; the study states {} cores).",
-        bus.name,
-        words::significant(with),
-        cell.device,
-        cell.word("mode"),
-        words::significant(without),
-        words::whole(stated)
-    );
-    let on_bus = match share {
+    let on_bus = match bytes(cell) / bytes(plain) {
         share if share > 1.01 => {
             format!("The help loads the bus by {} more", words::percent(share - 1.0))
         }
@@ -287,11 +355,8 @@ fn bus(results: &Results<'_>, cell: &Cell<'_>, plain: &Cell<'_>) -> Option<Findi
         _ => "The help leaves the bus as it is".to_owned(),
     };
     let is_freed = held(of_plain(results, cell, REQUEST)).is_some_and(|of| of.high < 1.0);
-    let implication = match is_freed {
+    match is_freed {
         true => format!("{on_bus}, and frees cores: fewer of them load it as much."),
         false => format!("{on_bus}."),
-    };
-    let figure = Some(format!("{}-{}", figure_id(results, "cores"), cell.device));
-    let words = (sentence, implication.as_str());
-    Some(told(cell.device, id(cell, "bus"), (&cores, "cores"), words, figure))
+    }
 }

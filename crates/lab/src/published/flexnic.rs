@@ -35,6 +35,11 @@ pub fn steering_gain() -> Option<(f64, f64)> {
     Some((1.0 + gain("min")? / 100.0, 1.0 + gain("max")? / 100.0))
 }
 
+/// The host's ports: how many, and the rate of each, Gbps.
+pub fn ports() -> Option<(f64, f64)> {
+    Some((stated("host_link_count")?, stated("host_link_rate")?))
+}
+
 /// The curve of this name of the study's numbers at places that are words.
 pub fn curve(name: &str, points: &[(&str, f64)]) -> Series {
     let point = |(word, y): &(&str, f64)| {
@@ -61,6 +66,7 @@ mod tests {
         let (least, most) = steering_gain().unwrap();
         assert!((least - 1.3).abs() < 1e-9 && (most - 1.45).abs() < 1e-9);
         assert_eq!(stated("kvs_pcie_bottleneck_cores"), Some(4.0));
+        assert_eq!(ports(), Some((2.0, 10.0)));
         assert_eq!(stated("no_such_number"), None);
     }
 }

@@ -14,7 +14,7 @@ use crate::frame_size::wire_ns;
 use crate::kvs::{ANSWERED, BUS, CARD, KEYS, MODES, PLAIN, REQUEST, STEPS, UNIFORM, step_metric};
 use crate::published::flexnic;
 use crate::scaling::modelled_pps;
-use crate::statistics::{self, Estimate};
+use crate::statistics::{self, Ends, Estimate};
 use crate::words;
 
 /// Axes of a place, all but the mode.
@@ -82,6 +82,9 @@ pub(crate) fn study<'a>(results: &'a Results<'_>, device: &str) -> Vec<&'a Cell<
     all
 }
 
+/// The study's workload, in words.
+pub(crate) const STUDY_WORDS: &str = "the study's";
+
 /// What is asked, by what tells it from the study's workload.
 pub(crate) fn workload(cell: &Cell<'_>) -> String {
     let number = |axis: &str| words::whole(cell.number(axis).unwrap_or(0.0));
@@ -95,7 +98,7 @@ pub(crate) fn workload(cell: &Cell<'_>) -> String {
         }
     }
     match words.is_empty() {
-        true => "the study's".to_owned(),
+        true => STUDY_WORDS.to_owned(),
         false => words.join(", "),
     }
 }
@@ -112,18 +115,37 @@ pub(crate) fn bus_ways(cell: &Cell<'_>) -> Option<[Way; 2]> {
     cell.samples.iter().find_map(of).map(|seen| ways(&seen.crossed))
 }
 
-/// Cores from which on a bus binds.
-pub(crate) fn binding(cell: &Cell<'_>, bus: &Bus) -> Option<f64> {
-    Some(bus.binding_cores(bus_ways(cell)?, cell.estimate(REQUEST)?.median))
+/// What stands between a store's cores and its clients, and what it carries.
+pub(crate) struct Limit {
+    /// Its name: `PCIe 2.0 x8`, `2 ports of 10 Gbps`.
+    pub name: String,
+    /// Requests a second, their answers included.
+    pub requests_per_s: f64,
 }
 
-/// Cores whose answers, or requests, two ports of 10 Gbps carry: the study's.
-fn ports_carry(results: &Results<'_>, cell: &Cell<'_>) -> Option<f64> {
+impl Limit {
+    /// Cores from which on it binds; `None` where the time of a request is not known.
+    pub fn cores(&self, cell: &Cell<'_>) -> Option<f64> {
+        Some(self.requests_per_s * cell.estimate(REQUEST)?.median / 1e9)
+    }
+}
+
+/// A bus, for the requests of a cell.
+pub(crate) fn bus_limit(cell: &Cell<'_>, bus: &Bus) -> Option<Limit> {
+    let requests_per_s = bus.requests_per_s(bus_ways(cell)?);
+    Some(Limit { name: bus.name.to_owned(), requests_per_s })
+}
+
+/// The study's two ports. Whatever a card keeps from the bus, requests and answers cross the wire
+/// as they do without help.
+pub(crate) fn ports_limit(results: &Results<'_>, cell: &Cell<'_>) -> Option<Limit> {
     let plain = with_mode(results, cell, PLAIN)?;
     let of = |sample: &&niclab_result::Sample| Answered::deserialize(&sample.counters).ok();
     let crossed = plain.samples.iter().find_map(of)?.crossed;
     let longest = crossed.frame_bytes.max(crossed.answer_bytes) + FCS_BYTES;
-    Some(2.0 * cell.estimate(REQUEST)?.median / wire_ns(longest, 10.0))
+    let (ports, gbps) = flexnic::ports()?;
+    let name = format!("{} ports of {} Gbps", words::whole(ports), words::whole(gbps));
+    Some(Limit { name, requests_per_s: ports * 1e9 / wire_ns(longest, gbps) })
 }
 
 /// The tables.
@@ -149,13 +171,13 @@ const PLACES: [&str; 5] = ["device", "workload", "cores", "together", "mode"];
 fn served(results: &Results<'_>) -> Table {
     let mut rows = Vec::new();
     for cell in results.devices().flat_map(|device| cells(results, device)) {
-        let ratio = |metric| worded(of_plain(results, cell, metric), words::significant);
+        let ratio = |metric, of| ratio_words(of_plain(results, cell, metric), of);
         let rest = vec![
             worded(cell.estimate(ANSWERED), millions),
-            ratio(ANSWERED),
+            ratio(ANSWERED, "times rss"),
             worded(cell.estimate(REQUEST), words::time),
-            ratio(REQUEST),
-            median(cell, "busiest_ratio", words::significant),
+            ratio(REQUEST, "of rss's time"),
+            ratio_words(cell.estimate("busiest_ratio"), "times the mean"),
             median(cell, CARD, words::time),
             marks_of_both(cell),
         ];
@@ -163,16 +185,28 @@ fn served(results: &Results<'_>) -> Table {
     }
     let rest = [
         "answered (interval)",
-        "of rss's",
+        "answered, against rss",
         "a core, a request (interval)",
-        "of rss's time",
-        "busiest core, of the mean",
+        "a request, against rss",
+        "busiest core's requests",
         "card's work in software",
         "marks",
     ];
     let title = "What is answered, staged, and what a request takes of a core; workloads by what \
                  differs from the study's";
     table(&id(results, "served"), title, &[&PLACES[..], &rest].concat(), rows)
+}
+
+/// A ratio with what it is of, to the digits that where it lies supports: `0.87 of rss's time
+/// (0.86 to 0.89)`.
+fn ratio_words(ratio: Option<Estimate>, of: &str) -> String {
+    let Some(ratio) = ratio else { return "-".into() };
+    let told = format!("{} {of}", words::supported(&ratio));
+    match ratio.ends {
+        Ends::Interval => format!("{told} ({})", words::ends(&ratio)),
+        Ends::Range if ratio.repeats == 1 => told,
+        Ends::Range => format!("{told} (all in {})", words::ends(&ratio)),
+    }
 }
 
 /// Marks of both metrics of a row, those of both once.
@@ -212,18 +246,37 @@ fn bus(results: &Results<'_>) -> Table {
     for cell in results.devices().flat_map(|device| study(results, device)) {
         let mut row = vec![cell.device.to_owned(), cell.word("mode")];
         row.extend(BUS.as_flattened().iter().map(|of| median(cell, of, words::significant)));
-        let cores = |cores: Option<f64>| cores.map_or("-".to_owned(), words::significant);
-        row.extend(BUSES.iter().map(|bus| cores(binding(cell, bus))));
-        row.push(cores(ports_carry(results, cell)));
+        row.push(cores_at(ports_limit(results, cell), cell));
+        row.extend(BUSES.iter().map(|bus| cores_at(bus_limit(cell, bus), cell)));
         rows.push(row);
     }
-    let heads = ["device", "mode", "to host", "B", "from host", "B"];
-    let buses = BUSES.map(|bus| bus.name);
+    let heads = ["device", "mode", "to host", "B", "from host", "B", "cores: ports, 2 x 10 Gbps"];
+    let buses = BUSES.map(|bus| format!("cores: {}", bus.name));
     let title = "What a request takes of the bus between card and host, transactions and bytes \
-                 each way, and the cores at which buses and ports bind: computed from frames, \
+                 each way, and the cores at which ports and buses bind: computed from frames, \
                  descriptors and what a program writes at worst";
-    let columns = [&heads[..], &buses, &["2 ports of 10 Gbps"]].concat();
+    let buses: Vec<&str> = buses.iter().map(String::as_str).collect();
+    let columns = [&heads[..], &buses].concat();
     table(&id(results, "bus"), title, &columns, rows)
+}
+
+/// Cores at which something binds, in words.
+fn cores_at(limit: Option<Limit>, cell: &Cell<'_>) -> String {
+    limit.and_then(|of| of.cores(cell)).map_or("-".to_owned(), words::significant)
+}
+
+/// From how many cores on ports and bus bind, and what the study says to it.
+fn published_limits(results: &Results<'_>, cell: &Cell<'_>) -> Vec<Vec<String>> {
+    let stated = flexnic::stated("kvs_pcie_bottleneck_cores").map(words::whole);
+    let (ports, bus) = (ports_limit(results, cell), bus_limit(cell, &BUSES[0]));
+    let of = |(limit, stated, binds): (Option<Limit>, Option<String>, &str)| {
+        let limit = limit?;
+        let what =
+            format!("cores at which {} {binds}, {}, computed", limit.name, cell.word("mode"));
+        let stated = stated.unwrap_or_else(|| "-".to_owned());
+        Some(vec![cell.device.to_owned(), what, cores_at(Some(limit), cell), stated])
+    };
+    [(ports, None, "bind"), (bus, stated, "binds")].into_iter().filter_map(of).collect()
 }
 
 /// Ours and the study's.
@@ -248,42 +301,36 @@ fn published(results: &Results<'_>) -> Table {
         for cell in all.iter().filter(|cell| cell.word("mode") != PLAIN) {
             let mode = cell.word("mode");
             let (least, most) = flexnic::steering_gain().unwrap_or_default();
-            let gain = format!("{} to {}", words::significant(least), words::significant(most));
-            let less = of_plain(results, cell, REQUEST).map(|ratio| ratio.median);
+            let [least, most] = [least, most].map(words::significant);
+            let gain = format!("{least} to {most} times that with rss");
+            let less = of_plain(results, cell, REQUEST);
             let [with, plain] = [mode.as_str(), PLAIN].map(flexnic::request_ns);
             let stated_less = with.zip(plain).map(|(with, plain)| with / plain);
-            let less_words =
-                |ratio: Option<f64>| ratio.map_or("-".into(), |ratio| words::percent(1.0 - ratio));
+            let stated_less = stated_less.map(|ratio| words::percent(1.0 - ratio));
+            let dash = || "-".to_owned();
             rows.push(vec![
                 device.to_owned(),
-                format!("throughput, {mode} over rss"),
-                worded(of_plain(results, cell, ANSWERED), words::significant),
+                format!("throughput with {mode}"),
+                ratio_words(of_plain(results, cell, ANSWERED), "times that with rss"),
                 if mode == "steer" { gain.clone() } else { "-".to_owned() },
             ]);
             rows.push(vec![
                 device.to_owned(),
-                format!("less time with {mode}"),
-                less_words(less),
-                less_words(stated_less),
+                format!("time of a core with {mode}, of that with rss"),
+                less.map_or_else(dash, |ratio| format!("{} less", words::percent_less(&ratio))),
+                stated_less.map_or_else(dash, |less| format!("{less} less")),
             ]);
             if let Some(ratio) = modelled_gain(results, cell) {
                 rows.push(vec![
                     device.to_owned(),
-                    format!("throughput, {mode} over rss, 6 cores, modelled"),
-                    words::significant(ratio),
+                    format!("throughput with {mode} on 6 cores, modelled"),
+                    format!("{} times that with rss", words::significant(ratio)),
                     if mode == "steer" { gain } else { "-".to_owned() },
                 ]);
             }
         }
         for cell in &all {
-            let cores = binding(cell, &BUSES[0]).map_or("-".into(), words::significant);
-            let stated = flexnic::stated("kvs_pcie_bottleneck_cores");
-            rows.push(vec![
-                device.to_owned(),
-                format!("cores at which {} binds, {}, computed", BUSES[0].name, cell.word("mode")),
-                cores,
-                stated.map_or("-".to_owned(), words::whole),
-            ]);
+            rows.extend(published_limits(results, cell));
         }
     }
     let title = "Beside what the study states (FlexNIC, ASPLOS 2016: six cores of 2.2 GHz, a card \
@@ -411,7 +458,7 @@ fn gains(results: &Results<'_>) -> Figure {
                   steering."
                 .into(),
         x: axis("workload", "", Scale::Ordinal),
-        y: axis("throughput, of rss's", "", Scale::Linear),
+        y: axis("throughput, times that with rss", "", Scale::Linear),
         series,
         knees: Vec::new(),
     }
@@ -463,10 +510,12 @@ fn over_cores(results: &Results<'_>, device: &str) -> Figure {
             add_computed(&mut series, name, device, (cores, per_s / 1e6));
         }
     }
-    for (modes, per_s) in carried(&all) {
+    let mut limits = carried(&all);
+    limits.extend(all.iter().find_map(|(_, measured)| ports_limit(results, measured.last()?)));
+    for limit in limits {
         for cores in [1.0, f64::from(MODELLED_CORES_MAX)] {
-            let name = format!("{}, {}", BUSES[0].name, modes.join(" and "));
-            add_computed(&mut series, name, device, (cores, per_s / 1e6));
+            let at = (cores, limit.requests_per_s / 1e6);
+            add_computed(&mut series, limit.name.clone(), device, at);
         }
     }
     Figure {
@@ -475,8 +524,8 @@ fn over_cores(results: &Results<'_>, device: &str) -> Figure {
         caption: format!(
             "The study's workload, staged. Modelled: computed beyond the cores measured; with rss \
              what a request takes more beside others grows with the share of items that another \
-             core had last, with an owner for each key it stays. {}: what the bus would carry, \
-             computed; stated is that PCIe binds from 4 cores on.",
+             core had last, with an owner for each key it stays. {} and ports: what they would \
+             carry, computed; stated is that PCIe binds from 4 cores on.",
             BUSES[0].name
         ),
         x: axis("cores", "", Scale::Log),
@@ -486,16 +535,21 @@ fn over_cores(results: &Results<'_>, device: &str) -> Figure {
     }
 }
 
-/// Requests a second that the slowest bus carries; modes of which it carries as many together.
-fn carried<'a>(all: &[(&'a str, Vec<&Cell<'_>>)]) -> Vec<(Vec<&'a str>, f64)> {
-    let mut carried: Vec<(Vec<&str>, f64)> = Vec::new();
+/// What the slowest bus carries; modes of which it carries as many together.
+fn carried(all: &[(&str, Vec<&Cell<'_>>)]) -> Vec<Limit> {
+    let mut carried: Vec<(Vec<&str>, Limit)> = Vec::new();
     for (mode, measured) in all {
-        let Some(ways) = measured.last().and_then(|cell| bus_ways(cell)) else { continue };
-        let per_s = BUSES[0].requests_per_s(ways);
-        match carried.iter_mut().find(|(_, known)| *known == per_s) {
+        let limit = measured.last().and_then(|cell| bus_limit(cell, &BUSES[0]));
+        let Some(limit) = limit else { continue };
+        let is_same = |known: &&mut (_, Limit)| known.1.requests_per_s == limit.requests_per_s;
+        match carried.iter_mut().find(is_same) {
             Some((modes, _)) => modes.push(mode),
-            None => carried.push((vec![mode], per_s)),
+            None => carried.push((vec![mode], limit)),
         }
     }
-    carried
+    let named = |(modes, limit): (Vec<&str>, Limit)| Limit {
+        name: format!("{}, {}", limit.name, modes.join(" and ")),
+        ..limit
+    };
+    carried.into_iter().map(named).collect()
 }

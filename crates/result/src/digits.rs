@@ -1,0 +1,46 @@
+//! How many digits a number carries.
+
+/// Significant digits of a number at most.
+const DIGITS_MAX: i32 = 3;
+
+/// Significant digits of a number at least, however little is known of it.
+const DIGITS_MIN: i32 = 2;
+
+/// Digits behind the point of a number that lies between `ends`: the last one is no finer than the
+/// ends are apart. Two significant digits at least and three at most, three where `ends` are one.
+pub fn decimals(value: f64, ends: (f64, f64)) -> usize {
+    let width = ends.1 - ends.0;
+    // Rounded first: 9.996 has its digits where 10.0 has them.
+    let size = format!("{:.2e}", value.abs()).parse::<f64>().unwrap_or(0.0);
+    let magnitude = if size > 0.0 { size.log10().floor() as i32 } else { 0 };
+    let [least, most] = [DIGITS_MIN, DIGITS_MAX].map(|digits| digits - 1 - magnitude);
+    let told = match width > 0.0 {
+        true => ((-width.log10()).ceil() as i32).clamp(least, most),
+        false => most,
+    };
+    told.clamp(0, 9) as usize
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_digit_is_no_finer_than_the_ends_are_apart() {
+        let cases = [
+            (0.8725, (0.86, 0.89), 2),
+            (0.8725, (0.8724, 0.8726), 3),
+            (0.8725, (0.2, 3.1), 2),
+            (2.49, (1.7, 4.9), 1),
+            (12.34, (12.1, 12.5), 1),
+            (12.34, (2.0, 30.0), 0),
+            (9.996, (9.9, 10.1), 1),
+            (1_234.5, (1_234.0, 1_235.0), 0),
+            (0.667, (0.667, 0.667), 3),
+            (0.0, (0.0, 0.0), 2),
+        ];
+        for (value, ends, wanted) in cases {
+            assert_eq!(decimals(value, ends), wanted, "{value} in {ends:?}");
+        }
+    }
+}
