@@ -1,6 +1,6 @@
 //! Devices on which a request takes a known time, and what is made of it.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use niclab_device::{
     About, Crossed, DeviceError, Load, Observation, Place as Seat, Plan, Setup, SetupReport,
@@ -312,9 +312,10 @@ fn the_bus_and_the_cores_beyond_are_computed_and_say_so() {
         "{words}"
     );
     let request = figure("kvs-steering-request");
-    let study = request.series.iter().find(|series| series.origin == Origin::Published).unwrap();
-    let stated: Vec<_> = study.points.iter().map(|of| (of.x_word.as_str(), of.y)).collect();
-    assert_eq!(stated, [("rss", 510.0), ("steer", 310.0), ("dma", 200.0)]);
+    let study = request.series.iter().filter(|series| series.origin == Origin::Published);
+    let stated: Vec<_> = study.map(|of| (of.name.as_str(), of.points[0].y)).collect();
+    let [rss, steer, dma] = ["rss", "steer", "dma"].map(|of| format!("FlexNIC, {of} (published)"));
+    assert_eq!(stated, [(rss.as_str(), 510.0), (&steer, 310.0), (&dma, 200.0)]);
     let gain = figure("kvs-steering-gain");
     let stated = gain.series.iter().filter(|series| series.origin == Origin::Published);
     let stated: Vec<f64> = stated.flat_map(|series| &series.points).map(|of| of.y).collect();
@@ -327,6 +328,24 @@ fn the_bus_and_the_cores_beyond_are_computed_and_say_so() {
     assert_eq!(here("throughput with steer on 6 cores, modelled"), "1.83 times that with rss");
     assert_eq!(here("cores at which 2 ports of 10 Gbps bind, steer, computed"), "3.14");
     assert_eq!(here("cores at which PCIe 2.0 x8 binds, steer, computed"), "3.94");
+}
+
+#[test]
+fn a_mode_has_one_hue_in_all_figures_and_its_model_too() {
+    let measured = measured(&mut Store::new(), &[]);
+    let mut hues: BTreeMap<&str, BTreeSet<Option<u32>>> = BTreeMap::new();
+    let summary = measured.summary();
+    for series in summary.experiments[0].figures.iter().flat_map(|figure| &figure.series) {
+        for mode in ["rss", "steer"] {
+            let is_of = series.name == format!("box, {mode}")
+                || series.name == format!("box, {mode}, modelled");
+            if is_of {
+                hues.entry(mode).or_default().insert(series.hue);
+            }
+        }
+    }
+    let wanted = [("rss", BTreeSet::from([Some(0)])), ("steer", BTreeSet::from([Some(1)]))];
+    assert_eq!(hues, BTreeMap::from(wanted));
 }
 
 #[test]

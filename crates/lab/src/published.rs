@@ -243,7 +243,7 @@ pub fn batches(which: Batch, card: Card) -> Vec<Series> {
         let at = series.iter().position(|s| s.name == name).unwrap_or_else(|| {
             let device = card.label().to_string();
             let (origin, shape) = (Origin::Published, Shape::Line);
-            series.push(Series { name, device, origin, shape, points: Vec::new() });
+            series.push(Series { name, device, origin, shape, hue: None, points: Vec::new() });
             series.len() - 1
         });
         let (x, y) = (row.x - BATCH_START_S, row.y / LINK_GBPS * 100.0);
@@ -289,6 +289,7 @@ fn curves(card: Card, shape: Shape, rows: &str, scale: f64) -> Vec<Series> {
                 device,
                 origin: Origin::Published,
                 shape,
+                hue: None,
                 points: Vec::new(),
             });
             series.len() - 1

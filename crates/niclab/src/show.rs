@@ -163,6 +163,7 @@ mod tests {
             device: "soft".into(),
             origin: Origin::Measured,
             shape: Shape::Cdf,
+            hue: None,
             points: (1..=count).map(point).collect(),
         }
     }

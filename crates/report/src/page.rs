@@ -80,7 +80,14 @@ struct FigureView<'a> {
 struct TableView<'a> {
     title: &'a str,
     columns: Vec<(String, &'static str)>,
-    rows: Vec<Vec<(String, &'static str)>>,
+    rows: Vec<Vec<CellView>>,
+}
+
+/// A cell; what stands in brackets at its end, such as an interval, has a line of its own.
+struct CellView {
+    text: String,
+    bracketed: String,
+    class: &'static str,
 }
 
 /// One series in the legend.
@@ -91,7 +98,7 @@ struct KeyView {
     symbol: &'static str,
     /// `measured`, `computed` or `published`.
     origin: &'static str,
-    /// Drawn as a box, as a bare line, or as a line with symbols.
+    /// Drawn as a box, as a bare line, as a line with symbols, or as symbols alone.
     shape: &'static str,
     empty: bool,
 }
@@ -176,7 +183,7 @@ fn lead(summary: &Summary) -> String {
 }
 
 fn finding_view<'a>(finding: &'a Finding, summary: &'a Summary) -> FindingView<'a> {
-    let (number, unit) = words::quantity(&finding.value);
+    let (number, unit) = words::quantity(&finding.value, finding.interval);
     let mut figures = summary.experiments.iter().flat_map(|experiment| &experiment.figures);
     let shown = finding.figure.as_ref().and_then(|id| figures.find(|figure| figure.id == *id));
     FindingView {
@@ -239,8 +246,20 @@ fn table_view(title: &str, columns: Vec<String>, rows: Vec<Vec<String>>) -> Tabl
         if numbers { "number" } else { "" }
     };
     let classes: Vec<_> = (0..columns.len()).map(class).collect();
-    let classed = |cells: Vec<String>| cells.into_iter().zip(classes.iter().copied()).collect();
-    TableView { title, columns: classed(columns), rows: rows.into_iter().map(classed).collect() }
+    let cells = |cells: Vec<String>| cells.into_iter().zip(&classes).map(cell_view).collect();
+    TableView {
+        title,
+        columns: columns.into_iter().zip(classes.iter().copied()).collect(),
+        rows: rows.into_iter().map(cells).collect(),
+    }
+}
+
+fn cell_view((cell, class): (String, &&'static str)) -> CellView {
+    let (text, bracketed) = match cell.rfind(" (").filter(|_| cell.ends_with(')')) {
+        Some(at) => (cell[..at].to_owned(), cell[at + 1..].to_owned()),
+        None => (cell, String::new()),
+    };
+    CellView { text, bracketed, class }
 }
 
 /// `true` where a cell starts like a number, or holds a dash for the lack of one.
@@ -255,7 +274,7 @@ fn points(figure: &Figure) -> impl Iterator<Item = &niclab_result::Mean> {
 
 /// The legend.
 fn key(figure: &Figure) -> Vec<KeyView> {
-    let styles = theme::styles(figure.series.iter().map(|series| series.origin));
+    let styles = theme::styles(&spec::looks(figure));
     let names = spec::series_names(figure);
     let entries = figure.series.iter().zip(styles).zip(names);
     entries
@@ -271,6 +290,7 @@ fn key(figure: &Figure) -> Vec<KeyView> {
             },
             shape: match series.shape {
                 Shape::Box => "box",
+                _ if figure.x.scale == Scale::Ordinal => "dot",
                 _ if spec::crowded(series) => "bare",
                 _ => "line",
             },

@@ -28,7 +28,7 @@ const WIDTH_PX: u32 = 720;
 #[must_use]
 pub fn vega_lite(figure: &Figure) -> Value {
     let names = series_names(figure);
-    let styles = theme::styles(figure.series.iter().map(|series| series.origin));
+    let styles = theme::styles(&looks(figure));
     let encoding = encoding(figure, &names, &styles);
     let mut layers = Vec::new();
     if figure.x.scale != Scale::Ordinal && !figure.knees.is_empty() {
@@ -76,6 +76,11 @@ pub(crate) fn series_names(figure: &Figure) -> Vec<String> {
         names.push(name);
     }
     names
+}
+
+/// What the looks of a figure's series hang on, in their order.
+pub(crate) fn looks(figure: &Figure) -> Vec<(Origin, Option<u32>)> {
+    figure.series.iter().map(|series| (series.origin, series.hue)).collect()
 }
 
 /// A knee in words: whose, what, where.
@@ -163,7 +168,8 @@ fn slot_width(figure: &Figure) -> String {
         }
         _ => figure.series.iter().map(|series| series.points.len()).max().unwrap_or(0),
     };
-    let places = (columns.max(1) + 1) * figure.series.len().max(1);
+    let beside = slots(figure).into_iter().max().map_or(1, |last| last + 1);
+    let places = (columns.max(1) + 1) * beside;
     format!("clamp(width / {places}, 2.5, {SLOT_PX_MAX})")
 }
 
@@ -172,12 +178,30 @@ fn beside(figure: &Figure, series: &Series) -> bool {
     series.shape == Shape::Box || figure.x.scale == Scale::Ordinal
 }
 
+/// Where series stand beside each other, from the left: those of one hue that never meet share a
+/// place.
+fn slots(figure: &Figure) -> Vec<usize> {
+    let meet = |a: &Series, b: &Series| {
+        a.points.iter().any(|one| b.points.iter().any(|other| one.x_word == other.x_word))
+    };
+    let mut slots: Vec<usize> = Vec::new();
+    for (index, series) in figure.series.iter().enumerate() {
+        let before = figure.series[..index].iter().zip(&slots);
+        let alike = before.filter(|(other, _)| series.hue.is_some() && other.hue == series.hue);
+        let shared = alike.filter(|(other, _)| !meet(series, other)).map(|(_, slot)| *slot).next();
+        let next = slots.iter().max().map_or(0, |last| last + 1);
+        slots.push(shared.unwrap_or(next));
+    }
+    slots
+}
+
 /// One row per point.
 fn rows(figure: &Figure, names: &[String]) -> Vec<Value> {
-    let middle = (figure.series.len() as f64 - 1.0) / 2.0;
+    let slots = slots(figure);
+    let middle = slots.iter().max().map_or(0.0, |last| *last as f64 / 2.0);
     let mut rows = Vec::new();
-    for (index, (series, name)) in figure.series.iter().zip(names).enumerate() {
-        let slot = if beside(figure, series) { index as f64 - middle } else { 0.0 };
+    for ((series, name), slot) in figure.series.iter().zip(names).zip(slots) {
+        let slot = if beside(figure, series) { slot as f64 - middle } else { 0.0 };
         for (at, point) in series.points.iter().enumerate() {
             let mut row = row(figure, series, point);
             row.insert("series".to_owned(), json!(name));
@@ -374,7 +398,6 @@ fn line_layers(figure: &Figure) -> Vec<Value> {
             "range": [[1, 0], [2, 3], [6, 4]],
         },
     });
-    let ordinal = figure.x.scale == Scale::Ordinal;
     let mut layers = Vec::new();
     if all_points(figure).any(|(series, point)| barred(series, point)) {
         layers.push(json!({
@@ -383,11 +406,13 @@ fn line_layers(figure: &Figure) -> Vec<Value> {
             "encoding": {"y": {"field": "low"}, "y2": {"field": "high"}},
         }));
     }
-    if all_points(figure).any(|(series, _)| series.shape != Shape::Box) {
+    // Words have no order between them that a line could follow.
+    let is_along = figure.x.scale != Scale::Ordinal;
+    if is_along && all_points(figure).any(|(series, _)| series.shape != Shape::Box) {
         layers.push(json!({
             "transform": only("datum.shape != 'box'"),
             "mark": {"type": "line", "strokeWidth": 1.8, "strokeJoin": "round",
-                     "opacity": if ordinal { 0.35 } else { 1.0 }, "xOffset": aside()},
+                     "xOffset": aside()},
             "encoding": {"order": {"field": "at"}, "strokeDash": dash},
         }));
     }

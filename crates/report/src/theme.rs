@@ -54,22 +54,38 @@ pub(crate) struct Style {
     pub symbol: &'static str,
 }
 
-/// Styles of a figure's series in their order, given where they come from.
-pub(crate) fn styles(origins: impl Iterator<Item = Origin>) -> Vec<Style> {
-    let mut used = [0_usize; 2];
-    origins
-        .map(|origin| {
-            let published = origin == Origin::Published;
-            let place = used[usize::from(published)];
-            used[usize::from(published)] += 1;
-            let hues: &[_] = if published { &PUBLISHED } else { &MEASURED };
-            let (light, dark) = hues[place % hues.len()];
-            // Each round of hues begins one symbol further, so that a hue comes with every symbol
-            // before the two repeat.
-            let symbol = SYMBOLS[(place % hues.len() + place / hues.len()) % SYMBOLS.len()];
-            Style { light, dark, symbol }
-        })
-        .collect()
+/// Styles of a figure's series in their order, given where they come from and their numbers of a
+/// hue ([`niclab_result::Series::hue`]): what has one comes out the same in every figure.
+pub(crate) fn styles(series: &[(Origin, Option<u32>)]) -> Vec<Style> {
+    let numbered = |is_published: bool| {
+        let alike = series.iter().filter(move |(of, _)| (*of == Origin::Published) == is_published);
+        alike.filter_map(|(_, hue)| hue.map(|hue| hue as usize)).collect::<Vec<_>>()
+    };
+    let taken = [numbered(false), numbered(true)];
+    let mut next = [0_usize; 2];
+    let mut place = |is_published: bool, hue: Option<u32>| {
+        if let Some(hue) = hue {
+            return hue as usize;
+        }
+        let (taken, next) =
+            (&taken[usize::from(is_published)], &mut next[usize::from(is_published)]);
+        while taken.contains(next) {
+            *next += 1;
+        }
+        *next += 1;
+        *next - 1
+    };
+    let style = |(origin, hue): &(Origin, Option<u32>)| {
+        let is_published = *origin == Origin::Published;
+        let place = place(is_published, *hue);
+        let hues: &[_] = if is_published { &PUBLISHED } else { &MEASURED };
+        let (light, dark) = hues[place % hues.len()];
+        // Each round of hues begins one symbol further, so that a hue comes with every symbol
+        // before the two repeat.
+        let symbol = SYMBOLS[(place % hues.len() + place / hues.len()) % SYMBOLS.len()];
+        Style { light, dark, symbol }
+    };
+    series.iter().map(style).collect()
 }
 
 /// What each colour of a spec becomes in the dark theme.
@@ -117,11 +133,34 @@ mod tests {
         for (origins, most) in
             [(&[Origin::Measured, Origin::Computed][..], 28), (&[Origin::Published], 16)]
         {
-            let all = styles(origins.iter().copied().cycle().take(most));
+            let series: Vec<_> =
+                origins.iter().map(|origin| (*origin, None)).cycle().take(most).collect();
+            let all = styles(&series);
             let mut looks: Vec<_> = all.iter().map(|style| (style.light, style.symbol)).collect();
             looks.sort_unstable();
             looks.dedup();
             assert_eq!(looks.len(), most, "{origins:?}");
         }
+    }
+
+    #[test]
+    fn a_number_has_one_look_whatever_stands_beside_it() {
+        use Origin::{Computed, Measured, Published};
+        let all = styles(&[
+            (Measured, Some(1)),
+            (Computed, None),
+            (Computed, Some(1)),
+            (Computed, None),
+            (Published, Some(1)),
+            (Measured, Some(0)),
+        ]);
+        assert_eq!(all[0], all[2], "measured, and computed of it");
+        let alone = styles(&[(Measured, Some(1))]);
+        assert_eq!(alone[0], all[0], "in a figure of its own");
+        let mut looks: Vec<_> = [0, 1, 3, 5].iter().map(|at| all[*at].light).collect();
+        looks.sort_unstable();
+        looks.dedup();
+        assert_eq!(looks.len(), 4, "what has no number takes a hue that no number has: {all:?}");
+        assert!(all[4].light != all[0].light && all[4].symbol == all[0].symbol);
     }
 }

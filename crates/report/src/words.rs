@@ -1,6 +1,6 @@
 //! Numbers, units, durations and marks in words a reader takes in at a glance.
 
-use niclab_result::{Mark, Quantity};
+use niclab_result::{Mark, Quantity, digits};
 
 /// A number with grouped thousands: integers exact, others to four significant digits.
 pub(crate) fn number(value: f64) -> String {
@@ -70,17 +70,36 @@ fn scaled(value: f64, unit: &str) -> (f64, String) {
     (divisor, format!("{prefix}{space}{unit}"))
 }
 
-/// A quantity as number and unit, apart.
-pub(crate) fn quantity(of: &Quantity) -> (String, String) {
+/// A quantity as number and unit, apart; a ratio with no more digits than its interval supports,
+/// and with two where it has none.
+pub(crate) fn quantity(of: &Quantity, ends: Option<(f64, f64)>) -> (String, String) {
     let (divisor, unit) = scaled(of.value, &of.unit);
-    (number(of.value / divisor), unit)
+    let text = match is_ratio(of) {
+        true => supported(of.value, of, ends.unwrap_or((0.0, f64::INFINITY))),
+        false => number(of.value / divisor),
+    };
+    (text, unit)
 }
 
-/// The interval around a quantity, in the unit that [`quantity`] chose.
+/// The interval around a quantity, in the unit and with the digits that [`quantity`] chose.
 pub(crate) fn interval(of: &Quantity, ends: (f64, f64)) -> String {
     let (divisor, unit) = scaled(of.value, &of.unit);
-    let text = format!("{} to {} {unit}", number(ends.0 / divisor), number(ends.1 / divisor));
-    text.trim_end().to_owned()
+    let [low, high] = [ends.0, ends.1].map(|end| match is_ratio(of) {
+        true => supported(end, of, ends),
+        false => number(end / divisor),
+    });
+    format!("{low} to {high} {unit}").trim_end().to_owned()
+}
+
+/// `true` where the unit says of what it is so many times or so much, or is none.
+fn is_ratio(of: &Quantity) -> bool {
+    of.unit == "1" || of.unit.starts_with("times ") || of.unit.starts_with("of ")
+}
+
+/// A number with the digits of the quantity whose interval has these ends.
+fn supported(one: f64, of: &Quantity, ends: (f64, f64)) -> String {
+    let decimals = digits::decimals(of.value, ends);
+    group(&format!("{one:.decimals$}"))
 }
 
 /// A length of time, to the second where it is long.
@@ -162,7 +181,7 @@ mod tests {
     use super::*;
 
     fn check(value: f64, unit: &str, expected: (&str, &str)) {
-        let (number, unit) = quantity(&Quantity { value, unit: unit.to_owned() });
+        let (number, unit) = quantity(&Quantity { value, unit: unit.to_owned() }, None);
         assert_eq!((number.as_str(), unit.as_str()), expected);
     }
 
@@ -195,6 +214,18 @@ mod tests {
         check(65_536.0, "rules", ("65,536", "rules"));
         let value = Quantity { value: 1_500_000.0, unit: "pps".to_owned() };
         assert_eq!(interval(&value, (900_000.0, 2e6)), "0.9 to 2 Mpps");
+    }
+
+    #[test]
+    fn a_ratio_has_the_digits_that_its_interval_supports() {
+        let value = Quantity { value: 0.872_5, unit: "of the time with rss".to_owned() };
+        let ends = (0.861_2, 0.893_1);
+        let (number, unit) = quantity(&value, Some(ends));
+        assert_eq!((number.as_str(), unit.as_str()), ("0.87", "of the time with rss"));
+        assert_eq!(interval(&value, ends), "0.86 to 0.89 of the time with rss");
+        assert_eq!(quantity(&value, None).0, "0.87");
+        let rules = Quantity { value: 65_536.0, unit: "rules".to_owned() };
+        assert_eq!(quantity(&rules, Some((65_500.0, 65_600.0))).0, "65,536");
     }
 
     #[test]

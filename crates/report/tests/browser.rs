@@ -38,13 +38,14 @@ fn page() -> String {
 }
 
 /// Loads a page and gives what it wrote down about itself.
-fn load(page: &str, query: &str) -> Result<Value, String> {
+fn load(page: &str, query: &str, width: u32) -> Result<Value, String> {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("report.html");
     std::fs::write(&path, page).unwrap();
     let output = Command::new("chromium")
         .args(FLAGS)
         .arg(format!("--user-data-dir={}", folder.path().join("profile").display()))
+        .arg(format!("--window-size={width},900"))
         .arg("--dump-dom")
         .arg(format!("file://{}?{query}", path.display()))
         .output()
@@ -58,13 +59,21 @@ fn load(page: &str, query: &str) -> Result<Value, String> {
 
 /// What is wrong with a page that must draw `plots` figures.
 fn faults(page: &str, query: &str, plots: usize) -> Vec<String> {
-    let report = match load(page, query) {
+    faults_at(WIDTH, page, query, plots)
+}
+
+/// The same in a window of so many pixels across.
+fn faults_at(width: u32, page: &str, query: &str, plots: usize) -> Vec<String> {
+    let report = match load(page, query, width) {
         Ok(report) => report,
         Err(error) => return vec![error],
     };
     let mut faults = Vec::new();
     for kind in ["errors", "requests"] {
         faults.extend(report[kind].as_array().unwrap().iter().map(|of| format!("{kind}: {of}")));
+    }
+    if report["wider"] != 0 {
+        faults.push(format!("the page is wider than its window: by {}", report["wider"]));
     }
     let marks = report["marks"].as_object().unwrap();
     if marks.len() != plots {
@@ -74,6 +83,10 @@ fn faults(page: &str, query: &str, plots: usize) -> Vec<String> {
     faults.extend(bare.map(|(plot, _)| format!("figure {plot} has no marks")));
     faults
 }
+
+/// Pixels across of a window on a desk, and of the narrowest one that a headless browser has.
+const WIDTH: u32 = 1300;
+const WIDTH_NARROW: u32 = 500;
 
 const PLOTS: usize = 8;
 const NONE: [&str; 0] = [];
@@ -104,6 +117,31 @@ fn check_broken(test: &str, from: &str, to: &str, fault: &str) {
     assert!(page.contains(from));
     let found = faults(&page.replacen(from, to, 1), "render=all", PLOTS);
     assert!(found.iter().any(|text| text.contains(fault)), "{fault} not among {found:?}");
+}
+
+/// The sample with a table that has more columns than any window has room for.
+fn page_with_wide_table() -> String {
+    let mut summary = sample::summary();
+    let table = &mut summary.experiments[0].tables[0];
+    for row in std::iter::once(&mut table.columns).chain(&mut table.rows) {
+        row.extend((0..40).map(|column| format!("column-{column}")));
+    }
+    html(&summary, &sample::environment(), sample::RUN_TOML, &Options::default()).unwrap()
+}
+
+#[test]
+fn a_wide_table_scrolls_in_its_own_box() {
+    if !chromium("a_wide_table_scrolls_in_its_own_box") {
+        return;
+    }
+    let page = page_with_wide_table();
+    assert_eq!(faults_at(WIDTH_NARROW, &page, "render=all", PLOTS), NONE);
+    assert_eq!(faults(&page, "render=all", PLOTS), NONE);
+    let from = ".scroll { overflow: auto;";
+    assert!(page.contains(from));
+    let broken = page.replacen(from, ".scroll { overflow: visible;", 1);
+    let found = faults(&broken, "render=all", PLOTS);
+    assert!(found.iter().any(|text| text.contains("wider than its window")), "{found:?}");
 }
 
 #[test]

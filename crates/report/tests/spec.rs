@@ -85,6 +85,42 @@ fn what_was_computed_is_drawn_apart_from_what_was_measured() {
 }
 
 #[test]
+fn words_are_joined_by_no_line_and_quantities_are() {
+    let lines = |scale| {
+        let mut figure = figure("occupancy-throughput-group0");
+        figure.x.scale = scale;
+        let spec = vega_lite(&figure);
+        spec["layer"].as_array().unwrap().iter().filter(|of| of["mark"]["type"] == "line").count()
+    };
+    assert_eq!(lines(Scale::Log), 1);
+    assert_eq!(lines(Scale::Ordinal), 0);
+}
+
+#[test]
+fn series_of_one_hue_look_alike_and_share_a_place_where_they_never_meet() {
+    let mut figure = figure("occupancy-throughput-group0");
+    figure.x.scale = Scale::Ordinal;
+    figure.series.truncate(3);
+    for (at, series) in figure.series.iter_mut().enumerate() {
+        series.hue = Some(if at == 1 { 1 } else { 0 });
+        series.origin = Origin::Measured;
+        series.points.truncate(1);
+        series.points[0].x_word = if at == 2 { "there" } else { "here" }.to_owned();
+    }
+    let spec = vega_lite(&figure);
+    let slots: Vec<_> = values(&spec).iter().map(|row| row["slot"].as_f64().unwrap()).collect();
+    assert_eq!(slots, [-0.5, 0.5, -0.5]);
+    let hues = spec["encoding"]["color"]["scale"]["range"].as_array().unwrap();
+    assert!(hues[0] == hues[2] && hues[0] != hues[1], "{hues:?}");
+    for series in &mut figure.series {
+        series.points[0].x_word = "here".to_owned();
+    }
+    let spec = vega_lite(&figure);
+    let slots: Vec<_> = values(&spec).iter().map(|row| row["slot"].as_f64().unwrap()).collect();
+    assert_eq!(slots, [-1.0, 0.0, 1.0], "what meets stands beside each other");
+}
+
+#[test]
 fn series_of_one_name_stay_apart() {
     let mut figure = figure("occupancy-throughput-group0");
     for series in &mut figure.series {

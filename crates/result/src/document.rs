@@ -318,6 +318,10 @@ pub struct Series {
     pub origin: Origin,
     /// How it is drawn.
     pub shape: Shape,
+    /// What has its hue: series of one number look alike in every figure of a run, as what was
+    /// measured and what is computed of it. Without one it takes the next that no number has.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hue: Option<u32>,
     /// Its points, by ascending x.
     pub points: Vec<Mean>,
 }

@@ -106,7 +106,7 @@ pub fn series(workload: &str) -> Vec<Series> {
         let name = format!("{} (published)", card.name);
         let points: Vec<Mean> = card.points.into_iter().filter_map(point).collect();
         let (device, shape) = (name.clone(), Shape::Line);
-        Series { name, device, origin: Origin::Published, shape, points }
+        Series { name, device, origin: Origin::Published, shape, hue: None, points }
     };
     round_trips(workload).into_iter().map(of).collect()
 }

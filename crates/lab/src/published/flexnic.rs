@@ -51,6 +51,7 @@ pub fn curve(name: &str, points: &[(&str, f64)]) -> Series {
         device: STUDY.to_owned(),
         origin: Origin::Published,
         shape: Shape::Line,
+        hue: None,
         points: points.iter().map(point).collect(),
     }
 }

@@ -24,6 +24,7 @@ fn curve(name: &str, points: &[(f64, Option<f64>)]) -> Series {
         device: CARD.to_owned(),
         origin: Origin::Published,
         shape: Shape::Line,
+        hue: None,
         points: points.iter().filter_map(point).collect(),
     }
 }

@@ -201,6 +201,7 @@ pub(super) fn figures(results: &Results<'_>) -> Vec<Figure> {
                 device: cell.device.to_string(),
                 origin: Origin::Measured,
                 shape: Shape::Line,
+                hue: None,
                 points,
             });
         }

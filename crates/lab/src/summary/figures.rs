@@ -126,7 +126,14 @@ fn curve<'a>(
     let mut points: Vec<Mean> = cells.filter_map(mean).collect();
     points.sort_by(|a, b| a.x.total_cmp(&b.x));
     let device = device.to_string();
-    (!points.is_empty()).then_some(Series { name, device, origin: Origin::Measured, shape, points })
+    (!points.is_empty()).then_some(Series {
+        name,
+        device,
+        origin: Origin::Measured,
+        shape,
+        hue: None,
+        points,
+    })
 }
 
 /// Adds a measured point to the line of this name.
@@ -157,7 +164,7 @@ pub(super) fn add(
         Some(series) => series.points.push(point),
         None => {
             let (device, shape) = (device.to_string(), Shape::Line);
-            series.push(Series { name, device, origin, shape, points: vec![point] });
+            series.push(Series { name, device, origin, shape, hue: None, points: vec![point] });
         }
     }
 }
@@ -446,6 +453,7 @@ fn latency_cdf(results: &Results<'_>) -> Figure {
                 device: device.into(),
                 origin: Origin::Measured,
                 shape: Shape::Cdf,
+                hue: None,
                 points: distribution(&latency, cell.samples.len() as u32),
             });
         }

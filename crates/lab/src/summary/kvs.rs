@@ -1,12 +1,12 @@
 //! Figures and tables of the experiment `kvs-steering`.
 
 use niclab_device::Answered;
-use niclab_result::{Figure, Mean, Scale, Series, Table};
+use niclab_result::{Figure, Mean, Origin, Scale, Series, Table};
 use serde::Deserialize;
 
 use super::Results;
 use super::curves::axis;
-use super::figures::{add_computed, add_point};
+use super::figures::{add, add_computed};
 use super::tables::{marks_of, median, table, worded};
 use crate::bus::{BUSES, Bus, Way, ways};
 use crate::cells::{Cell, paired};
@@ -385,7 +385,7 @@ pub(super) fn figures(results: &Results<'_>) -> Vec<Figure> {
     let mut figures = vec![requests(results), gains(results), over_steps(results)];
     figures.extend(results.devices().map(|device| over_cores(results, device)));
     figures.retain(|figure| {
-        let is_drawn = |series: &Series| series.origin == niclab_result::Origin::Measured;
+        let is_drawn = |series: &Series| series.origin == Origin::Measured;
         figure.series.iter().any(is_drawn)
     });
     figures
@@ -408,6 +408,30 @@ fn ordinal(cell: &Cell<'_>, estimate: Estimate, x_word: String, metric: &str) ->
     }
 }
 
+/// The number of a mode's hue on a device: one in all figures, whatever else they show.
+fn hue(results: &Results<'_>, device: &str, mode: &str) -> u32 {
+    let device = results.devices().position(|of| of == device).unwrap_or(0);
+    (device * MODES.len() + mode_at(mode)) as u32
+}
+
+fn mode_at(mode: &str) -> usize {
+    MODES.iter().position(|(name, _)| *name == mode).unwrap_or(0)
+}
+
+/// Adds a point to the series of this name, in the hue of a mode.
+fn add_hued(
+    series: &mut Vec<Series>,
+    (origin, hue): (Origin, u32),
+    name: String,
+    device: &str,
+    point: Mean,
+) {
+    add(series, origin, name.clone(), device, point);
+    if let Some(of) = series.iter_mut().find(|of| of.name == name) {
+        of.hue = Some(hue);
+    }
+}
+
 /// The study's workload, mode by mode, beside the study.
 fn requests(results: &Results<'_>) -> Figure {
     let mut series = Vec::new();
@@ -415,21 +439,24 @@ fn requests(results: &Results<'_>) -> Figure {
         let Some(estimate) = cell.estimate(REQUEST) else { continue };
         let cores = words::whole(cell.number("cores").unwrap_or(0.0));
         let noun = if cores == "1" { "core" } else { "cores" };
-        let point = ordinal(cell, estimate, cell.word("mode"), REQUEST);
-        add_point(&mut series, format!("{}, {cores} {noun}", cell.device), cell.device, point);
+        let (device, mode) = (cell.device, cell.word("mode"));
+        let point = ordinal(cell, estimate, format!("{device}, {cores} {noun}"), REQUEST);
+        let look = (Origin::Measured, hue(results, device, &mode));
+        add_hued(&mut series, look, format!("{device}, {mode}"), device, point);
     }
-    let stated: Vec<(&str, f64)> = ["rss", "steer", "dma"]
-        .iter()
-        .filter_map(|of| Some((*of, flexnic::request_ns(of)?)))
-        .collect();
-    series.push(flexnic::curve(flexnic::STUDY, &stated));
+    for (mode, _) in MODES {
+        let Some(stated) = flexnic::request_ns(mode) else { continue };
+        let name = format!("FlexNIC, {mode} (published)");
+        let hue = Some(mode_at(mode) as u32);
+        series.push(Series { hue, ..flexnic::curve(&name, &[("FlexNIC, 6 cores", stated)]) });
+    }
     Figure {
         id: figure_id(results, "request"),
         title: "What a request takes of an application's core".into(),
         caption: "The study's workload: 100,000 keys of 32 B, values of 64 B, nine gets to a set. \
                   Staged: the card's own work is not in it."
             .into(),
-        x: axis("what the card does", "", Scale::Ordinal),
+        x: axis("store", "", Scale::Ordinal),
         y: axis("time of a core for a request", "ns", Scale::Linear),
         series,
         knees: Vec::new(),
@@ -441,9 +468,10 @@ fn gains(results: &Results<'_>) -> Figure {
     let mut series = Vec::new();
     for cell in results.devices().flat_map(|device| largest(results, device)) {
         let Some(ratio) = of_plain(results, cell, ANSWERED) else { continue };
+        let (device, mode) = (cell.device, cell.word("mode"));
         let point = ordinal(cell, ratio, workload(cell), ANSWERED);
-        let name = format!("{}, {}", cell.device, cell.word("mode"));
-        add_point(&mut series, name, cell.device, point);
+        let look = (Origin::Measured, hue(results, device, &mode));
+        add_hued(&mut series, look, format!("{device}, {mode}"), device, point);
     }
     if let Some((least, most)) = flexnic::steering_gain() {
         let ends = flexnic::STUDY_ENDS.into_iter().zip([least, most]);
@@ -471,9 +499,10 @@ fn over_steps(results: &Results<'_>) -> Figure {
         for (name, label) in STEPS {
             let metric = step_metric(name);
             let Some(estimate) = cell.estimate(&metric) else { continue };
+            let (device, mode) = (cell.device, cell.word("mode"));
             let point = ordinal(cell, estimate, label.to_owned(), &metric);
-            let name = format!("{}, {}", cell.device, cell.word("mode"));
-            add_point(&mut series, name, cell.device, point);
+            let look = (Origin::Measured, hue(results, device, &mode));
+            add_hued(&mut series, look, format!("{device}, {mode}"), device, point);
         }
     }
     Figure {
@@ -497,7 +526,8 @@ fn over_cores(results: &Results<'_>, device: &str) -> Figure {
     for (mode, measured) in &all {
         for cell in measured {
             if let Some(point) = cell.mean(ANSWERED, 1e-6, cell.number("cores").unwrap_or(0.0)) {
-                add_point(&mut series, format!("{device}, {mode}"), device, point);
+                let look = (Origin::Measured, hue(results, device, mode));
+                add_hued(&mut series, look, format!("{device}, {mode}"), device, point);
             }
         }
     }
@@ -507,7 +537,9 @@ fn over_cores(results: &Results<'_>, device: &str) -> Figure {
         for cores in cores.take_while(|cores| *cores <= MODELLED_CORES_MAX).map(f64::from) {
             let Some(per_s) = modelled(measured, cores) else { continue };
             let name = format!("{device}, {mode}, modelled");
-            add_computed(&mut series, name, device, (cores, per_s / 1e6));
+            let point = Mean { x: cores, y: per_s / 1e6, repeats: 1, ..Mean::default() };
+            let look = (Origin::Computed, hue(results, device, mode));
+            add_hued(&mut series, look, name, device, point);
         }
     }
     let mut limits = carried(&all);

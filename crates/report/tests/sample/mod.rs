@@ -197,7 +197,7 @@ fn point(x: f64, y: f64, spread: f64) -> Mean {
 
 fn series(name: &str, device: &str, shape: Shape, points: Vec<Mean>) -> Series {
     let origin = if device == CARD { Origin::Published } else { Origin::Measured };
-    Series { name: name.to_owned(), device: device.to_owned(), origin, shape, points }
+    Series { name: name.to_owned(), device: device.to_owned(), origin, shape, hue: None, points }
 }
 
 fn figure(id: &str, title: &str, caption: &str, axes: (Axis, Axis), series: Vec<Series>) -> Figure {
