@@ -80,6 +80,13 @@ mod tests {
     }
 
     #[test]
+    fn the_card_whose_work_is_timed_stands_on_the_requests_way() {
+        let places = places();
+        let roles: Vec<_> = places.iter().map(|place| place.role.as_str()).collect();
+        assert_eq!(roles, ["memory", "device", "memory", "function"]);
+    }
+
+    #[test]
     fn any_number_of_cores_serves_what_is_asked() {
         let loads = [(1, 1_000, 100), (3, 10, 50), (4, 1_000, 0), (1, 10, 91), (3, 1_000, 95)];
         for (cores, count, gets_percent) in loads {

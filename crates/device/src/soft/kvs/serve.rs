@@ -30,7 +30,8 @@ const WATCHED_MIN: usize = 5;
 /// Share of the measured time that they have.
 const WATCHED_SHARE: u64 = 4;
 
-/// What stands along the requests' way.
+/// What stands along the requests' way: the card's stage is over before the application is timed,
+/// and is timed by itself.
 pub(in crate::soft) fn places() -> Vec<Place> {
     let place = |role: &str, label: &str| Place {
         role: role.to_owned(),
@@ -38,7 +39,9 @@ pub(in crate::soft) fn places() -> Vec<Place> {
         core: None,
     };
     vec![
-        place("memory", "requests, behind the card's stage"),
+        place("memory", "requests of all clients"),
+        place("device", "card's stage, RSS or a program: timed apart"),
+        place("memory", "a queue for each core"),
         place("function", "key-value store, staged, on all its cores"),
     ]
 }
