@@ -6,7 +6,7 @@
 //! lines, several frames each. Doorbells, interrupts and flow control are left out: one of many for
 //! a burst, or none.
 
-use niclab_device::Crossed;
+use niclab_device::{Crossed, model};
 
 /// Header, sequence number, check and framing of a transaction, bytes (PCI Express Base
 /// Specification, 64-bit addresses).
@@ -21,22 +21,28 @@ const DESCRIPTOR_BYTES: f64 = 16.0;
 /// Descriptors that are read or written back together: a cache line.
 const DESCRIPTORS: f64 = 4.0;
 
-/// A bus that a published card sits on.
-#[derive(Clone, Copy, Debug, PartialEq)]
+/// A bus that cards sit on.
+#[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Bus {
-    /// Generation and lanes.
-    pub name: &'static str,
+    /// Generation and lanes: `PCIe 2.0 x8`.
+    pub name: String,
+    /// The first profile that names it.
+    pub card: &'static str,
     /// What it carries each way, Gbps.
     pub gbps: f64,
 }
 
-/// The buses of published cards, the slowest first: of the 82599 (`reference/presto10`), of the
-/// Stingray and of BlueField-2 (`reference/apsys22`). Lanes times their rate, less the line code.
-pub(crate) const BUSES: [Bus; 3] = [
-    Bus { name: "PCIe 2.0 x8", gbps: 8.0 * 5.0 * 8.0 / 10.0 },
-    Bus { name: "PCIe 3.0 x8", gbps: 8.0 * 8.0 * 128.0 / 130.0 },
-    Bus { name: "PCIe 4.0 x16", gbps: 16.0 * 16.0 * 128.0 / 130.0 },
-];
+/// The buses of all profiles that say theirs, each once, the slowest first.
+pub(crate) fn buses() -> Vec<Bus> {
+    let of = |card: &'static str| {
+        let bus = model::read(card).ok()?.bus()?;
+        Some(Bus { name: bus.to_string(), card, gbps: bus.gbps() })
+    };
+    let mut buses: Vec<Bus> = model::names().filter_map(of).collect();
+    buses.sort_by(|a, b| a.gbps.total_cmp(&b.gbps));
+    buses.dedup_by(|later, first| later.name == first.name);
+    buses
+}
 
 /// What goes one way for a request.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -109,7 +115,7 @@ mod tests {
         assert_eq!(to, Way { transactions: 2.75, bytes: 100.0 + 16.0 + 2.75 * 24.0 });
         // An answer in two, and a quarter of a line of each kind.
         assert_eq!(from, Way { transactions: 2.5, bytes: 300.0 + 32.0 + 2.5 * 24.0 });
-        let bus = Bus { name: "a bus", gbps: 8.0 };
+        let bus = Bus { name: "a bus".into(), card: "a card", gbps: 8.0 };
         assert!((bus.requests_per_s([to, from]) - 1e9 / 392.0).abs() < 1.0);
     }
 
@@ -128,7 +134,11 @@ mod tests {
     }
 
     #[test]
-    fn buses_carry_what_is_said_of_them() {
-        assert_eq!(BUSES.map(|bus| bus.gbps.round()), [32.0, 63.0, 252.0]);
+    fn buses_are_those_of_the_profiles_each_once() {
+        let buses = buses();
+        let all: Vec<_> = buses.iter().map(|bus| (bus.name.as_str(), bus.card)).collect();
+        let wanted =
+            [("PCIe 2.0 x8", "82599"), ("PCIe 3.0 x8", "stingray"), ("PCIe 4.0 x16", "bluefield2")];
+        assert_eq!(all, wanted);
     }
 }

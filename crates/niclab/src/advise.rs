@@ -60,7 +60,8 @@ fn write(
         }
     }
     let unknown = profile.unknown();
-    let left_out = ["pcie", "port.frame_rate_max"].map(str::to_owned);
+    let left_out =
+        ["pcie", "pcie.frame_ns", "pcie.byte_ps", "port.frame_rate_max"].map(str::to_owned);
     let left_out = left_out.into_iter().filter(|of| unknown.contains(of));
     let left_out: Vec<String> = left_out.collect();
     if !left_out.is_empty() {

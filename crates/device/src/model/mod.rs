@@ -14,6 +14,7 @@ mod lanes;
 #[cfg(test)]
 #[path = "model_tests.rs"]
 mod model_tests;
+pub mod pcie;
 mod pipe;
 pub mod profile;
 mod rules;

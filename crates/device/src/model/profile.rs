@@ -21,6 +21,7 @@ use std::ops::Range;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
+use super::pcie::PciExpress;
 use super::schema::{INJECTED, Key, SECTIONS, Section};
 
 /// A card, described.
@@ -175,6 +176,12 @@ impl Profile {
             }
         };
         self.sections().flat_map(of).collect()
+    }
+
+    /// The bus that the card sits on, where it is known.
+    pub fn bus(&self) -> Option<PciExpress> {
+        let [generation, lanes] = ["generation", "lanes"].map(|key| self.number("pcie", key));
+        PciExpress::new(generation? as u8, lanes? as u8)
     }
 
     /// `true` where the card has no such thing.
@@ -487,6 +494,11 @@ impl Reader<'_> {
         {
             let reason = format!("{near}: contradicts root.rules_max = {most}; use at most that");
             return refuse("root", "near_rules", reason);
+        }
+        if let Some(lanes) = of("pcie", "lanes").filter(|lanes| !(*lanes as u32).is_power_of_two())
+        {
+            let reason = format!("{lanes}: there is no such bus; use 1, 2, 4, 8, 16 or 32");
+            return refuse("pcie", "lanes", reason);
         }
         for section in ["root_rules", "group_rules"] {
             if let (Some(first), Some(create)) = (of(section, "first_ns"), of(section, "create_ns"))

@@ -162,6 +162,37 @@ fn a_profile_that_is_written_reads_back_the_same() {
     }
 }
 
+/// The good card with a bus.
+fn with_bus(generation: &str, lanes: &str) -> String {
+    let number =
+        |value: &str| format!("{{ value = {value}, basis = \"stated\", source = \"a box\" }}");
+    let bus = format!(
+        "[pcie]\ngeneration = {}\nlanes = {}\nframe_ns = \"unknown\"\nbyte_ps = \"unknown\"\n",
+        number(generation),
+        number(lanes)
+    );
+    format!("{}\n{bus}", GOOD.replace("pcie = \"unknown\"\n", ""))
+}
+
+#[test]
+fn a_bus_is_read_with_its_source_and_is_one_that_there_is() {
+    let card = Profile::parse("card.toml", &with_bus("3", "16")).unwrap();
+    assert_eq!(card.bus(), PciExpress::new(3, 16));
+    assert_eq!(card.unknown().iter().filter(|of| of.starts_with("pcie")).count(), 2);
+    assert_eq!(Profile::parse("card.toml", GOOD).unwrap().bus(), None);
+    for (generation, lanes, key, said) in [
+        ("3", "12", "pcie.lanes", "use 1, 2, 4, 8, 16 or 32"),
+        ("6", "16", "pcie.generation", "1 to 5"),
+        ("2.5", "16", "pcie.generation", "whole"),
+    ] {
+        let error = error(&with_bus(generation, lanes));
+        assert_eq!(error.key, key, "{error}");
+        assert!(error.reason.contains(said), "{error}");
+    }
+    let half = with_bus("3", "16").replace("generation = {", "age = {");
+    assert_eq!(error(&half).key, "pcie.age");
+}
+
 #[test]
 fn a_text_of_its_own_needs_something_in_it() {
     let missing = &["missing", "give a text"];

@@ -18,7 +18,7 @@ pub struct Key {
 impl Key {
     /// What it counts has no half.
     pub fn is_whole(&self) -> bool {
-        matches!(self.unit, "rules" | "frames" | "ports" | "queues")
+        matches!(self.unit, "rules" | "frames" | "ports" | "queues" | "generation" | "lanes")
     }
 }
 
@@ -119,9 +119,23 @@ pub const SECTIONS: &[Section] = &[
     },
     Section {
         name: "pcie",
-        text: "DMA: what it takes to move a frame to the host and back",
+        text: "the bus to the host, and what DMA takes to move a frame there and back",
         may_lack: false,
         keys: &[
+            Key {
+                name: "generation",
+                unit: "generation",
+                least: 1.0,
+                most: 5.0,
+                text: "generation of PCI Express, each with its rate of a lane",
+            },
+            Key {
+                name: "lanes",
+                unit: "lanes",
+                least: 1.0,
+                most: 32.0,
+                text: "lanes of the card: 1, 2, 4, 8, 16 or 32",
+            },
             ns("frame_ns", "time of a frame, whatever its length: descriptors"),
             Key {
                 name: "byte_ps",

@@ -3,14 +3,13 @@
 use niclab_result::Finding;
 
 use super::{REPEATS_MIN, told};
-use crate::bus::BUSES;
 use crate::cells::Cell;
 use crate::kvs::{ANSWERED, BUS, CARD, PLAIN, REQUEST, STEPS, step_metric};
 use crate::published::flexnic;
 use crate::statistics::{self, Estimate};
 use crate::summary::Results;
 use crate::summary::kvs::{
-    Limit, STUDY_WORDS, bus_limit, figure_id, largest, millions, of_plain, ports_limit, study,
+    Limit, STUDY_WORDS, figure_id, largest, millions, of_plain, ports_limit, slowest_limit, study,
     with_mode, workload,
 };
 use crate::words;
@@ -302,12 +301,12 @@ fn differing(cell: &Cell<'_>) -> String {
 /// What binds first where there are cores enough, and what the help takes off the bus.
 fn bus(results: &Results<'_>, cell: &Cell<'_>, plain: &Cell<'_>) -> Option<Finding> {
     let time = cell.estimate(REQUEST).filter(|of| of.repeats >= REPEATS_MIN)?;
-    let (ports, bus) = (ports_limit(results, cell)?, bus_limit(cell, &BUSES[0])?);
+    let (ports, bus) = (ports_limit(results, cell)?, slowest_limit(cell)?);
     let are_ports_first = ports.requests_per_s <= bus.requests_per_s;
     let (first, then) = if are_ports_first { (&ports, &bus) } else { (&bus, &ports) };
     let without = match are_ports_first {
         true => ports_limit(results, plain),
-        false => bus_limit(plain, &BUSES[0]),
+        false => slowest_limit(plain),
     };
     let cores = time.scaled(first.requests_per_s / 1e9);
     let at = |limit: &Limit, cell: &Cell<'_>| limit.cores(cell).map(words::significant);

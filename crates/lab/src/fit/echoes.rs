@@ -6,10 +6,11 @@
 //! the mean of both directions. What a byte takes is computed from the stated rates of wires and
 //! buses, for round trips of other lengths are what the profile is to predict.
 
+use niclab_device::model::pcie::PciExpress;
 use niclab_device::model::profile::{Basis, Entry, Part, Profile, rounded};
-use niclab_device::model::schema::{INJECTED, Key};
+use niclab_device::model::schema::{INJECTED, Key, Section};
 
-use crate::published::apsys22::{Breakdown, breakdowns};
+use crate::published::apsys22::{self, Breakdown, breakdowns};
 
 /// A profile: its name, the card and CPU in the study's tables, its title, and those in whose row
 /// of table 3 its numbers stand.
@@ -66,13 +67,18 @@ const fn of(
 const SOURCE: &str = "Xing et al., APSys 2022";
 /// The section of a profile.
 const ECHO: &str = "echo";
+/// The section of the bus.
+const PCIE: &str = "pcie";
 
 /// Wire: the greatest rate that all cards of table 1 have, picoseconds a byte.
 const WIRE_BYTE_PS: f64 = 8e3 / 25.0;
-/// Eight lanes of PCIe 3.0, 128 of 130 bits for data.
-const PCIE3_X8_BYTE_PS: f64 = 8e3 / (8.0 * 8.0 * 128.0 / 130.0);
-/// Sixteen lanes of PCIe 4.0.
-const PCIE4_X16_BYTE_PS: f64 = 8e3 / (16.0 * 16.0 * 128.0 / 130.0);
+/// Generation and lanes of the bus of the other side, and of a card that table 1 says nothing of.
+const ASSUMED: (u8, u8) = (3, 8);
+
+/// A byte over a bus, picoseconds.
+fn bus_byte_ps(bus: PciExpress) -> f64 {
+    8e3 / bus.gbps()
+}
 
 impl Echoing {
     /// `true` where table 3 has no row of it, and it has the numbers of another.
@@ -91,10 +97,30 @@ impl Echoing {
                 ECHO => {
                     Part::Known(section.keys.iter().map(|key| (key, self.entry(key))).collect())
                 }
+                PCIE => self.pcie(section),
                 INJECTED => Part::Lacking,
                 _ => Part::Unknown,
             }
         })
+    }
+
+    /// The bus of the card, where table 1 has it.
+    fn bus(&self) -> Option<PciExpress> {
+        apsys22::bus(self.row.split([' ', ',']).next()?)
+    }
+
+    fn pcie(&self, section: &'static Section) -> Part {
+        let Some(bus) = self.bus() else { return Part::Unknown };
+        let entry = |key: &Key| {
+            let value = match key.name {
+                "generation" => bus.generation(),
+                "lanes" => bus.lanes(),
+                _ => return Entry::Unknown,
+            };
+            let source = format!("{SOURCE}: table 1");
+            Entry::Known { value: value.into(), basis: Basis::Stated, source }
+        };
+        Part::Known(section.keys.iter().map(|key| (key, entry(key))).collect())
     }
 
     fn entry(&self, key: &Key) -> Entry {
@@ -127,11 +153,10 @@ impl Echoing {
 
     /// What a byte takes at least: twice the wire, and a bus in and out on both sides.
     fn byte(&self) -> Entry {
-        let (bus_ps, bus) = match self.row.starts_with("BlueField2") {
-            true => (PCIE4_X16_BYTE_PS, "PCIe 4.0 x16"),
-            false => (PCIE3_X8_BYTE_PS, "PCIe 3.0 x8"),
-        };
-        let byte_ps = 2.0 * (WIRE_BYTE_PS + PCIE3_X8_BYTE_PS + bus_ps);
+        let (generation, lanes) = ASSUMED;
+        let Some(assumed) = PciExpress::new(generation, lanes) else { return Entry::Unknown };
+        let bus = self.bus().unwrap_or(assumed);
+        let byte_ps = 2.0 * (WIRE_BYTE_PS + bus_byte_ps(assumed) + bus_byte_ps(bus));
         let source = format!(
             "computed from {SOURCE}, table 1: 25 Gbps and {bus}, there and back; PCIe 3.0 x8 on \
              the other side is assumed"

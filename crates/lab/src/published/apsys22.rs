@@ -1,8 +1,9 @@
 //! Published round trips of SmartNICs, to draw beside ours.
 //!
-//! Source: Xing et al., APSys 2022, table 2 (`reference/apsys22/README.md` says how it was read,
-//! and why the two directions of some rows are best taken as a set).
+//! Source: Xing et al., APSys 2022, tables 1 to 3 (`reference/apsys22/README.md` says how they were
+//! read, and why the two directions of some rows are best taken as a set).
 
+use niclab_device::model::pcie::PciExpress;
 use niclab_result::{Mean, Origin, Series, Shape};
 
 /// Table 2: `nic,cpu,workload,message_size,direction,rtt,unit`.
@@ -37,6 +38,22 @@ pub fn round_trips(workload: &str) -> Vec<RoundTrips> {
         }
     }
     all
+}
+
+/// Table 1: `nic,attribute,value`.
+const TABLE_1: &str = include_str!("../../../../reference/apsys22/table1_specifications.csv");
+
+/// The bus of a card, by its name in table 2; `None` where table 1 says nothing of it.
+pub fn bus(card: &str) -> Option<PciExpress> {
+    let of = |line: &'static str| {
+        let mut cells = line.split(',');
+        let (nic, attribute, value) = (cells.next()?, cells.next()?, cells.next()?);
+        // `Stingray PS225`, `8x PCIe Gen 3`.
+        let is_it = nic.split(' ').next() == Some(card) && attribute == "Host IF";
+        let (lanes, generation) = value.split_once("x PCIe Gen ").filter(|_| is_it)?;
+        PciExpress::new(generation.parse().ok()?, lanes.parse().ok()?)
+    };
+    TABLE_1.lines().find_map(of)
 }
 
 /// Table 3: `nic,cpu,component,direction,value,unit`.
@@ -125,6 +142,12 @@ mod tests {
             };
             assert!((client + server + hardware - rtt).abs() < 0.051, "{name}: {us:?}");
         }
+    }
+
+    #[test]
+    fn buses_are_those_of_table_1() {
+        let known = ["Stingray", "BlueField2", "CX-4Lx"].map(bus);
+        assert_eq!(known, [PciExpress::new(3, 8), PciExpress::new(4, 16), None]);
     }
 
     #[test]

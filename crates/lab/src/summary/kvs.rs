@@ -8,7 +8,7 @@ use super::Results;
 use super::curves::axis;
 use super::figures::{add, add_computed};
 use super::tables::{marks_of, median, table, worded};
-use crate::bus::{BUSES, Bus, Way, ways};
+use crate::bus::{Bus, Way, buses, ways};
 use crate::cells::{Cell, paired};
 use crate::frame_size::wire_ns;
 use crate::kvs::{ANSWERED, BUS, CARD, KEYS, MODES, PLAIN, REQUEST, STEPS, UNIFORM, step_metric};
@@ -131,9 +131,14 @@ impl Limit {
 }
 
 /// A bus, for the requests of a cell.
-pub(crate) fn bus_limit(cell: &Cell<'_>, bus: &Bus) -> Option<Limit> {
+fn bus_limit(cell: &Cell<'_>, bus: &Bus) -> Option<Limit> {
     let requests_per_s = bus.requests_per_s(bus_ways(cell)?);
-    Some(Limit { name: bus.name.to_owned(), requests_per_s })
+    Some(Limit { name: bus.name.clone(), requests_per_s })
+}
+
+/// The slowest bus of all profiles.
+pub(crate) fn slowest_limit(cell: &Cell<'_>) -> Option<Limit> {
+    bus_limit(cell, buses().first()?)
 }
 
 /// The study's two ports. Whatever a card keeps from the bus, requests and answers cross the wire
@@ -242,19 +247,21 @@ fn steps(results: &Results<'_>) -> Table {
 
 /// What crosses the bus, and when it binds.
 fn bus(results: &Results<'_>) -> Table {
-    let mut rows = Vec::new();
+    let (buses, mut rows) = (buses(), Vec::new());
     for cell in results.devices().flat_map(|device| study(results, device)) {
         let mut row = vec![cell.device.to_owned(), cell.word("mode")];
         row.extend(BUS.as_flattened().iter().map(|of| median(cell, of, words::significant)));
         row.push(cores_at(ports_limit(results, cell), cell));
-        row.extend(BUSES.iter().map(|bus| cores_at(bus_limit(cell, bus), cell)));
+        row.extend(buses.iter().map(|bus| cores_at(bus_limit(cell, bus), cell)));
         rows.push(row);
     }
     let heads = ["device", "mode", "to host", "B", "from host", "B", "cores: ports, 2 x 10 Gbps"];
-    let buses = BUSES.map(|bus| format!("cores: {}", bus.name));
+    let of_bus = |bus: &Bus| format!("cores: {} ({})", bus.name, bus.card);
+    let buses: Vec<String> = buses.iter().map(of_bus).collect();
     let title = "What a request takes of the bus between card and host, transactions and bytes \
                  each way, and the cores at which ports and buses bind: computed from frames, \
-                 descriptors and what a program writes at worst";
+                 descriptors and what a program writes at worst; buses by the first card whose \
+                 profile names it";
     let buses: Vec<&str> = buses.iter().map(String::as_str).collect();
     let columns = [&heads[..], &buses].concat();
     table(&id(results, "bus"), title, &columns, rows)
@@ -268,7 +275,7 @@ fn cores_at(limit: Option<Limit>, cell: &Cell<'_>) -> String {
 /// From how many cores on ports and bus bind, and what the study says to it.
 fn published_limits(results: &Results<'_>, cell: &Cell<'_>) -> Vec<Vec<String>> {
     let stated = flexnic::stated("kvs_pcie_bottleneck_cores").map(words::whole);
-    let (ports, bus) = (ports_limit(results, cell), bus_limit(cell, &BUSES[0]));
+    let (ports, bus) = (ports_limit(results, cell), slowest_limit(cell));
     let of = |(limit, stated, binds): (Option<Limit>, Option<String>, &str)| {
         let limit = limit?;
         let what =
@@ -553,13 +560,13 @@ fn over_cores(results: &Results<'_>, device: &str) -> Figure {
     Figure {
         id: format!("{}-{device}", figure_id(results, "cores")),
         title: format!("Requests a second over cores: {device}"),
-        caption: format!(
-            "The study's workload, staged. Modelled: computed beyond the cores measured; with rss \
-             what a request takes more beside others grows with the share of items that another \
-             core had last, with an owner for each key it stays. {} and ports: what they would \
-             carry, computed; stated is that PCIe binds from 4 cores on.",
-            BUSES[0].name
-        ),
+        caption:
+            "The study's workload, staged. Modelled: computed beyond the cores measured; with \
+                  rss what a request takes more beside others grows with the share of items that \
+                  another core had last, with an owner for each key it stays. PCIe, the slowest of \
+                  all profiles, and ports: what they would carry, computed; stated is that PCIe \
+                  binds from 4 cores on."
+                .into(),
         x: axis("cores", "", Scale::Log),
         y: axis("answered", "M/s", Scale::Linear),
         series,
@@ -571,7 +578,7 @@ fn over_cores(results: &Results<'_>, device: &str) -> Figure {
 fn carried(all: &[(&str, Vec<&Cell<'_>>)]) -> Vec<Limit> {
     let mut carried: Vec<(Vec<&str>, Limit)> = Vec::new();
     for (mode, measured) in all {
-        let limit = measured.last().and_then(|cell| bus_limit(cell, &BUSES[0]));
+        let limit = measured.last().and_then(|cell| slowest_limit(cell));
         let Some(limit) = limit else { continue };
         let is_same = |known: &&mut (_, Limit)| known.1.requests_per_s == limit.requests_per_s;
         match carried.iter_mut().find(is_same) {
