@@ -16,6 +16,9 @@ use crate::{Options, ReportError, axis, scripts, spec, words};
 /// Places of marked points named one by one, at most.
 const PLACES_COUNT_MAX: usize = 8;
 
+/// Letters of a number and its unit that stand in one line of a table.
+const NUMBER_LETTERS_MAX: usize = 12;
+
 /// The whole page.
 #[derive(Template)]
 #[template(path = "report.html")]
@@ -259,6 +262,9 @@ fn cell_view((cell, class): (String, &&'static str)) -> CellView {
         Some(at) => (cell[..at].to_owned(), cell[at + 1..].to_owned()),
         None => (cell, String::new()),
     };
+    // A number with words behind it folds between them.
+    let is_long = text.chars().count() > NUMBER_LETTERS_MAX;
+    let class = if *class == "number" && is_long { "number long" } else { class };
     CellView { text, bracketed, class }
 }
 

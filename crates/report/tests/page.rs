@@ -52,6 +52,23 @@ fn sections_stand_in_reading_order() {
 }
 
 #[test]
+fn intervals_stand_below_their_medians_and_long_numbers_fold() {
+    let mut summary = sample::summary();
+    let cells = ["12.3 Mpps (11.9 Mpps to 12.6 Mpps)", "0.87 of the time with rss", "7 ns"];
+    let table = &mut summary.experiments[0].tables[0];
+    table.columns = cells.map(|_| "a column".to_owned()).to_vec();
+    table.rows = vec![cells.map(str::to_owned).to_vec()];
+    let page = page(&summary);
+    for cell in [
+        "<td class=\"number\">12.3 Mpps <span class=\"ends\">(11.9 Mpps to 12.6 Mpps)</span></td>",
+        "<td class=\"number long\">0.87 of the time with rss</td>",
+        "<td class=\"number\">7 ns</td>",
+    ] {
+        assert!(page.contains(cell), "{cell}");
+    }
+}
+
+#[test]
 fn findings_link_to_figures_that_are_there() {
     let page = page(&sample::summary());
     let page = markup(&page);
