@@ -84,8 +84,9 @@ impl Wanted {
         Ok(Some(Wanted { config, mode: arguments.mode, ip, network_bits, memory_bytes }))
     }
 
-    /// Serves by the card and by the system's sockets until `stop` is set.
-    pub fn serve(self, server: Server, stop: &AtomicBool) -> Result<Served, Failure> {
+    /// Serves by the card and by the system's sockets until `stop` is set. The banner is said once
+    /// all is open.
+    pub fn serve(self, server: Server, banner: &str, stop: &AtomicBool) -> Result<Served, Failure> {
         let Wanted { config, mode, ip, network_bits, memory_bytes } = self;
         let (port, cores) = (server.address().port(), config.cores.len());
         let mac = mac(&config.ports[0], ip)?;
@@ -104,7 +105,7 @@ impl Wanted {
         let runs = Runs { program, services, ..Runs::default() };
         let mut card = Card::start_with(&config, runs)?;
         let (name, at) = (&config.ports[0], SocketAddr::from((ip, port)));
-        writeln!(stdout(), "UDP by a card at {at} ({mac}), {name}")?;
+        writeln!(stdout(), "{banner}\nUDP by a card at {at} ({mac}), {name}")?;
         let served = thread::scope(|scope| {
             let serving = scope.spawn(|| {
                 let served = server.run(stop);

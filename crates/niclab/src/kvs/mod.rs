@@ -50,14 +50,16 @@ pub fn run(arguments: &KvsArguments) -> Result<(), Failure> {
     let on_cores = options.cores.iter().map(u32::to_string).collect::<Vec<_>>().join(", ");
     let server = Server::bind(options)?;
     let protocols = if server.is_udp() { "TCP and UDP" } else { "TCP" };
-    writeln!(
-        stdout(),
+    let banner = format!(
         "kvs over {protocols} at {}; cores {on_cores}; {} of memory; Ctrl-C ends it",
         server.address(),
         arguments.memory
-    )?;
-    let Some(wanted) = wanted else { return print(&server.run(&stop)?.ended()) };
-    let served = wanted.serve(server, &stop)?;
+    );
+    let Some(wanted) = wanted else {
+        writeln!(stdout(), "{banner}")?;
+        return print(&server.run(&stop)?.ended());
+    };
+    let served = wanted.serve(server, &banner, &stop)?;
     print(&served.server)?;
     card::print(&served)
 }

@@ -424,3 +424,12 @@ fn what_does_not_go_together_is_refused() {
     with("xdp:none0", "10.9.0.2/24").with(2, &["none0", "no such interface"]);
     with("none0", "10.9.0.2/24").with(2, &["is no port"]);
 }
+
+#[test]
+fn nothing_is_promised_before_the_port_is_open() {
+    let name = "tap:longer-than-interfaces-are";
+    let store = ["kvs", "--listen", "127.0.0.1:0", "--mode", "rss", "--address", "10.9.0.2/24"];
+    let ended = call(&[&store[..], &["--port", name]].concat());
+    ended.with(5, &["longer-than-interfaces-are` is no name of an interface"]);
+    assert_eq!(ended.out, "");
+}
