@@ -25,7 +25,7 @@ use niclab_program::{Pipeline, Program};
 use rtrb::{Producer, RingBuffer};
 use rustix::thread::{CpuSet, sched_setaffinity};
 
-use crate::applications::{Application, ApplicationError, Applications, Owned};
+use crate::applications::{Application, ApplicationError, Applications, LoadedApplication, Owned};
 use crate::balance::{Balance, Balancer, Decision, Seen};
 use crate::capture::{self, Capture, Captured, Tap};
 use crate::counters::{CoreCounters, CoreShown, Counters, PortCounters, QueueCounters, Shown};
@@ -633,6 +633,11 @@ impl Card {
             Decider::Items(of) => carried(of.pipeline()).waited_for(of.turns(), core),
             Decider::Program(of) => carried(of),
         })
+    }
+
+    /// The applications that it runs, in their order.
+    pub fn applications(&self) -> impl Iterator<Item = LoadedApplication<'_>> {
+        self.applications.loaded()
     }
 
     /// The program of an application, to change its tables.

@@ -18,7 +18,9 @@ mod steered;
 pub mod steering;
 mod sync;
 
-pub use applications::{Application, ApplicationCounters, ApplicationError, Grant};
+pub use applications::{
+    Application, ApplicationCounters, ApplicationError, Grant, LoadedApplication,
+};
 pub use balance::Balance;
 pub use capture::Captured;
 pub use card::{Balanced, Card, CardConfig, CardError, ChangeError, Decider, Ended, Receive, Runs};

@@ -501,8 +501,9 @@ pub enum NicCommand {
     /// counter ARRAY INDEX` a counter, and `program digests NAME` what it has told since. `table
     /// add`, `modify`, `delete` and `setdefault` change tables as packet tests write it, `table
     /// transaction` several at once, with `;` between them, and `table load FILE` a file of them.
-    /// With `application NAME` before it, what begins with `program` or `table` is for the program
-    /// of an application.
+    /// `application` says which applications there are and what they own. With `application NAME`
+    /// before it, what begins with `program` or `table` is for the program of an application;
+    /// `program ring NAME INDEX` and `program window NAME OFFSET BYTES` show its memory.
     Ctl {
         /// Its socket, as `niclab nic --control` was given it
         #[arg(long, value_name = "PATH")]

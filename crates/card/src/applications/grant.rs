@@ -91,6 +91,12 @@ impl Owned {
         Ok(owned)
     }
 
+    /// The numbers of its ports, and of its queues.
+    pub(super) fn numbers(&self) -> (Vec<u16>, Vec<u16>) {
+        let of = |has: &[bool]| (0..).zip(has).filter_map(|(at, has)| has.then_some(at)).collect();
+        (of(&self.ports), of(&self.queues))
+    }
+
     /// How many ports the card has.
     pub(crate) fn ports(&self) -> usize {
         self.ports.len()

@@ -68,6 +68,21 @@ pub struct Application {
     pub grant: Grant,
 }
 
+/// An application that a card runs, to be looked at.
+#[derive(Clone, Debug)]
+pub struct LoadedApplication<'a> {
+    /// Its name.
+    pub name: &'a str,
+    /// Its program, with its tables.
+    pub pipeline: &'a Pipeline,
+    /// Ports that its frames come by and that it may send by.
+    pub ports: Vec<u16>,
+    /// Queues that it may steer to.
+    pub queues: Vec<u16>,
+    /// Its share of the cores' time beside those of others, 1 to 100.
+    pub share: u32,
+}
+
 /// An application as the control side has it.
 struct Hosted {
     name: String,
@@ -155,6 +170,15 @@ impl Applications {
         });
         let places = places.collect();
         Some(Box::new(Host::new(dispatch, places)))
+    }
+
+    /// All of them, in their order.
+    pub(crate) fn loaded(&self) -> impl Iterator<Item = LoadedApplication<'_>> {
+        self.all.iter().zip(&self.shares).map(|(of, share)| {
+            let (ports, queues) = of.owned.numbers();
+            let (name, pipeline) = (of.name.as_str(), &of.pipeline);
+            LoadedApplication { name, pipeline, ports, queues, share: *share }
+        })
     }
 
     /// The program of an application.

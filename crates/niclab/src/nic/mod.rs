@@ -3,6 +3,7 @@
 mod applications;
 mod capture;
 mod control;
+mod memory;
 mod programmed;
 mod rss;
 

@@ -2,10 +2,11 @@
 
 use std::path::Path;
 
-use niclab_card::Card;
+use niclab_card::{Card, LoadedApplication};
 use niclab_program::{Command, Field, Kind, Pipeline, Program, Table, read_tables};
 use serde_json::{Value, json};
 
+use super::memory::{self, hex};
 use crate::failure::Failure;
 use crate::program::fits;
 use crate::rules;
@@ -17,13 +18,6 @@ const PROGRAM_COMMANDS: &str =
 
 /// Records of an answer, at most: what is left waits for the next question.
 const DIGESTS_MAX: usize = 1_000;
-
-/// Entries of a ring that are shown, at most: what waits behind them is told to be there.
-const ENTRIES_MAX: u32 = 64;
-
-/// Bytes of a window that are shown, at most, and on a line.
-const WINDOW_MAX: usize = 4_096;
-const LINE_BYTES: usize = 32;
 
 /// The program of a file.
 pub(super) fn read(path: &Path) -> Result<Program, Failure> {
@@ -65,7 +59,8 @@ impl Whose<'_> {
     fn pipeline(self, card: &mut Card) -> Result<&mut Pipeline, String> {
         match self {
             Whose::Card => {
-                card.program().ok_or("the card has no program: program load FILE".to_owned())
+                let without = without_program(card);
+                card.program().ok_or(without)
             }
             Whose::Application(name) => card.application(name).map_err(|error| error.to_string()),
         }
@@ -102,9 +97,15 @@ pub(super) fn answer(card: &mut Card, line: &str) -> Value {
     let done = match words(line) {
         Some((first, rest)) if first == "application" => match words(&rest) {
             Some((name, command)) => of_program(card, Whose::Application(&name), &command),
-            None => Err(format!("no command: {}", of_application())),
+            None => match card.application(&rest) {
+                Ok(_) => Ok(applications(card.applications().filter(|of| of.name == rest))),
+                Err(error) => Err(error.to_string()),
+            },
         },
-        _ if line == "application" => Err(format!("no command: {}", of_application())),
+        _ if line == "application" && card.applications().next().is_none() => {
+            Ok(lines(&["no application: niclab nic --application FILE runs one"]))
+        }
+        _ if line == "application" => Ok(applications(card.applications())),
         _ => of_program(card, Whose::Card, line),
     };
     done.unwrap_or_else(|error| json!({ "error": error }))
@@ -117,6 +118,52 @@ fn lines(lines: &[impl AsRef<str>]) -> Value {
 
 fn of_application() -> String {
     format!("application NAME, and then {TABLE_COMMANDS}; {PROGRAM_COMMANDS}")
+}
+
+/// That the card has no program of its own, and whose there are.
+fn without_program(card: &Card) -> String {
+    let names: Vec<&str> = card.applications().map(|of| of.name).collect();
+    let others = match names.is_empty() {
+        true => String::new(),
+        false => {
+            format!("; for an application's say application NAME first: {}", names.join(", "))
+        }
+    };
+    format!("the card has no program of its own: program load FILE{others}")
+}
+
+/// What applications own, and the memory of their programs.
+fn applications<'a>(loaded: impl Iterator<Item = LoadedApplication<'a>>) -> Value {
+    let (mut done, mut all) = (Vec::new(), Vec::new());
+    for LoadedApplication { name, pipeline, ports, queues, share } in loaded {
+        let listed = |numbers: &[u16]| match numbers {
+            [] => "none".to_owned(),
+            _ => numbers.iter().map(u16::to_string).collect::<Vec<_>>().join(", "),
+        };
+        done.push(format!(
+            "application {name}: ports {}; queues {}; share {share}",
+            listed(&ports),
+            listed(&queues)
+        ));
+        let (mut rings, mut windows) = (Vec::new(), Vec::new());
+        for of in &pipeline.program().rings {
+            let (name, count, shape) = (&of.name, of.count, of.shape);
+            let (entries, bytes) = (shape.entries, shape.entry_len);
+            done.push(format!("  ring {name}: {count} of {entries} entries of {bytes} B each"));
+            rings.push(json!({
+                "name": name, "count": count, "entries": entries, "entry_bytes": bytes
+            }));
+        }
+        for of in &pipeline.program().windows {
+            done.push(format!("  window {}: {} B", of.name, of.len));
+            windows.push(json!({ "name": of.name, "bytes": of.len }));
+        }
+        all.push(json!({
+            "name": name, "ports": ports, "queues": queues, "share": share,
+            "rings": rings, "windows": windows
+        }));
+    }
+    json!({ "done": done, "applications": all })
 }
 
 /// Carries out a command that begins with `table` or `program`.
@@ -170,11 +217,19 @@ fn program(card: &mut Card, whose: Whose<'_>, rest: &str) -> Result<Value, Strin
         whose.replace(card, pipeline)?;
         return Ok(lines(&["the program decides about frames; its tables are empty"]));
     }
-    if words == ["none"]
-        && let Whose::Card = whose
-    {
-        card.set_program(None).map_err(|error| error.to_string())?;
-        return Ok(lines(&["rules and RSS decide about frames"]));
+    match (words.as_slice(), whose) {
+        (["none"], Whose::Card) => {
+            card.set_program(None).map_err(|error| error.to_string())?;
+            return Ok(lines(&["rules and RSS decide about frames"]));
+        }
+        (["none"], Whose::Application(name)) => {
+            return Err(format!(
+                "an application has a program as long as the card runs: give {name} another one \
+                 (application {name} program load FILE), or end the card (stop) and start it \
+                 without this --application"
+            ));
+        }
+        _ => {}
     }
     if words == ["show"]
         && let Whose::Card = whose
@@ -192,8 +247,11 @@ fn ask(pipeline: &mut Pipeline, words: &[&str]) -> Option<Result<Value, String>>
         ["show"] => Ok(show(pipeline)),
         ["register", name, index] => register(pipeline, name, index),
         ["counter", name, index] => counter(pipeline, name, index),
-        ["ring", name, index] => ring(pipeline, name, index),
-        ["window", name, offset, count] => window(pipeline, name, offset, count),
+        ["ring", name, index] => memory::ring(pipeline, name, index),
+        ["window", name, offset, count] => memory::window(pipeline, name, offset, count),
+        ["window", name, offset, count, width] => {
+            memory::numbers(pipeline, name, (offset, count), width)
+        }
         ["digests", name] => {
             let digests_of = &pipeline.program().digests;
             let digest = named("digest", name, digests_of.iter().map(|of| &of.name));
@@ -203,8 +261,13 @@ fn ask(pipeline: &mut Pipeline, words: &[&str]) -> Option<Result<Value, String>>
     })
 }
 
-fn number(text: &str) -> Result<u64, String> {
-    text.parse().map_err(|_| format!("`{text}` is no number"))
+/// A number, decimal or behind `0x`.
+pub(super) fn number(text: &str) -> Result<u64, String> {
+    let read = match text.strip_prefix("0x") {
+        Some(digits) => u64::from_str_radix(digits, 16),
+        None => text.parse(),
+    };
+    read.map_err(|_| format!("`{text}` is no number"))
 }
 
 fn show(pipeline: &Pipeline) -> Value {
@@ -242,51 +305,6 @@ fn counter(pipeline: &Pipeline, name: &str, index: &str) -> Result<Value, String
     Ok(json!({ "done": [line], "packets": packets, "bytes": bytes }))
 }
 
-/// A copy of the first entries that wait in a ring: whoever reads it still finds them.
-fn ring(pipeline: &Pipeline, name: &str, index: &str) -> Result<Value, String> {
-    let rings = &pipeline.program().rings;
-    let at = named("ring", name, rings.iter().map(|of| &of.name))?;
-    let (count, ring) = (rings[at].count, number(index)? as usize);
-    if ring >= count {
-        return Err(format!("ring {name} has {count}, from 0 on: there is no {index}"));
-    }
-    let entry = |behind| pipeline.waiting(at, ring, behind).map(|bytes| hex(&bytes));
-    let entries: Vec<String> = (0..ENTRIES_MAX).map_while(entry).collect();
-    let line = |(number, entry): (usize, &String)| format!("{number}: {entry}");
-    let mut done: Vec<String> = entries.iter().enumerate().map(line).collect();
-    match (entries.len(), entry(ENTRIES_MAX)) {
-        (0, _) => done.push("no entry waits".to_owned()),
-        (_, Some(_)) => done.push("and more behind them".to_owned()),
-        _ => {}
-    }
-    Ok(json!({ "done": done, "entries": entries }))
-}
-
-/// A copy of some bytes of a window.
-fn window(pipeline: &Pipeline, name: &str, offset: &str, count: &str) -> Result<Value, String> {
-    let windows = &pipeline.program().windows;
-    let at = named("window", name, windows.iter().map(|of| &of.name))?;
-    let (len, offset, count) = (windows[at].len, number(offset)?, number(count)?);
-    let end = offset.checked_add(count).filter(|end| *end <= len as u64);
-    if end.is_none() || !(1..=WINDOW_MAX as u64).contains(&count) {
-        let most = format!("ask for 1 to {WINDOW_MAX} at a time");
-        return Err(format!("window {name} has {len} bytes, from 0 on: {most}"));
-    }
-    let (offset, mut bytes) = (offset as usize, vec![0; count as usize]);
-    if let Some(shared) = pipeline.window(at) {
-        shared.copy_out(offset, &mut bytes);
-    }
-    let line = |(number, bytes): (usize, &[u8])| {
-        format!("{}: {}", offset + number * LINE_BYTES, hex(bytes))
-    };
-    let done: Vec<String> = bytes.chunks(LINE_BYTES).enumerate().map(line).collect();
-    Ok(json!({ "done": done, "bytes": hex(&bytes) }))
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
-}
-
 /// The records that wait, so many at most, each with the names and numbers of its fields; how many
 /// found no room so far.
 fn digests(pipeline: &mut Pipeline, digest: usize) -> Value {
@@ -313,12 +331,15 @@ fn digests(pipeline: &mut Pipeline, digest: usize) -> Value {
 }
 
 /// The place of a name among those of its kind.
-fn named<'a>(
+pub(super) fn named<'a>(
     kind: &str,
     name: &str,
     there: impl Iterator<Item = &'a String>,
 ) -> Result<usize, String> {
     let there: Vec<&str> = there.map(String::as_str).collect();
     let place = there.iter().position(|of| *of == name);
-    place.ok_or_else(|| format!("no {kind} {name}; there are: {}", there.join(", ")))
+    place.ok_or_else(|| match there.is_empty() {
+        true => format!("no {kind} {name}: the program has none"),
+        false => format!("no {kind} {name}; there are: {}", there.join(", ")),
+    })
 }

@@ -236,6 +236,7 @@ fn tables_change_and_programs_are_replaced_on_a_card_that_runs() {
         ctl program none
         ctl table add types type:5 'drop()'; echo "no program: $?"
         ctl program fly; echo "no command: $?"
+        ctl application
         ctl stop
         wait $card; echo "ends: $?"
         "#,
@@ -259,9 +260,10 @@ fn tables_change_and_programs_are_replaced_on_a_card_that_runs() {
         "wrong program: 3",
         "its tables are empty",
         "rules and RSS decide about frames",
-        "the card has no program",
+        "the card has no program of its own: program load FILE\n",
         "no program: 3",
         "no command: 3",
+        "no application: niclab nic --application FILE runs one",
         "ends: 0",
     ] {
         assert!(said.contains(phrase), "`{phrase}` is missing in: {said}");
@@ -329,24 +331,38 @@ const KEEPERS_SAY: &[&str] = &[
     "application keeper: 100 frames, 0 missed beyond its share; 0 dropped by its program",
     "1 packets, 60 B",
     r#""bytes":60,"done":["1 packets, 60 B"],"packets":1"#,
-    "0: 02000000000102000000000208000000",
+    "entry 0:",
+    "00000000  02 00 00 00 00 01 02 00  00 00 00 02 08 00 00 00  |................|",
     // What was looked at is still there.
     r#""entries":["02000000000102000000000208000000"]"#,
     "ring held has 1, from 0 on: there is no 1",
     "no ring: 3",
-    "6: 0200000000020800",
-    "window kept has 64 bytes, from 0 on: ask for 1 to 4096 at a time",
+    "00000006  02 00 00 00 00 02 08 00 ",
+    "00000006  2 0 512\n",
+    r#""numbers":[144115188075987200]"#,
+    "`u128`: write u8, u16, u32 or u64",
+    "no width: 3",
+    "5 bytes from 60 on reach beyond window kept, which ends at 64: its bytes are 0 to 63",
     "behind it: 3",
+    "0 bytes: ask for 1 to 4096 at a time",
+    "nothing: 3",
     "type 0x0800",
     "no digest tell; there are: told",
     "no digest: 3",
     "window kept: its program takes 65 bytes, and it has 64",
     "larger: 3",
     "its tables are empty",
+    "give keeper another one (application keeper program load FILE), or end the card",
     "always one: 3",
+    "the card has no program of its own: program load FILE; for an application's say application \
+     NAME first: keeper",
+    "not the card's: 3",
     "no application other; there are: keeper",
     "no application: 3",
-    "no name: 3",
+    "application keeper: ports 0; queues none; share 1\n  ring held: 1 of 128 entries of 16 B \
+     each\n  window kept: 64 B\nall: 0",
+    r#""windows":[{"bytes":64,"name":"kept"}]"#,
+    "no application elsewhere; there are: keeper",
     "ends: 0",
     "window kept: its program takes 64 bytes, and it has 63",
     "poor: 3",
@@ -381,13 +397,20 @@ fn an_application_has_what_its_file_says_and_is_asked_by_its_name() {
         ctl --json application keeper program ring held 0
         ctl application keeper program ring held 1; echo "no ring: $?"
         ctl application keeper program window kept 6 8
+        ctl application keeper program window kept 0x6 3 u16
+        ctl --json application keeper program window kept 4 1 u64
+        ctl application keeper program window kept 0 1 u128; echo "no width: $?"
         ctl application keeper program window kept 60 5; echo "behind it: $?"
+        ctl application keeper program window kept 0 0; echo "nothing: $?"
         ctl application keeper program digests tell; echo "no digest: $?"
         ctl application keeper program load larger.spec; echo "larger: $?"
         ctl application keeper program load keeper.spec
         ctl application keeper program none; echo "always one: $?"
+        ctl program counter seen 1; echo "not the card's: $?"
         ctl application other program show; echo "no application: $?"
-        ctl application; echo "no name: $?"
+        ctl application; echo "all: $?"
+        ctl --json application keeper
+        ctl application elsewhere
         ctl stop
         wait $card; echo "ends: $?"
         sed 's/size 64/size 68000000000/' keeper.spec >vast.spec
