@@ -33,12 +33,16 @@ pub(crate) struct Tap {
     free: Consumer<Desc>,
     full: Producer<Taken>,
     shared: Arc<Shared>,
+    /// The core's place.
+    place: usize,
     /// What the time is, nanoseconds since the card was started.
     pub(crate) now_ns: u64,
 }
 
 #[derive(Default)]
 struct Shared {
+    /// By core: it captures what comes from now on.
+    has_begun: Vec<AtomicBool>,
     /// Nothing more is to be captured.
     is_over: AtomicBool,
     /// Nothing more will be written.
@@ -64,6 +68,11 @@ impl Tap {
         self.region.set_len(&mut desc, len as u16);
         // There is room for all frames that there are.
         let _ = self.full.push((desc, self.now_ns));
+    }
+
+    /// The core has it, and captures what comes from now on.
+    pub(crate) fn begin(&self) {
+        self.shared.has_begun[self.place].store(true, Ordering::Release);
     }
 
     /// Whether it has ended.
@@ -104,16 +113,17 @@ pub(crate) fn begin(
     let mut writer = Output::open(path).map_err(what_it_says)?.begin()?;
     let memory = Region::new(cores * FRAMES, frame_len_max);
     let (region, mut descs) = memory.map_err(io::Error::other)?;
-    let shared = Arc::new(Shared::default());
+    let has_begun = (0..cores).map(|_| AtomicBool::default()).collect();
+    let shared = Arc::new(Shared { has_begun, ..Shared::default() });
     let (mut taps, mut ends) = (Vec::new(), Vec::new());
-    for _ in 0..cores {
+    for place in 0..cores {
         let (mut free, to_fill) = RingBuffer::new(FRAMES);
         let (filled, full) = RingBuffer::new(FRAMES);
         for desc in descs.drain(descs.len() - FRAMES..) {
             let _ = free.push(desc);
         }
         let (region, shared) = (Arc::clone(&region), Arc::clone(&shared));
-        taps.push(Tap { region, free: to_fill, full: filled, shared, now_ns: 0 });
+        taps.push(Tap { region, free: to_fill, full: filled, shared, place, now_ns: 0 });
         ends.push((full, free));
     }
     let here = Arc::clone(&shared);
@@ -182,6 +192,11 @@ impl Capture {
             [&self.shared.written, &self.shared.missed].map(|count| count.load(Ordering::Relaxed));
         let trouble = self.shared.trouble.lock().unwrap_or_else(PoisonError::into_inner).clone();
         Captured { frames, missed, trouble }
+    }
+
+    /// The place of a core that has not begun yet.
+    pub(crate) fn waits_for(&self) -> Option<usize> {
+        self.shared.has_begun.iter().position(|has_begun| !has_begun.load(Ordering::Acquire))
     }
 
     /// Whether it has ended by itself, and the file is done with: there were enough frames, or it

@@ -730,7 +730,8 @@ impl Card {
     }
 
     /// Has the frames that come and leave by a port written into a packet trace, so many at most,
-    /// until that is ended ([`Card::end_capture`]) or the card is.
+    /// until that is ended ([`Card::end_capture`]) or the card is. Each core begins when it comes
+    /// to look ([`Card::capture_waits_for`]).
     ///
     /// # Errors
     /// [`ChangeError`]; nothing is then captured.
@@ -764,6 +765,13 @@ impl Card {
         port.capture = Some(capture);
         self.wake();
         Ok(())
+    }
+
+    /// A core that does not take part in the capture of a port yet, for it has not come to look.
+    /// `None` once every frame that comes from now on is captured, and where nothing is.
+    pub fn capture_waits_for(&self, port: u16) -> Option<u32> {
+        let capture = self.ports.get(usize::from(port))?.capture.as_ref()?;
+        capture.waits_for().and_then(|place| self.cores.get(place)).map(|(core, _)| *core)
     }
 
     /// What the capture of a port has come to, and whether it goes on; `None` where there is none.

@@ -99,6 +99,7 @@ impl Side {
         }
         if self.tap.as_ref().is_none_or(Tap::is_over) {
             self.tap = self.taps.pop().ok();
+            self.tap.iter().for_each(Tap::begin);
         }
         self.worker.classify(stock.region(), &mut []);
         self.follow()
