@@ -54,7 +54,11 @@ pub enum PortError {
         name: String,
     },
     /// Another program is behind the TAP interface.
-    #[error("{name} is the TAP interface of another program: end that, or take another name")]
+    #[error(
+        "{name} is the TAP interface of another program, such as a card that runs: end that, or \
+         take another name (`grep -ls 'iff:.*{name}$' /proc/[0-9]*/fdinfo/*` says which process \
+         has it)"
+    )]
     TapTaken {
         /// The interface.
         name: String,

@@ -24,6 +24,8 @@ pub struct Link {
     pub index: u32,
     /// It was switched on and has a carrier.
     pub up: bool,
+    /// It has a carrier; of a TAP interface: a program has it open.
+    pub has_carrier: bool,
     /// Longest packet without the Ethernet header, bytes.
     pub mtu: u32,
     /// Kind of a virtual interface, such as `veth`; `None` for a physical one.
@@ -104,6 +106,7 @@ impl Link {
             name: name.into(),
             index: message.header.index,
             up: message.header.flags.contains(on),
+            has_carrier: false,
             mtu: 0,
             kind: None,
             mac: None,
@@ -111,6 +114,7 @@ impl Link {
         };
         for attribute in &message.attributes {
             match attribute {
+                LinkAttribute::Carrier(carrier) => link.has_carrier = *carrier != 0,
                 LinkAttribute::Mtu(mtu) => link.mtu = *mtu,
                 LinkAttribute::Stats64(stats) => link.counters = LinkCounters::from(stats),
                 LinkAttribute::Address(bytes) => {

@@ -17,7 +17,7 @@ use niclab_nic::memory::Region;
 
 use crate::error::PortError;
 use crate::lane::{Lane, LaneCounters};
-use crate::link::{self, HEADER_LEN};
+use crate::link::{self, HEADER_LEN, Link};
 use crate::stock::Stock;
 use crate::wire::Burst;
 
@@ -46,6 +46,12 @@ pub fn open(name: &str, count: u32, region: &Arc<Region>) -> Result<Vec<TapLane>
     if name.is_empty() || name.len() >= libc::IFNAMSIZ || name.contains(['/', ' ', ':', '%']) {
         return Err(PortError::Name { name: name.to_owned() });
     }
+    let look = || link::look(name).map_err(|error| PortError::of("look up", name, error));
+    // The kernel says another thing of each case, and lets in who asks for a queue more.
+    let is_taken = |link: &Link| link.kind.as_deref() == Some("tun") && link.has_carrier;
+    if look()?.is_some_and(|link| is_taken(&link)) {
+        return Err(PortError::TapTaken { name: name.to_owned() });
+    }
     let queue = |_| {
         let file = queue(name, count > 1).map_err(|error| match error.raw_os_error() {
             Some(libc::EBUSY) => PortError::TapTaken { name: name.to_owned() },
@@ -55,8 +61,7 @@ pub fn open(name: &str, count: u32, region: &Arc<Region>) -> Result<Vec<TapLane>
         Ok(TapLane { region: Arc::clone(region), file, counters: LaneCounters::default() })
     };
     let lanes = (0..count).map(queue).collect::<Result<Vec<_>, PortError>>()?;
-    let link = link::look(name).map_err(|error| PortError::of("look up", name, error))?;
-    let link = link.ok_or_else(|| PortError::Absent { name: name.to_owned() })?;
+    let link = look()?.ok_or_else(|| PortError::Absent { name: name.to_owned() })?;
     let longest = (region.frame_len_max() as u32).saturating_sub(HEADER_LEN);
     // A frame as long as the slot is taken for one that was cut.
     if link.mtu >= longest {

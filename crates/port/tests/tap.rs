@@ -3,6 +3,7 @@
 mod space;
 
 use std::net::UdpSocket;
+use std::process::Command;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -120,9 +121,20 @@ fn what_cannot_be_opened_says_why_and_what_goes_is_an_error() {
         assert!(matches!(refused("a/b", 1), PortError::Name { .. }));
         assert!(matches!(refused("tp", 0), PortError::Lanes { count: 0, .. }));
         assert!(matches!(refused("lo", 1), PortError::NoTap { .. }), "another kind");
-        let open = tap::open("tp", 1, &region).unwrap();
-        assert!(matches!(refused("tp", 1), PortError::TapTaken { .. }));
-        drop(open);
+        for count in [1, 2] {
+            let open = tap::open("tp", count, &region).unwrap();
+            for wanted in [1, 2] {
+                let taken = refused("tp", wanted);
+                assert!(matches!(taken, PortError::TapTaken { .. }), "{count}, {wanted}: {taken}");
+            }
+            // The command that is told finds this process.
+            let said = refused("tp", 1).to_string();
+            let found = Command::new("sh").args(["-c", said.split('`').nth(1).unwrap()]).output();
+            let found = String::from_utf8(found.unwrap().stdout).unwrap();
+            let own = format!("/proc/{}/fdinfo/", std::process::id());
+            assert!(found.contains(&own), "{said}: {found}");
+            drop(open);
+        }
         let mut lane = tap::open("tp", 1, &region).unwrap().remove(0);
         let mut burst = Burst::new();
         ip("link set tp down");
