@@ -369,11 +369,7 @@ impl Failure {
             | Failure::Validation(_) => 1,
             // Options that exclude each other, or name what is not there.
             Failure::Address { .. }
-            | Failure::Card(
-                CardError::Ports { .. } | CardError::Cores | CardError::GuestQueue { .. },
-            )
-            | Failure::Core { .. }
-            | Failure::Kvs(ServerError::Core { .. })
+            | Failure::Card(CardError::Ports { .. } | CardError::Cores)
             | Failure::Metric { .. }
             | Failure::NoPeers { .. }
             | Failure::NotModelled { .. }
@@ -383,9 +379,17 @@ impl Failure {
             | Failure::Workload(_)
             | Failure::Profile(_)
             | Failure::UnknownCard(_)
-            | Failure::Card(CardError::Application(_) | CardError::Key(_) | CardError::Rules(_))
+            | Failure::Card(
+                CardError::Application(_)
+                | CardError::GuestQueue { .. }
+                | CardError::Key(_)
+                | CardError::Rules(_),
+            )
+            | Failure::Core { .. }
             | Failure::Keys { .. }
-            | Failure::Kvs(ServerError::Store(_) | ServerError::Descriptors { .. })
+            | Failure::Kvs(
+                ServerError::Core { .. } | ServerError::Descriptors { .. } | ServerError::Store(_),
+            )
             | Failure::Refused { .. }
             | Failure::Case { .. }
             | Failure::Program { .. }

@@ -145,7 +145,7 @@ fn what_cannot_be_served_or_sent_is_refused_by_name() {
     of(&["--batch", "1025"]).with(3, &["batch = 1025: use 1 to 1024"]);
     of(&["--rate", "0"]).with(3, &["rate = 0: use 1 to 1e9 messages a second"]);
     of(&["--transport", "sctp"]).with(2, &["use udp or tcp"]);
-    of(&["--core", "4095"]).with(2, &["core 4095: choose one of the cores"]);
+    of(&["--core", "4095"]).with(3, &["core 4095: choose one of the cores"]);
 }
 
 #[test]

@@ -63,6 +63,7 @@ ctl rss 0 quues 0 end; echo "no word: $?"
 echo 'flow create 0 ingress pattern eth / end actions none / end' >wrong
 "$NICLAB" nic --port tap:nic9 --rules wrong; echo "wrong rules: $?"
 "$NICLAB" nic --port tap:nic9 --cores 4000; echo "no core: $?"
+"$NICLAB" nic --port tap:nic9 --cores 0,0; echo "core twice: $?"
 "$NICLAB" nic --port tap:nic7 --port tap:nic8 --port tap:nic9; echo "three ports: $?"
 ctl stop
 ends stopped
@@ -100,7 +101,7 @@ const SAID: &[&str] = &[
     "no port 3",
     "no port: 3",
     "`jump` is no command: application, capture, counters, program, rss, stop, table",
-    "port 0: frames go into some.pcap",
+    "port 0: frames go into some.pcap\n",
     "port 0: a capture is under way; end it first",
     "captures already: 3",
     "frames captured so far, 0 missed",
@@ -136,7 +137,8 @@ const SAID: &[&str] = &[
     "wrong: line 1",
     "wrong rules: 3",
     "core 4000",
-    "no core: 2",
+    "no core: 3",
+    "core twice: 3",
     "3 ports: give one, or pairs",
     "three ports: 2",
     "the card ends",
@@ -145,7 +147,7 @@ const SAID: &[&str] = &[
     "guest on queue 1 (awaited): 0 frames given",
     "\nguest\n",
     "no door",
-    "no queue for a guest: 2",
+    "no queue for a guest: 3",
     "no keys: 3",
     "killed: 137, 1 sockets, 0 interfaces",
     "interrupted: 0, 0 sockets, 0 interfaces",
