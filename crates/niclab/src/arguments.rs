@@ -345,6 +345,9 @@ pub struct KvsArguments {
     /// all modes but kernel
     #[arg(long, value_name = "ADDRESS/BITS", required_if_eq_any = CARD_MODES)]
     pub address: Option<String>,
+    /// Socket that `niclab nic ctl` is to ask the card by; for all modes but kernel
+    #[arg(long, value_name = "PATH")]
+    pub control: Option<PathBuf>,
     /// How a core of the card learns that a frame has come, as for `niclab nic`
     #[arg(long, value_name = "HOW", default_value = "interrupt", value_parser = card_receives())]
     pub receive: niclab_card::Receive,

@@ -4,7 +4,7 @@ use std::io::{self, Write, stdout};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use niclab_apps::kvs::frames::Identity;
 use niclab_apps::kvs::limits::PARTITIONS_MAX;
@@ -17,6 +17,7 @@ use niclab_packet::wire::MacAddress;
 
 use crate::arguments::{KvsArguments, KvsMode};
 use crate::failure::Failure;
+use crate::nic::control::{Control, May};
 use crate::progress;
 
 /// How often the card is tended.
@@ -41,6 +42,7 @@ pub struct Wanted {
     ip: Ipv4Addr,
     network_bits: u8,
     memory_bytes: usize,
+    control: Option<Control>,
 }
 
 /// What server and card have done.
@@ -55,10 +57,10 @@ impl Wanted {
     pub fn new(arguments: &KvsArguments, options: &Options) -> Result<Option<Wanted>, Failure> {
         let refused = |reason: String| Err(Failure::Address { reason });
         let (port, address) = match (arguments.mode, &arguments.port, &arguments.address) {
-            (KvsMode::Kernel, None, None) => return Ok(None),
+            (KvsMode::Kernel, None, None) if arguments.control.is_none() => return Ok(None),
             (KvsMode::Kernel, _, _) => {
                 return refused(
-                    "--port and --address are for --mode rss, steer and dma".to_owned(),
+                    "--port, --address and --control are for --mode rss, steer and dma".to_owned(),
                 );
             }
             (_, Some(port), Some(address)) => (port.clone(), address),
@@ -81,13 +83,15 @@ impl Wanted {
             receive: arguments.receive,
             ..CardConfig::new(vec![port], queues, options.cores.clone())
         };
-        Ok(Some(Wanted { config, mode: arguments.mode, ip, network_bits, memory_bytes }))
+        let control = arguments.control.as_deref().map(|path| Control::bind(path, May::Look));
+        let (control, mode) = (control.transpose()?, arguments.mode);
+        Ok(Some(Wanted { config, mode, ip, network_bits, memory_bytes, control }))
     }
 
     /// Serves by the card and by the system's sockets until `stop` is set. The banner is said once
     /// all is open.
     pub fn serve(self, server: Server, banner: &str, stop: &AtomicBool) -> Result<Served, Failure> {
-        let Wanted { config, mode, ip, network_bits, memory_bytes } = self;
+        let Wanted { config, mode, ip, network_bits, memory_bytes, mut control } = self;
         let (port, cores) = (server.address().port(), config.cores.len());
         let mac = mac(&config.ports[0], ip)?;
         let identity = Identity { mac, ip, network_bits, port };
@@ -112,9 +116,24 @@ impl Wanted {
                 stop.store(true, Ordering::Relaxed);
                 served
             });
-            let mut said = String::new();
+            let (mut said, mut tended_at) = (String::new(), Instant::now());
             while !stop.load(Ordering::Relaxed) && !card.is_over() {
-                thread::sleep(TEND);
+                let rest = TEND.saturating_sub(tended_at.elapsed());
+                let is_told = match &mut control {
+                    Some(control) => control.serve(&mut card, rest),
+                    None => {
+                        thread::sleep(rest);
+                        false
+                    }
+                };
+                if is_told {
+                    break;
+                }
+                // Who asks for something does not hasten this.
+                if tended_at.elapsed() < TEND {
+                    continue;
+                }
+                tended_at = Instant::now();
                 card.items().into_iter().for_each(|items| items.set_time(moment()));
                 let missing = card.tend();
                 let reasons: Vec<String> =

@@ -19,21 +19,42 @@ use super::{capture, programmed, rss, table};
 use crate::failure::Failure;
 use crate::rules;
 
-/// Longest command over the socket, bytes.
-const COMMAND_LEN_MAX: usize = 1 << 20;
+/// Longest command over the socket, bytes, and most that is held of all that are being said: a file
+/// of tables for a million entries.
+const COMMAND_LEN_MAX: usize = 64 << 20;
 
-/// How long the other side of the socket may take.
+/// How long the other side of the socket may take, and how long a card may work on a command.
 const PATIENCE: Duration = Duration::from_secs(5);
+const WORK: Duration = Duration::from_secs(60);
 
 const COMMANDS: &str =
     "application, capture, counters, program, rss, stop, table, or a flow command";
+
+/// Letters of a word that are shown in an answer which refuses it.
+const WORD_SHOWN: usize = 40;
+
+/// What a card can be asked that others change.
+const LOOKS: &str = "counters; capture PORT …; rss PORT; flow list or query; program show, \
+    register, counter or window; stop";
+
+/// What may be asked by a socket.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum May {
+    /// Everything.
+    Change,
+    /// What changes nothing: rules, tables and the program are somebody else's.
+    Look,
+}
 
 /// Most that are connected at once; more wait until one of them has gone.
 const CLIENTS_MAX: usize = 16;
 
 /// The socket of a card that runs. It goes with this.
-pub(super) struct Control {
+pub struct Control {
     path: PathBuf,
+    may: May,
+    /// Most that is held of what is being said, bytes.
+    room: usize,
     /// Device and number of the file that was made.
     file: (u64, u64),
     listener: UnixListener,
@@ -44,6 +65,7 @@ pub(super) struct Control {
 struct Client {
     stream: UnixStream,
     said: Vec<u8>,
+    /// When something was heard last.
     since: Instant,
 }
 
@@ -72,7 +94,7 @@ fn is_left(path: &Path) -> bool {
 
 impl Control {
     /// Listens there. What a killed card left is taken away; one that runs is not disturbed.
-    pub(super) fn bind(path: &Path) -> Result<Control, Failure> {
+    pub fn bind(path: &Path, may: May) -> Result<Control, Failure> {
         let refused = |reason: String| Failure::Control { path: path.to_path_buf(), reason };
         let bind = || UnixListener::bind(path);
         let listener = match bind() {
@@ -92,12 +114,13 @@ impl Control {
         })?;
         listener.set_nonblocking(true).map_err(|error| refused(error.to_string()))?;
         let file = identity(path).map_err(|error| refused(error.to_string()))?;
-        Ok(Control { path: path.to_path_buf(), file, listener, clients: Vec::new() })
+        let (path, room, clients) = (path.to_path_buf(), COMMAND_LEN_MAX, Vec::new());
+        Ok(Control { path, may, room, file, listener, clients })
     }
 
     /// Answers who says something within so much time; whether the card is to end. Who says nothing
     /// holds up nobody, and is let go after a while.
-    pub(super) fn serve(&mut self, card: &mut Card, patience: Duration) -> bool {
+    pub fn serve(&mut self, card: &mut Card, patience: Duration) -> bool {
         let timeout = Timespec { tv_sec: 0, tv_nsec: patience.subsec_nanos().into() };
         let streams = self.clients.iter().map(|client| client.stream.as_fd());
         let is_full = self.clients.len() == CLIENTS_MAX;
@@ -110,12 +133,14 @@ impl Control {
             let client = Client { stream, said: Vec::new(), since: Instant::now() };
             self.clients.push(client);
         }
-        let mut is_end = false;
-        self.clients.retain_mut(|client| match client.listen() {
+        let (mut is_end, may) = (false, self.may);
+        let held: usize = self.clients.iter().map(|client| client.said.len()).sum();
+        let mut room = self.room - held;
+        self.clients.retain_mut(|client| match client.listen(&mut room) {
             Ok(None) => client.since.elapsed() < PATIENCE,
             // Who goes before it has its answer does not want it.
             Ok(Some(command)) => {
-                is_end |= client.answer(card, command).unwrap_or(false);
+                is_end |= client.answer(card, may, command).unwrap_or(false);
                 false
             }
             Err(_) => false,
@@ -125,10 +150,10 @@ impl Control {
 }
 
 impl Client {
-    /// The command, once all of it has been said; why it is none, where it is too long.
-    fn listen(&mut self) -> io::Result<Option<Result<String, String>>> {
+    /// The command, once all of it has been said; why it is none, where there is no room for it.
+    fn listen(&mut self, room: &mut usize) -> io::Result<Option<Result<String, String>>> {
         self.stream.set_nonblocking(true)?;
-        let mut piece = [0; 4_096];
+        let mut piece = [0; 1 << 16];
         loop {
             let count = match self.stream.read(&mut piece) {
                 // It has gone without a whole line.
@@ -137,28 +162,66 @@ impl Client {
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(None),
                 Err(error) => return Err(error),
             };
-            self.said.extend_from_slice(&piece[..count]);
-            if self.said.len() > COMMAND_LEN_MAX {
-                return Ok(Some(Err(format!("a command has {COMMAND_LEN_MAX} bytes at most"))));
-            }
-            if let Some(end) = self.said.iter().position(|byte| *byte == b'\n') {
-                let line = String::from_utf8(self.said[..end].to_vec());
+            let piece = &piece[..count];
+            let end = piece.iter().position(|byte| *byte == b'\n');
+            let own = &piece[..end.unwrap_or(count)];
+            let Some(left) = room.checked_sub(own.len()) else {
+                return Ok(Some(Err(too_long())));
+            };
+            *room = left;
+            self.said.extend_from_slice(own);
+            self.since = Instant::now();
+            if end.is_some() {
+                *room += self.said.len();
+                let line = String::from_utf8(std::mem::take(&mut self.said));
                 return Ok(Some(line.map_err(|_| "a command is text in UTF-8".to_owned())));
             }
         }
     }
 
     /// Carries out a command and says what came of it; whether the card is to end.
-    fn answer(&self, card: &mut Card, command: Result<String, String>) -> io::Result<bool> {
+    fn answer(
+        &self,
+        card: &mut Card,
+        may: May,
+        command: Result<String, String>,
+    ) -> io::Result<bool> {
         self.stream.set_nonblocking(false)?;
         self.stream.set_write_timeout(Some(PATIENCE))?;
         let (answer, is_end) = match command {
+            Ok(line) if may == May::Look && !looks(line.trim()) => {
+                (json!({ "error": only() }), false)
+            }
             Ok(line) => carry_out(card, line.trim()),
             Err(error) => (json!({ "error": error }), false),
         };
-        writeln!(&self.stream, "{answer}")?;
+        // In one piece: a socket has room for few small ones.
+        (&self.stream).write_all(format!("{answer}\n").as_bytes())?;
         Ok(is_end)
     }
+}
+
+/// That a command finds no room, and what to do then.
+fn too_long() -> String {
+    format!(
+        "a command has {COMMAND_LEN_MAX} bytes at most, and so have all together that are being \
+         said: divide it into several, or ask again when others have been answered; `--tables` has \
+         no such limit"
+    )
+}
+
+/// Whether a command changes nothing about how frames are decided.
+fn looks(line: &str) -> bool {
+    let words: Vec<&str> = line.split_whitespace().take(3).collect();
+    match words[..] {
+        ["counters" | "stop" | "capture", ..] | ["rss", _] | ["flow", "list" | "query", ..] => true,
+        ["program", what, ..] => ["show", "register", "counter", "window"].contains(&what),
+        _ => false,
+    }
+}
+
+fn only() -> String {
+    format!("this card serves a store, which tells it what to do; it can be asked: {LOOKS}")
 }
 
 /// Carries out a command: what came of it, and whether the card is to end.
@@ -170,7 +233,10 @@ fn carry_out(card: &mut Card, line: &str) -> (Value, bool) {
         Some("capture") => capture::answer(card, line),
         Some("application" | "program" | "table") => programmed::answer(card, line),
         Some("rss") => rss::answer(card, line),
-        Some(word) => json!({ "error": format!("`{word}` is no command: {COMMANDS}") }),
+        Some(word) => {
+            let begins: String = word.chars().take(WORD_SHOWN).collect();
+            json!({ "error": format!("`{begins}` is no command: {COMMANDS}") })
+        }
         None => json!({ "error": format!("no command: {COMMANDS}") }),
     };
     (answer, false)
@@ -206,11 +272,25 @@ pub(super) fn ctl(path: &Path, is_json: bool, command: &str) -> Result<(), Failu
         path: path.to_path_buf(),
         reason: format!("{error}; no card listens there: niclab nic --control {}", path.display()),
     };
+    if command.len() > COMMAND_LEN_MAX {
+        return Err(Failure::Refused { reason: too_long() });
+    }
     let stream = UnixStream::connect(path).map_err(refused)?;
-    stream.set_read_timeout(Some(PATIENCE)).map_err(refused)?;
-    writeln!(&stream, "{}", command.replace('\n', " ")).map_err(refused)?;
+    stream.set_read_timeout(Some(WORK)).map_err(refused)?;
+    // Where it has not been heard to its end, the answer says why.
+    let said = writeln!(&stream, "{}", command.replace('\n', " "));
     let mut line = String::new();
-    BufReader::new(&stream).read_line(&mut line).map_err(refused)?;
+    let heard = BufReader::new(&stream).read_line(&mut line);
+    if line.is_empty() {
+        said.map_err(refused)?;
+    }
+    heard.map_err(|error| match error.kind() {
+        ErrorKind::WouldBlock => Failure::Control {
+            path: path.to_path_buf(),
+            reason: format!("no answer within {} s: the card is at work", WORK.as_secs()),
+        },
+        _ => refused(error),
+    })?;
     let odd = || Failure::Control {
         path: path.to_path_buf(),
         reason: "what listens there is no card".to_owned(),
@@ -261,7 +341,8 @@ mod tests {
         let port: PortName = format!("pcap:out={}", trace.display()).parse().unwrap();
         let card = Card::start(&CardConfig::new(vec![port], 1, vec![0]), "").unwrap();
         let path = directory.path().join("card");
-        Bench { control: Control::bind(&path).unwrap(), card, path, _directory: directory }
+        let control = Control::bind(&path, May::Change).unwrap();
+        Bench { control, card, path, _directory: directory }
     }
 
     impl Bench {
@@ -306,21 +387,71 @@ mod tests {
         let mut gone = bench.connected();
         gone.write_all(b"flow flush 0").unwrap();
         drop(gone);
-        let mut long = bench.connected();
-        long.set_write_timeout(Some(Duration::from_millis(100))).unwrap();
-        let writes = std::thread::spawn(move || {
-            let _ = long.write_all(&vec![b'x'; COMMAND_LEN_MAX + 1]);
-            let mut answer = String::new();
-            let _ = long.read_to_string(&mut answer);
-            answer
-        });
-        while !writes.is_finished() {
-            bench.control.serve(&mut bench.card, Duration::from_millis(5));
-        }
-        assert!(writes.join().unwrap().contains("1048576 bytes at most"));
         let mut client = bench.connected();
         client.write_all(b"flow list 0\n").unwrap();
         assert!(bench.answer(&mut client).contains("rule 0"), "it is still there");
+    }
+
+    #[test]
+    fn what_is_being_said_by_all_has_a_limit_and_what_was_said_makes_room() {
+        let mut bench = bench();
+        bench.control.room = 1 << 20;
+        let room = bench.control.room;
+        let says = |mut stream: UnixStream, text: Vec<u8>| {
+            std::thread::spawn(move || {
+                let _ = stream.write_all(&text);
+                stream
+            })
+        };
+        // As long as can be, twice, for it does not add up; and a byte longer.
+        for (more, answer) in [(0, "is no command"), (0, "is no command"), (1, "bytes at most")] {
+            let mut text = vec![b'x'; room + more];
+            text.push(b'\n');
+            let said = says(bench.connected(), text);
+            while !said.is_finished() {
+                bench.control.serve(&mut bench.card, Duration::from_millis(5));
+            }
+            assert!(bench.answer(&mut said.join().unwrap()).contains(answer));
+        }
+        // One that is not whole has all the room but a byte.
+        let waits = says(bench.connected(), vec![b'x'; room - 1]);
+        while bench.control.clients.iter().all(|of| of.said.len() < room - 1) {
+            bench.control.serve(&mut bench.card, Duration::from_millis(5));
+        }
+        let mut client = bench.connected();
+        client.write_all(b"counters\n").unwrap();
+        assert!(bench.answer(&mut client).contains("bytes at most, and so have all"));
+        drop(waits.join().unwrap());
+        bench.control.serve(&mut bench.card, Duration::from_millis(5));
+        let mut client = bench.connected();
+        client.write_all(b"counters\n").unwrap();
+        assert!(bench.answer(&mut client).contains("ports"));
+    }
+
+    #[test]
+    fn a_card_that_serves_is_asked_and_not_changed() {
+        let mut bench = bench();
+        bench.control.may = May::Look;
+        for (command, answer) in [
+            ("counters", "\"ports\""),
+            ("rss 0", "entries of the table"),
+            ("flow list 0", "done"),
+            ("capture 0", "nothing is captured"),
+            ("program show", "no program"),
+            ("program register a 0", "has no program"),
+            ("rss 0 queues 0 end", "it can be asked: counters"),
+            ("flow flush 0", "it can be asked"),
+            ("program none", "it can be asked"),
+            ("program digests a", "it can be asked"),
+            ("table register_write a 0 1", "it can be asked"),
+            ("application a table delete b", "it can be asked"),
+            ("", "it can be asked"),
+        ] {
+            let mut client = bench.connected();
+            client.write_all(format!("{command}\n").as_bytes()).unwrap();
+            let said = bench.answer(&mut client);
+            assert!(said.contains(answer), "{command}: {said}");
+        }
     }
 
     #[test]
@@ -328,12 +459,12 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("rules");
         fs::write(&path, "precious").unwrap();
-        let refused = Control::bind(&path).err().unwrap().to_string();
+        let refused = Control::bind(&path, May::Change).err().unwrap().to_string();
         assert!(refused.contains("it is there already"), "{refused}");
         assert_eq!(fs::read_to_string(&path).unwrap(), "precious");
         // What is put in the place of the socket is not taken away with it.
         let socket = directory.path().join("card");
-        let control = Control::bind(&socket).unwrap();
+        let control = Control::bind(&socket, May::Change).unwrap();
         fs::rename(&path, &socket).unwrap();
         drop(control);
         assert_eq!(fs::read_to_string(&socket).unwrap(), "precious");

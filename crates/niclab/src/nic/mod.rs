@@ -2,7 +2,7 @@
 
 mod applications;
 mod capture;
-mod control;
+pub mod control;
 mod memory;
 mod programmed;
 mod rss;
@@ -25,7 +25,7 @@ use crate::arguments::{BalanceBy, NicArguments, NicCommand};
 use crate::failure::Failure;
 use crate::run::stop_flag;
 use crate::{progress, rules};
-use control::{Control, ctl};
+use control::{Control, May, ctl};
 
 /// How often the card is tended and the stop flag looked at.
 const TEND: Duration = Duration::from_millis(100);
@@ -60,7 +60,8 @@ fn card(arguments: &NicArguments) -> Result<(), Failure> {
         return Err(Failure::Twice { name: format!("core {core}") });
     }
     let text = arguments.rules.as_deref().map(rules::text).transpose()?.unwrap_or_default();
-    let mut control = arguments.control.as_deref().map(Control::bind).transpose()?;
+    let mut control =
+        arguments.control.as_deref().map(|path| Control::bind(path, May::Change)).transpose()?;
     let NicArguments { ports, queues, receive, .. } = arguments;
     let (ports, queues, receive) = (ports.clone(), *queues, *receive);
     let balance = arguments.balance.as_ref().map(balance).transpose()?;

@@ -229,6 +229,12 @@ fn tables_change_and_programs_are_replaced_on_a_card_that_runs() {
         ctl program register count 2
         ctl program register counts 2; echo "no array: $?"
         ctl table load wrong.json; echo "wrong file: $?"
+        blanks() { head -c "$1" /dev/zero | tr '\0' ' '; }
+        { cat tables.json; blanks 3000000; } >long.json
+        ctl table delete types type:0x800
+        ctl table load long.json; echo "long file: $?"
+        { cat tables.json; blanks 67108864; } >longer.json
+        ctl table load longer.json; echo "too long: $?"
         ctl program load wrong.spec; echo "wrong program: $?"
         ctl program load program.spec
         ctl table load tables.json
@@ -256,6 +262,10 @@ fn tables_change_and_programs_are_replaced_on_a_card_that_runs() {
         "no array: 3",
         "tables.kinds: expected a table: types",
         "wrong file: 3",
+        "\nlong file: 0",
+        "a command has 67108864 bytes at most",
+        "divide it into several",
+        "too long: 3",
         "line 2, column 2",
         "wrong program: 3",
         "its tables are empty",

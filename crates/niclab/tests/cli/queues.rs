@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use rustix::process::{Pid, Signal, geteuid, kill_process};
 
-use crate::command::{call, cores, niclab};
+use crate::command::{call, cores, niclab, scratch};
 use crate::kvs::{tool, two_cores};
 
 /// Set where this program runs in a namespace of its own.
@@ -407,9 +407,40 @@ fn a_host_behind_a_card_answers_what_it_should_and_nothing_else() {
 }
 
 #[test]
+fn a_stores_card_is_asked_while_it_serves_and_not_changed() {
+    let test = "a_stores_card_is_asked_while_it_serves_and_not_changed";
+    if !is_apart(test) {
+        return;
+    }
+    let scratch = scratch();
+    let socket = scratch.path().join("card").display().to_string();
+    let ctl = |words: &[&str]| call(&[&["nic", "ctl", "--control", &socket], words].concat());
+    for mode in ["rss", "steer", "dma"] {
+        let mut store = Store::start("tap:kvs0", mode, &["--control", &socket]);
+        let set = request(1, &[0; 8], b"key", b"value");
+        assert_eq!(ask(&store.client(), 1, &set)[..8], [0x81, 1, 0, 0, 0, 0, 0, 0]);
+        let told = ctl(&["--json", "counters"]);
+        let told: serde_json::Value = serde_json::from_str(&told.out).unwrap();
+        assert!(told["ports"][0]["tx_frames"].as_u64() > Some(0), "{mode}: {told}");
+        let shown = ctl(&["program", "show"]);
+        assert_eq!(shown.out.starts_with("no program"), mode == "rss", "{shown:?}");
+        if mode == "dma" {
+            let stored = ["0", "1"].map(|core| ctl(&["program", "counter", "stored", core]).out);
+            assert!(stored.iter().any(|of| of.starts_with("1 packets")), "{stored:?}");
+        }
+        ctl(&["flow", "flush", "0"]).with(3, &["this card serves a store", "can be asked: "]);
+        ctl(&["program", "none"]).with(3, &["this card serves a store"]);
+        assert_eq!(ctl(&["stop"]).out, "the card ends\n");
+        assert!(store.child.wait().unwrap().success());
+        ctl(&["counters"]).with(9, &["no card listens there"]);
+    }
+}
+
+#[test]
 fn what_does_not_go_together_is_refused() {
+    call(&["kvs", "--control", "none"]).with(2, &["--control are for --mode rss, steer and dma"]);
     let card = ["kvs", "--port", "tap:none0", "--address", "10.9.0.2/24"];
-    call(&card).with(2, &["--port and --address are for --mode rss, steer and dma"]);
+    call(&card).with(2, &["--port, --address and --control are for --mode rss, steer and dma"]);
     call(&["kvs", "--mode", "steer"]).with(2, &["--port", "--address"]);
     call(&["kvs", "--mode", "dma"]).with(2, &["--port", "--address"]);
     // For each core two segments, and a store beside them.
