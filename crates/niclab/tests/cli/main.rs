@@ -16,6 +16,7 @@ mod machine;
 mod measured;
 mod merge;
 mod nic;
+mod pages;
 mod planning;
 mod profiles;
 mod programs;

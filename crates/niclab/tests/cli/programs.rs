@@ -7,6 +7,7 @@ use std::process::Command;
 use niclab_result::Summary;
 
 use crate::command::{call, capture, cores, niclab, run, samples, scratch};
+use crate::pages::{SHOWN, Shown, blocks, carry_out_as_root, commands, missing};
 
 /// Frames leave by the port that a table says for their type, and are counted.
 const PROGRAM: &str = "
@@ -433,6 +434,24 @@ fn an_application_has_what_its_file_says_and_is_asked_by_its_name() {
     for phrase in KEEPERS_SAY {
         assert!(said.contains(phrase), "`{phrase}` is missing in: {said}");
     }
+}
+
+/// The page of the items, as it is written, in a directory that has the programs.
+#[test]
+fn the_page_of_kvs_items_runs_as_written() {
+    let test = "the_page_of_kvs_items_runs_as_written";
+    if let Some(reason) = missing(&["unshare", "ip", "od"]) {
+        println!("SKIP {test}: {reason}");
+        return;
+    }
+    let (_cores, scratch) = (cores(), scratch());
+    let programs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../programs");
+    let page = fs::read_to_string(programs.join("kvs-items/README.md")).unwrap();
+    std::os::unix::fs::symlink(programs, scratch.path().join("programs")).unwrap();
+    let blocks = blocks(&page).into_iter().filter(|(info, _)| info == SHOWN);
+    let all: Vec<Shown> = blocks.flat_map(|(_, text)| commands(&text)).collect();
+    assert!(all.len() > 15, "{all:?}");
+    carry_out_as_root(&all, scratch.path());
 }
 
 /// The files that are there to be copied: memory to the byte, flows, tables.

@@ -6,38 +6,13 @@ use std::path::Path;
 use niclab_device::cores::allowed;
 
 use crate::command::{cores, niclab, run, scratch};
+use crate::pages::{ANY, SHOWN, Shown, blocks, carry_out_as_root, commands, missing};
 
 const CHAPTER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/rules-tutorial.md");
 
 const PROGRAMS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/first-program.md");
 
 const BOOK: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/rules.md");
-
-/// Stands for any output.
-const ANY: &str = "…";
-
-/// The fenced blocks of a chapter: what stands behind the fence, and the text.
-fn blocks(chapter: &str) -> Vec<(String, String)> {
-    let mut blocks: Vec<(String, String)> = Vec::new();
-    let mut open = false;
-    for line in chapter.lines() {
-        match line.strip_prefix("```") {
-            Some(_) if open => open = false,
-            Some(info) => {
-                open = true;
-                blocks.push((info.to_owned(), String::new()));
-            }
-            None if open => {
-                let (_, text) = blocks.last_mut().unwrap();
-                text.push_str(line);
-                text.push('\n');
-            }
-            None => {}
-        }
-    }
-    assert!(!open, "a block has no end");
-    blocks
-}
 
 /// Runs a command of the chapter in `directory`, and compares what it says.
 fn carry_out(command: &str, expected: &str, directory: &Path) {
@@ -53,14 +28,19 @@ fn carry_out(command: &str, expected: &str, directory: &Path) {
     }
 }
 
-/// Carries a chapter out in a directory; how many files and commands it has, and the scripts that
-/// it has for root.
-fn carried_out(chapter: &str, directory: &Path) -> (usize, usize, String) {
+/// Carries a chapter out in a directory; how many files and commands it has, and what it has for
+/// root.
+fn carried_out(chapter: &str, directory: &Path) -> (usize, usize, Vec<Shown>) {
     let measures = allowed().len() >= 2;
-    let (mut files, mut commands, mut scripts) = (0, 0, String::new());
+    let (mut files, mut count, mut for_root) = (0, 0, Vec::new());
     for (info, text) in blocks(&fs::read_to_string(chapter).unwrap()) {
         if info == "sh" {
-            scripts.push_str(&text);
+            // Whatever it says.
+            for_root.push((text, ANY.to_owned()));
+            continue;
+        }
+        if info == SHOWN {
+            for_root.extend(commands(&text));
             continue;
         }
         if let Some(name) = info.strip_prefix("text,") {
@@ -69,17 +49,16 @@ fn carried_out(chapter: &str, directory: &Path) -> (usize, usize, String) {
             continue;
         }
         assert_eq!(info, "console", "{text}");
-        for part in text.split("$ ").skip(1) {
-            let (command, expected) = part.split_once('\n').unwrap();
+        for (command, expected) in commands(&text) {
             if expected.trim_end() == ANY && !measures {
                 println!("SKIP {command}: this process may use one core alone");
                 continue;
             }
-            carry_out(command, expected, directory);
-            commands += 1;
+            carry_out(&command, &expected, directory);
+            count += 1;
         }
     }
-    (files, commands, scripts)
+    (files, count, for_root)
 }
 
 #[test]
@@ -93,49 +72,14 @@ fn the_chapter_about_rules_runs_as_written() {
 fn the_chapter_about_programs_runs_as_written() {
     let test = "the chapter about programs on the card";
     let (_cores, scratch) = (cores(), scratch());
-    let (files, commands, scripts) = carried_out(PROGRAMS, scratch.path());
+    let (files, commands, for_root) = carried_out(PROGRAMS, scratch.path());
     assert_eq!((files, commands), (3, 2));
     if let Some(reason) = missing(&["unshare", "ip", "ping", "ethtool"]) {
         println!("SKIP {test}: {reason}");
         return;
     }
-    // Names of namespaces that are the test's own.
-    let own = "mount -t tmpfs none /run && mkdir -p /run/netns && ";
-    let command = Path::new(env!("CARGO_BIN_EXE_niclab")).parent().unwrap().display().to_string();
-    let path = format!("{command}:{}", std::env::var("PATH").unwrap_or_default());
-    let script = format!("{own}set -x\n{scripts}");
-    let mut started = std::process::Command::new("unshare");
-    started.args(["-m", "-n", "bash", "-c", &script]).current_dir(scratch.path());
-    let ended = run({
-        started.env("PATH", path);
-        started
-    });
-    let said = format!("{}{}", ended.out, ended.err);
-    assert_eq!(ended.code, Some(0), "{said}");
-    assert_eq!(said.matches("3 packets transmitted, 3 received").count(), 4, "{said}");
-    assert_eq!(said.matches("3 packets transmitted, 0 received").count(), 1, "{said}");
-    for phrase in ["\nblocked\n", "\n3\n", "blocked: 2 of 256 entries", "the card ends"] {
-        assert!(said.contains(phrase), "`{phrase}` is missing in: {said}");
-    }
-}
-
-/// Why namespaces with interfaces of ours cannot be had here.
-fn missing(programs: &[&str]) -> Option<String> {
-    let is_there = |program: &&&str| {
-        let mut command = std::process::Command::new("sh");
-        command.args(["-c", &format!("command -v {program}")]);
-        run(command).code == Some(0)
-    };
-    if let Some(program) = programs.iter().find(|program| !is_there(program)) {
-        return Some(format!("needs {program}"));
-    }
-    let mut command = std::process::Command::new("unshare");
-    command.args(["-m", "-n", "true"]);
-    if run(command).code != Some(0) {
-        return Some("needs root".to_owned());
-    }
-    let has_tap = fs::exists("/dev/net/tun").unwrap_or(false);
-    (!has_tap).then(|| "no /dev/net/tun: this kernel has no TAP interfaces".to_owned())
+    assert!(for_root.iter().filter(|(_, said)| said.contains("3 received")).count() == 4);
+    carry_out_as_root(&for_root, scratch.path());
 }
 
 #[test]
