@@ -436,6 +436,29 @@ fn an_application_has_what_its_file_says_and_is_asked_by_its_name() {
     }
 }
 
+/// The program of the page about the language, with its test and its tables.
+#[test]
+fn the_whole_program_of_the_page_is_one_and_its_tables_are_loaded() {
+    let scratch = files();
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/programs.md");
+    let mut names = Vec::new();
+    for (info, text) in blocks(&fs::read_to_string(page).unwrap()) {
+        if let Some((_, name)) = info.split_once(',') {
+            fs::write(scratch.path().join(name), text).unwrap();
+            names.push(name.to_owned());
+        }
+    }
+    assert_eq!(names, ["stations.spec", "stations.stf", "stations.json"]);
+    let at = |name: &str| scratch.path().join(name).display().to_string();
+    let (program, tables) = (at("stations.spec"), at("stations.json"));
+    let tested = call(&["program", "test", &at("stations.stf"), &program]);
+    assert_eq!(tested.code, Some(0), "{tested:?}");
+    let trace = format!("pcap:in={},speed=max", at("in.pcap"));
+    let ran = call(&["nic", "--port", &trace, "--program", &program, "--tables", &tables]);
+    ran.with(0, &[]);
+    assert!(ran.out.contains("100 frames"), "{ran:?}");
+}
+
 /// The page of the items, as it is written, in a directory that has the programs.
 #[test]
 fn the_page_of_kvs_items_runs_as_written() {
