@@ -36,7 +36,10 @@ Exit codes:
   9    `serve` or `kvs` cannot have its address, or the server of `measure` or the card of `nic ctl`
        is not there or went away
   10   a packet test of `program test` did not hold
-  130  stopped by Ctrl-C or a signal; what was measured is kept";
+  130  `run` was stopped by Ctrl-C or SIGTERM; what was measured is kept
+
+Ctrl-C and SIGTERM are how `nic`, `kvs` and `serve` end: with 0. A second one ends these and `run`
+at once, with 130. Other commands end by the signal itself.";
 
 const RUN_EXAMPLES: &str = "\
 Examples:

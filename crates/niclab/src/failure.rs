@@ -13,9 +13,11 @@
 //! | 7 | `rules check --strict` has found something to mend |
 //! | 8 | `compare` has found a regression |
 //! | 9 | `serve`, `kvs` cannot have the address; `measure`'s server or `ctl`'s card is not there |
-//! | 9 | `serve`, `kvs` cannot have the address; `measure`'s server or `ctl`'s card is not there |
 //! | 10 | a packet test of `program test` did not hold |
-//! | 130 | stopped by Ctrl-C or a signal; what was measured is kept |
+//! | 130 | `run` was stopped by Ctrl-C or SIGTERM; what was measured is kept |
+//!
+//! Ctrl-C and SIGTERM are how `nic`, `kvs` and `serve` end: with 0. A second one ends these and
+//! `run` at once, with 130. All other commands end by the signal, as if niclab knew nothing of it.
 
 use std::io::ErrorKind;
 use std::path::PathBuf;

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::net::UdpSocket;
 use std::path::Path;
 use std::process::Command;
 use std::sync::OnceLock;
@@ -11,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 
-use crate::command::{Running, call, cores, niclab, quick, run, samples, scratch, start};
+use crate::command::{Running, call, capture, cores, niclab, quick, run, samples, scratch, start};
 
 /// Samples that a run has written before it is interrupted.
 const BEFORE: usize = 4;
@@ -111,6 +112,32 @@ fn sigterm_is_ctrl_c() {
     running.signal(Signal::TERM);
     running.end().with(130, &["--resume"]);
     assert!(path.join("report.html").is_file());
+}
+
+#[test]
+fn a_signal_is_how_a_card_ends_and_what_a_measurement_at_once_does_not_survive() {
+    let scratch = scratch();
+    let [trace, socket] = ["in.pcap", "card"].map(|name| scratch.path().join(name));
+    fs::write(&trace, capture(100, 60, 1)).unwrap();
+    let port = format!("pcap:in={},speed=0.0001", trace.display());
+    for signal in [Signal::INT, Signal::TERM] {
+        let mut command = niclab(&["nic", "--port", &port, "--control"]);
+        command.arg(&socket);
+        let mut running = start(command);
+        assert!(running.wait_until(|| socket.exists()));
+        running.signal(signal);
+        let ended = running.end();
+        ended.with(0, &[]);
+        assert!(ended.out.contains("port 0 pcap:"), "{ended:?}");
+    }
+    let server = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let address = server.local_addr().unwrap().to_string();
+    let running = start(niclab(&["measure", "echo", "--server", &address]));
+    // It has asked who is there.
+    server.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+    server.recv(&mut [0; 100]).unwrap();
+    running.signal(Signal::TERM);
+    assert_eq!(running.end().code, None);
 }
 
 #[test]
