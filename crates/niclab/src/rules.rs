@@ -156,6 +156,7 @@ pub fn told(record: &Record) -> Option<String> {
         Record::Flushed { rules_count } => {
             Some(format!("flushed {}", plural(*rules_count as usize, "rule", "rules")))
         }
+        Record::Listed(rules) if rules.is_empty() => Some("no rules".to_owned()),
         Record::Listed(rules) => {
             let line = |rule: &niclab_nic::rule::session::Listed| {
                 let (group, priority) = (rule.group, rule.priority);

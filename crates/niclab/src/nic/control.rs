@@ -229,6 +229,9 @@ fn carry_out(card: &mut Card, line: &str) -> (Value, bool) {
     let answer = match line.split_whitespace().next() {
         Some("counters") if line == "counters" => json!(card.counters()),
         Some("stop") if line == "stop" => return (json!({ "done": ["the card ends"] }), true),
+        Some(word @ ("counters" | "stop")) => {
+            json!({ "error": format!("`{word}` is a command of one word: say nothing behind it") })
+        }
         Some("flow" | "set") => flow(card, line),
         Some("capture") => capture::answer(card, line),
         Some("application" | "program" | "table") => programmed::answer(card, line),
@@ -435,7 +438,8 @@ mod tests {
         for (command, answer) in [
             ("counters", "\"ports\""),
             ("rss 0", "entries of the table"),
-            ("flow list 0", "done"),
+            ("flow list 0", "port 0: no rules"),
+            ("stop now", "`stop` is a command of one word"),
             ("capture 0", "nothing is captured"),
             ("program show", "no program"),
             ("program register a 0", "has no program"),

@@ -187,6 +187,15 @@ pub fn capture(frames: u8, len: u16, link_type: u32) -> Vec<u8> {
     bytes
 }
 
+/// A capture of two frames of 60 bytes, of which the second comes hours after the first: a card
+/// that plays it does not end by itself.
+pub fn slow_capture() -> Vec<u8> {
+    let mut bytes = capture(2, 60, 1);
+    let second = bytes.len() - 76;
+    bytes[second..second + 4].copy_from_slice(&9_000_u32.to_le_bytes());
+    bytes
+}
+
 /// The same capture with only the first 46 bytes of its frames from the `first` on.
 pub fn cut(frames: u8, len: u16, first: u8) -> Vec<u8> {
     const CUT: u16 = 46;

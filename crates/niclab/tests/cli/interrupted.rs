@@ -12,7 +12,9 @@ use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 
-use crate::command::{Running, call, capture, cores, niclab, quick, run, samples, scratch, start};
+use crate::command::{
+    Running, call, cores, niclab, quick, run, samples, scratch, slow_capture, start,
+};
 
 /// Samples that a run has written before it is interrupted.
 const BEFORE: usize = 4;
@@ -118,8 +120,8 @@ fn sigterm_is_ctrl_c() {
 fn a_signal_is_how_a_card_ends_and_what_a_measurement_at_once_does_not_survive() {
     let scratch = scratch();
     let [trace, socket] = ["in.pcap", "card"].map(|name| scratch.path().join(name));
-    fs::write(&trace, capture(100, 60, 1)).unwrap();
-    let port = format!("pcap:in={},speed=0.0001", trace.display());
+    fs::write(&trace, slow_capture()).unwrap();
+    let port = format!("pcap:in={}", trace.display());
     for signal in [Signal::INT, Signal::TERM] {
         let mut command = niclab(&["nic", "--port", &port, "--control"]);
         command.arg(&socket);

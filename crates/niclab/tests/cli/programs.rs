@@ -6,7 +6,7 @@ use std::process::Command;
 
 use niclab_result::Summary;
 
-use crate::command::{call, capture, cores, niclab, run, samples, scratch};
+use crate::command::{call, capture, cores, niclab, run, samples, scratch, slow_capture};
 use crate::pages::{SHOWN, Shown, blocks, carry_out_as_root, commands, missing};
 
 /// Frames leave by the port that a table says for their type, and are counted.
@@ -57,7 +57,7 @@ const TABLES: &str = r#"{ "tables": { "types": { "entries": [
     { "key": { "type": "0x0800" }, "action": "out", "arguments": { "port": 1 } }
 ] } } }"#;
 
-/// A directory with a program, its tables and a capture of a hundred frames.
+/// A directory with a program, its tables, a capture of a hundred frames and a slow one.
 fn files() -> tempfile::TempDir {
     let scratch = scratch();
     let write = |name: &str, bytes: &[u8]| fs::write(scratch.path().join(name), bytes).unwrap();
@@ -66,6 +66,7 @@ fn files() -> tempfile::TempDir {
     write("wrong.spec", b"struct a {\n\tbit<7> b\n}\n");
     write("wrong.json", br#"{ "tables": { "kinds": { "entries": [] }, "types": { "size": 3 } } }"#);
     write("in.pcap", &capture(100, 60, 1));
+    write("slow.pcap", &slow_capture());
     scratch
 }
 
@@ -215,7 +216,7 @@ fn tables_change_and_programs_are_replaced_on_a_card_that_runs() {
     let said = script(
         scratch.path(),
         r#"
-        "$NICLAB" nic --port pcap:in=in.pcap,out=back.pcap,speed=0.0001 --port pcap:out=out.pcap \
+        "$NICLAB" nic --port pcap:in=slow.pcap,out=back.pcap --port pcap:out=out.pcap \
             --control card --program program.spec >live 2>&1 & card=$!
         ctl() { "$NICLAB" nic ctl --control card "$@" 2>&1; }
         for _ in $(seq 400); do ctl counters >/dev/null && break; sleep 0.05; done
@@ -318,11 +319,6 @@ apply {
 fn keepers() -> tempfile::TempDir {
     let scratch = files();
     let write = |name: &str, text: &str| fs::write(scratch.path().join(name), text).unwrap();
-    // The second frame comes long after the first.
-    let mut slow = capture(2, 60, 1);
-    let second = slow.len() - 76;
-    slow[second..second + 4].copy_from_slice(&9_000_u32.to_le_bytes());
-    fs::write(scratch.path().join("slow.pcap"), slow).unwrap();
     write("keeper.spec", KEEPER);
     write("larger.spec", &KEEPER.replace("size 64", "size 65"));
     let flows = r#""flows": ["eth / ipv4 / end"], "rings": { "held": 3072 }"#;
