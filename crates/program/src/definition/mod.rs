@@ -311,7 +311,7 @@ impl Definition {
             }
             Step::Forget => self.tables.forget(packet),
             Step::Rss(_, to, range) => {
-                let hash = crate::rss::hash(&crate::rss::DEFAULT_KEY, &packet.bytes(range));
+                let hash = crate::rss::hash(&packet.bytes(range));
                 packet.set(to, u64::from(hash));
             }
             step => packet.step(&self.program, step),

@@ -11,7 +11,6 @@ use super::tables::{Reading, Tables};
 use crate::form::{Alu, Order};
 use crate::limits::{MIRROR_SESSIONS, MIRROR_SLOTS};
 use crate::outcome::{Fate, Lost};
-use crate::rss::DEFAULT_KEY;
 
 /// What carries a burst through a program.
 pub(super) struct Run<'a> {
@@ -305,7 +304,7 @@ impl Run<'_> {
             Op::Rss(to, of) => {
                 for i in bits(active) {
                     self.burst.gather(of, self.plan, i, self.scratch);
-                    let value = crate::rss::hash(&DEFAULT_KEY, self.scratch);
+                    let value = crate::rss::hash(self.scratch);
                     self.burst.set(*to, i, u64::from(value));
                 }
             }
