@@ -40,7 +40,7 @@ use crate::serving::Serving;
 use crate::steered::Steered;
 
 /// Longest frame, bytes without FCS: an Ethernet frame of 1,500 B with two VLAN tags and more.
-const FRAME_LEN_MAX: usize = 1_536;
+pub(crate) const FRAME_LEN_MAX: usize = 1_536;
 
 /// Frames that the ring between two cores holds, for each port: what a port brings while a core is
 /// kept from work for some milliseconds. Of many cores each has a part of a port's frames alone.
@@ -627,8 +627,8 @@ impl Card {
     /// The program, for the core of this number.
     fn carried(&self, core: usize) -> Option<Box<Carried>> {
         let owned = || Owned::all(self.ports.len(), self.queues);
-        let carried =
-            |of: &Pipeline| Carried::new(of.worker(), owned(), of.program().worst_steps());
+        let work = |of: &Pipeline| of.program().worst_work(FRAME_LEN_MAX);
+        let carried = |of: &Pipeline| Carried::new(of.worker(), owned(), work(of));
         Some(match self.program.as_ref()? {
             Decider::Items(of) => carried(of.pipeline()).waited_for(of.turns(), core),
             Decider::Program(of) => carried(of),

@@ -29,8 +29,8 @@ pub(crate) struct Carried {
     pub(crate) missed: Vec<u64>,
     /// What it may send by.
     pub(crate) owned: Owned,
-    /// Instructions that a packet takes at worst.
-    pub(crate) worst_steps: u64,
+    /// Work of a packet at worst, in instructions.
+    pub(crate) worst_work: u64,
     /// Frames that it did not let through, until somebody takes the numbers.
     pub(crate) lost: Losses,
     /// Where this core, of that number, says that it has nothing under way, where a store waits for
@@ -39,11 +39,11 @@ pub(crate) struct Carried {
 }
 
 impl Carried {
-    pub(crate) fn new(worker: Worker, owned: Owned, worst_steps: u64) -> Box<Carried> {
+    pub(crate) fn new(worker: Worker, owned: Owned, worst_work: u64) -> Box<Carried> {
         let fates = [Fate::Dropped(Lost::Told); BURST];
         let (copies, missed) = (Vec::with_capacity(COPIES_MAX), vec![0; owned.ports()]);
         let (lost, turns) = (Losses::default(), None);
-        Box::new(Carried { worker, fates, copies, missed, owned, worst_steps, lost, turns })
+        Box::new(Carried { worker, fates, copies, missed, owned, worst_work, lost, turns })
     }
 
     /// The same on the core of this number, which says where it has nothing under way.

@@ -6,14 +6,18 @@
 
 use std::fmt;
 
-use crate::form::{Action, Code, Kind, Listed, Program, Step, Table};
-use crate::limits::RECIRCULATIONS_MAX;
+use crate::form::{Action, Code, Kind, Listed, Operand, Program, Step, Table};
+use crate::limits::{DMA_LEN_MAX, RECIRCULATIONS_MAX, WORK_FRAME_LEN};
+use crate::weight;
 
 /// A packet's cost at worst, once through the program.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Cost {
     /// Instructions.
     pub instructions: u64,
+    /// The same, each weighed by the bytes and fields that it goes through: one is what an
+    /// instruction takes that has to do with a few numbers.
+    pub work: u64,
     /// Look-ups in tables, learners and selectors.
     pub lookups: u64,
     /// Bits of the keys that are looked up.
@@ -40,6 +44,7 @@ impl Cost {
     fn each(self, other: Cost, of: impl Fn(u64, u64) -> u64) -> Cost {
         Cost {
             instructions: of(self.instructions, other.instructions),
+            work: of(self.work, other.work),
             lookups: of(self.lookups, other.lookups),
             key_bits: of(self.key_bits, other.key_bits),
             entry_bits: of(self.entry_bits, other.entry_bits),
@@ -66,27 +71,48 @@ impl Program {
     /// What a packet costs at worst.
     #[must_use]
     pub fn cost(&self) -> Cost {
-        // Each action and each table once, however often the program leads there.
-        let runs = |action: &Action| {
-            let of = action.arguments.map_or(0, |of| 8 * self.structs[of].len as u64);
-            self.worst(&action.code, &[]).and(Cost { entry_bits: of, ..Cost::default() })
-        };
-        let actions: Vec<Cost> = self.actions.iter().map(runs).collect();
-        let tables: Vec<Cost> = self.tables.iter().map(|of| lookup(of, &actions)).collect();
-        self.worst(&self.apply, &tables)
+        Worst { program: self, frame_len: WORK_FRAME_LEN }.cost()
     }
 
-    /// Instructions that a packet takes at worst, however often it comes round.
+    /// The work of a packet at worst, however often it comes round, where frames have so many
+    /// bytes at most.
     #[must_use]
-    pub fn worst_steps(&self) -> u64 {
+    pub fn worst_work(&self, frame_len: usize) -> u64 {
         let codes = self.actions.iter().map(|action| &action.code).chain([&self.apply]);
         let comes_again = codes.flat_map(|code| &code.steps).any(|of| *of == Step::Recirculate);
         let rounds = if comes_again { u64::from(RECIRCULATIONS_MAX) + 1 } else { 1 };
-        self.cost().instructions.saturating_mul(rounds)
+        Worst { program: self, frame_len }.cost().work.saturating_mul(rounds)
+    }
+}
+
+/// A program, for packets in frames of so many bytes at most.
+#[derive(Clone, Copy)]
+pub(crate) struct Worst<'a> {
+    pub program: &'a Program,
+    pub frame_len: usize,
+}
+
+impl Worst<'_> {
+    fn cost(self) -> Cost {
+        let program = self.program;
+        // Each action and each table once, however often the program leads there.
+        let actions: Vec<Cost> = program.actions.iter().map(|of| self.action(of)).collect();
+        let tables: Vec<Cost> = program.tables.iter().map(|of| self.table(of, &actions)).collect();
+        self.path(&program.apply, &tables)
+    }
+
+    fn action(self, action: &Action) -> Cost {
+        let arguments = action.arguments.map(|of| &self.program.structs[of]);
+        let own = arguments.map_or(Cost::default(), |of| Cost {
+            entry_bits: 8 * of.len as u64,
+            work: weight::arguments(of),
+            ..Cost::default()
+        });
+        self.path(&action.code, &[]).and(own)
     }
 
     /// The worst path through a code: jumps lead forward, so from its end.
-    fn worst(&self, code: &Code, tables: &[Cost]) -> Cost {
+    fn path(self, code: &Code, tables: &[Cost]) -> Cost {
         let mut from = vec![Cost::default(); code.steps.len() + 1];
         for (at, step) in code.steps.iter().enumerate().rev() {
             let behind = match step {
@@ -102,9 +128,10 @@ impl Program {
         from[0]
     }
 
-    fn step(&self, step: &Step, tables: &[Cost]) -> Cost {
-        let one = Cost { instructions: 1, ..Cost::default() };
-        let len = |header: &usize| self.header_type(*header).len as u64;
+    fn step(self, step: &Step, tables: &[Cost]) -> Cost {
+        let program = self.program;
+        let one = Cost { instructions: 1, work: self.weight(step), ..Cost::default() };
+        let len = |header: &usize| program.header_type(*header).len as u64;
         match step {
             Step::Extract(header, _) | Step::Lookahead(header) => {
                 Cost { extracted_bytes: len(header), ..one }
@@ -118,58 +145,61 @@ impl Program {
             Step::Hash(_, _, range) | Step::Rss(_, _, range) => {
                 Cost { hashed_bytes: range.len() as u64, ..one }
             }
-            // What is left of an entry is written, too.
-            Step::DmaWrite { rings, .. } => {
-                let dma_bytes = self.rings[*rings].shape.entry_len as u64;
-                Cost { dma_transactions: 1, dma_bytes, ..one }
-            }
-            Step::DmaWriteAt { window, what, .. } => {
-                let most = self.windows[*window].len.min(PACKET_LEN_MAX);
-                let bytes = if is_open(what) { most } else { self.listed_bytes(what) };
-                Cost { dma_transactions: 1, dma_bytes: bytes as u64, ..one }
-            }
-            Step::DmaReadAt { into, .. } => {
-                let dma_bytes = self.listed_bytes(into) as u64;
-                Cost { dma_transactions: 1, dma_bytes, ..one }
+            Step::DmaWrite { .. } | Step::DmaWriteAt { .. } | Step::DmaReadAt { .. } => {
+                Cost { dma_transactions: 1, dma_bytes: self.dma_bytes(step) as u64, ..one }
             }
             // In the main part alone.
             Step::Table(table) => tables.get(*table).copied().unwrap_or_default().and(one),
             _ => one,
         }
     }
-}
 
-/// What looking into a table costs, with the worst of its actions.
-fn lookup(table: &Table, actions: &[Cost]) -> Cost {
-    let (bits, hashed) = match &table.kind {
-        Kind::Match { key, .. } => (key.iter().map(|(place, _)| place.bits).sum::<u32>(), 0),
-        Kind::Learner { key, .. } => (key.iter().map(|place| place.bits).sum(), 0),
-        Kind::Selector { group, key, .. } => {
-            (group.bits, key.iter().map(|place| place.bits / 8).sum())
+    /// Bytes that an instruction moves between a packet and the application's memory, at most.
+    pub(crate) fn dma_bytes(self, step: &Step) -> usize {
+        let program = self.program;
+        match step {
+            // What is left of an entry is written, too.
+            Step::DmaWrite { rings, .. } => program.rings[*rings].shape.entry_len,
+            Step::DmaWriteAt { window, what, .. } => {
+                let payload = |of: &Listed| match of {
+                    Listed::Payload(Operand::Value(len)) => self.frame_len.min(*len as usize),
+                    Listed::Payload(Operand::Field(_)) => self.frame_len,
+                    Listed::Field(_) | Listed::Header(_) => 0,
+                };
+                let bytes = program.listed_bytes(what) + what.iter().map(payload).sum::<usize>();
+                bytes.min(program.windows[*window].len).min(DMA_LEN_MAX)
+            }
+            Step::DmaReadAt { into, .. } => program.listed_bytes(into),
+            _ => 0,
         }
-    };
-    let own = Cost {
-        lookups: u64::from(bits > 0),
-        key_bits: u64::from(bits),
-        hashed_bytes: u64::from(hashed),
-        ..Cost::default()
-    };
-    let of = table.kind.actions().into_iter().flat_map(|actions| &actions.of);
-    own.and(of.fold(Cost::default(), |worst, (action, _)| worst.or(actions[*action])))
-}
+    }
 
-/// Bytes of a frame, at most.
-const PACKET_LEN_MAX: usize = u16::MAX as usize;
-
-/// Whether a list has as many bytes of the payload as the packet says.
-fn is_open(list: &[Listed]) -> bool {
-    list.iter().any(|of| matches!(of, Listed::Payload(_)))
+    /// What looking into a table costs, with the worst of its actions.
+    fn table(self, table: &Table, actions: &[Cost]) -> Cost {
+        let (bits, hashed) = match &table.kind {
+            Kind::Match { key, .. } => (key.iter().map(|(place, _)| place.bits).sum::<u32>(), 0),
+            Kind::Learner { key, .. } => (key.iter().map(|place| place.bits).sum(), 0),
+            Kind::Selector { group, key, .. } => {
+                (group.bits, key.iter().map(|place| place.bits / 8).sum())
+            }
+        };
+        let own = Cost {
+            lookups: u64::from(bits > 0),
+            key_bits: u64::from(bits),
+            hashed_bytes: u64::from(hashed),
+            work: weight::key(&table.kind),
+            ..Cost::default()
+        };
+        let of = table.kind.actions().into_iter().flat_map(|actions| &actions.of);
+        own.and(of.fold(Cost::default(), |worst, (action, _)| worst.or(actions[*action])))
+    }
 }
 
 impl fmt::Display for Cost {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let lines = [
             ("instructions", self.instructions),
+            ("their work", self.work),
             ("table look-ups", self.lookups),
             ("key bits", self.key_bits),
             ("entry bits", self.entry_bits),
@@ -246,6 +276,8 @@ mod tests {
         let expected = Cost {
             // rx, jump, extract, table and three of its action, emit, tx.
             instructions: 9,
+            // One more for the second field of the key.
+            work: 10,
             lookups: 1,
             key_bits: 32,
             entry_bits: 128,

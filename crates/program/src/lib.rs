@@ -18,6 +18,7 @@ mod text;
 mod trial;
 mod turn;
 mod value;
+mod weight;
 
 pub use cost::Cost;
 pub use entry::{Change, ChangeError, Entry, Key, Member, Part, Rates, Session};

@@ -18,8 +18,11 @@ pub const ACTIONS_MAX: usize = 256;
 pub const TABLES_MAX: usize = 256;
 /// Instructions of one action, or of the main part.
 pub const CODE_LEN_MAX: usize = 65_536;
-/// Instructions that a packet takes at worst, however often it comes round: some milliseconds.
-pub const PACKET_STEPS_MAX: u64 = 65_536;
+/// Work of a packet at worst, however often it comes round: as many instructions that have to do
+/// with a few numbers, a third of a millisecond.
+pub const PACKET_WORK_MAX: u64 = 65_536;
+/// Bytes of the frames that this is reckoned with: what those of `niclab nic` have at most.
+pub const WORK_FRAME_LEN: usize = 1_536;
 /// Fields that instructions take without naming each, all of a program together: those of a digest,
 /// those that are learnt, those of a hash from the first to the last. A program at work has them
 /// one by one.

@@ -119,22 +119,24 @@ fn fields_that_are_not_named_one_by_one_are_counted() {
     let half = IMPLIED_FIELDS_MAX / FIELDS / 2;
     let own = action("a", "none", "digest d m.f0\n", half);
     let rest = IMPLIED_FIELDS_MAX - 2 * half * FIELDS;
+    // A packet goes past them: they would be too much work.
+    let body = |all: &str| format!("jmp E\n{all}E : mov m.f0 1\n");
     let full = "digest d m.f0\n".repeat(half) + &format!("hash crc32 m.f0 m.f1 m.f{rest}\n");
-    let accepted = load(&program(&own, &full)).unwrap();
-    assert_eq!(accepted.apply.steps.len(), half + 3);
+    let accepted = load(&program(&own, &body(&full))).unwrap();
+    assert_eq!(accepted.apply.steps.len(), half + 5);
     Pipeline::new(accepted).unwrap();
-    let (at, _) = refused(&program(&own, &(full + "hash crc32 m.f0 m.f1 m.f1\n")));
+    let (at, _) = refused(&program(&own, &body(&(full + "hash crc32 m.f0 m.f1 m.f1\n"))));
     assert_eq!(at, "hash crc32 m.f0 m.f1 m.f1");
     // Fields of a header are bytes side by side: as many hashes as there is room for.
     let hashes = format!("hash crc32 m.f0 h.h.f0 h.h.f{last}\n").repeat(60_000);
-    loaded(&program("", &hashes));
+    loaded(&program("", &body(&hashes)));
 }
 
 #[test]
 fn what_tables_run_is_looked_at_once_however_often_they_stand_there() {
     bound();
     // Every table runs every action, and the main part every table again and again.
-    let mut more = String::new();
+    let mut more = "struct byte_t {\nbit<8> f0\n}\n".to_owned();
     for array in 0..250 {
         writeln!(more, "regarray r{array} size 1 initval 0").unwrap();
     }
@@ -142,7 +144,7 @@ fn what_tables_run_is_looked_at_once_however_often_they_stand_there() {
     for number in 0..250 {
         // A packet takes two instructions of it, so that it may meet many.
         let body = format!("jmp E\n{all}E : return\n");
-        write!(more, "action a{number} args instanceof wide_t {{\n{body}}}\n").unwrap();
+        write!(more, "action a{number} args instanceof byte_t {{\n{body}}}\n").unwrap();
     }
     let lines: String = (0..250).map(|number| format!("a{number}\n")).collect();
     for table in 0..20 {
@@ -158,7 +160,7 @@ fn what_tables_run_is_looked_at_once_however_often_they_stand_there() {
     let read = loaded(&program(&more, &body));
     let cost = read.cost();
     assert_eq!([cost.lookups, cost.instructions], [20_000, 60_002]);
-    assert_eq!(cost.entry_bits, 20_000 * 8 * FIELDS as u64);
+    assert_eq!(cost.entry_bits, 20_000 * 8);
 }
 
 #[test]

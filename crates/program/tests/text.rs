@@ -222,9 +222,20 @@ fn what_a_program_asks_for_has_limits() {
     let apply = |count: usize| around(&format!("{action}\n{table}"), &"\ttable t\n".repeat(count));
     assert!(Program::read(&apply(254)).is_ok());
     let (problem, _) = refused(&apply(256));
-    assert!(problem.starts_with("a packet takes 65536 instructions at most"), "{problem}");
+    let work = "the work of a packet is that of 65536 instructions at most";
+    assert!(problem.starts_with(work), "{problem}");
     let again = apply(20).replace("\ttable t\n\n", "\trecirculate\n\n");
     assert!(refused(&again).0.contains("here 8"), "{}", refused(&again).0);
+    // Few instructions, each over 4,096 bytes.
+    let type_of = "struct large_t {\n\tbit<32768> a\n}\nheader large instanceof large_t\n";
+    let hashes = |hash: &str, count: usize| {
+        around(type_of, &format!("\thash {hash} m.a h.large.a h.large.a\n").repeat(count))
+    };
+    for (hash, most) in [("crc32", 145), ("crc16", 39)] {
+        assert!(Program::read(&hashes(hash, most)).is_ok(), "{hash}");
+        let (problem, _) = refused(&hashes(hash, most + 1));
+        assert!(problem.starts_with(work), "{problem}");
+    }
     let large = "regarray big size 0x4000000 initval 0\n".to_owned();
     let large = large.clone() + &large.replace("big", "bigger") + &large.replace("big", "third");
     let (problem, _) = refused(&around(&large, ""));

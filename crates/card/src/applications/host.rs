@@ -24,8 +24,9 @@ pub(super) const WAITING_MAX: usize = 512;
 /// them: some bursts of a fast program, some packets of a slow one.
 pub(super) const TURN_NS: i64 = 10_000;
 
-/// What an instruction takes at most, nanoseconds, as long as it touches what is near: a burst is
-/// so short that its worst packets take some turns and no more.
+/// What an instruction takes at most, nanoseconds, that has to do with a few numbers which are
+/// near: what work is counted in. A burst is so short that its worst packets take some turns and
+/// no more.
 const STEP_NS: u64 = 5;
 
 /// An application on a core.
@@ -137,7 +138,7 @@ impl Place {
         let Some(port) = next else { return };
         self.next = port + 1;
         let usual = self.turn_ns as u64 / self.each_ns;
-        let worst = self.program.carried.as_ref().map_or(1, |of| of.worst_steps);
+        let worst = self.program.carried.as_ref().map_or(1, |of| of.worst_work);
         let most = usual.min(4 * TURN_NS as u64 / (worst * STEP_NS).max(1));
         let most = most.clamp(1, BURST as u64) as usize;
         let count = self.waiting[port].len().min(most);
@@ -270,5 +271,73 @@ impl Host {
             place.count = 0;
         }
         self.show();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use niclab_nic::memory::Region;
+    use niclab_program::{Pipeline, Program};
+
+    use super::*;
+    use crate::applications::grant::Owned;
+    use crate::card::FRAME_LEN_MAX;
+    use crate::leaving::OWN;
+    use crate::programmed::way;
+
+    /// Says how many frames a program was given at once, and keeps them.
+    #[derive(Default)]
+    struct Bursts(Vec<usize>, Vec<Desc>);
+
+    impl Works for Bursts {
+        fn decide(
+            &mut self,
+            _: usize,
+            _: &mut Carried,
+            _: &mut Steered,
+            _: usize,
+            burst: &mut Burst,
+        ) -> NoRoom {
+            self.0.push(burst.len());
+            self.1.extend(burst.drain(..));
+            NoRoom::default()
+        }
+
+        fn serve(&mut self, _: usize, _: usize, _: &mut Burst) -> NoRoom {
+            NoRoom::default()
+        }
+    }
+
+    /// The first burst of a program, of as many frames as wait.
+    fn first_burst(body: &str) -> usize {
+        let text = format!(
+            "struct large_t {{\n bit<32768> a\n}}\nheader large instanceof large_t\n\
+             struct m_t {{\n bit<32> a\n}}\nmetadata instanceof m_t\nwindow w size 8192\n\
+             apply {{\nrx m.a\n{body}drop\n}}\n"
+        );
+        let program = Program::read(&text).unwrap();
+        let pipeline = Pipeline::new(program.clone()).unwrap();
+        let work = program.worst_work(FRAME_LEN_MAX);
+        let carried = Carried::new(pipeline.worker(), Owned::all(1, 1), work);
+        let (region, descs) = Region::new(100, FRAME_LEN_MAX).unwrap();
+        let steered = Steered::between(1, &region).remove(0);
+        let (_to_core, program) = way(Some(carried));
+        let shown = Arc::default();
+        let mut place = Place::new(OWN + 1, program, steered, 1, TURN_NS, shown);
+        place.count = descs.len();
+        place.waiting[0].extend(descs);
+        let mut works = Bursts::default();
+        place.decide(&mut Clock::now(), &mut works);
+        works.0[0]
+    }
+
+    #[test]
+    fn the_work_of_few_instructions_over_many_bytes_makes_a_burst_short() {
+        assert_eq!(first_burst(""), BURST);
+        assert_eq!(first_burst(&"mov m.a 1\n".repeat(50)), BURST);
+        // 33 us, 1.6 us, and 2.6 us.
+        assert_eq!(first_burst(&"hash crc16 m.a h.large.a h.large.a\n".repeat(4)), 1);
+        assert_eq!(first_burst(&"dma_read_at w 0 h.large\n".repeat(2)), 24);
+        assert_eq!(first_burst("hash crc32 m.a h.large.a h.large.a\n"), 15);
     }
 }

@@ -15,9 +15,9 @@ use crate::form::{
 };
 use crate::limits::{
     ACTIONS_MAX, ARRAY_LEN_MAX, ARRAYS_MAX, EMITS_MAX, ENTRIES_MAX, ENTRY_LEN_MAX, FIELDS_MAX,
-    GROUPS_MAX, HEADERS_LEN_MAX, HEADERS_MAX, KEY_LEN_MAX, MEMBERS_MAX, PACKET_STEPS_MAX,
+    GROUPS_MAX, HEADERS_LEN_MAX, HEADERS_MAX, KEY_LEN_MAX, MEMBERS_MAX, PACKET_WORK_MAX,
     RING_ENTRIES_MAX, RINGS_MAX, ROOM_MAX, STRUCT_LEN_MAX, STRUCTS_MAX, TABLES_MAX, TIMEOUTS_MAX,
-    WINDOW_LEN_MAX,
+    WINDOW_LEN_MAX, WORK_FRAME_LEN,
 };
 
 /// Numbers of what has a name of its own kind.
@@ -126,13 +126,13 @@ pub(super) fn resolve(blocks: &Blocks<'_>) -> Result<Program, Wrong> {
     };
     let scene = Scene { names: &names, program: &program, arguments: None, implied: &implied };
     program.apply = code::read(&scene, *word, body, code::Part::Apply)?;
-    let (emits, steps) = (program.cost().emitted_headers as usize, program.worst_steps());
-    let reason = match (emits > EMITS_MAX, steps > PACKET_STEPS_MAX) {
+    let (emits, work) = (program.cost().emitted_headers, program.worst_work(WORK_FRAME_LEN));
+    let reason = match (emits > EMITS_MAX as u64, work > PACKET_WORK_MAX) {
         (false, false) => return Ok(program),
         (true, _) => format!("a packet emits {EMITS_MAX} headers at most, and here {emits}"),
         (false, true) => format!(
-            "a packet takes {PACKET_STEPS_MAX} instructions at most, with all times that it comes \
-             round, and here {steps}"
+            "the work of a packet is that of {PACKET_WORK_MAX} instructions at most, with all \
+             times that it comes round and all bytes that they go through, and here {work}"
         ),
     };
     Err(word.unfit(reason))
