@@ -16,8 +16,9 @@ use niclab_program::{Fate, Lost, Worker};
 use crate::applications::{Losses, Owned};
 use rtrb::{Consumer, Producer, RingBuffer};
 
-/// Copies that a burst can make, at most: more are not made, and counted.
-const COPIES_MAX: usize = 2 * BURST;
+/// Copies that a burst can make, at most: more are not made, and counted. As many as all its frames
+/// for a group of eight ports and their own.
+const COPIES_MAX: usize = 7 * BURST;
 
 /// A program as one core carries it out.
 pub(crate) struct Carried {
@@ -78,13 +79,12 @@ impl Carried {
             if !owned.has_port(to as u64) {
                 return lost.add(Fate::Port(to as u64));
             }
-            let room = copies.len() < COPIES_MAX;
+            // Not cut: what was put before a frame may make it too long for another slot.
+            let room = copies.len() < COPIES_MAX && bytes.len() <= region.frame_len_max();
             match if room { stock.take() } else { None } {
                 Some(mut desc) => {
-                    let slot = region.slot_mut(&mut desc);
-                    let len = bytes.len().min(slot.len());
-                    slot[..len].copy_from_slice(&bytes[..len]);
-                    region.set_len(&mut desc, len as u16);
+                    region.slot_mut(&mut desc)[..bytes.len()].copy_from_slice(bytes);
+                    region.set_len(&mut desc, bytes.len() as u16);
                     copies.push((to, desc));
                 }
                 None => missed.iter_mut().skip(to).take(1).for_each(|missed| *missed += 1),

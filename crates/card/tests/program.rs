@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use made::Made;
 use niclab_card::{Card, CardConfig, ChangeError, Receive, Runs};
-use niclab_program::{Change, Entry, Invocation, Part, Pipeline, Program};
+use niclab_program::{Change, Entry, Invocation, Part, Pipeline, Ports, Program};
 
 const WINDOW: usize = 700;
 
@@ -240,6 +240,45 @@ fn a_program_comes_and_goes_and_what_it_has_no_way_for_is_counted() {
         thread::yield_now();
     }
     assert_eq!(card.end().frames_lost, 0);
+}
+
+/// Ports that are not the card's, too, are in the group.
+#[test]
+fn copies_for_a_group_leave_by_its_other_ports() {
+    let floods = program(0).to_string().replace("tx m.port", "multicast 0x3\n\tdrop");
+    let mut floods = Pipeline::new(Program::read(&floods).unwrap()).unwrap();
+    floods.set_ports(3, Ports(0b10_1111));
+    let worlds: Vec<Arc<World>> = (0..4).map(|_| Arc::default()).collect();
+    let config = CardConfig {
+        receive: Receive::BusyPoll,
+        ..CardConfig::new(worlds.iter().map(|of| Made(Arc::clone(of))).collect(), 2, vec![0, 1])
+    };
+    let card =
+        Card::start_with(&config, Runs { program: Some(floods), ..Runs::default() }).unwrap();
+    worlds[2].makes.store(true, Ordering::Relaxed);
+    let until = Instant::now() + Duration::from_secs(20);
+    let made = || worlds[2].made.load(Ordering::Relaxed);
+    while made() < 5_000 {
+        assert!(Instant::now() < until, "{:?}", card.counters());
+        worlds[2].under_way.store(0, Ordering::Relaxed);
+        thread::yield_now();
+    }
+    worlds[2].makes.store(false, Ordering::Relaxed);
+    // The frame, and its copy for port 5.
+    while card.counters().ports[2].program_drops < 2 * made() {
+        assert!(Instant::now() < until, "{:?} of {}", card.counters(), made());
+        thread::yield_now();
+    }
+    let ended = card.end();
+    assert_eq!(ended.frames_lost, 0);
+    for (port, world) in worlds.iter().enumerate() {
+        let left = world.left.load(Ordering::Relaxed);
+        let dropped = ended.counters.ports[port].tx_dropped;
+        let all = if port == 2 { 0 } else { made() };
+        assert_eq!(left + dropped, all, "port {port}: {:?}", ended.counters);
+        assert_eq!(world.torn.load(Ordering::Relaxed), 0);
+        assert!(port == 2 || left > 0);
+    }
 }
 
 /// The card has this program from the start: no core can count a fault of another one meanwhile.

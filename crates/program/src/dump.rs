@@ -196,6 +196,7 @@ impl Named<'_> {
             Step::Steer(queue) => format!("steer {}", operand(queue)),
             Step::Drop => "drop".to_owned(),
             Step::Reply
+            | Step::Multicast(_)
             | Step::Length(_)
             | Step::Count { .. }
             | Step::DmaWrite { .. }
@@ -287,6 +288,7 @@ impl Named<'_> {
         let program = self.program;
         match step {
             Step::Length(to) => format!("length {}", self.place(to)),
+            Step::Multicast(group) => format!("multicast {}", self.operand(group)),
             Step::Count { array, index } => {
                 format!("count {} {}", program.counters[*array].name, self.operand(index))
             }

@@ -58,6 +58,24 @@ pub struct Session {
     pub len_max: u32,
 }
 
+/// Ports of a group that copies go to: bit N is port N, of 0 to 63.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Ports(pub u64);
+
+impl Ports {
+    /// All but one, which may be any port.
+    #[must_use]
+    pub fn without(self, port: u64) -> Ports {
+        let bit = u32::try_from(port).ok().and_then(|port| 1_u64.checked_shl(port));
+        Ports(self.0 & !bit.unwrap_or(0))
+    }
+
+    /// The ports, the lowest first.
+    pub fn each(self) -> impl Iterator<Item = u32> {
+        (0..u64::BITS).filter(move |port| self.0 >> port & 1 == 1)
+    }
+}
+
 /// One thing that the control side changes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Change {

@@ -382,8 +382,10 @@ pub enum Step {
     /// Give it to this queue of the host; to one that is not there, drop it. Ours, not SWX's.
     Steer(Operand),
     /// Send it by the port that it came by, with source and destination exchanged. Ours, as are
-    /// the next six.
+    /// the next seven.
     Reply,
+    /// Send a copy of it as it is now by each port of this group but the one that it came by.
+    Multicast(Operand),
     /// Bytes of the packet as it came, or came round.
     Length(Place),
     /// Count the packet and its bytes.

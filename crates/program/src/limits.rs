@@ -23,6 +23,8 @@ pub const CODE_LEN_MAX: usize = 65_536;
 pub const PACKET_WORK_MAX: u64 = 65_536;
 /// Bytes of the frames that this is reckoned with: what those of `niclab nic` have at most.
 pub const WORK_FRAME_LEN: usize = 1_536;
+/// Bytes of a copy for several ports: what the largest slot of a card's memory holds.
+pub const COPY_LEN_MAX: usize = 16_384;
 /// Fields that instructions take without naming each, all of a program together: those of a digest,
 /// those that are learnt, those of a hash from the first to the last. A program at work has them
 /// one by one.
@@ -66,6 +68,10 @@ pub const RECIRCULATIONS_MAX: u32 = 16;
 pub const MIRROR_SLOTS: u64 = 4;
 /// Sessions, each of which says where copies go.
 pub const MIRROR_SESSIONS: u64 = 64;
+/// Groups of ports: two for each VLAN, of ports with its tag and without.
+pub const MULTICAST_GROUPS: u64 = 8_192;
+/// Ports of a group, and copies that one instruction makes: ports are 0 to 63.
+pub const MULTICAST_PORTS: u64 = 64;
 
 const _: () = assert!(ACTIONS_MAX <= 1 << 8 && TABLES_MAX <= 1 << 8);
 const _: () = assert!(HEADERS_MAX <= u64::BITS as usize);

@@ -8,7 +8,7 @@ use niclab_nic::memory::{Desc, MemoryError, Region};
 use niclab_table::CreateError;
 
 use crate::definition::Definition;
-use crate::entry::{Change, ChangeError, Rates, Session};
+use crate::entry::{Change, ChangeError, Ports, Rates, Session};
 use crate::form::Program;
 use crate::limits::TEST_FRAME_LEN_MAX;
 use crate::outcome::{Copied, Fate, Lost, Outcome};
@@ -30,6 +30,8 @@ pub trait Execution {
     fn set_meter(&mut self, array: usize, index: u64, rates: Rates);
     /// Says where copies go.
     fn set_session(&mut self, number: usize, session: Session);
+    /// Says which ports a group has.
+    fn set_ports(&mut self, group: usize, ports: Ports);
     /// Says what time it is.
     fn set_time_ns(&mut self, now_ns: u64);
     /// What happens to a packet.
@@ -55,6 +57,7 @@ pub trait Execution {
             Command::Register { array, index, value } => self.set_register(*array, *index, *value),
             Command::Meter { array, index, rates } => self.set_meter(*array, *index, *rates),
             Command::Session { number, session } => self.set_session(*number, *session),
+            Command::Ports { group, ports } => self.set_ports(*group, *ports),
         }
         Ok(())
     }
@@ -79,6 +82,10 @@ impl Execution for Definition {
 
     fn set_session(&mut self, number: usize, session: Session) {
         Definition::set_session(self, number, session);
+    }
+
+    fn set_ports(&mut self, group: usize, ports: Ports) {
+        Definition::set_ports(self, group, ports);
     }
 
     fn set_time_ns(&mut self, now_ns: u64) {
@@ -177,6 +184,10 @@ impl Execution for Single {
         self.pipeline.set_session(number, session);
     }
 
+    fn set_ports(&mut self, group: usize, ports: Ports) {
+        self.pipeline.set_ports(group, ports);
+    }
+
     fn set_time_ns(&mut self, now_ns: u64) {
         self.now_ns = now_ns;
         self.worker.set_time_ns(now_ns);
@@ -254,7 +265,7 @@ impl fmt::Display for Failure {
 
 /// What leaves and what is expected, port by port.
 #[derive(Default)]
-struct Ports<'a> {
+struct ByPort<'a> {
     /// With the line of the packet that came.
     left: BTreeMap<u64, VecDeque<(usize, Vec<u8>)>>,
     expected: BTreeMap<u64, VecDeque<(usize, &'a Expected)>>,
@@ -262,7 +273,7 @@ struct Ports<'a> {
 
 /// Carries out a test on a fresh execution.
 pub fn carry_out(test: &Stf, execution: &mut impl Execution) -> Verdict {
-    let (mut verdict, mut ports, mut now_ns) = (Verdict::default(), Ports::default(), 0);
+    let (mut verdict, mut ports, mut now_ns) = (Verdict::default(), ByPort::default(), 0);
     // The line of the last packet, and whether any left for it.
     let mut last = (0, false);
     execution.set_time_ns(now_ns);
@@ -348,7 +359,7 @@ fn look(step: &Step, execution: &mut impl Execution) -> Option<String> {
     }
 }
 
-impl Ports<'_> {
+impl ByPort<'_> {
     fn judge(mut self, verdict: &mut Verdict) {
         for (port, expected) in self.expected {
             let mut left = self.left.remove(&port).unwrap_or_default();

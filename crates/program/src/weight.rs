@@ -5,6 +5,7 @@
 
 use crate::cost::Worst;
 use crate::form::{Hash, Kind, Listed, Owner, Range, Step, Struct, Summand};
+use crate::limits::MULTICAST_PORTS;
 
 /// Bytes that weigh together.
 const LINE: usize = 64;
@@ -81,6 +82,7 @@ impl Worst<'_> {
             Step::Extract(of, _) | Step::Lookahead(of) | Step::Emit(of) => header(*of, COPY),
             // A copy is made when the packet leaves.
             Step::Mirror { .. } => bytes(self.frame_len, COPY),
+            Step::Multicast(_) => MULTICAST_PORTS * (1 + bytes(self.frame_len, COPY)),
             Step::Move(to, _) => bytes(to.len(), COPY),
             // An argument may be a byte.
             Step::Fill(of, _) => more(program.header_type(*of).len),

@@ -231,6 +231,66 @@ fn what_a_program_leaves_behind_beside_packets_is_looked_at() {
 }
 
 #[test]
+fn copies_for_a_group_are_the_packet_as_it_is_then() {
+    let program = Program::read(
+        "struct h_t {
+            bit<16> kind
+            bit<16> group
+        }
+        header h instanceof h_t
+        header tail instanceof h_t
+        struct m_t {
+            bit<32> port
+            bit<16> group
+        }
+        metadata instanceof m_t
+        apply {
+            rx m.port
+            extract h.h
+            mov m.group h.h.group
+            multicast m.group
+            emit h.h
+            multicast m.group
+            mov h.h.kind 0xffff
+            jmpeq GONE m.group 8
+            validate h.tail
+            emit h.tail
+            multicast 0x2003
+            tx 9
+            GONE : drop
+        }",
+    )
+    .unwrap();
+    let text = "multicast_group 3 1 2
+        multicast_group 8 0 2 63
+        # Nobody said which ports 4 has; 0x2003 is 3, modulo 8,192.
+        packet 0 0001 0004 aa
+        expect 9 ffff 0004 0000 0000 aa $
+        expect 1 ffff 0004 0000 0000 aa $
+        expect 2 ffff 0004 0000 0000 aa $
+        # Headers that were taken off are not on the first copy; the packet has its own way.
+        packet 2 0001 0003 aa
+        expect 1 aa $
+        expect 1 0001 0003 aa $
+        expect 1 ffff 0003 0000 0000 aa $
+        expect 9 ffff 0003 0000 0000 aa $
+        # Of a packet without a byte there is no copy. It is dropped, what was copied before is not.
+        packet 7 0001 0008
+        expect 0 0001 0008 $
+        expect 2 0001 0008 $
+        expect 63 0001 0008 $
+        # All ports of a group are said anew.
+        multicast_group 8 1
+        packet 1 0001 0008 bb
+        no_packet";
+    let test = Stf::read(&program, text).unwrap_or_else(|error| panic!("{error}"));
+    let defined = carry_out(&test, &mut Definition::new(program.clone()));
+    let fast = carry_out(&test, &mut Single::new(program).unwrap());
+    assert_eq!((&defined, defined.failures.as_slice()), (&fast, &[][..]));
+    assert_eq!(fast.met, 11);
+}
+
+#[test]
 fn what_one_instruction_writes_has_a_length_in_whatever_order() {
     // Thirty times 2,000 bytes of payload and one header of 4,096: 64,096 bytes, and 66,096.
     let program = |order: &str| {

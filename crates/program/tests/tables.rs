@@ -79,7 +79,8 @@ fn each_part_becomes_the_command_that_says_the_same() {
         "registers": { "count": { "2": 7 } },
         "meters": { "rates": { "0": { "committed": 1, "committed_burst": 2,
                                       "peak": 3, "peak_burst": 4 } } },
-        "sessions": { "1": { "port": 2 }, "2": { "port": 3, "length": 64 } }
+        "sessions": { "1": { "port": 2 }, "2": { "port": 3, "length": 64 } },
+        "multicast": { "7": [1, 63], "8": [] }
     }"#;
     let program = program();
     // Members of an object come in the order of their names.
@@ -92,6 +93,8 @@ fn each_part_becomes_the_command_that_says_the_same() {
         "meter_set_rates rates 0 1 2 3 4",
         "mirroring_add 1 2",
         "mirroring_add 2 3 64",
+        "multicast_group 7 1 63",
+        "multicast_group 8",
     ];
     let same: Vec<Command> =
         lines.iter().map(|line| Command::read(&program, line).unwrap()).collect();
@@ -167,6 +170,19 @@ fn what_is_wrong_is_said_at_its_place() {
         (r#"{"sessions": {"64": {"port": 1}}}"#, "sessions.64", "expected a session from 0 to 63"),
     ] {
         let error = read_tables(&program, text).expect_err(text);
+        assert_eq!(error.place, place, "{text}: {error}");
+        assert!(error.reason.starts_with(said), "{text}: {error}");
+    }
+}
+
+#[test]
+fn what_is_wrong_with_a_group_of_ports_is_said_at_its_place() {
+    for (text, place, said) in [
+        (r#"{"multicast": {"7": [64]}}"#, "multicast.7", "expected a port from 0 to 63"),
+        (r#"{"multicast": {"7": [[]]}}"#, "multicast.7[0]", "expected a number or a string"),
+        (r#"{"multicast": {"7": 1}}"#, "multicast.7", "expected a list"),
+    ] {
+        let error = read_tables(&program(), text).expect_err(text);
         assert_eq!(error.place, place, "{text}: {error}");
         assert!(error.reason.starts_with(said), "{text}: {error}");
     }

@@ -154,6 +154,9 @@ fn what_would_reach_outside_of_an_applications_memory_is_refused() {
         ("\tdigest d m.a", "fields of 32, 16 bits have to stand from here on"),
         ("\tdigest d h.eth.dst", "expected a field, as `m.FIELD`"),
         ("\treply 1", "expected the end of the line, found `1`"),
+        ("\tmulticast", "expected a field, as `m.FIELD` or `t.FIELD`, or a number"),
+        ("\tmulticast h.eth.dst", "expected a field, as `m.FIELD` or `t.FIELD`"),
+        ("\tmulticast 1 2", "expected the end of the line, found `2`"),
         ("\tregadd m.wide regs 0 1", "a field of at most 64 bits; this has 128"),
         ("\tlength h.eth.type", "expected a field, as `m.FIELD`"),
     ];

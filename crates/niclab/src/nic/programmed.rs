@@ -12,7 +12,7 @@ use crate::program::fits;
 use crate::rules;
 
 const TABLE_COMMANDS: &str = "table add, modify, delete, setdefault, group, register_write, \
-    meter_set_rates, mirroring_add, transaction or load";
+    meter_set_rates, mirroring_add, multicast_group, transaction or load";
 const PROGRAM_COMMANDS: &str =
     "program load, none, show, register, counter, digests, ring or window";
 

@@ -8,9 +8,9 @@ mod memory;
 mod packet;
 mod tables;
 
-use crate::entry::{Change, ChangeError, Rates, Session};
+use crate::entry::{Change, ChangeError, Ports, Rates, Session};
 use crate::form::{Operand, Program, Step};
-use crate::limits::{MIRROR_SESSIONS, MIRROR_SLOTS, RECIRCULATIONS_MAX};
+use crate::limits::{MIRROR_SESSIONS, MIRROR_SLOTS, MULTICAST_GROUPS, RECIRCULATIONS_MAX};
 use crate::meter::Meter;
 use crate::outcome::{Copied, Fate, Lost, Outcome};
 use crate::turn::turn;
@@ -26,6 +26,7 @@ pub struct Definition {
     registers: Vec<Vec<u64>>,
     meters: Vec<Vec<Option<Meter>>>,
     sessions: Vec<Option<Session>>,
+    groups: Vec<Ports>,
     memory: Memory,
     frame_len_max: usize,
     now_ns: u64,
@@ -50,6 +51,7 @@ impl Definition {
             registers: registers.collect(),
             meters: meters.collect(),
             sessions: vec![None; MIRROR_SESSIONS as usize],
+            groups: vec![Ports::default(); MULTICAST_GROUPS as usize],
             memory: Memory::new(&program),
             frame_len_max: usize::MAX,
             now_ns: 0,
@@ -112,6 +114,13 @@ impl Definition {
         }
     }
 
+    /// Says which ports a group has.
+    pub fn set_ports(&mut self, group: usize, ports: Ports) {
+        if let Some(place) = self.groups.get_mut(group) {
+            *place = ports;
+        }
+    }
+
     /// Packets and bytes that a counter has; as [`Definition::register`].
     #[must_use]
     pub fn counter(&self, array: usize, index: u64) -> Option<(u64, u64)> {
@@ -146,17 +155,16 @@ impl Definition {
 
     /// What happens to a packet that comes by a port.
     pub fn run(&mut self, port: u64, frame: &[u8]) -> Outcome {
-        let mut packet = Packet::new(&self.program, frame);
-        let mut copies = Vec::new();
+        let mut packet = Packet::new(&self.program, port, frame);
         for pass in 0..=RECIRCULATIONS_MAX {
             packet.begin(&self.program, pass);
-            let mut fate = self.pass(&mut packet, port);
+            let mut fate = self.pass(&mut packet);
             packet.deparse();
             let lost = match packet.frame.len() {
                 0 => Some(Lost::Empty),
                 len if len > self.frame_len_max => Some(Lost::NoRoom),
                 _ => {
-                    self.copy(&packet, &mut copies);
+                    self.copy(&mut packet);
                     None
                 }
             };
@@ -170,19 +178,20 @@ impl Definition {
             if fate == Fate::Back {
                 turn(&mut packet.frame);
             }
-            return Outcome { fate, frame: packet.frame, copies };
+            return Outcome { fate, frame: packet.frame, copies: packet.copies };
         }
-        Outcome { fate: Fate::Dropped(Lost::Rounds), frame: packet.frame, copies }
+        let fate = Fate::Dropped(Lost::Rounds);
+        Outcome { fate, frame: packet.frame, copies: packet.copies }
     }
 
     /// Once through the program.
-    fn pass(&mut self, packet: &mut Packet, port: u64) -> Fate {
+    fn pass(&mut self, packet: &mut Packet) -> Fate {
         let apply = self.program.apply.steps.clone();
         let mut at = 0;
         loop {
             let flow = match &apply[at] {
                 Step::Rx(to) if packet.pass == 0 => {
-                    packet.set(to, port);
+                    packet.set(to, packet.port);
                     Flow::Next
                 }
                 Step::Table(table) => self.table(*table, packet),
@@ -217,11 +226,11 @@ impl Definition {
     }
 
     /// Copies for the slots that were filled.
-    fn copy(&self, packet: &Packet, copies: &mut Vec<Copied>) {
+    fn copy(&self, packet: &mut Packet) {
         for session in packet.mirrored.iter().flatten() {
             if let Some(Session { port, len_max }) = self.sessions[*session] {
                 let len = packet.frame.len().min(len_max.max(1) as usize);
-                copies.push(Copied { port, frame: packet.frame[..len].to_vec() });
+                packet.copies.push(Copied { port, frame: packet.frame[..len].to_vec() });
             }
         }
     }
@@ -286,6 +295,10 @@ impl Definition {
                 let slot = packet.number(slot) % MIRROR_SLOTS;
                 let session = packet.number(session) % MIRROR_SESSIONS;
                 packet.mirrored[slot as usize] = Some(session as usize);
+            }
+            Step::Multicast(group) => {
+                let group = packet.value(group) % MULTICAST_GROUPS;
+                packet.multicast(self.groups[group as usize]);
             }
             Step::RegisterRead { .. }
             | Step::RegisterWrite { .. }

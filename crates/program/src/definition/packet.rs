@@ -1,8 +1,9 @@
 //! One packet on its way through a program.
 
+use crate::entry::Ports;
 use crate::form::{Alu, Condition, Listed, Order, Owner, Place, Program, Range, Step, Summand};
-use crate::limits::{DMA_LEN_MAX, MIRROR_SLOTS};
-use crate::outcome::Lost;
+use crate::limits::{COPY_LEN_MAX, DMA_LEN_MAX, MIRROR_SLOTS};
+use crate::outcome::{Copied, Lost};
 use crate::value::{from_number, to_number};
 
 /// A packet, its headers and what is known beside them.
@@ -18,6 +19,10 @@ pub(super) struct Packet {
     emitted: Vec<usize>,
     /// Session of each slot for copies.
     pub mirrored: Vec<Option<usize>>,
+    /// Copies that were made of it.
+    pub copies: Vec<Copied>,
+    /// The port that it came by.
+    pub port: u64,
     pub comes_again: bool,
     pub pass: u32,
     /// Bytes that it had when it came, or came round.
@@ -48,7 +53,7 @@ struct Taken {
 }
 
 impl Packet {
-    pub(super) fn new(program: &Program, frame: &[u8]) -> Packet {
+    pub(super) fn new(program: &Program, port: u64, frame: &[u8]) -> Packet {
         let fields = &program.metadata_type().fields;
         Packet {
             frame: frame.to_vec(),
@@ -57,6 +62,8 @@ impl Packet {
             arguments: Vec::new(),
             emitted: Vec::new(),
             mirrored: Vec::new(),
+            copies: Vec::new(),
+            port,
             comes_again: false,
             pass: 0,
             len: 0,
@@ -80,13 +87,25 @@ impl Packet {
         (self.comes_again, self.pass, self.last, self.learning) = (false, pass, None, None);
     }
 
+    /// The emitted headers and the rest.
+    fn whole(&self) -> Vec<u8> {
+        let headers = self.emitted.iter().map(|header| &self.headers[*header]);
+        let front = headers.flat_map(|header| header.bytes[..header.len].to_vec());
+        front.chain(self.frame.iter().copied()).collect()
+    }
+
     /// Puts the emitted headers before the rest.
     pub(super) fn deparse(&mut self) {
-        let headers = self.emitted.iter().map(|header| &self.headers[*header]);
-        let mut frame: Vec<u8> =
-            headers.flat_map(|header| header.bytes[..header.len].to_vec()).collect();
-        frame.append(&mut self.frame);
-        self.frame = frame;
+        self.frame = self.whole();
+    }
+
+    /// Makes copies of it as it is now for ports but its own.
+    pub(super) fn multicast(&mut self, ports: Ports) {
+        let frame = self.whole();
+        if (1..=COPY_LEN_MAX).contains(&frame.len()) {
+            let others = ports.without(self.port).each();
+            self.copies.extend(others.map(|port| Copied { port, frame: frame.clone() }));
+        }
     }
 
     fn field(&self, place: &Place) -> &[u8] {

@@ -27,7 +27,7 @@ use super::record::{Does, HEAD, Rank, Records, Shelf, Word, head};
 use super::state::{Counts, Readers, State};
 use super::tables::Views;
 use super::worker::Worker;
-use crate::entry::{Change, ChangeError, Entry, Key, Member, Rates, Session};
+use crate::entry::{Change, ChangeError, Entry, Key, Member, Ports, Rates, Session};
 use crate::form::{Invocation, Kind, Program};
 use crate::text::Command;
 
@@ -309,6 +309,11 @@ impl Pipeline {
         self.board.state.set_session(number, session);
     }
 
+    /// Says which ports a group of `multicast` has.
+    pub fn set_ports(&mut self, group: usize, ports: Ports) {
+        self.board.state.set_ports(group, ports);
+    }
+
     /// Entries of a table: those that the control side put there, and of a learner those that all
     /// cores have learnt, with some whose time has run out.
     #[must_use]
@@ -362,6 +367,7 @@ impl Pipeline {
                     self.set_meter(*array, *index, *rates, now_ns);
                 }
                 Command::Session { number, session } => self.set_session(*number, *session),
+                Command::Ports { group, ports } => self.set_ports(*group, *ports),
             }
         }
         Ok(())

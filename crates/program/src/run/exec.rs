@@ -5,11 +5,12 @@ use std::sync::atomic::Ordering::{AcqRel, Acquire, Release};
 use niclab_nic::memory::{Desc, Region};
 
 use super::burst::{BURST, Burst, Lane, NO_ACTION, bits, copy_header, each_of};
-use super::plan::{Look, Op, Plan, Source, Summed, When, Wide};
+use super::plan::{Look, Op, Part, Plan, Source, Summed, When, Wide};
 use super::state::{Counts, State};
 use super::tables::{Reading, Tables};
+use crate::entry::Ports;
 use crate::form::{Alu, Order};
-use crate::limits::{MIRROR_SESSIONS, MIRROR_SLOTS};
+use crate::limits::{COPY_LEN_MAX, MIRROR_SESSIONS, MIRROR_SLOTS};
 use crate::outcome::{Fate, Lost};
 
 /// What carries a burst through a program.
@@ -29,6 +30,8 @@ pub(super) struct Run<'a> {
     pub now_ns: u64,
     /// For what is hashed.
     pub scratch: &'a mut Vec<u8>,
+    /// Takes the port and the bytes of each copy.
+    pub copy: &'a mut dyn FnMut(u32, &[u8]),
 }
 
 impl Run<'_> {
@@ -271,6 +274,12 @@ impl Run<'_> {
                 }
                 self.burst.mirrored |= active;
             }
+            Op::Multicast(group) => {
+                for i in bits(active) {
+                    let group = self.burst.one(*group, i);
+                    self.multicast(group, i);
+                }
+            }
             Op::Recirculate => self.burst.again |= active,
             Op::RecircId(to) => self.burst.save(*to, active, &[self.pass; BURST]),
             Op::EntryId(to) => {
@@ -310,6 +319,28 @@ impl Run<'_> {
             }
             // The callers' own.
             _ => {}
+        }
+    }
+
+    /// Has copies of a packet as it is now leave by the ports of a group but its own.
+    fn multicast(&mut self, group: u64, packet: usize) {
+        let ports = self.state.ports(group).without(self.port);
+        if ports == Ports::default() {
+            return;
+        }
+        let frame = self.region.frame(&self.frames[packet]);
+        let rest = frame.get(usize::from(self.burst.cursor[packet])..).unwrap_or_default();
+        self.scratch.clear();
+        for at in 0..self.burst.emits.len() {
+            let (header, of) = self.burst.emits[at];
+            if of >> packet & 1 == 1 && self.scratch.len() <= COPY_LEN_MAX {
+                let part = Part::Rest { header, from: 0 };
+                self.burst.append(part, self.plan, packet, self.scratch);
+            }
+        }
+        if (1..=COPY_LEN_MAX).contains(&(self.scratch.len() + rest.len())) {
+            self.scratch.extend_from_slice(rest);
+            ports.each().for_each(|port| (self.copy)(port, self.scratch));
         }
     }
 

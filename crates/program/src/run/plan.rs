@@ -122,6 +122,7 @@ pub(super) enum Op {
     Tx(Source),
     Steer(Source),
     Reply,
+    Multicast(Source),
     Length(Target),
     Count {
         array: usize,
@@ -555,6 +556,7 @@ impl Layout<'_> {
             Step::Tx(port) => Op::Tx(source(port)),
             Step::Steer(queue) => Op::Steer(source(queue)),
             Step::Reply => Op::Reply,
+            Step::Multicast(group) => Op::Multicast(source(group)),
             Step::Length(to) => Op::Length(target(to)),
             Step::Drop => Op::Drop,
             Step::Mirror { slot, session } => {

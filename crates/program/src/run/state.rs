@@ -8,9 +8,9 @@ use niclab_nic::dma::{Filler, Reader, Shape, ring};
 use niclab_nic::shared::{Shared, WORD};
 use niclab_table::{CreateError, Segments};
 
-use crate::entry::{Rates, Session};
-use crate::form::{Digests, Program};
-use crate::limits::MIRROR_SESSIONS;
+use crate::entry::{Ports, Rates, Session};
+use crate::form::{Digests, Program, Step};
+use crate::limits::{MIRROR_SESSIONS, MULTICAST_GROUPS};
 
 /// All of it.
 #[derive(Debug)]
@@ -23,6 +23,8 @@ pub(super) struct State {
     pub digests: Vec<Filler>,
     /// Where copies go: port and length of each session, or none.
     sessions: Vec<AtomicU64>,
+    /// Ports of each group, bit by bit; none of a program that does not ask.
+    groups: Vec<AtomicU64>,
 }
 
 /// An array of registers.
@@ -101,6 +103,9 @@ impl State {
             (0..array.len as u32).step_by(1 << 14).for_each(|at| _ = meters.reach(at));
             Meters { meters, len: array.len }
         });
+        let codes = program.actions.iter().map(|action| &action.code).chain([&program.apply]);
+        let asks = |step: &Step| matches!(step, Step::Multicast(_));
+        let groups = if codes.flat_map(|of| &of.steps).any(asks) { MULTICAST_GROUPS } else { 0 };
         let state = State {
             registers: registers.collect(),
             meters: meters.collect(),
@@ -108,6 +113,7 @@ impl State {
             rings,
             digests,
             sessions: (0..MIRROR_SESSIONS).map(|_| AtomicU64::new(0)).collect(),
+            groups: (0..groups).map(|_| AtomicU64::new(0)).collect(),
         };
         Ok((state, Readers { rings: readers, digests: told }))
     }
@@ -118,6 +124,18 @@ impl State {
             let len = u64::from(session.len_max.max(1));
             place.store(len << 32 | u64::from(session.port), Relaxed);
         }
+    }
+
+    pub(super) fn set_ports(&self, group: usize, ports: Ports) {
+        if let Some(place) = self.groups.get(group) {
+            place.store(ports.0, Relaxed);
+        }
+    }
+
+    /// The ports of a group; a number is taken modulo how many groups there are.
+    pub(super) fn ports(&self, group: u64) -> Ports {
+        let group = self.groups.get((group % MULTICAST_GROUPS) as usize);
+        Ports(group.map_or(0, |ports| ports.load(Relaxed)))
     }
 
     pub(super) fn session(&self, number: usize) -> Option<Session> {

@@ -12,7 +12,9 @@ use super::exec::Run;
 use super::state::Counts;
 use super::tables::{Reading, Tables, Views};
 use crate::entry::Session;
-use crate::limits::{DMA_LEN_MAX, ENTRY_LEN_MAX, HEADERS_LEN_MAX, RECIRCULATIONS_MAX};
+use crate::limits::{
+    COPY_LEN_MAX, DMA_LEN_MAX, ENTRY_LEN_MAX, HEADERS_LEN_MAX, RECIRCULATIONS_MAX, STRUCT_LEN_MAX,
+};
 use crate::outcome::{Fate, Lost};
 use crate::turn::turn;
 
@@ -34,6 +36,8 @@ pub struct Worker {
 const SCRATCH_LEN: usize = 2 * DMA_LEN_MAX;
 
 const _: () = assert!(HEADERS_LEN_MAX <= SCRATCH_LEN && ENTRY_LEN_MAX as usize <= DMA_LEN_MAX);
+// A copy, and the header by which it is seen to be too long.
+const _: () = assert!(COPY_LEN_MAX + STRUCT_LEN_MAX <= SCRATCH_LEN);
 
 impl Worker {
     pub(super) fn new(board: Arc<Board>) -> Worker {
@@ -135,6 +139,7 @@ impl Worker {
                     pass,
                     now_ns,
                     scratch,
+                    copy: &mut copy,
                 }
                 .apply(packets);
                 packets = leave(board, burst, region, frames, packets, &mut copy);
@@ -148,9 +153,7 @@ impl Worker {
                     break;
                 }
             }
-            for i in bits(packets) {
-                fates[i] = Fate::Dropped(Lost::Rounds);
-            }
+            bits(packets).for_each(|i| fates[i] = Fate::Dropped(Lost::Rounds));
         }
         tables.learnt(|table, entries| counts.learn(table, entries as u64));
     }

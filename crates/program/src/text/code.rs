@@ -165,8 +165,8 @@ impl<'a> Instruction<'a, '_> {
             return Ok(Step::Alu(*alu, to, from));
         }
         match name.text {
-            "rx" | "tx" | "steer" | "reply" | "drop" | "mirror" | "recirculate" | "recircid"
-            | "length" => self.port(name),
+            "rx" | "tx" | "steer" | "reply" | "drop" | "mirror" | "multicast" | "recirculate"
+            | "recircid" | "length" => self.port(name),
             "extract" | "lookahead" | "emit" | "validate" | "invalidate" | "dma" => {
                 self.header(name)
             }
@@ -202,6 +202,10 @@ impl<'a> Instruction<'a, '_> {
                 self.operands(2)?;
                 let (slot, session) = (self.small(1, Owners::HOST)?, self.small(2, Owners::HOST)?);
                 Ok(Step::Mirror { slot, session })
+            }
+            "multicast" => {
+                self.operands(1)?;
+                self.operand(1, Owners::HOST).map(Step::Multicast)
             }
             "drop" => self.operands(0).map(|()| Step::Drop),
             _ => self.operands(0).map(|()| Step::Recirculate),

@@ -10,6 +10,7 @@
 //! | `register_write ARRAY INDEX VALUE` | writes a register |
 //! | `meter_set_rates ARRAY INDEX CIR CBS PIR PBS` | bytes a second, and bytes at once |
 //! | `mirroring_add SESSION PORT [LENGTH]` | says where copies go |
+//! | `multicast_group GROUP PORT …` | says which ports a group has |
 //!
 //! A value is a number (decimal, `0x`, `0b`), an IPv4, IPv6 or MAC address. A prefix is
 //! `VALUE/BITS`; a masked value `VALUE&&&MASK`, or digits of `0x` or `0b` with `*` for those that
@@ -17,9 +18,9 @@
 
 use super::error::{Problem, TextError, Wrong};
 use super::words::{Line, Word, lines};
-use crate::entry::{Change, Entry, Key, Member, Part, Rates, Session};
+use crate::entry::{Change, Entry, Key, Member, Part, Ports, Rates, Session};
 use crate::form::{Field, Invocation, Kind, Match, Place, Program};
-use crate::limits::MIRROR_SESSIONS;
+use crate::limits::{MIRROR_SESSIONS, MULTICAST_GROUPS, MULTICAST_PORTS};
 use crate::value;
 
 /// What the control side is told.
@@ -52,11 +53,18 @@ pub enum Command {
         /// Where.
         session: Session,
     },
+    /// Say which ports a group has.
+    Ports {
+        /// Number of the group.
+        group: usize,
+        /// All its ports.
+        ports: Ports,
+    },
 }
 
 /// What stands where a command begins.
 const BEGINNINGS: &str = "`add`, `modify`, `delete`, `setdefault`, `group`, `register_write`, \
-    `meter_set_rates` or `mirroring_add`";
+    `meter_set_rates`, `mirroring_add` or `multicast_group`";
 
 impl Command {
     /// Reads a line.
@@ -121,6 +129,12 @@ pub(super) fn read(program: &Program, line: &Line<'_>) -> Result<Command, Wrong>
                 _ => u32::MAX,
             };
             Ok(Command::Session { number, session: Session { port, len_max } })
+        }
+        "multicast_group" => {
+            let group = line.at(1).number_in("a group", 0, MULTICAST_GROUPS - 1)? as usize;
+            let port = |at| line.at(at).number_in("a port", 0, MULTICAST_PORTS - 1);
+            let ports = (2..line.len()).try_fold(0, |ports, at| Ok(ports | 1 << port(at)?))?;
+            Ok(Command::Ports { group, ports: Ports(ports) })
         }
         _ => Err(line.first().expected(BEGINNINGS)),
     }
@@ -469,6 +483,9 @@ mod tests {
         );
         let session = Session { port: 9, len_max: u32::MAX };
         assert_eq!(read("mirroring_add 3 9"), Command::Session { number: 3, session });
+        let ports = |group, ports| Command::Ports { group, ports: Ports(ports) };
+        assert_eq!(read("multicast_group 8191 63 0 63"), ports(8_191, 1 << 63 | 1));
+        assert_eq!(read("multicast_group 0"), ports(0, 0));
     }
 
     #[test]
@@ -491,6 +508,8 @@ mod tests {
             ("add s 1 none()", 5, "its entries are not the control side's"),
             ("register_write q 1 1", 16, "expected a regarray: r"),
             ("mirroring_add 64 1", 15, "expected a session from 0 to 63"),
+            ("multicast_group 8192 1", 17, "expected a group from 0 to 8191"),
+            ("multicast_group 1 2 64", 21, "expected a port from 0 to 63"),
         ] {
             let error = Command::read(&program(), text).expect_err(text);
             assert!(error.problem().to_string().starts_with(said), "{text}: {error}");

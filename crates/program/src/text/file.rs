@@ -15,7 +15,8 @@
 //!   "registers": { "count": { "0": 7 } },
 //!   "meters": { "rates": { "0": { "committed": 1000000, "committed_burst": 2000,
 //!                                 "peak": 2000000, "peak_burst": 4000 } } },
-//!   "sessions": { "0": { "port": 1, "length": 64 } }
+//!   "sessions": { "0": { "port": 1, "length": 64 } },
+//!   "multicast": { "10": [1, 2] }
 //! }
 //! ```
 //!
@@ -48,7 +49,7 @@ pub fn read_tables(program: &Program, text: &str) -> Result<Vec<Command>, FileEr
     let value: Value = serde_json::from_str(text)
         .map_err(|error| wrong("the file", format!("it is no JSON: {error}")))?;
     let root = object("the file", &value)?;
-    only("the file", root, &["tables", "groups", "registers", "meters", "sessions"])?;
+    only("the file", root, &["tables", "groups", "registers", "meters", "sessions", "multicast"])?;
     let mut commands = Commands { program, commands: Vec::new() };
     let tables = || program.tables.iter().map(|of| &of.name);
     for (name, table) in part(root, "tables")? {
@@ -95,6 +96,10 @@ pub fn read_tables(program: &Program, text: &str) -> Result<Vec<Command>, FileEr
         named("sessions", number)?;
         let words = fields_of(&place, session, &["port", "length"], &["port"])?;
         commands.tell(&place, &format!("mirroring_add {number} {}", words.join(" ")))?;
+    }
+    for (group, ports) in part(root, "multicast")? {
+        named("multicast", group)?;
+        commands.ports(group, ports)?;
     }
     Ok(commands.commands)
 }
@@ -230,6 +235,15 @@ impl Commands<'_> {
             self.tell(&place, &format!("{line} {}", action(&place, of)?))?;
         }
         Ok(())
+    }
+
+    fn ports(&mut self, group: &str, ports: &Value) -> Result<(), FileError> {
+        let place = format!("multicast.{group}");
+        let ports = ports.as_array().ok_or_else(|| wrong(&place, "expected a list, `[ … ]`"))?;
+        let words = ports.iter().enumerate();
+        let words = words.map(|(number, port)| word(&format!("{place}[{number}]"), port));
+        let words: Vec<String> = words.collect::<Result<_, FileError>>()?;
+        self.tell(&place, &format!("multicast_group {group} {}", words.join(" ")))
     }
 
     fn group(&mut self, name: &str, group: &str, members: &Value) -> Result<(), FileError> {

@@ -110,7 +110,8 @@ pub(crate) enum Comparison {
 /// What stands where a line begins.
 const BEGINNINGS: &str = "`packet`, `expect`, `no_packet`, `check_counter`, `expect_entry`, \
     `no_entry`, `expect_digest`, `no_digest`, `window`, `expect_window`, `wait`, `add`, `modify`, \
-    `delete`, `setdefault`, `group`, `register_write`, `meter_set_rates` or `mirroring_add`";
+    `delete`, `setdefault`, `group`, `register_write`, `meter_set_rates`, `mirroring_add` or \
+    `multicast_group`";
 
 impl Stf {
     /// Reads a test.
@@ -153,7 +154,9 @@ fn step(program: &Program, line: &Line<'_>) -> Result<Step, Wrong> {
         "expect_entry" | "no_entry" | "expect_digest" | "no_digest" | "window"
         | "expect_window" => memory(program, line),
         "add" | "modify" | "delete" | "setdefault" | "group" | "register_write"
-        | "meter_set_rates" | "mirroring_add" => command::read(program, line).map(Step::Told),
+        | "meter_set_rates" | "mirroring_add" | "multicast_group" => {
+            command::read(program, line).map(Step::Told)
+        }
         _ => Err(line.first().expected(BEGINNINGS)),
     }
 }

@@ -230,7 +230,7 @@ impl Writer<'_> {
             true => ("7".to_owned(), "1".to_owned()),
             false => (offset.clone(), offset),
         };
-        Some(match self.one(8) {
+        Some(match self.one(9) {
             0 => format!("length {metadata}"),
             1 => format!("count c0 {}", self.operand("hmt", action)),
             2 => {
@@ -243,6 +243,7 @@ impl Writer<'_> {
                 format!("dma_write q0 {index}{}", self.list("hmt", 40, action))
             }
             5 => format!("dma_write q1 0{}", self.list("hmt", 900, action)),
+            7 => format!("multicast {}", self.operand("mt", action)),
             6 => {
                 let (window, most) = [(0, 40), (1, 900)][self.one(2)];
                 format!("dma_write_at w{window} {offset}{}", self.list("hmt", most, action))
