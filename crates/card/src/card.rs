@@ -627,8 +627,7 @@ impl Card {
     /// The program, for the core of this number.
     fn carried(&self, core: usize) -> Option<Box<Carried>> {
         let owned = || Owned::all(self.ports.len(), self.queues);
-        let work = |of: &Pipeline| of.program().worst_work(FRAME_LEN_MAX);
-        let carried = |of: &Pipeline| Carried::new(of.worker(), owned(), work(of));
+        let carried = |of: &Pipeline| Carried::new(of, owned());
         Some(match self.program.as_ref()? {
             Decider::Items(of) => carried(of.pipeline()).waited_for(of.turns(), core),
             Decider::Program(of) => carried(of),

@@ -11,9 +11,10 @@ use niclab_nic::limits::BURST;
 use niclab_nic::memory::Desc;
 use niclab_port::stock::Stock;
 use niclab_port::wire::Burst;
-use niclab_program::{Fate, Lost, Worker};
+use niclab_program::{Fate, Lost, Pipeline, Site, Worker};
 
 use crate::applications::{Losses, Owned};
+use crate::card::FRAME_LEN_MAX;
 use rtrb::{Consumer, Producer, RingBuffer};
 
 /// Copies that a burst can make, at most: more are not made, and counted. As many as all its frames
@@ -40,7 +41,10 @@ pub(crate) struct Carried {
 }
 
 impl Carried {
-    pub(crate) fn new(worker: Worker, owned: Owned, worst_work: u64) -> Box<Carried> {
+    /// A program for one more core.
+    pub(crate) fn new(of: &Pipeline, owned: Owned) -> Box<Carried> {
+        let site = Site { frame_len: FRAME_LEN_MAX, ports: owned.ports() as u64 };
+        let (worker, worst_work) = (of.worker(), of.program().worst_work(site));
         let fates = [Fate::Dropped(Lost::Told); BURST];
         let (copies, missed) = (Vec::with_capacity(COPIES_MAX), vec![0; owned.ports()]);
         let (lost, turns) = (Losses::default(), None);

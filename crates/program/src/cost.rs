@@ -7,7 +7,7 @@
 use std::fmt;
 
 use crate::form::{Action, Code, Kind, Listed, Operand, Program, Step, Table};
-use crate::limits::{DMA_LEN_MAX, RECIRCULATIONS_MAX, WORK_FRAME_LEN};
+use crate::limits::{DMA_LEN_MAX, MULTICAST_PORTS, RECIRCULATIONS_MAX, WORK_FRAME_LEN};
 use crate::weight;
 
 /// A packet's cost at worst, once through the program.
@@ -38,6 +38,20 @@ pub struct Cost {
     pub dma_transactions: u64,
     /// Bytes of them.
     pub dma_bytes: u64,
+}
+
+/// Where a program runs, as far as the work of a packet hangs on it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Site {
+    /// Bytes of a frame, at most.
+    pub frame_len: usize,
+    /// Ports.
+    pub ports: u64,
+}
+
+impl Site {
+    /// What limits are reckoned with.
+    pub const LARGE: Site = Site { frame_len: WORK_FRAME_LEN, ports: MULTICAST_PORTS };
 }
 
 impl Cost {
@@ -71,25 +85,24 @@ impl Program {
     /// What a packet costs at worst.
     #[must_use]
     pub fn cost(&self) -> Cost {
-        Worst { program: self, frame_len: WORK_FRAME_LEN }.cost()
+        Worst { program: self, site: Site::LARGE }.cost()
     }
 
-    /// The work of a packet at worst, however often it comes round, where frames have so many
-    /// bytes at most.
+    /// The work of a packet at worst, however often it comes round.
     #[must_use]
-    pub fn worst_work(&self, frame_len: usize) -> u64 {
+    pub fn worst_work(&self, site: Site) -> u64 {
         let codes = self.actions.iter().map(|action| &action.code).chain([&self.apply]);
         let comes_again = codes.flat_map(|code| &code.steps).any(|of| *of == Step::Recirculate);
         let rounds = if comes_again { u64::from(RECIRCULATIONS_MAX) + 1 } else { 1 };
-        Worst { program: self, frame_len }.cost().work.saturating_mul(rounds)
+        Worst { program: self, site }.cost().work.saturating_mul(rounds)
     }
 }
 
-/// A program, for packets in frames of so many bytes at most.
+/// A program, and where.
 #[derive(Clone, Copy)]
 pub(crate) struct Worst<'a> {
     pub program: &'a Program,
-    pub frame_len: usize,
+    pub site: Site,
 }
 
 impl Worst<'_> {
@@ -162,8 +175,8 @@ impl Worst<'_> {
             Step::DmaWrite { rings, .. } => program.rings[*rings].shape.entry_len,
             Step::DmaWriteAt { window, what, .. } => {
                 let payload = |of: &Listed| match of {
-                    Listed::Payload(Operand::Value(len)) => self.frame_len.min(*len as usize),
-                    Listed::Payload(Operand::Field(_)) => self.frame_len,
+                    Listed::Payload(Operand::Value(len)) => self.site.frame_len.min(*len as usize),
+                    Listed::Payload(Operand::Field(_)) => self.site.frame_len,
                     Listed::Field(_) | Listed::Header(_) => 0,
                 };
                 let bytes = program.listed_bytes(what) + what.iter().map(payload).sum::<usize>();

@@ -20,7 +20,7 @@ mod turn;
 mod value;
 mod weight;
 
-pub use cost::Cost;
+pub use cost::{Cost, Site};
 pub use entry::{Change, ChangeError, Entry, Key, Member, Part, Ports, Rates, Session};
 pub use form::{
     Action, Actions, Alu, Code, Condition, Counters, Digests, Field, Hash, Header, Invocation,

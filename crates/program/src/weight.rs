@@ -81,8 +81,11 @@ impl Worst<'_> {
             }
             Step::Extract(of, _) | Step::Lookahead(of) | Step::Emit(of) => header(*of, COPY),
             // A copy is made when the packet leaves.
-            Step::Mirror { .. } => bytes(self.frame_len, COPY),
-            Step::Multicast(_) => MULTICAST_PORTS * (1 + bytes(self.frame_len, COPY)),
+            Step::Mirror { .. } => bytes(self.site.frame_len, COPY),
+            Step::Multicast(_) => {
+                let ports = self.site.ports.min(MULTICAST_PORTS);
+                ports * (1 + bytes(self.site.frame_len, COPY))
+            }
             Step::Move(to, _) => bytes(to.len(), COPY),
             // An argument may be a byte.
             Step::Fill(of, _) => more(program.header_type(*of).len),
@@ -104,9 +107,11 @@ impl Worst<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cost::Site;
     use crate::form::Program;
 
-    /// What the instructions of a main part weigh behind `rx`, in frames of 1,600 bytes.
+    /// What the instructions of a main part weigh behind `rx`, in frames of 1,600 bytes, on a card
+    /// with three ports.
     fn weights(body: &str) -> Vec<u64> {
         let text = format!(
             "struct tag_t {{\n bit<16> a\n bit<16> b\n}}\nheader tag instanceof tag_t\n\
@@ -118,7 +123,7 @@ mod tests {
         );
         let program = Program::read(&text).unwrap_or_else(|error| panic!("{error}"));
         let steps = &program.apply.steps;
-        let worst = Worst { program: &program, frame_len: 1_600 };
+        let worst = Worst { program: &program, site: Site { frame_len: 1_600, ports: 3 } };
         steps[1..steps.len() - 1].iter().map(|step| worst.weight(step)).collect()
     }
 
@@ -140,8 +145,8 @@ mod tests {
         // An entry is written to its end, and so much payload as a frame can have, 25 lines.
         let body = "dma_write q 0 m.a\ndma_write_at w 0 h.large payload m.a\n\
                     dma_read_at w 0 h.large m.a\nmirror m.a m.b\n\
-                    dma_write_at w 0 payload m.a payload m.b payload 640";
-        assert_eq!(weights(body), [201, 2 + 2 * 75, 2 + 2 * 50, 26, 3 + 2 * 60]);
+                    dma_write_at w 0 payload m.a payload m.b payload 640\nmulticast 1";
+        assert_eq!(weights(body), [201, 2 + 2 * 75, 2 + 2 * 50, 26, 3 + 2 * 60, 1 + 3 * 26]);
     }
 
     #[test]

@@ -315,10 +315,8 @@ mod tests {
              struct m_t {{\n bit<32> a\n}}\nmetadata instanceof m_t\nwindow w size 8192\n\
              apply {{\nrx m.a\n{body}drop\n}}\n"
         );
-        let program = Program::read(&text).unwrap();
-        let pipeline = Pipeline::new(program.clone()).unwrap();
-        let work = program.worst_work(FRAME_LEN_MAX);
-        let carried = Carried::new(pipeline.worker(), Owned::all(1, 1), work);
+        let pipeline = Pipeline::new(Program::read(&text).unwrap()).unwrap();
+        let carried = Carried::new(&pipeline, Owned::all(8, 1));
         let (region, descs) = Region::new(100, FRAME_LEN_MAX).unwrap();
         let steered = Steered::between(1, &region).remove(0);
         let (_to_core, program) = way(Some(carried));
@@ -339,5 +337,7 @@ mod tests {
         assert_eq!(first_burst(&"hash crc16 m.a h.large.a h.large.a\n".repeat(4)), 1);
         assert_eq!(first_burst(&"dma_read_at w 0 h.large\n".repeat(2)), 24);
         assert_eq!(first_burst("hash crc32 m.a h.large.a h.large.a\n"), 15);
+        // Eight copies.
+        assert_eq!(first_burst("multicast 1\n"), 29);
     }
 }

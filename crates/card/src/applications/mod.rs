@@ -38,7 +38,7 @@ pub use self::grant::Grant;
 pub(crate) use self::grant::Owned;
 pub(crate) use self::host::{Host, NoRoom, Works};
 use self::host::{Place, TURN_NS, WAITING_MAX};
-use crate::card::{CardError, FRAME_LEN_MAX};
+use crate::card::CardError;
 use crate::leaving::OWN;
 use crate::programmed::{Carried, ToCore, way};
 use crate::steered::{self, Steered};
@@ -263,7 +263,6 @@ impl Hosted {
     }
 
     fn carried(&self) -> Box<Carried> {
-        let worst_work = self.pipeline.program().worst_work(FRAME_LEN_MAX);
-        Carried::new(self.pipeline.worker(), self.owned.clone(), worst_work)
+        Carried::new(&self.pipeline, self.owned.clone())
     }
 }

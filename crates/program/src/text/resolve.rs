@@ -9,6 +9,7 @@ use super::words::{Line, Word};
 use super::{code, defaults};
 use niclab_nic::dma::Shape;
 
+use crate::cost::Site;
 use crate::form::{
     Action, Actions, Counters, Digests, Field, Header, Kind, Match, Meters, Owner, Place, Program,
     Registers, Rings, Scope, Step, Struct, Table, Window,
@@ -17,7 +18,7 @@ use crate::limits::{
     ACTIONS_MAX, ARRAY_LEN_MAX, ARRAYS_MAX, EMITS_MAX, ENTRIES_MAX, ENTRY_LEN_MAX, FIELDS_MAX,
     GROUPS_MAX, HEADERS_LEN_MAX, HEADERS_MAX, KEY_LEN_MAX, MEMBERS_MAX, PACKET_WORK_MAX,
     RING_ENTRIES_MAX, RINGS_MAX, ROOM_MAX, STRUCT_LEN_MAX, STRUCTS_MAX, TABLES_MAX, TIMEOUTS_MAX,
-    WINDOW_LEN_MAX, WORK_FRAME_LEN,
+    WINDOW_LEN_MAX,
 };
 
 /// Numbers of what has a name of its own kind.
@@ -126,7 +127,7 @@ pub(super) fn resolve(blocks: &Blocks<'_>) -> Result<Program, Wrong> {
     };
     let scene = Scene { names: &names, program: &program, arguments: None, implied: &implied };
     program.apply = code::read(&scene, *word, body, code::Part::Apply)?;
-    let (emits, work) = (program.cost().emitted_headers, program.worst_work(WORK_FRAME_LEN));
+    let (emits, work) = (program.cost().emitted_headers, program.worst_work(Site::LARGE));
     let reason = match (emits > EMITS_MAX as u64, work > PACKET_WORK_MAX) {
         (false, false) => return Ok(program),
         (true, _) => format!("a packet emits {EMITS_MAX} headers at most, and here {emits}"),
