@@ -231,6 +231,59 @@ fn what_a_program_leaves_behind_beside_packets_is_looked_at() {
 }
 
 #[test]
+fn what_is_summed_up_is_never_zero_and_odd_bytes_are_upper_halves() {
+    let program = |instruction: &str| {
+        format!(
+            "struct h_t {{
+                bit<8> one
+                bit<16> sum
+                bit<24> three
+                bit<40> five
+                bit<8> last
+                bit<64> eight
+            }}
+            header h instanceof h_t
+            struct m_t {{
+                bit<32> port
+            }}
+            metadata instanceof m_t
+            apply {{
+                rx m.port
+                extract h.h
+                {instruction}
+                emit h.h
+                tx 1
+            }}"
+        )
+    };
+    let packet = |sum: &str| format!("12 {sum} 345678 0102030405 9a ffff0000ffff0001");
+    for (instruction, before, after) in [
+        ("ckadd h.h.sum h.h.one", "0000", "edff"),
+        ("ckadd h.h.sum h.h.last", "ffff", "65ff"),
+        ("cksub h.h.sum h.h.last", "65ff", "ffff"),
+        ("ckadd h.h.sum h.h.three", "ffff", "53a9"),
+        ("ckadd h.h.sum h.h.five", "ffff", "f6f9"),
+        ("cksub h.h.sum h.h.five", "f6f9", "ffff"),
+        ("ckadd h.h.sum h.h.eight", "ffff", "fffe"),
+        // What would be 0 is 0xffff.
+        ("ckadd h.h.sum h.h.sum", "0000", "ffff"),
+        ("ckadd h.h.sum h.h.eight", "0001", "ffff"),
+        ("cksub h.h.sum h.h.one", "edff", "ffff"),
+        ("cksub h.h.sum h.h.sum", "ffff", "ffff"),
+        // All 19 bytes, among them the checksum's, which is at an odd offset.
+        ("ckadd h.h.sum h.h", "0000", "8db2"),
+    ] {
+        let program = Program::read(&program(instruction)).unwrap();
+        let test = format!("packet 0 {}\nexpect 1 {} $", packet(before), packet(after));
+        let test = Stf::read(&program, &test).unwrap();
+        let defined = carry_out(&test, &mut Definition::new(program.clone()));
+        let fast = carry_out(&test, &mut Single::new(program).unwrap());
+        assert_eq!(fast, defined);
+        assert_eq!(fast.failures.as_slice(), [], "{instruction} {before}");
+    }
+}
+
+#[test]
 fn copies_for_a_group_are_the_packet_as_it_is_then() {
     let program = Program::read(
         "struct h_t {
