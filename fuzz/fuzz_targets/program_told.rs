@@ -8,9 +8,10 @@ use libfuzzer_sys::fuzz_target;
 use niclab_program::definition::Definition;
 use niclab_program::{Command, Program, Stf, carry_out, read_tables};
 
-const PROGRAMS: [&str; 4] = [
+const PROGRAMS: [&str; 5] = [
     include_str!("../../programs/acl/acl.spec"),
     include_str!("../../programs/kvs-items/kvs-items.spec"),
+    include_str!("../../programs/l2-switch/l2-switch.spec"),
     include_str!("../../programs/load-balancer/load-balancer.spec"),
     include_str!("../../programs/rate-limiter/rate-limiter.spec"),
 ];
