@@ -253,8 +253,8 @@ fn copies_for_a_group_leave_by_its_other_ports() {
         receive: Receive::BusyPoll,
         ..CardConfig::new(worlds.iter().map(|of| Made(Arc::clone(of))).collect(), 2, vec![0, 1])
     };
-    let card =
-        Card::start_with(&config, Runs { program: Some(floods), ..Runs::default() }).unwrap();
+    let card = Card::start_with(&config, Runs { program: Some(floods.into()), ..Runs::default() })
+        .unwrap();
     worlds[2].makes.store(true, Ordering::Relaxed);
     let until = Instant::now() + Duration::from_secs(20);
     let made = || worlds[2].made.load(Ordering::Relaxed);
