@@ -1,42 +1,43 @@
 //! A card: made, changed, asked and ended by one thread, while its cores work.
 
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use niclab_apps::service::Service;
-use niclab_nic::limits::{BURST, INDIRECTION_LEN};
-use niclab_nic::memory::{MemoryError, Region};
+use niclab_nic::limits::BURST;
+use niclab_nic::memory::Region;
 use niclab_nic::rss::{Rss, RssChange};
-use niclab_nic::rule::session::{Record, Session};
+use niclab_nic::rule::session::Record;
 use niclab_nic::rule::text::ReadError;
-use niclab_nic::toeplitz::{Toeplitz, ToeplitzError};
-use niclab_nic::{Nic, NicConfig, NicError, RuleError};
+use niclab_nic::toeplitz::Toeplitz;
 use niclab_port::crossing::Crossing;
 use niclab_port::error::PortError;
-use niclab_port::lane::Lane;
 use niclab_port::stock::{self, Stock, stocks};
 use niclab_port::wake::Bell;
 use niclab_port::wire::Burst;
 use niclab_program::{Pipeline, Program};
-use rtrb::{Producer, RingBuffer};
+use rtrb::Producer;
 use rustix::thread::{CpuSet, sched_setaffinity};
 
-use crate::applications::{Application, ApplicationError, Applications, LoadedApplication, Owned};
-use crate::balance::{Balance, Balancer, Decision, Seen};
-use crate::capture::{self, Capture, Captured, Tap};
+use crate::applications::{ApplicationError, Applications, LoadedApplication, Owned};
+use crate::balance::{Balance, Decision};
+use crate::capture::{self, Capture, Captured};
 use crate::counters::{CoreCounters, CoreShown, Counters, PortCounters, QueueCounters, Shown};
-use crate::engine::{Engine, Side};
-use crate::guests::{self, Door, GuestAt, Seat};
+use crate::engine::Engine;
+use crate::error::{CardError, ChangeError};
+use crate::guests::{Door, GuestAt, Seat};
 use crate::items::{Items, Told};
-use crate::leaving::{self, Leaving};
-use crate::moving::{Completed, HELD_MAX, Moving, Progress};
+use crate::leaving;
+use crate::moving::{Completed, HELD_MAX, Progress};
 use crate::name::{Opens, PortName};
+use crate::ports::{Port, port, seats};
 use crate::programmed::{Carried, ToCore, way};
+use crate::runs::{Decider, Runs};
 use crate::serving::Serving;
+use crate::side::Side;
 use crate::steered::Steered;
 
 /// Longest frame, bytes without FCS: an Ethernet frame of 1,500 B with two VLAN tags and more.
@@ -98,206 +99,6 @@ pub enum Receive {
     Interrupt,
 }
 
-/// Why there is no card.
-#[derive(Debug, thiserror::Error)]
-pub enum CardError {
-    /// A number of ports that frames cannot be forwarded between.
-    #[error("{count} ports: give one, or pairs (frames of the first leave by the second)")]
-    Ports {
-        /// How many were asked for.
-        count: usize,
-    },
-    /// Nothing to run on.
-    #[error("no core: give at least one")]
-    Cores,
-    /// A program that comes with the card.
-    #[error("the program of the card: {reason}")]
-    Program {
-        /// What is wrong.
-        reason: String,
-    },
-    /// Services that cannot be had so.
-    #[error(
-        "{services} services on {cores} cores beside {guests} guests: give one for each core, and \
-         no guests"
-    )]
-    Services {
-        /// Services.
-        services: usize,
-        /// Cores.
-        cores: usize,
-        /// Queues that other processes are to serve.
-        guests: usize,
-    },
-    /// A queue that another process is to serve, and that there is not, or twice.
-    #[error(
-        "guest on queue {queue} of port {port}: the card has ports 0 to {}, with queues 0 to {}, \
-         and each has one guest at most",
-        ports - 1,
-        queues - 1
-    )]
-    GuestQueue {
-        /// The port.
-        port: u16,
-        /// The queue.
-        queue: u16,
-        /// How many ports there are.
-        ports: usize,
-        /// Queues of each.
-        queues: u16,
-    },
-    /// Its door.
-    #[error("guest on queue {queue} of port {port}: {source}")]
-    Guest {
-        /// The port.
-        port: u16,
-        /// The queue.
-        queue: u16,
-        /// What is wrong.
-        source: PortError,
-    },
-    /// An application.
-    #[error("{0}")]
-    Application(#[from] ApplicationError),
-    /// Queues.
-    #[error("{0}")]
-    Nic(#[from] NicError),
-    /// Rules.
-    #[error("{0}")]
-    Rules(#[from] ReadError),
-    /// A key to balance by.
-    #[error("{0}")]
-    Key(ToeplitzError),
-    /// Frame memory.
-    #[error("{0}")]
-    Memory(#[from] MemoryError),
-    /// A port.
-    #[error("{name}: {source}")]
-    Port {
-        /// Its name.
-        name: String,
-        /// What is wrong.
-        source: PortError,
-    },
-    /// A thread could not be made, or had nothing to be woken by.
-    #[error("a thread for core {core}: {source}")]
-    Thread {
-        /// For which core.
-        core: u32,
-        /// What the system said.
-        source: std::io::Error,
-    },
-}
-
-/// Why a card was not changed.
-#[derive(Debug, thiserror::Error)]
-pub enum ChangeError {
-    /// There is no such port.
-    #[error("no port {port}; the card has ports 0 to {}", ports - 1)]
-    Port {
-        /// Asked for.
-        port: u16,
-        /// How many there are.
-        ports: usize,
-    },
-    /// Frames of the port go into a trace already.
-    #[error("port {port}: a capture is under way; end it first")]
-    Capturing {
-        /// The port.
-        port: u16,
-    },
-    /// The trace cannot be written.
-    #[error("{}: {source}", path.display())]
-    Capture {
-        /// The file.
-        path: PathBuf,
-        /// What the system says.
-        source: io::Error,
-    },
-    /// The last change is not over.
-    #[error(
-        "port {port}: the last change is not over: frames wait for core {core}; ask again once it \
-         has sent what it has"
-    )]
-    UnderWay {
-        /// The port.
-        port: u16,
-        /// A core that has not followed it yet, by its number.
-        core: u32,
-    },
-    /// The last program has not come to all cores.
-    #[error("core {core} has not taken the last program yet: ask again")]
-    ProgramUnderWay {
-        /// The core, by its number.
-        core: u32,
-    },
-    /// What is asked for cannot be.
-    #[error("port {port}: {source}")]
-    Unfit {
-        /// The port.
-        port: u16,
-        /// Why.
-        source: RuleError,
-    },
-}
-
-/// What decides about frames in place of rules and RSS.
-#[derive(Debug)]
-pub enum Decider {
-    /// The program that writes items for a store, whose services are those of the card: it has a
-    /// core for each core of the card.
-    Items(Items),
-    /// A program, whose ports are those of the card.
-    Program(Pipeline),
-}
-
-impl From<Items> for Decider {
-    fn from(items: Items) -> Decider {
-        Decider::Items(items)
-    }
-}
-
-impl From<Pipeline> for Decider {
-    fn from(program: Pipeline) -> Decider {
-        Decider::Program(program)
-    }
-}
-
-impl Decider {
-    /// That it can run on so many cores.
-    fn fits(&self, cores: usize) -> Result<(), CardError> {
-        match self {
-            // Who is not counted would not be waited for.
-            Decider::Items(items) if items.cores() != cores => {
-                let reason = format!("items for {} cores on {cores}", items.cores());
-                Err(CardError::Program { reason })
-            }
-            Decider::Items(_) | Decider::Program(_) => Ok(()),
-        }
-    }
-
-    fn settle(&mut self) {
-        match self {
-            Decider::Items(items) => items.settle(SETTLE_STEPS),
-            Decider::Program(program) => _ = program.settle(SETTLE_STEPS),
-        }
-    }
-}
-
-/// What a card runs from its first frame on.
-#[derive(Default)]
-pub struct Runs<'a> {
-    /// `flow` commands.
-    pub rules: &'a str,
-    /// What decides about frames in place of rules and RSS.
-    pub program: Option<Decider>,
-    /// Who has flows of its own: the first of those whose a frame is.
-    pub applications: Vec<Application>,
-    /// What answers the frames of its queues on each core, in the order of the cores; where there
-    /// is none the card forwards. Guests are for cards that forward.
-    pub services: Vec<Box<dyn Service>>,
-}
-
 /// What is left of a card that has ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ended {
@@ -312,75 +113,6 @@ pub struct Ended {
     /// What kept a file from being written whole, such as a disk that is full; which core ended by
     /// a fault.
     pub trouble: Vec<String>,
-}
-
-/// One port as the control side has it.
-struct Port {
-    name: Box<dyn Opens>,
-    nic: Nic,
-    session: Session,
-    /// By core.
-    shown: Vec<Arc<Shown>>,
-    lanes: Vec<Producer<Box<dyn Lane>>>,
-    /// Ways to the guests of its queues.
-    doors: Vec<Door>,
-    /// Frames that go into a trace, and where cores get their part of it.
-    capture: Option<Capture>,
-    taps: Vec<Producer<Tap>>,
-    /// What is done about a queue that fills, and what had been counted when that was last decided.
-    balancer: Option<Balancer>,
-    before: Counted,
-}
-
-/// What a decision about a port's spread is made of, since the start of the card.
-#[derive(Clone)]
-struct Counted {
-    at: Instant,
-    entries: Box<[u64; INDIRECTION_LEN]>,
-    busy_ns: Vec<u64>,
-    missed: u64,
-}
-
-impl Counted {
-    /// What was counted after `before`.
-    fn since(&self, before: &Counted) -> Seen {
-        let passed_ns = self.at.duration_since(before.at).as_nanos().max(1) as f64;
-        let later = |entry: usize| self.entries[entry].saturating_sub(before.entries[entry]);
-        let busy = self.busy_ns.iter().zip(&before.busy_ns);
-        Seen {
-            entries: Box::new(std::array::from_fn(later)),
-            busy: busy.map(|(now, old)| now.saturating_sub(*old) as f64 / passed_ns).collect(),
-            missed: self.missed.saturating_sub(before.missed),
-        }
-    }
-}
-
-impl Port {
-    /// What was counted so far, by the cores of these.
-    fn counted(&self, cores: &[(u32, Arc<CoreShown>)]) -> Counted {
-        let mut entries = Box::new([0; INDIRECTION_LEN]);
-        let queues = usize::from(self.nic.queues());
-        let queues = vec![QueueCounters::default(); queues];
-        let mut counters = PortCounters { queues, ..PortCounters::default() };
-        for shown in &self.shown {
-            shown.add_entries(&mut entries);
-            shown.add_to(&mut counters);
-        }
-        Counted {
-            at: Instant::now(),
-            entries,
-            busy_ns: cores.iter().map(|(_, of)| of.busy_ns.load(Ordering::Relaxed)).collect(),
-            missed: counters.queues.iter().map(|queue| queue.rx_missed).sum(),
-        }
-    }
-
-    /// What went wrong last at each of its lanes.
-    fn trouble(&self) -> Vec<String> {
-        let of = |shown: &Arc<Shown>| {
-            shown.trouble.lock().unwrap_or_else(PoisonError::into_inner).clone()
-        };
-        self.shown.iter().flat_map(of).collect()
-    }
 }
 
 /// What one core is made of.
@@ -794,7 +526,7 @@ impl Card {
     pub fn tend(&mut self) -> Vec<(String, PortError)> {
         let now_ns = self.begun.elapsed().as_nanos() as u64;
         let (mut missing, mut is_told) = (Vec::new(), false);
-        self.program.iter_mut().for_each(Decider::settle);
+        self.program.iter_mut().for_each(|program| program.settle(SETTLE_STEPS));
         self.to_cores.iter_mut().for_each(ToCore::tidy);
         self.applications.settle(SETTLE_STEPS);
         for port in &mut self.ports {
@@ -991,70 +723,6 @@ fn check<P>(config: &CardConfig<P>, services: usize) -> Result<(), CardError> {
         keys.iter().try_for_each(|key| Toeplitz::new(key).map(drop)).map_err(CardError::Key)?;
     }
     Ok(())
-}
-
-/// Opens a port: its control side, and what each core has of it.
-fn port<P>(
-    (number, applications): (u16, usize),
-    name: Box<dyn Opens>,
-    config: &CardConfig<P>,
-    region: &Arc<Region>,
-    progress: &Arc<Progress>,
-) -> Result<(Port, Vec<Side>), CardError> {
-    let (queues, ports) = (config.queues, config.ports.len() as u16);
-    let mut nic = Nic::new(&NicConfig { queues, ports, ..NicConfig::default() })?;
-    let refused = |source| CardError::Port { name: name.to_string(), source };
-    let lanes = name.open(config.cores.len() as u32, region).map_err(refused)?;
-    let session = Session::new(number);
-    let (mut shown, mut to, mut taps, mut sides) = (vec![], vec![], vec![], vec![]);
-    for (place, lane) in lanes.into_iter().enumerate() {
-        let here = Arc::new(Shown::new(queues));
-        let (producer, consumer) = RingBuffer::new(1);
-        let (tap, to_tap) = RingBuffer::new(1);
-        taps.push(tap);
-        let consumer = (consumer, to_tap);
-        let moving = Moving::new(place, number.into(), Arc::clone(progress));
-        let leaving = Leaving::new(applications, ports.into());
-        let shows = (Arc::clone(&here), queues);
-        sides.push(Side::new(lane, nic.worker(), shows, consumer, (moving, leaving)));
-        shown.push(here);
-        to.push(producer);
-    }
-    let balance = config.balance.clone();
-    let is_guest =
-        |queue: &u16| config.guests.iter().any(|at| (at.port, at.queue) == (number, *queue));
-    let own = (0..queues).filter(|queue| !is_guest(queue)).collect();
-    let balancer = balance.map(|how| Balancer::new(how, own, config.cores.len()));
-    let before = Counted {
-        at: Instant::now(),
-        entries: Box::new([0; INDIRECTION_LEN]),
-        busy_ns: vec![0; config.cores.len()],
-        missed: 0,
-    };
-    let (doors, capture) = (Vec::new(), None);
-    let port =
-        Port { name, nic, session, shown, lanes: to, doors, capture, taps, balancer, before };
-    Ok((port, sides))
-}
-
-/// Makes the doors for guests, which the ports get, and the seats behind them, by core.
-fn seats<P>(config: &CardConfig<P>, ports: &mut [Port]) -> Result<Vec<Vec<Seat>>, CardError> {
-    let mut seats: Vec<Vec<Seat>> = config.cores.iter().map(|_| Vec::new()).collect();
-    for (place, at) in config.guests.iter().enumerate() {
-        let GuestAt { port, queue, .. } = *at;
-        let is_twice =
-            config.guests[..place].iter().any(|one| (one.port, one.queue) == (port, queue));
-        let of = ports.get_mut(usize::from(port)).filter(|_| queue < config.queues && !is_twice);
-        let Some(of) = of else {
-            let (ports, queues) = (config.ports.len(), config.queues);
-            return Err(CardError::GuestQueue { port, queue, ports, queues });
-        };
-        let made = guests::make(at);
-        let (door, seat) = made.map_err(|source| CardError::Guest { port, queue, source })?;
-        of.doors.push(door);
-        seats[usize::from(queue) % config.cores.len()].push(seat);
-    }
-    Ok(seats)
 }
 
 /// The port that a line is for, which every `flow` command names behind its own word; `None` where

@@ -1,34 +1,31 @@
 //! One core of a card: its lanes, the rules, the rings to the other cores, the function.
 
-use std::io;
 use std::os::fd::BorrowedFd;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
 use niclab_apps::forward::swap_macs;
-use niclab_nic::Worker;
 use niclab_nic::limits::INDIRECTION_LEN;
 use niclab_nic::memory::Desc;
 use niclab_port::crossing::Crossing;
-use niclab_port::lane::{Lane, LaneCounters};
+use niclab_port::lane::Lane;
 use niclab_port::stock::Stock;
 use niclab_port::wake::Bell;
 use niclab_port::wire::Burst;
 use niclab_program::Fate;
-use rtrb::Consumer;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::time::{ClockId, clock_gettime};
 
 use crate::applications::{Host, NoRoom, Works};
-use crate::capture::Tap;
 use crate::card::Receive;
-use crate::counters::{CoreShown, Seen, Shown, add_lane};
+use crate::counters::CoreShown;
 use crate::guests::Seat;
-use crate::leaving::{Leaving, OWN};
-use crate::moving::{Completed, Moving, Progress};
+use crate::leaving::OWN;
+use crate::moving::{Completed, Progress};
 use crate::programmed::{AtCore, Carried};
 use crate::serving::Serving;
+use crate::side::Side;
 use crate::steered::Steered;
 
 /// Turns after which counters are shown, where there is no pause before; and time, where turns are
@@ -51,158 +48,6 @@ const INTAKE_BURSTS: usize = 4;
 
 /// Turns at the end in which frames that wait may still leave.
 const LAST_TURNS: u32 = 1_000;
-
-/// One port as a core has it.
-pub(crate) struct Side {
-    /// `None` where it is gone.
-    lane: Option<Box<dyn Lane>>,
-    worker: Worker,
-    /// Frames that are to leave by it.
-    leaving: Leaving,
-    /// Whose frames are worked on: what is to leave is theirs.
-    whose: usize,
-    /// Flows that come by it and change their core.
-    moving: Moving,
-    pub(crate) seen: Seen,
-    shown: Arc<Shown>,
-    /// New lanes.
-    lanes: Consumer<Box<dyn Lane>>,
-    /// Gets a copy of what comes and leaves.
-    tap: Option<Tap>,
-    /// New ones.
-    taps: Consumer<Tap>,
-}
-
-impl Side {
-    pub(crate) fn new(
-        lane: Box<dyn Lane>,
-        worker: Worker,
-        (shown, queues): (Arc<Shown>, u16),
-        (lanes, taps): (Consumer<Box<dyn Lane>>, Consumer<Tap>),
-        (moving, leaving): (Moving, Leaving),
-    ) -> Side {
-        let seen = Seen::new(queues);
-        let (lane, tap, whose) = (Some(lane), None, OWN);
-        Side { lane, worker, leaving, whose, moving, seen, shown, lanes, tap, taps }
-    }
-
-    /// Whether a frame of the card's own that is to leave by it would be dropped for want of room.
-    fn is_full(&self) -> bool {
-        self.lane.is_some() && !self.leaving.has_room(OWN)
-    }
-
-    /// Takes the newest rules and RSS where no frame comes that would have it do so, and lets what
-    /// was in memory before be used again: nobody is looking at it. Whether as [`Side::follow`].
-    fn refresh(&mut self, stock: &mut Stock) -> bool {
-        if self.shown.closes.load(Ordering::Acquire) {
-            self.lose(stock);
-        }
-        if self.tap.as_ref().is_none_or(Tap::is_over) {
-            self.tap = self.taps.pop().ok();
-            self.tap.iter().for_each(Tap::begin);
-        }
-        self.worker.classify(stock.region(), &mut []);
-        self.follow()
-    }
-
-    /// Takes notice of the state of RSS that the last burst was spread by; whether frames have to
-    /// wait for others from now on.
-    #[inline]
-    fn follow(&mut self) -> bool {
-        if let Some((stamp, table)) = self.worker.rss()
-            && self.moving.follow(stamp, table)
-        {
-            self.show_followed();
-            return !self.moving.is_calm();
-        }
-        false
-    }
-
-    /// Puts a frame behind those that are to leave.
-    #[inline]
-    pub(crate) fn leave(&mut self, desc: Desc, stock: &mut Stock) {
-        match self.lane.is_some() && self.leaving.has_room(self.whose) {
-            true => {
-                if let Some(tap) = &mut self.tap {
-                    tap.take(stock.region().frame(&desc));
-                }
-                self.leaving.push(self.whose, desc);
-            }
-            false => {
-                self.seen.tx_dropped += 1;
-                stock.give(desc);
-            }
-        }
-    }
-
-    /// Sends what there is room for; whether anything left.
-    fn send(&mut self, burst: &mut Burst, stock: &mut Stock) -> bool {
-        let Some(lane) = &mut self.lane else { return false };
-        let (is_busy, result) = self.leaving.send(&mut **lane, stock, burst);
-        self.met(result, stock);
-        is_busy
-    }
-
-    /// A lane that is gone gives back its frames.
-    fn met(&mut self, result: io::Result<()>, stock: &mut Stock) {
-        if let Err(error) = result {
-            self.note(&error);
-            self.lose(stock);
-        }
-    }
-
-    /// Closes the lane, if there is one: frames that were to leave by it are dropped.
-    #[cold]
-    fn lose(&mut self, stock: &mut Stock) {
-        if let Some(lane) = self.lane.take() {
-            // Why it is gone is known already.
-            let _ = self.close(lane, stock);
-            self.drop_leaving(stock);
-            self.shown.is_gone.store(true, Ordering::Release);
-        }
-    }
-
-    /// Drops what is to leave.
-    fn drop_leaving(&mut self, stock: &mut Stock) {
-        for desc in self.leaving.drain() {
-            self.seen.tx_dropped += 1;
-            stock.give(desc);
-        }
-    }
-
-    /// Closes a lane: its frames come back, and what it counted is kept.
-    fn close(&mut self, lane: Box<dyn Lane>, stock: &mut Stock) -> io::Result<()> {
-        let so_far = lane.counters();
-        let closed = lane.close(stock);
-        add_lane(&mut self.seen.before, closed.as_ref().unwrap_or(&so_far));
-        self.seen.lane = LaneCounters::default();
-        closed.map(drop)
-    }
-
-    /// Keeps what went wrong for the control side; no frame is under way meanwhile.
-    #[cold]
-    fn note(&self, error: &io::Error) {
-        let mut trouble = self.shown.trouble.lock().unwrap_or_else(PoisonError::into_inner);
-        *trouble = Some(error.to_string());
-    }
-
-    fn show(&mut self) {
-        if let Some(lane) = &self.lane {
-            self.seen.lane = lane.counters();
-        }
-        self.shown.show(&self.seen);
-        let is_ended = self.lane.as_ref().is_none_or(|lane| lane.is_ended());
-        let has_all_left = self.leaving.is_empty() && self.moving.is_calm();
-        self.shown.is_ended.store(is_ended && has_all_left, Ordering::Release);
-        self.show_followed();
-    }
-
-    fn show_followed(&self) {
-        if let Some(state) = self.moving.followed() {
-            self.shown.followed.store(state, Ordering::Release);
-        }
-    }
-}
 
 /// Waits until a lane has a frame or this is readable, or it is time to look.
 fn wait(sides: &[Side], has_guests: bool, event: BorrowedFd<'_>) {

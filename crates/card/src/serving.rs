@@ -7,7 +7,7 @@ use niclab_nic::memory::{Desc, Region};
 use niclab_port::stock::Stock;
 use niclab_port::wire::Burst;
 
-use crate::engine::Side;
+use crate::side::Side;
 
 /// What a core has of a service.
 pub(crate) struct Serving {

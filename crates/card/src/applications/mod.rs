@@ -38,7 +38,7 @@ pub use self::grant::Grant;
 pub(crate) use self::grant::Owned;
 pub(crate) use self::host::{Host, NoRoom, Works};
 use self::host::{Place, TURN_NS, WAITING_MAX};
-use crate::card::CardError;
+use crate::error::CardError;
 use crate::leaving::OWN;
 use crate::programmed::{Carried, ToCore, way};
 use crate::steered::{self, Steered};

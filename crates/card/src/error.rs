@@ -1,0 +1,155 @@
+//! Why there is no card, and why one was not changed.
+
+use std::io;
+use std::path::PathBuf;
+
+use niclab_nic::memory::MemoryError;
+use niclab_nic::rule::text::ReadError;
+use niclab_nic::toeplitz::ToeplitzError;
+use niclab_nic::{NicError, RuleError};
+use niclab_port::error::PortError;
+
+use crate::applications::ApplicationError;
+
+/// Why there is no card.
+#[derive(Debug, thiserror::Error)]
+pub enum CardError {
+    /// A number of ports that frames cannot be forwarded between.
+    #[error("{count} ports: give one, or pairs (frames of the first leave by the second)")]
+    Ports {
+        /// How many were asked for.
+        count: usize,
+    },
+    /// Nothing to run on.
+    #[error("no core: give at least one")]
+    Cores,
+    /// A program that comes with the card.
+    #[error("the program of the card: {reason}")]
+    Program {
+        /// What is wrong.
+        reason: String,
+    },
+    /// Services that cannot be had so.
+    #[error(
+        "{services} services on {cores} cores beside {guests} guests: give one for each core, and \
+         no guests"
+    )]
+    Services {
+        /// Services.
+        services: usize,
+        /// Cores.
+        cores: usize,
+        /// Queues that other processes are to serve.
+        guests: usize,
+    },
+    /// A queue that another process is to serve, and that there is not, or twice.
+    #[error(
+        "guest on queue {queue} of port {port}: the card has ports 0 to {}, with queues 0 to {}, \
+         and each has one guest at most",
+        ports - 1,
+        queues - 1
+    )]
+    GuestQueue {
+        /// The port.
+        port: u16,
+        /// The queue.
+        queue: u16,
+        /// How many ports there are.
+        ports: usize,
+        /// Queues of each.
+        queues: u16,
+    },
+    /// Its door.
+    #[error("guest on queue {queue} of port {port}: {source}")]
+    Guest {
+        /// The port.
+        port: u16,
+        /// The queue.
+        queue: u16,
+        /// What is wrong.
+        source: PortError,
+    },
+    /// An application.
+    #[error("{0}")]
+    Application(#[from] ApplicationError),
+    /// Queues.
+    #[error("{0}")]
+    Nic(#[from] NicError),
+    /// Rules.
+    #[error("{0}")]
+    Rules(#[from] ReadError),
+    /// A key to balance by.
+    #[error("{0}")]
+    Key(ToeplitzError),
+    /// Frame memory.
+    #[error("{0}")]
+    Memory(#[from] MemoryError),
+    /// A port.
+    #[error("{name}: {source}")]
+    Port {
+        /// Its name.
+        name: String,
+        /// What is wrong.
+        source: PortError,
+    },
+    /// A thread could not be made, or had nothing to be woken by.
+    #[error("a thread for core {core}: {source}")]
+    Thread {
+        /// For which core.
+        core: u32,
+        /// What the system said.
+        source: std::io::Error,
+    },
+}
+
+/// Why a card was not changed.
+#[derive(Debug, thiserror::Error)]
+pub enum ChangeError {
+    /// There is no such port.
+    #[error("no port {port}; the card has ports 0 to {}", ports - 1)]
+    Port {
+        /// Asked for.
+        port: u16,
+        /// How many there are.
+        ports: usize,
+    },
+    /// Frames of the port go into a trace already.
+    #[error("port {port}: a capture is under way; end it first")]
+    Capturing {
+        /// The port.
+        port: u16,
+    },
+    /// The trace cannot be written.
+    #[error("{}: {source}", path.display())]
+    Capture {
+        /// The file.
+        path: PathBuf,
+        /// What the system says.
+        source: io::Error,
+    },
+    /// The last change is not over.
+    #[error(
+        "port {port}: the last change is not over: frames wait for core {core}; ask again once it \
+         has sent what it has"
+    )]
+    UnderWay {
+        /// The port.
+        port: u16,
+        /// A core that has not followed it yet, by its number.
+        core: u32,
+    },
+    /// The last program has not come to all cores.
+    #[error("core {core} has not taken the last program yet: ask again")]
+    ProgramUnderWay {
+        /// The core, by its number.
+        core: u32,
+    },
+    /// What is asked for cannot be.
+    #[error("port {port}: {source}")]
+    Unfit {
+        /// The port.
+        port: u16,
+        /// Why.
+        source: RuleError,
+    },
+}

@@ -1,0 +1,159 @@
+//! Ports as the control side has them: opened, with what each core has of them, and counted.
+
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, PoisonError};
+use std::time::Instant;
+
+use niclab_nic::limits::INDIRECTION_LEN;
+use niclab_nic::memory::Region;
+use niclab_nic::rule::session::Session;
+use niclab_nic::{Nic, NicConfig};
+use niclab_port::lane::Lane;
+use rtrb::{Producer, RingBuffer};
+
+use crate::balance::{Balancer, Seen};
+use crate::capture::{Capture, Tap};
+use crate::card::CardConfig;
+use crate::counters::{CoreShown, PortCounters, QueueCounters, Shown};
+use crate::error::CardError;
+use crate::guests::{self, Door, GuestAt, Seat};
+use crate::leaving::Leaving;
+use crate::moving::{Moving, Progress};
+use crate::name::Opens;
+use crate::side::Side;
+
+/// One port as the control side has it.
+pub(crate) struct Port {
+    pub(crate) name: Box<dyn Opens>,
+    pub(crate) nic: Nic,
+    pub(crate) session: Session,
+    /// By core.
+    pub(crate) shown: Vec<Arc<Shown>>,
+    pub(crate) lanes: Vec<Producer<Box<dyn Lane>>>,
+    /// Ways to the guests of its queues.
+    pub(crate) doors: Vec<Door>,
+    /// Frames that go into a trace, and where cores get their part of it.
+    pub(crate) capture: Option<Capture>,
+    pub(crate) taps: Vec<Producer<Tap>>,
+    /// What is done about a queue that fills, and what had been counted when that was last decided.
+    pub(crate) balancer: Option<Balancer>,
+    pub(crate) before: Counted,
+}
+
+/// What a decision about a port's spread is made of, since the start of the card.
+#[derive(Clone)]
+pub(crate) struct Counted {
+    pub(crate) at: Instant,
+    pub(crate) entries: Box<[u64; INDIRECTION_LEN]>,
+    pub(crate) busy_ns: Vec<u64>,
+    pub(crate) missed: u64,
+}
+
+impl Counted {
+    /// What was counted after `before`.
+    pub(crate) fn since(&self, before: &Counted) -> Seen {
+        let passed_ns = self.at.duration_since(before.at).as_nanos().max(1) as f64;
+        let later = |entry: usize| self.entries[entry].saturating_sub(before.entries[entry]);
+        let busy = self.busy_ns.iter().zip(&before.busy_ns);
+        Seen {
+            entries: Box::new(std::array::from_fn(later)),
+            busy: busy.map(|(now, old)| now.saturating_sub(*old) as f64 / passed_ns).collect(),
+            missed: self.missed.saturating_sub(before.missed),
+        }
+    }
+}
+
+impl Port {
+    /// What was counted so far, by the cores of these.
+    pub(crate) fn counted(&self, cores: &[(u32, Arc<CoreShown>)]) -> Counted {
+        let mut entries = Box::new([0; INDIRECTION_LEN]);
+        let queues = usize::from(self.nic.queues());
+        let queues = vec![QueueCounters::default(); queues];
+        let mut counters = PortCounters { queues, ..PortCounters::default() };
+        for shown in &self.shown {
+            shown.add_entries(&mut entries);
+            shown.add_to(&mut counters);
+        }
+        Counted {
+            at: Instant::now(),
+            entries,
+            busy_ns: cores.iter().map(|(_, of)| of.busy_ns.load(Ordering::Relaxed)).collect(),
+            missed: counters.queues.iter().map(|queue| queue.rx_missed).sum(),
+        }
+    }
+
+    /// What went wrong last at each of its lanes.
+    pub(crate) fn trouble(&self) -> Vec<String> {
+        let of = |shown: &Arc<Shown>| {
+            shown.trouble.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        };
+        self.shown.iter().flat_map(of).collect()
+    }
+}
+
+/// Opens a port: its control side, and what each core has of it.
+pub(crate) fn port<P>(
+    (number, applications): (u16, usize),
+    name: Box<dyn Opens>,
+    config: &CardConfig<P>,
+    region: &Arc<Region>,
+    progress: &Arc<Progress>,
+) -> Result<(Port, Vec<Side>), CardError> {
+    let (queues, ports) = (config.queues, config.ports.len() as u16);
+    let mut nic = Nic::new(&NicConfig { queues, ports, ..NicConfig::default() })?;
+    let refused = |source| CardError::Port { name: name.to_string(), source };
+    let lanes = name.open(config.cores.len() as u32, region).map_err(refused)?;
+    let session = Session::new(number);
+    let (mut shown, mut to, mut taps, mut sides) = (vec![], vec![], vec![], vec![]);
+    for (place, lane) in lanes.into_iter().enumerate() {
+        let here = Arc::new(Shown::new(queues));
+        let (producer, consumer) = RingBuffer::new(1);
+        let (tap, to_tap) = RingBuffer::new(1);
+        taps.push(tap);
+        let consumer = (consumer, to_tap);
+        let moving = Moving::new(place, number.into(), Arc::clone(progress));
+        let leaving = Leaving::new(applications, ports.into());
+        let shows = (Arc::clone(&here), queues);
+        sides.push(Side::new(lane, nic.worker(), shows, consumer, (moving, leaving)));
+        shown.push(here);
+        to.push(producer);
+    }
+    let balance = config.balance.clone();
+    let is_guest =
+        |queue: &u16| config.guests.iter().any(|at| (at.port, at.queue) == (number, *queue));
+    let own = (0..queues).filter(|queue| !is_guest(queue)).collect();
+    let balancer = balance.map(|how| Balancer::new(how, own, config.cores.len()));
+    let before = Counted {
+        at: Instant::now(),
+        entries: Box::new([0; INDIRECTION_LEN]),
+        busy_ns: vec![0; config.cores.len()],
+        missed: 0,
+    };
+    let (doors, capture) = (Vec::new(), None);
+    let port =
+        Port { name, nic, session, shown, lanes: to, doors, capture, taps, balancer, before };
+    Ok((port, sides))
+}
+
+/// Makes the doors for guests, which the ports get, and the seats behind them, by core.
+pub(crate) fn seats<P>(
+    config: &CardConfig<P>,
+    ports: &mut [Port],
+) -> Result<Vec<Vec<Seat>>, CardError> {
+    let mut seats: Vec<Vec<Seat>> = config.cores.iter().map(|_| Vec::new()).collect();
+    for (place, at) in config.guests.iter().enumerate() {
+        let GuestAt { port, queue, .. } = *at;
+        let is_twice =
+            config.guests[..place].iter().any(|one| (one.port, one.queue) == (port, queue));
+        let of = ports.get_mut(usize::from(port)).filter(|_| queue < config.queues && !is_twice);
+        let Some(of) = of else {
+            let (ports, queues) = (config.ports.len(), config.queues);
+            return Err(CardError::GuestQueue { port, queue, ports, queues });
+        };
+        let made = guests::make(at);
+        let (door, seat) = made.map_err(|source| CardError::Guest { port, queue, source })?;
+        of.doors.push(door);
+        seats[usize::from(queue) % config.cores.len()].push(seat);
+    }
+    Ok(seats)
+}
