@@ -6,10 +6,8 @@
 
 use niclab_table::prefetch;
 
+use super::bucket::{Bucket, EMPTY, SLOTS, tag_of};
 use super::log::Place;
-
-/// Entries of a bucket: with the link they fill one cache line.
-const SLOTS: usize = 7;
 
 /// Entries a bucket holds on average before the table grows: as long as not all buckets of a round
 /// have been split, those that wait hold up to twice as many.
@@ -20,24 +18,6 @@ const CHUNK: usize = 256;
 
 /// Bytes of memory by which the index grows.
 pub const CHUNK_BYTES: usize = CHUNK * size_of::<Bucket>();
-
-/// An entry: the place below, and above it the upper bits of the hash, which tell most other keys
-/// apart without a look at the item. 0 is none.
-type Slot = u64;
-
-/// Entries of keys whose hashes end alike.
-#[derive(Clone, Copy, Debug)]
-#[repr(C, align(64))]
-struct Bucket {
-    slots: [Slot; SLOTS],
-    /// The bucket that goes on with what has no room here, among the spare ones; 0 is none.
-    next: u32,
-}
-
-// A bucket is what one miss of the cache brings.
-const _: () = assert!(size_of::<Bucket>() == 64);
-
-const EMPTY: Bucket = Bucket { slots: [0; SLOTS], next: 0 };
 
 /// There is no memory for a bucket: [`Index::add_spare`] or [`Index::add_main`], and again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -124,11 +104,10 @@ impl Index {
     #[inline]
     fn bucket_of(&self, hash: u64) -> usize {
         let short = hash as usize & (self.round - 1);
-        // Those below the split have been split in this round: one bit more of the hash counts.
-        match short < self.main.used - self.round {
-            true => hash as usize & (2 * self.round - 1),
-            false => short,
-        }
+        // Those below the split have been split in this round: one bit more of the hash counts. No
+        // branch, for nobody can say beforehand which way it would go.
+        let is_split = usize::from(short < self.main.used - self.round);
+        short + (hash as usize & self.round) * is_split
     }
 
     #[inline]
@@ -163,23 +142,31 @@ impl Index {
     /// The first entry with this hash's tag of which `is_it` holds.
     #[inline]
     pub fn find(&self, hash: u64, mut is_it: impl FnMut(Place) -> bool) -> Option<Place> {
+        self.first(hash, |place| is_it(place).then_some(place))
+    }
+
+    /// What `look` makes of the first entry with this hash's tag of which it makes anything.
+    #[inline(always)]
+    pub fn first<T>(&self, hash: u64, mut look: impl FnMut(Place) -> Option<T>) -> Option<T> {
         let mut at = Some(At::Main(self.bucket_of(hash)));
         while let Some(here) = at {
-            for &slot in &self.bucket(here).slots {
-                if slot != 0 && tag(slot) == tag_of(hash) && is_it(place(slot)) {
-                    return Some(place(slot));
-                }
+            let bucket = self.bucket(here);
+            let mut places = bucket.tagged(tag_of(hash)).map(|slot| bucket.place(slot));
+            if let Some(found) = places.find_map(&mut look) {
+                return Some(found);
             }
-            at = self.next(here);
+            at = (bucket.next != 0).then_some(At::Spare(bucket.next));
         }
         None
     }
 
     /// Where the entry of this very place is, the bucket before it, and its slot.
-    fn seek(&self, hash: u64, wanted: Slot) -> Option<(Option<At>, At, usize)> {
+    fn seek(&self, hash: u64, wanted: Place) -> Option<(Option<At>, At, usize)> {
         let (mut before, mut at) = (None, At::Main(self.bucket_of(hash)));
         loop {
-            if let Some(slot) = self.bucket(at).slots.iter().position(|slot| *slot == wanted) {
+            let bucket = self.bucket(at);
+            let mut slots = bucket.tagged(tag_of(hash));
+            if let Some(slot) = slots.find(|slot| bucket.place(*slot) == wanted) {
                 return Some((before, at, slot));
             }
             (before, at) = (Some(at), self.next(at)?);
@@ -191,17 +178,18 @@ impl Index {
     /// # Errors
     /// [`NoBucket`]: nothing has changed.
     pub fn insert(&mut self, hash: u64, place: Place) -> Result<(), NoBucket> {
-        self.put(self.bucket_of(hash), slot_of(hash, place))?;
+        self.put(self.bucket_of(hash), tag_of(hash), place)?;
         self.entries += 1;
         Ok(())
     }
 
     /// Puts an entry into the chain of a bucket.
-    fn put(&mut self, bucket: usize, slot: Slot) -> Result<(), NoBucket> {
+    fn put(&mut self, bucket: usize, tag: u16, place: Place) -> Result<(), NoBucket> {
         let mut at = At::Main(bucket);
         loop {
-            if let Some(free) = self.bucket_mut(at).slots.iter_mut().find(|slot| **slot == 0) {
-                *free = slot;
+            let bucket = self.bucket_mut(at);
+            if let Some(slot) = bucket.free().next() {
+                bucket.set(slot, tag, place);
                 return Ok(());
             }
             match self.next(at) {
@@ -210,7 +198,7 @@ impl Index {
             }
         }
         let more = self.take_spare()?;
-        self.bucket_mut(At::Spare(more)).slots[0] = slot;
+        self.bucket_mut(At::Spare(more)).set(0, tag, place);
         self.bucket_mut(at).next = more;
         Ok(())
     }
@@ -232,8 +220,8 @@ impl Index {
 
     /// Takes an entry out; `false` where there was none.
     pub fn remove(&mut self, hash: u64, place: Place) -> bool {
-        let Some((before, at, slot)) = self.seek(hash, slot_of(hash, place)) else { return false };
-        self.bucket_mut(at).slots[slot] = 0;
+        let Some((before, at, slot)) = self.seek(hash, place) else { return false };
+        self.bucket_mut(at).clear(slot);
         self.entries -= 1;
         self.unchain(before, at);
         true
@@ -242,7 +230,7 @@ impl Index {
     /// Gives a spare bucket back that holds nothing any more.
     fn unchain(&mut self, before: Option<At>, at: At) {
         let (Some(before), At::Spare(number)) = (before, at) else { return };
-        if self.bucket(at).slots == EMPTY.slots {
+        if self.bucket(at).is_empty() {
             self.bucket_mut(before).next = self.bucket(at).next;
             self.bucket_mut(at).next = self.free;
             self.free = number;
@@ -251,8 +239,8 @@ impl Index {
 
     /// Lets an entry point to another place; `false` where there was none.
     pub fn replace(&mut self, hash: u64, old: Place, new: Place) -> bool {
-        let Some((_, at, slot)) = self.seek(hash, slot_of(hash, old)) else { return false };
-        self.bucket_mut(at).slots[slot] = slot_of(hash, new);
+        let Some((_, at, slot)) = self.seek(hash, old) else { return false };
+        self.bucket_mut(at).set(slot, tag_of(hash), new);
         true
     }
 
@@ -271,13 +259,13 @@ impl Index {
             return Err(NoBucket);
         }
         let (from, into) = (self.main.used - self.round, self.main.used);
-        let belongs = |slot: Slot, round: usize| hash_of(place(slot)) as usize & round != 0;
+        let belongs = |place: Place, round: usize| hash_of(place) as usize & round != 0;
         let mut moving = 0;
         let mut at = Some(At::Main(from));
         while let Some(here) = at {
-            let slots = self.bucket(here).slots;
-            moving +=
-                slots.iter().filter(|slot| **slot != 0 && belongs(**slot, self.round)).count();
+            let bucket = self.bucket(here);
+            let moves = |slot: &usize| belongs(bucket.place(*slot), self.round);
+            moving += bucket.used().filter(moves).count();
             at = self.next(here);
         }
         if !self.has_spare(moving.saturating_sub(SLOTS).div_ceil(SLOTS)) {
@@ -286,15 +274,16 @@ impl Index {
         self.main.used += 1;
         let (mut before, mut at) = (None, Some(At::Main(from)));
         while let Some(here) = at {
-            for number in 0..SLOTS {
-                let slot = self.bucket(here).slots[number];
-                if slot != 0 && belongs(slot, self.round) {
-                    self.put(into, slot)?;
-                    self.bucket_mut(here).slots[number] = 0;
+            let bucket = *self.bucket(here);
+            for slot in bucket.used() {
+                let place = bucket.place(slot);
+                if belongs(place, self.round) {
+                    self.put(into, bucket.tag(slot), place)?;
+                    self.bucket_mut(here).clear(slot);
                 }
             }
             at = self.next(here);
-            let is_kept = matches!(here, At::Main(_)) || self.bucket(here).slots != EMPTY.slots;
+            let is_kept = matches!(here, At::Main(_)) || !self.bucket(here).is_empty();
             self.unchain(before, here);
             if is_kept {
                 before = Some(here);
@@ -318,26 +307,6 @@ impl Index {
     }
 }
 
-#[inline]
-fn tag(slot: Slot) -> u64 {
-    slot >> Place::BITS
-}
-
-#[inline]
-fn tag_of(hash: u64) -> u64 {
-    hash >> Place::BITS
-}
-
-#[inline]
-fn place(slot: Slot) -> Place {
-    Place(slot & ((1 << Place::BITS) - 1))
-}
-
-#[inline]
-fn slot_of(hash: u64, place: Place) -> Slot {
-    tag_of(hash) << Place::BITS | place.0
-}
-
 #[cfg(test)]
 mod tests {
     use std::collections::HashMap;
@@ -358,9 +327,13 @@ mod tests {
     }
 
     fn grow(index: &mut Index, hash_of: impl Fn(Place) -> u64) {
-        while index.is_due() && index.grow(&hash_of).is_err() {
-            index.add_main();
+        // What it lacks it does not say: a bucket of the table, or one that goes on with a full one.
+        for add in [Index::add_main, Index::add_spare] {
+            if index.is_due() && index.grow(&hash_of).is_err() {
+                add(index);
+            }
         }
+        assert!(!index.is_due() || index.grow(hash_of).is_ok());
     }
 
     #[test]

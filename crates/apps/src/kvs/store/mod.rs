@@ -3,6 +3,7 @@
 //! Any thread may serve any key; who has to wait for a partition is counted, with how long it took.
 //! The only clock that is read here is the one that measures this waiting.
 
+mod bucket;
 mod cleaning;
 mod counters;
 mod index;
