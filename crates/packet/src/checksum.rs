@@ -38,8 +38,12 @@ pub fn copy(from: &[u8], to: &mut [u8]) -> u64 {
         let word = u64::from_ne_bytes(*word);
         total += (word & 0xffff_ffff) + (word >> 32);
     }
+    let partial = u64::from(u16::from_be(fold(total)));
+    if rest.is_empty() {
+        return partial;
+    }
     end.copy_from_slice(rest);
-    u64::from(u16::from_be(fold(total))) + sum(rest)
+    partial + sum(rest)
 }
 
 /// Folds a partial to 16 bits, carries added back in. Not complemented.

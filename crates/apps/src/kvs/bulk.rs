@@ -2,8 +2,9 @@
 //!
 //! Those that are one request of the binary protocol with a key, the many small ones, go step by
 //! step: all taken apart, all keys hashed; then, partition by partition, its lock taken once, all
-//! places asked for, all items asked for, all carried out; then all answered. So what memory takes
-//! is waited for once and not for each, and a lock is taken for a group and not for a request.
+//! places asked for, and some carried out while the items of the next are asked for; then all
+//! answered. So what memory takes is hardly waited for, and a lock is taken for a group and not for
+//! a request.
 //! Which partition comes first hangs on which is free: who finds one taken goes on with another.
 //! Everything else is served behind them, one by one.
 //!
@@ -42,6 +43,10 @@ pub enum Step {
 
 /// How many steps there are.
 pub const STEPS: usize = Step::Reply as usize + 1;
+
+/// Requests whose items are asked for while as many before them are carried out: time enough for
+/// memory to bring them, and no more lines than a core can have on their way.
+pub(super) const AHEAD: usize = 8;
 
 /// Who is told what was just done: whoever wants to know how long it took.
 pub trait Watch {
@@ -170,12 +175,9 @@ impl Bulk {
         let mut waiting = 0;
         while let Some((owner, group, mut partition)) = groups.take(context.store) {
             watch.done(Step::Lock);
-            ask(&partition, &quick, group);
-            watch.done(Step::LookUp);
-            let done = carry_out(&mut partition, &mut quick, group, out, context);
+            let done = carry_out(&mut partition, &mut quick, group, out, context, watch);
             drop(partition);
             waiting |= done;
-            watch.done(Step::CarryOut);
             // Where long values are asked for, those that are there leave first.
             if out.len() >= ANSWERS_LEN_MAX {
                 send(&quick, std::mem::take(&mut waiting), out, &mut answer);
@@ -207,33 +209,46 @@ fn each(mut bits: u64) -> impl Iterator<Item = usize> {
     })
 }
 
-/// Asks for what the requests of a group need, first where it stands, then the items themselves.
+/// Carries requests of a group out, as long as there is room for answers; which. What they need is
+/// asked for first: the places of all, then, while some are carried out, the items of the next.
 #[inline]
-fn ask(partition: &Partition, quick: &[Quick<'_>; BURST], group: u64) {
-    each(group).for_each(|i| partition.ask(quick[i].key.hash));
-    each(group).for_each(|i| partition.ask_item(quick[i].key.hash));
-}
-
-/// Carries requests of a group out, as long as there is room for answers; which.
-#[inline]
-fn carry_out(
+fn carry_out<W: Watch>(
     partition: &mut Partition,
     quick: &mut [Quick<'_>; BURST],
     group: u64,
     out: &mut Vec<u8>,
     context: &Context<'_>,
+    watch: &mut W,
 ) -> u64 {
     let mut done = 0;
-    for i in each(group) {
-        let start = out.len();
-        keyed(quick[i].bytes, quick[i].key, partition, out, context.now);
-        quick[i].answer = (start, out.len());
-        done |= 1 << i;
-        if out.len() >= ANSWERS_LEN_MAX {
-            break;
+    each(group).for_each(|i| partition.ask(quick[i].key.hash));
+    let (mut some, mut rest) = first(group);
+    each(some).for_each(|i| partition.ask_item(quick[i].key.hash));
+    while some != 0 {
+        let (next, behind) = first(rest);
+        each(next).for_each(|i| partition.ask_item(quick[i].key.hash));
+        watch.done(Step::LookUp);
+        for i in each(some) {
+            let start = out.len();
+            keyed(quick[i].bytes, quick[i].key, partition, out, context.now);
+            quick[i].answer = (start, out.len());
+            done |= 1 << i;
+            if out.len() >= ANSWERS_LEN_MAX {
+                watch.done(Step::CarryOut);
+                return done;
+            }
         }
+        watch.done(Step::CarryOut);
+        (some, rest) = (next, behind);
     }
     done
+}
+
+/// The first bits that are set, [`AHEAD`] or all, and the others.
+#[inline]
+fn first(bits: u64) -> (u64, u64) {
+    let rest = (0..AHEAD).fold(bits, |rest, _| rest & rest.wrapping_sub(1));
+    (bits ^ rest, rest)
 }
 
 /// Has answers sent that are there.

@@ -6,7 +6,7 @@
 use std::net::Ipv4Addr;
 
 use niclab_nic::dma::Reader;
-use niclab_nic::shared::Shared;
+use niclab_nic::shared::{Shared, WORD};
 use niclab_packet::wire::MacAddress;
 
 use super::binary::HEAD_LEN as HEAD_OF_REQUEST_LEN;
@@ -20,6 +20,9 @@ pub const EVENT_KEY_LEN_MAX: usize = 64;
 
 /// Bytes of an event that mean something, at most.
 pub const EVENT_LEN_MAX: usize = HEAD_LEN + EVENT_KEY_LEN_MAX;
+
+/// Bytes that are copied: whole words, which an entry of a ring has.
+const ROOM: usize = EVENT_LEN_MAX.next_multiple_of(WORD);
 
 /// Kinds of events.
 const ASKED: u8 = 1;
@@ -37,7 +40,7 @@ pub(super) const SET_ANSWER_LEN: usize = GET_LEN;
 /// One event, copied out of the ring.
 #[derive(Clone, Copy, Debug)]
 pub struct Event {
-    bytes: [u8; EVENT_LEN_MAX],
+    bytes: [u8; ROOM],
 }
 
 /// What an event tells.
@@ -77,7 +80,7 @@ pub struct Client {
 
 impl Default for Event {
     fn default() -> Event {
-        Event { bytes: [0; EVENT_LEN_MAX] }
+        Event { bytes: [0; ROOM] }
     }
 }
 
@@ -88,18 +91,10 @@ impl Event {
         ring.take(|shared, at| self.copy(shared, at)).is_some()
     }
 
-    /// Copies as much as means something.
+    /// Copies all of it, whole words, without a look at what it is: sooner done than to find out.
     #[inline]
     fn copy(&mut self, shared: &Shared, at: usize) {
-        shared.copy_out(at, &mut self.bytes[..HEAD_LEN + 2]);
-        let more = match self.bytes[0] {
-            ASKED => usize::from(self.bytes[1]).min(EVENT_KEY_LEN_MAX),
-            _ => PLACE_LEN,
-        };
-        shared.copy_out(
-            at + HEAD_LEN + 2,
-            &mut self.bytes[HEAD_LEN + 2..(HEAD_LEN + more).max(HEAD_LEN + 2)],
-        );
+        shared.copy_out(at, &mut self.bytes);
     }
 
     /// Where an item was written, of the event that so many others come before; the first `None`

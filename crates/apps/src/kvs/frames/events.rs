@@ -1,11 +1,11 @@
 //! Events of a card, served together: what is asked for is answered, what was stored is linked.
 //!
-//! Step by step, as in `bulk`: all taken out of the ring, all keys hashed, all places asked for,
-//! all items asked for; then all carried out in their order. The partition's lock is held
-//! meanwhile.
+//! Step by step, as in `bulk`: all taken out of the ring, all keys hashed, all places asked for;
+//! then all carried out in their order, while the items of the next are asked for. The partition's
+//! lock is held meanwhile.
 
 use super::super::binary::{found, got};
-use super::super::bulk::{Bulk, Step, Watch};
+use super::super::bulk::{AHEAD, Bulk, Step, Watch};
 use super::super::event::{Client, GET_LEN, Told, Written};
 use super::super::hash::Key;
 use super::super::session::Context;
@@ -16,9 +16,10 @@ use crate::service::Answers;
 
 /// What is to be done about an event.
 #[derive(Clone, Copy)]
-enum Task<'a> {
+enum Task {
     Nothing,
-    Answer(Key<'a>, Client),
+    /// An item is asked for whose key has this hash.
+    Answer(u64),
     Publish(Written),
     /// An item that was published, and the hash of its key.
     Link(Place, u64),
@@ -64,10 +65,10 @@ impl Station {
                 Told::Asked(_, client) if identity.refuses(&Peer::of(&client)) => {
                     counted.refused += 1;
                 }
-                Told::Asked(key, client) => {
-                    let key = context.store.key(key);
-                    partition.ask(key.hash);
-                    *task = Task::Answer(key, client);
+                Told::Asked(key, _) => {
+                    let hash = context.store.key(key).hash;
+                    partition.ask(hash);
+                    *task = Task::Answer(hash);
                 }
                 Told::Stored(written) if known >> at & 1 == 0 => {
                     partition.ask_written(&written);
@@ -77,52 +78,63 @@ impl Station {
             }
         }
         watch.done(Step::Hash);
-        look_up(&mut tasks[..count], partition);
-        watch.done(Step::LookUp);
-        for task in &tasks[..count] {
+        publish(&mut tasks[..count], partition);
+        ask_items(&tasks[..count.min(AHEAD)], partition);
+        for (at, (task, event)) in tasks[..count].iter().zip(events).enumerate() {
+            if at % AHEAD == 0 {
+                let next = (at + AHEAD).min(count);
+                ask_items(&tasks[next..(next + AHEAD).min(count)], partition);
+                watch.done(Step::LookUp);
+            }
             match task {
                 Task::Link(place, _) => {
                     partition.link_written(*place);
                 }
-                Task::Answer(key, client) => {
+                Task::Answer(hash) => {
                     counted.asked += 1;
-                    counted.datagram_bytes += (GET_LEN + key.bytes.len()) as u64;
-                    let place = partition.get(key, context.now);
-                    let item = place.map(|place| partition.item(place));
-                    answer(item, client, (&*template, &mut *bulk, &mut *counted), answers);
+                    if let Told::Asked(bytes, client) = event.told() {
+                        counted.datagram_bytes += (GET_LEN + bytes.len()) as u64;
+                        let item = partition.read(&Key { bytes, hash: *hash }, context.now);
+                        answer(item, &client, (&*template, &mut *bulk, &mut *counted), answers);
+                    }
                 }
                 Task::Nothing | Task::Publish(_) => {}
             }
+            if at % AHEAD == AHEAD - 1 || at + 1 == count {
+                watch.done(Step::CarryOut);
+            }
         }
-        watch.done(Step::CarryOut);
     }
 }
 
-/// Asks for all items that are meant; takes notice of those that were written.
+/// Takes notice of items that were written, and asks for where their keys stand.
 #[inline]
-fn look_up(tasks: &mut [Task<'_>], partition: &mut Partition) {
-    for task in &mut *tasks {
-        match task {
-            Task::Answer(key, _) => partition.ask_item(key.hash),
-            Task::Publish(written) => {
-                let published = partition.publish(written);
-                if let Some((_, hash)) = published {
+fn publish(tasks: &mut [Task], partition: &mut Partition) {
+    for task in tasks {
+        if let Task::Publish(written) = task {
+            *task = match partition.publish(written) {
+                Some((place, hash)) => {
                     partition.ask(hash);
+                    Task::Link(place, hash)
                 }
-                *task = published.map_or(Task::Nothing, |(place, hash)| Task::Link(place, hash));
-            }
-            Task::Nothing | Task::Link(..) => {}
+                None => Task::Nothing,
+            };
         }
     }
+}
+
+/// Asks for items that are meant: those that are asked for, and those that others take the place of.
+#[inline]
+fn ask_items(tasks: &[Task], partition: &Partition) {
     for task in tasks {
-        if let Task::Link(_, hash) = task {
+        if let Task::Answer(hash) | Task::Link(_, hash) = task {
             partition.ask_item(*hash);
         }
     }
 }
 
 /// Answers a get that has found this item, or none.
-#[inline]
+#[inline(always)]
 fn answer(
     item: Option<Item<'_>>,
     client: &Client,

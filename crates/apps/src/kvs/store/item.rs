@@ -66,8 +66,9 @@ pub struct Header {
 }
 
 impl Header {
-    /// The header at the start of these bytes, of which there are at least as many as it has.
-    #[inline]
+    /// The header at the start of these bytes, of which there are at least as many as it has. It is
+    /// always inlined: handed over in memory, its narrow fields are waited for by wider loads.
+    #[inline(always)]
     pub fn read(bytes: &[u8]) -> Header {
         Header {
             hash: u64_at(bytes, field::HASH.start),
@@ -136,15 +137,19 @@ pub fn expiry_at(bytes: &[u8]) -> Expiry {
     Expiry::from_bits(u32_at(bytes, field::EXPIRY.start))
 }
 
+/// Whether it is known of the item that begins where these bytes do that it was read now.
+#[inline]
+pub fn is_bumped(bytes: &[u8], now: Moment) -> bool {
+    const READ: u8 = mark::FETCHED | mark::RECENT;
+    bytes[field::MARKS] & READ == READ && u32_at(bytes, field::ACCESSED.start) == now.0
+}
+
 /// Writes that the item that begins where these bytes do was read; nothing is written where it was
 /// known: a line that is only read stays with every core that reads it.
 #[inline]
 pub fn bump_at(bytes: &mut [u8], now: Moment) {
-    let marks = bytes[field::MARKS] | mark::FETCHED | mark::RECENT;
-    if bytes[field::MARKS] != marks {
-        bytes[field::MARKS] = marks;
-    }
-    if u32_at(bytes, field::ACCESSED.start) != now.0 {
+    if !is_bumped(bytes, now) {
+        bytes[field::MARKS] |= mark::FETCHED | mark::RECENT;
         bytes[field::ACCESSED].copy_from_slice(&now.0.to_le_bytes());
     }
 }
@@ -188,7 +193,7 @@ pub struct Item<'a> {
 
 impl<'a> Item<'a> {
     /// The item that begins where these bytes do; they may go on behind it.
-    #[inline]
+    #[inline(always)]
     pub fn read(bytes: &'a [u8]) -> Item<'a> {
         let header = Header::read(bytes);
         let (head, rest) = bytes.split_at(header.value_start());

@@ -5,7 +5,7 @@
 use super::super::hash::Key;
 use super::super::limits::VALUE_LEN_MAX;
 use super::super::time::{Expiry, Moment};
-use super::item::mark;
+use super::item::{Item, mark};
 use super::log::Place;
 use super::partition::{New, Partition, Unstored, Value};
 
@@ -135,16 +135,19 @@ impl Partition {
     /// Reads an item: counted, and the item is in use.
     #[inline]
     pub fn get(&mut self, key: &Key<'_>, now: Moment) -> Option<Place> {
+        let before = self.counters.reclaimed;
+        let found = self.find_read(key, now);
+        self.counters.get_expired += self.counters.reclaimed - before;
         self.counters.cmd_get += 1;
-        let found = self.find_counted(key, now);
-        match found {
-            Some(place) => {
-                self.counters.get_hits += 1;
-                self.bump(place, now);
-            }
-            None => self.counters.get_misses += 1,
-        }
+        self.counters.get_hits += u64::from(found.is_some());
+        self.counters.get_misses += u64::from(found.is_none());
         found
+    }
+
+    /// The same, and the item itself.
+    #[inline(always)]
+    pub fn read(&mut self, key: &Key<'_>, now: Moment) -> Option<Item<'_>> {
+        self.get(key, now).map(|place| self.item(place))
     }
 
     /// Finds an item, and counts one that was over.

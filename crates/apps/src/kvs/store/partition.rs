@@ -9,7 +9,9 @@ use super::super::time::{Expiry, Moment};
 use super::cleaning::{Cleaning, WALK_RATIO};
 use super::counters::{Counters, Statistics};
 use super::index::{CHUNK_BYTES, Index};
-use super::item::{HEADER_LEN, Header, Item, bump_at, expiry_at, hash_at, is_of, item_len, mark};
+use super::item::{
+    HEADER_LEN, Header, Item, bump_at, expiry_at, hash_at, is_bumped, is_of, item_len, mark,
+};
 use super::loan::Lent;
 use super::log::{Log, Place};
 
@@ -210,13 +212,35 @@ impl Partition {
     #[inline]
     pub fn find(&mut self, key: &Key<'_>, now: Moment) -> Option<Place> {
         self.flush_when_due(now);
-        let place = self.seek(key)?;
-        if expiry_at(self.log.at(place)).is_past(now) {
-            let header = Header::read(self.log.at(place));
-            self.counters.expired_unfetched += u64::from(!header.has(mark::FETCHED));
-            self.counters.reclaimed += 1;
-            self.unlink(place);
+        let (place, item) = self.seek(key)?;
+        if expiry_at(item).is_past(now) {
+            self.expire(place);
             return None;
+        }
+        Some(place)
+    }
+
+    /// An item is over.
+    #[cold]
+    fn expire(&mut self, place: Place) {
+        let header = Header::read(self.log.at(place));
+        self.counters.expired_unfetched += u64::from(!header.has(mark::FETCHED));
+        self.counters.reclaimed += 1;
+        self.unlink(place);
+    }
+
+    /// The same, of an item that is read from now on: it stays when room is made, once.
+    #[inline]
+    pub fn find_read(&mut self, key: &Key<'_>, now: Moment) -> Option<Place> {
+        self.flush_when_due(now);
+        let (place, item) = self.seek(key)?;
+        let (is_past, is_known) = (expiry_at(item).is_past(now), is_bumped(item, now));
+        if is_past {
+            self.expire(place);
+            return None;
+        }
+        if !is_known {
+            self.bump(place, now);
         }
         Some(place)
     }
@@ -235,15 +259,18 @@ impl Partition {
         }
     }
 
-    /// The item under a key, over or not.
-    #[inline]
-    fn seek(&self, key: &Key<'_>) -> Option<Place> {
-        self.index.find(key.hash, |place| is_of(self.log.at(place), key.hash, key.bytes))
+    /// The item under a key, over or not: where it is, and its bytes, perhaps more behind them.
+    #[inline(always)]
+    fn seek(&self, key: &Key<'_>) -> Option<(Place, &[u8])> {
+        self.index.first(key.hash, |place| {
+            let item = self.log.at(place);
+            is_of(item, key.hash, key.bytes).then_some((place, item))
+        })
     }
 
     /// The item at a place that [`find`](Partition::find) or [`put`](Partition::put) has given and
     /// after which nothing was stored.
-    #[inline]
+    #[inline(always)]
     pub fn item(&self, place: Place) -> Item<'_> {
         Item::read(self.log.at(place))
     }
@@ -304,8 +331,8 @@ impl Partition {
         };
         let old_len = match is_joined {
             true => {
-                let old = self.seek(key).ok_or(Unstored::Gone)?;
-                self.item(old).value.len()
+                let (_, old) = self.seek(key).ok_or(Unstored::Gone)?;
+                Item::read(old).value.len()
             }
             false => 0,
         };
@@ -314,7 +341,7 @@ impl Partition {
         self.clean_lent(len * WALK_RATIO, now);
         let place = self.room_for(len, now)?;
         // Whatever was known of the old item before may have moved or gone.
-        let old = self.seek(key);
+        let old = self.seek(key).map(|(place, _)| place);
         let header = Header {
             hash: key.hash,
             cas: new.cas,
