@@ -25,14 +25,17 @@ pub struct Serving {
 /// What [`Testbed::serve`](crate::Testbed::serve) saw.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Answered {
-    /// Requests of a pass: each is served once.
+    /// Requests of a pass: each is served once. They are more than are timed.
     pub requests: u64,
     /// Of these, those of each core.
     pub cores: Vec<u64>,
     /// Of these, those that were not answered right.
     pub wrong: u64,
-    /// What passes took, from the first core's beginning to the last one's end, nanoseconds. Those
-    /// in which the machine took a core away are left out where there are others.
+    /// Requests that are timed: those behind the first quarter of each core.
+    pub timed: u64,
+    /// What these took, pass by pass, from the first core's beginning to the last one's end,
+    /// nanoseconds. Passes in which the machine took a core away are left out where there are
+    /// others.
     pub passes_ns: Vec<u64>,
     /// What the same passes took of all cores together, waiting for each other included,
     /// nanoseconds.

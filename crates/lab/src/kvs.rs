@@ -169,16 +169,16 @@ impl Resolver<'_> {
 /// | `busiest_ratio` | requests of the core that has most, of the mean |
 /// | `to_host_…`, `from_host_…` | what crosses the bus for a request, computed |
 pub(crate) fn put_answered(metrics: &mut Metrics, seen: &Answered) {
-    let requests = seen.requests.max(1) as f64;
+    let (requests, timed) = (seen.requests.max(1) as f64, seen.timed.max(1) as f64);
     let median = |all: &[u64]| {
         let all: Vec<f64> = all.iter().map(|ns| *ns as f64).collect();
         statistics::median(&all).filter(|ns| *ns > 0.0)
     };
     if let Some(pass_ns) = median(&seen.passes_ns) {
-        put(metrics, ANSWERED, requests * 1e9 / pass_ns, "1/s");
+        put(metrics, ANSWERED, timed * 1e9 / pass_ns, "1/s");
     }
     if let Some(worked_ns) = median(&seen.worked_ns) {
-        put(metrics, REQUEST, worked_ns / requests, "ns");
+        put(metrics, REQUEST, worked_ns / timed, "ns");
     }
     for step in &seen.steps {
         put(metrics, &step_metric(&step.name), step.request_ns, "ns");

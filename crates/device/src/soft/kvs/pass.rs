@@ -1,7 +1,6 @@
 //! Passes over frames that lie in memory, on all cores at once.
 
 use std::fs;
-use std::slice::Chunks;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
@@ -40,6 +39,10 @@ const NOW: Moment = Moment(1_700_000_000);
 /// A core that does not run us for more than this share of a pass disturbs it.
 const AWAY_MAX: f64 = 0.02;
 
+/// The share of a core's requests of a pass that it serves before the clock runs, one of so many:
+/// the card's stage leaves caches otherwise than they are in the midst of serving.
+const WARMING: usize = 4;
+
 /// Rounds of waiting for the other cores after which they may have this one.
 const SPINS_MAX: u32 = 10_000;
 
@@ -51,7 +54,7 @@ pub struct Pass {
     /// Of all cores, each from its beginning to its end without the time in which something else
     /// had it, nanoseconds.
     pub worked_ns: u64,
-    /// Requests.
+    /// Requests that were served in that time.
     pub requests: u64,
     /// The machine took a core away meanwhile.
     pub is_disturbed: bool,
@@ -104,7 +107,6 @@ impl Answers for Sink {
         self.at = (self.at + 1) % ANSWERS;
         self.count += 1;
         let desc = &mut self.frames[self.at];
-        self.region.slot_mut(desc);
         self.region.set_len(desc, len as u16);
         Some(self.region.frame_mut(desc))
     }
@@ -259,8 +261,11 @@ impl Staged {
             self.stage()?;
             let took_ns = self.clock.now_ns() - begun_ns;
             // What it has told is to be taken before it tells more.
-            for (place, seat) in self.seats.iter_mut().enumerate() {
-                take(&self.store, place, self.burst, &mut seat.station, &mut seat.sink, &mut ());
+            let Staged { build, burst, store, region, seats, .. } = self;
+            let (build, burst) = (*build, *burst);
+            for (place, seat) in seats.iter_mut().enumerate() {
+                let Seat { frames, station, sink, .. } = seat;
+                Work { build, burst, store, region, place }.serve(frames, station, sink, &mut ());
             }
             self.take_count();
             return Ok(took_ns);
@@ -308,31 +313,28 @@ impl Staged {
     ) -> Result<Pass, DeviceError> {
         self.stage()?;
         let Staged { build, burst, store, region, seats, clock, .. } = self;
-        let (build, clock, waiting) = (*build, *clock, AtomicUsize::new(seats.len()));
-        let burst = *burst;
+        let (build, burst, clock) = (*build, *burst, *clock);
+        let (cold, warm) = (AtomicUsize::new(seats.len()), AtomicUsize::new(seats.len()));
+        let timed =
+            seats.iter().map(|seat| warming(&seat.frames, burst).1.len()).sum::<usize>() as u64;
         let ended = thread::scope(|scope| {
             let threads: Vec<_> = seats
                 .iter_mut()
                 .enumerate()
                 .map(|(place, seat)| {
-                    let (waiting, watch, steps) = (&waiting, &watch, &steps);
-                    let (store, region) = (&*store, &**region);
+                    let (cold, warm, watch, steps) = (&cold, &warm, &watch, &steps);
+                    let work = Work { build, burst, store, region, place };
                     scope.spawn(move || {
                         let _pinned = seat.core.map(Pinned::to);
-                        meet(waiting);
+                        let (first, timed) = warming(&seat.frames, burst);
+                        let Seat { station, sink, .. } = seat;
+                        meet(cold);
+                        work.serve(first, station, sink, &mut ());
+                        meet(warm);
                         let away_ns = delayed_ns();
                         let begun_ns = clock.now_ns();
                         let mut watch = watch(clock);
-                        let owner = |queue: u16| {
-                            let is_told = build == Build::Steer && usize::from(queue) == place;
-                            is_told.then_some(place)
-                        };
-                        let Seat { frames, station, sink, .. } = seat;
-                        let bursts = frames.chunks(burst);
-                        match build {
-                            Build::Dma => take(store, place, burst, station, sink, &mut watch),
-                            _ => serve(store, region, bursts, station, sink, owner, &mut watch),
-                        }
+                        work.serve(timed, station, sink, &mut watch);
                         let ended_ns = clock.now_ns();
                         let away_ns = delayed_ns() - away_ns;
                         (begun_ns, ended_ns, away_ns, steps(watch))
@@ -352,10 +354,10 @@ impl Staged {
             pass.is_disturbed |= away as f64 > AWAY_MAX * took as f64;
             pass.steps_ns.iter_mut().zip(steps_ns).for_each(|(sum, of)| *sum += of);
         }
-        pass.requests = self.take_count();
-        match pass.requests == FRAMES as u64 {
-            true => Ok(pass),
-            false => Err(broken(format!("{} answers to {FRAMES} requests", pass.requests))),
+        pass.requests = timed;
+        match self.take_count() {
+            answers if answers == FRAMES as u64 => Ok(pass),
+            answers => Err(broken(format!("{answers} answers to {FRAMES} requests"))),
         }
     }
 
@@ -366,16 +368,12 @@ impl Staged {
     pub fn judged(&mut self) -> Result<Judged, DeviceError> {
         self.stage()?;
         let (mut judged, mut gets) = (Judged::default(), 0);
-        for (place, seat) in self.seats.iter_mut().enumerate() {
+        let Staged { build, burst, store, region, seats, .. } = self;
+        let (build, burst) = (*build, *burst);
+        for (place, seat) in seats.iter_mut().enumerate() {
             let Seat { frames, station, sink, .. } = seat;
             let mut judge = Judge { sink, is_open: false, gets: 0, wrong: 0, bytes: 0 };
-            let is_steered = self.build == Build::Steer;
-            let owner = |queue: u16| (is_steered && usize::from(queue) == place).then_some(place);
-            let (store, bursts) = (&self.store, frames.chunks(self.burst));
-            match self.build {
-                Build::Dma => take(store, place, self.burst, station, &mut judge, &mut ()),
-                _ => serve(store, &self.region, bursts, station, &mut judge, owner, &mut ()),
-            }
+            Work { build, burst, store, region, place }.serve(frames, station, &mut judge, &mut ());
             judge.close();
             judged.wrong += judge.wrong;
             judged.bytes += judge.bytes;
@@ -402,37 +400,76 @@ impl Staged {
     }
 }
 
-/// Serves the events of a core, so many together.
-fn take<W: Watch>(
-    store: &Store,
-    place: usize,
-    burst: usize,
-    station: &mut Station,
-    answers: &mut dyn Answers,
-    watch: &mut W,
-) {
-    let context = Context { store, now: NOW, host: &Nobody };
-    while station.turn(place, burst, &context, watch, answers) > 0 {}
+/// The requests of a core that it serves before the clock runs, whole bursts, and the others.
+fn warming(frames: &[Desc], burst: usize) -> (&[Desc], &[Desc]) {
+    frames.split_at(frames.len() / WARMING / burst * burst)
 }
 
-/// Serves the frames of a core, by bursts; as where they come from a ring, the first lines of those
-/// behind are asked for.
-fn serve<W: Watch>(
-    store: &Store,
-    region: &Region,
-    bursts: Chunks<'_, Desc>,
-    station: &mut Station,
-    answers: &mut dyn Answers,
-    owner: impl Fn(u16) -> Option<usize>,
-    watch: &mut W,
-) {
-    let context = Context { store, now: NOW, host: &Nobody };
-    let mut bursts = bursts.peekable();
-    while let Some(burst) = bursts.next() {
-        if let Some(next) = bursts.peek() {
-            next.iter().for_each(|desc| region.prefetch(desc));
+/// What a core serves requests with.
+struct Work<'a> {
+    build: Build,
+    burst: usize,
+    store: &'a Store,
+    region: &'a Region,
+    /// Which of the cores it is.
+    place: usize,
+}
+
+impl Work<'_> {
+    /// Serves these frames, or as many events that the card has told in their place.
+    fn serve<W: Watch>(
+        &self,
+        frames: &[Desc],
+        station: &mut Station,
+        answers: &mut dyn Answers,
+        watch: &mut W,
+    ) {
+        match self.build {
+            Build::Dma => self.take(frames.len(), station, answers, watch),
+            Build::Rss { .. } | Build::Steer => self.bursts(frames, station, answers, watch),
         }
-        station.serve(region, burst, &owner, &context, watch, answers);
+    }
+
+    fn context(&self) -> Context<'_> {
+        Context { store: self.store, now: NOW, host: &Nobody }
+    }
+
+    /// So many events, by bursts.
+    fn take<W: Watch>(
+        &self,
+        count: usize,
+        station: &mut Station,
+        answers: &mut dyn Answers,
+        watch: &mut W,
+    ) {
+        let mut left = count;
+        while left > 0 {
+            let most = self.burst.min(left);
+            match station.turn(self.place, most, &self.context(), watch, answers) {
+                0 => return,
+                served => left -= served,
+            }
+        }
+    }
+
+    /// Frames, by bursts; as where they come from a ring, the first lines of those behind are asked
+    /// for.
+    fn bursts<W: Watch>(
+        &self,
+        frames: &[Desc],
+        station: &mut Station,
+        answers: &mut dyn Answers,
+        watch: &mut W,
+    ) {
+        let is_steered = self.build == Build::Steer;
+        let owner = |queue| (is_steered && usize::from(queue) == self.place).then_some(self.place);
+        let mut bursts = frames.chunks(self.burst).peekable();
+        while let Some(burst) = bursts.next() {
+            if let Some(next) = bursts.peek() {
+                next.iter().for_each(|desc| self.region.prefetch(desc));
+            }
+            station.serve(self.region, burst, owner, &self.context(), watch, answers);
+        }
     }
 }
 

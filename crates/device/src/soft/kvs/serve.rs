@@ -69,6 +69,7 @@ pub(in crate::soft) fn serve(serving: &Serving, is_pinned: bool) -> Result<Answe
     let (requests, is_told) = (FRAMES as f64, serving.build == Build::Dma);
     Ok(Answered {
         requests: FRAMES as u64,
+        timed: measured[0].requests,
         cores: staged.shares(),
         wrong: judged.wrong,
         passes_ns: measured.iter().map(|pass| pass.ns).collect(),
@@ -125,9 +126,10 @@ fn passes(
 
 /// What each step takes for a request: the median of the passes.
 fn steps(watched: &[Pass]) -> Vec<StepShown> {
+    let requests = watched.first().map_or(0, |pass| pass.requests).max(1);
     let of = |(step, name): (Step, &str)| {
         let all = watched.iter().map(|pass| pass.steps_ns[step as usize]).collect();
-        StepShown { name: name.to_owned(), request_ns: median(all) as f64 / FRAMES as f64 }
+        StepShown { name: name.to_owned(), request_ns: median(all) as f64 / requests as f64 }
     };
     NAMES.map(of).into()
 }
@@ -151,7 +153,8 @@ mod tests {
     fn what_was_served_is_told_with_its_steps_and_what_crosses_the_bus() {
         for build in [Build::Rss { partitions: 2 }, Build::Steer] {
             let seen = serve(&serving(build), false).unwrap();
-            assert_eq!((seen.requests, seen.wrong), (FRAMES as u64, 0));
+            let of = (seen.requests, seen.timed, seen.wrong);
+            assert_eq!(of, (FRAMES as u64, FRAMES as u64 / 4 * 3, 0));
             assert_eq!(seen.cores, [FRAMES as u64]);
             assert_eq!((seen.passes_ns.len(), seen.worked_ns.len()), (1, 1), "a pass is enough");
             let names: Vec<&str> = seen.steps.iter().map(|step| step.name.as_str()).collect();
