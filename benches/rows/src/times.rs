@@ -11,6 +11,9 @@ use crate::Verdict;
 /// Share of the peer's pairs of successive turns that its own interval covers.
 const COVERED: f64 = 0.9;
 
+/// A peer whose turns differ from the turn before by more than this factor is no bar.
+const BLURRED: f64 = 2.0;
+
 /// One figure of both sides, turn by turn.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Times {
@@ -64,8 +67,13 @@ impl Times {
         median_interval(&ratios)
     }
 
+    /// The peer differs so much from itself that being within it says nothing.
+    pub fn is_blurred(&self) -> bool {
+        self.own().is_some_and(|[_, high]| high > BLURRED)
+    }
+
     /// Met where the interval of the ratio lies inside of the peer's own from run to run, or, where
-    /// ours are to be no longer, ends below its end.
+    /// ours are to be no longer, ends below its end; undecided where the peer is blurred.
     pub fn verdict(&self) -> Verdict {
         let inside = self.ratio().zip(self.own()).is_some_and(|(ratio, [low, high])| {
             let is_short = self.bar == Bar::Alike && ratio.low < low;
@@ -73,6 +81,7 @@ impl Times {
         });
         match (self.ours_ns.len() < PAIRS_MIN, inside) {
             (true, _) => Verdict::Undecided,
+            (false, true) if self.is_blurred() => Verdict::Undecided,
             (false, true) => Verdict::Met,
             (false, false) => Verdict::Missed,
         }
@@ -110,6 +119,19 @@ mod tests {
         assert_eq!(times(0.5).verdict(), Verdict::Met);
         assert_eq!(times(1.05).verdict(), Verdict::Met);
         assert_eq!(times(1.2).verdict(), Verdict::Missed);
+    }
+
+    #[test]
+    fn a_peer_that_differs_from_itself_by_more_than_two_decides_nothing_for_us() {
+        let wild = |factor: f64| {
+            let theirs_ns: Vec<f64> =
+                (0..31_u32).map(|n| 1e3 * factor.powi(n as i32 % 2)).collect();
+            let ours_ns = theirs_ns.clone();
+            Times { what: "p99", ours_ns, theirs_ns, bar: Bar::NoLonger }
+        };
+        assert_eq!((wild(1.9).verdict(), wild(2.1).verdict()), (Verdict::Met, Verdict::Undecided));
+        let longer = |times: Times| Times { ours_ns: vec![1e4; 31], ..times };
+        assert_eq!(longer(wild(2.1)).verdict(), Verdict::Missed);
     }
 
     #[test]

@@ -183,6 +183,7 @@ impl<W: Write> Sheet<'_, W> {
         let verdict = match times.verdict() {
             Verdict::Met => "met",
             Verdict::Missed => "missed",
+            Verdict::Undecided if times.is_blurred() => "undecided: the peer differs from itself",
             Verdict::Undecided => TOO_FEW,
         };
         self.line([&what, &ours, peer, &theirs, &ratio, &goal, verdict])
@@ -214,7 +215,8 @@ fn said(verdict: Verdict, goal: &Goal, holds: bool) -> &'static str {
 }
 
 fn goal_text(goal: &Goal) -> String {
-    match (goal.ratio, goal.floor) {
+    // Goals such as 1 / 0.7 have no end.
+    match ((goal.ratio * 100.0).round() / 100.0, goal.floor) {
         (0.0, 0.0) => String::new(),
         (0.0, floor) => format!("{} M/s", floor / 1e6),
         (ratio, 0.0) => format!("{ratio} x"),
