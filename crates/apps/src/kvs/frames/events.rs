@@ -123,7 +123,7 @@ fn publish(tasks: &mut [Task], partition: &mut Partition) {
     }
 }
 
-/// Asks for items that are meant: those that are asked for, and those that others take the place of.
+/// Asks for items that are meant: those that are asked for, and those whose place others take.
 #[inline]
 fn ask_items(tasks: &[Task], partition: &Partition) {
     for task in tasks {

@@ -327,7 +327,7 @@ mod tests {
     }
 
     fn grow(index: &mut Index, hash_of: impl Fn(Place) -> u64) {
-        // What it lacks it does not say: a bucket of the table, or one that goes on with a full one.
+        // It lacks a bucket of the table, or one that goes on with a full one, and does not say.
         for add in [Index::add_main, Index::add_spare] {
             if index.is_due() && index.grow(&hash_of).is_err() {
                 add(index);
