@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+use niclab_apps::kvs::time::Moment;
 use niclab_nic::limits::BURST;
 use niclab_nic::memory::Region;
 use niclab_nic::rss::{Rss, RssChange};
@@ -29,8 +30,9 @@ use crate::counters::{CoreCounters, CoreShown, Counters, PortCounters, QueueCoun
 use crate::engine::Engine;
 use crate::error::{CardError, ChangeError};
 use crate::guests::{Door, GuestAt, Seat};
-use crate::items::{Items, Told};
+use crate::items::Told;
 use crate::leaving;
+use crate::look::Look;
 use crate::moving::{Completed, HELD_MAX, Progress};
 use crate::name::{Opens, PortName};
 use crate::ports::{Port, port, seats};
@@ -328,11 +330,27 @@ impl Card {
         }
     }
 
-    /// The program that writes items for a store, where it decides about frames.
-    pub fn items(&mut self) -> Option<&mut Items> {
-        match &mut self.program {
-            Some(Decider::Items(items)) => Some(items),
+    /// What decides about frames, to be looked at; `None` where rules and RSS do.
+    pub fn look(&self) -> Option<Look<'_>> {
+        Some(match self.program.as_ref()? {
+            Decider::Items(items) => Look::at(items.pipeline()),
+            Decider::Program(program) => Look::at(program),
+        })
+    }
+
+    /// What the program that writes items for a store has counted, where it decides.
+    pub fn told(&self) -> Option<Told> {
+        match &self.program {
+            Some(Decider::Items(items)) => Some(items.told()),
             Some(Decider::Program(_)) | None => None,
+        }
+    }
+
+    /// Says to the program that writes items for a store, where it decides, what time it is, for
+    /// items to come.
+    pub fn set_items_time(&mut self, now: Moment) {
+        if let Some(Decider::Items(items)) = &mut self.program {
+            items.set_time(now);
         }
     }
 
@@ -671,7 +689,7 @@ impl Card {
             port.trouble().into_iter().map(move |what| format!("{name}: {what}"))
         };
         let trouble = files.flat_map(named).chain(self.trouble.drain(..)).collect();
-        let told = self.items().map(|items| items.told());
+        let told = self.told();
         Ended { counters: self.counters(), told, frames, frames_lost, trouble }
     }
 

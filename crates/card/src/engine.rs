@@ -615,6 +615,16 @@ impl Engine {
             std::thread::yield_now();
         }
         while self.host() | self.take_over(&mut burst) | self.serve() {}
+        // What the last turns answered leaves where the port takes it.
+        for _ in 0..LAST_TURNS {
+            if self.sides.iter().all(|side| side.leaving.is_empty()) {
+                break;
+            }
+            for side in &mut self.sides {
+                side.send(&mut burst, &mut self.stock);
+            }
+            std::thread::yield_now();
+        }
         self.sides.iter_mut().for_each(|side| side.drop_leaving(&mut self.stock));
         for side in &mut self.sides {
             let lanes: Vec<Box<dyn Lane>> =

@@ -29,6 +29,14 @@ pub enum CardError {
         /// What is wrong.
         reason: String,
     },
+    /// A store's items on a card that has not as many cores.
+    #[error("items for {items} cores on a card of {cores}: make them for as many")]
+    ItemsCores {
+        /// Cores that they are for.
+        items: usize,
+        /// Cores of the card.
+        cores: usize,
+    },
     /// Services that cannot be had so.
     #[error(
         "{services} services on {cores} cores beside {guests} guests: give one for each core, and \

@@ -197,10 +197,11 @@ impl Staged {
     /// Takes the segment that the program fills for an owner for full.
     pub fn leave_segment(&mut self, owner: usize) {
         let Items { pipeline, next, .. } = &mut self.items;
-        let at = pipeline.register(*next, owner as u64).unwrap_or(0);
-        // What was there is skipped: no place is given twice.
-        if at & WITHIN < LENT_LEN as u64 {
-            pipeline.set_register(*next, owner as u64, at & !WITHIN | LENT_LEN as u64);
+        // By an addition, as the program's: no place is given twice.
+        if let Some(places) = pipeline.registers(*next)
+            && places.read(owner as u64) & WITHIN < LENT_LEN as u64
+        {
+            places.add(owner as u64, LENT_LEN as u64);
         }
     }
 

@@ -35,8 +35,7 @@ impl Decider {
         match self {
             // Who is not counted would not be waited for.
             Decider::Items(items) if items.cores() != cores => {
-                let reason = format!("items for {} cores on {cores}", items.cores());
-                Err(CardError::Program { reason })
+                Err(CardError::ItemsCores { items: items.cores(), cores })
             }
             Decider::Items(_) | Decider::Program(_) => Ok(()),
         }

@@ -21,8 +21,8 @@ pub const EVENT_KEY_LEN_MAX: usize = 64;
 /// Bytes of an event that mean something, at most.
 pub const EVENT_LEN_MAX: usize = HEAD_LEN + EVENT_KEY_LEN_MAX;
 
-/// Bytes that are copied: whole words, which an entry of a ring has.
-const ROOM: usize = EVENT_LEN_MAX.next_multiple_of(WORD);
+/// Bytes that are copied, whole words: an entry of a ring has as many at least.
+pub(super) const COPIED_LEN: usize = EVENT_LEN_MAX.next_multiple_of(WORD);
 
 /// Kinds of events.
 const ASKED: u8 = 1;
@@ -40,7 +40,7 @@ pub(super) const SET_ANSWER_LEN: usize = GET_LEN;
 /// One event, copied out of the ring.
 #[derive(Clone, Copy, Debug)]
 pub struct Event {
-    bytes: [u8; ROOM],
+    bytes: [u8; COPIED_LEN],
 }
 
 /// What an event tells.
@@ -80,7 +80,7 @@ pub struct Client {
 
 impl Default for Event {
     fn default() -> Event {
-        Event { bytes: [0; ROOM] }
+        Event { bytes: [0; COPIED_LEN] }
     }
 }
 

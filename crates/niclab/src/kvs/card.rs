@@ -134,7 +134,7 @@ impl Wanted {
                     continue;
                 }
                 tended_at = Instant::now();
-                card.items().into_iter().for_each(|items| items.set_time(moment()));
+                card.set_items_time(moment());
                 let missing = card.tend();
                 let reasons: Vec<String> =
                     missing.iter().map(|(name, error)| format!("{name}: {error}")).collect();

@@ -1,6 +1,7 @@
 //! Memory that a program shares with its application, as somebody looks at it: copies, which take
 //! nothing from the application.
 
+use niclab_card::Look;
 use niclab_program::Pipeline;
 use serde_json::{Value, json};
 
@@ -39,19 +40,19 @@ pub(super) fn ring(pipeline: &Pipeline, name: &str, index: &str) -> Result<Value
 
 /// A copy of some bytes of a window.
 pub(super) fn window(
-    pipeline: &Pipeline,
+    look: &Look<'_>,
     name: &str,
     offset: &str,
     count: &str,
 ) -> Result<Value, String> {
-    let (offset, bytes) = copied(pipeline, name, number(offset)?, number(count)?)?;
+    let (offset, bytes) = copied(look, name, number(offset)?, number(count)?)?;
     Ok(json!({ "done": dump(offset, &bytes), "bytes": hex(&bytes) }))
 }
 
 /// So many numbers of a window from a place on, their last byte first, as the card writes them;
 /// `width` is `u8`, `u16`, `u32` or `u64`.
 pub(super) fn numbers(
-    pipeline: &Pipeline,
+    look: &Look<'_>,
     name: &str,
     (offset, count): (&str, &str),
     width: &str,
@@ -64,7 +65,7 @@ pub(super) fn numbers(
         _ => return Err(format!("`{width}`: write u8, u16, u32 or u64, or nothing for bytes")),
     };
     let len = number(count)?.saturating_mul(bytes_each);
-    let (offset, bytes) = copied(pipeline, name, number(offset)?, len)?;
+    let (offset, bytes) = copied(look, name, number(offset)?, len)?;
     let of = |bytes: &[u8]| bytes.iter().rev().fold(0, |sum, byte| sum << 8 | u64::from(*byte));
     let numbers: Vec<u64> = bytes.chunks(bytes_each as usize).map(of).collect();
     let line = |(at, numbers): (usize, &[u64])| {
@@ -78,12 +79,12 @@ pub(super) fn numbers(
 
 /// Bytes of a window from a place on, and the place.
 fn copied(
-    pipeline: &Pipeline,
+    look: &Look<'_>,
     name: &str,
     offset: u64,
     count: u64,
 ) -> Result<(usize, Vec<u8>), String> {
-    let windows = &pipeline.program().windows;
+    let windows = &look.program().windows;
     let at = named("window", name, windows.iter().map(|of| &of.name))?;
     let len = windows[at].len;
     if !(1..=WINDOW_MAX as u64).contains(&count) {
@@ -97,9 +98,7 @@ fn copied(
         ));
     }
     let (offset, mut bytes) = (offset as usize, vec![0; count as usize]);
-    if let Some(shared) = pipeline.window(at) {
-        shared.copy_out(offset, &mut bytes);
-    }
+    look.copy_window(at, offset, &mut bytes);
     Ok((offset, bytes))
 }
 

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use niclab_card::{Card, LoadedApplication};
+use niclab_card::{Card, LoadedApplication, Look};
 use niclab_program::{Command, Field, Kind, Pipeline, Program, Table, read_tables};
 use serde_json::{Value, json};
 
@@ -63,6 +63,17 @@ impl Whose<'_> {
                 card.program().ok_or(without)
             }
             Whose::Application(name) => card.application(name).map_err(|error| error.to_string()),
+        }
+    }
+
+    /// What it has, to be looked at: also where nobody may change it.
+    fn look(self, card: &mut Card) -> Result<Look<'_>, String> {
+        match self {
+            Whose::Card => card.look().ok_or_else(|| without_program(card)),
+            Whose::Application(name) => {
+                let of = card.application(name).map_err(|error| error.to_string())?;
+                Ok(Look::at(of))
+            }
         }
     }
 
@@ -233,32 +244,27 @@ fn program(card: &mut Card, whose: Whose<'_>, rest: &str) -> Result<Value, Strin
     }
     if words == ["show"]
         && let Whose::Card = whose
-        && card.program().is_none()
+        && card.look().is_none()
     {
         return Ok(lines(&["no program: rules and RSS decide about frames"]));
     }
-    ask(whose.pipeline(card)?, &words)
-        .unwrap_or_else(|| Err(format!("`program {rest}` is no command: {PROGRAM_COMMANDS}")))
-}
-
-/// Asks a program what it has; `None` where these words ask for nothing.
-fn ask(pipeline: &mut Pipeline, words: &[&str]) -> Option<Result<Value, String>> {
-    Some(match *words {
-        ["show"] => Ok(show(pipeline)),
-        ["register", name, index] => register(pipeline, name, index),
-        ["counter", name, index] => counter(pipeline, name, index),
-        ["ring", name, index] => memory::ring(pipeline, name, index),
-        ["window", name, offset, count] => memory::window(pipeline, name, offset, count),
+    match *words {
+        ["show"] => Ok(show(&whose.look(card)?)),
+        ["register", name, index] => register(&whose.look(card)?, name, index),
+        ["counter", name, index] => counter(&whose.look(card)?, name, index),
+        ["window", name, offset, count] => memory::window(&whose.look(card)?, name, offset, count),
         ["window", name, offset, count, width] => {
-            memory::numbers(pipeline, name, (offset, count), width)
+            memory::numbers(&whose.look(card)?, name, (offset, count), width)
         }
+        ["ring", name, index] => memory::ring(whose.pipeline(card)?, name, index),
         ["digests", name] => {
+            let pipeline = whose.pipeline(card)?;
             let digests_of = &pipeline.program().digests;
-            let digest = named("digest", name, digests_of.iter().map(|of| &of.name));
-            digest.map(|digest| digests(pipeline, digest))
+            let digest = named("digest", name, digests_of.iter().map(|of| &of.name))?;
+            Ok(digests(pipeline, digest))
         }
-        _ => return None,
-    })
+        _ => Err(format!("`program {rest}` is no command: {PROGRAM_COMMANDS}")),
+    }
 }
 
 /// A number, decimal or behind `0x`.
@@ -270,10 +276,10 @@ pub(super) fn number(text: &str) -> Result<u64, String> {
     read.map_err(|_| format!("`{text}` is no number"))
 }
 
-fn show(pipeline: &Pipeline) -> Value {
-    let tables = || pipeline.program().tables.iter().enumerate();
+fn show(look: &Look<'_>) -> Value {
+    let tables = || look.program().tables.iter().enumerate();
     let line = |(number, table): (usize, &Table)| {
-        let (name, entries, size) = (&table.name, pipeline.entries(number), table.size);
+        let (name, entries, size) = (&table.name, look.entries(number), table.size);
         match table.kind {
             Kind::Learner { .. } => {
                 format!("{name}: {entries} entries on all cores, each with room for {size}")
@@ -282,7 +288,7 @@ fn show(pipeline: &Pipeline) -> Value {
         }
     };
     let told = |(number, table): (usize, &Table)| {
-        let entries = pipeline.entries(number);
+        let entries = look.entries(number);
         json!({ "name": table.name, "entries": entries, "size": table.size })
     };
     let (done, tables): (Vec<String>, Vec<Value>) =
@@ -290,17 +296,17 @@ fn show(pipeline: &Pipeline) -> Value {
     json!({ "done": done, "tables": tables })
 }
 
-fn register(pipeline: &Pipeline, name: &str, index: &str) -> Result<Value, String> {
-    let arrays = pipeline.program().registers.iter().map(|of| &of.name);
+fn register(look: &Look<'_>, name: &str, index: &str) -> Result<Value, String> {
+    let arrays = look.program().registers.iter().map(|of| &of.name);
     let array = named("regarray", name, arrays)?;
-    let value = pipeline.register(array, number(index)?).unwrap_or(0);
+    let value = look.register(array, number(index)?).unwrap_or(0);
     Ok(json!({ "done": [value.to_string()], "value": value }))
 }
 
-fn counter(pipeline: &Pipeline, name: &str, index: &str) -> Result<Value, String> {
-    let arrays = pipeline.program().counters.iter().map(|of| &of.name);
+fn counter(look: &Look<'_>, name: &str, index: &str) -> Result<Value, String> {
+    let arrays = look.program().counters.iter().map(|of| &of.name);
     let array = named("countarray", name, arrays)?;
-    let (packets, bytes) = pipeline.counter(array, number(index)?).unwrap_or_default();
+    let (packets, bytes) = look.counter(array, number(index)?).unwrap_or_default();
     let line = format!("{packets} packets, {bytes} B");
     Ok(json!({ "done": [line], "packets": packets, "bytes": bytes }))
 }

@@ -94,7 +94,8 @@ impl Station {
                     counted.asked += 1;
                     if let Told::Asked(bytes, client) = event.told() {
                         counted.datagram_bytes += (GET_LEN + bytes.len()) as u64;
-                        let item = partition.read(&Key { bytes, hash: *hash }, context.now);
+                        let place = partition.get(&Key { bytes, hash: *hash }, context.now);
+                        let item = place.map(|place| partition.item(place));
                         answer(item, &client, (&*template, &mut *bulk, &mut *counted), answers);
                     }
                 }

@@ -191,11 +191,11 @@ pub struct Ended {
     pub statistics: Statistics,
 }
 
-/// A server that is over. Where a card brings frames this goes on until the card has ended.
+/// A server that has finished. Where a card brings frames this goes on until the card has ended.
 #[derive(Debug)]
-pub struct Over(Arc<Shared>);
+pub struct Finished(Arc<Shared>);
 
-impl Over {
+impl Finished {
     /// What it has done.
     pub fn ended(&self) -> Ended {
         let (statistics, standing) = (self.0.store.statistics(), self.0.standing());
@@ -263,7 +263,7 @@ impl Server {
     ///
     /// # Errors
     /// [`ServerError`]: what breaks one thread ends all.
-    pub fn run(self, stop: &AtomicBool) -> Result<Over, ServerError> {
+    pub fn run(self, stop: &AtomicBool) -> Result<Finished, ServerError> {
         let Server { tcp, udp, shared, .. } = self;
         let mut udp: Vec<Option<UdpSocket>> = udp.into_iter().map(Some).collect();
         udp.resize_with(shared.options.cores.len(), || None);
@@ -287,7 +287,7 @@ impl Server {
             let joined = workers.into_iter().map(|worker| worker.join().unwrap_or(Ok(())));
             joined.fold(accepted, |all, served| all.and(served))
         })?;
-        Ok(Over(shared))
+        Ok(Finished(shared))
     }
 }
 

@@ -31,6 +31,7 @@ use niclab_nic::dma::Reader;
 use niclab_nic::shared::{Ordering, Shared, WORD};
 use niclab_table::prefetch;
 
+use super::super::event;
 use super::super::limits::KEY_LEN_MAX;
 use super::super::time::Moment;
 use super::item::{ALIGN, HEADER_LEN, Header, item_len, mark};
@@ -103,6 +104,9 @@ impl Loan {
     ///   ends a turn, and rests, only with nothing under way: whatever it was given a place for is
     ///   written, or never will be, and every slot of the ring that it took is filled.
     /// - Nobody else is lent these segments.
+    ///
+    /// # Panics
+    /// If entries of the ring are shorter than what is copied of an event.
     pub unsafe fn new(
         memory: Arc<Shared>,
         segments: Range<usize>,
@@ -110,6 +114,7 @@ impl Loan {
         next: Box<dyn Next>,
         turns: Arc<Turns>,
     ) -> Loan {
+        assert!(events.shape().stride() >= WORD + event::COPIED_LEN, "entries too short");
         Loan { window: Window(memory), segments, events, next, turns }
     }
 }

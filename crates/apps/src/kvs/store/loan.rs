@@ -227,7 +227,10 @@ impl Partition {
         self.flush_when_due(now);
         let Some(lent) = &mut self.lent else { return (0, 0) };
         let (first, mut count, mut known) = (lent.loan.events.taken(), 0, 0);
-        while count < room.len().min(64) && room[count].take(&mut lent.loan.events) {
+        // As many as there are bits to say what is known of them.
+        let most = room.len().min(u64::BITS as usize);
+        let room = &mut room[..most];
+        while count < room.len() && room[count].take(&mut lent.loan.events) {
             let number = first + count as u64;
             known |= u64::from(number < lent.linked || lent.is_early(number)) << count;
             count += 1;

@@ -5,7 +5,7 @@
 use super::super::hash::Key;
 use super::super::limits::VALUE_LEN_MAX;
 use super::super::time::{Expiry, Moment};
-use super::item::{Item, mark};
+use super::item::mark;
 use super::log::Place;
 use super::partition::{New, Partition, Unstored, Value};
 
@@ -142,12 +142,6 @@ impl Partition {
         self.counters.get_hits += u64::from(found.is_some());
         self.counters.get_misses += u64::from(found.is_none());
         found
-    }
-
-    /// The same, and the item itself.
-    #[inline(always)]
-    pub fn read(&mut self, key: &Key<'_>, now: Moment) -> Option<Item<'_>> {
-        self.get(key, now).map(|place| self.item(place))
     }
 
     /// Finds an item, and counts one that was over.

@@ -229,7 +229,8 @@ impl Partition {
         self.unlink(place);
     }
 
-    /// The same, of an item that is read from now on: it stays when room is made, once.
+    /// The item under a key, as of [`find`](Partition::find), which is read from now on: it stays
+    /// when room is made, once.
     #[inline]
     pub fn find_read(&mut self, key: &Key<'_>, now: Moment) -> Option<Place> {
         self.flush_when_due(now);

@@ -1,0 +1,48 @@
+//! A program as somebody looks at it, who changes nothing and gets hold of nothing that it runs
+//! with.
+
+use niclab_program::{Pipeline, Program};
+
+/// What a program has, to be looked at: also where it belongs to a store, which relies on that
+/// nobody else has its memory or its registers.
+#[derive(Clone, Copy, Debug)]
+pub struct Look<'a>(&'a Pipeline);
+
+impl<'a> Look<'a> {
+    /// At the program of somebody who may have it whole.
+    pub fn at(pipeline: &'a Pipeline) -> Look<'a> {
+        Look(pipeline)
+    }
+
+    /// The program itself.
+    pub fn program(&self) -> &'a Program {
+        self.0.program()
+    }
+
+    /// Entries of the table of a number.
+    ///
+    /// # Panics
+    /// If the program has none of this number.
+    pub fn entries(&self, table: usize) -> usize {
+        self.0.entries(table)
+    }
+
+    /// The register at a place of the array of a number; `None` where there is no such array.
+    pub fn register(&self, array: usize, index: u64) -> Option<u64> {
+        self.0.register(array, index)
+    }
+
+    /// Packets and bytes that a counter of the array of a number has seen; `None` where there is no
+    /// such array.
+    pub fn counter(&self, array: usize, index: u64) -> Option<(u64, u64)> {
+        self.0.counter(array, index)
+    }
+
+    /// Copies bytes out of the window of a number, from an offset on; whether there is one.
+    ///
+    /// # Panics
+    /// If they reach beyond its end.
+    pub fn copy_window(&self, window: usize, offset: usize, into: &mut [u8]) -> bool {
+        self.0.window(window).map(|shared| shared.copy_out(offset, into)).is_some()
+    }
+}
