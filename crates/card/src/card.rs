@@ -8,7 +8,6 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use niclab_apps::kvs::time::Moment;
-use niclab_nic::limits::BURST;
 use niclab_nic::memory::Region;
 use niclab_nic::rss::{Rss, RssChange};
 use niclab_nic::rule::session::Record;
@@ -36,7 +35,7 @@ use crate::look::Look;
 use crate::moving::{Completed, HELD_MAX, Progress};
 use crate::name::{Opens, PortName};
 use crate::ports::{Port, port, seats};
-use crate::programmed::{Carried, ToCore, way};
+use crate::programmed::{Carried, IN_HAND, ToCore, way};
 use crate::runs::{Decider, Runs};
 use crate::serving::Serving;
 use crate::side::Side;
@@ -178,7 +177,7 @@ impl Card {
         let hosted = applications.len();
         let applications = Applications::new(applications, (count, cores), config.queues)?;
         let waiting = Applications::frames(hosted, cores) + leaving::frames_max(hosted, count);
-        let under_way = count * (cores * ring_of(cores) + HELD_MAX) + waiting + 8 * BURST;
+        let under_way = count * (cores * ring_of(cores) + HELD_MAX) + waiting + IN_HAND;
         let stocks = stocks(cores, cores * (held + under_way), FRAME_LEN_MAX)?;
         let region = Arc::clone(stocks[0].region());
         let (stop, begun) = (Arc::new(AtomicBool::new(false)), Instant::now());

@@ -11,6 +11,7 @@ use niclab_nic::limits::BURST;
 use niclab_nic::memory::Desc;
 use niclab_port::stock::Stock;
 use niclab_port::wire::Burst;
+use niclab_program::limits::WORK_FRAME_LEN;
 use niclab_program::{Fate, Lost, Pipeline, Site, Worker};
 
 use crate::applications::{Losses, Owned};
@@ -20,6 +21,12 @@ use rtrb::{Consumer, Producer, RingBuffer};
 /// Copies that a burst can make, at most: more are not made, and counted. As many as all its frames
 /// for a group of eight ports and their own.
 const COPIES_MAX: usize = 7 * BURST;
+
+/// Frames that a core has in its hands at most: a burst and its copies.
+pub(crate) const IN_HAND: usize = BURST + COPIES_MAX;
+
+// Work is reckoned with frames as long as the card has them.
+const _: () = assert!(FRAME_LEN_MAX == WORK_FRAME_LEN);
 
 /// A program as one core carries it out.
 pub(crate) struct Carried {

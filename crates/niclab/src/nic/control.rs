@@ -23,8 +23,14 @@ use crate::rules;
 /// of tables for a million entries.
 const COMMAND_LEN_MAX: usize = 64 << 20;
 
-/// How long the other side of the socket may take, and how long a card may work on a command.
+/// Bytes of a command that need no room of all: however slowly somebody says a long one, others are
+/// answered.
+const OWN_LEN: usize = 4_096;
+
+/// How long the other side of the socket may be silent, how long it may take to say a command, and
+/// how long a card may work on one.
 const PATIENCE: Duration = Duration::from_secs(5);
+const SAYING: Duration = Duration::from_secs(60);
 const WORK: Duration = Duration::from_secs(60);
 
 const COMMANDS: &str =
@@ -65,7 +71,8 @@ pub struct Control {
 struct Client {
     stream: UnixStream,
     said: Vec<u8>,
-    /// When something was heard last.
+    /// When it came, and when something was heard last.
+    came: Instant,
     since: Instant,
 }
 
@@ -130,14 +137,15 @@ impl Control {
         // Whatever it says, all are looked at.
         let _ = poll(&mut asked, Some(&timeout));
         if !is_full && let Ok((stream, _)) = self.listener.accept() {
-            let client = Client { stream, said: Vec::new(), since: Instant::now() };
+            let now = Instant::now();
+            let client = Client { stream, said: Vec::new(), came: now, since: now };
             self.clients.push(client);
         }
         let (mut is_end, may) = (false, self.may);
-        let held: usize = self.clients.iter().map(|client| client.said.len()).sum();
+        let held: usize = self.clients.iter().map(|client| shared(client.said.len())).sum();
         let mut room = self.room - held;
         self.clients.retain_mut(|client| match client.listen(&mut room) {
-            Ok(None) => client.since.elapsed() < PATIENCE,
+            Ok(None) => client.since.elapsed() < PATIENCE && client.came.elapsed() < SAYING,
             // Who goes before it has its answer does not want it.
             Ok(Some(command)) => {
                 is_end |= client.answer(card, may, command).unwrap_or(false);
@@ -165,14 +173,15 @@ impl Client {
             let piece = &piece[..count];
             let end = piece.iter().position(|byte| *byte == b'\n');
             let own = &piece[..end.unwrap_or(count)];
-            let Some(left) = room.checked_sub(own.len()) else {
+            let more = shared(self.said.len() + own.len()) - shared(self.said.len());
+            let Some(left) = room.checked_sub(more) else {
                 return Ok(Some(Err(too_long())));
             };
             *room = left;
             self.said.extend_from_slice(own);
             self.since = Instant::now();
             if end.is_some() {
-                *room += self.said.len();
+                *room += shared(self.said.len());
                 let line = String::from_utf8(std::mem::take(&mut self.said));
                 return Ok(Some(line.map_err(|_| "a command is text in UTF-8".to_owned())));
             }
@@ -201,12 +210,17 @@ impl Client {
     }
 }
 
+/// Bytes of what has been said that take room of all.
+fn shared(said: usize) -> usize {
+    said.saturating_sub(OWN_LEN)
+}
+
 /// That a command finds no room, and what to do then.
 fn too_long() -> String {
     format!(
-        "a command has {COMMAND_LEN_MAX} bytes at most, and so have all together that are being \
-         said: divide it into several, or ask again when others have been answered; `--tables` has \
-         no such limit"
+        "a command has {COMMAND_LEN_MAX} bytes at most, and so have all long ones together that \
+         are being said: divide it into several, or ask again when others have been answered; \
+         `--tables` has no such limit"
     )
 }
 
@@ -408,7 +422,7 @@ mod tests {
         };
         // As long as can be, twice, for it does not add up; and a byte longer.
         for (more, answer) in [(0, "is no command"), (0, "is no command"), (1, "bytes at most")] {
-            let mut text = vec![b'x'; room + more];
+            let mut text = vec![b'x'; OWN_LEN + room + more];
             text.push(b'\n');
             let said = says(bench.connected(), text);
             while !said.is_finished() {
@@ -416,14 +430,19 @@ mod tests {
             }
             assert!(bench.answer(&mut said.join().unwrap()).contains(answer));
         }
-        // One that is not whole has all the room but a byte.
-        let waits = says(bench.connected(), vec![b'x'; room - 1]);
-        while bench.control.clients.iter().all(|of| of.said.len() < room - 1) {
+        // One that is not whole has all the room: who says little is answered all the same.
+        let waits = says(bench.connected(), vec![b'x'; OWN_LEN + room]);
+        while bench.control.clients.iter().all(|of| of.said.len() < OWN_LEN + room) {
             bench.control.serve(&mut bench.card, Duration::from_millis(5));
         }
         let mut client = bench.connected();
         client.write_all(b"counters\n").unwrap();
-        assert!(bench.answer(&mut client).contains("bytes at most, and so have all"));
+        assert!(bench.answer(&mut client).contains("ports"));
+        let mut long = vec![b'x'; OWN_LEN + 1];
+        long.push(b'\n');
+        let mut client = bench.connected();
+        client.write_all(&long).unwrap();
+        assert!(bench.answer(&mut client).contains("and so have all long ones"));
         drop(waits.join().unwrap());
         bench.control.serve(&mut bench.card, Duration::from_millis(5));
         let mut client = bench.connected();
