@@ -13,7 +13,7 @@ use crate::exchange::{CLOSED, FAMILIES, HOSTS, paces, product};
 use crate::ledger::put_ledger;
 use crate::measure::{Metrics, put, put_ratio, quantiles};
 use crate::occupancy::Place;
-use crate::run::{PlannedRate, Resolver, Trial, index_of};
+use crate::run::{PlannedRate, Resolver, Task, Trial, index_of};
 use crate::runner::json;
 use crate::spec::{ApplicationSweep, Hits, SpecError, TrialKind};
 use crate::values::Values;
@@ -251,11 +251,9 @@ impl Resolver<'_> {
             let times = (self.grid.duration_ms, self.grid.warmup_ms);
             for asked in applications(sweep, times, self.seed)? {
                 let point = point(&asked);
-                let application = Some(index_of(&mut self.run.applications, asked));
-                self.trial(Trial {
-                    application,
-                    ..Trial::bare(TrialKind::Application, setup, PlannedRate::Saturate, point)
-                });
+                let application = index_of(&mut self.run.applications, asked);
+                let (kind, rate) = (TrialKind::Application, PlannedRate::Saturate);
+                self.trial(Trial { kind, setup, task: Task::Apply { application }, rate, point });
             }
         }
         Ok(())

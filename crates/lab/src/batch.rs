@@ -10,7 +10,7 @@ use crate::axes::{CALLS, CORES, at_axes, name_of, numbers, slice_at, slices, sta
 use crate::change::{NEW, OLD, to_change};
 use crate::flows;
 use crate::occupancy::{PRIORITY_RULES, Place, RULES_MAX};
-use crate::run::{PlannedRate, Resolver, Trial, index_of};
+use crate::run::{PlannedRate, Resolver, Task, Trial, index_of};
 use crate::spec::{BatchSweep, SpecError, Trace, TrialKind};
 use crate::values::Values;
 
@@ -188,22 +188,30 @@ impl Resolver<'_> {
         };
         let saturating = self.load_of(flows, frame)?;
         let load = Load { duration_ns, ..self.run.loads[saturating].clone() };
-        let load = Some(index_of(&mut self.run.loads, load));
+        let load = index_of(&mut self.run.loads, load);
         let plan = Some(index_of(&mut self.run.plans, batch.plan(work, before_ns)));
         let at = |mut point: Point| {
             point.insert("frame".into(), frame.clone());
             point
         };
         let saturate = Trial {
-            load: Some(saturating),
-            ..Trial::bare(TrialKind::Saturate, setup, PlannedRate::Saturate, at(batch.base_point()))
+            kind: TrialKind::Saturate,
+            setup,
+            task: Task::offer(saturating),
+            rate: PlannedRate::Saturate,
+            point: at(batch.base_point()),
         };
         let of = self.trial(saturate);
         let rate = PlannedRate::ShareOf { of, share: self.spec.batch_share };
         let mut rest_point = batch.base_point();
         rest_point.insert("for_ms".into(), Coordinate::Number(duration_ns as f64 / 1e6));
-        let trial =
-            |kind, plan, point| Trial { load, plan, ..Trial::bare(kind, setup, rate, point) };
+        let trial = |kind, plan, point| Trial {
+            kind,
+            setup,
+            task: Task::Offer { load, plan },
+            rate,
+            point,
+        };
         self.trial(trial(TrialKind::Rest, None, at(rest_point)));
         self.trial(trial(TrialKind::Batch, plan, at(batch.point())));
         Ok(())

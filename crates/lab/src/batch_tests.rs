@@ -32,8 +32,8 @@ fn each_batch_stands_beside_the_same_load_without_it() {
     for trial in of(TrialKind::Batch).chain(of(TrialKind::Rest)) {
         let PlannedRate::ShareOf { of, share } = trial.rate else { panic!("{trial:?}") };
         assert_eq!((run.trials[of].kind, share), (TrialKind::Saturate, 0.5));
-        assert_eq!(run.loads[trial.load.unwrap()].duration_ns, 200_000_000);
-        assert_eq!(trial.plan.is_some(), trial.kind == TrialKind::Batch);
+        assert_eq!(run.loads[trial.load().unwrap()].duration_ns, 200_000_000);
+        assert_eq!(trial.plan().is_some(), trial.kind == TrialKind::Batch);
     }
     for plan in &run.plans {
         let Plan::Rules(plan) = plan else { panic!("a plan that rests") };
@@ -143,10 +143,10 @@ fn prefixes_that_are_re_pointed_are_met_by_the_traffic_and_told_by_how_long_it_t
         panic!("{setup:?}")
     };
     assert_eq!((setup.queues, actions.as_slice()), (3, &[Action::Queue(OLD)][..]));
-    let Plan::Rules(plan) = &run.plans[trial.plan.unwrap()] else { panic!("no plan") };
+    let Plan::Rules(plan) = &run.plans[trial.plan().unwrap()] else { panic!("no plan") };
     let change = Change::Actions(vec![Action::Queue(NEW)]);
     assert_eq!(plan.work, Work::Change { block: 1, change });
-    let load = &run.loads[trial.load.unwrap()];
+    let load = &run.loads[trial.load().unwrap()];
     assert_eq!(load.flows.dst, Some(niclab_device::prefixes_range(20_000)));
     let table = &summary.experiments[0].tables[0];
     assert_eq!(
@@ -282,7 +282,7 @@ fn of_sweeps_that_meet_the_one_with_most_time_is_measured() {
         let run = &bench.run.experiments[0];
         let times = |kind| {
             let of = run.trials.iter().filter(move |trial| trial.kind == kind);
-            of.map(|trial| run.loads[trial.load.unwrap()].duration_ns / 1_000_000).collect()
+            of.map(|trial| run.loads[trial.load().unwrap()].duration_ns / 1_000_000).collect()
         };
         let both: [Vec<u64>; 2] = [TrialKind::Batch, TrialKind::Rest].map(times);
         both

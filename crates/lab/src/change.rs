@@ -19,7 +19,7 @@ use crate::axes::{CALLS, CORES, at_axes, name_of, numbers, slice_at, slices, sta
 use crate::flows;
 use crate::measure::{Metrics, put};
 use crate::occupancy::{FRAME_LEN_COMMON, PRIORITY_RULES, Place};
-use crate::run::{PlannedRate, Resolver, Trial, index_of};
+use crate::run::{PlannedRate, Resolver, Task, Trial, index_of};
 use crate::spec::{ChangeSweep, RulesFile, SpecError, TrialKind};
 
 /// Priorities of rules when that is changed, and of the default rule then.
@@ -243,9 +243,9 @@ impl Resolver<'_> {
         let file = self.overrides.rules.as_ref();
         let (setup, block) = change.setup(self.seed, FRAME_LEN_COMMON, file);
         let setup = index_of(&mut self.run.setups, setup);
-        let plan = Some(index_of(&mut self.run.plans, change.plan(block, 0)));
+        let plan = index_of(&mut self.run.plans, change.plan(block, 0));
         let (kind, rate, point) = (TrialKind::Change, PlannedRate::Saturate, change.point());
-        self.trial(Trial { plan, ..Trial::bare(kind, setup, rate, point) });
+        self.trial(Trial { kind, setup, task: Task::Operate { plan }, rate, point });
     }
 
     fn add_beside(
@@ -256,7 +256,7 @@ impl Resolver<'_> {
     ) -> Result<(), SpecError> {
         let saturating = self.load(&change.place(), frame)?;
         let load = Load { duration_ns, ..self.run.loads[saturating].clone() };
-        let load = Some(index_of(&mut self.run.loads, load));
+        let load = index_of(&mut self.run.loads, load);
         let file = self.overrides.rules.as_ref();
         let (setup, block) = change.setup(self.seed, self.frame_len_max(frame), file);
         let setup = index_of(&mut self.run.setups, setup);
@@ -266,17 +266,15 @@ impl Resolver<'_> {
             point
         };
         let of = self.trial(Trial {
-            load: Some(saturating),
-            ..Trial::bare(
-                TrialKind::Saturate,
-                setup,
-                PlannedRate::Saturate,
-                at(change.base_point()),
-            )
+            kind: TrialKind::Saturate,
+            setup,
+            task: Task::offer(saturating),
+            rate: PlannedRate::Saturate,
+            point: at(change.base_point()),
         });
         let rate = PlannedRate::ShareOf { of, share: self.spec.batch_share };
         let (kind, point) = (TrialKind::Change, at(change.point()));
-        self.trial(Trial { load, plan, ..Trial::bare(kind, setup, rate, point) });
+        self.trial(Trial { kind, setup, task: Task::Offer { load, plan }, rate, point });
         Ok(())
     }
 }

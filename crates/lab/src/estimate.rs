@@ -6,10 +6,12 @@
 use niclab_device::cases::Loaded;
 use niclab_device::echo::Echo;
 use niclab_device::linux::stamped_requests;
-use niclab_device::{Plan, RuleBlock, Setup, Work};
+use niclab_device::{
+    Application, Exchange, Plan, Processing, RuleBlock, Serving, Setup, Streaming, Work,
+};
 
 use crate::ledger::{PAIRS, PROBES_S};
-use crate::run::{ExperimentRun, Knee, RunDevice, Trial, Visit, can_make, is_able};
+use crate::run::{ExperimentRun, Knee, RunDevice, Task, Trial, Visit, can_make, is_able};
 use crate::spec::{KneeKind, TrialKind};
 use crate::throughput::Search;
 
@@ -67,7 +69,7 @@ pub fn seconds(run: &ExperimentRun, devices: &[RunDevice]) -> f64 {
 /// Seconds that a search for a throughput takes as a rule.
 pub fn search_s(run: &ExperimentRun, search: &Search) -> f64 {
     let trial = &run.trials[search.of];
-    let load = trial.load.and_then(|at| run.loads.get(at));
+    let load = trial.load().and_then(|at| run.loads.get(at));
     let warmup_s = load.map_or(0.0, |load| load.warmup_ns as f64 / 1e9);
     setup_s(&run.setups[trial.setup]) + search.seconds(TRIAL_S + warmup_s)
 }
@@ -109,55 +111,65 @@ fn block_s(block: &RuleBlock) -> f64 {
 
 /// Seconds that one trial takes.
 pub fn trial_s(run: &ExperimentRun, trial: &Trial) -> f64 {
-    let plan = trial.plan.and_then(|at| run.plans.get(at));
+    let plan = trial.plan().and_then(|at| run.plans.get(at));
     let plan_s =
         plan.zip(run.setups.get(trial.setup)).map_or(0.0, |(plan, setup)| plan_s(plan, setup));
-    let exchange = trial.exchange.and_then(|at| run.exchanges.get(at));
-    let exchange_s = exchange.map_or(0.0, |exchange| {
-        let Echo { duration_ns, warmup_ns, .. } = exchange.echo;
-        let each_s = (duration_ns + warmup_ns) as f64 / 1e9;
-        match trial.kind {
-            TrialKind::Ledger => SERVER_S + f64::from(PAIRS) * (2.0 * each_s + PROBES_S),
-            _ => SERVER_S + each_s,
+    let task_s = match trial.task {
+        Task::Offer { load, .. } => return plan_s + offered_s(run, load),
+        Task::Operate { .. } => Some(plan_s),
+        Task::Exchange { exchange } => {
+            run.exchanges.get(exchange).map(|exchange| exchange_s(exchange, trial.kind))
         }
-    });
-    let application = trial.application.and_then(|at| run.applications.get(at));
-    let application_s = application.map_or(0.0, |application| {
-        let asked = &application.requests;
-        let slice_s = stamped_requests::slice_ns(asked) as f64 / 1e9;
-        let pair_s = 2.0 * slice_s + PROBES_S;
-        let ledger_s = match application.stamps {
-            true => f64::from(stamped_requests::PAIRS) * pair_s,
-            false => 0.0,
-        };
-        SERVER_S + (asked.duration_ns + asked.warmup_ns) as f64 / 1e9 + ledger_s
-    });
-    let stream = trial.stream.and_then(|at| run.streams.get(at));
-    let stream_s = stream.map_or(0.0, |streaming| {
-        let stream = &streaming.stream;
-        SERVER_S + (stream.duration_ns + stream.warmup_ns) as f64 / 1e9
-    });
-    let processing = trial.processing.and_then(|at| run.processings.get(at));
-    let program_s = processing.map_or(0.0, |of| {
-        let Loaded { count, entries, .. } = of.program;
-        // Packets are put back before each pass, which takes as long as a short program.
-        2.0 * (of.duration_ns + of.warmup_ns) as f64 / 1e9
-            + f64::from(count) * f64::from(entries) / RULES_PER_S
-    });
-    let serving = trial.serving.and_then(|at| run.servings.get(at));
-    let store_s = serving.map_or(0.0, |of| {
-        // Passes that are watched take a part of the measured time again.
-        1.5 * (of.duration_ns + of.warmup_ns) as f64 / 1e9
-            + REQUESTS_S
-            + f64::from(of.asked.count) / ITEMS_PER_S
-    });
-    let offered_s = trial.load.map_or(TRIAL_S, |load| offered_s(run, load));
-    plan_s + exchange_s + application_s + stream_s + program_s + store_s + offered_s
+        Task::Apply { application } => run.applications.get(application).map(application_s),
+        Task::Stream { stream } => run.streams.get(stream).map(stream_s),
+        Task::Process { processing } => run.processings.get(processing).map(program_s),
+        Task::Serve { serving } => run.servings.get(serving).map(store_s),
+    };
+    task_s.unwrap_or(0.0) + TRIAL_S
+}
+
+fn exchange_s(exchange: &Exchange, kind: TrialKind) -> f64 {
+    let Echo { duration_ns, warmup_ns, .. } = exchange.echo;
+    let each_s = (duration_ns + warmup_ns) as f64 / 1e9;
+    match kind {
+        TrialKind::Ledger => SERVER_S + f64::from(PAIRS) * (2.0 * each_s + PROBES_S),
+        _ => SERVER_S + each_s,
+    }
+}
+
+fn application_s(application: &Application) -> f64 {
+    let asked = &application.requests;
+    let slice_s = stamped_requests::slice_ns(asked) as f64 / 1e9;
+    let pair_s = 2.0 * slice_s + PROBES_S;
+    let ledger_s = match application.stamps {
+        true => f64::from(stamped_requests::PAIRS) * pair_s,
+        false => 0.0,
+    };
+    SERVER_S + (asked.duration_ns + asked.warmup_ns) as f64 / 1e9 + ledger_s
+}
+
+fn stream_s(streaming: &Streaming) -> f64 {
+    let stream = &streaming.stream;
+    SERVER_S + (stream.duration_ns + stream.warmup_ns) as f64 / 1e9
+}
+
+fn program_s(of: &Processing) -> f64 {
+    let Loaded { count, entries, .. } = of.program;
+    // Packets are put back before each pass, which takes as long as a short program.
+    2.0 * (of.duration_ns + of.warmup_ns) as f64 / 1e9
+        + f64::from(count) * f64::from(entries) / RULES_PER_S
+}
+
+fn store_s(of: &Serving) -> f64 {
+    // Passes that are watched take a part of the measured time again.
+    1.5 * (of.duration_ns + of.warmup_ns) as f64 / 1e9
+        + REQUESTS_S
+        + f64::from(of.asked.count) / ITEMS_PER_S
 }
 
 /// Seconds to compute what each flow of a trial comes to by its hash, whatever the device.
 pub fn shares_s(run: &ExperimentRun, trial: &Trial) -> f64 {
-    let load = trial.load.and_then(|at| run.loads.get(at));
+    let load = trial.load().and_then(|at| run.loads.get(at));
     let load = load.filter(|_| trial.kind == TrialKind::Spread);
     load.map_or(0.0, |load| f64::from(load.flows.count) / SHARES_PER_S)
 }
@@ -165,7 +177,10 @@ pub fn shares_s(run: &ExperimentRun, trial: &Trial) -> f64 {
 /// Seconds that loading a program takes a device, of the first time the share of each repeat.
 pub fn load_s(run: &ExperimentRun, trial: &Trial, device: &RunDevice) -> f64 {
     let load_s = f64::from(device.about.program_load_ms) / 1e3;
-    trial.processing.map_or(0.0, |_| load_s / f64::from(run.repeats.max(1)))
+    match trial.task {
+        Task::Process { .. } => load_s / f64::from(run.repeats.max(1)),
+        _ => 0.0,
+    }
 }
 
 fn offered_s(run: &ExperimentRun, load: usize) -> f64 {

@@ -7,7 +7,7 @@ use niclab_result::{Coordinate, Mark, Point};
 use crate::axes::{at_axes, name_of, numbers, refused, words};
 use crate::measure::{Metrics, put, put_ratio, quantiles};
 use crate::occupancy::Place;
-use crate::run::{PlannedRate, Resolver, Trial, index_of};
+use crate::run::{PlannedRate, Resolver, Task, Trial, index_of};
 use crate::spec::{EchoSweep, Hits, SpecError, TrialKind};
 use crate::values::Values;
 
@@ -165,9 +165,9 @@ impl Resolver<'_> {
                     }
                 }
                 let point = point(&asked);
-                let exchange = Some(index_of(&mut self.run.exchanges, asked));
+                let exchange = index_of(&mut self.run.exchanges, asked);
                 let rate = PlannedRate::Saturate;
-                self.trial(Trial { exchange, ..Trial::bare(kind, setup, rate, point) });
+                self.trial(Trial { kind, setup, task: Task::Exchange { exchange }, rate, point });
             }
         }
         Ok(())

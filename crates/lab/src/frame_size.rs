@@ -12,7 +12,7 @@ use crate::axes::{at_axes, numbers};
 use crate::flows;
 use crate::measure::{Metrics, put, put_ratio};
 use crate::occupancy::{self, Place};
-use crate::run::{PlannedRate, Resolver, Trial, index_of};
+use crate::run::{PlannedRate, Resolver, Task, Trial, index_of};
 use crate::spec::{Hits, SizeSweep, SpecError, TrialKind};
 use crate::spread::{QUEUES_MAX, cores};
 use crate::throughput::{Mode, Search, resolved_goals};
@@ -95,9 +95,9 @@ impl Resolver<'_> {
         let (queues, cores) = (polled.queues as u16, polled.cores as u16);
         let plain = place.setup(self.seed, self.frame_len_max(frame));
         let setup = index_of(&mut self.run.setups, Setup { queues, cores, ..plain });
-        let load = Some(self.load_of(flows::sent(polled.flows, self.seed), frame)?);
+        let task = Task::offer(self.load_of(flows::sent(polled.flows, self.seed), frame)?);
         let (point, rate) = (polled.point(frame), PlannedRate::Saturate);
-        Ok(self.trial(Trial { load, ..Trial::bare(TrialKind::Saturate, setup, rate, point) }))
+        Ok(self.trial(Trial { kind: TrialKind::Saturate, setup, task, rate, point }))
     }
 }
 

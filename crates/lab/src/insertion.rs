@@ -11,7 +11,7 @@ use crate::axes::{CALLS, CORES, at_axes, name_of, numbers, standing, words};
 use crate::flows;
 use crate::measure::{Metrics, put, quantiles};
 use crate::occupancy::{PRIORITY_RULES, Place, RULES_MAX};
-use crate::run::{PlannedRate, Resolver, Trial, index_of};
+use crate::run::{PlannedRate, Resolver, Task, Trial, index_of};
 use crate::spec::{EffectSweep, Hits, InsertionSweep, SpecError, TrialKind};
 
 /// Most control threads.
@@ -228,10 +228,10 @@ impl Resolver<'_> {
         for insertion in self.grid.insertion.iter().map(places) {
             for insertion in insertion? {
                 let setup = self.setup(&NOTHING, &Coordinate::Number(64.0));
-                let plan = Some(index_of(&mut self.run.plans, insertion.plan()));
+                let plan = index_of(&mut self.run.plans, insertion.plan());
                 let (kind, rate) = (TrialKind::Insert, PlannedRate::Saturate);
                 let point = insertion.point();
-                self.trial(Trial { plan, ..Trial::bare(kind, setup, rate, point) });
+                self.trial(Trial { kind, setup, task: Task::Operate { plan }, rate, point });
             }
         }
         if self.run.trials.is_empty() && !self.grid.insertion.is_empty() {
@@ -259,23 +259,18 @@ impl Resolver<'_> {
         let setup = self.setup(&effect.place, frame);
         let plan = Some(index_of(&mut self.run.plans, effect.plan(self.seed)));
         let of = self.trial(Trial {
-            load: Some(saturating),
-            ..Trial::bare(
-                TrialKind::Saturate,
-                setup,
-                PlannedRate::Saturate,
-                effect.base_point(frame),
-            )
+            kind: TrialKind::Saturate,
+            setup,
+            task: Task::offer(saturating),
+            rate: PlannedRate::Saturate,
+            point: effect.base_point(frame),
         });
         self.trial(Trial {
-            load: Some(probing),
-            plan,
-            ..Trial::bare(
-                TrialKind::Effect,
-                setup,
-                PlannedRate::ShareOf { of, share: self.spec.effect_share },
-                effect.point(frame),
-            )
+            kind: TrialKind::Effect,
+            setup,
+            task: Task::Offer { load: probing, plan },
+            rate: PlannedRate::ShareOf { of, share: self.spec.effect_share },
+            point: effect.point(frame),
         });
         Ok(())
     }

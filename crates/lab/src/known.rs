@@ -10,7 +10,9 @@ use niclab_result::{Mark, Outcome, Point, Sample};
 
 use crate::exchange::ECHO;
 use crate::ledger::STAMPS;
-use crate::run::{ExperimentRun, FRAMES, PlannedRate, RunDevice, Trial, lacks_named, lacks_rules};
+use crate::run::{
+    ExperimentRun, FRAMES, PlannedRate, RunDevice, Task, Trial, lacks_named, lacks_rules,
+};
 use crate::runner::SETUP;
 use crate::spec::TrialKind;
 use crate::stream::STREAM;
@@ -130,13 +132,8 @@ impl<'a> Known<'a> {
             |trial: &&Trial| trial.kind.name() == sample.trial && trial.point == sample.point;
         let found = self.experiment.trials.iter().find(is_of);
         found.is_some_and(|trial| {
-            trial.plan.is_some()
-                || trial.kind == TrialKind::Scaling
-                || trial.exchange.is_some()
-                || trial.application.is_some()
-                || trial.stream.is_some()
-                || trial.processing.is_some()
-                || trial.serving.is_some()
+            let is_plain = matches!(trial.task, Task::Offer { plan: None, .. });
+            !is_plain || trial.kind == TrialKind::Scaling
         })
     }
 
@@ -171,11 +168,11 @@ impl<'a> Known<'a> {
     fn is_barred(&self, trial: &Trial) -> bool {
         let frame = trial.point.get("frame").map(ToString::to_string);
         let lacks = |frame| self.trials.contains(&(trial.kind.name().to_string(), frame));
-        let plan = trial.plan.and_then(|at| self.experiment.plans.get(at));
+        let plan = trial.plan().and_then(|at| self.experiment.plans.get(at));
         let needs_rules = matches!(plan, Some(Plan::Rules(_)))
             || !self.experiment.setups[trial.setup].rules.is_empty();
         self.no_rules && needs_rules
-            || self.no_frames && trial.load.is_some()
+            || self.no_frames && trial.load().is_some()
             || self.setups.contains(&trial.setup)
             || self.points.contains(&key(trial.kind.name(), 0, &trial.point))
             || lacks(None)

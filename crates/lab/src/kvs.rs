@@ -13,7 +13,7 @@ use crate::axes::{at_axes, name_of, numbers, words};
 use crate::bus::ways;
 use crate::measure::{Metrics, put};
 use crate::occupancy::Place;
-use crate::run::{PlannedRate, Resolver, Trial, index_of};
+use crate::run::{PlannedRate, Resolver, Task, Trial, index_of};
 use crate::spec::{Hits, ServingSweep, SpecError, TrialKind};
 use crate::statistics;
 
@@ -149,9 +149,10 @@ impl Resolver<'_> {
                     duration_ns,
                     warmup_ns,
                 };
-                let serving = Some(index_of(&mut self.run.servings, asked));
+                let serving = index_of(&mut self.run.servings, asked);
                 let (kind, rate) = (TrialKind::Serve, PlannedRate::Saturate);
-                self.trial(Trial { serving, ..Trial::bare(kind, setup, rate, of.point()) });
+                let (task, point) = (Task::Serve { serving }, of.point());
+                self.trial(Trial { kind, setup, task, rate, point });
             }
         }
         Ok(())

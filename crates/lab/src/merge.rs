@@ -9,7 +9,7 @@ use niclab_result::{Latencies, Outcome, SCHEMA, Sample};
 use serde::{Deserialize, Serialize};
 
 use crate::placement::Placement;
-use crate::run::{ExperimentRun, PlannedRate, Run, RunDevice, Trial, Visit, index_of};
+use crate::run::{ExperimentRun, PlannedRate, Run, RunDevice, Task, Trial, Visit, index_of};
 
 /// A result that is to be merged.
 #[derive(Clone, Debug)]
@@ -297,8 +297,34 @@ impl Merged {
 }
 
 /// Where an item of one list stands in another, to which it is added where it is new.
-fn moved<T: Clone + PartialEq>(into: &mut Vec<T>, from: &[T], at: Option<usize>) -> Option<usize> {
-    from.get(at?).map(|item| index_of(into, item.clone()))
+fn moved<T: Clone + PartialEq>(into: &mut Vec<T>, from: &[T], at: usize) -> usize {
+    from.get(at).map_or(0, |item| index_of(into, item.clone()))
+}
+
+/// The same task by the lists of another experiment, with what it needs added to these.
+fn moved_task(into: &mut ExperimentRun, from: &ExperimentRun, task: Task) -> Task {
+    match task {
+        Task::Offer { load, plan } => Task::Offer {
+            load: moved(&mut into.loads, &from.loads, load),
+            plan: plan.map(|at| moved(&mut into.plans, &from.plans, at)),
+        },
+        Task::Operate { plan } => Task::Operate { plan: moved(&mut into.plans, &from.plans, plan) },
+        Task::Exchange { exchange } => {
+            Task::Exchange { exchange: moved(&mut into.exchanges, &from.exchanges, exchange) }
+        }
+        Task::Apply { application } => Task::Apply {
+            application: moved(&mut into.applications, &from.applications, application),
+        },
+        Task::Stream { stream } => {
+            Task::Stream { stream: moved(&mut into.streams, &from.streams, stream) }
+        }
+        Task::Process { processing } => Task::Process {
+            processing: moved(&mut into.processings, &from.processings, processing),
+        },
+        Task::Serve { serving } => {
+            Task::Serve { serving: moved(&mut into.servings, &from.servings, serving) }
+        }
+    }
 }
 
 /// Takes the trials of one experiment into another; where each of them stands then.
@@ -317,28 +343,10 @@ fn add_trials(into: &mut ExperimentRun, from: &ExperimentRun) -> Vec<usize> {
             }
             rate => rate,
         };
-        let setup = moved(&mut into.setups, &from.setups, Some(trial.setup)).unwrap_or(0);
-        let load = moved(&mut into.loads, &from.loads, trial.load);
-        let exchange = moved(&mut into.exchanges, &from.exchanges, trial.exchange);
-        let application = moved(&mut into.applications, &from.applications, trial.application);
-        let stream = moved(&mut into.streams, &from.streams, trial.stream);
-        let processing = moved(&mut into.processings, &from.processings, trial.processing);
-        let serving = moved(&mut into.servings, &from.servings, trial.serving);
-        let plan = moved(&mut into.plans, &from.plans, trial.plan);
+        let setup = moved(&mut into.setups, &from.setups, trial.setup);
+        let task = moved_task(into, from, trial.task);
         let (kind, point) = (trial.kind, trial.point.clone());
-        into.trials.push(Trial {
-            kind,
-            setup,
-            load,
-            exchange,
-            application,
-            stream,
-            processing,
-            serving,
-            plan,
-            rate,
-            point,
-        });
+        into.trials.push(Trial { kind, setup, task, rate, point });
         places.push(into.trials.len() - 1);
     }
     places

@@ -11,7 +11,7 @@ use niclab_result::{Coordinate, Point};
 use crate::axes::{at_axes, numbers, refused, words};
 use crate::measure::{Metrics, put};
 use crate::occupancy::Place;
-use crate::run::{PlannedRate, Resolver, Trial, index_of};
+use crate::run::{PlannedRate, Resolver, Task, Trial, index_of};
 use crate::spec::{Hits, ProgramSweep, SpecError, TrialKind};
 use crate::statistics;
 
@@ -62,9 +62,10 @@ impl Resolver<'_> {
             for program in programs(sweep)? {
                 let (duration_ns, warmup_ns) = (ns(self.grid.duration_ms), ns(self.grid.warmup_ms));
                 let asked = Processing { program, duration_ns, warmup_ns };
-                let processing = Some(index_of(&mut self.run.processings, asked));
+                let processing = index_of(&mut self.run.processings, asked);
                 let (kind, rate) = (TrialKind::Process, PlannedRate::Saturate);
-                self.trial(Trial { processing, ..Trial::bare(kind, setup, rate, point(program)) });
+                let (task, point) = (Task::Process { processing }, point(program));
+                self.trial(Trial { kind, setup, task, rate, point });
             }
         }
         let words =

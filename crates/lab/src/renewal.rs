@@ -11,7 +11,7 @@ use crate::axes::{
 };
 use crate::flows;
 use crate::occupancy::{PRIORITY_RULES, Place, RULES_MAX};
-use crate::run::{PlannedRate, Resolver, Trial, index_of, no_trial, number};
+use crate::run::{PlannedRate, Resolver, Task, Trial, index_of, no_trial, number};
 use crate::spec::{RenewalSweep, SpecError, Trace, TrialKind};
 use crate::values::Values;
 
@@ -213,7 +213,7 @@ impl Resolver<'_> {
         frame: &Coordinate,
         kinds: &[TrialKind],
     ) -> Result<(), SpecError> {
-        let load = Some(self.load(&renewal.place, frame)?);
+        let load = self.load(&renewal.place, frame)?;
         let block = renewal.block(self.seed);
         let (setup, block) = self.setup_with(&renewal.place, frame, block);
         let latency_share = self.spec.latency_share;
@@ -221,7 +221,7 @@ impl Resolver<'_> {
             let mut point = renewal.point();
             point.insert("frame".into(), frame.clone());
             let plan = renewal.plan(block).map(|plan| index_of(&mut self.run.plans, plan));
-            self.trial(Trial { load, plan, ..Trial::bare(kind, setup, rate, point) })
+            self.trial(Trial { kind, setup, task: Task::Offer { load, plan }, rate, point })
         };
         let rest = Renewal { per_s: 0, ..*renewal };
         let of = trial(&rest, TrialKind::Saturate, PlannedRate::Saturate);

@@ -43,7 +43,7 @@ fn each_rate_stands_beside_none_at_full_load_and_for_the_latency() {
     assert_eq!((run.plans.len(), run.setups.len()), (2, 1));
     for trial in of(TrialKind::Latency) {
         let PlannedRate::ShareOf { of, share } = trial.rate else { panic!("{trial:?}") };
-        assert_eq!((run.trials[of].plan, share), (None, 0.6), "all latencies at one rate");
+        assert_eq!((run.trials[of].plan(), share), (None, 0.6), "all latencies at one rate");
     }
     let RuleBlock::FiveTuples { flows, count, .. } = run.setups[0].rules.last().unwrap() else {
         panic!("{:?}", run.setups[0])

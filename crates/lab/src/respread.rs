@@ -13,7 +13,7 @@ use crate::axes::{at_axes, name_of, numbers, words};
 use crate::flows;
 use crate::measure::{Metrics, put};
 use crate::occupancy::Place;
-use crate::run::{PlannedRate, Resolver, Trial, index_of};
+use crate::run::{PlannedRate, Resolver, Task, Trial, index_of};
 use crate::spec::{Hits, RespreadSweep, SpecError, TrialKind};
 use crate::spread::{QUEUES_MAX, cores, exponents};
 
@@ -210,7 +210,7 @@ impl Resolver<'_> {
         let at = self.load_of(of.traffic(self.seed), frame)?;
         let mut load = self.run.loads[at].clone();
         load.duration_ns = duration_ns;
-        let load = Some(index_of(&mut self.run.loads, load));
+        let load = index_of(&mut self.run.loads, load);
         let plan = Plan::Spread(SpreadPlan {
             change: of.change,
             per_s: of.per_s,
@@ -220,7 +220,7 @@ impl Resolver<'_> {
         });
         let plan = Some(index_of(&mut self.run.plans, plan));
         let (kind, rate, point) = (TrialKind::Respread, of.rate(), of.point(frame));
-        self.trial(Trial { load, plan, ..Trial::bare(kind, setup, rate, point) });
+        self.trial(Trial { kind, setup, task: Task::Offer { load, plan }, rate, point });
         Ok(())
     }
 }

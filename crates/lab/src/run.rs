@@ -152,27 +152,9 @@ pub struct Trial {
     pub kind: TrialKind,
     /// Index of the set-up.
     pub setup: usize,
-    /// Index of the load; none: no packet is sent, the plan is carried out alone.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub load: Option<usize>,
-    /// Index of the exchange: messages in place of a load and a plan.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub exchange: Option<usize>,
-    /// Index of the application: requests in place of a load and a plan.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub application: Option<usize>,
-    /// Index of the stream: bulk data in place of a load and a plan.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub stream: Option<usize>,
-    /// Index of the program that packets go through, in place of a load and a plan.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub processing: Option<usize>,
-    /// Index of the requests that a key-value store serves, in place of a load and a plan.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub serving: Option<usize>,
-    /// Index of the plan; none: the control side rests.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub plan: Option<usize>,
+    /// What is done.
+    #[serde(flatten)]
+    pub task: Task,
     /// Its rate.
     pub rate: PlannedRate,
     /// Where in the sweep.
@@ -182,26 +164,81 @@ pub struct Trial {
 impl Trial {
     /// What it needs lies in memory: it has nothing set up.
     pub fn is_in_memory(&self) -> bool {
-        self.processing.is_some() || self.serving.is_some()
+        matches!(self.task, Task::Process { .. } | Task::Serve { .. })
     }
 
-    /// A trial that nothing is sent in yet.
-    pub fn bare(kind: TrialKind, setup: usize, rate: PlannedRate, point: Point) -> Trial {
-        let (load, exchange, application, stream) = (None, None, None, None);
-        let (processing, serving, plan) = (None, None, None);
-        Trial {
-            kind,
-            setup,
-            load,
-            exchange,
-            application,
-            stream,
-            processing,
-            serving,
-            plan,
-            rate,
-            point,
+    /// Index of its load, where frames are sent.
+    pub fn load(&self) -> Option<usize> {
+        match self.task {
+            Task::Offer { load, .. } => Some(load),
+            _ => None,
         }
+    }
+
+    /// Index of its plan, where the control side has one.
+    pub fn plan(&self) -> Option<usize> {
+        match self.task {
+            Task::Offer { plan, .. } => plan,
+            Task::Operate { plan } => Some(plan),
+            _ => None,
+        }
+    }
+}
+
+/// What a trial has a device do. Each number is an index into the list of the [`ExperimentRun`]
+/// that is named like it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(
+    untagged,
+    deny_unknown_fields,
+    expecting = "a trial has one of: load, alone or with a plan; plan; exchange; application; \
+                 stream; processing; serving"
+)]
+pub enum Task {
+    /// Take a load while the control side carries out a plan.
+    Offer {
+        /// The load.
+        load: usize,
+        /// The plan; none: the control side rests.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        plan: Option<usize>,
+    },
+    /// Carry out a plan; no packet is sent.
+    Operate {
+        /// The plan.
+        plan: usize,
+    },
+    /// Let messages go to and fro; in a ledger, stamped.
+    Exchange {
+        /// The messages.
+        exchange: usize,
+    },
+    /// Let clients ask a server.
+    Apply {
+        /// What they ask.
+        application: usize,
+    },
+    /// Carry bulk data.
+    Stream {
+        /// The data.
+        stream: usize,
+    },
+    /// Let packets in memory through a program.
+    Process {
+        /// The program.
+        processing: usize,
+    },
+    /// Let a key-value store serve requests in memory.
+    Serve {
+        /// The requests.
+        serving: usize,
+    },
+}
+
+impl Task {
+    /// A load beside which the control side rests.
+    pub fn offer(load: usize) -> Task {
+        Task::Offer { load, plan: None }
     }
 }
 
@@ -545,13 +582,13 @@ impl<'a> Resolver<'a> {
         frame: &Coordinate,
         kinds: &[TrialKind],
     ) -> Result<usize, SpecError> {
-        let load = Some(self.load(place, frame)?);
+        let task = Task::offer(self.load(place, frame)?);
         let mut point = place.point();
         point.insert("frame".into(), frame.clone());
         let setup = self.setup(place, frame);
         let trial = |kind, rate| {
             let point = point.clone();
-            Trial { load, ..Trial::bare(kind, setup, rate, point) }
+            Trial { kind, setup, task, rate, point }
         };
         let of = self.trial(trial(TrialKind::Saturate, PlannedRate::Saturate));
         for kind in kinds {
@@ -877,24 +914,19 @@ pub(crate) fn can_make(device: &RunDevice, run: &ExperimentRun, trial: usize) ->
 /// What a device said beforehand that it lacks for this trial.
 pub(crate) fn lacks(device: &RunDevice, run: &ExperimentRun, trial: usize) -> Option<&'static str> {
     let trial = &run.trials[trial];
-    let needs_rules = trial.plan.is_some() || !run.setups[trial.setup].rules.is_empty();
+    let needs_rules = trial.plan().is_some() || !run.setups[trial.setup].rules.is_empty();
     if needs_rules && lacks_rules(device) {
         return Some("rules");
     }
-    if trial.processing.is_some() && device.about.programmed.is_empty() {
-        return Some(PROGRAMS);
-    }
-    if trial.serving.is_some() && device.about.serving.is_empty() {
-        return Some(STORE);
-    }
-    if trial.load.is_some() && lacks_named(device, FRAMES) {
-        return Some(FRAMES);
-    }
-    let has_hosts = !device.about.hosts.is_empty();
-    match (trial.exchange, trial.application, trial.stream) {
-        (Some(_), ..) if !has_hosts => Some(ECHO),
-        (_, Some(_), _) if !has_hosts => Some(APPLICATIONS),
-        (.., Some(_)) if !has_hosts => Some(STREAM),
+    let about = &device.about;
+    let has_hosts = !about.hosts.is_empty();
+    match trial.task {
+        Task::Offer { .. } if lacks_named(device, FRAMES) => Some(FRAMES),
+        Task::Exchange { .. } if !has_hosts => Some(ECHO),
+        Task::Apply { .. } if !has_hosts => Some(APPLICATIONS),
+        Task::Stream { .. } if !has_hosts => Some(STREAM),
+        Task::Process { .. } if about.programmed.is_empty() => Some(PROGRAMS),
+        Task::Serve { .. } if about.serving.is_empty() => Some(STORE),
         _ => None,
     }
 }

@@ -315,3 +315,32 @@ fn what_goes_with_nothing_that_was_asked_for_is_told() {
     assert_eq!(said("rule-update", &alone), [of("core=distinct")]);
     assert_eq!(said("rule-rate", &["calls=single,queue"]), Vec::<String>::new());
 }
+
+#[test]
+fn a_stored_trial_has_one_task() {
+    let head = "kind = \"saturate\"\nsetup = 0\nrate = \"saturate\"\npoint = {}\n";
+    let read = |task: &str| {
+        let read = toml::from_str::<Trial>(&format!("{head}{task}"));
+        read.map(|trial| trial.task).map_err(|error| error.to_string())
+    };
+    let tasks = [
+        ("load = 1", Task::offer(1)),
+        ("load = 1\nplan = 2", Task::Offer { load: 1, plan: Some(2) }),
+        ("plan = 1", Task::Operate { plan: 1 }),
+        ("exchange = 1", Task::Exchange { exchange: 1 }),
+        ("application = 1", Task::Apply { application: 1 }),
+        ("stream = 1", Task::Stream { stream: 1 }),
+        ("processing = 1", Task::Process { processing: 1 }),
+        ("serving = 1", Task::Serve { serving: 1 }),
+    ];
+    for (text, task) in tasks {
+        assert_eq!(read(text), Ok(task));
+        let (kind, rate, point) = (TrialKind::Saturate, PlannedRate::Saturate, Point::new());
+        let stored = toml::to_string(&Trial { kind, setup: 0, task, rate, point }).unwrap();
+        assert!(stored.contains(text), "{stored}");
+    }
+    for text in ["", "load = 1\nstream = 1", "plan = 1\nexchange = 1", "load = 1\nlaod = 2"] {
+        let error = read(text).unwrap_err();
+        assert!(error.contains("a trial has one of: load, alone or with a plan"), "{error}");
+    }
+}

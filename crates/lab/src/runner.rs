@@ -26,7 +26,7 @@ use crate::ledger::{PAIRS, put_ledger};
 use crate::measure::{self, Judged, Metrics};
 use crate::program::{self, put_processed};
 use crate::respread::{self, put_respread};
-use crate::run::{ExperimentRun, PlannedRate, Run, Trial, Visit, lacks};
+use crate::run::{ExperimentRun, PlannedRate, Run, Task, Trial, Visit, lacks};
 use crate::scaling::put_scaling;
 use crate::spec::{Kind, TrialKind};
 use crate::spread::{HASH_SHARES, hash_shares, put_spread};
@@ -398,39 +398,46 @@ impl<'a> Runner<'a> {
         trial: &Trial,
         place: &Place<'_>,
     ) -> Result<(), ResultError> {
-        let plan = trial.plan.and_then(|at| self.experiment.plans.get(at)).unwrap_or(&Plan::Rest);
-        if let Some(exchange) = trial.exchange.and_then(|at| self.experiment.exchanges.get(at)) {
-            return match trial.kind {
-                TrialKind::Ledger => self.ledger(beds, exchange, place),
-                _ => self.exchange(beds, exchange, place),
-            };
+        let experiment = self.experiment;
+        match trial.task {
+            Task::Offer { load, plan } => {
+                let plan = plan.map_or(&Plan::Rest, |at| &experiment.plans[at]);
+                self.offer_at_rate(beds, trial, (&experiment.loads[load], plan), place)
+            }
+            Task::Operate { plan } => self.operate(beds, &experiment.plans[plan], place),
+            Task::Exchange { exchange } => match trial.kind {
+                TrialKind::Ledger => self.ledger(beds, &experiment.exchanges[exchange], place),
+                _ => self.exchange(beds, &experiment.exchanges[exchange], place),
+            },
+            Task::Apply { application } => {
+                self.apply(beds, &experiment.applications[application], place)
+            }
+            Task::Stream { stream } => self.stream(beds, &experiment.streams[stream], place),
+            Task::Process { processing } => {
+                self.process(beds, &experiment.processings[processing], place)
+            }
+            Task::Serve { serving } => self.serve(beds, &experiment.servings[serving], place),
         }
-        if let Some(asked) = trial.application.and_then(|at| self.experiment.applications.get(at)) {
-            return self.apply(beds, asked, place);
-        }
-        if let Some(asked) = trial.stream.and_then(|at| self.experiment.streams.get(at)) {
-            return self.stream(beds, asked, place);
-        }
-        if let Some(asked) = trial.processing.and_then(|at| self.experiment.processings.get(at)) {
-            return self.process(beds, asked, place);
-        }
-        if let Some(asked) = trial.serving.and_then(|at| self.experiment.servings.get(at)) {
-            return self.serve(beds, asked, place);
-        }
+    }
+
+    /// Offers a load at the rate of its trial.
+    fn offer_at_rate(
+        &mut self,
+        beds: &mut [Bed<'_>],
+        trial: &Trial,
+        (load, plan): (&Load, &Plan),
+        place: &Place<'_>,
+    ) -> Result<(), ResultError> {
         let of_repeat = respread::of_repeat(plan, place.repeat);
         let plan = of_repeat.as_ref().unwrap_or(plan);
-        let Some(load) = trial.load else { return self.operate(beds, plan, place) };
-        let mut load = self.experiment.loads[load].clone();
-        match self.rate(place.device, trial) {
-            Some(rate) => load.rate = rate,
-            None => {
-                let reason = "no frame was dealt with in the `saturate` trials of this point, \
-                              or there is none: no rate to take a share of"
-                    .to_string();
-                let sample = self.sample(place, failed(reason));
-                return self.keep(place.device, sample, None);
-            }
-        }
+        let Some(rate) = self.rate(place.device, trial, load) else {
+            let reason = "no frame was dealt with in the `saturate` trials of this point, \
+                          or there is none: no rate to take a share of"
+                .to_string();
+            let sample = self.sample(place, failed(reason));
+            return self.keep(place.device, sample, None);
+        };
+        let load = Load { rate, ..load.clone() };
         self.offer(beds, (&load, plan), place).map(drop)
     }
 
@@ -624,13 +631,12 @@ impl<'a> Runner<'a> {
 
     /// The rate of a trial; `None` where the maximum is not known that it is a share of. All its
     /// repeats have one, so that they are repeats of one thing: the first that is measured sets it.
-    fn rate(&self, device: usize, trial: &Trial) -> Option<Rate> {
+    fn rate(&self, device: usize, trial: &Trial, load: &Load) -> Option<Rate> {
         let (of, share) = match trial.rate {
             PlannedRate::Saturate => return Some(Rate::Saturate),
             PlannedRate::Pps(pps) => return Some(Rate::Pps(pps)),
             PlannedRate::Step { low_pps, high_pps } => {
-                let duration_ns = self.experiment.loads.get(trial.load?)?.duration_ns;
-                let (from_ns, until_ns) = respread::step(duration_ns);
+                let (from_ns, until_ns) = respread::step(load.duration_ns);
                 return Some(Rate::Step { low_pps, high_pps, from_ns, until_ns });
             }
             PlannedRate::ShareOf { of, share } => (of, share),

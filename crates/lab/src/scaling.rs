@@ -13,7 +13,7 @@ use crate::flows;
 use crate::frame_size::wire_ns;
 use crate::measure::{Metrics, put, put_ratio};
 use crate::occupancy::Place;
-use crate::run::{PlannedRate, Resolver, Trial, index_of};
+use crate::run::{PlannedRate, Resolver, Task, Trial, index_of};
 use crate::spec::{Hits, ScalingSweep, SpecError, TrialKind};
 use crate::spread::QUEUES_MAX;
 use crate::values::Values;
@@ -119,11 +119,9 @@ impl Resolver<'_> {
             ..place.setup(self.seed, self.frame_len_max(frame))
         };
         let setup = index_of(&mut self.run.setups, setup);
-        let load = Some(self.load_of(flows::sent(of.flows, self.seed), frame)?);
-        self.trial(Trial {
-            load,
-            ..Trial::bare(TrialKind::Scaling, setup, PlannedRate::Saturate, of.point(frame))
-        });
+        let task = Task::offer(self.load_of(flows::sent(of.flows, self.seed), frame)?);
+        let (rate, point) = (PlannedRate::Saturate, of.point(frame));
+        self.trial(Trial { kind: TrialKind::Scaling, setup, task, rate, point });
         Ok(())
     }
 }

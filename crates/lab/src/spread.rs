@@ -17,7 +17,7 @@ use crate::axes::{at_axes, numbers, refused};
 use crate::flows;
 use crate::measure::{Metrics, put};
 use crate::occupancy::Place;
-use crate::run::{PlannedRate, Resolver, Trial, index_of};
+use crate::run::{PlannedRate, Resolver, Task, Trial, index_of};
 use crate::spec::{Hits, SpecError, SpreadSweep, TrialKind};
 use crate::values::Values;
 
@@ -142,11 +142,11 @@ impl Resolver<'_> {
         let (queues, cores) = (spread.queues as u16, spread.cores as u16);
         let plain = place.setup(self.seed, self.frame_len_max(frame));
         let setup = index_of(&mut self.run.setups, Setup { queues, cores, ..plain });
-        let load = Some(self.load_of(spread.traffic(self.seed), frame)?);
+        let task = Task::offer(self.load_of(spread.traffic(self.seed), frame)?);
         let mut point = spread.point();
         point.insert("frame".into(), frame.clone());
         let (kind, rate) = (TrialKind::Spread, PlannedRate::Saturate);
-        self.trial(Trial { load, ..Trial::bare(kind, setup, rate, point) });
+        self.trial(Trial { kind, setup, task, rate, point });
         Ok(())
     }
 }

@@ -10,7 +10,7 @@ use crate::axes::{at_axes, name_of, numbers, refused, words};
 use crate::exchange::{HOSTS, TRANSPORTS, product};
 use crate::measure::{Metrics, put, put_ratio};
 use crate::occupancy::Place;
-use crate::run::{PlannedRate, Resolver, Trial, index_of};
+use crate::run::{PlannedRate, Resolver, Task, Trial, index_of};
 use crate::spec::{Hits, SpecError, StreamSweep, TrialKind};
 use crate::values::Values;
 
@@ -124,11 +124,9 @@ impl Resolver<'_> {
         for sweep in sweeps {
             for asked in streams(sweep, self.grid.duration_ms, self.grid.warmup_ms)? {
                 let point = point(&asked);
-                let stream = Some(index_of(&mut self.run.streams, asked));
-                self.trial(Trial {
-                    stream,
-                    ..Trial::bare(TrialKind::Stream, setup, PlannedRate::Saturate, point)
-                });
+                let stream = index_of(&mut self.run.streams, asked);
+                let (kind, rate) = (TrialKind::Stream, PlannedRate::Saturate);
+                self.trial(Trial { kind, setup, task: Task::Stream { stream }, rate, point });
             }
         }
         Ok(())

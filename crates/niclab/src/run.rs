@@ -177,7 +177,7 @@ fn meet(run: &mut Run) {
     };
     let of_all = run.experiments.iter().flat_map(|experiment| {
         let of = |trial: &'_ Trial| {
-            Some((&experiment.setups[trial.setup], &experiment.loads[trial.load?]))
+            Some((&experiment.setups[trial.setup], &experiment.loads[trial.load()?]))
         };
         experiment.trials.iter().filter_map(of)
     });

@@ -144,13 +144,13 @@ type Of = fn(&ExperimentRun, &Trial) -> String;
 
 const LOADS: [(&str, Of); 4] = [
     ("measured part of a trial", |run, trial| {
-        milliseconds(trial.load.and_then(|at| run.loads.get(at)).map(|l| l.duration_ns))
+        milliseconds(trial.load().and_then(|at| run.loads.get(at)).map(|l| l.duration_ns))
     }),
     ("warm-up of a trial", |run, trial| {
-        milliseconds(trial.load.and_then(|at| run.loads.get(at)).map(|l| l.warmup_ns))
+        milliseconds(trial.load().and_then(|at| run.loads.get(at)).map(|l| l.warmup_ns))
     }),
     ("arrivals", |run, trial| {
-        let arrivals = trial.load.and_then(|at| run.loads.get(at)).map(|load| load.arrivals);
+        let arrivals = trial.load().and_then(|at| run.loads.get(at)).map(|load| load.arrivals);
         arrivals.map_or_else(String::new, |arrivals| format!("{arrivals:?}").to_lowercase())
     }),
     ("rate", |_, trial| match trial.rate {

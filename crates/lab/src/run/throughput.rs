@@ -2,7 +2,7 @@
 
 use niclab_result::Coordinate;
 
-use super::{PlannedRate, Resolver, Trial, number, places};
+use super::{PlannedRate, Resolver, Task, Trial, number, places};
 use crate::occupancy::Place;
 use crate::spec::{SpecError, TrialKind};
 use crate::throughput::Search;
@@ -34,7 +34,7 @@ impl Resolver<'_> {
             point.insert("frame".into(), frame.clone());
             point.insert("rate".into(), rate.clone());
             let (kind, rate) = (TrialKind::Fixed, PlannedRate::Pps(pps));
-            self.trial(Trial { load: Some(load), ..Trial::bare(kind, setup, rate, point) });
+            self.trial(Trial { kind, setup, task: Task::offer(load), rate, point });
         }
         Ok(())
     }

@@ -146,7 +146,7 @@ impl Runner<'_> {
         seen: &mut Seen,
     ) -> Result<Result<TrialOutput, Cut>, ResultError> {
         let rate = Rate::Pps(of.load_pps as f64);
-        let load = trial.load.and_then(|at| self.experiment.loads.get(at));
+        let load = trial.load().and_then(|at| self.experiment.loads.get(at));
         let Some(load) = load else { return Ok(Err(Cut::Ended)) };
         let load = Load { rate, duration_ns: of.duration_ns, ..load.clone() };
         let mut spoilt: Option<Loss> = None;
