@@ -3,9 +3,11 @@
 use std::collections::BTreeSet;
 
 use niclab_load::TraceFrames;
+use niclab_result::{Coordinate, Point};
 
 use super::*;
 use crate::experiment;
+use crate::spec::{Overrides, Spec};
 use crate::statistics::INTERVAL_REPEATS_MIN;
 
 fn device(name: &str, not_supported: &[&str]) -> RunDevice {

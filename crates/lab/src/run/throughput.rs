@@ -2,7 +2,8 @@
 
 use niclab_result::Coordinate;
 
-use super::{PlannedRate, Resolver, Task, Trial, number, places};
+use super::sweeps::places;
+use super::{PlannedRate, Resolver, Task, Trial, number};
 use crate::occupancy::Place;
 use crate::spec::{SpecError, TrialKind};
 use crate::throughput::Search;

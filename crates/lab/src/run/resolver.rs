@@ -1,0 +1,269 @@
+//! Makes a run of what was typed: every default explicit, each set-up, load and plan once.
+
+use niclab_device::{Arrivals, Load, Rate, RuleBlock, Setup};
+use niclab_packet::flow::FlowSpec;
+use niclab_packet::size::FrameSizes;
+use niclab_result::{Coordinate, SCHEMA};
+
+use super::{ExperimentRun, Run, RunDevice, Trial};
+use crate::occupancy::{self, Place};
+use crate::spec::{Assignment, Grid, Kind, Overrides, RulesFile, Spec, SpecError, TrialKind};
+use crate::values::Values;
+
+/// Seed where none is given.
+const SEED_DEFAULT: u64 = 1;
+
+/// TOML has signed integers of 64 bits.
+const SEED_MASK: u64 = i64::MAX as u64;
+
+/// What will be done, of what was typed. `program` is the name and version of the caller.
+pub fn resolve(
+    program: &str,
+    specs: &[Spec],
+    overrides: &Overrides,
+    devices: Vec<RunDevice>,
+) -> Result<Run, SpecError> {
+    if devices.is_empty() {
+        return Err(SpecError::NoDevice);
+    }
+    let seed = overrides.seed.unwrap_or(SEED_DEFAULT) & SEED_MASK;
+    overrides.check_axes(specs)?;
+    let experiments = specs.iter().map(|spec| {
+        let found = experiment(spec, overrides, seed, &devices);
+        found.map_err(|error| error.of(&spec.name))
+    });
+    let experiments = experiments.collect::<Result<_, SpecError>>()?;
+    let program = program.to_string();
+    let (card, trace) = (overrides.card, overrides.trace.clone());
+    let (rules, placement, tune) = (overrides.rules.clone(), overrides.placement, overrides.tune);
+    let (schema, parts) = (SCHEMA, Vec::new());
+    Ok(Run {
+        schema,
+        program,
+        seed,
+        card,
+        trace,
+        rules,
+        placement,
+        tune,
+        parts,
+        devices,
+        experiments,
+    })
+}
+
+/// Plans one experiment.
+fn experiment(
+    spec: &Spec,
+    overrides: &Overrides,
+    seed: u64,
+    devices: &[RunDevice],
+) -> Result<ExperimentRun, SpecError> {
+    let has_rules = !matches!(
+        spec.kind,
+        Kind::HashSkew
+            | Kind::FrameSize
+            | Kind::QueueScaling
+            | Kind::QueueChange
+            | Kind::Echo
+            | Kind::Ledger
+            | Kind::Application
+            | Kind::Stream
+            | Kind::ProgramCost
+            | Kind::KvsSteering
+    );
+    if !has_rules && overrides.rules.is_some() {
+        return Err(SpecError::NoRules { experiment: spec.name.clone() });
+    }
+    let grid = overrides.applied(spec.kind, spec.grid(overrides.grid))?;
+    let mut resolver = Resolver::new(spec, overrides, &grid, seed);
+    match spec.kind {
+        Kind::Occupancy => {
+            resolver.add_sweeps()?;
+            resolver.add_knees()?;
+            resolver.add_searches()?;
+        }
+        Kind::UpdateBatch => resolver.add_batches()?,
+        Kind::UpdateRate => resolver.add_renewals()?,
+        Kind::RuleRate => resolver.add_insertions()?,
+        Kind::RuleUpdate => resolver.add_changes()?,
+        Kind::HashSkew => resolver.add_spreads()?,
+        Kind::FrameSize => resolver.add_sizes()?,
+        Kind::QueueScaling => resolver.add_scalings()?,
+        Kind::QueueChange => resolver.add_respreads()?,
+        Kind::Echo => resolver.add_exchanges(&grid.echo, TrialKind::Echo)?,
+        Kind::Ledger => resolver.add_exchanges(&grid.ledger, TrialKind::Ledger)?,
+        Kind::Application => resolver.add_applications(&grid.application)?,
+        Kind::Stream => resolver.add_streams(&grid.stream)?,
+        Kind::ProgramCost => resolver.add_programs(&grid.program)?,
+        Kind::KvsSteering => resolver.add_servings(&grid.serving)?,
+    }
+    let run = resolver.finish(devices);
+    Ok(ExperimentRun { left_out: left_out(&run, &overrides.set), ..run })
+}
+
+/// Axes of `--set` whose values need not go with those of others: a queue has no transactions.
+const CHOICES: [&str; 8] =
+    ["actions", "calls", "change", "core", "group", "slice", "stack", "threads"];
+
+/// What of `set` no trial has.
+fn left_out(run: &ExperimentRun, set: &[Assignment]) -> Vec<String> {
+    let is_axis = |name: &str| {
+        CHOICES.contains(&name) && run.kind.axes().iter().any(|(axis, _)| *axis == name)
+    };
+    let of = set.iter().filter(|set| is_axis(&set.name));
+    let values = of.flat_map(|set| set.values.0.iter().map(|value| (&set.name, value)));
+    let is_there = |name: &str, value: &Coordinate| {
+        run.trials.iter().any(|trial| trial.point.get(name) == Some(value))
+    };
+    values
+        .filter(|(name, value)| !is_there(name, value))
+        .map(|(name, value)| format!("nothing is asked at {name}={value}: it goes with no other"))
+        .collect()
+}
+
+/// Builds one experiment of a run.
+pub(crate) struct Resolver<'a> {
+    pub spec: &'a Spec,
+    pub overrides: &'a Overrides,
+    pub grid: &'a Grid,
+    pub seed: u64,
+    pub run: ExperimentRun,
+}
+
+impl<'a> Resolver<'a> {
+    fn new(spec: &'a Spec, overrides: &'a Overrides, grid: &'a Grid, seed: u64) -> Resolver<'a> {
+        let run = ExperimentRun {
+            name: spec.name.clone(),
+            question: spec.question.clone(),
+            kind: spec.kind,
+            grid: overrides.grid,
+            repeats: grid.repeats.max(1),
+            estimate_s: 0.0,
+            budget_s: grid.budget_s.filter(|_| overrides.repeats.is_none()),
+            taken_back: Vec::new(),
+            left_out: Vec::new(),
+            order: Vec::new(),
+            trials: Vec::new(),
+            knees: Vec::new(),
+            searches: Vec::new(),
+            loads: Vec::new(),
+            setups: Vec::new(),
+            plans: Vec::new(),
+            exchanges: Vec::new(),
+            applications: Vec::new(),
+            streams: Vec::new(),
+            processings: Vec::new(),
+            servings: Vec::new(),
+        };
+        Resolver { spec, overrides, grid, seed, run }
+    }
+
+    pub fn frames(&self, frame: &Values) -> Vec<Coordinate> {
+        match &self.overrides.trace {
+            Some(_) => vec![Coordinate::Word("trace".into())],
+            None => frame.0.clone(),
+        }
+    }
+
+    pub fn load(&mut self, place: &Place, frame: &Coordinate) -> Result<usize, SpecError> {
+        self.load_of(place.traffic(self.seed), frame)
+    }
+
+    /// A load of these flows; a trace has its own.
+    pub fn load_of(&mut self, flows: FlowSpec, frame: &Coordinate) -> Result<usize, SpecError> {
+        let trace = self.overrides.trace.as_ref().map(|trace| trace.path.clone());
+        let (flows, sizes) = match trace {
+            Some(_) => (FlowSpec::default(), FrameSizes::default()),
+            None => (flows, occupancy::frame(frame)?),
+        };
+        let load = Load {
+            flows,
+            sizes,
+            rate: Rate::Saturate,
+            arrivals: Arrivals::Constant,
+            duration_ns: self.grid.duration_ms * 1_000_000,
+            warmup_ns: self.grid.warmup_ms * 1_000_000,
+            seed: self.seed,
+            trace,
+        };
+        Ok(index_of(&mut self.run.loads, load))
+    }
+
+    pub fn setup(&mut self, place: &Place, frame: &Coordinate) -> usize {
+        let setup = self.state(place, frame);
+        index_of(&mut self.run.setups, setup)
+    }
+
+    /// A set-up with one more block of rules; the index of the block.
+    pub fn setup_with(
+        &mut self,
+        place: &Place,
+        frame: &Coordinate,
+        block: RuleBlock,
+    ) -> (usize, usize) {
+        let mut setup = self.state(place, frame);
+        setup.rules.push(block);
+        let block = setup.rules.len() - 1;
+        (index_of(&mut self.run.setups, setup), block)
+    }
+
+    /// The state of the device at a place, with the rules of a file where there is one.
+    fn state(&self, place: &Place, frame: &Coordinate) -> Setup {
+        let mut setup = place.setup(self.seed, self.frame_len_max(frame));
+        if let Some(RulesFile { path, rules_count, queues, .. }) = self.overrides.rules.clone() {
+            (setup.rules, setup.queues) = (vec![RuleBlock::File { path, rules_count }], queues);
+        }
+        setup
+    }
+
+    /// Longest frame of a load, bytes with FCS.
+    pub fn frame_len_max(&self, frame: &Coordinate) -> u16 {
+        match (&self.overrides.trace, frame) {
+            (Some(trace), _) => trace.frames.frame_len_max,
+            (None, Coordinate::Number(bytes)) => *bytes as u16,
+            (None, Coordinate::Word(_)) => FrameSizes::Imix.max(),
+        }
+    }
+
+    /// The index of this trial, which is added where it is new.
+    pub fn trial(&mut self, trial: Trial) -> usize {
+        let same = |t: &Trial| t.kind == trial.kind && t.point == trial.point;
+        match self.run.trials.iter().position(same) {
+            Some(at) => at,
+            None => {
+                self.run.trials.push(trial);
+                self.run.trials.len() - 1
+            }
+        }
+    }
+}
+
+/// A kind of trial that a sweep does not know, and those that it does.
+pub(crate) fn no_trial(kind: TrialKind, known: &str) -> SpecError {
+    let remedy = format!("use {known}");
+    SpecError::OutOfRange { axis: "trials", value: kind.name().to_owned(), remedy }
+}
+
+pub(crate) fn index_of<T: PartialEq>(list: &mut Vec<T>, item: T) -> usize {
+    match list.iter().position(|known| *known == item) {
+        Some(at) => at,
+        None => {
+            list.push(item);
+            list.len() - 1
+        }
+    }
+}
+
+pub(crate) fn number(axis: &'static str, value: &Coordinate) -> Result<u32, SpecError> {
+    let refuse = |remedy: &str| SpecError::OutOfRange {
+        axis,
+        value: value.to_string(),
+        remedy: remedy.to_string(),
+    };
+    match value {
+        Coordinate::Number(number) if *number <= f64::from(u32::MAX) => Ok(*number as u32),
+        Coordinate::Number(_) => Err(refuse("use at most 4294967295")),
+        Coordinate::Word(_) => Err(refuse("give numbers, such as 0,1k,64k")),
+    }
+}

@@ -1,0 +1,172 @@
+//! What is measured in a run: trials and searches for knees, and which trials are made together.
+
+use niclab_result::Point;
+use serde::{Deserialize, Serialize};
+
+use crate::occupancy::Place;
+use crate::spec::{KneeSpec, TrialKind};
+
+/// One thing to measure.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Trial {
+    /// What is asked.
+    pub kind: TrialKind,
+    /// Index of the set-up.
+    pub setup: usize,
+    /// What is done.
+    #[serde(flatten)]
+    pub task: Task,
+    /// Its rate.
+    pub rate: PlannedRate,
+    /// Where in the sweep.
+    pub point: Point,
+}
+
+impl Trial {
+    /// What it needs lies in memory: it has nothing set up.
+    pub fn is_in_memory(&self) -> bool {
+        matches!(self.task, Task::Process { .. } | Task::Serve { .. })
+    }
+
+    /// Index of its load, where frames are sent.
+    pub fn load(&self) -> Option<usize> {
+        match self.task {
+            Task::Offer { load, .. } => Some(load),
+            _ => None,
+        }
+    }
+
+    /// Index of its plan, where the control side has one.
+    pub fn plan(&self) -> Option<usize> {
+        match self.task {
+            Task::Offer { plan, .. } => plan,
+            Task::Operate { plan } => Some(plan),
+            _ => None,
+        }
+    }
+}
+
+/// What a trial has a device do. Each number is an index into the list of the
+/// [`ExperimentRun`](super::ExperimentRun) that is named like it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(
+    untagged,
+    deny_unknown_fields,
+    expecting = "a trial has one of: load, alone or with a plan; plan; exchange; application; \
+                 stream; processing; serving"
+)]
+pub enum Task {
+    /// Take a load while the control side carries out a plan.
+    Offer {
+        /// The load.
+        load: usize,
+        /// The plan; none: the control side rests.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        plan: Option<usize>,
+    },
+    /// Carry out a plan; no packet is sent.
+    Operate {
+        /// The plan.
+        plan: usize,
+    },
+    /// Let messages go to and fro; in a ledger, stamped.
+    Exchange {
+        /// The messages.
+        exchange: usize,
+    },
+    /// Let clients ask a server.
+    Apply {
+        /// What they ask.
+        application: usize,
+    },
+    /// Carry bulk data.
+    Stream {
+        /// The data.
+        stream: usize,
+    },
+    /// Let packets in memory through a program.
+    Process {
+        /// The program.
+        processing: usize,
+    },
+    /// Let a key-value store serve requests in memory.
+    Serve {
+        /// The requests.
+        serving: usize,
+    },
+}
+
+impl Task {
+    /// A load beside which the control side rests.
+    pub fn offer(load: usize) -> Task {
+        Task::Offer { load, plan: None }
+    }
+}
+
+/// A rate that may hang on another trial.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum PlannedRate {
+    /// As much as the device takes.
+    Saturate,
+    /// So many frames a second.
+    Pps(f64),
+    /// So many frames a second, and others in the middle third of the measured part.
+    Step {
+        /// In the first and last third.
+        low_pps: f64,
+        /// In the middle one.
+        high_pps: f64,
+    },
+    /// `share` of the median throughput that the `saturate` trial `of` has shown when this trial is
+    /// first measured; its other repeats keep that rate.
+    ShareOf {
+        /// Index of the trial.
+        of: usize,
+        /// The share, above 0.
+        share: f64,
+    },
+}
+
+/// A search for a knee.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Knee {
+    /// What is searched.
+    pub spec: KneeSpec,
+    /// Index of the load of its trials; where they hit rules, that of the largest number of these.
+    pub load: usize,
+    /// Where, with the number of rules left open.
+    pub place: Place,
+    /// Seed of its flows.
+    pub seed: u64,
+    /// Longest frame of its load, bytes with FCS.
+    #[serde(default)]
+    pub frame_len_max: u16,
+}
+
+/// Trials of one set-up, made one after the other on one device.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(from = "Vec<usize>", into = "Vec<usize>")]
+pub struct Visit {
+    /// Repeat, from 0.
+    pub repeat: usize,
+    /// Index of the device.
+    pub device: usize,
+    /// Indices of the trials.
+    pub trials: Vec<usize>,
+}
+
+impl From<Vec<usize>> for Visit {
+    fn from(numbers: Vec<usize>) -> Visit {
+        let number = |i: usize| numbers.get(i).copied().unwrap_or(0);
+        let trials = numbers.get(2..).unwrap_or_default().to_vec();
+        Visit { repeat: number(0), device: number(1), trials }
+    }
+}
+
+impl From<Visit> for Vec<usize> {
+    fn from(visit: Visit) -> Vec<usize> {
+        let head = [visit.repeat, visit.device];
+        head.into_iter().chain(visit.trials).collect()
+    }
+}
