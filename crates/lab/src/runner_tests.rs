@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use niclab_load::TraceFrames;
+use niclab_load::{Load, Rate, TraceFrames};
 use niclab_result::{Coordinate, Mark};
 
 use super::*;

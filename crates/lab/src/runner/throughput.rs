@@ -4,7 +4,8 @@ use niclab_device::{Load, Plan, Rate};
 use niclab_result::{Mark, ResultError, Sample};
 use serde::{Deserialize, Serialize};
 
-use super::{Bed, Ended, Place, Runner, failed};
+use super::record::{NOTHING_DUE, failed};
+use super::{Bed, Ended, Place, Runner};
 use crate::estimate;
 use crate::known::Known;
 use crate::loss::Loss;
@@ -131,7 +132,7 @@ impl Runner<'_> {
         });
         let sample = match cut? {
             Some(Cut::Ended) => return Ok(self.end()),
-            Some(Cut::NothingDue) => self.sample(&place, failed(super::NOTHING_DUE.into())),
+            Some(Cut::NothingDue) => self.sample(&place, failed(NOTHING_DUE.into())),
             None => self.search_sample(&place, input, output, seen),
         };
         self.keep(device, sample, None).map(|()| None)

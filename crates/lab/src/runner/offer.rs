@@ -1,0 +1,178 @@
+//! Trials with a load, with a plan or with both: at which rate, and what is stored of them.
+
+use niclab_device::{Control, Load, Observation, Plan, Rate};
+use niclab_result::ResultError;
+
+use super::record::{NOTHING_DUE, failed, json, outcome};
+use super::{Bed, Place, Runner};
+use crate::change::put_met;
+use crate::control::put_control;
+use crate::frame_size::put_limits;
+use crate::insertion::put_effects;
+use crate::known::Seen;
+use crate::measure::{self, Judged, Metrics};
+use crate::respread::{self, put_respread};
+use crate::run::{PlannedRate, Trial};
+use crate::scaling::put_scaling;
+use crate::spec::{Kind, TrialKind};
+use crate::spread::{HASH_SHARES, hash_shares, put_spread};
+use crate::statistics;
+use crate::windows;
+
+impl Runner<'_> {
+    /// Offers a load at the rate of its trial.
+    pub(super) fn offer_at_rate(
+        &mut self,
+        beds: &mut [Bed<'_>],
+        trial: &Trial,
+        (load, plan): (&Load, &Plan),
+        place: &Place<'_>,
+    ) -> Result<(), ResultError> {
+        let of_repeat = respread::of_repeat(plan, place.repeat);
+        let plan = of_repeat.as_ref().unwrap_or(plan);
+        let Some(rate) = self.rate(place.device, trial, load) else {
+            let reason = "no frame was dealt with in the `saturate` trials of this point, \
+                          or there is none: no rate to take a share of"
+                .to_string();
+            let sample = self.sample(place, failed(reason));
+            return self.keep(place.device, sample, None);
+        };
+        let load = Load { rate, ..load.clone() };
+        self.offer(beds, (&load, plan), place).map(drop)
+    }
+
+    /// Carries a plan out alone and stores what came of it.
+    pub(super) fn operate(
+        &mut self,
+        beds: &mut [Bed<'_>],
+        plan: &Plan,
+        place: &Place<'_>,
+    ) -> Result<(), ResultError> {
+        let (Some(Ok(bed)), Plan::Rules(plan)) = (beds.get_mut(place.device), plan) else {
+            return Ok(());
+        };
+        let outcome = outcome(&self.states[place.device].refusal);
+        let mut sample = self.sample(place, outcome);
+        match bed.operate(plan) {
+            Err(error) => self.record_error(place, error),
+            Ok(control) => {
+                put_control(&mut sample.metrics, &control, 0);
+                sample.control = json(&control);
+                self.keep(place.device, sample, None)
+            }
+        }
+    }
+
+    /// The rate of a trial; `None` where the maximum is not known that it is a share of. All its
+    /// repeats have one, so that they are repeats of one thing: the first that is measured sets it.
+    fn rate(&self, device: usize, trial: &Trial, load: &Load) -> Option<Rate> {
+        let (of, share) = match trial.rate {
+            PlannedRate::Saturate => return Some(Rate::Saturate),
+            PlannedRate::Pps(pps) => return Some(Rate::Pps(pps)),
+            PlannedRate::Step { low_pps, high_pps } => {
+                let (from_ns, until_ns) = respread::step(load.duration_ns);
+                return Some(Rate::Step { low_pps, high_pps, from_ns, until_ns });
+            }
+            PlannedRate::ShareOf { of, share } => (of, share),
+        };
+        let first_pps = self.states[device].known.rate_pps(trial);
+        first_pps.or_else(|| Some(self.maximum_pps(device, of)? * share)).map(Rate::Pps)
+    }
+
+    /// Median throughput that trial `of` has shown so far, above 0; of its undisturbed repeats
+    /// where there is one.
+    pub(super) fn maximum_pps(&self, device: usize, of: usize) -> Option<f64> {
+        let trial = &self.experiment.trials[of];
+        let known = &self.states[device].known;
+        let repeats = 0..self.experiment.repeats;
+        let seen = repeats.filter_map(|r| known.seen(trial.kind.name(), r, &trial.point));
+        let seen: Vec<&Seen> = seen.collect();
+        let calm = seen.iter().any(|seen| !seen.disturbed);
+        let kept = seen.iter().filter(|seen| !(calm && seen.disturbed));
+        let values: Vec<f64> = kept.filter_map(|seen| seen.throughput_pps).collect();
+        statistics::median(&values).filter(|maximum| *maximum > 0.0)
+    }
+
+    /// Offers a load and stores what was seen; the throughput, where it was measured.
+    pub(super) fn offer(
+        &mut self,
+        beds: &mut [Bed<'_>],
+        (load, plan): (&Load, &Plan),
+        place: &Place<'_>,
+    ) -> Result<Option<f64>, ResultError> {
+        let Some(Ok(bed)) = beds.get_mut(place.device) else {
+            return Ok(None);
+        };
+        let outcome = outcome(&self.states[place.device].refusal);
+        let mut sample = self.sample(place, outcome);
+        match bed.run(load, plan) {
+            Err(error) => self.record_error(place, error).map(|()| None),
+            Ok(observation) if observation.planned == 0 => {
+                sample.outcome = failed(NOTHING_DUE.to_string());
+                sample.load = json(load);
+                self.keep(place.device, sample, None).map(|()| None)
+            }
+            Ok(observation) => {
+                sample.metrics = measure::metrics(&observation);
+                let over_time = [TrialKind::Rest, TrialKind::Batch, TrialKind::Change];
+                let is_over_time = over_time.map(TrialKind::name).contains(&place.trial);
+                if is_over_time {
+                    windows::put_windows(&mut sample.metrics, &observation);
+                    if self.run.rules.is_none() && load.trace.is_none() {
+                        put_met(&mut sample.metrics, &observation);
+                    }
+                }
+                if place.trial == TrialKind::Effect.name() {
+                    put_effects(&mut sample.metrics, &observation);
+                }
+                self.put_limits(&mut sample.metrics, &observation, place);
+                if let Some(control) = &observation.control {
+                    put_control(&mut sample.metrics, control, observation.duration_ns);
+                }
+                // What it takes to see effects is in the metrics, and is long.
+                let control = observation
+                    .control
+                    .as_ref()
+                    .map(|control| Control { each_begun_ns: Vec::new(), ..control.clone() });
+                sample.control = json(&control);
+                if let Some(seen) = &observation.respread {
+                    put_respread(&mut sample.metrics, &observation, seen);
+                    sample.control = json(seen);
+                }
+                let judged = if is_over_time { Judged::Undisturbed } else { Judged::Whole };
+                sample.marks = measure::marks(&observation, judged);
+                sample.load = json(load);
+                sample.counters = serde_json::json!({
+                    "generator": json(&observation.generator),
+                    "device": json(&observation.device),
+                    "sink": json(&observation.sink),
+                });
+                if place.trial == TrialKind::Spread.name() {
+                    let state = &self.states[place.device];
+                    let told = state.rss.as_ref().zip(state.setup.as_ref());
+                    let shares = told.and_then(|(rss, setup)| hash_shares(rss, setup, load));
+                    let shares = shares.unwrap_or_default();
+                    put_spread(&mut sample.metrics, &observation, load, &shares);
+                    sample.counters[HASH_SHARES] = json(&shares);
+                }
+                sample.honesty = json(&observation.honesty);
+                sample.slices = measure::slices(&observation);
+                let latency = observation.latency.as_ref().filter(|latency| !latency.0.is_empty());
+                sample.latency_tag = latency.map(|_| format!("s{}", sample.order));
+                let throughput_pps = sample.metrics.get("throughput_pps").map(|q| q.value);
+                self.keep(place.device, sample, latency).map(|()| throughput_pps)
+            }
+        }
+    }
+
+    /// Adds what shows which part of a device binds, and what each core did.
+    fn put_limits(&self, metrics: &mut Metrics, observation: &Observation, place: &Place<'_>) {
+        if self.experiment.kind == Kind::FrameSize {
+            put_limits(metrics, observation);
+        }
+        if place.trial == TrialKind::Scaling.name() {
+            let setup = self.states[place.device].setup.as_ref();
+            put_scaling(metrics, observation, setup.map_or(1, |setup| setup.cores));
+        }
+    }
+}
