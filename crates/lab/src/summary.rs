@@ -96,7 +96,7 @@ pub fn summarize(run: &Run, samples: &[Sample], latencies: &Latencies) -> Summar
         summary.warnings.extend(warnings(&results));
         let results = Results { cells: results.cells.balanced(), ..results };
         summary.findings.extend(match experiment.kind {
-            Kind::Occupancy => findings::findings(&results),
+            Kind::Occupancy => findings::occupancy::findings(&results),
             Kind::UpdateBatch => findings::batches::findings(&results),
             Kind::UpdateRate => findings::renewals::findings(&results),
             Kind::RuleRate => findings::insertions::findings(&results),

@@ -1,0 +1,133 @@
+//! What a full table costs, its rules in use or not, and what a hit costs against a miss.
+
+use niclab_result::Finding;
+
+use super::costs::{Cost, CostOf, ShareOf};
+use super::{Said, Subject, figure_of, rules, rules_words};
+use crate::cells::Cell;
+use crate::words;
+
+/// A full group 0 against an empty one.
+pub(super) fn full_table(s: &Subject<'_>) -> Option<Finding> {
+    let (empty, full) = s.ends("saturate", 0.0)?;
+    let figure = figure_of(s, "throughput-group0");
+    let place = rules_words(full);
+    if let Some(cost) = Cost::of(full, empty) {
+        let about = CostOf {
+            id: "device-time-group0",
+            place: format!("With {place} in group 0"),
+            base: &format!("with {}", rules_words(empty)),
+            figure: Some("occupancy-device-time-group0"),
+        };
+        return Some(cost.finding(s, &about));
+    }
+    if full.is_generator_limited() && !full.is_disturbed() {
+        let e = full.estimate("throughput_pps")?;
+        return Some(s.finding(Said {
+            id: "full-group0",
+            sentence: format!(
+                "With {place} in group 0, {} forwards at least {}{}: the generator was the limit.",
+                s.device,
+                words::pps(e.median),
+                words::few(&e)
+            ),
+            value: e.median,
+            unit: "pps",
+            interval: e.interval(),
+            implication: "What a full table costs cannot be told with this generator.".into(),
+            figure,
+        }));
+    }
+    let about = ShareOf {
+        id: "full-group0",
+        around: (
+            format!("With {place} in group 0, {} forwards", s.device),
+            format!("what it forwards with {}", rules_words(empty)),
+        ),
+        follows: [
+            "The number of rules need not be spared.",
+            "Each rule costs throughput: install what is used.",
+            "More rules are no loss here; look for what the empty table costs.",
+        ],
+        figure,
+    };
+    about.finding(s, (full, empty))
+}
+
+/// The fullest group 1 against the emptiest, where only the time of the core tells.
+pub(super) fn full_group(s: &Subject<'_>) -> Option<Finding> {
+    let (empty, full) = s.ends("saturate", 1.0)?;
+    let cost = Cost::of(full, empty)?;
+    // Its default rule is always there.
+    let base = match rules(empty) {
+        ..=1.0 => "with its default rule alone".into(),
+        _ => format!("with {}", rules_words(empty)),
+    };
+    let about = CostOf {
+        id: "device-time-group1",
+        place: format!("With {} in group 1", rules_words(full)),
+        base: &base,
+        figure: Some("occupancy-device-time-groups"),
+    };
+    Some(cost.finding(s, &about))
+}
+
+/// The fullest group 0 with all of its rules in use, against a tenth of them.
+pub(super) fn full_table_hit(s: &Subject<'_>) -> Option<Finding> {
+    let hits = s.hits("saturate");
+    let root = hits.iter().copied().filter(|cell| cell.is_at(&[("groups", 0.0)]));
+    let root: Vec<&Cell<'_>> = root.collect();
+    let full = *root.last()?;
+    // A tenth, as near as a whole number of rules comes.
+    let is_tenth = |cell: &&&Cell<'_>| (rules(cell) * 10.0 - rules(full)).abs() < 10.0;
+    let tenth = *root.iter().find(is_tenth)?;
+    let base = rules_words(tenth);
+    let place = hit_equally(full);
+    if let Some(cost) = Cost::of(full, tenth) {
+        let base = &format!("with {base}");
+        let about = CostOf { id: "device-time-group0-hits", place, base, figure: None };
+        return Some(cost.finding(s, &about));
+    }
+    let about = ShareOf {
+        id: "full-group0-hits",
+        around: (
+            format!("{place}, {} forwards", s.device),
+            format!("what it forwards with {base}"),
+        ),
+        follows: [
+            "All rules of group 0 may be in use.",
+            "Rules in use cost throughput: their entries have to come into the cache.",
+            "More rules are no loss here; look for what the fewer cost.",
+        ],
+        figure: None,
+    };
+    about.finding(s, (full, tenth))
+}
+
+/// `When the traffic hits all of 65,536 rules in group 0 equally often`.
+fn hit_equally(cell: &Cell<'_>) -> String {
+    format!("When the traffic hits all of {} in group 0 equally often", rules_words(cell))
+}
+
+/// All traffic on rules against all traffic on the default rule, in the fullest group 0.
+pub(super) fn matching(s: &Subject<'_>) -> Option<Finding> {
+    let hit = s.hits("saturate").into_iter().rev().find(|cell| cell.is_at(&[("groups", 0.0)]))?;
+    let missed = s.sweep("saturate", 0.0);
+    let missed = missed.iter().find(|cell| rules(cell) == rules(hit))?;
+    let (place, base) = (hit_equally(hit), "when only the default rule matches");
+    if let Some(cost) = Cost::of(hit, missed) {
+        let about = CostOf { id: "device-time-matching", place, base, figure: None };
+        return (!cost.is_undecided()).then(|| cost.finding(s, &about));
+    }
+    let about = ShareOf {
+        id: "matching",
+        around: (format!("{place}, {} forwards", s.device), format!("what it forwards {base}")),
+        follows: [
+            "The published case, all traffic on one default rule, is no easier.",
+            "Figures with all traffic on one default rule flatter the table: size it by this one.",
+            "A miss costs more than a hit: let rules match most of the traffic.",
+        ],
+        figure: Some("occupancy-throughput-match".into()),
+    };
+    about.finding(s, (hit, missed))
+}
