@@ -10,7 +10,7 @@ use niclab_apps::kvs::limits::{
     DATAGRAM_ANSWER_LEN_MAX, LINE_LEN_MAX, PARTITION_BYTES_MIN, VALUE_LEN_MAX,
 };
 use niclab_apps::kvs::session::{Context, Host, Next, Session, Standing};
-use niclab_apps::kvs::store::Store;
+use niclab_apps::kvs::store::{Statistics, Store};
 use niclab_apps::kvs::time::Moment;
 
 /// Room for answers at a time: small, so that talks often have to wait for it.
@@ -19,7 +19,7 @@ const ROOM: usize = 200;
 struct Nobody;
 
 impl Host for Nobody {
-    fn standing(&self) -> Standing {
+    fn standing(&self, _: &Statistics) -> Standing {
         Standing::default()
     }
 }

@@ -272,14 +272,14 @@ fn send(
 mod tests {
     use super::super::hash::{owner, steered};
     use super::super::session::{Host, Standing};
-    use super::super::store::Spread;
+    use super::super::store::{Spread, Statistics};
     use super::super::time::Moment;
     use super::*;
 
     struct Nobody;
 
     impl Host for Nobody {
-        fn standing(&self) -> Standing {
+        fn standing(&self, _: &Statistics) -> Standing {
             Standing::default()
         }
     }

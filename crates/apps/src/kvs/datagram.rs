@@ -71,14 +71,14 @@ pub fn single(datagram: &[u8]) -> Option<(u16, &[u8], &[u8])> {
 mod tests {
     use super::super::limits::VALUE_LEN_MAX;
     use super::super::session::{Host, Standing};
-    use super::super::store::Store;
+    use super::super::store::{Statistics, Store};
     use super::super::time::Moment;
     use super::*;
 
     struct Nobody;
 
     impl Host for Nobody {
-        fn standing(&self) -> Standing {
+        fn standing(&self, _: &Statistics) -> Standing {
             Standing::default()
         }
     }

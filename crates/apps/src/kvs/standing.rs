@@ -7,8 +7,8 @@ use super::store::Statistics;
 
 /// Who serves.
 pub trait Host {
-    /// How he is.
-    fn standing(&self) -> Standing;
+    /// How he is, with such a store.
+    fn standing(&self, store: &Statistics) -> Standing;
 }
 
 /// What a server has and has counted beside the store's own.
@@ -49,7 +49,8 @@ pub type Each<'a> = &'a mut dyn FnMut(&str, &str);
 
 /// What `stats` alone tells.
 pub fn general(context: &Context<'_>, each: Each<'_>) {
-    let (standing, store) = (context.host.standing(), context.store.statistics());
+    let store = context.store.statistics();
+    let standing = context.host.standing(&store);
     each("pid", &std::process::id().to_string());
     each("version", VERSION);
     each("pointer_size", &usize::BITS.to_string());
@@ -83,15 +84,15 @@ fn of_store(store: &Statistics, number: &mut dyn FnMut(&str, u64)) {
 
 /// What `stats settings` tells.
 pub fn settings(context: &Context<'_>, each: Each<'_>) {
-    let standing = context.host.standing();
-    let bytes = context.store.statistics().limit_maxbytes;
+    let store = context.store.statistics();
+    let standing = context.host.standing(&store);
     each("evictions", "on");
     each("cas_enabled", "yes");
     each("flush_enabled", "yes");
     each("auth_enabled_sasl", "no");
     each("binding_protocol", "auto-negotiate");
     let mut number = |name: &str, value: u64| each(name, &value.to_string());
-    number("maxbytes", bytes);
+    number("maxbytes", store.limit_maxbytes);
     number("maxconns", standing.max_connections);
     number("tcpport", standing.port.into());
     number("udpport", if standing.is_udp { standing.port.into() } else { 0 });

@@ -3,14 +3,14 @@
 
 use super::super::limits::VALUE_LEN_MAX;
 use super::super::session::{BINARY_MAGIC, Context, Host, Next, Session, Standing};
-use super::super::store::Store;
+use super::super::store::{Statistics, Store};
 use super::super::time::Moment;
 use super::frame::{HEAD_LEN, Head, opcode};
 
 struct Nobody;
 
 impl Host for Nobody {
-    fn standing(&self) -> Standing {
+    fn standing(&self, _: &Statistics) -> Standing {
         Standing::default()
     }
 }

@@ -2,7 +2,7 @@
 
 use super::super::limits::VALUE_LEN_MAX;
 use super::super::session::{Host, Next, Session, Standing};
-use super::super::store::Store;
+use super::super::store::{Statistics, Store};
 use super::super::time::Moment;
 use super::*;
 use frame::number;
@@ -10,7 +10,7 @@ use frame::number;
 struct Nobody;
 
 impl Host for Nobody {
-    fn standing(&self) -> Standing {
+    fn standing(&self, _: &Statistics) -> Standing {
         Standing::default()
     }
 }

@@ -5,7 +5,7 @@ use niclab_packet::wire::udp::ChecksumMode;
 
 use super::super::bulk::Step;
 use super::super::session::{Host, Standing};
-use super::super::store::{Spread, Store};
+use super::super::store::{Spread, Statistics, Store};
 use super::super::time::Moment;
 use super::*;
 
@@ -21,7 +21,7 @@ const THEM: Peer =
 pub(super) struct Nobody;
 
 impl Host for Nobody {
-    fn standing(&self) -> Standing {
+    fn standing(&self, _: &Statistics) -> Standing {
         Standing::default()
     }
 }

@@ -167,7 +167,7 @@ pub struct Shared {
 }
 
 impl Host for Shared {
-    fn standing(&self) -> Standing {
+    fn standing(&self, store: &Statistics) -> Standing {
         Standing {
             max_connections: self.options.connections_max as u64,
             threads: self.options.cores.len() as u64,
@@ -175,7 +175,7 @@ impl Host for Shared {
             port: self.port,
             is_udp: self.is_udp,
             idle_timeout_s: self.options.idle_timeout.map_or(0, |time| time.as_secs()),
-            ..self.tally.standing(self.store.stored())
+            ..self.tally.standing(&store.stored)
         }
     }
 }
@@ -198,7 +198,8 @@ pub struct Finished(Arc<Shared>);
 impl Finished {
     /// What it has done.
     pub fn ended(&self) -> Ended {
-        let (statistics, standing) = (self.0.store.statistics(), self.0.standing());
+        let statistics = self.0.store.statistics();
+        let standing = self.0.standing(&statistics);
         Ended { standing, frames: self.0.tally.frames.all(), statistics }
     }
 }

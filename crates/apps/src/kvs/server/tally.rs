@@ -49,7 +49,7 @@ impl Tally {
     }
 
     /// What is told of it, and of what came to a card that stored it.
-    pub fn standing(&self, stored: Stored) -> Standing {
+    pub fn standing(&self, stored: &Stored) -> Standing {
         let of = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         let frames: Counted = self.frames.all();
         Standing {

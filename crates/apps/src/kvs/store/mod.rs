@@ -263,13 +263,6 @@ impl Store {
         all
     }
 
-    /// What a card has stored in all partitions.
-    pub fn stored(&self) -> Stored {
-        let mut all = Stored::default();
-        (0..self.partitions.len()).for_each(|number| all.add(&self.locked(number).stored()));
-        all
-    }
-
     /// Begins to count anew.
     pub fn reset_counters(&self) {
         self.flushes.store(0, Ordering::Relaxed);

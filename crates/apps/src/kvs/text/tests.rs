@@ -5,7 +5,7 @@
 
 use super::super::limits::{ANSWERS_LEN_MAX, KEY_LEN_MAX, VALUE_LEN_MAX};
 use super::super::session::{Context, Host, Next, Session, Standing};
-use super::super::store::Store;
+use super::super::store::{Statistics, Store};
 use super::super::time::Moment;
 
 const NOW: Moment = Moment(1_700_000_000);
@@ -13,7 +13,7 @@ const NOW: Moment = Moment(1_700_000_000);
 struct Nobody;
 
 impl Host for Nobody {
-    fn standing(&self) -> Standing {
+    fn standing(&self, _: &Statistics) -> Standing {
         Standing { threads: 1, port: 11211, ..Standing::default() }
     }
 }

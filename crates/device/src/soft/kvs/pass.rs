@@ -8,7 +8,7 @@ use std::thread;
 use niclab_apps::kvs::bulk::{STEPS, Step, Watch};
 use niclab_apps::kvs::frames::Station;
 use niclab_apps::kvs::session::{Context, Host, Standing};
-use niclab_apps::kvs::store::{New, Spread, Store, Value};
+use niclab_apps::kvs::store::{New, Spread, Statistics, Store, Value};
 use niclab_apps::kvs::time::{Expiry, Moment};
 use niclab_apps::service::Answers;
 use niclab_card::steering;
@@ -161,7 +161,7 @@ impl Answers for Judge<'_> {
 struct Nobody;
 
 impl Host for Nobody {
-    fn standing(&self) -> Standing {
+    fn standing(&self, _: &Statistics) -> Standing {
         Standing::default()
     }
 }
@@ -388,7 +388,7 @@ impl Staged {
     /// Requests since this was last asked: those that were answered, and items that the card has
     /// answered for.
     fn take_count(&mut self) -> u64 {
-        let stored = self.store.stored().items;
+        let stored = self.store.statistics().stored.items;
         let by_card = stored - std::mem::replace(&mut self.stored, stored);
         let counts = self.seats.iter_mut().map(|seat| std::mem::take(&mut seat.sink.count));
         by_card + counts.sum::<u64>()
