@@ -1,0 +1,71 @@
+//! What a device says of itself.
+
+use serde::{Deserialize, Serialize};
+
+/// What a device is.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct About {
+    /// As it was asked for: `soft`, `linux:veth`, `dpdk:--vdev=net_ring0`.
+    pub name: String,
+    /// Driver, firmware, queues, speed, …: name and value in reading order.
+    pub facts: Vec<Fact>,
+    /// What stands along the packets' way, from the generator to the sink.
+    pub places: Vec<Place>,
+    /// What stands there where frames come from memory
+    /// ([`Placement::Staged`](crate::Placement::Staged)); empty where they never do.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub staged: Vec<Place>,
+    /// What stands there where a card runs as a program does
+    /// ([`Placement::Card`](crate::Placement::Card)); empty where none ever does.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub carded: Vec<Place>,
+    /// What stands there where packets in memory go through a program
+    /// ([`Testbed::process`](crate::Testbed::process)); empty where none do.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub programmed: Vec<Place>,
+    /// What stands there where a key-value store serves requests in memory
+    /// ([`Testbed::serve`](crate::Testbed::serve)); empty where none does.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub serving: Vec<Place>,
+    /// Time that it takes to load a program the first time, where that is more than the little that
+    /// any trial takes, milliseconds.
+    #[serde(default, skip_serializing_if = "is_none")]
+    pub program_load_ms: u32,
+    /// What stands between a program on the one host and one on the other, where it can exchange
+    /// messages ([`Testbed::exchange`](crate::Testbed::exchange)); empty where it cannot.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub hosts: Vec<Place>,
+    /// Capabilities it lacks, by the names that
+    /// [`DeviceError::NotSupported`](crate::DeviceError::NotSupported) uses.
+    pub not_supported: Vec<String>,
+    /// Its trials take far less time than they tell of.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub in_virtual_time: bool,
+    /// Line rate of a port, Gbps L1; `None` where it has none, or does not tell.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub port_gbps: Option<f64>,
+}
+
+/// One thing a device says about itself.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Fact {
+    /// Such as `driver`.
+    pub name: String,
+    /// Such as `veth`.
+    pub value: String,
+}
+
+/// A station of the packets' way, for the drawing of the testbed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Place {
+    /// `generator`, `wire`, `device`, `function`, `sink`, `client` or `server`.
+    pub role: String,
+    /// What stands there.
+    pub label: String,
+    /// The core it has, where it runs on one.
+    pub core: Option<u32>,
+}
+
+fn is_none(count: &u32) -> bool {
+    *count == 0
+}

@@ -1,0 +1,71 @@
+//! Why a device could not do what it was asked.
+
+use serde::{Deserialize, Serialize};
+
+/// Why a device could not do what it was asked.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum DeviceError {
+    /// A result: the experiment goes on without it.
+    #[error("not supported: {capability}")]
+    NotSupported {
+        /// `rules`, `latency`, `counters`, `queues`, …
+        capability: String,
+    },
+    /// The text that names the device cannot be read.
+    #[error("device `{text}`: {reason}")]
+    BadName {
+        /// What was given.
+        text: String,
+        /// What is wrong with it and what would be right.
+        reason: String,
+    },
+    /// There is no such thing here.
+    #[error("{what} not found: {remedy}")]
+    Absent {
+        /// The interface, library or program.
+        what: String,
+        /// What to do.
+        remedy: String,
+    },
+    /// The user may not do this.
+    #[error("{what} needs more rights: {remedy}")]
+    Rights {
+        /// What was refused.
+        what: String,
+        /// What to do.
+        remedy: String,
+    },
+    /// The machine is too small.
+    #[error("{device} needs {needed} cores, this process may use {available}: {remedy}")]
+    Cores {
+        /// The device.
+        device: String,
+        /// How many it needs.
+        needed: u32,
+        /// How many there are.
+        available: u32,
+        /// What to do.
+        remedy: String,
+    },
+    /// The load cannot be generated as declared.
+    #[error("load: {reason}")]
+    BadLoad {
+        /// The field and what would be right.
+        reason: String,
+    },
+    /// The plan cannot be carried out as declared.
+    #[error("plan: {reason}")]
+    BadPlan {
+        /// The field and what would be right.
+        reason: String,
+    },
+    /// The device stopped working.
+    #[error("{device} failed: {reason}")]
+    Broken {
+        /// The device.
+        device: String,
+        /// What was seen.
+        reason: String,
+    },
+}

@@ -1,0 +1,52 @@
+//! Packets in memory that go through a program, and what that took.
+
+use serde::{Deserialize, Serialize};
+
+use crate::cases::Loaded;
+
+/// Packets in memory that go through a program.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Processing {
+    /// The program, its tables and its packets.
+    pub program: Loaded,
+    /// Time that is measured, of the program alone, nanoseconds.
+    pub duration_ns: u64,
+    /// Time before it, never counted.
+    pub warmup_ns: u64,
+}
+
+/// What [`Testbed::process`](crate::Testbed::process) saw.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Processed {
+    /// Packets of a pass: each goes through once, as it was before the first pass.
+    pub packets: u64,
+    /// Of these, those that did not leave in the first pass.
+    pub lost: u64,
+    /// Their bytes with FCS, before the program.
+    pub bytes: u64,
+    /// Packets of a stretch: a pass is timed stretch by stretch, for a machine that takes the core
+    /// away for a moment spoils a stretch, and not a pass.
+    pub stretch: u64,
+    /// What each stretch took, nanoseconds.
+    pub stretches_ns: Vec<u64>,
+    /// What the first packets came to, where the program began anew: a number that is the same for
+    /// two devices that send the same bytes by the same ports.
+    pub digest: String,
+    /// What a packet costs at worst, once through the program, as its text says.
+    pub worst: Worst,
+}
+
+/// What a packet costs at worst, figure by figure.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Worst {
+    /// Instructions.
+    pub instructions: u64,
+    /// Look-ups in tables.
+    pub lookups: u64,
+    /// Bits of the keys that are looked up.
+    pub key_bits: u64,
+    /// Reads and writes of registers, and questions to meters.
+    pub array_accesses: u64,
+    /// Bytes of headers that are taken off, and put on.
+    pub header_bytes: u64,
+}
