@@ -131,13 +131,47 @@ pub struct ExperimentRun {
     pub servings: Vec<Serving>,
 }
 
+impl ExperimentRun {
+    /// The first number that is to say which of a list is meant, and says none; of so many devices.
+    fn astray(&self, devices: usize) -> Option<String> {
+        let trial = |(at, trial): (usize, &Trial)| {
+            let meant = [Some(("setup", trial.setup, self.setups.len())), self.task(&trial.task)];
+            let plan = trial.plan().map(|plan| ("plan", plan, self.plans.len()));
+            let mut wrong = meant.into_iter().chain([plan]).flatten();
+            let (what, number, _) = wrong.find(|(_, number, count)| number >= count)?;
+            Some(format!("{}: trial {at} has {what} {number}, which is not there", self.name))
+        };
+        let visit = |visit: &Visit| {
+            let is_there = visit.device < devices
+                && visit.trials.iter().all(|trial| *trial < self.trials.len());
+            let reason = format!("{}: its order has {visit:?}, which is not there", self.name);
+            (!is_there).then_some(reason)
+        };
+        let mut trials = self.trials.iter().enumerate();
+        trials.find_map(trial).or_else(|| self.order.iter().find_map(visit))
+    }
+
+    /// What a task's number is called, the number, and how many there are.
+    fn task(&self, task: &Task) -> Option<(&'static str, usize, usize)> {
+        Some(match *task {
+            Task::Offer { load, .. } => ("load", load, self.loads.len()),
+            Task::Operate { .. } => return None,
+            Task::Exchange { exchange } => ("exchange", exchange, self.exchanges.len()),
+            Task::Apply { application } => ("application", application, self.applications.len()),
+            Task::Stream { stream } => ("stream", stream, self.streams.len()),
+            Task::Process { processing } => ("processing", processing, self.processings.len()),
+            Task::Serve { serving } => ("serving", serving, self.servings.len()),
+        })
+    }
+}
+
 impl Run {
     /// The text of `run.toml`.
     pub fn to_toml(&self) -> Result<String, SpecError> {
         toml::to_string(self).map_err(|e| SpecError::BadRun { reason: e.to_string() })
     }
 
-    /// Reads `run.toml`; refuses that of a later version.
+    /// Reads `run.toml`; refuses that of a later version, and numbers that nothing has.
     pub fn from_toml(text: &str) -> Result<Run, SpecError> {
         let bad = |e: toml::de::Error| SpecError::BadRun { reason: e.to_string() };
         let table: toml::Table = text.parse().map_err(bad)?;
@@ -147,7 +181,13 @@ impl Run {
             let program = program.unwrap_or("a newer niclab").to_string();
             return Err(SpecError::NewerRun { found: found as u32, program });
         }
-        toml::from_str(text).map_err(bad)
+        let run: Run = toml::from_str(text).map_err(bad)?;
+        let devices = run.devices.len();
+        let astray = run.experiments.iter().find_map(|experiment| experiment.astray(devices));
+        match astray {
+            None => Ok(run),
+            Some(reason) => Err(SpecError::BadRun { reason }),
+        }
     }
 
     /// Takes in the devices that were absent when the run was resolved and are there now: they are

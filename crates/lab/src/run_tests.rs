@@ -319,6 +319,31 @@ fn what_goes_with_nothing_that_was_asked_for_is_told() {
 }
 
 #[test]
+fn numbers_that_nothing_has_are_refused_with_their_place() {
+    let run = resolved(&Overrides::default(), three());
+    let refused = |change: fn(&mut ExperimentRun)| {
+        let mut run = run.clone();
+        change(&mut run.experiments[0]);
+        Run::from_toml(&run.to_toml().unwrap()).unwrap_err().to_string()
+    };
+    let name = &run.experiments[0].name;
+    let said =
+        |what: &str| format!("run.toml: {name}: {what}, which is not there; start a new run");
+    let changes: [(fn(&mut ExperimentRun), &str); 5] = [
+        (|of| of.trials[1].task = Task::Serve { serving: 0 }, "trial 1 has serving 0"),
+        (|of| of.trials[1].task = Task::offer(of.loads.len()), "has load "),
+        (|of| of.trials[0].task = Task::Operate { plan: 99 }, "trial 0 has plan 99"),
+        (|of| of.trials[0].setup = usize::MAX >> 1, "trial 0 has setup"),
+        (|of| of.order[0].device = 3, "device: 3"),
+    ];
+    for (change, what) in changes {
+        let error = refused(change);
+        assert!(error.contains(what) && error.contains("which is not there"), "{error}");
+    }
+    assert!(refused(changes[0].0).starts_with(&said(changes[0].1)));
+}
+
+#[test]
 fn a_stored_trial_has_one_task() {
     let head = "kind = \"saturate\"\nsetup = 0\nrate = \"saturate\"\npoint = {}\n";
     let read = |task: &str| {
