@@ -6,6 +6,8 @@
 //! lines, several frames each. Doorbells, interrupts and flow control are left out: one of many for
 //! a burst, or none.
 
+use std::sync::LazyLock;
+
 use niclab_device::{Crossed, model};
 
 /// Header, sequence number, check and framing of a transaction, bytes (PCI Express Base
@@ -33,13 +35,20 @@ pub(crate) struct Bus {
 }
 
 /// The buses of all profiles that say theirs, each once, the slowest first.
-pub(crate) fn buses() -> Vec<Bus> {
-    let of = |card: &'static str| {
-        let bus = model::read(card).ok()?.bus()?;
-        Some(Bus { name: bus.to_string(), card, gbps: bus.gbps() })
-    };
-    let mut buses: Vec<Bus> = model::names().filter_map(of).collect();
-    buses.sort_by(|a, b| a.gbps.total_cmp(&b.gbps));
+pub(crate) fn buses() -> &'static [Bus] {
+    static BUSES: LazyLock<Vec<Bus>> = LazyLock::new(|| {
+        let of = |card: &'static str| {
+            let bus = model::read(card).ok()?.bus()?;
+            Some(Bus { name: bus.to_string(), card, gbps: bus.gbps() })
+        };
+        each_once(model::names().filter_map(of).collect())
+    });
+    &BUSES
+}
+
+/// Each bus once, by its first card, the slowest first and those of one rate by their names.
+fn each_once(mut buses: Vec<Bus>) -> Vec<Bus> {
+    buses.sort_by(|a, b| a.gbps.total_cmp(&b.gbps).then_with(|| a.name.cmp(&b.name)));
     buses.dedup_by(|later, first| later.name == first.name);
     buses
 }
@@ -131,6 +140,15 @@ mod tests {
         let long = ways(&Crossed { dma_bytes: 600.0, ..written })[0];
         assert_eq!(long.transactions, after.transactions + 4.0, "each in two");
         assert_eq!(ways(&Crossed::default()), [Way::default(); 2]);
+    }
+
+    #[test]
+    fn buses_of_one_rate_stand_each_once_whatever_the_order_of_cards() {
+        let bus = |(name, card, gbps): (&str, _, _)| Bus { name: name.to_owned(), card, gbps };
+        let all = [("b", "1st", 32.0), ("a", "2nd", 32.0), ("b", "3rd", 32.0), ("c", "4th", 8.0)];
+        let once = each_once(all.map(bus).to_vec());
+        let once: Vec<_> = once.iter().map(|bus| (bus.name.as_str(), bus.card)).collect();
+        assert_eq!(once, [("c", "4th"), ("a", "2nd"), ("b", "1st")]);
     }
 
     #[test]
