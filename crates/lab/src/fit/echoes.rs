@@ -158,7 +158,7 @@ impl Echoing {
         let bus = self.bus().unwrap_or(assumed);
         let byte_ps = 2.0 * (WIRE_BYTE_PS + bus_byte_ps(assumed) + bus_byte_ps(bus));
         let source = format!(
-            "computed from {SOURCE}, table 1: 25 Gbps and {bus}, there and back; PCIe 3.0 x8 on \
+            "computed from {SOURCE}, table 1: 25 Gbps and {bus}, there and back; {assumed} on \
              the other side is assumed"
         );
         Entry::Known { value: rounded(byte_ps, 4), basis: Basis::AtLeast, source }

@@ -248,6 +248,7 @@ fn steps(results: &Results<'_>) -> Table {
 /// What crosses the bus, and when it binds.
 fn bus(results: &Results<'_>) -> Table {
     let (buses, mut rows) = (buses(), Vec::new());
+    let (ports, gbps) = flexnic::ports().unwrap_or_default();
     for cell in results.devices().flat_map(|device| study(results, device)) {
         let mut row = vec![cell.device.to_owned(), cell.word("mode")];
         row.extend(BUS.as_flattened().iter().map(|of| median(cell, of, words::significant)));
@@ -255,7 +256,8 @@ fn bus(results: &Results<'_>) -> Table {
         row.extend(buses.iter().map(|bus| cores_at(bus_limit(cell, bus), cell)));
         rows.push(row);
     }
-    let heads = ["device", "mode", "to host", "B", "from host", "B", "cores: ports, 2 x 10 Gbps"];
+    let ports = format!("cores: ports, {} x {} Gbps", words::whole(ports), words::whole(gbps));
+    let heads = ["device", "mode", "to host", "B", "from host", "B", &ports];
     let of_bus = |bus: &Bus| format!("cores: {} ({})", bus.name, bus.card);
     let buses: Vec<String> = buses.iter().map(of_bus).collect();
     let title = "What a request takes of the bus between card and host, transactions and bytes \
@@ -330,7 +332,10 @@ fn published(results: &Results<'_>) -> Table {
             if let Some(ratio) = modelled_gain(results, cell) {
                 rows.push(vec![
                     device.to_owned(),
-                    format!("throughput with {mode} on 6 cores, modelled"),
+                    format!(
+                        "throughput with {mode} on {} cores, modelled",
+                        words::whole(STUDY_CORES)
+                    ),
                     format!("{} times that with rss", words::significant(ratio)),
                     if mode == "steer" { gain } else { "-".to_owned() },
                 ]);
@@ -557,16 +562,19 @@ fn over_cores(results: &Results<'_>, device: &str) -> Figure {
             add_computed(&mut series, limit.name.clone(), device, at);
         }
     }
+    let stated = flexnic::stated("kvs_pcie_bottleneck_cores").map(words::whole);
+    let stated = stated.map_or(String::new(), |cores| {
+        format!("; stated is that PCIe binds from {cores} cores on")
+    });
     Figure {
         id: format!("{}-{device}", figure_id(results, "cores")),
         title: format!("Requests a second over cores: {device}"),
-        caption:
+        caption: format!(
             "The study's workload, staged. Modelled: computed beyond the cores measured; with \
-                  rss what a request takes more beside others grows with the share of items that \
-                  another core had last, with an owner for each key it stays. PCIe, the slowest of \
-                  all profiles, and ports: what they would carry, computed; stated is that PCIe \
-                  binds from 4 cores on."
-                .into(),
+             rss what a request takes more beside others grows with the share of items that \
+             another core had last, with an owner for each key it stays. PCIe, the slowest of \
+             all profiles, and ports: what they would carry, computed{stated}."
+        ),
         x: axis("cores", "", Scale::Log),
         y: axis("answered", "M/s", Scale::Linear),
         series,
