@@ -112,6 +112,11 @@ fn what_a_header_a_lookup_and_an_instruction_take_is_found_as_it_is() {
     let measured = measured(&mut Card::new("card", 1.0), &[]);
     let summary = measured.summary();
     assert!(!summary.partial && summary.warnings.is_empty(), "{:?}", summary.warnings);
+    for table in &summary.experiments[0].tables {
+        let heads = &table.columns;
+        assert!(!heads.iter().any(|head| head.contains("'s time")), "of one device: {heads:?}");
+        assert!(table.rows.iter().all(|row| row.len() == heads.len()), "{table:?}");
+    }
     let (words, value) = said(&measured, "card-header");
     assert!(near(value, 3.0), "{value}");
     assert!(words.contains("takes card 3.00 ns a packet, from 1 to 8"), "{words}");

@@ -134,6 +134,7 @@ pub(super) fn tables(results: &Results<'_>) -> Vec<Table> {
 
 fn rows_of(results: &Results<'_>, id: &str, title: &str) -> Table {
     let is_used = id == "used";
+    let mut is_compared = false;
     let first = results.devices().find(|device| !cells(results, device).is_empty());
     let mut rows = Vec::new();
     for device in results.devices() {
@@ -142,6 +143,7 @@ fn rows_of(results: &Results<'_>, id: &str, title: &str) -> Table {
             let before = first.filter(|first| *first != device);
             let before = before.and_then(|first| beside(results, cell, first));
             let ratio = before.and_then(|before| paired(cell, before, PACKET));
+            is_compared |= ratio.is_some();
             let mut row = vec![cell.device.to_owned(), cell.word("program")];
             row.extend((!is_used).then(|| words_at(cell, "count")));
             row.extend([
@@ -175,6 +177,11 @@ fn rows_of(results: &Results<'_>, id: &str, title: &str) -> Table {
         "header bytes",
         "marks",
     ]);
+    // Of one device there is nothing to compare with.
+    if let Some(at) = columns.iter().position(|head| *head == ratio).filter(|_| !is_compared) {
+        columns.remove(at);
+        rows.iter_mut().for_each(|row| drop(row.remove(at)));
+    }
     let id = format!("{}-{id}", results.experiment.name);
     table(&id, title, &columns, rows)
 }
