@@ -31,11 +31,11 @@ use niclab_result::{
 };
 
 use crate::application::{APPLICATIONS, RATE};
-use crate::cells::Cells;
+use crate::cells::{Cell, Cells};
 use crate::exchange::{ECHO, RTT};
 use crate::findings;
 use crate::known::Known;
-use crate::kvs::{REQUEST, STORE};
+use crate::kvs::{ANSWERED, REQUEST, STORE};
 use crate::merge::RunPart;
 use crate::program::{PACKET, PROGRAMS};
 use crate::run::{ExperimentRun, Run, RunDevice, Visit};
@@ -409,7 +409,7 @@ fn saturating(kind: Kind) -> &'static [&'static str] {
 fn mark_warnings(results: &Results<'_>, device: &str) -> Vec<String> {
     let of = |trials: &[&str]| -> Vec<Vec<Mark>> {
         let cells = trials.iter().flat_map(|trial| results.cells.of(device, trial));
-        cells.map(|cell| cell.marks(main_metric(cell.trial))).collect()
+        cells.map(marks_of_trial).collect()
     };
     let kinds = [
         ("throughput", of(saturating(results.experiment.kind))),
@@ -428,18 +428,25 @@ fn mark_warnings(results: &Results<'_>, device: &str) -> Vec<String> {
         ("effect", of(&["effect"])),
         ("search", of(&["mlrsearch", "rfc2544"])),
     ];
+    let disturbed = match results.experiment.kind {
+        Kind::KvsSteering => {
+            "had a core taken away by the machine in all passes of half of their repeats or more: \
+             do not trust what they answer and what a request takes; measure them again on a \
+             calmer machine"
+        }
+        _ => {
+            "had stalls of the machine in more than four fifths of their slices, or in all in \
+             which a frame was dealt with: do not trust their throughput, loss and tails of \
+             latency; measure them again on a calmer machine"
+        }
+    };
     let sentences = [
         (
             Mark::GeneratorLimited,
             "show the generator's limit: read their throughput as \"at least\", and do not \
              trust their latency",
         ),
-        (
-            Mark::Disturbed,
-            "had stalls of the machine in more than four fifths of their slices, or in all in \
-             which a frame was dealt with: do not trust their throughput, loss and tails of \
-             latency; measure them again on a calmer machine",
-        ),
+        (Mark::Disturbed, disturbed),
         (Mark::Unbalanced, "have counters that do not add up: do not trust any of their figures"),
         (
             Mark::FewSamples,
@@ -463,6 +470,16 @@ fn mark_warnings(results: &Results<'_>, device: &str) -> Vec<String> {
         (!counts.is_empty()).then(|| format!("{device}: {} {text}.", counts.join(" and ")))
     };
     sentences.iter().filter_map(worded).collect()
+}
+
+/// What repeats of a cell show by the metric that its trial is made for; of a store by both that
+/// its findings are of.
+fn marks_of_trial(cell: &Cell<'_>) -> Vec<Mark> {
+    let mut marks = cell.marks(main_metric(cell.trial));
+    if cell.trial == "serve" {
+        marks.extend(cell.marks(ANSWERED));
+    }
+    marks
 }
 
 /// The metric that a trial is made for.

@@ -1,6 +1,6 @@
 //! The findings of the experiment `kvs-steering`.
 
-use niclab_result::Finding;
+use niclab_result::{Finding, Mark};
 
 use super::{REPEATS_MIN, told};
 use crate::cells::Cell;
@@ -9,8 +9,8 @@ use crate::published::flexnic;
 use crate::statistics::{self, Estimate};
 use crate::summary::Results;
 use crate::summary::kvs::{
-    Limit, STUDY_WORDS, figure_id, largest, millions, of_plain, ports_limit, slowest_limit, study,
-    with_mode, workload,
+    Limit, STUDY_WORDS, figure_id, has_no_reply, largest, millions, of_plain, ports_limit,
+    slowest_limit, study, with_mode, workload,
 };
 use crate::words;
 
@@ -63,6 +63,34 @@ fn id(cell: &Cell<'_>, what: &str) -> String {
     format!("kvs-{}-{what}", cell.word("mode"))
 }
 
+/// What the ratio of two medians that stand beside it need not be: the median of the ratios.
+const BY_PAIRS: &str = "(median of pairs)";
+
+/// What repeats show that a reader must know before he trusts the sentence, point by point: ` Only
+/// a hint: the point with steer is marked bimodal.` Few repeats the sentence tells by itself.
+fn marked(points: &[(String, &Cell<'_>)], metrics: &[&str]) -> String {
+    let of = |(name, cell): &(String, &Cell<'_>)| {
+        let mut marks: Vec<Mark> = metrics.iter().flat_map(|metric| cell.marks(metric)).collect();
+        marks.retain(|mark| *mark != Mark::FewSamples);
+        marks.sort();
+        marks.dedup();
+        let marks: Vec<String> = marks.iter().map(Mark::to_string).collect();
+        (!marks.is_empty())
+            .then(|| format!("the point with {name} is marked {}", marks.join(" and ")))
+    };
+    let told: Vec<String> = points.iter().filter_map(of).collect();
+    match told.is_empty() {
+        true => String::new(),
+        false => format!(" Only a hint: {}.", told.join(", ")),
+    }
+}
+
+/// [`marked`], of cells by their modes.
+fn marked_modes(cells: &[&Cell<'_>], metrics: &[&str]) -> String {
+    let points: Vec<_> = cells.iter().map(|cell| (cell.word("mode"), *cell)).collect();
+    marked(&points, metrics)
+}
+
 /// How many times the throughput, and why.
 fn gain(results: &Results<'_>, cell: &Cell<'_>, plain: &Cell<'_>) -> Option<Finding> {
     let ratio = held(of_plain(results, cell, ANSWERED))?;
@@ -73,14 +101,16 @@ fn gain(results: &Results<'_>, cell: &Cell<'_>, plain: &Cell<'_>) -> Option<Find
         format!("; the study states {least} to {most} times, on six cores")
     });
     let sentence = format!(
-        "With the study's workload {} {} {} (staged) {}, {} times the {} with RSS{stated}{}.",
+        "With the study's workload {} {} {} (staged) {}, {} times the {} with RSS \
+         {BY_PAIRS}{stated}{}.{}",
         cores(cell),
         if cell.number("cores") == Some(1.0) { "answers" } else { "answer" },
         millions(with?.median),
         help(cell),
         words::supported(&ratio),
         millions(without?.median),
-        words::few(&ratio)
+        words::few(&ratio),
+        marked_modes(&[cell, plain], &[ANSWERED])
     );
     let implication = match ratio.low > 1.0 {
         true => why(cell, plain),
@@ -91,6 +121,22 @@ fn gain(results: &Results<'_>, cell: &Cell<'_>, plain: &Cell<'_>) -> Option<Find
     Some(told(cell.device, id(cell, "throughput"), (&ratio, TIMES), words, figure))
 }
 
+/// What carries requests out and answers them, where one of two modes does both in one step.
+const ANSWERING: &str = "carry_out_reply";
+
+/// Steps that are comparable: name, label, and metrics that are of it together. Where one of both
+/// has no reply of its own, what writes its answers is timed as it carries requests out.
+fn comparable(cell: &Cell<'_>, plain: &Cell<'_>) -> Vec<(&'static str, &'static str, Vec<String>)> {
+    let of = |(name, label): (&'static str, _)| (name, label, vec![step_metric(name)]);
+    let mut steps: Vec<_> = STEPS.into_iter().map(of).collect();
+    if has_no_reply(cell) != has_no_reply(plain) {
+        let both = ["carry_out", "reply"];
+        steps.retain(|(name, ..)| !both.contains(name));
+        steps.push((ANSWERING, "carry out, copy and reply", both.map(step_metric).to_vec()));
+    }
+    steps
+}
+
 /// A step that is shorter or longer than without help.
 struct Changed {
     name: &'static str,
@@ -99,27 +145,31 @@ struct Changed {
     saved: Estimate,
 }
 
-/// Differences of pairs of repeats, those without help less those with it.
-fn saved(cell: &Cell<'_>, plain: &Cell<'_>, metric: &str) -> Option<Estimate> {
-    let (with, without) = cell.paired(plain, metric);
-    let saved: Vec<f64> = without.iter().zip(with).map(|(plain, with)| plain - with).collect();
-    statistics::estimate(&saved)
+/// Differences of pairs of repeats, those without help less those with it, of metrics together.
+fn saved(cell: &Cell<'_>, plain: &Cell<'_>, metrics: &[&str]) -> Option<Estimate> {
+    let of = |metric: &&str| {
+        let (with, without) = cell.paired(plain, metric);
+        without.iter().zip(with).map(|(plain, with)| plain - with).collect::<Vec<f64>>()
+    };
+    let sum = |sum: Vec<f64>, more: Vec<f64>| sum.iter().zip(more).map(|(a, b)| a + b).collect();
+    statistics::estimate(&metrics.iter().map(of).reduce(sum)?)
 }
 
 /// Steps that are not as long as without help, where the repeats hold it, what saves most first.
 fn changed(cell: &Cell<'_>, plain: &Cell<'_>) -> Vec<Changed> {
-    let of = |(name, label): (&'static str, &'static str)| {
-        let saved = saved(cell, plain, &step_metric(name))?;
+    let of = |(name, label, metrics): (&'static str, &'static str, Vec<String>)| {
+        let metrics: Vec<&str> = metrics.iter().map(String::as_str).collect();
+        let saved = saved(cell, plain, &metrics)?;
         let is_held = saved.repeats >= REPEATS_MIN && (saved.low > 0.0 || saved.high < 0.0);
         is_held.then_some(Changed { name, label, saved })
     };
-    let mut all: Vec<_> = STEPS.into_iter().filter_map(of).collect();
+    let mut all: Vec<_> = comparable(cell, plain).into_iter().filter_map(of).collect();
     all.sort_by(|a: &Changed, b: &Changed| b.saved.median.total_cmp(&a.saved.median));
     all
 }
 
 /// Steps that have one cause where they are shorter, and the cause.
-const CAUSES: [(&[&str], &str); 4] = [
+const CAUSES: [(&[&str], &str); 5] = [
     (
         &["look_up", "carry_out"],
         "memory: items and buckets that another core wrote last have to come from there",
@@ -130,6 +180,7 @@ const CAUSES: [(&[&str], &str); 4] = [
         "work that the card has done already: headers, requests or keys are not looked at again",
     ),
     (&["reply"], "answering"),
+    (&[ANSWERING], "copying items and answering, which are one step where the card is told"),
 ];
 
 /// Why a request is served sooner, by the very steps that [`time`] lists: what is saved by causes,
@@ -147,7 +198,7 @@ fn why(cell: &Cell<'_>, plain: &Cell<'_>) -> String {
     };
     let mut causes: Vec<_> = CAUSES.iter().filter_map(of).collect();
     causes.sort_by(|(a, ..), (b, ..)| b.total_cmp(a));
-    let half_ns = saved(cell, plain, REQUEST).map_or(0.0, |saved| saved.median / 2.0);
+    let half_ns = saved(cell, plain, &[REQUEST]).map_or(0.0, |saved| saved.median / 2.0);
     match causes.first() {
         None => UNTOLD.to_owned(),
         Some((ns, least_ns, cause)) if half_ns > 0.0 && *least_ns >= half_ns => {
@@ -200,12 +251,13 @@ fn time(results: &Results<'_>, cell: &Cell<'_>, plain: &Cell<'_>) -> Option<Find
     });
     let less = words::percent_less(&ratio);
     let sentence = format!(
-        "A request takes each of {} {} with {mode} in place of {} with {PLAIN}, {less} \
-         less{stated}{}.",
+        "A request takes each of {} {} with {mode} in place of {} with {PLAIN}, {less} less \
+         {BY_PAIRS}{stated}{}.{}",
         cores(cell),
         words::time(with?.median),
         words::time(without?.median),
-        words::few(&ratio)
+        words::few(&ratio),
+        marked_modes(&[cell, plain], &[REQUEST])
     );
     let implication = steps(cell, plain);
     let figure = Some(figure_id(results, "steps"));
@@ -218,24 +270,30 @@ fn card(results: &Results<'_>, cell: &Cell<'_>, plain: &Cell<'_>) -> Option<Find
     let (with, without) = cell.paired(plain, CARD);
     let more: Vec<f64> = with.iter().zip(without).map(|(with, without)| with - without).collect();
     let (with, without) = cell.paired(plain, REQUEST);
-    let saved = without.iter().zip(with).map(|(without, with)| without - with);
+    let saved: Vec<f64> = without.iter().zip(with).map(|(without, with)| without - with).collect();
     // Of each pair of repeats what both cores together spend more.
-    let net: Vec<f64> = more.iter().zip(saved).map(|(more, saved)| more - saved).collect();
-    let [more, net] = [&more, &net].map(|of| statistics::estimate(of));
-    let (more, net) = (more.filter(|of| of.repeats >= REPEATS_MIN)?, net?);
+    let net: Vec<f64> = more.iter().zip(&saved).map(|(more, saved)| more - saved).collect();
+    let [more, saved, net] = [&more, &saved, &net].map(|of| statistics::estimate(of));
+    let (more, saved, net) = (more.filter(|of| of.repeats >= REPEATS_MIN)?, saved?, net?);
     if more.low <= 0.0 {
         return None;
     }
     let mode = cell.word("mode");
-    let (sum, adjective) =
-        (words::time(net.median.abs()), if net.median < 0.0 { "less" } else { "more" });
+    let differs = |of: &Estimate, below, above| {
+        let word = if of.median < 0.0 { below } else { above };
+        (words::time(of.median.abs()), word)
+    };
+    let (sum, adjective) = differs(&net, "less", "more");
+    let (saved, verb) = differs(&saved, "spends", "saves");
     let sentence = format!(
         "What the card does for a request takes a core of {} {} with {mode}, {} more than RSS; \
-         with what the application's core saves of that, both together take {sum} {adjective}{}.",
+         the application's core {verb} {saved}, and both together take {sum} {adjective} \
+         (medians of pairs, each by itself){}.{}",
         cell.device,
         words::time(cell.estimate(CARD)?.median),
         words::time(more.median),
-        words::few(&more)
+        words::few(&more),
+        marked_modes(&[cell, plain], &[CARD, REQUEST])
     );
     let implication = match (net.low > 0.0, net.high < 0.0) {
         (true, _) => {
@@ -272,16 +330,23 @@ fn workloads(results: &Results<'_>, device: &str, mode: &str) -> Option<Finding>
     if more.low <= less.high {
         return None;
     }
+    let ends = [most, least].into_iter();
+    let mut points = Vec::new();
+    for (end, plain) in ends.filter_map(|end| Some((*end, with_mode(results, end, PLAIN)?))) {
+        let of = |cell: &Cell<'_>| format!("{}, {}", differing(end), cell.word("mode"));
+        points.extend([(of(end), end), (of(plain), plain)]);
+    }
     let sentence = format!(
         "Of {} workloads {mode} brings {} most with {}: {} times the throughput with {PLAIN}; \
-         least with {}: {} times it{}.",
+         least with {}: {} times it{}.{}",
         all.len(),
         cores(most),
         differing(most),
         words::supported(more),
         differing(least),
         words::supported(less),
-        words::few(more)
+        words::few(more),
+        marked(&points, &[ANSWERED])
     );
     let implication = "What the help is worth hangs on what is asked: measure with your keys and \
                        your share of gets.";
@@ -314,7 +379,7 @@ fn bus(results: &Results<'_>, cell: &Cell<'_>, plain: &Cell<'_>) -> Option<Findi
     let sentence = format!(
         "{} would bind first with {}: from {} cores of {} on, with {PLAIN} from {} on; {} would \
          from {} on with {} (computed; the study, which has such ports, states that PCIe binds \
-         from {} cores on).",
+         from {} cores on).{}",
         first.name,
         cell.word("mode"),
         words::supported(&cores),
@@ -323,7 +388,8 @@ fn bus(results: &Results<'_>, cell: &Cell<'_>, plain: &Cell<'_>) -> Option<Findi
         then.name,
         at(then, cell)?,
         cell.word("mode"),
-        words::whole(stated)
+        words::whole(stated),
+        marked_modes(&[cell, plain], &[REQUEST])
     );
     let means = match are_ports_first {
         true => {

@@ -229,6 +229,13 @@ pub(crate) fn millions(per_s: f64) -> String {
     format!("{} M/s", words::significant(per_s / 1e6))
 }
 
+/// Whether a cell's requests are answered in another step than that which says so: what writes an
+/// answer is timed as a request is carried out.
+pub(crate) fn has_no_reply(cell: &Cell<'_>) -> bool {
+    let times = cell.values(&step_metric("reply"));
+    !times.is_empty() && times.iter().all(|ns| *ns == 0.0)
+}
+
 /// Where the time of a request goes.
 fn steps(results: &Results<'_>) -> Table {
     let mut rows = Vec::new();
@@ -236,7 +243,10 @@ fn steps(results: &Results<'_>) -> Table {
         if !cell.is_at(&STUDY) {
             continue;
         }
-        let times = STEPS.map(|(name, _)| median(cell, &step_metric(name), words::time));
+        let times = STEPS.map(|(name, _)| match name == "reply" && has_no_reply(cell) {
+            true => "in carry out, copy".to_owned(),
+            false => median(cell, &step_metric(name), words::time),
+        });
         rows.push([places(cell), times.to_vec()].concat());
     }
     let heads = STEPS.map(|(_, head)| head);
@@ -506,9 +516,10 @@ fn gains(results: &Results<'_>) -> Figure {
 
 /// Where the time goes.
 fn over_steps(results: &Results<'_>) -> Figure {
+    let is_step = |cell: &Cell<'_>, name: &str| name != "reply" || !has_no_reply(cell);
     let mut series = Vec::new();
     for cell in results.devices().flat_map(|device| study(results, device)) {
-        for (name, label) in STEPS {
+        for (name, label) in STEPS.into_iter().filter(|(name, _)| is_step(cell, name)) {
             let metric = step_metric(name);
             let Some(estimate) = cell.estimate(&metric) else { continue };
             let (device, mode) = (cell.device, cell.word("mode"));
@@ -522,7 +533,8 @@ fn over_steps(results: &Results<'_>) -> Figure {
         title: "Where the time of a request goes".into(),
         caption:
             "The study's workload, most cores measured. Each step of a burst timed, in passes \
-                  of their own; waiting for a lock is in the lock."
+                  of their own; waiting for a lock is in the lock. A mode without a reply writes \
+                  answers as it carries requests out."
                 .into(),
         x: axis("step", "", Scale::Ordinal),
         y: axis("time of a core for a request", "ns", Scale::Linear),
