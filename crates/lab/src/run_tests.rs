@@ -329,7 +329,8 @@ fn numbers_that_nothing_has_are_refused_with_their_place() {
     let name = &run.experiments[0].name;
     let said =
         |what: &str| format!("run.toml: {name}: {what}, which is not there; start a new run");
-    let changes: [(fn(&mut ExperimentRun), &str); 5] = [
+    type Change = fn(&mut ExperimentRun);
+    let changes: [(Change, &str); 5] = [
         (|of| of.trials[1].task = Task::Serve { serving: 0 }, "trial 1 has serving 0"),
         (|of| of.trials[1].task = Task::offer(of.loads.len()), "has load "),
         (|of| of.trials[0].task = Task::Operate { plan: 99 }, "trial 0 has plan 99"),
