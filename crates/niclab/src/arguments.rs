@@ -351,9 +351,10 @@ pub struct KvsArguments {
     /// Socket that `niclab nic ctl` is to ask the card by; for all modes but kernel
     #[arg(long, value_name = "PATH")]
     pub control: Option<PathBuf>,
-    /// How a core of the card learns that a frame has come, as for `niclab nic`
-    #[arg(long, value_name = "HOW", default_value = "interrupt", value_parser = card_receives())]
-    pub receive: niclab_card::Receive,
+    /// How a core of the card learns that a frame has come, as for `niclab nic`; for all modes but
+    /// kernel [default: interrupt]
+    #[arg(long, value_name = "HOW", value_parser = card_receives())]
+    pub receive: Option<niclab_card::Receive>,
     /// Address to listen at; 0.0.0.0 or `[::]` stand for all; the port may be left out
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:11211")]
     pub listen: String,

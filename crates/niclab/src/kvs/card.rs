@@ -11,7 +11,9 @@ use niclab_apps::kvs::limits::PARTITIONS_MAX;
 use niclab_apps::kvs::server::{Ended, Options, Server, ServerError, moment};
 use niclab_apps::kvs::store::{LENT_PARTITION_BYTES_MIN, StoreError};
 use niclab_card::items::{self, Items};
-use niclab_card::{self as card, Card, CardConfig, PortName, Runs, steering};
+use niclab_card::{
+    self as card, Card, CardConfig, CardError, PortError, PortName, Receive, Runs, steering,
+};
 use niclab_lab::words;
 use niclab_packet::wire::MacAddress;
 
@@ -57,10 +59,15 @@ impl Wanted {
     pub fn new(arguments: &KvsArguments, options: &Options) -> Result<Option<Wanted>, Failure> {
         let refused = |reason: String| Err(Failure::Address { reason });
         let (port, address) = match (arguments.mode, &arguments.port, &arguments.address) {
-            (KvsMode::Kernel, None, None) if arguments.control.is_none() => return Ok(None),
+            (KvsMode::Kernel, None, None)
+                if arguments.control.is_none() && arguments.receive.is_none() =>
+            {
+                return Ok(None);
+            }
             (KvsMode::Kernel, _, _) => {
                 return refused(
-                    "--port, --address and --control are for --mode rss, steer and dma".to_owned(),
+                    "--port, --address, --control and --receive are for --mode rss, steer and dma"
+                        .to_owned(),
                 );
             }
             (_, Some(port), Some(address)) => (port.clone(), address),
@@ -80,7 +87,7 @@ impl Wanted {
             _ => cores as u16,
         };
         let config = CardConfig {
-            receive: arguments.receive,
+            receive: arguments.receive.unwrap_or(Receive::Interrupt),
             ..CardConfig::new(vec![port], queues, options.cores.clone())
         };
         let control = arguments.control.as_deref().map(|path| Control::bind(path, May::Look));
@@ -108,8 +115,8 @@ impl Wanted {
         let services = server.services(identity, loans);
         let runs = Runs { program, services, ..Runs::default() };
         let mut card = Card::start_with(&config, runs)?;
-        let (name, at) = (&config.ports[0], SocketAddr::from((ip, port)));
-        writeln!(stdout(), "{banner}\nUDP by a card at {at} ({mac}), {name}")?;
+        let (name, at, tcp) = (&config.ports[0], SocketAddr::from((ip, port)), server.address());
+        writeln!(stdout(), "{banner}\nUDP by a card at {at} ({mac}), {name}; TCP at {tcp}")?;
         let served = thread::scope(|scope| {
             let serving = scope.spawn(|| {
                 let served = server.run(stop);
@@ -193,14 +200,15 @@ fn read(text: &str) -> Result<(Ipv4Addr, u8), Failure> {
 /// The Ethernet address: an interface's own, or, where the card is the other end of a new one, an
 /// address that is made of the IPv4 address.
 fn mac(port: &PortName, ip: Ipv4Addr) -> Result<MacAddress, Failure> {
-    if !matches!(port, PortName::Xdp(_) | PortName::Packet(_)) {
+    let (PortName::Xdp(name) | PortName::Packet(name)) = port else {
         let [a, b, c, d] = ip.octets();
         return Ok(MacAddress([2, 0, a, b, c, d]));
-    }
-    let mac = port.mac()?;
-    mac.ok_or_else(|| Failure::Address {
-        reason: format!("--port {port}: no such interface, or one without an Ethernet address"),
-    })
+    };
+    let absent = || {
+        let source = PortError::Absent { name: name.clone() };
+        CardError::Port { name: port.to_string(), source }
+    };
+    Ok(port.mac()?.ok_or_else(absent)?)
 }
 
 /// What became of the card's frames.
@@ -286,6 +294,6 @@ mod tests {
         let of = |port: &str| mac(&port.parse().unwrap(), Ipv4Addr::new(10, 9, 0, 2));
         assert_eq!(of("tap:kvs0").ok(), Some(MacAddress([2, 0, 10, 9, 0, 2])));
         let refused = of("xdp:nowhere0").err().unwrap().to_string();
-        assert!(refused.contains("no such interface"), "{refused}");
+        assert!(refused.contains("no interface nowhere0"), "{refused}");
     }
 }

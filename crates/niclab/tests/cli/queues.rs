@@ -92,9 +92,10 @@ impl Store {
             let mut line = String::new();
             out.read_line(&mut line).unwrap();
             let rest = line.split(" at ").nth(1).unwrap_or_else(|| panic!("{line}"));
-            rest.split([';', ' ']).next().unwrap().to_owned()
+            (rest.split([';', ' ']).next().unwrap().to_owned(), line)
         };
-        let (tcp, address) = (at(), at());
+        let (tcp, (address, said)) = (at().0, at());
+        assert!(said.ends_with(&format!("; TCP at {tcp}\n")), "{said}");
         let store = Store { child, out, address, tcp };
         system("ip address add 10.9.0.1/24 dev kvs0 && ip link set kvs0 up");
         store
@@ -438,21 +439,24 @@ fn a_stores_card_is_asked_while_it_serves_and_not_changed() {
 
 #[test]
 fn what_does_not_go_together_is_refused() {
-    call(&["kvs", "--control", "none"]).with(2, &["--control are for --mode rss, steer and dma"]);
+    let of_a_card = "--port, --address, --control and --receive are for --mode rss, steer and dma";
+    call(&["kvs", "--control", "none"]).with(2, &[of_a_card]);
+    call(&["kvs", "--receive", "busy-poll"]).with(2, &[of_a_card]);
     let card = ["kvs", "--port", "tap:none0", "--address", "10.9.0.2/24"];
-    call(&card).with(2, &["--port, --address and --control are for --mode rss, steer and dma"]);
+    call(&card).with(2, &[of_a_card]);
     call(&["kvs", "--mode", "steer"]).with(2, &["--port", "--address"]);
     call(&["kvs", "--mode", "dma"]).with(2, &["--port", "--address"]);
     // For each core two segments, and a store beside them.
     let dma = [&card[..], &["--mode", "dma", "--memory", "2335KiB"]].concat();
-    call(&dma).with(3, &["--memory 2391040: use at least 2392064 bytes for 1 partitions"]);
+    call(&dma).with(3, &["--memory 2391040: use at least 2392064 bytes for 1 partition"]);
     let with = |port: &str, address: &str| {
         call(&["kvs", "--mode", "rss", "--port", port, "--address", address])
     };
     with("tap:none0", "10.9.0.2").with(2, &["such as 10.9.0.2/24"]);
     with("tap:none0", "10.9.0.255/24").with(2, &["such as 10.9.0.2/24"]);
     with("pcap:in=a.pcap", "10.9.0.2/24").with(2, &["not supported"]);
-    with("xdp:none0", "10.9.0.2/24").with(2, &["none0", "no such interface"]);
+    with("xdp:none0", "10.9.0.2/24").with(5, &["xdp:none0: no interface none0"]);
+    with("packet:none0", "10.9.0.2/24").with(5, &["packet:none0: no interface none0"]);
     with("none0", "10.9.0.2/24").with(2, &["is no port"]);
 }
 

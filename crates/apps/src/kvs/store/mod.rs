@@ -47,7 +47,10 @@ use super::time::Moment;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum StoreError {
     /// Less memory than its partitions need.
-    #[error("--memory {bytes}: use at least {least} bytes for {partitions} partitions")]
+    #[error(
+        "--memory {bytes}: use at least {least} bytes for {partitions} partition{}",
+        if *partitions == 1 { "" } else { "s" }
+    )]
     Memory {
         /// What was asked for.
         bytes: usize,
