@@ -64,10 +64,14 @@ pub struct PortCounters {
     pub tx_dropped: u64,
     /// Frames that came by this port and that a rule dropped.
     pub rule_drops: u64,
-    /// Frames that came by this port and that a program dropped, or for which it had no way out: a
-    /// port or queue that is not there; copies for a port that is not there, too.
+    /// Frames that came by this port and that a program dropped and told nobody of, or for which it
+    /// had no way out: a port or queue that is not there; copies for a port that is not there, too.
     #[serde(default)]
     pub program_drops: u64,
+    /// Frames that came by this port and went no further, and of which a program has written an
+    /// entry of a ring: who reads the ring has them.
+    #[serde(default)]
+    pub program_told: u64,
     /// Frames that came by this port and could not go through the program: they end before a header
     /// that is taken off them, came round too often, have no room for headers, or would reach
     /// outside of the program's memory.
@@ -127,6 +131,7 @@ pub(crate) struct Seen {
     pub(crate) tx_dropped: u64,
     pub(crate) rule_drops: u64,
     pub(crate) program_drops: u64,
+    pub(crate) program_told: u64,
     pub(crate) program_faults: u64,
     pub(crate) program_ring_full: u64,
     pub(crate) held_drops: u64,
@@ -143,6 +148,7 @@ impl Seen {
             tx_dropped: 0,
             rule_drops: 0,
             program_drops: 0,
+            program_told: 0,
             program_faults: 0,
             program_ring_full: 0,
             held_drops: 0,
@@ -175,7 +181,7 @@ impl QueueSeen {
 }
 
 /// Numbers of a port beside those of its queues, and of a queue.
-const OF_PORT: usize = 11;
+const OF_PORT: usize = 12;
 const OF_QUEUE: usize = 3;
 
 /// Where one core shows what it has seen of one port, and how its lane does. The core alone writes
@@ -224,6 +230,7 @@ impl Shown {
             seen.rule_drops,
             seen.held_drops,
             seen.program_drops,
+            seen.program_told,
             seen.program_faults,
             seen.program_ring_full,
         ];
@@ -257,6 +264,7 @@ impl Shown {
         add(&mut port.rule_drops);
         add(&mut port.held_drops);
         add(&mut port.program_drops);
+        add(&mut port.program_told);
         add(&mut port.program_faults);
         add(&mut port.program_ring_full);
         for queue in &mut port.queues {
@@ -304,6 +312,7 @@ mod tests {
             rule_drops: 11,
             held_drops: 12,
             program_drops: 14,
+            program_told: 17,
             program_faults: 15,
             program_ring_full: 16,
             queues,
@@ -320,8 +329,10 @@ mod tests {
         assert_eq!([rx_frames, rx_bytes, rx_missed, tx_frames, tx_bytes], [6, 12, 18, 24, 30]);
         let PortCounters { tx_dropped, rule_drops, held_drops, .. } = port;
         assert_eq!([tx_dropped, rule_drops, held_drops], [2 * (18 + 7), 22, 24]);
-        let PortCounters { program_drops, program_faults, program_ring_full, .. } = port;
-        assert_eq!([program_drops, program_faults, program_ring_full], [28, 30, 32]);
+        let PortCounters { program_drops, program_told, .. } = port;
+        assert_eq!([program_drops, program_told], [28, 34]);
+        let PortCounters { program_faults, program_ring_full, .. } = port;
+        assert_eq!([program_faults, program_ring_full], [30, 32]);
         let queue = QueueCounters { core: 0, rx_frames: 16, rx_bytes: 18, rx_missed: 20 };
         assert_eq!(port.queues, [queue; 2]);
     }

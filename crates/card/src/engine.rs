@@ -408,9 +408,10 @@ impl Engine {
             });
         }
         self.give(port);
-        let [told, unfit, outside, ring_full, no_way] = carried.lost.take();
+        let [drops, unfit, outside, ring_full, no_way, told] = carried.lost.take();
         let seen = &mut self.sides[port].seen;
-        seen.program_drops += told + no_way;
+        seen.program_drops += drops + no_way;
+        seen.program_told += told;
         seen.program_faults += unfit + outside;
         seen.program_ring_full += ring_full;
         self.program.carried = Some(carried);

@@ -128,7 +128,7 @@ impl Stack {
                     let core = queue as usize % CORES;
                     self.services[core].serve(region, std::slice::from_ref(desc), &mut sent);
                 }
-                Fate::Dropped(Lost::Told | Lost::Empty) => {}
+                Fate::Dropped(Lost::Handed) => {}
                 fate => panic!("{fate:?}"),
             }
         }

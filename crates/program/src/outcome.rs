@@ -24,11 +24,24 @@ pub enum Fate {
     Dropped(Lost),
 }
 
+impl Fate {
+    /// The same of a packet of which an entry of a ring was written.
+    pub(crate) fn of_handed(self) -> Fate {
+        match self {
+            Fate::Dropped(Lost::Told | Lost::Empty) => Fate::Dropped(Lost::Handed),
+            fate => fate,
+        }
+    }
+}
+
 /// Why a packet goes nowhere.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lost {
     /// The program says so.
     Told,
+    /// The program says so, or has left no byte of it, and has written an entry of a ring about it:
+    /// who reads the ring has it.
+    Handed,
     /// It ends before a header that is taken off it.
     Short,
     /// It came round more often than it may.

@@ -42,6 +42,10 @@ fn fates(body: &str) -> [Fate; 3] {
 fn what_ended_a_packet_is_told_though_nothing_of_it_is_left() {
     let [sent, full] = [Fate::Port(0), Fate::Dropped(Lost::RingFull)];
     assert_eq!(fates("dma_write q 0 h.h.a"), [sent, full, full]);
+    // Who reads the ring has it; the one that found it full is nobody's.
+    let handed = Fate::Dropped(Lost::Handed);
+    assert_eq!(fates("dma_write q 0 h.h.a\ndrop"), [handed, full, full]);
+    assert_eq!(fates("dma_write q 0 h.h.a\ninvalidate h.h"), [handed, full, full]);
     assert_eq!(fates("dma_write_at w h.h.a h.h.a"), [Fate::Dropped(Lost::Outside); 3]);
     assert_eq!(fates("jmpeq E h.h.a 0\ndrop\nE : validate h.h"), [Fate::Dropped(Lost::Told); 3]);
     assert_eq!(fates("invalidate h.h"), [Fate::Dropped(Lost::Empty); 3]);

@@ -15,8 +15,11 @@ pub struct ApplicationCounters {
     pub frames: u64,
     /// Frames of its flows that came while too many waited: it has used its share.
     pub missed: u64,
-    /// Frames that its program dropped.
+    /// Frames that its program dropped, and told nobody of.
     pub drops: u64,
+    /// Frames that went no further, and of which its program has written an entry of a ring.
+    #[serde(default)]
+    pub told: u64,
     /// Frames that could not go through its program: they end before a header that is taken off
     /// them, came round too often, have no room for headers, or were to be written where somebody
     /// else writes without end.
@@ -38,21 +41,22 @@ pub struct ApplicationCounters {
 }
 
 /// The numbers of [`ApplicationCounters`], in their order.
-pub(super) type Numbers = [u64; 9];
+pub(super) type Numbers = [u64; 10];
 
 pub(super) const FRAMES: usize = 0;
 pub(super) const MISSED: usize = 1;
 pub(super) const DROPS: usize = 2;
-pub(super) const FAULTS: usize = 3;
-pub(super) const OUTSIDE: usize = 4;
-pub(super) const RING_FULL: usize = 5;
-pub(super) const QUEUE_MISSED: usize = 6;
-pub(super) const TX_DROPPED: usize = 7;
-pub(super) const BUSY_NS: usize = 8;
+pub(super) const TOLD: usize = 3;
+pub(super) const FAULTS: usize = 4;
+pub(super) const OUTSIDE: usize = 5;
+pub(super) const RING_FULL: usize = 6;
+pub(super) const QUEUE_MISSED: usize = 7;
+pub(super) const TX_DROPPED: usize = 8;
+pub(super) const BUSY_NS: usize = 9;
 
 /// Where a core shows them.
 #[derive(Debug, Default)]
-pub(super) struct Shown([AtomicU64; 9]);
+pub(super) struct Shown([AtomicU64; 10]);
 
 impl Shown {
     /// Shows what a core has seen.
@@ -71,6 +75,7 @@ pub(super) fn sum(name: &str, shown: &[Arc<Shown>]) -> ApplicationCounters {
         frames: sum(FRAMES),
         missed: sum(MISSED),
         drops: sum(DROPS),
+        told: sum(TOLD),
         faults: sum(FAULTS),
         outside: sum(OUTSIDE),
         ring_full: sum(RING_FULL),
@@ -81,9 +86,10 @@ pub(super) fn sum(name: &str, shown: &[Arc<Shown>]) -> ApplicationCounters {
 }
 
 /// Frames that a program did not let through: as it says, unfit for it, that would have reached
-/// outside of its memory, that found a ring full, and for which there is no way out.
+/// outside of its memory, that found a ring full, for which there is no way out, and those that it
+/// told of in a ring.
 #[derive(Debug, Default)]
-pub(crate) struct Losses([u64; 5]);
+pub(crate) struct Losses([u64; 6]);
 
 impl Losses {
     /// One more that goes nowhere.
@@ -95,12 +101,13 @@ impl Losses {
             Fate::Dropped(Lost::Outside) => 2,
             Fate::Dropped(Lost::RingFull) => 3,
             Fate::Port(_) | Fate::Queue(_) | Fate::Back => 4,
+            Fate::Dropped(Lost::Handed) => 5,
         };
         self.0[at] += 1;
     }
 
     /// The numbers, which begin anew.
-    pub(crate) fn take(&mut self) -> [u64; 5] {
+    pub(crate) fn take(&mut self) -> [u64; 6] {
         std::mem::take(&mut self.0)
     }
 }

@@ -10,7 +10,7 @@ use niclab_port::stock::Stock;
 use niclab_port::wire::Burst;
 
 use super::counted::{
-    BUSY_NS, DROPS, FAULTS, FRAMES, MISSED, Numbers, OUTSIDE, QUEUE_MISSED, RING_FULL, Shown,
+    BUSY_NS, DROPS, FAULTS, FRAMES, MISSED, Numbers, OUTSIDE, QUEUE_MISSED, RING_FULL, Shown, TOLD,
     TX_DROPPED,
 };
 use super::time::Clock;
@@ -154,8 +154,9 @@ impl Place {
         self.seen[FRAMES] += count as u64;
         self.each_ns = ((7 * self.each_ns + took_ns / count as u64) / 8).max(1);
         if let Some(carried) = &mut self.program.carried {
-            let [drops, faults, outside, ring_full, no_way] = carried.lost.take();
+            let [drops, faults, outside, ring_full, no_way, told] = carried.lost.take();
             self.seen[DROPS] += drops;
+            self.seen[TOLD] += told;
             self.seen[FAULTS] += faults;
             self.seen[OUTSIDE] += outside + no_way;
             self.seen[RING_FULL] += ring_full;

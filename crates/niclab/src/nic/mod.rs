@@ -119,12 +119,13 @@ fn of_application(of: &ApplicationCounters) -> String {
     let whole = |value: u64| words::whole(value as f64);
     format!(
         "application {}: {} frames, {} missed beyond its share; {} dropped by its program, {} \
-         unfit for it, {} outside of what it has, {} found its ring full; {} too many for the core \
-         of a queue, {} for a port; {} ms of work",
+         told of in its rings, {} unfit for it, {} outside of what it has, {} found its ring full; \
+         {} too many for the core of a queue, {} for a port; {} ms of work",
         of.name,
         whole(of.frames),
         whole(of.missed),
         whole(of.drops),
+        whole(of.told),
         whole(of.faults),
         whole(of.outside),
         whole(of.ring_full),
@@ -249,9 +250,13 @@ fn by_program(port: &PortCounters) -> String {
             format!(", {} by the program, {} unfit for it", whole(drops), whole(faults))
         }
     };
+    let told = match port.program_told {
+        0 => String::new(),
+        told => format!(", {} told of in a ring", whole(told)),
+    };
     match port.program_ring_full {
-        0 => faults,
-        full => format!("{faults}, {} found a ring full", whole(full)),
+        0 => faults + &told,
+        full => format!("{faults}{told}, {} found a ring full", whole(full)),
     }
 }
 

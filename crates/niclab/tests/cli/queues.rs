@@ -6,7 +6,7 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpStream, UdpSocket};
 use std::path::Path;
 use std::process::{Child, ChildStdout, Command, Stdio};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, geteuid, kill_process};
 
@@ -426,6 +426,20 @@ fn a_stores_card_is_asked_while_it_serves_and_not_changed() {
         let shown = ctl(&["program", "show"]);
         assert_eq!(shown.out.starts_with("no program"), mode == "rss", "{shown:?}");
         if mode == "dma" {
+            // A get that was told to a core is no drop.
+            ask(&store.client(), 2, &request(0, b"", b"key", b""));
+            let until = Instant::now() + PATIENCE;
+            loop {
+                // A core shows its counters when it has nothing else to do.
+                let told = ctl(&["--json", "counters"]);
+                let told: serde_json::Value = serde_json::from_str(&told.out).unwrap();
+                let port = &told["ports"][0];
+                assert_eq!(port["program_drops"], 0, "{told}");
+                if port["program_told"] == 1 {
+                    break;
+                }
+                assert!(Instant::now() < until, "{told}");
+            }
             let stored = ["0", "1"].map(|core| ctl(&["program", "counter", "stored", core]).out);
             assert!(stored.iter().any(|of| of.starts_with("1 packets")), "{stored:?}");
         }

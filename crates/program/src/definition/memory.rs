@@ -79,6 +79,7 @@ impl Memory {
                 }
                 entry.resize(of.shape.entry_len, 0);
                 ring.push_back(entry);
+                packet.is_handed = true;
             }
             Step::DmaWriteAt { window, offset, what } => {
                 let bytes = packet.listed(what)?;

@@ -172,6 +172,9 @@ impl Definition {
             if let (Some(lost), false) = (lost, matches!(fate, Fate::Dropped(_))) {
                 fate = Fate::Dropped(lost);
             }
+            if packet.is_handed {
+                fate = fate.of_handed();
+            }
             if packet.comes_again && !matches!(fate, Fate::Dropped(_)) {
                 continue;
             }

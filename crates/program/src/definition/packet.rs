@@ -24,6 +24,8 @@ pub(super) struct Packet {
     /// The port that it came by.
     pub port: u64,
     pub comes_again: bool,
+    /// An entry of a ring was written of it.
+    pub is_handed: bool,
     pub pass: u32,
     /// Bytes that it had when it came, or came round.
     pub len: usize,
@@ -65,6 +67,7 @@ impl Packet {
             copies: Vec::new(),
             port,
             comes_again: false,
+            is_handed: false,
             pass: 0,
             len: 0,
             last: None,

@@ -46,6 +46,8 @@ pub(super) struct Burst {
     pub fates: [Fate; BURST],
     /// Numbers of rings that got an entry, modulo 64, until somebody takes them.
     pub filled: u64,
+    /// Packets of which an entry of a ring was written.
+    pub handed: u64,
     /// Packets that jumped to a join of the main part, or of the action that runs.
     pub waiting: Vec<u64>,
     /// The same, while packets go through one by one.
@@ -101,6 +103,7 @@ impl Burst {
             replied: 0,
             ended: 0,
             filled: 0,
+            handed: 0,
             fates: [Fate::Dropped(Lost::Told); BURST],
             waiting: vec![0; plan.apply.joins],
             waited: vec![0; plan.apply.joins],
@@ -108,9 +111,16 @@ impl Burst {
         }
     }
 
+    /// Has the fates of packets that are through say of which an entry of a ring was written.
+    #[inline]
+    pub(super) fn hand_over(&mut self, packets: u64) {
+        bits(self.handed & packets).for_each(|i| self.fates[i] = self.fates[i].of_handed());
+    }
+
     /// Makes ready for these packets, which come for the first time or come round again.
     pub(super) fn begin(&mut self, plan: &Plan, packets: u64, is_first: bool) {
         if is_first {
+            self.handed = 0;
             self.lanes[..plan.metadata_lanes].iter_mut().for_each(|lane| *lane = [0; BURST]);
             for i in bits(packets) {
                 self.store_of(i)[..plan.zeroed].fill(0);

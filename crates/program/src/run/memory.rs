@@ -62,6 +62,7 @@ impl Run<'_> {
         match ring.fill(|shared, at| shared.copy_in(at, scratch)) {
             true => {
                 self.burst.filled |= 1 << (index % 64);
+                self.burst.handed |= 1 << packet;
                 Ok(())
             }
             false => Err(Lost::RingFull),

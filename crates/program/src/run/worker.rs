@@ -143,6 +143,7 @@ impl Worker {
                 }
                 .apply(packets);
                 packets = leave(board, burst, region, frames, packets, &mut copy);
+                burst.hand_over(now & !packets);
                 for i in bits(now & !packets) {
                     fates[i] = burst.fates[i];
                 }

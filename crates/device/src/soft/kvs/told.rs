@@ -74,7 +74,7 @@ impl Told {
                 region.set_len(desc, frame.len() as u16);
             }
             self.card.run(region, descs, &mut fates);
-            let told = [Fate::Back, Fate::Dropped(Lost::Told), Fate::Dropped(Lost::Empty)];
+            let told = [Fate::Back, Fate::Dropped(Lost::Handed)];
             match fates[..frames.len()].iter().find(|fate| !told.contains(fate)) {
                 None => {}
                 // There was no room in the segment.
