@@ -8,17 +8,26 @@ use niclab_program::definition::Definition;
 use niclab_program::{Program, Single, Stf, Verdict, carry_out};
 
 use crate::failure::Failure;
-use crate::rules;
+use crate::{progress, rules};
 
 /// Entries of a table where nobody says how many.
 const ENTRIES_DEFAULT: u32 = 1_024;
 
-/// Reads programs, and says what each has and what it costs a packet at worst. The first that is
-/// refused ends it.
+/// Reads programs, and says what each has and what it costs a packet at worst. All are read; of
+/// those that are refused the last is the failure, and the others are said before.
 pub fn check(paths: &[PathBuf]) -> Result<(), Failure> {
     let mut out = stdout().lock();
+    let mut refused: Option<Failure> = None;
     for path in paths {
-        let program = read(path)?;
+        let program = match read(path) {
+            Ok(program) => program,
+            Err(failure) => {
+                if let Some(before) = refused.replace(failure) {
+                    progress::say(&format!("niclab: {before}"));
+                }
+                continue;
+            }
+        };
         let entries: usize = program.tables.iter().map(|table| table.size).sum();
         writeln!(
             out,
@@ -39,7 +48,7 @@ pub fn check(paths: &[PathBuf]) -> Result<(), Failure> {
             writeln!(out, "ring {name}: {} bytes in {count} rings", count * rings.shape.bytes())?;
         }
     }
-    Ok(())
+    refused.map_or(Ok(()), Err)
 }
 
 /// Prints a program as it is understood.
@@ -88,6 +97,10 @@ pub fn test(test: &Path, path: &Path) -> Result<(), Failure> {
     let stf = Stf::read(&program, &rules::text(test)?)
         .map_err(|error| Failure::Program { path: test.into(), error })?;
     let defined = carry_out(&stf, &mut Definition::new(program.clone()));
+    if defined.packets + defined.met + defined.failures.len() == 0 {
+        let reason = "no packet and no expectation: it tests nothing".to_owned();
+        return Err(Failure::Application { path: test.into(), reason });
+    }
     let memory = |error| Failure::ProgramMemory { path: path.into(), error };
     let fast = carry_out(&stf, &mut Single::new(program).map_err(memory)?);
     let mut out = stdout().lock();

@@ -187,7 +187,7 @@ pub enum ChangeError {
         table: String,
     },
     /// There is no entry with this key.
-    #[error("{table} has no entry with this key; add it")]
+    #[error("{table} has no entry with this key")]
     Missing {
         /// The table.
         table: String,
@@ -208,6 +208,15 @@ pub enum ChangeError {
         /// What there is none of.
         reason: String,
     },
+}
+
+/// Which of several commands, or changes, is refused, and why.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refused {
+    /// Its place among them, from 0.
+    pub at: usize,
+    /// Why.
+    pub error: ChangeError,
 }
 
 fn listed(names: &[String]) -> String {

@@ -21,7 +21,7 @@ mod value;
 mod weight;
 
 pub use cost::{Cost, Site};
-pub use entry::{Change, ChangeError, Entry, Key, Member, Part, Ports, Rates, Session};
+pub use entry::{Change, ChangeError, Entry, Key, Member, Part, Ports, Rates, Refused, Session};
 pub use form::{
     Action, Actions, Alu, Code, Condition, Counters, Digests, Field, Hash, Header, Invocation,
     Kind, Listed, Match, Meters, Operand, Order, Owner, Place, Program, Range, Registers, Rings,

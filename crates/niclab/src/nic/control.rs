@@ -243,9 +243,7 @@ fn carry_out(card: &mut Card, line: &str) -> (Value, bool) {
     let answer = match line.split_whitespace().next() {
         Some("counters") if line == "counters" => json!(card.counters()),
         Some("stop") if line == "stop" => return (json!({ "done": ["the card ends"] }), true),
-        Some(word @ ("counters" | "stop")) => {
-            json!({ "error": format!("`{word}` is a command of one word: say nothing behind it") })
-        }
+        Some(word @ ("counters" | "stop")) => json!({ "error": one_word(word, line) }),
         Some("flow" | "set") => flow(card, line),
         Some("capture") => capture::answer(card, line),
         Some("application" | "program" | "table") => programmed::answer(card, line),
@@ -259,6 +257,18 @@ fn carry_out(card: &mut Card, line: &str) -> (Value, bool) {
     (answer, false)
 }
 
+/// That a command has no words behind it.
+fn one_word(word: &str, line: &str) -> String {
+    let option = match line.contains(" --") {
+        true => "; options of `ctl` come before the command, as in `ctl --json counters`",
+        false => "",
+    };
+    format!("`{word}` is a command of one word: say nothing behind it{option}")
+}
+
+/// That rules are there and decide about nothing.
+const IDLE: &str = "a program decides about frames: rules are idle until `program none`";
+
 fn flow(card: &mut Card, text: &str) -> Value {
     match card.apply(text) {
         Err(error) => json!({ "error": error.to_string() }),
@@ -267,7 +277,12 @@ fn flow(card: &mut Card, text: &str) -> Value {
                 let told = rules::told(record).unwrap_or_else(|| done(record));
                 format!("port {port}: {told}")
             };
-            json!({ "done": records.iter().map(says).collect::<Vec<String>>() })
+            let mut done: Vec<String> = records.iter().map(says).collect();
+            let is_create = |(_, record): &(u16, Record)| matches!(record, Record::Created { .. });
+            if card.program().is_some() && records.iter().any(is_create) {
+                done.push(IDLE.to_owned());
+            }
+            json!({ "done": done })
         }
     }
 }

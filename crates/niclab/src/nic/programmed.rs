@@ -4,6 +4,7 @@ use std::path::Path;
 
 use niclab_card::{Card, LoadedApplication, Look};
 use niclab_program::{Command, Field, Kind, Pipeline, Program, Table, read_tables};
+use serde::de::IgnoredAny;
 use serde_json::{Value, json};
 
 use super::memory::{self, hex};
@@ -13,6 +14,7 @@ use crate::rules;
 
 const TABLE_COMMANDS: &str = "table add, modify, delete, setdefault, group, register_write, \
     meter_set_rates, mirroring_add, multicast_group, transaction or load";
+const NO_FILE: &str = "give a file: load FILE";
 const PROGRAM_COMMANDS: &str =
     "program load, none, show, register, counter, digests, ring or window";
 
@@ -94,12 +96,25 @@ pub(super) fn sent(words: &str) -> Result<String, Failure> {
         [before @ .., what @ ("program" | "table"), "load", file]
             if matches!(before, [] | ["application", _]) =>
         {
-            let text = rules::text(Path::new(file))?;
+            let path = Path::new(file);
+            let text = rules::text(path)?;
+            if *what == "table" {
+                is_json(path, &text)?;
+            }
             let before: String = before.iter().map(|word| format!("{word} ")).collect();
             Ok(format!("{before}{what} load {}", json!(text)))
         }
         _ => Ok(words.to_owned()),
     }
+}
+
+/// That a file of tables is JSON: who sends it knows its name.
+fn is_json(path: &Path, text: &str) -> Result<(), Failure> {
+    let read = serde_json::from_str::<IgnoredAny>(text);
+    read.map(drop).map_err(|error| Failure::Tables {
+        path: path.into(),
+        reason: format!("no JSON, as `table load` and --tables take it: {error}"),
+    })
 }
 
 /// Carries out a command that begins with `table`, `program` or `application`.
@@ -190,25 +205,42 @@ fn of_program(card: &mut Card, whose: Whose<'_>, line: &str) -> Result<Value, St
 
 /// The text that a client sent of a file.
 fn loaded(rest: &str) -> Result<String, String> {
-    serde_json::from_str(rest).map_err(|_| "give a file: load FILE".to_owned())
+    serde_json::from_str(rest).map_err(|_| NO_FILE.to_owned())
+}
+
+/// The commands of a transaction, of which one that cannot be read is named by its number.
+fn transaction(program: &Program, all: &str) -> Result<Vec<Command>, String> {
+    let each = all.split(';').map(str::trim).filter(|line| !line.is_empty());
+    let read = |(number, line): (usize, &str)| {
+        let read = Command::read(program, line);
+        read.map_err(|error| format!("command {number} of the transaction: {error}"))
+    };
+    let commands: Vec<Command> = (1..).zip(each).map(read).collect::<Result<_, _>>()?;
+    match commands.is_empty() {
+        true => Err("no command in it: table transaction 'COMMAND; COMMAND …'".to_owned()),
+        false => Ok(commands),
+    }
 }
 
 fn table(card: &mut Card, whose: Whose<'_>, rest: &str) -> Result<Value, String> {
     let now_ns = card.now_ns();
     let pipeline = whose.pipeline(card)?;
-    let commands = match rest.split_once(' ') {
-        Some(("load", text)) => {
+    let (first, behind) = rest.split_once(' ').unwrap_or((rest, ""));
+    let commands = match (first, behind) {
+        ("load", text) => {
             let text = loaded(text)?;
             read_tables(pipeline.program(), &text).map_err(|error| error.to_string())?
         }
-        Some(("transaction", all)) => {
-            let each = all.split(';').map(str::trim).filter(|line| !line.is_empty());
-            let read = |line| Command::read(pipeline.program(), line);
-            each.map(read).collect::<Result<_, _>>().map_err(|error| error.to_string())?
-        }
+        ("transaction", all) => transaction(pipeline.program(), all)?,
         _ => vec![Command::read(pipeline.program(), rest).map_err(|error| error.to_string())?],
     };
-    pipeline.tell(&commands, now_ns).map_err(|error| error.to_string())?;
+    let told = pipeline.tell_together(&commands, now_ns);
+    told.map_err(|refused| match first {
+        "transaction" => {
+            format!("command {} of the transaction: {}", refused.at + 1, refused.error)
+        }
+        _ => refused.error.to_string(),
+    })?;
     Ok(lines(&[match commands.len() {
         1 => "done".to_owned(),
         count => format!("{count} commands carried out together"),
@@ -297,15 +329,21 @@ fn show(look: &Look<'_>) -> Value {
 }
 
 fn register(look: &Look<'_>, name: &str, index: &str) -> Result<Value, String> {
-    let arrays = look.program().registers.iter().map(|of| &of.name);
-    let array = named("regarray", name, arrays)?;
+    let program = look.program();
+    if program.counters.iter().any(|of| of.name == name) {
+        return Err(format!("{name} is a countarray: program counter {name} {index}"));
+    }
+    let array = named("regarray", name, program.registers.iter().map(|of| &of.name))?;
     let value = look.register(array, number(index)?).unwrap_or(0);
     Ok(json!({ "done": [value.to_string()], "value": value }))
 }
 
 fn counter(look: &Look<'_>, name: &str, index: &str) -> Result<Value, String> {
-    let arrays = look.program().counters.iter().map(|of| &of.name);
-    let array = named("countarray", name, arrays)?;
+    let program = look.program();
+    if program.registers.iter().any(|of| of.name == name) {
+        return Err(format!("{name} is a regarray: program register {name} {index}"));
+    }
+    let array = named("countarray", name, program.counters.iter().map(|of| &of.name))?;
     let (packets, bytes) = look.counter(array, number(index)?).unwrap_or_default();
     let line = format!("{packets} packets, {bytes} B");
     Ok(json!({ "done": [line], "packets": packets, "bytes": bytes }))

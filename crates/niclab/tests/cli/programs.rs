@@ -106,6 +106,14 @@ fn programs_are_checked_shown_and_tested() {
     wrong.with(3, &["wrong.spec: line 2, column 2: expected a number of bits", "^^^^^^"]);
     fs::write(at("wrong.stf"), "packet\n").unwrap();
     call(&["program", "test", &at("wrong.stf"), &program]).with(3, &["line 1, column 7"]);
+    let several = call(&["program", "check", &at("wrong.spec"), "/nowhere/x.spec", &program]);
+    several.with(3, &["wrong.spec: line 2, column 2", "/nowhere/x.spec"]);
+    assert!(several.out.contains("2 actions"), "{several:?}");
+    fs::write(at("empty.stf"), "# nothing\n").unwrap();
+    let empty = call(&["program", "test", &at("empty.stf"), &program]);
+    empty.with(3, &["empty.stf: no packet and no expectation"]);
+    fs::write(at("binary.spec"), b"\xff").unwrap();
+    call(&["program", "check", &at("binary.spec")]).with(3, &["a file of rules or a program is"]);
     call(&["program", "dump", "/nowhere/x.spec"]).with(3, &["/nowhere/x.spec"]);
 }
 
@@ -254,7 +262,7 @@ fn tables_change_and_programs_are_replaced_on_a_card_that_runs() {
         "types has an entry with this key",
         "expected a field of the key: h.ethernet.type, found `typ`",
         "no field: 3",
-        "types has no entry with this key",
+        "command 2 of the transaction: types has no entry with this key\n",
         "half: 3",
         "types: 1 of 4 entries",
         "2 commands carried out together",
@@ -277,6 +285,47 @@ fn tables_change_and_programs_are_replaced_on_a_card_that_runs() {
         "no command: 3",
         "no application: niclab nic --application FILE runs one",
         "ends: 0",
+    ] {
+        assert!(said.contains(phrase), "`{phrase}` is missing in: {said}");
+    }
+}
+
+#[test]
+fn a_card_with_a_program_says_what_would_be_right() {
+    let scratch = files();
+    let said = script(
+        scratch.path(),
+        r#"
+        "$NICLAB" nic --port pcap:in=slow.pcap,out=back.pcap --port pcap:out=out.pcap \
+            --control card --program program.spec >live 2>&1 & card=$!
+        ctl() { "$NICLAB" nic ctl --control card "$@" 2>&1; }
+        for _ in $(seq 400); do ctl counters >/dev/null && break; sleep 0.05; done
+        ctl program counter count 2; echo "no counter: $?"
+        ctl table load program.spec; echo "no JSON: $?"
+        ctl table load; echo "no file: $?"
+        ctl table transaction ' ; '; echo "empty: $?"
+        ctl table transaction 'register_write count 1 1; fly'; echo "unread: $?"
+        ctl counters --json; echo "behind: $?"
+        ctl flow create 0 ingress pattern eth / end actions drop / end
+        ctl stop
+        wait $card
+        "#,
+    );
+    for phrase in [
+        "count is a regarray: program register count 2",
+        "no counter: 3",
+        "program.spec: no JSON, as `table load` and --tables take it: expected value",
+        "no JSON: 3",
+        "give a file: load FILE",
+        "no file: 3",
+        "no command in it: table transaction 'COMMAND; COMMAND …'",
+        "empty: 3",
+        "command 2 of the transaction: line 1, column 1: expected `add`",
+        "unread: 3",
+        "options of `ctl` come before the command, as in `ctl --json counters`",
+        "behind: 3",
+        "port 0: rule 0 created\n\
+         a program decides about frames: rules are idle until `program none`",
     ] {
         assert!(said.contains(phrase), "`{phrase}` is missing in: {said}");
     }
@@ -335,7 +384,7 @@ fn keepers() -> tempfile::TempDir {
 /// What is said to them, in any order.
 const KEEPERS_SAY: &[&str] = &[
     "out 100 frames",
-    "application keeper: 100 frames, 0 missed beyond its share; 0 dropped by its program",
+    "application keeper: 100 frames, 0 missed beyond its share; 0 dropped by its program, 0 told",
     "1 packets, 60 B",
     r#""bytes":60,"done":["1 packets, 60 B"],"packets":1"#,
     "entry 0:",

@@ -27,7 +27,7 @@ use super::record::{Does, HEAD, Rank, Records, Shelf, Word, head};
 use super::state::{Counts, Readers, State};
 use super::tables::Views;
 use super::worker::Worker;
-use crate::entry::{Change, ChangeError, Entry, Key, Member, Ports, Rates, Session};
+use crate::entry::{Change, ChangeError, Entry, Key, Member, Ports, Rates, Refused, Session};
 use crate::form::{Invocation, Kind, Program};
 use crate::text::Command;
 
@@ -328,17 +328,25 @@ impl Pipeline {
     /// # Errors
     /// With the first that does not fit the program, else the first that its tables refuse.
     pub fn change(&mut self, changes: &[Change]) -> Result<(), ChangeError> {
-        changes.iter().try_for_each(|change| self.board.program.check(change))?;
+        self.change_together(changes).map_err(|refused| refused.error)
+    }
+
+    fn change_together(&mut self, changes: &[Change]) -> Result<(), Refused> {
+        let numbered = || changes.iter().enumerate();
+        let refused = |at: usize| move |error: ChangeError| Refused { at, error };
+        numbered()
+            .try_for_each(|(at, change)| self.board.program.check(change).map_err(refused(at)))?;
         self.fold(2 * changes.len() + 2);
         if changes.len() > 1 {
             if !self.changes.has_room(changes.len()) {
                 let table = "the transaction".to_owned();
                 let reason = "too many changes are not seen by all workers yet".to_owned();
-                return Err(ChangeError::Room { table, reason });
+                return Err(refused(0)(ChangeError::Room { table, reason }));
             }
             self.changes.open();
         }
-        let carried = changes.iter().try_for_each(|change| self.carry_out(change));
+        let carried =
+            numbered().try_for_each(|(at, change)| self.carry_out(change).map_err(refused(at)));
         match &carried {
             Ok(()) => self.commit(),
             Err(_) => self.undo(),
@@ -352,11 +360,22 @@ impl Pipeline {
     /// # Errors
     /// As of [`Pipeline::change`].
     pub fn tell(&mut self, commands: &[Command], now_ns: u64) -> Result<(), ChangeError> {
-        let change = |command: &Command| match command {
-            Command::Change(change) => Some(change.clone()),
+        self.tell_together(commands, now_ns).map_err(|refused| refused.error)
+    }
+
+    /// As [`Pipeline::tell`], and says which command is refused.
+    ///
+    /// # Errors
+    /// As of [`Pipeline::change`], with the place of the command.
+    pub fn tell_together(&mut self, commands: &[Command], now_ns: u64) -> Result<(), Refused> {
+        let change = |(at, command): (usize, &Command)| match command {
+            Command::Change(change) => Some((at, change.clone())),
             _ => None,
         };
-        self.change(&commands.iter().filter_map(change).collect::<Vec<Change>>())?;
+        let (places, changes): (Vec<usize>, Vec<Change>) =
+            commands.iter().enumerate().filter_map(change).unzip();
+        self.change_together(&changes)
+            .map_err(|refused| Refused { at: places[refused.at], ..refused })?;
         for command in commands {
             match command {
                 Command::Change(_) => {}

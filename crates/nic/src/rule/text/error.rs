@@ -129,7 +129,7 @@ pub enum ReadError {
     #[error("{0}")]
     Io(#[from] io::Error),
     /// A line is no text.
-    #[error("line {line}: not UTF-8; a file of rules is plain text")]
+    #[error("line {line}: not UTF-8; a file of rules or a program is plain text")]
     NotText {
         /// Which, from 1.
         line: u64,

@@ -468,7 +468,10 @@ fn a_file_is_read_line_by_line() {
     assert_eq!(said, ["3: flow flush 0", refused, "6: flow list 1"]);
     let first =
         |bytes: &[u8]| Commands::new(bytes).next_command().unwrap().unwrap_err().to_string();
-    assert_eq!(first(b"flow \xff"), "line 1: not UTF-8; a file of rules is plain text");
+    assert_eq!(
+        first(b"flow \xff"),
+        "line 1: not UTF-8; a file of rules or a program is plain text"
+    );
     let long = vec![b'x'; LINE_LEN_MAX + 1];
     assert_eq!(first(&long), "line 1: longer than 65536 bytes; write one command a line");
 }
