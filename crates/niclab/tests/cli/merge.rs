@@ -61,8 +61,8 @@ fn two_places_become_one_result_with_a_report_and_stay_as_they_are() {
     let summary: Summary = serde_json::from_str(&summary).unwrap();
     assert_eq!(summary.experiments[0].name, "placement");
     let page = fs::read_to_string(output.join("report.html")).unwrap();
-    for text in
-        ["model:bluefield2-snic, SNIC, on-path", "server on peer", "39.15 (45.80)", "niclab merge "]
+    let stated = r#"39.15 <span class="ends">(45.80)</span>"#;
+    for text in ["model:bluefield2-snic, SNIC, on-path", "server on peer", stated, "niclab merge "]
     {
         assert!(page.contains(text), "{text} is missing");
     }
