@@ -120,7 +120,7 @@ fn requests_to_real_servers_have_a_ledger_or_a_reason_why_not() {
             Ok(seen) => seen,
         };
         // Thousands of segments of several flows take some entries of each other.
-        assert!(seen.messages > 5 * seen.incomplete, "{protocol} {connections}: {seen:#?}");
+        assert!(seen.messages > 3 * seen.incomplete, "{protocol} {connections}: {seen:#?}");
         assert!(seen.residue_ratio.abs() < 0.05, "{protocol} {connections}: {seen:#?}");
         assert!(seen.terms[..3].iter().all(|term| term.mean_ns > 0.0), "{seen:#?}");
         // The last piece of an answer in several may be sent by the core that frees the first one.
