@@ -64,7 +64,7 @@ pub struct New {
     pub expiry: Expiry,
     /// Its number.
     pub cas: u64,
-    /// Bits of [`mark`].
+    /// What is known of it, a bit each: read, stale, told to be fetched anew, key in base64.
     pub marks: u8,
 }
 
