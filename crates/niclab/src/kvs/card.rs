@@ -219,13 +219,16 @@ pub fn print(served: &Served) -> Result<(), Failure> {
     let mut out = stdout().lock();
     writeln!(
         out,
-        "{} frames by the card: {} datagrams, {} answers; {} ARP, {} echo; {} malformed, {} \
-         fragments, {} not to be answered, {} for others, {} answers without a frame",
+        "{} frames by the card: {} datagrams, {} answers; {} ARP, {} echo, {} TCP \
+         refused, {} at other ports; {} malformed, {} fragments, {} not to be answered, {} for \
+         others, {} answers without a frame",
         whole(counted.frames),
         whole(counted.datagrams),
         whole(counted.answers),
         whole(counted.arp),
         whole(counted.echoes),
+        whole(counted.resets),
+        whole(counted.unreachable),
         whole(counted.malformed),
         whole(counted.fragments),
         whole(counted.refused),

@@ -2,8 +2,8 @@
 //! through an AF_XDP port on a pair of virtual interfaces, in a network namespace of the test's
 //! own, which ends with it.
 
-use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{TcpStream, UdpSocket};
+use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
+use std::net::{SocketAddr, TcpStream, UdpSocket};
 use std::path::Path;
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -197,8 +197,9 @@ fn figure(told: &str, words: &str) -> u64 {
 fn balance(told: &str, mode: &str) -> [u64; 3] {
     let sum = |all: &[&str]| all.iter().map(|words| figure(told, words)).sum::<u64>();
     let frames = figure(told, " frames by the card");
-    let of_frames = [" ARP", " echo", " malformed", " fragments", " not to be answered"];
-    let others = sum(&of_frames) + figure(told, " for others");
+    let answered = sum(&[" ARP", " echo", " TCP refused", " at other ports"]);
+    let dropped = sum(&[" malformed", " fragments", " not to be answered", " for others"]);
+    let others = answered + dropped;
     let datagrams = figure(told, " datagrams; ");
     if mode == "dma" {
         let came = frames + sum(&[" items and told of", " keys asked for"]);
@@ -352,6 +353,20 @@ fn all_ways_lead_to_the_same_items() {
     }
 }
 
+/// Whoever asks at the card's address for TCP, or at another port, is refused by the client's own
+/// system, and does not wait in vain.
+#[track_caller]
+fn is_told_what_is_not_there(store: &Store) {
+    let address: SocketAddr = store.address.parse().unwrap();
+    let refused = TcpStream::connect_timeout(&address, PATIENCE).unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::ConnectionRefused, "{refused}");
+    let other = store.client();
+    other.connect((address.ip(), address.port() ^ 1)).unwrap();
+    other.send(&framed(1, 1, b"mn\r\n")).unwrap();
+    let refused = other.recv(&mut [0; 64]).unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::ConnectionRefused, "{refused}");
+}
+
 #[test]
 fn a_host_behind_a_card_answers_what_it_should_and_nothing_else() {
     let test = "a_host_behind_a_card_answers_what_it_should_and_nothing_else";
@@ -401,7 +416,11 @@ fn a_host_behind_a_card_answers_what_it_should_and_nothing_else() {
         client.send(&framed(13, 1, &long)).unwrap();
         assert_eq!(ask(&client, 14, b"mn\r\n"), b"MN\r\n");
         assert_eq!(ask(&client, 15, &request(0x7f, b"", b"a", b""))[6..8], [0, 0x81]);
+        is_told_what_is_not_there(&store);
         let told = store.stop();
+        for refused in [" TCP refused", " at other ports"] {
+            assert!((1..20).contains(&figure(&told, refused)), "{told}");
+        }
         // A datagram of 8,000 bytes comes in fragments.
         assert!(!told.contains(" 0 fragments") && told.contains(" 0 malformed"), "{told}");
     }

@@ -25,6 +25,9 @@ mod field {
 /// Length of the header in bytes.
 pub const HEADER_LEN: usize = field::REST.end;
 
+/// Variety of [`MessageType::UNREACHABLE`]: nobody listens at the port (RFC 792).
+pub const PORT_UNREACHABLE: u8 = 3;
+
 /// What a message is for (IANA "ICMP Type Numbers").
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MessageType(pub u8);

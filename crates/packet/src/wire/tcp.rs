@@ -346,6 +346,29 @@ impl Repr {
         })
     }
 
+    /// The reset that answers a segment of no connection (RFC 9293 §3.5.2, §3.10.7.1); `None` where
+    /// the segment is one itself. The view must be checked, and end where the segment does.
+    pub fn reset<T: AsRef<[u8]>>(segment: &Segment<T>) -> Option<Self> {
+        let flags = segment.flags();
+        if flags.contains(Flags::RST) {
+            return None;
+        }
+        let ports = Self {
+            src_port: segment.dst_port(),
+            dst_port: segment.src_port(),
+            flags: Flags::RST,
+            ..Self::default()
+        };
+        if flags.contains(Flags::ACK) {
+            return Some(Self { sequence: segment.acknowledgement(), ..ports });
+        }
+        // SYN and FIN count as a byte each (§3.4).
+        let marks = [Flags::SYN, Flags::FIN].map(|mark| u32::from(flags.contains(mark)));
+        let len = segment.payload().len() as u32 + marks[0] + marks[1];
+        let acknowledgement = segment.sequence().wrapping_add(len);
+        Some(Self { acknowledgement, flags: Flags::RST | Flags::ACK, ..ports })
+    }
+
     /// Length of header and options in bytes.
     pub const fn buffer_len(&self) -> usize {
         HEADER_LEN + self.options.len()
@@ -465,6 +488,35 @@ mod tests {
         check(&[1, 5, 1], 2);
         check(&[5, 21], 1);
         check(&[1; 19], 20);
+    }
+
+    #[test]
+    fn test_reset() {
+        let answered = |flags: Flags, sequence: u32, payload_len: usize| {
+            let mut bytes = BYTES;
+            let mut segment = Segment::new_unchecked(&mut bytes[..]);
+            segment.set_flags(flags);
+            segment.set_sequence(sequence);
+            Repr::reset(&Segment::new_checked(&bytes[..40 + payload_len]).unwrap())
+        };
+        let check = |flags: Flags, sequence, payload_len, expected: (u32, u32, Flags)| {
+            let reset = answered(flags, sequence, payload_len).unwrap();
+            assert_eq!((reset.sequence, reset.acknowledgement, reset.flags), expected);
+            assert_eq!((reset.src_port, reset.dst_port), (80, 48896));
+            assert_eq!((reset.window, reset.urgent, reset.buffer_len()), (0, 0, HEADER_LEN));
+        };
+        let both = Flags::RST | Flags::ACK;
+        check(Flags::SYN, 0x0123_4567, 0, (0, 0x0123_4568, both));
+        check(Flags::SYN, u32::MAX, 0, (0, 0, both));
+        check(Flags::SYN | Flags::FIN, 7, 4, (0, 13, both));
+        check(Flags::FIN | Flags::PSH, 7, 0, (0, 8, both));
+        check(Flags::default(), 7, 4, (0, 11, both));
+        for flags in [Flags::ACK, Flags::ACK | Flags::SYN, Flags::ACK | Flags::FIN] {
+            check(flags, 7, 4, (0x89ab_cdef, 0, Flags::RST));
+        }
+        for flags in [Flags::RST, Flags::RST | Flags::ACK, Flags::RST | Flags::SYN] {
+            assert_eq!(answered(flags, 7, 4), None);
+        }
     }
 
     #[test]

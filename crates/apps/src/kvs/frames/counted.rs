@@ -50,13 +50,18 @@ counted! {
     arp,
     /// Echo requests that were answered.
     echoes,
+    /// TCP segments that were answered by a reset.
+    resets,
+    /// Datagrams to another port that were answered: it cannot be reached.
+    unreachable,
     /// Frames whose lengths or checksums are wrong.
     malformed,
     /// Fragments.
     fragments,
-    /// Frames, and events, of a sender to whom nothing is answered.
+    /// Frames, and events, of a sender to whom nothing is answered, and resets of TCP.
     refused,
-    /// Frames that are not for us: another address, port or protocol.
+    /// Frames that are not for us: another address or protocol, and another port of which enough
+    /// was said in that second.
     strange,
     /// Answers for which there was no free frame.
     unsent,

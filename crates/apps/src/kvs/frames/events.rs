@@ -57,7 +57,7 @@ impl Station {
         watch: &mut W,
         answers: &mut dyn Answers,
     ) {
-        let Station { identity, template, bulk, events, counted } = self;
+        let Station { identity, template, bulk, events, counted, .. } = self;
         let events = &events[..count];
         let mut tasks = [Task::Nothing; BURST];
         for (at, (event, task)) in events.iter().zip(&mut tasks).enumerate() {

@@ -1,18 +1,23 @@
 //! A host made of frames: it has an Ethernet and an IPv4 address and serves a store at one port of
-//! UDP; for the rest of the world it answers ARP and echo requests.
+//! UDP; for the rest of the world it answers ARP and echo requests, and refuses who asks for TCP or
+//! for another port of UDP.
 //!
 //! Bytes in, bytes out, as everywhere in `kvs`: frames come by bursts, answers go as frames, and
 //! nothing is kept from one to the next but counters. What is wrong with a frame is counted and the
 //! frame forgotten. Nothing is answered to an address that more than one host has, or none, nor to
 //! another store: what is answered is up to a thousand times as long as what was asked.
 //!
-//! Facts are from RFC 826 (ARP), 791 (IPv4), 792 (ICMP), 768 (UDP), 1122 (§3.2.1.3, addresses that
-//! are no sender's) and 6864 (§4.1: what is not to be broken up needs no identification).
+//! Facts are from RFC 826 (ARP), 791 (IPv4), 792 (ICMP), 768 (UDP), 9293 (TCP), 1122 (§3.2.1.3,
+//! addresses that are no sender's; §3.2.2 and §4.1.3.1, who is told of a port that cannot be
+//! reached) and 6864 (§4.1: what is not to be broken up needs no identification).
 
 mod counted;
 mod events;
 #[cfg(test)]
 mod events_tests;
+mod refusal;
+#[cfg(test)]
+mod refusal_tests;
 mod reply;
 #[cfg(test)]
 mod tests;
@@ -26,6 +31,7 @@ use niclab_packet::wire::{EtherType, IpProtocol, MacAddress, arp, ethernet, icmp
 use niclab_table::prefetch;
 
 pub use counted::{Counted, Shown};
+use refusal::Allowance;
 use reply::{Peer, Template};
 
 use super::bulk::{Asked, Bulk, Step, Watch};
@@ -87,6 +93,10 @@ enum Came<'a> {
     Arp(arp::Repr),
     /// An echo request.
     Echo(Peer, &'a [u8]),
+    /// A segment of TCP.
+    Segment(Peer, &'a [u8]),
+    /// A datagram to another port, the beginning of its packet.
+    Unserved(Peer, &'a [u8]),
     /// Nothing to be answered; it is counted.
     Nothing,
 }
@@ -99,6 +109,7 @@ pub struct Station {
     bulk: Bulk,
     /// Events of a card that are served together.
     events: Box<[Event; BURST]>,
+    allowance: Allowance,
     /// What it has counted; whoever takes it leaves zeros.
     pub counted: Counted,
 }
@@ -108,7 +119,8 @@ impl Station {
     pub fn new(identity: Identity) -> Station {
         let (template, bulk) = (Template::new(&identity), Bulk::default());
         let events = Box::new([Event::default(); BURST]);
-        Station { identity, template, bulk, events, counted: Counted::default() }
+        let (allowance, counted) = (Allowance::default(), Counted::default());
+        Station { identity, template, bulk, events, allowance, counted }
     }
 
     /// Serves a burst of frames. `owner` says of a queue the partition that its requests are of,
@@ -142,6 +154,10 @@ impl Station {
                 }
                 Came::Arp(request) => self.answer_arp(&request, answers),
                 Came::Echo(peer, message) => self.answer_echo(&peer, message, answers),
+                Came::Segment(peer, segment) => self.answer_tcp(&peer, segment, answers),
+                Came::Unserved(peer, beginning) => {
+                    self.answer_unserved(&peer, beginning, context.now, answers);
+                }
                 Came::Nothing => {}
             }
         }
@@ -186,15 +202,16 @@ impl Station {
         }
         let peer = Peer { mac: peer_mac, ip: src, port: datagram.src_port() };
         if self.identity.refuses(&peer) {
-            self.counted.refused += 1;
-            return Came::Nothing;
+            return self.refused();
         }
         let datagram = datagram.into_inner();
         Came::Datagram(peer, &datagram[udp::HEADER_LEN..len.min(datagram.len())])
     }
 
-    fn is_refused(&self, peer: &Peer) -> bool {
-        self.identity.is_no_host(peer)
+    #[cold]
+    fn refused<'a>(&mut self) -> Came<'a> {
+        self.counted.refused += 1;
+        Came::Nothing
     }
 
     #[cold]
@@ -228,10 +245,7 @@ impl Station {
             Ok(request) if request.operation != arp::REQUEST => self.strange(),
             Ok(request) if request.dst_ip != self.identity.ip => self.strange(),
             // One that looks whether the address is taken (RFC 5227) has none of its own yet.
-            Ok(request) if request.src_mac.is_multicast() => {
-                self.counted.refused += 1;
-                Came::Nothing
-            }
+            Ok(request) if request.src_mac.is_multicast() => self.refused(),
             Ok(request) => Came::Arp(request),
             Err(_) => self.malformed(),
         }
@@ -261,9 +275,10 @@ impl Station {
                 }
                 match datagram.dst_port() == self.identity.port {
                     true => self.checked(bytes, &payload[..datagram.length()]),
-                    false => self.strange(),
+                    false => self.read_unserved(bytes, &payload[..datagram.length()]),
                 }
             }
+            IpProtocol::TCP => self.read_tcp(bytes, payload),
             IpProtocol::ICMP => self.read_icmp(bytes, payload),
             _ => self.strange(),
         }
@@ -280,9 +295,8 @@ impl Station {
         let frame = ethernet::Frame::new_unchecked(bytes);
         let ip = ipv4::Packet::new_unchecked(&bytes[IP_AT..]).src();
         let peer = Peer { mac: frame.src(), ip, port: 0 };
-        if self.is_refused(&peer) {
-            self.counted.refused += 1;
-            return Came::Nothing;
+        if self.identity.is_no_host(&peer) {
+            return self.refused();
         }
         Came::Echo(peer, message)
     }

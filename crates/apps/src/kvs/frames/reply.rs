@@ -3,9 +3,8 @@
 use std::net::Ipv4Addr;
 
 use niclab_packet::checksum;
-use niclab_packet::wire::udp;
 use niclab_packet::wire::{
-    EtherType, IpProtocol, MacAddress, arp as arp_wire, ethernet, icmp, ipv4,
+    EtherType, IpProtocol, MacAddress, arp as arp_wire, ethernet, icmp, ipv4, tcp, udp,
 };
 
 use super::super::binary::FOUND_LEN;
@@ -187,19 +186,68 @@ pub fn arp(identity: &Identity, request: &arp_wire::Repr, answers: &mut dyn Answ
     true
 }
 
-/// Answers an echo request; whether there was a frame for it.
-pub fn echo(identity: &Identity, peer: &Peer, message: &[u8], answers: &mut dyn Answers) -> bool {
-    let len = ethernet::HEADER_LEN + ipv4::HEADER_LEN + message.len();
-    let Some(bytes) = answers.frame(len.max(FRAME_LEN_MIN)) else { return false };
+/// A frame with a packet to this host, of which so many bytes are left to be written.
+fn packet<'a>(
+    identity: &Identity,
+    peer: &Peer,
+    protocol: IpProtocol,
+    payload_len: usize,
+    answers: &'a mut dyn Answers,
+) -> Option<&'a mut [u8]> {
+    let len = ethernet::HEADER_LEN + ipv4::HEADER_LEN + payload_len;
+    let bytes = answers.frame(len.max(FRAME_LEN_MIN))?;
     let (ethernet, rest) = bytes.split_at_mut(ethernet::HEADER_LEN);
     let (ip, rest) = rest.split_at_mut(ipv4::HEADER_LEN);
     link(identity, peer, EtherType::IPV4, ethernet);
-    network(identity, peer, IpProtocol::ICMP, ip, message.len());
-    let (own, padding) = rest.split_at_mut(message.len());
-    own.copy_from_slice(message);
+    network(identity, peer, protocol, ip, payload_len);
+    let (payload, padding) = rest.split_at_mut(payload_len);
     padding.fill(0);
+    Some(payload)
+}
+
+/// Answers an echo request; whether there was a frame for it.
+pub fn echo(identity: &Identity, peer: &Peer, message: &[u8], answers: &mut dyn Answers) -> bool {
+    let own = packet(identity, peer, IpProtocol::ICMP, message.len(), answers);
+    let Some(own) = own else { return false };
+    own.copy_from_slice(message);
     let mut own = icmp::Message::new_unchecked(own);
     own.set_message_type(icmp::MessageType::ECHO_REPLY, 0);
+    own.fill_checksum();
+    true
+}
+
+/// Sends a segment without data; whether there was a frame for it.
+pub fn segment(
+    identity: &Identity,
+    peer: &Peer,
+    repr: &tcp::Repr,
+    answers: &mut dyn Answers,
+) -> bool {
+    let len = repr.buffer_len();
+    let own = packet(identity, peer, IpProtocol::TCP, len, answers);
+    let Some(own) = own else { return false };
+    let mut own = tcp::Segment::new_unchecked(own);
+    repr.emit(&mut own);
+    own.fill_checksum(checksum::pseudo_ipv4(identity.ip, peer.ip, IpProtocol::TCP, len as u16));
+    true
+}
+
+/// Says that nobody listens at the port that a packet was for, of which this is the beginning;
+/// whether there was a frame for it.
+pub fn unreachable(
+    identity: &Identity,
+    peer: &Peer,
+    beginning: &[u8],
+    answers: &mut dyn Answers,
+) -> bool {
+    let len = icmp::HEADER_LEN + beginning.len();
+    let own = packet(identity, peer, IpProtocol::ICMP, len, answers);
+    let Some(own) = own else { return false };
+    let (message_type, code) = (icmp::MessageType::UNREACHABLE, icmp::PORT_UNREACHABLE);
+    let repr = icmp::Repr { message_type, code, rest: 0 };
+    let mut own = icmp::Message::new_unchecked(own);
+    repr.emit(&mut own);
+    own.payload_mut().copy_from_slice(beginning);
     own.fill_checksum();
     true
 }

@@ -15,7 +15,7 @@ pub(super) const US: Identity = Identity {
     network_bits: 24,
     port: 11211,
 };
-const THEM: Peer =
+pub(super) const THEM: Peer =
     Peer { mac: MacAddress([2, 0, 0, 0, 0, 7]), ip: Ipv4Addr::new(10, 9, 0, 1), port: 4000 };
 
 pub(super) struct Nobody;
@@ -42,16 +42,18 @@ impl Answers for Sent {
     }
 }
 
-struct World {
+/// A host, its store, and what time it is there.
+pub(super) struct World {
     store: Store,
-    station: Station,
-    room: usize,
+    pub station: Station,
+    pub room: usize,
+    pub now: Moment,
 }
 
 impl World {
-    fn new() -> World {
+    pub fn new() -> World {
         let store = Store::new(32 << 20, 2, 7).unwrap().spread_by(Spread::Steered);
-        World { store, station: Station::new(US), room: usize::MAX }
+        World { store, station: Station::new(US), room: usize::MAX, now: Moment(1000) }
     }
 
     fn ask_by(&mut self, frames: &[Vec<u8>], owner: Option<usize>) -> Vec<Vec<u8>> {
@@ -61,26 +63,31 @@ impl World {
             region.slot_mut(desc)[..frame.len()].copy_from_slice(frame);
             region.set_len(desc, frame.len() as u16);
         }
-        let context = Context { store: &self.store, now: Moment(1000), host: &Nobody };
+        let context = Context { store: &self.store, now: self.now, host: &Nobody };
         let mut sent = Sent { frames: Vec::new(), room: self.room };
         self.station.serve(&region, &descs, |_| owner, &context, &mut (), &mut sent);
         sent.frames
     }
 
-    fn ask(&mut self, frame: Vec<u8>) -> Vec<Vec<u8>> {
+    pub fn ask(&mut self, frame: Vec<u8>) -> Vec<Vec<u8>> {
         self.ask_by(&[frame], None)
     }
 
     /// Nothing is answered, and it is counted where it belongs.
     #[track_caller]
-    fn ignores(&mut self, frame: Vec<u8>, counted: impl Fn(&Counted) -> u64) {
+    pub fn ignores(&mut self, frame: Vec<u8>, counted: impl Fn(&Counted) -> u64) {
         let before = counted(&self.station.counted);
         assert_eq!(self.ask(frame), Vec::<Vec<u8>>::new());
         assert_eq!(counted(&self.station.counted), before + 1, "{:?}", self.station.counted);
     }
 }
 
-fn packet(peer: &Peer, to: (MacAddress, Ipv4Addr), protocol: IpProtocol, inner: &[u8]) -> Vec<u8> {
+pub(super) fn packet(
+    peer: &Peer,
+    to: (MacAddress, Ipv4Addr),
+    protocol: IpProtocol,
+    inner: &[u8],
+) -> Vec<u8> {
     let mut bytes = vec![0; IP_AT + ipv4::HEADER_LEN];
     let link = ethernet::Repr { dst: to.0, src: peer.mac, ether_type: EtherType::IPV4 };
     link.emit(&mut ethernet::Frame::new_unchecked(&mut bytes[..IP_AT]));
@@ -90,7 +97,7 @@ fn packet(peer: &Peer, to: (MacAddress, Ipv4Addr), protocol: IpProtocol, inner: 
     bytes
 }
 
-fn datagram(peer: &Peer, to: Ipv4Addr, port: u16, content: &[u8]) -> Vec<u8> {
+pub(super) fn datagram(peer: &Peer, to: Ipv4Addr, port: u16, content: &[u8]) -> Vec<u8> {
     let mut bytes = vec![0; udp::HEADER_LEN];
     bytes.extend_from_slice(content);
     let mut view = udp::Datagram::new_unchecked(&mut bytes[..]);
@@ -244,11 +251,12 @@ fn what_is_wrong_is_not_answered_and_counted() {
     world.ignores(ip_with(2, 0xff), |of| of.malformed);
     world.ignores(ip_with(6, 0x20), |of| of.fragments);
     world.ignores(ip_with(7, 0x01), |of| of.fragments);
-    world.ignores(ip_with(9, 6), |of| of.strange);
+    world.ignores(ip_with(9, 47), |of| of.strange);
     world.ignores(ip_with(19, 3), |of| of.strange);
     world.ignores(with(0, 0xff), |of| of.strange);
     world.ignores(with(13, 0xdd), |of| of.strange);
-    world.ignores(with(IP_AT + UDP_AT + 3, 0xff), |of| of.strange);
+    // To another port, with a checksum that is wrong then.
+    world.ignores(with(IP_AT + UDP_AT + 3, 0xff), |of| of.malformed);
     world.ignores(with(IP_AT + UDP_AT + 5, 200), |of| of.malformed);
     world.ignores(with(IP_AT + UDP_AT + 5, 7), |of| of.malformed);
 }
