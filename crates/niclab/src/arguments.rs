@@ -31,7 +31,7 @@ Exit codes:
   4    a result directory cannot be used
   5    a device is unknown, none could be opened, or a port of `nic` could not be
   6    a run came to its end and has measured nothing
-  7    `rules check --strict` has found something to mend
+  7    `rules check --strict` has found something to mend, and no file that cannot be used
   8    `compare` has found a regression
   9    `serve` or `kvs` cannot have its address, or the server of `measure` or the card of `nic ctl`
        is not there or went away
@@ -566,7 +566,8 @@ pub enum ProfileCommand {
 pub enum RulesCommand {
     /// Carry files out on a card of their own, and say which rules never act or meet others
     ///
-    /// The first error ends it, with its line and column. Nothing is kept.
+    /// Of each file that is wrong the first error is told, with its line and column. Nothing is
+    /// kept.
     Check(CheckArguments),
     /// Write rules of others as `flow create` lines, to standard output
     ///

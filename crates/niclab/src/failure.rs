@@ -333,6 +333,12 @@ pub enum Failure {
         /// Its directory.
         directory: PathBuf,
     },
+    /// More than one thing went wrong, the worst first.
+    #[error("{}", lines(failures))]
+    Several {
+        /// What they are.
+        failures: Vec<Failure>,
+    },
     /// What was asked for makes no run.
     #[error("{0}")]
     Spec(#[from] SpecError),
@@ -354,7 +360,23 @@ fn named(files: &[PathBuf]) -> String {
     files.iter().map(|path| path.display().to_string()).collect::<Vec<_>>().join(", ")
 }
 
+/// Failures, each with the name of the program before it but for the first, which gets its own.
+fn lines(failures: &[Failure]) -> String {
+    let said: Vec<String> =
+        failures.iter().map(|failure| failure.to_string().trim_end().to_owned()).collect();
+    said.join("\nniclab: ")
+}
+
 impl Failure {
+    /// All that went wrong, where anything did; the first one says how the process ends.
+    pub fn of(mut failures: Vec<Failure>) -> Result<(), Failure> {
+        match failures.len() {
+            0 => Ok(()),
+            1 => Err(failures.remove(0)),
+            _ => Err(Failure::Several { failures }),
+        }
+    }
+
     /// `true` where whoever read the output has enough of it, such as `head`: no failure at all.
     pub fn is_closed_pipe(&self) -> bool {
         matches!(self, Failure::Output(error) if error.kind() == ErrorKind::BrokenPipe)
@@ -363,6 +385,9 @@ impl Failure {
     /// The exit code of the process.
     pub fn exit_code(&self) -> ExitCode {
         ExitCode::from(match self {
+            Failure::Several { failures } => {
+                return failures.first().map_or(ExitCode::FAILURE, Failure::exit_code);
+            }
             Failure::Bench(_)
             | Failure::FramesLost { .. }
             | Failure::Output(_)

@@ -20,26 +20,37 @@ use crate::failure::Failure;
 const SHOWN_MAX: usize = 5;
 
 /// Carries out each file on a software card of its own, says what its commands do, and what there
-/// is to say of its rules. The first file that is refused ends it.
+/// is to say of its rules. One that is refused is no reason not to look at the next.
 pub fn check(arguments: &CheckArguments) -> Result<(), Failure> {
-    let mut out = stdout().lock();
     let shown_max = if arguments.all { usize::MAX } else { SHOWN_MAX };
-    let mut amiss = Vec::new();
+    let (mut failures, mut amiss) = (Vec::new(), Vec::new());
     for path in &arguments.files {
-        let text = read(path)?;
-        let (records, report) =
-            checked(&text).map_err(|error| Failure::Rules { path: path.clone(), error })?;
-        writeln!(out, "{}: {}", path.display(), counted(&records))?;
-        records.iter().filter_map(told).try_for_each(|line| writeln!(out, "  {line}"))?;
-        write_report(&mut out, &report, shown_max)?;
-        if !report.is_clean() {
-            amiss.push(path.clone());
+        match check_file(path, shown_max) {
+            Ok(true) => {}
+            Ok(false) => amiss.push(path.clone()),
+            // Nobody would hear of the others.
+            Err(failure @ Failure::Output(_)) => {
+                failures.push(failure);
+                return Failure::of(failures);
+            }
+            Err(failure) => failures.push(failure),
         }
     }
-    match arguments.strict && !amiss.is_empty() {
-        true => Err(Failure::Amiss { files: amiss }),
-        false => Ok(()),
+    if arguments.strict && !amiss.is_empty() {
+        failures.push(Failure::Amiss { files: amiss });
     }
+    Failure::of(failures)
+}
+
+/// Carries out a file and says what there is to say of it; whether there is nothing to mend.
+fn check_file(path: &Path, shown_max: usize) -> Result<bool, Failure> {
+    let bad = |error: ReadError| Failure::Rules { path: path.into(), error };
+    let (records, report) = checked(&read(path)?).map_err(bad)?;
+    let mut out = stdout().lock();
+    writeln!(out, "{}: {}", path.display(), counted(&records))?;
+    records.iter().filter_map(told).try_for_each(|line| writeln!(out, "  {line}"))?;
+    write_report(&mut out, &report, shown_max)?;
+    Ok(report.is_clean())
 }
 
 /// Writes the rules of a file as `flow create` lines.

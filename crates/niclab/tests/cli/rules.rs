@@ -35,6 +35,44 @@ fn several_files_are_checked_each_on_a_card_of_its_own() {
     check().with(3, &["other.flow: line 1, column 21: no rule 0: port 0 has none", "^"]);
 }
 
+#[test]
+fn all_files_are_checked_where_some_are_wrong() {
+    let scratch = scratch();
+    let good = "flow create 0 ingress pattern eth / end actions drop / end\n";
+    let files = [
+        ("one.flow", format!("{good}{}", good.replace("eth /", "eth / udp /"))),
+        ("two.flow", good.to_owned()),
+        ("three.flow", "flow destroy 0 rule 0\nflow destroy 0 rule 1\n".to_owned()),
+        ("amiss.flow", RULES.to_owned()),
+    ];
+    files.iter().for_each(|(name, text)| fs::write(scratch.path().join(name), text).unwrap());
+    let check = |options: &[&str], names: &[&str]| {
+        let paths: Vec<_> = names.iter().map(|name| scratch.path().join(name)).collect();
+        let words = ["rules", "check"].iter().chain(options).map(OsStr::new);
+        call(&words.chain(paths.iter().map(|path| path.as_os_str())).collect::<Vec<_>>())
+    };
+    let all = ["one.flow", "no.flow", "two.flow", "three.flow", "amiss.flow"];
+    let wrong = [
+        "one.flow: line 2, column 37: udp stands behind eth; put ipv4 or ipv6 between",
+        "no.flow: No such file",
+        "three.flow: line 1, column 21: no rule 0: port 0 has none",
+    ];
+    let ended = check(&[], &all);
+    ended.with(3, &wrong);
+    let said: Vec<_> = ended.err.lines().filter(|line| line.starts_with("niclab: ")).collect();
+    let is_said = |(said, wrong): (&&str, &&str)| said.contains(wrong);
+    assert!(said.len() == 3 && said.iter().zip(&wrong).all(is_said), "{said:?}");
+    for good in ["two.flow: 1 rule\n", "amiss.flow: 3 rules\n"] {
+        assert!(ended.out.contains(good), "{}", ended.out);
+    }
+    assert!(!ended.out.contains("one.flow"), "a file that is refused is not counted");
+    // Of what is to mend it is told as well, and the files that cannot be used say how it ends.
+    let ended = check(&["--strict"], &all);
+    ended.with(3, &wrong);
+    ended.with(3, &["niclab: --strict: there is something to mend in ", "amiss.flow\n"]);
+    check(&[], &["two.flow", "amiss.flow"]).with(0, &[]);
+}
+
 /// One of each kind of thing that there is to say of rules.
 const AMISS: &str = "\
 flow create 0 ingress pattern ipv4 / udp / end actions jump group 7 / end
