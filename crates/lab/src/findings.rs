@@ -26,7 +26,7 @@ pub(crate) mod streams;
 use niclab_result::{Finding, Quantity};
 
 use crate::cells::Cell;
-use crate::statistics::Estimate;
+use crate::statistics::{self, Ends, Estimate};
 
 /// A sentence about a device, with its number: the median of an estimate and its interval, unless
 /// that has no width and is known exactly.
@@ -56,6 +56,18 @@ const MORE_REPEATS: &str = " Whether there is a difference takes more repeats or
 
 /// Fewest repeats from which anything is concluded.
 const REPEATS_MIN: usize = 3;
+
+/// What follows from an estimate; nothing where it has no interval: a few repeats may all lie on
+/// one side by chance.
+fn follows(estimate: &Estimate, implication: &str) -> String {
+    match estimate.ends {
+        Ends::Interval => implication.to_owned(),
+        Ends::Range => {
+            let fewest = statistics::INTERVAL_REPEATS_MIN;
+            format!("What follows takes more repeats: from {fewest} on there is an interval.")
+        }
+    }
+}
 
 /// What a ratio shows, as far as it shows anything.
 #[derive(Debug, PartialEq)]

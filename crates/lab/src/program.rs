@@ -4,7 +4,7 @@
 //! same text is comparable, whatever ports it has; its trials stand side by side with ours, program
 //! by program.
 
-use niclab_device::cases::{Case, ENTRIES_MAX, INSTRUCTIONS_MAX, Loaded};
+use niclab_device::cases::{Case, CaseError, ENTRIES_MAX, INSTRUCTIONS_MAX, Loaded};
 use niclab_device::{Processed, Processing};
 use niclab_result::{Coordinate, Point};
 
@@ -28,6 +28,11 @@ pub(crate) const LINE_RATE_PPS: f64 = 10e9 / (8.0 * 84.0);
 /// grow there is one, what has no table has no entries, and numbers that a program does not have
 /// are left out: `--set` may leave a sweep without any.
 pub fn programs(sweep: &ProgramSweep) -> Result<Vec<Loaded>, SpecError> {
+    Ok(product(sweep)?.into_iter().filter(|of| of.check().is_ok()).collect())
+}
+
+/// The product of a sweep's axes, with what does not go together.
+fn product(sweep: &ProgramSweep) -> Result<Vec<Loaded>, SpecError> {
     let counts = numbers("count", &sweep.count, 1, INSTRUCTIONS_MAX)?;
     let entries = numbers("entries", &sweep.entries, 0, ENTRIES_MAX)?;
     let mut all: Vec<Loaded> = Vec::new();
@@ -35,8 +40,34 @@ pub fn programs(sweep: &ProgramSweep) -> Result<Vec<Loaded>, SpecError> {
         let counts = if case.counts() == (1, 1) { &[1][..] } else { &counts };
         let entries = if case.entries_max() == 0 { &[0][..] } else { &entries };
         for &count in counts {
-            let of = entries.iter().map(|&entries| Loaded { case, count, entries });
-            all.extend(of.filter(|of| of.check().is_ok()));
+            all.extend(entries.iter().map(|&entries| Loaded { case, count, entries }));
+        }
+    }
+    Ok(all)
+}
+
+/// A number that a program does not have.
+#[derive(PartialEq)]
+struct Excluded {
+    axis: &'static str,
+    value: u32,
+    program: &'static str,
+    /// What it has.
+    range: String,
+}
+
+/// What of these sweeps does not go together, each once.
+fn excluded(sweeps: &[ProgramSweep]) -> Result<Vec<Excluded>, SpecError> {
+    let mut all: Vec<Excluded> = Vec::new();
+    for sweep in sweeps {
+        for of in product(sweep)? {
+            if let Err(CaseError::Range { case, what: axis, value, min, max }) = of.check() {
+                let range = format!("{min} to {max}");
+                let one = Excluded { axis, value, program: case, range };
+                if !all.contains(&one) {
+                    all.push(one);
+                }
+            }
         }
     }
     Ok(all)
@@ -68,15 +99,21 @@ impl Resolver<'_> {
                 self.trial(Trial { kind, setup, task, rate, point });
             }
         }
-        let words =
-            |of: fn(&ProgramSweep) -> String| sweeps.iter().map(of).collect::<Vec<_>>().join("; ");
-        if self.run.trials.is_empty() {
-            let value = Coordinate::Word(words(|sweep| sweep.program.to_string()));
-            let entries = words(|sweep| sweep.entries.to_string());
-            let counts = words(|sweep| sweep.count.to_string());
-            let remedy = format!("none has entries of {entries} with a count of {counts}");
-            return Err(refused("program", &value, remedy));
+        let excluded = excluded(sweeps)?;
+        if let (true, Some(first)) = (self.run.trials.is_empty(), excluded.first()) {
+            let is_same = |of: &&Excluded| (of.axis, of.value) == (first.axis, first.value);
+            let has = |of: &Excluded| format!("{} has {}", of.program, of.range);
+            let remedy: Vec<String> = excluded.iter().filter(is_same).map(has).collect();
+            let value = Coordinate::Number(first.value.into());
+            return Err(refused(first.axis, &value, remedy.join(", ")));
         }
+        // The grids of the file leave out on purpose; who asks for a number is told.
+        let is_asked = |of: &Excluded| self.overrides.set.iter().any(|set| set.name == of.axis);
+        let words = |of: Excluded| {
+            let Excluded { axis, value, program, range } = of;
+            format!("{axis}={value} is left out of {program}, which has {range}")
+        };
+        self.run.left_out.extend(excluded.into_iter().filter(is_asked).map(words));
         Ok(())
     }
 }

@@ -148,7 +148,41 @@ fn the_dearest_program_and_line_rate_are_told_with_what_the_text_says() {
     assert!(words.contains("14.9 Mpps of 64 B, 67.2 ns for each"), "{words}");
     assert!(words.contains("on one core of card router of 7 programs reaches it"), "{words}");
     let (words, _) = said(&self::measured(&mut Card::new("card", 2.0), &[]), "card-line-rate");
-    assert!(words.contains("on one core of card none of 7 programs reach it"), "{words}");
+    assert!(
+        words.contains(
+            "on one core of card none of 7 programs reaches it; the dearest needs 5.95 cores"
+        ),
+        "{words}"
+    );
+}
+
+#[test]
+fn one_program_alone_reaches_line_rate_or_does_not() {
+    let words = |factor| {
+        let mut card = Card::new("card", factor);
+        said(&self::measured(&mut card, &["program=router"]), "card-line-rate").0
+    };
+    assert!(words(1.0).contains("core of card router reaches it; it needs 0.744 cores, if"));
+    assert!(words(2.0).contains("core of card router does not reach it; it needs 1.49 cores, if"));
+}
+
+#[test]
+fn from_few_repeats_nothing_follows() {
+    let set = ["program=lpm", "entries=1k,4k,16k"];
+    let few =
+        measure(&mut Card::new("card", 1.0), "program-cost", GridName::Reduced, &set, Some(3));
+    let (words, _) = said(&few.unwrap(), "card-entries-lpm");
+    let end = "as among 1,000 entries (3 repeats only). What follows takes more repeats: from 6 \
+               on there is an interval.";
+    assert!(words.ends_with(end), "{words}");
+    let (words, _) = said(&measured(&mut Card::new("card", 1.0), &set), "card-entries-lpm");
+    assert!(
+        words.ends_with(
+            "as among 1,000 entries. The table has outgrown a cache, or its masks are \
+                             more: look-ups wait for memory."
+        ),
+        "{words}"
+    );
 }
 
 #[test]
@@ -261,9 +295,30 @@ fn numbers_that_do_not_go_together_are_left_out() {
         let measured = measure(&mut card, "program-cost", GridName::Published, &[set], None);
         measured.err().map(|error| error.to_string()).unwrap_or_default()
     };
-    let words = "program = router: none has entries of 70000 with a count of 1";
+    let words = "entries = 70000: router has 1 to 65536";
     assert!(nothing("entries=70k").contains(words), "{}", nothing("entries=70k"));
     let refused = |program, count, entries| of(program, count, entries).unwrap_err().to_string();
     assert!(refused("acls", "1", "1").contains("program = acls: use one of l2-switch, "));
     assert!(refused("headers", "65", "0").contains("count = 65: use 1 to 64"));
+}
+
+#[test]
+fn numbers_that_were_asked_for_and_are_left_out_are_told() {
+    let told = |set: &[&str]| {
+        let measured = measured(&mut Card::new("card", 1.0), set);
+        measured.run.experiments[0].left_out.clone()
+    };
+    let set = ["program=exact,lpm,moves,router", "count=1,20,64", "entries=64,70k"];
+    assert_eq!(
+        told(&set),
+        [
+            "count=20 is left out of exact, which has 1 to 8",
+            "count=64 is left out of exact, which has 1 to 8",
+            "count=20 is left out of lpm, which has 1 to 8",
+            "count=64 is left out of lpm, which has 1 to 8",
+            "entries=70000 is left out of router, which has 1 to 65536",
+        ],
+        "there is but one router, and none has entries of moves: that goes without saying"
+    );
+    assert_eq!(told(&["program=acl,router"]), Vec::<String>::new(), "the file's own numbers");
 }

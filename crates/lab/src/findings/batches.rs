@@ -2,7 +2,7 @@
 
 use niclab_result::Finding;
 
-use super::{REPEATS_MIN, core_words, of_transaction, told};
+use super::{REPEATS_MIN, core_words, follows, of_transaction, told};
 use crate::cells::{Cell, paired};
 use crate::statistics::Estimate;
 use crate::summary::Results;
@@ -135,7 +135,9 @@ impl Subject<'_> {
         words: (String, &str),
     ) -> Finding {
         let id = format!("{id}-group{}", self.group);
-        told(self.device, id, number, words, Some(figure_id(cell)))
+        let (sentence, implication) = words;
+        let implication = follows(number.0, implication);
+        told(self.device, id, number, (sentence, &implication), Some(figure_id(cell)))
     }
 
     /// `10,000 rules are created in group 0`.

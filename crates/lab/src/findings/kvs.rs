@@ -2,7 +2,7 @@
 
 use niclab_result::{Finding, Mark};
 
-use super::{REPEATS_MIN, told};
+use super::{REPEATS_MIN, follows, told};
 use crate::cells::Cell;
 use crate::kvs::{ANSWERED, BUS, CARD, PLAIN, REQUEST, STEPS, step_metric};
 use crate::published::flexnic;
@@ -116,6 +116,7 @@ fn gain(results: &Results<'_>, cell: &Cell<'_>, plain: &Cell<'_>) -> Option<Find
         true => why(cell, plain),
         false => "It costs more than it brings here: leave requests to RSS.".to_owned(),
     };
+    let implication = follows(&ratio, &implication);
     let figure = Some(figure_id(results, "gain"));
     let words = (sentence, implication.as_str());
     Some(told(cell.device, id(cell, "throughput"), (&ratio, TIMES), words, figure))
@@ -306,7 +307,8 @@ fn card(results: &Results<'_>, cell: &Cell<'_>, plain: &Cell<'_>) -> Option<Find
              changes from repeat to repeat."
         }
     };
-    let words = (sentence, implication);
+    let implication = follows(&net, implication);
+    let words = (sentence, implication.as_str());
     Some(told(
         cell.device,
         id(cell, "card"),

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use niclab_result::Finding;
 
-use super::{REPEATS_MIN, told};
+use super::{REPEATS_MIN, follows, told};
 use crate::cells::{Cell, paired};
 use crate::program::{LINE_RATE_PPS, PACKET};
 use crate::statistics::{self, Estimate};
@@ -36,13 +36,13 @@ pub(crate) fn findings(results: &Results<'_>) -> Vec<Finding> {
 
 /// Cells that differ by this axis alone, two or more of them, by its order.
 fn curves<'a>(all: &[&'a Cell<'a>], axis: &str) -> Vec<Vec<&'a Cell<'a>>> {
-    let mut curves: BTreeMap<(usize, String), Vec<&Cell<'_>>> = BTreeMap::new();
+    let mut curves: BTreeMap<(usize, u64), Vec<&Cell<'_>>> = BTreeMap::new();
     for cell in all.iter().copied().filter(|cell| growth(cell) != Growth::Nothing) {
         let other = if axis == "count" { "entries" } else { "count" };
-        let name = format!("{} {}", cell.word("program"), cell.word(other));
-        // In the order in which they are named.
+        // In the order in which programs are named, and by number.
         let first = all.iter().position(|of| of.word("program") == cell.word("program"));
-        curves.entry((first.unwrap_or(0), name)).or_default().push(cell);
+        let number = cell.number(other).unwrap_or(0.0) as u64;
+        curves.entry((first.unwrap_or(0), number)).or_default().push(cell);
     }
     let at = |cell: &Cell<'_>| cell.number(axis).unwrap_or(0.0);
     let mut found: Vec<Vec<&Cell<'_>>> = curves.into_values().collect();
@@ -128,20 +128,32 @@ fn line_rate(results: &Results<'_>, device: &str) -> Option<Finding> {
     let reach = all.iter().filter(|(_, ns)| ns.median <= line_ns);
     let names: Vec<String> = reach.map(|(cell, _)| cell.word("program")).collect();
     let cores = most.scaled(1.0 / line_ns);
-    let listed = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
     let sentence = format!(
-        "Line rate of 10 Gbps is {} of 64 B, {} for each: on one core of {device} {listed} of {} \
-         programs {} it; the dearest needs {} cores, if they scale.",
+        "Line rate of 10 Gbps is {} of 64 B, {} for each: on one core of {device} {} {} cores, if \
+         they scale.",
         words::pps(LINE_RATE_PPS),
         words::time(line_ns),
-        all.len(),
-        if names.len() == 1 { "reaches" } else { "reach" },
+        reaching(&all, &names),
         words::significant(cores.median)
     );
     let implication = "Where a port is faster than a core, spread its packets over cores by RSS, \
                        and keep the program short.";
     let figure = Some(figure_id(results, "used"));
     Some(told(device, "line-rate".to_owned(), (&cores, "cores"), (sentence, implication), figure))
+}
+
+/// Which of all programs reach line rate, up to the cores that the dearest needs.
+fn reaching(all: &[(&Cell<'_>, Estimate)], names: &[String]) -> String {
+    match (all, names) {
+        ([(only, _)], []) => format!("{} does not reach it; it needs", only.word("program")),
+        ([_], [only, ..]) => format!("{only} reaches it; it needs"),
+        (_, []) => format!("none of {} programs reaches it; the dearest needs", all.len()),
+        (_, [one]) => format!("{one} of {} programs reaches it; the dearest needs", all.len()),
+        _ => {
+            let listed = names.join(", ");
+            format!("{listed} of {} programs reach it; the dearest needs", all.len())
+        }
+    }
 }
 
 /// The slope of the line through the cells of a curve, repeat by repeat, by least squares.
@@ -205,6 +217,7 @@ fn slope(results: &Results<'_>, curve: &[&Cell<'_>]) -> Option<Finding> {
         false => "What it takes cannot be told from nothing here.".to_owned(),
     };
     let figure = Some(figure_id(results, figure));
+    let implication = follows(&slope, &implication);
     Some(told(device, id, (&slope, "ns"), (sentence, &implication), figure))
 }
 
@@ -218,17 +231,21 @@ fn entries(results: &Results<'_>, curve: &[&Cell<'_>]) -> Option<Finding> {
     }
     let (program, device) = (few.word("program"), few.device);
     let sentence = format!(
-        "A packet that is matched {program} takes {device} {} times as long among {} as among {}.",
+        "A packet that is matched {program} takes {device} {} times as long among {} as among \
+         {}{}.",
         words::significant(ratio.median),
         words_at(many, "entries"),
-        words_at(few, "entries")
+        words_at(few, "entries"),
+        words::few(&ratio)
     );
     let implication = match ratio.low > 1.0 {
         true => "The table has outgrown a cache, or its masks are more: look-ups wait for memory.",
         false => "The table may grow: its size costs a packet nothing that can be told here.",
     };
+    let implication = follows(&ratio, implication);
     let figure = Some(figure_id(results, "entries"));
-    Some(told(device, format!("entries-{program}"), (&ratio, "1"), (sentence, implication), figure))
+    let words = (sentence, implication.as_str());
+    Some(told(device, format!("entries-{program}"), (&ratio, "1"), words, figure))
 }
 
 /// How a device stands to another in the programs that both take.
@@ -244,17 +261,20 @@ fn compared(results: &Results<'_>, device: &str, other: &str) -> Option<Finding>
     let more = ratios.iter().filter(|ratio| ratio.low > 1.0).count();
     let sentence = format!(
         "In {less} of {} programs that both take, a packet takes {device} less time than {other}, \
-         in {more} more; the geometric mean of all is {} of {other}'s time.",
+         in {more} more; the geometric mean of all is {} of {other}'s time{}.",
         ratios.len(),
-        words::significant(mean.median)
+        words::significant(mean.median),
+        words::few(&mean)
     );
     let implication = match (mean.high < 1.0, mean.low > 1.0) {
         (true, _) => "The same text needs fewer cores here.",
         (_, true) => "The same text needs more cores here.",
         _ => "On the whole neither needs fewer cores.",
     };
+    let implication = follows(&mean, implication);
     let figure = Some(figure_id(results, "used"));
-    Some(told(device, format!("beside-{other}"), (&mean, "1"), (sentence, implication), figure))
+    let words = (sentence, implication.as_str());
+    Some(told(device, format!("beside-{other}"), (&mean, "1"), words, figure))
 }
 
 /// The geometric mean of all ratios of a repeat, for each repeat that all pairs have.

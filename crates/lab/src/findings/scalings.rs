@@ -2,7 +2,7 @@
 
 use niclab_result::Finding;
 
-use super::{REPEATS_MIN, Verdict, told, verdict};
+use super::{REPEATS_MIN, Verdict, follows, told, verdict};
 use crate::cells::{self, Cell};
 use crate::scaling::{CORE_NS, CROSSED, is_staged};
 use crate::statistics::{self, Estimate};
@@ -130,7 +130,8 @@ fn serial_of(results: &Results<'_>, cells: &[&Cell<'_>], serial: &[&Cell<'_>]) -
         true => "Queues of its own for each core are worth more than cores behind one queue.",
         false => "A single queue is no limit at so few cores.",
     };
-    let words = (sentence, implication);
+    let implication = follows(&ratio, implication);
+    let words = (sentence, implication.as_str());
     Some(told(
         serial.device,
         id(results, "serial", serial),

@@ -2,7 +2,7 @@
 
 use niclab_result::Finding;
 
-use super::{NO_COST, REPEATS_MIN, told};
+use super::{NO_COST, REPEATS_MIN, follows, told};
 use crate::cells::{Cell, paired};
 use crate::statistics::Estimate;
 use crate::stream::{CARRIED, CPU, FULL, RECEIVER_BUSY, SENDER_BUSY};
@@ -214,5 +214,6 @@ fn brought(
     };
     let figure = Some(figure_of(results, "carried", axis));
     let id = format!("{}-{axis}", results.experiment.name);
-    Some(told(single.device, id, (&gain, "1"), (sentence, implication), figure))
+    let implication = follows(&gain, implication);
+    Some(told(single.device, id, (&gain, "1"), (sentence, &implication), figure))
 }

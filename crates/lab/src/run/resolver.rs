@@ -98,8 +98,9 @@ fn experiment(
         Kind::ProgramCost => resolver.add_programs(&grid.program)?,
         Kind::KvsSteering => resolver.add_servings(&grid.serving)?,
     }
-    let run = resolver.finish(devices);
-    Ok(ExperimentRun { left_out: left_out(&run, &overrides.set), ..run })
+    let mut run = resolver.finish(devices);
+    run.left_out.extend(left_out(&run, &overrides.set));
+    Ok(run)
 }
 
 /// Axes of `--set` whose values need not go with those of others: a queue has no transactions.

@@ -237,9 +237,9 @@ fn used(results: &Results<'_>) -> Figure {
     Figure {
         id: figure_id(results, "used"),
         title: "What a packet takes in each program".into(),
-        caption: "Median time of one core for a packet of 64 B that the program forwards; tables \
-                  as the table below says. A program without a point is one that the device does \
-                  not take."
+        caption: "Median time of one core for a packet of 64 B that the program forwards, \
+                  with most entries in its tables where several numbers were measured: the table \
+                  below has all. A program without a point is one that the device does not take."
             .into(),
         x: axis("program", "", Scale::Ordinal),
         y: axis("time of a core for a packet", "ns", Scale::Linear),
