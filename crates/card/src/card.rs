@@ -359,9 +359,7 @@ impl Card {
     /// # Errors
     /// Where a core has not taken the last one yet; nothing is then changed.
     pub fn set_program(&mut self, program: Option<Pipeline>) -> Result<(), ChangeError> {
-        let lags = self.to_cores.iter().position(|to| !to.is_free());
-        if let Some(place) = lags {
-            let core = self.cores.get(place).map_or(0, |(core, _)| *core);
+        if let Some(core) = self.program_waits_for() {
             return Err(ChangeError::ProgramUnderWay { core });
         }
         self.program = program.map(Decider::from);
@@ -371,6 +369,15 @@ impl Card {
         }
         self.wake();
         Ok(())
+    }
+
+    /// A core that has not taken the last program yet: it has not come to look. `None` once that
+    /// decides about all frames. What cores had before is freed: while they cannot give it back
+    /// they take no other one.
+    pub fn program_waits_for(&mut self) -> Option<u32> {
+        self.to_cores.iter_mut().for_each(ToCore::tidy);
+        let place = self.to_cores.iter().position(|to| !to.is_free())?;
+        Some(self.cores.get(place).map_or(0, |(core, _)| *core))
     }
 
     /// The program, for the core of this number.
@@ -412,6 +419,14 @@ impl Card {
         self.applications.replace(name, by)?;
         self.wake();
         Ok(())
+    }
+
+    /// Whether all cores have taken the last program of an application.
+    ///
+    /// # Errors
+    /// [`ApplicationError::Unknown`].
+    pub fn has_taken_application(&mut self, name: &str) -> Result<bool, ApplicationError> {
+        self.applications.has_taken(name)
     }
 
     /// Time since the card began, nanoseconds: what its program is told.

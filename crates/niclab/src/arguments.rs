@@ -502,12 +502,13 @@ pub enum NicCommand {
     /// port that it names, as testpmd writes it, and `rss PORT` says how a port spreads frames, or
     /// changes it: `rss 0 queues 0 1 end`, `rss 0 reta (0,1),(7,0)`, `rss 0 key … types ip end`.
     /// `capture PORT FILE` writes what comes and leaves by a port into a trace of packets, with
-    /// `count N` no more than so many, and `capture PORT off` ends that. `program load FILE` has
-    /// another program decide about frames, `program none` none; `program show` says how many
-    /// entries its tables have, `program register ARRAY INDEX` what a register has, `program
-    /// counter ARRAY INDEX` a counter, and `program digests NAME` what it has told since. `table
-    /// add`, `modify`, `delete` and `setdefault` change tables as packet tests write it, `table
-    /// transaction` several at once, with `;` between them, and `table load FILE` a file of them.
+    /// `count N` no more than so many, and `capture PORT off` ends that. `program load FILE
+    /// [TABLES]` has another program decide about frames, with a file of its tables, and `program
+    /// none` none; `program show` says how many entries its tables have, `program register ARRAY
+    /// INDEX` what a register has, `program counter ARRAY INDEX` a counter, and `program digests
+    /// NAME` what it has told since. `table add`, `modify`, `delete` and `setdefault` change tables
+    /// as packet tests write it, `table transaction` several at once, with `;` between them, and
+    /// `table load FILE` a file of them.
     /// `application` says which applications there are and what they own. With `application NAME`
     /// before it, what begins with `program` or `table` is for the program of an application;
     /// `program ring NAME INDEX` and `program window NAME OFFSET BYTES` show its memory.

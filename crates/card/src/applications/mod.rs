@@ -212,6 +212,14 @@ impl Applications {
         self.of(name)?.permits(program)
     }
 
+    /// Whether all cores have taken its last program.
+    ///
+    /// # Errors
+    /// [`ApplicationError::Unknown`].
+    pub(crate) fn has_taken(&mut self, name: &str) -> Result<bool, ApplicationError> {
+        Ok(self.of(name)?.has_taken())
+    }
+
     /// Has another program run for an application.
     ///
     /// # Errors
@@ -219,7 +227,7 @@ impl Applications {
     pub(crate) fn replace(&mut self, name: &str, by: Pipeline) -> Result<(), ApplicationError> {
         let of = self.of(name)?;
         of.permits(by.program())?;
-        if !of.to_cores.iter().all(ToCore::is_free) {
+        if !of.has_taken() {
             return Err(ApplicationError::UnderWay { name: name.to_owned() });
         }
         of.pipeline = by;
@@ -246,6 +254,13 @@ impl Applications {
 }
 
 impl Hosted {
+    /// Whether all cores have taken the last program; what they had before is freed, for while they
+    /// cannot give it back they take no other one.
+    fn has_taken(&mut self) -> bool {
+        self.to_cores.iter_mut().for_each(ToCore::tidy);
+        self.to_cores.iter().all(ToCore::is_free)
+    }
+
     /// That a program names no port or queue but the application's, and takes no more memory.
     fn permits(&self, program: &Program) -> Result<(), ApplicationError> {
         let codes = program.actions.iter().map(|action| &action.code).chain([&program.apply]);

@@ -1,18 +1,12 @@
 //! Frames of a port into a packet trace, as somebody asks for it.
 
 use std::path::Path;
-use std::thread;
-use std::time::{Duration, Instant};
 
 use niclab_card::{Captured, Card};
 use niclab_lab::words;
 use serde_json::{Value, json};
 
-/// How long cores may take to begin.
-const PATIENCE: Duration = Duration::from_secs(1);
-
-/// How often it is looked whether they have.
-const LOOK: Duration = Duration::from_micros(20);
+use super::patience::wait;
 
 /// Carries out `capture PORT FILE [count N]`, `capture PORT off` or `capture PORT`.
 pub(super) fn answer(card: &mut Card, text: &str) -> Value {
@@ -43,11 +37,7 @@ fn carried_out(card: &mut Card, words: &[&str]) -> Result<Value, String> {
 /// Begins, and waits until every frame that comes from then on is captured.
 fn begun(card: &mut Card, port: u16, file: &str, count: u64) -> Result<Value, String> {
     card.capture(port, Path::new(file), count).map_err(|error| error.to_string())?;
-    let until = Instant::now() + PATIENCE;
-    while card.capture_waits_for(port).is_some() && Instant::now() < until {
-        thread::sleep(LOOK);
-    }
-    let waits_for = card.capture_waits_for(port);
+    let waits_for = wait(|| Ok::<_, String>(card.capture_waits_for(port)))?;
     let later = waits_for.map_or(String::new(), |core| {
         format!("; those of core {core} do later: it has not come to look yet")
     });

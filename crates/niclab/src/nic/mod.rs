@@ -4,6 +4,7 @@ mod applications;
 mod capture;
 pub mod control;
 mod memory;
+mod patience;
 mod programmed;
 mod rss;
 

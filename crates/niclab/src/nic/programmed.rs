@@ -8,6 +8,7 @@ use serde::de::IgnoredAny;
 use serde_json::{Value, json};
 
 use super::memory::{self, hex};
+use super::patience::wait;
 use crate::failure::Failure;
 use crate::program::fits;
 use crate::rules;
@@ -15,6 +16,9 @@ use crate::rules;
 const TABLE_COMMANDS: &str = "table add, modify, delete, setdefault, group, register_write, \
     meter_set_rates, mirroring_add, multicast_group, transaction or load";
 const NO_FILE: &str = "give a file: load FILE";
+const NO_PROGRAM_FILE: &str = "give a file, and one of its tables: load FILE [TABLES]";
+/// What is said where a core has not come to look in time.
+const LATER: &str = "a core has not come to look yet: the last program decides there until it does";
 const PROGRAM_COMMANDS: &str =
     "program load, none, show, register, counter, digests, ring or window";
 
@@ -79,13 +83,33 @@ impl Whose<'_> {
         }
     }
 
-    fn replace(self, card: &mut Card, by: Pipeline) -> Result<(), String> {
-        match self {
-            Whose::Card => card.set_program(Some(by)).map_err(|error| error.to_string()),
-            Whose::Application(name) => {
+    /// Has another one, or none, take its place, and waits until no frame meets the last any more;
+    /// whether none does.
+    fn replace(self, card: &mut Card, by: Option<Pipeline>) -> Result<bool, String> {
+        // One before it may not have come to all cores.
+        self.wait(card)?;
+        match (self, by) {
+            (Whose::Card, by) => card.set_program(by).map_err(|error| error.to_string()),
+            (Whose::Application(name), Some(by)) => {
                 card.set_application(name, by).map_err(|error| error.to_string())
             }
-        }
+            (Whose::Application(name), None) => Err(format!(
+                "an application has a program as long as the card runs: give {name} another one \
+                 (application {name} program load FILE), or end the card (stop) and start it \
+                 without this --application"
+            )),
+        }?;
+        self.wait(card)
+    }
+
+    /// Waits until all cores have the program; whether they do.
+    fn wait(self, card: &mut Card) -> Result<bool, String> {
+        let mut has_taken = || match self {
+            Whose::Card => Ok(card.program_waits_for().is_none()),
+            Whose::Application(name) => card.has_taken_application(name),
+        };
+        let lags = wait(|| has_taken().map(|has| (!has).then_some(())));
+        lags.map(|lags| lags.is_none()).map_err(|error| error.to_string())
     }
 }
 
@@ -93,19 +117,35 @@ impl Whose<'_> {
 pub(super) fn sent(words: &str) -> Result<String, Failure> {
     let parts: Vec<&str> = words.split_whitespace().collect();
     match parts.as_slice() {
-        [before @ .., what @ ("program" | "table"), "load", file]
-            if matches!(before, [] | ["application", _]) =>
-        {
+        [before @ .., "table", "load", file] if is_whose(before) => {
             let path = Path::new(file);
             let text = rules::text(path)?;
-            if *what == "table" {
-                is_json(path, &text)?;
-            }
-            let before: String = before.iter().map(|word| format!("{word} ")).collect();
-            Ok(format!("{before}{what} load {}", json!(text)))
+            is_json(path, &text)?;
+            Ok(format!("{}table load {}", behind(before), json!(text)))
+        }
+        [before @ .., "program", "load", file] if is_whose(before) => {
+            let program = (file, rules::text(Path::new(file))?);
+            Ok(format!("{}program load {}", behind(before), json!([program])))
+        }
+        [before @ .., "program", "load", file, tables] if is_whose(before) => {
+            let program = (file, rules::text(Path::new(file))?);
+            let path = Path::new(tables);
+            let text = rules::text(path)?;
+            is_json(path, &text)?;
+            Ok(format!("{}program load {}", behind(before), json!([program, (tables, text)])))
         }
         _ => Ok(words.to_owned()),
     }
+}
+
+/// Whether these words say whose program is meant.
+fn is_whose(before: &[&str]) -> bool {
+    matches!(before, [] | ["application", _])
+}
+
+/// Words, with a blank behind each.
+fn behind(words: &[&str]) -> String {
+    words.iter().map(|word| format!("{word} ")).collect()
 }
 
 /// That a file of tables is JSON: who sends it knows its name.
@@ -247,32 +287,49 @@ fn table(card: &mut Card, whose: Whose<'_>, rest: &str) -> Result<Value, String>
     }]))
 }
 
+/// Loads another program, with a file of its tables or empty ones; each file is a name and a text.
+fn load_another(card: &mut Card, whose: Whose<'_>, files: &str) -> Result<Value, String> {
+    let files: Vec<(String, String)> =
+        serde_json::from_str(files).map_err(|_| NO_PROGRAM_FILE.to_owned())?;
+    let (program, tables) = match files.as_slice() {
+        [program] => (program, None),
+        [program, tables] => (program, Some(tables)),
+        _ => return Err(NO_PROGRAM_FILE.to_owned()),
+    };
+    let (name, text) = program;
+    let program = Program::read(text).map_err(|error| format!("{name}: {error}"))?;
+    if let Whose::Application(name) = whose {
+        // Before memory is taken for it.
+        card.permits(name, &program).map_err(|error| error.to_string())?;
+    }
+    fits(&program).map_err(|error| format!("{name}: {error}"))?;
+    let mut pipeline = Pipeline::new(program).map_err(|error| format!("{name}: {error}"))?;
+    let its = match tables {
+        None => "its tables are empty",
+        Some((name, text)) => {
+            let commands = read_tables(pipeline.program(), text);
+            let commands = commands.map_err(|error| format!("{name}: {error}"))?;
+            let told = pipeline.tell(&commands, card.now_ns());
+            told.map_err(|error| format!("{name}: {error}"))?;
+            "its tables are those of the file"
+        }
+    };
+    Ok(match whose.replace(card, Some(pipeline))? {
+        true => lines(&[format!("the program decides about frames; {its}")]),
+        false => lines(&[format!("{LATER}; {its}")]),
+    })
+}
+
 fn program(card: &mut Card, whose: Whose<'_>, rest: &str) -> Result<Value, String> {
     let words: Vec<&str> = rest.split_whitespace().collect();
-    if let Some(("load", text)) = rest.split_once(' ') {
-        let program = Program::read(&loaded(text)?).map_err(|error| error.to_string())?;
-        if let Whose::Application(name) = whose {
-            // Before memory is taken for it.
-            card.permits(name, &program).map_err(|error| error.to_string())?;
-        }
-        fits(&program)?;
-        let pipeline = Pipeline::new(program).map_err(|error| error.to_string())?;
-        whose.replace(card, pipeline)?;
-        return Ok(lines(&["the program decides about frames; its tables are empty"]));
+    if let Some(("load", files)) = rest.split_once(' ') {
+        return load_another(card, whose, files);
     }
-    match (words.as_slice(), whose) {
-        (["none"], Whose::Card) => {
-            card.set_program(None).map_err(|error| error.to_string())?;
-            return Ok(lines(&["rules and RSS decide about frames"]));
-        }
-        (["none"], Whose::Application(name)) => {
-            return Err(format!(
-                "an application has a program as long as the card runs: give {name} another one \
-                 (application {name} program load FILE), or end the card (stop) and start it \
-                 without this --application"
-            ));
-        }
-        _ => {}
+    if words == ["none"] {
+        return Ok(match whose.replace(card, None)? {
+            true => lines(&["rules and RSS decide about frames"]),
+            false => lines(&[LATER]),
+        });
     }
     if words == ["show"]
         && let Whose::Card = whose

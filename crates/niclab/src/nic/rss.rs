@@ -1,8 +1,7 @@
 //! How a port spreads frames: asked for, and changed while they flow.
 
 use std::collections::BTreeMap;
-use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use niclab_card::{Card, ChangeError};
 use niclab_lab::words;
@@ -10,11 +9,7 @@ use niclab_nic::rss::{Rss, RssAction, RssChange};
 use niclab_nic::rule::text::port_rss;
 use serde_json::{Value, json};
 
-/// How long a change may take to hold, or one before it.
-const PATIENCE: Duration = Duration::from_secs(1);
-
-/// How often it is looked whether it does.
-const LOOK: Duration = Duration::from_micros(20);
+use super::patience::wait;
 
 /// Carries out a line that begins with `rss`.
 pub(super) fn answer(card: &mut Card, text: &str) -> Value {
@@ -47,12 +42,12 @@ fn shown(card: &Card, port: u16) -> Result<Value, String> {
 /// Changes it, and waits until the new spread holds for all frames.
 fn changed(card: &mut Card, port: u16, change: &RssChange) -> Result<Value, ChangeError> {
     // One before it may not be over.
-    wait(card, port)?;
+    wait(|| card.waits_for(port))?;
     let before = card.rss(port).cloned();
     let begun = Instant::now();
     card.change_rss(port, change)?;
     let moved = before.zip(card.rss(port)).map_or(0, |(old, new)| moved(&old, new));
-    let core = wait(card, port)?;
+    let core = wait(|| card.waits_for(port))?;
     let passed_ns = begun.elapsed().as_nanos() as u64;
     let held = match core {
         None => format!("holds after {}", words::time(passed_ns as f64)),
@@ -61,17 +56,6 @@ fn changed(card: &mut Card, port: u16, change: &RssChange) -> Result<Value, Chan
     let settled_ns = core.is_none().then_some(passed_ns);
     let says = format!("port {port}: {moved} entries of the table changed; the new spread {held}");
     Ok(json!({ "done": [says], "moved_entries": moved, "settled_ns": settled_ns }))
-}
-
-/// Waits as long as patience lasts; the core that is waited for even then.
-fn wait(card: &Card, port: u16) -> Result<Option<u32>, ChangeError> {
-    let until = Instant::now() + PATIENCE;
-    loop {
-        match card.waits_for(port)? {
-            Some(_) if Instant::now() < until => thread::sleep(LOOK),
-            core => return Ok(core),
-        }
-    }
 }
 
 /// Entries of the table that name another queue.

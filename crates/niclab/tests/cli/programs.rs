@@ -276,15 +276,46 @@ fn tables_change_and_programs_are_replaced_on_a_card_that_runs() {
         "a command has 67108864 bytes at most",
         "divide it into several",
         "too long: 3",
-        "line 2, column 2",
+        "wrong.spec: line 2, column 2",
         "wrong program: 3",
-        "its tables are empty",
         "rules and RSS decide about frames",
         "the card has no program of its own: program load FILE\n",
         "no program: 3",
         "no command: 3",
         "no application: niclab nic --application FILE runs one",
         "ends: 0",
+    ] {
+        assert!(said.contains(phrase), "`{phrase}` is missing in: {said}");
+    }
+}
+
+#[test]
+fn a_program_takes_over_with_its_tables_and_is_answered_once_it_has() {
+    let scratch = files();
+    let said = script(
+        scratch.path(),
+        r#"
+        "$NICLAB" nic --port pcap:in=slow.pcap,out=back.pcap --port pcap:out=out.pcap \
+            --control card --program program.spec >live 2>&1 & card=$!
+        ctl() { "$NICLAB" nic ctl --control card "$@" 2>&1; }
+        for _ in $(seq 400); do ctl counters >/dev/null && break; sleep 0.05; done
+        ctl table load tables.json
+        ctl program load program.spec wrong.json; echo "wrong tables: $?"
+        ctl program show
+        for _ in $(seq 20); do ctl program load program.spec; done >said; sort said | uniq -c
+        ctl program show
+        ctl program load program.spec tables.json && ctl program show
+        ctl program load program.spec tables.json tables.json; echo "three files: $?"
+        ctl stop
+        wait $card
+        "#,
+    );
+    for phrase in [
+        "wrong.json: tables.kinds: expected a table: types",
+        "wrong tables: 3\ntypes: 1 of 4 entries\n",
+        "  20 the program decides about frames; its tables are empty\ntypes: 0 of 4 entries\n",
+        "decides about frames; its tables are those of the file\ntypes: 1 of 4 entries\n",
+        "give a file, and one of its tables: load FILE [TABLES]\nthree files: 3\n",
     ] {
         assert!(said.contains(phrase), "`{phrase}` is missing in: {said}");
     }
