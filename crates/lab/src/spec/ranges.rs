@@ -1,10 +1,26 @@
 //! Ranges of the numbers that stand in an experiment's file.
 
-use super::{DURATION_MS_MAX, Grid, Kind, KneeSpec, Spec, SpecError};
+use super::{Grid, Kind, KneeSpec, Spec, SpecError};
 use crate::occupancy::RULES_MAX;
 
 /// Most repeats, and most pairs behind a decision.
 const REPEATS_MAX: u32 = 1_000;
+
+/// Longest measured part of a trial, milliseconds: what a stamp in a frame can say is far more,
+/// what anybody waits for is less.
+pub(crate) const DURATION_MS_MAX: u64 = 600_000;
+
+pub(crate) fn in_range(
+    axis: &'static str,
+    value: u64,
+    range: std::ops::RangeInclusive<u64>,
+) -> Result<(), SpecError> {
+    if range.contains(&value) {
+        return Ok(());
+    }
+    let remedy = format!("use {} to {} milliseconds", range.start(), range.end());
+    Err(SpecError::OutOfRange { axis, value: value.to_string(), remedy })
+}
 
 /// A number that cannot be: field, what is there, what would be right.
 type Wrong = (String, String, String);

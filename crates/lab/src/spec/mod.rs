@@ -1,0 +1,119 @@
+//! What was typed: an experiment's file, and what the command line changes in it.
+//!
+//! Nothing here is resolved: a [`Spec`] is exactly what the file says, [`Overrides`] what the
+//! command line says. [`crate::run::resolve`] makes a [`crate::run::Run`] of both.
+//!
+//! A file is of one [`Kind`] and has three grids ([`Grid`]). A grid says how thoroughly is measured
+//! and where: its sweeps (`sweeps`) are products of axes, its trials ([`TrialKind`]) what is asked
+//! at each point, its knees ([`KneeSpec`]) where something breaks. Numbers that cannot be are
+//! refused with their place in the file (`ranges`).
+
+mod error;
+mod grid;
+mod kind;
+mod knee;
+mod overrides;
+mod ranges;
+mod sweeps;
+mod trial;
+
+use serde::Deserialize;
+
+pub use error::SpecError;
+pub use grid::{Grid, GridName};
+pub use kind::Kind;
+pub use knee::{KneeKind, KneeSpec};
+pub use overrides::{Assignment, Overrides, RulesFile, Trace};
+pub(crate) use ranges::{DURATION_MS_MAX, in_range};
+pub use sweeps::{
+    ApplicationSweep, BatchSweep, ChangeSweep, EchoSweep, EffectSweep, InsertionSweep,
+    ProgramSweep, RenewalSweep, RespreadSweep, ScalingSweep, ServingSweep, SizeSweep, SpreadSweep,
+    StreamSweep, Sweep,
+};
+pub(crate) use sweeps::{flows_default, frame_default, zero};
+pub use trial::{Hits, TrialKind};
+
+/// An experiment as its file declares it.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Spec {
+    /// Its name, such as `occupancy`.
+    pub name: String,
+    /// What kind of experiment it is: which rooms of the lab it uses.
+    pub kind: Kind,
+    /// One sentence: the question it asks.
+    pub question: String,
+    /// Rate of the `latency` trial, as a share of the measured maximum of its point.
+    #[serde(default = "latency_share_default")]
+    pub latency_share: f64,
+    /// Rate of the `light` trial, as a share of the measured maximum of its point.
+    #[serde(default = "light_share_default")]
+    pub light_share: f64,
+    /// Rate of the `effect` trials, as a share of the measured maximum of their point.
+    #[serde(default = "effect_share_default")]
+    pub effect_share: f64,
+    /// Rate of the `rest`, `batch` and `change` trials, as a share of the measured maximum of their
+    /// point.
+    #[serde(default = "batch_share_default")]
+    pub batch_share: f64,
+    /// What is measured where nothing else is asked for.
+    pub reduced: Grid,
+    /// What `--full` measures.
+    pub full: Grid,
+    /// What `--grid published` measures: the places of the published figures.
+    pub published: Grid,
+}
+
+fn latency_share_default() -> f64 {
+    0.6
+}
+
+fn light_share_default() -> f64 {
+    1.0 / 30.0
+}
+
+fn effect_share_default() -> f64 {
+    0.25
+}
+
+fn batch_share_default() -> f64 {
+    0.5
+}
+
+impl Spec {
+    /// Reads the text of an experiment; `origin` names it in errors.
+    ///
+    /// # Errors
+    /// [`SpecError::Syntax`], [`SpecError::Field`].
+    pub fn parse(origin: &str, text: &str) -> Result<Spec, SpecError> {
+        let spec: Spec = toml::from_str(text).map_err(|source| SpecError::Syntax {
+            origin: origin.to_string(),
+            source: Box::new(source),
+        })?;
+        spec.check(origin)?;
+        Ok(spec)
+    }
+
+    /// The grid of this name.
+    pub fn grid(&self, name: GridName) -> &Grid {
+        match name {
+            GridName::Reduced => &self.reduced,
+            GridName::Full => &self.full,
+            GridName::Published => &self.published,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_unknown_field_is_refused_with_its_place_and_the_fields_there_are() {
+        let text = "name = \"x\"\nkind = \"occupancy\"\nquestoin = \"?\"\n";
+        let error = Spec::parse("my.toml", text).unwrap_err().to_string();
+        for part in ["my.toml", "line 3, column 1", "questoin", "`question`"] {
+            assert!(error.contains(part), "{part} is missing in: {error}");
+        }
+    }
+}

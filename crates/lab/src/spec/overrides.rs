@@ -1,0 +1,263 @@
+//! What the command line changes in an experiment.
+
+use std::path::PathBuf;
+
+use niclab_load::TraceFrames;
+use serde::{Deserialize, Serialize};
+
+use super::ranges::{DURATION_MS_MAX, in_range};
+use super::{Grid, GridName, Kind, Spec, SpecError};
+use crate::placement::Placement;
+use crate::published::Card;
+use crate::values::Values;
+
+/// What the command line changes.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Overrides {
+    /// `--set NAME=VALUES`, in the order given.
+    pub set: Vec<Assignment>,
+    /// `--repeats N`.
+    pub repeats: Option<u32>,
+    /// `--seed N`; 1 where it is not given.
+    pub seed: Option<u64>,
+    /// `--full`, `--grid published`.
+    pub grid: GridName,
+    /// `--trace FILE`: these frames in place of generated ones.
+    pub trace: Option<Trace>,
+    /// `--rules FILE`: these rules in place of generated ones.
+    pub rules: Option<RulesFile>,
+    /// `--card NAME`: whose published figures are drawn beside ours.
+    pub card: Card,
+    /// `--where`, `--there`, `--path`: where programs run.
+    pub placement: Placement,
+    /// Interrupt coalescing is off meanwhile.
+    pub tune: bool,
+}
+
+/// A capture that is sent in place of generated frames.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Trace {
+    /// The file.
+    pub path: PathBuf,
+    /// What is sent of it.
+    #[serde(flatten)]
+    pub frames: TraceFrames,
+}
+
+/// A file of `flow` commands whose rules are installed in place of generated ones.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RulesFile {
+    /// The file.
+    pub path: PathBuf,
+    /// Rules that it creates.
+    pub rules_count: u32,
+    /// Queues that its rules name, all below this number.
+    pub queues: u16,
+    /// Rules that decided about a frame of the run's traffic within a fifth of a second; `None`
+    /// where nobody looked.
+    #[serde(default)]
+    pub rules_met: Option<u32>,
+}
+
+/// One `--set NAME=VALUES`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Assignment {
+    /// Name of the axis.
+    pub name: String,
+    /// Its values.
+    pub values: Values,
+}
+
+impl std::str::FromStr for Assignment {
+    type Err = SpecError;
+
+    fn from_str(text: &str) -> Result<Assignment, SpecError> {
+        let (name, values) = text
+            .split_once('=')
+            .ok_or_else(|| SpecError::NoAssignment { text: text.to_string() })?;
+        let values = Values::parse(values)
+            .map_err(|source| SpecError::BadValues { name: name.to_string(), source })?;
+        Ok(Assignment { name: name.trim().to_string(), values })
+    }
+}
+
+impl Overrides {
+    /// `grid` with what was set on the command line.
+    pub(crate) fn applied(&self, kind: Kind, grid: &Grid) -> Result<Grid, SpecError> {
+        let mut grid = grid.clone();
+        for Assignment { name, values } in &self.set {
+            match name.as_str() {
+                "match_percent" | "flows" | "zipf" | "frame" if self.trace.is_some() => {
+                    return Err(SpecError::OfTrace { name: name.clone() });
+                }
+                // The rules of the other experiments stand beside those of the file.
+                "groups" | "rules" | "match_percent"
+                    if self.rules.is_some() && kind == Kind::Occupancy =>
+                {
+                    return Err(SpecError::OfRules { name: name.clone() });
+                }
+                "duration_ms" => {
+                    grid.duration_ms = single("duration_ms", values)?;
+                    grid.respread.iter_mut().for_each(|sweep| sweep.duration_ms = None);
+                }
+                "warmup_ms" => grid.warmup_ms = single("warmup_ms", values)?,
+                _ => set_axis(kind, &mut grid, name, values)?,
+            }
+        }
+        let batches = grid.batch.iter().map(|batch| (batch.before_ms, batch.after_ms));
+        let changes = grid.change.iter().map(|change| (change.before_ms, change.after_ms));
+        for (before_ms, after_ms) in batches.chain(changes) {
+            in_range("before_ms", before_ms, 20..=DURATION_MS_MAX)?;
+            in_range("after_ms", after_ms, 20..=DURATION_MS_MAX)?;
+        }
+        in_range("duration_ms", grid.duration_ms, 1..=DURATION_MS_MAX)?;
+        in_range("warmup_ms", grid.warmup_ms, 0..=DURATION_MS_MAX)?;
+        if self.sets_place() || self.rules.is_some() {
+            grid.knee.clear();
+        }
+        grid.repeats = self.repeats.unwrap_or(grid.repeats);
+        Ok(grid)
+    }
+
+    /// Refuses what is an axis of none of the experiments.
+    pub(crate) fn check_axes(&self, specs: &[Spec]) -> Result<(), SpecError> {
+        let mut known: Vec<&str> = Vec::new();
+        for (name, _) in specs.iter().flat_map(|spec| spec.kind.axes()) {
+            if !known.contains(name) {
+                known.push(name);
+            }
+        }
+        match self.set.iter().find(|set| !known.contains(&set.name.as_str())) {
+            None => Ok(()),
+            Some(Assignment { name, .. }) => {
+                Err(SpecError::UnknownAxis { name: name.clone(), known: known.join(", ") })
+            }
+        }
+    }
+
+    /// `true` where the user chose the places to measure; he did not ask for knees elsewhere then.
+    fn sets_place(&self) -> bool {
+        self.set.iter().any(|set| matches!(set.name.as_str(), "groups" | "rules"))
+    }
+}
+
+/// Sets an axis of all sweeps of this kind that have it.
+fn set_axis(kind: Kind, grid: &mut Grid, name: &str, values: &Values) -> Result<(), SpecError> {
+    let milliseconds = |axis| single(axis, values);
+    let axes: Vec<&mut Values> = match kind {
+        Kind::Occupancy => {
+            let sweeps = grid.sweep.iter_mut().filter_map(|sweep| sweep.axis(name));
+            let searches = grid.search.iter_mut().filter_map(|search| search.axis(name));
+            sweeps.chain(searches).collect()
+        }
+        Kind::UpdateBatch => {
+            for batch in &mut grid.batch {
+                match name {
+                    "before_ms" => batch.before_ms = milliseconds("before_ms")?,
+                    "after_ms" => batch.after_ms = milliseconds("after_ms")?,
+                    _ => {}
+                }
+            }
+            grid.batch.iter_mut().filter_map(|batch| batch.axis(name)).collect()
+        }
+        Kind::RuleUpdate => {
+            for change in &mut grid.change {
+                match name {
+                    "before_ms" => change.before_ms = milliseconds("before_ms")?,
+                    "after_ms" => change.after_ms = milliseconds("after_ms")?,
+                    _ => {}
+                }
+            }
+            grid.change.iter_mut().filter_map(|change| change.axis(name)).collect()
+        }
+        Kind::RuleRate => {
+            let insertions = grid.insertion.iter_mut().filter_map(|sweep| sweep.axis(name));
+            let effects = grid.effect.iter_mut().filter_map(|sweep| sweep.axis(name));
+            insertions.chain(effects).collect()
+        }
+        Kind::UpdateRate => {
+            grid.renewal.iter_mut().filter_map(|renewal| renewal.axis(name)).collect()
+        }
+        Kind::HashSkew => grid.spread.iter_mut().filter_map(|spread| spread.axis(name)).collect(),
+        Kind::FrameSize => grid.size.iter_mut().filter_map(|size| size.axis(name)).collect(),
+        Kind::QueueScaling => grid.scaling.iter_mut().filter_map(|of| of.axis(name)).collect(),
+        Kind::QueueChange => grid.respread.iter_mut().filter_map(|of| of.axis(name)).collect(),
+        Kind::Echo => grid.echo.iter_mut().filter_map(|echo| echo.axis(name)).collect(),
+        Kind::Ledger => grid.ledger.iter_mut().filter_map(|echo| echo.axis(name)).collect(),
+        Kind::Stream => grid.stream.iter_mut().filter_map(|sweep| sweep.axis(name)).collect(),
+        Kind::ProgramCost => grid.program.iter_mut().filter_map(|of| of.axis(name)).collect(),
+        Kind::KvsSteering => grid.serving.iter_mut().filter_map(|of| of.axis(name)).collect(),
+        Kind::Application => {
+            grid.application.iter_mut().filter_map(|sweep| sweep.axis(name)).collect()
+        }
+    };
+    axes.into_iter().for_each(|axis| *axis = values.clone());
+    Ok(())
+}
+
+fn single(axis: &'static str, values: &Values) -> Result<u64, SpecError> {
+    match values.0.as_slice() {
+        [niclab_result::Coordinate::Number(number)] => Ok(*number as u64),
+        _ => Err(SpecError::OutOfRange {
+            axis,
+            value: values.to_string(),
+            remedy: "give one number".into(),
+        }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_assignment_is_read_or_refused_with_the_right_form() {
+        let set: Assignment = "rules=0,1k".parse().unwrap();
+        assert_eq!((set.name.as_str(), set.values.to_string().as_str()), ("rules", "0,1000"));
+        let error = "rules".parse::<Assignment>().unwrap_err().to_string();
+        assert!(error.contains("write NAME=VALUES"), "{error}");
+        let error = "rules=[9-1]".parse::<Assignment>().unwrap_err().to_string();
+        assert!(error.contains("--set rules: `[9-1]` is no range"), "{error}");
+    }
+
+    #[test]
+    fn what_is_set_replaces_the_axis_and_an_unknown_axis_is_refused() {
+        let spec = crate::experiment::spec("occupancy").unwrap();
+        let set = |text: &str| Overrides {
+            set: vec![text.parse().unwrap()],
+            repeats: Some(2),
+            ..Default::default()
+        };
+        let grid = set("rules=7").applied(spec.kind, &spec.reduced).unwrap();
+        assert!(grid.sweep.iter().all(|sweep| sweep.rules == Values::number(7)));
+        assert_eq!((grid.repeats, grid.knee.len()), (2, 0));
+        let grid = set("flows=7").applied(spec.kind, &spec.reduced).unwrap();
+        assert_eq!(grid.knee, spec.reduced.knee);
+        assert_eq!(set("duration_ms=9").applied(spec.kind, &spec.reduced).unwrap().duration_ms, 9);
+        let batches = crate::experiment::spec("update-batch").unwrap();
+        let both = [spec.clone(), batches.clone()];
+        let error = set("rulez=7").check_axes(&both).unwrap_err().to_string();
+        assert!(error.contains("groups, rules, match_percent"), "{error}");
+        assert_eq!(error.matches("frame").count(), 1, "{error}");
+        assert!(
+            set("batch=7").check_axes(&both).is_ok() && set("rules=7").check_axes(&both).is_ok()
+        );
+        assert!(set("batch=7").check_axes(&both[..1]).is_err());
+        assert_eq!(
+            set("batch=7").applied(spec.kind, &spec.reduced).unwrap().sweep,
+            spec.reduced.sweep
+        );
+        let grid = set("batch=7").applied(batches.kind, &batches.reduced).unwrap();
+        assert!(grid.batch.iter().all(|batch| batch.batch == Values::number(7)));
+        let error =
+            set("after_ms=3").applied(batches.kind, &batches.reduced).unwrap_err().to_string();
+        assert!(error.contains("after_ms = 3: use 20 to 600000 milliseconds"), "{error}");
+        for bad in ["duration_ms=0", "duration_ms=99999999999999", "warmup_ms=600001"] {
+            let error = set(bad).applied(spec.kind, &spec.reduced).unwrap_err().to_string();
+            assert!(error.contains("milliseconds"), "{error}");
+        }
+        let error =
+            set("duration_ms=1,2").applied(spec.kind, &spec.reduced).unwrap_err().to_string();
+        assert!(error.contains("give one number"), "{error}");
+    }
+}

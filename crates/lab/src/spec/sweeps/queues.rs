@@ -1,0 +1,220 @@
+//! Sweeps over what brings frames to the cores: queues, ports, and the spread over them.
+
+use serde::Deserialize;
+
+use super::{flows_default, frame_default, none, one, word, zero};
+use crate::throughput::GoalSpec;
+use crate::values::Values;
+
+/// A product of axes of queues, and of flows that the hash spreads over them.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SpreadSweep {
+    /// Receive queues.
+    pub queues: Values,
+    /// Cores that poll them, never more than queues; `each`: one a queue.
+    pub cores: Values,
+    /// Flows of the traffic.
+    pub flows: Values,
+    /// Exponent of their popularity by Zipf's law; 0: all equally often.
+    pub zipf: Values,
+    /// Frame size in bytes with FCS, or `imix`.
+    #[serde(default = "frame_default")]
+    pub frame: Values,
+}
+
+impl SpreadSweep {
+    pub(in crate::spec) fn axis(&mut self, name: &str) -> Option<&mut Values> {
+        match name {
+            "queues" => Some(&mut self.queues),
+            "cores" => Some(&mut self.cores),
+            "flows" => Some(&mut self.flows),
+            "zipf" => Some(&mut self.zipf),
+            "frame" => Some(&mut self.frame),
+            _ => None,
+        }
+    }
+}
+
+/// Axes of [`Kind::HashSkew`](crate::spec::Kind::HashSkew).
+pub(in crate::spec) const SPREAD_AXES: &[(&str, &str)] = &[
+    ("queues", "receive queues"),
+    ("cores", "cores that poll them, never more than queues; each: one a queue"),
+    ("flows", "flows of the traffic"),
+    ("zipf", "exponent of their popularity by Zipf's law, 0: all equally often"),
+    ("frame", "frame size in bytes with FCS, or imix"),
+    ("duration_ms", "measured part of a trial, one value"),
+    ("warmup_ms", "part before it that is never counted, one value"),
+];
+
+/// A product of axes of frame sizes, with what is searched at each.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SizeSweep {
+    /// Receive queues.
+    #[serde(default = "one")]
+    pub queues: Values,
+    /// Cores that poll them, never more than queues; `each`: one a queue.
+    #[serde(default = "one")]
+    pub cores: Values,
+    /// Flows of the traffic.
+    #[serde(default = "flows_default")]
+    pub flows: Values,
+    /// Frame size in bytes with FCS, or `imix`.
+    pub frame: Values,
+    /// What is searched.
+    pub goal: Vec<GoalSpec>,
+}
+
+impl SizeSweep {
+    pub(in crate::spec) fn axis(&mut self, name: &str) -> Option<&mut Values> {
+        match name {
+            "queues" => Some(&mut self.queues),
+            "cores" => Some(&mut self.cores),
+            "flows" => Some(&mut self.flows),
+            "frame" => Some(&mut self.frame),
+            _ => None,
+        }
+    }
+}
+
+/// Axes of [`Kind::FrameSize`](crate::spec::Kind::FrameSize).
+pub(in crate::spec) const SIZE_AXES: &[(&str, &str)] = &[
+    ("queues", "receive queues"),
+    ("cores", "cores that poll them, never more than queues; each: one a queue"),
+    ("flows", "flows of the traffic"),
+    ("frame", "frame size in bytes with FCS, or imix"),
+    ("duration_ms", "measured part of a saturating trial, one value"),
+    ("warmup_ms", "part before it that is never counted, one value"),
+];
+
+/// A product of axes of cores, and of queues and ports that bring them frames.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ScalingSweep {
+    /// Which cores receive: `multi-queue`, `serial`.
+    #[serde(default = "multi_queue")]
+    pub receive: Values,
+    /// Ports; a number of queues that they cannot share evenly is left out.
+    #[serde(default = "one")]
+    pub ports: Values,
+    /// Receive queues of all ports.
+    pub queues: Values,
+    /// Cores that poll them, never more than queues; `each`: one a queue.
+    pub cores: Values,
+    /// Flows of the traffic.
+    #[serde(default = "flows_default")]
+    pub flows: Values,
+    /// Frame size in bytes with FCS, or `imix`.
+    #[serde(default = "frame_default")]
+    pub frame: Values,
+}
+
+impl ScalingSweep {
+    pub(in crate::spec) fn axis(&mut self, name: &str) -> Option<&mut Values> {
+        match name {
+            "receive" => Some(&mut self.receive),
+            "ports" => Some(&mut self.ports),
+            "queues" => Some(&mut self.queues),
+            "cores" => Some(&mut self.cores),
+            "flows" => Some(&mut self.flows),
+            "frame" => Some(&mut self.frame),
+            _ => None,
+        }
+    }
+}
+
+fn multi_queue() -> Values {
+    word("multi-queue")
+}
+
+/// Axes of [`Kind::QueueScaling`](crate::spec::Kind::QueueScaling).
+pub(in crate::spec) const SCALING_AXES: &[(&str, &str)] = &[
+    ("receive", "which cores receive: multi-queue, all of them; serial, one for all"),
+    ("ports", "ports that share the queues evenly"),
+    ("queues", "receive queues of all ports"),
+    ("cores", "cores that poll them, never more than queues; each: one a queue"),
+    ("flows", "flows of the traffic"),
+    ("frame", "frame size in bytes with FCS, or imix"),
+    ("duration_ms", "measured part of a trial, one value"),
+    ("warmup_ms", "part before it that is never counted, one value"),
+];
+
+/// A product of axes of changes to how frames are spread over queues while they flow.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RespreadSweep {
+    /// What is changed: `none`, `entries`, `queues`, `key`, `function`, `fields`, `any`.
+    #[serde(default = "none")]
+    pub change: Values,
+    /// Changes a second.
+    #[serde(default = "respreads_default")]
+    pub per_s: Values,
+    /// What the device does about a queue that fills: `none`, `moves`, `save-cores`, `keys`.
+    #[serde(default = "none")]
+    pub answer: Values,
+    /// Frames a second.
+    pub pps: Values,
+    /// So many times as many in the middle third of the measured part.
+    #[serde(default = "one")]
+    pub step: Values,
+    /// Time that the function takes for each frame beside forwarding it, nanoseconds.
+    #[serde(default = "zero")]
+    pub work_ns: Values,
+    /// Receive queues.
+    pub queues: Values,
+    /// Cores that poll them, never more than queues; `each`: one a queue.
+    pub cores: Values,
+    /// Flows of the traffic.
+    #[serde(default = "flows_default")]
+    pub flows: Values,
+    /// Exponent of their popularity by Zipf's law; 0: all equally often.
+    #[serde(default = "zero")]
+    pub zipf: Values,
+    /// Frame size in bytes with FCS, or `imix`.
+    #[serde(default = "frame_default")]
+    pub frame: Values,
+    /// Measured part of its trials, where that is another one than of others.
+    #[serde(default)]
+    pub duration_ms: Option<u64>,
+}
+
+impl RespreadSweep {
+    pub(in crate::spec) fn axis(&mut self, name: &str) -> Option<&mut Values> {
+        match name {
+            "change" => Some(&mut self.change),
+            "per_s" => Some(&mut self.per_s),
+            "answer" => Some(&mut self.answer),
+            "pps" => Some(&mut self.pps),
+            "step" => Some(&mut self.step),
+            "work_ns" => Some(&mut self.work_ns),
+            "queues" => Some(&mut self.queues),
+            "cores" => Some(&mut self.cores),
+            "flows" => Some(&mut self.flows),
+            "zipf" => Some(&mut self.zipf),
+            "frame" => Some(&mut self.frame),
+            _ => None,
+        }
+    }
+}
+
+fn respreads_default() -> Values {
+    Values::number(100)
+}
+
+/// Axes of [`Kind::QueueChange`](crate::spec::Kind::QueueChange).
+pub(in crate::spec) const RESPREAD_AXES: &[(&str, &str)] = &[
+    ("change", "what is changed: none, entries, queues, key, function, fields, any"),
+    ("per_s", "changes a second"),
+    ("answer", "what the device does about a queue that fills: none, moves, save-cores, keys"),
+    ("pps", "frames a second"),
+    ("step", "so many times as many in the middle third"),
+    ("work_ns", "time the function takes for a frame beside forwarding it, nanoseconds"),
+    ("queues", "receive queues"),
+    ("cores", "cores that poll them, never more than queues; each: one a queue"),
+    ("flows", "flows of the traffic"),
+    ("zipf", "exponent of their popularity by Zipf's law, 0: all equally often"),
+    ("frame", "frame size in bytes with FCS, or imix"),
+    ("duration_ms", "measured part of a trial, one value"),
+    ("warmup_ms", "part before it that is never counted, one value"),
+];
