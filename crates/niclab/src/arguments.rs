@@ -137,7 +137,8 @@ pub enum Command {
         /// Print the TOML of this experiment instead, to copy and change
         experiment: Option<String>,
     },
-    /// Make one result of several, measured on different hosts or from different places
+    /// Make one result of several with round trips, measured on different hosts or from different
+    /// places
     #[command(after_long_help = MERGE_EXAMPLES)]
     Merge(MergeArguments),
     /// Print the manual page, for `niclab man | man -l -`

@@ -237,7 +237,7 @@ pub enum Failure {
         path: PathBuf,
     },
     /// A device, an experiment or a directory is named twice.
-    #[error("{name} is named twice: name each device, experiment and directory once")]
+    #[error("{name} is named twice: name each once")]
     Twice {
         /// The device, experiment or directory.
         name: String,

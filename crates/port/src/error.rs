@@ -55,9 +55,9 @@ pub enum PortError {
     },
     /// Another program is behind the TAP interface.
     #[error(
-        "{name} is the TAP interface of another program, such as a card that runs: end that, or \
-         take another name (`grep -ls 'iff:.*{name}$' /proc/[0-9]*/fdinfo/*` says which process \
-         has it)"
+        "{name} is the TAP interface of another program, such as a card that runs, or of another \
+         port here: end that, or take another name (`grep -ls 'iff:.*{name}$' \
+         /proc/[0-9]*/fdinfo/*` says which process has it)"
     )]
     TapTaken {
         /// The interface.
