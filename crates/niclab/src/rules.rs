@@ -162,7 +162,8 @@ pub fn told(record: &Record) -> Option<String> {
             })
         }
         Record::Counted { rule, counts } => {
-            Some(format!("rule {rule}: {} packets, {} bytes", counts.packets, counts.bytes))
+            let packets = plural(counts.packets as usize, "packet", "packets");
+            Some(format!("rule {rule}: {packets}, {} bytes with FCS", counts.bytes))
         }
         Record::Flushed { rules_count } => {
             Some(format!("flushed {}", plural(*rules_count as usize, "rule", "rules")))

@@ -3,6 +3,7 @@
 mod applications;
 mod capture;
 pub mod control;
+mod counting;
 mod memory;
 mod patience;
 mod programmed;
@@ -27,6 +28,7 @@ use crate::failure::Failure;
 use crate::run::stop_flag;
 use crate::{progress, rules};
 use control::{Control, May, ctl};
+use counting::Counting;
 
 /// How often the card is tended and the stop flag looked at.
 const TEND: Duration = Duration::from_millis(100);
@@ -106,8 +108,9 @@ fn card(arguments: &NicArguments) -> Result<(), Failure> {
         card.balance().iter().for_each(say);
         live.show(&card)?;
     }
+    let counting = Counting::of(&mut card, config.ports.len());
     let ended = card.end();
-    live.end(&ended.counters)?;
+    live.end(&ended.counters, &counting)?;
     match (ended.frames_lost, ended.trouble.is_empty()) {
         (0, true) => Ok(()),
         (0, false) => Err(Failure::Output(io::Error::other(ended.trouble.join("; ")))),
@@ -228,11 +231,13 @@ impl Live {
         Ok(())
     }
 
-    /// Prints all that was counted.
-    fn end(&self, counters: &Counters) -> io::Result<()> {
+    /// Prints all that was counted, by rules too.
+    fn end(&self, counters: &Counters, counting: &Counting) -> io::Result<()> {
+        let mut all = json!(counters);
+        all["rules"] = counting.json();
         match self.json {
-            true => writeln!(stdout(), "{}", json!(counters)),
-            false => write!(stdout(), "{}", table(counters)),
+            true => writeln!(stdout(), "{all}"),
+            false => write!(stdout(), "{}{}", table(counters), counting.words()),
         }
     }
 }

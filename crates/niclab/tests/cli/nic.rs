@@ -4,6 +4,8 @@
 use std::fs;
 use std::process::Command;
 
+use serde_json::{Value, json};
+
 use crate::command::{call, capture, cores, run, scratch};
 
 const SCRIPT: &str = r#"
@@ -95,7 +97,7 @@ const SAID: &[&str] = &[
     "\"name\":\"tap:nic0\"",
     "port 0: rule 1 created",
     "rule 1: group 0 priority 0: ETH IPV4 UDP => COUNT QUEUE",
-    "port 0: rule 1: 0 packets, 0 bytes",
+    "port 0: rule 1: 0 packets, 0 bytes with FCS",
     "port 0: rule 0 destroyed",
     "no queue: 3",
     "no port 3",
@@ -195,6 +197,11 @@ fn a_capture_is_played_through_rules_into_another() {
     let ended = call(&play);
     ended.with(0, &[]);
     assert!(ended.out.contains("queue 1 on core 0: 40 frames"), "{ended:?}");
+    let counted = " missed\nport 0: rule 0: 40 packets, 4160 bytes with FCS\n";
+    assert!(ended.out.ends_with(counted), "{ended:?}");
+    let ended = call(&[&play[..], &["--json"]].concat());
+    let last: Value = serde_json::from_str(ended.out.lines().last().unwrap()).unwrap();
+    assert_eq!(last["rules"], json!([{ "port": 0, "rule": 0, "packets": 40, "bytes": 4160 }]));
     assert!(fs::metadata(&output).unwrap().len() > 40 * 100);
     let full = ["nic", "--port", &from, "--port", "pcap:out=/dev/full"];
     call(&full).with(1, &["pcap:out=/dev/full", "No space left"]);

@@ -1,0 +1,63 @@
+//! What the rules of a card have counted, told at its end.
+
+use niclab_card::Card;
+use niclab_nic::rule::session::Record;
+use serde_json::{Value, json};
+
+use crate::rules;
+
+/// Rules that are told of in words; JSON has all.
+const SHOWN_MAX: usize = 100;
+
+/// What each rule has counted that has the action `count`, by port; none where a program decides.
+pub(super) struct Counting(Vec<(u16, Record)>);
+
+impl Counting {
+    /// Asks a card of so many ports. What cannot be told is left out: it is no trouble of the card.
+    pub(super) fn of(card: &mut Card, ports: usize) -> Counting {
+        if card.look().is_some() {
+            return Counting(Vec::new());
+        }
+        let lists: String = (0..ports).map(|port| format!("flow list {port}\n")).collect();
+        let listed = card.apply(&lists).unwrap_or_default();
+        let asked = |(port, record): &(u16, Record)| match record {
+            Record::Listed(rules) => rules
+                .iter()
+                .filter(|rule| counts(&rule.shape))
+                .map(|rule| format!("flow query {port} {} count\n", rule.rule))
+                .collect(),
+            _ => String::new(),
+        };
+        let queries: String = listed.iter().map(asked).collect();
+        Counting(card.apply(&queries).unwrap_or_default())
+    }
+
+    /// In words, a line each.
+    pub(super) fn words(&self) -> String {
+        let told = |(port, record): &(u16, Record)| {
+            Some(format!("port {port}: {}\n", rules::told(record)?))
+        };
+        let shown: String = self.0.iter().take(SHOWN_MAX).filter_map(told).collect();
+        match self.0.len().saturating_sub(SHOWN_MAX) {
+            0 => shown,
+            more => format!("{shown}and {more} rules more: --json has all\n"),
+        }
+    }
+
+    /// As JSON: port, rule, packets, and bytes with FCS.
+    pub(super) fn json(&self) -> Value {
+        let told = |(port, record): &(u16, Record)| match record {
+            Record::Counted { rule, counts } => Some(json!({
+                "port": port, "rule": rule, "packets": counts.packets, "bytes": counts.bytes
+            })),
+            _ => None,
+        };
+        self.0.iter().filter_map(told).collect()
+    }
+}
+
+/// Whether a rule of this shape has the action.
+fn counts(shape: &str) -> bool {
+    let actions = shape.split_once("=>").map_or("", |(_, actions)| actions);
+    actions.split_whitespace().any(|action| action == "COUNT")
+}
