@@ -1,7 +1,7 @@
 //! A program as somebody looks at it, who changes nothing and gets hold of nothing that it runs
 //! with.
 
-use niclab_program::{Pipeline, Program};
+use niclab_program::{Change, Invocation, Pipeline, Program};
 
 /// What a program has, to be looked at: also where it belongs to a store, which relies on that
 /// nobody else has its memory or its registers.
@@ -25,6 +25,22 @@ impl<'a> Look<'a> {
     /// If the program has none of this number.
     pub fn entries(&self, table: usize) -> usize {
         self.0.entries(table)
+    }
+
+    /// What the table of a number has, as the changes that would make an empty one the same
+    /// ([`Pipeline::content`]).
+    pub fn content(&self, table: usize) -> Vec<Change> {
+        self.0.content(table)
+    }
+
+    /// Groups of the selector of a number that have members.
+    pub fn groups(&self, table: usize) -> usize {
+        self.0.groups(table).len()
+    }
+
+    /// What packets do that no entry of the table of a number matches; `None` of a selector.
+    pub fn default_of(&self, table: usize) -> Option<Invocation> {
+        self.0.default_of(table)
     }
 
     /// The register at a place of the array of a number; `None` where there is no such array.

@@ -510,6 +510,8 @@ pub enum NicCommand {
     /// NAME` what it has told since. `table add`, `modify`, `delete` and `setdefault` change tables
     /// as packet tests write it, `table transaction` several at once, with `;` between them, and
     /// `table load FILE` a file of them.
+    /// `table show` says how much each table has, `table show TABLE` what, and with `--json` either
+    /// is a file that `table load` takes.
     /// `application` says which applications there are and what they own. With `application NAME`
     /// before it, what begins with `program` or `table` is for the program of an application;
     /// `program ring NAME INDEX` and `program window NAME OFFSET BYTES` show its memory.

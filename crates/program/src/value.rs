@@ -34,7 +34,10 @@ pub(crate) fn parse(text: &str, len: usize) -> Option<Vec<u8>> {
     if let Some(digits) = text.strip_prefix("0x").or(text.strip_prefix("0X")) {
         return from_hex(digits, len);
     }
-    if let Some(digits) = text.strip_prefix("0b").or(text.strip_prefix("0B")) {
+    // `0b:…` is a MAC address.
+    if let Some(digits) = text.strip_prefix("0b").or(text.strip_prefix("0B"))
+        && !digits.contains(':')
+    {
         return from_digits(digits, 2, len);
     }
     if text.bytes().all(|byte| byte.is_ascii_digit()) {
@@ -109,6 +112,7 @@ mod tests {
         assert_eq!(parse("10.0.0.1", 4), Some(vec![10, 0, 0, 1]));
         assert_eq!(parse("::1", 16), Some([vec![0; 15], vec![1]].concat()));
         assert_eq!(parse("02:00:00:00:00:ff", 6), Some(vec![2, 0, 0, 0, 0, 0xff]));
+        assert_eq!(parse("0b:00:00:00:00:01", 6), Some(vec![0x0b, 0, 0, 0, 0, 1]));
         for (wrong, len) in [
             ("256", 1),
             ("0x100", 1),

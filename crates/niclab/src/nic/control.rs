@@ -27,6 +27,10 @@ const COMMAND_LEN_MAX: usize = 64 << 20;
 /// answered.
 const OWN_LEN: usize = 4_096;
 
+/// Most bytes of an answer that is made of what tables have, and most that wait to be taken by all
+/// who were answered, if more than one of them has some left: what is asked for can be said again.
+pub(super) const ANSWER_LEN_MAX: usize = COMMAND_LEN_MAX;
+
 /// How long the other side of the socket may be silent, how long it may take to say a command, and
 /// how long a card may work on one.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -41,7 +45,7 @@ const WORD_SHOWN: usize = 40;
 
 /// What a card can be asked that others change.
 const LOOKS: &str = "counters; capture PORT …; rss PORT; flow list or query; program show, \
-    register, counter or window; stop";
+    register, counter or window; table show; stop";
 
 /// What may be asked by a socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,11 +71,14 @@ pub struct Control {
     clients: Vec<Client>,
 }
 
-/// One who is connected, and has not said all of his command yet.
+/// One who is connected, and has not said all of his command, or not taken all of his answer yet.
 struct Client {
     stream: UnixStream,
     said: Vec<u8>,
-    /// When it came, and when something was heard last.
+    /// What is left to be taken of the answer is behind so many bytes.
+    answer: Vec<u8>,
+    taken: usize,
+    /// When it came or was answered, and when something was heard or taken last.
     came: Instant,
     since: Instant,
 }
@@ -125,39 +132,59 @@ impl Control {
         Ok(Control { path, may, room, file, listener, clients })
     }
 
-    /// Answers who says something within so much time; whether the card is to end. Who says nothing
-    /// holds up nobody, and is let go after a while.
+    /// Answers who says something within so much time; whether the card is to end. Who says
+    /// nothing, or takes nothing of a long answer, holds up nobody, and is let go after a while.
     pub fn serve(&mut self, card: &mut Card, patience: Duration) -> bool {
         let timeout = Timespec { tv_sec: 0, tv_nsec: patience.subsec_nanos().into() };
-        let streams = self.clients.iter().map(|client| client.stream.as_fd());
+        let streams = self.clients.iter().map(|client| (client.stream.as_fd(), client.waits_for()));
         let is_full = self.clients.len() == CLIENTS_MAX;
-        let door = (!is_full).then(|| self.listener.as_fd());
+        let door = (!is_full).then(|| (self.listener.as_fd(), PollFlags::IN));
         let mut asked: Vec<PollFd<'_>> =
-            streams.chain(door).map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)).collect();
+            streams.chain(door).map(|(fd, what)| PollFd::from_borrowed_fd(fd, what)).collect();
         // Whatever it says, all are looked at.
         let _ = poll(&mut asked, Some(&timeout));
         if !is_full && let Ok((stream, _)) = self.listener.accept() {
-            let now = Instant::now();
-            let client = Client { stream, said: Vec::new(), came: now, since: now };
-            self.clients.push(client);
+            self.clients.push(Client::new(stream));
         }
         let (mut is_end, may) = (false, self.may);
         let held: usize = self.clients.iter().map(|client| shared(client.said.len())).sum();
         let mut room = self.room - held;
-        self.clients.retain_mut(|client| match client.listen(&mut room) {
-            Ok(None) => client.since.elapsed() < PATIENCE && client.came.elapsed() < SAYING,
-            // Who goes before it has its answer does not want it.
-            Ok(Some(command)) => {
-                is_end |= client.answer(card, may, command).unwrap_or(false);
-                false
+        let mut untaken: usize = self.clients.iter().map(|client| client.untaken()).sum();
+        self.clients.retain_mut(|client| {
+            if client.untaken() == 0 {
+                match client.listen(&mut room) {
+                    Ok(None) => return client.is_awake(),
+                    Ok(Some(command)) => is_end |= client.answer(card, may, command, &mut untaken),
+                    Err(_) => return false,
+                }
             }
-            Err(_) => false,
+            // Who goes before it has its answer does not want it.
+            client.tell().is_ok() && client.untaken() > 0 && client.is_awake()
         });
         is_end
     }
 }
 
 impl Client {
+    fn new(stream: UnixStream) -> Client {
+        let now = Instant::now();
+        Client { stream, said: Vec::new(), answer: Vec::new(), taken: 0, came: now, since: now }
+    }
+
+    /// Bytes of its answer that it has not taken yet.
+    fn untaken(&self) -> usize {
+        self.answer.len() - self.taken
+    }
+
+    fn waits_for(&self) -> PollFlags {
+        if self.untaken() > 0 { PollFlags::OUT } else { PollFlags::IN }
+    }
+
+    /// Whether it has said or taken something in a while, and may go on.
+    fn is_awake(&self) -> bool {
+        self.since.elapsed() < PATIENCE && self.came.elapsed() < SAYING
+    }
+
     /// The command, once all of it has been said; why it is none, where there is no room for it.
     fn listen(&mut self, room: &mut usize) -> io::Result<Option<Result<String, String>>> {
         self.stream.set_nonblocking(true)?;
@@ -188,26 +215,49 @@ impl Client {
         }
     }
 
-    /// Carries out a command and says what came of it; whether the card is to end.
+    /// Carries out a command and makes its answer; whether the card is to end.
     fn answer(
-        &self,
+        &mut self,
         card: &mut Card,
         may: May,
         command: Result<String, String>,
-    ) -> io::Result<bool> {
-        self.stream.set_nonblocking(false)?;
-        self.stream.set_write_timeout(Some(PATIENCE))?;
-        let (answer, is_end) = match command {
-            Ok(line) if may == May::Look && !looks(line.trim()) => {
-                (json!({ "error": only() }), false)
-            }
+        untaken: &mut usize,
+    ) -> bool {
+        let (mut answer, is_end) = match command {
+            Ok(line) if may == May::Look && !looks(line.trim()) => (refusal(&only()), false),
             Ok(line) => carry_out(card, line.trim()),
-            Err(error) => (json!({ "error": error }), false),
+            Err(error) => (refusal(&error), false),
         };
-        // In one piece: a socket has room for few small ones.
-        (&self.stream).write_all(format!("{answer}\n").as_bytes())?;
-        Ok(is_end)
+        if *untaken > 0 && *untaken + answer.len() > ANSWER_LEN_MAX {
+            answer = refusal("others have not taken their long answers yet: ask again");
+        }
+        answer.push('\n');
+        *untaken += answer.len();
+        (self.answer, self.taken) = (answer.into_bytes(), 0);
+        (self.came, self.since) = (Instant::now(), Instant::now());
+        is_end
     }
+
+    /// Tells of its answer as much as it takes now.
+    fn tell(&mut self) -> io::Result<()> {
+        self.stream.set_nonblocking(true)?;
+        while self.untaken() > 0 {
+            // In large pieces: a socket has room for few small ones.
+            match (&self.stream).write(&self.answer[self.taken..]) {
+                Ok(0) => return Err(ErrorKind::WriteZero.into()),
+                Ok(count) => self.taken += count,
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(()),
+                Err(error) => return Err(error),
+            }
+            self.since = Instant::now();
+        }
+        Ok(())
+    }
+}
+
+/// An answer that says why a command was not carried out.
+fn refusal(reason: &str) -> String {
+    json!({ "error": reason }).to_string()
 }
 
 /// Bytes of what has been said that take room of all.
@@ -229,6 +279,7 @@ fn looks(line: &str) -> bool {
     let words: Vec<&str> = line.split_whitespace().take(3).collect();
     match words[..] {
         ["counters" | "stop" | "capture", ..] | ["rss", _] | ["flow", "list" | "query", ..] => true,
+        ["table", "show", ..] => true,
         ["program", what, ..] => ["show", "register", "counter", "window"].contains(&what),
         _ => false,
     }
@@ -239,14 +290,18 @@ fn only() -> String {
 }
 
 /// Carries out a command: what came of it, and whether the card is to end.
-fn carry_out(card: &mut Card, line: &str) -> (Value, bool) {
+fn carry_out(card: &mut Card, line: &str) -> (String, bool) {
     let answer = match line.split_whitespace().next() {
         Some("counters") if line == "counters" => json!(card.counters()),
-        Some("stop") if line == "stop" => return (json!({ "done": ["the card ends"] }), true),
+        Some("stop") if line == "stop" => {
+            return (json!({ "done": ["the card ends"] }).to_string(), true);
+        }
         Some(word @ ("counters" | "stop")) => json!({ "error": one_word(word, line) }),
         Some("flow" | "set") => flow(card, line),
         Some("capture") => capture::answer(card, line),
-        Some("application" | "program" | "table") => programmed::answer(card, line),
+        Some("application" | "program" | "table") => {
+            return (programmed::answer(card, line), false);
+        }
         Some("rss") => rss::answer(card, line),
         Some(word) => {
             let begins: String = word.chars().take(WORD_SHOWN).collect();
@@ -254,7 +309,7 @@ fn carry_out(card: &mut Card, line: &str) -> (Value, bool) {
         }
         None => json!({ "error": format!("no command: {COMMANDS}") }),
     };
-    (answer, false)
+    (answer.to_string(), false)
 }
 
 /// That a command has no words behind it.
@@ -342,6 +397,10 @@ pub(super) fn ctl(path: &Path, is_json: bool, command: &str) -> Result<(), Failu
             for line in lines.iter().filter_map(Value::as_str) {
                 writeln!(stdout(), "{line}")?;
             }
+        }
+        // What tables have, as a file.
+        None if answer["tables"].is_object() || answer["groups"].is_object() => {
+            write!(stdout(), "{line}")?;
         }
         None => {
             let counters: Counters = serde_json::from_value(answer).map_err(|_| odd())?;
@@ -466,6 +525,36 @@ mod tests {
     }
 
     #[test]
+    fn who_takes_nothing_of_a_long_answer_holds_up_nobody() {
+        let mut bench = bench();
+        for rule in 0..20_000 {
+            let pattern = format!("eth / ipv4 src is 10.0.{}.{} / end", rule / 256, rule % 256);
+            let create = format!("flow create 0 ingress pattern {pattern} actions drop / end");
+            bench.card.apply(&create).unwrap();
+        }
+        let ask = |bench: &Bench| {
+            let mut client = bench.connected();
+            client.write_all(b"flow list 0\n").unwrap();
+            client
+        };
+        let mut slow: Vec<UnixStream> = (0..2).map(|_| ask(&bench)).collect();
+        while bench.control.clients.iter().filter(|of| of.untaken() > 0).count() < 2 {
+            let began = Instant::now();
+            bench.control.serve(&mut bench.card, Duration::from_millis(5));
+            assert!(began.elapsed() < PATIENCE / 2, "it waits for who takes nothing");
+        }
+        let mut client = bench.connected();
+        client.write_all(b"counters\n").unwrap();
+        assert!(bench.answer(&mut client).contains("ports"));
+        // They have all of it once they take it.
+        for client in &mut slow {
+            let said = bench.answer(client);
+            assert!(said.len() > 1_000_000 && said.ends_with("]}\n"), "{}", said.len());
+        }
+        assert!(bench.control.clients.is_empty());
+    }
+
+    #[test]
     fn a_card_that_serves_is_asked_and_not_changed() {
         let mut bench = bench();
         bench.control.may = May::Look;
@@ -477,6 +566,9 @@ mod tests {
             ("capture 0", "nothing is captured"),
             ("program show", "no program"),
             ("program register a 0", "has no program"),
+            ("table show a", "has no program"),
+            ("table show --json", "has no program"),
+            ("application a table show", "it can be asked"),
             ("rss 0 queues 0 end", "it can be asked: counters"),
             ("flow flush 0", "it can be asked"),
             ("program none", "it can be asked"),

@@ -8,6 +8,7 @@ mod memory;
 mod patience;
 mod programmed;
 mod rss;
+mod shown;
 
 use std::fmt::Write as _;
 use std::io::{self, Write, stdout};
@@ -40,7 +41,7 @@ const INTERVAL: Duration = Duration::from_secs(1);
 pub fn run(arguments: &NicArguments) -> Result<(), Failure> {
     match &arguments.command {
         Some(NicCommand::Ctl { control, json, words }) => {
-            ctl(control, *json, &programmed::sent(&words.join(" "))?)
+            ctl(control, *json, &programmed::sent(&words.join(" "), *json)?)
         }
         None => card(arguments),
     }

@@ -3,17 +3,18 @@
 use std::path::Path;
 
 use niclab_card::{Card, LoadedApplication, Look};
-use niclab_program::{Command, Field, Kind, Pipeline, Program, Table, read_tables};
+use niclab_program::{Command, Field, Pipeline, Program, Table, read_tables};
 use serde::de::IgnoredAny;
 use serde_json::{Value, json};
 
 use super::memory::{self, hex};
 use super::patience::wait;
+use super::shown;
 use crate::failure::Failure;
 use crate::program::fits;
 use crate::rules;
 
-const TABLE_COMMANDS: &str = "table add, modify, delete, setdefault, group, register_write, \
+const TABLE_COMMANDS: &str = "table show, add, modify, delete, setdefault, group, register_write, \
     meter_set_rates, mirroring_add, multicast_group, transaction or load";
 const NO_FILE: &str = "give a file: load FILE";
 const NO_PROGRAM_FILE: &str = "give a file, and one of its tables: load FILE [TABLES]";
@@ -113,10 +114,14 @@ impl Whose<'_> {
     }
 }
 
-/// What a client sends in place of these words: files are read where the client is.
-pub(super) fn sent(words: &str) -> Result<String, Failure> {
+/// What a client sends in place of these words: files are read where the client is, and a table is
+/// shown as a file where it prints what it gets.
+pub(super) fn sent(words: &str, prints_json: bool) -> Result<String, Failure> {
     let parts: Vec<&str> = words.split_whitespace().collect();
     match parts.as_slice() {
+        ["table", "show", ..] | ["application", _, "table", "show", ..] if prints_json => {
+            Ok(format!("{words} {}", shown::AS_FILE))
+        }
         [before @ .., "table", "load", file] if is_whose(before) => {
             let path = Path::new(file);
             let text = rules::text(path)?;
@@ -157,8 +162,21 @@ fn is_json(path: &Path, text: &str) -> Result<(), Failure> {
     })
 }
 
-/// Carries out a command that begins with `table`, `program` or `application`.
-pub(super) fn answer(card: &mut Card, line: &str) -> Value {
+/// Carries out a command that begins with `table`, `program` or `application`: the line to answer.
+pub(super) fn answer(card: &mut Card, line: &str) -> String {
+    let words: Vec<&str> = line.split_whitespace().collect();
+    let shown = match words[..] {
+        ["table", "show", ref what @ ..] => Whose::Card.look(card).map(|look| (look, what)),
+        ["application", name, "table", "show", ref what @ ..] => {
+            Whose::Application(name).look(card).map(|look| (look, what))
+        }
+        _ => return value(card, line).to_string(),
+    };
+    let shown = shown.and_then(|(look, what)| shown::answer(&look, what));
+    shown.unwrap_or_else(|error| json!({ "error": error }).to_string())
+}
+
+fn value(card: &mut Card, line: &str) -> Value {
     let words = |text: &str| text.split_once(' ').map(|(a, b)| (a.to_owned(), b.trim().to_owned()));
     let done = match words(line) {
         Some((first, rest)) if first == "application" => match words(&rest) {
@@ -367,15 +385,7 @@ pub(super) fn number(text: &str) -> Result<u64, String> {
 
 fn show(look: &Look<'_>) -> Value {
     let tables = || look.program().tables.iter().enumerate();
-    let line = |(number, table): (usize, &Table)| {
-        let (name, entries, size) = (&table.name, look.entries(number), table.size);
-        match table.kind {
-            Kind::Learner { .. } => {
-                format!("{name}: {entries} entries on all cores, each with room for {size}")
-            }
-            _ => format!("{name}: {entries} of {size} entries"),
-        }
-    };
+    let line = |(number, _): (usize, &Table)| shown::line(look, number);
     let told = |(number, table): (usize, &Table)| {
         let entries = look.entries(number);
         json!({ "name": table.name, "entries": entries, "size": table.size })

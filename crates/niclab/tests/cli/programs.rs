@@ -289,6 +289,162 @@ fn tables_change_and_programs_are_replaced_on_a_card_that_runs() {
     }
 }
 
+/// Tables of each kind.
+const KINDS: &str = "
+struct ipv4_h {
+	bit<32> src
+	bit<32> dst
+	bit<16> port
+}
+header ipv4 instanceof ipv4_h
+struct meta {
+	bit<32> port
+}
+metadata instanceof meta
+struct out_args {
+	bit<32> port
+}
+action out args instanceof out_args {
+	mov m.port t.port
+	return
+}
+action stay args none {
+	learn stay m.port
+	return
+}
+action drop args none {
+	drop
+}
+table routes {
+	key {
+		h.ipv4.dst lpm
+	}
+	actions {
+		out
+		drop
+	}
+	default_action drop args none const
+	size 4
+}
+table acl {
+	key {
+		h.ipv4.src wildcard
+		h.ipv4.port wildcard
+	}
+	actions {
+		out
+		drop
+	}
+	default_action out args port 9
+	size 4
+}
+table last {
+	actions {
+		out
+	}
+	default_action out args port 0
+}
+learner flows {
+	key {
+		h.ipv4.src
+	}
+	actions {
+		stay
+	}
+	default_action stay args none
+	size 16
+	timeout {
+		60
+	}
+}
+selector paths {
+	group_id m.port
+	selector {
+		h.ipv4.src
+	}
+	member_id m.port
+	n_groups_max 4
+	n_members_per_group_max 8
+}
+apply {
+	rx m.port
+	extract h.ipv4
+	table flows
+	table routes
+	table acl
+	table last
+	table paths
+	emit h.ipv4
+	tx m.port
+}
+";
+
+#[test]
+fn what_tables_have_is_shown_and_another_card_takes_it() {
+    let scratch = files();
+    fs::write(scratch.path().join("kinds.spec"), KINDS).unwrap();
+    let said = script(
+        scratch.path(),
+        r#"
+        "$NICLAB" nic --port pcap:in=slow.pcap,out=back.pcap --control one \
+            --program kinds.spec >/dev/null 2>&1 & one=$!
+        "$NICLAB" nic --port pcap:in=slow.pcap,out=back2.pcap --control two \
+            --program kinds.spec >/dev/null 2>&1 & two=$!
+        ctl() { "$NICLAB" nic ctl --control "$@" 2>&1; }
+        for card in one two; do
+            for _ in $(seq 400); do ctl $card counters >/dev/null && break; sleep 0.05; done
+        done
+        ctl one table transaction 'add routes dst:10.0.0.0/8 out(port:2); add acl 5 port:80 drop();
+            add acl 1 src:10.9.0.1 port:0x50&&&0xf0 out(port:3); setdefault last out(port:7);
+            group paths 2 5 6:3; add routes dst:10.1.0.0/16 drop()'
+        ctl one table show; echo "all: $?"
+        for table in routes acl last flows paths; do ctl one table show $table; done
+        ctl one table show route; echo "no table: $?"
+        ctl one table show routes acl; echo "two: $?"
+        ctl one application other table show; echo "no application: $?"
+        ctl one --json table show acl
+        ctl one --json table show >one.json
+        ctl two table load one.json
+        ctl two table show --json >two.json
+        cmp one.json two.json && echo "the same"
+        ctl one program none
+        ctl one table show; echo "no program: $?"
+        ctl one stop
+        ctl two stop
+        wait $one $two
+        "#,
+    );
+    for phrase in [
+        "6 commands carried out together\n\
+         routes: 2 of 4 entries, constant default drop()\n\
+         acl: 2 of 4 entries, default out(port:9)\n\
+         last: no key, default out(port:7)\n\
+         flows: ",
+        " on all cores, each with room for 16, default stay()\n\
+         paths: 1 of 4 groups, each of 8 members at most\n\
+         all: 0\n",
+        "routes: 2 of 4 entries, constant default drop()\n\
+         add routes h.ipv4.dst:10.0.0.0/8 out(port:2)\n\
+         add routes h.ipv4.dst:10.1.0.0/16 drop()\n\
+         acl: 2 of 4 entries, default out(port:9)\n\
+         add acl 1 h.ipv4.src:10.9.0.1 h.ipv4.port:0x0050&&&0x00f0 out(port:3)\n\
+         add acl 5 h.ipv4.src:* h.ipv4.port:80 drop()\n\
+         last: no key, default out(port:7)\n\
+         flows: ",
+        "default stay()\n\
+         what it has learnt is not shown: each core has its own, where it alone can read",
+        "paths: 1 of 4 groups, each of 8 members at most\ngroup paths 2 5 6:3\n",
+        "no table route; there are: routes, acl, last, flows, paths\nno table: 3",
+        "one table at a time: table show TABLE, or table show\ntwo: 3",
+        "no application other; there are: none\nno application: 3",
+        r#"{"tables":{"acl":{"default":{"action":"out","arguments":{"port":9}},"entries":["#,
+        "8 commands carried out together\nthe same\n",
+        "the card has no program of its own: program load FILE\nno program: 3",
+    ] {
+        assert!(said.contains(phrase), "`{phrase}` is missing in: {said}");
+    }
+}
+
 #[test]
 fn a_program_takes_over_with_its_tables_and_is_answered_once_it_has() {
     let scratch = files();

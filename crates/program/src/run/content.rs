@@ -169,6 +169,25 @@ impl Content {
         packed
     }
 
+    /// The bytes of fields of these lengths that words of a key or of a mask were made of.
+    pub(super) fn unpack(&self, words: &[u64], lens: &[usize]) -> Vec<Vec<u8>> {
+        let mut pieces = self.key.iter().map(|piece| {
+            let (word, shift) = (piece.at as usize / 64, piece.at % 64);
+            let mut number = words[word] >> shift;
+            if shift + piece.bits > 64 {
+                number |= words[word + 1] << (64 - shift);
+            }
+            (number.to_be_bytes(), piece.bits as usize / 8)
+        });
+        let field = |len: &usize| {
+            let mut bytes = Vec::with_capacity(*len);
+            let more = pieces.by_ref().take(len.div_ceil(8));
+            more.for_each(|(number, len)| bytes.extend_from_slice(&number[8 - len..]));
+            bytes
+        };
+        lens.iter().map(field).collect()
+    }
+
     /// The slot of a prefix: the longest first. Other fields of such a key count whole.
     fn slot_of_prefix(&self, mask: &[u64]) -> usize {
         let ones: u32 = mask.iter().map(|word| word.count_ones()).sum();

@@ -58,9 +58,9 @@ pub(super) struct Board {
 /// One thread has it; any number of [`Worker`]s carry packets through meanwhile.
 #[derive(Debug)]
 pub struct Pipeline {
-    board: Arc<Board>,
-    tables: Vec<Content>,
-    changes: Changes,
+    pub(super) board: Arc<Board>,
+    pub(super) tables: Vec<Content>,
+    pub(super) changes: Changes,
     shelf: Shelf,
     /// Places whose cells are to be taken out, oldest first.
     folding: VecDeque<(Stamp, Changed)>,
@@ -462,7 +462,7 @@ impl Pipeline {
     }
 
     /// Number and rank of an entry; those of one without a record are of no use.
-    fn known(&self, word: u64) -> (u32, Rank) {
+    pub(super) fn known(&self, word: u64) -> (u32, Rank) {
         match Word(word).does() {
             Does::Record(_, number) => {
                 (self.board.records.id(number), self.board.records.rank(number))

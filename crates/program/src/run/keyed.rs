@@ -29,6 +29,8 @@ pub(super) trait Keyed: Send + std::fmt::Debug {
     fn reader(&self) -> Arc<dyn Lookup>;
     /// As [`Exact::array`].
     fn array(&self) -> Option<(u32, usize)>;
+    /// Shows all entries, in no order.
+    fn each(&self, see: &mut dyn FnMut(&[u64], u64));
     /// Shows the entries of a group of that array.
     fn visit(&self, group: usize, see: &mut dyn FnMut(&[u64], u64));
 }
@@ -83,6 +85,10 @@ impl<const W: usize> Keyed for Exact<W> {
 
     fn array(&self) -> Option<(u32, usize)> {
         Exact::array(self)
+    }
+
+    fn each(&self, see: &mut dyn FnMut(&[u64], u64)) {
+        self.iter().for_each(|(key, word)| see(&key, word));
     }
 
     fn visit(&self, group: usize, see: &mut dyn FnMut(&[u64], u64)) {

@@ -12,6 +12,7 @@ mod order;
 mod plan;
 mod prune;
 mod record;
+mod shown;
 mod state;
 mod tables;
 mod worker;

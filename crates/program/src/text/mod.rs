@@ -11,12 +11,14 @@ mod file;
 mod resolve;
 mod stf;
 mod words;
+mod written;
 
 pub use command::Command;
 pub use error::{Problem, TextError};
 pub use file::{FileError, read_tables};
 pub use stf::Stf;
 pub(crate) use stf::{Checked, Expected, Step};
+pub use written::TablesText;
 
 use error::{At, Wrong};
 
