@@ -91,7 +91,7 @@ fn cores(wanted: &[u32]) -> Result<Vec<u32>, Failure> {
 }
 
 fn print(ended: &Ended) -> Result<(), Failure> {
-    let (standing, counters) = (&ended.standing, &ended.statistics.counters);
+    let (standing, counters) = (&ended.standing, &ended.statistics.ever);
     let whole = |count: u64| words::whole(count as f64);
     let mut out = stdout().lock();
     writeln!(

@@ -368,6 +368,8 @@ fn it_says_where_it_listens_and_what_it_did() {
     assert!(server.line.contains("8 MiB of memory; Ctrl-C ends it"), "{}", server.line);
     let told = server.answer(b"set a 0 0 1\r\nx\r\nget a");
     assert_eq!(told, "STORED\r\nVALUE a 0 1\r\nx\r\nEND\r\nMN\r\n");
+    // What it says at its end is of all the time, as what it says of connections.
+    assert_eq!(server.answer(b"stats reset"), "RESET\r\nMN\r\n");
     // A terminal and who started it may both hand on the same Ctrl-C.
     kill_process(Pid::from_child(&server.child), Signal::INT).unwrap();
     let told = server.stop(Signal::TERM);

@@ -109,8 +109,10 @@ impl Stored {
 /// What a partition, or all of them, has and has counted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Statistics {
-    /// What was counted.
+    /// What was counted, since the last `stats reset`.
     pub counters: Counters,
+    /// What was counted since the start.
+    pub ever: Counters,
     /// Items that are stored.
     pub curr_items: u64,
     /// Bytes of them, headers included.
@@ -135,6 +137,7 @@ impl Statistics {
     /// Adds what another partition has.
     pub fn add(&mut self, other: &Statistics) {
         self.counters.add(&other.counters);
+        self.ever.add(&other.ever);
         self.curr_items += other.curr_items;
         self.bytes += other.bytes;
         self.memory_bytes += other.memory_bytes;

@@ -91,6 +91,8 @@ pub struct Partition {
     pub(super) index: Index,
     pub(super) cleaning: Cleaning,
     pub(super) counters: Counters,
+    /// What was counted before it last began anew.
+    before: Counters,
     budget_bytes: usize,
     cas_last: u64,
     cas_step: u64,
@@ -112,6 +114,7 @@ impl Partition {
             index,
             cleaning: Cleaning::default(),
             counters: Counters::default(),
+            before: Counters::default(),
             budget_bytes,
             cas_last: shape.number as u64 + 1,
             cas_step: shape.count as u64,
@@ -135,8 +138,11 @@ impl Partition {
 
     /// What it has and has counted.
     pub fn statistics(&self) -> Statistics {
+        let mut ever = self.before;
+        ever.add(&self.counters);
         Statistics {
             counters: self.counters,
+            ever,
             curr_items: self.index.len() as u64,
             bytes: self.log.live() as u64,
             memory_bytes: (self.log.bytes() + self.index.bytes()) as u64,
@@ -150,6 +156,7 @@ impl Partition {
 
     /// Begins to count anew.
     pub fn reset_counters(&mut self) {
+        self.before.add(&self.counters);
         self.counters = Counters::default();
     }
 
