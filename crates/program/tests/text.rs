@@ -265,6 +265,29 @@ fn a_label_has_an_instruction_behind_it_and_an_instruction_may_have_several() {
 }
 
 #[test]
+fn a_colon_that_sticks_to_its_label_is_said_where_it_stands() {
+    let of = |label: &str| around("", &format!("\tjmpeq OTHER m.a 1\n\tdrop\n\t{label} mov m.a 1"));
+    for (label, column, said) in [
+        (
+            "OTHER:",
+            2,
+            "expected `OTHER :`, with a blank before the colon and behind, found `OTHER:`",
+        ),
+        ("OTHER:x", 2, "expected `OTHER :`, with a blank before the colon and behind, found"),
+        ("OTHER :x", 8, "expected `:`, with a blank behind it, found `:x`"),
+    ] {
+        let text = of(label);
+        let error = Program::read(&text).expect_err(label);
+        assert!(error.problem().to_string().starts_with(said), "{label}: {error}");
+        let line = text.lines().nth(error.line() - 1).unwrap();
+        assert!(line.contains(label), "{line}");
+        assert_eq!(error.column(), column, "{label}: {error}");
+    }
+    assert!(Program::read(&of("OTHER :")).is_ok());
+    assert!(Program::read(&of("OTHER\t:")).is_ok());
+}
+
+#[test]
 fn a_line_of_any_length_is_shown_around_the_word() {
     let text = format!("{}wrong {}", " ".repeat(70_000), "more ".repeat(20_000));
     let error = Program::read(&text).expect_err("no block");

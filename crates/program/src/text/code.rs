@@ -72,6 +72,7 @@ struct Body<'a> {
 impl<'a> Body<'a> {
     fn take(&mut self, line: &Line<'a>) -> Result<(), Wrong> {
         let (number, mut line) = (self.lines.len(), line.clone());
+        parted(&line)?;
         if line.at(1).text == ":" {
             let label = line.first();
             if self.numbers.insert(label.name()?, number).is_some() {
@@ -88,6 +89,21 @@ impl<'a> Body<'a> {
             self.lines.push(line);
         }
         Ok(())
+    }
+}
+
+/// That the colon of a label is a word by itself: SWX reads no other, and the jump to the label
+/// would be what is said to be wrong.
+fn parted(line: &Line<'_>) -> Result<(), Wrong> {
+    let (first, second) = (line.first(), line.at(1));
+    if let Some((name, _)) = first.text.split_once(':')
+        && (Word { text: name, at: first.at }).name().is_ok()
+    {
+        return Err(first.expected(format!("`{name} :`, with a blank before the colon and behind")));
+    }
+    match second.text.starts_with(':') && second.text.len() > 1 {
+        true => Err(second.expected("`:`, with a blank behind it")),
+        false => Ok(()),
     }
 }
 
