@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 
 use super::error::Wrong;
+use super::nearest;
 use super::resolve::{Owners, Scene};
 use super::words::{Line, Word};
 use crate::form::{
@@ -192,7 +193,7 @@ impl<'a> Instruction<'a, '_> {
             "table" | "learn" | "rearm" | "forget" | "entryid" | "return" => self.table(name),
             "extern" => Err(Wrong::not_supported(name.at, "extern objects and functions")),
             text if text.starts_with("jmp") => self.jump(name),
-            _ => Err(name.expected("an instruction")),
+            _ => Err(unknown(name)),
         }
     }
 
@@ -546,11 +547,15 @@ impl<'a> Instruction<'a, '_> {
                     _ => Condition::RanOther(self.scene.action(self.word(2))?),
                 }
             }
-            _ => return Err(name.expected("an instruction")),
+            _ => return Err(unknown(name)),
         };
         let label = self.word(1);
         match self.labels.get(label.text) {
-            None => Err(label.expected("a label of this block")),
+            None => {
+                let there = self.labels.keys().copied();
+                let what = "a label of this block";
+                Err(label.expected(nearest::expected(what, label.text, "", there)))
+            }
             Some(to) if *to <= self.number => Err(Wrong::not_supported(
                 label.at,
                 "a jump back, which could go on for ever; `recirculate` has a packet come round",
@@ -559,6 +564,20 @@ impl<'a> Instruction<'a, '_> {
         }
     }
 }
+
+/// That a word is no instruction.
+fn unknown(name: Word<'_>) -> Wrong {
+    let there = INSTRUCTIONS.split_whitespace();
+    name.expected(nearest::expected("an instruction", name.text, "", there))
+}
+
+/// All instructions, those that are refused apart.
+const INSTRUCTIONS: &str = "\
+    rx tx steer reply drop mirror multicast recirculate recircid length extract lookahead \
+    emit validate invalidate dma mov movh ckadd cksub hash rss regrd regwr regadd meter \
+    count regprefetch metprefetch dma_write dma_write_at dma_read_at digest table learn \
+    rearm forget entryid return add and or shl shr sub xor jmp jmph jmpnh jmpv jmpnv jmpa \
+    jmpna jmpeq jmpgt jmplt jmpneq";
 
 /// Bytes that a list has, whatever the packet.
 fn fixed_bytes(program: &Program, list: &[Listed]) -> usize {

@@ -8,6 +8,7 @@ mod command;
 mod defaults;
 mod error;
 mod file;
+mod nearest;
 mod resolve;
 mod stf;
 mod words;

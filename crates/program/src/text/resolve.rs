@@ -6,7 +6,7 @@ use std::collections::{HashMap, HashSet};
 use super::blocks::{ActionBlock, Blocks, StructBlock, TableBlock, TableKind};
 use super::error::{At, Wrong};
 use super::words::{Line, Word};
-use super::{code, defaults};
+use super::{code, defaults, nearest};
 use niclab_nic::dma::Shape;
 
 use crate::cost::Site;
@@ -50,7 +50,9 @@ pub(super) struct Scene<'a, 'p> {
 }
 
 fn number<'a>(names: &HashMap<&'a str, usize>, word: Word<'a>, what: &str) -> Result<usize, Wrong> {
-    names.get(word.text).copied().ok_or_else(|| word.expected(what))
+    let there = || names.keys().copied();
+    let wrong = || word.expected(nearest::expected(what, word.text, "", there()));
+    names.get(word.text).copied().ok_or_else(wrong)
 }
 
 /// Gives a name its number.
@@ -365,8 +367,10 @@ fn memory<'a>(
 
 impl<'a> Scene<'a, '_> {
     pub(super) fn header(&self, word: Word<'a>) -> Result<usize, Wrong> {
-        let wrong = || word.expected("a header, as `h.NAME`");
-        let name = word.text.strip_prefix("h.").ok_or_else(wrong)?;
+        let what = "a header, as `h.NAME`";
+        let name = word.text.strip_prefix("h.").ok_or_else(|| word.expected(what))?;
+        let there = || self.names.headers.keys().copied();
+        let wrong = || word.expected(nearest::expected(what, name, "h.", there()));
         self.names.headers.get(name).copied().ok_or_else(wrong)
     }
 
@@ -379,15 +383,36 @@ impl<'a> Scene<'a, '_> {
     }
 
     pub(super) fn registers(&self, word: Word<'a>) -> Result<usize, Wrong> {
-        number(&self.names.registers, word, "the name of a `regarray`")
+        self.array(&self.names.registers, word, "regarray")
     }
 
     pub(super) fn meters(&self, word: Word<'a>) -> Result<usize, Wrong> {
-        number(&self.names.meters, word, "the name of a `metarray`")
+        self.array(&self.names.meters, word, "metarray")
     }
 
     pub(super) fn counters(&self, word: Word<'a>) -> Result<usize, Wrong> {
-        number(&self.names.counters, word, "the name of a `countarray`")
+        self.array(&self.names.counters, word, "countarray")
+    }
+
+    /// An array of a kind; of one of another kind it says which.
+    fn array(
+        &self,
+        names: &HashMap<&'a str, usize>,
+        word: Word<'a>,
+        kind: &str,
+    ) -> Result<usize, Wrong> {
+        let kinds = [
+            (&self.names.registers, "regarray"),
+            (&self.names.meters, "metarray"),
+            (&self.names.counters, "countarray"),
+        ];
+        let is_there = |(of, _): &&(&HashMap<&'a str, usize>, &str)| of.contains_key(word.text);
+        match (names.contains_key(word.text), kinds.iter().find(is_there)) {
+            (false, Some((_, other))) => {
+                Err(word.expected(format!("the name of a `{kind}`, not of a `{other}`")))
+            }
+            _ => number(names, word, &format!("the name of a `{kind}`")),
+        }
     }
 
     pub(super) fn window(&self, word: Word<'a>) -> Result<usize, Wrong> {
@@ -425,9 +450,12 @@ impl<'a> Scene<'a, '_> {
                 None => return Err(word.unfit("there are no arguments here")),
             },
             Some(("h.", rest)) => {
-                let wrong = || word.expected("a field of a header, as `h.HEADER.FIELD`");
-                let (header, name) = rest.split_once('.').ok_or_else(wrong)?;
-                let header = *self.names.headers.get(header).ok_or_else(wrong)?;
+                let what = "a field of a header, as `h.HEADER.FIELD`";
+                let (of, name) = rest.split_once('.').ok_or_else(|| word.expected(what))?;
+                let there = || self.names.headers.keys().copied();
+                let wrong =
+                    || word.expected(nearest::expected("a field of a header", of, "h.", there()));
+                let header = *self.names.headers.get(of).ok_or_else(wrong)?;
                 (self.program.headers[header].of, Owner::Header(header), name)
             }
             Some(("e." | "f.", _)) => {
@@ -440,7 +468,10 @@ impl<'a> Scene<'a, '_> {
         };
         let of_type = &self.program.structs[of];
         let Some(&field) = self.names.fields.get(&(of, name)) else {
-            return Err(word.expected(format!("a field of `{}`", of_type.name)));
+            let what = format!("a field of `{}`", of_type.name);
+            let prefix = &word.text[..word.text.len() - name.len()];
+            let there = of_type.fields.iter().map(|field| field.name.as_str());
+            return Err(word.expected(nearest::expected(&what, name, prefix, there)));
         };
         let Field { bits, offset, is_variable, .. } = of_type.fields[field];
         Ok(Some((Place { owner, field, bits, offset }, is_variable)))
