@@ -36,7 +36,8 @@ pub struct Member {
     pub weight: u32,
 }
 
-/// The rates of a meter (RFC 2698): bytes a second, and bytes at once.
+/// The rates of a meter (RFC 2698): bytes a second, and bytes at once. A command that is read has
+/// none whose peak is below what is committed, or whose bursts are 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rates {
     /// Committed information rate, bytes a second.

@@ -214,6 +214,11 @@ fn what_a_program_leaves_behind_beside_packets_is_looked_at() {
         "line 8: byte 0 is bb in place of 00",
     ];
     assert_eq!(said, expected);
+}
+
+#[test]
+fn what_a_program_has_not_is_not_looked_at() {
+    let program = Program::read(KEEPER).unwrap();
     for (text, said) in [
         ("expect_entry log(2) 00", "there are 2 rings, from 0 on"),
         ("expect_entry log 00", "expected `RING(INDEX)`"),
@@ -223,6 +228,8 @@ fn what_a_program_leaves_behind_beside_packets_is_looked_at() {
         ("expect_digest tell 00", "expected a digest: told"),
         ("check_counter seen(0) frames == 1", "expected `packets`, `bytes`, `==`"),
         ("check_counter sene(0) == 1", "expected a regarray or countarray: next, seen"),
+        ("check_counter seen(4) == 1", "expected an index of `seen` from 0 to 3, found `seen(4)`"),
+        ("check_counter next(1) == 1", "expected an index of `next` from 0 to 0, found `next(1)`"),
         ("check_counter next(0) bytes == 1", "expected `==`"),
     ] {
         let error = Stf::read(&program, text).expect_err(text);

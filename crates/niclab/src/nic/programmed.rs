@@ -395,13 +395,22 @@ fn show(look: &Look<'_>) -> Value {
     json!({ "done": done, "tables": tables })
 }
 
+/// Which of an array of so many.
+fn index_of(name: &str, text: &str, len: usize) -> Result<u64, String> {
+    match number(text)? {
+        index if index < len as u64 => Ok(index),
+        _ => Err(format!("{name} has no {text}: it has 0 to {}", len - 1)),
+    }
+}
+
 fn register(look: &Look<'_>, name: &str, index: &str) -> Result<Value, String> {
     let program = look.program();
     if program.counters.iter().any(|of| of.name == name) {
         return Err(format!("{name} is a countarray: program counter {name} {index}"));
     }
     let array = named("regarray", name, program.registers.iter().map(|of| &of.name))?;
-    let value = look.register(array, number(index)?).unwrap_or(0);
+    let index = index_of(name, index, program.registers[array].len)?;
+    let value = look.register(array, index).unwrap_or(0);
     Ok(json!({ "done": [value.to_string()], "value": value }))
 }
 
@@ -411,7 +420,8 @@ fn counter(look: &Look<'_>, name: &str, index: &str) -> Result<Value, String> {
         return Err(format!("{name} is a regarray: program register {name} {index}"));
     }
     let array = named("countarray", name, program.counters.iter().map(|of| &of.name))?;
-    let (packets, bytes) = look.counter(array, number(index)?).unwrap_or_default();
+    let index = index_of(name, index, program.counters[array].len)?;
+    let (packets, bytes) = look.counter(array, index).unwrap_or_default();
     let line = format!("{packets} packets, {bytes} B");
     Ok(json!({ "done": [line], "packets": packets, "bytes": bytes }))
 }

@@ -488,6 +488,8 @@ fn a_card_with_a_program_says_what_would_be_right() {
         ctl() { "$NICLAB" nic ctl --control card "$@" 2>&1; }
         for _ in $(seq 400); do ctl counters >/dev/null && break; sleep 0.05; done
         ctl program counter count 2; echo "no counter: $?"
+        ctl program register count 4; echo "no register: $?"
+        ctl table register_write count 4 1; echo "no index: $?"
         ctl table load program.spec; echo "no JSON: $?"
         ctl table load; echo "no file: $?"
         ctl table transaction ' ; '; echo "empty: $?"
@@ -501,6 +503,10 @@ fn a_card_with_a_program_says_what_would_be_right() {
     for phrase in [
         "count is a regarray: program register count 2",
         "no counter: 3",
+        "count has no 4: it has 0 to 3\n",
+        "no register: 3",
+        "expected an index from 0 to 3, found `4`",
+        "no index: 3",
         "program.spec: no JSON, as `table load` and --tables take it: expected value",
         "no JSON: 3",
         "give a file: load FILE",

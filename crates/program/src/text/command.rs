@@ -116,8 +116,8 @@ pub(super) fn read(program: &Program, line: &Line<'_>) -> Result<Command, Wrong>
             line.ends_at(4)?;
             let array =
                 named(line.at(1), "regarray", words.program.registers.iter().map(|a| &a.name))?;
-            let (index, value) = (line.at(2).number()?, line.at(3).number()?);
-            Ok(Command::Register { array, index, value })
+            let index = index(line.at(2), words.program.registers[array].len)?;
+            Ok(Command::Register { array, index, value: line.at(3).number()? })
         }
         "meter_set_rates" => words.meter(),
         "mirroring_add" => {
@@ -153,6 +153,11 @@ pub(super) fn named<'n>(
         let article = if what.starts_with('a') { "an" } else { "a" };
         word.expected(format!("{article} {what}: {there}"))
     })
+}
+
+/// Which of an array of so many: only a packet's index is taken modulo.
+fn index(word: Word<'_>, len: usize) -> Result<u64, Wrong> {
+    word.number_in("an index", 0, len as u64 - 1)
 }
 
 struct Words<'a, 'p> {
@@ -292,22 +297,28 @@ impl<'a> Words<'a, '_> {
         Ok(Command::Change(Change::Group { table, group, members }))
     }
 
+    /// The rates as RFC 2698 wants them (section 2).
     fn meter(&self) -> Result<Command, Wrong> {
         self.line.ends_at(7)?;
         let names = self.program.meters.iter().map(|array| &array.name);
         let array = named(self.line.at(1), "metarray", names)?;
-        let number = |at: usize| self.line.at(at).number();
+        let index = index(self.line.at(2), self.program.meters[array].len)?;
         let burst = |at: usize| -> Result<u32, Wrong> {
-            let bytes = self.line.at(at).number_in("bytes", 0, u64::from(u32::MAX))?;
+            let bytes = self.line.at(at).number_in("bytes of a burst", 1, u64::from(u32::MAX))?;
             Ok(bytes as u32)
         };
         let rates = Rates {
-            committed: number(3)?,
+            committed: self.line.at(3).number()?,
             committed_burst: burst(4)?,
-            peak: number(5)?,
+            peak: self.line.at(5).number()?,
             peak_burst: burst(6)?,
         };
-        Ok(Command::Meter { array, index: number(2)?, rates })
+        if rates.peak < rates.committed {
+            let what =
+                format!("a peak rate that is no less than the committed {}", rates.committed);
+            return Err(self.line.at(5).expected(what));
+        }
+        Ok(Command::Meter { array, index, rates })
     }
 }
 
@@ -481,6 +492,11 @@ mod tests {
             read("meter_set_rates m 0 1 2 3 4"),
             Command::Meter { array: 0, index: 0, rates }
         );
+        let even = Rates { committed: 3, committed_burst: 1, peak: 3, peak_burst: 1 };
+        assert_eq!(
+            read("meter_set_rates m 3 3 1 3 1"),
+            Command::Meter { array: 0, index: 3, rates: even }
+        );
         let session = Session { port: 9, len_max: u32::MAX };
         assert_eq!(read("mirroring_add 3 9"), Command::Session { number: 3, session });
         let ports = |group, ports| Command::Ports { group, ports: Ports(ports) };
@@ -507,6 +523,15 @@ mod tests {
             ("add route m.port:1 ip:10.0.0.0/33 none()", 23, "expected a prefix of 0 to 32 bits"),
             ("add s 1 none()", 5, "its entries are not the control side's"),
             ("register_write q 1 1", 16, "expected a regarray: r"),
+            ("register_write r 4 1", 18, "expected an index from 0 to 3, found `4`"),
+            ("meter_set_rates m 4 1 2 3 4", 19, "expected an index from 0 to 3, found `4`"),
+            (
+                "meter_set_rates m 3 5 2 4 4",
+                25,
+                "expected a peak rate that is no less than the committed 5, found `4`",
+            ),
+            ("meter_set_rates m 3 4 0 4 4", 23, "expected bytes of a burst from 1 to 4294967295"),
+            ("meter_set_rates m 3 4 1 4 0", 27, "expected bytes of a burst from 1 to 4294967295"),
             ("mirroring_add 64 1", 15, "expected a session from 0 to 63"),
             ("multicast_group 8192 1", 17, "expected a group from 0 to 8191"),
             ("multicast_group 1 2 64", 21, "expected a port from 0 to 63"),

@@ -207,6 +207,14 @@ fn check(program: &Program, line: &Line<'_>) -> Result<Step, Wrong> {
         (Some(counter), _) => (Checked::Packets(counter), 2),
         (None, _) => (Checked::Register(place), 2),
     };
+    let len = match of {
+        Checked::Register(array) => program.registers[array].len,
+        Checked::Packets(array) | Checked::Bytes(array) => program.counters[array].len,
+    };
+    if index >= len as u64 {
+        let what = format!("an index of `{}` from 0 to {}", name.text, len - 1);
+        return Err(line.at(1).expected(what));
+    }
     let is = match line.at(at).text {
         "==" => Comparison::Equal,
         "!=" => Comparison::Different,
