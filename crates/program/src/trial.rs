@@ -269,7 +269,12 @@ struct ByPort<'a> {
     /// With the line of the packet that came.
     left: BTreeMap<u64, VecDeque<(usize, Vec<u8>)>>,
     expected: BTreeMap<u64, VecDeque<(usize, &'a Expected)>>,
+    /// The ports that each packet left by, by the line of the packet.
+    went: BTreeMap<usize, Vec<u64>>,
 }
+
+/// A line that expects a packet, and the line of the packet that it was given.
+type Given = (usize, usize);
 
 /// Carries out a test on a fresh execution.
 pub fn carry_out(test: &Stf, execution: &mut impl Execution) -> Verdict {
@@ -297,11 +302,7 @@ pub fn carry_out(test: &Stf, execution: &mut impl Execution) -> Verdict {
                     Fate::Queue(queue) => Some((QUEUES.saturating_add(queue), outcome.frame)),
                     Fate::Dropped(_) => None,
                 };
-                last = (line, false);
-                for (port, frame) in whole.into_iter().chain(copies) {
-                    ports.left.entry(port).or_default().push_back((line, frame));
-                    last.1 = true;
-                }
+                last = (line, ports.came(line, whole.into_iter().chain(copies)));
             }
             Step::Expect { port, frame } => {
                 ports.expected.entry(*port).or_default().push_back((line, frame));
@@ -360,29 +361,82 @@ fn look(step: &Step, execution: &mut impl Execution) -> Option<String> {
 }
 
 impl ByPort<'_> {
+    /// Takes note of a packet and what left for it; whether any did.
+    fn came(&mut self, line: usize, left: impl Iterator<Item = (u64, Vec<u8>)>) -> bool {
+        let went = self.went.entry(line).or_default();
+        for (port, frame) in left {
+            went.push(port);
+            self.left.entry(port).or_default().push_back((line, frame));
+        }
+        !went.is_empty()
+    }
+
     fn judge(mut self, verdict: &mut Verdict) {
-        for (port, expected) in self.expected {
+        for (port, expected) in std::mem::take(&mut self.expected) {
             let mut left = self.left.remove(&port).unwrap_or_default();
+            let mut given: Vec<Given> = Vec::new();
             for (line, expected) in expected {
                 let wrong = match left.pop_front() {
-                    None => Some(format!("no packet left by port {port}")),
-                    Some((of, frame)) => expected
-                        .differs(&frame)
-                        .map(|why| format!("that of line {of} left by port {port}: {why}")),
+                    None => Some(self.absent(port, line, &given)),
+                    Some((of, frame)) => {
+                        given.push((line, of));
+                        let why = expected.differs(&frame);
+                        why.map(|why| format!("that of line {of} left by port {port}: {why}"))
+                    }
                 };
                 match wrong {
                     None => verdict.met += 1,
                     Some(reason) => verdict.failures.push(Failure { line, reason }),
                 }
             }
-            self.left.insert(port, left);
+            self.surplus(port, left, &given, verdict);
         }
-        for (port, left) in self.left {
-            for (line, frame) in left {
-                let digits: String = frame.iter().take(64).map(|b| format!("{b:02x}")).collect();
-                let reason = format!("it left by port {port}, and nothing expects it: {digits}");
-                verdict.failures.push(Failure { line, reason });
+        for (port, left) in std::mem::take(&mut self.left) {
+            self.surplus(port, left, &[], verdict);
+        }
+    }
+
+    /// The last packet before a line, and the ports that it left by.
+    fn before(&self, line: usize) -> Option<(usize, &[u64])> {
+        self.went.range(..line).next_back().map(|(of, ports)| (*of, ports.as_slice()))
+    }
+
+    /// That no packet left by a port for a line that expects one, and where the one before it went.
+    fn absent(&self, port: u64, line: usize, given: &[Given]) -> String {
+        let none = format!("no packet left by port {port}");
+        let Some((of, ports)) = self.before(line) else { return none };
+        let taken = given.iter().rev().find(|(_, packet)| *packet == of);
+        match (ports, taken) {
+            ([], _) => format!("{none}; none left for that of line {of}"),
+            (_, Some((line, _))) => format!("{none}; that of line {of} was given to line {line}"),
+            _ => {
+                let mut ports: Vec<String> = ports.iter().map(ToString::to_string).collect();
+                ports.dedup();
+                format!("{none}; that of line {of} left by port {}", ports.join(", "))
             }
+        }
+    }
+
+    /// What left by a port and was given to no line; with it the line that meant it, where that was
+    /// given one of before.
+    fn surplus(
+        &self,
+        port: u64,
+        left: VecDeque<(usize, Vec<u8>)>,
+        given: &[Given],
+        verdict: &mut Verdict,
+    ) {
+        for (line, frame) in left {
+            let digits: String = frame.iter().take(64).map(|b| format!("{b:02x}")).collect();
+            let mut reason = format!("it left by port {port}, and nothing expects it: {digits}");
+            let means = |(by, of): &&Given| {
+                *of != line && self.before(*by).is_some_and(|(before, _)| before == line)
+            };
+            if let Some((by, of)) = given.iter().find(means) {
+                reason +=
+                    &format!("; line {by}, which expects one there, was given that of line {of}");
+            }
+            verdict.failures.push(Failure { line, reason });
         }
     }
 }

@@ -105,10 +105,35 @@ fn what_is_not_as_expected_is_said_with_its_line() {
         "line 8: that of line 7 left by port 1: 4 B in place of 5 or more",
         "line 9: it left by port 1, and nothing expects it: 00010001",
         "line 10: the packet of line 9 made one leave",
-        "line 11: no packet left by port 2",
+        "line 11: no packet left by port 2; that of line 9 left by port 1",
         "line 12: count(1) is 4",
     ];
     assert_eq!(said, expected);
+}
+
+#[test]
+fn where_a_packet_went_that_was_expected_elsewhere_is_said() {
+    let said = |test: &str| {
+        let test = format!("add to to:1 go(port:1)\n{test}");
+        verdict(&test).failures.iter().map(ToString::to_string).collect::<Vec<_>>()
+    };
+    let other = "packet 0 0001 0000\nexpect 2\npacket 0 0001 0001\nexpect 1";
+    let expected = [
+        "line 3: no packet left by port 2; that of line 2 left by port 1",
+        "line 4: it left by port 1, and nothing expects it: 00010002; line 5, which expects one \
+         there, was given that of line 2",
+    ];
+    assert_eq!(said(other), expected);
+    let twice = "expect 3\npacket 0 0001 0000\nexpect 1\nexpect 1\npacket 0 0009 0000\nexpect 1";
+    let expected = [
+        "line 2: no packet left by port 3",
+        "line 5: no packet left by port 1; that of line 3 was given to line 4",
+        "line 7: no packet left by port 1; none left for that of line 6",
+    ];
+    assert_eq!(said(twice), expected);
+    // All packets first: the lines behind them mean none of them more than another.
+    let first = "packet 0 0001 0000\npacket 0 0001 0001\nexpect 1 0001 0001\nexpect 1 0001 0002";
+    assert_eq!(said(first), <[String; 0]>::default());
 }
 
 /// A key and a value, which are kept, told, counted and answered.
