@@ -200,6 +200,8 @@ pub enum Command {
 #[derive(Debug, Subcommand)]
 pub enum ProgramCommand {
     /// Read programs, and say what each costs a packet at worst
+    ///
+    /// Warnings say what in a program is surely not meant; they do not make it fail.
     Check {
         /// Files of programs
         #[arg(required = true)]

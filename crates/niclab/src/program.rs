@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use niclab_device::cases::{Case, Loaded};
 use niclab_program::definition::Definition;
-use niclab_program::{Program, Single, Stf, Verdict, carry_out};
+use niclab_program::{Program, Single, Stf, Verdict, Warning, carry_out};
 
 use crate::failure::Failure;
 use crate::{progress, rules};
@@ -13,14 +13,15 @@ use crate::{progress, rules};
 /// Entries of a table where nobody says how many.
 const ENTRIES_DEFAULT: u32 = 1_024;
 
-/// Reads programs, and says what each has and what it costs a packet at worst. All are read; of
-/// those that are refused the last is the failure, and the others are said before.
+/// Reads programs, and says what each has, what it costs a packet at worst, and what in it is
+/// surely not meant. All are read; of those that are refused the last is the failure, and the
+/// others are said before.
 pub fn check(paths: &[PathBuf]) -> Result<(), Failure> {
     let mut out = stdout().lock();
     let mut refused: Option<Failure> = None;
     for path in paths {
-        let program = match read(path) {
-            Ok(program) => program,
+        let (program, warnings) = match read_with_warnings(path) {
+            Ok(read) => read,
             Err(failure) => {
                 if let Some(before) = refused.replace(failure) {
                     progress::say(&format!("niclab: {before}"));
@@ -47,8 +48,19 @@ pub fn check(paths: &[PathBuf]) -> Result<(), Failure> {
             let (name, count) = (&rings.name, rings.count);
             writeln!(out, "ring {name}: {} bytes in {count} rings", count * rings.shape.bytes())?;
         }
+        write_warnings(&mut out, &warnings)?;
     }
     refused.map_or(Ok(()), Err)
+}
+
+/// Says what in a program is surely not meant; nothing where there is nothing.
+fn write_warnings(out: &mut impl Write, warnings: &[Warning]) -> Result<(), Failure> {
+    if warnings.is_empty() {
+        return Ok(());
+    }
+    writeln!(out, "{}:", rules::plural(warnings.len(), "warning", "warnings"))?;
+    warnings.iter().try_for_each(|of| writeln!(out, "  {of}"))?;
+    Ok(())
 }
 
 /// Prints a program as it is understood.
@@ -118,6 +130,12 @@ pub fn test(test: &Path, path: &Path) -> Result<(), Failure> {
 
 /// The program in a file.
 fn read(path: &Path) -> Result<Program, Failure> {
-    Program::read(&rules::text(path)?)
+    let (program, _) = read_with_warnings(path)?;
+    Ok(program)
+}
+
+/// The program in a file, and what there is to say of it.
+fn read_with_warnings(path: &Path) -> Result<(Program, Vec<Warning>), Failure> {
+    Program::read_with_warnings(&rules::text(path)?)
         .map_err(|error| Failure::Program { path: path.into(), error })
 }

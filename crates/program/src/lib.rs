@@ -30,5 +30,5 @@ pub use form::{
 pub use outcome::{Copied, Fate, Lost, Outcome};
 pub use room::Room;
 pub use run::{Pipeline, SharedRegisters, Worker};
-pub use text::{Command, FileError, Problem, Stf, TablesText, TextError, read_tables};
+pub use text::{Command, FileError, Problem, Stf, TablesText, TextError, Warning, read_tables};
 pub use trial::{Execution, Failure, Single, SingleError, Verdict, carry_out};

@@ -22,7 +22,9 @@ fn every_packet_test_of_every_program_holds() {
     for directory in entries(Path::new(PROGRAMS)).into_iter().filter(|path| path.is_dir()) {
         let name = directory.file_name().unwrap().to_str().unwrap().to_owned();
         let text = fs::read_to_string(directory.join(format!("{name}.spec"))).unwrap();
-        let program = Program::read(&text).unwrap_or_else(|error| panic!("{name}: {error}"));
+        let read = Program::read_with_warnings(&text);
+        let (program, warnings) = read.unwrap_or_else(|error| panic!("{name}: {error}"));
+        assert_eq!(warnings, [], "{name}");
         assert_eq!(Program::read(&program.to_string()).as_ref(), Ok(&program), "{name}");
         assert!(directory.join("README.md").exists(), "{name} has no README.md");
         programs += 1;

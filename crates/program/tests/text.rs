@@ -304,6 +304,81 @@ fn a_colon_that_sticks_to_its_label_is_said_where_it_stands() {
     assert!(Program::read(&of("OTHER\t:")).is_ok());
 }
 
+/// What is said of a program around a part of its code, without the declarations that nothing of
+/// it asks.
+fn warned(more: &str, apply: &str) -> Vec<String> {
+    let uses =
+        "table uses {\n\tactions {\n\t\tgo\n\t\tnone\n\t}\n\tdefault_action none args none\n}";
+    let text = around(&format!("{uses}\n{more}"), &format!("\ttable uses\n{apply}"));
+    let (program, warnings) = Program::read_with_warnings(&text).unwrap_or_else(|e| panic!("{e}"));
+    assert_eq!(Program::read(&text).as_ref(), Ok(&program));
+    let said = |of: &niclab_program::Warning| {
+        let line = text.lines().nth(of.line - 1).unwrap();
+        let from: String = line.chars().skip(of.column - 1).collect();
+        format!("{}: {}", from.split_whitespace().next().unwrap_or_default(), of.reason)
+    };
+    warnings.iter().map(said).collect()
+}
+
+#[test]
+fn a_comparison_that_is_always_the_same_is_warned_of() {
+    let jump = |text: &str| warned("", &format!("\t{text}\n\tdrop\n\tL : mov m.a 1"));
+    for (text, word, jumps) in [
+        ("jmpeq L m.a 0x10000", "0x10000", "never"),
+        ("jmpneq L m.a 65536", "65536", "always"),
+        ("jmplt L m.a 65536", "65536", "always"),
+        ("jmpgt L m.a 65536", "65536", "never"),
+        ("jmplt L 65536 m.a", "65536", "never"),
+        ("jmpgt L 65536 m.a", "65536", "always"),
+    ] {
+        let said =
+            format!("{word}: `m.a` has 16 bits, and {word} has more: the jump is {jumps} taken");
+        assert_eq!(jump(text), [said], "{text}");
+    }
+    for text in [
+        "jmpeq L m.a 65535",
+        "jmpeq L h.wide.half 0xffffffffffffffff",
+        "jmplt L m.a m.port",
+        "jmpgt L m.port 65536",
+    ] {
+        assert_eq!(jump(text), <[String; 0]>::default(), "{text}");
+    }
+}
+
+#[test]
+fn what_is_never_reached_or_asked_is_warned_of() {
+    let none = <[String; 0]>::default();
+    let reason = "this is never reached: the instruction before it goes elsewhere or ends, and no \
+                  jump leads here";
+    // Each stretch once, where it begins; `regprefetch` is no instruction.
+    let stretch = "\tjmp L\n\tregprefetch regs 0\n\tmov m.a 1\n\tmov m.a 2\n\tL : mov m.a 3";
+    assert_eq!(warned("", stretch), [format!("mov: {reason}")]);
+    let dead = "\tdrop\n\tA : jmp L\n\tmov m.a 2\n\tL : mov m.a 3";
+    assert_eq!(warned("", dead), [format!("jmp: {reason}")], "what jumps here is never reached");
+    assert_eq!(warned("", "\tjmpeq L m.a 1\n\tdrop\n\tL : mov m.a 3"), none);
+    assert_eq!(warned("", "\tdrop"), none, "the last instruction has to stand there");
+    assert_eq!(warned("", "\trecirculate"), none, "it goes on behind it");
+    let action = |code: &str| {
+        let table = "table t {\n\tactions {\n\t\tx\n\t}\n\tdefault_action x args none\n}";
+        warned(&format!("action x args none {{\n{code}\n\treturn\n}}\n{table}"), "\ttable t")
+    };
+    assert_eq!(action("\tmov m.a 1"), none);
+    assert_eq!(action("\tdrop\n\tmov m.a 1"), [format!("mov: {reason}")]);
+    let alone = "action alone args none {\n\treturn\n}";
+    assert_eq!(warned(alone, ""), ["alone: no table has the action `alone`"]);
+    let table = |name: &str, size: u32| {
+        format!(
+            "table {name} {{\n\tkey {{\n\t\tm.a exact\n\t}}\n\tactions {{\n\t\tnone\n\t}}\n\
+             \tdefault_action none args none\n\tsize {size}\n}}"
+        )
+    };
+    assert_eq!(warned(&table("t", 1), "\ttable t"), none);
+    let said = ["t: nothing asks the table `t`: `table t` does"];
+    assert_eq!(warned(&table("t", 1), ""), said);
+    let said = ["0: the table `t` has room for no entry: give it a size from 1 on"];
+    assert_eq!(warned(&table("t", 0), "\ttable t"), said);
+}
+
 #[test]
 fn a_line_of_any_length_is_shown_around_the_word() {
     let text = format!("{}wrong {}", " ".repeat(70_000), "more ".repeat(20_000));

@@ -88,6 +88,17 @@ fn programs_are_checked_shown_and_tested() {
     for phrase in ["1 headers, 1 tables of 4 entries, 2 actions, 1 arrays", "key bits"] {
         assert!(checked.out.contains(phrase), "{checked:?}");
     }
+    assert!(!checked.out.contains("warning"), "{checked:?}");
+    let slips =
+        PROGRAM.replace("\ttable types\n", "\tjmpgt L m.port 0x100000000\n\tL : mov m.port 1\n");
+    fs::write(at("slips.spec"), slips).unwrap();
+    let slips = call(&["program", "check", &at("slips.spec")]);
+    assert_eq!(slips.code, Some(0), "{slips:?}");
+    let warned = "\n2 warnings:\n  \
+                  line 24, column 7: nothing asks the table `types`: `table types` does\n  \
+                  line 38, column 17: `m.port` has 32 bits, and 0x100000000 has more: the jump is \
+                  never taken\n";
+    assert!(slips.out.ends_with(warned), "{slips:?}");
     // What is shown is the same program.
     let shown = call(&["program", "dump", &program]);
     fs::write(at("shown.spec"), &shown.out).unwrap();

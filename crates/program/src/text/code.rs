@@ -29,10 +29,7 @@ pub(super) fn read<'a>(
     if lines.len() > CODE_LEN_MAX {
         return Err(of.unfit(format!("{CODE_LEN_MAX} instructions at most stand in one block")));
     }
-    let mut body = Body { numbers: HashMap::new(), lines: Vec::new(), labels: Vec::new() };
-    for line in lines {
-        body.take(line)?;
-    }
+    let body = Body::read(lines)?;
     // What stands behind it may be left out.
     if let (Some((name, number)), Some(line)) = (body.labels.last(), lines.last())
         && *number == body.lines.len()
@@ -70,7 +67,19 @@ struct Body<'a> {
     labels: Vec<(String, usize)>,
 }
 
+/// The lines of a block's instructions, each without its label, as many as the block has steps;
+/// none where they cannot be read.
+pub(super) fn instructions<'a>(lines: &[Line<'a>]) -> Vec<Line<'a>> {
+    Body::read(lines).map(|body| body.lines).unwrap_or_default()
+}
+
 impl<'a> Body<'a> {
+    fn read(lines: &[Line<'a>]) -> Result<Body<'a>, Wrong> {
+        let mut body = Body { numbers: HashMap::new(), lines: Vec::new(), labels: Vec::new() };
+        lines.iter().try_for_each(|line| body.take(line))?;
+        Ok(body)
+    }
+
     fn take(&mut self, line: &Line<'a>) -> Result<(), Wrong> {
         let (number, mut line) = (self.lines.len(), line.clone());
         parted(&line)?;

@@ -11,6 +11,7 @@ mod file;
 mod nearest;
 mod resolve;
 mod stf;
+mod warning;
 mod words;
 mod written;
 
@@ -19,6 +20,7 @@ pub use error::{Problem, TextError};
 pub use file::{FileError, read_tables};
 pub use stf::Stf;
 pub(crate) use stf::{Checked, Expected, Step};
+pub use warning::Warning;
 pub use written::TablesText;
 
 use error::{At, Wrong};
@@ -32,12 +34,29 @@ impl Program {
     /// # Errors
     /// With line and column of the first thing that is wrong, and what was expected there.
     pub fn read(source: &str) -> Result<Program, TextError> {
+        let (program, _) = Program::resolved(source)?;
+        Ok(program)
+    }
+
+    /// Reads a program, and says what in it is surely not meant, by line.
+    ///
+    /// # Errors
+    /// As of [`Program::read`].
+    pub fn read_with_warnings(source: &str) -> Result<(Program, Vec<Warning>), TextError> {
+        let (program, blocks) = Program::resolved(source)?;
+        let warnings = warning::all(&blocks, &program);
+        Ok((program, warnings))
+    }
+
+    /// A program, and the blocks that it was made of.
+    fn resolved(source: &str) -> Result<(Program, blocks::Blocks<'_>), TextError> {
         let read = || {
             if source.len() > TEXT_LEN_MAX {
                 let at = At { line: 1, column: 1, width: 1 };
                 return Err(Wrong::unfit(at, "the text of a program has at most 4 MiB"));
             }
-            resolve::resolve(&blocks::read(&mut words::lines(source))?)
+            let blocks = blocks::read(&mut words::lines(source))?;
+            Ok((resolve::resolve(&blocks)?, blocks))
         };
         read().map_err(|wrong| TextError::new(source, wrong))
     }
