@@ -11,6 +11,7 @@ use niclab_nic::memory::Region;
 use niclab_packet::wire::MacAddress;
 use niclab_port::error::PortError;
 use niclab_port::lane::Lane;
+use niclab_port::link::Link;
 use niclab_port::pcap::{Files, Speed};
 use niclab_port::{link, packet, pcap, tap, xdp};
 
@@ -42,10 +43,22 @@ impl PortName {
     /// # Errors
     /// What the kernel says.
     pub fn mac(&self) -> io::Result<Option<MacAddress>> {
+        Ok(self.link()?.and_then(|link| link.mac))
+    }
+
+    /// The name of its interface, where that is there in this network namespace and switched off:
+    /// no frame comes by it, and none leaves.
+    ///
+    /// # Errors
+    /// What the kernel says.
+    pub fn switched_off(&self) -> io::Result<Option<String>> {
+        Ok(self.link()?.filter(|link| !link.is_on).map(|link| link.name))
+    }
+
+    /// Its interface, where there is one.
+    fn link(&self) -> io::Result<Option<Link>> {
         match self {
-            PortName::Xdp(name) | PortName::Packet(name) | PortName::Tap(name) => {
-                Ok(link::look(name)?.and_then(|link| link.mac))
-            }
+            PortName::Xdp(name) | PortName::Packet(name) | PortName::Tap(name) => link::look(name),
             PortName::Pcap(_) => Ok(None),
         }
     }

@@ -24,6 +24,8 @@ pub struct Link {
     pub index: u32,
     /// It was switched on and has a carrier.
     pub up: bool,
+    /// It was switched on, with a carrier or without.
+    pub is_on: bool,
     /// It has a carrier; of a TAP interface: a program has it open.
     pub has_carrier: bool,
     /// Longest packet without the Ethernet header, bytes.
@@ -106,6 +108,7 @@ impl Link {
             name: name.into(),
             index: message.header.index,
             up: message.header.flags.contains(on),
+            is_on: message.header.flags.contains(LinkFlags::Up),
             has_carrier: false,
             mtu: 0,
             kind: None,

@@ -20,6 +20,7 @@ use niclab_packet::wire::MacAddress;
 use crate::arguments::{KvsArguments, KvsMode};
 use crate::failure::Failure;
 use crate::nic::control::{Control, May};
+use crate::nic::say_off;
 use crate::progress;
 
 /// How often the card is tended.
@@ -115,6 +116,7 @@ impl Wanted {
         let services = server.services(identity, loans);
         let runs = Runs { program, services, ..Runs::default() };
         let mut card = Card::start_with(&config, runs)?;
+        say_off(&config.ports);
         let (name, at, tcp) = (&config.ports[0], SocketAddr::from((ip, port)), server.address());
         writeln!(stdout(), "{banner}\nUDP by a card at {at} ({mac}), {name}; TCP at {tcp}")?;
         let served = thread::scope(|scope| {

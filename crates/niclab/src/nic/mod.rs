@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 
 use niclab_card::{
     ApplicationCounters, Balance, Balanced, Card, CardConfig, CardError, Counters, Decider,
-    GuestCounters, PortCounters, PortError, Runs,
+    GuestCounters, PortCounters, PortError, PortName, Runs,
 };
 use niclab_device::cores::allowed;
 use niclab_lab::words;
@@ -87,6 +87,7 @@ fn card(arguments: &NicArguments) -> Result<(), Failure> {
             (CardError::Rules(error), Some(path)) => Failure::Rules { path: path.clone(), error },
             (error, _) => error.into(),
         })?;
+    say_off(&config.ports);
     let until = arguments.seconds.map(|seconds| Instant::now() + Duration::from_secs(seconds));
     let mut live = Live::new(arguments.json, card.counters());
     let (mut is_told, mut tended_at) = (false, Instant::now());
@@ -116,6 +117,17 @@ fn card(arguments: &NicArguments) -> Result<(), Failure> {
         (0, true) => Ok(()),
         (0, false) => Err(Failure::Output(io::Error::other(ended.trouble.join("; ")))),
         (lost, _) => Err(Failure::FramesLost { lost, frames: ended.frames }),
+    }
+}
+
+/// Says of which ports the interface is switched off. Where the kernel does not tell, the card runs
+/// all the same.
+pub fn say_off(ports: &[PortName]) {
+    for port in ports {
+        if let Ok(Some(name)) = port.switched_off() {
+            let remedy = format!("switch it on by `ip link set dev {name} up`");
+            progress::say(&format!("niclab: {port}: the interface is down: {remedy}"));
+        }
     }
 }
 

@@ -2,6 +2,7 @@
 //! through an AF_XDP port on a pair of virtual interfaces, in a network namespace of the test's
 //! own, which ends with it.
 
+use std::fs::{self, File};
 use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream, UdpSocket};
 use std::path::Path;
@@ -468,6 +469,54 @@ fn a_stores_card_is_asked_while_it_serves_and_not_changed() {
         assert!(store.child.wait().unwrap().success());
         ctl(&["counters"]).with(9, &["no card listens there"]);
     }
+}
+
+#[test]
+fn a_card_on_an_interface_that_is_down_says_so_and_serves_once_it_is_up() {
+    let test = "a_card_on_an_interface_that_is_down_says_so_and_serves_once_it_is_up";
+    if !is_apart(test) {
+        return;
+    }
+    system("ip link set lo up");
+    let cores = two_cores();
+    let first = cores.split(',').next().unwrap();
+    let scratch = scratch();
+    for port in ["xdp:kvs1", "packet:kvs1"] {
+        system("ip link add kvs0 type veth peer name kvs1");
+        system("ethtool -K kvs0 tx off >/dev/null");
+        system("ip address add 10.9.0.1/24 dev kvs0 && ip link set kvs0 up");
+        let line = format!(
+            "niclab: {port}: the interface is down: switch it on by `ip link set dev kvs1 up`\n"
+        );
+        let nic = ["nic", "--port", port, "--seconds", "1"];
+        let ended = call(&nic);
+        assert_eq!((ended.code, &ended.err), (Some(0), &line), "{ended:?}");
+
+        let mut command = niclab(&["kvs", "--listen", "127.0.0.1:0", "--mode", "rss"]);
+        command.args(["--port", port, "--address", "10.9.0.2/24", "--cores", first]);
+        let errors = scratch.path().join("errors");
+        command.stderr(File::create(&errors).unwrap());
+        let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
+        let out = BufReader::new(child.stdout.take().unwrap());
+        let (address, tcp) = (String::new(), String::new());
+        let mut store = Store { child, out, address, tcp };
+        let second = store.out.by_ref().lines().nth(1).unwrap().unwrap();
+        let said = fs::read_to_string(&errors).unwrap();
+        assert_eq!(said, line);
+        store.address = second.split(" at ").nth(1).unwrap().split(' ').next().unwrap().to_owned();
+        // What it names is done, and the store is there.
+        system(said.split('`').nth(1).unwrap());
+        assert_eq!(ask(&store.client(), 1, b"mn\r\n"), b"MN\r\n", "{port}");
+        store.child.kill().unwrap();
+        store.child.wait().unwrap();
+        // It is up, whether there is a carrier or not.
+        system("ip link set kvs0 down");
+        let ended = call(&nic);
+        assert_eq!((ended.code, &ended.err[..]), (Some(0), ""));
+    }
+    // One that the card makes is up.
+    let ended = call(&["nic", "--port", "tap:own0", "--seconds", "1"]);
+    assert_eq!((ended.code, &ended.err[..]), (Some(0), ""));
 }
 
 #[test]
