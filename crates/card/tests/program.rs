@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use made::Made;
 use niclab_card::{Card, CardConfig, ChangeError, Receive, Runs};
-use niclab_program::{Change, Entry, Invocation, Part, Pipeline, Ports, Program};
+use niclab_program::{Change, Entry, Invocation, Part, Pipeline, Ports, Program, TablesFile};
 
 const WINDOW: usize = 700;
 
@@ -191,6 +191,45 @@ fn tables_change_together_while_frames_flow() {
     let (mut card, world) = at_work(Some(pipeline), Receive::BusyPoll);
     for number in 2..5_000 {
         card.program().unwrap().change(&numbers(number, false)).unwrap();
+        if number % 100 == 0 {
+            let_leave(&world, 100);
+            card.tend();
+        }
+    }
+    let_leave(&world, 5_000);
+    assert_eq!(world.latest.load(Ordering::Relaxed), 4_999);
+    end(card, &world);
+}
+
+/// A file of all tables that says a number: by entries where it is odd, else by default actions.
+fn file(program: &Program, number: u32) -> TablesFile {
+    let does = |action: &str| format!(r#""action":"{action}","arguments":{{"number":{number}}}"#);
+    let table = |action: &str| match number % 2 {
+        0 => format!(r#"{{"default":{{{}}}}}"#, does(action)),
+        _ => format!(r#"{{"entries":[{{"key":{{"key":0}},{}}}]}}"#, does(action)),
+    };
+    let (first, second, other) = (table("first"), table("second"), does("other"));
+    let text =
+        format!(r#"{{"tables":{{"t1":{first},"t2":{second},"t3":{{"default":{{{other}}}}}}}}}"#);
+    TablesFile::read(program, &text).unwrap()
+}
+
+#[test]
+fn tables_become_what_a_file_says_while_frames_flow() {
+    let text = program(0).to_string().replace("mov h.h.constant 0x0", "mov h.h.constant 0x7");
+    let text = text.replace("\temit h.h\n", "\tmov h.h.constant h.h.first\n\temit h.h\n");
+    let program = Program::read(&text).unwrap();
+    let mut pipeline = Pipeline::new(program.clone()).unwrap();
+    pipeline.replace(&file(&program, 1), 0).unwrap();
+    let (mut card, world) = at_work(Some(pipeline), Receive::BusyPoll);
+    for number in 2..5_000 {
+        let of = card.program().unwrap();
+        // One that is wrong in its last table changes nothing.
+        let mut wrong = file(&program, number);
+        wrong.commands.extend(file(&program, 3).commands.into_iter().skip(1).take(1));
+        wrong.commands.extend(file(&program, 5).commands.into_iter().skip(1).take(1));
+        of.replace(&wrong, 0).unwrap_err();
+        of.replace(&file(&program, number), 0).unwrap();
         if number % 100 == 0 {
             let_leave(&world, 100);
             card.tend();

@@ -511,7 +511,8 @@ pub enum NicCommand {
     /// INDEX` what a register has, `program counter ARRAY INDEX` a counter, and `program digests
     /// NAME` what it has told since. `table add`, `modify`, `delete` and `setdefault` change tables
     /// as packet tests write it, `table transaction` several at once, with `;` between them, and
-    /// `table load FILE` a file of them.
+    /// `table load FILE` a file of them; with `--replace` before the file, the tables that it names
+    /// have nothing else afterwards.
     /// `table show` says how much each table has, `table show TABLE` what, and with `--json` either
     /// is a file that `table load` takes.
     /// `application` says which applications there are and what they own. With `application NAME`

@@ -187,6 +187,14 @@ pub enum ChangeError {
         /// The table.
         table: String,
     },
+    /// A file has two entries with this key.
+    #[error("{table}: the file has two entries with the key {key}: keep one")]
+    Twice {
+        /// The table.
+        table: String,
+        /// The key, as commands have it.
+        key: String,
+    },
     /// There is no entry with this key.
     #[error("{table} has no entry with this key")]
     Missing {

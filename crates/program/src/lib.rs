@@ -29,6 +29,8 @@ pub use form::{
 };
 pub use outcome::{Copied, Fate, Lost, Outcome};
 pub use room::Room;
-pub use run::{Pipeline, SharedRegisters, Worker};
-pub use text::{Command, FileError, Problem, Stf, TablesText, TextError, Warning, read_tables};
+pub use run::{Pipeline, Replaced, SharedRegisters, Worker};
+pub use text::{
+    Command, FileError, Problem, Stf, TablesFile, TablesText, TextError, Warning, read_tables,
+};
 pub use trial::{Execution, Failure, Single, SingleError, Verdict, carry_out};

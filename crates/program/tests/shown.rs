@@ -1,7 +1,8 @@
 //! What tables have is shown as it was said, and can be said again.
 
 use niclab_program::{
-    Change, Command, Entry, Invocation, Member, Part, Pipeline, Program, TablesText, read_tables,
+    Change, ChangeError, Command, Entry, Invocation, Member, Part, Pipeline, Program, TablesFile,
+    TablesText, read_tables,
 };
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -64,7 +65,7 @@ const PROGRAM: &str = "
             none
         }
         default_action none args none
-        size 300
+        size 3000
     }
     table route {
         key {
@@ -78,7 +79,7 @@ const PROGRAM: &str = "
             none
         }
         default_action far args number 7
-        size 300
+        size 3000
     }
     table acl {
         key {
@@ -93,7 +94,7 @@ const PROGRAM: &str = "
             none
         }
         default_action none args none const
-        size 300
+        size 3000
     }
     table all {
         actions {
@@ -358,5 +359,74 @@ fn whatever_was_done_tables_show_what_they_have_and_can_be_told_it() {
         other.tell(&commands, 0).unwrap();
         assert_eq!(self::contents(&other), contents);
         assert_eq!(file(&other), file(&pipeline));
+    }
+}
+
+#[test]
+fn tables_become_what_a_file_says_and_stay_where_it_is_refused() {
+    for (seed, program) in programs().into_iter().enumerate() {
+        let mut pipeline = Pipeline::new(program.clone()).unwrap();
+        let mut worker = pipeline.worker();
+        let rng = Xoshiro256PlusPlus::seed_from_u64(seed as u64);
+        let mut model = Model { entries: Default::default(), rng };
+        let mut kept = 0;
+        for round in 0..60 {
+            // Some of what is there goes, changes or moves, and some comes.
+            for _ in 0..20 {
+                model.change();
+            }
+            for table in 0..3 {
+                let (a, b) = (model.rng.random::<u16>(), model.rng.random::<u16>());
+                let len = model.entries[table].len().max(1);
+                if model.entries[table].len() > 1 && round % 3 == 0 {
+                    model.entries[table].swap(usize::from(a) % len, usize::from(b) % len);
+                }
+            }
+            let changes = (0..3).flat_map(|table| {
+                let add = |entry: &Entry| Change::Add { table, entry: entry.clone() };
+                model.entries[table].iter().map(add).collect::<Vec<_>>()
+            });
+            let group = Change::Group {
+                table: 5,
+                group: round % 8,
+                members: vec![Member { id: round, weight: 2 }],
+            };
+            let does = Invocation { action: 1, arguments: vec![vec![round as u8; 8]] };
+            let default = (round % 2 == 0).then_some(Change::Default { table: 1, does });
+            let changes: Vec<Change> = changes.chain([group]).chain(default).collect();
+            let commands: Vec<Command> = changes.into_iter().map(Command::Change).collect();
+            let file = TablesFile { commands, tables: vec![0, 1, 2, 4, 5] };
+            let before = contents(&pipeline);
+            // A key that is there twice, in the last table.
+            let mut wrong = file.clone();
+            let last = model.entries[2][0].clone();
+            wrong.commands.push(Command::Change(Change::Add { table: 2, entry: last }));
+            let refused = pipeline.replace(&wrong, 0);
+            assert!(matches!(refused, Err(ChangeError::Twice { .. })), "{refused:?}");
+            assert_eq!(contents(&pipeline), before);
+            let replaced = pipeline.replace(&file, 0).unwrap();
+            kept += replaced.kept;
+            let mut fresh = Pipeline::new(program.clone()).unwrap();
+            fresh.tell(&file.commands, 0).unwrap();
+            assert_eq!(contents(&pipeline), contents(&fresh), "round {round}");
+            let all: usize = (0..3).map(|table| model.entries[table].len()).sum();
+            assert_eq!(replaced.added + replaced.changed + replaced.kept, all);
+            let again = pipeline.replace(&file, 0).unwrap();
+            assert_eq!((again.kept, again.added, again.changed, again.deleted), (all, 0, 0, 0));
+            worker.offline();
+            pipeline.settle(100);
+            worker.online();
+        }
+        assert!(kept > 1_000, "{kept}");
+        // A table that is not named stays, one that is named with nothing becomes empty.
+        said(&mut pipeline, &["setdefault all far(number:4)"]);
+        let text = r#"{ "tables": { "acl": {} }, "groups": { "paths": {} } }"#;
+        let before = contents(&pipeline);
+        pipeline.replace(&TablesFile::read(&program, text).unwrap(), 0).unwrap();
+        let empty = vec![Vec::new(); before.len()];
+        let mut wanted = before.clone();
+        wanted[2] = empty[2].clone();
+        wanted[5] = empty[5].clone();
+        assert_eq!(contents(&pipeline), wanted);
     }
 }

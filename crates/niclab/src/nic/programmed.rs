@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use niclab_card::{Card, LoadedApplication, Look};
-use niclab_program::{Command, Field, Pipeline, Program, Table, read_tables};
+use niclab_program::{Command, Field, Pipeline, Program, Replaced, Table, TablesFile, read_tables};
 use serde::de::IgnoredAny;
 use serde_json::{Value, json};
 
@@ -12,7 +12,7 @@ use super::patience::wait;
 use super::shown;
 use crate::failure::Failure;
 use crate::program::fits;
-use crate::rules;
+use crate::rules::{self, plural};
 
 const TABLE_COMMANDS: &str = "table show, add, modify, delete, setdefault, group, register_write, \
     meter_set_rates, mirroring_add, multicast_group, transaction or load";
@@ -20,6 +20,8 @@ const NO_FILE: &str = "give a file: load FILE";
 const NO_PROGRAM_FILE: &str = "give a file, and one of its tables: load FILE [TABLES]";
 /// What is said where a core has not come to look in time.
 const LATER: &str = "a core has not come to look yet: the last program decides there until it does";
+/// Says that the tables which a file names are to have what it says and nothing else.
+const REPLACE: &str = "--replace";
 const PROGRAM_COMMANDS: &str =
     "program load, none, show, register, counter, digests, ring or window";
 
@@ -122,7 +124,7 @@ pub(super) fn sent(words: &str, prints_json: bool) -> Result<String, Failure> {
         ["table", "show", ..] | ["application", _, "table", "show", ..] if prints_json => {
             Ok(format!("{words} {}", shown::AS_FILE))
         }
-        [before @ .., "table", "load", file] if is_whose(before) => {
+        [before @ .., "table", "load", file] if *file != REPLACE && is_whose(before) => {
             let path = Path::new(file);
             let text = rules::text(path)?;
             is_json(path, &text)?;
@@ -138,6 +140,14 @@ pub(super) fn sent(words: &str, prints_json: bool) -> Result<String, Failure> {
             let text = rules::text(path)?;
             is_json(path, &text)?;
             Ok(format!("{}program load {}", behind(before), json!([program, (tables, text)])))
+        }
+        [before @ .., "table", "load", file, option]
+        | [before @ .., "table", "load", option, file]
+            if *option == REPLACE && is_whose(before) =>
+        {
+            let begin = [before, &["table", "load", file]].concat().join(" ");
+            let sent = sent(&begin, prints_json)?;
+            Ok(sent.replacen("table load ", &format!("table load {REPLACE} "), 1))
         }
         _ => Ok(words.to_owned()),
     }
@@ -284,6 +294,18 @@ fn table(card: &mut Card, whose: Whose<'_>, rest: &str) -> Result<Value, String>
     let now_ns = card.now_ns();
     let pipeline = whose.pipeline(card)?;
     let (first, behind) = rest.split_once(' ').unwrap_or((rest, ""));
+    if let ("load", Some(text)) = (first, behind.strip_prefix(REPLACE)) {
+        let file = TablesFile::read(pipeline.program(), &loaded(text.trim())?);
+        let file = file.map_err(|error| error.to_string())?;
+        let replaced = pipeline.replace(&file, now_ns).map_err(|error| error.to_string())?;
+        let Replaced { added, changed, deleted, kept } = replaced;
+        let tables = plural(file.tables.len(), "table has", "tables have");
+        let line = format!(
+            "{tables} what the file says: {added} added, {changed} changed, {deleted} deleted, \
+             {kept} as before"
+        );
+        return Ok(lines(&[line]));
+    }
     let commands = match (first, behind) {
         ("load", text) => {
             let text = loaded(text)?;

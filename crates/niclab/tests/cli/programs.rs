@@ -390,6 +390,43 @@ apply {
 }
 ";
 
+/// What is said of them.
+const TABLES_SAY: &[&str] = &[
+    "6 commands carried out together\n\
+         routes: 2 of 4 entries, constant default drop()\n\
+         acl: 2 of 4 entries, default out(port:9)\n\
+         last: no key, default out(port:7)\n\
+         flows: ",
+    " on all cores, each with room for 16, default stay()\n\
+         paths: 1 of 4 groups, each of 8 members at most\n\
+         all: 0\n",
+    "routes: 2 of 4 entries, constant default drop()\n\
+         add routes h.ipv4.dst:10.0.0.0/8 out(port:2)\n\
+         add routes h.ipv4.dst:10.1.0.0/16 drop()\n\
+         acl: 2 of 4 entries, default out(port:9)\n\
+         add acl 1 h.ipv4.src:10.9.0.1 h.ipv4.port:0x0050&&&0x00f0 out(port:3)\n\
+         add acl 5 h.ipv4.src:* h.ipv4.port:80 drop()\n\
+         last: no key, default out(port:7)\n\
+         flows: ",
+    "default stay()\n\
+         what it has learnt is not shown: each core has its own, where it alone can read",
+    "paths: 1 of 4 groups, each of 8 members at most\ngroup paths 2 5 6:3\n",
+    "no table route; there are: routes, acl, last, flows, paths\nno table: 3",
+    "one table at a time: table show TABLE, or table show\ntwo: 3",
+    "no application other; there are: none\nno application: 3",
+    r#"{"tables":{"acl":{"default":{"action":"out","arguments":{"port":9}},"entries":["#,
+    "8 commands carried out together\nthe same\n",
+    "routes is full: 4 entries; delete some, or give it a larger size\nfull: 3\n\
+         nothing changed\n\
+         5 tables have what the file says: 1 added, 1 changed, 1 deleted, 2 as before\n\
+         the same again\n\
+         1 table has what the file says: 0 added, 0 changed, 2 deleted, 0 as before\n\
+         routes: 2 of 4 entries, constant default drop()\n\
+         acl: 0 of 4 entries, default drop()\n",
+    "give a file: load FILE\nno file: 3",
+    "the card has no program of its own: program load FILE\nno program: 3",
+];
+
 #[test]
 fn what_tables_have_is_shown_and_another_card_takes_it() {
     let scratch = files();
@@ -418,6 +455,24 @@ fn what_tables_have_is_shown_and_another_card_takes_it() {
         ctl two table load one.json
         ctl two table show --json >two.json
         cmp one.json two.json && echo "the same"
+        ctl two table transaction 'add acl 7 src:1.2.3.4 drop(); delete routes dst:10.0.0.0/8;
+            modify routes dst:10.1.0.0/16 out(port:5); setdefault acl drop()'
+        echo '{ "tables": { "acl": { "entries": [] }, "routes": { "entries": [' >full.json
+        for host in 1 2 3 4 5; do
+            echo '{ "key": { "dst": "10.2.0.'$host'" }, "action": "drop" }'
+        done | paste -sd , >>full.json
+        echo '] } } }' >>full.json
+        ctl two --json table show >before.json
+        ctl two table load --replace full.json; echo "full: $?"
+        ctl two --json table show >after.json
+        cmp before.json after.json && echo "nothing changed"
+        ctl two table load --replace one.json
+        ctl two --json table show >two.json
+        cmp one.json two.json && echo "the same again"
+        echo '{ "tables": { "acl": { "default": { "action": "drop" } } } }' >acl.json
+        ctl two table load acl.json --replace
+        ctl two table show
+        ctl two table load --replace; echo "no file: $?"
         ctl one program none
         ctl one table show; echo "no program: $?"
         ctl one stop
@@ -425,33 +480,7 @@ fn what_tables_have_is_shown_and_another_card_takes_it() {
         wait $one $two
         "#,
     );
-    for phrase in [
-        "6 commands carried out together\n\
-         routes: 2 of 4 entries, constant default drop()\n\
-         acl: 2 of 4 entries, default out(port:9)\n\
-         last: no key, default out(port:7)\n\
-         flows: ",
-        " on all cores, each with room for 16, default stay()\n\
-         paths: 1 of 4 groups, each of 8 members at most\n\
-         all: 0\n",
-        "routes: 2 of 4 entries, constant default drop()\n\
-         add routes h.ipv4.dst:10.0.0.0/8 out(port:2)\n\
-         add routes h.ipv4.dst:10.1.0.0/16 drop()\n\
-         acl: 2 of 4 entries, default out(port:9)\n\
-         add acl 1 h.ipv4.src:10.9.0.1 h.ipv4.port:0x0050&&&0x00f0 out(port:3)\n\
-         add acl 5 h.ipv4.src:* h.ipv4.port:80 drop()\n\
-         last: no key, default out(port:7)\n\
-         flows: ",
-        "default stay()\n\
-         what it has learnt is not shown: each core has its own, where it alone can read",
-        "paths: 1 of 4 groups, each of 8 members at most\ngroup paths 2 5 6:3\n",
-        "no table route; there are: routes, acl, last, flows, paths\nno table: 3",
-        "one table at a time: table show TABLE, or table show\ntwo: 3",
-        "no application other; there are: none\nno application: 3",
-        r#"{"tables":{"acl":{"default":{"action":"out","arguments":{"port":9}},"entries":["#,
-        "8 commands carried out together\nthe same\n",
-        "the card has no program of its own: program load FILE\nno program: 3",
-    ] {
+    for phrase in TABLES_SAY {
         assert!(said.contains(phrase), "`{phrase}` is missing in: {said}");
     }
 }

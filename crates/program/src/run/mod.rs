@@ -12,10 +12,12 @@ mod order;
 mod plan;
 mod prune;
 mod record;
+mod replace;
 mod shown;
 mod state;
 mod tables;
 mod worker;
 
 pub use control::{Pipeline, SharedRegisters};
+pub use replace::Replaced;
 pub use worker::Worker;

@@ -23,6 +23,8 @@
 //! Each part may be left out. Values are numbers, or strings as in [commands](super::command); an
 //! entry may have a `priority`. What is not named here is refused.
 
+use std::collections::BTreeSet;
+
 use serde_json::{Map, Value};
 
 use super::command::Command;
@@ -41,21 +43,45 @@ pub struct FileError {
 
 type Object = Map<String, Value>;
 
+/// What a file of tables says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TablesFile {
+    /// Its commands, in order.
+    pub commands: Vec<Command>,
+    /// Numbers of the tables and selectors that it names, in order; each once.
+    pub tables: Vec<usize>,
+}
+
+impl TablesFile {
+    /// Reads a file.
+    ///
+    /// # Errors
+    /// With the first that is wrong.
+    pub fn read(program: &Program, text: &str) -> Result<TablesFile, FileError> {
+        read(program, text)
+    }
+}
+
 /// Reads a file of tables: its commands, in order.
 ///
 /// # Errors
 /// With the first that is wrong.
 pub fn read_tables(program: &Program, text: &str) -> Result<Vec<Command>, FileError> {
+    Ok(read(program, text)?.commands)
+}
+
+fn read(program: &Program, text: &str) -> Result<TablesFile, FileError> {
     let value: Value = serde_json::from_str(text)
         .map_err(|error| wrong("the file", format!("it is no JSON: {error}")))?;
     let root = object("the file", &value)?;
     only("the file", root, &["tables", "groups", "registers", "meters", "sessions", "multicast"])?;
     let mut commands = Commands { program, commands: Vec::new() };
     let tables = || program.tables.iter().map(|of| &of.name);
+    let mut named_tables = BTreeSet::new();
     for (name, table) in part(root, "tables")? {
         named("tables", name)?;
         commands.table(name, table)?;
-        there("tables", name, "a table", tables())?;
+        named_tables.insert(there("tables", name, "a table", tables())?);
     }
     for (name, groups) in part(root, "groups")? {
         let place = format!("groups.{name}");
@@ -64,7 +90,7 @@ pub fn read_tables(program: &Program, text: &str) -> Result<Vec<Command>, FileEr
             named(&place, group)?;
             commands.group(name, group, members)?;
         }
-        there("groups", name, "a table", tables())?;
+        named_tables.insert(there("groups", name, "a table", tables())?);
     }
     for (name, values) in part(root, "registers")? {
         let place = format!("registers.{name}");
@@ -101,7 +127,7 @@ pub fn read_tables(program: &Program, text: &str) -> Result<Vec<Command>, FileEr
         named("multicast", group)?;
         commands.ports(group, ports)?;
     }
-    Ok(commands.commands)
+    Ok(TablesFile { commands: commands.commands, tables: named_tables.into_iter().collect() })
 }
 
 fn wrong(place: impl Into<String>, reason: impl Into<String>) -> FileError {
@@ -140,22 +166,18 @@ fn named(place: &str, name: &str) -> Result<(), FileError> {
     }
 }
 
-/// That there is something of a name, of which the file may say nothing else.
+/// The number of what has a name, of which the file may say nothing else.
 fn there<'n>(
     part: &str,
     name: &str,
     what: &str,
     names: impl Iterator<Item = &'n String>,
-) -> Result<(), FileError> {
+) -> Result<usize, FileError> {
     let names: Vec<&str> = names.map(String::as_str).collect();
-    match names.contains(&name) {
-        true => Ok(()),
-        false => {
-            let known =
-                if names.is_empty() { "there is none".to_owned() } else { names.join(", ") };
-            Err(wrong(format!("{part}.{name}"), format!("expected {what}: {known}")))
-        }
-    }
+    names.iter().position(|of| *of == name).ok_or_else(|| {
+        let known = if names.is_empty() { "there is none".to_owned() } else { names.join(", ") };
+        wrong(format!("{part}.{name}"), format!("expected {what}: {known}"))
+    })
 }
 
 /// A value as one word.

@@ -17,7 +17,7 @@ mod written;
 
 pub use command::Command;
 pub use error::{Problem, TextError};
-pub use file::{FileError, read_tables};
+pub use file::{FileError, TablesFile, read_tables};
 pub use stf::Stf;
 pub(crate) use stf::{Checked, Expected, Step};
 pub use warning::Warning;
