@@ -1,25 +1,22 @@
 //! What one observation says: metrics with their units, and the marks a reader must know.
 
+mod calm;
+mod marks;
+mod slices;
+
 use std::collections::BTreeMap;
 
-use niclab_device::{Latency, Observation, SetupReport, Slice};
+use niclab_device::{Latency, Observation, SetupReport};
 use niclab_packet::size::RateLevel;
-use niclab_result::{Mark, Quantity};
-use serde_json::{Value, json};
+use niclab_result::Quantity;
 
-use crate::loss::Loss;
-use crate::windows;
+use calm::Calm;
+
+pub use marks::{Judged, is_unbalanced, marks};
+pub use slices::{slices, slices_of};
 
 /// What a frame costs the device's core: measured where the device tells how idle it was.
 pub const DEVICE_TIME: &str = "device_ns_per_frame";
-
-/// Least share of the slices that must be calm for a throughput to be taken from them.
-const CALM_SHARE_MIN: f64 = 0.2;
-
-/// Share of the frames due that a generator may leave unsent before a trial is marked: the loss
-/// goal of the headline figure (PDR, 0.5 %). A mark for a single frame of millions would stand
-/// everywhere and say nothing.
-const UNSENT_MAX: f64 = 0.005;
 
 /// Fewest rules whose installation is a rate, and whose memory is told by rule: of a few, the first
 /// call and what a table has before its first rule are most of it.
@@ -95,47 +92,6 @@ pub fn setup_metrics(report: &SetupReport) -> Metrics {
     metrics
 }
 
-/// By which part of a trial the frames are judged that were not sent in time.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Judged {
-    /// By all of it: a frame that was not sent has no latency, whatever kept the generator.
-    Whole,
-    /// By the slices that no stall fell into: what is told of the trial is read from them.
-    Undisturbed,
-}
-
-/// The warnings that belong to an observation.
-pub fn marks(observation: &Observation, judged: Judged) -> Vec<Mark> {
-    let o = observation;
-    let mut marks = Vec::new();
-    let is_staged_spoilt = o.staged.is_some_and(|staged| staged.disturbed > 0);
-    let has_stalls = o.slices.iter().any(|slice| slice.disturbed);
-    if is_staged_spoilt || has_stalls && Calm::of(o).is_none() {
-        marks.push(Mark::Disturbed);
-    }
-    if o.honesty.tester_limited || unsent_ratio(o, judged) > UNSENT_MAX {
-        marks.push(Mark::GeneratorLimited);
-    }
-    if is_unbalanced(o) {
-        marks.push(Mark::Unbalanced);
-    }
-    marks
-}
-
-/// `true` where the counters of an observation do not add up.
-pub fn is_unbalanced(o: &Observation) -> bool {
-    let adds_up = o.planned == o.offered + o.unsent && o.offered == done(o) + o.lost;
-    !o.honesty.balanced || !adds_up
-}
-
-/// Frames not sent in time by those due; of the whole trial where hardly a slice is undisturbed.
-fn unsent_ratio(o: &Observation, judged: Judged) -> f64 {
-    match (judged, Loss::of(o)) {
-        (Judged::Undisturbed, Some(loss)) => loss.unsent_ratio,
-        _ => o.unsent as f64 / o.planned.max(1) as f64,
-    }
-}
-
 /// Frames that the device dealt with as it was told.
 fn done(o: &Observation) -> u64 {
     o.received + o.dropped
@@ -195,106 +151,6 @@ fn put_device_time(metrics: &mut Metrics, o: &Observation) {
     }
 }
 
-/// The slices of a trial that show the device alone: those without a stall, but for the one right
-/// behind a stall, which sees the backlog, and the first ones, in which frames of the warm-up still
-/// come back.
-struct Calm {
-    time_ns: u64,
-    offered: u64,
-    done: u64,
-    rx_missed: u64,
-}
-
-impl Calm {
-    /// `None` where they are less than a fifth of all slices, or where all frames that were dealt
-    /// with fell into others. Where frames come back before any of the measured part could, those
-    /// of the warm-up are counted too, and no slice need be left out for what is under way.
-    ///
-    /// When a frame was dropped nobody saw: where rules drop, the calm slices have the share of
-    /// what was dealt with that they have of the frames taken in.
-    fn of(o: &Observation) -> Option<Calm> {
-        let slice_ns = slice_ns(o)?;
-        let under_way_ns = o.latency.as_ref().map_or(0, |Latency(l)| l.value_at_quantile(0.75));
-        let first_ns = o.latency.as_ref().map_or(0, |Latency(l)| l.min());
-        let early = o.slices.iter().take_while(|slice| slice.start_ns + slice_ns <= first_ns);
-        let is_warm = early.clone().count() > 0 && early.clone().any(|slice| slice.received > 0);
-        let under_way_ns = if is_warm { 0 } else { under_way_ns };
-        let is_calm =
-            |at: usize| windows::is_calm(&o.slices, at) && o.slices[at].start_ns >= under_way_ns;
-        let mut calm = Calm { time_ns: 0, offered: 0, done: 0, rx_missed: 0 };
-        let mut count = 0;
-        for (_, slice) in o.slices.iter().enumerate().filter(|(at, _)| is_calm(*at)) {
-            count += 1;
-            // The last slice may be shorter.
-            calm.time_ns += slice_ns.min(o.duration_ns.saturating_sub(slice.start_ns));
-            calm.offered += slice.offered;
-            calm.done += windows::taken(o, slice);
-            calm.rx_missed += slice.rx_missed;
-        }
-        if o.dropped > 0 {
-            let all: u64 = o.slices.iter().map(|slice| windows::taken(o, slice)).sum();
-            calm.done = (calm.done as f64 * done(o) as f64 / all.max(1) as f64).round() as u64;
-        }
-        let is_enough = f64::from(count) >= CALM_SHARE_MIN * o.slices.len() as f64;
-        let shows = calm.done > 0 || done(o) == 0;
-        (is_enough && shows && calm.time_ns > 0).then_some(calm)
-    }
-
-    fn throughput_pps(&self) -> f64 {
-        self.done as f64 / (self.time_ns as f64 / 1e9)
-    }
-}
-
-/// The counts over time as a sample keeps them: one list a count, the disturbed slices by their
-/// place. `null` where the device counted none.
-pub fn slices(observation: &Observation) -> Value {
-    let slices = &observation.slices;
-    let Some(slice_ns) = slice_ns(observation) else {
-        return Value::Null;
-    };
-    let of = |count: fn(&Slice) -> u64| slices.iter().map(count).collect::<Vec<u64>>();
-    let disturbed = slices.iter().enumerate().filter(|(_, slice)| slice.disturbed);
-    json!({
-        "slice_ns": slice_ns,
-        "offered": of(|slice| slice.offered),
-        "received": of(|slice| slice.received),
-        "rx_missed": of(|slice| slice.rx_missed),
-        "unsent": of(|slice| slice.unsent),
-        "disturbed": disturbed.map(|(at, _)| at).collect::<Vec<usize>>(),
-    })
-}
-
-/// The slices that [`slices`] wrote; none of what it did not write.
-pub fn slices_of(written: &Value) -> Vec<Slice> {
-    let list = |name: &str| -> Vec<u64> {
-        let list = written.get(name).and_then(Value::as_array);
-        list.into_iter().flatten().filter_map(Value::as_u64).collect()
-    };
-    let [offered, received, missed, unsent, disturbed] =
-        ["offered", "received", "rx_missed", "unsent", "disturbed"].map(list);
-    let slice_ns = written.get("slice_ns").and_then(Value::as_u64).unwrap_or(0);
-    let at = |list: &[u64], at: usize| list.get(at).copied().unwrap_or(0);
-    let slice = |i: usize| Slice {
-        start_ns: i as u64 * slice_ns,
-        offered: at(&offered, i),
-        received: at(&received, i),
-        rx_missed: at(&missed, i),
-        unsent: at(&unsent, i),
-        disturbed: disturbed.contains(&(i as u64)),
-    };
-    (0..received.len()).map(slice).collect()
-}
-
-/// Length of a slice; `None` where there are none.
-fn slice_ns(o: &Observation) -> Option<u64> {
-    let length_ns = match o.slices.as_slice() {
-        [] => return None,
-        [_] => o.duration_ns,
-        [first, second, ..] => second.start_ns.saturating_sub(first.start_ns),
-    };
-    (length_ns > 0).then_some(length_ns)
-}
-
 fn put_latency(metrics: &mut Metrics, name: &str, latency: Option<&Latency>) {
     let Some(latency) = latency.filter(|latency| !latency.0.is_empty()) else {
         return;
@@ -319,12 +175,12 @@ pub(crate) fn quantiles(metrics: &mut Metrics, name: &str, Latency(times): &Late
 mod tests {
     use std::time::Duration;
 
-    use niclab_device::Honesty;
+    use niclab_device::{Honesty, Slice};
 
     use super::*;
 
     /// 1000 frames due, 10 not sent, 90 lost, 900 back: in 1 ms.
-    fn observation() -> Observation {
+    pub(super) fn observation() -> Observation {
         let mut latency = Latency::new();
         (1..=1_000).for_each(|ns| latency.record(ns));
         Observation {
@@ -392,7 +248,7 @@ mod tests {
     }
 
     /// A trial of slices of 1 us that received so many frames each; `-` marks a disturbed one.
-    fn sliced(received: &[i64]) -> Observation {
+    pub(super) fn sliced(received: &[i64]) -> Observation {
         let slice = |(at, count): (usize, &i64)| Slice {
             start_ns: at as u64 * 1_000,
             offered: 100,
@@ -404,42 +260,6 @@ mod tests {
         let slices: Vec<Slice> = received.iter().enumerate().map(slice).collect();
         let duration_ns = slices.len() as u64 * 1_000;
         Observation { slices, duration_ns, latency: None, ..observation() }
-    }
-
-    #[test]
-    fn the_throughput_is_that_of_slices_without_a_stall_or_its_backlog() {
-        let observation = sliced(&[100, -20, 180, 98, 100]);
-        let metrics = metrics(&observation);
-        let value = |name: &str| metrics[name].value;
-        assert!((value("throughput_pps") - 298.0 / 3e-6).abs() < 1e-3);
-        assert!((value("throughput_all_pps") - 900.0 / 5e-6).abs() < 1e-3);
-        assert!((value("throughput_gbps_l2") - 298.0 * 64.0 * 8.0 / 3_000.0).abs() < 1e-9);
-        assert_eq!(value("rx_missed_undisturbed_ratio"), 2.0 / 300.0);
-        assert_eq!(value("disturbed_ratio"), 0.2);
-        assert!(!marks(&observation, Judged::Whole).contains(&Mark::Disturbed));
-    }
-
-    #[test]
-    fn fewer_than_a_fifth_of_calm_slices_are_too_few() {
-        let check = |received: &[i64], expected_pps: f64, is_marked: bool| {
-            let observation = sliced(received);
-            let throughput_pps = metrics(&observation)["throughput_pps"].value;
-            assert!((throughput_pps / expected_pps - 1.0).abs() < 1e-9, "{throughput_pps}");
-            assert_eq!(marks(&observation, Judged::Whole).contains(&Mark::Disturbed), is_marked);
-        };
-        check(&[100, -20, -20, -20, -20], 100.0 / 1e-6, false);
-        check(&[100, -20, -20, -20, -20, -20], 900.0 / 6e-6, true);
-        check(&[-20, 180, -20, 180, -20], 900.0 / 5e-6, true);
-    }
-
-    #[test]
-    fn slices_without_a_frame_are_not_calm_where_others_have_some() {
-        let observation = sliced(&[0, 0, 0, -200, 0]);
-        assert_eq!(metrics(&observation)["throughput_pps"].value, 900.0 / 5e-6);
-        assert!(marks(&observation, Judged::Whole).contains(&Mark::Disturbed));
-        let nothing = Observation { received: 0, ..sliced(&[0, 0, 0]) };
-        assert_eq!(metrics(&nothing)["throughput_pps"].value, 0.0);
-        assert!(!marks(&nothing, Judged::Whole).contains(&Mark::Disturbed), "the device lost all");
     }
 
     #[test]
@@ -489,33 +309,6 @@ mod tests {
     }
 
     #[test]
-    fn slices_in_which_the_warm_up_still_comes_back_are_left_out() {
-        let mut latency = Latency::new();
-        (0..100).for_each(|_| latency.record(1_500));
-        let observation =
-            Observation { latency: Some(latency), ..sliced(&[0, 50, 100, 100, 100, 50]) };
-        let cut_short = Observation { duration_ns: 5_500, ..observation };
-        let throughput_pps = metrics(&cut_short)["throughput_pps"].value;
-        assert!((throughput_pps / (350.0 / 3.5e-6) - 1.0).abs() < 1e-9, "{throughput_pps}");
-    }
-
-    #[test]
-    fn slices_are_kept_as_lists_of_equal_length() {
-        let expected = json!({
-            "slice_ns": 1_000,
-            "offered": [100, 100, 100],
-            "received": [100, 20, 98],
-            "rx_missed": [0, 80, 2],
-            "unsent": [0, 0, 0],
-            "disturbed": [1],
-        });
-        assert_eq!(slices(&sliced(&[100, -20, 98])), expected);
-        assert_eq!(slices_of(&expected), sliced(&[100, -20, 98]).slices);
-        assert_eq!(slices_of(&Value::Null), []);
-        assert_eq!(slices(&Observation::default()), Value::Null);
-    }
-
-    #[test]
     fn the_time_of_the_device_is_that_in_which_it_was_busy() {
         let busy = |busy_ns, calm: &[i64]| {
             let mut observation = sliced(calm);
@@ -526,61 +319,6 @@ mod tests {
         assert_eq!(busy(Some(2_250), &[100, 100, 100]), Some(2.5));
         assert_eq!(busy(None, &[100, 100, 100]), None);
         assert_eq!(busy(Some(2_250), &[-100, -100, -100]), None, "a stall is no work");
-    }
-
-    #[test]
-    fn marks_follow_the_honesty_record_and_the_sums() {
-        let check = |change: fn(&mut Observation), expected: &[Mark]| {
-            let mut calm = Observation { unsent: 0, planned: 990, ..observation() };
-            change(&mut calm);
-            assert_eq!(marks(&calm, Judged::Whole), expected);
-        };
-        check(|_| {}, &[]);
-        check(|o| o.honesty.tester_limited = true, &[Mark::GeneratorLimited]);
-        check(
-            |o| {
-                o.unsent = 1;
-                o.planned += 1;
-            },
-            &[],
-        );
-        check(|o| o.honesty.balanced = false, &[Mark::Unbalanced]);
-        check(|o| o.lost += 1, &[Mark::Unbalanced]);
-        check(|o| o.planned += 1, &[Mark::Unbalanced]);
-    }
-
-    #[test]
-    fn more_than_half_a_percent_unsent_is_the_generators_limit() {
-        let is_marked = |unsent: u64, judged| {
-            let o = Observation {
-                unsent,
-                planned: 10_000,
-                offered: 10_000 - unsent,
-                lost: 9_100 - unsent,
-                ..observation()
-            };
-            marks(&o, judged) == [Mark::GeneratorLimited]
-        };
-        for judged in [Judged::Whole, Judged::Undisturbed] {
-            assert_eq!([50, 51].map(|unsent| is_marked(unsent, judged)), [false, true]);
-        }
-    }
-
-    #[test]
-    fn over_time_what_a_stall_kept_from_being_sent_is_left_out_and_nothing_else_is() {
-        // All that was not sent was due in slice 1: 1 % of what was due.
-        let is_marked = |stalled: &[usize]| {
-            let mut o = sliced(&[100; 10]);
-            (o.slices[1].unsent, o.unsent, o.planned) = (10, 10, 1_010);
-            stalled.iter().for_each(|at| o.slices[*at].disturbed = true);
-            [Judged::Whole, Judged::Undisturbed]
-                .map(|judged| marks(&o, judged).contains(&Mark::GeneratorLimited))
-        };
-        assert_eq!(is_marked(&[]), [true, true]);
-        assert_eq!(is_marked(&[1]), [true, false]);
-        assert_eq!(is_marked(&[0]), [true, false], "it is behind a stall");
-        assert_eq!(is_marked(&[4]), [true, true]);
-        assert_eq!(is_marked(&[1, 2, 3, 4, 5, 6, 7, 8, 9]), [true, true], "hardly any is left");
     }
 
     #[test]
