@@ -4,6 +4,7 @@
 //! [`Host`]. What is finished is stored before the next trial begins; what a store holds already is
 //! not measured again. A device that breaks is recorded and left out, the others go on.
 
+mod ask;
 mod hosts;
 mod memory;
 mod offer;

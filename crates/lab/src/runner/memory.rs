@@ -1,9 +1,10 @@
 //! Trials in memory: packets that go through a program, requests that a store serves.
 
-use niclab_device::{Processing, Serving};
-use niclab_result::{Outcome, ResultError};
+use niclab_device::{Processing, Serving, Testbed};
+use niclab_result::ResultError;
 
-use super::record::{failed, json};
+use super::ask::ended;
+use super::record::json;
 use super::{Bed, Place, Runner};
 use crate::kvs::{self, put_answered};
 use crate::program::{self, put_processed};
@@ -16,22 +17,13 @@ impl Runner<'_> {
         processing: &Processing,
         place: &Place<'_>,
     ) -> Result<(), ResultError> {
-        let Some(Ok(bed)) = beds.get_mut(place.device) else {
-            return Ok(());
-        };
-        let mut sample = self.sample(place, Outcome::Measured);
-        match bed.process(processing) {
-            Err(error) => self.record_error(place, error),
-            Ok(seen) => {
-                put_processed(&mut sample.metrics, &seen);
-                sample.load = json(processing);
-                sample.counters = json(&seen);
-                if let Some(reason) = program::failure(&seen) {
-                    sample.outcome = failed(reason);
-                }
-                self.keep(place.device, sample, None)
-            }
-        }
+        let ask = |bed: &mut dyn Testbed| bed.process(processing);
+        self.ask(beds, place, processing, ask, |sample, seen| {
+            put_processed(&mut sample.metrics, &seen);
+            sample.counters = json(&seen);
+            sample.outcome = ended(program::failure(&seen));
+            None
+        })
     }
 
     /// Lets a store serve requests and stores what they took.
@@ -41,22 +33,13 @@ impl Runner<'_> {
         serving: &Serving,
         place: &Place<'_>,
     ) -> Result<(), ResultError> {
-        let Some(Ok(bed)) = beds.get_mut(place.device) else {
-            return Ok(());
-        };
-        let mut sample = self.sample(place, Outcome::Measured);
-        match bed.serve(serving) {
-            Err(error) => self.record_error(place, error),
-            Ok(seen) => {
-                put_answered(&mut sample.metrics, &seen);
-                kvs::mark(&mut sample, &seen);
-                sample.load = json(serving);
-                sample.counters = json(&seen);
-                if let Some(reason) = kvs::failure(&seen) {
-                    sample.outcome = failed(reason);
-                }
-                self.keep(place.device, sample, None)
-            }
-        }
+        let ask = |bed: &mut dyn Testbed| bed.serve(serving);
+        self.ask(beds, place, serving, ask, |sample, seen| {
+            put_answered(&mut sample.metrics, &seen);
+            kvs::mark(sample, &seen);
+            sample.counters = json(&seen);
+            sample.outcome = ended(kvs::failure(&seen));
+            None
+        })
     }
 }
